@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* case.h - the case language: one line of text is one problem, the same on every machine.
+ *
+ * The grammar is in cases/README.md. A parsed case is complete: every default is resolved, so that
+ * no reader has to know the rules. Its canonical form (sorted keys, defaults left out) is its
+ * identity. */
+#ifndef ATTN_CASE_H
+#define ATTN_CASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "attnbench/backend.h"
+
+#define ATTN_CASE_NAME_MAX  64
+#define ATTN_CASE_LINE_MAX  4096      /* bytes of one line */
+#define ATTN_CASE_FILE_MAX  (1 << 20) /* bytes of a file */
+#define ATTN_CASE_COUNT_MAX 1000000   /* cases of all files together */
+#define ATTN_CASE_LIST_MAX  256       /* entries of len:N/N/... and prune:i/j/... */
+#define ATTN_CASE_ID_LEN    16        /* hex digits */
+
+/* AXES of a boolean mask or a bias: which of b h q k are full, the others are 1. */
+enum { ATTN_AXIS_B = 1, ATTN_AXIS_H = 2, ATTN_AXIS_Q = 4, ATTN_AXIS_K = 8, ATTN_AXES_ALL = 15 };
+
+enum attn_len_mode { ATTN_LEN_NONE, ATTN_LEN_LIST, ATTN_LEN_RAND, ATTN_LEN_RAND_2D, ATTN_LEN_PACK };
+enum attn_layout { ATTN_LAYOUT_BHSD, ATTN_LAYOUT_BSHD, ATTN_LAYOUT_BHDS };
+enum attn_weights_init { ATTN_WEIGHTS_NORMAL, ATTN_WEIGHTS_STIEFEL };
+enum attn_fill { ATTN_FILL_NORMAL, ATTN_FILL_UNIFORM, ATTN_FILL_ONES, ATTN_FILL_ZEROS };
+
+enum {                          /* parts of view= */
+       ATTN_VIEW_GAPS = 1,      /* padding after each innermost row, for inputs and outputs */
+       ATTN_VIEW_PERMUTED = 2,  /* axes in another memory order than the layout's */
+       ATTN_VIEW_BROADCAST = 4, /* K and V shared by all batches: stride 0 */
+       ATTN_VIEW_OFFSET1 = 8,   /* data starts one element after an aligned address */
+       ATTN_VIEW_HUGE = 16      /* offsets beyond 2^31 elements, through a sparse mapping */
+};
+
+struct attn_case {
+    char name[ATTN_CASE_NAME_MAX]; /* as given, or "" */
+    uint32_t op, score, dtype;     /* ABI enumerations */
+    int64_t b, hq, hkv, sq, sk, dq, dk, dv, dh, e;
+    double scale; /* resolved: 1/sqrt(dk) or 1 when not given */
+    bool scale_given;
+    double softcap; /* 0: none */
+
+    bool causal, window, off_br;
+    int64_t off; /* past:N, else 0 */
+    int64_t window_left, window_right;
+    enum attn_len_mode len;
+    int n_len;
+    int64_t len_list[ATTN_CASE_LIST_MAX]; /* repeated over b when shorter */
+    bool mask_bool;
+    double mask_p; /* probability that a cell is allowed */
+    unsigned mask_axes;
+
+    bool bias_normal;
+    unsigned bias_axes;
+    bool alibi, sink;
+    bool dropout;
+    double dropout_p;
+
+    enum attn_layout layout;
+    bool cross;       /* kv=cross: x_k of its own (mha) */
+    bool params_head; /* params=head: M, W_q, W_k, w_v one a query head */
+    bool proj_bias;
+    int n_prune;
+    int64_t prune[ATTN_CASE_LIST_MAX];
+    enum attn_weights_init weights;
+    bool out_lse, out_weights;
+    enum attn_fill fill;
+    unsigned view;
+    uint64_t seed;
+    bool residual, wo;
+
+    /* data=FILE. In a case line from a .cases file the path is relative to that file and is
+     * resolved by the parser. Sizes are -1 until the pack is opened (attn_pack_resolve). Parts that
+     * name the pack's own tensors: */
+    char *data;         /* NULL: none. Owned by the case */
+    char data_hash[65]; /* SHA-256 of the pack's bytes in hex, "" until resolved */
+    bool pack_mask, pack_bias, pack_alibi, pack_sink;
+
+    /* where it was written, for messages */
+    char *file; /* NULL: the command line. Owned by the case */
+    int line;
+};
+
+struct attn_case_list {
+    struct attn_case *items;
+    size_t count, capacity;
+};
+
+void attn_case_list_free(struct attn_case_list *list);
+void attn_case_free(struct attn_case *c);
+int attn_case_copy(struct attn_case *to, const struct attn_case *from); /* 0, or -1: no memory */
+
+/* All functions below return 0, or -1 with a message in (why, size) that names file, line, column,
+ * the offending word and, where one is near, the legal one. On failure nothing is appended. */
+
+/* Parses one line (with or without "name:") and appends every case it multiplies out to. `file`
+ * NULL: the command line. `base_dir` NULL: paths in data= are taken as they are. An empty line or a
+ * comment appends nothing. */
+int attn_case_parse_line(const char *text, size_t length, const char *file, int line,
+                         struct attn_case_list *list, char *why, size_t size);
+
+/* A .cases file. */
+int attn_case_parse_file(const char *path, struct attn_case_list *list, char *why, size_t size);
+
+/* A pack's case line: no name, no sizes, no lists; exactly one case. Sizes stay -1. */
+int attn_case_parse_pack_line(const char *text, const char *file, struct attn_case *out, char *why,
+                              size_t size);
+
+/* Checks what can only be judged with all sizes known (called by the parser; again by the pack
+ * reader once it has filled the sizes): hkv divides hq, len within sk, widths, br with 2-D len...
+ */
+int attn_case_check(const struct attn_case *c, char *why, size_t size);
+
+/* Canonical form without name; with `data=` where there is a pack, plus its hash as `sha256=`. The
+ * text parses back to the same case. Returns its length, as snprintf. */
+size_t attn_case_canonical(const struct attn_case *c, char *text, size_t size);
+
+/* First 16 hex digits of the canonical form's SHA-256 (its data= path left out, its hash kept). */
+void attn_case_id(const struct attn_case *c, char id[ATTN_CASE_ID_LEN + 1]);
+
+/* Short label for tables and axes: the name if there is one, else the canonical form. */
+const char *attn_case_label(const struct attn_case *c, char *text, size_t size);
+
+/* Bytes that all operands of the case take, inputs and outputs, dense; UINT64_MAX on overflow. */
+uint64_t attn_case_bytes(const struct attn_case *c);
+
+/* FLOPs from the exact number of allowed cells, 2*(dk+dv)*nnz; for mha the projections are added:
+ * 2*B*(Sq*Eq*Hq*Dq + Sk*Ek*Hkv*Dk + Sk*Ev*Hkv*Dv + Sq*Hq*Dv*Eo). */
+double attn_case_flops(const struct attn_case *c, int64_t nnz);
+
+/* Keys, for completion and help: name, values, default, meaning; terminated by a NULL name. */
+struct attn_case_key {
+    const char *name, *values, *fallback, *help;
+};
+extern const struct attn_case_key attn_case_keys[];
+
+/* The candidate nearest to `word` by edit distance, or NULL when none is near enough to suggest. */
+const char *attn_nearest(const char *word, const char *const *candidates, size_t count);
+
+/* Glob with * and ? over the whole text. */
+bool attn_glob(const char *pattern, const char *text);
+
+#endif

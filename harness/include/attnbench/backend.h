@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend.h - the attnbench plugin ABI: everything a backend sees, and all it may rely on.
+ *
+ * A plugin is a shared object that exports one const data symbol, `attn_plugin` (see the end of
+ * this file). The harness loads it into a worker process, never into the host, and calls it in
+ * this order:
+ *
+ *   init                               once a process, before any other slot
+ *   probe                              can this backend run on this machine
+ *   for each problem:
+ *     supports                         is this problem within reach; a reason if not
+ *     create                           plan: chooses a path, allocates; reads no tensor data
+ *     numerics describe workspace_bytes
+ *     bind                             attach tensors to the plan (several bindings may live)
+ *     run run run ...                  the only slot that is timed
+ *     fetch                            results into the bound output tensors
+ *     release                          one binding
+ *     destroy                          the plan
+ *
+ * Threads: the harness calls all slots of one process from one thread, never concurrently. A
+ * backend may use up to services->threads threads of its own, the calling one included; affinity
+ * to exactly that many processors is set before the process starts.
+ *
+ * Ownership: what the harness passes in belongs to the harness. Pointers in a problem or in a
+ * services structure are valid until `destroy` of the plan that was created with them; tensor
+ * data from `bind` until `release` of that binding. A plan and a binding belong to the backend,
+ * which frees them in `destroy` and `release`.
+ *
+ * Failure: a slot that returns anything but ATTN_OK writes one sentence, without newline, to
+ * (why, size), leaves its out parameters untouched and holds no memory for the failed call. `why`
+ * is never NULL; size is at least 256.
+ *
+ * Growth: every structure that the harness may extend starts with struct_size. Fields are only
+ * ever appended. Each enumeration and the flag set are open: a backend MUST answer
+ * ATTN_UNSUPPORTED, with the reason, to any op, score, role, type, space or flag that it does not
+ * know. A new feature of the operator always comes with a new flag, role or value, so that an old
+ * backend refuses it rather than computing something else.
+ */
+#ifndef ATTNBENCH_BACKEND_H
+#define ATTNBENCH_BACKEND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised when a compiled plugin of the older version can no longer be called. */
+#define ATTN_ABI_VERSION 1u
+#define ATTN_MAX_RANK    6
+
+#if defined(__GNUC__)
+#define ATTN_EXPORT __attribute__((visibility("default")))
+#else
+#define ATTN_EXPORT
+#endif
+
+enum attn_result {
+    ATTN_OK = 0,
+    ATTN_UNSUPPORTED = 1,   /* the problem is outside what this backend does */
+    ATTN_NO_DEVICE = 2,     /* the machine lacks what this backend needs */
+    ATTN_OUT_OF_MEMORY = 3, /* host or device memory was refused */
+    ATTN_INVALID = 4,       /* an option or an argument is wrong */
+    ATTN_FAILED = 5         /* anything else */
+};
+
+/* Element types. bool is one byte: 0 is false, anything else is true. */
+enum attn_dtype {
+    ATTN_F64 = 1,
+    ATTN_F32 = 2,
+    ATTN_F16 = 3,
+    ATTN_BF16 = 4,
+    ATTN_F8_E4M3 = 5, /* reserved */
+    ATTN_F8_E5M2 = 6, /* reserved */
+    ATTN_I8 = 7,      /* reserved */
+    ATTN_U8 = 8,      /* reserved */
+    ATTN_BOOL = 16,
+    ATTN_I32 = 17,
+    ATTN_I64 = 18
+};
+
+/* Where data lies. Every tensor of ABI version 1 is ATTN_HOST, device 0; a device backend copies
+ * in `bind` and in `fetch`. The others are reserved. */
+enum attn_space { ATTN_HOST = 0, ATTN_CUDA = 1, ATTN_HIP = 2, ATTN_SYCL = 3 };
+
+enum attn_op {
+    ATTN_OP_ATTENTION = 1,
+    ATTN_OP_MHA = 2,               /* projections, attention, concatenation, output projection */
+    ATTN_OP_ATTENTION_BACKWARD = 3 /* reserved */
+};
+
+/* Raw score of query q and key k, before scale (see attn_problem.scale):
+ *   scaled_dot, dot  q.k
+ *   bilinear         q^T M k
+ *   gaussian         -0.5 |q - k|^2
+ *   additive         w_v^T tanh(W_q q + W_k k) */
+enum attn_score {
+    ATTN_SCORE_SCALED_DOT = 1,
+    ATTN_SCORE_DOT = 2,
+    ATTN_SCORE_BILINEAR = 3,
+    ATTN_SCORE_GAUSSIAN = 4,
+    ATTN_SCORE_ADDITIVE = 5
+};
+
+/* What a tensor is, with its logical shape. Shapes are always given in full, in this axis order,
+ * whatever the memory layout; strides say where elements lie, and a stride of 0 broadcasts. Dq is
+ * the width of a query, and so on; Eq is the model width of x_q, and so on. */
+enum attn_role {
+    ATTN_Q = 1,   /* [B,Hq,Sq,Dq]   attention only */
+    ATTN_K = 2,   /* [B,Hkv,Sk,Dk]  attention only */
+    ATTN_V = 3,   /* [B,Hkv,Sk,Dv]  attention only */
+    ATTN_OUT = 4, /* output: attention [B,Hq,Sq,Dv], mha [B,Sq,Eo]. Eo = Hq*Dv without w_o */
+    ATTN_LSE =
+        5, /* output, optional: [B,Hq,Sq], natural log, before dropout; f32, or f64 for f64 */
+    ATTN_WEIGHTS = 6, /* output, optional: [B,Hq,Sq,Sk], before dropout, type of q */
+
+    ATTN_MASK = 16,      /* bool [B,Hq,Sq,Sk], true = attend; usually broadcast on some axes */
+    ATTN_BIAS = 17,      /* [B,Hq,Sq,Sk], added to the score after softcap */
+    ATTN_LEN = 18,       /* i32 valid keys, each in 0..Sk: [B], or [B,Sq] for one a query */
+    ATTN_ALIBI = 19,     /* [Hq] slopes: score -= slope_h * |i + off - j| */
+    ATTN_SINK = 20,      /* [Hq] logit that joins the denominator only */
+    ATTN_KEEP = 21,      /* bool [B,Hq,Sq,Sk]: explicit dropout mask, true = kept */
+    ATTN_HEAD_MASK = 22, /* mha: bool [Hq], false = pruned: zero before the concatenation */
+
+    ATTN_SCORE_M = 32,  /* bilinear: [Hq,Dq,Dk]; one shared matrix has stride 0 on axis 0 */
+    ATTN_SCORE_WQ = 33, /* additive: [Hq,Dh,Dq] */
+    ATTN_SCORE_WK = 34, /* additive: [Hq,Dh,Dk] */
+    ATTN_SCORE_WV = 35, /* additive: [Hq,Dh] */
+
+    ATTN_X_Q = 48, /* mha: [B,Sq,Eq] */
+    ATTN_X_K = 49, /* mha: [B,Sk,Ek]; absent: x_q */
+    ATTN_X_V = 50, /* mha: [B,Sk,Ev]; absent: x_k */
+    ATTN_W_Q = 51, /* mha: [Hq*Dq,Eq], q = x_q w_q^T + b_q; head h is rows h*Dq .. (h+1)*Dq-1 */
+    ATTN_W_K = 52, /* mha: [Hkv*Dk,Ek] */
+    ATTN_W_V = 53, /* mha: [Hkv*Dv,Ev] */
+    ATTN_W_O = 54, /* mha: [Eo,Hq*Dv]; absent: no output projection */
+    ATTN_B_Q = 55, /* mha, each bias optional: [Hq*Dq] */
+    ATTN_B_K = 56, /* [Hkv*Dk] */
+    ATTN_B_V = 57, /* [Hkv*Dv] */
+    ATTN_B_O = 58, /* [Eo] */
+
+    /* Reserved: named now so that no two extensions take one number. */
+    ATTN_CU_SEQLENS_Q = 64, /* ragged batches: i32 [B+1] */
+    ATTN_CU_SEQLENS_K = 65,
+    ATTN_BLOCK_TABLE = 66, /* paged keys: i32 [B,pages] */
+    ATTN_Q_SCALE = 67,     /* quantised operands */
+    ATTN_K_SCALE = 68,
+    ATTN_V_SCALE = 69,
+    ATTN_K_ZERO = 70,
+    ATTN_V_ZERO = 71,
+    ATTN_PAST_K = 72, /* key/value cache in and out */
+    ATTN_PAST_V = 73,
+    ATTN_PRESENT_K = 74,
+    ATTN_PRESENT_V = 75,
+    ATTN_GRAD_OUT = 80, /* backward pass */
+    ATTN_GRAD_Q = 81,
+    ATTN_GRAD_K = 82,
+    ATTN_GRAD_V = 83,
+    ATTN_STREAM = 96, /* device stream handle */
+
+    ATTN_ROLE_USER = 4096 /* roles from here on are private between a harness and a plugin */
+};
+
+/* Features of a problem that are not tensors. Any bit outside those a backend knows must be
+ * refused. */
+#define ATTN_FLAG_CAUSAL        (1ull << 0) /* j <= i + off */
+#define ATTN_FLAG_WINDOW        (1ull << 1) /* i+off-window_left <= j <= i+off+window_right */
+#define ATTN_FLAG_OFF_BR        (1ull << 2) /* off = Sk-Sq, or len[b]-Sq where len is [B] */
+#define ATTN_FLAG_SOFTCAP       (1ull << 3) /* s <- softcap * tanh(s / softcap) */
+#define ATTN_FLAG_DROPOUT       (1ull << 4) /* by ATTN_KEEP where present, else Philox */
+#define ATTN_FLAG_RESIDUAL      (1ull << 5) /* mha: out += x_q, last */
+#define ATTN_FLAG_DETERMINISTIC (1ull << 6) /* the same bits on every run are asked for */
+#define ATTN_FLAG_APPROXIMATE   (1ull << 7) /* reserved: an approximate variant is asked for */
+#define ATTN_FLAG_STREAM        (1ull << 8) /* reserved: run on the given stream */
+
+/* One operand. In `supports` and `create`, data is NULL: a plan depends on shapes alone. */
+struct attn_tensor {
+    uint32_t role;   /* enum attn_role; at most one tensor of a role in a problem */
+    uint32_t dtype;  /* enum attn_dtype */
+    uint32_t space;  /* enum attn_space */
+    uint32_t device; /* index within the space */
+    uint32_t rank;   /* 1 .. ATTN_MAX_RANK */
+    uint32_t reserved;
+    int64_t shape[ATTN_MAX_RANK];  /* logical extents; any may be 0 only where Sk is 0 */
+    int64_t stride[ATTN_MAX_RANK]; /* in elements, never negative; 0 broadcasts (inputs only) */
+    void *data; /* aligned to the element, and to nothing more; inputs must not be written */
+};
+
+/* One problem. Order of steps for query i and key j of head h; key/value head is h / (hq/hkv):
+ *   1  s = scale * raw score          2  softcap
+ *   3  s += bias, s -= alibi          4  mask: len, causal, window, MASK; all that are given.
+ *   5  softmax over allowed keys, with the sink in the denominator
+ *   6  dropout: kept weights divided by 1-p, nothing renormalised       7  out = sum_j p v_j
+ * A cell whose score is -inf counts as not allowed. A cell that is not allowed takes no part,
+ * whatever K and V hold there. NaN or +inf in the score of an allowed cell makes the row NaN (out,
+ * lse and its allowed weights). A row with no allowed key has out = 0, weights = 0 and lse = -inf
+ * (with a sink: lse = the sink), unless numerics declares another rule. */
+struct attn_problem {
+    uint32_t struct_size; /* sizeof of the harness's structure */
+    uint32_t op;          /* enum attn_op */
+    uint32_t score;       /* enum attn_score */
+    uint32_t dtype;       /* of q, k, v, out, x_*, w_*, b_* */
+    uint64_t flags;       /* ATTN_FLAG_* */
+    int64_t b, hq, hkv;   /* hkv divides hq */
+    int64_t sq, sk;       /* sk may be 0 */
+    int64_t dq, dk, dv;   /* widths of one head; dq == dk except for bilinear and additive */
+    int64_t dh;           /* hidden width of additive scoring, else 0 */
+    double scale;         /* always set: defaults are resolved by the harness */
+    double softcap;       /* > 0 with ATTN_FLAG_SOFTCAP, else 0 */
+    int64_t off;          /* offset of causal, window and alibi; ignored with ATTN_FLAG_OFF_BR */
+    int64_t window_left;  /* with ATTN_FLAG_WINDOW; -1: unbounded */
+    int64_t window_right;
+    double dropout_p; /* with ATTN_FLAG_DROPOUT, 0 <= p < 1 */
+    uint64_t
+        dropout_seed; /* Philox4x32-10: key {low, high} of the seed; counter {low, high, 0, 0}
+                         of the linear index of [b,h,i,j]; kept when (word0 >> 8) * 2^-24 >= p */
+    uint32_t n_tensors;
+    uint32_t reserved;
+    const struct attn_tensor *tensors;
+};
+
+/* The tensor of a role, or NULL. */
+static inline const struct attn_tensor *attn_tensor_find(const struct attn_problem *problem,
+                                                         uint32_t role)
+{
+    for (uint32_t t = 0; t < problem->n_tensors; t++)
+        if (problem->tensors[t].role == role)
+            return &problem->tensors[t];
+    return NULL;
+}
+
+/* How a plan computes, as its author declares it: the error bound is built from this alone, and
+ * declaring it wrongly is a bug that verification finds. Zero-initialised by the harness: 0 means
+ * what the comment says. u(T) is the unit roundoff of T: f64 2^-53, f32 2^-24, f16 2^-11, bf16
+ * 2^-8. */
+struct attn_numerics {
+    uint32_t struct_size;     /* set by the harness: fields past it must not be written */
+    uint32_t acc_type;        /* accumulation type of all sums; 0: type of q */
+    uint32_t score_type;      /* type that scores are stored in; 0: acc_type */
+    uint32_t p_type;          /* type that p is stored in before it meets v; 0: acc_type */
+    uint32_t proj_type;       /* mha: type that projected q, k, v and heads are stored in; 0: q's */
+    uint32_t p_normalised;    /* 1: the stored p is already divided by the row sum */
+    uint32_t denominator;     /* 0: not declared; 1: sums p unrounded; 2: sums p as stored */
+    uint32_t acc_toward_zero; /* 1: accumulation truncates */
+    uint32_t out_toward_zero; /* 1: the final store truncates */
+    uint32_t ftz;             /* 1: subnormals are flushed */
+    uint32_t empty_row;       /* enum attn_empty_row */
+    uint32_t deterministic;   /* 1: the same bits on every run of a plan */
+    uint32_t gaussian_by_norms; /* 1: |q-k|^2 as |q|^2 - 2 q.k + |k|^2, which cancels */
+    uint32_t reserved;
+    int64_t key_tile; /* keys a tile of an online softmax; 0: all keys in one */
+    int64_t chain;    /* longest addition chain over keys; 0: keys + tiles */
+    int64_t splits;   /* parts that keys are split into and merged by lse; 0: none */
+    double u_in;      /* relative rounding of q or k before the product (2^-11 for tf32); 0: none */
+    double e_exp;     /* exp: |computed/exact - 1| <= e_exp + e_arg |x| */
+    double e_arg;
+    double e_tanh; /* softcap and additive: |computed - exact| <= e_tanh * |exact| */
+    double e_log;  /* lse: |computed - exact| <= e_log * |exact| */
+    double tau;    /* lazy rescaling: the running maximum may lag by this much; 0: never lags */
+    const char *source; /* NULL: declared by the backend's author; else, for a closed library, where
+                           these values are attributed from */
+};
+
+enum attn_empty_row {
+    ATTN_EMPTY_ZERO = 0,   /* out 0, weights 0, lse -inf: the suite's rule */
+    ATTN_EMPTY_NAN = 1,    /* out, weights NaN; lse NaN or -inf */
+    ATTN_EMPTY_UNIFORM = 2 /* weights 1/Sk over all keys */
+};
+
+/* Options as given by the user (-b NAME:key=value,...), checked against the backend's table. */
+struct attn_option {
+    const char *key;
+    const char *value;
+};
+
+enum attn_option_type { ATTN_OPTION_INT = 1, ATTN_OPTION_BOOL = 2, ATTN_OPTION_CHOICE = 3 };
+
+struct attn_option_spec {
+    const char *key;
+    uint32_t type; /* INT: decimal, int64; BOOL: 0 or 1; CHOICE: one of `choices` */
+    uint32_t reserved;
+    const char *choices;       /* CHOICE: "a|b|c"; else NULL */
+    const char *default_value; /* what is used when the option is not given */
+    const char *help;          /* one line */
+};
+
+/* What the harness offers a backend. */
+struct attn_services {
+    uint32_t struct_size;
+    uint32_t threads; /* how many threads may run at a time, the caller included; >= 1 */
+    uint32_t n_options;
+    uint32_t reserved;
+    const struct attn_option *options;
+    void *context; /* pass to the functions below */
+    /* Memory that is counted as workspace. alignment: a power of two >= 8. NULL when refused. Not
+     * to be called from `run`. */
+    void *(*alloc)(void *context, size_t bytes, size_t alignment);
+    void (*free)(void *context, void *memory);
+    /* One line of text to the worker's log file. */
+    void (*log)(void *context, const char *text);
+};
+
+/* The value of an option, or `fallback`. */
+static inline const char *attn_option_get(const struct attn_services *services, const char *key,
+                                          const char *fallback)
+{
+    for (uint32_t o = 0; o < services->n_options; o++) {
+        const char *a = services->options[o].key, *b = key;
+        while (*a && *a == *b)
+            a++, b++;
+        if (*a == *b)
+            return services->options[o].value;
+    }
+    return fallback;
+}
+
+enum attn_exactness {
+    ATTN_EXACT = 0,       /* computes the operator; must meet its bound */
+    ATTN_APPROXIMATE = 1, /* status `approx` with the measured error, never `pass` */
+    ATTN_NONE = 2         /* computes nothing: measures the harness's own cost; never compared */
+};
+
+/* One backend: an immutable table. State lives in the plan. Slots marked optional may be NULL. */
+struct attn_backend {
+    uint32_t struct_size;
+    uint32_t exactness; /* enum attn_exactness */
+    const char *name;   /* [a-z][a-z0-9_]*, at most 31 characters, unique among loaded plugins */
+    const char *description;                /* one line */
+    const struct attn_option_spec *options; /* NULL with n_options 0 */
+    uint32_t n_options;
+    uint32_t reserved;
+
+    /* Optional: name and version of the library underneath, at run time. NULL: none. */
+    void (*version)(char *text, size_t size);
+
+    /* Optional: can this backend run on this machine. ATTN_OK, or ATTN_NO_DEVICE with the reason.
+     * NULL: it runs everywhere. */
+    int (*probe)(const struct attn_services *services, char *why, size_t size);
+
+    /* Required: ATTN_OK, or ATTN_UNSUPPORTED with the reason in one sentence. Must allocate nothing
+     * that outlives the call. */
+    int (*supports)(const struct attn_problem *problem, const struct attn_services *services,
+                    char *why, size_t size);
+
+    /* Required: makes a plan. Only called after `supports` said yes to the same problem. Allocates
+     * here whatever `run` needs; sees no data. */
+    int (*create)(const struct attn_problem *problem, const struct attn_services *services,
+                  void **plan, char *why, size_t size);
+
+    /* Required unless exactness is ATTN_NONE: how this plan computes. */
+    void (*numerics)(const void *plan, struct attn_numerics *numerics);
+
+    /* Required: attaches tensors (all of the problem's, in the problem's order, with data) to a
+     * plan. May pack or copy weights and score parameters (W_*, B_*, SCORE_*), and copy to a
+     * device; must not transform q, k, v, x_*: that is work of `run`. Several bindings of a plan
+     * may live at once, but only one runs at a time. */
+    int (*bind)(void *plan, const struct attn_tensor *tensors, uint32_t n_tensors, void **binding,
+                char *why, size_t size);
+
+    /* Required: computes the problem. Complete when it returns. Called many times on one binding,
+     * with the same inputs or with others in the same place: nothing may be carried over. Allocates
+     * nothing itself. The only slot that is timed. */
+    int (*run)(void *binding, char *why, size_t size);
+
+    /* Optional, for devices, all or none: `enqueue` starts one run and returns, `wait` returns when
+     * all are complete, `time_device` gives the device's own duration of the last run in
+     * nanoseconds. */
+    int (*enqueue)(void *binding, char *why, size_t size);
+    int (*wait)(void *binding, char *why, size_t size);
+    int (*time_device)(void *binding, double *ns, char *why, size_t size);
+
+    /* Optional: brings the results of the last run into the bound output tensors. NULL: `run` has
+     * written them. */
+    int (*fetch)(void *binding, char *why, size_t size);
+
+    /* Required: frees a binding. */
+    void (*release)(void *binding);
+
+    /* Optional: which path or blocking the plan chose, one line, at most 255 characters. */
+    void (*describe)(const void *plan, char *text, size_t size);
+
+    /* Optional: bytes of working memory this plan holds beyond its operands, where not allocated
+     * through services (a device, a library). NULL: what services->alloc counted is all. */
+    uint64_t (*workspace_bytes)(const void *plan);
+
+    /* Required: frees the plan. All its bindings have been released. */
+    void (*destroy)(void *plan);
+};
+
+/* The exported symbol's type. */
+struct attn_plugin {
+    uint32_t abi_version; /* ATTN_ABI_VERSION */
+    uint32_t struct_size; /* sizeof(struct attn_plugin) */
+    /* Optional: called once, before any other slot of any backend; the place to set environment
+     * that a library reads when it loads. Not ATTN_OK: every backend of the plugin is unavailable,
+     * for the reason given. */
+    int (*init)(const struct attn_services *services, char *why, size_t size);
+    uint32_t n_backends;
+    uint32_t reserved;
+    const struct attn_backend *const *backends;
+};
+
+#define ATTN_PLUGIN_SYMBOL "attn_plugin"
+
+/* What a plugin defines, at the foot of its source:
+ *   const struct attn_plugin attn_plugin = {
+ *       .abi_version = ATTN_ABI_VERSION, .struct_size = sizeof(struct attn_plugin),
+ *       .n_backends = 1, .backends = table };                                                  */
+extern ATTN_EXPORT const struct attn_plugin attn_plugin;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

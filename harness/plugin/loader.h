@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loader.h - opens a plugin and checks it; used inside the worker only. */
+#ifndef ATTN_LOADER_H
+#define ATTN_LOADER_H
+
+#include <stddef.h>
+
+#include "attnbench/backend.h"
+
+struct attn_loaded {
+    void *handle;
+    const struct attn_plugin *plugin;
+};
+
+/* Checks in order: file, open (RTLD_NOW | RTLD_LOCAL), symbol, version, size, backends and their
+ * required slots, names. Each refusal is one sentence in (why, size). Returns 0 or -1. */
+int attn_plugin_load(const char *path, struct attn_loaded *loaded, char *why, size_t size);
+void attn_plugin_unload(struct attn_loaded *loaded);
+
+/* The backend of that name, or NULL. */
+const struct attn_backend *attn_plugin_backend(const struct attn_loaded *loaded, const char *name);
+
+/* Checks "key=value,..." against a backend's table; fills at most `max` options that point into
+ * `storage` (a copy of text, cut up). Returns their number, or -1 with the reason. */
+int attn_options_parse(const struct attn_backend *backend, const char *text, char *storage,
+                       size_t storage_size, struct attn_option *options, int max, char *why,
+                       size_t size);
+
+#endif

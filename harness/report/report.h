@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.h - from a run folder to pictures and pages. Reads results.ndjson and machine.json only;
+ * knows no backend by name. */
+#ifndef ATTN_REPORT_H
+#define ATTN_REPORT_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+/* A run read back. */
+struct attn_run_data {
+    json_t *records; /* array, file order */
+    json_t *machine; /* object */
+    char path[4096];
+};
+int attn_run_read(const char *path, struct attn_run_data *run, char *why, size_t size);
+void attn_run_release(struct attn_run_data *run);
+
+/* Writes plots (SVG and PNG through gnuplot run with a script and data files), results.csv,
+ * report.md, junit.xml and a self-contained index.html into out_dir. `script_dir` holds the
+ * gnuplot scripts and the HTML template (reports/ of the source or its installed copy). Without
+ * gnuplot the tables are written and *note says that pictures are missing. Returns 0 or -1. */
+int attn_report_write(const struct attn_run_data *run, const char *script_dir, const char *out_dir,
+                      char *note, size_t note_size, char *why, size_t size);
+
+/* JUnit XML of the verify records alone (verify --junit FILE). */
+int attn_junit_write(const json_t *records, const char *path, char *why, size_t size);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* statistics.h - order statistics and intervals for timings. Each formula's source is at its
+ * function. Nothing here allocates more than a sorted copy. */
+#ifndef ATTN_STATISTICS_H
+#define ATTN_STATISTICS_H
+
+#include <stddef.h>
+
+struct attn_summary {
+    double median, min, p10, p90; /* of all samples */
+    double lo, hi;                /* 95 % interval of the median over rounds */
+    size_t n;                     /* samples */
+    size_t rounds;                /* units of replication that the interval stands on */
+};
+
+/* Summarises samples grouped by round: samples[r][0..count[r]). The interval is for the median of
+ * round medians (rounds are the unit of replication: samples within one share its drift). Returns
+ * 0, or -1 when there are no samples or no memory. */
+int attn_summarise(const double *const *samples, const size_t *counts, size_t rounds,
+                   struct attn_summary *out);
+
+/* Quantile of a sorted array, linear between order statistics (Hyndman and Fan 1996, type 7). */
+double attn_quantile_sorted(const double *sorted, size_t n, double q);
+
+/* Ratio of two sets of round medians (b over a) with its 95 % interval, from logarithms and
+ * Welch's t. With fewer than two rounds on a side the interval is (0, inf). */
+struct attn_ratio {
+    double ratio, lo, hi;
+};
+struct attn_ratio attn_ratio_of(const double *a, size_t na, const double *b, size_t nb);
+
+/* Two-sided 97.5 % quantile of Student's t with `df` degrees of freedom (df >= 1, real). */
+double attn_student_t975(double df);
+
+/* Least-squares slope of log y over log x; NAN with fewer than two distinct x. */
+double attn_loglog_slope(const double *x, const double *y, size_t n);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dtype.h - element types of the ABI: sizes, names, exact widening to double, rounding from it. */
+#ifndef ATTN_REFERENCE_DTYPE_H
+#define ATTN_REFERENCE_DTYPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "attnbench/backend.h"
+
+/* Bytes of one element; 0 for a type that is unknown or only reserved. */
+size_t attn_dtype_size(uint32_t dtype);
+
+/* "f64" "f32" "f16" "bf16" "bool" "i32" "i64"; "?" for any other. */
+const char *attn_dtype_name(uint32_t dtype);
+
+/* Unit roundoff u of a floating type: half the distance from 1 to the next number above it. */
+double attn_dtype_roundoff(uint32_t dtype);
+
+/* Element `index` of `base` as a double, exactly (i64 beyond 2^53: nearest). bool gives 0 or 1. */
+double attn_dtype_load(uint32_t dtype, const void *base, int64_t index);
+
+/* Rounds to the nearest number of the type, ties to even, overflow to infinity, NaN kept quiet.
+ * Directly from double: never by way of f32. Integers truncate; bool stores value != 0. */
+void attn_dtype_store(uint32_t dtype, void *base, int64_t index, double value);
+
+/* Distance between the two numbers of a floating type that enclose |value| (the least subnormal
+ * near 0, the last finite binade's spacing at and beyond overflow). */
+double attn_dtype_ulp(uint32_t dtype, double value);
+
+/* Largest finite number, least normal number, least subnormal number of a floating type. */
+double attn_dtype_max(uint32_t dtype);
+double attn_dtype_min_normal(uint32_t dtype);
+double attn_dtype_min_subnormal(uint32_t dtype);
+
+#endif

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+# targets.cmake - the shared INTERFACE targets, and the functions by which folders add plugins and
+# tests.
+
+# Warnings, hardening and sanitizers of all our own code.
+add_library(attn_warnings INTERFACE)
+target_compile_options(attn_warnings INTERFACE
+    -Wall -Wextra -Wshadow -Wconversion -Wundef -Wvla
+    $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes>
+    $<$<BOOL:${ATTNBENCH_WERROR}>:-Werror>)
+target_compile_definitions(attn_warnings INTERFACE _GNU_SOURCE)
+if(ATTNBENCH_SANITIZE)
+    target_compile_options(attn_warnings INTERFACE
+        -fsanitize=${ATTNBENCH_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_link_options(attn_warnings INTERFACE -fsanitize=${ATTNBENCH_SANITIZE})
+endif()
+
+# The one header that a backend sees.
+add_library(attn_abi INTERFACE)
+target_include_directories(attn_abi INTERFACE ${PROJECT_SOURCE_DIR}/harness/include)
+
+# attnbench_add_plugin(NAME SOURCES file... [LIBRARIES target...])
+# A plugin NAME.so in the build's plugin folder, from sources that see the ABI header alone, with
+# NAME.skips (expected skips) beside it where the folder has one.
+function(attnbench_add_plugin name)
+    cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
+    add_library(attn_plugin_${name} MODULE ${arg_SOURCES})
+    set_target_properties(attn_plugin_${name} PROPERTIES
+        OUTPUT_NAME ${name} PREFIX "" C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden
+        LIBRARY_OUTPUT_DIRECTORY ${ATTNBENCH_PLUGIN_DIR})
+    target_link_libraries(attn_plugin_${name} PRIVATE attn_abi attn_warnings ${arg_LIBRARIES})
+    if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${name}.skips)
+        configure_file(${name}.skips ${ATTNBENCH_PLUGIN_DIR}/${name}.skips COPYONLY)
+    endif()
+endfunction()
+
+# attnbench_add_test(NAME SOURCES file... [LIBRARIES target...] [LABELS label...] [ARGS arg...])
+# A cmocka test program; label "full" keeps it out of the fast tier.
+function(attnbench_add_test name)
+    if(NOT ATTNBENCH_TESTS)
+        return()
+    endif()
+    cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES;LABELS;ARGS" ${ARGN})
+    add_executable(test_${name} ${arg_SOURCES})
+    set_target_properties(test_${name} PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    target_link_libraries(test_${name} PRIVATE attn_warnings ${arg_LIBRARIES} cmocka)
+    add_test(NAME ${name} COMMAND test_${name} ${arg_ARGS})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+    if(arg_LABELS)
+        set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}")
+    endif()
+endfunction()
