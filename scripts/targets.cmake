@@ -24,6 +24,7 @@ target_include_directories(attn_abi INTERFACE ${PROJECT_SOURCE_DIR}/harness/incl
 # NAME.skips (expected skips) beside it where the folder has one.
 function(attnbench_add_plugin name)
     cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
+    file(REMOVE ${ATTNBENCH_PLUGIN_DIR}/${name}.missing)
     add_library(attn_plugin_${name} MODULE ${arg_SOURCES})
     set_target_properties(attn_plugin_${name} PROPERTIES
         OUTPUT_NAME ${name} PREFIX "" C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden
@@ -50,4 +51,11 @@ function(attnbench_add_test name)
     if(arg_LABELS)
         set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}")
     endif()
+endfunction()
+
+# attnbench_leave_out(NAME REASON)
+# Says in one line why a backend is not built, and leaves that line where `list` and `doctor` look.
+function(attnbench_leave_out name reason)
+    message(STATUS "attnbench: backend ${name} left out: ${reason}")
+    file(WRITE ${ATTNBENCH_PLUGIN_DIR}/${name}.missing "${reason}\n")
 endfunction()

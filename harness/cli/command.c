@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* command.c - the tables of verbs and options, and what reads them. */
+#include "cli/command.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Verbs as bits, for the options that belong to them. */
+enum {
+    LIST = 1,
+    VERIFY = 2,
+    BENCH = 4,
+    REPORT = 8,
+    RUN = 16,
+    COMPARE = 32,
+    DOCTOR = 64,
+    NEW_BACKEND = 128,
+    TIMES = BENCH | RUN,
+    WORKS = VERIFY | TIMES,
+    ALL = 255
+};
+
+const struct attn_verb attn_verbs[] = {
+    {"list", "[backends|cases|fills] [CASES...]", "what there is",
+     "Without an argument: backends, then the number of cases. 'cases' prints every case of the\n"
+     "standard suite, or of the CASES given, in its canonical form.",
+     attn_verb_list},
+    {"verify", "[CASES...]", "are the numbers right",
+     "Runs every case on every backend in guarded memory and holds each output element against a\n"
+     "double-precision reference and a proven error bound. A line a result on stdout.",
+     attn_verb_verify},
+    {"bench", "[CASES...] -o RUN", "verify, then time what passed",
+     "Results go to the folder RUN, a record a line in RUN/results.ndjson.", attn_verb_bench},
+    {"report", "RUN [-o DIR]", "pictures and pages from a run",
+     "Writes plots (SVG, PNG), index.html, report.md, results.csv and junit.xml to DIR, or to\n"
+     "RUN/report.",
+     attn_verb_report},
+    {"run", "[CASES...] -o RUN", "bench, then report", "", attn_verb_run},
+    {"compare", "BASE NEW | RUN --backends A,B", "two runs, or two backends of one, case by case",
+     "Exit code 4 when anything is slower than the margin, with its whole interval.",
+     attn_verb_compare},
+    {"doctor", "", "is this machine fit to measure on; what does each backend lack", "",
+     attn_verb_doctor},
+    {"new-backend", "NAME [-o DIR]", "the skeleton of a plugin, in DIR/NAME (default: backends/)",
+     "", attn_verb_new_backend},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+enum option_id {
+    O_BACKEND = 'b',
+    O_OUT = 'o',
+    O_HELP = 'h',
+    O_PLUGIN = 256,
+    O_FILTER,
+    O_SHARD,
+    O_SEED,
+    O_BUDGET,
+    O_THREADS,
+    O_TIMEOUT,
+    O_RUN_LIMIT,
+    O_ROUNDS,
+    O_SAMPLES,
+    O_MIN_TIME,
+    O_CACHE,
+    O_RESUME,
+    O_DRY_RUN,
+    O_JSON,
+    O_JUNIT,
+    O_STRICT,
+    O_DEBUG,
+    O_MARGIN,
+    O_BACKENDS,
+    O_MAP
+};
+
+static const struct flag {
+    const char *name;
+    const char *argument; /* NULL: takes none */
+    int id;
+    unsigned verbs;
+    const char *help;
+} flags[] = {
+    {"backend", "NAME[:key=value,...]", O_BACKEND, WORKS | LIST,
+     "this backend only, with options; may be repeated"},
+    {"out", "DIR", O_OUT, WORKS | REPORT | NEW_BACKEND, "where results go"},
+    {"plugin", "FILE", O_PLUGIN, WORKS | LIST | DOCTOR,
+     "a plugin from outside the plugin folder; without -b, only plugins so named take part"},
+    {"filter", "GLOB", O_FILTER, WORKS | LIST, "cases whose name or id matches"},
+    {"shard", "I/N", O_SHARD, WORKS | LIST, "every N-th case, from the I-th on"},
+    {"seed", "N", O_SEED, WORKS | LIST, "replaces the seed of every case"},
+    {"budget", "TIME", O_BUDGET, WORKS, "cases not begun by then are skipped (10m, 90s)"},
+    {"threads", "N", O_THREADS, WORKS, "threads of a backend, on as many processors (default 1)"},
+    {"timeout", "TIME", O_TIMEOUT, WORKS, "watchdog of one request (default 60s)"},
+    {"run-limit", "TIME", O_RUN_LIMIT, WORKS,
+     "a run predicted to take longer is skipped (default 5s, 0: none)"},
+    {"rounds", "N", O_ROUNDS, TIMES, "rounds, the unit of replication (default 5)"},
+    {"samples", "N", O_SAMPLES, TIMES, "samples of a case in a round (default 3)"},
+    {"min-time", "TIME", O_MIN_TIME, TIMES, "least time of a sample (default 5ms)"},
+    {"cache", "hot|cold|both", O_CACHE, TIMES, "state of the caches (default both)"},
+    {"resume", NULL, O_RESUME, TIMES, "continue a run that was cut off"},
+    {"dry-run", NULL, O_DRY_RUN, WORKS, "print the cases that would run, and stop"},
+    {"json", NULL, O_JSON, ALL & ~(unsigned)NEW_BACKEND, "records as JSON on stdout"},
+    {"junit", "FILE", O_JUNIT, VERIFY, "verdicts as JUnit XML"},
+    {"strict", NULL, O_STRICT, WORKS | COMPARE,
+     "a mistrusted result fails; an unclear comparison is inconclusive"},
+    {"debug", NULL, O_DEBUG, VERIFY, "worker in the foreground, without watchdog"},
+    {"margin", "PERCENT", O_MARGIN, COMPARE, "what still counts as equal (default 3)"},
+    {"backends", "A,B", O_BACKENDS, COMPARE, "B against A, within one run"},
+    {"map", "A=B", O_MAP, COMPARE, "hold A of BASE or NEW against B of the other"},
+    {"help", NULL, O_HELP, ALL, "this text"},
+};
+enum { N_FLAGS = sizeof flags / sizeof *flags };
+
+static unsigned verb_bit(const struct attn_verb *verb)
+{
+    return 1u << (verb - attn_verbs);
+}
+
+double attn_duration_parse(const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || !(value >= 0) || isinf(value))
+        return -1;
+    static const struct {
+        const char *unit;
+        double seconds;
+    } units[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"m", 60}, {"h", 3600}};
+    for (size_t u = 0; u < sizeof units / sizeof *units; u++)
+        if (!strcmp(end, units[u].unit))
+            return value * units[u].seconds;
+    return -1;
+}
+
+static bool integer(const char *text, long long least, long long most, long long *value)
+{
+    char *end;
+    errno = 0;
+    *value = strtoll(text, &end, 10);
+    return *text && !*end && errno == 0 && *value >= least && *value <= most;
+}
+
+static enum attn_exit bad_value(const struct flag *flag, const char *text, const char *wanted,
+                                char *why, size_t size)
+{
+    snprintf(why, size, "--%s: '%s' is not %s", flag->name, text, wanted);
+    return ATTN_EXIT_USAGE;
+}
+
+static enum attn_exit take_count(const struct flag *flag, const char *text, long long most,
+                                 int *value, char *why, size_t size)
+{
+    long long n;
+    if (!integer(text, 1, most, &n)) {
+        char wanted[64];
+        snprintf(wanted, sizeof wanted, "a number from 1 to %lld", most);
+        return bad_value(flag, text, wanted, why, size);
+    }
+    *value = (int)n;
+    return ATTN_EXIT_OK;
+}
+
+static enum attn_exit take_time(const struct flag *flag, const char *text, double *value,
+                                char *why, size_t size)
+{
+    double seconds = attn_duration_parse(text);
+    if (seconds < 0)
+        return bad_value(flag, text, "a duration (10m, 90s, 250ms)", why, size);
+    *value = seconds;
+    return ATTN_EXIT_OK;
+}
+
+static enum attn_exit take_list(const struct flag *flag, const char *text, const char **list,
+                                size_t *n, char *why, size_t size)
+{
+    if (*n == ATTN_ARGS_MAX) {
+        snprintf(why, size, "--%s: given more than %d times", flag->name, ATTN_ARGS_MAX);
+        return ATTN_EXIT_USAGE;
+    }
+    list[(*n)++] = text;
+    return ATTN_EXIT_OK;
+}
+
+static enum attn_exit take_shard(const struct flag *flag, const char *text,
+                                 struct attn_suite_wish *wish, char *why, size_t size)
+{
+    char first[16];
+    const char *slash = strchr(text, '/');
+    long long i = 0, n = 0;
+    if (slash && (size_t)(slash - text) < sizeof first) {
+        snprintf(first, sizeof first, "%.*s", (int)(slash - text), text);
+        if (integer(slash + 1, 1, 1000000, &n) && integer(first, 1, n, &i)) {
+            wish->shard = (int)i;
+            wish->shards = (int)n;
+            return ATTN_EXIT_OK;
+        }
+    }
+    return bad_value(flag, text, "I/N with 1 <= I <= N", why, size);
+}
+
+static enum attn_exit take_pair(const struct flag *flag, char *text, char separator,
+                                const char *pair[2], char *why, size_t size)
+{
+    char *at = strchr(text, separator);
+    if (!at || at == text || !at[1])
+        return bad_value(flag, text, separator == ',' ? "A,B" : "A=B", why, size);
+    *at = '\0';
+    pair[0] = text;
+    pair[1] = at + 1;
+    return ATTN_EXIT_OK;
+}
+
+static enum attn_exit take_cache(const struct flag *flag, const char *text,
+                                 struct attn_settings *s, char *why, size_t size)
+{
+    s->hot = !strcmp(text, "hot") || !strcmp(text, "both");
+    s->cold = !strcmp(text, "cold") || !strcmp(text, "both");
+    return s->hot || s->cold ? ATTN_EXIT_OK
+                             : bad_value(flag, text, "hot, cold or both", why, size);
+}
+
+static enum attn_exit take_seed(const struct flag *flag, const char *text,
+                                struct attn_suite_wish *wish, char *why, size_t size)
+{
+    char *end;
+    errno = 0;
+    wish->seed = strtoull(text, &end, 10);
+    wish->seed_given = true;
+    if (!*text || *end || errno || *text == '-')
+        return bad_value(flag, text, "a number from 0 to 2^64-1", why, size);
+    return ATTN_EXIT_OK;
+}
+
+static enum attn_exit take_margin(const struct flag *flag, const char *text, double *margin,
+                                  char *why, size_t size)
+{
+    char *end;
+    double percent = strtod(text, &end);
+    if (end == text || (*end && strcmp(end, "%")) || !(percent >= 0 && percent < 100))
+        return bad_value(flag, text, "a percentage from 0 to 100", why, size);
+    *margin = percent / 100;
+    return ATTN_EXIT_OK;
+}
+
+static enum attn_exit take(const struct flag *flag, char *text, struct attn_command *c, char *why,
+                           size_t size)
+{
+    struct attn_settings *s = &c->settings;
+    switch (flag->id) {
+    case O_BACKEND:
+        return take_list(flag, text, c->backends, &c->n_backends, why, size);
+    case O_PLUGIN:
+        return take_list(flag, text, c->plugins, &c->n_plugins, why, size);
+    case O_OUT:
+        c->out = text;
+        break;
+    case O_JUNIT:
+        c->junit = text;
+        break;
+    case O_FILTER:
+        c->suite.filter = text;
+        break;
+    case O_SHARD:
+        return take_shard(flag, text, &c->suite, why, size);
+    case O_SEED:
+        return take_seed(flag, text, &c->suite, why, size);
+    case O_BUDGET:
+        return take_time(flag, text, &s->budget_s, why, size);
+    case O_TIMEOUT:
+        return take_time(flag, text, &s->timeout_s, why, size);
+    case O_RUN_LIMIT:
+        return take_time(flag, text, &s->run_limit_s, why, size);
+    case O_MIN_TIME:
+        return take_time(flag, text, &s->min_time_s, why, size);
+    case O_THREADS:
+        return take_count(flag, text, 4096, &s->threads, why, size);
+    case O_ROUNDS:
+        return take_count(flag, text, 64, &s->rounds, why, size);
+    case O_SAMPLES:
+        return take_count(flag, text, ATTN_SAMPLES_MAX, &s->samples, why, size);
+    case O_CACHE:
+        return take_cache(flag, text, s, why, size);
+    case O_MARGIN:
+        return take_margin(flag, text, &c->compare.margin, why, size);
+    case O_BACKENDS:
+        return take_pair(flag, text, ',', c->compare.backends, why, size);
+    case O_MAP:
+        if (c->compare.n_map == 16)
+            return bad_value(flag, text, "one of at most 16", why, size);
+        return take_pair(flag, text, '=', c->compare.map[c->compare.n_map++], why, size);
+    case O_RESUME:
+        c->resume = true;
+        break;
+    case O_DRY_RUN:
+        c->dry_run = true;
+        break;
+    case O_JSON:
+        c->json = true;
+        break;
+    case O_STRICT:
+        s->strict = true;
+        c->compare.strict = 1;
+        break;
+    case O_DEBUG:
+        s->debug = true;
+        break;
+    default:
+        c->help = true;
+        break;
+    }
+    return ATTN_EXIT_OK;
+}
+
+static enum attn_exit unknown_verb(const char *word, char *why, size_t size)
+{
+    const char *names[16];
+    size_t n = 0;
+    for (const struct attn_verb *v = attn_verbs; v->name; v++)
+        names[n++] = v->name;
+    const char *near = attn_nearest(word, names, n);
+    snprintf(why, size, "there is no command '%s'%s%s%s; 'attnbench --help' lists them", word,
+             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    return ATTN_EXIT_USAGE;
+}
+
+static enum attn_exit unknown_option(const struct attn_verb *verb, const char *word, char *why,
+                                     size_t size)
+{
+    const char *names[N_FLAGS];
+    size_t n = 0;
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word + strspn(word, "-"), "="),
+             word + strspn(word, "-"));
+    for (size_t f = 0; f < N_FLAGS; f++) {
+        if (!strcmp(flags[f].name, name)) {
+            snprintf(why, size, "--%s does not belong to '%s'", name, verb->name);
+            return ATTN_EXIT_USAGE;
+        }
+        if (flags[f].verbs & verb_bit(verb))
+            names[n++] = flags[f].name;
+    }
+    const char *near = attn_nearest(name, names, n);
+    snprintf(why, size, "'%s' has no option '%s'%s%s%s", verb->name, word,
+             near ? "; did you mean '--" : "", near ? near : "", near ? "'?" : "");
+    return ATTN_EXIT_USAGE;
+}
+
+/* getopt's table for one verb, from ours. */
+static void getopt_tables(unsigned bit, struct option longs[N_FLAGS + 1], char *shorts)
+{
+    size_t n = 0;
+    char *s = shorts;
+    *s++ = ':'; /* a missing argument is told apart from an unknown option */
+    for (size_t f = 0; f < N_FLAGS; f++) {
+        if (!(flags[f].verbs & bit))
+            continue;
+        longs[n++] = (struct option){flags[f].name,
+                                     flags[f].argument ? required_argument : no_argument, NULL,
+                                     flags[f].id};
+        if (flags[f].id < 256) {
+            *s++ = (char)flags[f].id;
+            if (flags[f].argument)
+                *s++ = ':';
+        }
+    }
+    longs[n] = (struct option){0};
+    *s = '\0';
+}
+
+enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c, char *why,
+                                  size_t size)
+{
+    memset(c, 0, sizeof *c);
+    attn_settings_default(&c->settings);
+    c->compare.margin = 0.03;
+    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
+        !strcmp(argv[1], "help")) {
+        c->help = true;
+        return ATTN_EXIT_OK;
+    }
+    for (const struct attn_verb *v = attn_verbs; v->name; v++)
+        if (!strcmp(v->name, argv[1]))
+            c->verb = v;
+    if (!c->verb)
+        return unknown_verb(argv[1], why, size);
+
+    struct option longs[N_FLAGS + 1];
+    char shorts[3 * N_FLAGS + 2];
+    getopt_tables(verb_bit(c->verb), longs, shorts);
+    opterr = 0;
+    optind = 2;
+    for (int id; (id = getopt_long(argc, argv, shorts, longs, NULL)) != -1;) {
+        const char *word = argv[optind - 1];
+        if (id == ':') {
+            snprintf(why, size, "'%s' wants an argument", word);
+            return ATTN_EXIT_USAGE;
+        }
+        if (id == '?')
+            return unknown_option(c->verb, word, why, size);
+        for (size_t f = 0; f < N_FLAGS; f++) {
+            enum attn_exit code =
+                flags[f].id == id ? take(&flags[f], optarg, c, why, size) : ATTN_EXIT_OK;
+            if (code)
+                return code;
+        }
+    }
+    for (int a = optind; a < argc; a++) {
+        if (c->n_arguments == ATTN_ARGS_MAX) {
+            snprintf(why, size, "more than %d arguments", ATTN_ARGS_MAX);
+            return ATTN_EXIT_USAGE;
+        }
+        c->arguments[c->n_arguments++] = argv[a];
+    }
+    return ATTN_EXIT_OK;
+}
+
+void attn_command_help(const struct attn_verb *verb)
+{
+    if (!verb) {
+        printf("attnbench: is this attention implementation right, how fast is it, how big is "
+               "it\n\n");
+        for (const struct attn_verb *v = attn_verbs; v->name; v++)
+            printf("  attnbench %-11s %s\n", v->name, v->summary);
+        printf("\n'attnbench VERB --help' says more of each. CASES are .cases files, packs\n"
+               "(.safetensors) or quoted case lines; without any, the standard suite.\n"
+               "\nExit codes: 0 ok, 1 internal error, 2 usage, 3 numbers are wrong, 4 slower,\n"
+               "5 inconclusive, 6 incomplete (crash, timeout, out of memory), 7 nothing matched,\n"
+               "8 baseline not comparable.\n");
+        return;
+    }
+    printf("attnbench %s %s\n\n%s\n", verb->name, verb->arguments, verb->summary);
+    if (*verb->details)
+        printf("%s\n", verb->details);
+    printf("\n");
+    for (size_t f = 0; f < N_FLAGS; f++) {
+        if (!(flags[f].verbs & verb_bit(verb)))
+            continue;
+        char left[64];
+        snprintf(left, sizeof left, "%c%c%s--%s%s%s", flags[f].id < 256 ? '-' : ' ',
+                 flags[f].id < 256 ? flags[f].id : ' ', flags[f].id < 256 ? ", " : "  ",
+                 flags[f].name, flags[f].argument ? " " : "",
+                 flags[f].argument ? flags[f].argument : "");
+        if (strlen(left) > 24)
+            printf("  %s\n  %-24s  %s\n", left, "", flags[f].help);
+        else
+            printf("  %-24s  %s\n", left, flags[f].help);
+    }
+}
+
+enum attn_exit attn_complain(enum attn_exit code, const char *text)
+{
+    fprintf(stderr, "attnbench: %s\n", text);
+    return code;
+}

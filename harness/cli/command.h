@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* command.h - the command line: one table of verbs and one of options, which parsing, --help and
+ * did-you-mean all read. */
+#ifndef ATTN_COMMAND_H
+#define ATTN_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "report/compare.h"
+#include "run/roster.h"
+#include "run/session.h"
+#include "run/suite.h"
+
+enum { ATTN_ARGS_MAX = 256 };
+
+struct attn_command;
+
+struct attn_verb {
+    const char *name;
+    const char *arguments; /* "[CASES...]" */
+    const char *summary;   /* one line */
+    const char *details;   /* for --help: paragraphs; may be "" */
+    enum attn_exit (*run)(struct attn_command *command, const struct attn_places *places);
+};
+
+/* Everything a command line can say. Lists point into argv. */
+struct attn_command {
+    const struct attn_verb *verb;
+    const char *arguments[ATTN_ARGS_MAX]; /* what is no option */
+    size_t n_arguments;
+    const char *backends[ATTN_ARGS_MAX], *plugins[ATTN_ARGS_MAX];
+    size_t n_backends, n_plugins;
+    const char *out, *junit, *filter, *pair; /* pair: --backends A,B */
+    struct attn_settings settings;
+    struct attn_suite_wish suite;
+    struct attn_compare_options compare;
+    bool json, resume, dry_run, help;
+};
+
+extern const struct attn_verb attn_verbs[]; /* terminated by a NULL name */
+
+/* Fills *command from argv. Returns ATTN_EXIT_OK, or ATTN_EXIT_USAGE with the message in
+ * (why, size). */
+enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *command, char *why,
+                                  size_t size);
+
+/* Help of the whole program (verb NULL) or of one verb, on stdout. */
+void attn_command_help(const struct attn_verb *verb);
+
+/* "10m" "90s" "1h" "250ms" "90" (seconds). Returns -1 when it is no duration. */
+double attn_duration_parse(const char *text);
+
+/* Says one line on stderr, "attnbench: ..." and gives `code` back. */
+enum attn_exit attn_complain(enum attn_exit code, const char *text);
+
+/* Backends and cases of a command into a session that the caller closes. */
+enum attn_exit attn_session_begin(struct attn_command *command, const struct attn_places *places,
+                                  struct attn_session *session);
+
+enum attn_exit attn_verb_list(struct attn_command *command, const struct attn_places *places);
+enum attn_exit attn_verb_verify(struct attn_command *command, const struct attn_places *places);
+enum attn_exit attn_verb_bench(struct attn_command *command, const struct attn_places *places);
+enum attn_exit attn_verb_report(struct attn_command *command, const struct attn_places *places);
+enum attn_exit attn_verb_run(struct attn_command *command, const struct attn_places *places);
+enum attn_exit attn_verb_compare(struct attn_command *command, const struct attn_places *places);
+enum attn_exit attn_verb_doctor(struct attn_command *command, const struct attn_places *places);
+enum attn_exit attn_verb_new_backend(struct attn_command *command,
+                                     const struct attn_places *places);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - the host program: from a command line to an exit code. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+
+/* The first signal stops the command between two requests and is passed on to the workers; the
+ * second ends the program at once. */
+static void on_signal(int number)
+{
+    attn_interrupted = number;
+    attn_workers_forward(number);
+    signal(number, SIG_DFL);
+}
+
+static void install_handlers(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+int main(int argc, char **argv)
+{
+    struct attn_command command;
+    struct attn_places places;
+    char why[1024];
+    enum attn_exit code = attn_command_parse(argc, argv, &command, why, sizeof why);
+    if (code)
+        return attn_complain(code, why);
+    if (command.help) {
+        attn_command_help(command.verb);
+        return argc < 2 ? ATTN_EXIT_USAGE : ATTN_EXIT_OK;
+    }
+    if (attn_places_find(&places, why, sizeof why))
+        return attn_complain(ATTN_EXIT_INTERNAL, why);
+    install_handlers();
+    code = command.verb->run(&command, &places);
+    if (fflush(stdout) || ferror(stdout))
+        code = attn_complain(ATTN_EXIT_INTERNAL, "standard output can not be written");
+    if (attn_interrupted) {
+        signal(attn_interrupted, SIG_DFL);
+        raise(attn_interrupted);
+    }
+    return code;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verb_bench.c - attnbench bench, report, run and compare: all that works on a run folder. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "report/report.h"
+#include "run/bench.h"
+
+static double number_at(const json_t *record, const char *outer, const char *key)
+{
+    const json_t *o = outer ? json_object_get(record, outer) : record;
+    return json_number_value(json_object_get(o, key));
+}
+
+static const char *text_at(const json_t *record, const char *key)
+{
+    const char *text = json_string_value(json_object_get(record, key));
+    return text ? text : "";
+}
+
+/* One line a timing, and every verdict that kept something from being timed. */
+static void print_timings(const struct attn_session *session)
+{
+    size_t i;
+    json_t *r;
+    printf("%-34s %-10s %-5s %12s %23s %9s\n", "case", "backend", "cache", "median us",
+           "95 % interval", "GFLOP/s");
+    json_array_foreach(session->records, i, r)
+    {
+        if (strcmp(text_at(r, "type"), "bench"))
+            continue;
+        const json_t *time = json_object_get(r, "time_ns"), *ci = json_object_get(time, "ci95");
+        const char *name = *text_at(r, "name") ? text_at(r, "name") : text_at(r, "case");
+        char rate[32] = "-";
+        if (json_is_number(json_object_get(r, "gflops")))
+            snprintf(rate, sizeof rate, "%.2f", number_at(r, NULL, "gflops"));
+        printf("%-34.34s %-10s %-5s %12.3f [%10.3f,%10.3f] %9s%s\n", name, text_at(r, "backend"),
+               text_at(r, "cache"), number_at(r, "time_ns", "median") / 1e3,
+               json_number_value(json_array_get(ci, 0)) / 1e3,
+               json_number_value(json_array_get(ci, 1)) / 1e3, rate,
+               json_is_true(json_object_get(r, "overhead_marked")) ? " *" : "");
+    }
+    printf("\nGFLOP/s: 2*(dk+dv) a allowed cell and head, over the median. *: the harness's own "
+           "cost is over 1 %%.\n");
+    json_array_foreach(session->records, i, r)
+    {
+        const char *status = text_at(r, "status");
+        if (!strcmp(text_at(r, "type"), "verify") && strcmp(status, "pass") &&
+            !json_is_true(json_object_get(r, "expected")))
+            printf("%s: %s on %s: %s\n    rerun: %s\n", status, text_at(r, "backend"),
+                   *text_at(r, "name") ? text_at(r, "name") : text_at(r, "case"),
+                   text_at(r, "reason"), text_at(r, "repro"));
+    }
+}
+
+static void print_records(const struct attn_session *session)
+{
+    size_t i;
+    json_t *record;
+    json_array_foreach(session->records, i, record)
+    {
+        json_dumpf(record, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
+        printf("\n");
+    }
+}
+
+static enum attn_exit write_report(const char *run, const char *out,
+                                   const struct attn_places *places)
+{
+    struct attn_run_data data;
+    char why[1024], note[512] = "", folder[ATTN_PATH_MAX];
+    if (attn_run_read(run, &data, why, sizeof why))
+        return attn_complain(ATTN_EXIT_USAGE, why);
+    enum attn_exit code = ATTN_EXIT_OK;
+    if (!out) {
+        if (attn_path_join(folder, run, "report"))
+            code = attn_complain(ATTN_EXIT_USAGE, "the run's path is too long");
+        out = folder;
+    }
+    if (!code && attn_make_folder(out)) {
+        snprintf(why, sizeof why, "folder '%s' can not be made: %m", out);
+        code = attn_complain(ATTN_EXIT_USAGE, why);
+    }
+    if (!code &&
+        attn_report_write(&data, places->reports, out, note, sizeof note, why, sizeof why))
+        code = attn_complain(ATTN_EXIT_INTERNAL, why);
+    attn_run_release(&data);
+    if (!code && *note)
+        fprintf(stderr, "attnbench: %s\n", note);
+    if (!code)
+        fprintf(stderr, "report: %s/index.html\n", out);
+    return code;
+}
+
+static enum attn_exit bench(struct attn_command *c, const struct attn_places *places)
+{
+    struct attn_session session;
+    char why[1024];
+    if (!c->out && !c->dry_run)
+        return attn_complain(ATTN_EXIT_USAGE, "where should results go? -o RUN names a folder");
+    enum attn_exit code = attn_session_begin(c, places, &session);
+    if (code)
+        goto out;
+    if (c->dry_run) {
+        char line[ATTN_CASE_LINE_MAX];
+        for (size_t i = 0; i < session.cases.count; i++) {
+            attn_case_canonical(&session.cases.items[i], line, sizeof line);
+            printf("%s\n", line);
+        }
+        goto out;
+    }
+    if (attn_session_open(&session, c->out, c->resume, why, sizeof why)) {
+        code = attn_complain(ATTN_EXIT_USAGE, why);
+        goto out;
+    }
+    if (attn_bench_all(&session, c->resume, why, sizeof why)) {
+        code = attn_complain(ATTN_EXIT_INTERNAL, why);
+        goto out;
+    }
+    if (c->json)
+        print_records(&session);
+    else
+        print_timings(&session);
+    code = session.code;
+out:
+    attn_session_close(&session);
+    return code;
+}
+
+enum attn_exit attn_verb_bench(struct attn_command *c, const struct attn_places *places)
+{
+    return bench(c, places);
+}
+
+enum attn_exit attn_verb_run(struct attn_command *c, const struct attn_places *places)
+{
+    enum attn_exit code = bench(c, places);
+    if (c->dry_run || attn_interrupted || code == ATTN_EXIT_INTERNAL || code == ATTN_EXIT_USAGE ||
+        code == ATTN_EXIT_NOTHING)
+        return code;
+    return attn_exit_stronger(code, write_report(c->out, NULL, places));
+}
+
+enum attn_exit attn_verb_report(struct attn_command *c, const struct attn_places *places)
+{
+    if (c->n_arguments != 1)
+        return attn_complain(ATTN_EXIT_USAGE, "report takes one run folder");
+    return write_report(c->arguments[0], c->out, places);
+}
+
+enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_places *places)
+{
+    (void)places;
+    bool within = c->compare.backends[0] != NULL;
+    if (c->n_arguments != (within ? 1u : 2u))
+        return attn_complain(ATTN_EXIT_USAGE,
+                             "compare takes BASE and NEW, or one RUN with --backends A,B");
+    struct attn_run_data base, next;
+    char why[1024];
+    if (attn_run_read(c->arguments[0], &base, why, sizeof why))
+        return attn_complain(ATTN_EXIT_USAGE, why);
+    enum attn_exit code = ATTN_EXIT_OK;
+    if (!within && attn_run_read(c->arguments[1], &next, why, sizeof why)) {
+        attn_run_release(&base);
+        return attn_complain(ATTN_EXIT_USAGE, why);
+    }
+    if (attn_compare(&base, within ? &base : &next, &c->compare, c->json, stdout, &code, why,
+                     sizeof why))
+        code = attn_complain(ATTN_EXIT_INTERNAL, why);
+    else if (code == ATTN_EXIT_BASELINE || code == ATTN_EXIT_NOTHING)
+        attn_complain(code, why);
+    if (!within)
+        attn_run_release(&next);
+    attn_run_release(&base);
+    return code;
+}

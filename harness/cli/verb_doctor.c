@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verb_doctor.c - attnbench doctor. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "run/machine.h"
+
+/* Is a program on PATH. */
+static bool on_path(const char *program)
+{
+    const char *path = getenv("PATH");
+    char *copy = path ? strdup(path) : NULL, *rest = copy, file[ATTN_PATH_MAX];
+    bool found = false;
+    for (char *folder; copy && !found && (folder = strsep(&rest, ":"));)
+        found = attn_path_join(file, folder, program) == 0 && access(file, X_OK) == 0;
+    free(copy);
+    return found;
+}
+
+enum attn_exit attn_verb_doctor(struct attn_command *c, const struct attn_places *places)
+{
+    static const char *const marks[] = {"ok", "note", "warn"};
+    struct attn_finding findings[ATTN_FINDINGS_MAX];
+    struct attn_roster roster;
+    struct attn_roster_wish wish = {
+        .plugins = c->plugins, .n_plugins = c->n_plugins, .keep_unavailable = true};
+    char why[1024];
+    if (attn_roster_load(places, &wish, &roster, why, sizeof why))
+        return attn_complain(ATTN_EXIT_USAGE, why);
+    size_t n = attn_machine_findings(findings);
+    json_t *machine = json_array(), *backends = json_array();
+    for (size_t f = 0; f < n; f++)
+        json_array_append_new(machine,
+                              json_pack("{s:s, s:s, s:s}", "level", marks[findings[f].grave],
+                                        "what", findings[f].what, "text", findings[f].text));
+    bool plots = on_path("gnuplot");
+    json_array_append_new(machine, json_pack("{s:s, s:s, s:s}", "level", marks[plots ? 0 : 1],
+                                             "what", "gnuplot", "text",
+                                             plots ? "found" : "missing: reports have no plots"));
+    for (size_t b = 0; b < roster.count; b++) {
+        const struct attn_backend_info *info = &roster.items[b].info;
+        json_array_append_new(backends, json_pack("{s:s, s:b, s:s}", "name", info->name,
+                                                  "available", info->available, "text",
+                                                  info->available ? info->version
+                                                                  : info->reason));
+    }
+    attn_roster_free(&roster);
+    if (c->json) {
+        json_t *all = json_pack("{s:O, s:O}", "machine", machine, "backends", backends);
+        json_dumpf(all, stdout, JSON_INDENT(2));
+        printf("\n");
+        json_decref(all);
+    } else {
+        size_t i;
+        json_t *item;
+        json_array_foreach(machine, i, item)
+            printf("%-5s %-12s %s\n", json_string_value(json_object_get(item, "level")),
+                   json_string_value(json_object_get(item, "what")),
+                   json_string_value(json_object_get(item, "text")));
+        printf("\n");
+        json_array_foreach(backends, i, item)
+            printf("%-5s %-12s %s\n",
+                   json_is_true(json_object_get(item, "available")) ? "ok" : "none",
+                   json_string_value(json_object_get(item, "name")),
+                   json_string_value(json_object_get(item, "text")));
+    }
+    json_decref(machine);
+    json_decref(backends);
+    return ATTN_EXIT_OK;
+}

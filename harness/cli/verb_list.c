@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verb_list.c - attnbench list. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+
+static void print_json(json_t *value)
+{
+    json_dumpf(value, stdout, JSON_INDENT(2));
+    printf("\n");
+    json_decref(value);
+}
+
+static json_t *options_json(const struct attn_backend_info *info)
+{
+    json_t *list = json_array();
+    for (uint32_t o = 0; o < info->n_options; o++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "key", info->options[o].key,
+                                              "choices", info->options[o].choices, "default",
+                                              info->options[o].fallback, "help",
+                                              info->options[o].help));
+    return list;
+}
+
+static enum attn_exit list_backends(struct attn_command *c, const struct attn_places *places)
+{
+    struct attn_roster roster;
+    struct attn_roster_wish wish = {.backends = c->backends,
+                                    .n_backends = c->n_backends,
+                                    .plugins = c->plugins,
+                                    .n_plugins = c->n_plugins,
+                                    .keep_unavailable = true};
+    char why[1024];
+    if (attn_roster_load(places, &wish, &roster, why, sizeof why))
+        return attn_complain(ATTN_EXIT_USAGE, why);
+    json_t *list = json_array();
+    for (size_t b = 0; b < roster.count; b++) {
+        const struct attn_backend_info *info = &roster.items[b].info;
+        if (c->json) {
+            json_array_append_new(
+                list, json_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:o}", "name", info->name,
+                                "plugin", roster.items[b].plugin, "available", info->available,
+                                "reason", info->reason, "description", info->description,
+                                "version", info->version, "options", options_json(info)));
+            continue;
+        }
+        if (info->available)
+            printf("%-12s %s%s%s%s\n", info->name, info->description, *info->version ? " (" : "",
+                   info->version, *info->version ? ")" : "");
+        else
+            printf("%-12s not available: %s\n", info->name, info->reason);
+        for (uint32_t o = 0; o < info->n_options; o++)
+            printf("%-12s   :%s=%s  %s (default %s)\n", "", info->options[o].key,
+                   *info->options[o].choices ? info->options[o].choices : "N",
+                   info->options[o].help, info->options[o].fallback);
+    }
+    if (c->json)
+        print_json(list);
+    else
+        json_decref(list);
+    attn_roster_free(&roster);
+    return ATTN_EXIT_OK;
+}
+
+static enum attn_exit list_cases(struct attn_command *c, const struct attn_places *places,
+                                 size_t first)
+{
+    struct attn_case_list cases;
+    struct attn_suite_wish suite = c->suite;
+    suite.cases = c->arguments + first;
+    suite.n_cases = c->n_arguments - first;
+    char why[1024], line[ATTN_CASE_LINE_MAX], id[ATTN_CASE_ID_LEN + 1];
+    if (attn_suite_load(places, &suite, &cases, why, sizeof why))
+        return attn_complain(ATTN_EXIT_USAGE, why);
+    json_t *list = json_array();
+    for (size_t i = 0; i < cases.count; i++) {
+        attn_case_id(&cases.items[i], id);
+        attn_case_canonical(&cases.items[i], line, sizeof line);
+        if (c->json)
+            json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "id", id, "name",
+                                                  cases.items[i].name, "case", line));
+        else
+            printf("%s  %-28s %s\n", id, cases.items[i].name, line);
+    }
+    if (c->json)
+        print_json(list);
+    else
+        json_decref(list);
+    size_t count = cases.count;
+    attn_case_list_free(&cases);
+    return count ? ATTN_EXIT_OK : attn_complain(ATTN_EXIT_NOTHING, "no case matches");
+}
+
+static enum attn_exit list_fills(const struct attn_command *c)
+{
+    static const char *const fills[][2] = {
+        {"normal", "N(0,1), the default"},
+        {"uniform", "uniform in [-1, 1)"},
+        {"ones", "every element of q, k, v (x_q, x_k, x_v) is 1"},
+        {"zeros", "every element of q, k, v (x_q, x_k, x_v) is 0"},
+    };
+    json_t *list = json_array();
+    for (size_t f = 0; f < sizeof fills / sizeof *fills; f++) {
+        if (c->json)
+            json_array_append_new(
+                list, json_pack("{s:s, s:s}", "name", fills[f][0], "meaning", fills[f][1]));
+        else
+            printf("%-10s %s\n", fills[f][0], fills[f][1]);
+    }
+    if (c->json)
+        print_json(list);
+    else
+        json_decref(list);
+    return ATTN_EXIT_OK;
+}
+
+enum attn_exit attn_verb_list(struct attn_command *c, const struct attn_places *places)
+{
+    static const char *const topics[] = {"backends", "cases", "fills"};
+    const char *topic = c->n_arguments ? c->arguments[0] : "backends";
+    if (!strcmp(topic, "backends") && c->n_arguments <= 1)
+        return list_backends(c, places);
+    if (!strcmp(topic, "cases"))
+        return list_cases(c, places, 1);
+    if (!strcmp(topic, "fills") && c->n_arguments == 1)
+        return list_fills(c);
+    char why[512];
+    const char *near = attn_nearest(topic, topics, 3);
+    if (near && !strcmp(near, topic))
+        snprintf(why, sizeof why, "list %s takes no further argument", topic);
+    else
+        snprintf(why, sizeof why, "there is no list of '%s'%s%s%s: backends, cases or fills", topic,
+                 near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    return attn_complain(ATTN_EXIT_USAGE, why);
+}

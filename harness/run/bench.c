@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench.c - blocks, rounds, peak memory. */
+#include "run/bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "reference/philox.h"
+#include "results/statistics.h"
+#include "run/machine.h"
+#include "run/progress.h"
+#include "run/resume.h"
+#include "run/verify.h"
+
+enum { BLOCK_CASES = 16 };
+/* Operands and references of a block stay in memory together. */
+static const uint64_t block_bytes = 512ull << 20;
+/* A run longer than this is sampled once a round; one longer than the second is not timed cold:
+ * what it reads first is soon evicted by itself. */
+static const double long_run_s = 1.0, cold_run_s = 0.25;
+enum { COLD_SAMPLES = 2 };
+
+struct block {
+    size_t first, count;
+    struct attn_instance *instances[BLOCK_CASES];
+    struct attn_judge *judges[BLOCK_CASES];
+    struct attn_entry *entries; /* [count][backends] */
+};
+
+static struct attn_entry *entry_at(const struct block *block, size_t backends, size_t i, size_t b)
+{
+    return &block->entries[i * backends + b];
+}
+
+/* How many cases from `first` on go together. */
+static size_t block_size(const struct attn_session *session, size_t first)
+{
+    uint64_t bytes = 0;
+    size_t n = 0;
+    while (n < BLOCK_CASES && first + n < session->cases.count) {
+        uint64_t next = attn_case_bytes(&session->cases.items[first + n]);
+        if (n > 0 && (next > block_bytes || bytes + next > block_bytes))
+            break;
+        bytes = next > block_bytes ? block_bytes : bytes + next;
+        n++;
+    }
+    return n;
+}
+
+static void block_free(struct block *block, size_t backends)
+{
+    for (size_t i = 0; i < block->count; i++) {
+        attn_judge_free(block->judges[i]);
+        attn_instance_free(block->instances[i]);
+        for (size_t b = 0; b < backends && block->entries; b++)
+            for (int c = 0; c < ATTN_CACHES; c++)
+                free(entry_at(block, backends, i, b)->rounds[c]);
+    }
+    free(block->entries);
+    memset(block, 0, sizeof *block);
+}
+
+/* Verifies the block; what passed is to be timed. A backend that computes nothing is timed on the
+ * first case alone: its cost does not depend on the case. */
+static int block_verify(struct attn_session *session, struct block *block,
+                        struct attn_progress *progress, char *why, size_t size)
+{
+    size_t n = session->roster.count;
+    struct attn_seat *seats = calloc(n, sizeof *seats);
+    block->entries = calloc(block->count * n, sizeof *block->entries);
+    int result = seats && block->entries ? 0 : -1;
+    if (result)
+        snprintf(why, size, "no memory for a block of %zu cases", block->count);
+    for (size_t b = 0; b < n && result == 0; b++)
+        attn_seat_init(&seats[b], session, &session->roster.items[b]);
+    for (size_t i = 0; i < block->count && result == 0 && !attn_interrupted; i++) {
+        const struct attn_case *c = &session->cases.items[block->first + i];
+        attn_progress_step(progress, block->first + i, c);
+        result = attn_verify_case(session, seats, c, &block->instances[i], &block->judges[i],
+                                  entry_at(block, n, i, 0), NULL, why, size);
+        for (size_t b = 0; b < n && result == 0; b++) {
+            struct attn_entry *entry = entry_at(block, n, i, b);
+            bool none = entry->contestant->info.exactness == ATTN_NONE;
+            entry->timed = block->instances[i] && (!none || i == 0) &&
+                           (entry->verdict.status == ATTN_PASS ||
+                            entry->verdict.status == ATTN_MISTRUSTED ||
+                            entry->verdict.status == ATTN_APPROX);
+        }
+    }
+    for (size_t b = 0; b < n && seats; b++)
+        attn_seat_leave(&seats[b]);
+    free(seats);
+    return result;
+}
+
+/* A timing that went wrong is a verdict of its own, and ends the timing of this entry. */
+static int timing_failed(struct attn_session *session, struct attn_entry *entry,
+                         enum attn_status status, const char *reason, char *why, size_t size)
+{
+    entry->timed = false;
+    entry->verdict.status = status;
+    snprintf(entry->verdict.reason, sizeof entry->verdict.reason, "while timed: %.480s", reason);
+    entry->harmless = status == ATTN_SKIP;
+    return attn_verify_finish(session, entry, NULL, why, size);
+}
+
+static int time_once(struct attn_session *session, struct attn_seat *seat,
+                     struct attn_instance *instance, struct attn_judge *judge,
+                     struct attn_entry *entry, enum attn_cache cache, int round, char *why,
+                     size_t size)
+{
+    const struct attn_settings *s = &session->settings;
+    if (!entry->rounds[cache] &&
+        !(entry->rounds[cache] = calloc((size_t)s->rounds, sizeof **entry->rounds))) {
+        snprintf(why, size, "no memory for %d rounds", s->rounds);
+        return -1;
+    }
+    struct attn_bench_params params = {.cold = cache == ATTN_COLD,
+                                       .min_time = s->min_time_s,
+                                       .samples = entry->seconds > long_run_s ? 1
+                                                  : cache == ATTN_COLD        ? COLD_SAMPLES
+                                                                              : s->samples};
+    struct attn_bench_reply reply;
+    struct attn_outcome outcome = attn_seat_worker(seat);
+    if (outcome.status == ATTN_PASS) {
+        outcome = attn_worker_bench(seat->worker, instance, &params, &reply, &entry->plan);
+        attn_seat_after(seat, &outcome);
+    }
+    if (outcome.status != ATTN_PASS)
+        return timing_failed(session, entry, outcome.status, outcome.reason, why, size);
+    uint32_t exactness = entry->contestant->info.exactness;
+    if (exactness != ATTN_NONE) {
+        struct attn_judgement again;
+        attn_judge_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, &again);
+        if (again.status == ATTN_FAIL || again.status == ATTN_ERROR)
+            return timing_failed(session, entry, again.status, again.reason, why, size);
+    }
+    struct attn_round *kept = &entry->rounds[cache][entry->n_rounds[cache]++];
+    kept->n = reply.n;
+    memcpy(kept->samples_ns, reply.samples_ns, sizeof kept->samples_ns);
+    if (attn_session_record(session, attn_round_record(entry, session, cache, round, &reply))) {
+        snprintf(why, size, "a record can not be written: %m");
+        return -1;
+    }
+    return 0;
+}
+
+/* One backend's turn in a round: a fresh worker, all cases of the block. */
+static int take_turn(struct attn_session *session, struct block *block, size_t b, int round,
+                     char *why, size_t size)
+{
+    const struct attn_settings *s = &session->settings;
+    size_t n = session->roster.count;
+    struct attn_seat seat;
+    attn_seat_init(&seat, session, &session->roster.items[b]);
+    int result = 0;
+    for (size_t i = 0; i < block->count && result == 0 && !attn_interrupted; i++) {
+        struct attn_entry *entry = entry_at(block, n, i, b);
+        bool none = entry->contestant->info.exactness == ATTN_NONE;
+        if (entry->timed && (s->hot || none))
+            result = time_once(session, &seat, block->instances[i], block->judges[i], entry,
+                               ATTN_HOT, round, why, size);
+        if (entry->timed && s->cold && !none && entry->seconds < cold_run_s && result == 0)
+            result = time_once(session, &seat, block->instances[i], block->judges[i], entry,
+                               ATTN_COLD, round, why, size);
+    }
+    attn_seat_leave(&seat);
+    return result;
+}
+
+/* A random order of the backends, new in each round; the same numbers on every machine. */
+static void shuffle(size_t *order, size_t n, uint32_t block, uint32_t round)
+{
+    for (size_t i = 0; i < n; i++)
+        order[i] = i;
+    for (size_t i = n; i > 1; i--) {
+        uint32_t counter[4] = {(uint32_t)i, round, block, 0}, key[2] = {0x6f726465u, 0}, word[4];
+        attn_philox4x32(counter, key, word);
+        size_t k = word[0] % i, kept = order[i - 1];
+        order[i - 1] = order[k];
+        order[k] = kept;
+    }
+}
+
+static int block_rounds(struct attn_session *session, struct block *block, char *why, size_t size)
+{
+    size_t n = session->roster.count;
+    size_t *order = calloc(n, sizeof *order);
+    int result = order ? 0 : -1;
+    if (result)
+        snprintf(why, size, "no memory for an order of backends");
+    for (int round = 0; round < session->settings.rounds && result == 0; round++) {
+        shuffle(order, n, (uint32_t)block->first, (uint32_t)round);
+        for (size_t t = 0; t < n && result == 0 && !attn_interrupted; t++)
+            result = take_turn(session, block, order[t], round, why, size);
+    }
+    free(order);
+    return result;
+}
+
+static void measure_peak(struct attn_session *session, struct attn_instance *instance,
+                         struct attn_entry *entry)
+{
+    struct attn_seat seat;
+    attn_seat_init(&seat, session, entry->contestant);
+    struct attn_outcome outcome = attn_seat_worker(&seat);
+    if (outcome.status == ATTN_PASS)
+        outcome = attn_worker_peak(seat.worker, instance, &entry->peak_bytes);
+    entry->peak_known = outcome.status == ATTN_PASS;
+    snprintf(entry->peak_reason, sizeof entry->peak_reason, "%.255s", outcome.reason);
+    attn_seat_leave(&seat);
+}
+
+/* The harness's own cost on this block: median of what a backend that computes nothing took. */
+static double block_overhead(const struct block *block, size_t backends)
+{
+    for (size_t b = 0; b < backends; b++) {
+        const struct attn_entry *entry = entry_at(block, backends, 0, b);
+        if (entry->contestant->info.exactness != ATTN_NONE || entry->n_rounds[ATTN_HOT] == 0)
+            continue;
+        const double *samples[ATTN_ROUNDS_MAX];
+        size_t counts[ATTN_ROUNDS_MAX];
+        for (int r = 0; r < entry->n_rounds[ATTN_HOT]; r++) {
+            samples[r] = entry->rounds[ATTN_HOT][r].samples_ns;
+            counts[r] = (size_t)entry->rounds[ATTN_HOT][r].n;
+        }
+        struct attn_summary s;
+        if (attn_summarise(samples, counts, (size_t)entry->n_rounds[ATTN_HOT], &s) == 0)
+            return s.median;
+    }
+    return 0;
+}
+
+static int block_finish(struct attn_session *session, struct block *block, double *harness_ns,
+                        char *why, size_t size)
+{
+    size_t n = session->roster.count;
+    double overhead = block_overhead(block, n);
+    if (overhead > 0)
+        *harness_ns = overhead;
+    for (size_t i = 0; i < block->count; i++)
+        for (size_t b = 0; b < n; b++) {
+            struct attn_entry *entry = entry_at(block, n, i, b);
+            if (!entry->timed || attn_interrupted)
+                continue;
+            entry->harness_ns = *harness_ns;
+            if (entry->contestant->info.exactness != ATTN_NONE)
+                measure_peak(session, block->instances[i], entry);
+            for (enum attn_cache c = 0; c < ATTN_CACHES; c++)
+                if (entry->n_rounds[c] &&
+                    attn_session_record(session, attn_bench_record(entry, session, c))) {
+                    snprintf(why, size, "a record can not be written: %m");
+                    return -1;
+                }
+        }
+    return 0;
+}
+
+static int write_machine(const struct attn_session *session, const struct attn_ceilings *ceilings,
+                         double harness_ns, char *why, size_t size)
+{
+    char path[ATTN_PATH_MAX];
+    json_t *machine = attn_machine_json(session, ceilings, harness_ns);
+    int result = machine && attn_path_join(path, session->folder, "machine.json") == 0
+                     ? json_dump_file(machine, path, JSON_INDENT(2) | JSON_REAL_PRECISION(9))
+                     : -1;
+    json_decref(machine);
+    if (result)
+        snprintf(why, size, "machine.json can not be written into '%s'", session->folder);
+    return result;
+}
+
+/* NULL where they can not be measured: the run goes on without a roof line. */
+static const struct attn_ceilings *measure_ceilings(const struct attn_session *session,
+                                                    struct attn_ceilings *ceilings)
+{
+    struct attn_worker_config config = {.worker_path = session->places->worker,
+                                        .options = "",
+                                        .threads = session->settings.threads,
+                                        .timeout_s = session->settings.timeout_s};
+    struct attn_worker *worker;
+    struct attn_outcome outcome = attn_worker_start(&config, &worker);
+    if (outcome.status != ATTN_PASS)
+        return NULL;
+    outcome = attn_worker_ceilings(worker, ceilings);
+    attn_worker_stop(worker);
+    return outcome.status == ATTN_PASS ? ceilings : NULL;
+}
+
+int attn_bench_all(struct attn_session *session, bool resume, char *why, size_t size)
+{
+    size_t n = session->roster.count;
+    struct attn_ceilings room;
+    double harness_ns = 0;
+    if (resume && attn_resume(session, why, size))
+        return -1;
+    const struct attn_ceilings *ceilings = measure_ceilings(session, &room);
+    if (write_machine(session, ceilings, 0, why, size))
+        return -1;
+    struct attn_progress progress;
+    attn_progress_begin(&progress, session->cases.count, session->settings.budget_s);
+    int result = 0;
+    for (size_t first = 0; first < session->cases.count && result == 0 && !attn_interrupted;) {
+        struct block block = {.first = first, .count = block_size(session, first)};
+        result = block_verify(session, &block, &progress, why, size);
+        if (result == 0)
+            result = block_rounds(session, &block, why, size);
+        if (result == 0)
+            result = block_finish(session, &block, &harness_ns, why, size);
+        first += block.count;
+        block_free(&block, n);
+    }
+    attn_progress_end(&progress);
+    if (result == 0)
+        result = write_machine(session, ceilings, harness_ns, why, size);
+    return result;
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* entry.c - records of verdicts, rounds and timings. */
+#include "run/entry.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "reference/dtype.h"
+#include "results/statistics.h"
+
+/* A figure of which the harness's own cost is more than this is marked. */
+static const double overhead_share = 0.01;
+
+const char *attn_cache_name(enum attn_cache cache)
+{
+    return cache == ATTN_HOT ? "hot" : "cold";
+}
+
+static const char *backend_of(const struct attn_entry *entry)
+{
+    return entry->contestant ? entry->contestant->info.name : "reference";
+}
+
+static const char *options_of(const struct attn_entry *entry)
+{
+    return entry->contestant ? entry->contestant->options : "";
+}
+
+void attn_entry_repro(const struct attn_entry *entry, int threads, char *text, size_t size)
+{
+    char line[ATTN_CASE_LINE_MAX];
+    attn_case_canonical(entry->c, line, sizeof line);
+    const char *options = options_of(entry);
+    if (entry->contestant)
+        snprintf(text, size, "attnbench verify -b %s%s%s --threads %d '%s'", backend_of(entry),
+                 *options ? ":" : "", options, threads, line);
+    else
+        snprintf(text, size, "attnbench verify '%s'", line);
+}
+
+/* JSON has no infinities and no NaN: a number that is not finite is null. */
+static json_t *number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static void put(json_t *record, const char *key, json_t *value)
+{
+    json_object_set_new(record, key, value);
+}
+
+/* The fields of every record, and its status and reason. */
+static json_t *common(const char *type, const struct attn_entry *entry,
+                      const struct attn_session *session, enum attn_status status,
+                      const char *reason)
+{
+    char line[ATTN_CASE_LINE_MAX], repro[ATTN_CASE_LINE_MAX + 256];
+    attn_case_canonical(entry->c, line, sizeof line);
+    attn_entry_repro(entry, session->settings.threads, repro, sizeof repro);
+    json_t *r = json_object();
+    if (!r)
+        return NULL;
+    put(r, "type", json_string(type));
+    put(r, "case", json_string(line));
+    put(r, "name", json_string(entry->c->name));
+    put(r, "id", json_string(entry->id));
+    put(r, "backend", json_string(backend_of(entry)));
+    put(r, "options", json_string(options_of(entry)));
+    put(r, "threads", json_integer(session->settings.threads));
+    put(r, "status", json_string(attn_status_name(status)));
+    put(r, "reason", json_string(reason));
+    put(r, "repro", json_string(repro));
+    put(r, "path", json_string(entry->plan.path));
+    return r;
+}
+
+static const char *exactness_name(uint32_t exactness)
+{
+    return exactness == ATTN_EXACT ? "exact" : exactness == ATTN_NONE ? "none" : "approximate";
+}
+
+static json_t *numerics_json(const struct attn_plan_info *plan)
+{
+    if (!plan->has_numerics)
+        return json_null();
+    const struct attn_numerics *n = &plan->numerics;
+    json_t *o = json_object();
+    const struct {
+        const char *key;
+        uint32_t type;
+    } types[] = {{"acc_type", n->acc_type},
+                 {"score_type", n->score_type},
+                 {"p_type", n->p_type},
+                 {"proj_type", n->proj_type}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].type)
+            put(o, types[i].key, json_string(attn_dtype_name(types[i].type)));
+    const struct {
+        const char *key;
+        double value;
+    } numbers[] = {{"key_tile", (double)n->key_tile}, {"chain", (double)n->chain},
+                   {"splits", (double)n->splits},     {"u_in", n->u_in},
+                   {"e_exp", n->e_exp},               {"e_arg", n->e_arg},
+                   {"e_tanh", n->e_tanh},             {"e_log", n->e_log},
+                   {"tau", n->tau},                   {"p_normalised", n->p_normalised},
+                   {"denominator", n->denominator},   {"acc_toward_zero", n->acc_toward_zero},
+                   {"out_toward_zero", n->out_toward_zero},
+                   {"ftz", n->ftz},                   {"empty_row", n->empty_row},
+                   {"deterministic", n->deterministic}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i].value != 0)
+            put(o, numbers[i].key, number(numbers[i].value));
+    if (n->source)
+        put(o, "source", json_string(n->source));
+    return o;
+}
+
+static void put_check(json_t *checks, const char *name, bool done, bool ok)
+{
+    if (done)
+        put(checks, name, json_string(ok ? "pass" : "fail"));
+}
+
+json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_session *session)
+{
+    const struct attn_judgement *v = &entry->verdict;
+    json_t *r = common("verify", entry, session, v->status, v->reason);
+    if (!r)
+        return NULL;
+    bool judged = v->rows_checked > 0;
+    put(r, "max_ratio", judged ? number(v->max_ratio) : json_null());
+    put(r, "median_ratio", judged ? number(v->median_ratio) : json_null());
+    put(r, "max_abs", judged ? number(v->max_abs) : json_null());
+    put(r, "max_rel", judged ? number(v->max_rel) : json_null());
+    put(r, "rms", judged ? number(v->rms) : json_null());
+    put(r, "worst", json_string(v->worst));
+    put(r, "rows_checked", json_integer(v->rows_checked));
+    put(r, "rows_total", json_integer(v->rows_total));
+    json_t *checks = json_object();
+    put_check(checks, "out", judged, v->out_ok);
+    put_check(checks, "lse", judged && v->has_lse, v->lse_ok);
+    put_check(checks, "weights", judged && v->has_weights, v->weights_ok);
+    put_check(checks, "placement_end", entry->end_done, entry->end_ok);
+    put_check(checks, "placement_start", entry->start_done, entry->start_ok);
+    put(r, "checks", checks);
+    put(r, "expected", json_boolean(v->status == ATTN_SKIP && entry->harmless));
+    put(r, "protection", json_string(entry->plan.protection));
+    put(r, "numerics", numerics_json(&entry->plan));
+    put(r, "exactness",
+        json_string(entry->contestant ? exactness_name(entry->contestant->info.exactness)
+                                      : "exact"));
+    put(r, "seconds", entry->seconds > 0 ? number(entry->seconds) : json_null());
+    return r;
+}
+
+static json_t *samples_json(const double *samples, int n)
+{
+    json_t *a = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(a, number(samples[i]));
+    return a;
+}
+
+json_t *attn_round_record(const struct attn_entry *entry, const struct attn_session *session,
+                          enum attn_cache cache, int round, const struct attn_bench_reply *reply)
+{
+    json_t *r = common("round", entry, session, entry->verdict.status, entry->verdict.reason);
+    if (!r)
+        return NULL;
+    put(r, "round", json_integer(round));
+    put(r, "cache", json_string(attn_cache_name(cache)));
+    put(r, "samples_ns", samples_json(reply->samples_ns, reply->n));
+    json_t *iterations = json_array();
+    for (int i = 0; i < reply->n; i++)
+        json_array_append_new(iterations, json_integer(reply->iterations[i]));
+    put(r, "iterations", iterations);
+    put(r, "time", number(attn_now() - session->began));
+    return r;
+}
+
+static const char *score_name(uint32_t score)
+{
+    static const char *const names[] = {"?", "scaled_dot", "dot", "bilinear", "gaussian",
+                                        "additive"};
+    return score < sizeof names / sizeof *names ? names[score] : names[0];
+}
+
+static json_t *sizes_json(const struct attn_case *c)
+{
+    json_t *o = json_object();
+    put(o, "op", json_string(c->op == ATTN_OP_MHA ? "mha" : "attention"));
+    put(o, "score", json_string(score_name(c->score)));
+    put(o, "dtype", json_string(attn_dtype_name(c->dtype)));
+    const struct {
+        const char *key;
+        int64_t value;
+    } sizes[] = {{"b", c->b},   {"hq", c->hq}, {"hkv", c->hkv}, {"sq", c->sq},
+                 {"sk", c->sk}, {"dq", c->dq}, {"dk", c->dk},   {"dv", c->dv}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        put(o, sizes[i].key, json_integer(sizes[i].value));
+    put(o, "causal", json_boolean(c->causal));
+    return o;
+}
+
+/* Figures of the rounds of one cache state; false where there are none. */
+static bool summary_of(const struct attn_entry *entry, enum attn_cache cache,
+                       struct attn_summary *summary)
+{
+    const double *samples[ATTN_ROUNDS_MAX];
+    size_t counts[ATTN_ROUNDS_MAX];
+    for (int i = 0; i < entry->n_rounds[cache]; i++) {
+        samples[i] = entry->rounds[cache][i].samples_ns;
+        counts[i] = (size_t)entry->rounds[cache][i].n;
+    }
+    return entry->n_rounds[cache] > 0 &&
+           attn_summarise(samples, counts, (size_t)entry->n_rounds[cache], summary) == 0;
+}
+
+json_t *attn_bench_record(const struct attn_entry *entry, const struct attn_session *session,
+                          enum attn_cache cache)
+{
+    struct attn_summary s;
+    if (!summary_of(entry, cache, &s))
+        return NULL;
+    json_t *r = common("bench", entry, session, entry->verdict.status, entry->verdict.reason);
+    if (!r)
+        return NULL;
+    put(r, "cache", json_string(attn_cache_name(cache)));
+    json_t *time = json_object();
+    put(time, "median", number(s.median));
+    put(time, "min", number(s.min));
+    put(time, "p10", number(s.p10));
+    put(time, "p90", number(s.p90));
+    json_t *ci = json_array();
+    json_array_append_new(ci, number(s.lo));
+    json_array_append_new(ci, number(s.hi));
+    put(time, "ci95", ci);
+    put(time, "n", json_integer((json_int_t)s.n));
+    put(r, "time_ns", time);
+    json_t *rounds = json_array();
+    for (int i = 0; i < entry->n_rounds[cache]; i++)
+        json_array_append_new(rounds, samples_json(entry->rounds[cache][i].samples_ns,
+                                                   entry->rounds[cache][i].n));
+    put(r, "samples_ns", rounds);
+    put(r, "flops", number(entry->flops));
+    put(r, "bytes", json_integer((json_int_t)entry->bytes));
+    /* one operation a nanosecond is 1 GFLOP/s, one byte a nanosecond 1 GB/s */
+    bool none = entry->contestant->info.exactness == ATTN_NONE;
+    put(r, "gflops", none ? json_null() : number(entry->flops / s.median));
+    put(r, "gbs", none ? json_null() : number((double)entry->bytes / s.median));
+    put(r, "workspace_bytes", json_integer((json_int_t)entry->plan.workspace_bytes));
+    put(r, "peak_bytes",
+        entry->peak_known ? json_integer((json_int_t)entry->peak_bytes) : json_null());
+    put(r, "peak_reason", json_string(entry->peak_reason));
+    put(r, "threads_seen", json_integer(entry->plan.threads_seen));
+    put(r, "overhead_marked", json_boolean(!none && entry->harness_ns > overhead_share * s.median));
+    put(r, "sizes", sizes_json(entry->c));
+    put(r, "exactness", json_string(exactness_name(entry->contestant->info.exactness)));
+    return r;
+}

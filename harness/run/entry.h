@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* entry.h - one case on one backend: what is known of it, and the records made from that. */
+#ifndef ATTN_ENTRY_H
+#define ATTN_ENTRY_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "host/worker.h"
+#include "run/judge.h"
+#include "run/session.h"
+
+enum { ATTN_ROUNDS_MAX = 64 };
+enum attn_cache { ATTN_HOT, ATTN_COLD, ATTN_CACHES };
+
+/* Samples of one round, as bench_reply gave them. */
+struct attn_round {
+    int n;
+    double samples_ns[ATTN_SAMPLES_MAX];
+};
+
+struct attn_entry {
+    const struct attn_case *c;
+    const struct attn_contestant *contestant;
+    char id[ATTN_CASE_ID_LEN + 1];
+
+    /* from verification */
+    bool verified; /* a verdict was reached in this session */
+    bool harmless; /* a skip that never counts */
+    struct attn_judgement verdict;
+    struct attn_plan_info plan;
+    bool end_ok, start_ok, end_done, start_done; /* the two placements */
+    double seconds;                              /* fastest run seen */
+
+    /* from timing */
+    bool timed; /* still taking part; cleared by a failure */
+    struct attn_round *rounds[ATTN_CACHES]; /* [settings.rounds] or NULL */
+    int n_rounds[ATTN_CACHES];
+    bool peak_known;
+    uint64_t peak_bytes;
+    char peak_reason[256];
+    int64_t nnz;
+    double flops;
+    uint64_t bytes;
+    double harness_ns; /* cost of the harness itself on this case; 0: not measured */
+};
+
+/* "attnbench verify -b NAME 'case'": the line that reruns it. */
+void attn_entry_repro(const struct attn_entry *entry, int threads, char *text, size_t size);
+
+/* Records (harness/results/README.md lists the fields). NULL: no memory. */
+json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_session *session);
+json_t *attn_round_record(const struct attn_entry *entry, const struct attn_session *session,
+                          enum attn_cache cache, int round, const struct attn_bench_reply *reply);
+json_t *attn_bench_record(const struct attn_entry *entry, const struct attn_session *session,
+                          enum attn_cache cache);
+
+const char *attn_cache_name(enum attn_cache cache);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* judge.h - holds what a backend computed against the reference, element by element. */
+#ifndef ATTN_JUDGE_H
+#define ATTN_JUDGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "results/status.h"
+#include "tensor/instance.h"
+
+/* Multiply-adds of reference and bound together (ref_row_cost) up to which every row is checked;
+ * beyond it rows are sampled. About a second on one core. */
+#define ATTN_JUDGE_BUDGET 6e8
+
+struct attn_judgement {
+    enum attn_status status; /* PASS, FAIL, MISTRUSTED, APPROX, or ERROR (the reference failed) */
+    char reason[512];
+    double max_ratio, median_ratio; /* error over bound, all outputs together */
+    double max_abs, max_rel, rms;   /* of `out` */
+    char worst[96];                 /* "out[b0 h3 i17 c5]", where max_ratio stands */
+    int64_t rows_checked, rows_total;
+    bool out_ok, lse_ok, weights_ok; /* true where the output is not there */
+    bool has_lse, has_weights;
+};
+
+/* One instance under judgement: the rows to check, and the reference of each numerics that was
+ * asked for, kept until it is freed. */
+struct attn_judge;
+
+int attn_judge_create(const struct attn_instance *instance, int threads, struct attn_judge **out,
+                      char *why, size_t size);
+void attn_judge_free(struct attn_judge *judge);
+
+/* Judges the outputs that lie in the instance's memory, computed by a plan with these numerics. */
+void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *numerics,
+                        bool approximate, struct attn_judgement *verdict);
+
+/* Holds the reference against a pack's expected answers (rtol, atol of the pack): PASS, FAIL, or
+ * SKIP where the instance carries none. */
+void attn_judge_reference(struct attn_judge *judge, struct attn_judgement *verdict);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* machine.h - what machine a run was made on, and whether it is fit to measure on. */
+#ifndef ATTN_MACHINE_H
+#define ATTN_MACHINE_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "host/worker.h"
+#include "run/session.h"
+
+/* MemAvailable of the kernel, in bytes; 0 where it can not be read. */
+uint64_t attn_memory_available(void);
+
+/* Content of a small text file without the trailing newline; "" where it can not be read. */
+void attn_read_line(const char *path, char *text, size_t size);
+
+/* The object of machine.json (harness/results/README.md): CPU, kernel, build, protocol of the
+ * session, its backends. `ceilings` NULL: not measured. */
+json_t *attn_machine_json(const struct attn_session *session, const struct attn_ceilings *ceilings,
+                          double harness_ns);
+
+/* Something about the machine that spoils measurements, or is good to know. */
+struct attn_finding {
+    int grave; /* 0: as it should be, 1: worth knowing, 2: spoils timings */
+    char what[48];
+    char text[256];
+};
+enum { ATTN_FINDINGS_MAX = 24 };
+size_t attn_machine_findings(struct attn_finding findings[ATTN_FINDINGS_MAX]);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* places.h - where the parts of an installed or built attnbench lie, from the program's own place:
+ * PREFIX/bin/attnbench, PREFIX/bin/attnbench-worker, PREFIX/lib/attnbench/NAME.so, and
+ * PREFIX/share/attnbench/{cases,packs,reports,template}. A build folder is such a prefix. */
+#ifndef ATTN_PLACES_H
+#define ATTN_PLACES_H
+
+#include <stddef.h>
+
+enum { ATTN_PATH_MAX = 4096 };
+
+struct attn_places {
+    char worker[ATTN_PATH_MAX];
+    char plugins[ATTN_PATH_MAX];
+    char cases[ATTN_PATH_MAX];
+    char packs[ATTN_PATH_MAX];
+    char reports[ATTN_PATH_MAX];
+    char skeleton[ATTN_PATH_MAX]; /* the backend that new-backend copies */
+};
+
+/* Returns 0, or -1 with the reason. */
+int attn_places_find(struct attn_places *places, char *why, size_t size);
+
+/* "DIR/NAME" into a buffer of ATTN_PATH_MAX; -1 when it does not fit. */
+int attn_path_join(char path[ATTN_PATH_MAX], const char *dir, const char *name);
+
+/* Names in `dir` that end in `suffix`, sorted; the caller frees each and the array. Returns their
+ * number; 0 where the folder is not there. */
+size_t attn_names_in(const char *dir, const char *suffix, char ***names);
+void attn_names_free(char **names, size_t count);
+
+/* Makes a folder and its parents. Returns 0, or -1 with errno. */
+int attn_make_folder(const char *path);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* progress.h - how far a command is: a bar with the time left on a terminal, one line a case in a
+ * log. All on stderr. */
+#ifndef ATTN_PROGRESS_H
+#define ATTN_PROGRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "case/case.h"
+
+struct attn_progress {
+    size_t total;
+    double began, budget_s;
+    bool terminal, colour;
+    int width;
+};
+
+/* Colour is used on a terminal unless NO_COLOR is set (to anything but the empty string). */
+void attn_progress_begin(struct attn_progress *progress, size_t total, double budget_s);
+/* Before case `done` (0-based) starts. */
+void attn_progress_step(struct attn_progress *progress, size_t done, const struct attn_case *c);
+/* Clears the bar, so that other text may be written. */
+void attn_progress_clear(struct attn_progress *progress);
+void attn_progress_end(struct attn_progress *progress);
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* roster.c - from plugin files to the list of backends that take part. */
+#include "run/roster.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "case/case.h"
+
+enum { MAX_CONTESTANTS = 256 };
+
+static struct attn_contestant *add(struct attn_roster *roster)
+{
+    if (roster->count == MAX_CONTESTANTS)
+        return NULL;
+    struct attn_contestant *grown =
+        realloc(roster->items, (roster->count + 1) * sizeof *roster->items);
+    if (!grown)
+        return NULL;
+    roster->items = grown;
+    struct attn_contestant *c = &grown[roster->count++];
+    memset(c, 0, sizeof *c);
+    return c;
+}
+
+static struct attn_contestant *find(const struct attn_roster *roster, const char *name)
+{
+    for (size_t i = 0; i < roster->count; i++)
+        if (!strcmp(roster->items[i].info.name, name))
+            return &roster->items[i];
+    return NULL;
+}
+
+/* "dir/simd.so" -> "simd". */
+static void stem_of(const char *path, char *stem, size_t size)
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(stem, size, "%s", slash ? slash + 1 : path);
+    char *dot = strrchr(stem, '.');
+    if (dot)
+        *dot = '\0';
+}
+
+/* Lines of the file beside the plugin; a line that is none is an error, for a skip that silently
+ * does not apply would hide a gap. */
+static int load_skips(const char *plugin, struct attn_contestant *c, char *why, size_t size)
+{
+    char path[ATTN_PATH_MAX];
+    size_t n = strlen(plugin);
+    if (n < 3 || n + 4 > sizeof path)
+        return 0;
+    snprintf(path, sizeof path, "%.*s.skips", (int)(n - 3), plugin);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return 0;
+    char line[512];
+    int result = 0;
+    for (int number = 1; result == 0 && fgets(line, sizeof line, file); number++) {
+        line[strcspn(line, "\r\n")] = '\0';
+        char *text = line + strspn(line, " \t"), *colon = strchr(text, ':');
+        if (*text == '#' || *text == '\0')
+            continue;
+        if (!colon || colon == text || !colon[1 + strspn(colon + 1, " \t")]) {
+            snprintf(why, size, "%s:%d: expected 'case glob: reason'", path, number);
+            result = -1;
+            break;
+        }
+        struct attn_skip *grown = realloc(c->skips, (c->n_skips + 1) * sizeof *c->skips);
+        if (!grown) {
+            snprintf(why, size, "no memory for %s", path);
+            result = -1;
+            break;
+        }
+        c->skips = grown;
+        struct attn_skip *skip = &grown[c->n_skips++];
+        snprintf(skip->glob, sizeof skip->glob, "%.*s", (int)(colon - text), text);
+        snprintf(skip->reason, sizeof skip->reason, "%s", colon + 1 + strspn(colon + 1, " \t"));
+    }
+    fclose(file);
+    return result;
+}
+
+static int add_plugin(const struct attn_places *places, const char *path, bool must,
+                      struct attn_roster *roster, char *why, size_t size)
+{
+    struct attn_plugin_info *info = calloc(1, sizeof *info);
+    if (!info) {
+        snprintf(why, size, "no memory to look into %s", path);
+        return -1;
+    }
+    struct attn_worker_config config = {
+        .worker_path = places->worker, .plugin_path = path, .options = "", .threads = 1};
+    struct attn_outcome outcome = attn_worker_inspect(&config, info);
+    int result = -1;
+    if (outcome.status != ATTN_PASS) {
+        if (must) {
+            snprintf(why, size, "%s", outcome.reason);
+            goto out;
+        }
+        info->n_backends = 1;
+        stem_of(path, info->backends[0].name, sizeof info->backends[0].name);
+        snprintf(info->backends[0].reason, sizeof info->backends[0].reason, "%.255s",
+                 outcome.reason);
+    }
+    for (uint32_t b = 0; b < info->n_backends; b++) {
+        struct attn_contestant *twin = find(roster, info->backends[b].name);
+        if (twin) {
+            snprintf(why, size, "backend '%s' is offered by both %s and %s", twin->info.name,
+                     twin->plugin, path);
+            goto out;
+        }
+        struct attn_contestant *c = add(roster);
+        if (!c) {
+            snprintf(why, size, "more than %d backends", MAX_CONTESTANTS);
+            goto out;
+        }
+        c->info = info->backends[b];
+        snprintf(c->plugin, sizeof c->plugin, "%s", path);
+        if (load_skips(path, c, why, size))
+            goto out;
+    }
+    result = 0;
+out:
+    free(info);
+    return result;
+}
+
+static int add_folder(const struct attn_places *places, const char *folder,
+                      struct attn_roster *roster, char *why, size_t size)
+{
+    char **names;
+    size_t n = attn_names_in(folder, ".so", &names);
+    int result = 0;
+    for (size_t i = 0; i < n && result == 0; i++) {
+        char path[ATTN_PATH_MAX];
+        if (attn_path_join(path, folder, names[i]) == 0)
+            result = add_plugin(places, path, false, roster, why, size);
+    }
+    attn_names_free(names, n);
+    return result;
+}
+
+static int add_path(const struct attn_places *places, const char *list, struct attn_roster *roster,
+                    char *why, size_t size)
+{
+    char *copy = strdup(list), *rest = copy;
+    int result = copy ? 0 : -1;
+    for (char *folder; result == 0 && (folder = strsep(&rest, ":"));)
+        if (*folder)
+            result = add_folder(places, folder, roster, why, size);
+    free(copy);
+    return result;
+}
+
+/* NAME.missing: one line of why a backend was left out of this build. */
+static int add_missing(const char *folder, struct attn_roster *roster)
+{
+    char **names;
+    size_t n = attn_names_in(folder, ".missing", &names);
+    for (size_t i = 0; i < n; i++) {
+        char path[ATTN_PATH_MAX];
+        struct attn_contestant *c = attn_path_join(path, folder, names[i]) ? NULL : add(roster);
+        if (!c)
+            break;
+        stem_of(path, c->info.name, sizeof c->info.name);
+        snprintf(c->plugin, sizeof c->plugin, "%s", path);
+        FILE *file = fopen(path, "r");
+        if (file) {
+            if (fgets(c->info.reason, sizeof c->info.reason, file))
+                c->info.reason[strcspn(c->info.reason, "\n")] = '\0';
+            fclose(file);
+        }
+    }
+    attn_names_free(names, n);
+    return 0;
+}
+
+static int unknown(const struct attn_roster *roster, const char *name, char *why, size_t size)
+{
+    const char *names[MAX_CONTESTANTS];
+    for (size_t i = 0; i < roster->count; i++)
+        names[i] = roster->items[i].info.name;
+    const char *near = attn_nearest(name, names, roster->count);
+    if (near)
+        snprintf(why, size, "there is no backend '%s'; did you mean '%s'?", name, near);
+    else
+        snprintf(why, size, "there is no backend '%s'; 'attnbench list backends' names them", name);
+    return -1;
+}
+
+/* Keeps what -b names, in that order, with its options. The same backend may stand there twice with
+ * different options. */
+static int choose(struct attn_roster *roster, const struct attn_roster_wish *wish, char *why,
+                  size_t size)
+{
+    struct attn_roster chosen = {0};
+    for (size_t w = 0; w < wish->n_backends; w++) {
+        char name[64];
+        const char *colon = strchr(wish->backends[w], ':');
+        size_t length = colon ? (size_t)(colon - wish->backends[w]) : strlen(wish->backends[w]);
+        snprintf(name, sizeof name, "%.*s", (int)length, wish->backends[w]);
+        const struct attn_contestant *from = find(roster, name);
+        struct attn_contestant *to = from ? add(&chosen) : NULL;
+        if (!to) {
+            attn_roster_free(&chosen);
+            return unknown(roster, name, why, size);
+        }
+        *to = *from;
+        to->skips = from->n_skips ? malloc(from->n_skips * sizeof *from->skips) : NULL;
+        if (to->skips)
+            memcpy(to->skips, from->skips, from->n_skips * sizeof *from->skips);
+        else
+            to->n_skips = 0;
+        snprintf(to->options, sizeof to->options, "%s", colon ? colon + 1 : "");
+    }
+    attn_roster_free(roster);
+    *roster = chosen;
+    return 0;
+}
+
+/* Without -b: everything that can run, or where --plugin names files, what those offer. */
+static bool takes_part(const struct attn_contestant *c, const struct attn_roster_wish *wish)
+{
+    if (wish->keep_unavailable)
+        return true;
+    if (!c->info.available)
+        return false;
+    for (size_t i = 0; i < wish->n_plugins; i++)
+        if (!strcmp(c->plugin, wish->plugins[i]))
+            return true;
+    return wish->n_plugins == 0;
+}
+
+int attn_roster_load(const struct attn_places *places, const struct attn_roster_wish *wish,
+                     struct attn_roster *roster, char *why, size_t size)
+{
+    struct attn_roster found = {0};
+    const char *extra = getenv("ATTNBENCH_PLUGIN_PATH");
+    if (add_folder(places, places->plugins, &found, why, size) ||
+        (extra && add_path(places, extra, &found, why, size)))
+        goto failed;
+    for (size_t i = 0; i < wish->n_plugins; i++)
+        if (add_plugin(places, wish->plugins[i], true, &found, why, size))
+            goto failed;
+    if (add_missing(places->plugins, &found))
+        goto failed;
+    if (wish->n_backends) {
+        if (choose(&found, wish, why, size))
+            goto failed;
+    } else {
+        size_t kept = 0;
+        for (size_t i = 0; i < found.count; i++) {
+            if (takes_part(&found.items[i], wish))
+                found.items[kept++] = found.items[i];
+            else
+                free(found.items[i].skips);
+        }
+        found.count = kept;
+    }
+    *roster = found;
+    return 0;
+failed:
+    attn_roster_free(&found);
+    return -1;
+}
+
+void attn_roster_free(struct attn_roster *roster)
+{
+    for (size_t i = 0; i < roster->count; i++)
+        free(roster->items[i].skips);
+    free(roster->items);
+    memset(roster, 0, sizeof *roster);
+}
+
+const char *attn_expected_skip(const struct attn_contestant *contestant, const char *case_name)
+{
+    for (size_t i = 0; i < contestant->n_skips; i++)
+        if (attn_glob(contestant->skips[i].glob, case_name))
+            return contestant->skips[i].reason;
+    return NULL;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* roster.h - the backends that a command works with: found in plugins, chosen with -b, with the
+ * list of skips that are expected of each. */
+#ifndef ATTN_ROSTER_H
+#define ATTN_ROSTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "host/worker.h"
+#include "run/places.h"
+
+/* One line "case glob: reason" of NAME.skips. */
+struct attn_skip {
+    char glob[128];
+    char reason[256];
+};
+
+struct attn_contestant {
+    char plugin[ATTN_PATH_MAX];
+    struct attn_backend_info info; /* info.available false: reason says why */
+    char options[512];             /* as given with -b, "" otherwise */
+    struct attn_skip *skips;
+    size_t n_skips;
+};
+
+struct attn_roster {
+    struct attn_contestant *items;
+    size_t count;
+};
+
+/* What is asked for: -b NAME[:options] and --plugin FILE, each any number of times. */
+struct attn_roster_wish {
+    const char *const *backends;
+    size_t n_backends;
+    const char *const *plugins;
+    size_t n_plugins;
+    bool keep_unavailable; /* list and doctor want them too */
+};
+
+/* Looks into the plugin folder, ATTNBENCH_PLUGIN_PATH and the files named. A broken plugin in a
+ * folder becomes an entry that is not available; one named with --plugin, an unknown -b or a name
+ * that two plugins offer is an error. Backends left out of the build (NAME.missing in the plugin
+ * folder) are entries too. Without -b: what the plugins named
+ * offer, or all available backends. Returns 0 or -1 with the reason. */
+int attn_roster_load(const struct attn_places *places, const struct attn_roster_wish *wish,
+                     struct attn_roster *roster, char *why, size_t size);
+void attn_roster_free(struct attn_roster *roster);
+
+/* Is a refusal of this case expected of the backend; its reason, or NULL. */
+const char *attn_expected_skip(const struct attn_contestant *contestant, const char *case_name);
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rows.c - choice of the rows that a verdict stands on. */
+#include "run/rows.h"
+
+#include <stdlib.h>
+
+#include "reference/philox.h"
+
+/* Queries next to which tiled kernels go wrong: multiples of these, one before and one after. */
+static const int64_t tiles[] = {16, 64, 96, 128};
+enum { MAX_ROWS = 1 << 22 };
+
+struct row_set {
+    int64_t *index;
+    int64_t count, capacity;
+};
+
+static int row_add(struct row_set *set, int64_t row)
+{
+    if (set->count == set->capacity) {
+        int64_t capacity = set->capacity ? set->capacity * 2 : 256;
+        int64_t *grown = realloc(set->index, (size_t)capacity * sizeof *grown);
+        if (!grown)
+            return -1;
+        set->index = grown;
+        set->capacity = capacity;
+    }
+    set->index[set->count++] = row;
+    return 0;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void sort_unique(struct row_set *set)
+{
+    qsort(set->index, (size_t)set->count, sizeof *set->index, ascending);
+    int64_t kept = 0;
+    for (int64_t r = 0; r < set->count; r++)
+        if (r == 0 || set->index[r] != set->index[kept - 1])
+            set->index[kept++] = set->index[r];
+    set->count = kept;
+}
+
+/* Keys that query i of (b, head 0) may look at; counted sparsely, as it only ranks rows. */
+static int64_t keys_about(const struct attn_problem *p, int64_t b, int64_t i)
+{
+    int64_t step = p->sk > 64 ? p->sk / 64 : 1, n = 0;
+    for (int64_t j = 0; j < p->sk; j += step)
+        n += ref_allowed(p, b, 0, i, j);
+    return n;
+}
+
+static int add_extremes(const struct attn_problem *p, struct row_set *set, int64_t group, int64_t b)
+{
+    int64_t most = -1, fewest = INT64_MAX, at_most = 0, at_fewest = 0;
+    int64_t step = p->sq > 128 ? p->sq / 128 : 1;
+    for (int64_t i = 0; i < p->sq; i += step) {
+        int64_t n = keys_about(p, b, i);
+        if (n > most)
+            most = n, at_most = i;
+        if (n < fewest)
+            fewest = n, at_fewest = i;
+    }
+    return row_add(set, group * p->sq + at_most) || row_add(set, group * p->sq + at_fewest) ? -1
+                                                                                          : 0;
+}
+
+int attn_rows_choose(const struct attn_problem *p, double budget, struct ref_rows *rows)
+{
+    int64_t total = ref_row_count(p);
+    double cost = ref_row_cost(p);
+    rows->index = NULL;
+    rows->count = total;
+    if ((double)total * cost <= budget && total <= MAX_ROWS)
+        return 0;
+
+    struct row_set set = {0};
+    int64_t groups = total / p->sq; /* batches times heads; batches alone for mha */
+    int64_t heads = groups / p->b;
+    int64_t wanted = (int64_t)(budget / cost);
+    if (wanted > MAX_ROWS)
+        wanted = MAX_ROWS;
+    for (int64_t g = 0; g < groups; g++) {
+        if (row_add(&set, g * p->sq) || row_add(&set, (g + 1) * p->sq - 1))
+            goto no_memory;
+        if (set.count < wanted && add_extremes(p, &set, g, g / heads))
+            goto no_memory;
+    }
+    for (size_t t = 0; t < sizeof tiles / sizeof *tiles; t++)
+        for (int64_t i = tiles[t]; i < p->sq && set.count < wanted / 2; i += tiles[t]) {
+            int64_t g = (i / tiles[t]) % groups;
+            for (int64_t k = i - 1; k <= i + 1 && k < p->sq; k++)
+                if (row_add(&set, g * p->sq + k))
+                    goto no_memory;
+        }
+    for (uint32_t draw = 0; set.count < wanted; draw++) {
+        uint32_t counter[4] = {draw, 0, 0, 0}, key[2] = {0x726f7773u, 0}, word[4];
+        attn_philox4x32(counter, key, word);
+        uint64_t wide = (uint64_t)word[0] << 32 | word[1];
+        if (row_add(&set, (int64_t)(wide % (uint64_t)total)))
+            goto no_memory;
+    }
+    sort_unique(&set);
+    rows->index = set.index;
+    rows->count = set.count;
+    return 0;
+
+no_memory:
+    free(set.index);
+    return -1;
+}

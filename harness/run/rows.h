@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rows.h - which rows of a problem are checked where all of them would cost too much. */
+#ifndef ATTN_ROWS_H
+#define ATTN_ROWS_H
+
+#include "reference/reference.h"
+
+/* All rows where rows * ref_row_cost stays within `budget`; else a sample: of every batch and head
+ * the first and the last query, queries around multiples of usual tile sizes, the rows with the
+ * most and the fewest keys, and random ones from a fixed seed, until the budget is used (but never
+ * fewer than the first two kinds). rows->index is allocated (free it), or NULL for all. Returns 0,
+ * or -1: no memory. */
+int attn_rows_choose(const struct attn_problem *problem, double budget, struct ref_rows *rows);
+
+#endif

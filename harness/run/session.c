@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* session.c - settings, records and the exit code of one command. */
+#include "run/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "results/record.h"
+
+volatile int attn_interrupted;
+
+void attn_settings_default(struct attn_settings *s)
+{
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    *s = (struct attn_settings){
+        .threads = 1,
+        .host_threads = online > 0 ? (int)online : 1,
+        .timeout_s = 60,
+        .run_limit_s = 5,
+        .rounds = 5,
+        .samples = 3,
+        .min_time_s = 0.005,
+        .hot = true,
+        .cold = true,
+    };
+}
+
+double attn_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+bool attn_session_over(const struct attn_session *session)
+{
+    return session->settings.budget_s > 0 &&
+           attn_now() - session->began > session->settings.budget_s;
+}
+
+/* What one verdict claims of the whole command. */
+static enum attn_exit claim_of(enum attn_status status, bool harmless, bool strict)
+{
+    switch (status) {
+    case ATTN_FAIL:
+        return ATTN_EXIT_NUMERICS;
+    case ATTN_MISTRUSTED:
+        return strict ? ATTN_EXIT_NUMERICS : ATTN_EXIT_OK;
+    case ATTN_SKIP:
+        return harmless ? ATTN_EXIT_OK : ATTN_EXIT_NUMERICS;
+    case ATTN_CRASH:
+    case ATTN_TIMEOUT:
+    case ATTN_OOM:
+    case ATTN_ERROR:
+        return ATTN_EXIT_INCOMPLETE;
+    default:
+        return ATTN_EXIT_OK;
+    }
+}
+
+void attn_session_claim(struct attn_session *session, const json_t *record)
+{
+    int status = attn_status_parse(json_string_value(json_object_get(record, "status")));
+    const char *type = json_string_value(json_object_get(record, "type"));
+    if (status < 0 || !type || strcmp(type, "verify"))
+        return;
+    session->counts[status]++;
+    bool harmless = json_is_true(json_object_get(record, "expected"));
+    session->code = attn_exit_stronger(
+        session->code, claim_of((enum attn_status)status, harmless, session->settings.strict));
+}
+
+int attn_session_record(struct attn_session *session, json_t *record)
+{
+    if (!record) {
+        errno = ENOMEM;
+        return -1;
+    }
+    attn_session_claim(session, record);
+    int result = session->results >= 0 ? attn_record_append(session->results, record) : 0;
+    if (json_array_append_new(session->records, record))
+        result = -1;
+    return result;
+}
+
+int attn_session_open(struct attn_session *session, const char *folder, bool resume, char *why,
+                      size_t size)
+{
+    char path[ATTN_PATH_MAX];
+    if (attn_make_folder(folder)) {
+        snprintf(why, size, "folder '%s' can not be made: %s", folder, strerror(errno));
+        return -1;
+    }
+    if (attn_path_join(path, folder, "results.ndjson") ||
+        attn_path_join(session->log, folder, "workers.log")) {
+        snprintf(why, size, "'%s' is too long a path", folder);
+        return -1;
+    }
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (resume ? 0 : O_EXCL);
+    session->results = open(path, flags, 0666);
+    if (session->results < 0) {
+        if (errno == EEXIST)
+            snprintf(why, size, "'%s' holds a run already; --resume continues it", folder);
+        else
+            snprintf(why, size, "'%s' can not be written: %s", path, strerror(errno));
+        return -1;
+    }
+    snprintf(session->folder, sizeof session->folder, "%s", folder);
+    return 0;
+}
+
+void attn_session_close(struct attn_session *session)
+{
+    if (session->results >= 0)
+        close(session->results);
+    session->results = -1;
+    json_decref(session->records);
+    session->records = NULL;
+    attn_roster_free(&session->roster);
+    attn_case_list_free(&session->cases);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* session.h - what all parts of one command share: its settings, its backends and cases, where
+ * records go, and what they add up to. */
+#ifndef ATTN_SESSION_H
+#define ATTN_SESSION_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "case/case.h"
+#include "results/status.h"
+#include "run/places.h"
+#include "run/roster.h"
+
+struct attn_settings {
+    int threads;         /* of a backend */
+    int host_threads;    /* of reference and fills */
+    double timeout_s;    /* watchdog for one request */
+    double budget_s;     /* for the whole command; 0: none */
+    double run_limit_s;  /* a run predicted to take longer is skip (budget) */
+    bool strict, debug;
+    int rounds, samples;
+    double min_time_s;
+    bool hot, cold;
+    uint64_t memory; /* bytes a case may take; 0: what is available */
+};
+
+struct attn_session {
+    struct attn_settings settings;
+    const struct attn_places *places;
+    struct attn_roster roster;
+    struct attn_case_list cases;
+    char folder[ATTN_PATH_MAX]; /* of the run; "": none */
+    int results;                /* results.ndjson; -1: none */
+    char log[ATTN_PATH_MAX];    /* of the workers; "": none */
+    json_t *records;            /* every record of this command, for tables and JUnit */
+    double began;               /* attn_now() */
+    int counts[ATTN_STATUS_COUNT];
+    enum attn_exit code;
+};
+
+void attn_settings_default(struct attn_settings *settings);
+
+/* Monotonic seconds. */
+double attn_now(void);
+
+/* Is the budget used up. */
+bool attn_session_over(const struct attn_session *session);
+
+/* Counts a verdict (a record of type verify) and raises the exit code by what it claims. A skip
+ * whose field `expected` is true (budget, memory, missing device, a listed one) claims nothing. */
+void attn_session_claim(struct attn_session *session, const json_t *record);
+
+/* Appends a record to the file, keeps it, and lets it claim. Takes the reference. Returns 0, or -1
+ * with errno. */
+int attn_session_record(struct attn_session *session, json_t *record);
+
+/* Opens (or, to resume, reopens) the run folder and its results file. */
+int attn_session_open(struct attn_session *session, const char *folder, bool resume, char *why,
+                      size_t size);
+void attn_session_close(struct attn_session *session);
+
+/* Set by the main program's handler of INT and TERM: stop between two requests. */
+extern volatile int attn_interrupted;
+
+#endif

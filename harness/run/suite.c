@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* suite.c - case arguments to a list of cases. */
+#include "run/suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pack/pack.h"
+
+static bool ends_with(const char *text, const char *suffix)
+{
+    size_t n = strlen(text), s = strlen(suffix);
+    return n > s && !strcmp(text + n - s, suffix);
+}
+
+static int append(struct attn_case_list *list, struct attn_case *c, char *why, size_t size)
+{
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity ? 2 * list->capacity : 16;
+        struct attn_case *grown = realloc(list->items, capacity * sizeof *grown);
+        if (!grown) {
+            snprintf(why, size, "no memory for the list of cases");
+            return -1;
+        }
+        list->items = grown;
+        list->capacity = capacity;
+    }
+    list->items[list->count++] = *c;
+    return 0;
+}
+
+static int add_pack(const char *path, struct attn_case_list *list, char *why, size_t size)
+{
+    struct attn_case c;
+    if (attn_pack_case(path, &c, why, size))
+        return -1;
+    if (append(list, &c, why, size)) {
+        attn_case_free(&c);
+        return -1;
+    }
+    return 0;
+}
+
+static int add_argument(const char *text, struct attn_case_list *list, char *why, size_t size)
+{
+    if (ends_with(text, ".cases"))
+        return attn_case_parse_file(text, list, why, size);
+    if (ends_with(text, ".safetensors") && !strchr(text, '='))
+        return add_pack(text, list, why, size);
+    if (strchr(text, '='))
+        return attn_case_parse_line(text, strlen(text), NULL, 0, list, why, size);
+    snprintf(why, size,
+             "'%s' is no .cases file, no .safetensors pack and no case line (key=value ...)", text);
+    return -1;
+}
+
+static int add_folder(const char *folder, const char *suffix, struct attn_case_list *list,
+                      char *why, size_t size)
+{
+    char **names;
+    size_t n = attn_names_in(folder, suffix, &names);
+    int result = 0;
+    for (size_t i = 0; i < n && result == 0; i++) {
+        char path[ATTN_PATH_MAX];
+        result = attn_path_join(path, folder, names[i])
+                     ? -1
+                     : add_argument(path, list, why, size);
+    }
+    attn_names_free(names, n);
+    return result;
+}
+
+/* Keeps the cases that filter and shard choose; frees the others. */
+static void narrow(const struct attn_suite_wish *wish, struct attn_case_list *list)
+{
+    size_t kept = 0, matched = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        struct attn_case *c = &list->items[i];
+        char id[ATTN_CASE_ID_LEN + 1];
+        attn_case_id(c, id);
+        bool keep = !wish->filter || attn_glob(wish->filter, c->name) || attn_glob(wish->filter, id);
+        if (keep && wish->shards > 0)
+            keep = (int)(matched++ % (size_t)wish->shards) == wish->shard - 1;
+        if (keep)
+            list->items[kept++] = *c;
+        else
+            attn_case_free(c);
+    }
+    list->count = kept;
+}
+
+int attn_suite_load(const struct attn_places *places, const struct attn_suite_wish *wish,
+                    struct attn_case_list *list, char *why, size_t size)
+{
+    struct attn_case_list found = {0};
+    if (wish->n_cases == 0) {
+        if (add_folder(places->cases, ".cases", &found, why, size) ||
+            add_folder(places->packs, ".safetensors", &found, why, size))
+            goto failed;
+        if (found.count == 0) {
+            snprintf(why, size, "the standard suite is not there: %s holds no .cases file",
+                     places->cases);
+            goto failed;
+        }
+    }
+    for (size_t i = 0; i < wish->n_cases; i++)
+        if (add_argument(wish->cases[i], &found, why, size))
+            goto failed;
+    for (size_t i = 0; i < found.count; i++) {
+        if (attn_pack_resolve(&found.items[i], why, size))
+            goto failed;
+        if (wish->seed_given && !found.items[i].data)
+            found.items[i].seed = wish->seed;
+    }
+    narrow(wish, &found);
+    *list = found;
+    return 0;
+failed:
+    attn_case_list_free(&found);
+    return -1;
+}
+
+bool attn_suite_is_standard(const struct attn_places *places, const struct attn_case *c)
+{
+    size_t n = strlen(places->cases);
+    return c->file && !strncmp(c->file, places->cases, n) && c->file[n] == '/';
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* suite.h - the cases that a command works with. */
+#ifndef ATTN_SUITE_H
+#define ATTN_SUITE_H
+
+#include <stdbool.h>
+
+#include "case/case.h"
+#include "run/places.h"
+
+struct attn_suite_wish {
+    const char *const *cases; /* .cases files, packs, quoted case lines; none: the standard suite */
+    size_t n_cases;
+    const char *filter; /* glob on name or id; NULL: all */
+    int shard, shards;  /* 1-based part of how many; 0, 0: all */
+    bool seed_given;
+    uint64_t seed; /* replaces the seed of every case without data= */
+};
+
+/* Parses, resolves packs, filters. The standard suite is every file of the cases folder and every
+ * pack of the packs folder. Returns 0, or -1 with the parser's message. */
+int attn_suite_load(const struct attn_places *places, const struct attn_suite_wish *wish,
+                    struct attn_case_list *list, char *why, size_t size);
+
+/* Does the case stand in the suite's own cases folder: there a refusal must be an expected one. */
+bool attn_suite_is_standard(const struct attn_places *places, const struct attn_case *c);
+
+#endif

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verify.c - case by case, backend by backend. */
+#include "run/verify.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/machine.h"
+#include "run/progress.h"
+#include "run/suite.h"
+
+/* A run that verification has seen to take longer is not repeated in the second placement. */
+static const double second_placement_s = 1.0;
+/* Cases smaller than this say nothing about a backend's rate. */
+static const double rate_flops = 1e7;
+
+void attn_seat_init(struct attn_seat *seat, const struct attn_session *session,
+                    const struct attn_contestant *contestant)
+{
+    *seat = (struct attn_seat){.session = session, .contestant = contestant};
+}
+
+struct attn_outcome attn_seat_worker(struct attn_seat *seat)
+{
+    if (seat->worker)
+        return (struct attn_outcome){.status = ATTN_PASS};
+    const struct attn_settings *s = &seat->session->settings;
+    struct attn_worker_config config = {
+        .worker_path = seat->session->places->worker,
+        .plugin_path = seat->contestant->plugin,
+        .backend = seat->contestant->info.name,
+        .options = seat->contestant->options,
+        .threads = s->threads,
+        .log_path = *seat->session->log ? seat->session->log : NULL,
+        .timeout_s = s->timeout_s,
+        .foreground = s->debug,
+    };
+    return attn_worker_start(&config, &seat->worker);
+}
+
+void attn_seat_after(struct attn_seat *seat, const struct attn_outcome *outcome)
+{
+    bool alive = outcome->status == ATTN_PASS || outcome->status == ATTN_SKIP ||
+                 outcome->status == ATTN_FAIL || outcome->status == ATTN_ERROR;
+    if (!alive)
+        attn_seat_leave(seat);
+}
+
+void attn_seat_leave(struct attn_seat *seat)
+{
+    attn_worker_stop(seat->worker);
+    seat->worker = NULL;
+}
+
+/* A case lies in memory three times at most: in the host, in the shared mapping, in the worker. */
+static uint64_t memory_needed(const struct attn_case *c)
+{
+    uint64_t bytes = attn_case_bytes(c);
+    return bytes > UINT64_MAX / 3 ? UINT64_MAX : 3 * bytes;
+}
+
+static void verdict_set(struct attn_judgement *v, enum attn_status status, const char *reason)
+{
+    memset(v, 0, sizeof *v);
+    v->status = status;
+    snprintf(v->reason, sizeof v->reason, "%s", reason);
+}
+
+struct attn_instance *attn_instance_for(const struct attn_session *session,
+                                        const struct attn_case *c, struct attn_judgement *verdict)
+{
+    char why[512];
+    if (attn_session_over(session)) {
+        snprintf(why, sizeof why, "budget: the %.0f s given are used up",
+                 session->settings.budget_s);
+        verdict_set(verdict, ATTN_SKIP, why);
+        return NULL;
+    }
+    uint64_t needed = memory_needed(c);
+    uint64_t have = session->settings.memory ? session->settings.memory : attn_memory_available();
+    if (needed > have) {
+        snprintf(why, sizeof why, "needs %.3g GiB, have %.3g", ldexp((double)needed, -30),
+                 ldexp((double)have, -30));
+        verdict_set(verdict, ATTN_SKIP, why);
+        return NULL;
+    }
+    struct attn_instance *instance;
+    if (attn_instance_create(c, session->settings.host_threads, &instance, why, sizeof why)) {
+        verdict_set(verdict, ATTN_ERROR, why);
+        return NULL;
+    }
+    return instance;
+}
+
+/* Keeps the graver of two verdicts: what failed once has failed. */
+static void merge(struct attn_judgement *kept, const struct attn_judgement *next)
+{
+    double max = fmax(kept->max_ratio, next->max_ratio);
+    bool graver = kept->status == ATTN_PASS && next->status != ATTN_PASS;
+    if (graver)
+        *kept = *next;
+    kept->max_ratio = max;
+}
+
+/* One placement: run, then judge. */
+static void verify_placement(struct attn_seat *seat, struct attn_instance *instance,
+                             struct attn_judge *judge, enum attn_placement placement,
+                             struct attn_entry *entry, struct attn_judgement *verdict)
+{
+    struct attn_outcome outcome = attn_seat_worker(seat);
+    double seconds = 0;
+    if (outcome.status == ATTN_PASS) {
+        outcome =
+            attn_worker_verify(seat->worker, instance, placement, 1, &entry->plan, &seconds);
+        attn_seat_after(seat, &outcome);
+    }
+    if (outcome.status != ATTN_PASS) {
+        verdict_set(verdict, outcome.status, outcome.reason);
+        return;
+    }
+    entry->seconds = entry->seconds > 0 ? fmin(entry->seconds, seconds) : seconds;
+    uint32_t exactness = entry->contestant->info.exactness;
+    if (exactness == ATTN_NONE)
+        verdict_set(verdict, ATTN_PASS, "");
+    else if (!entry->plan.has_numerics)
+        verdict_set(verdict, ATTN_ERROR, "the plan declares no numerics, so it has no bound");
+    else
+        attn_judge_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, verdict);
+}
+
+/* Would the run take longer than the limit, at the rate that this backend has shown. */
+static bool over_limit(const struct attn_seat *seat, const struct attn_instance *instance,
+                       struct attn_judgement *verdict)
+{
+    double rate = seat->rate[instance->problem.score % 8], limit =
+        seat->session->settings.run_limit_s;
+    if (rate <= 0 || limit <= 0 || instance->flops / rate <= limit)
+        return false;
+    char why[128];
+    snprintf(why, sizeof why, "budget: a run is predicted to take %.2g s, the limit is %.2g s",
+             instance->flops / rate, limit);
+    verdict_set(verdict, ATTN_SKIP, why);
+    return true;
+}
+
+void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
+                       struct attn_judge *judge, struct attn_entry *entry)
+{
+    entry->verified = true;
+    entry->nnz = instance->nnz;
+    entry->flops = instance->flops;
+    entry->bytes = instance->bytes;
+    struct attn_outcome outcome = attn_seat_worker(seat);
+    if (outcome.status == ATTN_SKIP) /* this machine lacks what the backend needs */
+        entry->harmless = true;
+    if (outcome.status == ATTN_PASS) {
+        outcome = attn_worker_supports(seat->worker, instance);
+        attn_seat_after(seat, &outcome);
+        if (outcome.status == ATTN_SKIP)
+            entry->harmless = !attn_suite_is_standard(seat->session->places, entry->c) ||
+                              attn_expected_skip(entry->contestant, entry->c->name);
+    }
+    if (outcome.status != ATTN_PASS) {
+        verdict_set(&entry->verdict, outcome.status, outcome.reason);
+        return;
+    }
+    if (over_limit(seat, instance, &entry->verdict)) {
+        entry->harmless = true;
+        return;
+    }
+    verify_placement(seat, instance, judge, ATTN_PLACE_END, entry, &entry->verdict);
+    entry->end_done = true;
+    entry->end_ok = entry->verdict.status == ATTN_PASS || entry->verdict.status == ATTN_APPROX;
+    if (entry->seconds > 0 && instance->flops >= rate_flops)
+        seat->rate[instance->problem.score % 8] = instance->flops / entry->seconds;
+    if (!entry->end_ok || entry->seconds > second_placement_s ||
+        entry->contestant->info.exactness == ATTN_NONE)
+        return;
+    struct attn_judgement second;
+    verify_placement(seat, instance, judge, ATTN_PLACE_START, entry, &second);
+    entry->start_done = true;
+    entry->start_ok = second.status == entry->verdict.status;
+    merge(&entry->verdict, &second);
+}
+
+static void print_result(FILE *out, const struct attn_entry *entry,
+                         const struct attn_session *session)
+{
+    if (!out)
+        return;
+    const struct attn_judgement *v = &entry->verdict;
+    char label[ATTN_CASE_LINE_MAX], repro[ATTN_CASE_LINE_MAX + 256], ratio[16] = "-";
+    if (v->rows_checked > 0)
+        snprintf(ratio, sizeof ratio, "%.3f", v->max_ratio);
+    fprintf(out, "%-10s %8s  %-12s %s\n", attn_status_name(v->status), ratio,
+            entry->contestant ? entry->contestant->info.name : "reference",
+            attn_case_label(entry->c, label, sizeof label));
+    if (v->status == ATTN_PASS)
+        return;
+    if (*v->reason)
+        fprintf(out, "    %s\n", v->reason);
+    if (v->status == ATTN_SKIP && !entry->harmless)
+        fprintf(out, "    this skip stands in no list of expected skips, so it counts\n");
+    if (v->status != ATTN_SKIP) {
+        attn_entry_repro(entry, session->settings.threads, repro, sizeof repro);
+        fprintf(out, "    rerun: %s\n", repro);
+    }
+}
+
+int attn_verify_finish(struct attn_session *session, struct attn_entry *entry, FILE *out,
+                        char *why, size_t size)
+{
+    print_result(out, entry, session);
+    if (attn_session_record(session, attn_verify_record(entry, session))) {
+        snprintf(why, size, "a record can not be written: %m");
+        return -1;
+    }
+    return 0;
+}
+
+/* The pack's expected answers against the reference itself, as an entry without a backend. */
+static int verify_reference(struct attn_session *session, const struct attn_case *c,
+                            const struct attn_instance *instance, struct attn_judge *judge,
+                            FILE *out, char *why, size_t size)
+{
+    struct attn_entry entry = {.c = c, .verified = true, .harmless = true};
+    attn_case_id(c, entry.id);
+    attn_judge_reference(judge, &entry.verdict);
+    if (entry.verdict.status == ATTN_SKIP || !instance->c.data)
+        return 0;
+    return attn_verify_finish(session, &entry, out, why, size);
+}
+
+int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
+                     const struct attn_case *c, struct attn_instance **instance,
+                     struct attn_judge **judge, struct attn_entry *entries, FILE *out, char *why,
+                     size_t size)
+{
+    struct attn_judgement none;
+    *judge = NULL;
+    *instance = attn_instance_for(session, c, &none);
+    if (*instance) {
+        char reason[512];
+        if (attn_judge_create(*instance, session->settings.host_threads, judge, reason,
+                              sizeof reason)) {
+            verdict_set(&none, ATTN_ERROR, reason);
+            attn_instance_free(*instance);
+            *instance = NULL;
+        }
+    }
+    if (*instance && verify_reference(session, c, *instance, *judge, out, why, size))
+        return -1;
+    for (size_t b = 0; b < session->roster.count; b++) {
+        struct attn_entry *entry = &entries[b];
+        memset(entry, 0, sizeof *entry);
+        entry->c = c;
+        entry->contestant = &session->roster.items[b];
+        attn_case_id(c, entry->id);
+        if (*instance) {
+            attn_verify_entry(&seats[b], *instance, *judge, entry);
+        } else {
+            entry->verdict = none;
+            entry->harmless = none.status == ATTN_SKIP;
+        }
+        bool silent = entry->contestant->info.exactness == ATTN_NONE &&
+                      entry->verdict.status == ATTN_PASS;
+        if (!silent && attn_verify_finish(session, entry, out, why, size))
+            return -1;
+    }
+    return 0;
+}
+
+int attn_verify_all(struct attn_session *session, FILE *out, char *why, size_t size)
+{
+    size_t n = session->roster.count;
+    struct attn_seat *seats = calloc(n + 1, sizeof *seats);
+    struct attn_entry *entries = calloc(n + 1, sizeof *entries);
+    int result = seats && entries ? 0 : -1;
+    if (result)
+        snprintf(why, size, "no memory for %zu backends", n);
+    struct attn_progress progress;
+    attn_progress_begin(&progress, session->cases.count, session->settings.budget_s);
+    for (size_t b = 0; b < n && seats; b++)
+        attn_seat_init(&seats[b], session, &session->roster.items[b]);
+    for (size_t i = 0; i < session->cases.count && result == 0; i++) {
+        if (attn_interrupted)
+            break;
+        struct attn_instance *instance = NULL;
+        struct attn_judge *judge = NULL;
+        const struct attn_case *c = &session->cases.items[i];
+        attn_progress_step(&progress, i, c);
+        result = attn_verify_case(session, seats, c, &instance, &judge, entries, out, why, size);
+        attn_judge_free(judge);
+        attn_instance_free(instance);
+    }
+    attn_progress_end(&progress);
+    for (size_t b = 0; b < n && seats; b++)
+        attn_seat_leave(&seats[b]);
+    free(seats);
+    free(entries);
+    return result;
+}
