@@ -56,6 +56,5 @@ make_packs() {
 
 [ "${ATTNBENCH_NO_INSTALL:-}" = 1 ] || install_packages
 make_packs || say "no packs: the suite runs without real tensors (see the error above)"
-cmake --preset "$preset" -Wno-dev >/dev/null
-cmake -S . --preset "$preset" -Wno-dev | grep -F 'attnbench:' >&2 || true
+cmake --preset "$preset" | { grep -F 'attnbench:' >&2 || true; }
 cmake --build --preset "$preset"
