@@ -40,15 +40,15 @@ struct attn_case {
     char name[ATTN_CASE_NAME_MAX]; /* as given, or "" */
     uint32_t op, score, dtype;     /* ABI enumerations */
     int64_t b, hq, hkv, sq, sk, dq, dk, dv, dh, e;
-    double scale; /* resolved: 1/sqrt(dk) or 1 when not given */
-    bool scale_given;
-    double softcap; /* 0: none */
+    double scale;     /* resolved: 1/sqrt(dk) or 1 when not given; 0 while dk is not known */
+    bool scale_given; /* and other than that default */
+    double softcap;   /* 0: none */
 
     bool causal, window, off_br;
     int64_t off; /* past:N, else 0 */
     int64_t window_left, window_right;
     enum attn_len_mode len;
-    int n_len;
+    int n_len; /* entries of the list; with ATTN_LEN_PACK the rank of the pack's tensor, 1 or 2 */
     int64_t len_list[ATTN_CASE_LIST_MAX]; /* repeated over b when shorter */
     bool mask_bool;
     double mask_p; /* probability that a cell is allowed */
@@ -74,8 +74,10 @@ struct attn_case {
     bool residual, wo;
 
     /* data=FILE. In a case line from a .cases file the path is relative to that file and is
-     * resolved by the parser. Sizes are -1 until the pack is opened (attn_pack_resolve). Parts that
-     * name the pack's own tensors: */
+     * resolved by the parser. Sizes are -1 until the pack is opened (attn_pack_resolve), which sets
+     * the type and the default scale, too. dh is 0 where the score is not additive, e is 0 where
+     * the op is not mha. Parts that name the pack's own tensors (mask_bool, bias_normal, alibi and
+     * sink then stay false): */
     char *data;         /* NULL: none. Owned by the case */
     char data_hash[65]; /* SHA-256 of the pack's bytes in hex, "" until resolved */
     bool pack_mask, pack_bias, pack_alibi, pack_sink;
@@ -98,8 +100,8 @@ int attn_case_copy(struct attn_case *to, const struct attn_case *from); /* 0, or
  * the offending word and, where one is near, the legal one. On failure nothing is appended. */
 
 /* Parses one line (with or without "name:") and appends every case it multiplies out to. `file`
- * NULL: the command line. `base_dir` NULL: paths in data= are taken as they are. An empty line or a
- * comment appends nothing. */
+ * NULL: the command line. A path in data= is relative to the folder of `file`, or taken as it is.
+ * An empty line or a comment appends nothing. */
 int attn_case_parse_line(const char *text, size_t length, const char *file, int line,
                          struct attn_case_list *list, char *why, size_t size);
 
@@ -132,9 +134,12 @@ uint64_t attn_case_bytes(const struct attn_case *c);
  * 2*B*(Sq*Eq*Hq*Dq + Sk*Ek*Hkv*Dk + Sk*Ev*Hkv*Dv + Sq*Hq*Dv*Eo). */
 double attn_case_flops(const struct attn_case *c, int64_t nnz);
 
-/* Keys, for completion and help: name, values, default, meaning; terminated by a NULL name. */
+/* Keys, for completion and help: name, values, default, meaning; sorted by name, terminated by a
+ * NULL name. */
+struct attn_key_rule;
 struct attn_case_key {
     const char *name, *values, *fallback, *help;
+    const struct attn_key_rule *rule; /* private to this folder */
 };
 extern const struct attn_case_key attn_case_keys[];
 

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* language.h - what the files of the case language share: words, messages, the rules of the keys.
+ * Private to this folder. */
+#ifndef ATTN_CASE_LANGUAGE_H
+#define ATTN_CASE_LANGUAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sha2.h>
+
+#include "case/case.h"
+
+#define ATTN_CASE_SIZE_MAX INT32_MAX /* of one size: libraries below us count in int */
+
+/* A piece of a line, not terminated. Columns count from 1. */
+struct attn_word {
+    const char *text;
+    size_t length, column;
+};
+
+/* Where a text came from and where a message about it goes. */
+struct attn_origin {
+    const char *file; /* NULL: the command line */
+    int line;
+    bool pack; /* the sizes come from a pack, and parts may name its tensors */
+    char *why;
+    size_t size;
+};
+
+/* Where canonical text goes: a buffer that is never overrun, a hash, or both. */
+struct attn_sink {
+    char *text;
+    size_t size, length;
+    SHA2_CTX *hash;
+    bool path; /* write data= even where the hash stands for it */
+};
+
+/* ---- words.c: messages and values ---- */
+
+/* Writes "file:line:column: " and the message; always returns -1. */
+int attn_case_error(const struct attn_origin *origin, size_t column, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* "unknown WHAT 'word'", with the nearest of the candidates or else with the legal values. */
+int attn_word_unknown(const struct attn_origin *origin, struct attn_word word, const char *what,
+                      const char *const *candidates, size_t count, const char *values);
+
+/* How much of a word a message shows: the precision of a %.*s. */
+int attn_word_shown(struct attn_word word);
+
+bool attn_word_is(struct attn_word word, const char *text);
+
+/* Cuts the next part off `rest`, up to `separator`. False when there is none left. A word of n
+ * separators has n + 1 parts, some perhaps empty. */
+bool attn_word_split(struct attn_word *rest, char separator, struct attn_word *part);
+
+/* Values: 0, or -1 with a message. Whole numbers have no sign other than -, no leading zero. */
+int attn_word_integer(struct attn_word word, int64_t min, int64_t max, int64_t *value,
+                      const struct attn_origin *origin);
+int attn_word_unsigned(struct attn_word word, uint64_t *value, const struct attn_origin *origin);
+int attn_word_real(struct attn_word word, double *value, const struct attn_origin *origin);
+
+/* ---- keys.c: the table ---- */
+
+enum {
+    ATTN_KEY_TENSORS = 1, /* a pack's tensors say it: not given beside a pack */
+    ATTN_KEY_PATH = 2,    /* names a pack: not in a pack's own line */
+    ATTN_KEY_WHOLE = 4    /* '/' is part of the value: cannot be linked to another key */
+};
+
+struct attn_choice {
+    const char *name;
+    uint32_t value;
+};
+
+#define ATTN_KEY_TARGETS 3
+
+struct attn_key_rule {
+    /* Reads a value into the case. */
+    int (*parse)(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
+                 const struct attn_origin *origin);
+    /* Writes " key=value" where the value is not the default. NULL: a shorthand. */
+    void (*write)(const struct attn_case_key *key, const struct attn_case *c,
+                  struct attn_sink *sink);
+    unsigned flags;
+    size_t offset; /* of the field in struct attn_case */
+
+    /* sizes (int64_t; -1: not given): least legal value, and the default, -1: none */
+    int64_t min;
+    int64_t (*fallback)(const struct attn_case *c);
+
+    /* choices: names and values, ended by a NULL name; bytes of the field; default */
+    const struct attn_choice *choices;
+    size_t width;
+    uint32_t initial;
+
+    /* shorthands: the keys set by it */
+    const char *targets[ATTN_KEY_TARGETS];
+};
+
+/* The key of a name, or NULL. */
+const struct attn_case_key *attn_key_find(struct attn_word name);
+
+/* All names, for suggestions; returns their number. */
+size_t attn_key_names(const char *names[], size_t max);
+
+int64_t attn_key_size(const struct attn_case_key *key, const struct attn_case *c);
+
+/* ---- parts.c: values made of parts ---- */
+
+int attn_parse_mask(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
+                    const struct attn_origin *origin);
+int attn_parse_bias(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
+                    const struct attn_origin *origin);
+int attn_parse_out(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
+                   const struct attn_origin *origin);
+int attn_parse_view(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
+                    const struct attn_origin *origin);
+int attn_parse_prune(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
+                     const struct attn_origin *origin);
+void attn_write_mask(const struct attn_case_key *key, const struct attn_case *c,
+                     struct attn_sink *sink);
+void attn_write_bias(const struct attn_case_key *key, const struct attn_case *c,
+                     struct attn_sink *sink);
+void attn_write_out(const struct attn_case_key *key, const struct attn_case *c,
+                    struct attn_sink *sink);
+void attn_write_view(const struct attn_case_key *key, const struct attn_case *c,
+                     struct attn_sink *sink);
+void attn_write_prune(const struct attn_case_key *key, const struct attn_case *c,
+                      struct attn_sink *sink);
+
+/* ---- path.c: data= and sha256= ---- */
+
+int attn_parse_data(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
+                    const struct attn_origin *origin);
+int attn_parse_sha256(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
+                      const struct attn_origin *origin);
+void attn_write_data(const struct attn_case_key *key, const struct attn_case *c,
+                     struct attn_sink *sink);
+void attn_write_sha256(const struct attn_case_key *key, const struct attn_case *c,
+                       struct attn_sink *sink);
+
+/* ---- canonical.c: writing ---- */
+
+void attn_sink_text(struct attn_sink *sink, const char *text);
+void attn_sink_format(struct attn_sink *sink, const char *format, ...)
+    __attribute__((format(printf, 2, 3))); /* at most 63 bytes */
+void attn_sink_real(struct attn_sink *sink, double value);
+void attn_sink_key(struct attn_sink *sink, const struct attn_case_key *key); /* " key=" */
+
+/* ---- check.c ---- */
+
+/* A case with nothing given yet. */
+void attn_case_init(struct attn_case *c);
+
+/* Fills in every default. 0, or -1 with the key to blame and the reason. */
+int attn_case_resolve(struct attn_case *c, bool pack, const char **key, char *why, size_t size);
+
+/* attn_case_check, naming the key to blame; `pack`: sizes may still be unknown. */
+int attn_case_judge(const struct attn_case *c, bool pack, const char **key, char *why, size_t size);
+
+/* ---- line.c ---- */
+
+/* attn_case_parse_line that also tells the name on the line, "" for none. */
+int attn_case_parse_named(const char *text, size_t length, const char *file, int line,
+                          struct attn_case_list *list, char name[ATTN_CASE_NAME_MAX], char *why,
+                          size_t size);
+
+#endif
