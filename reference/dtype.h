@@ -21,7 +21,8 @@ double attn_dtype_roundoff(uint32_t dtype);
 double attn_dtype_load(uint32_t dtype, const void *base, int64_t index);
 
 /* Rounds to the nearest number of the type, ties to even, overflow to infinity, NaN kept quiet.
- * Directly from double: never by way of f32. Integers truncate; bool stores value != 0. */
+ * Directly from double: never by way of f32. Integers truncate and saturate, NaN gives 0; bool
+ * stores value != 0. */
 void attn_dtype_store(uint32_t dtype, void *base, int64_t index, double value);
 
 /* Distance between the two numbers of a floating type that enclose |value| (the least subnormal
