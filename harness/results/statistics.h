@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* statistics.h - order statistics and intervals for timings. Each formula's source is at its
- * function. Nothing here allocates more than a sorted copy. */
+ * function. Nothing here allocates more than a sorted copy. All times are finite and > 0. */
 #ifndef ATTN_STATISTICS_H
 #define ATTN_STATISTICS_H
 
@@ -14,8 +14,10 @@ struct attn_summary {
 };
 
 /* Summarises samples grouped by round: samples[r][0..count[r]). The interval is for the median of
- * round medians (rounds are the unit of replication: samples within one share its drift). Returns
- * 0, or -1 when there are no samples or no memory. */
+ * round medians (rounds are the unit of replication: samples within one share its drift): with 2 to
+ * 5 rounds Student's t of the logarithms, from 6 on order statistics; always wide enough to hold
+ * the median. One round has no interval: lo = 0, hi = INFINITY (to be recorded as null). Rounds
+ * without samples are left out. Returns 0, or -1 when there are no samples or no memory. */
 int attn_summarise(const double *const *samples, const size_t *counts, size_t rounds,
                    struct attn_summary *out);
 
