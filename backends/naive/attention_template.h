@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention_template.h - the three passes over a row: logits, softmax, weighted sum.
+ *
+ * After rows_template.h. Only the keys that take part are kept: s and key are lists of the same
+ * length, so that nothing behind a mask is ever read into a sum. */
+
+/* Workspace; every pointer is an array of the length given. */
+struct NAME(buffers) {
+    REAL *s;       /* [Sk] logits of the keys that take part, then their weights */
+    int64_t *key;  /* [Sk] which keys those are */
+    REAL *q;       /* [Dq] */
+    REAL *turned;  /* [max(Dk,Dh)] what a query is turned into before it meets the keys */
+    REAL *k;       /* [max(Dq,Dk)] one key, or one parameter row */
+    REAL *v;       /* [Dv] one value */
+    REAL *sum;     /* [Dv] */
+    REAL *bias;    /* [Sk] with a bias */
+    REAL *dense;   /* [Sk] one row of the weights, where they are wanted */
+    REAL *hidden;  /* [Sk,Dh] W_k k of one head, and */
+    REAL *combine; /* [Dh] w_v, for additive scores */
+    /* multi-head attention, one batch at a time: */
+    REAL *heads_q; /* [Sq,Hq*Dq] */
+    REAL *heads_k; /* [Sk,Hkv*Dk] */
+    REAL *heads_v; /* [Sk,Hkv*Dv] */
+    REAL *heads;   /* [Sq,Hq*Dv] outputs side by side */
+    REAL *y;       /* [Sq,Eo] with an output projection */
+    REAL *x;       /* [max(Eq,Ek,Ev)] */
+    REAL *w;       /* [max(Eq,Ek,Ev,Hq*Dv)] */
+};
+
+struct NAME(context) {
+    const struct attn_problem *problem;
+    const struct attn_naive_operands *operands;
+    const struct NAME(buffers) * buffers;
+};
+
+static const REAL *head_row(const struct attn_naive_view *view, int64_t b, int64_t h, int64_t i,
+                            int64_t n, REAL *buffer)
+{
+    int64_t at = b * view->stride[0] + h * view->stride[1] + i * view->stride[2];
+    return row(view, at, view->stride[3], n, buffer);
+}
+
+/* Entry h of a vector operand, or a fallback where there is none. */
+static REAL entry(const struct attn_naive_view *view, int64_t h, REAL fallback)
+{
+    REAL value = fallback;
+    if (view->dtype)
+        load(&value, view, h * view->stride[0], 1, 1);
+    return value;
+}
+
+/* W_k k of all keys of one head, once, for additive scores. */
+static void hide_keys(const struct NAME(context) * c, int64_t b, int64_t h)
+{
+    const struct attn_problem *p = c->problem;
+    const struct attn_naive_view *k = &c->operands->view[ATTN_K];
+    const struct attn_naive_view *w = &c->operands->view[ATTN_SCORE_WK];
+    const struct attn_naive_view *w_v = &c->operands->view[ATTN_SCORE_WV];
+    load(c->buffers->combine, w_v, h * w_v->stride[0], w_v->stride[1], p->dh);
+    for (int64_t d = 0; d < p->dh; d++) {
+        int64_t at = h * w->stride[0] + d * w->stride[1];
+        const REAL *w_row = row(w, at, w->stride[2], p->dk, c->buffers->turned);
+        for (int64_t j = 0; j < p->sk; j++)
+            c->buffers->hidden[j * p->dh + d] =
+                dot(w_row, head_row(k, b, h / (p->hq / p->hkv), j, p->dk, c->buffers->k), p->dk);
+    }
+}
+
+/* What meets the keys: q itself, M^T q for bilinear, W_q q for additive scores. */
+static const REAL *turn_query(const struct NAME(context) * c, const REAL *q, int64_t h)
+{
+    const struct attn_problem *p = c->problem;
+    REAL *turned = c->buffers->turned;
+    if (p->score == ATTN_SCORE_BILINEAR) {
+        const struct attn_naive_view *m = &c->operands->view[ATTN_SCORE_M];
+        memset(turned, 0, (size_t)p->dk * sizeof(REAL));
+        for (int64_t r = 0; r < p->dq; r++) {
+            int64_t at = h * m->stride[0] + r * m->stride[1];
+            add_scaled(turned, q[r], row(m, at, m->stride[2], p->dk, c->buffers->k), p->dk);
+        }
+        return turned;
+    }
+    if (p->score == ATTN_SCORE_ADDITIVE) {
+        const struct attn_naive_view *w = &c->operands->view[ATTN_SCORE_WQ];
+        for (int64_t d = 0; d < p->dh; d++) {
+            int64_t at = h * w->stride[0] + d * w->stride[1];
+            turned[d] = dot(row(w, at, w->stride[2], p->dq, c->buffers->k), q, p->dq);
+        }
+        return turned;
+    }
+    return q;
+}
+
+static REAL raw_score(const struct NAME(context) * c, const REAL *turned, int64_t b, int64_t g,
+                      int64_t j)
+{
+    const struct attn_problem *p = c->problem;
+    if (p->score == ATTN_SCORE_ADDITIVE) {
+        const REAL *hidden = c->buffers->hidden + j * p->dh;
+        REAL sum = 0;
+        for (int64_t d = 0; d < p->dh; d++)
+            sum += c->buffers->combine[d] * TANH(turned[d] + hidden[d]);
+        return sum;
+    }
+    const REAL *k = head_row(&c->operands->view[ATTN_K], b, g, j, p->dk, c->buffers->k);
+    if (p->score == ATTN_SCORE_GAUSSIAN)
+        return (REAL)-0.5 * squared_distance(turned, k, p->dk);
+    return dot(turned, k, p->dk);
+}
+
+/* Pass 1: logits of the keys that take part; returns how many do. */
+static int64_t logits(const struct NAME(context) * c, int64_t b, int64_t h, int64_t i)
+{
+    const struct attn_problem *p = c->problem;
+    const struct attn_naive_operands *o = c->operands;
+    const struct attn_naive_view *mask = &o->view[ATTN_MASK], *bias = &o->view[ATTN_BIAS];
+    struct attn_naive_range keys = attn_naive_keys(p, o, b, i);
+    if (keys.first >= keys.last)
+        return 0;
+    const REAL *q = turn_query(c, head_row(&o->view[ATTN_Q], b, h, i, p->dq, c->buffers->q), h);
+    const char *mask_row =
+        mask->dtype ? mask->data + b * mask->stride[0] + h * mask->stride[1] + i * mask->stride[2]
+                    : NULL;
+    const REAL *bias_row = bias->dtype ? head_row(bias, b, h, i, p->sk, c->buffers->bias) : NULL;
+    REAL slope = entry(&o->view[ATTN_ALIBI], h, 0), scale = (REAL)p->scale;
+    REAL cap = (REAL)p->softcap;
+    int has_alibi = attn_naive_has(o, ATTN_ALIBI), has_cap = (p->flags & ATTN_FLAG_SOFTCAP) != 0;
+    int64_t diagonal = i + attn_naive_offset(p, o, b), n = 0;
+    for (int64_t j = keys.first; j < keys.last; j++) {
+        if (mask_row && !mask_row[j * mask->stride[3]])
+            continue;
+        REAL added = bias_row ? bias_row[j] : 0;
+        if (added == -INFINITY) /* forbidden, even where q.k is NaN */
+            continue;
+        REAL s = scale * raw_score(c, q, b, h / (p->hq / p->hkv), j);
+        if (has_cap)
+            s = cap * TANH(s / cap);
+        if (bias_row)
+            s += added;
+        if (has_alibi)
+            s -= slope * (REAL)(diagonal < j ? j - diagonal : diagonal - j);
+        if (s == -INFINITY)
+            continue;
+        c->buffers->key[n] = j;
+        c->buffers->s[n++] = s;
+    }
+    return n;
+}
+
+/* Pass 2: logits become weights; returns lse. Infinity or NaN among the logits makes all NaN. */
+static REAL softmax(REAL *s, int64_t n, const struct attn_naive_view *sink, int64_t h)
+{
+    REAL sink_logit = entry(sink, h, -INFINITY), max = sink_logit, sum = 0;
+    if (n == 0)
+        return sink_logit;
+    int broken = 0;
+    for (int64_t t = 0; t < n; t++) {
+        broken |= !(s[t] < INFINITY);
+        max = s[t] > max ? s[t] : max;
+    }
+    if (broken) {
+        for (int64_t t = 0; t < n; t++)
+            s[t] = NAN;
+        return NAN;
+    }
+    for (int64_t t = 0; t < n; t++) {
+        s[t] = EXP(s[t] - max);
+        sum += s[t];
+    }
+    if (sink->dtype)
+        sum += EXP(sink_logit - max);
+    for (int64_t t = 0; t < n; t++)
+        s[t] /= sum;
+    return max + LOG(sum);
+}
+
+/* Pass 3: out = sum of p v; dropped weights take no part, kept ones are divided by 1-p at the end.
+ */
+static void weighted_sum(const struct NAME(context) * c, int64_t n, int64_t b, int64_t h, int64_t i)
+{
+    const struct attn_problem *p = c->problem;
+    int dropout = (p->flags & ATTN_FLAG_DROPOUT) != 0;
+    REAL *sum = c->buffers->sum;
+    memset(sum, 0, (size_t)p->dv * sizeof(REAL));
+    for (int64_t t = 0; t < n; t++) {
+        int64_t j = c->buffers->key[t];
+        if (dropout && !attn_naive_kept(p, c->operands, b, h, i, j))
+            continue;
+        const REAL *v =
+            head_row(&c->operands->view[ATTN_V], b, h / (p->hq / p->hkv), j, p->dv, c->buffers->v);
+        add_scaled(sum, c->buffers->s[t], v, p->dv);
+    }
+    REAL kept = (REAL)(1 - p->dropout_p);
+    for (int64_t d = 0; dropout && d < p->dv; d++)
+        sum[d] /= kept;
+}
+
+static void store_weights(const struct NAME(context) * c, int64_t n, int64_t b, int64_t h,
+                          int64_t i)
+{
+    const struct attn_naive_view *weights = &c->operands->view[ATTN_WEIGHTS];
+    REAL *dense = c->buffers->dense;
+    memset(dense, 0, (size_t)c->problem->sk * sizeof(REAL));
+    for (int64_t t = 0; t < n; t++)
+        dense[c->buffers->key[t]] = c->buffers->s[t];
+    int64_t at = b * weights->stride[0] + h * weights->stride[1] + i * weights->stride[2];
+    store(weights, at, weights->stride[3], c->problem->sk, dense);
+}
+
+/* One query head of one batch. */
+static void attend(const struct NAME(context) * c, int64_t b, int64_t h)
+{
+    const struct attn_problem *p = c->problem;
+    const struct attn_naive_operands *o = c->operands;
+    const struct attn_naive_view *out = &o->view[ATTN_OUT], *lse = &o->view[ATTN_LSE];
+    if (p->score == ATTN_SCORE_ADDITIVE)
+        hide_keys(c, b, h);
+    for (int64_t i = 0; i < p->sq; i++) {
+        int64_t n = logits(c, b, h, i);
+        REAL row_lse = softmax(c->buffers->s, n, &o->view[ATTN_SINK], h);
+        weighted_sum(c, n, b, h, i);
+        int64_t at = b * out->stride[0] + h * out->stride[1] + i * out->stride[2];
+        store(out, at, out->stride[3], p->dv, c->buffers->sum);
+        if (lse->dtype) {
+            at = b * lse->stride[0] + h * lse->stride[1] + i * lse->stride[2];
+            store(lse, at, 1, 1, &row_lse);
+        }
+        if (attn_naive_has(o, ATTN_WEIGHTS))
+            store_weights(c, n, b, h, i);
+    }
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_f32.c - the instance of the kernels whose sums are f32. */
+#include <math.h>
+
+#define REAL       float
+#define REAL_DTYPE ATTN_F32
+#define NAME(stem) stem##_f32
+#define EXP        expf
+#define TANH       tanhf
+#define LOG        logf
+
+#include "rows_template.h"
+
+#include "attention_template.h"
+
+#include "mha_template.h"

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_f64.c - the instance of the kernels whose sums are f64. */
+#include <math.h>
+
+#define REAL       double
+#define REAL_DTYPE ATTN_F64
+#define NAME(stem) stem##_f64
+#define EXP        exp
+#define TANH       tanh
+#define LOG        log
+
+#include "rows_template.h"
+
+#include "attention_template.h"
+
+#include "mha_template.h"

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mha_template.h - multi-head attention around `attend`, the workspace, and the entry points.
+ *
+ * After attention_template.h. Projections, heads and their concatenation are kept as REAL for one
+ * batch at a time; nothing is rounded to the operands' type before out. */
+
+/* y[s,o] = x[s,:] . w[o,:] + bias[o], y dense. */
+static void project(const struct NAME(buffers) * buffers, const struct attn_naive_view *x,
+                    int64_t b, const struct attn_naive_view *w, const struct attn_naive_view *bias,
+                    REAL *y)
+{
+    int64_t rows = x->shape[1], inner = x->shape[2], width = w->shape[0];
+    for (int64_t o = 0; o < width; o++) {
+        const REAL *w_row = row(w, o * w->stride[0], w->stride[1], inner, buffers->w);
+        REAL added = entry(bias, o, 0);
+        for (int64_t s = 0; s < rows; s++) {
+            int64_t at = b * x->stride[0] + s * x->stride[1];
+            y[s * width + o] =
+                dot(row(x, at, x->stride[2], inner, buffers->x), w_row, inner) + added;
+        }
+    }
+}
+
+/* A dense [S, H*D] buffer seen as [B,H,S,D]: every batch uses the same memory. */
+static struct attn_naive_view heads_view(REAL *data, int64_t heads, int64_t width)
+{
+    return (struct attn_naive_view){.data = (char *)data,
+                                    .dtype = REAL_DTYPE,
+                                    .rank = 4,
+                                    .stride = {0, width, heads * width, 1}};
+}
+
+/* Pruned heads become zero, whatever they hold; their lse and weights stay. */
+static void prune(const struct attn_problem *p, const struct attn_naive_view *mask, REAL *heads)
+{
+    for (int64_t h = 0; h < p->hq; h++)
+        if (!mask->data[h * mask->stride[0]])
+            for (int64_t i = 0; i < p->sq; i++)
+                memset(heads + (i * p->hq + h) * p->dv, 0, (size_t)p->dv * sizeof(REAL));
+}
+
+static void finish_batch(const struct attn_problem *p, const struct attn_naive_operands *o,
+                         const struct NAME(buffers) * buffers, int64_t b)
+{
+    const struct attn_naive_view *out = &o->view[ATTN_OUT], *x = &o->view[ATTN_X_Q];
+    int64_t width = out->shape[2];
+    REAL *y = buffers->heads;
+    if (attn_naive_has(o, ATTN_W_O)) {
+        struct attn_naive_view heads = {.data = (char *)buffers->heads,
+                                        .dtype = REAL_DTYPE,
+                                        .rank = 3,
+                                        .shape = {1, p->sq, p->hq * p->dv},
+                                        .stride = {0, p->hq * p->dv, 1}};
+        y = buffers->y;
+        project(buffers, &heads, 0, &o->view[ATTN_W_O], &o->view[ATTN_B_O], y);
+    }
+    for (int64_t i = 0; i < p->sq; i++) {
+        if (p->flags & ATTN_FLAG_RESIDUAL) {
+            int64_t at = b * x->stride[0] + i * x->stride[1];
+            add_scaled(y + i * width, 1, row(x, at, x->stride[2], width, buffers->x), width);
+        }
+        store(out, b * out->stride[0] + i * out->stride[1], out->stride[2], width, y + i * width);
+    }
+}
+
+static void run_mha(const struct attn_problem *p, const struct attn_naive_operands *operands,
+                    const struct NAME(buffers) * buffers)
+{
+    const struct attn_naive_view *x_q = &operands->view[ATTN_X_Q];
+    const struct attn_naive_view *x_k = &operands->view[ATTN_X_K];
+    const struct attn_naive_view *x_v = &operands->view[ATTN_X_V];
+    x_k = x_k->dtype ? x_k : x_q;
+    x_v = x_v->dtype ? x_v : x_k;
+    struct attn_naive_operands inner = *operands;
+    inner.view[ATTN_Q] = heads_view(buffers->heads_q, p->hq, p->dq);
+    inner.view[ATTN_K] = heads_view(buffers->heads_k, p->hkv, p->dk);
+    inner.view[ATTN_V] = heads_view(buffers->heads_v, p->hkv, p->dv);
+    inner.view[ATTN_OUT] = heads_view(buffers->heads, p->hq, p->dv);
+    struct NAME(context) context = {p, &inner, buffers};
+    const struct attn_naive_view *view = operands->view;
+    for (int64_t b = 0; b < p->b; b++) {
+        project(buffers, x_q, b, &view[ATTN_W_Q], &view[ATTN_B_Q], buffers->heads_q);
+        project(buffers, x_k, b, &view[ATTN_W_K], &view[ATTN_B_K], buffers->heads_k);
+        project(buffers, x_v, b, &view[ATTN_W_V], &view[ATTN_B_V], buffers->heads_v);
+        for (int64_t h = 0; h < p->hq; h++)
+            attend(&context, b, h);
+        if (attn_naive_has(operands, ATTN_HEAD_MASK))
+            prune(p, &view[ATTN_HEAD_MASK], buffers->heads);
+        finish_batch(p, operands, buffers, b);
+    }
+}
+
+/* The next piece of the workspace: rows * columns elements from *used on, on a cache line of its
+ * own. With base NULL it only counts; *used becomes SIZE_MAX on overflow. */
+static void *take(char *base, size_t *used, int64_t rows, int64_t columns, size_t element)
+{
+    size_t bytes, at = *used;
+    if (at == SIZE_MAX || __builtin_mul_overflow((uint64_t)rows, (uint64_t)columns, &bytes) ||
+        __builtin_mul_overflow(bytes, element, &bytes) ||
+        __builtin_add_overflow(bytes, (size_t)63, &bytes) ||
+        __builtin_add_overflow(at, bytes & ~(size_t)63, used)) {
+        *used = SIZE_MAX;
+        return NULL;
+    }
+    return base ? base + at : NULL;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t model_width(const struct attn_problem *p, uint32_t role)
+{
+    const struct attn_tensor *tensor = attn_tensor_find(p, role);
+    return tensor ? tensor->shape[tensor->rank - 1] : 0;
+}
+
+/* Where everything lies from `base` on, and how many bytes that is: the only list of it. */
+static size_t lay_out(const struct attn_problem *p, char *base, struct NAME(buffers) * buffers)
+{
+    size_t used = 0, real = sizeof(REAL);
+    int64_t sk_dh = p->score == ATTN_SCORE_ADDITIVE ? p->dh : 0;
+    buffers->s = take(base, &used, p->sk, 1, real);
+    buffers->key = take(base, &used, p->sk, 1, sizeof(int64_t));
+    buffers->q = take(base, &used, p->dq, 1, real);
+    buffers->turned = take(base, &used, larger(p->dk, p->dh), 1, real);
+    buffers->k = take(base, &used, larger(p->dq, p->dk), 1, real);
+    buffers->v = take(base, &used, p->dv, 1, real);
+    buffers->sum = take(base, &used, p->dv, 1, real);
+    buffers->bias = take(base, &used, attn_tensor_find(p, ATTN_BIAS) ? p->sk : 0, 1, real);
+    buffers->dense = take(base, &used, attn_tensor_find(p, ATTN_WEIGHTS) ? p->sk : 0, 1, real);
+    buffers->hidden = take(base, &used, p->sk, sk_dh, real);
+    buffers->combine = take(base, &used, sk_dh, 1, real);
+    if (p->op != ATTN_OP_MHA)
+        return used;
+    int64_t width = larger(model_width(p, ATTN_X_Q),
+                           larger(model_width(p, ATTN_X_K), model_width(p, ATTN_X_V)));
+    int64_t eo = attn_tensor_find(p, ATTN_W_O) ? model_width(p, ATTN_OUT) : 0;
+    buffers->heads_q = take(base, &used, p->sq, p->hq * p->dq, real);
+    buffers->heads_k = take(base, &used, p->sk, p->hkv * p->dk, real);
+    buffers->heads_v = take(base, &used, p->sk, p->hkv * p->dv, real);
+    buffers->heads = take(base, &used, p->sq, p->hq * p->dv, real);
+    buffers->y = take(base, &used, p->sq, eo, real);
+    buffers->x = take(base, &used, width, 1, real);
+    buffers->w = take(base, &used, larger(width, p->hq * p->dv), 1, real);
+    return used;
+}
+
+size_t NAME(attn_naive_bytes)(const struct attn_problem *problem)
+{
+    struct NAME(buffers) unused;
+    return lay_out(problem, NULL, &unused);
+}
+
+void NAME(attn_naive_run)(const struct attn_problem *problem,
+                          const struct attn_naive_operands *operands, void *workspace)
+{
+    struct NAME(buffers) buffers;
+    lay_out(problem, workspace, &buffers);
+    if (problem->op == ATTN_OP_MHA) {
+        run_mha(problem, operands, &buffers);
+        return;
+    }
+    struct NAME(context) context = {problem, operands, &buffers};
+    for (int64_t b = 0; b < problem->b; b++)
+        for (int64_t h = 0; h < problem->hq; h++)
+            attend(&context, b, h);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* naive.c - the naive backend: plan, bindings, and the table of slots. */
+#include <gnu/libc-version.h>
+#include <stdio.h>
+
+#include "naive.h"
+
+struct plan {
+    const struct attn_problem *problem;
+    const struct attn_services *services;
+    void *workspace;
+};
+
+struct binding {
+    struct plan *plan;
+    struct attn_naive_operands operands;
+};
+
+static void version(char *text, size_t size)
+{
+    snprintf(text, size, "glibc %s (exp, tanh, log)", gnu_get_libc_version());
+}
+
+static int create(const struct attn_problem *problem, const struct attn_services *services,
+                  void **plan, char *why, size_t size)
+{
+    size_t bytes =
+        problem->dtype == ATTN_F64 ? attn_naive_bytes_f64(problem) : attn_naive_bytes_f32(problem);
+    if (bytes == SIZE_MAX) {
+        snprintf(why, size, "the workspace's size overflows");
+        return ATTN_OUT_OF_MEMORY;
+    }
+    struct plan *made = services->alloc(services->context, sizeof(*made), 64);
+    void *workspace = services->alloc(services->context, bytes, 64);
+    if (!made || !workspace) {
+        snprintf(why, size, "no memory for a workspace of %zu bytes", bytes);
+        goto fail;
+    }
+    *made = (struct plan){problem, services, workspace};
+    *plan = made;
+    return ATTN_OK;
+
+fail:
+    if (workspace)
+        services->free(services->context, workspace);
+    if (made)
+        services->free(services->context, made);
+    return ATTN_OUT_OF_MEMORY;
+}
+
+/* glibc 2.36's manual, "Known Maximum Errors in Math Functions", x86_64: exp, expf, log, logf 1
+ * ulp, tanh, tanhf 2 ulp. An ulp is at most 2u relative; twice the documented maximum is declared,
+ * because a later libm may differ. */
+static void numerics(const void *plan, struct attn_numerics *numerics)
+{
+    const struct plan *p = plan;
+    int is_f64 = p->problem->dtype == ATTN_F64;
+    double u = is_f64 ? 0x1p-53 : 0x1p-24;
+    uint32_t type = is_f64 ? ATTN_F64 : ATTN_F32;
+    numerics->acc_type = type;
+    numerics->score_type = type;
+    numerics->p_type = type;
+    numerics->proj_type = type;
+    numerics->p_normalised = 1;
+    numerics->denominator = 1;
+    numerics->empty_row = ATTN_EMPTY_ZERO;
+    numerics->deterministic = 1;
+    numerics->e_exp = 4 * u;
+    numerics->e_tanh = 8 * u;
+    numerics->e_log = 4 * u;
+}
+
+static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensors, void **binding,
+                char *why, size_t size)
+{
+    struct plan *p = plan;
+    struct binding *made = p->services->alloc(p->services->context, sizeof(*made), 64);
+    if (!made) {
+        snprintf(why, size, "no memory for a binding of %zu bytes", sizeof(*made));
+        return ATTN_OUT_OF_MEMORY;
+    }
+    *made = (struct binding){.plan = p};
+    for (uint32_t t = 0; t < n_tensors; t++) {
+        const struct attn_tensor *tensor = &tensors[t];
+        struct attn_naive_view *view = &made->operands.view[tensor->role];
+        view->data = tensor->data;
+        view->dtype = tensor->dtype;
+        view->rank = tensor->rank;
+        for (uint32_t a = 0; a < tensor->rank && a < ATTN_NAIVE_RANK; a++) {
+            view->shape[a] = tensor->shape[a];
+            view->stride[a] = tensor->stride[a];
+        }
+    }
+    *binding = made;
+    return ATTN_OK;
+}
+
+static int run(void *binding, char *why, size_t size)
+{
+    (void)why, (void)size;
+    struct binding *b = binding;
+    if (b->plan->problem->dtype == ATTN_F64)
+        attn_naive_run_f64(b->plan->problem, &b->operands, b->plan->workspace);
+    else
+        attn_naive_run_f32(b->plan->problem, &b->operands, b->plan->workspace);
+    return ATTN_OK;
+}
+
+static void release(void *binding)
+{
+    const struct attn_services *services = ((struct binding *)binding)->plan->services;
+    services->free(services->context, binding);
+}
+
+static void describe(const void *plan, char *text, size_t size)
+{
+    const struct plan *p = plan;
+    snprintf(text, size, "three passes a row, sums in %s, one thread",
+             p->problem->dtype == ATTN_F64 ? "f64" : "f32");
+}
+
+static void destroy(void *plan)
+{
+    struct plan *p = plan;
+    const struct attn_services *services = p->services;
+    services->free(services->context, p->workspace);
+    services->free(services->context, p);
+}
+
+static const struct attn_backend backend = {
+    .struct_size = sizeof(struct attn_backend),
+    .exactness = ATTN_EXACT,
+    .name = "naive",
+    .description = "plain C, three passes a row, the whole operator",
+    .version = version,
+    .supports = attn_naive_supports,
+    .create = create,
+    .numerics = numerics,
+    .bind = bind,
+    .run = run,
+    .release = release,
+    .describe = describe,
+    .destroy = destroy,
+};
+
+static const struct attn_backend *const backends[] = {&backend};
+
+const struct attn_plugin attn_plugin = {
+    .abi_version = ATTN_ABI_VERSION,
+    .struct_size = sizeof(struct attn_plugin),
+    .n_backends = sizeof(backends) / sizeof(backends[0]),
+    .backends = backends,
+};
