@@ -164,8 +164,8 @@ static enum attn_exit take_count(const struct flag *flag, const char *text, long
     return ATTN_EXIT_OK;
 }
 
-static enum attn_exit take_time(const struct flag *flag, const char *text, double *value,
-                                char *why, size_t size)
+static enum attn_exit take_time(const struct flag *flag, const char *text, double *value, char *why,
+                                size_t size)
 {
     double seconds = attn_duration_parse(text);
     if (seconds < 0)
@@ -214,13 +214,12 @@ static enum attn_exit take_pair(const struct flag *flag, char *text, char separa
     return ATTN_EXIT_OK;
 }
 
-static enum attn_exit take_cache(const struct flag *flag, const char *text,
-                                 struct attn_settings *s, char *why, size_t size)
+static enum attn_exit take_cache(const struct flag *flag, const char *text, struct attn_settings *s,
+                                 char *why, size_t size)
 {
     s->hot = !strcmp(text, "hot") || !strcmp(text, "both");
     s->cold = !strcmp(text, "cold") || !strcmp(text, "both");
-    return s->hot || s->cold ? ATTN_EXIT_OK
-                             : bad_value(flag, text, "hot, cold or both", why, size);
+    return s->hot || s->cold ? ATTN_EXIT_OK : bad_value(flag, text, "hot, cold or both", why, size);
 }
 
 static enum attn_exit take_seed(const struct flag *flag, const char *text,
@@ -358,9 +357,8 @@ static void getopt_tables(unsigned bit, struct option longs[N_FLAGS + 1], char *
     for (size_t f = 0; f < N_FLAGS; f++) {
         if (!(flags[f].verbs & bit))
             continue;
-        longs[n++] = (struct option){flags[f].name,
-                                     flags[f].argument ? required_argument : no_argument, NULL,
-                                     flags[f].id};
+        longs[n++] = (struct option){
+            flags[f].name, flags[f].argument ? required_argument : no_argument, NULL, flags[f].id};
         if (flags[f].id < 256) {
             *s++ = (char)flags[f].id;
             if (flags[f].argument)

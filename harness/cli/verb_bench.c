@@ -82,8 +82,7 @@ static enum attn_exit write_report(const char *run, const char *out,
         snprintf(why, sizeof why, "folder '%s' can not be made: %m", out);
         code = attn_complain(ATTN_EXIT_USAGE, why);
     }
-    if (!code &&
-        attn_report_write(&data, places->reports, out, note, sizeof note, why, sizeof why))
+    if (!code && attn_report_write(&data, places->reports, out, note, sizeof note, why, sizeof why))
         code = attn_complain(ATTN_EXIT_INTERNAL, why);
     attn_run_release(&data);
     if (!code && *note)

@@ -44,8 +44,7 @@ enum attn_exit attn_verb_doctor(struct attn_command *c, const struct attn_places
         const struct attn_backend_info *info = &roster.items[b].info;
         json_array_append_new(backends, json_pack("{s:s, s:b, s:s}", "name", info->name,
                                                   "available", info->available, "text",
-                                                  info->available ? info->version
-                                                                  : info->reason));
+                                                  info->available ? info->version : info->reason));
     }
     attn_roster_free(&roster);
     if (c->json) {
@@ -61,11 +60,10 @@ enum attn_exit attn_verb_doctor(struct attn_command *c, const struct attn_places
                    json_string_value(json_object_get(item, "what")),
                    json_string_value(json_object_get(item, "text")));
         printf("\n");
-        json_array_foreach(backends, i, item)
-            printf("%-5s %-12s %s\n",
-                   json_is_true(json_object_get(item, "available")) ? "ok" : "none",
-                   json_string_value(json_object_get(item, "name")),
-                   json_string_value(json_object_get(item, "text")));
+        json_array_foreach(backends, i, item) printf(
+            "%-5s %-12s %s\n", json_is_true(json_object_get(item, "available")) ? "ok" : "none",
+            json_string_value(json_object_get(item, "name")),
+            json_string_value(json_object_get(item, "text")));
     }
     json_decref(machine);
     json_decref(backends);

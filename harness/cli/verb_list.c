@@ -16,10 +16,10 @@ static json_t *options_json(const struct attn_backend_info *info)
 {
     json_t *list = json_array();
     for (uint32_t o = 0; o < info->n_options; o++)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "key", info->options[o].key,
-                                              "choices", info->options[o].choices, "default",
-                                              info->options[o].fallback, "help",
-                                              info->options[o].help));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:s, s:s}", "key", info->options[o].key,
+                                        "choices", info->options[o].choices, "default",
+                                        info->options[o].fallback, "help", info->options[o].help));
     return list;
 }
 
@@ -39,10 +39,10 @@ static enum attn_exit list_backends(struct attn_command *c, const struct attn_pl
         const struct attn_backend_info *info = &roster.items[b].info;
         if (c->json) {
             json_array_append_new(
-                list, json_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:o}", "name", info->name,
-                                "plugin", roster.items[b].plugin, "available", info->available,
-                                "reason", info->reason, "description", info->description,
-                                "version", info->version, "options", options_json(info)));
+                list, json_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:o}", "name", info->name, "plugin",
+                                roster.items[b].plugin, "available", info->available, "reason",
+                                info->reason, "description", info->description, "version",
+                                info->version, "options", options_json(info)));
             continue;
         }
         if (info->available)

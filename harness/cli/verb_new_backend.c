@@ -90,9 +90,8 @@ enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_p
     }
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         char from[ATTN_PATH_MAX], to[ATTN_PATH_MAX], file[64];
-        const char *rest = strncmp(files[f], old_name, strlen(old_name)) ? NULL
-                                                                         : files[f] +
-                                                                               strlen(old_name);
+        const char *rest =
+            strncmp(files[f], old_name, strlen(old_name)) ? NULL : files[f] + strlen(old_name);
         snprintf(file, sizeof file, "%s%s", rest ? name : files[f], rest ? rest : "");
         if (attn_path_join(from, places->skeleton, files[f]) || access(from, R_OK))
             continue; /* the skeleton need not have all of them */
@@ -100,8 +99,9 @@ enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_p
             return attn_complain(ATTN_EXIT_INTERNAL, why);
     }
     printf("%s\n", folder);
-    fprintf(stderr, "now: fill in supports, run and numerics in %s/%s.c, configure again, and\n"
-                    "     attnbench verify -b %s\n",
+    fprintf(stderr,
+            "now: fill in supports, run and numerics in %s/%s.c, configure again, and\n"
+            "     attnbench verify -b %s\n",
             folder, name, name);
     return ATTN_EXIT_OK;
 }

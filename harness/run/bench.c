@@ -81,10 +81,10 @@ static int block_verify(struct attn_session *session, struct block *block,
         for (size_t b = 0; b < n && result == 0; b++) {
             struct attn_entry *entry = entry_at(block, n, i, b);
             bool none = entry->contestant->info.exactness == ATTN_NONE;
-            entry->timed = block->instances[i] && (!none || i == 0) &&
-                           (entry->verdict.status == ATTN_PASS ||
-                            entry->verdict.status == ATTN_MISTRUSTED ||
-                            entry->verdict.status == ATTN_APPROX);
+            entry->timed =
+                block->instances[i] && (!none || i == 0) &&
+                (entry->verdict.status == ATTN_PASS || entry->verdict.status == ATTN_MISTRUSTED ||
+                 entry->verdict.status == ATTN_APPROX);
         }
     }
     for (size_t b = 0; b < n && seats; b++)

@@ -98,14 +98,21 @@ static json_t *numerics_json(const struct attn_plan_info *plan)
     const struct {
         const char *key;
         double value;
-    } numbers[] = {{"key_tile", (double)n->key_tile}, {"chain", (double)n->chain},
-                   {"splits", (double)n->splits},     {"u_in", n->u_in},
-                   {"e_exp", n->e_exp},               {"e_arg", n->e_arg},
-                   {"e_tanh", n->e_tanh},             {"e_log", n->e_log},
-                   {"tau", n->tau},                   {"p_normalised", n->p_normalised},
-                   {"denominator", n->denominator},   {"acc_toward_zero", n->acc_toward_zero},
+    } numbers[] = {{"key_tile", (double)n->key_tile},
+                   {"chain", (double)n->chain},
+                   {"splits", (double)n->splits},
+                   {"u_in", n->u_in},
+                   {"e_exp", n->e_exp},
+                   {"e_arg", n->e_arg},
+                   {"e_tanh", n->e_tanh},
+                   {"e_log", n->e_log},
+                   {"tau", n->tau},
+                   {"p_normalised", n->p_normalised},
+                   {"denominator", n->denominator},
+                   {"acc_toward_zero", n->acc_toward_zero},
                    {"out_toward_zero", n->out_toward_zero},
-                   {"ftz", n->ftz},                   {"empty_row", n->empty_row},
+                   {"ftz", n->ftz},
+                   {"empty_row", n->empty_row},
                    {"deterministic", n->deterministic}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i].value != 0)
@@ -180,8 +187,8 @@ json_t *attn_round_record(const struct attn_entry *entry, const struct attn_sess
 
 static const char *score_name(uint32_t score)
 {
-    static const char *const names[] = {"?", "scaled_dot", "dot", "bilinear", "gaussian",
-                                        "additive"};
+    static const char *const names[] = {"?",        "scaled_dot", "dot",
+                                        "bilinear", "gaussian",   "additive"};
     return score < sizeof names / sizeof *names ? names[score] : names[0];
 }
 
@@ -231,16 +238,14 @@ json_t *attn_bench_record(const struct attn_entry *entry, const struct attn_sess
     put(time, "min", number(s.min));
     put(time, "p10", number(s.p10));
     put(time, "p90", number(s.p90));
-    json_t *ci = json_array();
-    json_array_append_new(ci, number(s.lo));
-    json_array_append_new(ci, number(s.hi));
-    put(time, "ci95", ci);
+    bool known = s.rounds > 1; /* one round has no interval */
+    put(time, "ci95", known ? json_pack("[f, f]", s.lo, s.hi) : json_null());
     put(time, "n", json_integer((json_int_t)s.n));
     put(r, "time_ns", time);
     json_t *rounds = json_array();
     for (int i = 0; i < entry->n_rounds[cache]; i++)
-        json_array_append_new(rounds, samples_json(entry->rounds[cache][i].samples_ns,
-                                                   entry->rounds[cache][i].n));
+        json_array_append_new(
+            rounds, samples_json(entry->rounds[cache][i].samples_ns, entry->rounds[cache][i].n));
     put(r, "samples_ns", rounds);
     put(r, "flops", number(entry->flops));
     put(r, "bytes", json_integer((json_int_t)entry->bytes));

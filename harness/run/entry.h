@@ -33,7 +33,7 @@ struct attn_entry {
     double seconds;                              /* fastest run seen */
 
     /* from timing */
-    bool timed; /* still taking part; cleared by a failure */
+    bool timed;                             /* still taking part; cleared by a failure */
     struct attn_round *rounds[ATTN_CACHES]; /* [settings.rounds] or NULL */
     int n_rounds[ATTN_CACHES];
     bool peak_known;

@@ -11,7 +11,7 @@
 #include "run/rows.h"
 
 enum {
-    MAX_REFERENCES = 8, /* numerics kept at a time; more than backends that usually run */
+    MAX_REFERENCES = 8,  /* numerics kept at a time; more than backends that usually run */
     MAX_RATIOS = 1 << 16 /* ratios kept for the median; an even sample of all */
 };
 
@@ -52,7 +52,7 @@ int attn_judge_create(const struct attn_instance *instance, int threads, struct 
 
 static void result_free(struct ref_result *r)
 {
-    double *all[] = {r->out,     r->out_bound,     r->lse,       r->lse_bound, r->weights,
+    double *all[] = {r->out,           r->out_bound, r->lse,       r->lse_bound, r->weights,
                      r->weights_bound, r->scores[0], r->scores[1], r->scores[2]};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
@@ -225,9 +225,9 @@ static bool tally_out(const struct attn_judge *judge, const struct ref_result *r
     for (int64_t r = 0; r < judge->rows.count; r++) {
         int64_t at[3];
         row_position(p, row_number(&judge->rows, r), at);
-        int64_t base = mha ? at[0] * out->stride[0] + at[2] * out->stride[1]
-                           : at[0] * out->stride[0] + at[1] * out->stride[1] +
-                                 at[2] * out->stride[2];
+        int64_t base =
+            mha ? at[0] * out->stride[0] + at[2] * out->stride[1]
+                : at[0] * out->stride[0] + at[1] * out->stride[1] + at[2] * out->stride[2];
         int64_t step = out->stride[mha ? 2 : 3];
         for (int64_t c = 0; c < width; c++) {
             double got = attn_dtype_load(out->dtype, out->data, base + c * step);
@@ -264,8 +264,8 @@ static bool tally_side(const struct attn_judge *judge, const struct attn_tensor 
         row_position(p, row_number(&judge->rows, r), at);
         for (int64_t h = 0; h < judge->heads; h++) {
             int64_t head = at[1] < 0 ? h : at[1];
-            int64_t base = at[0] * tensor->stride[0] + head * tensor->stride[1] +
-                           at[2] * tensor->stride[2];
+            int64_t base =
+                at[0] * tensor->stride[0] + head * tensor->stride[1] + at[2] * tensor->stride[2];
             for (int64_t j = 0; j < inner; j++) {
                 int64_t k = (r * judge->heads + h) * inner + j;
                 int64_t step = tensor->rank == 4 ? tensor->stride[3] : 0;
@@ -334,12 +334,14 @@ void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *nu
     const struct attn_tensor *weights = attn_tensor_find(p, ATTN_WEIGHTS);
     v->has_lse = lse != NULL;
     v->has_weights = weights != NULL;
-    int64_t elements = judge->rows.count *
-                       (ref_row_width(p) + (lse ? judge->heads : 0) +
-                        (weights ? judge->heads * p->sk : 0));
-    struct tally t = {.verdict = v, .stride = elements / MAX_RATIOS + 1,
-                      .least = INFINITY, .most = -INFINITY,
-                      .ref_least = INFINITY, .ref_most = -INFINITY};
+    int64_t elements = judge->rows.count * (ref_row_width(p) + (lse ? judge->heads : 0) +
+                                            (weights ? judge->heads * p->sk : 0));
+    struct tally t = {.verdict = v,
+                      .stride = elements / MAX_RATIOS + 1,
+                      .least = INFINITY,
+                      .most = -INFINITY,
+                      .ref_least = INFINITY,
+                      .ref_most = -INFINITY};
     t.ratios = malloc(MAX_RATIOS * sizeof *t.ratios);
     if (!t.ratios) {
         snprintf(v->reason, sizeof v->reason, "no memory to judge");
@@ -365,8 +367,8 @@ void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *nu
         snprintf(v->reason + n, sizeof v->reason - n, "; %lld of %lld elements wrong",
                  (long long)t.failures, (long long)t.seen);
     } else {
-        v->status =
-            is_trivial(judge, ref, v, &t, v->reason, sizeof v->reason) ? ATTN_MISTRUSTED : ATTN_PASS;
+        v->status = is_trivial(judge, ref, v, &t, v->reason, sizeof v->reason) ? ATTN_MISTRUSTED
+                                                                               : ATTN_PASS;
     }
 }
 
@@ -400,8 +402,8 @@ static bool agree_all(const struct attn_expected *e, const double *got, const do
     return ok;
 }
 
-/* Expected weights, lse and scores are [B,Hq,Sq,...]; the reference's rows of mha are [B,Sq,Hq,...].
- * Copies them into the pack's order. */
+/* Expected weights, lse and scores are [B,Hq,Sq,...]; the reference's rows of mha are
+ * [B,Sq,Hq,...]. Copies them into the pack's order. */
 static double *head_major(const struct attn_problem *p, const double *rows, int64_t inner)
 {
     double *out = doubles(p->b * p->hq * p->sq, inner);
@@ -411,8 +413,7 @@ static double *head_major(const struct attn_problem *p, const double *rows, int6
         for (int64_t h = 0; h < p->hq; h++)
             for (int64_t i = 0; i < p->sq; i++)
                 memcpy(out + ((b * p->hq + h) * p->sq + i) * inner,
-                       rows + ((b * p->sq + i) * p->hq + h) * inner,
-                       (size_t)inner * sizeof *out);
+                       rows + ((b * p->sq + i) * p->hq + h) * inner, (size_t)inner * sizeof *out);
     return out;
 }
 

@@ -67,8 +67,8 @@ static json_t *cache_json(int index)
 /* The vector extensions among the CPU's flags: the others do not matter to attention. */
 static json_t *flags_json(void)
 {
-    static const char *const wanted[] = {"sse4_2",      "avx",         "avx2",      "fma",
-                                         "f16c",        "avx512f",     "avx512bw",  "avx512vl",
+    static const char *const wanted[] = {"sse4_2",      "avx",         "avx2",        "fma",
+                                         "f16c",        "avx512f",     "avx512bw",    "avx512vl",
                                          "avx512_bf16", "avx512_fp16", "avx512_vnni", "amx_tile",
                                          "amx_bf16",    "amx_fp16"};
     char flags[8192];
@@ -113,9 +113,9 @@ static json_t *backends_json(const struct attn_roster *roster)
         json_array_append_new(
             list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s}", "name", c->info.name,
                             "plugin", slash ? slash + 1 : c->plugin, "version", c->info.version,
-                            "description", c->info.description, "options", c->options,
-                            "exactness", exactness[c->info.exactness % 3], "available",
-                            c->info.available, "reason", c->info.reason));
+                            "description", c->info.description, "options", c->options, "exactness",
+                            exactness[c->info.exactness % 3], "available", c->info.available,
+                            "reason", c->info.reason));
     }
     return list;
 }
@@ -143,22 +143,21 @@ json_t *attn_machine_json(const struct attn_session *session, const struct attn_
     attn_read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor,
                    sizeof governor);
     attn_read_line("/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof thp);
-    return json_pack(
-        "{s:{s:s, s:s, s:s}, s:s, s:o, s:I, s:s, s:s, s:i, s:o, s:s, s:s,"
-        " s:{s:i, s:i, s:f, s:s, s:f}, s:o, s:o, s:o}",
-        "attnbench", "version", ATTNBENCH_VERSION, "commit", ATTNBENCH_COMMIT, "build",
-        ATTNBENCH_BUILD, "date", date, "cpu", cpu_json(), "memory_bytes",
-        (json_int_t)memory_line("MemTotal"), "kernel", kernel.release, "compiler",
-        ATTNBENCH_COMPILER, "threads", s->threads, "affinity", affinity_json(), "governor",
-        governor, "thp", thp, "protocol", "rounds", s->rounds, "samples", s->samples, "min_time_s",
-        s->min_time_s, "order", "random in each round", "budget_s", s->budget_s, "ceilings",
-        ceilings_json(ceilings), "backends", backends_json(&session->roster), "harness_ns",
-        harness_ns > 0 ? json_real(harness_ns) : json_null());
+    return json_pack("{s:{s:s, s:s, s:s}, s:s, s:o, s:I, s:s, s:s, s:i, s:o, s:s, s:s,"
+                     " s:{s:i, s:i, s:f, s:s, s:f}, s:o, s:o, s:o}",
+                     "attnbench", "version", ATTNBENCH_VERSION, "commit", ATTNBENCH_COMMIT, "build",
+                     ATTNBENCH_BUILD, "date", date, "cpu", cpu_json(), "memory_bytes",
+                     (json_int_t)memory_line("MemTotal"), "kernel", kernel.release, "compiler",
+                     ATTNBENCH_COMPILER, "threads", s->threads, "affinity", affinity_json(),
+                     "governor", governor, "thp", thp, "protocol", "rounds", s->rounds, "samples",
+                     s->samples, "min_time_s", s->min_time_s, "order", "random in each round",
+                     "budget_s", s->budget_s, "ceilings", ceilings_json(ceilings), "backends",
+                     backends_json(&session->roster), "harness_ns",
+                     harness_ns > 0 ? json_real(harness_ns) : json_null());
 }
 
-__attribute__((format(printf, 5, 6))) static void find(struct attn_finding *findings, size_t *n,
-                                                       int grave, const char *what,
-                                                       const char *format, ...)
+__attribute__((format(printf, 5, 6))) static void
+find(struct attn_finding *findings, size_t *n, int grave, const char *what, const char *format, ...)
 {
     if (*n == ATTN_FINDINGS_MAX)
         return;

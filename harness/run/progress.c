@@ -19,9 +19,8 @@ void attn_progress_begin(struct attn_progress *p, size_t total, double budget_s)
     *p = (struct attn_progress){.total = total, .began = attn_now(), .budget_s = budget_s};
     p->terminal = isatty(STDERR_FILENO) && !(term && !strcmp(term, "dumb"));
     p->colour = p->terminal && !(no_color && *no_color);
-    p->width = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 20
-                   ? window.ws_col
-                   : 80;
+    p->width =
+        ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 20 ? window.ws_col : 80;
 }
 
 /* "1h02m", "3m20s", "12s" */

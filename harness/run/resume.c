@@ -2,10 +2,7 @@
 /* resume.c - what a run folder already holds. */
 #include "run/resume.h"
 
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "results/record.h"
 
@@ -15,8 +12,8 @@ static const char *text_of(const json_t *record, const char *key)
     return text ? text : "";
 }
 
-static void key_of(const char *id, const char *backend, const char *options, int threads,
-                   char *key, size_t size)
+static void key_of(const char *id, const char *backend, const char *options, int threads, char *key,
+                   size_t size)
 {
     snprintf(key, size, "%s %s %s %d", id, backend, options, threads);
 }
@@ -29,25 +26,6 @@ static bool ends_key(const json_t *record)
     int status = attn_status_parse(text_of(record, "status"));
     return !strcmp(text_of(record, "type"), "verify") && status != ATTN_PASS &&
            status != ATTN_MISTRUSTED && status != ATTN_APPROX;
-}
-
-/* The file ends where its last whole line ends. */
-static int cut_torn_line(const char *path, char *why, size_t size)
-{
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    struct stat info;
-    int result = fd < 0 || fstat(fd, &info) ? -1 : 0;
-    off_t end = result ? 0 : info.st_size;
-    char c = 0;
-    while (result == 0 && end > 0 && pread(fd, &c, 1, end - 1) == 1 && c != '\n')
-        end--;
-    if (result == 0 && ftruncate(fd, end))
-        result = -1;
-    if (result)
-        snprintf(why, size, "the torn last line of %s can not be cut off: %m", path);
-    if (fd >= 0)
-        close(fd);
-    return result;
 }
 
 static bool is_complete(const struct attn_session *session, const struct attn_case *c,
@@ -69,14 +47,13 @@ static bool is_complete(const struct attn_session *session, const struct attn_ca
 int attn_resume(struct attn_session *session, char *why, size_t size)
 {
     char path[ATTN_PATH_MAX], key[1024];
-    int torn = 0;
     if (attn_path_join(path, session->folder, "results.ndjson")) {
         snprintf(why, size, "'%s' is too long a path", session->folder);
         return -1;
     }
-    json_t *records = attn_record_read(path, &torn, why, size);
+    json_t *records = attn_record_read(path, NULL, why, size);
     json_t *done = json_object();
-    if (!records || !done || (torn && cut_torn_line(path, why, size))) {
+    if (!records || !done) {
         json_decref(records);
         json_decref(done);
         return -1;

@@ -66,7 +66,7 @@ static int add_extremes(const struct attn_problem *p, struct row_set *set, int64
             fewest = n, at_fewest = i;
     }
     return row_add(set, group * p->sq + at_most) || row_add(set, group * p->sq + at_fewest) ? -1
-                                                                                          : 0;
+                                                                                            : 0;
 }
 
 int attn_rows_choose(const struct attn_problem *p, double budget, struct ref_rows *rows)

@@ -3,7 +3,6 @@
 #include "run/session.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -99,15 +98,12 @@ int attn_session_open(struct attn_session *session, const char *folder, bool res
         snprintf(why, size, "'%s' is too long a path", folder);
         return -1;
     }
-    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (resume ? 0 : O_EXCL);
-    session->results = open(path, flags, 0666);
-    if (session->results < 0) {
-        if (errno == EEXIST)
-            snprintf(why, size, "'%s' holds a run already; --resume continues it", folder);
-        else
-            snprintf(why, size, "'%s' can not be written: %s", path, strerror(errno));
+    if (!resume && access(path, F_OK) == 0) {
+        snprintf(why, size, "'%s' holds a run already; --resume continues it", folder);
         return -1;
     }
+    if (attn_record_open(path, &session->results, why, size))
+        return -1;
     snprintf(session->folder, sizeof session->folder, "%s", folder);
     return 0;
 }

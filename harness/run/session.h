@@ -14,11 +14,11 @@
 #include "run/roster.h"
 
 struct attn_settings {
-    int threads;         /* of a backend */
-    int host_threads;    /* of reference and fills */
-    double timeout_s;    /* watchdog for one request */
-    double budget_s;     /* for the whole command; 0: none */
-    double run_limit_s;  /* a run predicted to take longer is skip (budget) */
+    int threads;        /* of a backend */
+    int host_threads;   /* of reference and fills */
+    double timeout_s;   /* watchdog for one request */
+    double budget_s;    /* for the whole command; 0: none */
+    double run_limit_s; /* a run predicted to take longer is skip (budget) */
     bool strict, debug;
     int rounds, samples;
     double min_time_s;

@@ -63,9 +63,7 @@ static int add_folder(const char *folder, const char *suffix, struct attn_case_l
     int result = 0;
     for (size_t i = 0; i < n && result == 0; i++) {
         char path[ATTN_PATH_MAX];
-        result = attn_path_join(path, folder, names[i])
-                     ? -1
-                     : add_argument(path, list, why, size);
+        result = attn_path_join(path, folder, names[i]) ? -1 : add_argument(path, list, why, size);
     }
     attn_names_free(names, n);
     return result;
@@ -79,7 +77,8 @@ static void narrow(const struct attn_suite_wish *wish, struct attn_case_list *li
         struct attn_case *c = &list->items[i];
         char id[ATTN_CASE_ID_LEN + 1];
         attn_case_id(c, id);
-        bool keep = !wish->filter || attn_glob(wish->filter, c->name) || attn_glob(wish->filter, id);
+        bool keep =
+            !wish->filter || attn_glob(wish->filter, c->name) || attn_glob(wish->filter, id);
         if (keep && wish->shards > 0)
             keep = (int)(matched++ % (size_t)wish->shards) == wish->shard - 1;
         if (keep)

@@ -111,8 +111,7 @@ static void verify_placement(struct attn_seat *seat, struct attn_instance *insta
     struct attn_outcome outcome = attn_seat_worker(seat);
     double seconds = 0;
     if (outcome.status == ATTN_PASS) {
-        outcome =
-            attn_worker_verify(seat->worker, instance, placement, 1, &entry->plan, &seconds);
+        outcome = attn_worker_verify(seat->worker, instance, placement, 1, &entry->plan, &seconds);
         attn_seat_after(seat, &outcome);
     }
     if (outcome.status != ATTN_PASS) {
@@ -133,8 +132,8 @@ static void verify_placement(struct attn_seat *seat, struct attn_instance *insta
 static bool over_limit(const struct attn_seat *seat, const struct attn_instance *instance,
                        struct attn_judgement *verdict)
 {
-    double rate = seat->rate[instance->problem.score % 8], limit =
-        seat->session->settings.run_limit_s;
+    double rate = seat->rate[instance->problem.score % 8],
+           limit = seat->session->settings.run_limit_s;
     if (rate <= 0 || limit <= 0 || instance->flops / rate <= limit)
         return false;
     char why[128];
@@ -208,8 +207,8 @@ static void print_result(FILE *out, const struct attn_entry *entry,
     }
 }
 
-int attn_verify_finish(struct attn_session *session, struct attn_entry *entry, FILE *out,
-                        char *why, size_t size)
+int attn_verify_finish(struct attn_session *session, struct attn_entry *entry, FILE *out, char *why,
+                       size_t size)
 {
     print_result(out, entry, session);
     if (attn_session_record(session, attn_verify_record(entry, session))) {
@@ -263,8 +262,8 @@ int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
             entry->verdict = none;
             entry->harmless = none.status == ATTN_SKIP;
         }
-        bool silent = entry->contestant->info.exactness == ATTN_NONE &&
-                      entry->verdict.status == ATTN_PASS;
+        bool silent =
+            entry->contestant->info.exactness == ATTN_NONE && entry->verdict.status == ATTN_PASS;
         if (!silent && attn_verify_finish(session, entry, out, why, size))
             return -1;
     }

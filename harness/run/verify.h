@@ -33,8 +33,8 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
 
 /* Records an entry's verdict and prints it as a line on `out` unless NULL. Returns 0 or -1 with the
  * reason. */
-int attn_verify_finish(struct attn_session *session, struct attn_entry *entry, FILE *out,
-                       char *why, size_t size);
+int attn_verify_finish(struct attn_session *session, struct attn_entry *entry, FILE *out, char *why,
+                       size_t size);
 
 /* One case: its instance and judge (both given to the caller, NULL where it can not be made), the
  * reference against a pack's expected answers, then every backend of the session. `seats` and

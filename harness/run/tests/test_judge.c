@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_judge.c - what the judge accepts, what it refuses, and in which words. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "reference/dtype.h"
+#include "run/judge.h"
+#include "run/rows.h"
+
+static struct attn_instance *instance_of(const char *line)
+{
+    struct attn_case_list list = {0};
+    struct attn_instance *instance = NULL;
+    char why[512] = "";
+    if (attn_case_parse_line(line, strlen(line), NULL, 0, &list, why, sizeof why) ||
+        attn_instance_create(&list.items[0], 2, &instance, why, sizeof why))
+        fail_msg("%s: %s", line, why);
+    attn_case_list_free(&list);
+    return instance;
+}
+
+/* Writes the reference, rounded to the output type, where a backend would write. */
+static void answer_correctly(struct attn_instance *in)
+{
+    const struct attn_problem *p = &in->problem;
+    int64_t rows = ref_row_count(p), width = ref_row_width(p);
+    char why[256];
+    struct ref_rows all = {.count = rows};
+    double *out = test_calloc((size_t)(rows * width), sizeof *out);
+    double *lse = test_calloc((size_t)rows, sizeof *lse);
+    struct ref_result result = {.out = out, .lse = lse};
+    assert_int_equal(ref_compute(p, &all, NULL, REF_FILL_GENERIC, 2, &result, why, sizeof why), 0);
+    const struct attn_tensor *to = attn_tensor_find(p, ATTN_OUT);
+    for (int64_t i = 0; i < rows * width; i++) /* dense bhsd */
+        attn_dtype_store(to->dtype, to->data, i, out[i]);
+    const struct attn_tensor *to_lse = attn_tensor_find(p, ATTN_LSE);
+    for (int64_t i = 0; to_lse && i < rows; i++)
+        attn_dtype_store(to_lse->dtype, to_lse->data, i, lse[i]);
+    test_free(out);
+    test_free(lse);
+}
+
+static struct attn_judgement judge(struct attn_instance *in, double e_exp)
+{
+    struct attn_judge *j;
+    struct attn_judgement v;
+    struct attn_numerics numerics = {.struct_size = sizeof numerics, .e_exp = e_exp};
+    char why[256];
+    assert_int_equal(attn_judge_create(in, 2, &j, why, sizeof why), 0);
+    attn_judge_outputs(j, &numerics, false, &v);
+    attn_judge_free(j);
+    return v;
+}
+
+static float *out_of(struct attn_instance *in)
+{
+    return attn_tensor_find(&in->problem, ATTN_OUT)->data;
+}
+
+static const char line[] = "h=2 s=24 d=8 mask=causal out=lse";
+
+static void accepts_the_rounded_reference(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of(line);
+    answer_correctly(in);
+    struct attn_judgement v = judge(in, 1e-7);
+    assert_int_equal(v.status, ATTN_PASS);
+    assert_true(v.max_ratio > 1e-6 && v.max_ratio < 1);
+    assert_true(v.median_ratio <= v.max_ratio);
+    assert_int_equal(v.rows_checked, 48);
+    attn_instance_free(in);
+}
+
+static void names_the_one_wrong_element(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of(line);
+    answer_correctly(in);
+    out_of(in)[(1 * 24 + 17) * 8 + 5] += 1e-4f;
+    struct attn_judgement v = judge(in, 1e-7);
+    assert_int_equal(v.status, ATTN_FAIL);
+    assert_false(v.out_ok);
+    assert_true(v.lse_ok);
+    assert_string_equal(v.worst, "out[b0 h1 i17 c5]");
+    assert_non_null(strstr(v.reason, "1 of 432 elements wrong"));
+    attn_instance_free(in);
+}
+
+static void judges_lse_too(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of(line);
+    answer_correctly(in);
+    ((float *)attn_tensor_find(&in->problem, ATTN_LSE)->data)[30] += 0.01f;
+    struct attn_judgement v = judge(in, 1e-7);
+    assert_int_equal(v.status, ATTN_FAIL);
+    assert_true(v.out_ok);
+    assert_false(v.lse_ok);
+    assert_string_equal(v.worst, "lse[b0 h1 i6]");
+    attn_instance_free(in);
+}
+
+static void refuses_what_is_not_finite(void **state)
+{
+    (void)state;
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < 3; i++) {
+        struct attn_instance *in = instance_of(line);
+        answer_correctly(in);
+        out_of(in)[100] = bad[i];
+        struct attn_judgement v = judge(in, 1e-7);
+        assert_int_equal(v.status, ATTN_FAIL);
+        assert_true(isinf(v.max_ratio));
+        attn_instance_free(in);
+    }
+}
+
+static void wants_nan_where_the_reference_is_nan(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of(line);
+    ((float *)attn_tensor_find(&in->problem, ATTN_Q)->data)[0] = NAN; /* row 0 of head 0 */
+    answer_correctly(in);
+    assert_true(isnan(out_of(in)[0]));
+    assert_int_equal(judge(in, 1e-7).status, ATTN_PASS);
+    out_of(in)[0] = 0;
+    assert_int_equal(judge(in, 1e-7).status, ATTN_FAIL);
+    attn_instance_free(in);
+}
+
+static void mistrusts_a_bound_that_proves_nothing(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of(line);
+    answer_correctly(in);
+    struct attn_judgement v = judge(in, 10);
+    assert_int_equal(v.status, ATTN_MISTRUSTED);
+    memset(out_of(in), 0, 2 * 24 * 8 * sizeof(float));
+    v = judge(in, 300);
+    assert_int_equal(v.status, ATTN_MISTRUSTED);
+    assert_non_null(strstr(v.reason, "are 0 where the reference is not"));
+    attn_instance_free(in);
+}
+
+static void samples_rows_within_the_budget(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of("h=4 s=512 d=64 mask=causal");
+    const struct attn_problem *p = &in->problem;
+    struct ref_rows rows;
+    assert_int_equal(attn_rows_choose(p, 1e18, &rows), 0);
+    assert_null(rows.index);
+    assert_int_equal(rows.count, 4 * 512);
+
+    double budget = 300 * ref_row_cost(p);
+    assert_int_equal(attn_rows_choose(p, budget, &rows), 0);
+    assert_non_null(rows.index);
+    assert_in_range(rows.count, 200, 300);
+    for (int64_t r = 1; r < rows.count; r++)
+        assert_true(rows.index[r] > rows.index[r - 1]);
+    assert_int_equal(rows.index[0], 0);
+    assert_int_equal(rows.index[rows.count - 1], 4 * 512 - 1);
+    free((void *)(uintptr_t)rows.index);
+    attn_instance_free(in);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(accepts_the_rounded_reference),
+        cmocka_unit_test(names_the_one_wrong_element),
+        cmocka_unit_test(judges_lse_too),
+        cmocka_unit_test(refuses_what_is_not_finite),
+        cmocka_unit_test(wants_nan_where_the_reference_is_nan),
+        cmocka_unit_test(mistrusts_a_bound_that_proves_nothing),
+        cmocka_unit_test(samples_rows_within_the_budget),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
