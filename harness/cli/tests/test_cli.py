@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line as a user meets it: verbs, messages, exit codes.
+
+    test_cli.py BUILD_DIR [unittest options]
+"""
+import binascii
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = os.path.abspath(sys.argv.pop(1))
+PROGRAM = os.path.join(BUILD, "bin", "attnbench")
+BROKEN = os.path.join(BUILD, "tests", "plugins")
+SMALL = "h=2 s=24 d=8 mask=causal"
+QUICK = ["--rounds", "2", "--samples", "1", "--min-time", "1ms", "--cache", "hot"]
+
+
+def attnbench(*args, **options):
+    environment = dict(os.environ, **options.pop("env", {}))
+    return subprocess.run([PROGRAM, *args], capture_output=True, text=True, timeout=280,
+                          stdin=subprocess.DEVNULL, env=environment, check=False, **options)
+
+
+def broken(name):
+    return os.path.join(BROKEN, name + ".so")
+
+
+def rewrite(path, change):
+    """Applies `change` to every record of a results file and seals the lines again."""
+    with open(path, encoding="utf-8") as file:
+        records = [json.loads(line) for line in file]
+    with open(path, "w", encoding="utf-8") as file:
+        for record in records:
+            record.pop("crc32")
+            change(record)
+            body = json.dumps(record, separators=(",", ":"))[:-1]
+            crc = binascii.crc32(body.encode())
+            file.write(f'{body},"crc32":"{crc:08x}"}}\n')
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="attnbench-test-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def expect(self, code, *args, **options):
+        done = attnbench(*args, **options)
+        self.assertEqual(done.returncode, code, f"{args}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def run_folder(self, name, *cases, backends=("naive",)):
+        chosen = [word for backend in backends for word in ("-b", backend)]
+        self.expect(0, "bench", *chosen, *QUICK, "-o", self.path(name), *(cases or (SMALL,)))
+        return self.path(name)
+
+
+class Help(Case):
+    def test_every_verb_has_help(self):
+        text = self.expect(0, "--help").stdout
+        verbs = re.findall(r"^  attnbench (\S+)", text, re.M)
+        self.assertEqual(verbs, ["list", "verify", "bench", "report", "run", "compare", "doctor",
+                                 "new-backend"])
+        for verb in verbs:
+            self.assertIn("attnbench " + verb, self.expect(0, verb, "--help").stdout)
+
+    def test_mistakes_are_answered_with_the_nearest_word(self):
+        self.assertIn("did you mean 'verify'", self.expect(2, "verfy").stderr)
+        self.assertIn("did you mean '--threads'", self.expect(2, "verify", "--thraeds", "2").stderr)
+        self.assertIn("did you mean 'naive'", self.expect(2, "verify", "-b", "naiv", SMALL).stderr)
+        self.assertIn("did you mean 'dtype'", self.expect(2, "verify", SMALL + " dtpe=f32").stderr)
+        self.assertIn("does not belong to 'list'", self.expect(2, "list", "--rounds", "3").stderr)
+
+    def test_bad_values_are_refused(self):
+        for option in (["--threads", "0"], ["--threads", "x"], ["--budget", "10q"],
+                       ["--shard", "3/2"], ["--seed", "-1"], ["--rounds"]):
+            verb = "bench" if option[0] == "--rounds" else "verify"
+            self.assertTrue(self.expect(2, verb, SMALL, *option).stderr.startswith("attnbench: "))
+        self.expect(2, "verify", "no-such.cases")
+        self.expect(2, "verify", "word")
+        self.expect(2, "bench", SMALL)  # no -o
+        self.expect(2)
+
+
+class List(Case):
+    def test_backends(self):
+        listed = json.loads(self.expect(0, "list", "--json").stdout)
+        by_name = {item["name"]: item for item in listed}
+        for name in ("null", "naive"):
+            self.assertTrue(by_name[name]["available"])
+        for item in listed:
+            self.assertTrue(item["available"] or item["reason"], item)
+        self.assertIn("naive", self.expect(0, "list").stdout)
+
+    def test_cases_have_unique_ids_and_parse_back(self):
+        listed = json.loads(self.expect(0, "list", "cases", "--json").stdout)
+        self.assertEqual(len({item["id"] for item in listed}), len(listed))
+        again = json.loads(self.expect(0, "list", "cases", listed[0]["case"], "--json").stdout)
+        self.assertEqual(again[0]["id"], listed[0]["id"])
+
+    def test_fills(self):
+        self.assertIn("normal", self.expect(0, "list", "fills").stdout)
+
+    def test_filter_and_shard(self):
+        every = json.loads(self.expect(0, "list", "cases", "--json").stdout)
+        parts = [json.loads(self.expect(0, "list", "cases", "--json", "--shard", f"{i}/3").stdout)
+                 for i in (1, 2, 3)]
+        self.assertEqual(sorted(item["id"] for part in parts for item in part),
+                         sorted(item["id"] for item in every))
+        self.expect(7, "list", "cases", "--filter", "no such case")
+
+
+class Verify(Case):
+    def test_right_numbers_pass(self):
+        done = self.expect(0, "verify", "-b", "naive", SMALL, "--json")
+        record = json.loads(done.stdout.splitlines()[0])
+        self.assertEqual(record["status"], "pass")
+        self.assertTrue(0 < record["max_ratio"] <= 1)
+        self.assertEqual(record["rows_checked"], record["rows_total"])
+        self.assertEqual(record["checks"], {"out": "pass", "placement_end": "pass",
+                                            "placement_start": "pass"})
+
+    def test_wrong_numbers_fail_and_the_repro_line_reruns_them(self):
+        done = self.expect(3, "verify", "--plugin", broken("unwritten"), SMALL)
+        repro = re.search(r"rerun: attnbench (.*)", done.stdout).group(1)
+        line = re.search(r"'(.*)'", repro).group(1)
+        words = repro.split("'")[0].split()
+        again = self.expect(3, *words, line, "--plugin", broken("unwritten"))
+        self.assertIn("fail", again.stdout)
+
+    def test_a_crash_does_not_end_the_sweep(self):
+        done = self.expect(6, "verify", "--plugin", broken("crash"), SMALL, SMALL + " seed=2",
+                           "--json")
+        self.assertEqual([json.loads(line)["status"] for line in done.stdout.splitlines()],
+                         ["crash", "crash"])
+
+    def test_failing_beats_incomplete(self):
+        self.expect(3, "verify", "--plugin", broken("unwritten"), "--plugin", broken("crash"),
+                    SMALL)
+
+    def test_a_hang_is_a_timeout(self):
+        done = self.expect(6, "verify", "--plugin", broken("hang"), "--timeout", "1s", SMALL)
+        self.assertIn("timeout", done.stdout)
+
+    def test_nothing_matches(self):
+        self.expect(7, "verify", "--filter", "no such case")
+
+    def test_a_refusal_counts_only_in_the_standard_suite(self):
+        self.expect(0, "verify", "-b", "avx2", SMALL + " score=additive")
+
+    def test_a_case_too_large_is_skipped_before_it_is_run(self):
+        done = self.expect(0, "verify", "-b", "naive", "h=64 s=10000000 d=128")
+        self.assertRegex(done.stdout, r"needs \S+ GiB, have \S+")
+
+    def test_seed_changes_the_case(self):
+        one = json.loads(self.expect(0, "verify", "-b", "naive", SMALL, "--json").stdout)
+        two = json.loads(self.expect(0, "verify", "-b", "naive", SMALL, "--seed", "5",
+                                     "--json").stdout)
+        self.assertNotEqual(one["id"], two["id"])
+        self.assertNotEqual(one["max_abs"], two["max_abs"])
+
+    def test_dry_run_runs_nothing(self):
+        done = self.expect(0, "verify", "--plugin", broken("crash"), SMALL, "--dry-run")
+        self.assertEqual(len(done.stdout.splitlines()), 1)
+
+    def test_junit(self):
+        self.expect(0, "verify", "-b", "naive", SMALL, "--junit", self.path("j.xml"))
+        with open(self.path("j.xml"), encoding="utf-8") as file:
+            self.assertIn("<testsuite", file.read())
+
+    def test_standard_output_that_can_not_be_written_is_an_internal_error(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([PROGRAM, "list"], stdout=full, stderr=subprocess.PIPE,
+                                  text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+
+    def test_no_colour_in_a_log(self):
+        done = self.expect(0, "verify", "-b", "naive", SMALL, env={"NO_COLOR": "1"})
+        self.assertNotIn("\033", done.stdout + done.stderr)
+
+    def test_bar_on_a_terminal_obeys_no_color(self):
+        for no_color, coloured in (("", True), ("1", False)):
+            done = subprocess.run(
+                ["script", "-qec", f"{PROGRAM} verify -b naive '{SMALL}'", "/dev/null"],
+                capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+                env=dict(os.environ, NO_COLOR=no_color, TERM="xterm"))
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertIn("[....", done.stdout)
+            self.assertEqual("\033[32m" in done.stdout, coloured)
+
+
+class Bench(Case):
+    def test_records(self):
+        run = self.run_folder("run", backends=("naive", "null"))
+        with open(os.path.join(run, "results.ndjson"), encoding="utf-8") as file:
+            records = [json.loads(line) for line in file]
+        kinds = [record["type"] for record in records if record["backend"] == "naive"]
+        self.assertEqual(kinds, ["verify", "round", "round", "bench"])
+        bench = records[-1] if records[-1]["backend"] == "naive" else records[-2]
+        self.assertEqual(bench["flops"], 2 * (8 + 8) * 2 * 24 * 25 / 2)
+        self.assertLessEqual(bench["time_ns"]["min"], bench["time_ns"]["median"])
+        self.assertEqual(bench["time_ns"]["n"], 2)
+        self.assertTrue(bench["peak_bytes"] is not None or bench["peak_reason"])
+        with open(os.path.join(run, "machine.json"), encoding="utf-8") as file:
+            machine = json.load(file)
+        self.assertGreater(machine["ceilings"]["fma_gflops_f32"], 0)
+        self.assertGreater(machine["harness_ns"], 0)
+
+    def test_what_failed_is_not_timed(self):
+        self.expect(3, "bench", "--plugin", broken("unwritten"), SMALL, *QUICK, "-o",
+                    self.path("run"))
+        with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
+            self.assertEqual([json.loads(line)["type"] for line in file], ["verify"])
+
+    def test_resume_leaves_finished_cases_alone(self):
+        run = self.run_folder("run")
+        results = os.path.join(run, "results.ndjson")
+        with open(results, encoding="utf-8") as file:
+            before = file.read()
+        with open(results, "a", encoding="utf-8") as file:
+            file.write('{"type":"verify","torn')
+        self.expect(2, "bench", "-b", "naive", *QUICK, "-o", run, SMALL)
+        self.expect(0, "bench", "-b", "naive", *QUICK, "-o", run, "--resume", SMALL)
+        with open(results, encoding="utf-8") as file:
+            self.assertEqual(file.read(), before)
+        self.expect(0, "bench", "-b", "naive", *QUICK, "-o", run, "--resume", SMALL,
+                    SMALL + " seed=2")
+        with open(results, encoding="utf-8") as file:
+            self.assertEqual(len(file.readlines()), 2 * len(before.splitlines()))
+
+    def test_resume_keeps_the_exit_code(self):
+        arguments = ["bench", "--plugin", broken("unwritten"), SMALL, *QUICK, "-o",
+                     self.path("run")]
+        self.expect(3, *arguments)
+        self.expect(3, *arguments, "--resume")
+
+    def test_report(self):
+        run = self.run_folder("run")
+        self.expect(0, "report", run)
+        for name in ("index.html", "report.md", "results.csv", "junit.xml"):
+            self.assertTrue(os.path.getsize(os.path.join(run, "report", name)) > 0, name)
+        self.expect(2, "report", self.path("nothing"))
+        self.expect(2, "report")
+
+
+class Compare(Case):
+    def slower(self, factor):
+        def change(record):
+            if record["type"] == "bench":
+                record["samples_ns"] = [[s * factor * (1 + 0.001 * i) for s in samples]
+                                        for i, samples in enumerate(record["samples_ns"])]
+        return change
+
+    def copy(self, run, name, change):
+        shutil.copytree(run, self.path(name))
+        rewrite(self.path(name + "/results.ndjson"), change)
+        return self.path(name)
+
+    def steady(self, record):
+        """Rounds that differ by a thousandth, whatever this machine did."""
+        if record["type"] == "bench":
+            record["samples_ns"] = [[1000 * (1 + 0.001 * i)]
+                                    for i in range(len(record["samples_ns"]))]
+
+    def test_exit_codes(self):
+        run = self.run_folder("run")
+        base = self.copy(run, "base", self.steady)
+        self.expect(0, "compare", base, base)
+        self.expect(4, "compare", base, self.copy(base, "slow", self.slower(1.5)))
+        self.expect(0, "compare", base, self.copy(base, "fast", self.slower(0.5)))
+
+        def wild(record):
+            if record["type"] == "bench":
+                record["samples_ns"] = [[500.0], [2000.0]]
+        unclear = self.copy(base, "unclear", wild)
+        self.expect(0, "compare", base, unclear)
+        self.expect(5, "compare", "--strict", base, unclear)
+
+        other = self.run_folder("other", "h=1 s=16 d=8")
+        self.expect(7, "compare", base, other)
+
+        foreign = self.copy(base, "foreign", lambda record: None)
+        path = os.path.join(foreign, "machine.json")
+        with open(path, encoding="utf-8") as file:
+            machine = json.load(file)
+        machine["cpu"]["model"] = "Another CPU"
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(machine, file)
+        self.expect(8, "compare", base, foreign)
+        self.expect(2, "compare", base)
+
+    def test_damage_is_named(self):
+        run = self.run_folder("run")
+        path = os.path.join(run, "results.ndjson")
+        with open(path, "r+b") as file:
+            file.seek(40)
+            file.write(b"#")
+        self.assertIn(":1", self.expect(2, "compare", run, run).stderr)
+
+
+class NewBackend(Case):
+    def test_skeleton_compiles_against_the_header_alone_and_loads(self):
+        self.expect(0, "new-backend", "mine", "-o", self.folder)
+        plugin = self.path("mine.so")
+        include = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "include")
+        subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", "-Wall", "-Werror", "-I", include,
+                        self.path("mine/mine.c"), "-o", plugin], check=True)
+        listed = json.loads(self.expect(0, "list", "--json", "--plugin", plugin).stdout)
+        self.assertIn("mine", [item["name"] for item in listed if item["available"]])
+        self.assertIn("there already",
+                      self.expect(2, "new-backend", "mine", "-o", self.folder).stderr)
+        self.expect(2, "new-backend", "Bad-Name", "-o", self.folder)
+
+
+class Doctor(Case):
+    def test_machine_and_backends(self):
+        found = json.loads(self.expect(0, "doctor", "--json").stdout)
+        self.assertIn("cpu", [item["what"] for item in found["machine"]])
+        self.assertIn("naive", [item["name"] for item in found["backends"]])
+        self.assertIn("cpu", self.expect(0, "doctor").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
