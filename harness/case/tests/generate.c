@@ -90,7 +90,9 @@ static void mask(uint64_t *state, struct words *words, unsigned b, unsigned sk)
         join(parts, part);
     }
     if (below(state, 3) == 0) {
-        real(state, number, 0, 1);
+        do
+            real(state, number, 0, 1);
+        while (strchr(number, '+')); /* 0.00e+00: '+' joins parts */
         axes(state, letters);
         snprintf(part, sizeof part, "bool:%s%s", number, letters);
         join(parts, part);
@@ -215,6 +217,11 @@ static void pack(uint64_t *state, struct words *words)
     static const char *const masks[] = {"len", "len2d", "bool", "causal_br+len", "past:3+bool"};
     static const char *const biases[] = {"tensor", "alibi", "tensor+alibi"};
     word(words, "data=some/%%20%%25path+%u.safetensors", below(state, 100));
+    if (below(state, 2)) {
+        word(words, "op=mha");
+        if (below(state, 2))
+            word(words, "hq/hkv=8/%u", 1u << below(state, 4));
+    }
     if (below(state, 2))
         word(words, "mask=%s", pick(state, masks, 5));
     if (below(state, 2))

@@ -31,7 +31,7 @@ static void test_forms(void **state)
                      "dk=8 mask=causal_br+window:-1:2+len:3+bool:0.5:bk sq=4");
     expect_canonical("s=4 d=8 mask=past:0", "dk=8 sq=4");
     expect_canonical("s=4 d=8 bias=alibi+normal:bhqk out=weights+lse scale=0.1 softcap=1e2",
-                     "bias=normal+alibi dk=8 out=lse+weights scale=0.1 softcap=1e+02 sq=4");
+                     "bias=normal+alibi dk=8 out=lse+weights scale=0.1 softcap=100 sq=4");
     expect_canonical("data=/a%20b/c.safetensors mask=len2d sink=tensor bias=alibi",
                      "bias=alibi data=/a%20b/c.safetensors mask=len2d sink=tensor");
 }
@@ -92,6 +92,9 @@ static void test_resolved_pack(void **state)
     a.dtype = ATTN_F16;
     attn_case_canonical(&a, text, sizeof text);
     assert_string_equal(text, "data=a.safetensors mask=len");
+    a.op = ATTN_OP_MHA;
+    attn_case_canonical(&a, text, sizeof text);
+    assert_string_equal(text, "data=a.safetensors hq=2 mask=len op=mha");
     attn_case_free(&a);
 }
 

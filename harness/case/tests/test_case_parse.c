@@ -133,9 +133,19 @@ static void test_pack_line(void **state)
     assert_true(c.scale == 0); /* dk is not known yet */
     attn_case_free(&c);
 
+    assert_int_equal(attn_case_parse_pack_line("op=mha hq=12 mask=len", "p", &c, why, sizeof why),
+                     0);
+    assert_int_equal(c.hq, 12);
+    assert_int_equal(c.hkv, 12);
+    assert_int_equal(c.dk, -1);
+    attn_case_free(&c);
+
     static const char *const bad[][2] = {
         {"name: op=mha", "p.safetensors:1:1: a pack's case line has no name"},
-        {"op=mha hq=3", "p.safetensors:1:8: 'hq' comes from the pack's tensors"},
+        {"hq=3", "p.safetensors:1:1: 'hq' comes from the pack's tensors"},
+        {"h=3 mask=len", "p.safetensors:1:1: 'hq' comes from the pack's tensors"},
+        {"op=mha sq=3 hq=2", "p.safetensors:1:8: 'sq' comes from the pack's tensors"},
+        {"op=mha", "p.safetensors:1:1: 'hq' must be given with op=mha"},
         {"dtype=f32", "p.safetensors:1:1: 'dtype' comes from the pack's tensors"},
         {"data=x", "p.safetensors:1:1: 'data' has no place in a pack's own line"},
         {"mask=causal,len", "p.safetensors:1:1: a pack is one case: no lists"},
@@ -171,7 +181,7 @@ static void test_data(void **state)
     assert_string_equal(list.items[0].data, "t/x.safetensors");
     attn_case_list_free(&list);
     expect_error("data=x sq=3", "smoke.cases:12:8: 'sq' comes from the pack's tensors");
-    expect_error("data=x h=3", "smoke.cases:12:8: 'h' comes from the pack's tensors");
+    expect_error("data=x h=3", "smoke.cases:12:8: 'hq' comes from the pack's tensors");
     expect_error("data=a%2", "smoke.cases:12:6: bad escape in 'a%2': %XX, upper-case hex");
     expect_error("data=a%00b", "smoke.cases:12:6: bad escape in 'a%00b': %XX, upper-case hex");
     expect_error("data=x sha256=12", "smoke.cases:12:15: '12' is not 64 lower-case hex digits");
