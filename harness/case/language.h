@@ -109,7 +109,7 @@ size_t attn_key_names(const char *names[], size_t max);
 
 int64_t attn_key_size(const struct attn_case_key *key, const struct attn_case *c);
 
-/* ---- parts.c: values made of parts ---- */
+/* ---- mask.c and sets.c: values made of parts ---- */
 
 int attn_parse_mask(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
                     const struct attn_origin *origin);
