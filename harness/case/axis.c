@@ -115,7 +115,7 @@ int attn_axis_values(struct attn_axis *axis, struct attn_word values,
                      const struct attn_origin *origin)
 {
     const struct attn_key_rule *rule = axis->keys[0]->rule;
-    bool ranged = axis->n_keys == 1 && (rule->flags & ATTN_KEY_TENSORS) && !rule->choices;
+    bool ranged = axis->n_keys == 1 && (rule->flags & ATTN_KEY_SIZE);
     struct attn_word rest = values, value;
     while (attn_word_split(&rest, ',', &value)) {
         struct attn_word linked = value, part;

@@ -36,15 +36,17 @@ void attn_sink_format(struct attn_sink *sink, const char *format, ...)
     append(sink, text, (size_t)length);
 }
 
-/* The fewest digits that read back as the same double; 17 always do. */
+/* The fewest digits that read back as the same double, 17 always do; and without an exponent where
+ * that is shorter (100, not 1e+02). */
 void attn_sink_real(struct attn_sink *sink, double value)
 {
-    char text[40];
+    char text[40], full[40];
     int digits = 1;
     do
         snprintf(text, sizeof text, "%.*g", digits, value);
     while (strtod(text, NULL) != value && digits++ < 17);
-    attn_sink_text(sink, text);
+    snprintf(full, sizeof full, "%.17g", value);
+    attn_sink_text(sink, strlen(full) < strlen(text) ? full : text);
 }
 
 void attn_sink_key(struct attn_sink *sink, const struct attn_case_key *key)

@@ -74,7 +74,8 @@ struct attn_case {
     bool residual, wo;
 
     /* data=FILE. In a case line from a .cases file the path is relative to that file and is
-     * resolved by the parser. Sizes are -1 until the pack is opened (attn_pack_resolve), which sets
+     * resolved by the parser. Sizes are -1 (of op=mha hq and hkv may be
+     * given) until the pack is opened (attn_pack_resolve), which sets
      * the type and the default scale, too. dh is 0 where the score is not additive, e is 0 where
      * the op is not mha. Parts that name the pack's own tensors (mask_bool, bias_normal, alibi and
      * sink then stay false): */
@@ -108,7 +109,8 @@ int attn_case_parse_line(const char *text, size_t length, const char *file, int 
 /* A .cases file. */
 int attn_case_parse_file(const char *path, struct attn_case_list *list, char *why, size_t size);
 
-/* A pack's case line: no name, no sizes, no lists; exactly one case. Sizes stay -1. */
+/* A pack's case line: no name, no lists, no sizes but hq and hkv, which op=mha needs; exactly one
+ * case. The other sizes stay -1. */
 int attn_case_parse_pack_line(const char *text, const char *file, struct attn_case *out, char *why,
                               size_t size);
 

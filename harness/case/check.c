@@ -14,7 +14,7 @@ static int64_t *size_field(const struct attn_case_key *key, struct attn_case *c)
 
 static bool is_size(const struct attn_case_key *key)
 {
-    return (key->rule->flags & ATTN_KEY_TENSORS) && key->rule->write && !key->rule->choices;
+    return (key->rule->flags & ATTN_KEY_SIZE) && key->rule->write;
 }
 
 void attn_case_init(struct attn_case *c)
@@ -64,6 +64,18 @@ static int check_required(const struct attn_case *c, const char **key, char *why
     return 0;
 }
 
+/* Of all sizes a pack leaves open only how the widths of multi-head attention are cut into heads.
+ */
+static int resolve_heads(struct attn_case *c, const char **key, char *why, size_t size)
+{
+    const char *given = c->hq >= 0 ? "hq" : "hkv";
+    if (c->op != ATTN_OP_MHA && (c->hq >= 0 || c->hkv >= 0))
+        return blame(key, given, why, size, "'%s' comes from the pack's tensors", given);
+    if (c->hkv < 0)
+        c->hkv = c->hq;
+    return 0;
+}
+
 int attn_case_resolve(struct attn_case *c, bool pack, const char **key, char *why, size_t size)
 {
     /* Defaults that others are taken from come first. */
@@ -78,6 +90,8 @@ int attn_case_resolve(struct attn_case *c, bool pack, const char **key, char *wh
                 *size_field(entry, c) = entry->rule->fallback(c);
         }
     }
+    if (pack && resolve_heads(c, key, why, size) != 0)
+        return -1;
     if (c->scale_given && (pack || c->scale != default_scale(c)))
         return 0;
     c->scale_given = false;

@@ -80,10 +80,12 @@ static void write_size(const struct attn_case_key *key, const struct attn_case *
 {
     const struct attn_key_rule *rule = key->rule;
     int64_t size = attn_key_size(key, c);
-    /* Multi-head attention needs hq on its line; a pack's tensors say all sizes. */
-    bool required = rule->fallback == NULL ||
-                    (c->op == ATTN_OP_MHA && rule->offset == offsetof(struct attn_case, hq));
-    if (c->data || size < 0 || (!required && size == rule->fallback(c)))
+    bool heads = rule->offset == offsetof(struct attn_case, hq);
+    bool required = rule->fallback == NULL || (heads && c->op == ATTN_OP_MHA);
+    /* Tensors say all sizes of a pack but how the widths of multi-head attention are cut. */
+    if (c->data && ((rule->flags & ATTN_KEY_TENSORS) || c->op != ATTN_OP_MHA))
+        return;
+    if (size < 0 || (!required && size == rule->fallback(c)))
         return;
     attn_sink_key(sink, key);
     attn_sink_format(sink, "%lld", (long long)size);
@@ -257,11 +259,11 @@ static void write_sink(const struct attn_case_key *key, const struct attn_case *
 
 /* Initializers of the three common kinds of rule; file-scope literals, so their life is static. */
 #define RULE &(const struct attn_key_rule)
-#define SIZE(field, least, rest)                                                                   \
+#define SIZE(field, least, rest, bits)                                                             \
     RULE                                                                                           \
     {                                                                                              \
-        .parse = parse_size, .write = write_size, .flags = ATTN_KEY_TENSORS, .min = (least),       \
-        .offset = offsetof(struct attn_case, field), .fallback = (rest)                            \
+        .parse = parse_size, .write = write_size, .flags = ATTN_KEY_SIZE | (bits),                 \
+        .offset = offsetof(struct attn_case, field), .min = (least), .fallback = (rest)            \
     }
 #define CHOICE(field, names, standard, bits)                                                       \
     RULE                                                                                           \
@@ -270,39 +272,40 @@ static void write_sink(const struct attn_case_key *key, const struct attn_case *
         .offset = offsetof(struct attn_case, field),                                               \
         .width = sizeof(((struct attn_case *)0)->field), .initial = (standard)                     \
     }
-#define SHORTHAND(...)                                                                             \
+#define SHORTHAND(bits, ...)                                                                       \
     RULE                                                                                           \
     {                                                                                              \
-        .parse = parse_shorthand, .flags = ATTN_KEY_TENSORS, .targets = { __VA_ARGS__ }            \
+        .parse = parse_shorthand, .flags = ATTN_KEY_SIZE | (bits), .targets = { __VA_ARGS__ }      \
     }
 
 static_assert(sizeof(enum attn_layout) == sizeof(uint32_t), "choices are stored as uint32_t");
 
 /* Sorted by name: this is the order of the canonical form. */
 const struct attn_case_key attn_case_keys[] = {
-    {"b", "N", "1", "batches", SIZE(b, 1, fallback_one)},
+    {"b", "N", "1", "batches", SIZE(b, 1, fallback_one, ATTN_KEY_TENSORS)},
     {"bias", "none, or parts joined with +: normal[:AXES] alibi; tensor", "none",
      "added to the score after softcap; AXES: which of b h q k are full",
      RULE{.parse = attn_parse_bias, .write = attn_write_bias}},
-    {"d", "N", NULL, "dq, dk and dv in one", SHORTHAND("dk", "dq", "dv")},
+    {"d", "N", NULL, "dq, dk and dv in one", SHORTHAND(ATTN_KEY_TENSORS, "dk", "dq", "dv")},
     {"data", "FILE", NULL, "a pack: real tensors in a .safetensors file",
      RULE{.parse = attn_parse_data,
           .write = attn_write_data,
           .flags = ATTN_KEY_PATH | ATTN_KEY_WHOLE}},
-    {"dh", "N", "dk", "hidden width of additive scoring", SIZE(dh, 1, fallback_dh)},
-    {"dk", "N", NULL, "width of a key, one head", SIZE(dk, 1, NULL)},
-    {"dq", "N", "dk", "width of a query, one head", SIZE(dq, 1, fallback_dk)},
+    {"dh", "N", "dk", "hidden width of additive scoring",
+     SIZE(dh, 1, fallback_dh, ATTN_KEY_TENSORS)},
+    {"dk", "N", NULL, "width of a key, one head", SIZE(dk, 1, NULL, ATTN_KEY_TENSORS)},
+    {"dq", "N", "dk", "width of a query, one head", SIZE(dq, 1, fallback_dk, ATTN_KEY_TENSORS)},
     {"dropout", "P", "0", "probability that a weight is dropped",
      RULE{.parse = parse_dropout, .write = write_dropout}},
     {"dtype", "f64|f32|f16|bf16", "f32", "type of q, k, v and out",
      CHOICE(dtype, dtypes, ATTN_F32, ATTN_KEY_TENSORS)},
-    {"dv", "N", "dk", "width of a value, one head", SIZE(dv, 1, fallback_dk)},
-    {"e", "N", "hq*dk", "op=mha: model width", SIZE(e, 1, fallback_e)},
+    {"dv", "N", "dk", "width of a value, one head", SIZE(dv, 1, fallback_dk, ATTN_KEY_TENSORS)},
+    {"e", "N", "hq*dk", "op=mha: model width", SIZE(e, 1, fallback_e, ATTN_KEY_TENSORS)},
     {"fill", "normal|uniform|ones|zeros", "normal", "values of q, k, v (x_*)",
      CHOICE(fill, fills, ATTN_FILL_NORMAL, 0)},
-    {"h", "N", NULL, "hq and hkv in one", SHORTHAND("hq", "hkv")},
-    {"hkv", "N", "hq", "key/value heads; divides hq", SIZE(hkv, 1, fallback_hq)},
-    {"hq", "N", "1", "query heads; must be given with op=mha", SIZE(hq, 1, fallback_one)},
+    {"h", "N", NULL, "hq and hkv in one", SHORTHAND(0, "hq", "hkv")},
+    {"hkv", "N", "hq", "key/value heads; divides hq", SIZE(hkv, 1, fallback_hq, 0)},
+    {"hq", "N", "1", "query heads; must be given with op=mha", SIZE(hq, 1, fallback_one, 0)},
     {"kv", "self|cross", "self", "op=mha: where keys and values come from",
      CHOICE(cross, kvs, 0, 0)},
     {"layout", "bhsd|bshd|bhds", "bhsd", "order of axes in memory",
@@ -321,7 +324,7 @@ const struct attn_case_key attn_case_keys[] = {
     {"prune", "I/I/...", NULL, "op=mha: heads that are zeroed",
      RULE{.parse = attn_parse_prune, .write = attn_write_prune, .flags = ATTN_KEY_WHOLE}},
     {"residual", "0|1", "0", "op=mha: adds x_q last", CHOICE(residual, flags, 0, 0)},
-    {"s", "N", NULL, "sq and sk in one", SHORTHAND("sq", "sk")},
+    {"s", "N", NULL, "sq and sk in one", SHORTHAND(ATTN_KEY_TENSORS, "sq", "sk")},
     {"scale", "X", "1/sqrt(dk) for scaled_dot, else 1", "factor of the raw score",
      RULE{.parse = parse_scale, .write = write_scale}},
     {"score", "scaled_dot|dot|bilinear|gaussian|additive", "scaled_dot", "score of a query and key",
@@ -332,10 +335,10 @@ const struct attn_case_key attn_case_keys[] = {
      RULE{.parse = attn_parse_sha256, .write = attn_write_sha256, .flags = ATTN_KEY_PATH}},
     {"sink", "0|1; tensor", "0", "a logit a head that joins the denominator",
      RULE{.parse = parse_sink, .write = write_sink}},
-    {"sk", "N", "sq", "keys; may be 0", SIZE(sk, 0, fallback_sq)},
+    {"sk", "N", "sq", "keys; may be 0", SIZE(sk, 0, fallback_sq, ATTN_KEY_TENSORS)},
     {"softcap", "C", "0", "s <- C tanh(s/C); 0: none",
      RULE{.parse = parse_softcap, .write = write_softcap}},
-    {"sq", "N", NULL, "queries", SIZE(sq, 1, NULL)},
+    {"sq", "N", NULL, "queries", SIZE(sq, 1, NULL, ATTN_KEY_TENSORS)},
     {"view", "none, or parts joined with +: gaps permuted broadcast offset1 huge", "none",
      "how operands lie in memory", RULE{.parse = attn_parse_view, .write = attn_write_view}},
     {"weights", "normal|stiefel", "normal", "op=mha: random or orthonormal projections",

@@ -65,9 +65,10 @@ int attn_word_real(struct attn_word word, double *value, const struct attn_origi
 /* ---- keys.c: the table ---- */
 
 enum {
-    ATTN_KEY_TENSORS = 1, /* a pack's tensors say it: not given beside a pack */
-    ATTN_KEY_PATH = 2,    /* names a pack: not in a pack's own line */
-    ATTN_KEY_WHOLE = 4    /* '/' is part of the value: cannot be linked to another key */
+    ATTN_KEY_SIZE = 1,    /* whole numbers, -1: not given; ranges are legal */
+    ATTN_KEY_TENSORS = 2, /* a pack's tensors say it: not given beside a pack */
+    ATTN_KEY_PATH = 4,    /* names a pack: not in a pack's own line */
+    ATTN_KEY_WHOLE = 8    /* '/' is part of the value: cannot be linked to another key */
 };
 
 struct attn_choice {
@@ -108,7 +109,7 @@ size_t attn_key_names(const char *names[], size_t max);
 
 int64_t attn_key_size(const struct attn_case_key *key, const struct attn_case *c);
 
-/* ---- parts.c: values made of parts ---- */
+/* ---- mask.c and sets.c: values made of parts ---- */
 
 int attn_parse_mask(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
                     const struct attn_origin *origin);

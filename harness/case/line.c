@@ -218,6 +218,8 @@ int attn_case_parse_pack_line(const char *text, const char *file, struct attn_ca
                                      "a pack is one case: no lists");
     if (result == 0)
         result = attn_statement_expand(statement, &list, &origin);
+    if (result == 0 && list.items[0].op == ATTN_OP_MHA && list.items[0].hq < 0)
+        result = attn_case_error(&origin, 1, "'hq' must be given with op=mha");
     if (result == 0) {
         assert(list.count == 1);
         *out = list.items[0];

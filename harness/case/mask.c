@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mask.c - mask=: which keys a query attends to. */
+#include "case/parts.h"
+
+enum { CAUSAL = 1, BR = 2, PAST = 4, WINDOW = 8, LEN = 16, BOOL = 32 };
+
+static int mask_causal(const struct attn_fields *fields, struct attn_case *c,
+                       const struct attn_origin *origin)
+{
+    (void)fields;
+    (void)origin;
+    c->causal = true;
+    return 0;
+}
+
+static int mask_br(const struct attn_fields *fields, struct attn_case *c,
+                   const struct attn_origin *origin)
+{
+    (void)fields;
+    (void)origin;
+    c->off_br = true;
+    return 0;
+}
+
+static int mask_causal_br(const struct attn_fields *fields, struct attn_case *c,
+                          const struct attn_origin *origin)
+{
+    (void)fields;
+    (void)origin;
+    c->causal = c->off_br = true;
+    return 0;
+}
+
+static int mask_past(const struct attn_fields *fields, struct attn_case *c,
+                     const struct attn_origin *origin)
+{
+    return attn_word_integer(fields->at[1], 0, ATTN_CASE_SIZE_MAX, &c->off, origin);
+}
+
+static int mask_window(const struct attn_fields *fields, struct attn_case *c,
+                       const struct attn_origin *origin)
+{
+    c->window = true;
+    if (attn_word_integer(fields->at[1], -1, ATTN_CASE_SIZE_MAX, &c->window_left, origin) != 0)
+        return -1;
+    return attn_word_integer(fields->at[2], -1, ATTN_CASE_SIZE_MAX, &c->window_right, origin);
+}
+
+/* Without values, len, len2d and bool name a pack's tensors; with them they make their own. */
+static int check_origin(const struct attn_fields *fields, const struct attn_origin *origin,
+                        const char *own)
+{
+    struct attn_word name = fields->at[0];
+    if (origin->pack && fields->count > 1)
+        return attn_case_error(origin, name.column, "a pack brings its own tensor: '%.*s' alone",
+                               attn_word_shown(name), name.text);
+    if (!origin->pack && fields->count == 1)
+        return attn_case_error(origin, name.column, "'%.*s' alone names a pack's tensor; here: %s",
+                               attn_word_shown(name), name.text, own);
+    return 0;
+}
+
+static int mask_len(const struct attn_fields *fields, struct attn_case *c,
+                    const struct attn_origin *origin)
+{
+    if (check_origin(fields, origin, "len:rand or len:N/N/...") != 0)
+        return -1;
+    if (fields->count == 1) {
+        c->len = ATTN_LEN_PACK;
+        c->n_len = 1;
+        return 0;
+    }
+    c->len = attn_word_is(fields->at[1], "rand") ? ATTN_LEN_RAND : ATTN_LEN_LIST;
+    return c->len == ATTN_LEN_RAND ? 0
+                                   : attn_list_parse(fields->at[1], c->len_list, &c->n_len, origin);
+}
+
+static int mask_len2d(const struct attn_fields *fields, struct attn_case *c,
+                      const struct attn_origin *origin)
+{
+    if (check_origin(fields, origin, "len2d:rand") != 0)
+        return -1;
+    if (fields->count == 1) {
+        c->len = ATTN_LEN_PACK;
+        c->n_len = 2;
+        return 0;
+    }
+    c->len = ATTN_LEN_RAND_2D;
+    if (!attn_word_is(fields->at[1], "rand"))
+        return attn_case_error(origin, fields->at[1].column, "'%.*s': only len2d:rand is legal",
+                               attn_word_shown(fields->at[1]), fields->at[1].text);
+    return 0;
+}
+
+static int mask_bool(const struct attn_fields *fields, struct attn_case *c,
+                     const struct attn_origin *origin)
+{
+    if (check_origin(fields, origin, "bool:P[:AXES]") != 0)
+        return -1;
+    if (fields->count == 1) {
+        c->pack_mask = true;
+        return 0;
+    }
+    c->mask_bool = true;
+    if (attn_word_real(fields->at[1], &c->mask_p, origin) != 0)
+        return -1;
+    if (c->mask_p < 0 || c->mask_p > 1)
+        return attn_case_error(origin, fields->at[1].column, "a probability is in 0..1");
+    return attn_axes_parse(fields, 2, &c->mask_axes, origin);
+}
+
+int attn_parse_mask(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
+                    const struct attn_origin *origin)
+{
+    static const struct attn_part parts[] = {
+        {"causal", CAUSAL, 1, 1, mask_causal},
+        {"causal_br", CAUSAL | BR | PAST, 1, 1, mask_causal_br},
+        {"br", BR | PAST, 1, 1, mask_br},
+        {"past", BR | PAST, 2, 2, mask_past},
+        {"window", WINDOW, 3, 3, mask_window},
+        {"len", LEN, 1, 2, mask_len},
+        {"len2d", LEN, 1, 2, mask_len2d},
+        {"bool", BOOL, 1, 3, mask_bool},
+        {NULL, 0, 0, 0, NULL}};
+    return attn_parts_parse(key, parts, "dense", word, c, origin);
+}
+
+static void write_len(struct attn_sink *sink, const struct attn_case *c)
+{
+    static const char *const names[] = {[ATTN_LEN_LIST] = "len:",
+                                        [ATTN_LEN_RAND] = "len:rand",
+                                        [ATTN_LEN_RAND_2D] = "len2d:rand",
+                                        [ATTN_LEN_PACK] = "len"};
+    attn_sink_text(sink, names[c->len]);
+    if (c->len == ATTN_LEN_LIST)
+        attn_list_write(sink, c->len_list, c->n_len);
+    if (c->len == ATTN_LEN_PACK && c->n_len == 2)
+        attn_sink_text(sink, "2d");
+}
+
+void attn_write_mask(const struct attn_case_key *key, const struct attn_case *c,
+                     struct attn_sink *sink)
+{
+    bool first = true;
+    if (c->causal || c->off_br) {
+        attn_part_begin(sink, key, &first);
+        attn_sink_text(sink, !c->off_br ? "causal" : c->causal ? "causal_br" : "br");
+    }
+    if (c->off != 0) {
+        attn_part_begin(sink, key, &first);
+        attn_sink_format(sink, "past:%lld", (long long)c->off);
+    }
+    if (c->window) {
+        attn_part_begin(sink, key, &first);
+        attn_sink_format(sink, "window:%lld:%lld", (long long)c->window_left,
+                         (long long)c->window_right);
+    }
+    if (c->len != ATTN_LEN_NONE) {
+        attn_part_begin(sink, key, &first);
+        write_len(sink, c);
+    }
+    if (c->mask_bool || c->pack_mask) {
+        attn_part_begin(sink, key, &first);
+        attn_sink_text(sink, c->pack_mask ? "bool" : "bool:");
+        if (c->mask_bool) {
+            attn_sink_real(sink, c->mask_p);
+            attn_axes_write(sink, c->mask_axes);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sets.c - the other values made of parts: bias, out, view, prune. */
+#include <stdlib.h>
+
+#include "case/parts.h"
+
+/* ---- bias ---- */
+
+static int bias_normal(const struct attn_fields *fields, struct attn_case *c,
+                       const struct attn_origin *origin)
+{
+    if (origin->pack)
+        return attn_case_error(origin, fields->at[0].column,
+                               "a pack brings its own bias: bias=tensor");
+    c->bias_normal = true;
+    return attn_axes_parse(fields, 1, &c->bias_axes, origin);
+}
+
+static int bias_alibi(const struct attn_fields *fields, struct attn_case *c,
+                      const struct attn_origin *origin)
+{
+    (void)fields;
+    *(origin->pack ? &c->pack_alibi : &c->alibi) = true;
+    return 0;
+}
+
+static int bias_tensor(const struct attn_fields *fields, struct attn_case *c,
+                       const struct attn_origin *origin)
+{
+    if (!origin->pack)
+        return attn_case_error(origin, fields->at[0].column,
+                               "bias=tensor names a pack's tensor; here it is bias=normal");
+    c->pack_bias = true;
+    return 0;
+}
+
+int attn_parse_bias(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
+                    const struct attn_origin *origin)
+{
+    static const struct attn_part parts[] = {{"normal", 1, 1, 2, bias_normal},
+                                             {"alibi", 2, 1, 1, bias_alibi},
+                                             {"tensor", 1, 1, 1, bias_tensor},
+                                             {NULL, 0, 0, 0, NULL}};
+    return attn_parts_parse(key, parts, "none", word, c, origin);
+}
+
+void attn_write_bias(const struct attn_case_key *key, const struct attn_case *c,
+                     struct attn_sink *sink)
+{
+    bool first = true;
+    if (c->bias_normal || c->pack_bias) {
+        attn_part_begin(sink, key, &first);
+        attn_sink_text(sink, c->pack_bias ? "tensor" : "normal");
+        if (c->bias_normal)
+            attn_axes_write(sink, c->bias_axes);
+    }
+    if (c->alibi || c->pack_alibi) {
+        attn_part_begin(sink, key, &first);
+        attn_sink_text(sink, "alibi");
+    }
+}
+
+/* ---- out and view: plain sets of names ---- */
+
+static int parse_set(const struct attn_case_key *key, const struct attn_choice *names,
+                     struct attn_word word, unsigned *set, const struct attn_origin *origin)
+{
+    struct attn_word rest = word, part;
+    const char *candidates[ATTN_PARTS_MAX];
+    if (attn_word_is(word, "none"))
+        return 0;
+    while (attn_word_split(&rest, '+', &part)) {
+        size_t count = 0;
+        const struct attn_choice *choice = names;
+        for (; choice->name && !attn_word_is(part, choice->name); choice++)
+            candidates[count++] = choice->name;
+        if (choice->name == NULL)
+            return attn_word_unknown(origin, part, key->name, candidates, count, key->values);
+        if (*set & choice->value)
+            return attn_case_error(origin, part.column, "'%s' repeats a part of %s", choice->name,
+                                   key->name);
+        *set |= choice->value;
+    }
+    return 0;
+}
+
+static void write_set(const struct attn_case_key *key, const struct attn_choice *names,
+                      unsigned set, struct attn_sink *sink)
+{
+    bool first = true;
+    for (const struct attn_choice *choice = names; choice->name; choice++)
+        if (set & choice->value) {
+            attn_part_begin(sink, key, &first);
+            attn_sink_text(sink, choice->name);
+        }
+}
+
+static const struct attn_choice outs[] = {{"lse", 1}, {"weights", 2}, {NULL, 0}};
+static const struct attn_choice views[] = {
+    {"gaps", ATTN_VIEW_GAPS},           {"permuted", ATTN_VIEW_PERMUTED},
+    {"broadcast", ATTN_VIEW_BROADCAST}, {"offset1", ATTN_VIEW_OFFSET1},
+    {"huge", ATTN_VIEW_HUGE},           {NULL, 0}};
+
+int attn_parse_out(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
+                   const struct attn_origin *origin)
+{
+    unsigned set = 0;
+    if (parse_set(key, outs, word, &set, origin) != 0)
+        return -1;
+    c->out_lse = (set & 1) != 0;
+    c->out_weights = (set & 2) != 0;
+    return 0;
+}
+
+void attn_write_out(const struct attn_case_key *key, const struct attn_case *c,
+                    struct attn_sink *sink)
+{
+    write_set(key, outs, (c->out_lse ? 1u : 0) | (c->out_weights ? 2u : 0), sink);
+}
+
+int attn_parse_view(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
+                    const struct attn_origin *origin)
+{
+    return parse_set(key, views, word, &c->view, origin);
+}
+
+void attn_write_view(const struct attn_case_key *key, const struct attn_case *c,
+                     struct attn_sink *sink)
+{
+    write_set(key, views, c->view, sink);
+}
+
+/* ---- prune ---- */
+
+static int ascending(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* A set of heads: kept in order, so that one set has one spelling. */
+int attn_parse_prune(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
+                     const struct attn_origin *origin)
+{
+    (void)key;
+    if (attn_list_parse(word, c->prune, &c->n_prune, origin) != 0)
+        return -1;
+    qsort(c->prune, (size_t)c->n_prune, sizeof c->prune[0], ascending);
+    for (int i = 1; i < c->n_prune; i++)
+        if (c->prune[i] == c->prune[i - 1])
+            return attn_case_error(origin, word.column, "head %lld is pruned twice",
+                                   (long long)c->prune[i]);
+    return 0;
+}
+
+void attn_write_prune(const struct attn_case_key *key, const struct attn_case *c,
+                      struct attn_sink *sink)
+{
+    if (c->n_prune == 0)
+        return;
+    attn_sink_key(sink, key);
+    attn_list_write(sink, c->prune, c->n_prune);
+}

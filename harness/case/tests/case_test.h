@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* case_test.h - what the tests of the case language share. */
+#ifndef ATTN_CASE_TEST_H
+#define ATTN_CASE_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "case/case.h"
+
+#define TEST_LINE_MAX (4 * ATTN_CASE_LINE_MAX)
+
+/* Parses as if from line 12 of smoke.cases; the list must be freed. */
+static inline int try_line(const char *text, struct attn_case_list *list, char why[512])
+{
+    why[0] = '\0';
+    return attn_case_parse_line(text, strlen(text), "smoke.cases", 12, list, why, 512);
+}
+
+static inline struct attn_case_list parse(const char *text)
+{
+    struct attn_case_list list = {0};
+    char why[512];
+    if (try_line(text, &list, why) != 0)
+        fail_msg("refused: %s: %s", text, why);
+    return list;
+}
+
+/* Exactly one case, to be freed with attn_case_free. */
+static inline struct attn_case parse_one(const char *text)
+{
+    struct attn_case_list list = parse(text);
+    struct attn_case c;
+    assert_int_equal(list.count, 1);
+    assert_int_equal(attn_case_copy(&c, &list.items[0]), 0);
+    attn_case_list_free(&list);
+    return c;
+}
+
+static inline void expect_error(const char *text, const char *message)
+{
+    struct attn_case_list list = {0};
+    char why[512];
+    if (try_line(text, &list, why) == 0)
+        fail_msg("accepted: %s", text);
+    assert_int_equal(list.count, 0);
+    assert_string_equal(why, message);
+    attn_case_list_free(&list);
+}
+
+/* The same problem: every field but the name and the place it was written. */
+static inline bool same_case(const struct attn_case *a, const struct attn_case *b)
+{
+    struct attn_case x = *a, y = *b;
+    if ((a->data == NULL) != (b->data == NULL) || (a->data && strcmp(a->data, b->data) != 0))
+        return false;
+    memset(x.name, 0, sizeof x.name);
+    memset(y.name, 0, sizeof y.name);
+    x.data = y.data = x.file = y.file = NULL;
+    x.line = y.line = 0;
+    return memcmp(&x, &y, sizeof x) == 0;
+}
+
+/* xorshift64*: a fixed sequence on every machine. */
+static inline uint64_t draw(uint64_t *state)
+{
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return *state * UINT64_C(2685821657736338717);
+}
+
+static inline unsigned below(uint64_t *state, unsigned n)
+{
+    return (unsigned)((draw(state) >> 32) % n);
+}
+
+#endif

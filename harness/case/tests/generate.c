@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* generate.c - random valid case lines. */
+#include "generate.h"
+
+#include <stdlib.h>
+
+#include "case_test.h"
+
+enum { WORDS_MAX = 40, WORD_MAX = 256 };
+
+/* The words of a line, before they are shuffled. */
+struct words {
+    char text[WORDS_MAX][WORD_MAX];
+    unsigned count;
+};
+
+__attribute__((format(printf, 2, 3))) static void word(struct words *words, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(words->text[words->count++], WORD_MAX, format, arguments);
+    va_end(arguments);
+    assert_true(length > 0 && length < WORD_MAX && words->count < WORDS_MAX);
+}
+
+static const char *pick(uint64_t *state, const char *const *names, unsigned count)
+{
+    return names[below(state, count)];
+}
+
+/* A number in any of the spellings that the language reads. */
+static void real(uint64_t *state, char text[32], double low, double high)
+{
+    double value = low + (high - low) * ((double)(draw(state) >> 11) * 0x1p-53);
+    static const char *const formats[] = {"%.1f", "%.17g", "%.3g", "%.6f", "%.2e"};
+    const char *format = formats[below(state, 5)];
+    do
+        snprintf(text, 32, format, value);
+    while (strtod(text, NULL) >= high && (value = low, true)); /* rounded up to the open end */
+}
+
+/* Some of the letters, at least one, in random order. */
+static void axes(uint64_t *state, char text[8])
+{
+    char letters[] = "bhqk";
+    unsigned count = 1 + below(state, 4);
+    for (unsigned i = 0; i < count; i++) {
+        unsigned other = i + below(state, 4 - i);
+        char letter = letters[i];
+        letters[i] = letters[other];
+        letters[other] = letter;
+    }
+    snprintf(text, 8, "%s%.*s", below(state, 2) ? ":" : "", (int)count, letters);
+    if (text[0] != ':')
+        text[0] = '\0';
+}
+
+static void join(char text[WORD_MAX], const char *part)
+{
+    size_t length = strlen(text);
+    snprintf(text + length, WORD_MAX - length, "%s%s", length ? "+" : "", part);
+}
+
+static void mask(uint64_t *state, struct words *words, unsigned b, unsigned sk)
+{
+    char parts[WORD_MAX] = "", part[96], number[32], letters[8];
+    bool len2d = below(state, 5) == 0;
+    unsigned offset = below(state, 4);
+    if (below(state, 3) == 0)
+        join(parts, offset == 0 && !len2d ? "causal_br" : "causal");
+    else if (offset == 0 && !len2d)
+        join(parts, "br");
+    if (offset == 1) {
+        snprintf(part, sizeof part, "past:%u", below(state, 50));
+        join(parts, part);
+    }
+    if (below(state, 3) == 0) {
+        snprintf(part, sizeof part, "window:%d:%d", (int)below(state, 9) - 1,
+                 (int)below(state, 9) - 1);
+        join(parts, part);
+    }
+    if (len2d) {
+        join(parts, "len2d:rand");
+    } else if (below(state, 4) == 0) {
+        join(parts, "len:rand");
+    } else if (below(state, 4) == 0) {
+        int used = snprintf(part, sizeof part, "len:%u", below(state, sk + 1));
+        for (unsigned i = 1; i < b && below(state, 3); i++)
+            used += snprintf(part + used, sizeof part - (size_t)used, "/%u", below(state, sk + 1));
+        join(parts, part);
+    }
+    if (below(state, 3) == 0) {
+        do
+            real(state, number, 0, 1);
+        while (strchr(number, '+')); /* 0.00e+00: '+' joins parts */
+        axes(state, letters);
+        snprintf(part, sizeof part, "bool:%s%s", number, letters);
+        join(parts, part);
+    }
+    if (parts[0] || below(state, 4) == 0)
+        word(words, "mask=%s", parts[0] ? parts : "dense");
+}
+
+static void bias(uint64_t *state, struct words *words)
+{
+    char letters[8];
+    axes(state, letters);
+    switch (below(state, 6)) {
+    case 0:
+        word(words, "bias=normal%s", letters);
+        break;
+    case 1:
+        word(words, "bias=alibi");
+        break;
+    case 2:
+        word(words, "bias=alibi+normal%s", letters);
+        break;
+    default:
+        break;
+    }
+}
+
+static void multi_head(uint64_t *state, struct words *words, unsigned hq)
+{
+    word(words, "op=mha");
+    if (below(state, 2))
+        word(words, "proj_bias=%u", below(state, 2));
+    if (below(state, 3) == 0)
+        word(words, "weights=stiefel");
+    if (below(state, 3) == 0)
+        word(words, "residual=1");
+    else if (below(state, 3) == 0)
+        word(words, "wo=0");
+    if (below(state, 2))
+        word(words, "e=%u", 1 + below(state, 300));
+    if (hq > 1 && below(state, 3) == 0)
+        word(words, "prune=%u/0", 1 + below(state, hq - 1));
+}
+
+static void sizes(uint64_t *state, struct words *words, bool mha, bool free_widths)
+{
+    static const unsigned groups[] = {1, 2, 3, 8};
+    unsigned hkv = 1 + below(state, 4), hq = hkv * groups[below(state, 4)], b = 1 + below(state, 4);
+    unsigned sq = 1 + below(state, 400), sk = below(state, 400), dk = 1 + below(state, 200);
+    if (b > 1 || below(state, 2))
+        word(words, "b=%u", b);
+    word(words, "hq=%u", hq);
+    word(words, "hkv=%u", hkv);
+    if (below(state, 2)) {
+        word(words, "s=%u", sq);
+        sk = sq;
+    } else {
+        word(words, "sq=%u", sq);
+        word(words, "sk=%u", sk);
+        if (mha)
+            word(words, "kv=cross");
+    }
+    word(words, "dk=%u", dk);
+    if (below(state, 2))
+        word(words, "dv=%u", 1 + below(state, 200));
+    if (free_widths && below(state, 2))
+        word(words, "dq=%u", 1 + below(state, 200));
+    mask(state, words, b, sk);
+    if (mha)
+        multi_head(state, words, hq);
+}
+
+static void scoring(uint64_t *state, struct words *words, const char *score)
+{
+    bool additive = strcmp(score, "additive") == 0;
+    char number[32];
+    word(words, "score=%s", score);
+    if (additive && below(state, 2))
+        word(words, "dh=%u", 1 + below(state, 64));
+    if ((additive || strcmp(score, "bilinear") == 0) && below(state, 2))
+        word(words, "params=%s", below(state, 2) ? "head" : "shared");
+    if (below(state, 3) == 0) {
+        real(state, number, -2, 2);
+        word(words, "scale=%s", number);
+    }
+    if (below(state, 3) == 0) {
+        real(state, number, 0, 60);
+        word(words, "softcap=%s", number);
+    }
+    if (below(state, 3) == 0) {
+        real(state, number, 0, 1);
+        word(words, "dropout=%s", number);
+    }
+}
+
+static void placement(uint64_t *state, struct words *words)
+{
+    static const char *const dtypes[] = {"f64", "f32", "f16", "bf16"};
+    static const char *const layouts[] = {"bhsd", "bshd", "bhds"};
+    static const char *const fills[] = {"normal", "uniform", "ones", "zeros"};
+    static const char *const outs[] = {"none", "lse", "weights", "lse+weights", "weights+lse"};
+    static const char *const views[] = {"gaps", "permuted+gaps", "broadcast", "offset1+gaps",
+                                        "huge+offset1+broadcast+permuted+gaps"};
+    if (below(state, 2))
+        word(words, "dtype=%s", pick(state, dtypes, 4));
+    if (below(state, 3) == 0)
+        word(words, "layout=%s", pick(state, layouts, 3));
+    if (below(state, 3) == 0)
+        word(words, "fill=%s", pick(state, fills, 4));
+    if (below(state, 3) == 0)
+        word(words, "out=%s", pick(state, outs, 5));
+    if (below(state, 3) == 0)
+        word(words, "view=%s", pick(state, views, 5));
+    if (below(state, 3) == 0)
+        word(words, "sink=%u", below(state, 2));
+    if (below(state, 3) == 0)
+        word(words, "seed=%llu", (unsigned long long)(draw(state) >> below(state, 64)));
+}
+
+static void pack(uint64_t *state, struct words *words)
+{
+    static const char *const masks[] = {"len", "len2d", "bool", "causal_br+len", "past:3+bool"};
+    static const char *const biases[] = {"tensor", "alibi", "tensor+alibi"};
+    word(words, "data=some/%%20%%25path+%u.safetensors", below(state, 100));
+    if (below(state, 2)) {
+        word(words, "op=mha");
+        if (below(state, 2))
+            word(words, "hq/hkv=8/%u", 1u << below(state, 4));
+    }
+    if (below(state, 2))
+        word(words, "mask=%s", pick(state, masks, 5));
+    if (below(state, 2))
+        word(words, "bias=%s", pick(state, biases, 3));
+    if (below(state, 2))
+        word(words, "sink=tensor");
+    if (below(state, 2))
+        word(words, "scale=0.25");
+    if (below(state, 2))
+        word(words, "sha256=%064llx", (unsigned long long)draw(state));
+}
+
+void generate_line(uint64_t *state, char *text, size_t size)
+{
+    static const char *const scores[] = {"scaled_dot", "dot", "gaussian", "bilinear", "additive"};
+    struct words words = {.count = 0};
+    if (below(state, 8) == 0) {
+        pack(state, &words);
+    } else {
+        unsigned score = below(state, 5);
+        sizes(state, &words, below(state, 2), score >= 3);
+        scoring(state, &words, scores[score]);
+        bias(state, &words);
+        placement(state, &words);
+    }
+    size_t length = 0;
+    text[0] = '\0';
+    while (words.count > 0) {
+        unsigned chosen = below(state, words.count);
+        length += (size_t)snprintf(text + length, size - length, "%s%s", length ? " " : "",
+                                   words.text[chosen]);
+        assert_true(length < size);
+        memmove(words.text[chosen], words.text[--words.count], WORD_MAX);
+    }
+}
