@@ -287,18 +287,25 @@ static int take_len(struct judge *j)
     return 0;
 }
 
+/* The heads that are pruned; a line that lists them must list the same ones. */
 static int take_head_mask(struct judge *j)
 {
     struct attn_case *c = j->c;
     const struct attn_st_entry *mask = find(j, "head_mask");
-    c->n_prune = 0;
+    int64_t pruned[ATTN_CASE_LIST_MAX];
+    int count = 0;
     for (int64_t h = 0; mask != NULL && h < c->hq; h++) {
         if (attn_dtype_load(ATTN_BOOL, mask->data, h) != 0)
             continue;
-        if (c->n_prune == ATTN_CASE_LIST_MAX)
+        if (count == ATTN_CASE_LIST_MAX)
             return FAIL(j, "'head_mask' prunes over %d heads", ATTN_CASE_LIST_MAX);
-        c->prune[c->n_prune++] = h;
+        pruned[count++] = h;
     }
+    const size_t bytes = (size_t)count * sizeof pruned[0];
+    if (c->n_prune > 0 && (c->n_prune != count || memcmp(c->prune, pruned, bytes) != 0))
+        return FAIL(j, "the case's prune= is not what tensor 'head_mask' says");
+    memcpy(c->prune, pruned, bytes);
+    c->n_prune = count;
     return 0;
 }
 
@@ -315,18 +322,26 @@ static int take_features(struct judge *j)
     if (c->mask_bool || c->bias_normal || c->alibi || c->sink ||
         (c->len != ATTN_LEN_NONE && c->len != ATTN_LEN_PACK))
         return FAIL(j, "its case draws something at random; a pack brings all of its tensors");
+    if (c->fill != ATTN_FILL_NORMAL || c->weights != ATTN_WEIGHTS_NORMAL)
+        return FAIL(j, "its case has fill= or weights=, which say how to draw at random");
     if (take_part(j, "mask", "mask=bool", &c->pack_mask) != 0 ||
         take_part(j, "bias", "bias=tensor", &c->pack_bias) != 0 ||
         take_part(j, "alibi", "bias=alibi", &c->pack_alibi) != 0 ||
-        take_part(j, "sink", "sink=tensor", &c->pack_sink) != 0 || take_len(j) != 0 ||
+        take_part(j, "sink", "sink=tensor", &c->pack_sink) != 0 ||
+        take_part(j, "x_k", "kv=cross", &c->cross) != 0 || take_len(j) != 0 ||
         take_head_mask(j) != 0)
         return -1;
     if (!c->dropout && forbid(j, "keep", "there is no dropout=P") != 0)
         return -1;
-    c->cross = find(j, "x_k") != NULL;
-    c->proj_bias = find(j, "b_q") || find(j, "b_k") || find(j, "b_v") || find(j, "b_o");
-    c->params_head = by_head(j, "m") || by_head(j, "score_w_q") || by_head(j, "score_w_k") ||
-                     by_head(j, "score_w_v");
+    const bool biased = find(j, "b_q") || find(j, "b_k") || find(j, "b_v") || find(j, "b_o");
+    const bool heads = by_head(j, "m") || by_head(j, "score_w_q") || by_head(j, "score_w_k") ||
+                       by_head(j, "score_w_v");
+    if (c->proj_bias && !biased)
+        return FAIL(j, "the case says proj_bias=1, but there is no b_q, b_k, b_v or b_o");
+    if (c->params_head && !heads && c->hq > 1)
+        return FAIL(j, "the case says params=head, but the score's tensors are shared");
+    c->proj_bias = biased;
+    c->params_head = heads;
     return 0;
 }
 
@@ -340,7 +355,9 @@ int attn_pack_describe(const char *path, struct attn_pack *pack, char *why, size
     if (take_features(&j) != 0)
         return -1;
     char reason[256];
-    if (attn_case_check(&pack->c, reason, sizeof reason) != 0)
-        return FAIL(&j, "%s", reason);
-    return 0;
+    char *file = pack->c.file; /* the message names the pack already */
+    pack->c.file = NULL;
+    const int status = attn_case_check(&pack->c, reason, sizeof reason);
+    pack->c.file = file;
+    return status == 0 ? 0 : FAIL(&j, "%s", reason);
 }

@@ -129,6 +129,8 @@ static const struct {
     FIELD("proj_bias", proj_bias),
     FIELD("prune", n_prune),
     FIELD("seed", seed),
+    FIELD("fill", fill),
+    FIELD("weights", weights),
     FIELD("residual", residual),
     FIELD("wo", wo),
 };
