@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* describe.h - a pack opened and judged: its file, its case and its extents. Private to packs. */
+#ifndef ATTN_PACK_DESCRIBE_H
+#define ATTN_PACK_DESCRIBE_H
+
+#include "pack/safetensors.h"
+#include "tensor/instance.h"
+#include "tensor/schema.h"
+
+struct attn_pack {
+    struct attn_st_file file;
+    struct attn_case c; /* complete: sizes, type, hash; data and name are not set */
+    int64_t extents[ATTN_EXT_COUNT];
+    double rtol, atol;
+    int scores_stage; /* 0 raw, 1 softcap, 2 bias; without scores 0 */
+};
+
+/* Opens a pack and refuses it, with one sentence, unless names, types, shapes, lengths and metadata
+ * all agree. 0 or -1; `pack` is to be closed only after 0. */
+int attn_pack_open(const char *path, struct attn_pack *pack, char *why, size_t size);
+void attn_pack_close(struct attn_pack *pack);
+
+/* describe.c: fills extents and case from the tensors. */
+int attn_pack_describe(const char *path, struct attn_pack *pack, char *why, size_t size);
+
+/* answers.c: metadata that belongs to the answers (rtol, atol, scores_stage, tokens), checked and
+ * read; then the answers and tokens themselves, into an instance. */
+int attn_pack_read_notes(const char *path, struct attn_pack *pack, char *why, size_t size);
+int attn_pack_load_answers(const char *path, const struct attn_pack *pack,
+                           struct attn_instance *instance, char *why, size_t size);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* load.c - a pack's inputs as ABI tensors, in the layout and view of the case. */
+#include <string.h>
+
+#include "pack/describe.h"
+#include "pack/message.h"
+#include "pack/pack.h"
+#include "reference/dtype.h"
+#include "tensor/operand.h"
+
+/* The type that the ABI wants for what the pack holds: never one that would round. */
+static uint32_t abi_type(const struct attn_schema *schema, const struct attn_st_entry *entry,
+                         uint32_t main_type)
+{
+    switch (schema->type) {
+    case ATTN_TYPE_SIDE:
+        return main_type == ATTN_F64 ? ATTN_F64 : entry->dtype;
+    case ATTN_TYPE_WIDE:
+        return main_type == ATTN_F64 ? ATTN_F64 : ATTN_F32;
+    case ATTN_TYPE_BOOL:
+        return ATTN_BOOL;
+    case ATTN_TYPE_INDEX:
+        return ATTN_I32;
+    default:
+        return main_type;
+    }
+}
+
+static double entry_value(const void *context, uint64_t index)
+{
+    const struct attn_st_entry *entry = context;
+    return attn_dtype_load(entry->dtype, entry->data, (int64_t)index);
+}
+
+static int load_input(const struct attn_pack *pack, const struct attn_schema *schema,
+                      const struct attn_st_entry *entry, struct attn_instance *instance, char *why,
+                      size_t size)
+{
+    unsigned broadcast = 0;
+    for (uint32_t a = 0; a < entry->rank; a++)
+        if (entry->shape[a] != pack->extents[schema->extent[a]])
+            broadcast |= 1u << a;
+    const struct attn_tensor *tensor =
+        attn_operand_add(instance, schema, entry->rank, pack->extents,
+                         abi_type(schema, entry, instance->c.dtype), broadcast, why, size);
+    if (tensor == NULL)
+        return -1;
+    attn_operand_fill(tensor, 1, entry_value, entry);
+    return 0;
+}
+
+int attn_pack_load(struct attn_instance *instance, char *why, size_t size)
+{
+    const char *path = instance->c.data;
+    struct attn_pack pack;
+    int status = -1;
+    if (attn_pack_open(path, &pack, why, size) != 0)
+        return -1;
+    if (strcmp(pack.c.data_hash, instance->c.data_hash) != 0) {
+        attn_pack_fail(path, why, size, "has changed since its case was read");
+        goto out;
+    }
+    if (instance->c.view & ATTN_VIEW_BROADCAST && instance->c.b > 1) {
+        attn_pack_fail(path, why, size, "view=broadcast would replace its tensors");
+        goto out;
+    }
+    for (size_t s = 0; s < attn_schema_count; s++) {
+        const struct attn_schema *schema = &attn_schemas[s];
+        const struct attn_st_entry *entry = attn_st_find(&pack.file, schema->name);
+        if (entry == NULL || schema->output ||
+            attn_schema_of_name(instance->c.op, schema->name) != schema)
+            continue;
+        if (load_input(&pack, schema, entry, instance, why, size) != 0)
+            goto out;
+    }
+    if (attn_operand_add_outputs(instance, pack.extents, why, size) != 0)
+        goto out;
+    status = attn_pack_load_answers(path, &pack, instance, why, size);
+out:
+    attn_pack_close(&pack);
+    return status;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* draw.c - what a case without a pack puts into its inputs. The rules are in README.md. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "reference/parallel.h"
+#include "tensor/operand.h"
+#include "tensor/random.h"
+
+/* Standard deviation of projection biases: large enough that a dropped one shows, small enough that
+ * the projected values still come from the inputs. */
+#define BIAS_SCALE 0.5
+
+struct stream {
+    uint64_t seed;
+    uint32_t role;
+    double scale;  /* of a normal number, or the value itself */
+    int64_t count; /* lengths: how many values there are */
+    double p;      /* booleans: probability of true */
+    const struct attn_case *c;
+};
+
+static double normal_value(const void *context, uint64_t index)
+{
+    const struct stream *s = context;
+    return s->scale * attn_random_normal(s->seed, s->role, index);
+}
+
+static double uniform_value(const void *context, uint64_t index)
+{
+    const struct stream *s = context;
+    return 2.0 * attn_random_uniform(s->seed, s->role, index) - 1.0;
+}
+
+static double constant_value(const void *context, uint64_t index)
+{
+    (void)index;
+    return ((const struct stream *)context)->scale;
+}
+
+static double coin_value(const void *context, uint64_t index)
+{
+    const struct stream *s = context;
+    return attn_random_uniform(s->seed, s->role, index) < s->p;
+}
+
+/* An integer in 0 .. count-1; the product may round up to count. */
+static double whole_value(const struct stream *s, uint64_t index)
+{
+    const double value = floor(attn_random_uniform(s->seed, s->role, index) * (double)s->count);
+    return value < (double)s->count ? value : (double)(s->count - 1);
+}
+
+static double len_value(const void *context, uint64_t index)
+{
+    const struct stream *s = context;
+    switch (s->c->len) {
+    case ATTN_LEN_LIST:
+        return (double)s->c->len_list[index % (uint64_t)s->c->n_len];
+    case ATTN_LEN_RAND: /* 1 .. Sk: every row has a key */
+        return s->count > 0 ? 1.0 + whole_value(s, index) : 0.0;
+    default: /* 0 .. Sk: empty rows occur */
+        return whole_value(&(struct stream){s->seed, s->role, 0, s->count + 1, 0, NULL}, index);
+    }
+}
+
+static double keep_head_value(const void *context, uint64_t index)
+{
+    const struct attn_case *c = ((const struct stream *)context)->c;
+    for (int p = 0; p < c->n_prune; p++)
+        if (c->prune[p] == (int64_t)index)
+            return 0;
+    return 1;
+}
+
+/* Slopes 2^(-8(h+1)/n) for a power of two n = Hq; else those of the next lower power n for the
+ * first n heads, then entries 0, 2, 4, ... of 2n. */
+static double alibi_value(const void *context, uint64_t head)
+{
+    const struct attn_case *c = ((const struct stream *)context)->c;
+    unsigned log2_heads = 0;
+    while (2ll << log2_heads <= c->hq)
+        log2_heads++;
+    const unsigned heads = 1u << log2_heads, h = (unsigned)head;
+    if (h < heads)
+        return attn_random_exp2_neg(8 * (h + 1), log2_heads);
+    return attn_random_exp2_neg(8 * (2 * (h - heads) + 1), log2_heads + 1);
+}
+
+struct orthonormal {
+    double *vectors;
+    int64_t rows, columns;
+    struct stream stream;
+};
+
+/* Element of the matrix: vectors are its rows, or its columns where it has more rows. */
+static double orthonormal_value(const void *context, uint64_t index)
+{
+    const struct orthonormal *o = context;
+    if (o->rows <= o->columns)
+        return o->vectors[index];
+    const int64_t row = (int64_t)index / o->columns, column = (int64_t)index % o->columns;
+    return o->vectors[column * o->rows + row];
+}
+
+static void draw_vectors(void *context, int64_t begin, int64_t end)
+{
+    struct orthonormal *o = context;
+    const int64_t length = o->rows > o->columns ? o->rows : o->columns;
+    for (int64_t at = begin; at < end; at++) {
+        const int64_t vector = at / length, element = at % length;
+        const int64_t index = o->rows <= o->columns ? at : element * o->columns + vector;
+        o->vectors[at] = normal_value(&o->stream, (uint64_t)index);
+    }
+}
+
+static int draw_orthonormal(const struct attn_tensor *tensor, const struct stream *stream,
+                            int threads, char *why, size_t size)
+{
+    struct orthonormal o = {.rows = tensor->shape[0], .columns = tensor->shape[1]};
+    o.stream = *stream;
+    o.stream.scale = 1;
+    const int64_t count = o.rows * o.columns; /* the tensor itself is in memory: no overflow */
+    o.vectors = calloc((size_t)count, sizeof *o.vectors);
+    if (o.vectors == NULL) {
+        snprintf(why, size, "no memory for an orthonormal %s", attn_role_name(tensor->role));
+        return -1;
+    }
+    attn_parallel_for(threads, count, 16384, draw_vectors, &o);
+    const bool by_rows = o.rows <= o.columns;
+    attn_stiefel(o.vectors, by_rows ? o.rows : o.columns, by_rows ? o.columns : o.rows, threads);
+    attn_operand_fill(tensor, threads, orthonormal_value, &o);
+    free(o.vectors);
+    return 0;
+}
+
+/* q, k, v, x_q, x_k, x_v */
+static void draw_activation(const struct attn_case *c, const struct attn_tensor *tensor,
+                            struct stream *stream, int threads)
+{
+    switch (c->fill) {
+    case ATTN_FILL_NORMAL:
+        attn_operand_fill(tensor, threads, normal_value, stream);
+        break;
+    case ATTN_FILL_UNIFORM:
+        attn_operand_fill(tensor, threads, uniform_value, stream);
+        break;
+    case ATTN_FILL_ONES:
+    case ATTN_FILL_ZEROS:
+        stream->scale = c->fill == ATTN_FILL_ONES;
+        attn_operand_fill(tensor, threads, constant_value, stream);
+        break;
+    }
+}
+
+/* Scale of a weight that sums over `fan_in` products of unit variance. */
+static double unit_scale(double fan_in)
+{
+    return 1.0 / sqrt(fan_in);
+}
+
+int attn_operand_draw(const struct attn_case *c, const struct attn_tensor *tensor, int threads,
+                      char *why, size_t size)
+{
+    struct stream stream = {.seed = c->seed, .role = tensor->role, .scale = 1, .c = c};
+    double (*value)(const void *context, uint64_t index) = normal_value;
+    switch (tensor->role) {
+    case ATTN_W_Q:
+    case ATTN_W_K:
+    case ATTN_W_V:
+    case ATTN_W_O:
+        if (c->weights == ATTN_WEIGHTS_STIEFEL)
+            return draw_orthonormal(tensor, &stream, threads, why, size);
+        stream.scale = unit_scale((double)tensor->shape[1]);
+        break;
+    case ATTN_B_Q:
+    case ATTN_B_K:
+    case ATTN_B_V:
+    case ATTN_B_O:
+        stream.scale = BIAS_SCALE;
+        break;
+    case ATTN_SCORE_M:
+        stream.scale = unit_scale((double)tensor->shape[1] * (double)tensor->shape[2]);
+        break;
+    case ATTN_SCORE_WQ:
+    case ATTN_SCORE_WK:
+        stream.scale = unit_scale((double)tensor->shape[2]);
+        break;
+    case ATTN_SCORE_WV:
+        stream.scale = unit_scale((double)tensor->shape[1]);
+        break;
+    case ATTN_BIAS:
+    case ATTN_SINK:
+        break;
+    case ATTN_MASK:
+        stream.p = c->mask_p;
+        value = coin_value;
+        break;
+    case ATTN_LEN:
+        stream.count = c->sk;
+        value = len_value;
+        break;
+    case ATTN_ALIBI:
+        value = alibi_value;
+        break;
+    case ATTN_HEAD_MASK:
+        value = keep_head_value;
+        break;
+    default:
+        draw_activation(c, tensor, &stream, threads);
+        return 0;
+    }
+    attn_operand_fill(tensor, threads, value, &stream);
+    return 0;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* operand.c - where operands lie: strides from layout and view, memory, element by element. */
+#include "tensor/operand.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "reference/dtype.h"
+#include "reference/parallel.h"
+
+/* A cache line: what a backend may never count on, and what views then take away. */
+#define ALIGNMENT 64
+
+/* Elements of padding after a row under view=gaps: odd, so that rows differ in alignment. */
+#define GAP 3
+
+/* Elements that one thread fills at a time: about half a millisecond of random numbers. */
+#define FILL_GRAIN 16384
+
+static int64_t stored_extent(const struct attn_tensor *tensor, uint32_t axis)
+{
+    return tensor->stride[axis] == 0 ? 1 : tensor->shape[axis];
+}
+
+int64_t attn_operand_count(const struct attn_tensor *tensor)
+{
+    int64_t count = 1;
+    for (uint32_t a = 0; a < tensor->rank; a++)
+        count *= tensor->shape[a] == 0 ? 0 : stored_extent(tensor, a);
+    return count;
+}
+
+size_t attn_tensor_span(const struct attn_tensor *tensor)
+{
+    int64_t last = 0;
+    for (uint32_t a = 0; a < tensor->rank; a++) {
+        int64_t part;
+        if (tensor->shape[a] == 0)
+            return 0;
+        if (__builtin_mul_overflow(tensor->shape[a] - 1, tensor->stride[a], &part) ||
+            __builtin_add_overflow(last, part, &last))
+            return SIZE_MAX;
+    }
+    size_t bytes;
+    if (last == INT64_MAX ||
+        __builtin_mul_overflow((size_t)last + 1, attn_dtype_size(tensor->dtype), &bytes))
+        return SIZE_MAX;
+    return bytes;
+}
+
+/* Axes in memory order, outermost first. */
+static void memory_order(const struct attn_case *c, const struct attn_schema *schema, uint32_t rank,
+                         uint32_t order[ATTN_MAX_RANK])
+{
+    for (uint32_t a = 0; a < rank; a++)
+        order[a] = a;
+    if (!schema->activate || rank < 3)
+        return;
+    if (c->layout == ATTN_LAYOUT_BSHD && rank == 4) {
+        order[1] = 2;
+        order[2] = 1;
+    } else if (c->layout == ATTN_LAYOUT_BHDS) {
+        order[rank - 2] = rank - 1;
+        order[rank - 1] = rank - 2;
+    }
+    if (c->view & ATTN_VIEW_PERMUTED) { /* the axis next to the innermost goes outermost */
+        const uint32_t moved = order[rank - 2];
+        memmove(order + 1, order, (rank - 2) * sizeof order[0]);
+        order[0] = moved;
+    }
+}
+
+/* Widens the stride of the outermost axis that has one, so that the last index along it lies at
+ * element 2^31 or beyond. */
+static void spread(struct attn_tensor *tensor, const uint32_t order[ATTN_MAX_RANK])
+{
+    for (uint32_t o = 0; o < tensor->rank; o++) {
+        const uint32_t axis = order[o];
+        const int64_t steps = stored_extent(tensor, axis) - 1;
+        if (steps < 1)
+            continue;
+        const int64_t wide = ((1ll << 31) / steps + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
+        if (tensor->stride[axis] < wide)
+            tensor->stride[axis] = wide;
+        return;
+    }
+}
+
+static int set_strides(const struct attn_case *c, const struct attn_schema *schema,
+                       unsigned broadcast, struct attn_tensor *tensor)
+{
+    uint32_t order[ATTN_MAX_RANK];
+    memory_order(c, schema, tensor->rank, order);
+    const bool padded =
+        c->view & ATTN_VIEW_GAPS && tensor->rank > 1 && (!schema->output || schema->activate);
+    int64_t run = 1;
+    for (uint32_t o = tensor->rank; o-- > 0;) {
+        const uint32_t axis = order[o];
+        if (broadcast >> axis & 1) {
+            tensor->stride[axis] = 0;
+        } else {
+            tensor->stride[axis] = run;
+            const int64_t extent = tensor->shape[axis] > 0 ? tensor->shape[axis] : 1;
+            if (__builtin_mul_overflow(run, extent, &run))
+                return -1;
+        }
+        if (padded && o == tensor->rank - 1 && __builtin_add_overflow(run, GAP, &run))
+            return -1;
+    }
+    if (c->view & ATTN_VIEW_HUGE && schema->activate)
+        spread(tensor, order);
+    return 0;
+}
+
+/* Memory for the span, with one element before it under view=offset1. */
+static int allocate(const struct attn_case *c, bool sparse, struct attn_tensor *tensor,
+                    struct attn_operand *operand)
+{
+    const size_t shift = c->view & ATTN_VIEW_OFFSET1 ? attn_dtype_size(tensor->dtype) : 0;
+    const size_t span = attn_tensor_span(tensor);
+    size_t bytes;
+    if (span == SIZE_MAX || __builtin_add_overflow(span, shift + ALIGNMENT, &bytes))
+        return -1;
+    bytes = bytes / ALIGNMENT * ALIGNMENT;
+    if (sparse) {
+        operand->base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (operand->base == MAP_FAILED) {
+            operand->base = NULL;
+            return -1;
+        }
+        operand->mapped = bytes;
+    } else {
+        operand->base = aligned_alloc(ALIGNMENT, bytes);
+        if (operand->base == NULL)
+            return -1;
+        if (operand->output || c->view & ATTN_VIEW_GAPS)
+            memset(operand->base, 0xff, bytes);
+    }
+    operand->span = span;
+    tensor->data = (char *)operand->base + shift;
+    return 0;
+}
+
+void attn_operand_free(struct attn_operand *operand)
+{
+    if (operand->mapped > 0)
+        munmap(operand->base, operand->mapped);
+    else
+        free(operand->base);
+    *operand = (struct attn_operand){0};
+}
+
+struct attn_tensor *attn_operand_add(struct attn_instance *instance,
+                                     const struct attn_schema *schema, uint32_t rank,
+                                     const int64_t extents[ATTN_EXT_COUNT], uint32_t dtype,
+                                     unsigned broadcast, char *why, size_t size)
+{
+    const uint32_t at = instance->problem.n_tensors;
+    assert(at < ATTN_MAX_TENSORS && rank <= schema->rank);
+    struct attn_tensor tensor = {
+        .role = schema->role, .dtype = dtype, .space = ATTN_HOST, .rank = rank};
+    struct attn_operand operand = {.output = schema->output};
+    for (uint32_t a = 0; a < rank; a++)
+        tensor.shape[a] = extents[schema->extent[a]];
+    const bool sparse = instance->c.view & ATTN_VIEW_HUGE && schema->activate;
+    if (set_strides(&instance->c, schema, broadcast, &tensor) != 0 ||
+        allocate(&instance->c, sparse, &tensor, &operand) != 0) {
+        snprintf(why, size, "no memory for %s", schema->name);
+        return NULL;
+    }
+    instance->tensors[at] = tensor;
+    instance->operands[at] = operand;
+    instance->problem.n_tensors = at + 1;
+    return &instance->tensors[at];
+}
+
+int attn_operand_add_outputs(struct attn_instance *instance, const int64_t extents[ATTN_EXT_COUNT],
+                             char *why, size_t size)
+{
+    const struct attn_case *c = &instance->c;
+    const uint32_t roles[] = {ATTN_OUT, ATTN_LSE, ATTN_WEIGHTS};
+    const bool wanted[] = {true, c->out_lse, c->out_weights};
+    for (int o = 0; o < 3; o++) {
+        const struct attn_schema *schema = attn_schema_of_role(c->op, roles[o]);
+        const uint32_t wide = c->dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32;
+        const uint32_t dtype = schema->type == ATTN_TYPE_WIDE ? wide : c->dtype;
+        if (wanted[o] &&
+            attn_operand_add(instance, schema, schema->rank, extents, dtype, 0, why, size) == NULL)
+            return -1;
+    }
+    return 0;
+}
+
+struct filling {
+    const struct attn_tensor *tensor;
+    double (*value)(const void *context, uint64_t index);
+    const void *context;
+};
+
+static void fill_part(void *context, int64_t begin, int64_t end)
+{
+    const struct filling *filling = context;
+    const struct attn_tensor *tensor = filling->tensor;
+    int64_t at[ATTN_MAX_RANK], offset = 0, rest = begin;
+    for (uint32_t a = tensor->rank; a-- > 0;) {
+        at[a] = rest % stored_extent(tensor, a);
+        rest /= stored_extent(tensor, a);
+        offset += at[a] * tensor->stride[a];
+    }
+    for (int64_t index = begin; index < end; index++) {
+        attn_dtype_store(tensor->dtype, tensor->data, offset,
+                         filling->value(filling->context, (uint64_t)index));
+        for (uint32_t a = tensor->rank; a-- > 0;) {
+            offset += tensor->stride[a];
+            if (++at[a] < stored_extent(tensor, a))
+                break;
+            offset -= at[a] * tensor->stride[a];
+            at[a] = 0;
+        }
+    }
+}
+
+void attn_operand_fill(const struct attn_tensor *tensor, int threads,
+                       double (*value)(const void *context, uint64_t index), const void *context)
+{
+    struct filling filling = {tensor, value, context};
+    attn_parallel_for(threads, attn_operand_count(tensor), FILL_GRAIN, fill_part, &filling);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* operand.h - operands of an instance: placed in memory by layout and view, then filled. */
+#ifndef ATTN_OPERAND_H
+#define ATTN_OPERAND_H
+
+#include "tensor/instance.h"
+#include "tensor/schema.h"
+
+/* Appends an operand to an instance: shape from the schema (its first `rank` extents) and
+ * `extents`, strides from the case's layout and view and from `broadcast` (bit a: axis a has
+ * stride 0), memory allocated. Outputs, and the gaps of inputs, hold bytes of 0xff (NaN in every
+ * floating type). Returns the tensor, or NULL with the reason. */
+struct attn_tensor *attn_operand_add(struct attn_instance *instance,
+                                     const struct attn_schema *schema, uint32_t rank,
+                                     const int64_t extents[ATTN_EXT_COUNT], uint32_t dtype,
+                                     unsigned broadcast, char *why, size_t size);
+
+/* The outputs that the case asks for: out, lse, weights. */
+int attn_operand_add_outputs(struct attn_instance *instance, const int64_t extents[ATTN_EXT_COUNT],
+                             char *why, size_t size);
+
+void attn_operand_free(struct attn_operand *operand);
+
+/* Elements that are stored: axes with stride 0 count once. */
+int64_t attn_operand_count(const struct attn_tensor *tensor);
+
+/* Stores value(context, index) into every stored element, rounded to its type. `index` is the
+ * logical row-major index with broadcast axes counted as 1: it does not depend on where elements
+ * lie. Calls come from up to `threads` threads. */
+void attn_operand_fill(const struct attn_tensor *tensor, int threads,
+                       double (*value)(const void *context, uint64_t index), const void *context);
+
+/* Fills an input by the rules of the case language (random numbers, lengths, slopes...). */
+int attn_operand_draw(const struct attn_case *c, const struct attn_tensor *tensor, int threads,
+                      char *why, size_t size);
+
+/* Makes `count` vectors of `length` >= count elements, one after the other, orthonormal; the first
+ * n span what they spanned. The result does not depend on `threads`. */
+void attn_stiefel(double *vectors, int64_t count, int64_t length, int threads);
+
+#endif

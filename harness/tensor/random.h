@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* random.h - elementary functions whose bits do not depend on the machine's math library.
+ *
+ * Only additions, multiplications, divisions and square roots of IEEE doubles are used, each
+ * rounded once (the file is compiled without contraction), so every machine gives the same bits.
+ * The numbers drawn with them are declared in instance.h. */
+#ifndef ATTN_RANDOM_H
+#define ATTN_RANDOM_H
+
+/* Natural logarithm of a normal x > 0, within 2 ulp. */
+double attn_random_log(double x);
+
+/* cos(2 pi turns) for 0 <= turns < 1, within 3 ulp (relative, near its zeros too). */
+double attn_random_cos_turns(double turns);
+
+/* 2^-(numerator / 2^log2_denominator), numerator >= 0, within 16 ulp; exact where it is a power of
+ * two. */
+double attn_random_exp2_neg(unsigned numerator, unsigned log2_denominator);
+
+#endif

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_instance - operands of cases without a pack: values, places in memory, scalars. */
+#include "tensor/instance.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "reference/dtype.h"
+
+static struct attn_instance *make_with(const char *line, int threads)
+{
+    char why[512] = "";
+    struct attn_case_list list = {0};
+    struct attn_instance *instance = NULL;
+    if (attn_case_parse_line(line, strlen(line), NULL, 0, &list, why, sizeof why) != 0)
+        fail_msg("%s: %s", line, why);
+    assert_int_equal(list.count, 1);
+    if (attn_instance_create(&list.items[0], threads, &instance, why, sizeof why) != 0)
+        fail_msg("%s: %s", line, why);
+    attn_case_list_free(&list);
+    return instance;
+}
+
+static struct attn_instance *make(const char *line)
+{
+    return make_with(line, 2);
+}
+
+static const struct attn_tensor *tensor_of(const struct attn_instance *instance, uint32_t role)
+{
+    const struct attn_tensor *tensor = attn_tensor_find(&instance->problem, role);
+    if (tensor == NULL)
+        fail_msg("no %s", attn_role_name(role));
+    return tensor;
+}
+
+/* Element at a logical index of up to four axes. */
+static double at(const struct attn_tensor *t, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    const int64_t index[4] = {a, b, c, d};
+    int64_t offset = 0;
+    for (uint32_t axis = 0; axis < t->rank; axis++) {
+        assert_true(index[axis] < t->shape[axis]);
+        offset += index[axis] * t->stride[axis];
+    }
+    return attn_dtype_load(t->dtype, t->data, offset);
+}
+
+static void assert_strides(const struct attn_tensor *t, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    const int64_t stride[4] = {a, b, c, d};
+    for (uint32_t axis = 0; axis < t->rank; axis++)
+        assert_int_equal(t->stride[axis], stride[axis]);
+}
+
+static void values_are_the_streams(void **state)
+{
+    (void)state;
+    struct attn_instance *in = make("b=2 hq=3 sq=5 sk=7 dk=4 seed=9 dtype=f16");
+    const struct attn_tensor *k = tensor_of(in, ATTN_K);
+    uint64_t index = 0;
+    for (int64_t b = 0; b < 2; b++)
+        for (int64_t h = 0; h < 3; h++)
+            for (int64_t j = 0; j < 7; j++)
+                for (int64_t c = 0; c < 4; c++) {
+                    uint16_t rounded;
+                    attn_dtype_store(ATTN_F16, &rounded, 0, attn_random_normal(9, ATTN_K, index++));
+                    assert_true(at(k, b, h, j, c) == attn_dtype_load(ATTN_F16, &rounded, 0));
+                }
+    attn_instance_free(in);
+}
+
+/* The same case in every layout and view holds the same values. */
+static void places_do_not_change_values(void **state)
+{
+    (void)state;
+    static const char *const places[] = {"layout=bshd",
+                                         "layout=bhds",
+                                         "view=gaps",
+                                         "view=permuted",
+                                         "view=offset1",
+                                         "view=huge",
+                                         "layout=bhds view=gaps+permuted+offset1",
+                                         "layout=bshd view=huge+offset1"};
+    struct attn_instance *plain = make("b=2 hq=4 hkv=2 sq=3 sk=5 dk=6 dv=2 out=lse+weights "
+                                       "mask=len:3/5 bias=normal:hk sink=1");
+    for (size_t p = 0; p < sizeof places / sizeof places[0]; p++) {
+        char line[256];
+        snprintf(line, sizeof line,
+                 "b=2 hq=4 hkv=2 sq=3 sk=5 dk=6 dv=2 out=lse+weights mask=len:3/5 bias=normal:hk "
+                 "sink=1 %s",
+                 places[p]);
+        struct attn_instance *in = make(line);
+        assert_int_equal(in->problem.n_tensors, plain->problem.n_tensors);
+        assert_int_equal(in->bytes, plain->bytes);
+        for (uint32_t t = 0; t < in->problem.n_tensors; t++) {
+            const struct attn_tensor *a = &in->tensors[t], *b = &plain->tensors[t];
+            assert_int_equal(a->role, b->role);
+            const int64_t n[4] = {a->shape[0], a->rank > 1 ? a->shape[1] : 1,
+                                  a->rank > 2 ? a->shape[2] : 1, a->rank > 3 ? a->shape[3] : 1};
+            for (int64_t i = 0; !in->operands[t].output && i < n[0] * n[1] * n[2] * n[3]; i++) {
+                const int64_t d = i % n[3], c = i / n[3] % n[2], e = i / n[3] / n[2] % n[1],
+                              f = i / n[3] / n[2] / n[1];
+                assert_true(at(a, f, e, c, d) == at(b, f, e, c, d));
+            }
+        }
+        attn_instance_free(in);
+    }
+    attn_instance_free(plain);
+}
+
+static void layouts_and_views(void **state)
+{
+    (void)state;
+    struct attn_instance *in = make("b=2 hq=3 sq=4 sk=4 dk=5 layout=bshd");
+    assert_strides(tensor_of(in, ATTN_Q), 60, 5, 15, 1);
+    assert_strides(tensor_of(in, ATTN_OUT), 60, 5, 15, 1);
+    attn_instance_free(in);
+    in = make("b=2 hq=3 sq=4 sk=4 dk=5 layout=bhds");
+    assert_strides(tensor_of(in, ATTN_V), 60, 20, 1, 4);
+    attn_instance_free(in);
+    in = make("b=2 hq=3 sq=4 sk=4 dk=5 view=gaps out=lse");
+    const struct attn_tensor *q = tensor_of(in, ATTN_Q);
+    assert_strides(q, 96, 32, 8, 1);
+    assert_strides(tensor_of(in, ATTN_OUT), 96, 32, 8, 1);
+    assert_strides(tensor_of(in, ATTN_LSE), 12, 4, 1, 0);
+    for (int gap = 5; gap < 8; gap++) /* what lies between the rows is poison */
+        assert_true(isnan(((const float *)q->data)[gap]));
+    attn_instance_free(in);
+    in = make("b=2 hq=3 sq=4 sk=4 dk=5 view=permuted");
+    assert_strides(tensor_of(in, ATTN_Q), 15, 5, 30, 1);
+    attn_instance_free(in);
+    in = make("b=2 hq=3 sq=4 sk=4 dk=5 view=broadcast");
+    assert_strides(tensor_of(in, ATTN_K), 0, 20, 5, 1);
+    assert_strides(tensor_of(in, ATTN_Q), 60, 20, 5, 1);
+    attn_instance_free(in);
+    in = make("op=mha b=2 hq=2 sq=3 dk=4 layout=bhds");
+    assert_strides(tensor_of(in, ATTN_X_Q), 24, 1, 3, 0);
+    assert_strides(tensor_of(in, ATTN_W_Q), 8, 1, 0, 0);
+    attn_instance_free(in);
+}
+
+static void alignment(void **state)
+{
+    (void)state;
+    struct attn_instance *in = make("sq=3 dk=4 dtype=bf16 view=offset1");
+    for (uint32_t t = 0; t < in->problem.n_tensors; t++)
+        assert_int_equal((uintptr_t)in->tensors[t].data % 64, 2);
+    attn_instance_free(in);
+    in = make("sq=3 dk=4 mask=bool:0.5");
+    for (uint32_t t = 0; t < in->problem.n_tensors; t++)
+        assert_int_equal((uintptr_t)in->tensors[t].data % 64, 0);
+    attn_instance_free(in);
+}
+
+static void huge_offsets(void **state)
+{
+    (void)state;
+    struct attn_instance *in = make("b=3 hq=2 sq=4 dk=5 view=huge");
+    const uint32_t roles[] = {ATTN_Q, ATTN_K, ATTN_V, ATTN_OUT};
+    for (size_t r = 0; r < 4; r++) {
+        const struct attn_tensor *t = tensor_of(in, roles[r]);
+        assert_true(2 * t->stride[0] > INT32_MAX);
+        assert_true(attn_tensor_span(t) / sizeof(float) > 1ull << 31);
+    }
+    attn_instance_free(in);
+    in = make("b=1 hq=1 sq=4 dk=5 view=huge"); /* the outermost axis that has two entries */
+    assert_true(3 * tensor_of(in, ATTN_Q)->stride[2] > INT32_MAX);
+    attn_instance_free(in);
+}
+
+static void spans(void **state)
+{
+    (void)state;
+    struct attn_tensor t = {.dtype = ATTN_F32, .rank = 3};
+    t.shape[0] = 2, t.shape[1] = 3, t.shape[2] = 4;
+    t.stride[0] = 100, t.stride[1] = 10, t.stride[2] = 2;
+    assert_int_equal(attn_tensor_span(&t), 4 * (100 + 20 + 6 + 1));
+    t.stride[1] = 0;
+    assert_int_equal(attn_tensor_span(&t), 4 * (100 + 6 + 1));
+    t.shape[1] = 0;
+    assert_int_equal(attn_tensor_span(&t), 0);
+    t.shape[1] = INT64_MAX / 2;
+    t.stride[1] = 4;
+    assert_true(attn_tensor_span(&t) == SIZE_MAX);
+    t.stride[1] = 1;
+    t.dtype = ATTN_F64;
+    assert_true(attn_tensor_span(&t) == SIZE_MAX);
+}
+
+static void lengths(void **state)
+{
+    (void)state;
+    struct attn_instance *in = make("b=5 sq=2 sk=9 dk=4 mask=len:3/7");
+    const struct attn_tensor *len = tensor_of(in, ATTN_LEN);
+    assert_int_equal(len->rank, 1);
+    assert_int_equal(len->dtype, ATTN_I32);
+    const double expected[] = {3, 7, 3, 7, 3};
+    for (int64_t b = 0; b < 5; b++)
+        assert_true(at(len, b, 0, 0, 0) == expected[b]);
+    attn_instance_free(in);
+
+    int seen[2][10] = {{0}};
+    in = make("b=400 sq=2 sk=9 dk=4 mask=len:rand");
+    for (int64_t b = 0; b < 400; b++)
+        seen[0][(int)at(tensor_of(in, ATTN_LEN), b, 0, 0, 0)]++;
+    attn_instance_free(in);
+    in = make("b=200 sq=2 sk=9 dk=4 mask=len2d:rand");
+    assert_int_equal(tensor_of(in, ATTN_LEN)->rank, 2);
+    for (int64_t b = 0; b < 200; b++)
+        for (int64_t i = 0; i < 2; i++)
+            seen[1][(int)at(tensor_of(in, ATTN_LEN), b, i, 0, 0)]++;
+    attn_instance_free(in);
+    assert_int_equal(seen[0][0], 0); /* 1-D lengths leave no row empty, 2-D ones do */
+    for (int n = 1; n < 10; n++)
+        assert_true(seen[0][n] > 10 && seen[1][n] > 10);
+    assert_true(seen[1][0] > 10);
+}
+
+static void masks_and_biases_broadcast(void **state)
+{
+    (void)state;
+    struct attn_instance *in = make("b=2 hq=4 hkv=2 sq=30 sk=50 dk=4 mask=bool:0.3:qk "
+                                    "bias=normal:hk dtype=bf16");
+    const struct attn_tensor *mask = tensor_of(in, ATTN_MASK), *bias = tensor_of(in, ATTN_BIAS);
+    assert_strides(mask, 0, 0, 50, 1);
+    assert_int_equal(mask->shape[1], 4);
+    assert_strides(bias, 0, 50, 0, 1);
+    assert_int_equal(bias->dtype, ATTN_BF16);
+    int allowed = 0;
+    for (int64_t i = 0; i < 1500; i++)
+        allowed += ((const unsigned char *)mask->data)[i];
+    assert_in_range(allowed, 450 - 90, 450 + 90);
+    assert_int_equal(in->nnz, 8 * allowed);
+    attn_instance_free(in);
+}
+
+static void alibi_slopes(void **state)
+{
+    (void)state;
+    struct attn_instance *in = make("hq=8 sq=2 dk=4 bias=alibi");
+    for (int64_t h = 0; h < 8; h++)
+        assert_true(at(tensor_of(in, ATTN_ALIBI), h, 0, 0, 0) == ldexp(1.0, -(int)h - 1));
+    attn_instance_free(in);
+    /* 6 heads: those of 4, then every other one of 8 */
+    static const double six[] = {0x1p-2, 0x1p-4, 0x1p-6, 0x1p-8, 0x1p-1, 0x1p-3};
+    in = make("hq=6 sq=2 dk=4 bias=alibi");
+    for (int64_t h = 0; h < 6; h++)
+        assert_true(at(tensor_of(in, ATTN_ALIBI), h, 0, 0, 0) == six[h]);
+    assert_int_equal(tensor_of(in, ATTN_ALIBI)->dtype, ATTN_F32);
+    attn_instance_free(in);
+    in = make("hq=12 sq=2 dk=4 bias=alibi dtype=f64");
+    for (int64_t h = 0; h < 12; h++) {
+        const double power = h < 8 ? -(double)(h + 1) : -(2 * (double)(h - 8) + 1) / 2;
+        assert_true(fabs(at(tensor_of(in, ATTN_ALIBI), h, 0, 0, 0) - exp2(power)) < 1e-15);
+    }
+    attn_instance_free(in);
+}
+
+static void fills(void **state)
+{
+    (void)state;
+    struct attn_instance *in = make("sq=40 dk=8 fill=uniform");
+    double low = 9, high = -9;
+    for (int64_t i = 0; i < 40; i++) {
+        low = fmin(low, at(tensor_of(in, ATTN_Q), 0, 0, i, 0));
+        high = fmax(high, at(tensor_of(in, ATTN_Q), 0, 0, i, 0));
+    }
+    assert_true(low >= -1 && low < -0.7 && high < 1 && high > 0.7);
+    assert_int_equal(in->kind, REF_FILL_GENERIC);
+    attn_instance_free(in);
+    in = make("sq=4 dk=8 fill=ones");
+    assert_true(at(tensor_of(in, ATTN_V), 0, 0, 3, 7) == 1);
+    assert_int_equal(in->kind, REF_FILL_STRUCTURED);
+    attn_instance_free(in);
+    in = make("sq=4 dk=8 fill=zeros");
+    assert_true(at(tensor_of(in, ATTN_K), 0, 0, 3, 7) == 0);
+    attn_instance_free(in);
+}
+
+static void multi_head_operands(void **state)
+{
+    (void)state;
+    struct attn_instance *in = make("op=mha b=2 hq=4 hkv=2 sq=3 sk=5 dk=6 dv=7 e=10 kv=cross "
+                                    "proj_bias=1 prune=1/3 out=lse");
+    const struct attn_problem *p = &in->problem;
+    assert_int_equal(tensor_of(in, ATTN_W_Q)->shape[0], 24);
+    assert_int_equal(tensor_of(in, ATTN_W_K)->shape[0], 12);
+    assert_int_equal(tensor_of(in, ATTN_W_V)->shape[0], 14);
+    assert_int_equal(tensor_of(in, ATTN_W_O)->shape[0], 10);
+    assert_int_equal(tensor_of(in, ATTN_W_O)->shape[1], 28);
+    assert_int_equal(tensor_of(in, ATTN_X_K)->shape[1], 5);
+    assert_int_equal(tensor_of(in, ATTN_B_V)->shape[0], 14);
+    assert_int_equal(tensor_of(in, ATTN_OUT)->rank, 3);
+    assert_int_equal(tensor_of(in, ATTN_OUT)->shape[2], 10);
+    assert_null(attn_tensor_find(p, ATTN_X_V));
+    const double keep[] = {1, 0, 1, 0};
+    for (int64_t h = 0; h < 4; h++)
+        assert_true(at(tensor_of(in, ATTN_HEAD_MASK), h, 0, 0, 0) == keep[h]);
+    char why[256] = "";
+    if (ref_check_problem(p, why, sizeof why) != ATTN_OK)
+        fail_msg("%s", why);
+    attn_instance_free(in);
+    in = make("op=mha hq=3 sq=3 dk=4 wo=0");
+    assert_null(attn_tensor_find(&in->problem, ATTN_W_O));
+    assert_int_equal(tensor_of(in, ATTN_OUT)->shape[2], 12);
+    attn_instance_free(in);
+}
+
+static void weights_keep_the_scale(void **state)
+{
+    (void)state;
+    struct attn_instance *in = make("op=mha hq=4 sq=3 dk=16 e=256 score=additive dh=32");
+    const struct attn_tensor *w = tensor_of(in, ATTN_W_Q);
+    double square = 0;
+    for (int64_t i = 0; i < 64; i++)
+        for (int64_t j = 0; j < 256; j++)
+            square += at(w, i, j, 0, 0) * at(w, i, j, 0, 0);
+    assert_true(fabs(square / 64 - 1) < 0.1);
+    const struct attn_tensor *s = tensor_of(in, ATTN_SCORE_WQ);
+    assert_strides(s, 0, 16, 1, 0);
+    assert_int_equal(s->shape[0], 4);
+    attn_instance_free(in);
+}
+
+/* Rows (or, where there are more rows than columns, columns) are orthonormal. */
+static void stiefel_weights(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "op=mha hq=4 sq=3 dk=8 e=48 dtype=f64 weights=stiefel",
+        "op=mha hq=4 sq=3 dk=16 e=24 dtype=f64 weights=stiefel",
+        "op=mha hq=1 sq=3 dk=150 e=150 dtype=f64 weights=stiefel",
+    };
+    for (size_t l = 0; l < 3; l++) {
+        struct attn_instance *in = make(lines[l]), *alone = make_with(lines[l], 1);
+        const uint32_t roles[] = {ATTN_W_Q, ATTN_W_O};
+        for (int r = 0; r < 2; r++) {
+            const struct attn_tensor *w = tensor_of(in, roles[r]);
+            const int rows = w->shape[0] <= w->shape[1];
+            const int64_t count = w->shape[!rows], length = w->shape[rows];
+            for (int64_t i = 0; i < count; i++)
+                for (int64_t j = 0; j <= i; j++) {
+                    double dot = 0;
+                    for (int64_t c = 0; c < length; c++)
+                        dot += rows ? at(w, i, c, 0, 0) * at(w, j, c, 0, 0)
+                                    : at(w, c, i, 0, 0) * at(w, c, j, 0, 0);
+                    assert_true(fabs(dot - (i == j)) < 1e-13);
+                }
+            assert_memory_equal(w->data, tensor_of(alone, roles[r])->data, attn_tensor_span(w));
+        }
+        attn_instance_free(in);
+        attn_instance_free(alone);
+    }
+}
+
+static void scalars_and_work(void **state)
+{
+    (void)state;
+    struct attn_instance *in =
+        make("b=2 hq=3 sq=4 sk=6 dk=8 dv=10 mask=causal_br+window:2:-1 softcap=30 dropout=0.25 "
+             "seed=77 out=lse+weights");
+    const struct attn_problem *p = &in->problem;
+    assert_int_equal(p->flags, ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR |
+                                   ATTN_FLAG_SOFTCAP | ATTN_FLAG_DROPOUT);
+    assert_true(p->scale == 1 / sqrt(8.0) && p->softcap == 30 && p->dropout_p == 0.25);
+    assert_int_equal(p->dropout_seed, 77);
+    assert_int_equal(p->window_left, 2);
+    assert_int_equal(p->window_right, -1);
+    assert_int_equal(in->nnz, 2 * 3 * 4 * 3); /* three keys a row */
+    assert_true(in->flops == 2.0 * (8 + 10) * 72);
+    assert_int_equal(in->bytes, 4 * (2 * 3 * (4 * 8 + 6 * 8 + 6 * 10 + 4 * 10 + 4 + 4 * 6)));
+    assert_true(isnan(at(tensor_of(in, ATTN_OUT), 1, 2, 3, 9)));
+    char why[256] = "";
+    if (ref_check_problem(p, why, sizeof why) != ATTN_OK)
+        fail_msg("%s", why);
+    attn_instance_free(in);
+    in = make("sq=4 sk=0 dk=8"); /* no keys: still a problem with places for data */
+    assert_int_equal(in->nnz, 0);
+    assert_non_null(tensor_of(in, ATTN_K)->data);
+    assert_int_equal(attn_tensor_span(tensor_of(in, ATTN_K)), 0);
+    attn_instance_free(in);
+}
+
+static void threads_do_not_change_bits(void **state)
+{
+    (void)state;
+    const char *line = "b=2 hq=3 sq=100 dk=70 mask=bool:0.4";
+    struct attn_instance *one = make_with(line, 1), *four = make_with(line, 4);
+    for (uint32_t t = 0; t < one->problem.n_tensors; t++)
+        assert_memory_equal(one->tensors[t].data, four->tensors[t].data, one->operands[t].span);
+    attn_instance_free(one);
+    attn_instance_free(four);
+}
+
+/* Under AddressSanitizer, too, a refused allocation is to be an answer. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+
+static void memory_refused(void **state)
+{
+    (void)state;
+    char why[512] = "";
+    struct attn_case_list list = {0};
+    const char *line = "b=1000000 hq=1000 sq=1000000 dk=1000";
+    assert_int_equal(attn_case_parse_line(line, strlen(line), NULL, 0, &list, why, sizeof why), 0);
+    struct attn_instance *instance = NULL;
+    assert_int_equal(attn_instance_create(&list.items[0], 1, &instance, why, sizeof why), -1);
+    assert_null(instance);
+    assert_string_equal(why, "no memory for q");
+    attn_case_list_free(&list);
+}
+
+static void names_of_roles(void **state)
+{
+    (void)state;
+    assert_string_equal(attn_role_name(ATTN_W_O), "w_o");
+    assert_string_equal(attn_role_name(ATTN_SCORE_WV), "score_w_v");
+    assert_string_equal(attn_role_name(ATTN_BLOCK_TABLE), "?");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_are_the_streams),
+        cmocka_unit_test(places_do_not_change_values),
+        cmocka_unit_test(layouts_and_views),
+        cmocka_unit_test(alignment),
+        cmocka_unit_test(huge_offsets),
+        cmocka_unit_test(spans),
+        cmocka_unit_test(lengths),
+        cmocka_unit_test(masks_and_biases_broadcast),
+        cmocka_unit_test(alibi_slopes),
+        cmocka_unit_test(fills),
+        cmocka_unit_test(multi_head_operands),
+        cmocka_unit_test(weights_keep_the_scale),
+        cmocka_unit_test(stiefel_weights),
+        cmocka_unit_test(scalars_and_work),
+        cmocka_unit_test(threads_do_not_change_bits),
+        cmocka_unit_test(memory_refused),
+        cmocka_unit_test(names_of_roles),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
