@@ -56,7 +56,7 @@ static int put_tiles(FILE *out, const struct page *page)
     for (int s = 0; s < ATTN_STATUS_COUNT; s++) {
         size_t count = 0;
         for (size_t b = 0; b < view->n_backends; b++)
-            count += view->backends[b].counts[s];
+            count += view->backends[b].counted ? view->backends[b].counts[s] : 0;
         const char *name = attn_status_name((enum attn_status)s);
         if (count > 0)
             fprintf(out, "<div class=\"tile %s\"><b>%zu</b>%s</div>\n", name, count, name);
@@ -72,9 +72,10 @@ static void put_cell(FILE *out, const char *class, const char *text)
     fputs("</td>", out);
 }
 
-static void put_verdict(FILE *out, enum attn_status status)
+static void put_verdict(FILE *out, const struct attn_view *view, const struct attn_view_row *row)
 {
-    put_cell(out, attn_status_name(status), attn_status_name(status));
+    const char *verdict = attn_row_verdict(view, row);
+    put_cell(out, verdict, verdict);
 }
 
 static int put_troubles(FILE *out, const struct page *page)
@@ -90,7 +91,7 @@ static int put_troubles(FILE *out, const struct page *page)
                   "<th>backend</th><th>case</th><th>reason</th><th>to see it again</th></tr>\n",
                   out);
         fputs("<tr>", out);
-        put_verdict(out, row->status);
+        put_verdict(out, view, row);
         put_cell(out, "backend", view->backends[row->backend].label);
         put_cell(out, "case", row->label);
         put_cell(out, "why", row->reason);
@@ -121,11 +122,12 @@ static int put_backends(FILE *out, const struct page *page)
             continue;
         fputs("<tr>", out);
         put_cell(out, "backend", backend->label);
-        if (!backend->cases) {
-            /* Known to this machine, and not able to run: its reason takes the row. */
-            fprintf(out,
-                    "<td class=\"skip\" colspan=\"%d\">not available: ", ATTN_STATUS_COUNT + 1);
-            attn_put_html(out, reason);
+        if (!backend->cases || !backend->counted) {
+            /* No verdicts: why there are none takes the row. */
+            fprintf(out, "<td class=\"skip\" colspan=\"%d\">", ATTN_STATUS_COUNT + 1);
+            fputs(backend->cases ? "computes nothing: measures the harness" : "not available: ",
+                  out);
+            attn_put_html(out, backend->cases ? "" : reason);
             fputs("</td></tr>\n", out);
             continue;
         }
@@ -200,7 +202,7 @@ static void put_result(FILE *out, const struct attn_view *view, const struct att
     fputs("<tr>", out);
     put_cell(out, "case", row->label);
     put_cell(out, "backend", view->backends[row->backend].label);
-    put_verdict(out, row->status);
+    put_verdict(out, view, row);
     put_cell(out, "n", attn_figure(attn_field_number(row->verify, "max_ratio"), figure));
     put_cell(out, "cache", row->cache);
     snprintf(text, sizeof text, "%s%s", attn_figure_time(row->median, figure),

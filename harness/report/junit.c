@@ -69,7 +69,7 @@ static struct tally count(const struct attn_view *view, size_t backend)
     struct tally tally = {0};
     for (size_t r = 0; r < view->n_rows; r++) {
         const struct attn_view_row *row = &view->rows[r];
-        if (!row->first || row->backend != backend)
+        if (!row->first || row->backend != backend || !view->backends[backend].counted)
             continue;
         tally.tests++;
         tally.failures += row->status == ATTN_FAIL;
@@ -100,7 +100,7 @@ void attn_junit_put(FILE *out, const struct attn_view *view)
     fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"attnbench\"", out);
     put_tally(out, all);
     for (size_t b = 0; b < view->n_backends; b++) {
-        if (!view->backends[b].cases)
+        if (!view->backends[b].cases || !view->backends[b].counted)
             continue;
         fputs("  <testsuite name=\"", out);
         attn_put_html(out, view->backends[b].label);

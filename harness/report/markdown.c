@@ -11,6 +11,13 @@ bool attn_row_is_trouble(const struct attn_view_row *row)
     return row->status != ATTN_PASS && row->status != ATTN_APPROX && row->status != ATTN_SKIP;
 }
 
+const char *attn_row_verdict(const struct attn_view *view, const struct attn_view_row *row)
+{
+    if (!view->backends[row->backend].counted && row->status == ATTN_PASS)
+        return "unverified";
+    return attn_status_name(row->status);
+}
+
 static void put_cell(FILE *out, const char *text)
 {
     fputs(" | ", out);
@@ -33,11 +40,9 @@ static void put_backends(FILE *out, const struct attn_view *view)
             continue;
         fputs("| ", out);
         attn_put_markdown(out, backend->label);
-        if (!backend->cases) {
-            put_cell(out, reason);
-        } else {
-            put_cell(out, attn_field_text(backend->info, "version"));
-        }
+        put_cell(out, !backend->cases     ? reason
+                      : !backend->counted ? "computes nothing: measures the harness"
+                                          : attn_field_text(backend->info, "version"));
         for (int s = 0; s < ATTN_STATUS_COUNT; s++)
             fprintf(out, " | %zu", backend->counts[s]);
         fputs(" |\n", out);
@@ -106,7 +111,7 @@ static void put_results(FILE *out, const struct attn_view *view)
         fputs("| ", out);
         attn_put_markdown(out, row->label);
         put_cell(out, view->backends[row->backend].label);
-        put_cell(out, attn_status_name(row->status));
+        put_cell(out, attn_row_verdict(view, row));
         put_cell(out, attn_figure(attn_field_number(row->verify, "max_ratio"), figure));
         put_cell(out, row->cache);
         fprintf(out, " | %s%s", attn_figure_time(row->median, figure), row->marked ? " \\*" : "");

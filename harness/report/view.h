@@ -15,7 +15,7 @@ struct attn_view_backend {
     char label[128];    /* name, or name:options: one set of options is one backend here */
     const char *name;   /* as in the records */
     const json_t *info; /* its entry in machine.json, or NULL */
-    bool counted;       /* false for exactness none: in no plot of speed and in no comparison */
+    bool counted;       /* false for exactness none: in no count of verdicts, plot or comparison */
     size_t counts[ATTN_STATUS_COUNT]; /* of distinct cases, by verdict */
     size_t cases;                     /* their sum; 0: listed by the machine, but not in this run */
 };

@@ -25,8 +25,11 @@ void attn_markdown_put(FILE *out, const struct attn_report_parts *parts);
 int attn_html_put(FILE *out, const char *page, const char *out_dir,
                   const struct attn_report_parts *parts, char *why, size_t size);
 
-/* A testsuite for each backend, a testcase for each verification. */
+/* A testsuite for each backend that computes something, a testcase for each verification. */
 void attn_junit_put(FILE *out, const struct attn_view *view);
+
+/* The verdict as it is printed: its status, or "unverified" for a backend that computes nothing. */
+const char *attn_row_verdict(const struct attn_view *view, const struct attn_view_row *row);
 
 /* Verdicts that need a reader: neither pass nor approx nor skip. */
 bool attn_row_is_trouble(const struct attn_view_row *row);
