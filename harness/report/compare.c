@@ -120,9 +120,31 @@ static const char *names_of(const struct attn_pair *pair, char *text, size_t siz
     return text;
 }
 
+/* A cell of `width` characters, to the right of its column where width > 0, else to the left, and
+ * two blanks. printf counts bytes, and the micro sign has two. */
+static void put_cell(FILE *out, const char *text, int width)
+{
+    int pad = abs(width);
+    for (const char *c = text; *c; c++)
+        pad -= ((unsigned char)*c & 0xc0) != 0x80;
+    fprintf(out, "%*s%s%*s", width > 0 && pad > 0 ? pad : 0, "", text,
+            width < 0 && pad > 0 ? pad + 2 : 2, "");
+}
+
+static const struct {
+    const char *head;
+    int width;
+} columns[] = {{"verdict", -9}, {"new/base", 8}, {"95 % interval", 14},
+               {"base", 9},     {"new", 9},      {"backend", -12}};
+
+static void put_cells(FILE *out, const char *const cells[])
+{
+    for (size_t c = 0; c < sizeof columns / sizeof columns[0]; c++)
+        put_cell(out, cells ? cells[c] : columns[c].head, columns[c].width);
+}
+
 static void put_line(FILE *out, const struct attn_pair *pair)
 {
-    const struct attn_view_row *row = pair->base ? pair->base : pair->next;
     char ratio[ATTN_FIGURE_MAX] = "-", interval[64] = "-", base[ATTN_FIGURE_MAX] = "-";
     char next[ATTN_FIGURE_MAX] = "-", names[288];
     if (isfinite(pair->ratio.ratio))
@@ -133,16 +155,18 @@ static void put_line(FILE *out, const struct attn_pair *pair)
         attn_figure_time(pair->base->median, base);
     if (pair->next && isfinite(pair->next->median))
         attn_figure_time(pair->next->median, next);
-    fprintf(out, "%-9s  %7s  %14s  %9s  %9s  %-12s  %s%s%s", verdict_names[pair->verdict], ratio,
-            interval, base, next, names_of(pair, names, sizeof names), row->label,
-            strcmp(row->cache, "cold") == 0 ? " (cold)" : "", *pair->reason ? ": " : "");
-    fprintf(out, "%s\n", pair->reason);
+    names_of(pair, names, sizeof names);
+    put_cells(out, (const char *const[]){verdict_names[pair->verdict], ratio, interval, base, next,
+                                         names});
+    fprintf(out, "%s%s%s%s\n", pair->row->label,
+            strcmp(pair->row->cache, "cold") == 0 ? " (cold)" : "", *pair->reason ? ": " : "",
+            pair->reason);
 }
 
 static void put_table(FILE *out, const struct attn_pairs *pairs, const struct tally *tally)
 {
-    fprintf(out, "%-9s  %7s  %14s  %9s  %9s  %-12s  %s\n", "verdict", "new/base", "95 % interval",
-            "base", "new", "backend", "case");
+    put_cells(out, NULL);
+    fputs("case\n", out);
     for (size_t i = 0; i < pairs->count; i++)
         put_line(out, &pairs->items[i]);
     static const enum attn_verdict order[] = {ATTN_BROKE,  ATTN_SLOWER,    ATTN_UNCLEAR, ATTN_SAME,
@@ -167,7 +191,7 @@ static json_t *finite_or_null(double value)
 
 static json_t *pair_json(const struct attn_pair *pair)
 {
-    const struct attn_view_row *row = pair->base ? pair->base : pair->next;
+    const struct attn_view_row *row = pair->row;
     return json_pack(
         "{s:s,s:s,s:s,s:s,s:s,s:o,s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:s}", "id", row->id, "case",
         row->line, "label", row->label, "backend", pair->base_label, "new_backend",

@@ -9,8 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 int attn_gnuplot_run(const char *folder, const char *name, const char *script)
 {
     char definitions[80], log[80];

@@ -261,8 +261,9 @@ static int put_placeholder(FILE *out, const struct page *page, const char *name,
 int attn_html_put(FILE *out, const char *page_text, const char *out_dir,
                   const struct attn_report_parts *parts, char *why, size_t size)
 {
-    struct page page = {parts, out_dir, why, size};
+    const struct page page = {parts, out_dir, why, size};
     const char *at = page_text;
+    why[0] = '\0';
     for (;;) {
         const char *open = strstr(at, "{{"), *close = open ? strstr(open, "}}") : NULL;
         if (!close)

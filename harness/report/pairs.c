@@ -149,7 +149,7 @@ static int fill(const struct attn_compare_options *options, struct attn_pairs *p
             continue;
         }
         struct attn_pair *pair = &pairs->items[pairs->count++];
-        *pair = (struct attn_pair){.base = row, .next = other, .reason = ""};
+        *pair = (struct attn_pair){.base = row, .next = other, .row = row, .reason = ""};
         pair->ratio = (struct attn_ratio){NAN, 0, INFINITY};
         pair->base_label = base->backends[row->backend].label;
         pair->next_label = other ? next->backends[other->backend].label : pair->base_label;
@@ -162,6 +162,7 @@ static int fill(const struct attn_compare_options *options, struct attn_pairs *p
             !takes_part(options, pairs, &next->backends[row->backend], false))
             continue;
         pairs->items[pairs->count++] = (struct attn_pair){.next = row,
+                                                          .row = row,
                                                           .base_label = label,
                                                           .next_label = label,
                                                           .reason = "",

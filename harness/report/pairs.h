@@ -9,6 +9,7 @@
 
 struct attn_pair {
     const struct attn_view_row *base, *next; /* NULL on the side that has none */
+    const struct attn_view_row *row;         /* of the two, the one that names the case */
     const char *base_label, *next_label;     /* the backends, never NULL */
     const char *reason;                      /* of the side that was not timed, or "" */
     enum attn_verdict verdict;

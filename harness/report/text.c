@@ -44,11 +44,12 @@ const char *attn_figure(double value, char text[ATTN_FIGURE_MAX])
     else if (size != 0 && (size < 1e-3 || size >= 1e6))
         snprintf(text, ATTN_FIGURE_MAX, "%.2e", value);
     else
+        /* Bounds lie where rounding reaches the next digit: 99.96 is 100, not 100.0. */
         snprintf(text, ATTN_FIGURE_MAX, "%.*f",
-                 size >= 100 || size == 0 ? 0
-                 : size >= 10             ? 1
-                 : size >= 1              ? 2
-                                          : 3,
+                 size >= 99.95 || size == 0 ? 0
+                 : size >= 9.995            ? 1
+                 : size >= 0.9995           ? 2
+                                            : 3,
                  value);
     return text;
 }
