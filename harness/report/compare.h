@@ -10,7 +10,7 @@
 
 enum attn_verdict {
     ATTN_SAME,    /* interval of the ratio inside the margin */
-    ATTN_FASTER,  /* whole interval below 1 - margin... see compare.c for the exact rule */
+    ATTN_FASTER,  /* whole interval below 1 / (1 + margin): slower, with the sides swapped */
     ATTN_SLOWER,  /* whole interval above 1 + margin: a regression */
     ATTN_UNCLEAR, /* interval too wide to say */
     ATTN_BROKE,   /* base was timed, new did not pass */
@@ -28,8 +28,9 @@ struct attn_compare_options {
 
 /* Writes a table (or JSON) to `out` and the verdicts' exit code to *code: 4 where anything is
  * slower or broke, 5 under strict where anything is unclear, 8 where the two runs can not be
- * compared (other CPU model, threads, build) , 7 where no result is in both. `next` may equal
- * `base`. Returns 0, or -1 with the reason. */
+ * compared (other CPU model, threads, build), 7 where no result is in both. With 7 and 8 the output
+ * says why in one sentence, which is left in (why, size) too. `next` may equal `base`. Returns 0,
+ * or -1 with the reason. */
 int attn_compare(const struct attn_run_data *base, const struct attn_run_data *next,
                  const struct attn_compare_options *options, int as_json, FILE *out,
                  enum attn_exit *code, char *why, size_t size);

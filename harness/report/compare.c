@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* compare.c - pairs the results of two runs and judges each pair.
+ *
+ * The ratio is new over base, so above 1 is slower. With margin m, on the 95 % interval [lo, hi] of
+ * the ratio:
+ *   slower   lo > 1 + m             all of it beyond the margin: a regression
+ *   faster   hi < 1 / (1 + m)       the same with the sides swapped
+ *   same     [lo, hi] inside [1 / (1 + m), 1 + m]
+ *   unclear  anything else: more rounds would tell */
+#include "report/compare.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/pairs.h"
+#include "report/text.h"
+
+static const char *const verdict_names[] = {"same",  "faster",    "slower",  "unclear",
+                                            "broke", "only base", "only new"};
+
+static void judge(struct attn_pair *pair, double margin)
+{
+    double *base = NULL, *next = NULL;
+    size_t n_base = attn_view_round_medians(pair->base->bench, &base);
+    size_t n_next = attn_view_round_medians(pair->next->bench, &next);
+    struct attn_ratio r = attn_ratio_of(base, n_base, next, n_next);
+    free(base);
+    free(next);
+    pair->ratio = r;
+    if (r.lo > 1 + margin)
+        pair->verdict = ATTN_SLOWER;
+    else if (r.hi < 1 / (1 + margin))
+        pair->verdict = ATTN_FASTER;
+    else if (r.lo >= 1 / (1 + margin) && r.hi <= 1 + margin)
+        pair->verdict = ATTN_SAME;
+    else
+        pair->verdict = ATTN_UNCLEAR;
+}
+
+/* What differs between the machines of two runs; 0 when nothing does. A field that either run does
+ * not state cannot be taken as equal. */
+static int machines_differ(const struct attn_run_data *base, const struct attn_run_data *next,
+                           char *why, size_t size)
+{
+    static const char *const fields[][2] = {
+        {"cpu.model", "CPU model"}, {"threads", "number of threads"}, {"attnbench.build", "build"}};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        const json_t *a = attn_field_at(base->machine, fields[i][0]);
+        const json_t *b = attn_field_at(next->machine, fields[i][0]);
+        if (a && b && json_equal(a, b))
+            continue;
+        char *x = a ? json_dumps(a, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+        char *y = b ? json_dumps(b, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+        snprintf(why, size, "not comparable: the %s is %.120s in the base and %.120s in the new",
+                 fields[i][1], x ? x : "not stated", y ? y : "not stated");
+        free(x);
+        free(y);
+        return -1;
+    }
+    return 0;
+}
+
+struct tally {
+    size_t of[ATTN_ONLY_NEW + 1];
+    size_t rated;
+    double geomean;
+};
+
+static struct tally count(const struct attn_pairs *pairs)
+{
+    struct tally tally = {.geomean = NAN};
+    double logs = 0;
+    for (size_t i = 0; i < pairs->count; i++) {
+        const struct attn_pair *pair = &pairs->items[i];
+        tally.of[pair->verdict]++;
+        if (isfinite(pair->ratio.ratio)) {
+            logs += log(pair->ratio.ratio);
+            tally.rated++;
+        }
+    }
+    if (tally.rated)
+        tally.geomean = exp(logs / (double)tally.rated);
+    return tally;
+}
+
+static enum attn_exit exit_of(const struct tally *tally, int strict)
+{
+    if (tally->rated + tally->of[ATTN_BROKE] == 0)
+        return ATTN_EXIT_NOTHING;
+    enum attn_exit code = ATTN_EXIT_OK;
+    if (tally->of[ATTN_SLOWER] + tally->of[ATTN_BROKE])
+        code = attn_exit_stronger(code, ATTN_EXIT_REGRESSION);
+    if (strict && tally->of[ATTN_UNCLEAR])
+        code = attn_exit_stronger(code, ATTN_EXIT_INCONCLUSIVE);
+    return code;
+}
+
+/* Worst first: broke, slower, unclear, same, faster, then what only one side has; within a verdict
+ * by ratio, the slowest first. */
+static int compare_pairs(const void *a, const void *b)
+{
+    static const int rank[] = {3, 4, 1, 2, 0, 5, 6};
+    const struct attn_pair *x = a, *y = b;
+    int by_rank = rank[x->verdict] - rank[y->verdict];
+    if (by_rank)
+        return by_rank;
+    double rx = isfinite(x->ratio.ratio) ? x->ratio.ratio : 0;
+    double ry = isfinite(y->ratio.ratio) ? y->ratio.ratio : 0;
+    return (rx < ry) - (rx > ry);
+}
+
+static const char *names_of(const struct attn_pair *pair, char *text, size_t size)
+{
+    const char *a = pair->base_label, *b = pair->next_label;
+    if (strcmp(a, b) == 0)
+        snprintf(text, size, "%s", a);
+    else
+        snprintf(text, size, "%s -> %s", a, b);
+    return text;
+}
+
+/* A cell of `width` characters, to the right of its column where width > 0, else to the left, and
+ * two blanks. printf counts bytes, and the micro sign has two. */
+static void put_cell(FILE *out, const char *text, int width)
+{
+    int pad = abs(width);
+    for (const char *c = text; *c; c++)
+        pad -= ((unsigned char)*c & 0xc0) != 0x80;
+    fprintf(out, "%*s%s%*s", width > 0 && pad > 0 ? pad : 0, "", text,
+            width < 0 && pad > 0 ? pad + 2 : 2, "");
+}
+
+static const struct {
+    const char *head;
+    int width;
+} columns[] = {{"verdict", -9}, {"new/base", 8}, {"95 % interval", 14},
+               {"base", 9},     {"new", 9},      {"backend", -12}};
+
+static void put_cells(FILE *out, const char *const cells[])
+{
+    for (size_t c = 0; c < sizeof columns / sizeof columns[0]; c++)
+        put_cell(out, cells ? cells[c] : columns[c].head, columns[c].width);
+}
+
+static void put_line(FILE *out, const struct attn_pair *pair)
+{
+    char ratio[ATTN_FIGURE_MAX] = "-", interval[64] = "-", base[ATTN_FIGURE_MAX] = "-";
+    char next[ATTN_FIGURE_MAX] = "-", names[288];
+    if (isfinite(pair->ratio.ratio))
+        snprintf(ratio, sizeof ratio, "%.3f", pair->ratio.ratio);
+    if (isfinite(pair->ratio.hi))
+        snprintf(interval, sizeof interval, "%.3f..%.3f", pair->ratio.lo, pair->ratio.hi);
+    if (pair->base && isfinite(pair->base->median))
+        attn_figure_time(pair->base->median, base);
+    if (pair->next && isfinite(pair->next->median))
+        attn_figure_time(pair->next->median, next);
+    names_of(pair, names, sizeof names);
+    put_cells(out, (const char *const[]){verdict_names[pair->verdict], ratio, interval, base, next,
+                                         names});
+    fprintf(out, "%s%s%s%s\n", pair->row->label,
+            strcmp(pair->row->cache, "cold") == 0 ? " (cold)" : "", *pair->reason ? ": " : "",
+            pair->reason);
+}
+
+static void put_table(FILE *out, const struct attn_pairs *pairs, const struct tally *tally)
+{
+    put_cells(out, NULL);
+    fputs("case\n", out);
+    for (size_t i = 0; i < pairs->count; i++)
+        put_line(out, &pairs->items[i]);
+    static const enum attn_verdict order[] = {ATTN_BROKE,  ATTN_SLOWER,    ATTN_UNCLEAR, ATTN_SAME,
+                                              ATTN_FASTER, ATTN_ONLY_BASE, ATTN_ONLY_NEW};
+    const char *between = "";
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        if (!tally->of[order[i]])
+            continue;
+        fprintf(out, "%s%zu %s", between, tally->of[order[i]], verdict_names[order[i]]);
+        between = ", ";
+    }
+    if (tally->rated)
+        fprintf(out, "; geometric mean of new/base %.3f over %zu (above 1 is slower)",
+                tally->geomean, tally->rated);
+    fputc('\n', out);
+}
+
+static json_t *finite_or_null(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *pair_json(const struct attn_pair *pair)
+{
+    const struct attn_view_row *row = pair->row;
+    return json_pack(
+        "{s:s,s:s,s:s,s:s,s:s,s:o,s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:s}", "id", row->id, "case",
+        row->line, "label", row->label, "backend", pair->base_label, "new_backend",
+        pair->next_label, "threads", finite_or_null(row->threads), "cache", row->cache, "verdict",
+        verdict_names[pair->verdict], "ratio", finite_or_null(pair->ratio.ratio), "lo",
+        finite_or_null(pair->ratio.lo), "hi", finite_or_null(pair->ratio.hi), "base_ns",
+        finite_or_null(pair->base ? pair->base->median : (double)NAN), "new_ns",
+        finite_or_null(pair->next ? pair->next->median : (double)NAN), "reason", pair->reason);
+}
+
+static int put_json(FILE *out, const struct attn_pairs *pairs, const struct tally *tally,
+                    double margin, enum attn_exit code, const char *reason)
+{
+    json_t *list = json_array(), *counts = json_object();
+    int bad = !list || !counts;
+    for (size_t i = 0; !bad && i < pairs->count; i++)
+        bad = json_array_append_new(list, pair_json(&pairs->items[i])) != 0;
+    for (int v = 0; !bad && v <= ATTN_ONLY_NEW; v++)
+        bad = json_object_set_new(counts, verdict_names[v],
+                                  json_integer((json_int_t)tally->of[v])) != 0;
+    json_t *root = json_pack("{s:f,s:o,s:o,s:o,s:i,s:s}", "margin", margin, "results", list,
+                             "counts", counts, "geometric_mean", finite_or_null(tally->geomean),
+                             "exit", (int)code, "reason", reason);
+    bad = bad || !root || json_dumpf(root, out, JSON_INDENT(1) | JSON_PRESERVE_ORDER) != 0;
+    json_decref(root);
+    fputc('\n', out);
+    return bad ? -1 : 0;
+}
+
+static int put(FILE *out, int as_json, const struct attn_pairs *pairs, const struct tally *tally,
+               double margin, enum attn_exit code, const char *reason)
+{
+    if (as_json)
+        return put_json(out, pairs, tally, margin, code, reason);
+    if (pairs->count)
+        put_table(out, pairs, tally);
+    if (*reason)
+        fprintf(out, "%s\n", reason);
+    return 0;
+}
+
+int attn_compare(const struct attn_run_data *base, const struct attn_run_data *next,
+                 const struct attn_compare_options *options, int as_json, FILE *out,
+                 enum attn_exit *code, char *why, size_t size)
+{
+    struct attn_pairs pairs = {0};
+    struct tally tally = {.geomean = NAN};
+    char reason[512] = "";
+    enum attn_exit verdict = ATTN_EXIT_BASELINE;
+    int status = -1;
+    if (base == next || machines_differ(base, next, reason, sizeof reason) == 0) {
+        if (attn_pairs_create(base, next, options, &pairs, why, size) != 0)
+            return -1;
+        for (size_t i = 0; i < pairs.count; i++)
+            if (pairs.items[i].verdict == ATTN_SAME)
+                judge(&pairs.items[i], options->margin);
+        qsort(pairs.items, pairs.count, sizeof *pairs.items, compare_pairs);
+        tally = count(&pairs);
+        verdict = exit_of(&tally, options->strict);
+        if (verdict == ATTN_EXIT_NOTHING)
+            snprintf(reason, sizeof reason,
+                     "nothing to compare: no result was timed on both sides");
+    }
+    if (put(out, as_json, &pairs, &tally, options->margin, verdict, reason) != 0 || ferror(out)) {
+        snprintf(why, size, "the comparison could not be written");
+        goto done;
+    }
+    snprintf(why, size, "%s", reason);
+    *code = verdict;
+    status = 0;
+done:
+    attn_pairs_free(&pairs);
+    return status;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gnuplot.c - starts gnuplot on a definitions file and a script: no shell, no pipe. */
+#include "report/gnuplot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int attn_gnuplot_run(const char *folder, const char *name, const char *script)
+{
+    char definitions[80], log[80];
+    snprintf(definitions, sizeof definitions, "%s.def.gp", name);
+    snprintf(log, sizeof log, "%s.log", name);
+    char arg_program[] = "gnuplot", arg_default[] = "-d", arg_script[32];
+    snprintf(arg_script, sizeof arg_script, "%s", script);
+    char *const argv[] = {arg_program, arg_default, definitions, arg_script, NULL};
+    posix_spawn_file_actions_t actions;
+    pid_t child;
+    int status = posix_spawn_file_actions_init(&actions);
+    if (status != 0) {
+        errno = status;
+        return -1;
+    }
+    posix_spawn_file_actions_addchdir_np(&actions, folder);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    status = posix_spawnp(&child, arg_program, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (status != 0) {
+        errno = status;
+        return -1;
+    }
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gnuplot.h - the one process that the report starts. */
+#ifndef ATTN_REPORT_GNUPLOT_H
+#define ATTN_REPORT_GNUPLOT_H
+
+/* Runs `gnuplot NAME.def.gp SCRIPT` in `folder`, without the user's start-up files; what it says
+ * goes to NAME.log there. Returns its exit status (128 when a signal ended it), or -1 with errno
+ * when it could not be started. */
+int attn_gnuplot_run(const char *folder, const char *name, const char *script);
+
+#endif

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* html.c - index.html: the template with its placeholders filled, in one file without outside
+ * references. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/text.h"
+#include "report/writers.h"
+
+/* What a placeholder's writer gets. */
+struct page {
+    const struct attn_report_parts *parts;
+    const char *out_dir;
+    char *why;
+    size_t size;
+};
+
+static void put_fact(FILE *out, const char *name, const char *text)
+{
+    fprintf(out, "<dt>%s</dt><dd>", name);
+    attn_put_html(out, text);
+    fputs("</dd>\n", out);
+}
+
+static int put_facts(FILE *out, const struct page *page)
+{
+    const json_t *machine = page->parts->run->machine;
+    char line[320], figure[ATTN_FIGURE_MAX], more[ATTN_FIGURE_MAX];
+    fputs("<dl class=\"facts\">\n", out);
+    attn_machine_text(machine, line, sizeof line);
+    put_fact(out, "Machine", line);
+    snprintf(line, sizeof line, "%s GFLOP/s f32 FMA, %s GB/s read, measured in this run",
+             attn_figure(attn_field_number(machine, "ceilings.fma_gflops_f32"), figure),
+             attn_figure(attn_field_number(machine, "ceilings.read_gbs"), more));
+    put_fact(out, "Ceilings", line);
+    attn_protocol_text(machine, line, sizeof line);
+    size_t used = strlen(line);
+    snprintf(line + used, sizeof line - used,
+             "; time is of one run, median; the 95 %% interval is of the median over rounds");
+    put_fact(out, "Protocol", line);
+    put_fact(out, "Rates",
+             "GFLOP/s from the median; " ATTN_FLOP_CONVENTION ". GB/s: each operand once");
+    attn_build_text(machine, line, sizeof line);
+    put_fact(out, "Build", line);
+    if (page->parts->run->torn)
+        put_fact(out, "Note", "the run was cut short: half a record at its end was dropped");
+    fputs("</dl>\n", out);
+    return 0;
+}
+
+static int put_tiles(FILE *out, const struct page *page)
+{
+    const struct attn_view *view = page->parts->view;
+    fputs("<div class=\"tiles\">\n", out);
+    for (int s = 0; s < ATTN_STATUS_COUNT; s++) {
+        size_t count = 0;
+        for (size_t b = 0; b < view->n_backends; b++)
+            count += view->backends[b].counted ? view->backends[b].counts[s] : 0;
+        const char *name = attn_status_name((enum attn_status)s);
+        if (count > 0)
+            fprintf(out, "<div class=\"tile %s\"><b>%zu</b>%s</div>\n", name, count, name);
+    }
+    fputs("</div>\n", out);
+    return 0;
+}
+
+static void put_cell(FILE *out, const char *class, const char *text)
+{
+    fprintf(out, "<td class=\"%s\">", class);
+    attn_put_html(out, *text ? text : ATTN_DASH);
+    fputs("</td>", out);
+}
+
+static void put_verdict(FILE *out, const struct attn_view *view, const struct attn_view_row *row)
+{
+    const char *verdict = attn_row_verdict(view, row);
+    put_cell(out, verdict, verdict);
+}
+
+static int put_troubles(FILE *out, const struct page *page)
+{
+    const struct attn_view *view = page->parts->view;
+    size_t found = 0;
+    for (size_t r = 0; r < view->n_rows; r++) {
+        const struct attn_view_row *row = &view->rows[r];
+        if (!row->first || !attn_row_is_trouble(row))
+            continue;
+        if (!found++)
+            fputs("<h2>Needs attention</h2>\n<div class=\"wide\"><table>\n<tr><th>verdict</th>"
+                  "<th>backend</th><th>case</th><th>reason</th><th>to see it again</th></tr>\n",
+                  out);
+        fputs("<tr>", out);
+        put_verdict(out, view, row);
+        put_cell(out, "backend", view->backends[row->backend].label);
+        put_cell(out, "case", row->label);
+        put_cell(out, "why", row->reason);
+        fputs("<td><code>", out);
+        attn_put_html(out, *row->repro ? row->repro : ATTN_DASH);
+        fputs("</code></td></tr>\n", out);
+    }
+    fputs(found ? "</table></div>\n" : "", out);
+    return 0;
+}
+
+static void put_backend_head(FILE *out)
+{
+    fputs("<div class=\"wide\"><table>\n<tr><th>backend</th><th>version</th>", out);
+    for (int s = 0; s < ATTN_STATUS_COUNT; s++)
+        fprintf(out, "<th class=\"n\">%s</th>", attn_status_name((enum attn_status)s));
+    fputs("</tr>\n", out);
+}
+
+static int put_backends(FILE *out, const struct page *page)
+{
+    const struct attn_view *view = page->parts->view;
+    put_backend_head(out);
+    for (size_t b = 0; b < view->n_backends; b++) {
+        const struct attn_view_backend *backend = &view->backends[b];
+        const char *reason = attn_field_text(backend->info, "reason");
+        if (!backend->cases && !*reason)
+            continue;
+        fputs("<tr>", out);
+        put_cell(out, "backend", backend->label);
+        if (!backend->cases || !backend->counted) {
+            /* No verdicts: why there are none takes the row. */
+            fprintf(out, "<td class=\"skip\" colspan=\"%d\">", ATTN_STATUS_COUNT + 1);
+            fputs(backend->cases ? "computes nothing: measures the harness" : "not available: ",
+                  out);
+            attn_put_html(out, backend->cases ? "" : reason);
+            fputs("</td></tr>\n", out);
+            continue;
+        }
+        put_cell(out, "why", attn_field_text(backend->info, "version"));
+        for (int s = 0; s < ATTN_STATUS_COUNT; s++)
+            fprintf(out, "<td class=\"n %s\">%zu</td>",
+                    backend->counts[s] ? attn_status_name((enum attn_status)s) : "zero",
+                    backend->counts[s]);
+        fputs("</tr>\n", out);
+    }
+    fputs("</table></div>\n", out);
+    return 0;
+}
+
+/* RFC 4648, with padding. */
+static void put_base64(FILE *out, const unsigned char *bytes, size_t length)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < length; i += 3) {
+        unsigned group = (unsigned)bytes[i] << 16;
+        if (i + 1 < length)
+            group |= (unsigned)bytes[i + 1] << 8;
+        if (i + 2 < length)
+            group |= bytes[i + 2];
+        fputc(digits[group >> 18], out);
+        fputc(digits[group >> 12 & 63], out);
+        fputc(i + 1 < length ? digits[group >> 6 & 63] : '=', out);
+        fputc(i + 2 < length ? digits[group & 63] : '=', out);
+    }
+}
+
+/* As a data: image, not as elements of the page: two pictures of one page would share the ids of
+ * their markers and clipping paths, and nothing inside an image can run or fetch. */
+static int put_picture(FILE *out, const struct page *page, const struct attn_plot *plot)
+{
+    char path[4352];
+    size_t length;
+    snprintf(path, sizeof path, "%s/plots/%s.svg", page->out_dir, plot->name);
+    char *svg = attn_file_read(path, &length, page->why, page->size);
+    if (!svg)
+        return -1;
+    fputs("<figure><div class=\"picture\"><img alt=\"", out);
+    attn_put_html(out, plot->title);
+    fputs("\" src=\"data:image/svg+xml;base64,", out);
+    put_base64(out, (const unsigned char *)svg, length);
+    free(svg);
+    fputs("\"></div>\n<figcaption>", out);
+    attn_put_html(out, plot->caption);
+    fputs("</figcaption></figure>\n", out);
+    return 0;
+}
+
+static int put_pictures(FILE *out, const struct page *page)
+{
+    const struct attn_plots *plots = page->parts->plots;
+    if (*page->parts->note) {
+        fputs("<p class=\"soft\">", out);
+        attn_put_html(out, page->parts->note);
+        fputs("</p>\n", out);
+    } else if (plots->count == 0) {
+        fputs("<p class=\"soft\">No sweep of at least two sizes was timed.</p>\n", out);
+    }
+    for (size_t p = 0; p < plots->count; p++)
+        if (plots->items[p].drawn && put_picture(out, page, &plots->items[p]) != 0)
+            return -1;
+    return 0;
+}
+
+static void put_result(FILE *out, const struct attn_view *view, const struct attn_view_row *row)
+{
+    char figure[ATTN_FIGURE_MAX], more[ATTN_FIGURE_MAX], text[2 * ATTN_FIGURE_MAX + 8];
+    fputs("<tr>", out);
+    put_cell(out, "case", row->label);
+    put_cell(out, "backend", view->backends[row->backend].label);
+    put_verdict(out, view, row);
+    put_cell(out, "n", attn_figure(attn_field_number(row->verify, "max_ratio"), figure));
+    put_cell(out, "cache", row->cache);
+    snprintf(text, sizeof text, "%s%s", attn_figure_time(row->median, figure),
+             row->marked ? " *" : "");
+    put_cell(out, "n", text);
+    text[0] = '\0';
+    if (isfinite(row->lo) && isfinite(row->hi))
+        snprintf(text, sizeof text, "%s to %s", attn_figure_time(row->lo, figure),
+                 attn_figure_time(row->hi, more));
+    put_cell(out, "n", text);
+    put_cell(out, "n", attn_figure(row->gflops, figure));
+    put_cell(out, "n", attn_figure(attn_field_number(row->bench, "gbs"), figure));
+    put_cell(out, "n", attn_figure_bytes(row->peak, figure));
+    put_cell(out, "why", row->status == ATTN_PASS ? "" : row->reason);
+    fputs("</tr>\n", out);
+}
+
+static int put_results(FILE *out, const struct page *page)
+{
+    const struct attn_view *view = page->parts->view;
+    bool marked = false;
+    fputs("<div class=\"wide\"><table>\n<tr><th>case</th><th>backend</th><th>verdict</th>"
+          "<th class=\"n\">error/bound</th><th>cache</th><th class=\"n\">median</th>"
+          "<th class=\"n\">95 % interval</th><th class=\"n\">GFLOP/s</th><th class=\"n\">GB/s</th>"
+          "<th class=\"n\">peak memory</th><th>reason</th></tr>\n",
+          out);
+    for (size_t r = 0; r < view->n_rows; r++) {
+        put_result(out, view, &view->rows[r]);
+        marked = marked || view->rows[r].marked;
+    }
+    fputs("</table></div>\n", out);
+    if (marked)
+        fputs("<p class=\"soft\">* the harness's own cost is over 1 % of this time.</p>\n", out);
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    int (*put)(FILE *out, const struct page *page);
+} placeholders[] = {
+    {"FACTS", put_facts},       {"TILES", put_tiles},       {"TROUBLES", put_troubles},
+    {"BACKENDS", put_backends}, {"PICTURES", put_pictures}, {"RESULTS", put_results},
+};
+
+static int put_placeholder(FILE *out, const struct page *page, const char *name, size_t length)
+{
+    for (size_t i = 0; i < sizeof placeholders / sizeof placeholders[0]; i++)
+        if (strlen(placeholders[i].name) == length &&
+            memcmp(placeholders[i].name, name, length) == 0)
+            return placeholders[i].put(out, page);
+    snprintf(page->why, page->size, "template.html: unknown placeholder {{%.*s}}",
+             length < 40 ? (int)length : 40, name);
+    return -1;
+}
+
+int attn_html_put(FILE *out, const char *page_text, const char *out_dir,
+                  const struct attn_report_parts *parts, char *why, size_t size)
+{
+    const struct page page = {parts, out_dir, why, size};
+    const char *at = page_text;
+    why[0] = '\0';
+    for (;;) {
+        const char *open = strstr(at, "{{"), *close = open ? strstr(open, "}}") : NULL;
+        if (!close)
+            break;
+        fwrite(at, 1, (size_t)(open - at), out);
+        if (put_placeholder(out, &page, open + 2, (size_t)(close - open - 2)) != 0)
+            return -1;
+        at = close + 2;
+    }
+    fputs(at, out);
+    return 0;
+}

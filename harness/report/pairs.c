@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pairs.c - finds the partner of every result. */
+#include "report/pairs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_timed(const struct attn_view_row *row)
+{
+    double *medians = NULL;
+    bool passed =
+        row->status == ATTN_PASS || row->status == ATTN_MISTRUSTED || row->status == ATTN_APPROX;
+    size_t n = passed ? attn_view_round_medians(row->bench, &medians) : 0;
+    free(medians);
+    return n > 0;
+}
+
+/* A name given by the user: of the backend alone, or with its options. */
+static bool is_named(const struct attn_view_backend *backend, const char *name)
+{
+    return strcmp(backend->label, name) == 0 || strcmp(backend->name, name) == 0;
+}
+
+static bool has_backend(const struct attn_view *view, const char *name)
+{
+    for (size_t b = 0; b < view->n_backends; b++)
+        if (view->backends[b].cases && is_named(&view->backends[b], name))
+            return true;
+    return false;
+}
+
+/* Whether a base backend is to be held against a new one. A map entry A=B takes A from the base
+ * where the base has it, else from the new run; whoever is mapped is paired with no one else. */
+static bool belong(const struct attn_compare_options *options, const struct attn_pairs *pairs,
+                   const struct attn_view_backend *base, const struct attn_view_backend *next)
+{
+    if (!base->counted || !next->counted)
+        return false;
+    if (options->backends[0] && options->backends[1])
+        return is_named(base, options->backends[0]) && is_named(next, options->backends[1]);
+    bool mapped = false;
+    for (int m = 0; m < options->n_map; m++) {
+        const char *from = options->map[m][0], *to = options->map[m][1];
+        if (!has_backend(&pairs->base, from)) {
+            from = options->map[m][1];
+            to = options->map[m][0];
+        }
+        if (is_named(base, from) && is_named(next, to))
+            return true;
+        mapped = mapped || is_named(base, from) || is_named(next, to);
+    }
+    return !mapped && strcmp(base->label, next->label) == 0;
+}
+
+/* Whether any new backend is held against this base one, or the reverse: results of the others are
+ * not part of the comparison, not missing from it. */
+static bool takes_part(const struct attn_compare_options *options, const struct attn_pairs *pairs,
+                       const struct attn_view_backend *backend, bool is_base)
+{
+    const struct attn_view *other = is_base ? &pairs->next : &pairs->base;
+    for (size_t b = 0; b < other->n_backends; b++) {
+        const struct attn_view_backend *candidate = &other->backends[b];
+        if (is_base ? belong(options, pairs, backend, candidate)
+                    : belong(options, pairs, candidate, backend))
+            return true;
+    }
+    return false;
+}
+
+static bool same_threads(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+/* id -> array of row numbers. */
+static json_t *index_rows(const struct attn_view *view)
+{
+    json_t *index = json_object();
+    for (size_t r = 0; index && r < view->n_rows; r++) {
+        json_t *list = json_object_get(index, view->rows[r].id);
+        if (!list) {
+            list = json_array();
+            if (json_object_set_new(index, view->rows[r].id, list) != 0) {
+                json_decref(index);
+                return NULL;
+            }
+        }
+        json_array_append_new(list, json_integer((json_int_t)r));
+    }
+    return index;
+}
+
+/* The new row of a base row: the one of the same cache state, else one that was never timed. */
+static const struct attn_view_row *partner(const struct attn_compare_options *options,
+                                           const struct attn_pairs *pairs, const json_t *index,
+                                           const struct attn_view_row *row)
+{
+    const struct attn_view_row *untimed = NULL;
+    size_t i;
+    json_t *number;
+    json_array_foreach(json_object_get(index, row->id), i, number)
+    {
+        const struct attn_view_row *candidate = &pairs->next.rows[json_integer_value(number)];
+        if (!same_threads(row->threads, candidate->threads) ||
+            !belong(options, pairs, &pairs->base.backends[row->backend],
+                    &pairs->next.backends[candidate->backend]))
+            continue;
+        if (candidate->bench && strcmp(candidate->cache, row->cache) == 0)
+            return candidate;
+        if (!is_timed(candidate))
+            untimed = candidate;
+    }
+    return untimed;
+}
+
+static void settle(struct attn_pair *pair)
+{
+    pair->verdict = ATTN_SAME;
+    if (!pair->next) {
+        pair->verdict = ATTN_ONLY_BASE;
+    } else if (!is_timed(pair->next)) {
+        bool broke = pair->next->status == ATTN_FAIL ||
+                     (pair->next->status >= ATTN_CRASH && pair->next->status <= ATTN_ERROR);
+        pair->verdict = broke ? ATTN_BROKE : ATTN_ONLY_BASE;
+        pair->reason = pair->next->reason;
+    }
+}
+
+static int fill(const struct attn_compare_options *options, struct attn_pairs *pairs,
+                const json_t *index, bool *matched)
+{
+    const struct attn_view *base = &pairs->base, *next = &pairs->next;
+    size_t room = base->n_rows + next->n_rows;
+    pairs->items = calloc(room ? room : 1, sizeof *pairs->items);
+    if (!pairs->items)
+        return -1;
+    for (size_t r = 0; r < base->n_rows; r++) {
+        const struct attn_view_row *row = &base->rows[r];
+        if (!takes_part(options, pairs, &base->backends[row->backend], true))
+            continue;
+        const struct attn_view_row *other = partner(options, pairs, index, row);
+        if (other)
+            matched[other - next->rows] = true;
+        if (!is_timed(row)) {
+            if (other)
+                matched[other - next->rows] = !is_timed(other);
+            continue;
+        }
+        struct attn_pair *pair = &pairs->items[pairs->count++];
+        *pair = (struct attn_pair){.base = row, .next = other, .row = row, .reason = ""};
+        pair->ratio = (struct attn_ratio){NAN, 0, INFINITY};
+        pair->base_label = base->backends[row->backend].label;
+        pair->next_label = other ? next->backends[other->backend].label : pair->base_label;
+        settle(pair);
+    }
+    for (size_t r = 0; r < next->n_rows; r++) {
+        const struct attn_view_row *row = &next->rows[r];
+        const char *label = next->backends[row->backend].label;
+        if (matched[r] || !is_timed(row) ||
+            !takes_part(options, pairs, &next->backends[row->backend], false))
+            continue;
+        pairs->items[pairs->count++] = (struct attn_pair){.next = row,
+                                                          .row = row,
+                                                          .base_label = label,
+                                                          .next_label = label,
+                                                          .reason = "",
+                                                          .verdict = ATTN_ONLY_NEW,
+                                                          .ratio = {NAN, 0, INFINITY}};
+    }
+    return 0;
+}
+
+int attn_pairs_create(const struct attn_run_data *base, const struct attn_run_data *next,
+                      const struct attn_compare_options *options, struct attn_pairs *pairs,
+                      char *why, size_t size)
+{
+    json_t *index = NULL;
+    bool *matched = NULL;
+    int status = -1;
+    memset(pairs, 0, sizeof *pairs);
+    if (attn_view_create(base->records, base->machine, &pairs->base, why, size) != 0 ||
+        attn_view_create(next->records, next->machine, &pairs->next, why, size) != 0)
+        goto out;
+    index = index_rows(&pairs->next);
+    matched = calloc(pairs->next.n_rows + 1, sizeof *matched);
+    if (!index || !matched || fill(options, pairs, index, matched) != 0) {
+        snprintf(why, size, "no memory for the comparison");
+        goto out;
+    }
+    status = 0;
+out:
+    json_decref(index);
+    free(matched);
+    if (status != 0)
+        attn_pairs_free(pairs);
+    return status;
+}
+
+void attn_pairs_free(struct attn_pairs *pairs)
+{
+    free(pairs->items);
+    attn_view_free(&pairs->base);
+    attn_view_free(&pairs->next);
+    memset(pairs, 0, sizeof *pairs);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pairs.h - which result of a new run belongs to which of its base. */
+#ifndef ATTN_REPORT_PAIRS_H
+#define ATTN_REPORT_PAIRS_H
+
+#include "report/compare.h"
+#include "report/view.h"
+#include "results/statistics.h"
+
+struct attn_pair {
+    const struct attn_view_row *base, *next; /* NULL on the side that has none */
+    const struct attn_view_row *row;         /* of the two, the one that names the case */
+    const char *base_label, *next_label;     /* the backends, never NULL */
+    const char *reason;                      /* of the side that was not timed, or "" */
+    enum attn_verdict verdict;
+    struct attn_ratio ratio; /* NAN, 0, INFINITY until judged */
+};
+
+struct attn_pairs {
+    struct attn_pair *items;
+    size_t count;
+    struct attn_view base, next; /* what the items point into */
+};
+
+/* Pairs by id, threads, cache and backend (with its options), or by the backends that the options
+ * name. A pair that was timed on both sides comes as ATTN_SAME, to be judged; the others have their
+ * verdict. What was timed on neither side is left out, and so are backends that measure the harness
+ * alone. A new result that was skipped is ATTN_ONLY_BASE, with its reason. Returns 0, or -1 with
+ * the reason. */
+int attn_pairs_create(const struct attn_run_data *base, const struct attn_run_data *next,
+                      const struct attn_compare_options *options, struct attn_pairs *pairs,
+                      char *why, size_t size);
+void attn_pairs_free(struct attn_pairs *pairs);
+
+#endif

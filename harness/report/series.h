@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* series.h - sweeps found in the results: families of cases that share everything but one size. */
+#ifndef ATTN_REPORT_SERIES_H
+#define ATTN_REPORT_SERIES_H
+
+#include "report/view.h"
+
+enum attn_axis { ATTN_AXIS_S, ATTN_AXIS_H, ATTN_AXIS_D, ATTN_AXIS_COUNT };
+
+/* More would not be legible side by side; the sweeps of cases/ have half as many. */
+#define ATTN_SERIES_POINTS   16
+#define ATTN_SERIES_BACKENDS 8
+
+struct attn_series {
+    enum attn_axis axis;
+    bool causal;
+    size_t n_points, n_backends;
+    size_t left_out; /* points beyond ATTN_SERIES_POINTS and backends beyond their limit */
+    double x[ATTN_SERIES_POINTS];          /* the swept size, rising */
+    size_t backends[ATTN_SERIES_BACKENDS]; /* indices into the view, its order */
+    /* The result of each backend at each size; NULL: not run. */
+    const struct attn_view_row *cells[ATTN_SERIES_BACKENDS][ATTN_SERIES_POINTS];
+    char constants[256]; /* "b=1, h=8, d=64, f32, causal, 2 threads" */
+};
+
+/* The most telling sweep over `axis` of scaled-dot-product attention in f32, hot cache: of all
+ * families that share everything but that size, the one with the most sizes, then the one whose
+ * case line is plainest. `causal` asks for mask=causal, else for no mask. S: sq = sk, both swept;
+ * H: hq, with hq/hkv constant; D: dq = dk = dv. Returns 0, or -1 where there is no family of at
+ * least two sizes with a figure, or no memory. */
+int attn_series_find(const struct attn_view *view, enum attn_axis axis, bool causal,
+                     struct attn_series *series);
+
+const char *attn_axis_title(enum attn_axis axis); /* "sequence length S" */
+const char *attn_axis_key(enum attn_axis axis);   /* "S", "heads", "d" */
+
+#endif

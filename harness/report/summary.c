@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* summary.c - protocol, machine and build in one line each, for footers and pages. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/plots.h"
+#include "report/text.h"
+
+void attn_protocol_text(const json_t *machine, char *text, size_t size)
+{
+    double rounds = attn_field_number(machine, "protocol.rounds");
+    double samples = attn_field_number(machine, "protocol.samples");
+    char r[ATTN_FIGURE_MAX] = ATTN_DASH, s[ATTN_FIGURE_MAX] = ATTN_DASH;
+    if (isfinite(rounds))
+        snprintf(r, sizeof r, "%.0f", rounds);
+    if (isfinite(samples))
+        snprintf(s, sizeof s, "%.0f", samples);
+    snprintf(text, size, "%s round%s of %s samples", r, rounds == 1 ? "" : "s", s);
+}
+
+void attn_machine_text(const json_t *machine, char *text, size_t size)
+{
+    const char *model = attn_field_text(machine, "cpu.model");
+    double threads = attn_field_number(machine, "threads");
+    int used = snprintf(text, size, "%.80s", *model ? model : "CPU " ATTN_DASH);
+    if (isfinite(threads) && used > 0 && (size_t)used < size)
+        snprintf(text + used, size - (size_t)used, ", %.0f thread%s", threads,
+                 threads == 1 ? "" : "s");
+}
+
+void attn_build_text(const json_t *machine, char *text, size_t size)
+{
+    const char *version = attn_field_text(machine, "attnbench.version");
+    const char *commit = attn_field_text(machine, "attnbench.commit");
+    const char *build = attn_field_text(machine, "attnbench.build");
+    const char *date = attn_field_text(machine, "date");
+    snprintf(text, size, "attnbench%s%.16s%s%.12s%s%.16s%s%.25s", *version ? " " : "", version,
+             *commit ? " commit " : "", commit, *build ? ", " : "", build, *date ? ", " : "", date);
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* compare.c - each verdict and each exit code of a comparison, from made-up runs. */
+#include "report/compare.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "synthetic.h"
+
+static const struct attn_compare_options plain = {.margin = 0.03};
+
+static struct attn_run_data quiet(unsigned seed)
+{
+    return synthetic_run((struct synthetic){.seed = seed, .noise = 0.001});
+}
+
+/* Compares as JSON; the caller releases it. */
+static json_t *compare(const struct attn_run_data *base, const struct attn_run_data *next,
+                       const struct attn_compare_options *options, enum attn_exit expected)
+{
+    char *text = NULL, why[512] = "";
+    size_t length;
+    enum attn_exit code = ATTN_EXIT_INTERNAL;
+    FILE *out = open_memstream(&text, &length);
+    assert_int_equal(attn_compare(base, next, options, 1, out, &code, why, sizeof why), 0);
+    fclose(out);
+    if (code != expected)
+        fail_msg("exit %d, expected %d: %s", (int)code, (int)expected, why);
+    json_t *json = json_loads(text, 0, NULL);
+    assert_non_null(json);
+    assert_int_equal(json_integer_value(json_object_get(json, "exit")), expected);
+    free(text);
+    return json;
+}
+
+static long counted(const json_t *json, const char *verdict)
+{
+    return (long)json_integer_value(json_object_get(json_object_get(json, "counts"), verdict));
+}
+
+/* The first record of a type, backend and case name. */
+static json_t *find(const struct attn_run_data *run, const char *type, const char *backend,
+                    const char *name)
+{
+    size_t i;
+    json_t *record;
+    json_array_foreach(run->records, i, record)
+    {
+        if (strcmp(json_string_value(json_object_get(record, "type")), type) == 0 &&
+            strcmp(json_string_value(json_object_get(record, "backend")), backend) == 0 &&
+            strcmp(json_string_value(json_object_get(record, "name")), name) == 0)
+            return record;
+    }
+    fail_msg("no record %s %s %s", type, backend, name);
+    return NULL;
+}
+
+static void drop(struct attn_run_data *run, const json_t *record)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(run->records, i, item)
+    {
+        if (item == record) {
+            json_array_remove(run->records, i);
+            return;
+        }
+    }
+}
+
+static void equal_runs(void **state)
+{
+    (void)state;
+    struct attn_run_data base = quiet(1), next = quiet(2);
+    json_t *json = compare(&base, &next, &plain, ATTN_EXIT_OK);
+    assert_int_equal(counted(json, "slower") + counted(json, "faster"), 0);
+    assert_true(counted(json, "same") > 100);
+    double mean = json_real_value(json_object_get(json, "geometric_mean"));
+    assert_true(fabs(mean - 1) < 0.005);
+    /* A backend that only measures the harness enters no comparison. */
+    size_t i;
+    json_t *result;
+    json_array_foreach(json_object_get(json, "results"), i, result)
+    {
+        assert_string_not_equal(json_string_value(json_object_get(result, "backend")), "null");
+    }
+    json_decref(json);
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
+static void a_regression(void **state)
+{
+    (void)state;
+    struct attn_run_data base = quiet(1);
+    struct attn_run_data next = synthetic_run(
+        (struct synthetic){.seed = 2, .noise = 0.001, .slow = "avx2", .slowdown = 1.1});
+    json_t *json = compare(&base, &next, &plain, ATTN_EXIT_REGRESSION);
+    assert_int_equal(counted(json, "slower"), 66);
+    assert_int_equal(counted(json, "faster"), 0);
+    /* 40 cases hot, 26 of them cold too. Worst first, and its ratio is what was planted. */
+    json_t *worst = json_array_get(json_object_get(json, "results"), 0);
+    assert_string_equal(json_string_value(json_object_get(worst, "verdict")), "slower");
+    double ratio = json_real_value(json_object_get(worst, "ratio"));
+    assert_true(ratio > 1.09 && ratio < 1.11);
+    json_decref(json);
+    /* The same slowdown within the margin is no regression; the reverse is a gain. */
+    struct attn_compare_options wide = {.margin = 0.15};
+    json_decref(compare(&base, &next, &wide, ATTN_EXIT_OK));
+    json = compare(&next, &base, &plain, ATTN_EXIT_OK);
+    assert_int_equal(counted(json, "faster"), 66);
+    json_decref(json);
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
+static void too_noisy_to_say(void **state)
+{
+    (void)state;
+    struct attn_run_data base = synthetic_run((struct synthetic){.seed = 1, .noise = 0.2});
+    struct attn_run_data next = synthetic_run((struct synthetic){.seed = 2, .rounds = 1});
+    struct attn_compare_options strict = {.margin = 0.03, .strict = 1};
+    json_t *json = compare(&base, &next, &plain, ATTN_EXIT_OK);
+    assert_true(counted(json, "unclear") > 100);
+    json_decref(json);
+    json_decref(compare(&base, &next, &strict, ATTN_EXIT_INCONCLUSIVE));
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
+static void broke_and_missing(void **state)
+{
+    (void)state;
+    struct attn_run_data base = quiet(1), next = quiet(2);
+    const char *broken = "seqlen_h8_s512_d64", *skipped = "seqlen_h8_s256_d64";
+    json_t *verify = find(&next, "verify", "avx2", broken);
+    json_object_set_new(verify, "status", json_string("crash"));
+    json_object_set_new(verify, "reason", json_string("signal 11"));
+    drop(&next, find(&next, "bench", "avx2", broken));
+    json_object_set_new(find(&next, "verify", "avx2", skipped), "status", json_string("skip"));
+    drop(&next, find(&next, "bench", "avx2", skipped));
+    drop(&base, find(&base, "bench", "blas", broken));
+    json_t *json = compare(&base, &next, &plain, ATTN_EXIT_REGRESSION);
+    assert_int_equal(counted(json, "broke"), 1);
+    assert_int_equal(counted(json, "only base"), 1);
+    assert_int_equal(counted(json, "only new"), 1);
+    json_t *worst = json_array_get(json_object_get(json, "results"), 0);
+    assert_string_equal(json_string_value(json_object_get(worst, "verdict")), "broke");
+    assert_string_equal(json_string_value(json_object_get(worst, "reason")), "signal 11");
+    assert_true(json_is_null(json_object_get(worst, "ratio")));
+    json_decref(json);
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
+static void not_comparable(void **state)
+{
+    (void)state;
+    struct attn_run_data base = quiet(1), next = quiet(1);
+    json_object_set_new(json_object_get(next.machine, "cpu"), "model", json_string("another"));
+    json_t *json = compare(&base, &next, &plain, ATTN_EXIT_BASELINE);
+    assert_non_null(strstr(json_string_value(json_object_get(json, "reason")), "CPU model"));
+    json_decref(json);
+    attn_run_release(&next);
+
+    next = quiet(1);
+    json_object_set_new(next.machine, "threads", json_integer(4));
+    json_decref(compare(&base, &next, &plain, ATTN_EXIT_BASELINE));
+    attn_run_release(&next);
+
+    next = quiet(1);
+    json_object_set_new(json_object_get(next.machine, "attnbench"), "build", json_string("Debug"));
+    json_decref(compare(&base, &next, &plain, ATTN_EXIT_BASELINE));
+    json_object_del(json_object_get(next.machine, "attnbench"), "build");
+    json_decref(compare(&base, &next, &plain, ATTN_EXIT_BASELINE));
+    attn_run_release(&next);
+    attn_run_release(&base);
+}
+
+static void nothing_in_common(void **state)
+{
+    (void)state;
+    struct attn_run_data base = quiet(1), next = quiet(2);
+    json_array_clear(next.records);
+    json_decref(compare(&base, &next, &plain, ATTN_EXIT_NOTHING));
+    struct attn_compare_options unknown = {.margin = 0.03, .backends = {"avx2", "nonesuch"}};
+    json_decref(compare(&base, &base, &unknown, ATTN_EXIT_NOTHING));
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
+static void two_backends_of_one_run(void **state)
+{
+    (void)state;
+    struct attn_run_data run = quiet(1);
+    struct attn_compare_options options = {.margin = 0.03, .backends = {"blas", "avx2"}};
+    json_t *json = compare(&run, &run, &options, ATTN_EXIT_OK);
+    assert_true(counted(json, "faster") > 30);
+    assert_int_equal(counted(json, "slower"), 0);
+    /* avx2 runs d=256, where blas crashed. */
+    assert_true(counted(json, "only new") > 0);
+    json_decref(json);
+    options.backends[0] = "avx2";
+    options.backends[1] = "blas";
+    json = compare(&run, &run, &options, ATTN_EXIT_REGRESSION);
+    assert_int_equal(counted(json, "broke"), 4); /* d=256, full and causal, hot and cold */
+    json_decref(json);
+    attn_run_release(&run);
+}
+
+static void mapped_backends(void **state)
+{
+    (void)state;
+    struct attn_run_data base = quiet(1), next = quiet(2);
+    size_t i;
+    json_t *record;
+    json_array_foreach(next.records, i, record)
+    {
+        if (strcmp(json_string_value(json_object_get(record, "backend")), "avx2") == 0)
+            json_object_set_new(record, "backend", json_string("avx2-next"));
+    }
+    struct attn_compare_options options = {.margin = 0.03, .n_map = 1};
+    options.map[0][0] = "avx2";
+    options.map[0][1] = "avx2-next";
+    json_t *json = compare(&base, &next, &options, ATTN_EXIT_OK);
+    long same = counted(json, "same");
+    assert_int_equal(counted(json, "only base") + counted(json, "only new"), 0);
+    json_decref(json);
+    /* Written the other way round it means the same. */
+    options.map[0][0] = "avx2-next";
+    options.map[0][1] = "avx2";
+    json = compare(&base, &next, &options, ATTN_EXIT_OK);
+    assert_int_equal(counted(json, "same"), same);
+    json_decref(json);
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
+static void the_table(void **state)
+{
+    (void)state;
+    char *text = NULL, why[256];
+    size_t length;
+    enum attn_exit code;
+    struct attn_run_data base = quiet(1);
+    struct attn_run_data next = synthetic_run(
+        (struct synthetic){.seed = 2, .noise = 0.001, .slow = "blas", .slowdown = 1.5});
+    FILE *out = open_memstream(&text, &length);
+    assert_int_equal(attn_compare(&base, &next, &plain, 0, out, &code, why, sizeof why), 0);
+    fclose(out);
+    assert_int_equal(code, ATTN_EXIT_REGRESSION);
+    const char *second = strchr(text, '\n') + 1;
+    assert_memory_equal(second, "slower", 6);
+    assert_non_null(strstr(text, "geometric mean of new/base 1."));
+    free(text);
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_runs),
+        cmocka_unit_test(a_regression),
+        cmocka_unit_test(too_noisy_to_say),
+        cmocka_unit_test(broke_and_missing),
+        cmocka_unit_test(not_comparable),
+        cmocka_unit_test(nothing_in_common),
+        cmocka_unit_test(two_backends_of_one_run),
+        cmocka_unit_test(mapped_backends),
+        cmocka_unit_test(the_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

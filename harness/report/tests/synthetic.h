@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* synthetic.h - a made-up run with everything that a report must cope with: sweeps over S, heads
+ * and d, full and causal, four backends that differ in speed and memory, one that measures the
+ * harness, and results that failed, crashed, were refused or ran out of budget. */
+#ifndef ATTN_REPORT_SYNTHETIC_H
+#define ATTN_REPORT_SYNTHETIC_H
+
+#include "report/report.h"
+
+struct synthetic {
+    unsigned seed;
+    double slowdown; /* factor on the times of backend `slow`; 0: 1 */
+    const char *slow;
+    double noise; /* standard deviation of the logarithm over rounds; 0: 0.01 */
+    int rounds;   /* 0: 5 */
+};
+
+/* Records and machine of a run; path is "synthetic". Released with attn_run_release. */
+struct attn_run_data synthetic_run(struct synthetic options);
+
+/* The same as a folder, so that it is read back as a real one is. Returns 0 on success. */
+int synthetic_folder(const struct attn_run_data *run, const char *folder);
+
+#endif

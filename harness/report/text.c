@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* text.c - fields, figures and escaping. */
+#include "report/text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const json_t *attn_field_at(const json_t *object, const char *path)
+{
+    while (object) {
+        size_t length = strcspn(path, ".");
+        object = json_object_getn(object, path, length);
+        if (path[length] == '\0')
+            return object;
+        path += length + 1;
+    }
+    return NULL;
+}
+
+const char *attn_field_text(const json_t *object, const char *path)
+{
+    const char *text = json_string_value(attn_field_at(object, path));
+    return text ? text : "";
+}
+
+double attn_field_number(const json_t *object, const char *path)
+{
+    const json_t *value = attn_field_at(object, path);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+bool attn_field_true(const json_t *object, const char *path)
+{
+    return json_is_true(attn_field_at(object, path));
+}
+
+const char *attn_figure(double value, char text[ATTN_FIGURE_MAX])
+{
+    double size = fabs(value);
+    if (!isfinite(value))
+        snprintf(text, ATTN_FIGURE_MAX, ATTN_DASH);
+    else if (size != 0 && (size < 1e-3 || size >= 1e6))
+        snprintf(text, ATTN_FIGURE_MAX, "%.2e", value);
+    else
+        /* Bounds lie where rounding reaches the next digit: 99.96 is 100, not 100.0. */
+        snprintf(text, ATTN_FIGURE_MAX, "%.*f",
+                 size >= 99.95 || size == 0 ? 0
+                 : size >= 9.995            ? 1
+                 : size >= 0.9995           ? 2
+                                            : 3,
+                 value);
+    return text;
+}
+
+/* Value in the largest unit that keeps it at 1 or above. */
+static const char *in_units(double value, double step, const char *const *units, size_t count,
+                            char text[ATTN_FIGURE_MAX])
+{
+    char figure[ATTN_FIGURE_MAX];
+    size_t unit = 0;
+    if (!isfinite(value))
+        return attn_figure(value, text);
+    /* 999.5 prints as 1000: step up where rounding to three digits does. */
+    for (; unit + 1 < count && value >= step * 0.9995; unit++)
+        value /= step;
+    snprintf(text, ATTN_FIGURE_MAX, "%s %s", attn_figure(value, figure), units[unit]);
+    return text;
+}
+
+const char *attn_figure_time(double ns, char text[ATTN_FIGURE_MAX])
+{
+    static const char *const units[] = {"ns", "\xc2\xb5s", "ms", "s"};
+    return in_units(ns, 1000, units, 4, text);
+}
+
+const char *attn_figure_bytes(double bytes, char text[ATTN_FIGURE_MAX])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    return in_units(bytes, 1024, units, 5, text);
+}
+
+void attn_put_html(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        /* U+FFFE and U+FFFF, ef bf be and ef bf bf, are no characters in XML 1.0. */
+        bool no_character = c == 0xef && (unsigned char)text[1] == 0xbf &&
+                            ((unsigned char)text[2] == 0xbe || (unsigned char)text[2] == 0xbf);
+        if (no_character)
+            text += 2;
+        else if (c == '&')
+            fputs("&amp;", out);
+        else if (c == '<')
+            fputs("&lt;", out);
+        else if (c == '>')
+            fputs("&gt;", out);
+        else if (c == '"')
+            fputs("&quot;", out);
+        else if (c == '\'')
+            fputs("&#39;", out);
+        else if (c >= 0x20 || c == '\t' || c == '\n' || c == '\r')
+            fputc(c, out);
+    }
+}
+
+void attn_put_markdown(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '<')
+            fputs("&lt;", out);
+        else if (c == '&')
+            fputs("&amp;", out);
+        else if (c < 0x20)
+            fputc(' ', out);
+        else {
+            if (strchr("\\`*_[]|>#~!", c))
+                fputc('\\', out);
+            fputc(c, out);
+        }
+    }
+}
+
+void attn_put_csv(FILE *out, const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n")) {
+        fputs(text, out);
+        return;
+    }
+    fputc('"', out);
+    for (; *text; text++) {
+        if (*text == '"')
+            fputc('"', out);
+        fputc(*text, out);
+    }
+    fputc('"', out);
+}
+
+/* Single quotes: gnuplot then expands neither escapes nor backquotes, and '' is a quote. Control
+ * characters would end the line. */
+void attn_put_gnuplot(FILE *out, const char *text)
+{
+    fputc('\'', out);
+    for (; *text; text++) {
+        if (*text == '\'')
+            fputc('\'', out);
+        fputc((unsigned char)*text < 0x20 ? ' ' : *text, out);
+    }
+    fputc('\'', out);
+}
+
+int attn_file_write(const char *path, const char *text, size_t length, char *why, size_t size)
+{
+    FILE *file = fopen(path, "wbe");
+    if (!file) {
+        snprintf(why, size, "%s: %s", path, strerror(errno));
+        return -1;
+    }
+    bool bad = fwrite(text, 1, length, file) != length;
+    bad = fclose(file) != 0 || bad;
+    if (bad)
+        snprintf(why, size, "%s: %s", path, strerror(errno));
+    return bad ? -1 : 0;
+}
+
+char *attn_file_read(const char *path, size_t *length, char *why, size_t size)
+{
+    FILE *file = fopen(path, "rbe");
+    char *text = NULL;
+    size_t have = 0, room = 0;
+    if (!file) {
+        snprintf(why, size, "%s: %s", path, strerror(errno));
+        return NULL;
+    }
+    for (;;) {
+        if (room - have < 2) {
+            char *more = realloc(text, room += 1 << 16);
+            if (!more)
+                goto fail;
+            text = more;
+        }
+        size_t n = fread(text + have, 1, room - have - 1, file);
+        if (n == 0)
+            break;
+        have += n;
+    }
+    if (ferror(file))
+        goto fail;
+    text[have] = '\0';
+    *length = have;
+    fclose(file);
+    return text;
+fail:
+    snprintf(why, size, "%s: %s", path, strerror(errno));
+    free(text);
+    fclose(file);
+    return NULL;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* view.c - joins verify and bench records by their key. */
+#include "report/view.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/text.h"
+#include "results/statistics.h"
+
+/* Indices while the view is built: key text -> row, label -> backend, id -> sizes. */
+struct index {
+    json_t *rows, *backends, *sizes;
+    size_t row_room, backend_room;
+};
+
+static const char *checked_kind(const json_t *record)
+{
+    const char *type = attn_field_text(record, "type");
+    return strcmp(type, "verify") == 0 || strcmp(type, "bench") == 0 ? type : NULL;
+}
+
+static int check_record(const json_t *record, size_t number, char *why, size_t size)
+{
+    const char *missing = NULL;
+    if (!json_is_object(record))
+        missing = "is no object";
+    else if (!checked_kind(record))
+        return 0;
+    else if (!*attn_field_text(record, "id"))
+        missing = "has no id";
+    else if (!*attn_field_text(record, "backend"))
+        missing = "has no backend";
+    else if (attn_status_parse(attn_field_text(record, "status")) < 0)
+        missing = "has no known status";
+    if (missing)
+        snprintf(why, size, "record %zu %s", number, missing);
+    return missing ? -1 : 0;
+}
+
+/* Makes room for one more item; NULL without memory. */
+static void *grow(void **items, size_t count, size_t *room, size_t item)
+{
+    if (count == *room) {
+        size_t more = *room ? *room * 2 : 64;
+        void *moved = reallocarray(*items, more, item);
+        if (!moved)
+            return NULL;
+        *items = moved;
+        *room = more;
+    }
+    void *fresh = (char *)*items + count * item;
+    memset(fresh, 0, item);
+    return fresh;
+}
+
+static const json_t *machine_entry(const json_t *machine, const char *name)
+{
+    size_t i;
+    json_t *entry;
+    json_array_foreach(attn_field_at(machine, "backends"), i, entry)
+    {
+        if (strcmp(attn_field_text(entry, "name"), name) == 0)
+            return entry;
+    }
+    return NULL;
+}
+
+/* The backend's index by its label, added when new; -1 without memory. */
+static long backend_index(struct attn_view *view, struct index *index, const json_t *machine,
+                          const char *name, const char *options)
+{
+    char label[128];
+    snprintf(label, sizeof label, "%s%s%s", name, *options ? ":" : "", options);
+    const json_t *known = json_object_get(index->backends, label);
+    if (known)
+        return (long)json_integer_value(known);
+
+    void *items = view->backends;
+    struct attn_view_backend *fresh =
+        grow(&items, view->n_backends, &index->backend_room, sizeof *fresh);
+    view->backends = items;
+    if (!fresh || json_object_set_new(index->backends, label,
+                                      json_integer((json_int_t)view->n_backends)) != 0)
+        return -1;
+    memcpy(fresh->label, label, sizeof label);
+    fresh->name = name;
+    fresh->info = machine_entry(machine, name);
+    fresh->counted = strcmp(attn_field_text(fresh->info, "exactness"), "none") != 0;
+    return (long)view->n_backends++;
+}
+
+static void key_text(const json_t *record, const char *cache, char *key, size_t size)
+{
+    snprintf(key, size, "%s|%s|%s|%g|%s", attn_field_text(record, "id"),
+             attn_field_text(record, "backend"), attn_field_text(record, "options"),
+             attn_field_number(record, "threads"), cache);
+}
+
+static struct attn_view_row *row_of_key(struct attn_view *view, struct index *index,
+                                        const char *key)
+{
+    const json_t *known = json_object_get(index->rows, key);
+    return known ? &view->rows[json_integer_value(known)] : NULL;
+}
+
+/* A new row under `key`; NULL without memory. */
+static struct attn_view_row *add_row(struct attn_view *view, struct index *index, const char *key)
+{
+    void *items = view->rows;
+    struct attn_view_row *row = grow(&items, view->n_rows, &index->row_room, sizeof *row);
+    view->rows = items;
+    if (!row || json_object_set_new(index->rows, key, json_integer((json_int_t)view->n_rows)) != 0)
+        return NULL;
+    view->n_rows++;
+    return row;
+}
+
+/* Files one record. A verification makes the row of its key; its first timing takes that row, a
+ * timing in another cache state gets one of its own. */
+static int file_record(struct attn_view *view, struct index *index, const json_t *machine,
+                       const json_t *record)
+{
+    char base[768], key[800];
+    bool timed = strcmp(checked_kind(record), "bench") == 0;
+    const char *cache = timed ? attn_field_text(record, "cache") : "";
+    long backend = backend_index(view, index, machine, attn_field_text(record, "backend"),
+                                 attn_field_text(record, "options"));
+    if (backend < 0)
+        return -1;
+    const char *exactness = attn_field_text(record, "exactness");
+    if (strcmp(exactness, "none") == 0)
+        view->backends[backend].counted = false;
+    if (json_is_object(attn_field_at(record, "sizes")) &&
+        json_object_set(index->sizes, attn_field_text(record, "id"),
+                        json_object_get(record, "sizes")) != 0)
+        return -1;
+
+    key_text(record, "", base, sizeof base);
+    key_text(record, cache, key, sizeof key);
+    struct attn_view_row *root = row_of_key(view, index, base);
+    struct attn_view_row *row = timed ? row_of_key(view, index, key) : root;
+    if (!row && timed && root && !root->bench) {
+        row = root;
+        if (json_object_set(index->rows, key, json_object_get(index->rows, base)) != 0)
+            return -1;
+    }
+    if (!row) {
+        const json_t *verify = root ? root->verify : NULL;
+        row = add_row(view, index, root ? key : base);
+        if (!row || (timed && json_object_set_new(index->rows, key,
+                                                  json_integer((json_int_t)view->n_rows - 1)) != 0))
+            return -1;
+        row->verify = verify;
+        row->first = !root;
+    }
+    row->backend = (size_t)backend;
+    *(timed ? &row->bench : &row->verify) = record;
+    return 0;
+}
+
+static double positive(double value)
+{
+    return value > 0 && isfinite(value) ? value : (double)NAN;
+}
+
+/* What the row says, once both of its records are known. */
+static void finish_row(struct attn_view_row *row, const struct index *index)
+{
+    enum attn_status verified = ATTN_PASS, timed = ATTN_PASS;
+    if (row->verify)
+        verified = (enum attn_status)attn_status_parse(attn_field_text(row->verify, "status"));
+    if (row->bench)
+        timed = (enum attn_status)attn_status_parse(attn_field_text(row->bench, "status"));
+    /* A timing that went wrong is news; otherwise the verification is the verdict. */
+    bool from_bench =
+        row->bench &&
+        (!row->verify || (timed != ATTN_PASS && timed != ATTN_APPROX && verified == ATTN_PASS));
+    const json_t *source = from_bench ? row->bench : row->verify;
+    row->status = from_bench ? timed : verified;
+    row->reason = attn_field_text(source, "reason");
+    row->repro = attn_field_text(source, "repro");
+    row->id = attn_field_text(source, "id");
+    row->line = attn_field_text(source, "case");
+    const char *name = attn_field_text(source, "name");
+    row->label = *name ? name : *row->line ? row->line : row->id;
+    row->options = attn_field_text(source, "options");
+    row->threads = attn_field_number(source, "threads");
+    row->cache = attn_field_text(row->bench, "cache");
+    row->sizes = json_object_get(index->sizes, row->id);
+    row->median = positive(attn_field_number(row->bench, "time_ns.median"));
+    const json_t *ci = attn_field_at(row->bench, "time_ns.ci95");
+    const json_t *lo = json_array_get(ci, 0), *hi = json_array_get(ci, 1);
+    row->lo = json_is_number(lo) ? positive(json_number_value(lo)) : (double)NAN;
+    row->hi = json_is_number(hi) ? positive(json_number_value(hi)) : (double)NAN;
+    row->gflops = positive(attn_field_number(row->bench, "gflops"));
+    row->peak = positive(attn_field_number(row->bench, "peak_bytes"));
+    row->marked = attn_field_true(row->bench, "overhead_marked");
+}
+
+int attn_view_create(const json_t *records, const json_t *machine, struct attn_view *view,
+                     char *why, size_t size)
+{
+    struct attn_view fresh = {0};
+    struct index index = {json_object(), json_object(), json_object(), 0, 0};
+    int status = -1;
+    size_t i;
+    json_t *record;
+    snprintf(why, size, "no memory for the results");
+    if (!index.rows || !index.backends || !index.sizes)
+        goto out;
+    /* The machine's list first: colours then depend on what is installed, not on which backend the
+     * random order of a round put first. */
+    json_array_foreach(attn_field_at(machine, "backends"), i, record)
+    {
+        const char *name = attn_field_text(record, "name");
+        if (*name && backend_index(&fresh, &index, machine, name, "") < 0)
+            goto out;
+    }
+    json_array_foreach(records, i, record)
+    {
+        if (check_record(record, i + 1, why, size) != 0)
+            goto out;
+        if (checked_kind(record) && file_record(&fresh, &index, machine, record) != 0)
+            goto out;
+    }
+    for (size_t r = 0; r < fresh.n_rows; r++) {
+        struct attn_view_row *row = &fresh.rows[r];
+        finish_row(row, &index);
+        if (row->first) {
+            fresh.backends[row->backend].counts[row->status]++;
+            fresh.backends[row->backend].cases++;
+        }
+    }
+    *view = fresh;
+    why[0] = '\0';
+    status = 0;
+out:
+    if (status != 0)
+        attn_view_free(&fresh);
+    json_decref(index.rows);
+    json_decref(index.backends);
+    json_decref(index.sizes);
+    return status;
+}
+
+void attn_view_free(struct attn_view *view)
+{
+    free(view->backends);
+    free(view->rows);
+    *view = (struct attn_view){0};
+}
+
+/* The median of one round; NAN where the round is empty or holds anything but positive numbers. */
+static double round_median(const json_t *round)
+{
+    size_t n = json_array_size(round);
+    double *values = n ? malloc(n * sizeof *values) : NULL;
+    if (!values)
+        return NAN;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *item = json_array_get(round, i);
+        values[i] = json_is_number(item) ? positive(json_number_value(item)) : (double)NAN;
+    }
+    struct attn_summary summary = {.median = NAN};
+    bool clean = true;
+    for (size_t i = 0; i < n; i++)
+        clean = clean && isfinite(values[i]);
+    if (clean && attn_summarise((const double *const *)&values, &n, 1, &summary) != 0)
+        summary.median = NAN;
+    free(values);
+    return summary.median;
+}
+
+size_t attn_view_round_medians(const json_t *bench, double **medians)
+{
+    const json_t *rounds = attn_field_at(bench, "samples_ns");
+    size_t n = json_array_size(rounds);
+    double *out = n ? malloc(n * sizeof *out) : NULL;
+    if (!out)
+        return 0;
+    for (size_t r = 0; r < n; r++) {
+        out[r] = round_median(json_array_get(rounds, r));
+        if (!isfinite(out[r])) {
+            free(out);
+            return 0;
+        }
+    }
+    *medians = out;
+    return n;
+}

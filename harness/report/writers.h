@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* writers.h - one function a format; each writes a whole document to a stream. */
+#ifndef ATTN_REPORT_WRITERS_H
+#define ATTN_REPORT_WRITERS_H
+
+#include <stdio.h>
+
+#include "report/plots.h"
+#include "report/view.h"
+
+struct attn_report_parts {
+    const struct attn_run_data *run;
+    const struct attn_view *view;
+    const struct attn_plots *plots;
+    const char *note; /* why pictures are missing, or "" */
+};
+
+/* One line a bench record, every numeric field; RFC 4180. */
+void attn_csv_put(FILE *out, const struct attn_view *view);
+
+void attn_markdown_put(FILE *out, const struct attn_report_parts *parts);
+
+/* `page` is reports/template.html; the pictures are read back from OUT_DIR/plots and embedded.
+ * Returns 0, or -1 with the reason (an unknown placeholder, an unreadable picture). */
+int attn_html_put(FILE *out, const char *page, const char *out_dir,
+                  const struct attn_report_parts *parts, char *why, size_t size);
+
+/* A testsuite for each backend that computes something, a testcase for each verification. */
+void attn_junit_put(FILE *out, const struct attn_view *view);
+
+/* The verdict as it is printed: its status, or "unverified" for a backend that computes nothing. */
+const char *attn_row_verdict(const struct attn_view *view, const struct attn_view_row *row);
+
+/* Verdicts that need a reader: neither pass nor approx nor skip. */
+bool attn_row_is_trouble(const struct attn_view_row *row);
+
+#endif

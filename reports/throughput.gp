@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+# throughput.gp - clustered bars of GFLOP/s over one size, with intervals, roofs and marks.
+#
+# gnuplot NAME.def.gp throughput.gp, in the folder that holds NAME.dat; draws NAME.svg and NAME.png.
+# The definitions say what is drawn, the data file has one line a slot:
+#   backend point size gflops low high mark      ? where there is no figure; mark - where none
+set encoding utf8
+set datafile missing '?'
+
+# Bars of one size stand side by side and fill 84 % of the size's slot.
+bar_width = 0.84 / n_backends
+bar(point, backend) = point + (backend - (n_backends + 1) / 2.0) * bar_width
+of(b, value) = column(1) == b ? value : NaN
+
+# A seat has its colour and its fill, so that no backend is told by colour alone.
+array fills[8] = [3, 4, 5, 2, 7, 6, 1, 0]
+fill(seat) = fills[seat % 8 + 1]
+
+text_grey = '#444444'
+set border 3 lc rgb '#666666'
+set style line 100 lc rgb '#dddddd' lw 1
+set grid ytics ls 100
+set grid noxtics
+set tics nomirror scale 0.5
+set xtics norangelimited
+do for [p = 1:n_points] { set xtics add (sprintf('%d', points[p]) p) }
+set xlabel x_label noenhanced
+set ylabel 'GFLOP/s (median)' noenhanced
+set xrange [0.5:n_points + 0.5]
+set yrange [0:y_top]
+set key at screen 0.5,0.885 center top horizontal Left reverse noenhanced samplen 2 width 1 maxrows 2
+set lmargin at screen 0.085
+set rmargin at screen 0.98
+set tmargin at screen 0.785
+set bmargin at screen 0.21
+set label 1 title at screen 0.5,0.96 center noenhanced font ',15'
+set label 2 constants at screen 0.5,0.91 center noenhanced tc rgb text_grey
+set label 3 footer1 at screen 0.012,0.068 left noenhanced font ',9' tc rgb text_grey
+set label 4 footer2 at screen 0.012,0.030 left noenhanced font ',9' tc rgb text_grey
+if (roof > 0) {
+    set arrow 1 from graph 0,first roof to graph 1,first roof nohead lw 1.6 lc rgb '#333333' dt 2
+    set label 5 roof_label at graph 0.005,first roof offset 0,0.55 left noenhanced font ',10'
+}
+if (roof2 > 0) {
+    set arrow 2 from graph 0,first roof2 to graph 1,first roof2 nohead lw 1.2 lc rgb '#777777' dt 3
+    set label 6 roof2_label at graph 0.005,first roof2 offset 0,0.55 left noenhanced font ',10'
+}
+
+# What is missing is said in its slot, upright, in the grey of text.
+missing(mark) = mark ne '-' && mark ne '*'
+data = base.'.dat'
+set boxwidth bar_width * 0.92
+set style fill solid border
+do for [t in 'svg png'] {
+    if (t eq 'svg') {
+        set terminal svg size 900,560 dynamic font 'DejaVu Sans,Arial,sans-serif,12' background '#ffffff'
+    } else {
+        set terminal pngcairo size 1800,1120 fontscale 2 linewidth 2 pointscale 2 font 'DejaVu Sans,12' background '#ffffff'
+    }
+    set output base.'.'.t
+    # A tint under the pattern, so that a hatched bar still reads as its colour.
+    plot for [b = 1:n_backends] data using (bar($2, b)):(of(b, $4)) with boxes \
+             fill solid 0.3 noborder lc rgb colours[b] notitle, \
+         for [b = 1:n_backends] data using (bar($2, b)):(of(b, $4)) with boxes \
+             fill transparent pattern fill(seats[b]) border lc rgb colours[b] lc rgb colours[b] title names[b], \
+         data using (bar($2, $1)):5:(0):($6 - $5) \
+             with vectors heads size graph 0.004,90 lw 1.2 lc rgb '#000000' notitle, \
+         data using (missing(strcol(7)) ? bar($2, $1) : NaN):(y_top * 0.012):7 \
+             with labels rotate by 90 left noenhanced font ',9' tc rgb '#8a1c00' notitle, \
+         data using (strcol(7) eq '*' ? bar($2, $1) : NaN):6:7 \
+             with labels offset 0,0.4 noenhanced font ',11' notitle
+    set output
+}
