@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention_template.h - blocks of queries: GEMM, softmax, GEMM.
+ *
+ * After softmax_template.h. A block is `rows` queries of one head; where there is a single query a
+ * head (decoding), it is all the heads of a group if q allows, for they share their keys. */
+
+/* Workspace; lengths in elements. */
+struct NAME(buffers) {
+    REAL *s;   /* [rows,Sk] scores, then weights */
+    REAL *o;   /* [rows,Dv] */
+    REAL *sum; /* [rows] */
+    /* multi-head attention, one batch at a time: */
+    REAL *heads_q; /* [Sq,Hq*Dq] */
+    REAL *heads_k; /* [Sk,Hkv*Dk] */
+    REAL *heads_v; /* [Sk,Hkv*Dv] */
+    REAL *heads;   /* [Sq,Hq*Dv], with an output projection */
+};
+
+struct NAME(block) {
+    int64_t b, g;     /* batch, key/value head */
+    int64_t h, i;     /* head and query of the first row */
+    int64_t rows;     /* rows of the block */
+    int by_head;      /* row r is head h + r; else it is query i + r */
+    int64_t first, n; /* keys that any of its rows may see */
+};
+
+struct NAME(context) {
+    const struct attn_blas_setup *setup;
+    const struct attn_blas_operands *operands;
+    const struct NAME(buffers) * buffers;
+};
+
+static struct NAME(row)
+    block_row(const struct NAME(context) * c, const struct NAME(block) * block, int64_t r)
+{
+    return (struct NAME(row)){.b = block->b,
+                              .h = block->h + (block->by_head ? r : 0),
+                              .i = block->i + (block->by_head ? 0 : r),
+                              .first = block->first,
+                              .n = block->n,
+                              .s = c->buffers->s + r * block->n};
+}
+
+/* A slice of an operand from `row` on as a matrix: supports has checked that BLAS takes it. */
+static const REAL *slice(const struct attn_blas_view *view, int64_t b, int64_t h, int64_t row,
+                         int64_t row_axis, int64_t rows, int64_t columns,
+                         struct attn_blas_matrix *matrix)
+{
+    attn_blas_matrix(rows, columns, view->stride[row_axis], view->stride[3], matrix);
+    int64_t at = b * view->stride[0] + h * view->stride[1] + row * view->stride[2];
+    return (const REAL *)view->data + at;
+}
+
+/* y = A x, or A^T x, for A of rows x columns. */
+static void multiply_vector(int transpose, int64_t rows, int64_t columns, REAL alpha, const REAL *a,
+                            struct attn_blas_matrix m, const REAL *x, int step, REAL *y)
+{
+    int64_t stored_rows = m.transposed ? columns : rows;
+    int64_t stored_columns = m.transposed ? rows : columns;
+    /* zeroed, although beta is 0: some libraries scale what is there, and 0 * NaN is NaN */
+    memset(y, 0, (size_t)(transpose ? columns : rows) * sizeof(*y));
+    GEMV(CblasRowMajor, transpose != m.transposed ? CblasTrans : CblasNoTrans, (int)stored_rows,
+         (int)stored_columns, alpha, a, m.ld, x, step, 0, y, 1);
+}
+
+/* Row r of S = scale Q K^T */
+static void row_scores(const struct NAME(context) * c, const struct NAME(block) * block, int64_t r)
+{
+    const struct attn_problem *p = c->setup->problem;
+    struct NAME(row) row = block_row(c, block, r);
+    struct attn_blas_matrix q_matrix, k_matrix;
+    const REAL *q = slice(&c->operands->view[ATTN_Q], row.b, row.h, row.i, 2, 1, p->dq, &q_matrix);
+    const REAL *k = slice(&c->operands->view[ATTN_K], block->b, block->g, block->first, 2, p->sk,
+                          p->dk, &k_matrix);
+    multiply_vector(0, block->n, p->dk, (REAL)p->scale, k, k_matrix, q,
+                    q_matrix.transposed ? q_matrix.ld : 1, row.s);
+}
+
+/* S = scale Q K^T */
+static void scores(const struct NAME(context) * c, const struct NAME(block) * block)
+{
+    const struct attn_problem *p = c->setup->problem;
+    struct attn_blas_matrix q_matrix, k_matrix;
+    if (block->rows == 1) {
+        row_scores(c, block, 0);
+        return;
+    }
+    const REAL *q = slice(&c->operands->view[ATTN_Q], block->b, block->h, block->i,
+                          block->by_head ? 1 : 2, block->rows, p->dq, &q_matrix);
+    const REAL *k = slice(&c->operands->view[ATTN_K], block->b, block->g, block->first, 2, p->sk,
+                          p->dk, &k_matrix);
+    GEMM(CblasRowMajor, q_matrix.transposed ? CblasTrans : CblasNoTrans,
+         k_matrix.transposed ? CblasNoTrans : CblasTrans, (int)block->rows, (int)block->n,
+         (int)p->dk, (REAL)p->scale, q, q_matrix.ld, k, k_matrix.ld, 0, c->buffers->s,
+         (int)block->n);
+}
+
+/* O = P V, P not yet divided by its sums */
+static void weighted_values(const struct NAME(context) * c, const struct NAME(block) * block)
+{
+    const struct attn_problem *p = c->setup->problem;
+    struct attn_blas_matrix matrix;
+    const REAL *v = slice(&c->operands->view[ATTN_V], block->b, block->g, block->first, 2, p->sk,
+                          p->dv, &matrix);
+    if (block->rows == 1) {
+        multiply_vector(1, block->n, p->dv, 1, v, matrix, c->buffers->s, 1, c->buffers->o);
+        return;
+    }
+    GEMM(CblasRowMajor, CblasNoTrans, matrix.transposed ? CblasTrans : CblasNoTrans,
+         (int)block->rows, (int)p->dv, (int)block->n, 1, c->buffers->s, (int)block->n, v, matrix.ld,
+         0, c->buffers->o, (int)p->dv);
+}
+
+static void store_weights(const struct attn_problem *p, const struct attn_blas_view *weights,
+                          const struct NAME(row) * row, REAL sum)
+{
+    REAL *to = (REAL *)weights->data + row_start(weights, row);
+    int64_t step = weights->stride[3], last = row->first + row->n;
+    for (int64_t j = 0; j < row->first; j++)
+        to[j * step] = 0;
+    for (int64_t j = 0; j < row->n; j++)
+        to[(row->first + j) * step] = row->s[j] != 0 ? row->s[j] / sum : 0;
+    for (int64_t j = last; j < p->sk; j++)
+        to[j * step] = 0;
+}
+
+static void drop(const struct NAME(context) * c, const struct NAME(row) * row)
+{
+    for (int64_t j = 0; j < row->n; j++)
+        if (!attn_blas_kept(c->setup->problem, c->operands, row->b, row->h, row->i, row->first + j))
+            row->s[j] = 0;
+}
+
+/* Scores of one row become weights, dropout included. */
+static REAL soften_row(const struct NAME(context) * c, const struct NAME(row) * row)
+{
+    const struct attn_problem *p = c->setup->problem;
+    const struct attn_blas_view *sink = &c->operands->view[ATTN_SINK];
+    const struct attn_blas_view *lse = &c->operands->view[ATTN_LSE];
+    const struct attn_blas_view *weights = &c->operands->view[ATTN_WEIGHTS];
+    REAL row_lse;
+    finish_scores(p, c->operands, row);
+    REAL sink_logit = sink->dtype ? load_entry(sink, row->h * sink->stride[0]) : -INFINITY;
+    REAL sum = exponentiate(row->s, row->n, sink_logit, &row_lse);
+    if (lse->dtype)
+        store_entry(lse, row_start(lse, row), row_lse);
+    if (weights->dtype)
+        store_weights(p, weights, row, sum);
+    if (p->flags & ATTN_FLAG_DROPOUT)
+        drop(c, row);
+    return sum;
+}
+
+/* One row once more, key by key, where GEMM found NaN: it multiplies the zero weight of a key that
+ * takes no part with whatever its value holds. Returns the sum of the weights. */
+static REAL careful_values(const struct NAME(context) * c, const struct NAME(block) * block,
+                           int64_t r, REAL *o)
+{
+    const struct attn_problem *p = c->setup->problem;
+    const struct attn_blas_view *v = &c->operands->view[ATTN_V];
+    const struct attn_blas_view *sink = &c->operands->view[ATTN_SINK];
+    struct NAME(row) row = block_row(c, block, r);
+    int64_t base = block->b * v->stride[0] + block->g * v->stride[1];
+    int broken;
+    row_scores(c, block, r);
+    finish_scores(p, c->operands, &row);
+    REAL sink_logit = sink->dtype ? load_entry(sink, row.h * sink->stride[0]) : -INFINITY;
+    REAL max = row_max(row.s, row.n, &broken);
+    max = sink_logit > max ? sink_logit : max;
+    REAL sum = EXP(sink_logit - max);
+    memset(o, 0, (size_t)p->dv * sizeof(*o));
+    for (int64_t j = 0; j < row.n; j++) {
+        int64_t key = row.first + j, at = base + key * v->stride[2];
+        if (row.s[j] == -INFINITY)
+            continue;
+        REAL weight = EXP(row.s[j] - max);
+        sum += weight;
+        if ((p->flags & ATTN_FLAG_DROPOUT) &&
+            !attn_blas_kept(p, c->operands, row.b, row.h, row.i, key))
+            continue;
+        for (int64_t d = 0; d < p->dv; d++)
+            o[d] += weight * ((const REAL *)v->data)[at + d * v->stride[3]];
+    }
+    return sum;
+}
+
+static int any_nan(const REAL *o, int64_t n)
+{
+    int found = 0;
+    for (int64_t d = 0; d < n; d++)
+        found |= o[d] != o[d];
+    return found;
+}
+
+/* Divides by the row's sum and writes out. */
+static void finish_row(const struct NAME(context) * c, const struct NAME(block) * block, int64_t r)
+{
+    const struct attn_problem *p = c->setup->problem;
+    const struct attn_blas_view *out = &c->operands->view[ATTN_OUT];
+    struct NAME(row) row = block_row(c, block, r);
+    REAL sum = c->buffers->sum[r], *o = c->buffers->o + r * p->dv;
+    int64_t at = row_start(out, &row), step = out->stride[3];
+    if (sum == sum && any_nan(o, p->dv))
+        sum = careful_values(c, block, r, o);
+    if (p->flags & ATTN_FLAG_DROPOUT)
+        sum *= (REAL)(1 - p->dropout_p);
+    for (int64_t d = 0; d < p->dv; d++)
+        ((REAL *)out->data)[at + d * step] = sum == 0 ? 0 : sum == sum ? o[d] / sum : NAN;
+}
+
+/* The keys that any row of the block may see. */
+static void limit_keys(const struct NAME(context) * c, struct NAME(block) * block)
+{
+    int64_t first = c->setup->problem->sk, last = 0;
+    for (int64_t r = 0; r < (block->by_head ? 1 : block->rows); r++) {
+        struct attn_blas_range keys =
+            attn_blas_keys(c->setup->problem, c->operands, block->b, block->i + r);
+        if (keys.first >= keys.last)
+            continue;
+        first = keys.first < first ? keys.first : first;
+        last = keys.last > last ? keys.last : last;
+    }
+    block->first = first < last ? first : 0;
+    block->n = first < last ? last - first : 0;
+}
+
+static void attend_block(const struct NAME(context) * c, struct NAME(block) * block)
+{
+    limit_keys(c, block);
+    if (block->n > 0)
+        scores(c, block);
+    for (int64_t r = 0; r < block->rows; r++) {
+        struct NAME(row) row = block_row(c, block, r);
+        c->buffers->sum[r] = soften_row(c, &row);
+    }
+    if (block->n > 0)
+        weighted_values(c, block);
+    else
+        memset(c->buffers->o, 0,
+               (size_t)(block->rows * c->setup->problem->dv) * sizeof(*c->buffers->o));
+    for (int64_t r = 0; r < block->rows; r++)
+        finish_row(c, block, r);
+}
+
+/* All heads of one batch. */
+static void attend(const struct NAME(context) * c, int64_t b)
+{
+    const struct attn_problem *p = c->setup->problem;
+    int64_t group = p->hq / p->hkv;
+    for (int64_t h = 0; h < p->hq; h += c->setup->by_head ? group : 1) {
+        struct NAME(block) block = {.b = b, .g = h / group, .h = h, .by_head = c->setup->by_head};
+        if (block.by_head) {
+            block.rows = group;
+            attend_block(c, &block);
+            continue;
+        }
+        for (block.i = 0; block.i < p->sq; block.i += block.rows) {
+            int64_t left = p->sq - block.i;
+            block.rows = left < c->setup->rows ? left : c->setup->rows;
+            attend_block(c, &block);
+        }
+    }
+}

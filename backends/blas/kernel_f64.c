@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_f64.c - the instance over dgemm. */
+#include <cblas.h>
+#include <math.h>
+
+#define REAL       double
+#define REAL_DTYPE ATTN_F64
+#define NAME(stem) stem##_f64
+#define EXP        exp
+#define TANH       tanh
+#define LOG        log
+#define GEMM       cblas_dgemm
+#define GEMV       cblas_dgemv
+
+#include "softmax_template.h"
+
+#include "attention_template.h"
+
+#include "mha_template.h"

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* softmax_template.h - what happens to a block of scores between the two GEMMs, row by row.
+ *
+ * Template parameters, defined by the instance before it includes this file:
+ *   REAL           float or double
+ *   REAL_DTYPE     ATTN_F32 or ATTN_F64
+ *   NAME(stem)     stem with the instance's suffix
+ *   EXP TANH LOG   functions of that type; EXP is inline
+ *   GEMM GEMV      cblas_?gemm and cblas_?gemv */
+#include <string.h>
+
+#include "blas.h"
+
+enum { LANES = 16 }; /* partial results that the compiler keeps in vector registers */
+
+/* A row of scores in the block: row r of the block is query i of head h. */
+struct NAME(row) {
+    int64_t b, h, i;
+    int64_t first, n; /* the block's keys: first .. first + n - 1 */
+    REAL *s;          /* [n] scores, then weights before division by the sum */
+};
+
+static REAL load_entry(const struct attn_blas_view *view, int64_t at)
+{
+    return view->dtype == ATTN_F64 ? (REAL)((const double *)view->data)[at]
+                                   : (REAL)((const float *)view->data)[at];
+}
+
+static void store_entry(const struct attn_blas_view *view, int64_t at, REAL value)
+{
+    if (view->dtype == ATTN_F64)
+        ((double *)view->data)[at] = (double)value;
+    else
+        ((float *)view->data)[at] = (float)value;
+}
+
+static int64_t row_start(const struct attn_blas_view *view, const struct NAME(row) * row)
+{
+    return row->b * view->stride[0] + row->h * view->stride[1] + row->i * view->stride[2];
+}
+
+static void forbid(REAL *s, int64_t from, int64_t to)
+{
+    for (int64_t j = from; j < to; j++)
+        s[j] = -INFINITY;
+}
+
+static void add_bias(const struct attn_blas_view *bias, const struct NAME(row) * row)
+{
+    const REAL *add = (const REAL *)bias->data + row_start(bias, row);
+    int64_t step = bias->stride[3];
+    add += row->first * step;
+    /* -infinity forbids a key even where its score is NaN */
+    if (step == 1)
+        for (int64_t j = 0; j < row->n; j++)
+            row->s[j] = add[j] == -INFINITY ? -INFINITY : row->s[j] + add[j];
+    else
+        for (int64_t j = 0; j < row->n; j++)
+            row->s[j] = add[j * step] == -INFINITY ? -INFINITY : row->s[j] + add[j * step];
+}
+
+static void apply_mask(const struct attn_blas_view *mask, const struct NAME(row) * row)
+{
+    const char *allow = mask->data + row_start(mask, row);
+    int64_t step = mask->stride[3];
+    allow += row->first * step;
+    for (int64_t j = 0; j < row->n; j++)
+        row->s[j] = allow[j * step] ? row->s[j] : -INFINITY;
+}
+
+/* Softcap, bias, alibi and masks on one row: a key that takes no part is left at -infinity. */
+static void finish_scores(const struct attn_problem *p, const struct attn_blas_operands *o,
+                          const struct NAME(row) * row)
+{
+    const struct attn_blas_view *alibi = &o->view[ATTN_ALIBI];
+    REAL *s = row->s, cap = (REAL)p->softcap;
+    if (p->flags & ATTN_FLAG_SOFTCAP)
+        for (int64_t j = 0; j < row->n; j++)
+            s[j] = cap * TANH(s[j] / cap);
+    if (o->view[ATTN_BIAS].dtype)
+        add_bias(&o->view[ATTN_BIAS], row);
+    if (alibi->dtype) {
+        REAL slope = load_entry(alibi, row->h * alibi->stride[0]);
+        int64_t diagonal = row->i + attn_blas_offset(p, o, row->b) - row->first;
+        for (int64_t j = 0; j < row->n; j++)
+            s[j] -= slope * (REAL)(diagonal < j ? j - diagonal : diagonal - j);
+    }
+    if (o->view[ATTN_MASK].dtype)
+        apply_mask(&o->view[ATTN_MASK], row);
+    struct attn_blas_range keys = attn_blas_keys(p, o, row->b, row->i);
+    if (keys.last < keys.first)
+        keys.last = keys.first;
+    int64_t from = keys.first - row->first, to = keys.last - row->first;
+    from = from < 0 ? 0 : from > row->n ? row->n : from;
+    to = to < from ? from : to > row->n ? row->n : to;
+    forbid(s, 0, from);
+    forbid(s, to, row->n);
+}
+
+/* Maximum of a row; *broken where a score is NaN or +infinity. */
+static REAL row_max(const REAL *s, int64_t n, int *broken)
+{
+    REAL lane[LANES], max = -INFINITY;
+    int bad[LANES] = {0}, any = 0;
+    int64_t j = 0;
+    for (int l = 0; l < LANES; l++)
+        lane[l] = -INFINITY;
+    for (; j + LANES <= n; j += LANES)
+        for (int l = 0; l < LANES; l++) {
+            lane[l] = s[j + l] > lane[l] ? s[j + l] : lane[l];
+            bad[l] |= !(s[j + l] < INFINITY);
+        }
+    for (int l = 0; l < LANES; l++) {
+        max = lane[l] > max ? lane[l] : max;
+        any |= bad[l];
+    }
+    for (; j < n; j++) {
+        max = s[j] > max ? s[j] : max;
+        any |= !(s[j] < INFINITY);
+    }
+    *broken = any;
+    return max;
+}
+
+static REAL row_sum(const REAL *s, int64_t n)
+{
+    REAL lane[LANES] = {0}, sum = 0;
+    int64_t j = 0;
+    for (; j + LANES <= n; j += LANES)
+        for (int l = 0; l < LANES; l++)
+            lane[l] += s[j + l];
+    for (int l = 0; l < LANES; l++)
+        sum += lane[l];
+    for (; j < n; j++)
+        sum += s[j];
+    return sum;
+}
+
+/* Scores become weights that are not yet divided by their sum, which is returned: 0 for an empty
+ * row, NaN where a score was NaN or +infinity. Sets *lse. `sink` is -infinity where there is none.
+ */
+static REAL exponentiate(REAL *s, int64_t n, REAL sink, REAL *lse)
+{
+    int broken;
+    REAL max = row_max(s, n, &broken);
+    max = sink > max ? sink : max;
+    if (broken) {
+        for (int64_t j = 0; j < n; j++)
+            s[j] = s[j] == -INFINITY ? 0 : NAN;
+        *lse = NAN;
+        return NAN;
+    }
+    if (max == -INFINITY) {
+        memset(s, 0, (size_t)n * sizeof(*s));
+        *lse = -INFINITY;
+        return 0;
+    }
+    for (int64_t j = 0; j < n; j++)
+        s[j] = EXP(s[j] - max);
+    REAL sum = row_sum(s, n) + EXP(sink - max);
+    *lse = max + LOG(sum);
+    return sum;
+}
