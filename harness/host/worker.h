@@ -3,9 +3,10 @@
  *
  * No backend code runs in the host. One worker loads one plugin and serves one backend. Whatever it
  * does (crash, hang, exit, refusal of memory, nonsense on the socket) comes back as a status and a
- * sentence; after a status other than PASS, SKIP, FAIL or ERROR the worker is gone and the caller
- * starts another. Not thread-safe: all calls from the thread that started the worker (its death
- * signal is bound to that thread). */
+ * sentence. Where the process is lost over it (always with CRASH, TIMEOUT, OOM; with FAIL after a
+ * forbidden access; with ERROR after nonsense), the next request of this worker starts a fresh one
+ * by itself. Not thread-safe: all calls from the thread that started the worker (its death signal
+ * is bound to that thread). */
 #ifndef ATTN_HOST_WORKER_H
 #define ATTN_HOST_WORKER_H
 
@@ -65,6 +66,10 @@ struct attn_worker;
 struct attn_outcome attn_worker_start(const struct attn_worker_config *config,
                                       struct attn_worker **worker);
 void attn_worker_stop(struct attn_worker *worker); /* NULL is fine; always leaves no process */
+
+/* Sends a signal to the process groups of all live workers. Async-signal-safe: a program's SIGINT
+ * and SIGTERM handlers call it, since workers are not in the terminal's group. */
+void attn_workers_forward(int sig);
 
 /* What a plugin file offers: a worker of its own that loads, asks and exits. */
 struct attn_outcome attn_worker_inspect(const struct attn_worker_config *config,

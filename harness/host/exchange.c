@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exchange.c - one request and its reply: every way it can end, as an outcome. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "host/process.h"
+#include "host/report.h"
+
+/* A worker that ends by itself is given this long; one that was told to end has 200 ms. */
+#define EXIT_GRACE_S 2.0
+#define TERM_GRACE_S 0.2
+
+static int send_message(int socket, const struct attn_message_head *head, const int *fds)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
+    } control = {0};
+    struct iovec part = {.iov_base = (void *)(uintptr_t)head, .iov_len = head->length};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (fds) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof(control.bytes);
+        struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(2 * sizeof(int));
+        memcpy(CMSG_DATA(c), fds, 2 * sizeof(int));
+    }
+    const ssize_t n = sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return n == (ssize_t)head->length ? 0 : -1;
+}
+
+static struct attn_outcome protocol_error(struct attn_worker *worker, const char *what)
+{
+    attn_process_end(worker, 0, 0);
+    return attn_outcome_make(ATTN_ERROR, "%s, in %s", what, attn_slot_name(worker->slot));
+}
+
+/* The worker has gone, or has closed its socket. */
+static struct attn_outcome gone(struct attn_worker *worker)
+{
+    const double start = attn_now();
+    while (!attn_process_exited(worker) && attn_now() < start + EXIT_GRACE_S) {
+        attn_log_drain(worker, 1);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    if (!attn_process_exited(worker)) {
+        attn_process_end(worker, 0, 0);
+        return attn_outcome_make(ATTN_CRASH, "closed its connection to the host in %s",
+                                 attn_slot_name(worker->slot));
+    }
+    const uint64_t rss = worker->rss, limit = worker->config.rss_limit;
+    const int status = attn_process_end(worker, 0, 0);
+    /* SIGKILL from outside while most of the limit was in use is the kernel's own answer to a lack
+     * of memory. */
+    if (!WIFEXITED(status) && WTERMSIG(status) == SIGKILL && rss > limit / 2)
+        return attn_outcome_make(ATTN_OOM, "killed by the system in %s with %.0f MiB resident",
+                                 attn_slot_name(worker->slot), (double)rss / 0x1p20);
+    return attn_outcome_of_exit(status, worker->slot);
+}
+
+static struct attn_outcome timed_out(struct attn_worker *worker)
+{
+    attn_process_end(worker, SIGTERM, TERM_GRACE_S);
+    return attn_outcome_make(ATTN_TIMEOUT, "no answer within %g s, in %s", worker->config.timeout_s,
+                             attn_slot_name(worker->slot));
+}
+
+static struct attn_outcome out_of_memory(struct attn_worker *worker)
+{
+    const double rss = (double)worker->rss;
+    attn_process_end(worker, 0, 0);
+    return attn_outcome_make(ATTN_OOM, "%.0f MiB resident in %s, over the limit of %.0f MiB",
+                             rss / 0x1p20, attn_slot_name(worker->slot),
+                             (double)worker->config.rss_limit / 0x1p20);
+}
+
+static struct attn_outcome reply_outcome(struct attn_worker *worker)
+{
+    struct attn_message_reply *reply = &worker->in.reply;
+    char why[256];
+    if (attn_reply_check(reply, why, sizeof(why)) != 0)
+        return protocol_error(worker, why);
+    struct attn_outcome outcome = {.status = (enum attn_status)reply->status};
+    if (outcome.status != ATTN_PASS)
+        attn_text_take(outcome.reason, sizeof(outcome.reason), reply->reason,
+                       sizeof(reply->reason));
+    if (outcome.status == ATTN_OOM)
+        attn_process_end(worker, 0, TERM_GRACE_S);
+    return outcome;
+}
+
+/* Stores one BACKEND message. */
+static int take_backend(struct attn_worker *worker, struct attn_plugin_info *info, char *why,
+                        size_t size)
+{
+    struct attn_message_backend *message = &worker->in.backend;
+    if (!info || info->n_backends >= ATTN_BACKENDS_MAX ||
+        message->head.length != sizeof(*message)) {
+        snprintf(why, size, "the worker described a backend that nobody asked for");
+        return -1;
+    }
+    if (attn_backend_info_check(&message->info, why, size) != 0)
+        return -1;
+    info->backends[info->n_backends++] = message->info;
+    return 0;
+}
+
+/* What to do with a message that is not the last. Returns 0, or -1 with the reason. */
+static int take_progress(struct attn_worker *worker, const struct attn_exchange *exchange,
+                         char *why, size_t size)
+{
+    switch (worker->in.head.type) {
+    case ATTN_MESSAGE_PHASE:
+        if (worker->in.head.length == sizeof(worker->in.phase) &&
+            worker->in.phase.slot < ATTN_SLOT_COUNT) {
+            worker->slot = worker->in.phase.slot;
+            return 0;
+        }
+        snprintf(why, size, "the worker sent a malformed phase");
+        return -1;
+    case ATTN_MESSAGE_BACKEND:
+        return take_backend(worker, exchange->info, why, size);
+    default:
+        snprintf(why, size, "the worker sent a message of unknown type %u", worker->in.head.type);
+        return -1;
+    }
+}
+
+/* A fault's report; the worker ends by itself after it. */
+static struct attn_outcome fault(struct attn_worker *worker, const struct attn_exchange *exchange)
+{
+    if (worker->in.head.length != sizeof(worker->in.fault))
+        return protocol_error(worker, "the worker sent a malformed report of a fault");
+    const struct attn_message_fault report = worker->in.fault;
+    attn_process_end(worker, 0, TERM_GRACE_S);
+    return attn_outcome_of_fault(&report, exchange->instance);
+}
+
+struct attn_outcome attn_exchange(struct attn_worker *worker, const struct attn_exchange *exchange)
+{
+    char why[256];
+    const double deadline = attn_now() + worker->config.timeout_s;
+
+    worker->slot = ATTN_SLOT_NONE;
+    if (send_message(worker->socket, exchange->message, exchange->fds) != 0) {
+        if (errno == EPIPE || errno == ECONNRESET)
+            return gone(worker);
+        return protocol_error(worker, "the worker does not take requests");
+    }
+    for (;;) {
+        switch (attn_process_wait(worker, deadline)) {
+        case ATTN_EVENT_MESSAGE:
+            if (worker->in.head.type == ATTN_MESSAGE_REPLY)
+                return reply_outcome(worker);
+            if (worker->in.head.type == ATTN_MESSAGE_FAULT)
+                return fault(worker, exchange);
+            if (take_progress(worker, exchange, why, sizeof(why)) != 0)
+                return protocol_error(worker, why);
+            break;
+        case ATTN_EVENT_GARBAGE:
+            return protocol_error(worker, "the worker sent a message of impossible length");
+        case ATTN_EVENT_GONE:
+            return gone(worker);
+        case ATTN_EVENT_TIMEOUT:
+            return timed_out(worker);
+        case ATTN_EVENT_OOM:
+            return out_of_memory(worker);
+        }
+    }
+}

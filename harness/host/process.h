@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* process.h - the process behind a worker: spawned, watched, ended. Internal to the host.
+ *
+ * process.c starts and ends it, watch.c waits for what it does, exchange.c turns that into an
+ * outcome. */
+#ifndef ATTN_PROCESS_H
+#define ATTN_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "host/protocol.h"
+#include "host/worker.h"
+
+struct attn_worker {
+    struct attn_worker_config config; /* strings are copies; limits are resolved */
+    pid_t pid;                        /* 0: no process */
+    int socket;
+    int log_pipe;           /* read end, -1: none or at its end */
+    int log_file;           /* -1: none */
+    uint64_t log_written;   /* bytes */
+    uint64_t log_discarded; /* bytes beyond the cap */
+    uint32_t slot;          /* enum attn_slot: the last it told of */
+    uint64_t rss;           /* bytes, when last looked at */
+    double rss_time;        /* when that was */
+    union {
+        struct attn_message_head head;
+        struct attn_message_phase phase;
+        struct attn_message_backend backend;
+        struct attn_message_fault fault;
+        struct attn_message_reply reply;
+        unsigned char bytes[ATTN_MESSAGE_MAX];
+    } in; /* the last message */
+};
+
+/* Monotonic time in seconds. */
+double attn_now(void);
+
+/* Starts the program; it has not been told anything yet. Returns 0, or -1 with the reason. */
+int attn_process_start(struct attn_worker *worker, char *why, size_t size);
+
+/* Ends it: closes the socket, sends `signal` to the group (0: none), waits `grace` seconds, kills
+ * what is left of the group, reaps, closes the log. Returns the wait status. */
+int attn_process_end(struct attn_worker *worker, int signal, double grace);
+
+enum attn_event {
+    ATTN_EVENT_MESSAGE, /* in worker->in; its head has been checked */
+    ATTN_EVENT_GARBAGE, /* a message of impossible length */
+    ATTN_EVENT_GONE,    /* exited, or closed its socket */
+    ATTN_EVENT_TIMEOUT,
+    ATTN_EVENT_OOM /* worker->rss is over the limit */
+};
+
+/* Waits for the next event, keeping log and memory under watch meanwhile. */
+enum attn_event attn_process_wait(struct attn_worker *worker, double deadline);
+
+/* Moves what the log pipe holds, `reads` times 64 KiB at most. */
+void attn_log_drain(struct attn_worker *worker, int reads);
+
+/* Has the process ended (it is not reaped). */
+bool attn_process_exited(const struct attn_worker *worker);
+
+/* What a request may want besides the reply. */
+struct attn_exchange {
+    const struct attn_message_head *message;
+    const int *fds; /* two descriptors to send along, or NULL */
+    const struct attn_instance *instance;
+    struct attn_plugin_info *info; /* receives BACKEND messages, or NULL: none are expected */
+};
+
+/* Sends one message and waits for its reply. On PASS, worker->in.reply holds it, checked. After
+ * anything that leaves the worker in doubt there is no process any more. */
+struct attn_outcome attn_exchange(struct attn_worker *worker, const struct attn_exchange *exchange);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* protocol.h - what host and worker say to each other.
+ *
+ * One SOCK_SEQPACKET socketpair; the worker's end is descriptor ATTN_PROTOCOL_FD. A packet is one
+ * message: a head with the length of the whole, then the fields of its type, all of fixed size.
+ * Packets are atomic, so that a fault handler can send one whatever it has interrupted. Both ends
+ * are built from one tree; the version is checked all the same.
+ *
+ *   host                          worker
+ *   CONFIG                   ->
+ *                            <-   PHASE ... REPLY        plugin loaded, backend selected
+ *   REQUEST (+ descriptors)  ->
+ *                            <-   PHASE ...              each slot before it is called
+ *                            <-   BACKEND ...            inspect only
+ *                            <-   REPLY | FAULT          FAULT: the worker then exits
+ *   end of file              ->                          the worker exits
+ *
+ * The host trusts nothing that comes back: lengths, types, enumerations, strings and numbers are
+ * checked before they are used. The worker trusts the host. */
+#ifndef ATTN_PROTOCOL_H
+#define ATTN_PROTOCOL_H
+
+#include <stdint.h>
+
+#include "attnbench/backend.h"
+#include "host/worker.h"
+
+#define ATTN_PROTOCOL_VERSION 1u
+#define ATTN_PROTOCOL_FD      3
+#define ATTN_MESSAGE_MAX      65536 /* bytes; well below the default send buffer */
+#define ATTN_PROCESSORS_MAX   1024
+
+enum attn_message_type {
+    ATTN_MESSAGE_CONFIG = 1,
+    ATTN_MESSAGE_REQUEST,
+    ATTN_MESSAGE_PHASE,
+    ATTN_MESSAGE_BACKEND,
+    ATTN_MESSAGE_FAULT,
+    ATTN_MESSAGE_REPLY
+};
+
+struct attn_message_head {
+    uint32_t length; /* of the whole message, in bytes */
+    uint32_t type;   /* enum attn_message_type */
+};
+
+/* What the worker is doing. */
+enum attn_slot {
+    ATTN_SLOT_NONE, /* the worker's own code */
+    ATTN_SLOT_LOAD,
+    ATTN_SLOT_INIT,
+    ATTN_SLOT_VERSION,
+    ATTN_SLOT_PROBE,
+    ATTN_SLOT_SUPPORTS,
+    ATTN_SLOT_CREATE,
+    ATTN_SLOT_NUMERICS,
+    ATTN_SLOT_DESCRIBE,
+    ATTN_SLOT_WORKSPACE,
+    ATTN_SLOT_BIND,
+    ATTN_SLOT_RUN,
+    ATTN_SLOT_FETCH,
+    ATTN_SLOT_RELEASE,
+    ATTN_SLOT_DESTROY,
+    ATTN_SLOT_COUNT
+};
+
+/* "run", "create", ... */
+const char *attn_slot_name(uint32_t slot);
+
+struct attn_message_config {
+    struct attn_message_head head;
+    uint32_t version;
+    uint32_t threads;
+    uint32_t n_processors; /* 0: affinity is left alone */
+    uint32_t processors[ATTN_PROCESSORS_MAX];
+    uint64_t data_limit; /* RLIMIT_DATA; 0: none */
+    char plugin[4096];   /* "": none */
+    char backend[32];    /* "": none selected */
+    char options[1024];
+};
+
+enum attn_request_kind {
+    ATTN_REQUEST_INSPECT = 1,
+    ATTN_REQUEST_SUPPORTS,
+    ATTN_REQUEST_VERIFY,
+    ATTN_REQUEST_BENCH,
+    ATTN_REQUEST_PEAK,
+    ATTN_REQUEST_CEILINGS
+};
+
+/* Where an operand lies in its memfd: whole pages [offset, offset + pages), its first element at
+ * offset + start. */
+struct attn_shared_operand {
+    uint64_t offset, pages, start, span; /* bytes */
+    uint32_t element;                    /* bytes of one element */
+    uint32_t output;                     /* 1: in the output memfd */
+    uint32_t sparse;                     /* 1: mostly holes; touch elements only */
+    uint32_t lead; /* bytes after an aligned address where timing memory must start */
+};
+
+/* With VERIFY, BENCH and PEAK come two descriptors: inputs (read-only), outputs. */
+struct attn_message_request {
+    struct attn_message_head head;
+    uint32_t kind; /* enum attn_request_kind */
+    uint32_t n_tensors;
+    int32_t runs;    /* VERIFY */
+    int32_t samples; /* BENCH */
+    double min_time; /* BENCH */
+    uint32_t cold;   /* BENCH */
+    uint32_t reserved;
+    struct attn_problem problem; /* its tensors pointer is NULL */
+    struct attn_tensor tensors[ATTN_MAX_TENSORS];
+    struct attn_shared_operand operands[ATTN_MAX_TENSORS];
+};
+
+struct attn_message_phase {
+    struct attn_message_head head;
+    uint32_t slot; /* enum attn_slot */
+    uint32_t reserved;
+};
+
+struct attn_message_backend {
+    struct attn_message_head head;
+    struct attn_backend_info info;
+};
+
+enum attn_access { ATTN_ACCESS_UNKNOWN, ATTN_ACCESS_READ, ATTN_ACCESS_WRITE };
+
+/* A fatal signal. operand: the one in whose pages or guards the address lies, or UINT32_MAX;
+ * distance: of the address from the operand's first element, in bytes. */
+struct attn_message_fault {
+    struct attn_message_head head;
+    uint32_t slot;
+    uint32_t signal;
+    uint32_t access; /* enum attn_access */
+    uint32_t operand;
+    uint32_t has_address;
+    uint32_t reserved;
+    uint64_t address;
+    int64_t distance;
+};
+
+struct attn_message_reply {
+    struct attn_message_head head;
+    uint32_t status; /* enum attn_status: PASS, FAIL, SKIP, OOM or ERROR */
+    uint32_t n_samples;
+    char reason[512];
+    char path[256];
+    char source[256];
+    uint32_t has_numerics;
+    uint32_t has_source;
+    struct attn_numerics numerics;
+    uint64_t workspace_bytes;
+    uint64_t bytes; /* PEAK */
+    uint32_t threads_seen;
+    uint32_t modified; /* BENCH: 1 + the input operand that was written to; 0: none */
+    double seconds;    /* VERIFY */
+    double samples_ns[ATTN_SAMPLES_MAX];
+    int64_t iterations[ATTN_SAMPLES_MAX];
+    struct attn_ceilings ceilings;
+};
+
+#endif

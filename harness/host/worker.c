@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker.c - the requests that the rest of the harness makes of a worker. */
+#include "host/worker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/affinity.h"
+#include "host/process.h"
+#include "host/report.h"
+#include "host/share.h"
+
+#define STOP_GRACE_S 1.0
+
+/* 90 % of what the kernel says can be had without swapping. */
+static uint64_t default_rss_limit(void)
+{
+    unsigned long long kib = 0;
+    char line[256];
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file && fgets(line, sizeof(line), file))
+        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kib > 0 ? kib * 1024 / 10 * 9 : UINT64_MAX / 4;
+}
+
+/* The data limit leaves room above the resident limit, so that it is the watch that speaks first;
+ * it is there for what grows faster than the watch looks. */
+static uint64_t data_limit(const struct attn_worker_config *config)
+{
+    return config->foreground || config->rss_limit > UINT64_MAX / 4 ? 0 : config->rss_limit * 2;
+}
+
+static int fill_config(const struct attn_worker *worker, struct attn_message_config *message,
+                       char *why, size_t size)
+{
+    const struct attn_worker_config *config = &worker->config;
+    *message = (struct attn_message_config){
+        .head = {.length = sizeof(*message), .type = ATTN_MESSAGE_CONFIG},
+        .version = ATTN_PROTOCOL_VERSION,
+        .threads = (uint32_t)config->threads,
+        .data_limit = data_limit(config),
+    };
+    const struct {
+        const char *name, *from;
+        char *to;
+        size_t room;
+    } texts[] = {
+        {"plugin's path", config->plugin_path, message->plugin, sizeof(message->plugin)},
+        {"backend's name", config->backend, message->backend, sizeof(message->backend)},
+        {"list of options", config->options, message->options, sizeof(message->options)},
+    };
+    for (size_t t = 0; t < sizeof(texts) / sizeof(texts[0]); t++) {
+        const char *from = texts[t].from ? texts[t].from : "";
+        if (strlen(from) >= texts[t].room) {
+            snprintf(why, size, "the %s is too long", texts[t].name);
+            return -1;
+        }
+        memcpy(texts[t].to, from, strlen(from) + 1);
+    }
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
+        snprintf(why, size, "can not ask for the processors: %s", strerror(errno));
+        return -1;
+    }
+    _Static_assert(ATTN_PROCESSORS_MAX >= CPU_SETSIZE, "every processor of a set fits a message");
+    message->n_processors = message->threads;
+    return attn_affinity_choose("/sys/devices/system/cpu", &allowed, message->threads,
+                                message->processors, why, size);
+}
+
+/* Makes sure that there is a process, and that it has been told what it is for. */
+static struct attn_outcome ensure(struct attn_worker *worker)
+{
+    char why[384];
+    struct attn_message_config message;
+    if (worker->pid != 0)
+        return (struct attn_outcome){.status = ATTN_PASS};
+    if (fill_config(worker, &message, why, sizeof(why)) != 0 ||
+        attn_process_start(worker, why, sizeof(why)) != 0)
+        return attn_outcome_make(ATTN_ERROR, "%s", why);
+    const struct attn_exchange exchange = {.message = &message.head};
+    const struct attn_outcome outcome = attn_exchange(worker, &exchange);
+    if (outcome.status != ATTN_PASS && worker->pid != 0)
+        attn_process_end(worker, 0, STOP_GRACE_S);
+    return outcome;
+}
+
+static void free_worker(struct attn_worker *worker)
+{
+    free((void *)(uintptr_t)worker->config.worker_path);
+    free((void *)(uintptr_t)worker->config.plugin_path);
+    free((void *)(uintptr_t)worker->config.backend);
+    free((void *)(uintptr_t)worker->config.options);
+    free((void *)(uintptr_t)worker->config.log_path);
+    free(worker);
+}
+
+/* Copies a string of the configuration; NULL stays NULL. */
+static bool own(const char **text)
+{
+    if (!*text)
+        return true;
+    *text = strdup(*text);
+    return *text != NULL;
+}
+
+struct attn_outcome attn_worker_start(const struct attn_worker_config *config,
+                                      struct attn_worker **out)
+{
+    *out = NULL;
+    struct attn_worker *worker = calloc(1, sizeof(*worker));
+    if (!worker)
+        return attn_outcome_make(ATTN_ERROR, "no memory for a worker");
+    worker->config = *config;
+    /* No short circuit: every pointer must be a copy, or NULL, before it may be freed. */
+    const bool copied = own(&worker->config.worker_path) & own(&worker->config.plugin_path) &
+                        own(&worker->config.backend) & own(&worker->config.options) &
+                        own(&worker->config.log_path);
+    if (config->log_cap == 0)
+        worker->config.log_cap = 1 << 20;
+    if (config->rss_limit == 0)
+        worker->config.rss_limit = default_rss_limit();
+    if (!(config->timeout_s > 0))
+        worker->config.timeout_s = 60;
+
+    const struct attn_outcome outcome =
+        copied ? ensure(worker) : attn_outcome_make(ATTN_ERROR, "no memory for a worker");
+    if (outcome.status == ATTN_PASS)
+        *out = worker;
+    else
+        free_worker(worker);
+    return outcome;
+}
+
+void attn_worker_stop(struct attn_worker *worker)
+{
+    if (!worker)
+        return;
+    if (worker->pid != 0)
+        attn_process_end(worker, 0, STOP_GRACE_S);
+    free_worker(worker);
+}
+
+/* A request about a problem; what belongs to a share is filled in where there is one. */
+static void fill_request(struct attn_message_request *request, uint32_t kind,
+                         const struct attn_instance *instance, const struct attn_share *share)
+{
+    *request = (struct attn_message_request){
+        .head = {.length = sizeof(*request), .type = ATTN_MESSAGE_REQUEST},
+        .kind = kind,
+    };
+    if (!instance)
+        return;
+    request->problem = instance->problem;
+    request->problem.tensors = NULL;
+    request->n_tensors = instance->problem.n_tensors;
+    for (uint32_t t = 0; t < request->n_tensors; t++) {
+        request->tensors[t] = instance->tensors[t];
+        request->tensors[t].data = NULL;
+        if (share)
+            request->operands[t] = share->operands[t];
+    }
+}
+
+struct attn_outcome attn_worker_inspect(const struct attn_worker_config *config,
+                                        struct attn_plugin_info *info)
+{
+    struct attn_worker_config plain = *config;
+    struct attn_worker *worker;
+    struct attn_message_request request;
+
+    plain.backend = NULL;
+    plain.options = NULL;
+    *info = (struct attn_plugin_info){.n_backends = 0};
+    snprintf(info->path, sizeof(info->path), "%s", config->plugin_path ? config->plugin_path : "");
+    struct attn_outcome outcome = attn_worker_start(&plain, &worker);
+    if (outcome.status != ATTN_PASS)
+        return outcome;
+    fill_request(&request, ATTN_REQUEST_INSPECT, NULL, NULL);
+    const struct attn_exchange exchange = {.message = &request.head, .info = info};
+    outcome = attn_exchange(worker, &exchange);
+    attn_worker_stop(worker);
+    return outcome;
+}
+
+struct attn_outcome attn_worker_supports(struct attn_worker *worker,
+                                         const struct attn_instance *instance)
+{
+    struct attn_message_request request;
+    const struct attn_outcome ready = ensure(worker);
+    if (ready.status != ATTN_PASS)
+        return ready;
+    fill_request(&request, ATTN_REQUEST_SUPPORTS, instance, NULL);
+    const struct attn_exchange exchange = {.message = &request.head, .instance = instance};
+    return attn_exchange(worker, &exchange);
+}
+
+/* Verify, bench and peak: shares the operands, asks, checks the harness's promises, brings the
+ * outputs back. `request` holds the parameters of its kind. */
+static struct attn_outcome run_shared(struct attn_worker *worker, struct attn_instance *instance,
+                                      enum attn_placement placement,
+                                      const struct attn_message_request *parameters,
+                                      struct attn_plan_info *info)
+{
+    struct attn_share share;
+    struct attn_message_request request;
+    char why[256];
+
+    struct attn_outcome outcome = ensure(worker);
+    if (outcome.status != ATTN_PASS)
+        return outcome;
+    if (attn_share_create(instance, placement, &share, why, sizeof(why)) != 0)
+        return attn_outcome_make(ATTN_ERROR, "%s", why);
+    fill_request(&request, parameters->kind, instance, &share);
+    request.runs = parameters->runs;
+    request.samples = parameters->samples;
+    request.min_time = parameters->min_time;
+    request.cold = parameters->cold;
+    const struct attn_exchange exchange = {
+        .message = &request.head, .fds = share.fds, .instance = instance};
+    outcome = attn_exchange(worker, &exchange);
+    if (outcome.status == ATTN_PASS && info)
+        attn_plan_info_take(info, &worker->in.reply, share.protection);
+    const uint32_t modified = outcome.status == ATTN_PASS ? worker->in.reply.modified : 0;
+    if (modified > 0 && modified <= instance->problem.n_tensors)
+        outcome = attn_outcome_make(ATTN_FAIL, "modifies input %s",
+                                    attn_role_name(instance->tensors[modified - 1].role));
+    if (outcome.status == ATTN_PASS && attn_share_check(&share, instance, why, sizeof(why)) != 0)
+        outcome = attn_outcome_make(ATTN_FAIL, "%s", why);
+    if (outcome.status == ATTN_PASS)
+        attn_share_collect(&share, instance);
+    attn_share_free(&share);
+    return outcome;
+}
+
+struct attn_outcome attn_worker_verify(struct attn_worker *worker, struct attn_instance *instance,
+                                       enum attn_placement placement, int runs,
+                                       struct attn_plan_info *info, double *seconds)
+{
+    const struct attn_message_request request = {.kind = ATTN_REQUEST_VERIFY, .runs = runs};
+    const struct attn_outcome outcome = run_shared(worker, instance, placement, &request, info);
+    if (outcome.status == ATTN_PASS && seconds)
+        *seconds = worker->in.reply.seconds;
+    return outcome;
+}
+
+struct attn_outcome attn_worker_bench(struct attn_worker *worker, struct attn_instance *instance,
+                                      const struct attn_bench_params *params,
+                                      struct attn_bench_reply *reply, struct attn_plan_info *info)
+{
+    const struct attn_message_request request = {
+        .kind = ATTN_REQUEST_BENCH,
+        .samples = params->samples,
+        .min_time = params->min_time,
+        .cold = params->cold,
+    };
+    const struct attn_outcome outcome =
+        run_shared(worker, instance, ATTN_PLACE_START, &request, info);
+    if (outcome.status == ATTN_PASS) {
+        reply->n = (int)worker->in.reply.n_samples;
+        memcpy(reply->samples_ns, worker->in.reply.samples_ns, sizeof(reply->samples_ns));
+        memcpy(reply->iterations, worker->in.reply.iterations, sizeof(reply->iterations));
+    }
+    return outcome;
+}
+
+struct attn_outcome attn_worker_peak(struct attn_worker *worker, struct attn_instance *instance,
+                                     uint64_t *bytes)
+{
+    const struct attn_message_request request = {.kind = ATTN_REQUEST_PEAK};
+    const struct attn_outcome outcome =
+        run_shared(worker, instance, ATTN_PLACE_START, &request, NULL);
+    if (outcome.status == ATTN_PASS)
+        *bytes = worker->in.reply.bytes;
+    return outcome;
+}
+
+struct attn_outcome attn_worker_ceilings(struct attn_worker *worker, struct attn_ceilings *ceilings)
+{
+    struct attn_message_request request;
+    const struct attn_outcome ready = ensure(worker);
+    if (ready.status != ATTN_PASS)
+        return ready;
+    fill_request(&request, ATTN_REQUEST_CEILINGS, NULL, NULL);
+    const struct attn_exchange exchange = {.message = &request.head};
+    const struct attn_outcome outcome = attn_exchange(worker, &exchange);
+    if (outcome.status == ATTN_PASS) {
+        *ceilings = worker->in.reply.ceilings;
+        attn_text_take(ceilings->isa, sizeof(ceilings->isa), worker->in.reply.ceilings.isa,
+                       sizeof(worker->in.reply.ceilings.isa));
+    }
+    return outcome;
+}

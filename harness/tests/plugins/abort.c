@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* abort.c - calls abort in run. */
+#include "base.h"
+
+static int run(void *binding, char *why, size_t size)
+{
+    (void)binding;
+    (void)why;
+    (void)size;
+    abort();
+}
+
+static const struct attn_backend backend = {BASE_BACKEND, .create = base_create, .run = run};
+static const struct attn_backend *const table[] = {&backend};
+const struct attn_plugin attn_plugin = {BASE_PLUGIN(table)};

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* base.h - a correct tiny attention (dense f32, no features), from which each test plugin differs
+ * in one way. */
+#ifndef ATTN_TEST_PLUGIN_BASE_H
+#define ATTN_TEST_PLUGIN_BASE_H
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "attnbench/backend.h"
+
+struct base_binding {
+    struct attn_problem problem;
+    const float *q, *k, *v;
+    float *out;
+    int64_t out_row; /* stride of a row of out, in elements */
+    int64_t out_elements;
+};
+
+static inline int base_supports(const struct attn_problem *problem,
+                                const struct attn_services *services, char *why, size_t size)
+{
+    (void)services;
+    if (problem->op == ATTN_OP_ATTENTION && problem->dtype == ATTN_F32 && problem->flags == 0)
+        return ATTN_OK;
+    snprintf(why, size, "only plain f32 attention");
+    return ATTN_UNSUPPORTED;
+}
+
+static inline int base_create(const struct attn_problem *problem,
+                              const struct attn_services *services, void **plan, char *why,
+                              size_t size)
+{
+    struct attn_problem *copy = services->alloc(services->context, sizeof(*copy), 64);
+    if (!copy) {
+        snprintf(why, size, "no memory for a plan");
+        return ATTN_OUT_OF_MEMORY;
+    }
+    *copy = *problem;
+    *plan = copy;
+    return ATTN_OK;
+}
+
+static inline void base_numerics(const void *plan, struct attn_numerics *numerics)
+{
+    (void)plan;
+    numerics->acc_type = ATTN_F32;
+    numerics->e_exp = 0x1p-23;
+    numerics->source = "a test";
+}
+
+static inline int base_bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensors,
+                            void **binding, char *why, size_t size)
+{
+    struct base_binding *b = malloc(sizeof(*b));
+    if (!b) {
+        snprintf(why, size, "no memory for a binding");
+        return ATTN_OUT_OF_MEMORY;
+    }
+    b->problem = *(const struct attn_problem *)plan;
+    b->problem.tensors = tensors;
+    b->problem.n_tensors = n_tensors;
+    const struct attn_tensor *out = attn_tensor_find(&b->problem, ATTN_OUT);
+    b->q = attn_tensor_find(&b->problem, ATTN_Q)->data;
+    b->k = attn_tensor_find(&b->problem, ATTN_K)->data;
+    b->v = attn_tensor_find(&b->problem, ATTN_V)->data;
+    b->out = out->data;
+    b->out_row = out->stride[2];
+    b->out_elements = b->problem.sq * b->problem.dv;
+    *binding = b;
+    return ATTN_OK;
+}
+
+/* One batch, one head. */
+static inline int base_run(void *binding, char *why, size_t size)
+{
+    const struct base_binding *b = binding;
+    const struct attn_problem *p = &b->problem;
+    (void)why;
+    (void)size;
+    for (int64_t i = 0; i < p->sq; i++) {
+        float sum = 0;
+        for (int64_t c = 0; c < p->dv; c++)
+            b->out[i * b->out_row + c] = 0;
+        for (int64_t j = 0; j < p->sk; j++) {
+            float s = 0;
+            for (int64_t c = 0; c < p->dk; c++)
+                s += b->q[i * p->dk + c] * b->k[j * p->dk + c];
+            const float e = expf(s * (float)p->scale);
+            sum += e;
+            for (int64_t c = 0; c < p->dv; c++)
+                b->out[i * b->out_row + c] += e * b->v[j * p->dv + c];
+        }
+        for (int64_t c = 0; c < p->dv; c++)
+            b->out[i * b->out_row + c] /= sum;
+    }
+    return ATTN_OK;
+}
+
+/* An access that faults. Not quite NULL, and out of the compiler's sight: it would warn. */
+static inline void base_fault(void)
+{
+    volatile uintptr_t address = 64;
+    *(volatile int *)address = 1;
+}
+
+static inline void base_release(void *binding)
+{
+    free(binding);
+}
+
+static inline void base_destroy(void *plan)
+{
+    (void)plan; /* counted memory goes with the process */
+}
+
+/* Everything of a backend but create and run. */
+#define BASE_BACKEND                                                                               \
+    .struct_size = sizeof(struct attn_backend), .name = "test", .description = "a test backend",   \
+    .supports = base_supports, .numerics = base_numerics, .bind = base_bind,                       \
+    .release = base_release, .destroy = base_destroy
+
+#define BASE_PLUGIN(table)                                                                         \
+    .abi_version = ATTN_ABI_VERSION, .struct_size = sizeof(struct attn_plugin),                    \
+    .n_backends = sizeof(table) / sizeof((table)[0]), .backends = (table)
+
+#endif

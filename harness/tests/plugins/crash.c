@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crash.c - writes through a wild pointer in run. */
+#include "base.h"
+
+static int run(void *binding, char *why, size_t size)
+{
+    (void)binding;
+    base_fault();
+    return base_run(binding, why, size);
+}
+
+static const struct attn_backend backend = {BASE_BACKEND, .create = base_create, .run = run};
+static const struct attn_backend *const table[] = {&backend};
+const struct attn_plugin attn_plugin = {BASE_PLUGIN(table)};

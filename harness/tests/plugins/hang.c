@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hang.c - never returns from run, and does not mind SIGTERM; tells its process number. */
+#include <signal.h>
+#include <unistd.h>
+
+#include "base.h"
+
+static int run(void *binding, char *why, size_t size)
+{
+    (void)binding;
+    (void)why;
+    (void)size;
+    signal(SIGTERM, SIG_IGN);
+    printf("pid %ld\n", (long)getpid());
+    fflush(stdout);
+    for (;;)
+        pause();
+    return ATTN_OK;
+}
+
+static const struct attn_backend backend = {BASE_BACKEND, .create = base_create, .run = run};
+static const struct attn_backend *const table[] = {&backend};
+const struct attn_plugin attn_plugin = {BASE_PLUGIN(table)};

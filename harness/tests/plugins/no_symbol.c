@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* no_symbol.c - a shared object that is no plugin. */
+int attn_test_nothing(void);
+
+int attn_test_nothing(void)
+{
+    return 0;
+}

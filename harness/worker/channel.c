@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* channel.c - packets in and out. */
+#include "worker/channel.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+int attn_channel_receive(union attn_request_buffer *buffer, int fds[2])
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
+    } control;
+    struct iovec part = {.iov_base = buffer, .iov_len = sizeof(*buffer)};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
+    ssize_t n;
+    fds[0] = fds[1] = -1;
+    do
+        n = recvmsg(ATTN_PROTOCOL_FD, &message, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    if (n == 0)
+        return 0;
+    const struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    if (n > 0 && c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(2 * sizeof(int)))
+        memcpy(fds, CMSG_DATA(c), 2 * sizeof(int));
+    if (n < (ssize_t)sizeof(buffer->head) || buffer->head.length != (size_t)n)
+        return -1;
+    if (buffer->head.type == ATTN_MESSAGE_CONFIG && (size_t)n == sizeof(buffer->config))
+        return ATTN_MESSAGE_CONFIG;
+    if (buffer->head.type == ATTN_MESSAGE_REQUEST && (size_t)n == sizeof(buffer->request))
+        return ATTN_MESSAGE_REQUEST;
+    return -1;
+}
+
+void attn_channel_send(const struct attn_message_head *head)
+{
+    while (send(ATTN_PROTOCOL_FD, head, head->length, MSG_NOSIGNAL) < 0 && errno == EINTR)
+        continue;
+}

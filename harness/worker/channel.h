@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* channel.h - the worker's end of the socket. */
+#ifndef ATTN_WORKER_CHANNEL_H
+#define ATTN_WORKER_CHANNEL_H
+
+#include "host/protocol.h"
+
+union attn_request_buffer {
+    struct attn_message_head head;
+    struct attn_message_config config;
+    struct attn_message_request request;
+};
+
+/* Waits for the next message. fds receives the two descriptors that came with it, or -1, -1; they
+ * are the caller's to close. Returns its type, 0 at the end of the stream, -1 on nonsense. */
+int attn_channel_receive(union attn_request_buffer *buffer, int fds[2]);
+
+/* Sends one message; async-signal-safe. A host that has gone is noticed at the next receive. */
+void attn_channel_send(const struct attn_message_head *head);
+
+#endif

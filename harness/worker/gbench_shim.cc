@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gbench_shim.cc - registers one benchmark, runs it, collects its repetitions. */
+#include "worker/gbench_shim.h"
+
+#include <benchmark/benchmark.h>
+
+#include <ostream>
+#include <streambuf>
+
+namespace
+{
+
+/* Keeps each repetition, prints nothing; aggregates are ours to compute. */
+class Collector : public benchmark::BenchmarkReporter
+{
+  public:
+    Collector(int max, double *samples_ns, int64_t *iterations)
+        : max_(max), samples_ns_(samples_ns), iterations_(iterations)
+    {
+    }
+    bool ReportContext(const Context &) override
+    {
+        return true;
+    }
+    void ReportRuns(const std::vector<Run> &runs) override
+    {
+        for (const Run &run : runs) {
+            if (run.run_type != Run::RT_Iteration || run.iterations <= 0 || count_ >= max_)
+                continue;
+            samples_ns_[count_] =
+                1e9 * run.real_accumulated_time / static_cast<double>(run.iterations);
+            iterations_[count_] = run.iterations;
+            count_++;
+        }
+    }
+    int count() const
+    {
+        return count_;
+    }
+
+  private:
+    int max_;
+    double *samples_ns_;
+    int64_t *iterations_;
+    int count_ = 0;
+};
+
+class NullBuffer : public std::streambuf
+{
+  protected:
+    int overflow(int c) override
+    {
+        return c;
+    }
+};
+
+void initialize()
+{
+    static bool done = false;
+    static char name[] = "attnbench-worker";
+    if (done)
+        return;
+    char *argv[] = {name, nullptr};
+    int argc = 1;
+    benchmark::Initialize(&argc, argv);
+    done = true;
+}
+
+void self_timed_loop(benchmark::State &state, const attn_gbench_job &job, bool &failed)
+{
+    for (auto _ : state) {
+        double seconds = 0;
+        if (job.timed_run(job.context, &seconds) != 0) {
+            failed = true;
+            state.SkipWithError("run failed");
+            break;
+        }
+        state.SetIterationTime(seconds);
+    }
+}
+
+/* The loop that is timed from outside holds nothing but the call. */
+void bare_loop(benchmark::State &state, const attn_gbench_job &job, bool &failed)
+{
+    int (*const run)(void *) = job.run;
+    void *const context = job.context;
+    for (auto _ : state) {
+        if (__builtin_expect(run(context) != 0, 0)) {
+            failed = true;
+            state.SkipWithError("run failed");
+            break;
+        }
+    }
+}
+
+} // namespace
+
+extern "C" int attn_gbench_run(const attn_gbench_job *job, int max, double *samples_ns,
+                               int64_t *iterations)
+{
+    bool failed = false;
+    initialize();
+    benchmark::ClearRegisteredBenchmarks();
+    auto *const benchmark =
+        benchmark::RegisterBenchmark("run", [job, &failed](benchmark::State &state) {
+            if (job->run)
+                bare_loop(state, *job, failed);
+            else
+                self_timed_loop(state, *job, failed);
+        });
+    benchmark->Repetitions(job->samples);
+    if (job->run)
+        benchmark->UseRealTime();
+    else
+        benchmark->UseManualTime();
+    if (job->iterations > 0)
+        benchmark->Iterations(job->iterations);
+    else
+        benchmark->MinTime(job->min_time);
+
+    NullBuffer buffer;
+    std::ostream silent(&buffer);
+    Collector collector(max, samples_ns, iterations);
+    collector.SetOutputStream(&silent);
+    collector.SetErrorStream(&silent);
+    benchmark::RunSpecifiedBenchmarks(&collector);
+    benchmark::ClearRegisteredBenchmarks();
+    return failed ? -1 : collector.count();
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gbench_shim.h - Google Benchmark behind a C function. It chooses the number of iterations, runs
+ * the loop and takes the time; nothing is printed. */
+#ifndef ATTN_WORKER_GBENCH_SHIM_H
+#define ATTN_WORKER_GBENCH_SHIM_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct attn_gbench_job {
+    /* One run; anything but 0 ends the measurement. Either `run`, timed from outside in one loop,
+     * or `timed_run`, which measures itself, in seconds. */
+    int (*run)(void *context);
+    int (*timed_run)(void *context, double *seconds);
+    void *context;
+    double min_time;    /* seconds a sample; used when iterations is 0 */
+    int64_t iterations; /* runs a sample; 0: as many as min_time takes */
+    int samples;
+};
+
+/* Fills at most `max` samples, each the mean of its iterations. Returns their number, or -1 when a
+ * run ended the measurement. May be called many times. */
+int attn_gbench_run(const struct attn_gbench_job *job, int max, double *samples_ns,
+                    int64_t *iterations);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* guard.c - one reservation an operand: guard, pages of the memfd, guard. */
+#include "worker/guard.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "host/walk.h"
+#include "worker/fault.h"
+
+/* Address space only. Wide enough that a stride too far still lands in the guard of the operand
+ * that was overrun, rather than in a neighbour. */
+#define GUARD_BYTES ((size_t)1 << 20)
+
+static int map_one(const struct attn_message_request *request, uint32_t t, int fd,
+                   struct attn_guarded *guarded, struct attn_fault_region *region)
+{
+    const struct attn_shared_operand *operand = &request->operands[t];
+    const size_t bytes = operand->pages + 2 * GUARD_BYTES;
+    char *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return -1;
+    guarded->reserved[t] = at;
+    guarded->bytes[t] = bytes;
+    const int protection = operand->output ? PROT_READ | PROT_WRITE : PROT_READ;
+    if (operand->pages > 0 &&
+        mmap(at + GUARD_BYTES, operand->pages, protection, MAP_SHARED | MAP_FIXED, fd,
+             (off_t)operand->offset) == MAP_FAILED)
+        return -1;
+    guarded->tensors[t] = request->tensors[t];
+    guarded->tensors[t].data = at + GUARD_BYTES + operand->start;
+    *region = (struct attn_fault_region){
+        .begin = (uintptr_t)at,
+        .end = (uintptr_t)at + bytes,
+        .data = (uintptr_t)guarded->tensors[t].data,
+    };
+    return 0;
+}
+
+int attn_guarded_map(const struct attn_message_request *request, const int fds[2],
+                     struct attn_guarded *guarded, char *why, size_t size)
+{
+    struct attn_fault_region regions[ATTN_MAX_TENSORS];
+    *guarded = (struct attn_guarded){.n = request->n_tensors};
+    for (uint32_t t = 0; t < request->n_tensors; t++) {
+        if (map_one(request, t, fds[request->operands[t].output], guarded, &regions[t]) != 0) {
+            snprintf(why, size, "can not map the operands: %s", strerror(errno));
+            attn_guarded_unmap(guarded);
+            return -1;
+        }
+    }
+    attn_fault_watch(regions, request->n_tensors);
+    return 0;
+}
+
+void attn_guarded_unmap(struct attn_guarded *guarded)
+{
+    attn_fault_watch(NULL, 0);
+    for (uint32_t t = 0; t < guarded->n; t++)
+        if (guarded->reserved[t])
+            munmap(guarded->reserved[t], guarded->bytes[t]);
+    guarded->n = 0;
+}
+
+void attn_guarded_prime(const struct attn_message_request *request,
+                        const struct attn_guarded *guarded)
+{
+    for (uint32_t t = 0; t < guarded->n; t++) {
+        if (!request->operands[t].output)
+            continue;
+        struct attn_walk walk;
+        size_t offset;
+        attn_walk_begin(&walk, &guarded->tensors[t], request->operands[t].element);
+        while (attn_walk_next(&walk, &offset))
+            memset((char *)guarded->tensors[t].data + offset, 0xFF, walk.run);
+    }
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* guard.h - shared operands mapped between guard pages, for verification. */
+#ifndef ATTN_WORKER_GUARD_H
+#define ATTN_WORKER_GUARD_H
+
+#include "host/protocol.h"
+
+struct attn_guarded {
+    uint32_t n;
+    void *reserved[ATTN_MAX_TENSORS]; /* address space of each operand, guards included */
+    size_t bytes[ATTN_MAX_TENSORS];
+    struct attn_tensor tensors[ATTN_MAX_TENSORS]; /* with data */
+};
+
+/* Maps inputs read-only, outputs writable, and tells the fault handler where they are. Returns 0,
+ * or -1 with the reason. */
+int attn_guarded_map(const struct attn_message_request *request, const int fds[2],
+                     struct attn_guarded *guarded, char *why, size_t size);
+void attn_guarded_unmap(struct attn_guarded *guarded);
+
+/* Primes the outputs again, as the host did before the first run. */
+void attn_guarded_prime(const struct attn_message_request *request,
+                        const struct attn_guarded *guarded);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory.h - operands in memory of the worker's own, for timing and for peak memory: anonymous,
+ * 64-byte aligned, huge pages advised, first touched here. Shared memory has no huge pages and
+ * streams slower. */
+#ifndef ATTN_WORKER_MEMORY_H
+#define ATTN_WORKER_MEMORY_H
+
+#include <stdbool.h>
+
+#include "host/protocol.h"
+
+struct attn_owned {
+    uint32_t n;
+    void *mapped[ATTN_MAX_TENSORS];
+    size_t bytes[ATTN_MAX_TENSORS];
+    unsigned char *shared[2]; /* the host's files, mapped while copies are made or compared */
+    size_t shared_bytes[2];
+    struct attn_tensor tensors[ATTN_MAX_TENSORS]; /* with data */
+};
+
+/* An anonymous mapping, aligned for huge pages where it is large, or NULL. *mapped is what
+ * attn_memory_unmap needs. */
+void *attn_memory_map(size_t bytes, bool huge, void **mapped, size_t *mapped_bytes);
+void attn_memory_unmap(void *mapped, size_t mapped_bytes);
+
+/* Copies the inputs, primes the outputs. Returns 0, or -1 with the reason. */
+int attn_owned_create(const struct attn_message_request *request, const int fds[2],
+                      struct attn_owned *owned, char *why, size_t size);
+void attn_owned_free(struct attn_owned *owned);
+
+/* Are the inputs still what the host sent. Returns 0, or -1: *operand is the one that is not. */
+int attn_owned_check(const struct attn_message_request *request, const struct attn_owned *owned,
+                     uint32_t *operand);
+
+/* Copies the output elements to the host's file. */
+void attn_owned_return(const struct attn_message_request *request, const struct attn_owned *owned);
+
+#endif

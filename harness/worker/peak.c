@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peak.c - how much resident memory create, bind and one run add at their highest. */
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "worker/memory.h"
+#include "worker/serve.h"
+
+/* A field of /proc/self/status in bytes; 0: not there. */
+static uint64_t status_bytes(const char *field)
+{
+    char line[256];
+    unsigned long long kib = 0;
+    const size_t length = strlen(field);
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file && fgets(line, sizeof(line), file))
+        if (strncmp(line, field, length) == 0 && sscanf(line + length, ": %llu kB", &kib) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kib * 1024;
+}
+
+/* Brings in the pages of all libraries that are loaded, so that the first execution of their code
+ * is not counted as memory of the plan. The cap is for libraries of gigabytes. */
+static void populate_libraries(void)
+{
+    const unsigned long cap = 512ul << 20;
+    unsigned long total = 0, begin, end;
+    char line[4352], flags[8];
+    FILE *file = fopen("/proc/self/maps", "re");
+    while (file && fgets(line, sizeof(line), file)) {
+        if (!strstr(line, ".so") || sscanf(line, "%lx-%lx %7s", &begin, &end, flags) != 3 ||
+            strncmp(flags, "r-", 2) != 0 || flags[3] != 'p')
+            continue;
+        total += end - begin;
+        if (total > cap)
+            break;
+#ifdef MADV_POPULATE_READ
+        madvise((void *)(uintptr_t)begin, end - begin, MADV_POPULATE_READ);
+#endif
+    }
+    if (file)
+        fclose(file);
+}
+
+/* Sets the high-water mark to what is resident now. */
+static int reset_high_water(void)
+{
+    const int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+    const ssize_t n = fd >= 0 ? write(fd, "5", 1) : -1;
+    const int error = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = error;
+    return n == 1 ? 0 : -1;
+}
+
+static void run_once(struct attn_session *session, const struct attn_message_request *request,
+                     const struct attn_owned *owned, struct attn_message_reply *reply)
+{
+    struct attn_plan plan;
+    if (attn_plan_open(session, request, &plan, reply) == 0 &&
+        attn_plan_bind(&plan, owned->tensors, reply) == 0 && attn_plan_run(&plan, NULL, reply) == 0)
+        attn_plan_fetch(&plan, reply);
+    attn_plan_close(&plan, reply);
+}
+
+void attn_serve_peak(struct attn_session *session, const struct attn_message_request *request,
+                     const int fds[2], struct attn_message_reply *reply)
+{
+    struct attn_owned owned;
+    char why[256];
+    if (attn_owned_create(request, fds, &owned, why, sizeof(why)) != 0) {
+        attn_reply_set(reply, ATTN_OOM, "%s", why);
+        return;
+    }
+    populate_libraries();
+    /* Free memory that the allocator holds would be used again unseen. */
+    malloc_trim(0);
+    if (reset_high_water() != 0) {
+        attn_reply_set(reply, ATTN_SKIP, "the high-water mark can not be reset: %s",
+                       strerror(errno));
+    } else {
+        const uint64_t before = status_bytes("VmRSS");
+        run_once(session, request, &owned, reply);
+        const uint64_t highest = status_bytes("VmHWM");
+        reply->bytes = highest > before ? highest - before : 0;
+        attn_owned_return(request, &owned);
+    }
+    attn_owned_free(&owned);
+}

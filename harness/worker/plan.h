@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.h - the life of one plan: every slot call of a request, with its failure put into the reply.
+ *
+ * All functions that return int: 0, or -1 with status and reason in the reply. */
+#ifndef ATTN_WORKER_PLAN_H
+#define ATTN_WORKER_PLAN_H
+
+#include "host/protocol.h"
+#include "plugin/loader.h"
+#include "worker/services.h"
+
+/* What a worker was configured for. */
+struct attn_session {
+    struct attn_loaded loaded;
+    const struct attn_backend *backend; /* NULL: none selected */
+    struct attn_services services;
+    struct attn_service_state state;
+    int init_result; /* what the plugin's init answered, and why */
+    char init_why[256];
+    uint32_t threads;
+    uint32_t n_processors;
+    uint32_t processors[ATTN_PROCESSORS_MAX];
+};
+
+struct attn_plan {
+    struct attn_session *session;
+    const struct attn_backend *backend;
+    struct attn_problem problem; /* its tensors have no data */
+    void *plan, *binding;        /* NULL: not there yet */
+    bool created, bound;
+};
+
+int attn_plan_supports(struct attn_session *session, const struct attn_message_request *request,
+                       struct attn_message_reply *reply);
+
+/* supports, create, numerics, describe. */
+int attn_plan_open(struct attn_session *session, const struct attn_message_request *request,
+                   struct attn_plan *plan, struct attn_message_reply *reply);
+int attn_plan_bind(struct attn_plan *plan, const struct attn_tensor *tensors,
+                   struct attn_message_reply *reply);
+
+/* One run, checked from all sides; seconds may be NULL. */
+int attn_plan_run(struct attn_plan *plan, double *seconds, struct attn_message_reply *reply);
+int attn_plan_fetch(struct attn_plan *plan, struct attn_message_reply *reply);
+
+/* release and destroy, as far as the plan got. A reply that holds a failure keeps it. */
+void attn_plan_close(struct attn_plan *plan, struct attn_message_reply *reply);
+
+/* Puts a result other than ATTN_OK into the reply. */
+void attn_reply_result(struct attn_message_reply *reply, uint32_t slot, int result,
+                       const char *why);
+
+/* Puts a status and a formatted reason into the reply. */
+void attn_reply_set(struct attn_message_reply *reply, uint32_t status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* timing.c - one plan timed on operands of the worker's own. */
+#include <stdio.h>
+#include <time.h>
+
+#include "worker/gbench_shim.h"
+#include "worker/memory.h"
+#include "worker/serve.h"
+#include "worker/slots.h"
+#include "worker/team.h"
+
+/* A run that takes longer is its own sample, and the only one of its round. */
+#define LONG_RUN_S 1.0
+
+/* Runs of a cold sample: evicting costs milliseconds each time. */
+#define COLD_RUNS 3
+
+struct timing {
+    const struct attn_backend *backend;
+    void *binding;
+    int result; /* of the slot that ended the measurement */
+    char why[256];
+    const struct attn_session *session;
+    const unsigned char *evict; /* 2 x the last-level cache; NULL when hot */
+    size_t evict_bytes;
+};
+
+static int hot_run(void *context)
+{
+    struct timing *timing = context;
+    return timing->result = timing->backend->run(timing->binding, timing->why, sizeof(timing->why));
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Reads one word of every line, so that nothing else stays in the caches of this processor. */
+static void evict_one(void *context, uint32_t i)
+{
+    const struct timing *timing = context;
+    unsigned sum = 0;
+    (void)i;
+    for (size_t at = 0; at < timing->evict_bytes; at += 64)
+        sum += timing->evict[at];
+    __asm__ volatile("" : : "r"(sum));
+}
+
+/* One run by the device's own clock where it has one, else by ours. */
+static int timed_run(void *context, double *seconds)
+{
+    struct timing *timing = context;
+    const struct attn_backend *backend = timing->backend;
+    char *why = timing->why;
+    const size_t size = sizeof(timing->why);
+    double ns = 0;
+
+    if (timing->evict && attn_team_run(timing->session->n_processors, timing->session->processors,
+                                       evict_one, timing) != 0)
+        evict_one(timing, 0);
+    if (!backend->enqueue) {
+        const double start = now();
+        timing->result = backend->run(timing->binding, why, size);
+        *seconds = now() - start;
+        return timing->result;
+    }
+    timing->result = backend->enqueue(timing->binding, why, size);
+    if (timing->result == ATTN_OK)
+        timing->result = backend->wait(timing->binding, why, size);
+    if (timing->result == ATTN_OK)
+        timing->result = backend->time_device(timing->binding, &ns, why, size);
+    *seconds = 1e-9 * ns;
+    return timing->result;
+}
+
+static void measure(struct attn_plan *plan, const struct attn_message_request *request,
+                    double warm_up, const unsigned char *evict, size_t evict_bytes,
+                    struct attn_message_reply *reply)
+{
+    struct timing timing = {.backend = plan->backend,
+                            .binding = plan->binding,
+                            .session = plan->session,
+                            .evict = evict,
+                            .evict_bytes = evict_bytes};
+    const bool is_long = warm_up > LONG_RUN_S;
+    const bool self_timed = evict || plan->backend->enqueue;
+    const struct attn_gbench_job job = {
+        .run = self_timed ? NULL : hot_run,
+        .timed_run = self_timed ? timed_run : NULL,
+        .context = &timing,
+        .min_time = request->min_time > 0 ? request->min_time : 1e-3,
+        .iterations = is_long ? 1
+                      : evict ? COLD_RUNS
+                              : 0,
+        .samples = is_long || request->samples < 1 ? 1 : request->samples,
+    };
+    char broken[128];
+    attn_slot_enter(ATTN_SLOT_RUN);
+    const int n = attn_gbench_run(&job, ATTN_SAMPLES_MAX, reply->samples_ns, reply->iterations);
+    const int state = attn_slot_leave(broken, sizeof(broken));
+    timing.why[sizeof(timing.why) - 1] = 0;
+    if (timing.result != ATTN_OK)
+        attn_reply_result(reply, ATTN_SLOT_RUN, timing.result, timing.why);
+    else if (state != 0)
+        attn_reply_set(reply, ATTN_FAIL, "%s, in %s", broken, attn_slot_name(ATTN_SLOT_RUN));
+    else if (n < 1)
+        attn_reply_set(reply, ATTN_ERROR, "no sample was taken");
+    else
+        reply->n_samples = (uint32_t)n;
+}
+
+static void run_all(struct attn_plan *plan, const struct attn_message_request *request,
+                    const struct attn_owned *owned, struct attn_message_reply *reply)
+{
+    void *mapped = NULL;
+    size_t mapped_bytes = 0, evict_bytes = 0;
+    unsigned char *evict = NULL;
+    double warm_up;
+
+    if (attn_plan_bind(plan, owned->tensors, reply) != 0 ||
+        attn_plan_run(plan, &warm_up, reply) != 0)
+        return;
+    if (request->cold) {
+        evict_bytes = 2 * attn_last_cache_bytes();
+        evict = attn_memory_map(evict_bytes, true, &mapped, &mapped_bytes);
+        if (!evict) {
+            attn_reply_set(reply, ATTN_OOM, "no memory to evict the caches with");
+            return;
+        }
+        /* Untouched pages would all be the one zero page. */
+        for (size_t at = 0; at < evict_bytes; at += 64)
+            evict[at] = 1;
+    }
+    measure(plan, request, warm_up, evict, evict_bytes, reply);
+    attn_memory_unmap(mapped, mapped_bytes);
+    reply->threads_seen = attn_threads_now();
+    if (reply->status == ATTN_PASS)
+        attn_plan_fetch(plan, reply);
+}
+
+void attn_serve_bench(struct attn_session *session, const struct attn_message_request *request,
+                      const int fds[2], struct attn_message_reply *reply)
+{
+    struct attn_owned owned;
+    struct attn_plan plan;
+    uint32_t changed;
+    char why[256];
+
+    if (attn_owned_create(request, fds, &owned, why, sizeof(why)) != 0) {
+        attn_reply_set(reply, ATTN_OOM, "%s", why);
+        return;
+    }
+    if (attn_plan_open(session, request, &plan, reply) == 0)
+        run_all(&plan, request, &owned, reply);
+    attn_plan_close(&plan, reply);
+    if (reply->status == ATTN_PASS) {
+        attn_owned_return(request, &owned);
+        /* The host words it: it knows the operand by name. */
+        reply->modified = attn_owned_check(request, &owned, &changed) != 0 ? changed + 1 : 0;
+    }
+    attn_owned_free(&owned);
+}
