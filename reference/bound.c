@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bound.c - constants of the error bound, from what a backend declares. Derived in BOUND.md. */
+#include "reference/bound.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "reference/dtype.h"
+
+/* Unit roundoff of double. */
+#define U_F64 0x1p-53
+
+/* Worst errors of the C library's double functions, which the reference itself calls: glibc states
+ * 1 ulp for exp and log, 2 ulp for tanh; an ulp is at most 2u of the value. */
+#define REFERENCE_E_EXP  (2.0 * U_F64)
+#define REFERENCE_E_LOG  (2.0 * U_F64)
+#define REFERENCE_E_TANH (4.0 * U_F64)
+
+/* Roundoff of what is kept in `type`, where that is coarser than the accumulation; else 0. */
+static double storage_roundoff(uint32_t type, double u)
+{
+    double storage = type ? attn_dtype_roundoff(type) : 0.0;
+
+    return storage > u ? storage : 0.0;
+}
+
+/* What a store to `type` may lose near zero. */
+static double storage_underflow(uint32_t type, bool ftz)
+{
+    return ftz ? attn_dtype_min_normal(type) : 0.5 * attn_dtype_min_subnormal(type);
+}
+
+/* f32 and bf16 have the exponent range of f32: whether subnormals are flushed or kept, 2^-126 is
+ * enough. In f16 the difference is large. */
+static double accumulation_underflow(uint32_t type, bool ftz)
+{
+    return type == ATTN_F16 ? storage_underflow(type, ftz) : attn_dtype_min_normal(type);
+}
+
+static void init_storage(struct ref_arithmetic *a, const struct attn_problem *problem,
+                         const struct attn_numerics *numerics)
+{
+    uint32_t proj = numerics->proj_type ? numerics->proj_type : problem->dtype;
+
+    a->u_s = storage_roundoff(numerics->score_type, a->u);
+    a->u_p = storage_roundoff(numerics->p_type, a->u);
+    a->u_proj = storage_roundoff(proj, a->u);
+    if (a->u_p > 0.0)
+        a->eta_p = storage_underflow(numerics->p_type, numerics->ftz);
+    if (a->u_proj > 0.0)
+        a->eta_proj = storage_underflow(proj, numerics->ftz);
+    /* Fewer bins than 2/u_P group more errors together, which only widens the bound. */
+    if (a->generic && a->u_p > 0.0)
+        a->bins = (int)fmin(2.0 / a->u_p, REF_BINS);
+}
+
+void ref_arithmetic_init(struct ref_arithmetic *arithmetic, const struct attn_problem *problem,
+                         const struct attn_numerics *numerics, enum ref_fill_kind fill)
+{
+    uint32_t acc = numerics->acc_type ? numerics->acc_type : problem->dtype;
+    struct ref_arithmetic a = {.u = attn_dtype_roundoff(acc), .copies = 1.0};
+
+    a.omega = accumulation_underflow(acc, numerics->ftz);
+    a.u_in = numerics->u_in;
+    a.e_exp = numerics->e_exp;
+    a.e_arg = numerics->e_arg;
+    a.e_tanh = numerics->e_tanh;
+    a.e_log = numerics->e_log;
+    a.tau = numerics->tau;
+    a.tiles = numerics->key_tile > 0
+                  ? fmax(1.0, ceil((double)problem->sk / (double)numerics->key_tile))
+                  : 1.0;
+    a.chain = (double)numerics->chain;
+    a.splits = numerics->splits > 1 ? (double)numerics->splits : 0.0;
+    a.generic = fill == REF_FILL_GENERIC && !numerics->acc_toward_zero;
+    a.truncates = numerics->acc_toward_zero;
+    a.normalised = numerics->p_normalised;
+    a.denominator = (int)numerics->denominator;
+    a.by_norms = numerics->gaussian_by_norms;
+    a.out_toward_zero = numerics->out_toward_zero;
+    init_storage(&a, problem, numerics);
+    /* The reference works in f64 too: both stay within E of the truth, when E is made from the
+     * worse constants of the two. */
+    if (a.u <= U_F64) {
+        a.copies = 2.0;
+        a.e_exp = fmax(a.e_exp, REFERENCE_E_EXP);
+        a.e_log = fmax(a.e_log, REFERENCE_E_LOG);
+        a.e_tanh = fmax(a.e_tanh, REFERENCE_E_TANH);
+    }
+    *arithmetic = a;
+}
+
+double ref_growth(const struct ref_arithmetic *a, double k)
+{
+    double u = a->truncates ? 2.0 * a->u : a->u;
+    double worst = k * u < 1.0 ? k * u / (1.0 - k * u) : DBL_MAX, likely;
+
+    if (!a->generic)
+        return worst;
+    likely = expm1(REF_LAMBDA * sqrt(k) * u + k * u * u / (1.0 - u));
+    return fmin(worst, likely);
+}
+
+double ref_tanh_spread(double t, double dx)
+{
+    /* The derivative 1 - tanh^2 changes by at most a factor exp(2 dx) within dx, and for dx < 1/2
+     * that is below 1 + 4 dx. */
+    if (dx < 0.5)
+        return dx * fmin(1.0, (1.0 - t * t) * (1.0 + 4.0 * dx) + 4.0 * U_F64);
+    return fmin(dx, 2.0);
+}
+
+double ref_bound_final(const struct ref_arithmetic *a, uint32_t dtype, double reference, double e)
+{
+    double total = e * a->copies;
+
+    if (!isfinite(reference))
+        return 0.0;
+    if (!isfinite(total))
+        return INFINITY;
+    return total +
+           attn_dtype_ulp(dtype, fabs(reference) + total) * (a->out_toward_zero ? 1.0 : 0.5);
+}

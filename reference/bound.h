@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bound.h - the arithmetic that a backend declares, as constants of the error bound. The letters
+ * are those of BOUND.md. */
+#ifndef ATTN_REFERENCE_BOUND_H
+#define ATTN_REFERENCE_BOUND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "attnbench/backend.h"
+#include "reference/reference.h"
+
+/* lambda of the probabilistic bound: a sum of independent errors stays within lambda standard
+ * deviations but with probability 2 exp(-lambda^2 / 2), here 7.5e-6 a sum at the very edge. */
+#define REF_LAMBDA 5.0
+
+/* Most bins of frac(log2 p) that rounding errors of p are grouped by: 2/u_P of f16. */
+#define REF_BINS 4096
+
+struct ref_arithmetic {
+    double u;      /* unit roundoff of the accumulation */
+    double omega;  /* what an underflow in the accumulation may lose */
+    double u_in;   /* relative rounding of q or k before the product */
+    double u_s;    /* relative rounding of stored scores; 0: kept in the accumulation type */
+    double u_p;    /* relative rounding of stored p; 0: kept in the accumulation type */
+    double eta_p;  /* absolute rounding of stored p near 0 */
+    double u_proj; /* mha: relative rounding of stored projections; 0: kept */
+    double eta_proj;
+    double e_exp, e_arg, e_tanh, e_log;
+    double tau;      /* lag of a lazily rescaled maximum */
+    double tiles;    /* T = R */
+    double chain;    /* N where declared; 0: n + T */
+    double splits;   /* parts merged by lse; 0: none */
+    int bins;        /* B of the grouped sum; 0: not a generic fill, plain sum */
+    bool generic;    /* the probabilistic constants apply */
+    bool truncates;  /* accumulation rounds toward zero */
+    bool normalised; /* p is stored divided by the row sum */
+    int denominator; /* as in struct attn_numerics */
+    bool by_norms;   /* gaussian as |q|^2 - 2 q.k + |k|^2 */
+    bool out_toward_zero;
+    double copies; /* 2 for f64, where the reference's own error counts; else 1 */
+};
+
+/* The constants of a declaration. */
+void ref_arithmetic_init(struct ref_arithmetic *arithmetic, const struct attn_problem *problem,
+                         const struct attn_numerics *numerics, enum ref_fill_kind fill);
+
+/* G(k): relative error bound of a sum or product of k operations. */
+double ref_growth(const struct ref_arithmetic *arithmetic, double k);
+
+/* Bound on |tanh(x + e) - tanh(x)| for |e| <= dx, where t = tanh(x). */
+double ref_tanh_spread(double t, double dx);
+
+/* The bound on a stored result: E, as often as it counts, plus the rounding of the output type.
+ * 0 where the reference is not finite: there the class decides. */
+double ref_bound_final(const struct ref_arithmetic *arithmetic, uint32_t dtype, double reference,
+                       double e);
+
+/* One softmax row as the bound sees it: n allowed keys, and the sink as entry n where there is one.
+ */
+struct ref_softmax {
+    int64_t n;
+    bool sink;
+    double sink_logit;
+    double max; /* over allowed keys and sink */
+    double sum; /* sum exp(s - max) */
+    double log_sum;
+    double lse;   /* max + log_sum */
+    bool dropout; /* the problem has dropout */
+};
+
+struct ref_scratch;
+struct ref_keys;
+
+/* What the three outputs of a row share: growth, upper, store in scratch, and these. */
+struct ref_row_bound {
+    double chain;     /* N */
+    double shared;    /* sum of growth over keys and sink */
+    double stored;    /* sum of store */
+    double lse_error; /* E of lse */
+};
+
+void ref_bound_row(const struct ref_arithmetic *a, const struct ref_softmax *row,
+                   struct ref_scratch *scratch, struct ref_row_bound *bound);
+/* E of each column of out. */
+void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row,
+                   const struct ref_row_bound *bound, const struct ref_keys *keys,
+                   struct ref_scratch *scratch, const double *out, double *error);
+/* E of the weight of allowed key t. */
+double ref_bound_weight(const struct ref_arithmetic *a, const struct ref_softmax *row,
+                        const struct ref_row_bound *bound, const struct ref_scratch *scratch,
+                        int64_t t);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job.h - what the parts of the reference share: one call of ref_compute, the keys of one head, a
+ * block of query rows, and the scratch of one thread.
+ *
+ * Work goes head by head: keys and values of a head are widened to double once (ref_keys), then its
+ * query rows (ref_block) run in parallel, each thread with a scratch of its own. */
+#ifndef ATTN_REFERENCE_JOB_H
+#define ATTN_REFERENCE_JOB_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "reference/bound.h"
+#include "reference/operands.h"
+#include "reference/reference.h"
+
+/* Keys, values and score parameters of one (batch, query head). The *_error arrays bound how far a
+ * backend's own value may be from ours; NULL where values are exact, or no bound is wanted. */
+struct ref_keys {
+    int64_t sk, dq, dk, dv, dh;
+    double *kt; /* [Dk, Sk]: transposed, so that sums over columns run along keys */
+    double *kt_error;
+    double *v; /* [Sk, Dv] */
+    double *v_error;
+    double *m;      /* bilinear: [Dq, Dk] */
+    double *w_q;    /* additive: [Dh, Dq] */
+    double *w_k;    /* additive: [Dh, Dk] */
+    double *w_v;    /* additive: [Dh] */
+    double *hidden; /* additive: [Dh, Sk], W_k k */
+    double *hidden_error;
+    int64_t b, g, h; /* what is loaded; -1: nothing */
+};
+
+/* Working memory of one thread. Arrays of keys have room for Sk + 1 entries: the sink is last. */
+struct ref_scratch {
+    atomic_flag busy;
+    void *memory;
+    double *score[3]; /* per key: after scale, after softcap, after bias */
+    double *ds;       /* per key: bound on the error of the score */
+    double *magnitude, *spread, *flush;
+    int64_t *key; /* per allowed key: its index */
+    double *p, *keep;
+    double *growth, *upper, *store;
+    int64_t *order, *start;
+    double *query[3];  /* [max(Dq, Dk)] */
+    double *hidden[2]; /* [Dh] */
+    double *out;       /* [Dv] */
+    double *column[6]; /* [Dv] */
+};
+
+struct ref_job {
+    struct ref_operands operands;
+    const struct ref_rows *rows;
+    struct ref_result *result;
+    struct ref_arithmetic arithmetic;
+    bool bounds;
+    uint32_t empty_row;
+    int threads;
+    int64_t result_heads; /* H of struct ref_result */
+    struct ref_scratch *scratch;
+};
+
+/* Requested rows [first, first + count) of one (b, h), with their queries in double. */
+struct ref_block {
+    const struct ref_job *job;
+    const struct ref_keys *keys;
+    int64_t b, h, first, count;
+    const double *q;       /* [count, Dq] */
+    const double *q_error; /* [count, Dq], or NULL: exact */
+    double *out;           /* [count] rows of Dv, out_stride apart */
+    double *error;         /* the same, or NULL: E before the final rounding */
+    int64_t out_stride;
+    int64_t result_head; /* place of this head in struct ref_result */
+};
+
+/* Index of the problem's row that entry `r` of the request names. */
+static inline int64_t ref_row_index(const struct ref_job *job, int64_t r)
+{
+    return job->rows->index ? job->rows->index[r] : r;
+}
+
+/* Doubles that fit in one allocation of rows * width, or NULL: no memory, or the product does not
+ * fit. Zeroed. */
+double *ref_alloc_doubles(int64_t rows, int64_t width);
+
+/* keys.c */
+int ref_keys_create(const struct ref_job *job, struct ref_keys *keys);
+void ref_keys_free(struct ref_keys *keys);
+/* Widens the keys and values of query head h, unless they are loaded already. Attention only. */
+void ref_keys_load(const struct ref_job *job, struct ref_keys *keys, int64_t b, int64_t h);
+/* Loads the score parameters of query head h, and what of them depends on keys alone. */
+void ref_keys_load_score(const struct ref_job *job, struct ref_keys *keys, int64_t h);
+
+/* scratch.c */
+struct ref_scratch *ref_scratch_create(const struct attn_problem *problem, int count);
+void ref_scratch_free(struct ref_scratch *scratch, int count);
+
+/* scores.c: the three stages of the score for keys [begin, end) of one row. */
+void ref_scores(const struct ref_block *block, int64_t i, const double *q, int64_t begin,
+                int64_t end, struct ref_scratch *scratch);
+
+/* score_error.c: scratch->ds for keys [begin, end), after ref_scores. */
+void ref_score_errors(const struct ref_block *block, int64_t i, const double *q,
+                      const double *q_error, int64_t begin, int64_t end,
+                      struct ref_scratch *scratch);
+
+/* row.c: all rows of a block, in parallel. */
+void ref_block_compute(const struct ref_block *block);
+
+/* attention.c and mha.c: the whole request. ATTN_OK or ATTN_OUT_OF_MEMORY. */
+int ref_attention_compute(const struct ref_job *job);
+int ref_mha_compute(const struct ref_job *job);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* operands.h - the tensors of a problem by role, and elements of them as doubles. */
+#ifndef ATTN_REFERENCE_OPERANDS_H
+#define ATTN_REFERENCE_OPERANDS_H
+
+#include <stdint.h>
+
+#include "attnbench/backend.h"
+
+/* One past the last role that this operator knows. */
+#define REF_ROLES 64
+
+struct ref_operands {
+    const struct attn_problem *problem;
+    const struct attn_tensor *by_role[REF_ROLES]; /* NULL: absent; x_k and x_v have their default */
+};
+
+/* Resolves the tensors; the problem must outlive the result. */
+void ref_operands_init(struct ref_operands *operands, const struct attn_problem *problem);
+
+/* One element of a tensor, at as many indices as it has axes. */
+double ref_load(const struct attn_tensor *tensor, const int64_t *at);
+
+/* `count` elements along the last axis, from index 0, with the other indices given in `at`. */
+void ref_load_vector(const struct attn_tensor *tensor, const int64_t *at, int64_t count,
+                     double *out);
+
+/* First key that query i of batch b may see, and one past the last, by len, causal and window. */
+void ref_key_range(const struct ref_operands *operands, int64_t b, int64_t i, int64_t *begin,
+                   int64_t *end);
+
+/* The offset that causal, window and ALiBi share, in batch b. */
+int64_t ref_offset(const struct ref_operands *operands, int64_t b);
+
+#endif

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* row.c - steps 4 to 7 of the operator for one query row: mask, softmax, dropout, output. */
+#include <math.h>
+#include <string.h>
+
+#include "reference/dtype.h"
+#include "reference/job.h"
+#include "reference/parallel.h"
+#include "reference/philox.h"
+
+/* One row on its way through the steps. */
+struct row {
+    const struct ref_block *block;
+    struct ref_scratch *scratch;
+    int64_t i;    /* query */
+    int64_t slot; /* entry in struct ref_result */
+    struct ref_softmax softmax;
+    bool poisoned; /* NaN or +inf among the allowed scores */
+    bool empty;
+};
+
+static const struct ref_job *job_of(const struct row *row)
+{
+    return row->block->job;
+}
+
+static const struct attn_problem *problem_of(const struct row *row)
+{
+    return row->block->job->operands.problem;
+}
+
+/* Pass 1: scores, and the stages that were asked for. Every cell is computed only where a caller
+ * looks at all of them. */
+static void compute_scores(struct row *row, const double *q, int64_t begin, int64_t end)
+{
+    const struct ref_result *result = job_of(row)->result;
+    int64_t sk = problem_of(row)->sk;
+
+    if (!result->scores[0] && !result->scores[1] && !result->scores[2]) {
+        ref_scores(row->block, row->i, q, begin, end, row->scratch);
+        return;
+    }
+    ref_scores(row->block, row->i, q, 0, sk, row->scratch);
+    for (int stage = 0; stage < 3; stage++)
+        if (result->scores[stage])
+            memcpy(result->scores[stage] + row->slot * sk, row->scratch->score[stage],
+                   (size_t)sk * sizeof(double));
+}
+
+/* Pass 2: the allowed keys, in order, in scratch->key. */
+static void collect_allowed(struct row *row, int64_t begin, int64_t end)
+{
+    const struct attn_tensor *mask = job_of(row)->operands.by_role[ATTN_MASK];
+    const double *s = row->scratch->score[2];
+    int64_t at[] = {row->block->b, row->block->h, row->i, 0}, n = 0;
+
+    for (int64_t j = begin; j < end; j++) {
+        at[3] = j;
+        if (s[j] == -INFINITY || (mask && ref_load(mask, at) == 0.0))
+            continue;
+        row->poisoned |= isnan(s[j]) || s[j] == INFINITY;
+        row->scratch->key[n++] = j;
+    }
+    row->softmax.n = n;
+    row->empty = n == 0;
+}
+
+/* The rule "uniform" for an empty row: equal scores over all keys, no sink. */
+static void allow_all(struct row *row)
+{
+    int64_t sk = problem_of(row)->sk;
+
+    for (int64_t j = 0; j < sk; j++) {
+        row->scratch->key[j] = j;
+        row->scratch->score[2][j] = 0.0;
+    }
+    row->softmax.n = sk;
+    row->softmax.sink = false;
+}
+
+/* Pass 3: p_j = exp(s_j - max) / sum over allowed keys and sink, in scratch->p. */
+static void softmax(struct row *row)
+{
+    struct ref_softmax *x = &row->softmax;
+    const double *s = row->scratch->score[2];
+    double *p = row->scratch->p;
+
+    x->max = x->sink ? x->sink_logit : -INFINITY;
+    for (int64_t t = 0; t < x->n; t++)
+        x->max = fmax(x->max, s[row->scratch->key[t]]);
+    x->sum = 0.0;
+    for (int64_t t = 0; t < x->n; t++) {
+        p[t] = exp(s[row->scratch->key[t]] - x->max);
+        x->sum += p[t];
+    }
+    if (x->sink)
+        x->sum += exp(x->sink_logit - x->max);
+    x->log_sum = log(x->sum);
+    x->lse = x->max + x->log_sum;
+    for (int64_t t = 0; t < x->n; t++)
+        p[t] /= x->sum;
+}
+
+/* Pass 4: what dropout makes of each weight: 0, or 1 / (1 - p). */
+static void dropout(struct row *row)
+{
+    const struct attn_problem *problem = problem_of(row);
+    const struct attn_tensor *keep = job_of(row)->operands.by_role[ATTN_KEEP];
+    int64_t b = row->block->b, h = row->block->h;
+    uint64_t first = (uint64_t)(((b * problem->hq + h) * problem->sq + row->i) * problem->sk);
+
+    for (int64_t t = 0; t < row->softmax.n; t++) {
+        int64_t j = row->scratch->key[t];
+        bool kept = true;
+        if (row->softmax.dropout && keep)
+            kept = ref_load(keep, (const int64_t[]){b, h, row->i, j}) != 0.0;
+        else if (row->softmax.dropout)
+            kept =
+                attn_dropout_keep(problem->dropout_seed, first + (uint64_t)j, problem->dropout_p);
+        row->scratch->keep[t] = kept ? 1.0 / (1.0 - problem->dropout_p) : 0.0;
+    }
+}
+
+/* Pass 5: out = sum_j p_j v_j. A dropped key takes no part, even where its v is not finite. */
+static void weigh_values(const struct row *row, double *out)
+{
+    const struct ref_keys *keys = row->block->keys;
+
+    for (int64_t c = 0; c < keys->dv; c++)
+        out[c] = 0.0;
+    for (int64_t t = 0; t < row->softmax.n; t++) {
+        const double *v = keys->v + row->scratch->key[t] * keys->dv;
+        double weight = row->scratch->p[t] * row->scratch->keep[t];
+        if (row->scratch->keep[t] == 0.0)
+            continue;
+        for (int64_t c = 0; c < keys->dv; c++)
+            out[c] += weight * v[c];
+    }
+}
+
+static void fill(double *array, int64_t count, double value)
+{
+    for (int64_t c = 0; array && c < count; c++)
+        array[c] = value;
+}
+
+static uint32_t lse_dtype(const struct row *row)
+{
+    const struct attn_tensor *lse = job_of(row)->operands.by_role[ATTN_LSE];
+
+    if (lse)
+        return lse->dtype;
+    return problem_of(row)->dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32;
+}
+
+/* Results of a row whose outputs are all one value, by rule and not by computing. */
+static void store_rule(const struct row *row, double *out, double *error, double value, double lse)
+{
+    const struct ref_result *result = job_of(row)->result;
+    int64_t sk = problem_of(row)->sk, slot = row->slot;
+
+    fill(out, problem_of(row)->dv, value);
+    fill(error, problem_of(row)->dv, 0.0);
+    if (result->lse)
+        result->lse[slot] = lse;
+    if (result->lse_bound)
+        result->lse_bound[slot] = ref_bound_final(&job_of(row)->arithmetic, lse_dtype(row), lse, 0);
+    if (result->weights)
+        fill(result->weights + slot * sk, sk, row->poisoned ? 0.0 : value);
+    if (result->weights && row->poisoned)
+        for (int64_t t = 0; t < row->softmax.n; t++)
+            result->weights[slot * sk + row->scratch->key[t]] = value;
+    if (result->weights_bound)
+        fill(result->weights_bound + slot * sk, sk, 0.0);
+}
+
+static void store_weights(const struct row *row)
+{
+    const struct ref_result *result = job_of(row)->result;
+    int64_t sk = problem_of(row)->sk;
+
+    if (result->weights)
+        fill(result->weights + row->slot * sk, sk, 0.0);
+    for (int64_t t = 0; result->weights && t < row->softmax.n; t++)
+        result->weights[row->slot * sk + row->scratch->key[t]] = row->scratch->p[t];
+}
+
+static void store_bounds(const struct row *row, const double *q, const double *q_error,
+                         const double *out, double *error)
+{
+    const struct ref_job *job = job_of(row);
+    const struct ref_result *result = job->result;
+    const struct ref_arithmetic *a = &job->arithmetic;
+    const struct attn_tensor *weights = job->operands.by_role[ATTN_WEIGHTS];
+    struct ref_scratch *scratch = row->scratch;
+    int64_t sk = problem_of(row)->sk, n = row->softmax.n;
+    struct ref_row_bound bound;
+
+    if (row->empty)
+        fill(scratch->ds, sk, 0.0);
+    else
+        ref_score_errors(row->block, row->i, q, q_error, scratch->key[0], scratch->key[n - 1] + 1,
+                         scratch);
+    ref_bound_row(a, &row->softmax, scratch, &bound);
+    if (error)
+        ref_bound_out(a, &row->softmax, &bound, row->block->keys, scratch, out, error);
+    if (result->lse_bound)
+        result->lse_bound[row->slot] =
+            row->empty ? 0.0
+                       : ref_bound_final(a, lse_dtype(row), row->softmax.lse, bound.lse_error);
+    if (!result->weights_bound)
+        return;
+    fill(result->weights_bound + row->slot * sk, sk, 0.0);
+    for (int64_t t = 0; t < n; t++)
+        result->weights_bound[row->slot * sk + scratch->key[t]] =
+            ref_bound_final(a, weights ? weights->dtype : problem_of(row)->dtype, scratch->p[t],
+                            ref_bound_weight(a, &row->softmax, &bound, scratch, t));
+}
+
+/* A row that takes no softmax: empty by a rule, or poisoned. False: an ordinary row. */
+static bool settle_by_rule(struct row *row, double *out, double *error)
+{
+    const struct ref_softmax *x = &row->softmax;
+    uint32_t rule = job_of(row)->empty_row;
+
+    if (row->poisoned) {
+        store_rule(row, out, error, NAN, NAN);
+        return true;
+    }
+    if (!row->empty)
+        return false;
+    if (rule == ATTN_EMPTY_UNIFORM && problem_of(row)->sk > 0) {
+        allow_all(row);
+        return false;
+    }
+    if (rule == ATTN_EMPTY_NAN)
+        store_rule(row, out, error, NAN, NAN);
+    else
+        store_rule(row, out, error, 0.0, x->sink ? x->sink_logit : -INFINITY);
+    return true;
+}
+
+static void compute_row(struct row *row, const double *q, const double *q_error, double *out,
+                        double *error)
+{
+    const struct ref_job *job = job_of(row);
+    const struct attn_problem *problem = problem_of(row);
+    const struct attn_tensor *sink = job->operands.by_role[ATTN_SINK];
+    int64_t begin, end;
+
+    if (sink) {
+        row->softmax.sink_logit = ref_load(sink, &row->block->h);
+        row->softmax.sink = row->softmax.sink_logit != -INFINITY;
+        row->poisoned = isnan(row->softmax.sink_logit) || row->softmax.sink_logit == INFINITY;
+    }
+    row->softmax.dropout = problem->flags & ATTN_FLAG_DROPOUT;
+    ref_key_range(&job->operands, row->block->b, row->i, &begin, &end);
+    compute_scores(row, q, begin, end);
+    collect_allowed(row, begin, end);
+    if (job->result->allowed)
+        job->result->allowed[row->slot] = row->softmax.n;
+    if (settle_by_rule(row, out, error))
+        return;
+    softmax(row);
+    dropout(row);
+    weigh_values(row, out);
+    /* The rule "uniform" declares weights, but no lse of their own. */
+    if (job->result->lse)
+        job->result->lse[row->slot] = row->empty ? -INFINITY : row->softmax.lse;
+    store_weights(row);
+    if (job->bounds)
+        store_bounds(row, q, q_error, out, error);
+}
+
+/* At most `threads` chunks run at a time, so one of as many scratches is always free. */
+static struct ref_scratch *scratch_take(const struct ref_job *job)
+{
+    for (int t = 0;; t = (t + 1) % job->threads)
+        if (!atomic_flag_test_and_set(&job->scratch[t].busy))
+            return &job->scratch[t];
+}
+
+static void compute_rows(void *context, int64_t begin, int64_t end)
+{
+    const struct ref_block *block = context;
+    const struct ref_job *job = block->job;
+    const struct attn_problem *problem = job->operands.problem;
+    struct ref_scratch *scratch = scratch_take(job);
+
+    for (int64_t r = begin; r < end; r++) {
+        struct row row = {.block = block,
+                          .scratch = scratch,
+                          .i = ref_row_index(job, block->first + r) % problem->sq,
+                          .slot = (block->first + r) * job->result_heads + block->result_head};
+        compute_row(&row, block->q + r * problem->dq,
+                    block->q_error ? block->q_error + r * problem->dq : NULL,
+                    block->out ? block->out + r * block->out_stride : scratch->out,
+                    block->error ? block->error + r * block->out_stride : NULL);
+    }
+    atomic_flag_clear(&scratch->busy);
+}
+
+void ref_block_compute(const struct ref_block *block)
+{
+    attn_parallel_for(block->job->threads, block->count, 4, compute_rows, (void *)block);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* made.h - small problems with dense random tensors, for the tests of the reference. */
+#ifndef ATTN_REFERENCE_TESTS_MADE_H
+#define ATTN_REFERENCE_TESTS_MADE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "attnbench/backend.h"
+
+enum {
+    MADE_MASK = 1,
+    MADE_BIAS = 2,
+    MADE_LEN = 4,
+    MADE_LEN2D = 8,
+    MADE_ALIBI = 16,
+    MADE_SINK = 32,
+    MADE_KEEP = 64,
+    MADE_PHILOX = 128,
+    MADE_CAUSAL = 256,
+    MADE_WINDOW = 512,
+    MADE_BR = 1024,
+    MADE_SOFTCAP = 2048,
+    MADE_HEAD_MASK = 4096,
+    MADE_RESIDUAL = 8192,
+    MADE_PROJ_BIAS = 16384,
+    MADE_NO_WO = 32768,
+    MADE_CROSS = 65536
+};
+
+/* What to make; zeros mean: b = hq = 1, hkv = hq, sk = sq, dq = dv = dk, dh = dk, f64, attention,
+ * scaled_dot. sk = -1 makes no keys. */
+struct made_spec {
+    uint32_t op, score, dtype;
+    int64_t b, hq, hkv, sq, sk, dq, dk, dv, dh;
+    int features;
+    int64_t off;
+    double spread; /* standard deviation of q, k, v; 0: 1 */
+    uint64_t seed;
+};
+
+struct made {
+    struct attn_problem problem;
+    struct attn_tensor tensors[32];
+    uint64_t state;
+};
+
+void made_create(struct made *m, const struct made_spec *spec);
+void made_free(struct made *m);
+
+/* The tensor of a role, which must exist. */
+struct attn_tensor *made_tensor(struct made *m, uint32_t role);
+
+/* Element `index` of a dense tensor. */
+double made_get(const struct attn_tensor *t, int64_t index);
+void made_set(struct attn_tensor *t, int64_t index, double value);
+int64_t made_count(const struct attn_tensor *t);
+
+/* Deterministic random numbers. */
+double made_uniform(uint64_t *state);
+double made_normal(uint64_t *state);
+
+#endif
