@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_f32_template.h - flash attention in f32 over a vector type, included once by each instance.
+ *
+ * An instance defines, before it includes this file (flash_f32_avx2.c is the model):
+ *   FLASH_MR          rows of a micro-kernel
+ *   FLASH_NV          vectors of a micro-kernel's row; MR*NV accumulators must stay in registers
+ *   vf, VF_LANES      a vector of floats, and how many it holds (a power of two, at most 16)
+ *   vf_set1 vf_lane_numbers ({0, 1, 2, ...}) vf_add vf_sub vf_mul vf_div vf_abs vf_first
+ *   vf_load vf_store  aligned to the vector; vf_loadu vf_storeu: to the element
+ *   vf_load_first     the first `count` lanes (any count <= 0: none, >= VF_LANES: all), 0 in the
+ *                     others, which are not touched in memory
+ *   vf_fma            a*b + c, rounded once
+ *   vf_max            b where either is NaN
+ *   vf_copy_sign      a magnitude (sign clear) with the sign of another
+ *   vf_select_equal, vf_select_less   lane by lane `yes` where a == b, a < b; NaN gives `no`
+ *   vf_select_bytes   lane by lane `yes` where the byte is not 0
+ *   vf_shift_to_exponent  lane bits shifted left by 23
+ *   vf_all_equal      true when every lane compares equal
+ *   vf_sum vf_largest horizontal
+ *   vf_transpose      a VF_LANES x VF_LANES block; `to` aligned, `from` to the element
+ * and afterwards its struct attn_flash_isa, from FLASH_MR, FLASH_NR and run_item.
+ *
+ * The algorithm, for one item (consecutive folded rows of one key/value head):
+ *   for each tile of key_block keys that some row may see:
+ *     pack K as [keys/NR][dk][NR] and V as [dv/NR][keys][NR]
+ *     for each group of MR rows that may see some of the tile:
+ *       s = q k^T over the panels that the group may see                     (micro-kernel)
+ *       per row: softcap, bias, ALiBi, boolean mask; -inf in forbidden cells; maximum
+ *       per row: p = 2^(s - max), denominator, dropout
+ *       o = o * 2^(old max - max) + p v over the keys the group may see      (micro-kernel)
+ *   out = o / denominator
+ * A forbidden cell has s = -inf and so p = 0 exactly. 0 * V is NaN where V is not finite, so that
+ * packing V notes where it is not, and groups that meet such keys take a scalar path which skips
+ * every cell that takes no part. What a row computes depends on nothing but the row: not on its
+ * neighbours in the group, nor on items and threads. */
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "mask.h"
+
+#define FLASH_NR     (FLASH_NV * VF_LANES)
+#define FLASH_INLINE static inline __attribute__((always_inline))
+
+/* One item, and the tile of keys at hand. */
+struct block {
+    int64_t b, g;
+    int64_t row0, rows; /* first folded row, and how many */
+    int64_t lo, hi;     /* union of the rows' intervals */
+    int64_t dv16;       /* dv rounded up to NR */
+};
+
+struct tile {
+    int64_t j0;             /* first key */
+    int64_t lo, hi;         /* packed keys, relative to j0 */
+    int64_t bad_lo, bad_hi; /* interval of the keys whose V is not finite; empty: lo >= hi */
+};
+
+#include "flash_f32_pack.h"
+#include "flash_f32_product.h"
+#include "flash_f32_softmax.h"
+
+/* Fills the rows' intervals and their union. */
+static void find_intervals(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                           struct block *block)
+{
+    block->lo = job->sk;
+    block->hi = 0;
+    for (int64_t r = 0; r < block->rows; r++) {
+        int64_t i = (block->row0 + r) / job->group;
+        attn_mask_interval(job, block->b, i, &w->lo[r], &w->hi[r]);
+        if (w->lo[r] < w->hi[r]) {
+            block->lo = w->lo[r] < block->lo ? w->lo[r] : block->lo;
+            block->hi = w->hi[r] > block->hi ? w->hi[r] : block->hi;
+        }
+    }
+}
+
+/* Query head and query of a row of the block. */
+static inline int64_t row_head(const struct attn_flash *job, const struct block *block, int64_t r)
+{
+    return block->g * job->group + (block->row0 + r) % job->group;
+}
+
+static inline int64_t row_query(const struct attn_flash *job, const struct block *block, int64_t r)
+{
+    return (block->row0 + r) / job->group;
+}
+
+/* Rows start at maximum -inf and denominator 0; with a sink, as if it were a first key with v = 0.
+ */
+static void start_rows(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                       const struct block *block)
+{
+    memset(w->o, 0, (size_t)(block->rows * block->dv16) * sizeof *w->o);
+    for (int64_t r = 0; r < block->rows; r++) {
+        w->max[r] = -INFINITY;
+        w->sum[r] = 0.0f;
+        if (job->sink.data) {
+            const float *sink = job->sink.data;
+            w->max[r] = sink[row_head(job, block, r) * job->sink.stride[0]] * LOG2_E;
+            if (w->max[r] != -INFINITY)
+                w->sum[r] = isfinite(w->max[r]) ? 1.0f : NAN;
+        }
+    }
+}
+
+/* The keys of a tile that a row may see, relative to the tile; lo == hi for none. */
+static void clip_row(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                     const struct block *block, const struct tile *tile, int64_t r, int64_t *lo,
+                     int64_t *hi)
+{
+    int64_t first = w->lo[r] > tile->j0 + tile->lo ? w->lo[r] : tile->j0 + tile->lo;
+    int64_t end = w->hi[r] < tile->j0 + tile->hi ? w->hi[r] : tile->j0 + tile->hi;
+    if (first < end && job->mask.data)
+        attn_mask_tighten(job, block->b, row_head(job, block, r), row_query(job, block, r), &first,
+                          &end);
+    *lo = first < end ? first - tile->j0 : 0;
+    *hi = first < end ? end - tile->j0 : 0;
+}
+
+/* One tile of keys for the `count` <= MR rows from r0 on. */
+static void group_tile(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                       const struct block *block, const struct tile *tile, int64_t r0, int count)
+{
+    int64_t row_lo[FLASH_MR], row_hi[FLASH_MR], lo = tile->hi, hi = 0;
+    int64_t ld = attn_flash_score_stride(job);
+    for (int r = 0; r < count; r++) {
+        clip_row(job, w, block, tile, r0 + r, &row_lo[r], &row_hi[r]);
+        if (row_lo[r] < row_hi[r]) {
+            lo = row_lo[r] < lo ? row_lo[r] : lo;
+            hi = row_hi[r] > hi ? row_hi[r] : hi;
+        }
+    }
+    if (lo >= hi)
+        return;
+
+    int64_t panel_lo = lo / FLASH_NR, panel_hi = (hi + FLASH_NR - 1) / FLASH_NR;
+    bool careful = lo < tile->bad_hi && tile->bad_lo < hi;
+    score_product(count, w->q + r0 * job->dk, w->k, job->dk, panel_lo, panel_hi, w->s, ld);
+    float rescale[FLASH_MR];
+    for (int r = 0; r < count; r++) {
+        int64_t from = panel_lo * FLASH_NR;
+        bool sees = row_lo[r] < row_hi[r];
+        struct row row = {.job = job,
+                          .b = block->b,
+                          .h = row_head(job, block, r0 + r),
+                          .i = row_query(job, block, r0 + r),
+                          .j0 = tile->j0,
+                          .lo = sees ? row_lo[r] : from,
+                          .hi = sees ? row_hi[r] : from,
+                          .from = from,
+                          .to = panel_hi * FLASH_NR,
+                          .s = w->s + r * ld};
+        finish_scores(&row);
+        rescale[r] = softmax_row(&row, careful, &w->max[r0 + r], &w->sum[r0 + r]);
+        if (job->flags & ATTN_FLAG_DROPOUT)
+            attn_dropout_row(job, row.b, row.h, row.i, row.j0 + row.lo, row.j0 + row.hi,
+                             row.s + row.lo);
+    }
+    struct product product = {.p = w->s,
+                              .ld = ld,
+                              .v = w->v,
+                              .key_block = job->key_block,
+                              .lo = lo,
+                              .hi = hi,
+                              .o = w->o + r0 * block->dv16,
+                              .width = block->dv16,
+                              .rescale = rescale};
+    if (careful)
+        value_product_careful(count, &product);
+    else
+        value_product(count, &product);
+}
+
+/* Divides by the denominator and writes out and lse. */
+static void store_row(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                      const struct block *block, int64_t r)
+{
+    int64_t h = row_head(job, block, r), i = row_query(job, block, r);
+    float *out = (float *)job->out.data + attn_row_index(&job->out, block->b, h, i);
+    const float *o = w->o + r * block->dv16;
+    float max = w->max[r], sum = w->sum[r];
+    bool empty = sum == 0.0f;
+    float by = empty ? 0.0f : 1.0f / sum;
+    for (int64_t c = 0; c < job->dv; c++)
+        out[c * job->out.stride[3]] = o[c] * by;
+    if (!job->lse.data)
+        return;
+    /* In double: the logarithm then errs by nothing that matters beside the sum. */
+    double lse = empty ? -INFINITY : ((double)max + log2((double)sum)) * 0.69314718055994531;
+    if (job->sink.data && sum == 1.0f) {
+        float sink = ((const float *)job->sink.data)[h * job->sink.stride[0]];
+        lse = max == sink * LOG2_E ? (double)sink : lse; /* nothing joined it: the sink itself */
+    }
+    ((float *)job->lse.data)[attn_row_index(&job->lse, block->b, h, i)] = (float)lse;
+}
+
+static void run_item(const struct attn_flash *job, const struct attn_flash_scratch *w, int64_t item)
+{
+    int64_t head = item / job->items_per_head, total = job->sq * job->group;
+    struct block block = {.b = head / job->hkv,
+                          .g = head % job->hkv,
+                          .row0 = item % job->items_per_head * job->item_rows,
+                          .dv16 = attn_round_up(job->dv, FLASH_NR)};
+    int64_t left = total - block.row0;
+    block.rows = left < job->item_rows ? left : job->item_rows;
+    find_intervals(job, w, &block);
+    start_rows(job, w, &block);
+    if (block.lo < block.hi)
+        pack_q(job, w, &block);
+
+    for (int64_t j0 = block.lo / job->key_block * job->key_block; j0 < block.hi;
+         j0 += job->key_block) {
+        struct tile tile = {.j0 = j0,
+                            .lo = block.lo > j0 ? block.lo - j0 : 0,
+                            .hi = block.hi - j0 < job->key_block ? block.hi - j0 : job->key_block};
+        pack_k(job, w, &block, &tile);
+        pack_v(job, w, &block, &tile);
+        for (int64_t r0 = 0; r0 < block.rows; r0 += FLASH_MR) {
+            int64_t count = block.rows - r0 < FLASH_MR ? block.rows - r0 : FLASH_MR;
+            group_tile(job, w, &block, &tile, r0, (int)count);
+        }
+    }
+    for (int64_t r = 0; r < block.rows; r++)
+        store_row(job, w, &block, r);
+}
