@@ -18,6 +18,12 @@
 #define ATTN_FLASH_E_EXP  2e-7
 #define ATTN_FLASH_E_TANH 3e-7
 
+/* Most keys a tile, and the floats between two rows of scores: a constant, so that the rows of a
+ * micro-kernel are one pointer with displacements; more than a power of two, so that they do not
+ * fall into the same cache sets. */
+#define ATTN_FLASH_MOST_KEYS    512
+#define ATTN_FLASH_SCORE_STRIDE (ATTN_FLASH_MOST_KEYS + 16)
+
 /* One operand: strides in elements over the logical axes of its role; data NULL when absent. */
 struct attn_view {
     void *data;
@@ -50,7 +56,7 @@ struct attn_flash {
 struct attn_flash_scratch {
     float *k;    /* [key_block/nr][dk][nr] packed keys */
     float *v;    /* [dv16/nr][key_block][nr] packed values */
-    float *s;    /* [mr][attn_flash_score_stride] scores, then weights, of one row group */
+    float *s;    /* [mr][ATTN_FLASH_SCORE_STRIDE] scores, then weights, of one row group */
     float *q;    /* [item_rows/mr][dk][mr] packed, scaled queries */
     float *o;    /* [item_rows][dv16] unnormalised output */
     float *max;  /* [item_rows] running maximum, log2 domain */
@@ -72,13 +78,6 @@ struct attn_flash_isa {
 };
 
 extern const struct attn_flash_isa attn_flash_f32_avx2;
-
-/* Floats between two rows of scores: padded by a vector or two, so that the rows of a group do not
- * fall into the same cache sets when key_block is a power of two. */
-static inline int64_t attn_flash_score_stride(const struct attn_flash *job)
-{
-    return job->key_block + 16;
-}
 
 static inline int64_t attn_round_up(int64_t value, int64_t unit)
 {

@@ -3,10 +3,10 @@
  * MR x NR sums in registers over its whole inner loop: a broadcast and NV products a row and step.
  * A group with fewer rows is cut into micro-kernels of 4, 2 and 1, so that nothing is computed for
  * rows that do not exist. */
+#define LD ATTN_FLASH_SCORE_STRIDE
 
 /* s[r][0..NR) = sum over c of q[c][r] k[c][0..NR) for `mr` rows, a constant after inlining. */
-FLASH_INLINE void score_tile(const int mr, const float *q, const float *k, int64_t dk, float *s,
-                             int64_t ld)
+FLASH_INLINE void score_tile(const int mr, const float *q, const float *k, int64_t dk, float *s)
 {
     vf sum[FLASH_MR][FLASH_NV];
 #pragma GCC unroll 16
@@ -31,37 +31,36 @@ FLASH_INLINE void score_tile(const int mr, const float *q, const float *k, int64
     for (int r = 0; r < mr; r++)
 #pragma GCC unroll 4
         for (int n = 0; n < FLASH_NV; n++)
-            vf_store(s + r * ld + n * VF_LANES, sum[r][n]);
+            vf_store(s + r * LD + n * VF_LANES, sum[r][n]);
 }
 
 FLASH_INLINE void score_panels(const int mr, const float *q, const float *k, int64_t dk,
-                               int64_t panel_lo, int64_t panel_hi, float *s, int64_t ld)
+                               int64_t panel_lo, int64_t panel_hi, float *s)
 {
     for (int64_t p = panel_lo; p < panel_hi; p++)
-        score_tile(mr, q, k + p * dk * FLASH_NR, dk, s + p * FLASH_NR, ld);
+        score_tile(mr, q, k + p * dk * FLASH_NR, dk, s + p * FLASH_NR);
 }
 
 /* Scores of `count` rows against panels [panel_lo, panel_hi). */
-static void score_product(int count, const float *q, const float *k, int64_t dk, int64_t panel_lo,
-                          int64_t panel_hi, float *s, int64_t ld)
+FLASH_APART void score_product(int count, const float *q, const float *k, int64_t dk,
+                               int64_t panel_lo, int64_t panel_hi, float *s)
 {
     if (count == FLASH_MR) {
-        score_panels(FLASH_MR, q, k, dk, panel_lo, panel_hi, s, ld);
+        score_panels(FLASH_MR, q, k, dk, panel_lo, panel_hi, s);
         return;
     }
     int r = 0;
     for (; count - r >= 4; r += 4)
-        score_panels(4, q + r, k, dk, panel_lo, panel_hi, s + r * ld, ld);
+        score_panels(4, q + r, k, dk, panel_lo, panel_hi, s + r * LD);
     for (; count - r >= 2; r += 2)
-        score_panels(2, q + r, k, dk, panel_lo, panel_hi, s + r * ld, ld);
+        score_panels(2, q + r, k, dk, panel_lo, panel_hi, s + r * LD);
     if (count > r)
-        score_panels(1, q + r, k, dk, panel_lo, panel_hi, s + r * ld, ld);
+        score_panels(1, q + r, k, dk, panel_lo, panel_hi, s + r * LD);
 }
 
 /* o[r] = o[r] * rescale[r] + sum over keys j in [lo, hi) of p[r][j] v[j]. */
 struct product {
-    const float *p; /* [rows][ld] */
-    int64_t ld;
+    const float *p; /* [rows][LD] */
     const float *v; /* [width/NR][key_block][NR] */
     int64_t key_block, lo, hi;
     float *o; /* [rows][width] */
@@ -74,9 +73,9 @@ FLASH_INLINE void value_tile(const int mr, const struct product *x, int r0, int6
 {
     vf sum[FLASH_MR][FLASH_NV];
     float *o = x->o + r0 * x->width + column;
-    const float *p = x->p + r0 * x->ld;
+    const float *p = x->p + r0 * LD;
     const float *v = x->v + column * x->key_block;
-    const int64_t ld = x->ld, hi = x->hi;
+    const int64_t hi = x->hi;
 #pragma GCC unroll 16
     for (int r = 0; r < mr; r++) {
         vf by = vf_set1(x->rescale[r0 + r]);
@@ -91,7 +90,7 @@ FLASH_INLINE void value_tile(const int mr, const struct product *x, int r0, int6
             value[n] = vf_load(v + j * FLASH_NR + n * VF_LANES);
 #pragma GCC unroll 16
         for (int r = 0; r < mr; r++) {
-            vf weight = vf_set1(p[r * ld + j]);
+            vf weight = vf_set1(p[r * LD + j]);
 #pragma GCC unroll 4
             for (int n = 0; n < FLASH_NV; n++)
                 sum[r][n] = vf_fma(weight, value[n], sum[r][n]);
@@ -110,7 +109,7 @@ FLASH_INLINE void value_panels(const int mr, const struct product *x, int r0)
         value_tile(mr, x, r0, column);
 }
 
-static void value_product(int count, const struct product *x)
+FLASH_APART void value_product(int count, const struct product *x)
 {
     if (count == FLASH_MR) {
         value_panels(FLASH_MR, x, 0);
@@ -127,14 +126,14 @@ static void value_product(int count, const struct product *x)
 
 /* The same where V may hold NaN or Inf: weights of -0.0, the mark of cells that take no part, are
  * skipped instead of multiplied. */
-static void value_product_careful(int count, const struct product *x)
+FLASH_APART void value_product_careful(int count, const struct product *x)
 {
     for (int r = 0; r < count; r++) {
         float *o = x->o + r * x->width;
         for (int64_t c = 0; c < x->width; c++)
             o[c] *= x->rescale[r];
         for (int64_t j = x->lo; j < x->hi; j++) {
-            float weight = x->p[r * x->ld + j];
+            float weight = x->p[r * LD + j];
             if (weight == 0.0f && signbit(weight))
                 continue;
             for (int64_t c = 0; c < x->width; c += FLASH_NR) {

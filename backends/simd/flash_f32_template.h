@@ -41,6 +41,8 @@
 
 #define FLASH_NR     (FLASH_NV * VF_LANES)
 #define FLASH_INLINE static inline __attribute__((always_inline))
+/* For the products: inlined into the driver their sums would be spilled. */
+#define FLASH_APART static __attribute__((noinline))
 
 /* One item, and the tile of keys at hand. */
 struct block {
@@ -124,7 +126,6 @@ static void group_tile(const struct attn_flash *job, const struct attn_flash_scr
                        const struct block *block, const struct tile *tile, int64_t r0, int count)
 {
     int64_t row_lo[FLASH_MR], row_hi[FLASH_MR], lo = tile->hi, hi = 0;
-    int64_t ld = attn_flash_score_stride(job);
     for (int r = 0; r < count; r++) {
         clip_row(job, w, block, tile, r0 + r, &row_lo[r], &row_hi[r]);
         if (row_lo[r] < row_hi[r]) {
@@ -137,7 +138,7 @@ static void group_tile(const struct attn_flash *job, const struct attn_flash_scr
 
     int64_t panel_lo = lo / FLASH_NR, panel_hi = (hi + FLASH_NR - 1) / FLASH_NR;
     bool careful = lo < tile->bad_hi && tile->bad_lo < hi;
-    score_product(count, w->q + r0 * job->dk, w->k, job->dk, panel_lo, panel_hi, w->s, ld);
+    score_product(count, w->q + r0 * job->dk, w->k, job->dk, panel_lo, panel_hi, w->s);
     float rescale[FLASH_MR];
     for (int r = 0; r < count; r++) {
         int64_t from = panel_lo * FLASH_NR;
@@ -151,7 +152,7 @@ static void group_tile(const struct attn_flash *job, const struct attn_flash_scr
                           .hi = sees ? row_hi[r] : from,
                           .from = from,
                           .to = panel_hi * FLASH_NR,
-                          .s = w->s + r * ld};
+                          .s = w->s + r * ATTN_FLASH_SCORE_STRIDE};
         finish_scores(&row);
         rescale[r] = softmax_row(&row, careful, &w->max[r0 + r], &w->sum[r0 + r]);
         if (job->flags & ATTN_FLAG_DROPOUT)
@@ -159,7 +160,6 @@ static void group_tile(const struct attn_flash *job, const struct attn_flash_scr
                              row.s + row.lo);
     }
     struct product product = {.p = w->s,
-                              .ld = ld,
                               .v = w->v,
                               .key_block = job->key_block,
                               .lo = lo,

@@ -14,7 +14,6 @@
 /* Packed q and the output of an item: as much again and a half. The more rows an item has, the less
  * packing K and V costs; 768 rows hide it. */
 #define ITEM_BYTES (384 * 1024)
-#define MOST_KEYS  512
 #define MOST_ROWS  768
 #define LEAST_ROWS 48
 
@@ -39,10 +38,10 @@ static int64_t choose_key_block(const struct attn_plan *plan)
     const struct attn_flash *job = &plan->job;
     int64_t nr = plan->isa->nr, given = option(plan->services, "key_block");
     if (given > 0)
-        return attn_round_up(least(given, 8192), nr);
+        return attn_round_up(least(given, ATTN_FLASH_MOST_KEYS), nr);
     int64_t width = job->dk + attn_round_up(job->dv, nr);
     int64_t fit = TILE_BYTES / (int64_t)sizeof(float) / width / nr * nr;
-    return clamp(least(fit, attn_round_up(job->sk, nr)), nr, MOST_KEYS);
+    return clamp(least(fit, attn_round_up(job->sk, nr)), nr, ATTN_FLASH_MOST_KEYS);
 }
 
 /* As many rows as fit, but at least four items a thread where there are rows enough, so that the
@@ -118,7 +117,7 @@ static size_t lay_out(struct attn_plan *plan, void *base)
         struct attn_flash_scratch w;
         w.k = cut(base, &used, job->key_block * job->dk, sizeof *w.k);
         w.v = cut(base, &used, job->key_block * dv16, sizeof *w.v);
-        w.s = cut(base, &used, plan->isa->mr * attn_flash_score_stride(job), sizeof *w.s);
+        w.s = cut(base, &used, plan->isa->mr * ATTN_FLASH_SCORE_STRIDE, sizeof *w.s);
         w.q = cut(base, &used, rows * job->dk, sizeof *w.q);
         w.o = cut(base, &used, rows * dv16, sizeof *w.o);
         w.max = cut(base, &used, rows, sizeof *w.max);
