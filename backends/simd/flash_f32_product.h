@@ -63,50 +63,55 @@ struct product {
     const float *p; /* [rows][LD] */
     const float *v; /* [width/NR][key_block][NR] */
     int64_t key_block, lo, hi;
-    float *o; /* [rows][width] */
-    int64_t width;
-    const float *rescale; /* [rows] */
+    float *o;               /* [rows][width] */
+    int64_t width, columns; /* dv rounded up to NR, and to a vector */
+    const float *rescale;   /* [rows] */
 };
 
-/* One panel of NR columns for `mr` rows from r0 on. */
-FLASH_INLINE void value_tile(const int mr, const struct product *x, int r0, int64_t column)
+/* `nv` vectors of columns, from `column` on, for `mr` rows from r0 on. */
+FLASH_INLINE void value_tile(const int mr, const int nv, const struct product *x, int r0,
+                             int64_t column)
 {
     vf sum[FLASH_MR][FLASH_NV];
     float *o = x->o + r0 * x->width + column;
     const float *p = x->p + r0 * LD;
-    const float *v = x->v + column * x->key_block;
+    const float *v = x->v + column / FLASH_NR * FLASH_NR * x->key_block + column % FLASH_NR;
     const int64_t hi = x->hi;
 #pragma GCC unroll 16
     for (int r = 0; r < mr; r++) {
         vf by = vf_set1(x->rescale[r0 + r]);
 #pragma GCC unroll 4
-        for (int n = 0; n < FLASH_NV; n++)
+        for (int n = 0; n < nv; n++)
             sum[r][n] = vf_mul(by, vf_load(o + r * x->width + n * VF_LANES));
     }
     for (int64_t j = x->lo; j < hi; j++) {
         vf value[FLASH_NV];
 #pragma GCC unroll 4
-        for (int n = 0; n < FLASH_NV; n++)
+        for (int n = 0; n < nv; n++)
             value[n] = vf_load(v + j * FLASH_NR + n * VF_LANES);
 #pragma GCC unroll 16
         for (int r = 0; r < mr; r++) {
             vf weight = vf_set1(p[r * LD + j]);
 #pragma GCC unroll 4
-            for (int n = 0; n < FLASH_NV; n++)
+            for (int n = 0; n < nv; n++)
                 sum[r][n] = vf_fma(weight, value[n], sum[r][n]);
         }
     }
 #pragma GCC unroll 16
     for (int r = 0; r < mr; r++)
 #pragma GCC unroll 4
-        for (int n = 0; n < FLASH_NV; n++)
+        for (int n = 0; n < nv; n++)
             vf_store(o + r * x->width + n * VF_LANES, sum[r][n]);
 }
 
+/* All columns: whole panels, then vector by vector, so that odd widths cost little. */
 FLASH_INLINE void value_panels(const int mr, const struct product *x, int r0)
 {
-    for (int64_t column = 0; column < x->width; column += FLASH_NR)
-        value_tile(mr, x, r0, column);
+    int64_t column = 0;
+    for (; column + FLASH_NR <= x->columns; column += FLASH_NR)
+        value_tile(mr, FLASH_NV, x, r0, column);
+    for (; column < x->columns; column += VF_LANES)
+        value_tile(mr, 1, x, r0, column);
 }
 
 FLASH_APART void value_product(int count, const struct product *x)

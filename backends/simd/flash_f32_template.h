@@ -166,6 +166,7 @@ static void group_tile(const struct attn_flash *job, const struct attn_flash_scr
                               .hi = hi,
                               .o = w->o + r0 * block->dv16,
                               .width = block->dv16,
+                              .columns = attn_round_up(job->dv, VF_LANES),
                               .rescale = rescale};
     if (careful)
         value_product_careful(count, &product);

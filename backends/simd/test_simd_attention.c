@@ -244,7 +244,7 @@ static void check_row(const struct trial *t, int64_t b, int64_t h, int64_t i)
 /* Sizes, masks and extras of one random problem. */
 static void make_problem(struct trial *t)
 {
-    static const int64_t widths[] = {1, 5, 8, 16, 17, 40, 64, 80, 100};
+    static const int64_t widths[] = {1, 5, 8, 16, 17, 40, 64, 80, 100, 256};
     struct attn_problem *p = &t->problem;
     *p = (struct attn_problem){.struct_size = sizeof *p, .op = ATTN_OP_ATTENTION};
     p->score = chance(t, 4) ? ATTN_SCORE_DOT : ATTN_SCORE_SCALED_DOT;
@@ -254,8 +254,12 @@ static void make_problem(struct trial *t)
     p->hq = p->hkv * (1 + below(t, 3));
     p->sq = 1 + below(t, chance(t, 2) ? 5 : 40);
     p->sk = chance(t, 20) ? 0 : 1 + below(t, chance(t, 2) ? 20 : 150);
-    p->dk = p->dq = widths[below(t, 9)];
-    p->dv = widths[below(t, 9)];
+    if (chance(t, 20)) { /* more than one tile of the blocking's own choice */
+        p->sq = 1 + below(t, 9);
+        p->sk = 500 + below(t, 900);
+    }
+    p->dk = p->dq = widths[below(t, 10)];
+    p->dv = widths[below(t, 10)];
     p->scale = chance(t, 8) ? -0.3 : 1.0 / sqrt((double)p->dk);
     p->flags = chance(t, 2) ? ATTN_FLAG_DETERMINISTIC : 0;
     if (chance(t, 3))
