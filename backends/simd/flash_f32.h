@@ -45,7 +45,7 @@ struct attn_flash {
     uint64_t seed;
 
     int len_rank; /* 0: no lengths, 1: [B], 2: [B,Sq] */
-    struct attn_view q, k, v, out, lse, mask, bias, len, alibi, sink, keep;
+    struct attn_view q, k, v, out, lse, weights, mask, bias, len, alibi, sink, keep;
 
     int64_t key_block;      /* keys a tile, a multiple of the instance's nr */
     int64_t item_rows;      /* rows an item, a multiple of mr */

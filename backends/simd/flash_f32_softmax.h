@@ -178,3 +178,14 @@ static float softmax_row(const struct row *row, bool mark, float *max, float *su
     *max = top;
     return rescale;
 }
+
+/* Scores of [from, to) to final weights; 0 in forbidden cells, even of a row that is NaN. */
+static void normalise_row(const struct row *row, float max, float sum)
+{
+    vf by = vf_set1(1.0f / sum), shift = vf_set1(max), forbidden = vf_set1(-INFINITY);
+    for (int64_t j = row->from; j < row->to; j += VF_LANES) {
+        vf s = vf_load(row->s + j);
+        vf p = vf_mul(exp2_negative(vf_sub(s, shift)), by);
+        vf_store(row->s + j, vf_select_equal(s, forbidden, vf_set1(0.0f), p));
+    }
+}

@@ -28,7 +28,7 @@
  *       per row: softcap, bias, ALiBi, boolean mask; -inf in forbidden cells; maximum
  *       per row: p = 2^(s - max), denominator, dropout
  *       o = o * 2^(old max - max) + p v over the keys the group may see      (micro-kernel)
- *   out = o / denominator
+ *   out = o / denominator; where weights are asked for, a second sweep over K writes them
  * A forbidden cell has s = -inf and so p = 0 exactly. 0 * V is NaN where V is not finite, so that
  * packing V notes where it is not, and groups that meet such keys take a scalar path which skips
  * every cell that takes no part. What a row computes depends on nothing but the row: not on its
@@ -107,71 +107,98 @@ static void start_rows(const struct attn_flash *job, const struct attn_flash_scr
     }
 }
 
-/* The keys of a tile that a row may see, relative to the tile; lo == hi for none. */
-static void clip_row(const struct attn_flash *job, const struct attn_flash_scratch *w,
-                     const struct block *block, const struct tile *tile, int64_t r, int64_t *lo,
-                     int64_t *hi)
+/* Sets the keys of the tile that a row may see; lo >= hi for none. */
+static void clip_row(const struct attn_flash_scratch *w, const struct tile *tile, int64_t r,
+                     struct row *row)
 {
     int64_t first = w->lo[r] > tile->j0 + tile->lo ? w->lo[r] : tile->j0 + tile->lo;
     int64_t end = w->hi[r] < tile->j0 + tile->hi ? w->hi[r] : tile->j0 + tile->hi;
-    if (first < end && job->mask.data)
-        attn_mask_tighten(job, block->b, row_head(job, block, r), row_query(job, block, r), &first,
-                          &end);
-    *lo = first < end ? first - tile->j0 : 0;
-    *hi = first < end ? end - tile->j0 : 0;
+    if (first < end && row->job->mask.data)
+        attn_mask_tighten(row->job, row->b, row->h, row->i, &first, &end);
+    row->lo = first - tile->j0;
+    row->hi = end - tile->j0;
 }
 
-/* One tile of keys for the `count` <= MR rows from r0 on. */
-static void group_tile(const struct attn_flash *job, const struct attn_flash_scratch *w,
-                       const struct block *block, const struct tile *tile, int64_t r0, int count)
+/* Final scores of one tile for the `count` <= MR rows from r0 on, and the keys [*lo, *hi) that some
+ * of them may see. False where there is none. */
+static bool score_group(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                        const struct block *block, const struct tile *tile, int64_t r0, int count,
+                        struct row *rows, int64_t *lo, int64_t *hi)
 {
-    int64_t row_lo[FLASH_MR], row_hi[FLASH_MR], lo = tile->hi, hi = 0;
+    *lo = tile->hi;
+    *hi = 0;
     for (int r = 0; r < count; r++) {
-        clip_row(job, w, block, tile, r0 + r, &row_lo[r], &row_hi[r]);
-        if (row_lo[r] < row_hi[r]) {
-            lo = row_lo[r] < lo ? row_lo[r] : lo;
-            hi = row_hi[r] > hi ? row_hi[r] : hi;
+        rows[r] = (struct row){.job = job,
+                               .b = block->b,
+                               .h = row_head(job, block, r0 + r),
+                               .i = row_query(job, block, r0 + r),
+                               .j0 = tile->j0,
+                               .s = w->s + r * ATTN_FLASH_SCORE_STRIDE};
+        clip_row(w, tile, r0 + r, &rows[r]);
+        if (rows[r].lo < rows[r].hi) {
+            *lo = rows[r].lo < *lo ? rows[r].lo : *lo;
+            *hi = rows[r].hi > *hi ? rows[r].hi : *hi;
         }
     }
-    if (lo >= hi)
-        return;
-
-    int64_t panel_lo = lo / FLASH_NR, panel_hi = (hi + FLASH_NR - 1) / FLASH_NR;
-    bool careful = lo < tile->bad_hi && tile->bad_lo < hi;
+    if (*lo >= *hi)
+        return false;
+    int64_t panel_lo = *lo / FLASH_NR, panel_hi = (*hi + FLASH_NR - 1) / FLASH_NR;
     score_product(count, w->q + r0 * job->dk, w->k, job->dk, panel_lo, panel_hi, w->s);
-    float rescale[FLASH_MR];
     for (int r = 0; r < count; r++) {
-        int64_t from = panel_lo * FLASH_NR;
-        bool sees = row_lo[r] < row_hi[r];
-        struct row row = {.job = job,
-                          .b = block->b,
-                          .h = row_head(job, block, r0 + r),
-                          .i = row_query(job, block, r0 + r),
-                          .j0 = tile->j0,
-                          .lo = sees ? row_lo[r] : from,
-                          .hi = sees ? row_hi[r] : from,
-                          .from = from,
-                          .to = panel_hi * FLASH_NR,
-                          .s = w->s + r * ATTN_FLASH_SCORE_STRIDE};
-        finish_scores(&row);
-        rescale[r] = softmax_row(&row, careful, &w->max[r0 + r], &w->sum[r0 + r]);
-        if (job->flags & ATTN_FLAG_DROPOUT)
-            attn_dropout_row(job, row.b, row.h, row.i, row.j0 + row.lo, row.j0 + row.hi,
-                             row.s + row.lo);
+        rows[r].from = panel_lo * FLASH_NR;
+        rows[r].to = panel_hi * FLASH_NR;
+        if (rows[r].lo >= rows[r].hi)
+            rows[r].lo = rows[r].hi = rows[r].from;
+        finish_scores(&rows[r]);
     }
+    return true;
+}
+
+/* One tile of keys joins the outputs of the `count` rows from r0 on. */
+static void attend_group(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                         const struct block *block, const struct tile *tile, int64_t r0, int count)
+{
+    struct row rows[FLASH_MR];
+    float rescale[FLASH_MR];
     struct product product = {.p = w->s,
                               .v = w->v,
                               .key_block = job->key_block,
-                              .lo = lo,
-                              .hi = hi,
                               .o = w->o + r0 * block->dv16,
                               .width = block->dv16,
                               .columns = attn_round_up(job->dv, VF_LANES),
                               .rescale = rescale};
+    if (!score_group(job, w, block, tile, r0, count, rows, &product.lo, &product.hi))
+        return;
+    bool careful = product.lo < tile->bad_hi && tile->bad_lo < product.hi;
+    for (int r = 0; r < count; r++) {
+        const struct row *row = &rows[r];
+        rescale[r] = softmax_row(row, careful, &w->max[r0 + r], &w->sum[r0 + r]);
+        if (job->flags & ATTN_FLAG_DROPOUT)
+            attn_dropout_row(job, row->b, row->h, row->i, row->j0 + row->lo, row->j0 + row->hi,
+                             row->s + row->lo);
+    }
     if (careful)
         value_product_careful(count, &product);
     else
         value_product(count, &product);
+}
+
+/* The weights of one tile, once maximum and denominator are final. */
+static void weigh_group(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                        const struct block *block, const struct tile *tile, int64_t r0, int count)
+{
+    struct row rows[FLASH_MR];
+    int64_t lo, hi, step = job->weights.stride[3];
+    if (!score_group(job, w, block, tile, r0, count, rows, &lo, &hi))
+        return;
+    for (int r = 0; r < count; r++) {
+        const struct row *row = &rows[r];
+        float *weights = (float *)job->weights.data +
+                         attn_row_index(&job->weights, row->b, row->h, row->i) + row->j0 * step;
+        normalise_row(row, w->max[r0 + r], w->sum[r0 + r]);
+        for (int64_t j = row->lo; j < row->hi; j++)
+            weights[j * step] = row->s[j];
+    }
 }
 
 /* Divides by the denominator and writes out and lse. */
@@ -197,6 +224,44 @@ static void store_row(const struct attn_flash *job, const struct attn_flash_scra
     ((float *)job->lse.data)[attn_row_index(&job->lse, block->b, h, i)] = (float)lse;
 }
 
+/* What a sweep over the tiles does with each group. */
+enum sweep { ATTEND, WEIGH };
+
+static void sweep_tiles(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                        const struct block *block, enum sweep sweep)
+{
+    for (int64_t j0 = block->lo / job->key_block * job->key_block; j0 < block->hi;
+         j0 += job->key_block) {
+        struct tile tile = {.j0 = j0,
+                            .lo = block->lo > j0 ? block->lo - j0 : 0,
+                            .hi =
+                                block->hi - j0 < job->key_block ? block->hi - j0 : job->key_block};
+        pack_k(job, w, block, &tile);
+        if (sweep == ATTEND)
+            pack_v(job, w, block, &tile);
+        for (int64_t r0 = 0; r0 < block->rows; r0 += FLASH_MR) {
+            int count = (int)(block->rows - r0 < FLASH_MR ? block->rows - r0 : FLASH_MR);
+            if (sweep == ATTEND)
+                attend_group(job, w, block, &tile, r0, count);
+            else
+                weigh_group(job, w, block, &tile, r0, count);
+        }
+    }
+}
+
+/* Weights are never held: a second sweep computes them again, into zeros. */
+static void store_weights(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                          const struct block *block)
+{
+    for (int64_t r = 0; r < block->rows; r++) {
+        int64_t h = row_head(job, block, r), i = row_query(job, block, r);
+        float *weights = (float *)job->weights.data + attn_row_index(&job->weights, block->b, h, i);
+        for (int64_t j = 0; j < job->sk; j++)
+            weights[j * job->weights.stride[3]] = 0.0f;
+    }
+    sweep_tiles(job, w, block, WEIGH);
+}
+
 static void run_item(const struct attn_flash *job, const struct attn_flash_scratch *w, int64_t item)
 {
     int64_t head = item / job->items_per_head, total = job->sq * job->group;
@@ -210,19 +275,9 @@ static void run_item(const struct attn_flash *job, const struct attn_flash_scrat
     start_rows(job, w, &block);
     if (block.lo < block.hi)
         pack_q(job, w, &block);
-
-    for (int64_t j0 = block.lo / job->key_block * job->key_block; j0 < block.hi;
-         j0 += job->key_block) {
-        struct tile tile = {.j0 = j0,
-                            .lo = block.lo > j0 ? block.lo - j0 : 0,
-                            .hi = block.hi - j0 < job->key_block ? block.hi - j0 : job->key_block};
-        pack_k(job, w, &block, &tile);
-        pack_v(job, w, &block, &tile);
-        for (int64_t r0 = 0; r0 < block.rows; r0 += FLASH_MR) {
-            int64_t count = block.rows - r0 < FLASH_MR ? block.rows - r0 : FLASH_MR;
-            group_tile(job, w, &block, &tile, r0, (int)count);
-        }
-    }
+    sweep_tiles(job, w, &block, ATTEND);
     for (int64_t r = 0; r < block.rows; r++)
         store_row(job, w, &block, r);
+    if (job->weights.data)
+        store_weights(job, w, &block);
 }

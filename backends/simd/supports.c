@@ -24,6 +24,7 @@ static const struct operand {
     {ATTN_V, ATTN_F32, 4, "v", offsetof(struct attn_flash, v)},
     {ATTN_OUT, ATTN_F32, 4, "out", offsetof(struct attn_flash, out)},
     {ATTN_LSE, ATTN_F32, 3, "lse", offsetof(struct attn_flash, lse)},
+    {ATTN_WEIGHTS, ATTN_F32, 4, "weights", offsetof(struct attn_flash, weights)},
     {ATTN_MASK, ATTN_BOOL, 4, "mask", offsetof(struct attn_flash, mask)},
     {ATTN_BIAS, ATTN_F32, 4, "bias", offsetof(struct attn_flash, bias)},
     {ATTN_LEN, ATTN_I32, 0 /* 1 or 2 */, "len", offsetof(struct attn_flash, len)},
@@ -88,8 +89,6 @@ static int check_tensors(const struct attn_problem *p, char *why, size_t size)
 {
     for (uint32_t t = 0; t < p->n_tensors; t++) {
         const struct attn_tensor *tensor = &p->tensors[t];
-        if (tensor->role == ATTN_WEIGHTS)
-            return refuse(why, size, "the weights are never materialised, so none can be returned");
         const struct operand *known = find_operand(tensor->role);
         if (!known)
             return refuse(why, size, "tensor role %" PRIu32 " is not known", tensor->role);

@@ -198,7 +198,7 @@ static void expect_close(const struct trial *t, const char *what, double got, do
 {
     bool ok = isnan(want)   ? isnan(got)
               : isinf(want) ? got == want
-                            : fabs(got - want) <= 2e-5 * size + 1e-30;
+                            : fabs(got - want) <= 1e-5 * size + 1e-30;
     const struct attn_problem *p = &t->problem;
     if (!ok)
         fail_msg("%s: %.9g, not %.9g (h %d i %d; hq %d hkv %d sq %d sk %d dk %d dv %d flags %x "
@@ -212,6 +212,7 @@ static void check_row(const struct trial *t, int64_t b, int64_t h, int64_t i)
     const struct attn_problem *p = &t->problem;
     const struct attn_tensor *v = find(t, ATTN_V), *lse = find(t, ATTN_LSE);
     const struct attn_tensor *sink = find(t, ATTN_SINK), *out = find(t, ATTN_OUT);
+    const struct attn_tensor *weights = find(t, ATTN_WEIGHTS);
     double joins = sink ? (double)((const float *)sink->data)[h * sink->stride[0]] : -INFINITY;
     double *s = malloc(((size_t)p->sk + 1) * sizeof *s), max = joins, sum = 0.0;
     assert_non_null(s);
@@ -233,6 +234,11 @@ static void check_row(const struct trial *t, int64_t b, int64_t h, int64_t i)
             size += fabs(w * x);
         }
         expect_close(t, "out", (double)value(out, b, h, i, c), want, size + fabs(want), h, i);
+    }
+    for (int64_t j = 0; weights && j < p->sk; j++) {
+        double want = s[j] == -INFINITY ? 0.0 : exp(s[j] - max) / sum;
+        expect_close(t, "weight", (double)value(weights, b, h, i, j), want,
+                     want * (1.0 + fabs(max) + fabs(s[j])), h, i);
     }
     if (lse)
         expect_close(t, "lse", (double)((const float *)lse->data)[at(lse, b, h, i, 0)],
@@ -325,6 +331,10 @@ static void make_operands(struct trial *t)
     memset(out->data, 0xff, t->operands[p->n_tensors - 1].count * 4);
     if (chance(t, 2))
         add(t, ATTN_LSE, ATTN_F32, 3, cells, false);
+    if (chance(t, 4)) {
+        const struct attn_tensor *weights = add(t, ATTN_WEIGHTS, ATTN_F32, 4, cells, false);
+        memset(weights->data, 0xff, t->operands[p->n_tensors - 1].count * 4);
+    }
     if (chance(t, 3))
         add(t, ATTN_MASK, ATTN_BOOL, 4, cells, true);
     if (chance(t, 4)) {
@@ -481,6 +491,7 @@ static void test_bad_scores(void **state)
         const struct attn_tensor *q = &t.tensors[0];
         struct attn_tensor *out = add(&t, ATTN_OUT, ATTN_F32, 4, (int64_t[]){1, 1, 9, 8}, false);
         add(&t, ATTN_LSE, ATTN_F32, 3, (int64_t[]){1, 1, 9}, false);
+        add(&t, ATTN_WEIGHTS, ATTN_F32, 4, (int64_t[]){1, 1, 9, 70}, false);
         for (int64_t i = 0; i < 9; i++) /* so that the score below is +Inf, never -Inf */
             ((float *)q->data)[at(q, 0, 0, i, 3)] = 1.0f;
         ((float *)k->data)[at(k, 0, 0, 64, 3)] = n == 0 ? NAN : n == 1 ? INFINITY : 2e38f;
@@ -550,7 +561,7 @@ static void test_refusals(void **state)
     }
     const struct attn_tensor lse = tensors[4];
     struct attn_tensor odd[5] = {lse, lse, lse, lse, lse};
-    odd[0].role = ATTN_WEIGHTS;
+    odd[0].role = ATTN_GRAD_OUT;
     odd[1].role = ATTN_BLOCK_TABLE;
     odd[2].dtype = ATTN_F64;
     odd[3].space = ATTN_CUDA;
