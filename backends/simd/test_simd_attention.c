@@ -238,7 +238,7 @@ static void check_row(const struct trial *t, int64_t b, int64_t h, int64_t i)
     for (int64_t j = 0; weights && j < p->sk; j++) {
         double want = s[j] == -INFINITY ? 0.0 : exp(s[j] - max) / sum;
         expect_close(t, "weight", (double)value(weights, b, h, i, j), want,
-                     want * (1.0 + fabs(max) + fabs(s[j])), h, i);
+                     want == 0.0 ? 0.0 : want * (1.0 + fabs(max) + fabs(s[j])), h, i);
     }
     if (lse)
         expect_close(t, "lse", (double)((const float *)lse->data)[at(lse, b, h, i, 0)],
