@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_f32.h - what the plan, the masks and the kernel instances share: one attention job in f32,
+ * cut into items, and the scratch memory one thread needs for an item.
+ *
+ * Letters: b batch, h query head, g key/value head, i query, j key, c column, r folded row.
+ * The query heads of one key/value head are folded into the rows: with G = hq/hkv, row
+ * r = i*G + (h - g*G), so that K and V are packed once for all of them and neighbouring rows have
+ * neighbouring masks. An item is up to item_rows consecutive rows of one (b, g). */
+#ifndef ATTN_SIMD_FLASH_F32_H
+#define ATTN_SIMD_FLASH_F32_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "attnbench/backend.h"
+
+/* Error bounds of the instances' exp and tanh (see flash_f32_softmax.h), relative. */
+#define ATTN_FLASH_E_EXP  2e-7
+#define ATTN_FLASH_E_TANH 3e-7
+
+/* Most keys a tile, and the floats between two rows of scores: a constant, so that the rows of a
+ * micro-kernel are one pointer with displacements; more than a power of two, so that they do not
+ * fall into the same cache sets. */
+#define ATTN_FLASH_MOST_KEYS    512
+#define ATTN_FLASH_SCORE_STRIDE (ATTN_FLASH_MOST_KEYS + 16)
+
+/* One operand: strides in elements over the logical axes of its role; data NULL when absent. */
+struct attn_view {
+    void *data;
+    int64_t stride[4];
+};
+
+/* A problem prepared for the kernels. Everything but the data pointers is fixed by the plan. */
+struct attn_flash {
+    int64_t b, hkv, group, sq, sk, dk, dv; /* group: query heads a key/value head */
+    uint64_t flags;                        /* ATTN_FLAG_* */
+    int64_t off, window_left, window_right;
+
+    /* Scores live in the log2 domain: q is multiplied by q_factor when it is packed, which is
+     * scale*log2(e), or scale/softcap where softcap follows with its own factor cap2. */
+    float q_factor;
+    float cap2;         /* softcap * log2(e) */
+    float keep_by;      /* 1 / (1 - dropout_p) */
+    uint32_t keep_from; /* kept when the top 24 bits of the Philox word are at least this */
+    uint64_t seed;
+
+    int len_rank; /* 0: no lengths, 1: [B], 2: [B,Sq] */
+    struct attn_view q, k, v, out, lse, weights, mask, bias, len, alibi, sink, keep;
+
+    int64_t key_block;      /* keys a tile, a multiple of the instance's nr */
+    int64_t item_rows;      /* rows an item, a multiple of mr */
+    int64_t items_per_head; /* of one (b, g) */
+};
+
+/* Working memory of one thread, aligned to 64 bytes. dv16 stands for dv rounded up to nr. */
+struct attn_flash_scratch {
+    float *k;    /* [key_block/nr][dk][nr] packed keys */
+    float *v;    /* [dv16/nr][key_block][nr] packed values */
+    float *s;    /* [mr][ATTN_FLASH_SCORE_STRIDE] scores, then weights, of one row group */
+    float *q;    /* [item_rows/mr][dk][mr] packed, scaled queries */
+    float *o;    /* [item_rows][dv16] unnormalised output */
+    float *max;  /* [item_rows] running maximum, log2 domain */
+    float *sum;  /* [item_rows] running denominator, relative to max */
+    int64_t *lo; /* [item_rows] first key that lengths, causal and window allow */
+    int64_t *hi; /* [item_rows] one past the last */
+};
+
+/* One instance of the template: its micro-kernel shape and its entry. */
+struct attn_flash_isa {
+    const char *name;
+    int mr; /* rows a micro-kernel */
+    int nr; /* keys (scores) or columns (output) a micro-kernel */
+
+    /* Computes one item, 0 <= item < b * hkv * items_per_head. Any thread, distinct scratch. Reads
+     * no byte outside the operands; needs no alignment of theirs beyond the element. */
+    void (*run_item)(const struct attn_flash *job, const struct attn_flash_scratch *scratch,
+                     int64_t item);
+};
+
+extern const struct attn_flash_isa attn_flash_f32_avx2;
+
+static inline int64_t attn_round_up(int64_t value, int64_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_f32_avx2.c - the AVX2 and FMA instance of flash_f32_template.h; the only file compiled with
+ * -mavx2 -mfma, entered only after the processor was asked. */
+#include <immintrin.h>
+
+#include "flash_f32.h"
+
+/* 12 accumulators of 8 floats and 3 operands fill the 16 registers; 4x24 and 3x32 leave either too
+ * few products a load or spill. */
+#define FLASH_MR 6
+#define FLASH_NV 2
+#define VF_LANES 8
+
+typedef __m256 vf;
+
+static inline vf vf_set1(float x)
+{
+    return _mm256_set1_ps(x);
+}
+
+static inline vf vf_lane_numbers(void)
+{
+    return _mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7);
+}
+
+static inline vf vf_load(const float *p)
+{
+    return _mm256_load_ps(p);
+}
+
+static inline vf vf_loadu(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+
+static inline void vf_store(float *p, vf x)
+{
+    _mm256_store_ps(p, x);
+}
+
+static inline void vf_storeu(float *p, vf x)
+{
+    _mm256_storeu_ps(p, x);
+}
+
+static inline vf vf_load_first(const float *p, int64_t count)
+{
+    __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), lane));
+}
+
+static inline vf vf_add(vf a, vf b)
+{
+    return _mm256_add_ps(a, b);
+}
+
+static inline vf vf_sub(vf a, vf b)
+{
+    return _mm256_sub_ps(a, b);
+}
+
+static inline vf vf_mul(vf a, vf b)
+{
+    return _mm256_mul_ps(a, b);
+}
+
+static inline vf vf_div(vf a, vf b)
+{
+    return _mm256_div_ps(a, b);
+}
+
+static inline vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+static inline vf vf_max(vf a, vf b)
+{
+    return _mm256_max_ps(a, b);
+}
+
+static inline vf vf_abs(vf a)
+{
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
+}
+
+static inline vf vf_copy_sign(vf magnitude, vf sign)
+{
+    return _mm256_or_ps(magnitude, _mm256_and_ps(_mm256_set1_ps(-0.0f), sign));
+}
+
+static inline vf vf_select_equal(vf a, vf b, vf yes, vf no)
+{
+    return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_EQ_OQ));
+}
+
+static inline vf vf_select_less(vf a, vf b, vf yes, vf no)
+{
+    return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+}
+
+static inline vf vf_select_bytes(const uint8_t *bytes, vf yes, vf no)
+{
+    __m256i wide = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)bytes));
+    __m256i zero = _mm256_cmpeq_epi32(wide, _mm256_setzero_si256());
+    return _mm256_blendv_ps(yes, no, _mm256_castsi256_ps(zero));
+}
+
+static inline vf vf_shift_to_exponent(vf a)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 23));
+}
+
+static inline bool vf_all_equal(vf a, vf b)
+{
+    return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)) == 0xff;
+}
+
+static inline float vf_first(vf a)
+{
+    return _mm256_cvtss_f32(a);
+}
+
+static inline float vf_sum(vf a)
+{
+    __m128 x = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
+}
+
+static inline float vf_largest(vf a)
+{
+    __m128 x = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
+}
+
+static inline void vf_transpose(const float *from, int64_t from_stride, float *to,
+                                int64_t to_stride)
+{
+    __m256 r[8], t[8];
+    for (int n = 0; n < 8; n++)
+        r[n] = _mm256_loadu_ps(from + n * from_stride);
+    for (int n = 0; n < 8; n += 2) {
+        t[n] = _mm256_unpacklo_ps(r[n], r[n + 1]);
+        t[n + 1] = _mm256_unpackhi_ps(r[n], r[n + 1]);
+    }
+    for (int n = 0; n < 8; n += 4) {
+        r[n] = _mm256_shuffle_ps(t[n], t[n + 2], 0x44);
+        r[n + 1] = _mm256_shuffle_ps(t[n], t[n + 2], 0xee);
+        r[n + 2] = _mm256_shuffle_ps(t[n + 1], t[n + 3], 0x44);
+        r[n + 3] = _mm256_shuffle_ps(t[n + 1], t[n + 3], 0xee);
+    }
+    for (int n = 0; n < 4; n++) {
+        _mm256_store_ps(to + n * to_stride, _mm256_permute2f128_ps(r[n], r[n + 4], 0x20));
+        _mm256_store_ps(to + (n + 4) * to_stride, _mm256_permute2f128_ps(r[n], r[n + 4], 0x31));
+    }
+}
+
+#include "flash_f32_template.h"
+
+const struct attn_flash_isa attn_flash_f32_avx2 = {
+    .name = "avx2", .mr = FLASH_MR, .nr = FLASH_NR, .run_item = run_item};

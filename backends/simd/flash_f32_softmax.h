@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_f32_softmax.h - part of flash_f32_template.h: what happens to one row of scores between the
+ * two products. Everything is in the log2 domain, so that one factor of log2(e) is paid in q.
+ *
+ * Error bounds, checked over every argument by test_simd_exp and declared by the plan:
+ *   |exp2_negative(x) / 2^x - 1| <= ATTN_FLASH_E_EXP for -126 <= x <= 0; 0 below -126.5
+ *   |tanh_vector(x) / tanh(x) - 1| <= ATTN_FLASH_E_TANH */
+#define LOG2_E 1.44269504f
+
+/* 2^x for x <= 0; NaN stays NaN. x = n + f with n an integer and |f| <= 1/2, by adding 1.5*2^23
+ * (which rounds to nearest) plus the exponent bias, so that the low bits of the sum are those of
+ * the exponent of 2^n. The polynomial is the minimax one of degree 5 for 2^f, constant term exactly
+ * 1 so that 2^0 is 1. x is held at -127, whose exponent bits are those of 0: weights below the
+ * least normal number, which are nothing beside the row's maximum of 1, become exactly 0. */
+FLASH_INLINE vf exp2_negative(vf x)
+{
+    const vf magic = vf_set1(12582912.0f + 127.0f);
+    x = vf_max(vf_set1(-127.0f), x); /* the operand that survives NaN is the second */
+    vf n = vf_add(x, magic);
+    vf f = vf_sub(x, vf_sub(n, magic));
+    vf y = vf_set1(0.00132647272469f);
+    y = vf_fma(y, f, vf_set1(0.00967151268815f));
+    y = vf_fma(y, f, vf_set1(0.0555073374357f));
+    y = vf_fma(y, f, vf_set1(0.240222420846f));
+    y = vf_fma(y, f, vf_set1(0.693146977599f));
+    y = vf_fma(y, f, vf_set1(1.0f));
+    return vf_mul(y, vf_shift_to_exponent(n));
+}
+
+/* tanh: below 0.625 an odd polynomial (interpolated in x^2 at Chebyshev nodes, 1.7e-8), above it
+ * (1 - t) / (1 + t) with t = exp(-2|x|). */
+FLASH_INLINE vf tanh_vector(vf x)
+{
+    vf size = vf_abs(x), z = vf_mul(x, x), one = vf_set1(1.0f);
+    vf t = exp2_negative(vf_mul(size, vf_set1(-2.0f * LOG2_E)));
+    vf large = vf_copy_sign(vf_div(vf_sub(one, t), vf_add(one, t)), x);
+    vf y = vf_set1(-0.006096714166f);
+    y = vf_fma(y, z, vf_set1(0.020997179f));
+    y = vf_fma(y, z, vf_set1(-0.05385090958f));
+    y = vf_fma(y, z, vf_set1(0.1333276974f));
+    y = vf_fma(y, z, vf_set1(-0.3333332894f));
+    return vf_select_less(size, vf_set1(0.625f), vf_fma(vf_mul(y, z), x, x), large);
+}
+
+/* One row of scores of one tile. Keys are relative to the tile. */
+struct row {
+    const struct attn_flash *job;
+    int64_t b, h, i, j0;
+    int64_t lo, hi;   /* the keys it may see, lo <= hi; outside is forbidden */
+    int64_t from, to; /* what the score product wrote, multiples of NR around [lo, hi) */
+    float *s;
+};
+
+/* Softcap, on the raw score divided by the cap: the factor of q has seen to the division. */
+static void cap_scores(const struct row *row)
+{
+    for (int64_t j = row->from; j < row->to; j += VF_LANES)
+        vf_store(row->s + j, vf_mul(vf_set1(row->job->cap2), tanh_vector(vf_load(row->s + j))));
+}
+
+/* A vector of a strided row of floats, of which only keys [lo, hi) may be read; 0 elsewhere. */
+FLASH_INLINE vf load_floats(const float *from, int64_t stride, int64_t j, int64_t lo, int64_t hi)
+{
+    if (stride == 1 && j >= lo && j + VF_LANES <= hi)
+        return vf_loadu(from + j);
+    float lanes[VF_LANES];
+    for (int64_t n = 0; n < VF_LANES; n++)
+        lanes[n] = j + n >= lo && j + n < hi ? from[(j + n) * stride] : 0.0f;
+    return vf_loadu(lanes);
+}
+
+/* The additive bias. Where it is -inf the cell is forbidden, even under a score of +inf. */
+static void add_bias(const struct row *row)
+{
+    const struct attn_flash *job = row->job;
+    int64_t stride = job->bias.stride[3];
+    const float *bias = (const float *)job->bias.data +
+                        attn_row_index(&job->bias, row->b, row->h, row->i) + row->j0 * stride;
+    vf forbidden = vf_set1(-INFINITY);
+    for (int64_t j = row->lo / VF_LANES * VF_LANES; j < row->hi; j += VF_LANES) {
+        vf x = load_floats(bias, stride, j, row->lo, row->hi);
+        vf s = vf_fma(x, vf_set1(LOG2_E), vf_load(row->s + j));
+        vf_store(row->s + j, vf_select_equal(x, forbidden, forbidden, s));
+    }
+}
+
+/* ALiBi: minus slope * |i + off - j|, with the same rule for -inf. */
+static void add_alibi(const struct row *row)
+{
+    const struct attn_flash *job = row->job;
+    float slope = ((const float *)job->alibi.data)[row->h * job->alibi.stride[0]];
+    vf by = vf_set1(-slope * LOG2_E), forbidden = vf_set1(-INFINITY);
+    int64_t diagonal = row->i + attn_mask_offset(job, row->b) - row->j0;
+    for (int64_t j = row->lo / VF_LANES * VF_LANES; j < row->hi; j += VF_LANES) {
+        vf distance = vf_abs(vf_sub(vf_set1((float)(diagonal - j)), vf_lane_numbers()));
+        vf x = vf_mul(by, distance);
+        vf s = vf_fma(by, distance, vf_load(row->s + j));
+        vf_store(row->s + j, vf_select_equal(x, forbidden, forbidden, s));
+    }
+}
+
+/* The boolean mask within [lo, hi). */
+static void mask_scores(const struct row *row)
+{
+    const struct attn_flash *job = row->job;
+    int64_t stride = job->mask.stride[3];
+    const uint8_t *mask = (const uint8_t *)job->mask.data +
+                          attn_row_index(&job->mask, row->b, row->h, row->i) + row->j0 * stride;
+    vf forbidden = vf_set1(-INFINITY);
+    int64_t j = row->lo;
+    if (stride == 1)
+        for (; j + VF_LANES <= row->hi; j += VF_LANES)
+            vf_storeu(row->s + j, vf_select_bytes(mask + j, vf_loadu(row->s + j), forbidden));
+    for (; j < row->hi; j++)
+        row->s[j] = mask[j * stride] ? row->s[j] : -INFINITY;
+}
+
+/* Raw scores to final ones, -inf in every forbidden cell of [from, to). */
+static void finish_scores(const struct row *row)
+{
+    const struct attn_flash *job = row->job;
+    if (job->flags & ATTN_FLAG_SOFTCAP)
+        cap_scores(row);
+    if (job->bias.data)
+        add_bias(row);
+    if (job->alibi.data)
+        add_alibi(row);
+    if (job->mask.data)
+        mask_scores(row);
+    for (int64_t j = row->from; j < row->lo; j++)
+        row->s[j] = -INFINITY;
+    for (int64_t j = row->hi; j < row->to; j++)
+        row->s[j] = -INFINITY;
+}
+
+/* Weights of [from, to) relative to the maximum `shift`, in place; returns their sum. With `mark`,
+ * forbidden cells get -0.0 instead of 0. Lanes stand for fixed places in the tile, so that the sum
+ * does not depend on `from` and `to`. */
+FLASH_INLINE float weigh_scores(const struct row *row, float shift, const bool mark)
+{
+    vf by = vf_set1(shift), forbidden = vf_set1(-INFINITY), sum[FLASH_NV];
+    for (int n = 0; n < FLASH_NV; n++)
+        sum[n] = vf_set1(0.0f);
+    for (int64_t j = row->from; j < row->to; j += FLASH_NR)
+#pragma GCC unroll 4
+        for (int n = 0; n < FLASH_NV; n++) {
+            vf s = vf_load(row->s + j + n * VF_LANES);
+            vf p = exp2_negative(vf_sub(s, by));
+            sum[n] = vf_add(sum[n], p);
+            if (mark)
+                p = vf_select_equal(s, forbidden, vf_set1(-0.0f), p);
+            vf_store(row->s + j + n * VF_LANES, p);
+        }
+    for (int n = 1; n < FLASH_NV; n++)
+        sum[0] = vf_add(sum[0], sum[n]);
+    return vf_sum(sum[0]);
+}
+
+/* Scores to weights; brings the row's maximum and denominator up to date and returns the factor by
+ * which what was accumulated before must be multiplied. NaN among the scores passes the maximum by
+ * and comes back in the sum. */
+static float softmax_row(const struct row *row, bool mark, float *max, float *sum)
+{
+    vf largest[FLASH_NV];
+    for (int n = 0; n < FLASH_NV; n++)
+        largest[n] = vf_set1(*max);
+    for (int64_t j = row->from; j < row->to; j += FLASH_NR)
+#pragma GCC unroll 4
+        for (int n = 0; n < FLASH_NV; n++)
+            largest[n] = vf_max(vf_load(row->s + j + n * VF_LANES), largest[n]);
+    for (int n = 1; n < FLASH_NV; n++)
+        largest[0] = vf_max(largest[0], largest[n]);
+    float top = vf_largest(largest[0]);
+    float shift = top == -INFINITY ? 0.0f : top; /* -inf - -inf would be NaN */
+    float rescale = vf_first(exp2_negative(vf_set1(*max - shift)));
+    float added = mark ? weigh_scores(row, shift, true) : weigh_scores(row, shift, false);
+    *sum = *sum * rescale + added;
+    *max = top;
+    return rescale;
+}
+
+/* Scores of [from, to) to final weights; 0 in forbidden cells, even of a row that is NaN. */
+static void normalise_row(const struct row *row, float max, float sum)
+{
+    vf by = vf_set1(1.0f / sum), shift = vf_set1(max), forbidden = vf_set1(-INFINITY);
+    for (int64_t j = row->from; j < row->to; j += VF_LANES) {
+        vf s = vf_load(row->s + j);
+        vf p = vf_mul(exp2_negative(vf_sub(s, shift)), by);
+        vf_store(row->s + j, vf_select_equal(s, forbidden, vf_set1(0.0f), p));
+    }
+}

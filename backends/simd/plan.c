@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.c - see plan.h */
+#include "plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "mask.h"
+
+/* Packed K and V of a tile take at most this many bytes: a quarter of the second-level cache of the
+ * CPUs this is for (1 to 2 MiB), so that scores, queries and output fit beside them. */
+#define TILE_BYTES (256 * 1024)
+/* Packed q and the output of an item: as much again and a half. The more rows an item has, the less
+ * packing K and V costs; 768 rows hide it. */
+#define ITEM_BYTES (384 * 1024)
+#define MOST_ROWS  768
+#define LEAST_ROWS 48
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t clamp(int64_t value, int64_t low, int64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+/* An integer option that the harness has checked; 0 stands for "chosen here". */
+static int64_t option(const struct attn_services *services, const char *key)
+{
+    return strtoll(attn_option_get(services, key, "0"), NULL, 10);
+}
+
+static int64_t choose_key_block(const struct attn_plan *plan)
+{
+    const struct attn_flash *job = &plan->job;
+    int64_t nr = plan->isa->nr, given = option(plan->services, "key_block");
+    if (given > 0)
+        return attn_round_up(least(given, ATTN_FLASH_MOST_KEYS), nr);
+    int64_t width = job->dk + attn_round_up(job->dv, nr);
+    int64_t fit = TILE_BYTES / (int64_t)sizeof(float) / width / nr * nr;
+    return clamp(least(fit, attn_round_up(job->sk, nr)), nr, ATTN_FLASH_MOST_KEYS);
+}
+
+/* As many rows as fit, but at least four items a thread where there are rows enough, so that the
+ * shares come out even. */
+static int64_t choose_item_rows(const struct attn_plan *plan)
+{
+    const struct attn_flash *job = &plan->job;
+    int64_t mr = plan->isa->mr, given = option(plan->services, "item_rows");
+    int64_t total = job->sq * job->group, heads = job->b * job->hkv;
+    if (given > 0)
+        return attn_round_up(least(given, 8192), mr);
+    int64_t width = job->dk + attn_round_up(job->dv, plan->isa->nr);
+    int64_t rows = clamp(ITEM_BYTES / (int64_t)sizeof(float) / width, LEAST_ROWS, MOST_ROWS);
+    if (plan->threads > 1 && heads > 0) {
+        int64_t items = (4 * plan->threads + heads - 1) / heads;
+        rows = clamp((total + items - 1) / items, LEAST_ROWS, rows);
+    }
+    int64_t items = total ? (total + rows - 1) / rows : 1;
+    return attn_round_up(total ? (total + items - 1) / items : 1, mr);
+}
+
+/* Everything of the job that needs no data. */
+static void prepare_job(struct attn_plan *plan, const struct attn_problem *problem)
+{
+    const double log2_e = 1.4426950408889634;
+    struct attn_flash *job = &plan->job;
+    *job = (struct attn_flash){.b = problem->b,
+                               .hkv = problem->hkv,
+                               .group = problem->hq / problem->hkv,
+                               .sq = problem->sq,
+                               .sk = problem->sk,
+                               .dk = problem->dk,
+                               .dv = problem->dv,
+                               .flags = problem->flags,
+                               .off = problem->off,
+                               .seed = problem->dropout_seed};
+    /* Beyond 2^42 a window reaches past everything, whatever the offset. */
+    job->window_left = least(problem->window_left, INT64_C(1) << 42);
+    job->window_right = least(problem->window_right, INT64_C(1) << 42);
+    bool capped = problem->flags & ATTN_FLAG_SOFTCAP;
+    job->q_factor = (float)(capped ? problem->scale / problem->softcap : problem->scale * log2_e);
+    job->cap2 = capped ? (float)(problem->softcap * log2_e) : 0.0f;
+    if (problem->flags & ATTN_FLAG_DROPOUT) {
+        job->keep_by = (float)(1.0 / (1.0 - problem->dropout_p));
+        job->keep_from = (uint32_t)ceil(problem->dropout_p * 16777216.0);
+    }
+    attn_plan_attach(job, problem->tensors, problem->n_tensors);
+    job->key_block = choose_key_block(plan);
+    job->item_rows = choose_item_rows(plan);
+    int64_t total = job->sq * job->group;
+    job->items_per_head = (total + job->item_rows - 1) / job->item_rows;
+    plan->items = job->b * job->hkv * job->items_per_head;
+}
+
+/* Cuts `count` elements of `unit` bytes off a region that starts at `base`, each piece aligned to
+ * 64 bytes. With base NULL only the size is added up. */
+static void *cut(void *base, size_t *used, int64_t count, size_t unit)
+{
+    void *piece = base ? (char *)base + *used : NULL;
+    *used += ((size_t)count * unit + 63) / 64 * 64;
+    return piece;
+}
+
+/* Lays out all memory of the plan; called once to learn its size and once to set the pointers. */
+static size_t lay_out(struct attn_plan *plan, void *base)
+{
+    const struct attn_flash *job = &plan->job;
+    int64_t rows = job->item_rows, dv16 = attn_round_up(job->dv, plan->isa->nr);
+    size_t used = 0;
+    int64_t *share = cut(base, &used, plan->threads + 1, sizeof *share);
+    struct attn_flash_scratch *scratch = cut(base, &used, plan->threads, sizeof *scratch);
+    for (int t = 0; t < plan->threads; t++) {
+        struct attn_flash_scratch w;
+        w.k = cut(base, &used, job->key_block * job->dk, sizeof *w.k);
+        w.v = cut(base, &used, job->key_block * dv16, sizeof *w.v);
+        w.s = cut(base, &used, plan->isa->mr * ATTN_FLASH_SCORE_STRIDE, sizeof *w.s);
+        w.q = cut(base, &used, rows * job->dk, sizeof *w.q);
+        w.o = cut(base, &used, rows * dv16, sizeof *w.o);
+        w.max = cut(base, &used, rows, sizeof *w.max);
+        w.sum = cut(base, &used, rows, sizeof *w.sum);
+        w.lo = cut(base, &used, rows, sizeof *w.lo);
+        w.hi = cut(base, &used, rows, sizeof *w.hi);
+        if (base)
+            scratch[t] = w;
+    }
+    plan->share = share;
+    plan->scratch = scratch;
+    return used;
+}
+
+int attn_plan_create(const struct attn_flash_isa *isa, const struct attn_problem *problem,
+                     const struct attn_services *services, struct attn_plan **plan, char *why,
+                     size_t size)
+{
+    struct attn_plan *made = services->alloc(services->context, sizeof *made, 64);
+    if (!made) {
+        snprintf(why, size, "no memory for the plan");
+        return ATTN_OUT_OF_MEMORY;
+    }
+    *made = (struct attn_plan){.services = services,
+                               .isa = isa,
+                               .threads = services->threads > 1 ? (int)services->threads : 1};
+    prepare_job(made, problem);
+    made->threads = (int)clamp(made->threads, 1, made->items > 1 ? made->items : 1);
+
+    int status = ATTN_OUT_OF_MEMORY;
+    size_t bytes = lay_out(made, NULL);
+    made->memory = services->alloc(services->context, bytes, 64);
+    if (!made->memory) {
+        snprintf(why, size, "no memory for %zu bytes of scratch", bytes);
+        goto out;
+    }
+    lay_out(made, made->memory);
+    status = attn_pool_create(services, made->threads, &made->pool, why, size);
+    if (status != ATTN_OK)
+        goto out;
+    *plan = made;
+    made = NULL;
+out:
+    attn_plan_destroy(made);
+    return status;
+}
+
+void attn_plan_destroy(struct attn_plan *plan)
+{
+    if (!plan)
+        return;
+    const struct attn_services *services = plan->services;
+    attn_pool_destroy(plan->pool);
+    if (plan->memory)
+        services->free(services->context, plan->memory);
+    services->free(services->context, plan);
+}
+
+/* Keys that an item's first, middle and last row see: its cost, to about the precision that even
+ * shares need. */
+static double item_cost(const struct attn_flash *job, int64_t item)
+{
+    int64_t b = item / job->items_per_head / job->hkv, total = job->sq * job->group;
+    int64_t row0 = item % job->items_per_head * job->item_rows;
+    int64_t rows = least(job->item_rows, total - row0);
+    const int64_t probe[3] = {row0, row0 + rows / 2, row0 + rows - 1};
+    double keys = 0.0;
+    for (int n = 0; n < 3; n++) {
+        int64_t lo, hi;
+        attn_mask_interval(job, b, probe[n] / job->group, &lo, &hi);
+        keys += (double)(hi - lo);
+    }
+    return (double)rows * (keys + 1.0); /* an item of empty rows still writes its output */
+}
+
+/* Cuts the items into consecutive shares of about equal cost. */
+static void cut_shares(struct attn_plan *plan, const struct attn_flash *job)
+{
+    double whole = 0.0, before = 0.0;
+    if (plan->threads > 1)
+        for (int64_t n = 0; n < plan->items; n++)
+            whole += item_cost(job, n);
+    plan->share[0] = 0;
+    int t = 1;
+    for (int64_t n = 0; n < plan->items && t < plan->threads; n++) {
+        double cost = item_cost(job, n);
+        while (t < plan->threads && before + cost / 2.0 >= whole * t / plan->threads)
+            plan->share[t++] = n;
+        before += cost;
+    }
+    while (t <= plan->threads)
+        plan->share[t++] = plan->items;
+}
+
+struct errand {
+    struct attn_plan *plan;
+    const struct attn_flash *job;
+};
+
+static void compute_share(void *context, int thread)
+{
+    const struct errand *errand = context;
+    const struct attn_plan *plan = errand->plan;
+    for (int64_t n = plan->share[thread]; n < plan->share[thread + 1]; n++)
+        plan->isa->run_item(errand->job, &plan->scratch[thread], n);
+}
+
+void attn_plan_run(struct attn_plan *plan, const struct attn_flash *job)
+{
+    struct errand errand = {plan, job};
+    cut_shares(plan, job);
+    attn_pool_run(plan->pool, compute_share, &errand);
+}

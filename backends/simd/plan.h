@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.h - what the plugin can do, and how it goes about one problem: blocking, scratch memory,
+ * threads and the share of each. */
+#ifndef ATTN_SIMD_PLAN_H
+#define ATTN_SIMD_PLAN_H
+
+#include <stddef.h>
+
+#include "flash_f32.h"
+#include "pool.h"
+
+struct attn_plan {
+    const struct attn_services *services;
+    const struct attn_flash_isa *isa;
+    struct attn_flash job; /* without data pointers */
+    int64_t items;
+    int threads;
+    struct attn_pool *pool;
+    struct attn_flash_scratch *scratch; /* [threads] */
+    int64_t *share;                     /* [threads + 1]: thread t computes items share[t].. */
+    void *memory;                       /* holds share, the array of scratch and what it names */
+};
+
+/* ATTN_OK, or ATTN_UNSUPPORTED with the reason. */
+int attn_plan_supports(const struct attn_problem *problem, char *why, size_t size);
+
+/* Makes a plan for a problem that is supported; frees all on failure. */
+int attn_plan_create(const struct attn_flash_isa *isa, const struct attn_problem *problem,
+                     const struct attn_services *services, struct attn_plan **plan, char *why,
+                     size_t size);
+void attn_plan_destroy(struct attn_plan *plan);
+
+/* Copies data pointers and strides of the operands into a job. */
+void attn_plan_attach(struct attn_flash *job, const struct attn_tensor *tensors,
+                      uint32_t n_tensors);
+
+/* Computes a job of this plan with all its threads. */
+void attn_plan_run(struct attn_plan *plan, const struct attn_flash *job);
+
+#endif

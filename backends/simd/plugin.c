@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plugin.c - flash attention in vector intrinsics, one backend an instruction set. */
+#include <stdio.h>
+
+#include "plan.h"
+
+struct binding {
+    struct attn_plan *plan;
+    struct attn_flash job;
+};
+
+/* The compiler's own CPUID test: it also asks whether the system saves the wide registers. */
+static int probe_avx2(const struct attn_services *services, char *why, size_t size)
+{
+    (void)services;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return ATTN_OK;
+    snprintf(why, size, "this processor, or the system on it, offers no AVX2 with FMA");
+    return ATTN_NO_DEVICE;
+}
+
+static int supports(const struct attn_problem *problem, const struct attn_services *services,
+                    char *why, size_t size)
+{
+    (void)services;
+    return attn_plan_supports(problem, why, size);
+}
+
+static int create_avx2(const struct attn_problem *problem, const struct attn_services *services,
+                       void **plan, char *why, size_t size)
+{
+    struct attn_plan *made;
+    int status = attn_plan_create(&attn_flash_f32_avx2, problem, services, &made, why, size);
+    if (status == ATTN_OK)
+        *plan = made;
+    return status;
+}
+
+static void numerics(const void *plan, struct attn_numerics *numerics)
+{
+    const struct attn_plan *self = plan;
+    numerics->acc_type = ATTN_F32;
+    numerics->denominator = 1;
+    numerics->deterministic = 1;
+    numerics->key_tile = self->job.key_block;
+    numerics->e_exp = ATTN_FLASH_E_EXP;
+    numerics->e_tanh = ATTN_FLASH_E_TANH;
+    numerics->e_log = 1e-15; /* in double */
+}
+
+static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensors, void **binding,
+                char *why, size_t size)
+{
+    struct attn_plan *self = plan;
+    struct binding *made = self->services->alloc(self->services->context, sizeof *made, 64);
+    if (!made) {
+        snprintf(why, size, "no memory for a binding");
+        return ATTN_OUT_OF_MEMORY;
+    }
+    *made = (struct binding){.plan = self, .job = self->job};
+    attn_plan_attach(&made->job, tensors, n_tensors);
+    *binding = made;
+    return ATTN_OK;
+}
+
+static int run(void *binding, char *why, size_t size)
+{
+    struct binding *self = binding;
+    (void)why;
+    (void)size;
+    attn_plan_run(self->plan, &self->job);
+    return ATTN_OK;
+}
+
+static void release(void *binding)
+{
+    struct binding *self = binding;
+    const struct attn_services *services = self->plan->services;
+    services->free(services->context, self);
+}
+
+static void describe(const void *plan, char *text, size_t size)
+{
+    const struct attn_plan *self = plan;
+    snprintf(text, size,
+             "flash f32 %s: micro-kernel %dx%d, %lld keys a tile, %lld items of %lld rows, "
+             "%d thread%s",
+             self->isa->name, self->isa->mr, self->isa->nr, (long long)self->job.key_block,
+             (long long)self->items, (long long)self->job.item_rows, self->threads,
+             self->threads > 1 ? "s" : "");
+}
+
+static void destroy(void *plan)
+{
+    attn_plan_destroy(plan);
+}
+
+static const struct attn_option_spec options[] = {
+    {.key = "key_block",
+     .type = ATTN_OPTION_INT,
+     .default_value = "0",
+     .help = "keys a tile, rounded up to the micro-kernel; 0: by cache size"},
+    {.key = "item_rows",
+     .type = ATTN_OPTION_INT,
+     .default_value = "0",
+     .help = "query rows for which K and V are packed once; 0: by cache size and threads"},
+};
+
+static const struct attn_backend avx2 = {
+    .struct_size = sizeof(struct attn_backend),
+    .exactness = ATTN_EXACT,
+    .name = "avx2",
+    .description = "flash attention in f32, AVX2 and FMA intrinsics, tiled, online softmax",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .probe = probe_avx2,
+    .supports = supports,
+    .create = create_avx2,
+    .numerics = numerics,
+    .bind = bind,
+    .run = run,
+    .release = release,
+    .describe = describe,
+    .destroy = destroy,
+};
+
+static const struct attn_backend *const backends[] = {&avx2};
+
+const struct attn_plugin attn_plugin = {
+    .abi_version = ATTN_ABI_VERSION,
+    .struct_size = sizeof(struct attn_plugin),
+    .n_backends = sizeof backends / sizeof *backends,
+    .backends = backends,
+};

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* supports.c - the limits of this plugin, and the operands it knows. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "plan.h"
+
+/* Extents up to 2^40 and widths up to 2^16 keep every index and scratch size far from overflow. */
+#define LARGEST_EXTENT (INT64_C(1) << 40)
+#define LARGEST_WIDTH  (INT64_C(1) << 16)
+
+static const uint64_t known_flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR |
+                                    ATTN_FLAG_SOFTCAP | ATTN_FLAG_DROPOUT | ATTN_FLAG_DETERMINISTIC;
+
+/* Operands: type, rank, and the place of their view in the job. */
+static const struct operand {
+    uint32_t role, dtype, rank;
+    const char *name;
+    size_t view;
+} operands[] = {
+    {ATTN_Q, ATTN_F32, 4, "q", offsetof(struct attn_flash, q)},
+    {ATTN_K, ATTN_F32, 4, "k", offsetof(struct attn_flash, k)},
+    {ATTN_V, ATTN_F32, 4, "v", offsetof(struct attn_flash, v)},
+    {ATTN_OUT, ATTN_F32, 4, "out", offsetof(struct attn_flash, out)},
+    {ATTN_LSE, ATTN_F32, 3, "lse", offsetof(struct attn_flash, lse)},
+    {ATTN_WEIGHTS, ATTN_F32, 4, "weights", offsetof(struct attn_flash, weights)},
+    {ATTN_MASK, ATTN_BOOL, 4, "mask", offsetof(struct attn_flash, mask)},
+    {ATTN_BIAS, ATTN_F32, 4, "bias", offsetof(struct attn_flash, bias)},
+    {ATTN_LEN, ATTN_I32, 0 /* 1 or 2 */, "len", offsetof(struct attn_flash, len)},
+    {ATTN_ALIBI, ATTN_F32, 1, "alibi", offsetof(struct attn_flash, alibi)},
+    {ATTN_SINK, ATTN_F32, 1, "sink", offsetof(struct attn_flash, sink)},
+    {ATTN_KEEP, ATTN_BOOL, 4, "keep", offsetof(struct attn_flash, keep)},
+};
+
+static const struct operand *find_operand(uint32_t role)
+{
+    for (size_t o = 0; o < sizeof operands / sizeof *operands; o++)
+        if (operands[o].role == role)
+            return &operands[o];
+    return NULL;
+}
+
+__attribute__((format(printf, 3, 4))) static int refuse(char *why, size_t size, const char *format,
+                                                        ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, size, format, arguments);
+    va_end(arguments);
+    return ATTN_UNSUPPORTED;
+}
+
+static int check_kind(const struct attn_problem *p, char *why, size_t size)
+{
+    if (p->struct_size < sizeof *p)
+        return refuse(why, size, "the problem structure is older than this plugin");
+    if (p->op == ATTN_OP_MHA)
+        return refuse(why, size, "multi-head attention (projections) is not implemented");
+    if (p->op != ATTN_OP_ATTENTION)
+        return refuse(why, size, "op %" PRIu32 " is not implemented", p->op);
+    if (p->score != ATTN_SCORE_SCALED_DOT && p->score != ATTN_SCORE_DOT)
+        return refuse(why, size, "only the scores scaled_dot and dot are implemented");
+    if (p->dtype != ATTN_F32)
+        return refuse(why, size, "only f32 is implemented");
+    if (p->flags & ~known_flags)
+        return refuse(why, size, "flags 0x%" PRIx64 " are not known", p->flags & ~known_flags);
+    return ATTN_OK;
+}
+
+static int check_sizes(const struct attn_problem *p, char *why, size_t size)
+{
+    int64_t rows;
+    if (p->b < 0 || p->sq < 0 || p->sk < 0 || p->hq < 1 || p->hkv < 1 || p->hq % p->hkv ||
+        p->dk < 1 || p->dv < 1 || p->dq != p->dk)
+        return refuse(why, size, "the sizes do not make an attention problem");
+    if (p->b > LARGEST_EXTENT || p->sq > LARGEST_EXTENT || p->sk > LARGEST_EXTENT ||
+        p->hq > LARGEST_EXTENT || __builtin_mul_overflow(p->b, p->hq, &rows) ||
+        __builtin_mul_overflow(rows, p->sq, &rows))
+        return refuse(why, size, "extents beyond 2^40, or rows beyond 2^63, are not supported");
+    if (p->dk > LARGEST_WIDTH || p->dv > LARGEST_WIDTH)
+        return refuse(why, size, "heads wider than 65536 are not supported");
+    if (p->off > LARGEST_EXTENT || p->off < -LARGEST_EXTENT)
+        return refuse(why, size, "mask offsets beyond 2^40 are not supported");
+    return ATTN_OK;
+}
+
+static int check_tensors(const struct attn_problem *p, char *why, size_t size)
+{
+    for (uint32_t t = 0; t < p->n_tensors; t++) {
+        const struct attn_tensor *tensor = &p->tensors[t];
+        const struct operand *known = find_operand(tensor->role);
+        if (!known)
+            return refuse(why, size, "tensor role %" PRIu32 " is not known", tensor->role);
+        if (tensor->dtype != known->dtype)
+            return refuse(why, size, "type %" PRIu32 " of %s is not supported", tensor->dtype,
+                          known->name);
+        if (tensor->space != ATTN_HOST)
+            return refuse(why, size, "%s is not in host memory", known->name);
+        if (known->rank ? tensor->rank != known->rank : tensor->rank < 1 || tensor->rank > 2)
+            return refuse(why, size, "rank %" PRIu32 " of %s is not supported", tensor->rank,
+                          known->name);
+        if (tensor->role == ATTN_LEN && tensor->rank == 2 && p->flags & ATTN_FLAG_OFF_BR)
+            return refuse(why, size, "bottom-right offsets need one length a batch");
+    }
+    const uint32_t required[] = {ATTN_Q, ATTN_K, ATTN_V, ATTN_OUT};
+    for (size_t r = 0; r < 4; r++)
+        if (!attn_tensor_find(p, required[r]))
+            return refuse(why, size, "the problem has no tensor %s",
+                          find_operand(required[r])->name);
+    return ATTN_OK;
+}
+
+int attn_plan_supports(const struct attn_problem *problem, char *why, size_t size)
+{
+    int status = check_kind(problem, why, size);
+    if (status == ATTN_OK)
+        status = check_sizes(problem, why, size);
+    if (status == ATTN_OK)
+        status = check_tensors(problem, why, size);
+    return status;
+}
+
+void attn_plan_attach(struct attn_flash *job, const struct attn_tensor *tensors, uint32_t n_tensors)
+{
+    for (uint32_t t = 0; t < n_tensors; t++) {
+        const struct operand *known = find_operand(tensors[t].role);
+        struct attn_view *view = (struct attn_view *)(void *)((char *)job + known->view);
+        view->data = tensors[t].data;
+        for (uint32_t a = 0; a < tensors[t].rank && a < 4; a++)
+            view->stride[a] = tensors[t].stride[a];
+        if (tensors[t].role == ATTN_LEN)
+            job->len_rank = (int)tensors[t].rank;
+    }
+}
