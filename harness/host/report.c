@@ -188,6 +188,8 @@ int attn_reply_check(const struct attn_message_reply *reply, char *why, size_t s
         bad = "status";
     else if (reply->n_samples > ATTN_SAMPLES_MAX)
         bad = "number of samples";
+    else if (reply->modified > ATTN_MAX_TENSORS)
+        bad = "operand";
     else if (!is_time(reply->seconds) || !is_time(reply->ceilings.fma_gflops_f32) ||
              !is_time(reply->ceilings.fma_gflops_f64) ||
              !is_time(reply->ceilings.avx2_gflops_f32) || !is_time(reply->ceilings.read_gbs))

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_hostile.c - no message of a worker, however wrong, does more than end its request. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "host/report.h"
+#include "host/worker.h"
+#include "tiny.h"
+
+/* One verification by a worker that does `what`. */
+static struct attn_outcome meet(const char *what)
+{
+    const struct attn_worker_config config = {
+        .worker_path = TEST_HOSTILE, .plugin_path = "x", .threads = 1, .timeout_s = 1};
+    struct attn_worker *worker;
+    struct attn_plan_info info;
+    double seconds;
+    setenv("ATTN_TEST_HOSTILE", what, 1);
+    struct attn_outcome outcome = attn_worker_start(&config, &worker);
+    assert_int_equal(outcome.status, ATTN_PASS);
+    struct attn_instance *instance = tiny_create(3, 5, 4, 0);
+    outcome = attn_worker_verify(worker, instance, ATTN_PLACE_END, 1, &info, &seconds);
+    tiny_free(instance);
+    attn_worker_stop(worker);
+    return outcome;
+}
+
+static void test_garbage(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what;
+        enum attn_status status;
+        const char *reason;
+    } table[] = {
+        {"oversize", ATTN_ERROR, "the worker sent a message of impossible length"},
+        {"short", ATTN_ERROR, "the worker sent a message of impossible length"},
+        {"length", ATTN_ERROR, "the worker sent a message of impossible length"},
+        {"type", ATTN_ERROR, "the worker sent a message of unknown type 77"},
+        {"backend", ATTN_ERROR, "the worker described a backend that nobody asked for"},
+        {"status", ATTN_ERROR, "the worker sent a reply with an impossible status"},
+        {"crash-status", ATTN_ERROR, "the worker sent a reply with an impossible status"},
+        {"nan", ATTN_ERROR, "the worker sent a reply with an impossible time or rate"},
+        {"samples", ATTN_ERROR, "the worker sent a reply with an impossible number of samples"},
+        {"numerics", ATTN_ERROR, "numerics declares an impossible e_exp"},
+        {"modified", ATTN_ERROR, "the worker sent a reply with an impossible operand"},
+        {"text", ATTN_ERROR, "a?b?xxx"},
+        {"fault-slot", ATTN_ERROR, "the worker sent a malformed report of a fault"},
+        {"fault-access", ATTN_ERROR, "the worker sent a malformed report of a fault"},
+        {"fault-operand", ATTN_CRASH, "crashed in run (SIGSEGV)"},
+        {"fault-distance", ATTN_FAIL, "reads before the start of q"},
+        {"close", ATTN_CRASH, "closed its connection to the host"},
+        {"phases", ATTN_TIMEOUT, "no answer within 1 s, in run"},
+        {"shrink", ATTN_PASS, ""},
+        {"nothing", ATTN_PASS, ""},
+    };
+    for (size_t t = 0; t < sizeof(table) / sizeof(table[0]); t++) {
+        const struct attn_outcome outcome = meet(table[t].what);
+        if (outcome.status != table[t].status ||
+            strncmp(outcome.reason, table[t].reason, strlen(table[t].reason)) != 0)
+            fail_msg("%s: %s: '%s'", table[t].what, attn_status_name(outcome.status),
+                     outcome.reason);
+    }
+}
+
+static void test_text(void **state)
+{
+    (void)state;
+    char text[8];
+    attn_text_take(text, sizeof(text), "abcdefghijk", 11);
+    assert_string_equal(text, "abcdefg");
+    attn_text_take(text, sizeof(text), "\xc3\xa4z", 3);
+    assert_string_equal(text, "\xc3\xa4z");
+    /* overlong, surrogate, cut short */
+    attn_text_take(text, sizeof(text), "\xc0\x80", 2);
+    assert_string_equal(text, "??");
+    attn_text_take(text, sizeof(text), "\xed\xa0\x80", 3);
+    assert_string_equal(text, "???");
+    attn_text_take(text, sizeof(text), "\xe2\x82", 2);
+    assert_string_equal(text, "??");
+    /* a sequence is not cut by the end of the buffer */
+    attn_text_take(text, sizeof(text), "abcdef\xc3\xa4", 8);
+    assert_string_equal(text, "abcdef");
+    attn_text_take(text, sizeof(text), "a\x1b[31m", 6);
+    assert_string_equal(text, "a?[31m");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
