@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "results/record.h"
@@ -25,13 +24,6 @@ void attn_settings_default(struct attn_settings *s)
         .hot = true,
         .cold = true,
     };
-}
-
-double attn_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 bool attn_session_over(const struct attn_session *session)

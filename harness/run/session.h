@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "case/case.h"
+#include "host/process.h"
 #include "results/status.h"
 #include "run/places.h"
 #include "run/roster.h"
@@ -41,9 +42,6 @@ struct attn_session {
 };
 
 void attn_settings_default(struct attn_settings *settings);
-
-/* Monotonic seconds. */
-double attn_now(void);
 
 /* Is the budget used up. */
 bool attn_session_over(const struct attn_session *session);
