@@ -80,8 +80,7 @@ static const char *text_of(const struct attn_alternative *alternative)
 
 static int by_text(const void *a, const void *b)
 {
-    const struct attn_alternative *x = *(const struct attn_alternative *const *)a;
-    const struct attn_alternative *y = *(const struct attn_alternative *const *)b;
+    const struct attn_alternative *x = a, *y = b;
     if (x->length != y->length)
         return x->length < y->length ? -1 : 1;
     return memcmp(text_of(x), text_of(y), x->length);
@@ -92,16 +91,15 @@ static int check_repeats(const struct attn_axis *axis, const struct attn_origin 
 {
     if (axis->count < 2)
         return 0;
-    const struct attn_alternative **sorted = malloc(axis->count * sizeof sorted[0]);
+    struct attn_alternative *sorted = malloc(axis->count * sizeof sorted[0]);
     if (sorted == NULL)
         return attn_case_error(origin, axis->columns[0], "no memory");
-    for (size_t i = 0; i < axis->count; i++)
-        sorted[i] = &axis->alternatives[i];
+    memcpy(sorted, axis->alternatives, axis->count * sizeof sorted[0]);
     qsort(sorted, axis->count, sizeof sorted[0], by_text);
     int result = 0;
     for (size_t i = 1; result == 0 && i < axis->count; i++)
         if (by_text(&sorted[i - 1], &sorted[i]) == 0) {
-            const struct attn_alternative *a = sorted[i - 1], *b = sorted[i];
+            const struct attn_alternative *a = &sorted[i - 1], *b = &sorted[i];
             size_t column = a->column > b->column ? a->column : b->column;
             struct attn_word word = {text_of(b), b->length, column};
             result = attn_case_error(origin, column, "'%.*s' is repeated", attn_word_shown(word),

@@ -118,9 +118,29 @@ static void test_noise(void **state)
     }
 }
 
+/* Damaged ranges, on lines whose last word is wrong whatever becomes of the ranges: values are
+ * made, cases are not. */
+static void test_ranges(void **state)
+{
+    (void)state;
+    uint64_t seed = 99;
+    for (int i = 0; i < MUTATED / 20; i++) {
+        char text[256] = "s=8:64:*2,100 d=4:19:+3 hq/hkv=8/2,4/4 b=1:3:+1", why[512] = "";
+        size_t length = strlen(text);
+        for (unsigned edits = 1 + below(&seed, EDITS_MAX); edits > 0; edits--)
+            length = mutate(&seed, text, length);
+        memcpy(text + length, " _", 2);
+        length += 2;
+        bool comment = memmem(text, length, " #", 2) || memmem(text, length, "\t#", 2);
+        int result = parse_exactly(text, length, false, why);
+        assert_true(result == -1 || comment || text[0] == '#');
+        assert_true(result == 0 || why[0] != '\0');
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_mutated),
-                                       cmocka_unit_test(test_noise)};
+                                       cmocka_unit_test(test_ranges), cmocka_unit_test(test_noise)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
