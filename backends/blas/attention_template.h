@@ -200,7 +200,7 @@ static void finish_row(const struct NAME(context) * c, const struct NAME(block) 
     struct NAME(row) row = block_row(c, block, r);
     REAL sum = c->buffers->sum[r], *o = c->buffers->o + r * p->dv;
     int64_t at = row_start(out, &row), step = out->stride[3];
-    if (sum == sum && any_nan(o, p->dv))
+    if (sum > 0 && any_nan(o, p->dv)) /* neither an empty row nor a NaN one */
         sum = careful_values(c, block, r, o);
     if (p->flags & ATTN_FLAG_DROPOUT)
         sum *= (REAL)(1 - p->dropout_p);

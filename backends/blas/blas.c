@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* blas.c - the blas backend: options, plan, bindings, and the table of slots. */
-#include <cblas.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -156,6 +156,30 @@ static void keeps_nan_to_its_rows(void **state)
     }
 }
 
+/* NaN in the only key, or in its value, where some rows are empty and of some the key is dropped:
+ * an empty row is 0, and a row whose score is NaN is NaN even where the key is dropped. */
+static void empty_and_dropped_rows_differ(void **state)
+{
+    (void)state;
+    struct test_spec spec = {.name = "NaN in the only key",
+                             .flags = ATTN_FLAG_DROPOUT,
+                             .dropout_p = 0.3,
+                             .b = 1,
+                             .sq = 40,
+                             .sk = 1,
+                             .dq = 4,
+                             .with = ALL_OUT | WITH_LEN_2D | WITH_KEEP};
+    for (int n = 0; n < 2; n++) {
+        struct test_problem made;
+        test_problem_make(&spec, &made);
+        test_set(attn_tensor_find(&made.problem, n ? ATTN_K : ATTN_V), (int64_t[]){0, 0, 0, 1},
+                 NAN);
+        test_run(blas(), &made);
+        test_check(&spec, &made);
+        test_problem_free(&made);
+    }
+}
+
 /* A weight that underflows is still one of an allowed key: 0 * NaN is NaN there. */
 static void underflow_is_not_a_mask(void **state)
 {
@@ -232,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matches_the_oracle),
         cmocka_unit_test(keeps_nan_to_its_rows),
+        cmocka_unit_test(empty_and_dropped_rows_differ),
         cmocka_unit_test(underflow_is_not_a_mask),
         cmocka_unit_test(exp_keeps_its_bound),
         cmocka_unit_test(refuses_what_it_does_not_know),

@@ -34,12 +34,11 @@ enum {
 /* What to make; zero fields take b=2, hq=hkv=1, dk=dq, dv=dq, scale 1/sqrt(dk), f32, scaled_dot. */
 struct test_spec {
     const char *name;
-    uint32_t op, score, dtype;
+    uint32_t op, score, dtype, with;
     uint64_t flags;
     int64_t b, hq, hkv, sq, sk, dq, dk, dv, dh, e;
     double scale, softcap, dropout_p;
     int64_t off, left, right;
-    uint32_t with;
 };
 
 #define TEST_TENSORS 32

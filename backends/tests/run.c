@@ -119,7 +119,8 @@ void test_run(const struct attn_backend *backend, struct test_problem *made)
     unsigned char *before[TEST_TENSORS] = {0};
     struct attn_tensor shapes[TEST_TENSORS];
     struct attn_problem problem = made->problem;
-    for (uint32_t t = 0; t < problem.n_tensors; t++) {
+    const uint32_t n = problem.n_tensors;
+    for (uint32_t t = 0; t < n; t++) {
         shapes[t] = made->tensors[t];
         shapes[t].data = NULL; /* a plan sees no data */
         before[t] = malloc(made->bytes[t]);
@@ -131,13 +132,12 @@ void test_run(const struct attn_backend *backend, struct test_problem *made)
     if (backend->supports(&problem, &services, why, sizeof(why)) != ATTN_OK)
         fail_msg("supports refuses: %s", why);
     assert_int_equal(backend->create(&problem, &services, &plan, why, sizeof(why)), ATTN_OK);
-    assert_int_equal(
-        backend->bind(plan, made->tensors, problem.n_tensors, &binding, why, sizeof(why)), ATTN_OK);
+    assert_int_equal(backend->bind(plan, made->tensors, n, &binding, why, sizeof(why)), ATTN_OK);
     run_twice(backend, binding, made);
     backend->release(binding);
     backend->destroy(plan);
     assert_int_equal(live, 0);
-    for (uint32_t t = 0; t < problem.n_tensors; t++) {
+    for (uint32_t t = 0; t < n; t++) {
         if (!is_output(&made->tensors[t]))
             assert_memory_equal(before[t], made->tensors[t].data, made->bytes[t]);
         free(before[t]);
