@@ -167,7 +167,7 @@ static double positive(double value)
 }
 
 /* What the row says, once both of its records are known. */
-static void finish_row(struct attn_view_row *row, const struct index *index)
+static void finish_row(struct attn_view_row *row, const struct index *index, bool counted)
 {
     enum attn_status verified = ATTN_PASS, timed = ATTN_PASS;
     if (row->verify)
@@ -195,7 +195,8 @@ static void finish_row(struct attn_view_row *row, const struct index *index)
     const json_t *lo = json_array_get(ci, 0), *hi = json_array_get(ci, 1);
     row->lo = json_is_number(lo) ? positive(json_number_value(lo)) : (double)NAN;
     row->hi = json_is_number(hi) ? positive(json_number_value(hi)) : (double)NAN;
-    row->gflops = positive(attn_field_number(row->bench, "gflops"));
+    row->gflops = counted ? positive(attn_field_number(row->bench, "gflops")) : (double)NAN;
+    row->gbs = counted ? positive(attn_field_number(row->bench, "gbs")) : (double)NAN;
     row->peak = positive(attn_field_number(row->bench, "peak_bytes"));
     row->marked = attn_field_true(row->bench, "overhead_marked");
 }
@@ -228,7 +229,7 @@ int attn_view_create(const json_t *records, const json_t *machine, struct attn_v
     }
     for (size_t r = 0; r < fresh.n_rows; r++) {
         struct attn_view_row *row = &fresh.rows[r];
-        finish_row(row, &index);
+        finish_row(row, &index, fresh.backends[row->backend].counted);
         if (row->first) {
             fresh.backends[row->backend].counts[row->status]++;
             fresh.backends[row->backend].cases++;
