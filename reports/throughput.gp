@@ -22,7 +22,7 @@ set style line 100 lc rgb '#dddddd' lw 1
 set grid ytics ls 100
 set grid noxtics
 set tics nomirror scale 0.5
-set xtics norangelimited
+set xtics norangelimited scale 0
 do for [p = 1:n_points] { set xtics add (sprintf('%d', points[p]) p) }
 set xlabel x_label noenhanced
 set ylabel 'GFLOP/s (median)' noenhanced

@@ -166,8 +166,8 @@ static double positive(double value)
     return value > 0 && isfinite(value) ? value : (double)NAN;
 }
 
-/* What the row says, once both of its records are known. */
-static void finish_row(struct attn_view_row *row, const struct index *index, bool counted)
+/* What the row says, once both of its records are known. Returns 0, or -1 without memory. */
+static int finish_row(struct attn_view_row *row, const struct index *index, bool counted)
 {
     enum attn_status verified = ATTN_PASS, timed = ATTN_PASS;
     if (row->verify)
@@ -185,7 +185,11 @@ static void finish_row(struct attn_view_row *row, const struct index *index, boo
     row->id = attn_field_text(source, "id");
     row->line = attn_field_text(source, "case");
     const char *name = attn_field_text(source, "name");
-    row->label = *name ? name : *row->line ? row->line : row->id;
+    const char *text = *row->line ? row->line : row->id;
+    if (asprintf(&row->label, "%s%s%s", name, *name ? ": " : "", text) < 0) {
+        row->label = NULL;
+        return -1;
+    }
     row->options = attn_field_text(source, "options");
     row->threads = attn_field_number(source, "threads");
     row->cache = attn_field_text(row->bench, "cache");
@@ -199,6 +203,7 @@ static void finish_row(struct attn_view_row *row, const struct index *index, boo
     row->gbs = counted ? positive(attn_field_number(row->bench, "gbs")) : (double)NAN;
     row->peak = positive(attn_field_number(row->bench, "peak_bytes"));
     row->marked = attn_field_true(row->bench, "overhead_marked");
+    return 0;
 }
 
 int attn_view_create(const json_t *records, const json_t *machine, struct attn_view *view,
@@ -229,7 +234,8 @@ int attn_view_create(const json_t *records, const json_t *machine, struct attn_v
     }
     for (size_t r = 0; r < fresh.n_rows; r++) {
         struct attn_view_row *row = &fresh.rows[r];
-        finish_row(row, &index, fresh.backends[row->backend].counted);
+        if (finish_row(row, &index, fresh.backends[row->backend].counted) != 0)
+            goto out;
         if (row->first) {
             fresh.backends[row->backend].counts[row->status]++;
             fresh.backends[row->backend].cases++;
@@ -249,6 +255,8 @@ out:
 
 void attn_view_free(struct attn_view *view)
 {
+    for (size_t r = 0; r < view->n_rows; r++)
+        free(view->rows[r].label);
     free(view->backends);
     free(view->rows);
     *view = (struct attn_view){0};

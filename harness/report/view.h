@@ -25,7 +25,8 @@ struct attn_view_row {
     size_t backend;               /* index into backends */
     const json_t *verify, *bench; /* the newest records of this key, or NULL; never both NULL */
     const json_t *sizes;          /* of the case, from any record that has them, or NULL */
-    const char *id, *line, *label, *options, *cache, *reason, *repro;
+    const char *id, *line, *options, *cache, *reason, *repro;
+    char *label;    /* "name: line", as in a case file: cases of one line share its name. Owned */
     double threads; /* NAN where not recorded */
     enum attn_status status;
     bool first;               /* the first row of its case and backend: count these for cases */
