@@ -43,7 +43,7 @@ static int check_record(const json_t *record, size_t number, char *why, size_t s
 /* Makes room for one more item; NULL without memory. */
 static void *grow(void **items, size_t count, size_t *room, size_t item)
 {
-    if (count == *room) {
+    if (!*items || count == *room) {
         size_t more = *room ? *room * 2 : 64;
         void *moved = reallocarray(*items, more, item);
         if (!moved)
@@ -68,15 +68,16 @@ static const json_t *machine_entry(const json_t *machine, const char *name)
     return NULL;
 }
 
-/* The backend's index by its label, added when new; -1 without memory. */
-static long backend_index(struct attn_view *view, struct index *index, const json_t *machine,
-                          const char *name, const char *options)
+/* The backend of this label, added when new; NULL without memory. */
+static struct attn_view_backend *backend_of(struct attn_view *view, struct index *index,
+                                            const json_t *machine, const char *name,
+                                            const char *options)
 {
     char label[128];
     snprintf(label, sizeof label, "%s%s%s", name, *options ? ":" : "", options);
     const json_t *known = json_object_get(index->backends, label);
     if (known)
-        return (long)json_integer_value(known);
+        return view->backends ? &view->backends[json_integer_value(known)] : NULL;
 
     void *items = view->backends;
     struct attn_view_backend *fresh =
@@ -84,12 +85,13 @@ static long backend_index(struct attn_view *view, struct index *index, const jso
     view->backends = items;
     if (!fresh || json_object_set_new(index->backends, label,
                                       json_integer((json_int_t)view->n_backends)) != 0)
-        return -1;
+        return NULL;
     memcpy(fresh->label, label, sizeof label);
     fresh->name = name;
     fresh->info = machine_entry(machine, name);
     fresh->counted = strcmp(attn_field_text(fresh->info, "exactness"), "none") != 0;
-    return (long)view->n_backends++;
+    view->n_backends++;
+    return fresh;
 }
 
 static void key_text(const json_t *record, const char *cache, char *key, size_t size)
@@ -103,7 +105,7 @@ static struct attn_view_row *row_of_key(struct attn_view *view, struct index *in
                                         const char *key)
 {
     const json_t *known = json_object_get(index->rows, key);
-    return known ? &view->rows[json_integer_value(known)] : NULL;
+    return known && view->rows ? &view->rows[json_integer_value(known)] : NULL;
 }
 
 /* A new row under `key`; NULL without memory. */
@@ -126,13 +128,14 @@ static int file_record(struct attn_view *view, struct index *index, const json_t
     char base[768], key[800];
     bool timed = strcmp(checked_kind(record), "bench") == 0;
     const char *cache = timed ? attn_field_text(record, "cache") : "";
-    long backend = backend_index(view, index, machine, attn_field_text(record, "backend"),
-                                 attn_field_text(record, "options"));
-    if (backend < 0)
+    struct attn_view_backend *backend =
+        backend_of(view, index, machine, attn_field_text(record, "backend"),
+                   attn_field_text(record, "options"));
+    if (!backend)
         return -1;
     const char *exactness = attn_field_text(record, "exactness");
     if (strcmp(exactness, "none") == 0)
-        view->backends[backend].counted = false;
+        backend->counted = false;
     if (json_is_object(attn_field_at(record, "sizes")) &&
         json_object_set(index->sizes, attn_field_text(record, "id"),
                         json_object_get(record, "sizes")) != 0)
@@ -156,7 +159,7 @@ static int file_record(struct attn_view *view, struct index *index, const json_t
         row->verify = verify;
         row->first = !root;
     }
-    row->backend = (size_t)backend;
+    row->backend = (size_t)(backend - view->backends);
     *(timed ? &row->bench : &row->verify) = record;
     return 0;
 }
@@ -222,7 +225,7 @@ int attn_view_create(const json_t *records, const json_t *machine, struct attn_v
     json_array_foreach(attn_field_at(machine, "backends"), i, record)
     {
         const char *name = attn_field_text(record, "name");
-        if (*name && backend_index(&fresh, &index, machine, name, "") < 0)
+        if (*name && !backend_of(&fresh, &index, machine, name, ""))
             goto out;
     }
     json_array_foreach(records, i, record)
