@@ -22,7 +22,7 @@ set style line 100 lc rgb '#dddddd' lw 1
 set grid ytics ls 100
 set grid noxtics
 set tics nomirror scale 0.5
-set xtics norangelimited
+set xtics norangelimited scale 0
 do for [p = 1:n_points] { set xtics add (sprintf('%d', points[p]) p) }
 set xlabel x_label noenhanced
 set ylabel 'GFLOP/s (median)' noenhanced
@@ -46,7 +46,10 @@ if (roof2 > 0) {
     set label 6 roof2_label at graph 0.005,first roof2 offset 0,0.55 left noenhanced font ',10'
 }
 
-# What is missing is said in its slot, upright, in the grey of text.
+# What is missing is said in its slot, upright, no taller than the slot is wide: the plot is about
+# 800 of the picture's 900 units wide.
+slot = 800 * bar_width / n_points
+mark_font = sprintf(',%d', slot > 11 ? 9 : slot > 8 ? 7 : 5)
 missing(mark) = mark ne '-' && mark ne '*'
 data = base.'.dat'
 set boxwidth bar_width * 0.92
@@ -66,7 +69,7 @@ do for [t in 'svg png'] {
          data using (bar($2, $1)):5:(0):($6 - $5) \
              with vectors heads size graph 0.004,90 lw 1.2 lc rgb '#000000' notitle, \
          data using (missing(strcol(7)) ? bar($2, $1) : NaN):(y_top * 0.012):7 \
-             with labels rotate by 90 left noenhanced font ',9' tc rgb '#8a1c00' notitle, \
+             with labels rotate by 90 left noenhanced font mark_font tc rgb '#8a1c00' notitle, \
          data using (strcol(7) eq '*' ? bar($2, $1) : NaN):6:7 \
              with labels offset 0,0.4 noenhanced font ',11' notitle
     set output

@@ -214,7 +214,7 @@ static void put_result(FILE *out, const struct attn_view *view, const struct att
                  attn_figure_time(row->hi, more));
     put_cell(out, "n", text);
     put_cell(out, "n", attn_figure(row->gflops, figure));
-    put_cell(out, "n", attn_figure(attn_field_number(row->bench, "gbs"), figure));
+    put_cell(out, "n", attn_figure(row->gbs, figure));
     put_cell(out, "n", attn_figure_bytes(row->peak, figure));
     put_cell(out, "why", row->status == ATTN_PASS ? "" : row->reason);
     fputs("</tr>\n", out);

@@ -117,7 +117,7 @@ static void put_results(FILE *out, const struct attn_view *view)
         fprintf(out, " | %s%s", attn_figure_time(row->median, figure), row->marked ? " \\*" : "");
         put_interval(out, row);
         put_cell(out, attn_figure(row->gflops, figure));
-        put_cell(out, attn_figure(attn_field_number(row->bench, "gbs"), figure));
+        put_cell(out, attn_figure(row->gbs, figure));
         put_cell(out, attn_figure_bytes(row->peak, figure));
         fputs(" |\n", out);
         marked = marked || row->marked;

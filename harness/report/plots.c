@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,7 +108,7 @@ static int write_stream(const struct canvas *canvas, const char *file, char *tex
 /* Closes the stream that was open on (text, length), writes it to plots/NAME+suffix and frees it.
  */
 static int finish(const struct canvas *canvas, FILE *stream, const char *name, const char *suffix,
-                  char **text, size_t *length)
+                  char **text, const size_t *length)
 {
     char file[80];
     if (fclose(stream) != 0) {
@@ -153,26 +152,13 @@ static int write_bars(const struct canvas *canvas, const struct attn_series *ser
             put_number(out, value);
             put_number(out, low);
             put_number(out, high);
-            const char *mark = isfinite(value) ? row->marked ? "*" : "-" : mark_of(row);
+            const char *mark = row && isfinite(value) ? row->marked ? "*" : "-" : mark_of(row);
             fprintf(out, " \"%s\"\n", mark);
             *marked = *marked || strcmp(mark, "*") == 0;
             if (isfinite(value))
                 *top = fmax(*top, isfinite(high) ? high : value);
         }
     return finish(canvas, out, name, ".dat", &text, &length);
-}
-
-static void caption(struct attn_plot *plot, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/* Appends to the caption. */
-static void caption(struct attn_plot *plot, const char *format, ...)
-{
-    size_t used = strlen(plot->caption);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(plot->caption + used, sizeof plot->caption - used, format, args);
-    va_end(args);
 }
 
 /* Roofs as measured: of the widest rung, and of AVX2 where that is another one. Rungs within 15 %
@@ -199,7 +185,7 @@ static double define_roofs(FILE *out, const json_t *machine)
 static int write_throughput(const struct canvas *canvas, const struct attn_series *series,
                             struct attn_plot *plot)
 {
-    char *text = NULL, protocol[128], line[320];
+    char *text = NULL, protocol[128], line[320], left_out[64];
     size_t length = 0;
     double top = 0;
     bool marked = false;
@@ -228,9 +214,10 @@ static int write_throughput(const struct canvas *canvas, const struct attn_serie
     snprintf(line, sizeof line, "Bar: median of %s; whisker: 95 %% interval. %s%s", protocol,
              ATTN_FLOP_CONVENTION, marked ? ". *: harness's own cost over 1 %" : "");
     define_footer(out, canvas->machine, line);
-    caption(plot, "%s. %s.", series->constants, line);
-    if (series->left_out)
-        caption(plot, " %zu more sizes or backends did not fit.", series->left_out);
+    snprintf(left_out, sizeof left_out, " %zu more sizes or backends did not fit.",
+             series->left_out);
+    snprintf(plot->caption, sizeof plot->caption, "%s. %s.%s", series->constants, line,
+             series->left_out ? left_out : "");
     return finish(canvas, out, plot->name, ".def.gp", &text, &length);
 }
 
@@ -304,7 +291,7 @@ static int write_memory(const struct canvas *canvas, const struct attn_series *s
     const char *line = "Peak: high-water mark of create, bind and one run above the operands, "
                        "in a fresh process. Dashed: growth as n and as n\xc2\xb2";
     define_footer(out, canvas->machine, line);
-    caption(plot, "%s. %s.", series->constants, line);
+    snprintf(plot->caption, sizeof plot->caption, "%s. %s.", series->constants, line);
     return finish(canvas, out, plot->name, ".def.gp", &text, &length) == 0 ? 1 : -1;
 }
 

@@ -10,7 +10,7 @@
 struct attn_plot {
     char name[48]; /* plots/NAME.svg, .png, .dat, .def.gp under the report */
     char title[192];
-    char caption[512]; /* what is constant, and what the marks mean */
+    char caption[704]; /* what is constant, and what the marks mean */
     bool drawn;
 };
 

@@ -143,12 +143,13 @@ static int find_family(const struct attn_view *view, enum attn_axis axis, bool c
         fresh.words = family_text(&view->rows[r], axis, fresh.text, sizeof fresh.text);
         json_t *known = json_object_get(seen, fresh.text);
         size_t at = known ? (size_t)json_integer_value(known) : n;
-        if (!known) {
+        if (at >= n) {
             struct family *more = reallocarray(all, n + 1, sizeof *all);
             if (!more)
                 break;
             all = more;
-            all[n++] = fresh;
+            at = n++;
+            all[at] = fresh;
             json_object_set_new(seen, fresh.text, json_integer((json_int_t)at));
         }
         add_point(&all[at], x);

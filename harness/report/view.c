@@ -43,7 +43,7 @@ static int check_record(const json_t *record, size_t number, char *why, size_t s
 /* Makes room for one more item; NULL without memory. */
 static void *grow(void **items, size_t count, size_t *room, size_t item)
 {
-    if (count == *room) {
+    if (!*items || count == *room) {
         size_t more = *room ? *room * 2 : 64;
         void *moved = reallocarray(*items, more, item);
         if (!moved)
@@ -68,15 +68,16 @@ static const json_t *machine_entry(const json_t *machine, const char *name)
     return NULL;
 }
 
-/* The backend's index by its label, added when new; -1 without memory. */
-static long backend_index(struct attn_view *view, struct index *index, const json_t *machine,
-                          const char *name, const char *options)
+/* The backend of this label, added when new; NULL without memory. */
+static struct attn_view_backend *backend_of(struct attn_view *view, struct index *index,
+                                            const json_t *machine, const char *name,
+                                            const char *options)
 {
     char label[128];
     snprintf(label, sizeof label, "%s%s%s", name, *options ? ":" : "", options);
     const json_t *known = json_object_get(index->backends, label);
     if (known)
-        return (long)json_integer_value(known);
+        return view->backends ? &view->backends[json_integer_value(known)] : NULL;
 
     void *items = view->backends;
     struct attn_view_backend *fresh =
@@ -84,12 +85,13 @@ static long backend_index(struct attn_view *view, struct index *index, const jso
     view->backends = items;
     if (!fresh || json_object_set_new(index->backends, label,
                                       json_integer((json_int_t)view->n_backends)) != 0)
-        return -1;
+        return NULL;
     memcpy(fresh->label, label, sizeof label);
     fresh->name = name;
     fresh->info = machine_entry(machine, name);
     fresh->counted = strcmp(attn_field_text(fresh->info, "exactness"), "none") != 0;
-    return (long)view->n_backends++;
+    view->n_backends++;
+    return fresh;
 }
 
 static void key_text(const json_t *record, const char *cache, char *key, size_t size)
@@ -103,7 +105,7 @@ static struct attn_view_row *row_of_key(struct attn_view *view, struct index *in
                                         const char *key)
 {
     const json_t *known = json_object_get(index->rows, key);
-    return known ? &view->rows[json_integer_value(known)] : NULL;
+    return known && view->rows ? &view->rows[json_integer_value(known)] : NULL;
 }
 
 /* A new row under `key`; NULL without memory. */
@@ -126,13 +128,14 @@ static int file_record(struct attn_view *view, struct index *index, const json_t
     char base[768], key[800];
     bool timed = strcmp(checked_kind(record), "bench") == 0;
     const char *cache = timed ? attn_field_text(record, "cache") : "";
-    long backend = backend_index(view, index, machine, attn_field_text(record, "backend"),
-                                 attn_field_text(record, "options"));
-    if (backend < 0)
+    struct attn_view_backend *backend =
+        backend_of(view, index, machine, attn_field_text(record, "backend"),
+                   attn_field_text(record, "options"));
+    if (!backend)
         return -1;
     const char *exactness = attn_field_text(record, "exactness");
     if (strcmp(exactness, "none") == 0)
-        view->backends[backend].counted = false;
+        backend->counted = false;
     if (json_is_object(attn_field_at(record, "sizes")) &&
         json_object_set(index->sizes, attn_field_text(record, "id"),
                         json_object_get(record, "sizes")) != 0)
@@ -156,7 +159,7 @@ static int file_record(struct attn_view *view, struct index *index, const json_t
         row->verify = verify;
         row->first = !root;
     }
-    row->backend = (size_t)backend;
+    row->backend = (size_t)(backend - view->backends);
     *(timed ? &row->bench : &row->verify) = record;
     return 0;
 }
@@ -166,8 +169,8 @@ static double positive(double value)
     return value > 0 && isfinite(value) ? value : (double)NAN;
 }
 
-/* What the row says, once both of its records are known. */
-static void finish_row(struct attn_view_row *row, const struct index *index)
+/* What the row says, once both of its records are known. Returns 0, or -1 without memory. */
+static int finish_row(struct attn_view_row *row, const struct index *index, bool counted)
 {
     enum attn_status verified = ATTN_PASS, timed = ATTN_PASS;
     if (row->verify)
@@ -185,7 +188,11 @@ static void finish_row(struct attn_view_row *row, const struct index *index)
     row->id = attn_field_text(source, "id");
     row->line = attn_field_text(source, "case");
     const char *name = attn_field_text(source, "name");
-    row->label = *name ? name : *row->line ? row->line : row->id;
+    const char *text = *row->line ? row->line : row->id;
+    if (asprintf(&row->label, "%s%s%s", name, *name ? ": " : "", text) < 0) {
+        row->label = NULL;
+        return -1;
+    }
     row->options = attn_field_text(source, "options");
     row->threads = attn_field_number(source, "threads");
     row->cache = attn_field_text(row->bench, "cache");
@@ -195,9 +202,11 @@ static void finish_row(struct attn_view_row *row, const struct index *index)
     const json_t *lo = json_array_get(ci, 0), *hi = json_array_get(ci, 1);
     row->lo = json_is_number(lo) ? positive(json_number_value(lo)) : (double)NAN;
     row->hi = json_is_number(hi) ? positive(json_number_value(hi)) : (double)NAN;
-    row->gflops = positive(attn_field_number(row->bench, "gflops"));
+    row->gflops = counted ? positive(attn_field_number(row->bench, "gflops")) : (double)NAN;
+    row->gbs = counted ? positive(attn_field_number(row->bench, "gbs")) : (double)NAN;
     row->peak = positive(attn_field_number(row->bench, "peak_bytes"));
     row->marked = attn_field_true(row->bench, "overhead_marked");
+    return 0;
 }
 
 int attn_view_create(const json_t *records, const json_t *machine, struct attn_view *view,
@@ -216,7 +225,7 @@ int attn_view_create(const json_t *records, const json_t *machine, struct attn_v
     json_array_foreach(attn_field_at(machine, "backends"), i, record)
     {
         const char *name = attn_field_text(record, "name");
-        if (*name && backend_index(&fresh, &index, machine, name, "") < 0)
+        if (*name && !backend_of(&fresh, &index, machine, name, ""))
             goto out;
     }
     json_array_foreach(records, i, record)
@@ -228,7 +237,8 @@ int attn_view_create(const json_t *records, const json_t *machine, struct attn_v
     }
     for (size_t r = 0; r < fresh.n_rows; r++) {
         struct attn_view_row *row = &fresh.rows[r];
-        finish_row(row, &index);
+        if (finish_row(row, &index, fresh.backends[row->backend].counted) != 0)
+            goto out;
         if (row->first) {
             fresh.backends[row->backend].counts[row->status]++;
             fresh.backends[row->backend].cases++;
@@ -248,6 +258,8 @@ out:
 
 void attn_view_free(struct attn_view *view)
 {
+    for (size_t r = 0; r < view->n_rows; r++)
+        free(view->rows[r].label);
     free(view->backends);
     free(view->rows);
     *view = (struct attn_view){0};

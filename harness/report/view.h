@@ -25,12 +25,14 @@ struct attn_view_row {
     size_t backend;               /* index into backends */
     const json_t *verify, *bench; /* the newest records of this key, or NULL; never both NULL */
     const json_t *sizes;          /* of the case, from any record that has them, or NULL */
-    const char *id, *line, *label, *options, *cache, *reason, *repro;
+    const char *id, *line, *options, *cache, *reason, *repro;
+    char *label;    /* "name: line", as in a case file: cases of one line share its name. Owned */
     double threads; /* NAN where not recorded */
     enum attn_status status;
-    bool first; /* the first row of its case and backend: count these for cases */
-    double median, lo, hi, gflops, peak; /* ns, ns, ns, GFLOP/s, bytes; NAN where there is none */
-    bool marked;                         /* the harness's own cost is over 1 % of the median */
+    bool first;               /* the first row of its case and backend: count these for cases */
+    double median, lo, hi;    /* ns; NAN where there is none, as in all figures here */
+    double gflops, gbs, peak; /* per second; bytes. A backend that computes nothing has no rate */
+    bool marked;              /* the harness's own cost is over 1 % of the median */
 };
 
 struct attn_view {

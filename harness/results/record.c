@@ -57,8 +57,8 @@ static char *seal(const json_t *record, size_t *length)
     size_t room = summed + SEAL_LENGTH + 2;
     char *line = malloc(room);
     if (line) {
-        memcpy(line, text, summed);
-        snprintf(line + summed, room - summed, SEAL_HEAD "%08x" SEAL_TAIL "\n",
+        text[summed] = '\0';
+        snprintf(line, room, "%s" SEAL_HEAD "%08x" SEAL_TAIL "\n", text,
                  (unsigned)checksum(text, summed));
         *length = room - 1;
     }

@@ -263,6 +263,42 @@ static void the_table(void **state)
     attn_run_release(&next);
 }
 
+/* Records are untrusted: a wrong field makes a result untimed or the run unreadable, no more. */
+static void mutated_records(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"null", "-1", "\"x\"", "[[]]", "[[1,null]]", "{}", "1e400"};
+    struct attn_run_data base = quiet(1), next = quiet(2);
+    json_t *bench = find(&next, "bench", "avx2", "seqlen_h8_s512_d64");
+    json_t *kept = json_deep_copy(bench);
+    const char *key;
+    json_t *value;
+    size_t refused = 0, compared = 0;
+    json_object_foreach(kept, key, value)
+    {
+        for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+            char why[512] = "", *text = NULL;
+            size_t length;
+            enum attn_exit code;
+            FILE *out = open_memstream(&text, &length);
+            json_t *odd = json_loads(wrong[i], JSON_DECODE_ANY, NULL);
+            json_object_set_new(bench, key, odd ? odd : json_real(1e308));
+            if (attn_compare(&base, &next, &plain, 1, out, &code, why, sizeof why) == 0)
+                compared++;
+            else
+                refused += why[0] != '\0';
+            fclose(out);
+            free(text);
+            json_object_set(bench, key, value);
+        }
+    }
+    assert_int_equal(compared + refused, 7 * json_object_size(kept));
+    assert_true(compared > 7 * 20 && refused > 7);
+    json_decref(kept);
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +311,7 @@ int main(void)
         cmocka_unit_test(two_backends_of_one_run),
         cmocka_unit_test(mapped_backends),
         cmocka_unit_test(the_table),
+        cmocka_unit_test(mutated_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
