@@ -250,7 +250,7 @@ static void run_row(const struct kernel *k, const struct head *x, int64_t i, dou
                     double *lse, double *weights)
 {
     const struct attn_problem *p = x->problem;
-    double s[512], total = 0.0;
+    double s[KERNEL_KEYS], total = 0.0;
     struct running run;
 
     for (int64_t j = 0; j < p->sk; j++)

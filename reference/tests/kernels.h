@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernels.h - attention as backends compute it, every operation rounded to a declared type: what
- * the bound must accept, and with a planted error must not. One batch. */
+ * the bound must accept, and with a planted error must not. One batch, widths to 64, KERNEL_KEYS.
+ */
 #ifndef ATTN_REFERENCE_TESTS_KERNELS_H
 #define ATTN_REFERENCE_TESTS_KERNELS_H
 
 #include "reference/tests/made.h"
+
+#define KERNEL_KEYS 4096
 
 enum kernel_bug { BUG_NONE, BUG_SCALE, BUG_OUTPUT, BUG_KEY };
 

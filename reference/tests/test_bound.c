@@ -203,6 +203,27 @@ static void correct_kernels_are_accepted(void **state)
     }
 }
 
+/* Where the growth of a sum over keys is what counts, and the probabilistic constants matter. */
+static void long_rows_are_accepted(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KERNELS; k++)
+        for (uint64_t c = 0; c < 9; c++) {
+            struct made_spec spec = {
+                .sq = 1, .sk = KERNEL_KEYS, .dk = 8, .dv = 2, .dtype = ATTN_F32, .seed = c};
+            enum fill fill = (enum fill)(c % 3);
+            struct made m;
+            if (kernels[k].acc != ATTN_F32)
+                continue;
+            made_create(&m, &spec);
+            apply_fill(&m, fill);
+            struct ratios x = measure(
+                &kernels[k], &m, fill == FILL_CONSTANT ? REF_FILL_STRUCTURED : REF_FILL_GENERIC);
+            assert_accepted(&kernels[k], &spec, &x);
+            made_free(&m);
+        }
+}
+
 static void other_scores_are_accepted(void **state)
 {
     uint64_t random = 11;
@@ -338,6 +359,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(correct_kernels_are_accepted),
+        cmocka_unit_test(long_rows_are_accepted),
         cmocka_unit_test(other_scores_are_accepted),
         cmocka_unit_test(multi_head_attention_is_accepted),
         cmocka_unit_test(planted_errors_are_rejected),
