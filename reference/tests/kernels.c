@@ -224,7 +224,7 @@ static void merge_splits(const struct kernel *k, const struct head *x, int64_t i
 {
     const struct attn_problem *p = x->problem;
     int64_t size = (p->sk + k->splits - 1) / k->splits;
-    double lse[16], out[16][64], top = -INFINITY, sum = 0.0;
+    double lse[16] = {0}, out[16][64] = {{0}}, top = -INFINITY, sum = 0.0;
 
     for (int64_t t = 0; t < k->splits; t++) {
         int64_t begin = t * size < p->sk ? t * size : p->sk;
@@ -250,7 +250,7 @@ static void run_row(const struct kernel *k, const struct head *x, int64_t i, dou
                     double *lse, double *weights)
 {
     const struct attn_problem *p = x->problem;
-    double s[KERNEL_KEYS], total = 0.0;
+    double s[KERNEL_KEYS] = {0}, total = 0.0;
     struct running run;
 
     for (int64_t j = 0; j < p->sk; j++)

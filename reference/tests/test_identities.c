@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <string.h>
+#include <sys/mman.h>
 
 #include "reference/tests/results.h"
 
@@ -228,6 +230,60 @@ static void strides_of_zero_broadcast(void **state)
     made_free(&m);
 }
 
+/* Keys 2^29 elements apart: byte offsets beyond 2^32, element offsets beyond 2^31. */
+static void offsets_beyond_32_bits(void **state)
+{
+    struct made_spec spec = {.sq = 2, .sk = 6, .dk = 2, .dtype = ATTN_F32, .seed = 17};
+    const int64_t step = INT64_C(1) << 29;
+    const size_t bytes = (size_t)(5 * step + 2) * sizeof(float);
+    struct results r, s;
+    struct made m;
+    struct attn_tensor *k;
+    void *dense, *sparse = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    (void)state;
+    if (sparse == MAP_FAILED)
+        skip();
+    made_create(&m, &spec);
+    results_compute(&m, NULL, &r);
+    k = made_tensor(&m, ATTN_K);
+    dense = k->data;
+    for (int64_t j = 0; j < 6; j++)
+        memcpy((float *)sparse + j * step, (float *)dense + j * 2, 2 * sizeof(float));
+    k->data = sparse;
+    k->stride[2] = step;
+    results_compute(&m, NULL, &s);
+    assert_memory_equal(r.out, s.out, 4 * sizeof(double));
+    k->data = dense;
+    made_free(&m);
+    munmap(sparse, bytes);
+}
+
+/* Each result alone is what it is among the others; the bound of out needs no out. */
+static void results_may_be_left_out(void **state)
+{
+    struct ref_rows rows = {24, NULL};
+    double bound[24 * 5], lse[24];
+    struct ref_result bound_alone = {.out_bound = bound}, lse_alone = {.lse = lse};
+    struct results r;
+    struct made m;
+    char why[256];
+
+    (void)state;
+    made_create(&m, &usual);
+    results_compute(&m, &results_f32, &r);
+    assert_int_equal(ref_compute(&m.problem, &rows, &results_f32, REF_FILL_GENERIC, 2, &bound_alone,
+                                 why, sizeof(why)),
+                     ATTN_OK);
+    assert_int_equal(
+        ref_compute(&m.problem, &rows, NULL, REF_FILL_GENERIC, 2, &lse_alone, why, sizeof(why)),
+        ATTN_OK);
+    assert_memory_equal(bound, r.out_bound, sizeof(bound));
+    assert_memory_equal(lse, r.lse, sizeof(lse));
+    made_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +295,8 @@ int main(void)
         cmocka_unit_test(identity_projections_are_attention),
         cmocka_unit_test(requested_rows_are_rows_of_the_whole),
         cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(offsets_beyond_32_bits),
+        cmocka_unit_test(results_may_be_left_out),
         cmocka_unit_test(strides_of_zero_broadcast),
     };
 
