@@ -16,7 +16,7 @@ struct row {
     int64_t slot; /* entry in struct ref_result */
     struct ref_softmax softmax;
     bool poisoned; /* NaN or +inf among the allowed scores */
-    bool empty;
+    bool uniform;  /* empty, and declared to weigh all keys equally */
 };
 
 static const struct ref_job *job_of(const struct row *row)
@@ -62,7 +62,6 @@ static void collect_allowed(struct row *row, int64_t begin, int64_t end)
         row->scratch->key[n++] = j;
     }
     row->softmax.n = n;
-    row->empty = n == 0;
 }
 
 /* The rule "uniform" for an empty row: equal scores over all keys, no sink. */
@@ -76,6 +75,7 @@ static void allow_all(struct row *row)
     }
     row->softmax.n = sk;
     row->softmax.sink = false;
+    row->uniform = true;
 }
 
 /* Pass 3: p_j = exp(s_j - max) / sum over allowed keys and sink, in scratch->p. */
@@ -196,9 +196,9 @@ static void store_bounds(const struct row *row, const double *q, const double *q
     int64_t sk = problem_of(row)->sk, n = row->softmax.n;
     struct ref_row_bound bound;
 
-    if (row->empty)
+    if (row->uniform)
         fill(scratch->ds, sk, 0.0);
-    else
+    else if (n > 0)
         ref_score_errors(row->block, row->i, q, q_error, scratch->key[0], scratch->key[n - 1] + 1,
                          scratch);
     ref_bound_row(a, &row->softmax, scratch, &bound);
@@ -206,8 +206,8 @@ static void store_bounds(const struct row *row, const double *q, const double *q
         ref_bound_out(a, &row->softmax, &bound, row->block->keys, scratch, out, error);
     if (result->lse_bound)
         result->lse_bound[row->slot] =
-            row->empty ? 0.0
-                       : ref_bound_final(a, lse_dtype(row), row->softmax.lse, bound.lse_error);
+            row->uniform ? 0.0
+                         : ref_bound_final(a, lse_dtype(row), row->softmax.lse, bound.lse_error);
     if (!result->weights_bound)
         return;
     fill(result->weights_bound + row->slot * sk, sk, 0.0);
@@ -227,16 +227,18 @@ static bool settle_by_rule(struct row *row, double *out, double *error)
         store_rule(row, out, error, NAN, NAN);
         return true;
     }
-    if (!row->empty)
+    if (x->n > 0)
         return false;
     if (rule == ATTN_EMPTY_UNIFORM && problem_of(row)->sk > 0) {
         allow_all(row);
         return false;
     }
+    if (rule != ATTN_EMPTY_NAN && x->sink) /* a softmax of the sink alone */
+        return false;
     if (rule == ATTN_EMPTY_NAN)
         store_rule(row, out, error, NAN, NAN);
     else
-        store_rule(row, out, error, 0.0, x->sink ? x->sink_logit : -INFINITY);
+        store_rule(row, out, error, 0.0, -INFINITY);
     return true;
 }
 
@@ -266,7 +268,7 @@ static void compute_row(struct row *row, const double *q, const double *q_error,
     weigh_values(row, out);
     /* The rule "uniform" declares weights, but no lse of their own. */
     if (job->result->lse)
-        job->result->lse[row->slot] = row->empty ? -INFINITY : row->softmax.lse;
+        job->result->lse[row->slot] = row->uniform ? -INFINITY : row->softmax.lse;
     store_weights(row);
     if (job->bounds)
         store_bounds(row, q, q_error, out, error);

@@ -32,8 +32,8 @@ enum {
  * scaled_dot. sk = -1 makes no keys. */
 struct made_spec {
     uint32_t op, score, dtype;
-    int64_t b, hq, hkv, sq, sk, dq, dk, dv, dh;
     int features;
+    int64_t b, hq, hkv, sq, sk, dq, dk, dv, dh;
     int64_t off;
     double spread; /* standard deviation of q, k, v; 0: 1 */
     uint64_t seed;

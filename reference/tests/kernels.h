@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernels.h - attention as backends compute it, every operation rounded to a declared type: what
+ * the bound must accept, and with a planted error must not. One batch, widths to 64, KERNEL_KEYS.
+ */
+#ifndef ATTN_REFERENCE_TESTS_KERNELS_H
+#define ATTN_REFERENCE_TESTS_KERNELS_H
+
+#include "reference/tests/made.h"
+
+#define KERNEL_KEYS 4096
+
+enum kernel_bug { BUG_NONE, BUG_SCALE, BUG_OUTPUT, BUG_KEY };
+
+struct kernel {
+    const char *name;
+    uint32_t acc;        /* type that every operation rounds to */
+    uint32_t score_type; /* 0: acc */
+    uint32_t p_type;     /* 0: acc */
+    int64_t tile;        /* keys a tile of an online softmax; 0: one tile */
+    int64_t splits;      /* 0: none */
+    double tau;
+    bool normalised; /* p is divided by the sum before it is stored (one tile) */
+    bool sums_stored;
+    bool truncates; /* f32 only */
+    bool by_norms;
+    enum kernel_bug bug;
+};
+
+/* What such a kernel declares. */
+struct attn_numerics kernel_numerics(const struct kernel *kernel);
+
+/* out of the problem rounded to its type; lse [Hq,Sq] and weights [Hq,Sq,Sk] before any rounding
+ * to an output type. */
+void kernel_run(const struct kernel *kernel, struct made *m, double *out, double *lse,
+                double *weights);
+
+#endif
