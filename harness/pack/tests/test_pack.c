@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "damage.h"
 #include "made_pack.h"
 #include "reference/dtype.h"
 
@@ -359,6 +360,52 @@ static void contradictions(void **state)
     attn_case_free(&c);
 }
 
+/* Damaged headers of a pack with all kinds of metadata: a case and an instance, or a sentence. */
+static void damaged_packs(void **state)
+{
+    (void)state;
+    made_write(made_attention,
+               CHANGES({"len", ATTN_I64, "2"}, {"mask", ATTN_BOOL, "1,1,3,4"},
+                       {"scores", ATTN_F32, "2,2,3,4"}),
+               META("case", "mask=bool+len+window:1:2 softcap=3 scale=0.5", "rtol", "1e-3",
+                    "scores_stage", "raw", "tokens",
+                    "[[\"a\",\"\",\"\",\"\"],"
+                    "[\"b\",\"\",\"\",\"\"]]"));
+    static unsigned char whole[8192], copy[8192];
+    FILE *stream = fopen(made_path, "rb");
+    assert_non_null(stream);
+    const size_t length = fread(whole, 1, sizeof whole, stream);
+    fclose(stream);
+    const size_t header = whole[0] + 256u * whole[1];
+    const size_t metadata = 220; /* it comes first: case line, tolerance, stage, tokens */
+    uint32_t seed = 1;
+    int refused = 0, accepted = 0;
+    for (int round = 0; round < 3000; round++) {
+        char why[512] = "";
+        struct attn_case c;
+        struct attn_instance *instance;
+        memcpy(copy, whole, length);
+        remove(made_path); /* a file that is truncated instead may be flushed on close */
+        stream = fopen(made_path, "wb");
+        assert_non_null(stream);
+        fwrite(copy, 1, damage(copy, length, round & 1 ? header : metadata, &seed), stream);
+        fclose(stream);
+        if (attn_pack_case(made_path, &c, why, sizeof why) != 0) {
+            refused++;
+            assert_true(strlen(why) > strlen(made_path) + 5);
+            continue;
+        }
+        accepted++;
+        if (attn_instance_create(&c, 1, &instance, why, sizeof why) == 0)
+            attn_instance_free(instance);
+        else
+            assert_true(strlen(why) > 0);
+        attn_case_free(&c);
+    }
+    assert_in_range(refused, 2000, 2990);
+    assert_in_range(accepted, 10, 1500);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -372,6 +419,7 @@ int main(void)
         cmocka_unit_test(refused_answers),
         cmocka_unit_test(lines_that_name_a_pack),
         cmocka_unit_test(contradictions),
+        cmocka_unit_test(damaged_packs),
     };
     return cmocka_run_group_tests(tests, made_begin, made_end);
 }

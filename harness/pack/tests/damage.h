@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* damage.h - spoils a file the way that bad luck and bad will do. */
+#ifndef ATTN_DAMAGE_H
+#define ATTN_DAMAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Damages the first `reach` bytes after the length field in one to four places: bytes, bits,
+ * digits, punctuation, pieces moved, the end cut off. Returns the new length. `seed` counts on. */
+size_t damage(unsigned char *bytes, size_t length, size_t reach, uint32_t *seed);
+
+#endif
