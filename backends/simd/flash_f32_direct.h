@@ -23,8 +23,7 @@ static void direct_queries(const struct attn_flash *job, const struct attn_flash
 {
     int64_t stride = direct_query_stride(job);
     for (int64_t r = 0; r < block->rows; r++) {
-        int64_t h = block->g * job->group + (block->row0 + r) % job->group;
-        int64_t i = (block->row0 + r) / job->group;
+        int64_t h = row_head(job, block, r), i = row_query(job, block, r);
         const float *from = (const float *)job->q.data + attn_row_index(&job->q, block->b, h, i);
         for (int64_t c = 0; c < stride; c++)
             w->q[r * stride + c] = c < job->dk ? from[c * job->q.stride[3]] * job->q_factor : 0.0f;

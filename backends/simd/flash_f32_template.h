@@ -2,7 +2,7 @@
 /* flash_f32_template.h - flash attention in f32 over a vector type, included once by each instance.
  *
  * An instance defines, before it includes this file (flash_f32_avx2.c is the model):
- *   FLASH_MR          rows of a micro-kernel
+ *   FLASH_MR          rows of a micro-kernel, at most VF_LANES
  *   FLASH_NV          vectors of a micro-kernel's row; MR*NV accumulators must stay in registers
  *   vf, VF_LANES      a vector of floats, and how many it holds (a power of two, at most 16)
  *   vf_set1 vf_lane_numbers ({0, 1, 2, ...}) vf_add vf_sub vf_mul vf_div vf_abs vf_first
@@ -60,6 +60,17 @@ struct tile {
     int64_t bad_lo, bad_hi; /* interval of the keys whose V is not finite; empty: lo >= hi */
 };
 
+/* Query head and query of a row of the block. */
+static inline int64_t row_head(const struct attn_flash *job, const struct block *block, int64_t r)
+{
+    return block->g * job->group + (block->row0 + r) % job->group;
+}
+
+static inline int64_t row_query(const struct attn_flash *job, const struct block *block, int64_t r)
+{
+    return (block->row0 + r) / job->group;
+}
+
 /* o[r] = o[r] * rescale[r] + sum over keys j in [lo, hi) of p[r][j] v[j]. */
 struct product {
     const float *p; /* [rows][LD] */
@@ -89,17 +100,6 @@ static void find_intervals(const struct attn_flash *job, const struct attn_flash
             block->hi = w->hi[r] > block->hi ? w->hi[r] : block->hi;
         }
     }
-}
-
-/* Query head and query of a row of the block. */
-static inline int64_t row_head(const struct attn_flash *job, const struct block *block, int64_t r)
-{
-    return block->g * job->group + (block->row0 + r) % job->group;
-}
-
-static inline int64_t row_query(const struct attn_flash *job, const struct block *block, int64_t r)
-{
-    return (block->row0 + r) / job->group;
 }
 
 /* Rows start at maximum -inf and denominator 0; with a sink, as if it were a first key with v = 0.
@@ -229,8 +229,12 @@ static void store_row(const struct attn_flash *job, const struct attn_flash_scra
     float max = w->max[r], sum = w->sum[r];
     bool empty = sum == 0.0f;
     float by = empty ? 0.0f : 1.0f / sum;
-    for (int64_t c = 0; c < job->dv; c++)
-        out[c * job->out.stride[3]] = o[c] * by;
+    int64_t step = job->out.stride[3], c = 0;
+    if (step == 1)
+        for (; c + VF_LANES <= job->dv; c += VF_LANES)
+            vf_storeu(out + c, vf_mul(vf_load(o + c), vf_set1(by)));
+    for (; c < job->dv; c++)
+        out[c * step] = o[c] * by;
     if (!job->lse.data)
         return;
     /* In double: the logarithm then errs by nothing that matters beside the sum. */
