@@ -57,7 +57,8 @@ struct attn_flash_scratch {
     float *k;    /* [key_block/nr][dk][nr] packed keys */
     float *v;    /* [dv16/nr][key_block][nr] packed values */
     float *s;    /* [mr][ATTN_FLASH_SCORE_STRIDE] scores, then weights, of one row group */
-    float *q;    /* [item_rows/mr][dk][mr] packed, scaled queries */
+    float *q;    /* [item_rows/mr][dk][mr] packed, scaled queries; room for item_rows + 1 rows of
+                    dk rounded up to nr */
     float *o;    /* [item_rows][dv16] unnormalised output */
     float *max;  /* [item_rows] running maximum, log2 domain */
     float *sum;  /* [item_rows] running denominator, relative to max */

@@ -3,18 +3,42 @@
  * the micro-kernels read, one panel after the other and aligned. Reads nothing outside the
  * operands. */
 
+/* MR rows of q with their columns next to each other, as [dk][MR] up to the last whole vector of
+ * columns, which is returned. Each store spills over into the place of the next. */
+static int64_t pack_q_group(const float *const *from, int64_t dk, float factor, float *to)
+{
+    float rows[VF_LANES * VF_LANES] __attribute__((aligned(64)));
+    float columns[VF_LANES * VF_LANES] __attribute__((aligned(64)));
+    int64_t c = 0;
+    memset(rows, 0, sizeof rows);
+    for (; c + VF_LANES <= dk; c += VF_LANES) {
+        for (int r = 0; r < FLASH_MR; r++)
+            vf_store(rows + r * VF_LANES, vf_mul(vf_loadu(from[r] + c), vf_set1(factor)));
+        vf_transpose(rows, VF_LANES, columns, VF_LANES);
+        for (int n = 0; n < VF_LANES; n++)
+            vf_storeu(to + (c + n) * FLASH_MR, vf_load(columns + n * VF_LANES));
+    }
+    return c;
+}
+
 /* Rows of the block, scaled, as [rows/MR][dk][MR]. Places of rows beyond the last stay unset: the
  * micro-kernels do not read them. */
 static void pack_q(const struct attn_flash *job, const struct attn_flash_scratch *w,
                    const struct block *block)
 {
-    for (int64_t r = 0; r < block->rows; r++) {
-        int64_t h = block->g * job->group + (block->row0 + r) % job->group;
-        int64_t i = (block->row0 + r) / job->group;
-        const float *from = (const float *)job->q.data + attn_row_index(&job->q, block->b, h, i);
-        float *to = w->q + r / FLASH_MR * FLASH_MR * job->dk + r % FLASH_MR;
-        for (int64_t c = 0; c < job->dk; c++)
-            to[c * FLASH_MR] = from[c * job->q.stride[3]] * job->q_factor;
+    for (int64_t r0 = 0; r0 < block->rows; r0 += FLASH_MR) {
+        const float *from[FLASH_MR];
+        int64_t count = block->rows - r0 < FLASH_MR ? block->rows - r0 : FLASH_MR, c = 0;
+        float *to = w->q + r0 * job->dk;
+        for (int64_t r = 0; r < count; r++)
+            from[r] = (const float *)job->q.data + attn_row_index(&job->q, block->b,
+                                                                  row_head(job, block, r0 + r),
+                                                                  row_query(job, block, r0 + r));
+        if (count == FLASH_MR && job->q.stride[3] == 1)
+            c = pack_q_group(from, job->dk, job->q_factor, to);
+        for (; c < job->dk; c++)
+            for (int64_t r = 0; r < count; r++)
+                to[c * FLASH_MR + r] = from[r][c * job->q.stride[3]] * job->q_factor;
     }
 }
 

@@ -3,7 +3,6 @@
  * MR x NR sums in registers over its whole inner loop: a broadcast and NV products a row and step.
  * A group with fewer rows is cut into micro-kernels of 4, 2 and 1, so that nothing is computed for
  * rows that do not exist. */
-#define LD ATTN_FLASH_SCORE_STRIDE
 
 /* s[r][0..NR) = sum over c of q[c][r] k[c][0..NR) for `mr` rows, a constant after inlining. */
 FLASH_INLINE void score_tile(const int mr, const float *q, const float *k, int64_t dk, float *s)
@@ -57,16 +56,6 @@ FLASH_APART void score_product(int count, const float *q, const float *k, int64_
     if (count > r)
         score_panels(1, q + r, k, dk, panel_lo, panel_hi, s + r * LD);
 }
-
-/* o[r] = o[r] * rescale[r] + sum over keys j in [lo, hi) of p[r][j] v[j]. */
-struct product {
-    const float *p; /* [rows][LD] */
-    const float *v; /* [width/NR][key_block][NR] */
-    int64_t key_block, lo, hi;
-    float *o;               /* [rows][width] */
-    int64_t width, columns; /* dv rounded up to NR, and to a vector */
-    const float *rescale;   /* [rows] */
-};
 
 /* `nv` vectors of columns, from `column` on, for `mr` rows from r0 on. */
 FLASH_INLINE void value_tile(const int mr, const int nv, const struct product *x, int r0,

@@ -2,7 +2,7 @@
 /* flash_f32_template.h - flash attention in f32 over a vector type, included once by each instance.
  *
  * An instance defines, before it includes this file (flash_f32_avx2.c is the model):
- *   FLASH_MR          rows of a micro-kernel
+ *   FLASH_MR          rows of a micro-kernel, at most VF_LANES
  *   FLASH_NV          vectors of a micro-kernel's row; MR*NV accumulators must stay in registers
  *   vf, VF_LANES      a vector of floats, and how many it holds (a power of two, at most 16)
  *   vf_set1 vf_lane_numbers ({0, 1, 2, ...}) vf_add vf_sub vf_mul vf_div vf_abs vf_first
@@ -40,6 +40,7 @@
 #include "mask.h"
 
 #define FLASH_NR     (FLASH_NV * VF_LANES)
+#define LD           ATTN_FLASH_SCORE_STRIDE
 #define FLASH_INLINE static inline __attribute__((always_inline))
 /* For the products: inlined into the driver their sums would be spilled. */
 #define FLASH_APART static __attribute__((noinline))
@@ -50,6 +51,7 @@ struct block {
     int64_t row0, rows; /* first folded row, and how many */
     int64_t lo, hi;     /* union of the rows' intervals */
     int64_t dv16;       /* dv rounded up to NR */
+    bool direct;        /* few rows: K and V are read in place (flash_f32_direct.h) */
 };
 
 struct tile {
@@ -58,6 +60,28 @@ struct tile {
     int64_t bad_lo, bad_hi; /* interval of the keys whose V is not finite; empty: lo >= hi */
 };
 
+/* Query head and query of a row of the block. */
+static inline int64_t row_head(const struct attn_flash *job, const struct block *block, int64_t r)
+{
+    return block->g * job->group + (block->row0 + r) % job->group;
+}
+
+static inline int64_t row_query(const struct attn_flash *job, const struct block *block, int64_t r)
+{
+    return (block->row0 + r) / job->group;
+}
+
+/* o[r] = o[r] * rescale[r] + sum over keys j in [lo, hi) of p[r][j] v[j]. */
+struct product {
+    const float *p; /* [rows][LD] */
+    const float *v; /* [width/NR][key_block][NR] */
+    int64_t key_block, lo, hi;
+    float *o;               /* [rows][width] */
+    int64_t width, columns; /* dv rounded up to NR, and to a vector */
+    const float *rescale;   /* [rows] */
+};
+
+#include "flash_f32_direct.h"
 #include "flash_f32_pack.h"
 #include "flash_f32_product.h"
 #include "flash_f32_softmax.h"
@@ -76,17 +100,6 @@ static void find_intervals(const struct attn_flash *job, const struct attn_flash
             block->hi = w->hi[r] > block->hi ? w->hi[r] : block->hi;
         }
     }
-}
-
-/* Query head and query of a row of the block. */
-static inline int64_t row_head(const struct attn_flash *job, const struct block *block, int64_t r)
-{
-    return block->g * job->group + (block->row0 + r) % job->group;
-}
-
-static inline int64_t row_query(const struct attn_flash *job, const struct block *block, int64_t r)
-{
-    return (block->row0 + r) / job->group;
 }
 
 /* Rows start at maximum -inf and denominator 0; with a sink, as if it were a first key with v = 0.
@@ -133,7 +146,7 @@ static bool score_group(const struct attn_flash *job, const struct attn_flash_sc
                                .h = row_head(job, block, r0 + r),
                                .i = row_query(job, block, r0 + r),
                                .j0 = tile->j0,
-                               .s = w->s + r * ATTN_FLASH_SCORE_STRIDE};
+                               .s = w->s + r * LD};
         clip_row(w, tile, r0 + r, &rows[r]);
         if (rows[r].lo < rows[r].hi) {
             *lo = rows[r].lo < *lo ? rows[r].lo : *lo;
@@ -143,7 +156,10 @@ static bool score_group(const struct attn_flash *job, const struct attn_flash_sc
     if (*lo >= *hi)
         return false;
     int64_t panel_lo = *lo / FLASH_NR, panel_hi = (*hi + FLASH_NR - 1) / FLASH_NR;
-    score_product(count, w->q + r0 * job->dk, w->k, job->dk, panel_lo, panel_hi, w->s);
+    if (block->direct)
+        direct_scores(job, w, block, tile, r0, count, *lo, *hi);
+    else
+        score_product(count, w->q + r0 * job->dk, w->k, job->dk, panel_lo, panel_hi, w->s);
     for (int r = 0; r < count; r++) {
         rows[r].from = panel_lo * FLASH_NR;
         rows[r].to = panel_hi * FLASH_NR;
@@ -169,7 +185,7 @@ static void attend_group(const struct attn_flash *job, const struct attn_flash_s
                               .rescale = rescale};
     if (!score_group(job, w, block, tile, r0, count, rows, &product.lo, &product.hi))
         return;
-    bool careful = product.lo < tile->bad_hi && tile->bad_lo < product.hi;
+    bool careful = block->direct || (product.lo < tile->bad_hi && tile->bad_lo < product.hi);
     for (int r = 0; r < count; r++) {
         const struct row *row = &rows[r];
         rescale[r] = softmax_row(row, careful, &w->max[r0 + r], &w->sum[r0 + r]);
@@ -177,7 +193,9 @@ static void attend_group(const struct attn_flash *job, const struct attn_flash_s
             attn_dropout_row(job, row->b, row->h, row->i, row->j0 + row->lo, row->j0 + row->hi,
                              row->s + row->lo);
     }
-    if (careful)
+    if (block->direct)
+        direct_values(job, block, tile, count, &product);
+    else if (careful)
         value_product_careful(count, &product);
     else
         value_product(count, &product);
@@ -211,8 +229,12 @@ static void store_row(const struct attn_flash *job, const struct attn_flash_scra
     float max = w->max[r], sum = w->sum[r];
     bool empty = sum == 0.0f;
     float by = empty ? 0.0f : 1.0f / sum;
-    for (int64_t c = 0; c < job->dv; c++)
-        out[c * job->out.stride[3]] = o[c] * by;
+    int64_t step = job->out.stride[3], c = 0;
+    if (step == 1)
+        for (; c + VF_LANES <= job->dv; c += VF_LANES)
+            vf_storeu(out + c, vf_mul(vf_load(o + c), vf_set1(by)));
+    for (; c < job->dv; c++)
+        out[c * step] = o[c] * by;
     if (!job->lse.data)
         return;
     /* In double: the logarithm then errs by nothing that matters beside the sum. */
@@ -236,8 +258,9 @@ static void sweep_tiles(const struct attn_flash *job, const struct attn_flash_sc
                             .lo = block->lo > j0 ? block->lo - j0 : 0,
                             .hi =
                                 block->hi - j0 < job->key_block ? block->hi - j0 : job->key_block};
-        pack_k(job, w, block, &tile);
-        if (sweep == ATTEND)
+        if (!block->direct)
+            pack_k(job, w, block, &tile);
+        if (!block->direct && sweep == ATTEND)
             pack_v(job, w, block, &tile);
         for (int64_t r0 = 0; r0 < block->rows; r0 += FLASH_MR) {
             int count = (int)(block->rows - r0 < FLASH_MR ? block->rows - r0 : FLASH_MR);
@@ -268,12 +291,15 @@ static void run_item(const struct attn_flash *job, const struct attn_flash_scrat
     struct block block = {.b = head / job->hkv,
                           .g = head % job->hkv,
                           .row0 = item % job->items_per_head * job->item_rows,
-                          .dv16 = attn_round_up(job->dv, FLASH_NR)};
+                          .dv16 = attn_round_up(job->dv, FLASH_NR),
+                          .direct = use_direct(job)};
     int64_t left = total - block.row0;
     block.rows = left < job->item_rows ? left : job->item_rows;
     find_intervals(job, w, &block);
     start_rows(job, w, &block);
-    if (block.lo < block.hi)
+    if (block.direct)
+        direct_queries(job, w, &block);
+    else
         pack_q(job, w, &block);
     sweep_tiles(job, w, &block, ATTEND);
     for (int64_t r = 0; r < block.rows; r++)

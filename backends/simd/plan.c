@@ -118,7 +118,7 @@ static size_t lay_out(struct attn_plan *plan, void *base)
         w.k = cut(base, &used, job->key_block * job->dk, sizeof *w.k);
         w.v = cut(base, &used, job->key_block * dv16, sizeof *w.v);
         w.s = cut(base, &used, plan->isa->mr * ATTN_FLASH_SCORE_STRIDE, sizeof *w.s);
-        w.q = cut(base, &used, rows * job->dk, sizeof *w.q);
+        w.q = cut(base, &used, (rows + 1) * attn_round_up(job->dk, plan->isa->nr), sizeof *w.q);
         w.o = cut(base, &used, rows * dv16, sizeof *w.o);
         w.max = cut(base, &used, rows, sizeof *w.max);
         w.sum = cut(base, &used, rows, sizeof *w.sum);

@@ -460,13 +460,14 @@ static void test_random_problems(void **state)
     }
 }
 
-/* +Inf and NaN in an allowed score make the row NaN; other rows stay as they are. */
+/* +Inf and NaN in an allowed score make the row NaN, unless the bias forbids the cell; other rows
+ * stay as they are. */
 static void test_bad_scores(void **state)
 {
     (void)state;
     if (machine_lacks_it())
         skip();
-    for (int n = 0; n < 3; n++) {
+    for (int n = 0; n < 4; n++) {
         struct trial t = {.random = 99};
         struct attn_problem *p = &t.problem;
         *p = (struct attn_problem){.struct_size = sizeof *p,
@@ -494,7 +495,10 @@ static void test_bad_scores(void **state)
         add(&t, ATTN_WEIGHTS, ATTN_F32, 4, (int64_t[]){1, 1, 9, 70}, false);
         for (int64_t i = 0; i < 9; i++) /* so that the score below is +Inf, never -Inf */
             ((float *)q->data)[at(q, 0, 0, i, 3)] = 1.0f;
-        ((float *)k->data)[at(k, 0, 0, 64, 3)] = n == 0 ? NAN : n == 1 ? INFINITY : 2e38f;
+        ((float *)k->data)[at(k, 0, 0, 64, 3)] = n == 0 ? NAN : n == 2 ? 2e38f : INFINITY;
+        struct attn_tensor *bias = add(&t, ATTN_BIAS, ATTN_F32, 4, (int64_t[]){1, 1, 9, 70}, false);
+        for (int64_t i = 0; n == 3 && i < 9; i++)
+            ((float *)bias->data)[at(bias, 0, 0, i, 64)] = -INFINITY;
         run_trial(&t, 1, NULL, 0);
         for (int64_t i = 0; i < 9; i++) {
             bool spoilt = n < 2 && i + 60 >= 64;
