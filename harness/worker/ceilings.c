@@ -118,7 +118,7 @@ static double read_rate(const struct attn_session *session)
         bytes = READ_BYTES_MAX;
     trial.part = bytes / session->n_processors / 4096 * 4096;
     bytes = trial.part * session->n_processors;
-    unsigned char *buffer = attn_memory_map(bytes, true, &mapped, &mapped_bytes);
+    unsigned char *buffer = attn_memory_map(bytes, &mapped, &mapped_bytes);
     if (!buffer)
         return 0;
     /* Untouched pages would all be the one zero page. */
