@@ -150,6 +150,18 @@ static void test_good(void **state)
     attn_worker_stop(worker);
 }
 
+/* A debugger's worker: no watch, no clock, but the same answers. */
+static void test_foreground(void **state)
+{
+    (void)state;
+    struct attn_worker_config config = config_for(PLUGIN("good"));
+    config.foreground = true;
+    config.timeout_s = 1e-9;
+    expect(verify_once(&config, ATTN_PLACE_END, 0), ATTN_PASS, "");
+    config.plugin_path = PLUGIN("crash");
+    expect(verify_once(&config, ATTN_PLACE_END, 0), ATTN_CRASH, "crashed in run (SIGSEGV at 0x40)");
+}
+
 static void test_unsupported(void **state)
 {
     (void)state;
@@ -410,7 +422,7 @@ int main(void)
         cmocka_unit_test(test_flood),       cmocka_unit_test(test_fork),
         cmocka_unit_test(test_goes_on),     cmocka_unit_test(test_forward),
         cmocka_unit_test(test_refusals),    cmocka_unit_test(test_inspect),
-        cmocka_unit_test(test_host_killed),
+        cmocka_unit_test(test_host_killed), cmocka_unit_test(test_foreground),
     };
     const int file = mkstemp(log_path);
     if (file < 0)

@@ -3,7 +3,6 @@
 #include "worker/fma.h"
 
 #define FMA_BYTES    32
-#define FMA_CHAINS   12
 #define FMA_REGISTER "x"
 
 #define FMA_NAME attn_fma_f32_avx2

@@ -3,7 +3,6 @@
 #include "worker/fma.h"
 
 #define FMA_BYTES    64
-#define FMA_CHAINS   24
 #define FMA_REGISTER "v"
 
 #define FMA_NAME attn_fma_f32_avx512

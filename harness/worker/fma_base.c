@@ -2,8 +2,7 @@
 /* fma_base.c - peak loops of the ISA that every machine of this architecture has. */
 #include "worker/fma.h"
 
-#define FMA_BYTES  16
-#define FMA_CHAINS 12
+#define FMA_BYTES 16
 #if defined(__x86_64__)
 #define FMA_REGISTER "x"
 #else

@@ -85,6 +85,8 @@ int main(int argc, char **argv)
     if (attn_fault_init() != 0)
         return 2;
     attn_fault_arm();
+    /* So that the log has what a plugin said before it crashed. */
+    setvbuf(stdout, NULL, _IOLBF, 0);
     /* Without the handlers that libraries have registered for exit: their faults would be noise
      * after the last verdict. */
     const int status = serve();

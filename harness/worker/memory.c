@@ -11,9 +11,9 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
-void *attn_memory_map(size_t bytes, bool huge, void **mapped, size_t *mapped_bytes)
+void *attn_memory_map(size_t bytes, void **mapped, size_t *mapped_bytes)
 {
-    const size_t slack = huge && bytes >= HUGE_PAGE ? HUGE_PAGE : 0;
+    const size_t slack = bytes >= HUGE_PAGE ? HUGE_PAGE : 0;
     const size_t total = (bytes > 0 ? bytes : 1) + slack;
     char *at = mmap(NULL, total, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -32,6 +32,19 @@ void attn_memory_unmap(void *mapped, size_t mapped_bytes)
 {
     if (mapped)
         munmap(mapped, mapped_bytes);
+}
+
+/* A sparse operand is mostly address space. As a shared mapping it does not count as data, of which
+ * a worker may only have so much. */
+static void *map_sparse(size_t bytes, void **mapped, size_t *mapped_bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
+                    -1, 0);
+    if (at == MAP_FAILED)
+        return NULL;
+    *mapped = at;
+    *mapped_bytes = bytes;
+    return at;
 }
 
 static unsigned char *shared_data(const struct attn_owned *owned,
@@ -78,8 +91,10 @@ int attn_owned_create(const struct attn_message_request *request, const int fds[
         goto fail;
     for (uint32_t t = 0; t < request->n_tensors; t++) {
         const struct attn_shared_operand *operand = &request->operands[t];
-        unsigned char *at = attn_memory_map(operand->span + operand->lead, !operand->sparse,
-                                            &owned->mapped[t], &owned->bytes[t]);
+        const size_t bytes = operand->span + operand->lead;
+        unsigned char *at = operand->sparse
+                                ? map_sparse(bytes, &owned->mapped[t], &owned->bytes[t])
+                                : attn_memory_map(bytes, &owned->mapped[t], &owned->bytes[t]);
         if (!at)
             goto fail;
         owned->tensors[t] = request->tensors[t];

@@ -5,8 +5,6 @@
 #ifndef ATTN_WORKER_MEMORY_H
 #define ATTN_WORKER_MEMORY_H
 
-#include <stdbool.h>
-
 #include "host/protocol.h"
 
 struct attn_owned {
@@ -20,7 +18,7 @@ struct attn_owned {
 
 /* An anonymous mapping, aligned for huge pages where it is large, or NULL. *mapped is what
  * attn_memory_unmap needs. */
-void *attn_memory_map(size_t bytes, bool huge, void **mapped, size_t *mapped_bytes);
+void *attn_memory_map(size_t bytes, void **mapped, size_t *mapped_bytes);
 void attn_memory_unmap(void *mapped, size_t mapped_bytes);
 
 /* Copies the inputs, primes the outputs. Returns 0, or -1 with the reason. */

@@ -125,7 +125,7 @@ static void run_all(struct attn_plan *plan, const struct attn_message_request *r
         return;
     if (request->cold) {
         evict_bytes = 2 * attn_last_cache_bytes();
-        evict = attn_memory_map(evict_bytes, true, &mapped, &mapped_bytes);
+        evict = attn_memory_map(evict_bytes, &mapped, &mapped_bytes);
         if (!evict) {
             attn_reply_set(reply, ATTN_OOM, "no memory to evict the caches with");
             return;

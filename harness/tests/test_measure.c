@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_measure.c - timing, peak memory and ceilings: what holds on any machine. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "host/worker.h"
+#include "tiny.h"
+
+#define PLUGIN(name) TEST_PLUGIN_DIR "/" name ".so"
+#define MIB          ((uint64_t)1 << 20)
+
+static struct attn_worker *start(const char *plugin)
+{
+    const struct attn_worker_config config = {.worker_path = TEST_WORKER,
+                                              .plugin_path = plugin,
+                                              .backend = plugin ? "test" : NULL,
+                                              .threads = 1};
+    struct attn_worker *worker;
+    const struct attn_outcome outcome = attn_worker_start(&config, &worker);
+    if (outcome.status != ATTN_PASS)
+        fail_msg("%s", outcome.reason);
+    return worker;
+}
+
+static struct attn_outcome bench(struct attn_worker *worker, struct attn_instance *instance,
+                                 const struct attn_bench_params *params,
+                                 struct attn_bench_reply *reply)
+{
+    struct attn_plan_info info;
+    memset(reply, 0, sizeof(*reply));
+    return attn_worker_bench(worker, instance, params, reply, &info);
+}
+
+static void check_samples(const struct attn_bench_reply *reply, int n)
+{
+    assert_int_equal(reply->n, n);
+    for (int s = 0; s < n; s++) {
+        assert_true(reply->samples_ns[s] > 0);
+        assert_true(reply->iterations[s] >= 1);
+    }
+}
+
+static void test_hot_and_cold(void **state)
+{
+    (void)state;
+    struct attn_worker *worker = start(PLUGIN("good"));
+    /* Again and again in one process, as in a block of cases. */
+    for (int i = 0; i < 3; i++) {
+        struct attn_instance *instance = tiny_create(32, 64, 16, i);
+        struct attn_bench_reply hot, cold;
+        const struct attn_bench_params hot_params = {.min_time = 0.005, .samples = 4};
+        const struct attn_bench_params cold_params = {.cold = true, .samples = 2};
+        assert_int_equal(bench(worker, instance, &hot_params, &hot).status, ATTN_PASS);
+        check_samples(&hot, 4);
+        assert_true(hot.iterations[0] > 3);
+        assert_int_equal(hot.iterations[0], hot.iterations[3]);
+        assert_true(tiny_error(instance) < 1e-5);
+        memset(instance->tensors[3].data, 0, instance->operands[3].span);
+        assert_int_equal(bench(worker, instance, &cold_params, &cold).status, ATTN_PASS);
+        check_samples(&cold, 2);
+        assert_true(cold.iterations[0] <= 5);
+        assert_true(tiny_error(instance) < 1e-5);
+        tiny_free(instance);
+    }
+    attn_worker_stop(worker);
+}
+
+static void test_device(void **state)
+{
+    (void)state;
+    struct attn_worker *worker = start(PLUGIN("device"));
+    struct attn_instance *instance = tiny_create(3, 5, 4, 0);
+    struct attn_bench_reply reply;
+    const struct attn_bench_params params = {.min_time = 0.001, .samples = 2};
+    assert_int_equal(bench(worker, instance, &params, &reply).status, ATTN_PASS);
+    check_samples(&reply, 2);
+    assert_true(fabs(reply.samples_ns[0] - 12345) < 1);
+    assert_true(tiny_error(instance) < 1e-5);
+    tiny_free(instance);
+    attn_worker_stop(worker);
+}
+
+static void test_long_run(void **state)
+{
+    (void)state;
+    struct attn_worker *worker = start(PLUGIN("slow"));
+    struct attn_instance *instance = tiny_create(3, 5, 4, 0);
+    struct attn_bench_reply reply;
+    const struct attn_bench_params params = {.min_time = 0.001, .samples = 8};
+    assert_int_equal(bench(worker, instance, &params, &reply).status, ATTN_PASS);
+    check_samples(&reply, 1);
+    assert_int_equal(reply.iterations[0], 1);
+    assert_true(reply.samples_ns[0] > 1e9);
+    tiny_free(instance);
+    attn_worker_stop(worker);
+}
+
+static void test_failures(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *plugin;
+        enum attn_status status;
+        const char *reason;
+    } table[] = {
+        {PLUGIN("refuse"), ATTN_ERROR, "run failed: the sky is falling"},
+        {PLUGIN("modify"), ATTN_FAIL, "modifies input q"},
+        {PLUGIN("crash"), ATTN_CRASH, "crashed in run (SIGSEGV at 0x40)"},
+        {PLUGIN("ftz"), ATTN_FAIL, "leaves MXCSR changed (0x1f80 -> 0x9f80), in run"},
+    };
+    for (size_t t = 0; t < sizeof(table) / sizeof(table[0]); t++) {
+        struct attn_worker *worker = start(table[t].plugin);
+        struct attn_instance *instance = tiny_create(3, 5, 4, 0);
+        struct attn_bench_reply reply;
+        const struct attn_bench_params params = {.min_time = 0.001, .samples = 2};
+        const struct attn_outcome outcome = bench(worker, instance, &params, &reply);
+        assert_int_equal(outcome.status, table[t].status);
+        assert_string_equal(outcome.reason, table[t].reason);
+        tiny_free(instance);
+        attn_worker_stop(worker);
+    }
+}
+
+static uint64_t peak(const char *plugin)
+{
+    struct attn_worker *worker = start(plugin);
+    struct attn_instance *instance = tiny_create(256, 64, 32, 0);
+    uint64_t bytes = 0;
+    const struct attn_outcome outcome = attn_worker_peak(worker, instance, &bytes);
+    if (outcome.status != ATTN_PASS)
+        fail_msg("%s", outcome.reason);
+    assert_true(tiny_error(instance) < 1e-5);
+    tiny_free(instance);
+    attn_worker_stop(worker);
+    return bytes;
+}
+
+/* The kernel counts resident pages in batches a processor: a MiB of slack. */
+static void test_peak(void **state)
+{
+    (void)state;
+    const uint64_t slack = TEST_SANITIZED ? 32 * MIB : MIB;
+    assert_true(peak(PLUGIN("good")) < slack);
+    const uint64_t bytes = peak(PLUGIN("grow"));
+    assert_true(bytes + MIB > 96 * MIB);
+    assert_true(bytes < 96 * MIB + slack);
+}
+
+static void test_ceilings(void **state)
+{
+    (void)state;
+    struct attn_worker *worker = start(NULL);
+    struct attn_ceilings c = {.read_gbs = 0};
+    const struct attn_outcome outcome = attn_worker_ceilings(worker, &c);
+    if (outcome.status != ATTN_PASS)
+        fail_msg("%s", outcome.reason);
+    attn_worker_stop(worker);
+    assert_true(strlen(c.isa) > 0);
+    assert_true(c.read_gbs > 0);
+    assert_true(c.fma_gflops_f32 > 0);
+    assert_true(c.fma_gflops_f64 > 0);
+    assert_true((strncmp(c.isa, "avx", 3) == 0) == (c.avx2_gflops_f32 > 0));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hot_and_cold), cmocka_unit_test(test_device),
+        cmocka_unit_test(test_long_run),     cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_peak),         cmocka_unit_test(test_ceilings),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
