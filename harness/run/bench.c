@@ -126,6 +126,8 @@ static int time_once(struct attn_session *session, struct attn_seat *seat,
         outcome = attn_worker_bench(seat->worker, instance, &params, &reply, &entry->plan);
         attn_seat_after(seat, &outcome);
     }
+    if (attn_interrupted) /* whatever came back was cut short by us */
+        return 0;
     if (outcome.status != ATTN_PASS)
         return timing_failed(session, entry, outcome.status, outcome.reason, why, size);
     uint32_t exactness = entry->contestant->info.exactness;
@@ -270,10 +272,16 @@ static int write_machine(const struct attn_session *session, const struct attn_c
     return result;
 }
 
-/* NULL where they can not be measured: the run goes on without a roof line. */
-static const struct attn_ceilings *measure_ceilings(const struct attn_session *session,
-                                                    struct attn_ceilings *ceilings)
+static double larger(double a, double b)
 {
+    return a > b ? a : b;
+}
+
+/* Raises the ceilings to what is measured now: a ceiling is the most that was reached, before the
+ * cases or after them. Where they can not be measured the run goes on without a roof line. */
+static void measure_ceilings(const struct attn_session *session, struct attn_ceilings *ceilings)
+{
+    struct attn_ceilings now;
     struct attn_worker_config config = {.worker_path = session->places->worker,
                                         .options = "",
                                         .threads = session->settings.threads,
@@ -281,21 +289,27 @@ static const struct attn_ceilings *measure_ceilings(const struct attn_session *s
     struct attn_worker *worker;
     struct attn_outcome outcome = attn_worker_start(&config, &worker);
     if (outcome.status != ATTN_PASS)
-        return NULL;
-    outcome = attn_worker_ceilings(worker, ceilings);
+        return;
+    outcome = attn_worker_ceilings(worker, &now);
     attn_worker_stop(worker);
-    return outcome.status == ATTN_PASS ? ceilings : NULL;
+    if (outcome.status != ATTN_PASS)
+        return;
+    now.fma_gflops_f32 = larger(now.fma_gflops_f32, ceilings->fma_gflops_f32);
+    now.fma_gflops_f64 = larger(now.fma_gflops_f64, ceilings->fma_gflops_f64);
+    now.avx2_gflops_f32 = larger(now.avx2_gflops_f32, ceilings->avx2_gflops_f32);
+    now.read_gbs = larger(now.read_gbs, ceilings->read_gbs);
+    *ceilings = now;
 }
 
 int attn_bench_all(struct attn_session *session, bool resume, char *why, size_t size)
 {
     size_t n = session->roster.count;
-    struct attn_ceilings room;
+    struct attn_ceilings ceilings = {0};
     double harness_ns = 0;
     if (resume && attn_resume(session, why, size))
         return -1;
-    const struct attn_ceilings *ceilings = measure_ceilings(session, &room);
-    if (write_machine(session, ceilings, 0, why, size))
+    measure_ceilings(session, &ceilings);
+    if (write_machine(session, &ceilings, 0, why, size))
         return -1;
     struct attn_progress progress;
     attn_progress_begin(&progress, session->cases.count, session->settings.budget_s);
@@ -311,7 +325,9 @@ int attn_bench_all(struct attn_session *session, bool resume, char *why, size_t 
         block_free(&block, n);
     }
     attn_progress_end(&progress);
+    if (result == 0 && !attn_interrupted)
+        measure_ceilings(session, &ceilings);
     if (result == 0)
-        result = write_machine(session, ceilings, harness_ns, why, size);
+        result = write_machine(session, &ceilings, harness_ns, why, size);
     return result;
 }

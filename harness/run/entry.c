@@ -122,6 +122,30 @@ static json_t *numerics_json(const struct attn_plan_info *plan)
     return o;
 }
 
+static const char *score_name(uint32_t score)
+{
+    static const char *const names[] = {"?",        "scaled_dot", "dot",
+                                        "bilinear", "gaussian",   "additive"};
+    return score < sizeof names / sizeof *names ? names[score] : names[0];
+}
+
+static json_t *sizes_json(const struct attn_case *c)
+{
+    json_t *o = json_object();
+    put(o, "op", json_string(c->op == ATTN_OP_MHA ? "mha" : "attention"));
+    put(o, "score", json_string(score_name(c->score)));
+    put(o, "dtype", json_string(attn_dtype_name(c->dtype)));
+    const struct {
+        const char *key;
+        int64_t value;
+    } sizes[] = {{"b", c->b},   {"hq", c->hq}, {"hkv", c->hkv}, {"sq", c->sq},
+                 {"sk", c->sk}, {"dq", c->dq}, {"dk", c->dk},   {"dv", c->dv}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        put(o, sizes[i].key, json_integer(sizes[i].value));
+    put(o, "causal", json_boolean(c->causal));
+    return o;
+}
+
 static void put_check(json_t *checks, const char *name, bool done, bool ok)
 {
     if (done)
@@ -156,6 +180,7 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
     put(r, "exactness",
         json_string(entry->contestant ? exactness_name(entry->contestant->info.exactness)
                                       : "exact"));
+    put(r, "sizes", sizes_json(entry->c));
     put(r, "seconds", entry->seconds > 0 ? number(entry->seconds) : json_null());
     return r;
 }
@@ -183,30 +208,6 @@ json_t *attn_round_record(const struct attn_entry *entry, const struct attn_sess
     put(r, "iterations", iterations);
     put(r, "time", number(attn_now() - session->began));
     return r;
-}
-
-static const char *score_name(uint32_t score)
-{
-    static const char *const names[] = {"?",        "scaled_dot", "dot",
-                                        "bilinear", "gaussian",   "additive"};
-    return score < sizeof names / sizeof *names ? names[score] : names[0];
-}
-
-static json_t *sizes_json(const struct attn_case *c)
-{
-    json_t *o = json_object();
-    put(o, "op", json_string(c->op == ATTN_OP_MHA ? "mha" : "attention"));
-    put(o, "score", json_string(score_name(c->score)));
-    put(o, "dtype", json_string(attn_dtype_name(c->dtype)));
-    const struct {
-        const char *key;
-        int64_t value;
-    } sizes[] = {{"b", c->b},   {"hq", c->hq}, {"hkv", c->hkv}, {"sq", c->sq},
-                 {"sk", c->sk}, {"dq", c->dq}, {"dk", c->dk},   {"dv", c->dv}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        put(o, sizes[i].key, json_integer(sizes[i].value));
-    put(o, "causal", json_boolean(c->causal));
-    return o;
 }
 
 /* Figures of the rounds of one cache state; false where there are none. */

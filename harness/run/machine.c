@@ -122,7 +122,7 @@ static json_t *backends_json(const struct attn_roster *roster)
 
 static json_t *ceilings_json(const struct attn_ceilings *c)
 {
-    if (!c)
+    if (!*c->isa)
         return json_null();
     return json_pack("{s:s, s:f, s:f, s:f, s:f}", "isa", c->isa, "fma_gflops_f32",
                      c->fma_gflops_f32, "fma_gflops_f64", c->fma_gflops_f64, "avx2_gflops_f32",

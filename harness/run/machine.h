@@ -16,7 +16,7 @@ uint64_t attn_memory_available(void);
 void attn_read_line(const char *path, char *text, size_t size);
 
 /* The object of machine.json (harness/results/README.md): CPU, kernel, build, protocol of the
- * session, its backends. `ceilings` NULL: not measured. */
+ * session, its backends. Ceilings without an isa were not measured. */
 json_t *attn_machine_json(const struct attn_session *session, const struct attn_ceilings *ceilings,
                           double harness_ns);
 
