@@ -15,8 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-extern char **environ;
-
 /* What attn_workers_forward signals: -group, or a foreground worker's pid; 0: free. */
 #define LIVE_MAX 64
 static _Atomic pid_t live[LIVE_MAX];

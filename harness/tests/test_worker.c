@@ -336,7 +336,7 @@ static void test_goes_on(void **state)
 static void forward_kill(int sig)
 {
     (void)sig;
-    attn_workers_forward(SIGKILL);
+    attn_workers_forward(SIGKILL); /* NOLINT(bugprone-signal-handler): made for this */
 }
 
 static void test_forward(void **state)
