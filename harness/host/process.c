@@ -15,8 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-extern char **environ;
-
 /* What attn_workers_forward signals: -group, or a foreground worker's pid; 0: free. */
 #define LIVE_MAX 64
 static _Atomic pid_t live[LIVE_MAX];
@@ -152,6 +150,7 @@ static int spawn(struct attn_worker *worker, int log, int socket)
 int attn_process_start(struct attn_worker *worker, char *why, size_t size)
 {
     int sockets[2] = {-1, -1}, pipes[2] = {-1, -1};
+    const char *what = worker->config.worker_path;
     int error = 0;
 
     worker->log_pipe = worker->log_file = worker->socket = -1;
@@ -164,6 +163,8 @@ int attn_process_start(struct attn_worker *worker, char *why, size_t size)
     if (worker->config.log_path && !worker->config.foreground) {
         worker->log_file = open(worker->config.log_path,
                                 O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+        if (worker->log_file < 0)
+            what = worker->config.log_path;
         if (worker->log_file < 0 || pipe2(pipes, O_CLOEXEC) != 0) {
             error = errno;
             goto out;
@@ -192,7 +193,7 @@ out:
     if (worker->log_file >= 0)
         close(worker->log_file);
     worker->log_pipe = worker->log_file = -1;
-    snprintf(why, size, "can not start %s: %s", worker->config.worker_path, strerror(error));
+    snprintf(why, size, "can not start the worker: %s: %s", what, strerror(error));
     return -1;
 }
 

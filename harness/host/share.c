@@ -86,9 +86,13 @@ static void fill(const struct attn_share *share, const struct attn_instance *ins
     unsigned char *to = first_element(share, t);
 
     if (!operand->sparse) {
-        memset(pages, PRIME, operand->pages);
-        if (!operand->output && operand->span > 0)
+        if (operand->output) {
+            memset(pages, PRIME, operand->pages);
+        } else if (operand->span > 0) {
+            memset(pages, PRIME, operand->start);
             memcpy(to, from, operand->span);
+            memset(to + operand->span, PRIME, operand->pages - operand->start - operand->span);
+        }
         return;
     }
     struct attn_walk walk;

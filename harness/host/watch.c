@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -41,7 +42,6 @@ void attn_log_drain(struct attn_worker *worker, int reads)
 static uint64_t resident_bytes(pid_t pid)
 {
     char path[64], text[128];
-    unsigned long long pages = 0;
     snprintf(path, sizeof(path), "/proc/%ld/statm", (long)pid);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -49,8 +49,10 @@ static uint64_t resident_bytes(pid_t pid)
     const ssize_t n = read(fd, text, sizeof(text) - 1);
     close(fd);
     text[n > 0 ? n : 0] = 0;
-    if (sscanf(text, "%*s %llu", &pages) != 1)
-        return 0;
+    /* The second number; strtoull takes both for us, and gives 0 where there is none. */
+    char *second;
+    (void)strtoull(text, &second, 10);
+    const uint64_t pages = strtoull(second, NULL, 10);
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 

@@ -21,9 +21,9 @@ static uint64_t default_rss_limit(void)
     unsigned long long kib = 0;
     char line[256];
     FILE *file = fopen("/proc/meminfo", "re");
-    while (file && fgets(line, sizeof(line), file))
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-            break;
+    while (file && kib == 0 && fgets(line, sizeof(line), file))
+        if (strncmp(line, "MemAvailable:", 13) == 0)
+            kib = strtoull(line + 13, NULL, 10);
     if (file)
         fclose(file);
     return kib > 0 ? kib * 1024 / 10 * 9 : UINT64_MAX / 4;

@@ -82,7 +82,7 @@ int attn_options_parse(const struct attn_backend *backend, const char *text, cha
         snprintf(why, size, "the list of options is longer than %zu characters", storage_size - 1);
         return -1;
     }
-    strcpy(storage, text);
+    memcpy(storage, text, strlen(text) + 1);
     for (char *word = strtok_r(storage, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
         char *value = strchr(word, '=');
         if (!value || value == word) {

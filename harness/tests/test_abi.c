@@ -20,8 +20,6 @@
 uint32_t attn_test_abi_c11(void);
 uint32_t attn_test_abi_cxx17(void);
 
-extern char **environ;
-
 static void test_layouts(void **state)
 {
     (void)state;

@@ -285,6 +285,10 @@ static void test_hog(void **state)
     const struct attn_outcome outcome = verify_plugin(PLUGIN("hog"), ATTN_PLACE_END);
     assert_int_equal(outcome.status, ATTN_OOM);
     assert_non_null(strstr(outcome.reason, "in run, over the limit of 384 MiB"));
+#if !TEST_SANITIZED
+    expect(verify_plugin(PLUGIN("reserve"), ATTN_PLACE_END), ATTN_OOM,
+           "create was refused memory: no memory for the plan");
+#endif
 }
 
 static void test_flood(void **state)
@@ -336,7 +340,7 @@ static void test_goes_on(void **state)
 static void forward_kill(int sig)
 {
     (void)sig;
-    attn_workers_forward(SIGKILL);
+    attn_workers_forward(SIGKILL); /* NOLINT(bugprone-signal-handler): made for this */
 }
 
 static void test_forward(void **state)
@@ -390,7 +394,11 @@ static void test_refusals(void **state)
     config = config_for(PLUGIN("good"));
     config.worker_path = "/nonexistent/attnbench-worker";
     expect(attn_worker_start(&config, &worker), ATTN_ERROR,
-           "can not start /nonexistent/attnbench-worker: No such file or directory");
+           "can not start the worker: /nonexistent/attnbench-worker: No such file or directory");
+    config = config_for(PLUGIN("good"));
+    config.log_path = "/nonexistent/log";
+    expect(attn_worker_start(&config, &worker), ATTN_ERROR,
+           "can not start the worker: /nonexistent/log: No such file or directory");
 }
 
 static void test_inspect(void **state)

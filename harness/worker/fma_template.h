@@ -37,7 +37,8 @@ double FMA_NAME(int64_t rounds)
                            "+" FMA_REGISTER(a6), "+" FMA_REGISTER(a7), "+" FMA_REGISTER(a8),
                            "+" FMA_REGISTER(a9), "+" FMA_REGISTER(a10), "+" FMA_REGISTER(a11));
     }
-    return 2.0 * 12 * (double)rounds * (FMA_BYTES / sizeof(FMA_TYPE));
+    const int lanes = FMA_BYTES / sizeof(FMA_TYPE);
+    return 2.0 * 12 * (double)rounds * lanes;
 }
 
 #undef FMA_NAME

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -18,9 +19,9 @@ static uint64_t status_bytes(const char *field)
     unsigned long long kib = 0;
     const size_t length = strlen(field);
     FILE *file = fopen("/proc/self/status", "re");
-    while (file && fgets(line, sizeof(line), file))
-        if (strncmp(line, field, length) == 0 && sscanf(line + length, ": %llu kB", &kib) == 1)
-            break;
+    while (file && kib == 0 && fgets(line, sizeof(line), file))
+        if (strncmp(line, field, length) == 0 && line[length] == ':')
+            kib = strtoull(line + length + 1, NULL, 10);
     if (file)
         fclose(file);
     return kib * 1024;
@@ -31,12 +32,14 @@ static uint64_t status_bytes(const char *field)
 static void populate_libraries(void)
 {
     const unsigned long cap = 512ul << 20;
-    unsigned long total = 0, begin, end;
-    char line[4352], flags[8];
+    unsigned long total = 0;
+    char line[4352], *rest;
     FILE *file = fopen("/proc/self/maps", "re");
     while (file && fgets(line, sizeof(line), file)) {
-        if (!strstr(line, ".so") || sscanf(line, "%lx-%lx %7s", &begin, &end, flags) != 3 ||
-            strncmp(flags, "r-", 2) != 0 || flags[3] != 'p')
+        /* "begin-end r-xp ..." */
+        const unsigned long begin = strtoul(line, &rest, 16);
+        const unsigned long end = *rest == '-' ? strtoul(rest + 1, &rest, 16) : 0;
+        if (!strstr(line, ".so") || end <= begin || strncmp(rest, " r-", 3) != 0 || rest[4] != 'p')
             continue;
         total += end - begin;
         if (total > cap)
