@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* supports.c - the limits of this plugin, and the operands it knows. */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "plan.h"
@@ -41,13 +40,21 @@ static const struct operand *find_operand(uint32_t role)
     return NULL;
 }
 
-__attribute__((format(printf, 3, 4))) static int refuse(char *why, size_t size, const char *format,
-                                                        ...)
+static int refuse(char *why, size_t size, const char *text)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(why, size, format, arguments);
-    va_end(arguments);
+    snprintf(why, size, "%s", text);
+    return ATTN_UNSUPPORTED;
+}
+
+static int refuse_operand(char *why, size_t size, const struct operand *operand, const char *what)
+{
+    snprintf(why, size, "this %s of %s is not supported", what, operand->name);
+    return ATTN_UNSUPPORTED;
+}
+
+static int refuse_number(char *why, size_t size, const char *what, uint64_t number)
+{
+    snprintf(why, size, "%s 0x%" PRIx64 " is not known", what, number);
     return ATTN_UNSUPPORTED;
 }
 
@@ -58,13 +65,13 @@ static int check_kind(const struct attn_problem *p, char *why, size_t size)
     if (p->op == ATTN_OP_MHA)
         return refuse(why, size, "multi-head attention (projections) is not implemented");
     if (p->op != ATTN_OP_ATTENTION)
-        return refuse(why, size, "op %" PRIu32 " is not implemented", p->op);
+        return refuse_number(why, size, "op", p->op);
     if (p->score != ATTN_SCORE_SCALED_DOT && p->score != ATTN_SCORE_DOT)
         return refuse(why, size, "only the scores scaled_dot and dot are implemented");
     if (p->dtype != ATTN_F32)
         return refuse(why, size, "only f32 is implemented");
     if (p->flags & ~known_flags)
-        return refuse(why, size, "flags 0x%" PRIx64 " are not known", p->flags & ~known_flags);
+        return refuse_number(why, size, "flag", p->flags & ~known_flags);
     return ATTN_OK;
 }
 
@@ -91,23 +98,20 @@ static int check_tensors(const struct attn_problem *p, char *why, size_t size)
         const struct attn_tensor *tensor = &p->tensors[t];
         const struct operand *known = find_operand(tensor->role);
         if (!known)
-            return refuse(why, size, "tensor role %" PRIu32 " is not known", tensor->role);
+            return refuse_number(why, size, "tensor role", tensor->role);
         if (tensor->dtype != known->dtype)
-            return refuse(why, size, "type %" PRIu32 " of %s is not supported", tensor->dtype,
-                          known->name);
+            return refuse_operand(why, size, known, "type");
         if (tensor->space != ATTN_HOST)
-            return refuse(why, size, "%s is not in host memory", known->name);
+            return refuse_operand(why, size, known, "memory space");
         if (known->rank ? tensor->rank != known->rank : tensor->rank < 1 || tensor->rank > 2)
-            return refuse(why, size, "rank %" PRIu32 " of %s is not supported", tensor->rank,
-                          known->name);
+            return refuse_operand(why, size, known, "rank");
         if (tensor->role == ATTN_LEN && tensor->rank == 2 && p->flags & ATTN_FLAG_OFF_BR)
             return refuse(why, size, "bottom-right offsets need one length a batch");
     }
     const uint32_t required[] = {ATTN_Q, ATTN_K, ATTN_V, ATTN_OUT};
     for (size_t r = 0; r < 4; r++)
         if (!attn_tensor_find(p, required[r]))
-            return refuse(why, size, "the problem has no tensor %s",
-                          find_operand(required[r])->name);
+            return refuse(why, size, "q, k, v and out must all be given");
     return ATTN_OK;
 }
 
