@@ -1,131 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_worker.c - whatever a plugin does becomes the right status and sentence, in bounded time,
- * and the next request works. */
+/* test_worker.c - whatever a plugin does becomes the right status and sentence. */
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/time.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "attempt.h"
 #include "host/worker.h"
 #include "tiny.h"
-
-#define PLUGIN(name) TEST_PLUGIN_DIR "/" name ".so"
-
-static char log_path[] = "/tmp/attnbench-test-worker-XXXXXX";
-
-static struct attn_worker_config config_for(const char *plugin)
-{
-    return (struct attn_worker_config){
-        .worker_path = TEST_WORKER,
-        .plugin_path = plugin,
-        .backend = "test",
-        .options = "",
-        .threads = 1,
-        .log_path = log_path,
-        .log_cap = 65536,
-        .rss_limit = (uint64_t)384 << 20,
-        .timeout_s = 20,
-    };
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void pause_ms(long ms)
-{
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
-}
-
-/* Is there such a process (a zombie is none). */
-static bool is_running(long pid)
-{
-    char path[64], state = 'X';
-    snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return false;
-    const int n = fscanf(file, "%*d (%*[^)]) %c", &state);
-    fclose(file);
-    return n == 1 && state != 'Z' && state != 'X';
-}
-
-/* Bounded: a process that was killed may take a moment to go. */
-static bool ends_soon(long pid)
-{
-    for (int i = 0; i < 500 && is_running(pid); i++)
-        pause_ms(10);
-    return !is_running(pid);
-}
-
-/* The number that a plugin has written to the log as "pid N"; -1: none. */
-static long logged_pid(void)
-{
-    char line[256];
-    long pid = -1;
-    FILE *file = fopen(log_path, "re");
-    while (file && fgets(line, sizeof(line), file))
-        if (strncmp(line, "pid ", 4) == 0)
-            pid = strtol(line + 4, NULL, 10);
-    if (file)
-        fclose(file);
-    return pid;
-}
-
-/* One verification with a worker of its own. */
-static struct attn_outcome verify_once(const struct attn_worker_config *config,
-                                       enum attn_placement placement, int64_t gap)
-{
-    struct attn_worker *worker;
-    struct attn_plan_info info;
-    double seconds;
-    struct attn_outcome outcome = attn_worker_start(config, &worker);
-    if (outcome.status != ATTN_PASS)
-        return outcome;
-    struct attn_instance *instance = tiny_create(3, 5, 4, gap);
-    outcome = attn_worker_verify(worker, instance, placement, 1, &info, &seconds);
-    tiny_free(instance);
-    attn_worker_stop(worker);
-    return outcome;
-}
-
-static struct attn_outcome verify_plugin(const char *plugin, enum attn_placement placement)
-{
-    const struct attn_worker_config config = config_for(plugin);
-    return verify_once(&config, placement, 0);
-}
-
-static void expect(struct attn_outcome outcome, enum attn_status status, const char *reason)
-{
-    if (outcome.status != status || strcmp(outcome.reason, reason) != 0)
-        fail_msg("%s: '%s', expected %s: '%s'", attn_status_name(outcome.status), outcome.reason,
-                 attn_status_name(status), reason);
-}
-
-static void expect_start(struct attn_outcome outcome, enum attn_status status, const char *reason)
-{
-    outcome.reason[strlen(reason) < sizeof(outcome.reason) ? strlen(reason) : 0] = 0;
-    expect(outcome, status, reason);
-}
 
 static void test_good(void **state)
 {
     (void)state;
     const enum attn_placement placements[] = {ATTN_PLACE_END, ATTN_PLACE_START};
-    const struct attn_worker_config config = config_for(PLUGIN("good"));
+    const struct attn_worker_config config = attempt_config(PLUGIN("good"));
     struct attn_worker *worker;
     expect(attn_worker_start(&config, &worker), ATTN_PASS, "");
     for (int64_t gap = 0; gap < 4; gap += 3) {
@@ -150,22 +43,10 @@ static void test_good(void **state)
     attn_worker_stop(worker);
 }
 
-/* A debugger's worker: no watch, no clock, but the same answers. */
-static void test_foreground(void **state)
-{
-    (void)state;
-    struct attn_worker_config config = config_for(PLUGIN("good"));
-    config.foreground = true;
-    config.timeout_s = 1e-9;
-    expect(verify_once(&config, ATTN_PLACE_END, 0), ATTN_PASS, "");
-    config.plugin_path = PLUGIN("crash");
-    expect(verify_once(&config, ATTN_PLACE_END, 0), ATTN_CRASH, "crashed in run (SIGSEGV at 0x40)");
-}
-
 static void test_unsupported(void **state)
 {
     (void)state;
-    const struct attn_worker_config config = config_for(PLUGIN("good"));
+    const struct attn_worker_config config = attempt_config(PLUGIN("good"));
     struct attn_worker *worker;
     struct attn_plan_info info;
     double seconds;
@@ -182,7 +63,7 @@ static void test_unsupported(void **state)
 static void test_no_keys(void **state)
 {
     (void)state;
-    const struct attn_worker_config config = config_for(PLUGIN("good"));
+    const struct attn_worker_config config = attempt_config(PLUGIN("good"));
     struct attn_worker *worker;
     struct attn_plan_info info;
     double seconds;
@@ -228,8 +109,9 @@ static void test_promises(void **state)
            "writes before the start of out (4 bytes before)");
     expect(verify_plugin(PLUGIN("modify"), ATTN_PLACE_END), ATTN_FAIL,
            "writes to input q at byte 8, in run");
-    const struct attn_worker_config gap = config_for(PLUGIN("gap"));
-    expect(verify_once(&gap, ATTN_PLACE_END, 2), ATTN_FAIL, "writes into a gap of out at byte 16");
+    const struct attn_worker_config gap = attempt_config(PLUGIN("gap"));
+    expect(attempt_verify(&gap, ATTN_PLACE_END, 2), ATTN_FAIL,
+           "writes into a gap of out at byte 16");
 }
 
 static void test_state(void **state)
@@ -242,7 +124,7 @@ static void test_state(void **state)
 static void test_unwritten(void **state)
 {
     (void)state;
-    const struct attn_worker_config config = config_for(PLUGIN("unwritten"));
+    const struct attn_worker_config config = attempt_config(PLUGIN("unwritten"));
     struct attn_worker *worker;
     struct attn_plan_info info;
     double seconds;
@@ -267,18 +149,6 @@ static void test_errors(void **state)
                  "numerics declares an impossible acc_type");
 }
 
-static void test_hang(void **state)
-{
-    (void)state;
-    struct attn_worker_config config = config_for(PLUGIN("hang"));
-    config.timeout_s = 0.5;
-    const double start = now();
-    expect(verify_once(&config, ATTN_PLACE_END, 0), ATTN_TIMEOUT, "no answer within 0.5 s, in run");
-    assert_true(now() - start < 15);
-    assert_true(logged_pid() > 0);
-    assert_true(ends_soon(logged_pid()));
-}
-
 static void test_hog(void **state)
 {
     (void)state;
@@ -296,11 +166,11 @@ static void test_flood(void **state)
     (void)state;
     struct stat info;
     char tail[128] = "";
-    truncate(log_path, 0);
+    truncate(attempt_log, 0);
     expect(verify_plugin(PLUGIN("flood"), ATTN_PLACE_END), ATTN_PASS, "");
-    assert_int_equal(stat(log_path, &info), 0);
+    assert_int_equal(stat(attempt_log, &info), 0);
     assert_in_range(info.st_size, 65536, 65536 + 128);
-    FILE *file = fopen(log_path, "re");
+    FILE *file = fopen(attempt_log, "re");
     assert_non_null(file);
     fseek(file, 65536, SEEK_SET);
     const size_t n = fread(tail, 1, sizeof(tail) - 1, file);
@@ -309,93 +179,28 @@ static void test_flood(void **state)
     assert_non_null(strstr(tail, "[log capped: 209649664 more bytes discarded]"));
 }
 
-static void test_fork(void **state)
-{
-    (void)state;
-    truncate(log_path, 0);
-    expect(verify_plugin(PLUGIN("fork"), ATTN_PLACE_END), ATTN_PASS, "");
-    assert_true(logged_pid() > 0);
-    assert_true(ends_soon(logged_pid()));
-}
-
-/* A worker that was lost is replaced by the next request. */
-static void test_goes_on(void **state)
-{
-    (void)state;
-    const struct attn_worker_config config = config_for(PLUGIN("crash"));
-    struct attn_worker *worker;
-    struct attn_plan_info info;
-    double seconds;
-    struct attn_instance *instance = tiny_create(3, 5, 4, 0);
-    expect(attn_worker_start(&config, &worker), ATTN_PASS, "");
-    for (int i = 0; i < 3; i++) {
-        expect(attn_worker_verify(worker, instance, ATTN_PLACE_END, 1, &info, &seconds), ATTN_CRASH,
-               "crashed in run (SIGSEGV at 0x40)");
-        expect(attn_worker_supports(worker, instance), ATTN_PASS, "");
-    }
-    attn_worker_stop(worker);
-    tiny_free(instance);
-}
-
-static void forward_kill(int sig)
-{
-    (void)sig;
-    attn_workers_forward(SIGKILL); /* NOLINT(bugprone-signal-handler): made for this */
-}
-
-static void test_forward(void **state)
-{
-    (void)state;
-    const struct itimerval timer = {.it_value = {.tv_usec = 300000}};
-    signal(SIGALRM, forward_kill);
-    setitimer(ITIMER_REAL, &timer, NULL);
-    expect(verify_plugin(PLUGIN("hang"), ATTN_PLACE_END), ATTN_CRASH, "killed by SIGKILL in run");
-    signal(SIGALRM, SIG_DFL);
-}
-
-/* The host is killed while its worker hangs: the worker goes too. */
-static void test_host_killed(void **state)
-{
-    (void)state;
-    truncate(log_path, 0);
-    const pid_t host = fork();
-    if (host == 0) {
-        verify_plugin(PLUGIN("hang"), ATTN_PLACE_END);
-        _exit(1);
-    }
-    assert_true(host > 0);
-    for (int i = 0; i < 1000 && logged_pid() < 0; i++)
-        pause_ms(10);
-    const long worker = logged_pid();
-    assert_true(worker > 0);
-    assert_true(is_running(worker));
-    kill(host, SIGKILL);
-    waitpid(host, NULL, 0);
-    assert_true(ends_soon(worker));
-}
-
 static void test_refusals(void **state)
 {
     (void)state;
     struct attn_worker *worker;
-    struct attn_worker_config config = config_for(PLUGIN("wrong_version"));
+    struct attn_worker_config config = attempt_config(PLUGIN("wrong_version"));
     expect_start(attn_worker_start(&config, &worker), ATTN_ERROR, "the plugin is of ABI version 2");
     assert_null(worker);
-    config = config_for(PLUGIN("good"));
+    config = attempt_config(PLUGIN("good"));
     config.backend = "nonesuch";
     expect(attn_worker_start(&config, &worker), ATTN_ERROR, "the plugin has no backend nonesuch");
-    config = config_for(PLUGIN("good"));
+    config = attempt_config(PLUGIN("good"));
     config.threads = 100000;
     expect_start(attn_worker_start(&config, &worker), ATTN_ERROR, "100000 threads were asked for");
-    config = config_for(PLUGIN("twins"));
+    config = attempt_config(PLUGIN("twins"));
     config.options = "tile=x";
     expect(attn_worker_start(&config, &worker), ATTN_ERROR,
            "option tile needs a decimal number, not 'x'");
-    config = config_for(PLUGIN("good"));
+    config = attempt_config(PLUGIN("good"));
     config.worker_path = "/nonexistent/attnbench-worker";
     expect(attn_worker_start(&config, &worker), ATTN_ERROR,
            "can not start the worker: /nonexistent/attnbench-worker: No such file or directory");
-    config = config_for(PLUGIN("good"));
+    config = attempt_config(PLUGIN("good"));
     config.log_path = "/nonexistent/log";
     expect(attn_worker_start(&config, &worker), ATTN_ERROR,
            "can not start the worker: /nonexistent/log: No such file or directory");
@@ -405,7 +210,7 @@ static void test_inspect(void **state)
 {
     (void)state;
     static struct attn_plugin_info info;
-    const struct attn_worker_config config = config_for(PLUGIN("twins"));
+    const struct attn_worker_config config = attempt_config(PLUGIN("twins"));
     expect(attn_worker_inspect(&config, &info), ATTN_PASS, "");
     assert_int_equal(info.n_backends, 2);
     assert_string_equal(info.backends[0].name, "test");
@@ -422,21 +227,16 @@ static void test_inspect(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),        cmocka_unit_test(test_unsupported),
-        cmocka_unit_test(test_no_keys),     cmocka_unit_test(test_crashes),
-        cmocka_unit_test(test_promises),    cmocka_unit_test(test_state),
-        cmocka_unit_test(test_unwritten),   cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_hang),        cmocka_unit_test(test_hog),
-        cmocka_unit_test(test_flood),       cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_goes_on),     cmocka_unit_test(test_forward),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_inspect),
-        cmocka_unit_test(test_host_killed), cmocka_unit_test(test_foreground),
+        cmocka_unit_test(test_good),      cmocka_unit_test(test_unsupported),
+        cmocka_unit_test(test_no_keys),   cmocka_unit_test(test_crashes),
+        cmocka_unit_test(test_promises),  cmocka_unit_test(test_state),
+        cmocka_unit_test(test_unwritten), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_hog),       cmocka_unit_test(test_flood),
+        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_inspect),
     };
-    const int file = mkstemp(log_path);
-    if (file < 0)
+    if (attempt_setup() != 0)
         return 1;
-    close(file);
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    unlink(log_path);
+    attempt_teardown();
     return failed;
 }

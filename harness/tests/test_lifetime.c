@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_lifetime.c - no worker and no child of one outlives its time, and work goes on after one was
+ * lost. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "attempt.h"
+#include "host/worker.h"
+#include "tiny.h"
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void pause_ms(long ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+/* Is there such a process (a zombie is none). */
+static bool is_running(long pid)
+{
+    char path[64], state = 'X';
+    snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    const int n = fscanf(file, "%*d (%*[^)]) %c", &state);
+    fclose(file);
+    return n == 1 && state != 'Z' && state != 'X';
+}
+
+/* Bounded: a process that was killed may take a moment to go. */
+static bool ends_soon(long pid)
+{
+    for (int i = 0; i < 500 && is_running(pid); i++)
+        pause_ms(10);
+    return !is_running(pid);
+}
+
+/* The number that a plugin has written to the log as "pid N"; -1: none. */
+static long logged_pid(void)
+{
+    char line[256];
+    long pid = -1;
+    FILE *file = fopen(attempt_log, "re");
+    while (file && fgets(line, sizeof(line), file))
+        if (strncmp(line, "pid ", 4) == 0)
+            pid = strtol(line + 4, NULL, 10);
+    if (file)
+        fclose(file);
+    return pid;
+}
+
+/* A debugger's worker: no watch, no clock, but the same answers. */
+static void test_foreground(void **state)
+{
+    (void)state;
+    struct attn_worker_config config = attempt_config(PLUGIN("good"));
+    config.foreground = true;
+    config.timeout_s = 1e-9;
+    expect(attempt_verify(&config, ATTN_PLACE_END, 0), ATTN_PASS, "");
+    config.plugin_path = PLUGIN("crash");
+    expect(attempt_verify(&config, ATTN_PLACE_END, 0), ATTN_CRASH,
+           "crashed in run (SIGSEGV at 0x40)");
+}
+
+static void test_hang(void **state)
+{
+    (void)state;
+    struct attn_worker_config config = attempt_config(PLUGIN("hang"));
+    config.timeout_s = 0.5;
+    const double start = now();
+    expect(attempt_verify(&config, ATTN_PLACE_END, 0), ATTN_TIMEOUT,
+           "no answer within 0.5 s, in run");
+    assert_true(now() - start < 15);
+    assert_true(logged_pid() > 0);
+    assert_true(ends_soon(logged_pid()));
+}
+
+static void test_fork(void **state)
+{
+    (void)state;
+    truncate(attempt_log, 0);
+    expect(verify_plugin(PLUGIN("fork"), ATTN_PLACE_END), ATTN_PASS, "");
+    assert_true(logged_pid() > 0);
+    assert_true(ends_soon(logged_pid()));
+}
+
+/* A worker that was lost is replaced by the next request. */
+static void test_goes_on(void **state)
+{
+    (void)state;
+    const struct attn_worker_config config = attempt_config(PLUGIN("crash"));
+    struct attn_worker *worker;
+    struct attn_plan_info info;
+    double seconds;
+    struct attn_instance *instance = tiny_create(3, 5, 4, 0);
+    expect(attn_worker_start(&config, &worker), ATTN_PASS, "");
+    for (int i = 0; i < 3; i++) {
+        expect(attn_worker_verify(worker, instance, ATTN_PLACE_END, 1, &info, &seconds), ATTN_CRASH,
+               "crashed in run (SIGSEGV at 0x40)");
+        expect(attn_worker_supports(worker, instance), ATTN_PASS, "");
+    }
+    attn_worker_stop(worker);
+    tiny_free(instance);
+}
+
+static void forward_kill(int sig)
+{
+    (void)sig;
+    attn_workers_forward(SIGKILL); /* NOLINT(bugprone-signal-handler): made for this */
+}
+
+static void test_forward(void **state)
+{
+    (void)state;
+    const struct itimerval timer = {.it_value = {.tv_usec = 300000}};
+    signal(SIGALRM, forward_kill);
+    setitimer(ITIMER_REAL, &timer, NULL);
+    expect(verify_plugin(PLUGIN("hang"), ATTN_PLACE_END), ATTN_CRASH, "killed by SIGKILL in run");
+    signal(SIGALRM, SIG_DFL);
+}
+
+/* The host is killed while its worker hangs: the worker goes too. */
+static void test_host_killed(void **state)
+{
+    (void)state;
+    truncate(attempt_log, 0);
+    const pid_t host = fork();
+    if (host == 0) {
+        verify_plugin(PLUGIN("hang"), ATTN_PLACE_END);
+        _exit(1);
+    }
+    assert_true(host > 0);
+    for (int i = 0; i < 1000 && logged_pid() < 0; i++)
+        pause_ms(10);
+    const long worker = logged_pid();
+    assert_true(worker > 0);
+    assert_true(is_running(worker));
+    kill(host, SIGKILL);
+    waitpid(host, NULL, 0);
+    assert_true(ends_soon(worker));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_foreground), cmocka_unit_test(test_hang),
+        cmocka_unit_test(test_fork),       cmocka_unit_test(test_goes_on),
+        cmocka_unit_test(test_forward),    cmocka_unit_test(test_host_killed),
+    };
+    if (attempt_setup() != 0)
+        return 1;
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    attempt_teardown();
+    return failed;
+}
