@@ -11,7 +11,7 @@
 static void on_signal(int number)
 {
     attn_interrupted = number;
-    attn_workers_forward(number);
+    attn_workers_forward(number); /* async-signal-safe: NOLINT(bugprone-signal-handler) */
     signal(number, SIG_DFL);
 }
 

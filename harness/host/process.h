@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "host/clock.h"
 #include "host/protocol.h"
 #include "host/worker.h"
 
@@ -33,9 +34,6 @@ struct attn_worker {
         unsigned char bytes[ATTN_MESSAGE_MAX];
     } in; /* the last message */
 };
-
-/* Monotonic time in seconds. */
-double attn_now(void);
 
 /* Starts the program; it has not been told anything yet. Returns 0, or -1 with the reason. */
 int attn_process_start(struct attn_worker *worker, char *why, size_t size);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "case/case.h"
-#include "host/process.h"
+#include "host/clock.h"
 #include "results/status.h"
 #include "run/places.h"
 #include "run/roster.h"
