@@ -156,27 +156,41 @@ FLASH_INLINE float weigh_scores(const struct row *row, float shift, const bool m
     return vf_sum(sum[0]);
 }
 
-/* Scores to weights; brings the row's maximum and denominator up to date and returns the factor by
- * which what was accumulated before must be multiplied. NaN among the scores passes the maximum by
- * and comes back in the sum. */
-static float softmax_row(const struct row *row, bool mark, float *max, float *sum)
+/* The larger of `max` and the row's scores. NaN among the scores is passed by and comes back in the
+ * sum of the weights. */
+FLASH_INLINE float largest_score(const struct row *row, float max)
 {
     vf largest[FLASH_NV];
     for (int n = 0; n < FLASH_NV; n++)
-        largest[n] = vf_set1(*max);
+        largest[n] = vf_set1(max);
     for (int64_t j = row->from; j < row->to; j += FLASH_NR)
 #pragma GCC unroll 4
         for (int n = 0; n < FLASH_NV; n++)
             largest[n] = vf_max(vf_load(row->s + j + n * VF_LANES), largest[n]);
     for (int n = 1; n < FLASH_NV; n++)
         largest[0] = vf_max(largest[0], largest[n]);
-    float top = vf_largest(largest[0]);
-    float shift = top == -INFINITY ? 0.0f : top; /* -inf - -inf would be NaN */
-    float rescale = vf_first(exp2_negative(vf_set1(*max - shift)));
-    float added = mark ? weigh_scores(row, shift, true) : weigh_scores(row, shift, false);
-    *sum = *sum * rescale + added;
-    *max = top;
-    return rescale;
+    return vf_largest(largest[0]);
+}
+
+/* Scores of a group to weights; brings the rows' maxima and denominators up to date and gives the
+ * factors by which what was accumulated before must be multiplied, all in one vector. */
+static void softmax_rows(const struct row *rows, int count, bool mark, float *max, float *sum,
+                         float *rescale)
+{
+    float shift[FLASH_MR], lag[VF_LANES] __attribute__((aligned(64))) = {0};
+    for (int r = 0; r < count; r++) {
+        float top = largest_score(&rows[r], max[r]);
+        shift[r] = top == -INFINITY ? 0.0f : top; /* -inf - -inf would be NaN */
+        lag[r] = max[r] - shift[r];
+        max[r] = top;
+    }
+    vf_store(lag, exp2_negative(vf_load(lag)));
+    for (int r = 0; r < count; r++) {
+        float added =
+            mark ? weigh_scores(&rows[r], shift[r], true) : weigh_scores(&rows[r], shift[r], false);
+        sum[r] = sum[r] * lag[r] + added;
+        rescale[r] = lag[r];
+    }
 }
 
 /* Scores of [from, to) to final weights; 0 in forbidden cells, even of a row that is NaN. */

@@ -186,13 +186,10 @@ static void attend_group(const struct attn_flash *job, const struct attn_flash_s
     if (!score_group(job, w, block, tile, r0, count, rows, &product.lo, &product.hi))
         return;
     bool careful = block->direct || (product.lo < tile->bad_hi && tile->bad_lo < product.hi);
-    for (int r = 0; r < count; r++) {
-        const struct row *row = &rows[r];
-        rescale[r] = softmax_row(row, careful, &w->max[r0 + r], &w->sum[r0 + r]);
-        if (job->flags & ATTN_FLAG_DROPOUT)
-            attn_dropout_row(job, row->b, row->h, row->i, row->j0 + row->lo, row->j0 + row->hi,
-                             row->s + row->lo);
-    }
+    softmax_rows(rows, count, careful, w->max + r0, w->sum + r0, rescale);
+    for (int r = 0; r < count && job->flags & ATTN_FLAG_DROPOUT; r++)
+        attn_dropout_row(job, rows[r].b, rows[r].h, rows[r].i, rows[r].j0 + rows[r].lo,
+                         rows[r].j0 + rows[r].hi, rows[r].s + rows[r].lo);
     if (block->direct)
         direct_values(job, block, tile, count, &product);
     else if (careful)
@@ -254,10 +251,10 @@ static void sweep_tiles(const struct attn_flash *job, const struct attn_flash_sc
 {
     for (int64_t j0 = block->lo / job->key_block * job->key_block; j0 < block->hi;
          j0 += job->key_block) {
+        int64_t first = block->lo - j0, end = block->hi - j0;
         struct tile tile = {.j0 = j0,
-                            .lo = block->lo > j0 ? block->lo - j0 : 0,
-                            .hi =
-                                block->hi - j0 < job->key_block ? block->hi - j0 : job->key_block};
+                            .lo = first > 0 ? first : 0,
+                            .hi = end < job->key_block ? end : job->key_block};
         if (!block->direct)
             pack_k(job, w, block, &tile);
         if (!block->direct && sweep == ATTEND)
