@@ -388,8 +388,11 @@ static bool agree_all(const struct attn_expected *e, const double *got, const do
     bool ok = true;
     for (int64_t i = 0; i < n; i++) {
         double error = fabs(got[i] - want[i]);
-        if (isfinite(error))
+        if (isfinite(error)) {
             v->max_abs = fmax(v->max_abs, error);
+            if (error > 0)
+                v->max_ratio = fmax(v->max_ratio, error / (e->atol + e->rtol * fabs(want[i])));
+        }
         if (ok && !agrees(got[i], want[i], e->rtol, e->atol)) {
             ok = false;
             snprintf(v->worst, sizeof v->worst, "%s[%lld]", name, (long long)i);

@@ -37,8 +37,8 @@ void attn_judge_free(struct attn_judge *judge);
 void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *numerics,
                         bool approximate, struct attn_judgement *verdict);
 
-/* Holds the reference against a pack's expected answers (rtol, atol of the pack): PASS, FAIL, or
- * SKIP where the instance carries none. */
+/* Holds the reference against a pack's expected answers (rtol, atol of the pack; max_ratio is the
+ * difference over what they allow): PASS, FAIL, or SKIP where the instance carries none. */
 void attn_judge_reference(struct attn_judge *judge, struct attn_judgement *verdict);
 
 #endif
