@@ -16,8 +16,10 @@
 #include <unistd.h>
 
 /* What attn_workers_forward signals: -group, or a foreground worker's pid; 0: free. */
-#define LIVE_MAX 64
+#define LIVE_MAX 512
 static _Atomic pid_t live[LIVE_MAX];
+/* When a signal was first forwarded, in milliseconds of attn_now; 0: never. */
+static _Atomic int64_t forwarded;
 
 static void live_replace(pid_t from, pid_t to)
 {
@@ -28,15 +30,26 @@ static void live_replace(pid_t from, pid_t to)
     }
 }
 
+/* What a worker has left after a signal was passed on to it, which it may ignore. */
+#define ENDING_S 0.2
+
 void attn_workers_forward(int sig)
 {
     const int saved = errno;
+    int64_t never = 0;
+    atomic_compare_exchange_strong(&forwarded, &never, (int64_t)(1e3 * attn_now()));
     for (int i = 0; i < LIVE_MAX; i++) {
         const pid_t target = atomic_load(&live[i]);
         if (target != 0)
             kill(target, sig);
     }
     errno = saved;
+}
+
+double attn_process_deadline(double deadline)
+{
+    const double end = 1e-3 * (double)atomic_load(&forwarded) + ENDING_S;
+    return end > ENDING_S && end < deadline ? end : deadline;
 }
 
 double attn_now(void)

@@ -68,7 +68,9 @@ struct attn_outcome attn_worker_start(const struct attn_worker_config *config,
 void attn_worker_stop(struct attn_worker *worker); /* NULL is fine; always leaves no process */
 
 /* Sends a signal to the process groups of all live workers. Async-signal-safe: a program's SIGINT
- * and SIGTERM handlers call it, since workers are not in the terminal's group. */
+ * and SIGTERM handlers call it, since workers are not in the terminal's group. It is for a program
+ * that is about to end: every request under way or made afterwards is cut off within a moment, even
+ * where the worker ignores the signal. */
 void attn_workers_forward(int sig);
 
 /* What a plugin file offers: a worker of its own that loads, asks and exits. */
