@@ -61,6 +61,7 @@ enum option_id {
     O_BUDGET,
     O_THREADS,
     O_TIMEOUT,
+    O_MEMORY,
     O_RUN_LIMIT,
     O_ROUNDS,
     O_SAMPLES,
@@ -95,6 +96,8 @@ static const struct flag {
     {"budget", "TIME", O_BUDGET, WORKS, "cases not begun by then are skipped (10m, 90s)"},
     {"threads", "N", O_THREADS, WORKS, "threads of a backend, on as many processors (default 1)"},
     {"timeout", "TIME", O_TIMEOUT, WORKS, "watchdog of one request (default 60s)"},
+    {"memory", "SIZE", O_MEMORY, WORKS,
+     "of a case and of a worker (512M, 8G; default: what is available)"},
     {"run-limit", "TIME", O_RUN_LIMIT, WORKS,
      "a run predicted to take longer is skipped (default 5s, 0: none)"},
     {"rounds", "N", O_ROUNDS, TIMES, "rounds, the unit of replication (default 5)"},
@@ -103,7 +106,7 @@ static const struct flag {
     {"cache", "hot|cold|both", O_CACHE, TIMES, "state of the caches (default both)"},
     {"resume", NULL, O_RESUME, TIMES, "continue a run that was cut off"},
     {"dry-run", NULL, O_DRY_RUN, WORKS, "print the cases that would run, and stop"},
-    {"json", NULL, O_JSON, ALL & ~(unsigned)NEW_BACKEND, "records as JSON on stdout"},
+    {"json", NULL, O_JSON, ALL, "what goes to stdout, as JSON"},
     {"junit", "FILE", O_JUNIT, VERIFY, "verdicts as JUnit XML"},
     {"strict", NULL, O_STRICT, WORKS | COMPARE,
      "a mistrusted result fails; an unclear comparison is inconclusive"},
@@ -171,6 +174,21 @@ static enum attn_exit take_time(const struct flag *flag, const char *text, doubl
     if (seconds < 0)
         return bad_value(flag, text, "a duration (10m, 90s, 250ms)", why, size);
     *value = seconds;
+    return ATTN_EXIT_OK;
+}
+
+static enum attn_exit take_size(const struct flag *flag, const char *text, uint64_t *bytes,
+                                char *why, size_t size)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    const double number = strtod(text, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    const double value = unit ? ldexp(number, 10 * (int)(unit - units + 1)) : number;
+    /* Less than 64 MiB is not enough for a worker and the libraries that it loads. */
+    if (end == text || (*end && !unit) || (unit && end[1]) || !(value >= 0x1p26 && value < 0x1p62))
+        return bad_value(flag, text, "a size of at least 64M (512M, 8G)", why, size);
+    *bytes = (uint64_t)value;
     return ATTN_EXIT_OK;
 }
 
@@ -271,6 +289,8 @@ static enum attn_exit take(const struct flag *flag, char *text, struct attn_comm
         return take_time(flag, text, &s->budget_s, why, size);
     case O_TIMEOUT:
         return take_time(flag, text, &s->timeout_s, why, size);
+    case O_MEMORY:
+        return take_size(flag, text, &s->memory, why, size);
     case O_RUN_LIMIT:
         return take_time(flag, text, &s->run_limit_s, why, size);
     case O_MIN_TIME:

@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "report/report.h"
 #include "run/bench.h"
+#include "run/resume.h"
 
 static double number_at(const json_t *record, const char *outer, const char *key)
 {
@@ -54,18 +55,8 @@ static void print_timings(const struct attn_session *session)
     }
 }
 
-static void print_records(const struct attn_session *session)
-{
-    size_t i;
-    json_t *record;
-    json_array_foreach(session->records, i, record)
-    {
-        json_dumpf(record, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
-        printf("\n");
-    }
-}
-
-static enum attn_exit write_report(const char *run, const char *out,
+/* json: where the report is goes to stdout as an object. */
+static enum attn_exit write_report(const char *run, const char *out, bool json,
                                    const struct attn_places *places)
 {
     struct attn_run_data data;
@@ -87,7 +78,9 @@ static enum attn_exit write_report(const char *run, const char *out,
     attn_run_release(&data);
     if (!code && *note)
         fprintf(stderr, "attnbench: %s\n", note);
-    if (!code)
+    if (!code && json)
+        attn_print_json(json_pack("{s:s}", "report", out));
+    if (!code && !json)
         fprintf(stderr, "report: %s/index.html\n", out);
     return code;
 }
@@ -102,23 +95,23 @@ static enum attn_exit bench(struct attn_command *c, const struct attn_places *pl
     if (code)
         goto out;
     if (c->dry_run) {
-        char line[ATTN_CASE_LINE_MAX];
-        for (size_t i = 0; i < session.cases.count; i++) {
-            attn_case_canonical(&session.cases.items[i], line, sizeof line);
-            printf("%s\n", line);
-        }
+        attn_print_cases(&session.cases, c->json ? ATTN_PRINT_JSON : ATTN_PRINT_LINES);
         goto out;
     }
     if (attn_session_open(&session, c->out, c->resume, why, sizeof why)) {
         code = attn_complain(ATTN_EXIT_USAGE, why);
         goto out;
     }
-    if (attn_bench_all(&session, c->resume, why, sizeof why)) {
+    if (c->resume && attn_resume(&session, why, sizeof why)) {
+        code = attn_complain(ATTN_EXIT_USAGE, why);
+        goto out;
+    }
+    if (attn_bench_all(&session, why, sizeof why)) {
         code = attn_complain(ATTN_EXIT_INTERNAL, why);
         goto out;
     }
     if (c->json)
-        print_records(&session);
+        attn_print_records(session.records);
     else
         print_timings(&session);
     code = session.code;
@@ -138,14 +131,14 @@ enum attn_exit attn_verb_run(struct attn_command *c, const struct attn_places *p
     if (c->dry_run || attn_interrupted || code == ATTN_EXIT_INTERNAL || code == ATTN_EXIT_USAGE ||
         code == ATTN_EXIT_NOTHING)
         return code;
-    return attn_exit_stronger(code, write_report(c->out, NULL, places));
+    return attn_exit_stronger(code, write_report(c->out, NULL, false, places));
 }
 
 enum attn_exit attn_verb_report(struct attn_command *c, const struct attn_places *places)
 {
     if (c->n_arguments != 1)
         return attn_complain(ATTN_EXIT_USAGE, "report takes one run folder");
-    return write_report(c->arguments[0], c->out, places);
+    return write_report(c->arguments[0], c->out, c->json, places);
 }
 
 enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_places *places)

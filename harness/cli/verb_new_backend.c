@@ -98,7 +98,10 @@ enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_p
         if (attn_path_join(to, folder, file) || copy_renamed(from, to, name, why, sizeof why))
             return attn_complain(ATTN_EXIT_INTERNAL, why);
     }
-    printf("%s\n", folder);
+    if (c->json)
+        attn_print_json(json_pack("{s:s}", "folder", folder));
+    else
+        printf("%s\n", folder);
     fprintf(stderr,
             "now: fill in supports, run and numerics in %s/%s.c, configure again, and\n"
             "     attnbench verify -b %s\n",

@@ -23,27 +23,6 @@ static void print_counts(FILE *out, const struct attn_session *session)
     fprintf(out, "\n");
 }
 
-static enum attn_exit dry_run(const struct attn_session *session)
-{
-    char line[ATTN_CASE_LINE_MAX];
-    for (size_t i = 0; i < session->cases.count; i++) {
-        attn_case_canonical(&session->cases.items[i], line, sizeof line);
-        printf("%s\n", line);
-    }
-    return ATTN_EXIT_OK;
-}
-
-static void print_records(const json_t *records)
-{
-    size_t i;
-    json_t *record;
-    json_array_foreach(records, i, record)
-    {
-        json_dumpf(record, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
-        printf("\n");
-    }
-}
-
 enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_places *places)
 {
     struct attn_session session;
@@ -52,7 +31,7 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_places
     if (code)
         goto out;
     if (c->dry_run) {
-        code = dry_run(&session);
+        attn_print_cases(&session.cases, c->json ? ATTN_PRINT_JSON : ATTN_PRINT_LINES);
         goto out;
     }
     if (c->out && attn_session_open(&session, c->out, false, why, sizeof why)) {
@@ -64,7 +43,7 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_places
         goto out;
     }
     if (c->json)
-        print_records(session.records);
+        attn_print_records(session.records);
     else
         print_counts(stdout, &session);
     code = session.code;

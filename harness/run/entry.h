@@ -45,7 +45,8 @@ struct attn_entry {
     double harness_ns; /* cost of the harness itself on this case; 0: not measured */
 };
 
-/* "attnbench verify -b NAME 'case'": the line that reruns it. */
+/* "attnbench verify -b NAME 'case'": the line that reruns it, quoted for a shell. */
+enum { ATTN_REPRO_MAX = ATTN_CASE_LINE_MAX + 2 * ATTN_PATH_MAX };
 void attn_entry_repro(const struct attn_entry *entry, int threads, char *text, size_t size);
 
 /* Records (harness/results/README.md lists the fields). NULL: no memory. */

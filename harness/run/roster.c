@@ -117,6 +117,7 @@ static int add_plugin(const struct attn_places *places, const char *path, bool m
         }
         c->info = info->backends[b];
         snprintf(c->plugin, sizeof c->plugin, "%s", path);
+        c->named = must;
         if (load_skips(path, c, why, size))
             goto out;
     }
@@ -165,6 +166,7 @@ static int add_missing(const char *folder, struct attn_roster *roster)
             break;
         stem_of(path, c->info.name, sizeof c->info.name);
         snprintf(c->plugin, sizeof c->plugin, "%s", path);
+        c->missing = true;
         FILE *file = fopen(path, "r");
         if (file) {
             if (fgets(c->info.reason, sizeof c->info.reason, file))
@@ -226,10 +228,23 @@ static bool takes_part(const struct attn_contestant *c, const struct attn_roster
         return true;
     if (!c->info.available)
         return false;
-    for (size_t i = 0; i < wish->n_plugins; i++)
-        if (!strcmp(c->plugin, wish->plugins[i]))
-            return true;
-    return wish->n_plugins == 0;
+    return c->named || wish->n_plugins == 0;
+}
+
+/* Keeps the name and the reason of what can not run here. Without memory it goes unsaid. */
+static void note_absent(struct attn_roster *roster, const struct attn_contestant *c,
+                        const struct attn_roster_wish *wish)
+{
+    if (c->info.available || c->missing || (wish->n_plugins > 0 && !c->named))
+        return;
+    struct attn_absent *grown =
+        realloc(roster->absent, (roster->n_absent + 1) * sizeof *roster->absent);
+    if (!grown)
+        return;
+    roster->absent = grown;
+    struct attn_absent *absent = &grown[roster->n_absent++];
+    memcpy(absent->name, c->info.name, sizeof absent->name);
+    memcpy(absent->reason, c->info.reason, sizeof absent->reason);
 }
 
 int attn_roster_load(const struct attn_places *places, const struct attn_roster_wish *wish,
@@ -251,10 +266,12 @@ int attn_roster_load(const struct attn_places *places, const struct attn_roster_
     } else {
         size_t kept = 0;
         for (size_t i = 0; i < found.count; i++) {
-            if (takes_part(&found.items[i], wish))
+            if (takes_part(&found.items[i], wish)) {
                 found.items[kept++] = found.items[i];
-            else
-                free(found.items[i].skips);
+                continue;
+            }
+            note_absent(&found, &found.items[i], wish);
+            free(found.items[i].skips);
         }
         found.count = kept;
     }
@@ -270,6 +287,7 @@ void attn_roster_free(struct attn_roster *roster)
     for (size_t i = 0; i < roster->count; i++)
         free(roster->items[i].skips);
     free(roster->items);
+    free(roster->absent);
     memset(roster, 0, sizeof *roster);
 }
 

@@ -20,13 +20,23 @@ struct attn_contestant {
     char plugin[ATTN_PATH_MAX];
     struct attn_backend_info info; /* info.available false: reason says why */
     char options[512];             /* as given with -b, "" otherwise */
+    bool missing;                  /* left out of this build: there is no plugin to start */
+    bool named;                    /* with --plugin: a rerun must name it too */
     struct attn_skip *skips;
     size_t n_skips;
+};
+
+/* A backend that would have taken part, but can not run here. */
+struct attn_absent {
+    char name[32];
+    char reason[256];
 };
 
 struct attn_roster {
     struct attn_contestant *items;
     size_t count;
+    struct attn_absent *absent; /* without -b; never those left out of the build */
+    size_t n_absent;
 };
 
 /* What is asked for: -b NAME[:options] and --plugin FILE, each any number of times. */

@@ -8,9 +8,11 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BUILD = os.path.abspath(sys.argv.pop(1))
@@ -133,7 +135,7 @@ class Verify(Case):
         repro = re.search(r"rerun: attnbench (.*)", done.stdout).group(1)
         line = re.search(r"'(.*)'", repro).group(1)
         words = repro.split("'")[0].split()
-        again = self.expect(3, *words, line, "--plugin", broken("unwritten"))
+        again = self.expect(3, *words, line)
         self.assertIn("fail", again.stdout)
 
     def test_a_crash_does_not_end_the_sweep(self):
@@ -141,6 +143,59 @@ class Verify(Case):
                            "--json")
         self.assertEqual([json.loads(line)["status"] for line in done.stdout.splitlines()],
                          ["crash", "crash"])
+
+    def test_the_repro_line_survives_a_shell(self):
+        plugin = self.path("it's a plugin.so")
+        shutil.copy(broken("unwritten"), plugin)
+        done = self.expect(3, "verify", "--plugin", plugin, PLAIN)
+        repro = re.search(r"rerun: (.*)", done.stdout).group(1)
+        path = os.path.dirname(PROGRAM) + ":" + os.environ["PATH"]
+        again = subprocess.run(["sh", "-c", repro], capture_output=True, text=True, check=False,
+                               env=dict(os.environ, PATH=path))
+        self.assertEqual((again.returncode, again.stdout), (3, done.stdout))
+
+    def test_what_breaks_in_the_second_placement_alone_breaks_an_approximate_backend_too(self):
+        done = self.expect(3, "verify", "--plugin", broken("approx_before"), PLAIN)
+        self.assertIn("reads before the start of v", done.stdout)
+
+    def test_memory_is_limited(self):
+        done = self.expect(6, "verify", "--plugin", broken("hog"), "--memory", "200M", PLAIN)
+        self.assertIn("over the limit of 200 MiB", done.stdout)
+        self.assertRegex(self.expect(0, "verify", "-b", "naive", "--memory", "64M",
+                                     "s=4096 d=4096").stdout, "needs .* GiB, have 0.0625")
+
+    def test_more_threads_than_processors_is_a_mistake(self):
+        self.assertIn("processors may be used",
+                      self.expect(2, "verify", "--threads", "4000", PLAIN).stderr)
+
+    def test_a_missing_worker_is_named(self):
+        os.mkdir(self.path("bin"))
+        shutil.copy(PROGRAM, self.path("bin/attnbench"))
+        for arguments in (["verify", PLAIN], ["list"], ["doctor"]):
+            done = subprocess.run([self.path("bin/attnbench"), *arguments], capture_output=True,
+                                  text=True, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("attnbench-worker can not be run", done.stderr)
+
+    def test_a_plugin_that_can_not_be_loaded_is_named(self):
+        os.mkdir(self.path("more"))
+        shutil.copy(broken("wrong_version"), self.path("more/other.so"))
+        done = self.expect(0, "verify", PLAIN, env={"ATTNBENCH_PLUGIN_PATH": self.path("more")})
+        self.assertIn("without other: the plugin is of ABI version", done.stderr)
+
+    def test_a_signal_ends_the_program_soon_and_is_no_verdict(self):
+        # SIGTERM is ignored by this plugin, SIGINT is not.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with subprocess.Popen([PROGRAM, "bench", "--plugin", broken("hang"), PLAIN,
+                                   "-o", self.path(number.name)], stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, text=True) as program:
+                log = self.path(number.name + "/workers.log")
+                while not (os.path.exists(log) and os.path.getsize(log)):
+                    time.sleep(0.01)
+                program.send_signal(number)
+                program.communicate(timeout=30)  # the watchdog would take 60 s
+                self.assertEqual(program.returncode, -number)
+            self.assertEqual(os.path.getsize(self.path(number.name + "/results.ndjson")), 0)
 
     def test_an_unlisted_refusal_of_the_standard_suite_fails(self):
         done = self.expect(3, "verify", "--plugin", broken("good"), "--filter", "smoke_causal_gqa")
@@ -170,6 +225,8 @@ class Verify(Case):
     def test_dry_run_runs_nothing(self):
         done = self.expect(0, "verify", "--plugin", broken("crash"), PLAIN, "--dry-run")
         self.assertEqual(len(done.stdout.splitlines()), 1)
+        done = self.expect(0, "verify", "--plugin", broken("crash"), PLAIN, "--dry-run", "--json")
+        self.assertEqual(json.loads(done.stdout)[0]["case"], "dk=8 sq=24")
 
     def test_junit(self):
         self.expect(0, "verify", "-b", "naive", SMALL, "--junit", self.path("j.xml"))
@@ -220,6 +277,21 @@ class Bench(Case):
         with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
             self.assertEqual([json.loads(line)["type"] for line in file], ["verify"])
 
+    def test_a_timed_output_is_verified_again(self):
+        done = self.expect(3, "bench", "--plugin", broken("late"), PLAIN, *QUICK, "-o",
+                           self.path("run"))
+        self.assertIn("while timed: out[", done.stdout)
+        with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
+            self.assertNotIn("bench", [json.loads(line)["type"] for line in file])
+
+    def test_resume_takes_up_what_there_was_no_time_for(self):
+        arguments = ["bench", "-b", "naive", *QUICK, "-o", self.path("run"), SMALL]
+        done = self.expect(0, *arguments, "--budget", "1us", "--json")
+        self.assertEqual(json.loads(done.stdout)["status"], "skip")
+        done = self.expect(0, *arguments, "--resume", "--json")
+        kinds = [json.loads(line)["type"] for line in done.stdout.splitlines()]
+        self.assertEqual(kinds, ["verify", "round", "round", "bench"])
+
     def test_resume_leaves_finished_cases_alone(self):
         run = self.run_folder("run")
         results = os.path.join(run, "results.ndjson")
@@ -247,6 +319,8 @@ class Bench(Case):
         self.expect(0, "report", run)
         for name in ("index.html", "report.md", "results.csv", "junit.xml"):
             self.assertTrue(os.path.getsize(os.path.join(run, "report", name)) > 0, name)
+        self.assertEqual(json.loads(self.expect(0, "report", run, "--json").stdout),
+                         {"report": os.path.join(run, "report")})
         self.expect(2, "report", self.path("nothing"))
         self.expect(2, "report")
 

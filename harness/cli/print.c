@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* print.c - what several verbs print alike. */
+#include <stdio.h>
+
+#include "cli/command.h"
+
+void attn_print_json(json_t *value)
+{
+    json_dumpf(value, stdout, JSON_INDENT(2));
+    printf("\n");
+    json_decref(value);
+}
+
+void attn_print_records(const json_t *records)
+{
+    size_t i;
+    json_t *record;
+    json_array_foreach(records, i, record)
+    {
+        json_dumpf(record, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
+        printf("\n");
+    }
+}
+
+void attn_print_cases(const struct attn_case_list *cases, enum attn_print form)
+{
+    char line[ATTN_CASE_LINE_MAX], id[ATTN_CASE_ID_LEN + 1];
+    json_t *list = json_array();
+    for (size_t i = 0; i < cases->count; i++) {
+        const struct attn_case *c = &cases->items[i];
+        attn_case_id(c, id);
+        attn_case_canonical(c, line, sizeof line);
+        if (form == ATTN_PRINT_JSON)
+            json_array_append_new(
+                list, json_pack("{s:s, s:s, s:s}", "id", id, "name", c->name, "case", line));
+        else if (form == ATTN_PRINT_TABLE)
+            printf("%s  %-28s %s\n", id, c->name, line);
+        else
+            printf("%s\n", line);
+    }
+    if (form == ATTN_PRINT_JSON)
+        attn_print_json(list);
+    else
+        json_decref(list);
+}
