@@ -91,13 +91,15 @@ struct attn_plan_info {
     char source_text[256];
     uint64_t workspace_bytes;
     uint32_t threads_seen; /* threads of the worker after run; 0: not counted */
+    bool fresh;            /* a run with other inputs in the same place gave another result */
     char protection[128];  /* what the machine gave: "guards, sealed inputs" ... */
 };
 
 /* One verification: create, bind, run `runs` times, fetch, in guarded shared memory; then the
  * harness's own promises are checked: inputs unchanged, MXCSR and x87 control word unchanged, gaps
  * of strided outputs untouched, every output element written (no primed NaN pattern left is NOT
- * judged here: the caller compares values). FAIL carries the broken promise; SKIP the refusal of
+ * judged here: the caller compares values); with ATTN_PLACE_START also that another run, with the
+ * signs of v turned, gives another result. FAIL carries the broken promise; SKIP the refusal of
  * `supports`. On PASS the outputs of the instance (the memory of its OUT, LSE, WEIGHTS operands)
  * hold what the backend computed, and *seconds the time of the fastest run. */
 struct attn_outcome attn_worker_verify(struct attn_worker *worker, struct attn_instance *instance,
@@ -122,7 +124,8 @@ struct attn_bench_reply {
 };
 
 /* One timing in memory of the worker's own (64-byte aligned, huge pages advised, first touched
- * there), driven by Google Benchmark. Outputs of the last timed run come back into the instance. */
+ * there), driven by Google Benchmark. Outputs of the last timed run come back into the instance. A
+ * backend that hands out an earlier result is a FAIL, as it is in verification. */
 struct attn_outcome attn_worker_bench(struct attn_worker *worker, struct attn_instance *instance,
                                       const struct attn_bench_params *params,
                                       struct attn_bench_reply *reply, struct attn_plan_info *info);

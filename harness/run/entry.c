@@ -223,6 +223,7 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
     put_check(checks, "weights", judged && v->has_weights, v->weights_ok);
     put_check(checks, "placement_end", entry->end_done, entry->end_ok);
     put_check(checks, "placement_start", entry->start_done, entry->start_ok);
+    put_check(checks, "fresh", entry->plan.fresh, true);
     put(r, "checks", checks);
     put(r, "expected", json_boolean(v->status == ATTN_SKIP && entry->harmless));
     put(r, "protection", json_string(entry->plan.protection));

@@ -128,7 +128,7 @@ class Verify(Case):
         self.assertTrue(0 < record["max_ratio"] <= 1)
         self.assertEqual(record["rows_checked"], record["rows_total"])
         self.assertEqual(record["checks"], {"out": "pass", "placement_end": "pass",
-                                            "placement_start": "pass"})
+                                            "placement_start": "pass", "fresh": "pass"})
 
     def test_wrong_numbers_fail_and_the_repro_line_reruns_them(self):
         done = self.expect(3, "verify", "--plugin", broken("unwritten"), PLAIN)
