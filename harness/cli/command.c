@@ -110,7 +110,8 @@ static const struct flag {
     {"junit", "FILE", O_JUNIT, VERIFY, "verdicts as JUnit XML"},
     {"strict", NULL, O_STRICT, WORKS | COMPARE,
      "a mistrusted result fails; an unclear comparison is inconclusive"},
-    {"debug", NULL, O_DEBUG, VERIFY, "worker in the foreground, without watchdog"},
+    {"debug", NULL, O_DEBUG, VERIFY,
+     "worker in the foreground, without watchdog; says what to attach gdb to"},
     {"margin", "PERCENT", O_MARGIN, COMPARE, "what still counts as equal (default 3)"},
     {"backends", "A,B", O_BACKENDS, COMPARE, "B against A, within one run"},
     {"map", "A=B", O_MAP, COMPARE, "hold A of BASE or NEW against B of the other"},
@@ -257,7 +258,7 @@ static enum attn_exit take_margin(const struct flag *flag, const char *text, dou
 {
     char *end;
     double percent = strtod(text, &end);
-    if (end == text || (*end && strcmp(end, "%")) || !(percent >= 0 && percent < 100))
+    if (end == text || (*end && strcmp(end, "%") != 0) || !(percent >= 0 && percent < 100))
         return bad_value(flag, text, "a percentage from 0 to 100", why, size);
     *margin = percent / 100;
     return ATTN_EXIT_OK;

@@ -29,7 +29,7 @@ static void print_timings(const struct attn_session *session)
            "95 % interval", "GFLOP/s");
     json_array_foreach(session->records, i, r)
     {
-        if (strcmp(text_at(r, "type"), "bench"))
+        if (strcmp(text_at(r, "type"), "bench") != 0)
             continue;
         const json_t *time = json_object_get(r, "time_ns"), *ci = json_object_get(time, "ci95");
         const char *name = *text_at(r, "name") ? text_at(r, "name") : text_at(r, "case");
@@ -47,7 +47,7 @@ static void print_timings(const struct attn_session *session)
     json_array_foreach(session->records, i, r)
     {
         const char *status = text_at(r, "status");
-        if (!strcmp(text_at(r, "type"), "verify") && strcmp(status, "pass") &&
+        if (!strcmp(text_at(r, "type"), "verify") && strcmp(status, "pass") != 0 &&
             !json_is_true(json_object_get(r, "expected")))
             printf("%s: %s on %s: %s\n    rerun: %s\n", status, text_at(r, "backend"),
                    *text_at(r, "name") ? text_at(r, "name") : text_at(r, "case"),

@@ -21,6 +21,9 @@ static _Atomic pid_t live[LIVE_MAX];
 /* When a signal was first forwarded, in milliseconds of attn_now; 0: never. */
 static _Atomic int64_t forwarded;
 
+/* A log file holds what this many workers may write at most. */
+#define LOG_CAPS 16
+
 static void live_replace(pid_t from, pid_t to)
 {
     for (int i = 0; i < LIVE_MAX; i++) {
@@ -182,6 +185,9 @@ int attn_process_start(struct attn_worker *worker, char *why, size_t size)
             error = errno;
             goto out;
         }
+        /* Many workers append to one log: none may make it grow without end. */
+        if (lseek(worker->log_file, 0, SEEK_END) >= (off_t)(LOG_CAPS * worker->config.log_cap))
+            worker->log_written = worker->config.log_cap;
         pipes[1] = move_up(pipes[1]);
         fcntl(pipes[0], F_SETFL, O_NONBLOCK);
         worker->log_pipe = pipes[0];

@@ -147,6 +147,11 @@ void attn_worker_stop(struct attn_worker *worker)
     free_worker(worker);
 }
 
+long attn_worker_pid(const struct attn_worker *worker)
+{
+    return worker->pid;
+}
+
 /* A request about a problem; what belongs to a share is filled in where there is one. */
 static void fill_request(struct attn_message_request *request, uint32_t kind,
                          const struct attn_instance *instance, const struct attn_share *share)

@@ -53,7 +53,7 @@ struct attn_worker_config {
     const char *options;     /* "key=value,key=value" as given with -b, or "" */
     int threads;
     const char *log_path; /* stdout and stderr of the worker, appended; NULL: discarded */
-    size_t log_cap;       /* bytes of the log; 0: 1 MiB */
+    size_t log_cap;       /* bytes that a worker may add; 16 times that, all may; 0: 1 MiB */
     uint64_t rss_limit;   /* bytes of resident and of data memory; 0: 90 % of MemAvailable */
     double timeout_s;     /* watchdog for each request; 0: 60 */
     bool foreground;      /* --debug: own terminal, no watchdog */
@@ -66,6 +66,9 @@ struct attn_worker;
 struct attn_outcome attn_worker_start(const struct attn_worker_config *config,
                                       struct attn_worker **worker);
 void attn_worker_stop(struct attn_worker *worker); /* NULL is fine; always leaves no process */
+
+/* Its process; 0 where there is none. For people who debug it. */
+long attn_worker_pid(const struct attn_worker *worker);
 
 /* Sends a signal to the process groups of all live workers. Async-signal-safe: a program's SIGINT
  * and SIGTERM handlers call it, since workers are not in the terminal's group. It is for a program

@@ -103,6 +103,8 @@ static const struct ref_result *reference_for(struct attn_judge *judge,
     struct attn_numerics key = *numerics;
     key.source = NULL;
     for (int a = 0; a < MAX_REFERENCES; a++)
+        /* Equal numerics in other bits (-0) cost a second computation, no more.
+         * NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
         if (judge->answers[a].used && !memcmp(&judge->answers[a].numerics, &key, sizeof key))
             return &judge->answers[a].result;
 

@@ -42,7 +42,10 @@ struct attn_outcome attn_seat_worker(struct attn_seat *seat)
         .rss_limit = s->memory,
         .foreground = s->debug,
     };
-    return attn_worker_start(&config, &seat->worker);
+    const struct attn_outcome outcome = attn_worker_start(&config, &seat->worker);
+    if (s->debug && outcome.status == ATTN_PASS)
+        attn_progress_debug(seat->contestant->info.name, attn_worker_pid(seat->worker));
+    return outcome;
 }
 
 void attn_seat_after(struct attn_seat *seat, const struct attn_outcome *outcome)
