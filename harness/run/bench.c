@@ -93,6 +93,7 @@ static int timing_failed(struct attn_session *session, struct attn_entry *entry,
                          enum attn_status status, const char *reason, char *why, size_t size)
 {
     entry->timed = false;
+    entry->broke_timed = true;
     entry->verdict.status = status;
     snprintf(entry->verdict.reason, sizeof entry->verdict.reason, "while timed: %.480s", reason);
     entry->harmless = status == ATTN_SKIP;

@@ -72,7 +72,7 @@ void attn_entry_repro(const struct attn_entry *entry, int threads, char *text, s
     char line[ATTN_CASE_LINE_MAX], word[2 * ATTN_PATH_MAX];
     struct words words = {.text = text, .size = size};
     const char *options = options_of(entry);
-    add_word(&words, "attnbench verify");
+    add_word(&words, entry->broke_timed ? "attnbench bench -o RUN" : "attnbench verify");
     if (entry->contestant) {
         if (entry->contestant->named) {
             add_word(&words, "--plugin");

@@ -81,16 +81,20 @@ static int load_skips(const char *plugin, struct attn_contestant *c, char *why, 
     return result;
 }
 
-static int add_plugin(const struct attn_places *places, const char *path, bool must,
-                      struct attn_roster *roster, char *why, size_t size)
+static int add_plugin(const struct attn_places *places, const char *path,
+                      const struct attn_roster_wish *wish, bool must, struct attn_roster *roster,
+                      char *why, size_t size)
 {
     struct attn_plugin_info *info = calloc(1, sizeof *info);
     if (!info) {
         snprintf(why, size, "no memory to look into %s", path);
         return -1;
     }
-    struct attn_worker_config config = {
-        .worker_path = places->worker, .plugin_path = path, .options = "", .threads = 1};
+    struct attn_worker_config config = {.worker_path = places->worker,
+                                        .plugin_path = path,
+                                        .options = "",
+                                        .threads = 1,
+                                        .timeout_s = wish->timeout_s};
     struct attn_outcome outcome = attn_worker_inspect(&config, info);
     int result = -1;
     if (outcome.status != ATTN_PASS) {
@@ -128,7 +132,8 @@ out:
 }
 
 static int add_folder(const struct attn_places *places, const char *folder,
-                      struct attn_roster *roster, char *why, size_t size)
+                      const struct attn_roster_wish *wish, struct attn_roster *roster, char *why,
+                      size_t size)
 {
     char **names;
     size_t n = attn_names_in(folder, ".so", &names);
@@ -136,20 +141,21 @@ static int add_folder(const struct attn_places *places, const char *folder,
     for (size_t i = 0; i < n && result == 0; i++) {
         char path[ATTN_PATH_MAX];
         if (attn_path_join(path, folder, names[i]) == 0)
-            result = add_plugin(places, path, false, roster, why, size);
+            result = add_plugin(places, path, wish, false, roster, why, size);
     }
     attn_names_free(names, n);
     return result;
 }
 
-static int add_path(const struct attn_places *places, const char *list, struct attn_roster *roster,
-                    char *why, size_t size)
+static int add_path(const struct attn_places *places, const char *list,
+                    const struct attn_roster_wish *wish, struct attn_roster *roster, char *why,
+                    size_t size)
 {
     char *copy = strdup(list), *rest = copy;
     int result = copy ? 0 : -1;
     for (char *folder; result == 0 && (folder = strsep(&rest, ":"));)
         if (*folder)
-            result = add_folder(places, folder, roster, why, size);
+            result = add_folder(places, folder, wish, roster, why, size);
     free(copy);
     return result;
 }
@@ -252,11 +258,11 @@ int attn_roster_load(const struct attn_places *places, const struct attn_roster_
 {
     struct attn_roster found = {0};
     const char *extra = getenv("ATTNBENCH_PLUGIN_PATH");
-    if (add_folder(places, places->plugins, &found, why, size) ||
-        (extra && add_path(places, extra, &found, why, size)))
+    if (add_folder(places, places->plugins, wish, &found, why, size) ||
+        (extra && add_path(places, extra, wish, &found, why, size)))
         goto failed;
     for (size_t i = 0; i < wish->n_plugins; i++)
-        if (add_plugin(places, wish->plugins[i], true, &found, why, size))
+        if (add_plugin(places, wish->plugins[i], wish, true, &found, why, size))
             goto failed;
     if (add_missing(places->plugins, &found))
         goto failed;

@@ -45,6 +45,7 @@ struct attn_roster_wish {
     size_t n_backends;
     const char *const *plugins;
     size_t n_plugins;
+    double timeout_s;      /* for each plugin to say what it is; 0: the usual */
     bool keep_unavailable; /* list and doctor want them too */
 };
 

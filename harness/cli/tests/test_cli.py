@@ -281,6 +281,9 @@ class Bench(Case):
         done = self.expect(3, "bench", "--plugin", broken("late"), PLAIN, *QUICK, "-o",
                            self.path("run"))
         self.assertIn("while timed: out[", done.stdout)
+        repro = re.search(r"rerun: attnbench (.*) '(.*)'", done.stdout)
+        again = self.expect(3, *repro.group(1).split(), repro.group(2), cwd=self.folder)
+        self.assertIn("while timed: out[", again.stdout)
         with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
             self.assertNotIn("bench", [json.loads(line)["type"] for line in file])
 
