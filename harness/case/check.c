@@ -140,7 +140,7 @@ static int check_widths(const struct attn_case *c, const char **key, char *why, 
     if (c->residual && !c->wo && c->hq * c->dv != c->e)
         return blame(key, "residual", why, size,
                      "residual=1 adds x_q of width e = %lld to an output of width hq*dv = %lld",
-                     (long long)c->e, (long long)(c->hq * c->dv));
+                     (long long)c->e, (long long)c->hq * c->dv);
     return 0;
 }
 

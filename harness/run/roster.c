@@ -221,10 +221,38 @@ static int choose(struct attn_roster *roster, const struct attn_roster_wish *wis
         else
             to->n_skips = 0;
         snprintf(to->options, sizeof to->options, "%s", colon ? colon + 1 : "");
+        if (colon && strlen(colon + 1) >= sizeof to->options) {
+            snprintf(why, size, "-b %s: more than %zu bytes of options", name,
+                     sizeof to->options - 1);
+            attn_roster_free(&chosen);
+            return -1;
+        }
     }
     attn_roster_free(roster);
     *roster = chosen;
     return 0;
+}
+
+/* Are the options such as the backend takes; only its plugin can tell, so that a worker is asked.
+ * What else may go wrong there is a verdict of its cases. */
+static int check_options(const struct attn_places *places, const struct attn_roster_wish *wish,
+                         const struct attn_contestant *c, char *why, size_t size)
+{
+    struct attn_worker_config config = {.worker_path = places->worker,
+                                        .plugin_path = c->plugin,
+                                        .backend = c->info.name,
+                                        .options = c->options,
+                                        .threads = 1,
+                                        .timeout_s = wish->timeout_s};
+    struct attn_worker *worker;
+    if (!*c->options || !c->info.available)
+        return 0;
+    struct attn_outcome outcome = attn_worker_start(&config, &worker);
+    attn_worker_stop(worker);
+    if (outcome.status != ATTN_ERROR)
+        return 0;
+    snprintf(why, size, "-b %s:%s: %s", c->info.name, c->options, outcome.reason);
+    return -1;
 }
 
 /* Without -b: everything that can run, or where --plugin names files, what those offer. */
@@ -269,6 +297,9 @@ int attn_roster_load(const struct attn_places *places, const struct attn_roster_
     if (wish->n_backends) {
         if (choose(&found, wish, why, size))
             goto failed;
+        for (size_t i = 0; i < found.count; i++)
+            if (check_options(places, wish, &found.items[i], why, size))
+                goto failed;
     } else {
         size_t kept = 0;
         for (size_t i = 0; i < found.count; i++) {

@@ -50,10 +50,10 @@ struct attn_roster_wish {
 };
 
 /* Looks into the plugin folder, ATTNBENCH_PLUGIN_PATH and the files named. A broken plugin in a
- * folder becomes an entry that is not available; one named with --plugin, an unknown -b or a name
- * that two plugins offer is an error. Backends left out of the build (NAME.missing in the plugin
- * folder) are entries too. Without -b: what the plugins named
- * offer, or all available backends. Returns 0 or -1 with the reason. */
+ * folder becomes an entry that is not available; one named with --plugin, an unknown -b, options it
+ * does not take, or a name that two plugins offer is an error. Backends left out of the build
+ * (NAME.missing in the plugin folder) are entries too. Without -b: what the plugins named offer, or
+ * all available backends. Returns 0 or -1 with the reason. */
 int attn_roster_load(const struct attn_places *places, const struct attn_roster_wish *wish,
                      struct attn_roster *roster, char *why, size_t size);
 void attn_roster_free(struct attn_roster *roster);

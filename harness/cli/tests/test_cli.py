@@ -86,6 +86,10 @@ class Help(Case):
                        ["--shard", "3/2"], ["--seed", "-1"], ["--rounds"]):
             verb = "bench" if option[0] == "--rounds" else "verify"
             self.assertTrue(self.expect(2, verb, SMALL, *option).stderr.startswith("attnbench: "))
+        twins = ["verify", "--plugin", broken("twins"), PLAIN, "-b"]
+        for option in ("test:tile=x", "test:nope=4", "test:tile"):
+            self.assertIn("option", self.expect(2, *twins, option).stderr)
+        self.expect(0, *twins, "test:tile=4")
         self.expect(2, "verify", "no-such.cases")
         self.expect(2, "verify", "word")
         self.expect(2, "bench", SMALL)  # no -o
