@@ -12,7 +12,7 @@ static void print_counts(FILE *out, const struct attn_session *session)
     int total = 0;
     for (int s = 0; s < ATTN_STATUS_COUNT; s++)
         total += session->counts[s];
-    fprintf(out, "\n%d results:", total);
+    fprintf(out, "\n%d result%s:", total, total == 1 ? "" : "s");
     const char *separator = " ";
     for (int s = 0; s < ATTN_STATUS_COUNT; s++)
         if (session->counts[s]) {

@@ -73,7 +73,10 @@ class Help(Case):
             self.assertIn("attnbench " + verb, self.expect(0, verb, "--help").stdout)
 
     def test_mistakes_are_answered_with_the_nearest_word(self):
-        self.assertIn("did you mean 'verify'", self.expect(2, "verfy").stderr)
+        self.assertEqual(self.expect(2, "verfy").stderr,
+                         "attnbench: there is no command 'verfy'; did you mean 'verify'?\n")
+        self.assertIn("did you mean 'cases'", self.expect(2, "list", "case").stderr)
+        self.assertIn("legal: backends|cases|fills", self.expect(2, "list", "nonsense").stderr)
         self.assertIn("did you mean '--threads'", self.expect(2, "verify", "--thraeds", "2").stderr)
         self.assertIn("did you mean 'naive'", self.expect(2, "verify", "-b", "naiv", SMALL).stderr)
         self.assertIn("did you mean 'dtype'", self.expect(2, "verify", SMALL + " dtpe=f32").stderr)
@@ -158,7 +161,7 @@ class Verify(Case):
 
     def test_a_case_too_large_is_skipped_before_it_is_run(self):
         done = self.expect(0, "verify", "-b", "naive", "h=64 s=10000000 d=128")
-        self.assertRegex(done.stdout, r"needs \S+ GiB, have \S+")
+        self.assertRegex(done.stdout, r"needs \d{4,} GiB, have [\d.]+\n")
 
     def test_seed_changes_the_case(self):
         one = json.loads(self.expect(0, "verify", "-b", "naive", SMALL, "--json").stdout)
