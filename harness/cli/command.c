@@ -431,7 +431,8 @@ void attn_command_help(const struct attn_verb *verb)
                "8 baseline not comparable.\n");
         return;
     }
-    printf("attnbench %s %s\n\n%s\n", verb->name, verb->arguments, verb->summary);
+    printf("attnbench %s%s%s\n\n%s\n", verb->name, *verb->arguments ? " " : "", verb->arguments,
+           verb->summary);
     if (*verb->details)
         printf("%s\n", verb->details);
     printf("\n");

@@ -44,7 +44,9 @@ enum attn_exit attn_verb_doctor(struct attn_command *c, const struct attn_places
         const struct attn_backend_info *info = &roster.items[b].info;
         json_array_append_new(backends, json_pack("{s:s, s:b, s:s}", "name", info->name,
                                                   "available", info->available, "text",
-                                                  info->available ? info->version : info->reason));
+                                                  !info->available ? info->reason
+                                                  : *info->version ? info->version
+                                                                   : "lacks nothing"));
     }
     attn_roster_free(&roster);
     if (c->json) {

@@ -103,6 +103,23 @@ class List(Case):
             self.assertTrue(item["available"] or item["reason"], item)
         self.assertIn("naive", self.expect(0, "list").stdout)
 
+    def test_what_was_left_out_of_the_build_says_why(self):
+        for folder in ("bin", "lib/attnbench"):
+            os.makedirs(self.path(folder))
+        for program in ("attnbench", "attnbench-worker"):
+            shutil.copy2(os.path.join(BUILD, "bin", program), self.path("bin"))
+        with open(self.path("lib/attnbench/gone.missing"), "w", encoding="utf-8") as file:
+            file.write("its library was not found\n")
+
+        def answer(*args):
+            return subprocess.run([self.path("bin/attnbench"), *args], capture_output=True,
+                                  text=True, check=False)
+        for verb in ("list", "doctor"):
+            self.assertRegex(answer(verb).stdout, "gone .*its library was not found")
+        asked = answer("verify", "-b", "gone", SMALL)
+        self.assertEqual((asked.returncode, asked.stderr), (
+            2, "attnbench: backend 'gone' was left out of this build: its library was not found\n"))
+
     def test_cases_have_unique_ids_and_parse_back(self):
         listed = json.loads(self.expect(0, "list", "cases", "--json").stdout)
         self.assertEqual(len({item["id"] for item in listed}), len(listed))
@@ -312,6 +329,8 @@ class Compare(Case):
 class NewBackend(Case):
     def test_skeleton_compiles_against_the_header_alone_and_loads(self):
         self.expect(0, "new-backend", "mine", "-o", self.folder)
+        self.assertEqual(sorted(os.listdir(self.path("mine"))),
+                         ["CMakeLists.txt", "mine.c", "mine.skips"])
         plugin = self.path("mine.so")
         include = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "include")
         subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", "-Wall", "-Werror", "-I", include,
