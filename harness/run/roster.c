@@ -189,6 +189,17 @@ static int unknown(const struct attn_roster *roster, const char *name, char *why
     return -1;
 }
 
+/* Whoever asks by name for a backend that this build lacks gets no empty success. */
+static int left_out(const struct attn_contestant *c, char *why, size_t size)
+{
+    size_t n = strlen(c->plugin), suffix = strlen(".missing");
+    if (n < suffix || strcmp(c->plugin + n - suffix, ".missing"))
+        return 0;
+    snprintf(why, size, "backend '%s' was left out of this build: %s", c->info.name,
+             c->info.reason);
+    return -1;
+}
+
 /* Keeps what -b names, in that order, with its options. The same backend may stand there twice with
  * different options. */
 static int choose(struct attn_roster *roster, const struct attn_roster_wish *wish, char *why,
@@ -201,6 +212,10 @@ static int choose(struct attn_roster *roster, const struct attn_roster_wish *wis
         size_t length = colon ? (size_t)(colon - wish->backends[w]) : strlen(wish->backends[w]);
         snprintf(name, sizeof name, "%.*s", (int)length, wish->backends[w]);
         const struct attn_contestant *from = find(roster, name);
+        if (from && !wish->keep_unavailable && left_out(from, why, size)) {
+            attn_roster_free(&chosen);
+            return -1;
+        }
         struct attn_contestant *to = from ? add(&chosen) : NULL;
         if (!to) {
             attn_roster_free(&chosen);
