@@ -41,7 +41,7 @@ static void print_timings(const struct attn_session *session)
                json_number_value(json_array_get(ci, 1)) / 1e3, rate,
                json_is_true(json_object_get(r, "overhead_marked")) ? " *" : "");
     }
-    printf("\nGFLOP/s: 2*(dk+dv) a allowed cell and head, over the median. *: the harness's own "
+    printf("\nGFLOP/s: 2*(dk+dv) an allowed cell and head, over the median. *: the harness's own "
            "cost is over 1 %%.\n");
     json_array_foreach(session->records, i, r)
     {

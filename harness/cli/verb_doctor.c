@@ -28,6 +28,8 @@ enum attn_exit attn_verb_doctor(struct attn_command *c, const struct attn_places
     struct attn_roster_wish wish = {
         .plugins = c->plugins, .n_plugins = c->n_plugins, .keep_unavailable = true};
     char why[1024];
+    if (c->n_arguments)
+        return attn_complain(ATTN_EXIT_USAGE, "doctor takes no arguments");
     if (attn_roster_load(places, &wish, &roster, why, sizeof why))
         return attn_complain(ATTN_EXIT_USAGE, why);
     size_t n = attn_machine_findings(findings);

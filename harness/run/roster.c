@@ -200,10 +200,31 @@ static int left_out(const struct attn_contestant *c, char *why, size_t size)
     return -1;
 }
 
+/* A mistake in the options of -b is the user's, and found before any case is run: a worker reads
+ * them, for the plugin alone knows what they may be. */
+static int check_options(const struct attn_places *places, const struct attn_contestant *c,
+                         char *why, size_t size)
+{
+    if (!c->options[0] || !c->info.available)
+        return 0;
+    struct attn_worker_config config = {.worker_path = places->worker,
+                                        .plugin_path = c->plugin,
+                                        .backend = c->info.name,
+                                        .options = c->options,
+                                        .threads = 1};
+    struct attn_worker *worker;
+    struct attn_outcome outcome = attn_worker_start(&config, &worker);
+    attn_worker_stop(worker);
+    if (outcome.status != ATTN_ERROR)
+        return 0;
+    snprintf(why, size, "-b %s:%s: %s", c->info.name, c->options, outcome.reason);
+    return -1;
+}
+
 /* Keeps what -b names, in that order, with its options. The same backend may stand there twice with
  * different options. */
-static int choose(struct attn_roster *roster, const struct attn_roster_wish *wish, char *why,
-                  size_t size)
+static int choose(const struct attn_places *places, struct attn_roster *roster,
+                  const struct attn_roster_wish *wish, char *why, size_t size)
 {
     struct attn_roster chosen = {0};
     for (size_t w = 0; w < wish->n_backends; w++) {
@@ -228,23 +249,53 @@ static int choose(struct attn_roster *roster, const struct attn_roster_wish *wis
         else
             to->n_skips = 0;
         snprintf(to->options, sizeof to->options, "%s", colon ? colon + 1 : "");
+        if (check_options(places, to, why, size)) {
+            attn_roster_free(&chosen);
+            return -1;
+        }
     }
     attn_roster_free(roster);
     *roster = chosen;
     return 0;
 }
 
-/* Without -b: everything that can run, or where --plugin names files, what those offer. */
-static bool takes_part(const struct attn_contestant *c, const struct attn_roster_wish *wish)
+/* Without -b: everything, or where --plugin names files, what those offer. */
+static bool is_meant(const struct attn_contestant *c, const struct attn_roster_wish *wish)
 {
     if (wish->keep_unavailable)
         return true;
-    if (!c->info.available)
-        return false;
     for (size_t i = 0; i < wish->n_plugins; i++)
         if (!strcmp(c->plugin, wish->plugins[i]))
             return true;
     return wish->n_plugins == 0;
+}
+
+/* 0: takes part; 1: would, but is not available; 2: is not meant. */
+static int rank_of(const struct attn_contestant *c, const struct attn_roster_wish *wish)
+{
+    if (!is_meant(c, wish))
+        return 2;
+    return c->info.available || wish->keep_unavailable ? 0 : 1;
+}
+
+/* Sorts by rank, otherwise in the order found; drops rank 2. */
+static void sort_out(struct attn_roster *roster, const struct attn_roster_wish *wish)
+{
+    size_t all = roster->count, first[3], kept = 0;
+    for (int rank = 0; rank < 3; rank++) {
+        first[rank] = kept;
+        for (size_t i = kept; i < all; i++) {
+            struct attn_contestant c = roster->items[i];
+            if (rank_of(&c, wish) != rank)
+                continue;
+            memmove(&roster->items[kept + 1], &roster->items[kept], (i - kept) * sizeof c);
+            roster->items[kept++] = c;
+        }
+    }
+    for (size_t i = first[2]; i < all; i++)
+        free(roster->items[i].skips);
+    roster->count = first[1];
+    roster->absent = first[2] - first[1];
 }
 
 int attn_roster_load(const struct attn_places *places, const struct attn_roster_wish *wish,
@@ -261,17 +312,10 @@ int attn_roster_load(const struct attn_places *places, const struct attn_roster_
     if (add_missing(places->plugins, &found))
         goto failed;
     if (wish->n_backends) {
-        if (choose(&found, wish, why, size))
+        if (choose(places, &found, wish, why, size))
             goto failed;
     } else {
-        size_t kept = 0;
-        for (size_t i = 0; i < found.count; i++) {
-            if (takes_part(&found.items[i], wish))
-                found.items[kept++] = found.items[i];
-            else
-                free(found.items[i].skips);
-        }
-        found.count = kept;
+        sort_out(&found, wish);
     }
     *roster = found;
     return 0;
@@ -282,7 +326,7 @@ failed:
 
 void attn_roster_free(struct attn_roster *roster)
 {
-    for (size_t i = 0; i < roster->count; i++)
+    for (size_t i = 0; i < roster->count + roster->absent; i++)
         free(roster->items[i].skips);
     free(roster->items);
     memset(roster, 0, sizeof *roster);

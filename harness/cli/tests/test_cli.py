@@ -87,6 +87,11 @@ class Help(Case):
                        ["--shard", "3/2"], ["--seed", "-1"], ["--rounds"]):
             verb = "bench" if option[0] == "--rounds" else "verify"
             self.assertTrue(self.expect(2, verb, SMALL, *option).stderr.startswith("attnbench: "))
+        self.assertIn("no option 'rows'", self.expect(2, "verify", "-b", "naive:rows=1",
+                                                      SMALL).stderr)
+        self.assertIn("processors may be used", self.expect(2, "verify", SMALL, "--threads",
+                                                            "4096").stderr)
+        self.expect(2, "doctor", "extra")
         self.expect(2, "verify", "no-such.cases")
         self.expect(2, "verify", "word")
         self.expect(2, "bench", SMALL)  # no -o
@@ -116,6 +121,8 @@ class List(Case):
                                   text=True, check=False)
         for verb in ("list", "doctor"):
             self.assertRegex(answer(verb).stdout, "gone .*its library was not found")
+        self.assertIn("backend gone takes no part: its library was not found",
+                      answer("verify", SMALL).stderr)
         asked = answer("verify", "-b", "gone", SMALL)
         self.assertEqual((asked.returncode, asked.stderr), (
             2, "attnbench: backend 'gone' was left out of this build: its library was not found\n"))
