@@ -189,17 +189,6 @@ static int unknown(const struct attn_roster *roster, const char *name, char *why
     return -1;
 }
 
-/* Whoever asks by name for a backend that this build lacks gets no empty success. */
-static int left_out(const struct attn_contestant *c, char *why, size_t size)
-{
-    size_t n = strlen(c->plugin), suffix = strlen(".missing");
-    if (n < suffix || strcmp(c->plugin + n - suffix, ".missing"))
-        return 0;
-    snprintf(why, size, "backend '%s' was left out of this build: %s", c->info.name,
-             c->info.reason);
-    return -1;
-}
-
 /* A mistake in the options of -b is the user's, and found before any case is run: a worker reads
  * them, for the plugin alone knows what they may be. */
 static int check_options(const struct attn_places *places, const struct attn_contestant *c,
@@ -233,10 +222,6 @@ static int choose(const struct attn_places *places, struct attn_roster *roster,
         size_t length = colon ? (size_t)(colon - wish->backends[w]) : strlen(wish->backends[w]);
         snprintf(name, sizeof name, "%.*s", (int)length, wish->backends[w]);
         const struct attn_contestant *from = find(roster, name);
-        if (from && !wish->keep_unavailable && left_out(from, why, size)) {
-            attn_roster_free(&chosen);
-            return -1;
-        }
         struct attn_contestant *to = from ? add(&chosen) : NULL;
         if (!to) {
             attn_roster_free(&chosen);
@@ -259,43 +244,17 @@ static int choose(const struct attn_places *places, struct attn_roster *roster,
     return 0;
 }
 
-/* Without -b: everything, or where --plugin names files, what those offer. */
-static bool is_meant(const struct attn_contestant *c, const struct attn_roster_wish *wish)
+/* Without -b: everything that can run, or where --plugin names files, what those offer. */
+static bool takes_part(const struct attn_contestant *c, const struct attn_roster_wish *wish)
 {
     if (wish->keep_unavailable)
         return true;
+    if (!c->info.available)
+        return false;
     for (size_t i = 0; i < wish->n_plugins; i++)
         if (!strcmp(c->plugin, wish->plugins[i]))
             return true;
     return wish->n_plugins == 0;
-}
-
-/* 0: takes part; 1: would, but is not available; 2: is not meant. */
-static int rank_of(const struct attn_contestant *c, const struct attn_roster_wish *wish)
-{
-    if (!is_meant(c, wish))
-        return 2;
-    return c->info.available || wish->keep_unavailable ? 0 : 1;
-}
-
-/* Sorts by rank, otherwise in the order found; drops rank 2. */
-static void sort_out(struct attn_roster *roster, const struct attn_roster_wish *wish)
-{
-    size_t all = roster->count, first[3], kept = 0;
-    for (int rank = 0; rank < 3; rank++) {
-        first[rank] = kept;
-        for (size_t i = kept; i < all; i++) {
-            struct attn_contestant c = roster->items[i];
-            if (rank_of(&c, wish) != rank)
-                continue;
-            memmove(&roster->items[kept + 1], &roster->items[kept], (i - kept) * sizeof c);
-            roster->items[kept++] = c;
-        }
-    }
-    for (size_t i = first[2]; i < all; i++)
-        free(roster->items[i].skips);
-    roster->count = first[1];
-    roster->absent = first[2] - first[1];
 }
 
 int attn_roster_load(const struct attn_places *places, const struct attn_roster_wish *wish,
@@ -315,7 +274,14 @@ int attn_roster_load(const struct attn_places *places, const struct attn_roster_
         if (choose(places, &found, wish, why, size))
             goto failed;
     } else {
-        sort_out(&found, wish);
+        size_t kept = 0;
+        for (size_t i = 0; i < found.count; i++) {
+            if (takes_part(&found.items[i], wish))
+                found.items[kept++] = found.items[i];
+            else
+                free(found.items[i].skips);
+        }
+        found.count = kept;
     }
     *roster = found;
     return 0;
@@ -326,7 +292,7 @@ failed:
 
 void attn_roster_free(struct attn_roster *roster)
 {
-    for (size_t i = 0; i < roster->count + roster->absent; i++)
+    for (size_t i = 0; i < roster->count; i++)
         free(roster->items[i].skips);
     free(roster->items);
     memset(roster, 0, sizeof *roster);

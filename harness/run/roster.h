@@ -25,9 +25,8 @@ struct attn_contestant {
 };
 
 struct attn_roster {
-    struct attn_contestant *items; /* behind the first `count`: what takes no part */
+    struct attn_contestant *items;
     size_t count;
-    size_t absent; /* entries behind them: would take part, but are not available */
 };
 
 /* What is asked for: -b NAME[:options] and --plugin FILE, each any number of times. */
@@ -40,10 +39,10 @@ struct attn_roster_wish {
 };
 
 /* Looks into the plugin folder, ATTNBENCH_PLUGIN_PATH and the files named. A broken plugin in a
- * folder becomes an entry that is not available; one named with --plugin, a -b that is unknown,
- * left out of the build or given mistaken options, or a name that two plugins offer, is an error.
- * Backends left out of the build (NAME.missing in the plugin folder) are entries too. Without -b:
- * what the plugins named offer, or all available backends. Returns 0 or -1 with the reason. */
+ * folder becomes an entry that is not available; one named with --plugin, an unknown -b or a name
+ * that two plugins offer is an error. Backends left out of the build (NAME.missing in the plugin
+ * folder) are entries too. Without -b: what the plugins named
+ * offer, or all available backends. Returns 0 or -1 with the reason. */
 int attn_roster_load(const struct attn_places *places, const struct attn_roster_wish *wish,
                      struct attn_roster *roster, char *why, size_t size);
 void attn_roster_free(struct attn_roster *roster);
