@@ -26,8 +26,8 @@ enum {
 
 const struct attn_verb attn_verbs[] = {
     {"list", "[backends|cases|fills] [CASES...]", "what there is",
-     "Without an argument: backends. 'cases' prints the id, name and canonical form of every case of\n"
-     "the standard suite, or of the CASES given.",
+     "Without an argument: backends. 'cases' prints the id, name and canonical form of every case\n"
+     "of the standard suite, or of the CASES given.",
      attn_verb_list},
     {"verify", "[CASES...]", "are the numbers right",
      "Runs every case on every backend in guarded memory and holds each output element against a\n"

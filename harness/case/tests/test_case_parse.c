@@ -231,9 +231,11 @@ static void test_errors(void **state)
         {"sq=4 dk=8 dq=4",
          "11: dq = 4 and dk = 8 differ: only bilinear and additive scores allow it"},
         {"s=4 d=8 mask=past:2+br", "21: 'br' does not go with 'past': both set the same"},
-        {"s=4 d=8 mask=causal_br+past:2", "24: 'past' does not go with 'causal_br': both set the same"},
+        {"s=4 d=8 mask=causal_br+past:2",
+         "24: 'past' does not go with 'causal_br': both set the same"},
         {"s=4 d=8 mask=br+len2d:rand", "9: 'br' has no meaning with 2-D lengths"},
-        {"s=4 d=8 mask=causal+causal_br", "21: 'causal_br' does not go with 'causal': both set the same"},
+        {"s=4 d=8 mask=causal+causal_br",
+         "21: 'causal_br' does not go with 'causal': both set the same"},
         {"s=4 d=8 mask=window:3",
          "14: 'window:3' has too few values; legal: dense, or parts joined with +: causal br "
          "causal_br past:N window:L:R len:rand|N/N/... len2d:rand bool:P[:AXES]; len len2d bool"},
