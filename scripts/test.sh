@@ -6,15 +6,15 @@
 #   scripts/test.sh --full    the campaigns as well
 set -euo pipefail
 cd "$(dirname "$0")/.."
-labels=(-LE full)
-[ "${1:-}" != --full ] || labels=()
+release=(-LE full) sanitized=(-LE 'full|release')
+[ "${1:-}" != --full ] || { release=() sanitized=(-LE release); }
 
 scripts/build.sh release
-ctest --test-dir build --output-on-failure -j "$(nproc)" "${labels[@]}"
+ctest --test-dir build --output-on-failure -j "$(nproc)" "${release[@]}"
 
 # The same tests with sanitizers. Leak checking stays on; the allocator may refuse, as tests of
 # refused memory want it to.
 ATTNBENCH_NO_INSTALL=1 scripts/build.sh asan-ubsan
 ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=1 \
 UBSAN_OPTIONS=print_stacktrace=1 \
-    ctest --test-dir build-asan-ubsan --output-on-failure -j "$(nproc)" "${labels[@]}" -LE 'full|timing'
+    ctest --test-dir build-asan-ubsan --output-on-failure -j "$(nproc)" "${sanitized[@]}"

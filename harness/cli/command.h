@@ -58,6 +58,12 @@ enum attn_exit attn_complain(enum attn_exit code, const char *text);
 enum attn_exit attn_session_begin(struct attn_command *command, const struct attn_places *places,
                                   struct attn_session *session);
 
+/* On stdout: the cases, a canonical line each; every record of the session as JSON, one a line; how
+ * often each status occurred. */
+void attn_print_cases(const struct attn_session *session);
+void attn_print_records(const struct attn_session *session);
+void attn_print_counts(const struct attn_session *session);
+
 enum attn_exit attn_verb_list(struct attn_command *command, const struct attn_places *places);
 enum attn_exit attn_verb_verify(struct attn_command *command, const struct attn_places *places);
 enum attn_exit attn_verb_bench(struct attn_command *command, const struct attn_places *places);

@@ -54,17 +54,6 @@ static void print_timings(const struct attn_session *session)
     }
 }
 
-static void print_records(const struct attn_session *session)
-{
-    size_t i;
-    json_t *record;
-    json_array_foreach(session->records, i, record)
-    {
-        json_dumpf(record, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
-        printf("\n");
-    }
-}
-
 static enum attn_exit write_report(const char *run, const char *out,
                                    const struct attn_places *places)
 {
@@ -102,11 +91,7 @@ static enum attn_exit bench(struct attn_command *c, const struct attn_places *pl
     if (code)
         goto out;
     if (c->dry_run) {
-        char line[ATTN_CASE_LINE_MAX];
-        for (size_t i = 0; i < session.cases.count; i++) {
-            attn_case_canonical(&session.cases.items[i], line, sizeof line);
-            printf("%s\n", line);
-        }
+        attn_print_cases(&session);
         goto out;
     }
     if (attn_session_open(&session, c->out, c->resume, why, sizeof why)) {
@@ -117,10 +102,12 @@ static enum attn_exit bench(struct attn_command *c, const struct attn_places *pl
         code = attn_complain(ATTN_EXIT_INTERNAL, why);
         goto out;
     }
-    if (c->json)
-        print_records(&session);
-    else
+    if (c->json) {
+        attn_print_records(&session);
+    } else {
         print_timings(&session);
+        attn_print_counts(&session);
+    }
     code = session.code;
 out:
     attn_session_close(&session);

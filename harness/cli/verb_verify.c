@@ -6,44 +6,6 @@
 #include "report/report.h"
 #include "run/verify.h"
 
-/* Counts of every status that occurred, one line. */
-static void print_counts(FILE *out, const struct attn_session *session)
-{
-    int total = 0;
-    for (int s = 0; s < ATTN_STATUS_COUNT; s++)
-        total += session->counts[s];
-    fprintf(out, "\n%d results:", total);
-    const char *separator = " ";
-    for (int s = 0; s < ATTN_STATUS_COUNT; s++)
-        if (session->counts[s]) {
-            fprintf(out, "%s%d %s", separator, session->counts[s],
-                    attn_status_name((enum attn_status)s));
-            separator = ", ";
-        }
-    fprintf(out, "\n");
-}
-
-static enum attn_exit dry_run(const struct attn_session *session)
-{
-    char line[ATTN_CASE_LINE_MAX];
-    for (size_t i = 0; i < session->cases.count; i++) {
-        attn_case_canonical(&session->cases.items[i], line, sizeof line);
-        printf("%s\n", line);
-    }
-    return ATTN_EXIT_OK;
-}
-
-static void print_records(const json_t *records)
-{
-    size_t i;
-    json_t *record;
-    json_array_foreach(records, i, record)
-    {
-        json_dumpf(record, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
-        printf("\n");
-    }
-}
-
 enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_places *places)
 {
     struct attn_session session;
@@ -52,7 +14,7 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_places
     if (code)
         goto out;
     if (c->dry_run) {
-        code = dry_run(&session);
+        attn_print_cases(&session);
         goto out;
     }
     if (c->out && attn_session_open(&session, c->out, false, why, sizeof why)) {
@@ -64,9 +26,9 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_places
         goto out;
     }
     if (c->json)
-        print_records(session.records);
+        attn_print_records(&session);
     else
-        print_counts(stdout, &session);
+        attn_print_counts(&session);
     code = session.code;
     if (c->junit && attn_junit_write(session.records, c->junit, why, sizeof why))
         code = attn_complain(ATTN_EXIT_INTERNAL, why);

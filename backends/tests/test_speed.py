@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the backends promise each other, as ratios within one run; no absolute time.
+
+    test_speed.py BUILD_DIR
+
+avx2 is at least 3 times as fast as naive and not slower than blas from S = 512 on, and its measured
+peak memory grows at most linearly in S. The harness's own cost is under 1/3000 of avx2 at S = 512
+(2 us where that takes 6 ms).
+"""
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = os.path.abspath(sys.argv.pop(1))
+PROGRAM = os.path.join(BUILD, "bin", "attnbench")
+CASES = ["s512: h=8 s=512 d=64", "s512_causal: h=8 s=512 d=64 mask=causal",
+         "s1024: h=8 s=1024 d=64"]
+MEMORY = "memory: h=8 s=128:8192:*2 d=64"
+
+
+def bench(folder, backends, cases, *options):
+    names = [word for backend in backends for word in ("-b", backend)]
+    out = os.path.join(folder, "run")
+    done = subprocess.run([PROGRAM, "bench", *names, "--cache", "hot", "-o", out, *options, *cases],
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AssertionError(done.stdout + done.stderr)
+    with open(os.path.join(out, "results.ndjson"), encoding="utf-8") as file:
+        return [record for record in map(json.loads, file) if record["type"] == "bench"]
+
+
+class Speed(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="attnbench-speed-")
+        self.addCleanup(self.folder.cleanup)
+
+    def available(self):
+        listed = json.loads(subprocess.run([PROGRAM, "list", "--json"], capture_output=True,
+                                           text=True, check=True).stdout)
+        return {item["name"] for item in listed if item["available"]}
+
+    def test_ratios(self):
+        available = self.available()
+        rivals = [name for name in ("naive", "blas") if name in available]
+        if "avx2" not in available:
+            self.skipTest("this machine has no AVX2")
+        records = bench(self.folder.name, ["avx2", "null", *rivals], CASES)
+        best = {(r["backend"], r["name"]): r["time_ns"]["min"] for r in records}
+        for case in (line.split(":")[0] for line in CASES):
+            for rival, factor in (("naive", 3.0), ("blas", 1.0)):
+                if rival in rivals:
+                    ratio = best[rival, case] / best["avx2", case]
+                    print(f"{case}: avx2 is {ratio:.2f} times as fast as {rival}", file=sys.stderr)
+                    self.assertGreaterEqual(ratio, factor, (case, rival))
+        null = [r["time_ns"]["median"] for r in records if r["backend"] == "null"]
+        print(f"null: {max(null):.1f} ns", file=sys.stderr)
+        self.assertLess(max(null), best["avx2", "s512"] / 3000)
+
+    def test_memory_slope(self):
+        if "avx2" not in self.available():
+            self.skipTest("this machine has no AVX2")
+        records = bench(self.folder.name, ["avx2"], [MEMORY], "--rounds", "1", "--samples", "1",
+                        "--run-limit", "0")
+        points = [(math.log(r["sizes"]["sq"]), math.log(r["peak_bytes"])) for r in records]
+        self.assertGreaterEqual(len(points), 6)
+        mean_x = sum(x for x, _ in points) / len(points)
+        mean_y = sum(y for _, y in points) / len(points)
+        slope = (sum((x - mean_x) * (y - mean_y) for x, y in points) /
+                 sum((x - mean_x) ** 2 for x, _ in points))
+        print(f"peak memory of avx2 grows as S^{slope:.2f}", file=sys.stderr)
+        self.assertLessEqual(slope, 1.05)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
