@@ -234,6 +234,11 @@ class Bench(Case):
         self.assertGreater(machine["ceilings"]["fma_gflops_f32"], 0)
         self.assertGreater(machine["harness_ns"], 0)
 
+    def test_one_round_has_no_interval(self):
+        done = self.expect(0, "bench", "-b", "naive", *QUICK, "--rounds", "1", "-o",
+                           self.path("run"), SMALL)
+        self.assertIn(" none of one round ", done.stdout)
+
     def test_what_failed_is_not_timed(self):
         self.expect(3, "bench", "--plugin", broken("unwritten"), PLAIN, *QUICK, "-o",
                     self.path("run"))
