@@ -22,7 +22,7 @@ set xtics norangelimited
 set xtics ()
 do for [p = 1:n_points] { set xtics add (sprintf('%d', points[p]) points[p]) }
 set xlabel x_label noenhanced
-set ylabel 'peak memory' noenhanced offset -1.5,0
+set ylabel 'peak memory' noenhanced
 # About eight labelled powers of two, whatever the span.
 octaves = log(y_high / y_low) / log(2) + 2
 step = octaves > 24 ? 4 : octaves > 12 ? 3 : octaves > 6 ? 2 : 1
@@ -30,11 +30,13 @@ bytes(power) = sprintf('%d %s', 2 ** (power % 10), word('B KiB MiB GiB TiB PiB',
 set ytics ()
 do for [power = 0:55:step] { set ytics add (bytes(power) 2.0 ** power) }
 bottom = y_low / 2.0
+# Zero has no logarithm: such a point lies on the lower edge, with the figure beside it.
+height(bytes) = bytes > 0 ? bytes : bottom
 top = y_high * 2.0
 set xrange [x_low / 1.12:x_high * 1.35]
 set yrange [bottom:top]
 set key at screen 0.5,0.885 center top horizontal Left reverse noenhanced samplen 2.5 width 1 maxrows 2
-set lmargin at screen 0.115
+set lmargin at screen 0.14
 set rmargin at screen 0.98
 set tmargin at screen 0.785
 set bmargin at screen 0.21
@@ -62,7 +64,8 @@ do for [t in 'svg png'] {
         set terminal pngcairo size 1800,1120 fontscale 2 linewidth 2 pointscale 2 font 'DejaVu Sans,12' background '#ffffff'
     }
     set output base.'.'.t
-    plot for [b = 1:n_backends] data using 2:(of(b, $3)) with linespoints \
-         lw 2 ps 1.1 pt marker(seats[b]) lc rgb colours[b] title names[b]
+    plot for [b = 1:n_backends] data using 2:(of(b, height($3))) with linespoints \
+         lw 2 ps 1.1 pt marker(seats[b]) lc rgb colours[b] title names[b], \
+         data using ($3 == 0 ? $2 : NaN):(bottom):('0') with labels left offset 1.2,0.7 noenhanced notitle
     set output
 }

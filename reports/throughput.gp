@@ -23,13 +23,15 @@ set grid ytics ls 100
 set grid noxtics
 set tics nomirror scale 0.5
 set xtics norangelimited scale 0
+# No tics but ours: added ones alone would stand among gnuplot's own, 0.5, 1.5, ...
+set xtics ()
 do for [p = 1:n_points] { set xtics add (sprintf('%d', points[p]) p) }
 set xlabel x_label noenhanced
 set ylabel 'GFLOP/s (median)' noenhanced
 set xrange [0.5:n_points + 0.5]
 set yrange [0:y_top]
 set key at screen 0.5,0.885 center top horizontal Left reverse noenhanced samplen 2 width 1 maxrows 2
-set lmargin at screen 0.085
+set lmargin at screen 0.12
 set rmargin at screen 0.98
 set tmargin at screen 0.785
 set bmargin at screen 0.21

@@ -177,7 +177,7 @@ static int check_mask(const struct attn_case *c, const char **key, char *why, si
     if (c->len != ATTN_LEN_LIST)
         return 0;
     if (c->b > 0 && c->n_len > c->b)
-        return blame(key, "mask", why, size, "len: %d lengths for %lld batches", c->n_len,
+        return blame(key, "mask", why, size, "len: %d lengths, but b = %lld", c->n_len,
                      (long long)c->b);
     for (int i = 0; i < c->n_len; i++)
         if (c->sk >= 0 && c->len_list[i] > c->sk)

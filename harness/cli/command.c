@@ -26,8 +26,8 @@ enum {
 
 const struct attn_verb attn_verbs[] = {
     {"list", "[backends|cases|fills] [CASES...]", "what there is",
-     "Without an argument: backends, then the number of cases. 'cases' prints every case of the\n"
-     "standard suite, or of the CASES given, in its canonical form.",
+     "Without an argument: backends. 'cases' prints the id, name and canonical form of every case\n"
+     "of the standard suite, or of the CASES given.",
      attn_verb_list},
     {"verify", "[CASES...]", "are the numbers right",
      "Runs every case on every backend in guarded memory and holds each output element against a\n"
@@ -342,8 +342,9 @@ static enum attn_exit unknown_verb(const char *word, char *why, size_t size)
     for (const struct attn_verb *v = attn_verbs; v->name; v++)
         names[n++] = v->name;
     const char *near = attn_nearest(word, names, n);
-    snprintf(why, size, "there is no command '%s'%s%s%s; 'attnbench --help' lists them", word,
-             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    snprintf(why, size, "there is no command '%s'; %s%s%s", word,
+             near ? "did you mean '" : "'attnbench --help' lists them", near ? near : "",
+             near ? "'?" : "");
     return ATTN_EXIT_USAGE;
 }
 
@@ -451,7 +452,8 @@ void attn_command_help(const struct attn_verb *verb)
                "8 baseline not comparable.\n");
         return;
     }
-    printf("attnbench %s %s\n\n%s\n", verb->name, verb->arguments, verb->summary);
+    printf("attnbench %s%s%s\n\n%s\n", verb->name, *verb->arguments ? " " : "", verb->arguments,
+           verb->summary);
     if (*verb->details)
         printf("%s\n", verb->details);
     printf("\n");

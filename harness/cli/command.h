@@ -71,6 +71,9 @@ int attn_worker_check(const struct attn_places *places);
 enum attn_exit attn_session_begin(struct attn_command *command, const struct attn_places *places,
                                   struct attn_session *session);
 
+/* How often each status occurred, on stdout. */
+void attn_print_counts(const struct attn_session *session);
+
 enum attn_exit attn_verb_list(struct attn_command *command, const struct attn_places *places);
 enum attn_exit attn_verb_verify(struct attn_command *command, const struct attn_places *places);
 enum attn_exit attn_verb_bench(struct attn_command *command, const struct attn_places *places);

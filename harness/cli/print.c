@@ -43,3 +43,18 @@ void attn_print_cases(const struct attn_case_list *cases, enum attn_print form)
     else
         json_decref(list);
 }
+
+void attn_print_counts(const struct attn_session *session)
+{
+    int total = 0;
+    for (int s = 0; s < ATTN_STATUS_COUNT; s++)
+        total += session->counts[s];
+    printf("\n%d result%s:", total, total == 1 ? "" : "s");
+    const char *separator = " ";
+    for (int s = 0; s < ATTN_STATUS_COUNT; s++)
+        if (session->counts[s]) {
+            printf("%s%d %s", separator, session->counts[s], attn_status_name((enum attn_status)s));
+            separator = ", ";
+        }
+    printf("\n");
+}

@@ -33,16 +33,18 @@ static void print_timings(const struct attn_session *session)
             continue;
         const json_t *time = json_object_get(r, "time_ns"), *ci = json_object_get(time, "ci95");
         const char *name = *text_at(r, "name") ? text_at(r, "name") : text_at(r, "case");
-        char rate[32] = "-";
+        char rate[32] = "-", interval[64] = "none of one round";
+        if (json_array_size(ci) == 2)
+            snprintf(interval, sizeof interval, "[%10.3f,%10.3f]",
+                     json_number_value(json_array_get(ci, 0)) / 1e3,
+                     json_number_value(json_array_get(ci, 1)) / 1e3);
         if (json_is_number(json_object_get(r, "gflops")))
             snprintf(rate, sizeof rate, "%.2f", number_at(r, NULL, "gflops"));
-        printf("%-34.34s %-10s %-5s %12.3f [%10.3f,%10.3f] %9s%s\n", name, text_at(r, "backend"),
-               text_at(r, "cache"), number_at(r, "time_ns", "median") / 1e3,
-               json_number_value(json_array_get(ci, 0)) / 1e3,
-               json_number_value(json_array_get(ci, 1)) / 1e3, rate,
+        printf("%-34.34s %-10s %-5s %12.3f %23s %9s%s\n", name, text_at(r, "backend"),
+               text_at(r, "cache"), number_at(r, "time_ns", "median") / 1e3, interval, rate,
                json_is_true(json_object_get(r, "overhead_marked")) ? " *" : "");
     }
-    printf("\nGFLOP/s: 2*(dk+dv) a allowed cell and head, over the median. *: the harness's own "
+    printf("\nGFLOP/s: 2*(dk+dv) an allowed cell and head, over the median. *: the harness's own "
            "cost is over 1 %%.\n");
     json_array_foreach(session->records, i, r)
     {
@@ -110,10 +112,12 @@ static enum attn_exit bench(struct attn_command *c, const struct attn_places *pl
         code = attn_complain(ATTN_EXIT_INTERNAL, why);
         goto out;
     }
-    if (c->json)
+    if (c->json) {
         attn_print_records(session.records);
-    else
+    } else {
         print_timings(&session);
+        attn_print_counts(&session);
+    }
     code = session.code;
 out:
     attn_session_close(&session);

@@ -112,7 +112,8 @@ enum attn_exit attn_verb_list(struct attn_command *c, const struct attn_places *
     if (near && !strcmp(near, topic))
         snprintf(why, sizeof why, "list %s takes no further argument", topic);
     else
-        snprintf(why, sizeof why, "there is no list of '%s'%s%s%s: backends, cases or fills", topic,
-                 near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        snprintf(why, sizeof why, "there is no list of '%s'; %s%s%s", topic,
+                 near ? "did you mean '" : "legal: backends|cases|fills", near ? near : "",
+                 near ? "'?" : "");
     return attn_complain(ATTN_EXIT_USAGE, why);
 }

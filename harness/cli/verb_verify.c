@@ -6,23 +6,6 @@
 #include "report/report.h"
 #include "run/verify.h"
 
-/* Counts of every status that occurred, one line. */
-static void print_counts(FILE *out, const struct attn_session *session)
-{
-    int total = 0;
-    for (int s = 0; s < ATTN_STATUS_COUNT; s++)
-        total += session->counts[s];
-    fprintf(out, "\n%d results:", total);
-    const char *separator = " ";
-    for (int s = 0; s < ATTN_STATUS_COUNT; s++)
-        if (session->counts[s]) {
-            fprintf(out, "%s%d %s", separator, session->counts[s],
-                    attn_status_name((enum attn_status)s));
-            separator = ", ";
-        }
-    fprintf(out, "\n");
-}
-
 enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_places *places)
 {
     struct attn_session session;
@@ -45,7 +28,7 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_places
     if (c->json)
         attn_print_records(session.records);
     else
-        print_counts(stdout, &session);
+        attn_print_counts(&session);
     code = session.code;
     if (c->junit && attn_junit_write(session.records, c->junit, why, sizeof why))
         code = attn_complain(ATTN_EXIT_INTERNAL, why);

@@ -13,7 +13,7 @@ enum attn_verdict {
     ATTN_FASTER,  /* whole interval below 1 / (1 + margin): slower, with the sides swapped */
     ATTN_SLOWER,  /* whole interval above 1 + margin: a regression */
     ATTN_UNCLEAR, /* interval too wide to say */
-    ATTN_BROKE,   /* base was timed, new did not pass */
+    ATTN_BROKE,   /* base was timed, new failed, ended badly or refused the case */
     ATTN_ONLY_BASE,
     ATTN_ONLY_NEW
 };

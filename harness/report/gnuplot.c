@@ -4,12 +4,41 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-int attn_gnuplot_run(const char *folder, const char *name, const char *script)
+/* Waits for the child, and kills it at the limit. A look every few milliseconds: a picture takes
+ * hundreds of them. */
+static int wait_for(pid_t child, double limit_s)
+{
+    const struct timespec nap = {.tv_nsec = 5000000};
+    struct timespec start, now;
+    int status;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    for (;;) {
+        pid_t ended = waitpid(child, &status, WNOHANG);
+        if (ended == child)
+            return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+        if (ended < 0 && errno != EINTR)
+            return -1;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if ((double)(now.tv_sec - start.tv_sec) + 1e-9 * (double)(now.tv_nsec - start.tv_nsec) >
+            limit_s)
+            break;
+        nanosleep(&nap, NULL);
+    }
+    kill(child, SIGKILL);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    errno = ETIMEDOUT;
+    return -1;
+}
+
+int attn_gnuplot_run(const char *folder, const char *name, const char *script, double limit_s)
 {
     char definitions[80], log[80];
     snprintf(definitions, sizeof definitions, "%s.def.gp", name);
@@ -34,8 +63,5 @@ int attn_gnuplot_run(const char *folder, const char *name, const char *script)
         errno = status;
         return -1;
     }
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+    return wait_for(child, limit_s);
 }

@@ -54,9 +54,7 @@ static int put_tiles(FILE *out, const struct page *page)
     const struct attn_view *view = page->parts->view;
     fputs("<div class=\"tiles\">\n", out);
     for (int s = 0; s < ATTN_STATUS_COUNT; s++) {
-        size_t count = 0;
-        for (size_t b = 0; b < view->n_backends; b++)
-            count += view->backends[b].counted ? view->backends[b].counts[s] : 0;
+        size_t count = attn_verdict_count(view, (enum attn_status)s);
         const char *name = attn_status_name((enum attn_status)s);
         if (count > 0)
             fprintf(out, "<div class=\"tile %s\"><b>%zu</b>%s</div>\n", name, count, name);
@@ -65,17 +63,11 @@ static int put_tiles(FILE *out, const struct page *page)
     return 0;
 }
 
-static void put_cell(FILE *out, const char *class, const char *text)
+void attn_html_put_cell(FILE *out, const char *class, const char *text)
 {
     fprintf(out, "<td class=\"%s\">", class);
     attn_put_html(out, *text ? text : ATTN_DASH);
     fputs("</td>", out);
-}
-
-static void put_verdict(FILE *out, const struct attn_view *view, const struct attn_view_row *row)
-{
-    const char *verdict = attn_row_verdict(view, row);
-    put_cell(out, verdict, verdict);
 }
 
 static int put_troubles(FILE *out, const struct page *page)
@@ -91,10 +83,11 @@ static int put_troubles(FILE *out, const struct page *page)
                   "<th>backend</th><th>case</th><th>reason</th><th>to see it again</th></tr>\n",
                   out);
         fputs("<tr>", out);
-        put_verdict(out, view, row);
-        put_cell(out, "backend", view->backends[row->backend].label);
-        put_cell(out, "case", row->label);
-        put_cell(out, "why", row->reason);
+        const char *verdict = attn_status_name(row->status);
+        attn_html_put_cell(out, verdict, verdict);
+        attn_html_put_cell(out, "backend", view->backends[row->backend].label);
+        attn_html_put_cell(out, "case", row->label);
+        attn_html_put_cell(out, "why", row->reason);
         fputs("<td><code>", out);
         attn_put_html(out, *row->repro ? row->repro : ATTN_DASH);
         fputs("</code></td></tr>\n", out);
@@ -108,12 +101,13 @@ static void put_backend_head(FILE *out)
     fputs("<div class=\"wide\"><table>\n<tr><th>backend</th><th>version</th>", out);
     for (int s = 0; s < ATTN_STATUS_COUNT; s++)
         fprintf(out, "<th class=\"n\">%s</th>", attn_status_name((enum attn_status)s));
-    fputs("</tr>\n", out);
+    fputs("<th class=\"n\">worst error/bound</th></tr>\n", out);
 }
 
 static int put_backends(FILE *out, const struct page *page)
 {
     const struct attn_view *view = page->parts->view;
+    char figure[ATTN_FIGURE_MAX];
     put_backend_head(out);
     for (size_t b = 0; b < view->n_backends; b++) {
         const struct attn_view_backend *backend = &view->backends[b];
@@ -121,41 +115,40 @@ static int put_backends(FILE *out, const struct page *page)
         if (!backend->cases && !*reason)
             continue;
         fputs("<tr>", out);
-        put_cell(out, "backend", backend->label);
+        attn_html_put_cell(out, "backend", backend->label);
         if (!backend->cases || !backend->counted) {
             /* No verdicts: why there are none takes the row. */
-            fprintf(out, "<td class=\"skip\" colspan=\"%d\">", ATTN_STATUS_COUNT + 1);
+            fprintf(out, "<td class=\"skip\" colspan=\"%d\">", ATTN_STATUS_COUNT + 2);
             fputs(backend->cases ? "computes nothing: measures the harness" : "not available: ",
                   out);
             attn_put_html(out, backend->cases ? "" : reason);
             fputs("</td></tr>\n", out);
             continue;
         }
-        put_cell(out, "why", attn_field_text(backend->info, "version"));
+        attn_html_put_cell(out, "why", attn_field_text(backend->info, "version"));
         for (int s = 0; s < ATTN_STATUS_COUNT; s++)
             fprintf(out, "<td class=\"n %s\">%zu</td>",
                     backend->counts[s] ? attn_status_name((enum attn_status)s) : "zero",
                     backend->counts[s]);
+        attn_html_put_cell(out, "n", attn_figure(attn_worst_ratio(view, b), figure));
         fputs("</tr>\n", out);
     }
     fputs("</table></div>\n", out);
     return 0;
 }
 
-/* RFC 4648, with padding. */
-static void put_base64(FILE *out, const unsigned char *bytes, size_t length)
+/* RFC 3986: what is not said plainly in a URL is said in hexadecimal. Blanks are left, which every
+ * browser takes, and which a line break, that browsers drop from URLs, becomes. */
+static void put_url(FILE *out, const char *text)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < length; i += 3) {
-        unsigned group = (unsigned)bytes[i] << 16;
-        if (i + 1 < length)
-            group |= (unsigned)bytes[i + 1] << 8;
-        if (i + 2 < length)
-            group |= bytes[i + 2];
-        fputc(digits[group >> 18], out);
-        fputc(digits[group >> 12 & 63], out);
-        fputc(i + 1 < length ? digits[group >> 6 & 63] : '=', out);
-        fputc(i + 2 < length ? digits[group & 63] : '=', out);
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '\n' || c == '\t' || c == '\r')
+            fputc(' ', out);
+        else if (c < 0x20 || c >= 0x7f || strchr("%#<>&\"", c))
+            fprintf(out, "%%%02X", c);
+        else
+            fputc(c, out);
     }
 }
 
@@ -171,8 +164,8 @@ static int put_picture(FILE *out, const struct page *page, const struct attn_plo
         return -1;
     fputs("<figure><div class=\"picture\"><img alt=\"", out);
     attn_put_html(out, plot->title);
-    fputs("\" src=\"data:image/svg+xml;base64,", out);
-    put_base64(out, (const unsigned char *)svg, length);
+    fputs("\" src=\"data:image/svg+xml,", out);
+    put_url(out, svg);
     free(svg);
     fputs("\"></div>\n<figcaption>", out);
     attn_put_html(out, plot->caption);
@@ -188,7 +181,7 @@ static int put_pictures(FILE *out, const struct page *page)
         attn_put_html(out, page->parts->note);
         fputs("</p>\n", out);
     } else if (plots->count == 0) {
-        fputs("<p class=\"soft\">No sweep of at least two sizes was timed.</p>\n", out);
+        fputs("<p class=\"soft\">No sweep of at least three sizes was timed.</p>\n", out);
     }
     for (size_t p = 0; p < plots->count; p++)
         if (plots->items[p].drawn && put_picture(out, page, &plots->items[p]) != 0)
@@ -196,55 +189,29 @@ static int put_pictures(FILE *out, const struct page *page)
     return 0;
 }
 
-static void put_result(FILE *out, const struct attn_view *view, const struct attn_view_row *row)
+static int put_skips(FILE *out, const struct page *page)
 {
-    char figure[ATTN_FIGURE_MAX], more[ATTN_FIGURE_MAX], text[2 * ATTN_FIGURE_MAX + 8];
-    fputs("<tr>", out);
-    put_cell(out, "case", row->label);
-    put_cell(out, "backend", view->backends[row->backend].label);
-    put_verdict(out, view, row);
-    put_cell(out, "n", attn_figure(attn_field_number(row->verify, "max_ratio"), figure));
-    put_cell(out, "cache", row->cache);
-    snprintf(text, sizeof text, "%s%s", attn_figure_time(row->median, figure),
-             row->marked ? " *" : "");
-    put_cell(out, "n", text);
-    text[0] = '\0';
-    if (isfinite(row->lo) && isfinite(row->hi))
-        snprintf(text, sizeof text, "%s to %s", attn_figure_time(row->lo, figure),
-                 attn_figure_time(row->hi, more));
-    put_cell(out, "n", text);
-    put_cell(out, "n", attn_figure(row->gflops, figure));
-    put_cell(out, "n", attn_figure(row->gbs, figure));
-    put_cell(out, "n", attn_figure_bytes(row->peak, figure));
-    put_cell(out, "why", row->status == ATTN_PASS ? "" : row->reason);
-    fputs("</tr>\n", out);
+    if (attn_html_put_skips(out, page->parts->view) == 0)
+        return 0;
+    snprintf(page->why, page->size, "no memory for the table of skips");
+    return -1;
 }
 
 static int put_results(FILE *out, const struct page *page)
 {
-    const struct attn_view *view = page->parts->view;
-    bool marked = false;
-    fputs("<div class=\"wide\"><table>\n<tr><th>case</th><th>backend</th><th>verdict</th>"
-          "<th class=\"n\">error/bound</th><th>cache</th><th class=\"n\">median</th>"
-          "<th class=\"n\">95 % interval</th><th class=\"n\">GFLOP/s</th><th class=\"n\">GB/s</th>"
-          "<th class=\"n\">peak memory</th><th>reason</th></tr>\n",
-          out);
-    for (size_t r = 0; r < view->n_rows; r++) {
-        put_result(out, view, &view->rows[r]);
-        marked = marked || view->rows[r].marked;
-    }
-    fputs("</table></div>\n", out);
-    if (marked)
-        fputs("<p class=\"soft\">* the harness's own cost is over 1 % of this time.</p>\n", out);
-    return 0;
+    if (attn_html_put_results(out, page->parts->view) == 0)
+        return 0;
+    snprintf(page->why, page->size, "no memory for the tables of results");
+    return -1;
 }
 
 static const struct {
     const char *name;
     int (*put)(FILE *out, const struct page *page);
 } placeholders[] = {
-    {"FACTS", put_facts},       {"TILES", put_tiles},       {"TROUBLES", put_troubles},
-    {"BACKENDS", put_backends}, {"PICTURES", put_pictures}, {"RESULTS", put_results},
+    {"FACTS", put_facts},       {"TILES", put_tiles}, {"TROUBLES", put_troubles},
+    {"BACKENDS", put_backends}, {"SKIPS", put_skips}, {"PICTURES", put_pictures},
+    {"RESULTS", put_results},
 };
 
 static int put_placeholder(FILE *out, const struct page *page, const char *name, size_t length)

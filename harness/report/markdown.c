@@ -3,20 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "report/grid.h"
 #include "report/text.h"
 #include "report/writers.h"
-
-bool attn_row_is_trouble(const struct attn_view_row *row)
-{
-    return row->status != ATTN_PASS && row->status != ATTN_APPROX && row->status != ATTN_SKIP;
-}
-
-const char *attn_row_verdict(const struct attn_view *view, const struct attn_view_row *row)
-{
-    if (!view->backends[row->backend].counted && row->status == ATTN_PASS)
-        return "unverified";
-    return attn_status_name(row->status);
-}
 
 static void put_cell(FILE *out, const char *text)
 {
@@ -26,13 +15,14 @@ static void put_cell(FILE *out, const char *text)
 
 static void put_backends(FILE *out, const struct attn_view *view)
 {
+    char figure[ATTN_FIGURE_MAX];
     fputs("\n## Verdicts by backend\n\n| backend | version |", out);
     for (int s = 0; s < ATTN_STATUS_COUNT; s++)
         fprintf(out, " %s |", attn_status_name((enum attn_status)s));
-    fputs("\n|---|---|", out);
+    fputs(" worst error/bound |\n|---|---|", out);
     for (int s = 0; s < ATTN_STATUS_COUNT; s++)
         fputs("---:|", out);
-    fputc('\n', out);
+    fputs("---:|\n", out);
     for (size_t b = 0; b < view->n_backends; b++) {
         const struct attn_view_backend *backend = &view->backends[b];
         const char *reason = attn_field_text(backend->info, "reason");
@@ -45,7 +35,7 @@ static void put_backends(FILE *out, const struct attn_view *view)
                                           : attn_field_text(backend->info, "version"));
         for (int s = 0; s < ATTN_STATUS_COUNT; s++)
             fprintf(out, " | %zu", backend->counts[s]);
-        fputs(" |\n", out);
+        fprintf(out, " | %s |\n", attn_figure(attn_worst_ratio(view, b), figure));
     }
 }
 
@@ -87,46 +77,114 @@ static void put_pictures(FILE *out, const struct attn_report_parts *parts)
     }
 }
 
-static void put_interval(FILE *out, const struct attn_view_row *row)
+static int put_skips(FILE *out, const struct attn_view *view)
 {
-    char lo[ATTN_FIGURE_MAX], hi[ATTN_FIGURE_MAX];
-    if (isfinite(row->lo) && isfinite(row->hi))
-        fprintf(out, " | %s to %s", attn_figure_time(row->lo, lo), attn_figure_time(row->hi, hi));
-    else
-        fputs(" | " ATTN_DASH, out);
+    struct attn_skips skips;
+    if (attn_skips_create(view, &skips) != 0)
+        return -1;
+    fputs(skips.count ? "\n## Skips\n\n| reason" : "", out);
+    for (size_t b = 0; skips.count && b < view->n_backends; b++)
+        if (view->backends[b].counted && view->backends[b].counts[ATTN_SKIP])
+            put_cell(out, view->backends[b].label);
+    fputs(skips.count ? " |\n|---|" : "", out);
+    for (size_t b = 0; skips.count && b < view->n_backends; b++)
+        if (view->backends[b].counted && view->backends[b].counts[ATTN_SKIP])
+            fputs("---:|", out);
+    fputs(skips.count ? "\n" : "", out);
+    for (size_t i = 0; i < skips.count; i++) {
+        fputs("| ", out);
+        attn_put_markdown(out, skips.items[i].reason);
+        for (size_t b = 0; b < view->n_backends; b++)
+            if (view->backends[b].counted && view->backends[b].counts[ATTN_SKIP])
+                fprintf(out, " | %zu", skips.items[i].counts[b]);
+        fputs(" |\n", out);
+    }
+    attn_skips_free(&skips);
+    return 0;
 }
 
-static void put_results(FILE *out, const struct attn_view *view)
+/* "96.2 (94.6 to 97.1)": the rate and its interval, which is the inverse of the time's. */
+static void put_rate(FILE *out, const struct attn_view_row *row)
 {
+    char figure[ATTN_FIGURE_MAX], lo[ATTN_FIGURE_MAX], hi[ATTN_FIGURE_MAX];
+    if (!row || !isfinite(row->median)) {
+        fprintf(out, " | %s", attn_row_mark(row));
+        return;
+    }
+    /* A case without work has a time and no rate. */
+    fprintf(out, " | %s",
+            isfinite(row->gflops) ? attn_figure(row->gflops, figure)
+                                  : attn_figure_time(row->median, figure));
+    if (isfinite(row->gflops) && isfinite(row->lo) && isfinite(row->hi))
+        fprintf(out, " (%s\xe2\x80\x93%s)", attn_figure(row->gflops * row->median / row->hi, lo),
+                attn_figure(row->gflops * row->median / row->lo, hi));
+    fputs(row->marked ? " \\*" : "", out);
+    if (row->status != ATTN_PASS)
+        fprintf(out, " %s", attn_status_name(row->status));
+}
+
+static void put_group_head(FILE *out, const struct attn_view *view, const struct attn_grid *grid,
+                           const struct attn_grid_line *line)
+{
+    char group[64];
+    snprintf(group, sizeof group, "%.*s", line->group_length < 60 ? (int)line->group_length : 60,
+             line->group);
+    fputs("\n### ", out);
+    attn_put_markdown(out, group);
+    fputs("\n\n| case", out);
+    for (size_t c = 0; c < grid->n_columns; c++)
+        put_cell(out, view->backends[grid->columns[c]].label);
+    fputs(" |\n|---|", out);
+    for (size_t c = 0; c < grid->n_columns; c++)
+        fputs("---:|", out);
+    fputc('\n', out);
+}
+
+static int put_results(FILE *out, const struct attn_view *view)
+{
+    struct attn_grid grid;
     bool marked = false;
-    fputs(
-        "\n## Results\n\nTime is of one run, median; GFLOP/s from the median; " ATTN_FLOP_CONVENTION
-        ". GB/s: each operand once.\n\n"
-        "| case | backend | verdict | error/bound | cache | median | 95 % interval | GFLOP/s | "
-        "GB/s | peak memory |\n|---|---|---|---:|---|---:|---:|---:|---:|---:|\n",
-        out);
-    for (size_t r = 0; r < view->n_rows; r++) {
-        const struct attn_view_row *row = &view->rows[r];
-        char figure[ATTN_FIGURE_MAX];
+    if (attn_grid_create(view, ATTN_GRID_HOT, &grid) != 0)
+        return -1;
+    fputs("\n## Results\n\n", out);
+    fputs(grid.n_lines ? "GFLOP/s from the median time of one run, hot cache, and its 95 % "
+                         "interval. " ATTN_FLOP_CONVENTION
+                         ". n/a: the backend does not support the case. Times, "
+                         "bandwidth, memory and the cold cache are in results.csv.\n"
+                       : "Nothing was timed.\n",
+          out);
+    for (size_t i = 0; i < grid.n_lines; i++) {
+        const struct attn_grid_line *line = &grid.lines[i];
+        if (attn_grid_starts_group(&grid, i))
+            put_group_head(out, view, &grid, line);
         fputs("| ", out);
-        attn_put_markdown(out, row->label);
-        put_cell(out, view->backends[row->backend].label);
-        put_cell(out, attn_row_verdict(view, row));
-        put_cell(out, attn_figure(attn_field_number(row->verify, "max_ratio"), figure));
-        put_cell(out, row->cache);
-        fprintf(out, " | %s%s", attn_figure_time(row->median, figure), row->marked ? " \\*" : "");
-        put_interval(out, row);
-        put_cell(out, attn_figure(row->gflops, figure));
-        put_cell(out, attn_figure(row->gbs, figure));
-        put_cell(out, attn_figure_bytes(row->peak, figure));
+        attn_put_markdown(out, line->row->label);
+        for (size_t c = 0; c < grid.n_columns; c++) {
+            put_rate(out, line->cells[c]);
+            marked = marked || (line->cells[c] && line->cells[c]->marked);
+        }
         fputs(" |\n", out);
-        marked = marked || row->marked;
     }
     if (marked)
         fputs("\n\\* the harness's own cost is over 1 % of this time.\n", out);
+    attn_grid_free(&grid);
+    return 0;
 }
 
-void attn_markdown_put(FILE *out, const struct attn_report_parts *parts)
+/* "438 pass, 77 skip". */
+static void put_verdicts(FILE *out, const struct attn_view *view)
+{
+    const char *between = "\n- Verdicts: ";
+    for (int s = 0; s < ATTN_STATUS_COUNT; s++) {
+        size_t count = attn_verdict_count(view, (enum attn_status)s);
+        if (!count)
+            continue;
+        fprintf(out, "%s%zu %s", between, count, attn_status_name((enum attn_status)s));
+        between = ", ";
+    }
+}
+
+int attn_markdown_put(FILE *out, const struct attn_report_parts *parts)
 {
     char line[320];
     fputs("# attnbench report\n\n", out);
@@ -139,11 +197,15 @@ void attn_markdown_put(FILE *out, const struct attn_report_parts *parts)
     attn_protocol_text(parts->run->machine, line, sizeof line);
     fputs("\n- Protocol: ", out);
     attn_put_markdown(out, line);
-    fputs("; the interval is of the median over rounds\n", out);
+    fputs("; the interval is of the median over rounds", out);
+    put_verdicts(out, parts->view);
+    fputc('\n', out);
     if (parts->run->torn)
         fputs("- The run was cut short: half a record at its end was dropped\n", out);
     put_troubles(out, parts->view);
     put_backends(out, parts->view);
+    if (put_skips(out, parts->view) != 0)
+        return -1;
     put_pictures(out, parts);
-    put_results(out, parts->view);
+    return put_results(out, parts->view);
 }

@@ -115,13 +115,17 @@ static const struct attn_view_row *partner(const struct attn_compare_options *op
     return untimed;
 }
 
-static void settle(struct attn_pair *pair)
+static void settle(struct attn_pair *pair, const struct attn_compare_options *options)
 {
     pair->verdict = ATTN_SAME;
     if (!pair->next) {
         pair->verdict = ATTN_ONLY_BASE;
     } else if (!is_timed(pair->next)) {
-        bool broke = pair->next->status == ATTN_FAIL ||
+        /* What refuses a case that was done before has broken it, unless for want of time or
+         * memory; that one of two backends of a run cannot do it is a difference. */
+        bool refused = pair->next->status == ATTN_SKIP && !attn_row_lacks_means(pair->next) &&
+                       !options->backends[0];
+        bool broke = refused || pair->next->status == ATTN_FAIL ||
                      (pair->next->status >= ATTN_CRASH && pair->next->status <= ATTN_ERROR);
         pair->verdict = broke ? ATTN_BROKE : ATTN_ONLY_BASE;
         pair->reason = pair->next->reason;
@@ -153,7 +157,7 @@ static int fill(const struct attn_compare_options *options, struct attn_pairs *p
         pair->ratio = (struct attn_ratio){NAN, 0, INFINITY};
         pair->base_label = base->backends[row->backend].label;
         pair->next_label = other ? next->backends[other->backend].label : pair->base_label;
-        settle(pair);
+        settle(pair, options);
     }
     for (size_t r = 0; r < next->n_rows; r++) {
         const struct attn_view_row *row = &next->rows[r];

@@ -25,8 +25,9 @@ struct attn_pairs {
 /* Pairs by id, threads, cache and backend (with its options), or by the backends that the options
  * name. A pair that was timed on both sides comes as ATTN_SAME, to be judged; the others have their
  * verdict. What was timed on neither side is left out, and so are backends that measure the harness
- * alone. A new result that was skipped is ATTN_ONLY_BASE, with its reason. Returns 0, or -1 with
- * the reason. */
+ * alone. A new result that was skipped is ATTN_BROKE, but ATTN_ONLY_BASE for want of time or memory
+ * and between two backends that the options name, with its reason. Returns 0, or -1 with the
+ * reason. */
 int attn_pairs_create(const struct attn_run_data *base, const struct attn_run_data *next,
                       const struct attn_compare_options *options, struct attn_pairs *pairs,
                       char *why, size_t size);

@@ -39,22 +39,6 @@ static size_t seat(const struct attn_view *view, size_t backend)
     return before;
 }
 
-/* What stands in the slot of a bar that is not there. */
-static const char *mark_of(const struct attn_view_row *row)
-{
-    if (!row)
-        return "not run";
-    if (row->status == ATTN_SKIP) {
-        /* Reasons of the harness's own: `skip (budget)`, `skip (needs 412 GiB, have 24)`. */
-        if (strstr(row->reason, "budget"))
-            return "budget";
-        return strncmp(row->reason, "needs ", 6) == 0 ? "memory" : "n/a";
-    }
-    if (row->status == ATTN_PASS || row->status == ATTN_MISTRUSTED || row->status == ATTN_APPROX)
-        return "untimed";
-    return row->status == ATTN_FAIL ? "FAIL" : attn_status_name(row->status);
-}
-
 static void define(FILE *out, const char *name, const char *text)
 {
     fprintf(out, "%s = ", name);
@@ -152,7 +136,8 @@ static int write_bars(const struct canvas *canvas, const struct attn_series *ser
             put_number(out, value);
             put_number(out, low);
             put_number(out, high);
-            const char *mark = row && isfinite(value) ? row->marked ? "*" : "-" : mark_of(row);
+            const char *mark =
+                row && isfinite(value) ? row->marked ? "*" : "-" : attn_row_mark(row);
             fprintf(out, " \"%s\"\n", mark);
             *marked = *marked || strcmp(mark, "*") == 0;
             if (isfinite(value))
@@ -221,28 +206,76 @@ static int write_throughput(const struct canvas *canvas, const struct attn_serie
     return finish(canvas, out, plot->name, ".def.gp", &text, &length);
 }
 
-/* Peaks of one backend as points; their number and, from two on, the slope. */
-static size_t peaks_of(const struct attn_series *series, size_t slot, double *x, double *y)
+/* What the memory picture needs beyond its data file. */
+struct peaks {
+    char names[ATTN_SERIES_BACKENDS][192];
+    double low, high, first; /* least and greatest peak, least at the first size; zeros left out */
+    size_t drawn;
+    bool zeros; /* some run touched no new page */
+};
+
+/* The points of one backend. A peak of 0 has no place on a logarithmic axis: it goes to the lower
+ * edge, marked, and takes no part in the slope. */
+static void put_peaks(FILE *out, const struct attn_series *series, size_t slot, const char *label,
+                      struct peaks *peaks)
 {
-    size_t n = 0;
+    double x[ATTN_SERIES_POINTS], y[ATTN_SERIES_POINTS];
+    size_t n = 0, zeros = 0;
     for (size_t p = 0; p < series->n_points; p++) {
         const struct attn_view_row *row = series->cells[slot][p];
         if (!row || !isfinite(row->peak))
             continue;
+        fprintf(out, "%zu %.0f %.0f\n", slot + 1, series->x[p], row->peak);
+        zeros += row->peak == 0;
+        if (row->peak == 0)
+            continue;
         x[n] = series->x[p];
         y[n++] = row->peak;
+        peaks->low = fmin(peaks->low, row->peak);
+        peaks->high = fmax(peaks->high, row->peak);
+        if (p == 0)
+            peaks->first = fmin(peaks->first, row->peak);
     }
-    return n;
+    double slope = attn_loglog_slope(x, y, n);
+    char *name = peaks->names[slot];
+    if (isfinite(slope))
+        snprintf(name, sizeof peaks->names[slot], "%s (slope %.2f)", label, slope);
+    else
+        snprintf(name, sizeof peaks->names[slot], "%s%s", label, n + zeros ? "" : " (no figure)");
+    peaks->drawn += n;
+    peaks->zeros = peaks->zeros || zeros;
+}
+
+static void define_memory(FILE *out, const struct canvas *canvas, const struct attn_series *series,
+                          const struct peaks *peaks, struct attn_plot *plot)
+{
+    const char *labels[ATTN_SERIES_BACKENDS];
+    char line[320];
+    for (size_t b = 0; b < series->n_backends; b++)
+        labels[b] = peaks->names[b];
+    define(out, "base", plot->name);
+    define(out, "title", plot->title);
+    define(out, "constants", series->constants);
+    define(out, "x_label", attn_axis_title(ATTN_AXIS_S));
+    define_backends(out, canvas->view, series, labels);
+    define_points(out, series);
+    fprintf(out, "y_low = %.6g\ny_high = %.6g\nanchor = %.6g\n", peaks->low, peaks->high,
+            isfinite(peaks->first) ? peaks->first : peaks->low);
+    snprintf(line, sizeof line,
+             "Peak: high-water mark of create, bind and one run above the operands, in a fresh "
+             "process. Dashed: growth as n and as n\xc2\xb2%s",
+             peaks->zeros ? ". 0: less than a page" : "");
+    define_footer(out, canvas->machine, line);
+    snprintf(plot->caption, sizeof plot->caption, "%s. %s.", series->constants, line);
 }
 
 /* 1 when the picture was prepared, 0 when there is nothing to draw, -1 on failure. */
 static int write_memory(const struct canvas *canvas, const struct attn_series *series,
                         struct attn_plot *plot)
 {
-    char *text = NULL, names[ATTN_SERIES_BACKENDS][192];
-    const char *labels[ATTN_SERIES_BACKENDS];
-    size_t length = 0, drawn = 0;
-    double low = INFINITY, high = 0, first = INFINITY;
+    char *text = NULL;
+    size_t length = 0;
+    struct peaks peaks = {.low = INFINITY, .first = INFINITY};
     snprintf(plot->name, sizeof plot->name, "memory_S_%s", series->causal ? "causal" : "full");
     snprintf(plot->title, sizeof plot->title, "Peak memory over %s", attn_axis_title(ATTN_AXIS_S));
     FILE *out = open_memstream(&text, &length);
@@ -251,28 +284,11 @@ static int write_memory(const struct canvas *canvas, const struct attn_series *s
         return -1;
     }
     fprintf(out, "# backend size peak_bytes\n");
-    for (size_t b = 0; b < series->n_backends; b++) {
-        double x[ATTN_SERIES_POINTS], y[ATTN_SERIES_POINTS];
-        size_t n = peaks_of(series, b, x, y);
-        const char *label = canvas->view->backends[series->backends[b]].label;
-        double slope = attn_loglog_slope(x, y, n);
-        if (isfinite(slope))
-            snprintf(names[b], sizeof names[b], "%s (slope %.2f)", label, slope);
-        else
-            snprintf(names[b], sizeof names[b], "%s%s", label, n ? "" : " (no figure)");
-        labels[b] = names[b];
-        for (size_t i = 0; i < n; i++) {
-            fprintf(out, "%zu %.0f %.0f\n", b + 1, x[i], y[i]);
-            low = fmin(low, y[i]);
-            high = fmax(high, y[i]);
-        }
-        if (n && x[0] == series->x[0])
-            first = fmin(first, y[0]);
-        drawn += n;
-    }
+    for (size_t b = 0; b < series->n_backends; b++)
+        put_peaks(out, series, b, canvas->view->backends[series->backends[b]].label, &peaks);
     if (finish(canvas, out, plot->name, ".dat", &text, &length) != 0)
         return -1;
-    if (drawn < 2)
+    if (peaks.drawn < 2)
         return 0;
 
     out = open_memstream(&text, &length);
@@ -280,27 +296,27 @@ static int write_memory(const struct canvas *canvas, const struct attn_series *s
         snprintf(canvas->why, canvas->size, "no memory for %s", plot->name);
         return -1;
     }
-    define(out, "base", plot->name);
-    define(out, "title", plot->title);
-    define(out, "constants", series->constants);
-    define(out, "x_label", attn_axis_title(ATTN_AXIS_S));
-    define_backends(out, canvas->view, series, labels);
-    define_points(out, series);
-    fprintf(out, "y_low = %.6g\ny_high = %.6g\nanchor = %.6g\n", low, high,
-            isfinite(first) ? first : low);
-    const char *line = "Peak: high-water mark of create, bind and one run above the operands, "
-                       "in a fresh process. Dashed: growth as n and as n\xc2\xb2";
-    define_footer(out, canvas->machine, line);
-    snprintf(plot->caption, sizeof plot->caption, "%s. %s.", series->constants, line);
+    define_memory(out, canvas, series, &peaks, plot);
     return finish(canvas, out, plot->name, ".def.gp", &text, &length) == 0 ? 1 : -1;
 }
 
-static void draw(const char *folder, struct attn_plot *plot, const char *script, char *note,
-                 size_t note_size)
+/* Draws a prepared picture and adds it to the list. Where gnuplot cannot be started or hangs once,
+ * it is not tried again. */
+static void draw(const char *folder, struct attn_plots *plots, const struct attn_plot *plot,
+                 const char *script, char *note, size_t note_size)
 {
-    int status = attn_gnuplot_run(folder, plot->name, script);
-    plot->drawn = status == 0;
-    if (status < 0)
+    struct attn_plot *item = &plots->items[plots->count++];
+    *item = *plot;
+    if (plots->stuck)
+        return;
+    int status = attn_gnuplot_run(folder, plot->name, script, ATTN_GNUPLOT_LIMIT_S);
+    item->drawn = status == 0;
+    plots->stuck = status < 0;
+    if (status < 0 && errno == ETIMEDOUT)
+        snprintf(note, note_size,
+                 "gnuplot did not finish %s within %d s and was killed; no further pictures",
+                 plot->name, ATTN_GNUPLOT_LIMIT_S);
+    else if (status < 0)
         snprintf(note, note_size, "no pictures: gnuplot could not be started: %s", strerror(errno));
     else if (status > 0)
         snprintf(note, note_size, "gnuplot could not draw %s: see plots/%s.log", plot->name,
@@ -331,6 +347,7 @@ int attn_plots_write(const struct attn_view *view, const json_t *machine, const 
     struct canvas canvas = {view, machine, out_dir, why, size};
     char folder[4352];
     plots->count = 0;
+    plots->stuck = false;
     note[0] = '\0';
     snprintf(folder, sizeof folder, "%s/plots", out_dir);
     if (mkdir(folder, 0755) != 0 && errno != EEXIST) {
@@ -347,8 +364,7 @@ int attn_plots_write(const struct attn_view *view, const json_t *machine, const 
             struct attn_plot plot = {0};
             if (write_throughput(&canvas, &series, &plot) != 0)
                 return -1;
-            draw(folder, &plot, scripts[0], note, note_size);
-            plots->items[plots->count++] = plot;
+            draw(folder, plots, &plot, scripts[0], note, note_size);
             if (axis != ATTN_AXIS_S)
                 continue;
             plot = (struct attn_plot){0};
@@ -357,8 +373,7 @@ int attn_plots_write(const struct attn_view *view, const json_t *machine, const 
                 return -1;
             if (prepared == 0)
                 continue;
-            draw(folder, &plot, scripts[1], note, note_size);
-            plots->items[plots->count++] = plot;
+            draw(folder, plots, &plot, scripts[1], note, note_size);
         }
     return 0;
 }

@@ -17,6 +17,7 @@ struct attn_plot {
 struct attn_plots {
     struct attn_plot items[ATTN_PLOTS_MAX];
     size_t count;
+    bool stuck; /* gnuplot could not be started or was killed: the rest was not drawn */
 };
 
 /* Writes DIR/plots: for each sweep that the results hold a data file, a definitions file and, drawn

@@ -21,9 +21,9 @@ void attn_run_release(struct attn_run_data *run);
 /* Writes plots (SVG and PNG through gnuplot run with a script and data files), results.csv,
  * report.md, junit.xml and a self-contained index.html into out_dir, which is made where it is
  * missing (its parent must exist). `script_dir` holds the gnuplot scripts and the HTML template
- * (reports/ of the source or its installed copy). Without gnuplot the tables are written and
- * (note, note_size) says that pictures are missing; otherwise the note is "". Returns 0, or -1 with
- * the reason. */
+ * (reports/ of the source or its installed copy). Without gnuplot, or where it hangs, the tables
+ * are written and (note, note_size) says that pictures are missing; otherwise the note is "".
+ * Returns 0, or -1 with the reason. */
 int attn_report_write(const struct attn_run_data *run, const char *script_dir, const char *out_dir,
                       char *note, size_t note_size, char *why, size_t size);
 

@@ -116,15 +116,27 @@ struct family {
     char text[600];
     size_t words, n;
     double x[64];
+    double work; /* FLOPs of one run of every size */
 };
 
-static void add_point(struct family *family, double x)
+static void add_point(struct family *family, double x, double flops)
 {
     for (size_t i = 0; i < family->n; i++)
         if (family->x[i] == x)
             return;
-    if (family->n < sizeof family->x / sizeof family->x[0])
-        family->x[family->n++] = x;
+    if (family->n == sizeof family->x / sizeof family->x[0])
+        return;
+    family->x[family->n++] = x;
+    if (flops > 0 && isfinite(flops))
+        family->work += flops;
+}
+
+/* Work first: edge cases come in families too, of many tiny sizes, which say nothing of speed. */
+static bool tells_more(const struct family *a, const struct family *b)
+{
+    if (a->work != b->work)
+        return a->work > b->work;
+    return a->n != b->n ? a->n > b->n : a->words < b->words;
 }
 
 static int find_family(const struct attn_view *view, enum attn_axis axis, bool causal,
@@ -152,18 +164,18 @@ static int find_family(const struct attn_view *view, enum attn_axis axis, bool c
             all[at] = fresh;
             json_object_set_new(seen, fresh.text, json_integer((json_int_t)at));
         }
-        add_point(&all[at], x);
+        add_point(&all[at], x, attn_field_number(view->rows[r].bench, "flops"));
     }
     const struct family *top = NULL;
     for (size_t i = 0; i < n; i++)
-        if (!top || all[i].n > top->n || (all[i].n == top->n && all[i].words < top->words))
+        if (all[i].n >= ATTN_SERIES_LEAST && (!top || tells_more(&all[i], top)))
             top = &all[i];
-    bool found = top && top->n >= 2;
-    if (found)
+    if (top)
         *best = *top;
+    int status = top ? 0 : -1;
     free(all);
     json_decref(seen);
-    return found ? 0 : -1;
+    return status;
 }
 
 static int compare_doubles(const void *a, const void *b)

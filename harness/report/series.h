@@ -10,6 +10,8 @@ enum attn_axis { ATTN_AXIS_S, ATTN_AXIS_H, ATTN_AXIS_D, ATTN_AXIS_COUNT };
 /* More would not be legible side by side; the sweeps of cases/ have half as many. */
 #define ATTN_SERIES_POINTS   16
 #define ATTN_SERIES_BACKENDS 8
+/* Two sizes show a difference, not a course. */
+#define ATTN_SERIES_LEAST 3
 
 struct attn_series {
     enum attn_axis axis;
@@ -24,10 +26,10 @@ struct attn_series {
 };
 
 /* The most telling sweep over `axis` of scaled-dot-product attention in f32, hot cache: of all
- * families that share everything but that size, the one with the most sizes, then the one whose
- * case line is plainest. `causal` asks for mask=causal, else for no mask. S: sq = sk, both swept;
- * H: hq, with hq/hkv constant; D: dq = dk = dv. Returns 0, or -1 where there is no family of at
- * least two sizes with a figure, or no memory. */
+ * families that share everything but that size and have figures at ATTN_SERIES_LEAST sizes or more,
+ * the one with the most work (FLOPs over its sizes), then the most sizes, then the plainest case
+ * line. `causal` asks for mask=causal, else for no mask. S: sq = sk, both swept; H: hq, with hq/hkv
+ * constant; D: dq = dk = dv. Returns 0, or -1 where there is no such family or no memory. */
 int attn_series_find(const struct attn_view *view, enum attn_axis axis, bool causal,
                      struct attn_series *series);
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* summary.c - protocol, machine and build in one line each, for footers and pages. */
+/* summary.c - protocol, machine and build in one line each, verdicts in one number each, for
+ * footers and pages. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "report/plots.h"
 #include "report/text.h"
+#include "report/writers.h"
 
 void attn_protocol_text(const json_t *machine, char *text, size_t size)
 {
@@ -37,4 +39,26 @@ void attn_build_text(const json_t *machine, char *text, size_t size)
     const char *date = attn_field_text(machine, "date");
     snprintf(text, size, "attnbench%s%.16s%s%.12s%s%.16s%s%.25s", *version ? " " : "", version,
              *commit ? " commit " : "", commit, *build ? ", " : "", build, *date ? ", " : "", date);
+}
+
+bool attn_row_is_trouble(const struct attn_view_row *row)
+{
+    return row->status != ATTN_PASS && row->status != ATTN_APPROX && row->status != ATTN_SKIP;
+}
+
+double attn_worst_ratio(const struct attn_view *view, size_t backend)
+{
+    double worst = NAN;
+    for (size_t r = 0; r < view->n_rows; r++)
+        if (view->rows[r].backend == backend)
+            worst = fmax(worst, attn_field_number(view->rows[r].verify, "max_ratio"));
+    return worst;
+}
+
+size_t attn_verdict_count(const struct attn_view *view, enum attn_status status)
+{
+    size_t count = 0;
+    for (size_t b = 0; b < view->n_backends; b++)
+        count += view->backends[b].counted ? view->backends[b].counts[status] : 0;
+    return count;
 }

@@ -164,9 +164,41 @@ static int file_record(struct attn_view *view, struct index *index, const json_t
     return 0;
 }
 
+static bool starts_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
 static double positive(double value)
 {
     return value > 0 && isfinite(value) ? value : (double)NAN;
+}
+
+/* Name and line, a pack by its file's name alone and by the first digits of its hash: where it lay
+ * is no part of the case, and both would fill a table. NULL without memory. */
+static char *label_of(const char *name, const char *line)
+{
+    char *label = malloc(strlen(name) + strlen(line) + 3);
+    if (!label)
+        return NULL;
+    char *end = stpcpy(stpcpy(label, name), *name ? ": " : "");
+    while (*line) {
+        size_t length = strcspn(line, " "), keep = length, from = 0;
+        if (starts_with(line, "sha256=") && length > strlen("sha256=") + 12)
+            keep = strlen("sha256=") + 12;
+        if (starts_with(line, "data=")) {
+            end = stpcpy(end, "data=");
+            for (size_t i = from = strlen("data="); i < length; i++)
+                if (line[i] == '/')
+                    from = i + 1;
+        }
+        end = mempcpy(end, line + from, keep - from);
+        line += length;
+        while (*line == ' ')
+            *end++ = *line++;
+    }
+    *end = '\0';
+    return label;
 }
 
 /* What the row says, once both of its records are known. Returns 0, or -1 without memory. */
@@ -187,12 +219,11 @@ static int finish_row(struct attn_view_row *row, const struct index *index, bool
     row->repro = attn_field_text(source, "repro");
     row->id = attn_field_text(source, "id");
     row->line = attn_field_text(source, "case");
-    const char *name = attn_field_text(source, "name");
+    row->name = attn_field_text(source, "name");
     const char *text = *row->line ? row->line : row->id;
-    if (asprintf(&row->label, "%s%s%s", name, *name ? ": " : "", text) < 0) {
-        row->label = NULL;
+    row->label = label_of(row->name, text);
+    if (!row->label)
         return -1;
-    }
     row->options = attn_field_text(source, "options");
     row->threads = attn_field_number(source, "threads");
     row->cache = attn_field_text(row->bench, "cache");
@@ -204,7 +235,9 @@ static int finish_row(struct attn_view_row *row, const struct index *index, bool
     row->hi = json_is_number(hi) ? positive(json_number_value(hi)) : (double)NAN;
     row->gflops = counted ? positive(attn_field_number(row->bench, "gflops")) : (double)NAN;
     row->gbs = counted ? positive(attn_field_number(row->bench, "gbs")) : (double)NAN;
-    row->peak = positive(attn_field_number(row->bench, "peak_bytes"));
+    row->peak = attn_field_number(row->bench, "peak_bytes");
+    if (row->peak != 0) /* of a run that touched no new page */
+        row->peak = positive(row->peak);
     row->marked = attn_field_true(row->bench, "overhead_marked");
     return 0;
 }
@@ -263,6 +296,32 @@ void attn_view_free(struct attn_view *view)
     free(view->backends);
     free(view->rows);
     *view = (struct attn_view){0};
+}
+
+bool attn_row_lacks_means(const struct attn_view_row *row)
+{
+    return row->status == ATTN_SKIP &&
+           (starts_with(row->reason, "budget") || starts_with(row->reason, "needs"));
+}
+
+const char *attn_row_mark(const struct attn_view_row *row)
+{
+    if (!row)
+        return "not run";
+    if (attn_row_lacks_means(row))
+        return row->reason[0] == 'b' ? "budget" : "memory";
+    switch (row->status) {
+    case ATTN_SKIP:
+        return "n/a";
+    case ATTN_PASS:
+    case ATTN_MISTRUSTED:
+    case ATTN_APPROX:
+        return "untimed";
+    case ATTN_FAIL:
+        return "FAIL";
+    default:
+        return attn_status_name(row->status);
+    }
 }
 
 /* The median of one round; NAN where the round is empty or holds anything but positive numbers. */

@@ -25,14 +25,17 @@ struct attn_view_row {
     size_t backend;               /* index into backends */
     const json_t *verify, *bench; /* the newest records of this key, or NULL; never both NULL */
     const json_t *sizes;          /* of the case, from any record that has them, or NULL */
-    const char *id, *line, *options, *cache, *reason, *repro;
-    char *label;    /* "name: line", as in a case file: cases of one line share its name. Owned */
+    const char *id, *line, *name, *options, *cache, *reason, *repro;
+    /* "name: line", as in a case file: cases of one line share its name. Of a pack, its file's name
+     * and the first digits of its hash. Owned. */
+    char *label;
     double threads; /* NAN where not recorded */
     enum attn_status status;
-    bool first;               /* the first row of its case and backend: count these for cases */
-    double median, lo, hi;    /* ns; NAN where there is none, as in all figures here */
-    double gflops, gbs, peak; /* per second; bytes. A backend that computes nothing has no rate */
-    bool marked;              /* the harness's own cost is over 1 % of the median */
+    bool first; /* the first row of its case and backend: count these for cases */
+    /* Nanoseconds, per second, bytes (0 is a figure). NAN where there is none, as in all figures
+     * here. A backend that computes nothing has no rate. */
+    double median, lo, hi, gflops, gbs, peak;
+    bool marked; /* the harness's own cost is over 1 % of the median */
 };
 
 struct attn_view {
@@ -41,6 +44,12 @@ struct attn_view {
     struct attn_view_row *rows; /* file order of the verifications */
     size_t n_rows;
 };
+
+/* What stands in the place of a figure that is not there: "FAIL", "n/a" (refused by the backend),
+ * "budget", "memory", "crash", "timeout", "oom", "error", "untimed"; "not run" for NULL. */
+const char *attn_row_mark(const struct attn_view_row *row);
+/* A skip for want of time or memory, which is no refusal: its reason begins "budget" or "needs". */
+bool attn_row_lacks_means(const struct attn_view_row *row);
 
 /* Returns 0, or -1 with the reason: a record that is no object, or without id, backend or a known
  * status (records of other types than verify and bench are passed over). */

@@ -21,8 +21,10 @@ static int put_document(FILE *out, enum document kind, const struct attn_report_
         attn_csv_put(out, parts->view);
         return 0;
     case DOCUMENT_MARKDOWN:
-        attn_markdown_put(out, parts);
-        return 0;
+        if (attn_markdown_put(out, parts) == 0)
+            return 0;
+        snprintf(why, size, "no memory for %s", file_names[kind]);
+        return -1;
     case DOCUMENT_JUNIT:
         attn_junit_put(out, parts->view);
         return 0;

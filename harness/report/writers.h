@@ -18,7 +18,8 @@ struct attn_report_parts {
 /* One line a bench record, every numeric field; RFC 4180. */
 void attn_csv_put(FILE *out, const struct attn_view *view);
 
-void attn_markdown_put(FILE *out, const struct attn_report_parts *parts);
+/* Returns 0, or -1 without memory. */
+int attn_markdown_put(FILE *out, const struct attn_report_parts *parts);
 
 /* `page` is reports/template.html; the pictures are read back from OUT_DIR/plots and embedded.
  * Returns 0, or -1 with the reason (an unknown placeholder, an unreadable picture). */
@@ -28,10 +29,19 @@ int attn_html_put(FILE *out, const char *page, const char *out_dir,
 /* A testsuite for each backend that computes something, a testcase for each verification. */
 void attn_junit_put(FILE *out, const struct attn_view *view);
 
-/* The verdict as it is printed: its status, or "unverified" for a backend that computes nothing. */
-const char *attn_row_verdict(const struct attn_view *view, const struct attn_view_row *row);
+/* The placeholders of the page that are tables of results; -1 without memory. */
+int attn_html_put_results(FILE *out, const struct attn_view *view);
+int attn_html_put_skips(FILE *out, const struct attn_view *view);
+/* <td class="CLASS">TEXT</td>, escaped; a dash for "". */
+void attn_html_put_cell(FILE *out, const char *class, const char *text);
 
 /* Verdicts that need a reader: neither pass nor approx nor skip. */
 bool attn_row_is_trouble(const struct attn_view_row *row);
+
+/* The greatest error over its proven bound of any case of a backend; NAN without any. */
+double attn_worst_ratio(const struct attn_view *view, size_t backend);
+
+/* Verdicts of all backends together. */
+size_t attn_verdict_count(const struct attn_view *view, enum attn_status status);
 
 #endif

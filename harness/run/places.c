@@ -16,6 +16,18 @@ int attn_path_join(char path[ATTN_PATH_MAX], const char *dir, const char *name)
     return n < 0 || n >= ATTN_PATH_MAX ? -1 : 0;
 }
 
+/* Paths below the current folder are given from there: they appear in case lines, records and
+ * reports, which then read the same on every machine. */
+static void shorten(char path[ATTN_PATH_MAX])
+{
+    char here[ATTN_PATH_MAX];
+    if (!getcwd(here, sizeof here))
+        return;
+    size_t n = strlen(here);
+    if (n > 1 && !strncmp(path, here, n) && path[n] == '/')
+        memmove(path, path + n + 1, strlen(path + n + 1) + 1);
+}
+
 int attn_places_find(struct attn_places *places, char *why, size_t size)
 {
     char exe[ATTN_PATH_MAX], prefix[ATTN_PATH_MAX];
@@ -40,6 +52,8 @@ int attn_places_find(struct attn_places *places, char *why, size_t size)
         snprintf(why, size, "the program's own path is too long");
         return -1;
     }
+    shorten(places->cases);
+    shorten(places->packs);
     return 0;
 }
 

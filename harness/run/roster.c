@@ -197,42 +197,6 @@ static int unknown(const struct attn_roster *roster, const char *name, char *why
     return -1;
 }
 
-/* Keeps what -b names, in that order, with its options. The same backend may stand there twice with
- * different options. */
-static int choose(struct attn_roster *roster, const struct attn_roster_wish *wish, char *why,
-                  size_t size)
-{
-    struct attn_roster chosen = {0};
-    for (size_t w = 0; w < wish->n_backends; w++) {
-        char name[64];
-        const char *colon = strchr(wish->backends[w], ':');
-        size_t length = colon ? (size_t)(colon - wish->backends[w]) : strlen(wish->backends[w]);
-        snprintf(name, sizeof name, "%.*s", (int)length, wish->backends[w]);
-        const struct attn_contestant *from = find(roster, name);
-        struct attn_contestant *to = from ? add(&chosen) : NULL;
-        if (!to) {
-            attn_roster_free(&chosen);
-            return unknown(roster, name, why, size);
-        }
-        *to = *from;
-        to->skips = from->n_skips ? malloc(from->n_skips * sizeof *from->skips) : NULL;
-        if (to->skips)
-            memcpy(to->skips, from->skips, from->n_skips * sizeof *from->skips);
-        else
-            to->n_skips = 0;
-        snprintf(to->options, sizeof to->options, "%s", colon ? colon + 1 : "");
-        if (colon && strlen(colon + 1) >= sizeof to->options) {
-            snprintf(why, size, "-b %s: more than %zu bytes of options", name,
-                     sizeof to->options - 1);
-            attn_roster_free(&chosen);
-            return -1;
-        }
-    }
-    attn_roster_free(roster);
-    *roster = chosen;
-    return 0;
-}
-
 /* Are the options such as the backend takes; only its plugin can tell, so that a worker is asked.
  * What else may go wrong there is a verdict of its cases. */
 static int check_options(const struct attn_places *places, const struct attn_roster_wish *wish,
@@ -253,6 +217,44 @@ static int check_options(const struct attn_places *places, const struct attn_ros
         return 0;
     snprintf(why, size, "-b %s:%s: %s", c->info.name, c->options, outcome.reason);
     return -1;
+}
+
+/* Keeps what -b names, in that order, with its options. The same backend may stand there twice with
+ * different options. */
+static int choose(const struct attn_places *places, struct attn_roster *roster,
+                  const struct attn_roster_wish *wish, char *why, size_t size)
+{
+    struct attn_roster chosen = {0};
+    for (size_t w = 0; w < wish->n_backends; w++) {
+        char name[64];
+        const char *colon = strchr(wish->backends[w], ':');
+        size_t length = colon ? (size_t)(colon - wish->backends[w]) : strlen(wish->backends[w]);
+        snprintf(name, sizeof name, "%.*s", (int)length, wish->backends[w]);
+        const struct attn_contestant *from = find(roster, name);
+        struct attn_contestant *to = from ? add(&chosen) : NULL;
+        if (!to) {
+            attn_roster_free(&chosen);
+            return unknown(roster, name, why, size);
+        }
+        *to = *from;
+        to->skips = from->n_skips ? malloc(from->n_skips * sizeof *from->skips) : NULL;
+        if (to->skips)
+            memcpy(to->skips, from->skips, from->n_skips * sizeof *from->skips);
+        else
+            to->n_skips = 0;
+        snprintf(to->options, sizeof to->options, "%s", colon ? colon + 1 : "");
+        bool fits = !colon || strlen(colon + 1) < sizeof to->options;
+        if (!fits)
+            snprintf(why, size, "-b %s: more than %zu bytes of options", name,
+                     sizeof to->options - 1);
+        if (!fits || check_options(places, wish, to, why, size)) {
+            attn_roster_free(&chosen);
+            return -1;
+        }
+    }
+    attn_roster_free(roster);
+    *roster = chosen;
+    return 0;
 }
 
 /* Without -b: everything that can run, or where --plugin names files, what those offer. */
@@ -295,11 +297,8 @@ int attn_roster_load(const struct attn_places *places, const struct attn_roster_
     if (add_missing(places->plugins, &found))
         goto failed;
     if (wish->n_backends) {
-        if (choose(&found, wish, why, size))
+        if (choose(places, &found, wish, why, size))
             goto failed;
-        for (size_t i = 0; i < found.count; i++)
-            if (check_options(places, wish, &found.items[i], why, size))
-                goto failed;
     } else {
         size_t kept = 0;
         for (size_t i = 0; i < found.count; i++) {

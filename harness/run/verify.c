@@ -88,8 +88,9 @@ struct attn_instance *attn_instance_for(const struct attn_session *session,
     uint64_t needed = memory_needed(c);
     uint64_t have = session->settings.memory ? session->settings.memory : attn_memory_available();
     if (needed > have) {
-        snprintf(why, sizeof why, "needs %.3g GiB, have %.3g", ldexp((double)needed, -30),
-                 ldexp((double)have, -30));
+        double needs_gib = ldexp((double)needed, -30), has_gib = ldexp((double)have, -30);
+        snprintf(why, sizeof why, "needs %.*f GiB, have %.*f", needs_gib < 10 ? 2 : 0, needs_gib,
+                 has_gib < 10 ? 2 : 0, has_gib);
         verdict_set(verdict, ATTN_SKIP, why);
         return NULL;
     }

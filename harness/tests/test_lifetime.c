@@ -95,7 +95,7 @@ static void test_hang(void **state)
 static void test_fork(void **state)
 {
     (void)state;
-    truncate(attempt_log, 0);
+    assert_int_equal(truncate(attempt_log, 0), 0);
     expect(verify_plugin(PLUGIN("fork"), ATTN_PLACE_END), ATTN_PASS, "");
     assert_true(logged_pid() > 0);
     assert_true(ends_soon(logged_pid()));
@@ -170,7 +170,7 @@ static void test_forward(void **state)
 static void test_host_killed(void **state)
 {
     (void)state;
-    truncate(attempt_log, 0);
+    assert_int_equal(truncate(attempt_log, 0), 0);
     const pid_t host = fork();
     if (host == 0) {
         verify_plugin(PLUGIN("hang"), ATTN_PLACE_END);

@@ -178,7 +178,7 @@ static void test_flood(void **state)
     (void)state;
     struct stat info;
     char tail[128] = "";
-    truncate(attempt_log, 0);
+    assert_int_equal(truncate(attempt_log, 0), 0);
     expect(verify_plugin(PLUGIN("flood"), ATTN_PLACE_END), ATTN_PASS, "");
     assert_int_equal(stat(attempt_log, &info), 0);
     assert_in_range(info.st_size, 65536, 65536 + 128);

@@ -75,7 +75,10 @@ class Help(Case):
             self.assertIn("attnbench " + verb, self.expect(0, verb, "--help").stdout)
 
     def test_mistakes_are_answered_with_the_nearest_word(self):
-        self.assertIn("did you mean 'verify'", self.expect(2, "verfy").stderr)
+        self.assertEqual(self.expect(2, "verfy").stderr,
+                         "attnbench: there is no command 'verfy'; did you mean 'verify'?\n")
+        self.assertIn("did you mean 'cases'", self.expect(2, "list", "case").stderr)
+        self.assertIn("legal: backends|cases|fills", self.expect(2, "list", "nonsense").stderr)
         self.assertIn("did you mean '--threads'", self.expect(2, "verify", "--thraeds", "2").stderr)
         self.assertIn("did you mean 'naive'", self.expect(2, "verify", "-b", "naiv", SMALL).stderr)
         self.assertIn("did you mean 'dtype'", self.expect(2, "verify", SMALL + " dtpe=f32").stderr)
@@ -90,6 +93,9 @@ class Help(Case):
         for option in ("test:tile=x", "test:nope=4", "test:tile"):
             self.assertIn("option", self.expect(2, *twins, option).stderr)
         self.expect(0, *twins, "test:tile=4")
+        self.assertIn("no option 'rows'", self.expect(2, "verify", "-b", "naive:rows=1",
+                                                      SMALL).stderr)
+        self.expect(2, "doctor", "extra")
         self.expect(2, "verify", "no-such.cases")
         self.expect(2, "verify", "word")
         self.expect(2, "bench", SMALL)  # no -o
@@ -105,6 +111,20 @@ class List(Case):
         for item in listed:
             self.assertTrue(item["available"] or item["reason"], item)
         self.assertIn("naive", self.expect(0, "list").stdout)
+
+    def test_what_was_left_out_of_the_build_says_why(self):
+        for folder in ("bin", "lib/attnbench"):
+            os.makedirs(self.path(folder))
+        for program in ("attnbench", "attnbench-worker"):
+            shutil.copy2(os.path.join(BUILD, "bin", program), self.path("bin"))
+        with open(self.path("lib/attnbench/gone.missing"), "w", encoding="utf-8") as file:
+            file.write("its library was not found\n")
+
+        def answer(*args):
+            return subprocess.run([self.path("bin/attnbench"), *args], capture_output=True,
+                                  text=True, check=False)
+        for verb in ("list", "doctor"):
+            self.assertRegex(answer(verb).stdout, "gone .*its library was not found")
 
     def test_cases_have_unique_ids_and_parse_back(self):
         listed = json.loads(self.expect(0, "list", "cases", "--json").stdout)
@@ -166,7 +186,7 @@ class Verify(Case):
         done = self.expect(6, "verify", "--plugin", broken("hog"), "--memory", "200M", PLAIN)
         self.assertIn("over the limit of 200 MiB", done.stdout)
         self.assertRegex(self.expect(0, "verify", "-b", "naive", "--memory", "64M",
-                                     "s=4096 d=4096").stdout, "needs .* GiB, have 0.0625")
+                                     "s=4096 d=4096").stdout, "needs .* GiB, have 0.06")
 
     def test_more_threads_than_processors_is_a_mistake(self):
         self.assertIn("processors may be used",
@@ -217,7 +237,7 @@ class Verify(Case):
 
     def test_a_case_too_large_is_skipped_before_it_is_run(self):
         done = self.expect(0, "verify", "-b", "naive", "h=64 s=10000000 d=128")
-        self.assertRegex(done.stdout, r"needs \S+ GiB, have \S+")
+        self.assertRegex(done.stdout, r"needs \d{4,} GiB, have [\d.]+\n")
 
     def test_seed_changes_the_case(self):
         one = json.loads(self.expect(0, "verify", "-b", "naive", SMALL, "--json").stdout)
@@ -274,6 +294,11 @@ class Bench(Case):
             machine = json.load(file)
         self.assertGreater(machine["ceilings"]["fma_gflops_f32"], 0)
         self.assertGreater(machine["harness_ns"], 0)
+
+    def test_one_round_has_no_interval(self):
+        done = self.expect(0, "bench", "-b", "naive", *QUICK, "--rounds", "1", "-o",
+                           self.path("run"), SMALL)
+        self.assertIn(" none of one round ", done.stdout)
 
     def test_what_failed_is_not_timed(self):
         self.expect(3, "bench", "--plugin", broken("unwritten"), PLAIN, *QUICK, "-o",
@@ -390,6 +415,8 @@ class Compare(Case):
 class NewBackend(Case):
     def test_skeleton_compiles_against_the_header_alone_and_loads(self):
         self.expect(0, "new-backend", "mine", "-o", self.folder)
+        self.assertEqual(sorted(os.listdir(self.path("mine"))),
+                         ["CMakeLists.txt", "mine.c", "mine.skips"])
         plugin = self.path("mine.so")
         include = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "include")
         subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", "-Wall", "-Werror", "-I", include,

@@ -139,21 +139,32 @@ static void broke_and_missing(void **state)
     (void)state;
     struct attn_run_data base = quiet(1), next = quiet(2);
     const char *broken = "seqlen_h8_s512_d64", *skipped = "seqlen_h8_s256_d64";
+    const char *refused = "seqlen_h8_s128_d64";
     json_t *verify = find(&next, "verify", "avx2", broken);
     json_object_set_new(verify, "status", json_string("crash"));
     json_object_set_new(verify, "reason", json_string("signal 11"));
     drop(&next, find(&next, "bench", "avx2", broken));
-    json_object_set_new(find(&next, "verify", "avx2", skipped), "status", json_string("skip"));
+    verify = find(&next, "verify", "avx2", skipped);
+    json_object_set_new(verify, "status", json_string("skip"));
+    json_object_set_new(verify, "reason", json_string("budget: predicted 2 s"));
     drop(&next, find(&next, "bench", "avx2", skipped));
+    verify = find(&next, "verify", "avx2", refused);
+    json_object_set_new(verify, "status", json_string("skip"));
+    json_object_set_new(verify, "reason", json_string("S below 256 is not supported"));
+    drop(&next, find(&next, "bench", "avx2", refused));
     drop(&base, find(&base, "bench", "blas", broken));
     json_t *json = compare(&base, &next, &plain, ATTN_EXIT_REGRESSION);
-    assert_int_equal(counted(json, "broke"), 1);
+    assert_int_equal(counted(json, "broke"), 2);
     assert_int_equal(counted(json, "only base"), 1);
     assert_int_equal(counted(json, "only new"), 1);
-    json_t *worst = json_array_get(json_object_get(json, "results"), 0);
-    assert_string_equal(json_string_value(json_object_get(worst, "verdict")), "broke");
-    assert_string_equal(json_string_value(json_object_get(worst, "reason")), "signal 11");
-    assert_true(json_is_null(json_object_get(worst, "ratio")));
+    static const char *const reasons[] = {"S below 256 is not supported", "signal 11"};
+    for (size_t i = 0; i < 2; i++) {
+        json_t *worst = json_array_get(json_object_get(json, "results"), i);
+        const char *reason = json_string_value(json_object_get(worst, "reason"));
+        assert_string_equal(json_string_value(json_object_get(worst, "verdict")), "broke");
+        assert_true(strcmp(reason, reasons[0]) == 0 || strcmp(reason, reasons[1]) == 0);
+        assert_true(json_is_null(json_object_get(worst, "ratio")));
+    }
     json_decref(json);
     attn_run_release(&base);
     attn_run_release(&next);
@@ -210,6 +221,11 @@ static void two_backends_of_one_run(void **state)
     options.backends[1] = "blas";
     json = compare(&run, &run, &options, ATTN_EXIT_REGRESSION);
     assert_int_equal(counted(json, "broke"), 4); /* d=256, full and causal, hot and cold */
+    json_decref(json);
+    options.backends[1] = "onednn";
+    json = compare(&run, &run, &options, ATTN_EXIT_REGRESSION);
+    assert_int_equal(counted(json, "broke"), 4);     /* d=40 */
+    assert_int_equal(counted(json, "only base"), 7); /* refused: causal over S above 256 */
     json_decref(json);
     attn_run_release(&run);
 }

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 
 #include <cmocka.h>
 
+#include "report/gnuplot.h"
 #include "report/series.h"
 #include "report/text.h"
 #include "synthetic.h"
@@ -155,8 +157,14 @@ static void check_html(bool pictures)
 {
     char *text = read_text("index.html");
     assert_int_equal(count_of(text, "{{"), 0);
-    assert_int_equal(count_of(text, "http"), 0);
-    assert_int_equal(count_of(text, "data:image/svg+xml;base64,"), pictures ? 8 : 0);
+    /* Nothing from outside: the pictures' name spaces alone are written like addresses. */
+    assert_int_equal(count_of(text, "http"), count_of(text, "xmlns"));
+    assert_int_equal(count_of(text, "data:image/svg+xml,"), pictures ? 8 : 0);
+    assert_int_equal(count_of(text, "<details>"), 2);
+    /* A case stands once in the hot table, if timed cold in that one, and in the checks. */
+    assert_int_equal(count_of(text, ">seqlen_h8_s1024_d64: "), 3);
+    assert_int_equal(count_of(text, ">seqlen_h8_s512_d64: "), 2);
+    assert_int_equal(count_of(text, ">causal masks are not supported here<"), 1);
     /* Failures stand before the results, escaped. */
     const char *failure = strstr(text, "signal 11 at &lt;0x10&gt; &amp; &quot;out of&quot; range");
     assert_non_null(failure);
@@ -193,6 +201,11 @@ static void a_whole_report(void **state)
     text = read_text("report.md");
     assert_non_null(strstr(text, "## Needs attention"));
     assert_int_equal(count_of(text, "](plots/"), pictures ? 8 : 0);
+    assert_int_equal(count_of(text, "| seqlen\\_h8\\_s1024\\_d64: "), 1);
+    assert_non_null(strstr(text, "\n### seqlen\n"));
+    assert_non_null(strstr(text, "| causal masks are not supported here | 0 | 6 |\n"));
+    assert_true(strstr(text, "## Needs attention") < strstr(text, "## Pictures"));
+    assert_true(strstr(text, "## Pictures") < strstr(text, "## Results"));
     free(text);
     for (int axis = 0; pictures && axis < ATTN_AXIS_COUNT; axis++) {
         char name[64];
@@ -245,6 +258,130 @@ static void sweeps(void **state)
     assert_int_equal(attn_series_find(&view, ATTN_AXIS_S, false, &s), -1);
     attn_view_free(&view);
     attn_run_release(&run);
+}
+
+/* Adds a case of b=1, one head and full attention, timed on avx2. */
+static void add_timed(struct attn_run_data *run, int s, int d, const char *extra, double flops)
+{
+    char line[96];
+    snprintf(line, sizeof line, "dk=%d%s sq=%d", d, extra, s);
+    json_t *record = json_deep_copy(json_array_get(run->records, 5));
+    assert_string_equal(attn_field_text(record, "type"), "bench");
+    assert_string_equal(attn_field_text(record, "backend"), "avx2");
+    json_object_set_new(record, "case", json_string(line));
+    json_object_set_new(record, "id", json_string(line));
+    json_object_set_new(record, "flops", json_real(flops));
+    json_t *sizes = json_object_get(record, "sizes");
+    const char *const lengths[] = {"sq", "sk"}, *const widths[] = {"dq", "dk", "dv"};
+    for (size_t i = 0; i < 2; i++)
+        json_object_set_new(sizes, lengths[i], json_integer(s));
+    for (size_t i = 0; i < 3; i++)
+        json_object_set_new(sizes, widths[i], json_integer(d));
+    json_array_append_new(run->records, record);
+}
+
+/* Neither many tiny sizes nor two huge ones make the sweep. */
+static void the_telling_family(void **state)
+{
+    (void)state;
+    char why[256];
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    for (int s = 1; s <= 20; s++)
+        add_timed(&run, s, 8, "", 32.0 * s * s);
+    add_timed(&run, 50000, 16, "", 1e15);
+    add_timed(&run, 60000, 16, "", 1e15);
+    struct attn_view view;
+    struct attn_series s;
+    assert_int_equal(attn_view_create(run.records, run.machine, &view, why, sizeof why), 0);
+    assert_int_equal(attn_series_find(&view, ATTN_AXIS_S, false, &s), 0);
+    assert_int_equal(s.n_points, 8);
+    assert_string_equal(s.constants, "b=1, h=8, d=64, f32, no mask, 2 threads");
+    attn_view_free(&view);
+
+    while (json_array_size(run.records) > 0 &&
+           json_integer_value(json_object_get(
+               json_object_get(json_array_get(run.records, 0), "sizes"), "sq")) < 50000)
+        json_array_remove(run.records, 0);
+    assert_int_equal(json_array_size(run.records), 2);
+    assert_int_equal(attn_view_create(run.records, run.machine, &view, why, sizeof why), 0);
+    assert_int_equal(attn_series_find(&view, ATTN_AXIS_S, false, &s), -1);
+    attn_view_free(&view);
+    attn_run_release(&run);
+}
+
+/* Two sizes are no sweep, but are where gnuplot would put tics of its own between ours. */
+static void no_tics_but_ours(void)
+{
+    char path[128], why[256], *text = read_text("plots/throughput_S_full.def.gp"), *two;
+    assert_true(asprintf(&two, "%s\nn_points = 2\n", text) > 0);
+    snprintf(path, sizeof path, "%s/report/plots/two.def.gp", folder);
+    assert_int_equal(attn_file_write(path, two, strlen(two), why, sizeof why), 0);
+    free(two);
+    free(text);
+    *strrchr(path, '/') = '\0';
+    assert_int_equal(attn_gnuplot_run(path, "two", "throughput.gp", ATTN_GNUPLOT_LIMIT_S), 0);
+    text = read_text("plots/throughput_S_full.svg");
+    assert_int_equal(count_of(text, ">256<"), 1);
+    assert_int_equal(count_of(text, " 1.5<") + count_of(text, " 0.5<"), 0);
+    free(text);
+}
+
+/* As few sizes as a sweep may have; peaks of 0. */
+static void a_short_sweep(void **state)
+{
+    (void)state;
+    char note[512];
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    for (size_t i = json_array_size(run.records); i-- > 0;) {
+        json_t *record = json_array_get(run.records, i);
+        const char *length = strstr(attn_field_text(record, "case"), "sq=");
+        if (strtol(length + 3, NULL, 10) > 512)
+            json_array_remove(run.records, i);
+        else if (strcmp(length, "sq=128") == 0 &&
+                 strcmp(attn_field_text(record, "backend"), "avx2") == 0)
+            json_object_set_new(record, "peak_bytes", json_integer(0));
+    }
+    assert_int_equal(report(&run, note, sizeof note), 0);
+    char *text = read_text("plots/memory_S_full.dat");
+    assert_non_null(strstr(text, "\n2 128 0\n"));
+    free(text);
+    text = read_text("report.md");
+    assert_int_equal(count_of(text, "0: less than a page"), 2);
+    free(text);
+    if (strncmp(note, "no pictures", 11) != 0) {
+        assert_string_equal(note, "");
+        no_tics_but_ours();
+        /* The figure that has no place on the axis; no tic says so. */
+        text = read_text("plots/memory_S_full.svg");
+        assert_int_equal(count_of(text, ">0<"), 1);
+        free(text);
+    }
+    attn_run_release(&run);
+}
+
+static void a_gnuplot_that_hangs(void **state)
+{
+    (void)state;
+    static const char program[] = "#!/bin/sh\necho $$ > pid\nexec sleep 600\n";
+    char path[128], search[4200], why[256], *old = strdup(getenv("PATH"));
+    size_t length;
+    snprintf(path, sizeof path, "%s/gnuplot", folder);
+    assert_int_equal(attn_file_write(path, program, strlen(program), why, sizeof why), 0);
+    assert_int_equal(chmod(path, 0755), 0);
+    snprintf(search, sizeof search, "%s:%s", folder, old);
+    setenv("PATH", search, 1);
+    int status = attn_gnuplot_run(folder, "x", "y.gp", 0.5);
+    int error = errno;
+    setenv("PATH", old, 1);
+    free(old);
+    assert_int_equal(status, -1);
+    assert_int_equal(error, ETIMEDOUT);
+    snprintf(path, sizeof path, "%s/pid", folder);
+    char *text = attn_file_read(path, &length, why, sizeof why);
+    assert_non_null(text);
+    assert_int_equal(kill((pid_t)strtol(text, NULL, 10), 0), -1);
+    assert_int_equal(errno, ESRCH);
+    free(text);
 }
 
 /* A run of a few records, hostile or damaged, for which no picture is wanted. */
@@ -431,6 +568,9 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_whole_report, setup, teardown),
         cmocka_unit_test(sweeps),
+        cmocka_unit_test(the_telling_family),
+        cmocka_unit_test_setup_teardown(a_short_sweep, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_gnuplot_that_hangs, setup, teardown),
         cmocka_unit_test_setup_teardown(without_gnuplot, setup, teardown),
         cmocka_unit_test_setup_teardown(hostile_strings, setup, teardown),
         cmocka_unit_test_setup_teardown(mutated_records, setup, teardown),

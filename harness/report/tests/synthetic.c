@@ -56,7 +56,7 @@ static const char *verdict(const char *backend, const struct shape *shape, const
 {
     *reason = "";
     if (strcmp(backend, "naive") == 0 && shape->s >= 8192) {
-        *reason = "skip (budget): predicted 41 s a run";
+        *reason = "budget: a run is predicted to take 41 s, the limit is 1 s";
         return "skip";
     }
     if (strcmp(backend, "onednn") == 0 && shape->causal && shape->d == 64 && shape->h == 8) {

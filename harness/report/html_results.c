@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* html_results.c - the tables of index.html that are laid out by case and backend. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "report/grid.h"
+#include "report/text.h"
+#include "report/writers.h"
+
+/* The class of a cell that holds attn_row_mark. */
+static const char *mark_class(const struct attn_view_row *row)
+{
+    bool silent = !row || row->status == ATTN_PASS || row->status == ATTN_MISTRUSTED ||
+                  row->status == ATTN_APPROX;
+    return silent ? "skip" : attn_status_name(row->status);
+}
+
+/* One result takes `width` cells. */
+struct layout {
+    int width;
+    const char *heads; /* the <th> cells of one backend */
+    void (*put)(FILE *out, const struct attn_view_row *row, int width);
+};
+
+static void put_mark(FILE *out, const struct attn_view_row *row, int width)
+{
+    fprintf(out, "<td class=\"m %s\" colspan=\"%d\">%s</td>", mark_class(row), width,
+            attn_row_mark(row));
+}
+
+/* A pass that proves too little and an approximation keep their word beside the figure. */
+static void put_word(FILE *out, const struct attn_view_row *row)
+{
+    if (row->status != ATTN_PASS)
+        fprintf(out, " <span class=\"%s\">%s</span>", attn_status_name(row->status),
+                attn_status_name(row->status));
+}
+
+static void put_timing(FILE *out, const struct attn_view_row *row, int width)
+{
+    char figure[ATTN_FIGURE_MAX];
+    if (!row || !isfinite(row->median)) {
+        put_mark(out, row, width);
+        return;
+    }
+    fprintf(out, "<td class=\"b\">%s%s", attn_figure_time(row->median, figure),
+            row->marked ? " *" : "");
+    put_word(out, row);
+    fprintf(out, "</td><td>%s</td>", attn_figure(row->gflops, figure));
+    double half = (row->hi - row->lo) / 2 / row->median;
+    if (isfinite(half))
+        fprintf(out, "<td>%s %%</td>", attn_figure(100 * half, figure));
+    else
+        fputs("<td>" ATTN_DASH "</td>", out);
+}
+
+static void put_check(FILE *out, const struct attn_view_row *row, int width)
+{
+    char figure[ATTN_FIGURE_MAX];
+    double ratio = row ? attn_field_number(row->verify, "max_ratio") : (double)NAN;
+    bool judged = row &&
+                  (row->status == ATTN_PASS || row->status == ATTN_FAIL ||
+                   row->status == ATTN_MISTRUSTED || row->status == ATTN_APPROX) &&
+                  isfinite(ratio);
+    if (!judged) {
+        if (row && row->status == ATTN_PASS)
+            fprintf(out, "<td class=\"m pass\" colspan=\"%d\">pass</td>", width);
+        else
+            put_mark(out, row, width);
+        return;
+    }
+    fprintf(out, "<td class=\"b\">%s", attn_figure(ratio, figure));
+    put_word(out, row);
+    fprintf(out, "</td><td>%s</td>", attn_figure_bytes(row->peak, figure));
+}
+
+static const struct layout timings = {
+    3, "<th class=\"b\">median</th><th>GFLOP/s</th><th>\xc2\xb1</th>", put_timing};
+static const struct layout checks = {2, "<th class=\"b\">error/bound</th><th>peak memory</th>",
+                                     put_check};
+
+static void put_head(FILE *out, const struct attn_view *view, const struct attn_grid *grid,
+                     const struct layout *layout)
+{
+    fputs("<div class=\"wide\"><table class=\"grid\">\n<thead><tr><th rowspan=\"2\">case</th>",
+          out);
+    for (size_t c = 0; c < grid->n_columns; c++) {
+        fprintf(out, "<th class=\"b\" colspan=\"%d\">", layout->width);
+        attn_put_html(out, view->backends[grid->columns[c]].label);
+        fputs("</th>", out);
+    }
+    fputs("</tr>\n<tr>", out);
+    for (size_t c = 0; c < grid->n_columns; c++)
+        fputs(layout->heads, out);
+    fputs("</tr></thead>\n<tbody>\n", out);
+}
+
+static void put_grid(FILE *out, const struct attn_view *view, const struct attn_grid *grid,
+                     const struct layout *layout)
+{
+    put_head(out, view, grid, layout);
+    for (size_t i = 0; i < grid->n_lines; i++) {
+        const struct attn_grid_line *line = &grid->lines[i];
+        if (attn_grid_starts_group(grid, i)) {
+            char group[64];
+            snprintf(group, sizeof group, "%.*s",
+                     line->group_length < 60 ? (int)line->group_length : 60, line->group);
+            fprintf(out, "<tr><th class=\"group\" colspan=\"%zu\"><span>",
+                    1 + grid->n_columns * (size_t)layout->width);
+            attn_put_html(out, group);
+            fputs("</span></th></tr>\n", out);
+        }
+        fputs("<tr>", out);
+        attn_html_put_cell(out, "case", line->row->label);
+        for (size_t c = 0; c < grid->n_columns; c++)
+            layout->put(out, line->cells[c], layout->width);
+        fputs("</tr>\n", out);
+    }
+    fputs("</tbody></table></div>\n", out);
+}
+
+static int put_kind(FILE *out, const struct attn_view *view, enum attn_grid_kind kind,
+                    const char *summary)
+{
+    struct attn_grid grid;
+    if (attn_grid_create(view, kind, &grid) != 0)
+        return -1;
+    if (grid.n_lines && summary)
+        fprintf(out, "<details><summary>%s</summary>\n", summary);
+    if (grid.n_lines)
+        put_grid(out, view, &grid, kind == ATTN_GRID_CHECKS ? &checks : &timings);
+    else if (!summary)
+        fputs("<p class=\"soft\">Nothing was timed.</p>\n", out);
+    if (grid.n_lines && summary)
+        fputs("</details>\n", out);
+    attn_grid_free(&grid);
+    return 0;
+}
+
+int attn_html_put_results(FILE *out, const struct attn_view *view)
+{
+    bool marked = false;
+    for (size_t r = 0; r < view->n_rows; r++)
+        marked = marked || view->rows[r].marked;
+    fputs("<p class=\"soft\">Hot cache. \xc2\xb1 is half the width of the 95 % interval of the "
+          "median, in percent of it.",
+          out);
+    fputs(marked ? " * the harness's own cost is over 1 % of this time." : "", out);
+    fputs(" n/a: the backend does not support the case. All timings are in results.csv.</p>\n",
+          out);
+    if (put_kind(out, view, ATTN_GRID_HOT, NULL) != 0 ||
+        put_kind(out, view, ATTN_GRID_COLD, "Cold cache") != 0)
+        return -1;
+    return put_kind(out, view, ATTN_GRID_CHECKS, "Accuracy and peak memory");
+}
+
+int attn_html_put_skips(FILE *out, const struct attn_view *view)
+{
+    struct attn_skips skips;
+    if (attn_skips_create(view, &skips) != 0)
+        return -1;
+    if (skips.count)
+        fputs("<h2>Skips</h2>\n<div class=\"wide\"><table>\n<tr><th>reason</th>", out);
+    for (size_t b = 0; skips.count && b < view->n_backends; b++) {
+        if (!view->backends[b].counted || !view->backends[b].counts[ATTN_SKIP])
+            continue;
+        fputs("<th class=\"n\">", out);
+        attn_put_html(out, view->backends[b].label);
+        fputs("</th>", out);
+    }
+    fputs(skips.count ? "</tr>\n" : "", out);
+    for (size_t i = 0; i < skips.count; i++) {
+        fputs("<tr>", out);
+        attn_html_put_cell(out, "case", skips.items[i].reason);
+        for (size_t b = 0; b < view->n_backends; b++)
+            if (view->backends[b].counted && view->backends[b].counts[ATTN_SKIP])
+                fprintf(out, "<td class=\"n %s\">%zu</td>", skips.items[i].counts[b] ? "" : "zero",
+                        skips.items[i].counts[b]);
+        fputs("</tr>\n", out);
+    }
+    fputs(skips.count ? "</table></div>\n" : "", out);
+    attn_skips_free(&skips);
+    return 0;
+}

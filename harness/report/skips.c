@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* skips.c - skips counted by reason and backend. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/grid.h"
+
+static bool is_digit(char c)
+{
+    return isdigit((unsigned char)c) != 0;
+}
+
+/* The reason with N for each number; digits inside a word, as in f32, belong to the word. */
+static void pattern_of(const char *reason, char *pattern, size_t size)
+{
+    size_t used = 0;
+    char before = ' ';
+    while (*reason && used + 1 < size) {
+        bool inside = isalnum((unsigned char)before) || before == '_';
+        if (!is_digit(*reason) || inside) {
+            before = *reason++;
+            pattern[used++] = before;
+            continue;
+        }
+        while (is_digit(*reason) || (*reason == '.' && is_digit(reason[1])))
+            reason++;
+        pattern[used++] = before = 'N';
+    }
+    pattern[used] = '\0';
+}
+
+/* The entry of this reason, added when new; NULL without memory. */
+static struct attn_skip *entry_of(struct attn_skips *skips, const char *reason, size_t n_backends)
+{
+    char pattern[sizeof skips->items->reason], other[sizeof pattern];
+    pattern_of(reason, pattern, sizeof pattern);
+    for (size_t i = 0; i < skips->count; i++) {
+        struct attn_skip *item = &skips->items[i];
+        pattern_of(item->reason, other, sizeof other);
+        if (strcmp(other, pattern) != 0)
+            continue;
+        /* The numbers stay as long as they agree. */
+        if (strncmp(item->reason, reason, sizeof item->reason - 1) != 0)
+            memcpy(item->reason, pattern, sizeof pattern);
+        return item;
+    }
+    if (skips->count == skips->room) {
+        size_t room = skips->room ? 2 * skips->room : 16;
+        struct attn_skip *more = reallocarray(skips->items, room, sizeof *more);
+        if (!more)
+            return NULL;
+        skips->items = more;
+        skips->room = room;
+    }
+    struct attn_skip *item = &skips->items[skips->count];
+    *item = (struct attn_skip){.counts = calloc(n_backends, sizeof *item->counts)};
+    if (!item->counts)
+        return NULL;
+    snprintf(item->reason, sizeof item->reason, "%s", reason);
+    skips->count++;
+    return item;
+}
+
+static int compare_skips(const void *a, const void *b)
+{
+    const struct attn_skip *x = a, *y = b;
+    if (x->total != y->total)
+        return x->total > y->total ? -1 : 1;
+    return strcmp(x->reason, y->reason);
+}
+
+int attn_skips_create(const struct attn_view *view, struct attn_skips *skips)
+{
+    *skips = (struct attn_skips){0};
+    for (size_t r = 0; r < view->n_rows; r++) {
+        const struct attn_view_row *row = &view->rows[r];
+        if (!row->first || row->status != ATTN_SKIP || !view->backends[row->backend].counted)
+            continue;
+        struct attn_skip *item =
+            entry_of(skips, *row->reason ? row->reason : "no reason given", view->n_backends);
+        if (!item) {
+            attn_skips_free(skips);
+            return -1;
+        }
+        item->counts[row->backend]++;
+        item->total++;
+    }
+    if (skips->count)
+        qsort(skips->items, skips->count, sizeof *skips->items, compare_skips);
+    return 0;
+}
+
+void attn_skips_free(struct attn_skips *skips)
+{
+    for (size_t i = 0; i < skips->count; i++)
+        free(skips->items[i].counts);
+    free(skips->items);
+    *skips = (struct attn_skips){0};
+}
