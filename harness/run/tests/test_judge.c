@@ -150,6 +150,21 @@ static void mistrusts_a_bound_that_proves_nothing(void **state)
     attn_instance_free(in);
 }
 
+/* One key takes all the weight, so out is a row of v and no rounding can show. */
+static void trusts_an_answer_that_is_exact(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of("s=24 d=8 mask=causal scale=1e6");
+    answer_correctly(in);
+    struct attn_judgement v = judge(in, 1e-7);
+    assert_int_equal(v.status, ATTN_PASS);
+    assert_true(v.max_ratio < 1e-6);
+    memset(out_of(in), 0, 24 * 8 * sizeof(float));
+    v = judge(in, 1e6);
+    assert_int_equal(v.status, ATTN_MISTRUSTED);
+    attn_instance_free(in);
+}
+
 static void samples_rows_within_the_budget(void **state)
 {
     (void)state;
@@ -181,6 +196,7 @@ int main(void)
         cmocka_unit_test(refuses_what_is_not_finite),
         cmocka_unit_test(wants_nan_where_the_reference_is_nan),
         cmocka_unit_test(mistrusts_a_bound_that_proves_nothing),
+        cmocka_unit_test(trusts_an_answer_that_is_exact),
         cmocka_unit_test(samples_rows_within_the_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
