@@ -256,7 +256,7 @@ static bool tally_out(const struct attn_judge *judge, const struct ref_result *r
                     fabs(best - want) > exact_ulp * attn_dtype_ulp(out->dtype, fabs(want));
                 t->zeros += got == 0 && best != 0;
                 t->least = fmin(t->least, got), t->most = fmax(t->most, got);
-                t->ref_least = fmin(t->ref_least, want), t->ref_most = fmax(t->ref_most, want);
+                t->ref_least = fmin(t->ref_least, best), t->ref_most = fmax(t->ref_most, best);
                 if (want != 0)
                     t->verdict->max_rel = fmax(t->verdict->max_rel, error / fabs(want));
             }
