@@ -150,8 +150,8 @@ static double element_ratio(double got, double want, double bound, double thresh
 {
     if (isnan(want))
         return isnan(got) ? 0 : INFINITY;
-    if (isinf(want))
-        return got == want ? 0 : INFINITY;
+    if (isinf(want)) /* an infinite bound: its key's weight may underflow, and 0 * Inf is NaN */
+        return got == want || (isnan(got) && isinf(bound)) ? 0 : INFINITY;
     if (isnan(got))
         return INFINITY;
     if (isinf(got))
