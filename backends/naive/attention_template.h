@@ -187,7 +187,7 @@ static void weighted_sum(const struct NAME(context) * c, int64_t n, int64_t b, i
         sum[d] = isnan(lse) ? NAN : 0;
     for (int64_t t = 0; t < n; t++) {
         int64_t j = c->buffers->key[t];
-        if (dropout && !isnan(c->buffers->s[t]) && !attn_naive_kept(p, c->operands, b, h, i, j))
+        if (dropout && !attn_naive_kept(p, c->operands, b, h, i, j))
             continue;
         const REAL *v =
             head_row(&c->operands->view[ATTN_V], b, h / (p->hq / p->hkv), j, p->dv, c->buffers->v);
