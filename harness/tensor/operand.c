@@ -205,7 +205,7 @@ struct filling {
 static void place(const struct attn_tensor *tensor, int64_t offset, double value, int64_t index)
 {
     if (tensor->dtype == ATTN_BOOL)
-        ((uint8_t *)tensor->data)[offset] = value != 0 ? (uint8_t)(1 + index % 255) : 0;
+        ((uint8_t *)tensor->data)[offset] = (uint8_t)(value != 0 ? 1 + index % 255 : 0);
     else
         attn_dtype_store(tensor->dtype, tensor->data, offset, value);
 }
