@@ -20,10 +20,10 @@ uint32_t attn_fresh_input(const struct attn_message_request *request)
     static const uint32_t sources[] = {ATTN_X_V, ATTN_X_K, ATTN_X_Q};
     if (request->problem.op == ATTN_OP_ATTENTION)
         return find(request, ATTN_V);
-    /* A bias of the output, or x added to it, may be all that there is: every head may be pruned,
-     * every key forbidden. */
-    if (request->problem.op != ATTN_OP_MHA || find(request, ATTN_B_O) != UINT32_MAX ||
-        request->problem.flags & ATTN_FLAG_RESIDUAL)
+    /* A bias of v or of the output, or x added to it, may be all that there is: x may be zero,
+     * every head pruned, every key forbidden. */
+    if (request->problem.op != ATTN_OP_MHA || find(request, ATTN_B_V) != UINT32_MAX ||
+        find(request, ATTN_B_O) != UINT32_MAX || request->problem.flags & ATTN_FLAG_RESIDUAL)
         return UINT32_MAX;
     for (size_t s = 0; s < sizeof(sources) / sizeof(sources[0]); s++) {
         const uint32_t t = find(request, sources[s]);
@@ -117,35 +117,55 @@ static int walk_result(const struct result *result, enum task task)
     return !stuck;
 }
 
-int attn_fresh_run(struct attn_plan *plan, const struct attn_message_request *request,
-                   const struct attn_tensor *tensors, struct attn_message_reply *reply)
+/* Room for the elements of one output; 0 where there is none such, or no memory. */
+static int result_open(const struct attn_message_request *request,
+                       const struct attn_tensor *tensors, uint32_t role, struct result *result)
 {
-    const uint32_t t = find(request, ATTN_OUT);
+    const uint32_t t = find(request, role);
     if (t == UINT32_MAX)
         return 0;
     size_t bytes = request->operands[t].element;
     for (uint32_t a = 0; a < request->tensors[t].rank; a++)
         bytes *= (size_t)request->tensors[t].shape[a];
-    struct result result = {.tensor = &tensors[t], .element = request->operands[t].element};
-    result.kept = malloc(bytes > 0 ? bytes : 1);
-    if (!result.kept)
-        return 0; /* the verdict does without */
+    *result =
+        (struct result){&tensors[t], request->operands[t].element, malloc(bytes > 0 ? bytes : 1)};
+    return result->kept != NULL;
+}
 
-    walk_result(&result, KEEP);
-    int status = plan->backend->fetch ? attn_plan_rebind(plan, tensors, reply) : 0;
+int attn_fresh_run(struct attn_plan *plan, const struct attn_message_request *request,
+                   const struct attn_tensor *tensors, struct attn_message_reply *reply)
+{
+    /* In mha the turned x makes other scores as well, so that all outputs are put back. */
+    static const uint32_t roles[] = {ATTN_OUT, ATTN_LSE, ATTN_WEIGHTS};
+    struct result results[3];
+    int n = 0, status = 0;
+    for (size_t r = 0; r < sizeof(roles) / sizeof(roles[0]); r++)
+        if (result_open(request, tensors, roles[r], &results[n]))
+            n++;
+        else if (find(request, roles[r]) != UINT32_MAX)
+            goto out; /* no memory: the verdict does without */
+    if (n == 0 || results[0].tensor->role != ATTN_OUT)
+        goto out;
+
+    for (int r = 0; r < n; r++)
+        walk_result(&results[r], KEEP);
+    status = plan->backend->fetch ? attn_plan_rebind(plan, tensors, reply) : 0;
     if (status == 0)
         status = attn_plan_run(plan, NULL, reply);
     if (status == 0)
         status = attn_plan_fetch(plan, reply);
-    if (status == 0 && !walk_result(&result, COMPARE)) {
+    if (status == 0 && !walk_result(&results[0], COMPARE)) {
         attn_reply_set(reply, ATTN_FAIL,
                        "gives an earlier result: out did not change when the signs of %s were "
                        "turned between two runs",
                        request->problem.op == ATTN_OP_MHA ? "x" : "v");
         status = -1;
     }
-    walk_result(&result, PUT_BACK);
-    free(result.kept);
+    for (int r = 0; r < n; r++)
+        walk_result(&results[r], PUT_BACK);
     reply->fresh = status == 0;
+out:
+    for (int r = 0; r < n; r++)
+        free(results[r].kept);
     return status;
 }

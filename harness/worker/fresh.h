@@ -15,7 +15,7 @@ uint32_t attn_fresh_input(const struct attn_message_request *request);
 void attn_fresh_turn(const struct attn_tensor *tensor, uint32_t element);
 
 /* To be called with the input turned, after a run and its fetch: runs once more and compares. Where
- * the backend fetches, its inputs may lie on a device, and are bound again. The earlier result is
+ * the backend fetches, its inputs may lie on a device, and are bound again. The earlier results are
  * put back. Returns 0, or -1 with status and reason in the reply. */
 int attn_fresh_run(struct attn_plan *plan, const struct attn_message_request *request,
                    const struct attn_tensor *tensors, struct attn_message_reply *reply);
