@@ -15,7 +15,7 @@
 #define ATTN_ONEDNN_ROLES (ATTN_KEEP + 1)
 
 /* Declared error of the library's exp, relative; test_onednn.c measures it. */
-#define ATTN_ONEDNN_E_EXP 0x1p-21
+#define ATTN_ONEDNN_E_EXP 0x1p-20
 
 /* One operand. dtype 0: the problem has no tensor of this role. */
 struct attn_onednn_view {
