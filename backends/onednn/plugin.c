@@ -169,9 +169,9 @@ static int create(const struct attn_problem *problem, const struct attn_services
 
 /* What is said of the library is attributed. Sums in f32: its documentation of the accumulation
  * mode, `strict` by default; a softmax's weights are in the type of its result. Its exp: measured
- * by this backend's test on softmax over two keys, under half of what is declared. Instructions for
- * bf16 products flush subnormals. In C: glibc 2.36's manual, "Known Maximum Errors in Math
- * Functions", x86_64: expf, logf 1 ulp, tanhf 2 ulp, of which twice is declared. */
+ * by this backend's test. Instructions for bf16 products flush subnormals. In C: glibc 2.36's
+ * manual, "Known Maximum Errors in Math Functions", x86_64: expf, logf 1 ulp, tanhf 2 ulp, of which
+ * twice is declared. */
 static void numerics(const void *plan, struct attn_numerics *numerics)
 {
     const struct plan *p = plan;
@@ -184,6 +184,7 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
     numerics->empty_row = ATTN_EMPTY_ZERO;
     numerics->deterministic = p->library.services->threads == 1;
     numerics->e_exp = ATTN_ONEDNN_E_EXP;
+    numerics->e_arg = ATTN_ONEDNN_E_ARG;
     numerics->e_tanh = 8 * u;
     numerics->e_log = 4 * u;
     numerics->source = "oneDNN 3.x: accumulation mode strict (developer guide, \"Accumulation "

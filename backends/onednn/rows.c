@@ -12,6 +12,9 @@ struct summary {
     int broken; /* a score is NaN or +infinity */
 };
 
+/* In place of the score of a cell that takes no part, once scores have become weights. */
+#define NO_PART (-1.0f)
+
 /* Softcap and addend; a cell that takes no part is left at -infinity. */
 static void finish_scores(const struct attn_onednn_row *row)
 {
@@ -30,26 +33,26 @@ static float sink_logit(const struct attn_onednn_row *row)
     return sink->dtype ? attn_onednn_load(sink, row->h * sink->stride[0]) : -INFINITY;
 }
 
-static struct summary summarise(const struct attn_onednn_row *row)
+/* Scores become weights that are not yet divided by their sum; those of a broken row NaN. */
+static struct summary exponentiate(const struct attn_onednn_row *row)
 {
-    float sink = sink_logit(row);
+    float sink = sink_logit(row), *s = row->scores;
     struct summary found = {.max = sink};
     for (int64_t j = 0; j < row->problem->sk; j++) {
-        found.max = row->scores[j] > found.max ? row->scores[j] : found.max;
-        found.broken |= !(row->scores[j] < INFINITY);
+        found.max = s[j] > found.max ? s[j] : found.max;
+        found.broken |= !(s[j] < INFINITY);
     }
-    if (found.max == -INFINITY || found.broken)
-        return found;
-    found.sum = expf(sink - found.max);
-    for (int64_t j = 0; j < row->problem->sk; j++)
-        found.sum += expf(row->scores[j] - found.max);
+    if (found.max > -INFINITY)
+        found.sum = expf(sink - found.max);
+    for (int64_t j = 0; j < row->problem->sk; j++) {
+        if (s[j] == -INFINITY) {
+            s[j] = NO_PART;
+            continue;
+        }
+        s[j] = found.broken ? NAN : expf(s[j] - found.max);
+        found.sum += s[j];
+    }
     return found;
-}
-
-/* Weight of an allowed key, before dropout. */
-static float weight(const struct summary *found, float score)
-{
-    return found->broken ? NAN : expf(score - found->max) / found->sum;
 }
 
 static int64_t row_start(const struct attn_onednn_view *view, const struct attn_onednn_row *row)
@@ -74,10 +77,10 @@ void attn_onednn_soften(const struct attn_onednn_row *row, void *weights)
     int64_t asked_at = row_start(asked, row);
     float kept_scale = (float)(1 / (1 - p->dropout_p));
     finish_scores(row);
-    struct summary found = summarise(row);
+    struct summary found = exponentiate(row);
     store_lse(row, &found);
     for (int64_t j = 0; j < p->sk; j++) {
-        float w = row->scores[j] == -INFINITY ? 0 : weight(&found, row->scores[j]);
+        float w = row->scores[j] == NO_PART ? 0 : row->scores[j] / found.sum;
         if (asked->dtype)
             attn_onednn_store(asked->dtype, asked->data, asked_at + j * asked->stride[3], w);
         if (p->flags & ATTN_FLAG_DROPOUT)
@@ -113,17 +116,17 @@ void attn_onednn_attend_row(const struct attn_onednn_row *row, float *sums)
     attn_onednn_addend(p, row->operands, row->b, row->h, row->i, row->add);
     score_row(row);
     finish_scores(row);
-    struct summary found = summarise(row);
+    struct summary found = exponentiate(row);
     float scale = p->flags & ATTN_FLAG_DROPOUT ? (float)(1 / (1 - p->dropout_p)) : 1;
     for (int64_t d = 0; d < p->dv; d++)
         sums[d] = found.broken ? NAN : 0;
     for (int64_t j = 0; j < p->sk && !found.broken; j++) {
-        if (row->scores[j] == -INFINITY)
+        if (row->scores[j] == NO_PART)
             continue;
         if ((p->flags & ATTN_FLAG_DROPOUT) &&
             !attn_onednn_kept(p, row->operands, row->b, row->h, row->i, j))
             continue;
-        float w = scale * weight(&found, row->scores[j]);
+        float w = scale * (row->scores[j] / found.sum);
         for (int64_t d = 0; d < p->dv; d++)
             sums[d] += w * attn_onednn_load(v, v_at + j * v->stride[2] + d * v->stride[3]);
     }
@@ -131,18 +134,43 @@ void attn_onednn_attend_row(const struct attn_onednn_row *row, float *sums)
         attn_onednn_store(out->dtype, out->data, out_at + d * out->stride[3], sums[d]);
 }
 
+/* The bits of elements that others see as floating-point numbers. */
+typedef uint32_t __attribute__((may_alias)) bits32;
+typedef uint16_t __attribute__((may_alias)) bits16;
+
+/* NaN and infinities have an exponent field of ones: looked for in the bits, a loop over contiguous
+ * elements becomes vector code. */
+static int any_broken32(const bits32 *bits, int64_t n, int64_t step)
+{
+    const uint32_t ones = 0x7f800000u;
+    uint32_t found = 0;
+    if (step == 1)
+        for (int64_t d = 0; d < n; d++)
+            found |= (bits[d] & ones) == ones;
+    else
+        for (int64_t d = 0; d < n; d++)
+            found |= (bits[d * step] & ones) == ones;
+    return found != 0;
+}
+
+static int any_broken16(const bits16 *bits, int64_t n, int64_t step, uint16_t ones)
+{
+    uint16_t found = 0;
+    if (step == 1)
+        for (int64_t d = 0; d < n; d++)
+            found |= (bits[d] & ones) == ones;
+    else
+        for (int64_t d = 0; d < n; d++)
+            found |= (bits[d * step] & ones) == ones;
+    return found != 0;
+}
+
 int attn_onednn_row_broken(const struct attn_onednn_row *row)
 {
     const struct attn_onednn_view *out = &row->operands->view[ATTN_OUT];
-    int64_t at = row_start(out, row), step = out->stride[3];
-    int found = 0;
-    if (out->dtype == ATTN_F32 && step == 1) {
-        const float *o = (const float *)out->data + at;
-        for (int64_t d = 0; d < row->problem->dv; d++)
-            found |= !(fabsf(o[d]) < INFINITY);
-        return found;
-    }
-    for (int64_t d = 0; d < row->problem->dv; d++)
-        found |= !(fabsf(attn_onednn_load(out, at + d * step)) < INFINITY);
-    return found;
+    int64_t at = row_start(out, row), step = out->stride[3], n = row->problem->dv;
+    if (out->dtype == ATTN_F32)
+        return any_broken32((const bits32 *)out->data + at, n, step);
+    return any_broken16((const bits16 *)out->data + at, n, step,
+                        out->dtype == ATTN_BF16 ? 0x7f80u : 0x7c00u);
 }
