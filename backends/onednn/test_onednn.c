@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_onednn.c - the onednn backend against a double loop on each of its paths, what it makes of
  * NaN and infinities, the library's exp, and what it refuses. */
+#include <dirent.h>
 #include <math.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -146,10 +148,23 @@ static struct attn_backend told(const char *key, const char *value)
     return backend;
 }
 
+/* Processors that this program may use: one fewer than it was given, so that a runtime that looks
+ * at the machine and not at the process shows. */
+static cpu_set_t processors;
+
 static int set_up(void **state)
 {
     (void)state;
     char why[256] = "";
+    if (sched_getaffinity(0, sizeof(processors), &processors) != 0)
+        return -1;
+    for (size_t cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&processors) > 1; cpu++)
+        if (CPU_ISSET(cpu, &processors)) {
+            CPU_CLR(cpu, &processors);
+            break;
+        }
+    if (sched_setaffinity(0, sizeof(processors), &processors) != 0)
+        return -1;
     if (attn_plugin.init(NULL, why, sizeof(why)) == ATTN_OK &&
         onednn()->probe(NULL, why, sizeof(why)) == ATTN_OK)
         return 0;
@@ -370,6 +385,28 @@ static void exp_keeps_its_bound(void **state)
     assert_true(worst > 0 && worst <= 1);
 }
 
+/* After all that ran before: no thread of the library's runtime may use other processors than the
+ * process was given. */
+static void threads_keep_to_their_processors(void **state)
+{
+    (void)state;
+    DIR *tasks = opendir("/proc/self/task");
+    int seen = 0;
+    assert_non_null(tasks);
+    for (const struct dirent *entry = readdir(tasks); entry; entry = readdir(tasks)) {
+        cpu_set_t allowed, both;
+        int thread = atoi(entry->d_name);
+        if (thread <= 0 || sched_getaffinity(thread, sizeof(allowed), &allowed) != 0)
+            continue;
+        CPU_AND(&both, &allowed, &processors);
+        assert_true(CPU_EQUAL(&both, &allowed));
+        seen++;
+    }
+    closedir(tasks);
+    print_message("%d threads on %d processors\n", seen, CPU_COUNT(&processors));
+    assert_true(seen >= 1);
+}
+
 static void refuses_what_it_does_not_know(void **state)
 {
     (void)state;
@@ -403,6 +440,7 @@ int main(void)
         cmocka_unit_test(underflow_is_not_a_mask),
         cmocka_unit_test(exp_keeps_its_bound),
         cmocka_unit_test(refuses_what_it_does_not_know),
+        cmocka_unit_test(threads_keep_to_their_processors),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }
