@@ -395,7 +395,7 @@ static void threads_keep_to_their_processors(void **state)
     assert_non_null(tasks);
     for (const struct dirent *entry = readdir(tasks); entry; entry = readdir(tasks)) {
         cpu_set_t allowed, both;
-        int thread = atoi(entry->d_name);
+        pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10);
         if (thread <= 0 || sched_getaffinity(thread, sizeof(allowed), &allowed) != 0)
             continue;
         CPU_AND(&both, &allowed, &processors);
