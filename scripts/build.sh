@@ -72,7 +72,7 @@ install_onednn() {
     say "fetching oneDNN"
     rm -rf "$raw" .deps/onednn
     .deps/venv/bin/python3 -m pip install -q --disable-pip-version-check --no-deps \
-        --ignore-installed --no-compile --prefix "$raw" -r "$list" || return 1
+        --ignore-installed --no-compile --no-cache-dir --prefix "$raw" -r "$list" || return 1
     mkdir -p .deps/onednn
     # shellcheck disable=SC2068 # the patterns are meant to be expanded, in that folder
     (cd "$raw" && cp --parents -al ${onednn_files[@]} ../onednn) || return 1

@@ -127,7 +127,8 @@ static dnnl_status_t add_op(struct draft *d, dnnl_graph_op_kind_t kind, const ch
     dnnl_graph_op_t op;
     const uint8_t yes = 1;
     const int64_t last = -1;
-    dnnl_status_t status = dnnl_graph_op_create(&op, (size_t)TENSORS + (size_t)d->n_ops, kind, name);
+    dnnl_status_t status =
+        dnnl_graph_op_create(&op, (size_t)TENSORS + (size_t)d->n_ops, kind, name);
     if (status)
         return status;
     d->ops[d->n_ops++] = op;
