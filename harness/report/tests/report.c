@@ -346,7 +346,7 @@ static void a_short_sweep(void **state)
     assert_non_null(strstr(text, "\n2 128 0\n"));
     free(text);
     text = read_text("report.md");
-    assert_int_equal(count_of(text, "0: less than a page"), 2);
+    assert_int_equal(count_of(text, "0: no page"), 2);
     free(text);
     if (strncmp(note, "no pictures", 11) != 0) {
         assert_string_equal(note, "");
