@@ -5,7 +5,6 @@
  * left to be looked at. */
 #include "report/report.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -20,55 +19,13 @@
 
 #include <cmocka.h>
 
+#include "folder.h"
 #include "report/gnuplot.h"
 #include "report/series.h"
 #include "report/text.h"
 #include "synthetic.h"
 
 static const char *script_dir, *keep;
-static char folder[64];
-
-static char *read_text(const char *file)
-{
-    char path[256], why[256];
-    size_t length;
-    snprintf(path, sizeof path, "%s/report/%s", folder, file);
-    char *text = attn_file_read(path, &length, why, sizeof why);
-    if (!text)
-        fail_msg("%s", why);
-    return text;
-}
-
-static void remove_all(const char *path)
-{
-    DIR *list = opendir(path);
-    struct dirent *entry;
-    while (list && (entry = readdir(list))) {
-        char inner[512];
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
-        if (unlink(inner) != 0)
-            remove_all(inner);
-    }
-    if (list)
-        closedir(list);
-    rmdir(path);
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    strcpy(folder, "/tmp/attn_report_XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    remove_all(folder);
-    return 0;
-}
 
 /* Writes the run's report under `folder`; returns what attn_report_write does. */
 static int report(const struct attn_run_data *run, char *note, size_t note_size)
@@ -95,7 +52,7 @@ static int csv_fields(const char **at)
 
 static void check_csv(const struct attn_run_data *run)
 {
-    char *text = read_text("results.csv");
+    char *text = folder_text("results.csv");
     const char *at = text;
     int columns = csv_fields(&at);
     size_t lines = 0, benches = 0, i;
@@ -143,33 +100,23 @@ static void check_xml(const char *text)
     assert_int_equal(depth, 0);
 }
 
-static size_t count_of(const char *text, const char *word)
-{
-    size_t n = 0;
-    while ((text = strstr(text, word))) {
-        n++;
-        text += strlen(word);
-    }
-    return n;
-}
-
 static void check_html(bool pictures)
 {
-    char *text = read_text("index.html");
-    assert_int_equal(count_of(text, "{{"), 0);
+    char *text = folder_text("index.html");
+    assert_int_equal(folder_count(text, "{{"), 0);
     /* Nothing from outside: the pictures' name spaces alone are written like addresses. */
-    assert_int_equal(count_of(text, "http"), count_of(text, "xmlns"));
-    assert_int_equal(count_of(text, "data:image/svg+xml,"), pictures ? 8 : 0);
-    assert_int_equal(count_of(text, "<details>"), 2);
+    assert_int_equal(folder_count(text, "http"), folder_count(text, "xmlns"));
+    assert_int_equal(folder_count(text, "data:image/svg+xml,"), pictures ? 10 : 0);
+    assert_int_equal(folder_count(text, "<details>"), 2);
     /* A case stands once in the hot table, if timed cold in that one, and in the checks. */
-    assert_int_equal(count_of(text, ">seqlen_h8_s1024_d64: "), 3);
-    assert_int_equal(count_of(text, ">seqlen_h8_s512_d64: "), 2);
-    assert_int_equal(count_of(text, ">causal masks are not supported here<"), 1);
+    assert_int_equal(folder_count(text, ">seqlen_h8_s1024_d64: "), 3);
+    assert_int_equal(folder_count(text, ">seqlen_h8_s512_d64: "), 2);
+    assert_int_equal(folder_count(text, ">causal masks are not supported here<"), 1);
     /* Failures stand before the results, escaped. */
     const char *failure = strstr(text, "signal 11 at &lt;0x10&gt; &amp; &quot;out of&quot; range");
     assert_non_null(failure);
     assert_true(failure < strstr(text, "<h2>Results</h2>"));
-    assert_int_equal(count_of(text, "<0x10>"), 0);
+    assert_int_equal(folder_count(text, "<0x10>"), 0);
     assert_non_null(strstr(text, "not available: no CUDA device"));
     assert_non_null(strstr(text, "prefers-color-scheme: dark"));
     free(text);
@@ -191,17 +138,17 @@ static void a_whole_report(void **state)
     check_csv(&run);
     check_html(pictures);
 
-    char *text = read_text("junit.xml");
+    char *text = folder_text("junit.xml");
     check_xml(text);
-    assert_int_equal(count_of(text, "<testsuite "), 4);
-    assert_int_equal(count_of(text, "<failure"), 2);
-    assert_int_equal(count_of(text, "<error"), 2);
-    assert_int_equal(count_of(text, "<skipped"), 10);
+    assert_int_equal(folder_count(text, "<testsuite "), 4);
+    assert_int_equal(folder_count(text, "<failure"), 2);
+    assert_int_equal(folder_count(text, "<error"), 2);
+    assert_int_equal(folder_count(text, "<skipped"), 10);
     free(text);
-    text = read_text("report.md");
+    text = folder_text("report.md");
     assert_non_null(strstr(text, "## Needs attention"));
-    assert_int_equal(count_of(text, "](plots/"), pictures ? 8 : 0);
-    assert_int_equal(count_of(text, "| seqlen\\_h8\\_s1024\\_d64: "), 1);
+    assert_int_equal(folder_count(text, "](plots/"), pictures ? 10 : 0);
+    assert_int_equal(folder_count(text, "| seqlen\\_h8\\_s1024\\_d64: "), 1);
     assert_non_null(strstr(text, "\n### seqlen\n"));
     assert_non_null(strstr(text, "| causal masks are not supported here | 0 | 6 |\n"));
     assert_true(strstr(text, "## Needs attention") < strstr(text, "## Pictures"));
@@ -211,7 +158,7 @@ static void a_whole_report(void **state)
         char name[64];
         snprintf(name, sizeof name, "plots/throughput_%s_causal.png",
                  attn_axis_key((enum attn_axis)axis));
-        text = read_text(name);
+        text = folder_text(name);
         assert_memory_equal(text, "\x89PNG", 4);
         free(text);
     }
@@ -312,7 +259,7 @@ static void the_telling_family(void **state)
 /* Two sizes are no sweep, but are where gnuplot would put tics of its own between ours. */
 static void no_tics_but_ours(void)
 {
-    char path[128], why[256], *text = read_text("plots/throughput_S_full.def.gp"), *two;
+    char path[128], why[256], *text = folder_text("plots/throughput_S_full.def.gp"), *two;
     assert_true(asprintf(&two, "%s\nn_points = 2\n", text) > 0);
     snprintf(path, sizeof path, "%s/report/plots/two.def.gp", folder);
     assert_int_equal(attn_file_write(path, two, strlen(two), why, sizeof why), 0);
@@ -320,9 +267,9 @@ static void no_tics_but_ours(void)
     free(text);
     *strrchr(path, '/') = '\0';
     assert_int_equal(attn_gnuplot_run(path, "two", "throughput.gp", ATTN_GNUPLOT_LIMIT_S), 0);
-    text = read_text("plots/throughput_S_full.svg");
-    assert_int_equal(count_of(text, ">256<"), 1);
-    assert_int_equal(count_of(text, " 1.5<") + count_of(text, " 0.5<"), 0);
+    text = folder_text("plots/throughput_S_full.svg");
+    assert_int_equal(folder_count(text, ">256<"), 1);
+    assert_int_equal(folder_count(text, " 1.5<") + folder_count(text, " 0.5<"), 0);
     free(text);
 }
 
@@ -342,18 +289,18 @@ static void a_short_sweep(void **state)
             json_object_set_new(record, "peak_bytes", json_integer(0));
     }
     assert_int_equal(report(&run, note, sizeof note), 0);
-    char *text = read_text("plots/memory_S_full.dat");
+    char *text = folder_text("plots/memory_S_full.dat");
     assert_non_null(strstr(text, "\n2 128 0\n"));
     free(text);
-    text = read_text("report.md");
-    assert_int_equal(count_of(text, "0: no page"), 2);
+    text = folder_text("report.md");
+    assert_int_equal(folder_count(text, "0: no page"), 2);
     free(text);
     if (strncmp(note, "no pictures", 11) != 0) {
         assert_string_equal(note, "");
         no_tics_but_ours();
         /* The figure that has no place on the axis; no tic says so. */
-        text = read_text("plots/memory_S_full.svg");
-        assert_int_equal(count_of(text, ">0<"), 1);
+        text = folder_text("plots/memory_S_full.svg");
+        assert_int_equal(folder_count(text, ">0<"), 1);
         free(text);
     }
     attn_run_release(&run);
@@ -403,7 +350,7 @@ static void without_gnuplot(void **state)
     setenv("PATH", path, 1);
     free(path);
     assert_memory_equal(note, "no pictures", 11);
-    char *text = read_text("report.md");
+    char *text = folder_text("report.md");
     assert_non_null(strstr(text, "no pictures: gnuplot"));
     assert_non_null(strstr(text, "## Results"));
     free(text);
@@ -430,17 +377,17 @@ static void hostile_strings(void **state)
     assert_int_equal(access(path, F_OK), -1);
     if (strncmp(note, "no pictures", 11) != 0)
         assert_string_equal(note, "");
-    char *text = read_text("index.html");
-    assert_int_equal(count_of(text, "<script"), 0);
+    char *text = folder_text("index.html");
+    assert_int_equal(folder_count(text, "<script"), 0);
     free(text);
-    text = read_text("junit.xml");
+    text = folder_text("junit.xml");
     check_xml(text);
     assert_null(strchr(text, '\x01'));
     free(text);
-    text = read_text("report.md");
+    text = folder_text("report.md");
     snprintf(escaped, sizeof escaped, "\\|&lt;script\\>");
     assert_non_null(strstr(text, escaped));
-    assert_int_equal(count_of(text, "<script"), 0);
+    assert_int_equal(folder_count(text, "<script"), 0);
     free(text);
     check_csv(&run);
     attn_run_release(&run);
@@ -566,15 +513,15 @@ static int write_kept(void)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_whole_report, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_whole_report, folder_setup, folder_teardown),
         cmocka_unit_test(sweeps),
         cmocka_unit_test(the_telling_family),
-        cmocka_unit_test_setup_teardown(a_short_sweep, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_gnuplot_that_hangs, setup, teardown),
-        cmocka_unit_test_setup_teardown(without_gnuplot, setup, teardown),
-        cmocka_unit_test_setup_teardown(hostile_strings, setup, teardown),
-        cmocka_unit_test_setup_teardown(mutated_records, setup, teardown),
-        cmocka_unit_test_setup_teardown(unreadable_runs, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_short_sweep, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(a_gnuplot_that_hangs, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(without_gnuplot, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(hostile_strings, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(mutated_records, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(unreadable_runs, folder_setup, folder_teardown),
         cmocka_unit_test(figures),
     };
     if (argc < 2) {

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pictures.c - the data that the pictures are drawn from, against the records.
+ *
+ * test_report_pictures SCRIPT_DIR */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "folder.h"
+#include "report/text.h"
+#include "synthetic.h"
+
+static const char *script_dir;
+
+/* Writes the report of `run`; gnuplot may be missing, but must not fail. */
+static void report(const struct attn_run_data *run)
+{
+    char out[128], note[512], why[512] = "";
+    snprintf(out, sizeof out, "%s/report", folder);
+    if (attn_report_write(run, script_dir, out, note, sizeof note, why, sizeof why) != 0)
+        fail_msg("%s", why);
+    if (strncmp(note, "no pictures", 11) != 0)
+        assert_string_equal(note, "");
+}
+
+/* The hot timing of a case on a backend. */
+static json_t *timing(const struct attn_run_data *run, const char *line, const char *backend)
+{
+    size_t i;
+    json_t *record;
+    json_array_foreach(run->records, i, record)
+    {
+        if (strcmp(attn_field_text(record, "type"), "bench") == 0 &&
+            strcmp(attn_field_text(record, "case"), line) == 0 &&
+            strcmp(attn_field_text(record, "cache"), "hot") == 0 &&
+            strcmp(attn_field_text(record, "backend"), backend) == 0)
+            return record;
+    }
+    fail_msg("%s is not timed on %s", line, backend);
+    return NULL;
+}
+
+/* The numbers that follow `start`, which begins a line of FILE; returns how many (at most 8). */
+static size_t numbers_after(const char *file, const char *start, double numbers[8])
+{
+    char *text = folder_text(file), *at = strstr(text, start);
+    size_t n = 0;
+    if (!at)
+        fail_msg("%s has no line that begins with%s", file, start);
+    assert_true(at == text || *start == '\n');
+    at += strlen(start);
+    for (char *end; n < 8 && *at != '\n'; at = end, n++) {
+        numbers[n] = strtod(at, &end);
+        if (end == at)
+            break;
+    }
+    free(text);
+    return n;
+}
+
+static void latency(void **state)
+{
+    (void)state;
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    double found[8];
+    const json_t *record = timing(&run, "dk=64 hq=8 mask=causal sq=512", "avx2");
+    /* No interval: of one round. */
+    json_object_set_new(
+        json_object_get(timing(&run, "dk=64 hq=8 mask=causal sq=1024", "avx2"), "time_ns"), "ci95",
+        json_null());
+    report(&run);
+    assert_int_equal(numbers_after("plots/latency_S_causal.dat", "\n2 512", found), 3);
+    const json_t *ci = attn_field_at(record, "time_ns.ci95");
+    double want[] = {attn_field_number(record, "time_ns.median"),
+                     json_number_value(json_array_get(ci, 0)),
+                     json_number_value(json_array_get(ci, 1))};
+    for (size_t i = 0; i < 3; i++)
+        assert_true(fabs(found[i] / want[i] - 1) < 1e-5);
+    assert_int_equal(numbers_after("plots/latency_S_causal.dat", "\n2 1024", found), 1);
+    /* Where naive was stopped by the budget its line ends: 6 points, 8 of the others. */
+    char *text = folder_text("plots/latency_S_full.dat");
+    assert_int_equal(folder_count(text, "\n1 "), 6);
+    assert_int_equal(folder_count(text, "\n2 "), 8);
+    free(text);
+    /* Quadratic work at a constant rate but for a drop of 20 %. */
+    text = folder_text("plots/latency_S_full.def.gp");
+    assert_non_null(strstr(text, "naive (slope 2.0"));
+    free(text);
+    attn_run_release(&run);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(latency, folder_setup, folder_teardown),
+    };
+    if (argc < 2) {
+        fprintf(stderr, "usage: %s SCRIPT_DIR\n", argv[0]);
+        return 2;
+    }
+    script_dir = argv[1];
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
