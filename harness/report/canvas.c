@@ -52,6 +52,15 @@ void attn_define_backends(FILE *out, const struct attn_view *view, const size_t 
     }
 }
 
+void attn_define_labels(FILE *out, const struct attn_view *view, const size_t *backends,
+                        size_t count)
+{
+    const char *labels[ATTN_SERIES_BACKENDS];
+    for (size_t b = 0; b < count; b++)
+        labels[b] = view->backends[backends[b]].label;
+    attn_define_backends(out, view, backends, count, labels);
+}
+
 void attn_define_points(FILE *out, const struct attn_series *series)
 {
     fprintf(out, "n_points = %zu\narray points[%zu]\n", series->n_points, series->n_points);

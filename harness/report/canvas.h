@@ -26,6 +26,10 @@ int attn_plot_latency(const struct attn_canvas *canvas, const struct attn_series
 int attn_plot_memory(const struct attn_canvas *canvas, const struct attn_series *series,
                      struct attn_plot *plot);
 
+/* Of the whole run: `series` is not looked at. */
+int attn_plot_roofline(const struct attn_canvas *canvas, const struct attn_series *series,
+                       struct attn_plot *plot);
+
 /* Writes plots/FILE. Returns 0, or -1 with the reason. */
 int attn_canvas_write(const struct attn_canvas *canvas, const char *file, const char *text,
                       size_t length);
@@ -44,6 +48,9 @@ void attn_define_footer(FILE *out, const json_t *machine, const char *first);
  * the backend's among those that are counted, in every picture of a report. */
 void attn_define_backends(FILE *out, const struct attn_view *view, const size_t *backends,
                           size_t count, const char *const *labels);
+/* The labels of the view, in attn_define_backends. */
+void attn_define_labels(FILE *out, const struct attn_view *view, const size_t *backends,
+                        size_t count);
 void attn_define_points(FILE *out, const struct attn_series *series);
 /* " 1.5", or " ?" where there is no figure. */
 void attn_put_number(FILE *out, double value);

@@ -66,7 +66,6 @@ int attn_plot_throughput(const struct attn_canvas *canvas, const struct attn_ser
     size_t length = 0;
     double top = 0;
     bool marked = false;
-    const char *labels[ATTN_SERIES_BACKENDS];
     snprintf(plot->name, sizeof plot->name, "throughput_%s_%s", attn_axis_key(series->axis),
              series->causal ? "causal" : "full");
     snprintf(plot->title, sizeof plot->title, "Throughput over %s", attn_axis_title(series->axis));
@@ -79,9 +78,7 @@ int attn_plot_throughput(const struct attn_canvas *canvas, const struct attn_ser
     attn_define(out, "title", plot->title);
     attn_define(out, "constants", series->constants);
     attn_define(out, "x_label", attn_axis_title(series->axis));
-    for (size_t b = 0; b < series->n_backends; b++)
-        labels[b] = canvas->view->backends[series->backends[b]].label;
-    attn_define_backends(out, canvas->view, series->backends, series->n_backends, labels);
+    attn_define_labels(out, canvas->view, series->backends, series->n_backends);
     attn_define_points(out, series);
     top = fmax(top, define_roofs(out, canvas->machine));
     fprintf(out, "y_top = %.6g\n", top > 0 ? top * 1.12 : 1.0);

@@ -13,16 +13,17 @@
 #include "report/series.h"
 #include "report/text.h"
 
-/* Pictures over one size, in the order of the report. */
+/* In the order of the report. */
 static const struct kind {
     const char *script;
-    bool lengths_only; /* over S alone */
+    enum { EVERY_AXIS, LENGTHS, WHOLE_RUN } scope;
     int (*write)(const struct attn_canvas *canvas, const struct attn_series *series,
                  struct attn_plot *plot);
 } kinds[] = {
-    {"throughput.gp", false, attn_plot_throughput},
-    {"latency.gp", true, attn_plot_latency},
-    {"memory.gp", true, attn_plot_memory},
+    {"throughput.gp", EVERY_AXIS, attn_plot_throughput},
+    {"latency.gp", LENGTHS, attn_plot_latency},
+    {"memory.gp", LENGTHS, attn_plot_memory},
+    {"roofline.gp", WHOLE_RUN, attn_plot_roofline},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
@@ -66,15 +67,16 @@ static int copy_scripts(const struct attn_canvas *canvas, const char *script_dir
     return 0;
 }
 
-/* Every kind of picture that the most telling sweep of one axis and mask has. */
-static int draw_sweep(const struct attn_canvas *canvas, const struct attn_series *series,
-                      const char *folder, struct attn_plots *plots, char *note, size_t note_size)
+/* The pictures of the most telling sweep of one axis and mask, or, without one, of the run. */
+static int draw_all(const struct attn_canvas *canvas, const struct attn_series *series,
+                    const char *folder, struct attn_plots *plots, char *note, size_t note_size)
 {
     for (size_t k = 0; k < KINDS; k++) {
         struct attn_plot plot = {0};
-        if (kinds[k].lengths_only && series->axis != ATTN_AXIS_S)
-            continue;
-        int prepared = kinds[k].write(canvas, series, &plot);
+        bool wanted = series ? kinds[k].scope == EVERY_AXIS ||
+                                   (kinds[k].scope == LENGTHS && series->axis == ATTN_AXIS_S)
+                             : kinds[k].scope == WHOLE_RUN;
+        int prepared = wanted ? kinds[k].write(canvas, series, &plot) : 0;
         if (prepared < 0)
             return -1;
         if (prepared > 0)
@@ -103,8 +105,8 @@ int attn_plots_write(const struct attn_view *view, const json_t *machine, const 
         for (int causal = 0; causal < 2; causal++) {
             struct attn_series series;
             if (attn_series_find(view, (enum attn_axis)axis, causal, &series) == 0 &&
-                draw_sweep(&canvas, &series, folder, plots, note, note_size) != 0)
+                draw_all(&canvas, &series, folder, plots, note, note_size) != 0)
                 return -1;
         }
-    return 0;
+    return draw_all(&canvas, NULL, folder, plots, note, note_size);
 }

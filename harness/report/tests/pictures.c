@@ -46,6 +46,19 @@ static json_t *timing(const struct attn_run_data *run, const char *line, const c
     return NULL;
 }
 
+/* Changes a size of a case in every record that has it. */
+static void restate(const struct attn_run_data *run, const char *line, const char *key,
+                    const char *value)
+{
+    size_t i;
+    json_t *record;
+    json_array_foreach(run->records, i, record)
+    {
+        if (strcmp(attn_field_text(record, "case"), line) == 0 && json_object_get(record, "sizes"))
+            json_object_set_new(json_object_get(record, "sizes"), key, json_string(value));
+    }
+}
+
 /* The numbers that follow `start`, which begins a line of FILE; returns how many (at most 8). */
 static size_t numbers_after(const char *file, const char *start, double numbers[8])
 {
@@ -95,10 +108,42 @@ static void latency(void **state)
     attn_run_release(&run);
 }
 
+/* A case is in the roofline when it has work, the roof's type and a hot cache. */
+static void roofline(void **state)
+{
+    (void)state;
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    double found[8];
+    report(&run);
+    char *text = folder_text("plots/roofline.dat");
+    size_t before = folder_count(text, "\n2 ");
+    free(text);
+    json_t *record = timing(&run, "dk=64 hq=8 mask=causal sq=512", "avx2");
+    json_object_set_new(record, "flops", json_real(3e9));
+    json_object_set_new(record, "bytes", json_real(2e9));
+    json_object_set_new(record, "gflops", json_real(17.25));
+    restate(&run, "dk=64 hq=8 mask=causal sq=2048", "dtype", "f64");
+    restate(&run, "dk=64 hq=8 sq=2048", "score", "additive");
+    json_object_set_new(timing(&run, "dk=64 hq=8 sq=128", "avx2"), "flops", json_real(9e5));
+    json_object_set_new(timing(&run, "dk=64 hq=8 sq=256", "avx2"), "bytes", json_integer(0));
+    report(&run);
+    assert_int_equal(numbers_after("plots/roofline.dat", "\n2 1.5 ", found), 1);
+    assert_true(found[0] == 17.25);
+    text = folder_text("plots/roofline.dat");
+    assert_int_equal(folder_count(text, "\n2 "), before - 4);
+    free(text);
+    numbers_after("plots/roofline.def.gp", "\npeak =", found);
+    assert_true(found[0] == 228.4);
+    numbers_after("plots/roofline.def.gp", "\nread =", found);
+    assert_true(found[0] == 31.5);
+    attn_run_release(&run);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(latency, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(roofline, folder_setup, folder_teardown),
     };
     if (argc < 2) {
         fprintf(stderr, "usage: %s SCRIPT_DIR\n", argv[0]);
