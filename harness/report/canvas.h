@@ -29,6 +29,8 @@ int attn_plot_memory(const struct attn_canvas *canvas, const struct attn_series 
 /* Of the whole run: `series` is not looked at. */
 int attn_plot_roofline(const struct attn_canvas *canvas, const struct attn_series *series,
                        struct attn_plot *plot);
+int attn_plot_errors(const struct attn_canvas *canvas, const struct attn_series *series,
+                     struct attn_plot *plot);
 
 /* Writes plots/FILE. Returns 0, or -1 with the reason. */
 int attn_canvas_write(const struct attn_canvas *canvas, const char *file, const char *text,

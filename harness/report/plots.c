@@ -24,6 +24,7 @@ static const struct kind {
     {"latency.gp", LENGTHS, attn_plot_latency},
     {"memory.gp", LENGTHS, attn_plot_memory},
     {"roofline.gp", WHOLE_RUN, attn_plot_roofline},
+    {"errors.gp", WHOLE_RUN, attn_plot_errors},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 

@@ -29,21 +29,26 @@ static void report(const struct attn_run_data *run)
         assert_string_equal(note, "");
 }
 
-/* The hot timing of a case on a backend. */
-static json_t *timing(const struct attn_run_data *run, const char *line, const char *backend)
+/* The first record of a type, of a case on a backend: timings in the hot cache come first. */
+static json_t *record_of(const struct attn_run_data *run, const char *type, const char *line,
+                         const char *backend)
 {
     size_t i;
     json_t *record;
     json_array_foreach(run->records, i, record)
     {
-        if (strcmp(attn_field_text(record, "type"), "bench") == 0 &&
+        if (strcmp(attn_field_text(record, "type"), type) == 0 &&
             strcmp(attn_field_text(record, "case"), line) == 0 &&
-            strcmp(attn_field_text(record, "cache"), "hot") == 0 &&
             strcmp(attn_field_text(record, "backend"), backend) == 0)
             return record;
     }
-    fail_msg("%s is not timed on %s", line, backend);
+    fail_msg("there is no %s of %s on %s", type, line, backend);
     return NULL;
+}
+
+static json_t *timing(const struct attn_run_data *run, const char *line, const char *backend)
+{
+    return record_of(run, "bench", line, backend);
 }
 
 /* Changes a size of a case in every record that has it. */
@@ -139,11 +144,55 @@ static void roofline(void **state)
     attn_run_release(&run);
 }
 
+/* Every verification that has a bound is a point of its type and backend. */
+static void errors(void **state)
+{
+    (void)state;
+    static const char line[] = "dk=64 hq=8 sq=512";
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    double found[8];
+    for (int s = 128; s <= 256; s *= 2) {
+        char half[64];
+        snprintf(half, sizeof half, "dk=64 hq=8 sq=%d", s);
+        restate(&run, half, "dtype", "f16");
+    }
+    json_t *record = record_of(&run, "verify", "dk=64 hq=8 sq=128", "avx2");
+    json_object_set_new(record, "max_ratio", json_real(0.75));
+    json_object_set_new(record, "median_ratio", json_real(0.5));
+    record = record_of(&run, "verify", "dk=64 hq=8 sq=256", "avx2");
+    json_object_set_new(record, "max_ratio", json_real(0.25));
+    json_object_set_new(record, "median_ratio", json_real(0.125));
+    /* No bound, and no figure. */
+    json_object_set_new(record_of(&run, "verify", line, "avx2"), "numerics", json_null());
+    json_object_set_new(record_of(&run, "verify", line, "blas"), "max_ratio", json_null());
+    report(&run);
+    char *text = folder_text("plots/errors.dat"), *summary = strstr(text, "\n\n\n");
+    assert_non_null(summary);
+    assert_non_null(strstr(text, "\n2 2 -0.25 0.25\n2 2 0.25 0.75\n"));
+    assert_non_null(strstr(summary, "\n2 2 0.75 0.3125 2\n"));
+    /* Of 40 cases two are f16; naive was not run on 4, blas crashed on 2. */
+    const char *const counts[] = {"\n1 1 ", " 34\n", "\n1 2 ", " 37\n", "\n1 3 ", " 35\n"};
+    for (size_t i = 0; i < 6; i += 2) {
+        const char *at = strstr(summary, counts[i]);
+        assert_non_null(at);
+        assert_memory_equal(strchr(at + 1, '\n') - 3, counts[i + 1], 4);
+    }
+    free(text);
+    text = folder_text("plots/errors.def.gp");
+    assert_non_null(strstr(text, "types[1] = 'f32'\ntypes[2] = 'f16'\n"));
+    free(text);
+    /* What is wrong by a factor of 13000 is in sight, on the upper edge. */
+    numbers_after("plots/errors.def.gp", "\ny_high =", found);
+    assert_true(found[0] == 1e4);
+    attn_run_release(&run);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(latency, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(roofline, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(errors, folder_setup, folder_teardown),
     };
     if (argc < 2) {
         fprintf(stderr, "usage: %s SCRIPT_DIR\n", argv[0]);
