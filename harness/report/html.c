@@ -205,13 +205,19 @@ static int put_results(FILE *out, const struct page *page)
     return -1;
 }
 
+static int put_speedup(FILE *out, const struct page *page)
+{
+    attn_html_put_speedup(out, page->parts->speedup);
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*put)(FILE *out, const struct page *page);
 } placeholders[] = {
-    {"FACTS", put_facts},       {"TILES", put_tiles}, {"TROUBLES", put_troubles},
-    {"BACKENDS", put_backends}, {"SKIPS", put_skips}, {"PICTURES", put_pictures},
-    {"RESULTS", put_results},
+    {"FACTS", put_facts},       {"TILES", put_tiles},     {"TROUBLES", put_troubles},
+    {"BACKENDS", put_backends}, {"SKIPS", put_skips},     {"PICTURES", put_pictures},
+    {"RESULTS", put_results},   {"SPEEDUP", put_speedup},
 };
 
 static int put_placeholder(FILE *out, const struct page *page, const char *name, size_t length)

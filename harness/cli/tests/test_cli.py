@@ -249,6 +249,7 @@ class Bench(Case):
             self.assertTrue(os.path.getsize(os.path.join(run, "report", name)) > 0, name)
         self.expect(2, "report", self.path("nothing"))
         self.expect(2, "report")
+        self.expect(2, "report", run, "--baseline", "nobody")
 
 
 class Compare(Case):
