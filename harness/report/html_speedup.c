@@ -24,21 +24,29 @@ static void put_head(FILE *out, const struct attn_speedup *speedup, const char *
     fputs("</tr></thead>\n<tbody>\n", out);
 }
 
+/* Two ends, sorted by the lower one. */
+static void put_range(FILE *out, double low, double high)
+{
+    char from[ATTN_FIGURE_MAX], to[ATTN_FIGURE_MAX], text[2 * ATTN_FIGURE_MAX + 4] = "";
+    if (isfinite(high))
+        snprintf(text, sizeof text, "%s\xe2\x80\x93%s", attn_figure(low, from),
+                 attn_figure(high, to));
+    attn_html_put_figure(out, "", isfinite(high) ? low : (double)NAN, text);
+}
+
 static void put_means(FILE *out, const struct attn_speedup *speedup, const char *name, size_t first,
                       size_t end)
 {
-    char figure[ATTN_FIGURE_MAX], more[ATTN_FIGURE_MAX];
+    char figure[ATTN_FIGURE_MAX];
     fputs("<tr>", out);
     attn_html_put_cell(out, "case", name);
     for (size_t c = 0; c < speedup->grid.n_columns; c++) {
         if (c == speedup->baseline)
             continue;
         struct attn_speedup_mean mean = attn_speedup_mean(speedup, first, end, c);
-        fprintf(out, "<td class=\"b\">%s</td><td>", attn_figure(mean.mean, figure));
-        if (mean.cases)
-            fprintf(out, "%s\xe2\x80\x93%s", attn_figure(mean.least, figure),
-                    attn_figure(mean.greatest, more));
-        fprintf(out, "</td><td>%zu</td>", mean.cases);
+        attn_html_put_figure(out, "b", mean.mean, attn_figure(mean.mean, figure));
+        put_range(out, mean.least, mean.greatest);
+        fprintf(out, "<td data-v=\"%zu\">%zu</td>", mean.cases, mean.cases);
     }
     fputs("</tr>\n", out);
 }
@@ -56,28 +64,27 @@ static void put_groups(FILE *out, const struct attn_speedup *speedup)
                  line->group_length < 60 ? (int)line->group_length : 60, line->group);
         put_means(out, speedup, group, first, end);
     }
+    /* Sums stay at the foot when the table is sorted. */
+    fputs("</tbody>\n<tfoot>\n", out);
     put_means(out, speedup, "all", 0, grid->n_lines);
-    fputs("</tbody></table></div>\n", out);
+    fputs("</tfoot></table></div>\n", out);
 }
 
 static void put_cases(FILE *out, const struct attn_speedup *speedup)
 {
     const struct attn_grid *grid = &speedup->grid;
-    char figure[ATTN_FIGURE_MAX], more[ATTN_FIGURE_MAX];
+    char figure[ATTN_FIGURE_MAX];
     fputs("<details><summary>Speed-up by case</summary>\n", out);
     put_head(out, speedup, "case", "<th class=\"b\">speed-up</th><th>95 % interval</th>", 2);
     for (size_t i = 0; i < grid->n_lines; i++) {
         fputs("<tr>", out);
-        attn_html_put_cell(out, "case", grid->lines[i].row->label);
+        attn_html_put_case(out, grid->lines[i].row);
         for (size_t c = 0; c < grid->n_columns; c++) {
             if (c == speedup->baseline)
                 continue;
             struct attn_ratio ratio = attn_speedup_of(speedup, i, c);
-            fprintf(out, "<td class=\"b\">%s</td><td>", attn_figure(ratio.ratio, figure));
-            if (isfinite(ratio.hi))
-                fprintf(out, "%s\xe2\x80\x93%s", attn_figure(ratio.lo, figure),
-                        attn_figure(ratio.hi, more));
-            fputs("</td>", out);
+            attn_html_put_figure(out, "b", ratio.ratio, attn_figure(ratio.ratio, figure));
+            put_range(out, ratio.lo, ratio.hi);
         }
         fputs("</tr>\n", out);
     }

@@ -38,6 +38,12 @@ int attn_html_put_skips(FILE *out, const struct attn_view *view);
 void attn_html_put_speedup(FILE *out, const struct attn_speedup *speedup);
 /* <td class="CLASS">TEXT</td>, escaped; a dash for "". */
 void attn_html_put_cell(FILE *out, const char *class, const char *text);
+/* The same of a figure, which the page's script sorts by `value`; NAN goes last. */
+void attn_html_put_figure(FILE *out, const char *class, double value, const char *text);
+/* Whether an id may stand in an address as it is; others are not linked. */
+bool attn_html_anchor(const char *id);
+/* The cell that names a case, with a link to its line in the results. */
+void attn_html_put_case(FILE *out, const struct attn_view_row *row);
 
 /* Verdicts that need a reader: neither pass nor approx nor skip. */
 bool attn_row_is_trouble(const struct attn_view_row *row);

@@ -107,7 +107,8 @@ static void check_html(bool pictures)
     char *text = folder_text("index.html");
     assert_int_equal(folder_count(text, "{{"), 0);
     /* Nothing from outside: the pictures' name spaces alone are written like addresses. */
-    assert_int_equal(folder_count(text, "http"), folder_count(text, "xmlns"));
+    assert_int_equal(folder_count(text, "http:") + folder_count(text, "https:"),
+                     folder_count(text, "xmlns"));
     assert_int_equal(folder_count(text, "data:image/svg+xml,"), pictures ? 12 : 0);
     assert_int_equal(folder_count(text, "<details>"), 3);
     /* A case stands once in the hot table, if timed cold in that one, in the speed-ups, and in the
@@ -397,7 +398,7 @@ static void hostile_strings(void **state)
     if (strncmp(note, "no pictures", 11) != 0)
         assert_string_equal(note, "");
     char *text = folder_text("index.html");
-    assert_int_equal(folder_count(text, "<script"), 0);
+    assert_int_equal(folder_count(text, "<script"), 1); /* the template's */
     free(text);
     text = folder_text("junit.xml");
     check_xml(text);
