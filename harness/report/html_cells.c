@@ -35,6 +35,6 @@ void attn_html_put_case(FILE *out, const struct attn_view_row *row)
     fputs("<td class=\"case\">", out);
     attn_put_html(out, row->label);
     if (attn_html_anchor(row->id))
-        fprintf(out, " <a href=\"#%s\" title=\"link to this case\">#</a>", row->id);
+        fprintf(out, "&#160;<a href=\"#%s\" title=\"link to this case\">#</a>", row->id);
     fputs("</td>", out);
 }
