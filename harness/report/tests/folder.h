@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#include "report/report.h"
+
 extern char folder[64]; /* between folder_setup and folder_teardown */
 
 int folder_setup(void **state); /* of cmocka */
@@ -14,5 +16,14 @@ int folder_teardown(void **state);
 char *folder_text(const char *file);
 
 size_t folder_count(const char *text, const char *word);
+
+/* Writes the run's report to FOLDER/report; returns what attn_report_write does. */
+int folder_report(const struct attn_run_data *run, const char *script_dir, char *note,
+                  size_t note_size);
+
+/* results.csv has a line a timing, each with every column. */
+void folder_check_csv(const struct attn_run_data *run);
+/* Well-formed enough for a parser: tags nest, and no bare & or < in text or attributes. */
+void folder_check_xml(const char *text);
 
 #endif

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "folder.h"
+#include "report/gnuplot.h"
 #include "report/text.h"
 #include "synthetic.h"
 
@@ -188,12 +189,63 @@ static void errors(void **state)
     attn_run_release(&run);
 }
 
+/* Two sizes are no sweep, but are where gnuplot would put tics of its own between ours. */
+static void no_tics_but_ours(void)
+{
+    char path[128], why[256], *text = folder_text("plots/throughput_S_full.def.gp"), *two;
+    assert_true(asprintf(&two, "%s\nn_points = 2\n", text) > 0);
+    snprintf(path, sizeof path, "%s/report/plots/two.def.gp", folder);
+    assert_int_equal(attn_file_write(path, two, strlen(two), why, sizeof why), 0);
+    free(two);
+    free(text);
+    *strrchr(path, '/') = '\0';
+    assert_int_equal(attn_gnuplot_run(path, "two", "throughput.gp", ATTN_GNUPLOT_LIMIT_S), 0);
+    text = folder_text("plots/throughput_S_full.svg");
+    assert_int_equal(folder_count(text, ">256<"), 1);
+    assert_int_equal(folder_count(text, " 1.5<") + folder_count(text, " 0.5<"), 0);
+    free(text);
+}
+
+/* As few sizes as a sweep may have; peaks of 0. */
+static void a_short_sweep(void **state)
+{
+    (void)state;
+    char note[512];
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    for (size_t i = json_array_size(run.records); i-- > 0;) {
+        json_t *record = json_array_get(run.records, i);
+        const char *length = strstr(attn_field_text(record, "case"), "sq=");
+        if (strtol(length + 3, NULL, 10) > 512)
+            json_array_remove(run.records, i);
+        else if (strcmp(length, "sq=128") == 0 &&
+                 strcmp(attn_field_text(record, "backend"), "avx2") == 0)
+            json_object_set_new(record, "peak_bytes", json_integer(0));
+    }
+    assert_int_equal(folder_report(&run, script_dir, note, sizeof note), 0);
+    char *text = folder_text("plots/memory_S_full.dat");
+    assert_non_null(strstr(text, "\n2 128 0\n"));
+    free(text);
+    text = folder_text("report.md");
+    assert_int_equal(folder_count(text, "0: no page"), 2);
+    free(text);
+    if (strncmp(note, "no pictures", 11) != 0) {
+        assert_string_equal(note, "");
+        no_tics_but_ours();
+        /* The figure that has no place on the axis; no tic says so. */
+        text = folder_text("plots/memory_S_full.svg");
+        assert_int_equal(folder_count(text, ">0<"), 1);
+        free(text);
+    }
+    attn_run_release(&run);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(latency, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(roofline, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(errors, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(a_short_sweep, folder_setup, folder_teardown),
     };
     if (argc < 2) {
         fprintf(stderr, "usage: %s SCRIPT_DIR\n", argv[0]);

@@ -232,6 +232,14 @@ struct attn_run_data synthetic_run(struct synthetic options)
     return run;
 }
 
+struct attn_run_data synthetic_small(void)
+{
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    while (json_array_size(run.records) > 24)
+        json_array_remove(run.records, 24);
+    return run;
+}
+
 int synthetic_folder(const struct attn_run_data *run, const char *folder)
 {
     char path[512];
