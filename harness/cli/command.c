@@ -75,6 +75,7 @@ enum option_id {
     O_DEBUG,
     O_MARGIN,
     O_BACKENDS,
+    O_BASELINE,
     O_MAP
 };
 
@@ -114,6 +115,8 @@ static const struct flag {
      "worker in the foreground, without watchdog; says what to attach gdb to"},
     {"margin", "PERCENT", O_MARGIN, COMPARE, "what still counts as equal (default 3)"},
     {"backends", "A,B", O_BACKENDS, COMPARE, "B against A, within one run"},
+    {"baseline", "NAME", O_BASELINE, REPORT | RUN,
+     "what speed-ups are over (default: the slowest exact backend)"},
     {"map", "A=B", O_MAP, COMPARE, "hold A of BASE or NEW against B of the other"},
     {"help", NULL, O_HELP, ALL, "this text"},
 };
@@ -308,6 +311,9 @@ static enum attn_exit take(const struct flag *flag, char *text, struct attn_comm
         return take_margin(flag, text, &c->compare.margin, why, size);
     case O_BACKENDS:
         return take_pair(flag, text, ',', c->compare.backends, why, size);
+    case O_BASELINE:
+        c->report.baseline = text;
+        break;
     case O_MAP:
         if (c->compare.n_map == 16)
             return bad_value(flag, text, "one of at most 16", why, size);

@@ -35,6 +35,7 @@ struct attn_command {
     struct attn_settings settings;
     struct attn_suite_wish suite;
     struct attn_compare_options compare;
+    struct attn_report_options report;
     bool json, resume, dry_run, help;
 };
 

@@ -59,6 +59,7 @@ static void print_timings(const struct attn_session *session)
 
 /* json: where the report is goes to stdout as an object. */
 static enum attn_exit write_report(const char *run, const char *out, bool json,
+                                   const struct attn_report_options *options,
                                    const struct attn_places *places)
 {
     struct attn_run_data data;
@@ -75,8 +76,11 @@ static enum attn_exit write_report(const char *run, const char *out, bool json,
         snprintf(why, sizeof why, "folder '%s' can not be made: %m", out);
         code = attn_complain(ATTN_EXIT_USAGE, why);
     }
-    if (!code && attn_report_write(&data, places->reports, out, note, sizeof note, why, sizeof why))
-        code = attn_complain(ATTN_EXIT_INTERNAL, why);
+    int status = code ? 0
+                      : attn_report_write(&data, options, places->reports, out, note, sizeof note,
+                                          why, sizeof why);
+    if (status)
+        code = attn_complain(status > 0 ? ATTN_EXIT_USAGE : ATTN_EXIT_INTERNAL, why);
     attn_run_release(&data);
     if (!code && *note)
         fprintf(stderr, "attnbench: %s\n", note);
@@ -135,14 +139,14 @@ enum attn_exit attn_verb_run(struct attn_command *c, const struct attn_places *p
     if (c->dry_run || attn_interrupted || code == ATTN_EXIT_INTERNAL || code == ATTN_EXIT_USAGE ||
         code == ATTN_EXIT_NOTHING)
         return code;
-    return attn_exit_stronger(code, write_report(c->out, NULL, false, places));
+    return attn_exit_stronger(code, write_report(c->out, NULL, false, &c->report, places));
 }
 
 enum attn_exit attn_verb_report(struct attn_command *c, const struct attn_places *places)
 {
     if (c->n_arguments != 1)
         return attn_complain(ATTN_EXIT_USAGE, "report takes one run folder");
-    return write_report(c->arguments[0], c->out, c->json, places);
+    return write_report(c->arguments[0], c->out, c->json, &c->report, places);
 }
 
 enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_places *places)

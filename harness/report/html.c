@@ -63,13 +63,6 @@ static int put_tiles(FILE *out, const struct page *page)
     return 0;
 }
 
-void attn_html_put_cell(FILE *out, const char *class, const char *text)
-{
-    fprintf(out, "<td class=\"%s\">", class);
-    attn_put_html(out, *text ? text : ATTN_DASH);
-    fputs("</td>", out);
-}
-
 static int put_troubles(FILE *out, const struct page *page)
 {
     const struct attn_view *view = page->parts->view;
@@ -79,29 +72,30 @@ static int put_troubles(FILE *out, const struct page *page)
         if (!row->first || !attn_row_is_trouble(row))
             continue;
         if (!found++)
-            fputs("<h2>Needs attention</h2>\n<div class=\"wide\"><table>\n<tr><th>verdict</th>"
-                  "<th>backend</th><th>case</th><th>reason</th><th>to see it again</th></tr>\n",
+            fputs("<h2>Needs attention</h2>\n<div class=\"wide\"><table>\n<thead><tr>"
+                  "<th>verdict</th><th>backend</th><th>case</th><th>reason</th>"
+                  "<th>to see it again</th></tr></thead>\n<tbody>\n",
                   out);
         fputs("<tr>", out);
         const char *verdict = attn_status_name(row->status);
         attn_html_put_cell(out, verdict, verdict);
         attn_html_put_cell(out, "backend", view->backends[row->backend].label);
-        attn_html_put_cell(out, "case", row->label);
+        attn_html_put_case(out, row);
         attn_html_put_cell(out, "why", row->reason);
         fputs("<td><code>", out);
         attn_put_html(out, *row->repro ? row->repro : ATTN_DASH);
         fputs("</code></td></tr>\n", out);
     }
-    fputs(found ? "</table></div>\n" : "", out);
+    fputs(found ? "</tbody></table></div>\n" : "", out);
     return 0;
 }
 
 static void put_backend_head(FILE *out)
 {
-    fputs("<div class=\"wide\"><table>\n<tr><th>backend</th><th>version</th>", out);
+    fputs("<div class=\"wide\"><table>\n<thead><tr><th>backend</th><th>version</th>", out);
     for (int s = 0; s < ATTN_STATUS_COUNT; s++)
         fprintf(out, "<th class=\"n\">%s</th>", attn_status_name((enum attn_status)s));
-    fputs("<th class=\"n\">worst error/bound</th></tr>\n", out);
+    fputs("<th class=\"n\">worst error/bound</th></tr></thead>\n<tbody>\n", out);
 }
 
 static int put_backends(FILE *out, const struct page *page)
@@ -127,13 +121,14 @@ static int put_backends(FILE *out, const struct page *page)
         }
         attn_html_put_cell(out, "why", attn_field_text(backend->info, "version"));
         for (int s = 0; s < ATTN_STATUS_COUNT; s++)
-            fprintf(out, "<td class=\"n %s\">%zu</td>",
+            fprintf(out, "<td class=\"n %s\" data-v=\"%zu\">%zu</td>",
                     backend->counts[s] ? attn_status_name((enum attn_status)s) : "zero",
-                    backend->counts[s]);
-        attn_html_put_cell(out, "n", attn_figure(attn_worst_ratio(view, b), figure));
+                    backend->counts[s], backend->counts[s]);
+        double worst = attn_worst_ratio(view, b);
+        attn_html_put_figure(out, "n", worst, attn_figure(worst, figure));
         fputs("</tr>\n", out);
     }
-    fputs("</table></div>\n", out);
+    fputs("</tbody></table></div>\n", out);
     return 0;
 }
 
@@ -205,13 +200,19 @@ static int put_results(FILE *out, const struct page *page)
     return -1;
 }
 
+static int put_speedup(FILE *out, const struct page *page)
+{
+    attn_html_put_speedup(out, page->parts->speedup);
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*put)(FILE *out, const struct page *page);
 } placeholders[] = {
-    {"FACTS", put_facts},       {"TILES", put_tiles}, {"TROUBLES", put_troubles},
-    {"BACKENDS", put_backends}, {"SKIPS", put_skips}, {"PICTURES", put_pictures},
-    {"RESULTS", put_results},
+    {"FACTS", put_facts},       {"TILES", put_tiles},     {"TROUBLES", put_troubles},
+    {"BACKENDS", put_backends}, {"SKIPS", put_skips},     {"PICTURES", put_pictures},
+    {"RESULTS", put_results},   {"SPEEDUP", put_speedup},
 };
 
 static int put_placeholder(FILE *out, const struct page *page, const char *name, size_t length)

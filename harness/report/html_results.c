@@ -43,15 +43,16 @@ static void put_timing(FILE *out, const struct attn_view_row *row, int width)
         put_mark(out, row, width);
         return;
     }
-    fprintf(out, "<td class=\"b\">%s%s", attn_figure_time(row->median, figure),
-            row->marked ? " *" : "");
+    fprintf(out, "<td class=\"b\" data-v=\"%.6g\">%s%s", row->median,
+            attn_figure_time(row->median, figure), row->marked ? " *" : "");
     put_word(out, row);
-    fprintf(out, "</td><td>%s</td>", attn_figure(row->gflops, figure));
-    double half = (row->hi - row->lo) / 2 / row->median;
+    fputs("</td>", out);
+    attn_html_put_figure(out, "", row->gflops, attn_figure(row->gflops, figure));
+    double half = 100 * (row->hi - row->lo) / 2 / row->median;
+    char percent[ATTN_FIGURE_MAX + 3] = "";
     if (isfinite(half))
-        fprintf(out, "<td>%s %%</td>", attn_figure(100 * half, figure));
-    else
-        fputs("<td>" ATTN_DASH "</td>", out);
+        snprintf(percent, sizeof percent, "%s %%", attn_figure(half, figure));
+    attn_html_put_figure(out, "", half, percent);
 }
 
 static void put_check(FILE *out, const struct attn_view_row *row, int width)
@@ -69,9 +70,10 @@ static void put_check(FILE *out, const struct attn_view_row *row, int width)
             put_mark(out, row, width);
         return;
     }
-    fprintf(out, "<td class=\"b\">%s", attn_figure(ratio, figure));
+    fprintf(out, "<td class=\"b\" data-v=\"%.6g\">%s", ratio, attn_figure(ratio, figure));
     put_word(out, row);
-    fprintf(out, "</td><td>%s</td>", attn_figure_bytes(row->peak, figure));
+    fputs("</td>", out);
+    attn_html_put_figure(out, "", row->peak, attn_figure_bytes(row->peak, figure));
 }
 
 static const struct layout timings = {
@@ -95,8 +97,18 @@ static void put_head(FILE *out, const struct attn_view *view, const struct attn_
     fputs("</tr></thead>\n<tbody>\n", out);
 }
 
+/* The first line of a case on the page is where links to it lead; `anchors` has those given. */
+static void put_line_start(FILE *out, const char *id, json_t *anchors)
+{
+    if (attn_html_anchor(id) && !json_object_get(anchors, id) &&
+        json_object_set_new(anchors, id, json_true()) == 0)
+        fprintf(out, "<tr id=\"%s\">", id);
+    else
+        fputs("<tr>", out);
+}
+
 static void put_grid(FILE *out, const struct attn_view *view, const struct attn_grid *grid,
-                     const struct layout *layout)
+                     const struct layout *layout, json_t *anchors)
 {
     put_head(out, view, grid, layout);
     for (size_t i = 0; i < grid->n_lines; i++) {
@@ -105,13 +117,13 @@ static void put_grid(FILE *out, const struct attn_view *view, const struct attn_
             char group[64];
             snprintf(group, sizeof group, "%.*s",
                      line->group_length < 60 ? (int)line->group_length : 60, line->group);
-            fprintf(out, "<tr><th class=\"group\" colspan=\"%zu\"><span>",
+            fprintf(out, "<tr class=\"group\"><th class=\"group\" colspan=\"%zu\"><span>",
                     1 + grid->n_columns * (size_t)layout->width);
             attn_put_html(out, group);
             fputs("</span></th></tr>\n", out);
         }
-        fputs("<tr>", out);
-        attn_html_put_cell(out, "case", line->row->label);
+        put_line_start(out, line->row->id, anchors);
+        attn_html_put_case(out, line->row);
         for (size_t c = 0; c < grid->n_columns; c++)
             layout->put(out, line->cells[c], layout->width);
         fputs("</tr>\n", out);
@@ -120,7 +132,7 @@ static void put_grid(FILE *out, const struct attn_view *view, const struct attn_
 }
 
 static int put_kind(FILE *out, const struct attn_view *view, enum attn_grid_kind kind,
-                    const char *summary)
+                    const char *summary, json_t *anchors)
 {
     struct attn_grid grid;
     if (attn_grid_create(view, kind, &grid) != 0)
@@ -128,7 +140,7 @@ static int put_kind(FILE *out, const struct attn_view *view, enum attn_grid_kind
     if (grid.n_lines && summary)
         fprintf(out, "<details><summary>%s</summary>\n", summary);
     if (grid.n_lines)
-        put_grid(out, view, &grid, kind == ATTN_GRID_CHECKS ? &checks : &timings);
+        put_grid(out, view, &grid, kind == ATTN_GRID_CHECKS ? &checks : &timings, anchors);
     else if (!summary)
         fputs("<p class=\"soft\">Nothing was timed.</p>\n", out);
     if (grid.n_lines && summary)
@@ -148,10 +160,15 @@ int attn_html_put_results(FILE *out, const struct attn_view *view)
     fputs(marked ? " * the harness's own cost is over 1 % of this time." : "", out);
     fputs(" n/a: the backend does not support the case. All timings are in results.csv.</p>\n",
           out);
-    if (put_kind(out, view, ATTN_GRID_HOT, NULL) != 0 ||
-        put_kind(out, view, ATTN_GRID_COLD, "Cold cache") != 0)
-        return -1;
-    return put_kind(out, view, ATTN_GRID_CHECKS, "Accuracy and peak memory");
+    json_t *anchors = json_object();
+    int status =
+        !anchors || put_kind(out, view, ATTN_GRID_HOT, NULL, anchors) != 0 ||
+                put_kind(out, view, ATTN_GRID_COLD, "Cold cache", anchors) != 0 ||
+                put_kind(out, view, ATTN_GRID_CHECKS, "Accuracy and peak memory", anchors) != 0
+            ? -1
+            : 0;
+    json_decref(anchors);
+    return status;
 }
 
 int attn_html_put_skips(FILE *out, const struct attn_view *view)
@@ -160,7 +177,7 @@ int attn_html_put_skips(FILE *out, const struct attn_view *view)
     if (attn_skips_create(view, &skips) != 0)
         return -1;
     if (skips.count)
-        fputs("<h2>Skips</h2>\n<div class=\"wide\"><table>\n<tr><th>reason</th>", out);
+        fputs("<h2>Skips</h2>\n<div class=\"wide\"><table>\n<thead><tr><th>reason</th>", out);
     for (size_t b = 0; skips.count && b < view->n_backends; b++) {
         if (!view->backends[b].counted || !view->backends[b].counts[ATTN_SKIP])
             continue;
@@ -168,17 +185,18 @@ int attn_html_put_skips(FILE *out, const struct attn_view *view)
         attn_put_html(out, view->backends[b].label);
         fputs("</th>", out);
     }
-    fputs(skips.count ? "</tr>\n" : "", out);
+    fputs(skips.count ? "</tr></thead>\n<tbody>\n" : "", out);
     for (size_t i = 0; i < skips.count; i++) {
         fputs("<tr>", out);
         attn_html_put_cell(out, "case", skips.items[i].reason);
         for (size_t b = 0; b < view->n_backends; b++)
             if (view->backends[b].counted && view->backends[b].counts[ATTN_SKIP])
-                fprintf(out, "<td class=\"n %s\">%zu</td>", skips.items[i].counts[b] ? "" : "zero",
+                fprintf(out, "<td class=\"n %s\" data-v=\"%zu\">%zu</td>",
+                        skips.items[i].counts[b] ? "" : "zero", skips.items[i].counts[b],
                         skips.items[i].counts[b]);
         fputs("</tr>\n", out);
     }
-    fputs(skips.count ? "</table></div>\n" : "", out);
+    fputs(skips.count ? "</tbody></table></div>\n" : "", out);
     attn_skips_free(&skips);
     return 0;
 }

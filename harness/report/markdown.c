@@ -171,6 +171,51 @@ static int put_results(FILE *out, const struct attn_view *view)
     return 0;
 }
 
+static void put_means(FILE *out, const struct attn_speedup *speedup, const char *name,
+                      size_t length, size_t first, size_t end)
+{
+    char group[64], figure[ATTN_FIGURE_MAX];
+    snprintf(group, sizeof group, "%.*s", length < 60 ? (int)length : 60, name);
+    fputs("| ", out);
+    attn_put_markdown(out, group);
+    for (size_t c = 0; c < speedup->grid.n_columns; c++) {
+        if (c == speedup->baseline)
+            continue;
+        struct attn_speedup_mean mean = attn_speedup_mean(speedup, first, end, c);
+        fprintf(out, " | %s", attn_figure(mean.mean, figure));
+        if (mean.cases)
+            fprintf(out, " (%zu)", mean.cases);
+    }
+    fputs(" |\n", out);
+}
+
+static void put_speedup(FILE *out, const struct attn_speedup *speedup)
+{
+    const struct attn_grid *grid = &speedup->grid;
+    if (speedup->baseline == grid->n_columns)
+        return;
+    fputs("\n## Speed-up over ", out);
+    attn_put_markdown(out, speedup->view->backends[grid->columns[speedup->baseline]].label);
+    fprintf(out,
+            "\n\nIts time over that of the backend, hot cache: above 1 the backend is faster. "
+            "Geometric mean over the cases in which both were timed, and their number.%s\n\n"
+            "| cases",
+            speedup->chosen ? " The baseline is " ATTN_BASELINE_RULE "." : "");
+    for (size_t c = 0; c < grid->n_columns; c++)
+        if (c != speedup->baseline)
+            put_cell(out, speedup->view->backends[grid->columns[c]].label);
+    fputs(" |\n|---|", out);
+    for (size_t c = 1; c < grid->n_columns; c++)
+        fputs("---:|", out);
+    fputc('\n', out);
+    for (size_t first = 0, end; first < grid->n_lines; first = end) {
+        const struct attn_grid_line *line = &grid->lines[first];
+        end = attn_speedup_group_end(speedup, first);
+        put_means(out, speedup, line->group, line->group_length, first, end);
+    }
+    put_means(out, speedup, "all", 3, 0, grid->n_lines);
+}
+
 /* "438 pass, 77 skip". */
 static void put_verdicts(FILE *out, const struct attn_view *view)
 {
@@ -207,5 +252,6 @@ int attn_markdown_put(FILE *out, const struct attn_report_parts *parts)
     if (put_skips(out, parts->view) != 0)
         return -1;
     put_pictures(out, parts);
+    put_speedup(out, parts->speedup);
     return put_results(out, parts->view);
 }

@@ -5,7 +5,7 @@
 
 #include "report/view.h"
 
-#define ATTN_PLOTS_MAX 8
+#define ATTN_PLOTS_MAX 16
 
 struct attn_plot {
     char name[48]; /* plots/NAME.svg, .png, .dat, .def.gp under the report */

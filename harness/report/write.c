@@ -56,11 +56,13 @@ static int write_document(enum document kind, const struct attn_report_parts *pa
     return status;
 }
 
-int attn_report_write(const struct attn_run_data *run, const char *script_dir, const char *out_dir,
-                      char *note, size_t note_size, char *why, size_t size)
+int attn_report_write(const struct attn_run_data *run, const struct attn_report_options *options,
+                      const char *script_dir, const char *out_dir, char *note, size_t note_size,
+                      char *why, size_t size)
 {
     struct attn_view view = {0};
     struct attn_plots plots;
+    struct attn_speedup speedup = {0};
     char path[4352], *page = NULL;
     size_t length;
     int status = -1;
@@ -76,15 +78,21 @@ int attn_report_write(const struct attn_run_data *run, const char *script_dir, c
     page = attn_file_read(path, &length, why, size);
     if (!page || attn_view_create(run->records, run->machine, &view, why, size) != 0)
         goto out;
+    int fit = attn_speedup_create(&view, options->baseline, &speedup, why, size);
+    if (fit != 0) {
+        status = fit;
+        goto out;
+    }
     if (attn_plots_write(&view, run->machine, script_dir, out_dir, &plots, note, note_size, why,
                          size) != 0)
         goto out;
-    struct attn_report_parts parts = {run, &view, &plots, note};
+    struct attn_report_parts parts = {run, &view, &plots, &speedup, note};
     for (int kind = 0; kind < DOCUMENT_COUNT; kind++)
         if (write_document((enum document)kind, &parts, page, out_dir, why, size) != 0)
             goto out;
     status = 0;
 out:
+    attn_speedup_free(&speedup);
     attn_view_free(&view);
     free(page);
     return status;

@@ -6,12 +6,14 @@
 #include <stdio.h>
 
 #include "report/plots.h"
+#include "report/speedup.h"
 #include "report/view.h"
 
 struct attn_report_parts {
     const struct attn_run_data *run;
     const struct attn_view *view;
     const struct attn_plots *plots;
+    const struct attn_speedup *speedup;
     const char *note; /* why pictures are missing, or "" */
 };
 
@@ -32,8 +34,16 @@ void attn_junit_put(FILE *out, const struct attn_view *view);
 /* The placeholders of the page that are tables of results; -1 without memory. */
 int attn_html_put_results(FILE *out, const struct attn_view *view);
 int attn_html_put_skips(FILE *out, const struct attn_view *view);
+/* Nothing where there is no baseline. */
+void attn_html_put_speedup(FILE *out, const struct attn_speedup *speedup);
 /* <td class="CLASS">TEXT</td>, escaped; a dash for "". */
 void attn_html_put_cell(FILE *out, const char *class, const char *text);
+/* The same of a figure, which the page's script sorts by `value`; NAN goes last. */
+void attn_html_put_figure(FILE *out, const char *class, double value, const char *text);
+/* Whether an id may stand in an address as it is; others are not linked. */
+bool attn_html_anchor(const char *id);
+/* The cell that names a case, with a link to its line in the results. */
+void attn_html_put_case(FILE *out, const struct attn_view_row *row);
 
 /* Verdicts that need a reader: neither pass nor approx nor skip. */
 bool attn_row_is_trouble(const struct attn_view_row *row);

@@ -355,6 +355,7 @@ class Bench(Case):
                          {"report": os.path.join(run, "report")})
         self.expect(2, "report", self.path("nothing"))
         self.expect(2, "report")
+        self.expect(2, "report", run, "--baseline", "nobody")
 
 
 class Compare(Case):

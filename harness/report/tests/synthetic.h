@@ -18,6 +18,9 @@ struct synthetic {
 /* Records and machine of a run; path is "synthetic". Released with attn_run_release. */
 struct attn_run_data synthetic_run(struct synthetic options);
 
+/* Its first records alone, for tests that want no sweep. */
+struct attn_run_data synthetic_small(void);
+
 /* The same as a folder, so that it is read back as a real one is. Returns 0 on success. */
 int synthetic_folder(const struct attn_run_data *run, const char *folder);
 

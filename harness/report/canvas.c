@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* canvas.c - files, backends and footers of pictures. */
+#include "report/canvas.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "report/text.h"
+
+/* Okabe and Ito, "Color Universal Design", 2008; those that stand out on white come first. */
+static const char *const palette[] = {"#0072B2", "#E69F00", "#009E73", "#CC79A7",
+                                      "#56B4E9", "#D55E00", "#F0E442", "#000000"};
+#define PALETTE_SIZE (sizeof palette / sizeof palette[0])
+
+/* The seat of a backend among those that are counted: its colour, fill and marker everywhere. */
+static size_t seat(const struct attn_view *view, size_t backend)
+{
+    size_t before = 0;
+    for (size_t b = 0; b < backend; b++)
+        before += view->backends[b].counted;
+    return before;
+}
+
+void attn_define(FILE *out, const char *name, const char *text)
+{
+    fprintf(out, "%s = ", name);
+    attn_put_gnuplot(out, text);
+    fputc('\n', out);
+}
+
+void attn_define_footer(FILE *out, const json_t *machine, const char *first)
+{
+    char machine_text[160], build[128], line[320];
+    attn_machine_text(machine, machine_text, sizeof machine_text);
+    attn_build_text(machine, build, sizeof build);
+    attn_define(out, "footer1", first);
+    snprintf(line, sizeof line, "%s; %s", machine_text, build);
+    attn_define(out, "footer2", line);
+}
+
+void attn_define_backends(FILE *out, const struct attn_view *view, const size_t *backends,
+                          size_t count, const char *const *labels)
+{
+    fprintf(out, "n_backends = %zu\narray names[%zu]\narray colours[%zu]\narray seats[%zu]\n",
+            count, count, count, count);
+    for (size_t b = 0; b < count; b++) {
+        size_t place = seat(view, backends[b]);
+        fprintf(out, "names[%zu] = ", b + 1);
+        attn_put_gnuplot(out, labels[b]);
+        fprintf(out, "\ncolours[%zu] = '%s'\nseats[%zu] = %zu\n", b + 1,
+                palette[place % PALETTE_SIZE], b + 1, place);
+    }
+}
+
+void attn_define_labels(FILE *out, const struct attn_view *view, const size_t *backends,
+                        size_t count)
+{
+    const char *labels[ATTN_SERIES_BACKENDS];
+    for (size_t b = 0; b < count; b++)
+        labels[b] = view->backends[backends[b]].label;
+    attn_define_backends(out, view, backends, count, labels);
+}
+
+void attn_define_points(FILE *out, const struct attn_series *series)
+{
+    fprintf(out, "n_points = %zu\narray points[%zu]\n", series->n_points, series->n_points);
+    for (size_t p = 0; p < series->n_points; p++)
+        fprintf(out, "points[%zu] = %.0f\n", p + 1, series->x[p]);
+}
+
+int attn_canvas_write(const struct attn_canvas *canvas, const char *file, const char *text,
+                      size_t length)
+{
+    char path[4352];
+    int n = snprintf(path, sizeof path, "%s/plots/%s", canvas->out_dir, file);
+    if (n < 0 || (size_t)n >= sizeof path) {
+        snprintf(canvas->why, canvas->size, "the path of %s is too long", file);
+        return -1;
+    }
+    return attn_file_write(path, text, length, canvas->why, canvas->size);
+}
+
+FILE *attn_canvas_open(const struct attn_canvas *canvas, const char *name, char **text,
+                       size_t *length)
+{
+    FILE *out = open_memstream(text, length);
+    if (!out)
+        snprintf(canvas->why, canvas->size, "no memory for %s", name);
+    return out;
+}
+
+int attn_canvas_finish(const struct attn_canvas *canvas, FILE *stream, const char *name,
+                       const char *suffix, char **text, const size_t *length)
+{
+    char file[80];
+    if (fclose(stream) != 0) {
+        snprintf(canvas->why, canvas->size, "no memory for %s", name);
+        return -1;
+    }
+    snprintf(file, sizeof file, "%s%s", name, suffix);
+    int status = attn_canvas_write(canvas, file, *text, *length);
+    free(*text);
+    return status;
+}
+
+void attn_put_number(FILE *out, double value)
+{
+    if (isfinite(value))
+        fprintf(out, " %.6g", value);
+    else
+        fputs(" ?", out);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plot_latency.c - time of one run over the sequence length, log-log. */
+#include "report/canvas.h"
+
+#include <math.h>
+
+#include "report/text.h"
+#include "results/statistics.h"
+
+/* What the picture needs beyond its data file. */
+struct times {
+    char names[ATTN_SERIES_BACKENDS][192];
+    double low, high, first; /* least and greatest of all ends; least median at the first size */
+    size_t drawn;
+};
+
+static void put_times(FILE *out, const struct attn_series *series, size_t slot, const char *label,
+                      struct times *times)
+{
+    double x[ATTN_SERIES_POINTS], y[ATTN_SERIES_POINTS];
+    size_t n = 0;
+    for (size_t p = 0; p < series->n_points; p++) {
+        const struct attn_view_row *row = series->cells[slot][p];
+        if (!row || !isfinite(row->median))
+            continue;
+        fprintf(out, "%zu %.0f", slot + 1, series->x[p]);
+        attn_put_number(out, row->median);
+        attn_put_number(out, row->lo);
+        attn_put_number(out, row->hi);
+        fputc('\n', out);
+        x[n] = series->x[p];
+        y[n++] = row->median;
+        /* fmin and fmax pass over an end that is not there. */
+        times->low = fmin(times->low, fmin(row->median, row->lo));
+        times->high = fmax(times->high, fmax(row->median, row->hi));
+        if (p == 0)
+            times->first = fmin(times->first, row->median);
+    }
+    double slope = attn_loglog_slope(x, y, n);
+    char *name = times->names[slot];
+    if (isfinite(slope))
+        snprintf(name, sizeof times->names[slot], "%s (slope %.2f)", label, slope);
+    else
+        snprintf(name, sizeof times->names[slot], "%s%s", label, n ? "" : " (no figure)");
+    times->drawn += n;
+}
+
+static void define_latency(FILE *out, const struct attn_canvas *canvas,
+                           const struct attn_series *series, const struct times *times,
+                           struct attn_plot *plot)
+{
+    const char *labels[ATTN_SERIES_BACKENDS];
+    char protocol[128], line[320];
+    for (size_t b = 0; b < series->n_backends; b++)
+        labels[b] = times->names[b];
+    attn_define(out, "base", plot->name);
+    attn_define(out, "title", plot->title);
+    attn_define(out, "constants", series->constants);
+    attn_define(out, "x_label", attn_axis_title(series->axis));
+    attn_define_backends(out, canvas->view, series->backends, series->n_backends, labels);
+    attn_define_points(out, series);
+    fprintf(out, "y_low = %.6g\ny_high = %.6g\nanchor = %.6g\n", times->low, times->high,
+            isfinite(times->first) ? times->first : times->low);
+    attn_protocol_text(canvas->machine, protocol, sizeof protocol);
+    snprintf(line, sizeof line,
+             "Point: median of %s, hot cache; whisker: 95 %% interval. Dashed: growth as n and as "
+             "n\xc2\xb2",
+             protocol);
+    attn_define_footer(out, canvas->machine, line);
+    snprintf(plot->caption, sizeof plot->caption, "%s. %s.", series->constants, line);
+}
+
+int attn_plot_latency(const struct attn_canvas *canvas, const struct attn_series *series,
+                      struct attn_plot *plot)
+{
+    char *text = NULL;
+    size_t length = 0;
+    struct times times = {.low = INFINITY, .first = INFINITY};
+    snprintf(plot->name, sizeof plot->name, "latency_S_%s", series->causal ? "causal" : "full");
+    snprintf(plot->title, sizeof plot->title, "Time of one run over %s",
+             attn_axis_title(series->axis));
+    FILE *out = attn_canvas_open(canvas, plot->name, &text, &length);
+    if (!out)
+        return -1;
+    fprintf(out, "# backend size median_ns low high\n");
+    for (size_t b = 0; b < series->n_backends; b++)
+        put_times(out, series, b, canvas->view->backends[series->backends[b]].label, &times);
+    if (attn_canvas_finish(canvas, out, plot->name, ".dat", &text, &length) != 0)
+        return -1;
+    if (times.drawn < 2)
+        return 0;
+
+    out = attn_canvas_open(canvas, plot->name, &text, &length);
+    if (!out)
+        return -1;
+    define_latency(out, canvas, series, &times, plot);
+    return attn_canvas_finish(canvas, out, plot->name, ".def.gp", &text, &length) == 0 ? 1 : -1;
+}

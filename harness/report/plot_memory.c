@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plot_memory.c - peak memory over the sequence length. */
+#include "report/canvas.h"
+
+#include <math.h>
+
+#include "report/text.h"
+#include "results/statistics.h"
+
+/* What the memory picture needs beyond its data file. */
+struct peaks {
+    char names[ATTN_SERIES_BACKENDS][192];
+    double low, high, first; /* least and greatest peak, least at the first size; zeros left out */
+    size_t drawn;
+    bool zeros; /* some run touched no new page */
+};
+
+/* The points of one backend. A peak of 0 has no place on a logarithmic axis: it goes to the lower
+ * edge, marked, and takes no part in the slope. */
+static void put_peaks(FILE *out, const struct attn_series *series, size_t slot, const char *label,
+                      struct peaks *peaks)
+{
+    double x[ATTN_SERIES_POINTS], y[ATTN_SERIES_POINTS];
+    size_t n = 0, zeros = 0;
+    for (size_t p = 0; p < series->n_points; p++) {
+        const struct attn_view_row *row = series->cells[slot][p];
+        if (!row || !isfinite(row->peak))
+            continue;
+        fprintf(out, "%zu %.0f %.0f\n", slot + 1, series->x[p], row->peak);
+        zeros += row->peak == 0;
+        if (row->peak == 0)
+            continue;
+        x[n] = series->x[p];
+        y[n++] = row->peak;
+        peaks->low = fmin(peaks->low, row->peak);
+        peaks->high = fmax(peaks->high, row->peak);
+        if (p == 0)
+            peaks->first = fmin(peaks->first, row->peak);
+    }
+    double slope = attn_loglog_slope(x, y, n);
+    char *name = peaks->names[slot];
+    if (isfinite(slope))
+        snprintf(name, sizeof peaks->names[slot], "%s (slope %.2f)", label, slope);
+    else
+        snprintf(name, sizeof peaks->names[slot], "%s%s", label, n + zeros ? "" : " (no figure)");
+    peaks->drawn += n;
+    peaks->zeros = peaks->zeros || zeros;
+}
+
+static void define_memory(FILE *out, const struct attn_canvas *canvas,
+                          const struct attn_series *series, const struct peaks *peaks,
+                          struct attn_plot *plot)
+{
+    const char *labels[ATTN_SERIES_BACKENDS];
+    char line[320];
+    for (size_t b = 0; b < series->n_backends; b++)
+        labels[b] = peaks->names[b];
+    attn_define(out, "base", plot->name);
+    attn_define(out, "title", plot->title);
+    attn_define(out, "constants", series->constants);
+    attn_define(out, "x_label", attn_axis_title(ATTN_AXIS_S));
+    attn_define_backends(out, canvas->view, series->backends, series->n_backends, labels);
+    attn_define_points(out, series);
+    fprintf(out, "y_low = %.6g\ny_high = %.6g\nanchor = %.6g\n", peaks->low, peaks->high,
+            isfinite(peaks->first) ? peaks->first : peaks->low);
+    snprintf(
+        line, sizeof line,
+        "Peak: most resident after create, bind or run above the operands, or the high-water mark "
+        "if over 1 MiB more; fresh process. Dashed: n, n\xc2\xb2%s",
+        peaks->zeros ? ". 0: no page" : "");
+    attn_define_footer(out, canvas->machine, line);
+    snprintf(plot->caption, sizeof plot->caption, "%s. %s.", series->constants, line);
+}
+
+int attn_plot_memory(const struct attn_canvas *canvas, const struct attn_series *series,
+                     struct attn_plot *plot)
+{
+    char *text = NULL;
+    size_t length = 0;
+    struct peaks peaks = {.low = INFINITY, .first = INFINITY};
+    snprintf(plot->name, sizeof plot->name, "memory_S_%s", series->causal ? "causal" : "full");
+    snprintf(plot->title, sizeof plot->title, "Peak memory over %s", attn_axis_title(ATTN_AXIS_S));
+    FILE *out = attn_canvas_open(canvas, plot->name, &text, &length);
+    if (!out)
+        return -1;
+    fprintf(out, "# backend size peak_bytes\n");
+    for (size_t b = 0; b < series->n_backends; b++)
+        put_peaks(out, series, b, canvas->view->backends[series->backends[b]].label, &peaks);
+    if (attn_canvas_finish(canvas, out, plot->name, ".dat", &text, &length) != 0)
+        return -1;
+    if (peaks.drawn < 2)
+        return 0;
+
+    out = attn_canvas_open(canvas, plot->name, &text, &length);
+    if (!out)
+        return -1;
+    define_memory(out, canvas, series, &peaks, plot);
+    return attn_canvas_finish(canvas, out, plot->name, ".def.gp", &text, &length) == 0 ? 1 : -1;
+}

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+# roofline.gp - GFLOP/s over FLOPs per byte, log-log, under the roofs of arithmetic and of memory.
+#
+# gnuplot NAME.def.gp roofline.gp, in the folder that holds NAME.dat; draws NAME.svg and NAME.png.
+# The data file has one line a point: backend flops_per_byte gflops
+set encoding utf8
+
+array markers[8] = [7, 5, 9, 13, 11, 4, 6, 8]
+marker(seat) = markers[seat % 8 + 1]
+of(b, value) = column(1) == b ? value : NaN
+
+text_grey = '#444444'
+set logscale x 2
+set logscale y 10
+set border 3 lc rgb '#666666'
+set style line 100 lc rgb '#dddddd' lw 1
+set grid xtics ytics ls 100
+set tics nomirror scale 0.5
+set xtics ()
+do for [power = -10:40] {
+    set xtics add ((power < 0 ? sprintf('1/%d', 2 ** -power) : sprintf('%d', 2 ** power)) 2.0 ** power)
+}
+decades = log10(y_high / y_low)
+set ytics ()
+do for [power = -6:9] {
+    do for [factor in (decades < 2.5 ? '1 2 5' : '1')] {
+        set ytics add (sprintf('%g', factor * 10.0 ** power) factor * 10.0 ** power)
+    }
+}
+set xlabel 'FLOPs per byte of operands' noenhanced
+set ylabel 'GFLOP/s (median)' noenhanced
+left = x_low / 1.3
+right = x_high * 1.3
+top = y_high * 1.9
+bottom = y_low / 1.4
+set xrange [left:right]
+set yrange [bottom:top]
+set key at screen 0.5,0.885 center top horizontal Left reverse noenhanced samplen 1 width 1 maxrows 2
+set lmargin at screen 0.12
+set rmargin at screen 0.98
+set tmargin at screen 0.785
+set bmargin at screen 0.21
+set label 1 title at screen 0.5,0.96 center noenhanced font ',15'
+set label 2 constants at screen 0.5,0.91 center noenhanced tc rgb text_grey
+set label 3 footer1 at screen 0.012,0.068 left noenhanced font ',9' tc rgb text_grey
+set label 4 footer2 at screen 0.012,0.030 left noenhanced font ',9' tc rgb text_grey
+
+# The slope begins where it enters the picture, and meets the flat roof at the ridge.
+ridge = peak / read
+enters = read * left > bottom ? left : bottom / read
+set arrow 1 from enters,read * enters to ridge,peak nohead lw 1.8 lc rgb '#333333'
+set arrow 2 from ridge,peak to right,peak nohead lw 1.8 lc rgb '#333333'
+set label 5 peak_label at right,peak offset -0.5,0.7 right noenhanced font ',10'
+# Above the ridge, where no point can lie.
+set label 6 read_label at ridge,peak offset -0.3,0.7 right noenhanced font ',10'
+
+data = base.'.dat'
+do for [t in 'svg png'] {
+    if (t eq 'svg') {
+        set terminal svg size 900,560 dynamic font 'DejaVu Sans,Arial,sans-serif,12' background '#ffffff'
+    } else {
+        set terminal pngcairo size 1800,1120 fontscale 2 linewidth 2 pointscale 2 font 'DejaVu Sans,12' background '#ffffff'
+    }
+    set output base.'.'.t
+    plot for [b = 1:n_backends] data using 2:(of(b, $3)) with points \
+         ps 1 pt marker(seats[b]) lc rgb colours[b] title names[b]
+    set output
+}
