@@ -114,7 +114,7 @@ double ref_bound_final(const struct ref_arithmetic *a, uint32_t dtype, double re
 {
     double total = e * a->copies;
 
-    if (!isfinite(reference))
+    if (isnan(reference) || (isinf(reference) && total != INFINITY))
         return 0.0;
     if (!isfinite(total))
         return INFINITY;

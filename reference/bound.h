@@ -52,7 +52,8 @@ double ref_growth(const struct ref_arithmetic *arithmetic, double k);
 double ref_tanh_spread(double t, double dx);
 
 /* The bound on a stored result: E, as often as it counts, plus the rounding of the output type.
- * 0 where the reference is not finite: there the class decides. */
+ * 0 where the reference is not finite: there the class decides; +inf at an infinite reference says
+ * that NaN may stand in its place. */
 double ref_bound_final(const struct ref_arithmetic *arithmetic, uint32_t dtype, double reference,
                        double e);
 

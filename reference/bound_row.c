@@ -180,6 +180,21 @@ static void sum_stored(const struct ref_arithmetic *a, const struct ref_softmax 
             rho[c] = fmin(rho[c], REF_LAMBDA * sqrt(squares[c]));
 }
 
+/* May a backend's weight of a key whose v is infinite have underflowed: 0 * Inf is NaN, not Inf. */
+static bool may_vanish(const struct ref_arithmetic *a, const struct ref_softmax *row,
+                       const struct ref_keys *keys, const struct ref_scratch *x, int64_t c)
+{
+    double least = fmax(a->omega, 2.0 * a->eta_p);
+
+    for (int64_t t = 0; t < row->n; t++) {
+        double s = x->score[2][x->key[t]], w = exponent_error(a, row, s, x->ds[x->key[t]]);
+        if (isinf(keys->v[x->key[t] * keys->dv + c]) && x->keep[t] != 0.0 &&
+            exp(s - row->max - row->log_sum - w) < least)
+            return true;
+    }
+    return false;
+}
+
 void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row,
                    const struct ref_row_bound *bound, const struct ref_keys *keys,
                    struct ref_scratch *x, const double *out, double *error)
@@ -198,6 +213,8 @@ void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row
                    2.0 * a->omega * (x->column[2][c] + bound->chain) / row->sum;
         if (row->dropout)
             error[c] += 2.0 * a->u * big;
+        if (isinf(out[c]))
+            error[c] = may_vanish(a, row, keys, x, c) ? INFINITY : 0.0;
     }
 }
 

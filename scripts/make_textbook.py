@@ -17,7 +17,7 @@ import random
 import struct
 import sys
 
-FORMAT = {"F32": "f", "F64": "d", "I64": "q"}
+FORMAT = {"F32": "f", "F64": "d", "I64": "q", "BOOL": "?"}
 SOURCE = "toy example of the textbooks (keys of ones, values 0..39); answers by hand"
 
 

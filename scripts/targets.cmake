@@ -2,7 +2,7 @@
 # targets.cmake - the shared INTERFACE targets, and the functions by which folders add plugins and
 # tests.
 
-# Warnings, hardening and sanitizers of all our own code. Messages are cut to the caller's buffer on
+# Warnings and sanitizers of all our own code. Messages are cut to the caller's buffer on
 # purpose, so -Wformat-truncation says nothing.
 add_library(attn_warnings INTERFACE)
 target_compile_options(attn_warnings INTERFACE
@@ -15,6 +15,18 @@ if(ATTNBENCH_SANITIZE)
         -fsanitize=${ATTNBENCH_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_link_options(attn_warnings INTERFACE -fsanitize=${ATTNBENCH_SANITIZE})
 endif()
+
+# Hardening of the programs, which read files and talk to plugins that nobody has checked. Kernels are
+# left as they are. _FORTIFY_SOURCE needs the optimiser, and sanitizers do its work.
+add_library(attn_hardening INTERFACE)
+target_compile_options(attn_hardening INTERFACE -fstack-protector-strong)
+if(NOT ATTNBENCH_SANITIZE)
+    target_compile_options(attn_hardening INTERFACE
+        $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2>)
+endif()
+target_link_options(attn_hardening INTERFACE -Wl,-z,relro -Wl,-z,now)
+include(CheckPIESupported)
+check_pie_supported()
 
 # The one header that a backend sees.
 add_library(attn_abi INTERFACE)
@@ -56,7 +68,9 @@ endfunction()
 
 # attnbench_leave_out(NAME REASON)
 # Says in one line why a backend is not built, and leaves that line where `list` and `doctor` look.
+# A plugin of an earlier build goes: it would be offered beside the line that says it is missing.
 function(attnbench_leave_out name reason)
     message(STATUS "attnbench: backend ${name} left out: ${reason}")
+    file(REMOVE ${ATTNBENCH_PLUGIN_DIR}/${name}.so ${ATTNBENCH_PLUGIN_DIR}/${name}.skips)
     file(WRITE ${ATTNBENCH_PLUGIN_DIR}/${name}.missing "${reason}\n")
 endfunction()

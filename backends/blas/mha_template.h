@@ -102,6 +102,9 @@ static void run_mha(const struct attn_blas_setup *setup, const struct attn_blas_
     joined.shape[2] = p->hq * p->dv;
     joined.stride[1] = p->hq * p->dv;
     joined.stride[2] = 1;
+    /* Not stride[1]: of a single row that may be less than BLAS takes. */
+    struct attn_blas_matrix y_matrix;
+    attn_blas_matrix(p->sq, out->shape[2], out->stride[1], out->stride[2], &y_matrix);
     struct NAME(context) context = {setup, &inner, buffers};
     for (int64_t b = 0; b < p->b; b++) {
         project_heads(operands, &view[ATTN_X_Q], b, ATTN_W_Q, ATTN_B_Q, buffers->heads_q);
@@ -112,8 +115,8 @@ static void run_mha(const struct attn_blas_setup *setup, const struct attn_blas_
             prune(p, &view[ATTN_HEAD_MASK], &inner.view[ATTN_OUT], b);
         if (has_w_o) {
             REAL *y = (REAL *)out->data + b * out->stride[0];
-            start_rows(&view[ATTN_B_O], p->sq, out->shape[2], y, out->stride[1]);
-            project(&joined, 0, &view[ATTN_W_O], y, out->stride[1]);
+            start_rows(&view[ATTN_B_O], p->sq, out->shape[2], y, y_matrix.ld);
+            project(&joined, 0, &view[ATTN_W_O], y, y_matrix.ld);
         }
         if (p->flags & ATTN_FLAG_RESIDUAL)
             add_residual(p, &view[ATTN_X_Q], out, b);

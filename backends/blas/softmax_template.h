@@ -137,14 +137,14 @@ static REAL row_sum(const REAL *s, int64_t n)
 }
 
 /* Scores become weights that are not yet divided by their sum, which is returned: 0 for an empty
- * row, NaN where a score was NaN or +infinity. Sets *lse. `sink` is -infinity where there is none.
- */
+ * row, NaN where a score or the sink was NaN or +infinity. Sets *lse. `sink` is -infinity where
+ * there is none. */
 static REAL exponentiate(REAL *s, int64_t n, REAL sink, REAL *lse)
 {
     int broken;
     REAL max = row_max(s, n, &broken);
     max = sink > max ? sink : max;
-    if (broken) {
+    if (broken || !(sink < INFINITY)) {
         for (int64_t j = 0; j < n; j++)
             s[j] = s[j] == -INFINITY ? 0 : NAN;
         *lse = NAN;

@@ -147,13 +147,14 @@ static int64_t logits(const struct NAME(context) * c, int64_t b, int64_t h, int6
     return n;
 }
 
-/* Pass 2: logits become weights; returns lse. Infinity or NaN among the logits makes all NaN. */
+/* Pass 2: logits become weights; returns lse. Infinity or NaN among the logits, or as
+ * the sink, makes all NaN. */
 static REAL softmax(REAL *s, int64_t n, const struct attn_naive_view *sink, int64_t h)
 {
     REAL sink_logit = entry(sink, h, -INFINITY), max = sink_logit, sum = 0;
+    int broken = !(sink_logit < INFINITY);
     if (n == 0)
-        return sink_logit;
-    int broken = 0;
+        return broken ? NAN : sink_logit;
     for (int64_t t = 0; t < n; t++) {
         broken |= !(s[t] < INFINITY);
         max = s[t] > max ? s[t] : max;
@@ -175,16 +176,18 @@ static REAL softmax(REAL *s, int64_t n, const struct attn_naive_view *sink, int6
 }
 
 /* Pass 3: out = sum of p v; dropped weights take no part, kept ones are divided by 1-p at the end.
- */
-static void weighted_sum(const struct NAME(context) * c, int64_t n, int64_t b, int64_t h, int64_t i)
+ * A sum starts from NaN where lse is NaN, for there may be no key to bring it in. */
+static void weighted_sum(const struct NAME(context) * c, int64_t n, int64_t b, int64_t h, int64_t i,
+                         REAL lse)
 {
     const struct attn_problem *p = c->problem;
     int dropout = (p->flags & ATTN_FLAG_DROPOUT) != 0;
     REAL *sum = c->buffers->sum;
-    memset(sum, 0, (size_t)p->dv * sizeof(REAL));
+    for (int64_t d = 0; d < p->dv; d++)
+        sum[d] = isnan(lse) ? NAN : 0;
     for (int64_t t = 0; t < n; t++) {
         int64_t j = c->buffers->key[t];
-        if (dropout && !isnan(c->buffers->s[t]) && !attn_naive_kept(p, c->operands, b, h, i, j))
+        if (dropout && !attn_naive_kept(p, c->operands, b, h, i, j))
             continue;
         const REAL *v =
             head_row(&c->operands->view[ATTN_V], b, h / (p->hq / p->hkv), j, p->dv, c->buffers->v);
@@ -218,7 +221,7 @@ static void attend(const struct NAME(context) * c, int64_t b, int64_t h)
     for (int64_t i = 0; i < p->sq; i++) {
         int64_t n = logits(c, b, h, i);
         REAL row_lse = softmax(c->buffers->s, n, &o->view[ATTN_SINK], h);
-        weighted_sum(c, n, b, h, i);
+        weighted_sum(c, n, b, h, i, row_lse);
         int64_t at = b * out->stride[0] + h * out->stride[1] + i * out->stride[2];
         store(out, at, out->stride[3], p->dv, c->buffers->sum);
         if (lse->dtype) {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "flash_f32_avx2.c"
+#include "flash_f32_avx2.c" /* NOLINT(bugprone-suspicious-include): tests what is static */
 
 #include <cmocka.h>
 

@@ -128,8 +128,8 @@ int attn_axis_values(struct attn_axis *axis, struct attn_word values,
         }
         if (axis->n_keys > 1 && parts != axis->n_keys)
             return attn_case_error(origin, value.column,
-                                   "'%.*s' has %zu values for %zu linked keys",
-                                   attn_word_shown(value), value.text, parts, axis->n_keys);
+                                   "'%.*s' does not hold %zu values, one a linked key",
+                                   attn_word_shown(value), value.text, axis->n_keys);
         struct attn_alternative plain = {value.text, value.length, value.column, ""};
         if (ranged && memchr(value.text, ':', value.length)) {
             if (add_range(axis, value, origin) != 0)

@@ -140,7 +140,7 @@ static int check_widths(const struct attn_case *c, const char **key, char *why, 
     if (c->residual && !c->wo && c->hq * c->dv != c->e)
         return blame(key, "residual", why, size,
                      "residual=1 adds x_q of width e = %lld to an output of width hq*dv = %lld",
-                     (long long)c->e, (long long)(c->hq * c->dv));
+                     (long long)c->e, (long long)c->hq * c->dv);
     return 0;
 }
 
@@ -177,7 +177,7 @@ static int check_mask(const struct attn_case *c, const char **key, char *why, si
     if (c->len != ATTN_LEN_LIST)
         return 0;
     if (c->b > 0 && c->n_len > c->b)
-        return blame(key, "mask", why, size, "len: %d lengths for %lld batches", c->n_len,
+        return blame(key, "mask", why, size, "len: %d lengths, but b = %lld", c->n_len,
                      (long long)c->b);
     for (int i = 0; i < c->n_len; i++)
         if (c->sk >= 0 && c->len_list[i] > c->sk)

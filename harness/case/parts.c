@@ -18,6 +18,17 @@ static int split_fields(struct attn_word word, struct attn_fields *fields,
     return 0;
 }
 
+/* The first of the parts already read that says what this one says, too; NULL: none does. */
+static const struct attn_part *rival_of(const struct attn_part *part, const struct attn_part *parts,
+                                        unsigned seen)
+{
+    for (const struct attn_part *other = parts; other->name; other++)
+        if ((seen & 1u << (other - parts)) && (other->bits & part->bits))
+            return other;
+    return NULL;
+}
+
+/* `seen` has bit i set once parts[i] was read. */
 static int parse_part(const struct attn_case_key *key, const struct attn_part *parts,
                       struct attn_word word, unsigned *seen, struct attn_case *c,
                       const struct attn_origin *origin)
@@ -32,14 +43,18 @@ static int parse_part(const struct attn_case_key *key, const struct attn_part *p
         names[count++] = part->name;
     if (part->name == NULL)
         return attn_word_unknown(origin, fields.at[0], key->name, names, count, key->values);
-    if (*seen & part->bits)
-        return attn_case_error(origin, word.column, "'%s' repeats a part of %s", part->name,
+    const struct attn_part *rival = rival_of(part, parts, *seen);
+    if (rival == part)
+        return attn_case_error(origin, word.column, "'%s' is given twice in %s", part->name,
                                key->name);
+    if (rival)
+        return attn_case_error(origin, word.column, "'%s' does not go with '%s': both set the same",
+                               part->name, rival->name);
     if (fields.count < part->min_fields || fields.count > part->max_fields)
         return attn_case_error(
             origin, word.column, "'%.*s' has %s values; legal: %s", attn_word_shown(word),
             word.text, fields.count < part->min_fields ? "too few" : "too many", key->values);
-    *seen |= part->bits;
+    *seen |= 1u << (part - parts);
     return part->parse(&fields, c, origin);
 }
 

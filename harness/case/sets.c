@@ -77,7 +77,7 @@ static int parse_set(const struct attn_case_key *key, const struct attn_choice *
         if (choice->name == NULL)
             return attn_word_unknown(origin, part, key->name, candidates, count, key->values);
         if (*set & choice->value)
-            return attn_case_error(origin, part.column, "'%s' repeats a part of %s", choice->name,
+            return attn_case_error(origin, part.column, "'%s' is given twice in %s", choice->name,
                                    key->name);
         *set |= choice->value;
     }

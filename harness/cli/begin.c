@@ -1,6 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* begin.c - backends and cases of a command. */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "cli/command.h"
+
+/* Can the backends have as many processors as threads. */
+static int check_threads(int threads, char *why, size_t size)
+{
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) || threads <= CPU_COUNT(&allowed))
+        return 0;
+    snprintf(why, size, "--threads %d: only %d processors may be used", threads,
+             CPU_COUNT(&allowed));
+    return -1;
+}
+
+int attn_worker_check(const struct attn_places *places)
+{
+    char why[ATTN_PATH_MAX + 128];
+    if (access(places->worker, X_OK) == 0)
+        return 0;
+    snprintf(why, sizeof why, "%s can not be run: %s", places->worker, strerror(errno));
+    attn_complain(ATTN_EXIT_INTERNAL, why);
+    return -1;
+}
+
+/* Says which plugins do not take part though nobody left them out. */
+static void name_absent(const struct attn_roster *roster)
+{
+    for (size_t b = 0; b < roster->n_absent; b++)
+        fprintf(stderr, "attnbench: without %s: %s\n", roster->absent[b].name,
+                roster->absent[b].reason);
+}
 
 enum attn_exit attn_session_begin(struct attn_command *c, const struct attn_places *places,
                                   struct attn_session *session)
@@ -12,15 +47,20 @@ enum attn_exit attn_session_begin(struct attn_command *c, const struct attn_plac
     struct attn_roster_wish wish = {.backends = c->backends,
                                     .n_backends = c->n_backends,
                                     .plugins = c->plugins,
-                                    .n_plugins = c->n_plugins};
+                                    .n_plugins = c->n_plugins,
+                                    .timeout_s = c->settings.timeout_s};
     struct attn_suite_wish suite = c->suite;
     suite.cases = c->arguments;
     suite.n_cases = c->n_arguments;
     if (!session->records)
         return attn_complain(ATTN_EXIT_INTERNAL, "no memory");
-    if (attn_suite_load(places, &suite, &session->cases, why, sizeof why) ||
+    if (attn_worker_check(places))
+        return ATTN_EXIT_INTERNAL;
+    if (check_threads(c->settings.threads, why, sizeof why) ||
+        attn_suite_load(places, &suite, &session->cases, why, sizeof why) ||
         attn_roster_load(places, &wish, &session->roster, why, sizeof why))
         return attn_complain(ATTN_EXIT_USAGE, why);
+    name_absent(&session->roster);
     if (session->cases.count == 0)
         return attn_complain(ATTN_EXIT_NOTHING, "no case matches");
     if (session->roster.count == 0)

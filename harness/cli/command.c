@@ -26,8 +26,8 @@ enum {
 
 const struct attn_verb attn_verbs[] = {
     {"list", "[backends|cases|fills] [CASES...]", "what there is",
-     "Without an argument: backends, then the number of cases. 'cases' prints every case of the\n"
-     "standard suite, or of the CASES given, in its canonical form.",
+     "Without an argument: backends. 'cases' prints the id, name and canonical form of every case\n"
+     "of the standard suite, or of the CASES given.",
      attn_verb_list},
     {"verify", "[CASES...]", "are the numbers right",
      "Runs every case on every backend in guarded memory and holds each output element against a\n"
@@ -61,6 +61,7 @@ enum option_id {
     O_BUDGET,
     O_THREADS,
     O_TIMEOUT,
+    O_MEMORY,
     O_RUN_LIMIT,
     O_ROUNDS,
     O_SAMPLES,
@@ -96,6 +97,8 @@ static const struct flag {
     {"budget", "TIME", O_BUDGET, WORKS, "cases not begun by then are skipped (10m, 90s)"},
     {"threads", "N", O_THREADS, WORKS, "threads of a backend, on as many processors (default 1)"},
     {"timeout", "TIME", O_TIMEOUT, WORKS, "watchdog of one request (default 60s)"},
+    {"memory", "SIZE", O_MEMORY, WORKS,
+     "of a case and of a worker (512M, 8G; default: what is available)"},
     {"run-limit", "TIME", O_RUN_LIMIT, WORKS,
      "a run predicted to take longer is skipped (default 5s, 0: none)"},
     {"rounds", "N", O_ROUNDS, TIMES, "rounds, the unit of replication (default 5)"},
@@ -104,11 +107,12 @@ static const struct flag {
     {"cache", "hot|cold|both", O_CACHE, TIMES, "state of the caches (default both)"},
     {"resume", NULL, O_RESUME, TIMES, "continue a run that was cut off"},
     {"dry-run", NULL, O_DRY_RUN, WORKS, "print the cases that would run, and stop"},
-    {"json", NULL, O_JSON, ALL & ~(unsigned)NEW_BACKEND, "records as JSON on stdout"},
+    {"json", NULL, O_JSON, ALL, "what goes to stdout, as JSON"},
     {"junit", "FILE", O_JUNIT, VERIFY, "verdicts as JUnit XML"},
     {"strict", NULL, O_STRICT, WORKS | COMPARE,
      "a mistrusted result fails; an unclear comparison is inconclusive"},
-    {"debug", NULL, O_DEBUG, VERIFY, "worker in the foreground, without watchdog"},
+    {"debug", NULL, O_DEBUG, VERIFY,
+     "worker in the foreground, without watchdog; says what to attach gdb to"},
     {"margin", "PERCENT", O_MARGIN, COMPARE, "what still counts as equal (default 3)"},
     {"backends", "A,B", O_BACKENDS, COMPARE, "B against A, within one run"},
     {"baseline", "NAME", O_BASELINE, REPORT | RUN,
@@ -177,6 +181,21 @@ static enum attn_exit take_time(const struct flag *flag, const char *text, doubl
     return ATTN_EXIT_OK;
 }
 
+static enum attn_exit take_size(const struct flag *flag, const char *text, uint64_t *bytes,
+                                char *why, size_t size)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    const double number = strtod(text, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    const double value = unit ? ldexp(number, 10 * (int)(unit - units + 1)) : number;
+    /* Less than 64 MiB is not enough for a worker and the libraries that it loads. */
+    if (end == text || (*end && !unit) || (unit && end[1]) || !(value >= 0x1p26 && value < 0x1p62))
+        return bad_value(flag, text, "a size of at least 64M (512M, 8G)", why, size);
+    *bytes = (uint64_t)value;
+    return ATTN_EXIT_OK;
+}
+
 static enum attn_exit take_list(const struct flag *flag, const char *text, const char **list,
                                 size_t *n, char *why, size_t size)
 {
@@ -242,7 +261,7 @@ static enum attn_exit take_margin(const struct flag *flag, const char *text, dou
 {
     char *end;
     double percent = strtod(text, &end);
-    if (end == text || (*end && strcmp(end, "%")) || !(percent >= 0 && percent < 100))
+    if (end == text || (*end && strcmp(end, "%") != 0) || !(percent >= 0 && percent < 100))
         return bad_value(flag, text, "a percentage from 0 to 100", why, size);
     *margin = percent / 100;
     return ATTN_EXIT_OK;
@@ -274,6 +293,8 @@ static enum attn_exit take(const struct flag *flag, char *text, struct attn_comm
         return take_time(flag, text, &s->budget_s, why, size);
     case O_TIMEOUT:
         return take_time(flag, text, &s->timeout_s, why, size);
+    case O_MEMORY:
+        return take_size(flag, text, &s->memory, why, size);
     case O_RUN_LIMIT:
         return take_time(flag, text, &s->run_limit_s, why, size);
     case O_MIN_TIME:
@@ -327,8 +348,9 @@ static enum attn_exit unknown_verb(const char *word, char *why, size_t size)
     for (const struct attn_verb *v = attn_verbs; v->name; v++)
         names[n++] = v->name;
     const char *near = attn_nearest(word, names, n);
-    snprintf(why, size, "there is no command '%s'%s%s%s; 'attnbench --help' lists them", word,
-             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    snprintf(why, size, "there is no command '%s'; %s%s%s", word,
+             near ? "did you mean '" : "'attnbench --help' lists them", near ? near : "",
+             near ? "'?" : "");
     return ATTN_EXIT_USAGE;
 }
 
@@ -436,7 +458,8 @@ void attn_command_help(const struct attn_verb *verb)
                "8 baseline not comparable.\n");
         return;
     }
-    printf("attnbench %s %s\n\n%s\n", verb->name, verb->arguments, verb->summary);
+    printf("attnbench %s%s%s\n\n%s\n", verb->name, *verb->arguments ? " " : "", verb->arguments,
+           verb->summary);
     if (*verb->details)
         printf("%s\n", verb->details);
     printf("\n");

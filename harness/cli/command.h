@@ -55,14 +55,24 @@ double attn_duration_parse(const char *text);
 /* Says one line on stderr, "attnbench: ..." and gives `code` back. */
 enum attn_exit attn_complain(enum attn_exit code, const char *text);
 
+/* A value on stdout, indented; takes the reference. */
+void attn_print_json(json_t *value);
+
+/* Records on stdout, one a line. */
+void attn_print_records(const json_t *records);
+
+/* Cases on stdout: their lines alone, a table with id and name, or JSON. */
+enum attn_print { ATTN_PRINT_LINES, ATTN_PRINT_TABLE, ATTN_PRINT_JSON };
+void attn_print_cases(const struct attn_case_list *cases, enum attn_print form);
+
+/* Is the worker there; says on stderr why not. Returns 0 or -1. */
+int attn_worker_check(const struct attn_places *places);
+
 /* Backends and cases of a command into a session that the caller closes. */
 enum attn_exit attn_session_begin(struct attn_command *command, const struct attn_places *places,
                                   struct attn_session *session);
 
-/* On stdout: the cases, a canonical line each; every record of the session as JSON, one a line; how
- * often each status occurred. */
-void attn_print_cases(const struct attn_session *session);
-void attn_print_records(const struct attn_session *session);
+/* How often each status occurred, on stdout. */
 void attn_print_counts(const struct attn_session *session);
 
 enum attn_exit attn_verb_list(struct attn_command *command, const struct attn_places *places);

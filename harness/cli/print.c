@@ -1,27 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* print.c - what several verbs write to standard output. */
+/* print.c - what several verbs print alike. */
 #include <stdio.h>
 
 #include "cli/command.h"
 
-void attn_print_cases(const struct attn_session *session)
+void attn_print_json(json_t *value)
 {
-    char line[ATTN_CASE_LINE_MAX];
-    for (size_t i = 0; i < session->cases.count; i++) {
-        attn_case_canonical(&session->cases.items[i], line, sizeof line);
-        printf("%s\n", line);
-    }
+    json_dumpf(value, stdout, JSON_INDENT(2));
+    printf("\n");
+    json_decref(value);
 }
 
-void attn_print_records(const struct attn_session *session)
+void attn_print_records(const json_t *records)
 {
     size_t i;
     json_t *record;
-    json_array_foreach(session->records, i, record)
+    json_array_foreach(records, i, record)
     {
         json_dumpf(record, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
         printf("\n");
     }
+}
+
+void attn_print_cases(const struct attn_case_list *cases, enum attn_print form)
+{
+    char line[ATTN_CASE_LINE_MAX], id[ATTN_CASE_ID_LEN + 1];
+    json_t *list = json_array();
+    for (size_t i = 0; i < cases->count; i++) {
+        const struct attn_case *c = &cases->items[i];
+        attn_case_id(c, id);
+        attn_case_canonical(c, line, sizeof line);
+        if (form == ATTN_PRINT_JSON)
+            json_array_append_new(
+                list, json_pack("{s:s, s:s, s:s}", "id", id, "name", c->name, "case", line));
+        else if (form == ATTN_PRINT_TABLE)
+            printf("%s  %-28s %s\n", id, c->name, line);
+        else
+            printf("%s\n", line);
+    }
+    if (form == ATTN_PRINT_JSON)
+        attn_print_json(list);
+    else
+        json_decref(list);
 }
 
 void attn_print_counts(const struct attn_session *session)
@@ -29,7 +49,7 @@ void attn_print_counts(const struct attn_session *session)
     int total = 0;
     for (int s = 0; s < ATTN_STATUS_COUNT; s++)
         total += session->counts[s];
-    printf("\n%d results:", total);
+    printf("\n%d result%s:", total, total == 1 ? "" : "s");
     const char *separator = " ";
     for (int s = 0; s < ATTN_STATUS_COUNT; s++)
         if (session->counts[s]) {

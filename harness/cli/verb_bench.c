@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "report/report.h"
 #include "run/bench.h"
+#include "run/resume.h"
 
 static double number_at(const json_t *record, const char *outer, const char *key)
 {
@@ -28,25 +29,27 @@ static void print_timings(const struct attn_session *session)
            "95 % interval", "GFLOP/s");
     json_array_foreach(session->records, i, r)
     {
-        if (strcmp(text_at(r, "type"), "bench"))
+        if (strcmp(text_at(r, "type"), "bench") != 0)
             continue;
         const json_t *time = json_object_get(r, "time_ns"), *ci = json_object_get(time, "ci95");
         const char *name = *text_at(r, "name") ? text_at(r, "name") : text_at(r, "case");
-        char rate[32] = "-";
+        char rate[32] = "-", interval[64] = "none of one round";
+        if (json_array_size(ci) == 2)
+            snprintf(interval, sizeof interval, "[%10.3f,%10.3f]",
+                     json_number_value(json_array_get(ci, 0)) / 1e3,
+                     json_number_value(json_array_get(ci, 1)) / 1e3);
         if (json_is_number(json_object_get(r, "gflops")))
             snprintf(rate, sizeof rate, "%.2f", number_at(r, NULL, "gflops"));
-        printf("%-34.34s %-10s %-5s %12.3f [%10.3f,%10.3f] %9s%s\n", name, text_at(r, "backend"),
-               text_at(r, "cache"), number_at(r, "time_ns", "median") / 1e3,
-               json_number_value(json_array_get(ci, 0)) / 1e3,
-               json_number_value(json_array_get(ci, 1)) / 1e3, rate,
+        printf("%-34.34s %-10s %-5s %12.3f %23s %9s%s\n", name, text_at(r, "backend"),
+               text_at(r, "cache"), number_at(r, "time_ns", "median") / 1e3, interval, rate,
                json_is_true(json_object_get(r, "overhead_marked")) ? " *" : "");
     }
-    printf("\nGFLOP/s: 2*(dk+dv) a allowed cell and head, over the median. *: the harness's own "
+    printf("\nGFLOP/s: 2*(dk+dv) an allowed cell and head, over the median. *: the harness's own "
            "cost is over 1 %%.\n");
     json_array_foreach(session->records, i, r)
     {
         const char *status = text_at(r, "status");
-        if (!strcmp(text_at(r, "type"), "verify") && strcmp(status, "pass") &&
+        if (!strcmp(text_at(r, "type"), "verify") && strcmp(status, "pass") != 0 &&
             !json_is_true(json_object_get(r, "expected")))
             printf("%s: %s on %s: %s\n    rerun: %s\n", status, text_at(r, "backend"),
                    *text_at(r, "name") ? text_at(r, "name") : text_at(r, "case"),
@@ -54,8 +57,9 @@ static void print_timings(const struct attn_session *session)
     }
 }
 
+/* json: where the report is goes to stdout as an object. */
 static enum attn_exit write_report(const char *run, const char *out,
-                                   const struct attn_report_options *options,
+                                   const struct attn_report_options *options, bool json,
                                    const struct attn_places *places)
 {
     struct attn_run_data data;
@@ -80,7 +84,9 @@ static enum attn_exit write_report(const char *run, const char *out,
     attn_run_release(&data);
     if (!code && *note)
         fprintf(stderr, "attnbench: %s\n", note);
-    if (!code)
+    if (!code && json)
+        attn_print_json(json_pack("{s:s}", "report", out));
+    if (!code && !json)
         fprintf(stderr, "report: %s/index.html\n", out);
     return code;
 }
@@ -95,19 +101,23 @@ static enum attn_exit bench(struct attn_command *c, const struct attn_places *pl
     if (code)
         goto out;
     if (c->dry_run) {
-        attn_print_cases(&session);
+        attn_print_cases(&session.cases, c->json ? ATTN_PRINT_JSON : ATTN_PRINT_LINES);
         goto out;
     }
     if (attn_session_open(&session, c->out, c->resume, why, sizeof why)) {
         code = attn_complain(ATTN_EXIT_USAGE, why);
         goto out;
     }
-    if (attn_bench_all(&session, c->resume, why, sizeof why)) {
+    if (c->resume && attn_resume(&session, why, sizeof why)) {
+        code = attn_complain(ATTN_EXIT_USAGE, why);
+        goto out;
+    }
+    if (attn_bench_all(&session, why, sizeof why)) {
         code = attn_complain(ATTN_EXIT_INTERNAL, why);
         goto out;
     }
     if (c->json) {
-        attn_print_records(&session);
+        attn_print_records(session.records);
     } else {
         print_timings(&session);
         attn_print_counts(&session);
@@ -129,14 +139,14 @@ enum attn_exit attn_verb_run(struct attn_command *c, const struct attn_places *p
     if (c->dry_run || attn_interrupted || code == ATTN_EXIT_INTERNAL || code == ATTN_EXIT_USAGE ||
         code == ATTN_EXIT_NOTHING)
         return code;
-    return attn_exit_stronger(code, write_report(c->out, NULL, &c->report, places));
+    return attn_exit_stronger(code, write_report(c->out, NULL, &c->report, false, places));
 }
 
 enum attn_exit attn_verb_report(struct attn_command *c, const struct attn_places *places)
 {
     if (c->n_arguments != 1)
         return attn_complain(ATTN_EXIT_USAGE, "report takes one run folder");
-    return write_report(c->arguments[0], c->out, &c->report, places);
+    return write_report(c->arguments[0], c->out, &c->report, c->json, places);
 }
 
 enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_places *places)

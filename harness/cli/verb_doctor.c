@@ -28,6 +28,10 @@ enum attn_exit attn_verb_doctor(struct attn_command *c, const struct attn_places
     struct attn_roster_wish wish = {
         .plugins = c->plugins, .n_plugins = c->n_plugins, .keep_unavailable = true};
     char why[1024];
+    if (c->n_arguments)
+        return attn_complain(ATTN_EXIT_USAGE, "doctor takes no arguments");
+    if (attn_worker_check(places))
+        return ATTN_EXIT_INTERNAL;
     if (attn_roster_load(places, &wish, &roster, why, sizeof why))
         return attn_complain(ATTN_EXIT_USAGE, why);
     size_t n = attn_machine_findings(findings);
@@ -44,7 +48,9 @@ enum attn_exit attn_verb_doctor(struct attn_command *c, const struct attn_places
         const struct attn_backend_info *info = &roster.items[b].info;
         json_array_append_new(backends, json_pack("{s:s, s:b, s:s}", "name", info->name,
                                                   "available", info->available, "text",
-                                                  info->available ? info->version : info->reason));
+                                                  !info->available ? info->reason
+                                                  : *info->version ? info->version
+                                                                   : "lacks nothing"));
     }
     attn_roster_free(&roster);
     if (c->json) {

@@ -5,13 +5,6 @@
 
 #include "cli/command.h"
 
-static void print_json(json_t *value)
-{
-    json_dumpf(value, stdout, JSON_INDENT(2));
-    printf("\n");
-    json_decref(value);
-}
-
 static json_t *options_json(const struct attn_backend_info *info)
 {
     json_t *list = json_array();
@@ -32,6 +25,8 @@ static enum attn_exit list_backends(struct attn_command *c, const struct attn_pl
                                     .n_plugins = c->n_plugins,
                                     .keep_unavailable = true};
     char why[1024];
+    if (attn_worker_check(places))
+        return ATTN_EXIT_INTERNAL;
     if (attn_roster_load(places, &wish, &roster, why, sizeof why))
         return attn_complain(ATTN_EXIT_USAGE, why);
     json_t *list = json_array();
@@ -56,7 +51,7 @@ static enum attn_exit list_backends(struct attn_command *c, const struct attn_pl
                    info->options[o].help, info->options[o].fallback);
     }
     if (c->json)
-        print_json(list);
+        attn_print_json(list);
     else
         json_decref(list);
     attn_roster_free(&roster);
@@ -70,23 +65,10 @@ static enum attn_exit list_cases(struct attn_command *c, const struct attn_place
     struct attn_suite_wish suite = c->suite;
     suite.cases = c->arguments + first;
     suite.n_cases = c->n_arguments - first;
-    char why[1024], line[ATTN_CASE_LINE_MAX], id[ATTN_CASE_ID_LEN + 1];
+    char why[1024];
     if (attn_suite_load(places, &suite, &cases, why, sizeof why))
         return attn_complain(ATTN_EXIT_USAGE, why);
-    json_t *list = json_array();
-    for (size_t i = 0; i < cases.count; i++) {
-        attn_case_id(&cases.items[i], id);
-        attn_case_canonical(&cases.items[i], line, sizeof line);
-        if (c->json)
-            json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "id", id, "name",
-                                                  cases.items[i].name, "case", line));
-        else
-            printf("%s  %-28s %s\n", id, cases.items[i].name, line);
-    }
-    if (c->json)
-        print_json(list);
-    else
-        json_decref(list);
+    attn_print_cases(&cases, c->json ? ATTN_PRINT_JSON : ATTN_PRINT_TABLE);
     size_t count = cases.count;
     attn_case_list_free(&cases);
     return count ? ATTN_EXIT_OK : attn_complain(ATTN_EXIT_NOTHING, "no case matches");
@@ -109,7 +91,7 @@ static enum attn_exit list_fills(const struct attn_command *c)
             printf("%-10s %s\n", fills[f][0], fills[f][1]);
     }
     if (c->json)
-        print_json(list);
+        attn_print_json(list);
     else
         json_decref(list);
     return ATTN_EXIT_OK;
@@ -130,7 +112,8 @@ enum attn_exit attn_verb_list(struct attn_command *c, const struct attn_places *
     if (near && !strcmp(near, topic))
         snprintf(why, sizeof why, "list %s takes no further argument", topic);
     else
-        snprintf(why, sizeof why, "there is no list of '%s'%s%s%s: backends, cases or fills", topic,
-                 near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        snprintf(why, sizeof why, "there is no list of '%s'; %s%s%s", topic,
+                 near ? "did you mean '" : "legal: backends|cases|fills", near ? near : "",
+                 near ? "'?" : "");
     return attn_complain(ATTN_EXIT_USAGE, why);
 }

@@ -70,7 +70,7 @@ out:
 
 enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_places *places)
 {
-    static const char *const files[] = {"null.c", "CMakeLists.txt", "README.md", "null.skips"};
+    static const char *const files[] = {"null.c", "CMakeLists.txt", "null.skips"};
     char why[ATTN_PATH_MAX + 256], folder[ATTN_PATH_MAX];
     if (c->n_arguments != 1)
         return attn_complain(ATTN_EXIT_USAGE, "new-backend takes one name");
@@ -98,10 +98,13 @@ enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_p
         if (attn_path_join(to, folder, file) || copy_renamed(from, to, name, why, sizeof why))
             return attn_complain(ATTN_EXIT_INTERNAL, why);
     }
-    printf("%s\n", folder);
+    if (c->json)
+        attn_print_json(json_pack("{s:s}", "folder", folder));
+    else
+        printf("%s\n", folder);
     fprintf(stderr,
-            "now: fill in supports, run and numerics in %s/%s.c, configure again, and\n"
-            "     attnbench verify -b %s\n",
+            "now: set exactness and fill in supports, create, numerics, bind and run in\n"
+            "     %s/%s.c, build again, and attnbench verify -b %s\n",
             folder, name, name);
     return ATTN_EXIT_OK;
 }

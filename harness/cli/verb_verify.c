@@ -14,7 +14,7 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_places
     if (code)
         goto out;
     if (c->dry_run) {
-        attn_print_cases(&session);
+        attn_print_cases(&session.cases, c->json ? ATTN_PRINT_JSON : ATTN_PRINT_LINES);
         goto out;
     }
     if (c->out && attn_session_open(&session, c->out, false, why, sizeof why)) {
@@ -26,7 +26,7 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_places
         goto out;
     }
     if (c->json)
-        attn_print_records(&session);
+        attn_print_records(session.records);
     else
         attn_print_counts(&session);
     code = session.code;

@@ -86,8 +86,11 @@ static struct attn_outcome reply_outcome(struct attn_worker *worker)
 {
     struct attn_message_reply *reply = &worker->in.reply;
     char why[256];
-    if (attn_reply_check(reply, why, sizeof(why)) != 0)
-        return protocol_error(worker, why);
+    if (attn_reply_check(reply, why, sizeof(why)) != 0) {
+        /* Not the slot that came last: the reply tells of all of them. */
+        attn_process_end(worker, 0, 0);
+        return attn_outcome_make(ATTN_ERROR, "%s", why);
+    }
     struct attn_outcome outcome = {.status = (enum attn_status)reply->status};
     if (outcome.status != ATTN_PASS)
         attn_text_take(outcome.reason, sizeof(outcome.reason), reply->reason,

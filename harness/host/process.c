@@ -16,8 +16,13 @@
 #include <unistd.h>
 
 /* What attn_workers_forward signals: -group, or a foreground worker's pid; 0: free. */
-#define LIVE_MAX 64
+#define LIVE_MAX 512
 static _Atomic pid_t live[LIVE_MAX];
+/* When a signal was first forwarded, in milliseconds of attn_now; 0: never. */
+static _Atomic int64_t forwarded;
+
+/* A log file holds what this many workers may write at most. */
+#define LOG_CAPS 16
 
 static void live_replace(pid_t from, pid_t to)
 {
@@ -28,15 +33,26 @@ static void live_replace(pid_t from, pid_t to)
     }
 }
 
+/* What a worker has left after a signal was passed on to it, which it may ignore. */
+#define ENDING_S 0.2
+
 void attn_workers_forward(int sig)
 {
     const int saved = errno;
+    int64_t never = 0;
+    atomic_compare_exchange_strong(&forwarded, &never, (int64_t)(1e3 * attn_now()));
     for (int i = 0; i < LIVE_MAX; i++) {
         const pid_t target = atomic_load(&live[i]);
         if (target != 0)
             kill(target, sig);
     }
     errno = saved;
+}
+
+double attn_process_deadline(double deadline)
+{
+    const double end = 1e-3 * (double)atomic_load(&forwarded) + ENDING_S;
+    return end > ENDING_S && end < deadline ? end : deadline;
 }
 
 double attn_now(void)
@@ -169,6 +185,9 @@ int attn_process_start(struct attn_worker *worker, char *why, size_t size)
             error = errno;
             goto out;
         }
+        /* Many workers append to one log: none may make it grow without end. */
+        if (lseek(worker->log_file, 0, SEEK_END) >= (off_t)(LOG_CAPS * worker->config.log_cap))
+            worker->log_written = worker->config.log_cap;
         pipes[1] = move_up(pipes[1]);
         fcntl(pipes[0], F_SETFL, O_NONBLOCK);
         worker->log_pipe = pipes[0];

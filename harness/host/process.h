@@ -50,7 +50,8 @@ enum attn_event {
     ATTN_EVENT_OOM /* worker->rss is over the limit */
 };
 
-/* Waits for the next event, keeping log and memory under watch meanwhile. */
+/* Waits for the next event, keeping log and memory under watch meanwhile. In the foreground only
+ * a forwarded signal sets a deadline. */
 enum attn_event attn_process_wait(struct attn_worker *worker, double deadline);
 
 /* Moves what the log pipe holds, `reads` times 64 KiB at most. */
@@ -58,6 +59,9 @@ void attn_log_drain(struct attn_worker *worker, int reads);
 
 /* Has the process ended (it is not reaped). */
 bool attn_process_exited(const struct attn_worker *worker);
+
+/* `deadline`, or an earlier time where attn_workers_forward has been called. */
+double attn_process_deadline(double deadline);
 
 /* What a request may want besides the reply. */
 struct attn_exchange {

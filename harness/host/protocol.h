@@ -25,7 +25,7 @@
 #include "attnbench/backend.h"
 #include "host/worker.h"
 
-#define ATTN_PROTOCOL_VERSION 1u
+#define ATTN_PROTOCOL_VERSION 2u
 #define ATTN_PROTOCOL_FD      3
 #define ATTN_MESSAGE_MAX      65536 /* bytes; well below the default send buffer */
 #define ATTN_PROCESSORS_MAX   1024
@@ -103,11 +103,11 @@ struct attn_message_request {
     struct attn_message_head head;
     uint32_t kind; /* enum attn_request_kind */
     uint32_t n_tensors;
-    int32_t runs;    /* VERIFY */
-    int32_t samples; /* BENCH */
-    double min_time; /* BENCH */
-    uint32_t cold;   /* BENCH */
-    uint32_t reserved;
+    int32_t runs;                /* VERIFY */
+    int32_t samples;             /* BENCH */
+    double min_time;             /* BENCH */
+    uint32_t cold;               /* BENCH */
+    uint32_t fresh;              /* VERIFY: is the result that of the inputs as they are now */
     struct attn_problem problem; /* its tensors pointer is NULL */
     struct attn_tensor tensors[ATTN_MAX_TENSORS];
     struct attn_shared_operand operands[ATTN_MAX_TENSORS];
@@ -154,7 +154,9 @@ struct attn_message_reply {
     uint64_t bytes; /* PEAK */
     uint32_t threads_seen;
     uint32_t modified; /* BENCH: 1 + the input operand that was written to; 0: none */
-    double seconds;    /* VERIFY */
+    uint32_t fresh;    /* VERIFY, BENCH: 1: that was asked and holds */
+    uint32_t reserved;
+    double seconds; /* VERIFY */
     double samples_ns[ATTN_SAMPLES_MAX];
     int64_t iterations[ATTN_SAMPLES_MAX];
     struct attn_ceilings ceilings;

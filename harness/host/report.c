@@ -244,6 +244,7 @@ void attn_plan_info_take(struct attn_plan_info *info, const struct attn_message_
         .numerics = reply->numerics,
         .workspace_bytes = reply->workspace_bytes,
         .threads_seen = reply->threads_seen,
+        .fresh = reply->fresh != 0,
     };
     attn_text_take(info->path, sizeof(info->path), reply->path, sizeof(reply->path));
     attn_text_take(info->source_text, sizeof(info->source_text), reply->source,

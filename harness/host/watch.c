@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +79,7 @@ static ssize_t receive(struct attn_worker *worker)
 
 enum attn_event attn_process_wait(struct attn_worker *worker, double deadline)
 {
+    const double limit = worker->config.foreground ? HUGE_VAL : deadline;
     for (;;) {
         /* Asked before the socket is read, so that nothing sent before the end is missed. */
         const bool exited = attn_process_exited(worker);
@@ -90,14 +92,16 @@ enum attn_event attn_process_wait(struct attn_worker *worker, double deadline)
             memset(worker->in.bytes + n, 0, sizeof(worker->in.bytes) - (size_t)n);
         }
         const double now = attn_now();
-        if (now > deadline && !worker->config.foreground)
+        if (now > attn_process_deadline(limit))
             return ATTN_EVENT_TIMEOUT;
+        /* Before a message is given out: a worker that never stops sending must not be able to
+         * hide behind that. */
+        if (!exited && over_limit(worker, now))
+            return ATTN_EVENT_OOM;
         if (n > 0)
             return ATTN_EVENT_MESSAGE;
         if (n == 0 || exited)
             return ATTN_EVENT_GONE;
-        if (over_limit(worker, now))
-            return ATTN_EVENT_OOM;
 
         struct pollfd fds[2] = {{.fd = worker->socket, .events = POLLIN},
                                 {.fd = worker->log_pipe, .events = POLLIN}};

@@ -147,6 +147,11 @@ void attn_worker_stop(struct attn_worker *worker)
     free_worker(worker);
 }
 
+long attn_worker_pid(const struct attn_worker *worker)
+{
+    return worker->pid;
+}
+
 /* A request about a problem; what belongs to a share is filled in where there is one. */
 static void fill_request(struct attn_message_request *request, uint32_t kind,
                          const struct attn_instance *instance, const struct attn_share *share)
@@ -222,6 +227,7 @@ static struct attn_outcome run_shared(struct attn_worker *worker, struct attn_in
     request.samples = parameters->samples;
     request.min_time = parameters->min_time;
     request.cold = parameters->cold;
+    request.fresh = parameters->fresh;
     const struct attn_exchange exchange = {
         .message = &request.head, .fds = share.fds, .instance = instance};
     outcome = attn_exchange(worker, &exchange);
@@ -243,7 +249,8 @@ struct attn_outcome attn_worker_verify(struct attn_worker *worker, struct attn_i
                                        enum attn_placement placement, int runs,
                                        struct attn_plan_info *info, double *seconds)
 {
-    const struct attn_message_request request = {.kind = ATTN_REQUEST_VERIFY, .runs = runs};
+    const struct attn_message_request request = {
+        .kind = ATTN_REQUEST_VERIFY, .runs = runs, .fresh = placement == ATTN_PLACE_START};
     const struct attn_outcome outcome = run_shared(worker, instance, placement, &request, info);
     if (outcome.status == ATTN_PASS && seconds)
         *seconds = worker->in.reply.seconds;

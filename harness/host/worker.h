@@ -53,7 +53,7 @@ struct attn_worker_config {
     const char *options;     /* "key=value,key=value" as given with -b, or "" */
     int threads;
     const char *log_path; /* stdout and stderr of the worker, appended; NULL: discarded */
-    size_t log_cap;       /* bytes of the log; 0: 1 MiB */
+    size_t log_cap;       /* bytes that a worker may add; 16 times that, all may; 0: 1 MiB */
     uint64_t rss_limit;   /* bytes of resident and of data memory; 0: 90 % of MemAvailable */
     double timeout_s;     /* watchdog for each request; 0: 60 */
     bool foreground;      /* --debug: own terminal, no watchdog */
@@ -67,8 +67,13 @@ struct attn_outcome attn_worker_start(const struct attn_worker_config *config,
                                       struct attn_worker **worker);
 void attn_worker_stop(struct attn_worker *worker); /* NULL is fine; always leaves no process */
 
+/* Its process; 0 where there is none. For people who debug it. */
+long attn_worker_pid(const struct attn_worker *worker);
+
 /* Sends a signal to the process groups of all live workers. Async-signal-safe: a program's SIGINT
- * and SIGTERM handlers call it, since workers are not in the terminal's group. */
+ * and SIGTERM handlers call it, since workers are not in the terminal's group. It is for a program
+ * that is about to end: every request under way or made afterwards is cut off within a moment, even
+ * where the worker ignores the signal. */
 void attn_workers_forward(int sig);
 
 /* What a plugin file offers: a worker of its own that loads, asks and exits. */
@@ -89,13 +94,15 @@ struct attn_plan_info {
     char source_text[256];
     uint64_t workspace_bytes;
     uint32_t threads_seen; /* threads of the worker after run; 0: not counted */
+    bool fresh;            /* a run with other inputs in the same place gave another result */
     char protection[128];  /* what the machine gave: "guards, sealed inputs" ... */
 };
 
 /* One verification: create, bind, run `runs` times, fetch, in guarded shared memory; then the
  * harness's own promises are checked: inputs unchanged, MXCSR and x87 control word unchanged, gaps
  * of strided outputs untouched, every output element written (no primed NaN pattern left is NOT
- * judged here: the caller compares values). FAIL carries the broken promise; SKIP the refusal of
+ * judged here: the caller compares values); with ATTN_PLACE_START also that another run, with the
+ * signs of v turned, gives another result. FAIL carries the broken promise; SKIP the refusal of
  * `supports`. On PASS the outputs of the instance (the memory of its OUT, LSE, WEIGHTS operands)
  * hold what the backend computed, and *seconds the time of the fastest run. */
 struct attn_outcome attn_worker_verify(struct attn_worker *worker, struct attn_instance *instance,
@@ -120,7 +127,8 @@ struct attn_bench_reply {
 };
 
 /* One timing in memory of the worker's own (64-byte aligned, huge pages advised, first touched
- * there), driven by Google Benchmark. Outputs of the last timed run come back into the instance. */
+ * there), driven by Google Benchmark. Outputs of the last timed run come back into the instance. A
+ * backend that hands out an earlier result is a FAIL, as it is in verification. */
 struct attn_outcome attn_worker_bench(struct attn_worker *worker, struct attn_instance *instance,
                                       const struct attn_bench_params *params,
                                       struct attn_bench_reply *reply, struct attn_plan_info *info);

@@ -41,8 +41,8 @@ static int check_names(struct judge *j)
         for (size_t s = 0; s < attn_schema_count && count < 64; s++)
             names[count++] = attn_schemas[s].name;
         const char *near = attn_nearest(name, names, count);
-        return FAIL(j, "unknown tensor '%.*s'%s%s%s", SHOWN, name, near ? ", did you mean '" : "",
-                    near ? near : "", near ? "'" : "");
+        return FAIL(j, "unknown tensor '%.*s'%s%s%s", SHOWN, name, near ? "; did you mean '" : "",
+                    near ? near : "", near ? "'?" : "");
     }
     return 0;
 }

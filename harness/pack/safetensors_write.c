@@ -56,7 +56,8 @@ static json_t *describe_entry(const struct attn_st_entry *entry, size_t begin)
             shape = NULL;
         }
     return json_pack("{s:s, s:o, s:[I,I]}", "dtype", type_name(entry->dtype), "shape", shape,
-                     "data_offsets", (json_int_t)begin, (json_int_t)(begin + entry->bytes));
+                     "data_offsets", (json_int_t)begin,
+                     (json_int_t)begin + (json_int_t)entry->bytes);
 }
 
 /* The header's text, padded with spaces so that the data starts at a multiple of 8; NULL: `problem`

@@ -19,6 +19,17 @@
 static const char *const verdict_names[] = {"same",  "faster",    "slower",  "unclear",
                                             "broke", "only base", "only new"};
 
+/* What the ratio is made of: the geometric mean of the round medians, NAN where there are none. */
+static double centre(const struct attn_view_row *row)
+{
+    double *medians = NULL, logs = 0;
+    size_t n = row ? attn_view_round_medians(row->bench, &medians) : 0;
+    for (size_t i = 0; i < n; i++)
+        logs += log(medians[i]);
+    free(medians);
+    return n ? exp(logs / (double)n) : (double)NAN;
+}
+
 static void judge(struct attn_pair *pair, double margin)
 {
     double *base = NULL, *next = NULL;
@@ -151,10 +162,10 @@ static void put_line(FILE *out, const struct attn_pair *pair)
         snprintf(ratio, sizeof ratio, "%.3f", pair->ratio.ratio);
     if (isfinite(pair->ratio.hi))
         snprintf(interval, sizeof interval, "%.3f..%.3f", pair->ratio.lo, pair->ratio.hi);
-    if (pair->base && isfinite(pair->base->median))
-        attn_figure_time(pair->base->median, base);
-    if (pair->next && isfinite(pair->next->median))
-        attn_figure_time(pair->next->median, next);
+    if (isfinite(centre(pair->base)))
+        attn_figure_time(centre(pair->base), base);
+    if (isfinite(centre(pair->next)))
+        attn_figure_time(centre(pair->next), next);
     names_of(pair, names, sizeof names);
     put_cells(out, (const char *const[]){verdict_names[pair->verdict], ratio, interval, base, next,
                                          names});
@@ -192,14 +203,13 @@ static json_t *finite_or_null(double value)
 static json_t *pair_json(const struct attn_pair *pair)
 {
     const struct attn_view_row *row = pair->row;
-    return json_pack(
-        "{s:s,s:s,s:s,s:s,s:s,s:o,s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:s}", "id", row->id, "case",
-        row->line, "label", row->label, "backend", pair->base_label, "new_backend",
-        pair->next_label, "threads", finite_or_null(row->threads), "cache", row->cache, "verdict",
-        verdict_names[pair->verdict], "ratio", finite_or_null(pair->ratio.ratio), "lo",
-        finite_or_null(pair->ratio.lo), "hi", finite_or_null(pair->ratio.hi), "base_ns",
-        finite_or_null(pair->base ? pair->base->median : (double)NAN), "new_ns",
-        finite_or_null(pair->next ? pair->next->median : (double)NAN), "reason", pair->reason);
+    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:o,s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:s}", "id", row->id,
+                     "case", row->line, "label", row->label, "backend", pair->base_label,
+                     "new_backend", pair->next_label, "threads", finite_or_null(row->threads),
+                     "cache", row->cache, "verdict", verdict_names[pair->verdict], "ratio",
+                     finite_or_null(pair->ratio.ratio), "lo", finite_or_null(pair->ratio.lo), "hi",
+                     finite_or_null(pair->ratio.hi), "base_ns", finite_or_null(centre(pair->base)),
+                     "new_ns", finite_or_null(centre(pair->next)), "reason", pair->reason);
 }
 
 static int put_json(FILE *out, const struct attn_pairs *pairs, const struct tally *tally,

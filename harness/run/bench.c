@@ -9,7 +9,6 @@
 #include "results/statistics.h"
 #include "run/machine.h"
 #include "run/progress.h"
-#include "run/resume.h"
 #include "run/verify.h"
 
 enum { BLOCK_CASES = 16 };
@@ -62,17 +61,14 @@ static void block_free(struct block *block, size_t backends)
 
 /* Verifies the block; what passed is to be timed. A backend that computes nothing is timed on the
  * first case alone: its cost does not depend on the case. */
-static int block_verify(struct attn_session *session, struct block *block,
+static int block_verify(struct attn_session *session, struct block *block, struct attn_seat *seats,
                         struct attn_progress *progress, char *why, size_t size)
 {
     size_t n = session->roster.count;
-    struct attn_seat *seats = calloc(n, sizeof *seats);
     block->entries = calloc(block->count * n, sizeof *block->entries);
-    int result = seats && block->entries ? 0 : -1;
+    int result = block->entries ? 0 : -1;
     if (result)
         snprintf(why, size, "no memory for a block of %zu cases", block->count);
-    for (size_t b = 0; b < n && result == 0; b++)
-        attn_seat_init(&seats[b], session, &session->roster.items[b]);
     for (size_t i = 0; i < block->count && result == 0 && !attn_interrupted; i++) {
         const struct attn_case *c = &session->cases.items[block->first + i];
         attn_progress_step(progress, block->first + i, c);
@@ -87,9 +83,8 @@ static int block_verify(struct attn_session *session, struct block *block,
                  entry->verdict.status == ATTN_APPROX);
         }
     }
-    for (size_t b = 0; b < n && seats; b++)
+    for (size_t b = 0; b < n; b++)
         attn_seat_leave(&seats[b]);
-    free(seats);
     return result;
 }
 
@@ -98,6 +93,7 @@ static int timing_failed(struct attn_session *session, struct attn_entry *entry,
                          enum attn_status status, const char *reason, char *why, size_t size)
 {
     entry->timed = false;
+    entry->broke_timed = true;
     entry->verdict.status = status;
     snprintf(entry->verdict.reason, sizeof entry->verdict.reason, "while timed: %.480s", reason);
     entry->harmless = status == ATTN_SKIP;
@@ -248,9 +244,13 @@ static int block_finish(struct attn_session *session, struct block *block, doubl
             entry->harness_ns = *harness_ns;
             if (entry->contestant->info.exactness != ATTN_NONE)
                 measure_peak(session, block->instances[i], entry);
-            for (enum attn_cache c = 0; c < ATTN_CACHES; c++)
+            if (attn_interrupted) /* with its peak cut short the case is not done */
+                return 0;
+            /* Hot comes last: with that record the case is done. */
+            for (int c = ATTN_CACHES - 1; c >= 0; c--)
                 if (entry->n_rounds[c] &&
-                    attn_session_record(session, attn_bench_record(entry, session, c))) {
+                    attn_session_record(session,
+                                        attn_bench_record(entry, session, (enum attn_cache)c))) {
                     snprintf(why, size, "a record can not be written: %m");
                     return -1;
                 }
@@ -301,22 +301,26 @@ static void measure_ceilings(const struct attn_session *session, struct attn_cei
     *ceilings = now;
 }
 
-int attn_bench_all(struct attn_session *session, bool resume, char *why, size_t size)
+int attn_bench_all(struct attn_session *session, char *why, size_t size)
 {
     size_t n = session->roster.count;
     struct attn_ceilings ceilings = {0};
     double harness_ns = 0;
-    if (resume && attn_resume(session, why, size))
-        return -1;
     measure_ceilings(session, &ceilings);
     if (write_machine(session, &ceilings, 0, why, size))
         return -1;
     struct attn_progress progress;
+    /* The seats last through all blocks: they know how fast each backend is. */
+    struct attn_seat *seats = calloc(n, sizeof *seats);
+    int result = seats ? 0 : -1;
+    if (result)
+        snprintf(why, size, "no memory for %zu backends", n);
+    for (size_t b = 0; b < n && seats; b++)
+        attn_seat_init(&seats[b], session, &session->roster.items[b]);
     attn_progress_begin(&progress, session->cases.count, session->settings.budget_s);
-    int result = 0;
     for (size_t first = 0; first < session->cases.count && result == 0 && !attn_interrupted;) {
         struct block block = {.first = first, .count = block_size(session, first)};
-        result = block_verify(session, &block, &progress, why, size);
+        result = block_verify(session, &block, seats, &progress, why, size);
         if (result == 0)
             result = block_rounds(session, &block, why, size);
         if (result == 0)
@@ -325,6 +329,7 @@ int attn_bench_all(struct attn_session *session, bool resume, char *why, size_t 
         block_free(&block, n);
     }
     attn_progress_end(&progress);
+    free(seats);
     if (result == 0 && !attn_interrupted)
         measure_ceilings(session, &ceilings);
     if (result == 0)

@@ -9,9 +9,7 @@
  * verified on every backend; then, in each round, every backend in random order gets a fresh worker
  * that times the block's cases which passed, hot and cold; each timed output is judged again. Peak
  * memory comes from a worker of its own for each case. The machine's ceilings are measured first
- * and written to machine.json. With `resume`, cases that the run folder already holds complete are
- * left out and their verdicts counted. Returns 0, or -1 with the reason when the harness itself
- * failed. */
-int attn_bench_all(struct attn_session *session, bool resume, char *why, size_t size);
+ * and written to machine.json. Returns 0, or -1 with the reason when the harness itself failed. */
+int attn_bench_all(struct attn_session *session, char *why, size_t size);
 
 #endif

@@ -26,16 +26,66 @@ static const char *options_of(const struct attn_entry *entry)
     return entry->contestant ? entry->contestant->options : "";
 }
 
+/* A command line that grows word by word. */
+struct words {
+    char *text;
+    size_t size, used;
+};
+
+static void add_text(struct words *words, const char *text, size_t length)
+{
+    const size_t room = words->size - words->used - 1;
+    const size_t n = length < room ? length : room;
+    memcpy(words->text + words->used, text, n);
+    words->used += n;
+    words->text[words->used] = '\0';
+}
+
+static void add_word(struct words *words, const char *word)
+{
+    if (words->used > 0)
+        add_text(words, " ", 1);
+    add_text(words, word, strlen(word));
+}
+
+/* As one word of a shell, in single quotes where it holds anything that a shell might read. */
+static void add_quoted(struct words *words, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-+.,:=/@%";
+    if (*word && word[strspn(word, plain)] == '\0') {
+        add_word(words, word);
+        return;
+    }
+    add_word(words, "'");
+    for (; *word; word++) {
+        if (*word == '\'')
+            add_text(words, "'\\''", 4);
+        else
+            add_text(words, word, 1);
+    }
+    add_text(words, "'", 1);
+}
+
 void attn_entry_repro(const struct attn_entry *entry, int threads, char *text, size_t size)
 {
-    char line[ATTN_CASE_LINE_MAX];
-    attn_case_canonical(entry->c, line, sizeof line);
+    char line[ATTN_CASE_LINE_MAX], word[2 * ATTN_PATH_MAX];
+    struct words words = {.text = text, .size = size};
     const char *options = options_of(entry);
-    if (entry->contestant)
-        snprintf(text, size, "attnbench verify -b %s%s%s --threads %d '%s'", backend_of(entry),
-                 *options ? ":" : "", options, threads, line);
-    else
-        snprintf(text, size, "attnbench verify '%s'", line);
+    add_word(&words, entry->broke_timed ? "attnbench bench -o RUN" : "attnbench verify");
+    if (entry->contestant) {
+        if (entry->contestant->named) {
+            add_word(&words, "--plugin");
+            add_quoted(&words, entry->contestant->plugin);
+        }
+        snprintf(word, sizeof word, "%s%s%s", backend_of(entry), *options ? ":" : "", options);
+        add_word(&words, "-b");
+        add_quoted(&words, word);
+        snprintf(word, sizeof word, "--threads %d", threads);
+        add_word(&words, word);
+    }
+    attn_case_canonical(entry->c, line, sizeof line);
+    add_quoted(&words, line);
 }
 
 /* JSON has no infinities and no NaN: a number that is not finite is null. */
@@ -54,7 +104,7 @@ static json_t *common(const char *type, const struct attn_entry *entry,
                       const struct attn_session *session, enum attn_status status,
                       const char *reason)
 {
-    char line[ATTN_CASE_LINE_MAX], repro[ATTN_CASE_LINE_MAX + 256];
+    char line[ATTN_CASE_LINE_MAX], repro[ATTN_REPRO_MAX];
     attn_case_canonical(entry->c, line, sizeof line);
     attn_entry_repro(entry, session->settings.threads, repro, sizeof repro);
     json_t *r = json_object();
@@ -173,6 +223,7 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
     put_check(checks, "weights", judged && v->has_weights, v->weights_ok);
     put_check(checks, "placement_end", entry->end_done, entry->end_ok);
     put_check(checks, "placement_start", entry->start_done, entry->start_ok);
+    put_check(checks, "fresh", entry->plan.fresh, true);
     put(r, "checks", checks);
     put(r, "expected", json_boolean(v->status == ATTN_SKIP && entry->harmless));
     put(r, "protection", json_string(entry->plan.protection));

@@ -33,6 +33,7 @@ struct attn_entry {
     double seconds;                              /* fastest run seen */
 
     /* from timing */
+    bool broke_timed;                       /* the verdict was reached while timed */
     bool timed;                             /* still taking part; cleared by a failure */
     struct attn_round *rounds[ATTN_CACHES]; /* [settings.rounds] or NULL */
     int n_rounds[ATTN_CACHES];
@@ -45,7 +46,9 @@ struct attn_entry {
     double harness_ns; /* cost of the harness itself on this case; 0: not measured */
 };
 
-/* "attnbench verify -b NAME 'case'": the line that reruns it. */
+/* "attnbench verify -b NAME 'case'" (or bench, for what only a timing shows): the line that reruns
+ * it, quoted for a shell. */
+enum { ATTN_REPRO_MAX = ATTN_CASE_LINE_MAX + 2 * ATTN_PATH_MAX };
 void attn_entry_repro(const struct attn_entry *entry, int threads, char *text, size_t size);
 
 /* Records (harness/results/README.md lists the fields). NULL: no memory. */

@@ -35,7 +35,7 @@ static void value_in(const char *path, const char *key, char *text, size_t size)
     size_t n = strlen(key);
     while (fgets(line, sizeof line, file)) {
         char *colon = strchr(line, ':');
-        if (strncmp(line, key, n) || !colon)
+        if (strncmp(line, key, n) != 0 || !colon)
             continue;
         colon += 1 + strspn(colon + 1, " \t");
         snprintf(text, size, "%.*s", (int)strcspn(colon, "\n"), colon);
@@ -221,7 +221,7 @@ size_t attn_machine_findings(struct attn_finding findings[ATTN_FINDINGS_MAX])
     find_load(findings, &n);
     attn_read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource", text,
                    sizeof text);
-    find(findings, &n, strcmp(text, "tsc") && strcmp(text, "kvm-clock") ? 1 : 0, "clock", "%s",
+    find(findings, &n, strcmp(text, "tsc") != 0 && strcmp(text, "kvm-clock") != 0, "clock", "%s",
          text);
     return n;
 }

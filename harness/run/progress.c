@@ -69,6 +69,15 @@ void attn_progress_clear(struct attn_progress *p)
         fprintf(stderr, "\r\033[K");
 }
 
+void attn_progress_debug(const char *backend, long pid)
+{
+    const bool wait = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+    fprintf(stderr, "\nworker of %s: gdb -p %ld%s", backend, pid, wait ? "; Enter goes on " : "\n");
+    fflush(stderr);
+    for (int c = 0; wait && c != '\n' && c != EOF;)
+        c = getchar();
+}
+
 void attn_progress_end(struct attn_progress *p)
 {
     attn_progress_clear(p);

@@ -18,12 +18,17 @@ static void key_of(const char *id, const char *backend, const char *options, int
     snprintf(key, size, "%s %s %s %d", id, backend, options, threads);
 }
 
-/* Does the record end the work on its key: a timing, or a verdict after which nothing is timed. */
-static bool ends_key(const json_t *record)
+/* Does the record end the work on its key: a timing, or a verdict after which nothing is timed. A
+ * case that an earlier command had no time left for is still to be done. last: the state of the
+ * caches whose timing is recorded last. */
+static bool ends_key(const json_t *record, const char *last)
 {
     if (!strcmp(text_of(record, "type"), "bench"))
-        return true;
+        return !strcmp(text_of(record, "cache"), last);
     int status = attn_status_parse(text_of(record, "status"));
+    if (status == ATTN_SKIP &&
+        !strncmp(text_of(record, "reason"), ATTN_NO_TIME_LEFT, strlen(ATTN_NO_TIME_LEFT)))
+        return false;
     return !strcmp(text_of(record, "type"), "verify") && status != ATTN_PASS &&
            status != ATTN_MISTRUSTED && status != ATTN_APPROX;
 }
@@ -44,40 +49,70 @@ static bool is_complete(const struct attn_session *session, const struct attn_ca
     return true;
 }
 
+/* Removes the cases that are done. Returns the ids of those that remain, or NULL: no memory. */
+static json_t *keep_open(struct attn_session *session, const json_t *done)
+{
+    char id[ATTN_CASE_ID_LEN + 1];
+    json_t *open = json_object();
+    size_t kept = 0;
+    for (size_t i = 0; open && i < session->cases.count; i++) {
+        struct attn_case *c = &session->cases.items[i];
+        if (is_complete(session, c, done)) {
+            attn_case_free(c);
+            continue;
+        }
+        attn_case_id(c, id);
+        json_object_set_new(open, id, json_true());
+        session->cases.items[kept++] = *c;
+    }
+    if (open)
+        session->cases.count = kept;
+    return open;
+}
+
+/* Keys that are done, from all records. NULL: no memory. */
+static json_t *keys_done(const json_t *records, const char *last)
+{
+    char key[1024];
+    size_t i;
+    json_t *record, *done = json_object();
+    json_array_foreach(records, i, record)
+    {
+        key_of(text_of(record, "id"), text_of(record, "backend"), text_of(record, "options"),
+               (int)json_integer_value(json_object_get(record, "threads")), key, sizeof key);
+        if (ends_key(record, last))
+            json_object_set_new(done, key, json_true());
+    }
+    return done;
+}
+
 int attn_resume(struct attn_session *session, char *why, size_t size)
 {
-    char path[ATTN_PATH_MAX], key[1024];
+    char path[ATTN_PATH_MAX];
     if (attn_path_join(path, session->folder, "results.ndjson")) {
         snprintf(why, size, "'%s' is too long a path", session->folder);
         return -1;
     }
     json_t *records = attn_record_read(path, NULL, why, size);
-    json_t *done = json_object();
-    if (!records || !done) {
-        json_decref(records);
-        json_decref(done);
+    if (!records)
         return -1;
-    }
+    json_t *done = keys_done(records, session->settings.hot ? "hot" : "cold"),
+           *open = done ? keep_open(session, done) : NULL;
     size_t i;
     json_t *record;
+    if (!open)
+        snprintf(why, size, "no memory for the records of '%s'", session->folder);
+    /* What is measured anew speaks for itself: its old records neither claim nor are shown. */
     json_array_foreach(records, i, record)
     {
+        if (!open || json_object_get(open, text_of(record, "id")))
+            continue;
         attn_session_claim(session, record);
         json_array_append(session->records, record);
-        key_of(text_of(record, "id"), text_of(record, "backend"), text_of(record, "options"),
-               (int)json_integer_value(json_object_get(record, "threads")), key, sizeof key);
-        if (ends_key(record))
-            json_object_set_new(done, key, json_true());
     }
-    size_t kept = 0;
-    for (i = 0; i < session->cases.count; i++) {
-        if (is_complete(session, &session->cases.items[i], done))
-            attn_case_free(&session->cases.items[i]);
-        else
-            session->cases.items[kept++] = session->cases.items[i];
-    }
-    session->cases.count = kept;
+    const int result = open ? 0 : -1;
+    json_decref(open);
     json_decref(done);
     json_decref(records);
-    return 0;
+    return result;
 }

@@ -81,16 +81,20 @@ static int load_skips(const char *plugin, struct attn_contestant *c, char *why, 
     return result;
 }
 
-static int add_plugin(const struct attn_places *places, const char *path, bool must,
-                      struct attn_roster *roster, char *why, size_t size)
+static int add_plugin(const struct attn_places *places, const char *path,
+                      const struct attn_roster_wish *wish, bool must, struct attn_roster *roster,
+                      char *why, size_t size)
 {
     struct attn_plugin_info *info = calloc(1, sizeof *info);
     if (!info) {
         snprintf(why, size, "no memory to look into %s", path);
         return -1;
     }
-    struct attn_worker_config config = {
-        .worker_path = places->worker, .plugin_path = path, .options = "", .threads = 1};
+    struct attn_worker_config config = {.worker_path = places->worker,
+                                        .plugin_path = path,
+                                        .options = "",
+                                        .threads = 1,
+                                        .timeout_s = wish->timeout_s};
     struct attn_outcome outcome = attn_worker_inspect(&config, info);
     int result = -1;
     if (outcome.status != ATTN_PASS) {
@@ -117,6 +121,7 @@ static int add_plugin(const struct attn_places *places, const char *path, bool m
         }
         c->info = info->backends[b];
         snprintf(c->plugin, sizeof c->plugin, "%s", path);
+        c->named = must;
         if (load_skips(path, c, why, size))
             goto out;
     }
@@ -127,7 +132,8 @@ out:
 }
 
 static int add_folder(const struct attn_places *places, const char *folder,
-                      struct attn_roster *roster, char *why, size_t size)
+                      const struct attn_roster_wish *wish, struct attn_roster *roster, char *why,
+                      size_t size)
 {
     char **names;
     size_t n = attn_names_in(folder, ".so", &names);
@@ -135,20 +141,21 @@ static int add_folder(const struct attn_places *places, const char *folder,
     for (size_t i = 0; i < n && result == 0; i++) {
         char path[ATTN_PATH_MAX];
         if (attn_path_join(path, folder, names[i]) == 0)
-            result = add_plugin(places, path, false, roster, why, size);
+            result = add_plugin(places, path, wish, false, roster, why, size);
     }
     attn_names_free(names, n);
     return result;
 }
 
-static int add_path(const struct attn_places *places, const char *list, struct attn_roster *roster,
-                    char *why, size_t size)
+static int add_path(const struct attn_places *places, const char *list,
+                    const struct attn_roster_wish *wish, struct attn_roster *roster, char *why,
+                    size_t size)
 {
     char *copy = strdup(list), *rest = copy;
     int result = copy ? 0 : -1;
     for (char *folder; result == 0 && (folder = strsep(&rest, ":"));)
         if (*folder)
-            result = add_folder(places, folder, roster, why, size);
+            result = add_folder(places, folder, wish, roster, why, size);
     free(copy);
     return result;
 }
@@ -165,6 +172,7 @@ static int add_missing(const char *folder, struct attn_roster *roster)
             break;
         stem_of(path, c->info.name, sizeof c->info.name);
         snprintf(c->plugin, sizeof c->plugin, "%s", path);
+        c->missing = true;
         FILE *file = fopen(path, "r");
         if (file) {
             if (fgets(c->info.reason, sizeof c->info.reason, file))
@@ -189,10 +197,32 @@ static int unknown(const struct attn_roster *roster, const char *name, char *why
     return -1;
 }
 
+/* Are the options such as the backend takes; only its plugin can tell, so that a worker is asked.
+ * What else may go wrong there is a verdict of its cases. */
+static int check_options(const struct attn_places *places, const struct attn_roster_wish *wish,
+                         const struct attn_contestant *c, char *why, size_t size)
+{
+    struct attn_worker_config config = {.worker_path = places->worker,
+                                        .plugin_path = c->plugin,
+                                        .backend = c->info.name,
+                                        .options = c->options,
+                                        .threads = 1,
+                                        .timeout_s = wish->timeout_s};
+    struct attn_worker *worker;
+    if (!*c->options || !c->info.available)
+        return 0;
+    struct attn_outcome outcome = attn_worker_start(&config, &worker);
+    attn_worker_stop(worker);
+    if (outcome.status != ATTN_ERROR)
+        return 0;
+    snprintf(why, size, "-b %s:%s: %s", c->info.name, c->options, outcome.reason);
+    return -1;
+}
+
 /* Keeps what -b names, in that order, with its options. The same backend may stand there twice with
  * different options. */
-static int choose(struct attn_roster *roster, const struct attn_roster_wish *wish, char *why,
-                  size_t size)
+static int choose(const struct attn_places *places, struct attn_roster *roster,
+                  const struct attn_roster_wish *wish, char *why, size_t size)
 {
     struct attn_roster chosen = {0};
     for (size_t w = 0; w < wish->n_backends; w++) {
@@ -213,6 +243,14 @@ static int choose(struct attn_roster *roster, const struct attn_roster_wish *wis
         else
             to->n_skips = 0;
         snprintf(to->options, sizeof to->options, "%s", colon ? colon + 1 : "");
+        bool fits = !colon || strlen(colon + 1) < sizeof to->options;
+        if (!fits)
+            snprintf(why, size, "-b %s: more than %zu bytes of options", name,
+                     sizeof to->options - 1);
+        if (!fits || check_options(places, wish, to, why, size)) {
+            attn_roster_free(&chosen);
+            return -1;
+        }
     }
     attn_roster_free(roster);
     *roster = chosen;
@@ -226,10 +264,23 @@ static bool takes_part(const struct attn_contestant *c, const struct attn_roster
         return true;
     if (!c->info.available)
         return false;
-    for (size_t i = 0; i < wish->n_plugins; i++)
-        if (!strcmp(c->plugin, wish->plugins[i]))
-            return true;
-    return wish->n_plugins == 0;
+    return c->named || wish->n_plugins == 0;
+}
+
+/* Keeps the name and the reason of what can not run here. Without memory it goes unsaid. */
+static void note_absent(struct attn_roster *roster, const struct attn_contestant *c,
+                        const struct attn_roster_wish *wish)
+{
+    if (c->info.available || c->missing || (wish->n_plugins > 0 && !c->named))
+        return;
+    struct attn_absent *grown =
+        realloc(roster->absent, (roster->n_absent + 1) * sizeof *roster->absent);
+    if (!grown)
+        return;
+    roster->absent = grown;
+    struct attn_absent *absent = &grown[roster->n_absent++];
+    memcpy(absent->name, c->info.name, sizeof absent->name);
+    memcpy(absent->reason, c->info.reason, sizeof absent->reason);
 }
 
 int attn_roster_load(const struct attn_places *places, const struct attn_roster_wish *wish,
@@ -237,24 +288,26 @@ int attn_roster_load(const struct attn_places *places, const struct attn_roster_
 {
     struct attn_roster found = {0};
     const char *extra = getenv("ATTNBENCH_PLUGIN_PATH");
-    if (add_folder(places, places->plugins, &found, why, size) ||
-        (extra && add_path(places, extra, &found, why, size)))
+    if (add_folder(places, places->plugins, wish, &found, why, size) ||
+        (extra && add_path(places, extra, wish, &found, why, size)))
         goto failed;
     for (size_t i = 0; i < wish->n_plugins; i++)
-        if (add_plugin(places, wish->plugins[i], true, &found, why, size))
+        if (add_plugin(places, wish->plugins[i], wish, true, &found, why, size))
             goto failed;
     if (add_missing(places->plugins, &found))
         goto failed;
     if (wish->n_backends) {
-        if (choose(&found, wish, why, size))
+        if (choose(places, &found, wish, why, size))
             goto failed;
     } else {
         size_t kept = 0;
         for (size_t i = 0; i < found.count; i++) {
-            if (takes_part(&found.items[i], wish))
+            if (takes_part(&found.items[i], wish)) {
                 found.items[kept++] = found.items[i];
-            else
-                free(found.items[i].skips);
+                continue;
+            }
+            note_absent(&found, &found.items[i], wish);
+            free(found.items[i].skips);
         }
         found.count = kept;
     }
@@ -270,6 +323,7 @@ void attn_roster_free(struct attn_roster *roster)
     for (size_t i = 0; i < roster->count; i++)
         free(roster->items[i].skips);
     free(roster->items);
+    free(roster->absent);
     memset(roster, 0, sizeof *roster);
 }
 

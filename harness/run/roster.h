@@ -20,13 +20,23 @@ struct attn_contestant {
     char plugin[ATTN_PATH_MAX];
     struct attn_backend_info info; /* info.available false: reason says why */
     char options[512];             /* as given with -b, "" otherwise */
+    bool missing;                  /* left out of this build: there is no plugin to start */
+    bool named;                    /* with --plugin: a rerun must name it too */
     struct attn_skip *skips;
     size_t n_skips;
+};
+
+/* A backend that would have taken part, but can not run here. */
+struct attn_absent {
+    char name[32];
+    char reason[256];
 };
 
 struct attn_roster {
     struct attn_contestant *items;
     size_t count;
+    struct attn_absent *absent; /* without -b; never those left out of the build */
+    size_t n_absent;
 };
 
 /* What is asked for: -b NAME[:options] and --plugin FILE, each any number of times. */
@@ -35,14 +45,15 @@ struct attn_roster_wish {
     size_t n_backends;
     const char *const *plugins;
     size_t n_plugins;
+    double timeout_s;      /* for each plugin to say what it is; 0: the usual */
     bool keep_unavailable; /* list and doctor want them too */
 };
 
 /* Looks into the plugin folder, ATTNBENCH_PLUGIN_PATH and the files named. A broken plugin in a
- * folder becomes an entry that is not available; one named with --plugin, an unknown -b or a name
- * that two plugins offer is an error. Backends left out of the build (NAME.missing in the plugin
- * folder) are entries too. Without -b: what the plugins named
- * offer, or all available backends. Returns 0 or -1 with the reason. */
+ * folder becomes an entry that is not available; one named with --plugin, an unknown -b, options it
+ * does not take, or a name that two plugins offer is an error. Backends left out of the build
+ * (NAME.missing in the plugin folder) are entries too. Without -b: what the plugins named offer, or
+ * all available backends. Returns 0 or -1 with the reason. */
 int attn_roster_load(const struct attn_places *places, const struct attn_roster_wish *wish,
                      struct attn_roster *roster, char *why, size_t size);
 void attn_roster_free(struct attn_roster *roster);

@@ -56,9 +56,12 @@ void attn_session_claim(struct attn_session *session, const json_t *record)
 {
     int status = attn_status_parse(json_string_value(json_object_get(record, "status")));
     const char *type = json_string_value(json_object_get(record, "type"));
-    if (status < 0 || !type || strcmp(type, "verify"))
+    if (status < 0 || !type || strcmp(type, "verify") != 0)
         return;
     session->counts[status]++;
+    const char *exactness = json_string_value(json_object_get(record, "exactness"));
+    if (exactness && !strcmp(exactness, "none"))
+        return; /* it computes nothing: no verdict on it is one on attention */
     bool harmless = json_is_true(json_object_get(record, "expected"));
     session->code = attn_exit_stronger(
         session->code, claim_of((enum attn_status)status, harmless, session->settings.strict));

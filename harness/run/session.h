@@ -24,7 +24,7 @@ struct attn_settings {
     int rounds, samples;
     double min_time_s;
     bool hot, cold;
-    uint64_t memory; /* bytes a case may take; 0: what is available */
+    uint64_t memory; /* bytes that a case and a worker may take; 0: what is available */
 };
 
 struct attn_session {
@@ -42,6 +42,9 @@ struct attn_session {
 };
 
 void attn_settings_default(struct attn_settings *settings);
+
+/* How the reason of a skip for want of time begins. */
+#define ATTN_NO_TIME_LEFT "budget: the time given is used up"
 
 /* Is the budget used up. */
 bool attn_session_over(const struct attn_session *session);

@@ -26,6 +26,11 @@ struct attn_outcome attn_seat_worker(struct attn_seat *seat)
     if (seat->worker)
         return (struct attn_outcome){.status = ATTN_PASS};
     const struct attn_settings *s = &seat->session->settings;
+    if (seat->contestant->missing) {
+        struct attn_outcome outcome = {.status = ATTN_SKIP};
+        snprintf(outcome.reason, sizeof outcome.reason, "%s", seat->contestant->info.reason);
+        return outcome;
+    }
     struct attn_worker_config config = {
         .worker_path = seat->session->places->worker,
         .plugin_path = seat->contestant->plugin,
@@ -34,9 +39,13 @@ struct attn_outcome attn_seat_worker(struct attn_seat *seat)
         .threads = s->threads,
         .log_path = *seat->session->log ? seat->session->log : NULL,
         .timeout_s = s->timeout_s,
+        .rss_limit = s->memory,
         .foreground = s->debug,
     };
-    return attn_worker_start(&config, &seat->worker);
+    const struct attn_outcome outcome = attn_worker_start(&config, &seat->worker);
+    if (s->debug && outcome.status == ATTN_PASS)
+        attn_progress_debug(seat->contestant->info.name, attn_worker_pid(seat->worker));
+    return outcome;
 }
 
 void attn_seat_after(struct attn_seat *seat, const struct attn_outcome *outcome)
@@ -72,16 +81,16 @@ struct attn_instance *attn_instance_for(const struct attn_session *session,
 {
     char why[512];
     if (attn_session_over(session)) {
-        snprintf(why, sizeof why, "budget: the %.0f s given are used up",
-                 session->settings.budget_s);
+        snprintf(why, sizeof why, ATTN_NO_TIME_LEFT " (%g s)", session->settings.budget_s);
         verdict_set(verdict, ATTN_SKIP, why);
         return NULL;
     }
     uint64_t needed = memory_needed(c);
     uint64_t have = session->settings.memory ? session->settings.memory : attn_memory_available();
     if (needed > have) {
-        snprintf(why, sizeof why, "needs %.3g GiB, have %.3g", ldexp((double)needed, -30),
-                 ldexp((double)have, -30));
+        double needs_gib = ldexp((double)needed, -30), has_gib = ldexp((double)have, -30);
+        snprintf(why, sizeof why, "needs %.*f GiB, have %.*f", needs_gib < 10 ? 2 : 0, needs_gib,
+                 has_gib < 10 ? 2 : 0, has_gib);
         verdict_set(verdict, ATTN_SKIP, why);
         return NULL;
     }
@@ -93,12 +102,17 @@ struct attn_instance *attn_instance_for(const struct attn_session *session,
     return instance;
 }
 
-/* Keeps the graver of two verdicts: what failed once has failed. */
+/* Did the outputs hold, as far as they were judged. */
+static bool holds(enum attn_status status)
+{
+    return status == ATTN_PASS || status == ATTN_APPROX || status == ATTN_MISTRUSTED;
+}
+
+/* Keeps the graver of two verdicts, of which the first holds: what failed once has failed. */
 static void merge(struct attn_judgement *kept, const struct attn_judgement *next)
 {
     double max = fmax(kept->max_ratio, next->max_ratio);
-    bool graver = kept->status == ATTN_PASS && next->status != ATTN_PASS;
-    if (graver)
+    if (!holds(next->status) || (kept->status == ATTN_PASS && next->status != ATTN_PASS))
         *kept = *next;
     kept->max_ratio = max;
 }
@@ -170,7 +184,7 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
     }
     verify_placement(seat, instance, judge, ATTN_PLACE_END, entry, &entry->verdict);
     entry->end_done = true;
-    entry->end_ok = entry->verdict.status == ATTN_PASS || entry->verdict.status == ATTN_APPROX;
+    entry->end_ok = holds(entry->verdict.status);
     if (entry->seconds > 0 && instance->flops >= rate_flops)
         seat->rate[instance->problem.score % 8] = instance->flops / entry->seconds;
     if (!entry->end_ok || entry->seconds > second_placement_s ||
@@ -179,7 +193,7 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
     struct attn_judgement second;
     verify_placement(seat, instance, judge, ATTN_PLACE_START, entry, &second);
     entry->start_done = true;
-    entry->start_ok = second.status == entry->verdict.status;
+    entry->start_ok = holds(second.status);
     merge(&entry->verdict, &second);
 }
 
@@ -189,7 +203,7 @@ static void print_result(FILE *out, const struct attn_entry *entry,
     if (!out)
         return;
     const struct attn_judgement *v = &entry->verdict;
-    char label[ATTN_CASE_LINE_MAX], repro[ATTN_CASE_LINE_MAX + 256], ratio[16] = "-";
+    char label[ATTN_CASE_LINE_MAX], repro[ATTN_REPRO_MAX], ratio[16] = "-";
     if (v->rows_checked > 0)
         snprintf(ratio, sizeof ratio, "%.3f", v->max_ratio);
     fprintf(out, "%-10s %8s  %-12s %s\n", attn_status_name(v->status), ratio,
@@ -258,6 +272,8 @@ int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
         attn_case_id(c, entry->id);
         if (*instance) {
             attn_verify_entry(&seats[b], *instance, *judge, entry);
+            if (attn_interrupted) /* a verdict that we caused ourselves is none */
+                return 0;
         } else {
             entry->verdict = none;
             entry->harmless = none.status == ATTN_SKIP;

@@ -201,6 +201,15 @@ struct filling {
     const void *context;
 };
 
+/* True is any byte but 0, so all of them occur. */
+static void place(const struct attn_tensor *tensor, int64_t offset, double value, int64_t index)
+{
+    if (tensor->dtype == ATTN_BOOL)
+        ((uint8_t *)tensor->data)[offset] = (uint8_t)(value != 0 ? 1 + index % 255 : 0);
+    else
+        attn_dtype_store(tensor->dtype, tensor->data, offset, value);
+}
+
 static void fill_part(void *context, int64_t begin, int64_t end)
 {
     const struct filling *filling = context;
@@ -212,8 +221,7 @@ static void fill_part(void *context, int64_t begin, int64_t end)
         offset += at[a] * tensor->stride[a];
     }
     for (int64_t index = begin; index < end; index++) {
-        attn_dtype_store(tensor->dtype, tensor->data, offset,
-                         filling->value(filling->context, (uint64_t)index));
+        place(tensor, offset, filling->value(filling->context, (uint64_t)index), index);
         for (uint32_t a = tensor->rank; a-- > 0;) {
             offset += tensor->stride[a];
             if (++at[a] < stored_extent(tensor, a))

@@ -137,6 +137,18 @@ static void test_unwritten(void **state)
     tiny_free(instance);
 }
 
+/* The same result again and again is right in the first comparison, and seen in the second. */
+static void test_stale(void **state)
+{
+    (void)state;
+    expect(verify_plugin(PLUGIN("stale"), ATTN_PLACE_END), ATTN_PASS, "");
+    expect(verify_plugin(PLUGIN("stale"), ATTN_PLACE_START), ATTN_FAIL,
+           "gives an earlier result: out did not change when the signs of v were turned between "
+           "two runs");
+    expect(verify_plugin(PLUGIN("good"), ATTN_PLACE_START), ATTN_PASS, "");
+    expect(verify_plugin(PLUGIN("device"), ATTN_PLACE_START), ATTN_PASS, "");
+}
+
 static void test_errors(void **state)
 {
     (void)state;
@@ -166,7 +178,7 @@ static void test_flood(void **state)
     (void)state;
     struct stat info;
     char tail[128] = "";
-    truncate(attempt_log, 0);
+    assert_int_equal(truncate(attempt_log, 0), 0);
     expect(verify_plugin(PLUGIN("flood"), ATTN_PLACE_END), ATTN_PASS, "");
     assert_int_equal(stat(attempt_log, &info), 0);
     assert_in_range(info.st_size, 65536, 65536 + 128);
@@ -230,9 +242,10 @@ int main(void)
         cmocka_unit_test(test_good),      cmocka_unit_test(test_unsupported),
         cmocka_unit_test(test_no_keys),   cmocka_unit_test(test_crashes),
         cmocka_unit_test(test_promises),  cmocka_unit_test(test_state),
-        cmocka_unit_test(test_unwritten), cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_hog),       cmocka_unit_test(test_flood),
-        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_inspect),
+        cmocka_unit_test(test_unwritten), cmocka_unit_test(test_stale),
+        cmocka_unit_test(test_errors),    cmocka_unit_test(test_hog),
+        cmocka_unit_test(test_flood),     cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_inspect),
     };
     if (attempt_setup() != 0)
         return 1;

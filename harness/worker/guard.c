@@ -64,6 +64,24 @@ void attn_guarded_unmap(struct attn_guarded *guarded)
     guarded->n = 0;
 }
 
+int attn_guarded_own(const struct attn_message_request *request, const int fds[2], uint32_t t,
+                     const struct attn_guarded *guarded)
+{
+    const struct attn_shared_operand *operand = &request->operands[t];
+    char *at = (char *)guarded->reserved[t] + GUARD_BYTES;
+    return operand->pages == 0 || mmap(at, operand->pages, PROT_READ | PROT_WRITE,
+                                       MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
+                                       fds[operand->output], (off_t)operand->offset) != MAP_FAILED
+               ? 0
+               : -1;
+}
+
+void attn_guarded_protect(const struct attn_message_request *request, uint32_t t,
+                          const struct attn_guarded *guarded)
+{
+    mprotect((char *)guarded->reserved[t] + GUARD_BYTES, request->operands[t].pages, PROT_READ);
+}
+
 void attn_guarded_prime(const struct attn_message_request *request,
                         const struct attn_guarded *guarded)
 {

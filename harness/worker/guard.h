@@ -18,6 +18,13 @@ int attn_guarded_map(const struct attn_message_request *request, const int fds[2
                      struct attn_guarded *guarded, char *why, size_t size);
 void attn_guarded_unmap(struct attn_guarded *guarded);
 
+/* Makes one input a private copy that may be written to (or no more), so that the host's stays as
+ * it is. Returns 0, or -1: refused. */
+int attn_guarded_own(const struct attn_message_request *request, const int fds[2], uint32_t t,
+                     const struct attn_guarded *guarded);
+void attn_guarded_protect(const struct attn_message_request *request, uint32_t t,
+                          const struct attn_guarded *guarded);
+
 /* Primes the outputs again, as the host did before the first run. */
 void attn_guarded_prime(const struct attn_message_request *request,
                         const struct attn_guarded *guarded);

@@ -118,9 +118,8 @@ void attn_serve_peak(struct attn_session *session, const struct attn_message_req
         const uint64_t most = run_once(session, request, &owned, reply);
         const uint64_t highest = field_bytes("/proc/self/status", "VmHWM");
         const uint64_t held = most > before ? most - before : 0;
-        const uint64_t passing =
-            highest > marked + BATCH_ERROR ? highest - marked - BATCH_ERROR : 0;
-        reply->bytes = held > passing ? held : passing;
+        const uint64_t passing = highest > marked ? highest - marked : 0;
+        reply->bytes = passing > held + BATCH_ERROR ? passing : held;
         attn_owned_return(request, &owned);
     }
     attn_owned_free(&owned);

@@ -179,13 +179,25 @@ static void finish_closing(struct attn_message_reply *reply, uint32_t slot)
         attn_reply_set(reply, ATTN_FAIL, "%s, in %s", broken, attn_slot_name(slot));
 }
 
+static void release(struct attn_plan *plan, struct attn_message_reply *reply)
+{
+    attn_slot_enter(ATTN_SLOT_RELEASE);
+    plan->backend->release(plan->binding);
+    plan->bound = false;
+    finish_closing(reply, ATTN_SLOT_RELEASE);
+}
+
+int attn_plan_rebind(struct attn_plan *plan, const struct attn_tensor *tensors,
+                     struct attn_message_reply *reply)
+{
+    release(plan, reply);
+    return reply->status == ATTN_PASS ? attn_plan_bind(plan, tensors, reply) : -1;
+}
+
 void attn_plan_close(struct attn_plan *plan, struct attn_message_reply *reply)
 {
-    if (plan->bound) {
-        attn_slot_enter(ATTN_SLOT_RELEASE);
-        plan->backend->release(plan->binding);
-        finish_closing(reply, ATTN_SLOT_RELEASE);
-    }
+    if (plan->bound)
+        release(plan, reply);
     if (plan->created) {
         attn_slot_enter(ATTN_SLOT_DESTROY);
         plan->backend->destroy(plan->plan);

@@ -39,6 +39,10 @@ int attn_plan_open(struct attn_session *session, const struct attn_message_reque
 int attn_plan_bind(struct attn_plan *plan, const struct attn_tensor *tensors,
                    struct attn_message_reply *reply);
 
+/* A new binding in place of the one there is. */
+int attn_plan_rebind(struct attn_plan *plan, const struct attn_tensor *tensors,
+                     struct attn_message_reply *reply);
+
 /* One run, checked from all sides; seconds may be NULL. */
 int attn_plan_run(struct attn_plan *plan, double *seconds, struct attn_message_reply *reply);
 int attn_plan_fetch(struct attn_plan *plan, struct attn_message_reply *reply);

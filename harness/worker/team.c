@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "host/protocol.h"
@@ -89,17 +90,17 @@ int attn_team_run(uint32_t n, const uint32_t *processors, void (*body)(void *con
  * ten times too much where it was tried.) */
 static size_t cache_level_bytes(int index)
 {
-    char path[96], unit = 0;
-    size_t size = 0;
+    char path[96], text[32] = "", *unit;
     snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu0/cache/index%d/size", index);
     FILE *file = fopen(path, "r");
     if (!file)
         return 0;
-    const int read = fscanf(file, "%zu%c", &size, &unit);
+    const bool read = fgets(text, sizeof(text), file) != NULL;
     fclose(file);
-    if (read < 1)
+    if (!read)
         return 0;
-    return unit == 'M' ? size << 20 : unit == 'K' ? size << 10 : size;
+    const size_t size = strtoul(text, &unit, 10); /* 0 where there is no number */
+    return *unit == 'M' ? size << 20 : *unit == 'K' ? size << 10 : size;
 }
 
 size_t attn_last_cache_bytes(void)

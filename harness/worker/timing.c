@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "worker/fresh.h"
 #include "worker/gbench_shim.h"
 #include "worker/memory.h"
 #include "worker/serve.h"
@@ -112,6 +113,18 @@ static void measure(struct attn_plan *plan, const struct attn_message_request *r
         reply->n_samples = (uint32_t)n;
 }
 
+/* What was timed must have been computed in that time. */
+static void run_fresh(struct attn_plan *plan, const struct attn_message_request *request,
+                      const struct attn_owned *owned, struct attn_message_reply *reply)
+{
+    const uint32_t t = attn_fresh_input(request);
+    if (t == UINT32_MAX)
+        return;
+    attn_fresh_turn(&owned->tensors[t], request->operands[t].element);
+    attn_fresh_run(plan, request, owned->tensors, reply);
+    attn_fresh_turn(&owned->tensors[t], request->operands[t].element);
+}
+
 static void run_all(struct attn_plan *plan, const struct attn_message_request *request,
                     const struct attn_owned *owned, struct attn_message_reply *reply)
 {
@@ -137,8 +150,9 @@ static void run_all(struct attn_plan *plan, const struct attn_message_request *r
     measure(plan, request, warm_up, evict, evict_bytes, reply);
     attn_memory_unmap(mapped, mapped_bytes);
     reply->threads_seen = attn_threads_now();
-    if (reply->status == ATTN_PASS)
-        attn_plan_fetch(plan, reply);
+    if (reply->status == ATTN_PASS && attn_plan_fetch(plan, reply) == 0 && warm_up <= LONG_RUN_S &&
+        plan->backend->exactness != ATTN_NONE)
+        run_fresh(plan, request, owned, reply);
 }
 
 void attn_serve_bench(struct attn_session *session, const struct attn_message_request *request,

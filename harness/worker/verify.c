@@ -2,6 +2,7 @@
 /* verify.c - one plan on guarded operands. */
 #include <dirent.h>
 
+#include "worker/fresh.h"
 #include "worker/guard.h"
 #include "worker/serve.h"
 
@@ -17,8 +18,22 @@ uint32_t attn_threads_now(void)
     return n;
 }
 
+/* With the signs of an input turned, in a copy that is read-only while the backend runs. */
+static void run_fresh(struct attn_plan *plan, const struct attn_message_request *request,
+                      const int fds[2], const struct attn_guarded *guarded,
+                      struct attn_message_reply *reply)
+{
+    const uint32_t t = attn_fresh_input(request);
+    if (t == UINT32_MAX || attn_guarded_own(request, fds, t, guarded) != 0)
+        return;
+    attn_fresh_turn(&guarded->tensors[t], request->operands[t].element);
+    attn_guarded_protect(request, t, guarded);
+    attn_fresh_run(plan, request, guarded->tensors, reply);
+}
+
 static void run_all(struct attn_plan *plan, const struct attn_message_request *request,
-                    const struct attn_guarded *guarded, struct attn_message_reply *reply)
+                    const int fds[2], const struct attn_guarded *guarded,
+                    struct attn_message_reply *reply)
 {
     if (attn_plan_bind(plan, guarded->tensors, reply) != 0)
         return;
@@ -32,7 +47,8 @@ static void run_all(struct attn_plan *plan, const struct attn_message_request *r
             reply->seconds = seconds;
     }
     reply->threads_seen = attn_threads_now();
-    attn_plan_fetch(plan, reply);
+    if (attn_plan_fetch(plan, reply) == 0 && request->fresh)
+        run_fresh(plan, request, fds, guarded, reply);
 }
 
 void attn_serve_verify(struct attn_session *session, const struct attn_message_request *request,
@@ -47,7 +63,7 @@ void attn_serve_verify(struct attn_session *session, const struct attn_message_r
         return;
     }
     if (attn_plan_open(session, request, &plan, reply) == 0)
-        run_all(&plan, request, &guarded, reply);
+        run_all(&plan, request, fds, &guarded, reply);
     attn_plan_close(&plan, reply);
     attn_guarded_unmap(&guarded);
 }

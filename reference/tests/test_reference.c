@@ -199,6 +199,30 @@ static void infinite_scores_have_their_classes(void **state)
     made_free(&m);
 }
 
+/* 0 * Inf: which class a backend returns is certain only where the weight can not underflow. */
+static void an_infinity_is_certain_or_not(void **state)
+{
+    struct made_spec spec = {
+        .score = ATTN_SCORE_DOT, .sq = 1, .sk = 2, .dk = 1, .dtype = ATTN_F32, .seed = 2};
+    struct results r;
+    struct made m;
+
+    (void)state;
+    made_create(&m, &spec);
+    made_set(made_tensor(&m, ATTN_Q), 0, 1.0);
+    results_set_all(made_tensor(&m, ATTN_V), (const double[]){INFINITY, 1});
+    results_set_all(made_tensor(&m, ATTN_K), (const double[]){-80, 0});
+    results_compute(&m, &results_f32, &r);
+    assert_true(r.out[0] == INFINITY && r.out_bound[0] == 0.0);
+    results_set_all(made_tensor(&m, ATTN_K), (const double[]){-90, 0});
+    results_compute(&m, &results_f32, &r);
+    assert_true(r.out[0] == INFINITY && r.out_bound[0] == INFINITY);
+    results_set_all(made_tensor(&m, ATTN_V), (const double[]){NAN, 1});
+    results_compute(&m, &results_f32, &r);
+    assert_true(isnan(r.out[0]) && r.out_bound[0] == 0.0);
+    made_free(&m);
+}
+
 static void dropped_values_take_no_part(void **state)
 {
     struct made_spec spec = {.sq = 1, .sk = 2, .dk = 1, .features = MADE_KEEP, .seed = 2};
@@ -276,6 +300,7 @@ int main(void)
         cmocka_unit_test(textbook_answer),
         cmocka_unit_test(nan_in_an_allowed_key_shows),
         cmocka_unit_test(infinite_scores_have_their_classes),
+        cmocka_unit_test(an_infinity_is_certain_or_not),
         cmocka_unit_test(dropped_values_take_no_part),
         cmocka_unit_test(empty_rows_follow_the_declared_rule),
         cmocka_unit_test(no_keys_at_all),

@@ -73,9 +73,10 @@ static void test_linked(void **state)
     assert_int_equal(list.items[1].dtype, ATTN_F64);
     assert_int_equal(list.items[1].sk, 9);
     attn_case_list_free(&list);
-    expect_error("hq/hkv=32 s=2 d=8", "smoke.cases:12:8: '32' has 1 values for 2 linked keys");
+    expect_error("hq/hkv=32 s=2 d=8",
+                 "smoke.cases:12:8: '32' does not hold 2 values, one a linked key");
     expect_error("hq/hkv=32/8/2 s=2 d=8",
-                 "smoke.cases:12:8: '32/8/2' has 3 values for 2 linked keys");
+                 "smoke.cases:12:8: '32/8/2' does not hold 2 values, one a linked key");
     expect_error("hq/hkv=32/ s=2 d=8", "smoke.cases:12:11: an empty value in '32/'");
     expect_error("hq/hvk=32/8 s=2 d=8", "smoke.cases:12:4: unknown key 'hvk'; did you mean 'hkv'?");
     expect_error("s/mask=32/len:3/4 d=8",

@@ -194,8 +194,9 @@ struct attn_tensor {
  *   6  dropout: kept weights divided by 1-p, nothing renormalised       7  out = sum_j p v_j
  * A cell whose score is -inf counts as not allowed. A cell that is not allowed takes no part,
  * whatever K and V hold there. NaN or +inf in the score of an allowed cell makes the row NaN (out,
- * lse and its allowed weights). A row with no allowed key has out = 0, weights = 0 and lse = -inf
- * (with a sink: lse = the sink), unless numerics declares another rule. */
+ * lse and its allowed weights), and so does a sink of NaN or +inf. A row with no allowed key has
+ * out = 0, weights = 0 and lse = -inf (with a sink: lse = the sink), unless numerics declares
+ * another rule. */
 struct attn_problem {
     uint32_t struct_size; /* sizeof of the harness's structure */
     uint32_t op;          /* enum attn_op */

@@ -136,6 +136,29 @@ static void wants_nan_where_the_reference_is_nan(void **state)
     attn_instance_free(in);
 }
 
+/* A key whose weight is nothing in f32 gives 0 * Inf, NaN, where double gives Inf. */
+static void takes_nan_for_an_infinity_that_underflows(void **state)
+{
+    (void)state;
+    const float keys[] = {-80, -95};
+    for (size_t i = 0; i < 2; i++) {
+        struct attn_instance *in = instance_of("sq=1 sk=2 d=1 score=dot");
+        float *k = attn_tensor_find(&in->problem, ATTN_K)->data;
+        float *v = attn_tensor_find(&in->problem, ATTN_V)->data;
+        ((float *)attn_tensor_find(&in->problem, ATTN_Q)->data)[0] = 1;
+        k[0] = keys[i], k[1] = 0;
+        v[0] = INFINITY;
+        answer_correctly(in);
+        assert_true(out_of(in)[0] == INFINITY);
+        assert_int_equal(judge(in, 1e-7).status, ATTN_PASS);
+        out_of(in)[0] = NAN;
+        assert_int_equal(judge(in, 1e-7).status, i ? ATTN_PASS : ATTN_FAIL);
+        out_of(in)[0] = 1;
+        assert_int_equal(judge(in, 1e-7).status, ATTN_FAIL);
+        attn_instance_free(in);
+    }
+}
+
 static void mistrusts_a_bound_that_proves_nothing(void **state)
 {
     (void)state;
@@ -147,6 +170,21 @@ static void mistrusts_a_bound_that_proves_nothing(void **state)
     v = judge(in, 300);
     assert_int_equal(v.status, ATTN_MISTRUSTED);
     assert_non_null(strstr(v.reason, "are 0 where the reference is not"));
+    attn_instance_free(in);
+}
+
+/* One key takes all the weight, so out is a row of v and no rounding can show. */
+static void trusts_an_answer_that_is_exact(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of("s=24 d=8 mask=causal scale=1e6");
+    answer_correctly(in);
+    struct attn_judgement v = judge(in, 1e-7);
+    assert_int_equal(v.status, ATTN_PASS);
+    assert_true(v.max_ratio < 1e-6);
+    memset(out_of(in), 0, 24 * 8 * sizeof(float));
+    v = judge(in, 1e6);
+    assert_int_equal(v.status, ATTN_MISTRUSTED);
     attn_instance_free(in);
 }
 
@@ -180,7 +218,9 @@ int main(void)
         cmocka_unit_test(judges_lse_too),
         cmocka_unit_test(refuses_what_is_not_finite),
         cmocka_unit_test(wants_nan_where_the_reference_is_nan),
+        cmocka_unit_test(takes_nan_for_an_infinity_that_underflows),
         cmocka_unit_test(mistrusts_a_bound_that_proves_nothing),
+        cmocka_unit_test(trusts_an_answer_that_is_exact),
         cmocka_unit_test(samples_rows_within_the_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
