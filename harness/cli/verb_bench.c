@@ -58,8 +58,8 @@ static void print_timings(const struct attn_session *session)
 }
 
 /* json: where the report is goes to stdout as an object. */
-static enum attn_exit write_report(const char *run, const char *out, bool json,
-                                   const struct attn_report_options *options,
+static enum attn_exit write_report(const char *run, const char *out,
+                                   const struct attn_report_options *options, bool json,
                                    const struct attn_places *places)
 {
     struct attn_run_data data;
@@ -139,14 +139,14 @@ enum attn_exit attn_verb_run(struct attn_command *c, const struct attn_places *p
     if (c->dry_run || attn_interrupted || code == ATTN_EXIT_INTERNAL || code == ATTN_EXIT_USAGE ||
         code == ATTN_EXIT_NOTHING)
         return code;
-    return attn_exit_stronger(code, write_report(c->out, NULL, false, &c->report, places));
+    return attn_exit_stronger(code, write_report(c->out, NULL, &c->report, false, places));
 }
 
 enum attn_exit attn_verb_report(struct attn_command *c, const struct attn_places *places)
 {
     if (c->n_arguments != 1)
         return attn_complain(ATTN_EXIT_USAGE, "report takes one run folder");
-    return write_report(c->arguments[0], c->out, c->json, &c->report, places);
+    return write_report(c->arguments[0], c->out, &c->report, c->json, places);
 }
 
 enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_places *places)
