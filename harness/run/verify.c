@@ -142,12 +142,16 @@ static void verify_placement(struct attn_seat *seat, struct attn_instance *insta
         attn_judge_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, verdict);
 }
 
+static double *rate_of(struct attn_seat *seat, const struct attn_problem *problem)
+{
+    return &seat->rate[problem->op == ATTN_OP_MHA][problem->score % 8];
+}
+
 /* Would the run take longer than the limit, at the rate that this backend has shown. */
-static bool over_limit(const struct attn_seat *seat, const struct attn_instance *instance,
+static bool over_limit(struct attn_seat *seat, const struct attn_instance *instance,
                        struct attn_judgement *verdict)
 {
-    double rate = seat->rate[instance->problem.score % 8],
-           limit = seat->session->settings.run_limit_s;
+    double rate = *rate_of(seat, &instance->problem), limit = seat->session->settings.run_limit_s;
     if (rate <= 0 || limit <= 0 || instance->flops / rate <= limit)
         return false;
     char why[128];
@@ -185,8 +189,10 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
     verify_placement(seat, instance, judge, ATTN_PLACE_END, entry, &entry->verdict);
     entry->end_done = true;
     entry->end_ok = holds(entry->verdict.status);
-    if (entry->seconds > 0 && instance->flops >= rate_flops)
-        seat->rate[instance->problem.score % 8] = instance->flops / entry->seconds;
+    if (entry->seconds > 0 && instance->flops >= rate_flops) {
+        double *rate = rate_of(seat, &instance->problem);
+        *rate = fmax(*rate, instance->flops / entry->seconds);
+    }
     if (!entry->end_ok || entry->seconds > second_placement_s ||
         entry->contestant->info.exactness == ATTN_NONE)
         return;

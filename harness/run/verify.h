@@ -10,7 +10,7 @@ struct attn_seat {
     const struct attn_session *session;
     const struct attn_contestant *contestant;
     struct attn_worker *worker;
-    double rate[8]; /* FLOP/s seen, by score; 0: not yet */
+    double rate[2][8]; /* best FLOP/s seen, by op (mha or not) and score; 0: not yet */
 };
 
 void attn_seat_init(struct attn_seat *seat, const struct attn_session *session,
