@@ -32,7 +32,7 @@ static struct attn_contestant *find(const struct attn_roster *roster, const char
     return NULL;
 }
 
-/* "dir/simd.so" -> "simd". */
+/* "dir/name.so" -> "name". */
 static void stem_of(const char *path, char *stem, size_t size)
 {
     const char *slash = strrchr(path, '/');
