@@ -30,20 +30,14 @@ extern const size_t test_cases_n;
 void test_cases_run(const struct attn_backend *backend, int (*takes)(const struct test_spec *),
                     uint32_t dtype);
 
-/* The common tests; *state is a struct test_subject. */
-void test_matches_the_oracle(void **state);
-void test_keeps_nan_to_its_rows(void **state);
-void test_dropped_values_take_no_part(void **state);
-void test_underflow_is_not_a_mask(void **state);
-void test_philox_agrees_with_the_paper(void **state);
-void test_refuses_what_it_does_not_know(void **state);
-void test_refuses_unknown_tensors(void **state);
-
-/* Runs all of them as one group. Returns how many failed. */
+/* Runs the tests that hold for every backend as one group. Returns how many failed. */
 int test_common(struct test_subject *subject);
 
-/* Another test of a subject, not of that group: where a score is NaN and every key of the row is
- * dropped, onednn's out is 0 and not NaN. */
+/* One of them; *state is a struct test_subject. */
+void test_keeps_nan_to_its_rows(void **state);
+
+/* Likewise, but not of that group: where a score is NaN and every key of the row is dropped,
+ * onednn's out is 0 and not NaN. */
 void test_empty_and_dropped_rows_differ(void **state);
 
 #endif

@@ -3,7 +3,8 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include <cmocka.h>
 
@@ -24,7 +25,7 @@ void test_cases_run(const struct attn_backend *backend, int (*takes)(const struc
     assert_true(ran > 0);
 }
 
-void test_matches_the_oracle(void **state)
+static void matches_the_oracle(void **state)
 {
     const struct test_subject *subject = *state;
     for (const uint32_t *dtype = subject->dtypes; *dtype; dtype++)
@@ -98,7 +99,7 @@ void test_empty_and_dropped_rows_differ(void **state)
 }
 
 /* An infinite value behind a weight that is not zero shows; behind a dropped one it does not. */
-void test_dropped_values_take_no_part(void **state)
+static void dropped_values_take_no_part(void **state)
 {
     const struct test_subject *subject = *state;
     const struct test_spec spec = {.name = "infinity in every value",
@@ -116,7 +117,7 @@ void test_dropped_values_take_no_part(void **state)
 }
 
 /* A weight that underflows is still one of an allowed key: 0 * NaN is NaN there. */
-void test_underflow_is_not_a_mask(void **state)
+static void underflow_is_not_a_mask(void **state)
 {
     const struct test_subject *subject = *state;
     const struct test_spec spec = {
@@ -132,7 +133,7 @@ void test_underflow_is_not_a_mask(void **state)
 
 /* Known answers of the paper's library (kat_vectors): counter and key all zero give 6627e8d5, so
  * 0x6627e8 * 2^-24 = 0.3990 decides cell 0 under seed 0. */
-void test_philox_agrees_with_the_paper(void **state)
+static void philox_agrees_with_the_paper(void **state)
 {
     const struct test_subject *subject = *state;
     const struct test_spec spec = {.name = "dropout of one cell",
@@ -157,7 +158,7 @@ void test_philox_agrees_with_the_paper(void **state)
 }
 
 /* What no backend knows yet, then what this one does not. */
-void test_refuses_what_it_does_not_know(void **state)
+static void refuses_what_it_does_not_know(void **state)
 {
     static const struct test_spec unknown[] = {
         {.name = "op", .op = ATTN_OP_ATTENTION_BACKWARD, .sq = 2, .sk = 2, .dq = 2, .e = 2},
@@ -176,7 +177,7 @@ void test_refuses_what_it_does_not_know(void **state)
         test_spec_refused(subject->backend, &subject->refused[s]);
 }
 
-void test_refuses_unknown_tensors(void **state)
+static void refuses_unknown_tensors(void **state)
 {
     const struct test_subject *subject = *state;
     const struct test_spec spec = {.name = "tensor", .sq = 2, .sk = 2, .dq = 2, .with = WITH_LSE};
@@ -202,13 +203,13 @@ void test_refuses_unknown_tensors(void **state)
 int test_common(struct test_subject *subject)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(test_matches_the_oracle, subject),
+        cmocka_unit_test_prestate(matches_the_oracle, subject),
         cmocka_unit_test_prestate(test_keeps_nan_to_its_rows, subject),
-        cmocka_unit_test_prestate(test_dropped_values_take_no_part, subject),
-        cmocka_unit_test_prestate(test_underflow_is_not_a_mask, subject),
-        cmocka_unit_test_prestate(test_philox_agrees_with_the_paper, subject),
-        cmocka_unit_test_prestate(test_refuses_what_it_does_not_know, subject),
-        cmocka_unit_test_prestate(test_refuses_unknown_tensors, subject),
+        cmocka_unit_test_prestate(dropped_values_take_no_part, subject),
+        cmocka_unit_test_prestate(underflow_is_not_a_mask, subject),
+        cmocka_unit_test_prestate(philox_agrees_with_the_paper, subject),
+        cmocka_unit_test_prestate(refuses_what_it_does_not_know, subject),
+        cmocka_unit_test_prestate(refuses_unknown_tensors, subject),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
