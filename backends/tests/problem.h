@@ -73,7 +73,8 @@ void test_check(const struct test_spec *spec, const struct test_problem *made);
 /* All of it for one spec. */
 void test_spec_run(const struct attn_backend *backend, const struct test_spec *spec);
 
-/* Asserts that `supports` refuses the spec, with a reason. */
+/* Asserts that `supports` refuses the problem, or that of the spec, with a reason. */
+void test_problem_refused(const struct attn_backend *backend, const struct attn_problem *problem);
 void test_spec_refused(const struct attn_backend *backend, const struct test_spec *spec);
 
 #endif

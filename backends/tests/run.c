@@ -157,8 +157,9 @@ static void expect(const struct test_spec *spec, const struct attn_tensor *tenso
     double got = test_at(tensor, idx), tol = tolerance(tensor->dtype) * (1 + fabs(want));
     int agrees = isnan(want) ? isnan(got) : isinf(want) ? got == want : fabs(got - want) <= tol;
     if (!agrees)
-        fail_msg("%s: role %u at [%d,%d,%d,..%d]: %.9g, expected %.9g", spec->name, tensor->role,
-                 (int)idx[0], (int)idx[1], (int)idx[2], (int)idx[tensor->rank - 1], got, want);
+        fail_msg("%s, type %u: role %u at [%d,%d,%d,..%d]: %.9g, expected %.9g", spec->name,
+                 spec->dtype, tensor->role, (int)idx[0], (int)idx[1], (int)idx[2],
+                 (int)idx[tensor->rank - 1], got, want);
 }
 
 /* mha: the projected, pruned and concatenated heads of one row of x_q against out. */
@@ -218,21 +219,25 @@ void test_check(const struct test_spec *spec, const struct test_problem *made)
 void test_spec_run(const struct attn_backend *backend, const struct test_spec *spec)
 {
     struct test_problem made;
-    print_message("%s\n", spec->name);
+    print_message("%s, type %u\n", spec->name, spec->dtype);
     test_problem_make(spec, &made);
     test_run(backend, &made);
     test_check(spec, &made);
     test_problem_free(&made);
 }
 
+void test_problem_refused(const struct attn_backend *backend, const struct attn_problem *problem)
+{
+    char why[256] = "";
+    assert_int_equal(backend->supports(problem, &services, why, sizeof(why)), ATTN_UNSUPPORTED);
+    assert_true(strlen(why) > 0);
+}
+
 void test_spec_refused(const struct attn_backend *backend, const struct test_spec *spec)
 {
     struct test_problem made;
-    char why[256] = "";
     print_message("refused: %s\n", spec->name);
     test_problem_make(spec, &made);
-    assert_int_equal(backend->supports(&made.problem, &services, why, sizeof(why)),
-                     ATTN_UNSUPPORTED);
-    assert_true(strlen(why) > 0);
+    test_problem_refused(backend, &made.problem);
     test_problem_free(&made);
 }
