@@ -72,7 +72,6 @@ int main(void)
                                 .refused = refused,
                                 .n_refused = sizeof(refused) / sizeof(refused[0])};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(test_empty_and_dropped_rows_differ, &blas),
         cmocka_unit_test(exp_keeps_its_bound),
         cmocka_unit_test(knows_what_blas_can_take),
     };

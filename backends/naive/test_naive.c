@@ -95,7 +95,6 @@ int main(void)
                                  .own = own,
                                  .n_own = sizeof(own) / sizeof(own[0])};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(test_empty_and_dropped_rows_differ, &naive),
         cmocka_unit_test(converts_every_half),
     };
     int failed = test_common(&naive);

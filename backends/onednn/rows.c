@@ -2,6 +2,7 @@
 /* rows.c - rows of scores in plain C: what the library's softmax has no words for, and rows that
  * it spoils because a key that takes no part holds NaN or an infinity. */
 #include <math.h>
+#include <stdbool.h>
 
 #include "onednn.h"
 
@@ -83,8 +84,11 @@ void attn_onednn_soften(const struct attn_onednn_row *row, void *weights)
         float w = row->scores[j] == NO_PART ? 0 : row->scores[j] / found.sum;
         if (asked->dtype)
             attn_onednn_store(asked->dtype, asked->data, asked_at + j * asked->stride[3], w);
-        if (p->flags & ATTN_FLAG_DROPOUT)
-            w = attn_onednn_kept(p, row->operands, row->b, row->h, row->i, j) ? w * kept_scale : 0;
+        if (p->flags & ATTN_FLAG_DROPOUT) {
+            bool kept = attn_onednn_kept(p, row->operands, row->b, row->h, row->i, j);
+            /* a NaN score makes its row NaN, even where all its keys are dropped */
+            w = kept || isnan(w) ? w * kept_scale : 0;
+        }
         attn_onednn_store(p->dtype, weights, j, w);
     }
 }

@@ -36,8 +36,4 @@ int test_common(struct test_subject *subject);
 /* One of them; *state is a struct test_subject. */
 void test_keeps_nan_to_its_rows(void **state);
 
-/* Likewise, but not of that group: where a score is NaN and every key of the row is dropped,
- * onednn's out is 0 and not NaN. */
-void test_empty_and_dropped_rows_differ(void **state);
-
 #endif

@@ -78,7 +78,7 @@ void test_keeps_nan_to_its_rows(void **state)
 
 /* NaN in the only key, or in its value, where some rows are empty and of some the key is dropped:
  * an empty row is 0, and a row whose score is NaN is NaN even where the key is dropped. */
-void test_empty_and_dropped_rows_differ(void **state)
+static void empty_and_dropped_rows_differ(void **state)
 {
     const struct test_subject *subject = *state;
     const struct test_spec spec = {.name = "NaN in the only key",
@@ -205,6 +205,7 @@ int test_common(struct test_subject *subject)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(matches_the_oracle, subject),
         cmocka_unit_test_prestate(test_keeps_nan_to_its_rows, subject),
+        cmocka_unit_test_prestate(empty_and_dropped_rows_differ, subject),
         cmocka_unit_test_prestate(dropped_values_take_no_part, subject),
         cmocka_unit_test_prestate(underflow_is_not_a_mask, subject),
         cmocka_unit_test_prestate(philox_agrees_with_the_paper, subject),
