@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "reference/philox.h"
-#include "results/statistics.h"
 #include "run/machine.h"
 #include "run/progress.h"
 #include "run/verify.h"
@@ -214,16 +213,9 @@ static double block_overhead(const struct block *block, size_t backends)
 {
     for (size_t b = 0; b < backends; b++) {
         const struct attn_entry *entry = entry_at(block, backends, 0, b);
-        if (entry->contestant->info.exactness != ATTN_NONE || entry->n_rounds[ATTN_HOT] == 0)
-            continue;
-        const double *samples[ATTN_ROUNDS_MAX];
-        size_t counts[ATTN_ROUNDS_MAX];
-        for (int r = 0; r < entry->n_rounds[ATTN_HOT]; r++) {
-            samples[r] = entry->rounds[ATTN_HOT][r].samples_ns;
-            counts[r] = (size_t)entry->rounds[ATTN_HOT][r].n;
-        }
         struct attn_summary s;
-        if (attn_summarise(samples, counts, (size_t)entry->n_rounds[ATTN_HOT], &s) == 0)
+        if (entry->contestant->info.exactness == ATTN_NONE &&
+            attn_entry_summary(entry, ATTN_HOT, &s))
             return s.median;
     }
     return 0;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "reference/dtype.h"
-#include "results/statistics.h"
 
 /* A figure of which the harness's own cost is more than this is marked. */
 static const double overhead_share = 0.01;
@@ -261,9 +260,8 @@ json_t *attn_round_record(const struct attn_entry *entry, const struct attn_sess
     return r;
 }
 
-/* Figures of the rounds of one cache state; false where there are none. */
-static bool summary_of(const struct attn_entry *entry, enum attn_cache cache,
-                       struct attn_summary *summary)
+bool attn_entry_summary(const struct attn_entry *entry, enum attn_cache cache,
+                        struct attn_summary *summary)
 {
     const double *samples[ATTN_ROUNDS_MAX];
     size_t counts[ATTN_ROUNDS_MAX];
@@ -279,7 +277,7 @@ json_t *attn_bench_record(const struct attn_entry *entry, const struct attn_sess
                           enum attn_cache cache)
 {
     struct attn_summary s;
-    if (!summary_of(entry, cache, &s))
+    if (!attn_entry_summary(entry, cache, &s))
         return NULL;
     json_t *r = common("bench", entry, session, entry->verdict.status, entry->verdict.reason);
     if (!r)

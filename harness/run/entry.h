@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "host/worker.h"
+#include "results/statistics.h"
 #include "run/judge.h"
 #include "run/session.h"
 
@@ -50,6 +51,10 @@ struct attn_entry {
  * it, quoted for a shell. */
 enum { ATTN_REPRO_MAX = ATTN_CASE_LINE_MAX + 2 * ATTN_PATH_MAX };
 void attn_entry_repro(const struct attn_entry *entry, int threads, char *text, size_t size);
+
+/* Figures of the rounds of one cache state; false where there are none. */
+bool attn_entry_summary(const struct attn_entry *entry, enum attn_cache cache,
+                        struct attn_summary *summary);
 
 /* Records (harness/results/README.md lists the fields). NULL: no memory. */
 json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_session *session);
