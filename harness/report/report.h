@@ -11,6 +11,7 @@
 struct attn_run_data {
     json_t *records; /* array, file order */
     json_t *machine; /* object */
+    json_t *matrix;  /* object: what each backend supports; NULL: the run has no matrix.json */
     char path[4096];
     int torn; /* 1 where a run that was cut short left half a record, which was dropped */
 };
