@@ -87,7 +87,8 @@ static void put_line(FILE *out, const struct attn_matrix *matrix, size_t i)
 {
     const struct attn_matrix_line *line = &matrix->lines[i];
     if (attn_matrix_starts_group(matrix, i)) {
-        fprintf(out, "<tr><th class=\"group\" colspan=\"%zu\"><span>", matrix->n_columns + 2);
+        fprintf(out, "<tr class=\"group\"><th class=\"group\" colspan=\"%zu\"><span>",
+                matrix->n_columns + 2);
         attn_put_html(out, line->group);
         fputs("</span></th></tr>\n", out);
     }
@@ -110,7 +111,7 @@ static void put_html(FILE *out, const struct attn_matrix *matrix)
         attn_put_html(out, matrix->labels[b]);
         fputs("</th>", out);
     }
-    fputs("<th class=\"m\">problem</th></tr></thead>\n<tbody>\n", out);
+    fputs("<th class=\"b\">problem</th></tr></thead>\n<tbody>\n", out);
     for (size_t i = 0; i < matrix->n_lines; i++)
         put_line(out, matrix, i);
     fputs("</tbody></table></div>\n<ol class=\"soft\">\n", out);

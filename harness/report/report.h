@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.h - from a run folder to pictures and pages. Reads results.ndjson and machine.json only;
- * knows no backend by name. */
+/* report.h - from a run folder to pictures and pages. Reads results.ndjson, machine.json and
+ * matrix.json only; knows no backend by name. */
 #ifndef ATTN_REPORT_H
 #define ATTN_REPORT_H
 
