@@ -146,7 +146,7 @@ failed:
 
 void attn_matrix_free(struct attn_matrix *matrix)
 {
-    for (size_t i = 0; i < matrix->n_lines; i++)
+    for (size_t i = 0; matrix->lines && i < matrix->n_lines; i++)
         free(matrix->lines[i].cells);
     free(matrix->lines);
     free(matrix->labels);

@@ -272,14 +272,11 @@ static int write_machine(const struct attn_session *session, const struct attn_c
                       JSON_INDENT(2) | JSON_REAL_PRECISION(9), why, size);
 }
 
-/* What was cut short by a signal is no matrix. */
 static int write_matrix(const struct attn_session *session, char *why, size_t size)
 {
     json_t *matrix = attn_matrix_ask(session, why, size);
-    if (!matrix || attn_interrupted) {
-        json_decref(matrix);
+    if (!matrix)
         return attn_interrupted ? 0 : -1;
-    }
     return write_json(session, matrix, "matrix.json", JSON_COMPACT, why, size);
 }
 

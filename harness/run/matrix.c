@@ -123,18 +123,17 @@ static json_t *rules_json(unsigned rules)
 /* The columns: those of the roster, then those absent. */
 static json_t *backends_json(const struct attn_roster *roster, const struct column *columns)
 {
-    static const char *const exactness[] = {"exact", "approximate", "none"};
     json_t *list = json_array();
     for (size_t b = 0; b < roster->count + roster->n_absent; b++) {
         const bool absent = b >= roster->count;
         const struct attn_contestant *c = absent ? NULL : &roster->items[b];
         const char *name = absent ? roster->absent[b - roster->count].name : c->info.name;
-        json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:b, s:s, s:s, s:o}", "name", name, "options",
-                                        absent ? "" : c->options, "available",
-                                        !absent && c->info.available, "reason", columns[b].reason,
-                                        "exactness", absent ? "" : exactness[c->info.exactness % 3],
-                                        "empty_rows", rules_json(columns[b].rules)));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:s, s:s, s:o}", "name", name,
+                                              "options", absent ? "" : c->options, "available",
+                                              !absent && c->info.available, "reason",
+                                              columns[b].reason, "exactness",
+                                              absent ? "" : attn_exactness_name(c->info.exactness),
+                                              "empty_rows", rules_json(columns[b].rules)));
     }
     return list;
 }
@@ -158,7 +157,9 @@ json_t *attn_matrix_ask(const struct attn_session *session, char *why, size_t si
     }
     for (const struct attn_feature *f = attn_features; whole && f->name && !attn_interrupted; f++)
         whole = json_array_append_new(features, feature_json(columns, n, f, why, size)) == 0;
-    if (whole)
+    if (attn_interrupted) /* the rest of the answers are the signal's, not the backends' */
+        snprintf(why, size, "interrupted");
+    else if (whole)
         matrix = json_pack("{s:o, s:O}", "backends", backends_json(roster, columns), "features",
                            features);
     for (size_t b = 0; columns && b < roster->count; b++)

@@ -23,7 +23,7 @@ extern const struct attn_feature attn_features[]; /* by group, terminated by a N
 
 /* The object of matrix.json (harness/results/README.md): a column for each backend of the session's
  * roster, and for those absent. A backend whose `supports` crashes, hangs or breaks a promise is
- * asked no further; its column says so. NULL with the reason: no memory. */
+ * asked no further; its column says so. NULL with the reason: no memory, or interrupted. */
 json_t *attn_matrix_ask(const struct attn_session *session, char *why, size_t size);
 
 #endif

@@ -82,8 +82,9 @@ static void plain_text(void **state)
 static void sections(void **state)
 {
     (void)state;
-    char note[512];
+    char note[512], *path = strdup(getenv("PATH"));
     struct attn_run_data run = synthetic_small();
+    setenv("PATH", "/nonexistent", 1); /* no pictures */
     for (size_t there = 0; there < 2; there++) {
         run.matrix = there ? synthetic_matrix() : NULL;
         assert_int_equal(folder_report(&run, script_dir, note, sizeof note), 0);
@@ -97,6 +98,8 @@ static void sections(void **state)
         free(page);
         free(text);
     }
+    setenv("PATH", path, 1);
+    free(path);
     attn_run_release(&run);
 }
 

@@ -15,7 +15,7 @@
 static struct attn_instance *instance_of(const struct attn_feature *f)
 {
     struct attn_case_list list = {0};
-    struct attn_instance *instance;
+    struct attn_instance *instance = NULL;
     char why[512];
     if (attn_case_parse_line(f->line, strlen(f->line), NULL, 0, &list, why, sizeof why) != 0 ||
         attn_instance_create(&list.items[0], 1, &instance, why, sizeof why) != 0)
@@ -62,13 +62,14 @@ static void every_key_is_met(void **state)
     (void)state;
     static const char values_alone[] = " data fill seed sha256 weights dtype ";
     for (const struct attn_case_key *key = attn_case_keys; key->name; key++) {
-        char word[64];
-        bool met = false;
+        char word[64], line[512];
         snprintf(word, sizeof word, " %s ", key->name);
-        met = strstr(values_alone, word) != NULL;
+        bool met = strstr(values_alone, word) != NULL;
         snprintf(word, sizeof word, " %s=", key->name);
-        for (const struct attn_feature *f = attn_features; f->name && !met; f++)
-            met = strstr(f->line, word) || strncmp(f->line, word + 1, strlen(word + 1)) == 0;
+        for (const struct attn_feature *f = attn_features; f->name && !met; f++) {
+            snprintf(line, sizeof line, " %s", f->line);
+            met = strstr(line, word) != NULL;
+        }
         if (!met)
             fail_msg("no line of the grid has %s=", key->name);
     }
