@@ -76,7 +76,8 @@ enum option_id {
     O_MARGIN,
     O_BACKENDS,
     O_BASELINE,
-    O_MAP
+    O_MAP,
+    O_MATRIX
 };
 
 static const struct flag {
@@ -118,6 +119,7 @@ static const struct flag {
     {"baseline", "NAME", O_BASELINE, REPORT | RUN,
      "what speed-ups are over (default: the slowest exact backend)"},
     {"map", "A=B", O_MAP, COMPARE, "hold A of BASE or NEW against B of the other"},
+    {"matrix", NULL, O_MATRIX, LIST, "backends: what each supports, asked of it over a grid"},
     {"help", NULL, O_HELP, ALL, "this text"},
 };
 enum { N_FLAGS = sizeof flags / sizeof *flags };
@@ -318,6 +320,9 @@ static enum attn_exit take(const struct flag *flag, char *text, struct attn_comm
         if (c->compare.n_map == 16)
             return bad_value(flag, text, "one of at most 16", why, size);
         return take_pair(flag, text, '=', c->compare.map[c->compare.n_map++], why, size);
+    case O_MATRIX:
+        c->matrix = true;
+        break;
     case O_RESUME:
         c->resume = true;
         break;

@@ -36,7 +36,7 @@ struct attn_command {
     struct attn_suite_wish suite;
     struct attn_compare_options compare;
     struct attn_report_options report;
-    bool json, resume, dry_run, help;
+    bool json, resume, dry_run, matrix, help;
 };
 
 extern const struct attn_verb attn_verbs[]; /* terminated by a NULL name */

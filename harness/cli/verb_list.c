@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "report/matrix.h"
+#include "run/matrix.h"
 
 static json_t *options_json(const struct attn_backend_info *info)
 {
@@ -14,6 +16,25 @@ static json_t *options_json(const struct attn_backend_info *info)
                                         "choices", info->options[o].choices, "default",
                                         info->options[o].fallback, "help", info->options[o].help));
     return list;
+}
+
+/* What each backend of the roster supports. */
+static enum attn_exit list_matrix(const struct attn_command *c, const struct attn_places *places,
+                                  const struct attn_roster *roster)
+{
+    const struct attn_session session = {
+        .settings = c->settings, .places = places, .roster = *roster, .results = -1};
+    char why[512];
+    json_t *matrix = attn_matrix_ask(&session, why, sizeof why);
+    if (!matrix)
+        return attn_complain(ATTN_EXIT_INTERNAL, why);
+    if (c->json) {
+        attn_print_json(matrix);
+        return ATTN_EXIT_OK;
+    }
+    int status = attn_matrix_put_text(stdout, matrix);
+    json_decref(matrix);
+    return status ? attn_complain(ATTN_EXIT_INTERNAL, "no memory for the table") : ATTN_EXIT_OK;
 }
 
 static enum attn_exit list_backends(struct attn_command *c, const struct attn_places *places)
@@ -29,6 +50,11 @@ static enum attn_exit list_backends(struct attn_command *c, const struct attn_pl
         return ATTN_EXIT_INTERNAL;
     if (attn_roster_load(places, &wish, &roster, why, sizeof why))
         return attn_complain(ATTN_EXIT_USAGE, why);
+    if (c->matrix) {
+        enum attn_exit code = list_matrix(c, places, &roster);
+        attn_roster_free(&roster);
+        return code;
+    }
     json_t *list = json_array();
     for (size_t b = 0; b < roster.count; b++) {
         const struct attn_backend_info *info = &roster.items[b].info;
@@ -101,6 +127,8 @@ enum attn_exit attn_verb_list(struct attn_command *c, const struct attn_places *
 {
     static const char *const topics[] = {"backends", "cases", "fills"};
     const char *topic = c->n_arguments ? c->arguments[0] : "backends";
+    if (c->matrix && strcmp(topic, "backends") != 0)
+        return attn_complain(ATTN_EXIT_USAGE, "--matrix belongs to 'list backends'");
     if (!strcmp(topic, "backends") && c->n_arguments <= 1)
         return list_backends(c, places);
     if (!strcmp(topic, "cases"))

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/matrix.h"
 #include "report/text.h"
 #include "report/writers.h"
 
@@ -206,13 +207,21 @@ static int put_speedup(FILE *out, const struct page *page)
     return 0;
 }
 
+static int put_support(FILE *out, const struct page *page)
+{
+    if (attn_matrix_put_html(out, page->parts->run->matrix) == 0)
+        return 0;
+    snprintf(page->why, page->size, "no memory for the support matrix");
+    return -1;
+}
+
 static const struct {
     const char *name;
     int (*put)(FILE *out, const struct page *page);
 } placeholders[] = {
     {"FACTS", put_facts},       {"TILES", put_tiles},     {"TROUBLES", put_troubles},
     {"BACKENDS", put_backends}, {"SKIPS", put_skips},     {"PICTURES", put_pictures},
-    {"RESULTS", put_results},   {"SPEEDUP", put_speedup},
+    {"RESULTS", put_results},   {"SPEEDUP", put_speedup}, {"SUPPORT", put_support},
 };
 
 static int put_placeholder(FILE *out, const struct page *page, const char *name, size_t length)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "report/grid.h"
+#include "report/matrix.h"
 #include "report/text.h"
 #include "report/writers.h"
 
@@ -253,5 +254,7 @@ int attn_markdown_put(FILE *out, const struct attn_report_parts *parts)
         return -1;
     put_pictures(out, parts);
     put_speedup(out, parts->speedup);
-    return put_results(out, parts->view);
+    if (put_results(out, parts->view) != 0)
+        return -1;
+    return attn_matrix_put_markdown(out, parts->run->matrix);
 }

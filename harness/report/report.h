@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.h - from a run folder to pictures and pages. Reads results.ndjson and machine.json only;
- * knows no backend by name. */
+/* report.h - from a run folder to pictures and pages. Reads results.ndjson, machine.json and
+ * matrix.json only; knows no backend by name. */
 #ifndef ATTN_REPORT_H
 #define ATTN_REPORT_H
 
@@ -11,6 +11,7 @@
 struct attn_run_data {
     json_t *records; /* array, file order */
     json_t *machine; /* object */
+    json_t *matrix;  /* object: what each backend supports; NULL: the run has no matrix.json */
     char path[4096];
     int torn; /* 1 where a run that was cut short left half a record, which was dropped */
 };

@@ -7,6 +7,7 @@
 
 #include "reference/philox.h"
 #include "run/machine.h"
+#include "run/matrix.h"
 #include "run/progress.h"
 #include "run/verify.h"
 
@@ -250,18 +251,33 @@ static int block_finish(struct attn_session *session, struct block *block, doubl
     return 0;
 }
 
+/* A value into a file of the run's folder; takes the reference. */
+static int write_json(const struct attn_session *session, json_t *value, const char *name,
+                      size_t flags, char *why, size_t size)
+{
+    char path[ATTN_PATH_MAX];
+    int result = value && attn_path_join(path, session->folder, name) == 0
+                     ? json_dump_file(value, path, flags)
+                     : -1;
+    json_decref(value);
+    if (result)
+        snprintf(why, size, "%s can not be written into '%s'", name, session->folder);
+    return result;
+}
+
 static int write_machine(const struct attn_session *session, const struct attn_ceilings *ceilings,
                          double harness_ns, char *why, size_t size)
 {
-    char path[ATTN_PATH_MAX];
-    json_t *machine = attn_machine_json(session, ceilings, harness_ns);
-    int result = machine && attn_path_join(path, session->folder, "machine.json") == 0
-                     ? json_dump_file(machine, path, JSON_INDENT(2) | JSON_REAL_PRECISION(9))
-                     : -1;
-    json_decref(machine);
-    if (result)
-        snprintf(why, size, "machine.json can not be written into '%s'", session->folder);
-    return result;
+    return write_json(session, attn_machine_json(session, ceilings, harness_ns), "machine.json",
+                      JSON_INDENT(2) | JSON_REAL_PRECISION(9), why, size);
+}
+
+static int write_matrix(const struct attn_session *session, char *why, size_t size)
+{
+    json_t *matrix = attn_matrix_ask(session, why, size);
+    if (!matrix)
+        return attn_interrupted ? 0 : -1;
+    return write_json(session, matrix, "matrix.json", JSON_COMPACT, why, size);
 }
 
 static double larger(double a, double b)
@@ -299,7 +315,7 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
     struct attn_ceilings ceilings = {0};
     double harness_ns = 0;
     measure_ceilings(session, &ceilings);
-    if (write_machine(session, &ceilings, 0, why, size))
+    if (write_machine(session, &ceilings, 0, why, size) || write_matrix(session, why, size))
         return -1;
     struct attn_progress progress;
     /* The seats last through all blocks: they know how fast each backend is. */

@@ -123,7 +123,7 @@ static json_t *common(const char *type, const struct attn_entry *entry,
     return r;
 }
 
-static const char *exactness_name(uint32_t exactness)
+const char *attn_exactness_name(uint32_t exactness)
 {
     return exactness == ATTN_EXACT ? "exact" : exactness == ATTN_NONE ? "none" : "approximate";
 }
@@ -228,7 +228,7 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
     put(r, "protection", json_string(entry->plan.protection));
     put(r, "numerics", numerics_json(&entry->plan));
     put(r, "exactness",
-        json_string(entry->contestant ? exactness_name(entry->contestant->info.exactness)
+        json_string(entry->contestant ? attn_exactness_name(entry->contestant->info.exactness)
                                       : "exact"));
     put(r, "sizes", sizes_json(entry->c));
     put(r, "seconds", entry->seconds > 0 ? number(entry->seconds) : json_null());
@@ -310,6 +310,6 @@ json_t *attn_bench_record(const struct attn_entry *entry, const struct attn_sess
     put(r, "threads_seen", json_integer(entry->plan.threads_seen));
     put(r, "overhead_marked", json_boolean(!none && entry->harness_ns > overhead_share * s.median));
     put(r, "sizes", sizes_json(entry->c));
-    put(r, "exactness", json_string(exactness_name(entry->contestant->info.exactness)));
+    put(r, "exactness", json_string(attn_exactness_name(entry->contestant->info.exactness)));
     return r;
 }

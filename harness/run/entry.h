@@ -65,4 +65,7 @@ json_t *attn_bench_record(const struct attn_entry *entry, const struct attn_sess
 
 const char *attn_cache_name(enum attn_cache cache);
 
+/* "exact" "approximate" "none", of enum attn_exactness. */
+const char *attn_exactness_name(uint32_t exactness);
+
 #endif

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "run/entry.h"
 #include "run/version.h"
 
 void attn_read_line(const char *path, char *text, size_t size)
@@ -105,7 +106,6 @@ static json_t *affinity_json(void)
 
 static json_t *backends_json(const struct attn_roster *roster)
 {
-    static const char *const exactness[] = {"exact", "approximate", "none"};
     json_t *list = json_array();
     for (size_t b = 0; b < roster->count; b++) {
         const struct attn_contestant *c = &roster->items[b];
@@ -114,7 +114,7 @@ static json_t *backends_json(const struct attn_roster *roster)
             list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s}", "name", c->info.name,
                             "plugin", slash ? slash + 1 : c->plugin, "version", c->info.version,
                             "description", c->info.description, "options", c->options, "exactness",
-                            exactness[c->info.exactness % 3], "available", c->info.available,
+                            attn_exactness_name(c->info.exactness), "available", c->info.available,
                             "reason", c->info.reason));
     }
     return list;

@@ -126,6 +126,62 @@ class List(Case):
         for verb in ("list", "doctor"):
             self.assertRegex(answer(verb).stdout, "gone .*its library was not found")
 
+    def matrix(self, *backends, plugins):
+        words = [w for plugin in plugins for w in ("--plugin", broken(plugin))]
+        words += [w for backend in backends for w in ("-b", backend)]
+        return self.expect(0, "list", "backends", "--matrix", *words, "--json").stdout, \
+            self.expect(0, "list", "backends", "--matrix", *words).stdout
+
+    def test_matrix_has_each_gap_and_its_reason(self):
+        data, text = self.matrix("naive", "test", "other", plugins=("twins",))
+        matrix = json.loads(data)
+        self.assertEqual([b["name"] for b in matrix["backends"]], ["naive", "test", "other"])
+        self.assertEqual(matrix["backends"][2]["reason"], "no such device")
+        for feature in matrix["features"]:
+            self.assertEqual([p["type"] for p in feature["problems"]], ["f64", "f32", "f16", "bf16"])
+            for problem in feature["problems"]:
+                first, second, third = problem["answers"]
+                self.assertEqual(first, {"supported": True, "reason": ""}, feature)
+                self.assertEqual(second["reason"] == "", second["supported"])
+                self.assertIn(second["reason"], ("", "only plain f32 attention"))
+                self.assertIsNone(third)
+        notes = dict((reason, number) for number, reason in re.findall(r"^ +(\d+)  (.*)$", text, re.M))
+        self.assertEqual(sorted(notes), ["no such device", "only plain f32 attention"])
+        plain, device = notes["only plain f32 attention"], notes["no such device"]
+        self.assertRegex(text, rf"(?m)^  scaled dot +all +f32 \[{plain}\] +- \[{device}\]$")
+        self.assertRegex(text, rf"(?m)^  causal +all +- \[{plain}\] +- \[{device}\]$")
+
+    def test_matrix_answers_are_those_of_verify(self):
+        matrix = json.loads(self.matrix("test", plugins=("good",))[0])
+        refused = [p for f in matrix["features"] for p in f["problems"]
+                   if not p["answers"][0]["supported"]]
+        self.assertGreater(len(refused), 200)
+        for problem in (refused[0], refused[-1]):
+            done = self.expect(0, "verify", "--plugin", broken("good"), problem["case"], "--json")
+            self.assertEqual([(r["status"], r["reason"]) for r in map(json.loads,
+                                                                      done.stdout.splitlines())],
+                             [("skip", problem["answers"][0]["reason"])])
+
+    def test_a_crash_in_supports_ends_its_column_alone(self):
+        data, text = self.matrix("fragile", "naive", plugins=("fragile",))
+        matrix = json.loads(data)
+        self.assertRegex(matrix["backends"][0]["reason"], "^crash: .*supports.*score=bilinear")
+        answers = [p["answers"] for f in matrix["features"] for p in f["problems"]]
+        self.assertEqual([a[0]["supported"] for a in answers[:8]],
+                         [False, True, False, False] * 2)
+        self.assertTrue(all(a[0] is None for a in answers[8:]))
+        self.assertTrue(all(a[1]["supported"] for a in answers))
+        self.assertIn("crash: ", text)
+
+    def test_matrix_shows_the_rule_for_rows_without_keys(self):
+        data, text = self.matrix("naive", "nan_rows", "null", plugins=("nan_rows",))
+        self.assertEqual([b["empty_rows"] for b in json.loads(data)["backends"]],
+                         [["zero"], ["nan"], []])
+        self.assertRegex(text, r"(?m)^  answer +zero +nan +computes nothing$")
+
+    def test_matrix_belongs_to_backends(self):
+        self.assertIn("list backends", self.expect(2, "list", "cases", "--matrix").stderr)
+
     def test_cases_have_unique_ids_and_parse_back(self):
         listed = json.loads(self.expect(0, "list", "cases", "--json").stdout)
         self.assertEqual(len({item["id"] for item in listed}), len(listed))
@@ -345,6 +401,19 @@ class Bench(Case):
                      self.path("run")]
         self.expect(3, *arguments)
         self.expect(3, *arguments, "--resume")
+
+    def test_matrix_is_in_the_run_and_its_report(self):
+        run = self.run_folder("run")
+        with open(os.path.join(run, "matrix.json"), encoding="utf-8") as file:
+            self.assertEqual([b["name"] for b in json.load(file)["backends"]], ["naive"])
+
+        def page():
+            self.expect(0, "report", run)
+            with open(os.path.join(run, "report", "index.html"), encoding="utf-8") as file:
+                return file.read()
+        self.assertIn("<h2>Support</h2>", page())
+        os.remove(os.path.join(run, "matrix.json"))
+        self.assertNotIn("<h2>Support</h2>", page())
 
     def test_report(self):
         run = self.run_folder("run")

@@ -116,9 +116,16 @@ static void mutated_records(void **state)
     assert_string_equal(attn_field_text(json_array_get(run.records, 5), "type"), "bench");
     done += mutate(&run, json_array_get(run.records, 5));
     done += mutate(&run, run.machine);
+    run.matrix = synthetic_matrix();
+    json_t *feature = json_array_get(json_object_get(run.matrix, "features"), 0);
+    json_t *problem = json_array_get(json_object_get(feature, "problems"), 1);
+    done += mutate(&run, run.matrix);
+    done += mutate(&run, json_array_get(json_object_get(run.matrix, "backends"), 0));
+    done += mutate(&run, feature) + mutate(&run, problem);
+    done += mutate(&run, json_array_get(json_object_get(problem, "answers"), 0));
     setenv("PATH", path, 1);
     free(path);
-    assert_true(done > 400);
+    assert_true(done > 500);
     attn_run_release(&run);
 }
 
@@ -139,6 +146,11 @@ static void unreadable_runs(void **state)
     assert_int_equal(run.torn, 1);
     assert_int_equal(json_array_size(run.records), 23);
     attn_run_release(&run);
+    assert_null(run.matrix);
+    snprintf(path, sizeof path, "%s/matrix.json", folder);
+    assert_int_equal(attn_file_write(path, "[1]", 3, why, sizeof why), 0);
+    assert_int_equal(attn_run_read(folder, &run, why, sizeof why), -1);
+    assert_non_null(strstr(why, "matrix.json, line 1: not a JSON object"));
     snprintf(path, sizeof path, "%s/machine.json", folder);
     assert_int_equal(attn_file_write(path, "{\n\"a\": }", 8, why, sizeof why), 0);
     assert_int_equal(attn_run_read(folder, &run, why, sizeof why), -1);

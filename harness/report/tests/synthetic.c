@@ -258,3 +258,42 @@ int synthetic_folder(const struct attn_run_data *run, const char *folder)
         close(fd);
     return status;
 }
+
+static json_t *answer(const char *reason)
+{
+    return json_pack("{s:b,s:s}", "supported", !*reason, "reason", reason);
+}
+
+/* A feature in f64 and f32; the last of the four backends answers where `asked`. */
+static json_t *make_feature(const char *group, const char *name, const char *line, int asked)
+{
+    char f64[128];
+    snprintf(f64, sizeof f64, "%s dtype=f64", line);
+    return json_pack("{s:s,s:s,s:b,s:[{s:s,s:s,s:[o,o,n,o]},{s:s,s:s,s:[o,o,n,o]}]}", "group",
+                     group, "feature", name, "deterministic", strcmp(name, "bits") == 0, "problems",
+                     "type", "f64", "case", f64, "answers", answer(""), answer("only <f32> | here"),
+                     asked ? answer("") : json_null(), "type", "f32", "case", line, "answers",
+                     answer(""), answer(asked ? "" : "no masks"), asked ? answer("") : json_null());
+}
+
+json_t *synthetic_matrix(void)
+{
+    static const char backend[] = "{s:s,s:s,s:b,s:s,s:s,s:[s]}";
+    json_t *list = json_array();
+    json_array_append_new(list,
+                          json_pack(backend, "name", "naive", "options", "", "available", 1,
+                                    "reason", "", "exactness", "exact", "empty_rows", "zero"));
+    json_array_append_new(list,
+                          json_pack(backend, "name", "avx2", "options", "tile=64", "available", 1,
+                                    "reason", "", "exactness", "exact", "empty_rows", "nan"));
+    json_array_append_new(list, json_pack("{s:s,s:s,s:b,s:s,s:s,s:[]}", "name", "cuda", "options",
+                                          "", "available", 0, "reason", "no CUDA device",
+                                          "exactness", "exact", "empty_rows"));
+    json_array_append_new(list, json_pack("{s:s,s:s,s:b,s:s,s:s,s:[]}", "name", "null", "options",
+                                          "", "available", 1, "reason", "crash: signal 11",
+                                          "exactness", "none", "empty_rows"));
+    return json_pack("{s:o,s:[o,o,o]}", "backends", list, "features",
+                     make_feature("scores", "dot", "dk=8 sq=4", 1),
+                     make_feature("scores", "bits", "dk=8 sq=4", 1),
+                     make_feature("masks", "causal", "dk=8 mask=causal sq=4", 0));
+}

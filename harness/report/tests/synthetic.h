@@ -24,4 +24,8 @@ struct attn_run_data synthetic_small(void);
 /* The same as a folder, so that it is read back as a real one is. Returns 0 on success. */
 int synthetic_folder(const struct attn_run_data *run, const char *folder);
 
+/* A support matrix, object of matrix.json: backends that support all, f32 alone, and nothing for
+ * want of a device; one that computes nothing and was asked no further after a crash. */
+json_t *synthetic_matrix(void);
+
 #endif

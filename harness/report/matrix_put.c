@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* matrix_put.c - the support matrix as text, as a section of report.md and as one of index.html. */
+#include "report/matrix.h"
+
+#include <string.h>
+
+#include "report/text.h"
+#include "report/writers.h"
+
+#define HOW                                                                                        \
+    "Asked of each backend's own supports, not written by hand. Cells: " ATTN_MATRIX_LEGEND        \
+    ". The problem, with dtype= for another type than f32, is a case line: attnbench verify -b "   \
+    "NAME 'PROBLEM'."
+
+static const char *note(const struct attn_matrix *matrix, size_t n)
+{
+    return json_string_value(json_array_get(matrix->notes, n));
+}
+
+/* Width of the column of features (b the number of columns) or of a backend. */
+static int width_of(const struct attn_matrix *matrix, size_t b)
+{
+    size_t most = b < matrix->n_columns ? strlen(matrix->labels[b]) : 0;
+    for (size_t i = 0; i < matrix->n_lines; i++) {
+        const struct attn_matrix_line *line = &matrix->lines[i];
+        const size_t width = strlen(b < matrix->n_columns ? line->cells[b] : line->feature);
+        most = width > most ? width : most;
+    }
+    return (int)most;
+}
+
+static void put_text(FILE *out, const struct attn_matrix *matrix)
+{
+    const int first = width_of(matrix, matrix->n_columns);
+    fprintf(out, "%-*s", first + 2, "");
+    for (size_t b = 0; b < matrix->n_columns; b++)
+        fprintf(out, "  %-*s", b + 1 < matrix->n_columns ? width_of(matrix, b) : 0,
+                matrix->labels[b]);
+    for (size_t i = 0; i < matrix->n_lines; i++) {
+        const struct attn_matrix_line *line = &matrix->lines[i];
+        if (attn_matrix_starts_group(matrix, i))
+            fprintf(out, "\n%s", line->group);
+        fprintf(out, "\n  %-*s", first, line->feature);
+        for (size_t b = 0; b < matrix->n_columns; b++)
+            fprintf(out, "  %-*s", b + 1 < matrix->n_columns ? width_of(matrix, b) : 0,
+                    line->cells[b]);
+    }
+    fputs("\n\nCells: " ATTN_MATRIX_LEGEND ".\n", out);
+    for (size_t n = 0; n < json_array_size(matrix->notes); n++)
+        fprintf(out, "%4zu  %s\n", n + 1, note(matrix, n));
+}
+
+static void put_markdown(FILE *out, const struct attn_matrix *matrix)
+{
+    fputs("\n## Support\n\n" HOW "\n\n| | feature", out);
+    for (size_t b = 0; b < matrix->n_columns; b++) {
+        fputs(" | ", out);
+        attn_put_markdown(out, matrix->labels[b]);
+    }
+    fputs(" | problem |\n|---|---", out);
+    for (size_t b = 0; b < matrix->n_columns; b++)
+        fputs("|---", out);
+    fputs("|---|\n", out);
+    for (size_t i = 0; i < matrix->n_lines; i++) {
+        const struct attn_matrix_line *line = &matrix->lines[i];
+        fputs("| ", out);
+        attn_put_markdown(out, attn_matrix_starts_group(matrix, i) ? line->group : "");
+        fputs(" | ", out);
+        attn_put_markdown(out, line->feature);
+        for (size_t b = 0; b < matrix->n_columns; b++) {
+            fputs(" | ", out);
+            attn_put_markdown(out, line->cells[b]);
+        }
+        fputs(" | ", out);
+        attn_put_markdown(out, line->problem);
+        fputs(" |\n", out);
+    }
+    fputc('\n', out);
+    for (size_t n = 0; n < json_array_size(matrix->notes); n++) {
+        fprintf(out, "%zu. ", n + 1);
+        attn_put_markdown(out, note(matrix, n));
+        fputc('\n', out);
+    }
+}
+
+static void put_line(FILE *out, const struct attn_matrix *matrix, size_t i)
+{
+    const struct attn_matrix_line *line = &matrix->lines[i];
+    if (attn_matrix_starts_group(matrix, i)) {
+        fprintf(out, "<tr class=\"group\"><th class=\"group\" colspan=\"%zu\"><span>",
+                matrix->n_columns + 2);
+        attn_put_html(out, line->group);
+        fputs("</span></th></tr>\n", out);
+    }
+    fputs("<tr>", out);
+    attn_html_put_cell(out, "case", line->feature);
+    for (size_t b = 0; b < matrix->n_columns; b++)
+        attn_html_put_cell(out, line->cells[b][0] == '-' ? "b skip" : "b", line->cells[b]);
+    fputs("<td class=\"m\"><code>", out);
+    attn_put_html(out, line->problem);
+    fputs("</code></td></tr>\n", out);
+}
+
+static void put_html(FILE *out, const struct attn_matrix *matrix)
+{
+    fputs("<h2>Support</h2>\n<p class=\"soft\">" HOW "</p>\n"
+          "<div class=\"wide\"><table class=\"grid support\">\n<thead><tr><th>feature</th>",
+          out);
+    for (size_t b = 0; b < matrix->n_columns; b++) {
+        fputs("<th class=\"b\">", out);
+        attn_put_html(out, matrix->labels[b]);
+        fputs("</th>", out);
+    }
+    fputs("<th class=\"b\">problem</th></tr></thead>\n<tbody>\n", out);
+    for (size_t i = 0; i < matrix->n_lines; i++)
+        put_line(out, matrix, i);
+    fputs("</tbody></table></div>\n<ol class=\"soft\">\n", out);
+    for (size_t n = 0; n < json_array_size(matrix->notes); n++) {
+        fputs("<li>", out);
+        attn_put_html(out, note(matrix, n));
+        fputs("</li>\n", out);
+    }
+    fputs("</ol>\n", out);
+}
+
+static int put_with(FILE *out, const json_t *json,
+                    void (*put)(FILE *out, const struct attn_matrix *matrix))
+{
+    struct attn_matrix matrix;
+    if (!json)
+        return 0;
+    if (attn_matrix_create(json, &matrix) != 0)
+        return -1;
+    put(out, &matrix);
+    attn_matrix_free(&matrix);
+    return 0;
+}
+
+int attn_matrix_put_text(FILE *out, const json_t *json)
+{
+    return put_with(out, json, put_text);
+}
+
+int attn_matrix_put_markdown(FILE *out, const json_t *json)
+{
+    return put_with(out, json, put_markdown);
+}
+
+int attn_matrix_put_html(FILE *out, const json_t *json)
+{
+    return put_with(out, json, put_html);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* matrix_grid.c - the problems of the support matrix. A new feature of the operator is a line here.
+ *
+ * Sizes are small, for only shapes matter: no number is computed but in rows without keys. */
+#include "run/matrix.h"
+
+#define SIZES "b=2 sq=16 sk=16 d=32 "
+#define PLAIN SIZES "h=4 "
+#define MHA   "op=mha b=2 h=4 s=16 d=16 "
+
+const struct attn_feature attn_features[] = {
+    {"scores", "scaled dot", PLAIN, 0, false},
+    {"scores", "dot", PLAIN "score=dot", 0, false},
+    {"scores", "bilinear", PLAIN "score=bilinear", 0, false},
+    {"scores", "bilinear, M a head", PLAIN "score=bilinear params=head", 0, false},
+    {"scores", "gaussian", PLAIN "score=gaussian", 0, false},
+    {"scores", "additive", PLAIN "score=additive", 0, false},
+    {"scores", "additive, W a head", PLAIN "score=additive params=head", 0, false},
+    {"scores", "scale given, negative", PLAIN "scale=-0.5", 0, false},
+
+    {"sizes", "grouped heads (GQA)", SIZES "hq=4 hkv=2", 0, false},
+    {"sizes", "one key/value head", SIZES "hq=4 hkv=1", 0, false},
+    {"sizes", "odd width", "b=2 h=4 s=16 d=5", 0, false},
+    {"sizes", "wide heads, d=256", "b=2 h=4 s=16 d=256", 0, false},
+    {"sizes", "dv != dk", "b=2 h=4 s=16 dk=32 dv=24", 0, false},
+    {"sizes", "dq != dk, bilinear", "b=2 h=4 s=16 dq=24 dk=32 score=bilinear", 0, false},
+    {"sizes", "dq != dk, additive", "b=2 h=4 s=16 dq=24 dk=32 dh=8 score=additive", 0, false},
+    {"sizes", "decode, sq=1", "b=2 h=4 sq=1 sk=64 d=32", 0, false},
+    {"sizes", "sq > sk", "b=2 h=4 sq=16 sk=9 d=32", 0, false},
+    {"sizes", "no keys, sk=0", "b=2 h=4 sq=16 sk=0 d=32", 0, true},
+
+    {"masks", "causal", PLAIN "mask=causal", 0, false},
+    {"masks", "causal, bottom-right", "b=2 h=4 sq=9 sk=16 d=32 mask=causal_br", 0, false},
+    {"masks", "causal, sq > sk", "b=2 h=4 sq=16 sk=9 d=32 mask=causal_br", 0, true},
+    {"masks", "causal, past", "b=2 h=4 sq=9 sk=16 d=32 mask=causal+past:5", 0, false},
+    {"masks", "window", PLAIN "mask=window:4:2", 0, false},
+    {"masks", "causal window", PLAIN "mask=causal+window:4:0", 0, false},
+    {"masks", "lengths", PLAIN "mask=len:9/16", 0, false},
+    {"masks", "a length of 0", PLAIN "mask=len:0/16", 0, true},
+    {"masks", "lengths a query", PLAIN "mask=len2d:rand", 0, false},
+    {"masks", "lengths, causal br", "b=2 h=4 sq=4 sk=16 d=32 mask=causal_br+len:9/16", 0, false},
+    {"masks", "boolean", PLAIN "mask=bool:0.7", 0, false},
+    {"masks", "boolean, broadcast", PLAIN "mask=bool:0.7:qk", 0, false},
+    {"masks", "all together",
+     "b=2 h=4 sq=9 sk=16 d=32 mask=causal_br+window:9:0+len:12/16+bool:0.9:bqk", 0, false},
+
+    {"beside the mask", "bias", PLAIN "bias=normal", 0, false},
+    {"beside the mask", "bias, broadcast", PLAIN "bias=normal:hqk", 0, false},
+    {"beside the mask", "ALiBi", PLAIN "bias=alibi", 0, false},
+    {"beside the mask", "softcap", PLAIN "softcap=4", 0, false},
+    {"beside the mask", "sink", PLAIN "sink=1", 0, false},
+    {"beside the mask", "dropout", PLAIN "dropout=0.2", 0, false},
+    {"beside the mask", "all together",
+     SIZES "hq=4 hkv=2 mask=causal+len:9/16 bias=normal+alibi softcap=4 sink=1 dropout=0.2", 0,
+     false},
+
+    {"outputs", "lse", PLAIN "out=lse", 0, false},
+    {"outputs", "weights", PLAIN "out=weights", 0, false},
+    {"outputs", "the same bits each run", PLAIN, ATTN_FLAG_DETERMINISTIC, false},
+
+    {"memory", "layout bshd", PLAIN "layout=bshd", 0, false},
+    {"memory", "layout bhds", PLAIN "layout=bhds", 0, false},
+    {"memory", "gaps between rows", PLAIN "view=gaps", 0, false},
+    {"memory", "axes permuted", PLAIN "view=permuted", 0, false},
+    {"memory", "k, v broadcast", PLAIN "view=broadcast", 0, false},
+    {"memory", "off alignment", PLAIN "view=offset1", 0, false},
+    {"memory", "offsets beyond 2^31", PLAIN "view=huge", 0, false},
+
+    {"multi-head", "self-attention", MHA, 0, false},
+    {"multi-head", "cross-attention", "op=mha b=2 h=4 sq=9 sk=16 d=16 kv=cross", 0, false},
+    {"multi-head", "grouped heads (GQA)", "op=mha b=2 hq=4 hkv=2 s=16 d=16", 0, false},
+    {"multi-head", "biases", MHA "proj_bias=1", 0, false},
+    {"multi-head", "other model width", MHA "e=40", 0, false},
+    {"multi-head", "dv != dk", "op=mha b=2 h=4 s=16 dk=16 dv=24", 0, false},
+    {"multi-head", "no output projection", MHA "wo=0", 0, false},
+    {"multi-head", "residual", MHA "residual=1", 0, false},
+    {"multi-head", "pruned heads", MHA "prune=1", 0, false},
+    {"multi-head", "causal, lengths", MHA "mask=causal+len:9/16", 0, false},
+    {"multi-head", "bias, softcap, sink", MHA "bias=normal softcap=4 sink=1", 0, false},
+    {"multi-head", "dropout", MHA "dropout=0.2", 0, false},
+    {"multi-head", "lse and weights", MHA "out=lse+weights", 0, false},
+    {"multi-head", "dot scores", MHA "score=dot", 0, false},
+    {"multi-head", "bilinear scores", MHA "score=bilinear", 0, false},
+    {"multi-head", "gaussian scores", MHA "score=gaussian", 0, false},
+    {"multi-head", "additive scores", MHA "score=additive", 0, false},
+    {"multi-head", "layout bhds", MHA "layout=bhds", 0, false},
+    {NULL, NULL, NULL, 0, false},
+};

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nan_rows.c - declares what base_run does with a row without keys: 0/0. */
+#include "base.h"
+
+static void numerics(const void *plan, struct attn_numerics *to)
+{
+    base_numerics(plan, to);
+    to->empty_row = ATTN_EMPTY_NAN;
+}
+
+static const struct attn_backend backend = {.struct_size = sizeof(struct attn_backend),
+                                            .name = "nan_rows",
+                                            .description = "NaN where no key is allowed",
+                                            .supports = base_supports,
+                                            .create = base_create,
+                                            .numerics = numerics,
+                                            .bind = base_bind,
+                                            .run = base_run,
+                                            .release = base_release,
+                                            .destroy = base_destroy};
+static const struct attn_backend *const table[] = {&backend};
+const struct attn_plugin attn_plugin = {BASE_PLUGIN(table)};
