@@ -115,8 +115,8 @@ class List(Case):
     def test_what_was_left_out_of_the_build_says_why(self):
         for folder in ("bin", "lib/attnbench"):
             os.makedirs(self.path(folder))
-        for program in ("attnbench", "attnbench-worker"):
-            shutil.copy2(os.path.join(BUILD, "bin", program), self.path("bin"))
+        for program in ("bin/attnbench", "lib/attnbench/attnbench-worker"):
+            shutil.copy2(os.path.join(BUILD, program), self.path(program))
         with open(self.path("lib/attnbench/gone.missing"), "w", encoding="utf-8") as file:
             file.write("its library was not found\n")
 
