@@ -5,8 +5,8 @@
 # attnbench_add_plugin(NAME SOURCES file... [LIBRARIES target...])
 # A plugin NAME.so in ATTNBENCH_PLUGIN_DIR, from sources that see the ABI header alone, with
 # NAME.skips (expected skips) beside it where the folder has one. Both are installed to
-# ATTNBENCH_LIB_DIR, where an attnbench of the same prefix finds them. A library outside the project
-# is found there too, wherever it lies.
+# ATTNBENCH_LIB_DIR, where an attnbench of the same prefix finds them. It links what
+# ATTNBENCH_PLUGIN_LIBRARIES names too, and still finds libraries outside the project once installed.
 function(attnbench_add_plugin name)
     cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
     file(REMOVE ${ATTNBENCH_PLUGIN_DIR}/${name}.missing)

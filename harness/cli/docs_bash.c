@@ -5,7 +5,6 @@
  * of words that are fixed, and of kinds of things that are looked up when they are asked for. */
 #include "cli/docs.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "cli/command.h"

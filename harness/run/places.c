@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "run/version.h"
+
 int attn_path_join(char path[ATTN_PATH_MAX], const char *dir, const char *name)
 {
     int n = snprintf(path, ATTN_PATH_MAX, "%s/%s", dir, name);
@@ -38,7 +40,8 @@ static int parent(char *path)
     return 0;
 }
 
-/* The prefix: the program's own path without its name and without the parts of ATTN_BIN_DIR. */
+/* The prefix: the program's own path without its name and without the parts of ATTNBENCH_BIN_DIR.
+ */
 static int find_prefix(char prefix[ATTN_PATH_MAX], char *why, size_t size)
 {
     ssize_t n = readlink("/proc/self/exe", prefix, ATTN_PATH_MAX - 1);
@@ -48,10 +51,10 @@ static int find_prefix(char prefix[ATTN_PATH_MAX], char *why, size_t size)
     }
     prefix[n] = '\0';
     int failed = parent(prefix);
-    for (const char *part = ATTN_BIN_DIR; part && !failed; part = strchr(part + 1, '/'))
+    for (const char *part = ATTNBENCH_BIN_DIR; part && !failed; part = strchr(part + 1, '/'))
         failed = parent(prefix);
     if (failed)
-        snprintf(why, size, "the program does not lie in a folder " ATTN_BIN_DIR);
+        snprintf(why, size, "the program does not lie in a folder " ATTNBENCH_BIN_DIR);
     return failed;
 }
 
@@ -60,12 +63,12 @@ int attn_places_find(struct attn_places *places, char *why, size_t size)
     char prefix[ATTN_PATH_MAX];
     if (find_prefix(prefix, why, size))
         return -1;
-    if (attn_path_join(places->worker, prefix, ATTN_LIB_DIR "/attnbench-worker") ||
-        attn_path_join(places->plugins, prefix, ATTN_LIB_DIR) ||
-        attn_path_join(places->cases, prefix, ATTN_SHARE_DIR "/cases") ||
-        attn_path_join(places->packs, prefix, ATTN_SHARE_DIR "/packs") ||
-        attn_path_join(places->reports, prefix, ATTN_SHARE_DIR "/reports") ||
-        attn_path_join(places->skeleton, prefix, ATTN_SHARE_DIR "/template")) {
+    if (attn_path_join(places->worker, prefix, ATTNBENCH_LIB_DIR "/attnbench-worker") ||
+        attn_path_join(places->plugins, prefix, ATTNBENCH_LIB_DIR) ||
+        attn_path_join(places->cases, prefix, ATTNBENCH_SHARE_DIR "/cases") ||
+        attn_path_join(places->packs, prefix, ATTNBENCH_SHARE_DIR "/packs") ||
+        attn_path_join(places->reports, prefix, ATTNBENCH_SHARE_DIR "/reports") ||
+        attn_path_join(places->skeleton, prefix, ATTNBENCH_SHARE_DIR "/template")) {
         snprintf(why, size, "the program's own path is too long");
         return -1;
     }
