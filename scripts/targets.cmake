@@ -28,25 +28,16 @@ target_link_options(attn_hardening INTERFACE -Wl,-z,relro -Wl,-z,now)
 include(CheckPIESupported)
 check_pie_supported()
 
-# The one header that a backend sees.
+# The one header that a backend sees; outside this tree it is attnbench::abi too.
 add_library(attn_abi INTERFACE)
-target_include_directories(attn_abi INTERFACE ${PROJECT_SOURCE_DIR}/harness/include)
+add_library(attnbench::abi ALIAS attn_abi)
+set_target_properties(attn_abi PROPERTIES EXPORT_NAME abi)
+target_include_directories(attn_abi INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/harness/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
-# attnbench_add_plugin(NAME SOURCES file... [LIBRARIES target...])
-# A plugin NAME.so in the build's plugin folder, from sources that see the ABI header alone, with
-# NAME.skips (expected skips) beside it where the folder has one.
-function(attnbench_add_plugin name)
-    cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
-    file(REMOVE ${ATTNBENCH_PLUGIN_DIR}/${name}.missing)
-    add_library(attn_plugin_${name} MODULE ${arg_SOURCES})
-    set_target_properties(attn_plugin_${name} PROPERTIES
-        OUTPUT_NAME ${name} PREFIX "" C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden
-        LIBRARY_OUTPUT_DIRECTORY ${ATTNBENCH_PLUGIN_DIR})
-    target_link_libraries(attn_plugin_${name} PRIVATE attn_abi attn_warnings ${arg_LIBRARIES})
-    if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${name}.skips)
-        configure_file(${name}.skips ${ATTNBENCH_PLUGIN_DIR}/${name}.skips COPYONLY)
-    endif()
-endfunction()
+set(ATTNBENCH_PLUGIN_LIBRARIES attn_warnings)
+include(${CMAKE_CURRENT_LIST_DIR}/attnbench-plugin.cmake)
 
 # attnbench_add_test(NAME SOURCES file... [LIBRARIES target...] [LABELS label...] [ARGS arg...])
 # A cmocka test program; label "full" keeps it out of the fast tier.
@@ -73,4 +64,5 @@ function(attnbench_leave_out name reason)
     message(STATUS "attnbench: backend ${name} left out: ${reason}")
     file(REMOVE ${ATTNBENCH_PLUGIN_DIR}/${name}.so ${ATTNBENCH_PLUGIN_DIR}/${name}.skips)
     file(WRITE ${ATTNBENCH_PLUGIN_DIR}/${name}.missing "${reason}\n")
+    install(FILES ${ATTNBENCH_PLUGIN_DIR}/${name}.missing DESTINATION ${ATTNBENCH_LIB_DIR})
 endfunction()

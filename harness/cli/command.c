@@ -80,13 +80,7 @@ enum option_id {
     O_MATRIX
 };
 
-static const struct flag {
-    const char *name;
-    const char *argument; /* NULL: takes none */
-    int id;
-    unsigned verbs;
-    const char *help;
-} flags[] = {
+const struct attn_flag attn_flags[] = {
     {"backend", "NAME[:key=value,...]", O_BACKEND, WORKS | LIST,
      "this backend only, with options; may be repeated"},
     {"out", "DIR", O_OUT, WORKS | REPORT | NEW_BACKEND, "where results go"},
@@ -120,13 +114,31 @@ static const struct flag {
      "what speed-ups are over (default: the slowest exact backend)"},
     {"map", "A=B", O_MAP, COMPARE, "hold A of BASE or NEW against B of the other"},
     {"matrix", NULL, O_MATRIX, LIST, "backends: what each supports, asked of it over a grid"},
-    {"help", NULL, O_HELP, ALL, "this text"},
+    {"help", NULL, O_HELP, ALL, "what the command takes"},
+    {NULL, NULL, 0, 0, NULL},
 };
-enum { N_FLAGS = sizeof flags / sizeof *flags };
+enum { N_FLAGS = sizeof attn_flags / sizeof *attn_flags - 1 };
 
-static unsigned verb_bit(const struct attn_verb *verb)
+const char attn_purpose[] = "is this attention implementation right, how fast is it, how big is it";
+const char attn_about_cases[] =
+    "CASES are .cases files, packs (.safetensors) or quoted case lines; without any, the standard\n"
+    "suite.";
+
+const char *const attn_exit_meanings[ATTN_EXIT_CODES] = {
+    [ATTN_EXIT_OK] = "ok",
+    [ATTN_EXIT_INTERNAL] = "internal error",
+    [ATTN_EXIT_USAGE] = "usage, or bad input",
+    [ATTN_EXIT_NUMERICS] = "numbers are wrong, or a refusal that is on no list of expected skips",
+    [ATTN_EXIT_REGRESSION] = "slower",
+    [ATTN_EXIT_INCONCLUSIVE] = "inconclusive (under --strict)",
+    [ATTN_EXIT_INCOMPLETE] = "incomplete (crash, timeout, out of memory, error)",
+    [ATTN_EXIT_NOTHING] = "nothing matched",
+    [ATTN_EXIT_BASELINE] = "baseline not comparable",
+};
+
+bool attn_flag_belongs(const struct attn_flag *flag, const struct attn_verb *verb)
 {
-    return 1u << (verb - attn_verbs);
+    return flag->verbs & 1u << (verb - attn_verbs);
 }
 
 double attn_duration_parse(const char *text)
@@ -153,14 +165,14 @@ static bool integer(const char *text, long long least, long long most, long long
     return *text && !*end && errno == 0 && *value >= least && *value <= most;
 }
 
-static enum attn_exit bad_value(const struct flag *flag, const char *text, const char *wanted,
+static enum attn_exit bad_value(const struct attn_flag *flag, const char *text, const char *wanted,
                                 char *why, size_t size)
 {
     snprintf(why, size, "--%s: '%s' is not %s", flag->name, text, wanted);
     return ATTN_EXIT_USAGE;
 }
 
-static enum attn_exit take_count(const struct flag *flag, const char *text, long long most,
+static enum attn_exit take_count(const struct attn_flag *flag, const char *text, long long most,
                                  int *value, char *why, size_t size)
 {
     long long n;
@@ -173,8 +185,8 @@ static enum attn_exit take_count(const struct flag *flag, const char *text, long
     return ATTN_EXIT_OK;
 }
 
-static enum attn_exit take_time(const struct flag *flag, const char *text, double *value, char *why,
-                                size_t size)
+static enum attn_exit take_time(const struct attn_flag *flag, const char *text, double *value,
+                                char *why, size_t size)
 {
     double seconds = attn_duration_parse(text);
     if (seconds < 0)
@@ -183,7 +195,7 @@ static enum attn_exit take_time(const struct flag *flag, const char *text, doubl
     return ATTN_EXIT_OK;
 }
 
-static enum attn_exit take_size(const struct flag *flag, const char *text, uint64_t *bytes,
+static enum attn_exit take_size(const struct attn_flag *flag, const char *text, uint64_t *bytes,
                                 char *why, size_t size)
 {
     static const char units[] = "KMGT";
@@ -198,7 +210,7 @@ static enum attn_exit take_size(const struct flag *flag, const char *text, uint6
     return ATTN_EXIT_OK;
 }
 
-static enum attn_exit take_list(const struct flag *flag, const char *text, const char **list,
+static enum attn_exit take_list(const struct attn_flag *flag, const char *text, const char **list,
                                 size_t *n, char *why, size_t size)
 {
     if (*n == ATTN_ARGS_MAX) {
@@ -209,7 +221,7 @@ static enum attn_exit take_list(const struct flag *flag, const char *text, const
     return ATTN_EXIT_OK;
 }
 
-static enum attn_exit take_shard(const struct flag *flag, const char *text,
+static enum attn_exit take_shard(const struct attn_flag *flag, const char *text,
                                  struct attn_suite_wish *wish, char *why, size_t size)
 {
     char first[16];
@@ -226,7 +238,7 @@ static enum attn_exit take_shard(const struct flag *flag, const char *text,
     return bad_value(flag, text, "I/N with 1 <= I <= N", why, size);
 }
 
-static enum attn_exit take_pair(const struct flag *flag, char *text, char separator,
+static enum attn_exit take_pair(const struct attn_flag *flag, char *text, char separator,
                                 const char *pair[2], char *why, size_t size)
 {
     char *at = strchr(text, separator);
@@ -238,15 +250,15 @@ static enum attn_exit take_pair(const struct flag *flag, char *text, char separa
     return ATTN_EXIT_OK;
 }
 
-static enum attn_exit take_cache(const struct flag *flag, const char *text, struct attn_settings *s,
-                                 char *why, size_t size)
+static enum attn_exit take_cache(const struct attn_flag *flag, const char *text,
+                                 struct attn_settings *s, char *why, size_t size)
 {
     s->hot = !strcmp(text, "hot") || !strcmp(text, "both");
     s->cold = !strcmp(text, "cold") || !strcmp(text, "both");
     return s->hot || s->cold ? ATTN_EXIT_OK : bad_value(flag, text, "hot, cold or both", why, size);
 }
 
-static enum attn_exit take_seed(const struct flag *flag, const char *text,
+static enum attn_exit take_seed(const struct attn_flag *flag, const char *text,
                                 struct attn_suite_wish *wish, char *why, size_t size)
 {
     char *end;
@@ -258,7 +270,7 @@ static enum attn_exit take_seed(const struct flag *flag, const char *text,
     return ATTN_EXIT_OK;
 }
 
-static enum attn_exit take_margin(const struct flag *flag, const char *text, double *margin,
+static enum attn_exit take_margin(const struct attn_flag *flag, const char *text, double *margin,
                                   char *why, size_t size)
 {
     char *end;
@@ -269,8 +281,8 @@ static enum attn_exit take_margin(const struct flag *flag, const char *text, dou
     return ATTN_EXIT_OK;
 }
 
-static enum attn_exit take(const struct flag *flag, char *text, struct attn_command *c, char *why,
-                           size_t size)
+static enum attn_exit take(const struct attn_flag *flag, char *text, struct attn_command *c,
+                           char *why, size_t size)
 {
     struct attn_settings *s = &c->settings;
     switch (flag->id) {
@@ -368,12 +380,12 @@ static enum attn_exit unknown_option(const struct attn_verb *verb, const char *w
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word + strspn(word, "-"), "="),
              word + strspn(word, "-"));
     for (size_t f = 0; f < N_FLAGS; f++) {
-        if (!strcmp(flags[f].name, name)) {
+        if (!strcmp(attn_flags[f].name, name)) {
             snprintf(why, size, "--%s does not belong to '%s'", name, verb->name);
             return ATTN_EXIT_USAGE;
         }
-        if (flags[f].verbs & verb_bit(verb))
-            names[n++] = flags[f].name;
+        if (attn_flag_belongs(&attn_flags[f], verb))
+            names[n++] = attn_flags[f].name;
     }
     const char *near = attn_nearest(name, names, n);
     snprintf(why, size, "'%s' has no option '%s'%s%s%s", verb->name, word,
@@ -382,19 +394,20 @@ static enum attn_exit unknown_option(const struct attn_verb *verb, const char *w
 }
 
 /* getopt's table for one verb, from ours. */
-static void getopt_tables(unsigned bit, struct option longs[N_FLAGS + 1], char *shorts)
+static void getopt_tables(const struct attn_verb *verb, struct option longs[N_FLAGS + 1],
+                          char *shorts)
 {
     size_t n = 0;
     char *s = shorts;
     *s++ = ':'; /* a missing argument is told apart from an unknown option */
-    for (size_t f = 0; f < N_FLAGS; f++) {
-        if (!(flags[f].verbs & bit))
+    for (const struct attn_flag *f = attn_flags; f->name; f++) {
+        if (!attn_flag_belongs(f, verb))
             continue;
-        longs[n++] = (struct option){
-            flags[f].name, flags[f].argument ? required_argument : no_argument, NULL, flags[f].id};
-        if (flags[f].id < 256) {
-            *s++ = (char)flags[f].id;
-            if (flags[f].argument)
+        longs[n++] =
+            (struct option){f->name, f->argument ? required_argument : no_argument, NULL, f->id};
+        if (f->id < 256) {
+            *s++ = (char)f->id;
+            if (f->argument)
                 *s++ = ':';
         }
     }
@@ -421,7 +434,7 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c,
 
     struct option longs[N_FLAGS + 1];
     char shorts[3 * N_FLAGS + 2];
-    getopt_tables(verb_bit(c->verb), longs, shorts);
+    getopt_tables(c->verb, longs, shorts);
     opterr = 0;
     optind = 2;
     for (int id; (id = getopt_long(argc, argv, shorts, longs, NULL)) != -1;) {
@@ -434,7 +447,7 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c,
             return unknown_option(c->verb, word, why, size);
         for (size_t f = 0; f < N_FLAGS; f++) {
             enum attn_exit code =
-                flags[f].id == id ? take(&flags[f], optarg, c, why, size) : ATTN_EXIT_OK;
+                attn_flags[f].id == id ? take(&attn_flags[f], optarg, c, why, size) : ATTN_EXIT_OK;
             if (code)
                 return code;
         }
@@ -452,15 +465,13 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c,
 void attn_command_help(const struct attn_verb *verb)
 {
     if (!verb) {
-        printf("attnbench: is this attention implementation right, how fast is it, how big is "
-               "it\n\n");
+        printf("attnbench: %s\n\n", attn_purpose);
         for (const struct attn_verb *v = attn_verbs; v->name; v++)
             printf("  attnbench %-11s %s\n", v->name, v->summary);
-        printf("\n'attnbench VERB --help' says more of each. CASES are .cases files, packs\n"
-               "(.safetensors) or quoted case lines; without any, the standard suite.\n"
-               "\nExit codes: 0 ok, 1 internal error, 2 usage, 3 numbers are wrong, 4 slower,\n"
-               "5 inconclusive, 6 incomplete (crash, timeout, out of memory), 7 nothing matched,\n"
-               "8 baseline not comparable.\n");
+        printf("\n'attnbench VERB --help' says more of each. %s\n\nExit codes:\n",
+               attn_about_cases);
+        for (int code = 0; code < ATTN_EXIT_CODES; code++)
+            printf("  %d  %s\n", code, attn_exit_meanings[code]);
         return;
     }
     printf("attnbench %s%s%s\n\n%s\n", verb->name, *verb->arguments ? " " : "", verb->arguments,
@@ -468,18 +479,17 @@ void attn_command_help(const struct attn_verb *verb)
     if (*verb->details)
         printf("%s\n", verb->details);
     printf("\n");
-    for (size_t f = 0; f < N_FLAGS; f++) {
-        if (!(flags[f].verbs & verb_bit(verb)))
+    for (const struct attn_flag *f = attn_flags; f->name; f++) {
+        if (!attn_flag_belongs(f, verb))
             continue;
         char left[64];
-        snprintf(left, sizeof left, "%c%c%s--%s%s%s", flags[f].id < 256 ? '-' : ' ',
-                 flags[f].id < 256 ? flags[f].id : ' ', flags[f].id < 256 ? ", " : "  ",
-                 flags[f].name, flags[f].argument ? " " : "",
-                 flags[f].argument ? flags[f].argument : "");
+        snprintf(left, sizeof left, "%c%c%s--%s%s%s", f->id < 256 ? '-' : ' ',
+                 f->id < 256 ? f->id : ' ', f->id < 256 ? ", " : "  ", f->name,
+                 f->argument ? " " : "", f->argument ? f->argument : "");
         if (strlen(left) > 24)
-            printf("  %s\n  %-24s  %s\n", left, "", flags[f].help);
+            printf("  %s\n  %-24s  %s\n", left, "", f->help);
         else
-            printf("  %-24s  %s\n", left, flags[f].help);
+            printf("  %-24s  %s\n", left, f->help);
     }
 }
 

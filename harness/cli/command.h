@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command.h - the command line: one table of verbs and one of options, which parsing, --help and
- * did-you-mean all read. */
+/* command.h - the command line: one table of verbs and one of options, which parsing, --help,
+ * did-you-mean, the manual page and the shell completion all read. */
 #ifndef ATTN_COMMAND_H
 #define ATTN_COMMAND_H
 
@@ -24,6 +24,15 @@ struct attn_verb {
     enum attn_exit (*run)(struct attn_command *command, const struct attn_places *places);
 };
 
+struct attn_flag {
+    const char *name;
+    const char *argument; /* NULL: takes none. "hot|cold": one of these; FILE, DIR and NAME[...] (a
+                             backend) can be completed; anything else is only a word for people */
+    int id;               /* below 256: the letter of its short form */
+    unsigned verbs;       /* those that take it; see attn_flag_belongs */
+    const char *help;
+};
+
 /* Everything a command line can say. Lists point into argv. */
 struct attn_command {
     const struct attn_verb *verb;
@@ -40,6 +49,15 @@ struct attn_command {
 };
 
 extern const struct attn_verb attn_verbs[]; /* terminated by a NULL name */
+extern const struct attn_flag attn_flags[]; /* terminated by a NULL name */
+
+/* What the program is for, what CASES are, and what each exit code means: sentences of --help and
+ * of the manual page. */
+extern const char attn_purpose[], attn_about_cases[];
+enum { ATTN_EXIT_CODES = ATTN_EXIT_BASELINE + 1 };
+extern const char *const attn_exit_meanings[ATTN_EXIT_CODES];
+
+bool attn_flag_belongs(const struct attn_flag *flag, const struct attn_verb *verb);
 
 /* Fills *command from argv. Returns ATTN_EXIT_OK, or ATTN_EXIT_USAGE with the message in
  * (why, size). */

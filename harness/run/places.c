@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "run/version.h"
+
 int attn_path_join(char path[ATTN_PATH_MAX], const char *dir, const char *name)
 {
     int n = snprintf(path, ATTN_PATH_MAX, "%s/%s", dir, name);
@@ -28,27 +30,45 @@ static void shorten(char path[ATTN_PATH_MAX])
         memmove(path, path + n + 1, strlen(path + n + 1) + 1);
 }
 
-int attn_places_find(struct attn_places *places, char *why, size_t size)
+/* Cuts the last part off a path. Returns 0, or -1 where there is none. */
+static int parent(char *path)
 {
-    char exe[ATTN_PATH_MAX], prefix[ATTN_PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    char *slash = strrchr(path, '/');
+    if (!slash)
+        return -1;
+    *slash = '\0';
+    return 0;
+}
+
+/* The prefix: the program's own path without its name and without the parts of ATTNBENCH_BIN_DIR.
+ */
+static int find_prefix(char prefix[ATTN_PATH_MAX], char *why, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", prefix, ATTN_PATH_MAX - 1);
     if (n <= 0) {
         snprintf(why, size, "/proc/self/exe can not be read: %s", strerror(errno));
         return -1;
     }
-    exe[n] = '\0';
-    char *slash = strrchr(exe, '/');
-    *slash = '\0'; /* PREFIX/bin */
-    memcpy(prefix, exe, sizeof prefix);
-    slash = strrchr(prefix, '/');
-    if (slash)
-        *slash = '\0';
-    if (attn_path_join(places->worker, exe, "attnbench-worker") ||
-        attn_path_join(places->plugins, prefix, "lib/attnbench") ||
-        attn_path_join(places->cases, prefix, "share/attnbench/cases") ||
-        attn_path_join(places->packs, prefix, "share/attnbench/packs") ||
-        attn_path_join(places->reports, prefix, "share/attnbench/reports") ||
-        attn_path_join(places->skeleton, prefix, "share/attnbench/template")) {
+    prefix[n] = '\0';
+    int failed = parent(prefix);
+    for (const char *part = ATTNBENCH_BIN_DIR; part && !failed; part = strchr(part + 1, '/'))
+        failed = parent(prefix);
+    if (failed)
+        snprintf(why, size, "the program does not lie in a folder " ATTNBENCH_BIN_DIR);
+    return failed;
+}
+
+int attn_places_find(struct attn_places *places, char *why, size_t size)
+{
+    char prefix[ATTN_PATH_MAX];
+    if (find_prefix(prefix, why, size))
+        return -1;
+    if (attn_path_join(places->worker, prefix, ATTNBENCH_LIB_DIR "/attnbench-worker") ||
+        attn_path_join(places->plugins, prefix, ATTNBENCH_LIB_DIR) ||
+        attn_path_join(places->cases, prefix, ATTNBENCH_SHARE_DIR "/cases") ||
+        attn_path_join(places->packs, prefix, ATTNBENCH_SHARE_DIR "/packs") ||
+        attn_path_join(places->reports, prefix, ATTNBENCH_SHARE_DIR "/reports") ||
+        attn_path_join(places->skeleton, prefix, ATTNBENCH_SHARE_DIR "/template")) {
         snprintf(why, size, "the program's own path is too long");
         return -1;
     }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* places.h - where the parts of an installed or built attnbench lie, from the program's own place:
- * PREFIX/bin/attnbench, PREFIX/bin/attnbench-worker, PREFIX/lib/attnbench/NAME.so, and
- * PREFIX/share/attnbench/{cases,packs,reports,template}. A build folder is such a prefix. */
+ * PREFIX/bin/attnbench, PREFIX/lib/attnbench/{attnbench-worker,NAME.so,...}, and
+ * PREFIX/share/attnbench/{cases,packs,reports,template}, where bin, lib and share are the names
+ * that the build was given (GNUInstallDirs). A build folder is such a prefix. Nothing is looked for
+ * by an absolute path: a tree that is moved works where it then lies. */
 #ifndef ATTN_PLACES_H
 #define ATTN_PLACES_H
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "case/case.h"
 
@@ -160,6 +161,14 @@ static int add_path(const struct attn_places *places, const char *list,
     return result;
 }
 
+/* Does NAME.so lie beside NAME.missing: then the line is of an earlier installation. */
+static bool came_later(const char *missing)
+{
+    char plugin[ATTN_PATH_MAX];
+    snprintf(plugin, sizeof plugin, "%.*s.so", (int)(strrchr(missing, '.') - missing), missing);
+    return access(plugin, F_OK) == 0;
+}
+
 /* NAME.missing: one line of why a backend was left out of this build. */
 static int add_missing(const char *folder, struct attn_roster *roster)
 {
@@ -167,7 +176,9 @@ static int add_missing(const char *folder, struct attn_roster *roster)
     size_t n = attn_names_in(folder, ".missing", &names);
     for (size_t i = 0; i < n; i++) {
         char path[ATTN_PATH_MAX];
-        struct attn_contestant *c = attn_path_join(path, folder, names[i]) ? NULL : add(roster);
+        if (attn_path_join(path, folder, names[i]) || came_later(path))
+            continue;
+        struct attn_contestant *c = add(roster);
         if (!c)
             break;
         stem_of(path, c->info.name, sizeof c->info.name);

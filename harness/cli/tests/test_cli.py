@@ -113,18 +113,22 @@ class List(Case):
         self.assertIn("naive", self.expect(0, "list").stdout)
 
     def test_what_was_left_out_of_the_build_says_why(self):
-        for folder in ("bin", "lib/attnbench"):
-            os.makedirs(self.path(folder))
-        for program in ("attnbench", "attnbench-worker"):
-            shutil.copy2(os.path.join(BUILD, "bin", program), self.path("bin"))
-        with open(self.path("lib/attnbench/gone.missing"), "w", encoding="utf-8") as file:
-            file.write("its library was not found\n")
+        plugin = json.loads(self.expect(0, "list", "--json").stdout)[0]["plugin"]
+        plugins = os.path.relpath(os.path.dirname(plugin), BUILD)
+        for program in ("bin/attnbench", plugins + "/attnbench-worker"):
+            os.makedirs(os.path.dirname(self.path(program)))
+            shutil.copy2(os.path.join(BUILD, program), self.path(program))
+        shutil.copy(broken("good"), self.path(plugins + "/came.so"))
+        for name in ("gone", "came"):
+            with open(self.path(f"{plugins}/{name}.missing"), "w", encoding="utf-8") as file:
+                file.write("its library was not found\n")
 
         def answer(*args):
             return subprocess.run([self.path("bin/attnbench"), *args], capture_output=True,
                                   text=True, check=False)
         for verb in ("list", "doctor"):
             self.assertRegex(answer(verb).stdout, "gone .*its library was not found")
+            self.assertNotIn("came", answer(verb).stdout)  # installed since: it offers 'test'
 
     def matrix(self, *backends, plugins):
         words = [w for plugin in plugins for w in ("--plugin", broken(plugin))]
