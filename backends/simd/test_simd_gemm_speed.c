@@ -13,7 +13,7 @@
 
 #include "gemm.h"
 
-#define PAIRS 31 /* interleaved, so that both meet the same disturbances */
+#define PAIRS 75 /* interleaved, so that both meet the same disturbances */
 
 struct shape {
     const char *name;
