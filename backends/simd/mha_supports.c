@@ -5,7 +5,7 @@
 
 #include "mha.h"
 
-/* Extents up to 2^40 and widths up to 2^16, as for attention alone: no product of two overflows. */
+/* As for attention alone: no product of an extent and a width overflows. */
 #define LARGEST_EXTENT (INT64_C(1) << 40)
 #define LARGEST_WIDTH  (INT64_C(1) << 16)
 
@@ -29,11 +29,17 @@ static bool is_own(uint32_t role)
     return role == ATTN_OUT || role == ATTN_HEAD_MASK || (role >= ATTN_X_Q && role <= ATTN_B_O);
 }
 
-/* A dense buffer [B,S,H*D] as [B,H,S,D]. Rows are a few floats longer than they need be: at
- * multiples of 4 KiB they would fall into the same cache sets. */
+/* Floats of a buffer's row: a few more than it needs, for at multiples of 4 KiB rows would fall
+ * into the same cache sets. */
+static int64_t row_of(int64_t width)
+{
+    return attn_round_up(width, 16) + 16;
+}
+
+/* A dense buffer [B,S,H*D] as [B,H,S,D]. */
 static struct attn_tensor buffer(uint32_t role, int64_t b, int64_t h, int64_t s, int64_t d)
 {
-    int64_t row = attn_round_up(h * d, 16) + 16;
+    int64_t row = row_of(h * d);
     return (struct attn_tensor){.role = role,
                                 .dtype = ATTN_F32,
                                 .rank = 4,
@@ -80,12 +86,16 @@ static int check_sizes(const struct attn_problem *p, char *why, size_t size)
 {
     const int64_t extents[] = {p->b, p->sq, p->sk, p->hq, p->hkv};
     const int64_t widths[] = {p->dq, p->dk, p->dv};
+    int64_t heads = p->hq > p->hkv ? p->hq : p->hkv, rows = p->sq > p->sk ? p->sq : p->sk;
     for (size_t n = 0; n < sizeof extents / sizeof *extents; n++)
         if (extents[n] < 0 || extents[n] > LARGEST_EXTENT)
             return refuse(why, size, "negative extents, or beyond 2^40, are not supported");
     for (size_t n = 0; n < sizeof widths / sizeof *widths; n++)
         if (widths[n] < 1 || widths[n] > LARGEST_WIDTH)
             return refuse(why, size, "heads without width, or wider than 65536, are not supported");
+    if (__builtin_mul_overflow(rows, p->b, &rows) ||
+        __builtin_mul_overflow(rows, row_of(heads * LARGEST_WIDTH), &rows))
+        return refuse(why, size, "so many projected rows are not supported");
     const uint32_t required[] = {ATTN_X_Q, ATTN_W_Q, ATTN_W_K, ATTN_W_V, ATTN_OUT};
     for (size_t r = 0; r < sizeof required / sizeof *required; r++)
         if (!attn_tensor_find(p, required[r]))

@@ -20,10 +20,11 @@ struct shape {
     int rows, inner, columns;
 };
 
+/* Processor time of all threads: waiting for a processor is not the product's doing. */
 static double seconds(void)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 

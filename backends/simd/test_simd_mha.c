@@ -355,6 +355,10 @@ static void refuses_what_does_not_fit(void **state)
         test_problem_refused(avx2(), &made.problem);
         test_problem_free(&made);
     }
+    make(&whole, &made);
+    made.problem.b = made.problem.sk = INT64_C(1) << 40; /* their product overflows */
+    test_problem_refused(avx2(), &made.problem);
+    test_problem_free(&made);
     const uint32_t others[] = {ATTN_Q, ATTN_PAST_K, ATTN_ROLE_USER};
     for (size_t n = 0; n < sizeof others / sizeof *others; n++) {
         make(&whole, &made);
