@@ -98,15 +98,15 @@ static struct attn_view join(const struct attn_tensor *heads)
     return (struct attn_view){heads->data, {heads->stride[0], heads->stride[2], heads->stride[3]}};
 }
 
-/* y = x w^T + bias, where x_shape is that of x. */
-static struct attn_gemm projection(const struct attn_view *x, const int64_t *x_shape,
+/* y = x w^T + bias with a row for each of `heads`. */
+static struct attn_gemm projection(struct attn_view x, const struct attn_tensor *heads,
                                    const struct attn_tensor *w, struct attn_view y)
 {
-    return (struct attn_gemm){.rows = x_shape[0] * x_shape[1],
-                              .batch_rows = x_shape[1],
+    return (struct attn_gemm){.rows = heads->shape[0] * heads->shape[2],
+                              .batch_rows = heads->shape[2],
                               .inner = w->shape[1],
                               .columns = w->shape[0],
-                              .x = *x,
+                              .x = x,
                               .y = y};
 }
 
@@ -128,22 +128,21 @@ static void attach_heads(const struct attn_plan *plan, const struct attn_problem
 static void attach_projections(const struct attn_mha *mha, const struct attn_problem *given,
                                struct attn_mha_binding *binding)
 {
-    const struct attn_tensor *w_o = attn_tensor_find(given, ATTN_W_O);
-    const struct attn_tensor *x = NULL, *out = attn_tensor_find(given, ATTN_OUT);
+    const struct attn_tensor *x = NULL, *w_o = attn_tensor_find(given, ATTN_W_O);
     for (uint32_t n = 0; n < 3; n++) {
         const struct attn_tensor *own = attn_tensor_find(given, ATTN_X_Q + n);
         x = own ? own : x; /* x_k absent: x_q; x_v absent: x_k */
-        const struct attn_view from = view_of(x);
-        binding->inputs[n] = projection(&from, x->shape, attn_tensor_find(given, ATTN_W_Q + n),
-                                        join(&mha->tensors[n]));
+        binding->inputs[n] =
+            projection(view_of(x), &mha->tensors[n], attn_tensor_find(given, ATTN_W_Q + n),
+                       join(&mha->tensors[n]));
     }
     binding->head_mask = view_of(attn_tensor_find(given, ATTN_HEAD_MASK));
     if (mha->residual)
         binding->residual = view_of(attn_tensor_find(given, ATTN_X_Q));
     if (!w_o)
         return;
-    const struct attn_view heads = join(&mha->tensors[3]);
-    binding->output = projection(&heads, out->shape, w_o, view_of(out));
+    binding->output = projection(join(&mha->tensors[3]), &mha->tensors[3], w_o,
+                                 view_of(attn_tensor_find(given, ATTN_OUT)));
     binding->output.add = binding->residual;
     binding->residual.data = NULL;
 }

@@ -52,6 +52,8 @@ int attn_mha_heads(const struct attn_problem *problem, struct attn_mha *mha, cha
     const struct attn_problem *p = problem;
     const struct attn_tensor *out = attn_tensor_find(p, ATTN_OUT);
     uint32_t n = 4;
+    if (!out)
+        return refuse(why, size, "out must be given");
     mha->heads = *p;
     mha->heads.op = ATTN_OP_ATTENTION;
     mha->residual = p->flags & ATTN_FLAG_RESIDUAL;
@@ -96,10 +98,10 @@ static int check_sizes(const struct attn_problem *p, char *why, size_t size)
     if (__builtin_mul_overflow(rows, p->b, &rows) ||
         __builtin_mul_overflow(rows, row_of(heads * LARGEST_WIDTH), &rows))
         return refuse(why, size, "so many projected rows are not supported");
-    const uint32_t required[] = {ATTN_X_Q, ATTN_W_Q, ATTN_W_K, ATTN_W_V, ATTN_OUT};
+    const uint32_t required[] = {ATTN_X_Q, ATTN_W_Q, ATTN_W_K, ATTN_W_V};
     for (size_t r = 0; r < sizeof required / sizeof *required; r++)
         if (!attn_tensor_find(p, required[r]))
-            return refuse(why, size, "x_q, w_q, w_k, w_v and out must all be given");
+            return refuse(why, size, "x_q, w_q, w_k and w_v must all be given");
     return ATTN_OK;
 }
 
