@@ -215,39 +215,34 @@ static void project_output(void *context, int thread)
     project(errand->plan, &errand->binding->output, thread);
 }
 
-/* Zeroes the pruned heads of one row, whatever they hold. */
-static void prune_row(const struct attn_flash *job, const struct attn_view *mask, int64_t b,
-                      int64_t i)
+/* Zeroes the pruned heads of one row of heads, whatever they hold. */
+static void prune_row(const struct attn_problem *heads, const struct attn_view *mask, float *row,
+                      const int64_t *stride)
 {
-    for (int64_t h = 0; h < job->hkv * job->group; h++) {
-        float *head = (float *)job->out.data + b * job->out.stride[0] + h * job->out.stride[1] +
-                      i * job->out.stride[2];
-        if (((const uint8_t *)mask->data)[h * mask->stride[0]])
-            continue;
-        for (int64_t c = 0; c < job->dv; c++)
-            head[c * job->out.stride[3]] = 0.0f;
-    }
+    for (int64_t h = 0; h < heads->hq; h++)
+        for (int64_t c = 0; c < heads->dv; c++)
+            if (!((const uint8_t *)mask->data)[h * mask->stride[0]])
+                row[h * stride[1] + c * stride[3]] = 0.0f;
 }
 
 /* Pruned heads, then the residual where no output projection adds it. */
 static void finish_heads(void *context, int thread)
 {
     const struct errand *errand = context;
-    const struct attn_mha_binding *binding = errand->binding;
-    const struct attn_flash *job = errand->job;
-    const struct attn_view *x = &binding->residual;
-    int64_t rows = job->b * job->sq, threads = errand->plan->threads;
-    int64_t columns = job->hkv * job->group * job->dv;
+    const struct attn_problem *heads = &errand->plan->mha->heads;
+    const struct attn_view *mask = &errand->binding->head_mask, *x = &errand->binding->residual;
+    const int64_t *stride = errand->job->out.stride;
+    int64_t rows = heads->b * heads->sq, threads = errand->plan->threads;
     for (int64_t r = rows * thread / threads; r < rows * (thread + 1) / threads; r++) {
-        int64_t b = r / job->sq, i = r % job->sq;
-        if (binding->head_mask.data)
-            prune_row(job, &binding->head_mask, b, i);
+        int64_t b = r / heads->sq, i = r % heads->sq;
+        float *y = (float *)errand->job->out.data + b * stride[0] + i * stride[2];
+        if (mask->data)
+            prune_row(heads, mask, y, stride);
         if (!x->data)
             continue;
-        float *y = (float *)job->out.data + b * job->out.stride[0] + i * job->out.stride[2];
         const float *add = (const float *)x->data + b * x->stride[0] + i * x->stride[1];
-        for (int64_t o = 0; o < columns; o++)
-            y[o * job->out.stride[3]] += add[o * x->stride[2]];
+        for (int64_t o = 0; o < heads->hq * heads->dv; o++)
+            y[o * stride[3]] += add[o * x->stride[2]];
     }
 }
 
