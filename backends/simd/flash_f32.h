@@ -66,7 +66,10 @@ struct attn_flash_scratch {
     int64_t *hi; /* [item_rows] one past the last */
 };
 
-/* One instance of the template: its micro-kernel shape and its entry. */
+struct attn_gemm;
+struct attn_gemm_part;
+
+/* One instance of the templates: its micro-kernel shape and its entries. */
 struct attn_flash_isa {
     const char *name;
     int mr; /* rows a micro-kernel */
@@ -76,6 +79,11 @@ struct attn_flash_isa {
      * no byte outside the operands; needs no alignment of theirs beyond the element. */
     void (*run_item)(const struct attn_flash *job, const struct attn_flash_scratch *scratch,
                      int64_t item);
+
+    /* Computes a part of a projection (gemm.h) with ATTN_GEMM_SCRATCH floats, aligned to 64 bytes.
+     * Any thread, disjoint parts, distinct scratch. */
+    void (*run_gemm)(const struct attn_gemm *job, const struct attn_gemm_part *part,
+                     float *scratch);
 };
 
 extern const struct attn_flash_isa attn_flash_f32_avx2;

@@ -158,6 +158,7 @@ static inline void vf_transpose(const float *from, int64_t from_stride, float *t
 }
 
 #include "flash_f32_template.h"
+#include "gemm_f32_template.h"
 
 const struct attn_flash_isa attn_flash_f32_avx2 = {
-    .name = "avx2", .mr = FLASH_MR, .nr = FLASH_NR, .run_item = run_item};
+    .name = "avx2", .mr = FLASH_MR, .nr = FLASH_NR, .run_item = run_item, .run_gemm = run_gemm};

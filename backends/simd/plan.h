@@ -9,6 +9,8 @@
 #include "flash_f32.h"
 #include "pool.h"
 
+struct attn_mha;
+
 struct attn_plan {
     const struct attn_services *services;
     const struct attn_flash_isa *isa;
@@ -19,9 +21,10 @@ struct attn_plan {
     struct attn_flash_scratch *scratch; /* [threads] */
     int64_t *share;                     /* [threads + 1]: thread t computes items share[t].. */
     void *memory;                       /* holds share, the array of scratch and what it names */
+    struct attn_mha *mha;               /* the projections around it (mha.h); NULL: none */
 };
 
-/* ATTN_OK, or ATTN_UNSUPPORTED with the reason. */
+/* For attention alone, not multi-head: ATTN_OK, or ATTN_UNSUPPORTED with the reason. */
 int attn_plan_supports(const struct attn_problem *problem, char *why, size_t size);
 
 /* Makes a plan for a problem that is supported; frees all on failure. */

@@ -2,11 +2,12 @@
 /* plugin.c - flash attention in vector intrinsics, one backend an instruction set. */
 #include <stdio.h>
 
-#include "plan.h"
+#include "mha.h"
 
 struct binding {
     struct attn_plan *plan;
     struct attn_flash job;
+    struct attn_mha_binding *mha; /* NULL: attention alone */
 };
 
 /* The compiler's own CPUID test: it also asks whether the system saves the wide registers. */
@@ -23,14 +24,18 @@ static int supports(const struct attn_problem *problem, const struct attn_servic
                     char *why, size_t size)
 {
     (void)services;
-    return attn_plan_supports(problem, why, size);
+    return problem->op == ATTN_OP_MHA ? attn_mha_supports(problem, why, size)
+                                      : attn_plan_supports(problem, why, size);
 }
 
 static int create_avx2(const struct attn_problem *problem, const struct attn_services *services,
                        void **plan, char *why, size_t size)
 {
     struct attn_plan *made;
-    int status = attn_plan_create(&attn_flash_f32_avx2, problem, services, &made, why, size);
+    const struct attn_flash_isa *isa = &attn_flash_f32_avx2;
+    int status = problem->op == ATTN_OP_MHA
+                     ? attn_mha_create(isa, problem, services, &made, why, size)
+                     : attn_plan_create(isa, problem, services, &made, why, size);
     if (status == ATTN_OK)
         *plan = made;
     return status;
@@ -58,9 +63,16 @@ static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensor
         return ATTN_OUT_OF_MEMORY;
     }
     *made = (struct binding){.plan = self, .job = self->job};
-    attn_plan_attach(&made->job, tensors, n_tensors);
-    *binding = made;
-    return ATTN_OK;
+    int status = ATTN_OK;
+    if (self->mha)
+        status = attn_mha_bind(self, tensors, n_tensors, &made->job, &made->mha, why, size);
+    else
+        attn_plan_attach(&made->job, tensors, n_tensors);
+    if (status == ATTN_OK)
+        *binding = made;
+    else
+        self->services->free(self->services->context, made);
+    return status;
 }
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): the table fixes the type */
@@ -69,7 +81,10 @@ static int run(void *binding, char *why, size_t size)
     struct binding *self = binding;
     (void)why;
     (void)size;
-    attn_plan_run(self->plan, &self->job);
+    if (self->mha)
+        attn_mha_run(self->plan, self->mha, &self->job);
+    else
+        attn_plan_run(self->plan, &self->job);
     return ATTN_OK;
 }
 
@@ -77,6 +92,8 @@ static void release(void *binding)
 {
     struct binding *self = binding;
     const struct attn_services *services = self->plan->services;
+    if (self->mha)
+        services->free(services->context, self->mha);
     services->free(services->context, self);
 }
 
@@ -84,16 +101,20 @@ static void describe(const void *plan, char *text, size_t size)
 {
     const struct attn_plan *self = plan;
     snprintf(text, size,
-             "flash f32 %s: micro-kernel %dx%d, %lld keys a tile, %lld items of %lld rows, "
+             "%sflash f32 %s: micro-kernel %dx%d, %lld keys a tile, %lld items of %lld rows, "
              "%d thread%s",
-             self->isa->name, self->isa->mr, self->isa->nr, (long long)self->job.key_block,
-             (long long)self->items, (long long)self->job.item_rows, self->threads,
-             self->threads > 1 ? "s" : "");
+             self->mha ? "projections with packed weights, " : "", self->isa->name, self->isa->mr,
+             self->isa->nr, (long long)self->job.key_block, (long long)self->items,
+             (long long)self->job.item_rows, self->threads, self->threads > 1 ? "s" : "");
 }
 
 static void destroy(void *plan)
 {
-    attn_plan_destroy(plan);
+    struct attn_plan *self = plan;
+    if (self->mha)
+        attn_mha_destroy(self);
+    else
+        attn_plan_destroy(self);
 }
 
 static const struct attn_option_spec options[] = {

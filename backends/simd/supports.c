@@ -62,8 +62,6 @@ static int check_kind(const struct attn_problem *p, char *why, size_t size)
 {
     if (p->struct_size < sizeof *p)
         return refuse(why, size, "the problem structure is older than this plugin");
-    if (p->op == ATTN_OP_MHA)
-        return refuse(why, size, "multi-head attention (projections) is not implemented");
     if (p->op != ATTN_OP_ATTENTION)
         return refuse_number(why, size, "op", p->op);
     if (p->score != ATTN_SCORE_SCALED_DOT && p->score != ATTN_SCORE_DOT)
