@@ -205,7 +205,7 @@ static void rounding_sees_truncation(void **state)
     answer(in, &in->problem, store_truncated);
     struct attn_judgement v = judge(in);
     assert_int_equal(v.status, ATTN_FAIL);
-    assert_non_null(strstr(v.reason, "rounding: over 3072 elements the mean signed error is -"));
+    assert_non_null(strstr(v.reason, "rounding: over 192 rows the mean signed error is -"));
 }
 
 int main(void)
