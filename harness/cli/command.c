@@ -462,7 +462,7 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c,
             c->verb = v;
     if (!c->verb)
         return unknown_verb(argv[1], why, size);
-    c->settings.fills = verb_bit(c->verb) == VERIFY ? ~0u : 0;
+    c->settings.fills = c->verb->run == attn_verb_verify ? ~0u : 0;
 
     struct option longs[N_FLAGS + 1];
     char shorts[3 * N_FLAGS + 2];

@@ -229,9 +229,8 @@ static void verify_fill(struct attn_session *session, struct attn_seat *seats,
             if (!may_fill(entry))
                 continue;
             struct attn_judgement verdict;
-            const double seconds = entry->seconds;
-            verify_placement(&seats[b], instance, judge, ATTN_PLACE_END, entry, &verdict);
-            entry->seconds = seconds;
+            struct attn_entry trial = *entry; /* plan and times stay those of the case itself */
+            verify_placement(&seats[b], instance, judge, ATTN_PLACE_END, &trial, &verdict);
             entry->fills_done |= 1u << c->fill;
             entry->fills_ok |= (unsigned)holds(verdict.status) << c->fill;
             if (!holds(verdict.status))
