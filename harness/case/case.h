@@ -26,7 +26,26 @@ enum { ATTN_AXIS_B = 1, ATTN_AXIS_H = 2, ATTN_AXIS_Q = 4, ATTN_AXIS_K = 8, ATTN_
 enum attn_len_mode { ATTN_LEN_NONE, ATTN_LEN_LIST, ATTN_LEN_RAND, ATTN_LEN_RAND_2D, ATTN_LEN_PACK };
 enum attn_layout { ATTN_LAYOUT_BHSD, ATTN_LAYOUT_BSHD, ATTN_LAYOUT_BHDS };
 enum attn_weights_init { ATTN_WEIGHTS_NORMAL, ATTN_WEIGHTS_STIEFEL };
-enum attn_fill { ATTN_FILL_NORMAL, ATTN_FILL_UNIFORM, ATTN_FILL_ONES, ATTN_FILL_ZEROS };
+enum attn_fill { /* attn_fill_meaning says what each is */
+                 ATTN_FILL_NORMAL,
+                 ATTN_FILL_UNIFORM,
+                 ATTN_FILL_ONES,
+                 ATTN_FILL_ZEROS,
+                 ATTN_FILL_CENSUS,
+                 ATTN_FILL_SPIKE,
+                 ATTN_FILL_POISON,
+                 ATTN_FILL_EXACT,
+                 ATTN_FILL_ONE_HOT,
+                 ATTN_FILL_STAIR_UP,
+                 ATTN_FILL_STAIR_DOWN,
+                 ATTN_FILL_ROUNDING,
+                 ATTN_FILL_OVERFLOW,
+                 ATTN_FILL_NEGATIVE,
+                 ATTN_FILL_CONSTANT,
+                 ATTN_FILL_CANCEL,
+                 ATTN_FILL_TINY,
+                 ATTN_FILL_COUNT
+};
 
 enum {                          /* parts of view= */
        ATTN_VIEW_GAPS = 1,      /* padding after each innermost row, for inputs and outputs */
@@ -135,6 +154,14 @@ uint64_t attn_case_bytes(const struct attn_case *c);
 /* FLOPs from the exact number of allowed cells, 2*(dk+dv)*nnz; for mha the projections are added:
  * 2*B*(Sq*Eq*Hq*Dq + Sk*Ek*Hkv*Dk + Sk*Ev*Hkv*Dv + Sq*Hq*Dv*Eo). */
 double attn_case_flops(const struct attn_case *c, int64_t nnz);
+
+/* The word of the case language, and one line on what it puts into the inputs. */
+const char *attn_fill_name(enum attn_fill fill);
+const char *attn_fill_meaning(enum attn_fill fill);
+
+/* Can a case be filled so; if not, what the fill needs, in (why, size) unless NULL. The fills from
+ * ATTN_FILL_CENSUS on choose scores or values on purpose, and so do not fit every case. */
+bool attn_fill_fits(const struct attn_case *c, enum attn_fill fill, char *why, size_t size);
 
 /* Keys, for completion and help: name, values, default, meaning; sorted by name, terminated by a
  * NULL name. */

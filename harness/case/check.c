@@ -191,6 +191,9 @@ int attn_case_judge(const struct attn_case *c, bool pack, const char **key, char
     if (check_sizes(c, pack, key, why, size) != 0 || check_widths(c, key, why, size) != 0 ||
         check_meaning(c, key, why, size) != 0 || check_mask(c, key, why, size) != 0)
         return -1;
+    char unfit[128];
+    if (!attn_fill_fits(c, c->fill, unfit, sizeof unfit))
+        return blame(key, "fill", why, size, "%s", unfit);
     if (attn_case_bytes(c) == UINT64_MAX)
         return blame(key, "sq", why, size, "the operands are larger than any address space");
     return 0;

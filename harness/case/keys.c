@@ -6,7 +6,7 @@
 
 #include "case/language.h"
 
-enum { CHOICES_MAX = 8 };
+enum { CHOICES_MAX = 20 };
 
 static const struct attn_choice ops[] = {
     {"attention", ATTN_OP_ATTENTION}, {"mha", ATTN_OP_MHA}, {NULL, 0}};
@@ -18,11 +18,24 @@ static const struct attn_choice dtypes[] = {
     {"f64", ATTN_F64}, {"f32", ATTN_F32}, {"f16", ATTN_F16}, {"bf16", ATTN_BF16}, {NULL, 0}};
 static const struct attn_choice layouts[] = {
     {"bhsd", ATTN_LAYOUT_BHSD}, {"bshd", ATTN_LAYOUT_BSHD}, {"bhds", ATTN_LAYOUT_BHDS}, {NULL, 0}};
-static const struct attn_choice fills[] = {{"normal", ATTN_FILL_NORMAL},
-                                           {"uniform", ATTN_FILL_UNIFORM},
-                                           {"ones", ATTN_FILL_ONES},
-                                           {"zeros", ATTN_FILL_ZEROS},
-                                           {NULL, 0}};
+const struct attn_choice attn_fill_choices[] = {{"normal", ATTN_FILL_NORMAL},
+                                                {"uniform", ATTN_FILL_UNIFORM},
+                                                {"ones", ATTN_FILL_ONES},
+                                                {"zeros", ATTN_FILL_ZEROS},
+                                                {"census", ATTN_FILL_CENSUS},
+                                                {"spike", ATTN_FILL_SPIKE},
+                                                {"poison", ATTN_FILL_POISON},
+                                                {"exact", ATTN_FILL_EXACT},
+                                                {"one_hot", ATTN_FILL_ONE_HOT},
+                                                {"stair_up", ATTN_FILL_STAIR_UP},
+                                                {"stair_down", ATTN_FILL_STAIR_DOWN},
+                                                {"rounding", ATTN_FILL_ROUNDING},
+                                                {"overflow", ATTN_FILL_OVERFLOW},
+                                                {"negative", ATTN_FILL_NEGATIVE},
+                                                {"constant", ATTN_FILL_CONSTANT},
+                                                {"cancel", ATTN_FILL_CANCEL},
+                                                {"tiny", ATTN_FILL_TINY},
+                                                {NULL, 0}};
 static const struct attn_choice weights[] = {
     {"normal", ATTN_WEIGHTS_NORMAL}, {"stiefel", ATTN_WEIGHTS_STIEFEL}, {NULL, 0}};
 static const struct attn_choice kvs[] = {{"self", 0}, {"cross", 1}, {NULL, 0}};
@@ -301,8 +314,10 @@ const struct attn_case_key attn_case_keys[] = {
      CHOICE(dtype, dtypes, ATTN_F32, ATTN_KEY_TENSORS)},
     {"dv", "N", "dk", "width of a value, one head", SIZE(dv, 1, fallback_dk, ATTN_KEY_TENSORS)},
     {"e", "N", "hq*dk", "op=mha: model width", SIZE(e, 1, fallback_e, ATTN_KEY_TENSORS)},
-    {"fill", "normal|uniform|ones|zeros", "normal", "values of q, k, v (x_*)",
-     CHOICE(fill, fills, ATTN_FILL_NORMAL, 0)},
+    {"fill",
+     "normal|uniform|ones|zeros|census|spike|poison|exact|one_hot|stair_up|stair_down|rounding|"
+     "overflow|negative|constant|cancel|tiny",
+     "normal", "values of q, k, v (x_*)", CHOICE(fill, attn_fill_choices, ATTN_FILL_NORMAL, 0)},
     {"h", "N", NULL, "hq and hkv in one", SHORTHAND(0, "hq", "hkv")},
     {"hkv", "N", "hq", "key/value heads; divides hq", SIZE(hkv, 1, fallback_hq, 0)},
     {"hq", "N", "1", "query heads; must be given with op=mha", SIZE(hq, 1, fallback_one, 0)},

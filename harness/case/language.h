@@ -101,6 +101,9 @@ struct attn_key_rule {
     const char *targets[ATTN_KEY_TARGETS];
 };
 
+/* The words of fill=, in the order of enum attn_fill. */
+extern const struct attn_choice attn_fill_choices[];
+
 /* The key of a name, or NULL. */
 const struct attn_case_key *attn_key_find(struct attn_word name);
 

@@ -63,6 +63,7 @@ enum option_id {
     O_TIMEOUT,
     O_MEMORY,
     O_RUN_LIMIT,
+    O_FILLS,
     O_ROUNDS,
     O_SAMPLES,
     O_MIN_TIME,
@@ -96,6 +97,8 @@ const struct attn_flag attn_flags[] = {
      "of a case and of a worker (512M, 8G; default: what is available)"},
     {"run-limit", "TIME", O_RUN_LIMIT, WORKS,
      "a run predicted to take longer is skipped (default 5s, 0: none)"},
+    {"fills", "all|none|NAME,...", O_FILLS, WORKS,
+     "what else to fill each case with ('list fills'; default: verify all, bench and run none)"},
     {"rounds", "N", O_ROUNDS, TIMES, "rounds, the unit of replication (default 5)"},
     {"samples", "N", O_SAMPLES, TIMES, "samples of a case in a round (default 3)"},
     {"min-time", "TIME", O_MIN_TIME, TIMES, "least time of a sample (default 5ms)"},
@@ -258,6 +261,32 @@ static enum attn_exit take_cache(const struct attn_flag *flag, const char *text,
     return s->hot || s->cold ? ATTN_EXIT_OK : bad_value(flag, text, "hot, cold or both", why, size);
 }
 
+static enum attn_exit take_fills(const struct attn_flag *flag, const char *text, unsigned *fills,
+                                 char *why, size_t size)
+{
+    const char *names[ATTN_FILL_COUNT + 2] = {"all", "none"};
+    for (enum attn_fill f = 0; f < ATTN_FILL_COUNT; f++)
+        names[f + 2] = attn_fill_name(f);
+    *fills = 0;
+    while (*text) {
+        char word[32];
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(text, ","), text);
+        size_t n = 0;
+        while (n < ATTN_FILL_COUNT + 2 && strcmp(word, names[n]) != 0)
+            n++;
+        if (n == ATTN_FILL_COUNT + 2) {
+            const char *near = attn_nearest(word, names, ATTN_FILL_COUNT + 2);
+            snprintf(why, size, "--%s: no fill '%s'%s%s%s", flag->name, word,
+                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+            return ATTN_EXIT_USAGE;
+        }
+        *fills |= n == 0 ? ~0u : n == 1 ? 0u : 1u << (n - 2);
+        text += strcspn(text, ",");
+        text += *text == ',';
+    }
+    return ATTN_EXIT_OK;
+}
+
 static enum attn_exit take_seed(const struct attn_flag *flag, const char *text,
                                 struct attn_suite_wish *wish, char *why, size_t size)
 {
@@ -311,6 +340,8 @@ static enum attn_exit take(const struct attn_flag *flag, char *text, struct attn
         return take_size(flag, text, &s->memory, why, size);
     case O_RUN_LIMIT:
         return take_time(flag, text, &s->run_limit_s, why, size);
+    case O_FILLS:
+        return take_fills(flag, text, &s->fills, why, size);
     case O_MIN_TIME:
         return take_time(flag, text, &s->min_time_s, why, size);
     case O_THREADS:
@@ -431,6 +462,7 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c,
             c->verb = v;
     if (!c->verb)
         return unknown_verb(argv[1], why, size);
+    c->settings.fills = c->verb->run == attn_verb_verify ? ~0u : 0;
 
     struct option longs[N_FLAGS + 1];
     char shorts[3 * N_FLAGS + 2];

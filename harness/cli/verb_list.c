@@ -102,19 +102,13 @@ static enum attn_exit list_cases(struct attn_command *c, const struct attn_place
 
 static enum attn_exit list_fills(const struct attn_command *c)
 {
-    static const char *const fills[][2] = {
-        {"normal", "N(0,1), the default"},
-        {"uniform", "uniform in [-1, 1)"},
-        {"ones", "every element of q, k, v (x_q, x_k, x_v) is 1"},
-        {"zeros", "every element of q, k, v (x_q, x_k, x_v) is 0"},
-    };
     json_t *list = json_array();
-    for (size_t f = 0; f < sizeof fills / sizeof *fills; f++) {
+    for (enum attn_fill f = 0; f < ATTN_FILL_COUNT; f++) {
+        const char *name = attn_fill_name(f), *meaning = attn_fill_meaning(f);
         if (c->json)
-            json_array_append_new(
-                list, json_pack("{s:s, s:s}", "name", fills[f][0], "meaning", fills[f][1]));
+            json_array_append_new(list, json_pack("{s:s, s:s}", "name", name, "meaning", meaning));
         else
-            printf("%-10s %s\n", fills[f][0], fills[f][1]);
+            printf("%-10s %s\n", name, meaning);
     }
     if (c->json)
         attn_print_json(list);

@@ -83,7 +83,10 @@ void attn_entry_repro(const struct attn_entry *entry, int threads, char *text, s
         snprintf(word, sizeof word, "--threads %d", threads);
         add_word(&words, word);
     }
-    attn_case_canonical(entry->c, line, sizeof line);
+    struct attn_case failed = *entry->c; /* nothing in the copy is owned */
+    if (entry->fill != ATTN_FILL_NORMAL)
+        failed.fill = entry->fill;
+    attn_case_canonical(&failed, line, sizeof line);
     add_quoted(&words, line);
 }
 
@@ -223,6 +226,8 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
     put_check(checks, "placement_end", entry->end_done, entry->end_ok);
     put_check(checks, "placement_start", entry->start_done, entry->start_ok);
     put_check(checks, "fresh", entry->plan.fresh, true);
+    for (enum attn_fill f = ATTN_FILL_CENSUS; f < ATTN_FILL_COUNT; f++)
+        put_check(checks, attn_fill_name(f), entry->fills_done >> f & 1, entry->fills_ok >> f & 1);
     put(r, "checks", checks);
     put(r, "expected", json_boolean(v->status == ATTN_SKIP && entry->harmless));
     put(r, "protection", json_string(entry->plan.protection));

@@ -31,7 +31,9 @@ struct attn_entry {
     struct attn_judgement verdict;
     struct attn_plan_info plan;
     bool end_ok, start_ok, end_done, start_done; /* the two placements */
-    double seconds;                              /* fastest run seen */
+    unsigned fills_done, fills_ok;               /* bit f: enum attn_fill f was tried, held */
+    enum attn_fill fill; /* under which the verdict failed, if not its own */
+    double seconds;      /* fastest run seen */
 
     /* from timing */
     bool broke_timed;                       /* the verdict was reached while timed */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "reference/dtype.h"
+#include "run/diagnose.h"
 #include "run/rows.h"
 
 enum {
@@ -37,11 +38,11 @@ struct attn_judge {
     int next;
 };
 
-int attn_judge_create(const struct attn_instance *instance, int threads, struct attn_judge **out,
-                      char *why, size_t size)
+int attn_judge_create(const struct attn_instance *instance, double budget, int threads,
+                      struct attn_judge **out, char *why, size_t size)
 {
     struct attn_judge *judge = calloc(1, sizeof *judge);
-    if (!judge || attn_rows_choose(&instance->problem, ATTN_JUDGE_BUDGET, &judge->rows)) {
+    if (!judge || attn_rows_choose(&instance->problem, budget, &judge->rows)) {
         free(judge);
         snprintf(why, size, "no memory to choose rows");
         return -1;
@@ -387,6 +388,8 @@ void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *nu
         v->status = is_trivial(judge, ref, v, &t, v->reason, sizeof v->reason) ? ATTN_MISTRUSTED
                                                                                : ATTN_PASS;
     }
+    if (!approximate)
+        attn_diagnose(judge->instance, numerics, &judge->rows, ref, v);
 }
 
 /* Agreement of computed a and expected b, as packs define it. */

@@ -13,6 +13,8 @@
 /* Multiply-adds of reference and bound together (ref_row_cost) up to which every row is checked;
  * beyond it rows are sampled. About a second on one core. */
 #define ATTN_JUDGE_BUDGET 6e8
+/* The same for each further fill of a case. */
+#define ATTN_FILL_BUDGET 6e7
 
 struct attn_judgement {
     enum attn_status status; /* PASS, FAIL, MISTRUSTED, APPROX, or ERROR (the reference failed) */
@@ -29,8 +31,8 @@ struct attn_judgement {
  * asked for, kept until it is freed. */
 struct attn_judge;
 
-int attn_judge_create(const struct attn_instance *instance, int threads, struct attn_judge **out,
-                      char *why, size_t size);
+int attn_judge_create(const struct attn_instance *instance, double budget, int threads,
+                      struct attn_judge **out, char *why, size_t size);
 void attn_judge_free(struct attn_judge *judge);
 
 /* Judges the outputs that lie in the instance's memory, computed by a plan with these numerics. */

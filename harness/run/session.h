@@ -21,6 +21,7 @@ struct attn_settings {
     double budget_s;    /* for the whole command; 0: none */
     double run_limit_s; /* a run predicted to take longer is skip (budget) */
     bool strict, debug;
+    unsigned fills; /* bit f: try enum attn_fill f on a case of fill=normal, where it fits */
     int rounds, samples;
     double min_time_s;
     bool hot, cold;

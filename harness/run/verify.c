@@ -12,6 +12,9 @@
 
 /* A run that verification has seen to take longer is not repeated in the second placement. */
 static const double second_placement_s = 1.0;
+/* Further fills are for cases of up to so many cells, and for backends that run them in so long:
+ * what they look for shows at any size. */
+static const double fill_cells = 0x1p24, fill_s = 0.25;
 /* Cases smaller than this say nothing about a backend's rate. */
 static const double rate_flops = 1e7;
 
@@ -203,6 +206,59 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
     merge(&entry->verdict, &second);
 }
 
+static bool may_fill(const struct attn_entry *entry)
+{
+    return entry->end_ok && entry->seconds < fill_s &&
+           entry->contestant->info.exactness == ATTN_EXACT && holds(entry->verdict.status);
+}
+
+/* The same sizes under another fill, on every backend that has held so far. */
+static void verify_fill(struct attn_session *session, struct attn_seat *seats,
+                        const struct attn_case *c, struct attn_entry *entries, char *why,
+                        size_t size)
+{
+    struct attn_judgement none;
+    struct attn_judge *judge = NULL;
+    struct attn_instance *instance = attn_instance_for(session, c, &none);
+    if (!instance)
+        return; /* out of time or memory: the record shows which fills were tried */
+    if (attn_judge_create(instance, ATTN_FILL_BUDGET, session->settings.host_threads, &judge, why,
+                          size) == 0)
+        for (size_t b = 0; b < session->roster.count && !attn_interrupted; b++) {
+            struct attn_entry *entry = &entries[b];
+            if (!may_fill(entry))
+                continue;
+            struct attn_judgement verdict;
+            struct attn_entry trial = *entry; /* plan and times stay those of the case itself */
+            verify_placement(&seats[b], instance, judge, ATTN_PLACE_END, &trial, &verdict);
+            entry->fills_done |= 1u << c->fill;
+            entry->fills_ok |= (unsigned)holds(verdict.status) << c->fill;
+            if (!holds(verdict.status))
+                entry->fill = c->fill;
+            merge(&entry->verdict, &verdict);
+        }
+    attn_judge_free(judge);
+    attn_instance_free(instance);
+}
+
+static void verify_fills(struct attn_session *session, struct attn_seat *seats,
+                         const struct attn_case *c, struct attn_entry *entries, char *why,
+                         size_t size)
+{
+    const double cells = (double)c->b * (double)c->hq * (double)c->sq * (double)c->sk;
+    if (c->fill != ATTN_FILL_NORMAL || c->data || cells > fill_cells)
+        return;
+    struct attn_case filled = *c; /* nothing in the copy is owned */
+    for (enum attn_fill f = ATTN_FILL_CENSUS; f < ATTN_FILL_COUNT; f++) {
+        bool any = false;
+        for (size_t b = 0; b < session->roster.count; b++)
+            any = any || may_fill(&entries[b]);
+        filled.fill = f;
+        if (any && session->settings.fills >> f & 1 && attn_fill_fits(c, f, NULL, 0))
+            verify_fill(session, seats, &filled, entries, why, size);
+    }
+}
+
 static void print_result(FILE *out, const struct attn_entry *entry,
                          const struct attn_session *session)
 {
@@ -261,8 +317,8 @@ int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
     *instance = attn_instance_for(session, c, &none);
     if (*instance) {
         char reason[512];
-        if (attn_judge_create(*instance, session->settings.host_threads, judge, reason,
-                              sizeof reason)) {
+        if (attn_judge_create(*instance, ATTN_JUDGE_BUDGET, session->settings.host_threads, judge,
+                              reason, sizeof reason)) {
             verdict_set(&none, ATTN_ERROR, reason);
             attn_instance_free(*instance);
             *instance = NULL;
@@ -278,12 +334,17 @@ int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
         attn_case_id(c, entry->id);
         if (*instance) {
             attn_verify_entry(&seats[b], *instance, *judge, entry);
-            if (attn_interrupted) /* a verdict that we caused ourselves is none */
-                return 0;
         } else {
             entry->verdict = none;
             entry->harmless = none.status == ATTN_SKIP;
         }
+    }
+    if (*instance)
+        verify_fills(session, seats, c, entries, why, size);
+    for (size_t b = 0; b < session->roster.count; b++) {
+        if (attn_interrupted) /* a verdict that we caused ourselves is none */
+            return 0;
+        struct attn_entry *entry = &entries[b];
         bool silent =
             entry->contestant->info.exactness == ATTN_NONE && entry->verdict.status == ATTN_PASS;
         if (!silent && attn_verify_finish(session, entry, out, why, size))

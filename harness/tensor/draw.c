@@ -140,7 +140,7 @@ static void draw_activation(const struct attn_case *c, const struct attn_tensor 
                             struct stream *stream, int threads)
 {
     switch (c->fill) {
-    case ATTN_FILL_NORMAL:
+    default: /* fills that go on from there */
         attn_operand_fill(tensor, threads, normal_value, stream);
         break;
     case ATTN_FILL_UNIFORM:

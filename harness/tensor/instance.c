@@ -7,6 +7,7 @@
 
 #include "pack/pack.h"
 #include "reference/dtype.h"
+#include "tensor/fill.h"
 #include "tensor/operand.h"
 
 static void set_scalars(const struct attn_case *c, struct attn_problem *problem)
@@ -99,6 +100,8 @@ static int draw_inputs(struct attn_instance *instance, int threads, char *why, s
         if (tensor == NULL || attn_operand_draw(c, tensor, threads, why, size) != 0)
             return -1;
     }
+    if (attn_fill_craft(instance, threads, why, size) != 0)
+        return -1;
     return attn_operand_add_outputs(instance, extents, why, size);
 }
 
@@ -143,7 +146,8 @@ int attn_instance_create(const struct attn_case *c, int threads, struct attn_ins
     if (own->data != NULL && attn_pack_resolve(own, why, size) != 0)
         goto fail;
     set_scalars(own, &instance->problem);
-    const bool random = own->fill == ATTN_FILL_NORMAL || own->fill == ATTN_FILL_UNIFORM;
+    const bool random = own->fill == ATTN_FILL_NORMAL || own->fill == ATTN_FILL_UNIFORM ||
+                        own->fill == ATTN_FILL_ROUNDING;
     instance->kind = random && own->data == NULL ? REF_FILL_GENERIC : REF_FILL_STRUCTURED;
     if (own->data != NULL) {
         if (attn_pack_load(instance, why, size) != 0)

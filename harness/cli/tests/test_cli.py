@@ -211,8 +211,18 @@ class Verify(Case):
         self.assertEqual(record["status"], "pass")
         self.assertTrue(0 < record["max_ratio"] <= 1)
         self.assertEqual(record["rows_checked"], record["rows_total"])
+        self.assertTrue({"out", "placement_end", "placement_start", "fresh", "tiny"} <=
+                        record["checks"].keys())
+        self.assertEqual(set(record["checks"].values()), {"pass"})
+        done = self.expect(0, "verify", "-b", "naive", SMALL, "--json", "--fills", "none")
+        record = json.loads(done.stdout.splitlines()[0])
         self.assertEqual(record["checks"], {"out": "pass", "placement_end": "pass",
                                             "placement_start": "pass", "fresh": "pass"})
+
+    def test_a_fill_finds_what_random_numbers_hide(self):
+        done = self.expect(3, "verify", "--plugin", broken("no_maximum"), PLAIN)
+        self.assertRegex(done.stdout, r"rerun: attnbench verify .*fill=(one_hot|negative)")
+        self.expect(0, "verify", "--plugin", broken("no_maximum"), PLAIN, "--fills", "none")
 
     def test_wrong_numbers_fail_and_the_repro_line_reruns_them(self):
         done = self.expect(3, "verify", "--plugin", broken("unwritten"), PLAIN)

@@ -53,7 +53,7 @@ static struct attn_judgement judge(struct attn_instance *in, double e_exp)
     struct attn_judgement v;
     struct attn_numerics numerics = {.struct_size = sizeof numerics, .e_exp = e_exp};
     char why[256];
-    assert_int_equal(attn_judge_create(in, 2, &j, why, sizeof why), 0);
+    assert_int_equal(attn_judge_create(in, ATTN_JUDGE_BUDGET, 2, &j, why, sizeof why), 0);
     attn_judge_outputs(j, &numerics, false, &v);
     attn_judge_free(j);
     return v;

@@ -10,7 +10,7 @@ static int run(void *binding, char *why, size_t size)
     return base_run(binding, why, size);
 }
 
-static const struct attn_backend backend = {
-    BASE_BACKEND, .exactness = ATTN_APPROXIMATE, .create = base_create, .run = run};
+static const struct attn_backend backend = {BASE_BACKEND, .exactness = ATTN_APPROXIMATE,
+                                            .create = base_create, .run = run};
 static const struct attn_backend *const table[] = {&backend};
 const struct attn_plugin attn_plugin = {BASE_PLUGIN(table)};

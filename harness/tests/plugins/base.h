@@ -72,22 +72,27 @@ static inline int base_bind(void *plan, const struct attn_tensor *tensors, uint3
     return ATTN_OK;
 }
 
-/* One batch, one head. */
-static inline int base_run(void *binding, char *why, size_t size)
+static inline float base_score(const struct base_binding *b, int64_t i, int64_t j)
 {
-    const struct base_binding *b = binding;
+    const int64_t width = b->problem.dk;
+    float s = 0;
+    for (int64_t c = 0; c < width; c++)
+        s += b->q[i * width + c] * b->k[j * width + c];
+    return s * (float)b->problem.scale;
+}
+
+/* One batch, one head. Without `stable` no maximum is taken off the scores. */
+static inline void base_attend(const struct base_binding *b, int stable)
+{
     const struct attn_problem *p = &b->problem;
-    (void)why;
-    (void)size;
     for (int64_t i = 0; i < p->sq; i++) {
-        float sum = 0;
+        float sum = 0, max = -INFINITY;
         for (int64_t c = 0; c < p->dv; c++)
             b->out[i * b->out_row + c] = 0;
+        for (int64_t j = 0; j < p->sk; j++)
+            max = fmaxf(max, base_score(b, i, j));
         for (int64_t j = 0; j < p->sk; j++) {
-            float s = 0;
-            for (int64_t c = 0; c < p->dk; c++)
-                s += b->q[i * p->dk + c] * b->k[j * p->dk + c];
-            const float e = expf(s * (float)p->scale);
+            const float e = expf(base_score(b, i, j) - (stable ? max : 0));
             sum += e;
             for (int64_t c = 0; c < p->dv; c++)
                 b->out[i * b->out_row + c] += e * b->v[j * p->dv + c];
@@ -95,6 +100,13 @@ static inline int base_run(void *binding, char *why, size_t size)
         for (int64_t c = 0; c < p->dv; c++)
             b->out[i * b->out_row + c] /= sum;
     }
+}
+
+static inline int base_run(void *binding, char *why, size_t size)
+{
+    (void)why;
+    (void)size;
+    base_attend(binding, 1);
     return ATTN_OK;
 }
 

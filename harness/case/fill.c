@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fill.c - what each fill is for, and which cases it fits. */
+#include <math.h>
+#include <stdio.h>
+
+#include "case/language.h"
+
+static const char *const meanings[ATTN_FILL_COUNT] = {
+    [ATTN_FILL_NORMAL] = "N(0,1), the default",
+    [ATTN_FILL_UNIFORM] = "uniform in [-1, 1)",
+    [ATTN_FILL_ONES] = "every element of q, k, v (x_q, x_k, x_v) is 1",
+    [ATTN_FILL_ZEROS] = "every element of q, k, v (x_q, x_k, x_v) is 0",
+    [ATTN_FILL_CENSUS] = "k is 0 and v random signs: every key of every row is counted",
+    [ATTN_FILL_SPIKE] = "keys that are not allowed have the largest scores and values",
+    [ATTN_FILL_POISON] = "keys that no row may see hold NaN and Inf",
+    [ATTN_FILL_EXACT] = "scores 0 or -200, small whole v: the answer is known to the bit",
+    [ATTN_FILL_ONE_HOT] = "one key a row takes all the weight: out is its v",
+    [ATTN_FILL_STAIR_UP] = "scores rise from tile to tile, most of all in the last",
+    [ATTN_FILL_STAIR_DOWN] = "scores fall from tile to tile, beyond underflow",
+    [ATTN_FILL_ROUNDING] = "v is positive: the mean of signed errors shows truncation",
+    [ATTN_FILL_OVERFLOW] = "scores near 1e4, dot products beyond 65504",
+    [ATTN_FILL_NEGATIVE] = "all scores near -2e5",
+    [ATTN_FILL_CONSTANT] = "all keys of a head are alike, and all its values",
+    [ATTN_FILL_CANCEL] = "keys in pairs of opposite v: out is near 0",
+    [ATTN_FILL_TINY] = "v near 1e-6: subnormal in f16",
+};
+
+const char *attn_fill_name(enum attn_fill fill)
+{
+    return attn_fill_choices[fill].name;
+}
+
+const char *attn_fill_meaning(enum attn_fill fill)
+{
+    return meanings[fill];
+}
+
+static bool has_mask(const struct attn_case *c)
+{
+    return c->causal || c->window || c->mask_bool || c->len != ATTN_LEN_NONE;
+}
+
+/* What changes the weights besides scores that a fill can choose. */
+static const char *weight_part(const struct attn_case *c)
+{
+    return c->bias_normal ? "a bias"
+           : c->alibi     ? "ALiBi"
+           : c->sink      ? "a sink"
+           : c->dropout   ? "dropout"
+                          : NULL;
+}
+
+/* Scores are chosen by dividing by the scale. */
+static bool scale_is_usable(const struct attn_case *c)
+{
+    return fabs(c->scale) >= 1e-4 && fabs(c->scale) <= 1e4;
+}
+
+/* Keys that the columns of q and k can tell apart by their signs. */
+static bool keys_are_distinct(const struct attn_case *c)
+{
+    int64_t columns = c->dq < c->dk ? c->dq : c->dk;
+    return columns >= 31 || c->sk <= (int64_t)1 << columns;
+}
+
+static const char *why_not(const struct attn_case *c, enum attn_fill fill)
+{
+    const bool product = c->score != ATTN_SCORE_GAUSSIAN && c->score != ATTN_SCORE_ADDITIVE;
+    if (fill <= ATTN_FILL_ZEROS)
+        return NULL;
+    if (c->data)
+        return "tensors that are not a pack's";
+    if (c->sk == 0)
+        return "keys";
+    if (fill == ATTN_FILL_POISON)
+        return has_mask(c) ? NULL : "a mask";
+    if (c->op == ATTN_OP_MHA)
+        return "op=attention: projections mix what it puts into q, k and v";
+    if (fill == ATTN_FILL_ROUNDING || fill >= ATTN_FILL_CONSTANT)
+        return NULL;
+    if (fill == ATTN_FILL_CENSUS || fill == ATTN_FILL_EXACT || fill == ATTN_FILL_ONE_HOT)
+        if (weight_part(c))
+            return "weights that scores alone decide: no bias, ALiBi, sink or dropout";
+    if (fill == ATTN_FILL_CENSUS)
+        return NULL;
+    if (!scale_is_usable(c))
+        return "a scale between 1e-4 and 1e4";
+    if ((fill == ATTN_FILL_EXACT || fill == ATTN_FILL_ONE_HOT) && c->softcap > 0)
+        return "scores without softcap";
+    switch (fill) {
+    case ATTN_FILL_SPIKE:
+        return !product ? "a score that is a product" : has_mask(c) ? NULL : "a mask";
+    case ATTN_FILL_OVERFLOW:
+    case ATTN_FILL_NEGATIVE:
+        return product ? NULL : "a score that is a product";
+    case ATTN_FILL_ONE_HOT:
+        if (c->score == ATTN_SCORE_ADDITIVE)
+            return "a score other than additive";
+        return keys_are_distinct(c) ? NULL : "at most 2^dk keys";
+    default:
+        return NULL;
+    }
+}
+
+bool attn_fill_fits(const struct attn_case *c, enum attn_fill fill, char *why, size_t size)
+{
+    const char *needs = why_not(c, fill);
+    if (needs && why)
+        snprintf(why, size, "fill=%s needs %s", attn_fill_name(fill), needs);
+    return !needs;
+}

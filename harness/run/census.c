@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* census.c - which keys did a row read.
+ *
+ * With k = 0 all n allowed keys weigh 1/n, and v of key j is a pattern of signs s_j over the
+ * columns. So out * n is, column by column, a whole number S = sum of s_j, whatever the rounding of
+ * a correct kernel; one key more or less changes every column. What was read is decoded by trying
+ * hypotheses on the whole row: with d columns a wrong one agrees by chance once in 2^d. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reference/dtype.h"
+#include "run/probe.h"
+
+/* Columns from which a decoded key is more than a guess; keys below which two guesses agree: none
+ * of one key, and a pair that cancels. */
+enum { LEAST_COLUMNS = 8, LEAST_KEYS = 4 };
+
+struct row_count {
+    const struct attn_probe *probe;
+    struct attn_probe_row at;
+    const double *got; /* [Dv] */
+    double *sum;       /* [Dv] of the allowed keys */
+    double *trial;     /* [Dv] */
+};
+
+static void add_key(const struct row_count *row, double *sum, int64_t b, int64_t g, int64_t j,
+                    double times)
+{
+    for (int64_t c = 0; c < row->probe->instance->problem.dv; c++)
+        sum[c] += times * attn_probe_element(row->probe->v, b, g, j, c);
+}
+
+static bool allowed(const struct row_count *row, int64_t j)
+{
+    return ref_allowed(&row->probe->instance->problem, row->at.b, row->at.h, row->at.i, j);
+}
+
+/* Is out what `count` keys with this sum give. */
+static bool agrees(const struct row_count *row, const double *sum, int64_t count)
+{
+    const struct attn_problem *p = &row->probe->instance->problem;
+    for (int64_t c = 0; c < p->dv; c++) {
+        const double want = count ? sum[c] / (double)count : 0;
+        const double room = 0.02 / (double)(count + 1) + attn_dtype_ulp(p->dtype, fabs(want));
+        if (!(fabs(row->got[c] - want) <= room))
+            return false;
+    }
+    return true;
+}
+
+/* One key more or less. */
+static bool one_key(const struct row_count *row, int64_t j)
+{
+    const int64_t dv = row->probe->instance->problem.dv;
+    const double times = allowed(row, j) ? -1 : 1;
+    for (int64_t c = 0; c < dv; c++)
+        row->trial[c] = row->sum[c];
+    add_key(row, row->trial, row->at.b, row->at.g, j, times);
+    return agrees(row, row->trial, row->at.n + (int64_t)times);
+}
+
+/* All keys from one on are missing, or all before it: the key, or -1. */
+static int64_t lost_end(const struct row_count *row, bool tail)
+{
+    const struct attn_problem *p = &row->probe->instance->problem;
+    int64_t count = row->at.n;
+    for (int64_t c = 0; c < p->dv; c++)
+        row->trial[c] = row->sum[c];
+    for (int64_t n = 0; n < p->sk && count > 1; n++) {
+        const int64_t j = tail ? p->sk - 1 - n : n;
+        if (!allowed(row, j))
+            continue;
+        add_key(row, row->trial, row->at.b, row->at.g, j, -1);
+        if (agrees(row, row->trial, --count))
+            return j;
+    }
+    return -1;
+}
+
+/* The same keys of another head: its number over batches and heads, or -1. */
+static int64_t other_head(const struct row_count *row)
+{
+    const struct attn_problem *p = &row->probe->instance->problem;
+    for (int64_t head = 0; head < p->b * p->hkv; head++) {
+        const int64_t b = head / p->hkv, g = head % p->hkv;
+        if (b == row->at.b && g == row->at.g)
+            continue;
+        for (int64_t c = 0; c < p->dv; c++)
+            row->trial[c] = 0;
+        for (int64_t j = 0; j < p->sk; j++)
+            if (allowed(row, j))
+                add_key(row, row->trial, b, g, j, 1);
+        if (agrees(row, row->trial, row->at.n))
+            return head;
+    }
+    return -1;
+}
+
+/* All keys whatever the mask says. */
+static bool every_key(const struct row_count *row)
+{
+    const struct attn_problem *p = &row->probe->instance->problem;
+    for (int64_t c = 0; c < p->dv; c++)
+        row->trial[c] = 0;
+    for (int64_t j = 0; j < p->sk; j++)
+        add_key(row, row->trial, row->at.b, row->at.g, j, 1);
+    return agrees(row, row->trial, p->sk);
+}
+
+/* The key that is too many or too few, or -1. */
+static int64_t odd_key(const struct row_count *row)
+{
+    for (int64_t j = 0; j < row->probe->instance->problem.sk; j++)
+        if (one_key(row, j))
+            return j;
+    return -1;
+}
+
+/* From what is most likely where several fit. */
+static void decode(const struct row_count *row, char *text, size_t size)
+{
+    const struct attn_problem *p = &row->probe->instance->problem;
+    const long long own = (long long)row->at.n;
+    int64_t found;
+    if (own < p->sk && every_key(row))
+        snprintf(text, size, "reads all %lld keys instead of its %lld", (long long)p->sk, own);
+    else if ((found = odd_key(row)) >= 0)
+        snprintf(text, size, "%s key %lld%s", allowed(row, found) ? "misses" : "reads",
+                 (long long)found, allowed(row, found) ? "" : ", which it must not see");
+    else if ((found = lost_end(row, true)) >= 0)
+        snprintf(text, size, "misses its keys from %lld on", (long long)found);
+    else if ((found = lost_end(row, false)) >= 0)
+        snprintf(text, size, "misses its keys up to %lld", (long long)found);
+    else if ((found = other_head(row)) >= 0)
+        snprintf(text, size, "reads batch %lld, head %lld of v instead of batch %lld, head %lld",
+                 (long long)(found / p->hkv), (long long)(found % p->hkv), (long long)row->at.b,
+                 (long long)row->at.g);
+    else
+        snprintf(text, size, "does not give each of its %lld keys the same weight", own);
+}
+
+/* Is a column of a row the whole number that it should be; where rounding of out could hide half of
+ * one, nothing is known. */
+static bool counts_right(const struct attn_problem *p, double got, double sum, int64_t n)
+{
+    if (n == 0)
+        return true; /* by the rule that the plan declares, which the bound has judged */
+    const double rounding = attn_dtype_ulp(p->dtype, fabs(sum) / (double)n) * (double)n;
+    return rounding > 0.5 || fabs(got * (double)n - sum) < 0.5;
+}
+
+bool attn_census_check(const struct attn_probe *probe, char *text, size_t size)
+{
+    const struct attn_problem *p = &probe->instance->problem;
+    double *sums = calloc((size_t)p->dv, 2 * sizeof *sums);
+    if (!sums) {
+        snprintf(text, size, "census: no memory to count");
+        return false;
+    }
+    int64_t wrong = 0;
+    int told = -1; /* how clear the row is that the sentence is about */
+    for (int64_t r = 0; r < probe->rows->count; r++) {
+        struct row_count row = {.probe = probe,
+                                .at = attn_probe_row(probe, r),
+                                .got = probe->row,
+                                .sum = sums,
+                                .trial = sums + p->dv};
+        bool right = true, nothing = true;
+        for (int64_t c = 0; c < p->dv; c++)
+            row.sum[c] = 0;
+        for (int64_t j = 0; j < p->sk; j++)
+            if (allowed(&row, j))
+                add_key(&row, row.sum, row.at.b, row.at.g, j, 1);
+        for (int64_t c = 0; c < p->dv; c++) {
+            probe->row[c] = attn_probe_element(probe->out, row.at.b, row.at.h, row.at.i, c);
+            right = right && counts_right(p, probe->row[c], row.sum[c], row.at.n);
+            nothing = nothing && probe->row[c] == 0;
+        }
+        /* A sum of 0 does not say of how many keys. */
+        const int clear = 2 * !nothing + (row.at.n >= LEAST_KEYS);
+        wrong += !right;
+        if (right || clear <= told)
+            continue;
+        told = clear;
+        char what[160] = "does not read the keys it should";
+        if (p->dv >= LEAST_COLUMNS)
+            decode(&row, what, sizeof what);
+        snprintf(text, size, "census: b%lld h%lld query %lld %s", (long long)row.at.b,
+                 (long long)row.at.h, (long long)row.at.i, what);
+    }
+    free(sums);
+    if (wrong > 1) {
+        const size_t used = strlen(text);
+        snprintf(text + used, size - used, " (and %lld more rows)", (long long)(wrong - 1));
+    }
+    return wrong == 0;
+}

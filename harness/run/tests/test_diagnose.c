@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_diagnose.c - what fills made on purpose find, and in which words: the answer of a problem
+ * that differs in one thing is put where a backend would write. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "reference/dtype.h"
+#include "run/judge.h"
+
+static struct attn_instance *instance_of(const char *line)
+{
+    struct attn_case_list list = {0};
+    struct attn_instance *instance = NULL;
+    char why[512] = "";
+    if (attn_case_parse_line(line, strlen(line), NULL, 0, &list, why, sizeof why) ||
+        attn_instance_create(&list.items[0], 2, &instance, why, sizeof why))
+        fail_msg("%s: %s", line, why);
+    attn_case_list_free(&list);
+    return instance;
+}
+
+static struct attn_tensor *tensor(struct attn_instance *in, uint32_t role)
+{
+    return (struct attn_tensor *)(uintptr_t)attn_tensor_find(&in->problem, role);
+}
+
+/* Writes the answer of a problem of the same rows, rounded by `store`, into dense outputs. */
+static void answer(struct attn_instance *in, const struct attn_problem *as,
+                   void (*store)(uint32_t, void *, int64_t, double))
+{
+    const int64_t rows = ref_row_count(as), width = ref_row_width(as);
+    const struct ref_rows all = {.count = rows};
+    double *out = test_calloc((size_t)(rows * width), sizeof *out);
+    struct ref_result result = {.out = out};
+    char why[256];
+    if (ref_compute(as, &all, NULL, REF_FILL_GENERIC, 2, &result, why, sizeof why) != ATTN_OK)
+        fail_msg("%s", why);
+    const struct attn_tensor *to = tensor(in, ATTN_OUT);
+    for (int64_t i = 0; i < rows * width; i++)
+        store(to->dtype, to->data, i, out[i]);
+    test_free(out);
+}
+
+static struct attn_judgement judge(struct attn_instance *in)
+{
+    struct attn_judge *j;
+    struct attn_judgement v;
+    struct attn_numerics numerics = {
+        .struct_size = sizeof numerics, .acc_type = ATTN_F32, .e_exp = 1e-7};
+    char why[256];
+    assert_int_equal(attn_judge_create(in, ATTN_FILL_BUDGET, 2, &j, why, sizeof why), 0);
+    attn_judge_outputs(j, &numerics, false, &v);
+    attn_judge_free(j);
+    attn_instance_free(in);
+    return v;
+}
+
+static void expect(struct attn_judgement v, const char *words)
+{
+    assert_int_equal(v.status, ATTN_FAIL);
+    assert_false(v.out_ok);
+    if (strncmp(v.reason, words, strlen(words)) != 0)
+        fail_msg("expected \"%s\", got \"%s\"", words, v.reason);
+}
+
+#define CENSUS "b=2 hq=4 hkv=2 s=40 d=16 fill=census mask=causal"
+
+/* What is right passes, in every type: rounding must not look like a key. */
+static void right_answers_pass(void **state)
+{
+    (void)state;
+    static const char *const fills[] = {"census", "exact", "one_hot", "rounding"};
+    static const char *const types[] = {"f32", "f16", "bf16", "f64"};
+    for (int f = 0; f < 4; f++)
+        for (int t = 0; t < 4; t++) {
+            char line[128];
+            snprintf(line, sizeof line, "b=2 hq=4 hkv=2 s=90 d=16 mask=causal fill=%s dtype=%s",
+                     fills[f], types[t]);
+            struct attn_instance *in = instance_of(line);
+            answer(in, &in->problem, attn_dtype_store);
+            struct attn_judgement v = judge(in);
+            if (v.status != ATTN_PASS && v.status != ATTN_MISTRUSTED)
+                fail_msg("%s: %s", line, v.reason);
+        }
+}
+
+/* One key is lost or read in vain, in a type in which allclose(1e-2) would not notice. */
+static void census_names_the_key(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"f32", "bf16"};
+    for (int t = 0; t < 2; t++) {
+        char line[128];
+        snprintf(line, sizeof line, CENSUS " dtype=%s", types[t]);
+        struct attn_instance *in = instance_of(line);
+        struct attn_problem as = in->problem;
+        as.off = -1;
+        answer(in, &as, attn_dtype_store);
+        expect(judge(in), "census: b0 h0 query 3 misses key 3 (and 319 more rows)");
+        in = instance_of(line);
+        as = in->problem;
+        as.off = 1;
+        answer(in, &as, attn_dtype_store);
+        expect(judge(in),
+               "census: b0 h0 query 3 reads key 4, which it must not see (and 311 more rows)");
+    }
+}
+
+static void census_names_what_is_lost(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of("b=2 h=2 sq=9 sk=40 d=16 fill=census");
+    struct attn_problem as = in->problem;
+    as.flags |= ATTN_FLAG_WINDOW;
+    as.window_left = -1;
+    as.window_right = 30;
+    answer(in, &as, attn_dtype_store);
+    expect(judge(in), "census: b0 h0 query 0 misses its keys from 31 on");
+
+    in = instance_of("b=2 h=2 sq=9 sk=40 d=16 fill=census");
+    as = in->problem;
+    as.flags |= ATTN_FLAG_WINDOW;
+    as.off = 20;
+    as.window_left = 9;
+    as.window_right = -1;
+    answer(in, &as, attn_dtype_store);
+    expect(judge(in), "census: b0 h0 query 0 misses its keys up to 10");
+
+    in = instance_of("b=1 h=2 sq=40 sk=64 d=16 fill=census mask=len:17");
+    as = in->problem;
+    struct attn_tensor without[ATTN_MAX_TENSORS];
+    as.n_tensors = 0;
+    for (uint32_t t = 0; t < in->problem.n_tensors; t++)
+        if (in->tensors[t].role != ATTN_LEN)
+            without[as.n_tensors++] = in->tensors[t];
+    as.tensors = without;
+    answer(in, &as, attn_dtype_store);
+    expect(judge(in), "census: b0 h0 query 0 reads all 64 keys instead of its 17");
+}
+
+static void census_names_the_head(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of(CENSUS);
+    struct attn_tensor tensors[ATTN_MAX_TENSORS];
+    struct attn_problem as = in->problem;
+    memcpy(tensors, in->tensors, sizeof tensors);
+    as.tensors = tensors;
+    for (uint32_t t = 0; t < as.n_tensors; t++)
+        if (tensors[t].role == ATTN_V) { /* both heads of a batch read the last one */
+            tensors[t].data = (float *)tensors[t].data + tensors[t].stride[1];
+            tensors[t].stride[1] = 0;
+        }
+    answer(in, &as, attn_dtype_store);
+    expect(judge(in),
+           "census: b0 h0 query 4 reads batch 0, head 1 of v instead of batch 0, head 0 (and ");
+}
+
+static void one_hot_names_the_key_read(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of("b=2 h=2 s=20 d=8 fill=one_hot");
+    struct attn_problem as = in->problem;
+    answer(in, &as, attn_dtype_store);
+    float *out = tensor(in, ATTN_OUT)->data;
+    const float *v = tensor(in, ATTN_V)->data;
+    memcpy(out, v + (3 * 20 + 7) * 8, 8 * sizeof *out); /* batch 1, head 1, key 7 */
+    struct attn_judgement verdict = judge(in);
+    expect(verdict, "one_hot: b0 h0 query 0 reads key 7 of batch 1, head 1 instead of key ");
+    assert_non_null(strstr(verdict.reason, " of batch 0, head 0; out[b0 h0 i0 c"));
+}
+
+static void exact_sees_the_last_bit(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of("h=2 s=32 d=8 fill=exact");
+    answer(in, &in->problem, attn_dtype_store);
+    float *out = tensor(in, ATTN_OUT)->data;
+    out[3] = nextafterf(out[3], 100.0f);
+    expect(judge(in), "exact: out[b0 h0 i0 c3] is ");
+}
+
+static void store_truncated(uint32_t dtype, void *base, int64_t index, double value)
+{
+    attn_dtype_store(dtype, base, index, value);
+    const double stored = attn_dtype_load(dtype, base, index);
+    if (fabs(stored) > fabs(value))
+        attn_dtype_store(dtype, base, index,
+                         stored - copysign(attn_dtype_ulp(dtype, fabs(value)), stored));
+}
+
+/* Half an ulp lies within every bound; its mean does not. */
+static void rounding_sees_truncation(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of("h=4 s=48 d=16 fill=rounding dtype=bf16");
+    answer(in, &in->problem, store_truncated);
+    struct attn_judgement v = judge(in);
+    assert_int_equal(v.status, ATTN_FAIL);
+    assert_non_null(strstr(v.reason, "rounding: over 192 rows the mean signed error is -"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(right_answers_pass),         cmocka_unit_test(census_names_the_key),
+        cmocka_unit_test(census_names_what_is_lost),  cmocka_unit_test(census_names_the_head),
+        cmocka_unit_test(one_hot_names_the_key_read), cmocka_unit_test(exact_sees_the_last_bit),
+        cmocka_unit_test(rounding_sees_truncation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fill.c - inputs made on purpose. README.md has the rules, one line a fill.
+ *
+ * A chosen score f_j is laid into the operands by the kind of score: a product is spread over all
+ * columns with random signs (q = signs, k = f signs / (scale D), M = identity); the Gaussian has
+ * q = 0 and one column of k; additive scores have W_q = 0 and f = A tanh(x_j). */
+#include "tensor/fill.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "reference/parallel.h"
+#include "reference/reference.h"
+#include "tensor/operand.h"
+
+/* Streams of random numbers beside those of the operands' own roles. */
+enum { STREAM_SIGNS = ATTN_ROLE_USER, STREAM_ROWS, STREAM_SCORES, STREAM_TARGETS, STREAM_SPIKES };
+
+/* How many of the rows of its heads see a key. */
+enum sight { SEEN_BY_NONE, SEEN_BY_SOME, SEEN_BY_ALL };
+
+#define OVERFLOW_SCORE 1e4  /* products beyond 65504 at every usual scale */
+#define NEGATIVE_SCORE -2e5 /* below any start value that maxima are given */
+#define SPIKE_LEAKED   1e30 /* above any finite constant that masks by addition */
+#define SPIKE_SHARED   60.0 /* where other rows do see the key */
+#define SPIKE_VALUE    1e3
+#define EXACT_LOW      -200.0 /* its exp is 0 in f32, and nothing beside 1 in f64 */
+#define EXACT_ZEROS    16     /* scores of 0 in a whole row */
+#define ONE_HOT_GAP    40.0   /* exp(-40) of all other keys together rounds away in f32 */
+
+struct craft {
+    const struct attn_instance *instance;
+    const struct attn_case *c;
+    int64_t width;       /* of the tensor being filled: its last extent */
+    uint32_t role;       /* of the same */
+    int64_t columns;     /* that a product sums over */
+    double *scores;      /* [stored b][Hkv][Sk], NULL where the fill chooses none */
+    double least, most;  /* of them */
+    int64_t *targets;    /* one_hot: [B][Hq][Sq] */
+    unsigned char *seen; /* spike, poison: [stored b][Hkv][Sk], enum sight */
+};
+
+static double uniform(const struct craft *f, uint32_t stream, uint64_t index)
+{
+    return attn_random_uniform(f->c->seed, stream, index);
+}
+
+static double sign_of(const struct craft *f, int64_t column)
+{
+    return uniform(f, STREAM_SIGNS, (uint64_t)column) < 0.5 ? -1.0 : 1.0;
+}
+
+static double drawn(const struct craft *f, uint64_t index)
+{
+    return attn_random_normal(f->c->seed, f->role, index);
+}
+
+int attn_fill_census_sign(uint64_t seed, int64_t head, int64_t key, int64_t column)
+{
+    const uint64_t index = ((uint64_t)head << 40) ^ ((uint64_t)(key / 2) << 16) ^ (uint64_t)column;
+    const int sign = attn_random_uniform(seed, STREAM_SIGNS, index) < 0.5 ? -1 : 1;
+    return key % 2 ? -sign : sign;
+}
+
+/* ---- scores that are chosen ---- */
+
+static double chosen_score(const struct craft *f, int64_t head, int64_t key)
+{
+    const int64_t sk = f->c->sk;
+    const uint64_t index = (uint64_t)(head * sk + key);
+    switch (f->c->fill) {
+    case ATTN_FILL_EXACT: {
+        const int64_t step = (sk + EXACT_ZEROS - 1) / EXACT_ZEROS;
+        return (key + head) % step == 0 ? 0.0 : EXACT_LOW;
+    }
+    case ATTN_FILL_STAIR_UP:
+    case ATTN_FILL_STAIR_DOWN: { /* sixteen steps of 4, and 30 more for the last */
+        const int64_t at = f->c->fill == ATTN_FILL_STAIR_UP ? key : sk - 1 - key;
+        const int64_t step = 16 * at / sk;
+        return 4.0 * (double)step + (step == 15 ? 30.0 : 0.0) + uniform(f, STREAM_SCORES, index);
+    }
+    default:
+        return 0.0;
+    }
+}
+
+static double amplitude(const struct craft *f)
+{
+    return 1.25 * fmax(fabs(f->least), fabs(f->most)) + 1.0;
+}
+
+/* Rows differ by up to a quarter: rows that are mixed up show. */
+static double scored_q(const void *context, uint64_t index)
+{
+    const struct craft *f = context;
+    const uint64_t row = index / (uint64_t)f->width;
+    if (f->c->score == ATTN_SCORE_GAUSSIAN)
+        return 0.0;
+    return sign_of(f, (int64_t)(index % (uint64_t)f->width)) *
+           (0.75 + 0.5 * uniform(f, STREAM_ROWS, row));
+}
+
+static double scored_k(const void *context, uint64_t index)
+{
+    const struct craft *f = context;
+    const int64_t column = (int64_t)(index % (uint64_t)f->width);
+    const double score = f->scores[index / (uint64_t)f->width], scale = f->c->scale;
+    if (f->c->score == ATTN_SCORE_GAUSSIAN)
+        return column > 0
+                   ? 0.0
+                   : sqrt(2 * (scale > 0 ? f->most - score : score - f->least) / fabs(scale));
+    if (f->c->score == ATTN_SCORE_ADDITIVE)
+        return sign_of(f, column) * atanh(score / amplitude(f));
+    return column < f->columns ? sign_of(f, column) * score / (scale * (double)f->columns) : 0.0;
+}
+
+static double identity_m(const void *context, uint64_t index)
+{
+    const struct craft *f = context;
+    const uint64_t cell = index % (uint64_t)(f->c->dq * f->c->dk);
+    return cell / (uint64_t)f->c->dk == cell % (uint64_t)f->c->dk;
+}
+
+static double nothing(const void *context, uint64_t index)
+{
+    (void)context;
+    (void)index;
+    return 0.0;
+}
+
+static double additive_wk(const void *context, uint64_t index)
+{
+    const struct craft *f = context;
+    return sign_of(f, (int64_t)(index % (uint64_t)f->c->dk)) / (double)f->c->dk;
+}
+
+static double additive_wv(const void *context, uint64_t index)
+{
+    const struct craft *f = context;
+    (void)index;
+    return amplitude(f) / (f->c->scale * (double)f->c->dh);
+}
+
+/* ---- scores with one column added to random ones ---- */
+
+static double common_score(const struct craft *f)
+{
+    return f->c->fill == ATTN_FILL_OVERFLOW ? OVERFLOW_SCORE : NEGATIVE_SCORE;
+}
+
+static double shifted_q(const void *context, uint64_t index)
+{
+    const struct craft *f = context;
+    if (index % (uint64_t)f->width > 0)
+        return drawn(f, index);
+    return f->c->fill == ATTN_FILL_SPIKE ? 1.0 : sqrt(fabs(common_score(f) / f->c->scale));
+}
+
+static bool is_spike(const struct craft *f, uint64_t key)
+{
+    return f->seen[key] == SEEN_BY_NONE ||
+           (f->seen[key] == SEEN_BY_SOME && uniform(f, STREAM_SPIKES, key) < 0.25);
+}
+
+static double spike_score(const struct craft *f, uint64_t key)
+{
+    if (!is_spike(f, key))
+        return 0.0;
+    if (f->seen[key] == SEEN_BY_SOME)
+        return SPIKE_SHARED / f->c->scale;
+    return copysign(f->c->dtype == ATTN_F16 ? 6e4 : SPIKE_LEAKED, f->c->scale);
+}
+
+static double shifted_k(const void *context, uint64_t index)
+{
+    const struct craft *f = context;
+    if (index % (uint64_t)f->width > 0)
+        return drawn(f, index);
+    if (f->c->fill == ATTN_FILL_SPIKE)
+        return spike_score(f, index / (uint64_t)f->width);
+    const double product = common_score(f) / f->c->scale;
+    return copysign(sqrt(fabs(product)), product);
+}
+
+/* ---- one key a row ---- */
+
+static int64_t bits_of(int64_t keys)
+{
+    int64_t bits = 1;
+    while (keys > (int64_t)1 << bits)
+        bits++;
+    return bits;
+}
+
+/* Sign of a column in the code of a key: the key's binary digits, over and over, so that two codes
+ * differ in columns / bits places at least. Heads number their keys from different ones. */
+static double code_sign(const struct craft *f, int64_t head, int64_t key, int64_t column)
+{
+    const int64_t number = (key + head) % f->c->sk;
+    return number >> (column % bits_of(f->c->sk)) & 1 ? 1.0 : -1.0;
+}
+
+static double coded_q(const void *context, uint64_t index)
+{
+    const struct craft *f = context;
+    const struct attn_case *c = f->c;
+    const int64_t column = (int64_t)index % f->width, row = (int64_t)index / f->width;
+    const int64_t h = row / c->sq % c->hq, b = row / c->sq / c->hq;
+    const int64_t head = b * c->hkv + h / (c->hq / c->hkv);
+    const int64_t apart = f->columns / bits_of(c->sk);
+    return ONE_HOT_GAP / (2.0 * (double)apart * c->scale) *
+           code_sign(f, head, f->targets[row], column);
+}
+
+static double coded_k(const void *context, uint64_t index)
+{
+    const struct craft *f = context;
+    const int64_t row = (int64_t)index / f->width;
+    return code_sign(f, row / f->c->sk, row % f->c->sk, (int64_t)index % f->width);
+}
+
+/* ---- values ---- */
+
+static double crafted_v(const void *context, uint64_t index)
+{
+    const struct craft *f = context;
+    const uint64_t row = index / (uint64_t)f->width, column = index % (uint64_t)f->width;
+    const uint64_t sk = (uint64_t)f->c->sk, head = row / sk, key = row % sk;
+    switch (f->c->fill) {
+    case ATTN_FILL_CENSUS:
+        return attn_fill_census_sign(f->c->seed, (int64_t)head, (int64_t)key, (int64_t)column);
+    case ATTN_FILL_EXACT:
+        return floor(17.0 * uniform(f, f->role, index)) - 8.0;
+    case ATTN_FILL_SPIKE:
+        return is_spike(f, row) ? SPIKE_VALUE : drawn(f, index);
+    case ATTN_FILL_ROUNDING:
+        return 0.5 + uniform(f, f->role, index);
+    case ATTN_FILL_CONSTANT:
+        return drawn(f, head * (uint64_t)f->width + column);
+    case ATTN_FILL_CANCEL: {
+        const double value = drawn(f, index - key % 2 * (uint64_t)f->width);
+        return key % 2 ? -value : value;
+    }
+    case ATTN_FILL_TINY:
+        return 1e-6 * drawn(f, index);
+    default:
+        return drawn(f, index);
+    }
+}
+
+/* All keys of a head alike, or every two. */
+static double repeated_k(const void *context, uint64_t index)
+{
+    const struct craft *f = context;
+    const uint64_t width = (uint64_t)f->width, sk = (uint64_t)f->c->sk;
+    const uint64_t head = index / width / sk, key = index / width % sk, column = index % width;
+    const uint64_t same = f->c->fill == ATTN_FILL_CONSTANT ? 0 : key / 2 * 2;
+    return drawn(f, (head * sk + same) * width + column);
+}
+
+/* ---- which keys are seen ---- */
+
+struct sighting {
+    const struct attn_problem *problem;
+    int64_t batches; /* that k stores */
+    unsigned char *seen;
+};
+
+static enum sight sight_of(const struct attn_problem *p, int64_t b, int64_t g, int64_t key)
+{
+    const int64_t group = p->hq / p->hkv;
+    bool none = true, all = true;
+    for (int64_t h = g * group; h < (g + 1) * group; h++)
+        for (int64_t i = 0; i < p->sq && (none || all); i++) {
+            const bool seen = ref_allowed(p, b, h, i, key);
+            none = none && !seen;
+            all = all && seen;
+        }
+    return none ? SEEN_BY_NONE : all ? SEEN_BY_ALL : SEEN_BY_SOME;
+}
+
+static void look(void *context, int64_t begin, int64_t end)
+{
+    const struct sighting *s = context;
+    const struct attn_problem *p = s->problem;
+    for (int64_t at = begin; at < end; at++) {
+        const int64_t key = at % p->sk, g = at / p->sk % p->hkv, first = at / p->sk / p->hkv;
+        enum sight sight = sight_of(p, first, g, key);
+        /* With one k for all batches, a key is what all of them make of it. */
+        for (int64_t b = first + s->batches; b < p->b && sight != SEEN_BY_SOME; b += s->batches)
+            sight = sight_of(p, b, g, key) == sight ? sight : SEEN_BY_SOME;
+        s->seen[at] = (unsigned char)sight;
+    }
+}
+
+/* x of multi-head attention is a key of all heads at once. */
+static void merge_heads(const struct attn_problem *p, int64_t batches, unsigned char *seen)
+{
+    for (int64_t b = 0; b < batches; b++)
+        for (int64_t key = 0; key < p->sk; key++) {
+            unsigned char *first = &seen[b * p->hkv * p->sk + key];
+            for (int64_t g = 1; g < p->hkv; g++)
+                if (first[g * p->sk] != *first)
+                    *first = SEEN_BY_SOME;
+        }
+}
+
+static unsigned char *look_at_keys(const struct attn_instance *instance, int64_t batches,
+                                   int threads)
+{
+    const struct attn_problem *p = &instance->problem;
+    const int64_t keys = batches * p->hkv * p->sk;
+    struct sighting s = {p, batches, calloc((size_t)keys, 1)};
+    if (s.seen == NULL)
+        return NULL;
+    attn_parallel_for(threads, keys, 16, look, &s);
+    if (p->op == ATTN_OP_MHA)
+        merge_heads(p, batches, s.seen);
+    return s.seen;
+}
+
+/* Keys that nobody sees hold NaN, Inf and -Inf in turn; of those that some rows see the last one
+ * holds NaN, which must reach these rows and no other. */
+static double poisoned(const void *context, uint64_t index)
+{
+    static const double poison[] = {NAN, INFINITY, -INFINITY};
+    const struct craft *f = context;
+    const struct attn_case *c = f->c;
+    const uint64_t row = index / (uint64_t)f->width, sk = (uint64_t)c->sk;
+    const uint64_t heads = c->op == ATTN_OP_MHA ? (uint64_t)c->hkv : 1;
+    const unsigned char *seen = f->seen + row / sk * heads * sk;
+    uint64_t key = row % sk;
+    if (seen[key] == SEEN_BY_NONE)
+        return poison[key % 3];
+    if (seen[key] == SEEN_BY_SOME) {
+        while (++key < sk && seen[key] != SEEN_BY_SOME)
+            continue;
+        if (key == sk)
+            return NAN;
+    }
+    return drawn(f, index);
+}
+
+/* ---- putting it together ---- */
+
+static int choose_scores(struct craft *f, int64_t batches)
+{
+    const struct attn_case *c = f->c;
+    const int64_t count = batches * c->hkv * c->sk;
+    f->scores = calloc((size_t)count, sizeof *f->scores);
+    if (f->scores == NULL)
+        return -1;
+    f->least = INFINITY;
+    f->most = -INFINITY;
+    for (int64_t at = 0; at < count; at++) {
+        f->scores[at] = chosen_score(f, at / c->sk, at % c->sk);
+        f->least = fmin(f->least, f->scores[at]);
+        f->most = fmax(f->most, f->scores[at]);
+    }
+    return 0;
+}
+
+/* A random key among those that a row may see; of rows that see none, any. */
+static int choose_targets(struct craft *f)
+{
+    const struct attn_problem *p = &f->instance->problem;
+    const int64_t rows = p->b * p->hq * p->sq;
+    f->targets = calloc((size_t)rows, sizeof *f->targets);
+    if (f->targets == NULL)
+        return -1;
+    for (int64_t row = 0; row < rows; row++) {
+        const int64_t i = row % p->sq, h = row / p->sq % p->hq, b = row / p->sq / p->hq;
+        const int64_t start =
+            (int64_t)(uniform(f, STREAM_TARGETS, (uint64_t)row) * (double)p->sk) % p->sk;
+        f->targets[row] = start;
+        for (int64_t n = 0; n < p->sk; n++) {
+            const int64_t key = (start + n) % p->sk;
+            if (ref_allowed(p, b, h, i, key)) {
+                f->targets[row] = key;
+                break;
+            }
+        }
+    }
+    return 0;
+}
+
+typedef double (*value_function)(const void *context, uint64_t index);
+
+/* How the fill makes an operand; NULL: as it was drawn. */
+static value_function maker(const struct craft *f, uint32_t role)
+{
+    const enum attn_fill fill = f->c->fill;
+    const bool chosen = f->scores != NULL;
+    const bool shifted =
+        fill == ATTN_FILL_SPIKE || fill == ATTN_FILL_OVERFLOW || fill == ATTN_FILL_NEGATIVE;
+    const bool coded = fill == ATTN_FILL_ONE_HOT;
+    switch (role) {
+    case ATTN_Q:
+        return chosen ? scored_q : shifted ? shifted_q : coded ? coded_q : NULL;
+    case ATTN_K:
+        return chosen                                                   ? scored_k
+               : shifted                                                ? shifted_k
+               : coded                                                  ? coded_k
+               : fill == ATTN_FILL_CENSUS                               ? nothing
+               : fill == ATTN_FILL_CONSTANT || fill == ATTN_FILL_CANCEL ? repeated_k
+               : fill == ATTN_FILL_POISON                               ? poisoned
+                                                                        : NULL;
+    case ATTN_V:
+        return fill == ATTN_FILL_POISON ? poisoned : crafted_v;
+    case ATTN_SCORE_M:
+        return chosen || shifted || coded ? identity_m : NULL;
+    case ATTN_SCORE_WQ:
+        return chosen ? nothing : NULL;
+    case ATTN_SCORE_WK:
+        return chosen ? additive_wk : NULL;
+    case ATTN_SCORE_WV:
+        return chosen ? additive_wv : NULL;
+    case ATTN_X_K:
+    case ATTN_X_V:
+        return fill == ATTN_FILL_POISON ? poisoned : NULL;
+    case ATTN_X_Q: /* which is x_k, too, in self-attention */
+        return fill == ATTN_FILL_POISON && !f->c->cross ? poisoned : NULL;
+    default:
+        return NULL;
+    }
+}
+
+int attn_fill_craft(struct attn_instance *instance, int threads, char *why, size_t size)
+{
+    const struct attn_case *c = &instance->c;
+    struct craft f = {.instance = instance, .c = c};
+    if (c->fill < ATTN_FILL_CENSUS)
+        return 0;
+    const struct attn_tensor *k = attn_tensor_find(&instance->problem, ATTN_K);
+    if (k == NULL)
+        k = attn_tensor_find(&instance->problem, ATTN_X_K);
+    const int64_t batches = k != NULL && k->stride[0] == 0 && c->b > 1 ? 1 : c->b;
+    f.columns = c->dq < c->dk ? c->dq : c->dk;
+    int status = 0;
+    if (c->fill == ATTN_FILL_EXACT || c->fill == ATTN_FILL_STAIR_UP ||
+        c->fill == ATTN_FILL_STAIR_DOWN)
+        status = choose_scores(&f, batches);
+    else if (c->fill == ATTN_FILL_ONE_HOT)
+        status = choose_targets(&f);
+    else if (c->fill == ATTN_FILL_SPIKE || c->fill == ATTN_FILL_POISON)
+        status = (f.seen = look_at_keys(instance, batches, threads)) ? 0 : -1;
+    for (uint32_t t = 0; status == 0 && t < instance->problem.n_tensors; t++) {
+        const struct attn_tensor *tensor = &instance->tensors[t];
+        const value_function value = maker(&f, tensor->role);
+        if (value == NULL)
+            continue;
+        f.width = tensor->shape[tensor->rank - 1];
+        f.role = tensor->role;
+        attn_operand_fill(tensor, threads, value, &f);
+    }
+    if (status != 0)
+        snprintf(why, size, "no memory for fill=%s", attn_fill_name(c->fill));
+    free(f.scores);
+    free(f.targets);
+    free(f.seen);
+    return status;
+}
