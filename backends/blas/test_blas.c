@@ -18,7 +18,7 @@ static const struct test_spec own[] = {
 };
 
 static const struct test_spec refused[] = {
-    {.name = "gaussian", .score = ATTN_SCORE_GAUSSIAN, .sq = 2, .sk = 2, .dq = 2},
+    {.name = "f16", .dtype = ATTN_F16, .sq = 2, .sk = 2, .dq = 2},
     {.name = "bf16", .dtype = ATTN_BF16, .sq = 2, .sk = 2, .dq = 2},
     {.name = "determinism of a threaded BLAS",
      .flags = ATTN_FLAG_DETERMINISTIC,
