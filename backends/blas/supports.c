@@ -215,14 +215,13 @@ static const char *size_fault(const struct attn_problem *p)
 {
     static const uint32_t wide[] = {ATTN_X_Q, ATTN_X_K, ATTN_X_V, ATTN_OUT};
     const int64_t sizes[] = {p->sq, p->sk, p->dq, p->dk, p->dv, p->dh};
-    int64_t widest = 1;
+    int64_t widest = p->dq > p->dk ? p->dq : p->dk;
     for (size_t n = 0; n < sizeof(sizes) / sizeof(sizes[0]); n++)
         if (sizes[n] > INT_MAX)
             return "a length or a width is beyond what CBLAS counts";
     for (size_t n = 0; n < sizeof(wide) / sizeof(wide[0]) && p->op == ATTN_OP_MHA; n++)
         if (attn_tensor_find(p, wide[n]) && attn_tensor_find(p, wide[n])->shape[2] > INT_MAX)
             return "a length or a width is beyond what CBLAS counts";
-    widest = p->dq > p->dk ? p->dq : p->dk;
     widest = p->dv > widest ? p->dv : widest;
     if (p->hq > INT_MAX / widest)
         return "heads side by side are wider than CBLAS counts";

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -130,8 +131,10 @@ static void tanh_keeps_its_bound(void **state)
     }
     print_message("tanh: %.3f of what is declared\n", worst / ATTN_BLAS_E_TANH);
     assert_true(worst <= ATTN_BLAS_E_TANH);
-    for (float x = 1e-5f; x > 0; x /= 3)
-        assert_true(fabs((double)attn_blas_tanh(-x) / (double)-x - 1) <= ATTN_BLAS_E_TANH);
+    for (int exponent = -149; exponent < -15; exponent++) { /* subnormals, too */
+        float x = ldexpf(-1, exponent);
+        assert_true(fabs((double)attn_blas_tanh(x) / (double)x - 1) <= ATTN_BLAS_E_TANH);
+    }
     assert_true(attn_blas_tanh(0) == 0);
     assert_true(attn_blas_tanh(INFINITY) == 1 && attn_blas_tanh(-INFINITY) == -1);
     assert_true(isnan(attn_blas_tanh(NAN)));
@@ -213,6 +216,46 @@ static void other_scores_keep_special_numbers_to_their_rows(void **state)
     }
 }
 
+/* Takes a tensor out of a problem. */
+static void leave_out(struct test_problem *made, uint32_t role)
+{
+    uint32_t t = 0;
+    while (made->tensors[t].role != role)
+        t++;
+    free(made->tensors[t].data);
+    made->problem.n_tensors--;
+    for (; t < made->problem.n_tensors; t++) {
+        made->tensors[t] = made->tensors[t + 1];
+        made->bytes[t] = made->bytes[t + 1];
+    }
+}
+
+static void each_projection_bias_is_optional(void **state)
+{
+    (void)state;
+    const uint32_t biases[] = {ATTN_B_Q, ATTN_B_K, ATTN_B_V, ATTN_B_O};
+    const struct test_spec spec = {.name = "mha with some of its biases",
+                                   .op = ATTN_OP_MHA,
+                                   .hq = 4,
+                                   .hkv = 2,
+                                   .sq = 5,
+                                   .sk = 7,
+                                   .dq = 3,
+                                   .dv = 4,
+                                   .e = 10,
+                                   .with = WITH_X_K | WITH_W_O | WITH_PROJ_BIAS};
+    for (unsigned set = 0; set < 16; set++) {
+        struct test_problem made;
+        test_problem_make(&spec, &made);
+        for (int n = 0; n < 4; n++)
+            if (!(set >> n & 1))
+                leave_out(&made, biases[n]);
+        test_run(attn_plugin.backends[0], &made);
+        test_check(&spec, &made);
+        test_problem_free(&made);
+    }
+}
+
 static void knows_what_blas_can_take(void **state)
 {
     (void)state;
@@ -243,6 +286,7 @@ int main(void)
         cmocka_unit_test(tanh_keeps_its_bound),
         cmocka_unit_test(other_scores_match_the_oracle),
         cmocka_unit_test(other_scores_keep_special_numbers_to_their_rows),
+        cmocka_unit_test(each_projection_bias_is_optional),
         cmocka_unit_test(knows_what_blas_can_take),
     };
     int failed = test_common(&blas);

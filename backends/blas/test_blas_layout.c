@@ -218,8 +218,41 @@ static void says_what_it_copies(void **state)
     }
 }
 
+static void copies_parameters_of_another_type(void **state)
+{
+    (void)state;
+    const struct layout layout = {.name = "f32 parameters in f64", .says = "score_w_q, score_w_k"};
+    const uint32_t roles[] = {ATTN_SCORE_WQ, ATTN_SCORE_WK, ATTN_SCORE_WV};
+    const struct test_spec spec = {.name = layout.name,
+                                   .score = ATTN_SCORE_ADDITIVE,
+                                   .dtype = ATTN_F64,
+                                   .hq = 2,
+                                   .sq = 3,
+                                   .sk = 4,
+                                   .dq = 5,
+                                   .dh = 6,
+                                   .with = WITH_HEAD_PARAMS};
+    struct test_problem made;
+    test_problem_make(&spec, &made);
+    for (int n = 0; n < 3; n++) {
+        struct attn_tensor *tensor = operand(&made, roles[n]);
+        const int64_t count = tensor->shape[0] * tensor->stride[0];
+        tensor->dtype = ATTN_F32;
+        for (int64_t e = 0; e < count; e++)
+            ((float *)tensor->data)[e] = (float)(e % 7) / 4 - 0.75f;
+    }
+    void *plan = plan_of(&made.problem);
+    check_statement(&layout, plan);
+    check_runs(&spec, &made, plan);
+    attn_plugin.backends[0]->destroy(plan);
+    test_problem_free(&made);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(says_what_it_copies)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(says_what_it_copies),
+        cmocka_unit_test(copies_parameters_of_another_type),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
