@@ -7,9 +7,8 @@
  * 0.18 u; the rest of the stated error is rounding). The test measures the error over the range.
  *
  * tanh(x) = E / (E + 2), E = exp(2x) - 1 = 2^n (r + r^2 g(r)) + (2^n - 1): 2^n - 1 is exact up to
- * 2^24, and 0 where n is, so that E keeps its relative error down to the least x. Each step of
- * E -> E / (E + 2) for x < 0 moves the result by at most the relative error of E and 1.5 u; for
- * x > 0 by less. */
+ * 2^24, and 0 where n is, so that E keeps its relative error down to the least x. The quotient
+ * multiplies that by 2 / (E + 2), below 2 and for x > 0 below 1, and adds two roundings. */
 #ifndef ATTN_BLAS_EXP_H
 #define ATTN_BLAS_EXP_H
 

@@ -15,7 +15,7 @@ struct NAME(result) {
     struct attn_blas_matrix form;
 };
 
-/* Axis `row_axis` of a view are the rows, `column_axis` the columns; `at` is the first element. */
+/* Rows and columns of a view, `at` the first element. */
 static struct NAME(matrix) matrix_at(const struct attn_blas_view *view, int64_t at, int64_t rows,
                                      int64_t row_stride, int64_t columns, int64_t column_stride)
 {
@@ -60,6 +60,23 @@ static void multiply_vector(struct NAME(matrix) a, int64_t rows, int64_t columns
          (int)(flipped ? rows : columns), alpha, a.data, a.form.ld, x, step, 0, y, 1);
 }
 
+/* Every row becomes the bias: what a GEMM with beta 1 then adds to. */
+static void start_rows(const struct attn_blas_view *bias, int64_t rows, int64_t width,
+                       struct NAME(result) y)
+{
+    int64_t ld = y.form.ld;
+    if (y.form.transposed) {
+        for (int64_t o = 0; o < width; o++)
+            for (int64_t s = 0; s < rows; s++)
+                y.data[o * ld + s] = load_entry(bias, o * bias->stride[0]);
+        return;
+    }
+    for (int64_t o = 0; o < width; o++)
+        y.data[o] = load_entry(bias, o * bias->stride[0]);
+    for (int64_t s = 1; s < rows; s++)
+        memcpy(y.data + s * ld, y.data, (size_t)width * sizeof(*y.data));
+}
+
 /* y = x w^T + bias for rows of x in batch b; without a bias, its dtype is 0. */
 static void project(const struct attn_blas_view *x, int64_t b, const struct attn_blas_view *w,
                     const struct attn_blas_view *bias, struct NAME(result) y)
@@ -67,14 +84,8 @@ static void project(const struct attn_blas_view *x, int64_t b, const struct attn
     int64_t rows = x->shape[1], inner = x->shape[2], width = w->shape[0];
     if (rows == 0)
         return;
-    if (bias->dtype) /* what GEMM then adds to */
-        for (int64_t s = 0; s < (y.form.transposed ? rows : 1); s++)
-            for (int64_t o = 0; o < width; o++)
-                y.data[y.form.transposed ? o * y.form.ld + s : o] =
-                    load_entry(bias, o * bias->stride[0]);
-    if (bias->dtype && !y.form.transposed)
-        for (int64_t s = 1; s < rows; s++)
-            memcpy(y.data + s * y.form.ld, y.data, (size_t)width * sizeof(*y.data));
+    if (bias->dtype)
+        start_rows(bias, rows, width, y);
     multiply(matrix_at(x, b * x->stride[0], rows, x->stride[1], inner, x->stride[2]),
              matrix_at(w, 0, width, w->stride[0], inner, w->stride[1]), rows, width, inner, 1,
              bias->dtype ? 1 : 0, y);

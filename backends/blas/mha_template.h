@@ -12,6 +12,12 @@ void NAME(attn_blas_project)(const struct attn_blas_view *x, int64_t b,
     project(x, b, w, bias, (struct NAME(result)){y, {0, (int)width}});
 }
 
+static void project_heads(const struct attn_blas_operands *o, const struct attn_blas_view *x,
+                          int64_t b, uint32_t w_role, uint32_t b_role, REAL *y)
+{
+    NAME(attn_blas_project)(x, b, &o->view[w_role], &o->view[b_role], y);
+}
+
 /* A dense [S, H*D] buffer seen as [B,H,S,D]: every batch uses the same memory. */
 static struct attn_blas_view heads_view(REAL *data, int64_t heads, int64_t width)
 {
@@ -100,10 +106,9 @@ static void run_mha(const struct attn_blas_setup *setup, const struct attn_blas_
         view[ATTN_W_O].dtype ? heads_view(buffers->heads, p->hq, p->dv) : split_view(out, p->dv);
     struct NAME(context) context = {.setup = setup, .operands = &inner, .buffers = buffers};
     for (int64_t b = 0; b < p->b; b++) {
-        NAME(attn_blas_project)
-        (&view[ATTN_X_Q], b, &view[ATTN_W_Q], &view[ATTN_B_Q], buffers->heads_q);
-        NAME(attn_blas_project)(x_k, b, &view[ATTN_W_K], &view[ATTN_B_K], buffers->heads_k);
-        NAME(attn_blas_project)(x_v, b, &view[ATTN_W_V], &view[ATTN_B_V], buffers->heads_v);
+        project_heads(operands, &view[ATTN_X_Q], b, ATTN_W_Q, ATTN_B_Q, buffers->heads_q);
+        project_heads(operands, x_k, b, ATTN_W_K, ATTN_B_K, buffers->heads_k);
+        project_heads(operands, x_v, b, ATTN_W_V, ATTN_B_V, buffers->heads_v);
         attend(&context, b);
         if (view[ATTN_HEAD_MASK].dtype)
             prune(p, &view[ATTN_HEAD_MASK], &inner.view[ATTN_OUT], b);
