@@ -1,114 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention_template.h - blocks of queries: GEMM, softmax, GEMM.
  *
- * After softmax_template.h. A block is `rows` queries of one head; where there is a single query a
+ * After scores_template.h. A block is `rows` queries of one head; where there is a single query a
  * head (decoding), it is all the heads of a group if q allows, for they share their keys. */
-
-/* Workspace; lengths in elements. */
-struct NAME(buffers) {
-    REAL *s;   /* [rows,Sk] scores, then weights */
-    REAL *o;   /* [rows,Dv] */
-    REAL *sum; /* [rows] */
-    /* multi-head attention, one batch at a time: */
-    REAL *heads_q; /* [Sq,Hq*Dq] */
-    REAL *heads_k; /* [Sk,Hkv*Dk] */
-    REAL *heads_v; /* [Sk,Hkv*Dv] */
-    REAL *heads;   /* [Sq,Hq*Dv], with an output projection */
-};
-
-struct NAME(block) {
-    int64_t b, g;     /* batch, key/value head */
-    int64_t h, i;     /* head and query of the first row */
-    int64_t rows;     /* rows of the block */
-    int by_head;      /* row r is head h + r; else it is query i + r */
-    int64_t first, n; /* keys that any of its rows may see */
-};
-
-struct NAME(context) {
-    const struct attn_blas_setup *setup;
-    const struct attn_blas_operands *operands;
-    const struct NAME(buffers) * buffers;
-};
-
-static struct NAME(row)
-    block_row(const struct NAME(context) * c, const struct NAME(block) * block, int64_t r)
-{
-    return (struct NAME(row)){.b = block->b,
-                              .h = block->h + (block->by_head ? r : 0),
-                              .i = block->i + (block->by_head ? 0 : r),
-                              .first = block->first,
-                              .n = block->n,
-                              .s = c->buffers->s + r * block->n};
-}
-
-/* A slice of an operand from `row` on as a matrix: supports has checked that BLAS takes it. */
-static const REAL *slice(const struct attn_blas_view *view, int64_t b, int64_t h, int64_t row,
-                         int64_t row_axis, int64_t rows, int64_t columns,
-                         struct attn_blas_matrix *matrix)
-{
-    attn_blas_matrix(rows, columns, view->stride[row_axis], view->stride[3], matrix);
-    int64_t at = b * view->stride[0] + h * view->stride[1] + row * view->stride[2];
-    return (const REAL *)view->data + at;
-}
-
-/* y = A x, or A^T x, for A of rows x columns. */
-static void multiply_vector(int transpose, int64_t rows, int64_t columns, REAL alpha, const REAL *a,
-                            struct attn_blas_matrix m, const REAL *x, int step, REAL *y)
-{
-    int64_t stored_rows = m.transposed ? columns : rows;
-    int64_t stored_columns = m.transposed ? rows : columns;
-    /* zeroed, although beta is 0: some libraries scale what is there, and 0 * NaN is NaN */
-    memset(y, 0, (size_t)(transpose ? columns : rows) * sizeof(*y));
-    GEMV(CblasRowMajor, transpose != m.transposed ? CblasTrans : CblasNoTrans, (int)stored_rows,
-         (int)stored_columns, alpha, a, m.ld, x, step, 0, y, 1);
-}
-
-/* Row r of S = scale Q K^T */
-static void row_scores(const struct NAME(context) * c, const struct NAME(block) * block, int64_t r)
-{
-    const struct attn_problem *p = c->setup->problem;
-    struct NAME(row) row = block_row(c, block, r);
-    struct attn_blas_matrix q_matrix, k_matrix;
-    const REAL *q = slice(&c->operands->view[ATTN_Q], row.b, row.h, row.i, 2, 1, p->dq, &q_matrix);
-    const REAL *k = slice(&c->operands->view[ATTN_K], block->b, block->g, block->first, 2, p->sk,
-                          p->dk, &k_matrix);
-    multiply_vector(0, block->n, p->dk, (REAL)p->scale, k, k_matrix, q,
-                    q_matrix.transposed ? q_matrix.ld : 1, row.s);
-}
-
-/* S = scale Q K^T */
-static void scores(const struct NAME(context) * c, const struct NAME(block) * block)
-{
-    const struct attn_problem *p = c->setup->problem;
-    struct attn_blas_matrix q_matrix, k_matrix;
-    if (block->rows == 1) {
-        row_scores(c, block, 0);
-        return;
-    }
-    const REAL *q = slice(&c->operands->view[ATTN_Q], block->b, block->h, block->i,
-                          block->by_head ? 1 : 2, block->rows, p->dq, &q_matrix);
-    const REAL *k = slice(&c->operands->view[ATTN_K], block->b, block->g, block->first, 2, p->sk,
-                          p->dk, &k_matrix);
-    GEMM(CblasRowMajor, q_matrix.transposed ? CblasTrans : CblasNoTrans,
-         k_matrix.transposed ? CblasNoTrans : CblasTrans, (int)block->rows, (int)block->n,
-         (int)p->dk, (REAL)p->scale, q, q_matrix.ld, k, k_matrix.ld, 0, c->buffers->s,
-         (int)block->n);
-}
 
 /* O = P V, P not yet divided by its sums */
 static void weighted_values(const struct NAME(context) * c, const struct NAME(block) * block)
 {
     const struct attn_problem *p = c->setup->problem;
-    struct attn_blas_matrix matrix;
-    const REAL *v = slice(&c->operands->view[ATTN_V], block->b, block->g, block->first, 2, p->sk,
-                          p->dv, &matrix);
-    if (block->rows == 1) {
-        multiply_vector(1, block->n, p->dv, 1, v, matrix, c->buffers->s, 1, c->buffers->o);
-        return;
-    }
-    GEMM(CblasRowMajor, CblasNoTrans, matrix.transposed ? CblasTrans : CblasNoTrans,
-         (int)block->rows, (int)p->dv, (int)block->n, 1, c->buffers->s, (int)block->n, v, matrix.ld,
-         0, c->buffers->o, (int)p->dv);
+    struct NAME(matrix) v =
+        flip(slice(&c->operands->view[ATTN_V], block->b, block->g, block->first, 2, p->sk, p->dv));
+    struct NAME(matrix) weights = {c->buffers->s, {0, (int)block->n}};
+    if (block->rows == 1)
+        multiply_vector(v, p->dv, block->n, 1, c->buffers->s, 1, c->buffers->o);
+    else
+        multiply(weights, v, block->rows, p->dv, block->n, 1, 0,
+                 (struct NAME(result)){c->buffers->o, {0, (int)p->dv}});
 }
 
 static void store_weights(const struct attn_problem *p, const struct attn_blas_view *weights,
@@ -162,7 +69,7 @@ static REAL careful_values(const struct NAME(context) * c, const struct NAME(blo
     struct NAME(row) row = block_row(c, block, r);
     int64_t base = block->b * v->stride[0] + block->g * v->stride[1];
     int broken;
-    row_scores(c, block, r);
+    scores(c, block, r, 1);
     finish_scores(p, c->operands, &row);
     REAL sink_logit = sink->dtype ? load_entry(sink, row.h * sink->stride[0]) : -INFINITY;
     REAL max = row_max(row.s, row.n, &broken);
@@ -228,7 +135,7 @@ static void attend_block(const struct NAME(context) * c, struct NAME(block) * bl
 {
     limit_keys(c, block);
     if (block->n > 0)
-        scores(c, block);
+        scores(c, block, 0, block->rows);
     for (int64_t r = 0; r < block->rows; r++) {
         struct NAME(row) row = block_row(c, block, r);
         c->buffers->sum[r] = soften_row(c, &row);
@@ -243,10 +150,11 @@ static void attend_block(const struct NAME(context) * c, struct NAME(block) * bl
 }
 
 /* All heads of one batch. */
-static void attend(const struct NAME(context) * c, int64_t b)
+static void attend(struct NAME(context) * c, int64_t b)
 {
     const struct attn_problem *p = c->setup->problem;
     int64_t group = p->hq / p->hkv;
+    prepare_scores(c, b);
     for (int64_t h = 0; h < p->hq; h += c->setup->by_head ? group : 1) {
         struct NAME(block) block = {.b = b, .g = h / group, .h = h, .by_head = c->setup->by_head};
         if (block.by_head) {

@@ -35,10 +35,11 @@ static void version(char *text, size_t size)
 
 /* Rows of a block: as many as keep its scores within 1 MiB, about what a second-level cache holds,
  * but at least 64, below which GEMM spends its time packing keys. With a single query a head all
- * heads of a group are one block, where their rows are a matrix. */
+ * heads of a group are one block, where their rows are a matrix. The norms of keys pay where more
+ * than one row meets them. */
 static struct attn_blas_setup choose_blocks(const struct attn_problem *problem, int64_t wanted)
 {
-    const struct attn_tensor *q = attn_tensor_find(problem, ATTN_Q); /* none in mha: dense */
+    const struct attn_tensor *q = attn_tensor_find(problem, ATTN_Q); /* none in mha */
     struct attn_blas_matrix unused;
     struct attn_blas_setup setup = {.problem = problem};
     int64_t group = problem->hq / problem->hkv, element = problem->dtype == ATTN_F64 ? 8 : 4;
@@ -48,6 +49,8 @@ static struct attn_blas_setup choose_blocks(const struct attn_problem *problem, 
     setup.rows = wanted > 0 ? wanted : fitting > 64 ? fitting : 64;
     if (setup.by_head || setup.rows > problem->sq)
         setup.rows = setup.by_head ? group : problem->sq;
+    setup.by_norms = problem->score == ATTN_SCORE_GAUSSIAN && setup.rows > 1;
+    setup.copies_out = attn_blas_copies_out(problem);
     return setup;
 }
 
@@ -86,9 +89,9 @@ fail:
     return ATTN_OUT_OF_MEMORY;
 }
 
-/* exp: f32 our own, see blas.h; f64 libm. tanh and log: libm; glibc 2.36's manual, "Known Maximum
- * Errors in Math Functions", x86_64: exp, log, logf 1 ulp, tanh, tanhf 2 ulp, of which twice is
- * declared. An ulp is at most 2u relative. The GEMMs: see `source`. */
+/* exp and tanh: f32 our own, see blas.h; f64 libm. log: libm; glibc 2.36's manual, "Known Maximum
+ * Errors in Math Functions", x86_64: exp, log, logf 1 ulp, tanh 2 ulp, of which twice is declared.
+ * An ulp is at most 2u relative. The GEMMs: see `source`. */
 static void numerics(const void *plan, struct attn_numerics *numerics)
 {
     const struct plan *p = plan;
@@ -103,7 +106,8 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
     numerics->empty_row = ATTN_EMPTY_ZERO;
     numerics->deterministic = p->services->threads == 1;
     numerics->e_exp = is_f64 ? 4 * u : ATTN_BLAS_E_EXP;
-    numerics->e_tanh = 8 * u;
+    numerics->e_tanh = is_f64 ? 8 * u : ATTN_BLAS_E_TANH;
+    numerics->gaussian_by_norms = (uint32_t)p->setup.by_norms;
     numerics->e_log = 4 * u;
     numerics->source = "GEMM and GEMV sum in the operands' type in blocks, with FMA where the "
                        "machine has it (OpenBLAS kernel/x86_64, sgemm and dgemm); "
@@ -155,9 +159,11 @@ static void release(void *binding)
 static void describe(const void *plan, char *text, size_t size)
 {
     const struct plan *p = plan;
-    snprintf(text, size, "%s, blocks of %lld %s",
+    char copies[160];
+    attn_blas_describe_copies(p->setup.problem, copies, sizeof(copies));
+    snprintf(text, size, "%s, blocks of %lld %s%s",
              p->setup.problem->dtype == ATTN_F64 ? "dgemm" : "sgemm", (long long)p->setup.rows,
-             p->setup.by_head ? "heads" : "query rows");
+             p->setup.by_head ? "heads" : "query rows", copies);
 }
 
 static void destroy(void *plan)

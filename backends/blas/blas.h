@@ -31,6 +31,8 @@ struct attn_blas_setup {
     int64_t rows; /* rows of a block of scores, at most */
     int by_head;  /* the rows are the heads of a group, with one query each; else queries of a head
                    */
+    int by_norms; /* gaussian: |q-k|^2 from q.k and norms */
+    int copies_out; /* the output projection goes through a buffer */
 };
 
 /* How a matrix of rows x columns lies in memory, in BLAS's terms. */
@@ -42,6 +44,24 @@ struct attn_blas_matrix {
 /* 0, or -1 where BLAS can not take a matrix of these strides, or its sizes overflow an int. */
 int attn_blas_matrix(int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride,
                      struct attn_blas_matrix *matrix);
+
+/* Operands that are factors of a matrix product, seen from axis `row` on. */
+#define ATTN_BLAS_FACTORS 13
+struct attn_blas_factor {
+    uint32_t role, row;
+    const char *name;
+};
+extern const struct attn_blas_factor attn_blas_factors[ATTN_BLAS_FACTORS];
+
+/* Does a plan copy this operand in each run: it is there, and BLAS can not take its strides, or it
+ * has another type than q. */
+int attn_blas_copied(const struct attn_problem *problem, const struct attn_blas_factor *factor);
+
+/* Does the output projection of a plan go through a buffer. */
+int attn_blas_copies_out(const struct attn_problem *problem);
+
+/* ", copies q, k" with the names of what is copied, out included; nothing where nothing is. */
+void attn_blas_describe_copies(const struct attn_problem *problem, char *text, size_t size);
 
 /* ATTN_OK, or ATTN_UNSUPPORTED with the reason: the checklist of backends/README.md. */
 int attn_blas_supports(const struct attn_problem *problem, const struct attn_services *services,
@@ -69,6 +89,20 @@ int attn_blas_kept(const struct attn_problem *problem, const struct attn_blas_op
  * result is a normal number, 0 below that. Exported for its test. */
 #define ATTN_BLAS_E_EXP 0x1p-22
 float attn_blas_exp(float x);
+
+/* tanh as softcap and additive scores compute it in f32: within ATTN_BLAS_E_TANH relative, NaN for
+ * NaN. Exported for its test. */
+#define ATTN_BLAS_E_TANH 0x1p-22
+float attn_blas_tanh(float x);
+
+/* y [rows,width] dense = x w^T + bias for batch b of x [B,rows,inner], w [width,inner]; dtype 0: no
+ * bias. Exported for the test of its speed. */
+void attn_blas_project_f32(const struct attn_blas_view *x, int64_t b,
+                           const struct attn_blas_view *w, const struct attn_blas_view *bias,
+                           float *y);
+void attn_blas_project_f64(const struct attn_blas_view *x, int64_t b,
+                           const struct attn_blas_view *w, const struct attn_blas_view *bias,
+                           double *y);
 
 /* The operator over sgemm and dgemm. `bytes` is the workspace that `run` needs, aligned to 64;
  * SIZE_MAX when that overflows. */

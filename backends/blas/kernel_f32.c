@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_f32.c - the instance over sgemm, with an exp that becomes vector code. */
+/* kernel_f32.c - the instance over sgemm, with an exp and a tanh that become vector code. */
 #include <cblas.h>
 #include <math.h>
 
@@ -9,12 +9,16 @@
 #define REAL_DTYPE ATTN_F32
 #define NAME(stem) stem##_f32
 #define EXP        exp_f32_inline
-#define TANH       tanhf
+#define TANH       tanh_f32_inline
 #define LOG        logf
 #define GEMM       cblas_sgemm
 #define GEMV       cblas_sgemv
 
 #include "softmax_template.h"
+
+#include "matrix_template.h"
+
+#include "scores_template.h"
 
 #include "attention_template.h"
 
@@ -23,4 +27,9 @@
 float attn_blas_exp(float x)
 {
     return exp_f32_inline(x);
+}
+
+float attn_blas_tanh(float x)
+{
+    return tanh_f32_inline(x);
 }

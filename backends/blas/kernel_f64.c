@@ -14,6 +14,10 @@
 
 #include "softmax_template.h"
 
+#include "matrix_template.h"
+
+#include "scores_template.h"
+
 #include "attention_template.h"
 
 #include "mha_template.h"

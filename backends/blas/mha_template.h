@@ -4,37 +4,18 @@
  * After attention_template.h. Projections are one GEMM a batch; with an output projection the heads
  * are concatenated in a buffer, without one they are written to out. */
 
-/* y = x w^T + what y holds, y dense with leading dimension ld. */
-static void project(const struct attn_blas_view *x, int64_t b, const struct attn_blas_view *w,
-                    REAL *y, int64_t ld)
+void NAME(attn_blas_project)(const struct attn_blas_view *x, int64_t b,
+                             const struct attn_blas_view *w, const struct attn_blas_view *bias,
+                             REAL *y)
 {
-    int64_t rows = x->shape[1], inner = x->shape[2], width = w->shape[0];
-    struct attn_blas_matrix x_matrix, w_matrix;
-    if (rows == 0)
-        return;
-    attn_blas_matrix(rows, inner, x->stride[1], x->stride[2], &x_matrix);
-    attn_blas_matrix(width, inner, w->stride[0], w->stride[1], &w_matrix);
-    GEMM(CblasRowMajor, x_matrix.transposed ? CblasTrans : CblasNoTrans,
-         w_matrix.transposed ? CblasNoTrans : CblasTrans, (int)rows, (int)width, (int)inner, 1,
-         (const REAL *)x->data + b * x->stride[0], x_matrix.ld, (const REAL *)w->data, w_matrix.ld,
-         1, y, (int)ld);
-}
-
-/* Every row becomes the bias, or zero: what a GEMM with beta 1 then adds to. */
-static void start_rows(const struct attn_blas_view *bias, int64_t rows, int64_t width, REAL *y,
-                       int64_t ld)
-{
-    for (int64_t s = 0; s < rows; s++)
-        for (int64_t o = 0; o < width; o++)
-            y[s * ld + o] = bias->dtype ? load_entry(bias, o * bias->stride[0]) : 0;
+    int64_t width = w->shape[0];
+    project(x, b, w, bias, (struct NAME(result)){y, {0, (int)width}});
 }
 
 static void project_heads(const struct attn_blas_operands *o, const struct attn_blas_view *x,
                           int64_t b, uint32_t w_role, uint32_t b_role, REAL *y)
 {
-    int64_t width = o->view[w_role].shape[0];
-    start_rows(&o->view[b_role], x->shape[1], width, y, width);
-    project(x, b, &o->view[w_role], y, width);
+    NAME(attn_blas_project)(x, b, &o->view[w_role], &o->view[b_role], y);
 }
 
 /* A dense [S, H*D] buffer seen as [B,H,S,D]: every batch uses the same memory. */
@@ -83,6 +64,33 @@ static void add_residual(const struct attn_problem *p, const struct attn_blas_vi
     }
 }
 
+/* The heads side by side, times w_o, to out: in place where that is a BLAS matrix. */
+static void project_out(const struct attn_blas_setup *setup,
+                        const struct attn_blas_operands *operands,
+                        const struct NAME(buffers) * buffers, int64_t b)
+{
+    const struct attn_problem *p = setup->problem;
+    const struct attn_blas_view *view = operands->view, *out = &view[ATTN_OUT];
+    struct attn_blas_view joined = heads_view(buffers->heads, p->hq, p->dv);
+    int64_t width = out->shape[2];
+    struct NAME(result) y = {(REAL *)out->data + b * out->stride[0], {0, 0}};
+    joined.shape[1] = p->sq;
+    joined.shape[2] = p->hq * p->dv;
+    joined.stride[1] = p->hq * p->dv;
+    joined.stride[2] = 1;
+    /* Not stride[1]: of a single row that may be less than BLAS takes. */
+    if (!setup->copies_out)
+        attn_blas_matrix(p->sq, width, out->stride[1], out->stride[2], &y.form);
+    else
+        y = (struct NAME(result)){buffers->y, {0, (int)width}};
+    project(&joined, 0, &view[ATTN_W_O], &view[ATTN_B_O], y);
+    for (int64_t i = 0; setup->copies_out && i < p->sq; i++) {
+        REAL *to = (REAL *)out->data + b * out->stride[0] + i * out->stride[1];
+        for (int64_t o = 0; o < width; o++)
+            to[o * out->stride[2]] = buffers->y[i * width + o];
+    }
+}
+
 static void run_mha(const struct attn_blas_setup *setup, const struct attn_blas_operands *operands,
                     const struct NAME(buffers) * buffers)
 {
@@ -90,22 +98,13 @@ static void run_mha(const struct attn_blas_setup *setup, const struct attn_blas_
     const struct attn_blas_view *view = operands->view, *out = &view[ATTN_OUT];
     const struct attn_blas_view *x_k = view[ATTN_X_K].dtype ? &view[ATTN_X_K] : &view[ATTN_X_Q];
     const struct attn_blas_view *x_v = view[ATTN_X_V].dtype ? &view[ATTN_X_V] : x_k;
-    int has_w_o = view[ATTN_W_O].dtype != 0;
     struct attn_blas_operands inner = *operands;
     inner.view[ATTN_Q] = heads_view(buffers->heads_q, p->hq, p->dq);
     inner.view[ATTN_K] = heads_view(buffers->heads_k, p->hkv, p->dk);
     inner.view[ATTN_V] = heads_view(buffers->heads_v, p->hkv, p->dv);
     inner.view[ATTN_OUT] =
-        has_w_o ? heads_view(buffers->heads, p->hq, p->dv) : split_view(out, p->dv);
-    struct attn_blas_view joined = heads_view(buffers->heads, p->hq, p->dv);
-    joined.shape[1] = p->sq;
-    joined.shape[2] = p->hq * p->dv;
-    joined.stride[1] = p->hq * p->dv;
-    joined.stride[2] = 1;
-    /* Not stride[1]: of a single row that may be less than BLAS takes. */
-    struct attn_blas_matrix y_matrix;
-    attn_blas_matrix(p->sq, out->shape[2], out->stride[1], out->stride[2], &y_matrix);
-    struct NAME(context) context = {setup, &inner, buffers};
+        view[ATTN_W_O].dtype ? heads_view(buffers->heads, p->hq, p->dv) : split_view(out, p->dv);
+    struct NAME(context) context = {.setup = setup, .operands = &inner, .buffers = buffers};
     for (int64_t b = 0; b < p->b; b++) {
         project_heads(operands, &view[ATTN_X_Q], b, ATTN_W_Q, ATTN_B_Q, buffers->heads_q);
         project_heads(operands, x_k, b, ATTN_W_K, ATTN_B_K, buffers->heads_k);
@@ -113,11 +112,8 @@ static void run_mha(const struct attn_blas_setup *setup, const struct attn_blas_
         attend(&context, b);
         if (view[ATTN_HEAD_MASK].dtype)
             prune(p, &view[ATTN_HEAD_MASK], &inner.view[ATTN_OUT], b);
-        if (has_w_o) {
-            REAL *y = (REAL *)out->data + b * out->stride[0];
-            start_rows(&view[ATTN_B_O], p->sq, out->shape[2], y, y_matrix.ld);
-            project(&joined, 0, &view[ATTN_W_O], y, y_matrix.ld);
-        }
+        if (view[ATTN_W_O].dtype)
+            project_out(setup, operands, buffers, b);
         if (p->flags & ATTN_FLAG_RESIDUAL)
             add_residual(p, &view[ATTN_X_Q], out, b);
     }
@@ -138,22 +134,49 @@ static void *take(char *base, size_t *used, int64_t rows, int64_t columns, size_
     return base ? base + at : NULL;
 }
 
+/* Elements of a copy, see copy_operand; -1, which no product with a size survives, on overflow. */
+static int64_t copy_rows(const struct attn_problem *p, const struct attn_blas_factor *factor)
+{
+    const struct attn_tensor *tensor = attn_tensor_find(p, factor->role);
+    int64_t rows = attn_blas_copied(p, factor) ? tensor->shape[factor->row] : 0;
+    for (uint32_t a = 0; a < factor->row && rows > 0; a++)
+        if (tensor->stride[a] && __builtin_mul_overflow(rows, tensor->shape[a], &rows))
+            return -1;
+    return rows;
+}
+
 /* Where everything lies from `base` on, and how many bytes that is: the only list of it. */
 static size_t lay_out(const struct attn_blas_setup *setup, char *base,
                       struct NAME(buffers) * buffers)
 {
     const struct attn_problem *p = setup->problem;
+    const struct attn_tensor *w_k = attn_tensor_find(p, ATTN_SCORE_WK);
+    int bilinear = p->score == ATTN_SCORE_BILINEAR, additive = p->score == ATTN_SCORE_ADDITIVE;
+    int gaussian = p->score == ATTN_SCORE_GAUSSIAN, has_w_o = attn_tensor_find(p, ATTN_W_O) != NULL;
+    int64_t hidden_heads = !additive ? 0 : w_k->stride[0] ? p->hq : p->hkv;
     size_t used = 0, real = sizeof(REAL);
     buffers->s = take(base, &used, setup->rows, p->sk, real);
     buffers->o = take(base, &used, setup->rows, p->dv, real);
     buffers->sum = take(base, &used, setup->rows, 1, real);
+    buffers->turned_q =
+        take(base, &used, bilinear || additive ? p->hq * p->sq : 0, bilinear ? p->dk : p->dh, real);
+    buffers->turned_k = take(base, &used, hidden_heads * p->sk, p->dh, real);
+    buffers->norms = take(base, &used, gaussian && setup->by_norms ? p->hkv : 0, p->sk, real);
+    buffers->query = take(base, &used, gaussian, p->dq, real);
+    for (size_t f = 0; f < ATTN_BLAS_FACTORS; f++) {
+        const struct attn_tensor *tensor = attn_tensor_find(p, attn_blas_factors[f].role);
+        int64_t rows = copy_rows(p, &attn_blas_factors[f]);
+        buffers->copies[f] =
+            take(base, &used, rows, rows ? tensor->shape[tensor->rank - 1] : 0, real);
+    }
+    buffers->y = take(base, &used, setup->copies_out ? p->sq : 0,
+                      attn_tensor_find(p, ATTN_OUT)->shape[2], real);
     if (p->op != ATTN_OP_MHA)
         return used;
     buffers->heads_q = take(base, &used, p->sq, p->hq * p->dq, real);
     buffers->heads_k = take(base, &used, p->sk, p->hkv * p->dk, real);
     buffers->heads_v = take(base, &used, p->sk, p->hkv * p->dv, real);
-    buffers->heads =
-        take(base, &used, attn_tensor_find(p, ATTN_W_O) ? p->sq : 0, p->hq * p->dv, real);
+    buffers->heads = take(base, &used, has_w_o ? p->sq : 0, p->hq * p->dv, real);
     return used;
 }
 
@@ -166,13 +189,19 @@ size_t NAME(attn_blas_bytes)(const struct attn_blas_setup *setup)
 void NAME(attn_blas_run)(const struct attn_blas_setup *setup,
                          const struct attn_blas_operands *operands, void *workspace)
 {
+    const struct attn_problem *p = setup->problem;
+    struct attn_blas_operands taken = *operands;
     struct NAME(buffers) buffers;
     lay_out(setup, workspace, &buffers);
-    if (setup->problem->op == ATTN_OP_MHA) {
-        run_mha(setup, operands, &buffers);
+    for (size_t f = 0; f < ATTN_BLAS_FACTORS; f++)
+        if (attn_blas_copied(p, &attn_blas_factors[f]))
+            copy_operand(&taken.view[attn_blas_factors[f].role], attn_blas_factors[f].row,
+                         buffers.copies[f]);
+    if (p->op == ATTN_OP_MHA) {
+        run_mha(setup, &taken, &buffers);
         return;
     }
-    struct NAME(context) context = {setup, operands, &buffers};
-    for (int64_t b = 0; b < setup->problem->b; b++)
+    struct NAME(context) context = {.setup = setup, .operands = &taken, .buffers = &buffers};
+    for (int64_t b = 0; b < p->b; b++)
         attend(&context, b);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* supports.c - what the blas backend accepts: dot-product attention in f32 and f64 whose operands
- * BLAS can take where they lie. */
+/* supports.c - what the blas backend accepts: the whole operator in f32 and f64. */
 #include <limits.h>
 #include <stdio.h>
 
@@ -15,8 +14,8 @@ enum { ATTENTION = 1 << ATTN_OP_ATTENTION, MHA = 1 << ATTN_OP_MHA, BOTH = ATTENT
 /* Types of an operand: that of q; that or f32; f32, or f64 for f64; bool; i32. */
 enum { SAME, PARAMETER, WIDE, TRUTH, COUNT };
 
-/* One role. `shape` has a letter an axis: b h g(hkv) i j, widths q k v, heads side by side
- * Q(hq*dq) K(hkv*dk) V(hkv*dv) O(hq*dv); * is any (the model widths, checked by pairs). */
+/* One role. `shape` has a letter an axis: b h g(hkv) i j, widths q k v d(hidden), heads side by
+ * side Q(hq*dq) K(hkv*dk) V(hkv*dv) O(hq*dv); * is any (the model widths, checked by pairs). */
 static const struct rule {
     uint32_t role;
     int ops, type;
@@ -47,6 +46,10 @@ static const struct rule {
     {ATTN_B_K, MHA, SAME, "b_k", "K"},
     {ATTN_B_V, MHA, SAME, "b_v", "V"},
     {ATTN_B_O, MHA, SAME, "b_o", "*"},
+    {ATTN_SCORE_M, BOTH, PARAMETER, "m", "hqk"},
+    {ATTN_SCORE_WQ, BOTH, PARAMETER, "score_w_q", "hdq"},
+    {ATTN_SCORE_WK, BOTH, PARAMETER, "score_w_k", "hdk"},
+    {ATTN_SCORE_WV, BOTH, PARAMETER, "score_w_v", "hd"},
 };
 
 static int64_t extent(const struct attn_problem *p, char letter)
@@ -68,6 +71,8 @@ static int64_t extent(const struct attn_problem *p, char letter)
         return p->dk;
     case 'v':
         return p->dv;
+    case 'd':
+        return p->dh;
     case 'Q':
         return p->hq * p->dq;
     case 'K':
@@ -143,6 +148,12 @@ static const char *missing(const struct attn_problem *p)
     for (const uint32_t *role = p->op == ATTN_OP_MHA ? mha : attention; *role; role++)
         if (!attn_tensor_find(p, *role))
             return "an operand that the operation needs is missing";
+    if (p->score == ATTN_SCORE_BILINEAR && !attn_tensor_find(p, ATTN_SCORE_M))
+        return "a bilinear score needs its matrix";
+    if (p->score == ATTN_SCORE_ADDITIVE &&
+        (!attn_tensor_find(p, ATTN_SCORE_WQ) || !attn_tensor_find(p, ATTN_SCORE_WK) ||
+         !attn_tensor_find(p, ATTN_SCORE_WV)))
+        return "an additive score needs score_w_q, score_w_k and score_w_v";
     if (p->op == ATTN_OP_MHA && !attn_tensor_find(p, ATTN_X_K) && p->sk != p->sq)
         return "self-attention with as many keys as queries expected";
     return NULL;
@@ -177,8 +188,8 @@ static const char *scalar_fault(const struct attn_problem *p)
 {
     if (p->op != ATTN_OP_ATTENTION && p->op != ATTN_OP_MHA)
         return "the operation is not known";
-    if (p->score != ATTN_SCORE_SCALED_DOT && p->score != ATTN_SCORE_DOT)
-        return "only dot-product scores are a matrix product";
+    if (p->score < ATTN_SCORE_SCALED_DOT || p->score > ATTN_SCORE_ADDITIVE)
+        return "the score is not known";
     if (p->dtype != ATTN_F32 && p->dtype != ATTN_F64)
         return "CBLAS has f32 and f64 only";
     if (p->flags & ~KNOWN_FLAGS)
@@ -186,8 +197,10 @@ static const char *scalar_fault(const struct attn_problem *p)
     if (p->b < 1 || p->hkv < 1 || p->hq < 1 || p->hq % p->hkv || p->sq < 1 || p->sk < 0 ||
         p->dq < 1 || p->dk < 1 || p->dv < 1)
         return "a size is out of range";
-    if (p->dq != p->dk)
+    if (p->dq != p->dk && p->score != ATTN_SCORE_BILINEAR && p->score != ATTN_SCORE_ADDITIVE)
         return "query and key widths differ";
+    if (p->score == ATTN_SCORE_ADDITIVE && p->dh < 1)
+        return "additive scores need a hidden width";
     if ((p->flags & ATTN_FLAG_WINDOW) && (p->window_left < -1 || p->window_right < -1))
         return "a window side is below -1";
     if ((p->flags & ATTN_FLAG_DROPOUT) && !(p->dropout_p >= 0 && p->dropout_p < 1))
@@ -197,63 +210,21 @@ static const char *scalar_fault(const struct attn_problem *p)
     return NULL;
 }
 
-int attn_blas_matrix(int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride,
-                     struct attn_blas_matrix *matrix)
+/* NULL, or which size is beyond the int that CBLAS counts with. */
+static const char *size_fault(const struct attn_problem *p)
 {
-    struct attn_blas_matrix found = {0, 0};
-    int64_t ld;
-    if ((column_stride == 1 || columns <= 1) && (row_stride >= columns || rows <= 1)) {
-        ld = row_stride > columns ? row_stride : columns;
-    } else if ((row_stride == 1 || rows <= 1) && (column_stride >= rows || columns <= 1)) {
-        found.transposed = 1;
-        ld = column_stride > rows ? column_stride : rows;
-    } else {
-        return -1;
-    }
-    if (rows > INT_MAX || columns > INT_MAX || ld > INT_MAX)
-        return -1;
-    found.ld = ld > 1 ? (int)ld : 1;
-    *matrix = found;
-    return 0;
-}
-
-/* Is an operand, seen from axis `row` on, a matrix that BLAS can take. */
-static int takes(const struct attn_tensor *tensor, uint32_t row, struct attn_blas_matrix *matrix)
-{
-    uint32_t column = tensor->rank - 1;
-    return attn_blas_matrix(tensor->shape[row], tensor->shape[column], tensor->stride[row],
-                            tensor->stride[column], matrix) == 0;
-}
-
-/* NULL, or which operand BLAS can not take. */
-static const char *layout_fault(const struct attn_problem *p)
-{
-    static const struct {
-        uint32_t role, row;
-        const char *fault;
-    } operands[] = {
-        {ATTN_Q, 2, "the rows of q are not a BLAS matrix (strides)"},
-        {ATTN_K, 2, "the rows of k are not a BLAS matrix (strides)"},
-        {ATTN_V, 2, "the rows of v are not a BLAS matrix (strides)"},
-        {ATTN_X_Q, 1, "the rows of x_q are not a BLAS matrix (strides)"},
-        {ATTN_X_K, 1, "the rows of x_k are not a BLAS matrix (strides)"},
-        {ATTN_X_V, 1, "the rows of x_v are not a BLAS matrix (strides)"},
-        {ATTN_W_Q, 0, "w_q is not a BLAS matrix (strides)"},
-        {ATTN_W_K, 0, "w_k is not a BLAS matrix (strides)"},
-        {ATTN_W_V, 0, "w_v is not a BLAS matrix (strides)"},
-        {ATTN_W_O, 0, "w_o is not a BLAS matrix (strides)"},
-    };
-    struct attn_blas_matrix matrix;
-    for (size_t o = 0; o < sizeof(operands) / sizeof(operands[0]); o++) {
-        const struct attn_tensor *tensor = attn_tensor_find(p, operands[o].role);
-        if (tensor && !takes(tensor, operands[o].row, &matrix))
-            return operands[o].fault;
-    }
-    if (attn_tensor_find(p, ATTN_W_O) &&
-        (!takes(attn_tensor_find(p, ATTN_OUT), 1, &matrix) || matrix.transposed))
-        return "the rows of out are not contiguous";
-    if (p->hq > INT_MAX / p->dq || p->hq > INT_MAX / p->dv)
-        return "heads side by side are wider than a BLAS matrix may be";
+    static const uint32_t wide[] = {ATTN_X_Q, ATTN_X_K, ATTN_X_V, ATTN_OUT};
+    const int64_t sizes[] = {p->sq, p->sk, p->dq, p->dk, p->dv, p->dh};
+    int64_t widest = p->dq > p->dk ? p->dq : p->dk;
+    for (size_t n = 0; n < sizeof(sizes) / sizeof(sizes[0]); n++)
+        if (sizes[n] > INT_MAX)
+            return "a length or a width is beyond what CBLAS counts";
+    for (size_t n = 0; n < sizeof(wide) / sizeof(wide[0]) && p->op == ATTN_OP_MHA; n++)
+        if (attn_tensor_find(p, wide[n]) && attn_tensor_find(p, wide[n])->shape[2] > INT_MAX)
+            return "a length or a width is beyond what CBLAS counts";
+    widest = p->dv > widest ? p->dv : widest;
+    if (p->hq > INT_MAX / widest)
+        return "heads side by side are wider than CBLAS counts";
     return NULL;
 }
 
@@ -278,7 +249,7 @@ int attn_blas_supports(const struct attn_problem *problem, const struct attn_ser
     if (!fault && (problem->flags & ATTN_FLAG_DETERMINISTIC) && services->threads > 1)
         fault = "the order of sums of a threaded BLAS is not known";
     if (!fault)
-        fault = layout_fault(problem);
+        fault = size_fault(problem);
     if (!fault)
         return ATTN_OK;
     snprintf(why, size, "%s", fault);
