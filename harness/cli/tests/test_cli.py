@@ -333,6 +333,14 @@ class Verify(Case):
                                   text=True, check=False)
         self.assertEqual(done.returncode, 1)
 
+    def test_a_reader_that_leaves_ends_the_program_quietly(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        with os.fdopen(writer, "w") as closed:
+            done = subprocess.run([PROGRAM, "list", "cases"], stdout=closed,
+                                  stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (-signal.SIGPIPE, ""))
+
     def test_no_colour_in_a_log(self):
         done = self.expect(0, "verify", "-b", "naive", SMALL, env={"NO_COLOR": "1"})
         self.assertNotIn("\033", done.stdout + done.stderr)
