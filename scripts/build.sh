@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # build.sh - install what is needed (Debian packages; PyPI wheels into .deps/), configure, build.
 #
-#   scripts/build.sh [PRESET]      release (default), debug, asan-ubsan
+#   scripts/build.sh [PRESET]      release (default), debug, asan-ubsan, tsan, coverage
 #
 # ATTNBENCH_NO_INSTALL=1 installs nothing and builds with what is there.
 set -euo pipefail

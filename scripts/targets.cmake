@@ -2,7 +2,7 @@
 # targets.cmake - the shared INTERFACE targets, and the functions by which folders add plugins and
 # tests.
 
-# Warnings and sanitizers of all our own code. Messages are cut to the caller's buffer on
+# Warnings, sanitizers and counters of all our own code. Messages are cut to the caller's buffer on
 # purpose, so -Wformat-truncation says nothing.
 add_library(attn_warnings INTERFACE)
 target_compile_options(attn_warnings INTERFACE
@@ -14,6 +14,11 @@ if(ATTNBENCH_SANITIZE)
     target_compile_options(attn_warnings INTERFACE
         -fsanitize=${ATTNBENCH_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_link_options(attn_warnings INTERFACE -fsanitize=${ATTNBENCH_SANITIZE})
+endif()
+if(ATTNBENCH_COVERAGE)
+    # Atomic: the reference counts from many threads.
+    target_compile_options(attn_warnings INTERFACE --coverage -fprofile-update=atomic)
+    target_link_options(attn_warnings INTERFACE --coverage)
 endif()
 
 # Hardening of the programs, which read files and talk to plugins that nobody has checked. Kernels are
