@@ -6,7 +6,8 @@
 # purpose, so -Wformat-truncation says nothing.
 add_library(attn_warnings INTERFACE)
 target_compile_options(attn_warnings INTERFACE
-    -Wall -Wextra -Wshadow -Wconversion -Wundef -Wvla -Wno-format-truncation
+    -Wall -Wextra -Wshadow -Wconversion -Wundef -Wvla
+    $<$<OR:$<C_COMPILER_ID:GNU>,$<CXX_COMPILER_ID:GNU>>:-Wno-format-truncation>
     $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes>
     $<$<BOOL:${ATTNBENCH_WERROR}>:-Werror>)
 target_compile_definitions(attn_warnings INTERFACE _GNU_SOURCE)
