@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # build.sh - install what is needed (Debian packages; PyPI wheels into .deps/), configure, build.
 #
-#   scripts/build.sh [PRESET]      release (default), debug, asan-ubsan
+#   scripts/build.sh [PRESET]      release (default), debug, asan-ubsan, tsan, coverage, fuzz
 #
 # ATTNBENCH_NO_INSTALL=1 installs nothing and builds with what is there.
 set -euo pipefail
@@ -12,6 +12,7 @@ preset=${1:-release}
 packages=(build-essential cmake ninja-build pkg-config git ca-certificates
     libjansson-dev libmd-dev zlib1g-dev libbenchmark-dev libcmocka-dev libmpfr-dev
     libopenblas-dev gnuplot-nox fonts-dejavu-core python3 python3-venv)
+[ "$preset" != fuzz ] || packages+=(clang libclang-rt-14-dev)
 
 say() { printf 'build: %s\n' "$*" >&2; }
 

@@ -2,11 +2,12 @@
 # targets.cmake - the shared INTERFACE targets, and the functions by which folders add plugins and
 # tests.
 
-# Warnings and sanitizers of all our own code. Messages are cut to the caller's buffer on
+# Warnings, sanitizers and counters of all our own code. Messages are cut to the caller's buffer on
 # purpose, so -Wformat-truncation says nothing.
 add_library(attn_warnings INTERFACE)
 target_compile_options(attn_warnings INTERFACE
-    -Wall -Wextra -Wshadow -Wconversion -Wundef -Wvla -Wno-format-truncation
+    -Wall -Wextra -Wshadow -Wconversion -Wundef -Wvla
+    $<$<OR:$<C_COMPILER_ID:GNU>,$<CXX_COMPILER_ID:GNU>>:-Wno-format-truncation>
     $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes>
     $<$<BOOL:${ATTNBENCH_WERROR}>:-Werror>)
 target_compile_definitions(attn_warnings INTERFACE _GNU_SOURCE)
@@ -14,6 +15,11 @@ if(ATTNBENCH_SANITIZE)
     target_compile_options(attn_warnings INTERFACE
         -fsanitize=${ATTNBENCH_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_link_options(attn_warnings INTERFACE -fsanitize=${ATTNBENCH_SANITIZE})
+endif()
+if(ATTNBENCH_COVERAGE)
+    # Atomic: the reference counts from many threads.
+    target_compile_options(attn_warnings INTERFACE --coverage -fprofile-update=atomic)
+    target_link_options(attn_warnings INTERFACE --coverage)
 endif()
 
 # Hardening of the programs, which read files and talk to plugins that nobody has checked. Kernels are

@@ -57,9 +57,11 @@ enum attn_exit attn_session_begin(struct attn_command *c, const struct attn_plac
     if (attn_worker_check(places))
         return ATTN_EXIT_INTERNAL;
     if (check_threads(c->settings.threads, why, sizeof why) ||
-        attn_suite_load(places, &suite, &session->cases, why, sizeof why) ||
-        attn_roster_load(places, &wish, &session->roster, why, sizeof why))
+        attn_suite_load(places, &suite, &session->cases, why, sizeof why))
         return attn_complain(ATTN_EXIT_USAGE, why);
+    const enum attn_exit code = attn_roster_load(places, &wish, &session->roster, why, sizeof why);
+    if (code)
+        return attn_complain(code, why);
     name_absent(&session->roster);
     if (session->cases.count == 0)
         return attn_complain(ATTN_EXIT_NOTHING, "no case matches");

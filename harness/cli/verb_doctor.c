@@ -32,8 +32,9 @@ enum attn_exit attn_verb_doctor(struct attn_command *c, const struct attn_places
         return attn_complain(ATTN_EXIT_USAGE, "doctor takes no arguments");
     if (attn_worker_check(places))
         return ATTN_EXIT_INTERNAL;
-    if (attn_roster_load(places, &wish, &roster, why, sizeof why))
-        return attn_complain(ATTN_EXIT_USAGE, why);
+    const enum attn_exit code = attn_roster_load(places, &wish, &roster, why, sizeof why);
+    if (code)
+        return attn_complain(code, why);
     size_t n = attn_machine_findings(findings);
     json_t *machine = json_array(), *backends = json_array();
     for (size_t f = 0; f < n; f++)

@@ -48,10 +48,11 @@ static enum attn_exit list_backends(struct attn_command *c, const struct attn_pl
     char why[1024];
     if (attn_worker_check(places))
         return ATTN_EXIT_INTERNAL;
-    if (attn_roster_load(places, &wish, &roster, why, sizeof why))
-        return attn_complain(ATTN_EXIT_USAGE, why);
+    enum attn_exit code = attn_roster_load(places, &wish, &roster, why, sizeof why);
+    if (code)
+        return attn_complain(code, why);
     if (c->matrix) {
-        enum attn_exit code = list_matrix(c, places, &roster);
+        code = list_matrix(c, places, &roster);
         attn_roster_free(&roster);
         return code;
     }

@@ -25,8 +25,9 @@ int attn_pack_open(const char *path, struct attn_pack *pack, char *why, size_t s
     if (attn_st_open(path, &opened.file, why, size) != 0)
         return -1;
     const char *line = attn_st_metadata(&opened.file, "case");
-    if (line == NULL) {
-        attn_pack_fail(path, why, size, "has no `case` in its metadata");
+    const char *source = attn_st_metadata(&opened.file, "source");
+    if (line == NULL || source == NULL || *source == '\0') {
+        attn_pack_fail(path, why, size, "has no `%s` in its metadata", line ? "source" : "case");
         goto fail;
     }
     if (attn_case_parse_pack_line(line, path, &opened.c, why, size) != 0)

@@ -262,8 +262,7 @@ int attn_compare(const struct attn_run_data *base, const struct attn_run_data *n
         tally = count(&pairs);
         verdict = exit_of(&tally, options->strict);
         if (verdict == ATTN_EXIT_NOTHING)
-            snprintf(reason, sizeof reason,
-                     "nothing to compare: no result was timed on both sides");
+            attn_pairs_explain_none(&pairs, options, reason, sizeof reason);
     }
     if (put(out, as_json, &pairs, &tally, options->margin, verdict, reason) != 0 || ferror(out)) {
         snprintf(why, size, "the comparison could not be written");

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "case/case.h"
+
 static bool is_timed(const struct attn_view_row *row)
 {
     double *medians = NULL;
@@ -200,6 +202,33 @@ out:
     if (status != 0)
         attn_pairs_free(pairs);
     return status;
+}
+
+/* The backend with the name nearest to `name`, or NULL. */
+static const char *nearest_backend(const struct attn_view *view, const char *name)
+{
+    const char *near = NULL;
+    for (size_t b = 0; b < view->n_backends; b++) {
+        const char *candidates[] = {view->backends[b].name, near};
+        if (view->backends[b].cases)
+            near = attn_nearest(name, candidates, near ? 2 : 1);
+    }
+    return near;
+}
+
+void attn_pairs_explain_none(const struct attn_pairs *pairs,
+                             const struct attn_compare_options *options, char *why, size_t size)
+{
+    for (int n = 0; n < 2; n++) {
+        const char *name = options->backends[n];
+        if (!name || has_backend(&pairs->base, name))
+            continue;
+        const char *near = nearest_backend(&pairs->base, name);
+        snprintf(why, size, "nothing to compare: the run has no backend '%.100s'%s%.100s%s", name,
+                 near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        return;
+    }
+    snprintf(why, size, "nothing to compare: no result was timed on both sides");
 }
 
 void attn_pairs_free(struct attn_pairs *pairs)

@@ -31,6 +31,10 @@ struct attn_pairs {
 int attn_pairs_create(const struct attn_run_data *base, const struct attn_run_data *next,
                       const struct attn_compare_options *options, struct attn_pairs *pairs,
                       char *why, size_t size);
+/* Why nothing was timed on both sides, in one sentence: a backend that the options name and the run
+ * does not have, with the nearest that it has, or that it is so. */
+void attn_pairs_explain_none(const struct attn_pairs *pairs,
+                             const struct attn_compare_options *options, char *why, size_t size);
 void attn_pairs_free(struct attn_pairs *pairs);
 
 #endif

@@ -10,7 +10,7 @@
 /* A figure of which the harness's own cost is more than this is marked. */
 static const double overhead_share = 0.01;
 
-const char *attn_cache_name(enum attn_cache cache)
+static const char *cache_name(enum attn_cache cache)
 {
     return cache == ATTN_HOT ? "hot" : "cold";
 }
@@ -255,7 +255,7 @@ json_t *attn_round_record(const struct attn_entry *entry, const struct attn_sess
     if (!r)
         return NULL;
     put(r, "round", json_integer(round));
-    put(r, "cache", json_string(attn_cache_name(cache)));
+    put(r, "cache", json_string(cache_name(cache)));
     put(r, "samples_ns", samples_json(reply->samples_ns, reply->n));
     json_t *iterations = json_array();
     for (int i = 0; i < reply->n; i++)
@@ -287,7 +287,7 @@ json_t *attn_bench_record(const struct attn_entry *entry, const struct attn_sess
     json_t *r = common("bench", entry, session, entry->verdict.status, entry->verdict.reason);
     if (!r)
         return NULL;
-    put(r, "cache", json_string(attn_cache_name(cache)));
+    put(r, "cache", json_string(cache_name(cache)));
     json_t *time = json_object();
     put(time, "median", number(s.median));
     put(time, "min", number(s.min));

@@ -65,8 +65,6 @@ json_t *attn_round_record(const struct attn_entry *entry, const struct attn_sess
 json_t *attn_bench_record(const struct attn_entry *entry, const struct attn_session *session,
                           enum attn_cache cache);
 
-const char *attn_cache_name(enum attn_cache cache);
-
 /* "exact" "approximate" "none", of enum attn_exactness. */
 const char *attn_exactness_name(uint32_t exactness);
 

@@ -13,7 +13,8 @@
 #include "run/entry.h"
 #include "run/version.h"
 
-void attn_read_line(const char *path, char *text, size_t size)
+/* Content of a small text file without the trailing newline; "" where it can not be read. */
+static void read_line(const char *path, char *text, size_t size)
 {
     text[0] = '\0';
     FILE *file = fopen(path, "r");
@@ -61,7 +62,7 @@ static json_t *cache_json(int index)
 {
     char path[96], text[32];
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", index);
-    attn_read_line(path, text, sizeof text);
+    read_line(path, text, sizeof text);
     return json_string(text);
 }
 
@@ -140,9 +141,8 @@ json_t *attn_machine_json(const struct attn_session *session, const struct attn_
     struct tm utc;
     gmtime_r(&now, &utc);
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    attn_read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor,
-                   sizeof governor);
-    attn_read_line("/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof thp);
+    read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor, sizeof governor);
+    read_line("/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof thp);
     return json_pack("{s:{s:s, s:s, s:s}, s:s, s:o, s:I, s:s, s:s, s:i, s:o, s:s, s:s,"
                      " s:{s:i, s:i, s:f, s:s, s:f}, s:o, s:o, s:o}",
                      "attnbench", "version", ATTNBENCH_VERSION, "commit", ATTNBENCH_COMMIT, "build",
@@ -173,13 +173,13 @@ find(struct attn_finding *findings, size_t *n, int grave, const char *what, cons
 static void find_frequency(struct attn_finding *findings, size_t *n)
 {
     char text[128];
-    attn_read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", text, sizeof text);
+    read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", text, sizeof text);
     if (!*text)
         find(findings, n, 1, "governor", "not visible: frequency may change between runs");
     else
         find(findings, n, strcmp(text, "performance") ? 2 : 0, "governor", "%s%s", text,
              strcmp(text, "performance") ? "; 'performance' keeps the clock steady" : "");
-    attn_read_line("/sys/devices/system/cpu/smt/active", text, sizeof text);
+    read_line("/sys/devices/system/cpu/smt/active", text, sizeof text);
     if (*text)
         find(findings, n, !strcmp(text, "1"), "smt", "%s",
              !strcmp(text, "1") ? "on: two threads may share a core" : "off");
@@ -216,11 +216,11 @@ size_t attn_machine_findings(struct attn_finding findings[ATTN_FINDINGS_MAX])
          (double)attn_memory_available() / 1073741824.0,
          (double)memory_line("MemTotal") / 1073741824.0);
     find_frequency(findings, &n);
-    attn_read_line("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text);
+    read_line("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text);
     find(findings, &n, strstr(text, "[never]") != NULL, "huge pages", "%s", text);
     find_load(findings, &n);
-    attn_read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource", text,
-                   sizeof text);
+    read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource", text,
+              sizeof text);
     find(findings, &n, strcmp(text, "tsc") != 0 && strcmp(text, "kvm-clock") != 0, "clock", "%s",
          text);
     return n;

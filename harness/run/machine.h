@@ -12,9 +12,6 @@
 /* MemAvailable of the kernel, in bytes; 0 where it can not be read. */
 uint64_t attn_memory_available(void);
 
-/* Content of a small text file without the trailing newline; "" where it can not be read. */
-void attn_read_line(const char *path, char *text, size_t size);
-
 /* The object of machine.json (harness/results/README.md): CPU, kernel, build, protocol of the
  * session, its backends. Ceilings without an isa were not measured. */
 json_t *attn_machine_json(const struct attn_session *session, const struct attn_ceilings *ceilings,

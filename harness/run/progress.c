@@ -63,12 +63,6 @@ void attn_progress_step(struct attn_progress *p, size_t done, const struct attn_
     fflush(stderr);
 }
 
-void attn_progress_clear(struct attn_progress *p)
-{
-    if (p->terminal)
-        fprintf(stderr, "\r\033[K");
-}
-
 void attn_progress_debug(const char *backend, long pid)
 {
     const bool wait = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
@@ -80,6 +74,6 @@ void attn_progress_debug(const char *backend, long pid)
 
 void attn_progress_end(struct attn_progress *p)
 {
-    attn_progress_clear(p);
-    fflush(stderr);
+    if (p->terminal)
+        fprintf(stderr, "\r\033[K");
 }

@@ -20,12 +20,11 @@ struct attn_progress {
 void attn_progress_begin(struct attn_progress *progress, size_t total, double budget_s);
 /* Before case `done` (0-based) starts. */
 void attn_progress_step(struct attn_progress *progress, size_t done, const struct attn_case *c);
-/* Clears the bar, so that other text may be written. */
-void attn_progress_clear(struct attn_progress *progress);
 
 /* Says which process to put a debugger on, and at a terminal waits for Enter. */
 void attn_progress_debug(const char *backend, long pid);
 
+/* Clears the bar. */
 void attn_progress_end(struct attn_progress *progress);
 
 #endif

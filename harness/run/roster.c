@@ -82,14 +82,19 @@ static int load_skips(const char *plugin, struct attn_contestant *c, char *why, 
     return result;
 }
 
-static int add_plugin(const struct attn_places *places, const char *path,
-                      const struct attn_roster_wish *wish, bool must, struct attn_roster *roster,
-                      char *why, size_t size)
+static bool is_lost(enum attn_status status)
+{
+    return status == ATTN_CRASH || status == ATTN_TIMEOUT || status == ATTN_OOM;
+}
+
+static enum attn_exit add_plugin(const struct attn_places *places, const char *path,
+                                 const struct attn_roster_wish *wish, bool must,
+                                 struct attn_roster *roster, char *why, size_t size)
 {
     struct attn_plugin_info *info = calloc(1, sizeof *info);
     if (!info) {
         snprintf(why, size, "no memory to look into %s", path);
-        return -1;
+        return ATTN_EXIT_USAGE;
     }
     struct attn_worker_config config = {.worker_path = places->worker,
                                         .plugin_path = path,
@@ -97,10 +102,12 @@ static int add_plugin(const struct attn_places *places, const char *path,
                                         .threads = 1,
                                         .timeout_s = wish->timeout_s};
     struct attn_outcome outcome = attn_worker_inspect(&config, info);
-    int result = -1;
+    enum attn_exit result = ATTN_EXIT_USAGE;
     if (outcome.status != ATTN_PASS) {
         if (must) {
-            snprintf(why, size, "%s", outcome.reason);
+            const bool lost = is_lost(outcome.status);
+            snprintf(why, size, "%s%s%s", lost ? path : "", lost ? ": " : "", outcome.reason);
+            result = lost ? ATTN_EXIT_INCOMPLETE : ATTN_EXIT_USAGE;
             goto out;
         }
         info->n_backends = 1;
@@ -126,7 +133,7 @@ static int add_plugin(const struct attn_places *places, const char *path,
         if (load_skips(path, c, why, size))
             goto out;
     }
-    result = 0;
+    result = ATTN_EXIT_OK;
 out:
     free(info);
     return result;
@@ -142,7 +149,7 @@ static int add_folder(const struct attn_places *places, const char *folder,
     for (size_t i = 0; i < n && result == 0; i++) {
         char path[ATTN_PATH_MAX];
         if (attn_path_join(path, folder, names[i]) == 0)
-            result = add_plugin(places, path, wish, false, roster, why, size);
+            result = add_plugin(places, path, wish, false, roster, why, size) ? -1 : 0;
     }
     attn_names_free(names, n);
     return result;
@@ -294,17 +301,24 @@ static void note_absent(struct attn_roster *roster, const struct attn_contestant
     memcpy(absent->reason, c->info.reason, sizeof absent->reason);
 }
 
-int attn_roster_load(const struct attn_places *places, const struct attn_roster_wish *wish,
-                     struct attn_roster *roster, char *why, size_t size)
+enum attn_exit attn_roster_load(const struct attn_places *places,
+                                const struct attn_roster_wish *wish, struct attn_roster *roster,
+                                char *why, size_t size)
 {
     struct attn_roster found = {0};
+    enum attn_exit code = ATTN_EXIT_USAGE;
     const char *extra = getenv("ATTNBENCH_PLUGIN_PATH");
     if (add_folder(places, places->plugins, wish, &found, why, size) ||
         (extra && add_path(places, extra, wish, &found, why, size)))
         goto failed;
-    for (size_t i = 0; i < wish->n_plugins; i++)
-        if (add_plugin(places, wish->plugins[i], wish, true, &found, why, size))
+    for (size_t i = 0; i < wish->n_plugins; i++) {
+        const enum attn_exit refused =
+            add_plugin(places, wish->plugins[i], wish, true, &found, why, size);
+        if (refused) {
+            code = refused;
             goto failed;
+        }
+    }
     if (add_missing(places->plugins, &found))
         goto failed;
     if (wish->n_backends) {
@@ -323,10 +337,10 @@ int attn_roster_load(const struct attn_places *places, const struct attn_roster_
         found.count = kept;
     }
     *roster = found;
-    return 0;
+    return ATTN_EXIT_OK;
 failed:
     attn_roster_free(&found);
-    return -1;
+    return code;
 }
 
 void attn_roster_free(struct attn_roster *roster)

@@ -53,9 +53,12 @@ struct attn_roster_wish {
  * folder becomes an entry that is not available; one named with --plugin, an unknown -b, options it
  * does not take, or a name that two plugins offer is an error. Backends left out of the build
  * (NAME.missing in the plugin folder) are entries too. Without -b: what the plugins named offer, or
- * all available backends. Returns 0 or -1 with the reason. */
-int attn_roster_load(const struct attn_places *places, const struct attn_roster_wish *wish,
-                     struct attn_roster *roster, char *why, size_t size);
+ * all available backends. Returns 0; ATTN_EXIT_INCOMPLETE where a plugin named with --plugin
+ * crashed, hung or ran out of memory while it was loaded, and ATTN_EXIT_USAGE for any other error,
+ * with the reason. */
+enum attn_exit attn_roster_load(const struct attn_places *places,
+                                const struct attn_roster_wish *wish, struct attn_roster *roster,
+                                char *why, size_t size);
 void attn_roster_free(struct attn_roster *roster);
 
 /* Is a refusal of this case expected of the backend; its reason, or NULL. */

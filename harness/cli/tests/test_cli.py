@@ -271,6 +271,12 @@ class Verify(Case):
             self.assertEqual(done.returncode, 1)
             self.assertIn("attnbench-worker can not be run", done.stderr)
 
+    def test_a_plugin_that_crashes_while_it_is_loaded(self):
+        for verb in (["verify", PLAIN], ["list"], ["doctor"]):
+            done = self.expect(6, *verb[:1], "--plugin", broken("crash_load"), *verb[1:])
+            self.assertRegex(done.stderr,
+                             r"crash_load\.so: crashed in loading the plugin \(SIGSEGV")
+
     def test_a_plugin_that_can_not_be_loaded_is_named(self):
         os.mkdir(self.path("more"))
         shutil.copy(broken("wrong_version"), self.path("more/other.so"))
@@ -332,6 +338,14 @@ class Verify(Case):
             done = subprocess.run([PROGRAM, "list"], stdout=full, stderr=subprocess.PIPE,
                                   text=True, check=False)
         self.assertEqual(done.returncode, 1)
+
+    def test_a_reader_that_leaves_ends_the_program_quietly(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        with os.fdopen(writer, "w") as closed:
+            done = subprocess.run([PROGRAM, "list", "cases"], stdout=closed,
+                                  stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (-signal.SIGPIPE, ""))
 
     def test_no_colour_in_a_log(self):
         done = self.expect(0, "verify", "-b", "naive", SMALL, env={"NO_COLOR": "1"})

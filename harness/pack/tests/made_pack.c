@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include "reference/dtype.h"
 
 char made_path[64];
+static char source_key[] = "source", source_text[] = "a test";
 static char folder[] = "/tmp/attn_pack_XXXXXX";
 
 const struct made_tensor made_attention[] = {{"q", ATTN_F32, "2,2,3,5"},
@@ -89,9 +91,15 @@ void made_write(const struct made_tensor *base, const struct made_tensor *change
     for (const struct made_tensor *t = changes; t != NULL && t->name != NULL; t++)
         if (t->dtype != 0)
             fill_entry(t, &entries[count++]);
-    for (; metadata[2 * n_meta] != NULL; n_meta++)
-        meta[n_meta] = (struct attn_st_meta){(char *)(uintptr_t)metadata[2 * n_meta],
-                                             (char *)(uintptr_t)metadata[2 * n_meta + 1]};
+    bool sourced = false;
+    for (; metadata[0] != NULL; metadata += 2) {
+        sourced = sourced || strcmp(metadata[0], "source") == 0;
+        if (metadata[1] != NULL)
+            meta[n_meta++] = (struct attn_st_meta){(char *)(uintptr_t)metadata[0],
+                                                   (char *)(uintptr_t)metadata[1]};
+    }
+    if (!sourced)
+        meta[n_meta++] = (struct attn_st_meta){source_key, source_text};
     char why[512];
     const int status = attn_st_write(made_path, entries, count, meta, n_meta, why, sizeof why);
     for (size_t e = 0; e < count; e++)

@@ -20,7 +20,7 @@ int made_begin(void **state);
 int made_end(void **state);
 
 /* Writes `base` (ended by a NULL name) with `changes` replacing or joining it, and metadata: pairs
- * of key and value, ended by NULL. */
+ * of key and value, ended by NULL. A `source` is added unless it is given, if only as NULL. */
 void made_write(const struct made_tensor *base, const struct made_tensor *changes,
                 const char *const *metadata);
 

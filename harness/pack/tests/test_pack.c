@@ -167,6 +167,8 @@ static void refused_attention(void **state)
     const struct made_tensor *base = made_attention;
     const char *const *plain = META("case", "mask=dense");
     refuse(base, NULL, META("source", "x"), "no `case`");
+    refuse(base, NULL, META("case", "mask=dense", "source", NULL), "no `source`");
+    refuse(base, NULL, META("case", "mask=dense", "source", ""), "no `source`");
     refuse(base, NULL, META("case", "mask=sideways"), "sideways");
     refuse(base, CHANGES({"querry", ATTN_F32, "1"}), plain, "unknown tensor 'querry'");
     refuse(base, CHANGES({"weight", ATTN_F32, "1"}), plain, "did you mean 'weights'");

@@ -202,6 +202,11 @@ static void nothing_in_common(void **state)
     json_decref(compare(&base, &next, &plain, ATTN_EXIT_NOTHING));
     struct attn_compare_options unknown = {.margin = 0.03, .backends = {"avx2", "nonesuch"}};
     json_decref(compare(&base, &base, &unknown, ATTN_EXIT_NOTHING));
+    unknown.backends[1] = "bals";
+    json_t *json = compare(&base, &base, &unknown, ATTN_EXIT_NOTHING);
+    assert_string_equal(json_string_value(json_object_get(json, "reason")),
+                        "nothing to compare: the run has no backend 'bals'; did you mean 'blas'?");
+    json_decref(json);
     attn_run_release(&base);
     attn_run_release(&next);
 }

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs made, held against each other and cut short; backends that are not as they should be.
+
+    test_runs.py BUILD_DIR [unittest options]
+"""
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from test_cli import BUILD, PLAIN, QUICK, SMALL, Case, attnbench, broken, rewrite
+
+# Nanoseconds of each made-up timing.
+SPEED = {"naive": 3000.0, "avx2": 1000.0}
+
+
+class Compare(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.made = tempfile.mkdtemp(prefix="attnbench-test-")
+        cls.addClassCleanup(shutil.rmtree, cls.made)
+        attnbench("bench", "-b", "naive", "-b", "avx2", *QUICK, "-o", cls.made + "/run", SMALL)
+
+    def run_of(self, name, factor=1):
+        """Rounds that differ by a thousandth, whatever this machine did."""
+        def change(record):
+            if record["type"] == "bench":
+                record["samples_ns"] = [[factor * SPEED[record["backend"]] * (1 + 0.001 * i)]
+                                        for i in range(len(record["samples_ns"]))]
+        shutil.copytree(self.made + "/run", self.path(name))
+        rewrite(self.path(name + "/results.ndjson"), change)
+        return self.path(name)
+
+    def test_two_backends_of_one_run(self):
+        run = self.run_of("run")
+        done = self.expect(0, "compare", run, "--backends", "naive,avx2", "--json")
+        result = json.loads(done.stdout)["results"][0]
+        self.assertEqual((result["verdict"], round(result["ratio"], 6)), ("faster", 0.333333))
+        self.expect(4, "compare", run, "--backends", "avx2,naive")
+        self.assertIn("the run has no backend 'nave'; did you mean 'naive'?",
+                      self.expect(7, "compare", run, "--backends", "nave,avx2").stderr)
+        self.expect(2, "compare", run, "--backends", "naive")
+        self.expect(2, "compare", run, "--backends", "naive,")
+
+    def test_one_backend_against_another_across_runs(self):
+        base, new = self.run_of("base"), self.run_of("new")
+        self.expect(0, "compare", base, new)
+        self.expect(4, "compare", base, new, "--map", "avx2=naive")
+        self.expect(0, "compare", base, new, "--map", "naive=avx2")
+        self.expect(2, "compare", base, new, "--map", "avx2")
+        self.expect(2, "compare", base, new, *["--map", "a=b"] * 17)
+
+    def test_margin(self):
+        run, slow = self.run_of("run"), self.run_of("slow", 1.5)
+        self.expect(4, "compare", run, slow)
+        self.expect(4, "compare", run, slow, "--margin", "40%")
+        self.expect(0, "compare", run, slow, "--margin", "60")
+        for margin in ("x", "-1", "100", "5%%"):
+            self.assertIn("a percentage", self.expect(2, "compare", run, slow, "--margin",
+                                                      margin).stderr)
+
+
+class Runs(Case):
+    def test_run_leaves_results_and_report(self):
+        self.expect(0, "run", "-b", "naive", *QUICK, "-o", self.path("run"), SMALL)
+        for name in ("results.ndjson", "machine.json", "report/index.html"):
+            self.assertTrue(os.path.getsize(self.path("run/" + name)) > 0, name)
+        self.expect(2, "run", "-b", "naive", *QUICK, SMALL)
+
+    def test_dry_run_makes_no_folder(self):
+        for verb in ("bench", "run"):
+            done = self.expect(0, verb, "-b", "naive", "--dry-run", "-o", self.path("run"), SMALL)
+            self.assertEqual(done.stdout, "dk=8 hq=2 mask=causal sq=24\n")
+            self.assertFalse(os.path.exists(self.path("run")))
+
+    def test_folders_that_can_not_be_made(self):
+        with open(self.path("file"), "w", encoding="utf-8"):
+            pass
+        inside = self.path("file/run")
+        self.assertIn(inside, self.expect(2, "bench", "-b", "naive", *QUICK, "-o", inside,
+                                          SMALL).stderr)
+        run = self.run_folder("run")
+        self.assertIn(inside, self.expect(2, "report", run, "-o", inside).stderr)
+        self.assertIn(self.path("file"),
+                      self.expect(2, "new-backend", "mine", "-o", self.path("file")).stderr)
+        self.expect(2, "new-backend")
+
+    def test_a_run_predicted_to_be_too_long_is_skipped(self):
+        # The first case tells the rate; of the second a run takes some 64 times as long.
+        done = self.expect(0, "verify", "-b", "naive", "s=256 d=64", "s=2048 d=64",
+                           "--run-limit", "1us", "--json")
+        records = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([record["status"] for record in records], ["pass", "skip"])
+        self.assertIn("budget: a run is predicted to take", records[1]["reason"])
+
+    def test_debug_says_which_process_it_is(self):
+        done = self.expect(0, "verify", "-b", "naive", "--debug", SMALL)
+        self.assertRegex(done.stderr, r"worker of naive: gdb -p \d+")
+
+
+class Backends(Case):
+    """A tree of programs and plugins of the test's own."""
+
+    def setUp(self):
+        super().setUp()
+        plugin = json.loads(self.expect(0, "list", "--json").stdout)[0]["plugin"]
+        self.plugins = os.path.relpath(os.path.dirname(plugin), BUILD)
+        for program in ("bin/attnbench", self.plugins + "/attnbench-worker"):
+            os.makedirs(os.path.dirname(self.path(program)))
+            shutil.copy2(os.path.join(BUILD, program), self.path(program))
+        os.mkdir(self.path("more"))
+
+    def answer(self, code, *args):
+        done = subprocess.run([self.path("bin/attnbench"), *args], capture_output=True, text=True,
+                              check=False, env=dict(os.environ,
+                                                    ATTNBENCH_PLUGIN_PATH=self.path("more")))
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def test_one_name_in_two_plugins(self):
+        for place in (self.plugins + "/one.so", "more/two.so"):
+            shutil.copy(broken("good"), self.path(place))
+        self.assertRegex(self.answer(2, "list").stderr,
+                         "backend 'test' is offered by both .*one.so and .*two.so")
+
+    def test_a_list_of_skips_with_a_bad_line(self):
+        shutil.copy(broken("good"), self.path("more/good.so"))
+        with open(self.path("more/good.skips"), "w", encoding="utf-8") as file:
+            file.write("# heads\n\nscore_*: no such score\nonly a glob\n")
+        self.assertIn("good.skips:4: expected 'case glob: reason'", self.answer(2, "list").stderr)
+
+    def test_a_plugin_that_crashes_in_a_folder_is_not_available(self):
+        shutil.copy(broken("crash_load"), self.path("more/lost.so"))
+        self.assertRegex(self.answer(0, "list").stdout,
+                         "lost +not available: crashed in loading the plugin")
+
+    def test_left_out_of_the_build_is_a_skip_that_harms_nothing(self):
+        with open(self.path(self.plugins + "/gone.missing"), "w", encoding="utf-8") as file:
+            file.write("its library was not found\n")
+        done = self.answer(0, "verify", "-b", "gone", PLAIN)
+        self.assertRegex(done.stdout, "skip .* gone .*\n    its library was not found")
+        self.assertIn("no backend can run", self.answer(7, "verify", PLAIN).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_no_memory.c - from a case line to a comparison with each allocation refused in turn: what
+ * can not go on says so, what can goes on, and nothing is left behind (which LeakSanitizer sees).
+ * Usage: test_no_memory CASES_FOLDER */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "pack/pack.h"
+#include "reference/dtype.h"
+#include "report/compare.h"
+#include "results/record.h"
+#include "run/judge.h"
+#include "run/suite.h"
+
+/* The linker puts these in the place of the C library's (--wrap). */
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__real_reallocarray(void *old, size_t count, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+char *__real_strdup(const char *text);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void *__wrap_reallocarray(void *old, size_t count, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+char *__wrap_strdup(const char *text);
+
+static const char *cases_folder;
+static long until_refusal = -1; /* allocations still granted; negative: all */
+
+static bool refused(void)
+{
+    return until_refusal >= 0 && until_refusal-- == 0;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return refused() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return refused() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return refused() ? NULL : __real_realloc(old, size);
+}
+
+void *__wrap_reallocarray(void *old, size_t count, size_t size)
+{
+    return refused() ? NULL : __real_reallocarray(old, count, size);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    return refused() ? NULL : __real_aligned_alloc(alignment, size);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return refused() ? NULL : __real_strdup(text);
+}
+
+/* Refuses allocation 0, 1, 2 ... of `work`, which returns 0 or leaves a reason, until it makes
+ * fewer. At least `least` of them must have been fatal: else the refusals did not reach it. */
+static void with_refusals(int (*work)(char *why, size_t size), int least)
+{
+    int failures = 0;
+    for (long n = 0;; n++) {
+        char why[1024] = "";
+        until_refusal = n;
+        const int status = work(why, sizeof why);
+        const bool reached = until_refusal < 0;
+        until_refusal = -1;
+        if (status != 0 && why[0] == '\0')
+            fail_msg("allocation %ld: failed without a reason", n);
+        failures += status != 0;
+        if (reached)
+            continue;
+        if (status != 0)
+            fail_msg("no allocation refused: %s", why);
+        break;
+    }
+    if (failures < least)
+        fail_msg("%d refusals were fatal, expected %d", failures, least);
+}
+
+/* Every kind of list there is in a case. */
+static const char rich_line[] =
+    "rich: b=2 hq/hkv=4/2,4/4 sq=16 sk=24 d=8 score=additive params=head mask=len:3/24+bool:0.5 "
+    "bias=normal+alibi sink=1 dropout=0.25 out=lse+weights view=gaps";
+static const char mha_line[] =
+    "op=mha hq=4 sq=8 dk=4 dv=6 e=12 kv=cross proj_bias=1 prune=1/2 weights=stiefel";
+
+static int parse(const char *line, struct attn_case_list *list, char *why, size_t size)
+{
+    return attn_case_parse_line(line, strlen(line), NULL, 0, list, why, size);
+}
+
+static int parse_rich(char *why, size_t size)
+{
+    struct attn_case_list list = {0};
+    const int status = parse(rich_line, &list, why, size);
+    attn_case_list_free(&list);
+    return status;
+}
+
+static int load_suite(char *why, size_t size)
+{
+    struct attn_places places = {.worker = ""};
+    struct attn_case_list list = {0};
+    snprintf(places.cases, sizeof places.cases, "%s", cases_folder);
+    char file[ATTN_PATH_MAX];
+    attn_path_join(file, cases_folder, "textbook.cases");
+    const char *const cases[] = {file, rich_line};
+    const struct attn_suite_wish wish = {.cases = cases, .n_cases = 2, .filter = "*"};
+    const int status = attn_suite_load(&places, &wish, &list, why, size);
+    attn_case_list_free(&list);
+    return status;
+}
+
+/* The instance of a case, and a verdict on outputs that nobody has written. */
+static int judge_case(const struct attn_case *c, char *why, size_t size)
+{
+    struct attn_instance *instance = NULL;
+    struct attn_judge *judge = NULL;
+    const struct attn_numerics numerics = {.struct_size = sizeof numerics, .e_exp = 1e-7};
+    struct attn_judgement v = {.status = ATTN_ERROR};
+    int status = attn_instance_create(c, 1, &instance, why, size);
+    if (status == 0)
+        status = attn_judge_create(instance, ATTN_JUDGE_BUDGET, 1, &judge, why, size);
+    if (status == 0) {
+        if (c->data)
+            attn_judge_reference(judge, &v);
+        else
+            attn_judge_outputs(judge, &numerics, false, &v);
+        status = v.status == ATTN_ERROR ? -1 : 0;
+        if (status != 0)
+            snprintf(why, size, "%s", v.reason);
+    }
+    attn_judge_free(judge);
+    attn_instance_free(instance);
+    return status;
+}
+
+static struct attn_case_list made;
+
+static int judge_made(char *why, size_t size)
+{
+    return judge_case(&made.items[0], why, size);
+}
+
+static int judge_pack(char *why, size_t size)
+{
+    char file[ATTN_PATH_MAX];
+    struct attn_case c;
+    attn_path_join(file, cases_folder, "textbook/mha.safetensors");
+    if (attn_pack_case(file, &c, why, size) != 0)
+        return -1;
+    const int status = judge_case(&c, why, size);
+    attn_case_free(&c);
+    return status;
+}
+
+static void parsing(void **state)
+{
+    (void)state;
+    with_refusals(parse_rich, 5);
+    with_refusals(load_suite, 20);
+}
+
+static void judging(void **state)
+{
+    (void)state;
+    const char *const lines[] = {rich_line, mha_line};
+    for (size_t l = 0; l < 2; l++) {
+        char why[512] = "";
+        if (parse(lines[l], &made, why, sizeof why) != 0)
+            fail_msg("%s", why);
+        with_refusals(judge_made, 20);
+        attn_case_list_free(&made);
+    }
+    with_refusals(judge_pack, 20);
+}
+
+static char results[] = "/tmp/attn_no_memory_XXXXXX";
+static struct attn_run_data run;
+
+static int read_results(char *why, size_t size)
+{
+    json_t *records = attn_record_read(results, NULL, why, size);
+    const int status = records ? 0 : -1;
+    json_decref(records);
+    return status;
+}
+
+static int compare_run(char *why, size_t size)
+{
+    const struct attn_compare_options options = {.margin = 0.03};
+    enum attn_exit code = ATTN_EXIT_OK;
+    FILE *null = fopen("/dev/null", "w");
+    const int status = attn_compare(&run, &run, &options, 0, null, &code, why, size);
+    fclose(null);
+    return status;
+}
+
+static int write_junit(char *why, size_t size)
+{
+    return attn_junit_write(run.records, "/dev/null", why, size);
+}
+
+/* Results of two backends on one case, written, read, compared. */
+static void results_and_comparison(void **state)
+{
+    (void)state;
+    const int fd = mkstemp(results);
+    assert_true(fd >= 0);
+    char why[512] = "";
+    static const char *const names[] = {"one", "two"};
+    for (int b = 0; b < 2; b++) {
+        json_t *verify =
+            json_pack("{s:s,s:s,s:s,s:s,s:s,s:s}", "type", "verify", "id", "0123", "case",
+                      "dk=8 sq=4", "backend", names[b], "options", "", "status", "pass");
+        json_t *bench =
+            json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:i,s:[[f],[f]]}", "type", "bench", "id",
+                      "0123", "case", "dk=8 sq=4", "backend", names[b], "options", "", "status",
+                      "pass", "cache", "hot", "threads", 1, "samples_ns", 100.0, 101.0);
+        assert_int_equal(attn_record_append(fd, verify), 0);
+        assert_int_equal(attn_record_append(fd, bench), 0);
+        json_decref(verify);
+        json_decref(bench);
+    }
+    close(fd);
+    with_refusals(read_results, 5);
+    run.records = attn_record_read(results, NULL, why, sizeof why);
+    assert_non_null(run.records);
+    run.machine = json_object();
+    with_refusals(compare_run, 5);
+    with_refusals(write_junit, 3);
+    json_decref(run.records);
+    json_decref(run.machine);
+    unlink(results);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parsing),
+        cmocka_unit_test(judging),
+        cmocka_unit_test(results_and_comparison),
+    };
+    if (argc != 2)
+        return 2;
+    cases_folder = argv[1];
+    json_set_alloc_funcs(__wrap_malloc, free);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
