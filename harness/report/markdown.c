@@ -253,6 +253,7 @@ int attn_markdown_put(FILE *out, const struct attn_report_parts *parts)
     if (put_skips(out, parts->view) != 0)
         return -1;
     put_pictures(out, parts);
+    attn_markdown_put_heatmaps(out, parts->view, parts->heatmaps);
     put_speedup(out, parts->speedup);
     if (put_results(out, parts->view) != 0)
         return -1;
