@@ -15,7 +15,15 @@ static const char explained[] =
     "weights stands how far each backend's lie from them, for all backends of a pack on one scale. "
     "Hatched: not allowed. A cross: not finite.";
 
-/* "avx2: pass, largest 2.1e-08: sequence ..." */
+static bool any_drawn(const struct attn_heatmaps *maps)
+{
+    for (size_t m = 0; m < maps->count; m++)
+        if (maps->items[m].drawn)
+            return true;
+    return false;
+}
+
+/* "pass: NAME, largest 2.1e-08: sequence ..." */
 static void put_caption(FILE *out, const struct attn_view *view, const struct attn_heatmap *map,
                         size_t grid)
 {
@@ -107,7 +115,7 @@ int attn_html_put_heatmaps(FILE *out, const char *out_dir, const struct attn_vie
 {
     size_t room = EMBEDDED_MAX;
     bool open = true;
-    if (maps->count == 0 && !*maps->note)
+    if (!any_drawn(maps) && !*maps->note)
         return 0;
     fprintf(out, "<h2>Attention weights</h2>\n<p class=\"soft\">%s</p>\n", explained);
     if (*maps->note) {
@@ -129,7 +137,7 @@ void attn_markdown_put_heatmaps(FILE *out, const struct attn_view *view,
                                 const struct attn_heatmaps *maps)
 {
     char figure[ATTN_FIGURE_MAX];
-    if (maps->count == 0 && !*maps->note)
+    if (!any_drawn(maps) && !*maps->note)
         return;
     fprintf(out, "\n## Attention weights\n\n%s\n", explained);
     if (*maps->note) {
@@ -137,7 +145,8 @@ void attn_markdown_put_heatmaps(FILE *out, const struct attn_view *view,
         attn_put_markdown(out, maps->note);
         fputs(".\n", out);
     }
-    fputs("\n| pack | picture | largest difference |\n|---|---|---:|\n", out);
+    if (any_drawn(maps))
+        fputs("\n| pack | picture | largest difference |\n|---|---|---:|\n", out);
     for (size_t m = 0; m < maps->count; m++) {
         const struct attn_heatmap *map = &maps->items[m];
         for (size_t g = 0; map->drawn && g <= map->n_sides; g++) {

@@ -258,6 +258,7 @@ static void files_that_are_no_weights(void **state)
     has_line("index.html", "-reference.safetensors: is too short");
     text = folder_text("report.md");
     assert_null(strstr(text, "heatmap"));
+    assert_null(strstr(text, "| pack |"));
     free(text);
     attn_run_release(&run);
 }
