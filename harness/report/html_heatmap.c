@@ -2,6 +2,7 @@
 /* html_heatmap.c - the heat-maps on the page and in report.md. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "report/text.h"
 #include "report/writers.h"
@@ -52,60 +53,76 @@ static void put_alt(FILE *out, const struct attn_view *view, const struct attn_h
     attn_put_html(out, grid ? map->sides[grid - 1].note : map->shown);
 }
 
-/* The picture's text; "" for one that the page has no room for; NULL with the reason. */
-static char *picture_text(const char *out_dir, const struct attn_heatmap *map, size_t grid,
-                          size_t *room, char *why, size_t size)
+/* Which pictures the page carries: the weights of every pack first, then one backend of each after
+ * the other, so that what has no room is not a whole pack. */
+struct choice {
+    bool embedded[ATTN_HEATMAPS_MAX][ATTN_HEATMAP_SIDES + 1];
+};
+
+static void picture_path(const char *out_dir, const struct attn_heatmap *map, size_t grid,
+                         char path[4352])
+{
+    snprintf(path, 4352, "%s/plots/%s_%zu.svg", out_dir, map->name, grid);
+}
+
+static void choose(const char *out_dir, const struct attn_heatmaps *maps, struct choice *choice)
+{
+    off_t room = EMBEDDED_MAX;
+    for (size_t g = 0; g <= ATTN_HEATMAP_SIDES; g++)
+        for (size_t m = 0; m < maps->count; m++) {
+            char path[4352];
+            struct stat info;
+            const struct attn_heatmap *map = &maps->items[m];
+            picture_path(out_dir, map, g, path);
+            choice->embedded[m][g] =
+                map->drawn && g <= map->n_sides && stat(path, &info) == 0 && info.st_size <= room;
+            room -= choice->embedded[m][g] ? info.st_size : 0;
+        }
+}
+
+static int put_picture(FILE *out, const char *out_dir, const struct attn_view *view,
+                       const struct attn_heatmap *map, size_t grid, char *why, size_t size)
 {
     char path[4352];
     size_t length;
-    snprintf(path, sizeof path, "%s/plots/%s_%zu.svg", out_dir, map->name, grid);
+    picture_path(out_dir, map, grid, path);
     char *svg = attn_file_read(path, &length, why, size);
     if (!svg)
-        return NULL;
-    if (length > *room)
-        svg[0] = '\0';
-    else
-        *room -= length;
-    return svg;
-}
-
-static int put_figure(FILE *out, const char *out_dir, const struct attn_view *view,
-                      const struct attn_heatmap *map, size_t grid, size_t *room, char *why,
-                      size_t size)
-{
-    char *svg = picture_text(out_dir, map, grid, room, why, size);
-    if (!svg)
         return -1;
-    fputs("<figure>", out);
-    if (*svg) {
-        fputs("<div class=\"picture\"><img loading=\"lazy\" alt=\"", out);
-        put_alt(out, view, map, grid);
-        fputs("\" src=\"data:image/svg+xml,", out);
-        attn_html_put_url(out, svg);
-        fputs("\"></div>\n", out);
-    } else {
-        fprintf(out, "<p><a href=\"plots/%s_%zu.svg\">", map->name, grid);
-        put_alt(out, view, map, grid);
-        fputs("</a></p>\n", out);
-    }
-    fputs("<figcaption>", out);
-    put_caption(out, view, map, grid);
-    fputs("</figcaption></figure>\n", out);
+    fputs("<div class=\"picture\"><img loading=\"lazy\" alt=\"", out);
+    put_alt(out, view, map, grid);
+    fputs("\" src=\"data:image/svg+xml,", out);
+    attn_html_put_url(out, svg);
+    fputs("\"></div>\n", out);
     free(svg);
     return 0;
 }
 
-static int put_map(FILE *out, const char *out_dir, const struct attn_view *view,
-                   const struct attn_heatmap *map, bool open, size_t *room, char *why, size_t size)
+static void put_link(FILE *out, const struct attn_view *view, const struct attn_heatmap *map,
+                     size_t grid)
 {
-    fputs(open ? "<details open><summary>" : "<details><summary>", out);
+    fprintf(out, "<p><a href=\"plots/%s_%zu.svg\">", map->name, grid);
+    put_alt(out, view, map, grid);
+    fputs("</a></p>\n", out);
+}
+
+static int put_map(FILE *out, const char *out_dir, const struct attn_view *view,
+                   const struct attn_heatmap *map, const bool *embedded, char *why, size_t size)
+{
     attn_put_html(out, map->row->label);
     fputs("</summary>\n<p class=\"soft\">", out);
     attn_put_html(out, map->source);
     fputs("</p>\n<div class=\"beside\">\n", out);
-    for (size_t g = 0; g <= map->n_sides; g++)
-        if (put_figure(out, out_dir, view, map, g, room, why, size) != 0)
+    for (size_t g = 0; g <= map->n_sides; g++) {
+        fputs("<figure>", out);
+        if (!embedded[g])
+            put_link(out, view, map, g);
+        else if (put_picture(out, out_dir, view, map, g, why, size) != 0)
             return -1;
+        fputs("<figcaption>", out);
+        put_caption(out, view, map, g);
+        fputs("</figcaption></figure>\n", out);
+    }
     fputs("</div></details>\n", out);
     return 0;
 }
@@ -113,7 +130,7 @@ static int put_map(FILE *out, const char *out_dir, const struct attn_view *view,
 int attn_html_put_heatmaps(FILE *out, const char *out_dir, const struct attn_view *view,
                            const struct attn_heatmaps *maps, char *why, size_t size)
 {
-    size_t room = EMBEDDED_MAX;
+    struct choice choice;
     bool open = true;
     if (!any_drawn(maps) && !*maps->note)
         return 0;
@@ -123,10 +140,12 @@ int attn_html_put_heatmaps(FILE *out, const char *out_dir, const struct attn_vie
         attn_put_html(out, maps->note);
         fputs("</p>\n", out);
     }
+    choose(out_dir, maps, &choice);
     for (size_t m = 0; m < maps->count; m++) {
         if (!maps->items[m].drawn)
             continue;
-        if (put_map(out, out_dir, view, &maps->items[m], open, &room, why, size) != 0)
+        fputs(open ? "<details open><summary>" : "<details><summary>", out);
+        if (put_map(out, out_dir, view, &maps->items[m], choice.embedded[m], why, size) != 0)
             return -1;
         open = false;
     }
@@ -146,18 +165,21 @@ void attn_markdown_put_heatmaps(FILE *out, const struct attn_view *view,
         fputs(".\n", out);
     }
     if (any_drawn(maps))
-        fputs("\n| pack | picture | largest difference |\n|---|---|---:|\n", out);
+        fputs("\n| pack | pictures, with the largest difference |\n|---|---|\n", out);
     for (size_t m = 0; m < maps->count; m++) {
         const struct attn_heatmap *map = &maps->items[m];
-        for (size_t g = 0; map->drawn && g <= map->n_sides; g++) {
-            const struct attn_heatmap_side *side = g ? &map->sides[g - 1] : NULL;
-            fputs("| ", out);
-            attn_put_markdown(out, map->row->label);
-            fputs(" | [", out);
-            attn_put_markdown(out, side ? view->backends[side->row->backend].label
-                                        : "reference: the weights");
-            fprintf(out, "](plots/%s_%zu.png) | %s |\n", map->name, g,
-                    side ? attn_figure(side->largest, figure) : ATTN_DASH);
+        if (!map->drawn)
+            continue;
+        fputs("| ", out);
+        attn_put_markdown(out, map->row->label);
+        fprintf(out, " | [weights](plots/%s_0.png)", map->name);
+        for (size_t g = 1; g <= map->n_sides; g++) {
+            const struct attn_heatmap_side *side = &map->sides[g - 1];
+            fputs(", [", out);
+            attn_put_markdown(out, view->backends[side->row->backend].label);
+            fprintf(out, "](plots/%s_%zu.png) %s", map->name, g,
+                    attn_figure(side->largest, figure));
         }
+        fputs(" |\n", out);
     }
 }

@@ -27,7 +27,7 @@ static int begin(void **state)
     memset(&contestant, 0, sizeof contestant);
     session.settings.threads = 3;
     session.settings.host_threads = 2;
-    strcpy(session.folder, "/tmp/attn_keep_XXXXXX");
+    snprintf(session.folder, sizeof session.folder, "/tmp/attn_keep_XXXXXX");
     snprintf(contestant.info.name, sizeof contestant.info.name, "fast");
     return mkdtemp(session.folder) ? 0 : -1;
 }
@@ -195,13 +195,13 @@ static void what_is_not_kept(void **state)
     nothing_kept(in, "fast");
     /* Without a run folder there is no place. */
     char folder[ATTN_PATH_MAX];
-    strcpy(folder, session.folder);
+    snprintf(folder, sizeof folder, "%s", session.folder);
     session.folder[0] = '\0';
     entry.verdict.has_weights = true;
     assert_int_equal(attn_keep_weights(&session, in, &entry, why, sizeof why), 0);
     assert_int_equal(attn_keep_reference(&session, in, why, sizeof why), 0);
     assert_false(entry.kept);
-    strcpy(session.folder, folder);
+    snprintf(session.folder, sizeof session.folder, "%s", folder);
     attn_instance_free(in);
 }
 
