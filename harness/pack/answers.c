@@ -144,5 +144,8 @@ int attn_pack_load_answers(const char *path, const struct attn_pack *pack,
         load_answer(path, pack, "weights", &expected->weights, why, size) != 0 ||
         load_answer(path, pack, "scores", &expected->scores, why, size) != 0)
         return -1;
+    const char *source = attn_st_metadata(&pack->file, "source");
+    if (source != NULL && (instance->source = strdup(source)) == NULL)
+        return attn_pack_fail(path, why, size, "no memory for its source");
     return load_tokens(path, pack, instance, why, size);
 }

@@ -135,7 +135,7 @@ static int put_backends(FILE *out, const struct page *page)
 
 /* RFC 3986: what is not said plainly in a URL is said in hexadecimal. Blanks are left, which every
  * browser takes, and which a line break, that browsers drop from URLs, becomes. */
-static void put_url(FILE *out, const char *text)
+void attn_html_put_url(FILE *out, const char *text)
 {
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
@@ -161,7 +161,7 @@ static int put_picture(FILE *out, const struct page *page, const struct attn_plo
     fputs("<figure><div class=\"picture\"><img alt=\"", out);
     attn_put_html(out, plot->title);
     fputs("\" src=\"data:image/svg+xml,", out);
-    put_url(out, svg);
+    attn_html_put_url(out, svg);
     free(svg);
     fputs("\"></div>\n<figcaption>", out);
     attn_put_html(out, plot->caption);
@@ -183,6 +183,13 @@ static int put_pictures(FILE *out, const struct page *page)
         if (plots->items[p].drawn && put_picture(out, page, &plots->items[p]) != 0)
             return -1;
     return 0;
+}
+
+static int put_heatmaps(FILE *out, const struct page *page)
+{
+    const struct attn_report_parts *parts = page->parts;
+    return attn_html_put_heatmaps(out, page->out_dir, parts->view, parts->heatmaps, page->why,
+                                  page->size);
 }
 
 static int put_skips(FILE *out, const struct page *page)
@@ -222,6 +229,7 @@ static const struct {
     {"FACTS", put_facts},       {"TILES", put_tiles},     {"TROUBLES", put_troubles},
     {"BACKENDS", put_backends}, {"SKIPS", put_skips},     {"PICTURES", put_pictures},
     {"RESULTS", put_results},   {"SPEEDUP", put_speedup}, {"SUPPORT", put_support},
+    {"HEATMAPS", put_heatmaps},
 };
 
 static int put_placeholder(FILE *out, const struct page *page, const char *name, size_t length)

@@ -254,6 +254,7 @@ int attn_markdown_put(FILE *out, const struct attn_report_parts *parts)
         return -1;
     put_pictures(out, parts);
     put_speedup(out, parts->speedup);
+    attn_markdown_put_heatmaps(out, parts->view, parts->heatmaps);
     if (put_results(out, parts->view) != 0)
         return -1;
     return attn_matrix_put_markdown(out, parts->run->matrix);

@@ -138,15 +138,17 @@ void attn_put_csv(FILE *out, const char *text)
     fputc('"', out);
 }
 
-/* Single quotes: gnuplot then expands neither escapes nor backquotes, and '' is a quote. Control
+/* Single quotes: gnuplot then expands neither escapes nor backquotes. A quote within becomes the
+ * typographic one: gnuplot 5.4 takes a doubled quote at the beginning for an empty string. Control
  * characters would end the line. */
 void attn_put_gnuplot(FILE *out, const char *text)
 {
     fputc('\'', out);
     for (; *text; text++) {
         if (*text == '\'')
-            fputc('\'', out);
-        fputc((unsigned char)*text < 0x20 ? ' ' : *text, out);
+            fputs("\xe2\x80\x99", out);
+        else
+            fputc((unsigned char)*text < 0x20 ? ' ' : *text, out);
     }
     fputc('\'', out);
 }

@@ -62,6 +62,7 @@ int attn_report_write(const struct attn_run_data *run, const struct attn_report_
 {
     struct attn_view view = {0};
     struct attn_plots plots;
+    struct attn_heatmaps heatmaps = {0};
     struct attn_speedup speedup = {0};
     char path[4352], *page = NULL;
     size_t length;
@@ -84,14 +85,16 @@ int attn_report_write(const struct attn_run_data *run, const struct attn_report_
         goto out;
     }
     if (attn_plots_write(&view, run->machine, script_dir, out_dir, &plots, note, note_size, why,
-                         size) != 0)
+                         size) != 0 ||
+        attn_heatmaps_write(&view, run, script_dir, out_dir, plots.stuck, &heatmaps, why, size))
         goto out;
-    struct attn_report_parts parts = {run, &view, &plots, &speedup, note};
+    struct attn_report_parts parts = {run, &view, &plots, &heatmaps, &speedup, note};
     for (int kind = 0; kind < DOCUMENT_COUNT; kind++)
         if (write_document((enum document)kind, &parts, page, out_dir, why, size) != 0)
             goto out;
     status = 0;
 out:
+    attn_heatmaps_free(&heatmaps);
     attn_speedup_free(&speedup);
     attn_view_free(&view);
     free(page);

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "report/heatmap.h"
 #include "report/plots.h"
 #include "report/speedup.h"
 #include "report/view.h"
@@ -13,6 +14,7 @@ struct attn_report_parts {
     const struct attn_run_data *run;
     const struct attn_view *view;
     const struct attn_plots *plots;
+    const struct attn_heatmaps *heatmaps;
     const struct attn_speedup *speedup;
     const char *note; /* why pictures are missing, or "" */
 };
@@ -36,6 +38,14 @@ int attn_html_put_results(FILE *out, const struct attn_view *view);
 int attn_html_put_skips(FILE *out, const struct attn_view *view);
 /* Nothing where there is no baseline. */
 void attn_html_put_speedup(FILE *out, const struct attn_speedup *speedup);
+/* Nothing where the run kept no weights of packs. The page's carries the pictures of OUT_DIR/plots
+ * and returns 0, or -1 with the reason. */
+int attn_html_put_heatmaps(FILE *out, const char *out_dir, const struct attn_view *view,
+                           const struct attn_heatmaps *maps, char *why, size_t size);
+void attn_markdown_put_heatmaps(FILE *out, const struct attn_view *view,
+                                const struct attn_heatmaps *maps);
+/* An SVG as what follows "data:image/svg+xml,". */
+void attn_html_put_url(FILE *out, const char *text);
 /* <td class="CLASS">TEXT</td>, escaped; a dash for "". */
 void attn_html_put_cell(FILE *out, const char *class, const char *text);
 /* The same of a figure, which the page's script sorts by `value`; NAN goes last. */

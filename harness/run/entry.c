@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "reference/dtype.h"
+#include "results/kept.h"
 
 /* A figure of which the harness's own cost is more than this is marked. */
 static const double overhead_share = 0.01;
@@ -17,7 +18,7 @@ static const char *cache_name(enum attn_cache cache)
 
 static const char *backend_of(const struct attn_entry *entry)
 {
-    return entry->contestant ? entry->contestant->info.name : "reference";
+    return entry->contestant ? entry->contestant->info.name : ATTN_KEPT_REFERENCE;
 }
 
 static const char *options_of(const struct attn_entry *entry)
@@ -237,6 +238,12 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
                                       : "exact"));
     put(r, "sizes", sizes_json(entry->c));
     put(r, "seconds", entry->seconds > 0 ? number(entry->seconds) : json_null());
+    if (entry->c->out_weights && entry->contestant) {
+        char name[ATTN_KEPT_NAME_MAX];
+        bool named = entry->kept &&
+                     attn_kept_name(entry->id, backend_of(entry), options_of(entry), name) == 0;
+        put(r, "weights_file", named ? json_string(name) : json_null());
+    }
     return r;
 }
 

@@ -34,6 +34,7 @@ struct attn_entry {
     unsigned fills_done, fills_ok;               /* bit f: enum attn_fill f was tried, held */
     enum attn_fill fill; /* under which the verdict failed, if not its own */
     double seconds;      /* fastest run seen */
+    bool kept;           /* its weights lie in the run folder */
 
     /* from timing */
     bool broke_timed;                       /* the verdict was reached while timed */

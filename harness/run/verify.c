@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run/keep.h"
 #include "run/machine.h"
 #include "run/progress.h"
 #include "run/suite.h"
@@ -328,7 +329,8 @@ int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
             *instance = NULL;
         }
     }
-    if (*instance && verify_reference(session, c, *instance, *judge, out, why, size))
+    if (*instance && (verify_reference(session, c, *instance, *judge, out, why, size) ||
+                      attn_keep_reference(session, *instance, why, size)))
         return -1;
     for (size_t b = 0; b < session->roster.count; b++) {
         struct attn_entry *entry = &entries[b];
@@ -338,6 +340,8 @@ int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
         attn_case_id(c, entry->id);
         if (*instance) {
             verify_entry(&seats[b], *instance, *judge, entry);
+            if (!attn_interrupted && attn_keep_weights(session, *instance, entry, why, size))
+                return -1;
         } else {
             entry->verdict = none;
             entry->harmless = none.status == ATTN_SKIP;

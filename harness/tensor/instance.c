@@ -177,6 +177,7 @@ void attn_instance_free(struct attn_instance *instance)
     for (int64_t t = 0; instance->tokens != NULL && t < instance->c.b * instance->n_tokens; t++)
         free(instance->tokens[t]);
     free(instance->tokens);
+    free(instance->source);
     attn_case_free(&instance->c);
     free(instance);
 }

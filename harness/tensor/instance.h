@@ -41,6 +41,7 @@ struct attn_instance {
     struct attn_expected expected;
     char **tokens;    /* pack's token labels: tokens[b*n_tokens_max + i]; NULL: none */
     int64_t n_tokens; /* labels of each batch */
+    char *source;     /* where a pack says it comes from; NULL: not from a pack, or it is silent */
 };
 
 /* Makes the operands of a case: random tensors from Philox by seed and role, or a pack's tensors.

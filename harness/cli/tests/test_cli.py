@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -423,6 +424,34 @@ class Bench(Case):
                     SMALL + " seed=2")
         with open(results, encoding="utf-8") as file:
             self.assertEqual(len(file.readlines()), 2 * len(before.splitlines()))
+
+    def test_weights_are_kept_and_survive_a_resume(self):
+        case, more = "h=2 s=9 d=8 out=weights", "h=2 s=9 d=8 seed=2 out=weights"
+        run = self.run_folder("run", case, SMALL)
+        with open(os.path.join(run, "results.ndjson"), encoding="utf-8") as file:
+            verified = [r for r in map(json.loads, file) if r["type"] == "verify"]
+        self.assertEqual(["weights_file" in record for record in verified], [True, False])
+        name = verified[0]["weights_file"]
+        self.assertEqual(name, "tensors/" + verified[0]["id"] + "-naive.safetensors")
+        reference = name.replace("-naive", "-reference")
+
+        def read(name):
+            with open(os.path.join(run, name), "rb") as file:
+                data = file.read()
+            length = int.from_bytes(data[:8], "little")
+            return json.loads(data[8:8 + length]), data[8 + length:]
+        header, data = read(name)
+        self.assertEqual(header["weights"]["shape"], [1, 2, 9, 9])
+        self.assertEqual(header["__metadata__"]["case"], verified[0]["case"])
+        rows = struct.iter_unpack("<9f", data)
+        self.assertTrue(all(abs(sum(row) - 1) < 1e-5 for row in rows))
+        self.assertEqual(read(reference)[0]["weights"]["dtype"], "F64")
+        before = {name: read(name), reference: read(reference)}
+        self.expect(0, "bench", "-b", "naive", *QUICK, "-o", run, "--resume", case, SMALL, more)
+        self.assertEqual(len(os.listdir(os.path.join(run, "tensors"))), 4)
+        self.assertEqual({name: read(name), reference: read(reference)}, before)
+        self.expect(0, "verify", "-b", "naive", "-o", self.path("verified"), case)
+        self.assertEqual(len(os.listdir(self.path("verified/tensors"))), 2)
 
     def test_resume_keeps_the_exit_code(self):
         arguments = ["bench", "--plugin", broken("unwritten"), PLAIN, *QUICK, "-o",

@@ -80,6 +80,7 @@ static void check_pack(const char *path)
     free(result.out);
     free(result.lse);
     free(result.weights);
+    assert_non_null(strstr(in->source, "textbooks"));
     attn_instance_free(in);
     attn_case_free(&c);
 }
