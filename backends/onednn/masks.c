@@ -134,9 +134,10 @@ size_t attn_onednn_mask_plan(const struct attn_problem *problem,
     *mask = (struct attn_onednn_mask){.needed = data || position,
                                       .constant = !data,
                                       .dtype = ATTN_F32,
+                                      /* by head and not by row: the library's slow path */
                                       .b = by_b || gaussian ? problem->b : 1,
                                       .h = by_h || gaussian ? problem->hq : 1,
-                                      .i = by_i ? problem->sq : 1};
+                                      .i = by_i || by_h || gaussian ? problem->sq : 1};
     size_t bytes = sizeof(float);
     const int64_t extents[] = {mask->b, mask->h, mask->i, problem->sk};
     for (int a = 0; a < 4; a++)

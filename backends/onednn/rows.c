@@ -165,7 +165,7 @@ void attn_onednn_attend_row(const struct attn_onednn_row *row, float *sums)
     int64_t v_at = row->b * v->stride[0] + row->h / (p->hq / p->hkv) * v->stride[1];
     int64_t out_at = row_start(out, row);
     attn_onednn_addend(p, row->operands, row->b, row->h, row->i, row->add);
-    if (p->score == ATTN_SCORE_ADDITIVE)
+    if (p->score == ATTN_SCORE_ADDITIVE && p->sk > 0)
         hide_query(row);
     for (int64_t j = 0; j < p->sk; j++)
         row->scores[j] = row->add[j] == -INFINITY ? 0 : score_cell(row, j);
