@@ -1,43 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* frame.c - what surrounds attention, as a list of stages: before it copies of operands that the
- * library has no layout for, projections, and q^T M; after it the output projection and a copy of
- * out. A stage reads matrices of one operand, [B,H,rows,columns], and writes those of another. */
+/* frame.c - what surrounds attention, planned as a list of stages: before it copies of operands
+ * that the library has no layout for, projections, and q^T M; after it the output projection and a
+ * copy of out. A stage reads matrices of one operand, [B,H,rows,columns], and writes those of
+ * another. */
+#include "frame.h"
+
 #include <stdio.h>
-#include <string.h>
 
-#include "onednn.h"
-
-/* x_q, x_k, x_v copied and projected, q M, output projection, out copied; one result more, the
- * heads before their projection. */
-enum { STAGES = 9, BUFFERS = STAGES + 1 };
-
-struct stage {
-    uint32_t from, to; /* operands: a role, or ATTN_ONEDNN_ROLES + a buffer */
-    int64_t batches, heads, rows, columns;
-    struct attn_onednn_product *product; /* NULL: a copy */
-    uint32_t weights, bias;              /* roles */
-};
-
-struct attn_onednn_frame {
-    struct attn_onednn_library library;
-    const struct attn_problem *problem;
-    struct attn_onednn_operands operands; /* without data */
-    struct attn_onednn_view buffer[BUFFERS];
-    struct stage stages[STAGES];
-    int n_buffers, n, n_before;
-    uint32_t q, k, v, out; /* operands as attention sees them */
-};
-
-struct attn_onednn_framed {
-    const struct attn_onednn_frame *frame;
-    struct attn_onednn_operands operands;
-    struct attn_onednn_weights weights[STAGES];
-};
-
-static const struct attn_onednn_view *find(const struct attn_onednn_frame *f,
-                                           const struct attn_onednn_operands *operands, uint32_t id)
+const struct attn_onednn_view *attn_onednn_frame_find(const struct attn_onednn_frame *f,
+                                                      const struct attn_onednn_operands *operands,
+                                                      uint32_t id)
 {
     return id < ATTN_ONEDNN_ROLES ? &operands->view[id] : &f->buffer[id - ATTN_ONEDNN_ROLES];
+}
+
+/* [B,1,S,H*width] as [B,H,S,width]. */
+static void split(struct attn_onednn_view *view, int64_t heads, int64_t width)
+{
+    view->stride[1] = heads > 1 ? width * view->stride[3] : 0;
+}
+
+void attn_onednn_frame_see(const struct attn_onednn_frame *f,
+                           const struct attn_onednn_operands *operands,
+                           struct attn_onednn_operands *seen)
+{
+    const struct attn_problem *p = f->problem;
+    struct attn_onednn_operands found = *operands;
+    found.view[ATTN_Q] = *attn_onednn_frame_find(f, operands, f->q);
+    found.view[ATTN_K] = *attn_onednn_frame_find(f, operands, f->k);
+    found.view[ATTN_V] = *attn_onednn_frame_find(f, operands, f->v);
+    found.view[ATTN_OUT] = *attn_onednn_frame_find(f, operands, f->out);
+    if (p->op == ATTN_OP_MHA)
+        split(&found.view[ATTN_OUT], p->hq, p->dv);
+    *seen = found;
 }
 
 /* Can the library read such matrices at full speed: rows or columns contiguous. With any other
@@ -82,15 +77,15 @@ static dnnl_status_t reserve(struct attn_onednn_frame *f, int64_t b, int64_t h, 
 static dnnl_status_t make_readable(struct attn_onednn_frame *f, uint32_t *id, int64_t heads,
                                    int64_t rows, int64_t columns)
 {
-    const struct attn_onednn_view *view = find(f, &f->operands, *id);
+    const struct attn_onednn_view *view = attn_onednn_frame_find(f, &f->operands, *id);
     if (readable(view, rows, columns))
         return dnnl_success;
-    struct stage *stage = &f->stages[f->n++];
-    *stage = (struct stage){.from = *id,
-                            .batches = view->stride[0] ? f->problem->b : 1,
-                            .heads = view->stride[1] ? heads : 1,
-                            .rows = rows,
-                            .columns = columns};
+    struct attn_onednn_stage *stage = &f->stages[f->n++];
+    *stage = (struct attn_onednn_stage){.from = *id,
+                                        .batches = view->stride[0] ? f->problem->b : 1,
+                                        .heads = view->stride[1] ? heads : 1,
+                                        .rows = rows,
+                                        .columns = columns};
     dnnl_status_t status = reserve(f, stage->batches, stage->heads, rows, columns, &stage->to);
     *id = stage->to;
     return status;
@@ -102,17 +97,12 @@ static int joined(const struct attn_onednn_view *view, int64_t rows)
     return view->stride[3] <= 1 && view->stride[2] > 0 && view->stride[0] == rows * view->stride[2];
 }
 
-/* [B,1,S,H*width] as [B,H,S,width]. */
-static void split(struct attn_onednn_view *view, int64_t heads, int64_t width)
-{
-    view->stride[1] = heads > 1 ? width * view->stride[3] : 0;
-}
-
 /* The next stage multiplies by weights: from [batches,heads,rows,columns] to `width` columns. */
-static dnnl_status_t multiply(struct attn_onednn_frame *f, struct stage stage, int64_t width)
+static dnnl_status_t multiply(struct attn_onednn_frame *f, struct attn_onednn_stage stage,
+                              int64_t width)
 {
-    const struct attn_onednn_view *x = find(f, &f->operands, stage.from);
-    const struct attn_onednn_view *y = find(f, &f->operands, stage.to);
+    const struct attn_onednn_view *x = attn_onednn_frame_find(f, &f->operands, stage.from);
+    const struct attn_onednn_view *y = attn_onednn_frame_find(f, &f->operands, stage.to);
     if (stage.heads == 1 && joined(x, stage.rows) && joined(y, stage.rows)) {
         stage.rows *= stage.batches;
         stage.batches = 1;
@@ -127,7 +117,7 @@ static dnnl_status_t multiply(struct attn_onednn_frame *f, struct stage stage, i
                                                   .out = f->problem->dtype,
                                                   .biased = stage.bias &&
                                                             f->operands.view[stage.bias].dtype};
-    struct stage *made = &f->stages[f->n++];
+    struct attn_onednn_stage *made = &f->stages[f->n++];
     *made = stage;
     return attn_onednn_product_create(&f->library, &spec, &made->product);
 }
@@ -138,13 +128,13 @@ static dnnl_status_t project(struct attn_onednn_frame *f, uint32_t *id, int64_t 
 {
     const struct attn_problem *p = f->problem;
     const int64_t *shape = attn_tensor_find(p, weights)->shape;
-    struct stage stage = {.from = *id,
-                          .batches = p->b,
-                          .heads = 1,
-                          .rows = rows,
-                          .columns = shape[1],
-                          .weights = weights,
-                          .bias = bias};
+    struct attn_onednn_stage stage = {.from = *id,
+                                      .batches = p->b,
+                                      .heads = 1,
+                                      .rows = rows,
+                                      .columns = shape[1],
+                                      .weights = weights,
+                                      .bias = bias};
     dnnl_status_t status = reserve(f, p->b, 1, rows, shape[0], &stage.to);
     status = status ? status : multiply(f, stage, shape[0]);
     *id = stage.to;
@@ -157,12 +147,12 @@ static dnnl_status_t project(struct attn_onednn_frame *f, uint32_t *id, int64_t 
 static dnnl_status_t multiply_by_m(struct attn_onednn_frame *f)
 {
     const struct attn_problem *p = f->problem;
-    struct stage stage = {.from = f->q,
-                          .batches = p->b,
-                          .heads = p->hq,
-                          .rows = p->sq,
-                          .columns = p->dq,
-                          .weights = ATTN_SCORE_M};
+    struct attn_onednn_stage stage = {.from = f->q,
+                                      .batches = p->b,
+                                      .heads = p->hq,
+                                      .rows = p->sq,
+                                      .columns = p->dq,
+                                      .weights = ATTN_SCORE_M};
     dnnl_status_t status = reserve(f, p->b, p->hq, p->sq, p->dk, &stage.to);
     f->q = stage.to;
     return status ? status : multiply(f, stage, p->dk);
@@ -216,40 +206,25 @@ static dnnl_status_t make_after(struct attn_onednn_frame *f)
         status = reserve(f, p->b, heads, p->sq, width, &last);
     f->out = last;
     if (!status && attn_tensor_find(p, ATTN_W_O)) {
-        struct stage stage = {.to = last,
-                              .batches = p->b,
-                              .heads = 1,
-                              .rows = p->sq,
-                              .columns = p->hq * p->dv,
-                              .weights = ATTN_W_O,
-                              .bias = ATTN_B_O};
+        struct attn_onednn_stage stage = {.to = last,
+                                          .batches = p->b,
+                                          .heads = 1,
+                                          .rows = p->sq,
+                                          .columns = p->hq * p->dv,
+                                          .weights = ATTN_W_O,
+                                          .bias = ATTN_B_O};
         status = reserve(f, p->b, 1, p->sq, stage.columns, &stage.from);
         f->out = stage.from;
         status = status ? status : multiply(f, stage, width);
     }
     if (!status && last != ATTN_OUT)
-        f->stages[f->n++] = (struct stage){.from = last,
-                                           .to = ATTN_OUT,
-                                           .batches = p->b,
-                                           .heads = heads,
-                                           .rows = p->sq,
-                                           .columns = width};
+        f->stages[f->n++] = (struct attn_onednn_stage){.from = last,
+                                                       .to = ATTN_OUT,
+                                                       .batches = p->b,
+                                                       .heads = heads,
+                                                       .rows = p->sq,
+                                                       .columns = width};
     return status;
-}
-
-/* The operands as attention sees them. */
-static void see(const struct attn_onednn_frame *f, const struct attn_onednn_operands *operands,
-                struct attn_onednn_operands *seen)
-{
-    const struct attn_problem *p = f->problem;
-    struct attn_onednn_operands found = *operands;
-    found.view[ATTN_Q] = *find(f, operands, f->q);
-    found.view[ATTN_K] = *find(f, operands, f->k);
-    found.view[ATTN_V] = *find(f, operands, f->v);
-    found.view[ATTN_OUT] = *find(f, operands, f->out);
-    if (p->op == ATTN_OP_MHA)
-        split(&found.view[ATTN_OUT], p->hq, p->dv);
-    *seen = found;
 }
 
 int attn_onednn_frame_create(const struct attn_onednn_library *library,
@@ -279,7 +254,7 @@ int attn_onednn_frame_create(const struct attn_onednn_library *library,
         inner->score = ATTN_SCORE_DOT;
         inner->dq = problem->dk;
     }
-    see(f, &f->operands, seen);
+    attn_onednn_frame_see(f, &f->operands, seen);
     *frame = f;
     return ATTN_OK;
 }
@@ -295,144 +270,6 @@ void attn_onednn_frame_destroy(struct attn_onednn_frame *frame)
     services->free(services->context, frame);
 }
 
-/* w_* are [width,inner], M is [Hq,inner,width]. */
-static dnnl_status_t pack(const struct stage *stage, const struct attn_problem *p,
-                          const struct attn_onednn_operands *operands,
-                          struct attn_onednn_weights *weights)
-{
-    const struct attn_onednn_view *w = &operands->view[stage->weights];
-    const int64_t by_output[] = {0, w->stride[1], w->stride[0]};
-    return attn_onednn_product_pack(stage->product, w,
-                                    stage->weights == ATTN_SCORE_M ? w->stride : by_output, p->hq,
-                                    stage->bias ? &operands->view[stage->bias] : NULL, weights);
-}
-
-int attn_onednn_frame_bind(const struct attn_onednn_frame *frame, const struct attn_tensor *tensors,
-                           struct attn_onednn_operands *seen, struct attn_onednn_framed **framed,
-                           char *why, size_t size)
-{
-    const struct attn_services *services = frame->library.services;
-    struct attn_onednn_framed *made = services->alloc(services->context, sizeof(*made), 64);
-    dnnl_status_t status = dnnl_success;
-    if (!made) {
-        snprintf(why, size, "no memory for a binding of %zu bytes", sizeof(*made));
-        return ATTN_OUT_OF_MEMORY;
-    }
-    *made = (struct attn_onednn_framed){.frame = frame};
-    attn_onednn_operands_set(&made->operands, frame->problem, tensors);
-    for (int s = 0; s < frame->n && !status; s++)
-        if (frame->stages[s].product)
-            status = pack(&frame->stages[s], frame->problem, &made->operands, &made->weights[s]);
-    if (status) {
-        attn_onednn_frame_release(made);
-        return attn_onednn_result(status, why, size);
-    }
-    see(frame, &made->operands, seen);
-    *framed = made;
-    return ATTN_OK;
-}
-
-void attn_onednn_frame_release(struct attn_onednn_framed *framed)
-{
-    const struct attn_services *services = framed->frame->library.services;
-    for (int s = 0; s < framed->frame->n; s++)
-        attn_onednn_weights_free(services, &framed->weights[s]);
-    services->free(services->context, framed);
-}
-
-static char *matrix(const struct attn_onednn_view *view, int64_t b, int64_t h)
-{
-    return view->data +
-           (b * view->stride[0] + h * view->stride[1]) * (int64_t)attn_onednn_size(view->dtype);
-}
-
-static void copy(const struct stage *stage, const struct attn_onednn_view *from,
-                 const struct attn_onednn_view *to, int64_t b, int64_t h)
-{
-    size_t element = attn_onednn_size(from->dtype);
-    for (int64_t r = 0; r < stage->rows; r++) {
-        const char *x = matrix(from, b, h) + r * from->stride[2] * (int64_t)element;
-        char *y = matrix(to, b, h) + r * to->stride[2] * (int64_t)element;
-        int64_t x_step = from->stride[3] * (int64_t)element;
-        int64_t y_step = to->stride[3] * (int64_t)element;
-        for (int64_t c = 0; c < stage->columns && element == 4; c++)
-            memcpy(y + c * y_step, x + c * x_step, 4);
-        for (int64_t c = 0; c < stage->columns && element == 2; c++)
-            memcpy(y + c * y_step, x + c * x_step, 2);
-    }
-}
-
-static dnnl_status_t run_stage(const struct attn_onednn_framed *framed, int s)
-{
-    const struct attn_onednn_frame *f = framed->frame;
-    const struct stage *stage = &f->stages[s];
-    const struct attn_onednn_view *from = find(f, &framed->operands, stage->from);
-    const struct attn_onednn_view *to = find(f, &framed->operands, stage->to);
-    dnnl_status_t status = dnnl_success;
-    for (int64_t b = 0; b < stage->batches; b++)
-        for (int64_t h = 0; h < stage->heads && !status; h++)
-            if (stage->product)
-                status = attn_onednn_product_run(stage->product, &framed->weights[s], h,
-                                                 matrix(from, b, h), matrix(to, b, h));
-            else
-                copy(stage, from, to, b, h);
-    return status;
-}
-
-int attn_onednn_frame_before(const struct attn_onednn_framed *framed, char *why, size_t size)
-{
-    dnnl_status_t status = dnnl_success;
-    for (int s = 0; s < framed->frame->n_before && !status; s++)
-        status = run_stage(framed, s);
-    return attn_onednn_result(status, why, size);
-}
-
-/* Pruned heads become zero, whatever they hold; their lse and weights stay. */
-static void prune(const struct attn_onednn_framed *framed)
-{
-    const struct attn_problem *p = framed->frame->problem;
-    const struct attn_onednn_view *mask = &framed->operands.view[ATTN_HEAD_MASK];
-    struct attn_onednn_operands seen;
-    see(framed->frame, &framed->operands, &seen);
-    const struct attn_onednn_view *heads = &seen.view[ATTN_OUT];
-    size_t row = (size_t)p->dv * attn_onednn_size(heads->dtype);
-    for (int64_t b = 0; b < p->b; b++)
-        for (int64_t h = 0; h < p->hq; h++)
-            for (int64_t i = 0; i < p->sq && !mask->data[h * mask->stride[0]]; i++)
-                memset(matrix(heads, b, h) +
-                           i * heads->stride[2] * (int64_t)attn_onednn_size(heads->dtype),
-                       0, row);
-}
-
-static void add_residual(const struct attn_onednn_framed *framed)
-{
-    const struct attn_problem *p = framed->frame->problem;
-    const struct attn_onednn_view *x = &framed->operands.view[ATTN_X_Q];
-    const struct attn_onednn_view *y = &framed->operands.view[ATTN_OUT];
-    int64_t width = attn_tensor_find(p, ATTN_OUT)->shape[2];
-    for (int64_t b = 0; b < p->b; b++)
-        for (int64_t i = 0; i < p->sq; i++) {
-            int64_t x_at = b * x->stride[0] + i * x->stride[2];
-            int64_t y_at = b * y->stride[0] + i * y->stride[2];
-            for (int64_t c = 0; c < width; c++, x_at += x->stride[3], y_at += y->stride[3])
-                attn_onednn_store(y->dtype, y->data, y_at,
-                                  attn_onednn_load(y, y_at) + attn_onednn_load(x, x_at));
-        }
-}
-
-int attn_onednn_frame_after(const struct attn_onednn_framed *framed, char *why, size_t size)
-{
-    const struct attn_onednn_frame *f = framed->frame;
-    dnnl_status_t status = dnnl_success;
-    if (framed->operands.view[ATTN_HEAD_MASK].dtype)
-        prune(framed);
-    for (int s = f->n_before; s < f->n && !status; s++)
-        status = run_stage(framed, s);
-    if (!status && (f->problem->flags & ATTN_FLAG_RESIDUAL))
-        add_residual(framed);
-    return attn_onednn_result(status, why, size);
-}
-
 void attn_onednn_frame_copies(const struct attn_onednn_frame *frame, char *text, size_t size)
 {
     static const char *const names[] = {
@@ -443,7 +280,7 @@ void attn_onednn_frame_copies(const struct attn_onednn_frame *frame, char *text,
     if (size)
         text[0] = '\0';
     for (int s = 0; s < frame->n && used < size; s++) {
-        const struct stage *stage = &frame->stages[s];
+        const struct attn_onednn_stage *stage = &frame->stages[s];
         uint32_t role = stage->from < ATTN_ONEDNN_ROLES ? stage->from : stage->to;
         if (!stage->product)
             used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : ", copies ",
