@@ -75,6 +75,43 @@ void attn_onednn_addend(const struct attn_problem *problem,
                 row[j] = -INFINITY;
 }
 
+size_t attn_onednn_norms_bytes(const struct attn_problem *problem)
+{
+    size_t keys, queries, bytes;
+    if (__builtin_mul_overflow((size_t)problem->hkv, (size_t)problem->sk, &keys) ||
+        __builtin_mul_overflow((size_t)problem->hq, (size_t)problem->sq, &queries) ||
+        __builtin_add_overflow(keys, queries, &bytes) ||
+        __builtin_mul_overflow(bytes, (size_t)problem->b, &bytes) ||
+        __builtin_mul_overflow(bytes, sizeof(float), &bytes))
+        return SIZE_MAX;
+    return bytes;
+}
+
+/* In double, rounded once. */
+static float *fill_norms(const struct attn_problem *p, const struct attn_onednn_view *view,
+                         int64_t heads, int64_t rows, float *norms)
+{
+    for (int64_t b = 0; b < p->b; b++)
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t r = 0; r < rows; r++) {
+                int64_t at = b * view->stride[0] + h * view->stride[1] + r * view->stride[2];
+                double sum = 0;
+                for (int64_t d = 0; d < p->dk; d++, at += view->stride[3]) {
+                    double x = (double)attn_onednn_load(view, at);
+                    sum += x * x;
+                }
+                *norms++ = (float)(-0.5 * p->scale * sum);
+            }
+    return norms;
+}
+
+void attn_onednn_norms_fill(const struct attn_problem *problem,
+                            const struct attn_onednn_operands *operands, float *norms)
+{
+    norms = fill_norms(problem, &operands->view[ATTN_K], problem->hkv, problem->sk, norms);
+    fill_norms(problem, &operands->view[ATTN_Q], problem->hq, problem->sq, norms);
+}
+
 size_t attn_onednn_mask_plan(const struct attn_problem *problem,
                              const struct attn_onednn_operands *operands,
                              struct attn_onednn_mask *mask)
@@ -86,7 +123,8 @@ size_t attn_onednn_mask_plan(const struct attn_problem *problem,
     int position = (problem->flags & (ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW)) != 0;
     int by_b = len->dtype && len->stride[0] != 0, by_h = alibi->dtype && alibi->stride[0] != 0;
     int by_i = position || alibi->dtype || (len->dtype && len->rank == 2 && len->stride[1] != 0);
-    int data = len->dtype || alibi->dtype;
+    int gaussian = problem->score == ATTN_SCORE_GAUSSIAN;
+    int data = len->dtype || alibi->dtype || gaussian;
     for (int t = 0; t < 2; t++) {
         data |= full[t]->dtype != 0;
         by_b |= full[t]->dtype && full[t]->stride[0] != 0;
@@ -96,15 +134,24 @@ size_t attn_onednn_mask_plan(const struct attn_problem *problem,
     *mask = (struct attn_onednn_mask){.needed = data || position,
                                       .constant = !data,
                                       .dtype = ATTN_F32,
-                                      .b = by_b ? problem->b : 1,
-                                      .h = by_h ? problem->hq : 1,
-                                      .i = by_i ? problem->sq : 1};
+                                      /* by head and not by row: the library's slow path */
+                                      .b = by_b || gaussian ? problem->b : 1,
+                                      .h = by_h || gaussian ? problem->hq : 1,
+                                      .i = by_i || by_h || gaussian ? problem->sq : 1};
     size_t bytes = sizeof(float);
     const int64_t extents[] = {mask->b, mask->h, mask->i, problem->sk};
     for (int a = 0; a < 4; a++)
         if (__builtin_mul_overflow(bytes, (size_t)extents[a], &bytes))
             return SIZE_MAX;
     return mask->needed ? bytes : 0;
+}
+
+static void add_key_norms(const struct attn_problem *p, const float *norms, int64_t b, int64_t h,
+                          float *row)
+{
+    const float *keys = norms + (b * p->hkv + h / (p->hq / p->hkv)) * p->sk;
+    for (int64_t j = 0; j < p->sk; j++)
+        row[j] = row[j] == -INFINITY ? -INFINITY : row[j] + keys[j];
 }
 
 void attn_onednn_mask_fill(const struct attn_problem *problem,
@@ -117,6 +164,8 @@ void attn_onednn_mask_fill(const struct attn_problem *problem,
             for (int64_t i = 0; i < mask->i; i++, at += problem->sk) {
                 float *to = mask->dtype == ATTN_F32 ? (float *)mask->data + at : row;
                 attn_onednn_addend(problem, operands, b, h, i, to);
+                if (mask->norms)
+                    add_key_norms(problem, mask->norms, b, h, to);
                 for (int64_t j = 0; j < problem->sk && to == row; j++)
                     attn_onednn_store(mask->dtype, mask->data, at + j, row[j]);
             }

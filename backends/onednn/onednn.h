@@ -12,14 +12,19 @@
 #include "attnbench/backend.h"
 
 #define ATTN_ONEDNN_RANK  4 /* largest rank of any role this backend knows */
-#define ATTN_ONEDNN_ROLES (ATTN_KEEP + 1)
+#define ATTN_ONEDNN_ROLES (ATTN_B_O + 1)
 
 /* Declared error of the library's exp: |computed/exact - 1| <= E_EXP + E_ARG |x|. test_onednn.c
  * measures it: 0.4 E_EXP on AVX2 and AVX-512; on SSE4.1 its error grows with |x|. */
 #define ATTN_ONEDNN_E_EXP 0x1p-20
 #define ATTN_ONEDNN_E_ARG 0x1p-24
 
-/* One operand. dtype 0: the problem has no tensor of this role. */
+/* Declared relative error of tanh, the library's and that of glibc, whichever runs. */
+#define ATTN_ONEDNN_E_TANH 0x1p-21
+
+/* One operand. dtype 0: the problem has no tensor of this role. x_q, x_k, x_v, and out of
+ * multi-head attention have an axis of heads as well, [B,1,S,E], so that all operands are walked
+ * alike. */
 struct attn_onednn_view {
     char *data;
     uint32_t dtype;
@@ -33,7 +38,8 @@ struct attn_onednn_operands {
 };
 
 void attn_onednn_operands_set(struct attn_onednn_operands *operands,
-                              const struct attn_tensor *tensors, uint32_t n_tensors);
+                              const struct attn_problem *problem,
+                              const struct attn_tensor *tensors);
 
 /* Bytes of an element of a floating type. */
 size_t attn_onednn_size(uint32_t dtype);
@@ -72,6 +78,12 @@ int attn_onednn_kept(const struct attn_problem *problem,
                      const struct attn_onednn_operands *operands, int64_t b, int64_t h, int64_t i,
                      int64_t j);
 
+/* Half the squared norms of a Gaussian score, times -scale: [B,Hkv,Sk] of the keys, then [B,Hq,Sq]
+ * of the queries. Bytes of both; SIZE_MAX when that overflows. */
+size_t attn_onednn_norms_bytes(const struct attn_problem *problem);
+void attn_onednn_norms_fill(const struct attn_problem *problem,
+                            const struct attn_onednn_operands *operands, float *norms);
+
 /* All addends as a dense tensor [b,h,i,Sk], with an extent of 1 on each axis that they do not
  * depend on. */
 struct attn_onednn_mask {
@@ -80,6 +92,9 @@ struct attn_onednn_mask {
     int64_t b, h, i;
     uint32_t dtype; /* of the data: f32, or narrower where only 0 and -infinity occur */
     void *data;
+    /* Gaussian: those of the keys are added too. Those of the queries are the same in all of a row,
+     * which no weight sees. */
+    const float *norms;
 };
 
 /* Everything but the data, from shapes and strides. Bytes of the data in f32; SIZE_MAX when
@@ -100,9 +115,15 @@ struct attn_onednn_row {
     const struct attn_problem *problem;
     const struct attn_onednn_operands *operands;
     int64_t b, h, i;
-    float *add;    /* [Sk] */
-    float *scores; /* [Sk] */
+    float *add;         /* [Sk] */
+    float *scores;      /* [Sk] */
+    float *hidden;      /* additive: [Dh] */
+    const float *norms; /* Gaussian: see attn_onednn_norms_fill */
 };
+
+/* Gaussian: scaled q.k in row->scores become scores. A cell that cancels to NaN is computed again
+ * from the difference: a key at infinity is one that takes no part. */
+void attn_onednn_add_norms(const struct attn_onednn_row *row);
 
 /* From scaled scores in row->scores: weights before and after dropout, lse. `weights` receives the
  * row as it meets v, in the problem's type; lse and weights that the problem asks for are written
@@ -139,6 +160,132 @@ void attn_onednn_close(struct attn_onednn_library *library);
  * process. */
 int attn_onednn_multiplies(uint32_t dtype);
 
+/* --- step.c: one primitive and what it is executed with --- */
+
+enum { ATTN_ONEDNN_ARGS = 6 };
+
+struct attn_onednn_step {
+    dnnl_primitive_t primitive;
+    dnnl_exec_arg_t args[ATTN_ONEDNN_ARGS]; /* the first is its scratch memory */
+    int n;
+    void *scratch;
+};
+
+/* A dense or strided descriptor (stride NULL: dense); strides of extents of 1 do not matter. */
+dnnl_status_t attn_onednn_desc(dnnl_memory_desc_t *desc, uint32_t dtype, int rank,
+                               const int64_t *shape, const int64_t *stride);
+
+/* What all primitives share: full precision, and scratch memory that is ours. scale: the result is
+ * multiplied by it; then `add`, where not NULL, is added. */
+dnnl_status_t attn_onednn_attributes(dnnl_primitive_attr_t *attributes, float scale,
+                                     const_dnnl_memory_desc_t add);
+
+/* The primitive of a description, which stays the caller's. `step` starts zeroed. */
+dnnl_status_t attn_onednn_step_make(const struct attn_onednn_library *library,
+                                    struct attn_onednn_step *step,
+                                    const_dnnl_primitive_desc_t description);
+
+/* One more argument; its memory object belongs to the step, `data` to the caller. */
+dnnl_status_t attn_onednn_step_add(const struct attn_onednn_library *library,
+                                   struct attn_onednn_step *step, int argument,
+                                   const_dnnl_memory_desc_t desc, void *data);
+
+/* Points an argument that was added elsewhere. */
+dnnl_status_t attn_onednn_step_point(const struct attn_onednn_step *step, int argument, void *data);
+
+/* Complete when it returns: handles may change before the next step. */
+dnnl_status_t attn_onednn_step_run(const struct attn_onednn_library *library,
+                                   const struct attn_onednn_step *step);
+void attn_onednn_step_free(const struct attn_onednn_library *library,
+                           struct attn_onednn_step *step);
+
+/* The result for a status, with a sentence for a failure. */
+int attn_onednn_result(dnnl_status_t status, char *why, size_t size);
+
+/* --- product.c: y = x w (+ b), w in the layout that the library prefers --- */
+
+struct attn_onednn_product_spec {
+    int64_t rows, inner, width;
+    int64_t row_stride, column_stride; /* of x; one of them is 1 */
+    int64_t out_stride;                /* between rows of y, which are contiguous */
+    uint32_t in, out;                  /* types of x and w; of y */
+    int biased;
+};
+
+/* Packed matrices, one a head or one for all, and the bias in f32. */
+struct attn_onednn_weights {
+    char *data;
+    size_t step; /* bytes from a head's matrix to the next one's; 0: one for all */
+    float *bias;
+};
+
+struct attn_onednn_product;
+
+dnnl_status_t attn_onednn_product_create(const struct attn_onednn_library *library,
+                                         const struct attn_onednn_product_spec *spec,
+                                         struct attn_onednn_product **product);
+
+/* w: strides of its heads, of `inner` and of `width`; a stride of 0 between heads shares one. The
+ * bias may be NULL. What was packed before a failure is in `weights` too, for
+ * attn_onednn_weights_free. */
+dnnl_status_t attn_onednn_product_pack(const struct attn_onednn_product *product,
+                                       const struct attn_onednn_view *w, const int64_t *stride,
+                                       int64_t heads, const struct attn_onednn_view *bias,
+                                       struct attn_onednn_weights *weights);
+dnnl_status_t attn_onednn_product_run(const struct attn_onednn_product *product,
+                                      const struct attn_onednn_weights *weights, int64_t head,
+                                      void *x, void *y);
+void attn_onednn_product_destroy(struct attn_onednn_product *product);
+void attn_onednn_weights_free(const struct attn_services *services,
+                              struct attn_onednn_weights *weights);
+
+/* --- frame.c: what surrounds attention --- */
+
+/* Copies of operands that the library has no layout for, projections and the product of a bilinear
+ * score before it; pruning, output projection, copy of out, and residual after it. */
+struct attn_onednn_frame;
+
+/* `inner` becomes the problem as attention sees it and `seen` its operands, without the data of
+ * those that are the caller's. */
+int attn_onednn_frame_create(const struct attn_onednn_library *library,
+                             const struct attn_problem *problem, struct attn_problem *inner,
+                             struct attn_onednn_operands *seen, struct attn_onednn_frame **frame,
+                             char *why, size_t size);
+void attn_onednn_frame_destroy(struct attn_onednn_frame *frame);
+
+/* One binding: packed weights, and where everything lies. */
+struct attn_onednn_framed;
+int attn_onednn_frame_bind(const struct attn_onednn_frame *frame, const struct attn_tensor *tensors,
+                           struct attn_onednn_operands *seen, struct attn_onednn_framed **framed,
+                           char *why, size_t size);
+int attn_onednn_frame_before(const struct attn_onednn_framed *framed, char *why, size_t size);
+int attn_onednn_frame_after(const struct attn_onednn_framed *framed, char *why, size_t size);
+void attn_onednn_frame_release(struct attn_onednn_framed *framed);
+
+/* ", copies q, k" for the operands that are copied in each run; else nothing. */
+void attn_onednn_frame_copies(const struct attn_onednn_frame *frame, char *text, size_t size);
+
+/* --- additive.c: w_v^T tanh(W_q q + W_k k), tile by tile of queries and keys --- */
+
+struct attn_onednn_additive;
+struct attn_onednn_additive_weights;
+
+dnnl_status_t attn_onednn_additive_create(const struct attn_onednn_library *library,
+                                          const struct attn_problem *problem,
+                                          const struct attn_onednn_operands *operands,
+                                          struct attn_onednn_additive **additive);
+dnnl_status_t attn_onednn_additive_bind(const struct attn_onednn_additive *additive,
+                                        const struct attn_onednn_operands *operands,
+                                        struct attn_onednn_additive_weights **weights);
+/* Scaled scores of one head, [Sq,Sk]. */
+dnnl_status_t attn_onednn_additive_run(const struct attn_onednn_additive *additive,
+                                       const struct attn_onednn_additive_weights *weights,
+                                       const struct attn_onednn_operands *operands, int64_t b,
+                                       int64_t h, float *scores);
+void attn_onednn_additive_release(const struct attn_onednn_additive *additive,
+                                  struct attn_onednn_additive_weights *weights);
+void attn_onednn_additive_destroy(struct attn_onednn_additive *additive);
+
 /* graph.c: the operator as one partition of the Graph API. Only problems whose scores meet nothing
  * but scale and mask. */
 struct attn_onednn_graph;
@@ -170,9 +317,18 @@ int attn_onednn_primitives_create(const struct attn_onednn_library *library,
                                   const struct attn_onednn_mask *mask, int plain,
                                   struct attn_onednn_primitives **primitives, char *why,
                                   size_t size);
+
+/* What a binding holds for an additive score; *weights stays NULL for the others. */
+int attn_onednn_primitives_bind(const struct attn_onednn_primitives *primitives,
+                                const struct attn_onednn_operands *operands,
+                                struct attn_onednn_additive_weights **weights, char *why,
+                                size_t size);
 int attn_onednn_primitives_run(struct attn_onednn_primitives *primitives,
                                const struct attn_onednn_operands *operands,
+                               const struct attn_onednn_additive_weights *weights,
                                struct attn_onednn_row *row, char *why, size_t size);
+void attn_onednn_primitives_release(const struct attn_onednn_primitives *primitives,
+                                    struct attn_onednn_additive_weights *weights);
 void attn_onednn_primitives_destroy(struct attn_onednn_primitives *primitives);
 
 #endif

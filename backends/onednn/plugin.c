@@ -16,19 +16,24 @@ enum path {
 
 struct plan {
     const struct attn_problem *problem;
+    struct attn_problem inner; /* as attention sees it, within the frame */
     struct attn_onednn_library library;
+    struct attn_onednn_frame *frame;
     struct attn_onednn_mask mask;
     enum path path;
     int narrow; /* scores in the type of q */
     struct attn_onednn_graph *graph;
     struct attn_onednn_primitives *primitives;
-    float *rows; /* [2,Sk] an addend and scores, then [Dv] sums */
+    float *rows;  /* [2,Sk] an addend and scores, then [Dv] sums and [Dh] a hidden layer */
+    float *norms; /* of a Gaussian score */
 };
 
 struct binding {
     struct plan *plan;
-    struct attn_onednn_operands operands;
+    struct attn_onednn_framed *framed;
+    struct attn_onednn_operands operands; /* as attention sees them */
     struct attn_onednn_graph_tensors *tensors;
+    struct attn_onednn_additive_weights *weights;
 };
 
 static const struct attn_option_spec options[] = {
@@ -64,22 +69,24 @@ static int probe(const struct attn_services *services, char *why, size_t size)
 /* Nothing but scale and mask between the scores and the softmax, and no second result. */
 static int plain(const struct attn_problem *p)
 {
-    return !(p->flags & (ATTN_FLAG_SOFTCAP | ATTN_FLAG_DROPOUT)) &&
+    return p->score != ATTN_SCORE_ADDITIVE &&
+           !(p->flags & (ATTN_FLAG_SOFTCAP | ATTN_FLAG_DROPOUT)) &&
            !attn_tensor_find(p, ATTN_SINK) && !attn_tensor_find(p, ATTN_LSE) &&
            !attn_tensor_find(p, ATTN_WEIGHTS);
 }
 
-/* A bias and slopes do not fit a narrow score's type: only 0 and -infinity do. */
+/* A bias, slopes and norms do not fit a narrow score's type: only 0 and -infinity do. */
 static int can_narrow(const struct attn_problem *p, const struct attn_services *services)
 {
     return !strcmp(attn_option_get(services, "scores", "f32"), "as_q") && p->dtype != ATTN_F32 &&
-           !attn_tensor_find(p, ATTN_BIAS) && !attn_tensor_find(p, ATTN_ALIBI);
+           p->score != ATTN_SCORE_GAUSSIAN && !attn_tensor_find(p, ATTN_BIAS) &&
+           !attn_tensor_find(p, ATTN_ALIBI);
 }
 
 static int choose(struct plan *plan, const struct attn_onednn_operands *operands, char *why,
                   size_t size)
 {
-    const struct attn_problem *p = plan->problem;
+    const struct attn_problem *p = &plan->inner;
     const char *wanted = attn_option_get(plan->library.services, "path", "auto");
     int is_plain = plain(p);
     plan->path = p->sk == 0 ? PATH_NO_KEYS : is_plain ? PATH_PRIMITIVES : PATH_MIXED;
@@ -95,30 +102,36 @@ static int choose(struct plan *plan, const struct attn_onednn_operands *operands
             return result;
         plan->narrow = 0;
     } else if (!strcmp(wanted, "graph")) {
-        snprintf(why, size, "softcap, sink, dropout, lse and weights have no place in a partition");
+        snprintf(why, size,
+                 "softcap, sink, dropout, lse, weights and additive scores have no place in a "
+                 "partition");
         return ATTN_UNSUPPORTED;
     }
     return attn_onednn_primitives_create(&plan->library, p, operands, &plan->mask, is_plain,
                                          &plan->primitives, why, size);
 }
 
-/* The mask's data and the buffers of a row. */
+/* The mask's data, norms, and the buffers of a row. */
 static int reserve(struct plan *plan, size_t mask_bytes, char *why, size_t size)
 {
+    const struct attn_problem *p = &plan->inner;
     const struct attn_services *s = plan->library.services;
-    size_t floats, bytes;
-    if (mask_bytes == SIZE_MAX ||
-        __builtin_mul_overflow((size_t)plan->problem->sk, (size_t)2, &floats) ||
-        __builtin_add_overflow(floats, (size_t)plan->problem->dv, &floats) ||
+    size_t norms = p->score == ATTN_SCORE_GAUSSIAN ? attn_onednn_norms_bytes(p) : 0, floats, bytes;
+    if (mask_bytes == SIZE_MAX || norms == SIZE_MAX ||
+        __builtin_mul_overflow((size_t)p->sk, (size_t)2, &floats) ||
+        __builtin_add_overflow(floats, (size_t)p->dv, &floats) ||
+        __builtin_add_overflow(floats, (size_t)p->dh, &floats) ||
         __builtin_mul_overflow(floats, sizeof(float), &bytes)) {
         snprintf(why, size, "the workspace's size overflows");
         return ATTN_OUT_OF_MEMORY;
     }
     plan->rows = s->alloc(s->context, bytes, 64);
+    plan->norms = norms ? s->alloc(s->context, norms, 64) : NULL;
+    plan->mask.norms = plan->norms;
     plan->mask.data = mask_bytes ? s->alloc(s->context, mask_bytes, 64) : NULL;
-    if (plan->rows && (plan->mask.data || !mask_bytes))
+    if (plan->rows && (plan->mask.data || !mask_bytes) && (plan->norms || !norms))
         return ATTN_OK;
-    snprintf(why, size, "no memory for a mask of %zu bytes", mask_bytes);
+    snprintf(why, size, "no memory for a mask of %zu bytes and norms of %zu", mask_bytes, norms);
     return ATTN_OUT_OF_MEMORY;
 }
 
@@ -130,12 +143,14 @@ static void destroy(void *plan)
         attn_onednn_graph_destroy(p->graph);
     if (p->primitives)
         attn_onednn_primitives_destroy(p->primitives);
+    if (p->frame)
+        attn_onednn_frame_destroy(p->frame);
     if (p->library.engine)
         attn_onednn_close(&p->library);
-    if (p->mask.data)
-        s->free(s->context, p->mask.data);
-    if (p->rows)
-        s->free(s->context, p->rows);
+    void *const memory[] = {p->mask.data, p->norms, p->rows};
+    for (int m = 0; m < 3; m++)
+        if (memory[m])
+            s->free(s->context, memory[m]);
     s->free(s->context, p);
 }
 
@@ -149,11 +164,14 @@ static int create(const struct attn_problem *problem, const struct attn_services
         return ATTN_OUT_OF_MEMORY;
     }
     *made = (struct plan){.problem = problem, .library.services = services};
-    attn_onednn_operands_set(&operands, problem->tensors, problem->n_tensors);
-    size_t mask_bytes = attn_onednn_mask_plan(problem, &operands, &made->mask);
-    int result = reserve(made, plain(problem) ? mask_bytes : 0, why, size);
+    int result = attn_onednn_open(&made->library, services, why, size);
     if (result == ATTN_OK)
-        result = attn_onednn_open(&made->library, services, why, size);
+        result = attn_onednn_frame_create(&made->library, problem, &made->inner, &operands,
+                                          &made->frame, why, size);
+    if (result == ATTN_OK) {
+        size_t mask_bytes = attn_onednn_mask_plan(&made->inner, &operands, &made->mask);
+        result = reserve(made, plain(problem) ? mask_bytes : 0, why, size);
+    }
     if (result == ATTN_OK)
         result = choose(made, &operands, why, size);
     if (result != ATTN_OK) {
@@ -162,7 +180,7 @@ static int create(const struct attn_problem *problem, const struct attn_services
     }
     made->mask.dtype = made->narrow ? problem->dtype : ATTN_F32;
     if (made->mask.data && made->mask.constant)
-        attn_onednn_mask_fill(problem, &operands, &made->mask, made->rows);
+        attn_onednn_mask_fill(&made->inner, &operands, &made->mask, made->rows);
     *plan = made;
     return ATTN_OK;
 }
@@ -171,7 +189,7 @@ static int create(const struct attn_problem *problem, const struct attn_services
  * mode, `strict` by default; a softmax's weights are in the type of its result. Its exp: measured
  * by this backend's test. Instructions for bf16 products flush subnormals. In C: glibc 2.36's
  * manual, "Known Maximum Errors in Math Functions", x86_64: expf, logf 1 ulp, tanhf 2 ulp, of which
- * twice is declared. */
+ * at least twice is declared. */
 static void numerics(const void *plan, struct attn_numerics *numerics)
 {
     const struct plan *p = plan;
@@ -182,18 +200,35 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
     numerics->p_normalised = 1;
     numerics->ftz = p->problem->dtype == ATTN_BF16;
     numerics->empty_row = ATTN_EMPTY_ZERO;
+    numerics->gaussian_by_norms = 1;
+    if (p->problem->score == ATTN_SCORE_BILINEAR && p->problem->dtype == ATTN_BF16)
+        numerics->u_in = 0x1p-8; /* q M is stored like q before it meets k */
     numerics->deterministic = p->library.services->threads == 1;
     numerics->e_exp = ATTN_ONEDNN_E_EXP;
     numerics->e_arg = ATTN_ONEDNN_E_ARG;
-    numerics->e_tanh = 8 * u;
+    numerics->e_tanh = ATTN_ONEDNN_E_TANH;
     numerics->e_log = 4 * u;
     numerics->source = "oneDNN 3.x: accumulation mode strict (developer guide, \"Accumulation "
-                       "mode\"), fpmath mode strict; exp measured by test_onednn";
+                       "mode\"), fpmath mode strict; exp and tanh measured by test_onednn";
+}
+
+static void release(void *binding)
+{
+    struct binding *b = binding;
+    const struct attn_services *s = b->plan->library.services;
+    if (b->tensors)
+        attn_onednn_graph_release(b->plan->graph, b->tensors);
+    if (b->weights)
+        attn_onednn_primitives_release(b->plan->primitives, b->weights);
+    if (b->framed)
+        attn_onednn_frame_release(b->framed);
+    s->free(s->context, b);
 }
 
 static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensors, void **binding,
                 char *why, size_t size)
 {
+    (void)n_tensors; /* all of the problem's */
     struct plan *p = plan;
     const struct attn_services *s = p->library.services;
     struct binding *made = s->alloc(s->context, sizeof(*made), 64);
@@ -202,13 +237,16 @@ static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensor
         return ATTN_OUT_OF_MEMORY;
     }
     *made = (struct binding){.plan = p};
-    attn_onednn_operands_set(&made->operands, tensors, n_tensors);
-    if (p->path == PATH_GRAPH) {
-        int result = attn_onednn_graph_bind(p->graph, &made->operands, &made->tensors, why, size);
-        if (result != ATTN_OK) {
-            s->free(s->context, made);
-            return result;
-        }
+    int result =
+        attn_onednn_frame_bind(p->frame, tensors, &made->operands, &made->framed, why, size);
+    if (result == ATTN_OK && p->graph)
+        result = attn_onednn_graph_bind(p->graph, &made->operands, &made->tensors, why, size);
+    if (result == ATTN_OK && p->primitives)
+        result =
+            attn_onednn_primitives_bind(p->primitives, &made->operands, &made->weights, why, size);
+    if (result != ATTN_OK) {
+        release(made);
+        return result;
     }
     *binding = made;
     return ATTN_OK;
@@ -239,39 +277,47 @@ static void fill_empty(struct attn_onednn_row *row, float *sums)
     attn_onednn_soften(row, NULL);
 }
 
+/* Attention within its frame. */
+static int attend(struct binding *b, struct attn_onednn_row *row, float *sums, char *why,
+                  size_t size)
+{
+    struct plan *p = b->plan;
+    int result = ATTN_OK;
+    if (p->norms)
+        attn_onednn_norms_fill(&p->inner, &b->operands, p->norms);
+    if (p->mask.data && !p->mask.constant)
+        attn_onednn_mask_fill(&p->inner, &b->operands, &p->mask, p->rows);
+    if (p->path == PATH_GRAPH)
+        result = attn_onednn_graph_run(p->graph, b->tensors, why, size);
+    else
+        result =
+            attn_onednn_primitives_run(p->primitives, &b->operands, b->weights, row, why, size);
+    if (result == ATTN_OK)
+        each_row(row, repair, sums);
+    return result;
+}
+
 static int run(void *binding, char *why, size_t size)
 {
     struct binding *b = binding;
     struct plan *p = b->plan;
-    const struct attn_problem *problem = p->problem;
-    float *sums = p->rows + 2 * problem->sk;
-    struct attn_onednn_row row = {.problem = problem,
+    int64_t sk = p->inner.sk;
+    float *sums = p->rows + 2 * sk;
+    struct attn_onednn_row row = {.problem = &p->inner,
                                   .operands = &b->operands,
                                   .add = p->rows,
-                                  .scores = p->rows + problem->sk};
+                                  .scores = p->rows + sk,
+                                  .hidden = sums + p->inner.dv,
+                                  .norms = p->norms};
     int result = ATTN_OK;
     if (p->path == PATH_NO_KEYS) {
         each_row(&row, fill_empty, sums);
-        return ATTN_OK;
+    } else {
+        result = attn_onednn_frame_before(b->framed, why, size);
+        if (result == ATTN_OK)
+            result = attend(b, &row, sums, why, size);
     }
-    if (p->mask.data && !p->mask.constant)
-        attn_onednn_mask_fill(problem, &b->operands, &p->mask, p->rows);
-    if (p->path == PATH_GRAPH)
-        result = attn_onednn_graph_run(p->graph, b->tensors, why, size);
-    else
-        result = attn_onednn_primitives_run(p->primitives, &b->operands, &row, why, size);
-    if (result == ATTN_OK)
-        each_row(&row, repair, sums);
-    return result;
-}
-
-static void release(void *binding)
-{
-    struct binding *b = binding;
-    const struct attn_services *s = b->plan->library.services;
-    if (b->tensors)
-        attn_onednn_graph_release(b->plan->graph, b->tensors);
-    s->free(s->context, b);
+    return result == ATTN_OK ? attn_onednn_frame_after(b->framed, why, size) : result;
 }
 
 static void describe(const void *plan, char *text, size_t size)
@@ -283,18 +329,23 @@ static void describe(const void *plan, char *text, size_t size)
         [PATH_NO_KEYS] = "no keys",
     };
     const struct plan *p = plan;
-    snprintf(text, size, "%s%s%s", names[p->path],
+    int additive = p->inner.score == ATTN_SCORE_ADDITIVE && p->path == PATH_MIXED;
+    char copies[64];
+    attn_onednn_frame_copies(p->frame, copies, sizeof(copies));
+    snprintf(text, size, "%s%s%s%s%s",
+             additive ? "primitives: matmul, tanh, matmul, softmax in C, matmul" : names[p->path],
+             p->problem->op == ATTN_OP_MHA ? ", projected by matmul" : "",
              !p->mask.data      ? ""
              : p->mask.constant ? ", mask made once"
                                 : ", mask made in each run",
-             p->narrow ? ", scores in the type of q" : "");
+             p->narrow ? ", scores in the type of q" : "", copies);
 }
 
 static const struct attn_backend backend = {
     .struct_size = sizeof(struct attn_backend),
     .exactness = ATTN_EXACT,
     .name = "onednn",
-    .description = "oneDNN: scaled dot-product attention of its Graph API, or matmul and softmax",
+    .description = "oneDNN: attention as a partition of its Graph API, or matmul and softmax",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .version = attn_onednn_version,

@@ -9,14 +9,7 @@
 
 #include "onednn.h"
 
-enum { QUERY, KEY, SCORE, ADD, WEIGHT, VALUE, SUM, PAD, MEMORIES };
-
-/* One primitive and what it is executed with. */
-struct step {
-    dnnl_primitive_t primitive;
-    dnnl_exec_arg_t args[6];
-    int n;
-};
+enum { QUERY, KEY, SCORE, ADD, WEIGHT, VALUE, SUM, DESCRIPTIONS };
 
 struct attn_onednn_primitives {
     struct attn_onednn_library library;
@@ -25,28 +18,13 @@ struct attn_onednn_primitives {
     int plain;
     int64_t heads;          /* that go together */
     int64_t matrices, rows; /* N and R above */
-    dnnl_memory_desc_t desc[MEMORIES];
-    dnnl_memory_t memory[MEMORIES];
-    struct step score, soften, sum;
-    float *scores; /* [heads,Sq,Sk] */
+    dnnl_memory_desc_t desc[DESCRIPTIONS];
+    struct attn_onednn_step score, soften, sum;
+    struct attn_onednn_additive *additive; /* in place of `score`, or NULL */
+    float *scores;                         /* [heads,Sq,Sk] */
     void *weights; /* the same in the problem's type; the scores themselves for f32 */
     float *sums;   /* [heads,Sq,Dv] */
-    void *scratchpad;
 };
-
-static dnnl_status_t describe(struct attn_onednn_primitives *s, int id, uint32_t dtype,
-                              const int64_t *shape, const int64_t *stride)
-{
-    dnnl_dims_t dims, strides;
-    int64_t dense = 1;
-    for (int a = 2; a >= 0; a--) {
-        dims[a] = shape[a];
-        strides[a] = stride && shape[a] > 1 ? stride[a] : dense;
-        dense *= shape[a];
-    }
-    return dnnl_memory_desc_create_with_strides(&s->desc[id], 3, dims, attn_onednn_type(dtype),
-                                                strides);
-}
 
 static dnnl_status_t describe_all(struct attn_onednn_primitives *s,
                                   const struct attn_onednn_operands *operands)
@@ -54,58 +32,41 @@ static dnnl_status_t describe_all(struct attn_onednn_primitives *s,
     const struct attn_problem *p = s->problem;
     const int64_t *q = operands->view[ATTN_Q].stride, *k = operands->view[ATTN_K].stride;
     const int64_t *v = operands->view[ATTN_V].stride;
-    int64_t n = s->matrices, r = s->rows, dv = p->dv;
+    int64_t n = s->matrices, r = s->rows;
     int by_head = p->sq == 1;
     int64_t mask_n = !by_head && s->mask->h > 1 ? n : 1;
     int64_t mask_r = (by_head ? s->mask->h : s->mask->i) > 1 ? r : 1;
-    dnnl_status_t status = describe(s, QUERY, p->dtype, (int64_t[]){n, r, p->dk},
-                                    (int64_t[]){q[1], by_head ? q[1] : q[2], q[3]});
-    status = status ? status
-                    : describe(s, KEY, p->dtype, (int64_t[]){1, p->dk, p->sk},
-                               (int64_t[]){k[1], k[3], k[2]});
-    status = status ? status
-                    : describe(s, VALUE, p->dtype, (int64_t[]){1, p->sk, dv},
-                               (int64_t[]){v[1], v[2], v[3]});
-    status = status ? status : describe(s, SCORE, ATTN_F32, (int64_t[]){n, r, p->sk}, NULL);
-    status = status ? status : describe(s, WEIGHT, p->dtype, (int64_t[]){n, r, p->sk}, NULL);
-    status = status ? status : describe(s, SUM, ATTN_F32, (int64_t[]){n, r, dv}, NULL);
-    return status ? status : describe(s, ADD, ATTN_F32, (int64_t[]){mask_n, mask_r, p->sk}, NULL);
-}
-
-/* Attributes that all primitives share: full precision, and scratch memory that is ours. With
- * `scores`: the scale, and the mask where the library's softmax follows. */
-static dnnl_status_t make_attributes(const struct attn_onednn_primitives *s, int scores,
-                                     dnnl_primitive_attr_t *attributes)
-{
-    dnnl_post_ops_t post = NULL;
-    dnnl_status_t status = dnnl_primitive_attr_create(attributes);
-    if (status)
-        return status;
-    status = dnnl_primitive_attr_set_scratchpad_mode(*attributes, dnnl_scratchpad_mode_user);
-    status =
-        status ? status : dnnl_primitive_attr_set_fpmath_mode(*attributes, dnnl_fpmath_mode_strict);
-    if (status || !scores)
-        return status;
-    status = dnnl_post_ops_create(&post);
-    if (!status)
-        status =
-            dnnl_post_ops_append_eltwise(post, dnnl_eltwise_linear, (float)s->problem->scale, 0);
-    if (!status && s->plain && s->mask->needed)
-        status = dnnl_post_ops_append_binary(post, dnnl_binary_add, s->desc[ADD]);
-    status = status ? status : dnnl_primitive_attr_set_post_ops(*attributes, post);
-    if (post)
-        dnnl_post_ops_destroy(post);
+    const struct {
+        int id;
+        uint32_t dtype;
+        int64_t shape[3], stride[3];
+        int dense;
+    } all[] = {
+        {QUERY, p->dtype, {n, r, p->dq}, {q[1], by_head ? q[1] : q[2], q[3]}, 0},
+        {KEY, p->dtype, {1, p->dk, p->sk}, {k[1], k[3], k[2]}, 0},
+        {VALUE, p->dtype, {1, p->sk, p->dv}, {v[1], v[2], v[3]}, 0},
+        {SCORE, ATTN_F32, {n, r, p->sk}, {0}, 1},
+        {WEIGHT, p->dtype, {n, r, p->sk}, {0}, 1},
+        {SUM, ATTN_F32, {n, r, p->dv}, {0}, 1},
+        {ADD, ATTN_F32, {mask_n, mask_r, p->sk}, {0}, 1},
+    };
+    dnnl_status_t status = dnnl_success;
+    for (int n_made = 0; n_made < DESCRIPTIONS && !status; n_made++)
+        status = attn_onednn_desc(&s->desc[all[n_made].id], all[n_made].dtype, 3, all[n_made].shape,
+                                  all[n_made].dense ? NULL : all[n_made].stride);
     return status;
 }
 
-/* Which primitive `step` is: its description, freed here. Raises *scratch to what it needs. */
-static dnnl_status_t make_step(struct attn_onednn_primitives *s, struct step *step, size_t *scratch)
+/* `step` from its description, freed here. */
+static dnnl_status_t make_step(struct attn_onednn_primitives *s, struct attn_onednn_step *step)
 {
+    int masked = s->plain && s->mask->needed, scores = step == &s->score;
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_primitive_desc_t description = NULL;
     dnnl_engine_t engine = s->library.engine;
-    dnnl_status_t status = make_attributes(s, step == &s->score, &attributes);
-    if (!status && step == &s->score)
+    dnnl_status_t status = attn_onednn_attributes(
+        &attributes, scores ? (float)s->problem->scale : 1, scores && masked ? s->desc[ADD] : NULL);
+    if (!status && scores)
         status = dnnl_matmul_primitive_desc_create(&description, engine, s->desc[QUERY],
                                                    s->desc[KEY], NULL, s->desc[SCORE], attributes);
     if (!status && step == &s->soften)
@@ -115,12 +76,7 @@ static dnnl_status_t make_step(struct attn_onednn_primitives *s, struct step *st
     if (!status && step == &s->sum)
         status = dnnl_matmul_primitive_desc_create(&description, engine, s->desc[WEIGHT],
                                                    s->desc[VALUE], NULL, s->desc[SUM], attributes);
-    if (!status) {
-        size_t bytes = dnnl_memory_desc_get_size(
-            dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0));
-        *scratch = bytes > *scratch ? bytes : *scratch;
-        status = dnnl_primitive_create(&step->primitive, description);
-    }
+    status = status ? status : attn_onednn_step_make(&s->library, step, description);
     if (description)
         dnnl_primitive_desc_destroy(description);
     if (attributes)
@@ -128,48 +84,40 @@ static dnnl_status_t make_step(struct attn_onednn_primitives *s, struct step *st
     return status;
 }
 
-static dnnl_status_t make_scratchpad(struct attn_onednn_primitives *s, size_t bytes)
+static dnnl_status_t add(struct attn_onednn_primitives *s, struct attn_onednn_step *step,
+                         int argument, int id, void *data)
 {
-    const struct attn_services *services = s->library.services;
-    const dnnl_dims_t dims = {(dnnl_dim_t)(bytes ? bytes : 1)}, stride = {1};
-    s->scratchpad = services->alloc(services->context, (size_t)dims[0], 64);
-    if (!s->scratchpad)
-        return dnnl_out_of_memory;
-    return dnnl_memory_desc_create_with_strides(&s->desc[PAD], 1, dims, dnnl_u8, stride);
+    return attn_onednn_step_add(&s->library, step, argument, s->desc[id], data);
 }
 
-/* Memories without operands yet, and the argument lists. */
-static dnnl_status_t make_arguments(struct attn_onednn_primitives *s)
+#define MASK_ARGUMENT (DNNL_ARG_ATTR_MULTIPLE_POST_OP(1) | DNNL_ARG_SRC_1)
+
+static dnnl_status_t make_score(struct attn_onednn_primitives *s,
+                                const struct attn_onednn_operands *operands)
 {
-    void *handles[MEMORIES] = {[SCORE] = s->scores,
-                               [WEIGHT] = s->weights,
-                               [SUM] = s->sums,
-                               [PAD] = s->scratchpad,
-                               [ADD] = s->mask->data};
-    for (int id = 0; id < MEMORIES; id++) {
-        dnnl_status_t status =
-            dnnl_memory_create(&s->memory[id], s->desc[id], s->library.engine, handles[id]);
-        if (status)
-            return status;
+    if (s->problem->score == ATTN_SCORE_ADDITIVE)
+        return attn_onednn_additive_create(&s->library, s->problem, operands, &s->additive);
+    dnnl_status_t status = make_step(s, &s->score);
+    status = status ? status : add(s, &s->score, DNNL_ARG_SRC, QUERY, NULL);
+    status = status ? status : add(s, &s->score, DNNL_ARG_WEIGHTS, KEY, NULL);
+    status = status ? status : add(s, &s->score, DNNL_ARG_DST, SCORE, s->scores);
+    if (!status && s->plain && s->mask->needed)
+        status = add(s, &s->score, MASK_ARGUMENT, ADD, NULL);
+    return status;
+}
+
+static dnnl_status_t make_rest(struct attn_onednn_primitives *s)
+{
+    dnnl_status_t status = dnnl_success;
+    if (s->plain) {
+        status = make_step(s, &s->soften);
+        status = status ? status : add(s, &s->soften, DNNL_ARG_SRC, SCORE, s->scores);
+        status = status ? status : add(s, &s->soften, DNNL_ARG_DST, WEIGHT, s->weights);
     }
-    dnnl_exec_arg_t pad = {DNNL_ARG_SCRATCHPAD, s->memory[PAD]};
-    s->score.args[0] = (dnnl_exec_arg_t){DNNL_ARG_SRC, s->memory[QUERY]};
-    s->score.args[1] = (dnnl_exec_arg_t){DNNL_ARG_WEIGHTS, s->memory[KEY]};
-    s->score.args[2] = (dnnl_exec_arg_t){DNNL_ARG_DST, s->memory[SCORE]};
-    s->score.args[3] = pad;
-    s->score.args[4] =
-        (dnnl_exec_arg_t){DNNL_ARG_ATTR_MULTIPLE_POST_OP(1) | DNNL_ARG_SRC_1, s->memory[ADD]};
-    s->score.n = s->plain && s->mask->needed ? 5 : 4;
-    s->soften.args[0] = (dnnl_exec_arg_t){DNNL_ARG_SRC, s->memory[SCORE]};
-    s->soften.args[1] = (dnnl_exec_arg_t){DNNL_ARG_DST, s->memory[WEIGHT]};
-    s->soften.args[2] = pad;
-    s->soften.n = 3;
-    s->sum.args[0] = (dnnl_exec_arg_t){DNNL_ARG_SRC, s->memory[WEIGHT]};
-    s->sum.args[1] = (dnnl_exec_arg_t){DNNL_ARG_WEIGHTS, s->memory[VALUE]};
-    s->sum.args[2] = (dnnl_exec_arg_t){DNNL_ARG_DST, s->memory[SUM]};
-    s->sum.args[3] = pad;
-    s->sum.n = 4;
-    return dnnl_success;
+    status = status ? status : make_step(s, &s->sum);
+    status = status ? status : add(s, &s->sum, DNNL_ARG_SRC, WEIGHT, s->weights);
+    status = status ? status : add(s, &s->sum, DNNL_ARG_WEIGHTS, VALUE, NULL);
+    return status ? status : add(s, &s->sum, DNNL_ARG_DST, SUM, s->sums);
 }
 
 /* Scores, weights and sums of the heads that go together. */
@@ -199,52 +147,39 @@ int attn_onednn_primitives_create(const struct attn_onednn_library *library,
     const struct attn_services *services = library->services;
     struct attn_onednn_primitives *s = services->alloc(services->context, sizeof(*s), 64);
     int64_t group = problem->hq / problem->hkv;
-    size_t scratch = 0;
     if (!s) {
         snprintf(why, size, "no memory for a plan of %zu bytes", sizeof(*s));
         return ATTN_OUT_OF_MEMORY;
     }
     *s = (struct attn_onednn_primitives){
         .library = *library, .problem = problem, .mask = mask, .plain = plain};
-    s->heads = operands->view[ATTN_Q].stride[1] > 0 ? group : 1;
+    int together = operands->view[ATTN_Q].stride[1] > 0 && problem->score != ATTN_SCORE_ADDITIVE;
+    s->heads = together ? group : 1;
     s->matrices = problem->sq == 1 ? 1 : s->heads;
     s->rows = problem->sq == 1 ? s->heads : problem->sq;
     dnnl_status_t status = reserve(s) ? dnnl_out_of_memory : describe_all(s, operands);
-    status = status ? status : make_step(s, &s->score, &scratch);
-    status = status || !plain ? status : make_step(s, &s->soften, &scratch);
-    status = status ? status : make_step(s, &s->sum, &scratch);
-    status = status ? status : make_scratchpad(s, scratch);
-    status = status ? status : make_arguments(s);
-    if (!status) {
+    status = status ? status : make_score(s, operands);
+    status = status ? status : make_rest(s);
+    if (status)
+        attn_onednn_primitives_destroy(s);
+    else
         *primitives = s;
-        return ATTN_OK;
-    }
-    snprintf(why, size, "oneDNN has no primitives for it (status %d)", (int)status);
-    attn_onednn_primitives_destroy(s);
-    return status == dnnl_out_of_memory ? ATTN_OUT_OF_MEMORY : ATTN_FAILED;
+    return attn_onednn_result(status, why, size);
 }
 
-/* Complete when it returns: the memories' handles change before the next step. */
-static dnnl_status_t execute(const struct attn_onednn_primitives *s, const struct step *step)
-{
-    dnnl_status_t status =
-        dnnl_primitive_execute(step->primitive, s->library.stream, step->n, step->args);
-    return status ? status : dnnl_stream_wait(s->library.stream);
-}
-
-static dnnl_status_t point(dnnl_memory_t memory, const struct attn_onednn_view *view, int64_t b,
-                           int64_t h)
+static dnnl_status_t point(const struct attn_onednn_step *step, int argument,
+                           const struct attn_onednn_view *view, int64_t b, int64_t h)
 {
     int64_t at = b * view->stride[0] + h * view->stride[1];
-    return dnnl_memory_set_data_handle(memory,
-                                       view->data + at * (int64_t)attn_onednn_size(view->dtype));
+    return attn_onednn_step_point(step, argument,
+                                  view->data + at * (int64_t)attn_onednn_size(view->dtype));
 }
 
 static dnnl_status_t point_mask(const struct attn_onednn_primitives *s, int64_t b, int64_t h)
 {
     const struct attn_onednn_mask *m = s->mask;
     int64_t at = ((m->b > 1 ? b : 0) * m->h + (m->h > 1 ? h : 0)) * m->i * s->problem->sk;
-    return dnnl_memory_set_data_handle(s->memory[ADD], (float *)m->data + at);
+    return attn_onednn_step_point(&s->score, MASK_ARGUMENT, (float *)m->data + at);
 }
 
 /* The softmax of rows.c: the library's has no softcap, sink, dropout or lse. */
@@ -258,6 +193,8 @@ static void soften_rows(const struct attn_onednn_primitives *s, struct attn_oned
         row->i = r % p->sq;
         row->scores = s->scores + r * p->sk;
         attn_onednn_addend(p, row->operands, row->b, row->h, row->i, row->add);
+        if (p->score == ATTN_SCORE_GAUSSIAN)
+            attn_onednn_add_norms(row);
         attn_onednn_soften(row, weights + (size_t)(r * p->sk) * attn_onednn_size(p->dtype));
     }
 }
@@ -275,61 +212,85 @@ static void store_rows(const struct attn_onednn_primitives *s, const struct attn
     }
 }
 
+/* Scaled scores of the heads from h on, masked where the library's softmax follows. */
+static dnnl_status_t score(const struct attn_onednn_primitives *s,
+                           const struct attn_onednn_operands *operands,
+                           const struct attn_onednn_additive_weights *weights, int64_t b, int64_t h)
+{
+    int64_t g = h / (s->problem->hq / s->problem->hkv);
+    if (s->additive)
+        return attn_onednn_additive_run(s->additive, weights, operands, b, h, s->scores);
+    dnnl_status_t status = point(&s->score, DNNL_ARG_SRC, &operands->view[ATTN_Q], b, h);
+    status = status ? status : point(&s->score, DNNL_ARG_WEIGHTS, &operands->view[ATTN_K], b, g);
+    if (!status && s->plain && s->mask->needed)
+        status = point_mask(s, b, h);
+    return status ? status : attn_onednn_step_run(&s->library, &s->score);
+}
+
 static dnnl_status_t attend(struct attn_onednn_primitives *s,
                             const struct attn_onednn_operands *operands,
+                            const struct attn_onednn_additive_weights *weights,
                             struct attn_onednn_row *row, int64_t h)
 {
     int64_t b = row->b, g = h / (s->problem->hq / s->problem->hkv);
     float *scores = row->scores;
-    dnnl_status_t status = point(s->memory[QUERY], &operands->view[ATTN_Q], b, h);
-    status = status ? status : point(s->memory[KEY], &operands->view[ATTN_K], b, g);
-    status = status ? status : point(s->memory[VALUE], &operands->view[ATTN_V], b, g);
-    if (!status && s->plain && s->mask->needed)
-        status = point_mask(s, b, h);
-    status = status ? status : execute(s, &s->score);
+    dnnl_status_t status = score(s, operands, weights, b, h);
     if (!status && s->plain)
-        status = execute(s, &s->soften);
+        status = attn_onednn_step_run(&s->library, &s->soften);
     else if (!status)
         soften_rows(s, row, h);
     row->scores = scores;
-    status = status ? status : execute(s, &s->sum);
+    status = status ? status : point(&s->sum, DNNL_ARG_WEIGHTS, &operands->view[ATTN_V], b, g);
+    status = status ? status : attn_onednn_step_run(&s->library, &s->sum);
     if (!status)
         store_rows(s, &operands->view[ATTN_OUT], b, h);
     return status;
 }
 
+int attn_onednn_primitives_bind(const struct attn_onednn_primitives *primitives,
+                                const struct attn_onednn_operands *operands,
+                                struct attn_onednn_additive_weights **weights, char *why,
+                                size_t size)
+{
+    if (!primitives->additive)
+        return ATTN_OK;
+    return attn_onednn_result(attn_onednn_additive_bind(primitives->additive, operands, weights),
+                              why, size);
+}
+
 int attn_onednn_primitives_run(struct attn_onednn_primitives *primitives,
                                const struct attn_onednn_operands *operands,
+                               const struct attn_onednn_additive_weights *weights,
                                struct attn_onednn_row *row, char *why, size_t size)
 {
     const struct attn_problem *p = primitives->problem;
+    dnnl_status_t status = dnnl_success;
     for (row->b = 0; row->b < p->b; row->b++)
-        for (int64_t h = 0; h < p->hq; h += primitives->heads) {
-            dnnl_status_t status = attend(primitives, operands, row, h);
-            if (!status)
-                continue;
-            snprintf(why, size, "oneDNN could not execute a primitive (status %d)", (int)status);
-            return status == dnnl_out_of_memory ? ATTN_OUT_OF_MEMORY : ATTN_FAILED;
-        }
-    return ATTN_OK;
+        for (int64_t h = 0; h < p->hq && !status; h += primitives->heads)
+            status = attend(primitives, operands, weights, row, h);
+    return attn_onednn_result(status, why, size);
+}
+
+void attn_onednn_primitives_release(const struct attn_onednn_primitives *primitives,
+                                    struct attn_onednn_additive_weights *weights)
+{
+    attn_onednn_additive_release(primitives->additive, weights);
 }
 
 void attn_onednn_primitives_destroy(struct attn_onednn_primitives *primitives)
 {
     const struct attn_services *services = primitives->library.services;
-    struct step *steps[] = {&primitives->score, &primitives->soften, &primitives->sum};
-    void *memory[] = {primitives->scratchpad, primitives->sums, primitives->scores,
+    struct attn_onednn_step *steps[] = {&primitives->score, &primitives->soften, &primitives->sum};
+    void *memory[] = {primitives->sums, primitives->scores,
                       primitives->weights == primitives->scores ? NULL : primitives->weights};
+    if (primitives->additive)
+        attn_onednn_additive_destroy(primitives->additive);
     for (int n = 0; n < 3; n++)
-        if (steps[n]->primitive)
-            dnnl_primitive_destroy(steps[n]->primitive);
-    for (int id = 0; id < MEMORIES; id++) {
-        if (primitives->memory[id])
-            dnnl_memory_destroy(primitives->memory[id]);
+        attn_onednn_step_free(&primitives->library, steps[n]);
+    for (int id = 0; id < DESCRIPTIONS; id++)
         if (primitives->desc[id])
             dnnl_memory_desc_destroy(primitives->desc[id]);
-    }
-    for (int n = 0; n < 4; n++)
+    for (int n = 0; n < 3; n++)
         if (memory[n])
             services->free(services->context, memory[n]);
     services->free(services->context, primitives);

@@ -93,20 +93,67 @@ void attn_onednn_soften(const struct attn_onednn_row *row, void *weights)
     }
 }
 
-/* scale q.k of the cells that take part */
-static void score_row(const struct attn_onednn_row *row)
+/* W_q q, which all keys of a row meet. */
+static void hide_query(const struct attn_onednn_row *row)
+{
+    const struct attn_problem *p = row->problem;
+    const struct attn_onednn_view *q = &row->operands->view[ATTN_Q];
+    const struct attn_onednn_view *w = &row->operands->view[ATTN_SCORE_WQ];
+    for (int64_t x = 0; x < p->dh; x++) {
+        int64_t q_at = row_start(q, row), w_at = row->h * w->stride[0] + x * w->stride[1];
+        row->hidden[x] = 0;
+        for (int64_t d = 0; d < p->dq; d++, q_at += q->stride[3], w_at += w->stride[2])
+            row->hidden[x] += attn_onednn_load(q, q_at) * attn_onednn_load(w, w_at);
+    }
+}
+
+static float additive(const struct attn_onednn_row *row, int64_t k_at)
+{
+    const struct attn_problem *p = row->problem;
+    const struct attn_onednn_view *k = &row->operands->view[ATTN_K];
+    const struct attn_onednn_view *w = &row->operands->view[ATTN_SCORE_WK];
+    const struct attn_onednn_view *w_v = &row->operands->view[ATTN_SCORE_WV];
+    float sum = 0;
+    for (int64_t x = 0; x < p->dh; x++) {
+        float hidden = row->hidden[x];
+        for (int64_t d = 0; d < p->dk; d++)
+            hidden +=
+                attn_onednn_load(k, k_at + d * k->stride[3]) *
+                attn_onednn_load(w, row->h * w->stride[0] + x * w->stride[1] + d * w->stride[2]);
+        sum += tanhf(hidden) * attn_onednn_load(w_v, row->h * w_v->stride[0] + x * w_v->stride[1]);
+    }
+    return sum;
+}
+
+/* Scaled score of one cell. */
+static float score_cell(const struct attn_onednn_row *row, int64_t j)
 {
     const struct attn_problem *p = row->problem;
     const struct attn_onednn_view *q = &row->operands->view[ATTN_Q];
     const struct attn_onednn_view *k = &row->operands->view[ATTN_K];
     int64_t q_at = row_start(q, row);
-    int64_t k_at = row->b * k->stride[0] + row->h / (p->hq / p->hkv) * k->stride[1];
+    int64_t k_at =
+        row->b * k->stride[0] + row->h / (p->hq / p->hkv) * k->stride[1] + j * k->stride[2];
+    float sum = 0;
+    if (p->score == ATTN_SCORE_ADDITIVE)
+        return (float)p->scale * additive(row, k_at);
+    for (int64_t d = 0; d < p->dk; d++, q_at += q->stride[3], k_at += k->stride[3]) {
+        float x = attn_onednn_load(q, q_at), y = attn_onednn_load(k, k_at);
+        sum += p->score == ATTN_SCORE_GAUSSIAN ? -0.5f * (x - y) * (x - y) : x * y;
+    }
+    return (float)p->scale * sum;
+}
+
+void attn_onednn_add_norms(const struct attn_onednn_row *row)
+{
+    const struct attn_problem *p = row->problem;
+    int64_t g = row->b * p->hkv + row->h / (p->hq / p->hkv);
+    const float *keys = row->norms + g * p->sk;
+    float query = row->norms[p->b * p->hkv * p->sk + (row->b * p->hq + row->h) * p->sq + row->i];
     for (int64_t j = 0; j < p->sk; j++) {
-        float sum = 0;
-        for (int64_t d = 0; d < p->dk && row->add[j] != -INFINITY; d++)
-            sum += attn_onednn_load(q, q_at + d * q->stride[3]) *
-                   attn_onednn_load(k, k_at + j * k->stride[2] + d * k->stride[3]);
-        row->scores[j] = (float)p->scale * sum;
+        row->scores[j] += keys[j] + query;
+        if (isnan(row->scores[j]) && row->add[j] != -INFINITY)
+            row->scores[j] = score_cell(row, j);
     }
 }
 
@@ -118,7 +165,10 @@ void attn_onednn_attend_row(const struct attn_onednn_row *row, float *sums)
     int64_t v_at = row->b * v->stride[0] + row->h / (p->hq / p->hkv) * v->stride[1];
     int64_t out_at = row_start(out, row);
     attn_onednn_addend(p, row->operands, row->b, row->h, row->i, row->add);
-    score_row(row);
+    if (p->score == ATTN_SCORE_ADDITIVE && p->sk > 0)
+        hide_query(row);
+    for (int64_t j = 0; j < p->sk; j++)
+        row->scores[j] = row->add[j] == -INFINITY ? 0 : score_cell(row, j);
     finish_scores(row);
     struct summary found = exponentiate(row);
     float scale = p->flags & ATTN_FLAG_DROPOUT ? (float)(1 / (1 - p->dropout_p)) : 1;

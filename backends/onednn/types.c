@@ -8,17 +8,19 @@
 #include "onednn.h"
 
 void attn_onednn_operands_set(struct attn_onednn_operands *operands,
-                              const struct attn_tensor *tensors, uint32_t n_tensors)
+                              const struct attn_problem *problem, const struct attn_tensor *tensors)
 {
     memset(operands, 0, sizeof(*operands));
-    for (uint32_t t = 0; t < n_tensors; t++) {
+    for (uint32_t t = 0; t < problem->n_tensors; t++) {
         const struct attn_tensor *tensor = &tensors[t];
         struct attn_onednn_view *view = &operands->view[tensor->role];
+        int is_x = tensor->role == ATTN_X_Q || tensor->role == ATTN_X_K ||
+                   tensor->role == ATTN_X_V || (tensor->role == ATTN_OUT && tensor->rank == 3);
         view->data = tensor->data;
         view->dtype = tensor->dtype;
         view->rank = tensor->rank;
         for (uint32_t a = 0; a < tensor->rank && a < ATTN_ONEDNN_RANK; a++)
-            view->stride[a] =
+            view->stride[is_x && a ? a + 1 : a] =
                 tensor->shape[a] > 1 || tensor->role == ATTN_OUT ? tensor->stride[a] : 0;
     }
 }
