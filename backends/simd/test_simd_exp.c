@@ -110,7 +110,7 @@ static void test_tanh(void **state)
         float x[VF_LANES], y[VF_LANES];
         for (uint32_t n = 0; n < VF_LANES; n++)
             x[n] = from_bits(bits + 61u * n);
-        vf_storeu(y, tanh_vector(vf_loadu(x)));
+        vf_storeu(y, tanh_log2(vf_loadu(x)));
         double want = tanh((double)x[0]), error = fabs((double)y[0] - want) / want;
         worst = error > worst ? error : worst;
         for (int n = 0; n < VF_LANES; n++)
@@ -119,10 +119,10 @@ static void test_tanh(void **state)
     print_message("tanh: largest relative error %.3g\n", worst);
     assert_true(worst <= ATTN_FLASH_E_TANH);
     assert_true(worst >= 0.25 * ATTN_FLASH_E_TANH);
-    assert_true(vf_first(tanh_vector(vf_set1(-INFINITY))) == -1.0f);
-    assert_true(vf_first(tanh_vector(vf_set1(-0.5f))) == -vf_first(tanh_vector(vf_set1(0.5f))));
-    assert_true(vf_first(tanh_vector(vf_set1(0x1p-149f))) == 0x1p-149f);
-    assert_true(isnan(vf_first(tanh_vector(vf_set1(NAN)))));
+    assert_true(vf_first(tanh_log2(vf_set1(-INFINITY))) == -1.0f);
+    assert_true(vf_first(tanh_log2(vf_set1(-0.5f))) == -vf_first(tanh_vector(vf_set1(0.5f))));
+    assert_true(vf_first(tanh_log2(vf_set1(0x1p-149f))) == 0x1p-149f);
+    assert_true(isnan(vf_first(tanh_log2(vf_set1(NAN)))));
 }
 
 int main(void)
