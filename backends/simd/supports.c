@@ -2,6 +2,7 @@
 /* supports.c - the limits of this plugin, and the operands it knows. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "plan.h"
 
@@ -12,29 +13,53 @@
 static const uint64_t known_flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR |
                                     ATTN_FLAG_SOFTCAP | ATTN_FLAG_DROPOUT | ATTN_FLAG_DETERMINISTIC;
 
-/* Operands: type, rank, and the place of their view in the job. */
+/* Operands: type, axes, and the place of their view in the job. An axis is a letter of extent(). */
 static const struct operand {
-    uint32_t role, dtype, rank;
-    const char *name;
+    uint32_t role, dtype;
+    const char *axes, *name;
     size_t view;
 } operands[] = {
-    {ATTN_Q, ATTN_F32, 4, "q", offsetof(struct attn_flash, q)},
-    {ATTN_K, ATTN_F32, 4, "k", offsetof(struct attn_flash, k)},
-    {ATTN_V, ATTN_F32, 4, "v", offsetof(struct attn_flash, v)},
-    {ATTN_OUT, ATTN_F32, 4, "out", offsetof(struct attn_flash, out)},
-    {ATTN_LSE, ATTN_F32, 3, "lse", offsetof(struct attn_flash, lse)},
-    {ATTN_WEIGHTS, ATTN_F32, 4, "weights", offsetof(struct attn_flash, weights)},
-    {ATTN_MASK, ATTN_BOOL, 4, "mask", offsetof(struct attn_flash, mask)},
-    {ATTN_BIAS, ATTN_F32, 4, "bias", offsetof(struct attn_flash, bias)},
-    {ATTN_LEN, ATTN_I32, 0 /* 1 or 2 */, "len", offsetof(struct attn_flash, len)},
-    {ATTN_ALIBI, ATTN_F32, 1, "alibi", offsetof(struct attn_flash, alibi)},
-    {ATTN_SINK, ATTN_F32, 1, "sink", offsetof(struct attn_flash, sink)},
-    {ATTN_KEEP, ATTN_BOOL, 4, "keep", offsetof(struct attn_flash, keep)},
-    {ATTN_SCORE_M, ATTN_F32, 3, "m", offsetof(struct attn_flash, m)},
-    {ATTN_SCORE_WQ, ATTN_F32, 3, "w_q", offsetof(struct attn_flash, w_q)},
-    {ATTN_SCORE_WK, ATTN_F32, 3, "w_k", offsetof(struct attn_flash, w_k)},
-    {ATTN_SCORE_WV, ATTN_F32, 2, "w_v", offsetof(struct attn_flash, w_v)},
+    {ATTN_Q, ATTN_F32, "bhiq", "q", offsetof(struct attn_flash, q)},
+    {ATTN_K, ATTN_F32, "bgjk", "k", offsetof(struct attn_flash, k)},
+    {ATTN_V, ATTN_F32, "bgjv", "v", offsetof(struct attn_flash, v)},
+    {ATTN_OUT, ATTN_F32, "bhiv", "out", offsetof(struct attn_flash, out)},
+    {ATTN_LSE, ATTN_F32, "bhi", "lse", offsetof(struct attn_flash, lse)},
+    {ATTN_WEIGHTS, ATTN_F32, "bhij", "weights", offsetof(struct attn_flash, weights)},
+    {ATTN_MASK, ATTN_BOOL, "bhij", "mask", offsetof(struct attn_flash, mask)},
+    {ATTN_BIAS, ATTN_F32, "bhij", "bias", offsetof(struct attn_flash, bias)},
+    {ATTN_LEN, ATTN_I32, "bi" /* or "b" */, "len", offsetof(struct attn_flash, len)},
+    {ATTN_ALIBI, ATTN_F32, "h", "alibi", offsetof(struct attn_flash, alibi)},
+    {ATTN_SINK, ATTN_F32, "h", "sink", offsetof(struct attn_flash, sink)},
+    {ATTN_KEEP, ATTN_BOOL, "bhij", "keep", offsetof(struct attn_flash, keep)},
+    {ATTN_SCORE_M, ATTN_F32, "hqk", "m", offsetof(struct attn_flash, m)},
+    {ATTN_SCORE_WQ, ATTN_F32, "huq", "w_q", offsetof(struct attn_flash, w_q)},
+    {ATTN_SCORE_WK, ATTN_F32, "huk", "w_k", offsetof(struct attn_flash, w_k)},
+    {ATTN_SCORE_WV, ATTN_F32, "hu", "w_v", offsetof(struct attn_flash, w_v)},
 };
+
+static int64_t extent(const struct attn_problem *p, char axis)
+{
+    switch (axis) {
+    case 'b':
+        return p->b;
+    case 'h':
+        return p->hq;
+    case 'g':
+        return p->hkv;
+    case 'i':
+        return p->sq;
+    case 'j':
+        return p->sk;
+    case 'q':
+        return p->dq;
+    case 'k':
+        return p->dk;
+    case 'v':
+        return p->dv;
+    default: /* 'u' */
+        return p->dh;
+    }
+}
 
 static const struct operand *find_operand(uint32_t role)
 {
@@ -97,6 +122,18 @@ static int check_sizes(const struct attn_problem *p, char *why, size_t size)
     return ATTN_OK;
 }
 
+static bool shape_fits(const struct attn_problem *p, const struct attn_tensor *tensor,
+                       const struct operand *known)
+{
+    uint32_t rank = (uint32_t)strlen(known->axes);
+    if (tensor->rank != rank && (tensor->role != ATTN_LEN || tensor->rank != 1))
+        return false;
+    for (uint32_t a = 0; a < tensor->rank; a++)
+        if (tensor->shape[a] != extent(p, known->axes[a]))
+            return false;
+    return true;
+}
+
 /* The score parameters that go with each score; other roles go with all. */
 static bool goes_with(uint32_t role, uint32_t score)
 {
@@ -118,8 +155,8 @@ static int check_tensors(const struct attn_problem *p, char *why, size_t size)
             return refuse_operand(why, size, known, "type");
         if (tensor->space != ATTN_HOST)
             return refuse_operand(why, size, known, "memory space");
-        if (known->rank ? tensor->rank != known->rank : tensor->rank < 1 || tensor->rank > 2)
-            return refuse_operand(why, size, known, "rank");
+        if (!shape_fits(p, tensor, known))
+            return refuse_operand(why, size, known, "shape");
         if (tensor->role == ATTN_LEN && tensor->rank == 2 && p->flags & ATTN_FLAG_OFF_BR)
             return refuse(why, size, "bottom-right offsets need one length a batch");
     }
