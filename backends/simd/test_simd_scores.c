@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -148,6 +150,62 @@ static void keeps_nan_to_its_rows(void **state)
     }
 }
 
+static void *plain_alloc(void *context, size_t bytes, size_t alignment)
+{
+    (void)context;
+    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void plain_free(void *context, void *memory)
+{
+    (void)context;
+    free(memory);
+}
+
+static void run_cut(const struct attn_backend *backend, struct test_problem *made,
+                    const char *item_rows, uint32_t threads)
+{
+    const struct attn_option option = {"item_rows", item_rows};
+    const struct attn_services services = {.struct_size = sizeof services,
+                                           .threads = threads,
+                                           .options = &option,
+                                           .n_options = 1,
+                                           .alloc = plain_alloc,
+                                           .free = plain_free};
+    char why[256];
+    void *plan, *binding;
+    assert_int_equal(backend->create(&made->problem, &services, &plan, why, sizeof why), ATTN_OK);
+    assert_int_equal(
+        backend->bind(plan, made->tensors, made->problem.n_tensors, &binding, why, sizeof why),
+        ATTN_OK);
+    assert_int_equal(backend->run(binding, why, sizeof why), ATTN_OK);
+    backend->release(binding);
+    backend->destroy(plan);
+}
+
+/* A row's bits depend neither on the rows it is computed with nor on the threads. */
+static void same_bits_however_cut(void **state)
+{
+    const struct attn_backend *backend = *state;
+    const struct test_spec plain = {.name = "cut", .hq = 4, .hkv = 2, .sq = 61, .sk = 70};
+    for (int n = 0; n < 3; n++) {
+        struct test_spec spec = with_score(plain, scores[n]);
+        struct test_problem made;
+        test_problem_make(&spec, &made);
+        const struct attn_tensor *out = attn_tensor_find(&made.problem, ATTN_OUT);
+        size_t bytes = made.bytes[out - made.tensors];
+        unsigned char *first = malloc(bytes);
+        assert_non_null(first);
+        run_cut(backend, &made, "6", 1);
+        memcpy(first, out->data, bytes);
+        memset(out->data, 0xff, bytes);
+        run_cut(backend, &made, "90", 3);
+        assert_memory_equal(first, out->data, bytes);
+        free(first);
+        test_problem_free(&made);
+    }
+}
+
 /* A score without its parameters, or with those of another. */
 static void refuses_odd_parameters(void **state)
 {
@@ -189,6 +247,7 @@ int main(void)
         cmocka_unit_test_prestate(matches_the_oracle, (void *)(uintptr_t)avx2),
         cmocka_unit_test_prestate(projects_wide_queries, (void *)(uintptr_t)avx2),
         cmocka_unit_test_prestate(keeps_nan_to_its_rows, (void *)(uintptr_t)avx2),
+        cmocka_unit_test_prestate(same_bits_however_cut, (void *)(uintptr_t)avx2),
         cmocka_unit_test_prestate(refuses_odd_parameters, (void *)(uintptr_t)avx2),
     };
     int failed = test_common(&subject);
