@@ -95,7 +95,8 @@ static __m256 neighbours(uint32_t bits)
 static void test_double(void **state)
 {
     (void)state;
-    for (double x = 0x1p-20; x < 70.0; x *= 1.0003) {
+    for (int n = 0; n < 60000; n++) {
+        double x = 70.0 * exp2(-(double)n / 2300.7);
         double want = tanh(x * 0.34657359027997265471);
         double got = _mm256_cvtsd_f64(tanh_double(_mm256_set1_pd(x)));
         assert_true(fabs(got - want) <= 2e-12 * want);
