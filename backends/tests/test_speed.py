@@ -4,8 +4,8 @@
     test_speed.py BUILD_DIR
 
 avx2 is at least 3 times as fast as naive and not slower than blas from S = 512 on, at additive scores
-at least 5 times as fast as naive, and its measured peak memory grows at most linearly in S. The harness's own cost is under 1/3000 of avx2 at S = 512
-(2 us where that takes 6 ms).
+at least 5 times as fast as naive, and its measured peak memory grows at most linearly in S. The
+harness's own cost is under 1/3000 of avx2 at S = 512 (2 us where that takes 6 ms).
 """
 import json
 import math
