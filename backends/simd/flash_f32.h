@@ -2,10 +2,11 @@
 /* flash_f32.h - what the plan, the masks and the kernel instances share: one attention job in f32,
  * cut into items, and the scratch memory one thread needs for an item.
  *
- * Letters: b batch, h query head, g key/value head, i query, j key, c column, r folded row.
- * The query heads of one key/value head are folded into the rows: with G = hq/hkv, row
- * r = i*G + (h - g*G), so that K and V are packed once for all of them and neighbouring rows have
- * neighbouring masks. An item is up to item_rows consecutive rows of one (b, g). */
+ * Letters: b batch, h query head, g group of query heads, i query, j key, c column, u hidden unit,
+ * r folded row. The query heads of one key/value head are a group, folded into the rows: with G of
+ * them, row r = i*G + (h - g*G), so that K and V are packed once for all of them and neighbouring
+ * rows have neighbouring masks. Where heads have score parameters of their own, each is a group by
+ * itself. An item is up to item_rows consecutive rows of one (b, g). */
 #ifndef ATTN_SIMD_FLASH_F32_H
 #define ATTN_SIMD_FLASH_F32_H
 
@@ -16,7 +17,7 @@
 
 /* Error bounds of the instances' exp and tanh (see flash_f32_softmax.h), relative. */
 #define ATTN_FLASH_E_EXP  2e-7
-#define ATTN_FLASH_E_TANH 3e-7
+#define ATTN_FLASH_E_TANH 2.5e-7
 
 /* Most keys a tile, and the floats between two rows of scores: a constant, so that the rows of a
  * micro-kernel are one pointer with displacements; more than a power of two, so that they do not
@@ -32,13 +33,18 @@ struct attn_view {
 
 /* A problem prepared for the kernels. Everything but the data pointers is fixed by the plan. */
 struct attn_flash {
-    int64_t b, hkv, group, sq, sk, dk, dv; /* group: query heads a key/value head */
-    uint64_t flags;                        /* ATTN_FLAG_* */
+    int64_t b, groups, group, sq, sk; /* group: query heads in one of the groups */
+    int64_t share;                    /* groups that share a key/value head */
+    int64_t dq, dk, dv, dh;
+    int64_t dp;     /* width of the queries that meet the keys: dk, additive: dh */
+    uint32_t score; /* enum attn_score */
+    uint64_t flags; /* ATTN_FLAG_* */
     int64_t off, window_left, window_right;
 
-    /* Scores live in the log2 domain: q is multiplied by q_factor when it is packed, which is
-     * scale*log2(e), or scale/softcap where softcap follows with its own factor cap2. */
-    float q_factor;
+    /* Scores live in the log2 domain: what is packed (q, M, w_v; gaussian: the score itself) is
+     * multiplied by `factor`: scale*log2(e), or scale/softcap times what tanh_log2 wants where
+     * softcap follows with its own factor cap2; both times -1/2 for gaussian. */
+    float factor;
     float cap2;         /* softcap * log2(e) */
     float keep_by;      /* 1 / (1 - dropout_p) */
     uint32_t keep_from; /* kept when the top 24 bits of the Philox word are at least this */
@@ -46,24 +52,36 @@ struct attn_flash {
 
     int len_rank; /* 0: no lengths, 1: [B], 2: [B,Sq] */
     struct attn_view q, k, v, out, lse, weights, mask, bias, len, alibi, sink, keep;
+    struct attn_view m, w_q, w_k, w_v;
 
     int64_t key_block;      /* keys a tile, a multiple of the instance's nr */
     int64_t item_rows;      /* rows an item, a multiple of mr */
     int64_t items_per_head; /* of one (b, g) */
 };
 
-/* Working memory of one thread, aligned to 64 bytes. dv16 stands for dv rounded up to nr. */
+/* tanh_log2(x) is tanh(x / ATTN_FLASH_TANH): x is packed with this factor, 2 log2(e). */
+#define ATTN_FLASH_TANH 2.8853900817779268
+
+/* Working memory of one thread, aligned to 64 bytes. dv16 stands for dv rounded up to nr, dh6 for
+ * dh rounded up to mr. */
 struct attn_flash_scratch {
     float *k;    /* [key_block/nr][dk][nr] packed keys */
     float *v;    /* [dv16/nr][key_block][nr] packed values */
     float *s;    /* [mr][ATTN_FLASH_SCORE_STRIDE] scores, then weights, of one row group */
-    float *q;    /* [item_rows/mr][dk][mr] packed, scaled queries; room for item_rows + 1 rows of
-                    dk rounded up to nr */
+    float *q;    /* [item_rows/mr][dp][mr] packed, scaled queries; room for item_rows + 1 rows of
+                    dp rounded up to nr */
     float *o;    /* [item_rows][dv16] unnormalised output */
     float *max;  /* [item_rows] running maximum, log2 domain */
     float *sum;  /* [item_rows] running denominator, relative to max */
     int64_t *lo; /* [item_rows] first key that lengths, causal and window allow */
     int64_t *hi; /* [item_rows] one past the last */
+
+    /* Score parameters of the item's heads, packed; bilinear and additive only. */
+    float *p_q;    /* [dp/nr][dq][nr] M^T or W_q, zeros beyond dp */
+    float *x;      /* [dq + nr][mr] one row group of queries before they are projected */
+    float *p_k;    /* [dh6/mr][dk][mr] W_k, zeros beyond dh */
+    float *w_v;    /* [dh] */
+    float *hidden; /* [key_block/nr][dh6][nr] W_k k of a tile */
 };
 
 struct attn_gemm;
@@ -75,8 +93,8 @@ struct attn_flash_isa {
     int mr; /* rows a micro-kernel */
     int nr; /* keys (scores) or columns (output) a micro-kernel */
 
-    /* Computes one item, 0 <= item < b * hkv * items_per_head. Any thread, distinct scratch. Reads
-     * no byte outside the operands; needs no alignment of theirs beyond the element. */
+    /* Computes one item, 0 <= item < b * groups * items_per_head. Any thread, distinct scratch.
+     * Reads no byte outside the operands; needs no alignment of theirs beyond the element. */
     void (*run_item)(const struct attn_flash *job, const struct attn_flash_scratch *scratch,
                      int64_t item);
 

@@ -79,24 +79,19 @@ static inline vf vf_max(vf a, vf b)
     return _mm256_max_ps(a, b);
 }
 
+static inline vf vf_min(vf a, vf b)
+{
+    return _mm256_min_ps(a, b);
+}
+
 static inline vf vf_abs(vf a)
 {
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
 }
 
-static inline vf vf_copy_sign(vf magnitude, vf sign)
-{
-    return _mm256_or_ps(magnitude, _mm256_and_ps(_mm256_set1_ps(-0.0f), sign));
-}
-
 static inline vf vf_select_equal(vf a, vf b, vf yes, vf no)
 {
     return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_EQ_OQ));
-}
-
-static inline vf vf_select_less(vf a, vf b, vf yes, vf no)
-{
-    return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }
 
 static inline vf vf_select_bytes(const uint8_t *bytes, vf yes, vf no)

@@ -8,7 +8,8 @@
 
 static bool use_direct(const struct attn_flash *job)
 {
-    return job->sq * job->group <= DIRECT_ROWS && job->k.stride[3] == 1 && job->v.stride[3] == 1;
+    return job->sq * job->group <= DIRECT_ROWS && job->score != ATTN_SCORE_ADDITIVE &&
+           job->k.stride[3] == 1 && job->v.stride[3] == 1;
 }
 
 /* Floats between two queries: dk, rounded up for the zeros that meet a key's odd end. */
@@ -22,11 +23,12 @@ static void direct_queries(const struct attn_flash *job, const struct attn_flash
                            const struct block *block)
 {
     int64_t stride = direct_query_stride(job);
+    float factor = query_factor(job);
     for (int64_t r = 0; r < block->rows; r++) {
         int64_t h = row_head(job, block, r), i = row_query(job, block, r);
         const float *from = (const float *)job->q.data + attn_row_index(&job->q, block->b, h, i);
         for (int64_t c = 0; c < stride; c++)
-            w->q[r * stride + c] = c < job->dk ? from[c * job->q.stride[3]] * job->q_factor : 0.0f;
+            w->q[r * stride + c] = c < job->dk ? from[c * job->q.stride[3]] * factor : 0.0f;
     }
 }
 
@@ -39,9 +41,9 @@ FLASH_INLINE void direct_fetch(const float *rows, int64_t stride, int64_t width)
             __builtin_prefetch(rows + n * stride + c);
 }
 
-/* s[n] = q . k_n for `keys` rows of K. */
-FLASH_INLINE void direct_score_keys(const int keys, const float *q, const float *k,
-                                    int64_t key_stride, int64_t dk, float *s)
+/* s[n] = q . k_n, or |q - k_n|^2, for `keys` rows of K. */
+FLASH_INLINE void direct_score_keys(const int keys, const enum pairing pairing, const float *q,
+                                    const float *k, int64_t key_stride, int64_t dk, float *s)
 {
     vf sum[DIRECT_KEYS];
 #pragma GCC unroll 8
@@ -52,14 +54,36 @@ FLASH_INLINE void direct_score_keys(const int keys, const float *q, const float 
         vf query = vf_load(q + c);
 #pragma GCC unroll 8
         for (int n = 0; n < keys; n++)
-            sum[n] = vf_fma(query, vf_loadu(k + n * key_stride + c), sum[n]);
+            sum[n] = join(pairing, query, vf_loadu(k + n * key_stride + c), sum[n]);
     }
     if (c < dk)
         for (int n = 0; n < keys; n++)
-            sum[n] = vf_fma(vf_load(q + c), vf_load_first(k + n * key_stride + c, dk - c), sum[n]);
+            sum[n] = join(pairing, vf_load(q + c), vf_load_first(k + n * key_stride + c, dk - c),
+                          sum[n]);
 #pragma GCC unroll 8
     for (int n = 0; n < keys; n++)
         s[n] = vf_sum(sum[n]);
+}
+
+FLASH_INLINE void direct_score_rows(const struct attn_flash *job,
+                                    const struct attn_flash_scratch *w, const struct block *block,
+                                    const struct tile *tile, int64_t r0, int count, int64_t lo,
+                                    int64_t hi, const enum pairing pairing)
+{
+    int64_t q_stride = direct_query_stride(job), stride = job->k.stride[2];
+    const float *k = (const float *)job->k.data + block->b * job->k.stride[0] +
+                     block->kv * job->k.stride[1] + tile->j0 * stride;
+    int64_t j = lo;
+    for (; j + DIRECT_KEYS <= hi; j += DIRECT_KEYS) {
+        direct_fetch(k + (j + DIRECT_KEYS) * stride, stride, job->dk);
+        for (int r = 0; r < count; r++)
+            direct_score_keys(DIRECT_KEYS, pairing, w->q + (r0 + r) * q_stride, k + j * stride,
+                              stride, job->dk, w->s + r * LD + j);
+    }
+    for (; j < hi; j++)
+        for (int r = 0; r < count; r++)
+            direct_score_keys(1, pairing, w->q + (r0 + r) * q_stride, k + j * stride, stride,
+                              job->dk, w->s + r * LD + j);
 }
 
 /* Scores of `count` rows from r0 on against keys [lo, hi) of the tile. */
@@ -67,20 +91,10 @@ FLASH_APART void direct_scores(const struct attn_flash *job, const struct attn_f
                                const struct block *block, const struct tile *tile, int64_t r0,
                                int count, int64_t lo, int64_t hi)
 {
-    int64_t q_stride = direct_query_stride(job), stride = job->k.stride[2];
-    const float *k = (const float *)job->k.data + block->b * job->k.stride[0] +
-                     block->g * job->k.stride[1] + tile->j0 * stride;
-    int64_t j = lo;
-    for (; j + DIRECT_KEYS <= hi; j += DIRECT_KEYS) {
-        direct_fetch(k + (j + DIRECT_KEYS) * stride, stride, job->dk);
-        for (int r = 0; r < count; r++)
-            direct_score_keys(DIRECT_KEYS, w->q + (r0 + r) * q_stride, k + j * stride, stride,
-                              job->dk, w->s + r * LD + j);
-    }
-    for (; j < hi; j++)
-        for (int r = 0; r < count; r++)
-            direct_score_keys(1, w->q + (r0 + r) * q_stride, k + j * stride, stride, job->dk,
-                              w->s + r * LD + j);
+    if (job->score == ATTN_SCORE_GAUSSIAN)
+        direct_score_rows(job, w, block, tile, r0, count, lo, hi, DISTANCE);
+    else
+        direct_score_rows(job, w, block, tile, r0, count, lo, hi, DOT);
 }
 
 /* Whether `keys` rows of V are finite: x * 0 is 0 just then. */
@@ -154,7 +168,7 @@ FLASH_APART void direct_values(const struct attn_flash *job, const struct block 
 {
     int64_t stride = job->v.stride[2];
     const float *v = (const float *)job->v.data + block->b * job->v.stride[0] +
-                     block->g * job->v.stride[1] + tile->j0 * stride;
+                     block->kv * job->v.stride[1] + tile->j0 * stride;
     for (int r = 0; r < count; r++)
         for (int64_t c = 0; c < x->width; c++)
             x->o[r * x->width + c] *= x->rescale[r];

@@ -3,15 +3,15 @@
  * the micro-kernels read, one panel after the other and aligned. Reads nothing outside the
  * operands. */
 
-/* MR rows of q with their columns next to each other, as [dk][MR] up to the last whole vector of
+/* MR rows of q with their columns next to each other, as [dq][MR] up to the last whole vector of
  * columns, which is returned. Each store spills over into the place of the next. */
-static int64_t pack_q_group(const float *const *from, int64_t dk, float factor, float *to)
+static int64_t pack_q_group(const float *const *from, int64_t dq, float factor, float *to)
 {
     float rows[VF_LANES * VF_LANES] __attribute__((aligned(64)));
     float columns[VF_LANES * VF_LANES] __attribute__((aligned(64)));
     int64_t c = 0;
     memset(rows, 0, sizeof rows);
-    for (; c + VF_LANES <= dk; c += VF_LANES) {
+    for (; c + VF_LANES <= dq; c += VF_LANES) {
         for (int r = 0; r < FLASH_MR; r++)
             vf_store(rows + r * VF_LANES, vf_mul(vf_loadu(from[r] + c), vf_set1(factor)));
         vf_transpose(rows, VF_LANES, columns, VF_LANES);
@@ -21,25 +21,32 @@ static int64_t pack_q_group(const float *const *from, int64_t dk, float factor, 
     return c;
 }
 
-/* Rows of the block, scaled, as [rows/MR][dk][MR]. Places of rows beyond the last stay unset: the
- * micro-kernels do not read them. */
+/* The `count` <= MR rows from r0 on, times `factor`, as [dq][MR]. Places of rows beyond the last
+ * stay unset: the micro-kernels do not read them. */
+static void pack_q_rows(const struct attn_flash *job, const struct block *block, int64_t r0,
+                        int count, float factor, float *to)
+{
+    const float *from[FLASH_MR];
+    int64_t c = 0;
+    for (int r = 0; r < count; r++)
+        from[r] = (const float *)job->q.data + attn_row_index(&job->q, block->b,
+                                                              row_head(job, block, r0 + r),
+                                                              row_query(job, block, r0 + r));
+    if (count == FLASH_MR && job->q.stride[3] == 1)
+        c = pack_q_group(from, job->dq, factor, to);
+    for (; c < job->dq; c++)
+        for (int r = 0; r < count; r++)
+            to[c * FLASH_MR + r] = from[r][c * job->q.stride[3]] * factor;
+}
+
+/* Rows of the block as [rows/MR][dq][MR]. */
 static void pack_q(const struct attn_flash *job, const struct attn_flash_scratch *w,
                    const struct block *block)
 {
-    for (int64_t r0 = 0; r0 < block->rows; r0 += FLASH_MR) {
-        const float *from[FLASH_MR];
-        int64_t count = block->rows - r0 < FLASH_MR ? block->rows - r0 : FLASH_MR, c = 0;
-        float *to = w->q + r0 * job->dk;
-        for (int64_t r = 0; r < count; r++)
-            from[r] = (const float *)job->q.data + attn_row_index(&job->q, block->b,
-                                                                  row_head(job, block, r0 + r),
-                                                                  row_query(job, block, r0 + r));
-        if (count == FLASH_MR && job->q.stride[3] == 1)
-            c = pack_q_group(from, job->dk, job->q_factor, to);
-        for (; c < job->dk; c++)
-            for (int64_t r = 0; r < count; r++)
-                to[c * FLASH_MR + r] = from[r][c * job->q.stride[3]] * job->q_factor;
-    }
+    for (int64_t r0 = 0; r0 < block->rows; r0 += FLASH_MR)
+        pack_q_rows(job, block, r0,
+                    (int)(block->rows - r0 < FLASH_MR ? block->rows - r0 : FLASH_MR),
+                    query_factor(job), w->q + r0 * job->dq);
 }
 
 /* One panel of NR keys, all present, columns of a key next to each other: transposed in blocks. */
@@ -70,7 +77,7 @@ static void pack_k(const struct attn_flash *job, const struct attn_flash_scratch
                    const struct block *block, const struct tile *tile)
 {
     const int64_t *stride = job->k.stride;
-    const float *base = (const float *)job->k.data + block->b * stride[0] + block->g * stride[1];
+    const float *base = (const float *)job->k.data + block->b * stride[0] + block->kv * stride[1];
     for (int64_t j = tile->lo / FLASH_NR * FLASH_NR; j < tile->hi; j += FLASH_NR) {
         float *to = w->k + j * job->dk;
         const float *from = base + (tile->j0 + j) * stride[2];
@@ -119,7 +126,7 @@ static void pack_v(const struct attn_flash *job, const struct attn_flash_scratch
                    const struct block *block, struct tile *tile)
 {
     const int64_t *stride = job->v.stride;
-    const float *base = (const float *)job->v.data + block->b * stride[0] + block->g * stride[1];
+    const float *base = (const float *)job->v.data + block->b * stride[0] + block->kv * stride[1];
     tile->bad_lo = job->key_block;
     tile->bad_hi = 0;
     for (int64_t j = tile->lo; j < tile->hi; j++) {

@@ -4,8 +4,10 @@
  * A group with fewer rows is cut into micro-kernels of 4, 2 and 1, so that nothing is computed for
  * rows that do not exist. */
 
-/* s[r][0..NR) = sum over c of q[c][r] k[c][0..NR) for `mr` rows, a constant after inlining. */
-FLASH_INLINE void score_tile(const int mr, const float *q, const float *k, int64_t dk, float *s)
+/* s[r][0..NR) = sum over c of q[c][r] k[c][0..NR), or of the squared differences, for `mr` rows
+ * that lie `stride` apart; mr, pairing and stride are constants after inlining. */
+FLASH_INLINE void score_tile(const int mr, const enum pairing pairing, const float *q,
+                             const float *k, int64_t dk, float *s, const int64_t stride)
 {
     vf sum[FLASH_MR][FLASH_NV];
 #pragma GCC unroll 16
@@ -23,38 +25,52 @@ FLASH_INLINE void score_tile(const int mr, const float *q, const float *k, int64
             vf query = vf_set1(q[c * FLASH_MR + r]);
 #pragma GCC unroll 4
             for (int n = 0; n < FLASH_NV; n++)
-                sum[r][n] = vf_fma(query, key[n], sum[r][n]);
+                sum[r][n] = join(pairing, query, key[n], sum[r][n]);
         }
     }
 #pragma GCC unroll 16
     for (int r = 0; r < mr; r++)
 #pragma GCC unroll 4
         for (int n = 0; n < FLASH_NV; n++)
-            vf_store(s + r * LD + n * VF_LANES, sum[r][n]);
+            vf_store(s + r * stride + n * VF_LANES, sum[r][n]);
 }
 
-FLASH_INLINE void score_panels(const int mr, const float *q, const float *k, int64_t dk,
-                               int64_t panel_lo, int64_t panel_hi, float *s)
+FLASH_INLINE void score_panels(const int mr, const enum pairing pairing, const float *q,
+                               const float *k, int64_t dk, int64_t panel_lo, int64_t panel_hi,
+                               float *s)
 {
     for (int64_t p = panel_lo; p < panel_hi; p++)
-        score_tile(mr, q, k + p * dk * FLASH_NR, dk, s + p * FLASH_NR);
+        score_tile(mr, pairing, q, k + p * dk * FLASH_NR, dk, s + p * FLASH_NR, LD);
 }
 
-/* Scores of `count` rows against panels [panel_lo, panel_hi). */
-FLASH_APART void score_product(int count, const float *q, const float *k, int64_t dk,
-                               int64_t panel_lo, int64_t panel_hi, float *s)
+FLASH_INLINE void score_rows(int count, const enum pairing pairing, const float *q, const float *k,
+                             int64_t dk, int64_t panel_lo, int64_t panel_hi, float *s)
 {
     if (count == FLASH_MR) {
-        score_panels(FLASH_MR, q, k, dk, panel_lo, panel_hi, s);
+        score_panels(FLASH_MR, pairing, q, k, dk, panel_lo, panel_hi, s);
         return;
     }
     int r = 0;
     for (; count - r >= 4; r += 4)
-        score_panels(4, q + r, k, dk, panel_lo, panel_hi, s + r * LD);
+        score_panels(4, pairing, q + r, k, dk, panel_lo, panel_hi, s + r * LD);
     for (; count - r >= 2; r += 2)
-        score_panels(2, q + r, k, dk, panel_lo, panel_hi, s + r * LD);
+        score_panels(2, pairing, q + r, k, dk, panel_lo, panel_hi, s + r * LD);
     if (count > r)
-        score_panels(1, q + r, k, dk, panel_lo, panel_hi, s + r * LD);
+        score_panels(1, pairing, q + r, k, dk, panel_lo, panel_hi, s + r * LD);
+}
+
+/* Dot products of `count` rows with the keys of panels [panel_lo, panel_hi). */
+FLASH_APART void score_product(int count, const float *q, const float *k, int64_t dk,
+                               int64_t panel_lo, int64_t panel_hi, float *s)
+{
+    score_rows(count, DOT, q, k, dk, panel_lo, panel_hi, s);
+}
+
+/* Squared distances between the same. */
+FLASH_APART void score_distance(int count, const float *q, const float *k, int64_t dk,
+                                int64_t panel_lo, int64_t panel_hi, float *s)
+{
+    score_rows(count, DISTANCE, q, k, dk, panel_lo, panel_hi, s);
 }
 
 /* `nv` vectors of columns, from `column` on, for `mr` rows from r0 on. */

@@ -4,7 +4,8 @@
  *
  * Error bounds, checked over every argument by test_simd_exp and declared by the plan:
  *   |exp2_negative(x) / 2^x - 1| <= ATTN_FLASH_E_EXP for -126 <= x <= 0; 0 below -126.5
- *   |tanh_vector(x) / tanh(x) - 1| <= ATTN_FLASH_E_TANH */
+ *   |tanh_log2(x) / tanh(x / ATTN_FLASH_TANH) - 1| <= ATTN_FLASH_E_TANH where |x| >= 2^-124,
+ *   and within 2^-148 of it below */
 #define LOG2_E 1.44269504f
 
 /* 2^x for x <= 0; NaN stays NaN. x = n + f with n an integer and |f| <= 1/2, by adding 1.5*2^23
@@ -27,19 +28,23 @@ FLASH_INLINE vf exp2_negative(vf x)
     return vf_mul(y, vf_shift_to_exponent(n));
 }
 
-/* tanh: below 0.625 an odd polynomial (interpolated in x^2 at Chebyshev nodes, 1.7e-8), above it
- * (1 - t) / (1 + t) with t = exp(-2|x|). */
-FLASH_INLINE vf tanh_vector(vf x)
+/* tanh(x ln2 / 2) = (2^x - 1) / (2^x + 1), for any x; NaN stays NaN. With x = n + f as above,
+ * s = 2^n and t = tanh(f ln2 / 2) the addition theorem makes it
+ *   ((s - 1) + (s + 1) t) / ((s + 1) + (s - 1) t),
+ * which is t itself where n is 0, so that small x keep their relative precision, and where it is
+ * not the numerator is nowhere below 0.48 |s - 1|: nothing cancels. t is f times the minimax
+ * polynomial of degree 2 in f^2 (relative error 5.6e-8), its first coefficient held at ln2 / 2
+ * rounded. From 32 on, and long before, the quotient is exactly 1. */
+FLASH_INLINE vf tanh_log2(vf x)
 {
-    vf size = vf_abs(x), z = vf_mul(x, x), one = vf_set1(1.0f);
-    vf t = exp2_negative(vf_mul(size, vf_set1(-2.0f * LOG2_E)));
-    vf large = vf_copy_sign(vf_div(vf_sub(one, t), vf_add(one, t)), x);
-    vf y = vf_set1(-0.006096714166f);
-    y = vf_fma(y, z, vf_set1(0.020997179f));
-    y = vf_fma(y, z, vf_set1(-0.05385090958f));
-    y = vf_fma(y, z, vf_set1(0.1333276974f));
-    y = vf_fma(y, z, vf_set1(-0.3333332894f));
-    return vf_select_less(size, vf_set1(0.625f), vf_fma(vf_mul(y, z), x, x), large);
+    const vf magic = vf_set1(12582912.0f + 127.0f), one = vf_set1(1.0f);
+    x = vf_min(vf_set1(32.0f), vf_max(vf_set1(-32.0f), x));
+    vf n = vf_add(x, magic), s = vf_shift_to_exponent(n);
+    vf f = vf_sub(x, vf_sub(n, magic)), z = vf_mul(f, f);
+    vf t = vf_fma(vf_set1(0.000655601802f), z, vf_set1(-0.0138751865f));
+    t = vf_mul(vf_fma(t, z, vf_set1(0.346573591f)), f);
+    vf less = vf_sub(s, one), more = vf_add(s, one);
+    return vf_div(vf_fma(more, t, less), vf_fma(less, t, more));
 }
 
 /* One row of scores of one tile. Keys are relative to the tile. */
@@ -51,11 +56,18 @@ struct row {
     float *s;
 };
 
-/* Softcap, on the raw score divided by the cap: the factor of q has seen to the division. */
+/* The scale of squared distances: nothing that was packed could take it. */
+static void scale_scores(const struct row *row)
+{
+    for (int64_t j = row->from; j < row->to; j += VF_LANES)
+        vf_store(row->s + j, vf_mul(vf_set1(row->job->factor), vf_load(row->s + j)));
+}
+
+/* Softcap, on the raw score divided by the cap: the factor has seen to the division. */
 static void cap_scores(const struct row *row)
 {
     for (int64_t j = row->from; j < row->to; j += VF_LANES)
-        vf_store(row->s + j, vf_mul(vf_set1(row->job->cap2), tanh_vector(vf_load(row->s + j))));
+        vf_store(row->s + j, vf_mul(vf_set1(row->job->cap2), tanh_log2(vf_load(row->s + j))));
 }
 
 /* A vector of a strided row of floats, of which only keys [lo, hi) may be read; 0 elsewhere. */
@@ -119,6 +131,8 @@ static void mask_scores(const struct row *row)
 static void finish_scores(const struct row *row)
 {
     const struct attn_flash *job = row->job;
+    if (job->score == ATTN_SCORE_GAUSSIAN)
+        scale_scores(row);
     if (job->flags & ATTN_FLAG_SOFTCAP)
         cap_scores(row);
     if (job->bias.data)

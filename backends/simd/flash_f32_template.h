@@ -10,9 +10,8 @@
  *   vf_load_first     the first `count` lanes (any count <= 0: none, >= VF_LANES: all), 0 in the
  *                     others, which are not touched in memory
  *   vf_fma            a*b + c, rounded once
- *   vf_max            b where either is NaN
- *   vf_copy_sign      a magnitude (sign clear) with the sign of another
- *   vf_select_equal, vf_select_less   lane by lane `yes` where a == b, a < b; NaN gives `no`
+ *   vf_max vf_min     b where either is NaN
+ *   vf_select_equal   lane by lane `yes` where a == b; NaN gives `no`
  *   vf_select_bytes   lane by lane `yes` where the byte is not 0
  *   vf_shift_to_exponent  lane bits shifted left by 23
  *   vf_all_equal      true when every lane compares equal
@@ -25,6 +24,7 @@
  *     pack K as [keys/NR][dk][NR] and V as [dv/NR][keys][NR]
  *     for each group of MR rows that may see some of the tile:
  *       s = q k^T over the panels that the group may see                     (micro-kernel)
+ *         gaussian: s = |q - k|^2 in its place; bilinear and additive: flash_f32_scores.h
  *       per row: softcap, bias, ALiBi, boolean mask; -inf in forbidden cells; maximum
  *       per row: p = 2^(s - max), denominator, dropout
  *       o = o * 2^(old max - max) + p v over the keys the group may see      (micro-kernel)
@@ -47,7 +47,7 @@
 
 /* One item, and the tile of keys at hand. */
 struct block {
-    int64_t b, g;
+    int64_t b, g, kv;   /* group of query heads, and its key/value head */
     int64_t row0, rows; /* first folded row, and how many */
     int64_t lo, hi;     /* union of the rows' intervals */
     int64_t dv16;       /* dv rounded up to NR */
@@ -71,6 +71,21 @@ static inline int64_t row_query(const struct attn_flash *job, const struct block
     return (block->row0 + r) / job->group;
 }
 
+/* What q is multiplied by when it is packed as it is. */
+static inline float query_factor(const struct attn_flash *job)
+{
+    return job->score == ATTN_SCORE_GAUSSIAN ? 1.0f : job->factor;
+}
+
+/* What a score sums over the columns: q k, or (q - k)^2. */
+enum pairing { DOT, DISTANCE };
+
+FLASH_INLINE vf join(const enum pairing pairing, vf q, vf k, vf sum)
+{
+    vf apart = pairing == DOT ? q : vf_sub(q, k);
+    return vf_fma(apart, pairing == DOT ? k : apart, sum);
+}
+
 /* o[r] = o[r] * rescale[r] + sum over keys j in [lo, hi) of p[r][j] v[j]. */
 struct product {
     const float *p; /* [rows][LD] */
@@ -85,6 +100,8 @@ struct product {
 #include "flash_f32_pack.h"
 #include "flash_f32_product.h"
 #include "flash_f32_softmax.h"
+
+#include "flash_f32_scores.h"
 
 /* Fills the rows' intervals and their union. */
 static void find_intervals(const struct attn_flash *job, const struct attn_flash_scratch *w,
@@ -156,17 +173,23 @@ static bool score_group(const struct attn_flash *job, const struct attn_flash_sc
     if (*lo >= *hi)
         return false;
     int64_t panel_lo = *lo / FLASH_NR, panel_hi = (*hi + FLASH_NR - 1) / FLASH_NR;
-    if (block->direct)
-        direct_scores(job, w, block, tile, r0, count, *lo, *hi);
-    else
-        score_product(count, w->q + r0 * job->dk, w->k, job->dk, panel_lo, panel_hi, w->s);
     for (int r = 0; r < count; r++) {
         rows[r].from = panel_lo * FLASH_NR;
         rows[r].to = panel_hi * FLASH_NR;
         if (rows[r].lo >= rows[r].hi)
             rows[r].lo = rows[r].hi = rows[r].from;
-        finish_scores(&rows[r]);
     }
+    const float *q = w->q + r0 * job->dp;
+    if (block->direct)
+        direct_scores(job, w, block, tile, r0, count, *lo, *hi);
+    else if (job->score == ATTN_SCORE_ADDITIVE)
+        additive_scores(job, w, rows, r0, count, panel_lo, panel_hi);
+    else if (job->score == ATTN_SCORE_GAUSSIAN)
+        score_distance(count, q, w->k, job->dk, panel_lo, panel_hi, w->s);
+    else
+        score_product(count, q, w->k, job->dk, panel_lo, panel_hi, w->s);
+    for (int r = 0; r < count; r++)
+        finish_scores(&rows[r]);
     return true;
 }
 
@@ -257,6 +280,8 @@ static void sweep_tiles(const struct attn_flash *job, const struct attn_flash_sc
                             .hi = end < job->key_block ? end : job->key_block};
         if (!block->direct)
             pack_k(job, w, block, &tile);
+        if (job->score == ATTN_SCORE_ADDITIVE)
+            project_keys(job, w, &tile);
         if (!block->direct && sweep == ATTEND)
             pack_v(job, w, block, &tile);
         for (int64_t r0 = 0; r0 < block->rows; r0 += FLASH_MR) {
@@ -285,8 +310,9 @@ static void store_weights(const struct attn_flash *job, const struct attn_flash_
 static void run_item(const struct attn_flash *job, const struct attn_flash_scratch *w, int64_t item)
 {
     int64_t head = item / job->items_per_head, total = job->sq * job->group;
-    struct block block = {.b = head / job->hkv,
-                          .g = head % job->hkv,
+    struct block block = {.b = head / job->groups,
+                          .g = head % job->groups,
+                          .kv = head % job->groups / job->share,
                           .row0 = item % job->items_per_head * job->item_rows,
                           .dv16 = attn_round_up(job->dv, FLASH_NR),
                           .direct = use_direct(job)};
@@ -294,7 +320,10 @@ static void run_item(const struct attn_flash *job, const struct attn_flash_scrat
     block.rows = left < job->item_rows ? left : job->item_rows;
     find_intervals(job, w, &block);
     start_rows(job, w, &block);
-    if (block.direct)
+    if (projects_queries(job)) {
+        pack_params(job, w, &block);
+        project_queries(job, w, &block);
+    } else if (block.direct)
         direct_queries(job, w, &block);
     else
         pack_q(job, w, &block);

@@ -76,8 +76,9 @@ void attn_dropout_row(const struct attn_flash *job, int64_t b, int64_t h, int64_
                       int64_t j1, float *p)
 {
     const uint8_t *keep = job->keep.data;
-    uint64_t row = ((uint64_t)(b * job->hkv * job->group + h) * (uint64_t)job->sq + (uint64_t)i) *
-                   (uint64_t)job->sk;
+    uint64_t row =
+        ((uint64_t)(b * job->groups * job->group + h) * (uint64_t)job->sq + (uint64_t)i) *
+        (uint64_t)job->sk;
     if (keep)
         keep += attn_row_index(&job->keep, b, h, i);
     for (int64_t j = j0; j < j1; j++) {

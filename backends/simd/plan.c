@@ -39,7 +39,7 @@ static int64_t choose_key_block(const struct attn_plan *plan)
     int64_t nr = plan->isa->nr, given = option(plan->services, "key_block");
     if (given > 0)
         return attn_round_up(least(given, ATTN_FLASH_MOST_KEYS), nr);
-    int64_t width = job->dk + attn_round_up(job->dv, nr);
+    int64_t width = job->dk + job->dh + attn_round_up(job->dv, nr);
     int64_t fit = TILE_BYTES / (int64_t)sizeof(float) / width / nr * nr;
     return clamp(least(fit, attn_round_up(job->sk, nr)), nr, ATTN_FLASH_MOST_KEYS);
 }
@@ -50,10 +50,10 @@ static int64_t choose_item_rows(const struct attn_plan *plan)
 {
     const struct attn_flash *job = &plan->job;
     int64_t mr = plan->isa->mr, given = option(plan->services, "item_rows");
-    int64_t total = job->sq * job->group, heads = job->b * job->hkv;
+    int64_t total = job->sq * job->group, heads = job->b * job->groups;
     if (given > 0)
         return attn_round_up(least(given, 8192), mr);
-    int64_t width = job->dk + attn_round_up(job->dv, plan->isa->nr);
+    int64_t width = job->dp + attn_round_up(job->dv, plan->isa->nr);
     int64_t rows = clamp(ITEM_BYTES / (int64_t)sizeof(float) / width, LEAST_ROWS, MOST_ROWS);
     if (plan->threads > 1 && heads > 0) {
         int64_t items = (4 * plan->threads + heads - 1) / heads;
@@ -63,27 +63,54 @@ static int64_t choose_item_rows(const struct attn_plan *plan)
     return attn_round_up(total ? (total + items - 1) / items : 1, mr);
 }
 
+/* What the job multiplies raw scores by (see flash_f32.h). */
+static void choose_factors(struct attn_flash *job, const struct attn_problem *problem)
+{
+    const double log2_e = 1.4426950408889634;
+    double scale = problem->score == ATTN_SCORE_GAUSSIAN ? -0.5 * problem->scale : problem->scale;
+    job->factor = (float)(scale * log2_e);
+    if (problem->flags & ATTN_FLAG_SOFTCAP) {
+        job->factor = (float)(scale / problem->softcap * ATTN_FLASH_TANH);
+        job->cap2 = (float)(problem->softcap * log2_e);
+    }
+}
+
+/* Query heads that may share packed keys: those of one key/value head, unless they have score
+ * parameters of their own. */
+static int64_t choose_group(const struct attn_problem *problem)
+{
+    for (uint32_t role = ATTN_SCORE_M; role <= ATTN_SCORE_WV; role++) {
+        const struct attn_tensor *params = attn_tensor_find(problem, role);
+        if (params && params->stride[0] != 0)
+            return 1;
+    }
+    return problem->hq / problem->hkv;
+}
+
 /* Everything of the job that needs no data. */
 static void prepare_job(struct attn_plan *plan, const struct attn_problem *problem)
 {
-    const double log2_e = 1.4426950408889634;
     struct attn_flash *job = &plan->job;
+    int64_t group = choose_group(problem);
     *job = (struct attn_flash){.b = problem->b,
-                               .hkv = problem->hkv,
-                               .group = problem->hq / problem->hkv,
+                               .groups = problem->hq / group,
+                               .group = group,
+                               .share = problem->hq / group / problem->hkv,
                                .sq = problem->sq,
                                .sk = problem->sk,
+                               .dq = problem->dq,
                                .dk = problem->dk,
                                .dv = problem->dv,
+                               .score = problem->score,
                                .flags = problem->flags,
                                .off = problem->off,
                                .seed = problem->dropout_seed};
     /* Beyond 2^42 a window reaches past everything, whatever the offset. */
     job->window_left = least(problem->window_left, INT64_C(1) << 42);
     job->window_right = least(problem->window_right, INT64_C(1) << 42);
-    bool capped = problem->flags & ATTN_FLAG_SOFTCAP;
-    job->q_factor = (float)(capped ? problem->scale / problem->softcap : problem->scale * log2_e);
-    job->cap2 = capped ? (float)(problem->softcap * log2_e) : 0.0f;
+    job->dh = problem->score == ATTN_SCORE_ADDITIVE ? problem->dh : 0;
+    job->dp = problem->score == ATTN_SCORE_ADDITIVE ? problem->dh : problem->dk;
+    choose_factors(job, problem);
     if (problem->flags & ATTN_FLAG_DROPOUT) {
         job->keep_by = (float)(1.0 / (1.0 - problem->dropout_p));
         job->keep_from = (uint32_t)ceil(problem->dropout_p * 16777216.0);
@@ -93,7 +120,7 @@ static void prepare_job(struct attn_plan *plan, const struct attn_problem *probl
     job->item_rows = choose_item_rows(plan);
     int64_t total = job->sq * job->group;
     job->items_per_head = (total + job->item_rows - 1) / job->item_rows;
-    plan->items = job->b * job->hkv * job->items_per_head;
+    plan->items = job->b * job->groups * job->items_per_head;
 }
 
 /* Cuts `count` elements of `unit` bytes off a region that starts at `base`, each piece aligned to
@@ -109,7 +136,10 @@ static void *cut(void *base, size_t *used, int64_t count, size_t unit)
 static size_t lay_out(struct attn_plan *plan, void *base)
 {
     const struct attn_flash *job = &plan->job;
-    int64_t rows = job->item_rows, dv16 = attn_round_up(job->dv, plan->isa->nr);
+    int64_t mr = plan->isa->mr, nr = plan->isa->nr, rows = job->item_rows;
+    int64_t dv16 = attn_round_up(job->dv, nr), dh6 = attn_round_up(job->dh, mr);
+    bool projects = job->score == ATTN_SCORE_BILINEAR || job->score == ATTN_SCORE_ADDITIVE;
+    int64_t projected = projects ? attn_round_up(job->dp, nr) : 0;
     size_t used = 0;
     int64_t *share = cut(base, &used, plan->threads + 1, sizeof *share);
     struct attn_flash_scratch *scratch = cut(base, &used, plan->threads, sizeof *scratch);
@@ -117,13 +147,18 @@ static size_t lay_out(struct attn_plan *plan, void *base)
         struct attn_flash_scratch w;
         w.k = cut(base, &used, job->key_block * job->dk, sizeof *w.k);
         w.v = cut(base, &used, job->key_block * dv16, sizeof *w.v);
-        w.s = cut(base, &used, plan->isa->mr * ATTN_FLASH_SCORE_STRIDE, sizeof *w.s);
-        w.q = cut(base, &used, (rows + 1) * attn_round_up(job->dk, plan->isa->nr), sizeof *w.q);
+        w.s = cut(base, &used, mr * ATTN_FLASH_SCORE_STRIDE, sizeof *w.s);
+        w.q = cut(base, &used, (rows + 1) * attn_round_up(job->dp, nr), sizeof *w.q);
         w.o = cut(base, &used, rows * dv16, sizeof *w.o);
         w.max = cut(base, &used, rows, sizeof *w.max);
         w.sum = cut(base, &used, rows, sizeof *w.sum);
         w.lo = cut(base, &used, rows, sizeof *w.lo);
         w.hi = cut(base, &used, rows, sizeof *w.hi);
+        w.p_q = cut(base, &used, projected * job->dq, sizeof *w.p_q);
+        w.x = cut(base, &used, projected ? (job->dq + nr) * mr : 0, sizeof *w.x);
+        w.p_k = cut(base, &used, dh6 * job->dk, sizeof *w.p_k);
+        w.w_v = cut(base, &used, job->dh, sizeof *w.w_v);
+        w.hidden = cut(base, &used, job->key_block * dh6, sizeof *w.hidden);
         if (base)
             scratch[t] = w;
     }
@@ -180,7 +215,7 @@ void attn_plan_destroy(struct attn_plan *plan)
  * shares need. */
 static double item_cost(const struct attn_flash *job, int64_t item)
 {
-    int64_t b = item / job->items_per_head / job->hkv, total = job->sq * job->group;
+    int64_t b = item / job->items_per_head / job->groups, total = job->sq * job->group;
     int64_t row0 = item % job->items_per_head * job->item_rows;
     int64_t rows = least(job->item_rows, total - row0);
     const int64_t probe[3] = {row0, row0 + rows / 2, row0 + rows - 1};

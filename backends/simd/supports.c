@@ -2,6 +2,7 @@
 /* supports.c - the limits of this plugin, and the operands it knows. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "plan.h"
 
@@ -12,25 +13,53 @@
 static const uint64_t known_flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR |
                                     ATTN_FLAG_SOFTCAP | ATTN_FLAG_DROPOUT | ATTN_FLAG_DETERMINISTIC;
 
-/* Operands: type, rank, and the place of their view in the job. */
+/* Operands: type, axes, and the place of their view in the job. An axis is a letter of extent(). */
 static const struct operand {
-    uint32_t role, dtype, rank;
-    const char *name;
+    uint32_t role, dtype;
+    const char *axes, *name;
     size_t view;
 } operands[] = {
-    {ATTN_Q, ATTN_F32, 4, "q", offsetof(struct attn_flash, q)},
-    {ATTN_K, ATTN_F32, 4, "k", offsetof(struct attn_flash, k)},
-    {ATTN_V, ATTN_F32, 4, "v", offsetof(struct attn_flash, v)},
-    {ATTN_OUT, ATTN_F32, 4, "out", offsetof(struct attn_flash, out)},
-    {ATTN_LSE, ATTN_F32, 3, "lse", offsetof(struct attn_flash, lse)},
-    {ATTN_WEIGHTS, ATTN_F32, 4, "weights", offsetof(struct attn_flash, weights)},
-    {ATTN_MASK, ATTN_BOOL, 4, "mask", offsetof(struct attn_flash, mask)},
-    {ATTN_BIAS, ATTN_F32, 4, "bias", offsetof(struct attn_flash, bias)},
-    {ATTN_LEN, ATTN_I32, 0 /* 1 or 2 */, "len", offsetof(struct attn_flash, len)},
-    {ATTN_ALIBI, ATTN_F32, 1, "alibi", offsetof(struct attn_flash, alibi)},
-    {ATTN_SINK, ATTN_F32, 1, "sink", offsetof(struct attn_flash, sink)},
-    {ATTN_KEEP, ATTN_BOOL, 4, "keep", offsetof(struct attn_flash, keep)},
+    {ATTN_Q, ATTN_F32, "bhiq", "q", offsetof(struct attn_flash, q)},
+    {ATTN_K, ATTN_F32, "bgjk", "k", offsetof(struct attn_flash, k)},
+    {ATTN_V, ATTN_F32, "bgjv", "v", offsetof(struct attn_flash, v)},
+    {ATTN_OUT, ATTN_F32, "bhiv", "out", offsetof(struct attn_flash, out)},
+    {ATTN_LSE, ATTN_F32, "bhi", "lse", offsetof(struct attn_flash, lse)},
+    {ATTN_WEIGHTS, ATTN_F32, "bhij", "weights", offsetof(struct attn_flash, weights)},
+    {ATTN_MASK, ATTN_BOOL, "bhij", "mask", offsetof(struct attn_flash, mask)},
+    {ATTN_BIAS, ATTN_F32, "bhij", "bias", offsetof(struct attn_flash, bias)},
+    {ATTN_LEN, ATTN_I32, "bi" /* or "b" */, "len", offsetof(struct attn_flash, len)},
+    {ATTN_ALIBI, ATTN_F32, "h", "alibi", offsetof(struct attn_flash, alibi)},
+    {ATTN_SINK, ATTN_F32, "h", "sink", offsetof(struct attn_flash, sink)},
+    {ATTN_KEEP, ATTN_BOOL, "bhij", "keep", offsetof(struct attn_flash, keep)},
+    {ATTN_SCORE_M, ATTN_F32, "hqk", "m", offsetof(struct attn_flash, m)},
+    {ATTN_SCORE_WQ, ATTN_F32, "huq", "w_q", offsetof(struct attn_flash, w_q)},
+    {ATTN_SCORE_WK, ATTN_F32, "huk", "w_k", offsetof(struct attn_flash, w_k)},
+    {ATTN_SCORE_WV, ATTN_F32, "hu", "w_v", offsetof(struct attn_flash, w_v)},
 };
+
+static int64_t extent(const struct attn_problem *p, char axis)
+{
+    switch (axis) {
+    case 'b':
+        return p->b;
+    case 'h':
+        return p->hq;
+    case 'g':
+        return p->hkv;
+    case 'i':
+        return p->sq;
+    case 'j':
+        return p->sk;
+    case 'q':
+        return p->dq;
+    case 'k':
+        return p->dk;
+    case 'v':
+        return p->dv;
+    default: /* 'u' */
+        return p->dh;
+    }
+}
 
 static const struct operand *find_operand(uint32_t role)
 {
@@ -64,8 +93,8 @@ static int check_kind(const struct attn_problem *p, char *why, size_t size)
         return refuse(why, size, "the problem structure is older than this plugin");
     if (p->op != ATTN_OP_ATTENTION)
         return refuse_number(why, size, "op", p->op);
-    if (p->score != ATTN_SCORE_SCALED_DOT && p->score != ATTN_SCORE_DOT)
-        return refuse(why, size, "only the scores scaled_dot and dot are implemented");
+    if (p->score < ATTN_SCORE_SCALED_DOT || p->score > ATTN_SCORE_ADDITIVE)
+        return refuse_number(why, size, "score", p->score);
     if (p->dtype != ATTN_F32)
         return refuse(why, size, "only f32 is implemented");
     if (p->flags & ~known_flags)
@@ -76,18 +105,43 @@ static int check_kind(const struct attn_problem *p, char *why, size_t size)
 static int check_sizes(const struct attn_problem *p, char *why, size_t size)
 {
     int64_t rows;
+    bool additive = p->score == ATTN_SCORE_ADDITIVE;
     if (p->b < 0 || p->sq < 0 || p->sk < 0 || p->hq < 1 || p->hkv < 1 || p->hq % p->hkv ||
-        p->dk < 1 || p->dv < 1 || p->dq != p->dk)
+        p->dq < 1 || p->dk < 1 || p->dv < 1 || (additive && p->dh < 1) ||
+        (p->dq != p->dk && !additive && p->score != ATTN_SCORE_BILINEAR))
         return refuse(why, size, "the sizes do not make an attention problem");
     if (p->b > LARGEST_EXTENT || p->sq > LARGEST_EXTENT || p->sk > LARGEST_EXTENT ||
         p->hq > LARGEST_EXTENT || __builtin_mul_overflow(p->b, p->hq, &rows) ||
         __builtin_mul_overflow(rows, p->sq, &rows))
         return refuse(why, size, "extents beyond 2^40, or rows beyond 2^63, are not supported");
-    if (p->dk > LARGEST_WIDTH || p->dv > LARGEST_WIDTH)
+    if (p->dq > LARGEST_WIDTH || p->dk > LARGEST_WIDTH || p->dv > LARGEST_WIDTH ||
+        (additive && p->dh > LARGEST_WIDTH))
         return refuse(why, size, "heads wider than 65536 are not supported");
     if (p->off > LARGEST_EXTENT || p->off < -LARGEST_EXTENT)
         return refuse(why, size, "mask offsets beyond 2^40 are not supported");
     return ATTN_OK;
+}
+
+static bool shape_fits(const struct attn_problem *p, const struct attn_tensor *tensor,
+                       const struct operand *known)
+{
+    uint32_t rank = (uint32_t)strlen(known->axes);
+    if (tensor->rank != rank && (tensor->role != ATTN_LEN || tensor->rank != 1))
+        return false;
+    for (uint32_t a = 0; a < tensor->rank; a++)
+        if (tensor->shape[a] != extent(p, known->axes[a]))
+            return false;
+    return true;
+}
+
+/* The score parameters that go with each score; other roles go with all. */
+static bool goes_with(uint32_t role, uint32_t score)
+{
+    if (role == ATTN_SCORE_M)
+        return score == ATTN_SCORE_BILINEAR;
+    if (role == ATTN_SCORE_WQ || role == ATTN_SCORE_WK || role == ATTN_SCORE_WV)
+        return score == ATTN_SCORE_ADDITIVE;
+    return true;
 }
 
 static int check_tensors(const struct attn_problem *p, char *why, size_t size)
@@ -95,21 +149,22 @@ static int check_tensors(const struct attn_problem *p, char *why, size_t size)
     for (uint32_t t = 0; t < p->n_tensors; t++) {
         const struct attn_tensor *tensor = &p->tensors[t];
         const struct operand *known = find_operand(tensor->role);
-        if (!known)
+        if (!known || !goes_with(tensor->role, p->score))
             return refuse_number(why, size, "tensor role", tensor->role);
         if (tensor->dtype != known->dtype)
             return refuse_operand(why, size, known, "type");
         if (tensor->space != ATTN_HOST)
             return refuse_operand(why, size, known, "memory space");
-        if (known->rank ? tensor->rank != known->rank : tensor->rank < 1 || tensor->rank > 2)
-            return refuse_operand(why, size, known, "rank");
+        if (!shape_fits(p, tensor, known))
+            return refuse_operand(why, size, known, "shape");
         if (tensor->role == ATTN_LEN && tensor->rank == 2 && p->flags & ATTN_FLAG_OFF_BR)
             return refuse(why, size, "bottom-right offsets need one length a batch");
     }
-    const uint32_t required[] = {ATTN_Q, ATTN_K, ATTN_V, ATTN_OUT};
-    for (size_t r = 0; r < 4; r++)
-        if (!attn_tensor_find(p, required[r]))
-            return refuse(why, size, "q, k, v and out must all be given");
+    const uint32_t required[] = {ATTN_Q,       ATTN_K,        ATTN_V,        ATTN_OUT,
+                                 ATTN_SCORE_M, ATTN_SCORE_WQ, ATTN_SCORE_WK, ATTN_SCORE_WV};
+    for (size_t r = 0; r < sizeof required / sizeof *required; r++)
+        if (goes_with(required[r], p->score) && !attn_tensor_find(p, required[r]))
+            return refuse(why, size, "q, k, v, out and the score's parameters must all be given");
     return ATTN_OK;
 }
 

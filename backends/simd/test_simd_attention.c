@@ -521,11 +521,11 @@ static void test_refusals(void **state)
 {
     (void)state;
     char why[256];
-    struct attn_tensor tensors[5] = {{.role = ATTN_Q},
-                                     {.role = ATTN_K},
-                                     {.role = ATTN_V},
-                                     {.role = ATTN_OUT},
-                                     {.role = ATTN_LSE, .rank = 3}};
+    struct attn_tensor tensors[5] = {{.role = ATTN_Q, .shape = {1, 4, 3, 8}},
+                                     {.role = ATTN_K, .shape = {1, 2, 3, 8}},
+                                     {.role = ATTN_V, .shape = {1, 2, 3, 8}},
+                                     {.role = ATTN_OUT, .shape = {1, 4, 3, 8}},
+                                     {.role = ATTN_LSE, .shape = {1, 4, 3}}};
     for (int n = 0; n < 5; n++) {
         tensors[n].dtype = ATTN_F32;
         tensors[n].rank = n < 4 ? 4 : 3;
@@ -552,7 +552,7 @@ static void test_refusals(void **state)
         bad[n] = good;
     bad[0].op = ATTN_OP_MHA;
     bad[1].op = 77;
-    bad[2].score = ATTN_SCORE_GAUSSIAN;
+    bad[2].score = ATTN_SCORE_ADDITIVE + 1;
     bad[3].dtype = ATTN_BF16;
     bad[4].flags = 1ull << 40;
     bad[5].sk = INT64_MAX;
