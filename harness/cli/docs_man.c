@@ -27,11 +27,17 @@ static const char files[] =
     ".TP\n.I RUN/results.ndjson\n"
     "The records of a run, one a line: the truth that reports are made from.\n"
     ".TP\n.I RUN/machine.json\n"
-    "What the run was measured on.\n";
+    "What the run was measured on.\n"
+    ".TP\n.I RUN/matrix.json\n"
+    "What each backend supports.\n"
+    ".TP\n.I RUN/tensors/\n"
+    "The weights of cases that ask for them, as packs.\n"
+    ".TP\n.I RUN/report/\n"
+    "What is derived from all these: index.html, report.md, results.csv, junit.xml, plots.\n";
 static const char examples[] =
     ".SH EXAMPLES\n"
-    "One case, in the case language:\n"
-    ".PP\n.RS\n.nf\nattnbench verify \\-b avx2 \\(aqh=12 s=512 d=64 mask=causal\\(aq\n.fi\n.RE\n"
+    "One case, in the case language, on every backend:\n"
+    ".PP\n.RS\n.nf\nattnbench verify \\(aqh=12 s=512 d=64 mask=causal\\(aq\n.fi\n.RE\n"
     ".PP\n"
     "The whole suite on a kernel of your own:\n"
     ".PP\n.RS\n.nf\nattnbench verify \\-\\-plugin ./mine.so\n.fi\n.RE\n"
