@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* packs.c - any bytes as a pack: taken and made an instance of, or refused with a reason. */
+#include <unistd.h>
+
+#include "fuzz.h"
+#include "pack/pack.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char path[32], why[512] = "";
+    struct attn_case c;
+    struct attn_instance *instance;
+    const int fd = fuzz_file(data, size, path);
+    if (attn_pack_case(path, &c, why, sizeof why) == 0) {
+        if (attn_instance_create(&c, 1, &instance, why, sizeof why) == 0)
+            attn_instance_free(instance);
+        else
+            fuzz_expect(*why != '\0', "an instance is refused without a reason");
+        attn_case_free(&c);
+    } else {
+        fuzz_expect(*why != '\0', "refused without a reason");
+    }
+    close(fd);
+    return 0;
+}
