@@ -51,11 +51,15 @@ static bool elements_fit(const struct attn_tensor *tensor, uint64_t element, uin
     return last < room && count <= room;
 }
 
-/* Does [offset, offset + pages) lie in a file, and the operand in it. */
+/* A file from its start: operands follow each other. */
+struct room {
+    uint64_t bytes, used;
+};
+
+/* Does the operand lie in its file, behind the one before, and the tensor in the operand. */
 static const char *operand_fault(const struct attn_tensor *tensor,
-                                 const struct attn_shared_operand *operand, const uint64_t bytes[2])
+                                 const struct attn_shared_operand *operand, struct room rooms[2])
 {
-    uint64_t end;
     const bool result =
         tensor->role == ATTN_OUT || tensor->role == ATTN_LSE || tensor->role == ATTN_WEIGHTS;
     const uint32_t element = operand->element;
@@ -63,10 +67,11 @@ static const char *operand_fault(const struct attn_tensor *tensor,
         return "placement";
     if (element != 2 && element != 4 && element != 8 && (result || element != 1))
         return "size of an element";
+    struct room *room = &rooms[operand->output];
     if (operand->span > operand->pages || operand->start > operand->pages - operand->span ||
-        __builtin_add_overflow(operand->offset, operand->pages, &end) ||
-        end > bytes[operand->output])
+        operand->offset != room->used || operand->pages > room->bytes - room->used)
         return "extent of an operand";
+    room->used += operand->pages;
     if (!elements_fit(tensor, operand->element, operand->span))
         return "extent of a tensor";
     /* Each element of a result is written, and compared, in its own place. */
@@ -80,20 +85,20 @@ static const char *request_fault(const struct attn_message_request *request, con
 {
     const bool shared = request->kind == ATTN_REQUEST_VERIFY ||
                         request->kind == ATTN_REQUEST_BENCH || request->kind == ATTN_REQUEST_PEAK;
-    uint64_t bytes[2] = {0, 0};
+    struct room rooms[2] = {{0, 0}, {0, 0}};
     if (request->n_tensors > ATTN_MAX_TENSORS)
         return "number of tensors";
     for (int f = 0; shared && f < 2; f++) {
         struct stat file;
         if (fds[f] < 0 || fstat(fds[f], &file) != 0)
             return "descriptor";
-        bytes[f] = (uint64_t)file.st_size;
+        rooms[f].bytes = (uint64_t)file.st_size;
     }
     const char *fault = NULL;
     for (uint32_t t = 0; !fault && t < request->n_tensors; t++) {
         fault = tensor_fault(&request->tensors[t]);
         if (!fault && shared)
-            fault = operand_fault(&request->tensors[t], &request->operands[t], bytes);
+            fault = operand_fault(&request->tensors[t], &request->operands[t], rooms);
     }
     return fault;
 }
