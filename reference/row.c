@@ -201,6 +201,9 @@ static void store_bounds(const struct row *row, const double *q, const double *q
     else if (n > 0)
         ref_score_errors(row->block, row->i, q, q_error, scratch->key[0], scratch->key[n - 1] + 1,
                          scratch);
+    if (result->overflow)
+        result->overflow[row->slot] =
+            !row->uniform && ref_scores_overflow(row->block, q, scratch, n);
     ref_bound_row(a, &row->softmax, scratch, &bound);
     if (error)
         ref_bound_out(a, &row->softmax, &bound, row->block->keys, scratch, out, error);

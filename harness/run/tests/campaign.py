@@ -22,7 +22,8 @@ import time
 BATCH = 200
 CELLS = 60000  # of b * hq * sq * sk * width, in units that keep a case within milliseconds
 GOOD = {"pass", "skip"}
-EXTREME = {"scale=3000", "scale=1e+08"}  # the bound may be so wide that a pass proves nothing
+# The bound may be so wide that a pass proves nothing, or scores beyond the range of f32.
+EXTREME = {"scale=3000", "scale=1e+08", "scale=1e+38", "softcap=1e+300"}
 
 
 def some(rng, letters):
@@ -89,7 +90,8 @@ def draw_scale(rng, case):
     if kind < 0.85:
         value = rng.uniform(-1, 1)
     else:
-        value = rng.choice([0.0, 1.0, -1.0, 5.0, -20.0, 100.0, 1e-4, 1e-20, -1e-40, 3e3, 1e8])
+        value = rng.choice([0.0, 1.0, -1.0, 5.0, -20.0, 100.0, 1e-4, 1e-20, -1e-40, 3e3, 1e8,
+                            1e38])
     case["scale"] = repr(value)
 
 
@@ -134,7 +136,7 @@ def draw_extras(rng, case):
     if chance(rng, 0.2):
         case["sink"] = 1
     if chance(rng, 0.2):
-        case["softcap"] = rng.choice(["0.05", "1", "3.5", "30", "1e4"])
+        case["softcap"] = rng.choice(["0.05", "1", "3.5", "30", "1e4", "1e300"])
     if chance(rng, 0.2):
         case["dropout"] = rng.choice(["0", "0.1", "0.5", "0.97", f"{rng.random() * 0.9:.3f}"])
     if chance(rng, 0.6):
