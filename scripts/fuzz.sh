@@ -17,6 +17,7 @@ scripts/build.sh fuzz
 corpus=build-fuzz/corpus
 mkdir -p "$corpus"/{cases,packs,results,replies,requests}
 cp cases/*.cases "$corpus/cases"
+echo 'most: b/hq/hkv/sq/sk/dk=1/2/1/3/4/5' >"$corpus/cases/linked"
 find cases -name '*.safetensors' -size -32k -exec cp {} "$corpus/packs" \;
 grep -ohE '"[A-Za-z][A-Za-z0-9_]*"' harness/{case,pack,results}/*.c | sort -u >build-fuzz/words
 

@@ -35,10 +35,10 @@ uint8_t fuzz_byte(struct fuzz_input *input)
 void fuzz_patch(struct fuzz_input *input, void *object, size_t size)
 {
     for (int patches = fuzz_byte(input) % 16; patches > 0; patches--) {
-        const size_t low = fuzz_byte(input), at = low | (size_t)fuzz_byte(input) << 8;
+        const size_t low = fuzz_byte(input), at = 4 * (low | (size_t)fuzz_byte(input) << 8) % size;
         const size_t wanted = fuzz_byte(input);
         const size_t count = wanted < input->size ? wanted : input->size;
-        if (at < size)
+        if (count > 0)
             memcpy((uint8_t *)object + at, input->data, count < size - at ? count : size - at);
         input->data += count;
         input->size -= count;

@@ -4,6 +4,26 @@
 
 #include "fuzz.h"
 #include "pack/pack.h"
+#include "pack/safetensors.h"
+
+/* Every tensor lies in the file, whole. */
+static void check_container(const char *path)
+{
+    struct attn_st_file file;
+    char why[512] = "";
+    if (attn_st_open(path, &file, why, sizeof why) != 0) {
+        fuzz_expect(*why != '\0', "a container is refused without a reason");
+        return;
+    }
+    const uint8_t *begin = file.mapping;
+    for (size_t e = 0; e < file.count; e++) {
+        const uint8_t *data = file.entries[e].data;
+        fuzz_expect(data >= begin && file.entries[e].bytes <= file.mapped &&
+                        (size_t)(data - begin) <= file.mapped - file.entries[e].bytes,
+                    "a tensor outside the file");
+    }
+    attn_st_close(&file);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -11,6 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct attn_case c;
     struct attn_instance *instance;
     const int fd = fuzz_file(data, size, path);
+    check_container(path);
     if (attn_pack_case(path, &c, why, sizeof why) == 0) {
         if (attn_instance_create(&c, 1, &instance, why, sizeof why) == 0)
             attn_instance_free(instance);

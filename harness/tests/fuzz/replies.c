@@ -102,8 +102,14 @@ static void put_message(int fd)
     const uint32_t length = m.head.length;
     if (type == 2)
         m.fault.signal = 11;
-    if (type == 3)
+    if (type == 3) {
         m.reply.status = ATTN_PASS;
+        m.reply.n_samples = 2;
+        for (int s = 0; s < ATTN_SAMPLES_MAX; s++)
+            m.reply.iterations[s] = 1;
+        m.reply.has_numerics = 1;
+        m.reply.numerics.acc_type = ATTN_F32;
+    }
     fuzz_patch(&input, &m, length);
     put(fd, &m, length);
 }
