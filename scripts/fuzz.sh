@@ -16,10 +16,12 @@ targets=("${@:2}")
 scripts/build.sh fuzz
 corpus=build-fuzz/corpus
 mkdir -p "$corpus"/{cases,packs,results,replies,requests}
-cp cases/*.cases "$corpus/cases"
+# A file a line: short inputs run fast.
+grep -hE '^[a-z]' cases/*.cases | split -l 1 -d -a 4 - "$corpus/cases/line"
 echo 'most: b/hq/hkv/sq/sk/dk=1/2/1/3/4/5' >"$corpus/cases/linked"
 find cases -name '*.safetensors' -size -32k -exec cp {} "$corpus/packs" \;
-grep -ohE '"[A-Za-z][A-Za-z0-9_]*"' harness/{case,pack,results}/*.c | sort -u >build-fuzz/words
+grep -ohE '"[A-Za-z][A-Za-z0-9_]*"' harness/{case,pack,results}/*.c | sort -u |
+    sed 'p;s|"|"/|' >build-fuzz/words
 
 fuzz() {
     local log=build-fuzz/$1.log

@@ -204,6 +204,7 @@ static void knows_nothing_beyond_the_range_of_f32(void **state)
     } table[] = {
         {"h=2 s=16 d=8 scale=1e38", ATTN_MISTRUSTED},
         {"h=2 s=16 d=8 softcap=1e300", ATTN_MISTRUSTED},
+        {"h=2 s=16 d=8 scale=1e38 softcap=0.05 fill=zeros", ATTN_MISTRUSTED},
         {"op=mha h=2 s=16 d=8 scale=1e38", ATTN_MISTRUSTED},
         {"h=2 s=16 d=8 scale=1e20", ATTN_FAIL},
         {"h=2 s=16 d=8 softcap=1e30", ATTN_FAIL},

@@ -32,10 +32,16 @@ uint8_t fuzz_byte(struct fuzz_input *input)
     return *input->data++;
 }
 
+enum { NEAR = 192 };
+
 void fuzz_patch(struct fuzz_input *input, void *object, size_t size)
 {
     for (int patches = fuzz_byte(input) % 16; patches > 0; patches--) {
-        const size_t low = fuzz_byte(input), at = 4 * (low | (size_t)fuzz_byte(input) << 8) % size;
+        /* The first words often: there stand counts and kinds. */
+        size_t at = fuzz_byte(input);
+        if (at >= NEAR)
+            at = NEAR + (at - NEAR) * 256 + fuzz_byte(input);
+        at = 4 * at % size;
         const size_t wanted = fuzz_byte(input);
         const size_t count = wanted < input->size ? wanted : input->size;
         if (count > 0)

@@ -22,8 +22,9 @@ struct fuzz_input {
 };
 uint8_t fuzz_byte(struct fuzz_input *input);
 
-/* Overwrites bytes of an object: up to 15 times a place (two bytes, in units of four, modulo the
- * size), a count (one) and as many bytes of the input. What lies beyond the object is left out. */
+/* Overwrites bytes of an object: up to 15 times a place (one byte or two, in units of four, modulo
+ * the size), a count (one) and as many bytes of the input. What lies beyond the object is left
+ * out. */
 void fuzz_patch(struct fuzz_input *input, void *object, size_t size);
 
 #endif
