@@ -26,7 +26,8 @@ grep -ohE '"[A-Za-z][A-Za-z0-9_]*"' harness/{case,pack,results}/*.c | sort -u |
 fuzz() {
     local log=build-fuzz/$1.log
     build-fuzz/bin/fuzz_"$1" -max_total_time="$2" -max_len=32768 -timeout=20 -dict=build-fuzz/words \
-        -artifact_prefix=build-fuzz/corpus/"$1"- build-fuzz/corpus/"$1" >"$log" 2>&1 && return
+        -artifact_prefix=build-fuzz/corpus/"$1"- build-fuzz/corpus/"$1" >"$log" 2>&1 &&
+        { echo "fuzz_$1: $(tail -n 1 "$log"), nothing found"; return; }
     grep -vE '^#[0-9]+' "$log" | tail -n 40
     echo "fuzz: fuzz_$1 failed" >&2
     return 1
