@@ -61,6 +61,7 @@ void ref_arithmetic_init(struct ref_arithmetic *arithmetic, const struct attn_pr
     struct ref_arithmetic a = {.u = attn_dtype_roundoff(acc), .copies = 1.0};
 
     a.omega = accumulation_underflow(acc, numerics->ftz);
+    a.largest = attn_dtype_max(acc);
     a.u_in = numerics->u_in;
     a.e_exp = numerics->e_exp;
     a.e_arg = numerics->e_arg;

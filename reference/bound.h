@@ -18,13 +18,14 @@
 #define REF_BINS 4096
 
 struct ref_arithmetic {
-    double u;      /* unit roundoff of the accumulation */
-    double omega;  /* what an underflow in the accumulation may lose */
-    double u_in;   /* relative rounding of q or k before the product */
-    double u_s;    /* relative rounding of stored scores; 0: kept in the accumulation type */
-    double u_p;    /* relative rounding of stored p; 0: kept in the accumulation type */
-    double eta_p;  /* absolute rounding of stored p near 0 */
-    double u_proj; /* mha: relative rounding of stored projections; 0: kept */
+    double u;       /* unit roundoff of the accumulation */
+    double omega;   /* what an underflow in the accumulation may lose */
+    double largest; /* that the accumulation can hold */
+    double u_in;    /* relative rounding of q or k before the product */
+    double u_s;     /* relative rounding of stored scores; 0: kept in the accumulation type */
+    double u_p;     /* relative rounding of stored p; 0: kept in the accumulation type */
+    double eta_p;   /* absolute rounding of stored p near 0 */
+    double u_proj;  /* mha: relative rounding of stored projections; 0: kept */
     double eta_proj;
     double e_exp, e_arg, e_tanh, e_log;
     double tau;      /* lag of a lazily rescaled maximum */

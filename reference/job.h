@@ -106,6 +106,11 @@ void ref_score_errors(const struct ref_block *block, int64_t i, const double *q,
                       const double *q_error, int64_t begin, int64_t end,
                       struct ref_scratch *scratch);
 
+/* score_error.c: may a step towards the score of one of the first n allowed keys overflow; after
+ * ref_score_errors. */
+bool ref_scores_overflow(const struct ref_block *block, const double *q,
+                         const struct ref_scratch *scratch, int64_t n);
+
 /* row.c: all rows of a block, in parallel. */
 void ref_block_compute(const struct ref_block *block);
 

@@ -71,7 +71,7 @@ static void allow_all(struct row *row)
 
     for (int64_t j = 0; j < sk; j++) {
         row->scratch->key[j] = j;
-        row->scratch->score[2][j] = 0.0;
+        row->scratch->score[2][j] = row->scratch->ds[j] = 0.0;
     }
     row->softmax.n = sk;
     row->softmax.sink = false;
@@ -185,8 +185,21 @@ static void store_weights(const struct row *row)
         result->weights[row->slot * sk + row->scratch->key[t]] = row->scratch->p[t];
 }
 
-static void store_bounds(const struct row *row, const double *q, const double *q_error,
-                         const double *out, double *error)
+/* ds of every allowed key, and whether a score of theirs may overflow. */
+static void bound_scores(const struct row *row, const double *q, const double *q_error)
+{
+    const struct ref_job *job = job_of(row);
+    struct ref_scratch *scratch = row->scratch;
+    int64_t n = row->softmax.n;
+
+    if (n > 0)
+        ref_score_errors(row->block, row->i, q, q_error, scratch->key[0], scratch->key[n - 1] + 1,
+                         scratch);
+    if (job->result->overflow)
+        job->result->overflow[row->slot] = n > 0 && ref_scores_overflow(row->block, q, scratch, n);
+}
+
+static void store_bounds(const struct row *row, const double *out, double *error)
 {
     const struct ref_job *job = job_of(row);
     const struct ref_result *result = job->result;
@@ -196,11 +209,6 @@ static void store_bounds(const struct row *row, const double *q, const double *q
     int64_t sk = problem_of(row)->sk, n = row->softmax.n;
     struct ref_row_bound bound;
 
-    if (row->uniform)
-        fill(scratch->ds, sk, 0.0);
-    else if (n > 0)
-        ref_score_errors(row->block, row->i, q, q_error, scratch->key[0], scratch->key[n - 1] + 1,
-                         scratch);
     ref_bound_row(a, &row->softmax, scratch, &bound);
     if (error)
         ref_bound_out(a, &row->softmax, &bound, row->block->keys, scratch, out, error);
@@ -261,6 +269,8 @@ static void compute_row(struct row *row, const double *q, const double *q_error,
     collect_allowed(row, begin, end);
     if (job->result->allowed)
         job->result->allowed[row->slot] = row->softmax.n;
+    if (job->bounds)
+        bound_scores(row, q, q_error);
     if (settle_by_rule(row, out, error))
         return;
     softmax(row);
@@ -271,7 +281,7 @@ static void compute_row(struct row *row, const double *q, const double *q_error,
         job->result->lse[row->slot] = row->uniform ? -INFINITY : row->softmax.lse;
     store_weights(row);
     if (job->bounds)
-        store_bounds(row, q, q_error, out, error);
+        store_bounds(row, out, error);
 }
 
 /* At most `threads` chunks run at a time, so one of as many scratches is always free. */

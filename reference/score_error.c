@@ -211,3 +211,28 @@ void ref_score_errors(const struct ref_block *block, int64_t i, const double *q,
     }
     errors_of_stages(block, i, &x);
 }
+
+bool ref_scores_overflow(const struct ref_block *block, const double *q,
+                         const struct ref_scratch *scratch, int64_t n)
+{
+    const struct attn_problem *problem = block->job->operands.problem;
+    const bool product =
+        problem->score != ATTN_SCORE_GAUSSIAN && problem->score != ATTN_SCORE_ADDITIVE;
+    double scale = fabs(problem->scale), most = scale;
+
+    if (problem->flags & ATTN_FLAG_SOFTCAP) {
+        scale *= fmax(1.0, 1.0 / problem->softcap); /* the two may be one factor */
+        most = fmax(scale, problem->softcap);
+    }
+    for (int64_t c = 0; product && c < problem->dq; c++) /* q may be scaled first */
+        most = fmax(most, fabs(q[c]) * scale);
+    for (int64_t t = 0; t < n; t++) {
+        const int64_t j = scratch->key[t];
+        if (!isfinite(scratch->score[2][j]))
+            continue; /* that is by the inputs' doing */
+        most = fmax(most, fmax(fabs(scratch->score[0][j]), fabs(scratch->score[2][j])));
+        if (product) /* the sum of absolute values, so that no order of its terms is left out */
+            most = fmax(most, (scratch->magnitude[j] + scratch->spread[j]) * fmax(scale, 1.0));
+    }
+    return most * M_LOG2E > block->job->arithmetic.largest; /* kernels over exp2 multiply by it */
+}

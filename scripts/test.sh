@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # test.sh - set up, build and run the tests; what CI calls.
 #
-#   scripts/test.sh           the fast tier: all tests in release, then under ASan and UBSan
-#   scripts/test.sh --full    the campaigns as well, then the tests under TSan, a minute of fuzzing of
-#                             all that reads files, and line coverage
+#   scripts/test.sh           the fast tier: all tests in release, then under ASan and UBSan, then a
+#                             minute of fuzzing of each reader of what others wrote
+#   scripts/test.sh --full    the campaigns as well, then the tests under TSan, and line coverage
 set -euo pipefail
 cd "$(dirname "$0")/.."
 full=0 release=(-LE full) sanitized=(-LE 'full|release')
@@ -19,6 +19,8 @@ ATTNBENCH_NO_INSTALL=1 scripts/build.sh asan-ubsan
 ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=1 \
 UBSAN_OPTIONS=print_stacktrace=1 \
     ctest --test-dir build-asan-ubsan --output-on-failure -j "$(nproc)" "${sanitized[@]}"
+
+scripts/fuzz.sh 60
 [ "$full" = 1 ] || exit 0
 
 # A worker with a race ends at once, which is a verdict; nothing is suppressed. backend_blas is left
@@ -31,12 +33,5 @@ fixed=(setarch -R)
 TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1 \
     "${fixed[@]}" ctest --test-dir build-tsan --output-on-failure -j "$(nproc)" \
     -LE 'full|release' -E '^backend_blas$'
-
-# What libFuzzer finds on its way stays in build-fuzz/corpus; an input that breaks something is left
-# there, too.
-scripts/build.sh fuzz
-mkdir -p build-fuzz/corpus
-build-fuzz/bin/fuzz_readers -max_total_time=60 -max_len=8192 -artifact_prefix=build-fuzz/corpus/ \
-    build-fuzz/corpus cases
 
 ATTNBENCH_NO_INSTALL=1 scripts/coverage.sh

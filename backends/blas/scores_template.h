@@ -200,7 +200,9 @@ static void scores(const struct NAME(context) * c, const struct NAME(block) * bl
 {
     const struct attn_problem *p = c->setup->problem;
     int gaussian = p->score == ATTN_SCORE_GAUSSIAN, additive = p->score == ATTN_SCORE_ADDITIVE;
-    REAL alpha = gaussian ? 1 : (REAL)p->scale;
+    /* BLAS does not look at its operands where alpha is 0, but 0 times NaN is NaN. */
+    int zero = !gaussian && !additive && (REAL)p->scale == 0;
+    REAL alpha = gaussian || zero ? 1 : (REAL)p->scale;
     struct NAME(row) row = block_row(c, block, r);
     if (!additive && (!gaussian || c->setup->by_norms)) {
         if (rows == 1)
@@ -210,11 +212,13 @@ static void scores(const struct NAME(context) * c, const struct NAME(block) * bl
                      slice(&c->k, row.b, block->g, row.first, 2, p->sk, p->dk), rows, row.n, p->dk,
                      alpha, 0, (struct NAME(result)){row.s, {0, (int)row.n}});
     }
-    for (int64_t n = 0; n < rows && (gaussian || additive); n++) {
+    for (int64_t n = 0; n < rows && (gaussian || additive || zero); n++) {
         row = block_row(c, block, r + n);
+        for (int64_t j = 0; zero && j < row.n; j++)
+            row.s[j] *= 0;
         if (gaussian)
             gaussian_row(c, &row, block->g);
-        else
+        else if (additive)
             additive_row(c, &row);
     }
 }

@@ -118,10 +118,13 @@ struct attn_outcome attn_worker_start(const struct attn_worker_config *config,
     if (!worker)
         return attn_outcome_make(ATTN_ERROR, "no memory for a worker");
     worker->config = *config;
-    /* No short circuit: every pointer must be a copy, or NULL, before it may be freed. */
-    const bool copied = own(&worker->config.worker_path) & own(&worker->config.plugin_path) &
-                        own(&worker->config.backend) & own(&worker->config.options) &
-                        own(&worker->config.log_path);
+    const char **texts[] = {&worker->config.worker_path, &worker->config.plugin_path,
+                            &worker->config.backend, &worker->config.options,
+                            &worker->config.log_path};
+    bool copied = true;
+    /* All of them, whatever fails: each must be a copy, or NULL, before it may be freed. */
+    for (size_t t = 0; t < sizeof(texts) / sizeof(texts[0]); t++)
+        copied = own(texts[t]) && copied;
     if (config->log_cap == 0)
         worker->config.log_cap = 1 << 20;
     if (config->rss_limit == 0)

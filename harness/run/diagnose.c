@@ -163,8 +163,8 @@ static bool check_rounding(const struct attn_probe *probe, const struct attn_num
     int64_t rows = 0;
     for (int64_t r = 0; r < probe->rows->count; r++) {
         const struct attn_probe_row at = attn_probe_row(probe, r);
-        if (at.n < least_keys)
-            continue;
+        if (at.n < least_keys || probe->ref->out[r * p->dv] == 0)
+            continue; /* 0: all its weights are dropped, in all columns */
         rows++;
         for (int64_t e = 0; e < p->dv; e++) {
             const double want = probe->ref->out[r * p->dv + e];

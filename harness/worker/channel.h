@@ -3,6 +3,8 @@
 #ifndef ATTN_WORKER_CHANNEL_H
 #define ATTN_WORKER_CHANNEL_H
 
+#include <stddef.h>
+
 #include "host/protocol.h"
 
 union attn_request_buffer {
@@ -14,6 +16,12 @@ union attn_request_buffer {
 /* Waits for the next message. fds receives the two descriptors that came with it, or -1, -1; they
  * are the caller's to close. Returns its type, 0 at the end of the stream, -1 on nonsense. */
 int attn_channel_receive(union attn_request_buffer *buffer, int fds[2]);
+
+/* Are the lengths, counts, indices and extents of a received message such that it can be followed
+ * without leaving its own bytes, the tables of a session or the two files. Returns 0, or -1 with
+ * the reason. */
+int attn_message_check(const union attn_request_buffer *message, const int fds[2], char *why,
+                       size_t size);
 
 /* Sends one message; async-signal-safe. A host that has gone is noticed at the next receive. */
 void attn_channel_send(const struct attn_message_head *head);

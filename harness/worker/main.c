@@ -60,7 +60,10 @@ static int serve(void)
         memset(&reply, 0, sizeof(reply));
         reply.head = (struct attn_message_head){sizeof(reply), ATTN_MESSAGE_REPLY};
         reply.status = ATTN_PASS;
-        if (type == ATTN_MESSAGE_CONFIG)
+        char why[256];
+        if (attn_message_check(&buffer, fds, why, sizeof(why)) != 0)
+            attn_reply_set(&reply, ATTN_ERROR, "%s", why);
+        else if (type == ATTN_MESSAGE_CONFIG)
             attn_serve_config(&session, &buffer.config, &reply);
         else
             serve_request(&session, &buffer.request, fds, &reply);

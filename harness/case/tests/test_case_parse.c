@@ -210,6 +210,7 @@ static void test_errors(void **state)
         {"s=4 d=8 d=8", "9: 'd' is already given in column 5"},
         {"s=4 d=8 dq=8", "9: 'dq' is already given in column 5"},
         {"sq=4 d=8 s=4", "10: 'sq' is already given in column 1"},
+        {"b/hq/hkv/sq/sk/dk/dv=1/1/1/1/1/1/1", "19: more than 6 linked keys"},
         {"s=4 d=8 b=0", "11: '0' is outside 1..2147483647"},
         {"s=4 d=2147483648", "7: '2147483648' is outside 1..2147483647"},
         {"s=4 d=99999999999999999999", "7: '99999999999999999999' is outside 1..2147483647"},

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random cases of the whole case language on every exact backend: each one must pass or be refused.
+"""Random cases of the whole case language on every exact backend: each one must pass or be refused,
+as it was drawn and under every fill made on purpose that fits it.
 
-    campaign.py BUILD_DIR [--seed N] [--cases N] [--seconds S] [-b BACKEND]... [--keep FOLDER]
+    campaign.py BUILD_DIR [--seed N] [--cases N] [--seconds S] [--results N] [-b BACKEND]...
+                [--keep FOLDER]
 
-The cases depend on the seed alone; how many are run, on --cases and --seconds.
+The cases depend on the seed alone; how many are run, on --cases, --seconds and --results.
 """
 import argparse
 import collections
@@ -20,7 +22,8 @@ import time
 BATCH = 200
 CELLS = 60000  # of b * hq * sq * sk * width, in units that keep a case within milliseconds
 GOOD = {"pass", "skip"}
-EXTREME = {"scale=3000", "scale=1e+08"}  # the bound may be so wide that a pass proves nothing
+# The bound may be so wide that a pass proves nothing, or scores beyond the range of f32.
+EXTREME = {"scale=3000", "scale=1e+08", "scale=1e+38", "softcap=1e+300"}
 
 
 def some(rng, letters):
@@ -87,7 +90,8 @@ def draw_scale(rng, case):
     if kind < 0.85:
         value = rng.uniform(-1, 1)
     else:
-        value = rng.choice([0.0, 1.0, -1.0, 5.0, -20.0, 100.0, 1e-4, 1e-20, -1e-40, 3e3, 1e8])
+        value = rng.choice([0.0, 1.0, -1.0, 5.0, -20.0, 100.0, 1e-4, 1e-20, -1e-40, 3e3, 1e8,
+                            1e38])
     case["scale"] = repr(value)
 
 
@@ -132,7 +136,7 @@ def draw_extras(rng, case):
     if chance(rng, 0.2):
         case["sink"] = 1
     if chance(rng, 0.2):
-        case["softcap"] = rng.choice(["0.05", "1", "3.5", "30", "1e4"])
+        case["softcap"] = rng.choice(["0.05", "1", "3.5", "30", "1e4", "1e300"])
     if chance(rng, 0.2):
         case["dropout"] = rng.choice(["0", "0.1", "0.5", "0.97", f"{rng.random() * 0.9:.3f}"])
     if chance(rng, 0.6):
@@ -204,11 +208,20 @@ def verify(program, backends, path, threads):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-class Tally:
-    """What became of the cases, by backend and type."""
+def fill_names(program):
+    done = subprocess.run([program, "list", "fills", "--json"], capture_output=True, text=True,
+                          check=True)
+    return {fill["name"] for fill in json.loads(done.stdout)}
 
-    def __init__(self):
+
+class Tally:
+    """What became of the cases, by backend and type. A result is a case on a backend, as it was
+    drawn or under one more fill; all those of a case share its record, and the largest ratio."""
+
+    def __init__(self, fills):
+        self.fills = fills
         self.statuses = collections.Counter()
+        self.results = collections.Counter()
         self.ratios = collections.defaultdict(list)
         self.skips = collections.Counter()
         self.bad = []
@@ -221,6 +234,9 @@ class Tally:
             self.skips[backend, record["reason"]] += 1
         elif status == "pass" and "max_ratio" in record:
             self.ratios[backend, record["sizes"]["dtype"]].append(record["max_ratio"])
+            self.results[backend, "as drawn"] += 1
+            for fill in self.fills.intersection(record["checks"]):
+                self.results[backend, fill] += 1
         if status == "mistrusted" and EXTREME.intersection(record["case"].split()):
             return
         if status not in GOOD:
@@ -233,6 +249,11 @@ class Tally:
         for (backend, dtype), ratios in sorted(self.ratios.items()):
             print(f"    {backend:20} {dtype:5} {len(ratios):6}  {statistics.median(ratios):.4f}"
                   f"  {max(ratios):.4f}")
+        print(f"results that held: {self.results.total()}, by backend and fill")
+        for backend in sorted({b for b, _ in self.results}):
+            held = {fill: n for (b, fill), n in sorted(self.results.items()) if b == backend}
+            print(f"    {backend:20} {sum(held.values()):6} ",
+                  ", ".join(f"{fill} {n}" for fill, n in held.items()))
         for (backend, reason), count in sorted(self.skips.items()):
             print(f"    {backend:20} skip  {count:6}  {reason}")
 
@@ -243,6 +264,8 @@ def parse_arguments():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", type=int, default=10**6)
     parser.add_argument("--seconds", type=float, default=1e9, help="no batch begins after this")
+    parser.add_argument("--results", type=int, default=10**9,
+                        help="no batch begins after so many have held")
     parser.add_argument("-b", "--backend", action="append", default=[])
     parser.add_argument("--keep", help="folder for the case files")
     return parser.parse_args()
@@ -252,9 +275,10 @@ def main():
     arguments = parse_arguments()
     program = os.path.join(os.path.abspath(arguments.build), "bin", "attnbench")
     folder = arguments.keep or tempfile.mkdtemp(prefix="attnbench-campaign-")
-    rng, tally = random.Random(arguments.seed), Tally()
+    rng, tally = random.Random(arguments.seed), Tally(fill_names(program))
     done, begun = 0, time.monotonic()
-    while done < arguments.cases and time.monotonic() - begun < arguments.seconds:
+    while (done < arguments.cases and time.monotonic() - begun < arguments.seconds
+           and tally.results.total() < arguments.results):
         count, threads = min(BATCH, arguments.cases - done), 1 + done // BATCH % 2
         path = os.path.join(folder, f"random_{arguments.seed}_{done}.cases")
         with open(path, "w", encoding="utf-8") as file:

@@ -188,6 +188,39 @@ static void trusts_an_answer_that_is_exact(void **state)
     attn_instance_free(in);
 }
 
+static void fill_with_nan(struct attn_instance *in)
+{
+    for (int64_t i = 0; i < ref_row_count(&in->problem) * ref_row_width(&in->problem); i++)
+        out_of(in)[i] = NAN;
+}
+
+/* Where a score may overflow in f32 nothing is known, and said to be; elsewhere NaN is wrong. */
+static void knows_nothing_beyond_the_range_of_f32(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        enum attn_status status;
+    } table[] = {
+        {"h=2 s=16 d=8 scale=1e38", ATTN_MISTRUSTED},
+        {"h=2 s=16 d=8 softcap=1e300", ATTN_MISTRUSTED},
+        {"h=2 s=16 d=8 scale=1e38 softcap=0.05 fill=zeros", ATTN_MISTRUSTED},
+        {"op=mha h=2 s=16 d=8 scale=1e38", ATTN_MISTRUSTED},
+        {"h=2 s=16 d=8 scale=1e20", ATTN_FAIL},
+        {"h=2 s=16 d=8 softcap=1e30", ATTN_FAIL},
+        {"h=2 s=16 d=8 fill=spike mask=causal", ATTN_FAIL},
+        {"h=2 s=16 d=8 fill=overflow", ATTN_FAIL},
+    };
+    for (size_t t = 0; t < sizeof table / sizeof table[0]; t++) {
+        struct attn_instance *in = instance_of(table[t].line);
+        fill_with_nan(in);
+        const struct attn_judgement v = judge(in, 1e-7);
+        if (v.status != table[t].status)
+            fail_msg("%s: %s", table[t].line, v.reason);
+        attn_instance_free(in);
+    }
+}
+
 static void samples_rows_within_the_budget(void **state)
 {
     (void)state;
@@ -221,6 +254,7 @@ int main(void)
         cmocka_unit_test(takes_nan_for_an_infinity_that_underflows),
         cmocka_unit_test(mistrusts_a_bound_that_proves_nothing),
         cmocka_unit_test(trusts_an_answer_that_is_exact),
+        cmocka_unit_test(knows_nothing_beyond_the_range_of_f32),
         cmocka_unit_test(samples_rows_within_the_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
