@@ -9,6 +9,7 @@
 #include "run/keep.h"
 #include "run/machine.h"
 #include "run/progress.h"
+#include "run/reproducer.h"
 #include "run/suite.h"
 
 /* A run that verification has seen to take longer is not repeated in the second placement. */
@@ -286,13 +287,18 @@ static void print_result(FILE *out, const struct attn_entry *entry,
         attn_entry_repro(entry, session->settings.threads, repro, sizeof repro);
         fprintf(out, "    rerun: %s\n", repro);
     }
+    if (entry->smallest)
+        fprintf(out, "    smallest: %s\n", entry->smallest);
 }
 
 int attn_verify_finish(struct attn_session *session, struct attn_entry *entry, FILE *out, char *why,
                        size_t size)
 {
     print_result(out, entry, session);
-    if (attn_session_record(session, attn_verify_record(entry, session))) {
+    json_t *record = attn_verify_record(entry, session);
+    free(entry->smallest);
+    entry->smallest = NULL;
+    if (attn_session_record(session, record)) {
         snprintf(why, size, "a record can not be written: %m");
         return -1;
     }
@@ -355,6 +361,8 @@ int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
         struct attn_entry *entry = &entries[b];
         bool silent =
             entry->contestant->info.exactness == ATTN_NONE && entry->verdict.status == ATTN_PASS;
+        if (session->settings.shrink && attn_shrinks(entry))
+            attn_reproduce(session, &seats[b], entry);
         if (!silent && attn_verify_finish(session, entry, out, why, size))
             return -1;
     }
