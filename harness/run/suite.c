@@ -10,7 +10,7 @@
 #include "pack/pack.h"
 
 /* Operations of a random case, at most: reference and bound take some milliseconds for it. */
-static const double most_operations = 3e7;
+static const double most_operations = 4e6;
 
 static bool ends_with(const char *text, const char *suffix)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mistaken.c - another plugin's first backend (ATTNBENCH_TEST_PLUGIN names the file), which is told
- * of causal masks that they are top-left. */
+ * of causal masks that they are top-left; with ATTNBENCH_TEST_RIGHT set, it is told the truth. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,14 +14,14 @@ static int create(const struct attn_problem *problem, const struct attn_services
 {
     static struct attn_problem told; /* must live as long as the plan, of which there is one */
     told = *problem;
-    if (told.flags & ATTN_FLAG_CAUSAL) {
+    if ((told.flags & ATTN_FLAG_CAUSAL) && !getenv("ATTNBENCH_TEST_RIGHT")) {
         told.flags &= ~(uint64_t)ATTN_FLAG_OFF_BR;
         told.off = 0;
     }
     return right->create(&told, services, plan, why, size);
 }
 
-static struct attn_backend backend;
+static struct attn_backend backend = {.name = "mistaken"};
 static const struct attn_backend *const table[] = {&backend};
 
 static void __attribute__((constructor)) load(void)
