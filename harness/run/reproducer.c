@@ -59,15 +59,28 @@ static struct attn_numerics numerics_of(const struct attn_entry *entry)
                                   .e_log = few};
 }
 
+/* What fill=census knows: out times the keys of a row is a whole number. */
+static void clip_to_census(const struct attn_instance *in, const int64_t *allowed, double *bounds)
+{
+    const int64_t rows = ref_row_count(&in->problem), width = ref_row_width(&in->problem);
+    for (int64_t k = 0; k < rows * width; k++)
+        if (allowed[k / width] > 0)
+            bounds[k] = fmin(bounds[k], 0.5 / (double)allowed[k / width]);
+}
+
 /* Answers of every output. 0, or -1 with the reason; what was allocated is the caller's. */
 static int compute(const struct attn_instance *in, const struct attn_numerics *numerics,
-                   struct answers answers[ATTN_MAX_TENSORS], char *why, size_t size)
+                   bool census, struct answers answers[ATTN_MAX_TENSORS], char *why, size_t size)
 {
     const struct attn_problem *p = &in->problem;
     const struct ref_rows all = {.count = ref_row_count(p)};
-    struct ref_result r = {0};
+    const int64_t heads = p->op == ATTN_OP_MHA ? p->hq : 1;
+    struct ref_result r = {.allowed = calloc((size_t)(all.count * heads), sizeof *r.allowed)};
     double *scratch = NULL;
     int64_t most = 1;
+    int result = -1;
+    if (!r.allowed)
+        goto no_memory;
     for (uint32_t t = 0; t < p->n_tensors; t++) {
         const uint32_t role = in->tensors[t].role;
         if (!is_output(role))
@@ -85,7 +98,9 @@ static int compute(const struct attn_instance *in, const struct attn_numerics *n
             goto no_memory;
     }
     if (ref_compute(p, &all, numerics, in->kind, 1, &r, why, size) != ATTN_OK)
-        return -1;
+        goto out;
+    if (census)
+        clip_to_census(in, r.allowed, r.out_bound);
     scratch = calloc((size_t)most, sizeof *scratch);
     if (!scratch)
         goto no_memory;
@@ -95,12 +110,15 @@ static int compute(const struct attn_instance *in, const struct attn_numerics *n
             head_major(p, answers[t].values, inner, scratch);
             head_major(p, answers[t].bounds, inner, scratch);
         }
-    free(scratch);
-    return 0;
+    result = 0;
+    goto out;
 
 no_memory:
     snprintf(why, size, "no memory for the answers of a reproducer");
-    return -1;
+out:
+    free(scratch);
+    free(r.allowed);
+    return result;
 }
 
 /* ---- writing ---- */
@@ -290,7 +308,9 @@ int attn_reproducer_write(const char *path, const struct attn_shrunk *failed, in
     FILE *out = NULL;
     int result = -1;
     const struct attn_judgement *v = &failed->entry.verdict;
-    if (v->status == ATTN_FAIL && v->rows_checked > 0 && v->max_ratio <= 1) {
+    const bool within = v->status == ATTN_FAIL && v->rows_checked > 0 && v->max_ratio <= 1;
+    const bool census = within && failed->c.fill == ATTN_FILL_CENSUS;
+    if (within && !census) {
         snprintf(why, size,
                  "the numbers lie within their bounds: only what the fill knows shows them wrong, "
                  "and a reproducer does not know it");
@@ -307,7 +327,7 @@ int attn_reproducer_write(const char *path, const struct attn_shrunk *failed, in
         goto out;
     }
     const struct attn_numerics numerics = numerics_of(&failed->entry);
-    if (compute(in, &numerics, answers, why, size))
+    if (compute(in, &numerics, census, answers, why, size))
         goto out;
     out = fopen(path, "w");
     const int failure = !out || put_all(out, in, answers, failed, threads);

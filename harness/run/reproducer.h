@@ -9,7 +9,8 @@
  * argument, gives it the case's problem with the operands' bits, and holds the outputs against the
  * reference's answers and bounds, which it carries. Its comment says how to compile it. Returns 0,
  * or -1 with the reason: no such file can be made, the case is too large to be written out, or the
- * numbers lie within their bounds (only what the fill knows shows that they are wrong). */
+ * numbers lie within their bounds and the fill is not census (whose whole numbers become bounds).
+ */
 int attn_reproducer_write(const char *path, const struct attn_shrunk *failed, int threads,
                           char *why, size_t size);
 

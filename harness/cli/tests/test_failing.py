@@ -6,6 +6,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import unittest
@@ -69,8 +70,8 @@ class Reproducer(Case):
     def build(self, name, *arguments, **options):
         source, program = self.path(name + ".c"), self.path(name)
         self.expect(3, "verify", "--reproducer", source, *arguments, **options)
-        compiler = os.environ.get("CC", "cc")
-        subprocess.run([compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-I", HEADERS, source,
+        compiler = shlex.split(os.environ.get("CC", "cc"))
+        subprocess.run([*compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-I", HEADERS, source,
                         "-ldl", "-lm", "-o", program], check=True)
         return program
 
