@@ -71,20 +71,21 @@ static bool keep(struct shrinker *s, const char *line)
 {
     char text[ATTN_CASE_LINE_MAX + 1], best[ATTN_CASE_LINE_MAX + 1], why[512];
     struct attn_case_list list = {0};
-    if (attn_interrupted || attn_now() > s->until ||
-        attn_case_parse_line(line, strlen(line), NULL, 0, &list, why, sizeof why))
-        return false;
+    bool ok = !attn_interrupted && attn_now() < s->until &&
+              attn_case_parse_line(line, strlen(line), NULL, 0, &list, why, sizeof why) == 0;
+    if (!ok)
+        goto out;
     attn_case_canonical(&list.items[0], text, sizeof text);
     attn_case_canonical(&s->best->c, best, sizeof best);
     struct attn_entry entry;
-    const bool ok =
-        is_smaller(&list.items[0], text, &s->best->c, best) && fails(s, &list.items[0], &entry);
+    ok = is_smaller(&list.items[0], text, &s->best->c, best) && fails(s, &list.items[0], &entry);
     if (ok) {
         s->best->c = list.items[0]; /* no pack, no file: nothing is owned */
         s->best->entry = entry;
         s->best->entry.c = &s->best->c;
         attn_progress_shrink(entry.contestant->info.name, s->best->tries, text);
     }
+out:
     attn_case_list_free(&list);
     return ok;
 }
