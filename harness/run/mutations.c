@@ -97,7 +97,8 @@ static bool uses_offset(struct attn_mutation *m)
 
 static double padded(int64_t d, int64_t to)
 {
-    return (double)((d + to - 1) / to * to);
+    const int64_t tiles = (d + to - 1) / to;
+    return (double)(tiles * to);
 }
 
 static bool scale_by(struct attn_mutation *m, double factor)

@@ -63,9 +63,11 @@ static struct attn_numerics numerics_of(const struct attn_entry *entry)
 static void clip_to_census(const struct attn_instance *in, const int64_t *allowed, double *bounds)
 {
     const int64_t rows = ref_row_count(&in->problem), width = ref_row_width(&in->problem);
-    for (int64_t k = 0; k < rows * width; k++)
-        if (allowed[k / width] > 0)
-            bounds[k] = fmin(bounds[k], 0.5 / (double)allowed[k / width]);
+    for (int64_t k = 0; k < rows * width; k++) {
+        const int64_t n = allowed[k / width];
+        if (n > 0)
+            bounds[k] = fmin(bounds[k], 0.5 / (double)n);
+    }
 }
 
 /* Answers of every output. 0, or -1 with the reason; what was allocated is the caller's. */
