@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run/drift.h"
+
 /* Verbs as bits, for the options that belong to them. */
 enum {
     LIST = 1,
@@ -74,6 +76,11 @@ enum option_id {
     O_JUNIT,
     O_STRICT,
     O_DEBUG,
+    O_SHRINK,
+    O_REPRODUCER,
+    O_FUZZ,
+    O_ACCURACY,
+    O_DRIFT,
     O_MARGIN,
     O_BACKENDS,
     O_BASELINE,
@@ -111,10 +118,20 @@ const struct attn_flag attn_flags[] = {
      "a mistrusted result fails; an unclear comparison is inconclusive"},
     {"debug", NULL, O_DEBUG, VERIFY,
      "worker in the foreground, without watchdog; says what to attach gdb to"},
+    {"shrink", NULL, O_SHRINK, VERIFY,
+     "reduce what fails to the smallest case that still fails so"},
+    {"reproducer", "FILE", O_REPRODUCER, VERIFY,
+     "--shrink, and the first such case as a C program that needs only the plugin"},
+    {"fuzz", "N", O_FUZZ, VERIFY,
+     "N random cases over the whole language, drawn from --seed (default 1), with --shrink"},
+    {"baseline", "FILE", O_ACCURACY, VERIFY,
+     "verify: results.ndjson or folder of an earlier run; exit 3 where errors have grown since"},
+    {"drift", "FACTOR", O_DRIFT, VERIFY,
+     "with --baseline: what error over bound may grow by (default 2)"},
     {"margin", "PERCENT", O_MARGIN, COMPARE, "what still counts as equal (default 3)"},
     {"backends", "A,B", O_BACKENDS, COMPARE, "B against A, within one run"},
     {"baseline", "NAME", O_BASELINE, REPORT | RUN,
-     "what speed-ups are over (default: the slowest exact backend)"},
+     "report, run: what speed-ups are over (default: the slowest exact backend)"},
     {"map", "A=B", O_MAP, COMPARE, "hold A of BASE or NEW against B of the other"},
     {"matrix", NULL, O_MATRIX, LIST, "backends: what each supports, asked of it over a grid"},
     {"help", NULL, O_HELP, ALL, "what the command takes"},
@@ -310,6 +327,16 @@ static enum attn_exit take_margin(const struct attn_flag *flag, const char *text
     return ATTN_EXIT_OK;
 }
 
+static enum attn_exit take_drift(const struct attn_flag *flag, const char *text, double *factor,
+                                 char *why, size_t size)
+{
+    char *end;
+    *factor = strtod(text, &end);
+    if (end == text || *end || !(*factor >= 1 && *factor <= 1e6))
+        return bad_value(flag, text, "a factor from 1 to 1e6", why, size);
+    return ATTN_EXIT_OK;
+}
+
 static enum attn_exit take(const struct attn_flag *flag, char *text, struct attn_command *c,
                            char *why, size_t size)
 {
@@ -382,6 +409,21 @@ static enum attn_exit take(const struct attn_flag *flag, char *text, struct attn
     case O_DEBUG:
         s->debug = true;
         break;
+    case O_REPRODUCER:
+        s->reproducer = text;
+        s->shrink = true;
+        break;
+    case O_SHRINK:
+        s->shrink = true;
+        break;
+    case O_FUZZ:
+        s->shrink = true;
+        return take_count(flag, text, 100000, &c->suite.fuzz, why, size);
+    case O_ACCURACY:
+        c->baseline = text;
+        break;
+    case O_DRIFT:
+        return take_drift(flag, text, &c->drift, why, size);
     default:
         c->help = true;
         break;
@@ -452,6 +494,7 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c,
     memset(c, 0, sizeof *c);
     attn_settings_default(&c->settings);
     c->compare.margin = 0.03;
+    c->drift = ATTN_DRIFT_FACTOR;
     if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
         !strcmp(argv[1], "help")) {
         c->help = true;

@@ -41,6 +41,8 @@ struct attn_command {
     const char *backends[ATTN_ARGS_MAX], *plugins[ATTN_ARGS_MAX];
     size_t n_backends, n_plugins;
     const char *out, *junit, *filter, *pair; /* pair: --backends A,B */
+    const char *baseline;                    /* of verify */
+    double drift;
     struct attn_settings settings;
     struct attn_suite_wish suite;
     struct attn_compare_options compare;

@@ -76,14 +76,31 @@ static const char *kind_of_operands(const char *arguments)
                                                                    : "";
 }
 
+/* Do other verbs mean something else by the same option. */
+static bool is_shared(const struct attn_flag *flag)
+{
+    int n = 0;
+    for (const struct attn_flag *f = attn_flags; f->name; f++)
+        n += !strcmp(f->name, flag->name);
+    return n > 1;
+}
+
 static void put_flag(FILE *to, const struct attn_flag *flag)
 {
     if (!flag->argument)
         return;
     fputs("    ", to);
     if (flag->id < 256)
-        fprintf(to, "-%c | ", flag->id);
-    fprintf(to, "--%s) kind='%s'", flag->name, kind_of_value(flag->argument));
+        fprintf(to, "*' -%c' | ", flag->id);
+    const char *before = "";
+    for (const struct attn_verb *v = attn_verbs; v->name; v++)
+        if (is_shared(flag) && attn_flag_belongs(flag, v)) {
+            fprintf(to, "%s'%s --%s'", before, v->name, flag->name);
+            before = " | ";
+        }
+    if (!*before)
+        fprintf(to, "*' --%s'", flag->name);
+    fprintf(to, ") kind='%s'", kind_of_value(flag->argument));
     put_choices(to, flag->argument);
     fputs(" ;;\n", to);
 }
@@ -107,7 +124,7 @@ static void put_verb(FILE *to, const struct attn_verb *verb)
 void attn_docs_bash(FILE *to)
 {
     fputs(opening, to);
-    fputs("    case $prev in\n", to);
+    fputs("    case \"$verb $prev\" in\n", to);
     for (const struct attn_flag *f = attn_flags; f->name; f++)
         put_flag(to, f);
     fputs("    *)\n        case $verb in\n        '') words='--help", to);

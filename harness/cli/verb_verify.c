@@ -1,15 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verb_verify.c - attnbench verify. */
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "report/report.h"
+#include "run/drift.h"
 #include "run/verify.h"
+
+/* Can the file be made: told before anything is run. Leaves no new file behind. */
+static int check_writable(const char *path, char *why, size_t size)
+{
+    const bool there = access(path, F_OK) == 0;
+    FILE *file = fopen(path, "a");
+    if (!file) {
+        snprintf(why, size, "%s can not be written: %s", path, strerror(errno));
+        return -1;
+    }
+    fclose(file);
+    if (!there)
+        unlink(path);
+    return 0;
+}
+
+/* What has become less accurate since the baseline: fails as wrong numbers do. */
+static enum attn_exit judge_drift(const struct attn_command *c, const struct attn_session *session,
+                                  const json_t *earlier)
+{
+    struct attn_drift drift;
+    FILE *out = c->json ? stderr : stdout;
+    if (attn_drift_judge(earlier, session->records, c->drift, out, &drift))
+        return attn_complain(ATTN_EXIT_INTERNAL, "no memory to hold the run against the baseline");
+    if (drift.unmatched > 0)
+        fprintf(stderr, "attnbench: %d of %d results have no counterpart in %s\n", drift.unmatched,
+                drift.compared, c->baseline);
+    if (drift.drifted > 0)
+        return ATTN_EXIT_NUMERICS;
+    return drift.compared > 0 && drift.unmatched == drift.compared ? ATTN_EXIT_BASELINE
+                                                                   : ATTN_EXIT_OK;
+}
 
 enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_places *places)
 {
     struct attn_session session;
     char why[1024];
+    json_t *earlier = NULL;
     enum attn_exit code = attn_session_begin(c, places, &session);
     if (code)
         goto out;
@@ -17,7 +54,10 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_places
         attn_print_cases(&session.cases, c->json ? ATTN_PRINT_JSON : ATTN_PRINT_LINES);
         goto out;
     }
-    if (c->out && attn_session_open(&session, c->out, false, why, sizeof why)) {
+    const char *file = c->settings.reproducer;
+    if ((file && check_writable(file, why, sizeof why)) ||
+        (c->baseline && !(earlier = attn_drift_read(c->baseline, why, sizeof why))) ||
+        (c->out && attn_session_open(&session, c->out, false, why, sizeof why))) {
         code = attn_complain(ATTN_EXIT_USAGE, why);
         goto out;
     }
@@ -30,9 +70,14 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_places
     else
         attn_print_counts(&session);
     code = session.code;
+    if (earlier)
+        code = attn_exit_stronger(code, judge_drift(c, &session, earlier));
+    if (file && !session.reproduced)
+        fprintf(stderr, "attnbench: nothing was written to %s\n", file);
     if (c->junit && attn_junit_write(session.records, c->junit, why, sizeof why))
         code = attn_complain(ATTN_EXIT_INTERNAL, why);
 out:
+    json_decref(earlier);
     attn_session_close(&session);
     return code;
 }

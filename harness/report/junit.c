@@ -21,7 +21,14 @@ static void put_message(FILE *out, const char *element, const struct attn_view_r
     fputs(" message=\"", out);
     attn_put_html(out, row->reason);
     fputs("\">", out);
+    attn_put_html(out, row->reason);
+    fputs("\nrerun: ", out);
     attn_put_html(out, row->repro);
+    const char *smallest = attn_field_text(row->verify, "smallest");
+    if (*smallest) {
+        fputs("\nsmallest: ", out);
+        attn_put_html(out, smallest);
+    }
     fprintf(out, "</%s>\n", element);
 }
 

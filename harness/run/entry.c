@@ -244,6 +244,8 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
                      attn_kept_name(entry->id, backend_of(entry), options_of(entry), name) == 0;
         put(r, "weights_file", named ? json_string(name) : json_null());
     }
+    if (entry->smallest)
+        put(r, "smallest", json_string(entry->smallest));
     return r;
 }
 

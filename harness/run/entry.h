@@ -35,6 +35,7 @@ struct attn_entry {
     enum attn_fill fill; /* under which the verdict failed, if not its own */
     double seconds;      /* fastest run seen */
     bool kept;           /* its weights lie in the run folder */
+    char *smallest;      /* repro line of what it was shrunk to; attn_verify_finish frees it */
 
     /* from timing */
     bool broke_timed;                       /* the verdict was reached while timed */

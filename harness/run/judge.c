@@ -9,6 +9,7 @@
 
 #include "reference/dtype.h"
 #include "run/diagnose.h"
+#include "run/hypotheses.h"
 #include "run/rows.h"
 
 enum {
@@ -351,6 +352,17 @@ static bool is_trivial(const struct attn_judge *judge, const struct ref_result *
     return true;
 }
 
+static void explain(const struct attn_judge *judge, const struct attn_numerics *numerics,
+                    const struct ref_result *ref, struct attn_judgement *v)
+{
+    char text[320];
+    attn_hypotheses_explain(judge->instance, numerics, &judge->rows, ref, judge->threads, text,
+                            sizeof text);
+    const size_t n = strlen(v->reason);
+    if (*text)
+        snprintf(v->reason + n, sizeof v->reason - n, "; %s", text);
+}
+
 void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *numerics,
                         bool approximate, struct attn_judgement *v)
 {
@@ -412,6 +424,8 @@ void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *nu
     }
     if (!approximate && !t.unknown)
         attn_diagnose(judge->instance, numerics, &judge->rows, ref, v);
+    if (v->status == ATTN_FAIL)
+        explain(judge, numerics, ref, v);
 }
 
 /* Agreement of computed a and expected b, as packs define it. */

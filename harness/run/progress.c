@@ -72,6 +72,18 @@ void attn_progress_debug(const char *backend, long pid)
         c = getchar();
 }
 
+void attn_progress_note(const char *text)
+{
+    fprintf(stderr, "%sattnbench: %s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", text);
+}
+
+void attn_progress_shrink(const char *backend, int tries, const char *line)
+{
+    char text[ATTN_CASE_LINE_MAX + 64];
+    snprintf(text, sizeof text, "shrinking, %s, %d tries: %s", backend, tries, line);
+    attn_progress_note(text);
+}
+
 void attn_progress_end(struct attn_progress *p)
 {
     if (p->terminal)

@@ -24,6 +24,11 @@ void attn_progress_step(struct attn_progress *progress, size_t done, const struc
 /* Says which process to put a debugger on, and at a terminal waits for Enter. */
 void attn_progress_debug(const char *backend, long pid);
 
+/* A sentence beside the bar. */
+void attn_progress_note(const char *text);
+/* A failing case of a backend has become this line, after so many tries. */
+void attn_progress_shrink(const char *backend, int tries, const char *line);
+
 /* Clears the bar. */
 void attn_progress_end(struct attn_progress *progress);
 

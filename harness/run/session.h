@@ -21,6 +21,8 @@ struct attn_settings {
     double budget_s;    /* for the whole command; 0: none */
     double run_limit_s; /* a run predicted to take longer is skip (budget) */
     bool strict, debug;
+    bool shrink;            /* what fails, to the smallest case that does */
+    const char *reproducer; /* file for the first of these as C; NULL: none */
     unsigned fills; /* bit f: try enum attn_fill f on a case of fill=normal, where it fits */
     int rounds, samples;
     double min_time_s;
@@ -40,6 +42,7 @@ struct attn_session {
     double began;               /* attn_now() */
     int counts[ATTN_STATUS_COUNT];
     enum attn_exit code;
+    bool reproduced; /* settings.reproducer has been written */
 };
 
 void attn_settings_default(struct attn_settings *settings);

@@ -6,7 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "case/generate.h"
 #include "pack/pack.h"
+
+/* Operations of a random case, at most: reference and bound take some milliseconds for it. */
+static const double most_operations = 4e6;
 
 static bool ends_with(const char *text, const char *suffix)
 {
@@ -69,6 +73,36 @@ static int add_folder(const char *folder, const char *suffix, struct attn_case_l
     return result;
 }
 
+/* FLOPs and what the scores add, with every cell allowed. */
+static double operations(const struct attn_case *c)
+{
+    const double cells = (double)c->b * (double)c->hq * (double)c->sq * (double)c->sk;
+    const double additive = 60.0 * (double)c->dh * cells;
+    const double bilinear = c->score == ATTN_SCORE_BILINEAR
+                                ? 2.0 * (double)(c->b * c->hq * c->sq) * (double)(c->dq * c->dk)
+                                : 0;
+    return attn_case_flops(c, (int64_t)cells) + additive + bilinear;
+}
+
+static int add_random(const struct attn_suite_wish *wish, struct attn_case_list *list, char *why,
+                      size_t size)
+{
+    /* A state other than 0 for every seed, and far apart for seeds that are near. */
+    uint64_t state = (wish->seed_given ? wish->seed : 1) * UINT64_C(0x9e3779b97f4a7c15) ^ 1;
+    state = state ? state : 1;
+    for (int i = 0; i < 8; i++)
+        attn_draw(&state);
+    while (list->count < (size_t)wish->fuzz) {
+        char line[ATTN_CASE_LINE_MAX];
+        attn_case_generate(&state, false, line, sizeof line);
+        if (attn_case_parse_line(line, strlen(line), NULL, 0, list, why, size))
+            return -1;
+        if (operations(&list->items[list->count - 1]) > most_operations)
+            attn_case_free(&list->items[--list->count]);
+    }
+    return 0;
+}
+
 /* Keeps the cases that filter and shard choose; frees the others. */
 static void narrow(const struct attn_suite_wish *wish, struct attn_case_list *list)
 {
@@ -93,7 +127,13 @@ int attn_suite_load(const struct attn_places *places, const struct attn_suite_wi
                     struct attn_case_list *list, char *why, size_t size)
 {
     struct attn_case_list found = {0};
-    if (wish->n_cases == 0) {
+    if (wish->fuzz > 0 && wish->n_cases > 0) {
+        snprintf(why, size, "--fuzz makes its own cases, and takes none");
+        return -1;
+    }
+    if (wish->fuzz > 0 && add_random(wish, &found, why, size))
+        goto failed;
+    if (wish->n_cases == 0 && wish->fuzz == 0) {
         if (add_folder(places->cases, ".cases", &found, why, size) ||
             add_folder(places->packs, ".safetensors", &found, why, size))
             goto failed;
@@ -109,7 +149,7 @@ int attn_suite_load(const struct attn_places *places, const struct attn_suite_wi
     for (size_t i = 0; i < found.count; i++) {
         if (attn_pack_resolve(&found.items[i], why, size))
             goto failed;
-        if (wish->seed_given && !found.items[i].data)
+        if (wish->seed_given && wish->fuzz == 0 && !found.items[i].data)
             found.items[i].seed = wish->seed;
     }
     narrow(wish, &found);

@@ -15,6 +15,7 @@ struct attn_suite_wish {
     int shard, shards;  /* 1-based part of how many; 0, 0: all */
     bool seed_given;
     uint64_t seed; /* replaces the seed of every case without data= */
+    int fuzz;      /* random cases instead, so many; the seed is then theirs as a whole */
 };
 
 /* Parses, resolves packs, filters. The standard suite is every file of the cases folder and every

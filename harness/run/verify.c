@@ -9,6 +9,7 @@
 #include "run/keep.h"
 #include "run/machine.h"
 #include "run/progress.h"
+#include "run/reproducer.h"
 #include "run/suite.h"
 
 /* A run that verification has seen to take longer is not repeated in the second placement. */
@@ -80,10 +81,8 @@ static void verdict_set(struct attn_judgement *v, enum attn_status status, const
     snprintf(v->reason, sizeof v->reason, "%s", reason);
 }
 
-/* Makes an instance, or says why not as a verdict: skip (needs ..., have ...) where it can not fit,
- * ERROR otherwise. Returns NULL then. */
-static struct attn_instance *instance_for(const struct attn_session *session,
-                                          const struct attn_case *c, struct attn_judgement *verdict)
+struct attn_instance *attn_instance_for(const struct attn_session *session,
+                                        const struct attn_case *c, struct attn_judgement *verdict)
 {
     char why[512];
     if (attn_session_over(session)) {
@@ -167,10 +166,8 @@ static bool over_limit(struct attn_seat *seat, const struct attn_instance *insta
     return true;
 }
 
-/* Fills the entry's verification part. With a backend that computes nothing, PASS without judging.
- * `judge` is shared by all backends of a case. */
-static void verify_entry(struct attn_seat *seat, struct attn_instance *instance,
-                         struct attn_judge *judge, struct attn_entry *entry)
+void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
+                       struct attn_judge *judge, struct attn_entry *entry)
 {
     entry->verified = true;
     entry->nnz = instance->nnz;
@@ -224,7 +221,7 @@ static void verify_fill(struct attn_session *session, struct attn_seat *seats,
 {
     struct attn_judgement none;
     struct attn_judge *judge = NULL;
-    struct attn_instance *instance = instance_for(session, c, &none);
+    struct attn_instance *instance = attn_instance_for(session, c, &none);
     if (!instance)
         return; /* out of time or memory: the record shows which fills were tried */
     if (attn_judge_create(instance, ATTN_FILL_BUDGET, session->settings.host_threads, &judge, why,
@@ -286,13 +283,18 @@ static void print_result(FILE *out, const struct attn_entry *entry,
         attn_entry_repro(entry, session->settings.threads, repro, sizeof repro);
         fprintf(out, "    rerun: %s\n", repro);
     }
+    if (entry->smallest)
+        fprintf(out, "    smallest: %s\n", entry->smallest);
 }
 
 int attn_verify_finish(struct attn_session *session, struct attn_entry *entry, FILE *out, char *why,
                        size_t size)
 {
     print_result(out, entry, session);
-    if (attn_session_record(session, attn_verify_record(entry, session))) {
+    json_t *record = attn_verify_record(entry, session);
+    free(entry->smallest);
+    entry->smallest = NULL;
+    if (attn_session_record(session, record)) {
         snprintf(why, size, "a record can not be written: %m");
         return -1;
     }
@@ -319,7 +321,7 @@ int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
 {
     struct attn_judgement none;
     *judge = NULL;
-    *instance = instance_for(session, c, &none);
+    *instance = attn_instance_for(session, c, &none);
     if (*instance) {
         char reason[512];
         if (attn_judge_create(*instance, ATTN_JUDGE_BUDGET, session->settings.host_threads, judge,
@@ -339,7 +341,7 @@ int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
         entry->contestant = &session->roster.items[b];
         attn_case_id(c, entry->id);
         if (*instance) {
-            verify_entry(&seats[b], *instance, *judge, entry);
+            attn_verify_entry(&seats[b], *instance, *judge, entry);
             if (!attn_interrupted && attn_keep_weights(session, *instance, entry, why, size))
                 return -1;
         } else {
@@ -355,6 +357,8 @@ int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
         struct attn_entry *entry = &entries[b];
         bool silent =
             entry->contestant->info.exactness == ATTN_NONE && entry->verdict.status == ATTN_PASS;
+        if (session->settings.shrink && attn_shrinks(entry))
+            attn_reproduce(session, &seats[b], entry);
         if (!silent && attn_verify_finish(session, entry, out, why, size))
             return -1;
     }

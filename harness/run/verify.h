@@ -21,6 +21,16 @@ struct attn_outcome attn_seat_worker(struct attn_seat *seat);
 void attn_seat_after(struct attn_seat *seat, const struct attn_outcome *outcome);
 void attn_seat_leave(struct attn_seat *seat);
 
+/* Makes an instance, or says why not as a verdict: skip (needs ..., have ...) where it can not fit,
+ * ERROR otherwise. Returns NULL then. */
+struct attn_instance *attn_instance_for(const struct attn_session *session,
+                                        const struct attn_case *c, struct attn_judgement *verdict);
+
+/* Fills the entry's verification part. With a backend that computes nothing, PASS without judging.
+ * `judge` is shared by all backends of a case. */
+void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
+                       struct attn_judge *judge, struct attn_entry *entry);
+
 /* Records an entry's verdict and prints it as a line on `out` unless NULL. Returns 0 or -1 with the
  * reason. */
 int attn_verify_finish(struct attn_session *session, struct attn_entry *entry, FILE *out, char *why,

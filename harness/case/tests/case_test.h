@@ -67,18 +67,4 @@ static inline bool same_case(const struct attn_case *a, const struct attn_case *
     return memcmp(&x, &y, sizeof x) == 0;
 }
 
-/* xorshift64*: a fixed sequence on every machine. */
-static inline uint64_t draw(uint64_t *state)
-{
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    return *state * UINT64_C(2685821657736338717);
-}
-
-static inline unsigned below(uint64_t *state, unsigned n)
-{
-    return (unsigned)((draw(state) >> 32) % n);
-}
-
 #endif

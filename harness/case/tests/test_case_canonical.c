@@ -2,8 +2,8 @@
 /* test_case_canonical.c - the canonical form is an identity: it parses back to the same case. */
 #include <stdlib.h>
 
+#include "case/generate.h"
 #include "case_test.h"
-#include "generate.h"
 
 enum { GENERATED = 20000 };
 
@@ -117,7 +117,7 @@ static void test_generated(void **state)
     char line[TEST_LINE_MAX], canonical[TEST_LINE_MAX], again[TEST_LINE_MAX];
     for (int i = 0; i < GENERATED; i++) {
         char id[ATTN_CASE_ID_LEN + 1], id_again[ATTN_CASE_ID_LEN + 1];
-        generate_line(&seed, line, sizeof line);
+        attn_case_generate(&seed, true, line, sizeof line);
         struct attn_case_list first = parse(line);
         assert_int_equal(first.count, 1);
         attn_case_canonical(&first.items[0], canonical, sizeof canonical);

@@ -2,8 +2,8 @@
 /* test_case_fuzz.c - damaged lines: never a crash, always a case or a reason. */
 #include <stdlib.h>
 
+#include "case/generate.h"
 #include "case_test.h"
-#include "generate.h"
 
 enum { MUTATED = 60000, EDITS_MAX = 4 };
 
@@ -11,16 +11,16 @@ enum { MUTATED = 60000, EDITS_MAX = 4 };
 static char any_byte(uint64_t *state)
 {
     static const char telling[] = "0123456789=,:/+*#.- \tbhqkse%";
-    if (below(state, 4))
-        return telling[below(state, sizeof telling - 1)];
-    return (char)below(state, 256);
+    if (attn_draw_below(state, 4))
+        return telling[attn_draw_below(state, sizeof telling - 1)];
+    return (char)attn_draw_below(state, 256);
 }
 
 /* One edit: replaces, inserts, removes, doubles a piece, or cuts the rest off. */
 static size_t mutate(uint64_t *state, char *text, size_t length)
 {
-    size_t at = length ? below(state, (unsigned)length) : 0;
-    switch (length ? below(state, 8) : 1) {
+    size_t at = length ? attn_draw_below(state, (unsigned)length) : 0;
+    switch (length ? attn_draw_below(state, 8) : 1) {
     case 0:
         return at;
     case 1:
@@ -32,8 +32,8 @@ static size_t mutate(uint64_t *state, char *text, size_t length)
         memmove(text + at, text + at + 1, length - at - 1);
         return length - 1;
     case 4: {
-        size_t from = below(state, (unsigned)length);
-        size_t size = below(state, 20);
+        size_t from = attn_draw_below(state, (unsigned)length);
+        size_t size = attn_draw_below(state, 20);
         size = size < length - from ? size : length - from;
         memcpy(text + length, text + from, size);
         return length + size;
@@ -87,13 +87,13 @@ static void test_mutated(void **state)
     int accepted = 0, refused = 0;
     for (int i = 0; i < MUTATED; i++) {
         char text[TEST_LINE_MAX + 256], why[512] = "";
-        generate_line(&seed, text, TEST_LINE_MAX);
+        attn_case_generate(&seed, true, text, TEST_LINE_MAX);
         size_t length = strlen(text);
-        for (unsigned edits = 1 + below(&seed, EDITS_MAX); edits > 0; edits--)
+        for (unsigned edits = 1 + attn_draw_below(&seed, EDITS_MAX); edits > 0; edits--)
             length = mutate(&seed, text, length);
         if (has_range(text, length))
             continue;
-        int result = parse_exactly(text, length, below(&seed, 8) == 0, why);
+        int result = parse_exactly(text, length, attn_draw_below(&seed, 8) == 0, why);
         assert_true(result == 0 || (result == -1 && why[0] != '\0'));
         ++*(result == 0 ? &accepted : &refused);
         for (const char *at = why; *at; at++)
@@ -110,7 +110,7 @@ static void test_noise(void **state)
     uint64_t seed = 77;
     for (int i = 0; i < MUTATED / 4; i++) {
         char text[128], why[512] = "";
-        size_t length = below(&seed, sizeof text);
+        size_t length = attn_draw_below(&seed, sizeof text);
         for (size_t at = 0; at < length; at++)
             text[at] = any_byte(&seed);
         int result = has_range(text, length) ? 0 : parse_exactly(text, length, false, why);
@@ -127,7 +127,7 @@ static void test_ranges(void **state)
     for (int i = 0; i < MUTATED / 20; i++) {
         char text[256] = "s=8:64:*2,100 d=4:19:+3 hq/hkv=8/2,4/4 b=1:3:+1", why[512] = "";
         size_t length = strlen(text);
-        for (unsigned edits = 1 + below(&seed, EDITS_MAX); edits > 0; edits--)
+        for (unsigned edits = 1 + attn_draw_below(&seed, EDITS_MAX); edits > 0; edits--)
             length = mutate(&seed, text, length);
         memcpy(text + length, " _", 2);
         length += 2;

@@ -72,4 +72,5 @@ expect '' attnbench verify --threads ''
 expect '' attnbench doctor ''
 expect 'naive null' attnbench verify -b n
 expect 'naive' attnbench report runs --baseline = na
+expect 'other.txt' attnbench verify --baseline o
 exit $failed

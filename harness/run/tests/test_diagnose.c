@@ -1,75 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_diagnose.c - what fills made on purpose find, and in which words: the answer of a problem
  * that differs in one thing is put where a backend would write. */
+#include "answered.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "reference/dtype.h"
-#include "run/judge.h"
-
-static struct attn_instance *instance_of(const char *line)
-{
-    struct attn_case_list list = {0};
-    struct attn_instance *instance = NULL;
-    char why[512] = "";
-    if (attn_case_parse_line(line, strlen(line), NULL, 0, &list, why, sizeof why) ||
-        attn_instance_create(&list.items[0], 2, &instance, why, sizeof why))
-        fail_msg("%s: %s", line, why);
-    attn_case_list_free(&list);
-    return instance;
-}
-
-static struct attn_tensor *tensor(struct attn_instance *in, uint32_t role)
-{
-    return (struct attn_tensor *)(uintptr_t)attn_tensor_find(&in->problem, role);
-}
-
-/* Writes the answer of a problem of the same rows, rounded by `store`, into dense outputs. */
-static void answer(struct attn_instance *in, const struct attn_problem *as,
-                   void (*store)(uint32_t, void *, int64_t, double))
-{
-    const int64_t rows = ref_row_count(as), width = ref_row_width(as);
-    const struct ref_rows all = {.count = rows};
-    double *out = test_calloc((size_t)(rows * width), sizeof *out);
-    struct ref_result result = {.out = out};
-    char why[256];
-    if (ref_compute(as, &all, NULL, REF_FILL_GENERIC, 2, &result, why, sizeof why) != ATTN_OK)
-        fail_msg("%s", why);
-    const struct attn_tensor *to = tensor(in, ATTN_OUT);
-    for (int64_t i = 0; i < rows * width; i++)
-        store(to->dtype, to->data, i, out[i]);
-    test_free(out);
-}
-
-static struct attn_judgement judge(struct attn_instance *in)
-{
-    struct attn_judge *j;
-    struct attn_judgement v;
-    struct attn_numerics numerics = {
-        .struct_size = sizeof numerics, .acc_type = ATTN_F32, .e_exp = 1e-7};
-    char why[256];
-    assert_int_equal(attn_judge_create(in, ATTN_FILL_BUDGET, 2, &j, why, sizeof why), 0);
-    attn_judge_outputs(j, &numerics, false, &v);
-    attn_judge_free(j);
-    attn_instance_free(in);
-    return v;
-}
-
-static void expect(struct attn_judgement v, const char *words)
-{
-    assert_int_equal(v.status, ATTN_FAIL);
-    assert_false(v.out_ok);
-    if (strncmp(v.reason, words, strlen(words)) != 0)
-        fail_msg("expected \"%s\", got \"%s\"", words, v.reason);
-}
 
 #define CENSUS "b=2 hq=4 hkv=2 s=40 d=16 fill=census mask=causal"
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generate.c - random valid case lines. */
-#include "generate.h"
+/* generate.c - random legal case lines. */
+#include "case/generate.h"
 
+#include <assert.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
-
-#include "case_test.h"
+#include <string.h>
 
 enum { WORDS_MAX = 40, WORD_MAX = 256 };
 
@@ -14,26 +17,40 @@ struct words {
     unsigned count;
 };
 
+uint64_t attn_draw(uint64_t *state)
+{
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return *state * UINT64_C(2685821657736338717);
+}
+
+unsigned attn_draw_below(uint64_t *state, unsigned n)
+{
+    return (unsigned)((attn_draw(state) >> 32) % n);
+}
+
 __attribute__((format(printf, 2, 3))) static void word(struct words *words, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(words->text[words->count++], WORD_MAX, format, arguments);
     va_end(arguments);
-    assert_true(length > 0 && length < WORD_MAX && words->count < WORDS_MAX);
+    assert(length > 0 && length < WORD_MAX && words->count < WORDS_MAX);
+    (void)length;
 }
 
 static const char *pick(uint64_t *state, const char *const *names, unsigned count)
 {
-    return names[below(state, count)];
+    return names[attn_draw_below(state, count)];
 }
 
 /* A number in any of the spellings that the language reads. */
 static void real(uint64_t *state, char text[32], double low, double high)
 {
-    double value = low + (high - low) * ((double)(draw(state) >> 11) * 0x1p-53);
+    double value = low + (high - low) * ((double)(attn_draw(state) >> 11) * 0x1p-53);
     static const char *const formats[] = {"%.1f", "%.17g", "%.3g", "%.6f", "%.2e"};
-    const char *format = formats[below(state, 5)];
+    const char *format = formats[attn_draw_below(state, 5)];
     do
         snprintf(text, 32, format, value);
     while (strtod(text, NULL) >= high && (value = low, true)); /* rounded up to the open end */
@@ -43,14 +60,14 @@ static void real(uint64_t *state, char text[32], double low, double high)
 static void axes(uint64_t *state, char text[8])
 {
     char letters[] = "bhqk";
-    unsigned count = 1 + below(state, 4);
+    unsigned count = 1 + attn_draw_below(state, 4);
     for (unsigned i = 0; i < count; i++) {
-        unsigned other = i + below(state, 4 - i);
+        unsigned other = i + attn_draw_below(state, 4 - i);
         char letter = letters[i];
         letters[i] = letters[other];
         letters[other] = letter;
     }
-    snprintf(text, 8, "%s%.*s", below(state, 2) ? ":" : "", (int)count, letters);
+    snprintf(text, 8, "%s%.*s", attn_draw_below(state, 2) ? ":" : "", (int)count, letters);
     if (text[0] != ':')
         text[0] = '\0';
 }
@@ -64,32 +81,33 @@ static void join(char text[WORD_MAX], const char *part)
 static void mask(uint64_t *state, struct words *words, unsigned b, unsigned sk)
 {
     char parts[WORD_MAX] = "", part[96], number[32], letters[8];
-    bool len2d = below(state, 5) == 0;
-    unsigned offset = below(state, 4);
-    if (below(state, 3) == 0)
+    bool len2d = attn_draw_below(state, 5) == 0;
+    unsigned offset = attn_draw_below(state, 4);
+    if (attn_draw_below(state, 3) == 0)
         join(parts, offset == 0 && !len2d ? "causal_br" : "causal");
     else if (offset == 0 && !len2d)
         join(parts, "br");
     if (offset == 1) {
-        snprintf(part, sizeof part, "past:%u", below(state, 50));
+        snprintf(part, sizeof part, "past:%u", attn_draw_below(state, 50));
         join(parts, part);
     }
-    if (below(state, 3) == 0) {
-        snprintf(part, sizeof part, "window:%d:%d", (int)below(state, 9) - 1,
-                 (int)below(state, 9) - 1);
+    if (attn_draw_below(state, 3) == 0) {
+        snprintf(part, sizeof part, "window:%d:%d", (int)attn_draw_below(state, 9) - 1,
+                 (int)attn_draw_below(state, 9) - 1);
         join(parts, part);
     }
     if (len2d) {
         join(parts, "len2d:rand");
-    } else if (below(state, 4) == 0) {
+    } else if (attn_draw_below(state, 4) == 0) {
         join(parts, "len:rand");
-    } else if (below(state, 4) == 0) {
-        int used = snprintf(part, sizeof part, "len:%u", below(state, sk + 1));
-        for (unsigned i = 1; i < b && below(state, 3); i++)
-            used += snprintf(part + used, sizeof part - (size_t)used, "/%u", below(state, sk + 1));
+    } else if (attn_draw_below(state, 4) == 0) {
+        int used = snprintf(part, sizeof part, "len:%u", attn_draw_below(state, sk + 1));
+        for (unsigned i = 1; i < b && attn_draw_below(state, 3); i++)
+            used += snprintf(part + used, sizeof part - (size_t)used, "/%u",
+                             attn_draw_below(state, sk + 1));
         join(parts, part);
     }
-    if (below(state, 3) == 0) {
+    if (attn_draw_below(state, 3) == 0) {
         do
             real(state, number, 0, 1);
         while (strchr(number, '+')); /* 0.00e+00: '+' joins parts */
@@ -97,7 +115,7 @@ static void mask(uint64_t *state, struct words *words, unsigned b, unsigned sk)
         snprintf(part, sizeof part, "bool:%s%s", number, letters);
         join(parts, part);
     }
-    if (parts[0] || below(state, 4) == 0)
+    if (parts[0] || attn_draw_below(state, 4) == 0)
         word(words, "mask=%s", parts[0] ? parts : "dense");
 }
 
@@ -105,7 +123,7 @@ static void bias(uint64_t *state, struct words *words)
 {
     char letters[8];
     axes(state, letters);
-    switch (below(state, 6)) {
+    switch (attn_draw_below(state, 6)) {
     case 0:
         word(words, "bias=normal%s", letters);
         break;
@@ -123,30 +141,32 @@ static void bias(uint64_t *state, struct words *words)
 static void multi_head(uint64_t *state, struct words *words, unsigned hq)
 {
     word(words, "op=mha");
-    if (below(state, 2))
-        word(words, "proj_bias=%u", below(state, 2));
-    if (below(state, 3) == 0)
+    if (attn_draw_below(state, 2))
+        word(words, "proj_bias=%u", attn_draw_below(state, 2));
+    if (attn_draw_below(state, 3) == 0)
         word(words, "weights=stiefel");
-    if (below(state, 3) == 0)
+    if (attn_draw_below(state, 3) == 0)
         word(words, "residual=1");
-    else if (below(state, 3) == 0)
+    else if (attn_draw_below(state, 3) == 0)
         word(words, "wo=0");
-    if (below(state, 2))
-        word(words, "e=%u", 1 + below(state, 300));
-    if (hq > 1 && below(state, 3) == 0)
-        word(words, "prune=%u/0", 1 + below(state, hq - 1));
+    if (attn_draw_below(state, 2))
+        word(words, "e=%u", 1 + attn_draw_below(state, 300));
+    if (hq > 1 && attn_draw_below(state, 3) == 0)
+        word(words, "prune=%u/0", 1 + attn_draw_below(state, hq - 1));
 }
 
 static void sizes(uint64_t *state, struct words *words, bool mha, bool free_widths)
 {
     static const unsigned groups[] = {1, 2, 3, 8};
-    unsigned hkv = 1 + below(state, 4), hq = hkv * groups[below(state, 4)], b = 1 + below(state, 4);
-    unsigned sq = 1 + below(state, 400), sk = below(state, 400), dk = 1 + below(state, 200);
-    if (b > 1 || below(state, 2))
+    unsigned hkv = 1 + attn_draw_below(state, 4), hq = hkv * groups[attn_draw_below(state, 4)],
+             b = 1 + attn_draw_below(state, 4);
+    unsigned sq = 1 + attn_draw_below(state, 400), sk = attn_draw_below(state, 400),
+             dk = 1 + attn_draw_below(state, 200);
+    if (b > 1 || attn_draw_below(state, 2))
         word(words, "b=%u", b);
     word(words, "hq=%u", hq);
     word(words, "hkv=%u", hkv);
-    if (below(state, 2)) {
+    if (attn_draw_below(state, 2)) {
         word(words, "s=%u", sq);
         sk = sq;
     } else {
@@ -156,10 +176,10 @@ static void sizes(uint64_t *state, struct words *words, bool mha, bool free_widt
             word(words, "kv=cross");
     }
     word(words, "dk=%u", dk);
-    if (below(state, 2))
-        word(words, "dv=%u", 1 + below(state, 200));
-    if (free_widths && below(state, 2))
-        word(words, "dq=%u", 1 + below(state, 200));
+    if (attn_draw_below(state, 2))
+        word(words, "dv=%u", 1 + attn_draw_below(state, 200));
+    if (free_widths && attn_draw_below(state, 2))
+        word(words, "dq=%u", 1 + attn_draw_below(state, 200));
     mask(state, words, b, sk);
     if (mha)
         multi_head(state, words, hq);
@@ -170,19 +190,19 @@ static void scoring(uint64_t *state, struct words *words, const char *score)
     bool additive = strcmp(score, "additive") == 0;
     char number[32];
     word(words, "score=%s", score);
-    if (additive && below(state, 2))
-        word(words, "dh=%u", 1 + below(state, 64));
-    if ((additive || strcmp(score, "bilinear") == 0) && below(state, 2))
-        word(words, "params=%s", below(state, 2) ? "head" : "shared");
-    if (below(state, 3) == 0) {
+    if (additive && attn_draw_below(state, 2))
+        word(words, "dh=%u", 1 + attn_draw_below(state, 64));
+    if ((additive || strcmp(score, "bilinear") == 0) && attn_draw_below(state, 2))
+        word(words, "params=%s", attn_draw_below(state, 2) ? "head" : "shared");
+    if (attn_draw_below(state, 3) == 0) {
         real(state, number, -2, 2);
         word(words, "scale=%s", number);
     }
-    if (below(state, 3) == 0) {
+    if (attn_draw_below(state, 3) == 0) {
         real(state, number, 0, 60);
         word(words, "softcap=%s", number);
     }
-    if (below(state, 3) == 0) {
+    if (attn_draw_below(state, 3) == 0) {
         real(state, number, 0, 1);
         word(words, "dropout=%s", number);
     }
@@ -196,53 +216,54 @@ static void placement(uint64_t *state, struct words *words)
     static const char *const outs[] = {"none", "lse", "weights", "lse+weights", "weights+lse"};
     static const char *const views[] = {"gaps", "permuted+gaps", "broadcast", "offset1+gaps",
                                         "huge+offset1+broadcast+permuted+gaps"};
-    if (below(state, 2))
+    if (attn_draw_below(state, 2))
         word(words, "dtype=%s", pick(state, dtypes, 4));
-    if (below(state, 3) == 0)
+    if (attn_draw_below(state, 3) == 0)
         word(words, "layout=%s", pick(state, layouts, 3));
-    if (below(state, 3) == 0)
+    if (attn_draw_below(state, 3) == 0)
         word(words, "fill=%s", pick(state, fills, 4));
-    if (below(state, 3) == 0)
+    if (attn_draw_below(state, 3) == 0)
         word(words, "out=%s", pick(state, outs, 5));
-    if (below(state, 3) == 0)
+    if (attn_draw_below(state, 3) == 0)
         word(words, "view=%s", pick(state, views, 5));
-    if (below(state, 3) == 0)
-        word(words, "sink=%u", below(state, 2));
-    if (below(state, 3) == 0)
-        word(words, "seed=%llu", (unsigned long long)(draw(state) >> below(state, 64)));
+    if (attn_draw_below(state, 3) == 0)
+        word(words, "sink=%u", attn_draw_below(state, 2));
+    if (attn_draw_below(state, 3) == 0)
+        word(words, "seed=%llu",
+             (unsigned long long)(attn_draw(state) >> attn_draw_below(state, 64)));
 }
 
 static void pack(uint64_t *state, struct words *words)
 {
     static const char *const masks[] = {"len", "len2d", "bool", "causal_br+len", "past:3+bool"};
     static const char *const biases[] = {"tensor", "alibi", "tensor+alibi"};
-    word(words, "data=some/%%20%%25path+%u.safetensors", below(state, 100));
-    if (below(state, 2)) {
+    word(words, "data=some/%%20%%25path+%u.safetensors", attn_draw_below(state, 100));
+    if (attn_draw_below(state, 2)) {
         word(words, "op=mha");
-        if (below(state, 2))
-            word(words, "hq/hkv=8/%u", 1u << below(state, 4));
+        if (attn_draw_below(state, 2))
+            word(words, "hq/hkv=8/%u", 1u << attn_draw_below(state, 4));
     }
-    if (below(state, 2))
+    if (attn_draw_below(state, 2))
         word(words, "mask=%s", pick(state, masks, 5));
-    if (below(state, 2))
+    if (attn_draw_below(state, 2))
         word(words, "bias=%s", pick(state, biases, 3));
-    if (below(state, 2))
+    if (attn_draw_below(state, 2))
         word(words, "sink=tensor");
-    if (below(state, 2))
+    if (attn_draw_below(state, 2))
         word(words, "scale=0.25");
-    if (below(state, 2))
-        word(words, "sha256=%064llx", (unsigned long long)draw(state));
+    if (attn_draw_below(state, 2))
+        word(words, "sha256=%064llx", (unsigned long long)attn_draw(state));
 }
 
-void generate_line(uint64_t *state, char *text, size_t size)
+void attn_case_generate(uint64_t *state, bool packs, char *text, size_t size)
 {
     static const char *const scores[] = {"scaled_dot", "dot", "gaussian", "bilinear", "additive"};
     struct words words = {.count = 0};
-    if (below(state, 8) == 0) {
+    if (packs && attn_draw_below(state, 8) == 0) {
         pack(state, &words);
     } else {
-        unsigned score = below(state, 5);
-        sizes(state, &words, below(state, 2), score >= 3);
+        unsigned score = attn_draw_below(state, 5);
+        sizes(state, &words, attn_draw_below(state, 2), score >= 3);
         scoring(state, &words, scores[score]);
         bias(state, &words);
         placement(state, &words);
@@ -250,10 +271,10 @@ void generate_line(uint64_t *state, char *text, size_t size)
     size_t length = 0;
     text[0] = '\0';
     while (words.count > 0) {
-        unsigned chosen = below(state, words.count);
+        unsigned chosen = attn_draw_below(state, words.count);
         length += (size_t)snprintf(text + length, size - length, "%s%s", length ? " " : "",
                                    words.text[chosen]);
-        assert_true(length < size);
+        assert(length < size);
         memmove(words.text[chosen], words.text[--words.count], WORD_MAX);
     }
 }

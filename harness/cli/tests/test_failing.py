@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of a failure: shrunk, written as C, told to a CI server; and accuracy that drifts.
+
+    test_failing.py BUILD_DIR HEADERS [unittest options]
+"""
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import unittest
+from xml.etree import ElementTree
+
+HEADERS = os.path.abspath(sys.argv.pop(2))
+
+# pylint: disable=wrong-import-position
+from test_cli import BUILD, SMALL, Case, broken, rewrite
+
+NAIVE = os.path.join(BUILD, "lib", "attnbench", "naive.so")
+MISTAKEN = {"ATTNBENCH_TEST_PLUGIN": NAIVE}
+TAIL = "sq=70 sk=145 d=24"
+RICH = ("b=2 hq=8 hkv=2 sq=33 sk=70 d=32 mask=causal_br+window:20:3+len:60/70 sink=1 view=gaps "
+        "bias=normal:hq dropout=0.1 out=lse+weights softcap=10 layout=bshd dtype=f64")
+
+
+def smallest(done):
+    """The case lines of the `smallest` repro lines."""
+    return re.findall(r"^    smallest: attnbench verify .* --threads 1 '(.*)'$", done.stdout, re.M)
+
+
+class Shrink(Case):
+    def test_sizes(self):
+        done = self.expect(3, "verify", "--plugin", broken("drops_tail"), "--shrink", TAIL)
+        self.assertEqual(smallest(done), ["dk=1 sk=17 sq=1"])
+        self.assertIn("keys from 144 on lost", done.stdout)
+        self.assertIn("shrinking, test, ", done.stderr)
+        again = self.expect(3, "verify", "--plugin", broken("drops_tail"), "--json", "--shrink",
+                            smallest(done)[0])
+        self.assertIn("'dk=1 sk=17 sq=1'", json.loads(again.stdout)["smallest"])
+
+    def test_features(self):
+        done = self.expect(3, "verify", "--plugin", broken("mistaken"), "--shrink", RICH,
+                           env=MISTAKEN)
+        self.assertEqual(smallest(done), ["dk=1 mask=causal_br sk=2 sq=1"])
+        mha = "op=mha h=4 sq=9 sk=20 kv=cross dk=5 score=additive dh=7 mask=causal_br prune=1/3"
+        done = self.expect(3, "verify", "--plugin", broken("mistaken"), "--shrink", mha,
+                           env=MISTAKEN)
+        self.assertEqual(smallest(done), ["dk=1 mask=causal_br sk=2 sq=1"])
+
+    def test_a_fill_stays_while_it_is_needed(self):
+        done = self.expect(3, "verify", "--plugin", broken("no_maximum"), "--shrink", TAIL)
+        self.assertRegex(smallest(done)[0], r"^dk=\d( dv=1)? fill=\w+( sk=\d)? sq=1$")
+
+    def test_what_crashes_still_crashes(self):
+        done = self.expect(6, "verify", "--plugin", broken("crash"), "--shrink", TAIL)
+        self.assertEqual(smallest(done), ["dk=1 sq=1"])
+        self.assertIn("crash ", done.stdout)
+
+    def test_what_passes_is_left_alone(self):
+        done = self.expect(0, "verify", "-b", "naive", "--reproducer", self.path("r.c"), SMALL)
+        self.assertNotIn("smallest", done.stdout)
+        self.assertIn("nothing was written to", done.stderr)
+        self.assertFalse(os.path.exists(self.path("r.c")))
+        self.assertIn("can not be written", self.expect(2, "verify", "-b", "naive", "--reproducer",
+                                                        self.path("no/r.c"), SMALL).stderr)
+
+
+class Reproducer(Case):
+    def build(self, name, *arguments, **options):
+        source, program = self.path(name + ".c"), self.path(name)
+        self.expect(3, "verify", "--reproducer", source, *arguments, **options)
+        compiler = shlex.split(os.environ.get("CC", "cc"))
+        subprocess.run([*compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-I", HEADERS, source,
+                        "-ldl", "-lm", "-o", program], check=True)
+        return program
+
+    def run_it(self, program, plugin, **environment):
+        # What the plugins for tests allocate goes with the process.
+        return subprocess.run([program, plugin], capture_output=True, text=True, check=False,
+                              env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0", **environment))
+
+    def test_one_that_a_right_plugin_passes(self):
+        program = self.build("tail", "--plugin", broken("drops_tail"), TAIL)
+        done = self.run_it(program, broken("drops_tail"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("out: 1 of 1 elements wrong", done.stdout)
+        self.assertEqual(self.run_it(program, broken("good")).returncode, 0)
+        self.assertEqual(self.run_it(program, NAIVE).returncode, 2)  # has no such backend
+        self.assertEqual(self.run_it(program, self.path("none.so")).returncode, 2)
+
+    def test_one_with_more_operands(self):
+        program = self.build("mask", "--plugin", broken("mistaken"), RICH, env=MISTAKEN)
+        self.assertEqual(self.run_it(program, broken("mistaken"), **MISTAKEN).returncode, 1)
+        done = self.run_it(program, broken("mistaken"), ATTNBENCH_TEST_RIGHT="1", **MISTAKEN)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+
+class Fuzz(Case):
+    def test_a_seed_says_which_cases(self):
+        lines = [self.expect(0, "verify", "--fuzz", "30", *seed, "--dry-run").stdout
+                 for seed in ([], ["--seed", "1"], ["--seed", "2"])]
+        self.assertEqual(len(lines[0].splitlines()), 30)
+        self.assertEqual(lines[0], lines[1])
+        self.assertNotEqual(lines[0], lines[2])
+
+    def test_right_numbers_pass(self):
+        done = self.expect(0, "verify", "-b", "naive", "--fuzz", "25", "--seed", "4", "--fills",
+                           "none")
+        self.assertIn("25 results:", done.stdout)
+
+    def test_what_it_finds_is_shrunk(self):
+        done = self.expect(3, "verify", "--plugin", broken("mistaken"), "--fuzz", "25", "--fills",
+                           "none", env=MISTAKEN)
+        self.assertTrue(smallest(done))
+        for line in smallest(done):
+            self.assertRegex(line, "mask=")
+            self.assertLess(len(line), 60)
+
+    def test_it_makes_its_own_cases(self):
+        self.assertIn("takes none", self.expect(2, "verify", "--fuzz", "5", SMALL).stderr)
+        self.assertIn("a number from 1", self.expect(2, "verify", "--fuzz", "0").stderr)
+
+
+class Baseline(Case):
+    CASES = [f"h=2 s=24 d={d} mask=causal" for d in (8, 16, 24)]
+
+    def verify(self, code, *arguments):
+        return self.expect(code, "verify", "-b", "naive", "--fills", "none", *arguments,
+                           *self.CASES)
+
+    def baseline(self, change):
+        """An earlier run whose records are changed."""
+        self.verify(0, "-o", self.path("run"))
+        rewrite(self.path("run/results.ndjson"), change)
+        return self.path("run")
+
+    def test_what_has_not_changed_passes(self):
+        folder = self.baseline(lambda record: None)
+        self.assertNotIn("drift", self.verify(0, "--baseline", folder).stdout)
+        self.verify(0, "--baseline", folder + "/results.ndjson")
+
+    def test_larger_errors_below_the_bound_fail(self):
+        folder = self.baseline(lambda r: r.update(max_ratio=r["max_ratio"] / 3))
+        done = self.verify(3, "--baseline", folder)
+        self.assertEqual(len(re.findall(r"^drift: naive on .* more than 2 times", done.stdout,
+                                        re.M)), 3)
+        self.assertIn("3 pass", done.stdout)
+        self.verify(0, "--baseline", folder, "--drift", "3.5")
+        done = self.verify(3, "--baseline", folder, "--json")
+        self.assertIn("drift: ", done.stderr)
+        json.loads(done.stdout.splitlines()[0])
+
+    def test_a_case_that_once_had_luck_is_held_against_the_usual(self):
+        folder = self.baseline(lambda r: r["sizes"]["dk"] == 8 and r.update(max_ratio=1e-4))
+        self.assertNotIn("drift", self.verify(0, "--baseline", folder).stdout)
+
+    def test_bad_ones_are_refused_before_anything_is_run(self):
+        with open(self.path("empty.ndjson"), "w", encoding="utf-8"):
+            pass
+        for name in ("none.ndjson", "empty.ndjson", "."):
+            done = self.verify(2, "--baseline", self.path(name), "-o", self.path("out"))
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertFalse(os.path.exists(self.path("out")))
+        self.assertIn("a factor", self.verify(2, "--drift", "0.5").stderr)
+
+    def test_one_of_other_cases_is_not_comparable(self):
+        folder = self.baseline(lambda r: r.update(id="0" * 16))
+        self.assertIn("3 of 3 results have no counterpart",
+                      self.verify(8, "--baseline", folder).stderr)
+
+
+class Junit(Case):
+    def test_a_failure_says_what_is_wrong_and_how_to_see_it(self):
+        path = self.path("j.xml")
+        self.expect(3, "verify", "--plugin", broken("drops_tail"), "--shrink", "--junit", path, TAIL)
+        failure = ElementTree.parse(path).find(".//failure")
+        self.assertIn("explained: 100 %", failure.text)
+        self.assertIn("\nrerun: attnbench verify --plugin", failure.text)
+        self.assertIn("\nsmallest: attnbench verify --plugin", failure.text)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* drift.c - errors over bounds, now and earlier.
+ *
+ * What a case showed earlier is no measure where it has few elements: of one element the error is
+ * by luck a thousandth of what rounding usually gives. The median over a backend's cases of a type
+ * is what rounding usually gives it, and nothing below that is held against it. */
+#include "run/drift.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "results/record.h"
+#include "run/places.h"
+
+static const char *text_of(const json_t *record, const char *key)
+{
+    const char *text = json_string_value(json_object_get(record, key));
+    return text ? text : "";
+}
+
+/* A verdict that passed, with a figure. */
+static bool passed(const json_t *record)
+{
+    const char *status = text_of(record, "status");
+    return !strcmp(text_of(record, "type"), "verify") &&
+           (!strcmp(status, "pass") || !strcmp(status, "mistrusted")) &&
+           json_is_number(json_object_get(record, "max_ratio"));
+}
+
+static double ratio_of(const json_t *record)
+{
+    return json_number_value(json_object_get(record, "max_ratio"));
+}
+
+static bool same_backend(const json_t *a, const json_t *b)
+{
+    return !strcmp(text_of(a, "backend"), text_of(b, "backend")) &&
+           !strcmp(text_of(a, "options"), text_of(b, "options")) &&
+           json_equal(json_object_get(a, "threads"), json_object_get(b, "threads"));
+}
+
+static bool same_type(const json_t *a, const json_t *b)
+{
+    return !strcmp(text_of(json_object_get(a, "sizes"), "dtype"),
+                   text_of(json_object_get(b, "sizes"), "dtype"));
+}
+
+json_t *attn_drift_read(const char *path, char *why, size_t size)
+{
+    char file[ATTN_PATH_MAX];
+    struct stat info;
+    const bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    if (folder ? attn_path_join(file, path, "results.ndjson") : strlen(path) >= sizeof file) {
+        snprintf(why, size, "'%.64s...' is too long a path", path);
+        return NULL;
+    }
+    if (!folder)
+        snprintf(file, sizeof file, "%s", path);
+    json_t *records = attn_record_read(file, NULL, why, size), *record, *kept = json_array();
+    size_t i;
+    json_array_foreach(records, i, record)
+    {
+        if (kept && passed(record))
+            json_array_append(kept, record);
+    }
+    json_decref(records);
+    if (records && json_array_size(kept) > 0)
+        return kept;
+    if (records)
+        snprintf(why, size, "%s holds no verdict that passed", file);
+    json_decref(kept);
+    return NULL;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* What errors over bounds usually were, for this backend in this type; `scratch` holds as many
+ * numbers as there are earlier records. */
+static double usual(const json_t *earlier, const json_t *like, double *scratch)
+{
+    size_t i, n = 0;
+    json_t *record;
+    json_array_foreach(earlier, i, record)
+    {
+        if (same_backend(record, like) && same_type(record, like))
+            scratch[n++] = ratio_of(record);
+    }
+    qsort(scratch, n, sizeof *scratch, by_value);
+    return n ? scratch[n / 2] : 0;
+}
+
+/* The last one: a run that was continued may hold two. */
+static const json_t *counterpart(const json_t *earlier, const json_t *of)
+{
+    size_t i;
+    json_t *record;
+    const json_t *found = NULL;
+    json_array_foreach(earlier, i, record)
+    {
+        if (!strcmp(text_of(record, "id"), text_of(of, "id")) && same_backend(record, of))
+            found = record;
+    }
+    return found;
+}
+
+int attn_drift_judge(const json_t *earlier, const json_t *records, double factor, FILE *out,
+                     struct attn_drift *drift)
+{
+    double *scratch = calloc(json_array_size(earlier) + 1, sizeof *scratch);
+    size_t i;
+    json_t *record;
+    *drift = (struct attn_drift){0};
+    if (!scratch)
+        return -1;
+    json_array_foreach(records, i, record)
+    {
+        if (!passed(record))
+            continue;
+        drift->compared++;
+        const json_t *before = counterpart(earlier, record);
+        if (!before) {
+            drift->unmatched++;
+            continue;
+        }
+        const double now = ratio_of(record), was = ratio_of(before);
+        if (now <= factor * was)
+            continue;
+        const double floor = usual(earlier, record, scratch);
+        if (now <= factor * floor)
+            continue;
+        drift->drifted++;
+        fprintf(out,
+                "drift: %s on %s: the error was %.3g of its bound and is %.3g now, more than %g "
+                "times %.3g\n",
+                text_of(record, "backend"), text_of(record, "case"), was, now, factor,
+                was > floor ? was : floor);
+    }
+    free(scratch);
+    return 0;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reproducer.h - a failing case as one C file, for whoever mends the plugin. */
+#ifndef ATTN_REPRODUCER_H
+#define ATTN_REPRODUCER_H
+
+#include "run/shrink.h"
+
+/* Writes a C program that needs nothing but attnbench/backend.h: it loads the plugin named as its
+ * argument, gives it the case's problem with the operands' bits, and holds the outputs against the
+ * reference's answers and bounds, which it carries. Its comment says how to compile it. Returns 0,
+ * or -1 with the reason: no such file can be made, the case is too large to be written out, or the
+ * numbers lie within their bounds and the fill is not census (whose whole numbers become bounds).
+ */
+int attn_reproducer_write(const char *path, const struct attn_shrunk *failed, int threads,
+                          char *why, size_t size);
+
+/* Shrinks the failing case of an entry into entry->smallest, and writes the session's reproducer
+ * where that has not been done. What can not be is said on stderr. */
+void attn_reproduce(struct attn_session *session, struct attn_seat *seat, struct attn_entry *entry);
+
+#endif

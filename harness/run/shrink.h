@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shrink.h - the smallest case that still fails. */
+#ifndef ATTN_SHRINK_H
+#define ATTN_SHRINK_H
+
+#include "run/verify.h"
+
+/* What shrinking came to. The case owns nothing. */
+struct attn_shrunk {
+    struct attn_case c;
+    struct attn_entry entry; /* of its last verification; entry.c is the case above */
+    int tries;
+};
+
+/* Leaves features out and halves sizes of the failing case of an entry (under the fill that
+ * failed), as long as it fails in the same way: wrong numbers, a broken promise, a crash... Each
+ * try is a verification in the seat's worker; the tries end after a minute. Returns true with
+ * *shrunk, or false with the reason: the case is a pack's, or does not fail when it is run alone.
+ */
+bool attn_shrink(struct attn_seat *seat, const struct attn_entry *failed,
+                 struct attn_shrunk *shrunk, char *why, size_t size);
+
+/* Is this verdict one that shrinking is for. */
+bool attn_shrinks(const struct attn_entry *entry);
+
+#endif

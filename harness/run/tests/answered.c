@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* answered.c - instances with an answer in them. */
+#include "answered.h"
+
+struct attn_instance *instance_of(const char *line)
+{
+    struct attn_case_list list = {0};
+    struct attn_instance *instance = NULL;
+    char why[512] = "";
+    if (attn_case_parse_line(line, strlen(line), NULL, 0, &list, why, sizeof why) ||
+        attn_instance_create(&list.items[0], 2, &instance, why, sizeof why))
+        fail_msg("%s: %s", line, why);
+    attn_case_list_free(&list);
+    return instance;
+}
+
+struct attn_tensor *tensor(struct attn_instance *in, uint32_t role)
+{
+    return (struct attn_tensor *)(uintptr_t)attn_tensor_find(&in->problem, role);
+}
+
+void answer(struct attn_instance *in, const struct attn_problem *as,
+            void (*store)(uint32_t, void *, int64_t, double))
+{
+    const int64_t rows = ref_row_count(as), width = ref_row_width(as);
+    const struct ref_rows all = {.count = rows};
+    const struct attn_tensor *out = tensor(in, ATTN_OUT), *lse = tensor(in, ATTN_LSE);
+    struct ref_result result = {.out = test_calloc((size_t)(rows * width), sizeof(double)),
+                                .lse = test_calloc((size_t)rows, sizeof(double))};
+    if (as->op == ATTN_OP_MHA) {
+        test_free(result.lse);
+        result.lse = NULL;
+    }
+    char why[256];
+    if (ref_compute(as, &all, NULL, REF_FILL_GENERIC, 2, &result, why, sizeof why) != ATTN_OK)
+        fail_msg("%s", why);
+    for (int64_t n = 0; n < rows * width; n++) {
+        int64_t index = 0, rest = n;
+        for (uint32_t a = out->rank; a-- > 0; rest /= out->shape[a])
+            index += rest % out->shape[a] * out->stride[a];
+        store(out->dtype, out->data, index, result.out[n]);
+    }
+    for (int64_t i = 0; lse && result.lse && i < rows; i++)
+        store(lse->dtype, lse->data, i, result.lse[i]);
+    test_free(result.out);
+    if (result.lse)
+        test_free(result.lse);
+}
+
+struct attn_judgement judge(struct attn_instance *in)
+{
+    struct attn_judge *j;
+    struct attn_judgement v;
+    struct attn_numerics numerics = {
+        .struct_size = sizeof numerics, .acc_type = ATTN_F32, .e_exp = 1e-7};
+    char why[256];
+    assert_int_equal(attn_judge_create(in, ATTN_FILL_BUDGET, 2, &j, why, sizeof why), 0);
+    attn_judge_outputs(j, &numerics, false, &v);
+    attn_judge_free(j);
+    attn_instance_free(in);
+    return v;
+}
+
+void expect(struct attn_judgement v, const char *words)
+{
+    assert_int_equal(v.status, ATTN_FAIL);
+    if (strncmp(v.reason, words, strlen(words)) != 0)
+        fail_msg("expected \"%s\", got \"%s\"", words, v.reason);
+}
+
+void expect_within(struct attn_judgement v, const char *words)
+{
+    assert_int_equal(v.status, ATTN_FAIL);
+    if (!strstr(v.reason, words))
+        fail_msg("expected \"...%s...\", got \"%s\"", words, v.reason);
+}

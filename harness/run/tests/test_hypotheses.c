@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_hypotheses.c - wrong answers are told by their mistake, and only by one that fits. */
+#include "answered.h"
+
+#include <math.h>
+
+#include "run/mutations.h"
+
+#define EXPLAINED "; explained: 100 % of "
+
+static struct attn_judgement judge_as(struct attn_instance *in, const struct attn_problem *as)
+{
+    answer(in, as, attn_dtype_store);
+    return judge(in);
+}
+
+static void masks_are_named(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of("h=2 sq=20 sk=33 d=16 mask=causal_br");
+    struct attn_problem as = in->problem;
+    as.flags &= ~(uint64_t)ATTN_FLAG_OFF_BR;
+    expect_within(judge_as(in, &as),
+                  EXPLAINED "384 elements of wrong rows are, within the bound, the answer of this "
+                            "case with mask causal instead of causal_br");
+
+    in = instance_of("h=2 s=40 d=16 mask=causal dtype=bf16");
+    as = in->problem;
+    as.off = -1;
+    expect_within(judge_as(in, &as), "with the mask shifted by one: offset -1 instead of 0");
+
+    in = instance_of("h=2 s=40 d=16 mask=window:3:5");
+    as = in->problem;
+    as.window_left = 5;
+    as.window_right = 3;
+    expect_within(judge_as(in, &as), "with left and right of the window swapped");
+
+    in = instance_of("b=2 s=49 d=16");
+    as = in->problem; /* queries may look back at all but the last 33 keys and all before */
+    as.flags |= ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR;
+    as.window_left = -1;
+    as.window_right = 48;
+    float *out = tensor(in, ATTN_OUT)->data;
+    answer(in, &as, attn_dtype_store);
+    out[5] = 7; /* one element is wrong in another way: no mistake gives it */
+    assert_null(strstr(judge(in).reason, "explained"));
+}
+
+static void scales_are_named(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of("h=2 s=33 d=24 mask=causal");
+    struct attn_problem as = in->problem;
+    as.scale = 1;
+    expect_within(judge_as(in, &as), "with scale 1 instead of 0.204124 (none)");
+
+    in = instance_of("h=2 s=33 d=24");
+    as = in->problem;
+    as.scale *= 0.69314718055994530942;
+    expect_within(judge_as(in, &as), "with exp in another base: all logits times 0.693147");
+
+    in = instance_of("h=2 s=33 d=24 out=lse");
+    as = in->problem;
+    as.scale *= 1.02;
+    expect_within(judge_as(in, &as), "with scale 0.208207 instead of 0.204124 (times 1.02)");
+}
+
+static void factors_are_named(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of("h=2 s=33 d=24 dropout=0.25");
+    answer(in, &in->problem, attn_dtype_store);
+    float *out = tensor(in, ATTN_OUT)->data;
+    for (int i = 0; i < 2 * 33 * 24; i++)
+        out[i] *= 0.75f;
+    expect_within(judge(in), "within the bound, the right answer times 0.75 (1 - dropout)");
+}
+
+static void rows_of_others_are_named(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of("b=2 h=2 s=20 d=8");
+    answer(in, &in->problem, attn_dtype_store);
+    float *out = tensor(in, ATTN_OUT)->data;
+    memcpy(out + (20 + 17) * 8, out + (20 + 16) * 8, 8 * sizeof *out);
+    expect_within(judge(in), EXPLAINED "8 elements of wrong rows are, within the bound, answers of "
+                                       "other rows: b0 h1 query 17 holds that of b0 h1 query 16");
+}
+
+static void lse_is_explained(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words;
+        double factor, plus;
+    } cases[] = {{"the right answer times 1.4427 (in base 2)", 1.44269504088896340736, 0},
+                 {"the right answer +0.693147 (ln 2)", 1, 0.69314718055994530942}};
+    for (int c = 0; c < 2; c++) {
+        struct attn_instance *in = instance_of("h=2 s=20 d=8 out=lse");
+        answer(in, &in->problem, attn_dtype_store);
+        float *lse = tensor(in, ATTN_LSE)->data;
+        for (int i = 0; i < 40; i++)
+            lse[i] = (float)(lse[i] * cases[c].factor + cases[c].plus);
+        expect_within(judge(in), cases[c].words);
+    }
+    struct attn_instance *in = instance_of("h=2 s=20 d=8 out=lse");
+    struct attn_problem as = in->problem;
+    answer(in, &as, attn_dtype_store);
+    double score[40][20];
+    struct ref_result r = {.scores = {[2] = &score[0][0]}};
+    char why[256];
+    assert_int_equal(ref_compute(&as, &(struct ref_rows){.count = 40}, NULL, REF_FILL_GENERIC, 1,
+                                 &r, why, sizeof why),
+                     ATTN_OK);
+    float *lse = tensor(in, ATTN_LSE)->data;
+    for (int i = 0; i < 40; i++) {
+        double most = score[i][0];
+        for (int j = 1; j < 20; j++)
+            most = fmax(most, score[i][j]);
+        lse[i] = (float)(lse[i] - most);
+    }
+    expect_within(judge(in), "the right answer without the maximum of the scores");
+}
+
+static void operands_are_named(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of("op=mha h=2 s=12 d=8 e=16 residual=1 proj_bias=1");
+    struct attn_problem as = in->problem;
+    as.flags &= ~(uint64_t)ATTN_FLAG_RESIDUAL;
+    answer(in, &as, attn_dtype_store);
+    float *out = tensor(in, ATTN_OUT)->data;
+    const float *x = tensor(in, ATTN_X_Q)->data;
+    for (int i = 0; i < 12 * 16; i++)
+        out[i] += 2 * x[i];
+    expect_within(judge(in), "the answer of this case with the residual added twice");
+}
+
+/* Every mistake of the table, planted in cases that have what it needs: whatever fails is
+ * explained, and nearly always by its own name (on some cases two of them are one: of equal
+ * lengths, both alignments).
+ */
+static void every_mistake_is_explained(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "b=2 hq=6 hkv=3 sq=21 sk=37 d=8 mask=causal_br",
+        "b=2 hq=6 hkv=3 sq=21 sk=37 d=8 mask=window:4:6+past:9 bias=alibi sink=1 scale=0.4",
+        "b=3 h=2 sq=21 sk=37 dk=8 dv=6 mask=len:30/11/37+bool:0.7:bhqk bias=normal:bhqk",
+        "h=2 s=24 d=8 score=bilinear softcap=2 dropout=0.3 params=head",
+        "h=2 s=24 d=8 score=additive dh=8",
+        "h=3 s=24 d=8 score=gaussian layout=bshd",
+        "op=mha h=2 s=12 d=8 e=16 residual=1 proj_bias=1 prune=1",
+    };
+    int planted = 0, named = 0;
+    for (size_t l = 0; l < sizeof lines / sizeof *lines; l++) {
+        struct attn_instance *of = instance_of(lines[l]);
+        struct attn_mutation_place place = {0};
+        static struct attn_mutation m;
+        while (attn_mutation_next(&of->problem, &place, &m)) {
+            struct attn_instance *in = instance_of(lines[l]);
+            if (!m.twice) {
+                answer(in, &m.problem, attn_dtype_store);
+                const struct attn_judgement v = judge(in);
+                if (v.status == ATTN_FAIL) {
+                    planted++;
+                    m.what[strcspn(m.what, "(")] = '\0';
+                    named += strstr(v.reason, m.what) != NULL;
+                    if (!strstr(v.reason, "; explained: "))
+                        fail_msg("%s with %s: %s", lines[l], m.what, v.reason);
+                }
+            } else {
+                attn_instance_free(in);
+            }
+            attn_mutation_free(&m);
+        }
+        attn_instance_free(of);
+    }
+    print_message("%d of %d mistakes named as planted\n", named, planted);
+    assert_true(planted >= 100);
+    assert_true(named * 10 >= planted * 9);
+}
+
+/* Garbage has no explanation: every third element off by what looks like noise. */
+static void garbage_is_not_explained(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"h=2 s=40 d=16 mask=causal", "h=2 s=40 d=16 dtype=bf16",
+                                        "b=2 s=17 d=4 dtype=f16 bias=normal sink=1",
+                                        "op=mha h=2 s=12 d=8 e=16 residual=1"};
+    for (size_t l = 0; l < sizeof lines / sizeof *lines; l++)
+        for (uint64_t seed = 0; seed < 8; seed++) {
+            struct attn_instance *in = instance_of(lines[l]);
+            answer(in, &in->problem, attn_dtype_store);
+            struct attn_tensor *out = tensor(in, ATTN_OUT);
+            const int64_t n = ref_row_count(&in->problem) * ref_row_width(&in->problem);
+            for (int64_t i = 0; i < n; i += 3)
+                attn_dtype_store(out->dtype, out->data, i,
+                                 attn_dtype_load(out->dtype, out->data, i) +
+                                     0.3 * attn_random_normal(seed, 999, (uint64_t)i));
+            const struct attn_judgement v = judge(in);
+            assert_int_equal(v.status, ATTN_FAIL);
+            if (strstr(v.reason, "explained"))
+                fail_msg("%s: %s", lines[l], v.reason);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(masks_are_named),
+        cmocka_unit_test(scales_are_named),
+        cmocka_unit_test(factors_are_named),
+        cmocka_unit_test(rows_of_others_are_named),
+        cmocka_unit_test(lse_is_explained),
+        cmocka_unit_test(operands_are_named),
+        cmocka_unit_test(every_mistake_is_explained),
+        cmocka_unit_test(garbage_is_not_explained),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
