@@ -3,14 +3,17 @@
  *
  * With k = 0 all n allowed keys weigh 1/n, and v of key j is a pattern of signs s_j over the
  * columns. So out * n is, column by column, a whole number S = sum of s_j, whatever the rounding of
- * a correct kernel; one key more or less changes every column. What was read is decoded by trying
- * hypotheses on the whole row: with d columns a wrong one agrees by chance once in 2^d. */
+ * a correct kernel; one key more or less changes every column. Where no boolean mask picks keys, S
+ * is a difference of prefix sums, so that all rows are counted at any length. What was read is
+ * decoded by trying hypotheses on the whole row: with d columns a wrong one agrees by chance once
+ * in 2^d. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "reference/dtype.h"
+#include "reference/operands.h"
 #include "run/probe.h"
 
 /* Columns from which a decoded key is more than a guess; keys below which two guesses agree: none
@@ -151,49 +154,109 @@ static bool counts_right(const struct attn_problem *p, double got, double sum, i
     return rounding > 0.5 || fabs(got * (double)n - sum) < 0.5;
 }
 
-bool attn_census_check(const struct attn_probe *probe, char *text, size_t size)
+/* The rows counted so far, and the sentence about the clearest of those that are not right. */
+struct tally {
+    const struct attn_probe *probe;
+    double *sum, *trial; /* [Dv] */
+    int64_t wrong;
+    int told; /* how clear the row is that the sentence is about */
+    char *text;
+    size_t size;
+};
+
+/* Holds a row of out against the sum of its keys, which stands in t->sum. */
+static void count_row(struct tally *t, struct attn_probe_row at)
 {
-    const struct attn_problem *p = &probe->instance->problem;
-    double *sums = calloc((size_t)p->dv, 2 * sizeof *sums);
-    if (!sums) {
-        snprintf(text, size, "census: no memory to count");
-        return false;
+    const struct attn_problem *p = &t->probe->instance->problem;
+    const struct row_count row = {
+        .probe = t->probe, .at = at, .got = t->probe->row, .sum = t->sum, .trial = t->trial};
+    bool right = true, nothing = true;
+    for (int64_t c = 0; c < p->dv; c++) {
+        t->probe->row[c] = attn_probe_element(t->probe->out, at.b, at.h, at.i, c);
+        right = right && counts_right(p, t->probe->row[c], t->sum[c], at.n);
+        nothing = nothing && t->probe->row[c] == 0;
     }
-    int64_t wrong = 0;
-    int told = -1; /* how clear the row is that the sentence is about */
-    for (int64_t r = 0; r < probe->rows->count; r++) {
-        struct row_count row = {.probe = probe,
-                                .at = attn_probe_row(probe, r),
-                                .got = probe->row,
-                                .sum = sums,
-                                .trial = sums + p->dv};
-        bool right = true, nothing = true;
-        for (int64_t c = 0; c < p->dv; c++)
-            row.sum[c] = 0;
+    /* A sum of 0 does not say of how many keys. */
+    const int clear = 2 * !nothing + (at.n >= LEAST_KEYS);
+    t->wrong += !right;
+    if (right || clear <= t->told)
+        return;
+    t->told = clear;
+    char what[160] = "does not read the keys it should";
+    if (p->dv >= LEAST_COLUMNS)
+        decode(&row, what, sizeof what);
+    snprintf(t->text, t->size, "census: b%lld h%lld query %lld %s", (long long)at.b,
+             (long long)at.h, (long long)at.i, what);
+}
+
+/* The rows of the verdict, key by key: a boolean mask leaves no range whose sum could be looked up.
+ */
+static int64_t count_sample(struct tally *t)
+{
+    const struct attn_problem *p = &t->probe->instance->problem;
+    for (int64_t r = 0; r < t->probe->rows->count; r++) {
+        const struct row_count row = {.probe = t->probe, .at = attn_probe_row(t->probe, r)};
+        memset(t->sum, 0, (size_t)p->dv * sizeof *t->sum);
         for (int64_t j = 0; j < p->sk; j++)
             if (allowed(&row, j))
-                add_key(&row, row.sum, row.at.b, row.at.g, j, 1);
-        for (int64_t c = 0; c < p->dv; c++) {
-            probe->row[c] = attn_probe_element(probe->out, row.at.b, row.at.h, row.at.i, c);
-            right = right && counts_right(p, probe->row[c], row.sum[c], row.at.n);
-            nothing = nothing && probe->row[c] == 0;
+                add_key(&row, t->sum, row.at.b, row.at.g, j, 1);
+        count_row(t, row.at);
+    }
+    return t->probe->rows->count;
+}
+
+/* before[j]: sum of v over the keys before j, of a head. The signs are whole numbers. */
+static void sum_before(const struct attn_probe *probe, int64_t b, int64_t g, int32_t *before)
+{
+    const struct attn_problem *p = &probe->instance->problem;
+    for (int64_t j = 0; j < p->sk; j++)
+        for (int64_t c = 0; c < p->dv; c++)
+            before[(j + 1) * p->dv + c] =
+                before[j * p->dv + c] + (int32_t)attn_probe_element(probe->v, b, g, j, c);
+}
+
+/* Every row there is: the keys of each are a range, whose sum is a difference of two. */
+static int64_t count_all(struct tally *t, int32_t *before)
+{
+    const struct attn_problem *p = &t->probe->instance->problem;
+    struct ref_operands operands;
+    ref_operands_init(&operands, p);
+    for (int64_t head = 0; head < p->b * p->hq; head++) {
+        struct attn_probe_row at = {.b = head / p->hq, .h = head % p->hq};
+        at.g = at.h / (p->hq / p->hkv);
+        if (at.h % (p->hq / p->hkv) == 0)
+            sum_before(t->probe, at.b, at.g, before);
+        for (at.i = 0; at.i < p->sq; at.i++) {
+            int64_t begin, end;
+            ref_key_range(&operands, at.b, at.i, &begin, &end);
+            at.n = end - begin;
+            for (int64_t c = 0; c < p->dv; c++)
+                t->sum[c] = before[end * p->dv + c] - before[begin * p->dv + c];
+            count_row(t, at);
         }
-        /* A sum of 0 does not say of how many keys. */
-        const int clear = 2 * !nothing + (row.at.n >= LEAST_KEYS);
-        wrong += !right;
-        if (right || clear <= told)
-            continue;
-        told = clear;
-        char what[160] = "does not read the keys it should";
-        if (p->dv >= LEAST_COLUMNS)
-            decode(&row, what, sizeof what);
-        snprintf(text, size, "census: b%lld h%lld query %lld %s", (long long)row.at.b,
-                 (long long)row.at.h, (long long)row.at.i, what);
+    }
+    return ref_row_count(p);
+}
+
+bool attn_census_check(const struct attn_probe *probe, int64_t *counted, char *text, size_t size)
+{
+    const struct attn_problem *p = &probe->instance->problem;
+    const bool ranges = attn_tensor_find(p, ATTN_MASK) == NULL;
+    double *sums = calloc((size_t)p->dv, 2 * sizeof *sums);
+    int32_t *before = calloc(ranges ? (size_t)(p->sk + 1) * (size_t)p->dv : 1, sizeof *before);
+    struct tally t = {
+        .probe = probe, .sum = sums, .trial = sums + p->dv, .told = -1, .text = text, .size = size};
+    if (sums && before) {
+        *counted = ranges ? count_all(&t, before) : count_sample(&t);
+    } else {
+        snprintf(text, size, "census: no memory to count");
+        t.wrong = 1;
     }
     free(sums);
-    if (wrong > 1) {
+    free(before);
+    if (t.wrong > 1) {
         const size_t used = strlen(text);
-        snprintf(text + used, size - used, " (and %lld more rows)", (long long)(wrong - 1));
+        snprintf(text + used, size - used, " (and %lld more rows)", (long long)(t.wrong - 1));
     }
-    return wrong == 0;
+    return t.wrong == 0;
 }

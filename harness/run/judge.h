@@ -23,6 +23,7 @@ struct attn_judgement {
     double max_abs, max_rel, rms;   /* of `out` */
     char worst[96];                 /* "out[b0 h3 i17 c5]", where max_ratio stands */
     int64_t rows_checked, rows_total;
+    int64_t rows_counted;            /* of which fill=census counted the keys; 0: not tried */
     bool out_ok, lse_ok, weights_ok; /* true where the output is not there */
     bool has_lse, has_weights;
 };
