@@ -217,8 +217,9 @@ static void place(const struct attn_tensor *tensor, int64_t offset, int64_t step
 {
     if (tensor->dtype == ATTN_BOOL) {
         uint8_t *bytes = (uint8_t *)tensor->data + offset;
-        for (int64_t i = 0; i < count; i++)
-            bytes[i * step] = (uint8_t)(values[i] != 0 ? 1 + (index + i) % 255 : 0);
+        unsigned byte = 1 + (unsigned)(index % 255);
+        for (int64_t i = 0; i < count; i++, byte = byte == 255 ? 1 : byte + 1)
+            bytes[i * step] = (uint8_t)(values[i] != 0 ? byte : 0);
         return;
     }
     for (int64_t i = 0; i < count; i++)
