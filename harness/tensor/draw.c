@@ -149,6 +149,8 @@ static int draw_orthonormal(const struct attn_tensor *tensor, const struct strea
 static void draw_activation(const struct attn_case *c, const struct attn_tensor *tensor,
                             struct stream *stream, int threads)
 {
+    if (c->fill >= ATTN_FILL_CENSUS && tensor->role == ATTN_V)
+        return; /* fill.c makes all of it */
     switch (c->fill) {
     default: /* fills that go on from there */
         attn_operand_fill_runs(tensor, threads, normal_values, stream);
