@@ -10,8 +10,8 @@
 #include "results/status.h"
 #include "tensor/instance.h"
 
-/* Multiply-adds of reference and bound together (ref_row_cost) up to which every row is checked;
- * beyond it rows are sampled. About a second on one core. */
+/* Multiply-adds of reference and bound together up to which every row is checked; beyond it rows
+ * are sampled. About a second on one core. */
 #define ATTN_JUDGE_BUDGET 6e8
 /* The same for each further fill of a case. */
 #define ATTN_FILL_BUDGET 6e7
