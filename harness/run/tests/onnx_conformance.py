@@ -20,7 +20,10 @@ SKIPPED = 77
 def verdicts(build, files):
     """Of each pack, by file name: who judged it -> (status, reason)."""
     command = [os.path.join(build, "bin", "attnbench"), "verify", "--json", "-b", "naive", *files]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          check=False)
+    if done.returncode != 0:
+        print(done.stderr)
     found = {}
     for line in done.stdout.splitlines():
         record = json.loads(line)
