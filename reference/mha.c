@@ -16,6 +16,7 @@ struct projection {
     const double *x, *x_error; /* [rows, in]; x_error NULL: exact */
     double *wt;                /* [in, out] */
     double *bias;              /* [out] */
+    double *sum_w;             /* [out]: sum of |w| */
     double *y, *y_error;       /* [rows, out]; y_error NULL: no bound */
     bool stored;               /* y is rounded to the type of projections */
 };
@@ -28,7 +29,7 @@ struct mha {
     double *q, *q_error;         /* [rows, Dq] of one head */
     double *k, *k_error;         /* [Sk, Dk] of one head, before they are transposed */
     double *heads, *heads_error; /* [rows, Hq*Dv] */
-    double *wt, *bias;           /* of the projection at work */
+    double *wt, *bias, *sum_w;   /* of the projection at work */
 };
 
 static void project_error(const struct projection *p, int64_t r)
@@ -38,16 +39,21 @@ static void project_error(const struct projection *p, int64_t r)
     double *e = p->y_error + r * p->out;
     double g = ref_growth(p->a, (double)(p->in + 2));
 
-    for (int64_t c = 0; c < p->out; c++)
-        e[c] = g * fabs(p->bias[c]);
+    /* Underflow costs omega (1 + |w| + big) a product: the sum of 1 + big is the same in every
+     * column.
+     */
+    double flush = (double)p->in;
+
+    memset(e, 0, (size_t)p->out * sizeof(*e));
     for (int64_t i = 0; i < p->in; i++) {
         double error = xe ? xe[i] : 0.0, big = fabs(x[i]) + error;
         double relative = (g + 2.0 * p->a->u_in) * big + error;
-        for (int64_t c = 0; c < p->out; c++) {
-            double w = fabs(p->wt[i * p->out + c]);
-            e[c] += relative * w + p->a->omega * (1.0 + w + big);
-        }
+        flush += big;
+        for (int64_t c = 0; c < p->out; c++)
+            e[c] += relative * fabs(p->wt[i * p->out + c]);
     }
+    for (int64_t c = 0; c < p->out; c++)
+        e[c] += g * fabs(p->bias[c]) + p->a->omega * (flush + p->sum_w[c]);
     for (int64_t c = 0; p->stored && c < p->out; c++)
         e[c] += p->a->u_proj * (fabs(y[c]) + e[c]) + p->a->eta_proj;
 }
@@ -77,9 +83,13 @@ static void project(struct mha *m, uint32_t weight, uint32_t bias, int64_t first
     p->a = &m->job->arithmetic;
     p->wt = m->wt;
     p->bias = m->bias;
+    p->sum_w = m->sum_w;
     for (int64_t c = 0; c < p->out; c++) {
-        for (int64_t i = 0; i < p->in; i++)
+        p->sum_w[c] = 0.0;
+        for (int64_t i = 0; i < p->in; i++) {
             p->wt[i * p->out + c] = ref_load(t[weight], (const int64_t[]){first + c, i});
+            p->sum_w[c] += fabs(p->wt[i * p->out + c]);
+        }
         p->bias[c] = t[bias] ? ref_load(t[bias], (const int64_t[]){first + c}) : 0.0;
     }
     attn_parallel_for(m->job->threads, p->rows, 8, project_rows, p);
@@ -277,7 +287,8 @@ static int mha_create(struct mha *m, const struct ref_job *job)
                   {&m->heads, rows, heads, true},
                   {&m->heads_error, rows, heads, bounds},
                   {&m->wt, larger(in, heads), width, true},
-                  {&m->bias, width, 1, true}};
+                  {&m->bias, width, 1, true},
+                  {&m->sum_w, width, 1, true}};
 
     for (size_t a = 0; a < sizeof(arrays) / sizeof(*arrays); a++) {
         if (!arrays[a].wanted)
@@ -303,6 +314,7 @@ static void mha_free(struct mha *m)
     free(m->heads_error);
     free(m->wt);
     free(m->bias);
+    free(m->sum_w);
 }
 
 int ref_mha_compute(const struct ref_job *job)

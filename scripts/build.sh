@@ -57,6 +57,20 @@ make_packs() {
     touch "$stamp"
 }
 
+# ONNX's node tests of Attention as packs, for the test onnx_conformance.
+make_onnx_packs() {
+    local list=scripts/requirements-onnx.txt script=scripts/make_onnx_packs.py
+    local stamp=.deps/onnx-packs/.made
+    [ -e "$stamp" ] && [ ! "$list" -nt "$stamp" ] && [ ! "$script" -nt "$stamp" ] && return 0
+    make_venv || return
+    say "fetching onnx and making packs of its cases"
+    .deps/venv/bin/python3 -m pip install -q --disable-pip-version-check --no-deps \
+        -r scripts/requirements.txt -r "$list" || return
+    rm -rf .deps/onnx-packs
+    .deps/venv/bin/python3 "$script" .deps/onnx-packs || return
+    touch "$stamp"
+}
+
 # What a run on the CPU loads of oneDNN's wheels: 0.5 GB of 1.8. The rest serves GPUs and compilers.
 onednn_files=(include/oneapi lib/libdnnl.so.3 lib/libsycl.so.9 lib/libtbb.so.12
     lib/libtbbmalloc.so.2 lib/libur_loader.so.0 lib/libOpenCL.so.1
@@ -85,6 +99,7 @@ if [ "${ATTNBENCH_NO_INSTALL:-}" != 1 ]; then
     install_packages
     install_onednn || say "no oneDNN: its backend is left out (see the error above)"
     make_packs || say "no packs: the suite runs without real tensors (see the error above)"
+    make_onnx_packs || say "no packs of ONNX's cases: their test is left out (see the error above)"
 fi
 cmake --preset "$preset" | { grep -F 'attnbench:' >&2 || true; }
 cmake --build --preset "$preset"

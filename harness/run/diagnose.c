@@ -216,7 +216,7 @@ void attn_diagnose(const struct attn_instance *instance, const struct attn_numer
     const uint32_t acc = numerics->acc_type ? numerics->acc_type : p->dtype;
     const bool counts = attn_dtype_roundoff(acc) < 1e-4;
     if (fill == ATTN_FILL_CENSUS && counts)
-        ok = attn_census_check(&probe, text, sizeof text);
+        ok = attn_census_check(&probe, &v->rows_counted, text, sizeof text);
     else if (fill == ATTN_FILL_EXACT && counts)
         ok = check_exact(&probe, text, sizeof text);
     else if (fill == ATTN_FILL_ROUNDING)

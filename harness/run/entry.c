@@ -220,6 +220,7 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
     put(r, "worst", json_string(v->worst));
     put(r, "rows_checked", json_integer(v->rows_checked));
     put(r, "rows_total", json_integer(v->rows_total));
+    put(r, "rows_counted", json_integer(v->rows_counted));
     json_t *checks = json_object();
     put_check(checks, "out", judged, v->out_ok);
     put_check(checks, "lse", judged && v->has_lse, v->lse_ok);

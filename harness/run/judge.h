@@ -10,8 +10,8 @@
 #include "results/status.h"
 #include "tensor/instance.h"
 
-/* Multiply-adds of reference and bound together (ref_row_cost) up to which every row is checked;
- * beyond it rows are sampled. About a second on one core. */
+/* Multiply-adds of reference and bound together up to which every row is checked; beyond it rows
+ * are sampled. About a second on one core. */
 #define ATTN_JUDGE_BUDGET 6e8
 /* The same for each further fill of a case. */
 #define ATTN_FILL_BUDGET 6e7
@@ -23,6 +23,7 @@ struct attn_judgement {
     double max_abs, max_rel, rms;   /* of `out` */
     char worst[96];                 /* "out[b0 h3 i17 c5]", where max_ratio stands */
     int64_t rows_checked, rows_total;
+    int64_t rows_counted;            /* of which fill=census counted the keys; 0: not tried */
     bool out_ok, lse_ok, weights_ok; /* true where the output is not there */
     bool has_lse, has_weights;
 };

@@ -2,12 +2,16 @@
 /* rows.c - choice of the rows that a verdict stands on. */
 #include "run/rows.h"
 
+#include <math.h>
 #include <stdlib.h>
 
+#include "reference/operands.h"
 #include "reference/philox.h"
 
 /* Queries next to which tiled kernels go wrong: multiples of these, one before and one after. */
 static const int64_t tiles[] = {16, 64, 96, 128};
+/* What a row costs beside its keys, as a share of what all keys would cost. */
+static const double least_share = 0.01;
 enum { MAX_ROWS = 1 << 22 };
 
 struct row_set {
@@ -45,6 +49,23 @@ static void sort_unique(struct row_set *set)
     set->count = kept;
 }
 
+/* What part of the keys the rows of a problem go through on average: len, causal and window cut the
+ * rest off. Looked at sparsely, as it only makes a sample larger. */
+static double share_of_keys(const struct attn_problem *p)
+{
+    const int64_t step = p->sq > 1024 ? p->sq / 1024 : 1;
+    struct ref_operands operands;
+    double keys = 0, rows = 0;
+    ref_operands_init(&operands, p);
+    for (int64_t b = 0; b < p->b; b++)
+        for (int64_t i = step / 2; i < p->sq; i += step, rows++) {
+            int64_t begin, end;
+            ref_key_range(&operands, b, i, &begin, &end);
+            keys += (double)(end - begin);
+        }
+    return p->sk > 0 ? fmax(keys / rows / (double)p->sk, least_share) : 1;
+}
+
 /* Keys that query i of (b, head 0) may look at; counted sparsely, as it only ranks rows. */
 static int64_t keys_about(const struct attn_problem *p, int64_t b, int64_t i)
 {
@@ -72,7 +93,7 @@ static int add_extremes(const struct attn_problem *p, struct row_set *set, int64
 int attn_rows_choose(const struct attn_problem *p, double budget, struct ref_rows *rows)
 {
     int64_t total = ref_row_count(p);
-    double cost = ref_row_cost(p);
+    double cost = ref_row_cost(p) * share_of_keys(p);
     rows->index = NULL;
     rows->count = total;
     if ((double)total * cost <= budget && total <= MAX_ROWS)
@@ -97,14 +118,18 @@ int attn_rows_choose(const struct attn_problem *p, double budget, struct ref_row
                 if (row_add(&set, g * p->sq + k))
                     goto no_memory;
         }
-    for (uint32_t draw = 0; set.count < wanted; draw++) {
-        uint32_t counter[4] = {draw, 0, 0, 0}, key[2] = {0x726f7773u, 0}, word[4];
-        attn_philox4x32(counter, key, word);
-        uint64_t wide = (uint64_t)word[0] << 32 | word[1];
-        if (row_add(&set, (int64_t)(wide % (uint64_t)total)))
-            goto no_memory;
-    }
     sort_unique(&set);
+    uint32_t draw = 0;
+    for (int pass = 0; pass < 4 && set.count < wanted; pass++) { /* for those drawn twice */
+        for (int64_t missing = wanted - set.count; missing > 0; missing--, draw++) {
+            uint32_t counter[4] = {draw, 0, 0, 0}, key[2] = {0x726f7773u, 0}, word[4];
+            attn_philox4x32(counter, key, word);
+            uint64_t wide = (uint64_t)word[0] << 32 | word[1];
+            if (row_add(&set, (int64_t)(wide % (uint64_t)total)))
+                goto no_memory;
+        }
+        sort_unique(&set);
+    }
     rows->index = set.index;
     rows->count = set.count;
     return 0;

@@ -15,8 +15,9 @@
 /* A run that verification has seen to take longer is not repeated in the second placement. */
 static const double second_placement_s = 1.0;
 /* Further fills are for cases of up to so many cells, and for backends that run them in so long:
- * what they look for shows at any size. */
-static const double fill_cells = 0x1p24, fill_s = 0.25;
+ * what they look for shows at any size. Census alone proves more the more keys there are, and
+ * counts them all in less time than a run takes. */
+static const double fill_cells = 0x1p24, fill_s = 0.25, census_s = 30.0;
 /* Cases smaller than this say nothing about a backend's rate. */
 static const double rate_flops = 1e7;
 
@@ -116,10 +117,12 @@ static bool holds(enum attn_status status)
 /* Keeps the graver of two verdicts, of which the first holds: what failed once has failed. */
 static void merge(struct attn_judgement *kept, const struct attn_judgement *next)
 {
-    double max = fmax(kept->max_ratio, next->max_ratio);
+    const double max = fmax(kept->max_ratio, next->max_ratio);
+    const int64_t counted = kept->rows_counted;
     if (!holds(next->status) || (kept->status == ATTN_PASS && next->status != ATTN_PASS))
         *kept = *next;
     kept->max_ratio = max;
+    kept->rows_counted = next->rows_counted > counted ? next->rows_counted : counted;
 }
 
 /* One placement: run, then judge. */
@@ -208,10 +211,14 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
     merge(&entry->verdict, &second);
 }
 
-static bool may_fill(const struct attn_entry *entry)
+static bool may_fill(const struct attn_entry *entry, enum attn_fill fill)
 {
-    return entry->end_ok && entry->seconds < fill_s &&
-           entry->contestant->info.exactness == ATTN_EXACT && holds(entry->verdict.status);
+    const struct attn_case *c = entry->c;
+    const double cells = (double)c->b * (double)c->hq * (double)c->sq * (double)c->sk;
+    const bool quick = cells <= fill_cells && entry->seconds < fill_s;
+    return entry->end_ok && entry->contestant->info.exactness == ATTN_EXACT &&
+           holds(entry->verdict.status) &&
+           (quick || (fill == ATTN_FILL_CENSUS && entry->seconds < census_s));
 }
 
 /* The same sizes under another fill, on every backend that has held so far. */
@@ -228,7 +235,7 @@ static void verify_fill(struct attn_session *session, struct attn_seat *seats,
                           size) == 0)
         for (size_t b = 0; b < session->roster.count && !attn_interrupted; b++) {
             struct attn_entry *entry = &entries[b];
-            if (!may_fill(entry))
+            if (!may_fill(entry, c->fill))
                 continue;
             struct attn_judgement verdict;
             struct attn_entry trial = *entry; /* plan and times stay those of the case itself */
@@ -247,14 +254,13 @@ static void verify_fills(struct attn_session *session, struct attn_seat *seats,
                          const struct attn_case *c, struct attn_entry *entries, char *why,
                          size_t size)
 {
-    const double cells = (double)c->b * (double)c->hq * (double)c->sq * (double)c->sk;
-    if (c->fill != ATTN_FILL_NORMAL || c->data || cells > fill_cells)
+    if (c->fill != ATTN_FILL_NORMAL || c->data)
         return;
     struct attn_case filled = *c; /* nothing in the copy is owned */
     for (enum attn_fill f = ATTN_FILL_CENSUS; f < ATTN_FILL_COUNT; f++) {
         bool any = false;
         for (size_t b = 0; b < session->roster.count; b++)
-            any = any || may_fill(&entries[b]);
+            any = any || may_fill(&entries[b], f);
         filled.fill = f;
         if (any && session->settings.fills >> f & 1 && attn_fill_fits(c, f, NULL, 0))
             verify_fill(session, seats, &filled, entries, why, size);

@@ -39,10 +39,20 @@ static double constant_value(const void *context, uint64_t index)
     return ((const struct stream *)context)->scale;
 }
 
-static double coin_value(const void *context, uint64_t index)
+static void normal_values(const void *context, uint64_t first, double values[ATTN_RANDOM_RUN])
 {
     const struct stream *s = context;
-    return attn_random_uniform(s->seed, s->role, index) < s->p;
+    attn_random_normals(s->seed, s->role, first, values);
+    for (int i = 0; i < ATTN_RANDOM_RUN; i++)
+        values[i] *= s->scale;
+}
+
+static void coin_values(const void *context, uint64_t first, double values[ATTN_RANDOM_RUN])
+{
+    const struct stream *s = context;
+    attn_random_uniforms(s->seed, s->role, first, values);
+    for (int i = 0; i < ATTN_RANDOM_RUN; i++)
+        values[i] = values[i] < s->p;
 }
 
 /* An integer in 0 .. count-1; the product may round up to count. */
@@ -139,9 +149,11 @@ static int draw_orthonormal(const struct attn_tensor *tensor, const struct strea
 static void draw_activation(const struct attn_case *c, const struct attn_tensor *tensor,
                             struct stream *stream, int threads)
 {
+    if (c->fill >= ATTN_FILL_CENSUS && tensor->role == ATTN_V)
+        return; /* fill.c makes all of it */
     switch (c->fill) {
     default: /* fills that go on from there */
-        attn_operand_fill(tensor, threads, normal_value, stream);
+        attn_operand_fill_runs(tensor, threads, normal_values, stream);
         break;
     case ATTN_FILL_UNIFORM:
         attn_operand_fill(tensor, threads, uniform_value, stream);
@@ -164,7 +176,8 @@ int attn_operand_draw(const struct attn_case *c, const struct attn_tensor *tenso
                       char *why, size_t size)
 {
     struct stream stream = {.seed = c->seed, .role = tensor->role, .scale = 1, .c = c};
-    double (*value)(const void *context, uint64_t index) = normal_value;
+    double (*value)(const void *context, uint64_t index) = NULL;
+    void (*values)(const void *context, uint64_t first, double *) = normal_values;
     switch (tensor->role) {
     case ATTN_W_Q:
     case ATTN_W_K:
@@ -195,7 +208,7 @@ int attn_operand_draw(const struct attn_case *c, const struct attn_tensor *tenso
         break;
     case ATTN_MASK:
         stream.p = c->mask_p;
-        value = coin_value;
+        values = coin_values;
         break;
     case ATTN_LEN:
         stream.count = c->sk;
@@ -211,6 +224,9 @@ int attn_operand_draw(const struct attn_case *c, const struct attn_tensor *tenso
         draw_activation(c, tensor, &stream, threads);
         return 0;
     }
-    attn_operand_fill(tensor, threads, value, &stream);
+    if (value)
+        attn_operand_fill(tensor, threads, value, &stream);
+    else
+        attn_operand_fill_runs(tensor, threads, values, &stream);
     return 0;
 }

@@ -197,37 +197,65 @@ int attn_operand_add_outputs(struct attn_instance *instance, const int64_t exten
 
 struct filling {
     const struct attn_tensor *tensor;
-    double (*value)(const void *context, uint64_t index);
+    double (*value)(const void *context, uint64_t index); /* NULL: values */
+    void (*values)(const void *context, uint64_t first, double values[ATTN_RANDOM_RUN]);
     const void *context;
 };
 
-/* True is any byte but 0, so all of them occur. */
-static void place(const struct attn_tensor *tensor, int64_t offset, double value, int64_t index)
+static void make_values(const struct filling *filling, int64_t first, int64_t count,
+                        double values[ATTN_RANDOM_RUN])
 {
-    if (tensor->dtype == ATTN_BOOL)
-        ((uint8_t *)tensor->data)[offset] = (uint8_t)(value != 0 ? 1 + index % 255 : 0);
-    else
-        attn_dtype_store(tensor->dtype, tensor->data, offset, value);
+    if (filling->values)
+        filling->values(filling->context, (uint64_t)first, values);
+    for (int64_t i = 0; !filling->values && i < count; i++)
+        values[i] = filling->value(filling->context, (uint64_t)(first + i));
+}
+
+/* Stores values that lie `step` apart. True is any byte but 0, so all of them occur. */
+static void place(const struct attn_tensor *tensor, int64_t offset, int64_t step,
+                  const double *values, int64_t count, int64_t index)
+{
+    if (tensor->dtype == ATTN_BOOL) {
+        uint8_t *bytes = (uint8_t *)tensor->data + offset;
+        unsigned byte = 1 + (unsigned)(index % 255);
+        for (int64_t i = 0; i < count; i++, byte = byte == 255 ? 1 : byte + 1)
+            bytes[i * step] = (uint8_t)(values[i] != 0 ? byte : 0);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++)
+        attn_dtype_store(tensor->dtype, tensor->data, offset + i * step, values[i]);
 }
 
 static void fill_part(void *context, int64_t begin, int64_t end)
 {
     const struct filling *filling = context;
     const struct attn_tensor *tensor = filling->tensor;
+    const uint32_t last = tensor->rank - 1;
     int64_t at[ATTN_MAX_RANK], offset = 0, rest = begin;
     for (uint32_t a = tensor->rank; a-- > 0;) {
         at[a] = rest % stored_extent(tensor, a);
         rest /= stored_extent(tensor, a);
         offset += at[a] * tensor->stride[a];
     }
-    for (int64_t index = begin; index < end; index++) {
-        place(tensor, offset, filling->value(filling->context, (uint64_t)index), index);
-        for (uint32_t a = tensor->rank; a-- > 0;) {
-            offset += tensor->stride[a];
-            if (++at[a] < stored_extent(tensor, a))
-                break;
-            offset -= at[a] * tensor->stride[a];
-            at[a] = 0;
+    for (int64_t index = begin, count; index < end; index += count) {
+        double values[ATTN_RANDOM_RUN];
+        count = end - index < ATTN_RANDOM_RUN ? end - index : ATTN_RANDOM_RUN;
+        make_values(filling, index, count, values);
+        for (int64_t done = 0, run; done < count; done += run) {
+            /* up to the end of the innermost row, then on to the next */
+            run = stored_extent(tensor, last) - at[last];
+            run = run < count - done ? run : count - done;
+            place(tensor, offset, tensor->stride[last], values + done, run, index + done);
+            offset += run * tensor->stride[last];
+            at[last] += run;
+            for (uint32_t a = last; at[a] == stored_extent(tensor, a); a--) {
+                offset -= at[a] * tensor->stride[a];
+                at[a] = 0;
+                if (a == 0)
+                    break;
+                offset += tensor->stride[a - 1];
+                at[a - 1]++;
+            }
         }
     }
 }
@@ -235,6 +263,15 @@ static void fill_part(void *context, int64_t begin, int64_t end)
 void attn_operand_fill(const struct attn_tensor *tensor, int threads,
                        double (*value)(const void *context, uint64_t index), const void *context)
 {
-    struct filling filling = {tensor, value, context};
+    struct filling filling = {.tensor = tensor, .value = value, .context = context};
+    attn_parallel_for(threads, attn_operand_count(tensor), FILL_GRAIN, fill_part, &filling);
+}
+
+void attn_operand_fill_runs(const struct attn_tensor *tensor, int threads,
+                            void (*values)(const void *context, uint64_t first,
+                                           double values[ATTN_RANDOM_RUN]),
+                            const void *context)
+{
+    struct filling filling = {.tensor = tensor, .values = values, .context = context};
     attn_parallel_for(threads, attn_operand_count(tensor), FILL_GRAIN, fill_part, &filling);
 }

@@ -4,6 +4,7 @@
 #define ATTN_OPERAND_H
 
 #include "tensor/instance.h"
+#include "tensor/random.h"
 #include "tensor/schema.h"
 
 /* Appends an operand to an instance: shape from the schema (its first `rank` extents) and
@@ -29,6 +30,12 @@ int64_t attn_operand_count(const struct attn_tensor *tensor);
  * lie. Calls come from up to `threads` threads. */
 void attn_operand_fill(const struct attn_tensor *tensor, int threads,
                        double (*value)(const void *context, uint64_t index), const void *context);
+
+/* The same from `values`, which makes those of the indices from `first` on. */
+void attn_operand_fill_runs(const struct attn_tensor *tensor, int threads,
+                            void (*values)(const void *context, uint64_t first,
+                                           double values[ATTN_RANDOM_RUN]),
+                            const void *context);
 
 /* Fills an input by the rules of the case language (random numbers, lengths, slopes...). */
 int attn_operand_draw(const struct attn_case *c, const struct attn_tensor *tensor, int threads,

@@ -32,7 +32,16 @@ static const double cos_terms[] = {-1.0 / 2,
                                    1.0 / 20922789888000,
                                    -1.0 / 6402373705728000};
 
-static double horner(double z, const double *terms, size_t count)
+/* The functions that draw runs are built for wider vectors, too. Lanes are independent and nothing
+ * is contracted, so the bits are the same. Sanitizers start before the choice could be made. */
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+#define WIDER __attribute__((target_clones("avx2", "default")))
+#else
+#define WIDER
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE double horner(double z, const double *terms, size_t count)
 {
     double sum = terms[count - 1];
     for (size_t k = count - 1; k-- > 0;)
@@ -40,7 +49,7 @@ static double horner(double z, const double *terms, size_t count)
     return sum;
 }
 
-double attn_random_log(double x)
+INLINE double log_of(double x)
 {
     /* x = m 2^e with m in [sqrt(1/2), sqrt(2)); ln m = 2 atanh(s), s = (m - 1) / (m + 1) */
     uint64_t bits;
@@ -49,10 +58,9 @@ double attn_random_log(double x)
     bits = (bits & ((1ull << 52) - 1)) | 1023ull << 52;
     double m;
     memcpy(&m, &bits, sizeof m);
-    if (m >= 0x1.6a09e667f3bcdp+0) {
-        m *= 0.5;
-        exponent++;
-    }
+    const int above = m >= 0x1.6a09e667f3bcdp+0;
+    m = above ? m * 0.5 : m;
+    exponent += above;
     /* |s| <= 0.1716: the first term left out, z^12 / 25, is below 2^-63 of the first. */
     const double f = m - 1.0; /* exact */
     const double s = f / (m + 1.0);
@@ -63,17 +71,26 @@ double attn_random_log(double x)
     return exponent * ln2_high + (f + (tail + exponent * ln2_low));
 }
 
-double attn_random_cos_turns(double turns)
+double attn_random_log(double x)
+{
+    return log_of(x);
+}
+
+INLINE double cos_of_turns(double turns)
 {
     const int quarter = (int)(4.0 * turns + 0.5);
     const double x = (turns - 0.25 * quarter) * two_pi; /* the difference is exact */
     const double z = x * x;
-    double value;
-    if (quarter & 1)
-        value = -(x + x * (z * horner(z, sin_terms, sizeof sin_terms / sizeof sin_terms[0])));
-    else
-        value = 1.0 + z * horner(z, cos_terms, sizeof cos_terms / sizeof cos_terms[0]);
+    const double sine =
+        -(x + x * (z * horner(z, sin_terms, sizeof sin_terms / sizeof sin_terms[0])));
+    const double cosine = 1.0 + z * horner(z, cos_terms, sizeof cos_terms / sizeof cos_terms[0]);
+    const double value = quarter & 1 ? sine : cosine;
     return quarter & 2 ? -value : value;
+}
+
+double attn_random_cos_turns(double turns)
+{
+    return cos_of_turns(turns);
 }
 
 double attn_random_exp2_neg(unsigned numerator, unsigned log2_denominator)
@@ -89,7 +106,7 @@ double attn_random_exp2_neg(unsigned numerator, unsigned log2_denominator)
 }
 
 /* Two words as a fraction of 53 bits in [0, 1). */
-static double fraction(uint32_t low, uint32_t high)
+INLINE double fraction(uint32_t low, uint32_t high)
 {
     return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;
 }
@@ -100,6 +117,12 @@ static void draw(uint64_t seed, uint32_t role, uint64_t index, uint32_t words[4]
     const uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)(seed >> 32),
                                  0};
     attn_philox4x32(counter, key, words);
+}
+
+/* Box-Muller; 1 - fraction lies in (0, 1]: the logarithm is finite. */
+INLINE double normal_of(double radius_fraction, double turns)
+{
+    return sqrt(-2.0 * log_of(1.0 - radius_fraction)) * cos_of_turns(turns);
 }
 
 double attn_random_uniform(uint64_t seed, uint32_t role, uint64_t index)
@@ -113,7 +136,40 @@ double attn_random_normal(uint64_t seed, uint32_t role, uint64_t index)
 {
     uint32_t words[4];
     draw(seed, role, index, words);
-    /* 1 - fraction lies in (0, 1]: the logarithm is finite */
-    const double radius = sqrt(-2.0 * attn_random_log(1.0 - fraction(words[0], words[1])));
-    return radius * attn_random_cos_turns(fraction(words[2], words[3]));
+    return normal_of(fraction(words[0], words[1]), fraction(words[2], words[3]));
+}
+
+/* The same words for a run of indices, by word. */
+INLINE void draw_run(uint64_t seed, uint32_t role, uint64_t first,
+                     uint32_t words[4][ATTN_RANDOM_RUN])
+{
+    const uint32_t key[2] = {(uint32_t)seed, role};
+    for (int l = 0; l < ATTN_RANDOM_RUN; l++) {
+        const uint64_t index = first + (uint64_t)l;
+        const uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32),
+                                     (uint32_t)(seed >> 32), 0};
+        uint32_t drawn[4];
+        attn_philox4x32_inline(counter, key, drawn);
+        for (int w = 0; w < 4; w++)
+            words[w][l] = drawn[w];
+    }
+}
+
+WIDER void attn_random_uniforms(uint64_t seed, uint32_t role, uint64_t first,
+                                double values[ATTN_RANDOM_RUN])
+{
+    uint32_t words[4][ATTN_RANDOM_RUN];
+    draw_run(seed, role, first, words);
+    for (int l = 0; l < ATTN_RANDOM_RUN; l++)
+        values[l] = fraction(words[0][l], words[1][l]);
+}
+
+WIDER void attn_random_normals(uint64_t seed, uint32_t role, uint64_t first,
+                               double values[ATTN_RANDOM_RUN])
+{
+    uint32_t words[4][ATTN_RANDOM_RUN];
+    draw_run(seed, role, first, words);
+    for (int l = 0; l < ATTN_RANDOM_RUN; l++)
+        values[l] =
+            normal_of(fraction(words[0][l], words[1][l]), fraction(words[2][l], words[3][l]));
 }

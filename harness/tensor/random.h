@@ -7,6 +7,8 @@
 #ifndef ATTN_RANDOM_H
 #define ATTN_RANDOM_H
 
+#include <stdint.h>
+
 /* Natural logarithm of a normal x > 0, within 2 ulp. */
 double attn_random_log(double x);
 
@@ -16,5 +18,12 @@ double attn_random_cos_turns(double turns);
 /* 2^-(numerator / 2^log2_denominator), numerator >= 0, within 16 ulp; exact where it is a power of
  * two. */
 double attn_random_exp2_neg(unsigned numerator, unsigned log2_denominator);
+
+/* attn_random_uniform, attn_random_normal of a run of indices: the same bits, several at a time. */
+enum { ATTN_RANDOM_RUN = 64 };
+void attn_random_uniforms(uint64_t seed, uint32_t role, uint64_t first,
+                          double values[ATTN_RANDOM_RUN]);
+void attn_random_normals(uint64_t seed, uint32_t role, uint64_t first,
+                         double values[ATTN_RANDOM_RUN]);
 
 #endif

@@ -220,6 +220,13 @@ class Verify(Case):
         self.assertEqual(record["checks"], {"out": "pass", "placement_end": "pass",
                                             "placement_start": "pass", "fresh": "pass"})
 
+    def test_census_counts_where_other_fills_cost_too_much(self):
+        done = self.expect(0, "verify", "-b", "naive", "sq=4200 sk=4100 d=8 mask=window:9:0", "--json")
+        record = json.loads(done.stdout.splitlines()[0])
+        self.assertEqual(record["rows_counted"], record["rows_total"])
+        self.assertEqual(record["checks"].get("census"), "pass")
+        self.assertNotIn("tiny", record["checks"])
+
     def test_a_fill_finds_what_random_numbers_hide(self):
         done = self.expect(3, "verify", "--plugin", broken("no_maximum"), PLAIN)
         self.assertRegex(done.stdout, r"rerun: attnbench verify .*fill=(one_hot|negative)")

@@ -99,6 +99,72 @@ static void census_names_the_head(void **state)
            "census: b0 h0 query 4 reads batch 0, head 1 of v instead of batch 0, head 0 (and ");
 }
 
+/* What a causal row of dense f32 gives when it reads keys 0 .. its own, but for one. */
+static void causal_mean(const struct attn_instance *in, int64_t query, int64_t without)
+{
+    const struct attn_problem *p = &in->problem;
+    const float *v = attn_tensor_find(p, ATTN_V)->data;
+    float *out = attn_tensor_find(p, ATTN_OUT)->data;
+    const double keys = (double)(query + 1 - (without >= 0));
+    for (int64_t c = 0; c < p->dv; c++) {
+        double sum = 0;
+        for (int64_t j = 0; j <= query; j++)
+            sum += j == without ? 0 : v[j * p->dv + c];
+        out[query * p->dv + c] = (float)(sum / keys);
+    }
+}
+
+/* A key in the middle of many, in a row that the verdict does not sample. */
+static void census_counts_every_row_of_32k(void **state)
+{
+    (void)state;
+    for (int planted = 0; planted < 2; planted++) {
+        struct attn_instance *in = instance_of("s=32768 d=24 fill=census mask=causal");
+        const int64_t dv = in->problem.dv;
+        const float *v = tensor(in, ATTN_V)->data;
+        float *out = tensor(in, ATTN_OUT)->data;
+        double sum[24] = {0};
+        for (int64_t i = 0; i < in->problem.sq; i++)
+            for (int64_t c = 0; c < dv; c++) {
+                sum[c] += v[i * dv + c];
+                out[i * dv + c] = (float)(sum[c] / (double)(i + 1));
+            }
+        if (planted)
+            causal_mean(in, 20011, 9999);
+        struct attn_judgement verdict = judge(in);
+        assert_true(verdict.rows_checked < verdict.rows_total);
+        assert_int_equal(verdict.rows_counted, verdict.rows_total);
+        assert_int_equal(verdict.rows_total, 32768);
+        if (planted)
+            expect(verdict, "census: b0 h0 query 20011 misses key 9999");
+        else
+            assert_int_equal(verdict.status, ATTN_PASS);
+    }
+}
+
+/* Keys that a boolean mask picks are counted as well: one byte of it is misread. */
+static void census_counts_masked_rows(void **state)
+{
+    (void)state;
+    for (int planted = 0; planted < 2; planted++) {
+        struct attn_instance *in =
+            instance_of("b=2 hq=4 hkv=2 sq=150 sk=200 d=16 fill=census mask=bool:0.5+window:90:40");
+        const struct attn_tensor *mask = tensor(in, ATTN_MASK);
+        uint8_t *byte = (uint8_t *)mask->data + 77 * mask->stride[2] + 60 * mask->stride[3];
+        const uint8_t right = *byte;
+        *byte = planted ? right == 0 : right;
+        answer(in, &in->problem, attn_dtype_store);
+        *byte = right;
+        struct attn_judgement verdict = judge(in);
+        assert_int_equal(verdict.rows_counted, 2 * 4 * 150);
+        if (planted)
+            expect(verdict, right ? "census: b0 h0 query 77 misses key 60"
+                                  : "census: b0 h0 query 77 reads key 60, which it must not see");
+        else
+            assert_int_equal(verdict.status, ATTN_PASS);
+    }
+}
+
 static void one_hot_names_the_key_read(void **state)
 {
     (void)state;
@@ -146,9 +212,14 @@ static void rounding_sees_truncation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right_answers_pass),         cmocka_unit_test(census_names_the_key),
-        cmocka_unit_test(census_names_what_is_lost),  cmocka_unit_test(census_names_the_head),
-        cmocka_unit_test(one_hot_names_the_key_read), cmocka_unit_test(exact_sees_the_last_bit),
+        cmocka_unit_test(right_answers_pass),
+        cmocka_unit_test(census_names_the_key),
+        cmocka_unit_test(census_names_what_is_lost),
+        cmocka_unit_test(census_names_the_head),
+        cmocka_unit_test(census_counts_every_row_of_32k),
+        cmocka_unit_test(census_counts_masked_rows),
+        cmocka_unit_test(one_hot_names_the_key_read),
+        cmocka_unit_test(exact_sees_the_last_bit),
         cmocka_unit_test(rounding_sees_truncation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -234,7 +234,7 @@ static void samples_rows_within_the_budget(void **state)
     double budget = 300 * ref_row_cost(p);
     assert_int_equal(attn_rows_choose(p, budget, &rows), 0);
     assert_non_null(rows.index);
-    assert_in_range(rows.count, 200, 300);
+    assert_in_range(rows.count, 500, 600); /* a causal row goes through half of the keys */
     for (int64_t r = 1; r < rows.count; r++)
         assert_true(rows.index[r] > rows.index[r - 1]);
     assert_int_equal(rows.index[0], 0);

@@ -100,6 +100,24 @@ static void the_stream_is_fixed(void **state)
     assert_true(attn_random_normal(1, ATTN_V, 123456) == 0x1.48926f5b1bc5fp-2);
 }
 
+/* A run is the same numbers, bit for bit, wherever it starts and however it is computed. */
+static void runs_are_the_same_numbers(void **state)
+{
+    (void)state;
+    const uint64_t starts[] = {0, 77, UINT32_MAX - 30ull, 1ull << 40};
+    double uniforms[ATTN_RANDOM_RUN], normals[ATTN_RANDOM_RUN];
+    for (size_t s = 0; s < sizeof starts / sizeof *starts; s++) {
+        attn_random_uniforms(0x123456789abull, ATTN_V, starts[s], uniforms);
+        attn_random_normals(0x123456789abull, ATTN_V, starts[s], normals);
+        for (uint64_t i = 0; i < ATTN_RANDOM_RUN; i++) {
+            const double u = attn_random_uniform(0x123456789abull, ATTN_V, starts[s] + i);
+            const double n = attn_random_normal(0x123456789abull, ATTN_V, starts[s] + i);
+            assert_memory_equal(&uniforms[i], &u, sizeof u);
+            assert_memory_equal(&normals[i], &n, sizeof n);
+        }
+    }
+}
+
 static void normals_are_normal(void **state)
 {
     (void)state;
@@ -142,9 +160,13 @@ static void streams_differ(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(log_is_accurate),    cmocka_unit_test(cos_is_accurate),
-        cmocka_unit_test(exp2_is_accurate),   cmocka_unit_test(the_stream_is_fixed),
-        cmocka_unit_test(normals_are_normal), cmocka_unit_test(streams_differ),
+        cmocka_unit_test(log_is_accurate),
+        cmocka_unit_test(cos_is_accurate),
+        cmocka_unit_test(exp2_is_accurate),
+        cmocka_unit_test(the_stream_is_fixed),
+        cmocka_unit_test(runs_are_the_same_numbers),
+        cmocka_unit_test(normals_are_normal),
+        cmocka_unit_test(streams_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
