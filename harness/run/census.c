@@ -22,7 +22,7 @@ enum { LEAST_COLUMNS = 8, LEAST_KEYS = 4 };
 
 /* Counting bits takes one instruction where the machine has it. Sanitizers start before the choice
  * could be made. */
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define POPCOUNT __attribute__((target_clones("popcnt", "default")))
 #else
 #define POPCOUNT

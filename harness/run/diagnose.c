@@ -157,8 +157,9 @@ static bool check_rounding(const struct attn_probe *probe, const struct attn_num
     const double u = coarsest_rounding(p, numerics);
     if (u < 1e-4 || numerics->acc_toward_zero || numerics->out_toward_zero)
         return true;
-    if (c->scale_given || (c->softcap > 0 && c->softcap < 1))
-        return true; /* scores may lie so close that all p round alike */
+    if (p->score != ATTN_SCORE_SCALED_DOT || c->scale_given || c->softcap > 0 || c->bias_normal ||
+        c->alibi || c->sink || c->dropout)
+        return true; /* p may be alike in all rows, or all but 1 or 0, and then so are roundings */
     double sum = 0;
     int64_t rows = 0;
     for (int64_t r = 0; r < probe->rows->count; r++) {

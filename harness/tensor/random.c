@@ -34,7 +34,7 @@ static const double cos_terms[] = {-1.0 / 2,
 
 /* The functions that draw runs are built for wider vectors, too. Lanes are independent and nothing
  * is contracted, so the bits are the same. Sanitizers start before the choice could be made. */
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define WIDER __attribute__((target_clones("avx2", "default")))
 #else
 #define WIDER
