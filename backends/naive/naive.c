@@ -65,6 +65,7 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
     numerics->denominator = 1;
     numerics->empty_row = ATTN_EMPTY_ZERO;
     numerics->deterministic = 1;
+    numerics->invariant = ATTN_INVARIANT_BATCH | ATTN_INVARIANT_THREADS;
     numerics->e_exp = 4 * u;
     numerics->e_tanh = 8 * u;
     numerics->e_log = 4 * u;

@@ -46,24 +46,21 @@ void attn_onednn_version(char *text, size_t size)
 int attn_onednn_open(struct attn_onednn_library *library, const struct attn_services *services,
                      char *why, size_t size)
 {
-    struct attn_onednn_library opened = {.services = services};
-    dnnl_status_t status = dnnl_engine_create(&opened.engine, dnnl_cpu, 0);
-    if (!status)
-        status = dnnl_stream_create(&opened.stream, opened.engine, dnnl_stream_default_flags);
-    if (!status) {
-        *library = opened;
-        return ATTN_OK;
+    /* One for the process, never closed: each engine leaves megabytes in the library's runtime. The
+     * slots of a process are called from one thread. */
+    static struct attn_onednn_library shared;
+    dnnl_status_t status = dnnl_success;
+    if (!shared.engine)
+        status = dnnl_engine_create(&shared.engine, dnnl_cpu, 0);
+    if (!status && !shared.stream)
+        status = dnnl_stream_create(&shared.stream, shared.engine, dnnl_stream_default_flags);
+    if (status) {
+        snprintf(why, size, "oneDNN finds no CPU to run on (status %d)", (int)status);
+        return ATTN_NO_DEVICE;
     }
-    if (opened.engine)
-        dnnl_engine_destroy(opened.engine);
-    snprintf(why, size, "oneDNN finds no CPU to run on (status %d)", (int)status);
-    return ATTN_NO_DEVICE;
-}
-
-void attn_onednn_close(struct attn_onednn_library *library)
-{
-    dnnl_stream_destroy(library->stream);
-    dnnl_engine_destroy(library->engine);
+    *library = shared;
+    library->services = services;
+    return ATTN_OK;
 }
 
 /* Asks for one small product, described and not made. */

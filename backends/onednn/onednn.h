@@ -151,10 +151,9 @@ int attn_onednn_prepare(char *why, size_t size);
 
 void attn_onednn_version(char *text, size_t size);
 
-/* Engine and stream. ATTN_NO_DEVICE where the library has no CPU to run on. */
+/* Engine and stream of the process. ATTN_NO_DEVICE where the library has no CPU to run on. */
 int attn_onednn_open(struct attn_onednn_library *library, const struct attn_services *services,
                      char *why, size_t size);
-void attn_onednn_close(struct attn_onednn_library *library);
 
 /* Can the library multiply matrices of this type (f32, f16, bf16) on this machine. Asked once a
  * process. */

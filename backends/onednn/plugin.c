@@ -60,10 +60,7 @@ static int init(const struct attn_services *services, char *why, size_t size)
 static int probe(const struct attn_services *services, char *why, size_t size)
 {
     struct attn_onednn_library library;
-    int result = attn_onednn_open(&library, services, why, size);
-    if (result == ATTN_OK)
-        attn_onednn_close(&library);
-    return result;
+    return attn_onednn_open(&library, services, why, size);
 }
 
 /* Nothing but scale and mask between the scores and the softmax, and no second result. */
@@ -145,8 +142,6 @@ static void destroy(void *plan)
         attn_onednn_primitives_destroy(p->primitives);
     if (p->frame)
         attn_onednn_frame_destroy(p->frame);
-    if (p->library.engine)
-        attn_onednn_close(&p->library);
     void *const memory[] = {p->mask.data, p->norms, p->rows};
     for (int m = 0; m < 3; m++)
         if (memory[m])

@@ -235,7 +235,6 @@ static void softmax_pairs(const float *x, double *worst)
     dnnl_primitive_destroy(softmax);
     dnnl_primitive_desc_destroy(description);
     dnnl_memory_desc_destroy(desc);
-    attn_onednn_close(&library);
     free(s);
 }
 

@@ -367,7 +367,6 @@ static void tanh_keeps_its_bound(void **state)
     dnnl_primitive_desc_destroy(description);
     dnnl_primitive_attr_destroy(attributes);
     dnnl_memory_desc_destroy(desc);
-    attn_onednn_close(&library);
     free(x);
     free(y);
     print_message("tanh: %.3f of what is declared\n", worst / ATTN_ONEDNN_E_TANH);

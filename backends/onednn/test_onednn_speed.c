@@ -385,6 +385,5 @@ int main(void)
     if (set_up() != 0)
         return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    attn_onednn_close(&library);
     return failed;
 }

@@ -47,6 +47,7 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
     numerics->acc_type = ATTN_F32;
     numerics->denominator = 1;
     numerics->deterministic = 1;
+    numerics->invariant = ATTN_INVARIANT_BATCH | ATTN_INVARIANT_THREADS;
     numerics->key_tile = self->job.key_block;
     numerics->e_exp = ATTN_FLASH_E_EXP;
     numerics->e_tanh = ATTN_FLASH_E_TANH;

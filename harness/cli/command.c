@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run/checks.h"
 #include "run/drift.h"
 
 /* Verbs as bits, for the options that belong to them. */
@@ -27,7 +28,7 @@ enum {
 };
 
 const struct attn_verb attn_verbs[] = {
-    {"list", "[backends|cases|fills] [CASES...]", "what there is",
+    {"list", "[backends|cases|fills|checks] [CASES...]", "what there is",
      "Without an argument: backends. 'cases' prints the id, name and canonical form of every case\n"
      "of the standard suite, or of the CASES given.",
      attn_verb_list},
@@ -66,6 +67,7 @@ enum option_id {
     O_MEMORY,
     O_RUN_LIMIT,
     O_FILLS,
+    O_CHECKS,
     O_ROUNDS,
     O_SAMPLES,
     O_MIN_TIME,
@@ -106,6 +108,8 @@ const struct attn_flag attn_flags[] = {
      "a run predicted to take longer is skipped (default 5s, 0: none)"},
     {"fills", "all|none|NAME,...", O_FILLS, WORKS,
      "what else to fill each case with ('list fills'; default: verify all, bench and run none)"},
+    {"checks", "all|none|NAME,...", O_CHECKS, WORKS,
+     "what to hold each backend to against itself ('list checks'; default as of --fills)"},
     {"rounds", "N", O_ROUNDS, TIMES, "rounds, the unit of replication (default 5)"},
     {"samples", "N", O_SAMPLES, TIMES, "samples of a case in a round (default 3)"},
     {"min-time", "TIME", O_MIN_TIME, TIMES, "least time of a sample (default 5ms)"},
@@ -278,30 +282,49 @@ static enum attn_exit take_cache(const struct attn_flag *flag, const char *text,
     return s->hot || s->cold ? ATTN_EXIT_OK : bad_value(flag, text, "hot, cold or both", why, size);
 }
 
-static enum attn_exit take_fills(const struct attn_flag *flag, const char *text, unsigned *fills,
-                                 char *why, size_t size)
+/* A list of words to a set of bits: word n is bit n. `names` has room for two words more. */
+static enum attn_exit take_set(const struct attn_flag *flag, const char *text, const char **names,
+                               size_t count, unsigned *set, char *why, size_t size)
 {
-    const char *names[ATTN_FILL_COUNT + 2] = {"all", "none"};
-    for (enum attn_fill f = 0; f < ATTN_FILL_COUNT; f++)
-        names[f + 2] = attn_fill_name(f);
-    *fills = 0;
+    const size_t all = count, none = count + 1;
+    names[all] = "all";
+    names[none] = "none";
+    *set = 0;
     while (*text) {
         char word[32];
         snprintf(word, sizeof word, "%.*s", (int)strcspn(text, ","), text);
         size_t n = 0;
-        while (n < ATTN_FILL_COUNT + 2 && strcmp(word, names[n]) != 0)
+        while (n <= none && strcmp(word, names[n]) != 0)
             n++;
-        if (n == ATTN_FILL_COUNT + 2) {
-            const char *near = attn_nearest(word, names, ATTN_FILL_COUNT + 2);
-            snprintf(why, size, "--%s: no fill '%s'%s%s%s", flag->name, word,
+        if (n > none) {
+            const char *near = attn_nearest(word, names, count + 2);
+            snprintf(why, size, "--%s: there is no '%s'%s%s%s", flag->name, word,
                      near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
             return ATTN_EXIT_USAGE;
         }
-        *fills |= n == 0 ? ~0u : n == 1 ? 0u : 1u << (n - 2);
+        *set |= n == all ? ~0u : n == none ? 0u : 1u << n;
         text += strcspn(text, ",");
         text += *text == ',';
     }
     return ATTN_EXIT_OK;
+}
+
+static enum attn_exit take_fills(const struct attn_flag *flag, const char *text, unsigned *fills,
+                                 char *why, size_t size)
+{
+    const char *names[ATTN_FILL_COUNT + 2];
+    for (enum attn_fill f = 0; f < ATTN_FILL_COUNT; f++)
+        names[f] = attn_fill_name(f);
+    return take_set(flag, text, names, ATTN_FILL_COUNT, fills, why, size);
+}
+
+static enum attn_exit take_checks(const struct attn_flag *flag, const char *text, unsigned *checks,
+                                  char *why, size_t size)
+{
+    const char *names[ATTN_CHECK_CHOICES + 2];
+    for (enum attn_check k = 0; k < ATTN_CHECK_CHOICES; k++)
+        names[k] = attn_check_name(k);
+    return take_set(flag, text, names, ATTN_CHECK_CHOICES, checks, why, size);
 }
 
 static enum attn_exit take_seed(const struct attn_flag *flag, const char *text,
@@ -369,6 +392,8 @@ static enum attn_exit take(const struct attn_flag *flag, char *text, struct attn
         return take_time(flag, text, &s->run_limit_s, why, size);
     case O_FILLS:
         return take_fills(flag, text, &s->fills, why, size);
+    case O_CHECKS:
+        return take_checks(flag, text, &s->checks, why, size);
     case O_MIN_TIME:
         return take_time(flag, text, &s->min_time_s, why, size);
     case O_THREADS:
@@ -505,7 +530,7 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c,
             c->verb = v;
     if (!c->verb)
         return unknown_verb(argv[1], why, size);
-    c->settings.fills = c->verb->run == attn_verb_verify ? ~0u : 0;
+    c->settings.fills = c->settings.checks = c->verb->run == attn_verb_verify ? ~0u : 0;
 
     struct option longs[N_FLAGS + 1];
     char shorts[3 * N_FLAGS + 2];

@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "report/matrix.h"
+#include "run/checks.h"
 #include "run/matrix.h"
 
 static json_t *options_json(const struct attn_backend_info *info)
@@ -101,15 +102,17 @@ static enum attn_exit list_cases(struct attn_command *c, const struct attn_place
     return count ? ATTN_EXIT_OK : attn_complain(ATTN_EXIT_NOTHING, "no case matches");
 }
 
-static enum attn_exit list_fills(const struct attn_command *c)
+/* Fills, or checks: names and what they mean. */
+static enum attn_exit list_words(const struct attn_command *c, bool fills)
 {
     json_t *list = json_array();
-    for (enum attn_fill f = 0; f < ATTN_FILL_COUNT; f++) {
-        const char *name = attn_fill_name(f), *meaning = attn_fill_meaning(f);
+    for (unsigned w = 0; w < (fills ? (unsigned)ATTN_FILL_COUNT : ATTN_CHECK_COUNT); w++) {
+        const char *name = fills ? attn_fill_name(w) : attn_check_name(w);
+        const char *meaning = fills ? attn_fill_meaning(w) : attn_check_meaning(w);
         if (c->json)
             json_array_append_new(list, json_pack("{s:s, s:s}", "name", name, "meaning", meaning));
         else
-            printf("%-10s %s\n", name, meaning);
+            printf("%-13s %s\n", name, meaning);
     }
     if (c->json)
         attn_print_json(list);
@@ -120,7 +123,7 @@ static enum attn_exit list_fills(const struct attn_command *c)
 
 enum attn_exit attn_verb_list(struct attn_command *c, const struct attn_places *places)
 {
-    static const char *const topics[] = {"backends", "cases", "fills"};
+    static const char *const topics[] = {"backends", "cases", "fills", "checks"};
     const char *topic = c->n_arguments ? c->arguments[0] : "backends";
     if (c->matrix && strcmp(topic, "backends") != 0)
         return attn_complain(ATTN_EXIT_USAGE, "--matrix belongs to 'list backends'");
@@ -128,15 +131,16 @@ enum attn_exit attn_verb_list(struct attn_command *c, const struct attn_places *
         return list_backends(c, places);
     if (!strcmp(topic, "cases"))
         return list_cases(c, places, 1);
-    if (!strcmp(topic, "fills") && c->n_arguments == 1)
-        return list_fills(c);
+    const bool fills = !strcmp(topic, "fills");
+    if ((fills || !strcmp(topic, "checks")) && c->n_arguments == 1)
+        return list_words(c, fills);
     char why[512];
-    const char *near = attn_nearest(topic, topics, 3);
+    const char *near = attn_nearest(topic, topics, 4);
     if (near && !strcmp(near, topic))
         snprintf(why, sizeof why, "list %s takes no further argument", topic);
     else
         snprintf(why, sizeof why, "there is no list of '%s'; %s%s%s", topic,
-                 near ? "did you mean '" : "legal: backends|cases|fills", near ? near : "",
+                 near ? "did you mean '" : "legal: backends|cases|fills|checks", near ? near : "",
                  near ? "'?" : "");
     return attn_complain(ATTN_EXIT_USAGE, why);
 }

@@ -92,6 +92,8 @@ static struct attn_outcome reply_outcome(struct attn_worker *worker)
         return attn_outcome_make(ATTN_ERROR, "%s", why);
     }
     struct attn_outcome outcome = {.status = (enum attn_status)reply->status};
+    if (outcome.status == ATTN_FAIL)
+        outcome.broken = (enum attn_promise)reply->broken;
     if (outcome.status != ATTN_PASS)
         attn_text_take(outcome.reason, sizeof(outcome.reason), reply->reason,
                        sizeof(reply->reason));

@@ -26,7 +26,7 @@
 #include "attnbench/backend.h"
 #include "host/worker.h"
 
-#define ATTN_PROTOCOL_VERSION 2u
+#define ATTN_PROTOCOL_VERSION 3u
 #define ATTN_PROTOCOL_FD      3
 #define ATTN_MESSAGE_MAX      65536 /* bytes; well below the default send buffer */
 #define ATTN_PROCESSORS_MAX   1024
@@ -86,7 +86,8 @@ enum attn_request_kind {
     ATTN_REQUEST_VERIFY,
     ATTN_REQUEST_BENCH,
     ATTN_REQUEST_PEAK,
-    ATTN_REQUEST_CEILINGS
+    ATTN_REQUEST_CEILINGS,
+    ATTN_REQUEST_REPEAT
 };
 
 /* Where an operand lies in its memfd: whole pages [offset, offset + pages), its first element at
@@ -99,12 +100,12 @@ struct attn_shared_operand {
     uint32_t lead; /* bytes after an aligned address where timing memory must start */
 };
 
-/* With VERIFY, BENCH and PEAK come two descriptors: inputs (read-only), outputs. */
+/* With VERIFY, REPEAT, BENCH and PEAK come two descriptors: inputs (read-only), outputs. */
 struct attn_message_request {
     struct attn_message_head head;
     uint32_t kind; /* enum attn_request_kind */
     uint32_t n_tensors;
-    int32_t runs;                /* VERIFY */
+    int32_t runs;                /* VERIFY, REPEAT */
     int32_t samples;             /* BENCH */
     double min_time;             /* BENCH */
     uint32_t cold;               /* BENCH */
@@ -156,8 +157,8 @@ struct attn_message_reply {
     uint32_t threads_seen;
     uint32_t modified; /* BENCH: 1 + the input operand that was written to; 0: none */
     uint32_t fresh;    /* VERIFY, BENCH: 1: that was asked and holds */
-    uint32_t reserved;
-    double seconds; /* VERIFY */
+    uint32_t broken;   /* with FAIL: enum attn_promise */
+    double seconds;    /* VERIFY */
     double samples_ns[ATTN_SAMPLES_MAX];
     int64_t iterations[ATTN_SAMPLES_MAX];
     struct attn_ceilings ceilings;

@@ -86,17 +86,22 @@ static struct attn_outcome operand_fault(const struct attn_message_fault *fault,
     const char *verb = verbs[fault->access], *name = attn_role_name(tensor->role);
     const char *slot = attn_slot_name(fault->slot);
     const int64_t at = fault->distance;
+    struct attn_outcome outcome;
 
     if (at < 0)
-        return attn_outcome_make(ATTN_FAIL,
-                                 "%s before the start of %s (%" PRIu64 " bytes before), in %s",
-                                 verb, name, whole_elements(0 - (uint64_t)at, element), slot);
-    if ((uint64_t)at >= operand->span)
-        return attn_outcome_make(
+        outcome = attn_outcome_make(ATTN_FAIL,
+                                    "%s before the start of %s (%" PRIu64 " bytes before), in %s",
+                                    verb, name, whole_elements(0 - (uint64_t)at, element), slot);
+    else if ((uint64_t)at >= operand->span)
+        outcome = attn_outcome_make(
             ATTN_FAIL, "%s past the end of %s (%" PRIu64 " bytes beyond), in %s", verb, name,
             whole_elements((uint64_t)at - operand->span + 1, element), slot);
-    return attn_outcome_make(ATTN_FAIL, "writes to input %s at byte %" PRId64 ", in %s", name, at,
-                             slot);
+    else
+        outcome = attn_outcome_make(ATTN_FAIL, "writes to input %s at byte %" PRId64 ", in %s",
+                                    name, at, slot);
+    const bool inside = at >= 0 && (uint64_t)at < operand->span;
+    outcome.broken = inside ? ATTN_PROMISE_INPUTS : ATTN_PROMISE_BOUNDS;
+    return outcome;
 }
 
 struct attn_outcome attn_outcome_of_fault(const struct attn_message_fault *fault,
@@ -154,6 +159,7 @@ static int numerics_check(const struct attn_numerics *n, char *why, size_t size)
         {"empty_row", n->empty_row <= ATTN_EMPTY_UNIFORM},
         {"deterministic", n->deterministic <= 1},
         {"gaussian_by_norms", n->gaussian_by_norms <= 1},
+        {"invariant", n->invariant <= (ATTN_INVARIANT_BATCH | ATTN_INVARIANT_THREADS)},
         {"key_tile", n->key_tile >= 0},
         {"chain", n->chain >= 0},
         {"splits", n->splits >= 0},
@@ -190,6 +196,8 @@ int attn_reply_check(const struct attn_message_reply *reply, char *why, size_t s
         bad = "number of samples";
     else if (reply->modified > ATTN_MAX_TENSORS)
         bad = "operand";
+    else if (reply->broken > ATTN_PROMISE_STATE)
+        bad = "promise";
     else if (!is_time(reply->seconds) || !is_time(reply->ceilings.fma_gflops_f32) ||
              !is_time(reply->ceilings.fma_gflops_f64) ||
              !is_time(reply->ceilings.avx2_gflops_f32) || !is_time(reply->ceilings.read_gbs))

@@ -232,19 +232,19 @@ static int check_gaps(const struct attn_share *share, const struct attn_instance
     return 0;
 }
 
-int attn_share_check(const struct attn_share *share, const struct attn_instance *instance,
-                     char *why, size_t size)
+enum attn_promise attn_share_check(const struct attn_share *share,
+                                   const struct attn_instance *instance, char *why, size_t size)
 {
     for (uint32_t t = 0; t < share->n_tensors; t++) {
         if (share->operands[t].output) {
             if (check_gaps(share, instance, t, why, size) != 0)
-                return -1;
+                return ATTN_PROMISE_BOUNDS;
         } else if (!inputs_equal(share, instance, t)) {
             snprintf(why, size, "modifies input %s", attn_role_name(instance->tensors[t].role));
-            return -1;
+            return ATTN_PROMISE_INPUTS;
         }
     }
-    return 0;
+    return ATTN_PROMISE_NONE;
 }
 
 void attn_share_collect(const struct attn_share *share, struct attn_instance *instance)

@@ -30,9 +30,9 @@ int attn_share_create(const struct attn_instance *instance, enum attn_placement 
                       struct attn_share *share, char *why, size_t size);
 
 /* Are the inputs still what they were, and the bytes between and around output elements still
- * primed. Returns 0, or -1 with the broken promise ("modifies input q"). */
-int attn_share_check(const struct attn_share *share, const struct attn_instance *instance,
-                     char *why, size_t size);
+ * primed. Returns 0, or the broken promise and, in words, what breaks it ("modifies input q"). */
+enum attn_promise attn_share_check(const struct attn_share *share,
+                                   const struct attn_instance *instance, char *why, size_t size);
 
 /* Copies the output elements into the instance's own memory. */
 void attn_share_collect(const struct attn_share *share, struct attn_instance *instance);

@@ -12,6 +12,7 @@
 #include "host/process.h"
 #include "host/report.h"
 #include "host/share.h"
+#include "host/unrest.h"
 
 #define STOP_GRACE_S 1.0
 
@@ -237,11 +238,18 @@ static struct attn_outcome run_shared(struct attn_worker *worker, struct attn_in
     if (outcome.status == ATTN_PASS && info)
         attn_plan_info_take(info, &worker->in.reply, share.protection);
     const uint32_t modified = outcome.status == ATTN_PASS ? worker->in.reply.modified : 0;
-    if (modified > 0 && modified <= instance->problem.n_tensors)
-        outcome = attn_outcome_make(ATTN_FAIL, "modifies input %s",
-                                    attn_role_name(instance->tensors[modified - 1].role));
-    if (outcome.status == ATTN_PASS && attn_share_check(&share, instance, why, sizeof(why)) != 0)
+    enum attn_promise broken = ATTN_PROMISE_NONE;
+    if (modified > 0 && modified <= instance->problem.n_tensors) {
+        broken = ATTN_PROMISE_INPUTS;
+        snprintf(why, sizeof(why), "modifies input %s",
+                 attn_role_name(instance->tensors[modified - 1].role));
+    } else if (outcome.status == ATTN_PASS) {
+        broken = attn_share_check(&share, instance, why, sizeof(why));
+    }
+    if (broken != ATTN_PROMISE_NONE) {
         outcome = attn_outcome_make(ATTN_FAIL, "%s", why);
+        outcome.broken = broken;
+    }
     if (outcome.status == ATTN_PASS)
         attn_share_collect(&share, instance);
     attn_share_free(&share);
@@ -257,6 +265,19 @@ struct attn_outcome attn_worker_verify(struct attn_worker *worker, struct attn_i
     const struct attn_outcome outcome = run_shared(worker, instance, placement, &request, info);
     if (outcome.status == ATTN_PASS && seconds)
         *seconds = worker->in.reply.seconds;
+    return outcome;
+}
+
+struct attn_outcome attn_worker_repeat(struct attn_worker *worker, struct attn_instance *instance,
+                                       int runs)
+{
+    const struct attn_message_request request = {.kind = ATTN_REQUEST_REPEAT, .runs = runs};
+    struct attn_unrest unrest;
+    /* The worker is started from this thread, which its death signal is bound to. */
+    attn_unrest_begin(&unrest);
+    const struct attn_outcome outcome =
+        run_shared(worker, instance, ATTN_PLACE_END, &request, NULL);
+    attn_unrest_end(&unrest);
     return outcome;
 }
 

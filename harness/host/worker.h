@@ -18,9 +18,18 @@
 #include "results/status.h"
 #include "tensor/instance.h"
 
+/* What every backend promises, whatever it computes. */
+enum attn_promise {
+    ATTN_PROMISE_NONE,
+    ATTN_PROMISE_INPUTS, /* inputs are not written to */
+    ATTN_PROMISE_BOUNDS, /* nothing outside the operands' elements is read or written */
+    ATTN_PROMISE_STATE   /* floating-point state is left as it was */
+};
+
 struct attn_outcome {
     enum attn_status status;
-    char reason[512]; /* one sentence; "" on PASS */
+    enum attn_promise broken; /* with FAIL, where it is one of these */
+    char reason[512];         /* one sentence; "" on PASS */
 };
 
 /* What a plugin file says of itself, learnt in a worker. */
@@ -108,6 +117,13 @@ struct attn_plan_info {
 struct attn_outcome attn_worker_verify(struct attn_worker *worker, struct attn_instance *instance,
                                        enum attn_placement placement, int runs,
                                        struct attn_plan_info *info, double *seconds);
+
+/* A plan at work for long, in guarded memory: `runs` more runs after a first one, while a processor
+ * of the machine is busy now and then, whose outputs must have the first one's bits; with `runs` 0
+ * several plans one after the other, of which not each may leave more threads, descriptors or
+ * mapped memory behind than the one before. FAIL says what differs. */
+struct attn_outcome attn_worker_repeat(struct attn_worker *worker, struct attn_instance *instance,
+                                       int runs);
 
 /* Asks `supports` only: PASS, or SKIP with the reason. */
 struct attn_outcome attn_worker_supports(struct attn_worker *worker,

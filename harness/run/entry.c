@@ -166,7 +166,8 @@ static json_t *numerics_json(const struct attn_plan_info *plan)
                    {"out_toward_zero", n->out_toward_zero},
                    {"ftz", n->ftz},
                    {"empty_row", n->empty_row},
-                   {"deterministic", n->deterministic}};
+                   {"deterministic", n->deterministic},
+                   {"invariant", n->invariant}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i].value != 0)
             put(o, numbers[i].key, number(numbers[i].value));
@@ -230,6 +231,9 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
     put_check(checks, "fresh", entry->plan.fresh, true);
     for (enum attn_fill f = ATTN_FILL_CENSUS; f < ATTN_FILL_COUNT; f++)
         put_check(checks, attn_fill_name(f), entry->fills_done >> f & 1, entry->fills_ok >> f & 1);
+    for (enum attn_check k = 0; k < ATTN_CHECK_COUNT; k++)
+        put_check(checks, attn_check_name(k), entry->checks_done >> k & 1,
+                  entry->checks_ok >> k & 1);
     put(r, "checks", checks);
     put(r, "expected", json_boolean(v->status == ATTN_SKIP && entry->harmless));
     put(r, "protection", json_string(entry->plan.protection));

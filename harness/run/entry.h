@@ -8,6 +8,7 @@
 
 #include "host/worker.h"
 #include "results/statistics.h"
+#include "run/checks.h"
 #include "run/judge.h"
 #include "run/session.h"
 
@@ -32,6 +33,7 @@ struct attn_entry {
     struct attn_plan_info plan;
     bool end_ok, start_ok, end_done, start_done; /* the two placements */
     unsigned fills_done, fills_ok;               /* bit f: enum attn_fill f was tried, held */
+    unsigned checks_done, checks_ok;             /* bit k: enum attn_check k was tried, held */
     enum attn_fill fill; /* under which the verdict failed, if not its own */
     double seconds;      /* fastest run seen */
     bool kept;           /* its weights lie in the run folder */

@@ -23,7 +23,8 @@ struct attn_settings {
     bool strict, debug;
     bool shrink;            /* what fails, to the smallest case that does */
     const char *reproducer; /* file for the first of these as C; NULL: none */
-    unsigned fills; /* bit f: try enum attn_fill f on a case of fill=normal, where it fits */
+    unsigned fills;  /* bit f: try enum attn_fill f on a case of fill=normal, where it fits */
+    unsigned checks; /* bit k: try enum attn_check k, where it fits */
     int rounds, samples;
     double min_time_s;
     bool hot, cold;

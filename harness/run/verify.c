@@ -9,6 +9,7 @@
 #include "run/keep.h"
 #include "run/machine.h"
 #include "run/progress.h"
+#include "run/relations.h"
 #include "run/reproducer.h"
 #include "run/suite.h"
 
@@ -27,10 +28,8 @@ void attn_seat_init(struct attn_seat *seat, const struct attn_session *session,
     *seat = (struct attn_seat){.session = session, .contestant = contestant};
 }
 
-struct attn_outcome attn_seat_worker(struct attn_seat *seat)
+static struct attn_outcome start(struct attn_seat *seat, int threads, struct attn_worker **worker)
 {
-    if (seat->worker)
-        return (struct attn_outcome){.status = ATTN_PASS};
     const struct attn_settings *s = &seat->session->settings;
     if (seat->contestant->missing) {
         struct attn_outcome outcome = {.status = ATTN_SKIP};
@@ -42,16 +41,32 @@ struct attn_outcome attn_seat_worker(struct attn_seat *seat)
         .plugin_path = seat->contestant->plugin,
         .backend = seat->contestant->info.name,
         .options = seat->contestant->options,
-        .threads = s->threads,
+        .threads = threads,
         .log_path = *seat->session->log ? seat->session->log : NULL,
         .timeout_s = s->timeout_s,
         .rss_limit = s->memory,
         .foreground = s->debug,
     };
-    const struct attn_outcome outcome = attn_worker_start(&config, &seat->worker);
+    const struct attn_outcome outcome = attn_worker_start(&config, worker);
     if (s->debug && outcome.status == ATTN_PASS)
-        attn_progress_debug(seat->contestant->info.name, attn_worker_pid(seat->worker));
+        attn_progress_debug(seat->contestant->info.name, attn_worker_pid(*worker));
     return outcome;
+}
+
+struct attn_outcome attn_seat_worker(struct attn_seat *seat)
+{
+    return seat->worker ? (struct attn_outcome){.status = ATTN_PASS}
+                        : start(seat, seat->session->settings.threads, &seat->worker);
+}
+
+struct attn_outcome attn_seat_other(struct attn_seat *seat)
+{
+    if (seat->other || seat->other_tried)
+        return (struct attn_outcome){.status = seat->other ? ATTN_PASS : ATTN_SKIP};
+    seat->other_tried = true;
+    if (seat->session->settings.debug) /* one worker is enough in the foreground */
+        return (struct attn_outcome){.status = ATTN_SKIP};
+    return start(seat, seat->session->settings.threads == 1 ? 2 : 1, &seat->other);
 }
 
 void attn_seat_after(struct attn_seat *seat, const struct attn_outcome *outcome)
@@ -65,7 +80,9 @@ void attn_seat_after(struct attn_seat *seat, const struct attn_outcome *outcome)
 void attn_seat_leave(struct attn_seat *seat)
 {
     attn_worker_stop(seat->worker);
-    seat->worker = NULL;
+    attn_worker_stop(seat->other);
+    seat->worker = seat->other = NULL;
+    seat->other_tried = false;
 }
 
 /* A case lies in memory three times at most: in the host, in the shared mapping, in the worker. */
@@ -125,6 +142,21 @@ static void merge(struct attn_judgement *kept, const struct attn_judgement *next
     kept->rows_counted = next->rows_counted > counted ? next->rows_counted : counted;
 }
 
+/* A run that came to its end has kept every promise. */
+static void enter_promises(struct attn_entry *entry, const struct attn_outcome *outcome)
+{
+    for (unsigned p = ATTN_PROMISE_INPUTS; p <= ATTN_PROMISE_STATE; p++) {
+        const unsigned bit = 1u << (ATTN_CHECK_INPUTS + p - ATTN_PROMISE_INPUTS);
+        if (outcome->broken == p)
+            entry->checks_ok &= ~bit;
+        else if (outcome->status == ATTN_PASS && !(entry->checks_done & bit))
+            entry->checks_ok |= bit;
+        else
+            continue;
+        entry->checks_done |= bit;
+    }
+}
+
 /* One placement: run, then judge. */
 static void verify_placement(struct attn_seat *seat, struct attn_instance *instance,
                              struct attn_judge *judge, enum attn_placement placement,
@@ -136,6 +168,7 @@ static void verify_placement(struct attn_seat *seat, struct attn_instance *insta
         outcome = attn_worker_verify(seat->worker, instance, placement, 1, &entry->plan, &seconds);
         attn_seat_after(seat, &outcome);
     }
+    enter_promises(entry, &outcome);
     if (outcome.status != ATTN_PASS) {
         verdict_set(verdict, outcome.status, outcome.reason);
         return;
@@ -240,6 +273,8 @@ static void verify_fill(struct attn_session *session, struct attn_seat *seats,
             struct attn_judgement verdict;
             struct attn_entry trial = *entry; /* plan and times stay those of the case itself */
             verify_placement(&seats[b], instance, judge, ATTN_PLACE_END, &trial, &verdict);
+            entry->checks_done |= trial.checks_done;
+            entry->checks_ok &= trial.checks_ok;
             entry->fills_done |= 1u << c->fill;
             entry->fills_ok |= (unsigned)holds(verdict.status) << c->fill;
             if (!holds(verdict.status))
@@ -357,6 +392,8 @@ int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
     }
     if (*instance)
         verify_fills(session, seats, c, entries, why, size);
+    if (*instance)
+        attn_relations_verify(session, seats, *instance, entries);
     for (size_t b = 0; b < session->roster.count; b++) {
         if (attn_interrupted) /* a verdict that we caused ourselves is none */
             return 0;

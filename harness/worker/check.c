@@ -84,6 +84,7 @@ static const char *operand_fault(const struct attn_tensor *tensor,
 static const char *request_fault(const struct attn_message_request *request, const int fds[2])
 {
     const bool shared = request->kind == ATTN_REQUEST_VERIFY ||
+                        request->kind == ATTN_REQUEST_REPEAT ||
                         request->kind == ATTN_REQUEST_BENCH || request->kind == ATTN_REQUEST_PEAK;
     struct room rooms[2] = {{0, 0}, {0, 0}};
     if (request->n_tensors > ATTN_MAX_TENSORS)

@@ -31,6 +31,9 @@ static void serve_request(struct attn_session *session, const struct attn_messag
     case ATTN_REQUEST_VERIFY:
         attn_serve_verify(session, request, fds, reply);
         break;
+    case ATTN_REQUEST_REPEAT:
+        attn_serve_repeat(session, request, fds, reply);
+        break;
     case ATTN_REQUEST_BENCH:
         attn_serve_bench(session, request, fds, reply);
         break;

@@ -36,6 +36,12 @@ void attn_reply_result(struct attn_message_reply *reply, uint32_t slot, int resu
         attn_reply_set(reply, ATTN_ERROR, "%s returned the unknown result %d", name, result);
 }
 
+static void state_broken(struct attn_message_reply *reply, uint32_t slot, const char *broken)
+{
+    attn_reply_set(reply, ATTN_FAIL, "%s, in %s", broken, attn_slot_name(slot));
+    reply->broken = ATTN_PROMISE_STATE;
+}
+
 /* Judges a slot that has returned: its result first, then the state it left behind. */
 static int finish(struct attn_message_reply *reply, uint32_t slot, int result, char *why)
 {
@@ -45,7 +51,7 @@ static int finish(struct attn_message_reply *reply, uint32_t slot, int result, c
     if (result != ATTN_OK)
         attn_reply_result(reply, slot, result, why);
     else if (state != 0)
-        attn_reply_set(reply, ATTN_FAIL, "%s, in %s", broken, attn_slot_name(slot));
+        state_broken(reply, slot, broken);
     return result == ATTN_OK && state == 0 ? 0 : -1;
 }
 
@@ -176,7 +182,7 @@ static void finish_closing(struct attn_message_reply *reply, uint32_t slot)
 {
     char broken[128];
     if (attn_slot_leave(broken, sizeof(broken)) != 0 && reply->status == ATTN_PASS)
-        attn_reply_set(reply, ATTN_FAIL, "%s, in %s", broken, attn_slot_name(slot));
+        state_broken(reply, slot, broken);
 }
 
 static void release(struct attn_plan *plan, struct attn_message_reply *reply)

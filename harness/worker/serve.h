@@ -15,6 +15,8 @@ void attn_serve_inspect(struct attn_session *session);
 
 void attn_serve_verify(struct attn_session *session, const struct attn_message_request *request,
                        const int fds[2], struct attn_message_reply *reply);
+void attn_serve_repeat(struct attn_session *session, const struct attn_message_request *request,
+                       const int fds[2], struct attn_message_reply *reply);
 void attn_serve_bench(struct attn_session *session, const struct attn_message_request *request,
                       const int fds[2], struct attn_message_reply *reply);
 void attn_serve_peak(struct attn_session *session, const struct attn_message_request *request,

@@ -79,7 +79,7 @@ class Help(Case):
         self.assertEqual(self.expect(2, "verfy").stderr,
                          "attnbench: there is no command 'verfy'; did you mean 'verify'?\n")
         self.assertIn("did you mean 'cases'", self.expect(2, "list", "case").stderr)
-        self.assertIn("legal: backends|cases|fills", self.expect(2, "list", "nonsense").stderr)
+        self.assertIn("legal: backends|cases|fills|checks", self.expect(2, "list", "nonsense").stderr)
         self.assertIn("did you mean '--threads'", self.expect(2, "verify", "--thraeds", "2").stderr)
         self.assertIn("did you mean 'naive'", self.expect(2, "verify", "-b", "naiv", SMALL).stderr)
         self.assertIn("did you mean 'dtype'", self.expect(2, "verify", SMALL + " dtpe=f32").stderr)
@@ -193,8 +193,11 @@ class List(Case):
         again = json.loads(self.expect(0, "list", "cases", listed[0]["case"], "--json").stdout)
         self.assertEqual(again[0]["id"], listed[0]["id"])
 
-    def test_fills(self):
+    def test_fills_and_checks(self):
         self.assertIn("normal", self.expect(0, "list", "fills").stdout)
+        self.assertIn("permute_keys", self.expect(0, "list", "checks").stdout)
+        self.assertIn("leaks", [item["name"] for item in
+                                json.loads(self.expect(0, "list", "checks", "--json").stdout)])
 
     def test_filter_and_shard(self):
         every = json.loads(self.expect(0, "list", "cases", "--json").stdout)
@@ -215,10 +218,11 @@ class Verify(Case):
         self.assertTrue({"out", "placement_end", "placement_start", "fresh", "tiny"} <=
                         record["checks"].keys())
         self.assertEqual(set(record["checks"].values()), {"pass"})
-        done = self.expect(0, "verify", "-b", "naive", SMALL, "--json", "--fills", "none")
+        done = self.expect(0, "verify", "-b", "naive", SMALL, "--json", "--fills", "none",
+                           "--checks", "none")
         record = json.loads(done.stdout.splitlines()[0])
-        self.assertEqual(record["checks"], {"out": "pass", "placement_end": "pass",
-                                            "placement_start": "pass", "fresh": "pass"})
+        self.assertEqual(set(record["checks"]), {"out", "placement_end", "placement_start",
+                                                 "fresh", "inputs", "bounds", "state"})
 
     def test_census_counts_where_other_fills_cost_too_much(self):
         done = self.expect(0, "verify", "-b", "naive", "sq=4200 sk=4100 d=8 mask=window:9:0", "--json")

@@ -249,7 +249,7 @@ struct attn_numerics {
     uint32_t empty_row;       /* enum attn_empty_row */
     uint32_t deterministic;   /* 1: the same bits on every run of a plan */
     uint32_t gaussian_by_norms; /* 1: |q-k|^2 as |q|^2 - 2 q.k + |k|^2, which cancels */
-    uint32_t reserved;
+    uint32_t invariant;         /* ATTN_INVARIANT_*: what else the bits do not depend on */
     int64_t key_tile; /* keys a tile of an online softmax; 0: all keys in one */
     int64_t chain;    /* longest addition chain over keys; 0: keys + tiles */
     int64_t splits;   /* parts that keys are split into and merged by lse; 0: none */
@@ -262,6 +262,11 @@ struct attn_numerics {
     const char *source; /* NULL: declared by the backend's author; else, for a closed library, where
                            these values are attributed from */
 };
+
+/* Verification holds a backend that declares one of these to it bit for bit, any other within
+ * rounding. */
+#define ATTN_INVARIANT_BATCH   (1u << 0) /* a batch entry alone gives what it gives among others */
+#define ATTN_INVARIANT_THREADS (1u << 1) /* any number of threads gives the same */
 
 enum attn_empty_row {
     ATTN_EMPTY_ZERO = 0,   /* out 0, weights 0, lse -inf: the suite's rule */

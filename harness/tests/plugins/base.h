@@ -22,7 +22,8 @@ static inline int base_supports(const struct attn_problem *problem,
                                 const struct attn_services *services, char *why, size_t size)
 {
     (void)services;
-    if (problem->op == ATTN_OP_ATTENTION && problem->dtype == ATTN_F32 && problem->flags == 0)
+    if (problem->op == ATTN_OP_ATTENTION && problem->dtype == ATTN_F32 && problem->flags == 0 &&
+        !attn_tensor_find(problem, ATTN_LSE))
         return ATTN_OK;
     snprintf(why, size, "only plain f32 attention");
     return ATTN_UNSUPPORTED;

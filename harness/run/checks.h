@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* checks.h - the named checks of a verification that need no reference. */
+#ifndef ATTN_CHECKS_H
+#define ATTN_CHECKS_H
+
+#include <stdbool.h>
+
+enum attn_check {
+    /* relations between results of one backend; relations.c says how each is made */
+    ATTN_CHECK_PERMUTE_KEYS,
+    ATTN_CHECK_SHIFT,
+    ATTN_CHECK_SCALE_V,
+    ATTN_CHECK_LINEAR_V,
+    ATTN_CHECK_ONES,
+    ATTN_CHECK_CAUSAL_PREFIX,
+    ATTN_CHECK_GQA,
+    ATTN_CHECK_BATCH,
+    ATTN_CHECK_SPLIT,
+    ATTN_CHECK_DUPLICATE_KEY,
+    ATTN_CHECK_KEEP,
+    ATTN_CHECK_THREADS,
+    /* the same plan again and again */
+    ATTN_CHECK_RERUN,
+    ATTN_CHECK_LEAKS,
+    /* part of every run */
+    ATTN_CHECK_INPUTS,
+    ATTN_CHECK_BOUNDS,
+    ATTN_CHECK_STATE,
+    ATTN_CHECK_COUNT,
+    ATTN_CHECK_CHOICES =
+        ATTN_CHECK_INPUTS /* those before it can be chosen, the rest are always on */
+};
+
+/* As in a record's `checks`, and one line on what must hold. */
+const char *attn_check_name(enum attn_check check);
+const char *attn_check_meaning(enum attn_check check);
+
+#endif

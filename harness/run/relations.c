@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* relations.c - makes the problems of each relation, runs them, and compares. */
+#include "run/relations.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reference/dtype.h"
+#include "reference/operands.h"
+#include "run/relation.h"
+#include "tensor/operand.h"
+
+/* Relations are for cases of up to so many cells and bytes of operands, and for backends that run
+ * them in so long: as for further fills, what they look for shows at any size. */
+static const double most_cells = 0x1p24, most_bytes = 0x1p24, most_s = 0.25;
+/* Reruns: as many as fit into this time, within these limits. */
+static const double rerun_s = 0.25;
+enum { RERUNS_MIN = 3, RERUNS_MAX = 50 };
+
+static bool may_try(const struct attn_entry *entry)
+{
+    const enum attn_status status = entry->verdict.status;
+    return entry->end_ok && entry->seconds < most_s && entry->plan.has_numerics &&
+           entry->contestant->info.exactness == ATTN_EXACT &&
+           (status == ATTN_PASS || status == ATTN_MISTRUSTED);
+}
+
+static void enter(struct attn_entry *entry, enum attn_check check, enum attn_status status,
+                  const char *reason)
+{
+    const bool ok = status == ATTN_PASS;
+    entry->checks_done |= 1u << check;
+    entry->checks_ok |= (unsigned)ok << check;
+    if (ok)
+        return;
+    entry->verdict.status = status;
+    snprintf(entry->verdict.reason, sizeof entry->verdict.reason, "%s: %s", attn_check_name(check),
+             reason);
+}
+
+/* ---- results ---- */
+
+static int64_t offset_of(const struct attn_tensor *tensor, const int64_t *at)
+{
+    int64_t index = 0;
+    for (uint32_t axis = 0; axis < tensor->rank; axis++)
+        index += at[axis] * tensor->stride[axis];
+    return index;
+}
+
+static double *read_all(const struct attn_tensor *tensor)
+{
+    int64_t count = 1, at[ATTN_MAX_RANK] = {0};
+    for (uint32_t axis = 0; axis < tensor->rank; axis++)
+        count *= tensor->shape[axis];
+    double *values = calloc((size_t)count + 1, sizeof *values);
+    for (int64_t n = 0; values && n < count; n++) {
+        values[n] = attn_dtype_load(tensor->dtype, tensor->data, offset_of(tensor, at));
+        for (uint32_t axis = tensor->rank; axis-- > 0 && ++at[axis] == tensor->shape[axis];)
+            at[axis] = 0;
+    }
+    return values;
+}
+
+static void results_free(struct attn_results *results)
+{
+    free(results->out);
+    free(results->lse);
+    if (results->bounded)
+        attn_allowance_free(&results->allowance);
+    *results = (struct attn_results){0};
+}
+
+/* What lies in the instance's outputs. Returns 0, or -1: no memory. */
+static int results_take(const struct attn_instance *instance, struct attn_results *results)
+{
+    const struct attn_tensor *lse = attn_tensor_find(&instance->problem, ATTN_LSE);
+    *results = (struct attn_results){
+        .instance = instance, .width = ref_row_width(&instance->problem), .row = -1};
+    results->out = read_all(attn_tensor_find(&instance->problem, ATTN_OUT));
+    if (lse)
+        results->lse = read_all(lse);
+    return results->out && (!lse || results->lse) ? 0 : -1;
+}
+
+static int results_bound(struct attn_results *results, const struct attn_numerics *numerics,
+                         enum ref_fill_kind kind, bool constant_v)
+{
+    if (results->instance->problem.op != ATTN_OP_ATTENTION)
+        return 0;
+    if (attn_allowance_create(results->instance, numerics, kind, constant_v, &results->allowance))
+        return -1;
+    results->bounded = true;
+    return 0;
+}
+
+static int64_t row_of(const struct attn_problem *p, const struct attn_place *at)
+{
+    return ((p->op == ATTN_OP_MHA && at->c >= 0 ? at->b : at->b * p->hq + at->h)) * p->sq + at->i;
+}
+
+double attn_results_read(const struct attn_results *results, const struct attn_place *at)
+{
+    const struct attn_problem *p = &results->instance->problem;
+    const int64_t row = row_of(p, at);
+    return at->c < 0 ? results->lse[row] : results->out[row * results->width + at->c];
+}
+
+double attn_results_slack(struct attn_results *results, const struct attn_place *at)
+{
+    const struct attn_problem *p = &results->instance->problem;
+    const int64_t row = row_of(p, at);
+    if (!results->bounded)
+        return 0;
+    if (results->row != row) {
+        attn_allowance_row(&results->allowance, at->b, at->h, at->i, &results->out_error,
+                           &results->lse_error);
+        results->row = row;
+    }
+    /* What was rounded lies in the binade of the result, or at its edge. */
+    const double value = attn_results_read(results, at);
+    const uint32_t dtype = at->c < 0 ? attn_tensor_find(p, ATTN_LSE)->dtype : p->dtype;
+    const double share = results->allowance.arithmetic.out_toward_zero ? 1 : 0.5;
+    return (at->c < 0 ? results->lse_error : results->out_error) +
+           (isfinite(value) ? share * attn_dtype_ulp(dtype, fabs(value)) : 0);
+}
+
+/* ---- made problems ---- */
+
+struct making {
+    const struct attn_relation *relation;
+    const struct attn_relation_work *work;
+    const struct attn_tensor *tensor;
+    int part;
+};
+
+static double made_value(const void *context, uint64_t index)
+{
+    const struct making *m = context;
+    int64_t at[ATTN_MAX_RANK] = {0}, rest = (int64_t)index;
+    for (uint32_t axis = m->tensor->rank; axis-- > 0;) {
+        const int64_t extent = m->tensor->stride[axis] == 0 ? 1 : m->tensor->shape[axis];
+        at[axis] = rest % extent;
+        rest /= extent;
+    }
+    return m->relation->value(m->work, m->part, m->tensor, at);
+}
+
+/* NULL: out of time or memory, which the record shows by the check's absence. */
+static struct attn_instance *make_part(const struct attn_session *session,
+                                       const struct attn_relation *relation,
+                                       const struct attn_relation_work *work, int part)
+{
+    struct attn_case c = work->base->c; /* nothing in the copy is owned */
+    struct attn_judgement none;
+    if (relation->recast)
+        relation->recast(work, part, &c);
+    c.fill = ATTN_FILL_ZEROS; /* every input is written below */
+    struct attn_instance *instance = attn_instance_for(session, &c, &none);
+    for (uint32_t t = 0; instance && t < instance->problem.n_tensors; t++) {
+        if (instance->operands[t].output)
+            continue;
+        const struct making making = {relation, work, &instance->tensors[t], part};
+        attn_operand_fill(&instance->tensors[t], session->settings.host_threads, made_value,
+                          &making);
+    }
+    return instance;
+}
+
+/* ---- comparing ---- */
+
+static bool agrees(const struct attn_expectation *e)
+{
+    if (isnan(e->want) || isnan(e->got))
+        return isnan(e->want) && isnan(e->got);
+    return e->want == e->got || fabs(e->got - e->want) <= e->allowed;
+}
+
+static void describe(const struct attn_place *at, bool mha, const struct attn_expectation *e,
+                     char *text, size_t size)
+{
+    char place[64], column[32] = "";
+    if (at->c >= 0)
+        snprintf(column, sizeof column, " c%lld", (long long)at->c);
+    if (mha && at->c >= 0)
+        snprintf(place, sizeof place, "b%lld i%lld", (long long)at->b, (long long)at->i);
+    else
+        snprintf(place, sizeof place, "b%lld h%lld i%lld", (long long)at->b, (long long)at->h,
+                 (long long)at->i);
+    snprintf(text, size, "%s[%s%s] is %.9g, %.9g was to be, allowed difference %.3g",
+             at->c < 0 ? "lse" : "out", place, column, e->got, e->want, e->allowed);
+}
+
+/* Goes through the case's results; false, with a sentence, at the first that does not agree. */
+static bool compare(const struct attn_relation *relation, struct attn_relation_work *work,
+                    char *text, size_t size)
+{
+    const struct attn_problem *p = &work->base->problem;
+    const bool mha = p->op == ATTN_OP_MHA;
+    const int64_t width = ref_row_width(p);
+    struct attn_place at;
+    for (at.b = 0; at.b < p->b; at.b++)
+        for (at.h = 0; at.h < p->hq; at.h++)
+            for (at.i = 0; at.i < p->sq; at.i++)
+                /* rows of mha have no head of their own */
+                for (at.c = work->was.lse ? -1 : 0; at.c < (mha && at.h > 0 ? 0 : width); at.c++) {
+                    struct attn_expectation e;
+                    if (!relation->expect(work, &at, &e) || agrees(&e))
+                        continue;
+                    describe(&at, mha, &e, text, size);
+                    return false;
+                }
+    return true;
+}
+
+/* ---- running ---- */
+
+/* The worker that a relation needs: the seat's, or one with another number of threads. NULL: there
+ * is none, which is no verdict on the relation. */
+static struct attn_worker *worker_for(struct attn_seat *seat, enum attn_check check)
+{
+    const struct attn_outcome outcome =
+        check == ATTN_CHECK_THREADS ? attn_seat_other(seat) : attn_seat_worker(seat);
+    if (outcome.status != ATTN_PASS)
+        return NULL;
+    return check == ATTN_CHECK_THREADS ? seat->other : seat->worker;
+}
+
+static struct attn_outcome run_part(struct attn_seat *seat, enum attn_check check,
+                                    struct attn_instance *instance, struct attn_results *results)
+{
+    struct attn_worker *worker = worker_for(seat, check);
+    struct attn_plan_info info;
+    double seconds;
+    if (!worker)
+        return (struct attn_outcome){.status = ATTN_SKIP};
+    struct attn_outcome outcome =
+        attn_worker_verify(worker, instance, ATTN_PLACE_END, 1, &info, &seconds);
+    if (check != ATTN_CHECK_THREADS)
+        attn_seat_after(seat, &outcome);
+    if (outcome.status == ATTN_PASS && results_take(instance, results) != 0)
+        outcome.status = ATTN_SKIP;
+    return outcome;
+}
+
+/* One relation on one backend whose results of the case itself are there. */
+static void try_relation(const struct attn_relation *relation, struct attn_seat *seat,
+                         struct attn_instance *parts[], struct attn_relation_work *work,
+                         struct attn_entry *entry)
+{
+    char text[384];
+    const bool exact = relation->exact(work);
+    const enum ref_fill_kind kind = relation->structured ? REF_FILL_STRUCTURED : REF_FILL_GENERIC;
+    struct attn_outcome outcome = {.status = ATTN_PASS};
+    bool ready = exact || work->was.bounded ||
+                 results_bound(&work->was, &work->numerics, work->base->kind, false) == 0;
+    work->counted_row = 0;
+    for (int n = 0; ready && n < relation->parts && outcome.status == ATTN_PASS; n++) {
+        outcome = run_part(seat, relation->check, parts[n], &work->is[n]);
+        ready = outcome.status != ATTN_PASS || exact ||
+                results_bound(&work->is[n], &work->numerics, kind, relation->constant_v) == 0;
+    }
+    if (ready && outcome.status == ATTN_PASS) {
+        const bool ok = compare(relation, work, text, sizeof text);
+        enter(entry, relation->check, ok ? ATTN_PASS : ATTN_FAIL, text);
+    } else if (outcome.status != ATTN_PASS && outcome.status != ATTN_SKIP) {
+        enter(entry, relation->check, outcome.status, outcome.reason);
+    }
+    for (int n = 0; n < relation->parts; n++)
+        results_free(&work->is[n]);
+}
+
+/* The same plan, over and over: is its answer, and what it leaves behind, always the same. */
+static void try_repeats(const struct attn_session *session, struct attn_seat *seat,
+                        struct attn_instance *instance, struct attn_entry *entry)
+{
+    const double fit = entry->seconds > 0 ? rerun_s / entry->seconds : RERUNS_MAX;
+    const int runs = (int)fmin(fmax(fit, RERUNS_MIN), RERUNS_MAX);
+    const struct {
+        enum attn_check check;
+        bool wanted;
+        int runs;
+    } repeats[] = {{ATTN_CHECK_RERUN, entry->plan.numerics.deterministic, runs},
+                   {ATTN_CHECK_LEAKS, true, 0}};
+    for (size_t r = 0; r < sizeof repeats / sizeof *repeats; r++) {
+        const enum attn_check check = repeats[r].check;
+        struct attn_worker *worker = worker_for(seat, check);
+        if (!repeats[r].wanted || !(session->settings.checks >> check & 1) || !worker ||
+            !may_try(entry))
+            continue;
+        const struct attn_outcome outcome = attn_worker_repeat(worker, instance, repeats[r].runs);
+        attn_seat_after(seat, &outcome);
+        if (outcome.status != ATTN_SKIP)
+            enter(entry, check, outcome.status, outcome.reason);
+    }
+}
+
+/* One relation on all backends: what is made for it is made once. */
+static void verify_relation(struct attn_session *session, struct attn_seat *seats,
+                            const struct attn_relation *relation, struct attn_relation_work *works,
+                            struct attn_entry *entries)
+{
+    struct attn_instance *parts[ATTN_RELATION_PARTS] = {NULL};
+    for (size_t b = 0; b < session->roster.count && !attn_interrupted; b++) {
+        struct attn_relation_work *work = &works[b];
+        if (!work->was.out || !may_try(&entries[b]) || !relation->fits(work))
+            continue;
+        for (int n = 0; n < relation->parts; n++) {
+            if (!parts[n])
+                parts[n] = make_part(session, relation, work, n);
+            work->part[n] = parts[n];
+            if (!parts[n])
+                goto out;
+        }
+        try_relation(relation, &seats[b], parts, work, &entries[b]);
+    }
+out:
+    for (int n = 0; n < ATTN_RELATION_PARTS; n++)
+        attn_instance_free(parts[n]);
+}
+
+void attn_relations_verify(struct attn_session *session, struct attn_seat *seats,
+                           struct attn_instance *instance, struct attn_entry *entries)
+{
+    const struct attn_case *c = &instance->c;
+    const double cells = (double)c->b * (double)c->hq * (double)c->sq * (double)c->sk;
+    const unsigned choices = (1u << ATTN_CHECK_CHOICES) - 1;
+    if (c->fill != ATTN_FILL_NORMAL || c->data || c->view & ATTN_VIEW_HUGE || cells > most_cells ||
+        (double)instance->bytes > most_bytes || !(session->settings.checks & choices))
+        return;
+    const size_t n = session->roster.count;
+    struct attn_relation_work *works = calloc(n + 1, sizeof *works);
+    for (size_t b = 0; works && b < n && !attn_interrupted; b++) {
+        if (!may_try(&entries[b]))
+            continue;
+        works[b].base = instance;
+        works[b].numerics = entries[b].plan.numerics;
+        /* What fails here has failed before, or does so in the relations. */
+        if (run_part(&seats[b], ATTN_CHECK_COUNT, instance, &works[b].was).status == ATTN_PASS)
+            try_repeats(session, &seats[b], instance, &entries[b]);
+    }
+    for (int r = 0; works && r <= ATTN_CHECK_THREADS; r++)
+        if (session->settings.checks >> attn_relations[r].check & 1)
+            verify_relation(session, seats, &attn_relations[r], works, entries);
+    for (size_t b = 0; works && b < n; b++)
+        results_free(&works[b].was);
+    free(works);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_allowance.c - the bound from norms is never below the bound next to the reference, and still
+ * small beside the values. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "reference/dtype.h"
+#include "run/allowance.h"
+
+static const char *const lines[] = {
+    "b=2 hq=4 hkv=2 s=37 d=16 out=lse",
+    "b=2 h=2 s=40 d=8 mask=causal+len:rand bias=normal sink=1 out=lse",
+    "h=3 s=33 d=8 score=dot softcap=5 out=lse",
+    "h=3 s=30 d=16 bias=alibi mask=causal out=lse",
+    "h=2 s=21 dq=6 dk=9 dv=5 score=bilinear params=head out=lse",
+    "h=2 s=24 d=8 score=gaussian out=lse",
+    "h=2 s=19 dq=7 dk=5 dv=4 dh=9 score=additive params=head out=lse",
+    "h=2 s=32 d=16 dropout=0.3 out=lse",
+    "h=2 s=32 d=16 dtype=f64 out=lse",
+    "h=2 s=32 d=16 dtype=bf16 out=lse",
+    "h=2 s=32 d=16 dtype=f16 out=lse",
+    "sq=3 sk=1 d=8 out=lse",
+};
+
+static const struct attn_numerics styles[] = {
+    {.e_exp = 0x1p-23, .e_tanh = 0x1p-22, .e_log = 0x1p-23},
+    {.acc_type = ATTN_F32, .p_type = ATTN_BF16, .e_exp = 0x1p-23, .key_tile = 8, .tau = 8},
+    {.acc_type = ATTN_F32,
+     .p_type = ATTN_F16,
+     .p_normalised = 1,
+     .denominator = 2,
+     .u_in = 0x1p-11},
+    {.acc_type = ATTN_F32, .score_type = ATTN_BF16, .e_arg = 0x1p-24, .splits = 3},
+    {.acc_type = ATTN_F16, .acc_toward_zero = 1, .gaussian_by_norms = 1, .ftz = 1},
+    {.acc_type = ATTN_F64, .denominator = 1, .out_toward_zero = 1},
+};
+
+static struct attn_instance *instance_of(const char *line)
+{
+    struct attn_case_list list = {0};
+    struct attn_instance *instance = NULL;
+    char why[512] = "";
+    if (attn_case_parse_line(line, strlen(line), NULL, 0, &list, why, sizeof why) ||
+        attn_instance_create(&list.items[0], 2, &instance, why, sizeof why))
+        fail_msg("%s: %s", line, why);
+    attn_case_list_free(&list);
+    return instance;
+}
+
+static double final(const struct attn_allowance *a, uint32_t dtype, double value, double error)
+{
+    const double share = a->arithmetic.out_toward_zero ? 1 : 0.5;
+    return error + share * attn_dtype_ulp(dtype, fabs(value) + error);
+}
+
+/* Holds the rows of one case and one style; returns how much of the largest |v| is allowed. */
+static double hold(const struct attn_instance *instance, const struct attn_numerics *numerics,
+                   enum ref_fill_kind kind, const char *line)
+{
+    const struct attn_problem *p = &instance->problem;
+    const int64_t rows = ref_row_count(p);
+    const struct ref_rows all = {.count = rows};
+    struct ref_result r = {.out = test_calloc((size_t)(rows * p->dv), sizeof(double)),
+                           .out_bound = test_calloc((size_t)(rows * p->dv), sizeof(double)),
+                           .lse = test_calloc((size_t)rows, sizeof(double)),
+                           .lse_bound = test_calloc((size_t)rows, sizeof(double))};
+    struct attn_allowance a;
+    char why[256];
+    double share = 0;
+    assert_int_equal(ref_compute(p, &all, numerics, kind, 2, &r, why, sizeof why), ATTN_OK);
+    assert_int_equal(attn_allowance_create(instance, numerics, kind, false, &a), 0);
+    for (int64_t row = 0; row < rows; row++) {
+        const int64_t h = row / p->sq % p->hq, b = row / p->sq / p->hq;
+        double out, lse;
+        attn_allowance_row(&a, b, h, row % p->sq, &out, &lse);
+        for (int64_t n = row * p->dv; n < (row + 1) * p->dv; n++)
+            if (!(r.out_bound[n] <= final(&a, p->dtype, r.out[n], out)))
+                fail_msg("%s: row %lld: %g is allowed next to the reference, %g by norms", line,
+                         (long long)row, r.out_bound[n], out);
+        if (isfinite(r.lse[row]) &&
+            !(r.lse_bound[row] <= final(&a, attn_tensor_find(p, ATTN_LSE)->dtype, r.lse[row], lse)))
+            fail_msg("%s: row %lld: %g is allowed for lse next to the reference, %g by norms", line,
+                     (long long)row, r.lse_bound[row], lse);
+        share = fmax(share, out / a.values[b * p->hkv + h / (p->hq / p->hkv)]);
+    }
+    attn_allowance_free(&a);
+    test_free(r.out);
+    test_free(r.out_bound);
+    test_free(r.lse);
+    test_free(r.lse_bound);
+    return share;
+}
+
+static void test_never_below_the_bound(void **state)
+{
+    (void)state;
+    for (size_t l = 0; l < sizeof lines / sizeof *lines; l++) {
+        struct attn_instance *instance = instance_of(lines[l]);
+        for (size_t s = 0; s < sizeof styles / sizeof *styles; s++) {
+            hold(instance, &styles[s], REF_FILL_GENERIC, lines[l]);
+            hold(instance, &styles[s], REF_FILL_STRUCTURED, lines[l]);
+        }
+        attn_instance_free(instance);
+    }
+}
+
+/* A relation that is wrong by a hundredth shows in f32, one that is wrong by a tenth in bf16. */
+static void test_small_beside_values(void **state)
+{
+    (void)state;
+    struct attn_instance *single = instance_of(lines[0]), *half = instance_of(lines[9]);
+    assert_true(hold(single, &styles[0], REF_FILL_GENERIC, lines[0]) < 1e-3);
+    assert_true(hold(half, &styles[1], REF_FILL_GENERIC, lines[9]) < 0.05);
+    attn_instance_free(single);
+    attn_instance_free(half);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_never_below_the_bound),
+        cmocka_unit_test(test_small_beside_values),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each relation is caught broken under its own name, and nothing else with it.
+
+    test_relations.py BUILD_DIR [unittest options]
+"""
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+BUILD = os.path.abspath(sys.argv.pop(1))
+PROGRAM = os.path.join(BUILD, "bin", "attnbench")
+PLUGINS = os.path.join(BUILD, "tests", "plugins")
+FULL = "b=2 hq=4 hkv=2 s=37 d=16 out=lse"
+CAUSAL = FULL + " mask=causal"
+DROPOUT = "h=2 s=37 d=16 dropout=0.3"
+ALONE = "s=37 d=16 out=lse"  # no other relation changes what the break looks at
+
+# the option, the check that must fail, the case
+BREAKS = [
+    ("permute_keys", "permute_keys", ALONE),
+    ("shift", "shift", FULL),
+    ("scale_v", "scale_v", FULL),
+    ("linear_v", "linear_v", FULL),
+    ("ones", "ones", FULL),
+    ("causal_prefix", "causal_prefix", CAUSAL),
+    ("gqa", "gqa", FULL),
+    ("batch", "batch", FULL),
+    ("batch_bits", "batch", FULL),
+    ("split", "split", CAUSAL),
+    ("duplicate_key", "duplicate_key", FULL),
+    ("keep", "keep", DROPOUT),
+    ("threads", "threads", FULL),
+    ("threads_bits", "threads", FULL),
+    ("rerun", "rerun", FULL),
+    ("leak_thread", "leaks", FULL),
+    ("leak_descriptor", "leaks", FULL),
+    ("leak_mapping", "leaks", FULL),
+]
+PROMISES = [("modify", "inputs"), ("gap", "bounds"), ("read_past", "bounds"),
+            ("write_before", "bounds"), ("ftz", "state")]
+
+
+def verify(plugin, case, *words):
+    done = subprocess.run(
+        [PROGRAM, "verify", "--plugin", os.path.join(PLUGINS, plugin + ".so"), "--json", *words,
+         case], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False)
+    return [json.loads(line) for line in done.stdout.splitlines()], done
+
+
+class Relations(unittest.TestCase):
+    def broken(self, record):
+        return [name for name, verdict in record["checks"].items() if verdict == "fail"]
+
+    def test_what_is_right_passes_every_check(self):
+        seen = set()
+        for case in (FULL, CAUSAL, DROPOUT, FULL + " mask=len:rand+bool:0.8:bk",
+                     FULL + " bias=normal:hqk", "b=3 sq=1 sk=40 d=16 mask=causal+past:39",
+                     "sq=5 sk=0 d=8", "sq=40 sk=9 d=16 mask=causal out=lse"):
+            records, done = verify("relations", case)
+            self.assertEqual([r["status"] for r in records], ["pass"], done.stdout + done.stderr)
+            seen |= records[0]["checks"].keys()
+        wanted = {name for _, name, _ in BREAKS} | {"inputs", "bounds", "state"}
+        if len(os.sched_getaffinity(0)) < 2:
+            wanted.discard("threads")
+        self.assertLessEqual(wanted, seen)
+
+    def test_each_broken_relation_is_named(self):
+        for option, name, case in BREAKS:
+            if name == "threads" and len(os.sched_getaffinity(0)) < 2:
+                continue
+            with self.subTest(option=option):
+                words = ("--fills", "none", "-b", "test:break=" + option)
+                records, done = verify("relations", case, *words)
+                self.assertEqual(records[0]["status"], "fail", done.stdout + done.stderr)
+                self.assertEqual(self.broken(records[0]), [name])
+                self.assertTrue(records[0]["reason"].startswith(name + ": "))
+                self.assertEqual(done.returncode, 3)
+
+    def test_checks_are_chosen_by_name(self):
+        words = ("--fills", "none", "-b", "test:break=shift")
+        records, done = verify("relations", FULL, *words, "--checks", "ones,gqa")
+        self.assertEqual(records[0]["status"], "pass", done.stderr)
+        self.assertEqual({"ones", "gqa"}, records[0]["checks"].keys() & {n for _, n, _ in BREAKS})
+        records, _ = verify("relations", FULL, *words, "--checks", "none")
+        self.assertFalse(records[0]["checks"].keys() & {n for _, n, _ in BREAKS})
+        _, done = verify("relations", FULL, "--checks", "shfit")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("did you mean 'shift'?", done.stderr)
+
+    def test_broken_promises_are_named(self):
+        for plugin, name in PROMISES:
+            with self.subTest(plugin=plugin):
+                records, done = verify(plugin, "s=24 d=8 view=gaps" if plugin == "gap" else
+                                       "s=24 d=8")
+                self.assertEqual(records[0]["status"], "fail", done.stdout + done.stderr)
+                self.assertIn(name, self.broken(records[0]))
+
+
+if __name__ == "__main__":
+    unittest.main()

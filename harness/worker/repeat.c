@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* repeat.c - the same again: do the bits stay, and does anything stay behind. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host/walk.h"
+#include "worker/guard.h"
+#include "worker/serve.h"
+
+/* Plans made one after the other. What a library keeps for the process (a pool of threads, a cache)
+ * it has after the first of them; a leak grows with each of the rest. */
+enum { PLANS_BEFORE = 2, PLANS_COUNTED = 3 };
+
+/* A thread that has been joined may be listed for a moment more. */
+enum { SETTLE_TRIES = 20 };
+
+/* FNV-1a (Fowler, Noll, Vo) of the elements of an operand. */
+static uint64_t hash(const struct attn_tensor *tensor, uint32_t element)
+{
+    uint64_t sum = UINT64_C(0xCBF29CE484222325);
+    struct attn_walk walk;
+    size_t offset;
+    attn_walk_begin(&walk, tensor, element);
+    while (attn_walk_next(&walk, &offset)) {
+        const unsigned char *run = (const unsigned char *)tensor->data + offset;
+        for (size_t n = 0; n < walk.run; n++)
+            sum = (sum ^ run[n]) * UINT64_C(0x100000001B3);
+    }
+    return sum;
+}
+
+static void rerun(struct attn_plan *plan, const struct attn_message_request *request,
+                  const struct attn_guarded *guarded, struct attn_message_reply *reply)
+{
+    uint64_t first[ATTN_MAX_TENSORS] = {0};
+    if (attn_plan_bind(plan, guarded->tensors, reply) != 0)
+        return;
+    for (int32_t r = 0; r <= request->runs; r++) {
+        if (r > 0)
+            attn_guarded_prime(request, guarded);
+        if (attn_plan_run(plan, NULL, reply) != 0 || attn_plan_fetch(plan, reply) != 0)
+            return;
+        for (uint32_t t = 0; t < request->n_tensors; t++) {
+            if (!request->operands[t].output)
+                continue;
+            const uint64_t sum = hash(&guarded->tensors[t], request->operands[t].element);
+            if (r == 0)
+                first[t] = sum;
+            if (sum == first[t])
+                continue;
+            const uint32_t role = request->tensors[t].role;
+            attn_reply_set(reply, ATTN_FAIL,
+                           "run %d gives other bits in %s than the first, though deterministic is "
+                           "declared",
+                           r + 1,
+                           role == ATTN_LSE       ? "lse"
+                           : role == ATTN_WEIGHTS ? "weights"
+                                                  : "out");
+            return;
+        }
+    }
+}
+
+/* What a process can leave behind, and how it is called. */
+enum { THREADS, DESCRIPTORS, MAPPED, THINGS };
+static const char *const things[] = {"threads", "descriptors", "bytes of mapped memory"};
+
+static uint64_t descriptors_now(void)
+{
+    uint64_t n = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    for (const struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir))
+        n += entry->d_name[0] != '.';
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+static uint64_t mapped_now(void)
+{
+    char line[128] = "0";
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (!file)
+        return 0;
+    const bool read = fgets(line, sizeof(line), file) != NULL;
+    fclose(file);
+    return read ? strtoull(line, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+static void count(uint64_t now[THINGS])
+{
+    now[THREADS] = attn_threads_now();
+    now[DESCRIPTORS] = descriptors_now();
+    now[MAPPED] = mapped_now();
+}
+
+/* Counts, and again where there is more than before, as long as that may be passing. */
+static void count_settled(const uint64_t before[THINGS], uint64_t now[THINGS])
+{
+    count(now);
+    for (int n = 0; n < SETTLE_TRIES && now[THREADS] > before[THREADS]; n++) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        count(now);
+    }
+}
+
+static int plan_once(struct attn_session *session, const struct attn_message_request *request,
+                     const struct attn_guarded *guarded, struct attn_message_reply *reply)
+{
+    struct attn_plan plan;
+    if (attn_plan_open(session, request, &plan, reply) == 0 &&
+        attn_plan_bind(&plan, guarded->tensors, reply) == 0 &&
+        attn_plan_run(&plan, NULL, reply) == 0)
+        attn_plan_fetch(&plan, reply);
+    attn_plan_close(&plan, reply);
+    return reply->status == ATTN_PASS ? 0 : -1;
+}
+
+static void count_leaks(struct attn_session *session, const struct attn_message_request *request,
+                        const struct attn_guarded *guarded, struct attn_message_reply *reply)
+{
+    uint64_t start[THINGS] = {0}, before[THINGS] = {0}, now[THINGS];
+    int grown[THINGS] = {0};
+    for (int n = 0; n < PLANS_BEFORE + PLANS_COUNTED; n++) {
+        if (plan_once(session, request, guarded, reply) != 0)
+            return;
+        count_settled(before, now);
+        for (int t = 0; t < THINGS; t++) {
+            if (n < PLANS_BEFORE)
+                start[t] = now[t];
+            else
+                grown[t] += now[t] > before[t];
+            before[t] = now[t];
+        }
+    }
+    for (int t = 0; t < THINGS; t++)
+        if (grown[t] == PLANS_COUNTED) {
+            attn_reply_set(reply, ATTN_FAIL,
+                           "each plan leaves something behind: %d of them, %llu %s more",
+                           PLANS_COUNTED, (unsigned long long)(before[t] - start[t]), things[t]);
+            return;
+        }
+}
+
+void attn_serve_repeat(struct attn_session *session, const struct attn_message_request *request,
+                       const int fds[2], struct attn_message_reply *reply)
+{
+    struct attn_plan plan;
+    struct attn_guarded guarded;
+    char why[256];
+
+    if (attn_guarded_map(request, fds, &guarded, why, sizeof(why)) != 0) {
+        attn_reply_set(reply, ATTN_ERROR, "%s", why);
+        return;
+    }
+    if (request->runs == 0) {
+        count_leaks(session, request, &guarded, reply);
+    } else {
+        if (attn_plan_open(session, request, &plan, reply) == 0)
+            rerun(&plan, request, &guarded, reply);
+        attn_plan_close(&plan, reply);
+    }
+    attn_guarded_unmap(&guarded);
+}
