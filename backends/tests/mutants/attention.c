@@ -191,13 +191,11 @@ static void stray(struct mutant_job *job)
 
 void mutant_attend(struct mutant_job *job)
 {
-    struct share shares[MOST_THREADS];
+    struct share shares[MOST_THREADS] = {{job, 0}, {job, 1}};
     pthread_t helper;
     bool helped = false;
     stray(job);
     if (!bug(result_cached) || !job->ran) {
-        for (int t = 0; t < job->threads; t++)
-            shares[t] = (struct share){job, t};
         if (job->threads > 1)
             helped = pthread_create(&helper, NULL, compute_share, &shares[1]) == 0;
         compute_share(&shares[0]);

@@ -133,6 +133,7 @@ static float scale_of(const struct mutant_job *job)
 {
     const struct attn_problem *p = job->p;
     const float scale = (float)p->scale;
+    const int64_t padded = (p->dk + LANES - 1) / LANES * LANES;
     if (bug(scale_missing) || bug(q_prescaled_low))
         return 1;
     if (bug(scale_twice))
@@ -142,7 +143,7 @@ static float scale_of(const struct mutant_job *job)
     if (bug(scale_from_dv))
         return 1.0f / sqrtf((float)p->dv);
     if (bug(scale_padded_d))
-        return 1.0f / sqrtf((float)((p->dk + LANES - 1) / LANES * LANES));
+        return 1.0f / sqrtf((float)padded);
     if (bug(scale_2_percent))
         return scale * 1.02f;
     if (bug(scale_sign))
