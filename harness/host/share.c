@@ -37,22 +37,24 @@ static int lay_out(const struct attn_instance *instance, enum attn_placement pla
         const struct attn_operand *from = &instance->operands[t];
         struct attn_shared_operand *operand = &share->operands[t];
         size_t *total = &share->bytes[from->output];
+        const char *data = instance->tensors[t].data, *base = from->base;
+        size_t lead = base && data > base ? (size_t)(data - base) : 0;
+        lead = lead < 64 ? lead : 0;
         size_t pages;
-        if (__builtin_add_overflow(from->span, page - 1, &pages))
+        if (__builtin_add_overflow(from->span, lead + page - 1, &pages))
             return -1;
         pages = pages / page * page;
 
-        const char *data = instance->tensors[t].data, *base = from->base;
-        const size_t lead = base && data > base ? (size_t)(data - base) : 0;
         *operand = (struct attn_shared_operand){
             .offset = *total,
             .pages = pages,
-            .start = placement == ATTN_PLACE_END ? pages - from->span : 0,
+            /* Behind the guard; one that is to be misaligned, at its own distance. */
+            .start = placement == ATTN_PLACE_END ? pages - from->span : lead,
             .span = from->span,
             .element = (uint32_t)attn_dtype_size(instance->tensors[t].dtype),
             .output = from->output,
             .sparse = from->mapped > 0,
-            .lead = lead < 64 ? (uint32_t)lead : 0,
+            .lead = (uint32_t)lead,
         };
         if (operand->element == 0 || __builtin_add_overflow(*total, pages, total))
             return -1;

@@ -20,11 +20,11 @@ enum { STREAM_SIGNS = ATTN_ROLE_USER, STREAM_ROWS, STREAM_SCORES, STREAM_TARGETS
 /* How many of the rows of its heads see a key. */
 enum sight { SEEN_BY_NONE, SEEN_BY_SOME, SEEN_BY_ALL };
 
-#define OVERFLOW_SCORE 1e4  /* products beyond 65504 at every usual scale */
-#define NEGATIVE_SCORE -2e5 /* below any start value that maxima are given */
-#define SPIKE_LEAKED   1e30 /* above any finite constant that masks by addition */
-#define SPIKE_SHARED   60.0 /* where other rows do see the key */
-#define SPIKE_VALUE    1e3
+#define OVERFLOW_SCORE 1e4    /* products beyond 65504 at every usual scale */
+#define NEGATIVE_SCORE -2e5   /* below any start value that maxima are given */
+#define SPIKE_LEAKED   1e30   /* above any finite constant that masks by addition */
+#define SPIKE_SHARED   60.0   /* where other rows do see the key */
+#define SPIKE_VALUE    1e3    /* factor: a leak beside an allowed spike must differ from it */
 #define EXACT_LOW      -200.0 /* its exp is 0 in f32, and nothing beside 1 in f64 */
 #define EXACT_ZEROS    16     /* scores of 0 in a whole row */
 #define ONE_HOT_GAP    40.0   /* exp(-40) of all other keys together rounds away in f32 */
@@ -233,7 +233,7 @@ static double crafted_v(const void *context, uint64_t index)
     case ATTN_FILL_EXACT:
         return floor(17.0 * uniform(f, f->role, index)) - 8.0;
     case ATTN_FILL_SPIKE:
-        return is_spike(f, row) ? SPIKE_VALUE : drawn(f, index);
+        return drawn(f, index) * (is_spike(f, row) ? SPIKE_VALUE : 1.0);
     case ATTN_FILL_ROUNDING:
         return 0.5 + uniform(f, f->role, index);
     case ATTN_FILL_CONSTANT:

@@ -1,0 +1,323 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""score.py - does `attnbench verify` find every planted bug.
+
+    score.py BUILD_DIR            every bug in f32, one of each class in bf16: is it found
+    score.py BUILD_DIR --full     every bug in every type, with each fill alone: what finds it;
+                                  the result must be MATRIX.md
+    score.py BUILD_DIR --write    the same, and writes MATRIX.md
+
+Exits with 1 where a correct backend is refused, a bug survives, a bug changes nothing, or the
+matrix is not the one that is committed.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import random
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "scripts"))
+import make_textbook  # noqa: E402  (writes packs)
+
+RULES = {"allclose": "allclose 1e-2", "nmse": "ggml NMSE 5e-4", "flashinfer": "flashinfer-bench",
+         "flash2x": "FlashAttention 2x", "onednn": "oneDNN SDPA"}
+OUTPUTS = ["out", "lse", "weights", "memory", "fresh", "crash"]
+LETTER = {"f32": "f", "bf16": "b", "f16": "h"}
+RACES = (71, 72)  # which fills see them is a matter of timing
+UNSEEN = (67, 68, 69, 70) + RACES  # one run alone need not show them in any byte
+FOUND = ("fail", "crash", "timeout", "oom", "error")
+
+
+class Bug:
+    def __init__(self, match):
+        self.name, number, types, cases, self.text = match.groups()
+        self.number, self.types, self.cases = int(number), types.split(), cases.split()
+
+
+def read_bugs():
+    with open(os.path.join(HERE, "bugs.h"), encoding="utf-8") as file:
+        return [Bug(m) for m in re.finditer(
+            r'^    BUG\((\w+), (\d+), "(.*?)", "(.*?)", "(.*?)"\)', file.read(), re.M)]
+
+
+def read_cases():
+    with open(os.path.join(HERE, "mutants.cases"), encoding="utf-8") as file:
+        lines = [line.split(":", 1) for line in file if line.strip() and line[0] != "#"]
+    return {name: words.strip() for name, words in lines}
+
+
+# ---- packs: what the case language has no words for ----
+
+def bf16(value):
+    bits = struct.unpack("<I", struct.pack("<f", value))[0]
+    if value != value or abs(value) == float("inf"):
+        return bits >> 16
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+
+
+def rounded(value, dtype):
+    if isinstance(value, list):
+        return [rounded(entry, dtype) for entry in value]
+    return value if dtype == "f32" else bf16(value)
+
+
+def make_packs(folder, dtype):
+    """Two heads, 24 queries and keys, width 16. Returns {case name: case words}."""
+    make_textbook.FORMAT["BF16"] = "H"
+    keys, width, kind = 24, 16, dtype.upper()
+    infinity, cases = float("inf"), {}
+    for name in ("nan_key", "inf_key", "bias_inf", "sink_large"):
+        generator = random.Random(name)
+        q, k, v = ([[make_textbook.normal_rows(generator, keys, width) for _ in range(2)]]
+                   for _ in range(3))
+        tensors, words = {}, "out=lse"
+        if name == "nan_key":
+            k[0][1][5][3] = float("nan")
+        elif name == "inf_key":
+            k[0][1][5][3] = infinity
+        elif name == "bias_inf":
+            words += " bias=tensor"
+            tensors["bias"] = (kind, rounded([[[[-infinity if i % 7 == 2 else 0.25 * (j % 3)
+                                                 for j in range(keys)] for i in range(keys)]]],
+                                             dtype))
+        else:
+            words += " sink=tensor"
+            tensors["sink"] = ("F32", [100.0, -3.0])
+        for role, value in (("q", q), ("k", k), ("v", v)):
+            tensors[role] = (kind, rounded(value, dtype))
+        path = os.path.join(folder, f"{name}_{dtype}.safetensors")
+        make_textbook.write_pack(path, {"case": words, "source": "made for a planted bug"}, tensors)
+        cases[name] = f"data={path}"
+    return cases
+
+
+# ---- running ----
+
+class Suite:
+    def __init__(self, build, folder):
+        self.build, self.folder = os.path.abspath(build), folder
+        self.plugin = os.path.join(self.build, "tests", "plugins", "mutant.so")
+        plain = read_cases()
+        self.cases = {}  # type -> {name: words}
+        for dtype in LETTER:
+            self.cases[dtype] = {
+                name: words if "dtype=" in words else f"{words} dtype={dtype}"
+                for name, words in plain.items() if ("dtype=" in words) == (dtype == "f16")}
+            if dtype != "f16":
+                self.cases[dtype].update(make_packs(folder, dtype))
+        self.fits = {}  # (type, case) -> fills
+
+    def file(self, name, lines):
+        path = os.path.join(self.folder, name + ".cases")
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(f"{key}: {words}\n" for key, words in lines.items())
+        return path
+
+    def verify(self, backend, path, threads, *more):
+        """Exit code and records of one `attnbench verify`."""
+        command = [os.path.join(self.build, "bin", "attnbench"), "verify", "--json", "--threads",
+                   str(threads), *more, path]
+        if backend:
+            command[2:2] = ["--plugin", self.plugin, "-b", backend]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+        if done.returncode not in (0, 3, 6):
+            sys.exit(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
+        records = [json.loads(line) for line in done.stdout.splitlines()]
+        return done.returncode, [r for r in records if r["type"] == "verify"]
+
+    def field(self, bug, path, threads):
+        """[{case, changed, accepted}] of each line, up to where the mutant crashed."""
+        done = subprocess.run([os.path.join(self.build, "tests", "mutant_field"), self.plugin, bug,
+                               str(threads), path],
+                              capture_output=True, text=True, timeout=900, check=False)
+        if done.returncode > 0:
+            sys.exit(f"mutant_field {bug} {path}: {done.stderr}")
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def threads_of(case):
+    return 2 if case.startswith("threads") else 1
+
+
+def accept_correct(suite):
+    """Every correct backend on every case, with all fills. Returns complaints."""
+    complaints = []
+    for dtype, cases in suite.cases.items():
+        for threads in (1, 2):
+            lines = {n: w for n, w in cases.items() if threads_of(n) == threads}
+            if not lines:
+                continue
+            path = suite.file(f"correct_{dtype}_{threads}", lines)
+            for backend in ("mutant:bug=none", None):
+                _, records = suite.verify(backend, path, threads)
+                for r in records:
+                    if r["status"] not in ("pass", "skip"):
+                        complaints.append(f"{r['backend']} is {r['status']}: {r['reason']}\n"
+                                          f"    {r['repro']}")
+                    if backend:
+                        known = set(fill_names(suite))
+                        suite.fits[dtype, r["name"]] = [f for f in r["checks"] if f in known]
+    return complaints
+
+
+def fill_names(suite):
+    if not hasattr(suite, "fills"):
+        done = subprocess.run([os.path.join(suite.build, "bin", "attnbench"), "list", "fills",
+                               "--json"], capture_output=True, text=True, check=True)
+        suite.fills = [entry["name"] for entry in json.loads(done.stdout)]
+        suite.fills = suite.fills[suite.fills.index("census"):]
+    return suite.fills
+
+
+def what_found(record, fill):
+    """Names of the checks by which a record that is not a pass was found out."""
+    if fill:
+        return [fill]
+    failed = [name for name, verdict in record["checks"].items()
+              if verdict == "fail" and not name.startswith("placement")]
+    if failed:
+        return failed
+    reason = record["reason"]
+    if "earlier result" in reason:
+        return ["fresh"]
+    return ["memory" if re.search(r"reads|writes|written|modif", reason) else "crash"]
+
+
+class Score:
+    """One bug in one type."""
+
+    def __init__(self, suite, bug, dtype, full):
+        self.bug, self.dtype = bug, dtype
+        threads = max(threads_of(c) for c in bug.cases)
+        cases = {name: suite.cases[dtype][name] for name in bug.cases}
+        filled = {f"{name}.{fill}": f"{words} fill={fill}"
+                  for name, words in cases.items() for fill in suite.fits[dtype, name]}
+        path = suite.file(f"{bug.name}_{dtype}", {**cases, **filled})
+        self.ask_the_field(suite, path, threads, cases)
+        if not full:  # verify tries the fills itself, until the first that finds the bug
+            path = suite.file(f"{bug.name}_{dtype}_plain", cases)
+        code, records = suite.verify(f"mutant:bug={bug.name}", path, threads,
+                                     *(["--fills", "none"] if full else []))
+        self.killed = code != 0
+        self.found = set()
+        for r in records:
+            if r["status"] in FOUND:
+                self.found.update(what_found(r, r["name"].partition(".")[2]))
+        if bug.number in UNSEEN:  # the correct backend passed the same lines
+            self.changed = self.killed
+
+    def ask_the_field(self, suite, path, threads, cases):
+        """Rules that reject the bug filled with N(0,1); does any line differ from the truth."""
+        lines = suite.field(self.bug.name, path, threads)
+        self.changed = any(line["changed"] for line in lines)
+        plain = [line for line in lines if line["case"] in cases]
+        crashed = len(plain) < len(cases)
+        self.changed |= crashed
+        self.rules = {rule for rule in RULES
+                      if crashed or any(rule not in line["accepted"] for line in plain)}
+
+
+def score_all(suite, bugs, full):
+    wanted, classes = [], set()
+    for bug in bugs:
+        for dtype in bug.types:
+            first = bug.number not in classes
+            if full or dtype == bug.types[0] or first:
+                wanted.append((bug, dtype))
+        classes.add(bug.number)
+    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+        return list(pool.map(lambda w: Score(suite, *w, full), wanted))
+
+
+# ---- the matrix ----
+
+def letters(scores, test):
+    return "".join(LETTER[s.dtype] for s in scores if test(s))
+
+
+def verdict_line(title, scores, found):
+    missed = [s.dtype for s in scores if not found(s)]
+    f32 = missed.count("f32")
+    return (f"| {title} | {len(scores) - len(missed)} | {len(missed)} | {f32} | "
+            f"{len(missed) - f32} |")
+
+
+def matrix(bugs, scores, fills):
+    extra = sorted({name for s in scores for name in s.found} - set(OUTPUTS) - set(fills))
+    checks = [c for c in OUTPUTS + extra + fills if any(c in s.found for s in scores)]
+    timed = [s for s in scores if s.bug.number not in RACES]
+    killed = sum(s.killed for s in scores)
+    lines = [
+        "# What finds which planted bug", "",
+        "Written by `score.py --write`; do not edit. Rows: the bugs of [bugs.h](bugs.h). A letter says",
+        "in which type a check finds the bug: f f32, b bf16, h f16. `out` `lse` `weights` `memory`",
+        "`fresh` `crash`: the case itself, filled with N(0,1); then each fill made on purpose alone. On",
+        "the right: in which types a rule of the field rejects what the bug gives for N(0,1), on the same",
+        "cases ([README.md](README.md) says which rules). What sees a race is a matter of timing: ~.", "",
+        f"**{len(bugs)} bugs of {len({b.number for b in bugs})} classes, {len(scores)} mutants with "
+        f"their types: {killed} found, {len(scores) - killed} survive.** The rules of the field on the "
+        f"{len(timed)} that are no races:", "",
+        "| verdict | found | missed | of them f32 | bf16 and f16 |", "|---|---:|---:|---:|---:|",
+        verdict_line("attnbench verify", timed, lambda s: s.killed),
+        *(verdict_line(title, timed, lambda s, r=r: r in s.rules) for r, title in RULES.items()), "",
+        "| | bug | " + " | ".join(checks) + " | | " + " | ".join(RULES.values()) + " |",
+        "|---:|---" + "|---" * (len(checks) + 1 + len(RULES)) + "|"]
+    for bug in bugs:
+        mine = [s for s in scores if s.bug is bug]
+        cells = [letters(mine, lambda s, c=c: c in s.found) for c in checks]
+        rules = [letters(mine, lambda s, r=r: r in s.rules) for r in RULES]
+        if bug.number in RACES:
+            cells, rules = ["~"] * len(checks), ["~"] * len(RULES)
+        survivors = letters(mine, lambda s: not s.killed)
+        name = f"`{bug.name}` {bug.text}".replace("|", "\\|") + (f" **survives: {survivors}**" if survivors else "")
+        lines.append(f"| {bug.number} | {name} | " + " | ".join(cells + [""] + rules) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--bug", action="append", help="these alone, with what finds them")
+    args = parser.parse_args()
+    full = args.full or args.write or bool(args.bug)
+    bugs = read_bugs()
+    with tempfile.TemporaryDirectory(prefix="attnbench-mutants-") as folder:
+        suite = Suite(args.build, folder)
+        complaints = accept_correct(suite)
+        chosen = [b for b in bugs if not args.bug or b.name in args.bug]
+        scores = score_all(suite, chosen, full)
+        fills = fill_names(suite)
+    for s in scores:
+        if args.bug:
+            print(f"{s.bug.name} {s.dtype}: {' '.join(sorted(s.found)) or 'survives'}; field: "
+                  f"{' '.join(sorted(s.rules)) or 'none'}")
+        if not s.killed:
+            complaints.append(f"{s.bug.name} in {s.dtype} survives ({s.bug.text})")
+        if not s.changed:
+            complaints.append(f"{s.bug.name} in {s.dtype} changes nothing")
+    if not {b.number for b in bugs} >= set(range(1, 73)):
+        complaints.append(f"classes without a bug: {set(range(1, 73)) - {b.number for b in bugs}}")
+    if full and not args.bug:
+        path, text = os.path.join(HERE, "MATRIX.md"), matrix(bugs, scores, fills)
+        if args.write:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        else:
+            with open(path, encoding="utf-8") as file:
+                if file.read() != text:
+                    complaints.append("MATRIX.md is not what was measured: score.py --write")
+    print("\n".join(complaints))
+    print(f"{sum(s.killed for s in scores)} of {len(scores)} mutants found")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
