@@ -413,8 +413,9 @@ static bool expect_split(struct attn_relation_work *work, const struct attn_plac
     }
     const double x = attn_results_read(&work->is[0], at), y = attn_results_read(&work->is[1], at);
     if (isinf(l[0]) || isinf(l[1])) { /* a part without keys */
-        e->got = isinf(l[0]) ? y : x;
-        e->allowed += attn_results_slack(&work->is[isinf(l[0])], at);
+        const int other = isinf(l[0]) ? 1 : 0;
+        e->got = other ? y : x;
+        e->allowed += attn_results_slack(&work->is[other], at);
         return true;
     }
     const double a = 1 / (1 + exp(l[1] - l[0]));
