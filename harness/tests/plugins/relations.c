@@ -56,7 +56,7 @@ static int create(const struct attn_problem *problem, const struct attn_services
     if (is("leak_descriptor") && open("/dev/null", O_RDONLY | O_CLOEXEC) < 0)
         return ATTN_FAILED;
     if (is("leak_mapping") &&
-        mmap(NULL, 1 << 16, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
+        mmap(NULL, 1 << 24, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
         return ATTN_FAILED;
     if (is("leak_thread") && pthread_create(&thread, NULL, sleep_for_ever, NULL) != 0)
         return ATTN_FAILED;
