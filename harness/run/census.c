@@ -15,18 +15,11 @@
 #include "reference/dtype.h"
 #include "reference/operands.h"
 #include "run/probe.h"
+#include "tensor/clones.h"
 
 /* Columns from which a decoded key is more than a guess; keys below which two guesses agree: none
  * of one key, and a pair that cancels. */
 enum { LEAST_COLUMNS = 8, LEAST_KEYS = 4 };
-
-/* Counting bits takes one instruction where the machine has it. Sanitizers start before the choice
- * could be made. */
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define POPCOUNT __attribute__((target_clones("popcnt", "default")))
-#else
-#define POPCOUNT
-#endif
 
 struct row_count {
     const struct attn_probe *probe;
@@ -249,8 +242,9 @@ static int64_t mark_keys(const struct attn_tensor *mask, struct attn_probe_row a
     return count;
 }
 
-POPCOUNT static void sum_marked(double *sum, const uint64_t *plus, const uint64_t *keys,
-                                int64_t columns, int64_t words, int64_t count)
+ATTN_CLONES("popcnt")
+static void sum_marked(double *sum, const uint64_t *plus, const uint64_t *keys, int64_t columns,
+                       int64_t words, int64_t count)
 {
     for (int64_t c = 0; c < columns; c++) {
         int64_t with_plus = 0;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "reference/philox.h"
+#include "tensor/clones.h"
 #include "tensor/instance.h"
 
 /* ln 2 in two parts: the first has 32 bits, so that its product with an exponent is exact. */
@@ -33,12 +34,8 @@ static const double cos_terms[] = {-1.0 / 2,
                                    -1.0 / 6402373705728000};
 
 /* The functions that draw runs are built for wider vectors, too. Lanes are independent and nothing
- * is contracted, so the bits are the same. Sanitizers start before the choice could be made. */
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define WIDER __attribute__((target_clones("avx2", "default")))
-#else
-#define WIDER
-#endif
+ * is contracted, so the bits are the same. */
+#define WIDER  ATTN_CLONES("avx2")
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE double horner(double z, const double *terms, size_t count)

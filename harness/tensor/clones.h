@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* clones.h - a function built for a wider instruction set as well, chosen when the program starts.
+ */
+#ifndef ATTN_CLONES_H
+#define ATTN_CLONES_H
+
+/* Before a definition: ATTN_CLONES("avx2"). Sanitizers start before the choice could be made; clang
+ * 14 loses the function in a static library. */
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&                \
+    !defined(__SANITIZE_THREAD__)
+#define ATTN_CLONES(isa) __attribute__((target_clones(isa, "default")))
+#else
+#define ATTN_CLONES(isa)
+#endif
+
+#endif
