@@ -403,8 +403,8 @@ class Bench(Case):
             self.assertEqual([json.loads(line)["type"] for line in file], ["verify"])
 
     def test_a_timed_output_is_verified_again(self):
-        done = self.expect(3, "bench", "--plugin", broken("late"), PLAIN, *QUICK, "-o",
-                           self.path("run"))
+        done = self.expect(3, "bench", "--plugin", broken("late"), PLAIN, *QUICK, "--min-time",
+                           "20ms", "-o", self.path("run"))  # runs enough on a slow machine, too
         self.assertIn("while timed: out[", done.stdout)
         repro = re.search(r"rerun: attnbench (.*) '(.*)'", done.stdout)
         again = self.expect(3, *repro.group(1).split(), repro.group(2), cwd=self.folder)
