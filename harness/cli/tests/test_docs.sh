@@ -2,14 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # test_docs.sh - the manual page and the completion, against the program's own --help.
 #
-#   test_docs.sh PROGRAM MAN BASH
+#   test_docs.sh PROGRAM MAN BASH GENERATOR
 set -u
-program=$1 man=$2 completion=$3
+program=$1 man=$2 completion=$3 generator=$4
 failed=0
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
 complain() { printf 'docs: %s\n' "$*"; failed=1; }
+
+"$generator" "$folder/man" "$folder/bash" || complain "the generator fails"
+cmp "$folder/man" "$man" || complain "the page is not what the generator writes"
+cmp "$folder/bash" "$completion" || complain "the completion is not what the generator writes"
+rm "$folder/man" "$folder/bash"
 
 # The page: nothing that groff or mandoc objects to, and every verb and option of the program.
 if command -v groff >/dev/null; then
