@@ -256,16 +256,16 @@ static bool may_fill(const struct attn_entry *entry, enum attn_fill fill)
 
 /* The same sizes under another fill, on every backend that has held so far. */
 static void verify_fill(struct attn_session *session, struct attn_seat *seats,
-                        const struct attn_case *c, struct attn_entry *entries, char *why,
-                        size_t size)
+                        const struct attn_case *c, struct attn_entry *entries)
 {
+    char why[256];
     struct attn_judgement none;
     struct attn_judge *judge = NULL;
     struct attn_instance *instance = attn_instance_for(session, c, &none);
     if (!instance)
         return; /* out of time or memory: the record shows which fills were tried */
     if (attn_judge_create(instance, ATTN_FILL_BUDGET, session->settings.host_threads, &judge, why,
-                          size) == 0)
+                          sizeof why) == 0)
         for (size_t b = 0; b < session->roster.count && !attn_interrupted; b++) {
             struct attn_entry *entry = &entries[b];
             if (!may_fill(entry, c->fill))
@@ -286,8 +286,7 @@ static void verify_fill(struct attn_session *session, struct attn_seat *seats,
 }
 
 static void verify_fills(struct attn_session *session, struct attn_seat *seats,
-                         const struct attn_case *c, struct attn_entry *entries, char *why,
-                         size_t size)
+                         const struct attn_case *c, struct attn_entry *entries)
 {
     if (c->fill != ATTN_FILL_NORMAL || c->data)
         return;
@@ -298,7 +297,7 @@ static void verify_fills(struct attn_session *session, struct attn_seat *seats,
             any = any || may_fill(&entries[b], f);
         filled.fill = f;
         if (any && session->settings.fills >> f & 1 && attn_fill_fits(c, f, NULL, 0))
-            verify_fill(session, seats, &filled, entries, why, size);
+            verify_fill(session, seats, &filled, entries);
     }
 }
 
@@ -391,7 +390,7 @@ int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
         }
     }
     if (*instance)
-        verify_fills(session, seats, c, entries, why, size);
+        verify_fills(session, seats, c, entries);
     if (*instance)
         attn_relations_verify(session, seats, *instance, entries);
     for (size_t b = 0; b < session->roster.count; b++) {

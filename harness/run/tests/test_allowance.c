@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_allowance.c - the bound from norms is never below the bound next to the reference, and still
  * small beside the values. */
+#include "answered.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include "reference/dtype.h"
 #include "run/allowance.h"
 
 static const char *const lines[] = {
@@ -41,18 +34,6 @@ static const struct attn_numerics styles[] = {
     {.acc_type = ATTN_F16, .acc_toward_zero = 1, .gaussian_by_norms = 1, .ftz = 1},
     {.acc_type = ATTN_F64, .denominator = 1, .out_toward_zero = 1},
 };
-
-static struct attn_instance *instance_of(const char *line)
-{
-    struct attn_case_list list = {0};
-    struct attn_instance *instance = NULL;
-    char why[512] = "";
-    if (attn_case_parse_line(line, strlen(line), NULL, 0, &list, why, sizeof why) ||
-        attn_instance_create(&list.items[0], 2, &instance, why, sizeof why))
-        fail_msg("%s: %s", line, why);
-    attn_case_list_free(&list);
-    return instance;
-}
 
 static double final(const struct attn_allowance *a, uint32_t dtype, double value, double error)
 {

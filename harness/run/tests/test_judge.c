@@ -1,53 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_judge.c - what the judge accepts, what it refuses, and in which words. */
+#include "answered.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include "reference/dtype.h"
-#include "run/judge.h"
 #include "run/rows.h"
-
-static struct attn_instance *instance_of(const char *line)
-{
-    struct attn_case_list list = {0};
-    struct attn_instance *instance = NULL;
-    char why[512] = "";
-    if (attn_case_parse_line(line, strlen(line), NULL, 0, &list, why, sizeof why) ||
-        attn_instance_create(&list.items[0], 2, &instance, why, sizeof why))
-        fail_msg("%s: %s", line, why);
-    attn_case_list_free(&list);
-    return instance;
-}
 
 /* Writes the reference, rounded to the output type, where a backend would write. */
 static void answer_correctly(struct attn_instance *in)
 {
-    const struct attn_problem *p = &in->problem;
-    int64_t rows = ref_row_count(p), width = ref_row_width(p);
-    char why[256];
-    struct ref_rows all = {.count = rows};
-    double *out = test_calloc((size_t)(rows * width), sizeof *out);
-    double *lse = test_calloc((size_t)rows, sizeof *lse);
-    struct ref_result result = {.out = out, .lse = lse};
-    assert_int_equal(ref_compute(p, &all, NULL, REF_FILL_GENERIC, 2, &result, why, sizeof why), 0);
-    const struct attn_tensor *to = attn_tensor_find(p, ATTN_OUT);
-    for (int64_t i = 0; i < rows * width; i++) /* dense bhsd */
-        attn_dtype_store(to->dtype, to->data, i, out[i]);
-    const struct attn_tensor *to_lse = attn_tensor_find(p, ATTN_LSE);
-    for (int64_t i = 0; to_lse && i < rows; i++)
-        attn_dtype_store(to_lse->dtype, to_lse->data, i, lse[i]);
-    test_free(out);
-    test_free(lse);
+    answer(in, &in->problem, attn_dtype_store);
 }
 
-static struct attn_judgement judge(struct attn_instance *in, double e_exp)
+static struct attn_judgement judge_with(struct attn_instance *in, double e_exp)
 {
     struct attn_judge *j;
     struct attn_judgement v;
@@ -71,7 +37,7 @@ static void accepts_the_rounded_reference(void **state)
     (void)state;
     struct attn_instance *in = instance_of(line);
     answer_correctly(in);
-    struct attn_judgement v = judge(in, 1e-7);
+    struct attn_judgement v = judge_with(in, 1e-7);
     assert_int_equal(v.status, ATTN_PASS);
     assert_true(v.max_ratio > 1e-6 && v.max_ratio < 1);
     assert_true(v.median_ratio <= v.max_ratio);
@@ -85,7 +51,7 @@ static void names_the_one_wrong_element(void **state)
     struct attn_instance *in = instance_of(line);
     answer_correctly(in);
     out_of(in)[(1 * 24 + 17) * 8 + 5] += 1e-4f;
-    struct attn_judgement v = judge(in, 1e-7);
+    struct attn_judgement v = judge_with(in, 1e-7);
     assert_int_equal(v.status, ATTN_FAIL);
     assert_false(v.out_ok);
     assert_true(v.lse_ok);
@@ -100,7 +66,7 @@ static void judges_lse_too(void **state)
     struct attn_instance *in = instance_of(line);
     answer_correctly(in);
     ((float *)attn_tensor_find(&in->problem, ATTN_LSE)->data)[30] += 0.01f;
-    struct attn_judgement v = judge(in, 1e-7);
+    struct attn_judgement v = judge_with(in, 1e-7);
     assert_int_equal(v.status, ATTN_FAIL);
     assert_true(v.out_ok);
     assert_false(v.lse_ok);
@@ -116,7 +82,7 @@ static void refuses_what_is_not_finite(void **state)
         struct attn_instance *in = instance_of(line);
         answer_correctly(in);
         out_of(in)[100] = bad[i];
-        struct attn_judgement v = judge(in, 1e-7);
+        struct attn_judgement v = judge_with(in, 1e-7);
         assert_int_equal(v.status, ATTN_FAIL);
         assert_true(isinf(v.max_ratio));
         attn_instance_free(in);
@@ -130,9 +96,9 @@ static void wants_nan_where_the_reference_is_nan(void **state)
     ((float *)attn_tensor_find(&in->problem, ATTN_Q)->data)[0] = NAN; /* row 0 of head 0 */
     answer_correctly(in);
     assert_true(isnan(out_of(in)[0]));
-    assert_int_equal(judge(in, 1e-7).status, ATTN_PASS);
+    assert_int_equal(judge_with(in, 1e-7).status, ATTN_PASS);
     out_of(in)[0] = 0;
-    assert_int_equal(judge(in, 1e-7).status, ATTN_FAIL);
+    assert_int_equal(judge_with(in, 1e-7).status, ATTN_FAIL);
     attn_instance_free(in);
 }
 
@@ -150,11 +116,11 @@ static void takes_nan_for_an_infinity_that_underflows(void **state)
         v[0] = INFINITY;
         answer_correctly(in);
         assert_true(out_of(in)[0] == INFINITY);
-        assert_int_equal(judge(in, 1e-7).status, ATTN_PASS);
+        assert_int_equal(judge_with(in, 1e-7).status, ATTN_PASS);
         out_of(in)[0] = NAN;
-        assert_int_equal(judge(in, 1e-7).status, i ? ATTN_PASS : ATTN_FAIL);
+        assert_int_equal(judge_with(in, 1e-7).status, i ? ATTN_PASS : ATTN_FAIL);
         out_of(in)[0] = 1;
-        assert_int_equal(judge(in, 1e-7).status, ATTN_FAIL);
+        assert_int_equal(judge_with(in, 1e-7).status, ATTN_FAIL);
         attn_instance_free(in);
     }
 }
@@ -164,10 +130,10 @@ static void mistrusts_a_bound_that_proves_nothing(void **state)
     (void)state;
     struct attn_instance *in = instance_of(line);
     answer_correctly(in);
-    struct attn_judgement v = judge(in, 10);
+    struct attn_judgement v = judge_with(in, 10);
     assert_int_equal(v.status, ATTN_MISTRUSTED);
     memset(out_of(in), 0, 2 * 24 * 8 * sizeof(float));
-    v = judge(in, 300);
+    v = judge_with(in, 300);
     assert_int_equal(v.status, ATTN_MISTRUSTED);
     assert_non_null(strstr(v.reason, "are 0 where the reference is not"));
     attn_instance_free(in);
@@ -179,11 +145,11 @@ static void trusts_an_answer_that_is_exact(void **state)
     (void)state;
     struct attn_instance *in = instance_of("s=24 d=8 mask=causal scale=1e6");
     answer_correctly(in);
-    struct attn_judgement v = judge(in, 1e-7);
+    struct attn_judgement v = judge_with(in, 1e-7);
     assert_int_equal(v.status, ATTN_PASS);
     assert_true(v.max_ratio < 1e-6);
     memset(out_of(in), 0, 24 * 8 * sizeof(float));
-    v = judge(in, 1e6);
+    v = judge_with(in, 1e6);
     assert_int_equal(v.status, ATTN_MISTRUSTED);
     attn_instance_free(in);
 }
@@ -214,7 +180,7 @@ static void knows_nothing_beyond_the_range_of_f32(void **state)
     for (size_t t = 0; t < sizeof table / sizeof table[0]; t++) {
         struct attn_instance *in = instance_of(table[t].line);
         fill_with_nan(in);
-        const struct attn_judgement v = judge(in, 1e-7);
+        const struct attn_judgement v = judge_with(in, 1e-7);
         if (v.status != table[t].status)
             fail_msg("%s: %s", table[t].line, v.reason);
         attn_instance_free(in);
