@@ -7,9 +7,9 @@
 #include <stdbool.h>
 
 #include "host/worker.h"
+#include "judge/judge.h"
 #include "results/statistics.h"
 #include "run/checks.h"
-#include "run/judge.h"
 #include "run/session.h"
 
 enum { ATTN_ROUNDS_MAX = 64 };

@@ -4,7 +4,7 @@
 #ifndef ATTN_RELATION_H
 #define ATTN_RELATION_H
 
-#include "run/allowance.h"
+#include "judge/allowance.h"
 #include "run/checks.h"
 
 enum { ATTN_RELATION_PARTS = 2 };

@@ -19,7 +19,7 @@
 #include "reference/dtype.h"
 #include "report/compare.h"
 #include "results/record.h"
-#include "run/judge.h"
+#include "judge/judge.h"
 #include "run/suite.h"
 
 /* The linker puts these in the place of the C library's (--wrap). */

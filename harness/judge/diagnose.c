@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* diagnose.c - exact, one_hot and rounding; census has a file of its own. */
-#include "run/diagnose.h"
+#include "judge/diagnose.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "judge/probe.h"
 #include "reference/dtype.h"
-#include "run/probe.h"
 
 /* Mean of signed errors, in units of rounding times |out|, beyond which roundings are not to
  * nearest. Correct kernels stay within 0.03; truncation of p shows as -0.7, of out as -0.5 to -1.

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "run/allowance.h"
+#include "judge/allowance.h"
 
 static const char *const lines[] = {
     "b=2 hq=4 hkv=2 s=37 d=16 out=lse",

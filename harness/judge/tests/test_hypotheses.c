@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "run/mutations.h"
+#include "judge/mutations.h"
 
 #define EXPLAINED "; explained: 100 % of "
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* allowance.c - the error bound from norms alone. The letters are those of reference/BOUND.md. */
-#include "run/allowance.h"
+#include "judge/allowance.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mutations.c - the table of mistakes, the likelier first: of two that explain an output equally
  * well, the first is named. */
-#include "run/mutations.h"
+#include "judge/mutations.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c - choice of the rows that a verdict stands on. */
-#include "run/rows.h"
+#include "judge/rows.h"
 
 #include <math.h>
 #include <stdlib.h>

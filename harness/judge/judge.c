@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* judge.c - class first, then error against bound; nothing that is NaN can pass. */
-#include "run/judge.h"
+#include "judge/judge.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "judge/diagnose.h"
+#include "judge/hypotheses.h"
+#include "judge/rows.h"
 #include "reference/dtype.h"
-#include "run/diagnose.h"
-#include "run/hypotheses.h"
-#include "run/rows.h"
 
 enum {
     MAX_REFERENCES = 8,  /* numerics kept at a time; more than backends that usually run */

@@ -4,7 +4,7 @@
  * A hypothesis gives an answer of its own, with its own bound, for the rows that are wrong. It is
  * taken as an explanation where (nearly) all elements of these rows agree with it, and enough of
  * them could not have agreed with the right answer as well. */
-#include "run/hypotheses.h"
+#include "judge/hypotheses.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "judge/mutations.h"
 #include "reference/dtype.h"
-#include "run/mutations.h"
 
 /* Share of the elements that an explanation must explain: a kernel may be wrong in a second way in
  * some corner. */

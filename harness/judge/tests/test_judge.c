@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "run/rows.h"
+#include "judge/rows.h"
 
 /* Writes the reference, rounded to the output type, where a backend would write. */
 static void answer_correctly(struct attn_instance *in)

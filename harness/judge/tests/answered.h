@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
+#include "judge/judge.h"
 #include "reference/dtype.h"
-#include "run/judge.h"
 
 /* The instance of a case line; the test fails where there is none. */
 struct attn_instance *instance_of(const char *line);

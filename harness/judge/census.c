@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "judge/probe.h"
 #include "reference/dtype.h"
 #include "reference/operands.h"
-#include "run/probe.h"
 #include "tensor/clones.h"
 
 /* Columns from which a decoded key is more than a guess; keys below which two guesses agree: none

@@ -3,8 +3,8 @@
 #ifndef ATTN_DIAGNOSE_H
 #define ATTN_DIAGNOSE_H
 
+#include "judge/judge.h"
 #include "reference/reference.h"
-#include "run/judge.h"
 
 /* Looks at the outputs in the instance's memory with what the fill of its case knows: census counts
  * keys, exact knows the bits, one_hot the row of v, rounding the mean error. `rows` and `ref` are
