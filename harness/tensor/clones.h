@@ -8,9 +8,9 @@
  * 14 loses the function in a static library. */
 #if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&                \
     !defined(__SANITIZE_THREAD__)
-#define ATTN_CLONES(isa) __attribute__((target_clones(isa, "default")))
+#define ATTN_CLONES(...) __attribute__((target_clones(__VA_ARGS__, "default")))
 #else
-#define ATTN_CLONES(isa)
+#define ATTN_CLONES(...)
 #endif
 
 #endif

@@ -14,6 +14,10 @@
 /* A cache line: what a backend may never count on, and what views then take away. */
 #define ALIGNMENT 64
 
+/* Large operands lie in pages of this size where the system has them: the first touch of a GiB in
+ * small ones costs seconds on a virtual machine. */
+#define HUGE_PAGE ((size_t)2 << 20)
+
 /* Elements of padding after a row under view=gaps: odd, so that rows differ in alignment. */
 #define GAP 3
 
@@ -121,10 +125,11 @@ static int allocate(const struct attn_case *c, bool sparse, struct attn_tensor *
 {
     const size_t shift = c->view & ATTN_VIEW_OFFSET1 ? attn_dtype_size(tensor->dtype) : 0;
     const size_t span = attn_tensor_span(tensor);
+    const size_t alignment = span < 16 * HUGE_PAGE || sparse ? ALIGNMENT : HUGE_PAGE;
     size_t bytes;
-    if (span == SIZE_MAX || __builtin_add_overflow(span, shift + ALIGNMENT, &bytes))
+    if (span == SIZE_MAX || __builtin_add_overflow(span, shift + alignment, &bytes))
         return -1;
-    bytes = bytes / ALIGNMENT * ALIGNMENT;
+    bytes = bytes / alignment * alignment;
     if (sparse) {
         operand->base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -134,9 +139,11 @@ static int allocate(const struct attn_case *c, bool sparse, struct attn_tensor *
         }
         operand->mapped = bytes;
     } else {
-        operand->base = aligned_alloc(ALIGNMENT, bytes);
+        operand->base = aligned_alloc(alignment, bytes);
         if (operand->base == NULL)
             return -1;
+        if (alignment == HUGE_PAGE)
+            (void)madvise(operand->base, bytes, MADV_HUGEPAGE); /* refused: pages stay small */
         if (operand->output || c->view & ATTN_VIEW_GAPS)
             memset(operand->base, 0xff, bytes);
     }
@@ -217,9 +224,11 @@ static void place(const struct attn_tensor *tensor, int64_t offset, int64_t step
 {
     if (tensor->dtype == ATTN_BOOL) {
         uint8_t *bytes = (uint8_t *)tensor->data + offset;
-        unsigned byte = 1 + (unsigned)(index % 255);
-        for (int64_t i = 0; i < count; i++, byte = byte == 255 ? 1 : byte + 1)
-            bytes[i * step] = (uint8_t)(values[i] != 0 ? byte : 0);
+        const unsigned first = (unsigned)(index % 255);
+        for (int64_t i = 0; i < count; i++) { /* without a branch: vectors of bytes */
+            const unsigned at = first + (unsigned)i;
+            bytes[i * step] = (uint8_t)((at < 255 ? at + 1 : at - 254) * (values[i] != 0));
+        }
         return;
     }
     for (int64_t i = 0; i < count; i++)

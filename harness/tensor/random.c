@@ -35,7 +35,7 @@ static const double cos_terms[] = {-1.0 / 2,
 
 /* The functions that draw runs are built for wider vectors, too. Lanes are independent and nothing
  * is contracted, so the bits are the same. */
-#define WIDER  ATTN_CLONES("avx2")
+#define WIDER  ATTN_CLONES("avx512f", "avx2")
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE double horner(double z, const double *terms, size_t count)
