@@ -220,6 +220,9 @@ static struct attn_outcome ask(struct attn_worker *worker, struct attn_instance 
     case 3:
         outcome = attn_worker_supports(worker, instance);
         break;
+    case 4:
+        outcome = attn_worker_repeat(worker, instance, 2);
+        break;
     default:
         outcome = attn_worker_ceilings(worker, &ceilings);
         if (outcome.status == ATTN_PASS)
@@ -255,9 +258,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         instance = make_instance();
     input = (struct fuzz_input){data, size};
     started = false;
-    const int kind = fuzz_byte(&input) % 6;
+    const int kind = fuzz_byte(&input) % 7;
     wait_status = fuzz_byte(&input) % 2 ? 9 : fuzz_byte(&input) << 8;
-    if (kind == 5) {
+    if (kind == 6) {
         outcome = attn_worker_inspect(&config, &info);
         check_inspection(&info);
     } else {

@@ -240,7 +240,8 @@ static void put_message(int socket, struct fuzz_input *input)
     if (type <= 2)
         make_config(&message.config);
     else
-        make_request(&message.request, type <= 5   ? ATTN_REQUEST_VERIFY
+        make_request(&message.request, type <= 4   ? ATTN_REQUEST_VERIFY
+                                       : type == 5 ? ATTN_REQUEST_REPEAT
                                        : type == 6 ? ATTN_REQUEST_BENCH
                                                    : ATTN_REQUEST_SUPPORTS);
     const uint32_t length = message.head.length;
@@ -283,6 +284,8 @@ static void serve(const union attn_request_buffer *message, const int fds[2])
         attn_serve_config(&session, &message->config, &reply);
     else if (message->request.kind == ATTN_REQUEST_VERIFY && message->request.runs < 4)
         attn_serve_verify(&session, &message->request, fds, &reply);
+    else if (message->request.kind == ATTN_REQUEST_REPEAT && message->request.runs < 4)
+        attn_serve_repeat(&session, &message->request, fds, &reply);
     else if (message->request.kind == ATTN_REQUEST_BENCH)
         copy_operands(&message->request, fds, &reply);
     else if (message->request.kind == ATTN_REQUEST_SUPPORTS)
