@@ -51,7 +51,8 @@ struct attn_command {
 };
 
 extern const struct attn_verb attn_verbs[]; /* terminated by a NULL name */
-extern const struct attn_flag attn_flags[]; /* terminated by a NULL name */
+enum { ATTN_FLAGS = 34 };
+extern const struct attn_flag attn_flags[ATTN_FLAGS + 1]; /* terminated by a NULL name */
 
 /* What the program is for, what CASES are, and what each exit code means: sentences of --help and
  * of the manual page. */
@@ -60,6 +61,11 @@ enum { ATTN_EXIT_CODES = ATTN_EXIT_BASELINE + 1 };
 extern const char *const attn_exit_meanings[ATTN_EXIT_CODES];
 
 bool attn_flag_belongs(const struct attn_flag *flag, const struct attn_verb *verb);
+
+/* Puts what an option says into *command; text: its argument, which may be cut into parts. Returns
+ * ATTN_EXIT_OK, or ATTN_EXIT_USAGE with the message in (why, size). */
+enum attn_exit attn_flag_take(const struct attn_flag *flag, char *text,
+                              struct attn_command *command, char *why, size_t size);
 
 /* Fills *command from argv. Returns ATTN_EXIT_OK, or ATTN_EXIT_USAGE with the message in
  * (why, size). */
