@@ -20,6 +20,8 @@
 /* Columns from which a decoded key is more than a guess; keys below which two guesses agree: none
  * of one key, and a pair that cancels. */
 enum { LEAST_COLUMNS = 8, LEAST_KEYS = 4 };
+/* Lost tiles that are looked for: of 2, 4, ... keys, at their multiples. */
+enum { LARGEST_TILE = 512 };
 
 struct row_count {
     const struct attn_probe *probe;
@@ -122,12 +124,47 @@ static int64_t odd_key(const struct row_count *row, int64_t from)
     return -1;
 }
 
+/* The keys of a row in [begin, end), taken off the sum of the row; returns how many there are. */
+static int64_t take_off(const struct row_count *row, int64_t begin, int64_t end)
+{
+    int64_t taken = 0;
+    for (int64_t j = begin; j < end; j++)
+        if (allowed(row, j)) {
+            add_key(row, row->trial, row->at.b, row->at.g, j, -1);
+            taken++;
+        }
+    return taken;
+}
+
+/* A tile is missing: its first key, and its size in *tile; -1: none that fits, or several. Tiles of
+ * which one half has no keys are left out: a smaller tile is the same. */
+static int64_t lost_tile(const struct row_count *row, int64_t *tile)
+{
+    const struct attn_problem *p = &row->probe->instance->problem;
+    int64_t found = -1;
+    for (int64_t size = 2; size <= LARGEST_TILE && size < p->sk; size *= 2)
+        for (int64_t j = 0; j < p->sk; j += size) {
+            const int64_t middle = j + size / 2, end = j + size < p->sk ? j + size : p->sk;
+            for (int64_t c = 0; c < p->dv; c++)
+                row->trial[c] = row->sum[c];
+            const int64_t first = take_off(row, j, middle), second = take_off(row, middle, end);
+            if (first == 0 || second == 0 || first + second == row->at.n ||
+                !agrees(row, row->trial, row->at.n - first - second))
+                continue;
+            if (found >= 0)
+                return -1;
+            found = j;
+            *tile = size;
+        }
+    return found;
+}
+
 /* From what is most likely where several fit. */
 static void decode(const struct row_count *row, char *text, size_t size)
 {
     const struct attn_problem *p = &row->probe->instance->problem;
     const long long own = (long long)row->at.n;
-    int64_t found;
+    int64_t found, tile = 0;
     if (own < p->sk && every_key(row))
         snprintf(text, size, "reads all %lld keys instead of its %lld", (long long)p->sk, own);
     else if ((found = odd_key(row, 0)) >= 0)
@@ -138,6 +175,9 @@ static void decode(const struct row_count *row, char *text, size_t size)
         snprintf(text, size, "misses its keys from %lld on", (long long)found);
     else if ((found = lost_end(row, false)) >= 0)
         snprintf(text, size, "misses its keys up to %lld", (long long)found);
+    else if ((found = lost_tile(row, &tile)) >= 0)
+        snprintf(text, size, "misses its keys from %lld to %lld", (long long)found,
+                 (long long)(found + tile < p->sk ? found + tile : p->sk) - 1);
     else if ((found = other_head(row)) >= 0)
         snprintf(text, size, "reads batch %lld, head %lld of v instead of batch %lld, head %lld",
                  (long long)(found / p->hkv), (long long)(found % p->hkv), (long long)row->at.b,

@@ -58,9 +58,11 @@ static double drawn(const struct craft *f, uint64_t index)
 
 int attn_fill_census_sign(uint64_t seed, int64_t head, int64_t key, int64_t column)
 {
-    const uint64_t index = ((uint64_t)head << 40) ^ ((uint64_t)(key / 2) << 16) ^ (uint64_t)column;
+    const int64_t place = key + (head + column) % 2;
+    const uint64_t index =
+        ((uint64_t)head << 40) ^ ((uint64_t)(place / 2) << 16) ^ (uint64_t)column;
     const int sign = attn_random_uniform(seed, STREAM_SIGNS, index) < 0.5 ? -1 : 1;
-    return key % 2 ? -sign : sign;
+    return place % 2 ? -sign : sign;
 }
 
 /* ---- scores that are chosen ---- */

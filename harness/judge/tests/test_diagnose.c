@@ -81,6 +81,43 @@ static void census_names_what_is_lost(void **state)
     expect(judge(in), "census: b0 h0 query 0 reads all 64 keys instead of its 17");
 }
 
+/* What is lost in whole pairs of keys leaves every sum of a pair as it is. */
+static void census_sees_lost_pairs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        int64_t begin, size;
+        const char *words;
+    } cases[] = {
+        {"b=2 h=2 s=64 d=16 fill=census", 16, 16,
+         "census: b0 h0 query 0 misses its keys from 16 to 31"},
+        {"s=200 d=64 fill=census", 4, 2, "census: b0 h0 query 0 misses its keys from 4 to 5"},
+        {"s=2048 d=64 fill=census dtype=bf16", 512, 128,
+         "census: b0 h0 query 0 misses its keys from 512 to 639"},
+        {"s=41 d=32 fill=census", 40, 1, "census: b0 h0 query 0 misses key 40"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct attn_instance *in = instance_of(cases[c].line);
+        struct attn_problem as = in->problem;
+        struct attn_tensor tensors[ATTN_MAX_TENSORS];
+        uint8_t *mask = test_calloc((size_t)as.sk, 1);
+        for (int64_t j = 0; j < as.sk; j++)
+            mask[j] = j < cases[c].begin || j >= cases[c].begin + cases[c].size;
+        memcpy(tensors, in->tensors, sizeof tensors);
+        tensors[as.n_tensors++] = (struct attn_tensor){.role = ATTN_MASK,
+                                                       .dtype = ATTN_BOOL,
+                                                       .rank = 4,
+                                                       .shape = {as.b, as.hq, as.sq, as.sk},
+                                                       .stride = {0, 0, 0, 1},
+                                                       .data = mask};
+        as.tensors = tensors;
+        answer(in, &as, attn_dtype_store);
+        test_free(mask);
+        expect(judge(in), cases[c].words);
+    }
+}
+
 static void census_names_the_head(void **state)
 {
     (void)state;
@@ -96,7 +133,7 @@ static void census_names_the_head(void **state)
         }
     answer(in, &as, attn_dtype_store);
     expect(judge(in),
-           "census: b0 h0 query 4 reads batch 0, head 1 of v instead of batch 0, head 0 (and ");
+           "census: b0 h0 query 3 reads batch 0, head 1 of v instead of batch 0, head 0 (and ");
 }
 
 /* What a causal row of dense f32 gives when it reads keys 0 .. its own, but for one. */
@@ -215,6 +252,7 @@ int main(void)
         cmocka_unit_test(right_answers_pass),
         cmocka_unit_test(census_names_the_key),
         cmocka_unit_test(census_names_what_is_lost),
+        cmocka_unit_test(census_sees_lost_pairs),
         cmocka_unit_test(census_names_the_head),
         cmocka_unit_test(census_counts_every_row_of_32k),
         cmocka_unit_test(census_counts_masked_rows),
