@@ -21,12 +21,15 @@ struct attn_mutation {
 
 /* Where in the table of mistakes one is; zero: at its beginning. */
 struct attn_mutation_place {
-    size_t family, argument;
+    size_t table, mistake, argument;
 };
 
 /* Makes the next mutation that applies to a problem with data, and moves the place behind it;
  * false: there are no more. True: free it. The problem's data must outlive it. */
 bool attn_mutation_next(const struct attn_problem *problem, struct attn_mutation_place *place,
+                        struct attn_mutation *mutation);
+/* Keys [begin, end) lost, for a mistake that stands in no table. */
+bool attn_mutation_lose(const struct attn_problem *problem, int64_t begin, int64_t end,
                         struct attn_mutation *mutation);
 void attn_mutation_free(struct attn_mutation *mutation);
 
