@@ -76,7 +76,7 @@ void attn_guess_row_factors(struct attn_sample *s)
         least = fmin(least, factor);
         most = fmax(most, factor);
     }
-    attn_sample_propose(s, attn_sample_share(s, s->wrong.count), false,
+    attn_sample_propose(s, attn_sample_share(s, s->wrong.count), true,
                         "are, within the bound, the right answer times a factor of each row's own, "
                         "%.6g to %.6g: the sum of weights that it is divided by is wrong",
                         least, most);

@@ -12,7 +12,7 @@
 struct attn_mistake {
     bool (*change)(struct attn_mutation *mutation, double argument);
     size_t n;
-    double arguments[10];
+    double arguments[11];
 };
 
 /* The likelier first; the last one has no `change`. */

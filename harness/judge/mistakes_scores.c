@@ -12,8 +12,10 @@ bool attn_mistake_without_flag(struct attn_mutation *m, double bit)
     const uint64_t flag = 1ull << (int)bit;
     const bool there = m->problem.flags & flag;
     m->problem.flags &= ~flag;
-    if (flag == ATTN_FLAG_DROPOUT)
+    if (flag == ATTN_FLAG_DROPOUT) {
         attn_mutated_drop(m, ATTN_KEEP);
+        m->problem.dropout_p = 0;
+    }
     ATTN_SAY(m, "%s left out",
              flag == ATTN_FLAG_CAUSAL    ? "causal"
              : flag == ATTN_FLAG_WINDOW  ? "the window"
@@ -176,6 +178,50 @@ static bool slopes_turned(struct attn_mutation *m, double unused)
     return attn_mutated_remake(m, ATTN_ALIBI, -1, 0, 0);
 }
 
+/* 2^(-8 (h+1) / H), which is right for a power of two. */
+static bool slopes_by_formula(struct attn_mutation *m, double unused)
+{
+    (void)unused;
+    const int64_t heads = m->problem.hq;
+    ATTN_SAY(m, "slopes of alibi 2^(-8(h+1)/%lld), for a head count that is no power of two",
+             (long long)heads);
+    if ((heads & (heads - 1)) == 0 || !attn_mutated_remake(m, ATTN_ALIBI, 1, 0, 0))
+        return false;
+    struct attn_tensor *slopes = attn_mutated(m, ATTN_ALIBI);
+    for (int64_t h = 0; h < heads; h++)
+        attn_dtype_store(slopes->dtype, slopes->data, h,
+                         exp2(-8.0 * (double)(h + 1) / (double)heads));
+    return true;
+}
+
+/* Distances from query i, not i + off: as a bias, since masks keep their offset. */
+static bool slopes_without_offset(struct attn_mutation *m, double unused)
+{
+    (void)unused;
+    const struct attn_problem *p = &m->problem;
+    const struct attn_tensor *slopes = attn_mutated(m, ATTN_ALIBI);
+    const bool there = (p->flags & ATTN_FLAG_OFF_BR) ? p->sk != p->sq : p->off != 0;
+    float *data = slopes && there && !attn_mutated(m, ATTN_BIAS)
+                      ? attn_mutated_room(m, p->hq * p->sq * p->sk, sizeof *data)
+                      : NULL;
+    if (!data)
+        return false;
+    for (int64_t n = 0; n < p->hq * p->sq * p->sk; n++) {
+        const int64_t j = n % p->sk, i = n / p->sk % p->sq, h = n / p->sk / p->sq;
+        data[n] = (float)(-attn_dtype_load(slopes->dtype, slopes->data, h * slopes->stride[0]) *
+                          fabs((double)(i - j)));
+    }
+    attn_mutated_drop(m, ATTN_ALIBI);
+    attn_mutated_add(m, &(struct attn_tensor){.role = ATTN_BIAS,
+                                              .dtype = ATTN_F32,
+                                              .rank = 4,
+                                              .shape = {p->b, p->hq, p->sq, p->sk},
+                                              .stride = {0, p->sq * p->sk, p->sk, 1},
+                                              .data = data});
+    ATTN_SAY(m, "distances of alibi without the offset of queries");
+    return true;
+}
+
 static bool sink_twice(struct attn_mutation *m, double unused)
 {
     (void)unused;
@@ -230,6 +276,7 @@ static bool kept_at(const struct attn_mutation *m, const struct attn_tensor *kee
 }
 
 enum keep_mistake {
+    KEEP_ALL,
     KEEP_NEXT,
     KEEP_BEFORE,
     KEEP_TRANSPOSED,
@@ -249,6 +296,8 @@ static bool kept_wrongly(const struct attn_mutation *m, const struct attn_tensor
     const int64_t b = at[0], h = at[1], i = at[2], j = at[3];
     const uint64_t index = (uint64_t)(((b * p->hq + h) * p->sq + i) * p->sk + j);
     switch (kind) {
+    case KEEP_ALL:
+        return true;
     case KEEP_NEXT:
         return kept_at(m, keep, b, h, i, (j + 1) % p->sk);
     case KEEP_BEFORE:
@@ -277,6 +326,7 @@ static bool kept_wrongly(const struct attn_mutation *m, const struct attn_tensor
 static bool other_keep(struct attn_mutation *m, double argument)
 {
     static const char *const names[] = {
+        [KEEP_ALL] = "no weight dropped, but all of them divided by 1 - dropout",
         [KEEP_NEXT] = "the dropout mask of the next key",
         [KEEP_BEFORE] = "the dropout mask of the key before",
         [KEEP_TRANSPOSED] = "the dropout mask transposed",
@@ -333,9 +383,11 @@ const struct attn_mistake attn_mistakes_scores[] = {
     {times_scale, 3, {ATTN_BIAS, ATTN_ALIBI, ATTN_SINK}},
     {log2e_lost, 3, {ATTN_BIAS, ATTN_ALIBI, ATTN_SINK}},
     {slopes_turned, 1, {0}},
+    {slopes_by_formula, 1, {0}},
+    {slopes_without_offset, 1, {0}},
     {sink_twice, 1, {0}},
     {residual_twice, 1, {0}},
     {output_bias_twice, 1, {0}},
-    {other_keep, 10, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}},
+    {other_keep, 11, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}},
     {NULL, 0, {0}},
 };

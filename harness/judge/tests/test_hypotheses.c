@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "judge/mutations.h"
+#include "reference/philox.h"
 
 #define EXPLAINED "; explained: 100 % of "
 
@@ -120,6 +121,240 @@ static void lse_is_explained(void **state)
         lse[i] = (float)(lse[i] - most);
     }
     expect_within(judge(in), "the right answer without the maximum of the scores");
+
+    in = instance_of("b=2 h=3 s=20 d=8 out=lse");
+    answer(in, &in->problem, attn_dtype_store);
+    lse = tensor(in, ATTN_LSE)->data;
+    float right[2 * 3 * 20];
+    memcpy(right, lse, sizeof right);
+    for (int n = 0; n < 2 * 3 * 20; n++)
+        lse[n / 60 * 60 + n % 20 * 3 + n / 20 % 3] = right[n];
+    expect_within(judge(in), "the right answer of other rows: lse taken as [B,Sq,Hq]");
+}
+
+/* Sums over keys of one query of dense f32 by hand, scores by `score`; what the tables of mistakes
+ * know is not used. */
+struct by_hand {
+    const struct attn_problem *p;
+    const float *q, *k, *v; /* of one head */
+    double (*score)(const struct by_hand *a, int64_t i, int64_t j);
+    bool (*kept)(const struct by_hand *a, int64_t i, int64_t j);
+    int64_t head;
+};
+
+static double product(const struct by_hand *a, int64_t i, int64_t j)
+{
+    double sum = 0;
+    for (int64_t c = 0; c < a->p->dk; c++)
+        sum += (double)a->q[i * a->p->dk + c] * (double)a->k[j * a->p->dk + c];
+    return a->p->scale * sum;
+}
+
+static bool keep_of(const struct by_hand *a, int64_t i, int64_t j)
+{
+    const struct attn_problem *p = a->p;
+    return attn_dropout_keep(p->dropout_seed, (uint64_t)((a->head * p->sq + i) * p->sk + j),
+                             p->dropout_p);
+}
+
+static bool keep_transposed(const struct by_hand *a, int64_t i, int64_t j)
+{
+    return keep_of(a, j, i);
+}
+
+static bool keep_inverted(const struct by_hand *a, int64_t i, int64_t j)
+{
+    return !keep_of(a, i, j);
+}
+
+static bool keep_of_next_seed(const struct by_hand *a, int64_t i, int64_t j)
+{
+    struct attn_problem p = *a->p;
+    struct by_hand other = *a;
+    p.dropout_seed++;
+    other.p = &p;
+    return keep_of(&other, i, j);
+}
+
+static bool keep_heads_last(const struct by_hand *a, int64_t i, int64_t j)
+{
+    const struct attn_problem *p = a->p;
+    return attn_dropout_keep(p->dropout_seed, (uint64_t)((i * p->hq + a->head) * p->sk + j),
+                             p->dropout_p);
+}
+
+static void attend_by_hand(struct attn_instance *in,
+                           double (*score)(const struct by_hand *, int64_t, int64_t),
+                           bool (*kept)(const struct by_hand *, int64_t, int64_t), bool lse_of_kept)
+{
+    const struct attn_problem *p = &in->problem;
+    float *out = tensor(in, ATTN_OUT)->data;
+    const struct attn_tensor *lse = attn_tensor_find(p, ATTN_LSE);
+    for (int64_t h = 0; h < p->hq; h++) {
+        const struct by_hand a = {.p = p,
+                                  .q = (float *)tensor(in, ATTN_Q)->data + h * p->sq * p->dk,
+                                  .k = (float *)tensor(in, ATTN_K)->data + h * p->sk * p->dk,
+                                  .v = (float *)tensor(in, ATTN_V)->data + h * p->sk * p->dv,
+                                  .head = h};
+        for (int64_t i = 0; i < p->sq; i++) {
+            double sum = 0, sum_kept = 0, o[64] = {0};
+            for (int64_t j = 0; j < p->sk; j++) {
+                const double e = exp(score(&a, i, j));
+                const bool keeps = !kept || kept(&a, i, j);
+                sum += e;
+                sum_kept += keeps ? e : 0;
+                for (int64_t c = 0; c < p->dv && keeps; c++)
+                    o[c] += e * (double)a.v[j * p->dv + c];
+            }
+            for (int64_t c = 0; c < p->dv; c++)
+                out[(h * p->sq + i) * p->dv + c] = (float)(o[c] / sum / (1 - p->dropout_p));
+            if (lse)
+                ((float *)lse->data)[h * p->sq + i] = (float)log(lse_of_kept ? sum_kept : sum);
+        }
+    }
+}
+
+static void dropout_masks_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        bool (*kept)(const struct by_hand *, int64_t, int64_t);
+        const char *words;
+    } cases[] = {
+        {keep_transposed, EXPLAINED "384 elements of wrong rows are, within the bound, the answer "
+                                    "of this case with the dropout mask transposed"},
+        {keep_inverted, "with the dropout mask inverted"},
+        {keep_of_next_seed, "with the dropout mask of the next seed"},
+        {keep_heads_last, "with the dropout mask counted in the order [B,Sq,Hq,Sk]"},
+        {NULL, "with no weight dropped, but all of them divided by 1 - dropout"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct attn_instance *in = instance_of("h=3 s=24 d=16 dropout=0.3");
+        attend_by_hand(in, product, cases[c].kept, false);
+        expect_within(judge(in), cases[c].words);
+    }
+    struct attn_instance *in = instance_of("h=3 s=24 d=16 dropout=0.3 out=lse");
+    attend_by_hand(in, product, keep_of, false);
+    assert_int_equal(judge(in).status, ATTN_PASS);
+    in = instance_of("h=3 s=24 d=16 dropout=0.3 out=lse");
+    attend_by_hand(in, product, keep_of, true);
+    expect_within(judge(in), "the right answer of the keys that dropout keeps");
+    in = instance_of("h=3 s=24 d=16 dropout=0.3");
+    attend_by_hand(in, product, NULL, false);
+    float *out = tensor(in, ATTN_OUT)->data;
+    for (int n = 0; n < 3 * 24 * 16; n++)
+        out[n] *= 0.7f;
+    expect_within(judge(in), "with dropout left out");
+}
+
+static double capped_before_scale(const struct by_hand *a, int64_t i, int64_t j)
+{
+    const double raw = product(a, i, j) / a->p->scale, cap = a->p->softcap;
+    return a->p->scale * cap * tanh(raw / cap);
+}
+
+static double capped_without_division(const struct by_hand *a, int64_t i, int64_t j)
+{
+    return a->p->softcap * tanh(product(a, i, j));
+}
+
+static double additive_without_tanh(const struct by_hand *a, int64_t i, int64_t j)
+{
+    const struct attn_problem *p = a->p;
+    const float *wq = attn_tensor_find(p, ATTN_SCORE_WQ)->data;
+    const float *wk = attn_tensor_find(p, ATTN_SCORE_WK)->data;
+    const float *wv = attn_tensor_find(p, ATTN_SCORE_WV)->data;
+    double sum = 0;
+    for (int64_t x = 0; x < p->dh; x++) {
+        double hidden = 0;
+        for (int64_t c = 0; c < p->dk; c++)
+            hidden += (double)wq[x * p->dk + c] * (double)a->q[i * p->dk + c] +
+                      (double)wk[x * p->dk + c] * (double)a->k[j * p->dk + c];
+        sum += (double)wv[x] * hidden;
+    }
+    return p->scale * sum;
+}
+
+static void tanh_is_missed(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of("h=2 s=24 d=16 softcap=2 scale=0.6");
+    attend_by_hand(in, product, NULL, false);
+    expect_within(judge(in), "with softcap left out");
+    in = instance_of("h=2 s=24 d=16 softcap=2 scale=0.6");
+    attend_by_hand(in, capped_before_scale, NULL, false);
+    expect_within(judge(in), "with softcap before the scale");
+    in = instance_of("h=2 s=24 d=16 softcap=2 scale=0.6");
+    attend_by_hand(in, capped_without_division, NULL, false);
+    expect_within(judge(in), "with softcap without its division");
+    in = instance_of("h=2 s=24 d=16 score=additive dh=24");
+    attend_by_hand(in, additive_without_tanh, NULL, false);
+    expect_within(judge(in), "with tanh left out of the additive score");
+}
+
+/* Sums that are wrong, keys that are lost, and what was never written. */
+static void rows_in_part_are_named(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of("h=2 s=40 d=16 mask=causal");
+    answer(in, &in->problem, attn_dtype_store);
+    float *out = tensor(in, ATTN_OUT)->data;
+    for (int n = 0; n < 2 * 40 * 16; n++)
+        out[n] *= 1 + 0.01f * (float)(n / 16);
+    expect_within(judge(in), "the right answer times a factor of each row's own, 1.01 to 1.79");
+
+    in = instance_of("h=2 s=90 d=16");
+    struct attn_problem as = in->problem;
+    as.flags |= ATTN_FLAG_WINDOW;
+    as.window_left = -1;
+    as.window_right = 70; /* of query 0 */
+    struct ref_rows first = {.count = 2, .index = (const int64_t[]){0, 90}};
+    double rows[2 * 16];
+    char why[256];
+    answer(in, &in->problem, attn_dtype_store);
+    assert_int_equal(ref_compute(&as, &first, NULL, REF_FILL_GENERIC, 1,
+                                 &(struct ref_result){.out = rows}, why, sizeof why),
+                     ATTN_OK);
+    out = tensor(in, ATTN_OUT)->data;
+    for (int n = 0; n < 16; n++) {
+        out[n] = (float)rows[n];
+        out[90 * 16 + n] = (float)rows[16 + n];
+    }
+    expect_within(judge(in), "with keys from 71 on lost, but in these rows alone");
+
+    in = instance_of("h=2 s=20 d=20");
+    answer(in, &in->problem, attn_dtype_store);
+    out = tensor(in, ATTN_OUT)->data;
+    for (int n = 0; n < 2 * 20 * 20; n++)
+        out[n] = n % 20 < 16 ? out[n] : 0;
+    expect_within(judge(in), "are 0 in columns 16 to 19, and right in the others");
+
+    in = instance_of("h=2 s=20 d=16");
+    answer(in, &in->problem, attn_dtype_store);
+    memset((float *)tensor(in, ATTN_OUT)->data + 17 * 16, 0xff, 3 * 16 * sizeof(float));
+    expect_within(judge(in), EXPLAINED "48 elements of wrong rows were never written");
+}
+
+/* All rows that hold NaN are alike, and no evidence for anything. */
+static void nan_explains_nothing(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"b=2 h=2 s=24 d=16 mask=len:20/13 fill=poison out=lse",
+                                        "h=2 s=24 d=16 mask=causal fill=poison"};
+    for (size_t l = 0; l < 2; l++)
+        for (int lse_too = 0; lse_too < 2; lse_too++) {
+            struct attn_instance *in = instance_of(lines[l]);
+            answer(in, &in->problem, attn_dtype_store);
+            float *out = tensor(in, ATTN_OUT)->data;
+            for (int n = 0; n < 20 * 16; n++)
+                out[n] = NAN;
+            for (int n = 0; n < 20 && lse_too && l == 0; n++)
+                ((float *)tensor(in, ATTN_LSE)->data)[n] = INFINITY;
+            const struct attn_judgement v = judge(in);
+            assert_int_equal(v.status, ATTN_FAIL);
+            if (strstr(v.reason, "explained"))
+                fail_msg("%s: %s", lines[l], v.reason);
+        }
 }
 
 static void operands_are_named(void **state)
@@ -149,6 +384,8 @@ static void every_mistake_is_explained(void **state)
         "b=3 h=2 sq=21 sk=37 dk=8 dv=6 mask=len:30/11/37+bool:0.7:bhqk bias=normal:bhqk",
         "h=2 s=24 d=8 score=bilinear softcap=2 dropout=0.3 params=head",
         "h=2 s=24 d=8 score=additive dh=8",
+        "b=2 h=3 s=24 d=20 dropout=0.3",
+        "b=2 h=3 sq=24 sk=30 d=8 mask=causal_br bias=alibi score=additive dh=12",
         "h=3 s=24 d=8 score=gaussian layout=bshd",
         "op=mha h=2 s=12 d=8 e=16 residual=1 proj_bias=1 prune=1",
     };
@@ -213,6 +450,10 @@ int main(void)
         cmocka_unit_test(factors_are_named),
         cmocka_unit_test(rows_of_others_are_named),
         cmocka_unit_test(lse_is_explained),
+        cmocka_unit_test(dropout_masks_are_named),
+        cmocka_unit_test(tanh_is_missed),
+        cmocka_unit_test(rows_in_part_are_named),
+        cmocka_unit_test(nan_explains_nothing),
         cmocka_unit_test(operands_are_named),
         cmocka_unit_test(every_mistake_is_explained),
         cmocka_unit_test(garbage_is_not_explained),
