@@ -10,10 +10,7 @@
 #include "judge/probe.h"
 #include "reference/dtype.h"
 
-/* Mean of signed errors, in units of rounding times |out|, beyond which roundings are not to
- * nearest. Correct kernels stay within 0.03; truncation of p shows as -0.7, of out as -0.5 to -1.
- * The columns of a row share the roundings of its p, so rows are what is averaged over. */
-static const double most_bias = 0.2;
+/* The columns of a row share the roundings of its p, so rows are what is averaged over. */
 static const int64_t least_rows = 64, least_keys = 8;
 
 double attn_probe_element(const struct attn_tensor *t, int64_t b, int64_t h, int64_t i, int64_t c)
@@ -41,45 +38,45 @@ static void load_row(const struct attn_probe *probe, struct attn_probe_row at)
         probe->row[c] = attn_probe_element(probe->out, at.b, at.h, at.i, c);
 }
 
-/* Sums v over the keys of a row whose score is 0 (those whose k is) into probe->row; returns how
- * many there are. */
-static int64_t sum_zero_scores(const struct attn_probe *probe, struct attn_probe_row at)
+/* A row in which a power of two of scores are 0 (those of keys whose k is): their mean of v is
+ * known to the bit. */
+bool attn_exact_row(const struct attn_instance *instance, int64_t row, double *mean)
 {
-    const struct attn_problem *p = &probe->instance->problem;
-    int64_t count = 0;
-    memset(probe->row, 0, (size_t)p->dv * sizeof *probe->row);
+    const struct attn_problem *p = &instance->problem;
+    const struct attn_tensor *k = attn_tensor_find(p, ATTN_K), *v = attn_tensor_find(p, ATTN_V);
+    if (p->op != ATTN_OP_ATTENTION || p->score == ATTN_SCORE_GAUSSIAN || p->dtype == ATTN_F64)
+        return false; /* there 0 is not the score of k = 0, or exp(-200) is not nothing */
+    const int64_t b = row / p->sq / p->hq, h = row / p->sq % p->hq, g = h / (p->hq / p->hkv);
+    int64_t zeros = 0;
+    memset(mean, 0, (size_t)p->dv * sizeof *mean);
     for (int64_t j = 0; j < p->sk; j++) {
-        if (!ref_allowed(p, at.b, at.h, at.i, j) ||
-            attn_probe_element(probe->k, at.b, at.g, j, 0) != 0)
+        if (!ref_allowed(p, b, h, row % p->sq, j) || attn_probe_element(k, b, g, j, 0) != 0)
             continue;
         for (int64_t c = 0; c < p->dv; c++)
-            probe->row[c] += attn_probe_element(probe->v, at.b, at.g, j, c);
-        count++;
+            mean[c] += attn_probe_element(v, b, g, j, c);
+        zeros++;
     }
-    return count;
+    for (int64_t c = 0; c < p->dv && zeros > 0; c++)
+        mean[c] /= (double)zeros;
+    return zeros > 0 && (zeros & (zeros - 1)) == 0;
 }
 
-/* Rows in which a power of two of scores are 0: their mean of v is known to the bit. */
 static bool check_exact(const struct attn_probe *probe, char *text, size_t size)
 {
     const struct attn_problem *p = &probe->instance->problem;
-    if (p->score == ATTN_SCORE_GAUSSIAN || p->dtype == ATTN_F64)
-        return true; /* there 0 is not the score of k = 0, or exp(-200) is not nothing */
     for (int64_t r = 0; r < probe->rows->count; r++) {
         const struct attn_probe_row at = attn_probe_row(probe, r);
-        const int64_t zeros = sum_zero_scores(probe, at);
-        if (zeros == 0 || (zeros & (zeros - 1)) != 0)
+        if (!attn_exact_row(probe->instance, (at.b * p->hq + at.h) * p->sq + at.i, probe->row))
             continue;
         for (int64_t c = 0; c < p->dv; c++) {
             const double got = attn_probe_element(probe->out, at.b, at.h, at.i, c);
-            const double want = probe->row[c] / (double)zeros;
-            if (got == want)
+            if (got == probe->row[c])
                 continue;
             snprintf(text, size,
-                     "exact: out[b%lld h%lld i%lld c%lld] is %.9g, but the mean of %lld values of "
-                     "v is %.9g to the bit",
+                     "exact: out[b%lld h%lld i%lld c%lld] is %.9g, but the mean of the values that "
+                     "it reads is %.9g to the bit",
                      (long long)at.b, (long long)at.h, (long long)at.i, (long long)c, got,
-                     (long long)zeros, want);
+                     probe->row[c]);
             return false;
         }
     }
@@ -141,31 +138,41 @@ static void explain_one_hot(const struct attn_probe *probe, char *text, size_t s
     }
 }
 
-static double coarsest_rounding(const struct attn_problem *p, const struct attn_numerics *n)
+/* Only 16-bit roundings stand out against the errors of sums in f32. */
+double attn_rounding_unit(const struct attn_instance *instance, const struct attn_numerics *n)
 {
+    const struct attn_problem *p = &instance->problem;
+    const struct attn_case *c = &instance->c;
     const double out = attn_dtype_roundoff(p->dtype);
-    return n->p_type ? fmax(out, attn_dtype_roundoff(n->p_type)) : out;
+    const double u = n->p_type ? fmax(out, attn_dtype_roundoff(n->p_type)) : out;
+    if (u < 1e-4 || n->acc_toward_zero || n->out_toward_zero)
+        return 0;
+    /* p may be alike in all rows, or all but 1 or 0, and then so are roundings */
+    const bool alike = p->score != ATTN_SCORE_SCALED_DOT || c->scale_given || c->softcap > 0 ||
+                       c->bias_normal || c->alibi || c->sink || c->dropout;
+    return alike ? 0 : u;
 }
 
-/* Mean signed error of rows whose values are all positive. Only 16-bit roundings stand out against
- * the errors of sums in f32. */
+/* A row of 0 has lost all its weights, in all columns. */
+bool attn_rounding_counts(int64_t keys, double first)
+{
+    return keys >= least_keys && first != 0;
+}
+
+/* Mean signed error of rows whose values are all positive. */
 static bool check_rounding(const struct attn_probe *probe, const struct attn_numerics *numerics,
                            char *text, size_t size)
 {
     const struct attn_problem *p = &probe->instance->problem;
-    const struct attn_case *c = &probe->instance->c;
-    const double u = coarsest_rounding(p, numerics);
-    if (u < 1e-4 || numerics->acc_toward_zero || numerics->out_toward_zero)
+    const double u = attn_rounding_unit(probe->instance, numerics);
+    if (u == 0)
         return true;
-    if (p->score != ATTN_SCORE_SCALED_DOT || c->scale_given || c->softcap > 0 || c->bias_normal ||
-        c->alibi || c->sink || c->dropout)
-        return true; /* p may be alike in all rows, or all but 1 or 0, and then so are roundings */
     double sum = 0;
     int64_t rows = 0;
     for (int64_t r = 0; r < probe->rows->count; r++) {
         const struct attn_probe_row at = attn_probe_row(probe, r);
-        if (at.n < least_keys || probe->ref->out[r * p->dv] == 0)
-            continue; /* 0: all its weights are dropped, in all columns */
+        if (!attn_rounding_counts(at.n, probe->ref->out[r * p->dv]))
+            continue;
         rows++;
         for (int64_t e = 0; e < p->dv; e++) {
             const double want = probe->ref->out[r * p->dv + e];
@@ -173,7 +180,7 @@ static bool check_rounding(const struct attn_probe *probe, const struct attn_num
         }
     }
     const double mean = sum / (double)(rows * p->dv);
-    if (rows < least_rows || fabs(mean) <= most_bias)
+    if (rows < least_rows || fabs(mean) <= ATTN_ROUNDING_MOST)
         return true;
     snprintf(text, size,
              "rounding: over %lld rows the mean signed error is %+.2f units of rounding, which "

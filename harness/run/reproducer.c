@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "judge/diagnose.h"
 #include "reference/dtype.h"
 #include "run/progress.h"
 #include "run/reproducer_main.h"
@@ -17,6 +18,7 @@ static const double most_numbers = 0x1p18;
 
 struct answers {
     double *values, *bounds; /* of one output in logical order; NULL: the tensor is an input */
+    double *units;           /* of rounding, where their mean is held to a limit; NULL: nowhere */
     int64_t count;
 };
 
@@ -70,9 +72,33 @@ static void clip_to_census(const struct attn_instance *in, const int64_t *allowe
     }
 }
 
+/* What fill=exact knows: the bits. */
+static void set_to_exact(const struct attn_instance *in, double *mean, double *values,
+                         double *bounds)
+{
+    const int64_t rows = ref_row_count(&in->problem), width = ref_row_width(&in->problem);
+    for (int64_t row = 0; row < rows; row++)
+        if (attn_exact_row(in, row, mean)) {
+            memcpy(values + row * width, mean, (size_t)width * sizeof *mean);
+            memset(bounds + row * width, 0, (size_t)width * sizeof *bounds);
+        }
+}
+
+/* What fill=rounding knows: the mean of signed errors. */
+static void set_units(const struct attn_instance *in, const struct attn_numerics *numerics,
+                      const int64_t *allowed, struct answers *out)
+{
+    const int64_t width = ref_row_width(&in->problem);
+    const double unit = attn_rounding_unit(in, numerics);
+    for (int64_t k = 0; k < out->count; k++)
+        if (attn_rounding_counts(allowed[k / width], out->values[k / width * width]))
+            out->units[k] = unit * fabs(out->values[k]);
+}
+
 /* Answers of every output. 0, or -1 with the reason; what was allocated is the caller's. */
 static int compute(const struct attn_instance *in, const struct attn_numerics *numerics,
-                   bool census, struct answers answers[ATTN_MAX_TENSORS], char *why, size_t size)
+                   enum attn_fill knows, struct answers answers[ATTN_MAX_TENSORS], char *why,
+                   size_t size)
 {
     const struct attn_problem *p = &in->problem;
     const struct ref_rows all = {.count = ref_row_count(p)};
@@ -91,6 +117,8 @@ static int compute(const struct attn_instance *in, const struct attn_numerics *n
         a->count = elements(&in->tensors[t]);
         a->values = calloc((size_t)a->count + 1, sizeof *a->values);
         a->bounds = calloc((size_t)a->count + 1, sizeof *a->bounds);
+        if (role == ATTN_OUT && knows == ATTN_FILL_ROUNDING)
+            a->units = calloc((size_t)a->count + 1, sizeof *a->units);
         most = a->count > most ? a->count : most;
         *(role == ATTN_OUT ? &r.out : role == ATTN_LSE ? &r.lse : &r.weights) = a->values;
         *(role == ATTN_OUT   ? &r.out_bound
@@ -99,13 +127,18 @@ static int compute(const struct attn_instance *in, const struct attn_numerics *n
         if (!a->values || !a->bounds)
             goto no_memory;
     }
-    if (ref_compute(p, &all, numerics, in->kind, 1, &r, why, size) != ATTN_OK)
-        goto out;
-    if (census)
-        clip_to_census(in, r.allowed, r.out_bound);
     scratch = calloc((size_t)most, sizeof *scratch);
     if (!scratch)
         goto no_memory;
+    if (ref_compute(p, &all, numerics, in->kind, 1, &r, why, size) != ATTN_OK)
+        goto out;
+    if (knows == ATTN_FILL_CENSUS)
+        clip_to_census(in, r.allowed, r.out_bound);
+    if (knows == ATTN_FILL_EXACT)
+        set_to_exact(in, scratch, r.out, r.out_bound);
+    for (uint32_t t = 0; t < p->n_tensors; t++)
+        if (answers[t].units)
+            set_units(in, numerics, r.allowed, &answers[t]);
     for (uint32_t t = 0; t < p->n_tensors && p->op == ATTN_OP_MHA; t++)
         if (in->tensors[t].role == ATTN_LSE || in->tensors[t].role == ATTN_WEIGHTS) {
             const int64_t inner = in->tensors[t].role == ATTN_LSE ? 1 : p->sk;
@@ -179,7 +212,7 @@ static void put_extents(FILE *out, const char *field, const int64_t *values, uin
     fputc('}', out);
 }
 
-static void put_tensors(FILE *out, const struct attn_instance *in)
+static void put_tensors(FILE *out, const struct attn_instance *in, const struct answers *answers)
 {
     fputs("static const struct attn_tensor tensors[] = {\n", out);
     for (uint32_t t = 0; t < in->problem.n_tensors; t++) {
@@ -192,16 +225,19 @@ static void put_tensors(FILE *out, const struct attn_instance *in)
     fputs("};\nenum { N_TENSORS = sizeof tensors / sizeof *tensors };\n\n"
           "struct operand {\n    const char *name;\n    size_t bytes;\n"
           "    const void *bits;             /* of an input */\n"
-          "    const double *answer, *bound; /* of an output */\n};\n"
+          "    const double *answer, *bound; /* of an output */\n"
+          "    const double *unit;           /* of rounding: the mean error is held to a limit */\n"
+          "};\n"
           "static const struct operand operands[] = {\n",
           out);
     for (uint32_t t = 0; t < in->problem.n_tensors; t++) {
         const char *name = attn_role_name(in->tensors[t].role);
         fprintf(out, "    {\"%s\", %zu, ", name, in->operands[t].span);
         if (is_output(in->tensors[t].role))
-            fprintf(out, "NULL, %s_answer, %s_bound},\n", name, name);
+            fprintf(out, "NULL, %s_answer, %s_bound, %s},\n", name, name,
+                    answers[t].units ? "out_unit" : "NULL");
         else
-            fprintf(out, "%s_bits, NULL, NULL},\n", name);
+            fprintf(out, "%s_bits, NULL, NULL, NULL},\n", name);
     }
     fputs("};\n", out);
 }
@@ -277,7 +313,8 @@ static void put_opening(FILE *out, const struct attn_shrunk *failed, int threads
     put_number(out, failed->c.dtype == ATTN_F64
                         ? INFINITY
                         : largest + attn_dtype_ulp(failed->c.dtype, largest) / 2);
-    fprintf(out, "\nenum { THREADS = %d };\n", threads);
+    fprintf(out, "\n#define MOST_MEAN_ERROR %g /* in units of rounding */\n", ATTN_ROUNDING_MOST);
+    fprintf(out, "enum { THREADS = %d };\n", threads);
     put_options(out, contestant->options);
 }
 
@@ -290,12 +327,14 @@ static int put_all(FILE *out, const struct attn_instance *in, const struct answe
         if (is_output(in->tensors[t].role)) {
             put_numbers(out, name, "answer", answers[t].values, answers[t].count);
             put_numbers(out, name, "bound", answers[t].bounds, answers[t].count);
+            if (answers[t].units)
+                put_numbers(out, name, "unit", answers[t].units, answers[t].count);
         } else {
             put_bits(out, name, &in->tensors[t], in->operands[t].span);
         }
     }
     put_problem(out, &in->problem);
-    put_tensors(out, in);
+    put_tensors(out, in, answers);
     fputc('\n', out);
     const char *code = strstr(reproducer_main, "*/\n"); /* the end of what it says of itself */
     fputs(code ? strchr(strstr(code + 1, "*/\n"), '\n') : reproducer_main, out);
@@ -311,11 +350,12 @@ int attn_reproducer_write(const char *path, const struct attn_shrunk *failed, in
     int result = -1;
     const struct attn_judgement *v = &failed->entry.verdict;
     const bool within = v->status == ATTN_FAIL && v->rows_checked > 0 && v->max_ratio <= 1;
-    const bool census = within && failed->c.fill == ATTN_FILL_CENSUS;
-    if (within && !census) {
+    const enum attn_fill knows = within ? failed->c.fill : ATTN_FILL_NORMAL;
+    if (within && knows != ATTN_FILL_CENSUS && knows != ATTN_FILL_EXACT &&
+        knows != ATTN_FILL_ROUNDING) {
         snprintf(why, size,
-                 "the numbers lie within their bounds: only what the fill knows shows them wrong, "
-                 "and a reproducer does not know it");
+                 "the numbers lie within their bounds: only a check of results against each other "
+                 "shows them wrong, and a reproducer has one result");
         return -1;
     }
     if (attn_instance_create(&failed->c, threads, &in, why, size))
@@ -329,7 +369,7 @@ int attn_reproducer_write(const char *path, const struct attn_shrunk *failed, in
         goto out;
     }
     const struct attn_numerics numerics = numerics_of(&failed->entry);
-    if (compute(in, &numerics, census, answers, why, size))
+    if (compute(in, &numerics, knows, answers, why, size))
         goto out;
     out = fopen(path, "w");
     const int failure = !out || put_all(out, in, answers, failed, threads);
@@ -342,6 +382,7 @@ out:
     for (int t = 0; t < ATTN_MAX_TENSORS; t++) {
         free(answers[t].values);
         free(answers[t].bounds);
+        free(answers[t].units);
     }
     attn_instance_free(in);
     return result;

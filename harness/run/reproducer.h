@@ -7,9 +7,10 @@
 
 /* Writes a C program that needs nothing but attnbench/backend.h: it loads the plugin named as its
  * argument, gives it the case's problem with the operands' bits, and holds the outputs against the
- * reference's answers and bounds, which it carries. Its comment says how to compile it. Returns 0,
- * or -1 with the reason: no such file can be made, the case is too large to be written out, or the
- * numbers lie within their bounds and the fill is not census (whose whole numbers become bounds).
+ * reference's answers and bounds, which it carries; where the numbers lie within their bounds,
+ * against what the fill knows: whole numbers (census), bits (exact), the mean error (rounding). Its
+ * comment says how to compile it. Returns 0, or -1 with the reason: no such file can be made, the
+ * case is too large to be written out, or only a check of results against each other fails.
  */
 int attn_reproducer_write(const char *path, const struct attn_shrunk *failed, int threads,
                           char *why, size_t size);

@@ -45,7 +45,8 @@ static int holds(double got, double want, double bound)
 
 static long check(const struct attn_tensor *t, const struct operand *o)
 {
-    long wrong = 0;
+    long wrong = 0, averaged = 0;
+    double sum = 0;
     int64_t count = 1;
     for (uint32_t a = 0; a < t->rank; a++)
         count *= t->shape[a];
@@ -56,6 +57,10 @@ static long check(const struct attn_tensor *t, const struct operand *o)
             index += at[a] * t->stride[a];
         }
         double got = value_of(t, index);
+        if (o->unit && o->unit[n] > 0) {
+            sum += (got - o->answer[n]) / o->unit[n];
+            averaged++;
+        }
         if (holds(got, o->answer[n], o->bound[n]))
             continue;
         if (wrong++ < 10)
@@ -64,6 +69,13 @@ static long check(const struct attn_tensor *t, const struct operand *o)
                    o->bound[n]);
     }
     printf("%s: %ld of %ld elements wrong\n", o->name, wrong, (long)count);
+    if (averaged) {
+        double mean = sum / (double)averaged;
+        int right = fabs(mean) <= MOST_MEAN_ERROR; /* false for NaN */
+        printf("%s: the mean signed error is %+.3f units of rounding, %s %g\n", o->name, mean,
+               right ? "within" : "beyond", MOST_MEAN_ERROR);
+        wrong += !right;
+    }
     return wrong;
 }
 
