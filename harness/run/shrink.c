@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shrink.c - features first, since each takes others with it; then sizes.
+/* shrink.c - features first, since each takes others with it; then sizes. A pack has a way of its
+ * own (shrink_pack.c).
  *
  * What is tried is a line, read by the parser: a case that no user could write is never tried, and
  * a size that is left out follows those that it has its default from. */
 #include "run/shrink.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "pack/pack.h"
 #include "run/progress.h"
+#include "run/relations.h"
+#include "run/shrink_pack.h"
+#include "run/shrink_words.h"
 
 /* Tries end then; a verdict takes milliseconds at the sizes that they reach. */
 static const double most_seconds = 60;
@@ -18,6 +24,7 @@ struct shrinker {
     const struct attn_entry *failed;
     struct attn_shrunk *best;
     double until;
+    unsigned check; /* bit of the relation that failed; 0: the numbers, a promise, a crash */
 };
 
 /* ---- does it fail in the same way ---- */
@@ -35,6 +42,23 @@ static bool alike(const struct attn_judgement *a, const struct attn_judgement *b
     return a->status == b->status && (a->rows_checked > 0) == (b->rows_checked > 0);
 }
 
+/* Bits of the relations that an entry has failed. */
+static unsigned broken_relations(const struct attn_entry *entry)
+{
+    const unsigned choices = (1u << ATTN_CHECK_CHOICES) - 1;
+    return entry->checks_done & ~entry->checks_ok & choices;
+}
+
+/* The one relation, on this seat alone. */
+static void try_relation(struct shrinker *s, struct attn_instance *instance,
+                         struct attn_entry *entry)
+{
+    struct attn_session alone = *s->seat->session; /* nothing in the copy is owned */
+    alone.roster.count = 1;
+    alone.settings.checks = s->check;
+    attn_relations_verify(&alone, s->seat, instance, entry);
+}
+
 /* One try of a legal case. */
 static bool fails(struct shrinker *s, const struct attn_case *c, struct attn_entry *entry)
 {
@@ -46,12 +70,16 @@ static bool fails(struct shrinker *s, const struct attn_case *c, struct attn_ent
     struct attn_instance *instance = attn_instance_for(s->seat->session, c, &entry->verdict);
     if (instance &&
         attn_judge_create(instance, ATTN_FILL_BUDGET, s->seat->session->settings.host_threads,
-                          &judge, why, sizeof why) == 0)
+                          &judge, why, sizeof why) == 0) {
         attn_verify_entry(s->seat, instance, judge, entry);
+        if (s->check)
+            try_relation(s, instance, entry);
+    }
     attn_judge_free(judge);
     attn_instance_free(instance);
     s->best->tries++;
-    return attn_shrinks(entry) && alike(&entry->verdict, &s->failed->verdict);
+    return attn_shrinks(entry) && alike(&entry->verdict, &s->failed->verdict) &&
+           broken_relations(entry) == s->check;
 }
 
 /* Operands first; then the line, so that there is an end to it. */
@@ -88,86 +116,6 @@ static bool keep(struct shrinker *s, const char *line)
 out:
     attn_case_list_free(&list);
     return ok;
-}
-
-/* ---- features: words of the line, and parts of words ---- */
-
-/* Does a word make no sense without another one. */
-static bool leans_on(const char *word, const char *other)
-{
-    static const char *const leaning[][8] = {
-        {"op=mha", "e=", "kv=", "proj_bias=", "prune=", "residual=", "weights=", "wo="},
-        {"score=", "dh=", "dq=", "params="}};
-    for (int l = 0; l < 2; l++)
-        for (int w = 1; !strncmp(other, leaning[l][0], strlen(leaning[l][0])) && w < 8; w++)
-            if (leaning[l][w] && !strncmp(word, leaning[l][w], strlen(leaning[l][w])))
-                return true;
-    return false;
-}
-
-struct words {
-    char text[ATTN_CASE_LINE_MAX + 1]; /* of a canonical line, cut at its blanks */
-    const char *at[64];
-    int n;
-};
-
-static void cut(const struct attn_case *c, struct words *words)
-{
-    attn_case_canonical(c, words->text, sizeof words->text);
-    char *rest = words->text, *word;
-    for (words->n = 0; words->n < 64 && (word = strsep(&rest, " ")); words->n++)
-        words->at[words->n] = word;
-}
-
-/* Without word w, and those that lean on it. */
-static bool without_word(struct shrinker *s, const struct words *words, int w)
-{
-    char line[ATTN_CASE_LINE_MAX + 1];
-    size_t used = 0;
-    for (int i = 0; i < words->n; i++)
-        if (i != w && !leans_on(words->at[i], words->at[w]))
-            used += (size_t)snprintf(line + used, sizeof line - used, "%s ", words->at[i]);
-    return used > 0 && keep(s, line);
-}
-
-/* Without one part of word w: "mask=causal+len:3" has two. */
-static bool without_part(struct shrinker *s, const struct words *words, int w)
-{
-    const char *value = strchr(words->at[w], '=') + 1;
-    for (const char *part = value; strchr(value, '+'); part++) {
-        char line[2 * ATTN_CASE_LINE_MAX];
-        size_t used = 0;
-        const size_t length = strcspn(part, "+");
-        for (int i = 0; i < words->n; i++)
-            if (i != w)
-                used += (size_t)snprintf(line + used, sizeof line - used, "%s ", words->at[i]);
-        /* The '+' before the part goes with it; of the first, the one after. */
-        const int before = (int)(part - words->at[w]) - (part > value);
-        const char *after = part + length + (part == value && part[length]);
-        snprintf(line + used, sizeof line - used, "%.*s%s", before, words->at[w], after);
-        if (keep(s, line))
-            return true;
-        part += length;
-        if (!*part)
-            break;
-    }
-    return false;
-}
-
-static bool shrink_features(struct shrinker *s)
-{
-    struct words words;
-    bool any = false;
-    cut(&s->best->c, &words);
-    for (int w = 0; w < words.n;) {
-        if (without_word(s, &words, w) || without_part(s, &words, w)) {
-            any = true;
-            cut(&s->best->c, &words); /* the next word stands where this one stood */
-        } else {
-            w++;
-        }
-    }
-    return any;
 }
 
 /* ---- sizes ---- */
@@ -279,35 +227,102 @@ static bool shrink_groups(struct shrinker *s)
     return any;
 }
 
+static void line_of_case(void *context, char *text, size_t size)
+{
+    const struct shrinker *s = context;
+    attn_case_canonical(&s->best->c, text, size);
+}
+
+static bool keep_line(void *context, const char *line)
+{
+    return keep(context, line);
+}
+
 static bool shrink_once(struct shrinker *s)
 {
-    bool any = shrink_features(s);
+    bool any = attn_words_shrink(&(struct attn_words){s, line_of_case, keep_line});
     any = shrink_groups(s) || any;
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
         any = shrink_size(s, sizes[n].fields, sizes[n].least) || any;
     return any;
 }
 
+/* ---- packs ---- */
+
+/* Tries the pack in a file: how it lies and what is asked for are the failing case's. */
+static bool pack_fails(void *context, const char *path)
+{
+    struct shrinker *s = context;
+    struct attn_case c;
+    struct attn_entry entry;
+    char why[512];
+    if (attn_interrupted || attn_now() >= s->until || attn_pack_case(path, &c, why, sizeof why))
+        return false;
+    c.layout = s->failed->c->layout;
+    c.view = s->failed->c->view;
+    c.out_lse = s->failed->c->out_lse;
+    c.out_weights = s->failed->c->out_weights;
+    const bool ok = fails(s, &c, &entry);
+    if (ok) {
+        struct attn_shrunk *best = s->best;
+        char text[ATTN_CASE_LINE_MAX + 1];
+        snprintf(best->pack, sizeof best->pack, "%s", path);
+        best->c = c;
+        best->c.data = best->pack;
+        best->c.file = NULL;
+        best->entry = entry;
+        best->entry.c = &best->c;
+        attn_case_canonical(&best->c, text, sizeof text);
+        attn_progress_shrink(entry.contestant->info.name, best->tries, text);
+    }
+    attn_case_free(&c);
+    return ok;
+}
+
+static bool shrink_pack(struct shrinker *s, char *why, size_t size)
+{
+    const struct attn_session *session = s->seat->session;
+    const char *c_file = session->settings.reproducer;
+    if (!c_file || session->reproduced) {
+        snprintf(why, size,
+                 "a pack is shrunk into a file of its own, beside the first reproducer: give "
+                 "--reproducer");
+        return false;
+    }
+    const size_t length = strlen(c_file), stem = length > 2 ? length - 2 : 0;
+    const bool is_c = stem > 0 && strcmp(c_file + stem, ".c") == 0;
+    char to[ATTN_PATH_MAX];
+    if ((size_t)snprintf(to, sizeof to, "%.*s.safetensors", (int)(is_c ? stem : length), c_file) >=
+        sizeof to) {
+        snprintf(why, size, "%s: the path is too long for a pack beside it", c_file);
+        return false;
+    }
+    const struct attn_shrink_pack way = {
+        .from = s->failed->c->data, .to = to, .context = s, .fails = pack_fails};
+    return attn_shrink_pack(&way, why, size);
+}
+
 bool attn_shrink(struct attn_seat *seat, const struct attn_entry *failed,
                  struct attn_shrunk *shrunk, char *why, size_t size)
 {
-    struct shrinker s = {.seat = seat, .failed = failed, .best = shrunk};
+    struct shrinker s = {.seat = seat,
+                         .failed = failed,
+                         .best = shrunk,
+                         .until = attn_now() + most_seconds,
+                         .check = broken_relations(failed)};
     memset(shrunk, 0, sizeof *shrunk);
+    if (failed->c->data)
+        return shrink_pack(&s, why, size);
     shrunk->c = *failed->c;
     shrunk->c.file = NULL;
     shrunk->c.name[0] = '\0';
     if (failed->fill != ATTN_FILL_NORMAL)
         shrunk->c.fill = failed->fill;
-    if (shrunk->c.data) {
-        snprintf(why, size, "a pack's case has the sizes of its tensors: it is not shrunk");
-        return false;
-    }
     if (!fails(&s, &shrunk->c, &shrunk->entry)) {
         snprintf(why, size, "it does not fail so when it is run alone: it is not shrunk");
         return false;
     }
     shrunk->entry.c = &shrunk->c;
-    s.until = attn_now() + most_seconds;
     bool any;
     do
         any = shrink_once(&s);

@@ -5,18 +5,21 @@
 
 #include "run/verify.h"
 
-/* What shrinking came to. The case owns nothing. */
+/* What shrinking came to. The case owns nothing: its pack, if any, is named below. */
 struct attn_shrunk {
     struct attn_case c;
     struct attn_entry entry; /* of its last verification; entry.c is the case above */
     int tries;
+    char pack[ATTN_PATH_MAX]; /* the part of a pack that still fails, written beside the reproducer
+                               */
 };
 
 /* Leaves features out and halves sizes of the failing case of an entry (under the fill that
- * failed), as long as it fails in the same way: wrong numbers, a broken promise, a crash... Each
- * try is a verification in the seat's worker; the tries end after a minute. Returns true with
- * *shrunk, or false with the reason: the case is a pack's, or does not fail when it is run alone.
- */
+ * failed), as long as it fails in the same way: wrong numbers, a broken promise, a crash, the same
+ * check of results against each other... Each try is a verification in the seat's worker; the tries
+ * end after a minute. Of a pack a part is cut out, into a file beside the reproducer that the
+ * session asks for. Returns true with *shrunk, or false with the reason: it does not fail when it
+ * is run alone, or there is no place for a part of its pack. */
 bool attn_shrink(struct attn_seat *seat, const struct attn_entry *failed,
                  struct attn_shrunk *shrunk, char *why, size_t size);
 
