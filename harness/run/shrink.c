@@ -100,7 +100,8 @@ static bool keep(struct shrinker *s, const char *line)
     char text[ATTN_CASE_LINE_MAX + 1], best[ATTN_CASE_LINE_MAX + 1], why[512];
     struct attn_case_list list = {0};
     bool ok = !attn_interrupted && attn_now() < s->until &&
-              attn_case_parse_line(line, strlen(line), NULL, 0, &list, why, sizeof why) == 0;
+              attn_case_parse_line(line, strlen(line), NULL, 0, &list, why, sizeof why) == 0 &&
+              list.count == 1;
     if (!ok)
         goto out;
     attn_case_canonical(&list.items[0], text, sizeof text);

@@ -49,8 +49,9 @@ static const struct {
     {"head_mask", "", ".", true},
 };
 
-/* What is cut together; a cut of heads is one of key/value heads with all their query heads. */
-static const char *const groups[] = {"b", "g", "st", "s", "t", "qk", "v", "x"};
+/* What is cut together; a cut of key/value heads takes all their query heads
+ * along, and one of query heads comes when there is one key/value head. */
+static const char *const groups[] = {"b", "g", "h", "st", "s", "t", "qk", "v", "x"};
 
 struct pack {
     struct attn_st_entry entries[MOST_TENSORS]; /* names are those of the table, data is owned */
@@ -237,7 +238,8 @@ static bool cut_group(struct cutter *c, const char *group)
 {
     bool any = false;
     int64_t n = extent(&c->best, *group);
-    if (group[1] && extent(&c->best, group[1]) != n)
+    if ((group[1] && extent(&c->best, group[1]) != n) ||
+        (*group == 'h' && extent(&c->best, 'g') != 1))
         return false;
     for (int64_t step = n - 1; step > 0;) {
         if (try_cut(c, group, 0, n - step) || try_cut(c, group, step, n - step)) {

@@ -30,19 +30,20 @@ static void cut(const struct attn_words *of, struct words *words)
 {
     of->line(of->context, words->text, sizeof words->text);
     char *rest = words->text, *word;
-    for (words->n = 0; words->n < 64 && (word = strsep(&rest, " ")); words->n++)
-        words->at[words->n] = word;
+    for (words->n = 0; words->n < 64 && (word = strsep(&rest, " "));)
+        if (*word)
+            words->at[words->n++] = word;
 }
 
 /* Without word w, and those that lean on it. */
 static bool without_word(const struct attn_words *s, const struct words *words, int w)
 {
-    char line[ATTN_CASE_LINE_MAX + 1];
+    char line[ATTN_CASE_LINE_MAX + 1] = "";
     size_t used = 0;
     for (int i = 0; i < words->n; i++)
         if (i != w && !leans_on(words->at[i], words->at[w]))
             used += (size_t)snprintf(line + used, sizeof line - used, "%s ", words->at[i]);
-    return used > 0 && s->keep(s->context, line);
+    return s->keep(s->context, line);
 }
 
 /* Without one part of word w: "mask=causal+len:3" has two. */
