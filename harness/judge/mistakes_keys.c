@@ -140,6 +140,19 @@ struct cell {
     int64_t b, h, i, j;
 };
 
+static uint8_t byte_at(const struct attn_tensor *t, const struct cell *at)
+{
+    return ((const uint8_t *)t->data)[at->b * t->stride[0] + at->h * t->stride[1] +
+                                      at->i * t->stride[2] + at->j * t->stride[3]];
+}
+
+/* Can a mask of every cell be made; as for other copies, the same mistake shows at a smaller size.
+ */
+static bool fits_mask(const struct attn_problem *p)
+{
+    return (double)p->b * (double)p->hq * (double)p->sq * (double)p->sk <= 0x1p22;
+}
+
 /* Replaces the boolean mask, or the lack of one, by all cells that `seen` picks, of those that the
  * mask allows. */
 static bool remask(struct attn_mutation *m,
@@ -148,9 +161,8 @@ static bool remask(struct attn_mutation *m,
                    const double *arguments)
 {
     const struct attn_problem *p = &m->problem;
-    const int64_t shape[4] = {p->b, p->hq, p->sq, p->sk};
     const struct attn_tensor *old = attn_mutated(m, ATTN_MASK);
-    uint8_t *data = attn_mutated_room(m, p->b * p->hq * p->sq * p->sk, 1);
+    uint8_t *data = fits_mask(p) ? attn_mutated_room(m, p->b * p->hq * p->sq * p->sk, 1) : NULL;
     int64_t n = 0;
     struct cell c;
     if (!data)
@@ -159,35 +171,21 @@ static bool remask(struct attn_mutation *m,
         for (c.h = 0; c.h < p->hq; c.h++)
             for (c.i = 0; c.i < p->sq; c.i++)
                 for (c.j = 0; c.j < p->sk; c.j++, n++)
-                    data[n] =
-                        (!old || ((const uint8_t *)
-                                      old->data)[c.b * old->stride[0] + c.h * old->stride[1] +
-                                                 c.i * old->stride[2] + c.j * old->stride[3]]) &&
-                        seen(m, &c, arguments);
+                    data[n] = (!old || byte_at(old, &c)) && seen(m, &c, arguments);
     attn_mutated_drop(m, ATTN_MASK);
-    struct attn_tensor mask = {.role = ATTN_MASK, .dtype = ATTN_BOOL, .rank = 4, .data = data};
-    for (int64_t a = 3, step = 1; a >= 0; step *= shape[a], a--) {
-        mask.shape[a] = shape[a];
-        mask.stride[a] = step;
-    }
-    attn_mutated_add(m, &mask);
+    attn_mutated_add(
+        m, &(struct attn_tensor){.role = ATTN_MASK,
+                                 .dtype = ATTN_BOOL,
+                                 .rank = 4,
+                                 .shape = {p->b, p->hq, p->sq, p->sk},
+                                 .stride = {p->hq * p->sq * p->sk, p->sq * p->sk, p->sk, 1},
+                                 .data = data});
     return true;
-}
-
-static uint8_t mask_byte(const struct attn_mutation *m, const struct cell *at)
-{
-    for (uint32_t n = 0; n < m->problem.n_tensors; n++) {
-        const struct attn_tensor *t = &m->tensors[n];
-        if (t->role == ATTN_MASK)
-            return ((const uint8_t *)t->data)[at->b * t->stride[0] + at->h * t->stride[1] +
-                                              at->i * t->stride[2] + at->j * t->stride[3]];
-    }
-    return 0;
 }
 
 static bool byte_counts(const struct attn_mutation *m, const struct cell *at, const double *low_bit)
 {
-    const uint8_t byte = mask_byte(m, at);
+    const uint8_t byte = byte_at(attn_tensor_find(&m->problem, ATTN_MASK), at);
     return *low_bit != 0 ? byte & 1 : byte == 1;
 }
 
@@ -269,7 +267,9 @@ static bool nan_swallowed(struct attn_mutation *m, double unused)
     (void)unused;
     const struct attn_problem *p = &m->problem;
     bool finite = true;
-    for (int64_t row = 0; p->op == ATTN_OP_ATTENTION && row < p->b * p->hkv * p->sk; row++)
+    if (p->op != ATTN_OP_ATTENTION || !fits_mask(p))
+        return false;
+    for (int64_t row = 0; row < p->b * p->hkv * p->sk; row++)
         finite = finite && is_finite_key(m,
                                          &(struct cell){.b = row / p->sk / p->hkv,
                                                         .h = row / p->sk % p->hkv * p->hq / p->hkv,

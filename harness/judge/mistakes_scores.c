@@ -347,7 +347,9 @@ static bool other_keep(struct attn_mutation *m, double argument)
         ((kind == KEEP_FIRST_HEAD || kind == KEEP_HEADS_LAST) && p->hq == 1) ||
         (kind == KEEP_COMPLEMENT && p->dropout_p == 0.5))
         return false;
-    uint8_t *data = attn_mutated_room(m, p->b * p->hq * p->sq * p->sk, 1);
+    /* Each cell is a random number. */
+    const double cells = (double)p->b * (double)p->hq * (double)p->sq * (double)p->sk;
+    uint8_t *data = cells <= 0x1p20 ? attn_mutated_room(m, p->b * p->hq * p->sq * p->sk, 1) : NULL;
     keep = (struct attn_tensor){.role = ATTN_KEEP,
                                 .dtype = ATTN_BOOL,
                                 .rank = 4,

@@ -13,7 +13,7 @@ static const struct attn_mistake *const tables[] = {attn_mistakes_keys, attn_mis
                                                     attn_mistakes_operands};
 
 /* Copies larger than this are not made: the same mistake shows at a smaller size. */
-static const double copy_most = 0x1p25;
+static const double copy_most = 0x1p25, gather_most = 0x1p20; /* bytes, elements */
 
 struct attn_tensor *attn_mutated(struct attn_mutation *m, uint32_t role)
 {
@@ -90,7 +90,8 @@ bool attn_mutated_gather(struct attn_mutation *m, uint32_t role, const int64_t *
         count *= shape[a];
     }
     const size_t size = attn_dtype_size(old.dtype);
-    unsigned char *data = count ? attn_mutated_room(m, count, size) : NULL;
+    unsigned char *data =
+        count && (double)count <= gather_most ? attn_mutated_room(m, count, size) : NULL;
     for (int64_t n = 0; data && n < count; n++) {
         int64_t at[ATTN_MAX_RANK], index = 0, rest = n;
         for (uint32_t a = old.rank; a-- > 0; rest /= shape[a])
