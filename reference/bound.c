@@ -45,6 +45,11 @@ static void init_storage(struct ref_arithmetic *a, const struct attn_problem *pr
     a->u_s = storage_roundoff(numerics->score_type, a->u);
     a->u_p = storage_roundoff(numerics->p_type, a->u);
     a->u_proj = storage_roundoff(proj, a->u);
+    a->score_largest = numerics->score_type ? attn_dtype_max(numerics->score_type) : a->largest;
+    a->p_largest = numerics->p_type ? attn_dtype_max(numerics->p_type) : a->largest;
+    a->proj_largest = attn_dtype_max(proj);
+    if (a->u_s > 0.0)
+        a->eta_s = storage_underflow(numerics->score_type, numerics->ftz);
     if (a->u_p > 0.0)
         a->eta_p = storage_underflow(numerics->p_type, numerics->ftz);
     if (a->u_proj > 0.0)
@@ -75,6 +80,9 @@ void ref_arithmetic_init(struct ref_arithmetic *arithmetic, const struct attn_pr
     a.splits = numerics->splits > 1 ? (double)numerics->splits : 0.0;
     a.generic = fill == REF_FILL_GENERIC && !numerics->acc_toward_zero;
     a.truncates = numerics->acc_toward_zero;
+    a.ftz = numerics->ftz;
+    a.u_op = a.truncates ? 2.0 * a.u : a.u;
+    a.three = ref_growth(&a, 3.0);
     a.normalised = numerics->p_normalised;
     a.denominator = (int)numerics->denominator;
     a.by_norms = numerics->gaussian_by_norms;
@@ -93,13 +101,20 @@ void ref_arithmetic_init(struct ref_arithmetic *arithmetic, const struct attn_pr
 
 double ref_growth(const struct ref_arithmetic *a, double k)
 {
-    double u = a->truncates ? 2.0 * a->u : a->u;
+    double u = a->u_op;
     double worst = k * u < 1.0 ? k * u / (1.0 - k * u) : DBL_MAX, likely;
 
     if (!a->generic)
         return worst;
     likely = expm1(REF_LAMBDA * sqrt(k) * u + k * u * u / (1.0 - u));
     return fmin(worst, likely);
+}
+
+double ref_growth_rounded(const struct ref_arithmetic *a, double k)
+{
+    double g = ref_growth(a, k);
+
+    return g + 2.0 * a->u_in * (1.0 + g);
 }
 
 double ref_tanh_spread(double t, double dx)
@@ -111,14 +126,21 @@ double ref_tanh_spread(double t, double dx)
     return fmin(dx, 2.0);
 }
 
+double ref_store_error(const struct ref_arithmetic *a, uint32_t dtype, double least, double most)
+{
+    double flushed = a->ftz ? attn_dtype_min_normal(dtype) : 0.0;
+
+    return attn_dtype_ulp(dtype, most) * (a->out_toward_zero ? 1.0 : 0.5) +
+           (least < flushed ? flushed : 0.0);
+}
+
 double ref_bound_final(const struct ref_arithmetic *a, uint32_t dtype, double reference, double e)
 {
-    double total = e * a->copies;
+    double total = e * a->copies, size = fabs(reference);
 
     if (isnan(reference) || (isinf(reference) && total != INFINITY))
         return 0.0;
     if (!isfinite(total))
         return INFINITY;
-    return total +
-           attn_dtype_ulp(dtype, fabs(reference) + total) * (a->out_toward_zero ? 1.0 : 0.5);
+    return total + ref_store_error(a, dtype, size - total, size + total);
 }

@@ -18,23 +18,28 @@
 #define REF_BINS 4096
 
 struct ref_arithmetic {
-    double u;       /* unit roundoff of the accumulation */
-    double omega;   /* what an underflow in the accumulation may lose */
-    double largest; /* that the accumulation can hold */
-    double u_in;    /* relative rounding of q or k before the product */
-    double u_s;     /* relative rounding of stored scores; 0: kept in the accumulation type */
-    double u_p;     /* relative rounding of stored p; 0: kept in the accumulation type */
-    double eta_p;   /* absolute rounding of stored p near 0 */
-    double u_proj;  /* mha: relative rounding of stored projections; 0: kept */
+    double u;     /* unit roundoff of the accumulation */
+    double u_op;  /* largest relative error of one operation: u, or 2u where it truncates */
+    double three; /* G(3) */
+    double omega; /* what an underflow in the accumulation may lose */
+    /* The largest numbers that the accumulation, stored scores, p and projections can be. */
+    double largest, score_largest, p_largest, proj_largest;
+    double u_in;   /* relative rounding of q or k before the product */
+    double u_s;    /* relative rounding of stored scores; 0: kept in the accumulation type */
+    double eta_s;  /* absolute rounding of stored scores near 0 */
+    double u_p;    /* relative rounding of stored p; 0: kept in the accumulation type */
+    double eta_p;  /* absolute rounding of stored p near 0 */
+    double u_proj; /* mha: relative rounding of stored projections; 0: kept */
     double eta_proj;
     double e_exp, e_arg, e_tanh, e_log;
     double tau;      /* lag of a lazily rescaled maximum */
     double tiles;    /* T = R */
-    double chain;    /* N where declared; 0: n + T */
+    double chain;    /* longest chain of additions where declared; 0: n */
     double splits;   /* parts merged by lse; 0: none */
     int bins;        /* B of the grouped sum; 0: not a generic fill, plain sum */
     bool generic;    /* the probabilistic constants apply */
     bool truncates;  /* accumulation rounds toward zero */
+    bool ftz;        /* a store flushes subnormals */
     bool normalised; /* p is stored divided by the row sum */
     int denominator; /* as in struct attn_numerics */
     bool by_norms;   /* gaussian as |q|^2 - 2 q.k + |k|^2 */
@@ -49,12 +54,19 @@ void ref_arithmetic_init(struct ref_arithmetic *arithmetic, const struct attn_pr
 /* G(k): relative error bound of a sum or product of k operations. */
 double ref_growth(const struct ref_arithmetic *arithmetic, double k);
 
+/* The same with inputs that are rounded to u_in: (1 + G(k)) (1 + 2 u_in) - 1. */
+double ref_growth_rounded(const struct ref_arithmetic *arithmetic, double k);
+
 /* Bound on |tanh(x + e) - tanh(x)| for |e| <= dx, where t = tanh(x). */
 double ref_tanh_spread(double t, double dx);
 
+/* Rounding of a number of magnitude `least` to `most` to the output type. */
+double ref_store_error(const struct ref_arithmetic *arithmetic, uint32_t dtype, double least,
+                       double most);
+
 /* The bound on a stored result: E, as often as it counts, plus the rounding of the output type.
  * 0 where the reference is not finite: there the class decides; +inf at an infinite reference says
- * that NaN may stand in its place. */
+ * that NaN may stand in its place, at a finite one that nothing is known. */
 double ref_bound_final(const struct ref_arithmetic *arithmetic, uint32_t dtype, double reference,
                        double e);
 
@@ -69,6 +81,7 @@ struct ref_softmax {
     double log_sum;
     double lse;   /* max + log_sum */
     bool dropout; /* the problem has dropout */
+    double dropout_p;
 };
 
 struct ref_scratch;
@@ -76,11 +89,22 @@ struct ref_keys;
 
 /* What the three outputs of a row share: growth, upper, store in scratch, and these. */
 struct ref_row_bound {
+    double rise;      /* that a computed maximum may be above the true one */
     double chain;     /* N */
+    double product;   /* relative error of a term of the sum over keys: G(N+1) and its kin */
+    double quotient;  /* of what divides them all: G(N+3) and its kin */
+    double dropout;   /* of the factor of a key that is kept */
+    double underflow; /* what one underflow may lose of out, where v = 1 */
     double shared;    /* sum of growth over keys and sink */
     double stored;    /* sum of store */
     double lse_error; /* E of lse */
+    double peak;      /* the largest p before it is divided by the sum */
+    bool overflows;   /* p or its sum may leave the range of their types */
 };
+
+/* chain, product, quotient and dropout of a row, from its length, lse and dropout alone. */
+void ref_bound_roundings(const struct ref_arithmetic *a, const struct ref_softmax *row,
+                         struct ref_row_bound *bound);
 
 void ref_bound_row(const struct ref_arithmetic *a, const struct ref_softmax *row,
                    struct ref_scratch *scratch, struct ref_row_bound *bound);
@@ -89,8 +113,7 @@ void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row
                    const struct ref_row_bound *bound, const struct ref_keys *keys,
                    struct ref_scratch *scratch, const double *out, double *error);
 /* E of the weight of allowed key t. */
-double ref_bound_weight(const struct ref_arithmetic *a, const struct ref_softmax *row,
-                        const struct ref_row_bound *bound, const struct ref_scratch *scratch,
-                        int64_t t);
+double ref_bound_weight(const struct ref_arithmetic *a, const struct ref_row_bound *bound,
+                        const struct ref_scratch *scratch, int64_t t);
 
 #endif

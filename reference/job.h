@@ -30,6 +30,8 @@ struct ref_keys {
     double *w_v;    /* additive: [Dh] */
     double *hidden; /* additive: [Dh, Sk], W_k k */
     double *hidden_error;
+    double *reach;   /* [Sk] bilinear, additive, with bounds: bounds what k alone sums to: a row of
+                        M k, a hidden unit */
     int64_t b, g, h; /* what is loaded; -1: nothing */
 };
 
@@ -40,6 +42,7 @@ struct ref_scratch {
     double *score[3]; /* per key: after scale, after softcap, after bias */
     double *ds;       /* per key: bound on the error of the score */
     double *magnitude, *spread, *flush;
+    double inner; /* as reach of struct ref_keys, of the query */
     int64_t *key; /* per allowed key: its index */
     double *p, *keep;
     double *growth, *upper, *store;
@@ -47,7 +50,7 @@ struct ref_scratch {
     double *query[3];  /* [max(Dq, Dk)] */
     double *hidden[2]; /* [Dh] */
     double *out;       /* [Dv] */
-    double *column[6]; /* [Dv] */
+    double *column[8]; /* [Dv] */
 };
 
 struct ref_job {

@@ -37,6 +37,7 @@ int ref_keys_create(const struct ref_job *job, struct ref_keys *keys)
         {&keys->w_v, keys->dh, 1, additive},
         {&keys->hidden, keys->dh, keys->sk, additive},
         {&keys->hidden_error, keys->dh, keys->sk, additive && job->bounds},
+        {&keys->reach, keys->sk, 1, (additive || bilinear) && job->bounds},
     };
     for (size_t a = 0; a < sizeof(arrays) / sizeof(*arrays); a++) {
         if (!arrays[a].wanted)
@@ -62,6 +63,7 @@ void ref_keys_free(struct ref_keys *keys)
     free(keys->w_v);
     free(keys->hidden);
     free(keys->hidden_error);
+    free(keys->reach);
     memset(keys, 0, sizeof(*keys));
 }
 
@@ -105,7 +107,7 @@ static void load_hidden(void *context, int64_t begin, int64_t end)
     const struct load *load = context;
     const struct ref_keys *keys = load->keys;
     const struct ref_arithmetic *a = &load->job->arithmetic;
-    double g = load->job->bounds ? ref_growth(a, (double)(keys->dq + keys->dk + 1)) : 0.0;
+    double g = load->job->bounds ? ref_growth_rounded(a, (double)(keys->dq + keys->dk + 1)) : 0.0;
 
     for (int64_t x = begin; x < end; x++) {
         double *hidden = keys->hidden + x * keys->sk;
@@ -124,9 +126,31 @@ static void load_hidden(void *context, int64_t begin, int64_t end)
             const double *ke = keys->kt_error ? keys->kt_error + c * keys->sk : NULL;
             for (int64_t j = 0; j < keys->sk; j++) {
                 double e = ke ? ke[j] : 0.0, abs_k = fabs(k[j]) + e;
-                error[j] += (g + 2.0 * a->u_in) * w * abs_k + w * e + a->omega * (1.0 + w + abs_k);
+                error[j] += g * w * abs_k + w * e + a->omega * (2.0 + w + abs_k);
             }
         }
+    }
+}
+
+/* reach of keys [begin, end): rows of |M| |k|, or of |W_k| |k|, the largest. */
+static void load_reach(void *context, int64_t begin, int64_t end)
+{
+    const struct load *load = context;
+    const struct ref_keys *keys = load->keys;
+    const double *w = keys->m ? keys->m : keys->w_k;
+    int64_t rows = keys->m ? keys->dq : keys->dh;
+
+    for (int64_t j = begin; j < end; j++) {
+        double most = 0.0;
+        for (int64_t r = 0; r < rows; r++) {
+            double sum = 0.0;
+            for (int64_t c = 0; c < keys->dk; c++) {
+                double e = keys->kt_error ? keys->kt_error[c * keys->sk + j] : 0.0;
+                sum += fabs(w[r * keys->dk + c]) * (fabs(keys->kt[c * keys->sk + j]) + e);
+            }
+            most = sum > most || isnan(sum) ? sum : most;
+        }
+        keys->reach[j] = most;
     }
 }
 
@@ -140,6 +164,8 @@ void ref_keys_load_score(const struct ref_job *job, struct ref_keys *keys, int64
         for (int64_t c = 0; c < keys->dq; c++)
             ref_load_vector(operands->by_role[ATTN_SCORE_M], (const int64_t[]){h, c}, keys->dk,
                             keys->m + c * keys->dk);
+    if (keys->m && keys->reach)
+        attn_parallel_for(job->threads, keys->sk, 64, load_reach, &load);
     if (!keys->hidden)
         return;
     for (int64_t x = 0; x < keys->dh; x++) {
@@ -150,4 +176,6 @@ void ref_keys_load_score(const struct ref_job *job, struct ref_keys *keys, int64
     }
     ref_load_vector(operands->by_role[ATTN_SCORE_WV], &h, keys->dh, keys->w_v);
     attn_parallel_for(job->threads, keys->dh, 1, load_hidden, &load);
+    if (keys->reach)
+        attn_parallel_for(job->threads, keys->sk, 64, load_reach, &load);
 }

@@ -32,30 +32,56 @@ struct mha {
     double *wt, *bias, *sum_w;   /* of the projection at work */
 };
 
+/* Does x fit where at most `largest` does; NaN does not. Infinite errors stand for what may not. */
+static double or_unknown(double error, double x, double largest)
+{
+    return x <= largest ? error : INFINITY;
+}
+
+/* The sum of the absolute terms of column c, which bounds every partial sum. */
+static double column_size(const struct projection *p, const double *x, const double *x_error,
+                          int64_t c)
+{
+    double size = fabs(p->bias[c]);
+
+    for (int64_t i = 0; i < p->in; i++)
+        size += (fabs(x[i]) + (x_error ? x_error[i] : 0.0)) * fabs(p->wt[i * p->out + c]);
+    return size;
+}
+
 static void project_error(const struct projection *p, int64_t r)
 {
+    const struct ref_arithmetic *a = p->a;
     const double *x = p->x + r * p->in, *y = p->y + r * p->out;
     const double *xe = p->x_error ? p->x_error + r * p->in : NULL;
     double *e = p->y_error + r * p->out;
-    double g = ref_growth(p->a, (double)(p->in + 2));
+    double g = ref_growth(a, (double)(p->in + 2));
+    double rounded = ref_growth_rounded(a, (double)(p->in + 2));
 
-    /* Underflow costs omega (1 + |w| + big) a product: the sum of 1 + big is the same in every
+    /* Underflow costs omega (2 + |w| + big) a product: the sum of 2 + big is the same in every
      * column.
      */
-    double flush = (double)p->in;
+    double flush = (double)(2 * p->in);
 
     memset(e, 0, (size_t)p->out * sizeof(*e));
     for (int64_t i = 0; i < p->in; i++) {
         double error = xe ? xe[i] : 0.0, big = fabs(x[i]) + error;
-        double relative = (g + 2.0 * p->a->u_in) * big + error;
+        double relative = rounded * big + error;
         flush += big;
         for (int64_t c = 0; c < p->out; c++)
             e[c] += relative * fabs(p->wt[i * p->out + c]);
     }
-    for (int64_t c = 0; c < p->out; c++)
-        e[c] += g * fabs(p->bias[c]) + p->a->omega * (flush + p->sum_w[c]);
-    for (int64_t c = 0; p->stored && c < p->out; c++)
-        e[c] += p->a->u_proj * (fabs(y[c]) + e[c]) + p->a->eta_proj;
+    for (int64_t c = 0; c < p->out; c++) {
+        e[c] += g * fabs(p->bias[c]);
+        /* As e >= g size, most columns are known to fit without their size. */
+        if (!(e[c] * (1.0 + g) <= g * a->largest))
+            e[c] = or_unknown(e[c], column_size(p, x, xe, c) * (1.0 + g), a->largest);
+        e[c] += a->omega * (flush + p->sum_w[c]);
+    }
+    for (int64_t c = 0; p->stored && c < p->out; c++) {
+        e[c] += a->u_proj * (fabs(y[c]) + e[c]) + a->eta_proj;
+        e[c] = or_unknown(e[c], fabs(y[c]) + e[c], a->proj_largest);
+    }
 }
 
 static void project_rows(void *context, int64_t begin, int64_t end)
@@ -151,8 +177,10 @@ static void settle_head(struct mha *m, int64_t h, int64_t rows)
                 *o = 0.0;
             if (e && pruned)
                 *e = 0.0;
-            else if (e && stored)
+            else if (e && stored) {
                 *e += job->arithmetic.u_proj * (fabs(*o) + *e) + job->arithmetic.eta_proj;
+                *e = or_unknown(*e, fabs(*o) + *e, job->arithmetic.proj_largest);
+            }
         }
 }
 
@@ -200,8 +228,10 @@ static void finish_row(const struct mha *m, int64_t r, int64_t width, const doub
             *e += a->u_proj * (fabs(*o) + *e) + a->eta_proj;
         if (residual)
             *o += x_q[r * width + c];
-        if (residual && e)
-            *e += a->u * (fabs(*o) + *e);
+        if (residual && e) {
+            *e += a->u_op * (fabs(*o) + *e) + a->omega;
+            *e = or_unknown(*e, fabs(*o) + *e, a->largest);
+        }
         if (e) /* an infinity may come from the inputs: its class is certain */
             *e = isinf(*o) ? 0.0 : ref_bound_final(a, job->operands.problem->dtype, *o, *e);
     }

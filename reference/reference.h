@@ -22,22 +22,20 @@ enum ref_fill_kind {
     REF_FILL_STRUCTURED = 1 /* ties, constants, real data: the deterministic ones */
 };
 
-/* Results, one entry a requested row, in the order of the request. Each pointer may be NULL: not
- * wanted. The caller owns all. W is the width of out (Dv, or Eo for mha); H is 1 for attention (a
- * row is one head) and Hq for mha. */
+/* Results, one entry a requested row, in the order of the request. A bound of +inf where its result
+ * is finite says that nothing is known there: something on the way to it may leave the range of a
+ * type that is declared. Each pointer may be NULL: not wanted. The caller owns all. W is the width
+ * of out (Dv, or Eo for mha); H is 1 for attention (a row is one head) and Hq for mha. */
 struct ref_result {
-    double *out;             /* [rows, W] unrounded */
-    double *out_bound;       /* [rows, W] E plus the rounding of the output type */
-    double *lse;             /* [rows, H] */
-    double *lse_bound;       /* [rows, H] */
-    double *weights;         /* [rows, H, Sk] */
-    double *weights_bound;   /* [rows, H, Sk] */
-    double *scores[3];       /* [rows, H, Sk] after: 0 raw * scale, 1 softcap, 2 bias. Computed for
-                                every cell, allowed or not */
-    int64_t *allowed;        /* [rows, H] keys that take part, after len, masks and -inf */
-    unsigned char *overflow; /* [rows, H] with bounds: 1 where a score may leave the range of the
-                                accumulation that is declared; nothing is known of such a row,
-                                whatever its bounds say */
+    double *out;           /* [rows, W] unrounded */
+    double *out_bound;     /* [rows, W] E plus the rounding of the output type */
+    double *lse;           /* [rows, H] */
+    double *lse_bound;     /* [rows, H] */
+    double *weights;       /* [rows, H, Sk] */
+    double *weights_bound; /* [rows, H, Sk] */
+    double *scores[3];     /* [rows, H, Sk] after: 0 raw * scale, 1 softcap, 2 bias. Computed for
+                              every cell, allowed or not */
+    int64_t *allowed;      /* [rows, H] keys that take part, after len, masks and -inf */
 };
 
 /* Rows of a problem, and width W of one row of out. */

@@ -17,6 +17,7 @@ struct row {
     struct ref_softmax softmax;
     bool poisoned; /* NaN or +inf among the allowed scores */
     bool uniform;  /* empty, and declared to weigh all keys equally */
+    bool overflow; /* a score may leave the range of its type */
 };
 
 static const struct ref_job *job_of(const struct row *row)
@@ -186,17 +187,31 @@ static void store_weights(const struct row *row)
 }
 
 /* ds of every allowed key, and whether a score of theirs may overflow. */
-static void bound_scores(const struct row *row, const double *q, const double *q_error)
+static void bound_scores(struct row *row, const double *q, const double *q_error)
 {
-    const struct ref_job *job = job_of(row);
     struct ref_scratch *scratch = row->scratch;
     int64_t n = row->softmax.n;
 
     if (n > 0)
         ref_score_errors(row->block, row->i, q, q_error, scratch->key[0], scratch->key[n - 1] + 1,
                          scratch);
-    if (job->result->overflow)
-        job->result->overflow[row->slot] = n > 0 && ref_scores_overflow(row->block, q, scratch, n);
+    row->overflow = n > 0 && ref_scores_overflow(row->block, q, scratch, n);
+}
+
+/* Bounds of a row of which nothing is known; cells that are not allowed are 0 all the same. */
+static void store_unknown(const struct row *row, double *error)
+{
+    const struct ref_result *result = job_of(row)->result;
+    int64_t sk = problem_of(row)->sk;
+
+    fill(error, problem_of(row)->dv, INFINITY);
+    if (result->lse_bound)
+        result->lse_bound[row->slot] = row->uniform ? 0.0 : INFINITY;
+    if (!result->weights_bound)
+        return;
+    fill(result->weights_bound + row->slot * sk, sk, 0.0);
+    for (int64_t t = 0; t < row->softmax.n; t++)
+        result->weights_bound[row->slot * sk + row->scratch->key[t]] = INFINITY;
 }
 
 static void store_bounds(const struct row *row, const double *out, double *error)
@@ -210,6 +225,10 @@ static void store_bounds(const struct row *row, const double *out, double *error
     struct ref_row_bound bound;
 
     ref_bound_row(a, &row->softmax, scratch, &bound);
+    if (row->overflow || bound.overflows) {
+        store_unknown(row, error);
+        return;
+    }
     if (error)
         ref_bound_out(a, &row->softmax, &bound, row->block->keys, scratch, out, error);
     if (result->lse_bound)
@@ -222,7 +241,7 @@ static void store_bounds(const struct row *row, const double *out, double *error
     for (int64_t t = 0; t < n; t++)
         result->weights_bound[row->slot * sk + scratch->key[t]] =
             ref_bound_final(a, weights ? weights->dtype : problem_of(row)->dtype, scratch->p[t],
-                            ref_bound_weight(a, &row->softmax, &bound, scratch, t));
+                            ref_bound_weight(a, &bound, scratch, t));
 }
 
 /* A row that takes no softmax: empty by a rule, or poisoned. False: an ordinary row. */
@@ -264,6 +283,7 @@ static void compute_row(struct row *row, const double *q, const double *q_error,
         row->poisoned = isnan(row->softmax.sink_logit) || row->softmax.sink_logit == INFINITY;
     }
     row->softmax.dropout = problem->flags & ATTN_FLAG_DROPOUT;
+    row->softmax.dropout_p = problem->dropout_p;
     ref_key_range(&job->operands, row->block->b, row->i, &begin, &end);
     compute_scores(row, q, begin, end);
     collect_allowed(row, begin, end);

@@ -27,9 +27,10 @@ static bool scratch_init(struct ref_scratch *s, const struct attn_problem *probl
     double **per_key[] = {&s->score[0],  &s->score[1], &s->score[2], &s->ds,
                           &s->magnitude, &s->spread,   &s->flush,    &s->p,
                           &s->keep,      &s->growth,   &s->upper,    &s->store};
-    double **per_column[] = {&s->out,       &s->column[0], &s->column[1], &s->column[2],
-                             &s->column[3], &s->column[4], &s->column[5]};
-    double *next = ref_alloc_doubles(keys * 12 + query * 3 + hidden * 2 + columns * 7, 1);
+    double **per_column[] = {&s->out,       &s->column[0], &s->column[1],
+                             &s->column[2], &s->column[3], &s->column[4],
+                             &s->column[5], &s->column[6], &s->column[7]};
+    double *next = ref_alloc_doubles(keys * 12 + query * 3 + hidden * 2 + columns * 9, 1);
 
     s->memory = next;
     s->key = calloc((size_t)keys, sizeof(*s->key));

@@ -116,75 +116,105 @@ void attn_allowance_free(struct attn_allowance *a)
     *a = (struct attn_allowance){0};
 }
 
-/* The largest |raw score| of a row, and ds of it, before the scale. */
-static double raw_score(const struct attn_allowance *a, int64_t h, double q, double k, double *ds)
+/* A score as norms bound it: |s|, ds, the sum of absolute terms, and underflows in units of omega.
+ */
+struct score_norm {
+    double most, ds, size, lost;
+};
+
+/* Of the raw score of any key of a row whose query has the length q; no key is longer than k. */
+static struct score_norm raw_score(const struct attn_allowance *a, int64_t h, double q, double k)
 {
     const struct attn_problem *p = a->problem;
     const struct ref_arithmetic *x = &a->arithmetic;
     const double *part = a->scores + PARTS * h;
     const double dq = (double)p->dq, dk = (double)p->dk, dh = (double)p->dh;
     const double q1 = sqrt(dq) * q, k1 = sqrt(dk) * k; /* sums of magnitudes */
+    struct score_norm s = {.most = q * k};
     switch (p->score) {
-    case ATTN_SCORE_BILINEAR: {
-        const double most = q * part[0] * k;
-        *ds =
-            (ref_growth(x, dq + dk + 3) + 2 * x->u_in) * most +
-            x->omega * (dk + sqrt(dk) * q * part[0] + (1 + dq + q1) * k1 + sqrt(dq) * part[0] * k);
-        return most;
-    }
-    case ATTN_SCORE_GAUSSIAN: {
-        const double most = 0.5 * (q + k) * (q + k);
-        *ds = (ref_growth(x, dk + 5) + 2 * x->u_in) * most + x->omega * (3 * dk + 2 * (q1 + k1));
-        return most;
-    }
+    case ATTN_SCORE_BILINEAR:
+        s.most = q * part[0] * k;
+        s.ds = ref_growth_rounded(x, dq + dk + 3) * s.most;
+        s.lost = 2 * dk + sqrt(dk) * q * part[0] + (1 + 2 * dq + q1) * k1 + sqrt(dq) * part[0] * k;
+        break;
+    case ATTN_SCORE_GAUSSIAN:
+        s.most = 0.5 * (q + k) * (q + k);
+        s.ds = ref_growth_rounded(x, dk + 5) * s.most;
+        s.lost = 4 * dk + 4 + 2 * (q1 + k1);
+        break;
     case ATTN_SCORE_ADDITIVE: {
-        const double g = ref_growth(x, dh + 3) + 2 * x->u_in;
-        const double inner = ref_growth(x, dq + dk + 1) + 2 * x->u_in;
-        const double lost = x->omega * (dq + dk + q1 + k1);
-        const double e = inner * (part[1] * q + part[2] * k) + (lost + x->e_tanh) * part[0] +
-                         x->omega * (sqrt(dq) * part[1] + sqrt(dk) * part[2]);
-        *ds = e + g * (part[0] + e) + x->omega * (2 * dh + part[0]);
-        return part[0];
+        const double inner = ref_growth_rounded(x, dq + dk + 1);
+        const double lost =
+            (2 * (dq + dk) + q1 + k1) * part[0] + sqrt(dq) * part[1] + sqrt(dk) * part[2];
+        double e = inner * (part[1] * q + part[2] * k) + x->omega * lost;
+        s.most = part[0];
+        e += x->e_tanh * (s.most + e);
+        s.ds = e + ref_growth_rounded(x, dh + 3) * (s.most + e);
+        s.size = e;
+        s.lost = 3 * dh + s.most;
+        break;
     }
     default:
-        *ds = (ref_growth(x, dk + 3) + 2 * x->u_in) * q * k + x->omega * (dk + q1 + k1);
-        return q * k;
+        s.ds = ref_growth_rounded(x, dk + 3) * s.most;
+        s.lost = 2 * dk + q1 + k1;
     }
+    s.size += 2 * s.most;
+    return s;
 }
 
-/* W, and the largest |score| of the row, sink included. */
-static double exponent_error(const struct attn_allowance *a, int64_t b, int64_t h, int64_t i,
-                             double *most)
+/* Scale, softcap and bias on top. */
+static struct score_norm full_score(const struct attn_allowance *a, int64_t b, int64_t h, int64_t i)
 {
     const struct attn_problem *p = a->problem;
     const struct ref_arithmetic *x = &a->arithmetic;
-    const struct attn_tensor *alibi = find(a, ATTN_ALIBI), *sink = find(a, ATTN_SINK);
+    const struct attn_tensor *alibi = find(a, ATTN_ALIBI);
     const double q = length(find(a, ATTN_Q), (int64_t[ATTN_MAX_RANK]){b, h, i}, p->dq);
-    double ds,
-        s = fabs(p->scale) * raw_score(a, h, q, a->keys[b * p->hkv + h / (p->hq / p->hkv)], &ds);
-    ds *= fabs(p->scale);
-    const double raw = s;
+    const double scale = fabs(p->scale), four = ref_growth(x, 4);
+    const double added = (find(a, ATTN_BIAS) ? 1 : 0) + (alibi ? 1 : 0);
+    struct score_norm s = raw_score(a, h, q, a->keys[b * p->hkv + h / (p->hq / p->hkv)]);
+    double bias = a->bias, after = added;
+    s.ds = scale * s.ds + x->omega * (fmax(1, scale) * s.lost + s.size + 4);
+    s.most *= scale;
     if (p->flags & ATTN_FLAG_SOFTCAP) {
-        s = fmin(s, p->softcap);
-        ds = fmin(ds, 2 * p->softcap) + (3 * x->u + x->e_tanh) * s + x->omega;
+        s.most = fmin(s.most, p->softcap);
+        s.ds = fmin(s.ds, 2 * p->softcap);
+        s.ds += (four + x->e_tanh * (1 + four)) * (s.most + s.ds) + x->omega * (2 + 2 * p->softcap);
+        after++;
     }
-    double bias = a->bias;
+    s.ds += ref_growth(x, after) * (s.most + s.ds) + ref_growth(x, added + 2) * bias;
     if (alibi) {
         struct ref_operands operands;
         ref_operands_init(&operands, p);
         const double diagonal = (double)(i + ref_offset(&operands, b));
-        bias +=
-            fabs(ref_load(alibi, &h)) * fmax(fabs(diagonal), fabs(diagonal - (double)(p->sk - 1)));
+        const double far = fmax(fabs(diagonal), fabs(diagonal - (double)(p->sk - 1)));
+        s.ds += ref_growth(x, added + 4) * fabs(ref_load(alibi, &h)) * far;
+        bias += fabs(ref_load(alibi, &h)) * far;
     }
-    ds += x->u_s * fmax(raw, s + bias) + 3 * x->u * bias;
-    const double logit = sink ? fabs(ref_load(sink, &h)) : 0;
-    ds = fmax(ds, 3 * x->u * logit);
-    const double apart = fmax(2 * (s + bias), s + bias + logit);
-    double w = ds + (1 + x->tiles) * x->e_exp + (3 * x->u + x->e_arg) * fmax(apart, x->tau);
-    *most = fmax(s + bias, logit);
-    if (x->splits > 0)
-        w += 4 * x->u * (*most + log((double)p->sk + 1));
-    return w;
+    s.most += bias;
+    s.ds += x->u_s * (s.most + s.ds) + x->eta_s;
+    return s;
+}
+
+/* W: no p is off by more than a factor exp(W), either way. *most: the largest |score| of the row,
+ * the sink's included. *rise: how far a computed maximum may be above the true one. */
+static double exponent_error(const struct attn_allowance *a, int64_t b, int64_t h, int64_t i,
+                             double *most, double *rise)
+{
+    const struct ref_arithmetic *x = &a->arithmetic;
+    const struct attn_tensor *sink = find(a, ATTN_SINK);
+    const struct score_norm s = full_score(a, b, h, i);
+    const double logit = sink ? fabs(ref_load(sink, &h)) : 0, ds = fmax(s.ds, x->three * logit);
+    const double apart = fmax(2 * s.most, s.most + logit) + 2 * (ds + x->tau);
+    double shift = ds + x->three * apart, relative = (1 + x->tiles) * x->e_exp + x->e_arg * apart;
+    *most = fmax(s.most, logit);
+    *rise = ds;
+    if (x->splits > 0) {
+        const double log_n = log((double)a->problem->sk + 1), far = apart + log_n;
+        shift += 4 * x->u_op * (*most + log_n + 2 * ds) +
+                 (2 * x->u_op + x->e_log) * (log_n + x->tau) + x->three * far;
+        relative += x->e_exp + x->e_arg * far;
+    }
+    return relative < 1 ? shift - log1p(-relative) : INFINITY;
 }
 
 void attn_allowance_row(const struct attn_allowance *a, int64_t b, int64_t h, int64_t i,
@@ -192,22 +222,31 @@ void attn_allowance_row(const struct attn_allowance *a, int64_t b, int64_t h, in
 {
     const struct attn_problem *p = a->problem;
     const struct ref_arithmetic *x = &a->arithmetic;
-    const double n = (double)p->sk + 1; /* the sink among them */
-    double m, w = exponent_error(a, b, h, i, &m);
-    const double v = a->values[b * p->hkv + h / (p->hq / p->hkv)];
-    double chain = x->chain > 0 ? x->chain : n + x->tiles + x->splits;
-    if (x->copies > 1)
-        chain = fmax(chain, n + 1);
-    const double upper = exp(2 * w), stored = x->u_p > 0 ? x->u_p * upper + n * x->eta_p : 0;
+    double m, rise, w = exponent_error(a, b, h, i, &m, &rise);
+    const double v = a->values[b * p->hkv + h / (p->hq / p->hkv)], upper = exp(2 * w);
+    const double n = (double)p->sk + 1, log_n = log(n); /* the sink among them */
+    const struct ref_softmax row = {.n = p->sk,
+                                    .sink = true,
+                                    .lse = m + log_n,
+                                    .dropout = p->flags & ATTN_FLAG_DROPOUT,
+                                    .dropout_p = p->dropout_p};
+    struct ref_row_bound bound = {0};
+    ref_bound_roundings(x, &row, &bound);
+    const double underflow = 2 * x->omega * exp(w);
+    const double stored = x->u_p > 0 ? x->u_p * upper + n * x->eta_p * exp(w) : 0;
+    const double quotient = bound.quotient + underflow * bound.chain;
+    const double product = bound.product + bound.dropout * (1 + bound.product);
     const double e1 = a->constant ? 0 : 2 * v * expm1(w) * exp(w);
-    double e = e1 + ref_growth(x, chain + 1) * v * upper +
-               (ref_growth(x, chain) + 3 * x->u) * (v + e1) + 2 * v * stored * (1 + x->u_p) +
-               2 * x->omega * (n * v + chain);
-    if (p->flags & ATTN_FLAG_DROPOUT)
-        e += 2 * x->u * v * upper;
-    *out = x->copies * e;
-    const double l = log(n);
-    *lse = x->copies *
-           (w + ref_growth(x, chain) + x->u * (3 * (m + x->tau) + 2 * (l + x->tau) + m + l) +
-            x->e_log * (l + x->tau) + stored);
+    double rounded = 2 * v * stored, sum = w + ref_growth(x, bound.chain);
+    if (x->denominator != 1) {
+        rounded = stored < 1 ? (rounded + stored * e1) / (1 - stored) : INFINITY;
+        sum -= log1p(-fmin(stored, 1));
+    }
+    const double e =
+        e1 + rounded + product * v * (upper + stored) + underflow * (n * v + bound.chain);
+    *out = x->copies * (e + quotient * (v + e));
+    const double log_l = log_n + x->tau + sum;
+    const double steps = sum + x->three * (m + rise + x->tau) +
+                         (ref_growth(x, 2) * (1 + x->e_log) + x->e_log) * log_l;
+    *lse = x->copies * (steps + x->u_op * (m + log_n + steps));
 }

@@ -5,9 +5,9 @@
  *
  * With S, B the largest |score| and |bias| that norms allow (Cauchy-Schwarz, row by row), V the
  * largest |v| of the head, n = Sk, and W not below any w_ij:
- *   x_ij <= max(2 (S + B), S + B + |sink|, tau)          scores lie in [-S-B, S+B]
- *   sum_j P_ij <= exp(2W)                                sum p exp(w) <= exp(W), D >= exp(-W)
- *   A <= V exp(2W),  E1 <= 2V expm1(W) exp(W),  rho <= 2V (u_P exp(2W) + n eta_P)
+ *   x_ij <= max(2 (S + B), S + B + |sink|) + 2 (ds + tau)   scores lie in [-S-B, S+B]
+ *   sum_j P_ij <= exp(2W)                                   sum p exp(w) <= exp(W), D >= exp(-W)
+ *   A <= V exp(2W),  E1 <= 2V expm1(W) exp(W),  rho <= 2V (u_P exp(2W) + n eta_P exp(W))
  * since |ref| <= V and l >= 1. Where v is constant E1 = 0. */
 #ifndef ATTN_ALLOWANCE_H
 #define ATTN_ALLOWANCE_H

@@ -62,7 +62,6 @@ static void result_free(struct ref_result *r)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     free(r->allowed);
-    free(r->overflow);
     memset(r, 0, sizeof *r);
 }
 
@@ -92,8 +91,7 @@ static int result_allocate(const struct attn_judge *judge, bool lse, bool weight
     int64_t n = judge->rows.count, width = ref_row_width(p), cells = judge->heads * p->sk;
     r->out = doubles(n, width);
     r->allowed = calloc((size_t)(n * judge->heads) + 1, sizeof(int64_t));
-    r->overflow = calloc((size_t)(n * judge->heads) + 1, 1);
-    bool ok = r->out && r->allowed && r->overflow;
+    bool ok = r->out && r->allowed;
     ok = ok && (!bounds || (r->out_bound = doubles(n, width)));
     ok = ok && (!lse || (r->lse = doubles(n, judge->heads)));
     ok = ok && (!lse || !bounds || (r->lse_bound = doubles(n, judge->heads)));
@@ -148,7 +146,7 @@ struct tally {
     int64_t inexact; /* elements of its reference that must be rounded to be stored */
     double least, most, ref_least, ref_most; /* ranges of out and of its reference */
     int64_t failures;
-    int64_t unknown; /* rows of which nothing is known */
+    int64_t unknown; /* elements of which nothing is known; not among those seen */
 };
 
 /* What is wrong with one element, as a ratio: > 1 or infinite fails. `threshold` is where the type
@@ -184,8 +182,12 @@ static void describe_failure(struct tally *t, const char *where, double got, dou
 static bool tally_element(struct tally *t, double got, double want, double bound, double threshold,
                           const char *name, const int64_t at[4], const char *axes)
 {
-    double ratio = element_ratio(got, want, bound, threshold);
     struct attn_judgement *v = t->verdict;
+    if (isinf(bound) && isfinite(want)) {
+        t->unknown++;
+        return true;
+    }
+    double ratio = element_ratio(got, want, bound, threshold);
     if (t->seen++ % t->stride == 0 && t->kept < MAX_RATIOS)
         t->ratios[t->kept++] = ratio;
     bool bad = !(ratio <= 1);
@@ -234,13 +236,6 @@ static int64_t row_number(const struct ref_rows *rows, int64_t r)
     return rows->index ? rows->index[r] : r;
 }
 
-/* May a score of this row, in any head of multi-head attention, leave the range of the
- * accumulation. */
-static bool overflows(const struct attn_judge *judge, const struct ref_result *ref, int64_t r)
-{
-    return memchr(ref->overflow + r * judge->heads, 1, (size_t)judge->heads) != NULL;
-}
-
 static bool tally_out(const struct attn_judge *judge, const struct ref_result *ref, struct tally *t)
 {
     const struct attn_problem *p = &judge->instance->problem;
@@ -250,10 +245,6 @@ static bool tally_out(const struct attn_judge *judge, const struct ref_result *r
     bool mha = p->op == ATTN_OP_MHA, ok = true;
     for (int64_t r = 0; r < judge->rows.count; r++) {
         int64_t at[3];
-        if (overflows(judge, ref, r)) {
-            t->unknown++;
-            continue;
-        }
         row_position(p, row_number(&judge->rows, r), at);
         int64_t base =
             mha ? at[0] * out->stride[0] + at[2] * out->stride[1]
@@ -265,7 +256,7 @@ static bool tally_out(const struct attn_judge *judge, const struct ref_result *r
             int64_t where[4] = {at[0], mha ? at[2] : at[1], mha ? c : at[2], c};
             ok &= tally_element(t, got, want, ref->out_bound[r * width + c], threshold, "out",
                                 where, mha ? "bic" : "bhic");
-            if (isfinite(got) && isfinite(want)) {
+            if (isfinite(got) && isfinite(want) && isfinite(ref->out_bound[r * width + c])) {
                 double error = fabs(got - want);
                 t->sum_squares += error * error;
                 t->verdict->max_abs = fmax(t->verdict->max_abs, error);
@@ -285,9 +276,9 @@ static bool tally_out(const struct attn_judge *judge, const struct ref_result *r
 }
 
 /* lse [B,Hq,Sq] and weights [B,Hq,Sq,Sk]: `inner` elements a row and head. */
-static bool tally_side(const struct attn_judge *judge, const struct ref_result *ref,
-                       const struct attn_tensor *tensor, const double *want, const double *bound,
-                       int64_t inner, const char *name, struct tally *t)
+static bool tally_side(const struct attn_judge *judge, const struct attn_tensor *tensor,
+                       const double *want, const double *bound, int64_t inner, const char *name,
+                       struct tally *t)
 {
     const struct attn_problem *p = &judge->instance->problem;
     double threshold = overflow_threshold(tensor->dtype);
@@ -296,8 +287,6 @@ static bool tally_side(const struct attn_judge *judge, const struct ref_result *
         int64_t at[3];
         row_position(p, row_number(&judge->rows, r), at);
         for (int64_t h = 0; h < judge->heads; h++) {
-            if (ref->overflow[r * judge->heads + h])
-                continue;
             int64_t head = at[1] < 0 ? h : at[1];
             int64_t base =
                 at[0] * tensor->stride[0] + head * tensor->stride[1] + at[2] * tensor->stride[2];
@@ -395,10 +384,10 @@ void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *nu
     }
     v->out_ok = tally_out(judge, ref, &t);
     if (lse)
-        v->lse_ok = tally_side(judge, ref, lse, ref->lse, ref->lse_bound, 1, "lse", &t);
+        v->lse_ok = tally_side(judge, lse, ref->lse, ref->lse_bound, 1, "lse", &t);
     if (weights)
         v->weights_ok =
-            tally_side(judge, ref, weights, ref->weights, ref->weights_bound, p->sk, "weights", &t);
+            tally_side(judge, weights, ref->weights, ref->weights_bound, p->sk, "weights", &t);
     qsort(t.ratios, (size_t)t.kept, sizeof *t.ratios, by_value);
     v->median_ratio = t.kept ? t.ratios[t.kept / 2] : 0;
     v->rms = t.out_elements ? sqrt(t.sum_squares / (double)t.out_elements) : 0;
@@ -415,9 +404,9 @@ void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *nu
     } else if (t.unknown) {
         v->status = ATTN_MISTRUSTED;
         snprintf(v->reason, sizeof v->reason,
-                 "in %lld of %lld rows a score may be beyond the range of the accumulation that is "
-                 "declared, where nothing is known",
-                 (long long)t.unknown, (long long)judge->rows.count);
+                 "%lld of %lld elements may be beyond the range of the types that are declared, "
+                 "where nothing is known",
+                 (long long)t.unknown, (long long)(t.unknown + t.seen));
     } else {
         v->status = is_trivial(judge, ref, v, &t, v->reason, sizeof v->reason) ? ATTN_MISTRUSTED
                                                                                : ATTN_PASS;

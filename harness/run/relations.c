@@ -119,9 +119,9 @@ double attn_results_slack(struct attn_results *results, const struct attn_place 
     /* What was rounded lies in the binade of the result, or at its edge. */
     const double value = attn_results_read(results, at);
     const uint32_t dtype = at->c < 0 ? attn_tensor_find(p, ATTN_LSE)->dtype : p->dtype;
-    const double share = results->allowance.arithmetic.out_toward_zero ? 1 : 0.5;
-    return (at->c < 0 ? results->lse_error : results->out_error) +
-           (isfinite(value) ? share * attn_dtype_ulp(dtype, fabs(value)) : 0);
+    const double stored =
+        ref_store_error(&results->allowance.arithmetic, dtype, fabs(value), fabs(value));
+    return (at->c < 0 ? results->lse_error : results->out_error) + (isfinite(value) ? stored : 0);
 }
 
 /* ---- made problems ---- */

@@ -32,14 +32,34 @@ int64_t made_count(const struct attn_tensor *t)
     return count;
 }
 
+static int64_t place(const struct attn_tensor *t, int64_t index)
+{
+    int64_t offset = 0;
+
+    for (uint32_t a = t->rank; a-- > 0; index /= t->shape[a])
+        offset += index % t->shape[a] * t->stride[a];
+    return offset;
+}
+
 double made_get(const struct attn_tensor *t, int64_t index)
 {
-    return attn_dtype_load(t->dtype, t->data, index);
+    return attn_dtype_load(t->dtype, t->data, place(t, index));
 }
 
 void made_set(struct attn_tensor *t, int64_t index, double value)
 {
-    attn_dtype_store(t->dtype, t->data, index, value);
+    attn_dtype_store(t->dtype, t->data, place(t, index), value);
+}
+
+/* Takes away the axes whose bits are set. */
+static void broadcast(struct attn_tensor *t, unsigned axes)
+{
+    int64_t stride = 1;
+
+    for (uint32_t a = t->rank; a-- > 0;) {
+        t->stride[a] = axes >> a & 1 ? 0 : stride;
+        stride *= axes >> a & 1 ? 1 : t->shape[a];
+    }
 }
 
 struct attn_tensor *made_tensor(struct made *m, uint32_t role)
@@ -186,6 +206,8 @@ static void set_parameters(struct made *m, const struct made_spec *s)
                (s->features & (MADE_KEEP | MADE_PHILOX) ? ATTN_FLAG_DROPOUT : 0) |
                (s->features & MADE_RESIDUAL ? ATTN_FLAG_RESIDUAL : 0);
     p->scale = p->score == ATTN_SCORE_SCALED_DOT ? 1.0 / sqrt((double)p->dk) : 1.0;
+    if (s->features & MADE_SCALE)
+        p->scale = s->scale;
     p->softcap = s->features & MADE_SOFTCAP ? 1.5 : 0.0;
     p->off = s->off;
     p->window_left = s->features & MADE_WINDOW ? 2 : 0;
@@ -222,6 +244,15 @@ void made_create(struct made *m, const struct made_spec *s)
         add_attention(m, spread);
     add_scoring(m);
     add_features(m, s->features);
+    for (uint32_t t = 0; t < p->n_tensors; t++) {
+        uint32_t role = m->tensors[t].role;
+        static const unsigned axes[] = {3, 5, 9, 6, 10, 12, 15};
+        if ((s->features & MADE_SHARED) && role >= ATTN_SCORE_M && role <= ATTN_SCORE_WV)
+            broadcast(&m->tensors[t], 1);
+        if ((s->features & MADE_BROADCAST) &&
+            (role == ATTN_MASK || role == ATTN_BIAS || role == ATTN_KEEP))
+            broadcast(&m->tensors[t], axes[(s->seed + role) % 7]);
+    }
 }
 
 void made_free(struct made *m)

@@ -25,7 +25,10 @@ enum {
     MADE_RESIDUAL = 8192,
     MADE_PROJ_BIAS = 16384,
     MADE_NO_WO = 32768,
-    MADE_CROSS = 65536
+    MADE_CROSS = 65536,
+    MADE_BROADCAST = 131072, /* masks, biases and keep lack two axes each, in turn by the seed */
+    MADE_SHARED = 262144,    /* one M, W_q, W_k, w_v for all heads */
+    MADE_SCALE = 524288      /* spec.scale in the place of the default */
 };
 
 /* What to make; zeros mean: b = hq = 1, hkv = hq, sk = sq, dq = dv = dk, dh = dk, f64, attention,
@@ -36,6 +39,7 @@ struct made_spec {
     int64_t b, hq, hkv, sq, sk, dq, dk, dv, dh;
     int64_t off;
     double spread; /* standard deviation of q, k, v; 0: 1 */
+    double scale;
     uint64_t seed;
 };
 
@@ -51,7 +55,7 @@ void made_free(struct made *m);
 /* The tensor of a role, which must exist. */
 struct attn_tensor *made_tensor(struct made *m, uint32_t role);
 
-/* Element `index` of a dense tensor. */
+/* Element `index` in the order of the logical axes, whatever the strides. */
 double made_get(const struct attn_tensor *t, int64_t index);
 void made_set(struct attn_tensor *t, int64_t index, double value);
 int64_t made_count(const struct attn_tensor *t);

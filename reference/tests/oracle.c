@@ -214,7 +214,7 @@ static double kept(struct made *m, int64_t cell)
                 : attn_dropout_keep(p->dropout_seed, (uint64_t)cell, p->dropout_p);
 }
 
-/* One row of one head: exp of every score without any maximum (256 bits do not overflow). */
+/* One row of one head: exp of every score without any maximum. */
 static void attend(struct made *m, const struct operands *x, int64_t b, int64_t h, int64_t i,
                    struct oracle *o, mpfr_t *out, mpfr_t *size)
 {
@@ -302,10 +302,14 @@ void oracle_compute(struct made *m, struct oracle *o)
 {
     const struct attn_problem *p = &m->problem;
     int64_t rows = p->b * p->hq * p->sq;
-    struct operands x = operands_of(m);
+    struct operands x;
     struct numbers out = numbers_create(rows * p->dv), size = numbers_create(rows * p->dv);
     int64_t elements = made_count(find(m, ATTN_OUT));
 
+    /* exp of scores up to 1e18 without any maximum. */
+    mpfr_set_emin(mpfr_get_emin_min());
+    mpfr_set_emax(mpfr_get_emax_max());
+    x = operands_of(m);
     o->out = calloc((size_t)elements + 1, sizeof(double));
     o->size = calloc((size_t)elements + 1, sizeof(double));
     o->lse = calloc((size_t)rows, sizeof(double));

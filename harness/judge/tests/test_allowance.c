@@ -37,8 +37,8 @@ static const struct attn_numerics styles[] = {
 
 static double final(const struct attn_allowance *a, uint32_t dtype, double value, double error)
 {
-    const double share = a->arithmetic.out_toward_zero ? 1 : 0.5;
-    return error + share * attn_dtype_ulp(dtype, fabs(value) + error);
+    const double size = fabs(value);
+    return error + ref_store_error(&a->arithmetic, dtype, size - error, size + error);
 }
 
 /* Holds the rows of one case and one style; returns how much of the largest |v| is allowed. */
