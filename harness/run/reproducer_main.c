@@ -38,6 +38,8 @@ static int holds(double got, double want, double bound)
         return isnan(got);
     if (isinf(want)) /* an infinite bound: 0 * Inf may stand in its place */
         return got == want || (isnan(got) && isinf(bound));
+    if (isinf(bound)) /* a step before it may overflow: nothing is known */
+        return 1;
     if (isinf(got))
         return fabs(want) + bound >= OVERFLOWS && !signbit(got) == !signbit(want);
     return fabs(got - want) <= bound;
