@@ -26,7 +26,7 @@
 #include "attnbench/backend.h"
 #include "host/worker.h"
 
-#define ATTN_PROTOCOL_VERSION 3u
+#define ATTN_PROTOCOL_VERSION 4u
 #define ATTN_PROTOCOL_FD      3
 #define ATTN_MESSAGE_MAX      65536 /* bytes; well below the default send buffer */
 #define ATTN_PROCESSORS_MAX   1024
