@@ -235,7 +235,7 @@ static void text_clean(char *text, size_t size)
 
 int attn_backend_info_check(struct attn_backend_info *info, char *why, size_t size)
 {
-    if (info->n_options > ATTN_OPTIONS_MAX || info->exactness > ATTN_NONE) {
+    if (info->n_options > ATTN_OPTIONS_MAX || info->exactness > ATTN_NONE || info->device > 1) {
         snprintf(why, size, "the worker sent an impossible description of a backend");
         return -1;
     }

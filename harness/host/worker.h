@@ -44,6 +44,7 @@ struct attn_backend_info {
     char description[256];
     char version[128];
     uint32_t exactness;
+    uint32_t device; /* 1: it runs on a device, whose own clock times it */
     bool available;
     char reason[256]; /* why not, from init or probe */
     uint32_t n_options;

@@ -112,11 +112,11 @@ static json_t *backends_json(const struct attn_roster *roster)
         const struct attn_contestant *c = &roster->items[b];
         const char *slash = strrchr(c->plugin, '/');
         json_array_append_new(
-            list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s}", "name", c->info.name,
+            list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:b}", "name", c->info.name,
                             "plugin", slash ? slash + 1 : c->plugin, "version", c->info.version,
                             "description", c->info.description, "options", c->options, "exactness",
                             attn_exactness_name(c->info.exactness), "available", c->info.available,
-                            "reason", c->info.reason));
+                            "reason", c->info.reason, "device", c->info.device == 1));
     }
     return list;
 }
