@@ -14,7 +14,7 @@
 /* Best of many short ones: a ceiling is what is reached when nothing interferes, and a trial that
  * fits between two interruptions shows it on a busy machine too. */
 #define TRIALS  25
-#define TRIAL_S 0.004
+#define TRIAL_S 0.002
 
 #define READ_BYTES_MAX ((size_t)1 << 30)
 /* What each processor reads of a buffer: a multiple of this. */
