@@ -54,6 +54,18 @@ set label 5 peak_label at right,peak offset -0.5,0.7 right noenhanced font ',10'
 # Above the ridge, where no point can lie.
 set label 6 read_label at ridge,peak offset -0.3,0.7 right noenhanced font ',10'
 
+# What a library and the caches reach: a slope each, named where it enters.
+if (gemm > 0) {
+    set arrow 3 from gemm / read,gemm to right,gemm nohead lw 1 dt 2 lc rgb '#777777'
+    set label 7 gemm_label at 1.15 * ridge,gemm offset 0,-0.7 left noenhanced font ',9' tc rgb text_grey
+}
+do for [c = 1:n_caches] {
+    from = cache_read[c] * left > bottom ? left : bottom / cache_read[c]
+    if (cache_read[c] * from > peak) { continue }
+    set arrow 10 + c from from,cache_read[c] * from to peak / cache_read[c],peak nohead lw 1 dt 2 lc rgb '#777777'
+    set label 10 + c cache_label[c] at from,cache_read[c] * from offset 1.5,0 left noenhanced font ',9' tc rgb text_grey
+}
+
 data = base.'.dat'
 do for [t in 'svg png'] {
     if (t eq 'svg') {

@@ -4,9 +4,10 @@
 
 # attnbench_add_plugin(NAME SOURCES file... [LIBRARIES target...])
 # A plugin NAME.so in ATTNBENCH_PLUGIN_DIR, from sources that see the ABI header alone, with
-# NAME.skips (expected skips) beside it where the folder has one. Both are installed to
-# ATTNBENCH_LIB_DIR, where an attnbench of the same prefix finds them. It links what
-# ATTNBENCH_PLUGIN_LIBRARIES names too, and still finds libraries outside the project once installed.
+# NAME.skips (expected skips) and NAME.roof (the library's practical roof) beside it where the folder
+# has them. All are installed to ATTNBENCH_LIB_DIR, where an attnbench of the same prefix finds them. It
+# links what ATTNBENCH_PLUGIN_LIBRARIES names too, and still finds libraries outside the project once
+# installed.
 function(attnbench_add_plugin name)
     cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
     file(REMOVE ${ATTNBENCH_PLUGIN_DIR}/${name}.missing)
@@ -17,8 +18,10 @@ function(attnbench_add_plugin name)
     target_link_libraries(attn_plugin_${name} PRIVATE attnbench::abi ${ATTNBENCH_PLUGIN_LIBRARIES}
                                                       ${arg_LIBRARIES})
     install(TARGETS attn_plugin_${name} LIBRARY DESTINATION ${ATTNBENCH_LIB_DIR})
-    if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${name}.skips)
-        configure_file(${name}.skips ${ATTNBENCH_PLUGIN_DIR}/${name}.skips COPYONLY)
-        install(FILES ${name}.skips DESTINATION ${ATTNBENCH_LIB_DIR})
-    endif()
+    foreach(beside ${name}.skips ${name}.roof)
+        if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${beside})
+            configure_file(${beside} ${ATTNBENCH_PLUGIN_DIR}/${beside} COPYONLY)
+            install(FILES ${beside} DESTINATION ${ATTNBENCH_LIB_DIR})
+        endif()
+    endforeach()
 endfunction()

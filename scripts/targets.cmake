@@ -68,7 +68,8 @@ endfunction()
 # A plugin of an earlier build goes: it would be offered beside the line that says it is missing.
 function(attnbench_leave_out name reason)
     message(STATUS "attnbench: backend ${name} left out: ${reason}")
-    file(REMOVE ${ATTNBENCH_PLUGIN_DIR}/${name}.so ${ATTNBENCH_PLUGIN_DIR}/${name}.skips)
+    file(REMOVE ${ATTNBENCH_PLUGIN_DIR}/${name}.so ${ATTNBENCH_PLUGIN_DIR}/${name}.skips
+                ${ATTNBENCH_PLUGIN_DIR}/${name}.roof)
     file(WRITE ${ATTNBENCH_PLUGIN_DIR}/${name}.missing "${reason}\n")
     install(FILES ${ATTNBENCH_PLUGIN_DIR}/${name}.missing DESTINATION ${ATTNBENCH_LIB_DIR})
 endfunction()

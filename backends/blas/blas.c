@@ -2,6 +2,7 @@
 /* blas.c - the blas backend: options, plan, bindings, and the table of slots. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "blas.h"
 
@@ -21,11 +22,16 @@ struct binding {
 };
 
 static const struct attn_option_spec options[] = {
+    {.key = "form",
+     .type = ATTN_OPTION_CHOICE,
+     .choices = "blocked|plain",
+     .default_value = "blocked",
+     .help =
+         "blocked: over query rows, O(S) memory; plain: the whole score matrix of a head at once"},
     {.key = "rows",
      .type = ATTN_OPTION_INT,
      .default_value = "0",
-     .help = "query rows a block; 0: chosen so that the block's scores stay in cache; "
-             "a large number gives the whole score matrix of a head"},
+     .help = "blocked: query rows a block; 0: chosen so that the block's scores stay in cache"},
 };
 
 static void version(char *text, size_t size)
@@ -57,12 +63,13 @@ static struct attn_blas_setup choose_blocks(const struct attn_problem *problem, 
 static int create(const struct attn_problem *problem, const struct attn_services *services,
                   void **plan, char *why, size_t size)
 {
+    int plain = strcmp(attn_option_get(services, "form", "blocked"), "plain") == 0;
     int64_t wanted = strtoll(attn_option_get(services, "rows", "0"), NULL, 10);
-    struct attn_blas_setup setup = choose_blocks(problem, wanted);
+    struct attn_blas_setup setup = choose_blocks(problem, plain ? problem->sq : wanted);
     size_t bytes =
         problem->dtype == ATTN_F64 ? attn_blas_bytes_f64(&setup) : attn_blas_bytes_f32(&setup);
-    if (wanted < 0) {
-        snprintf(why, size, "option rows must not be negative");
+    if (wanted < 0 || (wanted > 0 && plain)) {
+        snprintf(why, size, "option rows is a number of rows of the blocked form");
         return ATTN_INVALID;
     }
     if (bytes == SIZE_MAX) {

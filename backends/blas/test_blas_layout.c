@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_blas_layout.c - which operands a plan reads in place and which it copies: what `describe`
- * says, what the workspace grows by, and that the copy is made in `run`. */
+ * says, what the workspace grows by, and that the copy is made in `run`; and what it grows by with
+ * the length, in each form. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -248,11 +249,49 @@ static void copies_parameters_of_another_type(void **state)
     test_problem_free(&made);
 }
 
+/* Working memory of the form at this length, or 0 where `create` refuses. */
+static size_t form_bytes(const char *form, const char *rows, int64_t length)
+{
+    const struct attn_option options[] = {{"form", form}, {"rows", rows}};
+    const struct attn_backend *blas = attn_plugin.backends[0];
+    const struct test_spec spec = {.b = 1, .sq = length, .sk = length, .dq = 4};
+    struct attn_services chosen = services;
+    struct test_problem made;
+    char why[256];
+    void *plan;
+    chosen.options = options;
+    chosen.n_options = 2;
+    allocated = 0;
+    test_problem_make(&spec, &made);
+    const int status = blas->create(&made.problem, &chosen, &plan, why, sizeof(why));
+    assert_true(status == ATTN_OK || status == ATTN_INVALID);
+    if (status == ATTN_OK)
+        blas->destroy(plan);
+    test_problem_free(&made);
+    return status == ATTN_OK ? allocated : 0;
+}
+
+static void blocks_take_linear_memory(void **state)
+{
+    (void)state;
+    /* from where the least number of rows is what bounds a block */
+    const double blocked = (double)form_bytes("blocked", "0", 8192);
+    assert_true((double)form_bytes("blocked", "0", 16384) <= 2.05 * blocked);
+    const double plain = (double)form_bytes("plain", "0", 1024);
+    assert_true((double)form_bytes("plain", "0", 2048) >= 3.9 * plain);
+    assert_true(plain >= 1024 * 1024 * sizeof(float));
+    /* rows are the blocked form's */
+    assert_true(form_bytes("blocked", "5", 2048) < form_bytes("blocked", "0", 2048));
+    assert_int_equal(form_bytes("plain", "5", 64), 0);
+    assert_int_equal(form_bytes("blocked", "-1", 64), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(says_what_it_copies),
         cmocka_unit_test(copies_parameters_of_another_type),
+        cmocka_unit_test(blocks_take_linear_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

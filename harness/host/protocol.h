@@ -16,8 +16,8 @@
  *   end of file              ->                          the worker exits
  *
  * The host trusts nothing that comes back: lengths, types, enumerations, strings and numbers are
- * checked before they are used. The worker checks what indexes its memory (worker/channel.h), so that a
- * host of another build is told of, and trusts the rest. */
+ * checked before they are used. The worker checks what indexes its memory (worker/channel.h), so
+ * that a host of another build is told of, and trusts the rest. */
 #ifndef ATTN_PROTOCOL_H
 #define ATTN_PROTOCOL_H
 
@@ -26,7 +26,7 @@
 #include "attnbench/backend.h"
 #include "host/worker.h"
 
-#define ATTN_PROTOCOL_VERSION 3u
+#define ATTN_PROTOCOL_VERSION 4u
 #define ATTN_PROTOCOL_FD      3
 #define ATTN_MESSAGE_MAX      65536 /* bytes; well below the default send buffer */
 #define ATTN_PROCESSORS_MAX   1024

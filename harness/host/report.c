@@ -184,6 +184,19 @@ static bool is_time(double value)
     return isfinite(value) && value >= 0;
 }
 
+static bool are_ceilings(const struct attn_ceilings *c)
+{
+    if (c->n_rungs > ATTN_RUNGS_MAX || c->n_reads > ATTN_READS_MAX)
+        return false;
+    for (uint32_t r = 0; r < c->n_rungs; r++)
+        if (!is_time(c->rungs[r].f32) || !is_time(c->rungs[r].f64) || !is_time(c->rungs[r].bf16))
+            return false;
+    for (uint32_t r = 0; r < c->n_reads; r++)
+        if (!is_time(c->reads[r].gbs))
+            return false;
+    return true;
+}
+
 int attn_reply_check(const struct attn_message_reply *reply, char *why, size_t size)
 {
     const char *bad = NULL;
@@ -198,10 +211,10 @@ int attn_reply_check(const struct attn_message_reply *reply, char *why, size_t s
         bad = "operand";
     else if (reply->broken > ATTN_PROMISE_STATE)
         bad = "promise";
-    else if (!is_time(reply->seconds) || !is_time(reply->ceilings.fma_gflops_f32) ||
-             !is_time(reply->ceilings.fma_gflops_f64) ||
-             !is_time(reply->ceilings.avx2_gflops_f32) || !is_time(reply->ceilings.read_gbs))
-        bad = "time or rate";
+    else if (!is_time(reply->seconds))
+        bad = "time";
+    else if (!are_ceilings(&reply->ceilings))
+        bad = "ceiling";
     for (uint32_t s = 0; !bad && s < reply->n_samples; s++)
         if (!is_time(reply->samples_ns[s]) || reply->iterations[s] < 1)
             bad = "sample";
@@ -222,7 +235,7 @@ static void text_clean(char *text, size_t size)
 
 int attn_backend_info_check(struct attn_backend_info *info, char *why, size_t size)
 {
-    if (info->n_options > ATTN_OPTIONS_MAX || info->exactness > ATTN_NONE) {
+    if (info->n_options > ATTN_OPTIONS_MAX || info->exactness > ATTN_NONE || info->device > 1) {
         snprintf(why, size, "the worker sent an impossible description of a backend");
         return -1;
     }

@@ -323,8 +323,10 @@ struct attn_outcome attn_worker_ceilings(struct attn_worker *worker, struct attn
     const struct attn_outcome outcome = attn_exchange(worker, &exchange);
     if (outcome.status == ATTN_PASS) {
         *ceilings = worker->in.reply.ceilings;
-        attn_text_take(ceilings->isa, sizeof(ceilings->isa), worker->in.reply.ceilings.isa,
-                       sizeof(worker->in.reply.ceilings.isa));
+        for (uint32_t r = 0; r < ceilings->n_rungs; r++)
+            attn_text_take(ceilings->rungs[r].isa, sizeof(ceilings->rungs[r].isa),
+                           worker->in.reply.ceilings.rungs[r].isa,
+                           sizeof(worker->in.reply.ceilings.rungs[r].isa));
     }
     return outcome;
 }

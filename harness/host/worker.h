@@ -44,6 +44,7 @@ struct attn_backend_info {
     char description[256];
     char version[128];
     uint32_t exactness;
+    uint32_t device; /* 1: it runs on a device, whose own clock times it */
     bool available;
     char reason[256]; /* why not, from init or probe */
     uint32_t n_options;
@@ -157,12 +158,20 @@ struct attn_outcome attn_worker_peak(struct attn_worker *worker, struct attn_ins
 
 /* The machine's limits, measured in a worker without a plugin, on `threads` processors and in the
  * same kind of pages that timing uses. */
+#define ATTN_RUNGS_MAX 4
+struct attn_rung {
+    char isa[16];          /* "avx512", "avx2"; "sse2" or "base" where there is nothing wider */
+    double f32, f64, bf16; /* peak of its multiply-adds, GFLOP/s; 0: it has none in that type */
+};
+#define ATTN_READS_MAX 5
+struct attn_read {
+    uint64_t bytes; /* what the processors have of this cache together; 0: memory */
+    double gbs;     /* a plain read of the widest rung, of half of it; memory: of 4 x the last */
+};
 struct attn_ceilings {
-    char isa[32];          /* of the widest rung measured: "avx512", "avx2", "sse2" */
-    double fma_gflops_f32; /* of that rung, all threads */
-    double fma_gflops_f64;
-    double avx2_gflops_f32; /* 0 where the machine has no avx2+fma */
-    double read_gbs;        /* plain read from memory, buffer of 4 x the last-level cache */
+    uint32_t n_rungs, n_reads;
+    struct attn_rung rungs[ATTN_RUNGS_MAX]; /* widest last */
+    struct attn_read reads[ATTN_READS_MAX]; /* nearest first, memory last */
 };
 struct attn_outcome attn_worker_ceilings(struct attn_worker *worker,
                                          struct attn_ceilings *ceilings);

@@ -63,6 +63,9 @@ static void put_line(FILE *out, const struct attn_view_row *row)
     attn_put_csv(out, attn_field_text(row->bench, "peak_reason"));
     fputc(',', out);
     attn_put_csv(out, row->repro);
+    put_number(out, row->share);
+    fputc(',', out);
+    attn_put_csv(out, row->limit);
     fputs("\r\n", out);
 }
 
@@ -73,7 +76,7 @@ void attn_csv_put(FILE *out, const struct attn_view *view)
     for (size_t i = 0; i < COUNT(numbers); i++)
         fprintf(out, ",%s", numbers[i][0]);
     fputs(",ci95_lo_ns,ci95_hi_ns,rounds,op,score,dtype,causal,overhead_marked,peak_reason,repro"
-          "\r\n",
+          ",roof_share,roof\r\n",
           out);
     for (size_t r = 0; r < view->n_rows; r++)
         if (view->rows[r].bench)

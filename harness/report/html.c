@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/limit.h"
 #include "report/matrix.h"
 #include "report/text.h"
 #include "report/writers.h"
@@ -27,14 +28,12 @@ static void put_fact(FILE *out, const char *name, const char *text)
 static int put_facts(FILE *out, const struct page *page)
 {
     const json_t *machine = page->parts->run->machine;
-    char line[320], figure[ATTN_FIGURE_MAX], more[ATTN_FIGURE_MAX];
+    char line[320], ceilings[640];
     fputs("<dl class=\"facts\">\n", out);
     attn_machine_text(machine, line, sizeof line);
     put_fact(out, "Machine", line);
-    snprintf(line, sizeof line, "%s GFLOP/s f32 FMA, %s GB/s read, measured in this run",
-             attn_figure(attn_field_number(machine, "ceilings.fma_gflops_f32"), figure),
-             attn_figure(attn_field_number(machine, "ceilings.read_gbs"), more));
-    put_fact(out, "Ceilings", line);
+    attn_ceilings_text(machine, ceilings, sizeof ceilings);
+    put_fact(out, "Ceilings, measured in this run", ceilings);
     attn_protocol_text(machine, line, sizeof line);
     size_t used = strlen(line);
     snprintf(line + used, sizeof line - used,
@@ -42,6 +41,7 @@ static int put_facts(FILE *out, const struct page *page)
     put_fact(out, "Protocol", line);
     put_fact(out, "Rates",
              "GFLOP/s from the median; " ATTN_FLOP_CONVENTION ". GB/s: each operand once");
+    put_fact(out, "Shares", ATTN_SHARE_CONVENTION);
     attn_build_text(machine, line, sizeof line);
     put_fact(out, "Build", line);
     if (page->parts->run->torn)

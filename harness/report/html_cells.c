@@ -15,11 +15,22 @@ void attn_html_put_cell(FILE *out, const char *class, const char *text)
 
 void attn_html_put_figure(FILE *out, const char *class, double value, const char *text)
 {
+    attn_html_put_noted(out, class, value, text, "");
+}
+
+void attn_html_put_noted(FILE *out, const char *class, double value, const char *text,
+                         const char *note)
+{
     fprintf(out, "<td class=\"%s\" data-v=\"", class);
     if (isfinite(value))
         fprintf(out, "%.6g", value);
     fputs("\">", out);
     attn_put_html(out, *text ? text : ATTN_DASH);
+    if (*note) {
+        fputs("<small>", out);
+        attn_put_html(out, note);
+        fputs("</small>", out);
+    }
     fputs("</td>", out);
 }
 

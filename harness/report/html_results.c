@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "report/grid.h"
+#include "report/limit.h"
 #include "report/text.h"
 #include "report/writers.h"
 
@@ -38,7 +39,7 @@ static void put_word(FILE *out, const struct attn_view_row *row)
 
 static void put_timing(FILE *out, const struct attn_view_row *row, int width)
 {
-    char figure[ATTN_FIGURE_MAX];
+    char figure[ATTN_FIGURE_MAX], share[64];
     if (!row || !isfinite(row->median)) {
         put_mark(out, row, width);
         return;
@@ -46,13 +47,12 @@ static void put_timing(FILE *out, const struct attn_view_row *row, int width)
     fprintf(out, "<td class=\"b\" data-v=\"%.6g\">%s%s", row->median,
             attn_figure_time(row->median, figure), row->marked ? " *" : "");
     put_word(out, row);
-    fputs("</td>", out);
-    attn_html_put_figure(out, "", row->gflops, attn_figure(row->gflops, figure));
     double half = 100 * (row->hi - row->lo) / 2 / row->median;
-    char percent[ATTN_FIGURE_MAX + 3] = "";
     if (isfinite(half))
-        snprintf(percent, sizeof percent, "%s %%", attn_figure(half, figure));
-    attn_html_put_figure(out, "", half, percent);
+        fprintf(out, "<small>\xc2\xb1 %s %%</small>", attn_figure(half, figure));
+    fputs("</td>", out);
+    attn_html_put_noted(out, "", row->gflops, attn_figure(row->gflops, figure),
+                        attn_limit_text(row, share, sizeof share));
 }
 
 static void put_check(FILE *out, const struct attn_view_row *row, int width)
@@ -76,8 +76,7 @@ static void put_check(FILE *out, const struct attn_view_row *row, int width)
     attn_html_put_figure(out, "", row->peak, attn_figure_bytes(row->peak, figure));
 }
 
-static const struct layout timings = {
-    3, "<th class=\"b\">median</th><th>GFLOP/s</th><th>\xc2\xb1</th>", put_timing};
+static const struct layout timings = {2, "<th class=\"b\">median</th><th>GFLOP/s</th>", put_timing};
 static const struct layout checks = {2, "<th class=\"b\">error/bound</th><th>peak memory</th>",
                                      put_check};
 
@@ -155,7 +154,7 @@ int attn_html_put_results(FILE *out, const struct attn_view *view)
     for (size_t r = 0; r < view->n_rows; r++)
         marked = marked || view->rows[r].marked;
     fputs("<p class=\"soft\">Hot cache. \xc2\xb1 is half the width of the 95 % interval of the "
-          "median, in percent of it.",
+          "median, in percent of it; below the rate is its share of what the machine allows.",
           out);
     fputs(marked ? " * the harness's own cost is over 1 % of this time." : "", out);
     fputs(" n/a: the backend does not support the case. All timings are in results.csv.</p>\n",

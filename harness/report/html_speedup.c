@@ -24,28 +24,27 @@ static void put_head(FILE *out, const struct attn_speedup *speedup, const char *
     fputs("</tr></thead>\n<tbody>\n", out);
 }
 
-/* Two ends, sorted by the lower one. */
-static void put_range(FILE *out, double low, double high)
+/* A ratio over its two ends. */
+static void put_ratio(FILE *out, double ratio, double low, double high)
 {
-    char from[ATTN_FIGURE_MAX], to[ATTN_FIGURE_MAX], text[2 * ATTN_FIGURE_MAX + 4] = "";
+    char figure[ATTN_FIGURE_MAX], from[ATTN_FIGURE_MAX], to[ATTN_FIGURE_MAX];
+    char ends[2 * ATTN_FIGURE_MAX + 4] = "";
     if (isfinite(high))
-        snprintf(text, sizeof text, "%s\xe2\x80\x93%s", attn_figure(low, from),
+        snprintf(ends, sizeof ends, "%s\xe2\x80\x93%s", attn_figure(low, from),
                  attn_figure(high, to));
-    attn_html_put_figure(out, "", isfinite(high) ? low : (double)NAN, text);
+    attn_html_put_noted(out, "b", ratio, attn_figure(ratio, figure), ends);
 }
 
 static void put_means(FILE *out, const struct attn_speedup *speedup, const char *name, size_t first,
                       size_t end)
 {
-    char figure[ATTN_FIGURE_MAX];
     fputs("<tr>", out);
     attn_html_put_cell(out, "case", name);
     for (size_t c = 0; c < speedup->grid.n_columns; c++) {
         if (c == speedup->baseline)
             continue;
         struct attn_speedup_mean mean = attn_speedup_mean(speedup, first, end, c);
-        attn_html_put_figure(out, "b", mean.mean, attn_figure(mean.mean, figure));
-        put_range(out, mean.least, mean.greatest);
+        put_ratio(out, mean.mean, mean.least, mean.greatest);
         fprintf(out, "<td data-v=\"%zu\">%zu</td>", mean.cases, mean.cases);
     }
     fputs("</tr>\n", out);
@@ -54,8 +53,7 @@ static void put_means(FILE *out, const struct attn_speedup *speedup, const char 
 static void put_groups(FILE *out, const struct attn_speedup *speedup)
 {
     const struct attn_grid *grid = &speedup->grid;
-    put_head(out, speedup, "cases",
-             "<th class=\"b\">mean</th><th>least\xe2\x80\x93greatest</th><th>cases</th>", 3);
+    put_head(out, speedup, "cases", "<th class=\"b\">mean</th><th>cases</th>", 2);
     for (size_t first = 0, end; first < grid->n_lines; first = end) {
         char group[64];
         const struct attn_grid_line *line = &grid->lines[first];
@@ -73,9 +71,8 @@ static void put_groups(FILE *out, const struct attn_speedup *speedup)
 static void put_cases(FILE *out, const struct attn_speedup *speedup)
 {
     const struct attn_grid *grid = &speedup->grid;
-    char figure[ATTN_FIGURE_MAX];
     fputs("<details><summary>Speed-up by case</summary>\n", out);
-    put_head(out, speedup, "case", "<th class=\"b\">speed-up</th><th>95 % interval</th>", 2);
+    put_head(out, speedup, "case", "<th class=\"b\">speed-up</th>", 1);
     for (size_t i = 0; i < grid->n_lines; i++) {
         fputs("<tr>", out);
         attn_html_put_case(out, grid->lines[i].row);
@@ -83,8 +80,7 @@ static void put_cases(FILE *out, const struct attn_speedup *speedup)
             if (c == speedup->baseline)
                 continue;
             struct attn_ratio ratio = attn_speedup_of(speedup, i, c);
-            attn_html_put_figure(out, "b", ratio.ratio, attn_figure(ratio.ratio, figure));
-            put_range(out, ratio.lo, ratio.hi);
+            put_ratio(out, ratio.ratio, ratio.lo, ratio.hi);
         }
         fputs("</tr>\n", out);
     }
@@ -98,7 +94,9 @@ void attn_html_put_speedup(FILE *out, const struct attn_speedup *speedup)
     fputs("<h2>Speed-up over ", out);
     attn_put_html(out, speedup->view->backends[speedup->grid.columns[speedup->baseline]].label);
     fputs("</h2>\n<p class=\"soft\">Its time over that of the backend, hot cache: above 1 the "
-          "backend is faster. Geometric mean over the cases in which both were timed.",
+          "backend is faster. Geometric mean over the cases in which both were timed, below it the "
+          "least "
+          "and the greatest; below a case's speed-up its 95 % interval.",
           out);
     fputs(speedup->chosen ? " The baseline is " ATTN_BASELINE_RULE "." : "", out);
     fputs("</p>\n", out);

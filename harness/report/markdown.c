@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "report/grid.h"
+#include "report/limit.h"
 #include "report/matrix.h"
 #include "report/text.h"
 #include "report/writers.h"
@@ -104,10 +105,11 @@ static int put_skips(FILE *out, const struct attn_view *view)
     return 0;
 }
 
-/* "96.2 (94.6 to 97.1)": the rate and its interval, which is the inverse of the time's. */
+/* "96.2 (94.6 to 97.1) 83 %": the rate, its interval, which is the inverse of the time's, and its
+ * share of what the machine allows. */
 static void put_rate(FILE *out, const struct attn_view_row *row)
 {
-    char figure[ATTN_FIGURE_MAX], lo[ATTN_FIGURE_MAX], hi[ATTN_FIGURE_MAX];
+    char figure[ATTN_FIGURE_MAX], lo[ATTN_FIGURE_MAX], hi[ATTN_FIGURE_MAX], share[64];
     if (!row || !isfinite(row->median)) {
         fprintf(out, " | %s", attn_row_mark(row));
         return;
@@ -120,6 +122,10 @@ static void put_rate(FILE *out, const struct attn_view_row *row)
         fprintf(out, " (%s\xe2\x80\x93%s)", attn_figure(row->gflops * row->median / row->hi, lo),
                 attn_figure(row->gflops * row->median / row->lo, hi));
     fputs(row->marked ? " \\*" : "", out);
+    if (*attn_limit_text(row, share, sizeof share)) {
+        fputs(" \xc2\xb7 ", out);
+        attn_put_markdown(out, share);
+    }
     if (row->status != ATTN_PASS)
         fprintf(out, " %s", attn_status_name(row->status));
 }
@@ -149,7 +155,8 @@ static int put_results(FILE *out, const struct attn_view *view)
         return -1;
     fputs("\n## Results\n\n", out);
     fputs(grid.n_lines ? "GFLOP/s from the median time of one run, hot cache, and its 95 % "
-                         "interval. " ATTN_FLOP_CONVENTION
+                         "interval, and the share of what the machine allows. " ATTN_FLOP_CONVENTION
+                         ". " ATTN_SHARE_CONVENTION
                          ". n/a: the backend does not support the case. Times, "
                          "bandwidth, memory and the cold cache are in results.csv.\n"
                        : "Nothing was timed.\n",
@@ -232,11 +239,14 @@ static void put_verdicts(FILE *out, const struct attn_view *view)
 
 int attn_markdown_put(FILE *out, const struct attn_report_parts *parts)
 {
-    char line[320];
+    char line[320], ceilings[640];
     fputs("# attnbench report\n\n", out);
     attn_machine_text(parts->run->machine, line, sizeof line);
     fputs("- Machine: ", out);
     attn_put_markdown(out, line);
+    attn_ceilings_text(parts->run->machine, ceilings, sizeof ceilings);
+    fputs("\n- Ceilings, measured in this run: ", out);
+    attn_put_markdown(out, ceilings);
     attn_build_text(parts->run->machine, line, sizeof line);
     fputs("\n- Build: ", out);
     attn_put_markdown(out, line);

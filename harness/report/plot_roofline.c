@@ -10,6 +10,8 @@
 /* FLOPs. Of less work, a run is mostly the cost of its call: some 10 us at the roof of one core. */
 #define LEAST_WORK 1e6
 
+enum { CACHES = 4 }; /* drawn */
+
 struct cloud {
     size_t backends[ATTN_SERIES_BACKENDS], n_backends, points, cases;
     double x_low, x_high, y_low, y_high;
@@ -55,6 +57,38 @@ static void put_points(FILE *out, const struct attn_view *view, size_t backend, 
         cloud->backends[cloud->n_backends++] = backend;
 }
 
+/* The roofs within the outermost two: a library's best product of matrices in f32, and a slope for
+ * each cache. */
+static void define_inner(FILE *out, const json_t *machine)
+{
+    const json_t *reads = attn_field_at(machine, "ceilings.reads");
+    char name[32], line[80], figure[ATTN_FIGURE_MAX];
+    double gemm = 0;
+    size_t i, n = 0;
+    json_t *item;
+    json_array_foreach(attn_field_at(machine, "ceilings.gemm"), i, item)
+    {
+        bool f32 = strcmp(attn_field_text(item, "dtype"), "f32") == 0;
+        if (f32 && isfinite(attn_field_number(item, "gflops")))
+            gemm = fmax(gemm, attn_field_number(item, "gflops"));
+    }
+    fprintf(out, "gemm = %.6g\narray cache_read[%d]\narray cache_label[%d]\n", gemm, CACHES,
+            CACHES);
+    snprintf(line, sizeof line, "product of matrices: %s", attn_figure(gemm, figure));
+    attn_define(out, "gemm_label", line);
+    json_array_foreach(reads, i, item)
+    {
+        double gbs = attn_field_number(item, "gbs");
+        if (n == CACHES || !(attn_field_number(item, "bytes") > 0) || !(gbs > 0) || !isfinite(gbs))
+            continue;
+        fprintf(out, "cache_read[%zu] = %.6g\n", ++n, gbs);
+        snprintf(name, sizeof name, "cache_label[%zu]", n);
+        snprintf(line, sizeof line, "%.16s", attn_field_text(item, "level"));
+        attn_define(out, name, line);
+    }
+    fprintf(out, "n_caches = %zu\n", n);
+}
+
 static void define_roofline(FILE *out, const struct attn_canvas *canvas, struct cloud *cloud,
                             double peak, double read, struct attn_plot *plot)
 {
@@ -82,10 +116,11 @@ static void define_roofline(FILE *out, const struct attn_canvas *canvas, struct 
     attn_define(out, "peak_label", line);
     snprintf(line, sizeof line, "memory read: %s GB/s", attn_figure(read, figure));
     attn_define(out, "read_label", line);
+    define_inner(out, canvas->machine);
     attn_protocol_text(canvas->machine, protocol, sizeof protocol);
     snprintf(line, sizeof line,
              "Point: a case, median of %s. Bytes: each operand once. Roofs measured in this run; "
-             "what fits in cache can beat memory's",
+             "dashed: caches, matrix product",
              protocol);
     attn_define_footer(out, canvas->machine, line);
     snprintf(plot->caption, sizeof plot->caption, "%s. %s. " ATTN_FLOP_CONVENTION ".", constants,

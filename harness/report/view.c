@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/limit.h"
 #include "report/text.h"
 #include "results/statistics.h"
 
@@ -202,8 +203,10 @@ static char *label_of(const char *name, const char *line)
 }
 
 /* What the row says, once both of its records are known. Returns 0, or -1 without memory. */
-static int finish_row(struct attn_view_row *row, const struct index *index, bool counted)
+static int finish_row(struct attn_view_row *row, const struct index *index, const json_t *machine,
+                      const struct attn_view_backend *backend)
 {
+    const bool counted = backend->counted;
     enum attn_status verified = ATTN_PASS, timed = ATTN_PASS;
     if (row->verify)
         verified = (enum attn_status)attn_status_parse(attn_field_text(row->verify, "status"));
@@ -239,6 +242,7 @@ static int finish_row(struct attn_view_row *row, const struct index *index, bool
     if (row->peak != 0) /* of a run that touched no new page */
         row->peak = positive(row->peak);
     row->marked = attn_field_true(row->bench, "overhead_marked");
+    attn_limit_set(machine, backend, row);
     return 0;
 }
 
@@ -270,7 +274,7 @@ int attn_view_create(const json_t *records, const json_t *machine, struct attn_v
     }
     for (size_t r = 0; r < fresh.n_rows; r++) {
         struct attn_view_row *row = &fresh.rows[r];
-        if (finish_row(row, &index, fresh.backends[row->backend].counted) != 0)
+        if (finish_row(row, &index, machine, &fresh.backends[row->backend]) != 0)
             goto out;
         if (row->first) {
             fresh.backends[row->backend].counts[row->status]++;

@@ -35,7 +35,9 @@ struct attn_view_row {
     /* Nanoseconds, per second, bytes (0 is a figure). NAN where there is none, as in all figures
      * here. A backend that computes nothing has no rate. */
     double median, lo, hi, gflops, gbs, peak;
-    bool marked; /* the harness's own cost is over 1 % of the median */
+    double share;      /* of the rate that the machine allows (report/limit.h) */
+    const char *limit; /* what that is: "FMA", or the level that memory is read from, "L2"; or "" */
+    bool marked;       /* the harness's own cost is over 1 % of the median */
 };
 
 struct attn_view {

@@ -50,6 +50,9 @@ void attn_html_put_url(FILE *out, const char *text);
 void attn_html_put_cell(FILE *out, const char *class, const char *text);
 /* The same of a figure, which the page's script sorts by `value`; NAN goes last. */
 void attn_html_put_figure(FILE *out, const char *class, double value, const char *text);
+/* The same with a smaller line below it, where there is a note. */
+void attn_html_put_noted(FILE *out, const char *class, double value, const char *text,
+                         const char *note);
 /* Whether an id may stand in an address as it is; others are not linked. */
 bool attn_html_anchor(const char *id);
 /* The cell that names a case, with a link to its line in the results. */

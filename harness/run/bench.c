@@ -9,6 +9,7 @@
 #include "run/machine.h"
 #include "run/matrix.h"
 #include "run/progress.h"
+#include "run/roof.h"
 #include "run/verify.h"
 
 enum { BLOCK_CASES = 16 };
@@ -265,10 +266,10 @@ static int write_json(const struct attn_session *session, json_t *value, const c
     return result;
 }
 
-static int write_machine(const struct attn_session *session, const struct attn_ceilings *ceilings,
+static int write_machine(const struct attn_session *session, const struct attn_roof *roof,
                          double harness_ns, char *why, size_t size)
 {
-    return write_json(session, attn_machine_json(session, ceilings, harness_ns), "machine.json",
+    return write_json(session, attn_machine_json(session, roof, harness_ns), "machine.json",
                       JSON_INDENT(2) | JSON_REAL_PRECISION(9), why, size);
 }
 
@@ -280,49 +281,22 @@ static int write_matrix(const struct attn_session *session, char *why, size_t si
     return write_json(session, matrix, "matrix.json", JSON_COMPACT, why, size);
 }
 
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
-/* Raises the ceilings to what is measured now: a ceiling is the most that was reached, before the
- * cases or after them. Where they can not be measured the run goes on without a roof line. */
-static void measure_ceilings(const struct attn_session *session, struct attn_ceilings *ceilings)
-{
-    struct attn_ceilings now;
-    struct attn_worker_config config = {.worker_path = session->places->worker,
-                                        .options = "",
-                                        .threads = session->settings.threads,
-                                        .timeout_s = session->settings.timeout_s};
-    struct attn_worker *worker;
-    struct attn_outcome outcome = attn_worker_start(&config, &worker);
-    if (outcome.status != ATTN_PASS)
-        return;
-    outcome = attn_worker_ceilings(worker, &now);
-    attn_worker_stop(worker);
-    if (outcome.status != ATTN_PASS)
-        return;
-    now.fma_gflops_f32 = larger(now.fma_gflops_f32, ceilings->fma_gflops_f32);
-    now.fma_gflops_f64 = larger(now.fma_gflops_f64, ceilings->fma_gflops_f64);
-    now.avx2_gflops_f32 = larger(now.avx2_gflops_f32, ceilings->avx2_gflops_f32);
-    now.read_gbs = larger(now.read_gbs, ceilings->read_gbs);
-    *ceilings = now;
-}
-
 int attn_bench_all(struct attn_session *session, char *why, size_t size)
 {
     size_t n = session->roster.count;
-    struct attn_ceilings ceilings = {0};
+    struct attn_roof roof = {0};
     double harness_ns = 0;
-    measure_ceilings(session, &ceilings);
-    if (write_machine(session, &ceilings, 0, why, size) || write_matrix(session, why, size))
-        return -1;
+    attn_roof_raise(session, &roof);
+    attn_roof_products(session, &roof);
     struct attn_progress progress;
     /* The seats last through all blocks: they know how fast each backend is. */
     struct attn_seat *seats = calloc(n, sizeof *seats);
     int result = seats ? 0 : -1;
     if (result)
         snprintf(why, size, "no memory for %zu backends", n);
+    if (result == 0 &&
+        (write_machine(session, &roof, 0, why, size) || write_matrix(session, why, size)))
+        result = -1;
     for (size_t b = 0; b < n && seats; b++)
         attn_seat_init(&seats[b], session, &session->roster.items[b]);
     attn_progress_begin(&progress, session->cases.count, session->settings.budget_s);
@@ -339,8 +313,9 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
     attn_progress_end(&progress);
     free(seats);
     if (result == 0 && !attn_interrupted)
-        measure_ceilings(session, &ceilings);
+        attn_roof_raise(session, &roof);
     if (result == 0)
-        result = write_machine(session, &ceilings, harness_ns, why, size);
+        result = write_machine(session, &roof, harness_ns, why, size);
+    json_decref(roof.gemm);
     return result;
 }

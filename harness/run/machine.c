@@ -112,25 +112,44 @@ static json_t *backends_json(const struct attn_roster *roster)
         const struct attn_contestant *c = &roster->items[b];
         const char *slash = strrchr(c->plugin, '/');
         json_array_append_new(
-            list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s}", "name", c->info.name,
+            list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:b}", "name", c->info.name,
                             "plugin", slash ? slash + 1 : c->plugin, "version", c->info.version,
                             "description", c->info.description, "options", c->options, "exactness",
                             attn_exactness_name(c->info.exactness), "available", c->info.available,
-                            "reason", c->info.reason));
+                            "reason", c->info.reason, "device", c->info.device == 1));
     }
     return list;
 }
 
-static json_t *ceilings_json(const struct attn_ceilings *c)
+/* The first fields name the widest rung, AVX2 and memory once more. */
+static json_t *ceilings_json(const struct attn_ceilings *c, json_t *gemm)
 {
-    if (!*c->isa)
+    if (c->n_rungs == 0 || c->n_reads == 0)
         return json_null();
-    return json_pack("{s:s, s:f, s:f, s:f, s:f}", "isa", c->isa, "fma_gflops_f32",
-                     c->fma_gflops_f32, "fma_gflops_f64", c->fma_gflops_f64, "avx2_gflops_f32",
-                     c->avx2_gflops_f32, "read_gbs", c->read_gbs);
+    const struct attn_rung *widest = &c->rungs[c->n_rungs - 1];
+    double avx2 = 0;
+    json_t *rungs = json_array(), *reads = json_array();
+    for (uint32_t r = 0; r < c->n_rungs; r++) {
+        const struct attn_rung *rung = &c->rungs[r];
+        json_array_append_new(rungs, json_pack("{s:s, s:f, s:f, s:f}", "isa", rung->isa, "f32",
+                                               rung->f32, "f64", rung->f64, "bf16", rung->bf16));
+        avx2 = strcmp(rung->isa, "avx2") == 0 ? rung->f32 : avx2;
+    }
+    for (uint32_t r = 0; r < c->n_reads; r++) {
+        char level[16] = "memory";
+        if (c->reads[r].bytes > 0)
+            snprintf(level, sizeof level, "L%u", r + 1);
+        json_array_append_new(reads,
+                              json_pack("{s:s, s:I, s:f}", "level", level, "bytes",
+                                        (json_int_t)c->reads[r].bytes, "gbs", c->reads[r].gbs));
+    }
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:o, s:o, s:O?}", "isa", widest->isa,
+                     "fma_gflops_f32", widest->f32, "fma_gflops_f64", widest->f64,
+                     "avx2_gflops_f32", avx2, "read_gbs", c->reads[c->n_reads - 1].gbs, "rungs",
+                     rungs, "reads", reads, "gemm", gemm);
 }
 
-json_t *attn_machine_json(const struct attn_session *session, const struct attn_ceilings *ceilings,
+json_t *attn_machine_json(const struct attn_session *session, const struct attn_roof *roof,
                           double harness_ns)
 {
     const struct attn_settings *s = &session->settings;
@@ -143,17 +162,17 @@ json_t *attn_machine_json(const struct attn_session *session, const struct attn_
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
     read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor, sizeof governor);
     read_line("/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof thp);
-    return json_pack("{s:{s:s, s:s, s:s}, s:s, s:o, s:I, s:s, s:s, s:i, s:o, s:s, s:s,"
-                     " s:{s:i, s:i, s:f, s:s, s:f}, s:o, s:o, s:o}",
-                     "attnbench", "version", ATTNBENCH_VERSION, "commit", ATTNBENCH_COMMIT, "build",
-                     ATTNBENCH_BUILD, "date", date, "cpu", cpu_json(), "memory_bytes",
-                     (json_int_t)memory_line("MemTotal"), "kernel", kernel.release, "compiler",
-                     ATTNBENCH_COMPILER, "threads", s->threads, "affinity", affinity_json(),
-                     "governor", governor, "thp", thp, "protocol", "rounds", s->rounds, "samples",
-                     s->samples, "min_time_s", s->min_time_s, "order", "random in each round",
-                     "budget_s", s->budget_s, "ceilings", ceilings_json(ceilings), "backends",
-                     backends_json(&session->roster), "harness_ns",
-                     harness_ns > 0 ? json_real(harness_ns) : json_null());
+    return json_pack(
+        "{s:{s:s, s:s, s:s}, s:s, s:o, s:I, s:s, s:s, s:i, s:o, s:s, s:s,"
+        " s:{s:i, s:i, s:f, s:s, s:f}, s:o, s:o, s:o}",
+        "attnbench", "version", ATTNBENCH_VERSION, "commit", ATTNBENCH_COMMIT, "build",
+        ATTNBENCH_BUILD, "date", date, "cpu", cpu_json(), "memory_bytes",
+        (json_int_t)memory_line("MemTotal"), "kernel", kernel.release, "compiler",
+        ATTNBENCH_COMPILER, "threads", s->threads, "affinity", affinity_json(), "governor",
+        governor, "thp", thp, "protocol", "rounds", s->rounds, "samples", s->samples, "min_time_s",
+        s->min_time_s, "order", "random in each round", "budget_s", s->budget_s, "ceilings",
+        ceilings_json(&roof->ceilings, roof->gemm), "backends", backends_json(&session->roster),
+        "harness_ns", harness_ns > 0 ? json_real(harness_ns) : json_null());
 }
 
 __attribute__((format(printf, 5, 6))) static void

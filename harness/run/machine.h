@@ -6,15 +6,15 @@
 #include <jansson.h>
 #include <stdint.h>
 
-#include "host/worker.h"
+#include "run/roof.h"
 #include "run/session.h"
 
 /* MemAvailable of the kernel, in bytes; 0 where it can not be read. */
 uint64_t attn_memory_available(void);
 
 /* The object of machine.json (harness/results/README.md): CPU, kernel, build, protocol of the
- * session, its backends. Ceilings without an isa were not measured. */
-json_t *attn_machine_json(const struct attn_session *session, const struct attn_ceilings *ceilings,
+ * session, its backends. */
+json_t *attn_machine_json(const struct attn_session *session, const struct attn_roof *roof,
                           double harness_ns);
 
 /* Something about the machine that spoils measurements, or is good to know. */

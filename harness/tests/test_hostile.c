@@ -46,7 +46,7 @@ static void test_garbage(void **state)
         {"backend", ATTN_ERROR, "the worker described a backend that nobody asked for"},
         {"status", ATTN_ERROR, "the worker sent a reply with an impossible status"},
         {"crash-status", ATTN_ERROR, "the worker sent a reply with an impossible status"},
-        {"nan", ATTN_ERROR, "the worker sent a reply with an impossible time or rate"},
+        {"nan", ATTN_ERROR, "the worker sent a reply with an impossible time"},
         {"samples", ATTN_ERROR, "the worker sent a reply with an impossible number of samples"},
         {"numerics", ATTN_ERROR, "numerics declares an impossible e_exp"},
         {"modified", ATTN_ERROR, "the worker sent a reply with an impossible operand"},

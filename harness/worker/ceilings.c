@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ceilings.c - what this machine can do at most: multiply-adds in registers, bytes read from
- * memory, both on all of the worker's processors at once. */
+/* ceilings.c - what this machine can do at most: multiply-adds in registers, bytes read from each
+ * cache and from memory, all on all of the worker's processors at once. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <time.h>
 
+#include "worker/caches.h"
 #include "worker/fma.h"
 #include "worker/memory.h"
 #include "worker/serve.h"
@@ -12,9 +14,11 @@
 /* Best of many short ones: a ceiling is what is reached when nothing interferes, and a trial that
  * fits between two interruptions shows it on a busy machine too. */
 #define TRIALS  25
-#define TRIAL_S 0.008
+#define TRIAL_S 0.002
 
 #define READ_BYTES_MAX ((size_t)1 << 30)
+/* What each processor reads of a buffer: a multiple of this. */
+#define READ_GRAIN ((size_t)4096)
 
 static double now(void)
 {
@@ -26,6 +30,7 @@ static double now(void)
 /* One trial on all processors; each notes when it began and ended. */
 struct trial {
     double (*fma)(int64_t rounds);
+    uint64_t (*read)(const void *from, size_t bytes);
     int64_t rounds;
     const unsigned char *buffer;
     size_t part; /* bytes for each processor */
@@ -41,30 +46,17 @@ static void fma_body(void *context, uint32_t i)
     trial->end[i] = now();
 }
 
-/* Reads `bytes` (a multiple of 256) as 64-bit words, in sums that do not wait for each other. */
-static uint64_t read_all(const unsigned char *from, size_t bytes)
-{
-    typedef uint64_t vector __attribute__((vector_size(64)));
-    const vector *at = (const vector *)(const void *)from;
-    vector a = {0}, b = {0}, c = {0}, d = {0};
-    for (size_t i = 0; i < bytes / sizeof(vector); i += 4) {
-        a += at[i];
-        b += at[i + 1];
-        c += at[i + 2];
-        d += at[i + 3];
-    }
-    a += b + c + d;
-    return a[0] + a[1] + a[2] + a[3] + a[4] + a[5] + a[6] + a[7];
-}
-
 static void read_body(void *context, uint32_t i)
 {
     struct trial *trial = context;
+    const unsigned char *from = trial->buffer + i * trial->part;
     trial->begin[i] = now();
-    const uint64_t sum = read_all(trial->buffer + i * trial->part, trial->part);
-    __asm__ volatile("" : : "r"(sum));
+    for (int64_t r = 0; r < trial->rounds; r++) {
+        const uint64_t sum = trial->read(from, trial->part);
+        __asm__ volatile("" : : "r"(sum));
+    }
     trial->end[i] = now();
-    trial->work[i] = (double)trial->part;
+    trial->work[i] = (double)trial->part * (double)trial->rounds;
 }
 
 /* Work of all processors over the time from the first that began to the last that ended; 0 where
@@ -95,10 +87,13 @@ static double best_rate(const struct attn_session *session, struct trial *trial,
     return best;
 }
 
-/* GFLOP/s of one loop. Rounds are doubled until one processor needs the time of a trial. */
+/* GFLOP/s of one loop; 0 for NULL. Rounds are doubled until one processor needs the time of a
+ * trial. */
 static double fma_rate(const struct attn_session *session, double (*fma)(int64_t rounds))
 {
     static struct trial trial;
+    if (!fma)
+        return 0;
     trial.fma = fma;
     for (trial.rounds = 1024; trial.rounds < INT64_C(1) << 40; trial.rounds *= 2) {
         const double start = now();
@@ -109,55 +104,98 @@ static double fma_rate(const struct attn_session *session, double (*fma)(int64_t
     return 1e-9 * best_rate(session, &trial, fma_body);
 }
 
-static double read_rate(const struct attn_session *session)
+/* GB/s of reads of `part` bytes a processor, again and again for the time of a trial, which a read
+ * from memory takes at once; 0 where they could not be had. */
+static double read_rate(const struct attn_session *session,
+                        uint64_t (*read)(const void *from, size_t bytes), size_t part)
 {
     static struct trial trial;
     void *mapped;
-    size_t mapped_bytes, bytes = 4 * attn_last_cache_bytes();
-    if (bytes > READ_BYTES_MAX)
-        bytes = READ_BYTES_MAX;
-    trial.part = bytes / session->n_processors / 4096 * 4096;
-    bytes = trial.part * session->n_processors;
+    size_t mapped_bytes;
+    const size_t bytes = part * session->n_processors;
     unsigned char *buffer = attn_memory_map(bytes, &mapped, &mapped_bytes);
     if (!buffer)
         return 0;
     /* Untouched pages would all be the one zero page. */
     for (size_t at = 0; at < bytes; at += 64)
         buffer[at] = 1;
-    trial.buffer = buffer;
+    trial = (struct trial){.read = read, .buffer = buffer, .part = part, .rounds = 1};
+    for (; trial.rounds < INT64_C(1) << 40; trial.rounds *= 2) {
+        read_body(&trial, 0);
+        if (trial.end[0] - trial.begin[0] >= TRIAL_S)
+            break;
+    }
     const double rate = 1e-9 * best_rate(session, &trial, read_body);
     attn_memory_unmap(mapped, mapped_bytes);
     return rate;
 }
 
-static void measure_fma(const struct attn_session *session, struct attn_ceilings *ceilings)
+/* The loops of a rung. */
+struct rung {
+    const char *isa;
+    double (*f32)(int64_t rounds), (*f64)(int64_t rounds), (*bf16)(int64_t rounds);
+    uint64_t (*read)(const void *from, size_t bytes);
+};
+
+/* The rungs that this machine has and that code is written for, widest last. */
+static size_t find_rungs(struct rung rungs[ATTN_RUNGS_MAX])
 {
-    const char *isa = "base";
-    double (*f32)(int64_t) = attn_fma_f32_base, (*f64)(int64_t) = attn_fma_f64_base;
+    size_t n = 0;
 #if defined(__x86_64__)
-    isa = "sse2";
+    const char *base = "sse2";
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        isa = "avx2";
-        f32 = attn_fma_f32_avx2;
-        f64 = attn_fma_f64_avx2;
-        ceilings->avx2_gflops_f32 = fma_rate(session, f32);
-    }
-    if (__builtin_cpu_supports("avx512f")) {
-        isa = "avx512";
-        f32 = attn_fma_f32_avx512;
-        f64 = attn_fma_f64_avx512;
-    }
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        rungs[n++] =
+            (struct rung){"avx2", attn_fma_f32_avx2, attn_fma_f64_avx2, NULL, attn_read_avx2};
+    if (__builtin_cpu_supports("avx512f"))
+        rungs[n++] = (struct rung){
+            "avx512", attn_fma_f32_avx512, attn_fma_f64_avx512,
+            __builtin_cpu_supports("avx512bf16") ? attn_fma_bf16_avx512 : NULL, attn_read_avx512};
+#else
+    const char *base = "base";
 #endif
-    snprintf(ceilings->isa, sizeof(ceilings->isa), "%s", isa);
-    ceilings->fma_gflops_f32 = fma_rate(session, f32);
-    ceilings->fma_gflops_f64 = fma_rate(session, f64);
+    if (n == 0)
+        rungs[n++] =
+            (struct rung){base, attn_fma_f32_base, attn_fma_f64_base, NULL, attn_read_base};
+    return n;
+}
+
+/* Half of each cache, so that nothing else need leave it: a processor's own half of all levels but
+ * the last, its part of the half of that one, which they share. Then memory. */
+static void measure_reads(const struct attn_session *session, const struct rung *rung,
+                          struct attn_ceilings *ceilings)
+{
+    size_t caches[ATTN_CACHES_MAX];
+    const size_t n = attn_caches(caches), processors = session->n_processors;
+    for (size_t level = 0; level <= n; level++) {
+        const bool memory = level == n, shared = level + 1 >= n;
+        size_t bytes = memory ? 4 * attn_last_cache_bytes() : caches[level] / 2;
+        bytes = bytes > READ_BYTES_MAX ? READ_BYTES_MAX : bytes;
+        const size_t part = (shared ? bytes / processors : bytes) / READ_GRAIN * READ_GRAIN;
+        if (part == 0)
+            continue;
+        ceilings->reads[ceilings->n_reads++] = (struct attn_read){
+            .bytes = memory   ? 0
+                     : shared ? caches[level]
+                              : caches[level] * processors,
+            .gbs = read_rate(session, rung->read, part),
+        };
+    }
 }
 
 void attn_serve_ceilings(struct attn_session *session, struct attn_message_reply *reply)
 {
-    measure_fma(session, &reply->ceilings);
-    reply->ceilings.read_gbs = read_rate(session);
-    if (!(reply->ceilings.fma_gflops_f32 > 0) || !(reply->ceilings.read_gbs > 0))
+    struct attn_ceilings *ceilings = &reply->ceilings;
+    struct rung rungs[ATTN_RUNGS_MAX];
+    const size_t n = find_rungs(rungs);
+    for (size_t r = 0; r < n; r++) {
+        struct attn_rung *rung = &ceilings->rungs[ceilings->n_rungs++];
+        snprintf(rung->isa, sizeof(rung->isa), "%s", rungs[r].isa);
+        rung->f32 = fma_rate(session, rungs[r].f32);
+        rung->f64 = fma_rate(session, rungs[r].f64);
+        rung->bf16 = fma_rate(session, rungs[r].bf16);
+    }
+    measure_reads(session, &rungs[n - 1], ceilings);
+    if (!(ceilings->rungs[n - 1].f32 > 0) || !(ceilings->reads[ceilings->n_reads - 1].gbs > 0))
         attn_reply_set(reply, ATTN_ERROR, "the threads or the memory to measure with were refused");
 }

@@ -158,6 +158,7 @@ void attn_serve_inspect(struct attn_session *session)
         copy(info->name, sizeof(info->name), backend->name);
         copy(info->description, sizeof(info->description), backend->description);
         info->exactness = backend->exactness;
+        info->device = backend->time_device != NULL;
         info->available = available(session, backend, info->reason, sizeof(info->reason));
         /* Where the library is not there its version can not be asked for. */
         if (backend->version && info->available) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fma.h - peak multiply-add loops, one pair an ISA. */
+/* fma.h - loops that do nothing but multiply and add in registers, or read: a set for each ISA. */
 #ifndef ATTN_WORKER_FMA_H
 #define ATTN_WORKER_FMA_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Each does `rounds` rounds of independent multiply-adds in registers and returns the number of
@@ -13,5 +14,12 @@ double attn_fma_f32_avx2(int64_t rounds);
 double attn_fma_f64_avx2(int64_t rounds);
 double attn_fma_f32_avx512(int64_t rounds);
 double attn_fma_f64_avx512(int64_t rounds);
+double attn_fma_bf16_avx512(int64_t rounds); /* AVX512_BF16 */
+
+/* Each loads `bytes`, a multiple of 512, once, from an address that is aligned to 64, and returns
+ * something that depends on all of them. */
+uint64_t attn_read_base(const void *from, size_t bytes);
+uint64_t attn_read_avx2(const void *from, size_t bytes);
+uint64_t attn_read_avx512(const void *from, size_t bytes);
 
 #endif

@@ -12,3 +12,6 @@
 #define FMA_NAME attn_fma_f64_avx512
 #define FMA_TYPE double
 #include "worker/fma_template.h"
+
+#define READ_NAME attn_read_avx512
+#include "worker/read_template.h"

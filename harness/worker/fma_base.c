@@ -16,3 +16,6 @@
 #define FMA_NAME attn_fma_f64_base
 #define FMA_TYPE double
 #include "worker/fma_template.h"
+
+#define READ_NAME attn_read_base
+#include "worker/read_template.h"

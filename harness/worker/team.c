@@ -5,9 +5,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "host/protocol.h"
 
@@ -83,32 +80,4 @@ int attn_team_run(uint32_t n, const uint32_t *processors, void (*body)(void *con
     for (uint32_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
     return started == n ? 0 : -1;
-}
-
-/* What the kernel says of one level of this processor's caches, in bytes; 0: nothing. (glibc's
- * sysconf multiplies the last level by the parts of a package that a virtual machine does not see:
- * ten times too much where it was tried.) */
-static size_t cache_level_bytes(int index)
-{
-    char path[96], text[32] = "", *unit;
-    snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu0/cache/index%d/size", index);
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return 0;
-    const bool read = fgets(text, sizeof(text), file) != NULL;
-    fclose(file);
-    if (!read)
-        return 0;
-    const size_t size = strtoul(text, &unit, 10); /* 0 where there is no number */
-    return *unit == 'M' ? size << 20 : *unit == 'K' ? size << 10 : size;
-}
-
-size_t attn_last_cache_bytes(void)
-{
-    for (int index = 4; index >= 2; index--) {
-        const size_t bytes = cache_level_bytes(index);
-        if (bytes > 0)
-            return bytes;
-    }
-    return (size_t)32 << 20;
 }

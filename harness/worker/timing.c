@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "worker/caches.h"
 #include "worker/fresh.h"
 #include "worker/gbench_shim.h"
 #include "worker/memory.h"

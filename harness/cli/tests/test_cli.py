@@ -375,6 +375,21 @@ class Verify(Case):
 
 
 class Bench(Case):
+    def check_ceilings(self, ceilings):
+        self.assertEqual(ceilings["isa"], ceilings["rungs"][-1]["isa"])
+        self.assertEqual(ceilings["fma_gflops_f32"], ceilings["rungs"][-1]["f32"])
+        self.assertGreater(ceilings["fma_gflops_f32"], 0)
+        self.assertEqual(ceilings["read_gbs"], ceilings["reads"][-1]["gbs"])
+        self.assertEqual(ceilings["reads"][-1]["level"], "memory")
+        levels = [read["bytes"] for read in ceilings["reads"][:-1]]
+        self.assertEqual(levels, sorted(levels))
+        # f32 alone was timed, so no other type's product is asked for.
+        roofs = [name for name in os.listdir(os.path.join(BUILD, "lib", "attnbench")) if name.endswith(".roof")]
+        self.assertEqual([gemm["dtype"] for gemm in ceilings["gemm"]], ["f32"] * len(roofs))
+        for gemm in ceilings["gemm"]:
+            self.assertIn(gemm["backend"] + ".roof", roofs)
+            self.assertGreater(gemm["gflops"], 0)
+
     def test_records(self):
         run = self.run_folder("run", backends=("naive", "null"))
         with open(os.path.join(run, "results.ndjson"), encoding="utf-8") as file:
@@ -388,7 +403,7 @@ class Bench(Case):
         self.assertTrue(bench["peak_bytes"] is not None or bench["peak_reason"])
         with open(os.path.join(run, "machine.json"), encoding="utf-8") as file:
             machine = json.load(file)
-        self.assertGreater(machine["ceilings"]["fma_gflops_f32"], 0)
+        self.check_ceilings(machine["ceilings"])
         self.assertGreater(machine["harness_ns"], 0)
 
     def test_one_round_has_no_interval(self):

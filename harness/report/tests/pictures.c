@@ -143,6 +143,12 @@ static void roofline(void **state)
     assert_true(found[0] == 228.4);
     numbers_after("plots/roofline.def.gp", "\nread =", found);
     assert_true(found[0] == 31.5);
+    numbers_after("plots/roofline.def.gp", "\ngemm =", found);
+    assert_true(found[0] == 201.3);
+    numbers_after("plots/roofline.def.gp", "\nn_caches =", found);
+    assert_true(found[0] == 2);
+    numbers_after("plots/roofline.def.gp", "\ncache_read[2] =", found);
+    assert_true(found[0] == 220);
     attn_run_release(&run);
 }
 

@@ -203,12 +203,19 @@ static json_t *make_machine(void)
     json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s,s:b,s:s}", "name", "cuda", "plugin",
                                           "cuda", "version", "", "exactness", "exact", "available",
                                           0, "reason", "no CUDA device"));
-    return json_pack("{s:{s:s,s:s,s:s},s:s,s:{s:s,s:i},s:i,s:{s:i,s:i},s:{s:s,s:f,s:f,s:f},s:o}",
-                     "attnbench", "version", "0.1.0", "commit", "0123456789abcdef", "build",
-                     "Release", "date", "2026-01-31T12:00:00Z", "cpu", "model",
-                     "AMD EPYC 9R14 96-Core Processor", "cores", 2, "threads", 2, "protocol",
-                     "rounds", 5, "samples", 4, "ceilings", "isa", "avx512", "fma_gflops_f32",
-                     228.4, "avx2_gflops_f32", 117.2, "read_gbs", 31.5, "backends", list);
+    json_t *ceilings = json_pack(
+        "{s:s,s:f,s:f,s:f,s:f,s:[{s:s,s:f,s:f,s:f},{s:s,s:f,s:f,s:f}],"
+        "s:[{s:s,s:i,s:f},{s:s,s:i,s:f},{s:s,s:i,s:f}],s:[{s:s,s:s,s:s,s:f}]}",
+        "isa", "avx512", "fma_gflops_f32", 228.4, "fma_gflops_f64", 114.2, "avx2_gflops_f32", 117.2,
+        "read_gbs", 31.5, "rungs", "isa", "avx2", "f32", 117.2, "f64", 58.6, "bf16", 0.0, "isa",
+        "avx512", "f32", 228.4, "f64", 114.2, "bf16", 456.8, "reads", "level", "L1", "bytes", 65536,
+        "gbs", 400.0, "level", "L2", "bytes", 2097152, "gbs", 220.0, "level", "memory", "bytes", 0,
+        "gbs", 31.5, "gemm", "backend", "blas", "case", "op=mha", "dtype", "f32", "gflops", 201.3);
+    return json_pack("{s:{s:s,s:s,s:s},s:s,s:{s:s,s:i},s:i,s:{s:i,s:i},s:o,s:o}", "attnbench",
+                     "version", "0.1.0", "commit", "0123456789abcdef", "build", "Release", "date",
+                     "2026-01-31T12:00:00Z", "cpu", "model", "AMD EPYC 9R14 96-Core Processor",
+                     "cores", 2, "threads", 2, "protocol", "rounds", 5, "samples", 4, "ceilings",
+                     ceilings, "backends", list);
 }
 
 struct attn_run_data synthetic_run(struct synthetic options)

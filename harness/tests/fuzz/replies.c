@@ -225,8 +225,8 @@ static struct attn_outcome ask(struct attn_worker *worker, struct attn_instance 
         break;
     default:
         outcome = attn_worker_ceilings(worker, &ceilings);
-        if (outcome.status == ATTN_PASS)
-            check_text(ceilings.isa, sizeof ceilings.isa);
+        for (uint32_t r = 0; outcome.status == ATTN_PASS && r < ceilings.n_rungs; r++)
+            check_text(ceilings.rungs[r].isa, sizeof ceilings.rungs[r].isa);
     }
     if (outcome.status == ATTN_PASS)
         check_plan(instance, &info);

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* caches.h - the sizes of this processor's data caches. */
+#ifndef ATTN_WORKER_CACHES_H
+#define ATTN_WORKER_CACHES_H
+
+#include <stddef.h>
+
+#define ATTN_CACHES_MAX 4
+
+/* Bytes of each, nearest first. Returns how many there are; 0 where the system does not tell. */
+size_t attn_caches(size_t bytes[ATTN_CACHES_MAX]);
+
+/* Bytes of the last one; 32 MiB where the system does not tell. */
+size_t attn_last_cache_bytes(void);
+
+#endif
