@@ -65,6 +65,8 @@ def allowed_cells(p, a):
         cells = cells & (j < a["len"].reshape(p.b, 1, -1, 1))
     if "mask" in a:
         cells = cells & (a["mask"].view(np.uint8) != 0)
+    if "bias" in a:  # -inf forbids, whatever the score is
+        cells = cells & (a["bias"] != -np.inf)
     return cells
 
 

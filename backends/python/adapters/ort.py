@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 import attnbench_plain as plain  # noqa: E402
 
 # By type: NumPy's, ONNX's.
-TYPES = {"float32": (np.float32, TensorProto.FLOAT), "bool": (np.bool_, TensorProto.BOOL),
+TYPES = {"float32": (np.float32, TensorProto.FLOAT), "bool": (np.uint8, TensorProto.UINT8),
          "int32": (np.int32, TensorProto.INT32)}
 OPSET = 24  # the first with lengths (nonpad_kv_seqlen)
 
@@ -33,8 +33,8 @@ def supports(problem):
                             "softcap", "groups", "value_width")
     if reason:
         return reason
-    if problem.bottom_right and "len" in t:
-        return "it does not do masks from the corner of lengths"
+    if problem.bottom_right and "len" in t and problem.window:
+        return "it does not do windows from the corner of lengths"
     if problem.scale == 0:
         return "a scale of 0 means the default to it"
     heads = [t[r] for r in ("q", "k", "v", "out")]
@@ -45,8 +45,11 @@ def supports(problem):
 
 
 def structure(problem):
-    """The mask that shapes alone give, where it is more than is_causal; or None."""
-    if not problem.window and not (problem.causal and (problem.bottom_right or problem.off)):
+    """The mask that shapes alone give, or None where is_causal says it: with lengths that counts
+    from their corner (onnx/onnx#8068), without from the first query and key."""
+    lengths = "len" in problem.tensors
+    if not problem.window and (not problem.causal or
+                               problem.bottom_right == lengths and not problem.off):
         return None
     return plain.allowed_cells(problem, {})
 
@@ -99,15 +102,27 @@ def attention(g, problem, tensors):
         attributes.update(q_num_heads=problem.hq, kv_num_heads=problem.hkv)
     given = structure(problem)
     mask = bias = ""
+
+    def cells(role):
+        """The operator broadcasts batches and heads, but not queries and keys."""
+        t = tensors[role].squeezed()
+        name = g.input(t)
+        if t.dtype == "bool":  # any byte but 0 is true here, 1 alone in ONNX
+            name = g.add("Cast", [name], to=TensorProto.BOOL)
+        if t.shape[2:] == (problem.sq, problem.sk):
+            return name
+        shape = t.shape[:2] + (problem.sq, problem.sk)
+        return g.add("Expand", [name, g.constant(np.array(shape, dtype=np.int64))])
+
     if "mask" in tensors:
-        mask = g.input(tensors["mask"].squeezed())
+        mask = cells("mask")
     if given is not None:
         shape = g.constant(given)
         mask = g.add("And", [mask, shape]) if mask else shape
     else:
         attributes["is_causal"] = int(problem.causal)
     if "bias" in tensors:
-        bias = g.input(tensors["bias"].squeezed())
+        bias = cells("bias")
         if mask:
             bias = g.add("Where", [mask, bias, g.constant(np.float32(-np.inf))])
     names.append(bias or mask)
