@@ -125,11 +125,11 @@ class Problem:
         if "len" in self.tensors and len(self.tensors["len"].shape) == 2:
             found = found - {"len"} | {"len2d"}
         if self.op == "mha":
-            found |= {"mha"} | (set() if "w_o" in self.tensors else {"no_w_o"})
+            found |= {"mha"} if "w_o" in self.tensors else {"mha", "missing w_o"}
         if self.score not in ("scaled_dot", "dot"):
             found.add(self.score)
         for name, there in (("off", self.off), ("groups", self.hq != self.hkv),
-                            ("value_width", self.dk != self.dv), ("no_keys", self.sk == 0)):
+                            ("value_width", self.dk != self.dv), ("empty_keys", self.sk == 0)):
             if there:
                 found.add(name)
         return found
