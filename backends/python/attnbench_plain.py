@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """attnbench_plain - the whole operator in NumPy, step by step as backend.h lists the steps.
 
-The adapter `numpy` is this. Adapters of libraries take from it the rows in which their library let a
+The adapter `numpy` is this. Other adapters take from it the rows in which their library let a
 NaN of a masked key through: 0 * NaN is NaN."""
 import numpy as np
 
@@ -176,7 +176,7 @@ def operator(p, views):
 
 
 def store(p, views, results, rows=None):
-    """Results into the views of the outputs that the problem has; only `rows` of out where given."""
+    """Results into the views of the outputs that there are; only `rows` of out where given."""
     for role in ("out", "lse", "weights"):
         if role in views:
             made = narrow(results[role], p.tensors[role].dtype)

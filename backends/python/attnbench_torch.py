@@ -35,7 +35,7 @@ def mha_reason(problem):
 
 
 def view(tensor):
-    """A tensor without a copy. Booleans are true for any byte but 0 here, in PyTorch for 1 alone."""
+    """A tensor without a copy. True is any byte but 0 here, in PyTorch 1 alone."""
     return torch.from_dlpack(tensor.viewed("uint8") if tensor.dtype == "bool" else tensor)
 
 

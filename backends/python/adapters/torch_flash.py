@@ -29,6 +29,6 @@ def numerics(problem):
         "key_tile": 512, "p_type": problem.dtype if low else None, "denominator": 1,
         "proj_type": problem.dtype,
         "e_exp": 40 * u,
-        "source": "aten/src/ATen/native/cpu/FlashAttentionKernel.cpp: online softmax over 512 keys, "
-                  "sums in f32, p stored in the type of q; exp_u20 of vec.h, 20 ulp",
+        "source": "aten/src/ATen/native/cpu/FlashAttentionKernel.cpp: online softmax over 512 "
+                  "keys, sums in f32, p stored in the type of q; exp_u20 of vec.h, 20 ulp",
     }
