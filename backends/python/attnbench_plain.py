@@ -95,49 +95,60 @@ def per_query_head(p, x):
     return x if p.hq == p.hkv else np.repeat(x, p.hq // p.hkv, axis=1)
 
 
+def softmax(s, cells, sink, odd):
+    """Weights in place of the scores, and lse; `odd`: also which cells take no part, else None."""
+    np.copyto(s, -np.inf, where=~cells)
+    top = s.max(-1, keepdims=True, initial=-np.inf)
+    if sink is not None:
+        top = np.maximum(top, sink)
+    none = s == -np.inf if odd or not (top < np.inf).all() else None
+    base = np.where(top == -np.inf, 0, top).astype(s.dtype)
+    s -= base
+    np.exp(s, out=s)
+    total = s.sum(-1, keepdims=True)
+    if sink is not None:
+        total = total + np.exp(sink - base)
+    s /= np.where(total == 0, 1, total).astype(s.dtype)
+    if none is not None:
+        np.copyto(s, 0, where=none)
+    return (base + np.log(total))[..., 0], none
+
+
 def heads(p, a, q, k, v):
     """Attention of heads [B,H,S,D]: out, lse, weights."""
     k, v = per_query_head(p, k), per_query_head(p, v)
-    s = raw_scores(p, a, q, k) * q.dtype.type(p.scale)
+    s = raw_scores(p, a, q, k)
+    s *= s.dtype.type(p.scale)
     if p.softcap:
-        s = p.softcap * np.tanh(s / q.dtype.type(p.softcap))
+        s /= s.dtype.type(p.softcap)
+        np.tanh(s, out=s)
+        s *= s.dtype.type(p.softcap)
     if "bias" in a:
-        s = s + a["bias"]
+        s += a["bias"]
     if "alibi" in a:
         distance = np.abs(np.arange(p.sq)[:, None] + offset(p, a) - np.arange(p.sk))
-        s = s - a["alibi"][:, None, None] * distance.astype(s.dtype)
-    cells = allowed_cells(p, a) & (s != -np.inf)
-    s = np.where(cells, s, q.dtype.type(-np.inf))
-    top = s.max(-1, keepdims=True, initial=-np.inf)
-    if "sink" in a:
-        top = np.maximum(top, a["sink"][:, None, None])
-    base = np.where(top == -np.inf, 0, top).astype(s.dtype)
-    e = np.exp(s - base)
-    total = e.sum(-1, keepdims=True)
-    if "sink" in a:
-        total = total + np.exp(a["sink"][:, None, None] - base)
-    lse = (base + np.log(total))[..., 0]
-    weights = np.where(cells, e / np.where(total == 0, 1, total), 0).astype(s.dtype)
-    kept = weights
+        s -= (a["alibi"][:, None, None] * distance).astype(s.dtype)
+    sink = a["sink"][:, None, None] if "sink" in a else None
+    lse, none = softmax(s, allowed_cells(p, a), sink, not np.isfinite(v).all())
+    weights = s
     if p.dropout:
         if "keep" in a:
             keep = a["keep"].view(np.uint8) != 0
         else:
-            words = philox(p.dropout_seed, weights.size).reshape(weights.shape)
+            words = philox(p.dropout_seed, s.size).reshape(s.shape)
             keep = (words >> np.uint64(8)) * 2.0**-24 >= p.dropout_p
-        cells = cells & keep
-        kept = np.where(keep, weights / s.dtype.type(1 - p.dropout_p), 0).astype(s.dtype)
-    return values(kept, cells, v), lse, weights
+        weights = np.where(keep, s / s.dtype.type(1 - p.dropout_p), 0).astype(s.dtype)
+        none = none if none is None else none | ~keep
+    return values(weights, none, v), lse, s
 
 
-def values(weights, cells, v):
+def values(weights, none, v):
     """weights @ v, in which a cell that takes no part does so even where v is NaN or infinite."""
     out = weights @ v
-    wrong = np.argwhere(~np.isfinite(out).all(-1))
-    cells = np.broadcast_to(cells, weights.shape)
-    for b, h, i in wrong:
-        c = cells[b, h, i]
-        out[b, h, i] = weights[b, h, i, c] @ v[b, h, c]
+    if none is not None:
+        for b, h, i in np.argwhere(~np.isfinite(out).all(-1)):
+            c = ~none[b, h, i]
+            out[b, h, i] = weights[b, h, i, c] @ v[b, h, c]
     return out
 
 
