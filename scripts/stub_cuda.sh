@@ -14,7 +14,7 @@ readelf --dyn-syms -W libtorch*.so | awk '$7 == "UND" { sub("@.*", "", $8); prin
 
 stub() { # SONAME PATTERN [VERSION]
     local soname=$1 pattern=$2 version=${3:-} map=()
-    [ -z "$version" ] || { echo "$version { *; };" >stub.map; map=(-Wl,--version-script=stub.map); }
+    [ -z "$version" ] || { echo "$version { *; };" >stub.map; map=("-Wl,--version-script=stub.map"); }
     grep -E "^($pattern)" wanted.txt | sed 's/.*/.globl &\n&:/' >stub.s || true
     echo ud2 >>stub.s
     cc -shared -nostdlib -o "$soname" "-Wl,-soname,$soname" "${map[@]}" stub.s
