@@ -2,11 +2,9 @@
 """attnbench_python - between the plugin and its adapters: what an adapter sees (Problem, Tensor),
 and the functions that the plugin calls, which catch what an adapter raises."""
 import ast
-import importlib.metadata
 import importlib.util
 import os
 import sys
-import traceback
 
 OK, UNSUPPORTED, NO_DEVICE, OUT_OF_MEMORY, INVALID, FAILED = range(6)
 
@@ -151,6 +149,7 @@ def _name(path):
 
 def _caught(path, error):
     """The answer to something that was raised: one sentence. The traceback goes to the log."""
+    import traceback
     traceback.print_exception(type(error), error, error.__traceback__, file=sys.stderr)
     text = (str(error).strip().splitlines() or [""])[0].replace("\0", " ")
     code = OUT_OF_MEMORY if isinstance(error, MemoryError) else FAILED
@@ -196,12 +195,15 @@ def probe(path):
 
 
 def version(path):
+    """By the names of *.dist-info beside the packages: importlib.metadata takes longer to import than
+    all the rest of listing backends."""
     found = []
     for package in _requires(path) or ():
-        try:
-            found.append(f"{package} {importlib.metadata.version(package)}")
-        except importlib.metadata.PackageNotFoundError:
-            pass
+        spec = importlib.util.find_spec(package)
+        if spec and spec.origin:
+            for entry in os.listdir(os.path.dirname(os.path.dirname(spec.origin))):
+                if entry.startswith(package + "-") and entry.endswith(".dist-info"):
+                    found.append(entry[:-len(".dist-info")].replace("-", " "))
     return (", ".join(found + ["Python " + sys.version.split()[0]]),)
 
 
