@@ -195,7 +195,7 @@ def probe(path):
 
 
 def version(path):
-    """By the names of *.dist-info beside the packages: importlib.metadata takes longer to import than
+    """By the names of *.dist-info beside the packages: importlib.metadata takes longer to load than
     all the rest of listing backends."""
     found = []
     for package in _requires(path) or ():
