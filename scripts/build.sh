@@ -2,11 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # build.sh - install what is needed (Debian packages; PyPI wheels into .deps/), configure, build.
 #
-#   scripts/build.sh [PRESET]      release (default), debug, asan-ubsan, tsan, coverage, fuzz
+#   scripts/build.sh [--with-peers] [PRESET]
 #
+# PRESET: release (default), debug, asan-ubsan, tsan, coverage, fuzz. --with-peers brings PyTorch for
+# its backends, 1.2 GB; without it the peers in Python are NumPy and ONNX Runtime.
 # ATTNBENCH_NO_INSTALL=1 installs nothing and builds with what is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+peers=0
+[ "${1:-}" != --with-peers ] || { peers=1; shift; }
 preset=${1:-release}
 
 packages=(build-essential cmake ninja-build pkg-config git ca-certificates
@@ -95,8 +99,30 @@ install_onednn() {
     touch "$stamp"
 }
 
+# Peers in Python: an environment of the distribution's python3, whose library the plugin opens.
+install_peers() {
+    local small=scripts/requirements-peers.txt large=scripts/requirements-torch.txt
+    local stamp=.deps/peers/.made torch=.deps/peers/.torch
+    local pip=(.deps/peers/bin/python3 -m pip install -q --disable-pip-version-check --no-deps)
+    [ -x .deps/peers/bin/python3 ] || /usr/bin/python3 -m venv .deps/peers || return
+    if [ ! -e "$stamp" ] || [ "$small" -nt "$stamp" ]; then
+        say "fetching NumPy and ONNX Runtime"
+        "${pip[@]}" -r "$small" || return
+        touch "$stamp"
+    fi
+    if [ "$peers" = 1 ] && { [ ! -e "$torch" ] || [ "$large" -nt "$torch" ]; }; then
+        say "fetching PyTorch"
+        "${pip[@]}" --no-cache-dir -r "$large" || return
+        scripts/stub_cuda.sh .deps/peers/lib/python3.*/site-packages/torch/lib || return
+        touch "$torch"
+    fi
+}
+
 if [ "${ATTNBENCH_NO_INSTALL:-}" != 1 ]; then
     install_packages
+    packages=("lib$(/usr/bin/python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')")
+    install_packages
+    install_peers || say "peers in Python are missing: 'attnbench list' says which (see the error above)"
     install_onednn || say "no oneDNN: its backend is left out (see the error above)"
     make_packs || say "no packs: the suite runs without real tensors (see the error above)"
     make_onnx_packs || say "no packs of ONNX's cases: their test is left out (see the error above)"

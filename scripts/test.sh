@@ -10,6 +10,9 @@ cd "$(dirname "$0")/.."
 full=0 release=(-LE full) sanitized=(-LE 'full|release')
 [ "${1:-}" != --full ] || { full=1 release=() sanitized=(-LE release); }
 
+# PyTorch takes seconds to import wherever all backends are looked at.
+export ATTNBENCH_PYTHON_BACKENDS=noop,numpy,ort
+
 scripts/build.sh release
 ctest --test-dir build --output-on-failure -j "$(nproc)" "${release[@]}"
 

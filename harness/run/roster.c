@@ -43,15 +43,10 @@ static void stem_of(const char *path, char *stem, size_t size)
         *dot = '\0';
 }
 
-/* Lines of the file beside the plugin; a line that is none is an error, for a skip that silently
- * does not apply would hide a gap. */
-static int load_skips(const char *plugin, struct attn_contestant *c, char *why, size_t size)
+/* Lines of a file of expected skips; a line that is none is an error, for a skip that silently does
+ * not apply would hide a gap. No file: no skips. */
+static int load_skips(const char *path, struct attn_contestant *c, char *why, size_t size)
 {
-    char path[ATTN_PATH_MAX];
-    size_t n = strlen(plugin);
-    if (n < 3 || n + 4 > sizeof path)
-        return 0;
-    snprintf(path, sizeof path, "%.*s.skips", (int)(n - 3), plugin);
     FILE *file = fopen(path, "r");
     if (!file)
         return 0;
@@ -80,6 +75,20 @@ static int load_skips(const char *plugin, struct attn_contestant *c, char *why, 
     }
     fclose(file);
     return result;
+}
+
+/* PLUGIN.skips is for all backends of a plugin, PLUGIN/BACKEND.skips for one of several. */
+static int load_lists(struct attn_contestant *c, char *why, size_t size)
+{
+    char path[ATTN_PATH_MAX + sizeof c->info.name + 8];
+    const int stem = (int)strlen(c->plugin) - 3; /* without ".so" */
+    if (stem < 0)
+        return 0;
+    snprintf(path, sizeof path, "%.*s.skips", stem, c->plugin);
+    if (load_skips(path, c, why, size))
+        return -1;
+    snprintf(path, sizeof path, "%.*s/%s.skips", stem, c->plugin, c->info.name);
+    return load_skips(path, c, why, size);
 }
 
 static bool is_lost(enum attn_status status)
@@ -130,7 +139,7 @@ static enum attn_exit add_plugin(const struct attn_places *places, const char *p
         c->info = info->backends[b];
         snprintf(c->plugin, sizeof c->plugin, "%s", path);
         c->named = must;
-        if (load_skips(path, c, why, size))
+        if (load_lists(c, why, size))
             goto out;
     }
     result = ATTN_EXIT_OK;

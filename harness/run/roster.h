@@ -10,7 +10,7 @@
 #include "host/worker.h"
 #include "run/places.h"
 
-/* One line "case glob: reason" of NAME.skips. */
+/* One line "case glob: reason" of PLUGIN.skips, or of PLUGIN/BACKEND.skips. */
 struct attn_skip {
     char glob[128];
     char reason[256];

@@ -105,6 +105,9 @@ void attn_serve_peak(struct attn_session *session, const struct attn_message_req
         attn_reply_set(reply, ATTN_OOM, "%s", why);
         return;
     }
+    /* A library may be loaded as late as by `supports`: before the mark, since it is no plan's. */
+    if (attn_plan_supports(session, request, reply) != 0)
+        goto out;
     populate_libraries();
     /* Free memory that the allocator holds would be used again unseen. */
     malloc_trim(0);
@@ -122,5 +125,6 @@ void attn_serve_peak(struct attn_session *session, const struct attn_message_req
         reply->bytes = passing > held + BATCH_ERROR ? passing : held;
         attn_owned_return(request, &owned);
     }
+out:
     attn_owned_free(&owned);
 }

@@ -75,7 +75,7 @@ expect 'runs' attnbench bench -o ''
 expect 'a.cases b.safetensors other.txt runs' attnbench verify --plugin ''
 expect '' attnbench verify --threads ''
 expect '' attnbench doctor ''
-expect 'naive null' attnbench verify -b n
+expect 'naive' attnbench verify -b na
 expect 'naive' attnbench report runs --baseline = na
 expect 'other.txt' attnbench verify --baseline o
 exit $failed

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""computes nothing in Python: what the plugin and an adapter cost by themselves"""
+EXACTNESS = "none"
+REQUIRES = ()
+
+
+def supports(problem):
+    return None
+
+
+def prepare(problem, tensors):
+    return None
+
+
+def run(state):
+    return None

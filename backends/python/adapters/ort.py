@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX Runtime on the CPU: the operators Attention and, for mha, MultiHeadAttention"""
+REQUIRES = ("onnxruntime", "onnx", "numpy")
+
+import numpy as np  # noqa: E402
+import onnxruntime  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+import attnbench_plain as plain  # noqa: E402
+
+# By type: NumPy's, ONNX's.
+TYPES = {"float32": (np.float32, TensorProto.FLOAT), "bool": (np.uint8, TensorProto.UINT8),
+         "int32": (np.int32, TensorProto.INT32)}
+OPSET = 24  # the first with lengths (nonpad_kv_seqlen)
+
+
+def token_major(t):
+    """Heads [B,H,S,D] that lie as [B,S,H*D]."""
+    return t.permuted(0, 2, 1, 3).dense
+
+
+def supports(problem):
+    t = problem.tensors
+    if problem.dtype != "float32":
+        return f"no {problem.dtype} in its Attention on the CPU that is worth a comparison"
+    if problem.op == "mha":
+        reason = problem.beyond("mha", "b_", "x_k", "x_v", "causal")
+        dense = [x for r, x in t.items()]
+        if not reason and not all(x.dense for x in dense):
+            reason = "it takes dense tensors only"
+        return reason
+    reason = problem.beyond("causal", "window", "bottom_right", "off", "mask", "bias", "len",
+                            "softcap", "groups", "value_width")
+    if reason:
+        return reason
+    if problem.bottom_right and "len" in t and problem.window:
+        return "it does not do windows from the corner of lengths"
+    if problem.scale == 0:
+        return "a scale of 0 means the default to it"
+    heads = [t[r] for r in ("q", "k", "v", "out")]
+    if not (all(x.dense for x in heads) or all(token_major(x) for x in heads)) or \
+            not all(t[r].squeezed().dense for r in ("mask", "bias") if r in t):
+        return "it takes dense tensors only"
+    return None
+
+
+def structure(problem):
+    """The mask that shapes alone give, or None where is_causal says it: with lengths that counts
+    from their corner (onnx/onnx#8068), without from the first query and key."""
+    lengths = "len" in problem.tensors
+    if not problem.window and (not problem.causal or
+                               problem.bottom_right == lengths and not problem.off):
+        return None
+    return plain.allowed_cells(problem, {})
+
+
+class Graph:
+    """A model with the operands as inputs, in the order they are asked for."""
+
+    def __init__(self):
+        self.nodes, self.constants, self.inputs = [], [], {}
+
+    def add(self, op, inputs, domain="", **attributes):
+        name = f"n{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, inputs, [name], domain=domain, **attributes))
+        return name
+
+    def constant(self, array):
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        return name
+
+    def input(self, tensor, shape=None):
+        self.inputs[tensor.role] = (tensor, tuple(shape or tensor.shape))
+        return tensor.role
+
+    def session(self, out, threads):
+        self.nodes.append(helper.make_node("Identity", [out], ["out"]))
+        infos = [helper.make_tensor_value_info(r, TYPES[t.dtype][1], shape)
+                 for r, (t, shape) in self.inputs.items()]
+        graph = helper.make_graph(self.nodes, "attention", infos,
+                                  [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)],
+                                  self.constants)
+        model = helper.make_model(graph, ir_version=10, opset_imports=[
+            helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", 1)])
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        return onnxruntime.InferenceSession(model.SerializeToString(), options,
+                                            providers=["CPUExecutionProvider"])
+
+
+def attention(g, problem, tensors):
+    """Adds the node; returns the name and the shape of its output."""
+    by_tokens = not tensors["q"].dense or not tensors["out"].dense
+    attributes = {"scale": problem.scale, "softcap": problem.softcap}
+    names = []
+    for role, heads, width in (("q", problem.hq, problem.dk), ("k", problem.hkv, problem.dk),
+                               ("v", problem.hkv, problem.dv)):
+        t = tensors[role]
+        names.append(g.input(t, (problem.b, t.shape[2], heads * width) if by_tokens else None))
+    if by_tokens:
+        attributes.update(q_num_heads=problem.hq, kv_num_heads=problem.hkv)
+    given = structure(problem)
+    mask = bias = ""
+
+    def cells(role):
+        """The operator broadcasts batches and heads, but not queries and keys."""
+        t = tensors[role].squeezed()
+        name = g.input(t)
+        if t.dtype == "bool":  # any byte but 0 is true here, 1 alone in ONNX
+            name = g.add("Cast", [name], to=TensorProto.BOOL)
+        if t.shape[2:] == (problem.sq, problem.sk):
+            return name
+        shape = t.shape[:2] + (problem.sq, problem.sk)
+        return g.add("Expand", [name, g.constant(np.array(shape, dtype=np.int64))])
+
+    if "mask" in tensors:
+        mask = cells("mask")
+    if given is not None:
+        shape = g.constant(given)
+        mask = g.add("And", [mask, shape]) if mask else shape
+    else:
+        attributes["is_causal"] = int(problem.causal)
+    if "bias" in tensors:
+        bias = cells("bias")
+        if mask:
+            bias = g.add("Where", [mask, bias, g.constant(np.float32(-np.inf))])
+    names.append(bias or mask)
+    if "len" in tensors:
+        names += ["", "", g.add("Cast", [g.input(tensors["len"])], to=TensorProto.INT64)]
+    b, h, s, d = tensors["out"].shape
+    return g.add("Attention", names, **attributes), (b, s, h * d) if by_tokens else (b, h, s, d)
+
+
+def mha(g, problem, tensors):
+    def linear(x, name):
+        y = g.add("MatMul", [x, g.constant(plain.view(tensors["w_" + name]).T)])
+        if "b_" + name in tensors:
+            y = g.add("Add", [y, g.constant(plain.view(tensors["b_" + name]))])
+        return y
+
+    x_q = g.input(tensors["x_q"])
+    x_k = g.input(tensors["x_k"]) if "x_k" in tensors else x_q
+    x_v = g.input(tensors["x_v"]) if "x_v" in tensors else x_k
+    o = g.add("MultiHeadAttention", [linear(x_q, "q"), linear(x_k, "k"), linear(x_v, "v")],
+              domain="com.microsoft", num_heads=problem.hq, scale=problem.scale,
+              unidirectional=int(problem.causal))
+    return linear(o, "o"), tensors["out"].shape
+
+
+def prepare(problem, tensors):
+    g = Graph()
+    name, shape = (mha if problem.op == "mha" else attention)(g, problem, tensors)
+    session = g.session(name, problem.threads)
+    binding = session.io_binding()
+    for role, (tensor, extents) in g.inputs.items():
+        binding.bind_input(role, "cpu", 0, TYPES[tensor.dtype][0], extents, tensor.pointer)
+    binding.bind_output("out", "cpu", 0, np.float32, shape, tensors["out"].pointer)
+    masked = problem.features & {"causal", "window", "mask", "bias", "len"}
+    views = {r: plain.view(t) for r, t in tensors.items()} if masked else None
+    return session, binding, problem, views
+
+
+def run(state):
+    session, binding, problem, views = state
+    session.run_with_iobinding(binding)
+    if views:
+        plain.repair(problem, views)
+
+
+def describe(problem):
+    return "MatMul and com.microsoft MultiHeadAttention" if problem.op == "mha" \
+        else f"Attention, opset {OPSET}"
+
+
+def numerics(problem):
+    u = 2.0**-24
+    return {
+        "e_exp": 8 * u, "e_tanh": 16 * u, "p_normalised": 1,
+        "source": "onnxruntime/core/providers/cpu/llm/attention.cc: MLAS gemm, softmax over whole "
+                  "rows, gemm, all in f32; exp of MLAS (compute.cpp), a degree 6 polynomial",
+    }

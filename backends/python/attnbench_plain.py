@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""attnbench_plain - the whole operator in NumPy, step by step as backend.h lists the steps.
+
+The adapter `numpy` is this. Other adapters take from it the rows in which their library let a
+NaN of a masked key through: 0 * NaN is NaN."""
+import numpy as np
+
+WIDE = {"float64": np.float64}  # the others are worked on in float32
+
+
+def view(tensor):
+    """An operand as NumPy has it, without a copy; bfloat16, which it has not, as int16."""
+    return np.from_dlpack(tensor.viewed("int16") if tensor.dtype == "bfloat16" else tensor)
+
+
+def widen(array, dtype):
+    """To the type that is worked in."""
+    if dtype == "bfloat16":
+        return (array.astype(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return array.astype(WIDE.get(dtype, np.float32), copy=False)
+
+
+def narrow(array, dtype):
+    """To the type of an output, rounded to the nearest even; bfloat16 as int16."""
+    if dtype != "bfloat16":
+        return array.astype(dtype, copy=False)
+    bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
+    rounded = (bits + (0x7FFF + (bits >> 16 & 1))) >> 16
+    return np.where(np.isnan(array), 0x7FC0, rounded).astype(np.uint16).view(np.int16)
+
+
+def philox(seed, count):
+    """Word 0 of Philox4x32-10 for the counters 0 .. count-1."""
+    low = np.uint64(0xFFFFFFFF)
+    index = np.arange(count, dtype=np.uint64)
+    c = [index & low, index >> np.uint64(32), np.zeros_like(index), np.zeros_like(index)]
+    key = [seed & 0xFFFFFFFF, seed >> 32]
+    for _ in range(10):
+        a, b = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
+        c = [b >> np.uint64(32) ^ c[1] ^ np.uint64(key[0]), b & low,
+             a >> np.uint64(32) ^ c[3] ^ np.uint64(key[1]), a & low]
+        key = [key[0] + 0x9E3779B9 & 0xFFFFFFFF, key[1] + 0xBB67AE85 & 0xFFFFFFFF]
+    return c[0]
+
+
+def offset(p, a):
+    """off of causal, window and alibi, broadcastable over [B,Hq,Sq,Sk]."""
+    if not p.bottom_right:
+        return p.off
+    keys = a["len"].astype(np.int64).reshape(-1, 1, 1, 1) if "len" in a else p.sk
+    return keys - p.sq
+
+
+def allowed_cells(p, a):
+    """Boolean, broadcastable over [B,Hq,Sq,Sk]."""
+    i, j = np.arange(p.sq)[:, None] + offset(p, a), np.arange(p.sk)
+    cells = np.ones((1, 1, p.sq, p.sk), dtype=bool)
+    if p.causal:
+        cells = cells & (j <= i)
+    if p.window and p.window_left >= 0:
+        cells = cells & (j >= i - p.window_left)
+    if p.window and p.window_right >= 0:
+        cells = cells & (j <= i + p.window_right)
+    if "len" in a:
+        cells = cells & (j < a["len"].reshape(p.b, 1, -1, 1))
+    if "mask" in a:
+        cells = cells & (a["mask"].view(np.uint8) != 0)
+    if "bias" in a:  # -inf forbids, whatever the score is
+        cells = cells & (a["bias"] != -np.inf)
+    return cells
+
+
+def raw_scores(p, a, q, k):
+    """[B,Hq,Sq,Sk]; k has a head for each query head."""
+    if p.score == "bilinear":
+        q = q @ a["score_m"]
+    if p.score == "additive":
+        hq = q @ a["score_wq"].swapaxes(-1, -2)
+        hk = k @ a["score_wk"].swapaxes(-1, -2)
+        cells = np.empty((p.b, p.hq, p.sq, p.sk), dtype=q.dtype)
+        for i in range(p.sq):
+            hidden = np.tanh(hq[:, :, i, None, :] + hk)
+            cells[:, :, i] = (hidden @ a["score_wv"][:, :, None])[..., 0]
+        return cells
+    if p.score == "gaussian":
+        cells = np.empty((p.b, p.hq, p.sq, p.sk), dtype=q.dtype)
+        for i in range(p.sq):
+            difference = q[:, :, i, None, :] - k
+            cells[:, :, i] = -0.5 * (difference * difference).sum(-1)
+        return cells
+    return q @ k.swapaxes(-1, -2)
+
+
+def per_query_head(p, x):
+    return x if p.hq == p.hkv else np.repeat(x, p.hq // p.hkv, axis=1)
+
+
+def softmax(s, cells, sink, odd):
+    """Weights in place of the scores, and lse; `odd`: also which cells take no part, else None."""
+    np.copyto(s, -np.inf, where=~cells)
+    top = s.max(-1, keepdims=True, initial=-np.inf)
+    if sink is not None:
+        top = np.maximum(top, sink)
+    none = s == -np.inf if odd or not (top < np.inf).all() else None
+    base = np.where(top == -np.inf, 0, top).astype(s.dtype)
+    s -= base
+    np.exp(s, out=s)
+    total = s.sum(-1, keepdims=True)
+    if sink is not None:
+        total = total + np.exp(sink - base)
+    s /= np.where(total == 0, 1, total).astype(s.dtype)
+    if none is not None:
+        np.copyto(s, 0, where=none)
+    return (base + np.log(total))[..., 0], none
+
+
+def heads(p, a, q, k, v):
+    """Attention of heads [B,H,S,D]: out, lse, weights."""
+    k, v = per_query_head(p, k), per_query_head(p, v)
+    s = raw_scores(p, a, q, k)
+    s *= s.dtype.type(p.scale)
+    if p.softcap:
+        s /= s.dtype.type(p.softcap)
+        np.tanh(s, out=s)
+        s *= s.dtype.type(p.softcap)
+    if "bias" in a:
+        s += a["bias"]
+    if "alibi" in a:
+        distance = np.abs(np.arange(p.sq)[:, None] + offset(p, a) - np.arange(p.sk))
+        s -= (a["alibi"][:, None, None] * distance).astype(s.dtype)
+    sink = a["sink"][:, None, None] if "sink" in a else None
+    lse, none = softmax(s, allowed_cells(p, a), sink, not np.isfinite(v).all())
+    weights = s
+    if p.dropout:
+        if "keep" in a:
+            keep = a["keep"].view(np.uint8) != 0
+        else:
+            words = philox(p.dropout_seed, s.size).reshape(s.shape)
+            keep = (words >> np.uint64(8)) * 2.0**-24 >= p.dropout_p
+        weights = np.where(keep, s / s.dtype.type(1 - p.dropout_p), 0).astype(s.dtype)
+        none = none if none is None else none | ~keep
+    return values(weights, none, v), lse, s
+
+
+def values(weights, none, v):
+    """weights @ v, in which a cell that takes no part does so even where v is NaN or infinite."""
+    out = weights @ v
+    if none is not None:
+        for b, h, i in np.argwhere(~np.isfinite(out).all(-1)):
+            c = ~none[b, h, i]
+            out[b, h, i] = weights[b, h, i, c] @ v[b, h, c]
+    return out
+
+
+def projected(p, a, x, name, n):
+    """x W^T + b of [B,S,E] as heads [B,n,S,D]."""
+    y = x @ a["w_" + name].T
+    if "b_" + name in a:
+        y = y + a["b_" + name]
+    return y.reshape(y.shape[0], y.shape[1], n, -1).swapaxes(1, 2)
+
+
+def operator(p, views):
+    """The whole problem on arrays as `view` gives them: a dictionary of its outputs, widened."""
+    a = {r: widen(x, p.tensors[r].dtype)
+         if p.tensors[r].dtype not in ("bool", "int32", "int64") else x
+         for r, x in views.items() if r not in ("out", "lse", "weights")}
+    with np.errstate(all="ignore"):
+        if p.op == "attention":
+            out, lse, weights = heads(p, a, a["q"], a["k"], a["v"])
+            return {"out": out, "lse": lse, "weights": weights}
+        x_k = a.get("x_k", a["x_q"])
+        x_v = a.get("x_v", x_k)
+        out, lse, weights = heads(p, a, projected(p, a, a["x_q"], "q", p.hq),
+                                  projected(p, a, x_k, "k", p.hkv),
+                                  projected(p, a, x_v, "v", p.hkv))
+        if "head_mask" in a:
+            out = np.where(a["head_mask"].view(np.uint8)[:, None, None] != 0, out, 0)
+        out = out.swapaxes(1, 2).reshape(p.b, p.sq, -1)
+        if "w_o" in a:
+            out = out @ a["w_o"].T
+        if "b_o" in a:
+            out = out + a["b_o"]
+        if p.residual:
+            out = out + a["x_q"]
+        return {"out": out, "lse": lse, "weights": weights}
+
+
+def store(p, views, results, rows=None):
+    """Results into the views of the outputs that there are; only `rows` of out where given."""
+    for role in ("out", "lse", "weights"):
+        if role in views:
+            made = narrow(results[role], p.tensors[role].dtype)
+            if rows is None:
+                views[role][...] = made
+            elif role == "out":
+                views[role][rows] = made[rows]
+
+
+def repair(p, views):
+    """After a library that multiplies masked values by 0 without looking: rows of out that hold NaN
+    once more, by the operator. One look at out where there is none."""
+    out = widen(views["out"], p.dtype)
+    rows = np.isnan(out).any(-1)
+    if rows.any():
+        store(p, views, operator(p, views), rows)

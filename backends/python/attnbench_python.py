@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""attnbench_python - between the plugin and its adapters: what an adapter sees (Problem, Tensor),
+and the functions that the plugin calls, which catch what an adapter raises."""
+import ast
+import importlib.util
+import os
+import sys
+
+OK, UNSUPPORTED, NO_DEVICE, OUT_OF_MEMORY, INVALID, FAILED = range(6)
+
+# Numbers of backend.h. Type: name, DLPack code and bits, unit roundoff.
+TYPES = {1: ("float64", 2, 64), 2: ("float32", 2, 32), 3: ("float16", 2, 16),
+         4: ("bfloat16", 4, 16), 16: ("bool", 6, 8), 17: ("int32", 0, 32), 18: ("int64", 0, 64)}
+NUMBERS = {name: number for number, (name, _, _) in TYPES.items()}
+ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+OPS = {1: "attention", 2: "mha"}
+SCORES = {1: "scaled_dot", 2: "dot", 3: "bilinear", 4: "gaussian", 5: "additive"}
+FLAGS = ("causal", "window", "bottom_right", "softcap", "dropout", "residual", "deterministic")
+ROLES = {1: "q", 2: "k", 3: "v", 4: "out", 5: "lse", 6: "weights",
+         16: "mask", 17: "bias", 18: "len", 19: "alibi", 20: "sink", 21: "keep", 22: "head_mask",
+         32: "score_m", 33: "score_wq", 34: "score_wk", 35: "score_wv",
+         48: "x_q", 49: "x_k", 50: "x_v", 51: "w_q", 52: "w_k", 53: "w_v", 54: "w_o",
+         55: "b_q", 56: "b_k", 57: "b_v", 58: "b_o"}
+OUTPUTS = ("out", "lse", "weights")
+# Tensors that every problem of an op or of a score has: no feature of their own.
+PLAIN = {"q", "k", "v", "out", "x_q", "w_q", "w_k", "w_v", "w_o", "score_m", "score_wq",
+         "score_wk", "score_wv"}
+
+export_tensor = copy_from = None  # functions of the plugin
+
+
+def accept(name, function):
+    globals()[name] = function
+
+
+class Tensor:
+    """One operand in the harness's memory: shape and strides in elements, a stride of 0 broadcasts.
+    Any library reads it without a copy: numpy.from_dlpack(t), torch.from_dlpack(t)."""
+
+    __slots__ = ("role", "dtype", "shape", "strides", "pointer", "readonly")
+
+    def __init__(self, role, dtype, shape, strides, pointer):
+        self.role, self.dtype, self.shape, self.strides = role, dtype, shape, strides
+        self.pointer, self.readonly = pointer, role not in OUTPUTS
+
+    @property
+    def dense(self):
+        """Does it lie in memory as its shape says, without gaps, the last axis fastest."""
+        step = 1
+        for n, stride in zip(reversed(self.shape), reversed(self.strides)):
+            if n != 1 and stride != step:
+                return False
+            step *= n
+        return True
+
+    def permuted(self, *axes):
+        """The same elements with the axes in another order."""
+        return Tensor(self.role, self.dtype, tuple(self.shape[a] for a in axes),
+                      tuple(self.strides[a] for a in axes), self.pointer)
+
+    def squeezed(self):
+        """The same elements with every axis that broadcasts cut to one."""
+        shape = tuple(1 if s == 0 and n > 1 else n for n, s in zip(self.shape, self.strides))
+        return Tensor(self.role, self.dtype, shape, self.strides, self.pointer)
+
+    def viewed(self, dtype):
+        """The same bytes as another type of that width: bfloat16 as int16, say."""
+        return Tensor(self.role, dtype, self.shape, self.strides, self.pointer)
+
+    def _dl(self):
+        _, code, bits = DL_TYPES[self.dtype]
+        return self.pointer, code, bits, self.shape, self.strides
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if copy or (dl_device is not None and tuple(dl_device) != (1, 0)):
+            raise BufferError("operands are views of the harness's memory, on the CPU")
+        versioned = max_version is not None and max_version[0] >= 1
+        return export_tensor(*self._dl(), int(self.readonly), int(versioned))
+
+    def assign(self, array):
+        """Copies an array of the same shape and type, of any library with __dlpack__, into it."""
+        copy_from(array.__dlpack__(), *self._dl())
+
+
+DL_TYPES = {name: (name, code, bits) for name, code, bits in TYPES.values()}
+DL_TYPES["int16"] = ("int16", 0, 16)
+DL_TYPES["uint8"] = ("uint8", 1, 8)
+
+
+def _tensors(raw):
+    made = {}
+    for role, dtype, space, device, shape, strides, pointer in raw:
+        if role not in ROLES or dtype not in TYPES or space != 0 or device != 0:
+            raise NotImplementedError(f"unknown role {role}, type {dtype} or memory space {space}")
+        made[ROLES[role]] = Tensor(ROLES[role], TYPES[dtype][0], shape, strides, pointer)
+    return made
+
+
+class Problem:
+    """One problem, as backend.h has it: op, score, dtype by name; sizes; `tensors` without data;
+    `features`: the names of all that goes beyond plain dense attention."""
+
+    def __init__(self, raw, threads):
+        (op, score, dtype, flags, self.b, self.hq, self.hkv, self.sq, self.sk, self.dq, self.dk,
+         self.dv, self.scale, self.softcap, self.off, self.window_left, self.window_right,
+         self.dropout_p, self.dropout_seed, tensors) = raw
+        if op not in OPS or score not in SCORES or dtype not in TYPES or flags >> len(FLAGS):
+            raise NotImplementedError(
+                f"unknown op {op}, score {score}, type {dtype} or flag in {flags:#x}")
+        self.op, self.score, self.dtype = OPS[op], SCORES[score], TYPES[dtype][0]
+        self.threads = threads
+        self.tensors = _tensors(tensors)
+        self.features = self._features(flags)
+        self.causal, self.window, self.bottom_right, _, self.dropout, self.residual, \
+            self.deterministic = (bool(flags >> f & 1) for f in range(len(FLAGS)))
+
+    def _features(self, flags):
+        found = {flag for f, flag in enumerate(FLAGS) if flags >> f & 1}
+        found |= {"b_" if t.startswith("b_") else t for t in self.tensors if t not in PLAIN}
+        if "len" in self.tensors and len(self.tensors["len"].shape) == 2:
+            found = found - {"len"} | {"len2d"}
+        if self.op == "mha":
+            found |= {"mha"} if "w_o" in self.tensors else {"mha", "missing w_o"}
+        if self.score not in ("scaled_dot", "dot"):
+            found.add(self.score)
+        for name, there in (("off", self.off), ("groups", self.hq != self.hkv),
+                            ("value_width", self.dk != self.dv), ("empty_keys", self.sk == 0)):
+            if there:
+                found.add(name)
+        return found
+
+    def beyond(self, *known):
+        """Why this problem is refused by who does only the features named; None: it is not."""
+        more = sorted(self.features - set(known))
+        return f"it does not do {', '.join(more)}" if more else None
+
+
+# --- what the plugin calls; every answer is a tuple, most of a result and a sentence ---
+
+_modules = {}
+
+
+def _name(path):
+    return os.path.splitext(os.path.basename(path))[0]
+
+
+def _caught(path, error):
+    """The answer to something that was raised: one sentence. The traceback goes to the log."""
+    import traceback
+    traceback.print_exception(type(error), error, error.__traceback__, file=sys.stderr)
+    text = (str(error).strip().splitlines() or [""])[0].replace("\0", " ")
+    code = OUT_OF_MEMORY if isinstance(error, MemoryError) else FAILED
+    return code, f"{_name(path)}: {type(error).__name__}" + (f": {text}" if text else "")
+
+
+def _module(path):
+    """The adapter, run once."""
+    if path not in _modules:
+        spec = importlib.util.spec_from_file_location("attnbench_adapter_" + _name(path), path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        for function in ("supports", "prepare", "run"):
+            if not callable(getattr(module, function, None)):
+                raise AttributeError(f"the adapter has no function {function}")
+        _modules[path] = module
+    return _modules[path]
+
+
+def _requires(path):
+    """What the adapter's REQUIRES names, without running it; None where it has none."""
+    with open(path, "rb") as file:
+        tree = ast.parse(file.read(), path)
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "REQUIRES":
+            return ast.literal_eval(node.value)
+    return None
+
+
+def probe(path):
+    """Packages named by REQUIRES are looked for and not imported, since every command probes every
+    backend. Without that line the adapter itself is run."""
+    try:
+        requires = _requires(path)
+        if requires is None:
+            _module(path)
+        for package in requires or ():
+            if importlib.util.find_spec(package) is None:
+                return NO_DEVICE, f"no Python package {package} in {sys.prefix}"
+        return OK, ""
+    except BaseException as error:
+        return NO_DEVICE, _caught(path, error)[1]
+
+
+def version(path):
+    """By the names of *.dist-info beside the packages: importlib.metadata takes longer to load than
+    all the rest of listing backends."""
+    found = []
+    for package in _requires(path) or ():
+        spec = importlib.util.find_spec(package)
+        if spec and spec.origin:
+            for entry in os.listdir(os.path.dirname(os.path.dirname(spec.origin))):
+                if entry.startswith(package + "-") and entry.endswith(".dist-info"):
+                    found.append(entry[:-len(".dist-info")].replace("-", " "))
+    return (", ".join(found + ["Python " + sys.version.split()[0]]),)
+
+
+class Plan:
+    """What the plugin holds between create and destroy."""
+
+    def __init__(self, path, raw, threads):
+        self.path, self.problem, self.module = path, Problem(raw, threads), _module(path)
+
+
+def supports(path, raw, threads):
+    try:
+        module = _module(path)
+        try:
+            reason = module.supports(Problem(raw, threads))
+        except NotImplementedError as unknown:
+            reason = str(unknown)
+        return (OK, "") if reason is None else (UNSUPPORTED, str(reason))
+    except BaseException as error:
+        return _caught(path, error)
+
+
+def create(path, raw, threads):
+    try:
+        return OK, "", Plan(path, raw, threads)
+    except BaseException as error:
+        return _caught(path, error)
+
+
+# struct attn_numerics in order. An adapter's `numerics` gives types by name.
+NUMERICS = ("acc_type", "score_type", "p_type", "proj_type", "p_normalised", "denominator",
+            "acc_toward_zero", "out_toward_zero", "ftz", "empty_row", "deterministic",
+            "gaussian_by_norms", "invariant", "key_tile", "chain", "splits", "u_in", "e_exp",
+            "e_arg", "e_tanh", "e_log", "tau")
+EMPTY_ROW = {"zero": 0, "nan": 1, "uniform": 2}
+
+
+def numerics(plan):
+    """What an adapter leaves out: sums in f32 (f64 for f64), exp, tanh and log within 4 units of
+    that type."""
+    acc = "float64" if plan.problem.dtype == "float64" else "float32"
+    near = 4 * ROUNDOFF[acc]
+    given = {"acc_type": acc, "e_exp": near, "e_tanh": near, "e_log": near,
+             "source": "assumed of a plain implementation; the adapter does not say"}
+    try:
+        given.update(getattr(plan.module, "numerics", lambda problem: {})(plan.problem))
+        unknown = set(given) - set(NUMERICS) - {"source"}
+        if unknown:
+            raise KeyError(f"numerics has no {', '.join(sorted(unknown))}")
+    except Exception as error:
+        given["source"] = _caught(plan.path, error)[1]
+    for field in ("acc_type", "score_type", "p_type", "proj_type"):
+        given[field] = NUMBERS.get(given.get(field), 0)
+    given["empty_row"] = EMPTY_ROW[given.get("empty_row", "zero")]
+    return tuple(float(given.get(f, 0)) if f[:2] in ("u_", "e_") and f != "empty_row" or f == "tau"
+                 else int(given.get(f, 0)) for f in NUMERICS) + (given["source"],)
+
+
+def describe(plan):
+    try:
+        return (str(getattr(plan.module, "describe", lambda problem: "")(plan.problem)),)
+    except Exception as error:
+        return (_caught(plan.path, error)[1],)
+
+
+def _store(tensors, result):
+    """What `run` returned in place of writing it: the array of out, or a dictionary of several."""
+    for role, array in (result if isinstance(result, dict) else {"out": result}).items():
+        if role not in OUTPUTS or role not in tensors:
+            raise KeyError(f"run returned '{role}', which is no output of this problem")
+        try:
+            tensors[role].assign(array)
+        except BufferError as error:
+            raise ValueError(f"run returned an array for {role} that {error}") from None
+
+
+def bind(plan, raw):
+    """Answers with the callable that is one run: None, or a result and a sentence."""
+    try:
+        tensors = _tensors(raw)
+        state = plan.module.prepare(plan.problem, tensors)
+    except BaseException as error:
+        return _caught(plan.path, error)
+    run, path = plan.module.run, plan.path
+
+    def once():
+        try:
+            result = run(state)
+            if result is not None:
+                _store(tensors, result)
+            return None
+        except BaseException as error:
+            return _caught(path, error)
+
+    return OK, "", once
