@@ -41,7 +41,7 @@ struct attn_flash {
     uint64_t flags; /* ATTN_FLAG_* */
     int64_t off, window_left, window_right;
 
-    /* Scores live in the log2 domain: what is packed (q, M, w_v; gaussian: the score itself) is
+    /* Scores live in the log2 domain: what is packed (k, M, w_v; gaussian: the score itself) is
      * multiplied by `factor`: scale*log2(e), or scale/softcap times what tanh_log2 wants where
      * softcap follows with its own factor cap2; both times -1/2 for gaussian. */
     float factor;
@@ -62,26 +62,25 @@ struct attn_flash {
 /* tanh_log2(x) is tanh(x / ATTN_FLASH_TANH): x is packed with this factor, 2 log2(e). */
 #define ATTN_FLASH_TANH 2.8853900817779268
 
-/* Working memory of one thread, aligned to 64 bytes. dv16 stands for dv rounded up to nr, dh6 for
- * dh rounded up to mr. */
+/* Working memory of one thread, aligned to 64 bytes. */
 struct attn_flash_scratch {
     float *k;    /* [key_block/nr][dk][nr] packed keys */
-    float *v;    /* [dv16/nr][key_block][nr] packed values */
+    float *v;    /* [dv/nr, rounded up][key_block][nr] packed values */
     float *s;    /* [mr][ATTN_FLASH_SCORE_STRIDE] scores, then weights, of one row group */
-    float *q;    /* [item_rows/mr][dp][mr] packed, scaled queries; room for item_rows + 1 rows of
-                    dp rounded up to nr */
-    float *o;    /* [item_rows][dv16] unnormalised output */
+    float *q;    /* [item_rows][dp rounded up to a vector] queries that cannot be read in place */
+    float *o;    /* [item_rows][dv rounded up to a vector] unnormalised output */
     float *max;  /* [item_rows] running maximum, log2 domain */
     float *sum;  /* [item_rows] running denominator, relative to max */
     int64_t *lo; /* [item_rows] first key that lengths, causal and window allow */
     int64_t *hi; /* [item_rows] one past the last */
+    unsigned char *stage; /* [item_rows/mr] how far the output of each row group has come */
 
     /* Score parameters of the item's heads, packed; bilinear and additive only. */
     float *p_q;    /* [dp/nr][dq][nr] M^T or W_q, zeros beyond dp */
-    float *x;      /* [dq + nr][mr] one row group of queries before they are projected */
-    float *p_k;    /* [dh6/mr][dk][mr] W_k, zeros beyond dh */
+    float *x;      /* [mr][dq rounded up to a vector] queries before they are projected */
+    float *p_k;    /* [dh][dk] W_k */
     float *w_v;    /* [dh] */
-    float *hidden; /* [key_block/nr][dh6][nr] W_k k of a tile */
+    float *hidden; /* [dh][ATTN_FLASH_SCORE_STRIDE] W_k k of a tile */
 };
 
 struct attn_gemm;
@@ -104,7 +103,7 @@ struct attn_flash_isa {
                      float *scratch);
 };
 
-extern const struct attn_flash_isa attn_flash_f32_avx2;
+extern const struct attn_flash_isa attn_flash_f32_avx2, attn_flash_f32_avx512;
 
 static inline int64_t attn_round_up(int64_t value, int64_t unit)
 {

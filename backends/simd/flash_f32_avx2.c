@@ -106,6 +106,13 @@ static inline vf vf_shift_to_exponent(vf a)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 23));
 }
 
+static inline vf vf_times_power(vf y, vf n, vf x)
+{
+    __m256i power = _mm256_slli_epi32(_mm256_castps_si256(n), 23);
+    vf product = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(y), power));
+    return _mm256_and_ps(product, _mm256_cmp_ps(x, _mm256_set1_ps(-126.0f), _CMP_NLT_UQ));
+}
+
 static inline bool vf_all_equal(vf a, vf b)
 {
     return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)) == 0xff;
@@ -130,12 +137,12 @@ static inline float vf_largest(vf a)
     return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
 }
 
-static inline void vf_transpose(const float *from, int64_t from_stride, float *to,
+static inline void vf_transpose(const float *from, int64_t from_stride, float factor, float *to,
                                 int64_t to_stride)
 {
-    __m256 r[8], t[8];
+    __m256 r[8], t[8], by = _mm256_set1_ps(factor);
     for (int n = 0; n < 8; n++)
-        r[n] = _mm256_loadu_ps(from + n * from_stride);
+        r[n] = _mm256_mul_ps(by, _mm256_loadu_ps(from + n * from_stride));
     for (int n = 0; n < 8; n += 2) {
         t[n] = _mm256_unpacklo_ps(r[n], r[n + 1]);
         t[n + 1] = _mm256_unpackhi_ps(r[n], r[n + 1]);

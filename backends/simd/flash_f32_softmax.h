@@ -3,20 +3,18 @@
  * two products. Everything is in the log2 domain, so that one factor of log2(e) is paid in q.
  *
  * Error bounds, checked over every argument by test_simd_exp and declared by the plan:
- *   |exp2_negative(x) / 2^x - 1| <= ATTN_FLASH_E_EXP for -126 <= x <= 0; 0 below -126.5
+ *   |exp2_negative(x) / 2^x - 1| <= ATTN_FLASH_E_EXP for -126 <= x <= 0; 0 below -126
  *   |tanh_log2(x) / tanh(x / ATTN_FLASH_TANH) - 1| <= ATTN_FLASH_E_TANH where |x| >= 2^-124,
  *   and within 2^-148 of it below */
 #define LOG2_E 1.44269504f
 
-/* 2^x for x <= 0; NaN stays NaN. x = n + f with n an integer and |f| <= 1/2, by adding 1.5*2^23
- * (which rounds to nearest) plus the exponent bias, so that the low bits of the sum are those of
- * the exponent of 2^n. The polynomial is the minimax one of degree 5 for 2^f, constant term exactly
- * 1 so that 2^0 is 1. x is held at -127, whose exponent bits are those of 0: weights below the
- * least normal number, which are nothing beside the row's maximum of 1, become exactly 0. */
+/* 2^x for x <= 0; NaN stays NaN. x = n + f with n an integer and |f| <= 1/2, by adding 1.5*2^23,
+ * which rounds to nearest and leaves n in the low bits of the sum. The polynomial is the minimax
+ * one of degree 5 for 2^f, constant term exactly 1 so that 2^0 is 1. Weights below the least normal
+ * number, which are nothing beside the row's maximum of 1, become exactly 0. */
 FLASH_INLINE vf exp2_negative(vf x)
 {
-    const vf magic = vf_set1(12582912.0f + 127.0f);
-    x = vf_max(vf_set1(-127.0f), x); /* the operand that survives NaN is the second */
+    const vf magic = vf_set1(12582912.0f);
     vf n = vf_add(x, magic);
     vf f = vf_sub(x, vf_sub(n, magic));
     vf y = vf_set1(0.00132647272469f);
@@ -25,7 +23,7 @@ FLASH_INLINE vf exp2_negative(vf x)
     y = vf_fma(y, f, vf_set1(0.240222420846f));
     y = vf_fma(y, f, vf_set1(0.693146977599f));
     y = vf_fma(y, f, vf_set1(1.0f));
-    return vf_mul(y, vf_shift_to_exponent(n));
+    return vf_times_power(y, n, x);
 }
 
 /* tanh(x ln2 / 2) = (2^x - 1) / (2^x + 1), for any x; NaN stays NaN. With x = n + f as above,
@@ -52,8 +50,17 @@ struct row {
     const struct attn_flash *job;
     int64_t b, h, i, j0;
     int64_t lo, hi;   /* the keys it may see, lo <= hi; outside is forbidden */
-    int64_t from, to; /* what the score product wrote, multiples of NR around [lo, hi) */
+    int64_t from, to; /* what the score product wrote, multiples of VF_LANES around [lo, hi) */
     float *s;
+};
+
+/* The rows of a micro-kernel. */
+struct group {
+    struct row rows[FLASH_MR];
+    int64_t lo, hi;             /* union of the rows' keys */
+    int64_t clean_lo, clean_hi; /* whole vectors of keys that all rows may see and whose raw scores
+                                   are final; empty: lo >= hi */
+    float top[FLASH_MR * VF_LANES] __attribute__((aligned(64)));
 };
 
 /* The scale of squared distances: nothing that was packed could take it. */
@@ -148,60 +155,59 @@ static void finish_scores(const struct row *row)
 }
 
 /* Weights of [from, to) relative to the maximum `shift`, in place; returns their sum. With `mark`,
- * forbidden cells get -0.0 instead of 0. Lanes stand for fixed places in the tile, so that the sum
- * does not depend on `from` and `to`. */
+ * forbidden cells get -0.0 instead of 0. Sums stand for fixed places in the tile, so that nothing
+ * depends on `from` and `to`. */
 FLASH_INLINE float weigh_scores(const struct row *row, float shift, const bool mark)
 {
-    vf by = vf_set1(shift), forbidden = vf_set1(-INFINITY), sum[FLASH_NV];
-    for (int n = 0; n < FLASH_NV; n++)
-        sum[n] = vf_set1(0.0f);
-    for (int64_t j = row->from; j < row->to; j += FLASH_NR)
-#pragma GCC unroll 4
-        for (int n = 0; n < FLASH_NV; n++) {
-            vf s = vf_load(row->s + j + n * VF_LANES);
-            vf p = exp2_negative(vf_sub(s, by));
-            sum[n] = vf_add(sum[n], p);
-            if (mark)
-                p = vf_select_equal(s, forbidden, vf_set1(-0.0f), p);
-            vf_store(row->s + j + n * VF_LANES, p);
-        }
-    for (int n = 1; n < FLASH_NV; n++)
-        sum[0] = vf_add(sum[0], sum[n]);
-    return vf_sum(sum[0]);
+    vf by = vf_set1(shift), forbidden = vf_set1(-INFINITY), even = vf_set1(0.0f), odd = even;
+    for (int64_t j = row->from; j < row->to; j += VF_LANES) {
+        vf s = vf_load(row->s + j);
+        vf p = exp2_negative(vf_sub(s, by));
+        if (j & VF_LANES)
+            odd = vf_add(odd, p);
+        else
+            even = vf_add(even, p);
+        if (mark)
+            p = vf_select_equal(s, forbidden, vf_set1(-0.0f), p);
+        vf_store(row->s + j, p);
+    }
+    return vf_sum(vf_add(even, odd));
 }
 
-/* The larger of `max` and the row's scores. NaN among the scores is passed by and comes back in the
- * sum of the weights. */
-FLASH_INLINE float largest_score(const struct row *row, float max)
+/* The larger of `max` and the row's scores of [from, to). NaN among the scores is passed by and
+ * comes back in the sum of the weights. */
+FLASH_INLINE vf largest_scores(const struct row *row, int64_t from, int64_t to, vf max)
 {
-    vf largest[FLASH_NV];
-    for (int n = 0; n < FLASH_NV; n++)
-        largest[n] = vf_set1(max);
-    for (int64_t j = row->from; j < row->to; j += FLASH_NR)
-#pragma GCC unroll 4
-        for (int n = 0; n < FLASH_NV; n++)
-            largest[n] = vf_max(vf_load(row->s + j + n * VF_LANES), largest[n]);
-    for (int n = 1; n < FLASH_NV; n++)
-        largest[0] = vf_max(largest[0], largest[n]);
-    return vf_largest(largest[0]);
+    for (int64_t j = from; j < to; j += VF_LANES)
+        max = vf_max(vf_load(row->s + j), max);
+    return max;
 }
 
 /* Scores of a group to weights; brings the rows' maxima and denominators up to date and gives the
  * factors by which what was accumulated before must be multiplied, all in one vector. */
-static void softmax_rows(const struct row *rows, int count, bool mark, float *max, float *sum,
+static void softmax_rows(const struct group *group, int count, bool mark, float *max, float *sum,
                          float *rescale)
 {
     float shift[FLASH_MR], lag[VF_LANES] __attribute__((aligned(64))) = {0};
     for (int r = 0; r < count; r++) {
-        float top = largest_score(&rows[r], max[r]);
+        const struct row *row = &group->rows[r];
+        vf largest = vf_load(group->top + r * VF_LANES);
+        for (int64_t j = row->from, end; j < row->to; j = end) { /* panels the product left out */
+            end = j / FLASH_NR * FLASH_NR + FLASH_NR;
+            end = end < row->to ? end : row->to;
+            if (j < group->clean_lo || end > group->clean_hi)
+                largest = largest_scores(row, j, end, largest);
+        }
+        float top = vf_largest(largest);
         shift[r] = top == -INFINITY ? 0.0f : top; /* -inf - -inf would be NaN */
         lag[r] = max[r] - shift[r];
         max[r] = top;
     }
     vf_store(lag, exp2_negative(vf_load(lag)));
     for (int r = 0; r < count; r++) {
+        const struct row *row = &group->rows[r];
         float added =
-            mark ? weigh_scores(&rows[r], shift[r], true) : weigh_scores(&rows[r], shift[r], false);
+            mark ? weigh_scores(row, shift[r], true) : weigh_scores(row, shift[r], false);
         sum[r] = sum[r] * lag[r] + added;
         rescale[r] = lag[r];
     }

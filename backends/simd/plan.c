@@ -137,7 +137,7 @@ static size_t lay_out(struct attn_plan *plan, void *base)
 {
     const struct attn_flash *job = &plan->job;
     int64_t mr = plan->isa->mr, nr = plan->isa->nr, rows = job->item_rows;
-    int64_t dv16 = attn_round_up(job->dv, nr), dh6 = attn_round_up(job->dh, mr);
+    int64_t dv16 = attn_round_up(job->dv, nr);
     bool projects = job->score == ATTN_SCORE_BILINEAR || job->score == ATTN_SCORE_ADDITIVE;
     int64_t projected = projects ? attn_round_up(job->dp, nr) : 0;
     size_t used = 0;
@@ -155,10 +155,11 @@ static size_t lay_out(struct attn_plan *plan, void *base)
         w.lo = cut(base, &used, rows, sizeof *w.lo);
         w.hi = cut(base, &used, rows, sizeof *w.hi);
         w.p_q = cut(base, &used, projected * job->dq, sizeof *w.p_q);
-        w.x = cut(base, &used, projected ? (job->dq + nr) * mr : 0, sizeof *w.x);
-        w.p_k = cut(base, &used, dh6 * job->dk, sizeof *w.p_k);
+        w.stage = cut(base, &used, rows / mr, sizeof *w.stage);
+        w.x = cut(base, &used, projected ? attn_round_up(job->dq, nr) * mr : 0, sizeof *w.x);
+        w.p_k = cut(base, &used, job->dh * job->dk, sizeof *w.p_k);
         w.w_v = cut(base, &used, job->dh, sizeof *w.w_v);
-        w.hidden = cut(base, &used, job->key_block * dh6, sizeof *w.hidden);
+        w.hidden = cut(base, &used, job->dh * ATTN_FLASH_SCORE_STRIDE, sizeof *w.hidden);
         if (base)
             scratch[t] = w;
     }
