@@ -106,11 +106,16 @@ static inline vf vf_shift_to_exponent(vf a)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 23));
 }
 
-static inline vf vf_times_power(vf y, vf n, vf x)
+static inline vf vf_round(vf a)
 {
-    __m256i power = _mm256_slli_epi32(_mm256_castps_si256(n), 23);
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+static inline vf vf_times_power(vf y, vf n)
+{
+    __m256i power = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
     vf product = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(y), power));
-    return _mm256_and_ps(product, _mm256_cmp_ps(x, _mm256_set1_ps(-126.0f), _CMP_NLT_UQ));
+    return _mm256_and_ps(product, _mm256_cmp_ps(n, _mm256_set1_ps(-126.0f), _CMP_NLT_UQ));
 }
 
 static inline bool vf_all_equal(vf a, vf b)

@@ -105,12 +105,14 @@ static inline vf vf_shift_to_exponent(vf a)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), 23));
 }
 
-static inline vf vf_times_power(vf y, vf n, vf x)
+static inline vf vf_round(vf a)
 {
-    __mmask16 normal = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-126.0f), _CMP_NLT_UQ);
-    __m512i power = _mm512_slli_epi32(_mm512_castps_si512(n), 23);
-    return _mm512_castsi512_ps(
-        _mm512_maskz_add_epi32(normal, _mm512_castps_si512(y), power));
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+static inline vf vf_times_power(vf y, vf n)
+{
+    return _mm512_scalef_ps(y, n);
 }
 
 static inline bool vf_all_equal(vf a, vf b)

@@ -22,16 +22,14 @@ static void raw_queries(const struct attn_flash *job, const struct block *block,
 {
     const int64_t *stride = job->q.stride, step = stride[3];
     const float *base = (const float *)job->q.data + block->b * stride[0];
-    int64_t first = block->row0 + r0, i = first / job->group, h = first % job->group;
+    int64_t h, i;
+    find_row(job, block, r0, &h, &i);
     for (int r = 0; r < count; r++) {
         const float *from = base + (block->g * job->group + h) * stride[1] + i * stride[2];
         to[r] = step == 1 ? from : copy + r * query_stride(job->dq);
         for (int64_t c = 0; step != 1 && c < job->dq; c++)
             copy[r * query_stride(job->dq) + c] = from[c * step];
-        if (++h == job->group) {
-            h = 0;
-            i++;
-        }
+        next_row(job, &h, &i);
     }
 }
 
@@ -46,8 +44,22 @@ static void copy_queries(const struct attn_flash *job, const struct attn_flash_s
                     w->q + r0 * query_stride(job->dq), rows);
 }
 
+/* Rows of a group as the micro-kernels take them. */
+FLASH_INLINE void queries(const struct attn_flash_scratch *w, const struct block *block,
+                          const struct group *group, const float **to)
+{
+    const struct attn_flash *job = group->job;
+    if (queries_in_place(job)) {
+        raw_queries(job, block, group->r0, group->count, NULL, to);
+        return;
+    }
+    for (int r = 0; r < group->count; r++)
+        to[r] = w->q + (group->r0 + r) * query_stride(job->dp);
+}
+
 /* VF_LANES keys, the columns of a key next to each other, of which [lo, hi) are there: transposed
- * in blocks. The others become 0. */
+ * in blocks. The others become 0. As many keys that follow are fetched meanwhile: the hardware does
+ * not see through the order of these reads. A hint only, so that it may reach past the end. */
 static void pack_k_columns(const float *from, int64_t key_stride, int64_t lo, int64_t hi,
                            int64_t dk, float factor, float *to)
 {
@@ -55,6 +67,8 @@ static void pack_k_columns(const float *from, int64_t key_stride, int64_t lo, in
     float columns[VF_LANES * VF_LANES] __attribute__((aligned(64)));
     bool whole = lo <= 0 && hi >= VF_LANES;
     for (int64_t c = 0; c < dk; c += VF_LANES) {
+        for (int64_t n = VF_LANES; n < 2 * VF_LANES; n++)
+            __builtin_prefetch(from + n * key_stride + c);
         if (whole && c + VF_LANES <= dk) {
             vf_transpose(from + c, key_stride, factor, to + c * FLASH_NR, FLASH_NR);
             continue;

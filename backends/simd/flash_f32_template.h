@@ -15,8 +15,9 @@
  *   vf_select_equal   lane by lane `yes` where a == b; NaN gives `no`
  *   vf_select_bytes   lane by lane `yes` where the byte is not 0
  *   vf_shift_to_exponent  lane bits shifted left by 23
- *   vf_times_power    y * 2^n, of which the low bits of the lanes of `n` hold n, for y of [1/2, 2);
- *                     0 where x < -126, NaN where x is NaN
+ *   vf_round          to the nearest integer
+ *   vf_times_power    y * 2^n for y of [1/2, 2] and integers n <= 0, within 2^-126 where n < -126; 0
+ *                     where n is -inf, even if y is NaN; NaN where n is
  *   vf_all_equal      true when every lane compares equal
  *   vf_sum vf_largest horizontal
  *   vf_transpose      a VF_LANES x VF_LANES block, times a factor; `to` aligned, `from` to the
@@ -68,15 +69,37 @@ struct tile {
     int64_t v_key, v_panel; /* floats between keys, and between panels of NR columns */
 };
 
+/* The place of a row of the block in its group of query heads, and its query. */
+FLASH_INLINE void find_row(const struct attn_flash *job, const struct block *block, int64_t r,
+                           int64_t *place, int64_t *i)
+{
+    bool alone = job->group == 1; /* the usual case, spared a division */
+    *i = alone ? block->row0 + r : (block->row0 + r) / job->group;
+    *place = alone ? 0 : (block->row0 + r) % job->group;
+}
+
+/* The same of the row that follows. */
+FLASH_INLINE void next_row(const struct attn_flash *job, int64_t *place, int64_t *i)
+{
+    if (++*place == job->group) {
+        *place = 0;
+        ++*i;
+    }
+}
+
 /* Query head and query of a row of the block. */
 static inline int64_t row_head(const struct attn_flash *job, const struct block *block, int64_t r)
 {
-    return block->g * job->group + (block->row0 + r) % job->group;
+    int64_t place, i;
+    find_row(job, block, r, &place, &i);
+    return block->g * job->group + place;
 }
 
 static inline int64_t row_query(const struct attn_flash *job, const struct block *block, int64_t r)
 {
-    return (block->row0 + r) / job->group;
+    int64_t place, i;
+    find_row(job, block, r, &place, &i);
+    return i;
 }
 
 /* What q is multiplied by where K is read in place. */
@@ -110,11 +133,11 @@ struct product {
     float by[FLASH_MR];
 };
 
+#include "flash_f32_softmax.h"
+
 #include "flash_f32_direct.h"
 #include "flash_f32_pack.h"
 #include "flash_f32_product.h"
-#include "flash_f32_softmax.h"
-
 #include "flash_f32_scores.h"
 
 /* Fills the rows' intervals and their union. */
@@ -124,8 +147,7 @@ static void find_intervals(const struct attn_flash *job, const struct attn_flash
     block->lo = job->sk;
     block->hi = 0;
     for (int64_t r = 0; r < block->rows; r++) {
-        int64_t i = (block->row0 + r) / job->group;
-        attn_mask_interval(job, block->b, i, &w->lo[r], &w->hi[r]);
+        attn_mask_interval(job, block->b, row_query(job, block, r), &w->lo[r], &w->hi[r]);
         if (w->lo[r] < w->hi[r]) {
             block->lo = w->lo[r] < block->lo ? w->lo[r] : block->lo;
             block->hi = w->hi[r] > block->hi ? w->hi[r] : block->hi;
@@ -155,16 +177,16 @@ static void start_rows(const struct attn_flash *job, const struct attn_flash_scr
     }
 }
 
-/* Sets the keys of the tile that a row may see; lo >= hi for none. */
-static void clip_row(const struct attn_flash_scratch *w, const struct tile *tile, int64_t r,
-                     struct row *row)
+/* Sets the keys of the tile that a row may see; lo == hi == 0 for none. */
+FLASH_INLINE void clip_row(const struct attn_flash_scratch *w, const struct tile *tile, int64_t r,
+                           const struct group *group, struct row *row)
 {
     int64_t first = w->lo[r] > tile->j0 + tile->lo ? w->lo[r] : tile->j0 + tile->lo;
     int64_t end = w->hi[r] < tile->j0 + tile->hi ? w->hi[r] : tile->j0 + tile->hi;
-    if (first < end && row->job->mask.data)
-        attn_mask_tighten(row->job, row->b, row->h, row->i, &first, &end);
-    row->lo = first - tile->j0;
-    row->hi = end - tile->j0;
+    if (first < end && group->job->mask.data)
+        attn_mask_tighten(group->job, group->b, row->h, row->i, &first, &end);
+    row->lo = first < end ? first - tile->j0 : 0;
+    row->hi = first < end ? end - tile->j0 : 0;
 }
 
 /* Whether scores become final by nothing but -inf in what lies outside the rows' intervals. */
@@ -177,162 +199,153 @@ static bool scores_are_plain(const struct attn_flash *job)
 
 /* The rows of a group and the keys that each may see of a tile. Returns false where there is
  * none. */
-static bool start_group(const struct attn_flash *job, const struct attn_flash_scratch *w,
-                        const struct block *block, const struct tile *tile, int64_t r0, int count,
-                        struct group *group)
+static bool start_group(const struct attn_flash_scratch *w, const struct block *block,
+                        const struct tile *tile, struct group *group)
 {
-    int64_t first = block->row0 + r0, i = first / job->group, h = first % job->group;
-    int64_t common_lo = 0, common_hi = tile->hi;
+    const struct attn_flash *job = group->job;
+    int64_t h, i, common_lo = 0, common_hi = tile->hi;
+    find_row(job, block, group->r0, &h, &i);
     group->lo = tile->hi;
     group->hi = 0;
-    for (int r = 0; r < count; r++) {
+    for (int r = 0; r < group->count; r++) {
         struct row *row = &group->rows[r];
-        row->job = job;
-        row->b = block->b;
         row->h = block->g * job->group + h;
         row->i = i;
-        row->j0 = tile->j0;
         row->s = w->s + r * LD;
-        clip_row(w, tile, r0 + r, row);
+        clip_row(w, tile, group->r0 + r, group, row);
         if (row->lo < row->hi) {
             group->lo = row->lo < group->lo ? row->lo : group->lo;
             group->hi = row->hi > group->hi ? row->hi : group->hi;
-        } else
-            row->lo = row->hi = 0;
+        }
         common_lo = row->lo > common_lo ? row->lo : common_lo;
         common_hi = row->hi < common_hi ? row->hi : common_hi;
-        if (++h == job->group) {
-            h = 0;
-            i++;
-        }
+        next_row(job, &h, &i);
     }
-    bool plain = !block->direct && scores_are_plain(job);
+    group->from = group->lo / VF_LANES * VF_LANES;
+    group->to = attn_round_up(group->hi, VF_LANES);
     group->clean_lo = attn_round_up(common_lo, VF_LANES);
-    group->clean_hi = plain ? common_hi / VF_LANES * VF_LANES : group->clean_lo;
+    group->clean_hi = group->clean_lo;
+    if (!block->direct && scores_are_plain(job))
+        group->clean_hi = common_hi / VF_LANES * VF_LANES;
     return group->lo < group->hi;
 }
 
-/* Final scores of one tile for the `count` <= MR rows from r0 on. False where no row may see any of
- * its keys. */
-static bool score_group(const struct attn_flash *job, const struct attn_flash_scratch *w,
-                        const struct block *block, const struct tile *tile, int64_t r0, int count,
-                        struct group *group)
+/* Final scores of one tile for a group. False where no row may see any of its keys. */
+static bool score_group(const struct attn_flash_scratch *w, const struct block *block,
+                        const struct tile *tile, struct group *group)
 {
-    if (!start_group(job, w, block, tile, r0, count, group))
+    const struct attn_flash *job = group->job;
+    if (!start_group(w, block, tile, group))
         return false;
     struct span span = {.k = w->k,
                         .dk = job->dk,
-                        .from = group->lo / VF_LANES * VF_LANES,
-                        .to = attn_round_up(group->hi, VF_LANES),
+                        .from = group->from,
+                        .to = group->to,
                         .s = w->s,
                         .top = group->top,
                         .clean_lo = group->clean_lo,
                         .clean_hi = group->clean_hi};
-    for (int r = 0; r < count; r++) {
+    for (int r = 0; r < group->count; r++) {
         struct row *row = &group->rows[r];
-        row->from = span.from;
-        row->to = span.to;
         if (row->lo >= row->hi)
-            row->lo = row->hi = row->from;
-        vf_store(group->top + r * VF_LANES, vf_set1(w->max[r0 + r]));
-        span.q[r] = w->q + (r0 + r) * query_stride(job->dp);
+            row->lo = row->hi = group->from;
+        vf_store(group->top + r * VF_LANES, vf_set1(w->max[group->r0 + r]));
     }
-    if (!block->direct && queries_in_place(job))
-        raw_queries(job, block, r0, count, NULL, span.q);
     if (block->direct)
-        direct_scores(job, w, block, tile, r0, count, group->lo, group->hi);
-    else if (job->score == ATTN_SCORE_ADDITIVE)
-        additive_scores(job, w, &span, count);
-    else if (job->score == ATTN_SCORE_GAUSSIAN)
-        score_distance(count, &span);
+        direct_scores(job, w, block, tile, group->r0, group->count, group->lo, group->hi);
     else
-        score_product(count, &span);
-    for (int r = 0; r < count; r++)
-        finish_scores(&group->rows[r]);
+        queries(w, block, group, span.q);
+    if (job->score == ATTN_SCORE_ADDITIVE)
+        additive_scores(job, w, &span, group->count);
+    else if (job->score == ATTN_SCORE_GAUSSIAN && !block->direct)
+        score_distance(group->count, &span);
+    else if (!block->direct)
+        score_product(group->count, &span);
+    if (group->clean_lo > group->from || group->clean_hi < group->to)
+        for (int r = 0; r < group->count; r++)
+            finish_scores(group, &group->rows[r]);
     return true;
 }
 
 /* Whether the sums of this tile are a group's last, and out takes them as they are stored. */
-static bool ends_group(const struct attn_flash *job, const struct attn_flash_scratch *w,
-                       const struct tile *tile, int64_t r0, int count)
+static bool ends_group(const struct attn_flash_scratch *w, const struct block *block,
+                       const struct tile *tile, const struct group *group)
 {
-    if (job->mask.data || job->out.stride[3] != 1 || job->dv % VF_LANES)
+    const struct attn_flash *job = group->job;
+    if (block->direct || job->mask.data || job->out.stride[3] != 1 || job->dv % VF_LANES)
         return false;
-    for (int r = 0; r < count; r++)
-        if (w->hi[r0 + r] > tile->j0 + tile->hi)
+    for (int r = 0; r < group->count; r++)
+        if (w->hi[group->r0 + r] > tile->j0 + tile->hi)
             return false;
     return true;
 }
 
 /* Where the sums of a group go, and times what. */
-static void aim_product(const struct attn_flash *job, const struct attn_flash_scratch *w,
-                        const struct block *block, const struct group *group, bool last,
-                        int64_t r0, int count, struct product *product)
+static void aim_product(const struct attn_flash_scratch *w, const struct group *group, bool last,
+                        struct product *product)
 {
-    for (int r = 0; r < count; r++) {
+    const struct attn_view *out = &group->job->out;
+    for (int r = 0; r < group->count; r++) {
         const struct row *row = &group->rows[r];
-        product->to[r] = product->o + r * block->width;
-        product->by[r] = 1.0f;
-        if (last) {
-            product->to[r] =
-                (float *)job->out.data + attn_row_index(&job->out, row->b, row->h, row->i);
-            product->by[r] = w->sum[r0 + r] == 0.0f ? 0.0f : 1.0f / w->sum[r0 + r];
-        }
+        float sum = w->sum[group->r0 + r];
+        product->to[r] = last ? (float *)out->data + attn_row_index(out, group->b, row->h, row->i)
+                              : product->o + r * product->width;
+        product->by[r] = !last ? 1.0f : sum == 0.0f ? 0.0f : 1.0f / sum;
     }
 }
 
-/* One tile of keys joins the outputs of the `count` rows from r0 on. */
-static void attend_group(const struct attn_flash *job, const struct attn_flash_scratch *w,
-                         const struct block *block, const struct tile *tile, int64_t r0, int count)
+/* One tile of keys joins the outputs of a group. */
+static void attend_group(const struct attn_flash_scratch *w, const struct block *block,
+                         const struct tile *tile, struct group *group)
 {
-    struct group group;
-    if (!score_group(job, w, block, tile, r0, count, &group))
+    const struct attn_flash *job = group->job;
+    if (!score_group(w, block, tile, group))
         return;
-    unsigned char *stage = &w->stage[r0 / FLASH_MR];
+    unsigned char *stage = &w->stage[group->r0 / FLASH_MR];
     float rescale[FLASH_MR];
-    struct product product = {.p = w->s,
-                              .v = tile->v,
-                              .v_key = tile->v_key,
-                              .v_panel = tile->v_panel,
-                              .lo = group.lo,
-                              .hi = group.hi,
-                              .o = w->o + r0 * block->width,
-                              .width = block->width,
-                              .fresh = *stage == FRESH,
-                              .rescale = rescale};
-    bool careful = block->direct || (group.lo < tile->bad_hi && tile->bad_lo < group.hi);
-    softmax_rows(&group, count, careful, w->max + r0, w->sum + r0, rescale);
-    for (int r = 0; r < count && job->flags & ATTN_FLAG_DROPOUT; r++) {
-        const struct row *row = &group.rows[r];
-        attn_dropout_row(job, row->b, row->h, row->i, row->j0 + row->lo, row->j0 + row->hi,
+    struct product product;
+    product.p = w->s;
+    product.v = tile->v;
+    product.v_key = tile->v_key;
+    product.v_panel = tile->v_panel;
+    product.lo = group->lo;
+    product.hi = group->hi;
+    product.o = w->o + group->r0 * block->width;
+    product.width = block->width;
+    product.fresh = *stage == FRESH;
+    product.rescale = rescale;
+    bool careful = block->direct || (group->lo < tile->bad_hi && tile->bad_lo < group->hi);
+    softmax_rows(group, careful, w->max + group->r0, w->sum + group->r0, rescale);
+    for (int r = 0; r < group->count && job->flags & ATTN_FLAG_DROPOUT; r++) {
+        const struct row *row = &group->rows[r];
+        attn_dropout_row(job, group->b, row->h, row->i, tile->j0 + row->lo, tile->j0 + row->hi,
                          row->s + row->lo);
     }
-    bool last = !block->direct && ends_group(job, w, tile, r0, count);
-    aim_product(job, w, block, &group, last, r0, count, &product);
+    bool last = ends_group(w, block, tile, group);
+    aim_product(w, group, last, &product);
     if (block->direct)
-        direct_values(job, block, tile, count, &product);
+        direct_values(job, block, tile, group->count, &product);
     else if (careful)
-        value_product_careful(count, &product);
+        value_product_careful(group->count, &product);
     else
-        value_product(count, &product);
+        value_product(group->count, &product);
     *stage = last ? STORED : BEGUN;
 }
 
 /* The weights of one tile, once maximum and denominator are final. */
-static void weigh_group(const struct attn_flash *job, const struct attn_flash_scratch *w,
-                        const struct block *block, const struct tile *tile, int64_t r0, int count)
+static void weigh_group(const struct attn_flash_scratch *w, const struct block *block,
+                        const struct tile *tile, struct group *group)
 {
-    struct group group;
-    int64_t step = job->weights.stride[3];
-    if (!score_group(job, w, block, tile, r0, count, &group))
+    const struct attn_view *out = &group->job->weights;
+    if (!score_group(w, block, tile, group))
         return;
-    for (int r = 0; r < count; r++) {
-        const struct row *row = &group.rows[r];
-        float *weights = (float *)job->weights.data +
-                         attn_row_index(&job->weights, row->b, row->h, row->i) + row->j0 * step;
-        normalise_row(row, w->max[r0 + r], w->sum[r0 + r]);
+    for (int r = 0; r < group->count; r++) {
+        const struct row *row = &group->rows[r];
+        float *weights = (float *)out->data + attn_row_index(out, group->b, row->h, row->i) +
+                         tile->j0 * out->stride[3];
+        normalise_row(group, row, w->max[group->r0 + r], w->sum[group->r0 + r]);
         for (int64_t j = row->lo; j < row->hi; j++)
-            weights[j * step] = row->s[j];
+            weights[j * out->stride[3]] = row->s[j];
     }
 }
 
@@ -386,12 +399,14 @@ static void sweep_tiles(const struct attn_flash *job, const struct attn_flash_sc
             project_keys(job, w, &tile);
         if (!block->direct && sweep == ATTEND)
             pack_v(job, w, block, &tile);
-        for (int64_t r0 = 0; r0 < block->rows; r0 += FLASH_MR) {
-            int count = (int)(block->rows - r0 < FLASH_MR ? block->rows - r0 : FLASH_MR);
+        struct group group = {.job = job, .b = block->b, .j0 = j0};
+        for (group.r0 = 0; group.r0 < block->rows; group.r0 += FLASH_MR) {
+            int64_t left = block->rows - group.r0;
+            group.count = left < FLASH_MR ? (int)left : FLASH_MR;
             if (sweep == ATTEND)
-                attend_group(job, w, block, &tile, r0, count);
+                attend_group(w, block, &tile, &group);
             else
-                weigh_group(job, w, block, &tile, r0, count);
+                weigh_group(w, block, &tile, &group);
         }
     }
 }
