@@ -103,8 +103,8 @@ static void pack_k(const struct attn_flash *job, const struct attn_flash_scratch
                    const struct block *block, const struct tile *tile)
 {
     const int64_t *stride = job->k.stride;
-    const float *base = (const float *)job->k.data + block->b * stride[0] +
-                        block->kv * stride[1] + tile->j0 * stride[2];
+    const float *base = (const float *)job->k.data + block->b * stride[0] + block->kv * stride[1] +
+                        tile->j0 * stride[2];
     bool dot = job->score == ATTN_SCORE_SCALED_DOT || job->score == ATTN_SCORE_DOT;
     float factor = dot ? job->factor : 1.0f;
     for (int64_t j = tile->lo / VF_LANES * VF_LANES; j < tile->hi; j += VF_LANES) {
@@ -162,8 +162,8 @@ static void pack_v(const struct attn_flash *job, const struct attn_flash_scratch
                    const struct block *block, struct tile *tile)
 {
     const int64_t *stride = job->v.stride;
-    const float *base = (const float *)job->v.data + block->b * stride[0] +
-                        block->kv * stride[1] + tile->j0 * stride[2];
+    const float *base = (const float *)job->v.data + block->b * stride[0] + block->kv * stride[1] +
+                        tile->j0 * stride[2];
     bool in_place = values_in_place(job, base);
     tile->v = in_place ? base : w->v;
     tile->v_key = in_place ? stride[2] : FLASH_NR;
@@ -172,11 +172,57 @@ static void pack_v(const struct attn_flash *job, const struct attn_flash_scratch
     tile->bad_hi = 0;
     for (int64_t j = tile->lo; j < tile->hi; j++) {
         const float *from = base + j * stride[2];
-        if (in_place
-                ? finite_row(from, job->dv)
-                : pack_v_row(from, stride[3], job->dv, w->v + j * FLASH_NR, tile->v_panel))
+        if (in_place ? finite_row(from, job->dv)
+                     : pack_v_row(from, stride[3], job->dv, w->v + j * FLASH_NR, tile->v_panel))
             continue;
         tile->bad_lo = tile->bad_lo < j ? tile->bad_lo : j;
         tile->bad_hi = j + 1;
+    }
+}
+
+/* Rows of K and V that the next tile, of this item or of the one after it, will read: asked for a
+ * few at a time while this one is computed, so that packing finds them in the second-level cache.
+ */
+struct ahead {
+    const char *k, *v;         /* row at hand */
+    int64_t k_step, v_step;    /* bytes from row to row */
+    int64_t k_bytes, v_bytes;  /* of a row */
+    int64_t rows, rows_a_time; /* left; for each group of queries */
+};
+
+/* Keys [j0, j0 + rows) of a key/value head, spread over `times` calls of fetch_ahead. None where
+ * the columns of a row do not lie next to each other. */
+static struct ahead look_ahead(const struct attn_flash *job, int64_t b, int64_t kv, int64_t j0,
+                               int64_t rows, int64_t times)
+{
+    const struct attn_view *k = &job->k, *v = &job->v;
+    const int64_t unit = (int64_t)sizeof(float);
+    struct ahead ahead = {0};
+    if (k->stride[3] != 1 || v->stride[3] != 1 || rows <= 0)
+        return ahead;
+    ahead.k =
+        (const char *)k->data + (b * k->stride[0] + kv * k->stride[1] + j0 * k->stride[2]) * unit;
+    ahead.v =
+        (const char *)v->data + (b * v->stride[0] + kv * v->stride[1] + j0 * v->stride[2]) * unit;
+    ahead.k_step = k->stride[2] * unit;
+    ahead.v_step = v->stride[2] * unit;
+    ahead.k_bytes = job->dk * unit;
+    ahead.v_bytes = job->dv * unit;
+    ahead.rows = rows;
+    ahead.rows_a_time = (rows + times - 1) / times;
+    return ahead;
+}
+
+static void fetch_ahead(struct ahead *ahead)
+{
+    int64_t rows = ahead->rows < ahead->rows_a_time ? ahead->rows : ahead->rows_a_time;
+    ahead->rows -= rows;
+    for (; rows > 0; rows--) {
+        for (int64_t at = 0; at < ahead->k_bytes; at += 64)
+            __builtin_prefetch(ahead->k + at, 0, 2);
+        for (int64_t at = 0; at < ahead->v_bytes; at += 64)
+            __builtin_prefetch(ahead->v + at, 0, 2);
+        ahead->k += ahead->k_step;
+        ahead->v += ahead->v_step;
     }
 }

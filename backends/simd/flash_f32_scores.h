@@ -84,8 +84,8 @@ static void project_keys(const struct attn_flash *job, const struct attn_flash_s
 }
 
 /* s[0..nv) of one row against as many hidden keys. */
-FLASH_INLINE void additive_tile(const int nv, const float *q, const float *hidden,
-                                const float *w_v, int64_t dh, float *s)
+FLASH_INLINE void additive_tile(const int nv, const float *q, const float *hidden, const float *w_v,
+                                int64_t dh, float *s)
 {
     vf sum[2] = {vf_set1(0.0f), vf_set1(0.0f)};
     for (int64_t u = 0; u < dh; u++) {

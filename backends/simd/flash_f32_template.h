@@ -16,13 +16,11 @@
  *   vf_select_bytes   lane by lane `yes` where the byte is not 0
  *   vf_shift_to_exponent  lane bits shifted left by 23
  *   vf_round          to the nearest integer
- *   vf_times_power    y * 2^n for y of [1/2, 2] and integers n <= 0, within 2^-126 where n < -126; 0
- *                     where n is -inf, even if y is NaN; NaN where n is
- *   vf_all_equal      true when every lane compares equal
- *   vf_sum vf_largest horizontal
- *   vf_transpose      a VF_LANES x VF_LANES block, times a factor; `to` aligned, `from` to the
- *                     element
- * and afterwards its struct attn_flash_isa, from FLASH_MR, FLASH_NR and run_item.
+ *   vf_times_power    y * 2^n for y of [1/2, 2] and integers n <= 0, within 2^-126 where n < -126;
+ * 0 where n is -inf, even if y is NaN; NaN where n is vf_all_equal      true when every lane
+ * compares equal vf_sum vf_largest horizontal vf_transpose      a VF_LANES x VF_LANES block, times
+ * a factor; `to` aligned, `from` to the element and afterwards its struct attn_flash_isa, from
+ * FLASH_MR, FLASH_NR and run_item.
  *
  * The algorithm, for one item (consecutive folded rows of one key/value head):
  *   for each tile of key_block keys that some row may see:
@@ -54,6 +52,7 @@
 
 /* One item, and the tile of keys at hand. */
 struct block {
+    int64_t item;
     int64_t b, g, kv;   /* group of query heads, and its key/value head */
     int64_t row0, rows; /* first folded row, and how many */
     int64_t lo, hi;     /* union of the rows' intervals */
@@ -139,6 +138,24 @@ struct product {
 #include "flash_f32_pack.h"
 #include "flash_f32_product.h"
 #include "flash_f32_scores.h"
+
+/* The block of an item; false where there is no such item. */
+static bool find_block(const struct attn_flash *job, int64_t item, struct block *block)
+{
+    int64_t head = item / job->items_per_head, total = job->sq * job->group;
+    if (head >= job->b * job->groups)
+        return false;
+    *block = (struct block){.item = item,
+                            .b = head / job->groups,
+                            .g = head % job->groups,
+                            .kv = head % job->groups / job->share,
+                            .row0 = item % job->items_per_head * job->item_rows,
+                            .width = attn_round_up(job->dv, VF_LANES),
+                            .direct = use_direct(job)};
+    int64_t left = total - block->row0;
+    block->rows = left < job->item_rows ? left : job->item_rows;
+    return true;
+}
 
 /* Fills the rows' intervals and their union. */
 static void find_intervals(const struct attn_flash *job, const struct attn_flash_scratch *w,
@@ -356,9 +373,9 @@ static void store_row(const struct attn_flash *job, const struct attn_flash_scra
     unsigned char stage = w->stage[r / FLASH_MR];
     if (stage == STORED)
         return;
-    float *out = (float *)job->out.data + attn_row_index(&job->out, block->b,
-                                                         row_head(job, block, r),
-                                                         row_query(job, block, r));
+    float *out =
+        (float *)job->out.data +
+        attn_row_index(&job->out, block->b, row_head(job, block, r), row_query(job, block, r));
     const float *o = w->o + r * block->width;
     int64_t step = job->out.stride[3];
     float by = w->sum[r] == 0.0f ? 0.0f : 1.0f / w->sum[r];
@@ -372,13 +389,31 @@ static void store_lse(const struct attn_flash *job, const struct attn_flash_scra
     int64_t h = row_head(job, block, r), i = row_query(job, block, r);
     float max = w->max[r], sum = w->sum[r];
     /* In double: the logarithm then errs by nothing that matters beside the sum. */
-    double lse =
-        sum == 0.0f ? -INFINITY : ((double)max + log2((double)sum)) * 0.69314718055994531;
+    double lse = sum == 0.0f ? -INFINITY : ((double)max + log2((double)sum)) * 0.69314718055994531;
     if (job->sink.data && sum == 1.0f) {
         float sink = ((const float *)job->sink.data)[h * job->sink.stride[0]];
         lse = max == sink * LOG2_E ? (double)sink : lse; /* nothing joined it: the sink itself */
     }
     ((float *)job->lse.data)[attn_row_index(&job->lse, block->b, h, i)] = (float)lse;
+}
+
+/* The keys that the tile after the one at j0 will read. */
+static struct ahead next_tile(const struct attn_flash *job, const struct block *block, int64_t j0)
+{
+    int64_t times = (block->rows + FLASH_MR - 1) / FLASH_MR;
+    int64_t from = j0 + job->key_block, lo, hi, rest;
+    if (from < block->hi) {
+        rest = block->hi - from;
+        return look_ahead(job, block->b, block->kv, from,
+                          rest < job->key_block ? rest : job->key_block, times);
+    }
+    struct block next;
+    if (!find_block(job, block->item + 1, &next))
+        return (struct ahead){0};
+    attn_mask_interval(job, next.b, row_query(job, &next, 0), &lo, &hi);
+    attn_mask_interval(job, next.b, row_query(job, &next, next.rows - 1), &rest, &hi);
+    rest = lo / job->key_block * job->key_block + job->key_block;
+    return look_ahead(job, next.b, next.kv, lo, (hi < rest ? hi : rest) - lo, times);
 }
 
 /* What a sweep over the tiles does with each group. */
@@ -400,9 +435,11 @@ static void sweep_tiles(const struct attn_flash *job, const struct attn_flash_sc
         if (!block->direct && sweep == ATTEND)
             pack_v(job, w, block, &tile);
         struct group group = {.job = job, .b = block->b, .j0 = j0};
+        struct ahead ahead = block->direct ? (struct ahead){0} : next_tile(job, block, j0);
         for (group.r0 = 0; group.r0 < block->rows; group.r0 += FLASH_MR) {
             int64_t left = block->rows - group.r0;
             group.count = left < FLASH_MR ? (int)left : FLASH_MR;
+            fetch_ahead(&ahead);
             if (sweep == ATTEND)
                 attend_group(w, block, &tile, &group);
             else
@@ -426,15 +463,9 @@ static void store_weights(const struct attn_flash *job, const struct attn_flash_
 
 static void run_item(const struct attn_flash *job, const struct attn_flash_scratch *w, int64_t item)
 {
-    int64_t head = item / job->items_per_head, total = job->sq * job->group;
-    struct block block = {.b = head / job->groups,
-                          .g = head % job->groups,
-                          .kv = head % job->groups / job->share,
-                          .row0 = item % job->items_per_head * job->item_rows,
-                          .width = attn_round_up(job->dv, VF_LANES),
-                          .direct = use_direct(job)};
-    int64_t left = total - block.row0;
-    block.rows = left < job->item_rows ? left : job->item_rows;
+    struct block block;
+    if (!find_block(job, item, &block))
+        return;
     find_intervals(job, w, &block);
     start_rows(job, w, &block);
     if (projects_queries(job)) {
