@@ -8,12 +8,7 @@
 
 #include "mask.h"
 
-/* Packed K and V of a tile take at most this many bytes: a quarter of the second-level cache of the
- * CPUs this is for (1 to 2 MiB), so that scores, queries and output fit beside them. */
-#define TILE_BYTES (256 * 1024)
-/* Packed q and the output of an item: as much again and a half. The more rows an item has, the less
- * packing K and V costs; 768 rows hide it. */
-#define ITEM_BYTES (384 * 1024)
+/* The more rows an item has, the less packing K and V costs; 768 rows hide it. */
 #define MOST_ROWS  768
 #define LEAST_ROWS 48
 
@@ -40,7 +35,9 @@ static int64_t choose_key_block(const struct attn_plan *plan)
     if (given > 0)
         return attn_round_up(least(given, ATTN_FLASH_MOST_KEYS), nr);
     int64_t width = job->dk + job->dh + attn_round_up(job->dv, nr);
-    int64_t fit = TILE_BYTES / (int64_t)sizeof(float) / width / nr * nr;
+    int64_t fit = least(attn_blocking_tile(&plan->caches) / width,
+                        attn_blocking_scores(&plan->caches) / plan->isa->mr) /
+                  nr * nr;
     return clamp(least(fit, attn_round_up(job->sk, nr)), nr, ATTN_FLASH_MOST_KEYS);
 }
 
@@ -54,7 +51,7 @@ static int64_t choose_item_rows(const struct attn_plan *plan)
     if (given > 0)
         return attn_round_up(least(given, 8192), mr);
     int64_t width = job->dp + attn_round_up(job->dv, plan->isa->nr);
-    int64_t rows = clamp(ITEM_BYTES / (int64_t)sizeof(float) / width, LEAST_ROWS, MOST_ROWS);
+    int64_t rows = clamp(attn_blocking_item(&plan->caches) / width, LEAST_ROWS, MOST_ROWS);
     if (plan->threads > 1 && heads > 0) {
         int64_t items = (4 * plan->threads + heads - 1) / heads;
         rows = clamp((total + items - 1) / items, LEAST_ROWS, rows);
@@ -179,6 +176,7 @@ int attn_plan_create(const struct attn_flash_isa *isa, const struct attn_problem
     }
     *made = (struct attn_plan){.services = services,
                                .isa = isa,
+                               .caches = attn_caches_read("/sys/devices/system/cpu"),
                                .threads = services->threads > 1 ? (int)services->threads : 1};
     prepare_job(made, problem);
     made->threads = (int)clamp(made->threads, 1, made->items > 1 ? made->items : 1);

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+#include "blocking.h"
 #include "flash_f32.h"
 #include "pool.h"
 
@@ -14,7 +15,8 @@ struct attn_mha;
 struct attn_plan {
     const struct attn_services *services;
     const struct attn_flash_isa *isa;
-    struct attn_flash job; /* without data pointers */
+    struct attn_caches caches; /* that the blocking is for */
+    struct attn_flash job;     /* without data pointers */
     int64_t items;
     int threads;
     struct attn_pool *pool;

@@ -123,10 +123,11 @@ static void describe(const void *plan, char *text, size_t size)
     const struct attn_plan *self = plan;
     snprintf(text, size,
              "%sflash f32 %s: micro-kernel %dx%d, %lld keys a tile, %lld items of %lld rows, "
-             "%d thread%s",
+             "%d thread%s, caches of %lld and %lld KiB",
              self->mha ? "projections with packed weights, " : "", self->isa->name, self->isa->mr,
              self->isa->nr, (long long)self->job.key_block, (long long)self->items,
-             (long long)self->job.item_rows, self->threads, self->threads > 1 ? "s" : "");
+             (long long)self->job.item_rows, self->threads, self->threads > 1 ? "s" : "",
+             (long long)self->caches.l1 / 1024, (long long)self->caches.l2 / 1024);
 }
 
 static void destroy(void *plan)
