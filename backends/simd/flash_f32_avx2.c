@@ -135,6 +135,14 @@ static inline float vf_sum(vf a)
     return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
 }
 
+static inline vf vf_sums(const vf *x)
+{
+    __m256 low = _mm256_hadd_ps(_mm256_hadd_ps(x[0], x[1]), _mm256_hadd_ps(x[2], x[3]));
+    __m256 high = _mm256_hadd_ps(_mm256_hadd_ps(x[4], x[5]), _mm256_hadd_ps(x[6], x[7]));
+    return _mm256_add_ps(_mm256_permute2f128_ps(low, high, 0x20),
+                         _mm256_permute2f128_ps(low, high, 0x31));
+}
+
 static inline float vf_largest(vf a)
 {
     __m128 x = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
@@ -167,5 +175,9 @@ static inline void vf_transpose(const float *from, int64_t from_stride, float fa
 #include "flash_f32_template.h"
 #include "gemm_f32_template.h"
 
-const struct attn_flash_isa attn_flash_f32_avx2 = {
-    .name = "avx2", .mr = FLASH_MR, .nr = FLASH_NR, .run_item = run_item, .run_gemm = run_gemm};
+const struct attn_flash_isa attn_flash_f32_avx2 = {.name = "avx2",
+                                                   .mr = FLASH_MR,
+                                                   .nr = FLASH_NR,
+                                                   .run_item = run_item,
+                                                   .merge_parts = merge_parts,
+                                                   .run_gemm = run_gemm};

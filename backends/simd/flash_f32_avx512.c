@@ -130,6 +130,24 @@ static inline float vf_sum(vf a)
     return _mm512_reduce_add_ps(a);
 }
 
+/* Halves the vectors and doubles the sums each holds, four times. */
+static inline vf vf_sums(const vf *x)
+{
+    __m512 a[8], b[4];
+    for (int n = 0; n < 8; n++) /* lane pairs of each quarter: x[2n] x[2n + 1] x[2n] x[2n + 1] */
+        a[n] = _mm512_add_ps(_mm512_unpacklo_ps(x[2 * n], x[2 * n + 1]),
+                             _mm512_unpackhi_ps(x[2 * n], x[2 * n + 1]));
+    for (int n = 0; n < 4; n++) /* each quarter: x[4n] to x[4n + 3] */
+        b[n] = _mm512_add_ps(_mm512_shuffle_ps(a[2 * n], a[2 * n + 1], 0x44),
+                             _mm512_shuffle_ps(a[2 * n], a[2 * n + 1], 0xee));
+    __m512 low = _mm512_add_ps(_mm512_shuffle_f32x4(b[0], b[1], 0x88),
+                               _mm512_shuffle_f32x4(b[0], b[1], 0xdd));
+    __m512 high = _mm512_add_ps(_mm512_shuffle_f32x4(b[2], b[3], 0x88),
+                                _mm512_shuffle_f32x4(b[2], b[3], 0xdd));
+    return _mm512_add_ps(_mm512_shuffle_f32x4(low, high, 0x88),
+                         _mm512_shuffle_f32x4(low, high, 0xdd));
+}
+
 static inline float vf_largest(vf a)
 {
     return _mm512_reduce_max_ps(a);
@@ -170,5 +188,9 @@ static inline void vf_transpose(const float *from, int64_t from_stride, float fa
 #include "flash_f32_template.h"
 #include "gemm_f32_template.h"
 
-const struct attn_flash_isa attn_flash_f32_avx512 = {
-    .name = "avx512", .mr = FLASH_MR, .nr = FLASH_NR, .run_item = run_item, .run_gemm = run_gemm};
+const struct attn_flash_isa attn_flash_f32_avx512 = {.name = "avx512",
+                                                     .mr = FLASH_MR,
+                                                     .nr = FLASH_NR,
+                                                     .run_item = run_item,
+                                                     .merge_parts = merge_parts,
+                                                     .run_gemm = run_gemm};

@@ -17,10 +17,12 @@
  *   vf_shift_to_exponent  lane bits shifted left by 23
  *   vf_round          to the nearest integer
  *   vf_times_power    y * 2^n for y of [1/2, 2] and integers n <= 0, within 2^-126 where n < -126;
- * 0 where n is -inf, even if y is NaN; NaN where n is vf_all_equal      true when every lane
- * compares equal vf_sum vf_largest horizontal vf_transpose      a VF_LANES x VF_LANES block, times
- * a factor; `to` aligned, `from` to the element and afterwards its struct attn_flash_isa, from
- * FLASH_MR, FLASH_NR and run_item.
+ *                     0 where n is -inf, even if y is NaN; NaN where n is
+ *   vf_all_equal      true when every lane compares equal
+ *   vf_sum vf_largest horizontal; vf_sums: lane n is the sum of the lanes of the n-th vector
+ *   vf_transpose      a VF_LANES x VF_LANES block, times a factor; `to` aligned, `from` to the
+ *                     element
+ * and afterwards its struct attn_flash_isa, from FLASH_MR, FLASH_NR, run_item and merge_parts.
  *
  * The algorithm, for one item (consecutive folded rows of one key/value head):
  *   for each tile of key_block keys that some row may see:
@@ -52,12 +54,14 @@
 
 /* One item, and the tile of keys at hand. */
 struct block {
-    int64_t item;
     int64_t b, g, kv;   /* group of query heads, and its key/value head */
     int64_t row0, rows; /* first folded row, and how many */
     int64_t lo, hi;     /* union of the rows' intervals */
     int64_t width;      /* of a row of w->o: dv rounded up to a vector */
     bool direct;        /* few rows: K and V are read in place (flash_f32_direct.h) */
+    bool careful;       /* direct: V is not finite */
+    int64_t part;       /* of the keys; 0 where they are not split */
+    const struct attn_flash_item *next; /* of this thread, or NULL */
 };
 
 struct tile {
@@ -139,22 +143,30 @@ struct product {
 #include "flash_f32_product.h"
 #include "flash_f32_scores.h"
 
-/* The block of an item; false where there is no such item. */
-static bool find_block(const struct attn_flash *job, int64_t item, struct block *block)
+static struct block make_block(const struct attn_flash *job, const struct attn_flash_item *item)
 {
-    int64_t head = item / job->items_per_head, total = job->sq * job->group;
-    if (head >= job->b * job->groups)
-        return false;
-    *block = (struct block){.item = item,
-                            .b = head / job->groups,
-                            .g = head % job->groups,
-                            .kv = head % job->groups / job->share,
-                            .row0 = item % job->items_per_head * job->item_rows,
-                            .width = attn_round_up(job->dv, VF_LANES),
-                            .direct = use_direct(job)};
-    int64_t left = total - block->row0;
-    block->rows = left < job->item_rows ? left : job->item_rows;
-    return true;
+    return (struct block){.b = item->head / job->groups,
+                          .g = item->head % job->groups,
+                          .kv = item->head % job->groups / job->share,
+                          .row0 = item->row0,
+                          .rows = item->rows,
+                          .part = item->part,
+                          .width = attn_round_up(job->dv, VF_LANES),
+                          .direct = job->direct};
+}
+
+/* Keys that row r of the block may see of its part. */
+static void find_interval(const struct attn_flash *job, const struct block *block, int64_t r,
+                          int64_t *lo, int64_t *hi)
+{
+    attn_mask_interval(job, block->b, row_query(job, block, r), lo, hi);
+    if (job->splits == 1)
+        return;
+    int64_t first = block->part * job->part_keys, end = first + job->part_keys;
+    *lo = *lo > first ? *lo : first;
+    *hi = *hi < end ? *hi : end;
+    if (*lo >= *hi)
+        *lo = *hi = 0;
 }
 
 /* Fills the rows' intervals and their union. */
@@ -164,7 +176,7 @@ static void find_intervals(const struct attn_flash *job, const struct attn_flash
     block->lo = job->sk;
     block->hi = 0;
     for (int64_t r = 0; r < block->rows; r++) {
-        attn_mask_interval(job, block->b, row_query(job, block, r), &w->lo[r], &w->hi[r]);
+        find_interval(job, block, r, &w->lo[r], &w->hi[r]);
         if (w->lo[r] < w->hi[r]) {
             block->lo = w->lo[r] < block->lo ? w->lo[r] : block->lo;
             block->hi = w->hi[r] > block->hi ? w->hi[r] : block->hi;
@@ -172,8 +184,8 @@ static void find_intervals(const struct attn_flash *job, const struct attn_flash
     }
 }
 
-/* Rows start at maximum -inf and denominator 0; with a sink, as if it were a first key with v = 0.
- */
+/* Rows start at maximum -inf and denominator 0; with a sink, as if it were a first key with v = 0,
+ * in the first part. */
 static void start_rows(const struct attn_flash *job, const struct attn_flash_scratch *w,
                        const struct block *block)
 {
@@ -181,14 +193,14 @@ static void start_rows(const struct attn_flash *job, const struct attn_flash_scr
     for (int64_t r = 0; r < block->rows; r++) {
         w->max[r] = -INFINITY;
         w->sum[r] = 0.0f;
-        if (job->sink.data) {
+        if (job->sink.data && block->part == 0) {
             const float *sink = job->sink.data;
             w->max[r] = sink[row_head(job, block, r) * job->sink.stride[0]] * LOG2_E;
             if (w->max[r] != -INFINITY)
                 w->sum[r] = isfinite(w->max[r]) ? 1.0f : NAN;
         }
     }
-    if (block->direct) {
+    if (block->direct || job->splits > 1) {
         memset(w->o, 0, (size_t)(block->rows * block->width) * sizeof *w->o);
         memset(w->stage, BEGUN, (size_t)(block->rows + FLASH_MR - 1) / FLASH_MR);
     }
@@ -289,7 +301,8 @@ static bool ends_group(const struct attn_flash_scratch *w, const struct block *b
                        const struct tile *tile, const struct group *group)
 {
     const struct attn_flash *job = group->job;
-    if (block->direct || job->mask.data || job->out.stride[3] != 1 || job->dv % VF_LANES)
+    if (block->direct || job->splits > 1 || job->mask.data || job->out.stride[3] != 1 ||
+        job->dv % VF_LANES)
         return false;
     for (int r = 0; r < group->count; r++)
         if (w->hi[group->r0 + r] > tile->j0 + tile->hi)
@@ -331,7 +344,7 @@ static void attend_group(const struct attn_flash_scratch *w, const struct block 
     product.width = block->width;
     product.fresh = *stage == FRESH;
     product.rescale = rescale;
-    bool careful = block->direct || (group->lo < tile->bad_hi && tile->bad_lo < group->hi);
+    bool careful = block->careful || (group->lo < tile->bad_hi && tile->bad_lo < group->hi);
     softmax_rows(group, careful, w->max + group->r0, w->sum + group->r0, rescale);
     for (int r = 0; r < group->count && job->flags & ATTN_FLAG_DROPOUT; r++) {
         const struct row *row = &group->rows[r];
@@ -407,11 +420,11 @@ static struct ahead next_tile(const struct attn_flash *job, const struct block *
         return look_ahead(job, block->b, block->kv, from,
                           rest < job->key_block ? rest : job->key_block, times);
     }
-    struct block next;
-    if (!find_block(job, block->item + 1, &next))
+    if (!block->next)
         return (struct ahead){0};
-    attn_mask_interval(job, next.b, row_query(job, &next, 0), &lo, &hi);
-    attn_mask_interval(job, next.b, row_query(job, &next, next.rows - 1), &rest, &hi);
+    struct block next = make_block(job, block->next);
+    find_interval(job, &next, 0, &lo, &hi);
+    find_interval(job, &next, next.rows - 1, &rest, &hi);
     rest = lo / job->key_block * job->key_block + job->key_block;
     return look_ahead(job, next.b, next.kv, lo, (hi < rest ? hi : rest) - lo, times);
 }
@@ -461,11 +474,27 @@ static void store_weights(const struct attn_flash *job, const struct attn_flash_
     sweep_tiles(job, w, block, WEIGH);
 }
 
-static void run_item(const struct attn_flash *job, const struct attn_flash_scratch *w, int64_t item)
+/* Divides by the denominators and writes all results of the block. */
+static void store_rows(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                       const struct block *block)
 {
-    struct block block;
-    if (!find_block(job, item, &block))
-        return;
+    for (int64_t r = 0; r < block->rows; r++)
+        store_row(job, w, block, r);
+    for (int64_t r = 0; r < block->rows && job->lse.data; r++)
+        store_lse(job, w, block, r);
+    if (job->weights.data)
+        store_weights(job, w, block);
+}
+
+#include "flash_f32_parts.h"
+
+static void run_item(const struct attn_flash *job, const struct attn_flash_scratch *scratch,
+                     const struct attn_flash_item *item, const struct attn_flash_item *next)
+{
+    struct block block = make_block(job, item);
+    const struct attn_flash_scratch own = part_scratch(job, scratch, item->head, item->part);
+    const struct attn_flash_scratch *w = job->splits > 1 ? &own : scratch;
+    block.next = next;
     find_intervals(job, w, &block);
     start_rows(job, w, &block);
     if (projects_queries(job)) {
@@ -476,10 +505,11 @@ static void run_item(const struct attn_flash *job, const struct attn_flash_scrat
     else if (!queries_in_place(job))
         copy_queries(job, w, &block);
     sweep_tiles(job, w, &block, ATTEND);
-    for (int64_t r = 0; r < block.rows; r++)
-        store_row(job, w, &block, r);
-    for (int64_t r = 0; r < block.rows && job->lse.data; r++)
-        store_lse(job, w, &block, r);
-    if (job->weights.data)
-        store_weights(job, w, &block);
+    if (block.direct && !direct_finite(w, &block)) {
+        block.careful = true;
+        start_rows(job, w, &block);
+        sweep_tiles(job, w, &block, ATTEND);
+    }
+    if (job->splits == 1)
+        store_rows(job, w, &block);
 }

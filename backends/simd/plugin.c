@@ -69,6 +69,7 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
     numerics->deterministic = 1;
     numerics->invariant = ATTN_INVARIANT_BATCH | ATTN_INVARIANT_THREADS;
     numerics->key_tile = self->job.key_block;
+    numerics->splits = self->job.splits > 1 ? self->job.splits : 0;
     numerics->e_exp = ATTN_FLASH_E_EXP;
     numerics->e_tanh = ATTN_FLASH_E_TANH;
     numerics->e_log = 1e-15; /* in double */
