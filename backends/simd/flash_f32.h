@@ -6,7 +6,11 @@
  * r folded row. The query heads of one key/value head are a group, folded into the rows: with G of
  * them, row r = i*G + (h - g*G), so that K and V are packed once for all of them and neighbouring
  * rows have neighbouring masks. Where heads have score parameters of their own, each is a group by
- * itself. An item is up to item_rows consecutive rows of one (b, g). */
+ * itself. An item is up to item_rows consecutive rows of one (b, g).
+ *
+ * Where few rows meet many keys (decoding) an item is all rows of a (b, g) and the keys of one of
+ * `splits` parts: it leaves its share of the output in `parts`, and who finishes the last part of a
+ * (b, g) merges them. How keys are split depends on the shape of one batch entry alone. */
 #ifndef ATTN_SIMD_FLASH_F32_H
 #define ATTN_SIMD_FLASH_F32_H
 
@@ -41,7 +45,7 @@ struct attn_flash {
     uint64_t flags; /* ATTN_FLAG_* */
     int64_t off, window_left, window_right;
 
-    /* Scores live in the log2 domain: what is packed (q, M, w_v; gaussian: the score itself) is
+    /* Scores live in the log2 domain: what is packed (k, M, w_v; gaussian: the score itself) is
      * multiplied by `factor`: scale*log2(e), or scale/softcap times what tanh_log2 wants where
      * softcap follows with its own factor cap2; both times -1/2 for gaussian. */
     float factor;
@@ -54,34 +58,43 @@ struct attn_flash {
     struct attn_view q, k, v, out, lse, weights, mask, bias, len, alibi, sink, keep;
     struct attn_view m, w_q, w_k, w_v;
 
-    int64_t key_block;      /* keys a tile, a multiple of the instance's nr */
-    int64_t item_rows;      /* rows an item, a multiple of mr */
-    int64_t items_per_head; /* of one (b, g) */
+    bool direct;       /* few rows: K and V are read in place (flash_f32_direct.h) */
+    int64_t key_block; /* keys a tile, a multiple of the instance's nr */
+    int64_t item_rows; /* most rows an item, a multiple of mr */
+    int64_t splits;    /* parts of the keys, 1: not split */
+    int64_t part_keys; /* keys a part, a multiple of key_block */
+    float *parts; /* [b][groups][splits], each attn_flash_part(job) floats: [rows][dv rounded up
+                     to a vector] output, [rows] maximum, [rows] denominator */
+};
+
+struct attn_flash_item {
+    int64_t head;       /* b * groups + g */
+    int64_t row0, rows; /* folded rows; all of them where keys are split */
+    int64_t part;
 };
 
 /* tanh_log2(x) is tanh(x / ATTN_FLASH_TANH): x is packed with this factor, 2 log2(e). */
 #define ATTN_FLASH_TANH 2.8853900817779268
 
-/* Working memory of one thread, aligned to 64 bytes. dv16 stands for dv rounded up to nr, dh6 for
- * dh rounded up to mr. */
+/* Working memory of one thread, aligned to 64 bytes. */
 struct attn_flash_scratch {
     float *k;    /* [key_block/nr][dk][nr] packed keys */
-    float *v;    /* [dv16/nr][key_block][nr] packed values */
+    float *v;    /* [dv/nr, rounded up][key_block][nr] packed values */
     float *s;    /* [mr][ATTN_FLASH_SCORE_STRIDE] scores, then weights, of one row group */
-    float *q;    /* [item_rows/mr][dp][mr] packed, scaled queries; room for item_rows + 1 rows of
-                    dp rounded up to nr */
-    float *o;    /* [item_rows][dv16] unnormalised output */
+    float *q;    /* [item_rows][dp rounded up to a vector] queries that cannot be read in place */
+    float *o;    /* [item_rows][dv rounded up to a vector] unnormalised output */
     float *max;  /* [item_rows] running maximum, log2 domain */
     float *sum;  /* [item_rows] running denominator, relative to max */
     int64_t *lo; /* [item_rows] first key that lengths, causal and window allow */
     int64_t *hi; /* [item_rows] one past the last */
+    unsigned char *stage; /* [item_rows/mr] how far the output of each row group has come */
 
     /* Score parameters of the item's heads, packed; bilinear and additive only. */
     float *p_q;    /* [dp/nr][dq][nr] M^T or W_q, zeros beyond dp */
-    float *x;      /* [dq + nr][mr] one row group of queries before they are projected */
-    float *p_k;    /* [dh6/mr][dk][mr] W_k, zeros beyond dh */
+    float *x;      /* [mr][dq rounded up to a vector] queries before they are projected */
+    float *p_k;    /* [dh][dk] W_k */
     float *w_v;    /* [dh] */
-    float *hidden; /* [key_block/nr][dh6][nr] W_k k of a tile */
+    float *hidden; /* [dh][ATTN_FLASH_SCORE_STRIDE] W_k k of a tile */
 };
 
 struct attn_gemm;
@@ -93,10 +106,16 @@ struct attn_flash_isa {
     int mr; /* rows a micro-kernel */
     int nr; /* keys (scores) or columns (output) a micro-kernel */
 
-    /* Computes one item, 0 <= item < b * groups * items_per_head. Any thread, distinct scratch.
-     * Reads no byte outside the operands; needs no alignment of theirs beyond the element. */
+    /* Computes one item. Any thread, distinct scratch. Reads no byte outside the operands; needs no
+     * alignment of theirs beyond the element. `next` is the item that this thread will compute
+     * after it, or NULL: what it reads may be asked for ahead of time. */
     void (*run_item)(const struct attn_flash *job, const struct attn_flash_scratch *scratch,
-                     int64_t item);
+                     const struct attn_flash_item *item, const struct attn_flash_item *next);
+
+    /* Where keys are split: merges the parts of head b * groups + g, all complete, in the order of
+     * their keys. Any thread. */
+    void (*merge_parts)(const struct attn_flash *job, const struct attn_flash_scratch *scratch,
+                        int64_t head);
 
     /* Computes a part of a projection (gemm.h) with ATTN_GEMM_SCRATCH floats, aligned to 64 bytes.
      * Any thread, disjoint parts, distinct scratch. */
@@ -104,11 +123,17 @@ struct attn_flash_isa {
                      float *scratch);
 };
 
-extern const struct attn_flash_isa attn_flash_f32_avx2;
+extern const struct attn_flash_isa attn_flash_f32_avx2, attn_flash_f32_avx512;
 
 static inline int64_t attn_round_up(int64_t value, int64_t unit)
 {
     return (value + unit - 1) / unit * unit;
+}
+
+/* Floats of a part; 16 is the longest vector. */
+static inline int64_t attn_flash_part(const struct attn_flash *job)
+{
+    return attn_round_up(job->sq * job->group * (attn_round_up(job->dv, 16) + 2), 16);
 }
 
 #endif

@@ -106,6 +106,18 @@ static inline vf vf_shift_to_exponent(vf a)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 23));
 }
 
+static inline vf vf_round(vf a)
+{
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+static inline vf vf_times_power(vf y, vf n)
+{
+    __m256i power = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
+    vf product = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(y), power));
+    return _mm256_and_ps(product, _mm256_cmp_ps(n, _mm256_set1_ps(-126.0f), _CMP_NLT_UQ));
+}
+
 static inline bool vf_all_equal(vf a, vf b)
 {
     return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)) == 0xff;
@@ -123,6 +135,14 @@ static inline float vf_sum(vf a)
     return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
 }
 
+static inline vf vf_sums(const vf *x)
+{
+    __m256 low = _mm256_hadd_ps(_mm256_hadd_ps(x[0], x[1]), _mm256_hadd_ps(x[2], x[3]));
+    __m256 high = _mm256_hadd_ps(_mm256_hadd_ps(x[4], x[5]), _mm256_hadd_ps(x[6], x[7]));
+    return _mm256_add_ps(_mm256_permute2f128_ps(low, high, 0x20),
+                         _mm256_permute2f128_ps(low, high, 0x31));
+}
+
 static inline float vf_largest(vf a)
 {
     __m128 x = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
@@ -130,12 +150,12 @@ static inline float vf_largest(vf a)
     return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
 }
 
-static inline void vf_transpose(const float *from, int64_t from_stride, float *to,
+static inline void vf_transpose(const float *from, int64_t from_stride, float factor, float *to,
                                 int64_t to_stride)
 {
-    __m256 r[8], t[8];
+    __m256 r[8], t[8], by = _mm256_set1_ps(factor);
     for (int n = 0; n < 8; n++)
-        r[n] = _mm256_loadu_ps(from + n * from_stride);
+        r[n] = _mm256_mul_ps(by, _mm256_loadu_ps(from + n * from_stride));
     for (int n = 0; n < 8; n += 2) {
         t[n] = _mm256_unpacklo_ps(r[n], r[n + 1]);
         t[n + 1] = _mm256_unpackhi_ps(r[n], r[n + 1]);
@@ -155,5 +175,9 @@ static inline void vf_transpose(const float *from, int64_t from_stride, float *t
 #include "flash_f32_template.h"
 #include "gemm_f32_template.h"
 
-const struct attn_flash_isa attn_flash_f32_avx2 = {
-    .name = "avx2", .mr = FLASH_MR, .nr = FLASH_NR, .run_item = run_item, .run_gemm = run_gemm};
+const struct attn_flash_isa attn_flash_f32_avx2 = {.name = "avx2",
+                                                   .mr = FLASH_MR,
+                                                   .nr = FLASH_NR,
+                                                   .run_item = run_item,
+                                                   .merge_parts = merge_parts,
+                                                   .run_gemm = run_gemm};

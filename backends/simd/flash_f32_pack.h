@@ -1,139 +1,228 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flash_f32_pack.h - part of flash_f32_template.h: operands of any strides into the layouts that
- * the micro-kernels read, one panel after the other and aligned. Reads nothing outside the
- * operands. */
+ * the micro-kernels read. Reads nothing outside the operands. Rows of q with their columns next to
+ * each other are read in place, and so are dense and aligned rows of V. */
 
-/* MR rows of q with their columns next to each other, as [dq][MR] up to the last whole vector of
- * columns, which is returned. Each store spills over into the place of the next. */
-static int64_t pack_q_group(const float *const *from, int64_t dq, float factor, float *to)
+/* Whether the micro-kernels take their rows of q from the operand itself. */
+static bool queries_in_place(const struct attn_flash *job)
+{
+    return job->q.stride[3] == 1 && job->score != ATTN_SCORE_BILINEAR &&
+           job->score != ATTN_SCORE_ADDITIVE;
+}
+
+/* Floats between two rows of w->q. */
+FLASH_INLINE int64_t query_stride(int64_t width)
+{
+    return attn_round_up(width, VF_LANES);
+}
+
+/* The `count` <= MR rows from r0 on as they are: in place, or copied to `copy`. */
+static void raw_queries(const struct attn_flash *job, const struct block *block, int64_t r0,
+                        int count, float *copy, const float **to)
+{
+    const int64_t *stride = job->q.stride, step = stride[3];
+    const float *base = (const float *)job->q.data + block->b * stride[0];
+    int64_t h, i;
+    find_row(job, block, r0, &h, &i);
+    for (int r = 0; r < count; r++) {
+        const float *from = base + (block->g * job->group + h) * stride[1] + i * stride[2];
+        to[r] = step == 1 ? from : copy + r * query_stride(job->dq);
+        for (int64_t c = 0; step != 1 && c < job->dq; c++)
+            copy[r * query_stride(job->dq) + c] = from[c * step];
+        next_row(job, &h, &i);
+    }
+}
+
+/* Rows of the block as [rows][query_stride], where the operand cannot be read in place. */
+static void copy_queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                         const struct block *block)
+{
+    const float *rows[FLASH_MR];
+    for (int64_t r0 = 0; r0 < block->rows; r0 += FLASH_MR)
+        raw_queries(job, block, r0,
+                    (int)(block->rows - r0 < FLASH_MR ? block->rows - r0 : FLASH_MR),
+                    w->q + r0 * query_stride(job->dq), rows);
+}
+
+/* Rows of a group as the micro-kernels take them. */
+FLASH_INLINE void queries(const struct attn_flash_scratch *w, const struct block *block,
+                          const struct group *group, const float **to)
+{
+    const struct attn_flash *job = group->job;
+    if (queries_in_place(job)) {
+        raw_queries(job, block, group->r0, group->count, NULL, to);
+        return;
+    }
+    for (int r = 0; r < group->count; r++)
+        to[r] = w->q + (group->r0 + r) * query_stride(job->dp);
+}
+
+/* VF_LANES keys, the columns of a key next to each other, of which [lo, hi) are there: transposed
+ * in blocks. The others become 0. As many keys that follow are fetched meanwhile: the hardware does
+ * not see through the order of these reads. A hint only, so that it may reach past the end. */
+static void pack_k_columns(const float *from, int64_t key_stride, int64_t lo, int64_t hi,
+                           int64_t dk, float factor, float *to)
 {
     float rows[VF_LANES * VF_LANES] __attribute__((aligned(64)));
     float columns[VF_LANES * VF_LANES] __attribute__((aligned(64)));
-    int64_t c = 0;
-    memset(rows, 0, sizeof rows);
-    for (; c + VF_LANES <= dq; c += VF_LANES) {
-        for (int r = 0; r < FLASH_MR; r++)
-            vf_store(rows + r * VF_LANES, vf_mul(vf_loadu(from[r] + c), vf_set1(factor)));
-        vf_transpose(rows, VF_LANES, columns, VF_LANES);
-        for (int n = 0; n < VF_LANES; n++)
-            vf_storeu(to + (c + n) * FLASH_MR, vf_load(columns + n * VF_LANES));
-    }
-    return c;
-}
-
-/* The `count` <= MR rows from r0 on, times `factor`, as [dq][MR]. Places of rows beyond the last
- * stay unset: the micro-kernels do not read them. */
-static void pack_q_rows(const struct attn_flash *job, const struct block *block, int64_t r0,
-                        int count, float factor, float *to)
-{
-    const float *from[FLASH_MR];
-    int64_t c = 0;
-    for (int r = 0; r < count; r++)
-        from[r] = (const float *)job->q.data + attn_row_index(&job->q, block->b,
-                                                              row_head(job, block, r0 + r),
-                                                              row_query(job, block, r0 + r));
-    if (count == FLASH_MR && job->q.stride[3] == 1)
-        c = pack_q_group(from, job->dq, factor, to);
-    for (; c < job->dq; c++)
-        for (int r = 0; r < count; r++)
-            to[c * FLASH_MR + r] = from[r][c * job->q.stride[3]] * factor;
-}
-
-/* Rows of the block as [rows/MR][dq][MR]. */
-static void pack_q(const struct attn_flash *job, const struct attn_flash_scratch *w,
-                   const struct block *block)
-{
-    for (int64_t r0 = 0; r0 < block->rows; r0 += FLASH_MR)
-        pack_q_rows(job, block, r0,
-                    (int)(block->rows - r0 < FLASH_MR ? block->rows - r0 : FLASH_MR),
-                    query_factor(job), w->q + r0 * job->dq);
-}
-
-/* One panel of NR keys, all present, columns of a key next to each other: transposed in blocks. */
-static void pack_k_columns(const float *from, int64_t key_stride, int64_t dk, float *to)
-{
-    int64_t whole = dk / VF_LANES * VF_LANES;
-    for (int64_t n = 0; n < FLASH_NR; n += VF_LANES) {
-        const float *keys = from + n * key_stride;
-        for (int64_t c = 0; c < whole; c += VF_LANES)
-            vf_transpose(keys + c, key_stride, to + c * FLASH_NR + n, FLASH_NR);
-        for (int64_t c = whole; c < dk; c++)
-            for (int64_t j = 0; j < VF_LANES; j++)
-                to[c * FLASH_NR + n + j] = keys[j * key_stride + c];
+    bool whole = lo <= 0 && hi >= VF_LANES;
+    for (int64_t c = 0; c < dk; c += VF_LANES) {
+        for (int64_t n = VF_LANES; n < 2 * VF_LANES; n++)
+            __builtin_prefetch(from + n * key_stride + c);
+        if (whole && c + VF_LANES <= dk) {
+            vf_transpose(from + c, key_stride, factor, to + c * FLASH_NR, FLASH_NR);
+            continue;
+        }
+        for (int64_t n = 0; n < VF_LANES; n++)
+            vf_store(rows + n * VF_LANES, n >= lo && n < hi
+                                              ? vf_load_first(from + n * key_stride + c, dk - c)
+                                              : vf_set1(0.0f));
+        vf_transpose(rows, VF_LANES, factor, columns, VF_LANES);
+        for (int64_t n = 0; n < VF_LANES && c + n < dk; n++)
+            vf_store(to + (c + n) * FLASH_NR, vf_load(columns + n * VF_LANES));
     }
 }
 
-/* One panel of NR keys, all present, the keys of a column next to each other. */
-static void pack_k_keys(const float *from, int64_t column_stride, int64_t dk, float *to)
+/* The same where the columns of a key lie apart: quick where the keys of a column do not. */
+static void pack_k_apart(const float *from, int64_t key_stride, int64_t column_stride, int64_t lo,
+                         int64_t hi, int64_t dk, float factor, float *to)
 {
-    for (int64_t c = 0; c < dk; c++)
-        for (int64_t n = 0; n < FLASH_NR; n += VF_LANES)
-            vf_store(to + c * FLASH_NR + n, vf_loadu(from + c * column_stride + n));
+    bool whole = key_stride == 1 && lo <= 0 && hi >= VF_LANES;
+    for (int64_t c = 0; c < dk; c++, from += column_stride, to += FLASH_NR) {
+        if (whole)
+            vf_store(to, vf_mul(vf_loadu(from), vf_set1(factor)));
+        else
+            for (int64_t n = 0; n < VF_LANES; n++)
+                to[n] = n >= lo && n < hi ? from[n * key_stride] * factor : 0.0f;
+    }
 }
 
-/* Panels [tile.lo, tile.hi) rounded outward, as [key_block/NR][dk][NR]. Keys outside the interval
- * become 0 and are not read. */
+/* Keys [tile.lo, tile.hi), rounded outward to whole vectors, as [key_block/NR][dk][NR], times what
+ * makes a dot product a score. Keys outside the interval become 0 and are not read. */
 static void pack_k(const struct attn_flash *job, const struct attn_flash_scratch *w,
                    const struct block *block, const struct tile *tile)
 {
     const int64_t *stride = job->k.stride;
-    const float *base = (const float *)job->k.data + block->b * stride[0] + block->kv * stride[1];
-    for (int64_t j = tile->lo / FLASH_NR * FLASH_NR; j < tile->hi; j += FLASH_NR) {
-        float *to = w->k + j * job->dk;
-        const float *from = base + (tile->j0 + j) * stride[2];
-        bool whole = j >= tile->lo && j + FLASH_NR <= tile->hi;
-        if (whole && stride[3] == 1) {
-            pack_k_columns(from, stride[2], job->dk, to);
-        } else if (whole && stride[2] == 1) {
-            pack_k_keys(from, stride[3], job->dk, to);
-        } else {
-            for (int64_t n = 0; n < FLASH_NR; n++) {
-                bool present = j + n >= tile->lo && j + n < tile->hi;
-                for (int64_t c = 0; c < job->dk; c++)
-                    to[c * FLASH_NR + n] = present ? from[n * stride[2] + c * stride[3]] : 0.0f;
-            }
-        }
+    const float *base = (const float *)job->k.data + block->b * stride[0] + block->kv * stride[1] +
+                        tile->j0 * stride[2];
+    bool dot = job->score == ATTN_SCORE_SCALED_DOT || job->score == ATTN_SCORE_DOT;
+    float factor = dot ? job->factor : 1.0f;
+    for (int64_t j = tile->lo / VF_LANES * VF_LANES; j < tile->hi; j += VF_LANES) {
+        float *to = w->k + j / FLASH_NR * FLASH_NR * job->dk + j % FLASH_NR;
+        const float *from = base + j * stride[2];
+        if (stride[3] == 1)
+            pack_k_columns(from, stride[2], tile->lo - j, tile->hi - j, job->dk, factor, to);
+        else
+            pack_k_apart(from, stride[2], stride[3], tile->lo - j, tile->hi - j, job->dk, factor,
+                         to);
     }
 }
 
 /* One row of V into its panels. Returns whether all of it is finite: x * 0 is 0 just then. */
-static bool pack_v_row(const float *from, int64_t column_stride, int64_t dv, int64_t dv16,
-                       float *to, int64_t panel_stride)
+static bool pack_v_row(const float *from, int64_t column_stride, int64_t dv, float *to,
+                       int64_t panel_stride)
 {
     vf zero = vf_set1(0.0f), sum = zero;
-    for (int64_t c = 0; c < dv16; c += FLASH_NR) {
-        float *panel = to + c / FLASH_NR * panel_stride;
-        if (column_stride != 1)
-            for (int64_t n = 0; n < FLASH_NR; n++)
-                panel[n] = c + n < dv ? from[(c + n) * column_stride] : 0.0f;
-        for (int64_t n = 0; n < FLASH_NR; n += VF_LANES) {
-            vf x;
-            if (column_stride != 1)
-                x = vf_load(panel + n);
-            else if (c + n + VF_LANES <= dv)
-                x = vf_loadu(from + c + n);
-            else
-                x = c + n < dv ? vf_load_first(from + c + n, dv - c - n) : zero;
-            vf_store(panel + n, x);
-            sum = vf_fma(x, zero, sum);
+    for (int64_t c = 0; c < dv; c += VF_LANES) {
+        float *place = to + c / FLASH_NR * panel_stride + c % FLASH_NR;
+        vf x;
+        if (column_stride == 1) {
+            x = vf_load_first(from + c, dv - c);
+            vf_store(place, x);
+        } else {
+            for (int64_t n = 0; n < VF_LANES; n++)
+                place[n] = c + n < dv ? from[(c + n) * column_stride] : 0.0f;
+            x = vf_load(place);
         }
+        sum = vf_fma(x, zero, sum);
     }
     return vf_all_equal(sum, zero);
 }
 
-/* Keys [tile.lo, tile.hi) of V as [dv16/NR][key_block][NR], and where they are not finite. */
+/* Whether a row of V is finite; its width is a multiple of VF_LANES. */
+static bool finite_row(const float *from, int64_t dv)
+{
+    vf zero = vf_set1(0.0f), sum = zero;
+    for (int64_t c = 0; c < dv; c += VF_LANES)
+        sum = vf_fma(vf_load(from + c), zero, sum);
+    return vf_all_equal(sum, zero);
+}
+
+/* Whether rows of V can be read where they are: dense, so that they share no cache sets, and each
+ * vector of them in one cache line. */
+static bool values_in_place(const struct attn_flash *job, const float *base)
+{
+    return job->v.stride[3] == 1 && job->v.stride[2] == job->dv && job->dv % VF_LANES == 0 &&
+           (uintptr_t)base % sizeof(vf) == 0;
+}
+
+/* Keys [tile.lo, tile.hi) of V, in place or as [panels of NR columns][key_block][NR], and where
+ * they are not finite. */
 static void pack_v(const struct attn_flash *job, const struct attn_flash_scratch *w,
                    const struct block *block, struct tile *tile)
 {
     const int64_t *stride = job->v.stride;
-    const float *base = (const float *)job->v.data + block->b * stride[0] + block->kv * stride[1];
+    const float *base = (const float *)job->v.data + block->b * stride[0] + block->kv * stride[1] +
+                        tile->j0 * stride[2];
+    bool in_place = values_in_place(job, base);
+    tile->v = in_place ? base : w->v;
+    tile->v_key = in_place ? stride[2] : FLASH_NR;
+    tile->v_panel = in_place ? FLASH_NR : job->key_block * FLASH_NR;
     tile->bad_lo = job->key_block;
     tile->bad_hi = 0;
     for (int64_t j = tile->lo; j < tile->hi; j++) {
-        if (pack_v_row(base + (tile->j0 + j) * stride[2], stride[3], job->dv, block->dv16,
-                       w->v + j * FLASH_NR, job->key_block * FLASH_NR))
+        const float *from = base + j * stride[2];
+        if (in_place ? finite_row(from, job->dv)
+                     : pack_v_row(from, stride[3], job->dv, w->v + j * FLASH_NR, tile->v_panel))
             continue;
         tile->bad_lo = tile->bad_lo < j ? tile->bad_lo : j;
         tile->bad_hi = j + 1;
+    }
+}
+
+/* Rows of K and V that the next tile, of this item or of the one after it, will read: asked for a
+ * few at a time while this one is computed, so that packing finds them in the second-level cache.
+ */
+struct ahead {
+    const char *k, *v;         /* row at hand */
+    int64_t k_step, v_step;    /* bytes from row to row */
+    int64_t k_bytes, v_bytes;  /* of a row */
+    int64_t rows, rows_a_time; /* left; for each group of queries */
+};
+
+/* Keys [j0, j0 + rows) of a key/value head, spread over `times` calls of fetch_ahead. None where
+ * the columns of a row do not lie next to each other. */
+static struct ahead look_ahead(const struct attn_flash *job, int64_t b, int64_t kv, int64_t j0,
+                               int64_t rows, int64_t times)
+{
+    const struct attn_view *k = &job->k, *v = &job->v;
+    const int64_t unit = (int64_t)sizeof(float);
+    struct ahead ahead = {0};
+    if (k->stride[3] != 1 || v->stride[3] != 1 || rows <= 0)
+        return ahead;
+    ahead.k =
+        (const char *)k->data + (b * k->stride[0] + kv * k->stride[1] + j0 * k->stride[2]) * unit;
+    ahead.v =
+        (const char *)v->data + (b * v->stride[0] + kv * v->stride[1] + j0 * v->stride[2]) * unit;
+    ahead.k_step = k->stride[2] * unit;
+    ahead.v_step = v->stride[2] * unit;
+    ahead.k_bytes = job->dk * unit;
+    ahead.v_bytes = job->dv * unit;
+    ahead.rows = rows;
+    ahead.rows_a_time = (rows + times - 1) / times;
+    return ahead;
+}
+
+static void fetch_ahead(struct ahead *ahead)
+{
+    int64_t rows = ahead->rows < ahead->rows_a_time ? ahead->rows : ahead->rows_a_time;
+    ahead->rows -= rows;
+    for (; rows > 0; rows--) {
+        for (int64_t at = 0; at < ahead->k_bytes; at += 64)
+            __builtin_prefetch(ahead->k + at, 0, 2);
+        for (int64_t at = 0; at < ahead->v_bytes; at += 64)
+            __builtin_prefetch(ahead->v + at, 0, 2);
+        ahead->k += ahead->k_step;
+        ahead->v += ahead->v_step;
     }
 }

@@ -1,99 +1,151 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flash_f32_product.h - part of flash_f32_template.h: the two products. Each micro-kernel keeps
- * MR x NR sums in registers over its whole inner loop: a broadcast and NV products a row and step.
- * A group with fewer rows is cut into micro-kernels of 4, 2 and 1, so that nothing is computed for
- * rows that do not exist. */
+ * mr x nv vectors of sums in registers over its whole inner loop: nv loads and mr broadcasts for
+ * mr * nv products a step. There is one for every mr up to MR and every nv up to NV, so that
+ * nothing is computed for rows that do not exist and little for keys that no row may see. */
 
-/* s[r][0..NR) = sum over c of q[c][r] k[c][0..NR), or of the squared differences, for `mr` rows
- * that lie `stride` apart; mr, pairing and stride are constants after inlining. */
-FLASH_INLINE void score_tile(const int mr, const enum pairing pairing, const float *q,
-                             const float *k, int64_t dk, float *s, const int64_t stride)
+/* Scores of up to MR rows against the keys [from, to) of a packed tile. */
+struct span {
+    const float *q[FLASH_MR]; /* rows of dk columns next to each other */
+    const float *k;           /* [keys/NR][dk][NR] */
+    int64_t dk, from, to;     /* from, to: multiples of VF_LANES */
+    float *s;                 /* [rows][LD] */
+    float *top;               /* [rows][VF_LANES] raised to the scores, lane by lane, of the panels
+                                 that lie within [clean_lo, clean_hi); NaN is passed by */
+    int64_t clean_lo, clean_hi;
+};
+
+/* s[r][0..nv) = sum over c of q[r][c] k[c][0..nv), or of the squared differences, for rows that lie
+ * `stride` apart; mr, nv, pairing and stride are constants after inlining. */
+FLASH_INLINE void score_tile(const int mr, const int nv, const enum pairing pairing,
+                             const float *const *q, const float *k, int64_t dk, float *s,
+                             const int64_t stride, float *top)
 {
     vf sum[FLASH_MR][FLASH_NV];
+    const float *row[FLASH_MR];
 #pragma GCC unroll 16
-    for (int r = 0; r < mr; r++)
+    for (int r = 0; r < mr; r++) {
+        row[r] = q[r];
 #pragma GCC unroll 4
-        for (int n = 0; n < FLASH_NV; n++)
+        for (int n = 0; n < nv; n++)
             sum[r][n] = vf_set1(0.0f);
+    }
     for (int64_t c = 0; c < dk; c++) {
         vf key[FLASH_NV];
 #pragma GCC unroll 4
-        for (int n = 0; n < FLASH_NV; n++)
+        for (int n = 0; n < nv; n++)
             key[n] = vf_load(k + c * FLASH_NR + n * VF_LANES);
 #pragma GCC unroll 16
         for (int r = 0; r < mr; r++) {
-            vf query = vf_set1(q[c * FLASH_MR + r]);
+            vf query = vf_set1(row[r][c]);
 #pragma GCC unroll 4
-            for (int n = 0; n < FLASH_NV; n++)
+            for (int n = 0; n < nv; n++)
                 sum[r][n] = join(pairing, query, key[n], sum[r][n]);
         }
     }
 #pragma GCC unroll 16
     for (int r = 0; r < mr; r++)
 #pragma GCC unroll 4
-        for (int n = 0; n < FLASH_NV; n++)
+        for (int n = 0; n < nv; n++)
             vf_store(s + r * stride + n * VF_LANES, sum[r][n]);
-}
-
-FLASH_INLINE void score_panels(const int mr, const enum pairing pairing, const float *q,
-                               const float *k, int64_t dk, int64_t panel_lo, int64_t panel_hi,
-                               float *s)
-{
-    for (int64_t p = panel_lo; p < panel_hi; p++)
-        score_tile(mr, pairing, q, k + p * dk * FLASH_NR, dk, s + p * FLASH_NR, LD);
-}
-
-FLASH_INLINE void score_rows(int count, const enum pairing pairing, const float *q, const float *k,
-                             int64_t dk, int64_t panel_lo, int64_t panel_hi, float *s)
-{
-    if (count == FLASH_MR) {
-        score_panels(FLASH_MR, pairing, q, k, dk, panel_lo, panel_hi, s);
+    if (!top)
         return;
+#pragma GCC unroll 16
+    for (int r = 0; r < mr; r++) {
+        vf most = vf_load(top + r * VF_LANES);
+#pragma GCC unroll 4
+        for (int n = 0; n < nv; n++)
+            most = vf_max(sum[r][n], most);
+        vf_store(top + r * VF_LANES, most);
     }
-    int r = 0;
-    for (; count - r >= 4; r += 4)
-        score_panels(4, pairing, q + r, k, dk, panel_lo, panel_hi, s + r * LD);
-    for (; count - r >= 2; r += 2)
-        score_panels(2, pairing, q + r, k, dk, panel_lo, panel_hi, s + r * LD);
-    if (count > r)
-        score_panels(1, pairing, q + r, k, dk, panel_lo, panel_hi, s + r * LD);
 }
 
-/* Dot products of `count` rows with the keys of panels [panel_lo, panel_hi). */
-FLASH_APART void score_product(int count, const float *q, const float *k, int64_t dk,
-                               int64_t panel_lo, int64_t panel_hi, float *s)
+FLASH_INLINE void score_span(const int mr, const enum pairing pairing, const struct span *x)
 {
-    score_rows(count, DOT, q, k, dk, panel_lo, panel_hi, s);
+    for (int64_t j = x->from, end; j < x->to; j = end) {
+        end = j / FLASH_NR * FLASH_NR + FLASH_NR;
+        end = end < x->to ? end : x->to;
+        const float *k = x->k + j / FLASH_NR * FLASH_NR * x->dk + j % FLASH_NR;
+        float *top = j >= x->clean_lo && end <= x->clean_hi ? x->top : NULL;
+        switch ((end - j) / VF_LANES) {
+#if FLASH_NV == 4
+        case 4:
+            score_tile(mr, 4, pairing, x->q, k, x->dk, x->s + j, LD, top);
+            break;
+        case 3:
+            score_tile(mr, 3, pairing, x->q, k, x->dk, x->s + j, LD, top);
+            break;
+#endif
+        case 2:
+            score_tile(mr, 2, pairing, x->q, k, x->dk, x->s + j, LD, top);
+            break;
+        default:
+            score_tile(mr, 1, pairing, x->q, k, x->dk, x->s + j, LD, top);
+        }
+    }
+}
+
+FLASH_INLINE void score_rows(int count, const enum pairing pairing, const struct span *x)
+{
+    switch (count) {
+    case 6:
+        score_span(6, pairing, x);
+        break;
+    case 5:
+        score_span(5, pairing, x);
+        break;
+    case 4:
+        score_span(4, pairing, x);
+        break;
+    case 3:
+        score_span(3, pairing, x);
+        break;
+    case 2:
+        score_span(2, pairing, x);
+        break;
+    default:
+        score_span(1, pairing, x);
+    }
+}
+
+/* Dot products of `count` rows with the keys of a span. */
+FLASH_APART void score_product(int count, const struct span *x)
+{
+    score_rows(count, DOT, x);
 }
 
 /* Squared distances between the same. */
-FLASH_APART void score_distance(int count, const float *q, const float *k, int64_t dk,
-                                int64_t panel_lo, int64_t panel_hi, float *s)
+FLASH_APART void score_distance(int count, const struct span *x)
 {
-    score_rows(count, DISTANCE, q, k, dk, panel_lo, panel_hi, s);
+    score_rows(count, DISTANCE, x);
 }
 
-/* `nv` vectors of columns, from `column` on, for `mr` rows from r0 on. */
-FLASH_INLINE void value_tile(const int mr, const int nv, const struct product *x, int r0,
-                             int64_t column)
+/* `nv` vectors of columns, from `column` on, for `mr` rows. */
+FLASH_INLINE void value_tile(const int mr, const int nv, const struct product *x, int64_t column)
 {
     vf sum[FLASH_MR][FLASH_NV];
-    float *o = x->o + r0 * x->width + column;
-    const float *p = x->p + r0 * LD;
-    const float *v = x->v + column / FLASH_NR * FLASH_NR * x->key_block + column % FLASH_NR;
-    const int64_t hi = x->hi;
+    const float *p = x->p;
+    const float *v = x->v + column / FLASH_NR * x->v_panel + column % FLASH_NR;
+    const int64_t hi = x->hi, step = x->v_key;
 #pragma GCC unroll 16
-    for (int r = 0; r < mr; r++) {
-        vf by = vf_set1(x->rescale[r0 + r]);
+    for (int r = 0; r < mr; r++)
 #pragma GCC unroll 4
         for (int n = 0; n < nv; n++)
-            sum[r][n] = vf_mul(by, vf_load(o + r * x->width + n * VF_LANES));
+            sum[r][n] = vf_set1(0.0f);
+    if (!x->fresh) {
+        const float *o = x->o + column;
+#pragma GCC unroll 16
+        for (int r = 0; r < mr; r++)
+#pragma GCC unroll 4
+            for (int n = 0; n < nv; n++)
+                sum[r][n] =
+                    vf_mul(vf_set1(x->rescale[r]), vf_load(o + r * x->width + n * VF_LANES));
     }
     for (int64_t j = x->lo; j < hi; j++) {
         vf value[FLASH_NV];
 #pragma GCC unroll 4
         for (int n = 0; n < nv; n++)
-            value[n] = vf_load(v + j * FLASH_NR + n * VF_LANES);
+            value[n] = vf_load(v + j * step + n * VF_LANES);
 #pragma GCC unroll 16
         for (int r = 0; r < mr; r++) {
             vf weight = vf_set1(p[r * LD + j]);
@@ -103,35 +155,58 @@ FLASH_INLINE void value_tile(const int mr, const int nv, const struct product *x
         }
     }
 #pragma GCC unroll 16
-    for (int r = 0; r < mr; r++)
+    for (int r = 0; r < mr; r++) {
+        vf by = vf_set1(x->by[r]);
+        float *to = x->to[r] + column;
 #pragma GCC unroll 4
         for (int n = 0; n < nv; n++)
-            vf_store(o + r * x->width + n * VF_LANES, sum[r][n]);
+            vf_storeu(to + n * VF_LANES, vf_mul(by, sum[r][n]));
+    }
 }
 
-/* All columns: whole panels, then vector by vector, so that odd widths cost little. */
-FLASH_INLINE void value_panels(const int mr, const struct product *x, int r0)
+/* All columns: whole panels, then what is left of the last one. */
+FLASH_INLINE void value_columns(const int mr, const struct product *x)
 {
     int64_t column = 0;
-    for (; column + FLASH_NR <= x->columns; column += FLASH_NR)
-        value_tile(mr, FLASH_NV, x, r0, column);
-    for (; column < x->columns; column += VF_LANES)
-        value_tile(mr, 1, x, r0, column);
+    for (; column + FLASH_NR <= x->width; column += FLASH_NR)
+        value_tile(mr, FLASH_NV, x, column);
+    switch ((x->width - column) / VF_LANES) {
+#if FLASH_NV == 4
+    case 3:
+        value_tile(mr, 3, x, column);
+        break;
+    case 2:
+        value_tile(mr, 2, x, column);
+        break;
+#endif
+    case 1:
+        value_tile(mr, 1, x, column);
+        break;
+    default:;
+    }
 }
 
 FLASH_APART void value_product(int count, const struct product *x)
 {
-    if (count == FLASH_MR) {
-        value_panels(FLASH_MR, x, 0);
-        return;
+    switch (count) {
+    case 6:
+        value_columns(6, x);
+        break;
+    case 5:
+        value_columns(5, x);
+        break;
+    case 4:
+        value_columns(4, x);
+        break;
+    case 3:
+        value_columns(3, x);
+        break;
+    case 2:
+        value_columns(2, x);
+        break;
+    default:
+        value_columns(1, x);
     }
-    int r = 0;
-    for (; count - r >= 4; r += 4)
-        value_panels(4, x, r);
-    for (; count - r >= 2; r += 2)
-        value_panels(2, x, r);
-    if (count > r)
-        value_panels(1, x, r);
 }
 
 /* The same where V may hold NaN or Inf: weights of -0.0, the mark of cells that take no part, are
@@ -141,16 +216,15 @@ FLASH_APART void value_product_careful(int count, const struct product *x)
     for (int r = 0; r < count; r++) {
         float *o = x->o + r * x->width;
         for (int64_t c = 0; c < x->width; c++)
-            o[c] *= x->rescale[r];
+            o[c] = x->fresh ? 0.0f : o[c] * x->rescale[r];
         for (int64_t j = x->lo; j < x->hi; j++) {
             float weight = x->p[r * LD + j];
             if (weight == 0.0f && signbit(weight))
                 continue;
-            for (int64_t c = 0; c < x->width; c += FLASH_NR) {
-                const float *v = x->v + c * x->key_block + j * FLASH_NR;
-                for (int64_t n = 0; n < FLASH_NR; n++)
-                    o[c + n] += weight * v[n];
-            }
+            for (int64_t c = 0; c < x->width; c++)
+                o[c] += weight * x->v[c / FLASH_NR * x->v_panel + c % FLASH_NR + j * x->v_key];
         }
+        for (int64_t c = 0; c < x->width; c++)
+            x->to[r][c] = o[c] * x->by[r];
     }
 }

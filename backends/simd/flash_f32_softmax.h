@@ -3,29 +3,26 @@
  * two products. Everything is in the log2 domain, so that one factor of log2(e) is paid in q.
  *
  * Error bounds, checked over every argument by test_simd_exp and declared by the plan:
- *   |exp2_negative(x) / 2^x - 1| <= ATTN_FLASH_E_EXP for -126 <= x <= 0; 0 below -126.5
+ *   |exp2_negative(x) / 2^x - 1| <= ATTN_FLASH_E_EXP for -126 <= x <= 0; within 2^-126 below,
+ *   and 0 for -inf
  *   |tanh_log2(x) / tanh(x / ATTN_FLASH_TANH) - 1| <= ATTN_FLASH_E_TANH where |x| >= 2^-124,
  *   and within 2^-148 of it below */
 #define LOG2_E 1.44269504f
 
-/* 2^x for x <= 0; NaN stays NaN. x = n + f with n an integer and |f| <= 1/2, by adding 1.5*2^23
- * (which rounds to nearest) plus the exponent bias, so that the low bits of the sum are those of
- * the exponent of 2^n. The polynomial is the minimax one of degree 5 for 2^f, constant term exactly
- * 1 so that 2^0 is 1. x is held at -127, whose exponent bits are those of 0: weights below the
- * least normal number, which are nothing beside the row's maximum of 1, become exactly 0. */
+/* 2^x for x <= 0; NaN stays NaN. x = n + f with n the nearest integer, so that |f| <= 1/2. The
+ * polynomial is the minimax one of degree 5 for 2^f, constant term exactly 1 so that 2^0 is 1.
+ * Where x is -inf f and y are NaN, which vf_times_power passes by. */
 FLASH_INLINE vf exp2_negative(vf x)
 {
-    const vf magic = vf_set1(12582912.0f + 127.0f);
-    x = vf_max(vf_set1(-127.0f), x); /* the operand that survives NaN is the second */
-    vf n = vf_add(x, magic);
-    vf f = vf_sub(x, vf_sub(n, magic));
+    vf n = vf_round(x);
+    vf f = vf_sub(x, n);
     vf y = vf_set1(0.00132647272469f);
     y = vf_fma(y, f, vf_set1(0.00967151268815f));
     y = vf_fma(y, f, vf_set1(0.0555073374357f));
     y = vf_fma(y, f, vf_set1(0.240222420846f));
     y = vf_fma(y, f, vf_set1(0.693146977599f));
     y = vf_fma(y, f, vf_set1(1.0f));
-    return vf_mul(y, vf_shift_to_exponent(n));
+    return vf_times_power(y, n);
 }
 
 /* tanh(x ln2 / 2) = (2^x - 1) / (2^x + 1), for any x; NaN stays NaN. With x = n + f as above,
@@ -49,25 +46,36 @@ FLASH_INLINE vf tanh_log2(vf x)
 
 /* One row of scores of one tile. Keys are relative to the tile. */
 struct row {
-    const struct attn_flash *job;
-    int64_t b, h, i, j0;
-    int64_t lo, hi;   /* the keys it may see, lo <= hi; outside is forbidden */
-    int64_t from, to; /* what the score product wrote, multiples of NR around [lo, hi) */
+    int64_t h, i;
+    int64_t lo, hi; /* the keys it may see, lo <= hi; outside is forbidden */
     float *s;
 };
 
+/* The rows of a micro-kernel. */
+struct group {
+    const struct attn_flash *job;
+    int64_t b, j0, r0;          /* r0: the first row in the block */
+    int count;                  /* rows, at most MR */
+    int64_t lo, hi;             /* union of the rows' keys */
+    int64_t from, to;           /* what the product writes: multiples of VF_LANES around it */
+    int64_t clean_lo, clean_hi; /* whole vectors of keys that all rows may see and whose raw scores
+                                   are final; empty: lo >= hi */
+    float top[FLASH_MR * VF_LANES] __attribute__((aligned(64)));
+    struct row rows[FLASH_MR];
+};
+
 /* The scale of squared distances: nothing that was packed could take it. */
-static void scale_scores(const struct row *row)
+static void scale_scores(const struct group *group, const struct row *row)
 {
-    for (int64_t j = row->from; j < row->to; j += VF_LANES)
-        vf_store(row->s + j, vf_mul(vf_set1(row->job->factor), vf_load(row->s + j)));
+    for (int64_t j = group->from; j < group->to; j += VF_LANES)
+        vf_store(row->s + j, vf_mul(vf_set1(group->job->factor), vf_load(row->s + j)));
 }
 
 /* Softcap, on the raw score divided by the cap: the factor has seen to the division. */
-static void cap_scores(const struct row *row)
+static void cap_scores(const struct group *group, const struct row *row)
 {
-    for (int64_t j = row->from; j < row->to; j += VF_LANES)
-        vf_store(row->s + j, vf_mul(vf_set1(row->job->cap2), tanh_log2(vf_load(row->s + j))));
+    for (int64_t j = group->from; j < group->to; j += VF_LANES)
+        vf_store(row->s + j, vf_mul(vf_set1(group->job->cap2), tanh_log2(vf_load(row->s + j))));
 }
 
 /* A vector of a strided row of floats, of which only keys [lo, hi) may be read; 0 elsewhere. */
@@ -82,12 +90,12 @@ FLASH_INLINE vf load_floats(const float *from, int64_t stride, int64_t j, int64_
 }
 
 /* The additive bias. Where it is -inf the cell is forbidden, even under a score of +inf. */
-static void add_bias(const struct row *row)
+static void add_bias(const struct group *group, const struct row *row)
 {
-    const struct attn_flash *job = row->job;
+    const struct attn_flash *job = group->job;
     int64_t stride = job->bias.stride[3];
     const float *bias = (const float *)job->bias.data +
-                        attn_row_index(&job->bias, row->b, row->h, row->i) + row->j0 * stride;
+                        attn_row_index(&job->bias, group->b, row->h, row->i) + group->j0 * stride;
     vf forbidden = vf_set1(-INFINITY);
     for (int64_t j = row->lo / VF_LANES * VF_LANES; j < row->hi; j += VF_LANES) {
         vf x = load_floats(bias, stride, j, row->lo, row->hi);
@@ -97,12 +105,12 @@ static void add_bias(const struct row *row)
 }
 
 /* ALiBi: minus slope * |i + off - j|, with the same rule for -inf. */
-static void add_alibi(const struct row *row)
+static void add_alibi(const struct group *group, const struct row *row)
 {
-    const struct attn_flash *job = row->job;
+    const struct attn_flash *job = group->job;
     float slope = ((const float *)job->alibi.data)[row->h * job->alibi.stride[0]];
     vf by = vf_set1(-slope * LOG2_E), forbidden = vf_set1(-INFINITY);
-    int64_t diagonal = row->i + attn_mask_offset(job, row->b) - row->j0;
+    int64_t diagonal = row->i + attn_mask_offset(job, group->b) - group->j0;
     for (int64_t j = row->lo / VF_LANES * VF_LANES; j < row->hi; j += VF_LANES) {
         vf distance = vf_abs(vf_sub(vf_set1((float)(diagonal - j)), vf_lane_numbers()));
         vf x = vf_mul(by, distance);
@@ -112,12 +120,12 @@ static void add_alibi(const struct row *row)
 }
 
 /* The boolean mask within [lo, hi). */
-static void mask_scores(const struct row *row)
+static void mask_scores(const struct group *group, const struct row *row)
 {
-    const struct attn_flash *job = row->job;
+    const struct attn_flash *job = group->job;
     int64_t stride = job->mask.stride[3];
     const uint8_t *mask = (const uint8_t *)job->mask.data +
-                          attn_row_index(&job->mask, row->b, row->h, row->i) + row->j0 * stride;
+                          attn_row_index(&job->mask, group->b, row->h, row->i) + group->j0 * stride;
     vf forbidden = vf_set1(-INFINITY);
     int64_t j = row->lo;
     if (stride == 1)
@@ -128,90 +136,102 @@ static void mask_scores(const struct row *row)
 }
 
 /* Raw scores to final ones, -inf in every forbidden cell of [from, to). */
-static void finish_scores(const struct row *row)
+static void finish_scores(const struct group *group, const struct row *row)
 {
-    const struct attn_flash *job = row->job;
+    const struct attn_flash *job = group->job;
     if (job->score == ATTN_SCORE_GAUSSIAN)
-        scale_scores(row);
+        scale_scores(group, row);
     if (job->flags & ATTN_FLAG_SOFTCAP)
-        cap_scores(row);
+        cap_scores(group, row);
     if (job->bias.data)
-        add_bias(row);
+        add_bias(group, row);
     if (job->alibi.data)
-        add_alibi(row);
+        add_alibi(group, row);
     if (job->mask.data)
-        mask_scores(row);
-    for (int64_t j = row->from; j < row->lo; j++)
+        mask_scores(group, row);
+    for (int64_t j = group->from; j < row->lo; j++)
         row->s[j] = -INFINITY;
-    for (int64_t j = row->hi; j < row->to; j++)
+    for (int64_t j = row->hi; j < group->to; j++)
         row->s[j] = -INFINITY;
 }
 
-/* Weights of [from, to) relative to the maximum `shift`, in place; returns their sum. With `mark`,
- * forbidden cells get -0.0 instead of 0. Lanes stand for fixed places in the tile, so that the sum
- * does not depend on `from` and `to`. */
-FLASH_INLINE float weigh_scores(const struct row *row, float shift, const bool mark)
+/* Weights of [from, to) of `mr` rows that are LD apart, relative to their maxima `shift`, in place,
+ * and their sums. With `mark`, forbidden cells get -0.0 instead of 0. A lane's sum stands for
+ * fixed places in the tile, so that nothing depends on `from` and `to`. */
+FLASH_INLINE void weigh_rows(const int mr, const bool mark, float *scores, int64_t from, int64_t to,
+                             const float *shift, float *sum)
 {
-    vf by = vf_set1(shift), forbidden = vf_set1(-INFINITY), sum[FLASH_NV];
-    for (int n = 0; n < FLASH_NV; n++)
-        sum[n] = vf_set1(0.0f);
-    for (int64_t j = row->from; j < row->to; j += FLASH_NR)
-#pragma GCC unroll 4
-        for (int n = 0; n < FLASH_NV; n++) {
-            vf s = vf_load(row->s + j + n * VF_LANES);
-            vf p = exp2_negative(vf_sub(s, by));
-            sum[n] = vf_add(sum[n], p);
+    vf by[FLASH_MR], sums[FLASH_MR];
+#pragma GCC unroll 16
+    for (int r = 0; r < mr; r++) {
+        by[r] = vf_set1(shift[r]);
+        sums[r] = vf_set1(0.0f);
+    }
+    for (int64_t j = from; j < to; j += VF_LANES)
+#pragma GCC unroll 16
+        for (int r = 0; r < mr; r++) {
+            vf s = vf_load(scores + r * LD + j);
+            vf p = exp2_negative(vf_sub(s, by[r]));
+            sums[r] = vf_add(sums[r], p);
             if (mark)
-                p = vf_select_equal(s, forbidden, vf_set1(-0.0f), p);
-            vf_store(row->s + j + n * VF_LANES, p);
+                p = vf_select_equal(s, vf_set1(-INFINITY), vf_set1(-0.0f), p);
+            vf_store(scores + r * LD + j, p);
         }
-    for (int n = 1; n < FLASH_NV; n++)
-        sum[0] = vf_add(sum[0], sum[n]);
-    return vf_sum(sum[0]);
+#pragma GCC unroll 16
+    for (int r = 0; r < mr; r++)
+        sum[r] = vf_sum(sums[r]);
 }
 
-/* The larger of `max` and the row's scores. NaN among the scores is passed by and comes back in the
- * sum of the weights. */
-FLASH_INLINE float largest_score(const struct row *row, float max)
+/* Raises lanes to those of a row's scores in the panels whose maximum the product could not take.
+ * NaN among the scores is passed by and comes back in the sum of the weights. */
+FLASH_INLINE vf rest_of_top(const struct group *group, const struct row *row, vf top)
 {
-    vf largest[FLASH_NV];
-    for (int n = 0; n < FLASH_NV; n++)
-        largest[n] = vf_set1(max);
-    for (int64_t j = row->from; j < row->to; j += FLASH_NR)
-#pragma GCC unroll 4
-        for (int n = 0; n < FLASH_NV; n++)
-            largest[n] = vf_max(vf_load(row->s + j + n * VF_LANES), largest[n]);
-    for (int n = 1; n < FLASH_NV; n++)
-        largest[0] = vf_max(largest[0], largest[n]);
-    return vf_largest(largest[0]);
+    for (int64_t j = group->from, end; j < group->to; j = end) {
+        end = j / FLASH_NR * FLASH_NR + FLASH_NR;
+        end = end < group->to ? end : group->to;
+        if (j >= group->clean_lo && end <= group->clean_hi)
+            continue;
+        for (int64_t n = j; n < end; n += VF_LANES)
+            top = vf_max(vf_load(row->s + n), top);
+    }
+    return top;
 }
 
 /* Scores of a group to weights; brings the rows' maxima and denominators up to date and gives the
- * factors by which what was accumulated before must be multiplied, all in one vector. */
-static void softmax_rows(const struct row *rows, int count, bool mark, float *max, float *sum,
+ * factors by which what was accumulated before must be multiplied. */
+static void softmax_rows(const struct group *group, bool mark, float *max, float *sum,
                          float *rescale)
 {
-    float shift[FLASH_MR], lag[VF_LANES] __attribute__((aligned(64))) = {0};
-    for (int r = 0; r < count; r++) {
-        float top = largest_score(&rows[r], max[r]);
+    float shift[FLASH_MR], added[FLASH_MR], lag[VF_LANES] __attribute__((aligned(64))) = {0};
+    const int count = group->count;
+    const bool rest = group->clean_lo > group->from || group->clean_hi < group->to;
+    float *s = group->rows[0].s;
+    int r;
+    for (r = 0; r < count; r++) {
+        vf largest = vf_load(group->top + r * VF_LANES);
+        float top = vf_largest(rest ? rest_of_top(group, &group->rows[r], largest) : largest);
         shift[r] = top == -INFINITY ? 0.0f : top; /* -inf - -inf would be NaN */
         lag[r] = max[r] - shift[r];
         max[r] = top;
     }
+    for (r = 0; r + 2 <= count && !mark; r += 2)
+        weigh_rows(2, false, s + r * LD, group->from, group->to, shift + r, added + r);
+    for (; r < count && !mark; r++)
+        weigh_rows(1, false, s + r * LD, group->from, group->to, shift + r, added + r);
+    for (; r < count; r++)
+        weigh_rows(1, true, s + r * LD, group->from, group->to, shift + r, added + r);
     vf_store(lag, exp2_negative(vf_load(lag)));
-    for (int r = 0; r < count; r++) {
-        float added =
-            mark ? weigh_scores(&rows[r], shift[r], true) : weigh_scores(&rows[r], shift[r], false);
-        sum[r] = sum[r] * lag[r] + added;
+    for (r = 0; r < count; r++) {
+        sum[r] = sum[r] * lag[r] + added[r];
         rescale[r] = lag[r];
     }
 }
 
 /* Scores of [from, to) to final weights; 0 in forbidden cells, even of a row that is NaN. */
-static void normalise_row(const struct row *row, float max, float sum)
+static void normalise_row(const struct group *group, const struct row *row, float max, float sum)
 {
     vf by = vf_set1(1.0f / sum), shift = vf_set1(max), forbidden = vf_set1(-INFINITY);
-    for (int64_t j = row->from; j < row->to; j += VF_LANES) {
+    for (int64_t j = group->from; j < group->to; j += VF_LANES) {
         vf s = vf_load(row->s + j);
         vf p = vf_mul(exp2_negative(vf_sub(s, shift)), by);
         vf_store(row->s + j, vf_select_equal(s, forbidden, vf_set1(0.0f), p));

@@ -2,8 +2,9 @@
 /* flash_f32_template.h - flash attention in f32 over a vector type, included once by each instance.
  *
  * An instance defines, before it includes this file (flash_f32_avx2.c is the model):
- *   FLASH_MR          rows of a micro-kernel, at most VF_LANES
- *   FLASH_NV          vectors of a micro-kernel's row; MR*NV accumulators must stay in registers
+ *   FLASH_MR          rows of a micro-kernel: 6
+ *   FLASH_NV          vectors of a micro-kernel's row, 2 or 4; MR*NV accumulators must stay in
+ *                     registers
  *   vf, VF_LANES      a vector of floats, and how many it holds (a power of two, at most 16)
  *   vf_set1 vf_lane_numbers ({0, 1, 2, ...}) vf_add vf_sub vf_mul vf_div vf_abs vf_first
  *   vf_load vf_store  aligned to the vector; vf_loadu vf_storeu: to the element
@@ -14,21 +15,27 @@
  *   vf_select_equal   lane by lane `yes` where a == b; NaN gives `no`
  *   vf_select_bytes   lane by lane `yes` where the byte is not 0
  *   vf_shift_to_exponent  lane bits shifted left by 23
+ *   vf_round          to the nearest integer
+ *   vf_times_power    y * 2^n for y of [1/2, 2] and integers n <= 0, within 2^-126 where n < -126;
+ *                     0 where n is -inf, even if y is NaN; NaN where n is
  *   vf_all_equal      true when every lane compares equal
- *   vf_sum vf_largest horizontal
- *   vf_transpose      a VF_LANES x VF_LANES block; `to` aligned, `from` to the element
- * and afterwards its struct attn_flash_isa, from FLASH_MR, FLASH_NR and run_item.
+ *   vf_sum vf_largest horizontal; vf_sums: lane n is the sum of the lanes of the n-th vector
+ *   vf_transpose      a VF_LANES x VF_LANES block, times a factor; `to` aligned, `from` to the
+ *                     element
+ * and afterwards its struct attn_flash_isa, from FLASH_MR, FLASH_NR, run_item and merge_parts.
  *
  * The algorithm, for one item (consecutive folded rows of one key/value head):
  *   for each tile of key_block keys that some row may see:
- *     pack K as [keys/NR][dk][NR] and V as [dv/NR][keys][NR]
+ *     pack K as [keys/NR][dk][NR] and, unless its rows will do, V as [dv/NR][keys][NR]
  *     for each group of MR rows that may see some of the tile:
- *       s = q k^T over the panels that the group may see                     (micro-kernel)
+ *       s = q k^T over the vectors of keys that the group may see, maximum   (micro-kernel)
  *         gaussian: s = |q - k|^2 in its place; bilinear and additive: flash_f32_scores.h
- *       per row: softcap, bias, ALiBi, boolean mask; -inf in forbidden cells; maximum
+ *       per row: softcap, bias, ALiBi, boolean mask; -inf in forbidden cells; maximum of those
  *       per row: p = 2^(s - max), denominator, dropout
  *       o = o * 2^(old max - max) + p v over the keys the group may see      (micro-kernel)
- *   out = o / denominator; where weights are asked for, a second sweep over K writes them
+ *         the group's last tile stores its sums straight to out, divided by the denominator
+ *   out = o / denominator, for the rest; where weights are asked for, a second sweep over K writes
+ *   them
  * A forbidden cell has s = -inf and so p = 0 exactly. 0 * V is NaN where V is not finite, so that
  * packing V notes where it is not, and groups that meet such keys take a scalar path which skips
  * every cell that takes no part. What a row computes depends on nothing but the row: not on its
@@ -50,32 +57,62 @@ struct block {
     int64_t b, g, kv;   /* group of query heads, and its key/value head */
     int64_t row0, rows; /* first folded row, and how many */
     int64_t lo, hi;     /* union of the rows' intervals */
-    int64_t dv16;       /* dv rounded up to NR */
+    int64_t width;      /* of a row of w->o: dv rounded up to a vector */
     bool direct;        /* few rows: K and V are read in place (flash_f32_direct.h) */
+    bool careful;       /* direct: V is not finite */
+    int64_t part;       /* of the keys; 0 where they are not split */
+    const struct attn_flash_item *next; /* of this thread, or NULL */
 };
 
 struct tile {
     int64_t j0;             /* first key */
     int64_t lo, hi;         /* packed keys, relative to j0 */
     int64_t bad_lo, bad_hi; /* interval of the keys whose V is not finite; empty: lo >= hi */
+    const float *v;         /* of key j0: in place, or packed */
+    int64_t v_key, v_panel; /* floats between keys, and between panels of NR columns */
 };
+
+/* The place of a row of the block in its group of query heads, and its query. */
+FLASH_INLINE void find_row(const struct attn_flash *job, const struct block *block, int64_t r,
+                           int64_t *place, int64_t *i)
+{
+    bool alone = job->group == 1; /* the usual case, spared a division */
+    *i = alone ? block->row0 + r : (block->row0 + r) / job->group;
+    *place = alone ? 0 : (block->row0 + r) % job->group;
+}
+
+/* The same of the row that follows. */
+FLASH_INLINE void next_row(const struct attn_flash *job, int64_t *place, int64_t *i)
+{
+    if (++*place == job->group) {
+        *place = 0;
+        ++*i;
+    }
+}
 
 /* Query head and query of a row of the block. */
 static inline int64_t row_head(const struct attn_flash *job, const struct block *block, int64_t r)
 {
-    return block->g * job->group + (block->row0 + r) % job->group;
+    int64_t place, i;
+    find_row(job, block, r, &place, &i);
+    return block->g * job->group + place;
 }
 
 static inline int64_t row_query(const struct attn_flash *job, const struct block *block, int64_t r)
 {
-    return (block->row0 + r) / job->group;
+    int64_t place, i;
+    find_row(job, block, r, &place, &i);
+    return i;
 }
 
-/* What q is multiplied by when it is packed as it is. */
+/* What q is multiplied by where K is read in place. */
 static inline float query_factor(const struct attn_flash *job)
 {
     return job->score == ATTN_SCORE_GAUSSIAN ? 1.0f : job->factor;
 }
+
+/* How far the output of a group of rows has come: w->o holds nothing, sums, or is done with. */
+enum stage { FRESH, BEGUN, STORED };
 
 /* What a score sums over the columns: q k, or (q - k)^2. */
 enum pairing { DOT, DISTANCE };
@@ -86,22 +123,51 @@ FLASH_INLINE vf join(const enum pairing pairing, vf q, vf k, vf sum)
     return vf_fma(apart, pairing == DOT ? k : apart, sum);
 }
 
-/* o[r] = o[r] * rescale[r] + sum over keys j in [lo, hi) of p[r][j] v[j]. */
+/* to[r] = by[r] * (o[r] * rescale[r] + sum over keys j in [lo, hi) of p[r][j] v[j]). */
 struct product {
     const float *p; /* [rows][LD] */
-    const float *v; /* [width/NR][key_block][NR] */
-    int64_t key_block, lo, hi;
-    float *o;               /* [rows][width] */
-    int64_t width, columns; /* dv rounded up to NR, and to a vector */
-    const float *rescale;   /* [rows] */
+    const float *v; /* key j, column c: at c / NR * v_panel + c % NR + j * v_key */
+    int64_t v_key, v_panel, lo, hi;
+    float *o;             /* [rows][width] */
+    int64_t width;        /* dv rounded up to a vector */
+    bool fresh;           /* o holds nothing yet and counts as 0 */
+    const float *rescale; /* [rows] */
+    float *to[FLASH_MR];  /* rows of o, or of out where it takes whole vectors */
+    float by[FLASH_MR];
 };
+
+#include "flash_f32_softmax.h"
 
 #include "flash_f32_direct.h"
 #include "flash_f32_pack.h"
 #include "flash_f32_product.h"
-#include "flash_f32_softmax.h"
-
 #include "flash_f32_scores.h"
+
+static struct block make_block(const struct attn_flash *job, const struct attn_flash_item *item)
+{
+    return (struct block){.b = item->head / job->groups,
+                          .g = item->head % job->groups,
+                          .kv = item->head % job->groups / job->share,
+                          .row0 = item->row0,
+                          .rows = item->rows,
+                          .part = item->part,
+                          .width = attn_round_up(job->dv, VF_LANES),
+                          .direct = job->direct};
+}
+
+/* Keys that row r of the block may see of its part. */
+static void find_interval(const struct attn_flash *job, const struct block *block, int64_t r,
+                          int64_t *lo, int64_t *hi)
+{
+    attn_mask_interval(job, block->b, row_query(job, block, r), lo, hi);
+    if (job->splits == 1)
+        return;
+    int64_t first = block->part * job->part_keys, end = first + job->part_keys;
+    *lo = *lo > first ? *lo : first;
+    *hi = *hi < end ? *hi : end;
+    if (*lo >= *hi)
+        *lo = *hi = 0;
+}
 
 /* Fills the rows' intervals and their union. */
 static void find_intervals(const struct attn_flash *job, const struct attn_flash_scratch *w,
@@ -110,8 +176,7 @@ static void find_intervals(const struct attn_flash *job, const struct attn_flash
     block->lo = job->sk;
     block->hi = 0;
     for (int64_t r = 0; r < block->rows; r++) {
-        int64_t i = (block->row0 + r) / job->group;
-        attn_mask_interval(job, block->b, i, &w->lo[r], &w->hi[r]);
+        find_interval(job, block, r, &w->lo[r], &w->hi[r]);
         if (w->lo[r] < w->hi[r]) {
             block->lo = w->lo[r] < block->lo ? w->lo[r] : block->lo;
             block->hi = w->hi[r] > block->hi ? w->hi[r] : block->hi;
@@ -119,151 +184,249 @@ static void find_intervals(const struct attn_flash *job, const struct attn_flash
     }
 }
 
-/* Rows start at maximum -inf and denominator 0; with a sink, as if it were a first key with v = 0.
- */
+/* Rows start at maximum -inf and denominator 0; with a sink, as if it were a first key with v = 0,
+ * in the first part. */
 static void start_rows(const struct attn_flash *job, const struct attn_flash_scratch *w,
                        const struct block *block)
 {
-    memset(w->o, 0, (size_t)(block->rows * block->dv16) * sizeof *w->o);
+    memset(w->stage, FRESH, (size_t)(block->rows + FLASH_MR - 1) / FLASH_MR);
     for (int64_t r = 0; r < block->rows; r++) {
         w->max[r] = -INFINITY;
         w->sum[r] = 0.0f;
-        if (job->sink.data) {
+        if (job->sink.data && block->part == 0) {
             const float *sink = job->sink.data;
             w->max[r] = sink[row_head(job, block, r) * job->sink.stride[0]] * LOG2_E;
             if (w->max[r] != -INFINITY)
                 w->sum[r] = isfinite(w->max[r]) ? 1.0f : NAN;
         }
     }
+    if (block->direct || job->splits > 1) {
+        memset(w->o, 0, (size_t)(block->rows * block->width) * sizeof *w->o);
+        memset(w->stage, BEGUN, (size_t)(block->rows + FLASH_MR - 1) / FLASH_MR);
+    }
 }
 
-/* Sets the keys of the tile that a row may see; lo >= hi for none. */
-static void clip_row(const struct attn_flash_scratch *w, const struct tile *tile, int64_t r,
-                     struct row *row)
+/* Sets the keys of the tile that a row may see; lo == hi == 0 for none. */
+FLASH_INLINE void clip_row(const struct attn_flash_scratch *w, const struct tile *tile, int64_t r,
+                           const struct group *group, struct row *row)
 {
     int64_t first = w->lo[r] > tile->j0 + tile->lo ? w->lo[r] : tile->j0 + tile->lo;
     int64_t end = w->hi[r] < tile->j0 + tile->hi ? w->hi[r] : tile->j0 + tile->hi;
-    if (first < end && row->job->mask.data)
-        attn_mask_tighten(row->job, row->b, row->h, row->i, &first, &end);
-    row->lo = first - tile->j0;
-    row->hi = end - tile->j0;
+    if (first < end && group->job->mask.data)
+        attn_mask_tighten(group->job, group->b, row->h, row->i, &first, &end);
+    row->lo = first < end ? first - tile->j0 : 0;
+    row->hi = first < end ? end - tile->j0 : 0;
 }
 
-/* Final scores of one tile for the `count` <= MR rows from r0 on, and the keys [*lo, *hi) that some
- * of them may see. False where there is none. */
-static bool score_group(const struct attn_flash *job, const struct attn_flash_scratch *w,
-                        const struct block *block, const struct tile *tile, int64_t r0, int count,
-                        struct row *rows, int64_t *lo, int64_t *hi)
+/* Whether scores become final by nothing but -inf in what lies outside the rows' intervals. */
+static bool scores_are_plain(const struct attn_flash *job)
 {
-    *lo = tile->hi;
-    *hi = 0;
-    for (int r = 0; r < count; r++) {
-        rows[r] = (struct row){.job = job,
-                               .b = block->b,
-                               .h = row_head(job, block, r0 + r),
-                               .i = row_query(job, block, r0 + r),
-                               .j0 = tile->j0,
-                               .s = w->s + r * LD};
-        clip_row(w, tile, r0 + r, &rows[r]);
-        if (rows[r].lo < rows[r].hi) {
-            *lo = rows[r].lo < *lo ? rows[r].lo : *lo;
-            *hi = rows[r].hi > *hi ? rows[r].hi : *hi;
+    return job->score != ATTN_SCORE_GAUSSIAN && job->score != ATTN_SCORE_ADDITIVE &&
+           !(job->flags & ATTN_FLAG_SOFTCAP) && !job->bias.data && !job->alibi.data &&
+           !job->mask.data;
+}
+
+/* The rows of a group and the keys that each may see of a tile. Returns false where there is
+ * none. */
+static bool start_group(const struct attn_flash_scratch *w, const struct block *block,
+                        const struct tile *tile, struct group *group)
+{
+    const struct attn_flash *job = group->job;
+    int64_t h, i, common_lo = 0, common_hi = tile->hi;
+    find_row(job, block, group->r0, &h, &i);
+    group->lo = tile->hi;
+    group->hi = 0;
+    for (int r = 0; r < group->count; r++) {
+        struct row *row = &group->rows[r];
+        row->h = block->g * job->group + h;
+        row->i = i;
+        row->s = w->s + r * LD;
+        clip_row(w, tile, group->r0 + r, group, row);
+        if (row->lo < row->hi) {
+            group->lo = row->lo < group->lo ? row->lo : group->lo;
+            group->hi = row->hi > group->hi ? row->hi : group->hi;
         }
+        common_lo = row->lo > common_lo ? row->lo : common_lo;
+        common_hi = row->hi < common_hi ? row->hi : common_hi;
+        next_row(job, &h, &i);
     }
-    if (*lo >= *hi)
+    group->from = group->lo / VF_LANES * VF_LANES;
+    group->to = attn_round_up(group->hi, VF_LANES);
+    group->clean_lo = attn_round_up(common_lo, VF_LANES);
+    group->clean_hi = group->clean_lo;
+    if (!block->direct && scores_are_plain(job))
+        group->clean_hi = common_hi / VF_LANES * VF_LANES;
+    return group->lo < group->hi;
+}
+
+/* Final scores of one tile for a group. False where no row may see any of its keys. */
+static bool score_group(const struct attn_flash_scratch *w, const struct block *block,
+                        const struct tile *tile, struct group *group)
+{
+    const struct attn_flash *job = group->job;
+    if (!start_group(w, block, tile, group))
         return false;
-    int64_t panel_lo = *lo / FLASH_NR, panel_hi = (*hi + FLASH_NR - 1) / FLASH_NR;
-    for (int r = 0; r < count; r++) {
-        rows[r].from = panel_lo * FLASH_NR;
-        rows[r].to = panel_hi * FLASH_NR;
-        if (rows[r].lo >= rows[r].hi)
-            rows[r].lo = rows[r].hi = rows[r].from;
+    struct span span = {.k = w->k,
+                        .dk = job->dk,
+                        .from = group->from,
+                        .to = group->to,
+                        .s = w->s,
+                        .top = group->top,
+                        .clean_lo = group->clean_lo,
+                        .clean_hi = group->clean_hi};
+    for (int r = 0; r < group->count; r++) {
+        struct row *row = &group->rows[r];
+        if (row->lo >= row->hi)
+            row->lo = row->hi = group->from;
+        vf_store(group->top + r * VF_LANES, vf_set1(w->max[group->r0 + r]));
     }
-    const float *q = w->q + r0 * job->dp;
     if (block->direct)
-        direct_scores(job, w, block, tile, r0, count, *lo, *hi);
-    else if (job->score == ATTN_SCORE_ADDITIVE)
-        additive_scores(job, w, rows, r0, count, panel_lo, panel_hi);
-    else if (job->score == ATTN_SCORE_GAUSSIAN)
-        score_distance(count, q, w->k, job->dk, panel_lo, panel_hi, w->s);
+        direct_scores(job, w, block, tile, group->r0, group->count, group->lo, group->hi);
     else
-        score_product(count, q, w->k, job->dk, panel_lo, panel_hi, w->s);
-    for (int r = 0; r < count; r++)
-        finish_scores(&rows[r]);
+        queries(w, block, group, span.q);
+    if (job->score == ATTN_SCORE_ADDITIVE)
+        additive_scores(job, w, &span, group->count);
+    else if (job->score == ATTN_SCORE_GAUSSIAN && !block->direct)
+        score_distance(group->count, &span);
+    else if (!block->direct)
+        score_product(group->count, &span);
+    if (group->clean_lo > group->from || group->clean_hi < group->to)
+        for (int r = 0; r < group->count; r++)
+            finish_scores(group, &group->rows[r]);
     return true;
 }
 
-/* One tile of keys joins the outputs of the `count` rows from r0 on. */
-static void attend_group(const struct attn_flash *job, const struct attn_flash_scratch *w,
-                         const struct block *block, const struct tile *tile, int64_t r0, int count)
+/* Whether the sums of this tile are a group's last, and out takes them as they are stored. */
+static bool ends_group(const struct attn_flash_scratch *w, const struct block *block,
+                       const struct tile *tile, const struct group *group)
 {
-    struct row rows[FLASH_MR];
-    float rescale[FLASH_MR];
-    struct product product = {.p = w->s,
-                              .v = w->v,
-                              .key_block = job->key_block,
-                              .o = w->o + r0 * block->dv16,
-                              .width = block->dv16,
-                              .columns = attn_round_up(job->dv, VF_LANES),
-                              .rescale = rescale};
-    if (!score_group(job, w, block, tile, r0, count, rows, &product.lo, &product.hi))
-        return;
-    bool careful = block->direct || (product.lo < tile->bad_hi && tile->bad_lo < product.hi);
-    softmax_rows(rows, count, careful, w->max + r0, w->sum + r0, rescale);
-    for (int r = 0; r < count && job->flags & ATTN_FLAG_DROPOUT; r++)
-        attn_dropout_row(job, rows[r].b, rows[r].h, rows[r].i, rows[r].j0 + rows[r].lo,
-                         rows[r].j0 + rows[r].hi, rows[r].s + rows[r].lo);
-    if (block->direct)
-        direct_values(job, block, tile, count, &product);
-    else if (careful)
-        value_product_careful(count, &product);
-    else
-        value_product(count, &product);
+    const struct attn_flash *job = group->job;
+    if (block->direct || job->splits > 1 || job->mask.data || job->out.stride[3] != 1 ||
+        job->dv % VF_LANES)
+        return false;
+    for (int r = 0; r < group->count; r++)
+        if (w->hi[group->r0 + r] > tile->j0 + tile->hi)
+            return false;
+    return true;
 }
 
-/* The weights of one tile, once maximum and denominator are final. */
-static void weigh_group(const struct attn_flash *job, const struct attn_flash_scratch *w,
-                        const struct block *block, const struct tile *tile, int64_t r0, int count)
+/* Where the sums of a group go, and times what. */
+static void aim_product(const struct attn_flash_scratch *w, const struct group *group, bool last,
+                        struct product *product)
 {
-    struct row rows[FLASH_MR];
-    int64_t lo, hi, step = job->weights.stride[3];
-    if (!score_group(job, w, block, tile, r0, count, rows, &lo, &hi))
-        return;
-    for (int r = 0; r < count; r++) {
-        const struct row *row = &rows[r];
-        float *weights = (float *)job->weights.data +
-                         attn_row_index(&job->weights, row->b, row->h, row->i) + row->j0 * step;
-        normalise_row(row, w->max[r0 + r], w->sum[r0 + r]);
-        for (int64_t j = row->lo; j < row->hi; j++)
-            weights[j * step] = row->s[j];
+    const struct attn_view *out = &group->job->out;
+    for (int r = 0; r < group->count; r++) {
+        const struct row *row = &group->rows[r];
+        float sum = w->sum[group->r0 + r];
+        product->to[r] = last ? (float *)out->data + attn_row_index(out, group->b, row->h, row->i)
+                              : product->o + r * product->width;
+        product->by[r] = !last ? 1.0f : sum == 0.0f ? 0.0f : 1.0f / sum;
     }
 }
 
-/* Divides by the denominator and writes out and lse. */
+/* One tile of keys joins the outputs of a group. */
+static void attend_group(const struct attn_flash_scratch *w, const struct block *block,
+                         const struct tile *tile, struct group *group)
+{
+    const struct attn_flash *job = group->job;
+    if (!score_group(w, block, tile, group))
+        return;
+    unsigned char *stage = &w->stage[group->r0 / FLASH_MR];
+    float rescale[FLASH_MR];
+    struct product product;
+    product.p = w->s;
+    product.v = tile->v;
+    product.v_key = tile->v_key;
+    product.v_panel = tile->v_panel;
+    product.lo = group->lo;
+    product.hi = group->hi;
+    product.o = w->o + group->r0 * block->width;
+    product.width = block->width;
+    product.fresh = *stage == FRESH;
+    product.rescale = rescale;
+    bool careful = block->careful || (group->lo < tile->bad_hi && tile->bad_lo < group->hi);
+    softmax_rows(group, careful, w->max + group->r0, w->sum + group->r0, rescale);
+    for (int r = 0; r < group->count && job->flags & ATTN_FLAG_DROPOUT; r++) {
+        const struct row *row = &group->rows[r];
+        attn_dropout_row(job, group->b, row->h, row->i, tile->j0 + row->lo, tile->j0 + row->hi,
+                         row->s + row->lo);
+    }
+    bool last = ends_group(w, block, tile, group);
+    aim_product(w, group, last, &product);
+    if (block->direct)
+        direct_values(job, block, tile, group->count, &product);
+    else if (careful)
+        value_product_careful(group->count, &product);
+    else
+        value_product(group->count, &product);
+    *stage = last ? STORED : BEGUN;
+}
+
+/* The weights of one tile, once maximum and denominator are final. */
+static void weigh_group(const struct attn_flash_scratch *w, const struct block *block,
+                        const struct tile *tile, struct group *group)
+{
+    const struct attn_view *out = &group->job->weights;
+    if (!score_group(w, block, tile, group))
+        return;
+    for (int r = 0; r < group->count; r++) {
+        const struct row *row = &group->rows[r];
+        float *weights = (float *)out->data + attn_row_index(out, group->b, row->h, row->i) +
+                         tile->j0 * out->stride[3];
+        normalise_row(group, row, w->max[group->r0 + r], w->sum[group->r0 + r]);
+        for (int64_t j = row->lo; j < row->hi; j++)
+            weights[j * out->stride[3]] = row->s[j];
+    }
+}
+
+/* Divides by the denominator and writes out, unless the last tile did. */
 static void store_row(const struct attn_flash *job, const struct attn_flash_scratch *w,
                       const struct block *block, int64_t r)
 {
-    int64_t h = row_head(job, block, r), i = row_query(job, block, r);
-    float *out = (float *)job->out.data + attn_row_index(&job->out, block->b, h, i);
-    const float *o = w->o + r * block->dv16;
-    float max = w->max[r], sum = w->sum[r];
-    bool empty = sum == 0.0f;
-    float by = empty ? 0.0f : 1.0f / sum;
-    int64_t step = job->out.stride[3], c = 0;
-    if (step == 1)
-        for (; c + VF_LANES <= job->dv; c += VF_LANES)
-            vf_storeu(out + c, vf_mul(vf_load(o + c), vf_set1(by)));
-    for (; c < job->dv; c++)
-        out[c * step] = o[c] * by;
-    if (!job->lse.data)
+    unsigned char stage = w->stage[r / FLASH_MR];
+    if (stage == STORED)
         return;
+    float *out =
+        (float *)job->out.data +
+        attn_row_index(&job->out, block->b, row_head(job, block, r), row_query(job, block, r));
+    const float *o = w->o + r * block->width;
+    int64_t step = job->out.stride[3];
+    float by = w->sum[r] == 0.0f ? 0.0f : 1.0f / w->sum[r];
+    for (int64_t c = 0; c < job->dv; c++)
+        out[c * step] = (stage == FRESH ? 0.0f : o[c]) * by;
+}
+
+static void store_lse(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                      const struct block *block, int64_t r)
+{
+    int64_t h = row_head(job, block, r), i = row_query(job, block, r);
+    float max = w->max[r], sum = w->sum[r];
     /* In double: the logarithm then errs by nothing that matters beside the sum. */
-    double lse = empty ? -INFINITY : ((double)max + log2((double)sum)) * 0.69314718055994531;
+    double lse = sum == 0.0f ? -INFINITY : ((double)max + log2((double)sum)) * 0.69314718055994531;
     if (job->sink.data && sum == 1.0f) {
         float sink = ((const float *)job->sink.data)[h * job->sink.stride[0]];
         lse = max == sink * LOG2_E ? (double)sink : lse; /* nothing joined it: the sink itself */
     }
     ((float *)job->lse.data)[attn_row_index(&job->lse, block->b, h, i)] = (float)lse;
+}
+
+/* The keys that the tile after the one at j0 will read. */
+static struct ahead next_tile(const struct attn_flash *job, const struct block *block, int64_t j0)
+{
+    int64_t times = (block->rows + FLASH_MR - 1) / FLASH_MR;
+    int64_t from = j0 + job->key_block, lo, hi, rest;
+    if (from < block->hi) {
+        rest = block->hi - from;
+        return look_ahead(job, block->b, block->kv, from,
+                          rest < job->key_block ? rest : job->key_block, times);
+    }
+    if (!block->next)
+        return (struct ahead){0};
+    struct block next = make_block(job, block->next);
+    find_interval(job, &next, 0, &lo, &hi);
+    find_interval(job, &next, next.rows - 1, &rest, &hi);
+    rest = lo / job->key_block * job->key_block + job->key_block;
+    return look_ahead(job, next.b, next.kv, lo, (hi < rest ? hi : rest) - lo, times);
 }
 
 /* What a sweep over the tiles does with each group. */
@@ -284,12 +447,16 @@ static void sweep_tiles(const struct attn_flash *job, const struct attn_flash_sc
             project_keys(job, w, &tile);
         if (!block->direct && sweep == ATTEND)
             pack_v(job, w, block, &tile);
-        for (int64_t r0 = 0; r0 < block->rows; r0 += FLASH_MR) {
-            int count = (int)(block->rows - r0 < FLASH_MR ? block->rows - r0 : FLASH_MR);
+        struct group group = {.job = job, .b = block->b, .j0 = j0};
+        struct ahead ahead = block->direct ? (struct ahead){0} : next_tile(job, block, j0);
+        for (group.r0 = 0; group.r0 < block->rows; group.r0 += FLASH_MR) {
+            int64_t left = block->rows - group.r0;
+            group.count = left < FLASH_MR ? (int)left : FLASH_MR;
+            fetch_ahead(&ahead);
             if (sweep == ATTEND)
-                attend_group(job, w, block, &tile, r0, count);
+                attend_group(w, block, &tile, &group);
             else
-                weigh_group(job, w, block, &tile, r0, count);
+                weigh_group(w, block, &tile, &group);
         }
     }
 }
@@ -307,17 +474,27 @@ static void store_weights(const struct attn_flash *job, const struct attn_flash_
     sweep_tiles(job, w, block, WEIGH);
 }
 
-static void run_item(const struct attn_flash *job, const struct attn_flash_scratch *w, int64_t item)
+/* Divides by the denominators and writes all results of the block. */
+static void store_rows(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                       const struct block *block)
 {
-    int64_t head = item / job->items_per_head, total = job->sq * job->group;
-    struct block block = {.b = head / job->groups,
-                          .g = head % job->groups,
-                          .kv = head % job->groups / job->share,
-                          .row0 = item % job->items_per_head * job->item_rows,
-                          .dv16 = attn_round_up(job->dv, FLASH_NR),
-                          .direct = use_direct(job)};
-    int64_t left = total - block.row0;
-    block.rows = left < job->item_rows ? left : job->item_rows;
+    for (int64_t r = 0; r < block->rows; r++)
+        store_row(job, w, block, r);
+    for (int64_t r = 0; r < block->rows && job->lse.data; r++)
+        store_lse(job, w, block, r);
+    if (job->weights.data)
+        store_weights(job, w, block);
+}
+
+#include "flash_f32_parts.h"
+
+static void run_item(const struct attn_flash *job, const struct attn_flash_scratch *scratch,
+                     const struct attn_flash_item *item, const struct attn_flash_item *next)
+{
+    struct block block = make_block(job, item);
+    const struct attn_flash_scratch own = part_scratch(job, scratch, item->head, item->part);
+    const struct attn_flash_scratch *w = job->splits > 1 ? &own : scratch;
+    block.next = next;
     find_intervals(job, w, &block);
     start_rows(job, w, &block);
     if (projects_queries(job)) {
@@ -325,11 +502,14 @@ static void run_item(const struct attn_flash *job, const struct attn_flash_scrat
         project_queries(job, w, &block);
     } else if (block.direct)
         direct_queries(job, w, &block);
-    else
-        pack_q(job, w, &block);
+    else if (!queries_in_place(job))
+        copy_queries(job, w, &block);
     sweep_tiles(job, w, &block, ATTEND);
-    for (int64_t r = 0; r < block.rows; r++)
-        store_row(job, w, &block, r);
-    if (job->weights.data)
-        store_weights(job, w, &block);
+    if (block.direct && !direct_finite(w, &block)) {
+        block.careful = true;
+        start_rows(job, w, &block);
+        sweep_tiles(job, w, &block, ATTEND);
+    }
+    if (job->splits == 1)
+        store_rows(job, w, &block);
 }

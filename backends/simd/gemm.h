@@ -15,10 +15,10 @@
 #define ATTN_GEMM_COLUMNS 256
 #define ATTN_GEMM_ROWS    192
 
-/* Floats of working memory of a thread: packed x, whose last store spills over by less than a
- * vector, and the products of one row group. */
-#define ATTN_GEMM_X       (ATTN_GEMM_ROWS * ATTN_GEMM_DEPTH + 16)
-#define ATTN_GEMM_SCRATCH (ATTN_GEMM_X + 16 * ATTN_FLASH_SCORE_STRIDE)
+/* Floats of working memory of a thread: rows of x whose columns are not next to each other, and the
+ * products of one row group. */
+#define ATTN_GEMM_X       (8 * ATTN_GEMM_DEPTH)
+#define ATTN_GEMM_SCRATCH (ATTN_GEMM_X + 8 * ATTN_FLASH_SCORE_STRIDE)
 
 struct attn_gemm {
     int64_t rows, batch_rows;   /* of all batches together, and of one */

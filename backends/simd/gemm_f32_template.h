@@ -15,21 +15,16 @@ static float *gemm_row(const struct attn_gemm *job, const struct attn_view *view
            r % job->batch_rows * view->stride[1];
 }
 
-/* Rows [r0, r0 + rows) of x, inner [e0, e0 + depth), as [rows/MR][depth][MR]. */
-static void gemm_pack_x(const struct attn_gemm *job, int64_t r0, int64_t rows, int64_t e0,
-                        int64_t depth, float *to)
+/* `count` <= MR rows of x from r on, from e on: in place, or `depth` columns copied to `copy`. */
+static void gemm_rows(const struct attn_gemm *job, int64_t r, int count, int64_t e, int64_t depth,
+                      float *copy, const float **to)
 {
     int64_t step = job->x.stride[2];
-    for (int64_t g = 0; g < rows; g += FLASH_MR, to += FLASH_MR * depth) {
-        const float *from[FLASH_MR];
-        int64_t count = rows - g < FLASH_MR ? rows - g : FLASH_MR, e = 0;
-        for (int64_t r = 0; r < count; r++)
-            from[r] = gemm_row(job, &job->x, r0 + g + r) + e0 * step;
-        if (count == FLASH_MR && step == 1)
-            e = pack_q_group(from, depth, 1.0f, to);
-        for (; e < depth; e++)
-            for (int64_t r = 0; r < count; r++)
-                to[e * FLASH_MR + r] = from[r][e * step];
+    for (int n = 0; n < count; n++) {
+        const float *from = gemm_row(job, &job->x, r + n) + e * step;
+        to[n] = step == 1 ? from : copy + n * ATTN_GEMM_DEPTH;
+        for (int64_t c = 0; step != 1 && c < depth; c++)
+            copy[n * ATTN_GEMM_DEPTH + c] = from[c * step];
     }
 }
 
@@ -57,23 +52,25 @@ static void run_gemm(const struct attn_gemm *job, const struct attn_gemm_part *p
 {
     const int64_t wide = attn_round_up(job->columns, FLASH_NR), whole = attn_gemm_depth(job->inner);
     const int64_t most = ATTN_GEMM_ROWS / FLASH_MR * FLASH_MR;
-    float *x = scratch, *s = scratch + ATTN_GEMM_X;
+    float *copy = scratch, *s = scratch + ATTN_GEMM_X;
     for (int64_t r0 = part->r0; r0 < part->r1; r0 += most) {
-        int64_t rows = part->r1 - r0 < most ? part->r1 - r0 : most;
+        int64_t r1 = part->r1 - r0 < most ? part->r1 : r0 + most;
         for (int64_t e0 = 0; e0 < job->inner; e0 += whole) {
             int64_t depth = job->inner - e0 < whole ? job->inner - e0 : whole;
             bool first = e0 == 0, last = e0 + depth == job->inner;
-            gemm_pack_x(job, r0, rows, e0, depth, x);
             for (int64_t o0 = part->o0; o0 < part->o1; o0 += ATTN_GEMM_COLUMNS) {
                 int64_t left = part->o1 - o0;
                 int64_t columns = left < ATTN_GEMM_COLUMNS ? left : ATTN_GEMM_COLUMNS;
-                int64_t panels = (columns + FLASH_NR - 1) / FLASH_NR;
-                const float *w = job->packed + wide * e0 + o0 * depth;
-                for (int64_t g = 0; g < rows; g += FLASH_MR) {
-                    int count = (int)(rows - g < FLASH_MR ? rows - g : FLASH_MR);
-                    score_product(count, x + g * depth, w, depth, 0, panels, s);
+                struct span span = {.k = job->packed + wide * e0 + o0 * depth,
+                                    .dk = depth,
+                                    .to = attn_round_up(columns, VF_LANES),
+                                    .s = s};
+                for (int64_t g = r0; g < r1; g += FLASH_MR) {
+                    int count = (int)(r1 - g < FLASH_MR ? r1 - g : FLASH_MR);
+                    gemm_rows(job, g, count, e0, depth, copy, span.q);
+                    score_product(count, &span);
                     for (int r = 0; r < count; r++)
-                        gemm_store_row(job, s + r * LD, r0 + g + r, o0, columns, first, last);
+                        gemm_store_row(job, s + r * LD, g + r, o0, columns, first, last);
                 }
             }
         }

@@ -37,11 +37,6 @@ void attn_mask_interval(const struct attn_flash *job, int64_t b, int64_t i, int6
     *hi = first < end ? end : 0;
 }
 
-int64_t attn_row_index(const struct attn_view *view, int64_t b, int64_t h, int64_t i)
-{
-    return b * view->stride[0] + h * view->stride[1] + i * view->stride[2];
-}
-
 void attn_mask_tighten(const struct attn_flash *job, int64_t b, int64_t h, int64_t i, int64_t *lo,
                        int64_t *hi)
 {

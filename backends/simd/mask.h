@@ -14,7 +14,10 @@ void attn_mask_interval(const struct attn_flash *job, int64_t b, int64_t i, int6
                         int64_t *hi);
 
 /* First element of the row (b, h, i, 0) of a [B,Hq,Sq,Sk] operand, as an index. */
-int64_t attn_row_index(const struct attn_view *view, int64_t b, int64_t h, int64_t i);
+static inline int64_t attn_row_index(const struct attn_view *view, int64_t b, int64_t h, int64_t i)
+{
+    return b * view->stride[0] + h * view->stride[1] + i * view->stride[2];
+}
 
 /* Shrinks [*lo, *hi) at both ends to the outermost true cells of the boolean mask's row, so that
  * forbidden stretches are never computed; *lo == *hi where there is none. */

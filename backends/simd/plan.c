@@ -6,16 +6,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "mask.h"
-
-/* Packed K and V of a tile take at most this many bytes: a quarter of the second-level cache of the
- * CPUs this is for (1 to 2 MiB), so that scores, queries and output fit beside them. */
-#define TILE_BYTES (256 * 1024)
-/* Packed q and the output of an item: as much again and a half. The more rows an item has, the less
- * packing K and V costs; 768 rows hide it. */
-#define ITEM_BYTES (384 * 1024)
+/* The more rows an item has, the less packing K and V costs; 768 rows hide it. */
 #define MOST_ROWS  768
 #define LEAST_ROWS 48
+/* Up to DIRECT_ROWS rows a key/value head packing K and V costs more than it saves. Up to
+ * SPLIT_ROWS a key/value head the keys are split into parts, of which K and V take at least
+ * PART_BYTES: 5 us at 25 GB/s, some times what it takes to wake a thread. MOST_SPLITS keeps the
+ * memory of parts from growing with the keys. */
+#define DIRECT_ROWS 12
+#define SPLIT_ROWS  64
+#define PART_BYTES  (128 * 1024)
+#define MOST_SPLITS 64
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -40,27 +41,42 @@ static int64_t choose_key_block(const struct attn_plan *plan)
     if (given > 0)
         return attn_round_up(least(given, ATTN_FLASH_MOST_KEYS), nr);
     int64_t width = job->dk + job->dh + attn_round_up(job->dv, nr);
-    int64_t fit = TILE_BYTES / (int64_t)sizeof(float) / width / nr * nr;
+    int64_t fit = least(attn_blocking_tile(&plan->caches) / width,
+                        attn_blocking_scores(&plan->caches) / plan->isa->mr) /
+                  nr * nr;
+    if (job->direct)
+        fit = ATTN_FLASH_MOST_KEYS;
     return clamp(least(fit, attn_round_up(job->sk, nr)), nr, ATTN_FLASH_MOST_KEYS);
 }
 
-/* As many rows as fit, but at least four items a thread where there are rows enough, so that the
- * shares come out even. */
+/* As many rows as fit, in items of about equal size. */
 static int64_t choose_item_rows(const struct attn_plan *plan)
 {
     const struct attn_flash *job = &plan->job;
     int64_t mr = plan->isa->mr, given = option(plan->services, "item_rows");
-    int64_t total = job->sq * job->group, heads = job->b * job->groups;
+    int64_t total = job->sq * job->group;
+    if (job->splits > 1)
+        return attn_round_up(total, mr);
     if (given > 0)
         return attn_round_up(least(given, 8192), mr);
     int64_t width = job->dp + attn_round_up(job->dv, plan->isa->nr);
-    int64_t rows = clamp(ITEM_BYTES / (int64_t)sizeof(float) / width, LEAST_ROWS, MOST_ROWS);
-    if (plan->threads > 1 && heads > 0) {
-        int64_t items = (4 * plan->threads + heads - 1) / heads;
-        rows = clamp((total + items - 1) / items, LEAST_ROWS, rows);
-    }
+    int64_t rows = clamp(attn_blocking_item(&plan->caches) / width, LEAST_ROWS, MOST_ROWS);
     int64_t items = total ? (total + rows - 1) / rows : 1;
     return attn_round_up(total ? (total + items - 1) / items : 1, mr);
+}
+
+/* Few rows: their keys are split, however few threads there are, so that threads do not change the
+ * results. The weights of a row are written by one item. */
+static void choose_splits(struct attn_flash *job, const struct attn_problem *problem)
+{
+    job->splits = 1;
+    if (job->sq * job->group > SPLIT_ROWS || attn_tensor_find(problem, ATTN_WEIGHTS))
+        return;
+    int64_t keys = PART_BYTES / (int64_t)sizeof(float) / (job->dk + job->dv);
+    int64_t least_keys = (job->sk + MOST_SPLITS - 1) / MOST_SPLITS;
+    job->part_keys = attn_round_up(keys > least_keys ? keys : least_keys, job->key_block);
+    job->splits = (job->sk + job->part_keys - 1) / job->part_keys;
+    job->splits = job->splits > 1 ? job->splits : 1;
 }
 
 /* What the job multiplies raw scores by (see flash_f32.h). */
@@ -116,11 +132,14 @@ static void prepare_job(struct attn_plan *plan, const struct attn_problem *probl
         job->keep_from = (uint32_t)ceil(problem->dropout_p * 16777216.0);
     }
     attn_plan_attach(job, problem->tensors, problem->n_tensors);
+    job->direct = job->sq * job->group <= DIRECT_ROWS && job->score != ATTN_SCORE_ADDITIVE &&
+                  job->k.stride[3] == 1 && job->v.stride[3] == 1;
     job->key_block = choose_key_block(plan);
+    choose_splits(job, problem);
     job->item_rows = choose_item_rows(plan);
-    int64_t total = job->sq * job->group;
-    job->items_per_head = (total + job->item_rows - 1) / job->item_rows;
-    plan->items = job->b * job->groups * job->items_per_head;
+    int64_t total = job->sq * job->group, rows = job->item_rows;
+    plan->items =
+        job->b * job->groups * (job->splits > 1 ? job->splits : (total + rows - 1) / rows);
 }
 
 /* Cuts `count` elements of `unit` bytes off a region that starts at `base`, each piece aligned to
@@ -137,11 +156,15 @@ static size_t lay_out(struct attn_plan *plan, void *base)
 {
     const struct attn_flash *job = &plan->job;
     int64_t mr = plan->isa->mr, nr = plan->isa->nr, rows = job->item_rows;
-    int64_t dv16 = attn_round_up(job->dv, nr), dh6 = attn_round_up(job->dh, mr);
+    int64_t dv16 = attn_round_up(job->dv, nr);
     bool projects = job->score == ATTN_SCORE_BILINEAR || job->score == ATTN_SCORE_ADDITIVE;
     int64_t projected = projects ? attn_round_up(job->dp, nr) : 0;
     size_t used = 0;
-    int64_t *share = cut(base, &used, plan->threads + 1, sizeof *share);
+    int64_t heads = job->b * job->groups, split_heads = job->splits > 1 ? heads : 0;
+    struct attn_share *share = cut(base, &used, plan->threads + 1, sizeof *share);
+    atomic_int *left = cut(base, &used, split_heads, sizeof *left);
+    float *parts =
+        cut(base, &used, split_heads * job->splits * attn_flash_part(job), sizeof *parts);
     struct attn_flash_scratch *scratch = cut(base, &used, plan->threads, sizeof *scratch);
     for (int t = 0; t < plan->threads; t++) {
         struct attn_flash_scratch w;
@@ -155,16 +178,31 @@ static size_t lay_out(struct attn_plan *plan, void *base)
         w.lo = cut(base, &used, rows, sizeof *w.lo);
         w.hi = cut(base, &used, rows, sizeof *w.hi);
         w.p_q = cut(base, &used, projected * job->dq, sizeof *w.p_q);
-        w.x = cut(base, &used, projected ? (job->dq + nr) * mr : 0, sizeof *w.x);
-        w.p_k = cut(base, &used, dh6 * job->dk, sizeof *w.p_k);
+        w.stage = cut(base, &used, rows / mr, sizeof *w.stage);
+        w.x = cut(base, &used, projected ? attn_round_up(job->dq, nr) * mr : 0, sizeof *w.x);
+        w.p_k = cut(base, &used, job->dh * job->dk, sizeof *w.p_k);
         w.w_v = cut(base, &used, job->dh, sizeof *w.w_v);
-        w.hidden = cut(base, &used, job->key_block * dh6, sizeof *w.hidden);
+        w.hidden = cut(base, &used, job->dh * ATTN_FLASH_SCORE_STRIDE, sizeof *w.hidden);
         if (base)
             scratch[t] = w;
     }
+    for (int64_t h = 0; base && h < split_heads; h++)
+        atomic_init(&left[h], (int)job->splits);
     plan->share = share;
+    plan->left = left;
+    plan->job.parts = parts;
     plan->scratch = scratch;
     return used;
+}
+
+/* All that threads can share, at least 1. */
+static int64_t count_units(const struct attn_plan *plan)
+{
+    int64_t units;
+    if (__builtin_mul_overflow(plan->job.b * plan->job.groups,
+                               attn_share_units(&plan->job, plan->isa->mr), &units))
+        return INT64_MAX;
+    return units > 1 ? units : 1;
 }
 
 int attn_plan_create(const struct attn_flash_isa *isa, const struct attn_problem *problem,
@@ -178,9 +216,10 @@ int attn_plan_create(const struct attn_flash_isa *isa, const struct attn_problem
     }
     *made = (struct attn_plan){.services = services,
                                .isa = isa,
+                               .caches = attn_caches_read("/sys/devices/system/cpu"),
                                .threads = services->threads > 1 ? (int)services->threads : 1};
     prepare_job(made, problem);
-    made->threads = (int)clamp(made->threads, 1, made->items > 1 ? made->items : 1);
+    made->threads = (int)clamp(made->threads, 1, count_units(made));
 
     int status = ATTN_OUT_OF_MEMORY;
     size_t bytes = lay_out(made, NULL);
@@ -211,58 +250,42 @@ void attn_plan_destroy(struct attn_plan *plan)
     services->free(services->context, plan);
 }
 
-/* Keys that an item's first, middle and last row see: its cost, to about the precision that even
- * shares need. */
-static double item_cost(const struct attn_flash *job, int64_t item)
-{
-    int64_t b = item / job->items_per_head / job->groups, total = job->sq * job->group;
-    int64_t row0 = item % job->items_per_head * job->item_rows;
-    int64_t rows = least(job->item_rows, total - row0);
-    const int64_t probe[3] = {row0, row0 + rows / 2, row0 + rows - 1};
-    double keys = 0.0;
-    for (int n = 0; n < 3; n++) {
-        int64_t lo, hi;
-        attn_mask_interval(job, b, probe[n] / job->group, &lo, &hi);
-        keys += (double)(hi - lo);
-    }
-    return (double)rows * (keys + 1.0); /* an item of empty rows still writes its output */
-}
-
-/* Cuts the items into consecutive shares of about equal cost. */
-static void cut_shares(struct attn_plan *plan, const struct attn_flash *job)
-{
-    double whole = 0.0, before = 0.0;
-    if (plan->threads > 1)
-        for (int64_t n = 0; n < plan->items; n++)
-            whole += item_cost(job, n);
-    plan->share[0] = 0;
-    int t = 1;
-    for (int64_t n = 0; n < plan->items && t < plan->threads; n++) {
-        double cost = item_cost(job, n);
-        while (t < plan->threads && before + cost / 2.0 >= whole * t / plan->threads)
-            plan->share[t++] = n;
-        before += cost;
-    }
-    while (t <= plan->threads)
-        plan->share[t++] = plan->items;
-}
-
 struct errand {
     struct attn_plan *plan;
     const struct attn_flash *job;
 };
 
+/* Who completes the last part of a head merges it, and readies the count for the next run. */
+static void complete_part(const struct attn_plan *plan, const struct attn_flash *job, int64_t head,
+                          const struct attn_flash_scratch *scratch)
+{
+    if (atomic_fetch_sub(&plan->left[head], 1) > 1)
+        return;
+    plan->isa->merge_parts(job, scratch, head);
+    atomic_store(&plan->left[head], (int)job->splits);
+}
+
 static void compute_share(void *context, int thread)
 {
     const struct errand *errand = context;
     const struct attn_plan *plan = errand->plan;
-    for (int64_t n = plan->share[thread]; n < plan->share[thread + 1]; n++)
-        plan->isa->run_item(errand->job, &plan->scratch[thread], n);
+    const struct attn_flash_scratch *scratch = &plan->scratch[thread];
+    const struct attn_share *end = &plan->share[thread + 1];
+    struct attn_share at = plan->share[thread];
+    struct attn_flash_item item, next;
+    bool more = attn_share_next(errand->job, plan->isa->mr, end, &at, &next);
+    while (more) {
+        item = next;
+        more = attn_share_next(errand->job, plan->isa->mr, end, &at, &next);
+        plan->isa->run_item(errand->job, scratch, &item, more ? &next : NULL);
+        if (errand->job->splits > 1)
+            complete_part(plan, errand->job, item.head, scratch);
+    }
 }
 
 void attn_plan_run(struct attn_plan *plan, const struct attn_flash *job)
 {
     struct errand errand = {plan, job};
-    cut_shares(plan, job);
+    attn_share_cut(job, plan->isa->mr, plan->threads, plan->share);
     attn_pool_run(plan->pool, compute_share, &errand);
 }

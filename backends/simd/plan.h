@@ -4,23 +4,28 @@
 #ifndef ATTN_SIMD_PLAN_H
 #define ATTN_SIMD_PLAN_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 
+#include "blocking.h"
 #include "flash_f32.h"
 #include "pool.h"
+#include "share.h"
 
 struct attn_mha;
 
 struct attn_plan {
     const struct attn_services *services;
     const struct attn_flash_isa *isa;
-    struct attn_flash job; /* without data pointers */
+    struct attn_caches caches; /* that the blocking is for */
+    struct attn_flash job;     /* without data pointers */
     int64_t items;
     int threads;
     struct attn_pool *pool;
     struct attn_flash_scratch *scratch; /* [threads] */
-    int64_t *share;                     /* [threads + 1]: thread t computes items share[t].. */
-    void *memory;                       /* holds share, the array of scratch and what it names */
+    struct attn_share *share;           /* [threads + 1] */
+    atomic_int *left;                   /* [b * groups] parts of the keys yet to be completed */
+    void *memory;                       /* holds all of these, what they name, and job.parts */
     struct attn_mha *mha;               /* the projections around it (mha.h); NULL: none */
 };
 

@@ -20,6 +20,15 @@ static int probe_avx2(const struct attn_services *services, char *why, size_t si
     return ATTN_NO_DEVICE;
 }
 
+static int probe_avx512(const struct attn_services *services, char *why, size_t size)
+{
+    (void)services;
+    if (__builtin_cpu_supports("avx512f"))
+        return ATTN_OK;
+    snprintf(why, size, "this processor, or the system on it, offers no AVX-512");
+    return ATTN_NO_DEVICE;
+}
+
 static int supports(const struct attn_problem *problem, const struct attn_services *services,
                     char *why, size_t size)
 {
@@ -28,17 +37,28 @@ static int supports(const struct attn_problem *problem, const struct attn_servic
                                       : attn_plan_supports(problem, why, size);
 }
 
-static int create_avx2(const struct attn_problem *problem, const struct attn_services *services,
-                       void **plan, char *why, size_t size)
+static int create(const struct attn_flash_isa *isa, const struct attn_problem *problem,
+                  const struct attn_services *services, void **plan, char *why, size_t size)
 {
     struct attn_plan *made;
-    const struct attn_flash_isa *isa = &attn_flash_f32_avx2;
     int status = problem->op == ATTN_OP_MHA
                      ? attn_mha_create(isa, problem, services, &made, why, size)
                      : attn_plan_create(isa, problem, services, &made, why, size);
     if (status == ATTN_OK)
         *plan = made;
     return status;
+}
+
+static int create_avx2(const struct attn_problem *problem, const struct attn_services *services,
+                       void **plan, char *why, size_t size)
+{
+    return create(&attn_flash_f32_avx2, problem, services, plan, why, size);
+}
+
+static int create_avx512(const struct attn_problem *problem, const struct attn_services *services,
+                         void **plan, char *why, size_t size)
+{
+    return create(&attn_flash_f32_avx512, problem, services, plan, why, size);
 }
 
 static void numerics(const void *plan, struct attn_numerics *numerics)
@@ -49,6 +69,7 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
     numerics->deterministic = 1;
     numerics->invariant = ATTN_INVARIANT_BATCH | ATTN_INVARIANT_THREADS;
     numerics->key_tile = self->job.key_block;
+    numerics->splits = self->job.splits > 1 ? self->job.splits : 0;
     numerics->e_exp = ATTN_FLASH_E_EXP;
     numerics->e_tanh = ATTN_FLASH_E_TANH;
     numerics->e_log = 1e-15; /* in double */
@@ -103,10 +124,11 @@ static void describe(const void *plan, char *text, size_t size)
     const struct attn_plan *self = plan;
     snprintf(text, size,
              "%sflash f32 %s: micro-kernel %dx%d, %lld keys a tile, %lld items of %lld rows, "
-             "%d thread%s",
+             "%d thread%s, caches of %lld and %lld KiB",
              self->mha ? "projections with packed weights, " : "", self->isa->name, self->isa->mr,
              self->isa->nr, (long long)self->job.key_block, (long long)self->items,
-             (long long)self->job.item_rows, self->threads, self->threads > 1 ? "s" : "");
+             (long long)self->job.item_rows, self->threads, self->threads > 1 ? "s" : "",
+             (long long)self->caches.l1 / 1024, (long long)self->caches.l2 / 1024);
 }
 
 static void destroy(void *plan)
@@ -147,11 +169,29 @@ static const struct attn_backend avx2 = {
     .destroy = destroy,
 };
 
-static const struct attn_backend *const backends[] = {&avx2};
+static const struct attn_backend avx512 = {
+    .struct_size = sizeof(struct attn_backend),
+    .exactness = ATTN_EXACT,
+    .name = "avx512",
+    .description = "flash attention in f32, AVX-512 intrinsics, tiled, online softmax",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .probe = probe_avx512,
+    .supports = supports,
+    .create = create_avx512,
+    .numerics = numerics,
+    .bind = bind,
+    .run = run,
+    .release = release,
+    .describe = describe,
+    .destroy = destroy,
+};
+
+static const struct attn_backend *const backends[] = {&avx2, &avx512};
 
 const struct attn_plugin attn_plugin = {
     .abi_version = ATTN_ABI_VERSION,
     .struct_size = sizeof(struct attn_plugin),
-    .n_backends = 1,
+    .n_backends = sizeof backends / sizeof *backends,
     .backends = backends,
 };

@@ -1,12 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.c - see pool.h */
+/* pool.c - see pool.h
+ *
+ * A run is a new value of `round`; who waits looks at it for a while before sleeping. Sleepers are
+ * counted, so that nobody takes the lock where nobody sleeps: who goes to sleep raises `asleep` and
+ * then looks at the condition once more, who changes the condition does so and then looks at
+ * `asleep`, all sequentially consistent, so that one of the two sees the other. */
 #include "pool.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+
+#ifdef __x86_64__
+#define RELAX() __builtin_ia32_pause()
+#else
+#define RELAX() ((void)0)
+#endif
+
+/* Looks before sleeping, 20 to 60 us by processor: longer than from one run to the next, or from
+ * the projections to attention, and too short to disturb whoever is timed next. */
+#define LOOKS 1500
 
 struct member {
     struct attn_pool *pool;
@@ -14,38 +31,76 @@ struct member {
     int index;
 };
 
+/* A condition variable that costs nothing while nobody sleeps. */
+struct bell {
+    pthread_cond_t rung;
+    atomic_int asleep;
+};
+
 struct attn_pool {
     const struct attn_services *services;
     pthread_mutex_t lock;
-    pthread_cond_t wake, done;
-    uint64_t round; /* raised for each run: a member works once a round */
-    int threads, started, busy;
-    bool stop;
+    struct bell wake, done;
+    atomic_uint round; /* raised for each run: a member works once a round */
+    atomic_int busy;   /* members still at work */
+    atomic_bool stop;
+    int threads, started;
     void (*work)(void *context, int thread);
     void *context;
     struct member members[];
 };
 
+static void ring(struct attn_pool *pool, struct bell *bell)
+{
+    if (!atomic_load(&bell->asleep))
+        return;
+    pthread_mutex_lock(&pool->lock);
+    pthread_cond_broadcast(&bell->rung);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* Returns once ready(pool, seen). */
+static void await(struct attn_pool *pool, struct bell *bell,
+                  bool (*ready)(struct attn_pool *pool, unsigned seen), unsigned seen)
+{
+    for (int n = 0; n < LOOKS; n++) {
+        if (ready(pool, seen))
+            return;
+        if (n % 32 == 31)
+            sched_yield(); /* to whom we wait for, should the system have put us together */
+        RELAX();
+    }
+    pthread_mutex_lock(&pool->lock);
+    atomic_fetch_add(&bell->asleep, 1);
+    while (!ready(pool, seen))
+        pthread_cond_wait(&bell->rung, &pool->lock);
+    atomic_fetch_sub(&bell->asleep, 1);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static bool called(struct attn_pool *pool, unsigned seen)
+{
+    return atomic_load(&pool->round) != seen || atomic_load(&pool->stop);
+}
+
+static bool finished(struct attn_pool *pool, unsigned seen)
+{
+    (void)seen;
+    return atomic_load(&pool->busy) == 0;
+}
+
 static void *member_main(void *argument)
 {
     struct member *self = argument;
     struct attn_pool *pool = self->pool;
-    uint64_t seen = 0;
-    pthread_mutex_lock(&pool->lock);
-    for (;;) {
-        while (!pool->stop && pool->round == seen)
-            pthread_cond_wait(&pool->wake, &pool->lock);
-        if (pool->stop)
-            break;
-        seen = pool->round;
-        pthread_mutex_unlock(&pool->lock);
+    for (unsigned seen = 0;; seen++) {
+        await(pool, &pool->wake, called, seen);
+        if (atomic_load(&pool->stop))
+            return NULL;
         pool->work(pool->context, self->index);
-        pthread_mutex_lock(&pool->lock);
-        if (--pool->busy == 0)
-            pthread_cond_signal(&pool->done);
+        if (atomic_fetch_sub(&pool->busy, 1) == 1)
+            ring(pool, &pool->done);
     }
-    pthread_mutex_unlock(&pool->lock);
-    return NULL;
 }
 
 int attn_pool_create(const struct attn_services *services, int threads, struct attn_pool **pool,
@@ -61,8 +116,8 @@ int attn_pool_create(const struct attn_services *services, int threads, struct a
     made->services = services;
     made->threads = threads;
     pthread_mutex_init(&made->lock, NULL);
-    pthread_cond_init(&made->wake, NULL);
-    pthread_cond_init(&made->done, NULL);
+    pthread_cond_init(&made->wake.rung, NULL);
+    pthread_cond_init(&made->done.rung, NULL);
     for (int t = 1; t < threads; t++) {
         made->members[t] = (struct member){.pool = made, .index = t};
         int error = pthread_create(&made->members[t].thread, NULL, member_main, &made->members[t]);
@@ -80,36 +135,28 @@ int attn_pool_create(const struct attn_services *services, int threads, struct a
 
 void attn_pool_run(struct attn_pool *pool, void (*work)(void *context, int thread), void *context)
 {
-    if (pool->threads == 1) {
-        work(context, 0);
-        return;
+    if (pool->threads > 1) {
+        pool->work = work;
+        pool->context = context;
+        atomic_store(&pool->busy, pool->threads - 1);
+        atomic_fetch_add(&pool->round, 1);
+        ring(pool, &pool->wake);
     }
-    pthread_mutex_lock(&pool->lock);
-    pool->work = work;
-    pool->context = context;
-    pool->busy = pool->threads - 1;
-    pool->round++;
-    pthread_cond_broadcast(&pool->wake);
-    pthread_mutex_unlock(&pool->lock);
     work(context, 0);
-    pthread_mutex_lock(&pool->lock);
-    while (pool->busy)
-        pthread_cond_wait(&pool->done, &pool->lock);
-    pthread_mutex_unlock(&pool->lock);
+    if (pool->threads > 1)
+        await(pool, &pool->done, finished, 0);
 }
 
 void attn_pool_destroy(struct attn_pool *pool)
 {
     if (!pool)
         return;
-    pthread_mutex_lock(&pool->lock);
-    pool->stop = true;
-    pthread_cond_broadcast(&pool->wake);
-    pthread_mutex_unlock(&pool->lock);
+    atomic_store(&pool->stop, true);
+    ring(pool, &pool->wake);
     for (int t = 1; t <= pool->started; t++)
         pthread_join(pool->members[t].thread, NULL);
-    pthread_cond_destroy(&pool->done);
-    pthread_cond_destroy(&pool->wake);
+    pthread_cond_destroy(&pool->done.rung);
+    pthread_cond_destroy(&pool->wake.rung);
     pthread_mutex_destroy(&pool->lock);
     pool->services->free(pool->services->context, pool);
 }

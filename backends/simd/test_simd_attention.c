@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_simd_attention.c - the plugin, through its table, against two obvious loops on random small
- * problems: every mask and extra, odd sizes, any strides, operands flush against guard pages. */
+/* test_simd_attention.c - each backend of the plugin, through its table, against two obvious loops
+ * on random small problems: every mask and extra, odd sizes, any strides, operands flush against
+ * guard pages. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,6 +19,8 @@
 
 #define PAGE        4096u
 #define MAX_TENSORS 12
+
+static const struct attn_backend *rung; /* the one under test */
 
 struct operand {
     void *map;
@@ -383,7 +386,7 @@ static void counted_free(void *context, void *memory)
 static void run_trial(struct trial *t, uint32_t threads, const struct attn_option *options,
                       uint32_t n_options)
 {
-    const struct attn_backend *backend = attn_plugin.backends[0];
+    const struct attn_backend *backend = rung;
     struct attn_services services = {.struct_size = sizeof services,
                                      .threads = threads,
                                      .options = options,
@@ -425,7 +428,10 @@ static void free_trial(struct trial *t)
 static bool machine_lacks_it(void)
 {
     char why[256];
-    return attn_plugin.backends[0]->probe(NULL, why, sizeof why) != ATTN_OK;
+    if (rung->probe(NULL, why, sizeof why) == ATTN_OK)
+        return false;
+    print_message("%s: %s\n", rung->name, why);
+    return true;
 }
 
 /* Small tiles and items, so that small problems cross their edges; the same bits from one thread
@@ -513,7 +519,7 @@ static int ask(struct attn_problem *problem, char *why, size_t size)
 {
     struct attn_services services = {.struct_size = sizeof services, .threads = 1};
     why[0] = 0;
-    return attn_plugin.backends[0]->supports(problem, &services, why, size);
+    return rung->supports(problem, &services, why, size);
 }
 
 /* Whatever is not known is refused, with a reason. */
@@ -584,5 +590,10 @@ int main(void)
         cmocka_unit_test(test_bad_scores),
         cmocka_unit_test(test_refusals),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = 0;
+    for (uint32_t n = 0; n < attn_plugin.n_backends; n++) {
+        rung = attn_plugin.backends[n];
+        failed += cmocka_run_group_tests_name(rung->name, tests, NULL, NULL);
+    }
+    return failed;
 }

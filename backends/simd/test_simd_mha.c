@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_simd_mha.c - multi-head attention of avx2 against a double loop: projections larger than
- * their blocks, every layout of their operands, optional operands, and what is refused. */
+/* test_simd_mha.c - multi-head attention of each backend against a double loop: projections larger
+ * than their blocks, every layout of their operands, optional operands, and what is refused. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,10 +14,9 @@
 #include "../tests/common.h"
 #include "gemm.h"
 
-static const struct attn_backend *avx2(void)
-{
-    return attn_plugin.backends[0];
-}
+/* What is under test. */
+static const struct attn_backend *rung;
+static const struct attn_flash_isa *isa;
 
 #define CROSS (WITH_X_K | WITH_W_O | WITH_PROJ_BIAS)
 
@@ -99,7 +98,7 @@ static void make(const struct test_spec *spec, struct test_problem *made)
 
 static void run_altered(const struct test_spec *spec, struct test_problem *made)
 {
-    test_run(avx2(), made);
+    test_run(rung, made);
     test_check(spec, made);
     test_problem_free(made);
 }
@@ -107,7 +106,7 @@ static void run_altered(const struct test_spec *spec, struct test_problem *made)
 static void matches_the_oracle(void **state)
 {
     (void)state;
-    test_cases_run(avx2(), is_mha, ATTN_F32);
+    test_cases_run(rung, is_mha, ATTN_F32);
     for (size_t s = 0; s < sizeof own / sizeof *own; s++) {
         struct test_problem made;
         make(&own[s], &made);
@@ -211,7 +210,7 @@ static void operands_are_optional(void **state)
     make(&whole, &made); /* x_v is x_k */
     drop(&made, ATTN_X_V);
     tensor_of(&made, ATTN_W_V)->shape[1] = whole.e + 1;
-    test_run(avx2(), &made);
+    test_run(rung, &made);
     struct attn_tensor *x_v =
         &made.tensors[made.problem.n_tensors++]; /* spelt out for the oracle */
     *x_v = *tensor_of(&made, ATTN_X_K);
@@ -238,7 +237,7 @@ static void padding_does_not_leak(void **state)
         }
     }
     const struct attn_tensor *out = tensor_of(&made, ATTN_OUT);
-    test_run(avx2(), &made);
+    test_run(rung, &made);
     for (int64_t o = 0; o < out->shape[2]; o++)
         assert_true(isfinite(test_at(out, (int64_t[]){1, 6, o})));
     test_check(&spec, &made);
@@ -256,7 +255,7 @@ static void pruned_heads_are_zero(void **state)
     for (int64_t h = 0; h < 4; h++)
         test_set(tensor_of(&made, ATTN_HEAD_MASK), &h, h == 1 || h == 2);
     test_set(tensor_of(&made, ATTN_B_Q), (int64_t[]){3}, NAN); /* a query of head 0 */
-    test_run(avx2(), &made);
+    test_run(rung, &made);
     assert_true(isfinite(test_at(tensor_of(&made, ATTN_OUT), (int64_t[]){0, 0, 0})));
     assert_true(isnan(test_at(tensor_of(&made, ATTN_LSE), (int64_t[]){0, 0, 0})));
     test_check(&spec, &made);
@@ -282,10 +281,10 @@ static void scores_work_in_heads_as_alone(void **state)
         make(&spec, &alone);
         spec.op = ATTN_OP_MHA, spec.e = 10, spec.with = ALL_OUT | CROSS | WITH_HEAD_PARAMS;
         make(&spec, &heads);
-        int taken = avx2()->supports(&alone.problem, &services, why, sizeof why);
-        assert_int_equal(avx2()->supports(&heads.problem, &services, why, sizeof why), taken);
+        int taken = rung->supports(&alone.problem, &services, why, sizeof why);
+        assert_int_equal(rung->supports(&heads.problem, &services, why, sizeof why), taken);
         if (taken == ATTN_OK) {
-            test_run(avx2(), &heads);
+            test_run(rung, &heads);
             test_check(&spec, &heads);
         }
         test_problem_free(&alone);
@@ -297,7 +296,6 @@ static void scores_work_in_heads_as_alone(void **state)
 static void shares_agree_bitwise(void **state)
 {
     (void)state;
-    const struct attn_flash_isa *isa = &attn_flash_f32_avx2;
     const int64_t sizes[][3] = {{1, 300, 50}, {40, 520, 33}, {200, 17, 290}}; /* rows, e, columns */
     float *scratch = aligned_alloc(64, ATTN_GEMM_SCRATCH * sizeof(float));
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
@@ -346,31 +344,31 @@ static void refuses_what_does_not_fit(void **state)
         make(&whole, &made);
         struct attn_tensor *x = tensor_of(&made, misfits[n]);
         x->shape[x->rank - 1]++;
-        test_problem_refused(avx2(), &made.problem);
+        test_problem_refused(rung, &made.problem);
         x->shape[x->rank - 1]--;
         x->dtype = ATTN_F64;
-        test_problem_refused(avx2(), &made.problem);
+        test_problem_refused(rung, &made.problem);
         x->dtype = ATTN_F32;
         x->space = ATTN_CUDA;
-        test_problem_refused(avx2(), &made.problem);
+        test_problem_refused(rung, &made.problem);
         test_problem_free(&made);
     }
     make(&whole, &made);
     made.problem.b = made.problem.sk = INT64_C(1) << 40; /* their product overflows */
-    test_problem_refused(avx2(), &made.problem);
+    test_problem_refused(rung, &made.problem);
     test_problem_free(&made);
     const uint32_t others[] = {ATTN_Q, ATTN_PAST_K, ATTN_ROLE_USER};
     for (size_t n = 0; n < sizeof others / sizeof *others; n++) {
         make(&whole, &made);
         tensor_of(&made, ATTN_LSE)->role = others[n];
-        test_problem_refused(avx2(), &made.problem);
+        test_problem_refused(rung, &made.problem);
         test_problem_free(&made);
     }
     const uint32_t needed[] = {ATTN_X_Q, ATTN_W_Q, ATTN_W_K, ATTN_W_V, ATTN_OUT, ATTN_W_O};
     for (size_t n = 0; n < sizeof needed / sizeof *needed; n++) { /* w_o: b_o hangs in the air */
         make(&whole, &made);
         drop(&made, needed[n]);
-        test_problem_refused(avx2(), &made.problem);
+        test_problem_refused(rung, &made.problem);
         test_problem_free(&made);
     }
     const struct test_spec refused[] = {
@@ -390,7 +388,7 @@ static void refuses_what_does_not_fit(void **state)
         {.name = "bf16", .op = ATTN_OP_MHA, .dtype = ATTN_BF16, .sq = 2, .sk = 2, .dq = 2, .e = 2},
     };
     for (size_t n = 0; n < sizeof refused / sizeof *refused; n++)
-        test_spec_refused(avx2(), &refused[n]);
+        test_spec_refused(rung, &refused[n]);
 }
 
 int main(void)
@@ -401,7 +399,19 @@ int main(void)
         cmocka_unit_test(pruned_heads_are_zero), cmocka_unit_test(scores_work_in_heads_as_alone),
         cmocka_unit_test(shares_agree_bitwise),  cmocka_unit_test(refuses_what_does_not_fit),
     };
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
-        return 0;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct attn_flash_isa *const isas[] = {&attn_flash_f32_avx2, &attn_flash_f32_avx512};
+    char why[256];
+    int failed = 0;
+    for (uint32_t n = 0; n < attn_plugin.n_backends; n++) {
+        rung = attn_plugin.backends[n];
+        isa = isas[n];
+        if (strcmp(rung->name, isa->name) != 0) {
+            print_message("%s is not %s\n", rung->name, isa->name);
+            failed++;
+        } else if (rung->probe(NULL, why, sizeof why) != ATTN_OK)
+            print_message("%s: %s: nothing to test\n", rung->name, why);
+        else
+            failed += cmocka_run_group_tests_name(rung->name, tests, NULL, NULL);
+    }
+    return failed;
 }

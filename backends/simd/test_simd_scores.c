@@ -233,23 +233,30 @@ static int takes(const struct test_spec *spec)
     return spec->op != ATTN_OP_MHA && spec->off < INT64_C(1) << 40;
 }
 
-int main(void)
+static int test_rung(const struct attn_backend *rung)
 {
-    const struct attn_backend *avx2 = attn_plugin.backends[0];
     const uint32_t dtypes[] = {ATTN_F32, 0};
-    struct test_subject subject = {.backend = avx2, .dtypes = dtypes, .takes = takes};
+    struct test_subject subject = {.backend = rung, .dtypes = dtypes, .takes = takes};
     char why[256];
-    if (avx2->probe(NULL, why, sizeof why) != ATTN_OK) {
-        print_message("%s: nothing to test\n", why);
+    if (rung->probe(NULL, why, sizeof why) != ATTN_OK) {
+        print_message("%s: %s: nothing to test\n", rung->name, why);
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(matches_the_oracle, (void *)(uintptr_t)avx2),
-        cmocka_unit_test_prestate(projects_wide_queries, (void *)(uintptr_t)avx2),
-        cmocka_unit_test_prestate(keeps_nan_to_its_rows, (void *)(uintptr_t)avx2),
-        cmocka_unit_test_prestate(same_bits_however_cut, (void *)(uintptr_t)avx2),
-        cmocka_unit_test_prestate(refuses_odd_parameters, (void *)(uintptr_t)avx2),
+        cmocka_unit_test_prestate(matches_the_oracle, (void *)(uintptr_t)rung),
+        cmocka_unit_test_prestate(projects_wide_queries, (void *)(uintptr_t)rung),
+        cmocka_unit_test_prestate(keeps_nan_to_its_rows, (void *)(uintptr_t)rung),
+        cmocka_unit_test_prestate(same_bits_however_cut, (void *)(uintptr_t)rung),
+        cmocka_unit_test_prestate(refuses_odd_parameters, (void *)(uintptr_t)rung),
     };
     int failed = test_common(&subject);
-    return failed + cmocka_run_group_tests(tests, NULL, NULL);
+    return failed + cmocka_run_group_tests_name(rung->name, tests, NULL, NULL);
+}
+
+int main(void)
+{
+    int failed = 0;
+    for (uint32_t n = 0; n < attn_plugin.n_backends; n++)
+        failed += test_rung(attn_plugin.backends[n]);
+    return failed;
 }

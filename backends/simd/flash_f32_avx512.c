@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_f32_avx512.c - the AVX-512 instance of flash_f32_template.h; the only file compiled with
+ * -mavx512f, entered only after the processor was asked. */
+#include <immintrin.h>
+
+#include "flash_f32.h"
+
+/* 24 accumulators of 16 floats, four vectors of the packed operand and a broadcast: 29 of the 32
+ * registers, and 10 loads for 24 products. */
+#define FLASH_MR 6
+#define FLASH_NV 4
+#define VF_LANES 16
+
+typedef __m512 vf;
+
+static inline vf vf_set1(float x)
+{
+    return _mm512_set1_ps(x);
+}
+
+static inline vf vf_lane_numbers(void)
+{
+    return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+
+static inline vf vf_load(const float *p)
+{
+    return _mm512_load_ps(p);
+}
+
+static inline vf vf_loadu(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+
+static inline void vf_store(float *p, vf x)
+{
+    _mm512_store_ps(p, x);
+}
+
+static inline void vf_storeu(float *p, vf x)
+{
+    _mm512_storeu_ps(p, x);
+}
+
+static inline vf vf_load_first(const float *p, int64_t count)
+{
+    unsigned lanes = count <= 0 ? 0 : count >= 16 ? 0xffffu : (1u << count) - 1u;
+    return _mm512_maskz_loadu_ps((__mmask16)lanes, p);
+}
+
+static inline vf vf_add(vf a, vf b)
+{
+    return _mm512_add_ps(a, b);
+}
+
+static inline vf vf_sub(vf a, vf b)
+{
+    return _mm512_sub_ps(a, b);
+}
+
+static inline vf vf_mul(vf a, vf b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
+static inline vf vf_div(vf a, vf b)
+{
+    return _mm512_div_ps(a, b);
+}
+
+static inline vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+static inline vf vf_max(vf a, vf b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+static inline vf vf_min(vf a, vf b)
+{
+    return _mm512_min_ps(a, b);
+}
+
+static inline vf vf_abs(vf a)
+{
+    return _mm512_abs_ps(a);
+}
+
+static inline vf vf_select_equal(vf a, vf b, vf yes, vf no)
+{
+    return _mm512_mask_mov_ps(no, _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ), yes);
+}
+
+static inline vf vf_select_bytes(const uint8_t *bytes, vf yes, vf no)
+{
+    __m512i wide = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)bytes));
+    return _mm512_mask_mov_ps(no, _mm512_test_epi32_mask(wide, wide), yes);
+}
+
+static inline vf vf_shift_to_exponent(vf a)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), 23));
+}
+
+static inline vf vf_round(vf a)
+{
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+static inline vf vf_times_power(vf y, vf n)
+{
+    return _mm512_scalef_ps(y, n);
+}
+
+static inline bool vf_all_equal(vf a, vf b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ) == 0xffff;
+}
+
+static inline float vf_first(vf a)
+{
+    return _mm512_cvtss_f32(a);
+}
+
+static inline float vf_sum(vf a)
+{
+    return _mm512_reduce_add_ps(a);
+}
+
+/* Halves the vectors and doubles the sums each holds, four times. */
+static inline vf vf_sums(const vf *x)
+{
+    __m512 a[8], b[4];
+    for (int n = 0; n < 8; n++) /* lane pairs of each quarter: x[2n] x[2n + 1] x[2n] x[2n + 1] */
+        a[n] = _mm512_add_ps(_mm512_unpacklo_ps(x[2 * n], x[2 * n + 1]),
+                             _mm512_unpackhi_ps(x[2 * n], x[2 * n + 1]));
+    for (int n = 0; n < 4; n++) /* each quarter: x[4n] to x[4n + 3] */
+        b[n] = _mm512_add_ps(_mm512_shuffle_ps(a[2 * n], a[2 * n + 1], 0x44),
+                             _mm512_shuffle_ps(a[2 * n], a[2 * n + 1], 0xee));
+    __m512 low = _mm512_add_ps(_mm512_shuffle_f32x4(b[0], b[1], 0x88),
+                               _mm512_shuffle_f32x4(b[0], b[1], 0xdd));
+    __m512 high = _mm512_add_ps(_mm512_shuffle_f32x4(b[2], b[3], 0x88),
+                                _mm512_shuffle_f32x4(b[2], b[3], 0xdd));
+    return _mm512_add_ps(_mm512_shuffle_f32x4(low, high, 0x88),
+                         _mm512_shuffle_f32x4(low, high, 0xdd));
+}
+
+static inline float vf_largest(vf a)
+{
+    return _mm512_reduce_max_ps(a);
+}
+
+/* Row 4m + n of each 4x4 block of floats comes from lane block m of a load, so that two steps of
+ * shuffles within lanes and none across them are left. */
+static inline void vf_transpose(const float *from, int64_t from_stride, float factor, float *to,
+                                int64_t to_stride)
+{
+    __m512 r[16], t[16], by = _mm512_set1_ps(factor);
+#pragma GCC unroll 16
+    for (int n = 0; n < 16; n++) { /* columns 4*(n/4).. of rows n%4, n%4 + 4, + 8, + 12 */
+        const float *p = from + n % 4 * from_stride + n / 4 * 4;
+        __m512 x = _mm512_castps128_ps512(_mm_loadu_ps(p));
+        x = _mm512_insertf32x4(x, _mm_loadu_ps(p + 4 * from_stride), 1);
+        x = _mm512_insertf32x4(x, _mm_loadu_ps(p + 8 * from_stride), 2);
+        r[n] = _mm512_insertf32x4(x, _mm_loadu_ps(p + 12 * from_stride), 3);
+    }
+#pragma GCC unroll 16
+    for (int n = 0; n < 16; n += 2) {
+        t[n] = _mm512_unpacklo_ps(r[n], r[n + 1]);
+        t[n + 1] = _mm512_unpackhi_ps(r[n], r[n + 1]);
+    }
+#pragma GCC unroll 4
+    for (int n = 0; n < 16; n += 4) {
+        _mm512_store_ps(to + n * to_stride,
+                        _mm512_mul_ps(by, _mm512_shuffle_ps(t[n], t[n + 2], 0x44)));
+        _mm512_store_ps(to + (n + 1) * to_stride,
+                        _mm512_mul_ps(by, _mm512_shuffle_ps(t[n], t[n + 2], 0xee)));
+        _mm512_store_ps(to + (n + 2) * to_stride,
+                        _mm512_mul_ps(by, _mm512_shuffle_ps(t[n + 1], t[n + 3], 0x44)));
+        _mm512_store_ps(to + (n + 3) * to_stride,
+                        _mm512_mul_ps(by, _mm512_shuffle_ps(t[n + 1], t[n + 3], 0xee)));
+    }
+}
+
+#include "flash_f32_template.h"
+#include "gemm_f32_template.h"
+
+const struct attn_flash_isa attn_flash_f32_avx512 = {.name = "avx512",
+                                                     .mr = FLASH_MR,
+                                                     .nr = FLASH_NR,
+                                                     .run_item = run_item,
+                                                     .merge_parts = merge_parts,
+                                                     .run_gemm = run_gemm};
