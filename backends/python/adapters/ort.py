@@ -35,8 +35,8 @@ def supports(problem):
         return reason
     if problem.bottom_right and "len" in t and problem.window:
         return "it does not do windows from the corner of lengths"
-    if problem.scale == 0:
-        return "a scale of 0 means the default to it"
+    if problem.scale <= 0:
+        return "its scale is above 0, or the default"
     heads = [t[r] for r in ("q", "k", "v", "out")]
     if not (all(x.dense for x in heads) or all(token_major(x) for x in heads)) or \
             not all(t[r].squeezed().dense for r in ("mask", "bias") if r in t):
