@@ -329,7 +329,7 @@ template <class T, int WIDTH, int MT, int WARPS, int KEYS, bool MASKED> struct f
                                                  : finish_row(a, b, r.h, r.i, maximum[m][half],
                                                               total, lane % 4 == 0));
                 }
-                bad[m][half] = lanes_where(!finite);
+                bad[m][half] = lanes_where(!finite && !PLANTED(repair));
             }
 #pragma unroll
         for (int m = 0; m < MT; m++)
