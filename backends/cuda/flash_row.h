@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flash_row.h - a warp computes a row in plain f32 FMA, and the merge of split keys.
  *
- * It reads no value of a key that is not allowed: so it also repairs what the tensor cores make of
- * 0 * NaN. One lane a key for the scores, one lane a column for the output. */
+ * It does all of the operator that this backend does. It reads no value of a key that is not
+ * allowed, and so it also repairs what the tensor cores make of 0 * NaN. One lane a key for the
+ * scores, one lane a column for the output. */
 #ifndef ATTN_CUDA_FLASH_ROW_H
 #define ATTN_CUDA_FLASH_ROW_H
 
@@ -31,10 +32,26 @@ template <class T> DEVICE float key_score(const attn_cuda_args &a, int b, const 
     const T *q = (const T *)a.q.data + place(a.q, b, r.h, r.i);
     const T *k = (const T *)a.k.data + place(a.k, b, r.h / (a.hq / a.hkv), j);
     float product = 0;
-    for (int c = 0; c < a.dk; c++)
-        product = fmaf(to_float(load(q + c * a.q.stride[3])), to_float(load(k + c * a.k.stride[3])),
-                       product);
+    for (int c = 0; c < a.dk; c++) {
+        const float qc = to_float(load(q + c * a.q.stride[3]));
+        const float kc = to_float(load(k + c * a.k.stride[3]));
+        const bool gaussian = a.flags & ATTN_CUDA_GAUSSIAN;
+        product = gaussian ? fmaf(-0.5f * (qc - kc), qc - kc, product) : fmaf(qc, kc, product);
+    }
     return cell_score<T>(a, b, r, j, product);
+}
+
+/* The weights of a finished row, before dropout. */
+template <class T>
+DEVICE void store_weights(const attn_cuda_args &a, int b, const row &r, float shift, float factor)
+{
+    T *weights = (T *)a.weights.data + place(a.weights, b, r.h, r.i);
+    for (int j = thread_index() % WARP; j < a.sk; j += WARP) {
+        const float s = key_score<T>(a, b, r, j) * LOG2E;
+        T p;
+        narrow(s == -INFINITY ? 0.0f : exp2_fast(s - shift) * factor, p);
+        store(weights + j * a.weights.stride[3], p);
+    }
 }
 
 /* Row i of head h over the keys of one split. */
@@ -52,13 +69,14 @@ DEVICE_CALL void flash_row(const attn_cuda_args &a, int b, int h, int i, int spl
         const float s = key_score<T>(a, b, r, j + lane) * LOG2E;
         const float largest = fmaxf(maximum, warp_max(s)), shift = shift_of(largest);
         const float shrink = exp2_fast(maximum - shift), p = exp2_fast(s - shift);
+        const bool kept = keeps(a, b, r, j + lane);
         maximum = largest;
         sum = sum * shrink + p;
         for (int c = 0; c < ROW_COLUMNS; c++)
             columns[c] *= shrink;
-        for (uint32_t seen = lanes_where(s != -INFINITY); seen; seen &= seen - 1) {
+        for (uint32_t seen = lanes_where(s != -INFINITY && kept); seen; seen &= seen - 1) {
             const int key = lowest_bit(seen);
-            const float weight = shuffle(p, key);
+            const float weight = shuffle(p, key) * a.keep_by;
             const T *v = (const T *)a.v.data + place(a.v, b, h / (a.hq / a.hkv), j + key);
 #pragma unroll
             for (int c = 0; c < ROW_COLUMNS; c++)
@@ -75,6 +93,8 @@ DEVICE_CALL void flash_row(const attn_cuda_args &a, int b, int h, int i, int spl
         store(partial + 1, sum);
     }
     const float factor = partial ? 1.0f : finish_row(a, b, h, i, maximum, sum, lane == 0);
+    if (a.weights.data)
+        store_weights<T>(a, b, r, shift_of(maximum), factor);
     T *out = (T *)a.out.data + place(a.out, b, h, i);
 #pragma unroll
     for (int c = 0; c < ROW_COLUMNS; c++) {

@@ -46,9 +46,13 @@ static const char *type_name(uint32_t dtype)
     return dtype == ATTN_F16 ? "f16" : dtype == ATTN_BF16 ? "bf16" : "f32";
 }
 
-/* The narrowest tile that holds both widths; the first that does all that the problem asks. */
+/* The narrowest tile that holds both widths; the first that does all that the problem asks. NULL:
+ * what only flash_row does. */
 static const struct tile *choose(const struct attn_problem *p)
 {
+    if (p->dtype == ATTN_F32 || p->score == ATTN_SCORE_GAUSSIAN || p->flags & ATTN_FLAG_DROPOUT ||
+        attn_tensor_find(p, ATTN_WEIGHTS))
+        return NULL;
     const int64_t width = p->dk > p->dv ? p->dk : p->dv;
     const int decode = p->sq * (p->hq / p->hkv) <= DECODE_ROWS;
     const int masked = !(p->scale > 0) || p->softcap > 0 || attn_tensor_find(p, ATTN_MASK) ||
@@ -80,6 +84,8 @@ static int32_t flags_of(const struct attn_problem *p)
     flags |= p->flags & ATTN_FLAG_CAUSAL ? ATTN_CUDA_CAUSAL : 0;
     flags |= p->flags & ATTN_FLAG_WINDOW ? ATTN_CUDA_WINDOW : 0;
     flags |= p->flags & ATTN_FLAG_OFF_BR ? ATTN_CUDA_OFF_BR : 0;
+    flags |= p->flags & ATTN_FLAG_DROPOUT ? ATTN_CUDA_DROPOUT : 0;
+    flags |= p->score == ATTN_SCORE_GAUSSIAN ? ATTN_CUDA_GAUSSIAN : 0;
     flags |= len && len->rank == 2 ? ATTN_CUDA_LEN_2D : 0;
     flags |= bias && bias->dtype == ATTN_F32 ? ATTN_CUDA_BIAS_F32 : 0;
     flags |= is_wide(attn_tensor_find(p, ATTN_Q), p->dk) ? ATTN_CUDA_WIDE_Q : 0;
@@ -106,6 +112,9 @@ static struct attn_cuda_args args_of(const struct attn_problem *p)
         .flags = flags_of(p),
         .scale = (float)p->scale,
         .softcap = (float)p->softcap,
+        .keep_by = (float)(1 / (1 - p->dropout_p)),
+        .keep_from = (uint32_t)ceil(p->dropout_p * 0x1p24),
+        .seed = p->dropout_seed,
     };
 }
 
@@ -162,13 +171,14 @@ int attn_cuda_plan_create(const struct attn_problem *problem, const struct attn_
         return ATTN_OUT_OF_MEMORY;
     }
     *plan = (struct attn_cuda_plan){
-        .services = services, .args = args_of(problem), .dtype = problem->dtype, .key_tile = 32};
-    const struct tile *tile = problem->dtype == ATTN_F32 ? NULL : choose(problem);
+        .services = services, .args = args_of(problem), .dtype = problem->dtype};
+    const struct tile *tile = choose(problem);
     if (tile)
         snprintf(plan->kernel_name, sizeof plan->kernel_name, "flash_%s_%d_%s",
                  type_name(plan->dtype), (int)tile->width, tile->kind);
     else
-        snprintf(plan->kernel_name, sizeof plan->kernel_name, "flash_f32_rows");
+        snprintf(plan->kernel_name, sizeof plan->kernel_name, "flash_%s_rows",
+                 type_name(plan->dtype));
     plan->key_tile = tile ? tile->keys : 32;
     plan->tensor_cores = tile != NULL;
     lay_out(plan, tile);

@@ -5,7 +5,7 @@
 #include "plan.h"
 #include "transfer.h"
 
-#define TENSORS 10 /* as many roles as supports.c knows */
+#define TENSORS 12 /* as many roles as supports.c knows */
 
 struct binding {
     struct attn_cuda_plan *plan;
@@ -74,7 +74,7 @@ static void release(void *binding)
 
 static int is_output(const struct attn_tensor *tensor)
 {
-    return tensor->role == ATTN_OUT || tensor->role == ATTN_LSE;
+    return tensor->role == ATTN_OUT || tensor->role == ATTN_LSE || tensor->role == ATTN_WEIGHTS;
 }
 
 /* Results are copied in, too: what a kernel forgets to write is seen then. */

@@ -11,7 +11,7 @@
 #define LARGEST_WIDTH  256
 
 static const uint64_t known_flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR |
-                                    ATTN_FLAG_SOFTCAP | ATTN_FLAG_DETERMINISTIC;
+                                    ATTN_FLAG_SOFTCAP | ATTN_FLAG_DROPOUT | ATTN_FLAG_DETERMINISTIC;
 
 /* SAME: the type of q; EITHER: that or f32. An axis is a letter of extent(). */
 enum { SAME = 0, EITHER = -1 };
@@ -31,6 +31,8 @@ static const struct operand {
     {ATTN_LEN, ATTN_I32, "bi" /* or "b" */, "len", offsetof(struct attn_cuda_args, len)},
     {ATTN_ALIBI, ATTN_F32, "h", "alibi", offsetof(struct attn_cuda_args, alibi)},
     {ATTN_SINK, ATTN_F32, "h", "sink", offsetof(struct attn_cuda_args, sink)},
+    {ATTN_KEEP, ATTN_BOOL, "bhij", "keep", offsetof(struct attn_cuda_args, keep)},
+    {ATTN_WEIGHTS, SAME, "bhij", "weights", offsetof(struct attn_cuda_args, weights)},
 };
 
 static const struct operand *find_operand(uint32_t role)
@@ -73,16 +75,15 @@ static const char *kind_fault(const struct attn_problem *p)
         return "the problem structure is older than this plugin";
     if (p->op != ATTN_OP_ATTENTION)
         return "only attention itself is implemented, without projections";
-    if (p->score != ATTN_SCORE_SCALED_DOT && p->score != ATTN_SCORE_DOT)
-        return "only dot products are implemented as scores";
+    if (p->score != ATTN_SCORE_SCALED_DOT && p->score != ATTN_SCORE_DOT &&
+        p->score != ATTN_SCORE_GAUSSIAN)
+        return "only dot products and Gaussian scores are implemented";
     if (p->dtype != ATTN_F32 && p->dtype != ATTN_F16 && p->dtype != ATTN_BF16)
         return "only f32, f16 and bf16 are implemented";
-    if (p->flags & ATTN_FLAG_DROPOUT)
-        return "dropout is not implemented";
     if (p->flags & ~known_flags)
         return "a flag of the problem is not known";
-    if (attn_tensor_find(p, ATTN_WEIGHTS))
-        return "weights are not produced";
+    if (attn_tensor_find(p, ATTN_KEEP) && !(p->flags & ATTN_FLAG_DROPOUT))
+        return "a keep mask without dropout";
     return NULL;
 }
 
@@ -98,6 +99,8 @@ static const char *size_fault(const struct attn_problem *p)
         p->sk > LARGEST_EXTENT || p->off > LARGEST_EXTENT || p->off < -LARGEST_EXTENT ||
         __builtin_mul_overflow(p->b * p->hq, p->sq, &rows) || rows > INT32_MAX)
         return "extents beyond 2^28, or more than 2^31 rows, are not supported";
+    if ((p->flags & ATTN_FLAG_DROPOUT) && !(p->dropout_p >= 0 && p->dropout_p < 1))
+        return "the dropout probability is outside [0,1)";
     if ((p->flags & ATTN_FLAG_WINDOW) && (p->window_left < -1 || p->window_right < -1))
         return "a window side is below -1";
     return NULL;

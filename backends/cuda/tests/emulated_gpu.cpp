@@ -40,8 +40,9 @@ template <class T> void merge(const void *args)
 const struct entry {
     const char *name;
     emulated_kernel *function;
-} kernels[] = {ATTN_CUDA_TILES(ENTRY_F16)
-                   ATTN_CUDA_TILES(ENTRY_BF16){"flash_f32_rows", rows<float>},
+} kernels[] = {ATTN_CUDA_TILES(ENTRY_F16) ATTN_CUDA_TILES(ENTRY_BF16){"flash_f16_rows", rows<f16>},
+               {"flash_bf16_rows", rows<bf16>},
+               {"flash_f32_rows", rows<float>},
                {"merge_f16", merge<f16>},
                {"merge_bf16", merge<bf16>},
                {"merge_f32", merge<float>}};
