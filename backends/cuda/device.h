@@ -76,7 +76,7 @@ template <class T> DEVICE void store(T *to, T value)
 /* The dynamic shared memory of a block starts here; nothing else is in it. */
 DEVICE uint32_t shared_base()
 {
-    extern __shared__ chunk attn_shared[];
+    extern __shared__ __align__(16) chunk attn_shared[];
     return (uint32_t)__cvta_generic_to_shared(attn_shared);
 }
 DEVICE chunk load_shared(uint32_t at)

@@ -28,6 +28,11 @@ static const struct tile tiles[] = {
 #undef TILE
 };
 
+/* What the smallest of the devices have: 99 KiB a block (8.6, 8.9, 12.0). */
+#define SHARED_FITS(width, kind, tiles, warps, keys, masked)                                       \
+    _Static_assert(ATTN_CUDA_SHARED(width, tiles, warps, keys) <= 99 * 1024, "shared memory");
+ATTN_CUDA_TILES(SHARED_FITS)
+
 /* Rows of a key/value head up to which the keys are split over blocks: beyond, rows give work
  * enough. */
 #define DECODE_ROWS 64

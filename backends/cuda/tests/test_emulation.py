@@ -65,6 +65,13 @@ def main():
         if code != 0 or "skip " in text:
             failures += 1
             print(text)
+        # the standard suite's small cases as they are: nothing is refused but what cuda.skips names
+        small = [os.path.join(HERE, "..", "..", "..", "cases", name + ".cases")
+                 for name in ("edges", "masking", "mha", "scoring", "smoke")]
+        code, text = verify(build, "cuda_emu", ["--fills", "none", "--checks", "none", *small])
+        if code != 0:
+            failures += 1
+            print(text)
         for plant, (case, expected) in PLANTS.items():
             code, text = verify(build, "cuda_emu:plant=" + plant, [rows if case == "poison" else case])
             found = code in (3, 6) and expected in text
