@@ -8,6 +8,9 @@
 
 #include "gpu.h"
 
+#ifndef DRIVER /* tests bring one of their own */
+#define DRIVER "libcuda.so.1"
+#endif
 #define CUDA_SUCCESS             0
 #define CUDA_ERROR_OUT_OF_MEMORY 2
 enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76 }; /* CUdevice_attribute */
@@ -88,14 +91,6 @@ static struct {
     char name[128];
 } device;
 
-const char attn_gpu_backend[] = "cuda_flash";
-const char attn_gpu_description[] =
-    "flash attention on an NVIDIA GPU: f16 and bf16 on tensor cores, f32 in plain FMA";
-const struct attn_option_spec attn_gpu_options[2] = {
-    ATTN_GPU_SPLITS,
-    {"device", ATTN_OPTION_INT, 0, NULL, "0", "index of the GPU"},
-};
-
 /* ATTN_OK, or what the driver says of a call, as a sentence. */
 static int check(result status, const char *doing, char *why, size_t size)
 {
@@ -111,9 +106,9 @@ static int check(result status, const char *doing, char *why, size_t size)
 static int load_driver(char *why, size_t size)
 {
     /* never closed: the driver keeps threads of its own */
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(DRIVER, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
-        snprintf(why, size, "no CUDA driver is installed (libcuda.so.1 cannot be opened)");
+        snprintf(why, size, "no CUDA driver is installed (%s cannot be opened)", DRIVER);
         return ATTN_NO_DEVICE;
     }
     for (size_t s = 0; s < sizeof symbols / sizeof *symbols; s++) {

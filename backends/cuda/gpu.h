@@ -11,19 +11,6 @@
 #include "args.h"
 #include "attnbench/backend.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* The backend's name, line of description and options: that of the plan, and one of the device. */
-extern const char attn_gpu_backend[], attn_gpu_description[];
-extern const struct attn_option_spec attn_gpu_options[2];
-#define ATTN_GPU_SPLITS                                                                            \
-    {                                                                                              \
-        "splits", ATTN_OPTION_INT, 0, NULL, "0",                                                   \
-            "parts that the keys of few rows are split into; 0: by multiprocessors"                \
-    }
-
 /* Opens the device that the options name, once a process. ATTN_NO_DEVICE without driver or device.
  */
 int attn_gpu_open(const struct attn_services *services, char *why, size_t size);
@@ -53,9 +40,5 @@ int attn_gpu_launch(void *queue, void *kernel, const struct attn_gpu_grid *grid,
 int attn_gpu_wait(void *queue, char *why, size_t size);
 /* Nanoseconds between the marks; after attn_gpu_wait. */
 int attn_gpu_elapsed(void *queue, double *ns, char *why, size_t size);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

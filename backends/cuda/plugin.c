@@ -5,6 +5,9 @@
 #include "plan.h"
 #include "transfer.h"
 
+#ifndef BACKEND /* tests name theirs otherwise */
+#define BACKEND "cuda_flash"
+#endif
 #define TENSORS 12 /* as many roles as supports.c knows */
 
 struct binding {
@@ -179,12 +182,24 @@ static void destroy(void *plan)
     attn_cuda_plan_destroy(plan);
 }
 
+static const struct attn_option_spec options[] = {
+    {.key = "device",
+     .type = ATTN_OPTION_INT,
+     .default_value = "0",
+     .help = "index of the GPU, as the CUDA driver counts"},
+    {.key = "splits",
+     .type = ATTN_OPTION_INT,
+     .default_value = "0",
+     .help = "parts that the keys of few rows are split into; 0: by multiprocessors"},
+};
+
 static const struct attn_backend backend = {
     .struct_size = sizeof(struct attn_backend),
     .exactness = ATTN_EXACT,
-    .name = attn_gpu_backend,
-    .description = attn_gpu_description,
-    .options = attn_gpu_options,
+    .name = BACKEND,
+    .description =
+        "flash attention on an NVIDIA GPU: f16 and bf16 on tensor cores, f32 in plain FMA",
+    .options = options,
     .n_options = 2,
     .version = attn_gpu_version,
     .probe = probe,

@@ -216,6 +216,8 @@ const char *emulated_launch(emulated_kernel *kernel, const void *args, int block
 
 /* Memory of the emulated device. */
 void *emulated_alloc(size_t bytes);
-void emulated_free(void *memory);
+bool emulated_free(void *memory);
+/* Do these bytes lie in one allocation. */
+bool emulated_holds(const void *from, size_t bytes);
 
 #endif

@@ -152,38 +152,44 @@ void emulated_copy_wait(int pending)
 
 void *emulated_alloc(size_t bytes)
 {
-    void *memory = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE,
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return NULL;
-    allocations[(uintptr_t)memory] = bytes ? bytes : 1;
+    allocations[(uintptr_t)memory] = bytes;
     return memory;
 }
 
-void emulated_free(void *memory)
+bool emulated_free(void *memory)
 {
     const auto found = allocations.find((uintptr_t)memory);
     if (found == allocations.end())
-        return;
+        return false;
     munmap(memory, found->second);
     allocations.erase(found);
+    return true;
 }
 
-void emulated_check_global(const void *from, size_t bytes, bool writes)
+bool emulated_holds(const void *from, size_t bytes)
 {
     static uintptr_t first, last; /* the allocation of the access before, most often */
     const uintptr_t at = (uintptr_t)from;
     if (at < first || at + bytes > last || allocations.find(first) == allocations.end()) {
         auto above = allocations.upper_bound(at);
-        if (above != allocations.begin()) {
-            --above;
-            first = above->first;
-            last = above->first + above->second;
-        }
+        if (above == allocations.begin())
+            return false;
+        --above;
+        first = above->first;
+        last = above->first + above->second;
     }
-    if (at < first || at + bytes > last)
+    return at >= first && at + bytes <= last;
+}
+
+void emulated_check_global(const void *from, size_t bytes, bool writes)
+{
+    if (!emulated_holds(from, bytes))
         emulated_violation(writes ? "a write outside every allocation of the device"
                                   : "a read outside every allocation of the device");
-    if (at % bytes != 0)
+    if ((uintptr_t)from % bytes != 0)
         emulated_violation("an unaligned access to global memory");
 }

@@ -7,6 +7,7 @@ bug is found, by the check that is meant to find it.
 """
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,12 @@ PLANTS = {
     "past_width": (NARROW, "outside every allocation"),
     "repair": ("poison", "NaN"),
 }
+
+
+def planted():
+    """The names of the bugs, in the order of the emulated GPUs that have them."""
+    with open(os.path.join(HERE, "emulation.h"), encoding="utf-8") as file:
+        return re.findall(r"X\((\w+)\)", file.read().split("EMULATED_PLANTS(X)")[1].split("#")[0])
 
 
 def verify(build, backend, cases):
@@ -72,8 +79,12 @@ def main():
         if code != 0:
             failures += 1
             print(text)
-        for plant, (case, expected) in PLANTS.items():
-            code, text = verify(build, "cuda_emu:plant=" + plant, [rows if case == "poison" else case])
+        for device, plant in enumerate(planted()):
+            if plant == "none":
+                continue
+            case, expected = PLANTS[plant]
+            code, text = verify(build, "cuda_emu:device=%d" % device,
+                                [rows if case == "poison" else case])
             found = code in (3, 6) and expected in text
             failures += not found
             print("%-10s %s" % (plant, "found" if found else "NOT FOUND:\n" + text))
