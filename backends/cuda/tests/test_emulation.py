@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_emulation.py - the CUDA kernels on the host: all that they compute is right, and each planted
-bug is found, by the check that is meant to find it.
+"""test_emulation.py - the CUDA kernels on the host: all that they compute is right, and each
+planted bug is found, by the check that is meant to find it.
 
     test_emulation.py BUILD_DIR
 """
@@ -48,7 +48,7 @@ def verify(build, backend, cases):
 
 
 def make_packs(folder):
-    """NaN and infinities that must not be seen, some in the sight of other rows of the same tile."""
+    """NaN and infinities that must not be seen, some in sight of other rows of the same tile."""
     def write(path, metadata, tensors):
         metadata["case"] = metadata["case"].replace("+weights", "")
         half = {name: ("F16", tensors[name][1]) for name in "qkv"}
