@@ -2,15 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 # build.sh - install what is needed (Debian packages; PyPI wheels into .deps/), configure, build.
 #
-#   scripts/build.sh [--with-peers] [PRESET]
+#   scripts/build.sh [--with-peers] [--with-cuda] [PRESET]
 #
 # PRESET: release (default), debug, asan-ubsan, tsan, coverage, fuzz. --with-peers brings PyTorch for
-# its backends, 1.2 GB; without it the peers in Python are NumPy and ONNX Runtime.
+# its backends, 1.2 GB; without it the peers in Python are NumPy and ONNX Runtime. --with-cuda brings
+# nvcc for the CUDA backend where there is none, 0.3 GB.
 # ATTNBENCH_NO_INSTALL=1 installs nothing and builds with what is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-peers=0
-[ "${1:-}" != --with-peers ] || { peers=1; shift; }
+peers=0 cuda=0
+while [[ ${1:-} == --* ]]; do
+    case $1 in
+    --with-peers) peers=1 ;;
+    --with-cuda) cuda=1 ;;
+    *) echo "build: no option $1" >&2 && exit 2 ;;
+    esac
+    shift
+done
 preset=${1:-release}
 
 packages=(build-essential cmake ninja-build pkg-config git ca-certificates
@@ -118,12 +126,28 @@ install_peers() {
     fi
 }
 
+# Into .deps/cuda, where CMake looks if nvcc is not on the PATH.
+install_cuda() {
+    local list=scripts/requirements-cuda.txt stamp=.deps/cuda/.made raw=.deps/cuda.raw
+    [ -e "$stamp" ] && [ ! "$list" -nt "$stamp" ] && return 0
+    make_venv || return
+    say "fetching nvcc"
+    rm -rf "$raw" .deps/cuda
+    .deps/venv/bin/python3 -m pip install -q --disable-pip-version-check --no-deps \
+        --ignore-installed --no-compile --no-cache-dir --target "$raw" -r "$list" || return
+    mv "$raw/nvidia/cu13" .deps/cuda || return
+    rm -rf "$raw"
+    touch "$stamp"
+}
+
 if [ "${ATTNBENCH_NO_INSTALL:-}" != 1 ]; then
     install_packages
     packages=("lib$(/usr/bin/python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')")
     install_packages
     install_peers || say "peers in Python are missing: 'attnbench list' says which (see the error above)"
     install_onednn || say "no oneDNN: its backend is left out (see the error above)"
+    [ "$cuda" = 0 ] || command -v nvcc >/dev/null || install_cuda ||
+        say "no nvcc: the CUDA backend is left out (see the error above)"
     make_packs || say "no packs: the suite runs without real tensors (see the error above)"
     make_onnx_packs || say "no packs of ONNX's cases: their test is left out (see the error above)"
 fi

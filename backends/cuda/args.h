@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* args.h - what the host passes to a kernel: one structure, by value. Seen by C and by CUDA C++. */
+#ifndef ATTN_CUDA_ARGS_H
+#define ATTN_CUDA_ARGS_H
+
+#include <stdint.h>
+
+/* An operand on the device. Strides are in elements, in the axis order of its role in backend.h. */
+struct attn_cuda_view {
+    void *data; /* NULL: not given */
+    int64_t stride[4];
+};
+
+enum {
+    ATTN_CUDA_CAUSAL = 1 << 0,
+    ATTN_CUDA_WINDOW = 1 << 1,
+    ATTN_CUDA_OFF_BR = 1 << 2,
+    ATTN_CUDA_LEN_2D = 1 << 3,
+    ATTN_CUDA_BIAS_F32 = 1 << 4, /* else bias has the type of q */
+    ATTN_CUDA_WIDE_Q = 1 << 5,   /* rows of q, k, v can be copied 16 bytes at a time */
+    ATTN_CUDA_WIDE_K = 1 << 6,
+    ATTN_CUDA_WIDE_V = 1 << 7,
+    /* by flash_row alone */
+    ATTN_CUDA_GAUSSIAN = 1 << 8,
+    ATTN_CUDA_DROPOUT = 1 << 9 /* by `keep` where given, else by Philox */
+};
+
+struct attn_cuda_args {
+    struct attn_cuda_view q, k, v, out, lse, mask, bias, len, alibi, sink, keep, weights;
+    /* Unmerged results, NULL where the keys are not split: for each split and row (b, h, i) the
+     * maximum in log2 units, the sum, and dv unnormalised columns. */
+    float *partial;
+    int32_t b, hq, hkv, sq, sk, dk, dv;
+    int32_t off, window_left, window_right; /* windows: -1 is unbounded */
+    int32_t splits, split_keys;             /* split z has keys z*split_keys .. */
+    int32_t flags;
+    float scale, softcap; /* softcap 0: none */
+    float keep_by;        /* what kept weights are multiplied by */
+    uint32_t keep_from;   /* of 2^24: where Philox keeps a cell */
+    uint64_t seed;
+};
+
+#endif

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* driver.c - the device, through the CUDA driver (libcuda.so.1), opened at run time. Declared here
+ * is what is used of its stable binary interface, so that nothing of CUDA is linked or included. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu.h"
+
+#ifndef DRIVER /* tests bring one of their own */
+#define DRIVER "libcuda.so.1"
+#endif
+#define CUDA_SUCCESS             0
+#define CUDA_ERROR_OUT_OF_MEMORY 2
+enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76 }; /* CUdevice_attribute */
+enum { MAX_DYNAMIC_SHARED = 8 };                       /* CUfunction_attribute */
+
+typedef int result;
+typedef uint64_t device_pointer;
+
+static struct {
+    result (*Init)(unsigned);
+    result (*DriverGetVersion)(int *);
+    result (*GetErrorString)(result, const char **);
+    result (*DeviceGetCount)(int *);
+    result (*DeviceGet)(int *, int);
+    result (*DeviceGetName)(char *, int, int);
+    result (*DeviceGetAttribute)(int *, int, int);
+    result (*DevicePrimaryCtxRetain)(void **, int);
+    result (*CtxSetCurrent)(void *);
+    result (*ModuleLoadData)(void **, const void *);
+    result (*ModuleGetFunction)(void **, void *, const char *);
+    result (*FuncSetAttribute)(void *, int, int);
+    result (*MemAlloc)(device_pointer *, size_t);
+    result (*MemFree)(device_pointer);
+    result (*MemcpyHtoD)(device_pointer, const void *, size_t);
+    result (*MemcpyDtoH)(void *, device_pointer, size_t);
+    result (*StreamCreate)(void **, unsigned);
+    result (*StreamDestroy)(void *);
+    result (*StreamSynchronize)(void *);
+    result (*EventCreate)(void **, unsigned);
+    result (*EventDestroy)(void *);
+    result (*EventRecord)(void *, void *);
+    result (*EventElapsedTime)(float *, void *, void *);
+    result (*LaunchKernel)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                           unsigned, void *, void **, void **);
+} cu;
+
+static const struct {
+    const char *symbol;
+    void *slot;
+} symbols[] = {
+    {"cuInit", &cu.Init},
+    {"cuDriverGetVersion", &cu.DriverGetVersion},
+    {"cuGetErrorString", &cu.GetErrorString},
+    {"cuDeviceGetCount", &cu.DeviceGetCount},
+    {"cuDeviceGet", &cu.DeviceGet},
+    {"cuDeviceGetName", &cu.DeviceGetName},
+    {"cuDeviceGetAttribute", &cu.DeviceGetAttribute},
+    {"cuDevicePrimaryCtxRetain", &cu.DevicePrimaryCtxRetain},
+    {"cuCtxSetCurrent", &cu.CtxSetCurrent},
+    {"cuModuleLoadData", &cu.ModuleLoadData},
+    {"cuModuleGetFunction", &cu.ModuleGetFunction},
+    {"cuFuncSetAttribute", &cu.FuncSetAttribute},
+    {"cuMemAlloc_v2", &cu.MemAlloc},
+    {"cuMemFree_v2", &cu.MemFree},
+    {"cuMemcpyHtoD_v2", &cu.MemcpyHtoD},
+    {"cuMemcpyDtoH_v2", &cu.MemcpyDtoH},
+    {"cuStreamCreate", &cu.StreamCreate},
+    {"cuStreamDestroy_v2", &cu.StreamDestroy},
+    {"cuStreamSynchronize", &cu.StreamSynchronize},
+    {"cuEventCreate", &cu.EventCreate},
+    {"cuEventDestroy_v2", &cu.EventDestroy},
+    {"cuEventRecord", &cu.EventRecord},
+    {"cuEventElapsedTime", &cu.EventElapsedTime},
+    {"cuLaunchKernel", &cu.LaunchKernel},
+};
+
+/* The kernels, embedded by image.c: one fat binary a type. */
+extern const unsigned char attn_cuda_f16[], attn_cuda_bf16[], attn_cuda_f32[];
+static struct image {
+    const char *type;
+    const unsigned char *data;
+    void *module; /* NULL: not loaded yet */
+} images[] = {
+    {"_f16", attn_cuda_f16, NULL}, {"_bf16", attn_cuda_bf16, NULL}, {"_f32", attn_cuda_f32, NULL}};
+
+static struct {
+    int opened, processors, driver;
+    char name[128];
+} device;
+
+/* ATTN_OK, or what the driver says of a call, as a sentence. */
+static int check(result status, const char *doing, char *why, size_t size)
+{
+    const char *text = NULL;
+    if (status == CUDA_SUCCESS)
+        return ATTN_OK;
+    if (cu.GetErrorString(status, &text) != CUDA_SUCCESS || !text)
+        text = "unknown error";
+    snprintf(why, size, "%s: the CUDA driver says: %s (%d)", doing, text, status);
+    return status == CUDA_ERROR_OUT_OF_MEMORY ? ATTN_OUT_OF_MEMORY : ATTN_FAILED;
+}
+
+static int load_driver(char *why, size_t size)
+{
+    /* never closed: the driver keeps threads of its own */
+    void *library = dlopen(DRIVER, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        snprintf(why, size, "no CUDA driver is installed (%s cannot be opened)", DRIVER);
+        return ATTN_NO_DEVICE;
+    }
+    for (size_t s = 0; s < sizeof symbols / sizeof *symbols; s++) {
+        void *address = dlsym(library, symbols[s].symbol);
+        if (!address) {
+            snprintf(why, size, "the CUDA driver lacks %s: it is too old", symbols[s].symbol);
+            return ATTN_NO_DEVICE;
+        }
+        memcpy(symbols[s].slot, &address, sizeof address);
+    }
+    return ATTN_OK;
+}
+
+static int open_device(int index, char *why, size_t size)
+{
+    int count = 0, handle, major = 0, minor = 0;
+    void *context;
+    int status = check(cu.Init(0), "starting CUDA", why, size);
+    if (status == ATTN_OK)
+        status = check(cu.DeviceGetCount(&count), "counting GPUs", why, size);
+    if (status == ATTN_OK && (index < 0 || index >= count)) {
+        snprintf(why, size, "there is no GPU %d: the CUDA driver knows %d", index, count);
+        return ATTN_NO_DEVICE;
+    }
+    if (status == ATTN_OK)
+        status = check(cu.DeviceGet(&handle, index), "opening the GPU", why, size);
+    if (status == ATTN_OK)
+        status = check(cu.DeviceGetName(device.name, sizeof device.name, handle), "naming the GPU",
+                       why, size);
+    if (status == ATTN_OK)
+        status = check(cu.DeviceGetAttribute(&major, MAJOR, handle), "asking the GPU", why, size);
+    if (status == ATTN_OK)
+        status = check(cu.DeviceGetAttribute(&minor, MINOR, handle), "asking the GPU", why, size);
+    if (status == ATTN_OK && major < 8) {
+        snprintf(why, size, "%s has compute capability %d.%d, and 8.0 is needed", device.name,
+                 major, minor);
+        return ATTN_NO_DEVICE;
+    }
+    if (status == ATTN_OK)
+        status = check(cu.DeviceGetAttribute(&device.processors, MULTIPROCESSORS, handle),
+                       "asking the GPU", why, size);
+    if (status == ATTN_OK)
+        status = check(cu.DriverGetVersion(&device.driver), "asking the driver", why, size);
+    if (status == ATTN_OK)
+        status = check(cu.DevicePrimaryCtxRetain(&context, handle), "opening the GPU", why, size);
+    if (status == ATTN_OK)
+        status = check(cu.CtxSetCurrent(context), "opening the GPU", why, size);
+    return status;
+}
+
+int attn_gpu_open(const struct attn_services *services, char *why, size_t size)
+{
+    if (device.opened)
+        return ATTN_OK;
+    const int index = (int)strtol(attn_option_get(services, "device", "0"), NULL, 10);
+    int status = load_driver(why, size);
+    if (status == ATTN_OK)
+        status = open_device(index, why, size);
+    device.opened = status == ATTN_OK;
+    return status == ATTN_OK ? ATTN_OK : ATTN_NO_DEVICE;
+}
+
+void attn_gpu_version(char *text, size_t size)
+{
+    if (device.opened)
+        snprintf(text, size, "%s, driver for CUDA %d.%d", device.name, device.driver / 1000,
+                 device.driver % 1000 / 10);
+    else
+        snprintf(text, size, "no device opened");
+}
+
+int attn_gpu_processors(void)
+{
+    return device.processors;
+}
+
+int attn_gpu_allocate(uint64_t bytes, void **memory, char *why, size_t size)
+{
+    device_pointer place = 0;
+    char doing[64];
+    snprintf(doing, sizeof doing, "allocating %llu bytes on the GPU", (unsigned long long)bytes);
+    int status = check(cu.MemAlloc(&place, bytes ? bytes : 1), doing, why, size);
+    if (status == ATTN_OK)
+        *memory = (void *)(uintptr_t)place; /* NOLINT(performance-no-int-to-ptr) */
+    return status;
+}
+
+void attn_gpu_release(void *memory)
+{
+    if (memory)
+        cu.MemFree((uintptr_t)memory);
+}
+
+int attn_gpu_copy_in(void *to, const void *from, size_t bytes, char *why, size_t size)
+{
+    return check(cu.MemcpyHtoD((uintptr_t)to, from, bytes), "copying to the GPU", why, size);
+}
+
+int attn_gpu_copy_out(void *to, const void *from, size_t bytes, char *why, size_t size)
+{
+    return check(cu.MemcpyDtoH(to, (uintptr_t)from, bytes), "copying from the GPU", why, size);
+}
+
+int attn_gpu_kernel(const char *name, uint32_t shared_bytes, void **kernel, char *why, size_t size)
+{
+    struct image *image = images;
+    while (!strstr(name, image->type))
+        image++;
+    int status = ATTN_OK;
+    if (!image->module)
+        status =
+            check(cu.ModuleLoadData(&image->module, image->data), "loading the kernels", why, size);
+    if (status == ATTN_OK)
+        status = check(cu.ModuleGetFunction(kernel, image->module, name), name, why, size);
+    if (status == ATTN_OK)
+        status = check(cu.FuncSetAttribute(*kernel, MAX_DYNAMIC_SHARED, (int)shared_bytes),
+                       "asking for shared memory", why, size);
+    return status;
+}
+
+/* A stream and its two events. */
+struct queue {
+    void *stream, *marks[2];
+};
+
+int attn_gpu_queue_create(void **out, char *why, size_t size)
+{
+    struct queue *queue = calloc(1, sizeof *queue);
+    if (!queue) {
+        snprintf(why, size, "no memory for a stream");
+        return ATTN_OUT_OF_MEMORY;
+    }
+    int status = check(cu.StreamCreate(&queue->stream, 0), "creating a stream", why, size);
+    for (int m = 0; m < 2 && status == ATTN_OK; m++)
+        status = check(cu.EventCreate(&queue->marks[m], 0), "creating an event", why, size);
+    if (status == ATTN_OK)
+        *out = queue;
+    else
+        attn_gpu_queue_destroy(queue);
+    return status;
+}
+
+void attn_gpu_queue_destroy(void *opaque)
+{
+    struct queue *queue = opaque;
+    if (!queue)
+        return;
+    for (int m = 0; m < 2; m++)
+        if (queue->marks[m])
+            cu.EventDestroy(queue->marks[m]);
+    if (queue->stream)
+        cu.StreamDestroy(queue->stream);
+    free(queue);
+}
+
+int attn_gpu_mark(void *opaque, int end, char *why, size_t size)
+{
+    struct queue *queue = opaque;
+    return check(cu.EventRecord(queue->marks[end], queue->stream), "recording an event", why, size);
+}
+
+int attn_gpu_launch(void *opaque, void *kernel, const struct attn_gpu_grid *grid,
+                    const struct attn_cuda_args *args, char *why, size_t size)
+{
+    struct queue *queue = opaque;
+    struct attn_cuda_args copy = *args;
+    void *parameters[] = {&copy};
+    return check(cu.LaunchKernel(kernel, grid->blocks_x, 1, grid->blocks_z, grid->threads, 1, 1,
+                                 grid->shared_bytes, queue->stream, parameters, NULL),
+                 "launching a kernel", why, size);
+}
+
+int attn_gpu_wait(void *opaque, char *why, size_t size)
+{
+    struct queue *queue = opaque;
+    return check(cu.StreamSynchronize(queue->stream), "running a kernel", why, size);
+}
+
+int attn_gpu_elapsed(void *opaque, double *ns, char *why, size_t size)
+{
+    struct queue *queue = opaque;
+    float ms = 0;
+    int status = check(cu.EventElapsedTime(&ms, queue->marks[0], queue->marks[1]),
+                       "reading an event", why, size);
+    if (status == ATTN_OK)
+        *ns = 1e6 * (double)ms;
+    return status;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpu.h - what the plugin asks of a device. driver.c does it with the CUDA driver; tests/ has
+ * another that does it on the host. Functions that return an int give ATTN_OK or another
+ * attn_result with one sentence in (why, size), as slots do. */
+#ifndef ATTN_CUDA_GPU_H
+#define ATTN_CUDA_GPU_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "args.h"
+#include "attnbench/backend.h"
+
+/* Opens the device that the options name, once a process. ATTN_NO_DEVICE without driver or device.
+ */
+int attn_gpu_open(const struct attn_services *services, char *why, size_t size);
+void attn_gpu_version(char *text, size_t size);
+/* Multiprocessors: how many blocks run side by side, at the least. */
+int attn_gpu_processors(void);
+
+/* Memory of the device, aligned to 256 bytes; 0 bytes are allowed. */
+int attn_gpu_allocate(uint64_t bytes, void **memory, char *why, size_t size);
+void attn_gpu_release(void *memory);
+int attn_gpu_copy_in(void *device, const void *host, size_t bytes, char *why, size_t size);
+int attn_gpu_copy_out(void *host, const void *device, size_t bytes, char *why, size_t size);
+
+/* A kernel by its name in instances.h, allowed this much dynamic shared memory. Never freed. */
+int attn_gpu_kernel(const char *name, uint32_t shared_bytes, void **kernel, char *why, size_t size);
+
+struct attn_gpu_grid {
+    uint32_t blocks_x, blocks_z, threads, shared_bytes;
+};
+
+/* A queue of launches, with a mark before and after a run of them. */
+int attn_gpu_queue_create(void **queue, char *why, size_t size);
+void attn_gpu_queue_destroy(void *queue);
+int attn_gpu_mark(void *queue, int end, char *why, size_t size);
+int attn_gpu_launch(void *queue, void *kernel, const struct attn_gpu_grid *grid,
+                    const struct attn_cuda_args *args, char *why, size_t size);
+int attn_gpu_wait(void *queue, char *why, size_t size);
+/* Nanoseconds between the marks; after attn_gpu_wait. */
+int attn_gpu_elapsed(void *queue, double *ns, char *why, size_t size);
+
+#endif

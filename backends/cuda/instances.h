@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* instances.h - the tensor-core kernels that exist. Each is named flash_TYPE_WIDTH_KIND. Seen by
+ * the kernels, by the plan and by the tests. README.md says why the tiles are what they are. */
+#ifndef ATTN_CUDA_INSTANCES_H
+#define ATTN_CUDA_INSTANCES_H
+
+/* X(WIDTH, KIND, 16-row tiles a warp, warps, keys a tile, masked). `decode`: few rows, one warp a
+ * block, so that many blocks with little memory keep the loads of many splits under way. */
+#define ATTN_CUDA_TILES(X)                                                                         \
+    X(64, plain, 2, 4, 64, 0)                                                                      \
+    X(64, masked, 2, 4, 64, 1)                                                                     \
+    X(64, decode, 1, 1, 64, 1)                                                                     \
+    X(128, plain, 2, 4, 48, 0)                                                                     \
+    X(128, masked, 1, 4, 64, 1)                                                                    \
+    X(128, decode, 1, 1, 64, 1)                                                                    \
+    X(256, masked, 1, 4, 32, 1)                                                                    \
+    X(256, decode, 1, 1, 32, 1)
+
+/* Bytes of shared memory of a block: q, k, v, and 16 bytes a row for what it sees. */
+#define ATTN_CUDA_SHARED(width, tiles, warps, keys)                                                \
+    ((16 * (tiles) * (warps) + 2 * (keys)) * (width)*2 + 16 * (tiles) * (warps)*16)
+
+/* Rows that a block of flash_TYPE_rows and merge_TYPE computes, one a warp. */
+#define ATTN_CUDA_ROW_WARPS 4
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* emulated_driver.cpp - a CUDA driver for tests: as much of libcuda.so.1 as driver.c calls, over
+ * the emulation. It has a GPU for each planted bug, in the order of EMULATED_PLANTS; GPU 0 has
+ * none. What a driver would refuse, it refuses. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../flash_tile.h"
+#include "../instances.h"
+
+#define TILE(type, width, kind, tiles, warps, keys, masked)                                        \
+    static void flash_##type##_##width##_##kind(const void *args)                                  \
+    {                                                                                              \
+        flash_tile<type, width, tiles, warps, keys, masked>::run(*(const attn_cuda_args *)args);   \
+    }
+#define ENTRY(type, width, kind)                                                                   \
+    {"flash_" #type "_" #width "_" #kind, flash_##type##_##width##_##kind, 0},
+#define TILE_F16(width, kind, ...)   TILE(f16, width, kind, __VA_ARGS__)
+#define TILE_BF16(width, kind, ...)  TILE(bf16, width, kind, __VA_ARGS__)
+#define ENTRY_F16(width, kind, ...)  ENTRY(f16, width, kind)
+#define ENTRY_BF16(width, kind, ...) ENTRY(bf16, width, kind)
+
+namespace
+{
+
+ATTN_CUDA_TILES(TILE_F16)
+ATTN_CUDA_TILES(TILE_BF16)
+
+template <class T> void rows(const void *args)
+{
+    flash_rows<T, ATTN_CUDA_ROW_WARPS>(*(const attn_cuda_args *)args);
+}
+
+template <class T> void merge(const void *args)
+{
+    merge_rows<T, ATTN_CUDA_ROW_WARPS>(*(const attn_cuda_args *)args);
+}
+
+struct entry {
+    const char *name;
+    emulated_kernel *function;
+    unsigned shared_allowed;
+} kernels[] = {ATTN_CUDA_TILES(ENTRY_F16)
+                   ATTN_CUDA_TILES(ENTRY_BF16){"flash_f16_rows", rows<f16>, 0},
+               {"flash_bf16_rows", rows<bf16>, 0},
+               {"flash_f32_rows", rows<float>, 0},
+               {"merge_f16", merge<f16>, 0},
+               {"merge_bf16", merge<bf16>, 0},
+               {"merge_f32", merge<float>, 0}};
+
+#define PLANT_NAME(name) #name,
+const char *const plants[] = {EMULATED_PLANTS(PLANT_NAME)};
+
+enum { SUCCESS = 0, INVALID = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500, LAUNCH_FAILED = 719 };
+enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76, MAX_DYNAMIC_SHARED = 8 };
+
+char violation[256] = "unspecified launch failure";
+int context, module, stream, event;
+bool context_is_current;
+
+/* A launch that went wrong is reported by whoever waits for it. */
+int pending_status = SUCCESS;
+
+} /* namespace */
+
+#define EXPORT extern "C" __attribute__((visibility("default"))) int
+
+EXPORT cuInit(unsigned flags)
+{
+    return flags == 0 ? SUCCESS : INVALID;
+}
+
+EXPORT cuDriverGetVersion(int *version)
+{
+    *version = 13000;
+    return SUCCESS;
+}
+
+EXPORT cuGetErrorString(int status, const char **text)
+{
+    *text = status == OUT_OF_MEMORY ? "out of memory"
+            : status == NOT_FOUND   ? "named symbol not found"
+            : status == INVALID     ? "invalid argument"
+                                    : violation;
+    return SUCCESS;
+}
+
+EXPORT cuDeviceGetCount(int *count)
+{
+    *count = PLANTS;
+    return SUCCESS;
+}
+
+EXPORT cuDeviceGet(int *device, int index)
+{
+    *device = index;
+    return index >= 0 && index < PLANTS ? SUCCESS : INVALID;
+}
+
+EXPORT cuDeviceGetName(char *name, int size, int device)
+{
+    snprintf(name, (size_t)size, "emulation, bug %s", plants[device]);
+    return SUCCESS;
+}
+
+/* Few multiprocessors, so that few keys are split. */
+EXPORT cuDeviceGetAttribute(int *value, int attribute, int)
+{
+    *value = attribute == MAJOR ? 8 : attribute == MULTIPROCESSORS ? 2 : 0;
+    return attribute == MAJOR || attribute == MINOR || attribute == MULTIPROCESSORS ? SUCCESS
+                                                                                    : INVALID;
+}
+
+EXPORT cuDevicePrimaryCtxRetain(void **made, int device)
+{
+    emulated_plant = device;
+    *made = &context;
+    return SUCCESS;
+}
+
+EXPORT cuCtxSetCurrent(void *wanted)
+{
+    context_is_current = wanted == &context;
+    return context_is_current ? SUCCESS : INVALID;
+}
+
+EXPORT cuModuleLoadData(void **made, const void *image)
+{
+    *made = &module;
+    return context_is_current && image ? SUCCESS : INVALID;
+}
+
+EXPORT cuModuleGetFunction(void **function, void *from, const char *name)
+{
+    for (entry &known : kernels)
+        if (from == &module && strcmp(known.name, name) == 0) {
+            *function = &known;
+            return SUCCESS;
+        }
+    return NOT_FOUND;
+}
+
+EXPORT cuFuncSetAttribute(void *function, int attribute, int value)
+{
+    ((entry *)function)->shared_allowed = (unsigned)value;
+    return attribute == MAX_DYNAMIC_SHARED ? SUCCESS : INVALID;
+}
+
+EXPORT cuMemAlloc_v2(uint64_t *place, size_t bytes)
+{
+    if (bytes == 0)
+        return INVALID;
+    *place = (uintptr_t)emulated_alloc(bytes);
+    return *place ? SUCCESS : OUT_OF_MEMORY;
+}
+
+EXPORT cuMemFree_v2(uint64_t place)
+{
+    return emulated_free((void *)place) ? SUCCESS : INVALID;
+}
+
+EXPORT cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
+{
+    if (!emulated_holds((void *)to, bytes))
+        return INVALID;
+    memcpy((void *)to, from, bytes);
+    return SUCCESS;
+}
+
+EXPORT cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
+{
+    if (!emulated_holds((void *)from, bytes))
+        return INVALID;
+    memcpy(to, (void *)from, bytes);
+    return SUCCESS;
+}
+
+EXPORT cuStreamCreate(void **made, unsigned)
+{
+    *made = &stream;
+    return SUCCESS;
+}
+
+EXPORT cuStreamDestroy_v2(void *old)
+{
+    return old == &stream ? SUCCESS : INVALID;
+}
+
+EXPORT cuStreamSynchronize(void *on)
+{
+    return on == &stream ? pending_status : INVALID;
+}
+
+EXPORT cuEventCreate(void **made, unsigned)
+{
+    *made = &event;
+    return SUCCESS;
+}
+
+EXPORT cuEventDestroy_v2(void *old)
+{
+    return old == &event ? SUCCESS : INVALID;
+}
+
+EXPORT cuEventRecord(void *which, void *on)
+{
+    return which == &event && on == &stream ? SUCCESS : INVALID;
+}
+
+/* Nothing here says how long a GPU would take. */
+EXPORT cuEventElapsedTime(float *ms, void *, void *)
+{
+    *ms = 1;
+    return SUCCESS;
+}
+
+EXPORT cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned threads,
+                      unsigned threads_y, unsigned threads_z, unsigned shared, void *on,
+                      void **parameters, void **)
+{
+    const entry *kernel = (const entry *)function;
+    if (x == 0 || y != 1 || z == 0 || z > 65535 || threads == 0 || threads > 1024 ||
+        threads_y != 1 || threads_z != 1 || shared > kernel->shared_allowed || on != &stream)
+        return INVALID;
+    const char *wrong =
+        emulated_launch(kernel->function, parameters[0], (int)x, (int)z, (int)threads, shared);
+    if (wrong) {
+        snprintf(violation, sizeof(violation), "%s", wrong);
+        pending_status = LAUNCH_FAILED;
+    }
+    return SUCCESS;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* emulation.h - the functions of device.h on the host, for tests: a block's threads run one after
+ * another, each with a stack of its own, and change over where the hardware brings lanes or warps
+ * together. Every access is checked:
+ *
+ *   shared memory   inside what the launch asked for, aligned, written before it is read, no copy
+ * of cp.async under way in it; two threads that touch a word without a barrier between, one of them
+ * writing, are a race, whatever order they ran in global memory   inside an allocation of the
+ * emulated device lanes           all 32 take part in each operation of a warp, and in the same one
+ *
+ * A violation ends the launch with one sentence. Not a model of time, of caches, or of memory order
+ * between blocks. */
+#ifndef ATTN_CUDA_EMULATION_H
+#define ATTN_CUDA_EMULATION_H
+
+#include <stddef.h>
+#include <string.h>
+
+#define DEVICE inline
+#define DEVICE_CALL
+#define PLANTED(name) (emulated_plant == plant_##name)
+
+/* The bugs that the kernels can be asked for. */
+#define EMULATED_PLANTS(X)                                                                         \
+    X(none)                                                                                        \
+    X(lane) X(barrier) X(copy_wait) X(past_keys) X(past_width) X(rescale) X(diagonal) X(repair)
+#define EMULATED_PLANT_ENUM(name) plant_##name,
+enum emulated_plant_name { EMULATED_PLANTS(EMULATED_PLANT_ENUM) PLANTS };
+#undef EMULATED_PLANT_ENUM
+extern int emulated_plant;
+
+enum warp_operation {
+    WARP_EXIT,
+    WARP_BARRIER,
+    WARP_BALLOT,
+    WARP_SHUFFLE,
+    WARP_SHUFFLE_XOR,
+    WARP_MATRICES,
+    WARP_MATRICES_TRANSPOSED,
+    WARP_MULTIPLY_F16,
+    WARP_MULTIPLY_BF16
+};
+
+/* What a lane brings to an operation of its warp, and takes from it. */
+struct lane_operands {
+    uint32_t in[6]; /* bits, an address, or the fragments of a (4) and b (2) */
+    uint32_t out[4];
+    float sum[4]; /* the accumulator, in and out */
+    int lane;     /* of a shuffle */
+};
+void emulated_collective(enum warp_operation operation, lane_operands &operands);
+
+struct emulated_thread {
+    int thread, block_x, block_z;
+};
+extern emulated_thread emulated_current;
+
+void emulated_check_global(const void *from, size_t bytes, bool writes);
+void emulated_shared_read(uint32_t at, void *to, size_t bytes);
+void emulated_shared_write(uint32_t at, const void *from, size_t bytes);
+void emulated_copy(uint32_t to, const void *from, bool wanted);
+void emulated_copy_commit();
+void emulated_copy_wait(int pending);
+
+float emulated_f16_value(uint16_t bits);
+uint16_t emulated_f16_bits(float value);
+uint16_t emulated_bf16_bits(float value);
+
+inline uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+inline float value_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+inline int thread_index()
+{
+    return emulated_current.thread;
+}
+inline int block_x()
+{
+    return emulated_current.block_x;
+}
+inline int block_z()
+{
+    return emulated_current.block_z;
+}
+inline void barrier()
+{
+    lane_operands o = {};
+    emulated_collective(WARP_BARRIER, o);
+}
+inline uint32_t lanes_where(bool predicate)
+{
+    lane_operands o = {};
+    o.in[0] = predicate;
+    emulated_collective(WARP_BALLOT, o);
+    return o.out[0];
+}
+inline int lowest_bit(uint32_t bits)
+{
+    return __builtin_ctz(bits);
+}
+inline float shuffle(float value, int lane)
+{
+    lane_operands o = {};
+    o.in[0] = bits_of(value);
+    o.lane = lane;
+    emulated_collective(WARP_SHUFFLE, o);
+    return value_of(o.out[0]);
+}
+inline float shuffle_xor(float value, int mask)
+{
+    lane_operands o = {};
+    o.in[0] = bits_of(value);
+    o.lane = mask;
+    emulated_collective(WARP_SHUFFLE_XOR, o);
+    return value_of(o.out[0]);
+}
+template <class T> inline T load(const T *from)
+{
+    emulated_check_global(from, sizeof(T), false);
+    return *from;
+}
+template <class T> inline void store(T *to, T value)
+{
+    emulated_check_global(to, sizeof(T), true);
+    *to = value;
+}
+inline chunk load_shared(uint32_t at)
+{
+    chunk c;
+    emulated_shared_read(at, &c, sizeof(c));
+    return c;
+}
+inline void store_shared(uint32_t at, chunk c)
+{
+    emulated_shared_write(at, &c, sizeof(c));
+}
+inline void copy_async(uint32_t to, const void *from, bool wanted)
+{
+    emulated_copy(to, from, wanted);
+}
+inline void copy_commit()
+{
+    emulated_copy_commit();
+}
+template <int pending> inline void copy_wait()
+{
+    emulated_copy_wait(pending);
+}
+inline void load_matrices(uint32_t (&r)[4], uint32_t row)
+{
+    lane_operands o = {};
+    o.in[0] = row;
+    emulated_collective(WARP_MATRICES, o);
+    memcpy(r, o.out, sizeof(r));
+}
+inline void load_matrices_transposed(uint32_t (&r)[4], uint32_t row)
+{
+    lane_operands o = {};
+    o.in[0] = row;
+    emulated_collective(WARP_MATRICES_TRANSPOSED, o);
+    memcpy(r, o.out, sizeof(r));
+}
+inline void emulated_multiply(enum warp_operation operation, float (&c)[4], const uint32_t (&a)[4],
+                              uint32_t b0, uint32_t b1)
+{
+    lane_operands o = {{a[0], a[1], a[2], a[3], b0, b1}, {}, {c[0], c[1], c[2], c[3]}, 0};
+    emulated_collective(operation, o);
+    memcpy(c, o.sum, sizeof(c));
+}
+inline void multiply_add(f16, float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    emulated_multiply(WARP_MULTIPLY_F16, c, a, b0, b1);
+}
+inline void multiply_add(bf16, float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    emulated_multiply(WARP_MULTIPLY_BF16, c, a, b0, b1);
+}
+inline float to_float(float value)
+{
+    return value;
+}
+inline float to_float(f16 value)
+{
+    return emulated_f16_value(value.bits);
+}
+inline float to_float(bf16 value)
+{
+    return value_of((uint32_t)value.bits << 16);
+}
+inline uint32_t pack(f16, float first, float second)
+{
+    return emulated_f16_bits(first) | (uint32_t)emulated_f16_bits(second) << 16;
+}
+inline uint32_t pack(bf16, float first, float second)
+{
+    return emulated_bf16_bits(first) | (uint32_t)emulated_bf16_bits(second) << 16;
+}
+float exp2_fast(float x);
+
+/* ---- for the launch ---- */
+
+typedef void emulated_kernel(const void *args);
+
+/* Runs every block, in random order of warps. NULL, or the sentence that says what is wrong. */
+const char *emulated_launch(emulated_kernel *kernel, const void *args, int blocks_x, int blocks_z,
+                            int threads, uint32_t shared_bytes);
+
+/* Memory of the emulated device. */
+void *emulated_alloc(size_t bytes);
+bool emulated_free(void *memory);
+/* Do these bytes lie in one allocation. */
+bool emulated_holds(const void *from, size_t bytes);
+
+#endif

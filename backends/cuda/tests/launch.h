@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* launch.h - between the parts of the emulation: fibers.cpp runs a block, memory.cpp checks what it
+ * touches, warp.cpp does what a warp does together. */
+#ifndef ATTN_CUDA_LAUNCH_H
+#define ATTN_CUDA_LAUNCH_H
+
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "../device.h"
+
+/* Ends the launch. */
+[[noreturn]] void emulated_violation(const char *sentence);
+
+/* Runs one block of `count` threads; emulated_current names it. NULL, or what is wrong. */
+const char *emulated_run_block(emulated_kernel *function, const void *args, int count);
+
+/* All 32 lanes of the warp whose first thread is `base` have brought their operands. */
+void emulated_operate(warp_operation operation, int base, lane_operands *const *lanes);
+
+/* Fresh shared memory of a block. */
+void emulated_shared_reset(uint32_t bytes, int threads);
+
+/* A row of ldmatrix, read on behalf of a thread. */
+void emulated_shared_read_by(int thread, uint32_t at, void *to, size_t bytes);
+
+/* All warps have come to the barrier: what was written before it can be read after it. */
+void emulated_open_barrier();
+
+#endif
