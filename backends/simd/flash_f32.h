@@ -25,8 +25,9 @@
 
 /* Most keys a tile, and the floats between two rows of scores: a constant, so that the rows of a
  * micro-kernel are one pointer with displacements; more than a power of two, so that they do not
- * fall into the same cache sets. */
+ * fall into the same cache sets. A single row that is read in place has the room of several. */
 #define ATTN_FLASH_MOST_KEYS    512
+#define ATTN_FLASH_ROW_KEYS     (4 * ATTN_FLASH_MOST_KEYS)
 #define ATTN_FLASH_SCORE_STRIDE (ATTN_FLASH_MOST_KEYS + 16)
 
 /* One operand: strides in elements over the logical axes of its role; data NULL when absent. */
@@ -105,6 +106,9 @@ struct attn_flash_isa {
     const char *name;
     int mr; /* rows a micro-kernel */
     int nr; /* keys (scores) or columns (output) a micro-kernel */
+
+    /* Up to so many rows a key/value head packing K and V costs more than it saves. */
+    int direct_rows;
 
     /* Computes one item. Any thread, distinct scratch. Reads no byte outside the operands; needs no
      * alignment of theirs beyond the element. `next` is the item that this thread will compute

@@ -178,6 +178,7 @@ static inline void vf_transpose(const float *from, int64_t from_stride, float fa
 const struct attn_flash_isa attn_flash_f32_avx2 = {.name = "avx2",
                                                    .mr = FLASH_MR,
                                                    .nr = FLASH_NR,
+                                                   .direct_rows = 16,
                                                    .run_item = run_item,
                                                    .merge_parts = merge_parts,
                                                    .run_gemm = run_gemm};

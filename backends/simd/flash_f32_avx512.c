@@ -191,6 +191,7 @@ static inline void vf_transpose(const float *from, int64_t from_stride, float fa
 const struct attn_flash_isa attn_flash_f32_avx512 = {.name = "avx512",
                                                      .mr = FLASH_MR,
                                                      .nr = FLASH_NR,
+                                                     .direct_rows = 12,
                                                      .run_item = run_item,
                                                      .merge_parts = merge_parts,
                                                      .run_gemm = run_gemm};

@@ -9,14 +9,13 @@
 /* The more rows an item has, the less packing K and V costs; 768 rows hide it. */
 #define MOST_ROWS  768
 #define LEAST_ROWS 48
-/* Up to DIRECT_ROWS rows a key/value head packing K and V costs more than it saves. Up to
- * SPLIT_ROWS a key/value head the keys are split into parts, of which K and V take at least
- * PART_BYTES: 5 us at 25 GB/s, some times what it takes to wake a thread. MOST_SPLITS keeps the
- * memory of parts from growing with the keys. */
-#define DIRECT_ROWS 12
-#define SPLIT_ROWS  64
-#define PART_BYTES  (128 * 1024)
-#define MOST_SPLITS 64
+/* Up to SPLIT_ROWS a key/value head the keys are split into parts, of which K and V take at least
+ * PART_BYTES: 5 us at 25 GB/s, some times what it takes to wake a thread. MOST_PARTS of a batch
+ * entry occupy the threads; larger ones lose less between them, and their memory does not grow with
+ * the keys. */
+#define SPLIT_ROWS 64
+#define PART_BYTES (128 * 1024)
+#define MOST_PARTS 64
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -34,18 +33,38 @@ static int64_t option(const struct attn_services *services, const char *key)
     return strtoll(attn_option_get(services, key, "0"), NULL, 10);
 }
 
+/* Keys a part, before they are rounded to whole tiles; at least 1. */
+static int64_t part_keys(const struct attn_flash *job)
+{
+    int64_t splits = (MOST_PARTS + job->groups - 1) / job->groups;
+    int64_t even = (job->sk + splits - 1) / splits, width = job->dk + job->dv;
+    int64_t fit = (PART_BYTES / (int64_t)sizeof(float) + width - 1) / width;
+    return fit > even ? fit : even;
+}
+
+/* A part as tiles of about equal size. Nothing is packed, so that no cache limits them, and each
+ * costs something beside its keys. */
+static int64_t direct_key_block(const struct attn_flash *job, int64_t nr)
+{
+    bool alone = job->sq * job->group == 1;
+    int64_t most = alone ? ATTN_FLASH_ROW_KEYS : ATTN_FLASH_MOST_KEYS, keys = part_keys(job);
+    int64_t tiles = (keys + most - 1) / most;
+    int64_t even = clamp((keys + tiles - 1) / tiles, ATTN_FLASH_MOST_KEYS, most);
+    return attn_round_up(clamp(even, 1, job->sk > 0 ? job->sk : 1), nr);
+}
+
 static int64_t choose_key_block(const struct attn_plan *plan)
 {
     const struct attn_flash *job = &plan->job;
     int64_t nr = plan->isa->nr, given = option(plan->services, "key_block");
     if (given > 0)
         return attn_round_up(least(given, ATTN_FLASH_MOST_KEYS), nr);
+    if (job->direct)
+        return direct_key_block(job, nr);
     int64_t width = job->dk + job->dh + attn_round_up(job->dv, nr);
     int64_t fit = least(attn_blocking_tile(&plan->caches) / width,
                         attn_blocking_scores(&plan->caches) / plan->isa->mr) /
                   nr * nr;
-    if (job->direct)
-        fit = ATTN_FLASH_MOST_KEYS;
     return clamp(least(fit, attn_round_up(job->sk, nr)), nr, ATTN_FLASH_MOST_KEYS);
 }
 
@@ -72,9 +91,7 @@ static void choose_splits(struct attn_flash *job, const struct attn_problem *pro
     job->splits = 1;
     if (job->sq * job->group > SPLIT_ROWS || attn_tensor_find(problem, ATTN_WEIGHTS))
         return;
-    int64_t keys = PART_BYTES / (int64_t)sizeof(float) / (job->dk + job->dv);
-    int64_t least_keys = (job->sk + MOST_SPLITS - 1) / MOST_SPLITS;
-    job->part_keys = attn_round_up(keys > least_keys ? keys : least_keys, job->key_block);
+    job->part_keys = attn_round_up(part_keys(job), job->key_block);
     job->splits = (job->sk + job->part_keys - 1) / job->part_keys;
     job->splits = job->splits > 1 ? job->splits : 1;
 }
@@ -132,8 +149,9 @@ static void prepare_job(struct attn_plan *plan, const struct attn_problem *probl
         job->keep_from = (uint32_t)ceil(problem->dropout_p * 16777216.0);
     }
     attn_plan_attach(job, problem->tensors, problem->n_tensors);
-    job->direct = job->sq * job->group <= DIRECT_ROWS && job->score != ATTN_SCORE_ADDITIVE &&
-                  job->k.stride[3] == 1 && job->v.stride[3] == 1;
+    job->direct = job->sq * job->group <= plan->isa->direct_rows &&
+                  job->score != ATTN_SCORE_ADDITIVE && job->k.stride[3] == 1 &&
+                  job->v.stride[3] == 1;
     job->key_block = choose_key_block(plan);
     choose_splits(job, problem);
     job->item_rows = choose_item_rows(plan);
@@ -160,6 +178,7 @@ static size_t lay_out(struct attn_plan *plan, void *base)
     bool projects = job->score == ATTN_SCORE_BILINEAR || job->score == ATTN_SCORE_ADDITIVE;
     int64_t projected = projects ? attn_round_up(job->dp, nr) : 0;
     size_t used = 0;
+    int64_t packed = job->direct ? 0 : job->key_block;
     int64_t heads = job->b * job->groups, split_heads = job->splits > 1 ? heads : 0;
     struct attn_share *share = cut(base, &used, plan->threads + 1, sizeof *share);
     atomic_int *left = cut(base, &used, split_heads, sizeof *left);
@@ -168,8 +187,8 @@ static size_t lay_out(struct attn_plan *plan, void *base)
     struct attn_flash_scratch *scratch = cut(base, &used, plan->threads, sizeof *scratch);
     for (int t = 0; t < plan->threads; t++) {
         struct attn_flash_scratch w;
-        w.k = cut(base, &used, job->key_block * job->dk, sizeof *w.k);
-        w.v = cut(base, &used, job->key_block * dv16, sizeof *w.v);
+        w.k = cut(base, &used, packed * job->dk, sizeof *w.k);
+        w.v = cut(base, &used, packed * dv16, sizeof *w.v);
         w.s = cut(base, &used, mr * ATTN_FLASH_SCORE_STRIDE, sizeof *w.s);
         w.q = cut(base, &used, (rows + 1) * attn_round_up(job->dp, nr), sizeof *w.q);
         w.o = cut(base, &used, rows * dv16, sizeof *w.o);
