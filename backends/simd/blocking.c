@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define TILE_SHARE(bytes)  ((bytes) / 4)
-#define ITEM_SHARE(bytes)  ((bytes)*3 / 8)
+#define ITEM_SHARE(bytes)  ((bytes)*11 / 16)
 #define SCORE_SHARE(bytes) ((bytes)*3 / 8)
 
 #define MOST_CACHES 8 /* lists end at 4 or 5 */

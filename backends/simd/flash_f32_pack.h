@@ -44,17 +44,16 @@ static void copy_queries(const struct attn_flash *job, const struct attn_flash_s
                     w->q + r0 * query_stride(job->dq), rows);
 }
 
-/* Rows of a group as the micro-kernels take them. */
-FLASH_INLINE void queries(const struct attn_flash_scratch *w, const struct block *block,
-                          const struct group *group, const float **to)
+/* The `count` <= MR rows from r0 on as the micro-kernels take them. */
+FLASH_INLINE void queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                          const struct block *block, int64_t r0, int count, const float **to)
 {
-    const struct attn_flash *job = group->job;
     if (queries_in_place(job)) {
-        raw_queries(job, block, group->r0, group->count, NULL, to);
+        raw_queries(job, block, r0, count, NULL, to);
         return;
     }
-    for (int r = 0; r < group->count; r++)
-        to[r] = w->q + (group->r0 + r) * query_stride(job->dp);
+    for (int r = 0; r < count; r++)
+        to[r] = w->q + (r0 + r) * query_stride(job->dp);
 }
 
 /* VF_LANES keys, the columns of a key next to each other, of which [lo, hi) are there: transposed
@@ -139,13 +138,18 @@ static bool pack_v_row(const float *from, int64_t column_stride, int64_t dv, flo
     return vf_all_equal(sum, zero);
 }
 
-/* Whether a row of V is finite; its width is a multiple of VF_LANES. */
-static bool finite_row(const float *from, int64_t dv)
+/* Whether aligned floats, a multiple of VF_LANES of them, are finite. Four sums, because one would
+ * wait for itself. */
+static bool finite_floats(const float *from, int64_t count)
 {
-    vf zero = vf_set1(0.0f), sum = zero;
-    for (int64_t c = 0; c < dv; c += VF_LANES)
-        sum = vf_fma(vf_load(from + c), zero, sum);
-    return vf_all_equal(sum, zero);
+    vf zero = vf_set1(0.0f), sum[4] = {zero, zero, zero, zero};
+    int64_t n = 0;
+    for (; n + 4 * VF_LANES <= count; n += 4 * VF_LANES)
+        for (int64_t m = 0; m < 4; m++)
+            sum[m] = vf_fma(vf_load(from + n + m * VF_LANES), zero, sum[m]);
+    for (; n < count; n += VF_LANES)
+        sum[0] = vf_fma(vf_load(from + n), zero, sum[0]);
+    return vf_all_equal(vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3])), zero);
 }
 
 /* Whether rows of V can be read where they are: dense, so that they share no cache sets, and each
@@ -170,59 +174,14 @@ static void pack_v(const struct attn_flash *job, const struct attn_flash_scratch
     tile->v_panel = in_place ? FLASH_NR : job->key_block * FLASH_NR;
     tile->bad_lo = job->key_block;
     tile->bad_hi = 0;
+    if (in_place && finite_floats(base + tile->lo * job->dv, (tile->hi - tile->lo) * job->dv))
+        return;
     for (int64_t j = tile->lo; j < tile->hi; j++) {
         const float *from = base + j * stride[2];
-        if (in_place ? finite_row(from, job->dv)
+        if (in_place ? finite_floats(from, job->dv)
                      : pack_v_row(from, stride[3], job->dv, w->v + j * FLASH_NR, tile->v_panel))
             continue;
         tile->bad_lo = tile->bad_lo < j ? tile->bad_lo : j;
         tile->bad_hi = j + 1;
-    }
-}
-
-/* Rows of K and V that the next tile, of this item or of the one after it, will read: asked for a
- * few at a time while this one is computed, so that packing finds them in the second-level cache.
- */
-struct ahead {
-    const char *k, *v;         /* row at hand */
-    int64_t k_step, v_step;    /* bytes from row to row */
-    int64_t k_bytes, v_bytes;  /* of a row */
-    int64_t rows, rows_a_time; /* left; for each group of queries */
-};
-
-/* Keys [j0, j0 + rows) of a key/value head, spread over `times` calls of fetch_ahead. None where
- * the columns of a row do not lie next to each other. */
-static struct ahead look_ahead(const struct attn_flash *job, int64_t b, int64_t kv, int64_t j0,
-                               int64_t rows, int64_t times)
-{
-    const struct attn_view *k = &job->k, *v = &job->v;
-    const int64_t unit = (int64_t)sizeof(float);
-    struct ahead ahead = {0};
-    if (k->stride[3] != 1 || v->stride[3] != 1 || rows <= 0)
-        return ahead;
-    ahead.k =
-        (const char *)k->data + (b * k->stride[0] + kv * k->stride[1] + j0 * k->stride[2]) * unit;
-    ahead.v =
-        (const char *)v->data + (b * v->stride[0] + kv * v->stride[1] + j0 * v->stride[2]) * unit;
-    ahead.k_step = k->stride[2] * unit;
-    ahead.v_step = v->stride[2] * unit;
-    ahead.k_bytes = job->dk * unit;
-    ahead.v_bytes = job->dv * unit;
-    ahead.rows = rows;
-    ahead.rows_a_time = (rows + times - 1) / times;
-    return ahead;
-}
-
-static void fetch_ahead(struct ahead *ahead)
-{
-    int64_t rows = ahead->rows < ahead->rows_a_time ? ahead->rows : ahead->rows_a_time;
-    ahead->rows -= rows;
-    for (; rows > 0; rows--) {
-        for (int64_t at = 0; at < ahead->k_bytes; at += 64)
-            __builtin_prefetch(ahead->k + at, 0, 2);
-        for (int64_t at = 0; at < ahead->v_bytes; at += 64)
-            __builtin_prefetch(ahead->v + at, 0, 2);
-        ahead->k += ahead->k_step;
-        ahead->v += ahead->v_step;
     }
 }

@@ -13,6 +13,7 @@ struct span {
     float *top;               /* [rows][VF_LANES] raised to the scores, lane by lane, of the panels
                                  that lie within [clean_lo, clean_hi); NaN is passed by */
     int64_t clean_lo, clean_hi;
+    struct ahead *ahead; /* what to ask for meanwhile, or NULL */
 };
 
 /* s[r][0..nv) = sum over c of q[r][c] k[c][0..nv), or of the squared differences, for rows that lie
@@ -65,6 +66,8 @@ FLASH_INLINE void score_span(const int mr, const enum pairing pairing, const str
     for (int64_t j = x->from, end; j < x->to; j = end) {
         end = j / FLASH_NR * FLASH_NR + FLASH_NR;
         end = end < x->to ? end : x->to;
+        if (x->ahead)
+            fetch_ahead(x->ahead);
         const float *k = x->k + j / FLASH_NR * FLASH_NR * x->dk + j % FLASH_NR;
         float *top = j >= x->clean_lo && end <= x->clean_hi ? x->top : NULL;
         switch ((end - j) / VF_LANES) {

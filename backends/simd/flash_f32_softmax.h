@@ -60,6 +60,7 @@ struct group {
     int64_t from, to;           /* what the product writes: multiples of VF_LANES around it */
     int64_t clean_lo, clean_hi; /* whole vectors of keys that all rows may see and whose raw scores
                                    are final; empty: lo >= hi */
+    struct ahead *ahead;        /* what to ask for meanwhile, or NULL */
     float top[FLASH_MR * VF_LANES] __attribute__((aligned(64)));
     struct row rows[FLASH_MR];
 };

@@ -140,8 +140,6 @@ struct product {
 
 #include "flash_f32_direct.h"
 #include "flash_f32_pack.h"
-#include "flash_f32_product.h"
-#include "flash_f32_scores.h"
 
 static struct block make_block(const struct attn_flash *job, const struct attn_flash_item *item)
 {
@@ -183,6 +181,10 @@ static void find_intervals(const struct attn_flash *job, const struct attn_flash
         }
     }
 }
+
+#include "flash_f32_ahead.h"
+#include "flash_f32_product.h"
+#include "flash_f32_scores.h"
 
 /* Rows start at maximum -inf and denominator 0; with a sink, as if it were a first key with v = 0,
  * in the first part. */
@@ -273,7 +275,8 @@ static bool score_group(const struct attn_flash_scratch *w, const struct block *
                         .s = w->s,
                         .top = group->top,
                         .clean_lo = group->clean_lo,
-                        .clean_hi = group->clean_hi};
+                        .clean_hi = group->clean_hi,
+                        .ahead = group->ahead};
     for (int r = 0; r < group->count; r++) {
         struct row *row = &group->rows[r];
         if (row->lo >= row->hi)
@@ -282,8 +285,10 @@ static bool score_group(const struct attn_flash_scratch *w, const struct block *
     }
     if (block->direct)
         direct_scores(job, w, block, tile, group->r0, group->count, group->lo, group->hi);
-    else
-        queries(w, block, group, span.q);
+    else {
+        next_rows(job, w, block, tile, group);
+        queries(job, w, block, group->r0, group->count, span.q);
+    }
     if (job->score == ATTN_SCORE_ADDITIVE)
         additive_scores(job, w, &span, group->count);
     else if (job->score == ATTN_SCORE_GAUSSIAN && !block->direct)
@@ -410,25 +415,6 @@ static void store_lse(const struct attn_flash *job, const struct attn_flash_scra
     ((float *)job->lse.data)[attn_row_index(&job->lse, block->b, h, i)] = (float)lse;
 }
 
-/* The keys that the tile after the one at j0 will read. */
-static struct ahead next_tile(const struct attn_flash *job, const struct block *block, int64_t j0)
-{
-    int64_t times = (block->rows + FLASH_MR - 1) / FLASH_MR;
-    int64_t from = j0 + job->key_block, lo, hi, rest;
-    if (from < block->hi) {
-        rest = block->hi - from;
-        return look_ahead(job, block->b, block->kv, from,
-                          rest < job->key_block ? rest : job->key_block, times);
-    }
-    if (!block->next)
-        return (struct ahead){0};
-    struct block next = make_block(job, block->next);
-    find_interval(job, &next, 0, &lo, &hi);
-    find_interval(job, &next, next.rows - 1, &rest, &hi);
-    rest = lo / job->key_block * job->key_block + job->key_block;
-    return look_ahead(job, next.b, next.kv, lo, (hi < rest ? hi : rest) - lo, times);
-}
-
 /* What a sweep over the tiles does with each group. */
 enum sweep { ATTEND, WEIGH };
 
@@ -448,11 +434,14 @@ static void sweep_tiles(const struct attn_flash *job, const struct attn_flash_sc
         if (!block->direct && sweep == ATTEND)
             pack_v(job, w, block, &tile);
         struct group group = {.job = job, .b = block->b, .j0 = j0};
-        struct ahead ahead = block->direct ? (struct ahead){0} : next_tile(job, block, j0);
+        struct ahead ahead;
+        if (!block->direct) {
+            ahead = next_tile(job, block, &tile);
+            group.ahead = &ahead;
+        }
         for (group.r0 = 0; group.r0 < block->rows; group.r0 += FLASH_MR) {
             int64_t left = block->rows - group.r0;
             group.count = left < FLASH_MR ? (int)left : FLASH_MR;
-            fetch_ahead(&ahead);
             if (sweep == ATTEND)
                 attend_group(w, block, &tile, &group);
             else
