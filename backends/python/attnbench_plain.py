@@ -137,6 +137,7 @@ def heads(p, a, q, k, v):
         else:
             words = philox(p.dropout_seed, s.size).reshape(s.shape)
             keep = (words >> np.uint64(8)) * 2.0**-24 >= p.dropout_p
+        keep = keep | np.isnan(s)  # a row of NaN is one whatever of it is dropped
         weights = np.where(keep, s / s.dtype.type(1 - p.dropout_p), 0).astype(s.dtype)
         none = none if none is None else none | ~keep
     return values(weights, none, v), lse, s
@@ -157,7 +158,7 @@ def projected(p, a, x, name, n):
     y = x @ a["w_" + name].T
     if "b_" + name in a:
         y = y + a["b_" + name]
-    return y.reshape(y.shape[0], y.shape[1], n, -1).swapaxes(1, 2)
+    return y.reshape(*y.shape[:2], n, y.shape[2] // n).swapaxes(1, 2)
 
 
 def operator(p, views):
