@@ -198,20 +198,29 @@ static void bound_scores(struct row *row, const double *q, const double *q_error
     row->overflow = n > 0 && ref_scores_overflow(row->block, q, scratch, n);
 }
 
-/* Bounds of a row of which nothing is known; cells that are not allowed are 0 all the same. */
-static void store_unknown(const struct row *row, double *error)
+/* Where scores may overflow: a cell that ends at -inf takes no part, and its weight is 0 even in a
+ * row of NaN. Cells that are not allowed are 0 all the same. */
+static void store_unknown_weights(const struct row *row)
 {
     const struct ref_result *result = job_of(row)->result;
     int64_t sk = problem_of(row)->sk;
 
-    fill(error, problem_of(row)->dv, INFINITY);
-    if (result->lse_bound)
-        result->lse_bound[row->slot] = row->uniform ? 0.0 : INFINITY;
     if (!result->weights_bound)
         return;
     fill(result->weights_bound + row->slot * sk, sk, 0.0);
     for (int64_t t = 0; t < row->softmax.n; t++)
         result->weights_bound[row->slot * sk + row->scratch->key[t]] = INFINITY;
+}
+
+/* Bounds of a row of which nothing is known. */
+static void store_unknown(const struct row *row, double *error)
+{
+    const struct ref_result *result = job_of(row)->result;
+
+    fill(error, problem_of(row)->dv, INFINITY);
+    if (result->lse_bound)
+        result->lse_bound[row->slot] = row->uniform ? 0.0 : INFINITY;
+    store_unknown_weights(row);
 }
 
 static void store_bounds(const struct row *row, const double *out, double *error)
@@ -252,6 +261,8 @@ static bool settle_by_rule(struct row *row, double *out, double *error)
 
     if (row->poisoned) {
         store_rule(row, out, error, NAN, NAN);
+        if (row->overflow)
+            store_unknown_weights(row);
         return true;
     }
     if (x->n > 0)

@@ -183,7 +183,7 @@ static bool tally_element(struct tally *t, double got, double want, double bound
                           const char *name, const int64_t at[4], const char *axes)
 {
     struct attn_judgement *v = t->verdict;
-    if (isinf(bound) && isfinite(want)) {
+    if (isinf(bound) && !isinf(want)) {
         t->unknown++;
         return true;
     }

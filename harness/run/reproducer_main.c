@@ -34,12 +34,12 @@ static double value_of(const struct attn_tensor *t, int64_t index)
 /* The class first, then the error against its bound: NaN fails. */
 static int holds(double got, double want, double bound)
 {
+    if (isinf(bound) && !isinf(want)) /* a step before it may overflow: nothing is known */
+        return 1;
     if (isnan(want))
         return isnan(got);
     if (isinf(want)) /* an infinite bound: 0 * Inf may stand in its place */
         return got == want || (isnan(got) && isinf(bound));
-    if (isinf(bound)) /* a step before it may overflow: nothing is known */
-        return 1;
     if (isinf(got))
         return fabs(want) + bound >= OVERFLOWS && !signbit(got) == !signbit(want);
     return fabs(got - want) <= bound;

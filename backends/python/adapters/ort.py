@@ -91,7 +91,7 @@ class Graph:
 
 def attention(g, problem, tensors):
     """Adds the node; returns the name and the shape of its output."""
-    by_tokens = not tensors["q"].dense or not tensors["out"].dense
+    by_tokens = not all(tensors[r].dense for r in ("q", "k", "v", "out"))
     attributes = {"scale": problem.scale, "softcap": problem.softcap}
     names = []
     for role, heads, width in (("q", problem.hq, problem.dk), ("k", problem.hkv, problem.dk),
