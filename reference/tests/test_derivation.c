@@ -243,6 +243,30 @@ static void sums_towards_scores_may_overflow(void **state)
     }
 }
 
+/* Of three cells one is NaN, so the row is; one that ends at -inf would have the weight 0 in it. */
+static void weights_of_nan_rows_may_be_lost(void **state)
+{
+    static const double far[] = {-6e4, -1e4};
+
+    (void)state;
+    for (int known = 0; known < 2; known++) {
+        struct made m;
+        double out, bound, weights[3], weights_bound[3];
+        struct ref_result result = {
+            .out = &out, .out_bound = &bound, .weights = weights, .weights_bound = weights_bound};
+        char why[256];
+        make_row(&m, 3, ATTN_F32, 0, (double[]){NAN, far[known], 0.0}, (double[]){1.0, 1.0, 1.0});
+        assert_int_equal(ref_compute(&m.problem, &(struct ref_rows){1, NULL},
+                                     &(struct attn_numerics){.acc_type = ATTN_F16},
+                                     REF_FILL_STRUCTURED, 1, &result, why, sizeof(why)),
+                         ATTN_OK);
+        assert_true(isnan(out) && bound == 0.0);
+        assert_true(isnan(weights[1]));
+        assert_int_equal(isfinite(weights_bound[1]), known);
+        made_free(&m);
+    }
+}
+
 /* A projection that may overflow takes the elements with it that depend on it, and no others: v
  * of one column reaches one column where there is no W_o, a key those queries that see it. */
 static void projections_may_overflow(void **state)
@@ -299,6 +323,7 @@ int main(void)
         cmocka_unit_test(no_score_makes_the_bound_void),
         cmocka_unit_test(sums_may_overflow),
         cmocka_unit_test(sums_towards_scores_may_overflow),
+        cmocka_unit_test(weights_of_nan_rows_may_be_lost),
         cmocka_unit_test(projections_may_overflow),
     };
 
