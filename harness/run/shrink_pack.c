@@ -173,11 +173,9 @@ static void *cut_out(const struct attn_st_entry *from, struct attn_st_entry *to,
                      const int64_t begin[ATTN_MAX_RANK])
 {
     const size_t element = attn_dtype_size(from->dtype);
-    int64_t count = 1, full = 1;
-    for (uint32_t a = 0; a < from->rank; a++) {
+    int64_t count = 1;
+    for (uint32_t a = 0; a < from->rank; a++)
         count *= to->shape[a];
-        full *= from->shape[a];
-    }
     unsigned char *data = malloc((size_t)count * element + 1);
     for (int64_t n = 0; n < count && data; n++) {
         int64_t rest = n, index = 0, stride = 1;
