@@ -148,44 +148,30 @@ static const struct attn_option_spec options[] = {
     {.key = "item_rows",
      .type = ATTN_OPTION_INT,
      .default_value = "0",
-     .help = "query rows for which K and V are packed once; 0: by cache size and threads"},
+     .help = "query rows for which K and V are packed once; 0: by cache size"},
 };
 
-static const struct attn_backend avx2 = {
-    .struct_size = sizeof(struct attn_backend),
-    .exactness = ATTN_EXACT,
-    .name = "avx2",
-    .description = "flash attention in f32, AVX2 and FMA intrinsics, tiled, online softmax",
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .probe = probe_avx2,
-    .supports = supports,
-    .create = create_avx2,
-    .numerics = numerics,
-    .bind = bind,
-    .run = run,
-    .release = release,
-    .describe = describe,
-    .destroy = destroy,
-};
-
-static const struct attn_backend avx512 = {
-    .struct_size = sizeof(struct attn_backend),
-    .exactness = ATTN_EXACT,
-    .name = "avx512",
-    .description = "flash attention in f32, AVX-512 intrinsics, tiled, online softmax",
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .probe = probe_avx512,
-    .supports = supports,
-    .create = create_avx512,
-    .numerics = numerics,
-    .bind = bind,
-    .run = run,
-    .release = release,
-    .describe = describe,
-    .destroy = destroy,
-};
+/* Every rung is the same backend but for its name and the instruction set behind it. */
+#define RUNG(isa, text)                                                                            \
+    static const struct attn_backend isa = {                                                       \
+        .struct_size = sizeof(struct attn_backend),                                                \
+        .exactness = ATTN_EXACT,                                                                   \
+        .name = #isa,                                                                              \
+        .description = "flash attention in f32, " text " intrinsics, tiled, online softmax",       \
+        .options = options,                                                                        \
+        .n_options = sizeof options / sizeof *options,                                             \
+        .probe = probe_##isa,                                                                      \
+        .supports = supports,                                                                      \
+        .create = create_##isa,                                                                    \
+        .numerics = numerics,                                                                      \
+        .bind = bind,                                                                              \
+        .run = run,                                                                                \
+        .release = release,                                                                        \
+        .describe = describe,                                                                      \
+        .destroy = destroy,                                                                        \
+    }
+RUNG(avx2, "AVX2 and FMA");
+RUNG(avx512, "AVX-512");
 
 static const struct attn_backend *const backends[] = {&avx2, &avx512};
 
