@@ -2,6 +2,7 @@
 /* bench.c - blocks, rounds, peak memory. */
 #include "run/bench.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,13 +13,16 @@
 #include "run/roof.h"
 #include "run/verify.h"
 
-enum { BLOCK_CASES = 16 };
+/* Each round of a block starts every backend anew; PyTorch takes seconds for that. */
+enum { BLOCK_CASES = 48 };
 /* Operands and references of a block stay in memory together. */
 static const uint64_t block_bytes = 512ull << 20;
 /* A run longer than this is sampled once a round; one longer than the second is not timed cold:
  * what it reads first is soon evicted by itself. */
 static const double long_run_s = 1.0, cold_run_s = 0.25;
 enum { COLD_SAMPLES = 2 };
+/* What is made even where time is short: Student's t doubles the interval from 5 rounds to 3. */
+enum { LEAST_ROUNDS = 3 };
 
 struct block {
     size_t first, count;
@@ -181,14 +185,30 @@ static void shuffle(size_t *order, size_t n, uint32_t block, uint32_t round)
     }
 }
 
-static int block_rounds(struct attn_session *session, struct block *block, char *why, size_t size)
+/* When the rounds of a block should have ended. Cases have equal shares of what is left of the
+ * budget, so that rounds are given up before cases are. */
+static double block_until(const struct attn_session *session, const struct block *block)
+{
+    double budget = session->settings.budget_s, now = attn_now();
+    if (budget <= 0)
+        return INFINITY;
+    size_t left = session->cases.count - block->first;
+    return now + (session->began + budget - now) * (double)block->count / (double)left;
+}
+
+static int block_rounds(struct attn_session *session, struct block *block, double until, char *why,
+                        size_t size)
 {
     size_t n = session->roster.count;
+    double began = attn_now();
     size_t *order = calloc(n, sizeof *order);
     int result = order ? 0 : -1;
     if (result)
         snprintf(why, size, "no memory for an order of backends");
     for (int round = 0; round < session->settings.rounds && result == 0; round++) {
+        double now = attn_now(), next = round ? (now - began) / round : 0;
+        if (round >= LEAST_ROUNDS && now + next > until)
+            break;
         shuffle(order, n, (uint32_t)block->first, (uint32_t)round);
         for (size_t t = 0; t < n && result == 0 && !attn_interrupted; t++)
             result = take_turn(session, block, order[t], round, why, size);
@@ -302,9 +322,10 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
     attn_progress_begin(&progress, session->cases.count, session->settings.budget_s);
     for (size_t first = 0; first < session->cases.count && result == 0 && !attn_interrupted;) {
         struct block block = {.first = first, .count = block_size(session, first)};
+        double until = block_until(session, &block);
         result = block_verify(session, &block, seats, &progress, why, size);
         if (result == 0)
-            result = block_rounds(session, &block, why, size);
+            result = block_rounds(session, &block, until, why, size);
         if (result == 0)
             result = block_finish(session, &block, &harness_ns, why, size);
         first += block.count;

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
 from test_cli import BUILD, PLAIN, QUICK, SMALL, Case, attnbench, broken, rewrite
@@ -94,6 +95,18 @@ class Runs(Case):
         records = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual([record["status"] for record in records], ["pass", "skip"])
         self.assertIn("budget: a run is predicted to take", records[1]["reason"])
+
+    def test_rounds_are_given_up_before_cases(self):
+        cases = [SMALL, SMALL + " seed=2"]
+        began = time.monotonic()
+        self.expect(0, "bench", "-b", "naive", *QUICK, "-o", self.path("two"), *cases)
+        budget = 2 * (time.monotonic() - began) + 1  # 64 rounds take 19 s more than two
+        done = self.expect(0, "bench", "-b", "naive", *QUICK, "--rounds", "64", "--min-time", "150ms",
+                           "--budget", f"{budget:.3f}s", "-o", self.path("run"), "--json", *cases)
+        records = [json.loads(line) for line in done.stdout.splitlines()]
+        rounds = [record["time_ns"]["n"] for record in records if record["type"] == "bench"]
+        self.assertEqual(len(rounds), 2)
+        self.assertTrue(all(3 <= n < 64 for n in rounds), rounds)
 
     def test_debug_says_which_process_it_is(self):
         done = self.expect(0, "verify", "-b", "naive", "--debug", SMALL)
