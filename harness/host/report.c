@@ -189,7 +189,8 @@ static bool are_ceilings(const struct attn_ceilings *c)
     if (c->n_rungs > ATTN_RUNGS_MAX || c->n_reads > ATTN_READS_MAX)
         return false;
     for (uint32_t r = 0; r < c->n_rungs; r++)
-        if (!is_time(c->rungs[r].f32) || !is_time(c->rungs[r].f64) || !is_time(c->rungs[r].bf16))
+        if (!is_time(c->rungs[r].f32) || !is_time(c->rungs[r].f64) || !is_time(c->rungs[r].f16) ||
+            !is_time(c->rungs[r].bf16))
             return false;
     for (uint32_t r = 0; r < c->n_reads; r++)
         if (!is_time(c->reads[r].gbs))

@@ -160,8 +160,10 @@ struct attn_outcome attn_worker_peak(struct attn_worker *worker, struct attn_ins
  * same kind of pages that timing uses. */
 #define ATTN_RUNGS_MAX 4
 struct attn_rung {
-    char isa[16];          /* "avx512", "avx2"; "sse2" or "base" where there is nothing wider */
-    double f32, f64, bf16; /* peak of its multiply-adds, GFLOP/s; 0: it has none in that type */
+    /* "avx512", "avx2"; "sse2" or "base" where there is nothing wider; "amx": matrix tiles */
+    char isa[16];
+    /* peak of its multiply-adds, GFLOP/s; 0: it has none in that type */
+    double f32, f64, f16, bf16;
 };
 #define ATTN_READS_MAX 5
 struct attn_read {
@@ -170,7 +172,7 @@ struct attn_read {
 };
 struct attn_ceilings {
     uint32_t n_rungs, n_reads;
-    struct attn_rung rungs[ATTN_RUNGS_MAX]; /* widest last */
+    struct attn_rung rungs[ATTN_RUNGS_MAX]; /* widest last, matrix tiles behind all */
     struct attn_read reads[ATTN_READS_MAX]; /* nearest first, memory last */
 };
 struct attn_outcome attn_worker_ceilings(struct attn_worker *worker,

@@ -17,21 +17,18 @@ static double positive_at(const json_t *object, const char *path)
     return value > 0 && isfinite(value) ? value : (double)NAN;
 }
 
-/* The last of the rungs, which is the widest; NULL where the run has none. */
-static const json_t *widest(const json_t *machine)
-{
-    const json_t *rungs = attn_field_at(machine, "ceilings.rungs");
-    return json_array_get(rungs, json_array_size(rungs) - 1);
-}
-
-/* GFLOP/s of a type's multiply-adds. */
+/* GFLOP/s of a type's multiply-adds, of the last rung that has them: rungs are listed widest last.
+ */
 static double peak_of(const json_t *machine, const char *dtype)
 {
-    double bf16 = strcmp(dtype, "bf16") == 0 ? positive_at(widest(machine), "bf16") : (double)NAN;
-    return isfinite(bf16)
-               ? bf16
-               : positive_at(machine, strcmp(dtype, "f64") == 0 ? "ceilings.fma_gflops_f64"
-                                                                : "ceilings.fma_gflops_f32");
+    const json_t *rungs = attn_field_at(machine, "ceilings.rungs");
+    for (size_t r = json_array_size(rungs); r-- > 0;) {
+        double peak = positive_at(json_array_get(rungs, r), dtype);
+        if (isfinite(peak))
+            return peak;
+    }
+    return positive_at(machine, strcmp(dtype, "f64") == 0 ? "ceilings.fma_gflops_f64"
+                                                          : "ceilings.fma_gflops_f32");
 }
 
 /* GB/s of the nearest level that holds `bytes`; its name into *level. */
@@ -95,7 +92,7 @@ __attribute__((format(printf, 4, 5))) static void add(char *text, size_t size, s
 
 void attn_ceilings_text(const json_t *machine, char *text, size_t size)
 {
-    static const char *const types[] = {"f32", "f64", "bf16"};
+    static const char *const types[] = {"f32", "f64", "f16", "bf16"};
     char figure[ATTN_FIGURE_MAX];
     size_t used = 0, i;
     json_t *item;
@@ -104,10 +101,13 @@ void attn_ceilings_text(const json_t *machine, char *text, size_t size)
     {
         add(text, size, &used, "%s%.16s multiply-add", used ? "; " : "",
             attn_field_text(item, "isa"));
+        const char *comma = "";
         for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
-            if (positive_at(item, types[t]) > 0)
-                add(text, size, &used, "%s %s %s", t ? "," : "", types[t],
+            if (positive_at(item, types[t]) > 0) {
+                add(text, size, &used, "%s %s %s", comma, types[t],
                     attn_figure(positive_at(item, types[t]), figure));
+                comma = ",";
+            }
         add(text, size, &used, " GFLOP/s");
     }
     json_array_foreach(attn_field_at(machine, "ceilings.gemm"), i, item)

@@ -7,7 +7,7 @@
 
 /* What a share is of, in a sentence without its full stop. */
 #define ATTN_SHARE_CONVENTION                                                                      \
-    "The share is of the multiply-add peak of the type (bf16 without such instructions, and f16: " \
+    "The share is of the multiply-add peak of the type (bf16 and f16 without such instructions: "  \
     "of f32) at the machine's widest rung or, where a level of memory is named, of what a read "   \
     "of "                                                                                          \
     "each operand once from there allows, if that is less: the nearest cache that holds them "     \

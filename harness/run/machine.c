@@ -126,13 +126,15 @@ static json_t *ceilings_json(const struct attn_ceilings *c, json_t *gemm)
 {
     if (c->n_rungs == 0 || c->n_reads == 0)
         return json_null();
-    const struct attn_rung *widest = &c->rungs[c->n_rungs - 1];
+    const struct attn_rung *widest = c->rungs; /* matrix tiles aside */
     double avx2 = 0;
     json_t *rungs = json_array(), *reads = json_array();
     for (uint32_t r = 0; r < c->n_rungs; r++) {
         const struct attn_rung *rung = &c->rungs[r];
-        json_array_append_new(rungs, json_pack("{s:s, s:f, s:f, s:f}", "isa", rung->isa, "f32",
-                                               rung->f32, "f64", rung->f64, "bf16", rung->bf16));
+        json_array_append_new(rungs, json_pack("{s:s, s:f, s:f, s:f, s:f}", "isa", rung->isa, "f32",
+                                               rung->f32, "f64", rung->f64, "f16", rung->f16,
+                                               "bf16", rung->bf16));
+        widest = rung->f32 > 0 ? rung : widest;
         avx2 = strcmp(rung->isa, "avx2") == 0 ? rung->f32 : avx2;
     }
     for (uint32_t r = 0; r < c->n_reads; r++) {

@@ -39,6 +39,7 @@ void attn_roof_raise(const struct attn_session *session, struct attn_roof *roof)
     for (uint32_t r = 0; r < now.n_rungs; r++) {
         now.rungs[r].f32 = larger(now.rungs[r].f32, before->rungs[r].f32);
         now.rungs[r].f64 = larger(now.rungs[r].f64, before->rungs[r].f64);
+        now.rungs[r].f16 = larger(now.rungs[r].f16, before->rungs[r].f16);
         now.rungs[r].bf16 = larger(now.rungs[r].bf16, before->rungs[r].bf16);
     }
     for (uint32_t r = 0; r < now.n_reads; r++)

@@ -172,6 +172,10 @@ static void test_ceilings(void **state)
     assert_in_range(c.n_rungs, 1, ATTN_RUNGS_MAX);
     for (uint32_t r = 0; r < c.n_rungs; r++) {
         assert_true(strlen(c.rungs[r].isa) > 0);
+        if (strcmp(c.rungs[r].isa, "amx") == 0) { /* tiles are wider than any vector */
+            assert_true(r + 1 == c.n_rungs && c.rungs[r].bf16 > c.rungs[r - 1].bf16);
+            continue;
+        }
         assert_true(c.rungs[r].f32 > 0);
         /* Half the elements a register, or a machine that is slower still in f64; a loop that did
          * not run what it counts would break this. */

@@ -5,6 +5,12 @@
 #include <stdio.h>
 #include <time.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include "worker/caches.h"
 #include "worker/fma.h"
 #include "worker/memory.h"
@@ -133,9 +139,21 @@ static double read_rate(const struct attn_session *session,
 /* The loops of a rung. */
 struct rung {
     const char *isa;
-    double (*f32)(int64_t rounds), (*f64)(int64_t rounds), (*bf16)(int64_t rounds);
+    double (*f32)(int64_t rounds), (*f64)(int64_t rounds), (*f16)(int64_t rounds),
+        (*bf16)(int64_t rounds);
     uint64_t (*read)(const void *from, size_t bytes);
 };
+
+#if defined(__x86_64__)
+/* Bits of CPUID leaf 7, register D, that not every compiler's __builtin_cpu_supports knows. */
+enum { AMX_BF16 = 1 << 22, AVX512_FP16 = 1 << 23, AMX_TILE = 1 << 24 };
+
+static bool has_bits(unsigned bits)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & bits) == bits;
+}
+#endif
 
 /* The rungs that this machine has and that code is written for, widest last. */
 static size_t find_rungs(struct rung rungs[ATTN_RUNGS_MAX])
@@ -145,19 +163,43 @@ static size_t find_rungs(struct rung rungs[ATTN_RUNGS_MAX])
     const char *base = "sse2";
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        rungs[n++] =
-            (struct rung){"avx2", attn_fma_f32_avx2, attn_fma_f64_avx2, NULL, attn_read_avx2};
+        rungs[n++] = (struct rung){.isa = "avx2",
+                                   .f32 = attn_fma_f32_avx2,
+                                   .f64 = attn_fma_f64_avx2,
+                                   .read = attn_read_avx2};
     if (__builtin_cpu_supports("avx512f"))
         rungs[n++] = (struct rung){
-            "avx512", attn_fma_f32_avx512, attn_fma_f64_avx512,
-            __builtin_cpu_supports("avx512bf16") ? attn_fma_bf16_avx512 : NULL, attn_read_avx512};
+            .isa = "avx512",
+            .f32 = attn_fma_f32_avx512,
+            .f64 = attn_fma_f64_avx512,
+            .f16 = has_bits(AVX512_FP16) ? attn_fma_f16_avx512 : NULL,
+            .bf16 = __builtin_cpu_supports("avx512bf16") ? attn_fma_bf16_avx512 : NULL,
+            .read = attn_read_avx512};
 #else
     const char *base = "base";
 #endif
     if (n == 0)
-        rungs[n++] =
-            (struct rung){base, attn_fma_f32_base, attn_fma_f64_base, NULL, attn_read_base};
+        rungs[n++] = (struct rung){.isa = base,
+                                   .f32 = attn_fma_f32_base,
+                                   .f64 = attn_fma_f64_base,
+                                   .read = attn_read_base};
     return n;
+}
+
+/* A rung, after those that find_rungs found, for the matrix tiles. Their registers are 8 KiB, which
+ * Linux saves only for a process that has asked; threads started later may use them as well. */
+static void measure_tiles(const struct attn_session *session, struct attn_ceilings *ceilings)
+{
+#if defined(__x86_64__)
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XTILEDATA = 18 }; /* asm/prctl.h of Linux 5.16 */
+    if (!has_bits(AMX_TILE | AMX_BF16) ||
+        syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA) != 0)
+        return;
+    ceilings->rungs[ceilings->n_rungs++] =
+        (struct attn_rung){.isa = "amx", .bf16 = fma_rate(session, attn_fma_bf16_amx)};
+#else
+    (void)session, (void)ceilings;
+#endif
 }
 
 /* Half of each cache, so that nothing else need leave it: a processor's own half of all levels but
@@ -193,8 +235,10 @@ void attn_serve_ceilings(struct attn_session *session, struct attn_message_reply
         snprintf(rung->isa, sizeof(rung->isa), "%s", rungs[r].isa);
         rung->f32 = fma_rate(session, rungs[r].f32);
         rung->f64 = fma_rate(session, rungs[r].f64);
+        rung->f16 = fma_rate(session, rungs[r].f16);
         rung->bf16 = fma_rate(session, rungs[r].bf16);
     }
+    measure_tiles(session, ceilings);
     measure_reads(session, &rungs[n - 1], ceilings);
     if (!(ceilings->rungs[n - 1].f32 > 0) || !(ceilings->reads[ceilings->n_reads - 1].gbs > 0))
         attn_reply_set(reply, ATTN_ERROR, "the threads or the memory to measure with were refused");

@@ -15,6 +15,8 @@ double attn_fma_f64_avx2(int64_t rounds);
 double attn_fma_f32_avx512(int64_t rounds);
 double attn_fma_f64_avx512(int64_t rounds);
 double attn_fma_bf16_avx512(int64_t rounds); /* AVX512_BF16 */
+double attn_fma_f16_avx512(int64_t rounds);  /* AVX512_FP16 */
+double attn_fma_bf16_amx(int64_t rounds);    /* AMX_BF16, once the system has granted the tiles */
 
 /* Each loads `bytes`, a multiple of 512, once, from an address that is aligned to 64, and returns
  * something that depends on all of them. */

@@ -122,12 +122,43 @@ static void ceilings_in_a_line(void **state)
     attn_run_release(&run);
 }
 
+/* Behind the vectors, and of bf16 alone. */
+static void matrix_tiles(void **state)
+{
+    (void)state;
+    char line[640];
+    json_t *machine =
+        json_loads("{\"ceilings\": {\"rungs\": [{\"isa\": \"avx512\", \"f32\": 100.0, \"f64\": "
+                   "50.0, \"f16\": 200.0, \"bf16\": 210.0}, {\"isa\": \"amx\", \"f32\": 0.0, "
+                   "\"f64\": 0.0, \"f16\": 0.0, \"bf16\": 900.0}], \"read_gbs\": 10.0}, "
+                   "\"threads\": 1}",
+                   0, NULL);
+    static const struct {
+        const char *dtype;
+        double peak;
+    } types[] = {{"f32", 100}, {"f64", 50}, {"f16", 200}, {"bf16", 900}};
+    attn_ceilings_text(machine, line, sizeof line);
+    assert_string_equal(line, "avx512 multiply-add f32 100, f64 50.0, f16 200, bf16 210 GFLOP/s; "
+                              "amx multiply-add bf16 900 GFLOP/s");
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        const struct attn_view_backend backend = {.counted = true};
+        json_t *bench = json_pack("{s:f,s:f}", "flops", 1e9, "bytes", 1e3);
+        json_t *sizes = json_pack("{s:s,s:s}", "score", "dot", "dtype", types[t].dtype);
+        struct attn_view_row row = {
+            .bench = bench, .sizes = sizes, .cache = "hot", .gflops = 10, .threads = 1};
+        attn_limit_set(machine, &backend, &row);
+        assert_true(fabs(row.share - 10 / types[t].peak) < 1e-9);
+        json_decref(bench);
+        json_decref(sizes);
+    }
+    json_decref(machine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_the_peak_of_its_type),
-        cmocka_unit_test(of_what_reading_allows),
-        cmocka_unit_test(of_nothing),
+        cmocka_unit_test(matrix_tiles),           cmocka_unit_test(of_the_peak_of_its_type),
+        cmocka_unit_test(of_what_reading_allows), cmocka_unit_test(of_nothing),
         cmocka_unit_test(ceilings_in_a_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
