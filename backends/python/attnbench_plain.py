@@ -6,6 +6,7 @@ NaN of a masked key through: 0 * NaN is NaN."""
 import numpy as np
 
 WIDE = {"float64": np.float64}  # the others are worked on in float32
+INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80}  # bits, the sign aside; beyond them is NaN
 
 
 def view(tensor):
@@ -27,6 +28,13 @@ def narrow(array, dtype):
     bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
     rounded = (bits + (0x7FFF + (bits >> 16 & 1))) >> 16
     return np.where(np.isnan(array), 0x7FC0, rounded).astype(np.uint16).view(np.int16)
+
+
+def is_nan(array, dtype):
+    """Of an array as `view` gives it. Types of 16 bits by their bits: widening is several times as slow."""
+    if dtype not in INFINITY:
+        return np.isnan(array)
+    return array.view(np.int16) & np.int16(0x7FFF) > np.int16(INFINITY[dtype])
 
 
 def philox(seed, count):
@@ -201,7 +209,6 @@ def store(p, views, results, rows=None):
 def repair(p, views):
     """After a library that multiplies masked values by 0 without looking: rows of out that hold NaN
     once more, by the operator. One look at out where there is none."""
-    out = widen(views["out"], p.dtype)
-    rows = np.isnan(out).any(-1)
-    if rows.any():
-        store(p, views, operator(p, views), rows)
+    odd = is_nan(views["out"], p.dtype)
+    if odd.any():
+        store(p, views, operator(p, views), odd.any(-1))
