@@ -44,10 +44,10 @@ def choose(program, names):
     listed = json.loads(subprocess.run([program, "list", "backends", "--json"], capture_output=True,
                                        text=True, check=True).stdout)
     reasons = {item["name"]: "" if item["available"] else item["reason"] for item in listed}
-    for name in names:
-        if reasons.get(name, "not built"):
-            print(f"left out: {name}: {reasons.get(name, 'not built')}", file=sys.stderr)
-    return [name for name in names if reasons.get(name) == ""]
+    missing = {name: reason for name in names if (reason := reasons.get(name.split(":")[0], "not built"))}
+    for name, reason in missing.items():
+        print(f"left out: {name}: {reason}", file=sys.stderr)
+    return [name for name in names if name not in missing]
 
 
 def measure(program, bars, out):
@@ -57,7 +57,7 @@ def measure(program, bars, out):
         raise Unfit("none of our backends can run here")
     # Rounds are what intervals and medians are made of; a third sample in each costs a minute.
     bench(program, os.path.join(out, "main"), ours + peers, [bars["cases"]], "--samples", "2")
-    _, timed, _ = read(os.path.join(out, "main"))
+    _, timed, _, _ = read(os.path.join(out, "main"))
     if "memory" in bars:
         bench(program, os.path.join(out, "memory"), ours, [bars["memory"]["case"]], "--rounds", "1",
               "--samples", "1")
@@ -76,16 +76,23 @@ def measure(program, bars, out):
 # ---- reading ----
 
 def read(folder):
-    """Ceilings and machine, and the bench record of each (case, backend) of a run."""
+    """Ceilings and machine, the bench record of each (case, backend) of a run, its cases in order and the
+    backends that were asked: one that refuses every case is among them."""
     with open(os.path.join(folder, "machine.json"), encoding="utf-8") as file:
         machine = json.load(file)
     if not machine["ceilings"]:
         raise Unfit(f"{folder}: the machine's ceilings could not be measured")
     with open(os.path.join(folder, "results.ndjson"), encoding="utf-8") as file:
         records = [json.loads(line) for line in file]
-    timed = {(r["name"], r["backend"]): r for r in records if r["type"] == "bench"}
-    order = list(dict.fromkeys(r["name"] for r in records if r["type"] == "verify"))
-    return machine, timed, order
+    timed = {(r["name"], named(r)): r for r in records if r["type"] == "bench"}
+    asked = [r for r in records if r["type"] == "verify"]
+    order = list(dict.fromkeys(r["name"] for r in asked))
+    return machine, timed, order, {named(r) for r in asked}
+
+
+def named(record):
+    """The backend of a record as BARS.json names it, with its options."""
+    return record["backend"] + (":" + record["options"] if record.get("options") else "")
 
 
 def best_round(record):
@@ -100,7 +107,13 @@ def fastest(timed, case, backends):
 
 
 def peak_of(machine, dtype):
-    return machine["ceilings"]["rungs"][-1][dtype]
+    """That of the widest rung that multiplies this type; 0 without any."""
+    return ([0] + [peak for rung in machine["ceilings"]["rungs"] if (peak := rung.get(dtype))])[-1]
+
+
+def spared(bars, machine):
+    """Has this machine the rung on which the mean and the shares of the peak are not asked."""
+    return bars.get("unless_rung") in [rung["isa"] for rung in machine["ceilings"]["rungs"]]
 
 
 def geometric_mean(values):
@@ -149,9 +162,10 @@ def speed_bars(bars, machine, timed):
     whole = len(found) == len(speed["cases"])
     note = f" ({len(found)} of {len(speed['cases'])} cases)"
     least = min(found, key=found.get) if found else None
-    yield Bar("best of ours over best peer, geometric mean", geometric_mean(found.values())
-              if whole else None, speed["mean"], note="" if whole else note)
-    yield Bar("the same, least case", found[least] if whole else None, speed["least"],
+    if not spared(bars, machine):
+        yield Bar("best of ours over best peer, geometric mean", geometric_mean(found.values())
+                  if whole else None, speed["mean"], note="" if whole else note)
+    yield Bar("best of ours over best peer, least case", found[least] if whole else None, speed["least"],
               note=f" ({least})" if whole else note)
     narrow = bars.get("narrow")
     if not narrow:
@@ -175,17 +189,18 @@ def best_rate(timed, case, backends, work):
 
 
 def share_bars(bars, machine, timed):
+    peak = 0 if spared(bars, machine) else peak_of(machine, bars.get("peak"))
     for kind, work, what, whole in (
-            ("peak_shares", "flops", "FMA peak", peak_of(machine, bars["peak"])),
+            ("peak_shares", "flops", "FMA peak", peak),
             ("read_shares", "bytes", "read bandwidth", machine["ceilings"]["read_gbs"])):
-        for case, wanted in bars.get(kind, {}).items():
+        for case, wanted in bars.get(kind, {}).items() if whole else ():
             name, rate = best_rate(timed, case, bars["ours"], work)
             yield Bar(f"share of {what}, {case}", rate / whole if rate else None, wanted,
                       note=f" ({name})" if name else "")
 
 
 def memory_bar(bars, out):
-    _, timed, _ = read(os.path.join(out, "memory"))
+    _, timed, _, _ = read(os.path.join(out, "memory"))
     for backend in bars["ours"]:
         points = [(record["sizes"]["sq"], record["peak_bytes"])
                   for (_, name), record in timed.items() if name == backend]
@@ -202,7 +217,7 @@ def thread_bars(bars, out):
             folder = os.path.join(out, f"threads-{case}-{pair}-")
             if not os.path.isdir(folder + "2"):
                 break
-            (one, alone, _), (two, both, _) = read(folder + "1"), read(folder + "2")
+            (one, alone, *_), (two, both, *_) = read(folder + "1"), read(folder + "2")
             mine = fastest(alone, case, bars["ours"])
             if mine and (case, mine[0]) in both:
                 gain = best_round(alone[case, mine[0]]) / best_round(both[case, mine[0]])
@@ -212,7 +227,7 @@ def thread_bars(bars, out):
 
 
 def all_bars(bars, out):
-    machine, timed, _ = read(os.path.join(out, "main"))
+    machine, timed, _, _ = read(os.path.join(out, "main"))
     yield from speed_bars(bars, machine, timed)
     yield from share_bars(bars, machine, timed)
     if "memory" in bars:
@@ -223,8 +238,8 @@ def all_bars(bars, out):
 
 # ---- writing ----
 
-def rate_table(bars, machine, timed, order):
-    backends = [b for b in bars["ours"] + bars["peers"] if any(key[1] == b for key in timed)]
+def rate_table(bars, timed, order, asked):
+    backends = [b for b in bars["ours"] + bars["peers"] if b in asked]
     rows = [f"| case | {' | '.join(backends)} | ours over best peer |",
             "|---|" + "---:|" * (len(backends) + 1)]
     for case in order:
@@ -237,7 +252,7 @@ def rate_table(bars, machine, timed, order):
 def ceilings_line(machine):
     ceilings = machine["ceilings"]
     peaks = ", ".join(f"{rung['isa']} {key} {rung[key]:.0f}" for rung in ceilings["rungs"]
-                      for key in ("f32", "f64", "bf16") if rung[key])
+                      for key in ("f32", "f64", "f16", "bf16") if rung.get(key))
     reads = ", ".join(f"{level['level']} {level['gbs']:.0f}" for level in ceilings["reads"])
     gemm = "".join(f"; product of matrices, {item['backend']} {item['dtype']}: {item['gflops']:.0f} "
                    "GFLOP/s" for item in ceilings["gemm"])
@@ -245,13 +260,13 @@ def ceilings_line(machine):
 
 
 def text_of(bars, out, results):
-    machine, timed, order = read(os.path.join(out, "main"))
+    machine, timed, order, asked = read(os.path.join(out, "main"))
     return "\n".join([
         f"{machine['cpu']['model']}, {machine['cpu']['cores']} cores, {machine['date'][:10]}, "
         f"{machine['attnbench']['commit']}, {machine['compiler']}. In this run, "
         f"{machine['threads']} thread: {ceilings_line(machine)}.", "",
         f"GFLOP/s, medians of {machine['protocol']['rounds']} interleaved rounds:", "",
-        *rate_table(bars, machine, timed, order), "",
+        *rate_table(bars, timed, order, asked), "",
         "Shares are of the best round, as the peaks are the best of their trials; ratios and rates are of "
         "medians.", "",
         "| bar | measured | wanted | met |", "|---|---:|---:|---|", *(bar.row() for bar in results)])

@@ -47,7 +47,7 @@ def record(case, backend, ns, s=1, peak_bytes=None):
     """The best round is 4 % faster than the median, as on a machine with other work on it."""
     return {"type": "bench", "name": case, "backend": backend, "time_ns": {"median": ns},
             "samples_ns": [[ns], [0.96 * ns, 0.96 * ns], [1.5 * ns]], "flops": 8000, "bytes": 3000,
-            "gflops": 8000 / ns, "sizes": {"sq": s}, "peak_bytes": peak_bytes}
+            "gflops": ns and 8000 / ns, "sizes": {"sq": s}, "peak_bytes": peak_bytes}
 
 
 class Made(unittest.TestCase):
@@ -56,7 +56,7 @@ class Made(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
         self.bars, self.times = json.loads(json.dumps(BARS)), dict(TIMES)
-        self.narrow = 95.0
+        self.narrow, self.behind = 95.0, []
         self.memory = {1: 100, 2: 200, 4: 400}
         self.page = "before\n<!-- bars made: begin -->\nold\n<!-- bars made: end -->\nafter\n"
 
@@ -67,12 +67,16 @@ class Made(unittest.TestCase):
             json.dump(about, file)
         with open(os.path.join(folder, "results.ndjson"), "w", encoding="utf-8") as file:
             for one in records:
-                file.write(json.dumps({"type": "verify", "name": one["name"]}) + "\n")
-                file.write(json.dumps(one) + "\n")
+                file.write(json.dumps({"type": "verify", "name": one["name"],
+                                       "backend": one["backend"]}) + "\n")
+                if one["gflops"]:  # else it was refused
+                    file.write(json.dumps(one) + "\n")
 
     def run_it(self, *options):
         """Exit code, the page as it then is, and what was said."""
-        self.put("main", machine(narrow=self.narrow),
+        about = machine(narrow=self.narrow)
+        about["ceilings"]["rungs"] += self.behind
+        self.put("main", about,
                  [record(case, backend, ns) for (case, backend), ns in self.times.items()])
         self.put("memory", machine(), [record(str(s), backend, 1, s, peak)
                                        for backend in ("wide", "narrow")
@@ -118,7 +122,7 @@ class Made(unittest.TestCase):
     def test_each_missed(self):
         for change, row in (
                 (lambda: self.times.update({("b", "wide"): 250, ("b", "narrow"): 250}),
-                 "least case | 0.96 (b) | ≥ 1.00 | **no**"),
+                 "best peer, least case | 0.96 (b) | ≥ 1.00 | **no**"),
                 (lambda: self.times.update({("a", "narrow"): 900}),
                  "narrow alone over best peer, geometric mean | 0.73 | ≥ 1.00 | **no**"),
                 (lambda: self.bars["peak_shares"].update({"a": 0.9}),
@@ -155,6 +159,35 @@ class Made(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertNotIn("narrow alone", page)
 
+    def test_peers_that_refuse_the_type_are_dashes(self):
+        self.times["a", "p2"] = self.times["b", "p2"] = 0
+        code, page, said = self.run_it("--check")
+        self.assertEqual(code, 0, said)
+        self.assertIn("| case | wide | narrow | p1 | p2 | ours over best peer |\n", page)
+        self.assertIn("| b | 66.7 | 40.0 | 26.7 | — | 2.50 |\n", page)
+
+    def test_what_is_not_asked_beside_matrix_tiles(self):
+        self.bars.update({"unless_rung": "tiles", "peak_shares": {"a": 0.99}})
+        self.bars["speed"]["mean"] = 99.0
+        del self.bars["narrow"], self.bars["threads"]
+        self.assertEqual(self.run_it("--check")[0], 1)
+        self.behind = [{"isa": "tiles", "f32": 0.0, "f64": 0.0, "bf16": 900.0}]
+        code, page, said = self.run_it("--check")
+        self.assertEqual(code, 0, said)
+        self.assertIn("tiles bf16 900 GFLOP/s", page)
+        self.assertIn("least case | 2.00 (b) | ≥ 1.00 | yes", page)
+        self.assertNotIn("geometric mean", page)
+        self.assertNotIn("FMA peak", page)
+
+    def test_a_peak_is_that_of_the_widest_rung_with_the_type(self):
+        self.behind = [{"isa": "tiles", "f32": 0.0, "f64": 0.0, "bf16": 900.0}]
+        self.assertIn("share of FMA peak, a | 0.83 (wide)", self.run_it()[1])
+        self.bars["peak"] = "bf16"
+        del self.bars["narrow"], self.bars["threads"]
+        self.assertIn("share of FMA peak, a | 0.09 (wide)", self.run_it()[1])
+        self.behind = []  # no such multiply-adds: no share is asked
+        self.assertNotIn("FMA peak", self.run_it()[1])
+
     def test_a_page_without_markers(self):
         self.page = "no place\n"
         code, page, said = self.run_it()
@@ -170,8 +203,8 @@ class Data(unittest.TestCase):
             data = bars.load(path)
             with open(data["cases"], encoding="utf-8") as file:
                 names = {line.split(":")[0] for line in file if not line.startswith("#")}
-            for used in (data["speed"]["cases"], data["peak_shares"], data["read_shares"],
-                         data.get("threads", {"cases": []})["cases"]):
+            for used in (data["speed"]["cases"], data.get("peak_shares", {}),
+                         data.get("read_shares", {}), data.get("threads", {"cases": []})["cases"]):
                 self.assertLessEqual(set(used), names, path)
             with open(data["into"], encoding="utf-8") as file:
                 page = file.read()
