@@ -11,7 +11,7 @@ static void load_queries(const struct ref_job *job, const struct ref_block *bloc
 
     for (int64_t r = 0; r < block->count; r++) {
         int64_t i = ref_row_index(job, block->first + r) % problem->sq;
-        ref_load_vector(tensor, (const int64_t[]){block->b, block->h, i}, problem->dq,
+        ref_load_vector(tensor, (const int64_t[]){block->b, block->h, i, 0}, problem->dq,
                         q + r * problem->dq);
     }
 }

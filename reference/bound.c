@@ -117,15 +117,6 @@ double ref_growth_rounded(const struct ref_arithmetic *a, double k)
     return g + 2.0 * a->u_in * (1.0 + g);
 }
 
-double ref_tanh_spread(double t, double dx)
-{
-    /* The derivative 1 - tanh^2 changes by at most a factor exp(2 dx) within dx, and for dx < 1/2
-     * that is below 1 + 4 dx. */
-    if (dx < 0.5)
-        return dx * fmin(1.0, (1.0 - t * t) * (1.0 + 4.0 * dx) + 4.0 * U_F64);
-    return fmin(dx, 2.0);
-}
-
 double ref_store_error(const struct ref_arithmetic *a, uint32_t dtype, double least, double most)
 {
     double flushed = a->ftz ? attn_dtype_min_normal(dtype) : 0.0;

@@ -4,76 +4,121 @@
 #include <math.h>
 #include <string.h>
 
+#include "reference/clones.h"
 #include "reference/job.h"
 
 #define LOG2_E 1.44269504088896340736
+
+/* Up to here exp(w) - 1 is summed up term by term, in a tenth of the time that the C library takes;
+ * and only of p that has not underflowed. */
+#define SMALL  0.125
+#define NORMAL 0x1p-1000
+
+/* Columns whose sums over the keys are made at a time: a cache line. */
+#define COLUMNS 8
 
 /* How wrong p of one term may be: by exp(d) (1 + r), |d| <= shift and |r| <= relative. */
 struct wrong {
     double shift, relative;
 };
 
-/* Error of its score, of every exp it goes through, of the merging of splits. */
-static struct wrong term_error(const struct ref_arithmetic *a, const struct ref_softmax *row,
-                               double rise, double s, double ds)
+/* What the terms of a row share. */
+struct terms {
+    const struct ref_arithmetic *a;
+    const struct ref_softmax *row;
+    double rise;
+    double log_n;         /* with splits: the largest log of a split's sum */
+    double lower, upper;  /* D = sum p exp(-shift) (1 - relative); sum p exp(w) */
+    struct wrong largest; /* of any term, each */
+};
+
+static struct terms terms_begin(const struct ref_arithmetic *a, const struct ref_softmax *row,
+                                double rise)
 {
-    double x = row->max - s + rise + ds + 2.0 * a->tau;
-    struct wrong e = {ds + a->three * x, (1.0 + a->tiles) * a->e_exp + a->e_arg * x};
+    return (struct terms){.a = a,
+                          .row = row,
+                          .rise = rise,
+                          .log_n = a->splits > 0.0 ? log((double)row->n + 1.0) + a->tau : 0.0};
+}
+
+/* Error of its score, of every exp it goes through, of the merging of splits. */
+static struct wrong term_error(const struct terms *x, double s, double ds)
+{
+    const struct ref_arithmetic *a = x->a;
+    double distance = x->row->max - s + x->rise + ds + 2.0 * a->tau;
+    struct wrong e = {ds + a->three * distance, (1.0 + a->tiles) * a->e_exp + a->e_arg * distance};
 
     /* The lse of the split that holds this key lies between s and the row's lse. */
     if (a->splits > 0.0) {
-        double far = x + row->log_sum, log_n = log((double)row->n + 1.0) + a->tau;
-        e.shift += 4.0 * a->u_op * (fmax(fabs(s), fabs(row->lse)) + ds + rise) +
-                   (2.0 * a->u_op + a->e_log) * log_n + a->three * far;
+        double far = distance + x->row->log_sum;
+        e.shift += 4.0 * a->u_op * (fmax(fabs(s), fabs(x->row->lse)) + ds + x->rise) +
+                   (2.0 * a->u_op + a->e_log) * x->log_n + a->three * far;
         e.relative += a->e_exp + a->e_arg * far;
     }
     return e;
 }
 
-/* Sums that the terms of a row are divided by, and the largest |log| of what one is wrong by. */
-struct totals {
-    double lower; /* D = sum p exp(-shift) (1 - relative) */
-    double upper; /* sum p exp(w) */
-    double worst;
-};
-
-/* Adds a term: growth = p expm1(w) and upper = p exp(w), w = shift + relative, in logarithms where
- * p may have underflowed or exp(w) overflow, so that no 0 * inf arises. */
-static void add_term(const struct ref_arithmetic *a, const struct ref_softmax *row, double rise,
-                     double s, double ds, struct totals *totals, double *growth, double *upper)
+/* exp(w) - 1 for w in [0, SMALL], never less: its Taylor series, with the terms from w^8 on as a
+ * geometric series of ratio SMALL / 8. Above the truth by less than 1e-10 of it. */
+static double small_expm1(double w)
 {
-    const struct wrong e = term_error(a, row, rise, s, ds);
-    double log_p = s - row->max - row->log_sum, w = e.shift + e.relative;
+    double sum = w * (1.0 / 7.0 / (1.0 - SMALL / 8.0)) + 1.0;
 
-    *upper = exp(log_p + w);
-    *growth = w < 1.0 ? exp(log_p) * expm1(w) : *upper;
-    totals->upper += *upper;
-    totals->lower += exp(log_p - e.shift) * fmax(1.0 - e.relative, 0.0);
-    totals->worst = fmax(totals->worst, e.shift - log1p(-fmin(e.relative, 1.0)));
+    sum = sum * w * (1.0 / 6.0) + 1.0;
+    sum = sum * w * (1.0 / 5.0) + 1.0;
+    sum = sum * w * (1.0 / 4.0) + 1.0;
+    sum = sum * w * (1.0 / 3.0) + 1.0;
+    return (sum * w * (1.0 / 2.0) + 1.0) * w;
+}
+
+/* Adds a term of weight p: growth = p expm1(w) and upper = p exp(w), w = shift + relative, in
+ * logarithms where p may have underflowed or exp(w) overflow, so that no 0 * inf arises. */
+static void add_term(struct terms *x, double s, double ds, double p, double *growth, double *upper)
+{
+    const struct wrong e = term_error(x, s, ds);
+    double w = e.shift + e.relative, kept = e.relative < 1.0 ? 1.0 - e.relative : 0.0;
+
+    if (w <= SMALL && p >= NORMAL) {
+        *growth = p * small_expm1(w);
+        *upper = p + *growth;
+        x->lower += p / (1.0 + small_expm1(e.shift)) * kept;
+    } else {
+        double log_p = s - x->row->max - x->row->log_sum;
+        *upper = exp(log_p + w);
+        *growth = w < 1.0 ? exp(log_p) * expm1(w) : *upper;
+        x->lower += exp(log_p - e.shift) * kept;
+    }
+    x->upper += *upper;
+    x->largest.shift = e.shift > x->largest.shift ? e.shift : x->largest.shift;
+    x->largest.relative = e.relative > x->largest.relative ? e.relative : x->largest.relative;
 }
 
 /* A quotient that overflows, or has nothing left below, stands for "no bound"; as a finite number
  * it still gives 0 where it multiplies an exact 0. */
 static double divide(double x, double by)
 {
-    return fmin(x / by, DBL_MAX);
+    double quotient = x / by;
+
+    return quotient < DBL_MAX ? quotient : DBL_MAX;
 }
 
 /* Orders the keys by bin of frac(log2 p): keys whose stored p round alike. A counting sort. */
+ATTN_CLONES("avx2")
 static void order_by_bin(const struct ref_arithmetic *a, const struct ref_softmax *row,
                          struct ref_scratch *x)
 {
-    const double *s = x->score[2];
-    double shift = row->max + (a->normalised ? row->log_sum : 0.0);
+    double shift = row->max + (a->normalised ? row->log_sum : 0.0), last = a->bins - 1;
     /* growth and upper are in use; magnitude is free once ds is known. */
     double *bin = x->magnitude;
 
     memset(x->start, 0, (size_t)(a->bins + 1) * sizeof(*x->start));
     for (int64_t t = 0; t < row->n; t++) {
-        double l = (s[x->key[t]] - shift) * LOG2_E;
-        bin[t] = fmin(floor((l - floor(l)) * a->bins), a->bins - 1);
-        x->start[(int)bin[t] + 1]++;
+        double l = (x->logit[t] - shift) * LOG2_E;
+        bin[t] = floor((l - floor(l)) * a->bins);
+        bin[t] = bin[t] < last ? bin[t] : last; /* l - floor(l) may round to 1 */
     }
+    for (int64_t t = 0; t < row->n; t++)
+        x->start[(int)bin[t] + 1]++;
     for (int b = 0; b < a->bins; b++)
         x->start[b + 1] += x->start[b];
     for (int64_t t = 0; t < row->n; t++)
@@ -106,11 +151,12 @@ void ref_bound_roundings(const struct ref_arithmetic *a, const struct ref_softma
     }
 }
 
-/* E of lse, from what the exponents do to log l. */
+/* E of lse, from what the exponents do to log l: by no more than to any of its terms. */
 static double lse_error(const struct ref_arithmetic *a, const struct ref_softmax *row,
-                        const struct ref_row_bound *bound, const struct totals *totals)
+                        const struct ref_row_bound *bound, const struct terms *terms)
 {
-    double sum = fmin(fmax(log(totals->upper), -log(totals->lower)), totals->worst);
+    double worst = terms->largest.shift - log1p(-fmin(terms->largest.relative, 1.0));
+    double sum = fmin(fmax(log(terms->upper), -log(terms->lower)), worst);
     double log_l, steps;
 
     sum += ref_growth(a, bound->chain);
@@ -138,89 +184,143 @@ static void bound_range(const struct ref_arithmetic *a, const struct ref_softmax
               a->largest);
 }
 
+/* growth, upper and store of every key, and what they add up to. */
+static void scale_terms(const struct ref_softmax *row, double lower, double u_p, double eta,
+                        struct ref_scratch *x, struct ref_row_bound *bound)
+{
+    for (int64_t t = 0; t < row->n + row->sink; t++) {
+        x->growth[t] = divide(x->growth[t], lower);
+        x->upper[t] = divide(x->upper[t], lower);
+        bound->shared += x->growth[t];
+    }
+    for (int64_t t = 0; t < row->n; t++) {
+        double rounding = u_p * x->upper[t];
+        x->store[t] = rounding > eta ? rounding : eta;
+        bound->stored += x->store[t];
+    }
+    bound->stored = fmin(bound->stored, u_p + (double)row->n * eta);
+}
+
 void ref_bound_row(const struct ref_arithmetic *a, const struct ref_softmax *row,
                    struct ref_scratch *x, struct ref_row_bound *bound)
 {
     const double sink_error = a->three * fabs(row->sink_logit);
-    struct totals totals = {0.0, 0.0, 0.0};
-    double sum, eta;
+    struct terms terms;
+    double sum, rise = row->sink ? fmax(row->sink_logit + sink_error - row->max, 0.0) : 0.0;
 
     *bound = (struct ref_row_bound){0};
-    if (row->sink)
-        bound->rise = fmax(row->sink_logit + sink_error - row->max, 0.0);
-    for (int64_t t = 0; t < row->n; t++)
-        bound->rise = fmax(bound->rise, x->score[2][x->key[t]] + x->ds[x->key[t]] - row->max);
-    for (int64_t t = 0; t < row->n; t++)
-        add_term(a, row, bound->rise, x->score[2][x->key[t]], x->ds[x->key[t]], &totals,
-                 &x->growth[t], &x->upper[t]);
-    if (row->sink)
-        add_term(a, row, bound->rise, row->sink_logit, sink_error, &totals, &x->growth[row->n],
-                 &x->upper[row->n]);
-    /* The key of the computed maximum has p = exp(0). */
-    sum = a->normalised ? 1.0 : fmax(row->sum * totals.lower, 1.0 - a->e_exp);
-    bound->underflow = divide(2.0 * a->omega, sum);
-    eta = a->u_p > 0.0 ? divide(a->eta_p, sum) : 0.0;
-    for (int64_t t = 0; t < row->n + row->sink; t++) {
-        x->growth[t] = divide(x->growth[t], totals.lower);
-        x->upper[t] = divide(x->upper[t], totals.lower);
-        bound->shared += x->growth[t];
-    }
     for (int64_t t = 0; t < row->n; t++) {
-        x->store[t] = a->u_p > 0.0 ? fmax(a->u_p * x->upper[t], eta) : 0.0;
-        bound->stored += x->store[t];
+        double above = x->logit[t] + x->wrong[t] - row->max;
+        rise = above > rise ? above : rise;
     }
-    bound->stored = fmin(bound->stored, a->u_p + (double)row->n * eta);
+    bound->rise = rise;
+    terms = terms_begin(a, row, rise);
+    for (int64_t t = 0; t < row->n; t++)
+        add_term(&terms, x->logit[t], x->wrong[t], x->p[t], &x->growth[t], &x->upper[t]);
+    if (row->sink)
+        add_term(&terms, row->sink_logit, sink_error, 0.0, &x->growth[row->n], &x->upper[row->n]);
+    /* The key of the computed maximum has p = exp(0). */
+    sum = a->normalised ? 1.0 : fmax(row->sum * terms.lower, 1.0 - a->e_exp);
+    bound->underflow = divide(2.0 * a->omega, sum);
+    scale_terms(row, terms.lower, a->u_p, a->u_p > 0.0 ? divide(a->eta_p, sum) : 0.0, x, bound);
     if (a->bins > 0)
         order_by_bin(a, row, x);
     ref_bound_roundings(a, row, bound);
     bound_range(a, row, bound);
     /* What the sum of p loses to underflow. */
     bound->quotient += bound->underflow * bound->chain;
-    bound->lse_error = lse_error(a, row, bound, &totals);
+    bound->lse_error = lse_error(a, row, bound, &terms);
 }
 
-/* E1, A and sum |v| of every column, the largest |v - ref| and |v|. */
-static void sum_columns(const struct ref_softmax *row, const struct ref_keys *keys,
-                        const struct ref_scratch *x, const double *out)
-{
-    double *e1 = x->column[0], *big = x->column[1], *sum = x->column[2];
-    double *far = x->column[6], *high = x->column[7];
-    int64_t dv = keys->dv;
+/* Sums over the keys of a few columns, as many as the registers hold. */
+struct columns {
+    double e1[COLUMNS], size[COLUMNS], v[COLUMNS]; /* E1, A, sum |v| */
+};
 
-    for (int64_t c = 0; c < dv; c++) {
-        e1[c] = row->sink ? x->growth[row->n] * fabs(out[c]) : 0.0;
-        far[c] = row->sink ? fabs(out[c]) : 0.0;
-        big[c] = sum[c] = high[c] = 0.0;
-    }
+/* Adds all keys to `width` columns from `from` on. A dropped key has v = 0, whatever stands there;
+ * its p is still in the denominator. `errors`: v is not exact. Inlined where the last two are
+ * known, so that the sums stay in registers. */
+static inline __attribute__((always_inline)) void
+add_keys(const struct ref_softmax *row, const struct ref_keys *keys, const struct ref_scratch *x,
+         const double *out, int64_t from, struct columns *sums, int64_t width, bool errors)
+{
+    static const double zero[COLUMNS];
+    struct columns sum = *sums;
+
     for (int64_t t = 0; t < row->n; t++) {
-        const double *v = keys->v + x->key[t] * dv;
+        int64_t at = x->key[t] * keys->dv + from;
         double growth = x->growth[t], keep = x->keep[t];
         double upper = x->upper[t] + x->store[t]; /* p as stored */
-        if (keep == 0.0) { /* dropped: v counts as 0, p still in the denominator */
-            for (int64_t c = 0; c < dv; c++) {
-                e1[c] += growth * fabs(out[c]);
-                far[c] = fmax(far[c], fabs(out[c]));
-            }
-            continue;
+        const double *v = keep != 0.0 ? keys->v + at : zero;
+        const double *ve = errors && keep != 0.0 ? keys->v_error + at : zero;
+        for (int64_t c = 0; c < width; c++) {
+            double value = keep * v[c], off = errors ? keep * ve[c] : 0.0;
+            double size = fabs(value) + off;
+            sum.e1[c] += growth * fabs(value - out[c]) + (errors ? upper * off : 0.0);
+            sum.size[c] += upper * size;
+            sum.v[c] += size;
         }
-        const double *ve = keys->v_error ? keys->v_error + x->key[t] * dv : NULL;
-        for (int64_t c = 0; c < dv; c++) {
-            double vc = keep * v[c], off = ve ? keep * ve[c] : 0.0;
-            double distance = fabs(vc - out[c]), size = fabs(vc) + off;
-            e1[c] += growth * distance + upper * off;
-            big[c] += upper * size;
-            sum[c] += size;
-            far[c] = distance + off > far[c] ? distance + off : far[c];
+    }
+    *sums = sum;
+}
+
+/* E1, A and sum |v| of every column. */
+ATTN_CLONES("avx2")
+static void sum_columns(const struct ref_softmax *row, const struct ref_keys *keys,
+                        struct ref_scratch *x, const double *out)
+{
+    for (int64_t from = 0, width; from < keys->dv; from += width) {
+        struct columns sums = {0};
+        width = keys->dv - from < COLUMNS ? keys->dv - from : COLUMNS;
+        for (int64_t c = 0; row->sink && c < width; c++)
+            sums.e1[c] = x->growth[row->n] * fabs(out[from + c]);
+        if (width == COLUMNS && !keys->v_error)
+            add_keys(row, keys, x, out + from, from, &sums, COLUMNS, false);
+        else if (width == COLUMNS)
+            add_keys(row, keys, x, out + from, from, &sums, COLUMNS, true);
+        else
+            add_keys(row, keys, x, out + from, from, &sums, width, keys->v_error != NULL);
+        memcpy(x->column[0] + from, sums.e1, (size_t)width * sizeof(double));
+        memcpy(x->column[1] + from, sums.size, (size_t)width * sizeof(double));
+        memcpy(x->column[2] + from, sums.v, (size_t)width * sizeof(double));
+    }
+}
+
+/* The largest |v - ref| and |v| of every column. Where all growth together is below 1, E1 of exact
+ * v is below the first, which is then not looked for. */
+ATTN_CLONES("avx2")
+static void raise_columns(const struct ref_softmax *row, const struct ref_row_bound *bound,
+                          const struct ref_keys *keys, struct ref_scratch *x, const double *out)
+{
+    double *restrict far = x->column[6], *restrict high = x->column[7];
+    const bool near = bound->shared <= 1.0 && !keys->v_error;
+
+    for (int64_t c = 0; c < keys->dv; c++) {
+        far[c] = near ? INFINITY : row->sink ? fabs(out[c]) : 0.0;
+        high[c] = 0.0;
+    }
+    for (int64_t t = 0; t < row->n; t++) {
+        const double *v = keys->v + x->key[t] * keys->dv, keep = x->keep[t];
+        const double *ve = keys->v_error ? keys->v_error + x->key[t] * keys->dv : NULL;
+        for (int64_t c = 0; c < keys->dv; c++) {
+            double size = keep == 0.0 ? 0.0 : keep * (fabs(v[c]) + (ve ? ve[c] : 0.0));
             high[c] = size > high[c] ? size : high[c];
+        }
+        for (int64_t c = 0; !near && c < keys->dv; c++) {
+            double value = keep == 0.0 ? 0.0 : keep * v[c];
+            double off = keep == 0.0 || !ve ? 0.0 : keep * ve[c];
+            double distance = fabs(value - out[c]) + off;
+            far[c] = distance > far[c] ? distance : far[c];
         }
     }
 }
 
 /* rho of every column: the rounding of stored p. */
+ATTN_CLONES("avx2")
 static void sum_stored(const struct ref_arithmetic *a, const struct ref_softmax *row,
                        const struct ref_keys *keys, const struct ref_scratch *x, const double *out)
 {
-    double *rho = x->column[3], *squares = x->column[4], *group = x->column[5];
+    double *rho = x->column[3], *squares = x->column[4], *restrict group = x->column[5];
     double by_value = a->denominator != 2 ? 1.0 : 0.0,
            by_distance = a->denominator != 1 ? 1.0 : 0.0;
     int64_t dv = keys->dv, done = 0;
@@ -262,10 +362,11 @@ static bool may_vanish(const struct ref_arithmetic *a, const struct ref_softmax 
                        const struct ref_scratch *x, int64_t c)
 {
     double least = fmax(a->omega, 2.0 * a->eta_p);
+    const struct terms terms = terms_begin(a, row, bound->rise);
 
     for (int64_t t = 0; t < row->n; t++) {
-        double s = x->score[2][x->key[t]];
-        const struct wrong e = term_error(a, row, bound->rise, s, x->ds[x->key[t]]);
+        double s = x->logit[t];
+        const struct wrong e = term_error(&terms, s, x->wrong[t]);
         if (isinf(keys->v[x->key[t] * keys->dv + c]) && x->keep[t] != 0.0 &&
             !(exp(s - row->max - row->log_sum - e.shift) * (1.0 - e.relative) >= least))
             return true;
@@ -304,6 +405,7 @@ void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row
     double product = bound->product + bound->dropout * (1.0 + bound->product);
 
     sum_columns(row, keys, x, out);
+    raise_columns(row, bound, keys, x, out);
     if (a->u_p > 0.0)
         sum_stored(a, row, keys, x, out);
     else

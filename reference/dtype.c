@@ -156,27 +156,26 @@ static uint16_t narrow16(const struct format *f, double value)
     return (uint16_t)(sign | (base + (uint32_t)kept));
 }
 
-static double widen16(const struct format *f, uint16_t pattern)
+/* The pattern's exponent and fraction, put into a double's, are the number times a power of two
+ * that depends on the format alone: subnormals too. */
+static inline double widen16(int precision, int emax, uint16_t pattern)
 {
-    const int mantissa_bits = f->precision - 1;
-    const uint32_t fraction = pattern & ((1u << mantissa_bits) - 1);
-    const int field = (pattern & 0x7fff) >> mantissa_bits;
-    double magnitude;
-    if (field == f->emax + f->emax + 1)
-        magnitude = fraction ? (double)NAN : (double)INFINITY;
-    else if (field == 0)
-        magnitude = ldexp((double)fraction, f->emin - mantissa_bits);
-    else {
-        const uint64_t bits = (uint64_t)(field - 1 + f->emin + 1023) << 52 |
-                              (uint64_t)fraction << (52 - mantissa_bits);
-        memcpy(&magnitude, &bits, sizeof magnitude);
-    }
+    const uint64_t bits = (uint64_t)(pattern & 0x7fff) << (53 - precision);
+    const uint64_t infinity = (uint64_t)(2 * emax + 1) << 52;
+    const uint64_t power = (uint64_t)(1023 + 1023 - emax) << 52;
+    double magnitude, factor;
+
+    memcpy(&magnitude, &bits, sizeof magnitude);
+    memcpy(&factor, &power, sizeof factor);
+    magnitude *= factor;
+    magnitude = bits == infinity ? (double)INFINITY : magnitude;
+    magnitude = bits > infinity ? (double)NAN : magnitude;
     return pattern & 0x8000 ? -magnitude : magnitude;
 }
 
-double attn_dtype_load(uint32_t dtype, const void *base, int64_t index)
+/* Inlined where `dtype` is known, so that a loop over elements has no switch in it. */
+static inline __attribute__((always_inline)) double load(uint32_t dtype, const unsigned char *at)
 {
-    const unsigned char *at = (const unsigned char *)base + index * (int64_t)attn_dtype_size(dtype);
     union {
         double f64;
         float f32;
@@ -192,9 +191,11 @@ double attn_dtype_load(uint32_t dtype, const void *base, int64_t index)
         memcpy(&value.f32, at, sizeof value.f32);
         return (double)value.f32;
     case ATTN_F16:
+        memcpy(&value.half, at, sizeof value.half);
+        return widen16(11, 15, value.half);
     case ATTN_BF16:
         memcpy(&value.half, at, sizeof value.half);
-        return widen16(format_of(dtype), value.half);
+        return widen16(8, 127, value.half);
     case ATTN_BOOL:
         return *at ? 1.0 : 0.0;
     case ATTN_I32:
@@ -206,6 +207,39 @@ double attn_dtype_load(uint32_t dtype, const void *base, int64_t index)
     default:
         assert(!"a known type");
         return (double)NAN;
+    }
+}
+
+double attn_dtype_load(uint32_t dtype, const void *base, int64_t index)
+{
+    return load(dtype, (const unsigned char *)base + index * (int64_t)attn_dtype_size(dtype));
+}
+
+static inline __attribute__((always_inline)) void
+load_many(uint32_t dtype, const unsigned char *at, int64_t bytes, int64_t count, double *out)
+{
+    for (int64_t c = 0; c < count; c++)
+        out[c] = load(dtype, at + c * bytes);
+}
+
+void attn_dtype_load_many(uint32_t dtype, const void *base, int64_t index, int64_t step,
+                          int64_t count, double *out)
+{
+    const int64_t size = (int64_t)attn_dtype_size(dtype);
+    const unsigned char *at = (const unsigned char *)base + index * size;
+
+    switch (dtype) {
+    case ATTN_F32:
+        load_many(ATTN_F32, at, step * size, count, out);
+        break;
+    case ATTN_F16:
+        load_many(ATTN_F16, at, step * size, count, out);
+        break;
+    case ATTN_BF16:
+        load_many(ATTN_BF16, at, step * size, count, out);
+        break;
+    default:
+        load_many(dtype, at, step * size, count, out);
     }
 }
 

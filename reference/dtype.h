@@ -20,6 +20,10 @@ double attn_dtype_roundoff(uint32_t dtype);
 /* Element `index` of `base` as a double, exactly (i64 beyond 2^53: nearest). bool gives 0 or 1. */
 double attn_dtype_load(uint32_t dtype, const void *base, int64_t index);
 
+/* `count` elements, the first at `index`, `step` elements apart. */
+void attn_dtype_load_many(uint32_t dtype, const void *base, int64_t index, int64_t step,
+                          int64_t count, double *out);
+
 /* Rounds to the nearest number of the type, ties to even, overflow to infinity, NaN kept quiet.
  * Directly from double: never by way of f32. Integers truncate and saturate, NaN gives 0; bool
  * stores value != 0. */

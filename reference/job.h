@@ -20,9 +20,11 @@
  * backend's own value may be from ours; NULL where values are exact, or no bound is wanted. */
 struct ref_keys {
     int64_t sk, dq, dk, dv, dh;
+    double *k;  /* [Sk, Dk] */
     double *kt; /* [Dk, Sk]: transposed, so that sums over columns run along keys */
-    double *kt_error;
-    double *v; /* [Sk, Dv] */
+    double *k_error, *kt_error;
+    double *k_size; /* [Sk] with bounds: sum of |k| and k_error */
+    double *v;      /* [Sk, Dv] */
     double *v_error;
     double *m;      /* bilinear: [Dq, Dk] */
     double *w_q;    /* additive: [Dh, Dq] */
@@ -35,16 +37,22 @@ struct ref_keys {
     int64_t b, g, h; /* what is loaded; -1: nothing */
 };
 
-/* Working memory of one thread. Arrays of keys have room for Sk + 1 entries: the sink is last. */
+/* Working memory of one thread. Arrays of keys have room for Sk + 1 entries: the sink is last. What
+ * is per key has an entry for each key j of the row's range; once the allowed keys are known, the
+ * softmax and all that follows has entries t for these alone, without gaps. */
 struct ref_scratch {
     atomic_flag busy;
     void *memory;
     double *score[3]; /* per key: after scale, after softcap, after bias */
+    double *bias;     /* per key, where there is one */
     double *ds;       /* per key: bound on the error of the score */
     double *magnitude, *spread, *flush;
-    double inner; /* as reach of struct ref_keys, of the query */
-    int64_t *key; /* per allowed key: its index */
+    double inner;  /* as reach of struct ref_keys, of the query */
+    int64_t *key;  /* per allowed key: its index */
+    double *logit; /* its score after bias */
+    double *wrong; /* its ds */
     double *p, *keep;
+    double *weight; /* of the kept keys, in order */
     double *growth, *upper, *store;
     int64_t *order, *start;
     double *query[3];  /* [max(Dq, Dk)] */
@@ -93,6 +101,8 @@ int ref_keys_create(const struct ref_job *job, struct ref_keys *keys);
 void ref_keys_free(struct ref_keys *keys);
 /* Widens the keys and values of query head h, unless they are loaded already. Attention only. */
 void ref_keys_load(const struct ref_job *job, struct ref_keys *keys, int64_t b, int64_t h);
+/* kt and k_size from k. */
+void ref_keys_turn(const struct ref_job *job, struct ref_keys *keys);
 /* Loads the score parameters of query head h, and what of them depends on keys alone. */
 void ref_keys_load_score(const struct ref_job *job, struct ref_keys *keys, int64_t h);
 

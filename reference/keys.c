@@ -6,6 +6,10 @@
 
 #include "reference/job.h"
 #include "reference/parallel.h"
+#include "reference/sums.h"
+
+/* Keys that a thread takes at a time. */
+#define KEYS 256
 
 int ref_keys_create(const struct ref_job *job, struct ref_keys *keys)
 {
@@ -27,8 +31,11 @@ int ref_keys_create(const struct ref_job *job, struct ref_keys *keys)
         int64_t rows, width;
         bool wanted;
     } arrays[] = {
+        {&keys->k, keys->sk, keys->dk, true},
         {&keys->kt, keys->dk, keys->sk, true},
+        {&keys->k_size, keys->sk, 1, job->bounds},
         {&keys->v, keys->sk, keys->dv, true},
+        {&keys->k_error, keys->sk, keys->dk, projected},
         {&keys->kt_error, keys->dk, keys->sk, projected},
         {&keys->v_error, keys->sk, keys->dv, projected},
         {&keys->m, keys->dq, keys->dk, bilinear},
@@ -53,8 +60,11 @@ int ref_keys_create(const struct ref_job *job, struct ref_keys *keys)
 
 void ref_keys_free(struct ref_keys *keys)
 {
+    free(keys->k);
     free(keys->kt);
+    free(keys->k_size);
     free(keys->v);
+    free(keys->k_error);
     free(keys->kt_error);
     free(keys->v_error);
     free(keys->m);
@@ -80,11 +90,30 @@ static void load_rows(void *context, int64_t begin, int64_t end)
     const struct attn_tensor *v = load->job->operands.by_role[ATTN_V];
 
     for (int64_t j = begin; j < end; j++) {
-        for (int64_t c = 0; c < keys->dk; c++)
-            keys->kt[c * keys->sk + j] = ref_load(k, (const int64_t[]){keys->b, keys->g, j, c});
-        ref_load_vector(v, (const int64_t[]){keys->b, keys->g, j}, keys->dv,
-                        keys->v + j * keys->dv);
+        const int64_t at[] = {keys->b, keys->g, j, 0};
+        ref_load_vector(k, at, keys->dk, keys->k + j * keys->dk);
+        ref_load_vector(v, at, keys->dv, keys->v + j * keys->dv);
     }
+}
+
+static void turn_rows(void *context, int64_t begin, int64_t end)
+{
+    const struct ref_keys *keys = context;
+
+    ref_transpose(keys->k, keys->sk, keys->dk, begin, end, keys->kt);
+    if (keys->k_error)
+        ref_transpose(keys->k_error, keys->sk, keys->dk, begin, end, keys->kt_error);
+    for (int64_t j = begin; keys->k_size && j < end; j++) {
+        double size = 0.0;
+        for (int64_t x = j * keys->dk; x < (j + 1) * keys->dk; x++)
+            size += fabs(keys->k[x]) + (keys->k_error ? keys->k_error[x] : 0.0);
+        keys->k_size[j] = size;
+    }
+}
+
+void ref_keys_turn(const struct ref_job *job, struct ref_keys *keys)
+{
+    attn_parallel_for(job->threads, keys->sk, KEYS, turn_rows, keys);
 }
 
 void ref_keys_load(const struct ref_job *job, struct ref_keys *keys, int64_t b, int64_t h)
@@ -96,86 +125,98 @@ void ref_keys_load(const struct ref_job *job, struct ref_keys *keys, int64_t b, 
     if (keys->b != b || keys->g != g) {
         keys->b = b;
         keys->g = g;
-        attn_parallel_for(job->threads, keys->sk, 256, load_rows, &load);
+        attn_parallel_for(job->threads, keys->sk, KEYS, load_rows, &load);
+        ref_keys_turn(job, keys);
     }
     ref_keys_load_score(job, keys, h);
 }
 
-/* hidden = W_k k for units [begin, end), and how far a backend's own may be from it. */
+/* Rows of |w| (|k| + e): the absolute terms of w k for keys [begin, end), in `size`, and what
+ * e, the error of projected keys, alone does to it, in `off`. */
+static void sum_sizes(const struct ref_keys *keys, const double *w, int64_t begin, int64_t end,
+                      double *size, double *off)
+{
+    int64_t n = end - begin;
+
+    memset(size, 0, (size_t)n * sizeof(*size));
+    memset(off, 0, (size_t)n * sizeof(*off));
+    ref_add_magnitudes(w, keys->kt + begin, keys->sk, NULL, keys->dk, n, size);
+    if (!keys->kt_error)
+        return;
+    ref_add_magnitudes(w, keys->kt_error + begin, keys->sk, NULL, keys->dk, n, off);
+    for (int64_t j = 0; j < n; j++)
+        size[j] += off[j];
+}
+
+/* Raises most_j to x_j; NaN, which nothing is known to be above, stays. */
+static void raise_to(double *most, const double *x, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++)
+        most[j] = x[j] > most[j] || isnan(x[j]) ? x[j] : most[j];
+}
+
+/* hidden = W_k k for keys [begin, end); with bounds how far a backend's own may be from it, and the
+ * reach of these keys. */
 static void load_hidden(void *context, int64_t begin, int64_t end)
 {
     const struct load *load = context;
     const struct ref_keys *keys = load->keys;
     const struct ref_arithmetic *a = &load->job->arithmetic;
     double g = load->job->bounds ? ref_growth_rounded(a, (double)(keys->dq + keys->dk + 1)) : 0.0;
+    double size[KEYS], off[KEYS];
+    int64_t n = end - begin;
 
-    for (int64_t x = begin; x < end; x++) {
-        double *hidden = keys->hidden + x * keys->sk;
-        memset(hidden, 0, (size_t)keys->sk * sizeof(*hidden));
-        for (int64_t c = 0; c < keys->dk; c++) {
-            const double *k = keys->kt + c * keys->sk, w = keys->w_k[x * keys->dk + c];
-            for (int64_t j = 0; j < keys->sk; j++)
-                hidden[j] += w * k[j];
-        }
+    if (load->job->bounds)
+        memset(keys->reach + begin, 0, (size_t)n * sizeof(*keys->reach));
+    for (int64_t x = 0; x < keys->dh; x++) {
+        const double *w = keys->w_k + x * keys->dk;
+        double *hidden = keys->hidden + x * keys->sk + begin, flush = 0.0;
+        memset(hidden, 0, (size_t)n * sizeof(*hidden));
+        ref_add_rows(w, keys->kt + begin, keys->sk, NULL, keys->dk, n, hidden);
         if (!load->job->bounds)
             continue;
-        double *error = keys->hidden_error + x * keys->sk;
-        memset(error, 0, (size_t)keys->sk * sizeof(*error));
-        for (int64_t c = 0; c < keys->dk; c++) {
-            const double *k = keys->kt + c * keys->sk, w = fabs(keys->w_k[x * keys->dk + c]);
-            const double *ke = keys->kt_error ? keys->kt_error + c * keys->sk : NULL;
-            for (int64_t j = 0; j < keys->sk; j++) {
-                double e = ke ? ke[j] : 0.0, abs_k = fabs(k[j]) + e;
-                error[j] += g * w * abs_k + w * e + a->omega * (2.0 + w + abs_k);
-            }
-        }
+        sum_sizes(keys, w, begin, end, size, off);
+        raise_to(keys->reach + begin, size, n);
+        for (int64_t c = 0; c < keys->dk; c++)
+            flush += 2.0 + fabs(w[c]);
+        for (int64_t j = 0; j < n; j++)
+            keys->hidden_error[x * keys->sk + begin + j] =
+                g * size[j] + off[j] + a->omega * (flush + keys->k_size[begin + j]);
     }
 }
 
-/* reach of keys [begin, end): rows of |M| |k|, or of |W_k| |k|, the largest. */
+/* Bilinear: reach of keys [begin, end), the largest row of |M| |k|. */
 static void load_reach(void *context, int64_t begin, int64_t end)
 {
     const struct load *load = context;
     const struct ref_keys *keys = load->keys;
-    const double *w = keys->m ? keys->m : keys->w_k;
-    int64_t rows = keys->m ? keys->dq : keys->dh;
+    double size[KEYS], off[KEYS];
 
-    for (int64_t j = begin; j < end; j++) {
-        double most = 0.0;
-        for (int64_t r = 0; r < rows; r++) {
-            double sum = 0.0;
-            for (int64_t c = 0; c < keys->dk; c++) {
-                double e = keys->kt_error ? keys->kt_error[c * keys->sk + j] : 0.0;
-                sum += fabs(w[r * keys->dk + c]) * (fabs(keys->kt[c * keys->sk + j]) + e);
-            }
-            most = sum > most || isnan(sum) ? sum : most;
-        }
-        keys->reach[j] = most;
+    memset(keys->reach + begin, 0, (size_t)(end - begin) * sizeof(*keys->reach));
+    for (int64_t c = 0; c < keys->dq; c++) {
+        sum_sizes(keys, keys->m + c * keys->dk, begin, end, size, off);
+        raise_to(keys->reach + begin, size, end - begin);
     }
 }
 
 void ref_keys_load_score(const struct ref_job *job, struct ref_keys *keys, int64_t h)
 {
-    const struct ref_operands *operands = &job->operands;
+    const struct attn_tensor *const *t = job->operands.by_role;
     struct load load = {job, keys};
 
     keys->h = h;
-    if (keys->m)
-        for (int64_t c = 0; c < keys->dq; c++)
-            ref_load_vector(operands->by_role[ATTN_SCORE_M], (const int64_t[]){h, c}, keys->dk,
-                            keys->m + c * keys->dk);
+    for (int64_t c = 0; keys->m && c < keys->dq; c++)
+        ref_load_vector(t[ATTN_SCORE_M], (const int64_t[]){h, c, 0}, keys->dk,
+                        keys->m + c * keys->dk);
     if (keys->m && keys->reach)
-        attn_parallel_for(job->threads, keys->sk, 64, load_reach, &load);
+        attn_parallel_for(job->threads, keys->sk, KEYS, load_reach, &load);
     if (!keys->hidden)
         return;
     for (int64_t x = 0; x < keys->dh; x++) {
-        ref_load_vector(operands->by_role[ATTN_SCORE_WQ], (const int64_t[]){h, x}, keys->dq,
-                        keys->w_q + x * keys->dq);
-        ref_load_vector(operands->by_role[ATTN_SCORE_WK], (const int64_t[]){h, x}, keys->dk,
-                        keys->w_k + x * keys->dk);
+        const int64_t at[] = {h, x, 0};
+        ref_load_vector(t[ATTN_SCORE_WQ], at, keys->dq, keys->w_q + x * keys->dq);
+        ref_load_vector(t[ATTN_SCORE_WK], at, keys->dk, keys->w_k + x * keys->dk);
     }
-    ref_load_vector(operands->by_role[ATTN_SCORE_WV], &h, keys->dh, keys->w_v);
-    attn_parallel_for(job->threads, keys->dh, 1, load_hidden, &load);
-    if (keys->reach)
-        attn_parallel_for(job->threads, keys->sk, 64, load_reach, &load);
+    ref_load_vector(t[ATTN_SCORE_WV], (const int64_t[]){h, 0}, keys->dh, keys->w_v);
+    attn_parallel_for(job->threads, keys->sk, KEYS, load_hidden, &load);
 }

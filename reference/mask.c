@@ -67,25 +67,18 @@ int ref_allowed(const struct attn_problem *problem, int64_t b, int64_t h, int64_
     return !mask || ref_load(mask, (const int64_t[]){b, h, i, j}) != 0.0;
 }
 
-/* Boolean masks are read along the keys: a pointer to that of key 0, and how far apart they are. */
-static const uint8_t *mask_row(const struct attn_tensor *mask, int64_t b, int64_t h, int64_t i)
-{
-    return (const uint8_t *)mask->data + b * mask->stride[0] + h * mask->stride[1] +
-           i * mask->stride[2];
-}
-
 static int64_t count_true(const struct attn_tensor *mask, int64_t b, int64_t h, int64_t i,
                           int64_t begin, int64_t end)
 {
-    const uint8_t *row = mask_row(mask, b, h, i);
-    int64_t count = 0;
+    int64_t count = 0, step;
+    const uint8_t *row = ref_mask_row(mask, b, h, i, &step);
 
-    if (mask->stride[3] == 1)
+    if (step == 1)
         for (int64_t j = begin; j < end; j++)
             count += row[j] != 0;
     else
         for (int64_t j = begin; j < end; j++)
-            count += row[j * mask->stride[3]] != 0;
+            count += row[j * step] != 0;
     return count;
 }
 

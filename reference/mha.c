@@ -8,6 +8,12 @@
 #include "reference/dtype.h"
 #include "reference/job.h"
 #include "reference/parallel.h"
+#include "reference/sums.h"
+
+/* Rows that a thread projects at a time, and rows of w^T that go through all of them while they are
+ * in a cache. */
+#define ROWS  8
+#define TERMS 32
 
 /* y = x w^T + bias for `rows` rows, with w transposed so that sums run along its columns. */
 struct projection {
@@ -27,9 +33,9 @@ struct mha {
     struct ref_keys keys;
     double *x_q, *x_k, *x_v;     /* [rows, E*] of one batch */
     double *q, *q_error;         /* [rows, Dq] of one head */
-    double *k, *k_error;         /* [Sk, Dk] of one head, before they are transposed */
     double *heads, *heads_error; /* [rows, Hq*Dv] */
-    double *wt, *bias, *sum_w;   /* of the projection at work */
+    double *w, *wt;              /* of the projection at work: [out, in], [in, out] */
+    double *bias, *sum_w;        /* of it, too */
 };
 
 /* Does x fit where at most `largest` does; NaN does not. Infinite errors stand for what may not. */
@@ -49,28 +55,35 @@ static double column_size(const struct projection *p, const double *x, const dou
     return size;
 }
 
-static void project_error(const struct projection *p, int64_t r)
+/* |x| (g + u_in) |w| + xe |w| over TERMS rows of w^T, from row `i` on. */
+static void add_error(const struct projection *p, int64_t r, int64_t i, int64_t terms,
+                      double rounded)
+{
+    double relative[TERMS];
+
+    for (int64_t t = 0; t < terms; t++) {
+        int64_t x = r * p->in + i + t;
+        double error = p->x_error ? p->x_error[x] : 0.0;
+        relative[t] = rounded * (fabs(p->x[x]) + error) + error;
+    }
+    ref_add_magnitudes(relative, p->wt + i * p->out, p->out, NULL, terms, p->out,
+                       p->y_error + r * p->out);
+}
+
+/* What does not depend on w column by column, and the store. */
+static void finish_error(const struct projection *p, int64_t r)
 {
     const struct ref_arithmetic *a = p->a;
     const double *x = p->x + r * p->in, *y = p->y + r * p->out;
     const double *xe = p->x_error ? p->x_error + r * p->in : NULL;
-    double *e = p->y_error + r * p->out;
-    double g = ref_growth(a, (double)(p->in + 2));
-    double rounded = ref_growth_rounded(a, (double)(p->in + 2));
-
+    double *e = p->y_error + r * p->out, g = ref_growth(a, (double)(p->in + 2));
     /* Underflow costs omega (2 + |w| + big) a product: the sum of 2 + big is the same in every
      * column.
      */
     double flush = (double)(2 * p->in);
 
-    memset(e, 0, (size_t)p->out * sizeof(*e));
-    for (int64_t i = 0; i < p->in; i++) {
-        double error = xe ? xe[i] : 0.0, big = fabs(x[i]) + error;
-        double relative = rounded * big + error;
-        flush += big;
-        for (int64_t c = 0; c < p->out; c++)
-            e[c] += relative * fabs(p->wt[i * p->out + c]);
-    }
+    for (int64_t i = 0; i < p->in; i++)
+        flush += fabs(x[i]) + (xe ? xe[i] : 0.0);
     for (int64_t c = 0; c < p->out; c++) {
         e[c] += g * fabs(p->bias[c]);
         /* As e >= g size, most columns are known to fit without their size. */
@@ -87,17 +100,25 @@ static void project_error(const struct projection *p, int64_t r)
 static void project_rows(void *context, int64_t begin, int64_t end)
 {
     const struct projection *p = context;
+    size_t bytes = (size_t)p->out * sizeof(double);
+    double rounded = p->y_error ? ref_growth_rounded(p->a, (double)(p->in + 2)) : 0.0;
 
     for (int64_t r = begin; r < end; r++) {
-        const double *x = p->x + r * p->in;
-        double *y = p->y + r * p->out;
-        memcpy(y, p->bias, (size_t)p->out * sizeof(*y));
-        for (int64_t i = 0; i < p->in; i++)
-            for (int64_t c = 0; c < p->out; c++)
-                y[c] += x[i] * p->wt[i * p->out + c];
+        memcpy(p->y + r * p->out, p->bias, bytes);
         if (p->y_error)
-            project_error(p, r);
+            memset(p->y_error + r * p->out, 0, bytes);
     }
+    for (int64_t i = 0; i < p->in; i += TERMS) {
+        int64_t terms = p->in - i < TERMS ? p->in - i : TERMS;
+        for (int64_t r = begin; r < end; r++) {
+            ref_add_rows(p->x + r * p->in + i, p->wt + i * p->out, p->out, NULL, terms, p->out,
+                         p->y + r * p->out);
+            if (p->y_error)
+                add_error(p, r, i, terms, rounded);
+        }
+    }
+    for (int64_t r = begin; p->y_error && r < end; r++)
+        finish_error(p, r);
 }
 
 /* Loads rows [first, first + out) of a weight and its bias (NULL: zeros), and projects. */
@@ -111,28 +132,22 @@ static void project(struct mha *m, uint32_t weight, uint32_t bias, int64_t first
     p->bias = m->bias;
     p->sum_w = m->sum_w;
     for (int64_t c = 0; c < p->out; c++) {
+        double *w = m->w + c * p->in;
+        ref_load_vector(t[weight], (const int64_t[]){first + c, 0}, p->in, w);
         p->sum_w[c] = 0.0;
-        for (int64_t i = 0; i < p->in; i++) {
-            p->wt[i * p->out + c] = ref_load(t[weight], (const int64_t[]){first + c, i});
-            p->sum_w[c] += fabs(p->wt[i * p->out + c]);
-        }
+        for (int64_t i = 0; i < p->in; i++)
+            p->sum_w[c] += fabs(w[i]);
         p->bias[c] = t[bias] ? ref_load(t[bias], (const int64_t[]){first + c}) : 0.0;
     }
-    attn_parallel_for(m->job->threads, p->rows, 8, project_rows, p);
+    ref_transpose(m->w, p->out, p->in, 0, p->out, p->wt);
+    attn_parallel_for(m->job->threads, p->rows, ROWS, project_rows, p);
 }
 
 static void load_matrix(const struct attn_tensor *tensor, int64_t b, double *out)
 {
     for (int64_t r = 0; r < tensor->shape[1]; r++)
-        ref_load_vector(tensor, (const int64_t[]){b, r}, tensor->shape[2],
+        ref_load_vector(tensor, (const int64_t[]){b, r, 0}, tensor->shape[2],
                         out + r * tensor->shape[2]);
-}
-
-static void transpose(const double *from, int64_t rows, int64_t columns, double *to)
-{
-    for (int64_t r = 0; from && r < rows; r++)
-        for (int64_t c = 0; c < columns; c++)
-            to[c * rows + r] = from[r * columns + c];
 }
 
 static void project_keys(struct mha *m, int64_t g)
@@ -143,8 +158,8 @@ static void project_keys(struct mha *m, int64_t g)
                            .in = t[ATTN_X_K]->shape[2],
                            .out = keys->dk,
                            .x = m->x_k,
-                           .y = m->k,
-                           .y_error = m->k_error,
+                           .y = keys->k,
+                           .y_error = keys->k_error,
                            .stored = true};
     struct projection v = {.rows = keys->sk,
                            .in = t[ATTN_X_V]->shape[2],
@@ -155,8 +170,7 @@ static void project_keys(struct mha *m, int64_t g)
                            .stored = true};
 
     project(m, ATTN_W_K, ATTN_B_K, g * keys->dk, &k);
-    transpose(m->k, keys->sk, keys->dk, keys->kt);
-    transpose(m->k_error, keys->sk, keys->dk, keys->kt_error);
+    ref_keys_turn(m->job, keys);
     project(m, ATTN_W_V, ATTN_B_V, g * keys->dv, &v);
 }
 
@@ -276,7 +290,7 @@ static void compute_batch(struct mha *m, int64_t b, int64_t first, int64_t count
     load_matrix(t[ATTN_X_V], b, m->x_v);
     for (int64_t r = 0; r < count; r++)
         ref_load_vector(t[ATTN_X_Q],
-                        (const int64_t[]){b, ref_row_index(job, first + r) % problem->sq},
+                        (const int64_t[]){b, ref_row_index(job, first + r) % problem->sq, 0},
                         t[ATTN_X_Q]->shape[2], m->x_q + r * t[ATTN_X_Q]->shape[2]);
     for (int64_t h = 0; h < problem->hq; h++) {
         if (h % shared == 0)
@@ -312,10 +326,9 @@ static int mha_create(struct mha *m, const struct ref_job *job)
                   {&m->x_v, sk, ev, true},
                   {&m->q, rows, problem->dq, true},
                   {&m->q_error, rows, problem->dq, bounds},
-                  {&m->k, sk, problem->dk, true},
-                  {&m->k_error, sk, problem->dk, bounds},
                   {&m->heads, rows, heads, true},
                   {&m->heads_error, rows, heads, bounds},
+                  {&m->w, larger(in, heads), width, true},
                   {&m->wt, larger(in, heads), width, true},
                   {&m->bias, width, 1, true},
                   {&m->sum_w, width, 1, true}};
@@ -338,10 +351,9 @@ static void mha_free(struct mha *m)
     free(m->x_v);
     free(m->q);
     free(m->q_error);
-    free(m->k);
-    free(m->k_error);
     free(m->heads);
     free(m->heads_error);
+    free(m->w);
     free(m->wt);
     free(m->bias);
     free(m->sum_w);

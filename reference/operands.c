@@ -20,24 +20,32 @@ void ref_operands_init(struct ref_operands *operands, const struct attn_problem 
         operands->by_role[ATTN_X_V] = operands->by_role[ATTN_X_K];
 }
 
-double ref_load(const struct attn_tensor *tensor, const int64_t *at)
+static int64_t index_of(const struct attn_tensor *tensor, const int64_t *at)
 {
     int64_t index = 0;
 
     for (uint32_t axis = 0; axis < tensor->rank; axis++)
         index += at[axis] * tensor->stride[axis];
-    return attn_dtype_load(tensor->dtype, tensor->data, index);
+    return index;
+}
+
+double ref_load(const struct attn_tensor *tensor, const int64_t *at)
+{
+    return attn_dtype_load(tensor->dtype, tensor->data, index_of(tensor, at));
 }
 
 void ref_load_vector(const struct attn_tensor *tensor, const int64_t *at, int64_t count,
                      double *out)
 {
-    int64_t step = tensor->stride[tensor->rank - 1], index = 0;
+    attn_dtype_load_many(tensor->dtype, tensor->data, index_of(tensor, at),
+                         tensor->stride[tensor->rank - 1], count, out);
+}
 
-    for (uint32_t axis = 0; axis + 1 < tensor->rank; axis++)
-        index += at[axis] * tensor->stride[axis];
-    for (int64_t c = 0; c < count; c++)
-        out[c] = attn_dtype_load(tensor->dtype, tensor->data, index + c * step);
+const uint8_t *ref_mask_row(const struct attn_tensor *mask, int64_t b, int64_t h, int64_t i,
+                            int64_t *step)
+{
+    *step = mask->stride[3];
+    return (const uint8_t *)mask->data + index_of(mask, (const int64_t[]){b, h, i, 0});
 }
 
 int64_t ref_row_count(const struct attn_problem *problem)

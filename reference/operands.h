@@ -21,9 +21,13 @@ void ref_operands_init(struct ref_operands *operands, const struct attn_problem 
 /* One element of a tensor, at as many indices as it has axes. */
 double ref_load(const struct attn_tensor *tensor, const int64_t *at);
 
-/* `count` elements along the last axis, from index 0, with the other indices given in `at`. */
+/* `count` elements along the last axis, with the index of the first given in `at`. */
 void ref_load_vector(const struct attn_tensor *tensor, const int64_t *at, int64_t count,
                      double *out);
+
+/* A boolean mask is read along the keys: the byte of key 0, and how far apart they are. */
+const uint8_t *ref_mask_row(const struct attn_tensor *mask, int64_t b, int64_t h, int64_t i,
+                            int64_t *step);
 
 /* First key that query i of batch b may see, and one past the last, by len, causal and window. */
 void ref_key_range(const struct ref_operands *operands, int64_t b, int64_t i, int64_t *begin,

@@ -7,6 +7,7 @@
 #include "reference/job.h"
 #include "reference/parallel.h"
 #include "reference/philox.h"
+#include "reference/sums.h"
 
 /* One row on its way through the steps. */
 struct row {
@@ -48,19 +49,21 @@ static void compute_scores(struct row *row, const double *q, int64_t begin, int6
                    (size_t)sk * sizeof(double));
 }
 
-/* Pass 2: the allowed keys, in order, in scratch->key. */
+/* Pass 2: the allowed keys, in order, and their scores. */
 static void collect_allowed(struct row *row, int64_t begin, int64_t end)
 {
     const struct attn_tensor *mask = job_of(row)->operands.by_role[ATTN_MASK];
     const double *s = row->scratch->score[2];
-    int64_t at[] = {row->block->b, row->block->h, row->i, 0}, n = 0;
+    int64_t step = 0, n = 0;
+    const uint8_t *may =
+        mask ? ref_mask_row(mask, row->block->b, row->block->h, row->i, &step) : NULL;
 
     for (int64_t j = begin; j < end; j++) {
-        at[3] = j;
-        if (s[j] == -INFINITY || (mask && ref_load(mask, at) == 0.0))
-            continue;
-        row->poisoned |= isnan(s[j]) || s[j] == INFINITY;
-        row->scratch->key[n++] = j;
+        bool allowed = s[j] != -INFINITY && (!may || may[j * step] != 0);
+        row->poisoned |= allowed && !(s[j] < INFINITY);
+        row->scratch->key[n] = j;
+        row->scratch->logit[n] = s[j];
+        n += allowed; /* else the next key takes its place */
     }
     row->softmax.n = n;
 }
@@ -72,7 +75,7 @@ static void allow_all(struct row *row)
 
     for (int64_t j = 0; j < sk; j++) {
         row->scratch->key[j] = j;
-        row->scratch->score[2][j] = row->scratch->ds[j] = 0.0;
+        row->scratch->logit[j] = row->scratch->wrong[j] = 0.0;
     }
     row->softmax.n = sk;
     row->softmax.sink = false;
@@ -83,15 +86,15 @@ static void allow_all(struct row *row)
 static void softmax(struct row *row)
 {
     struct ref_softmax *x = &row->softmax;
-    const double *s = row->scratch->score[2];
+    const double *s = row->scratch->logit;
     double *p = row->scratch->p;
 
     x->max = x->sink ? x->sink_logit : -INFINITY;
     for (int64_t t = 0; t < x->n; t++)
-        x->max = fmax(x->max, s[row->scratch->key[t]]);
+        x->max = s[t] > x->max ? s[t] : x->max;
     x->sum = 0.0;
     for (int64_t t = 0; t < x->n; t++) {
-        p[t] = exp(s[row->scratch->key[t]] - x->max);
+        p[t] = exp(s[t] - x->max);
         x->sum += p[t];
     }
     if (x->sink)
@@ -110,12 +113,14 @@ static void dropout(struct row *row)
     int64_t b = row->block->b, h = row->block->h;
     uint64_t first = (uint64_t)(((b * problem->hq + h) * problem->sq + row->i) * problem->sk);
 
-    for (int64_t t = 0; t < row->softmax.n; t++) {
+    for (int64_t t = 0; t < row->softmax.n; t++)
+        row->scratch->keep[t] = 1.0;
+    for (int64_t t = 0; row->softmax.dropout && t < row->softmax.n; t++) {
         int64_t j = row->scratch->key[t];
-        bool kept = true;
-        if (row->softmax.dropout && keep)
+        bool kept;
+        if (keep)
             kept = ref_load(keep, (const int64_t[]){b, h, row->i, j}) != 0.0;
-        else if (row->softmax.dropout)
+        else
             kept =
                 attn_dropout_keep(problem->dropout_seed, first + (uint64_t)j, problem->dropout_p);
         row->scratch->keep[t] = kept ? 1.0 / (1.0 - problem->dropout_p) : 0.0;
@@ -123,20 +128,19 @@ static void dropout(struct row *row)
 }
 
 /* Pass 5: out = sum_j p_j v_j. A dropped key takes no part, even where its v is not finite. */
-static void weigh_values(const struct row *row, double *out)
+static void weigh_values(struct row *row, double *out)
 {
     const struct ref_keys *keys = row->block->keys;
+    struct ref_scratch *x = row->scratch;
+    int64_t kept = 0;
 
-    for (int64_t c = 0; c < keys->dv; c++)
-        out[c] = 0.0;
     for (int64_t t = 0; t < row->softmax.n; t++) {
-        const double *v = keys->v + row->scratch->key[t] * keys->dv;
-        double weight = row->scratch->p[t] * row->scratch->keep[t];
-        if (row->scratch->keep[t] == 0.0)
-            continue;
-        for (int64_t c = 0; c < keys->dv; c++)
-            out[c] += weight * v[c];
+        x->order[kept] = x->key[t];
+        x->weight[kept] = x->p[t] * x->keep[t];
+        kept += x->keep[t] != 0.0;
     }
+    memset(out, 0, (size_t)keys->dv * sizeof(*out));
+    ref_add_rows(x->weight, keys->v, keys->dv, x->order, kept, keys->dv, out);
 }
 
 static void fill(double *array, int64_t count, double value)
@@ -196,6 +200,8 @@ static void bound_scores(struct row *row, const double *q, const double *q_error
         ref_score_errors(row->block, row->i, q, q_error, scratch->key[0], scratch->key[n - 1] + 1,
                          scratch);
     row->overflow = n > 0 && ref_scores_overflow(row->block, q, scratch, n);
+    for (int64_t t = 0; t < n; t++)
+        scratch->wrong[t] = scratch->ds[scratch->key[t]];
 }
 
 /* Where scores may overflow: a cell that ends at -inf takes no part, and its weight is 0 even in a
@@ -233,7 +239,8 @@ static void store_bounds(const struct row *row, const double *out, double *error
     int64_t sk = problem_of(row)->sk, n = row->softmax.n;
     struct ref_row_bound bound;
 
-    ref_bound_row(a, &row->softmax, scratch, &bound);
+    if (!row->overflow)
+        ref_bound_row(a, &row->softmax, scratch, &bound);
     if (row->overflow || bound.overflows) {
         store_unknown(row, error);
         return;

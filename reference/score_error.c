@@ -3,9 +3,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "reference/clones.h"
 #include "reference/job.h"
+#include "reference/sums.h"
+#include "reference/tanh.h"
 
-#define KEY_BLOCK 512
+/* Keys whose sums stay in the first-level cache while all columns pass. */
+#define KEYS 512
 
 /* The range of keys, the query and the arithmetic of one call. */
 struct span {
@@ -27,79 +31,63 @@ static double error_of(const double *array, int64_t index)
     return array ? array[index] : 0.0;
 }
 
+/* x_j += sum_c |t_c k_cj|, k being kt or kt_error. */
+static void add_columns(const struct span *x, const double *t, const double *k, double *sum)
+{
+    ref_add_magnitudes(t, k + x->begin, x->keys->sk, NULL, x->keys->dk, x->end - x->begin,
+                       sum + x->begin);
+}
+
 /* Every kind of score leaves in scratch, for the raw score: ds without what underflows lose,
  * magnitude, which bounds every partial sum, and flush, what underflows lose in units of omega. A
  * product and an addition may each lose one. */
 
-/* s = t.k, where t = q, or q^T M: magnitude gets the sum of |t||k|, spread what the errors of the
- * two alone do to s, flush the sum of |k| times what its flush to zero costs. `abs_t` and `t_error`
- * bound |t| and its error. */
-static void dot_sums(const struct span *x, const double *abs_t, const double *t_error,
-                     const double *flush)
+/* s = t.k, where t = q, or q^T M, in `length` operations a term. `abs_t` and `t_error` bound |t|
+ * and its error; both are in scratch, and are used up. flush is on top of what is there. */
+static void dot_errors(const struct span *x, double *abs_t, double *t_error, double length)
 {
     struct ref_scratch *s = x->scratch;
     const struct ref_keys *keys = x->keys;
+    double g = ref_growth_rounded(x->a, length), lost = (double)(2 * keys->dk);
+    size_t bytes = (size_t)(x->end - x->begin) * sizeof(double);
 
-    for (int64_t from = x->begin; from < x->end; from += KEY_BLOCK) {
-        int64_t to = from + KEY_BLOCK < x->end ? from + KEY_BLOCK : x->end;
-        size_t bytes = (size_t)(to - from) * sizeof(double);
-        memset(s->magnitude + from, 0, bytes);
-        memset(s->spread + from, 0, bytes);
-        memset(s->flush + from, 0, bytes);
-        for (int64_t c = 0; c < keys->dk; c++) {
-            const double *k = keys->kt + c * keys->sk;
-            double *magnitude = s->magnitude, *spread = s->spread, *lost = s->flush;
-            double tc = abs_t[c], te = t_error[c], fc = flush[c];
-            for (int64_t j = from; j < to; j++) {
-                magnitude[j] += tc * fabs(k[j]);
-                lost[j] += fc * fabs(k[j]);
-            }
-            if (!keys->kt_error)
-                continue;
-            const double *ke = keys->kt_error + c * keys->sk;
-            for (int64_t j = from; j < to; j++) {
-                spread[j] += tc * ke[j] + te * (fabs(k[j]) + ke[j]);
-                lost[j] += fc * ke[j];
-            }
-        }
+    memset(s->magnitude + x->begin, 0, bytes);
+    memset(s->spread + x->begin, 0, bytes);
+    add_columns(x, abs_t, keys->kt, s->magnitude);
+    for (int64_t c = 0; c < keys->dk; c++)
+        lost += abs_t[c] + t_error[c];
+    if (keys->kt_error) { /* |t| ke + te (|k| + ke) */
+        add_columns(x, t_error, keys->kt, s->spread);
+        for (int64_t c = 0; c < keys->dk; c++)
+            abs_t[c] += t_error[c];
+        add_columns(x, abs_t, keys->kt_error, s->spread);
     }
-}
-
-/* ds of a dot product of `length` operations a term, after dot_sums. */
-static void dot_errors(const struct span *x, double length, double flush_constant)
-{
-    struct ref_scratch *s = x->scratch;
-    double g = ref_growth_rounded(x->a, length);
-
     for (int64_t j = x->begin; j < x->end; j++) {
         s->magnitude[j] += s->spread[j];
         s->ds[j] = g * s->magnitude[j] + s->spread[j];
-        s->flush[j] += flush_constant;
+        s->flush[j] += lost;
     }
 }
 
 static void errors_dot(const struct span *x)
 {
     double *abs_t = x->scratch->query[0], *t_error = x->scratch->query[1];
-    double *flush = x->scratch->query[2], sum = 0.0;
-    int64_t dk = x->keys->dk;
 
-    for (int64_t c = 0; c < dk; c++) {
+    for (int64_t c = 0; c < x->keys->dk; c++) {
         abs_t[c] = fabs(x->q[c]);
         t_error[c] = error_of(x->q_error, c);
-        flush[c] = 1.0;
-        sum += abs_t[c] + t_error[c];
     }
-    dot_sums(x, abs_t, t_error, flush);
-    dot_errors(x, (double)(dk + 3), (double)(2 * dk) + sum);
+    memcpy(x->scratch->flush + x->begin, x->keys->k_size + x->begin,
+           (size_t)(x->end - x->begin) * sizeof(double));
+    dot_errors(x, abs_t, t_error, (double)(x->keys->dk + 3));
 }
 
 /* As a dot product of |q|^T |M| and k, with dq more operations a term. */
 static void errors_bilinear(const struct span *x)
 {
     const struct ref_keys *keys = x->keys;
-    double *abs_t = x->scratch->query[0], *t_error = x->scratch->query[1];
-    double *flush = x->scratch->query[2], sum = 0.0;
+    struct ref_scratch *s = x->scratch;
+    double *abs_t = s->query[0], *t_error = s->query[1], *flush = s->query[2];
 
     for (int64_t d = 0; d < keys->dk; d++) {
         abs_t[d] = t_error[d] = 0.0;
@@ -114,36 +102,48 @@ static void errors_bilinear(const struct span *x)
             flush[d] += 2.0 + q + qe + m;
         }
     }
-    x->scratch->inner = 0.0;
-    for (int64_t d = 0; d < keys->dk; d++) {
-        sum += abs_t[d] + t_error[d];
-        x->scratch->inner = largest(x->scratch->inner, abs_t[d] + t_error[d]);
-    }
-    dot_sums(x, abs_t, t_error, flush);
-    dot_errors(x, (double)(keys->dq + keys->dk + 3), (double)(2 * keys->dk) + sum);
+    s->inner = 0.0;
+    for (int64_t d = 0; d < keys->dk; d++)
+        s->inner = largest(s->inner, abs_t[d] + t_error[d]);
+    memset(s->flush + x->begin, 0, (size_t)(x->end - x->begin) * sizeof(double));
+    add_columns(x, flush, keys->kt, s->flush);
+    if (keys->kt_error)
+        add_columns(x, flush, keys->kt_error, s->flush);
+    dot_errors(x, abs_t, t_error, (double)(keys->dq + keys->dk + 3));
 }
 
+/* magnitude adds up the squares that a backend does, spread the widest that go into one. */
+ATTN_CLONES("avx2")
 static void errors_gaussian(const struct span *x)
 {
     const struct ref_keys *keys = x->keys;
-    struct ref_scratch *s = x->scratch;
-    double g = ref_growth(x->a, (double)(keys->dk + 5));
+    const bool by_norms = x->a->by_norms;
+    double *restrict ds = x->scratch->ds, *restrict magnitude = x->scratch->magnitude;
+    double *restrict spread = x->scratch->spread, *flush = x->scratch->flush;
+    double g = ref_growth(x->a, (double)(keys->dk + 5)), q_size = 0.0;
 
-    for (int64_t j = x->begin; j < x->end; j++) {
-        s->ds[j] = s->magnitude[j] = 0.0;
-        s->flush[j] = (double)(4 * keys->dk + 4);
-    }
-    for (int64_t c = 0; c < keys->dk; c++) {
-        const double *k = keys->kt + c * keys->sk;
-        double q = x->q[c], qe = error_of(x->q_error, c);
-        for (int64_t j = x->begin; j < x->end; j++) {
-            double e = qe + error_of(keys->kt_error, c * keys->sk + j);
-            double apart = fabs(q - k[j]), wide = fabs(q) + fabs(k[j]) + e;
-            double term = x->a->by_norms ? wide : apart + e;
-            s->ds[j] += (apart + 0.5 * e) * e + 0.5 * g * term * term +
-                        (1.0 + g) * x->a->u_in * wide * wide;
-            s->magnitude[j] += term * term;
-            s->flush[j] += 2.0 * wide;
+    for (int64_t c = 0; c < keys->dk; c++)
+        q_size += fabs(x->q[c]) + error_of(x->q_error, c);
+    for (int64_t from = x->begin; from < x->end; from += KEYS) {
+        int64_t to = from + KEYS < x->end ? from + KEYS : x->end;
+        for (int64_t j = from; j < to; j++)
+            ds[j] = magnitude[j] = spread[j] = 0.0;
+        for (int64_t c = 0; c < keys->dk; c++) {
+            const double *k = keys->kt + c * keys->sk;
+            const double *ke = keys->kt_error ? keys->kt_error + c * keys->sk : NULL;
+            double q = x->q[c], qe = error_of(x->q_error, c);
+            for (int64_t j = from; j < to; j++) {
+                double e = ke ? qe + ke[j] : qe;
+                double apart = fabs(q - k[j]), wide = fabs(q) + fabs(k[j]) + e;
+                double term = by_norms ? wide : apart + e;
+                ds[j] += (apart + 0.5 * e) * e;
+                magnitude[j] += term * term;
+                spread[j] += wide * wide;
+            }
+        }
+        for (int64_t j = from; j < to; j++) {
+            ds[j] += 0.5 * g * magnitude[j] + (1.0 + g) * x->a->u_in * spread[j];
+            flush[j] = 2.0 * (q_size + keys->k_size[j]) + (double)(4 * keys->dk + 4);
         }
     }
 }
@@ -166,30 +166,47 @@ static double hidden_query(const struct span *x, int64_t unit, double *error, do
     return z;
 }
 
+/* One hidden unit more in ds and magnitude of n keys, from tanh of what it sums to, and the errors
+ * of that sum's two halves. */
+ATTN_CLONES("avx2")
+static void add_unit(const struct ref_arithmetic *a, double w, double g, const double *t,
+                     double query_error, const double *key_error, int64_t n, double *restrict ds,
+                     double *restrict magnitude)
+{
+    for (int64_t j = 0; j < n; j++) {
+        double e = ref_tanh_spread(t[j], query_error + key_error[j]);
+        e += a->e_tanh * (fabs(t[j]) + e);
+        ds[j] += w * e + g * w * (fabs(t[j]) + e);
+        magnitude[j] += w * (fabs(t[j]) + e);
+    }
+}
+
 static void errors_additive(const struct span *x)
 {
     const struct ref_keys *keys = x->keys;
-    double g = ref_growth_rounded(x->a, (double)(keys->dh + 3));
+    double g = ref_growth_rounded(x->a, (double)(keys->dh + 3)), flush = 0.0, t[KEYS];
     struct ref_scratch *s = x->scratch;
 
     s->inner = 0.0;
     for (int64_t j = x->begin; j < x->end; j++)
-        s->ds[j] = s->magnitude[j] = s->flush[j] = 0.0;
+        s->ds[j] = s->magnitude[j] = 0.0;
     for (int64_t unit = 0; unit < keys->dh; unit++) {
-        const double *hidden = keys->hidden + unit * keys->sk;
-        const double *hidden_error = keys->hidden_error + unit * keys->sk;
         double query_error, size, w = fabs(keys->w_v[unit]);
         double z = hidden_query(x, unit, &query_error, &size);
         s->inner = largest(s->inner, size);
-        for (int64_t j = x->begin; j < x->end; j++) {
-            double t = tanh(z + hidden[j]);
-            double e = ref_tanh_spread(t, query_error + hidden_error[j]);
-            e += x->a->e_tanh * (fabs(t) + e);
-            s->ds[j] += w * e + g * w * (fabs(t) + e);
-            s->magnitude[j] += w * (fabs(t) + e);
-            s->flush[j] += 3.0 + w;
+        flush += 3.0 + w;
+        for (int64_t from = x->begin; from < x->end; from += KEYS) {
+            int64_t n = x->end - from < KEYS ? x->end - from : KEYS;
+            int64_t at = unit * keys->sk + from;
+            for (int64_t j = 0; j < n; j++)
+                t[j] = z + keys->hidden[at + j];
+            ref_tanh(t, n, t);
+            add_unit(x->a, w, g, t, query_error, keys->hidden_error + at, n, s->ds + from,
+                     s->magnitude + from);
         }
     }
+    for (int64_t j = x->begin; j < x->end; j++)
+        s->flush[j] = flush;
 }
 
 /* Steps 2 and 3 on top of the error of the raw score. A kernel over exp2 has log2 e in the scale,
@@ -206,22 +223,28 @@ static void errors_of_stages(const struct ref_block *block, int64_t i, const str
     double added = (bias ? 1.0 : 0.0) + (alibi ? 1.0 : 0.0), four = ref_growth(a, 4.0);
     double squash = four + a->e_tanh * (1.0 + four), after = ref_growth(a, added + softcap);
     double on_bias = ref_growth(a, added + 2.0), on_alibi = ref_growth(a, added + 4.0);
+    double on_flush = scale > 1.0 ? scale : 1.0, cap = problem->softcap;
     int64_t diagonal = i + ref_offset(operands, block->b);
-    double *const *s = x->scratch->score, *ds = x->scratch->ds;
+    const struct ref_scratch *scratch = x->scratch;
+    const double *s1 = scratch->score[1], *s2 = scratch->score[2];
+    double *ds = scratch->ds;
 
+    for (int64_t j = x->begin; j < x->end; j++)
+        ds[j] =
+            scale * ds[j] + a->omega * (on_flush * scratch->flush[j] + scratch->magnitude[j] + 4.0);
+    for (int64_t j = x->begin; softcap && j < x->end; j++) {
+        ds[j] = ds[j] < 2.0 * cap ? ds[j] : 2.0 * cap;
+        ds[j] += squash * (fabs(s1[j]) + ds[j]) + a->omega * (2.0 + 2.0 * cap);
+    }
+    for (int64_t j = x->begin; j < x->end; j++)
+        ds[j] += after * (fabs(s1[j]) + ds[j]);
+    for (int64_t j = x->begin; bias && j < x->end; j++)
+        ds[j] += on_bias * fabs(scratch->bias[j]);
+    for (int64_t j = x->begin; alibi && j < x->end; j++)
+        ds[j] += on_alibi * slope * fabs((double)(diagonal - j));
     for (int64_t j = x->begin; j < x->end; j++) {
-        double lost = fmax(1.0, scale) * x->scratch->flush[j] + x->scratch->magnitude[j] + 4.0;
-        ds[j] = scale * ds[j] + a->omega * lost;
-        if (softcap) {
-            ds[j] = fmin(ds[j], 2.0 * problem->softcap);
-            ds[j] += squash * (fabs(s[1][j]) + ds[j]) + a->omega * (2.0 + 2.0 * problem->softcap);
-        }
-        ds[j] += after * (fabs(s[1][j]) + ds[j]);
-        if (bias)
-            ds[j] += on_bias * fabs(ref_load(bias, (const int64_t[]){block->b, block->h, i, j}));
-        if (alibi)
-            ds[j] += on_alibi * slope * fabs((double)(diagonal - j));
-        ds[j] += a->u_s * (fmax(fabs(s[1][j]), fabs(s[2][j])) + ds[j]) + a->eta_s;
+        double most = fabs(s1[j]) > fabs(s2[j]) ? fabs(s1[j]) : fabs(s2[j]);
+        ds[j] += a->u_s * (most + ds[j]) + a->eta_s;
     }
 }
 
@@ -255,7 +278,7 @@ bool ref_scores_overflow(const struct ref_block *block, const double *q,
     const bool product =
         problem->score != ATTN_SCORE_GAUSSIAN && problem->score != ATTN_SCORE_ADDITIVE;
     const double *reach = block->keys->reach;
-    double scale = fabs(problem->scale), most = scale, stored = 0.0;
+    double scale = fabs(problem->scale), most = scale, on_sum;
 
     if (problem->flags & ATTN_FLAG_SOFTCAP) {
         scale *= fmax(1.0, 1.0 / problem->softcap); /* the two may be one factor */
@@ -263,18 +286,23 @@ bool ref_scores_overflow(const struct ref_block *block, const double *q,
     }
     for (int64_t c = 0; product && c < problem->dq; c++) /* q may be scaled first */
         most = fmax(most, fabs(q[c]) * scale);
+    on_sum = scale > 1.0 ? scale : 1.0;
     for (int64_t t = 0; t < n; t++) {
         const int64_t j = scratch->key[t];
         const double *const s[] = {scratch->score[0], scratch->score[1], scratch->score[2]};
+        double stored = 0.0;
         if (!isfinite(s[2][j]))
             continue; /* that is by the inputs' doing */
         for (int stage = 0; stage < 3; stage++)
             stored = largest(stored, fabs(s[stage][j]) + scratch->ds[j]);
+        if (!(stored <= a->score_largest))
+            return true;
         /* The sum of absolute values, so that no order of its terms is left out. */
-        most = largest(most, scratch->magnitude[j] * fmax(scale, 1.0));
+        most = largest(most, stored);
+        most = largest(most, scratch->magnitude[j] * on_sum);
         if (reach) /* q^T M k in either order; the two halves of a hidden unit in one sum */
             most = largest(most, scratch->inner + reach[j]);
     }
     /* Kernels over exp2 multiply by log2 e. */
-    return !(largest(most, stored) * M_LOG2E <= a->largest && stored <= a->score_largest);
+    return !(most * M_LOG2E <= a->largest);
 }

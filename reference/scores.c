@@ -3,89 +3,90 @@
 #include <math.h>
 #include <string.h>
 
+#include "reference/clones.h"
 #include "reference/job.h"
+#include "reference/sums.h"
+#include "reference/tanh.h"
 
-/* Keys that are summed at a time, so that their partial sums stay in the first-level cache. */
-#define KEY_BLOCK 512
+/* Keys whose sums stay in the first-level cache while all columns pass. */
+#define KEYS 512
 
-/* s_j = sum_c t_c k_jc, the sum in order of c for every key. */
+/* s_j = t.k_j */
 static void score_dot(const struct ref_keys *keys, const double *t, int64_t begin, int64_t end,
                       double *s)
 {
-    for (int64_t from = begin; from < end; from += KEY_BLOCK) {
-        int64_t to = from + KEY_BLOCK < end ? from + KEY_BLOCK : end;
-        memset(s + from, 0, (size_t)(to - from) * sizeof(*s));
-        for (int64_t c = 0; c < keys->dk; c++) {
-            const double *k = keys->kt + c * keys->sk, tc = t[c];
-            for (int64_t j = from; j < to; j++)
-                s[j] += tc * k[j];
-        }
-    }
+    memset(s + begin, 0, (size_t)(end - begin) * sizeof(*s));
+    ref_add_rows(t, keys->kt + begin, keys->sk, NULL, keys->dk, end - begin, s + begin);
 }
 
+/* t = q^T M, then a dot product */
 static void score_bilinear(const struct ref_keys *keys, const double *q, int64_t begin, int64_t end,
                            struct ref_scratch *scratch)
 {
     double *t = scratch->query[0];
 
-    for (int64_t d = 0; d < keys->dk; d++)
-        t[d] = 0.0;
-    for (int64_t c = 0; c < keys->dq; c++)
-        for (int64_t d = 0; d < keys->dk; d++)
-            t[d] += q[c] * keys->m[c * keys->dk + d];
+    memset(t, 0, (size_t)keys->dk * sizeof(*t));
+    ref_add_rows(q, keys->m, keys->dk, NULL, keys->dq, keys->dk, t);
     score_dot(keys, t, begin, end, scratch->score[0]);
 }
 
+ATTN_CLONES("avx2")
 static void score_gaussian(const struct ref_keys *keys, const double *q, int64_t begin, int64_t end,
-                           double *s)
+                           double *restrict s)
 {
-    for (int64_t j = begin; j < end; j++)
-        s[j] = 0.0;
-    for (int64_t c = 0; c < keys->dk; c++) {
-        const double *k = keys->kt + c * keys->sk;
-        for (int64_t j = begin; j < end; j++)
-            s[j] += (q[c] - k[j]) * (q[c] - k[j]);
+    for (int64_t from = begin; from < end; from += KEYS) {
+        int64_t to = from + KEYS < end ? from + KEYS : end;
+        for (int64_t j = from; j < to; j++)
+            s[j] = 0.0;
+        for (int64_t c = 0; c < keys->dk; c++) {
+            const double *k = keys->kt + c * keys->sk, qc = q[c];
+            for (int64_t j = from; j < to; j++)
+                s[j] += (qc - k[j]) * (qc - k[j]);
+        }
+        for (int64_t j = from; j < to; j++)
+            s[j] *= -0.5;
     }
-    for (int64_t j = begin; j < end; j++)
-        s[j] *= -0.5;
 }
 
 static void score_additive(const struct ref_keys *keys, const double *q, int64_t begin, int64_t end,
                            double *s)
 {
-    for (int64_t j = begin; j < end; j++)
-        s[j] = 0.0;
+    double t[KEYS];
+
+    memset(s + begin, 0, (size_t)(end - begin) * sizeof(*s));
     for (int64_t x = 0; x < keys->dh; x++) {
-        const double *hidden = keys->hidden + x * keys->sk;
         double z = 0.0;
         for (int64_t c = 0; c < keys->dq; c++)
             z += keys->w_q[x * keys->dq + c] * q[c];
-        for (int64_t j = begin; j < end; j++)
-            s[j] += keys->w_v[x] * tanh(z + hidden[j]);
+        for (int64_t from = begin; from < end; from += KEYS) {
+            int64_t n = end - from < KEYS ? end - from : KEYS;
+            for (int64_t j = 0; j < n; j++)
+                t[j] = z + keys->hidden[x * keys->sk + from + j];
+            ref_tanh(t, n, t);
+            for (int64_t j = 0; j < n; j++)
+                s[from + j] += keys->w_v[x] * t[j];
+        }
     }
 }
 
 /* Step 3. A bias of -inf forbids its cell whatever the score is, so it must win over a NaN. */
 static void add_bias(const struct ref_block *block, int64_t i, int64_t begin, int64_t end,
-                     double *s)
+                     struct ref_scratch *scratch)
 {
     const struct ref_operands *operands = &block->job->operands;
     const struct attn_tensor *bias = operands->by_role[ATTN_BIAS];
     const struct attn_tensor *alibi = operands->by_role[ATTN_ALIBI];
     double slope = alibi ? ref_load(alibi, &block->h) : 0.0;
     int64_t diagonal = i + ref_offset(operands, block->b);
+    double *s = scratch->score[2], *b = scratch->bias;
 
-    for (int64_t j = begin; j < end; j++) {
-        double b = bias ? ref_load(bias, (const int64_t[]){block->b, block->h, i, j}) : 0.0;
-        if (b == -INFINITY) {
-            s[j] = -INFINITY;
-            continue;
-        }
-        if (bias)
-            s[j] += b;
-        if (alibi)
-            s[j] -= slope * fabs((double)(diagonal - j));
-    }
+    if (bias)
+        ref_load_vector(bias, (const int64_t[]){block->b, block->h, i, begin}, end - begin,
+                        b + begin);
+    for (int64_t j = begin; alibi && j < end; j++)
+        s[j] -= slope * fabs((double)(diagonal - j));
+    for (int64_t j = begin; bias && j < end; j++)
+        s[j] = b[j] == -INFINITY ? -INFINITY : s[j] + b[j];
 }
 
 void ref_scores(const struct ref_block *block, int64_t i, const double *q, int64_t begin,
@@ -109,11 +110,14 @@ void ref_scores(const struct ref_block *block, int64_t i, const double *q, int64
     }
     for (int64_t j = begin; j < end; j++)
         s[0][j] *= problem->scale;
-    for (int64_t j = begin; j < end; j++)
-        s[1][j] = problem->flags & ATTN_FLAG_SOFTCAP
-                      ? problem->softcap * tanh(s[0][j] / problem->softcap)
-                      : s[0][j];
-    for (int64_t j = begin; j < end; j++)
-        s[2][j] = s[1][j];
-    add_bias(block, i, begin, end, s[2]);
+    memcpy(s[1] + begin, s[0] + begin, (size_t)(end - begin) * sizeof(double));
+    if (problem->flags & ATTN_FLAG_SOFTCAP) {
+        for (int64_t j = begin; j < end; j++)
+            s[1][j] /= problem->softcap;
+        ref_tanh(s[1] + begin, end - begin, s[1] + begin);
+        for (int64_t j = begin; j < end; j++)
+            s[1][j] *= problem->softcap;
+    }
+    memcpy(s[2] + begin, s[1] + begin, (size_t)(end - begin) * sizeof(double));
+    add_bias(block, i, begin, end, scratch);
 }

@@ -24,13 +24,14 @@ static bool scratch_init(struct ref_scratch *s, const struct attn_problem *probl
 {
     int64_t keys = problem->sk + 1, query = larger(problem->dq, problem->dk);
     int64_t hidden = problem->dh, columns = problem->dv;
-    double **per_key[] = {&s->score[0],  &s->score[1], &s->score[2], &s->ds,
-                          &s->magnitude, &s->spread,   &s->flush,    &s->p,
-                          &s->keep,      &s->growth,   &s->upper,    &s->store};
+    double **per_key[] = {&s->score[0], &s->score[1],  &s->score[2], &s->bias,
+                          &s->ds,       &s->magnitude, &s->spread,   &s->flush,
+                          &s->logit,    &s->wrong,     &s->p,        &s->keep,
+                          &s->weight,   &s->growth,    &s->upper,    &s->store};
     double **per_column[] = {&s->out,       &s->column[0], &s->column[1],
                              &s->column[2], &s->column[3], &s->column[4],
                              &s->column[5], &s->column[6], &s->column[7]};
-    double *next = ref_alloc_doubles(keys * 12 + query * 3 + hidden * 2 + columns * 9, 1);
+    double *next = ref_alloc_doubles(keys * 16 + query * 3 + hidden * 2 + columns * 9, 1);
 
     s->memory = next;
     s->key = calloc((size_t)keys, sizeof(*s->key));

@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "judge/probe.h"
+#include "reference/clones.h"
 #include "reference/dtype.h"
 #include "reference/operands.h"
-#include "tensor/clones.h"
 
 /* Columns from which a decoded key is more than a guess; keys below which two guesses agree: none
  * of one key, and a pair that cancels. */

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "reference/clones.h"
 #include "reference/philox.h"
-#include "tensor/clones.h"
 #include "tensor/instance.h"
 
 /* ln 2 in two parts: the first has 32 bits, so that its product with an exponent is exact. */

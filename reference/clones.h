@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clones.h - a function built for a wider instruction set as well, chosen when the program starts.
  */
-#ifndef ATTN_CLONES_H
-#define ATTN_CLONES_H
+#ifndef ATTN_REFERENCE_CLONES_H
+#define ATTN_REFERENCE_CLONES_H
 
 /* Before a definition: ATTN_CLONES("avx2"). Sanitizers start before the choice could be made; clang
  * 14 loses the function in a static library. */
