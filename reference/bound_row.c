@@ -102,7 +102,8 @@ static double divide(double x, double by)
     return quotient < DBL_MAX ? quotient : DBL_MAX;
 }
 
-/* Orders the keys by bin of frac(log2 p): keys whose stored p round alike. A counting sort. */
+/* Orders the keys by bin of frac(log2 p): keys whose stored p round alike. A counting sort. Without
+ * bins all are in one. */
 ATTN_CLONES("avx2")
 static void order_by_bin(const struct ref_arithmetic *a, const struct ref_softmax *row,
                          struct ref_scratch *x)
@@ -111,6 +112,12 @@ static void order_by_bin(const struct ref_arithmetic *a, const struct ref_softma
     /* growth and upper are in use; magnitude is free once ds is known. */
     double *bin = x->magnitude;
 
+    for (int64_t t = 0; t < row->n; t++) {
+        x->order[t] = t;
+        x->same[t] = 1.0;
+    }
+    if (a->bins == 0)
+        return;
     memset(x->start, 0, (size_t)(a->bins + 1) * sizeof(*x->start));
     for (int64_t t = 0; t < row->n; t++) {
         double l = (x->logit[t] - shift) * LOG2_E;
@@ -123,7 +130,8 @@ static void order_by_bin(const struct ref_arithmetic *a, const struct ref_softma
         x->start[b + 1] += x->start[b];
     for (int64_t t = 0; t < row->n; t++)
         x->order[x->start[(int)bin[t]]++] = t;
-    /* start[b] is now one past the last key of bin b. */
+    for (int64_t o = 1; o < row->n; o++)
+        x->same[o] = bin[x->order[o]] == bin[x->order[o - 1]] ? 1.0 : 0.0;
 }
 
 void ref_bound_roundings(const struct ref_arithmetic *a, const struct ref_softmax *row,
@@ -185,6 +193,7 @@ static void bound_range(const struct ref_arithmetic *a, const struct ref_softmax
 }
 
 /* growth, upper and store of every key, and what they add up to. */
+ATTN_CLONES("avx2")
 static void scale_terms(const struct ref_softmax *row, double lower, double u_p, double eta,
                         struct ref_scratch *x, struct ref_row_bound *bound)
 {
@@ -223,7 +232,7 @@ void ref_bound_row(const struct ref_arithmetic *a, const struct ref_softmax *row
     sum = a->normalised ? 1.0 : fmax(row->sum * terms.lower, 1.0 - a->e_exp);
     bound->underflow = divide(2.0 * a->omega, sum);
     scale_terms(row, terms.lower, a->u_p, a->u_p > 0.0 ? divide(a->eta_p, sum) : 0.0, x, bound);
-    if (a->bins > 0)
+    if (a->u_p > 0.0)
         order_by_bin(a, row, x);
     ref_bound_roundings(a, row, bound);
     bound_range(a, row, bound);
@@ -292,68 +301,96 @@ ATTN_CLONES("avx2")
 static void raise_columns(const struct ref_softmax *row, const struct ref_row_bound *bound,
                           const struct ref_keys *keys, struct ref_scratch *x, const double *out)
 {
-    double *restrict far = x->column[6], *restrict high = x->column[7];
+    double *restrict far = x->column[4], *restrict high = x->column[5];
     const bool near = bound->shared <= 1.0 && !keys->v_error;
+    bool zero = row->sink; /* does a key count as v = 0 */
 
     for (int64_t c = 0; c < keys->dv; c++) {
-        far[c] = near ? INFINITY : row->sink ? fabs(out[c]) : 0.0;
+        far[c] = near ? INFINITY : 0.0;
         high[c] = 0.0;
     }
     for (int64_t t = 0; t < row->n; t++) {
-        const double *v = keys->v + x->key[t] * keys->dv, keep = x->keep[t];
-        const double *ve = keys->v_error ? keys->v_error + x->key[t] * keys->dv : NULL;
+        const double *restrict v = keys->v + x->key[t] * keys->dv, keep = x->keep[t];
+        const double *restrict ve = keys->v_error ? keys->v_error + x->key[t] * keys->dv : NULL;
+        if (keep == 0.0) {
+            zero = true;
+            continue;
+        }
         for (int64_t c = 0; c < keys->dv; c++) {
-            double size = keep == 0.0 ? 0.0 : keep * (fabs(v[c]) + (ve ? ve[c] : 0.0));
+            double size = keep * (ve ? fabs(v[c]) + ve[c] : fabs(v[c]));
             high[c] = size > high[c] ? size : high[c];
         }
         for (int64_t c = 0; !near && c < keys->dv; c++) {
-            double value = keep == 0.0 ? 0.0 : keep * v[c];
-            double off = keep == 0.0 || !ve ? 0.0 : keep * ve[c];
-            double distance = fabs(value - out[c]) + off;
+            double distance = fabs(keep * v[c] - out[c]) + (ve ? keep * ve[c] : 0.0);
             far[c] = distance > far[c] ? distance : far[c];
         }
     }
+    for (int64_t c = 0; zero && c < keys->dv; c++)
+        far[c] = fabs(out[c]) > far[c] ? fabs(out[c]) : far[c];
+}
+
+/* Sums of stored errors of a few columns: of all, of the bin at work, of the squares of all bins.
+ */
+struct stored {
+    double all[COLUMNS], bin[COLUMNS], squares[COLUMNS];
+};
+
+/* As add_keys, bin by bin: store times |v - centre|, or |v| where that is larger and `either` may
+ * be meant. The larger of two is half their sum and half their difference, and as a bin grows from
+ * g to g + e its square grows by e (2 g + e): so there is no branch among the sums. */
+static inline __attribute__((always_inline)) void
+add_stored(const struct ref_softmax *row, const struct ref_keys *keys, const struct ref_scratch *x,
+           const double *centre, int64_t from, struct stored *sums, int64_t width, bool errors,
+           bool either)
+{
+    static const double zero[COLUMNS];
+    struct stored sum = *sums;
+
+    for (int64_t o = 0; o < row->n; o++) {
+        int64_t t = x->order[o], at = x->key[t] * keys->dv + from;
+        double store = x->store[t], keep = x->keep[t], same = x->same[o];
+        const double *v = keep != 0.0 ? keys->v + at : zero;
+        const double *ve = errors && keep != 0.0 ? keys->v_error + at : zero;
+        for (int64_t c = 0; c < width; c++) {
+            double value = fabs(keep * v[c]), e = fabs(keep * v[c] - centre[c]);
+            e = either ? 0.5 * (value + e + fabs(value - e)) : e;
+            e = store * (errors ? e + keep * ve[c] : e);
+            sum.all[c] += e;
+            sum.bin[c] *= same;
+            sum.squares[c] += e * (2.0 * sum.bin[c] + e);
+            sum.bin[c] += e;
+        }
+    }
+    *sums = sum;
 }
 
 /* rho of every column: the rounding of stored p. */
 ATTN_CLONES("avx2")
 static void sum_stored(const struct ref_arithmetic *a, const struct ref_softmax *row,
-                       const struct ref_keys *keys, const struct ref_scratch *x, const double *out)
+                       const struct ref_keys *keys, struct ref_scratch *x, const double *out)
 {
-    double *rho = x->column[3], *squares = x->column[4], *restrict group = x->column[5];
-    double by_value = a->denominator != 2 ? 1.0 : 0.0,
-           by_distance = a->denominator != 1 ? 1.0 : 0.0;
-    int64_t dv = keys->dv, done = 0;
-    int bins = a->bins > 0 ? a->bins : 1;
+    const bool either = a->denominator == 0, errors = keys->v_error != NULL;
 
-    memset(rho, 0, (size_t)dv * sizeof(*rho));
-    memset(squares, 0, (size_t)dv * sizeof(*squares));
-    for (int b = 0; b < bins; b++) {
-        int64_t end = a->bins > 0 ? x->start[b] : row->n;
-        if (end == done)
-            continue;
-        memset(group, 0, (size_t)dv * sizeof(*group));
-        for (; done < end; done++) {
-            int64_t t = a->bins > 0 ? x->order[done] : done;
-            const double *v = keys->v + x->key[t] * dv;
-            const double *ve = keys->v_error ? keys->v_error + x->key[t] * dv : NULL;
-            double keep = x->keep[t], store = x->store[t];
-            for (int64_t c = 0; c < dv; c++) {
-                double vc = keep == 0.0 ? 0.0 : keep * v[c];
-                double value = by_value * fabs(vc), distance = by_distance * fabs(vc - out[c]);
-                group[c] += store * (value > distance ? value : distance);
-                if (ve && keep != 0.0)
-                    group[c] += store * keep * ve[c];
-            }
-        }
-        for (int64_t c = 0; c < dv; c++) {
-            rho[c] += group[c];
-            squares[c] += group[c] * group[c];
-        }
+    for (int64_t from = 0, width; from < keys->dv; from += width) {
+        struct stored sums = {0};
+        double centre[COLUMNS];
+        width = keys->dv - from < COLUMNS ? keys->dv - from : COLUMNS;
+        for (int64_t c = 0; c < width; c++)
+            centre[c] = a->denominator == 1 ? 0.0 : out[from + c];
+        if (width < COLUMNS)
+            add_stored(row, keys, x, centre, from, &sums, width, errors, either);
+        else if (errors && either)
+            add_stored(row, keys, x, centre, from, &sums, COLUMNS, true, true);
+        else if (errors)
+            add_stored(row, keys, x, centre, from, &sums, COLUMNS, true, false);
+        else if (either)
+            add_stored(row, keys, x, centre, from, &sums, COLUMNS, false, true);
+        else
+            add_stored(row, keys, x, centre, from, &sums, COLUMNS, false, false);
+        for (int64_t c = 0; c < width; c++)
+            x->column[3][from + c] =
+                a->bins > 0 ? fmin(sums.all[c], REF_LAMBDA * sqrt(sums.squares[c])) : sums.all[c];
     }
-    if (a->bins > 0)
-        for (int64_t c = 0; c < dv; c++)
-            rho[c] = fmin(rho[c], REF_LAMBDA * sqrt(squares[c]));
 }
 
 /* May a backend's weight of a key whose v is infinite have underflowed: 0 * Inf is NaN, not Inf. */
@@ -412,7 +449,7 @@ void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row
         memset(x->column[3], 0, (size_t)keys->dv * sizeof(double));
     for (int64_t c = 0; c < keys->dv; c++) {
         /* The weights of a backend sum to 1, too, however wrong they are. */
-        double e1 = fmin(x->column[0][c], x->column[6][c]), high = x->column[7][c];
+        double e1 = fmin(x->column[0][c], x->column[4][c]), high = x->column[5][c];
         double big = fmin(x->column[1][c], high * (1.0 + bound->stored)), sum = x->column[2][c];
         double rho = fmin(x->column[3][c], bound->stored * (high + fabs(out[c])));
         double e = e1 + stored_error(a, bound, rho, e1) + product * big +

@@ -55,10 +55,11 @@ struct ref_scratch {
     double *weight; /* of the kept keys, in order */
     double *growth, *upper, *store;
     int64_t *order, *start;
+    double *same;      /* 1: the key is in the bin of the one before it in `order`; else 0 */
     double *query[3];  /* [max(Dq, Dk)] */
     double *hidden[2]; /* [Dh] */
     double *out;       /* [Dv] */
-    double *column[8]; /* [Dv] */
+    double *column[6]; /* [Dv] */
 };
 
 struct ref_job {

@@ -1,17 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scratch.c - working memory, allocated once before threads start. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "reference/job.h"
+
+/* Bytes of a cache line: no vector lies across two, unless a row is no multiple of one. */
+#define LINE 64
 
 double *ref_alloc_doubles(int64_t rows, int64_t width)
 {
     size_t count, bytes;
+    double *array;
 
     if (rows < 0 || width < 0 || __builtin_mul_overflow((size_t)rows, (size_t)width, &count) ||
-        __builtin_mul_overflow(count, sizeof(double), &bytes))
+        __builtin_mul_overflow(count, sizeof(double), &bytes) || bytes > SIZE_MAX - 2 * LINE)
         return NULL;
-    return calloc(1, bytes ? bytes : sizeof(double));
+    bytes = (bytes / LINE + 1) * LINE;
+    array = aligned_alloc(LINE, bytes);
+    if (array)
+        memset(array, 0, bytes);
+    return array;
 }
 
 static int64_t larger(int64_t a, int64_t b)
@@ -22,16 +31,15 @@ static int64_t larger(int64_t a, int64_t b)
 /* Cuts the arrays of a scratch out of one allocation. */
 static bool scratch_init(struct ref_scratch *s, const struct attn_problem *problem)
 {
-    int64_t keys = problem->sk + 1, query = larger(problem->dq, problem->dk);
+    int64_t keys = (problem->sk + 8) / 8 * 8, query = larger(problem->dq, problem->dk);
     int64_t hidden = problem->dh, columns = problem->dv;
-    double **per_key[] = {&s->score[0], &s->score[1],  &s->score[2], &s->bias,
-                          &s->ds,       &s->magnitude, &s->spread,   &s->flush,
-                          &s->logit,    &s->wrong,     &s->p,        &s->keep,
-                          &s->weight,   &s->growth,    &s->upper,    &s->store};
-    double **per_column[] = {&s->out,       &s->column[0], &s->column[1],
-                             &s->column[2], &s->column[3], &s->column[4],
-                             &s->column[5], &s->column[6], &s->column[7]};
-    double *next = ref_alloc_doubles(keys * 16 + query * 3 + hidden * 2 + columns * 9, 1);
+    double **per_key[] = {&s->score[0],  &s->score[1], &s->score[2], &s->bias,  &s->ds,
+                          &s->magnitude, &s->spread,   &s->flush,    &s->logit, &s->wrong,
+                          &s->p,         &s->keep,     &s->weight,   &s->same,  &s->growth,
+                          &s->upper,     &s->store};
+    double **per_column[] = {&s->out,       &s->column[0], &s->column[1], &s->column[2],
+                             &s->column[3], &s->column[4], &s->column[5]};
+    double *next = ref_alloc_doubles(keys * 17 + query * 3 + hidden * 2 + columns * 7, 1);
 
     s->memory = next;
     s->key = calloc((size_t)keys, sizeof(*s->key));

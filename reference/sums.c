@@ -18,6 +18,22 @@ static inline __attribute__((always_inline)) double term(double x, double a, boo
     return magnitude ? fabs(x * a) : x * a;
 }
 
+/* y += x[0] a[0] + ... + x[3] a[3] */
+static inline __attribute__((always_inline)) void
+add_four(const double *x, const double *restrict a0, const double *restrict a1,
+         const double *restrict a2, const double *restrict a3, int64_t width, double *restrict y,
+         bool magnitude)
+{
+    const double x0 = x[0], x1 = x[1], x2 = x[2], x3 = x[3];
+
+    for (int64_t c = 0; c < width; c++) {
+        double sum = y[c] + term(x0, a0[c], magnitude);
+        sum += term(x1, a1[c], magnitude);
+        sum += term(x2, a2[c], magnitude);
+        y[c] = sum + term(x3, a3[c], magnitude);
+    }
+}
+
 static inline __attribute__((always_inline)) void add_rows(const double *x, const double *a,
                                                            int64_t stride, const int64_t *index,
                                                            int64_t rows, int64_t width,
@@ -26,21 +42,17 @@ static inline __attribute__((always_inline)) void add_rows(const double *x, cons
     int64_t i = 0;
 
     for (; i + 4 <= rows; i += 4) {
-        const double *a0 = a + (index ? index[i] : i) * stride;
-        const double *a1 = a + (index ? index[i + 1] : i + 1) * stride;
-        const double *a2 = a + (index ? index[i + 2] : i + 2) * stride;
-        const double *a3 = a + (index ? index[i + 3] : i + 3) * stride;
-        for (int64_t c = 0; c < width; c++) {
-            double sum = y[c] + term(x[i], a0[c], magnitude);
-            sum += term(x[i + 1], a1[c], magnitude);
-            sum += term(x[i + 2], a2[c], magnitude);
-            y[c] = sum + term(x[i + 3], a3[c], magnitude);
-        }
+        int64_t at[4] = {i, i + 1, i + 2, i + 3};
+        for (int r = 0; index && r < 4; r++)
+            at[r] = index[i + r];
+        add_four(x + i, a + at[0] * stride, a + at[1] * stride, a + at[2] * stride,
+                 a + at[3] * stride, width, y, magnitude);
     }
     for (; i < rows; i++) {
-        const double *row = a + (index ? index[i] : i) * stride;
+        const double *restrict row = a + (index ? index[i] : i) * stride;
+        const double xi = x[i];
         for (int64_t c = 0; c < width; c++)
-            y[c] += term(x[i], row[c], magnitude);
+            y[c] += term(xi, row[c], magnitude);
     }
 }
 
