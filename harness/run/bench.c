@@ -122,6 +122,7 @@ static int time_once(struct attn_session *session, struct attn_seat *seat,
                                                   : cache == ATTN_COLD        ? COLD_SAMPLES
                                                                               : s->samples};
     struct attn_bench_reply reply;
+    const double began = attn_now();
     struct attn_outcome outcome = attn_seat_worker(seat);
     if (outcome.status == ATTN_PASS) {
         outcome = attn_worker_bench(seat->worker, instance, &params, &reply, &entry->plan);
@@ -129,6 +130,8 @@ static int time_once(struct attn_session *session, struct attn_seat *seat,
     }
     if (attn_interrupted) /* whatever came back was cut short by us */
         return 0;
+    const double timed = attn_now();
+    entry->timing_s[cache] += timed - began;
     if (outcome.status != ATTN_PASS)
         return timing_failed(session, entry, outcome.status, outcome.reason, why, size);
     uint32_t exactness = entry->contestant->info.exactness;
@@ -138,6 +141,7 @@ static int time_once(struct attn_session *session, struct attn_seat *seat,
         if (again.status == ATTN_FAIL || again.status == ATTN_ERROR)
             return timing_failed(session, entry, again.status, again.reason, why, size);
     }
+    entry->judging_s[cache] += attn_now() - timed;
     struct attn_round *kept = &entry->rounds[cache][entry->n_rounds[cache]++];
     kept->n = reply.n;
     memcpy(kept->samples_ns, reply.samples_ns, sizeof kept->samples_ns);

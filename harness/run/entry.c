@@ -243,6 +243,7 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
                                       : "exact"));
     put(r, "sizes", sizes_json(entry->c));
     put(r, "seconds", entry->seconds > 0 ? number(entry->seconds) : json_null());
+    put(r, "verifying_s", number(entry->verifying_s));
     if (entry->c->out_weights && entry->contestant) {
         char name[ATTN_KEPT_NAME_MAX];
         bool named = entry->kept &&
@@ -326,6 +327,8 @@ json_t *attn_bench_record(const struct attn_entry *entry, const struct attn_sess
     put(r, "peak_bytes",
         entry->peak_known ? json_integer((json_int_t)entry->peak_bytes) : json_null());
     put(r, "peak_reason", json_string(entry->peak_reason));
+    put(r, "timing_s", number(entry->timing_s[cache]));
+    put(r, "judging_s", number(entry->judging_s[cache]));
     put(r, "threads_seen", json_integer(entry->plan.threads_seen));
     put(r, "overhead_marked", json_boolean(!none && entry->harness_ns > overhead_share * s.median));
     put(r, "sizes", sizes_json(entry->c));

@@ -36,6 +36,7 @@ struct attn_entry {
     unsigned checks_done, checks_ok;             /* bit k: enum attn_check k was tried, held */
     enum attn_fill fill; /* under which the verdict failed, if not its own */
     double seconds;      /* fastest run seen */
+    double verifying_s;  /* wall clock; what a case's backends share counts for the first */
     bool kept;           /* its weights lie in the run folder */
     char *smallest;      /* repro line of what it was shrunk to; attn_verify_finish frees it */
 
@@ -44,6 +45,8 @@ struct attn_entry {
     bool timed;                             /* still taking part; cleared by a failure */
     struct attn_round *rounds[ATTN_CACHES]; /* [settings.rounds] or NULL */
     int n_rounds[ATTN_CACHES];
+    /* wall clock of all rounds: in workers, and of judging what came back */
+    double timing_s[ATTN_CACHES], judging_s[ATTN_CACHES];
     bool peak_known;
     uint64_t peak_bytes;
     char peak_reason[256];

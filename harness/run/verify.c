@@ -354,12 +354,22 @@ static int verify_reference(struct attn_session *session, const struct attn_case
     return attn_verify_finish(session, &entry, out, why, size);
 }
 
+/* ... that have gone by since *began, which is then now. */
+static double seconds_since(double *began)
+{
+    const double now = attn_now(), seconds = now - *began;
+
+    *began = now;
+    return seconds;
+}
+
 int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
                      const struct attn_case *c, struct attn_instance **instance,
                      struct attn_judge **judge, struct attn_entry *entries, FILE *out, char *why,
                      size_t size)
 {
     struct attn_judgement none;
+    double began = attn_now();
     *judge = NULL;
     *instance = attn_instance_for(session, c, &none);
     if (*instance) {
@@ -388,11 +398,13 @@ int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
             entry->verdict = none;
             entry->harmless = none.status == ATTN_SKIP;
         }
+        entry->verifying_s = seconds_since(&began);
     }
-    if (*instance)
+    if (*instance) {
         verify_fills(session, seats, c, entries);
-    if (*instance)
         attn_relations_verify(session, seats, *instance, entries);
+        entries[0].verifying_s += seconds_since(&began);
+    }
     for (size_t b = 0; b < session->roster.count; b++) {
         if (attn_interrupted) /* a verdict that we caused ourselves is none */
             return 0;

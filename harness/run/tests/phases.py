@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What verifying took, and what timing: verification must never be the wait.
+
+    phases.py RUN                      seconds by case of a run of `bench`, the worst first
+    phases.py BUILD_DIR --hold LINE... makes such a run, fails where a case verifies for longer
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+
+def seconds_by_case(run):
+    """{case: [name, verifying and judging, timing]}, of cases that were timed."""
+    cases = {}
+    with open(os.path.join(run, "results.ndjson"), encoding="utf-8") as file:
+        for line in file:
+            record = json.loads(line)
+            row = cases.setdefault(record["id"], [record["name"] or record["case"], 0.0, 0.0])
+            if record["type"] == "verify":
+                row[1] += record["verifying_s"]
+            elif record["type"] == "bench":
+                row[1] += record["judging_s"]
+                row[2] += record["timing_s"]
+    return [row for row in cases.values() if row[2] > 0]
+
+
+def print_table(rows):
+    rows = sorted(rows, key=lambda row: row[2] / row[1])
+    for name, verifying, timing in rows:
+        print(f"{timing / verifying:6.2f} {verifying:8.3f} s {timing:8.3f} s  {name}")
+    verifying, timing = (sum(row[i] for row in rows) for i in (1, 2))
+    slower = sum(row[1] > row[2] for row in rows)
+    print(f"verifying {verifying:.1f} s, timing {timing:.1f} s, {len(rows)} cases, "
+          f"{slower} of which verified for longer than they were timed")
+
+
+def hold(build, lines):
+    with tempfile.TemporaryDirectory() as folder:
+        run = os.path.join(folder, "run")
+        subprocess.run([os.path.join(build, "bin", "attnbench"), "bench", "-b", "naive", "-b", "blas",
+                        *lines, "-o", run], check=True, timeout=120, stdin=subprocess.DEVNULL)
+        rows = seconds_by_case(run)
+    print_table(rows)
+    if len(rows) != len(lines) or any(row[1] > row[2] for row in rows):
+        sys.exit("verification took longer than timing")
+
+
+if "--hold" in sys.argv[2:3]:
+    hold(os.path.abspath(sys.argv[1]), sys.argv[3:])
+else:
+    print_table(seconds_by_case(sys.argv[1]))
