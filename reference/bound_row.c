@@ -58,17 +58,18 @@ static struct wrong term_error(const struct terms *x, double s, double ds)
     return e;
 }
 
-/* exp(w) - 1 for w in [0, SMALL], never less: its Taylor series, with the terms from w^8 on as a
+/* exp(w) - 1 for w in [0, SMALL], never less: its Taylor series, with the terms from w^7 on as a
  * geometric series of ratio SMALL / 8. Above the truth by less than 1e-10 of it. */
 static double small_expm1(double w)
 {
-    double sum = w * (1.0 / 7.0 / (1.0 - SMALL / 8.0)) + 1.0;
+    double sum = 1.0 / 5040.0 / (1.0 - SMALL / 8.0);
 
-    sum = sum * w * (1.0 / 6.0) + 1.0;
-    sum = sum * w * (1.0 / 5.0) + 1.0;
-    sum = sum * w * (1.0 / 4.0) + 1.0;
-    sum = sum * w * (1.0 / 3.0) + 1.0;
-    return (sum * w * (1.0 / 2.0) + 1.0) * w;
+    sum = sum * w + 1.0 / 720.0;
+    sum = sum * w + 1.0 / 120.0;
+    sum = sum * w + 1.0 / 24.0;
+    sum = sum * w + 1.0 / 6.0;
+    sum = sum * w + 1.0 / 2.0;
+    return sum * w * w + w;
 }
 
 /* Adds a term of weight p: growth = p expm1(w) and upper = p exp(w), w = shift + relative, in
@@ -263,9 +264,10 @@ add_keys(const struct ref_softmax *row, const struct ref_keys *keys, const struc
         const double *v = keep != 0.0 ? keys->v + at : zero;
         const double *ve = errors && keep != 0.0 ? keys->v_error + at : zero;
         for (int64_t c = 0; c < width; c++) {
-            double value = keep * v[c], off = errors ? keep * ve[c] : 0.0;
-            double size = fabs(value) + off;
-            sum.e1[c] += growth * fabs(value - out[c]) + (errors ? upper * off : 0.0);
+            double value = keep * v[c], size = fabs(value);
+            double e1 = growth * fabs(value - out[c]);
+            size = errors ? size + keep * ve[c] : size;
+            sum.e1[c] += errors ? e1 + upper * keep * ve[c] : e1;
             sum.size[c] += upper * size;
             sum.v[c] += size;
         }
@@ -308,6 +310,10 @@ static void raise_columns(const struct ref_softmax *row, const struct ref_row_bo
     for (int64_t c = 0; c < keys->dv; c++) {
         far[c] = near ? INFINITY : 0.0;
         high[c] = 0.0;
+    }
+    if (near && row->n == keys->sk && !row->dropout) {
+        memcpy(high, keys->v_most, (size_t)keys->dv * sizeof(double));
+        return;
     }
     for (int64_t t = 0; t < row->n; t++) {
         const double *restrict v = keys->v + x->key[t] * keys->dv, keep = x->keep[t];
@@ -355,10 +361,10 @@ add_stored(const struct ref_softmax *row, const struct ref_keys *keys, const str
             double value = fabs(keep * v[c]), e = fabs(keep * v[c] - centre[c]);
             e = either ? 0.5 * (value + e + fabs(value - e)) : e;
             e = store * (errors ? e + keep * ve[c] : e);
+            double before = sum.bin[c] * same;
             sum.all[c] += e;
-            sum.bin[c] *= same;
-            sum.squares[c] += e * (2.0 * sum.bin[c] + e);
-            sum.bin[c] += e;
+            sum.bin[c] = before + e;
+            sum.squares[c] += e * (before + sum.bin[c]);
         }
     }
     *sums = sum;

@@ -26,6 +26,7 @@ struct ref_keys {
     double *k_size; /* [Sk] with bounds: sum of |k| and k_error */
     double *v;      /* [Sk, Dv] */
     double *v_error;
+    double *v_most; /* [Dv] with bounds: the largest |v| of a column */
     double *m;      /* bilinear: [Dq, Dk] */
     double *w_q;    /* additive: [Dh, Dq] */
     double *w_k;    /* additive: [Dh, Dk] */

@@ -38,6 +38,7 @@ int ref_keys_create(const struct ref_job *job, struct ref_keys *keys)
         {&keys->k_error, keys->sk, keys->dk, projected},
         {&keys->kt_error, keys->dk, keys->sk, projected},
         {&keys->v_error, keys->sk, keys->dv, projected},
+        {&keys->v_most, keys->dv, 1, job->bounds},
         {&keys->m, keys->dq, keys->dk, bilinear},
         {&keys->w_q, keys->dh, keys->dq, additive},
         {&keys->w_k, keys->dh, keys->dk, additive},
@@ -67,6 +68,7 @@ void ref_keys_free(struct ref_keys *keys)
     free(keys->k_error);
     free(keys->kt_error);
     free(keys->v_error);
+    free(keys->v_most);
     free(keys->m);
     free(keys->w_q);
     free(keys->w_k);
@@ -116,6 +118,19 @@ void ref_keys_turn(const struct ref_job *job, struct ref_keys *keys)
     attn_parallel_for(job->threads, keys->sk, KEYS, turn_rows, keys);
 }
 
+/* NaN counts as 0: its column has no bound. */
+static void load_most(struct ref_keys *keys)
+{
+    double *restrict most = keys->v_most;
+
+    memset(most, 0, (size_t)keys->dv * sizeof(*most));
+    for (int64_t j = 0; j < keys->sk; j++) {
+        const double *restrict v = keys->v + j * keys->dv;
+        for (int64_t c = 0; c < keys->dv; c++)
+            most[c] = fabs(v[c]) > most[c] ? fabs(v[c]) : most[c];
+    }
+}
+
 void ref_keys_load(const struct ref_job *job, struct ref_keys *keys, int64_t b, int64_t h)
 {
     const struct attn_problem *problem = job->operands.problem;
@@ -127,6 +142,8 @@ void ref_keys_load(const struct ref_job *job, struct ref_keys *keys, int64_t b, 
         keys->g = g;
         attn_parallel_for(job->threads, keys->sk, KEYS, load_rows, &load);
         ref_keys_turn(job, keys);
+        if (keys->v_most)
+            load_most(keys);
     }
     ref_keys_load_score(job, keys, h);
 }
