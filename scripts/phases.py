@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What verifying took, and what timing: verification must never be the wait.
 
-    phases.py RUN                      seconds by case of a run of `bench`, the worst first
-    phases.py BUILD_DIR --hold LINE... makes such a run, fails where a case verifies for longer
+    phases.py RUN    seconds by case of a run folder of `bench` or `run`, the worst first
 """
 import json
 import os
-import subprocess
 import sys
-import tempfile
 
 
 def seconds_by_case(run):
@@ -36,18 +33,4 @@ def print_table(rows):
           f"{slower} of which verified for longer than they were timed")
 
 
-def hold(build, lines):
-    with tempfile.TemporaryDirectory() as folder:
-        run = os.path.join(folder, "run")
-        subprocess.run([os.path.join(build, "bin", "attnbench"), "bench", "-b", "naive", "-b", "blas",
-                        *lines, "-o", run], check=True, timeout=120, stdin=subprocess.DEVNULL)
-        rows = seconds_by_case(run)
-    print_table(rows)
-    if len(rows) != len(lines) or any(row[1] > row[2] for row in rows):
-        sys.exit("verification took longer than timing")
-
-
-if "--hold" in sys.argv[2:3]:
-    hold(os.path.abspath(sys.argv[1]), sys.argv[3:])
-else:
-    print_table(seconds_by_case(sys.argv[1]))
+print_table(seconds_by_case(sys.argv[1]))
