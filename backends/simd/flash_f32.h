@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_f32.h - what the plan, the masks and the kernel instances share: one attention job in f32,
- * cut into items, and the scratch memory one thread needs for an item.
+/* flash_f32.h - what the plan, the masks and the kernel instances share: one attention job, cut
+ * into items, and the scratch memory one thread needs for an item.
+ *
+ * Operands are f32, f16 or bf16; all arithmetic and all scratch memory is f32. 16-bit elements are
+ * widened where an operand is packed or, in place, where it is read, and narrowed where a result is
+ * stored.
  *
  * Letters: b batch, h query head, g group of query heads, i query, j key, c column, u hidden unit,
  * r folded row. The query heads of one key/value head are a group, folded into the rows: with G of
@@ -17,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "attnbench/backend.h"
+#include "element.h"
 
 /* Error bounds of the instances' exp and tanh (see flash_f32_softmax.h), relative. */
 #define ATTN_FLASH_E_EXP  2e-7
@@ -34,10 +38,13 @@
 struct attn_view {
     void *data;
     int64_t stride[4];
+    uint32_t dtype; /* enum attn_dtype */
 };
 
 /* A problem prepared for the kernels. Everything but the data pointers is fixed by the plan. */
 struct attn_flash {
+    uint32_t dtype; /* of q, k and v: f32, f16 or bf16. Any of them: out, weights, bias, alibi, sink
+                       and score parameters; lse is f32 */
     int64_t b, groups, group, sq, sk; /* group: query heads in one of the groups */
     int64_t share;                    /* groups that share a key/value head */
     int64_t dq, dk, dv, dh;
@@ -80,6 +87,7 @@ struct attn_flash_item {
 /* Working memory of one thread, aligned to 64 bytes. */
 struct attn_flash_scratch {
     float *k;    /* [key_block/nr][dk][nr] packed keys */
+    float *held; /* [16][dk or dv, rounded up to 16] rows of K or V in f32; 16-bit operands alone */
     float *v;    /* [dv/nr, rounded up][key_block][nr] packed values */
     float *s;    /* [mr][ATTN_FLASH_SCORE_STRIDE] scores, then weights, of one row group */
     float *q;    /* [item_rows][dp rounded up to a vector] queries that cannot be read in place */

@@ -88,6 +88,7 @@ static struct attn_view view_of(const struct attn_tensor *tensor)
     if (!tensor)
         return view;
     view.data = tensor->data;
+    view.dtype = tensor->dtype;
     memcpy(view.stride, tensor->stride, sizeof view.stride);
     return view;
 }
@@ -95,7 +96,9 @@ static struct attn_view view_of(const struct attn_tensor *tensor)
 /* Heads side by side again: [B,H,S,D] as [B,S,H*D]. */
 static struct attn_view join(const struct attn_tensor *heads)
 {
-    return (struct attn_view){heads->data, {heads->stride[0], heads->stride[2], heads->stride[3]}};
+    return (struct attn_view){.data = heads->data,
+                              .stride = {heads->stride[0], heads->stride[2], heads->stride[3]},
+                              .dtype = heads->dtype};
 }
 
 /* y = x w^T + bias with a row for each of `heads`. */

@@ -38,7 +38,7 @@ static int64_t part_keys(const struct attn_flash *job)
 {
     int64_t splits = (MOST_PARTS + job->groups - 1) / job->groups;
     int64_t even = (job->sk + splits - 1) / splits, width = job->dk + job->dv;
-    int64_t fit = (PART_BYTES / (int64_t)sizeof(float) + width - 1) / width;
+    int64_t fit = (PART_BYTES / attn_element_size(job->dtype) + width - 1) / width;
     return fit > even ? fit : even;
 }
 
@@ -125,7 +125,8 @@ static void prepare_job(struct attn_plan *plan, const struct attn_problem *probl
 {
     struct attn_flash *job = &plan->job;
     int64_t group = choose_group(problem);
-    *job = (struct attn_flash){.b = problem->b,
+    *job = (struct attn_flash){.dtype = problem->dtype,
+                               .b = problem->b,
                                .groups = problem->hq / group,
                                .group = group,
                                .share = problem->hq / group / problem->hkv,
@@ -179,6 +180,7 @@ static size_t lay_out(struct attn_plan *plan, void *base)
     int64_t projected = projects ? attn_round_up(job->dp, nr) : 0;
     size_t used = 0;
     int64_t packed = job->direct ? 0 : job->key_block;
+    int64_t held = job->dtype == ATTN_F32 ? 0 : job->dk > job->dv ? job->dk : job->dv;
     int64_t heads = job->b * job->groups, split_heads = job->splits > 1 ? heads : 0;
     struct attn_share *share = cut(base, &used, plan->threads + 1, sizeof *share);
     atomic_int *left = cut(base, &used, split_heads, sizeof *left);
@@ -188,6 +190,7 @@ static size_t lay_out(struct attn_plan *plan, void *base)
     for (int t = 0; t < plan->threads; t++) {
         struct attn_flash_scratch w;
         w.k = cut(base, &used, packed * job->dk, sizeof *w.k);
+        w.held = cut(base, &used, 16 * attn_round_up(held, 16), sizeof *w.held);
         w.v = cut(base, &used, packed * dv16, sizeof *w.v);
         w.s = cut(base, &used, mr * ATTN_FLASH_SCORE_STRIDE, sizeof *w.s);
         w.q = cut(base, &used, (rows + 1) * attn_round_up(job->dp, nr), sizeof *w.q);

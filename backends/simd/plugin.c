@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plugin.c - flash attention in vector intrinsics, one backend an instruction set. */
+#include <cpuid.h>
 #include <stdio.h>
 
 #include "mha.h"
@@ -10,13 +11,20 @@ struct binding {
     struct attn_mha_binding *mha; /* NULL: attention alone */
 };
 
+/* Not every compiler's test below knows it by name. It needs no registers of its own. */
+static int has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+}
+
 /* The compiler's own CPUID test: it also asks whether the system saves the wide registers. */
 static int probe_avx2(const struct attn_services *services, char *why, size_t size)
 {
     (void)services;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c())
         return ATTN_OK;
-    snprintf(why, size, "this processor, or the system on it, offers no AVX2 with FMA");
+    snprintf(why, size, "this processor, or the system on it, offers no AVX2 with FMA and F16C");
     return ATTN_NO_DEVICE;
 }
 
@@ -123,12 +131,13 @@ static void describe(const void *plan, char *text, size_t size)
 {
     const struct attn_plan *self = plan;
     snprintf(text, size,
-             "%sflash f32 %s: micro-kernel %dx%d, %lld keys a tile, %lld items of %lld rows, "
+             "%sflash %s %s: micro-kernel %dx%d, %lld keys a tile, %lld items of %lld rows, "
              "%d thread%s, caches of %lld and %lld KiB",
-             self->mha ? "projections with packed weights, " : "", self->isa->name, self->isa->mr,
-             self->isa->nr, (long long)self->job.key_block, (long long)self->items,
-             (long long)self->job.item_rows, self->threads, self->threads > 1 ? "s" : "",
-             (long long)self->caches.l1 / 1024, (long long)self->caches.l2 / 1024);
+             self->mha ? "projections with packed weights, " : "",
+             attn_element_name(self->job.dtype), self->isa->name, self->isa->mr, self->isa->nr,
+             (long long)self->job.key_block, (long long)self->items, (long long)self->job.item_rows,
+             self->threads, self->threads > 1 ? "s" : "", (long long)self->caches.l1 / 1024,
+             (long long)self->caches.l2 / 1024);
 }
 
 static void destroy(void *plan)
@@ -157,7 +166,7 @@ static const struct attn_option_spec options[] = {
         .struct_size = sizeof(struct attn_backend),                                                \
         .exactness = ATTN_EXACT,                                                                   \
         .name = #isa,                                                                              \
-        .description = "flash attention in f32, " text " intrinsics, tiled, online softmax",       \
+        .description = "flash attention, sums in f32, " text " intrinsics, tiled, online softmax", \
         .options = options,                                                                        \
         .n_options = sizeof options / sizeof *options,                                             \
         .probe = probe_##isa,                                                                      \

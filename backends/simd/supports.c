@@ -13,28 +13,33 @@
 static const uint64_t known_flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR |
                                     ATTN_FLAG_SOFTCAP | ATTN_FLAG_DROPOUT | ATTN_FLAG_DETERMINISTIC;
 
+/* Types of an operand: that of the problem; any float known here, because the heads of multi-head
+ * attention are f32 and what surrounds them need not be; f32, bool, i32. */
+enum { SAME, FLOATS, WIDE, TRUTH, COUNT };
+
 /* Operands: type, axes, and the place of their view in the job. An axis is a letter of extent(). */
 static const struct operand {
-    uint32_t role, dtype;
+    uint32_t role;
+    int type;
     const char *axes, *name;
     size_t view;
 } operands[] = {
-    {ATTN_Q, ATTN_F32, "bhiq", "q", offsetof(struct attn_flash, q)},
-    {ATTN_K, ATTN_F32, "bgjk", "k", offsetof(struct attn_flash, k)},
-    {ATTN_V, ATTN_F32, "bgjv", "v", offsetof(struct attn_flash, v)},
-    {ATTN_OUT, ATTN_F32, "bhiv", "out", offsetof(struct attn_flash, out)},
-    {ATTN_LSE, ATTN_F32, "bhi", "lse", offsetof(struct attn_flash, lse)},
-    {ATTN_WEIGHTS, ATTN_F32, "bhij", "weights", offsetof(struct attn_flash, weights)},
-    {ATTN_MASK, ATTN_BOOL, "bhij", "mask", offsetof(struct attn_flash, mask)},
-    {ATTN_BIAS, ATTN_F32, "bhij", "bias", offsetof(struct attn_flash, bias)},
-    {ATTN_LEN, ATTN_I32, "bi" /* or "b" */, "len", offsetof(struct attn_flash, len)},
-    {ATTN_ALIBI, ATTN_F32, "h", "alibi", offsetof(struct attn_flash, alibi)},
-    {ATTN_SINK, ATTN_F32, "h", "sink", offsetof(struct attn_flash, sink)},
-    {ATTN_KEEP, ATTN_BOOL, "bhij", "keep", offsetof(struct attn_flash, keep)},
-    {ATTN_SCORE_M, ATTN_F32, "hqk", "m", offsetof(struct attn_flash, m)},
-    {ATTN_SCORE_WQ, ATTN_F32, "huq", "w_q", offsetof(struct attn_flash, w_q)},
-    {ATTN_SCORE_WK, ATTN_F32, "huk", "w_k", offsetof(struct attn_flash, w_k)},
-    {ATTN_SCORE_WV, ATTN_F32, "hu", "w_v", offsetof(struct attn_flash, w_v)},
+    {ATTN_Q, SAME, "bhiq", "q", offsetof(struct attn_flash, q)},
+    {ATTN_K, SAME, "bgjk", "k", offsetof(struct attn_flash, k)},
+    {ATTN_V, SAME, "bgjv", "v", offsetof(struct attn_flash, v)},
+    {ATTN_OUT, FLOATS, "bhiv", "out", offsetof(struct attn_flash, out)},
+    {ATTN_LSE, WIDE, "bhi", "lse", offsetof(struct attn_flash, lse)},
+    {ATTN_WEIGHTS, FLOATS, "bhij", "weights", offsetof(struct attn_flash, weights)},
+    {ATTN_MASK, TRUTH, "bhij", "mask", offsetof(struct attn_flash, mask)},
+    {ATTN_BIAS, FLOATS, "bhij", "bias", offsetof(struct attn_flash, bias)},
+    {ATTN_LEN, COUNT, "bi" /* or "b" */, "len", offsetof(struct attn_flash, len)},
+    {ATTN_ALIBI, FLOATS, "h", "alibi", offsetof(struct attn_flash, alibi)},
+    {ATTN_SINK, FLOATS, "h", "sink", offsetof(struct attn_flash, sink)},
+    {ATTN_KEEP, TRUTH, "bhij", "keep", offsetof(struct attn_flash, keep)},
+    {ATTN_SCORE_M, FLOATS, "hqk", "m", offsetof(struct attn_flash, m)},
+    {ATTN_SCORE_WQ, FLOATS, "huq", "w_q", offsetof(struct attn_flash, w_q)},
+    {ATTN_SCORE_WK, FLOATS, "huk", "w_k", offsetof(struct attn_flash, w_k)},
+    {ATTN_SCORE_WV, FLOATS, "hu", "w_v", offsetof(struct attn_flash, w_v)},
 };
 
 static int64_t extent(const struct attn_problem *p, char axis)
@@ -95,8 +100,8 @@ static int check_kind(const struct attn_problem *p, char *why, size_t size)
         return refuse_number(why, size, "op", p->op);
     if (p->score < ATTN_SCORE_SCALED_DOT || p->score > ATTN_SCORE_ADDITIVE)
         return refuse_number(why, size, "score", p->score);
-    if (p->dtype != ATTN_F32)
-        return refuse(why, size, "only f32 is implemented");
+    if (!attn_element_known(p->dtype))
+        return refuse(why, size, "only f32, f16 and bf16 are implemented");
     if (p->flags & ~known_flags)
         return refuse_number(why, size, "flag", p->flags & ~known_flags);
     return ATTN_OK;
@@ -120,6 +125,22 @@ static int check_sizes(const struct attn_problem *p, char *why, size_t size)
     if (p->off > LARGEST_EXTENT || p->off < -LARGEST_EXTENT)
         return refuse(why, size, "mask offsets beyond 2^40 are not supported");
     return ATTN_OK;
+}
+
+static bool type_fits(const struct attn_problem *p, uint32_t dtype, int type)
+{
+    switch (type) {
+    case SAME:
+        return dtype == p->dtype;
+    case FLOATS:
+        return attn_element_known(dtype);
+    case WIDE:
+        return dtype == ATTN_F32;
+    case TRUTH:
+        return dtype == ATTN_BOOL;
+    default: /* COUNT */
+        return dtype == ATTN_I32;
+    }
 }
 
 static bool shape_fits(const struct attn_problem *p, const struct attn_tensor *tensor,
@@ -151,7 +172,7 @@ static int check_tensors(const struct attn_problem *p, char *why, size_t size)
         const struct operand *known = find_operand(tensor->role);
         if (!known || !goes_with(tensor->role, p->score))
             return refuse_number(why, size, "tensor role", tensor->role);
-        if (tensor->dtype != known->dtype)
+        if (!type_fits(p, tensor->dtype, known->type))
             return refuse_operand(why, size, known, "type");
         if (tensor->space != ATTN_HOST)
             return refuse_operand(why, size, known, "memory space");
@@ -184,6 +205,7 @@ void attn_plan_attach(struct attn_flash *job, const struct attn_tensor *tensors,
         const struct operand *known = find_operand(tensors[t].role);
         struct attn_view *view = (struct attn_view *)(void *)((char *)job + known->view);
         view->data = tensors[t].data;
+        view->dtype = tensors[t].dtype;
         for (uint32_t a = 0; a < tensors[t].rank && a < 4; a++)
             view->stride[a] = tensors[t].stride[a];
         if (tensors[t].role == ATTN_LEN)
