@@ -27,7 +27,7 @@ static struct ahead look_ahead(const struct attn_flash *job, int64_t b, int64_t 
                                int64_t rows, int64_t times)
 {
     const struct attn_view *k = &job->k, *v = &job->v;
-    const int64_t unit = (int64_t)sizeof(float);
+    const int64_t unit = attn_element_size(job->dtype);
     struct ahead ahead = {0};
     if (k->stride[3] != 1 || v->stride[3] != 1 || rows <= 0)
         return ahead;
@@ -86,7 +86,8 @@ static void next_rows(const struct attn_flash *job, const struct attn_flash_scra
     ahead->end = count;
     queries(job, w, block, r0, count, rows);
     find_row(job, block, r0, &h, &i);
-    bool last = w->hi[r0 + count - 1] <= tile->j0 + tile->hi && out->stride[3] == 1;
+    bool last = w->hi[r0 + count - 1] <= tile->j0 + tile->hi && out->stride[3] == 1 &&
+                out->dtype == ATTN_F32;
     for (int r = 0; r < count; r++) {
         const float *to = w->o + (r0 + r) * block->width;
         if (last)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flash_f32_avx2.c - the AVX2 and FMA instance of flash_f32_template.h; the only file compiled with
- * -mavx2 -mfma, entered only after the processor was asked. */
+ * -mavx2 -mfma -mf16c, entered only after the processor was asked. */
 #include <immintrin.h>
 
 #include "flash_f32.h"
@@ -47,6 +47,49 @@ static inline vf vf_load_first(const float *p, int64_t count)
 {
     __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     return _mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), lane));
+}
+
+/* Eight 16-bit elements, or the first `count`: pairs by a masked load, an odd last one by itself.
+ */
+static inline __m128i load_halves(const uint16_t *p, int64_t count)
+{
+    if (count >= 8)
+        return _mm_loadu_si128((const __m128i *)(const void *)p);
+    const __m128i lane = _mm_setr_epi32(0, 1, 2, 3);
+    const __m128i pairs = _mm_set1_epi32(count > 0 ? (int)count / 2 : 0);
+    __m128i x = _mm_maskload_epi32((const int *)(const void *)p, _mm_cmpgt_epi32(pairs, lane));
+    if (count <= 0 || count % 2 == 0)
+        return x;
+    __m128i last = _mm_and_si128(_mm_cmpeq_epi32(pairs, lane), _mm_set1_epi32(p[count - 1]));
+    return _mm_or_si128(x, last);
+}
+
+static inline vf vf_load_f16(const uint16_t *p, int64_t count)
+{
+    return _mm256_cvtph_ps(load_halves(p, count));
+}
+
+static inline vf vf_load_bf16(const uint16_t *p, int64_t count)
+{
+    __m256i wide = _mm256_cvtepu16_epi32(load_halves(p, count));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+static inline void vf_store_f16(uint16_t *p, vf x)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+
+static inline void vf_store_bf16(uint16_t *p, vf x)
+{
+    __m256i bits = _mm256_castps_si256(x), odd = _mm256_srli_epi32(bits, 16);
+    odd = _mm256_and_si256(odd, _mm256_set1_epi32(1));
+    __m256i near = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    near = _mm256_srli_epi32(_mm256_blendv_epi8(near, quiet, nan), 16);
+    near = _mm256_permute4x64_epi64(_mm256_packus_epi32(near, near), 0x08);
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_castsi256_si128(near));
 }
 
 static inline vf vf_add(vf a, vf b)

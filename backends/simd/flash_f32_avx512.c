@@ -49,6 +49,46 @@ static inline vf vf_load_first(const float *p, int64_t count)
     return _mm512_maskz_loadu_ps((__mmask16)lanes, p);
 }
 
+/* Sixteen 16-bit elements, or the first `count`: pairs by a masked load, for which elements would
+ * need AVX512BW, an odd last one by itself. */
+static inline __m256i load_halves(const uint16_t *p, int64_t count)
+{
+    if (count >= 16)
+        return _mm256_loadu_si256((const __m256i *)(const void *)p);
+    unsigned n = count > 0 ? (unsigned)count : 0;
+    __m512i x = _mm512_maskz_loadu_epi32((__mmask16)((1u << n / 2) - 1u), p);
+    if (n % 2)
+        x = _mm512_mask_set1_epi32(x, (__mmask16)(1u << n / 2), p[n - 1]);
+    return _mm512_castsi512_si256(x);
+}
+
+static inline vf vf_load_f16(const uint16_t *p, int64_t count)
+{
+    return _mm512_cvtph_ps(load_halves(p, count));
+}
+
+static inline vf vf_load_bf16(const uint16_t *p, int64_t count)
+{
+    __m512i wide = _mm512_cvtepu16_epi32(load_halves(p, count));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
+static inline void vf_store_f16(uint16_t *p, vf x)
+{
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+
+static inline void vf_store_bf16(uint16_t *p, vf x)
+{
+    __m512i bits = _mm512_castps_si512(x), odd = _mm512_srli_epi32(bits, 16);
+    odd = _mm512_and_si512(odd, _mm512_set1_epi32(1));
+    __m512i near = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    near = _mm512_mask_or_epi32(near, nan, bits, _mm512_set1_epi32(0x400000));
+    near = _mm512_srli_epi32(near, 16);
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(near));
+}
+
 static inline vf vf_add(vf a, vf b)
 {
     return _mm512_add_ps(a, b);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flash_f32_pack.h - part of flash_f32_template.h: operands of any strides into the layouts that
  * the micro-kernels read. Reads nothing outside the operands. Rows of q with their columns next to
- * each other are read in place, and so are dense and aligned rows of V. */
+ * each other are read in place, and so are dense and aligned rows of V; none of 16 bits. */
 
 /* Whether the micro-kernels take their rows of q from the operand itself. */
 static bool queries_in_place(const struct attn_flash *job)
 {
-    return job->q.stride[3] == 1 && job->score != ATTN_SCORE_BILINEAR &&
+    return job->dtype == ATTN_F32 && job->q.stride[3] == 1 && job->score != ATTN_SCORE_BILINEAR &&
            job->score != ATTN_SCORE_ADDITIVE;
 }
 
@@ -16,19 +16,19 @@ FLASH_INLINE int64_t query_stride(int64_t width)
     return attn_round_up(width, VF_LANES);
 }
 
-/* The `count` <= MR rows from r0 on as they are: in place, or copied to `copy`. */
+/* The `count` <= MR rows from r0 on as floats: in place, or copied to `copy`. */
 static void raw_queries(const struct attn_flash *job, const struct block *block, int64_t r0,
                         int count, float *copy, const float **to)
 {
-    const int64_t *stride = job->q.stride, step = stride[3];
-    const float *base = (const float *)job->q.data + block->b * stride[0];
+    const int64_t step = job->q.stride[3];
+    const bool in_place = job->dtype == ATTN_F32 && step == 1;
     int64_t h, i;
     find_row(job, block, r0, &h, &i);
-    for (int r = 0; r < count; r++) {
-        const float *from = base + (block->g * job->group + h) * stride[1] + i * stride[2];
-        to[r] = step == 1 ? from : copy + r * query_stride(job->dq);
-        for (int64_t c = 0; step != 1 && c < job->dq; c++)
-            copy[r * query_stride(job->dq) + c] = from[c * step];
+    for (int r = 0; r < count; r++, copy += in_place ? 0 : query_stride(job->dq)) {
+        int64_t at = attn_row_index(&job->q, block->b, block->g * job->group + h, i);
+        to[r] = in_place ? (const float *)job->q.data + at : copy;
+        if (!in_place)
+            widen(&job->q, at, step, job->dq, copy);
         next_row(job, &h, &i);
     }
 }
@@ -82,17 +82,35 @@ static void pack_k_columns(const float *from, int64_t key_stride, int64_t lo, in
     }
 }
 
-/* The same where the columns of a key lie apart: quick where the keys of a column do not. */
-static void pack_k_apart(const float *from, int64_t key_stride, int64_t column_stride, int64_t lo,
-                         int64_t hi, int64_t dk, float factor, float *to)
+/* The same of 16-bit keys, the first of index `at`, by way of w->held. */
+static void pack_k_held(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                        int64_t at, int64_t lo, int64_t hi, float factor, float *to)
 {
-    bool whole = key_stride == 1 && lo <= 0 && hi >= VF_LANES;
-    for (int64_t c = 0; c < dk; c++, from += column_stride, to += FLASH_NR) {
+    const int64_t stride = job->k.stride[2], width = attn_round_up(job->dk, VF_LANES);
+    const uint16_t *from = (const uint16_t *)job->k.data + at;
+    for (int64_t n = VF_LANES; n < 2 * VF_LANES; n++)
+        for (int64_t c = 0; c < job->dk; c += 32)
+            __builtin_prefetch(from + n * stride + c);
+    lo = lo > 0 ? lo : 0;
+    hi = hi < VF_LANES ? hi : VF_LANES;
+    hold_rows(job->dtype, from + lo * stride, stride, hi - lo, job->dk, w->held + lo * width);
+    pack_k_columns(w->held, width, lo, hi, job->dk, factor, to);
+}
+
+/* The same where the columns of a key lie apart: quick where the keys of a column do not. */
+static void pack_k_apart(const struct attn_view *k, int64_t at, int64_t lo, int64_t hi, int64_t dk,
+                         float factor, float *to)
+{
+    const uint32_t type = k->dtype;
+    bool whole = k->stride[2] == 1 && lo <= 0 && hi >= VF_LANES;
+    for (int64_t c = 0; c < dk; c++, at += k->stride[3], to += FLASH_NR) {
         if (whole)
-            vf_store(to, vf_mul(vf_loadu(from), vf_set1(factor)));
+            vf_store(to, vf_mul(load_as(type, k->data, at), vf_set1(factor)));
         else
             for (int64_t n = 0; n < VF_LANES; n++)
-                to[n] = n >= lo && n < hi ? from[n * key_stride] * factor : 0.0f;
+                to[n] = n >= lo && n < hi
+                            ? attn_element(type, k->data, at + n * k->stride[2]) * factor
+                            : 0.0f;
     }
 }
 
@@ -102,40 +120,53 @@ static void pack_k(const struct attn_flash *job, const struct attn_flash_scratch
                    const struct block *block, const struct tile *tile)
 {
     const int64_t *stride = job->k.stride;
-    const float *base = (const float *)job->k.data + block->b * stride[0] + block->kv * stride[1] +
-                        tile->j0 * stride[2];
+    int64_t base = attn_row_index(&job->k, block->b, block->kv, tile->j0);
     bool dot = job->score == ATTN_SCORE_SCALED_DOT || job->score == ATTN_SCORE_DOT;
     float factor = dot ? job->factor : 1.0f;
     for (int64_t j = tile->lo / VF_LANES * VF_LANES; j < tile->hi; j += VF_LANES) {
         float *to = w->k + j / FLASH_NR * FLASH_NR * job->dk + j % FLASH_NR;
-        const float *from = base + j * stride[2];
-        if (stride[3] == 1)
-            pack_k_columns(from, stride[2], tile->lo - j, tile->hi - j, job->dk, factor, to);
+        int64_t at = base + j * stride[2], lo = tile->lo - j, hi = tile->hi - j;
+        if (stride[3] != 1)
+            pack_k_apart(&job->k, at, lo, hi, job->dk, factor, to);
+        else if (job->dtype == ATTN_F32)
+            pack_k_columns((const float *)job->k.data + at, stride[2], lo, hi, job->dk, factor, to);
         else
-            pack_k_apart(from, stride[2], stride[3], tile->lo - j, tile->hi - j, job->dk, factor,
-                         to);
+            pack_k_held(job, w, at, lo, hi, factor, to);
     }
 }
 
-/* One row of V into its panels. Returns whether all of it is finite: x * 0 is 0 just then. */
-static bool pack_v_row(const float *from, int64_t column_stride, int64_t dv, float *to,
-                       int64_t panel_stride)
+FLASH_INLINE bool pack_v_row_as(const uint32_t type, const void *data, int64_t at,
+                                int64_t column_stride, int64_t dv, float *to, int64_t panel_stride)
 {
     vf zero = vf_set1(0.0f), sum = zero;
     for (int64_t c = 0; c < dv; c += VF_LANES) {
         float *place = to + c / FLASH_NR * panel_stride + c % FLASH_NR;
         vf x;
         if (column_stride == 1) {
-            x = vf_load_first(from + c, dv - c);
+            x = load_first_as(type, data, at + c, dv - c);
             vf_store(place, x);
         } else {
             for (int64_t n = 0; n < VF_LANES; n++)
-                place[n] = c + n < dv ? from[(c + n) * column_stride] : 0.0f;
+                place[n] =
+                    c + n < dv ? attn_element(type, data, at + (c + n) * column_stride) : 0.0f;
             x = vf_load(place);
         }
         sum = vf_fma(x, zero, sum);
     }
     return vf_all_equal(sum, zero);
+}
+
+/* The row of V of index `at` into its panels. Returns whether all of it is finite: x * 0 is 0 just
+ * then. */
+static bool pack_v_row(const struct attn_view *v, int64_t at, int64_t dv, float *to,
+                       int64_t panel_stride)
+{
+    const int64_t step = v->stride[3];
+    if (v->dtype == ATTN_F32)
+        return pack_v_row_as(ATTN_F32, v->data, at, step, dv, to, panel_stride);
+    if (v->dtype == ATTN_F16)
+        return pack_v_row_as(ATTN_F16, v->data, at, step, dv, to, panel_stride);
+    return pack_v_row_as(ATTN_BF16, v->data, at, step, dv, to, panel_stride);
 }
 
 /* Whether aligned floats, a multiple of VF_LANES of them, are finite. Four sums, because one would
@@ -154,10 +185,11 @@ static bool finite_floats(const float *from, int64_t count)
 
 /* Whether rows of V can be read where they are: dense, so that they share no cache sets, and each
  * vector of them in one cache line. */
-static bool values_in_place(const struct attn_flash *job, const float *base)
+static bool values_in_place(const struct attn_flash *job, int64_t base)
 {
-    return job->v.stride[3] == 1 && job->v.stride[2] == job->dv && job->dv % VF_LANES == 0 &&
-           (uintptr_t)base % sizeof(vf) == 0;
+    return job->dtype == ATTN_F32 && job->v.stride[3] == 1 && job->v.stride[2] == job->dv &&
+           job->dv % VF_LANES == 0 &&
+           (uintptr_t)((const float *)job->v.data + base) % sizeof(vf) == 0;
 }
 
 /* Keys [tile.lo, tile.hi) of V, in place or as [panels of NR columns][key_block][NR], and where
@@ -165,21 +197,20 @@ static bool values_in_place(const struct attn_flash *job, const float *base)
 static void pack_v(const struct attn_flash *job, const struct attn_flash_scratch *w,
                    const struct block *block, struct tile *tile)
 {
-    const int64_t *stride = job->v.stride;
-    const float *base = (const float *)job->v.data + block->b * stride[0] + block->kv * stride[1] +
-                        tile->j0 * stride[2];
+    const int64_t step = job->v.stride[2];
+    int64_t base = attn_row_index(&job->v, block->b, block->kv, tile->j0);
     bool in_place = values_in_place(job, base);
-    tile->v = in_place ? base : w->v;
-    tile->v_key = in_place ? stride[2] : FLASH_NR;
+    tile->v = in_place ? (const float *)job->v.data + base : w->v;
+    tile->v_key = in_place ? step : FLASH_NR;
     tile->v_panel = in_place ? FLASH_NR : job->key_block * FLASH_NR;
     tile->bad_lo = job->key_block;
     tile->bad_hi = 0;
-    if (in_place && finite_floats(base + tile->lo * job->dv, (tile->hi - tile->lo) * job->dv))
+    if (in_place && finite_floats(tile->v + tile->lo * job->dv, (tile->hi - tile->lo) * job->dv))
         return;
     for (int64_t j = tile->lo; j < tile->hi; j++) {
-        const float *from = base + j * stride[2];
-        if (in_place ? finite_floats(from, job->dv)
-                     : pack_v_row(from, stride[3], job->dv, w->v + j * FLASH_NR, tile->v_panel))
+        if (in_place
+                ? finite_floats(tile->v + j * step, job->dv)
+                : pack_v_row(&job->v, base + j * step, job->dv, w->v + j * FLASH_NR, tile->v_panel))
             continue;
         tile->bad_lo = tile->bad_lo < j ? tile->bad_lo : j;
         tile->bad_hi = j + 1;

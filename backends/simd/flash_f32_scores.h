@@ -10,15 +10,33 @@ static bool projects_queries(const struct attn_flash *job)
     return job->score == ATTN_SCORE_BILINEAR || job->score == ATTN_SCORE_ADDITIVE;
 }
 
-/* A rows x columns matrix as panels [rows/unit][columns][unit], multiplied by a factor; zeros in
- * the rows that fill the last panel. */
-static void pack_matrix(const float *from, int64_t row_stride, int64_t column_stride, int64_t rows,
-                        int64_t columns, int64_t unit, float factor, float *to)
+/* A rows x columns matrix of some strides, from index `at` on. */
+struct matrix {
+    int64_t at, row_stride, column_stride, rows, columns;
+};
+
+FLASH_INLINE void pack_matrix_as(const uint32_t type, const void *data, const struct matrix *x,
+                                 int64_t unit, float factor, float *to)
 {
-    for (int64_t r0 = 0; r0 < rows; r0 += unit)
-        for (int64_t c = 0; c < columns; c++)
-            for (int64_t r = r0; r < r0 + unit; r++)
-                *to++ = r < rows ? from[r * row_stride + c * column_stride] * factor : 0.0f;
+    for (int64_t r0 = 0; r0 < x->rows; r0 += unit)
+        for (int64_t c = 0; c < x->columns; c++)
+            for (int64_t r = r0; r < r0 + unit; r++) {
+                int64_t at = x->at + r * x->row_stride + c * x->column_stride;
+                *to++ = r < x->rows ? attn_element(type, data, at) * factor : 0.0f;
+            }
+}
+
+/* The same as panels [rows/unit][columns][unit], multiplied by a factor; zeros in the rows that
+ * fill the last panel. */
+static void pack_matrix(const struct attn_view *from, struct matrix x, int64_t unit, float factor,
+                        float *to)
+{
+    if (from->dtype == ATTN_F32)
+        pack_matrix_as(ATTN_F32, from->data, &x, unit, factor, to);
+    else if (from->dtype == ATTN_F16)
+        pack_matrix_as(ATTN_F16, from->data, &x, unit, factor, to);
+    else
+        pack_matrix_as(ATTN_BF16, from->data, &x, unit, factor, to);
 }
 
 /* Score parameters of the block's heads, which are one head or share one set. They carry the
@@ -29,17 +47,17 @@ static void pack_params(const struct attn_flash *job, const struct attn_flash_sc
     int64_t h = block->g * job->group;
     if (job->score == ATTN_SCORE_BILINEAR) {
         const int64_t *m = job->m.stride;
-        pack_matrix((const float *)job->m.data + h * m[0], m[2], m[1], job->dk, job->dq, FLASH_NR,
+        pack_matrix(&job->m, (struct matrix){h * m[0], m[2], m[1], job->dk, job->dq}, FLASH_NR,
                     job->factor, w->p_q);
         return;
     }
     const int64_t *w_q = job->w_q.stride, *w_k = job->w_k.stride, *w_v = job->w_v.stride;
     const float twice = (float)ATTN_FLASH_TANH;
-    pack_matrix((const float *)job->w_q.data + h * w_q[0], w_q[1], w_q[2], job->dh, job->dq,
-                FLASH_NR, twice, w->p_q);
-    pack_matrix((const float *)job->w_k.data + h * w_k[0], w_k[1], w_k[2], job->dh, job->dk, 1,
-                twice, w->p_k);
-    pack_matrix((const float *)job->w_v.data + h * w_v[0], w_v[1], 0, job->dh, 1, 1, job->factor,
+    pack_matrix(&job->w_q, (struct matrix){h * w_q[0], w_q[1], w_q[2], job->dh, job->dq}, FLASH_NR,
+                twice, w->p_q);
+    pack_matrix(&job->w_k, (struct matrix){h * w_k[0], w_k[1], w_k[2], job->dh, job->dk}, 1, twice,
+                w->p_k);
+    pack_matrix(&job->w_v, (struct matrix){h * w_v[0], w_v[1], 0, job->dh, 1}, 1, job->factor,
                 w->w_v);
 }
 

@@ -79,37 +79,50 @@ static void cap_scores(const struct group *group, const struct row *row)
         vf_store(row->s + j, vf_mul(vf_set1(group->job->cap2), tanh_log2(vf_load(row->s + j))));
 }
 
-/* A vector of a strided row of floats, of which only keys [lo, hi) may be read; 0 elsewhere. */
-FLASH_INLINE vf load_floats(const float *from, int64_t stride, int64_t j, int64_t lo, int64_t hi)
+/* Cells [j, j + VF_LANES) of a strided row whose cell 0 has index `at`, of which only [lo, hi) may
+ * be read; 0 elsewhere. */
+FLASH_INLINE vf load_cells(const uint32_t type, const void *data, int64_t at, int64_t stride,
+                           int64_t j, int64_t lo, int64_t hi)
 {
     if (stride == 1 && j >= lo && j + VF_LANES <= hi)
-        return vf_loadu(from + j);
+        return load_as(type, data, at + j);
     float lanes[VF_LANES];
     for (int64_t n = 0; n < VF_LANES; n++)
-        lanes[n] = j + n >= lo && j + n < hi ? from[(j + n) * stride] : 0.0f;
+        lanes[n] =
+            j + n >= lo && j + n < hi ? attn_element(type, data, at + (j + n) * stride) : 0.0f;
     return vf_loadu(lanes);
 }
 
 /* The additive bias. Where it is -inf the cell is forbidden, even under a score of +inf. */
-static void add_bias(const struct group *group, const struct row *row)
+FLASH_INLINE void add_bias_as(const uint32_t type, const struct group *group, const struct row *row)
 {
-    const struct attn_flash *job = group->job;
-    int64_t stride = job->bias.stride[3];
-    const float *bias = (const float *)job->bias.data +
-                        attn_row_index(&job->bias, group->b, row->h, row->i) + group->j0 * stride;
+    const struct attn_view *bias = &group->job->bias;
+    int64_t stride = bias->stride[3];
+    int64_t at = attn_row_index(bias, group->b, row->h, row->i) + group->j0 * stride;
     vf forbidden = vf_set1(-INFINITY);
     for (int64_t j = row->lo / VF_LANES * VF_LANES; j < row->hi; j += VF_LANES) {
-        vf x = load_floats(bias, stride, j, row->lo, row->hi);
+        vf x = load_cells(type, bias->data, at, stride, j, row->lo, row->hi);
         vf s = vf_fma(x, vf_set1(LOG2_E), vf_load(row->s + j));
         vf_store(row->s + j, vf_select_equal(x, forbidden, forbidden, s));
     }
+}
+
+static void add_bias(const struct group *group, const struct row *row)
+{
+    uint32_t type = group->job->bias.dtype;
+    if (type == ATTN_F32)
+        add_bias_as(ATTN_F32, group, row);
+    else if (type == ATTN_F16)
+        add_bias_as(ATTN_F16, group, row);
+    else
+        add_bias_as(ATTN_BF16, group, row);
 }
 
 /* ALiBi: minus slope * |i + off - j|, with the same rule for -inf. */
 static void add_alibi(const struct group *group, const struct row *row)
 {
     const struct attn_flash *job = group->job;
-    float slope = ((const float *)job->alibi.data)[row->h * job->alibi.stride[0]];
+    float slope = of_head(&job->alibi, row->h);
     vf by = vf_set1(-slope * LOG2_E), forbidden = vf_set1(-INFINITY);
     int64_t diagonal = row->i + attn_mask_offset(job, group->b) - group->j0;
     for (int64_t j = row->lo / VF_LANES * VF_LANES; j < row->hi; j += VF_LANES) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flash_f32_template.h - flash attention in f32 over a vector type, included once by each instance.
+ * Operands of 16 bits are converted (flash_f32_convert.h).
  *
  * An instance defines, before it includes this file (flash_f32_avx2.c is the model):
  *   FLASH_MR          rows of a micro-kernel: 6
@@ -10,6 +11,8 @@
  *   vf_load vf_store  aligned to the vector; vf_loadu vf_storeu: to the element
  *   vf_load_first     the first `count` lanes (any count <= 0: none, >= VF_LANES: all), 0 in the
  *                     others, which are not touched in memory
+ *   vf_load_f16 vf_load_bf16    the same of 16-bit elements, as floats
+ *   vf_store_f16 vf_store_bf16  all lanes, rounded to nearest even; NaN stays NaN
  *   vf_fma            a*b + c, rounded once
  *   vf_max vf_min     b where either is NaN
  *   vf_select_equal   lane by lane `yes` where a == b; NaN gives `no`
@@ -105,6 +108,12 @@ static inline int64_t row_query(const struct attn_flash *job, const struct block
     return i;
 }
 
+/* An operand of one number a query head. */
+static inline float of_head(const struct attn_view *x, int64_t h)
+{
+    return attn_element(x->dtype, x->data, h * x->stride[0]);
+}
+
 /* What q is multiplied by where K is read in place. */
 static inline float query_factor(const struct attn_flash *job)
 {
@@ -136,6 +145,7 @@ struct product {
     float by[FLASH_MR];
 };
 
+#include "flash_f32_convert.h"
 #include "flash_f32_softmax.h"
 
 #include "flash_f32_direct.h"
@@ -196,8 +206,7 @@ static void start_rows(const struct attn_flash *job, const struct attn_flash_scr
         w->max[r] = -INFINITY;
         w->sum[r] = 0.0f;
         if (job->sink.data && block->part == 0) {
-            const float *sink = job->sink.data;
-            w->max[r] = sink[row_head(job, block, r) * job->sink.stride[0]] * LOG2_E;
+            w->max[r] = of_head(&job->sink, row_head(job, block, r)) * LOG2_E;
             if (w->max[r] != -INFINITY)
                 w->sum[r] = isfinite(w->max[r]) ? 1.0f : NAN;
         }
@@ -307,7 +316,7 @@ static bool ends_group(const struct attn_flash_scratch *w, const struct block *b
 {
     const struct attn_flash *job = group->job;
     if (block->direct || job->splits > 1 || job->mask.data || job->out.stride[3] != 1 ||
-        job->dv % VF_LANES)
+        job->out.dtype != ATTN_F32 || job->dv % VF_LANES)
         return false;
     for (int r = 0; r < group->count; r++)
         if (w->hi[group->r0 + r] > tile->j0 + tile->hi)
@@ -359,7 +368,7 @@ static void attend_group(const struct attn_flash_scratch *w, const struct block 
     bool last = ends_group(w, block, tile, group);
     aim_product(w, group, last, &product);
     if (block->direct)
-        direct_values(job, block, tile, group->count, &product);
+        direct_values(job, w, block, tile, group->count, &product);
     else if (careful)
         value_product_careful(group->count, &product);
     else
@@ -376,11 +385,10 @@ static void weigh_group(const struct attn_flash_scratch *w, const struct block *
         return;
     for (int r = 0; r < group->count; r++) {
         const struct row *row = &group->rows[r];
-        float *weights = (float *)out->data + attn_row_index(out, group->b, row->h, row->i) +
-                         tile->j0 * out->stride[3];
+        int64_t at =
+            attn_row_index(out, group->b, row->h, row->i) + (tile->j0 + row->lo) * out->stride[3];
         normalise_row(group, row, w->max[group->r0 + r], w->sum[group->r0 + r]);
-        for (int64_t j = row->lo; j < row->hi; j++)
-            weights[j * out->stride[3]] = row->s[j];
+        narrow(out, at, out->stride[3], row->hi - row->lo, row->s + row->lo, 1.0f);
     }
 }
 
@@ -391,14 +399,13 @@ static void store_row(const struct attn_flash *job, const struct attn_flash_scra
     unsigned char stage = w->stage[r / FLASH_MR];
     if (stage == STORED)
         return;
-    float *out =
-        (float *)job->out.data +
+    int64_t at =
         attn_row_index(&job->out, block->b, row_head(job, block, r), row_query(job, block, r));
-    const float *o = w->o + r * block->width;
-    int64_t step = job->out.stride[3];
-    float by = w->sum[r] == 0.0f ? 0.0f : 1.0f / w->sum[r];
-    for (int64_t c = 0; c < job->dv; c++)
-        out[c * step] = (stage == FRESH ? 0.0f : o[c]) * by;
+    float *o = w->o + r * block->width;
+    if (stage == FRESH)
+        memset(o, 0, (size_t)job->dv * sizeof *o);
+    narrow(&job->out, at, job->out.stride[3], job->dv, o,
+           w->sum[r] == 0.0f ? 0.0f : 1.0f / w->sum[r]);
 }
 
 static void store_lse(const struct attn_flash *job, const struct attn_flash_scratch *w,
@@ -409,7 +416,7 @@ static void store_lse(const struct attn_flash *job, const struct attn_flash_scra
     /* In double: the logarithm then errs by nothing that matters beside the sum. */
     double lse = sum == 0.0f ? -INFINITY : ((double)max + log2((double)sum)) * 0.69314718055994531;
     if (job->sink.data && sum == 1.0f) {
-        float sink = ((const float *)job->sink.data)[h * job->sink.stride[0]];
+        float sink = of_head(&job->sink, h);
         lse = max == sink * LOG2_E ? (double)sink : lse; /* nothing joined it: the sink itself */
     }
     ((float *)job->lse.data)[attn_row_index(&job->lse, block->b, h, i)] = (float)lse;
@@ -454,11 +461,16 @@ static void sweep_tiles(const struct attn_flash *job, const struct attn_flash_sc
 static void store_weights(const struct attn_flash *job, const struct attn_flash_scratch *w,
                           const struct block *block)
 {
+    const struct attn_view *weights = &job->weights;
     for (int64_t r = 0; r < block->rows; r++) {
         int64_t h = row_head(job, block, r), i = row_query(job, block, r);
-        float *weights = (float *)job->weights.data + attn_row_index(&job->weights, block->b, h, i);
-        for (int64_t j = 0; j < job->sk; j++)
-            weights[j * job->weights.stride[3]] = 0.0f;
+        int64_t at = attn_row_index(weights, block->b, h, i), step = weights->stride[3];
+        if (weights->dtype == ATTN_F32)
+            for (int64_t j = 0; j < job->sk; j++)
+                ((float *)weights->data)[at + j * step] = 0.0f;
+        else
+            for (int64_t j = 0; j < job->sk; j++)
+                ((uint16_t *)weights->data)[at + j * step] = 0;
     }
     sweep_tiles(job, w, block, WEIGH);
 }
