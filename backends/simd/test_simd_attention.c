@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "attnbench/backend.h"
+#include "element.h"
 
 #define PAGE        4096u
 #define MAX_TENSORS 12
@@ -62,6 +62,11 @@ static float normal(struct trial *t)
     return (float)sum;
 }
 
+static size_t unit_of(uint32_t dtype)
+{
+    return dtype == ATTN_BOOL ? 1 : dtype == ATTN_I32 ? 4 : (size_t)attn_element_size(dtype);
+}
+
 /* Adds an operand: axes in a random order in memory, now and then a gap or a broadcast axis; flush
  * against an unreadable page at its end, or at its start. */
 static struct attn_tensor *add(struct trial *t, uint32_t role, uint32_t dtype, uint32_t rank,
@@ -88,7 +93,7 @@ static struct attn_tensor *add(struct trial *t, uint32_t role, uint32_t dtype, u
             stride *= shape[axis] > 0 ? shape[axis] : 1;
         stride += chance(t, 6) ? 3 : 0;
     }
-    size_t unit = dtype == ATTN_BOOL ? 1 : 4, bytes = (size_t)span * unit;
+    size_t bytes = (size_t)span * unit_of(dtype);
     size_t body = (bytes + PAGE - 1) / PAGE * PAGE;
     char *map =
         mmap(NULL, body + 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -98,10 +103,10 @@ static struct attn_tensor *add(struct trial *t, uint32_t role, uint32_t dtype, u
     x->data = chance(t, 4) ? map + PAGE : map + PAGE + body - bytes;
     t->operands[n] = (struct operand){map, body + 2 * PAGE, (size_t)span};
     for (int64_t e = 0; e < span; e++) {
-        if (dtype == ATTN_F32)
-            ((float *)x->data)[e] = normal(t);
-        else if (dtype == ATTN_BOOL)
+        if (dtype == ATTN_BOOL)
             ((uint8_t *)x->data)[e] = chance(t, 3) ? 0 : (uint8_t)(1 + below(t, 255));
+        else if (dtype != ATTN_I32)
+            attn_element_set(dtype, x->data, e, normal(t));
     }
     return x;
 }
@@ -111,9 +116,19 @@ static int64_t at(const struct attn_tensor *x, int64_t a, int64_t b, int64_t c, 
     return a * x->stride[0] + b * x->stride[1] + c * x->stride[2] + d * x->stride[3];
 }
 
+static void set(const struct attn_tensor *x, int64_t index, float to)
+{
+    attn_element_set(x->dtype, x->data, index, to);
+}
+
 static float value(const struct attn_tensor *x, int64_t a, int64_t b, int64_t c, int64_t d)
 {
-    return ((const float *)x->data)[at(x, a, b, c, d)];
+    return attn_element(x->dtype, x->data, at(x, a, b, c, d));
+}
+
+static float of_head(const struct attn_tensor *x, int64_t h)
+{
+    return attn_element(x->dtype, x->data, h * x->stride[0]);
 }
 
 static bool truth(const struct attn_tensor *x, int64_t a, int64_t b, int64_t c, int64_t d)
@@ -166,8 +181,7 @@ static double score(const struct trial *t, int64_t b, int64_t h, int64_t i, int6
         int64_t off = p->off;
         if (p->flags & ATTN_FLAG_OFF_BR)
             off = (len ? ((const int32_t *)len->data)[b * len->stride[0]] : p->sk) - p->sq;
-        s -= (double)((const float *)alibi->data)[h * alibi->stride[0]] *
-             fabs((double)(i + off - j));
+        s -= (double)of_head(alibi, h) * fabs((double)(i + off - j));
     }
     return s;
 }
@@ -195,13 +209,16 @@ static bool kept(const struct trial *t, int64_t b, int64_t h, int64_t i, int64_t
     return (double)(c[0] >> 8) * 0x1p-24 >= p->dropout_p;
 }
 
-/* Fails unless got is close to want, `size` being the size of what was summed. */
-static void expect_close(const struct trial *t, const char *what, double got, double want,
-                         double size, int64_t h, int64_t i)
+/* Fails unless got is close to want, `size` being the size of what was summed, and `dtype` the type
+ * that it is rounded to. */
+static void expect_close(const struct trial *t, const char *what, uint32_t dtype, double got,
+                         double want, double size, int64_t h, int64_t i)
 {
+    double half_ulp = dtype == ATTN_F16 ? 0x1p-11 : dtype == ATTN_BF16 ? 0x1p-8 : 0.0;
+    double least = dtype == ATTN_F16 ? 0x1p-24 : 1e-30;
     bool ok = isnan(want)   ? isnan(got)
               : isinf(want) ? got == want
-                            : fabs(got - want) <= 1e-5 * size + 1e-30;
+                            : fabs(got - want) <= 1e-5 * size + half_ulp * fabs(want) + least;
     const struct attn_problem *p = &t->problem;
     if (!ok)
         fail_msg("%s: %.9g, not %.9g (h %d i %d; hq %d hkv %d sq %d sk %d dk %d dv %d flags %x "
@@ -216,7 +233,7 @@ static void check_row(const struct trial *t, int64_t b, int64_t h, int64_t i)
     const struct attn_tensor *v = find(t, ATTN_V), *lse = find(t, ATTN_LSE);
     const struct attn_tensor *sink = find(t, ATTN_SINK), *out = find(t, ATTN_OUT);
     const struct attn_tensor *weights = find(t, ATTN_WEIGHTS);
-    double joins = sink ? (double)((const float *)sink->data)[h * sink->stride[0]] : -INFINITY;
+    double joins = sink ? (double)of_head(sink, h) : -INFINITY;
     double *s = malloc(((size_t)p->sk + 1) * sizeof *s), max = joins, sum = 0.0;
     assert_non_null(s);
     for (int64_t j = 0; j < p->sk; j++) {
@@ -236,15 +253,16 @@ static void check_row(const struct trial *t, int64_t b, int64_t h, int64_t i)
             want += w * x / (p->flags & ATTN_FLAG_DROPOUT ? 1.0 - p->dropout_p : 1.0);
             size += fabs(w * x);
         }
-        expect_close(t, "out", (double)value(out, b, h, i, c), want, size + fabs(want), h, i);
+        expect_close(t, "out", out->dtype, (double)value(out, b, h, i, c), want, size + fabs(want),
+                     h, i);
     }
     for (int64_t j = 0; weights && j < p->sk; j++) {
         double want = s[j] == -INFINITY ? 0.0 : exp(s[j] - max) / sum;
-        expect_close(t, "weight", (double)value(weights, b, h, i, j), want,
+        expect_close(t, "weight", weights->dtype, (double)value(weights, b, h, i, j), want,
                      want == 0.0 ? 0.0 : want * (1.0 + fabs(max) + fabs(s[j])), h, i);
     }
     if (lse)
-        expect_close(t, "lse", (double)((const float *)lse->data)[at(lse, b, h, i, 0)],
+        expect_close(t, "lse", ATTN_F32, (double)((const float *)lse->data)[at(lse, b, h, i, 0)],
                      max == -INFINITY && sum == 0.0 ? -INFINITY : max + log(sum), 1.0 + fabs(max),
                      h, i);
     free(s);
@@ -257,7 +275,7 @@ static void make_problem(struct trial *t)
     struct attn_problem *p = &t->problem;
     *p = (struct attn_problem){.struct_size = sizeof *p, .op = ATTN_OP_ATTENTION};
     p->score = chance(t, 4) ? ATTN_SCORE_DOT : ATTN_SCORE_SCALED_DOT;
-    p->dtype = ATTN_F32;
+    p->dtype = chance(t, 2) ? ATTN_F32 : chance(t, 2) ? ATTN_F16 : ATTN_BF16;
     p->b = 1 + below(t, 2);
     p->hkv = 1 + below(t, 2);
     p->hq = p->hkv * (1 + below(t, 3));
@@ -315,9 +333,9 @@ static void poison(struct trial *t)
                     seen = allowed(t, b, h * (p->hq / p->hkv) + n / p->sq, n % p->sq, j);
                 float bad = chance(t, 2) ? NAN : INFINITY;
                 if (!seen)
-                    ((float *)k->data)[at(k, b, h, j, below(t, p->dk))] = bad;
+                    set(k, at(k, b, h, j, below(t, p->dk)), bad);
                 if (!seen || (anywhere && chance(t, 8)))
-                    ((float *)v->data)[at(v, b, h, j, below(t, p->dv))] = bad;
+                    set(v, at(v, b, h, j, below(t, p->dv)), bad);
             }
 }
 
@@ -325,34 +343,35 @@ static void make_operands(struct trial *t)
 {
     struct attn_problem *p = &t->problem;
     const int64_t cells[4] = {p->b, p->hq, p->sq, p->sk};
+    const uint32_t type = p->dtype, other = chance(t, 2) ? ATTN_F32 : type;
     p->tensors = t->tensors;
-    add(t, ATTN_Q, ATTN_F32, 4, (int64_t[]){p->b, p->hq, p->sq, p->dk}, false);
-    add(t, ATTN_K, ATTN_F32, 4, (int64_t[]){p->b, p->hkv, p->sk, p->dk}, false);
-    add(t, ATTN_V, ATTN_F32, 4, (int64_t[]){p->b, p->hkv, p->sk, p->dv}, false);
+    add(t, ATTN_Q, type, 4, (int64_t[]){p->b, p->hq, p->sq, p->dk}, false);
+    add(t, ATTN_K, type, 4, (int64_t[]){p->b, p->hkv, p->sk, p->dk}, false);
+    add(t, ATTN_V, type, 4, (int64_t[]){p->b, p->hkv, p->sk, p->dv}, false);
     struct attn_tensor *out =
-        add(t, ATTN_OUT, ATTN_F32, 4, (int64_t[]){p->b, p->hq, p->sq, p->dv}, false);
-    memset(out->data, 0xff, t->operands[p->n_tensors - 1].count * 4);
+        add(t, ATTN_OUT, type, 4, (int64_t[]){p->b, p->hq, p->sq, p->dv}, false);
+    memset(out->data, 0xff, t->operands[p->n_tensors - 1].count * unit_of(type));
     if (chance(t, 2))
         add(t, ATTN_LSE, ATTN_F32, 3, cells, false);
     if (chance(t, 4)) {
-        const struct attn_tensor *weights = add(t, ATTN_WEIGHTS, ATTN_F32, 4, cells, false);
-        memset(weights->data, 0xff, t->operands[p->n_tensors - 1].count * 4);
+        const struct attn_tensor *weights = add(t, ATTN_WEIGHTS, type, 4, cells, false);
+        memset(weights->data, 0xff, t->operands[p->n_tensors - 1].count * unit_of(type));
     }
     if (chance(t, 3))
         add(t, ATTN_MASK, ATTN_BOOL, 4, cells, true);
     if (chance(t, 4)) {
-        struct attn_tensor *bias = add(t, ATTN_BIAS, ATTN_F32, 4, cells, true);
+        struct attn_tensor *bias = add(t, ATTN_BIAS, other, 4, cells, true);
         for (size_t e = 0; e < t->operands[p->n_tensors - 1].count; e++)
             if (chance(t, 7))
-                ((float *)bias->data)[e] = -INFINITY;
+                set(bias, (int64_t)e, -INFINITY);
     }
     if (chance(t, 4)) { /* gentle, lest a weight underflow in f32 and not in double */
-        struct attn_tensor *alibi = add(t, ATTN_ALIBI, ATTN_F32, 1, &p->hq, false);
+        struct attn_tensor *alibi = add(t, ATTN_ALIBI, other, 1, &p->hq, false);
         for (size_t e = 0; e < t->operands[p->n_tensors - 1].count; e++)
-            ((float *)alibi->data)[e] *= 0.05f;
+            set(alibi, (int64_t)e, 0.05f * attn_element(other, alibi->data, (int64_t)e));
     }
     if (chance(t, 4))
-        add(t, ATTN_SINK, ATTN_F32, 1, &p->hq, false);
+        add(t, ATTN_SINK, other, 1, &p->hq, false);
     if (p->flags & ATTN_FLAG_DROPOUT && chance(t, 2))
         add(t, ATTN_KEEP, ATTN_BOOL, 4, cells, true);
     if (chance(t, 3))
@@ -411,7 +430,7 @@ static void *copy_of(const struct trial *t, uint32_t role, size_t *bytes)
     for (uint32_t n = 0; n < t->problem.n_tensors; n++) {
         if (t->tensors[n].role != role)
             continue;
-        *bytes = t->operands[n].count * 4;
+        *bytes = t->operands[n].count * unit_of(t->tensors[n].dtype);
         void *copy = malloc(*bytes + 1);
         assert_non_null(copy);
         return memcpy(copy, t->tensors[n].data, *bytes);
@@ -473,13 +492,15 @@ static void test_bad_scores(void **state)
     (void)state;
     if (machine_lacks_it())
         skip();
-    for (int n = 0; n < 4; n++) {
+    for (int m = 0; m < 8; m++) {
+        const uint32_t type = m < 4 ? ATTN_F32 : ATTN_BF16;
+        const int n = m % 4;
         struct trial t = {.random = 99};
         struct attn_problem *p = &t.problem;
         *p = (struct attn_problem){.struct_size = sizeof *p,
                                    .op = ATTN_OP_ATTENTION,
                                    .score = ATTN_SCORE_DOT,
-                                   .dtype = ATTN_F32,
+                                   .dtype = type,
                                    .b = 1,
                                    .hq = 1,
                                    .hkv = 1,
@@ -492,19 +513,19 @@ static void test_bad_scores(void **state)
                                    .flags = ATTN_FLAG_CAUSAL,
                                    .off = 60};
         p->tensors = t.tensors;
-        add(&t, ATTN_Q, ATTN_F32, 4, (int64_t[]){1, 1, 9, 8}, false);
-        struct attn_tensor *k = add(&t, ATTN_K, ATTN_F32, 4, (int64_t[]){1, 1, 70, 8}, false);
-        add(&t, ATTN_V, ATTN_F32, 4, (int64_t[]){1, 1, 70, 8}, false);
+        add(&t, ATTN_Q, type, 4, (int64_t[]){1, 1, 9, 8}, false);
+        struct attn_tensor *k = add(&t, ATTN_K, type, 4, (int64_t[]){1, 1, 70, 8}, false);
+        add(&t, ATTN_V, type, 4, (int64_t[]){1, 1, 70, 8}, false);
         const struct attn_tensor *q = &t.tensors[0];
-        struct attn_tensor *out = add(&t, ATTN_OUT, ATTN_F32, 4, (int64_t[]){1, 1, 9, 8}, false);
+        struct attn_tensor *out = add(&t, ATTN_OUT, type, 4, (int64_t[]){1, 1, 9, 8}, false);
         add(&t, ATTN_LSE, ATTN_F32, 3, (int64_t[]){1, 1, 9}, false);
-        add(&t, ATTN_WEIGHTS, ATTN_F32, 4, (int64_t[]){1, 1, 9, 70}, false);
+        add(&t, ATTN_WEIGHTS, type, 4, (int64_t[]){1, 1, 9, 70}, false);
         for (int64_t i = 0; i < 9; i++) /* so that the score below is +Inf, never -Inf */
-            ((float *)q->data)[at(q, 0, 0, i, 3)] = 1.0f;
-        ((float *)k->data)[at(k, 0, 0, 64, 3)] = n == 0 ? NAN : n == 2 ? 2e38f : INFINITY;
-        struct attn_tensor *bias = add(&t, ATTN_BIAS, ATTN_F32, 4, (int64_t[]){1, 1, 9, 70}, false);
+            set(q, at(q, 0, 0, i, 3), 1.0f);
+        set(k, at(k, 0, 0, 64, 3), n == 0 ? NAN : n == 2 ? 2e38f : INFINITY);
+        struct attn_tensor *bias = add(&t, ATTN_BIAS, type, 4, (int64_t[]){1, 1, 9, 70}, false);
         for (int64_t i = 0; n == 3 && i < 9; i++)
-            ((float *)bias->data)[at(bias, 0, 0, i, 64)] = -INFINITY;
+            set(bias, at(bias, 0, 0, i, 64), -INFINITY);
         run_trial(&t, 1, NULL, 0);
         for (int64_t i = 0; i < 9; i++) {
             bool spoilt = n < 2 && i + 60 >= 64;
@@ -515,80 +536,11 @@ static void test_bad_scores(void **state)
     }
 }
 
-static int ask(struct attn_problem *problem, char *why, size_t size)
-{
-    struct attn_services services = {.struct_size = sizeof services, .threads = 1};
-    why[0] = 0;
-    return rung->supports(problem, &services, why, size);
-}
-
-/* Whatever is not known is refused, with a reason. */
-static void test_refusals(void **state)
-{
-    (void)state;
-    char why[256];
-    struct attn_tensor tensors[5] = {{.role = ATTN_Q, .shape = {1, 4, 3, 8}},
-                                     {.role = ATTN_K, .shape = {1, 2, 3, 8}},
-                                     {.role = ATTN_V, .shape = {1, 2, 3, 8}},
-                                     {.role = ATTN_OUT, .shape = {1, 4, 3, 8}},
-                                     {.role = ATTN_LSE, .shape = {1, 4, 3}}};
-    for (int n = 0; n < 5; n++) {
-        tensors[n].dtype = ATTN_F32;
-        tensors[n].rank = n < 4 ? 4 : 3;
-    }
-    const struct attn_problem good = {.struct_size = sizeof good,
-                                      .op = ATTN_OP_ATTENTION,
-                                      .score = ATTN_SCORE_DOT,
-                                      .dtype = ATTN_F32,
-                                      .b = 1,
-                                      .hq = 4,
-                                      .hkv = 2,
-                                      .sq = 3,
-                                      .sk = 3,
-                                      .dq = 8,
-                                      .dk = 8,
-                                      .dv = 8,
-                                      .scale = 1.0,
-                                      .n_tensors = 5,
-                                      .tensors = tensors};
-    struct attn_problem p = good;
-    assert_int_equal(ask(&p, why, sizeof why), ATTN_OK);
-    struct attn_problem bad[9];
-    for (int n = 0; n < 9; n++)
-        bad[n] = good;
-    bad[0].op = ATTN_OP_MHA;
-    bad[1].op = 77;
-    bad[2].score = ATTN_SCORE_ADDITIVE + 1;
-    bad[3].dtype = ATTN_BF16;
-    bad[4].flags = 1ull << 40;
-    bad[5].sk = INT64_MAX;
-    bad[6].dv = INT64_C(1) << 30;
-    bad[7].n_tensors = 3;
-    bad[8].off = INT64_MIN;
-    for (int n = 0; n < 9; n++) {
-        assert_int_equal(ask(&bad[n], why, sizeof why), ATTN_UNSUPPORTED);
-        assert_true(strlen(why) > 10);
-    }
-    const struct attn_tensor lse = tensors[4];
-    struct attn_tensor odd[5] = {lse, lse, lse, lse, lse};
-    odd[0].role = ATTN_GRAD_OUT;
-    odd[1].role = ATTN_BLOCK_TABLE;
-    odd[2].dtype = ATTN_F64;
-    odd[3].space = ATTN_CUDA;
-    odd[4].rank = 2;
-    for (int n = 0; n < 5; n++) {
-        tensors[4] = odd[n];
-        assert_int_equal(ask(&p, why, sizeof why), ATTN_UNSUPPORTED);
-        assert_true(strlen(why) > 10);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_problems),
         cmocka_unit_test(test_bad_scores),
-        cmocka_unit_test(test_refusals),
     };
     int failed = 0;
     for (uint32_t n = 0; n < attn_plugin.n_backends; n++) {

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "../tests/common.h"
+#include "element.h"
 
 static const struct test_spec specs[] = {
     {.name = "one row", .hq = 2, .sq = 1, .sk = 1500, .dq = 128, .with = WITH_LSE},
@@ -133,10 +134,23 @@ static const struct test_spec specs[] = {
     {.name = "sinks alone", .hq = 2, .sq = 1, .sk = 0, .dq = 64, .with = WITH_LSE | WITH_SINK},
 };
 
+/* Each in f32 and in one of these. */
+static const uint32_t halves[] = {ATTN_BF16, ATTN_F16};
+
+static struct test_spec typed(size_t n, uint32_t dtype)
+{
+    struct test_spec spec = specs[n];
+    spec.dtype = dtype;
+    return spec;
+}
+
 static void matches_the_oracle(void **state)
 {
-    for (size_t n = 0; n < sizeof specs / sizeof *specs; n++)
+    for (size_t n = 0; n < sizeof specs / sizeof *specs; n++) {
+        const struct test_spec half = typed(n, halves[n % 2]);
         test_spec_run(*state, &specs[n]);
+        test_spec_run(*state, &half);
+    }
 }
 
 static void *plain_alloc(void *context, size_t bytes, size_t alignment)
@@ -174,71 +188,78 @@ static struct attn_numerics run_on(const struct attn_backend *backend,
     return numerics;
 }
 
-/* A copy of the dense tensor of a role, or NULL. */
-static float *copy_of(const struct test_problem *made, uint32_t role, size_t *bytes)
+/* A copy of the tensor of a role, or NULL. */
+static void *copy_of(const struct test_problem *made, uint32_t role, size_t *bytes)
 {
     const struct attn_tensor *tensor = attn_tensor_find(&made->problem, role);
-    *bytes = sizeof(float);
-    for (uint32_t a = 0; tensor && a < tensor->rank; a++)
-        *bytes *= (size_t)tensor->shape[a];
     if (!tensor)
         return NULL;
-    float *copy = malloc(*bytes + 1);
+    *bytes = made->bytes[tensor - made->tensors];
+    void *copy = malloc(*bytes + 1);
     assert_non_null(copy);
     return memcpy(copy, tensor->data, *bytes);
+}
+
+static void check_bits(const struct attn_backend *backend, struct test_spec spec)
+{
+    static const uint32_t roles[] = {ATTN_OUT, ATTN_LSE};
+    struct test_spec single;
+    struct test_problem made, alone;
+    spec.with &= ~(uint32_t)WITH_GAPS;
+    single = spec;
+    single.b = 1;
+    test_problem_make(&spec, &made);
+    test_problem_make(&single, &alone);
+    const struct attn_numerics one = run_on(backend, &made, 1, 1);
+    assert_int_equal(one.splits > 1, spec.sk > 0 && !(spec.with & WITH_WEIGHTS));
+    assert_int_equal(run_on(backend, &alone, 1, 1).splits, one.splits);
+    for (size_t r = 0; r < 2; r++) {
+        size_t bytes;
+        void *first = copy_of(&made, roles[r], &bytes);
+        for (uint32_t threads = 2; first && threads <= 7; threads += threads == 3 ? 4 : 1) {
+            assert_int_equal(run_on(backend, &made, threads, 3).splits, one.splits);
+            void *again = copy_of(&made, roles[r], &bytes);
+            assert_memory_equal(first, again, bytes);
+            free(again);
+        }
+        free(first);
+    }
+    test_problem_free(&made);
+    test_problem_free(&alone);
 }
 
 /* As many parts whatever the threads and the batch, and the same bits from each run. */
 static void same_bits_from_any_threads(void **state)
 {
-    static const uint32_t roles[] = {ATTN_OUT, ATTN_LSE};
-    for (size_t n = 0; n < sizeof specs / sizeof *specs; n++) {
-        struct test_spec spec = specs[n], single = specs[n];
-        spec.with &= ~(uint32_t)WITH_GAPS;
-        single.b = 1;
-        struct test_problem made, alone;
-        test_problem_make(&spec, &made);
-        test_problem_make(&single, &alone);
-        const struct attn_numerics one = run_on(*state, &made, 1, 1);
-        assert_int_equal(one.splits > 1, spec.sk > 0 && !(spec.with & WITH_WEIGHTS));
-        assert_int_equal(run_on(*state, &alone, 1, 1).splits, one.splits);
-        for (size_t r = 0; r < 2; r++) {
-            size_t bytes;
-            float *first = copy_of(&made, roles[r], &bytes);
-            for (uint32_t threads = 2; first && threads <= 7; threads += threads == 3 ? 4 : 1) {
-                assert_int_equal(run_on(*state, &made, threads, 3).splits, one.splits);
-                float *again = copy_of(&made, roles[r], &bytes);
-                assert_memory_equal(first, again, bytes);
-                free(again);
-            }
-            free(first);
-        }
-        test_problem_free(&made);
-        test_problem_free(&alone);
-    }
+    for (size_t n = 0; n < sizeof specs / sizeof *specs; n++)
+        check_bits(*state, typed(n, n % 3 == 2 ? halves[n % 2] : ATTN_F32));
 }
 
 /* An infinity in one column of V spoils that column, NaN in it too, and no bit of any other. */
 static void infinity_stays_in_its_column(void **state)
 {
     const int64_t bad[] = {0, 0, 777, 11};
-    for (int64_t sq = 1; sq <= 4; sq++) {
-        const struct test_spec spec = {.name = "infinity", .b = 1, .sq = sq, .sk = 1100, .dq = 64};
+    for (int64_t m = 0; m < 12; m++) {
+        const uint32_t dtype = m % 3 ? halves[m % 3 - 1] : ATTN_F32;
+        const int64_t sq = 1 + m / 3;
+        const struct test_spec spec = {
+            .name = "infinity", .dtype = dtype, .b = 1, .sq = sq, .sk = 1100, .dq = 64};
         struct test_problem made;
         size_t bytes;
         test_problem_make(&spec, &made);
         run_on(*state, &made, 1, 1);
-        float *clean = copy_of(&made, ATTN_OUT, &bytes);
+        void *clean = copy_of(&made, ATTN_OUT, &bytes);
         for (int n = 0; n < 2; n++) {
             test_set(attn_tensor_find(&made.problem, ATTN_V), bad, n ? NAN : -INFINITY);
             run_on(*state, &made, 1, 1);
-            float *spoilt = copy_of(&made, ATTN_OUT, &bytes);
+            const struct attn_tensor *out = attn_tensor_find(&made.problem, ATTN_OUT);
             for (int64_t i = 0; i < sq; i++) {
-                assert_true(n ? isnan(spoilt[i * 64 + 11]) : spoilt[i * 64 + 11] == -INFINITY);
-                spoilt[i * 64 + 11] = clean[i * 64 + 11];
+                float spoilt = attn_element(dtype, out->data, i * 64 + 11);
+                assert_true(n ? isnan(spoilt) : spoilt == -INFINITY);
+                attn_element_set(dtype, out->data, i * 64 + 11,
+                                 attn_element(dtype, clean, i * 64 + 11));
             }
-            assert_memory_equal(spoilt, clean, bytes);
-            free(spoilt);
+            assert_memory_equal(out->data, clean, bytes);
         }
         free(clean);
         test_problem_free(&made);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_simd_exp.c - the declared error bounds of an instance's exp and tanh, against double: exp
- * over every f32 argument it can meet, tanh over all there are. Compiled once for each instance. */
+ * over every f32 argument it can meet, tanh over all there are; and its conversions, over every
+ * 16-bit number. Compiled once for each instance. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -18,13 +19,6 @@
 #else
 #define STEP 1u
 #endif
-
-static float from_bits(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 
 /* 2^x in double for -1000 < x <= 0: the Taylor series of 2^f, |f| <= 1/2, to the 14th power, after
  * which less than 1e-18 is left; x is taken apart as exp2_negative does it. */
@@ -96,7 +90,7 @@ static void tanh_lanes(const float *x, float *y, float *minus_y)
 static void neighbours(uint32_t bits, float *x)
 {
     for (uint32_t n = 0; n < VF_LANES; n++)
-        x[n] = from_bits(bits + n);
+        x[n] = attn_from_bits(bits + n);
 }
 
 static void test_double(void **state)
@@ -162,9 +156,9 @@ static void test_exp_ends(void **state)
     assert_true(vf_first(exp2_negative(vf_set1(-126.0f))) == 0x1p-126f);
     assert_true(vf_first(exp2_negative(vf_set1(-INFINITY))) == 0.0f);
     assert_true(isnan(vf_first(exp2_negative(vf_set1(NAN)))));
-    assert_true(isnan(vf_first(exp2_negative(vf_set1(from_bits(0xffc12345u))))));
+    assert_true(isnan(vf_first(exp2_negative(vf_set1(attn_from_bits(0xffc12345u))))));
     for (uint32_t bits = 0xc2fc0001u; bits < 0xff800000u; bits += 977) {
-        float y = vf_first(exp2_negative(vf_set1(from_bits(bits))));
+        float y = vf_first(exp2_negative(vf_set1(attn_from_bits(bits))));
         assert_true(y >= 0.0f && y <= 0x1p-126f);
     }
 }
@@ -209,7 +203,86 @@ static void test_tanh_ends(void **state)
     assert_true(vf_first(tanh_log2(vf_set1(3e38f))) == 1.0f);
     assert_true(vf_first(tanh_log2(vf_set1(0.0f))) == 0.0f);
     assert_true(isnan(vf_first(tanh_log2(vf_set1(NAN)))));
-    assert_true(isnan(vf_first(tanh_log2(vf_set1(from_bits(0xffc12345u))))));
+    assert_true(isnan(vf_first(tanh_log2(vf_set1(attn_from_bits(0xffc12345u))))));
+}
+
+/* A 16-bit number by its fields; the infinities as the powers of two that they stand in for. */
+static double half_value(uint32_t dtype, uint32_t half)
+{
+    const int fraction = dtype == ATTN_F16 ? 10 : 7, bias = dtype == ATTN_F16 ? 15 : 127;
+    int exponent = (int)(half & 0x7fffu) >> fraction, mantissa = (int)half & ((1 << fraction) - 1);
+    double size = exponent ? ldexp(1.0 + ldexp(mantissa, -fraction), exponent - bias)
+                           : ldexp(mantissa, 1 - bias - fraction);
+    return half & 0x8000u ? -size : size;
+}
+
+/* As a vector stores it, which must be what one element becomes. */
+static uint32_t stored(uint32_t dtype, float x)
+{
+    uint16_t halves[VF_LANES], half;
+    store_as(dtype, halves, 0, vf_set1(x));
+    attn_element_set(dtype, &half, 0, x);
+    assert_int_equal(half & 0x8000u, halves[0] & 0x8000u);
+    if (!isnan(x))
+        assert_int_equal(half, halves[0]);
+    assert_memory_equal(halves, halves + 1, sizeof halves - sizeof *halves);
+    return halves[0];
+}
+
+static bool is_nan(uint32_t dtype, uint32_t half)
+{
+    return (half & 0x7fffu) > (dtype == ATTN_F16 ? 0x7c00u : 0x7f80u);
+}
+
+/* The number itself, and what lies just below, on and just above half way to the next one. */
+static void check_half(uint32_t dtype, uint32_t half)
+{
+    const uint32_t infinity = dtype == ATTN_F16 ? 0x7c00u : 0x7f80u, magnitude = half & 0x7fffu;
+    const uint16_t bits = (uint16_t)half;
+    float x = attn_element(dtype, &bits, 0), y = vf_first(load_first_as(dtype, &bits, 0, 1));
+    if (magnitude >= infinity) {
+        assert_true(isnan(x) == is_nan(dtype, half) && isnan(y) == isnan(x));
+        assert_true(isnan(x) ? is_nan(dtype, stored(dtype, x)) : stored(dtype, x) == half);
+        return;
+    }
+    assert_true((double)x == half_value(dtype, half) && x == y);
+    assert_int_equal(stored(dtype, x), half);
+    double middle = 0.5 * (half_value(dtype, half) + half_value(dtype, half + 1));
+    float edge = (float)middle;
+    assert_true((double)edge == middle);
+    assert_int_equal(stored(dtype, nextafterf(edge, 0.0f)), half);
+    assert_int_equal(stored(dtype, edge), half + half % 2);
+    assert_int_equal(stored(dtype, nextafterf(edge, edge < 0 ? -INFINITY : INFINITY)), half + 1);
+}
+
+static void test_halves(void **state)
+{
+    (void)state;
+    const uint32_t types[] = {ATTN_F16, ATTN_BF16};
+    for (int t = 0; t < 2; t++) {
+        for (uint32_t half = 0; half <= 0xffffu; half++)
+            check_half(types[t], half);
+        assert_true(is_nan(types[t], stored(types[t], attn_from_bits(0x7f800001u))));
+        assert_true(is_nan(types[t], stored(types[t], attn_from_bits(0xffffffffu))));
+    }
+}
+
+/* The first lanes of a row, whatever their count; 0 in the others. */
+static void test_first_halves(void **state)
+{
+    (void)state;
+    const uint32_t types[] = {ATTN_F16, ATTN_BF16};
+    uint16_t row[2 * VF_LANES];
+    for (uint16_t n = 0; n < 2 * VF_LANES; n++)
+        row[n] = (uint16_t)(0x3c01u + 5u * n);
+    for (int64_t n = 0; n < 2 * (VF_LANES + 3); n++) {
+        uint32_t type = types[n % 2];
+        int64_t count = n / 2 - 1;
+        float x[VF_LANES];
+        vf_storeu(x, load_first_as(type, row, 1, count));
+        for (int64_t lane = 0; lane < VF_LANES; lane++)
+            assert_true(x[lane] == (lane < count ? attn_element(type, row, 1 + lane) : 0.0f));
+    }
 }
 
 int main(void)
@@ -220,9 +293,10 @@ int main(void)
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_double),    cmocka_unit_test(test_exp),
-        cmocka_unit_test(test_exp_ends),  cmocka_unit_test(test_tanh),
-        cmocka_unit_test(test_tanh_ends),
+        cmocka_unit_test(test_double),       cmocka_unit_test(test_exp),
+        cmocka_unit_test(test_exp_ends),     cmocka_unit_test(test_tanh),
+        cmocka_unit_test(test_tanh_ends),    cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_first_halves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 
 #include "../tests/common.h"
 
+static const uint32_t dtypes[] = {ATTN_F32, ATTN_F16, ATTN_BF16, 0};
 static const uint32_t scores[] = {ATTN_SCORE_BILINEAR, ATTN_SCORE_GAUSSIAN, ATTN_SCORE_ADDITIVE};
 
 /* Problems of any of the scores. The widths are filled in. */
@@ -83,12 +84,15 @@ static struct test_spec with_score(struct test_spec spec, uint32_t score)
     return spec;
 }
 
+/* Of each problem one more, in one of the 16-bit types. */
 static void matches_the_oracle(void **state)
 {
     const struct attn_backend *backend = *state;
+    const size_t n_extras = sizeof extras / sizeof *extras;
     for (size_t n = 0; n < 3; n++)
-        for (size_t e = 0; e < sizeof extras / sizeof *extras; e++) {
-            struct test_spec spec = with_score(extras[e], scores[n]);
+        for (size_t e = 0; e < 2 * n_extras; e++) {
+            struct test_spec spec = with_score(extras[e % n_extras], scores[n]);
+            spec.dtype = e < n_extras ? ATTN_F32 : (e + n) % 2 ? ATTN_F16 : ATTN_BF16;
             test_spec_run(backend, &spec);
             spec.with |= WITH_HEAD_PARAMS;
             if (scores[n] != ATTN_SCORE_GAUSSIAN)
@@ -129,8 +133,10 @@ static void keeps_nan_to_its_rows(void **state)
     const struct attn_backend *backend = *state;
     const double values[] = {NAN, INFINITY, -INFINITY};
     const uint32_t roles[] = {ATTN_Q, ATTN_K};
-    for (int n = 0; n < 3 * 3 * 2 * 2; n++) {
+    for (int m = 0; m < 3 * 3 * 3 * 2 * 2; m++) {
+        int n = m / 3;
         struct test_spec spec = {.name = "not finite at 2 under causal",
+                                 .dtype = dtypes[m % 3],
                                  .flags = ATTN_FLAG_CAUSAL,
                                  .b = 1,
                                  .sq = n % 2 ? 5 : 20,
@@ -227,6 +233,26 @@ static void refuses_odd_parameters(void **state)
     }
 }
 
+/* Sizes and offsets that nothing has, operands that are missing or of an odd rank. */
+static void refuses_odd_sizes(void **state)
+{
+    for (int n = 0; n < 6; n++) {
+        const struct test_spec spec = {
+            .name = "sizes", .hq = 4, .hkv = 2, .sq = 3, .sk = 3, .dq = 8, .with = WITH_LSE};
+        struct test_problem made;
+        test_problem_make(&spec, &made);
+        struct attn_problem bad = made.problem;
+        bad.sk = n == 0 ? INT64_MAX : bad.sk;
+        bad.dv = n == 1 ? INT64_C(1) << 30 : bad.dv;
+        bad.off = n == 2 ? INT64_MIN : bad.off;
+        bad.n_tensors = n == 3 ? 3 : bad.n_tensors;
+        bad.dtype = n == 4 ? ATTN_F64 : bad.dtype;
+        made.tensors[4].rank = n == 5 ? 2 : 3;
+        test_problem_refused(*state, &bad);
+        test_problem_free(&made);
+    }
+}
+
 /* All of attention, but for mask offsets that nothing of this size has. */
 static int takes(const struct test_spec *spec)
 {
@@ -235,7 +261,6 @@ static int takes(const struct test_spec *spec)
 
 static int test_rung(const struct attn_backend *rung)
 {
-    const uint32_t dtypes[] = {ATTN_F32, 0};
     struct test_subject subject = {.backend = rung, .dtypes = dtypes, .takes = takes};
     char why[256];
     if (rung->probe(NULL, why, sizeof why) != ATTN_OK) {
@@ -248,6 +273,7 @@ static int test_rung(const struct attn_backend *rung)
         cmocka_unit_test_prestate(keeps_nan_to_its_rows, (void *)(uintptr_t)rung),
         cmocka_unit_test_prestate(same_bits_however_cut, (void *)(uintptr_t)rung),
         cmocka_unit_test_prestate(refuses_odd_parameters, (void *)(uintptr_t)rung),
+        cmocka_unit_test_prestate(refuses_odd_sizes, (void *)(uintptr_t)rung),
     };
     int failed = test_common(&subject);
     return failed + cmocka_run_group_tests_name(rung->name, tests, NULL, NULL);
