@@ -206,6 +206,7 @@ static void check_bits(const struct attn_backend *backend, struct test_spec spec
     struct test_spec single;
     struct test_problem made, alone;
     spec.with &= ~(uint32_t)WITH_GAPS;
+    spec.sk *= spec.dtype == ATTN_F32 ? 1 : 2; /* as many bytes, so as many parts */
     single = spec;
     single.b = 1;
     test_problem_make(&spec, &made);
