@@ -121,14 +121,16 @@ FLASH_INLINE void touch_lines(struct lines *at, int count)
     }
 }
 
-FLASH_INLINE void direct_fetch(const enum fetch fetch, const void *at, struct lines *next,
-                               int count)
+/* Meanwhile `lines` lines of each of `keys` rows, which lie `step` bytes apart from `at` on. */
+FLASH_INLINE void direct_fetch(const enum fetch fetch, const int keys, const int lines,
+                               const void *at, int64_t step, struct lines *next)
 {
     if (fetch == STREAM)
-        for (int n = 0; n < count; n++)
-            __builtin_prefetch((const char *)at + DIRECT_AHEAD + n * DIRECT_LINE, 0, 2);
+        for (int n = 0; n < keys * lines; n++)
+            __builtin_prefetch(
+                (const char *)at + n / lines * step + DIRECT_AHEAD + n % lines * DIRECT_LINE, 0, 2);
     if (fetch == TOUCH)
-        touch_lines(next, count);
+        touch_lines(next, keys * lines);
 }
 
 /* sum[r][n] of `mr` rows and `keys` rows of K: one vector of columns joins. */
@@ -161,7 +163,7 @@ FLASH_INLINE void direct_score_tile(const uint32_t type, const int mr, const int
             sum[r][n] = vf_set1(0.0f);
     int64_t c = 0;
     for (; c + line <= x->width; c += line) {
-        direct_fetch(fetch, element_at(type, k, c), next, keys);
+        direct_fetch(fetch, keys, 1, element_at(type, k, c), x->step, next);
 #pragma GCC unroll 4
         for (int64_t o = 0; o < line; o += VF_LANES) {
 #pragma GCC unroll 4
@@ -189,7 +191,7 @@ FLASH_INLINE void direct_score_keys(const uint32_t type, const int mr, const enu
                                     const enum fetch fetch, const float *q, int64_t q_stride,
                                     const struct direct *x, int64_t j, float *s)
 {
-    const int keys = fetch == STREAM ? 1 : DIRECT_KEYS;
+    const int keys = fetch == STREAM && type == ATTN_F32 ? 1 : DIRECT_KEYS;
     struct lines next = next_lines(x, j, VF_LANES);
     vf lanes[DIRECT_TILE * VF_LANES];
     int64_t n = 0, count = x->hi - j < VF_LANES ? x->hi - j : VF_LANES;
@@ -237,11 +239,10 @@ FLASH_INLINE void direct_score_all(const enum pairing pairing, const struct attn
     int64_t stride = direct_query_stride(job);
     if (count > 1)
         for (int64_t j = lo; j < x->hi; j += VF_LANES) {
-            struct direct held;
+            struct direct rows = *x;
             if (job->dtype != ATTN_F32)
-                held = direct_held(&job->k, x, j, w->held);
-            direct_score_rows(pairing, count, q, stride, job->dtype == ATTN_F32 ? x : &held, j,
-                              w->s);
+                rows = direct_held(&job->k, x, j, w->held);
+            direct_score_rows(pairing, count, q, stride, &rows, j, w->s);
         }
     else if (job->dtype == ATTN_F32)
         direct_score_stream(ATTN_F32, pairing, q, x, lo, w->s);
@@ -304,12 +305,12 @@ FLASH_INLINE void direct_value_tile(const uint32_t type, const int mr, const int
                                     int64_t j, float *o, int64_t width)
 {
     const int nv = mr == 1 ? DIRECT_SPAN / VF_LANES : 2; /* 4 to 8 sums in registers */
-    const int lines = keys * nv * VF_LANES * (int)attn_element_size(type) / DIRECT_LINE;
+    const int lines = nv * VF_LANES * (int)attn_element_size(type) / DIRECT_LINE;
     const void *v = direct_row(type, x, j);
     struct lines next = next_lines(x, j, keys);
     int64_t c = 0;
     for (; c + nv * VF_LANES <= x->width; c += nv * VF_LANES) {
-        direct_fetch(fetch, element_at(type, v, c), &next, lines);
+        direct_fetch(fetch, keys, lines, element_at(type, v, c), x->step, &next);
         direct_value_step(type, mr, keys, nv, p, element_at(type, v, c), x->stride, 0, o + c,
                           width);
     }
@@ -350,22 +351,25 @@ static void direct_value_careful(int count, const float *p, const struct direct 
 }
 
 /* The same for all keys from j on. */
-FLASH_APART void direct_value_keys(bool careful, int count, const float *p, const struct direct *x,
-                                   int64_t j, float *o, int64_t width)
+FLASH_APART void direct_value_keys(bool careful, int count, const float *p,
+                                   const struct direct *rows, int64_t j, float *o, int64_t width)
 {
+    const struct direct x = *rows; /* a copy, which the stores to o cannot change */
     if (careful)
-        for (; j < x->hi; j++)
-            direct_value_careful(count, p + j, x, j, o, width);
-    for (; count > 1 && j + DIRECT_KEYS <= x->hi; j += DIRECT_KEYS)
-        direct_value_rows(DIRECT_KEYS, count, p + j, x, j, o, width);
-    for (; j < x->hi; j++)
-        direct_value_rows(1, count, p + j, x, j, o, width);
+        for (; j < x.hi; j++)
+            direct_value_careful(count, p + j, &x, j, o, width);
+    for (; count > 1 && j + DIRECT_KEYS <= x.hi; j += DIRECT_KEYS)
+        direct_value_rows(DIRECT_KEYS, count, p + j, &x, j, o, width);
+    for (; j < x.hi; j++)
+        direct_value_rows(1, count, p + j, &x, j, o, width);
 }
 
 /* A single row, from V in place. */
 FLASH_INLINE void direct_value_stream(const uint32_t type, const float *p, const struct direct *x,
                                       int64_t j, float *o, int64_t width)
 {
+    for (; type != ATTN_F32 && j + DIRECT_KEYS <= x->hi; j += DIRECT_KEYS)
+        direct_value_tile(type, 1, DIRECT_KEYS, STREAM, p + j, x, j, o, width);
     for (; j < x->hi; j++)
         direct_value_tile(type, 1, 1, STREAM, p + j, x, j, o, width);
 }
