@@ -2,37 +2,37 @@
 /* flash_pairs_pack.h - part of flash_f32_template.h, for instances whose products take pairs of
  * bf16: what flash_f32_pack.h does for floats.
  *
- * A cell is 32 bits: two bf16 that are neighbours on the inner axis of a product, the first one in
+ * A pair is 32 bits: two bf16 that are neighbours on the inner axis of a product, the first one in
  * the low half. It lies where a float would, and is loaded, broadcast and stored as one, which
  * changes no bit; so the micro-kernels of flash_f32_product.h serve both, with `join` for what they
- * do to a cell. Counted in cells, struct span and struct product mean:
- *   q    cell c of a row holds columns 2c, 2c + 1
- *   k    [key_block/NR][cells(dk)][NR]; cell (c, n) of a panel holds the same columns of key n
- *   p    [rows][LD]; cell m holds the weights of keys 2m, 2m + 1 of the tile: as it lies in memory,
+ * do to a pair. Counted in pairs, struct span and struct product mean:
+ *   q    pair c of a row holds columns 2c, 2c + 1
+ *   k    [key_block/NR][pairs(dk)][NR]; pair (c, n) of a panel holds the same columns of key n
+ *   p    [rows][LD]; pair m holds the weights of keys 2m, 2m + 1 of the tile: as it lies in memory,
  *        a row of bf16, one a key
- *   v    [dv/NR, rounded up][cells(key_block)][NR]; cell (m, n) of a panel holds column n of keys
+ *   v    [dv/NR, rounded up][pairs(key_block)][NR]; pair (m, n) of a panel holds column n of keys
  *        2m, 2m + 1 of the tile
  * The inner axis is filled up with zeros, on both sides, to a multiple of FLASH_STEP elements: 2
  * for vdpbf16ps. Keys outside [tile.lo, tile.hi) count as such zeros.
  *
  * Beside the operations of flash_f32_template.h an instance defines:
  *   vf_dot_pairs      sum + a[0] b[0] + a[1] b[1] of the pairs in each lane
- *   vf_cells          the first `count` of 2 * VF_LANES elements as cells, 0 in the others, which
+ *   vf_pairs          the first `count` of 2 * VF_LANES elements as pairs, 0 in the others, which
  *                     are not touched in memory
- *   vf_cells_of       cells of the first `even_count` of VF_LANES elements in the low halves, the
+ *   vf_pairs_of       pairs of the first `even_count` of VF_LANES elements in the low halves, the
  *                     first `odd_count` of others in the high ones, in the same way
- *   vf_cells_transpose  2 * VF_LANES elements of each of VF_LANES rows, as VF_LANES rows of cells;
+ *   vf_pairs_transpose  2 * VF_LANES elements of each of VF_LANES rows, as VF_LANES rows of pairs;
  *                     `to` aligned
- *   vf_store_bf16     two vectors of floats as 2 * VF_LANES bf16 next to each other, aligned to one
- *                     bf16, rounded to nearest; vf_store_bf16_half: one, as VF_LANES */
+ *   vf_store_pairs    two vectors of floats as 2 * VF_LANES bf16 next to each other, aligned to
+ * one, rounded to nearest */
 
-/* Cells that hold `count` elements of the inner axis. */
-FLASH_INLINE int64_t cells(int64_t count)
+/* Pairs that hold `count` elements of the inner axis. */
+FLASH_INLINE int64_t pairs(int64_t count)
 {
     return attn_round_up(count, FLASH_STEP) / 2;
 }
 
-/* Whether the micro-kernels take their rows of q from the operand itself: rows of whole cells, each
+/* Whether the micro-kernels take their rows of q from the operand itself: rows of whole pairs, each
  * aligned to one. */
 static bool queries_in_place(const struct attn_flash *job)
 {
@@ -41,10 +41,10 @@ static bool queries_in_place(const struct attn_flash *job)
            (stride[0] | stride[1] | stride[2]) % 2 == 0;
 }
 
-/* Cells between two rows of w->q. */
+/* Pairs between two rows of w->q. */
 FLASH_INLINE int64_t query_stride(int64_t width)
 {
-    return attn_round_up(cells(width), VF_LANES);
+    return attn_round_up(pairs(width), VF_LANES);
 }
 
 /* Rows of the block as [rows][query_stride], where the operand cannot be read in place. */
@@ -57,7 +57,7 @@ static void copy_queries(const struct attn_flash *job, const struct attn_flash_s
             (const uint16_t *)job->q.data +
             attn_row_index(&job->q, block->b, row_head(job, block, r), row_query(job, block, r));
         uint16_t *to = (uint16_t *)(void *)(w->q + r * query_stride(job->dk));
-        for (int64_t c = 0; c < 2 * cells(job->dk); c++)
+        for (int64_t c = 0; c < 2 * pairs(job->dk); c++)
             to[c] = c < job->dk ? from[c * step] : 0;
     }
 }
@@ -79,7 +79,7 @@ FLASH_INLINE void queries(const struct attn_flash *job, const struct attn_flash_
 }
 
 /* VF_LANES keys, the columns of a key next to each other, of which [lo, hi) are there: transposed
- * in blocks of cells. The others become 0. As many keys that follow are fetched meanwhile: the
+ * in blocks of pairs. The others become 0. As many keys that follow are fetched meanwhile: the
  * hardware does not see through the order of these reads. A hint only, so that it may reach past
  * the end. */
 static void pack_k_columns(const uint16_t *from, int64_t key_stride, int64_t lo, int64_t hi,
@@ -88,19 +88,19 @@ static void pack_k_columns(const uint16_t *from, int64_t key_stride, int64_t lo,
     float rows[VF_LANES * VF_LANES] __attribute__((aligned(64)));
     float columns[VF_LANES * VF_LANES] __attribute__((aligned(64)));
     bool whole = lo <= 0 && hi >= VF_LANES;
-    for (int64_t c = 0; c < 2 * cells(dk); c += 2 * VF_LANES, to += VF_LANES * FLASH_NR) {
+    for (int64_t c = 0; c < 2 * pairs(dk); c += 2 * VF_LANES, to += VF_LANES * FLASH_NR) {
         for (int64_t n = VF_LANES; n < 2 * VF_LANES; n++)
             __builtin_prefetch(from + n * key_stride + c);
         if (whole && c + 2 * VF_LANES <= dk) {
-            vf_cells_transpose(from + c, key_stride, to, FLASH_NR);
+            vf_pairs_transpose(from + c, key_stride, to, FLASH_NR);
             continue;
         }
         for (int64_t n = 0; n < VF_LANES; n++)
             vf_store(rows + n * VF_LANES, n >= lo && n < hi
-                                              ? vf_cells(from + n * key_stride + c, dk - c)
+                                              ? vf_pairs(from + n * key_stride + c, dk - c)
                                               : vf_set1(0.0f));
-        vf_cells_transpose((const uint16_t *)(const void *)rows, 2 * VF_LANES, columns, VF_LANES);
-        for (int64_t n = 0; n < VF_LANES && c / 2 + n < cells(dk); n++)
+        vf_pairs_transpose((const uint16_t *)(const void *)rows, 2 * VF_LANES, columns, VF_LANES);
+        for (int64_t n = 0; n < VF_LANES && c / 2 + n < pairs(dk); n++)
             vf_store(to + n * FLASH_NR, vf_load(columns + n * VF_LANES));
     }
 }
@@ -109,7 +109,7 @@ static void pack_k_columns(const uint16_t *from, int64_t key_stride, int64_t lo,
 static void pack_k_apart(const uint16_t *from, int64_t key_stride, int64_t column_stride,
                          int64_t lo, int64_t hi, int64_t dk, float *to)
 {
-    for (int64_t c = 0; c < cells(dk); c++, to += FLASH_NR) {
+    for (int64_t c = 0; c < pairs(dk); c++, to += FLASH_NR) {
         uint16_t *pair = (uint16_t *)(void *)to;
         for (int64_t n = 0; n < 2 * VF_LANES; n++) {
             int64_t key = n / 2, column = 2 * c + n % 2;
@@ -128,7 +128,7 @@ static void pack_k(const struct attn_flash *job, const struct attn_flash_scratch
     const uint16_t *base = (const uint16_t *)job->k.data + block->b * stride[0] +
                            block->kv * stride[1] + tile->j0 * stride[2];
     for (int64_t j = tile->lo / VF_LANES * VF_LANES; j < tile->hi; j += VF_LANES) {
-        float *to = w->k + j / FLASH_NR * FLASH_NR * cells(job->dk) + j % FLASH_NR;
+        float *to = w->k + j / FLASH_NR * FLASH_NR * pairs(job->dk) + j % FLASH_NR;
         const uint16_t *from = base + j * stride[2];
         if (stride[3] == 1)
             pack_k_columns(from, stride[2], tile->lo - j, tile->hi - j, job->dk, to);
@@ -137,7 +137,7 @@ static void pack_k(const struct attn_flash *job, const struct attn_flash_scratch
     }
 }
 
-/* Columns [c, c + VF_LANES) of two keys, of which either may be missing (NULL), as cells. */
+/* Columns [c, c + VF_LANES) of two keys, of which either may be missing (NULL), as pairs. */
 FLASH_INLINE vf pair_keys(const uint16_t *even, const uint16_t *odd, int64_t column_stride,
                           int64_t c, int64_t dv)
 {
@@ -145,12 +145,12 @@ FLASH_INLINE vf pair_keys(const uint16_t *even, const uint16_t *odd, int64_t col
     uint16_t columns[2][VF_LANES];
     const uint16_t *rows[2] = {even, odd};
     if (column_stride == 1)
-        return vf_cells_of(even ? even + c : columns[0], even ? count : 0,
+        return vf_pairs_of(even ? even + c : columns[0], even ? count : 0,
                            odd ? odd + c : columns[1], odd ? count : 0);
     for (int64_t n = 0; n < count; n++)
         for (int r = 0; r < 2; r++)
             columns[r][n] = rows[r] ? rows[r][(c + n) * column_stride] : 0;
-    return vf_cells_of(columns[0], count, columns[1], count);
+    return vf_pairs_of(columns[0], count, columns[1], count);
 }
 
 /* Keys [tile.lo, tile.hi) of V, rounded outward to the inner axis' step, as panels, and where they
@@ -164,7 +164,7 @@ static void pack_v(const struct attn_flash *job, const struct attn_flash_scratch
     const vf zero = vf_set1(0.0f);
     tile->v = w->v;
     tile->v_key = FLASH_NR;
-    tile->v_panel = cells(job->key_block) * FLASH_NR;
+    tile->v_panel = pairs(job->key_block) * FLASH_NR;
     tile->bad_lo = job->key_block;
     tile->bad_hi = 0;
     for (int64_t j = tile->lo / FLASH_STEP * FLASH_STEP; j < attn_round_up(tile->hi, FLASH_STEP);
