@@ -26,6 +26,8 @@
 /* Error bounds of the instances' exp and tanh (see flash_f32_softmax.h), relative. */
 #define ATTN_FLASH_E_EXP  2e-7
 #define ATTN_FLASH_E_TANH 2.5e-7
+/* That of the exp of weights that are stored as bf16 (flash_pairs_weights.h). */
+#define ATTN_PAIRS_E_EXP 1.1e-4
 
 /* Most keys a tile, and the floats between two rows of scores: a constant, so that the rows of a
  * micro-kernel are one pointer with displacements; more than a power of two, so that they do not
@@ -57,7 +59,9 @@ struct attn_flash {
      * multiplied by `factor`: scale*log2(e), or scale/softcap times what tanh_log2 wants where
      * softcap follows with its own factor cap2; both times -1/2 for gaussian. */
     float factor;
-    float cap2;         /* softcap * log2(e) */
+    float unit; /* what scores in memory are multiplied by to lie in that domain: 1, or factor where
+                   K is packed as pairs of bf16, which cannot take it, and nothing else follows */
+    float cap2; /* softcap * log2(e) */
     float keep_by;      /* 1 / (1 - dropout_p) */
     uint32_t keep_from; /* kept when the top 24 bits of the Philox word are at least this */
     uint64_t seed;
@@ -115,6 +119,12 @@ struct attn_flash_isa {
     int mr; /* rows a micro-kernel */
     int nr; /* keys (scores) or columns (output) a micro-kernel */
 
+    /* What the inner extents of its products are rounded up to: 1, of floats; or they are pairs of
+     * bf16, and this even (flash_pairs_pack.h). Pairs are for dot products of bf16 with more rows a
+     * key/value head than `other` reads in place; `other` serves the rest. */
+    int step;
+    const struct attn_flash_isa *other; /* NULL with floats */
+
     /* Up to so many rows a key/value head packing K and V costs more than it saves. */
     int direct_rows;
 
@@ -135,11 +145,18 @@ struct attn_flash_isa {
                      float *scratch);
 };
 
-extern const struct attn_flash_isa attn_flash_f32_avx2, attn_flash_f32_avx512;
+extern const struct attn_flash_isa attn_flash_f32_avx2, attn_flash_f32_avx512,
+    attn_flash_avx512_bf16;
 
 static inline int64_t attn_round_up(int64_t value, int64_t unit)
 {
     return (value + unit - 1) / unit * unit;
+}
+
+/* 32-bit elements of packed operands that hold `count` of the inner axis. */
+static inline int64_t attn_flash_inner(const struct attn_flash_isa *isa, int64_t count)
+{
+    return isa->step == 1 ? count : attn_round_up(count, isa->step) / 2;
 }
 
 /* Floats of a part; 16 is the longest vector. */

@@ -97,7 +97,7 @@ static void next_rows(const struct attn_flash *job, const struct attn_flash_scra
         ahead->o[r] = (const char *)to;
         next_row(job, &h, &i);
     }
-    ahead->q_bytes = job->dp * unit;
+    ahead->q_bytes = FLASH_PAIRS ? job->dp * 2 : job->dp * unit;
     ahead->o_bytes = job->dv * unit;
     ahead->a_time = (count + panels - 1) / panels;
 }

@@ -7,9 +7,10 @@
 
 /* 12 accumulators of 8 floats and 3 operands fill the 16 registers; 4x24 and 3x32 leave either too
  * few products a load or spill. */
-#define FLASH_MR 6
-#define FLASH_NV 2
-#define VF_LANES 8
+#define FLASH_MR    6
+#define FLASH_NV    2
+#define VF_LANES    8
+#define FLASH_PAIRS 0
 
 typedef __m256 vf;
 
@@ -221,6 +222,7 @@ static inline void vf_transpose(const float *from, int64_t from_stride, float fa
 const struct attn_flash_isa attn_flash_f32_avx2 = {.name = "avx2",
                                                    .mr = FLASH_MR,
                                                    .nr = FLASH_NR,
+                                                   .step = 1,
                                                    .direct_rows = 16,
                                                    .run_item = run_item,
                                                    .merge_parts = merge_parts,

@@ -48,7 +48,8 @@ FLASH_INLINE void widen_as(const uint32_t type, const void *data, int64_t at, in
 
 /* `count` elements, `step` apart from index `at` on, and zeros up to a whole vector. `to` is
  * aligned to the vector. */
-static void widen(const struct attn_view *x, int64_t at, int64_t step, int64_t count, float *to)
+static inline void widen(const struct attn_view *x, int64_t at, int64_t step, int64_t count,
+                         float *to)
 {
     if (x->dtype == ATTN_F32)
         widen_as(ATTN_F32, x->data, at, step, count, to);
@@ -66,8 +67,8 @@ FLASH_INLINE void hold_as(const uint32_t type, const void *data, int64_t stride,
 }
 
 /* Rows of 16-bit elements, `stride` apart, each as widen leaves it. */
-static void hold_rows(uint32_t dtype, const void *data, int64_t stride, int64_t rows, int64_t width,
-                      float *to)
+static inline void hold_rows(uint32_t dtype, const void *data, int64_t stride, int64_t rows,
+                             int64_t width, float *to)
 {
     if (dtype == ATTN_F16)
         hold_as(ATTN_F16, data, stride, rows, width, to);

@@ -20,6 +20,12 @@
 #define DIRECT_AHEAD 1024 /* bytes: prefetches go 1 KiB ahead; a page is too far */
 #define DIRECT_TOUCH 4096 /* bytes: touches go 4 KiB ahead */
 
+/* What q is multiplied by where K is read in place. */
+static inline float query_factor(const struct attn_flash *job)
+{
+    return job->score == ATTN_SCORE_GAUSSIAN ? 1.0f : job->factor;
+}
+
 /* Floats between two queries: dk, rounded up for the zeros that meet a key's odd end. */
 FLASH_INLINE int64_t direct_query_stride(const struct attn_flash *job)
 {

@@ -117,12 +117,6 @@ FLASH_APART void score_product(int count, const struct span *x)
     score_rows(count, DOT, x);
 }
 
-/* Squared distances between the same. */
-FLASH_APART void score_distance(int count, const struct span *x)
-{
-    score_rows(count, DISTANCE, x);
-}
-
 /* `nv` vectors of columns, from `column` on, for `mr` rows. */
 FLASH_INLINE void value_tile(const int mr, const int nv, const struct product *x, int64_t column)
 {
@@ -154,7 +148,7 @@ FLASH_INLINE void value_tile(const int mr, const int nv, const struct product *x
             vf weight = vf_set1(p[r * LD + j]);
 #pragma GCC unroll 4
             for (int n = 0; n < nv; n++)
-                sum[r][n] = vf_fma(weight, value[n], sum[r][n]);
+                sum[r][n] = join(DOT, weight, value[n], sum[r][n]);
         }
     }
 #pragma GCC unroll 16
@@ -209,25 +203,5 @@ FLASH_APART void value_product(int count, const struct product *x)
         break;
     default:
         value_columns(1, x);
-    }
-}
-
-/* The same where V may hold NaN or Inf: weights of -0.0, the mark of cells that take no part, are
- * skipped instead of multiplied. */
-FLASH_APART void value_product_careful(int count, const struct product *x)
-{
-    for (int r = 0; r < count; r++) {
-        float *o = x->o + r * x->width;
-        for (int64_t c = 0; c < x->width; c++)
-            o[c] = x->fresh ? 0.0f : o[c] * x->rescale[r];
-        for (int64_t j = x->lo; j < x->hi; j++) {
-            float weight = x->p[r * LD + j];
-            if (weight == 0.0f && signbit(weight))
-                continue;
-            for (int64_t c = 0; c < x->width; c++)
-                o[c] += weight * x->v[c / FLASH_NR * x->v_panel + c % FLASH_NR + j * x->v_key];
-        }
-        for (int64_t c = 0; c < x->width; c++)
-            x->to[r][c] = o[c] * x->by[r];
     }
 }

@@ -101,6 +101,12 @@ static void project_keys(const struct attn_flash *job, const struct attn_flash_s
     }
 }
 
+/* Squared distances of `count` rows from the keys of a span. */
+FLASH_APART void score_distance(int count, const struct span *x)
+{
+    score_rows(count, DISTANCE, x);
+}
+
 /* s[0..nv) of one row against as many hidden keys. */
 FLASH_INLINE void additive_tile(const int nv, const float *q, const float *hidden, const float *w_v,
                                 int64_t dh, float *s)
@@ -128,4 +134,88 @@ FLASH_APART void additive_scores(const struct attn_flash *job, const struct attn
                 additive_tile(2, x->q[r], w->hidden + j, w->w_v, job->dh, x->s + r * LD + j);
             else
                 additive_tile(1, x->q[r], w->hidden + j, w->w_v, job->dh, x->s + r * LD + j);
+}
+
+/* Rows of the block as its products take them. */
+static void take_queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                         const struct block *block)
+{
+    if (projects_queries(job)) {
+        pack_params(job, w, block);
+        project_queries(job, w, block);
+    } else if (block->direct)
+        direct_queries(job, w, block);
+    else if (!queries_in_place(job))
+        copy_queries(job, w, block);
+}
+
+/* The same of keys, with their values or without. */
+static void take_keys(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                      const struct block *block, struct tile *tile, bool values)
+{
+    if (!block->direct)
+        pack_k(job, w, block, tile);
+    if (job->score == ATTN_SCORE_ADDITIVE)
+        project_keys(job, w, tile);
+    if (!block->direct && values)
+        pack_v(job, w, block, tile);
+}
+
+/* Scores of a group against a span, as they are before masks and extras. */
+static void raw_scores(const struct attn_flash_scratch *w, const struct block *block,
+                       const struct tile *tile, struct group *group, struct span *span)
+{
+    const struct attn_flash *job = group->job;
+    span->dk = job->dk;
+    if (block->direct) {
+        direct_scores(job, w, block, tile, group->r0, group->count, group->lo, group->hi);
+        return;
+    }
+    next_rows(job, w, block, tile, group);
+    queries(job, w, block, group->r0, group->count, span->q);
+    if (job->score == ATTN_SCORE_ADDITIVE)
+        additive_scores(job, w, span, group->count);
+    else if (job->score == ATTN_SCORE_GAUSSIAN)
+        score_distance(group->count, span);
+    else
+        score_product(group->count, span);
+}
+
+/* value_product where V may hold NaN or Inf: weights of -0.0, the mark of cells that take no part,
+ * are skipped instead of multiplied. */
+FLASH_APART void value_product_careful(int count, const struct product *x)
+{
+    for (int r = 0; r < count; r++) {
+        float *o = x->o + r * x->width;
+        for (int64_t c = 0; c < x->width; c++)
+            o[c] = x->fresh ? 0.0f : o[c] * x->rescale[r];
+        for (int64_t j = x->lo; j < x->hi; j++) {
+            float weight = x->p[r * LD + j];
+            if (weight == 0.0f && signbit(weight))
+                continue;
+            for (int64_t c = 0; c < x->width; c++)
+                o[c] += weight * x->v[c / FLASH_NR * x->v_panel + c % FLASH_NR + j * x->v_key];
+        }
+        for (int64_t c = 0; c < x->width; c++)
+            x->to[r][c] = o[c] * x->by[r];
+    }
+}
+
+/* Weights of a group times V. */
+static void join_values(const struct attn_flash_scratch *w, const struct block *block,
+                        const struct tile *tile, const struct group *group, bool careful,
+                        struct product *product)
+{
+    if (block->direct)
+        direct_values(group->job, w, block, tile, group->count, product);
+    else if (careful)
+        value_product_careful(group->count, product);
+    else
+        value_product(group->count, product);
+}
+
+/* Scores of a group to weights, relative to `shift`, and their sums. */
+static void weigh_scores(const struct group *group, bool mark, const float *shift, float *sum)
+{
+    weigh_floats(group, mark, shift, sum);
 }

@@ -44,6 +44,24 @@ FLASH_INLINE vf tanh_log2(vf x)
     return vf_div(vf_fma(more, t, less), vf_fma(less, t, more));
 }
 
+/* What the scores in memory, and their maxima, are multiplied by to lie in the log2 domain. */
+FLASH_INLINE float score_unit(const struct attn_flash *job)
+{
+    return FLASH_PAIRS ? job->unit : 1.0f;
+}
+
+FLASH_INLINE vf in_log2(vf x, float unit)
+{
+    return FLASH_PAIRS ? vf_mul(x, vf_set1(unit)) : x;
+}
+
+/* Whether the scale is applied to scores in memory: nothing that was packed could take it, and more
+ * follows than the exponential. */
+static bool scaled_late(const struct attn_flash *job)
+{
+    return job->score == ATTN_SCORE_GAUSSIAN || (FLASH_PAIRS && job->unit != job->factor);
+}
+
 /* One row of scores of one tile. Keys are relative to the tile. */
 struct row {
     int64_t h, i;
@@ -65,7 +83,6 @@ struct group {
     struct row rows[FLASH_MR];
 };
 
-/* The scale of squared distances: nothing that was packed could take it. */
 static void scale_scores(const struct group *group, const struct row *row)
 {
     for (int64_t j = group->from; j < group->to; j += VF_LANES)
@@ -153,7 +170,7 @@ static void mask_scores(const struct group *group, const struct row *row)
 static void finish_scores(const struct group *group, const struct row *row)
 {
     const struct attn_flash *job = group->job;
-    if (job->score == ATTN_SCORE_GAUSSIAN)
+    if (scaled_late(job))
         scale_scores(group, row);
     if (job->flags & ATTN_FLAG_SOFTCAP)
         cap_scores(group, row);
@@ -173,7 +190,7 @@ static void finish_scores(const struct group *group, const struct row *row)
  * and their sums. With `mark`, forbidden cells get -0.0 instead of 0. A lane's sum stands for
  * fixed places in the tile, so that nothing depends on `from` and `to`. */
 FLASH_INLINE void weigh_rows(const int mr, const bool mark, float *scores, int64_t from, int64_t to,
-                             const float *shift, float *sum)
+                             const float *shift, float unit, float *sum)
 {
     vf by[FLASH_MR], sums[FLASH_MR];
 #pragma GCC unroll 16
@@ -185,7 +202,7 @@ FLASH_INLINE void weigh_rows(const int mr, const bool mark, float *scores, int64
 #pragma GCC unroll 16
         for (int r = 0; r < mr; r++) {
             vf s = vf_load(scores + r * LD + j);
-            vf p = exp2_negative(vf_sub(s, by[r]));
+            vf p = exp2_negative(in_log2(vf_sub(s, by[r]), unit));
             sums[r] = vf_add(sums[r], p);
             if (mark)
                 p = vf_select_equal(s, vf_set1(-INFINITY), vf_set1(-0.0f), p);
@@ -194,6 +211,21 @@ FLASH_INLINE void weigh_rows(const int mr, const bool mark, float *scores, int64
 #pragma GCC unroll 16
     for (int r = 0; r < mr; r++)
         sum[r] = vf_sum(sums[r]);
+}
+
+/* The rows of a group. */
+static void weigh_floats(const struct group *group, bool mark, const float *shift, float *sum)
+{
+    float *s = group->rows[0].s;
+    const float unit = score_unit(group->job);
+    const int count = group->count;
+    int r = 0;
+    for (; r + 2 <= count && !mark; r += 2)
+        weigh_rows(2, false, s + r * LD, group->from, group->to, shift + r, unit, sum + r);
+    for (; r < count && !mark; r++)
+        weigh_rows(1, false, s + r * LD, group->from, group->to, shift + r, unit, sum + r);
+    for (; r < count; r++)
+        weigh_rows(1, true, s + r * LD, group->from, group->to, shift + r, unit, sum + r);
 }
 
 /* Raises lanes to those of a row's scores in the panels whose maximum the product could not take.
@@ -211,6 +243,10 @@ FLASH_INLINE vf rest_of_top(const struct group *group, const struct row *row, vf
     return top;
 }
 
+/* Scores of a group to weights in their place, relative to `shift`; their sums. With `mark`, see
+ * weigh_rows. In flash_f32_scores.h or flash_pairs_weights.h. */
+static void weigh_scores(const struct group *group, bool mark, const float *shift, float *sum);
+
 /* Scores of a group to weights; brings the rows' maxima and denominators up to date and gives the
  * factors by which what was accumulated before must be multiplied. */
 static void softmax_rows(const struct group *group, bool mark, float *max, float *sum,
@@ -219,23 +255,16 @@ static void softmax_rows(const struct group *group, bool mark, float *max, float
     float shift[FLASH_MR], added[FLASH_MR], lag[VF_LANES] __attribute__((aligned(64))) = {0};
     const int count = group->count;
     const bool rest = group->clean_lo > group->from || group->clean_hi < group->to;
-    float *s = group->rows[0].s;
-    int r;
-    for (r = 0; r < count; r++) {
+    for (int r = 0; r < count; r++) {
         vf largest = vf_load(group->top + r * VF_LANES);
         float top = vf_largest(rest ? rest_of_top(group, &group->rows[r], largest) : largest);
         shift[r] = top == -INFINITY ? 0.0f : top; /* -inf - -inf would be NaN */
         lag[r] = max[r] - shift[r];
         max[r] = top;
     }
-    for (r = 0; r + 2 <= count && !mark; r += 2)
-        weigh_rows(2, false, s + r * LD, group->from, group->to, shift + r, added + r);
-    for (; r < count && !mark; r++)
-        weigh_rows(1, false, s + r * LD, group->from, group->to, shift + r, added + r);
-    for (; r < count; r++)
-        weigh_rows(1, true, s + r * LD, group->from, group->to, shift + r, added + r);
-    vf_store(lag, exp2_negative(vf_load(lag)));
-    for (r = 0; r < count; r++) {
+    weigh_scores(group, mark, shift, added);
+    vf_store(lag, exp2_negative(in_log2(vf_load(lag), score_unit(group->job))));
+    for (int r = 0; r < count; r++) {
         sum[r] = sum[r] * lag[r] + added[r];
         rescale[r] = lag[r];
     }
@@ -244,10 +273,11 @@ static void softmax_rows(const struct group *group, bool mark, float *max, float
 /* Scores of [from, to) to final weights; 0 in forbidden cells, even of a row that is NaN. */
 static void normalise_row(const struct group *group, const struct row *row, float max, float sum)
 {
+    const float unit = score_unit(group->job);
     vf by = vf_set1(1.0f / sum), shift = vf_set1(max), forbidden = vf_set1(-INFINITY);
     for (int64_t j = group->from; j < group->to; j += VF_LANES) {
         vf s = vf_load(row->s + j);
-        vf p = vf_mul(exp2_negative(vf_sub(s, shift)), by);
+        vf p = vf_mul(exp2_negative(in_log2(vf_sub(s, shift), unit)), by);
         vf_store(row->s + j, vf_select_equal(s, forbidden, vf_set1(0.0f), p));
     }
 }

@@ -6,6 +6,8 @@
  *   FLASH_MR          rows of a micro-kernel: 6
  *   FLASH_NV          vectors of a micro-kernel's row, 2 or 4; MR*NV accumulators must stay in
  *                     registers
+ *   FLASH_PAIRS       1 where the products take pairs of bf16, whose operations flash_pairs_pack.h
+ *                     names, and no scores but dot products are asked for; else 0
  *   vf, VF_LANES      a vector of floats, and how many it holds (a power of two, at most 16)
  *   vf_set1 vf_lane_numbers ({0, 1, 2, ...}) vf_add vf_sub vf_mul vf_div vf_abs vf_first
  *   vf_load vf_store  aligned to the vector; vf_loadu vf_storeu: to the element
@@ -114,12 +116,6 @@ static inline float of_head(const struct attn_view *x, int64_t h)
     return attn_element(x->dtype, x->data, h * x->stride[0]);
 }
 
-/* What q is multiplied by where K is read in place. */
-static inline float query_factor(const struct attn_flash *job)
-{
-    return job->score == ATTN_SCORE_GAUSSIAN ? 1.0f : job->factor;
-}
-
 /* How far the output of a group of rows has come: w->o holds nothing, sums, or is done with. */
 enum stage { FRESH, BEGUN, STORED };
 
@@ -128,8 +124,13 @@ enum pairing { DOT, DISTANCE };
 
 FLASH_INLINE vf join(const enum pairing pairing, vf q, vf k, vf sum)
 {
+#if FLASH_PAIRS
+    (void)pairing; /* always DOT */
+    return vf_dot_pairs(q, k, sum);
+#else
     vf apart = pairing == DOT ? q : vf_sub(q, k);
     return vf_fma(apart, pairing == DOT ? k : apart, sum);
+#endif
 }
 
 /* to[r] = by[r] * (o[r] * rescale[r] + sum over keys j in [lo, hi) of p[r][j] v[j]). */
@@ -148,8 +149,12 @@ struct product {
 #include "flash_f32_convert.h"
 #include "flash_f32_softmax.h"
 
+#if FLASH_PAIRS
+#include "flash_pairs_pack.h"
+#else
 #include "flash_f32_direct.h"
 #include "flash_f32_pack.h"
+#endif
 
 static struct block make_block(const struct attn_flash *job, const struct attn_flash_item *item)
 {
@@ -194,7 +199,11 @@ static void find_intervals(const struct attn_flash *job, const struct attn_flash
 
 #include "flash_f32_ahead.h"
 #include "flash_f32_product.h"
+#if FLASH_PAIRS
+#include "flash_pairs_weights.h"
+#else
 #include "flash_f32_scores.h"
+#endif
 
 /* Rows start at maximum -inf and denominator 0; with a sink, as if it were a first key with v = 0,
  * in the first part. */
@@ -232,7 +241,7 @@ FLASH_INLINE void clip_row(const struct attn_flash_scratch *w, const struct tile
 /* Whether scores become final by nothing but -inf in what lies outside the rows' intervals. */
 static bool scores_are_plain(const struct attn_flash *job)
 {
-    return job->score != ATTN_SCORE_GAUSSIAN && job->score != ATTN_SCORE_ADDITIVE &&
+    return !scaled_late(job) && job->score != ATTN_SCORE_ADDITIVE &&
            !(job->flags & ATTN_FLAG_SOFTCAP) && !job->bias.data && !job->alibi.data &&
            !job->mask.data;
 }
@@ -274,11 +283,9 @@ static bool start_group(const struct attn_flash_scratch *w, const struct block *
 static bool score_group(const struct attn_flash_scratch *w, const struct block *block,
                         const struct tile *tile, struct group *group)
 {
-    const struct attn_flash *job = group->job;
     if (!start_group(w, block, tile, group))
         return false;
     struct span span = {.k = w->k,
-                        .dk = job->dk,
                         .from = group->from,
                         .to = group->to,
                         .s = w->s,
@@ -292,18 +299,7 @@ static bool score_group(const struct attn_flash_scratch *w, const struct block *
             row->lo = row->hi = group->from;
         vf_store(group->top + r * VF_LANES, vf_set1(w->max[group->r0 + r]));
     }
-    if (block->direct)
-        direct_scores(job, w, block, tile, group->r0, group->count, group->lo, group->hi);
-    else {
-        next_rows(job, w, block, tile, group);
-        queries(job, w, block, group->r0, group->count, span.q);
-    }
-    if (job->score == ATTN_SCORE_ADDITIVE)
-        additive_scores(job, w, &span, group->count);
-    else if (job->score == ATTN_SCORE_GAUSSIAN && !block->direct)
-        score_distance(group->count, &span);
-    else if (!block->direct)
-        score_product(group->count, &span);
+    raw_scores(w, block, tile, group, &span);
     if (group->clean_lo > group->from || group->clean_hi < group->to)
         for (int r = 0; r < group->count; r++)
             finish_scores(group, &group->rows[r]);
@@ -367,12 +363,7 @@ static void attend_group(const struct attn_flash_scratch *w, const struct block 
     }
     bool last = ends_group(w, block, tile, group);
     aim_product(w, group, last, &product);
-    if (block->direct)
-        direct_values(job, w, block, tile, group->count, &product);
-    else if (careful)
-        value_product_careful(group->count, &product);
-    else
-        value_product(group->count, &product);
+    join_values(w, block, tile, group, careful, &product);
     *stage = last ? STORED : BEGUN;
 }
 
@@ -414,7 +405,9 @@ static void store_lse(const struct attn_flash *job, const struct attn_flash_scra
     int64_t h = row_head(job, block, r), i = row_query(job, block, r);
     float max = w->max[r], sum = w->sum[r];
     /* In double: the logarithm then errs by nothing that matters beside the sum. */
-    double lse = sum == 0.0f ? -INFINITY : ((double)max + log2((double)sum)) * 0.69314718055994531;
+    double lse = sum == 0.0f ? -INFINITY
+                             : ((double)max * (double)score_unit(job) + log2((double)sum)) *
+                                   0.69314718055994531;
     if (job->sink.data && sum == 1.0f) {
         float sink = of_head(&job->sink, h);
         lse = max == sink * LOG2_E ? (double)sink : lse; /* nothing joined it: the sink itself */
@@ -434,12 +427,7 @@ static void sweep_tiles(const struct attn_flash *job, const struct attn_flash_sc
         struct tile tile = {.j0 = j0,
                             .lo = first > 0 ? first : 0,
                             .hi = end < job->key_block ? end : job->key_block};
-        if (!block->direct)
-            pack_k(job, w, block, &tile);
-        if (job->score == ATTN_SCORE_ADDITIVE)
-            project_keys(job, w, &tile);
-        if (!block->direct && sweep == ATTEND)
-            pack_v(job, w, block, &tile);
+        take_keys(job, w, block, &tile, sweep == ATTEND);
         struct group group = {.job = job, .b = block->b, .j0 = j0};
         struct ahead ahead;
         if (!block->direct) {
@@ -498,19 +486,15 @@ static void run_item(const struct attn_flash *job, const struct attn_flash_scrat
     block.next = next;
     find_intervals(job, w, &block);
     start_rows(job, w, &block);
-    if (projects_queries(job)) {
-        pack_params(job, w, &block);
-        project_queries(job, w, &block);
-    } else if (block.direct)
-        direct_queries(job, w, &block);
-    else if (!queries_in_place(job))
-        copy_queries(job, w, &block);
+    take_queries(job, w, &block);
     sweep_tiles(job, w, &block, ATTEND);
+#if !FLASH_PAIRS
     if (block.direct && !direct_finite(w, &block)) {
         block.careful = true;
         start_rows(job, w, &block);
         sweep_tiles(job, w, &block, ATTEND);
     }
+#endif
     if (job->splits == 1)
         store_rows(job, w, &block);
 }

@@ -181,7 +181,8 @@ static void pack_v(const struct attn_flash *job, const struct attn_flash_scratch
         }
         if (vf_all_equal(sum, zero))
             continue;
-        tile->bad_lo = tile->bad_lo < j ? tile->bad_lo : j;
-        tile->bad_hi = j + 2;
+        int64_t step = j / FLASH_STEP * FLASH_STEP;
+        tile->bad_lo = tile->bad_lo < step ? tile->bad_lo : step;
+        tile->bad_hi = step + FLASH_STEP;
     }
 }

@@ -16,9 +16,9 @@ FLASH_INLINE vf exp2_brief(vf x)
 {
     vf n = vf_round(x);
     vf f = vf_sub(x, n);
-    vf y = vf_set1(PAIRS_C3);
-    y = vf_fma(y, f, vf_set1(PAIRS_C2));
-    y = vf_fma(y, f, vf_set1(PAIRS_C1));
+    vf y = vf_set1(0.0550090064f);
+    y = vf_fma(y, f, vf_set1(0.242211148f));
+    y = vf_fma(y, f, vf_set1(0.69328294f));
     y = vf_fma(y, f, vf_set1(1.0f));
     return vf_times_power(y, n);
 }
@@ -29,11 +29,11 @@ FLASH_INLINE uint16_t *weights_of(float *scores)
     return (uint16_t *)(void *)scores;
 }
 
-/* Weights of [from, to) of `mr` rows that are LD apart, 2^((s - shift) * by), as bf16 in place, and
- * their sums. A lane's sum stands for fixed places in the tile, so that nothing depends on `from`
- * and `to`. */
+/* Weights of [from, to) of `mr` rows that are LD apart, 2^((s - shift) * unit), as bf16 in place,
+ * and their sums. A lane's sum stands for fixed places in the tile, so that nothing depends on
+ * `from` and `to`. */
 FLASH_INLINE void weigh_pairs(const int mr, float *scores, int64_t from, int64_t to,
-                              const float *shift, vf by, float *sum)
+                              const float *shift, float unit, float *sum)
 {
     vf top[FLASH_MR], sums[FLASH_MR];
     int64_t j = from;
@@ -46,14 +46,14 @@ FLASH_INLINE void weigh_pairs(const int mr, float *scores, int64_t from, int64_t
 #pragma GCC unroll 16
         for (int r = 0; r < mr; r++) {
             float *s = scores + r * LD;
-            vf p = exp2_brief(vf_mul(vf_sub(vf_load(s + j), top[r]), by));
-            vf q = exp2_brief(vf_mul(vf_sub(vf_load(s + j + VF_LANES), top[r]), by));
+            vf p = exp2_brief(in_log2(vf_sub(vf_load(s + j), top[r]), unit));
+            vf q = exp2_brief(in_log2(vf_sub(vf_load(s + j + VF_LANES), top[r]), unit));
             sums[r] = vf_add(vf_add(sums[r], p), q);
             vf_store_pairs(weights_of(s) + j, p, q);
         }
     for (int r = 0; r < mr && j < to; r++) {
         float *s = scores + r * LD;
-        vf p = exp2_brief(vf_mul(vf_sub(vf_load(s + j), top[r]), by));
+        vf p = exp2_brief(in_log2(vf_sub(vf_load(s + j), top[r]), unit));
         sums[r] = vf_add(sums[r], p);
         vf_store_bf16(weights_of(s) + j, p);
     }
@@ -90,4 +90,67 @@ FLASH_APART void value_product_careful(int count, const struct product *x)
         for (int64_t c = 0; c < x->width; c++)
             x->to[r][c] = o[c] * x->by[r];
     }
+}
+
+/* Whether weights of a group are floats until the last of their product: a mark or dropout comes
+ * first. */
+static bool narrowed_late(const struct group *group, bool mark)
+{
+    return mark || group->job->flags & ATTN_FLAG_DROPOUT;
+}
+
+/* The steps of an item, as flash_f32_scores.h has them for floats. */
+static void take_queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                         const struct block *block)
+{
+    if (!queries_in_place(job))
+        copy_queries(job, w, block);
+}
+
+static void take_keys(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                      const struct block *block, struct tile *tile, bool values)
+{
+    pack_k(job, w, block, tile);
+    if (values)
+        pack_v(job, w, block, tile);
+}
+
+static void raw_scores(const struct attn_flash_scratch *w, const struct block *block,
+                       const struct tile *tile, struct group *group, struct span *span)
+{
+    span->dk = pairs(group->job->dk);
+    next_rows(group->job, w, block, tile, group);
+    queries(group->job, w, block, group->r0, group->count, span->q);
+    score_product(group->count, span);
+}
+
+static void weigh_scores(const struct group *group, bool mark, const float *shift, float *sum)
+{
+    float *s = group->rows[0].s;
+    const float unit = score_unit(group->job);
+    int r = 0;
+    if (narrowed_late(group, mark)) {
+        weigh_floats(group, mark, shift, sum);
+        return;
+    }
+    for (; r + 2 <= group->count; r += 2)
+        weigh_pairs(2, s + r * LD, group->from, group->to, shift + r, unit, sum + r);
+    if (r < group->count)
+        weigh_pairs(1, s + r * LD, group->from, group->to, shift + r, unit, sum + r);
+}
+
+static void join_values(const struct attn_flash_scratch *w, const struct block *block,
+                        const struct tile *tile, const struct group *group, bool careful,
+                        struct product *product)
+{
+    (void)block;
+    (void)tile;
+    product->lo = product->lo / FLASH_STEP * pairs(FLASH_STEP);
+    product->hi = pairs(product->hi);
+    if (narrowed_late(group, careful))
+        narrow_weights(group->count, w->s, group->from, group->to);
+    if (careful)
+        value_product_careful(group->count, product);
+    else
+        value_product(group->count, product);
 }

@@ -62,7 +62,7 @@ static int64_t choose_key_block(const struct attn_plan *plan)
     if (job->direct)
         return direct_key_block(job, nr);
     int64_t width = job->dk + job->dh + attn_round_up(job->dv, nr);
-    int64_t fit = least(attn_blocking_tile(&plan->caches) / width,
+    int64_t fit = least(attn_blocking_tile(&plan->caches) * (plan->isa->step > 1 ? 2 : 1) / width,
                         attn_blocking_scores(&plan->caches) / plan->isa->mr) /
                   nr * nr;
     return clamp(least(fit, attn_round_up(job->sk, nr)), nr, ATTN_FLASH_MOST_KEYS);
@@ -97,7 +97,8 @@ static void choose_splits(struct attn_flash *job, const struct attn_problem *pro
 }
 
 /* What the job multiplies raw scores by (see flash_f32.h). */
-static void choose_factors(struct attn_flash *job, const struct attn_problem *problem)
+static void choose_factors(const struct attn_flash_isa *isa, struct attn_flash *job,
+                           const struct attn_problem *problem)
 {
     const double log2_e = 1.4426950408889634;
     double scale = problem->score == ATTN_SCORE_GAUSSIAN ? -0.5 * problem->scale : problem->scale;
@@ -106,6 +107,11 @@ static void choose_factors(struct attn_flash *job, const struct attn_problem *pr
         job->factor = (float)(scale / problem->softcap * ATTN_FLASH_TANH);
         job->cap2 = (float)(problem->softcap * log2_e);
     }
+    /* A factor of the exponential's argument has to leave 0 and -inf as they are. */
+    bool last = isa->step > 1 && job->factor > 0.0f && isfinite(job->factor) &&
+                !(problem->flags & ATTN_FLAG_SOFTCAP) && !attn_tensor_find(problem, ATTN_BIAS) &&
+                !attn_tensor_find(problem, ATTN_ALIBI) && !attn_tensor_find(problem, ATTN_SINK);
+    job->unit = last ? job->factor : 1.0f;
 }
 
 /* Query heads that may share packed keys: those of one key/value head, unless they have score
@@ -118,6 +124,17 @@ static int64_t choose_group(const struct attn_problem *problem)
             return 1;
     }
     return problem->hq / problem->hkv;
+}
+
+/* The instance that serves a problem: this one, or the one that stands in for it. */
+static const struct attn_flash_isa *choose_isa(const struct attn_flash_isa *isa,
+                                               const struct attn_problem *problem)
+{
+    bool dot = problem->score == ATTN_SCORE_SCALED_DOT || problem->score == ATTN_SCORE_DOT;
+    if (!isa->other || (problem->dtype == ATTN_BF16 && dot &&
+                        problem->sq * choose_group(problem) > isa->other->direct_rows))
+        return isa;
+    return isa->other;
 }
 
 /* Everything of the job that needs no data. */
@@ -144,7 +161,7 @@ static void prepare_job(struct attn_plan *plan, const struct attn_problem *probl
     job->window_right = least(problem->window_right, INT64_C(1) << 42);
     job->dh = problem->score == ATTN_SCORE_ADDITIVE ? problem->dh : 0;
     job->dp = problem->score == ATTN_SCORE_ADDITIVE ? problem->dh : problem->dk;
-    choose_factors(job, problem);
+    choose_factors(plan->isa, job, problem);
     if (problem->flags & ATTN_FLAG_DROPOUT) {
         job->keep_by = (float)(1.0 / (1.0 - problem->dropout_p));
         job->keep_from = (uint32_t)ceil(problem->dropout_p * 16777216.0);
@@ -189,11 +206,12 @@ static size_t lay_out(struct attn_plan *plan, void *base)
     struct attn_flash_scratch *scratch = cut(base, &used, plan->threads, sizeof *scratch);
     for (int t = 0; t < plan->threads; t++) {
         struct attn_flash_scratch w;
-        w.k = cut(base, &used, packed * job->dk, sizeof *w.k);
+        w.k = cut(base, &used, packed * attn_flash_inner(plan->isa, job->dk), sizeof *w.k);
         w.held = cut(base, &used, 16 * attn_round_up(held, 16), sizeof *w.held);
-        w.v = cut(base, &used, packed * dv16, sizeof *w.v);
+        w.v = cut(base, &used, attn_flash_inner(plan->isa, packed) * dv16, sizeof *w.v);
         w.s = cut(base, &used, mr * ATTN_FLASH_SCORE_STRIDE, sizeof *w.s);
-        w.q = cut(base, &used, (rows + 1) * attn_round_up(job->dp, nr), sizeof *w.q);
+        w.q = cut(base, &used, (rows + 1) * attn_round_up(attn_flash_inner(plan->isa, job->dp), nr),
+                  sizeof *w.q);
         w.o = cut(base, &used, rows * dv16, sizeof *w.o);
         w.max = cut(base, &used, rows, sizeof *w.max);
         w.sum = cut(base, &used, rows, sizeof *w.sum);
@@ -237,7 +255,7 @@ int attn_plan_create(const struct attn_flash_isa *isa, const struct attn_problem
         return ATTN_OUT_OF_MEMORY;
     }
     *made = (struct attn_plan){.services = services,
-                               .isa = isa,
+                               .isa = choose_isa(isa, problem),
                                .caches = attn_caches_read("/sys/devices/system/cpu"),
                                .threads = services->threads > 1 ? (int)services->threads : 1};
     prepare_job(made, problem);

@@ -37,12 +37,32 @@ static int probe_avx512(const struct attn_services *services, char *why, size_t 
     return ATTN_NO_DEVICE;
 }
 
+static int probe_avx512_bf16(const struct attn_services *services, char *why, size_t size)
+{
+    (void)services;
+    if (__builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl"))
+        return ATTN_OK;
+    snprintf(why, size, "this processor, or the system on it, offers no AVX512-BF16");
+    return ATTN_NO_DEVICE;
+}
+
 static int supports(const struct attn_problem *problem, const struct attn_services *services,
                     char *why, size_t size)
 {
     (void)services;
     return problem->op == ATTN_OP_MHA ? attn_mha_supports(problem, why, size)
                                       : attn_plan_supports(problem, why, size);
+}
+
+/* Of the rungs that are for bf16: what others serve as well is left to them. */
+static int supports_bf16(const struct attn_problem *problem, const struct attn_services *services,
+                         char *why, size_t size)
+{
+    if (problem->dtype == ATTN_BF16)
+        return supports(problem, services, why, size);
+    snprintf(why, size, "this rung is for bf16 alone");
+    return ATTN_UNSUPPORTED;
 }
 
 static int create(const struct attn_flash_isa *isa, const struct attn_problem *problem,
@@ -69,6 +89,13 @@ static int create_avx512(const struct attn_problem *problem, const struct attn_s
     return create(&attn_flash_f32_avx512, problem, services, plan, why, size);
 }
 
+static int create_avx512_bf16(const struct attn_problem *problem,
+                              const struct attn_services *services, void **plan, char *why,
+                              size_t size)
+{
+    return create(&attn_flash_avx512_bf16, problem, services, plan, why, size);
+}
+
 static void numerics(const void *plan, struct attn_numerics *numerics)
 {
     const struct attn_plan *self = plan;
@@ -79,6 +106,11 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
     numerics->key_tile = self->job.key_block;
     numerics->splits = self->job.splits > 1 ? self->job.splits : 0;
     numerics->e_exp = ATTN_FLASH_E_EXP;
+    if (self->isa->step > 1) {
+        numerics->p_type = ATTN_BF16;
+        numerics->ftz = 1;
+        numerics->e_exp = ATTN_PAIRS_E_EXP;
+    }
     numerics->e_tanh = ATTN_FLASH_E_TANH;
     numerics->e_log = 1e-15; /* in double */
 }
@@ -161,7 +193,7 @@ static const struct attn_option_spec options[] = {
 };
 
 /* Every rung is the same backend but for its name and the instruction set behind it. */
-#define RUNG(isa, text)                                                                            \
+#define RUNG(isa, supported, text)                                                                 \
     static const struct attn_backend isa = {                                                       \
         .struct_size = sizeof(struct attn_backend),                                                \
         .exactness = ATTN_EXACT,                                                                   \
@@ -170,7 +202,7 @@ static const struct attn_option_spec options[] = {
         .options = options,                                                                        \
         .n_options = sizeof options / sizeof *options,                                             \
         .probe = probe_##isa,                                                                      \
-        .supports = supports,                                                                      \
+        .supports = supported,                                                                     \
         .create = create_##isa,                                                                    \
         .numerics = numerics,                                                                      \
         .bind = bind,                                                                              \
@@ -179,10 +211,11 @@ static const struct attn_option_spec options[] = {
         .describe = describe,                                                                      \
         .destroy = destroy,                                                                        \
     }
-RUNG(avx2, "AVX2 and FMA");
-RUNG(avx512, "AVX-512");
+RUNG(avx2, supports, "AVX2 and FMA");
+RUNG(avx512, supports, "AVX-512");
+RUNG(avx512_bf16, supports_bf16, "AVX512-BF16");
 
-static const struct attn_backend *const backends[] = {&avx2, &avx512};
+static const struct attn_backend *const backends[] = {&avx2, &avx512, &avx512_bf16};
 
 const struct attn_plugin attn_plugin = {
     .abi_version = ATTN_ABI_VERSION,

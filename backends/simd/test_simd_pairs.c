@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_simd_pairs.c - operands packed as pairs of bf16, the two products of them and the rounding
+ * of weights, of an instance that has pairs, against a scalar model. What a layout leaves out is
+ * NaN: it must not be read. Products are of small integers, exact in any order. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "flash_avx512_bf16.c" /* its source: tests what is static */
+
+#include <cmocka.h>
+
+#define KEY_BLOCK 256
+#define MOST_WIDE 130
+#define QUIET_NAN 0x7fc0
+
+static struct attn_flash job;
+static struct attn_flash_scratch w;
+static struct block block;
+static uint64_t seed = 1;
+
+static int64_t draw(int64_t below)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (int64_t)(seed >> 33) % below;
+}
+
+static uint16_t small_integer(void)
+{
+    return attn_to_bf16((float)(draw(17) - 8));
+}
+
+static void *take(size_t bytes)
+{
+    void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    assert_non_null(memory);
+    memset(memory, 0xff, bytes); /* NaN in either type */
+    return memory;
+}
+
+static int make(void **state)
+{
+    (void)state;
+    w.k = take(sizeof(float) * KEY_BLOCK * (MOST_WIDE + FLASH_STEP));
+    w.v = take(sizeof(float) * KEY_BLOCK * (MOST_WIDE + FLASH_NR));
+    w.s = take(sizeof(float) * FLASH_MR * LD);
+    w.o = take(sizeof(float) * FLASH_MR * (MOST_WIDE + FLASH_NR));
+    return 0;
+}
+
+static int unmake(void **state)
+{
+    (void)state;
+    free(w.k);
+    free(w.v);
+    free(w.s);
+    free(w.o);
+    return 0;
+}
+
+/* An operand of KEY_BLOCK keys, NaN but for small integers in keys [lo, hi). */
+static uint16_t *operand(struct attn_view *view, int64_t width, bool apart, int64_t lo, int64_t hi)
+{
+    int64_t gap = draw(3);
+    *view = (struct attn_view){.dtype = ATTN_BF16};
+    view->stride[2] = apart ? 1 : width + gap;
+    view->stride[3] = apart ? KEY_BLOCK + gap : 1;
+    size_t count = (size_t)(view->stride[2] * (KEY_BLOCK - 1) + view->stride[3] * (width - 1) + 1);
+    uint16_t *data = malloc(count * sizeof *data); /* exactly: a sanitizer sees what is beyond */
+    assert_non_null(data);
+    for (size_t n = 0; n < count; n++)
+        data[n] = QUIET_NAN;
+    for (int64_t j = lo; j < hi; j++)
+        for (int64_t c = 0; c < width; c++)
+            data[j * view->stride[2] + c * view->stride[3]] = small_integer();
+    view->data = data;
+    return data;
+}
+
+static uint16_t at(const struct attn_view *view, int64_t j, int64_t c)
+{
+    return ((const uint16_t *)view->data)[j * view->stride[2] + c * view->stride[3]];
+}
+
+/* Half `n` of the pair at `pair`. */
+static uint16_t half(const float *pair, int64_t n)
+{
+    uint16_t halves[2];
+    memcpy(halves, pair, sizeof halves);
+    return halves[n];
+}
+
+static struct tile draw_tile(void)
+{
+    struct tile tile = {.lo = draw(KEY_BLOCK - 1)};
+    tile.hi = tile.lo + 1 + draw(KEY_BLOCK - tile.lo);
+    if (draw(4) == 0)
+        tile.lo = 0;
+    if (draw(4) == 0)
+        tile.hi = KEY_BLOCK;
+    return tile;
+}
+
+static void test_pack_k(void **state)
+{
+    (void)state;
+    for (int trial = 0; trial < 300; trial++) {
+        const struct tile tile = draw_tile();
+        job = (struct attn_flash){.dk = 1 + draw(MOST_WIDE), .key_block = KEY_BLOCK};
+        uint16_t *data = operand(&job.k, job.dk, trial % 3 == 0, tile.lo, tile.hi);
+        pack_k(&job, &w, &block, &tile);
+        for (int64_t j = tile.lo / VF_LANES * VF_LANES; j < attn_round_up(tile.hi, VF_LANES); j++)
+            for (int64_t c = 0; c < 2 * pairs(job.dk); c++) {
+                bool there = j >= tile.lo && j < tile.hi && c < job.dk;
+                const float *panel = w.k + j / FLASH_NR * pairs(job.dk) * FLASH_NR;
+                assert_int_equal(half(panel + c / 2 * FLASH_NR + j % FLASH_NR, c % 2),
+                                 there ? at(&job.k, j, c) : 0);
+            }
+        free(data);
+    }
+}
+
+static void test_pack_v(void **state)
+{
+    (void)state;
+    for (int trial = 0; trial < 300; trial++) {
+        struct tile tile = draw_tile();
+        job = (struct attn_flash){.dv = 1 + draw(MOST_WIDE), .key_block = KEY_BLOCK};
+        uint16_t *data = operand(&job.v, job.dv, trial % 3 == 0, tile.lo, tile.hi);
+        int64_t bad = trial % 2 ? tile.lo + draw(tile.hi - tile.lo) : -1;
+        if (bad >= 0)
+            data[bad * job.v.stride[2] + draw(job.dv) * job.v.stride[3]] =
+                trial % 4 == 1 ? QUIET_NAN : 0xff80; /* -inf */
+        pack_v(&job, &w, &block, &tile);
+        if (bad < 0)
+            assert_true(tile.bad_lo >= tile.bad_hi);
+        else
+            assert_true(tile.bad_lo <= bad && bad < tile.bad_hi);
+        for (int64_t j = tile.lo / 2 * 2; j < attn_round_up(tile.hi, 2); j++)
+            for (int64_t c = 0; c < attn_round_up(job.dv, VF_LANES); c++) {
+                bool there = j >= tile.lo && j < tile.hi && c < job.dv;
+                const float *panel = tile.v + c / FLASH_NR * tile.v_panel;
+                assert_int_equal(half(panel + j / 2 * tile.v_key + c % FLASH_NR, j % 2),
+                                 there ? at(&job.v, j, c) : 0);
+            }
+        free(data);
+    }
+}
+
+/* Rows of q, in place where that is allowed, against packed keys. */
+static void test_scores(void **state)
+{
+    (void)state;
+    for (int trial = 0; trial < 300; trial++) {
+        const struct tile tile = draw_tile();
+        const int count = 1 + (int)draw(FLASH_MR);
+        float copies[FLASH_MR * MOST_WIDE] __attribute__((aligned(64)));
+        const float *rows[FLASH_MR];
+        struct attn_flash_scratch own = w;
+        job = (struct attn_flash){.dk = 1 + draw(MOST_WIDE), .key_block = KEY_BLOCK, .group = 1};
+        block = (struct block){.rows = count};
+        uint16_t *k = operand(&job.k, job.dk, false, tile.lo, tile.hi);
+        uint16_t *q = operand(&job.q, job.dk, trial % 5 == 0, 0, count);
+        own.q = copies;
+        if (!queries_in_place(&job))
+            copy_queries(&job, &own, &block);
+        queries(&job, &own, &block, 0, count, rows);
+        pack_k(&job, &w, &block, &tile);
+        struct span span = {.k = w.k,
+                            .dk = pairs(job.dk),
+                            .from = tile.lo / VF_LANES * VF_LANES,
+                            .to = attn_round_up(tile.hi, VF_LANES),
+                            .s = w.s};
+        memcpy(span.q, rows, sizeof rows);
+        score_product(count, &span);
+        for (int r = 0; r < count; r++)
+            for (int64_t j = tile.lo; j < tile.hi; j++) {
+                float want = 0.0f;
+                for (int64_t c = 0; c < job.dk; c++)
+                    want += attn_from_bf16(at(&job.q, r, c)) * attn_from_bf16(at(&job.k, j, c));
+                assert_true(w.s[r * LD + j] == want);
+            }
+        free(k);
+        free(q);
+    }
+}
+
+/* A group's part of a tile: weights in [lo, hi), 0 outside; with V that is not finite where the
+ * mark -0.0 stands. */
+static void test_values(void **state)
+{
+    (void)state;
+    for (int trial = 0; trial < 300; trial++) {
+        struct tile tile = draw_tile();
+        const int count = 1 + (int)draw(FLASH_MR);
+        const bool careful = trial % 3 == 0, fresh = draw(2);
+        int64_t lo = tile.lo + draw(tile.hi - tile.lo), hi = lo + 1 + draw(tile.hi - lo);
+        float rescale[FLASH_MR];
+        job = (struct attn_flash){.dv = 1 + draw(MOST_WIDE), .key_block = KEY_BLOCK};
+        uint16_t *v = operand(&job.v, job.dv, false, tile.lo, tile.hi);
+        struct product x = {.p = w.s, .o = w.o, .rescale = rescale, .fresh = fresh};
+        float *want = calloc((size_t)(count * job.dv), sizeof *want);
+        assert_non_null(want);
+        if (careful)
+            v[lo * job.v.stride[2] + draw(job.dv)] = QUIET_NAN;
+        pack_v(&job, &w, &block, &tile);
+        x.width = attn_round_up(job.dv, VF_LANES);
+        x.v = tile.v;
+        x.v_key = tile.v_key;
+        x.v_panel = tile.v_panel;
+        x.lo = lo / FLASH_STEP * pairs(FLASH_STEP);
+        x.hi = pairs(hi);
+        for (int r = 0; r < count; r++) {
+            uint16_t *p = weights_of(w.s + r * LD);
+            rescale[r] = 0.5f;
+            x.by[r] = 2.0f;
+            x.to[r] = w.o + r * x.width;
+            for (int64_t c = 0; c < x.width; c++)
+                x.to[r][c] = (float)(2 * draw(9));
+            for (int64_t j = 0; j < KEY_BLOCK; j++)
+                p[j] = j < lo || j >= hi || (careful && j == lo) ? (careful ? 0x8000 : 0)
+                                                                 : small_integer();
+            for (int64_t c = 0; c < job.dv; c++) {
+                float *sum = &want[r * job.dv + c];
+                *sum = fresh ? 0.0f : 0.5f * x.to[r][c];
+                for (int64_t j = lo + careful; j < hi; j++)
+                    *sum += attn_from_bf16(p[j]) * attn_from_bf16(at(&job.v, j, c));
+                *sum *= 2.0f;
+            }
+        }
+        if (careful)
+            value_product_careful(count, &x);
+        else
+            value_product(count, &x);
+        for (int r = 0; r < count; r++)
+            for (int64_t c = 0; c < job.dv; c++)
+                assert_true(w.o[r * x.width + c] == want[r * job.dv + c]);
+        free(want);
+        free(v);
+    }
+}
+
+/* Weights of [from, to) in the place of their scores, whatever `from` and `to`. */
+static void test_weights(void **state)
+{
+    (void)state;
+    const float by = 0.18f;
+    for (int trial = 0; trial < 200; trial++) {
+        int64_t from = draw(16) * VF_LANES, to = from + (1 + draw(16)) * VF_LANES;
+        float shift[2] = {0.0f, 4.0f}, sum[2], s[2][ATTN_FLASH_MOST_KEYS];
+        for (int r = 0; r < 2; r++)
+            for (int64_t j = from; j < to; j++)
+                w.s[r * LD + j] = s[r][j] =
+                    draw(9) == 0 ? -INFINITY : shift[r] - (float)draw(100000) * 0x1p-9f;
+        if (trial % 2)
+            weigh_pairs(2, w.s, from, to, shift, by, sum);
+        else
+            for (int r = 0; r < 2; r++)
+                weigh_pairs(1, w.s + r * LD, from, to, shift + r, by, sum + r);
+        for (int r = 0; r < 2; r++) {
+            double want_sum = 0.0;
+            for (int64_t j = from; j < to; j++) {
+                double want = exp2((double)(s[r][j] - shift[r]) * (double)by);
+                double got = (double)attn_from_bf16(weights_of(w.s + r * LD)[j]);
+                want_sum += want;
+                if (want < 0x1p-125)
+                    assert_true(got >= 0.0 && got <= 0x1p-124 && (want > 0.0 || got == 0.0));
+                else
+                    assert_true(fabs(got / want - 1.0) <= 0x1p-8 + 2 * ATTN_PAIRS_E_EXP);
+            }
+            assert_true(fabs((double)sum[r] / want_sum - 1.0) <= 2 * ATTN_PAIRS_E_EXP);
+        }
+    }
+}
+
+static void test_narrow(void **state)
+{
+    (void)state;
+    const float special[] = {0.0f, -0.0f, 1.0f, 0x1.01p0f, 0x1.03p0f, 0x1.02fp0f, 0.3f, INFINITY};
+    uint16_t want[2][64];
+    for (int r = 0; r < 2; r++)
+        for (int64_t j = 0; j < 64; j++) {
+            w.s[r * LD + j] = special[(j * 3 + r) % 8];
+            want[r][j] = attn_to_bf16(w.s[r * LD + j]);
+        }
+    w.s[40] = NAN;
+    narrow_weights(2, w.s, 16, 64);
+    for (int r = 0; r < 2; r++)
+        for (int64_t j = 16; j < 64; j++)
+            if (r == 0 && j == 40)
+                assert_true(isnan(attn_from_bf16(weights_of(w.s)[j])));
+            else
+                assert_int_equal(weights_of(w.s + r * LD)[j], want[r][j]);
+}
+
+int main(void)
+{
+    if (!__builtin_cpu_supports("avx512bf16")) {
+        printf("this processor lacks the instructions: nothing to test\n");
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pack_k),  cmocka_unit_test(test_pack_v),
+        cmocka_unit_test(test_scores),  cmocka_unit_test(test_values),
+        cmocka_unit_test(test_weights), cmocka_unit_test(test_narrow),
+    };
+    return cmocka_run_group_tests_name("simd_pairs", tests, make, unmake);
+}
