@@ -29,37 +29,24 @@ FLASH_INLINE uint16_t *weights_of(float *scores)
     return (uint16_t *)(void *)scores;
 }
 
-/* Weights of [from, to) of `mr` rows that are LD apart, 2^((s - shift) * unit), as bf16 in place,
- * and their sums. A lane's sum stands for fixed places in the tile, so that nothing depends on
- * `from` and `to`. */
-FLASH_INLINE void weigh_pairs(const int mr, float *scores, int64_t from, int64_t to,
-                              const float *shift, float unit, float *sum)
+/* Weights of [from, to) of a row, 2^((s - shift) * unit), as bf16 in place; returns their sum. A
+ * lane's sum stands for fixed places in the tile, so that nothing depends on `from` and `to`. */
+FLASH_INLINE float weigh_pairs(float *s, int64_t from, int64_t to, float shift, float unit)
 {
-    vf top[FLASH_MR], sums[FLASH_MR];
+    vf top = vf_set1(shift), sum = vf_set1(0.0f);
     int64_t j = from;
-#pragma GCC unroll 16
-    for (int r = 0; r < mr; r++) {
-        top[r] = vf_set1(shift[r]);
-        sums[r] = vf_set1(0.0f);
+    for (; j + 2 * VF_LANES <= to; j += 2 * VF_LANES) {
+        vf p = exp2_brief(in_log2(vf_sub(vf_load(s + j), top), unit));
+        vf q = exp2_brief(in_log2(vf_sub(vf_load(s + j + VF_LANES), top), unit));
+        sum = vf_add(vf_add(sum, p), q);
+        vf_store_pairs(weights_of(s) + j, p, q);
     }
-    for (; j + 2 * VF_LANES <= to; j += 2 * VF_LANES)
-#pragma GCC unroll 16
-        for (int r = 0; r < mr; r++) {
-            float *s = scores + r * LD;
-            vf p = exp2_brief(in_log2(vf_sub(vf_load(s + j), top[r]), unit));
-            vf q = exp2_brief(in_log2(vf_sub(vf_load(s + j + VF_LANES), top[r]), unit));
-            sums[r] = vf_add(vf_add(sums[r], p), q);
-            vf_store_pairs(weights_of(s) + j, p, q);
-        }
-    for (int r = 0; r < mr && j < to; r++) {
-        float *s = scores + r * LD;
-        vf p = exp2_brief(in_log2(vf_sub(vf_load(s + j), top[r]), unit));
-        sums[r] = vf_add(sums[r], p);
+    if (j < to) {
+        vf p = exp2_brief(in_log2(vf_sub(vf_load(s + j), top), unit));
+        sum = vf_add(sum, p);
         vf_store_bf16(weights_of(s) + j, p);
     }
-#pragma GCC unroll 16
-    for (int r = 0; r < mr; r++)
-        sum[r] = vf_sum(sums[r]);
+    return vf_sum(sum);
 }
 
 /* Weights [from, to) of `count` rows that are floats yet. */
@@ -128,15 +115,12 @@ static void weigh_scores(const struct group *group, bool mark, const float *shif
 {
     float *s = group->rows[0].s;
     const float unit = score_unit(group->job);
-    int r = 0;
     if (narrowed_late(group, mark)) {
         weigh_floats(group, mark, shift, sum);
         return;
     }
-    for (; r + 2 <= group->count; r += 2)
-        weigh_pairs(2, s + r * LD, group->from, group->to, shift + r, unit, sum + r);
-    if (r < group->count)
-        weigh_pairs(1, s + r * LD, group->from, group->to, shift + r, unit, sum + r);
+    for (int r = 0; r < group->count; r++)
+        sum[r] = weigh_pairs(s + r * LD, group->from, group->to, shift[r], unit);
 }
 
 static void join_values(const struct attn_flash_scratch *w, const struct block *block,
