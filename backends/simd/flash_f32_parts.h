@@ -19,11 +19,11 @@ static struct attn_flash_scratch part_scratch(const struct attn_flash *job,
 }
 
 /* Row r of one part joins row r of all before it, whose maximum is at least that of each. */
-static void merge_row(const struct attn_flash *job, const struct attn_flash_scratch *w,
-                      const struct attn_flash_scratch *part, int64_t r, int64_t width)
+static void merge_row(const struct attn_flash_scratch *w, const struct attn_flash_scratch *part,
+                      int64_t r, int64_t width)
 {
     float shift = w->max[r] == -INFINITY ? 0.0f : w->max[r]; /* -inf - -inf would be NaN */
-    vf by = exp2_negative(in_log2(vf_set1(part->max[r] - shift), score_unit(job)));
+    vf by = exp2_negative(vf_set1(part->max[r] - shift));
     float *o = w->o + r * width;
     for (int64_t c = 0; c < width; c += VF_LANES)
         vf_store(o + c, vf_fma(by, vf_load(part->o + r * width + c), vf_load(o + c)));
@@ -48,7 +48,7 @@ static void merge_parts(const struct attn_flash *job, const struct attn_flash_sc
     for (int64_t n = 0; n < job->splits; n++) {
         const struct attn_flash_scratch part = part_scratch(job, w, head, n);
         for (int64_t r = 0; r < block.rows; r++)
-            merge_row(job, w, &part, r, block.width);
+            merge_row(w, &part, r, block.width);
     }
     store_rows(job, w, &block);
 }

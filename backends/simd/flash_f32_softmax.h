@@ -44,7 +44,7 @@ FLASH_INLINE vf tanh_log2(vf x)
     return vf_div(vf_fma(more, t, less), vf_fma(less, t, more));
 }
 
-/* What the scores in memory, and their maxima, are multiplied by to lie in the log2 domain. */
+/* What the scores in memory are multiplied by to lie in the log2 domain. */
 FLASH_INLINE float score_unit(const struct attn_flash *job)
 {
     return FLASH_PAIRS ? job->unit : 1.0f;
@@ -202,7 +202,7 @@ FLASH_INLINE void weigh_rows(const int mr, const bool mark, float *scores, int64
 #pragma GCC unroll 16
         for (int r = 0; r < mr; r++) {
             vf s = vf_load(scores + r * LD + j);
-            vf p = exp2_negative(in_log2(vf_sub(s, by[r]), unit));
+            vf p = exp2_negative(vf_sub(in_log2(s, unit), by[r]));
             sums[r] = vf_add(sums[r], p);
             if (mark)
                 p = vf_select_equal(s, vf_set1(-INFINITY), vf_set1(-0.0f), p);
@@ -258,12 +258,14 @@ static void softmax_rows(const struct group *group, bool mark, float *max, float
     for (int r = 0; r < count; r++) {
         vf largest = vf_load(group->top + r * VF_LANES);
         float top = vf_largest(rest ? rest_of_top(group, &group->rows[r], largest) : largest);
+        top *= score_unit(group->job);
+        top = max[r] > top ? max[r] : top;
         shift[r] = top == -INFINITY ? 0.0f : top; /* -inf - -inf would be NaN */
         lag[r] = max[r] - shift[r];
         max[r] = top;
     }
     weigh_scores(group, mark, shift, added);
-    vf_store(lag, exp2_negative(in_log2(vf_load(lag), score_unit(group->job))));
+    vf_store(lag, exp2_negative(vf_load(lag)));
     for (int r = 0; r < count; r++) {
         sum[r] = sum[r] * lag[r] + added[r];
         rescale[r] = lag[r];
@@ -277,7 +279,7 @@ static void normalise_row(const struct group *group, const struct row *row, floa
     vf by = vf_set1(1.0f / sum), shift = vf_set1(max), forbidden = vf_set1(-INFINITY);
     for (int64_t j = group->from; j < group->to; j += VF_LANES) {
         vf s = vf_load(row->s + j);
-        vf p = vf_mul(exp2_negative(in_log2(vf_sub(s, shift), unit)), by);
+        vf p = vf_mul(exp2_negative(vf_sub(in_log2(s, unit), shift)), by);
         vf_store(row->s + j, vf_select_equal(s, forbidden, vf_set1(0.0f), p));
     }
 }

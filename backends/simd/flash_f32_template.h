@@ -297,7 +297,7 @@ static bool score_group(const struct attn_flash_scratch *w, const struct block *
         struct row *row = &group->rows[r];
         if (row->lo >= row->hi)
             row->lo = row->hi = group->from;
-        vf_store(group->top + r * VF_LANES, vf_set1(w->max[group->r0 + r]));
+        vf_store(group->top + r * VF_LANES, vf_set1(-INFINITY));
     }
     raw_scores(w, block, tile, group, &span);
     if (group->clean_lo > group->from || group->clean_hi < group->to)
@@ -405,9 +405,7 @@ static void store_lse(const struct attn_flash *job, const struct attn_flash_scra
     int64_t h = row_head(job, block, r), i = row_query(job, block, r);
     float max = w->max[r], sum = w->sum[r];
     /* In double: the logarithm then errs by nothing that matters beside the sum. */
-    double lse = sum == 0.0f ? -INFINITY
-                             : ((double)max * (double)score_unit(job) + log2((double)sum)) *
-                                   0.69314718055994531;
+    double lse = sum == 0.0f ? -INFINITY : ((double)max + log2((double)sum)) * 0.69314718055994531;
     if (job->sink.data && sum == 1.0f) {
         float sink = of_head(&job->sink, h);
         lse = max == sink * LOG2_E ? (double)sink : lse; /* nothing joined it: the sink itself */

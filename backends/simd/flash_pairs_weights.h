@@ -8,10 +8,11 @@
  * before they are rounded, so that lse is that of the scores.
  *
  * Error bound, checked over every argument by test_simd_exp and declared by the plan:
- *   |exp2_brief(x) / 2^x - 1| <= ATTN_PAIRS_E_EXP for -126 <= x <= 0; within 2^-126 below, and 0
- *   for -inf */
+ *   |exp2_brief(x) / 2^x - 1| <= ATTN_PAIRS_E_EXP for -126 <= x <= 0; within 2^-126 below, and
+ * 0 for -inf */
 
-/* 2^x for x <= 0, as exp2_negative, to a degree that is enough for a result of 8 bits. */
+/* 2^x for x <= 0, as exp2_negative, to a degree that is enough for a result of 8
+ * bits. */
 FLASH_INLINE vf exp2_brief(vf x)
 {
     vf n = vf_round(x);
@@ -29,20 +30,22 @@ FLASH_INLINE uint16_t *weights_of(float *scores)
     return (uint16_t *)(void *)scores;
 }
 
-/* Weights of [from, to) of a row, 2^((s - shift) * unit), as bf16 in place; returns their sum. A
- * lane's sum stands for fixed places in the tile, so that nothing depends on `from` and `to`. */
+/* Weights of [from, to) of a row, 2^(s * unit - shift), as bf16 in place; returns their sum. Two
+ * roundings make that of the row's largest score, of which shift is the rounded product, exactly 1.
+ * A lane's sum stands for fixed places in the tile, so that nothing depends on `from` and `to`. */
 FLASH_INLINE float weigh_pairs(float *s, int64_t from, int64_t to, float shift, float unit)
 {
-    vf top = vf_set1(shift), sum = vf_set1(0.0f);
+    const vf top = vf_set1(shift);
+    vf sum = vf_set1(0.0f);
     int64_t j = from;
     for (; j + 2 * VF_LANES <= to; j += 2 * VF_LANES) {
-        vf p = exp2_brief(in_log2(vf_sub(vf_load(s + j), top), unit));
-        vf q = exp2_brief(in_log2(vf_sub(vf_load(s + j + VF_LANES), top), unit));
+        vf p = exp2_brief(vf_sub(in_log2(vf_load(s + j), unit), top));
+        vf q = exp2_brief(vf_sub(in_log2(vf_load(s + j + VF_LANES), unit), top));
         sum = vf_add(vf_add(sum, p), q);
         vf_store_pairs(weights_of(s) + j, p, q);
     }
     if (j < to) {
-        vf p = exp2_brief(in_log2(vf_sub(vf_load(s + j), top), unit));
+        vf p = exp2_brief(vf_sub(in_log2(vf_load(s + j), unit), top));
         sum = vf_add(sum, p);
         vf_store_bf16(weights_of(s) + j, p);
     }

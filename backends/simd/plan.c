@@ -110,7 +110,7 @@ static void choose_factors(const struct attn_flash_isa *isa, struct attn_flash *
     /* A factor of the exponential's argument has to leave 0 and -inf as they are. */
     bool last = isa->step > 1 && job->factor > 0.0f && isfinite(job->factor) &&
                 !(problem->flags & ATTN_FLAG_SOFTCAP) && !attn_tensor_find(problem, ATTN_BIAS) &&
-                !attn_tensor_find(problem, ATTN_ALIBI) && !attn_tensor_find(problem, ATTN_SINK);
+                !attn_tensor_find(problem, ATTN_ALIBI);
     job->unit = last ? job->factor : 1.0f;
 }
 

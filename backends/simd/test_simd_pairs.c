@@ -253,13 +253,13 @@ static void test_weights(void **state)
         for (int r = 0; r < 2; r++)
             for (int64_t j = from; j < to; j++)
                 w.s[r * LD + j] = s[r][j] =
-                    draw(9) == 0 ? -INFINITY : shift[r] - (float)draw(100000) * 0x1p-9f;
+                    draw(9) == 0 ? -INFINITY : shift[r] / by - (float)draw(100000) * 0x1p-9f;
         for (int r = 0; r < 2; r++)
             sum[r] = weigh_pairs(w.s + r * LD, from, to, shift[r], by);
         for (int r = 0; r < 2; r++) {
             double want_sum = 0.0;
             for (int64_t j = from; j < to; j++) {
-                double want = exp2((double)(s[r][j] - shift[r]) * (double)by);
+                double want = exp2((double)s[r][j] * (double)by - (double)shift[r]);
                 double got = (double)attn_from_bf16(weights_of(w.s + r * LD)[j]);
                 want_sum += want;
                 if (want < 0x1p-125)
