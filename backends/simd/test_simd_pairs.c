@@ -272,6 +272,21 @@ static void test_weights(void **state)
     }
 }
 
+/* However large the scores, the largest weighs exactly 1: its product with the unit is rounded as
+ * that of the maximum is. */
+static void test_largest_weight(void **state)
+{
+    (void)state;
+    for (float top = 1.3f; top < 1e30f; top *= 7.7f) {
+        const float unit = 0.1803369f, shift = top * unit;
+        for (int64_t j = 0; j < 3 * VF_LANES; j++)
+            w.s[j] = j == 21 || j == 40 ? top : -top;
+        assert_true(weigh_pairs(w.s, 0, 3 * VF_LANES, shift, unit) >= 2.0f);
+        assert_int_equal(weights_of(w.s)[21], attn_to_bf16(1.0f));
+        assert_int_equal(weights_of(w.s)[40], attn_to_bf16(1.0f));
+    }
+}
+
 static void test_narrow(void **state)
 {
     (void)state;
@@ -299,9 +314,10 @@ int main(void)
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pack_k),  cmocka_unit_test(test_pack_v),
-        cmocka_unit_test(test_scores),  cmocka_unit_test(test_values),
-        cmocka_unit_test(test_weights), cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_pack_k),         cmocka_unit_test(test_pack_v),
+        cmocka_unit_test(test_scores),         cmocka_unit_test(test_values),
+        cmocka_unit_test(test_weights),        cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_largest_weight),
     };
     return cmocka_run_group_tests_name("simd_pairs", tests, make, unmake);
 }
