@@ -112,12 +112,14 @@ struct attn_flash_scratch {
 
 struct attn_gemm;
 struct attn_gemm_part;
+struct attn_gemm_scratch;
 
 /* One instance of the templates: its micro-kernel shape and its entries. */
 struct attn_flash_isa {
     const char *name;
-    int mr; /* rows a micro-kernel */
-    int nr; /* keys (scores) or columns (output) a micro-kernel */
+    int mr;   /* rows a micro-kernel */
+    int nr;   /* keys (scores) or columns (output) a micro-kernel */
+    int pair; /* 2: products take pairs of bf16, and only bf16; else 1 */
 
     /* What the inner extents of its products are rounded up to: 1, of floats; or they are pairs of
      * bf16, and this even (flash_pairs_pack.h). Pairs are for dot products of bf16 with more rows a
@@ -139,10 +141,9 @@ struct attn_flash_isa {
     void (*merge_parts)(const struct attn_flash *job, const struct attn_flash_scratch *scratch,
                         int64_t head);
 
-    /* Computes a part of a projection (gemm.h) with ATTN_GEMM_SCRATCH floats, aligned to 64 bytes.
-     * Any thread, disjoint parts, distinct scratch. */
+    /* Computes a part of a projection (gemm.h). Any thread, disjoint parts, distinct scratch. */
     void (*run_gemm)(const struct attn_gemm *job, const struct attn_gemm_part *part,
-                     float *scratch);
+                     struct attn_gemm_scratch *scratch);
 };
 
 extern const struct attn_flash_isa attn_flash_f32_avx2, attn_flash_f32_avx512,

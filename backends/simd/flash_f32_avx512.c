@@ -6,7 +6,8 @@
 #define FLASH_PAIRS 0
 
 #include "flash_f32_template.h"
-#include "gemm_f32_template.h"
+#include "gemm_floats.h"
+#include "gemm_template.h"
 
 const struct attn_flash_isa attn_flash_f32_avx512 = {.name = "avx512",
                                                      .mr = FLASH_MR,

@@ -1,30 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm.c - see gemm.h; the product itself is in gemm_f32_template.h. */
+/* gemm.c - see gemm.h; the product itself is in gemm_template.h. */
 #include "gemm.h"
 
-int64_t attn_gemm_packed(int64_t columns, int64_t inner, int nr)
+int64_t attn_gemm_depth(int64_t inner, int pair)
 {
-    int64_t floats;
-    if (columns > INT64_MAX - nr || inner == INT64_MAX ||
-        __builtin_mul_overflow(attn_round_up(columns, nr), inner + 1, &floats))
-        return -1;
-    return floats;
+    int64_t most =
+        ATTN_GEMM_DEPTH * pair; /* pairs take half the room of floats, elements of them */
+    int64_t parts = (inner + most - 1) / most;
+    return attn_round_up((inner + parts - 1) / parts, pair);
 }
 
-void attn_gemm_pack(const struct attn_tensor *w, const struct attn_tensor *bias, int nr, float *to)
+/* Bytes of rows * columns elements, rounded up to 64; -1 on overflow. */
+static int64_t bytes_of(int64_t rows, int64_t columns, int64_t size)
 {
-    const int64_t columns = w->shape[0], inner = w->shape[1], whole = attn_gemm_depth(inner);
+    int64_t bytes;
+    if (__builtin_mul_overflow(rows, columns, &bytes) ||
+        __builtin_mul_overflow(bytes, size, &bytes) || bytes > INT64_MAX - 63)
+        return -1;
+    return attn_round_up(bytes, 64);
+}
+
+int64_t attn_gemm_packed(const struct attn_gemm_layout *layout, int64_t columns, int64_t inner)
+{
+    if (columns > INT64_MAX - layout->nr || inner > INT64_MAX - layout->pair)
+        return -1;
+    return bytes_of(attn_round_up(columns, layout->nr), attn_round_up(inner, layout->pair),
+                    attn_element_size(layout->dtype));
+}
+
+int64_t attn_gemm_biases(const struct attn_gemm_layout *layout, int64_t columns)
+{
+    if (columns > INT64_MAX - layout->nr)
+        return -1;
+    return bytes_of(1, attn_round_up(columns, layout->nr), sizeof(float));
+}
+
+/* One column of a panel: `depth` elements of w from row `o` and inner index `e0` on. */
+static void pack_column(const struct attn_gemm_layout *layout, const struct attn_tensor *w,
+                        int64_t o, int64_t e0, int64_t depth, char *to)
+{
+    const int64_t size = attn_element_size(layout->dtype), pair = layout->pair;
+    const int64_t there = o < w->shape[0] ? w->shape[1] - e0 : 0;
+    const char *from =
+        there > 0 ? (const char *)w->data + (o * w->stride[0] + e0 * w->stride[1]) * size : NULL;
+    for (int64_t e = 0; e < depth; e++) {
+        char *place = to + (e / pair * layout->nr * pair + e % pair) * size;
+        if (e >= there)
+            memset(place, 0, (size_t)size);
+        else if (size == 4)
+            memcpy(place, from + e * w->stride[1] * 4, 4);
+        else
+            memcpy(place, from + e * w->stride[1] * 2, 2);
+    }
+}
+
+void attn_gemm_pack(const struct attn_gemm_layout *layout, const struct attn_tensor *w, void *to)
+{
+    const int64_t wide = attn_round_up(w->shape[0], layout->nr), pair = layout->pair;
+    const int64_t inner = attn_round_up(w->shape[1], pair),
+                  whole = attn_gemm_depth(inner, layout->pair);
+    const int64_t size = attn_element_size(layout->dtype);
+    char *panel = to;
     for (int64_t e0 = 0; e0 < inner; e0 += whole) {
         int64_t depth = inner - e0 < whole ? inner - e0 : whole;
-        for (int64_t o0 = 0; o0 < columns; o0 += nr, to += depth * nr)
-            for (int64_t o = o0; o < o0 + nr; o++) {
-                const float *row = (const float *)w->data + o * w->stride[0] + e0 * w->stride[1];
-                for (int64_t e = 0; e < depth; e++)
-                    to[e * nr + o - o0] = o < columns ? row[e * w->stride[1]] : 0.0f;
-            }
+        for (int64_t o0 = 0; o0 < wide; o0 += layout->nr, panel += depth * layout->nr * size)
+            for (int64_t o = 0; o < layout->nr; o++)
+                pack_column(layout, w, o0 + o, e0, depth, panel + o * pair * size);
     }
-    for (int64_t o = 0; o < attn_round_up(columns, nr); o++)
-        to[o] = bias && o < columns ? ((const float *)bias->data)[o * bias->stride[0]] : 0.0f;
+}
+
+void attn_gemm_pack_bias(const struct attn_gemm_layout *layout, const struct attn_tensor *bias,
+                         int64_t columns, float *to)
+{
+    for (int64_t o = 0; o < attn_round_up(columns, layout->nr); o++)
+        to[o] =
+            bias && o < columns ? attn_element(bias->dtype, bias->data, o * bias->stride[0]) : 0.0f;
 }
 
 /* Where the share of a thread begins when `extent` is cut in units. */

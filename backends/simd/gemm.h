@@ -1,31 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm.h - y = x w^T + bias in f32, what the projections of multi-head attention are: weights
- * packed once, rows of x packed as they are met.
+/* gemm.h - y = x w^T + bias, what the projections of multi-head attention are: weights packed once,
+ * rows of x read where they lie or a few at a time copied, sums in f32.
  *
  * Letters: r row of all batches together, e inner, o column of y. The inner extent is cut into
- * about equal parts of at most ATTN_GEMM_DEPTH. */
+ * about equal parts; a thread sums up a block of ATTN_GEMM_ROWS x ATTN_GEMM_COLUMNS of y over all
+ * parts before it goes on. */
 #ifndef ATTN_SIMD_GEMM_H
 #define ATTN_SIMD_GEMM_H
 
 #include "flash_f32.h"
 
-/* A block of packed weights, depth x columns, takes 256 KiB: a quarter of the second-level cache of
- * the CPUs this is for. It serves up to ATTN_GEMM_ROWS packed rows of x (192 KiB) beside it. */
+/* A block of weights, part x columns, takes 256 KiB as products read it: a quarter of the
+ * second-level cache of the CPUs this is for. It serves up to ATTN_GEMM_ROWS rows of x (192 KiB)
+ * beside it. */
 #define ATTN_GEMM_DEPTH   256
 #define ATTN_GEMM_COLUMNS 256
 #define ATTN_GEMM_ROWS    192
 
-/* Floats of working memory of a thread: rows of x whose columns are not next to each other, and the
- * products of one row group. */
-#define ATTN_GEMM_X       (8 * ATTN_GEMM_DEPTH)
-#define ATTN_GEMM_SCRATCH (ATTN_GEMM_X + 8 * ATTN_FLASH_SCORE_STRIDE)
+/* Floats between two rows of sums: more than a power of two, as for scores. */
+#define ATTN_GEMM_SUM_STRIDE (ATTN_GEMM_COLUMNS + 16)
+
+/* Working memory of a thread, aligned to 64 bytes. */
+struct attn_gemm_scratch {
+    float x[8 * ATTN_GEMM_DEPTH];                   /* rows of x that are not read in place */
+    float s[8 * ATTN_FLASH_SCORE_STRIDE];           /* products of one row group */
+    float add[ATTN_GEMM_COLUMNS];                   /* a row of what joins y */
+    float y[ATTN_GEMM_ROWS * ATTN_GEMM_SUM_STRIDE]; /* sums of a block where y is 16-bit */
+    float w[ATTN_GEMM_DEPTH * ATTN_GEMM_COLUMNS];   /* a block of 16-bit weights, widened */
+};
+
+/* How an instance wants weights of a type: in panels of nr columns, `pair` elements of the inner
+ * extent side by side: 2 where the product takes pairs of bf16, else 1. */
+struct attn_gemm_layout {
+    uint32_t dtype;
+    int nr, pair;
+};
 
 struct attn_gemm {
     int64_t rows, batch_rows;   /* of all batches together, and of one */
     int64_t inner, columns;     /* inner at least 1 */
     struct attn_view x, y, add; /* [B,S,inner], [B,S,columns] twice; add, without data: none, joins
                                    y last */
-    const float *packed;        /* see attn_gemm_pack */
+    struct attn_gemm_layout layout;
+    void *packed;      /* see attn_gemm_pack; NULL: y is x + add, columns those of x */
+    const float *bias; /* columns rounded up to nr */
 };
 
 /* What one thread computes of y. */
@@ -33,20 +51,21 @@ struct attn_gemm_part {
     int64_t r0, r1, o0, o1; /* o0: a multiple of nr */
 };
 
-/* Depth of the parts of the inner extent; the last one may have less. */
-static inline int64_t attn_gemm_depth(int64_t inner)
-{
-    int64_t parts = (inner + ATTN_GEMM_DEPTH - 1) / ATTN_GEMM_DEPTH;
-    return (inner + parts - 1) / parts;
-}
+/* Extent of the parts of the inner extent; the last one may have less. A multiple of `pair`. */
+int64_t attn_gemm_depth(int64_t inner, int pair);
 
-/* Floats of packed weights with their bias; -1 on overflow. */
-int64_t attn_gemm_packed(int64_t columns, int64_t inner, int nr);
+/* Bytes of packed weights, and of their bias, each rounded up to 64; -1 on overflow. */
+int64_t attn_gemm_packed(const struct attn_gemm_layout *layout, int64_t columns, int64_t inner);
+int64_t attn_gemm_biases(const struct attn_gemm_layout *layout, int64_t columns);
 
-/* Packs w [columns,inner] of any strides and bias [columns] (NULL: zeros), columns rounded up to nr
- * with zeros: part after part of the inner extent as [columns/nr][depth][nr], then the bias.
- * `to` is aligned to 64 bytes. */
-void attn_gemm_pack(const struct attn_tensor *w, const struct attn_tensor *bias, int nr, float *to);
+/* Packs w [columns,inner] of any strides, columns rounded up to nr and the inner extent to `pair`
+ * with zeros: part after part of the inner extent as [columns/nr][depth/pair][nr][pair]. Elements
+ * keep their type. */
+void attn_gemm_pack(const struct attn_gemm_layout *layout, const struct attn_tensor *w, void *to);
+
+/* Bias [columns] (NULL: zeros) in f32, columns rounded up to nr with zeros. */
+void attn_gemm_pack_bias(const struct attn_gemm_layout *layout, const struct attn_tensor *bias,
+                         int64_t columns, float *to);
 
 /* The share of one of `threads` threads: of the rows or of the columns, whichever are more, in
  * units of the micro-kernel. */

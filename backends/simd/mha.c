@@ -5,38 +5,36 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Buffers are those of q, k, v and, where w_o follows, of the heads' outputs. */
-static int buffers(const struct attn_problem *problem)
+/* The next piece of a region that starts at `base`, aligned to 64 bytes. With base NULL it only
+ * counts; *used becomes SIZE_MAX on overflow, and where `bytes` is negative. */
+static void *cut(void *base, size_t *used, int64_t bytes)
 {
-    return attn_tensor_find(problem, ATTN_W_O) ? 4 : 3;
-}
-
-/* The next piece of a region that starts at `base`: rows * columns floats, aligned to 64 bytes.
- * With base NULL it only counts; *used becomes SIZE_MAX on overflow, and where columns are
- * negative. */
-static void *cut(void *base, size_t *used, int64_t rows, int64_t columns)
-{
-    size_t at = *used, bytes;
-    if (at == SIZE_MAX || __builtin_mul_overflow((size_t)rows, (size_t)columns, &bytes) ||
-        __builtin_mul_overflow(bytes, sizeof(float), &bytes) ||
-        __builtin_add_overflow(bytes, (size_t)63, &bytes) ||
-        __builtin_add_overflow(at, bytes / 64 * 64, used)) {
+    size_t at = *used;
+    if (at == SIZE_MAX || bytes < 0 || bytes > INT64_MAX - 63 ||
+        __builtin_add_overflow(at, (size_t)attn_round_up(bytes, 64), used)) {
         *used = SIZE_MAX;
         return NULL;
     }
     return base ? (char *)base + at : NULL;
 }
 
+/* Bytes of a buffer; -1 on overflow. */
+static int64_t bytes_of(const struct attn_tensor *buffer)
+{
+    int64_t bytes;
+    if (__builtin_mul_overflow(buffer->shape[0], buffer->stride[0], &bytes) ||
+        __builtin_mul_overflow(bytes, attn_element_size(buffer->dtype), &bytes))
+        return -1;
+    return bytes;
+}
+
 /* Lays out all memory; called once to learn its size and once to set the pointers. */
-static size_t lay_out(struct attn_mha *mha, const struct attn_problem *problem, int threads,
-                      void *base)
+static size_t lay_out(struct attn_mha *mha, int threads, void *base)
 {
     size_t used = 0;
-    mha->scratch = cut(base, &used, threads, ATTN_GEMM_SCRATCH);
-    for (int n = 0; n < buffers(problem); n++) {
-        struct attn_tensor *x = &mha->tensors[n];
-        x->data = cut(base, &used, x->shape[0] * x->shape[2], x->stride[2]);
-    }
+    mha->scratch = cut(base, &used, (int64_t)sizeof *mha->scratch * threads);
+    for (int n = 0; n < mha->buffers; n++)
+        mha->tensors[n].data = cut(base, &used, bytes_of(&mha->tensors[n]));
     return used;
 }
 
@@ -51,7 +49,7 @@ int attn_mha_create(const struct attn_flash_isa *isa, const struct attn_problem 
         return ATTN_OUT_OF_MEMORY;
     }
     *mha = (struct attn_mha){.services = services};
-    int status = attn_mha_heads(problem, mha, why, size);
+    int status = attn_mha_heads(problem, isa->pair == 2 ? ATTN_BF16 : ATTN_F32, mha, why, size);
     if (status == ATTN_OK)
         status = attn_plan_create(isa, &mha->heads, services, &made, why, size);
     if (status != ATTN_OK) {
@@ -59,7 +57,7 @@ int attn_mha_create(const struct attn_flash_isa *isa, const struct attn_problem 
         return status;
     }
     made->mha = mha;
-    size_t bytes = lay_out(mha, problem, made->threads, NULL);
+    size_t bytes = lay_out(mha, made->threads, NULL);
     if (bytes != SIZE_MAX)
         mha->memory = services->alloc(services->context, bytes, 64);
     if (!mha->memory) {
@@ -67,7 +65,7 @@ int attn_mha_create(const struct attn_flash_isa *isa, const struct attn_problem 
         attn_mha_destroy(made);
         return ATTN_OUT_OF_MEMORY;
     }
-    lay_out(mha, problem, made->threads, mha->memory);
+    lay_out(mha, made->threads, mha->memory);
     *plan = made;
     return ATTN_OK;
 }
@@ -101,16 +99,26 @@ static struct attn_view join(const struct attn_tensor *heads)
                               .dtype = heads->dtype};
 }
 
-/* y = x w^T + bias with a row for each of `heads`. */
-static struct attn_gemm projection(struct attn_view x, const struct attn_tensor *heads,
-                                   const struct attn_tensor *w, struct attn_view y)
+static struct attn_gemm_layout layout_of(const struct attn_flash_isa *isa,
+                                         const struct attn_tensor *w)
 {
-    return (struct attn_gemm){.rows = heads->shape[0] * heads->shape[2],
-                              .batch_rows = heads->shape[2],
-                              .inner = w->shape[1],
-                              .columns = w->shape[0],
-                              .x = x,
-                              .y = y};
+    return (struct attn_gemm_layout){.dtype = w->dtype, .nr = isa->nr, .pair = isa->pair};
+}
+
+/* A row of y for each of `heads`: x w^T + bias, or x as it is where w is NULL. */
+static struct attn_gemm projection(const struct attn_flash_isa *isa, struct attn_view x,
+                                   const struct attn_tensor *heads, const struct attn_tensor *w,
+                                   struct attn_view y)
+{
+    struct attn_gemm gemm = {.rows = heads->shape[0] * heads->shape[2],
+                             .batch_rows = heads->shape[2],
+                             .inner = w ? w->shape[1] : 0,
+                             .columns = w ? w->shape[0] : heads->shape[1] * heads->shape[3],
+                             .x = x,
+                             .y = y};
+    if (w)
+        gemm.layout = layout_of(isa, w);
+    return gemm;
 }
 
 /* The tensors of the heads: those that were given, and our buffers. */
@@ -127,38 +135,59 @@ static void attach_heads(const struct attn_plan *plan, const struct attn_problem
     attn_plan_attach(job, tensors, n_tensors);
 }
 
+/* From the heads to out: the output projection, or what else is left to do. */
+static struct attn_gemm last_step(const struct attn_plan *plan, const struct attn_problem *given)
+{
+    const struct attn_mha *mha = plan->mha;
+    const struct attn_tensor *w_o = attn_tensor_find(given, ATTN_W_O);
+    const struct attn_view out = view_of(attn_tensor_find(given, ATTN_OUT));
+    bool buffered = mha->buffers == 4;
+    if (!buffered && !mha->residual)
+        return (struct attn_gemm){.rows = 0};
+    struct attn_gemm step =
+        projection(plan->isa, buffered ? join(&mha->tensors[3]) : out, &mha->tensors[3], w_o, out);
+    if (mha->residual)
+        step.add = view_of(attn_tensor_find(given, ATTN_X_Q));
+    return step;
+}
+
 /* All but the packed weights. */
-static void attach_projections(const struct attn_mha *mha, const struct attn_problem *given,
+static void attach_projections(const struct attn_plan *plan, const struct attn_problem *given,
                                struct attn_mha_binding *binding)
 {
-    const struct attn_tensor *x = NULL, *w_o = attn_tensor_find(given, ATTN_W_O);
+    const struct attn_mha *mha = plan->mha;
+    const struct attn_tensor *x = NULL;
     for (uint32_t n = 0; n < 3; n++) {
         const struct attn_tensor *own = attn_tensor_find(given, ATTN_X_Q + n);
         x = own ? own : x; /* x_k absent: x_q; x_v absent: x_k */
         binding->inputs[n] =
-            projection(view_of(x), &mha->tensors[n], attn_tensor_find(given, ATTN_W_Q + n),
-                       join(&mha->tensors[n]));
+            projection(plan->isa, view_of(x), &mha->tensors[n],
+                       attn_tensor_find(given, ATTN_W_Q + n), join(&mha->tensors[n]));
     }
     binding->head_mask = view_of(attn_tensor_find(given, ATTN_HEAD_MASK));
-    if (mha->residual)
-        binding->residual = view_of(attn_tensor_find(given, ATTN_X_Q));
-    if (!w_o)
-        return;
-    binding->output = projection(join(&mha->tensors[3]), &mha->tensors[3], w_o,
-                                 view_of(attn_tensor_find(given, ATTN_OUT)));
-    binding->output.add = binding->residual;
-    binding->residual.data = NULL;
+    binding->output = last_step(plan, given);
 }
+
+/* Weights and bias of a projection in the memory of a binding. */
+struct packed {
+    void *weights;
+    float *bias;
+};
 
 /* Lays out a binding and its packed weights; called once to learn its size and once to set the
  * pointers. */
-static size_t lay_out_binding(const struct attn_problem *given, int nr, void *base,
-                              float *packed[4])
+static size_t lay_out_binding(const struct attn_problem *given, const struct attn_flash_isa *isa,
+                              void *base, struct packed packed[4])
 {
     size_t used = (sizeof(struct attn_mha_binding) + 63) / 64 * 64;
     for (uint32_t n = 0; n < 4; n++) {
         const struct attn_tensor *w = attn_tensor_find(given, ATTN_W_Q + n);
-        packed[n] = w ? cut(base, &used, 1, attn_gemm_packed(w->shape[0], w->shape[1], nr)) : NULL;
+        packed[n] = (struct packed){NULL, NULL};
+        if (!w)
+            continue;
+        struct attn_gemm_layout layout = layout_of(isa, w);
+        packed[n].weights = cut(base, &used, attn_gemm_packed(&layout, w->shape[0], w->shape[1]));
+        packed[n].bias = cut(base, &used, attn_gemm_biases(&layout, w->shape[0]));
     }
     return used;
 }
@@ -169,9 +198,9 @@ int attn_mha_bind(const struct attn_plan *plan, const struct attn_tensor *tensor
 {
     const struct attn_services *services = plan->services;
     const struct attn_problem given = {.n_tensors = n_tensors, .tensors = tensors};
-    float *packed[4];
+    struct packed packed[4];
     struct attn_mha_binding *made = NULL;
-    size_t bytes = lay_out_binding(&given, plan->isa->nr, NULL, packed);
+    size_t bytes = lay_out_binding(&given, plan->isa, NULL, packed);
     if (bytes != SIZE_MAX)
         made = services->alloc(services->context, bytes, 64);
     if (!made) {
@@ -179,15 +208,18 @@ int attn_mha_bind(const struct attn_plan *plan, const struct attn_tensor *tensor
         return ATTN_OUT_OF_MEMORY;
     }
     *made = (struct attn_mha_binding){.output = {0}};
-    lay_out_binding(&given, plan->isa->nr, made, packed);
+    lay_out_binding(&given, plan->isa, made, packed);
     attach_heads(plan, &given, job);
-    attach_projections(plan->mha, &given, made);
+    attach_projections(plan, &given, made);
     for (uint32_t n = 0; n < 4; n++) {
         struct attn_gemm *gemm = n < 3 ? &made->inputs[n] : &made->output;
-        gemm->packed = packed[n];
-        if (packed[n])
-            attn_gemm_pack(attn_tensor_find(&given, ATTN_W_Q + n),
-                           attn_tensor_find(&given, ATTN_B_Q + n), plan->isa->nr, packed[n]);
+        if (!packed[n].weights)
+            continue;
+        attn_gemm_pack(&gemm->layout, attn_tensor_find(&given, ATTN_W_Q + n), packed[n].weights);
+        attn_gemm_pack_bias(&gemm->layout, attn_tensor_find(&given, ATTN_B_Q + n), gemm->columns,
+                            packed[n].bias);
+        gemm->packed = packed[n].weights;
+        gemm->bias = packed[n].bias;
     }
     *binding = made;
     return ATTN_OK;
@@ -202,7 +234,7 @@ struct errand {
 static void project(const struct attn_plan *plan, const struct attn_gemm *gemm, int thread)
 {
     struct attn_gemm_part part = attn_gemm_share(gemm, plan->isa, thread, plan->threads);
-    plan->isa->run_gemm(gemm, &part, plan->mha->scratch + (int64_t)thread * ATTN_GEMM_SCRATCH);
+    plan->isa->run_gemm(gemm, &part, &plan->mha->scratch[thread]);
 }
 
 static void project_inputs(void *context, int thread)
@@ -219,34 +251,25 @@ static void project_output(void *context, int thread)
 }
 
 /* Zeroes the pruned heads of one row of heads, whatever they hold. */
-static void prune_row(const struct attn_problem *heads, const struct attn_view *mask, float *row,
-                      const int64_t *stride)
+static void prune_row(const struct attn_problem *heads, const struct attn_view *mask,
+                      const struct attn_view *out, int64_t at)
 {
     for (int64_t h = 0; h < heads->hq; h++)
         for (int64_t c = 0; c < heads->dv; c++)
             if (!((const uint8_t *)mask->data)[h * mask->stride[0]])
-                row[h * stride[1] + c * stride[3]] = 0.0f;
+                attn_element_set(out->dtype, out->data,
+                                 at + h * out->stride[1] + c * out->stride[3], 0.0f);
 }
 
-/* Pruned heads, then the residual where no output projection adds it. */
-static void finish_heads(void *context, int thread)
+static void prune_heads(void *context, int thread)
 {
     const struct errand *errand = context;
     const struct attn_problem *heads = &errand->plan->mha->heads;
-    const struct attn_view *mask = &errand->binding->head_mask, *x = &errand->binding->residual;
-    const int64_t *stride = errand->job->out.stride;
+    const struct attn_view *out = &errand->job->out;
     int64_t rows = heads->b * heads->sq, threads = errand->plan->threads;
-    for (int64_t r = rows * thread / threads; r < rows * (thread + 1) / threads; r++) {
-        int64_t b = r / heads->sq, i = r % heads->sq;
-        float *y = (float *)errand->job->out.data + b * stride[0] + i * stride[2];
-        if (mask->data)
-            prune_row(heads, mask, y, stride);
-        if (!x->data)
-            continue;
-        const float *add = (const float *)x->data + b * x->stride[0] + i * x->stride[1];
-        for (int64_t o = 0; o < heads->hq * heads->dv; o++)
-            y[o * stride[3]] += add[o * x->stride[2]];
-    }
+    for (int64_t r = rows * thread / threads; r < rows * (thread + 1) / threads; r++)
+        prune_row(heads, &errand->binding->head_mask, out,
+                  r / heads->sq * out->stride[0] + r % heads->sq * out->stride[2]);
 }
 
 void attn_mha_run(struct attn_plan *plan, const struct attn_mha_binding *binding,
@@ -255,8 +278,8 @@ void attn_mha_run(struct attn_plan *plan, const struct attn_mha_binding *binding
     struct errand errand = {plan, binding, job};
     attn_pool_run(plan->pool, project_inputs, &errand);
     attn_plan_run(plan, job);
-    if (binding->head_mask.data || binding->residual.data)
-        attn_pool_run(plan->pool, finish_heads, &errand);
-    if (binding->output.packed)
+    if (binding->head_mask.data)
+        attn_pool_run(plan->pool, prune_heads, &errand);
+    if (binding->output.rows)
         attn_pool_run(plan->pool, project_output, &errand);
 }

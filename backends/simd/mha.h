@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mha.h - multi-head attention: projections in f32 around a plan for attention.
+/* mha.h - multi-head attention: projections around a plan for attention.
  *
  * Projected q, k, v lie in dense buffers [B,S,H*D] whose heads the plan reads in place, as strided
- * operands; the heads' outputs go to such a buffer, or straight to out where there is no output
- * projection. All that is not a projection (masks, scores and their parameters, lse, weights) is
- * passed on to the plan for attention: what it supports works in the heads. */
+ * operands; the heads' outputs go to such a buffer, or straight to out where nothing follows that
+ * wants more than out holds. Buffers are bf16 where the instance multiplies pairs of it, else f32,
+ * whatever the problem's type. All that is not a projection (masks, scores and their parameters,
+ * lse, weights) is passed on to the plan for attention: what it supports works in the heads. */
 #ifndef ATTN_SIMD_MHA_H
 #define ATTN_SIMD_MHA_H
 
@@ -19,23 +20,25 @@ struct attn_mha {
     struct attn_problem heads;                    /* attention alone; q, k, v, out come first */
     struct attn_tensor tensors[ATTN_MHA_TENSORS]; /* of `heads`; data of the buffers alone */
     bool residual;
-    float *scratch; /* [threads][ATTN_GEMM_SCRATCH] */
-    void *memory;   /* holds scratch and the buffers */
+    int buffers;                       /* q, k, v and, unless out takes them, the heads' outputs */
+    struct attn_gemm_scratch *scratch; /* [threads] */
+    void *memory;                      /* holds scratch and the buffers */
 };
 
 /* Weights packed, operands attached. */
 struct attn_mha_binding {
-    struct attn_gemm inputs[3], output;   /* output.packed NULL: no output projection */
-    struct attn_view head_mask, residual; /* residual: where the output projection adds none */
+    struct attn_gemm inputs[3];
+    struct attn_gemm output; /* or what else comes between the heads and out; no rows: nothing */
+    struct attn_view head_mask;
 };
 
 /* ATTN_OK, or ATTN_UNSUPPORTED with the reason. */
 int attn_mha_supports(const struct attn_problem *problem, char *why, size_t size);
 
-/* The attention inside a problem of multi-head attention, in mha->heads and ->tensors, without
- * data. ATTN_UNSUPPORTED, with the reason, where there is none. */
-int attn_mha_heads(const struct attn_problem *problem, struct attn_mha *mha, char *why,
-                   size_t size);
+/* The attention inside a problem of multi-head attention, on buffers of `dtype`, in mha->heads and
+ * ->tensors, without data. ATTN_UNSUPPORTED, with the reason, where there is none. */
+int attn_mha_heads(const struct attn_problem *problem, uint32_t dtype, struct attn_mha *mha,
+                   char *why, size_t size);
 
 /* Makes a plan for a problem that is supported: that of the heads, with its `mha` set; frees all on
  * failure. To be freed by attn_mha_destroy. */

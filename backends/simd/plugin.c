@@ -100,6 +100,7 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
 {
     const struct attn_plan *self = plan;
     numerics->acc_type = ATTN_F32;
+    numerics->proj_type = self->mha ? self->job.dtype : 0; /* that of the heads */
     numerics->denominator = 1;
     numerics->deterministic = 1;
     numerics->invariant = ATTN_INVARIANT_BATCH | ATTN_INVARIANT_THREADS;

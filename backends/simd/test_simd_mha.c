@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_simd_mha.c - multi-head attention of each backend against a double loop: projections larger
- * than their blocks, every layout of their operands, optional operands, and what is refused. */
+/* test_simd_mha.c - multi-head attention of each backend, in each of its types, against a double
+ * loop: projections larger than their blocks, every layout of their operands, optional operands,
+ * and what is refused. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +19,7 @@
 /* What is under test. */
 static const struct attn_backend *rung;
 static const struct attn_flash_isa *isa;
+static uint32_t type;
 
 #define CROSS (WITH_X_K | WITH_W_O | WITH_PROJ_BIAS)
 
@@ -80,11 +83,13 @@ static int is_mha(const struct test_spec *spec)
     return spec->op == ATTN_OP_MHA;
 }
 
-/* As test_problem_make, but with small weights, as models have them: the tolerance of test_check is
- * for results about 1 in size. */
+/* As test_problem_make, in the type under test and with small weights, as models have them: the
+ * tolerance of test_check is for results about 1 in size. */
 static void make(const struct test_spec *spec, struct test_problem *made)
 {
-    test_problem_make(spec, made);
+    struct test_spec typed = *spec;
+    typed.dtype = type;
+    test_problem_make(&typed, made);
     for (uint32_t t = 0; t < made->problem.n_tensors; t++) {
         const struct attn_tensor *w = &made->tensors[t];
         int64_t at[2];
@@ -106,7 +111,7 @@ static void run_altered(const struct test_spec *spec, struct test_problem *made)
 static void matches_the_oracle(void **state)
 {
     (void)state;
-    test_cases_run(rung, is_mha, ATTN_F32);
+    test_cases_run(rung, is_mha, type);
     for (size_t s = 0; s < sizeof own / sizeof *own; s++) {
         struct test_problem made;
         make(&own[s], &made);
@@ -138,7 +143,7 @@ static void transpose(struct test_problem *made, uint32_t role)
     struct attn_tensor *x = tensor_of(made, role), old = *x;
     uint32_t last = x->rank - 1;
     int64_t blocks = x->rank == 3 ? x->shape[0] : 1, column = x->shape[last - 1] + 1;
-    size_t bytes = (size_t)(blocks * x->shape[last] * column) * sizeof(float);
+    size_t bytes = (size_t)(blocks * x->shape[last] * column * attn_element_size(x->dtype));
     x->stride[0] = x->shape[last] * column;
     x->stride[last - 1] = 1;
     x->stride[last] = column;
@@ -292,45 +297,63 @@ static void scores_work_in_heads_as_alone(void **state)
     }
 }
 
-/* Any share of the work gives the same bits, and all shares cover all of it. */
+/* Memory for `count` elements of the type under test; element n is f(n). */
+static void *elements(int64_t count, float (*f)(float))
+{
+    void *made = aligned_alloc(64, ((size_t)(count * attn_element_size(type)) + 63) / 64 * 64);
+    assert_non_null(made);
+    for (int64_t n = 0; n < count; n++)
+        attn_element_set(type, made, n, f((float)n));
+    return made;
+}
+
+/* Bytes of an array rounded up to whole cache lines. */
+static void *lines(int64_t bytes)
+{
+    void *made = aligned_alloc(64, (size_t)attn_round_up(bytes, 64));
+    assert_non_null(made);
+    return made;
+}
+
+/* Any share of the work gives the same bits, and all shares cover all of it: so any number of rows
+ * does, whether their weights are widened in memory or in registers. */
 static void shares_agree_bitwise(void **state)
 {
     (void)state;
-    const int64_t sizes[][3] = {{1, 300, 50}, {40, 520, 33}, {200, 17, 290}}; /* rows, e, columns */
-    float *scratch = aligned_alloc(64, ATTN_GEMM_SCRATCH * sizeof(float));
+    const int64_t sizes[][3] = {{1, 300, 50}, {40, 521, 33}, {200, 17, 290}}; /* rows, e, columns */
+    const struct attn_gemm_layout layout = {.dtype = type, .nr = isa->nr, .pair = isa->pair};
+    struct attn_gemm_scratch *scratch = lines(sizeof *scratch);
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
         const int64_t rows = sizes[n][0], inner = sizes[n][1], columns = sizes[n][2];
-        int64_t packed_floats = attn_gemm_packed(columns, inner, isa->nr);
-        float *w = calloc((size_t)(columns * inner), sizeof *w);
-        float *x = calloc((size_t)(rows * inner), sizeof *x);
-        float *packed = aligned_alloc(64, ((size_t)packed_floats * 4 + 63) / 64 * 64);
-        float *y[2] = {calloc((size_t)(rows * columns), 4), calloc((size_t)(rows * columns), 4)};
-        assert_true(w && x && packed && scratch && y[0] && y[1]);
-        for (int64_t e = 0; e < columns * inner; e++)
-            w[e] = sinf((float)e);
-        for (int64_t e = 0; e < rows * inner; e++)
-            x[e] = cosf((float)e);
+        const int64_t bytes = rows * columns * attn_element_size(type);
+        void *w = elements(columns * inner, sinf), *x = elements(rows * inner, cosf);
+        void *y[2] = {lines(bytes), lines(bytes)};
+        void *packed = lines(attn_gemm_packed(&layout, columns, inner));
+        float *bias = lines(attn_gemm_biases(&layout, columns));
         const struct attn_tensor weights = {
-            .rank = 2, .shape = {columns, inner}, .stride = {inner, 1}, .data = w};
-        attn_gemm_pack(&weights, NULL, isa->nr, packed);
+            .dtype = type, .rank = 2, .shape = {columns, inner}, .stride = {inner, 1}, .data = w};
+        attn_gemm_pack(&layout, &weights, packed);
+        attn_gemm_pack_bias(&layout, NULL, columns, bias);
         struct attn_gemm job = {.rows = rows,
                                 .batch_rows = rows,
                                 .inner = inner,
                                 .columns = columns,
-                                .x = {x, {0, inner, 1}},
-                                .y = {y[0], {0, columns, 1}},
-                                .packed = packed};
+                                .x = {x, {0, inner, 1}, type},
+                                .y = {y[0], {0, columns, 1}, type},
+                                .layout = layout,
+                                .packed = packed,
+                                .bias = bias};
         isa->run_gemm(&job, &(struct attn_gemm_part){0, rows, 0, columns}, scratch);
         for (int threads = 2; threads < 70; threads += 3) {
-            memset(y[1], 0xff, (size_t)(rows * columns) * sizeof(float));
+            memset(y[1], 0xff, (size_t)bytes);
             job.y.data = y[1];
             for (int t = 0; t < threads; t++) {
                 struct attn_gemm_part part = attn_gemm_share(&job, isa, t, threads);
                 isa->run_gemm(&job, &part, scratch);
             }
-            assert_memory_equal(y[0], y[1], (size_t)(rows * columns) * sizeof(float));
+            assert_memory_equal(y[0], y[1], (size_t)bytes);
         }
-        free(w), free(x), free(packed), free(y[0]), free(y[1]);
+        free(w), free(x), free(packed), free(bias), free(y[0]), free(y[1]);
     }
     free(scratch);
 }
@@ -348,7 +371,7 @@ static void refuses_what_does_not_fit(void **state)
         x->shape[x->rank - 1]--;
         x->dtype = ATTN_F64;
         test_problem_refused(rung, &made.problem);
-        x->dtype = ATTN_F32;
+        x->dtype = type;
         x->space = ATTN_CUDA;
         test_problem_refused(rung, &made.problem);
         test_problem_free(&made);
@@ -385,10 +408,19 @@ static void refuses_what_does_not_fit(void **state)
          .sk = 2,
          .dq = 2,
          .e = 3},
-        {.name = "bf16", .op = ATTN_OP_MHA, .dtype = ATTN_BF16, .sq = 2, .sk = 2, .dq = 2, .e = 2},
     };
-    for (size_t n = 0; n < sizeof refused / sizeof *refused; n++)
-        test_spec_refused(rung, &refused[n]);
+    for (size_t n = 0; n < sizeof refused / sizeof *refused; n++) {
+        make(&refused[n], &made);
+        test_problem_refused(rung, &made.problem);
+        test_problem_free(&made);
+    }
+    test_spec_refused(rung, &(struct test_spec){.name = "f64",
+                                                .op = ATTN_OP_MHA,
+                                                .dtype = ATTN_F64,
+                                                .sq = 2,
+                                                .sk = 2,
+                                                .dq = 2,
+                                                .e = 2});
 }
 
 int main(void)
@@ -399,21 +431,32 @@ int main(void)
         cmocka_unit_test(pruned_heads_are_zero), cmocka_unit_test(scores_work_in_heads_as_alone),
         cmocka_unit_test(shares_agree_bitwise),  cmocka_unit_test(refuses_what_does_not_fit),
     };
-    const struct attn_flash_isa *const isas[] = {&attn_flash_f32_avx2, &attn_flash_f32_avx512};
-    char why[256];
+    const struct {
+        const struct attn_flash_isa *isa;
+        uint32_t types[4]; /* 0 ends the list */
+    } instances[] = {
+        {&attn_flash_f32_avx2, {ATTN_F32, ATTN_F16, ATTN_BF16}},
+        {&attn_flash_f32_avx512, {ATTN_F32, ATTN_F16, ATTN_BF16}},
+    };
+    char text[256];
     int failed = 0;
     for (uint32_t n = 0; n < attn_plugin.n_backends; n++) {
         rung = attn_plugin.backends[n];
         if (strstr(rung->name, "bf16"))
             continue; /* bf16 alone */
-        isa = isas[n];
+        isa = instances[n].isa;
         if (strcmp(rung->name, isa->name) != 0) {
             print_message("%s is not %s\n", rung->name, isa->name);
             failed++;
-        } else if (rung->probe(NULL, why, sizeof why) != ATTN_OK)
-            print_message("%s: %s: nothing to test\n", rung->name, why);
-        else
-            failed += cmocka_run_group_tests_name(rung->name, tests, NULL, NULL);
+        } else if (rung->probe(NULL, text, sizeof text) != ATTN_OK) {
+            print_message("%s: %s: nothing to test\n", rung->name, text);
+            continue;
+        }
+        for (const uint32_t *t = instances[n].types; *t; t++) {
+            type = *t;
+            snprintf(text, sizeof text, "%s %s", rung->name, attn_element_name(type));
+            failed += cmocka_run_group_tests_name(text, tests, NULL, NULL);
+        }
     }
     return failed;
 }

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gemm_template.h - y = x w^T + bias over the vector type of flash_f32_template.h. An instance
+ * includes that first, then gemm_block.h, then the product that it has, gemm_floats.h or
+ * gemm_pairs.h, and then this file.
+ *
+ * For each block of rows and columns of y, for each part of the inner extent, for each group of MR
+ * rows: products, then y = bias + products, or y += products from the second part on. A 16-bit y is
+ * summed up in scratch memory and rounded once. What an element of y is made of, and in which
+ * order, depends on nothing but the inner extent: not on the row's neighbours nor on the thread. */
+
+/* What joins row r of y last; then its way to y, where it is not there already. */
+static void gemm_finish_row(const struct attn_gemm *job, const struct gemm_block *block, int64_t r,
+                            float *sums, int64_t step, float *add)
+{
+    const int64_t y = gemm_index(job, &job->y, r, block->o0);
+    if (job->add.data) {
+        gemm_read(job, &job->add, r, block->o0, block->columns, add);
+        for (int64_t o = 0; o < block->columns; o++)
+            sums[o * step] += add[o];
+    }
+    if (job->y.dtype != ATTN_F32 || sums != (float *)job->y.data + y)
+        narrow(&job->y, y, job->y.stride[2], block->columns, sums, 1.0f);
+}
+
+/* Row r of y = bias + s, or y + s after the first part. */
+static void gemm_store_row(const struct attn_gemm *job, const struct gemm_block *block, int64_t r,
+                           const float *s, struct attn_gemm_scratch *scratch)
+{
+    bool in_place = job->y.dtype == ATTN_F32, first = block->e0 == 0;
+    int64_t step = in_place ? job->y.stride[2] : 1, base_step = first ? 1 : step, o = 0;
+    float *y = in_place ? (float *)job->y.data + gemm_index(job, &job->y, r, block->o0)
+                        : scratch->y + (r - block->r0) * ATTN_GEMM_SUM_STRIDE;
+    const float *base = first ? job->bias + block->o0 : y;
+    if (step == 1)
+        for (; o + VF_LANES <= block->columns; o += VF_LANES)
+            vf_storeu(y + o, vf_add(vf_load(s + o), vf_loadu(base + o)));
+    for (; o < block->columns; o++)
+        y[o * step] = s[o] + base[o * base_step];
+    if (block->last)
+        gemm_finish_row(job, block, r, y, step, scratch->add);
+}
+
+/* One part of the inner extent. */
+static void gemm_part(const struct attn_gemm *job, const struct gemm_block *block,
+                      struct attn_gemm_scratch *scratch)
+{
+    const float *x[FLASH_MR];
+    struct gemm_weights w = gemm_weights(job, block, scratch);
+    for (int64_t g = block->r0; g < block->r1; g += FLASH_MR) {
+        int count = (int)(block->r1 - g < FLASH_MR ? block->r1 - g : FLASH_MR);
+        gemm_rows(job, block, g, count, scratch, x);
+        gemm_product(count, x, &w, block, scratch->s);
+        for (int n = 0; n < count; n++)
+            gemm_store_row(job, block, g + n, scratch->s + n * LD, scratch);
+    }
+}
+
+/* All of a block of y. */
+static void gemm_columns(const struct attn_gemm *job, struct gemm_block *block,
+                         struct attn_gemm_scratch *scratch)
+{
+    const int64_t inner = attn_round_up(job->inner, GEMM_PAIR);
+    const int64_t whole = attn_gemm_depth(inner, GEMM_PAIR);
+    for (int64_t r = block->r0; !job->packed && r < block->r1; r++) {
+        gemm_read(job, &job->x, r, block->o0, block->columns, scratch->s);
+        gemm_finish_row(job, block, r, scratch->s, 1, scratch->add);
+    }
+    for (block->e0 = 0; job->packed && block->e0 < inner; block->e0 += whole) {
+        block->depth = inner - block->e0 < whole ? inner - block->e0 : whole;
+        block->last = block->e0 + block->depth == inner;
+        gemm_part(job, block, scratch);
+    }
+}
+
+static void run_gemm(const struct attn_gemm *job, const struct attn_gemm_part *part,
+                     struct attn_gemm_scratch *scratch)
+{
+    const int64_t most = ATTN_GEMM_ROWS / FLASH_MR * FLASH_MR;
+    struct gemm_block block;
+    for (block.r0 = part->r0; block.r0 < part->r1; block.r0 += most) {
+        block.r1 = part->r1 - block.r0 < most ? part->r1 : block.r0 + most;
+        for (block.o0 = part->o0; block.o0 < part->o1; block.o0 += ATTN_GEMM_COLUMNS) {
+            int64_t left = part->o1 - block.o0;
+            block.columns = left < ATTN_GEMM_COLUMNS ? left : ATTN_GEMM_COLUMNS;
+            gemm_columns(job, &block, scratch);
+        }
+    }
+}
