@@ -55,17 +55,23 @@ static void gemm_part(const struct attn_gemm *job, const struct gemm_block *bloc
     }
 }
 
-/* All of a block of y. */
-static void gemm_columns(const struct attn_gemm *job, struct gemm_block *block,
-                         struct attn_gemm_scratch *scratch)
+/* A block of y, x as it is. */
+static void gemm_copy(const struct attn_gemm *job, const struct gemm_block *block,
+                      struct attn_gemm_scratch *scratch)
 {
-    const int64_t inner = attn_round_up(job->inner, GEMM_PAIR);
-    const int64_t whole = attn_gemm_depth(inner, GEMM_PAIR);
-    for (int64_t r = block->r0; !job->packed && r < block->r1; r++) {
+    for (int64_t r = block->r0; r < block->r1; r++) {
         gemm_read(job, &job->x, r, block->o0, block->columns, scratch->s);
         gemm_finish_row(job, block, r, scratch->s, 1, scratch->add);
     }
-    for (block->e0 = 0; job->packed && block->e0 < inner; block->e0 += whole) {
+}
+
+/* A block of y, part after part. */
+static void gemm_multiply(const struct attn_gemm *job, struct gemm_block *block,
+                          struct attn_gemm_scratch *scratch)
+{
+    const int64_t inner = attn_round_up(job->inner, GEMM_PAIR);
+    const int64_t whole = attn_gemm_depth(inner, GEMM_PAIR);
+    for (block->e0 = 0; block->e0 < inner; block->e0 += whole) {
         block->depth = inner - block->e0 < whole ? inner - block->e0 : whole;
         block->last = block->e0 + block->depth == inner;
         gemm_part(job, block, scratch);
@@ -82,7 +88,10 @@ static void run_gemm(const struct attn_gemm *job, const struct attn_gemm_part *p
         for (block.o0 = part->o0; block.o0 < part->o1; block.o0 += ATTN_GEMM_COLUMNS) {
             int64_t left = part->o1 - block.o0;
             block.columns = left < ATTN_GEMM_COLUMNS ? left : ATTN_GEMM_COLUMNS;
-            gemm_columns(job, &block, scratch);
+            if (job->packed)
+                gemm_multiply(job, &block, scratch);
+            else
+                gemm_copy(job, &block, scratch);
         }
     }
 }
