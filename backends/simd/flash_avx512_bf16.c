@@ -46,6 +46,7 @@ static inline void vf_store_pairs(uint16_t *p, vf low, vf high)
 }
 
 #include "flash_f32_template.h"
+#include "gemm_template.h"
 
 const struct attn_flash_isa attn_flash_avx512_bf16 = {.name = "avx512_bf16",
                                                       .mr = FLASH_MR,
@@ -53,4 +54,5 @@ const struct attn_flash_isa attn_flash_avx512_bf16 = {.name = "avx512_bf16",
                                                       .step = FLASH_STEP,
                                                       .other = &attn_flash_f32_avx512,
                                                       .run_item = run_item,
-                                                      .merge_parts = merge_parts};
+                                                      .merge_parts = merge_parts,
+                                                      .run_gemm = run_gemm};

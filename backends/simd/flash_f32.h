@@ -117,9 +117,8 @@ struct attn_gemm_scratch;
 /* One instance of the templates: its micro-kernel shape and its entries. */
 struct attn_flash_isa {
     const char *name;
-    int mr;   /* rows a micro-kernel */
-    int nr;   /* keys (scores) or columns (output) a micro-kernel */
-    int pair; /* 2: products take pairs of bf16, and only bf16; else 1 */
+    int mr; /* rows a micro-kernel */
+    int nr; /* keys (scores) or columns (output) a micro-kernel */
 
     /* What the inner extents of its products are rounded up to: 1, of floats; or they are pairs of
      * bf16, and this even (flash_pairs_pack.h). Pairs are for dot products of bf16 with more rows a

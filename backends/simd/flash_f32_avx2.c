@@ -217,7 +217,6 @@ static inline void vf_transpose(const float *from, int64_t from_stride, float fa
 }
 
 #include "flash_f32_template.h"
-#include "gemm_floats.h"
 #include "gemm_template.h"
 
 const struct attn_flash_isa attn_flash_f32_avx2 = {.name = "avx2",

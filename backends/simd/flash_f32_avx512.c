@@ -6,7 +6,6 @@
 #define FLASH_PAIRS 0
 
 #include "flash_f32_template.h"
-#include "gemm_floats.h"
 #include "gemm_template.h"
 
 const struct attn_flash_isa attn_flash_f32_avx512 = {.name = "avx512",

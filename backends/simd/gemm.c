@@ -2,14 +2,6 @@
 /* gemm.c - see gemm.h; the product itself is in gemm_template.h. */
 #include "gemm.h"
 
-int64_t attn_gemm_depth(int64_t inner, int pair)
-{
-    int64_t most =
-        ATTN_GEMM_DEPTH * pair; /* pairs take half the room of floats, elements of them */
-    int64_t parts = (inner + most - 1) / most;
-    return attn_round_up((inner + parts - 1) / parts, pair);
-}
-
 /* Bytes of rows * columns elements, rounded up to 64; -1 on overflow. */
 static int64_t bytes_of(int64_t rows, int64_t columns, int64_t size)
 {

@@ -10,9 +10,9 @@
 
 #include "flash_f32.h"
 
-/* A block of weights, part x columns, takes 256 KiB as products read it: a quarter of the
- * second-level cache of the CPUs this is for. It serves up to ATTN_GEMM_ROWS rows of x (192 KiB)
- * beside it. */
+/* A block of weights, part x columns, takes 256 KiB (of 16 bits and not in pairs: 128), a quarter
+ * of the second-level cache of the CPUs this is for. It serves up to ATTN_GEMM_ROWS rows of x (192
+ * KiB) beside it. */
 #define ATTN_GEMM_DEPTH   256
 #define ATTN_GEMM_COLUMNS 256
 #define ATTN_GEMM_ROWS    192
@@ -26,7 +26,6 @@ struct attn_gemm_scratch {
     float s[8 * ATTN_FLASH_SCORE_STRIDE];           /* products of one row group */
     float add[ATTN_GEMM_COLUMNS];                   /* a row of what joins y */
     float y[ATTN_GEMM_ROWS * ATTN_GEMM_SUM_STRIDE]; /* sums of a block where y is 16-bit */
-    float w[ATTN_GEMM_DEPTH * ATTN_GEMM_COLUMNS];   /* a block of 16-bit weights, widened */
 };
 
 /* How an instance wants weights of a type: in panels of nr columns, `pair` elements of the inner
@@ -35,6 +34,12 @@ struct attn_gemm_layout {
     uint32_t dtype;
     int nr, pair;
 };
+
+static inline struct attn_gemm_layout attn_gemm_layout(const struct attn_flash_isa *isa,
+                                                       uint32_t dtype)
+{
+    return (struct attn_gemm_layout){.dtype = dtype, .nr = isa->nr, .pair = isa->step > 1 ? 2 : 1};
+}
 
 struct attn_gemm {
     int64_t rows, batch_rows;   /* of all batches together, and of one */
@@ -52,7 +57,13 @@ struct attn_gemm_part {
 };
 
 /* Extent of the parts of the inner extent; the last one may have less. A multiple of `pair`. */
-int64_t attn_gemm_depth(int64_t inner, int pair);
+static inline int64_t attn_gemm_depth(int64_t inner, int pair)
+{
+    int64_t most =
+        ATTN_GEMM_DEPTH * pair; /* pairs take half the room of floats, elements of them */
+    int64_t parts = (inner + most - 1) / most;
+    return attn_round_up((inner + parts - 1) / parts, pair);
+}
 
 /* Bytes of packed weights, and of their bias, each rounded up to 64; -1 on overflow. */
 int64_t attn_gemm_packed(const struct attn_gemm_layout *layout, int64_t columns, int64_t inner);

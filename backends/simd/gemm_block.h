@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm_block.h - part of gemm_template.h: a block of y, and rows of x, y and what is added. */
-#include "gemm.h"
+/* gemm_block.h - part of gemm_template.h: a block of y, and the rows of x that it is made of. */
+
+/* What a float's place holds of the inner extent: one element, or a pair of bf16
+ * (flash_pairs_pack.h). */
+#define GEMM_PAIR (FLASH_PAIRS ? 2 : 1)
 
 struct gemm_block {
     int64_t r0, r1, o0, columns; /* of y */
@@ -21,4 +24,38 @@ static void gemm_read(const struct attn_gemm *job, const struct attn_view *view,
                       int64_t column, int64_t count, float *to)
 {
     widen(view, gemm_index(job, view, r, column), view->stride[2], count, to);
+}
+
+/* Row r of x, columns of a part, as floats: in place, or in `copy`. */
+static const float *gemm_floats(const struct attn_gemm *job, const struct gemm_block *block,
+                                int64_t r, float *copy)
+{
+    if (job->x.stride[2] == 1 && job->x.dtype == ATTN_F32)
+        return (const float *)job->x.data + gemm_index(job, &job->x, r, block->e0);
+    gemm_read(job, &job->x, r, block->e0, block->depth, copy);
+    return copy;
+}
+
+/* The same as pairs, in place where they lie whole and aligned. An odd inner extent is filled up
+ * with a zero. */
+static const float *gemm_pairs(const struct attn_gemm *job, const struct gemm_block *block,
+                               int64_t r, float *copy)
+{
+    const int64_t step = job->x.stride[2], left = job->inner - block->e0;
+    const uint16_t *from = (const uint16_t *)job->x.data + gemm_index(job, &job->x, r, block->e0);
+    if (step == 1 && block->depth <= left && (uintptr_t)from % sizeof(float) == 0)
+        return (const float *)(const void *)from;
+    uint16_t *to = (uint16_t *)(void *)copy;
+    for (int64_t e = 0; e < block->depth; e++)
+        to[e] = e < left ? from[e * step] : 0;
+    return copy;
+}
+
+/* `count` <= MR rows of x from r on, as the product reads them. */
+static void gemm_rows(const struct attn_gemm *job, const struct gemm_block *block, int64_t r,
+                      int count, float *copy, const float **to)
+{
+    for (int n = 0; n < count; n++, copy += ATTN_GEMM_DEPTH)
+        to[n] = FLASH_PAIRS ? gemm_pairs(job, block, r + n, copy)
+                            : gemm_floats(job, block, r + n, copy);
 }

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm_template.h - y = x w^T + bias over the vector type of flash_f32_template.h. An instance
- * includes that first, then gemm_block.h, then the product that it has, gemm_floats.h or
- * gemm_pairs.h, and then this file.
+/* gemm_template.h - y = x w^T + bias over the vector type and the products of flash_f32_template.h,
+ * which an instance includes first.
  *
  * For each block of rows and columns of y, for each part of the inner extent, for each group of MR
  * rows: products, then y = bias + products, or y += products from the second part on. A 16-bit y is
  * summed up in scratch memory and rounded once. What an element of y is made of, and in which
  * order, depends on nothing but the inner extent: not on the row's neighbours nor on the thread. */
+#include "gemm.h"
+
+#include "gemm_block.h"
+#include "gemm_product.h"
 
 /* What joins row r of y last; then its way to y, where it is not there already. */
 static void gemm_finish_row(const struct attn_gemm *job, const struct gemm_block *block, int64_t r,
@@ -44,12 +47,18 @@ static void gemm_store_row(const struct attn_gemm *job, const struct gemm_block 
 static void gemm_part(const struct attn_gemm *job, const struct gemm_block *block,
                       struct attn_gemm_scratch *scratch)
 {
-    const float *x[FLASH_MR];
-    struct gemm_weights w = gemm_weights(job, block, scratch);
+    const int64_t wide = attn_round_up(job->columns, FLASH_NR);
+    const int64_t at = wide * block->e0 + block->o0 * block->depth;
+    struct gemm_operands op = {.w = (const char *)job->packed +
+                                    at * attn_element_size(job->layout.dtype),
+                               .type = job->layout.dtype,
+                               .depth = block->depth / GEMM_PAIR,
+                               .panels = (block->columns + FLASH_NR - 1) / FLASH_NR,
+                               .s = scratch->s};
     for (int64_t g = block->r0; g < block->r1; g += FLASH_MR) {
         int count = (int)(block->r1 - g < FLASH_MR ? block->r1 - g : FLASH_MR);
-        gemm_rows(job, block, g, count, scratch, x);
-        gemm_product(count, x, &w, block, scratch->s);
+        gemm_rows(job, block, g, count, scratch->x, op.x);
+        gemm_product(count, &op);
         for (int n = 0; n < count; n++)
             gemm_store_row(job, block, g + n, scratch->s + n * LD, scratch);
     }

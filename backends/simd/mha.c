@@ -48,8 +48,8 @@ int attn_mha_create(const struct attn_flash_isa *isa, const struct attn_problem 
         snprintf(why, size, "no memory for the plan");
         return ATTN_OUT_OF_MEMORY;
     }
-    *mha = (struct attn_mha){.services = services};
-    int status = attn_mha_heads(problem, isa->pair == 2 ? ATTN_BF16 : ATTN_F32, mha, why, size);
+    *mha = (struct attn_mha){.services = services, .isa = isa};
+    int status = attn_mha_heads(problem, isa->step > 1 ? ATTN_BF16 : ATTN_F32, mha, why, size);
     if (status == ATTN_OK)
         status = attn_plan_create(isa, &mha->heads, services, &made, why, size);
     if (status != ATTN_OK) {
@@ -99,12 +99,6 @@ static struct attn_view join(const struct attn_tensor *heads)
                               .dtype = heads->dtype};
 }
 
-static struct attn_gemm_layout layout_of(const struct attn_flash_isa *isa,
-                                         const struct attn_tensor *w)
-{
-    return (struct attn_gemm_layout){.dtype = w->dtype, .nr = isa->nr, .pair = isa->pair};
-}
-
 /* A row of y for each of `heads`: x w^T + bias, or x as it is where w is NULL. */
 static struct attn_gemm projection(const struct attn_flash_isa *isa, struct attn_view x,
                                    const struct attn_tensor *heads, const struct attn_tensor *w,
@@ -117,7 +111,7 @@ static struct attn_gemm projection(const struct attn_flash_isa *isa, struct attn
                              .x = x,
                              .y = y};
     if (w)
-        gemm.layout = layout_of(isa, w);
+        gemm.layout = attn_gemm_layout(isa, w->dtype);
     return gemm;
 }
 
@@ -144,8 +138,8 @@ static struct attn_gemm last_step(const struct attn_plan *plan, const struct att
     bool buffered = mha->buffers == 4;
     if (!buffered && !mha->residual)
         return (struct attn_gemm){.rows = 0};
-    struct attn_gemm step =
-        projection(plan->isa, buffered ? join(&mha->tensors[3]) : out, &mha->tensors[3], w_o, out);
+    struct attn_gemm step = projection(plan->mha->isa, buffered ? join(&mha->tensors[3]) : out,
+                                       &mha->tensors[3], w_o, out);
     if (mha->residual)
         step.add = view_of(attn_tensor_find(given, ATTN_X_Q));
     return step;
@@ -161,7 +155,7 @@ static void attach_projections(const struct attn_plan *plan, const struct attn_p
         const struct attn_tensor *own = attn_tensor_find(given, ATTN_X_Q + n);
         x = own ? own : x; /* x_k absent: x_q; x_v absent: x_k */
         binding->inputs[n] =
-            projection(plan->isa, view_of(x), &mha->tensors[n],
+            projection(plan->mha->isa, view_of(x), &mha->tensors[n],
                        attn_tensor_find(given, ATTN_W_Q + n), join(&mha->tensors[n]));
     }
     binding->head_mask = view_of(attn_tensor_find(given, ATTN_HEAD_MASK));
@@ -185,7 +179,7 @@ static size_t lay_out_binding(const struct attn_problem *given, const struct att
         packed[n] = (struct packed){NULL, NULL};
         if (!w)
             continue;
-        struct attn_gemm_layout layout = layout_of(isa, w);
+        struct attn_gemm_layout layout = attn_gemm_layout(isa, w->dtype);
         packed[n].weights = cut(base, &used, attn_gemm_packed(&layout, w->shape[0], w->shape[1]));
         packed[n].bias = cut(base, &used, attn_gemm_biases(&layout, w->shape[0]));
     }
@@ -200,7 +194,7 @@ int attn_mha_bind(const struct attn_plan *plan, const struct attn_tensor *tensor
     const struct attn_problem given = {.n_tensors = n_tensors, .tensors = tensors};
     struct packed packed[4];
     struct attn_mha_binding *made = NULL;
-    size_t bytes = lay_out_binding(&given, plan->isa, NULL, packed);
+    size_t bytes = lay_out_binding(&given, plan->mha->isa, NULL, packed);
     if (bytes != SIZE_MAX)
         made = services->alloc(services->context, bytes, 64);
     if (!made) {
@@ -208,7 +202,7 @@ int attn_mha_bind(const struct attn_plan *plan, const struct attn_tensor *tensor
         return ATTN_OUT_OF_MEMORY;
     }
     *made = (struct attn_mha_binding){.output = {0}};
-    lay_out_binding(&given, plan->isa, made, packed);
+    lay_out_binding(&given, plan->mha->isa, made, packed);
     attach_heads(plan, &given, job);
     attach_projections(plan, &given, made);
     for (uint32_t n = 0; n < 4; n++) {
@@ -233,8 +227,8 @@ struct errand {
 
 static void project(const struct attn_plan *plan, const struct attn_gemm *gemm, int thread)
 {
-    struct attn_gemm_part part = attn_gemm_share(gemm, plan->isa, thread, plan->threads);
-    plan->isa->run_gemm(gemm, &part, &plan->mha->scratch[thread]);
+    struct attn_gemm_part part = attn_gemm_share(gemm, plan->mha->isa, thread, plan->threads);
+    plan->mha->isa->run_gemm(gemm, &part, &plan->mha->scratch[thread]);
 }
 
 static void project_inputs(void *context, int thread)

@@ -107,9 +107,9 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
     numerics->key_tile = self->job.key_block;
     numerics->splits = self->job.splits > 1 ? self->job.splits : 0;
     numerics->e_exp = ATTN_FLASH_E_EXP;
+    numerics->ftz = self->isa->step > 1 || (self->mha && self->mha->isa->step > 1);
     if (self->isa->step > 1) {
         numerics->p_type = ATTN_BF16;
-        numerics->ftz = 1;
         numerics->e_exp = ATTN_PAIRS_E_EXP;
     }
     numerics->e_tanh = ATTN_FLASH_E_TANH;

@@ -92,8 +92,7 @@ static void pair_open(struct product_pair *pair)
 {
     const int64_t m = pair->shape->rows, e = pair->shape->inner, n = pair->shape->columns;
     const uint32_t dtype = pair->dtype;
-    const struct attn_gemm_layout layout = {
-        .dtype = dtype, .nr = pair->isa->nr, .pair = pair->isa->pair};
+    const struct attn_gemm_layout layout = attn_gemm_layout(pair->isa, dtype);
     pair->x = elements(dtype, m * e);
     pair->w = elements(dtype, n * e);
     pair->y = elements(dtype, m * n);
