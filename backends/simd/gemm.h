@@ -47,8 +47,8 @@ struct attn_gemm {
     struct attn_view x, y, add; /* [B,S,inner], [B,S,columns] twice; add, without data: none, joins
                                    y last */
     struct attn_gemm_layout layout;
-    void *packed;      /* see attn_gemm_pack; NULL: y is x + add, columns those of x */
-    const float *bias; /* columns rounded up to nr */
+    const void *packed; /* see attn_gemm_pack; NULL: y is x + add, columns those of x */
+    const float *bias;  /* columns rounded up to nr */
 };
 
 /* What one thread computes of y. */
