@@ -11,6 +11,7 @@
 #define FLASH_NV    2
 #define VF_LANES    8
 #define FLASH_PAIRS 0
+#define FLASH_TILES 0
 
 typedef __m256 vf;
 

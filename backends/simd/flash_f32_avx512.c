@@ -4,6 +4,7 @@
 #include "vector_avx512.h"
 
 #define FLASH_PAIRS 0
+#define FLASH_TILES 0
 
 #include "flash_f32_template.h"
 #include "gemm_template.h"

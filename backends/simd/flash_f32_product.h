@@ -14,6 +14,7 @@ struct span {
                                  that lie within [clean_lo, clean_hi); NaN is passed by */
     int64_t clean_lo, clean_hi;
     struct ahead *ahead; /* what to ask for meanwhile, or NULL */
+    const struct meanwhile *meanwhile;
 };
 
 /* s[r][0..nv) = sum over c of q[r][c] k[c][0..nv), or of the squared differences, for rows that lie

@@ -79,6 +79,7 @@ struct group {
     int64_t clean_lo, clean_hi; /* whole vectors of keys that all rows may see and whose raw scores
                                    are final; empty: lo >= hi */
     struct ahead *ahead;        /* what to ask for meanwhile, or NULL */
+    const struct meanwhile *meanwhile;
     float top[FLASH_MR * VF_LANES] __attribute__((aligned(64)));
     struct row rows[FLASH_MR];
 };
@@ -247,29 +248,37 @@ FLASH_INLINE vf rest_of_top(const struct group *group, const struct row *row, vf
  * weigh_rows. In flash_f32_scores.h or flash_pairs_weights.h. */
 static void weigh_scores(const struct group *group, bool mark, const float *shift, float *sum);
 
-/* Scores of a group to weights; brings the rows' maxima and denominators up to date and gives the
- * factors by which what was accumulated before must be multiplied. */
-static void softmax_rows(const struct group *group, bool mark, float *max, float *sum,
-                         float *rescale)
+/* What a tile changes in the rows of a group. */
+struct softmax {
+    float shift[FLASH_MR]; /* the new maxima; 0 for -inf, because -inf - -inf would be NaN */
+    float added[FLASH_MR]; /* sums of the tile's weights */
+    /* Old maxima less the new ones, then what was accumulated before must be multiplied by. */
+    float lag[(FLASH_MR + VF_LANES - 1) / VF_LANES * VF_LANES] __attribute__((aligned(64)));
+};
+
+/* Before the weights: brings the rows' maxima up to date. */
+static void start_softmax(const struct group *group, float *max, struct softmax *x)
 {
-    float shift[FLASH_MR], added[FLASH_MR], lag[VF_LANES] __attribute__((aligned(64))) = {0};
-    const int count = group->count;
     const bool rest = group->clean_lo > group->from || group->clean_hi < group->to;
-    for (int r = 0; r < count; r++) {
+    memset(x->lag, 0, sizeof x->lag);
+    for (int r = 0; r < group->count; r++) {
         vf largest = vf_load(group->top + r * VF_LANES);
         float top = vf_largest(rest ? rest_of_top(group, &group->rows[r], largest) : largest);
         top *= score_unit(group->job);
         top = max[r] > top ? max[r] : top;
-        shift[r] = top == -INFINITY ? 0.0f : top; /* -inf - -inf would be NaN */
-        lag[r] = max[r] - shift[r];
+        x->shift[r] = top == -INFINITY ? 0.0f : top;
+        x->lag[r] = max[r] - x->shift[r];
         max[r] = top;
     }
-    weigh_scores(group, mark, shift, added);
-    vf_store(lag, exp2_negative(vf_load(lag)));
-    for (int r = 0; r < count; r++) {
-        sum[r] = sum[r] * lag[r] + added[r];
-        rescale[r] = lag[r];
-    }
+}
+
+/* After them: the denominators. */
+static void end_softmax(const struct group *group, float *sum, struct softmax *x)
+{
+    for (int r = 0; r < group->count; r += VF_LANES)
+        vf_store(x->lag + r, exp2_negative(vf_load(x->lag + r)));
+    for (int r = 0; r < group->count; r++)
+        sum[r] = sum[r] * x->lag[r] + x->added[r];
 }
 
 /* Scores of [from, to) to final weights; 0 in forbidden cells, even of a row that is NaN. */

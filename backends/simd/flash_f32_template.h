@@ -8,6 +8,8 @@
  *                     registers
  *   FLASH_PAIRS       1 where the products take pairs of bf16, whose operations flash_pairs_pack.h
  *                     names, and no scores but dot products are asked for; else 0
+ *   FLASH_TILES       1 where the products are those of flash_amx_product.h, beside which
+ *                     flash_amx_overlap.h computes weights of other rows; else 0
  *   vf, VF_LANES      a vector of floats, and how many it holds (a power of two, at most 16)
  *   vf_set1 vf_lane_numbers ({0, 1, 2, ...}) vf_add vf_sub vf_mul vf_div vf_abs vf_first
  *   vf_load vf_store  aligned to the vector; vf_loadu vf_storeu: to the element
@@ -133,6 +135,10 @@ FLASH_INLINE vf join(const enum pairing pairing, vf q, vf k, vf sum)
 #endif
 }
 
+/* What a thread does between the steps of a product, where the products of an instance leave its
+ * vectors idle (flash_amx_tiles.h); NULL: nothing. */
+struct meanwhile;
+
 /* to[r] = by[r] * (o[r] * rescale[r] + sum over keys j in [lo, hi) of p[r][j] v[j]). */
 struct product {
     const float *p; /* [rows][LD] */
@@ -142,7 +148,8 @@ struct product {
     int64_t width;        /* dv rounded up to a vector */
     bool fresh;           /* o holds nothing yet and counts as 0 */
     const float *rescale; /* [rows] */
-    float *to[FLASH_MR];  /* rows of o, or of out where it takes whole vectors */
+    const struct meanwhile *meanwhile;
+    float *to[FLASH_MR]; /* rows of o, or of out where it takes whole vectors */
     float by[FLASH_MR];
 };
 
@@ -198,7 +205,11 @@ static void find_intervals(const struct attn_flash *job, const struct attn_flash
 }
 
 #include "flash_f32_ahead.h"
+#if FLASH_TILES
+#include "flash_amx_product.h"
+#else
 #include "flash_f32_product.h"
+#endif
 #if FLASH_PAIRS
 #include "flash_pairs_weights.h"
 #else
@@ -292,7 +303,8 @@ static bool score_group(const struct attn_flash_scratch *w, const struct block *
                         .top = group->top,
                         .clean_lo = group->clean_lo,
                         .clean_hi = group->clean_hi,
-                        .ahead = group->ahead};
+                        .ahead = group->ahead,
+                        .meanwhile = group->meanwhile};
     for (int r = 0; r < group->count; r++) {
         struct row *row = &group->rows[r];
         if (row->lo >= row->hi)
@@ -334,15 +346,31 @@ static void aim_product(const struct attn_flash_scratch *w, const struct group *
     }
 }
 
-/* One tile of keys joins the outputs of a group. */
-static void attend_group(const struct attn_flash_scratch *w, const struct block *block,
-                         const struct tile *tile, struct group *group)
+/* Whether a group meets keys whose V is not finite. */
+static bool meets_bad(const struct block *block, const struct tile *tile, const struct group *group)
+{
+    return block->careful || (group->lo < tile->bad_hi && tile->bad_lo < group->hi);
+}
+
+/* The weights of a group are there: what they change in its rows, and dropout. */
+static void end_weights(const struct attn_flash_scratch *w, const struct tile *tile,
+                        const struct group *group, struct softmax *softmax)
 {
     const struct attn_flash *job = group->job;
-    if (!score_group(w, block, tile, group))
-        return;
+    end_softmax(group, w->sum + group->r0, softmax);
+    for (int r = 0; r < group->count && job->flags & ATTN_FLAG_DROPOUT; r++) {
+        const struct row *row = &group->rows[r];
+        attn_dropout_row(job, group->b, row->h, row->i, tile->j0 + row->lo, tile->j0 + row->hi,
+                         row->s + row->lo);
+    }
+}
+
+/* Weights times V join the outputs of a group. */
+static void join_group(const struct attn_flash_scratch *w, const struct block *block,
+                       const struct tile *tile, const struct group *group,
+                       const struct softmax *softmax)
+{
     unsigned char *stage = &w->stage[group->r0 / FLASH_MR];
-    float rescale[FLASH_MR];
     struct product product;
     product.p = w->s;
     product.v = tile->v;
@@ -353,19 +381,41 @@ static void attend_group(const struct attn_flash_scratch *w, const struct block 
     product.o = w->o + group->r0 * block->width;
     product.width = block->width;
     product.fresh = *stage == FRESH;
-    product.rescale = rescale;
-    bool careful = block->careful || (group->lo < tile->bad_hi && tile->bad_lo < group->hi);
-    softmax_rows(group, careful, w->max + group->r0, w->sum + group->r0, rescale);
-    for (int r = 0; r < group->count && job->flags & ATTN_FLAG_DROPOUT; r++) {
-        const struct row *row = &group->rows[r];
-        attn_dropout_row(job, group->b, row->h, row->i, tile->j0 + row->lo, tile->j0 + row->hi,
-                         row->s + row->lo);
-    }
+    product.rescale = softmax->lag;
+    product.meanwhile = group->meanwhile;
     bool last = ends_group(w, block, tile, group);
     aim_product(w, group, last, &product);
-    join_values(w, block, tile, group, careful, &product);
+    join_values(w, block, tile, group, meets_bad(block, tile, group), &product);
     *stage = last ? STORED : BEGUN;
 }
+
+/* The rows of a group from r0 on; false where there are none. */
+static bool take_rows(const struct block *block, struct group *group, int64_t r0)
+{
+    int64_t left = block->rows - r0;
+    group->r0 = r0;
+    group->count = left < FLASH_MR ? (int)left : FLASH_MR;
+    return left > 0;
+}
+
+#if FLASH_TILES
+#include "flash_amx_overlap.h"
+#else
+/* One tile of keys joins the outputs of all groups, which are like `group`. */
+static void attend_groups(const struct attn_flash_scratch *w, const struct block *block,
+                          const struct tile *tile, struct group *group)
+{
+    struct softmax softmax;
+    for (int64_t r0 = 0; take_rows(block, group, r0); r0 += FLASH_MR) {
+        if (!score_group(w, block, tile, group))
+            continue;
+        start_softmax(group, w->max + group->r0, &softmax);
+        weigh_scores(group, meets_bad(block, tile, group), softmax.shift, softmax.added);
+        end_weights(w, tile, group, &softmax);
+        join_group(w, block, tile, group, &softmax);
+    }
+}
+#endif
 
 /* The weights of one tile, once maximum and denominator are final. */
 static void weigh_group(const struct attn_flash_scratch *w, const struct block *block,
@@ -432,14 +482,10 @@ static void sweep_tiles(const struct attn_flash *job, const struct attn_flash_sc
             ahead = next_tile(job, block, &tile);
             group.ahead = &ahead;
         }
-        for (group.r0 = 0; group.r0 < block->rows; group.r0 += FLASH_MR) {
-            int64_t left = block->rows - group.r0;
-            group.count = left < FLASH_MR ? (int)left : FLASH_MR;
-            if (sweep == ATTEND)
-                attend_group(w, block, &tile, &group);
-            else
-                weigh_group(w, block, &tile, &group);
-        }
+        if (sweep == ATTEND)
+            attend_groups(w, block, &tile, &group);
+        for (int64_t r0 = 0; sweep == WEIGH && take_rows(block, &group, r0); r0 += FLASH_MR)
+            weigh_group(w, block, &tile, &group);
     }
 }
 

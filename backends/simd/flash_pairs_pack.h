@@ -33,12 +33,12 @@ FLASH_INLINE int64_t pairs(int64_t count)
 }
 
 /* Whether the micro-kernels take their rows of q from the operand itself: rows of whole pairs, each
- * aligned to one. */
+ * aligned to one. Tiles take 16 rows or 32, at equal distances, be they there or not. */
 static bool queries_in_place(const struct attn_flash *job)
 {
     const int64_t *stride = job->q.stride;
-    return stride[3] == 1 && job->dk % FLASH_STEP == 0 && (uintptr_t)job->q.data % 4 == 0 &&
-           (stride[0] | stride[1] | stride[2]) % 2 == 0;
+    return !FLASH_TILES && stride[3] == 1 && job->dk % FLASH_STEP == 0 &&
+           (uintptr_t)job->q.data % 4 == 0 && (stride[0] | stride[1] | stride[2]) % 2 == 0;
 }
 
 /* Pairs between two rows of w->q. */
@@ -56,8 +56,11 @@ static void copy_queries(const struct attn_flash *job, const struct attn_flash_s
         const uint16_t *from =
             (const uint16_t *)job->q.data +
             attn_row_index(&job->q, block->b, row_head(job, block, r), row_query(job, block, r));
-        uint16_t *to = (uint16_t *)(void *)(w->q + r * query_stride(job->dk));
-        for (int64_t c = 0; c < 2 * pairs(job->dk); c++)
+        float *row = w->q + r * query_stride(job->dk);
+        uint16_t *to = (uint16_t *)(void *)row;
+        for (int64_t c = 0; step == 1 && c < job->dk; c += 2 * VF_LANES)
+            vf_store(row + c / 2, vf_pairs(from + c, job->dk - c));
+        for (int64_t c = 0; step != 1 && c < 2 * pairs(job->dk); c++)
             to[c] = c < job->dk ? from[c * step] : 0;
     }
 }

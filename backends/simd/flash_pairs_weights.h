@@ -126,6 +126,19 @@ static void weigh_scores(const struct group *group, bool mark, const float *shif
         sum[r] = weigh_pairs(s + r * LD, group->from, group->to, shift[r], unit);
 }
 
+/* Cells of [lo, hi) around the weights of a group, where a step of the product is longer than a
+ * vector, take no part. */
+static void clear_around(const struct group *group, int64_t lo, int64_t hi)
+{
+    for (int r = 0; r < group->count; r++) {
+        uint16_t *p = weights_of(group->rows[r].s);
+        for (int64_t j = lo; j < group->from; j++)
+            p[j] = 0x8000;
+        for (int64_t j = group->to; j < hi; j++)
+            p[j] = 0x8000;
+    }
+}
+
 static void join_values(const struct attn_flash_scratch *w, const struct block *block,
                         const struct tile *tile, const struct group *group, bool careful,
                         struct product *product)
@@ -136,6 +149,7 @@ static void join_values(const struct attn_flash_scratch *w, const struct block *
     product->hi = pairs(product->hi);
     if (narrowed_late(group, careful))
         narrow_weights(group->count, w->s, group->from, group->to);
+    clear_around(group, 2 * product->lo, 2 * product->hi);
     if (careful)
         value_product_careful(group->count, product);
     else

@@ -209,7 +209,7 @@ static size_t lay_out(struct attn_plan *plan, void *base)
         w.k = cut(base, &used, packed * attn_flash_inner(plan->isa, job->dk), sizeof *w.k);
         w.held = cut(base, &used, 16 * attn_round_up(held, 16), sizeof *w.held);
         w.v = cut(base, &used, attn_flash_inner(plan->isa, packed) * dv16, sizeof *w.v);
-        w.s = cut(base, &used, mr * ATTN_FLASH_SCORE_STRIDE, sizeof *w.s);
+        w.s = cut(base, &used, (1 + plan->isa->beside) * mr * ATTN_FLASH_SCORE_STRIDE, sizeof *w.s);
         w.q = cut(base, &used, (rows + 1) * attn_round_up(attn_flash_inner(plan->isa, job->dp), nr),
                   sizeof *w.q);
         w.o = cut(base, &used, rows * dv16, sizeof *w.o);

@@ -10,7 +10,9 @@
 
 /* 24 accumulators of 16 floats, four vectors of the packed operand and a broadcast: 29 of the 32
  * registers, and 10 loads for 24 products. */
+#ifndef FLASH_MR
 #define FLASH_MR 6
+#endif
 #define FLASH_NV 4
 #define VF_LANES 16
 
