@@ -3,6 +3,7 @@
 #include <cpuid.h>
 #include <stdio.h>
 
+#include "flash_amx_probe.h"
 #include "mha.h"
 
 struct binding {
@@ -44,6 +45,17 @@ static int probe_avx512_bf16(const struct attn_services *services, char *why, si
         __builtin_cpu_supports("avx512vl"))
         return ATTN_OK;
     snprintf(why, size, "this processor, or the system on it, offers no AVX512-BF16");
+    return ATTN_NO_DEVICE;
+}
+
+static int probe_amx_bf16(const struct attn_services *services, char *why, size_t size)
+{
+    (void)services;
+    const struct attn_amx_machine machine = attn_amx_ask();
+    const char *missing = attn_amx_missing(&machine);
+    if (!missing)
+        return ATTN_OK;
+    snprintf(why, size, "%s", missing);
     return ATTN_NO_DEVICE;
 }
 
@@ -94,6 +106,12 @@ static int create_avx512_bf16(const struct attn_problem *problem,
                               size_t size)
 {
     return create(&attn_flash_avx512_bf16, problem, services, plan, why, size);
+}
+
+static int create_amx_bf16(const struct attn_problem *problem, const struct attn_services *services,
+                           void **plan, char *why, size_t size)
+{
+    return create(&attn_flash_amx_bf16, problem, services, plan, why, size);
 }
 
 static void numerics(const void *plan, struct attn_numerics *numerics)
@@ -212,11 +230,13 @@ static const struct attn_option_spec options[] = {
         .describe = describe,                                                                      \
         .destroy = destroy,                                                                        \
     }
+#ifndef TABLE_ELSEWHERE /* a test has backends of its own around these slots */
 RUNG(avx2, supports, "AVX2 and FMA");
 RUNG(avx512, supports, "AVX-512");
 RUNG(avx512_bf16, supports_bf16, "AVX512-BF16");
+RUNG(amx_bf16, supports_bf16, "AMX-BF16 (unmeasured)");
 
-static const struct attn_backend *const backends[] = {&avx2, &avx512, &avx512_bf16};
+static const struct attn_backend *const backends[] = {&avx2, &avx512, &avx512_bf16, &amx_bf16};
 
 const struct attn_plugin attn_plugin = {
     .abi_version = ATTN_ABI_VERSION,
@@ -224,3 +244,4 @@ const struct attn_plugin attn_plugin = {
     .n_backends = sizeof backends / sizeof *backends,
     .backends = backends,
 };
+#endif

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "flash_avx512_bf16.c" /* its source: tests what is static */
+#include TEST_INSTANCE /* its source: tests what is static */
 
 #include <cmocka.h>
 
@@ -47,6 +47,9 @@ static int make(void **state)
     w.v = take(sizeof(float) * KEY_BLOCK * (MOST_WIDE + FLASH_NR));
     w.s = take(sizeof(float) * FLASH_MR * LD);
     w.o = take(sizeof(float) * FLASH_MR * (MOST_WIDE + FLASH_NR));
+#if FLASH_TILES
+    amx_begin();
+#endif
     return 0;
 }
 
@@ -138,7 +141,8 @@ static void test_pack_v(void **state)
             assert_true(tile.bad_lo >= tile.bad_hi);
         else
             assert_true(tile.bad_lo <= bad && bad < tile.bad_hi);
-        for (int64_t j = tile.lo / 2 * 2; j < attn_round_up(tile.hi, 2); j++)
+        int64_t first = tile.lo / FLASH_STEP * FLASH_STEP;
+        for (int64_t j = first; j < attn_round_up(tile.hi, FLASH_STEP); j++)
             for (int64_t c = 0; c < attn_round_up(job.dv, VF_LANES); c++) {
                 bool there = j >= tile.lo && j < tile.hi && c < job.dv;
                 const float *panel = tile.v + c / FLASH_NR * tile.v_panel;

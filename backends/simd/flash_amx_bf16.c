@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_amx_bf16.c - the AMX-BF16 instance of flash_f32_template.h: both products in tiles, with
+ * the weights of other rows between their steps. Entered only after processor and system were asked
+ * (flash_amx_probe.h). Unmeasured: see README.md. */
+#include "flash_amx_tiles.h"
+
+#define FLASH_MR AMX_BLOCK
+#include "vector_avx512_bf16.h"
+
+#define FLASH_PAIRS 1
+#define FLASH_TILES 1
+#define FLASH_STEP  AMX_INNER
+
+#include "flash_f32_template.h"
+
+/* Tiles are state of the thread, which a run leaves as it was. */
+static void run_item_in_tiles(const struct attn_flash *job,
+                              const struct attn_flash_scratch *scratch,
+                              const struct attn_flash_item *item,
+                              const struct attn_flash_item *next)
+{
+    amx_begin();
+    run_item(job, scratch, item, next);
+    amx_end();
+}
+
+const struct attn_flash_isa attn_flash_amx_bf16 = {.name = "amx_bf16 (unmeasured)",
+                                                   .mr = FLASH_MR,
+                                                   .nr = FLASH_NR,
+                                                   .step = FLASH_STEP,
+                                                   .other = &attn_flash_f32_avx512,
+                                                   .beside = AMX_BESIDE,
+                                                   .run_item = run_item_in_tiles,
+                                                   .merge_parts = merge_parts};
