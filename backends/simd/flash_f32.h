@@ -93,7 +93,7 @@ struct attn_flash_scratch {
     float *k;    /* [key_block/nr][dk][nr] packed keys */
     float *held; /* [16][dk or dv, rounded up to 16] rows of K or V in f32; 16-bit operands alone */
     float *v;    /* [dv/nr, rounded up][key_block][nr] packed values */
-    float *s;    /* [1 + beside][mr][ATTN_FLASH_SCORE_STRIDE] scores, then weights, of a row group */
+    float *s;    /* [1 + beside][mr][ATTN_FLASH_SCORE_STRIDE] scores, then weights, of row groups */
     float *q;    /* [item_rows][dp rounded up to a vector] queries that cannot be read in place */
     float *o;    /* [item_rows][dv rounded up to a vector] unnormalised output */
     float *max;  /* [item_rows] running maximum, log2 domain */
@@ -126,7 +126,8 @@ struct attn_flash_isa {
     int step;
     const struct attn_flash_isa *other; /* NULL with floats */
 
-    int beside; /* groups of mr rows under way beside the one at hand; each has its rows of scores */
+    /* Groups of mr rows that are under way beside the one at hand, each with scores of its own. */
+    int beside;
 
     /* Up to so many rows a key/value head packing K and V costs more than it saves. */
     int direct_rows;
