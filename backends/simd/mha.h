@@ -17,7 +17,8 @@
 
 struct attn_mha {
     const struct attn_services *services;
-    const struct attn_flash_isa *isa; /* of the projections; the heads may have another */
+    const struct attn_flash_isa *isa; /* of the projections; the heads may have another. Tiles
+                                         have no products of their own: avx512_bf16 */
     struct attn_problem heads;        /* attention alone; q, k, v, out come first */
     struct attn_tensor tensors[ATTN_MHA_TENSORS]; /* of `heads`; data of the buffers alone */
     bool residual;
