@@ -104,7 +104,7 @@ FLASH_INLINE vf load_cells(const uint32_t type, const void *data, int64_t at, in
 {
     if (stride == 1 && j >= lo && j + VF_LANES <= hi)
         return load_as(type, data, at + j);
-    float lanes[VF_LANES];
+    float lanes[VF_LANES] __attribute__((aligned(64)));
     for (int64_t n = 0; n < VF_LANES; n++)
         lanes[n] =
             j + n >= lo && j + n < hi ? attn_element(type, data, at + (j + n) * stride) : 0.0f;

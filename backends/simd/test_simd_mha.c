@@ -463,20 +463,22 @@ int main(void)
         cmocka_unit_test(shares_agree_bitwise),  cmocka_unit_test(refuses_what_does_not_fit),
     };
     const struct {
-        const struct attn_flash_isa *isa;
-        uint32_t types[4]; /* 0 ends the list */
+        const char *name;
+        const struct attn_flash_isa *isa; /* of the projections */
+        uint32_t types[4];                /* 0 ends the list */
     } instances[] = {
-        {&attn_flash_f32_avx2, {ATTN_F32, ATTN_F16, ATTN_BF16}},
-        {&attn_flash_f32_avx512, {ATTN_F32, ATTN_F16, ATTN_BF16}},
-        {&attn_flash_avx512_bf16, {ATTN_BF16}},
+        {"avx2", &attn_flash_f32_avx2, {ATTN_F32, ATTN_F16, ATTN_BF16}},
+        {"avx512", &attn_flash_f32_avx512, {ATTN_F32, ATTN_F16, ATTN_BF16}},
+        {"avx512_bf16", &attn_flash_avx512_bf16, {ATTN_BF16}},
+        {"amx_bf16", &attn_flash_avx512_bf16, {ATTN_BF16}},
     };
     char text[256];
     int failed = 0;
     for (uint32_t n = 0; n < attn_plugin.n_backends; n++) {
         rung = attn_plugin.backends[n];
         isa = instances[n].isa;
-        if (strcmp(rung->name, isa->name) != 0) {
-            print_message("%s is not %s\n", rung->name, isa->name);
+        if (strcmp(rung->name, instances[n].name) != 0) {
+            print_message("%s is not %s\n", rung->name, instances[n].name);
             failed++;
         } else if (rung->probe(NULL, text, sizeof text) != ATTN_OK) {
             print_message("%s: %s: nothing to test\n", rung->name, text);
