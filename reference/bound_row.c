@@ -446,6 +446,8 @@ void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row
                    struct ref_scratch *x, const double *out, double *error)
 {
     double product = bound->product + bound->dropout * (1.0 + bound->product);
+    /* Dropout magnifies what underflows before it, a flushed v too. */
+    double underflows = row->dropout ? bound->chain / (1.0 - row->dropout_p) : bound->chain;
 
     sum_columns(row, keys, x, out);
     raise_columns(row, bound, keys, x, out);
@@ -459,7 +461,7 @@ void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row
         double big = fmin(x->column[1][c], high * (1.0 + bound->stored)), sum = x->column[2][c];
         double rho = fmin(x->column[3][c], bound->stored * (high + fabs(out[c])));
         double e = e1 + stored_error(a, bound, rho, e1) + product * big +
-                   bound->underflow * (sum + bound->chain);
+                   bound->underflow * (sum + underflows);
         error[c] = e + bound->quotient * (fabs(out[c]) + e);
         if (isinf(out[c]))
             error[c] = may_vanish(a, row, bound, keys, x, c) ? INFINITY : 0.0;

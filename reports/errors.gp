@@ -13,8 +13,8 @@ slot = 0.88 / n_backends
 middle(type, backend) = type + (backend - (n_backends + 1) / 2.0) * slot
 spread(place) = place * slot * 0.8
 of(b, value) = column(2) == b ? value : NaN
-array markers[8] = [7, 5, 9, 13, 11, 4, 6, 8]
-marker(seat) = markers[seat % 8 + 1]
+array markers[15] = [7, 5, 9, 13, 11, 4, 6, 8, 15, 12, 10, 14, 1, 2, 3]
+marker(seat) = markers[seat % 15 + 1]
 
 text_grey = '#444444'
 set logscale y 10
@@ -38,7 +38,7 @@ top = y_high * 3
 height(ratio) = ratio < y_low ? bottom : ratio > y_high ? y_high : ratio
 set xrange [0.5:n_types + 0.5]
 set yrange [bottom:top]
-set key at screen 0.5,0.885 center top horizontal Left reverse noenhanced samplen 1 width 1 maxrows 2
+set key at screen 0.5,0.885 center top horizontal Left reverse noenhanced samplen 1 width 1 maxrows (n_backends > 10 ? 3 : 2)
 set lmargin at screen 0.12
 set rmargin at screen 0.98
 set tmargin at screen 0.785

@@ -6,8 +6,8 @@
 set encoding utf8
 set datafile missing '?'
 
-array markers[8] = [7, 5, 9, 13, 11, 4, 6, 8]
-marker(seat) = markers[seat % 8 + 1]
+array markers[15] = [7, 5, 9, 13, 11, 4, 6, 8, 15, 12, 10, 14, 1, 2, 3]
+marker(seat) = markers[seat % 15 + 1]
 of(b, value) = column(1) == b ? value : NaN
 
 text_grey = '#444444'
@@ -38,7 +38,7 @@ bottom = y_low / 1.6
 top = y_high * 1.6
 set xrange [x_low / 1.12:x_high * 1.35]
 set yrange [bottom:top]
-set key at screen 0.5,0.885 center top horizontal Left reverse noenhanced samplen 2.5 width 1 maxrows 2
+set key at screen 0.5,0.885 center top horizontal Left reverse noenhanced samplen 2.5 width 1 maxrows (n_backends > 10 ? 3 : 2)
 set lmargin at screen 0.14
 set rmargin at screen 0.98
 set tmargin at screen 0.785

@@ -5,8 +5,8 @@
 # The data file has one line a point: backend flops_per_byte gflops
 set encoding utf8
 
-array markers[8] = [7, 5, 9, 13, 11, 4, 6, 8]
-marker(seat) = markers[seat % 8 + 1]
+array markers[15] = [7, 5, 9, 13, 11, 4, 6, 8, 15, 12, 10, 14, 1, 2, 3]
+marker(seat) = markers[seat % 15 + 1]
 of(b, value) = column(1) == b ? value : NaN
 
 text_grey = '#444444'
@@ -35,7 +35,7 @@ top = y_high * 1.9
 bottom = y_low / 1.4
 set xrange [left:right]
 set yrange [bottom:top]
-set key at screen 0.5,0.885 center top horizontal Left reverse noenhanced samplen 1 width 1 maxrows 2
+set key at screen 0.5,0.885 center top horizontal Left reverse noenhanced samplen 1 width 1 maxrows (n_backends > 10 ? 3 : 2)
 set lmargin at screen 0.12
 set rmargin at screen 0.98
 set tmargin at screen 0.785

@@ -7,17 +7,20 @@
 
 #include "report/text.h"
 
-/* Okabe and Ito, "Color Universal Design", 2008; those that stand out on white come first. */
-static const char *const palette[] = {"#0072B2", "#E69F00", "#009E73", "#CC79A7",
-                                      "#56B4E9", "#D55E00", "#F0E442", "#000000"};
+/* Okabe and Ito, "Color Universal Design", 2008, those that stand out on white first; then of Paul
+ * Tol's muted scheme, 2021, those that are none of them again. */
+static const char *const palette[] = {"#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9",
+                                      "#D55E00", "#F0E442", "#000000", "#882255", "#999933",
+                                      "#332288", "#44AA99", "#AA4499", "#117733", "#CC6677"};
 #define PALETTE_SIZE (sizeof palette / sizeof palette[0])
 
-/* The seat of a backend among those that are counted: its colour, fill and marker everywhere. */
+/* The seat of a backend among those that are counted and have results: its colour, fill and marker
+ * everywhere. */
 static size_t seat(const struct attn_view *view, size_t backend)
 {
     size_t before = 0;
     for (size_t b = 0; b < backend; b++)
-        before += view->backends[b].counted;
+        before += view->backends[b].counted && view->backends[b].cases;
     return before;
 }
 

@@ -47,7 +47,7 @@ void attn_define(FILE *out, const char *name, const char *text);
 /* Two lines under the picture: `first`, then machine and build. */
 void attn_define_footer(FILE *out, const json_t *machine, const char *first);
 /* n_backends, and label, colour and seat of each: the seat, which fixes colour, fill and marker, is
- * the backend's among those that are counted, in every picture of a report. */
+ * the backend's among those that are counted and have results, in every picture of a report. */
 void attn_define_backends(FILE *out, const struct attn_view *view, const size_t *backends,
                           size_t count, const char *const *labels);
 /* The labels of the view, in attn_define_backends. */

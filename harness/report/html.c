@@ -34,7 +34,7 @@ static int put_facts(FILE *out, const struct page *page)
     put_fact(out, "Machine", line);
     attn_ceilings_text(machine, ceilings, sizeof ceilings);
     put_fact(out, "Ceilings, measured in this run", ceilings);
-    attn_protocol_text(machine, line, sizeof line);
+    attn_protocol_text(page->parts->view, machine, line, sizeof line);
     size_t used = strlen(line);
     snprintf(line + used, sizeof line - used,
              "; time is of one run, median; the 95 %% interval is of the median over rounds");

@@ -250,7 +250,7 @@ int attn_markdown_put(FILE *out, const struct attn_report_parts *parts)
     attn_build_text(parts->run->machine, line, sizeof line);
     fputs("\n- Build: ", out);
     attn_put_markdown(out, line);
-    attn_protocol_text(parts->run->machine, line, sizeof line);
+    attn_protocol_text(parts->view, parts->run->machine, line, sizeof line);
     fputs("\n- Protocol: ", out);
     attn_put_markdown(out, line);
     fputs("; the interval is of the median over rounds", out);

@@ -61,7 +61,7 @@ static void define_latency(FILE *out, const struct attn_canvas *canvas,
     attn_define_points(out, series);
     fprintf(out, "y_low = %.6g\ny_high = %.6g\nanchor = %.6g\n", times->low, times->high,
             isfinite(times->first) ? times->first : times->low);
-    attn_protocol_text(canvas->machine, protocol, sizeof protocol);
+    attn_protocol_text(canvas->view, canvas->machine, protocol, sizeof protocol);
     snprintf(line, sizeof line,
              "Point: median of %s, hot cache; whisker: 95 %% interval. Dashed: growth as n and as "
              "n\xc2\xb2",

@@ -117,7 +117,7 @@ static void define_roofline(FILE *out, const struct attn_canvas *canvas, struct 
     snprintf(line, sizeof line, "memory read: %s GB/s", attn_figure(read, figure));
     attn_define(out, "read_label", line);
     define_inner(out, canvas->machine);
-    attn_protocol_text(canvas->machine, protocol, sizeof protocol);
+    attn_protocol_text(canvas->view, canvas->machine, protocol, sizeof protocol);
     snprintf(line, sizeof line,
              "Point: a case, median of %s. Bytes: each operand once. Roofs measured in this run; "
              "dashed: caches, matrix product",

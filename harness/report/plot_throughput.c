@@ -82,7 +82,7 @@ int attn_plot_throughput(const struct attn_canvas *canvas, const struct attn_ser
     attn_define_points(out, series);
     top = fmax(top, define_roofs(out, canvas->machine));
     fprintf(out, "y_top = %.6g\n", top > 0 ? top * 1.12 : 1.0);
-    attn_protocol_text(canvas->machine, protocol, sizeof protocol);
+    attn_protocol_text(canvas->view, canvas->machine, protocol, sizeof protocol);
     snprintf(line, sizeof line, "Bar: median of %s; whisker: 95 %% interval. %s%s", protocol,
              ATTN_FLOP_CONVENTION, marked ? ". *: harness's own cost over 1 %" : "");
     attn_define_footer(out, canvas->machine, line);

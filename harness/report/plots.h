@@ -29,8 +29,10 @@ int attn_plots_write(const struct attn_view *view, const json_t *machine, const 
                      const char *out_dir, struct attn_plots *plots, char *note, size_t note_size,
                      char *why, size_t size);
 
-/* "5 rounds of 10 samples"; "EPYC ..., 2 threads"; "attnbench 0.1.0 (abc), built Release, DATE". */
-void attn_protocol_text(const json_t *machine, char *text, size_t size);
+/* "5 rounds of 10 samples", or "3 to 5 rounds" where a budget left some results fewer; "EPYC ..., 2
+ * threads"; "attnbench 0.1.0 (abc), built Release, DATE". */
+void attn_protocol_text(const struct attn_view *view, const json_t *machine, char *text,
+                        size_t size);
 void attn_machine_text(const json_t *machine, char *text, size_t size);
 void attn_build_text(const json_t *machine, char *text, size_t size);
 

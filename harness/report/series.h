@@ -7,9 +7,10 @@
 
 enum attn_axis { ATTN_AXIS_S, ATTN_AXIS_H, ATTN_AXIS_D, ATTN_AXIS_COUNT };
 
-/* More would not be legible side by side; the sweeps of cases/ have half as many. */
+/* More would not be legible side by side: the sweeps of cases/ have half as many, and all backends
+ * here that have figures in one type are a dozen. */
 #define ATTN_SERIES_POINTS   16
-#define ATTN_SERIES_BACKENDS 8
+#define ATTN_SERIES_BACKENDS 16
 /* Two sizes show a difference, not a course. */
 #define ATTN_SERIES_LEAST 3
 

@@ -9,16 +9,25 @@
 #include "report/text.h"
 #include "report/writers.h"
 
-void attn_protocol_text(const json_t *machine, char *text, size_t size)
+void attn_protocol_text(const struct attn_view *view, const json_t *machine, char *text,
+                        size_t size)
 {
-    double rounds = attn_field_number(machine, "protocol.rounds");
+    double most = attn_field_number(machine, "protocol.rounds"), least = most;
     double samples = attn_field_number(machine, "protocol.samples");
-    char r[ATTN_FIGURE_MAX] = ATTN_DASH, s[ATTN_FIGURE_MAX] = ATTN_DASH;
-    if (isfinite(rounds))
-        snprintf(r, sizeof r, "%.0f", rounds);
+    char l[ATTN_FIGURE_MAX + 4] = "", m[ATTN_FIGURE_MAX] = ATTN_DASH,
+                             s[ATTN_FIGURE_MAX] = ATTN_DASH;
+    for (size_t r = 0; r < view->n_rows; r++) {
+        size_t rounds = json_array_size(attn_field_at(view->rows[r].bench, "samples_ns"));
+        if (rounds)
+            least = fmin(least, (double)rounds);
+    }
+    if (least < most)
+        snprintf(l, sizeof l, "%.0f to ", least);
+    if (isfinite(most))
+        snprintf(m, sizeof m, "%.0f", most);
     if (isfinite(samples))
         snprintf(s, sizeof s, "%.0f", samples);
-    snprintf(text, size, "%s round%s of %s samples", r, rounds == 1 ? "" : "s", s);
+    snprintf(text, size, "%s%s round%s of %s samples", l, m, most == 1 ? "" : "s", s);
 }
 
 void attn_machine_text(const json_t *machine, char *text, size_t size)

@@ -76,7 +76,7 @@ static int block_verify(struct attn_session *session, struct block *block, struc
         snprintf(why, size, "no memory for a block of %zu cases", block->count);
     for (size_t i = 0; i < block->count && result == 0 && !attn_interrupted; i++) {
         const struct attn_case *c = &session->cases.items[block->first + i];
-        attn_progress_step(progress, block->first + i, c);
+        attn_progress_step(progress, block->first + i, block->first, c);
         result = attn_verify_case(session, seats, c, &block->instances[i], &block->judges[i],
                                   entry_at(block, n, i, 0), NULL, why, size);
         for (size_t b = 0; b < n && result == 0; b++) {
@@ -200,6 +200,41 @@ static double block_until(const struct attn_session *session, const struct block
     return now + (session->began + budget - now) * (double)block->count / (double)left;
 }
 
+/* What a round of case i takes, from the first. */
+static double round_s(const struct attn_session *session, const struct block *block, size_t i)
+{
+    double sum = 0;
+    for (size_t b = 0; b < session->roster.count; b++)
+        for (int c = 0; c < ATTN_CACHES; c++) {
+            const struct attn_entry *entry = entry_at(block, session->roster.count, i, b);
+            sum += entry->timing_s[c] + entry->judging_s[c];
+        }
+    return sum;
+}
+
+/* After the first round: cases whose least rounds end after the budget does are timed no more. They
+ * are verified, and have no figure. */
+static void keep_budget(struct attn_session *session, struct block *block)
+{
+    size_t n = session->roster.count, kept = 0;
+    double left = session->began + session->settings.budget_s - attn_now();
+    while (kept < block->count) {
+        left -= (LEAST_ROUNDS - 1) * round_s(session, block, kept);
+        if (left < 0)
+            break;
+        kept++;
+    }
+    for (size_t e = kept * n; e < block->count * n; e++)
+        block->entries[e].timed = false;
+    if (kept < block->count) {
+        char text[128];
+        snprintf(text, sizeof text,
+                 "%zu cases are verified, but not timed: the budget of %g s is spent",
+                 block->count - kept, session->settings.budget_s);
+        attn_progress_note(text);
+    }
+}
+
 static int block_rounds(struct attn_session *session, struct block *block, double until, char *why,
                         size_t size)
 {
@@ -213,6 +248,8 @@ static int block_rounds(struct attn_session *session, struct block *block, doubl
         double now = attn_now(), next = round ? (now - began) / round : 0;
         if (round >= LEAST_ROUNDS && now + next > until)
             break;
+        if (round == 1 && session->settings.budget_s > 0)
+            keep_budget(session, block);
         shuffle(order, n, (uint32_t)block->first, (uint32_t)round);
         for (size_t t = 0; t < n && result == 0 && !attn_interrupted; t++)
             result = take_turn(session, block, order[t], round, why, size);

@@ -35,30 +35,34 @@ static void duration(double seconds, char *text, size_t size)
         snprintf(text, size, "%lds", s);
 }
 
-void attn_progress_step(struct attn_progress *p, size_t done, const struct attn_case *c)
+void attn_progress_step(struct attn_progress *p, size_t at, size_t finished,
+                        const struct attn_case *c)
 {
     char label[ATTN_CASE_LINE_MAX], left[32] = "";
     const char *name = attn_case_label(c, label, sizeof label);
     double spent = attn_now() - p->began;
-    if (done > 0) {
-        double rest = spent * (double)(p->total - done) / (double)done;
-        if (p->budget_s > 0 && rest > p->budget_s - spent)
-            rest = p->budget_s > spent ? p->budget_s - spent : 0;
-        duration(rest, left, sizeof left);
+    if (finished > p->finished) {
+        p->finished = finished;
+        p->spent = spent;
+    }
+    if (finished > 0) {
+        double whole = p->spent * (double)p->total / (double)finished;
+        if (p->budget_s > 0 && whole > p->budget_s)
+            whole = p->budget_s;
+        duration(whole > spent ? whole - spent : 0, left, sizeof left);
     }
     if (!p->terminal) {
-        fprintf(stderr, "[%zu/%zu] %s%s%s\n", done + 1, p->total, name, *left ? ", left " : "",
-                left);
+        fprintf(stderr, "[%zu/%zu] %s%s%s\n", at + 1, p->total, name, *left ? ", left " : "", left);
         return;
     }
-    int full = p->total ? (int)(BAR * done / p->total) : 0;
+    int full = p->total ? (int)(BAR * at / p->total) : 0;
     char bar[BAR + 1];
     for (int i = 0; i < BAR; i++)
         bar[i] = i < full ? '#' : '.';
     bar[BAR] = '\0';
     int room = p->width - BAR - 30;
     fprintf(stderr, "\r\033[K%s[%s]%s %zu/%zu %s%s  %.*s", p->colour ? "\033[32m" : "", bar,
-            p->colour ? "\033[0m" : "", done, p->total, left, *left ? " left" : "",
+            p->colour ? "\033[0m" : "", at, p->total, left, *left ? " left" : "",
             room > 0 ? room : 0, name);
     fflush(stderr);
 }

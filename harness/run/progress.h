@@ -10,16 +10,19 @@
 #include "case/case.h"
 
 struct attn_progress {
-    size_t total;
+    size_t total, finished;
     double began, budget_s;
+    double spent; /* seconds, when the last of `finished` were */
     bool terminal, colour;
     int width;
 };
 
 /* Colour is used on a terminal unless NO_COLOR is set (to anything but the empty string). */
 void attn_progress_begin(struct attn_progress *progress, size_t total, double budget_s);
-/* Before case `done` (0-based) starts. */
-void attn_progress_step(struct attn_progress *progress, size_t done, const struct attn_case *c);
+/* Before case `at` (0-based) starts, with `finished` cases behind: verified and, where they are to
+ * be, timed. The time left is estimated from those. */
+void attn_progress_step(struct attn_progress *progress, size_t at, size_t finished,
+                        const struct attn_case *c);
 
 /* Says which process to put a debugger on, and at a terminal waits for Enter. */
 void attn_progress_debug(const char *backend, long pid);

@@ -437,7 +437,7 @@ int attn_verify_all(struct attn_session *session, FILE *out, char *why, size_t s
         struct attn_instance *instance = NULL;
         struct attn_judge *judge = NULL;
         const struct attn_case *c = &session->cases.items[i];
-        attn_progress_step(&progress, i, c);
+        attn_progress_step(&progress, i, i, c);
         result = attn_verify_case(session, seats, c, &instance, &judge, entries, out, why, size);
         attn_judge_free(judge);
         attn_instance_free(instance);

@@ -149,6 +149,21 @@ static void outputs_underflow(void **state)
     made_free(&m);
 }
 
+/* A subnormal v that is flushed is lost as dropout has magnified it. */
+static void dropped_out_values_underflow(void **state)
+{
+    const struct attn_numerics numerics = {.acc_type = ATTN_F32, .ftz = 1};
+    struct made m;
+
+    (void)state;
+    make_row(&m, 1, ATTN_F32, MADE_KEEP, (double[]){0.0}, (double[]){1e-38});
+    made_set(made_tensor(&m, ATTN_KEEP), 0, 1.0);
+    m.problem.dropout_p = 0.99;
+    struct answer a = answer_of(&m, &numerics);
+    assert_within(0.0, a.out[0], a.bound[0], 8.0);
+    made_free(&m);
+}
+
 /* Where scores are wrong by any amount the weights are still weights. */
 static void no_score_makes_the_bound_void(void **state)
 {
@@ -320,6 +335,7 @@ int main(void)
         cmocka_unit_test(a_lazy_maximum_lags_twice),
         cmocka_unit_test(stored_scores_underflow),
         cmocka_unit_test(outputs_underflow),
+        cmocka_unit_test(dropped_out_values_underflow),
         cmocka_unit_test(no_score_makes_the_bound_void),
         cmocka_unit_test(sums_may_overflow),
         cmocka_unit_test(sums_towards_scores_may_overflow),
