@@ -38,7 +38,9 @@ top = y_high * 3
 height(ratio) = ratio < y_low ? bottom : ratio > y_high ? y_high : ratio
 set xrange [0.5:n_types + 0.5]
 set yrange [bottom:top]
-set key at screen 0.5,0.885 center top horizontal Left reverse noenhanced samplen 1 width 1 maxrows (n_backends > 10 ? 3 : 2)
+many = n_backends > 8
+key_font = many ? ',9.5' : ',12'
+set key at screen 0.5,0.885 center top horizontal Left reverse noenhanced samplen 1 width 1 maxrows (many ? 3 : 2) font key_font
 set lmargin at screen 0.12
 set rmargin at screen 0.98
 set tmargin at screen 0.785

@@ -243,7 +243,8 @@ int attn_series_find(const struct attn_view *view, enum attn_axis axis, bool cau
         for (size_t r = 0; r < view->n_rows && !present; r++) {
             char text[600];
             const struct attn_view_row *row = &view->rows[r];
-            if (row->backend != b || isnan(position(view, row, axis, causal)))
+            if (row->backend != b || isnan(position(view, row, axis, causal)) ||
+                strcmp(attn_row_mark(row), "n/a") == 0)
                 continue;
             family_text(row, axis, text, sizeof text);
             present = strcmp(text, family.text) == 0;
