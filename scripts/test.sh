@@ -4,7 +4,8 @@
 #
 #   scripts/test.sh           the fast tier: all tests in release, then under ASan and UBSan, then a
 #                             minute of fuzzing of each reader of what others wrote
-#   scripts/test.sh --full    the campaigns as well, then the tests under TSan, and line coverage
+#   scripts/test.sh --full    the campaigns as well, one of them under ASan and UBSan, too; then the
+#                             tests under TSan, and line coverage
 set -euo pipefail
 cd "$(dirname "$0")/.."
 full=0 release=(-LE full) sanitized=(-LE 'full|release')
