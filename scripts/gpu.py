@@ -28,8 +28,8 @@ def read(path):
 
 
 def device_name(machine):
-    version = next(b["version"] for b in machine["backends"] if b["device"] and b["available"])
-    return version.split(",")[0]
+    devices = [b for b in machine["backends"] if b["device"] and b["available"]]
+    return max(devices, key=lambda b: b["name"] == OURS)["version"].split(",")[0]
 
 
 def dense_peak(gpus, name):
