@@ -13,8 +13,8 @@
 #endif
 #define CUDA_SUCCESS             0
 #define CUDA_ERROR_OUT_OF_MEMORY 2
-enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76 }; /* CUdevice_attribute */
-enum { MAX_DYNAMIC_SHARED = 8 };                       /* CUfunction_attribute */
+enum { MULTIPROCESSORS = 16, L2_CACHE_SIZE = 38, MAJOR = 75, MINOR = 76 }; /* CUdevice_attribute */
+enum { MAX_DYNAMIC_SHARED = 8 }; /* CUfunction_attribute */
 
 typedef int result;
 typedef uint64_t device_pointer;
@@ -27,6 +27,7 @@ static struct {
     result (*DeviceGet)(int *, int);
     result (*DeviceGetName)(char *, int, int);
     result (*DeviceGetAttribute)(int *, int, int);
+    result (*DeviceGetPCIBusId)(char *, int, int);
     result (*DevicePrimaryCtxRetain)(void **, int);
     result (*CtxSetCurrent)(void *);
     result (*ModuleLoadData)(void **, const void *);
@@ -34,8 +35,11 @@ static struct {
     result (*FuncSetAttribute)(void *, int, int);
     result (*MemAlloc)(device_pointer *, size_t);
     result (*MemFree)(device_pointer);
+    result (*MemGetAddressRange)(device_pointer *, size_t *, device_pointer);
+    result (*MemGetInfo)(size_t *, size_t *);
     result (*MemcpyHtoD)(device_pointer, const void *, size_t);
     result (*MemcpyDtoH)(void *, device_pointer, size_t);
+    result (*MemcpyDtoDAsync)(device_pointer, device_pointer, size_t, void *);
     result (*StreamCreate)(void **, unsigned);
     result (*StreamDestroy)(void *);
     result (*StreamSynchronize)(void *);
@@ -58,6 +62,7 @@ static const struct {
     {"cuDeviceGet", &cu.DeviceGet},
     {"cuDeviceGetName", &cu.DeviceGetName},
     {"cuDeviceGetAttribute", &cu.DeviceGetAttribute},
+    {"cuDeviceGetPCIBusId", &cu.DeviceGetPCIBusId},
     {"cuDevicePrimaryCtxRetain", &cu.DevicePrimaryCtxRetain},
     {"cuCtxSetCurrent", &cu.CtxSetCurrent},
     {"cuModuleLoadData", &cu.ModuleLoadData},
@@ -65,8 +70,11 @@ static const struct {
     {"cuFuncSetAttribute", &cu.FuncSetAttribute},
     {"cuMemAlloc_v2", &cu.MemAlloc},
     {"cuMemFree_v2", &cu.MemFree},
+    {"cuMemGetAddressRange_v2", &cu.MemGetAddressRange},
+    {"cuMemGetInfo_v2", &cu.MemGetInfo},
     {"cuMemcpyHtoD_v2", &cu.MemcpyHtoD},
     {"cuMemcpyDtoH_v2", &cu.MemcpyDtoH},
+    {"cuMemcpyDtoDAsync_v2", &cu.MemcpyDtoDAsync},
     {"cuStreamCreate", &cu.StreamCreate},
     {"cuStreamDestroy_v2", &cu.StreamDestroy},
     {"cuStreamSynchronize", &cu.StreamSynchronize},
@@ -77,18 +85,25 @@ static const struct {
     {"cuLaunchKernel", &cu.LaunchKernel},
 };
 
+/* A launch costs what this kernel takes. */
+static const unsigned char null_image[] = ".version 7.0\n.target sm_80\n.address_size 64\n"
+                                          ".visible .entry " ATTN_GPU_NULL "() { ret; }\n";
+
 /* The kernels, embedded by image.c: one fat binary a type. */
 extern const unsigned char attn_cuda_f16[], attn_cuda_bf16[], attn_cuda_f32[];
 static struct image {
     const char *type;
     const unsigned char *data;
     void *module; /* NULL: not loaded yet */
-} images[] = {
-    {"_f16", attn_cuda_f16, NULL}, {"_bf16", attn_cuda_bf16, NULL}, {"_f32", attn_cuda_f32, NULL}};
+} images[] = {{ATTN_GPU_NULL, null_image, NULL},
+              {"_f16", attn_cuda_f16, NULL},
+              {"_bf16", attn_cuda_bf16, NULL},
+              {"_f32", attn_cuda_f32, NULL}};
 
 static struct {
-    int opened, processors, driver;
-    char name[128];
+    int opened, processors, driver, l2_bytes;
+    char name[128], pci[32];
+    uint64_t held, most; /* bytes allocated now, and at most */
 } device;
 
 /* ATTN_OK, or what the driver says of a call, as a sentence. */
@@ -151,6 +166,12 @@ static int open_device(int index, char *why, size_t size)
         status = check(cu.DeviceGetAttribute(&device.processors, MULTIPROCESSORS, handle),
                        "asking the GPU", why, size);
     if (status == ATTN_OK)
+        status = check(cu.DeviceGetAttribute(&device.l2_bytes, L2_CACHE_SIZE, handle),
+                       "asking the GPU", why, size);
+    if (status == ATTN_OK)
+        status = check(cu.DeviceGetPCIBusId(device.pci, sizeof device.pci, handle),
+                       "asking the GPU", why, size);
+    if (status == ATTN_OK)
         status = check(cu.DriverGetVersion(&device.driver), "asking the driver", why, size);
     if (status == ATTN_OK)
         status = check(cu.DevicePrimaryCtxRetain(&context, handle), "opening the GPU", why, size);
@@ -185,21 +206,49 @@ int attn_gpu_processors(void)
     return device.processors;
 }
 
+const char *attn_gpu_memory(struct attn_device *to)
+{
+    size_t left = 0, all = 0;
+    if (cu.MemGetInfo(&left, &all) == CUDA_SUCCESS)
+        to->used_bytes = all - left;
+    to->allocated_bytes = device.most;
+    to->cache_bytes = device.l2_bytes > 0 ? (uint64_t)device.l2_bytes : 0;
+    return device.pci;
+}
+
+void attn_gpu_count_anew(void)
+{
+    device.most = device.held;
+}
+
+/* As the driver rounded it: the same when it is freed. */
+static uint64_t size_of(device_pointer place)
+{
+    device_pointer base;
+    size_t bytes = 0;
+    return cu.MemGetAddressRange(&base, &bytes, place) == CUDA_SUCCESS ? bytes : 0;
+}
+
 int attn_gpu_allocate(uint64_t bytes, void **memory, char *why, size_t size)
 {
     device_pointer place = 0;
     char doing[64];
     snprintf(doing, sizeof doing, "allocating %llu bytes on the GPU", (unsigned long long)bytes);
     int status = check(cu.MemAlloc(&place, bytes ? bytes : 1), doing, why, size);
-    if (status == ATTN_OK)
-        *memory = (void *)(uintptr_t)place; /* NOLINT(performance-no-int-to-ptr) */
-    return status;
+    if (status != ATTN_OK)
+        return status;
+    device.held += size_of(place);
+    device.most = device.held > device.most ? device.held : device.most;
+    *memory = (void *)(uintptr_t)place; /* NOLINT(performance-no-int-to-ptr) */
+    return ATTN_OK;
 }
 
 void attn_gpu_release(void *memory)
 {
-    if (memory)
-        cu.MemFree((uintptr_t)memory);
+    if (!memory)
+        return;
+    device.held -= size_of((uintptr_t)memory);
+    cu.MemFree((uintptr_t)memory);
 }
 
 int attn_gpu_copy_in(void *to, const void *from, size_t bytes, char *why, size_t size)
@@ -229,9 +278,10 @@ int attn_gpu_kernel(const char *name, uint32_t shared_bytes, void **kernel, char
     return status;
 }
 
-/* A stream and its two events. */
+/* A stream, and the events before the first and after the last of the runs that are waited for. */
 struct queue {
     void *stream, *marks[2];
+    uint32_t runs, timed; /* since the last wait; before it */
 };
 
 int attn_gpu_queue_create(void **out, char *why, size_t size)
@@ -264,10 +314,22 @@ void attn_gpu_queue_destroy(void *opaque)
     free(queue);
 }
 
+/* An event between two runs would hold up the second. */
 int attn_gpu_mark(void *opaque, int end, char *why, size_t size)
 {
     struct queue *queue = opaque;
-    return check(cu.EventRecord(queue->marks[end], queue->stream), "recording an event", why, size);
+    queue->runs += end != 0;
+    if (end || queue->runs > 0)
+        return ATTN_OK;
+    return check(cu.EventRecord(queue->marks[0], queue->stream), "recording an event", why, size);
+}
+
+int attn_gpu_copy_within(void *opaque, void *to, const void *from, size_t bytes, char *why,
+                         size_t size)
+{
+    const struct queue *queue = opaque;
+    return check(cu.MemcpyDtoDAsync((uintptr_t)to, (uintptr_t)from, bytes, queue->stream),
+                 "copying within the GPU", why, size);
 }
 
 int attn_gpu_launch(void *opaque, void *kernel, const struct attn_gpu_grid *grid,
@@ -284,16 +346,24 @@ int attn_gpu_launch(void *opaque, void *kernel, const struct attn_gpu_grid *grid
 int attn_gpu_wait(void *opaque, char *why, size_t size)
 {
     struct queue *queue = opaque;
-    return check(cu.StreamSynchronize(queue->stream), "running a kernel", why, size);
+    int status = ATTN_OK;
+    if (queue->runs > 0)
+        status =
+            check(cu.EventRecord(queue->marks[1], queue->stream), "recording an event", why, size);
+    if (status == ATTN_OK)
+        status = check(cu.StreamSynchronize(queue->stream), "running a kernel", why, size);
+    queue->timed = queue->runs;
+    queue->runs = 0;
+    return status;
 }
 
 int attn_gpu_elapsed(void *opaque, double *ns, char *why, size_t size)
 {
-    struct queue *queue = opaque;
+    const struct queue *queue = opaque;
     float ms = 0;
     int status = check(cu.EventElapsedTime(&ms, queue->marks[0], queue->marks[1]),
                        "reading an event", why, size);
     if (status == ATTN_OK)
-        *ns = 1e6 * (double)ms;
+        *ns = 1e6 * (double)ms / (queue->timed > 0 ? queue->timed : 1);
     return status;
 }

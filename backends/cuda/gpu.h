@@ -31,14 +31,31 @@ struct attn_gpu_grid {
     uint32_t blocks_x, blocks_z, threads, shared_bytes;
 };
 
-/* A queue of launches, with a mark before and after a run of them. */
+/* A kernel of that name does nothing. */
+#define ATTN_GPU_NULL "launch_null"
+
+/* A queue of launches, with a mark before and after each run of them; of many runs the first and
+ * the last one's count. */
 int attn_gpu_queue_create(void **queue, char *why, size_t size);
 void attn_gpu_queue_destroy(void *queue);
 int attn_gpu_mark(void *queue, int end, char *why, size_t size);
 int attn_gpu_launch(void *queue, void *kernel, const struct attn_gpu_grid *grid,
                     const struct attn_cuda_args *args, char *why, size_t size);
 int attn_gpu_wait(void *queue, char *why, size_t size);
-/* Nanoseconds between the marks; after attn_gpu_wait. */
+int attn_gpu_copy_within(void *queue, void *to, const void *from, size_t bytes, char *why,
+                         size_t size);
+/* Nanoseconds of one of the runs that the last attn_gpu_wait waited for. */
 int attn_gpu_elapsed(void *queue, double *ns, char *why, size_t size);
+
+/* The slot `device`: memory, clocks, and an empty launch and a copy, timed at the first call. */
+void attn_gpu_device(struct attn_device *device);
+
+/* What driver.c knows of it: memory and cache. Returns the device's address on the PCI bus. */
+const char *attn_gpu_memory(struct attn_device *device);
+/* The most that was allocated is what is allocated now. */
+void attn_gpu_count_anew(void);
+
+/* What nvml.c knows of it: clocks, temperature, power, what holds clocks down; or why not. */
+void attn_gpu_clocks(const char *pci, struct attn_device *device);
 
 #endif

@@ -18,6 +18,7 @@ static const char *const slot_names[ATTN_SLOT_COUNT] = {
     [ATTN_SLOT_FETCH] = "fetch",
     [ATTN_SLOT_RELEASE] = "release",
     [ATTN_SLOT_DESTROY] = "destroy",
+    [ATTN_SLOT_DEVICE] = "device",
 };
 
 const char *attn_slot_name(uint32_t slot)

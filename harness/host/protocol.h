@@ -26,7 +26,7 @@
 #include "attnbench/backend.h"
 #include "host/worker.h"
 
-#define ATTN_PROTOCOL_VERSION 4u
+#define ATTN_PROTOCOL_VERSION 5u
 #define ATTN_PROTOCOL_FD      3
 #define ATTN_MESSAGE_MAX      65536 /* bytes; well below the default send buffer */
 #define ATTN_PROCESSORS_MAX   1024
@@ -62,6 +62,7 @@ enum attn_slot {
     ATTN_SLOT_FETCH,
     ATTN_SLOT_RELEASE,
     ATTN_SLOT_DESTROY,
+    ATTN_SLOT_DEVICE,
     ATTN_SLOT_COUNT
 };
 
@@ -154,6 +155,7 @@ struct attn_message_reply {
     struct attn_numerics numerics;
     uint64_t workspace_bytes;
     uint64_t bytes; /* PEAK */
+    uint64_t taken; /* PEAK of a device */
     uint32_t threads_seen;
     uint32_t modified; /* BENCH: 1 + the input operand that was written to; 0: none */
     uint32_t fresh;    /* VERIFY, BENCH: 1: that was asked and holds */
@@ -161,6 +163,7 @@ struct attn_message_reply {
     double seconds;    /* VERIFY */
     double samples_ns[ATTN_SAMPLES_MAX];
     int64_t iterations[ATTN_SAMPLES_MAX];
+    struct attn_device before, after; /* BENCH, PEAK; struct_size 0: unknown */
     struct attn_ceilings ceilings;
 };
 

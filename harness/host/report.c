@@ -198,6 +198,12 @@ static bool are_ceilings(const struct attn_ceilings *c)
     return true;
 }
 
+static bool is_device(const struct attn_device *d)
+{
+    return is_time(d->launch_ns) && is_time(d->copy_gbs) && is_time(d->clock_mhz) &&
+           is_time(d->memory_clock_mhz) && is_time(d->temperature_c) && is_time(d->power_w);
+}
+
 int attn_reply_check(const struct attn_message_reply *reply, char *why, size_t size)
 {
     const char *bad = NULL;
@@ -216,6 +222,8 @@ int attn_reply_check(const struct attn_message_reply *reply, char *why, size_t s
         bad = "time";
     else if (!are_ceilings(&reply->ceilings))
         bad = "ceiling";
+    else if (!is_device(&reply->before) || !is_device(&reply->after))
+        bad = "device";
     for (uint32_t s = 0; !bad && s < reply->n_samples; s++)
         if (!is_time(reply->samples_ns[s]) || reply->iterations[s] < 1)
             bad = "sample";
@@ -273,4 +281,10 @@ void attn_plan_info_take(struct attn_plan_info *info, const struct attn_message_
                    sizeof(reply->source));
     info->numerics.source = reply->has_source ? info->source_text : NULL;
     snprintf(info->protection, sizeof(info->protection), "%s", protection);
+}
+
+void attn_device_take(struct attn_device *to, const struct attn_device *from)
+{
+    *to = *from;
+    attn_text_take(to->throttled, sizeof(to->throttled), from->throttled, sizeof(from->throttled));
 }

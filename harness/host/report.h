@@ -28,6 +28,9 @@ struct attn_outcome attn_outcome_of_exit(int wait_status, uint32_t slot);
 int attn_reply_check(const struct attn_message_reply *reply, char *why, size_t size);
 int attn_backend_info_check(struct attn_backend_info *info, char *why, size_t size);
 
+/* What a checked reply says of a device. */
+void attn_device_take(struct attn_device *to, const struct attn_device *from);
+
 /* Copies what a checked reply says of the plan. */
 void attn_plan_info_take(struct attn_plan_info *info, const struct attn_message_reply *reply,
                          const char *protection);

@@ -297,18 +297,22 @@ struct attn_outcome attn_worker_bench(struct attn_worker *worker, struct attn_in
         reply->n = (int)worker->in.reply.n_samples;
         memcpy(reply->samples_ns, worker->in.reply.samples_ns, sizeof(reply->samples_ns));
         memcpy(reply->iterations, worker->in.reply.iterations, sizeof(reply->iterations));
+        attn_device_take(&reply->before, &worker->in.reply.before);
+        attn_device_take(&reply->after, &worker->in.reply.after);
     }
     return outcome;
 }
 
 struct attn_outcome attn_worker_peak(struct attn_worker *worker, struct attn_instance *instance,
-                                     uint64_t *bytes)
+                                     uint64_t *bytes, uint64_t *taken)
 {
     const struct attn_message_request request = {.kind = ATTN_REQUEST_PEAK};
     const struct attn_outcome outcome =
         run_shared(worker, instance, ATTN_PLACE_START, &request, NULL);
-    if (outcome.status == ATTN_PASS)
+    if (outcome.status == ATTN_PASS) {
         *bytes = worker->in.reply.bytes;
+        *taken = worker->in.reply.taken;
+    }
     return outcome;
 }
 

@@ -140,7 +140,10 @@ struct attn_bench_reply {
     int n;
     double
         samples_ns[ATTN_SAMPLES_MAX]; /* time of one run, each a mean over a sample's iterations */
-    int64_t iterations[ATTN_SAMPLES_MAX];
+    int64_t iterations[ATTN_SAMPLES_MAX]; /* of a device each is a batch of runs */
+    /* The device before the first sample and after the last; struct_size 0: it has none that says
+     * anything of itself. */
+    struct attn_device before, after;
 };
 
 /* One timing in memory of the worker's own (64-byte aligned, huge pages advised, first touched
@@ -152,9 +155,11 @@ struct attn_outcome attn_worker_bench(struct attn_worker *worker, struct attn_in
 
 /* Peak memory of create, bind and one run above what the operands take: high-water mark reset
  * (clear_refs) after operands are touched. Must be the first request of a fresh worker. *bytes is
- * set on PASS; SKIP with the reason where the kernel does not allow the reset. */
+ * set on PASS; SKIP with the reason where the kernel does not allow the reset. Of a device that
+ * tells of its memory *bytes is that memory instead, as the backend counts it, and *taken by how
+ * much more of it is in use than before create, as the driver counts it; 0 for others. */
 struct attn_outcome attn_worker_peak(struct attn_worker *worker, struct attn_instance *instance,
-                                     uint64_t *bytes);
+                                     uint64_t *bytes, uint64_t *taken);
 
 /* The machine's limits, measured in a worker without a plugin, on `threads` processors and in the
  * same kind of pages that timing uses. */

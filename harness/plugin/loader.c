@@ -95,7 +95,7 @@ static int check_backend(const struct attn_plugin *plugin, uint32_t i, char *why
     const struct attn_backend *b = plugin->backends[i];
     if (!b)
         return refuse(why, size, "backend %u of the plugin is NULL", i);
-    if (b->struct_size < sizeof(struct attn_backend))
+    if (b->struct_size < offsetof(struct attn_backend, device)) /* what version 1 began with */
         return refuse(why, size, "backend %u is a structure of %u bytes, not the %zu of this ABI",
                       i, b->struct_size, sizeof(struct attn_backend));
     if (!name_is_good(b->name))

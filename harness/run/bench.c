@@ -143,6 +143,7 @@ static int time_once(struct attn_session *session, struct attn_seat *seat,
     }
     entry->judging_s[cache] += attn_now() - timed;
     struct attn_round *kept = &entry->rounds[cache][entry->n_rounds[cache]++];
+    entry->device = reply.after;
     kept->n = reply.n;
     memcpy(kept->samples_ns, reply.samples_ns, sizeof kept->samples_ns);
     if (attn_session_record(session, attn_round_record(entry, session, cache, round, &reply))) {
@@ -265,7 +266,7 @@ static void measure_peak(struct attn_session *session, struct attn_instance *ins
     attn_seat_init(&seat, session, entry->contestant);
     struct attn_outcome outcome = attn_seat_worker(&seat);
     if (outcome.status == ATTN_PASS)
-        outcome = attn_worker_peak(seat.worker, instance, &entry->peak_bytes);
+        outcome = attn_worker_peak(seat.worker, instance, &entry->peak_bytes, &entry->taken_bytes);
     entry->peak_known = outcome.status == ATTN_PASS;
     snprintf(entry->peak_reason, sizeof entry->peak_reason, "%.255s", outcome.reason);
     attn_seat_leave(&seat);

@@ -263,6 +263,13 @@ static json_t *samples_json(const double *samples, int n)
     return a;
 }
 
+static json_t *reading_json(const struct attn_device *d)
+{
+    return json_pack("{s:f, s:f, s:f, s:f, s:s}", "clock_mhz", d->clock_mhz, "memory_clock_mhz",
+                     d->memory_clock_mhz, "temperature_c", d->temperature_c, "power_w", d->power_w,
+                     "throttled", d->throttled);
+}
+
 json_t *attn_round_record(const struct attn_entry *entry, const struct attn_session *session,
                           enum attn_cache cache, int round, const struct attn_bench_reply *reply)
 {
@@ -276,6 +283,10 @@ json_t *attn_round_record(const struct attn_entry *entry, const struct attn_sess
     for (int i = 0; i < reply->n; i++)
         json_array_append_new(iterations, json_integer(reply->iterations[i]));
     put(r, "iterations", iterations);
+    if (reply->after.struct_size > 0)
+        put(r, "device",
+            json_pack("{s:o, s:o}", "before", reading_json(&reply->before), "after",
+                      reading_json(&reply->after)));
     put(r, "time", number(attn_now() - session->began));
     return r;
 }
@@ -327,6 +338,12 @@ json_t *attn_bench_record(const struct attn_entry *entry, const struct attn_sess
     put(r, "peak_bytes",
         entry->peak_known ? json_integer((json_int_t)entry->peak_bytes) : json_null());
     put(r, "peak_reason", json_string(entry->peak_reason));
+    const struct attn_device *d = &entry->device;
+    if (d->struct_size > 0)
+        put(r, "device",
+            json_pack("{s:I, s:f, s:f, s:I}", "cache_bytes", (json_int_t)d->cache_bytes,
+                      "launch_ns", d->launch_ns, "copy_gbs", d->copy_gbs, "taken_bytes",
+                      (json_int_t)entry->taken_bytes));
     put(r, "timing_s", number(entry->timing_s[cache]));
     put(r, "judging_s", number(entry->judging_s[cache]));
     put(r, "threads_seen", json_integer(entry->plan.threads_seen));

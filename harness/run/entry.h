@@ -48,7 +48,8 @@ struct attn_entry {
     /* wall clock of all rounds: in workers, and of judging what came back */
     double timing_s[ATTN_CACHES], judging_s[ATTN_CACHES];
     bool peak_known;
-    uint64_t peak_bytes;
+    uint64_t peak_bytes, taken_bytes; /* taken: of a device (attn_worker_peak) */
+    struct attn_device device;        /* after the last timing; struct_size 0: unknown */
     char peak_reason[256];
     int64_t nnz;
     double flops;

@@ -26,7 +26,9 @@ static void test_layouts(void **state)
     assert_int_equal(attn_test_abi_c11(), attn_test_abi_cxx17());
     /* Fixed by version 1: a change of these is a change of the ABI. */
     assert_int_equal(sizeof(struct attn_plugin), 32);
-    assert_int_equal(sizeof(struct attn_backend), 160);
+    assert_int_equal(sizeof(struct attn_backend), 168);
+    assert_int_equal(offsetof(struct attn_backend, device), 160); /* what version 1 began with */
+    assert_int_equal(sizeof(struct attn_device), 208);
     assert_int_equal(sizeof(struct attn_problem), 168);
     assert_int_equal(sizeof(struct attn_tensor), 128);
     assert_int_equal(sizeof(struct attn_services), 56);

@@ -72,17 +72,46 @@ static void test_hot_and_cold(void **state)
     attn_worker_stop(worker);
 }
 
+/* tiny_create(3, 5, 4, 0): 256 bytes of operands. */
 static void test_device(void **state)
 {
     (void)state;
     struct attn_worker *worker = start(PLUGIN("device"));
     struct attn_instance *instance = tiny_create(3, 5, 4, 0);
     struct attn_bench_reply reply;
-    const struct attn_bench_params params = {.min_time = 0.001, .samples = 2};
+    struct attn_bench_params params = {.min_time = 0.001, .samples = 2};
     assert_int_equal(bench(worker, instance, &params, &reply).status, ATTN_PASS);
     check_samples(&reply, 2);
     assert_true(fabs(reply.samples_ns[0] - 12345) < 1);
     assert_true(tiny_error(instance) < 1e-5);
+    assert_int_equal(reply.before.struct_size, sizeof(reply.before));
+    assert_true(reply.before.launch_ns <= 1); /* runs at once: the first is alone */
+    assert_true(reply.after.launch_ns == 64); /* at most; 1 ms has 81 */
+    assert_true(reply.after.copy_gbs == 1);   /* bindings */
+    assert_true(reply.after.clock_mhz == 1500);
+    assert_int_equal(strlen(reply.after.throttled), sizeof(reply.after.throttled) - 1);
+
+    /* Cold: as many bindings as exceed twice its cache of 4096 bytes, in turn. */
+    params.cold = true;
+    const struct attn_outcome cold = bench(worker, instance, &params, &reply);
+    assert_string_equal(cold.reason, "");
+    check_samples(&reply, 2);
+    assert_true(reply.after.copy_gbs == 1 + 2 * 4096 / 257);
+    assert_true(tiny_error(instance) < 1e-5);
+    tiny_free(instance);
+    attn_worker_stop(worker);
+}
+
+static void test_device_memory(void **state)
+{
+    (void)state;
+    struct attn_worker *worker = start(PLUGIN("device"));
+    struct attn_instance *instance = tiny_create(3, 5, 4, 0);
+    uint64_t bytes = 0, taken = 0;
+    const struct attn_outcome outcome = attn_worker_peak(worker, instance, &bytes, &taken);
+    assert_string_equal(outcome.reason, "");
+    assert_int_equal(bytes, 1000);
+    assert_int_equal(taken, 20000);
     tiny_free(instance);
     attn_worker_stop(worker);
 }
@@ -132,10 +161,11 @@ static uint64_t peak(const char *plugin)
 {
     struct attn_worker *worker = start(plugin);
     struct attn_instance *instance = tiny_create(256, 64, 32, 0);
-    uint64_t bytes = 0;
-    const struct attn_outcome outcome = attn_worker_peak(worker, instance, &bytes);
+    uint64_t bytes = 0, taken = 1;
+    const struct attn_outcome outcome = attn_worker_peak(worker, instance, &bytes, &taken);
     if (outcome.status != ATTN_PASS)
         fail_msg("%s", outcome.reason);
+    assert_int_equal(taken, 0);
     assert_true(tiny_error(instance) < 1e-5);
     tiny_free(instance);
     attn_worker_stop(worker);
@@ -197,9 +227,10 @@ static void test_ceilings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hot_and_cold), cmocka_unit_test(test_device),
-        cmocka_unit_test(test_long_run),     cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_peak),         cmocka_unit_test(test_ceilings),
+        cmocka_unit_test(test_hot_and_cold),  cmocka_unit_test(test_device),
+        cmocka_unit_test(test_device_memory), cmocka_unit_test(test_long_run),
+        cmocka_unit_test(test_failures),      cmocka_unit_test(test_peak),
+        cmocka_unit_test(test_ceilings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

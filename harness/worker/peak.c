@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peak.c - how much resident memory create, bind and one run add at their highest. */
+/* peak.c - how much memory, of the host or of a device, create, bind and one run add at their
+ * highest. */
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -88,12 +89,53 @@ static uint64_t run_once(struct attn_session *session, const struct attn_message
             if (attn_plan_run(&plan, NULL, reply) == 0) {
                 now = resident();
                 most = now > most ? now : most;
-                attn_plan_fetch(&plan, reply);
+                if (attn_device_ask(plan.backend, &reply->after, reply) == 0)
+                    attn_plan_fetch(&plan, reply);
             }
         }
     }
     attn_plan_close(&plan, reply);
     return most;
+}
+
+static uint64_t beyond(uint64_t value, uint64_t base)
+{
+    return value > base ? value - base : 0;
+}
+
+/* What is resident on the host. */
+static void measure_host(struct attn_session *session, const struct attn_message_request *request,
+                         const struct attn_owned *owned, struct attn_message_reply *reply)
+{
+    populate_libraries();
+    /* Free memory that the allocator holds would be used again unseen. */
+    malloc_trim(0);
+    if (reset_high_water() != 0) {
+        attn_reply_set(reply, ATTN_SKIP, "the high-water mark can not be reset: %s",
+                       strerror(errno));
+        return;
+    }
+    resident(); /* what the measurement itself touches */
+    const uint64_t marked = field_bytes("/proc/self/status", "VmRSS");
+    const uint64_t before = resident();
+    const uint64_t most = run_once(session, request, owned, reply);
+    const uint64_t highest = field_bytes("/proc/self/status", "VmHWM");
+    const uint64_t held = beyond(most, before), passing = beyond(highest, marked);
+    reply->bytes = passing > held + BATCH_ERROR ? passing : held;
+}
+
+/* What the backend holds of its device, which has a copy of the operands. */
+static void measure_device(struct attn_session *session, const struct attn_message_request *request,
+                           const struct attn_owned *owned, struct attn_message_reply *reply)
+{
+    uint64_t operands = 0;
+    for (uint32_t t = 0; t < request->n_tensors; t++)
+        operands += request->operands[t].span;
+    run_once(session, request, owned, reply);
+    reply->bytes = beyond(reply->after.allocated_bytes, operands);
+    reply->taken = beyond(reply->after.used_bytes, reply->before.used_bytes);
+    if (reply->status == ATTN_PASS && reply->after.allocated_bytes == 0)
+        attn_reply_set(reply, ATTN_SKIP, "the backend does not say what it holds of its device");
 }
 
 void attn_serve_peak(struct attn_session *session, const struct attn_message_request *request,
@@ -106,25 +148,14 @@ void attn_serve_peak(struct attn_session *session, const struct attn_message_req
         return;
     }
     /* A library may be loaded as late as by `supports`: before the mark, since it is no plan's. */
-    if (attn_plan_supports(session, request, reply) != 0)
-        goto out;
-    populate_libraries();
-    /* Free memory that the allocator holds would be used again unseen. */
-    malloc_trim(0);
-    if (reset_high_water() != 0) {
-        attn_reply_set(reply, ATTN_SKIP, "the high-water mark can not be reset: %s",
-                       strerror(errno));
-    } else {
-        resident(); /* what the measurement itself touches */
-        const uint64_t marked = field_bytes("/proc/self/status", "VmRSS");
-        const uint64_t before = resident();
-        const uint64_t most = run_once(session, request, &owned, reply);
-        const uint64_t highest = field_bytes("/proc/self/status", "VmHWM");
-        const uint64_t held = most > before ? most - before : 0;
-        const uint64_t passing = highest > marked ? highest - marked : 0;
-        reply->bytes = passing > held + BATCH_ERROR ? passing : held;
-        attn_owned_return(request, &owned);
+    if (attn_plan_supports(session, request, reply) == 0 &&
+        attn_device_ask(session->backend, &reply->before, reply) == 0) {
+        if (reply->before.struct_size > 0)
+            measure_device(session, request, &owned, reply);
+        else
+            measure_host(session, request, &owned, reply);
+        if (reply->status == ATTN_PASS)
+            attn_owned_return(request, &owned);
     }
-out:
     attn_owned_free(&owned);
 }

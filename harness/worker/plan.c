@@ -136,17 +136,34 @@ static int ask_workspace(struct attn_plan *plan, struct attn_message_reply *repl
     return finish(reply, ATTN_SLOT_WORKSPACE, ATTN_OK, none);
 }
 
-int attn_plan_bind(struct attn_plan *plan, const struct attn_tensor *tensors,
-                   struct attn_message_reply *reply)
+static int bind(struct attn_plan *plan, const struct attn_tensor *tensors, void **binding,
+                bool *bound, struct attn_message_reply *reply)
 {
     char why[WHY_SIZE] = "";
     attn_slot_enter(ATTN_SLOT_BIND);
-    const int result = plan->backend->bind(plan->plan, tensors, plan->problem.n_tensors,
-                                           &plan->binding, why, sizeof(why));
-    plan->bound = result == ATTN_OK;
-    if (finish(reply, ATTN_SLOT_BIND, result, why) != 0)
+    const int result = plan->backend->bind(plan->plan, tensors, plan->problem.n_tensors, binding,
+                                           why, sizeof(why));
+    *bound = result == ATTN_OK;
+    return finish(reply, ATTN_SLOT_BIND, result, why);
+}
+
+int attn_plan_bind(struct attn_plan *plan, const struct attn_tensor *tensors,
+                   struct attn_message_reply *reply)
+{
+    if (bind(plan, tensors, &plan->binding, &plan->bound, reply) != 0)
         return -1;
     return ask_workspace(plan, reply);
+}
+
+int attn_plan_bind_another(struct attn_plan *plan, const struct attn_tensor *tensors,
+                           void **binding, struct attn_message_reply *reply)
+{
+    bool bound;
+    if (bind(plan, tensors, binding, &bound, reply) == 0)
+        return 0;
+    if (bound)
+        attn_plan_release(plan, *binding, reply);
+    return -1;
 }
 
 static double now(void)
@@ -177,6 +194,21 @@ int attn_plan_fetch(struct attn_plan *plan, struct attn_message_reply *reply)
     return finish(reply, ATTN_SLOT_FETCH, result, why);
 }
 
+int attn_device_ask(const struct attn_backend *backend, struct attn_device *device,
+                    struct attn_message_reply *reply)
+{
+    char none[WHY_SIZE] = "";
+    *device = (struct attn_device){.struct_size = 0};
+    /* The slot was appended: a plugin that is older than it ends before. */
+    if (backend->struct_size <= offsetof(struct attn_backend, device) || !backend->device)
+        return 0;
+    device->struct_size = sizeof(*device);
+    attn_slot_enter(ATTN_SLOT_DEVICE);
+    backend->device(device);
+    device->throttled[sizeof(device->throttled) - 1] = 0;
+    return finish(reply, ATTN_SLOT_DEVICE, ATTN_OK, none);
+}
+
 /* A slot without a result, after which only the state it left can be wrong. */
 static void finish_closing(struct attn_message_reply *reply, uint32_t slot)
 {
@@ -185,12 +217,17 @@ static void finish_closing(struct attn_message_reply *reply, uint32_t slot)
         state_broken(reply, slot, broken);
 }
 
-static void release(struct attn_plan *plan, struct attn_message_reply *reply)
+void attn_plan_release(struct attn_plan *plan, void *binding, struct attn_message_reply *reply)
 {
     attn_slot_enter(ATTN_SLOT_RELEASE);
-    plan->backend->release(plan->binding);
-    plan->bound = false;
+    plan->backend->release(binding);
     finish_closing(reply, ATTN_SLOT_RELEASE);
+}
+
+static void release(struct attn_plan *plan, struct attn_message_reply *reply)
+{
+    attn_plan_release(plan, plan->binding, reply);
+    plan->bound = false;
 }
 
 int attn_plan_rebind(struct attn_plan *plan, const struct attn_tensor *tensors,

@@ -39,6 +39,11 @@ int attn_plan_open(struct attn_session *session, const struct attn_message_reque
 int attn_plan_bind(struct attn_plan *plan, const struct attn_tensor *tensors,
                    struct attn_message_reply *reply);
 
+/* One more binding of the plan, to be released by the caller before the plan is closed. */
+int attn_plan_bind_another(struct attn_plan *plan, const struct attn_tensor *tensors,
+                           void **binding, struct attn_message_reply *reply);
+void attn_plan_release(struct attn_plan *plan, void *binding, struct attn_message_reply *reply);
+
 /* A new binding in place of the one there is. */
 int attn_plan_rebind(struct attn_plan *plan, const struct attn_tensor *tensors,
                      struct attn_message_reply *reply);
@@ -46,6 +51,10 @@ int attn_plan_rebind(struct attn_plan *plan, const struct attn_tensor *tensors,
 /* One run, checked from all sides; seconds may be NULL. */
 int attn_plan_run(struct attn_plan *plan, double *seconds, struct attn_message_reply *reply);
 int attn_plan_fetch(struct attn_plan *plan, struct attn_message_reply *reply);
+
+/* The device as it is now; struct_size 0 where the backend says nothing of one. */
+int attn_device_ask(const struct attn_backend *backend, struct attn_device *device,
+                    struct attn_message_reply *reply);
 
 /* release and destroy, as far as the plan got. A reply that holds a failure keeps it. */
 void attn_plan_close(struct attn_plan *plan, struct attn_message_reply *reply);

@@ -17,9 +17,19 @@
 /* Runs of a cold sample: evicting costs milliseconds each time. */
 #define COLD_RUNS 3
 
+/* A device is given so many runs at once that they last so long: all launches but the first then
+ * hide behind the run before. */
+#define BATCH_S    1e-3
+#define BATCH_MOST 64
+
+/* Sets of operands that a cold device goes through in turn; so many of the smallest ones. */
+#define ROTATED_MOST 1024
+
 struct timing {
     const struct attn_backend *backend;
     void *binding;
+    void *const *rotated; /* [n_rotated] bindings that runs of a device are given in turn */
+    uint32_t n_rotated, turn, batch;
     int result; /* of the slot that ended the measurement */
     char why[256];
     const struct attn_session *session;
@@ -51,61 +61,70 @@ static void evict_one(void *context, uint32_t i)
     __asm__ volatile("" : : "r"(sum));
 }
 
-/* One run by the device's own clock where it has one, else by ours. */
-static int timed_run(void *context, double *seconds)
+/* A batch of runs by the device's own clock; *seconds of one of them. */
+static int timed_batch(struct timing *timing, double *seconds)
 {
-    struct timing *timing = context;
     const struct attn_backend *backend = timing->backend;
     char *why = timing->why;
     const size_t size = sizeof(timing->why);
     double ns = 0;
-
-    if (timing->evict && attn_team_run(timing->session->n_processors, timing->session->processors,
-                                       evict_one, timing) != 0)
-        evict_one(timing, 0);
-    if (!backend->enqueue) {
-        const double start = now();
-        timing->result = backend->run(timing->binding, why, size);
-        *seconds = now() - start;
-        return timing->result;
+    timing->result = ATTN_OK;
+    for (uint32_t r = 0; r < timing->batch && timing->result == ATTN_OK; r++) {
+        timing->result = backend->enqueue(timing->rotated[timing->turn], why, size);
+        timing->turn = (timing->turn + 1) % timing->n_rotated;
     }
-    timing->result = backend->enqueue(timing->binding, why, size);
     if (timing->result == ATTN_OK)
         timing->result = backend->wait(timing->binding, why, size);
     if (timing->result == ATTN_OK)
         timing->result = backend->time_device(timing->binding, &ns, why, size);
     *seconds = 1e-9 * ns;
+    const double fit = *seconds > 0 ? BATCH_S / *seconds : 1;
+    timing->batch = !(fit > 1) ? 1 : fit < BATCH_MOST ? (uint32_t)fit : BATCH_MOST;
+    if (timing->evict) /* for each run */
+        timing->batch = 1;
     return timing->result;
 }
 
-static void measure(struct attn_plan *plan, const struct attn_message_request *request,
-                    double warm_up, const unsigned char *evict, size_t evict_bytes,
-                    struct attn_message_reply *reply)
+/* One run by the device's own clock where it has one, else by ours. */
+static int timed_run(void *context, double *seconds)
 {
-    struct timing timing = {.backend = plan->backend,
-                            .binding = plan->binding,
-                            .session = plan->session,
-                            .evict = evict,
-                            .evict_bytes = evict_bytes};
+    struct timing *timing = context;
+    const struct attn_backend *backend = timing->backend;
+
+    if (timing->evict && attn_team_run(timing->session->n_processors, timing->session->processors,
+                                       evict_one, timing) != 0)
+        evict_one(timing, 0);
+    if (backend->enqueue)
+        return timed_batch(timing, seconds);
+    const double start = now();
+    timing->result = backend->run(timing->binding, timing->why, sizeof(timing->why));
+    *seconds = now() - start;
+    return timing->result;
+}
+
+/* Samples of what `timing` says how to run. */
+static void measure(struct timing *timing, const struct attn_message_request *request,
+                    double warm_up, struct attn_message_reply *reply)
+{
     const bool is_long = warm_up > LONG_RUN_S;
-    const bool self_timed = evict || plan->backend->enqueue;
+    const bool self_timed = timing->evict || timing->backend->enqueue;
     const struct attn_gbench_job job = {
         .run = self_timed ? NULL : hot_run,
         .timed_run = self_timed ? timed_run : NULL,
-        .context = &timing,
+        .context = timing,
         .min_time = request->min_time > 0 ? request->min_time : 1e-3,
-        .iterations = is_long ? 1
-                      : evict ? COLD_RUNS
-                              : 0,
+        .iterations = is_long         ? 1
+                      : timing->evict ? COLD_RUNS
+                                      : 0,
         .samples = is_long || request->samples < 1 ? 1 : request->samples,
     };
     char broken[128];
     attn_slot_enter(ATTN_SLOT_RUN);
     const int n = attn_gbench_run(&job, ATTN_SAMPLES_MAX, reply->samples_ns, reply->iterations);
     const int state = attn_slot_leave(broken, sizeof(broken));
-    timing.why[sizeof(timing.why) - 1] = 0;
-    if (timing.result != ATTN_OK)
-        attn_reply_result(reply, ATTN_SLOT_RUN, timing.result, timing.why);
+    timing->why[sizeof(timing->why) - 1] = 0;
+    if (timing->result != ATTN_OK)
+        attn_reply_result(reply, ATTN_SLOT_RUN, timing->result, timing->why);
     else if (state != 0)
         attn_reply_set(reply, ATTN_FAIL, "%s, in %s", broken, attn_slot_name(ATTN_SLOT_RUN));
     else if (n < 1)
@@ -126,32 +145,74 @@ static void run_fresh(struct attn_plan *plan, const struct attn_message_request 
     attn_fresh_turn(&owned->tensors[t], request->operands[t].element);
 }
 
+/* Evicts the caches of the processors before each sample. */
+static void measure_evicted(struct timing *timing, const struct attn_message_request *request,
+                            double warm_up, struct attn_message_reply *reply)
+{
+    void *mapped = NULL;
+    size_t mapped_bytes = 0;
+    timing->evict_bytes = 2 * attn_last_cache_bytes();
+    unsigned char *evict = attn_memory_map(timing->evict_bytes, &mapped, &mapped_bytes);
+    if (!evict) {
+        attn_reply_set(reply, ATTN_OOM, "no memory to evict the caches with");
+        return;
+    }
+    /* Untouched pages would all be the one zero page. */
+    for (size_t at = 0; at < timing->evict_bytes; at += 64)
+        evict[at] = 1;
+    timing->evict = evict;
+    measure(timing, request, warm_up, reply);
+    attn_memory_unmap(mapped, mapped_bytes);
+}
+
+/* Goes through as many bindings as take twice the device's cache, so that a run finds none of its
+ * operands there. */
+static void measure_rotated(struct timing *timing, struct attn_plan *plan,
+                            const struct attn_message_request *request,
+                            const struct attn_owned *owned, uint64_t cache_bytes, double warm_up,
+                            struct attn_message_reply *reply)
+{
+    void *bindings[ROTATED_MOST] = {plan->binding};
+    uint64_t bytes = 1, n = 1;
+    for (uint32_t t = 0; t < request->n_tensors; t++)
+        bytes += request->operands[t].span;
+    const uint64_t wanted = 1 + 2 * cache_bytes / bytes;
+    while (n < wanted && n < ROTATED_MOST &&
+           attn_plan_bind_another(plan, owned->tensors, &bindings[n], reply) == 0)
+        n++;
+    timing->rotated = bindings;
+    timing->n_rotated = (uint32_t)n;
+    timing->turn = n > 1; /* the first has run before */
+    if (reply->status == ATTN_PASS)
+        measure(timing, request, warm_up, reply);
+    while (n > 1)
+        attn_plan_release(plan, bindings[--n], reply);
+}
+
 static void run_all(struct attn_plan *plan, const struct attn_message_request *request,
                     const struct attn_owned *owned, struct attn_message_reply *reply)
 {
-    void *mapped = NULL;
-    size_t mapped_bytes = 0, evict_bytes = 0;
-    unsigned char *evict = NULL;
     double warm_up;
-
     if (attn_plan_bind(plan, owned->tensors, reply) != 0 ||
-        attn_plan_run(plan, &warm_up, reply) != 0)
+        attn_plan_run(plan, &warm_up, reply) != 0 ||
+        attn_device_ask(plan->backend, &reply->before, reply) != 0)
         return;
-    if (request->cold) {
-        evict_bytes = 2 * attn_last_cache_bytes();
-        evict = attn_memory_map(evict_bytes, &mapped, &mapped_bytes);
-        if (!evict) {
-            attn_reply_set(reply, ATTN_OOM, "no memory to evict the caches with");
-            return;
-        }
-        /* Untouched pages would all be the one zero page. */
-        for (size_t at = 0; at < evict_bytes; at += 64)
-            evict[at] = 1;
-    }
-    measure(plan, request, warm_up, evict, evict_bytes, reply);
-    attn_memory_unmap(mapped, mapped_bytes);
+    struct timing timing = {.backend = plan->backend,
+                            .binding = plan->binding,
+                            .rotated = &plan->binding,
+                            .n_rotated = 1,
+                            .batch = 1,
+                            .session = plan->session};
+    const uint64_t cache_bytes = plan->backend->enqueue ? reply->before.cache_bytes : 0;
+    if (request->cold && cache_bytes > 0)
+        measure_rotated(&timing, plan, request, owned, cache_bytes, warm_up, reply);
+    else if (request->cold)
+        measure_evicted(&timing, request, warm_up, reply);
+    else
+        measure(&timing, request, warm_up, reply);
     reply->threads_seen = attn_threads_now();
-    if (reply->status == ATTN_PASS && attn_plan_fetch(plan, reply) == 0 && warm_up <= LONG_RUN_S &&
+    if (reply->status == ATTN_PASS && attn_device_ask(plan->backend, &reply->after, reply) == 0 &&
+        attn_plan_fetch(plan, reply) == 0 && warm_up <= LONG_RUN_S &&
         plan->backend->exactness != ATTN_NONE)
         run_fresh(plan, request, owned, reply);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* emulated_driver.cpp - a CUDA driver for tests: as much of libcuda.so.1 as driver.c calls, over
- * the emulation. It has a GPU for each planted bug, in the order of EMULATED_PLANTS; GPU 0 has
- * none. What a driver would refuse, it refuses. */
+ * the emulation, and of the management library what nvml.c calls. It has a GPU for each planted
+ * bug, in the order of EMULATED_PLANTS; GPU 0 has none. What a driver would refuse, it refuses. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +37,10 @@ template <class T> void merge(const void *args)
     merge_rows<T, ATTN_CUDA_ROW_WARPS>(*(const attn_cuda_args *)args);
 }
 
+void nothing(const void *)
+{
+}
+
 struct entry {
     const char *name;
     emulated_kernel *function;
@@ -47,16 +51,20 @@ struct entry {
                {"flash_f32_rows", rows<float>, 0},
                {"merge_f16", merge<f16>, 0},
                {"merge_bf16", merge<bf16>, 0},
-               {"merge_f32", merge<float>, 0}};
+               {"merge_f32", merge<float>, 0},
+               {"launch_null", nothing, 0}};
 
 #define PLANT_NAME(name) #name,
 const char *const plants[] = {EMULATED_PLANTS(PLANT_NAME)};
 
 enum { SUCCESS = 0, INVALID = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500, LAUNCH_FAILED = 719 };
-enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76, MAX_DYNAMIC_SHARED = 8 };
+enum { MULTIPROCESSORS = 16, L2_CACHE_SIZE = 38, MAJOR = 75, MINOR = 76, MAX_DYNAMIC_SHARED = 8 };
+size_t used_memory = (size_t)3 << 20; /* for the driver itself */
 
 char violation[256] = "unspecified launch failure";
-int context, module, stream, event;
+int context, module, stream;
+/* An event is the count of what was started before it; 0: not recorded. */
+unsigned started = 1;
 bool context_is_current;
 
 /* A launch that went wrong is reported by whoever waits for it. */
@@ -104,12 +112,24 @@ EXPORT cuDeviceGetName(char *name, int size, int device)
     return SUCCESS;
 }
 
-/* Few multiprocessors, so that few keys are split. */
+/* Few multiprocessors, so that few keys are split; little cache, so that few operands exceed it. */
 EXPORT cuDeviceGetAttribute(int *value, int attribute, int)
 {
-    *value = attribute == MAJOR ? 8 : attribute == MULTIPROCESSORS ? 2 : 0;
-    return attribute == MAJOR || attribute == MINOR || attribute == MULTIPROCESSORS ? SUCCESS
-                                                                                    : INVALID;
+    const struct {
+        int attribute, value;
+    } known[] = {{MAJOR, 8}, {MINOR, 0}, {MULTIPROCESSORS, 2}, {L2_CACHE_SIZE, 64 << 10}};
+    for (const auto &one : known)
+        if (one.attribute == attribute) {
+            *value = one.value;
+            return SUCCESS;
+        }
+    return INVALID;
+}
+
+EXPORT cuDeviceGetPCIBusId(char *text, int size, int device)
+{
+    snprintf(text, (size_t)size, "0000:%02x:00.0", (unsigned)device);
+    return SUCCESS;
 }
 
 EXPORT cuDevicePrimaryCtxRetain(void **made, int device)
@@ -152,12 +172,28 @@ EXPORT cuMemAlloc_v2(uint64_t *place, size_t bytes)
     if (bytes == 0)
         return INVALID;
     *place = (uintptr_t)emulated_alloc(bytes);
+    used_memory += *place ? bytes : 0;
     return *place ? SUCCESS : OUT_OF_MEMORY;
+}
+
+EXPORT cuMemGetAddressRange_v2(uint64_t *base, size_t *bytes, uint64_t place)
+{
+    *base = place;
+    *bytes = emulated_size((void *)place);
+    return *bytes > 0 ? SUCCESS : INVALID;
 }
 
 EXPORT cuMemFree_v2(uint64_t place)
 {
+    used_memory -= emulated_size((void *)place);
     return emulated_free((void *)place) ? SUCCESS : INVALID;
+}
+
+EXPORT cuMemGetInfo_v2(size_t *left, size_t *all)
+{
+    *all = (size_t)16 << 30;
+    *left = *all - used_memory;
+    return SUCCESS;
 }
 
 EXPORT cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
@@ -173,6 +209,15 @@ EXPORT cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
     if (!emulated_holds((void *)from, bytes))
         return INVALID;
     memcpy(to, (void *)from, bytes);
+    return SUCCESS;
+}
+
+EXPORT cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *on)
+{
+    if (!emulated_holds((void *)to, bytes) || !emulated_holds((void *)from, bytes) || on != &stream)
+        return INVALID;
+    memcpy((void *)to, (void *)from, bytes);
+    started++;
     return SUCCESS;
 }
 
@@ -194,25 +239,28 @@ EXPORT cuStreamSynchronize(void *on)
 
 EXPORT cuEventCreate(void **made, unsigned)
 {
-    *made = &event;
-    return SUCCESS;
+    *made = calloc(1, sizeof(started));
+    return *made ? SUCCESS : OUT_OF_MEMORY;
 }
 
 EXPORT cuEventDestroy_v2(void *old)
 {
-    return old == &event ? SUCCESS : INVALID;
+    free(old);
+    return SUCCESS;
 }
 
 EXPORT cuEventRecord(void *which, void *on)
 {
-    return which == &event && on == &stream ? SUCCESS : INVALID;
+    *(unsigned *)which = started;
+    return on == &stream ? SUCCESS : INVALID;
 }
 
-/* Nothing here says how long a GPU would take. */
-EXPORT cuEventElapsedTime(float *ms, void *, void *)
+/* Nothing here says how long a GPU would take: a millisecond for each launch and copy. */
+EXPORT cuEventElapsedTime(float *ms, void *first, void *last)
 {
-    *ms = 1;
-    return SUCCESS;
+    const unsigned begin = *(unsigned *)first, end = *(unsigned *)last;
+    *ms = (float)(end - begin);
+    return begin > 0 && end > begin ? SUCCESS : INVALID;
 }
 
 EXPORT cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned threads,
@@ -229,5 +277,48 @@ EXPORT cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsign
         snprintf(violation, sizeof(violation), "%s", wrong);
         pending_status = LAUNCH_FAILED;
     }
+    started++;
+    return SUCCESS;
+}
+
+/* ---- the management library: it knows the first GPU, which is hot and short of power ---- */
+
+EXPORT nvmlInit_v2(void)
+{
+    return SUCCESS;
+}
+
+extern "C" __attribute__((visibility("default"))) const char *nvmlErrorString(int status)
+{
+    return status == INVALID ? "Not Found" : "Success";
+}
+
+EXPORT nvmlDeviceGetHandleByPciBusId_v2(const char *pci, void **handle)
+{
+    *handle = &context;
+    return strcmp(pci, "0000:00:00.0") == 0 ? SUCCESS : INVALID;
+}
+
+EXPORT nvmlDeviceGetClockInfo(void *, int type, unsigned *mhz)
+{
+    *mhz = type == 1 ? 1410 : 1593;
+    return type == 1 || type == 2 ? SUCCESS : INVALID;
+}
+
+EXPORT nvmlDeviceGetTemperature(void *, int sensor, unsigned *celsius)
+{
+    *celsius = 81;
+    return sensor == 0 ? SUCCESS : INVALID;
+}
+
+EXPORT nvmlDeviceGetPowerUsage(void *, unsigned *milliwatts)
+{
+    *milliwatts = 399500;
+    return SUCCESS;
+}
+
+EXPORT nvmlDeviceGetCurrentClocksThrottleReasons(void *, unsigned long long *bits)
+{
+    *bits = 0x4 | 0x20;
     return SUCCESS;
 }

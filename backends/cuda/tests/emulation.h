@@ -217,6 +217,7 @@ const char *emulated_launch(emulated_kernel *kernel, const void *args, int block
 /* Memory of the emulated device. */
 void *emulated_alloc(size_t bytes);
 bool emulated_free(void *memory);
+size_t emulated_size(void *memory); /* 0: not allocated */
 /* Do these bytes lie in one allocation. */
 bool emulated_holds(const void *from, size_t bytes);
 

@@ -160,6 +160,12 @@ void *emulated_alloc(size_t bytes)
     return memory;
 }
 
+size_t emulated_size(void *memory)
+{
+    const auto found = allocations.find((uintptr_t)memory);
+    return found == allocations.end() ? 0 : found->second;
+}
+
 bool emulated_free(void *memory)
 {
     const auto found = allocations.find((uintptr_t)memory);

@@ -407,6 +407,18 @@ class Bench(Case):
         self.check_ceilings(machine["ceilings"])
         self.assertGreater(machine["harness_ns"], 0)
 
+    def test_a_device_tells_of_itself(self):
+        self.expect(0, "bench", "--plugin", broken("device"), PLAIN, *QUICK, "-o", self.path("run"))
+        with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
+            records = {record["type"]: record for record in map(json.loads, file)}
+        for when in ("before", "after"):
+            self.assertEqual(records["round"]["device"][when],
+                             {"clock_mhz": 1500, "memory_clock_mhz": 0, "temperature_c": 0,
+                              "power_w": 0, "throttled": 127 * "x"})
+        self.assertEqual(records["bench"]["device"]["cache_bytes"], 4096)
+        self.assertEqual(records["bench"]["device"]["taken_bytes"], 20000)
+        self.assertEqual(records["bench"]["peak_bytes"], 0)  # fewer than the operands
+
     def test_one_round_has_no_interval(self):
         done = self.expect(0, "bench", "-b", "naive", *QUICK, "--rounds", "1", "-o",
                            self.path("run"), SMALL)

@@ -327,6 +327,19 @@ enum attn_exactness {
     ATTN_NONE = 2         /* computes nothing: measures the harness's own cost; never compared */
 };
 
+/* A device as it is now. Zero-initialised by the harness: 0 and "" mean that it is not known. */
+struct attn_device {
+    uint32_t struct_size; /* set by the harness: fields past it must not be written */
+    uint32_t reserved;
+    uint64_t cache_bytes;     /* its largest cache */
+    uint64_t allocated_bytes; /* most that this process's plans and bindings have had at a time */
+    uint64_t used_bytes;      /* of its memory, by everyone, as the driver says */
+    double launch_ns;         /* an empty launch, one of many */
+    double copy_gbs;          /* a copy within its memory: bytes read and bytes written */
+    double clock_mhz, memory_clock_mhz, temperature_c, power_w;
+    char throttled[128]; /* what holds the clocks down, or "none"; or why that is not known */
+};
+
 /* One backend: an immutable table. State lives in the plan. Slots marked optional may be NULL. */
 struct attn_backend {
     uint32_t struct_size;
@@ -370,8 +383,9 @@ struct attn_backend {
     int (*run)(void *binding, char *why, size_t size);
 
     /* Optional, for devices, all or none: `enqueue` starts one run and returns, `wait` returns when
-     * all are complete, `time_device` gives the device's own duration of the last run in
-     * nanoseconds. */
+     * all are complete, `time_device` gives nanoseconds by the device's own clock: of the runs that
+     * the last `wait` waited for, from the start of the first to the end of the last, over their
+     * number. Runs of several bindings of a plan may be enqueued together; they run in turn. */
     int (*enqueue)(void *binding, char *why, size_t size);
     int (*wait)(void *binding, char *why, size_t size);
     int (*time_device)(void *binding, double *ns, char *why, size_t size);
@@ -392,6 +406,11 @@ struct attn_backend {
 
     /* Required: frees the plan. All its bindings have been released. */
     void (*destroy)(void *plan);
+
+    /* Optional, for devices: the device as it is now. Called after `probe`, before and after a
+     * timing or a measurement of memory. NULL, or a struct_size that ends here: nothing is known of
+     * it, peak memory is the host's, and cold timings are cold for the processor's caches alone. */
+    void (*device)(struct attn_device *device);
 };
 
 /* The exported symbol's type. */

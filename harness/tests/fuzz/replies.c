@@ -196,6 +196,8 @@ static struct attn_outcome ask_bench(struct attn_worker *worker, struct attn_ins
     for (int s = 0; outcome.status == ATTN_PASS && s < reply.n; s++)
         fuzz_expect(s < ATTN_SAMPLES_MAX && reply.samples_ns[s] >= 0 && reply.iterations[s] > 0,
                     "an impossible sample");
+    if (outcome.status == ATTN_PASS)
+        check_text(reply.after.throttled, sizeof reply.after.throttled);
     return outcome;
 }
 
@@ -205,7 +207,7 @@ static struct attn_outcome ask(struct attn_worker *worker, struct attn_instance 
     struct attn_ceilings ceilings;
     struct attn_outcome outcome;
     double seconds = 0;
-    uint64_t bytes;
+    uint64_t bytes, taken;
     switch (kind) {
     case 0:
         outcome = attn_worker_verify(worker, instance, ATTN_PLACE_END, 1, &info, &seconds);
@@ -215,7 +217,7 @@ static struct attn_outcome ask(struct attn_worker *worker, struct attn_instance 
         outcome = ask_bench(worker, instance, &info);
         break;
     case 2:
-        outcome = attn_worker_peak(worker, instance, &bytes);
+        outcome = attn_worker_peak(worker, instance, &bytes, &taken);
         break;
     case 3:
         outcome = attn_worker_supports(worker, instance);

@@ -128,11 +128,11 @@ static inline void base_destroy(void *plan)
     (void)plan; /* counted memory goes with the process */
 }
 
-/* Everything of a backend but create and run. */
+/* Everything of a backend but create and run, as compiled with the first header of this version. */
 #define BASE_BACKEND                                                                               \
-    .struct_size = sizeof(struct attn_backend), .name = "test", .description = "a test backend",   \
-    .supports = base_supports, .numerics = base_numerics, .bind = base_bind,                       \
-    .release = base_release, .destroy = base_destroy
+    .struct_size = offsetof(struct attn_backend, device), .name = "test",                          \
+    .description = "a test backend", .supports = base_supports, .numerics = base_numerics,         \
+    .bind = base_bind, .release = base_release, .destroy = base_destroy
 
 #define BASE_PLUGIN(table)                                                                         \
     .abi_version = ATTN_ABI_VERSION, .struct_size = sizeof(struct attn_plugin),                    \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slow.c - sleeps for more than a second in each run. */
+/* slow.c - sleeps for more than a second in each run. Its table ends before the slot `device`: what
+ * lies there is not to be called. */
 #include <time.h>
 
 #include "base.h"
@@ -10,6 +11,13 @@ static int run(void *binding, char *why, size_t size)
     return base_run(binding, why, size);
 }
 
-static const struct attn_backend backend = {BASE_BACKEND, .create = base_create, .run = run};
+static void beyond(struct attn_device *device)
+{
+    (void)device;
+    base_fault();
+}
+
+static const struct attn_backend backend = {BASE_BACKEND, .create = base_create, .run = run,
+                                            .device = beyond};
 static const struct attn_backend *const table[] = {&backend};
 const struct attn_plugin attn_plugin = {BASE_PLUGIN(table)};
