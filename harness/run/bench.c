@@ -17,9 +17,9 @@
 enum { BLOCK_CASES = 48 };
 /* Operands and references of a block stay in memory together. */
 static const uint64_t block_bytes = 512ull << 20;
-/* A run longer than this is sampled once a round; one longer than the second is not timed cold:
- * what it reads first is soon evicted by itself. */
-static const double long_run_s = 1.0, cold_run_s = 0.25;
+/* A run longer than this is sampled once a round, and not timed cold: what it reads first is soon
+ * evicted by itself. */
+static const double long_run_s = 0.1;
 enum { COLD_SAMPLES = 2 };
 /* What is made even where time is short: Student's t doubles the interval from 5 rounds to 3. */
 enum { LEAST_ROUNDS = 3 };
@@ -168,7 +168,7 @@ static int take_turn(struct attn_session *session, struct block *block, size_t b
         if (entry->timed && (s->hot || none))
             result = time_once(session, &seat, block->instances[i], block->judges[i], entry,
                                ATTN_HOT, round, why, size);
-        if (entry->timed && s->cold && !none && entry->seconds < cold_run_s && result == 0)
+        if (entry->timed && s->cold && !none && entry->seconds < long_run_s && result == 0)
             result = time_once(session, &seat, block->instances[i], block->judges[i], entry,
                                ATTN_COLD, round, why, size);
     }
@@ -190,15 +190,27 @@ static void shuffle(size_t *order, size_t n, uint32_t block, uint32_t round)
     }
 }
 
-/* When the rounds of a block should have ended. Cases have equal shares of what is left of the
- * budget, so that rounds are given up before cases are. */
+/* How much of a budget `count` cases from `first` on should get: 1 a case, which processes and
+ * caches cost, and 1 a GFLOP, up to 4, where a slow backend nears its limit. */
+static double weight(const struct attn_session *session, size_t first, size_t count)
+{
+    double sum = 0;
+    for (size_t i = first; i < first + count; i++) {
+        const struct attn_case *c = &session->cases.items[i];
+        sum += 1 + fmin(1e-9 * attn_case_flops(c, c->b * c->hq * c->sq * c->sk), 4);
+    }
+    return sum;
+}
+
+/* When the rounds of a block should have ended. Cases have shares of what is left of the budget, so
+ * that rounds are given up before cases are. */
 static double block_until(const struct attn_session *session, const struct block *block)
 {
     double budget = session->settings.budget_s, now = attn_now();
     if (budget <= 0)
         return INFINITY;
-    size_t left = session->cases.count - block->first;
-    return now + (session->began + budget - now) * (double)block->count / (double)left;
+    return now + (session->began + budget - now) * weight(session, block->first, block->count) /
+                     weight(session, block->first, session->cases.count - block->first);
 }
 
 /* What a round of case i takes, from the first. */
