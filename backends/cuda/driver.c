@@ -264,6 +264,11 @@ void attn_gpu_queue_destroy(void *opaque)
     free(queue);
 }
 
+void *attn_gpu_stream(void *opaque)
+{
+    return ((struct queue *)opaque)->stream;
+}
+
 int attn_gpu_mark(void *opaque, int end, char *why, size_t size)
 {
     struct queue *queue = opaque;

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* driver_stub.c - in place of libcuda.so.1: as much of a driver as cuDNN asks for while it plans
+ * for a device that is only described. It says yes to all, and does nothing. */
+#define YES(name)                                                                                  \
+    int name(void);                                                                                \
+    int name(void)                                                                                 \
+    {                                                                                              \
+        return 0;                                                                                  \
+    }
+#define GIVES(name)                                                                                \
+    int name(void **);                                                                             \
+    int name(void **given)                                                                         \
+    {                                                                                              \
+        static char something;                                                                     \
+        *given = &something;                                                                       \
+        return 0;                                                                                  \
+    }
+
+GIVES(cuLibraryLoadData)
+GIVES(cuLibraryGetKernel)
+GIVES(cuKernelGetFunction)
+YES(cuCtxGetDevice)
+YES(cuCtxGetLimit)
+YES(cuCtxPopCurrent)
+YES(cuCtxPushCurrent)
+YES(cuDeviceGet)
+YES(cuDeviceGetAttribute)
+YES(cuDevicePrimaryCtxRelease)
+YES(cuDevicePrimaryCtxReset)
+YES(cuDevicePrimaryCtxRetain)
+YES(cuDriverGetVersion)
+YES(cuFuncGetAttribute)
+YES(cuFuncSetAttribute)
+YES(cuGetErrorName)
+YES(cuGetErrorString)
+YES(cuInit)
+YES(cuKernelSetAttribute)
+YES(cuLaunchKernel)
+YES(cuLaunchKernelEx)
+YES(cuLibraryUnload)
+YES(cuLinkAddData_v2)
+YES(cuLinkAddFile_v2)
+YES(cuLinkComplete)
+YES(cuLinkCreate_v2)
+YES(cuLinkDestroy)
+YES(cuMemcpyDtoH_v2)
+YES(cuModuleGetFunction)
+YES(cuModuleGetGlobal_v2)
+YES(cuModuleLoadData)
+YES(cuModuleLoadDataEx)
+YES(cuModuleLoadFatBinary)
+YES(cuModuleUnload)
+YES(cuOccupancyMaxActiveBlocksPerMultiprocessor)
+YES(cuStreamSynchronize)
+YES(cuTensorMapEncodeTiled)
