@@ -207,10 +207,11 @@ static void *compare(struct builder *b, int mode, void *x, void *other)
     return apply(b, mode, CUDNN_DATA_BOOLEAN, -1, x, other, NULL, scores(b, CUDNN_DATA_BOOLEAN));
 }
 
-/* The number of the row (axis 2) or of the key (axis 3) of each score. */
-static void *positions(struct builder *b, void *s, int64_t axis)
+/* The number of the row or of the key of each score. */
+enum { ROW = 2, KEY = 3 };
+static void *positions(struct builder *b, void *s, int64_t axis, int precision)
 {
-    return apply(b, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_INT32, axis, s, NULL, NULL,
+    return apply(b, CUDNN_POINTWISE_GEN_INDEX, precision, axis, s, NULL, NULL,
                  scores(b, CUDNN_DATA_INT32));
 }
 
@@ -269,7 +270,8 @@ static void *build_scores(struct builder *b)
     if (bias)
         s = in_floats(b, CUDNN_POINTWISE_ADD, s, bias, scores(b, CUDNN_DATA_FLOAT));
     if (slopes) {
-        void *row = positions(b, s, 2), *key = positions(b, s, 3);
+        void *row = positions(b, s, ROW, CUDNN_DATA_INT32),
+             *key = positions(b, s, KEY, CUDNN_DATA_INT32);
         void *distance = in_ints(b, CUDNN_POINTWISE_SUB, key, row);
         void *penalty =
             in_floats(b, CUDNN_POINTWISE_MUL, distance, slopes, scores(b, CUDNN_DATA_FLOAT));
@@ -280,7 +282,8 @@ static void *build_scores(struct builder *b)
 
 static void *mask_padding(struct builder *b, void *s)
 {
-    void *row = positions(b, s, 2), *key = positions(b, s, 3);
+    void *row = positions(b, s, ROW, CUDNN_DATA_INT32),
+         *key = positions(b, s, KEY, CUDNN_DATA_INT32);
     row = compare(b, CUDNN_POINTWISE_CMP_LT, row, b->rows);
     key = compare(b, CUDNN_POINTWISE_CMP_LT, key, b->len);
     return mask(b, s, compare(b, CUDNN_POINTWISE_LOGICAL_AND, row, key));
@@ -289,7 +292,8 @@ static void *mask_padding(struct builder *b, void *s)
 /* row + right >= key, the row counted from the end of the keys where that is the alignment. */
 static void *mask_right(struct builder *b, void *s, const struct attn_cudnn_band *band)
 {
-    void *row = positions(b, s, 2), *key = positions(b, s, 3);
+    void *row = positions(b, s, ROW, CUDNN_DATA_FLOAT),
+         *key = positions(b, s, KEY, CUDNN_DATA_FLOAT);
     if (band->bottom_right) {
         row = in_ints(b, CUDNN_POINTWISE_ADD, row, b->len ? b->len : scalar_int(b, b->problem->sk));
         row =
@@ -305,7 +309,8 @@ static void *mask_right(struct builder *b, void *s, const struct attn_cudnn_band
 static void *mask_left(struct builder *b, void *s, const struct attn_cudnn_band *band)
 {
     const struct attn_problem *p = b->problem;
-    void *row = positions(b, s, 2), *key = positions(b, s, 3);
+    void *row = positions(b, s, ROW, CUDNN_DATA_FLOAT),
+         *key = positions(b, s, KEY, CUDNN_DATA_FLOAT);
     if (band->bottom_right && b->len) {
         key = in_ints(b, CUDNN_POINTWISE_ADD, key, scalar_int(b, band->left + 1));
         key = in_ints(b, CUDNN_POINTWISE_SUB, key, b->len);
@@ -319,7 +324,8 @@ static void *mask_left(struct builder *b, void *s, const struct attn_cudnn_band 
     return mask(b, s, compare(b, CUDNN_POINTWISE_CMP_GT, key, row));
 }
 
-/* p = exp(s - max) / sum, in the type of q; lse = max + log(sum). A sink joins both. */
+/* p = exp(s - max) / sum, in the type of q; lse = max + log(sum), which
+ * belongs to the pattern even where nobody wants it. A sink joins both. */
 static void *softmax(struct builder *b, void *s)
 {
     void *sink = operand(b, ATTN_SINK, 1), *lse = operand(b, ATTN_LSE, 0);
@@ -334,10 +340,8 @@ static void *softmax(struct builder *b, void *s)
         share = in_floats(b, CUDNN_POINTWISE_EXP, share, NULL, between(b, CUDNN_DATA_FLOAT, 1));
         sum = in_floats(b, CUDNN_POINTWISE_ADD, sum, share, between(b, CUDNN_DATA_FLOAT, 1));
     }
-    if (lse) {
-        void *log = in_floats(b, CUDNN_POINTWISE_LOG, sum, NULL, between(b, CUDNN_DATA_FLOAT, 1));
-        in_floats(b, CUDNN_POINTWISE_ADD, max, log, lse);
-    }
+    void *log = in_floats(b, CUDNN_POINTWISE_LOG, sum, NULL, between(b, CUDNN_DATA_FLOAT, 1));
+    in_floats(b, CUDNN_POINTWISE_ADD, max, log, lse ? lse : between(b, CUDNN_DATA_FLOAT, 1));
     return in_floats(b, CUDNN_POINTWISE_DIV, e, sum, scores(b, data_type(b->problem->dtype)));
 }
 

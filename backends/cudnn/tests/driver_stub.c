@@ -16,31 +16,47 @@
         return 0;                                                                                  \
     }
 
+#define SAYS(name)                                                                                 \
+    int name(int, const char **);                                                                  \
+    int name(int error, const char **text)                                                         \
+    {                                                                                              \
+        (void)error;                                                                               \
+        *text = #name;                                                                             \
+        return 0;                                                                                  \
+    }
+
+SAYS(cuGetErrorName)
+SAYS(cuGetErrorString)
 GIVES(cuLibraryLoadData)
 GIVES(cuLibraryGetKernel)
 GIVES(cuKernelGetFunction)
+YES(cuCtxGetCurrent)
 YES(cuCtxGetDevice)
 YES(cuCtxGetLimit)
 YES(cuCtxPopCurrent)
 YES(cuCtxPushCurrent)
 YES(cuDeviceGet)
 YES(cuDeviceGetAttribute)
+YES(cuDeviceGetCount)
 YES(cuDevicePrimaryCtxRelease)
 YES(cuDevicePrimaryCtxReset)
 YES(cuDevicePrimaryCtxRetain)
 YES(cuDriverGetVersion)
 YES(cuFuncGetAttribute)
 YES(cuFuncSetAttribute)
-YES(cuGetErrorName)
-YES(cuGetErrorString)
 YES(cuInit)
+YES(cuKernelGetAttribute)
 YES(cuKernelSetAttribute)
+YES(cuLaunchCooperativeKernel)
 YES(cuLaunchKernel)
 YES(cuLaunchKernelEx)
+YES(cuLibraryLoadFromFile)
 YES(cuLibraryUnload)
+YES(cuLinkAddData)
 YES(cuLinkAddData_v2)
 YES(cuLinkAddFile_v2)
 YES(cuLinkComplete)
+YES(cuLinkCreate)
 YES(cuLinkCreate_v2)
 YES(cuLinkDestroy)
 YES(cuMemcpyDtoH_v2)
@@ -51,5 +67,7 @@ YES(cuModuleLoadDataEx)
 YES(cuModuleLoadFatBinary)
 YES(cuModuleUnload)
 YES(cuOccupancyMaxActiveBlocksPerMultiprocessor)
+YES(cuOccupancyMaxPotentialClusterSize)
+YES(cuStreamGetCtx)
 YES(cuStreamSynchronize)
 YES(cuTensorMapEncodeTiled)
