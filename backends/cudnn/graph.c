@@ -334,12 +334,14 @@ static void *softmax(struct builder *b, void *s)
         max = in_floats(b, CUDNN_POINTWISE_MAX, max, sink, between(b, CUDNN_DATA_FLOAT, 1));
     void *e = in_floats(b, CUDNN_POINTWISE_SUB, s, max, scores(b, CUDNN_DATA_FLOAT));
     e = in_floats(b, CUDNN_POINTWISE_EXP, e, NULL, scores(b, CUDNN_DATA_FLOAT));
-    void *sum = reduce(b, CUDNN_REDUCE_TENSOR_ADD, e);
+    void *share = NULL; /* of the sink */
     if (sink) {
-        void *share = in_floats(b, CUDNN_POINTWISE_SUB, sink, max, between(b, CUDNN_DATA_FLOAT, 1));
+        share = in_floats(b, CUDNN_POINTWISE_SUB, sink, max, between(b, CUDNN_DATA_FLOAT, 1));
         share = in_floats(b, CUDNN_POINTWISE_EXP, share, NULL, between(b, CUDNN_DATA_FLOAT, 1));
-        sum = in_floats(b, CUDNN_POINTWISE_ADD, sum, share, between(b, CUDNN_DATA_FLOAT, 1));
     }
+    void *sum = reduce(b, CUDNN_REDUCE_TENSOR_ADD, e);
+    if (sink)
+        sum = in_floats(b, CUDNN_POINTWISE_ADD, sum, share, between(b, CUDNN_DATA_FLOAT, 1));
     void *log = in_floats(b, CUDNN_POINTWISE_LOG, sum, NULL, between(b, CUDNN_DATA_FLOAT, 1));
     in_floats(b, CUDNN_POINTWISE_ADD, max, log, lse ? lse : between(b, CUDNN_DATA_FLOAT, 1));
     return in_floats(b, CUDNN_POINTWISE_DIV, e, sum, scores(b, data_type(b->problem->dtype)));
