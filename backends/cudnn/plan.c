@@ -54,6 +54,16 @@ static int make_rows(struct attn_cudnn_plan *plan, const struct attn_problem *p,
     return status;
 }
 
+/* cuDNN does not say into how many parts it splits the keys of few rows. But an engine that does so
+ * asks for the memory of the parts, each a row of f32 with its maximum and its sum, beside the up
+ * to 256 bytes that others ask for. */
+static int64_t splits_of(const struct attn_cudnn_graph *graph, const struct attn_problem *p)
+{
+    const double part = 4.0 * (double)p->b * (double)p->hq * (double)p->sq * (double)(p->dv + 2);
+    const double parts = ((double)attn_cudnn_graph_workspace(graph) - 256.0) / part;
+    return parts > 1.5 ? (int64_t)(parts + 0.5) : 0;
+}
+
 int attn_cudnn_plan_create(const struct attn_problem *problem, const struct attn_services *services,
                            struct attn_cudnn_plan **out, char *why, size_t size)
 {
@@ -74,6 +84,8 @@ int attn_cudnn_plan_create(const struct attn_problem *problem, const struct attn
     status = attn_cudnn_graph_create(problem, device, &plan->graph, why, size);
     if (status == ATTN_OK)
         status = attn_cudnn_graph_plan(plan->graph, why, size);
+    if (status == ATTN_OK)
+        plan->splits = splits_of(plan->graph, problem);
     if (status == ATTN_OK)
         status = attn_gpu_queue_create(&plan->queue, why, size);
     if (status == ATTN_OK)

@@ -9,8 +9,9 @@ struct attn_cudnn_plan {
     const struct attn_services *services;
     struct attn_cudnn_graph *graph;
     void *handle, *queue, *workspace;
-    void *rows;    /* of ATTN_CUDNN_ROWS, or NULL */
-    int64_t least; /* see struct attn_cudnn_band */
+    void *rows;     /* of ATTN_CUDNN_ROWS, or NULL */
+    int64_t least;  /* see struct attn_cudnn_band */
+    int64_t splits; /* as the workspace has room for; see plan.c */
     uint32_t dtype;
 };
 

@@ -61,6 +61,7 @@ static void numerics(const void *plan, struct attn_numerics *n)
     n->acc_toward_zero = 1;
     n->deterministic = 1;
     n->key_tile = 64;
+    n->splits = self->splits;
     n->e_exp = 0x1p-22;
     n->e_arg = 0x1p-22;
     n->e_log = 0x1p-22;
@@ -68,7 +69,7 @@ static void numerics(const void *plan, struct attn_numerics *n)
         "cuDNN's documentation: FlashAttention-2, deterministic; its graph: f32 but for the "
         "weights as operand of the second product. exp, log by the PTX manual; sums of "
         "tensor cores by Fasi, Higham, Mikaitis, Pranesh (2021). Tile: the smallest "
-        "in names of its kernels";
+        "in names of its kernels; splits: by the workspace";
 }
 
 static void release(void *binding)

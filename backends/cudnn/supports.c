@@ -71,6 +71,8 @@ struct attn_cudnn_band attn_cudnn_band(const struct attn_problem *p)
         band.bottom_right = by_len || p->sk != p->sq;
     else
         band.bottom_right = !by_len && p->off != 0 && p->off == p->sk - p->sq;
+    if (band.bottom_right && p->sq == 1) /* the last row: its engines are better without a mask */
+        band.right = -1;
     if (band.left < 0 && band.right < 0)
         band.bottom_right = 0;
     /* the first row begins before the first key, or the last row's window behind the last key */
