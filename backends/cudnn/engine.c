@@ -53,6 +53,8 @@ int attn_cudnn_graph_engines(struct attn_cudnn_graph *graph, void *operation_gra
                                                           ATTN_CUDNN_ENGINES, &graph->n_engines,
                                                           (void *)graph->engines),
                                   asking, why, size);
+    if (graph->n_engines > ATTN_CUDNN_ENGINES)
+        graph->n_engines = ATTN_CUDNN_ENGINES;
     if (status == ATTN_OK && graph->n_engines < 1) {
         snprintf(why, size, "cuDNN has no engine for this problem on this GPU");
         status = ATTN_UNSUPPORTED;

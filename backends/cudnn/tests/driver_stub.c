@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* driver_stub.c - in place of libcuda.so.1: as much of a driver as cuDNN asks for while it plans for
- * a device that is only described. It knows no device, and takes every kernel. */
+/* driver_stub.c - in place of libcuda.so.1: as much of a driver as cuDNN asks for while it plans
+ * for a device that is only described. It knows no device, and takes every kernel. */
 #define YES(name)                                                                                  \
     int name(void);                                                                                \
     int name(void)                                                                                 \
