@@ -314,6 +314,11 @@ void attn_gpu_queue_destroy(void *opaque)
     free(queue);
 }
 
+void *attn_gpu_stream(void *opaque)
+{
+    return ((struct queue *)opaque)->stream;
+}
+
 /* An event between two runs would hold up the second. */
 int attn_gpu_mark(void *opaque, int end, char *why, size_t size)
 {

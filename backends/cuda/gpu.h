@@ -38,6 +38,8 @@ struct attn_gpu_grid {
  * the last one's count. */
 int attn_gpu_queue_create(void **queue, char *why, size_t size);
 void attn_gpu_queue_destroy(void *queue);
+/* The CUDA stream of a queue, for libraries. */
+void *attn_gpu_stream(void *queue);
 int attn_gpu_mark(void *queue, int end, char *why, size_t size);
 int attn_gpu_launch(void *queue, void *kernel, const struct attn_gpu_grid *grid,
                     const struct attn_cuda_args *args, char *why, size_t size);

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* library.h - cuDNN's graph interface (libcudnn.so.9), opened at run time. Declared here is what is
+ * used of its stable binary interface, under the names of cudnn_graph.h, so that nothing of CUDA is
+ * linked or included. */
+#ifndef ATTN_CUDNN_LIBRARY_H
+#define ATTN_CUDNN_LIBRARY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { /* cudnnDataType_t */
+       CUDNN_DATA_FLOAT = 0,
+       CUDNN_DATA_HALF = 2,
+       CUDNN_DATA_INT32 = 4,
+       CUDNN_DATA_BFLOAT16 = 9,
+       CUDNN_DATA_BOOLEAN = 11
+};
+
+enum { /* cudnnBackendDescriptorType_t */
+       CUDNN_BACKEND_POINTWISE_DESCRIPTOR = 0,
+       CUDNN_BACKEND_ENGINE_DESCRIPTOR = 2,
+       CUDNN_BACKEND_ENGINECFG_DESCRIPTOR = 3,
+       CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR = 4,
+       CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR = 5,
+       CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR = 13,
+       CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR = 15,
+       CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR = 16,
+       CUDNN_BACKEND_TENSOR_DESCRIPTOR = 17,
+       CUDNN_BACKEND_MATMUL_DESCRIPTOR = 18,
+       CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR = 19,
+       CUDNN_BACKEND_REDUCTION_DESCRIPTOR = 21,
+       CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR = 22,
+       CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR = 38
+};
+
+enum { /* cudnnBackendAttributeType_t */
+       CUDNN_TYPE_HANDLE = 0,
+       CUDNN_TYPE_DATA_TYPE = 1,
+       CUDNN_TYPE_BOOLEAN = 2,
+       CUDNN_TYPE_INT64 = 3,
+       CUDNN_TYPE_VOID_PTR = 6,
+       CUDNN_TYPE_HEUR_MODE = 8,
+       CUDNN_TYPE_POINTWISE_MODE = 14,
+       CUDNN_TYPE_BACKEND_DESCRIPTOR = 15,
+       CUDNN_TYPE_REDUCTION_OPERATOR_TYPE = 18,
+       CUDNN_TYPE_CHAR = 24
+};
+
+enum { /* cudnnBackendAttributeName_t */
+       CUDNN_ATTR_POINTWISE_MODE = 0,
+       CUDNN_ATTR_POINTWISE_MATH_PREC = 1,
+       CUDNN_ATTR_POINTWISE_AXIS = 9,
+       CUDNN_ATTR_ENGINEHEUR_MODE = 200,
+       CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH = 201,
+       CUDNN_ATTR_ENGINEHEUR_RESULTS = 202,
+       CUDNN_ATTR_ENGINEHEUR_DEVICEPROP = 204,
+       CUDNN_ATTR_ENGINECFG_ENGINE = 300,
+       CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG = 401,
+       CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE = 402,
+       CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP = 407,
+       CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR = 750,
+       CUDNN_ATTR_OPERATION_POINTWISE_XDESC = 751,
+       CUDNN_ATTR_OPERATION_POINTWISE_BDESC = 752,
+       CUDNN_ATTR_OPERATION_POINTWISE_YDESC = 753,
+       CUDNN_ATTR_OPERATION_POINTWISE_TDESC = 758,
+       CUDNN_ATTR_OPERATIONGRAPH_OPS = 801,
+       CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT = 900,
+       CUDNN_ATTR_TENSOR_DATA_TYPE = 901,
+       CUDNN_ATTR_TENSOR_DIMENSIONS = 902,
+       CUDNN_ATTR_TENSOR_STRIDES = 903,
+       CUDNN_ATTR_TENSOR_UNIQUE_ID = 906,
+       CUDNN_ATTR_TENSOR_IS_VIRTUAL = 907,
+       CUDNN_ATTR_TENSOR_IS_BY_VALUE = 908,
+       CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS = 1000,
+       CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS = 1001,
+       CUDNN_ATTR_VARIANT_PACK_WORKSPACE = 1003,
+       CUDNN_ATTR_ENGINE_GLOBAL_INDEX = 1301,
+       CUDNN_ATTR_MATMUL_COMP_TYPE = 1500,
+       CUDNN_ATTR_OPERATION_MATMUL_ADESC = 1520,
+       CUDNN_ATTR_OPERATION_MATMUL_BDESC = 1521,
+       CUDNN_ATTR_OPERATION_MATMUL_CDESC = 1522,
+       CUDNN_ATTR_OPERATION_MATMUL_DESC = 1523,
+       CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC = 1525,
+       CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC = 1526,
+       CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC = 1527,
+       CUDNN_ATTR_REDUCTION_OPERATOR = 1600,
+       CUDNN_ATTR_REDUCTION_COMP_TYPE = 1601,
+       CUDNN_ATTR_OPERATION_REDUCTION_XDESC = 1610,
+       CUDNN_ATTR_OPERATION_REDUCTION_YDESC = 1611,
+       CUDNN_ATTR_OPERATION_REDUCTION_DESC = 1612,
+       CUDNN_ATTR_DEVICEPROP_HANDLE = 2701,
+       CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION = 2702
+};
+
+enum { /* cudnnPointwiseMode_t */
+       CUDNN_POINTWISE_ADD = 0,
+       CUDNN_POINTWISE_MUL = 1,
+       CUDNN_POINTWISE_MAX = 3,
+       CUDNN_POINTWISE_DIV = 6,
+       CUDNN_POINTWISE_SUB = 9,
+       CUDNN_POINTWISE_EXP = 13,
+       CUDNN_POINTWISE_LOG = 15,
+       CUDNN_POINTWISE_CMP_GT = 302,
+       CUDNN_POINTWISE_CMP_GE = 303,
+       CUDNN_POINTWISE_CMP_LT = 304,
+       CUDNN_POINTWISE_LOGICAL_AND = 400,
+       CUDNN_POINTWISE_GEN_INDEX = 501,
+       CUDNN_POINTWISE_BINARY_SELECT = 601
+};
+
+enum { CUDNN_REDUCE_TENSOR_ADD = 0, CUDNN_REDUCE_TENSOR_MAX = 3 }; /* cudnnReduceTensorOp_t */
+enum { CUDNN_HEUR_MODE_A = 3 };                                    /* cudnnBackendHeurMode_t */
+
+/* Its functions; all that return an int give a cudnnStatus_t. Filled by attn_cudnn_open. */
+struct attn_cudnn {
+    size_t (*GetVersion)(void);
+    const char *(*GetErrorString)(int);
+    int (*Create)(void **handle);
+    int (*SetStream)(void *handle, void *stream);
+    int (*CreateDescriptor)(int type, void **descriptor);
+    int (*DestroyDescriptor)(void *descriptor);
+    int (*SetAttribute)(void *descriptor, int name, int type, int64_t count, const void *elements);
+    int (*GetAttribute)(const void *descriptor, int name, int type, int64_t room, int64_t *count,
+                        void *elements);
+    int (*Finalize)(void *descriptor);
+    int (*Execute)(void *handle, void *plan, void *pack);
+};
+extern struct attn_cudnn attn_cudnn;
+
+/* Opens the library, once a process. ATTN_NO_DEVICE: it is missing, or too old. */
+int attn_cudnn_open(char *why, size_t size);
+
+/* ATTN_OK, or what cuDNN says of a call, as a sentence: ATTN_UNSUPPORTED for all that it calls not
+ * supported. */
+int attn_cudnn_check(int status, const char *doing, char *why, size_t size);
+
+/* A description of a device, by one attribute of it: CUDNN_ATTR_DEVICEPROP_*. To be destroyed. */
+int attn_cudnn_device(int name, int type, int64_t count, const void *value, void **device,
+                      char *why, size_t size);
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plugin.c - cuDNN's attention: operands live on the device from bind to release. */
+#include <stdio.h>
+
+#include "../cuda/transfer.h"
+#include "library.h"
+#include "plan.h"
+
+#define TENSORS 10 /* as many roles as supports.c knows, and ATTN_CUDNN_ROWS */
+
+struct binding {
+    struct attn_cudnn_plan *plan;
+    struct attn_tensor tensors[TENSORS];
+    void *device[TENSORS];
+    uint32_t n_tensors;
+    void *pack;
+    void *staging; /* for results on their way to the host */
+};
+
+static int probe(const struct attn_services *services, char *why, size_t size)
+{
+    return attn_cudnn_start(services, why, size);
+}
+
+static void version(char *text, size_t size)
+{
+    if (!attn_cudnn.GetVersion) {
+        snprintf(text, size, "no library opened");
+        return;
+    }
+    const unsigned v = (unsigned)attn_cudnn.GetVersion();
+    const int used = snprintf(text, size, "cuDNN %u.%u.%u, ", v / 10000, v / 100 % 100, v % 100);
+    if (used > 0 && (size_t)used < size)
+        attn_gpu_version(text + used, size - (size_t)used);
+}
+
+static int supports(const struct attn_problem *problem, const struct attn_services *services,
+                    char *why, size_t size)
+{
+    (void)services;
+    int status = attn_cudnn_supports(problem, why, size);
+    return status == ATTN_OK ? attn_cudnn_ask(problem, why, size) : status;
+}
+
+static int create(const struct attn_problem *problem, const struct attn_services *services,
+                  void **plan, char *why, size_t size)
+{
+    struct attn_cudnn_plan *made;
+    int status = attn_cudnn_plan_create(problem, services, &made, why, size);
+    if (status == ATTN_OK)
+        *plan = made;
+    return status;
+}
+
+static void numerics(const void *plan, struct attn_numerics *n)
+{
+    const struct attn_cudnn_plan *self = plan;
+    n->acc_type = ATTN_F32;
+    n->p_type = self->dtype;
+    n->denominator = 1;
+    n->acc_toward_zero = 1;
+    n->deterministic = 1;
+    n->key_tile = 64;
+    n->splits = self->splits;
+    n->e_exp = 0x1p-22;
+    n->e_arg = 0x1p-22;
+    n->e_log = 0x1p-22;
+    n->source =
+        "cuDNN's documentation: FlashAttention-2, deterministic; its graph: f32 but for the "
+        "weights as operand of the second product. exp, log by the PTX manual; sums of "
+        "tensor cores by Fasi, Higham, Mikaitis, Pranesh (2021). Tile: the smallest "
+        "in names of its kernels; splits: by the workspace";
+}
+
+static void release(void *binding)
+{
+    struct binding *self = binding;
+    const struct attn_services *services = self->plan->services;
+    if (self->pack)
+        attn_cudnn.DestroyDescriptor(self->pack);
+    for (uint32_t t = 0; t < self->n_tensors; t++)
+        attn_gpu_release(self->device[t]);
+    if (self->staging)
+        services->free(services->context, self->staging);
+    services->free(services->context, self);
+}
+
+static int is_output(const struct attn_tensor *tensor)
+{
+    return tensor->role == ATTN_OUT || tensor->role == ATTN_LSE;
+}
+
+/* What cuDNN makes of a row without keys is nowhere said. */
+static int check_lengths(const struct attn_cudnn_plan *plan, const struct attn_tensor *len,
+                         char *why, size_t size)
+{
+    for (int64_t b = 0; b < len->shape[0]; b++)
+        if (((const int32_t *)len->data)[b * len->stride[0]] < plan->least) {
+            snprintf(why, size, "rows without keys are not supported, and a length makes some");
+            return ATTN_UNSUPPORTED;
+        }
+    return ATTN_OK;
+}
+
+/* Results are copied in, too: what a kernel forgets to write is seen then. */
+static int bring_in(struct binding *self, const struct attn_tensor *tensor, char *why, size_t size)
+{
+    void **device = &self->device[self->n_tensors];
+    int status = ATTN_OK;
+    if (tensor->role == ATTN_LEN)
+        status = check_lengths(self->plan, tensor, why, size);
+    if (status == ATTN_OK)
+        status = attn_gpu_allocate((uint64_t)attn_transfer_span(tensor), device, why, size);
+    if (status != ATTN_OK)
+        return status;
+    self->tensors[self->n_tensors++] = *tensor;
+    return attn_transfer_in(*device, tensor, why, size);
+}
+
+static int make_staging(struct binding *self, char *why, size_t size)
+{
+    const struct attn_services *services = self->plan->services;
+    size_t bytes = 1;
+    for (uint32_t t = 0; t < self->n_tensors; t++)
+        if (is_output(&self->tensors[t]) && attn_transfer_staging(&self->tensors[t]) > bytes)
+            bytes = attn_transfer_staging(&self->tensors[t]);
+    self->staging = services->alloc(services->context, bytes, 64);
+    if (!self->staging)
+        snprintf(why, size, "no memory to bring results back");
+    return self->staging ? ATTN_OK : ATTN_OUT_OF_MEMORY;
+}
+
+static int make_pack(struct binding *self, char *why, size_t size)
+{
+    const struct attn_cudnn_plan *plan = self->plan;
+    int64_t roles[TENSORS];
+    void *operands[TENSORS];
+    int n = 0;
+    for (; n < (int)self->n_tensors; n++) {
+        roles[n] = self->tensors[n].role;
+        operands[n] = self->device[n];
+    }
+    if (plan->rows) {
+        roles[n] = ATTN_CUDNN_ROWS;
+        operands[n++] = plan->rows;
+    }
+    return attn_cudnn_pack_create(plan->graph, roles, operands, n, plan->workspace, &self->pack,
+                                  why, size);
+}
+
+static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensors, void **binding,
+                char *why, size_t size)
+{
+    struct attn_cudnn_plan *on = plan;
+    const struct attn_services *services = on->services;
+    struct binding *made = services->alloc(services->context, sizeof *made, 64);
+    int status = ATTN_OK;
+    if (!made) {
+        snprintf(why, size, "no memory for a binding");
+        return ATTN_OUT_OF_MEMORY;
+    }
+    *made = (struct binding){.plan = on};
+    for (uint32_t t = 0; t < n_tensors && status == ATTN_OK; t++)
+        status = bring_in(made, &tensors[t], why, size);
+    if (status == ATTN_OK)
+        status = make_staging(made, why, size);
+    if (status == ATTN_OK)
+        status = make_pack(made, why, size);
+    if (status == ATTN_OK)
+        *binding = made;
+    else
+        release(made);
+    return status;
+}
+
+/* NOLINTBEGIN(readability-non-const-parameter): the table fixes the types */
+static int enqueue(void *binding, char *why, size_t size)
+{
+    const struct binding *self = binding;
+    return attn_cudnn_plan_start(self->plan, self->pack, why, size);
+}
+
+static int wait(void *binding, char *why, size_t size)
+{
+    const struct binding *self = binding;
+    return attn_gpu_wait(self->plan->queue, why, size);
+}
+
+static int run(void *binding, char *why, size_t size)
+{
+    int status = enqueue(binding, why, size);
+    return status == ATTN_OK ? wait(binding, why, size) : status;
+}
+
+static int time_device(void *binding, double *ns, char *why, size_t size)
+{
+    const struct binding *self = binding;
+    return attn_gpu_elapsed(self->plan->queue, ns, why, size);
+}
+
+static int fetch(void *binding, char *why, size_t size)
+{
+    const struct binding *self = binding;
+    int status = ATTN_OK;
+    for (uint32_t t = 0; t < self->n_tensors && status == ATTN_OK; t++)
+        if (is_output(&self->tensors[t]))
+            status =
+                attn_transfer_out(&self->tensors[t], self->device[t], self->staging, why, size);
+    return status;
+}
+/* NOLINTEND(readability-non-const-parameter) */
+
+static void describe(const void *plan, char *text, size_t size)
+{
+    attn_cudnn_graph_describe(((const struct attn_cudnn_plan *)plan)->graph, text, size);
+}
+
+static uint64_t workspace_bytes(const void *plan)
+{
+    return attn_cudnn_graph_workspace(((const struct attn_cudnn_plan *)plan)->graph);
+}
+
+static void destroy(void *plan)
+{
+    attn_cudnn_plan_destroy(plan);
+}
+
+static const struct attn_option_spec options[] = {
+    {.key = "device",
+     .type = ATTN_OPTION_INT,
+     .default_value = "0",
+     .help = "index of the GPU, as the CUDA driver counts"},
+};
+
+static const struct attn_backend backend = {
+    .struct_size = sizeof(struct attn_backend),
+    .exactness = ATTN_EXACT,
+    .name = "cuda_cudnn",
+    .description = "cuDNN's fused attention on an NVIDIA GPU: f16 and bf16",
+    .options = options,
+    .n_options = 1,
+    .version = version,
+    .probe = probe,
+    .supports = supports,
+    .create = create,
+    .numerics = numerics,
+    .bind = bind,
+    .run = run,
+    .enqueue = enqueue,
+    .wait = wait,
+    .time_device = time_device,
+    .fetch = fetch,
+    .release = release,
+    .describe = describe,
+    .workspace_bytes = workspace_bytes,
+    .destroy = destroy,
+};
+static const struct attn_backend *const backends[] = {&backend};
+
+const struct attn_plugin attn_plugin = {
+    .abi_version = ATTN_ABI_VERSION,
+    .struct_size = sizeof(struct attn_plugin),
+    .n_backends = 1,
+    .backends = backends,
+};
