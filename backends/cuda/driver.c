@@ -264,18 +264,23 @@ void attn_gpu_queue_destroy(void *opaque)
     free(queue);
 }
 
+void *attn_gpu_stream(void *opaque)
+{
+    return ((struct queue *)opaque)->stream;
+}
+
 int attn_gpu_mark(void *opaque, int end, char *why, size_t size)
 {
     struct queue *queue = opaque;
     return check(cu.EventRecord(queue->marks[end], queue->stream), "recording an event", why, size);
 }
 
-int attn_gpu_launch(void *opaque, void *kernel, const struct attn_gpu_grid *grid,
-                    const struct attn_cuda_args *args, char *why, size_t size)
+int attn_gpu_launch(void *opaque, void *kernel, const struct attn_gpu_grid *grid, const void *args,
+                    char *why, size_t size)
 {
     struct queue *queue = opaque;
-    struct attn_cuda_args copy = *args;
-    void *parameters[] = {&copy};
+    void *parameters[1];
+    memcpy(parameters, &args, sizeof args); /* the driver reads them, without saying const */
     return check(cu.LaunchKernel(kernel, grid->blocks_x, 1, grid->blocks_z, grid->threads, 1, 1,
                                  grid->shared_bytes, queue->stream, parameters, NULL),
                  "launching a kernel", why, size);
