@@ -150,6 +150,14 @@ DEVICE void multiply_add(bf16, float (&c)[4], const uint32_t (&a)[4], uint32_t b
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+DEVICE uint32_t bits_of(float value)
+{
+    return __float_as_uint(value);
+}
+DEVICE float value_of(uint32_t bits)
+{
+    return __uint_as_float(bits);
+}
 DEVICE float to_float(float value)
 {
     return value;

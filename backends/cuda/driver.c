@@ -337,12 +337,12 @@ int attn_gpu_copy_within(void *opaque, void *to, const void *from, size_t bytes,
                  "copying within the GPU", why, size);
 }
 
-int attn_gpu_launch(void *opaque, void *kernel, const struct attn_gpu_grid *grid,
-                    const struct attn_cuda_args *args, char *why, size_t size)
+int attn_gpu_launch(void *opaque, void *kernel, const struct attn_gpu_grid *grid, const void *args,
+                    char *why, size_t size)
 {
     struct queue *queue = opaque;
-    struct attn_cuda_args copy = *args;
-    void *parameters[] = {&copy};
+    void *parameters[1];
+    memcpy(parameters, &args, sizeof args); /* the driver reads them, without saying const */
     return check(cu.LaunchKernel(kernel, grid->blocks_x, 1, grid->blocks_z, grid->threads, 1, 1,
                                  grid->shared_bytes, queue->stream, parameters, NULL),
                  "launching a kernel", why, size);

@@ -41,8 +41,9 @@ void attn_gpu_queue_destroy(void *queue);
 /* The CUDA stream of a queue, for libraries. */
 void *attn_gpu_stream(void *queue);
 int attn_gpu_mark(void *queue, int end, char *why, size_t size);
-int attn_gpu_launch(void *queue, void *kernel, const struct attn_gpu_grid *grid,
-                    const struct attn_cuda_args *args, char *why, size_t size);
+/* `args`: the structure that this kernel takes; copied. */
+int attn_gpu_launch(void *queue, void *kernel, const struct attn_gpu_grid *grid, const void *args,
+                    char *why, size_t size);
 int attn_gpu_wait(void *queue, char *why, size_t size);
 int attn_gpu_copy_within(void *queue, void *to, const void *from, size_t bytes, char *why,
                          size_t size);

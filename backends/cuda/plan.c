@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cublas.h"
 #include "instances.h"
 #include "plan.h"
+#include "unfused.h"
 
 /* One tensor-core kernel. */
 struct tile {
@@ -99,7 +101,7 @@ static int32_t flags_of(const struct attn_problem *p)
     return flags;
 }
 
-static struct attn_cuda_args args_of(const struct attn_problem *p)
+struct attn_cuda_args attn_cuda_args_of(const struct attn_problem *p)
 {
     return (struct attn_cuda_args){
         .b = (int32_t)p->b,
@@ -176,7 +178,7 @@ int attn_cuda_plan_create(const struct attn_problem *problem, const struct attn_
         return ATTN_OUT_OF_MEMORY;
     }
     *plan = (struct attn_cuda_plan){
-        .services = services, .args = args_of(problem), .dtype = problem->dtype};
+        .services = services, .args = attn_cuda_args_of(problem), .dtype = problem->dtype};
     const struct tile *tile = choose(problem);
     if (tile)
         snprintf(plan->kernel_name, sizeof plan->kernel_name, "flash_%s_%d_%s",
@@ -203,6 +205,9 @@ int attn_cuda_plan_create(const struct attn_problem *problem, const struct attn_
 
 void attn_cuda_plan_destroy(struct attn_cuda_plan *plan)
 {
+    if (plan->unfused)
+        attn_cuda_unfused_destroy(plan->unfused);
+    attn_cublas_destroy(plan->cublas);
     attn_gpu_release(plan->args.partial);
     attn_gpu_queue_destroy(plan->queue);
     plan->services->free(plan->services->context, plan);
@@ -211,12 +216,10 @@ void attn_cuda_plan_destroy(struct attn_cuda_plan *plan)
 int attn_cuda_plan_start(const struct attn_cuda_plan *plan, const struct attn_cuda_args *args,
                          char *why, size_t size)
 {
-    int status = attn_gpu_mark(plan->queue, 0, why, size);
-    if (status == ATTN_OK)
-        status = attn_gpu_launch(plan->queue, plan->kernel, &plan->grid, args, why, size);
+    if (plan->unfused)
+        return attn_cuda_unfused_start(plan, args, why, size);
+    int status = attn_gpu_launch(plan->queue, plan->kernel, &plan->grid, args, why, size);
     if (status == ATTN_OK && plan->merge)
         status = attn_gpu_launch(plan->queue, plan->merge, &plan->merge_grid, args, why, size);
-    if (status == ATTN_OK)
-        status = attn_gpu_mark(plan->queue, 1, why, size);
     return status;
 }

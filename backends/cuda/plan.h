@@ -16,6 +16,11 @@ struct attn_cuda_plan {
     int32_t key_tile;
     int tensor_cores;
     uint64_t partial_bytes;
+    /* NULL where not needed */
+    struct attn_cublas *cublas;
+    struct attn_cuda_unfused *unfused; /* then there is no kernel and no grid */
+    struct attn_cuda_mha *mha;
+    uint64_t step_bytes; /* of these three */
 };
 
 /* ATTN_OK, or ATTN_UNSUPPORTED with the reason. */
@@ -26,9 +31,12 @@ int attn_cuda_plan_create(const struct attn_problem *problem, const struct attn_
                           struct attn_cuda_plan **plan, char *why, size_t size);
 void attn_cuda_plan_destroy(struct attn_cuda_plan *plan);
 
-/* Starts one run. */
+/* Starts the attention of one run, without projections. */
 int attn_cuda_plan_start(const struct attn_cuda_plan *plan, const struct attn_cuda_args *args,
                          char *why, size_t size);
+
+/* What the kernels of a problem are given, without operands. */
+struct attn_cuda_args attn_cuda_args_of(const struct attn_problem *problem);
 
 /* The place of a role's view in the arguments. */
 struct attn_cuda_view *attn_cuda_view_of(struct attn_cuda_args *args, uint32_t role);

@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin.c - flash attention on a GPU: operands live on the device from bind to release. */
+/* plugin.c - attention on a GPU, fused and not: operands live on the device from bind to release.
+ */
 #include <stdio.h>
+#include <string.h>
 
+#include "cublas.h"
+#include "mha.h"
 #include "plan.h"
 #include "transfer.h"
+#include "unfused.h"
 
 #ifndef BACKEND /* tests name theirs otherwise */
-#define BACKEND "cuda_flash"
+#define BACKEND         "cuda_flash"
+#define BACKEND_UNFUSED "cuda_unfused"
 #endif
-#define TENSORS 12 /* as many roles as supports.c knows */
+#define TENSORS 40 /* more than there are roles */
 
 struct binding {
     struct attn_cuda_plan *plan;
     struct attn_cuda_args args;
     struct attn_tensor tensors[TENSORS];
-    void *device[TENSORS];
+    struct attn_tensor device[TENSORS]; /* the same with data on the device */
     uint32_t n_tensors;
     void *staging; /* for results on their way to the host */
 };
@@ -24,21 +30,63 @@ static int probe(const struct attn_services *services, char *why, size_t size)
     return attn_gpu_open(services, why, size);
 }
 
+static int probe_unfused(const struct attn_services *services, char *why, size_t size)
+{
+    int status = probe(services, why, size);
+    return status == ATTN_OK ? attn_cublas_open(why, size) : status;
+}
+
+static void version_unfused(char *text, size_t size)
+{
+    char library[64];
+    attn_gpu_version(text, size);
+    attn_cublas_version(library, sizeof library);
+    snprintf(text + strlen(text), size - strlen(text), ", %s", library);
+}
+
+static int supports_any(attn_cuda_supporter *attention, const struct attn_problem *problem,
+                        char *why, size_t size)
+{
+    return problem->op == ATTN_OP_MHA ? attn_cuda_mha_supports(attention, problem, why, size)
+                                      : attention(problem, why, size);
+}
+
 static int supports(const struct attn_problem *problem, const struct attn_services *services,
                     char *why, size_t size)
 {
     (void)services;
-    return attn_cuda_supports(problem, why, size);
+    return supports_any(attn_cuda_supports, problem, why, size);
+}
+
+static int supports_unfused(const struct attn_problem *problem,
+                            const struct attn_services *services, char *why, size_t size)
+{
+    (void)services;
+    return supports_any(attn_cuda_unfused_supports, problem, why, size);
+}
+
+static int create_any(attn_cuda_creator *attention, const struct attn_problem *problem,
+                      const struct attn_services *services, void **plan, char *why, size_t size)
+{
+    struct attn_cuda_plan *made;
+    int status = problem->op == ATTN_OP_MHA
+                     ? attn_cuda_mha_create(attention, problem, services, &made, why, size)
+                     : attention(problem, services, &made, why, size);
+    if (status == ATTN_OK)
+        *plan = made;
+    return status;
 }
 
 static int create(const struct attn_problem *problem, const struct attn_services *services,
                   void **plan, char *why, size_t size)
 {
-    struct attn_cuda_plan *made;
-    int status = attn_cuda_plan_create(problem, services, &made, why, size);
-    if (status == ATTN_OK)
-        *plan = made;
-    return status;
+    return create_any(attn_cuda_plan_create, problem, services, plan, why, size);
+}
+
+static int create_unfused(const struct attn_problem *problem, const struct attn_services *services,
+                          void **plan, char *why, size_t size)
+{
+    return create_any(attn_cuda_unfused_create, problem, services, plan, why, size);
 }
 
 /* ex2.approx: 2^-22 by the PTX manual; its argument is rounded once, and so is scale * log2(e).
@@ -50,14 +98,19 @@ static void numerics(const void *plan, struct attn_numerics *n)
     const struct attn_cuda_plan *self = plan;
     n->acc_type = ATTN_F32;
     n->p_type = self->tensor_cores ? self->dtype : ATTN_F32;
+    n->p_normalised = self->unfused != NULL;
     n->denominator = 1;
-    n->acc_toward_zero = (uint32_t)self->tensor_cores;
+    n->acc_toward_zero =
+        (uint32_t)(self->tensor_cores || (self->cublas && self->dtype != ATTN_F32));
     n->deterministic = 1;
     n->invariant = ATTN_INVARIANT_THREADS;
-    if (self->args.splits == 1 && self->grid.threads > 32)
-        n->invariant |= ATTN_INVARIANT_BATCH; /* the number of splits depends on that of batches */
+    /* the number of splits depends on that of batches, and so may cuBLAS's choice of a kernel */
+    if (self->args.splits == 1 && self->grid.threads > 32 && !self->cublas)
+        n->invariant |= ATTN_INVARIANT_BATCH;
     n->key_tile = self->key_tile;
     n->splits = self->args.splits > 1 ? self->args.splits : 0;
+    if (self->cublas)
+        n->source = "sums of products in f32 by cuBLAS's manual (CUBLAS_COMPUTE_32F)";
     n->e_exp = 0x1p-22;
     n->e_arg = 0x1p-22;
     n->e_tanh = 0x1p-22;
@@ -69,7 +122,7 @@ static void release(void *binding)
     struct binding *self = binding;
     const struct attn_services *services = self->plan->services;
     for (uint32_t t = 0; t < self->n_tensors; t++)
-        attn_gpu_release(self->device[t]);
+        attn_gpu_release(self->device[t].data);
     if (self->staging)
         services->free(services->context, self->staging);
     services->free(services->context, self);
@@ -83,16 +136,35 @@ static int is_output(const struct attn_tensor *tensor)
 /* Results are copied in, too: what a kernel forgets to write is seen then. */
 static int bring_in(struct binding *self, const struct attn_tensor *tensor, char *why, size_t size)
 {
-    void **device = &self->device[self->n_tensors];
-    int status = attn_gpu_allocate((uint64_t)attn_transfer_span(tensor), device, why, size);
+    struct attn_tensor *device = &self->device[self->n_tensors];
+    *device = *tensor;
+    int status = attn_gpu_allocate((uint64_t)attn_transfer_span(tensor), &device->data, why, size);
     if (status != ATTN_OK)
         return status;
     self->tensors[self->n_tensors++] = *tensor;
-    struct attn_cuda_view *view = attn_cuda_view_of(&self->args, tensor->role);
-    view->data = *device;
-    for (uint32_t a = 0; a < tensor->rank; a++)
-        view->stride[a] = tensor->stride[a];
-    return attn_transfer_in(*device, tensor, why, size);
+    return attn_transfer_in(device->data, tensor, why, size);
+}
+
+static struct attn_problem given(const struct binding *self)
+{
+    return (struct attn_problem){.tensors = self->device, .n_tensors = self->n_tensors};
+}
+
+/* All operands have been brought in. */
+static void attach(struct binding *self)
+{
+    const struct attn_problem tensors = given(self);
+    for (uint32_t t = 0; t < self->n_tensors; t++) {
+        const struct attn_tensor *tensor = &self->device[t];
+        if (self->plan->mha && attn_cuda_mha_owns(tensor->role))
+            continue;
+        struct attn_cuda_view *view = attn_cuda_view_of(&self->args, tensor->role);
+        view->data = tensor->data;
+        for (uint32_t a = 0; a < tensor->rank; a++)
+            view->stride[a] = tensor->stride[a];
+    }
+    if (self->plan->mha)
+        attn_cuda_mha_attach(self->plan, &tensors, &self->args);
 }
 
 static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensors, void **binding,
@@ -120,10 +192,12 @@ static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensor
             status = ATTN_OUT_OF_MEMORY;
         }
     }
-    if (status == ATTN_OK)
+    if (status == ATTN_OK) {
+        attach(made);
         *binding = made;
-    else
+    } else {
         release(made);
+    }
     return status;
 }
 
@@ -131,7 +205,14 @@ static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensor
 static int enqueue(void *binding, char *why, size_t size)
 {
     const struct binding *self = binding;
-    return attn_cuda_plan_start(self->plan, &self->args, why, size);
+    const struct attn_problem tensors = given(self);
+    int status = attn_gpu_mark(self->plan->queue, 0, why, size);
+    if (status == ATTN_OK)
+        status = self->plan->mha ? attn_cuda_mha_start(self->plan, &tensors, &self->args, why, size)
+                                 : attn_cuda_plan_start(self->plan, &self->args, why, size);
+    if (status == ATTN_OK)
+        status = attn_gpu_mark(self->plan->queue, 1, why, size);
+    return status;
 }
 
 static int wait(void *binding, char *why, size_t size)
@@ -158,8 +239,8 @@ static int fetch(void *binding, char *why, size_t size)
     int status = ATTN_OK;
     for (uint32_t t = 0; t < self->n_tensors && status == ATTN_OK; t++)
         if (is_output(&self->tensors[t]))
-            status =
-                attn_transfer_out(&self->tensors[t], self->device[t], self->staging, why, size);
+            status = attn_transfer_out(&self->tensors[t], self->device[t].data, self->staging, why,
+                                       size);
     return status;
 }
 /* NOLINTEND(readability-non-const-parameter) */
@@ -167,19 +248,32 @@ static int fetch(void *binding, char *why, size_t size)
 static void describe(const void *plan, char *text, size_t size)
 {
     const struct attn_cuda_plan *self = plan;
-    snprintf(text, size, "%s: %d keys a tile, %u blocks of %u threads, %d split%s",
-             self->kernel_name, (int)self->key_tile, self->grid.blocks_x, self->grid.threads,
-             (int)self->args.splits, self->args.splits > 1 ? "s" : "");
+    size_t at = 0;
+    if (self->mha) {
+        snprintf(text, size, "projections by cuBLAS; ");
+        at = strlen(text);
+    }
+    if (self->unfused)
+        attn_cuda_unfused_describe(self, text + at, size - at);
+    else
+        snprintf(text + at, size - at, "%s: %d keys a tile, %u blocks of %u threads, %d split%s",
+                 self->kernel_name, (int)self->key_tile, self->grid.blocks_x, self->grid.threads,
+                 (int)self->args.splits, self->args.splits > 1 ? "s" : "");
 }
 
 static uint64_t workspace_bytes(const void *plan)
 {
-    return ((const struct attn_cuda_plan *)plan)->partial_bytes;
+    const struct attn_cuda_plan *self = plan;
+    return self->partial_bytes + self->step_bytes;
 }
 
 static void destroy(void *plan)
 {
-    attn_cuda_plan_destroy(plan);
+    struct attn_cuda_plan *self = plan;
+    if (self->mha)
+        attn_cuda_mha_destroy(self);
+    else
+        attn_cuda_plan_destroy(self);
 }
 
 static const struct attn_option_spec options[] = {
@@ -193,7 +287,7 @@ static const struct attn_option_spec options[] = {
      .help = "parts that the keys of few rows are split into; 0: by multiprocessors"},
 };
 
-static const struct attn_backend backend = {
+static const struct attn_backend flash = {
     .struct_size = sizeof(struct attn_backend),
     .exactness = ATTN_EXACT,
     .name = BACKEND,
@@ -218,11 +312,34 @@ static const struct attn_backend backend = {
     .destroy = destroy,
     .device = attn_gpu_device,
 };
-static const struct attn_backend *const backends[] = {&backend};
+static const struct attn_backend unfused = {
+    .struct_size = sizeof(struct attn_backend),
+    .exactness = ATTN_EXACT,
+    .name = BACKEND_UNFUSED,
+    .description = "GEMM, masked softmax, GEMM on an NVIDIA GPU: the unfused peer, by cuBLAS",
+    .options = options,
+    .n_options = 1,
+    .version = version_unfused,
+    .probe = probe_unfused,
+    .supports = supports_unfused,
+    .create = create_unfused,
+    .numerics = numerics,
+    .bind = bind,
+    .run = run,
+    .enqueue = enqueue,
+    .wait = wait,
+    .time_device = time_device,
+    .fetch = fetch,
+    .release = release,
+    .describe = describe,
+    .workspace_bytes = workspace_bytes,
+    .destroy = destroy,
+};
+static const struct attn_backend *const backends[] = {&flash, &unfused};
 
 const struct attn_plugin attn_plugin = {
     .abi_version = ATTN_ABI_VERSION,
     .struct_size = sizeof(struct attn_plugin),
-    .n_backends = 1,
+    .n_backends = 2,
     .backends = backends,
 };

@@ -241,9 +241,9 @@ static void keep_budget(struct attn_session *session, struct block *block)
         block->entries[e].timed = false;
     if (kept < block->count) {
         char text[128];
-        snprintf(text, sizeof text,
-                 "%zu cases are verified, but not timed: the budget of %g s is spent",
-                 block->count - kept, session->settings.budget_s);
+        snprintf(
+            text, sizeof text, "%zu case%s verified, but not timed: the budget of %g s is spent",
+            block->count - kept, block->count - kept == 1 ? "" : "s", session->settings.budget_s);
         attn_progress_note(text);
     }
 }

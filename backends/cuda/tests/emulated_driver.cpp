@@ -8,6 +8,7 @@
 
 #include "../flash_tile.h"
 #include "../instances.h"
+#include "../steps_kernels.h"
 
 #define TILE(type, width, kind, tiles, warps, keys, masked)                                        \
     static void flash_##type##_##width##_##kind(const void *args)                                  \
@@ -41,18 +42,35 @@ void nothing(const void *)
 {
 }
 
+template <class T> void softmax(const void *args)
+{
+    softmax_row<T>(*(const attn_cuda_softmax *)args);
+}
+
+template <class T> void repair(const void *args)
+{
+    repair_rows<T, ATTN_CUDA_ROW_WARPS>(*(const attn_cuda_args *)args);
+}
+
+template <class T> void lay(const void *args)
+{
+    lay_row<T>(*(const attn_cuda_lay *)args);
+}
+
+#define NAMED(name, function) {name, function, 0},
+#define NAMED_ALL(type, suffix)                                                                    \
+    NAMED("flash_" #suffix "_rows", rows<type>)                                                    \
+    NAMED("merge_" #suffix, merge<type>)                                                           \
+    NAMED("softmax_" #suffix, softmax<type>)                                                       \
+    NAMED("repair_" #suffix, repair<type>)                                                         \
+    NAMED("lay_" #suffix, lay<type>)
+
 struct entry {
     const char *name;
     emulated_kernel *function;
     unsigned shared_allowed;
-} kernels[] = {ATTN_CUDA_TILES(ENTRY_F16)
-                   ATTN_CUDA_TILES(ENTRY_BF16){"flash_f16_rows", rows<f16>, 0},
-               {"flash_bf16_rows", rows<bf16>, 0},
-               {"flash_f32_rows", rows<float>, 0},
-               {"merge_f16", merge<f16>, 0},
-               {"merge_bf16", merge<bf16>, 0},
-               {"merge_f32", merge<float>, 0},
-               {"launch_null", nothing, 0}};
+} kernels[] = {ATTN_CUDA_TILES(ENTRY_F16) ATTN_CUDA_TILES(ENTRY_BF16) NAMED_ALL(f16, f16)
+                   NAMED_ALL(bf16, bf16) NAMED_ALL(float, f32){"launch_null", nothing, 0}};
 
 #define PLANT_NAME(name) #name,
 const char *const plants[] = {EMULATED_PLANTS(PLANT_NAME)};

@@ -18,6 +18,9 @@ const char *emulated_run_block(emulated_kernel *function, const void *args, int 
 /* All 32 lanes of the warp whose first thread is `base` have brought their operands. */
 void emulated_operate(warp_operation operation, int base, lane_operands *const *lanes);
 
+/* To f32 as tensor cores do: what does not fit is cut off. */
+float emulated_cut(double value);
+
 /* Fresh shared memory of a block. */
 void emulated_shared_reset(uint32_t bytes, int threads);
 

@@ -19,16 +19,19 @@ import make_textbook  # noqa: E402
 
 TILES = "h=1 sq=20 sk=150 d=64 dtype=f16 mask=causal_br"
 NARROW = "h=1 sq=20 sk=40 dk/dv=33/20 dtype=bf16"
-# bug -> where it shows, and what is said of it
+SQUARE = "h=1 s=16 d=16 mask=causal"
+# bug -> where it shows, what is said of it, and in which backend
 PLANTS = {
-    "lane": (TILES, "elements wrong"),
-    "rescale": (TILES, "elements wrong"),
-    "diagonal": (TILES, "mask shifted by one"),
-    "barrier": (TILES, "a race"),
-    "copy_wait": (TILES, "before cp.async has filled it"),
-    "past_keys": (TILES, "outside every allocation"),
-    "past_width": (NARROW, "outside every allocation"),
-    "repair": ("poison", "NaN"),
+    "lane": (TILES, "elements wrong", "cuda_emu"),
+    "rescale": (TILES, "elements wrong", "cuda_emu"),
+    "diagonal": (TILES, "mask shifted by one", "cuda_emu"),
+    "barrier": (TILES, "a race", "cuda_emu"),
+    "copy_wait": (TILES, "before cp.async has filled it", "cuda_emu"),
+    "past_keys": (TILES, "outside every allocation", "cuda_emu"),
+    "past_width": (NARROW, "outside every allocation", "cuda_emu"),
+    "repair": ("poison", "NaN", "cuda_emu"),
+    "edge": (SQUARE, "elements wrong", "cuda_unfused_emu"),
+    "transposed": (SQUARE, "elements wrong", "cuda_unfused_emu"),
 }
 
 
@@ -45,6 +48,15 @@ def verify(build, backend, cases):
          os.path.join(build, "tests", "plugins", "cuda_emu.so"), "-b", backend, *cases],
         capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
+
+
+def passes(build, backend, cases):
+    """Is every case right, and none refused."""
+    code, text = verify(build, backend, cases)
+    if code == 0 and "skip " not in text:
+        return True
+    print(text)
+    return False
 
 
 def make_packs(folder):
@@ -67,23 +79,22 @@ def main():
     build, failures = sys.argv[1], 0
     with tempfile.TemporaryDirectory() as folder:
         rows, tiles = make_packs(folder)
-        right = [os.path.join(HERE, "emulation.cases"), rows, tiles, TILES, NARROW]
-        code, text = verify(build, "cuda_emu", right)
-        if code != 0 or "skip " in text:
-            failures += 1
-            print(text)
-        # the standard suite's small cases as they are: nothing is refused but what cuda.skips names
+        cases = [os.path.join(HERE, name + ".cases") for name in ("emulation", "unfused")]
+        failures += not passes(build, "cuda_emu", [cases[0], rows, tiles, TILES, NARROW])
+        failures += not passes(build, "cuda_unfused_emu", [cases[1], rows, tiles, SQUARE])
+        # the standard suite's small cases as they are: nothing is refused but what the skips name
         small = [os.path.join(HERE, "..", "..", "..", "cases", name + ".cases")
                  for name in ("edges", "masking", "mha", "scoring", "smoke")]
-        code, text = verify(build, "cuda_emu", ["--fills", "none", "--checks", "none", *small])
+        code, text = verify(build, "cuda_emu", ["-b", "cuda_unfused_emu", "--fills", "none",
+                                                "--checks", "none", *small])
         if code != 0:
             failures += 1
             print(text)
         for device, plant in enumerate(planted()):
             if plant == "none":
                 continue
-            case, expected = PLANTS[plant]
-            code, text = verify(build, "cuda_emu:device=%d" % device,
+            case, expected, backend = PLANTS[plant]
+            code, text = verify(build, "%s:device=%d" % (backend, device),
                                 [rows if case == "poison" else case])
             found = code in (3, 6) and expected in text
             failures += not found

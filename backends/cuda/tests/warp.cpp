@@ -31,15 +31,6 @@ float half_of(warp_operation operation, uint32_t pair, int high)
                                           : value_of((uint32_t)bits << 16);
 }
 
-/* To f32 as tensor cores do: what does not fit is cut off. */
-float cut(double value)
-{
-    const float nearest = (float)value;
-    return fabs((double)nearest) > fabs(value) && fabsf(nearest) < INFINITY
-               ? nextafterf(nearest, 0.0f)
-               : nearest;
-}
-
 /* c[M x N] += a[M x K] b[K x N]. Lane l = 4g + t holds, of a, rows g and g+8 at columns 2t, 2t+1
  * and 2t+8, 2t+9; of b, column g at those rows; of c, rows g and g+8 at columns 2t, 2t+1. */
 void multiply(warp_operation operation, lane_operands *const *lanes)
@@ -61,7 +52,7 @@ void multiply(warp_operation operation, lane_operands *const *lanes)
                 sum[n] += a[row][k] * b[k][n];
         for (int n = 0; n < N; n++) {
             float &c = lanes[row % 8 * 4 + n / 2]->sum[row / 8 * 2 + n % 2];
-            c = cut((double)c + sum[n]);
+            c = emulated_cut((double)c + sum[n]);
         }
     }
 }
@@ -116,6 +107,14 @@ void emulated_operate(warp_operation operation, int base, lane_operands *const *
     case WARP_BARRIER:
         break;
     }
+}
+
+float emulated_cut(double value)
+{
+    const float nearest = (float)value;
+    return fabs((double)nearest) > fabs(value) && fabsf(nearest) < INFINITY
+               ? nextafterf(nearest, 0.0f)
+               : nearest;
 }
 
 float emulated_f16_value(uint16_t bits)

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cublas.c - see cublas.h. Declared here is what is used of the library's stable binary interface
+ * (CUDA 12 and later: 64-bit sizes), so that nothing of CUDA is linked or included. */
+#include "cublas.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef CUBLAS /* tests bring one of their own */
+#define CUBLAS "libcublas.so.13", "libcublas.so.12"
+#endif
+#define WORKSPACE (UINT64_C(32) << 20) /* what the manual recommends for Hopper, the largest */
+
+enum { SUCCESS = 0, ALLOC_FAILED = 3 }; /* cublasStatus_t */
+enum { PLAIN = 0, TRANSPOSED = 1 };     /* cublasOperation_t */
+enum { REAL_32F = 0, REAL_16F = 2, REAL_16BF = 14 };
+enum { COMPUTE_32F = 68, COMPUTE_32F_PEDANTIC = 69 };
+enum { NO_REDUCED_PRECISION_REDUCTION = 16 }; /* cublasMath_t, joined to the default 0 */
+enum { ANY_ALGORITHM = -1 };
+enum { MAJOR = 0, MINOR = 1, PATCH = 2 }; /* libraryPropertyType */
+
+typedef int status;
+
+static struct {
+    status (*GetProperty)(int, int *);
+    const char *(*GetStatusString)(status);
+    status (*Create)(void **);
+    status (*Destroy)(void *);
+    status (*SetStream)(void *, void *);
+    status (*SetWorkspace)(void *, void *, size_t);
+    status (*SetMathMode)(void *, int);
+    status (*Gemm)(void *, int, int, int64_t, int64_t, int64_t, const void *, const void *, int,
+                   int64_t, long long, const void *, int, int64_t, long long, const void *, void *,
+                   int, int64_t, long long, int64_t, int, int);
+} blas;
+
+static const struct {
+    const char *symbol;
+    void *slot;
+} symbols[] = {
+    {"cublasGetProperty", &blas.GetProperty}, {"cublasGetStatusString", &blas.GetStatusString},
+    {"cublasCreate_v2", &blas.Create},        {"cublasDestroy_v2", &blas.Destroy},
+    {"cublasSetStream_v2", &blas.SetStream},  {"cublasSetWorkspace_v2", &blas.SetWorkspace},
+    {"cublasSetMathMode", &blas.SetMathMode}, {"cublasGemmStridedBatchedEx_64", &blas.Gemm},
+};
+
+struct attn_cublas {
+    void *handle, *workspace, *queue;
+};
+
+static int check(status got, const char *doing, char *why, size_t size)
+{
+    if (got == SUCCESS)
+        return ATTN_OK;
+    snprintf(why, size, "%s: cuBLAS says: %s (%d)", doing, blas.GetStatusString(got), got);
+    return got == ALLOC_FAILED ? ATTN_OUT_OF_MEMORY : ATTN_FAILED;
+}
+
+int attn_cublas_open(char *why, size_t size)
+{
+    static const char *const names[] = {CUBLAS};
+    static int opened;
+    void *library = NULL;
+    for (size_t n = 0; !opened && !library && n < sizeof names / sizeof *names; n++)
+        library = dlopen(names[n], RTLD_NOW | RTLD_LOCAL); /* never closed, as the driver */
+    if (!opened && !library) {
+        snprintf(why, size, "no cuBLAS of CUDA 12 or later is installed (%s cannot be opened)",
+                 names[0]);
+        return ATTN_NO_DEVICE;
+    }
+    for (size_t s = 0; !opened && s < sizeof symbols / sizeof *symbols; s++) {
+        void *address = dlsym(library, symbols[s].symbol);
+        if (!address) {
+            snprintf(why, size, "cuBLAS lacks %s", symbols[s].symbol);
+            return ATTN_NO_DEVICE;
+        }
+        memcpy(symbols[s].slot, &address, sizeof address);
+    }
+    opened = 1;
+    return ATTN_OK;
+}
+
+void attn_cublas_version(char *text, size_t size)
+{
+    int version[3] = {0};
+    for (int part = MAJOR; blas.GetProperty && part <= PATCH; part++)
+        blas.GetProperty(part, &version[part]);
+    snprintf(text, size, "cuBLAS %d.%d.%d", version[MAJOR], version[MINOR], version[PATCH]);
+}
+
+int attn_cublas_create(void *queue, struct attn_cublas **out, char *why, size_t size)
+{
+    int got = attn_cublas_open(why, size);
+    if (got != ATTN_OK)
+        return got;
+    struct attn_cublas *made = calloc(1, sizeof *made);
+    if (!made) {
+        snprintf(why, size, "no memory for cuBLAS");
+        return ATTN_OUT_OF_MEMORY;
+    }
+    made->queue = queue;
+    got = attn_gpu_allocate(WORKSPACE, &made->workspace, why, size);
+    if (got == ATTN_OK)
+        got = check(blas.Create(&made->handle), "starting cuBLAS", why, size);
+    if (got == ATTN_OK)
+        got = check(blas.SetStream(made->handle, attn_gpu_stream(queue)), "setting the stream", why,
+                    size);
+    if (got == ATTN_OK) /* after SetStream, which puts the library's own back */
+        got = check(blas.SetWorkspace(made->handle, made->workspace, WORKSPACE),
+                    "setting the workspace", why, size);
+    if (got == ATTN_OK)
+        got = check(blas.SetMathMode(made->handle, NO_REDUCED_PRECISION_REDUCTION),
+                    "setting the arithmetic", why, size);
+    if (got == ATTN_OK)
+        *out = made;
+    else
+        attn_cublas_destroy(made);
+    return got;
+}
+
+void attn_cublas_destroy(struct attn_cublas *cublas)
+{
+    if (!cublas)
+        return;
+    if (cublas->handle)
+        blas.Destroy(cublas->handle);
+    attn_gpu_release(cublas->workspace);
+    free(cublas);
+}
+
+void *attn_cublas_queue(const struct attn_cublas *cublas)
+{
+    return cublas->queue;
+}
+
+uint64_t attn_cublas_bytes(void)
+{
+    return WORKSPACE;
+}
+
+static int type_of(const struct attn_cublas_matrix *matrix)
+{
+    return matrix->dtype == ATTN_F16 ? REAL_16F : matrix->dtype == ATTN_BF16 ? REAL_16BF : REAL_32F;
+}
+
+int attn_cublas_multiply(struct attn_cublas *cublas, const struct attn_cublas_product *p, char *why,
+                         size_t size)
+{
+    const float one = 1, old = p->adds ? 1 : 0;
+    const struct attn_cublas_matrix *a = &p->a, *b = &p->b, *c = &p->c;
+    return check(blas.Gemm(cublas->handle, a->transposed ? TRANSPOSED : PLAIN,
+                           b->transposed ? TRANSPOSED : PLAIN, p->m, p->n, p->k, &one, a->data,
+                           type_of(a), a->ld, a->stride, b->data, type_of(b), b->ld, b->stride,
+                           &old, c->data, type_of(c), c->ld, c->stride, p->batch,
+                           a->dtype == ATTN_F32 ? COMPUTE_32F_PEDANTIC : COMPUTE_32F,
+                           ANY_ALGORITHM),
+                 "multiplying matrices", why, size);
+}
