@@ -254,6 +254,7 @@ static const struct attn_backend backend = {
     .describe = describe,
     .workspace_bytes = workspace_bytes,
     .destroy = destroy,
+    .device = attn_gpu_device,
 };
 static const struct attn_backend *const backends[] = {&backend};
 
