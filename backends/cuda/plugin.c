@@ -334,6 +334,7 @@ static const struct attn_backend unfused = {
     .describe = describe,
     .workspace_bytes = workspace_bytes,
     .destroy = destroy,
+    .device = attn_gpu_device,
 };
 static const struct attn_backend *const backends[] = {&flash, &unfused};
 

@@ -70,7 +70,7 @@ struct entry {
     emulated_kernel *function;
     unsigned shared_allowed;
 } kernels[] = {ATTN_CUDA_TILES(ENTRY_F16) ATTN_CUDA_TILES(ENTRY_BF16) NAMED_ALL(f16, f16)
-                   NAMED_ALL(bf16, bf16) NAMED_ALL(float, f32){"launch_null", nothing, 0}};
+                   NAMED_ALL(bf16, bf16) NAMED_ALL(float, f32) NAMED("launch_null", nothing)};
 
 #define PLANT_NAME(name) #name,
 const char *const plants[] = {EMULATED_PLANTS(PLANT_NAME)};
