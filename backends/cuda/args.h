@@ -22,15 +22,20 @@ enum {
     ATTN_CUDA_WIDE_V = 1 << 7,
     /* by flash_row alone */
     ATTN_CUDA_GAUSSIAN = 1 << 8,
-    ATTN_CUDA_DROPOUT = 1 << 9 /* by `keep` where given, else by Philox */
+    /* by flash_row and flash_pairs */
+    ATTN_CUDA_DROPOUT = 1 << 9,   /* by `keep` where given, else by Philox */
+    ATTN_CUDA_ADDITIVE = 1 << 10, /* flash_pairs, project: else bilinear */
+    ATTN_CUDA_ROUND_Q = 1 << 11   /* project: q^T M is stored in the type of q, not in f32 */
 };
 
 struct attn_cuda_args {
     struct attn_cuda_view q, k, v, out, lse, mask, bias, len, alibi, sink, keep, weights;
+    struct attn_cuda_view score_q, score_k, score_v; /* M or W_q, W_k, w_v */
+    void *projected_q, *projected_k;                 /* see flash_pairs.h */
     /* Unmerged results, NULL where the keys are not split: for each split and row (b, h, i) the
      * maximum in log2 units, the sum, and dv unnormalised columns. */
     float *partial;
-    int32_t b, hq, hkv, sq, sk, dk, dv;
+    int32_t b, hq, hkv, sq, sk, dq, dk, dv, dh;
     int32_t off, window_left, window_right; /* windows: -1 is unbounded */
     int32_t splits, split_keys;             /* split z has keys z*split_keys .. */
     int32_t flags;

@@ -60,6 +60,15 @@ DEVICE float shuffle_xor(float value, int mask)
     return __shfl_xor_sync(0xffffffffu, value, mask);
 }
 
+DEVICE uint32_t bits_of(float value)
+{
+    return __float_as_uint(value);
+}
+DEVICE float value_of(uint32_t bits)
+{
+    return __uint_as_float(bits);
+}
+
 /* ---- global memory ---- */
 
 template <class T> DEVICE T load(const T *from)
@@ -150,14 +159,6 @@ DEVICE void multiply_add(bf16, float (&c)[4], const uint32_t (&a)[4], uint32_t b
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-DEVICE uint32_t bits_of(float value)
-{
-    return __float_as_uint(value);
-}
-DEVICE float value_of(uint32_t bits)
-{
-    return __uint_as_float(bits);
-}
 DEVICE float to_float(float value)
 {
     return value;
@@ -170,7 +171,7 @@ DEVICE float to_float(f16 value)
 }
 DEVICE float to_float(bf16 value)
 {
-    return __uint_as_float((uint32_t)value.bits << 16);
+    return value_of((uint32_t)value.bits << 16);
 }
 /* Two elements in one register, the first in the low half; rounded to nearest even. */
 DEVICE uint32_t pack(f16, float first, float second)

@@ -20,6 +20,17 @@
 #define ATTN_CUDA_SHARED(width, tiles, warps, keys)                                                \
     ((16 * (tiles) * (warps) + 2 * (keys)) * (width)*2 + 16 * (tiles) * (warps)*16)
 
+/* Tiles of flash_TYPE_pairs and project_TYPE: rows of q, keys, and columns at a time. A thread has
+ * 4 x 4 pairs. Beside the columns of both (pair_tile.h), flash_TYPE_pairs has the weights. */
+#define ATTN_CUDA_PAIR_ROWS    32
+#define ATTN_CUDA_PAIR_KEYS    64
+#define ATTN_CUDA_PAIR_DEPTH   32
+#define ATTN_CUDA_PAIR_THREADS (ATTN_CUDA_PAIR_ROWS * ATTN_CUDA_PAIR_KEYS / 16)
+#define ATTN_CUDA_PROJECT_SHARED                                                                   \
+    (ATTN_CUDA_PAIR_DEPTH * (ATTN_CUDA_PAIR_ROWS + ATTN_CUDA_PAIR_KEYS + 8) * 4)
+#define ATTN_CUDA_PAIR_SHARED                                                                      \
+    (ATTN_CUDA_PROJECT_SHARED + ATTN_CUDA_PAIR_KEYS * (ATTN_CUDA_PAIR_ROWS + 4) * 4)
+
 /* Rows that a block of flash_TYPE_rows and merge_TYPE computes, one a warp. */
 #define ATTN_CUDA_ROW_WARPS 4
 

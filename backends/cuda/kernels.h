@@ -1,16 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernels.h - the entry points of one type, defined where a .cu file includes this with TYPE set.
- * The second launch bound is the blocks a multiprocessor should hold: 2 of 128 threads leave a
- * thread all 255 registers. */
+/* kernels.h - the entry points of one type, defined where a .cu file includes this with TYPE set,
+ * and TENSOR_CORES where they can multiply it. */
+#include "flash_pairs.h"
 #include "flash_tile.h"
 #include "instances.h"
 
-#define JOIN(a, b, c, d)        a##_##b##_##c##_##d
-#define NAME(type, width, kind) JOIN(flash, type, width, kind)
-#define KERNEL(width, kind, tiles, warps, keys, masked)                                            \
-    extern "C" __global__ __launch_bounds__(WARP *warps, 2) void NAME(TYPE, width, kind)(          \
-        const __grid_constant__ attn_cuda_args a)                                                  \
+using f32 = float; /* TYPE is in the names of kernels */
+
+#define JOIN(a, b)       a##_##b
+#define NAME(a, b)       JOIN(a, b)
+#define ARGUMENTS        (const __grid_constant__ attn_cuda_args a)
+#define ENTRY(name, ...) extern "C" __global__ __launch_bounds__(__VA_ARGS__) void name ARGUMENTS
+
+ENTRY(NAME(NAME(flash, TYPE), rows), WARP *ATTN_CUDA_ROW_WARPS)
+{
+    flash_rows<TYPE, ATTN_CUDA_ROW_WARPS>(a);
+}
+
+ENTRY(NAME(merge, TYPE), WARP *ATTN_CUDA_ROW_WARPS)
+{
+    merge_rows<TYPE, ATTN_CUDA_ROW_WARPS>(a);
+}
+
+ENTRY(NAME(project, TYPE), PAIR_THREADS, 2)
+{
+    project_rows<TYPE>(a);
+}
+
+ENTRY(NAME(NAME(flash, TYPE), pairs), PAIR_THREADS, 2)
+{
+    flash_pairs<TYPE>::run(a);
+}
+
+#ifdef TENSOR_CORES
+/* The second launch bound is the blocks a multiprocessor should hold: 2 of 128 threads leave a
+ * thread all 255 registers. */
+#define TILE(width, kind, tiles, warps, keys, masked)                                              \
+    ENTRY(NAME(NAME(flash, TYPE), width##_##kind), WARP *warps, 2)                                 \
     {                                                                                              \
         flash_tile<TYPE, width, tiles, warps, keys, masked>::run(a);                               \
     }
-ATTN_CUDA_TILES(KERNEL)
+ATTN_CUDA_TILES(TILE)
+#endif

@@ -9,13 +9,13 @@
 #include "plan.h"
 #include "unfused.h"
 
-/* One tensor-core kernel. */
+/* One kernel that computes attention. `splits`: keys may be split over its blocks. */
 struct tile {
-    int32_t width;
+    int32_t width; /* 0: any, without tensor cores */
     const char *kind;
     int32_t rows, keys, threads;
     uint32_t shared;
-    int masked, decode;
+    int masked, splits;
 };
 
 #define IS_decode 1
@@ -29,6 +29,16 @@ static const struct tile tiles[] = {
     ATTN_CUDA_TILES(TILE)
 #undef TILE
 };
+static const struct tile by_rows = {0, "rows", ATTN_CUDA_ROW_WARPS, 32, 32 * ATTN_CUDA_ROW_WARPS, 0,
+                                    1, 1};
+static const struct tile by_pairs = {0,
+                                     "pairs",
+                                     ATTN_CUDA_PAIR_ROWS,
+                                     ATTN_CUDA_PAIR_KEYS,
+                                     ATTN_CUDA_PAIR_THREADS,
+                                     ATTN_CUDA_PAIR_SHARED,
+                                     1,
+                                     1};
 
 /* What the smallest of the devices have: 99 KiB a block (8.6, 8.9, 12.0). */
 #define SHARED_FITS(width, kind, tiles, warps, keys, masked)                                       \
@@ -38,6 +48,9 @@ ATTN_CUDA_TILES(SHARED_FITS)
 /* Rows of a key/value head up to which the keys are split over blocks: beyond, rows give work
  * enough. */
 #define DECODE_ROWS 64
+/* Dot products of f32 go by pairs from so many rows of a head on: below, most of a tile of 32 rows
+ * would be empty. */
+#define PAIRS_ROWS 8
 /* A split has at least so many keys: below, merging costs what splitting gains. */
 #define SPLIT_KEYS 256
 /* Blocks that a multiprocessor should find to do when keys are split. */
@@ -53,19 +66,25 @@ static const char *type_name(uint32_t dtype)
     return dtype == ATTN_F16 ? "f16" : dtype == ATTN_BF16 ? "bf16" : "f32";
 }
 
-/* The narrowest tile that holds both widths; the first that does all that the problem asks. NULL:
- * what only flash_row does. */
+/* The narrowest tile that holds both widths; the first that does all that the problem asks. q^T M
+ * rounded to bf16 is within what numerics can say, but in f16 it might overflow. */
 static const struct tile *choose(const struct attn_problem *p)
 {
-    if (p->dtype == ATTN_F32 || p->score == ATTN_SCORE_GAUSSIAN || p->flags & ATTN_FLAG_DROPOUT ||
-        attn_tensor_find(p, ATTN_WEIGHTS))
-        return NULL;
+    const int plain =
+        p->dtype == ATTN_F32 || p->flags & ATTN_FLAG_DROPOUT || attn_tensor_find(p, ATTN_WEIGHTS);
+    if (p->score == ATTN_SCORE_ADDITIVE ||
+        (p->score == ATTN_SCORE_BILINEAR && (plain || p->dtype != ATTN_BF16)))
+        return &by_pairs;
+    if (p->dtype == ATTN_F32 && p->score != ATTN_SCORE_GAUSSIAN && p->sq >= PAIRS_ROWS)
+        return &by_pairs;
+    if (p->score == ATTN_SCORE_GAUSSIAN || plain)
+        return &by_rows;
     const int64_t width = p->dk > p->dv ? p->dk : p->dv;
     const int decode = p->sq * (p->hq / p->hkv) <= DECODE_ROWS;
     const int masked = !(p->scale > 0) || p->softcap > 0 || attn_tensor_find(p, ATTN_MASK) ||
                        attn_tensor_find(p, ATTN_BIAS) || attn_tensor_find(p, ATTN_ALIBI);
     const struct tile *t = tiles;
-    while (t->width < width || t->decode != decode || t->masked < masked)
+    while (t->width < width || t->splits != decode || t->masked < masked)
         t++;
     return t;
 }
@@ -93,9 +112,13 @@ static int32_t flags_of(const struct attn_problem *p)
     flags |= p->flags & ATTN_FLAG_OFF_BR ? ATTN_CUDA_OFF_BR : 0;
     flags |= p->flags & ATTN_FLAG_DROPOUT ? ATTN_CUDA_DROPOUT : 0;
     flags |= p->score == ATTN_SCORE_GAUSSIAN ? ATTN_CUDA_GAUSSIAN : 0;
+    flags |= p->score == ATTN_SCORE_ADDITIVE ? ATTN_CUDA_ADDITIVE : 0;
+    flags |= p->score == ATTN_SCORE_BILINEAR && choose(p)->width ? ATTN_CUDA_ROUND_Q : 0;
     flags |= len && len->rank == 2 ? ATTN_CUDA_LEN_2D : 0;
     flags |= bias && bias->dtype == ATTN_F32 ? ATTN_CUDA_BIAS_F32 : 0;
-    flags |= is_wide(attn_tensor_find(p, ATTN_Q), p->dk) ? ATTN_CUDA_WIDE_Q : 0;
+    const int wide_q =
+        flags & ATTN_CUDA_ROUND_Q ? p->dk % 8 == 0 : is_wide(attn_tensor_find(p, ATTN_Q), p->dk);
+    flags |= wide_q ? ATTN_CUDA_WIDE_Q : 0;
     flags |= is_wide(attn_tensor_find(p, ATTN_K), p->dk) ? ATTN_CUDA_WIDE_K : 0;
     flags |= is_wide(attn_tensor_find(p, ATTN_V), p->dv) ? ATTN_CUDA_WIDE_V : 0;
     return flags;
@@ -109,8 +132,10 @@ struct attn_cuda_args attn_cuda_args_of(const struct attn_problem *p)
         .hkv = (int32_t)p->hkv,
         .sq = (int32_t)p->sq,
         .sk = (int32_t)p->sk,
+        .dq = (int32_t)p->dq,
         .dk = (int32_t)p->dk,
         .dv = (int32_t)p->dv,
+        .dh = (int32_t)p->dh,
         .off = (int32_t)p->off,
         .window_left = window_side(p->window_left),
         .window_right = window_side(p->window_right),
@@ -125,26 +150,47 @@ struct attn_cuda_args attn_cuda_args_of(const struct attn_problem *p)
     };
 }
 
-/* Blocks over rows, and splits of whole tiles where those are few. */
-static void lay_out(struct attn_cuda_plan *plan, const struct tile *tile)
+/* Blocks for `batch` batch entries, over rows. A tile with a width has the query heads of a group
+ * side by side. */
+static int64_t blocks_for(const struct attn_cuda_args *a, const struct tile *tile, int64_t batch)
 {
-    struct attn_cuda_args *a = &plan->args;
-    const int64_t rows = (int64_t)a->b * a->hq * a->sq, group = a->hq / a->hkv;
-    const int64_t blocks = tile ? ceil_div(a->sq * group, tile->rows) * a->hkv * a->b
-                                : ceil_div(rows, ATTN_CUDA_ROW_WARPS);
+    if (tile == &by_rows)
+        return ceil_div(batch * a->hq * a->sq, tile->rows);
+    if (tile == &by_pairs)
+        return ceil_div(a->sq, tile->rows) * a->hq * batch;
+    return ceil_div((int64_t)a->sq * (a->hq / a->hkv), tile->rows) * a->hkv * batch;
+}
+
+/* Keys of a split, whole tiles of them, so that few rows make many blocks. Weights are not split:
+ * they take a row that is finished. */
+static int32_t split_keys_for(const struct attn_cuda_plan *plan, const struct tile *tile,
+                              int64_t batch, int weights)
+{
+    const int64_t sk = plan->args.sk;
     int64_t splits = strtoll(attn_option_get(plan->services, "splits", "0"), NULL, 10);
     if (splits <= 0)
-        splits = ceil_div((int64_t)SPLIT_BLOCKS * attn_gpu_processors(), blocks);
-    if (splits > a->sk / SPLIT_KEYS && !attn_option_get(plan->services, "splits", NULL))
-        splits = a->sk / SPLIT_KEYS;
-    if ((tile && !tile->decode) || splits < 1)
+        splits = ceil_div((int64_t)SPLIT_BLOCKS * attn_gpu_processors(),
+                          blocks_for(&plan->args, tile, batch));
+    if (splits > sk / SPLIT_KEYS && !attn_option_get(plan->services, "splits", NULL))
+        splits = sk / SPLIT_KEYS;
+    if (!tile->splits || weights || splits < 1)
         splits = 1;
-    a->split_keys = (int32_t)(ceil_div(ceil_div(a->sk, splits), plan->key_tile) * plan->key_tile);
+    return (int32_t)(ceil_div(ceil_div(sk, splits), tile->keys) * tile->keys);
+}
+
+static void lay_out(struct attn_cuda_plan *plan, const struct tile *tile, int weights)
+{
+    struct attn_cuda_args *a = &plan->args;
+    const int64_t rows = (int64_t)a->b * a->hq * a->sq;
+    a->split_keys = split_keys_for(plan, tile, a->b, weights);
     a->splits = a->sk > 0 ? (int32_t)ceil_div(a->sk, a->split_keys) : 1;
-    plan->grid.blocks_x = (uint32_t)blocks;
-    plan->grid.blocks_z = (uint32_t)a->splits;
-    plan->grid.threads = tile ? (uint32_t)tile->threads : 32 * ATTN_CUDA_ROW_WARPS;
-    plan->grid.shared_bytes = tile ? tile->shared : 0;
+    plan->batch_alone = a->split_keys == split_keys_for(plan, tile, 1, weights);
+    plan->grid = (struct attn_gpu_grid){
+        .blocks_x = (uint32_t)blocks_for(a, tile, a->b),
+        .blocks_z = (uint32_t)a->splits,
+        .threads = (uint32_t)tile->threads,
+        .shared_bytes = tile->shared,
+    };
     plan->merge_grid = (struct attn_gpu_grid){
         .blocks_x = (uint32_t)ceil_div(rows, ATTN_CUDA_ROW_WARPS),
         .blocks_z = 1,
@@ -155,14 +201,61 @@ static void lay_out(struct attn_cuda_plan *plan, const struct tile *tile)
             (uint64_t)a->splits * (uint64_t)rows * (uint64_t)(a->dv + 2) * sizeof(float);
 }
 
+/* Projections and their views, which take the place of q and k (flash_pairs.h). supports.c has
+ * bounded the products. */
+static void lay_out_projections(struct attn_cuda_plan *plan)
+{
+    const struct attn_cuda_args *a = &plan->args;
+    const int additive = a->flags & ATTN_CUDA_ADDITIVE;
+    const int64_t width = additive ? a->dh : a->dk,
+                  rows = a->sk > a->sq && additive ? a->sk : a->sq;
+    const uint64_t element = a->flags & ATTN_CUDA_ROUND_Q ? 2 : sizeof(float);
+    const uint64_t per_row = (uint64_t)a->b * (uint64_t)a->hq * (uint64_t)width * element;
+    plan->projected_q_bytes = (uint64_t)a->sq * per_row;
+    plan->projected_k_bytes = additive ? (uint64_t)a->sk * per_row : 0;
+    plan->project_grid = (struct attn_gpu_grid){
+        .blocks_x = (uint32_t)(ceil_div(rows, ATTN_CUDA_PAIR_ROWS) * a->hq * a->b),
+        .blocks_z = additive ? 2 : 1,
+        .threads = ATTN_CUDA_PAIR_THREADS,
+        .shared_bytes = ATTN_CUDA_PROJECT_SHARED,
+    };
+}
+
+static struct attn_cuda_view projected(const struct attn_cuda_args *a, void *data, int32_t rows)
+{
+    const int64_t width = a->flags & ATTN_CUDA_ADDITIVE ? a->dh : a->dk;
+    return (struct attn_cuda_view){data, {width * rows * a->hq, width * rows, width, 1}};
+}
+
 static int find_kernels(struct attn_cuda_plan *plan, char *why, size_t size)
 {
-    char merge[32];
-    snprintf(merge, sizeof merge, "merge_%s", type_name(plan->dtype));
+    const char *type = type_name(plan->dtype);
+    char name[32];
     int status =
         attn_gpu_kernel(plan->kernel_name, plan->grid.shared_bytes, &plan->kernel, why, size);
-    if (status == ATTN_OK && plan->args.splits > 1)
-        status = attn_gpu_kernel(merge, 0, &plan->merge, why, size);
+    if (status == ATTN_OK && plan->args.splits > 1) {
+        snprintf(name, sizeof name, "merge_%s", type);
+        status = attn_gpu_kernel(name, 0, &plan->merge, why, size);
+    }
+    if (status == ATTN_OK && plan->projected_q_bytes) {
+        snprintf(name, sizeof name, "project_%s", type);
+        status = attn_gpu_kernel(name, plan->project_grid.shared_bytes, &plan->project, why, size);
+    }
+    return status;
+}
+
+static int allocate(struct attn_cuda_plan *plan, char *why, size_t size)
+{
+    struct attn_cuda_args *a = &plan->args;
+    void *partial = NULL;
+    int status = ATTN_OK;
+    if (plan->partial_bytes)
+        status = attn_gpu_allocate(plan->partial_bytes, &partial, why, size);
+    a->partial = partial;
+    if (status == ATTN_OK && plan->projected_q_bytes)
+        status = attn_gpu_allocate(plan->projected_q_bytes, &a->projected_q, why, size);
+    if (status == ATTN_OK && plan->projected_k_bytes)
+        status = attn_gpu_allocate(plan->projected_k_bytes, &a->projected_k, why, size);
     return status;
 }
 
@@ -180,22 +273,21 @@ int attn_cuda_plan_create(const struct attn_problem *problem, const struct attn_
     *plan = (struct attn_cuda_plan){
         .services = services, .args = attn_cuda_args_of(problem), .dtype = problem->dtype};
     const struct tile *tile = choose(problem);
-    if (tile)
-        snprintf(plan->kernel_name, sizeof plan->kernel_name, "flash_%s_%d_%s",
-                 type_name(plan->dtype), (int)tile->width, tile->kind);
-    else
-        snprintf(plan->kernel_name, sizeof plan->kernel_name, "flash_%s_rows",
-                 type_name(plan->dtype));
-    plan->key_tile = tile ? tile->keys : 32;
-    plan->tensor_cores = tile != NULL;
-    lay_out(plan, tile);
+    char width[8] = "";
+    if (tile->width)
+        snprintf(width, sizeof width, "%d_", (int)tile->width);
+    snprintf(plan->kernel_name, sizeof plan->kernel_name, "flash_%s_%s%s", type_name(plan->dtype),
+             width, tile->kind);
+    plan->key_tile = tile->keys;
+    plan->tensor_cores = tile->width > 0;
+    lay_out(plan, tile, attn_tensor_find(problem, ATTN_WEIGHTS) != NULL);
+    if (problem->score == ATTN_SCORE_BILINEAR || problem->score == ATTN_SCORE_ADDITIVE)
+        lay_out_projections(plan);
     status = find_kernels(plan, why, size);
     if (status == ATTN_OK)
         status = attn_gpu_queue_create(&plan->queue, why, size);
-    void *partial = NULL;
-    if (status == ATTN_OK && plan->partial_bytes)
-        status = attn_gpu_allocate(plan->partial_bytes, &partial, why, size);
-    plan->args.partial = partial;
+    if (status == ATTN_OK)
+        status = allocate(plan, why, size);
     if (status == ATTN_OK)
         *out = plan;
     else
@@ -209,6 +301,8 @@ void attn_cuda_plan_destroy(struct attn_cuda_plan *plan)
         attn_cuda_unfused_destroy(plan->unfused);
     attn_cublas_destroy(plan->cublas);
     attn_gpu_release(plan->args.partial);
+    attn_gpu_release(plan->args.projected_q);
+    attn_gpu_release(plan->args.projected_k);
     attn_gpu_queue_destroy(plan->queue);
     plan->services->free(plan->services->context, plan);
 }
@@ -216,10 +310,19 @@ void attn_cuda_plan_destroy(struct attn_cuda_plan *plan)
 int attn_cuda_plan_start(const struct attn_cuda_plan *plan, const struct attn_cuda_args *args,
                          char *why, size_t size)
 {
+    struct attn_cuda_args a = *args;
+    int status = ATTN_OK;
     if (plan->unfused)
         return attn_cuda_unfused_start(plan, args, why, size);
-    int status = attn_gpu_launch(plan->queue, plan->kernel, &plan->grid, args, why, size);
+    if (plan->project) {
+        status = attn_gpu_launch(plan->queue, plan->project, &plan->project_grid, args, why, size);
+        a.q = projected(&a, a.projected_q, a.sq);
+        if (a.projected_k)
+            a.k = projected(&a, a.projected_k, a.sk);
+    }
+    if (status == ATTN_OK)
+        status = attn_gpu_launch(plan->queue, plan->kernel, &plan->grid, &a, why, size);
     if (status == ATTN_OK && plan->merge)
-        status = attn_gpu_launch(plan->queue, plan->merge, &plan->merge_grid, args, why, size);
+        status = attn_gpu_launch(plan->queue, plan->merge, &plan->merge_grid, &a, why, size);
     return status;
 }

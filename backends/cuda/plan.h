@@ -10,12 +10,13 @@ struct attn_cuda_plan {
     void *queue;
     struct attn_cuda_args args; /* without operands */
     char kernel_name[32];
-    void *kernel, *merge; /* merge: NULL without splits */
-    struct attn_gpu_grid grid, merge_grid;
+    void *kernel, *merge, *project; /* the last two: NULL without splits, without projections */
+    struct attn_gpu_grid grid, merge_grid, project_grid;
     uint32_t dtype;
     int32_t key_tile;
     int tensor_cores;
-    uint64_t partial_bytes;
+    int batch_alone; /* keys would be split in the same way for one batch entry alone */
+    uint64_t partial_bytes, projected_q_bytes, projected_k_bytes;
     /* NULL where not needed */
     struct attn_cublas *cublas;
     struct attn_cuda_unfused *unfused; /* then there is no kernel and no grid */

@@ -104,11 +104,12 @@ static void numerics(const void *plan, struct attn_numerics *n)
         (uint32_t)(self->tensor_cores || (self->cublas && self->dtype != ATTN_F32));
     n->deterministic = 1;
     n->invariant = ATTN_INVARIANT_THREADS;
-    /* the number of splits depends on that of batches, and so may cuBLAS's choice of a kernel */
-    if (self->args.splits == 1 && self->grid.threads > 32 && !self->cublas)
+    /* cuBLAS may choose another kernel for another number of batches */
+    if (self->batch_alone && !self->cublas)
         n->invariant |= ATTN_INVARIANT_BATCH;
     n->key_tile = self->key_tile;
     n->splits = self->args.splits > 1 ? self->args.splits : 0;
+    n->u_in = self->args.flags & ATTN_CUDA_ROUND_Q ? 0x1p-8 : 0; /* q^T M in bf16 */
     if (self->cublas)
         n->source = "sums of products in f32 by cuBLAS's manual (CUBLAS_COMPUTE_32F)";
     n->e_exp = 0x1p-22;
@@ -264,7 +265,8 @@ static void describe(const void *plan, char *text, size_t size)
 static uint64_t workspace_bytes(const void *plan)
 {
     const struct attn_cuda_plan *self = plan;
-    return self->partial_bytes + self->step_bytes;
+    return self->partial_bytes + self->projected_q_bytes + self->projected_k_bytes +
+           self->step_bytes;
 }
 
 static void destroy(void *plan)

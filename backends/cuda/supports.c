@@ -21,7 +21,7 @@ static const struct operand {
     const char *axes, *name;
     size_t view;
 } operands[] = {
-    {ATTN_Q, SAME, "bhik", "q", offsetof(struct attn_cuda_args, q)},
+    {ATTN_Q, SAME, "bhiq", "q", offsetof(struct attn_cuda_args, q)},
     {ATTN_K, SAME, "bgjk", "k", offsetof(struct attn_cuda_args, k)},
     {ATTN_V, SAME, "bgjv", "v", offsetof(struct attn_cuda_args, v)},
     {ATTN_OUT, SAME, "bhiv", "out", offsetof(struct attn_cuda_args, out)},
@@ -33,7 +33,14 @@ static const struct operand {
     {ATTN_SINK, ATTN_F32, "h", "sink", offsetof(struct attn_cuda_args, sink)},
     {ATTN_KEEP, ATTN_BOOL, "bhij", "keep", offsetof(struct attn_cuda_args, keep)},
     {ATTN_WEIGHTS, SAME, "bhij", "weights", offsetof(struct attn_cuda_args, weights)},
+    {ATTN_SCORE_M, SAME, "hqk", "m", offsetof(struct attn_cuda_args, score_q)},
+    {ATTN_SCORE_WQ, SAME, "huq", "w_q", offsetof(struct attn_cuda_args, score_q)},
+    {ATTN_SCORE_WK, SAME, "huk", "w_k", offsetof(struct attn_cuda_args, score_k)},
+    {ATTN_SCORE_WV, SAME, "hu", "w_v", offsetof(struct attn_cuda_args, score_v)},
 };
+
+static const uint32_t required[] = {ATTN_Q,       ATTN_K,        ATTN_V,        ATTN_OUT,
+                                    ATTN_SCORE_M, ATTN_SCORE_WQ, ATTN_SCORE_WK, ATTN_SCORE_WV};
 
 static const struct operand *find_operand(uint32_t role)
 {
@@ -61,8 +68,12 @@ static int64_t extent(const struct attn_problem *p, char axis)
         return p->sq;
     case 'j':
         return p->sk;
+    case 'q':
+        return p->dq;
     case 'k':
         return p->dk;
+    case 'u':
+        return p->dh;
     default: /* 'v' */
         return p->dv;
     }
@@ -75,9 +86,8 @@ static const char *kind_fault(const struct attn_problem *p)
         return "the problem structure is older than this plugin";
     if (p->op != ATTN_OP_ATTENTION)
         return "only attention itself is implemented, without projections";
-    if (p->score != ATTN_SCORE_SCALED_DOT && p->score != ATTN_SCORE_DOT &&
-        p->score != ATTN_SCORE_GAUSSIAN)
-        return "only dot products and Gaussian scores are implemented";
+    if (p->score < ATTN_SCORE_SCALED_DOT || p->score > ATTN_SCORE_ADDITIVE)
+        return "this kind of score is not known";
     if (p->dtype != ATTN_F32 && p->dtype != ATTN_F16 && p->dtype != ATTN_BF16)
         return "only f32, f16 and bf16 are implemented";
     if (p->flags & ~known_flags)
@@ -89,21 +99,33 @@ static const char *kind_fault(const struct attn_problem *p)
 
 static const char *size_fault(const struct attn_problem *p)
 {
+    const int additive = p->score == ATTN_SCORE_ADDITIVE;
+    const int64_t longest = additive && p->sk > p->sq ? p->sk : p->sq;
     int64_t rows;
     if (p->b < 1 || p->hkv < 1 || p->hq < 1 || p->hq % p->hkv || p->sq < 1 || p->sk < 0 ||
-        p->dk < 1 || p->dv < 1 || p->dq != p->dk)
+        p->dq < 1 || p->dk < 1 || p->dv < 1 || (additive && p->dh < 1) ||
+        (p->dq != p->dk && !additive && p->score != ATTN_SCORE_BILINEAR))
         return "the sizes do not make an attention problem";
-    if (p->dk > LARGEST_WIDTH || p->dv > LARGEST_WIDTH)
+    if (p->dq > LARGEST_WIDTH || p->dk > LARGEST_WIDTH || p->dv > LARGEST_WIDTH)
         return "heads wider than 256 are not supported";
     if (p->b > LARGEST_EXTENT || p->hq > LARGEST_EXTENT || p->sq > LARGEST_EXTENT ||
         p->sk > LARGEST_EXTENT || p->off > LARGEST_EXTENT || p->off < -LARGEST_EXTENT ||
-        __builtin_mul_overflow(p->b * p->hq, p->sq, &rows) || rows > INT32_MAX)
+        p->dh > LARGEST_EXTENT || __builtin_mul_overflow(p->b * p->hq, longest, &rows) ||
+        rows > INT32_MAX)
         return "extents beyond 2^28, or more than 2^31 rows, are not supported";
     if ((p->flags & ATTN_FLAG_DROPOUT) && !(p->dropout_p >= 0 && p->dropout_p < 1))
         return "the dropout probability is outside [0,1)";
     if ((p->flags & ATTN_FLAG_WINDOW) && (p->window_left < -1 || p->window_right < -1))
         return "a window side is below -1";
     return NULL;
+}
+
+/* Parameters go with their score, other roles with all. */
+static int goes_with(uint32_t role, uint32_t score)
+{
+    if (role == ATTN_SCORE_M)
+        return score == ATTN_SCORE_BILINEAR;
+    return role < ATTN_SCORE_WQ || role > ATTN_SCORE_WV || score == ATTN_SCORE_ADDITIVE;
 }
 
 /* NULL, or what is wrong with a tensor of a known role. */
@@ -133,7 +155,8 @@ int attn_cuda_supports(const struct attn_problem *p, char *why, size_t size)
         fault = size_fault(p);
     for (uint32_t t = 0; !fault && t < p->n_tensors; t++) {
         const struct attn_tensor *tensor = &p->tensors[t];
-        const struct operand *known = find_operand(tensor->role);
+        const struct operand *known =
+            goes_with(tensor->role, p->score) ? find_operand(tensor->role) : NULL;
         const char *wrong = known ? tensor_fault(p, tensor, known) : NULL;
         if (wrong) {
             snprintf(why, size, "this %s of %s is not supported", wrong, known->name);
@@ -144,9 +167,9 @@ int attn_cuda_supports(const struct attn_problem *p, char *why, size_t size)
         if (tensor->role == ATTN_LEN && tensor->rank == 2 && p->flags & ATTN_FLAG_OFF_BR)
             fault = "bottom-right offsets need one length a batch";
     }
-    if (!fault && (!attn_tensor_find(p, ATTN_Q) || !attn_tensor_find(p, ATTN_K) ||
-                   !attn_tensor_find(p, ATTN_V) || !attn_tensor_find(p, ATTN_OUT)))
-        fault = "q, k, v and out must all be given";
+    for (size_t r = 0; !fault && r < sizeof required / sizeof *required; r++)
+        if (goes_with(required[r], p->score) && !attn_tensor_find(p, required[r]))
+            fault = "q, k, v, out and the score's parameters must all be given";
     if (!fault)
         return ATTN_OK;
     snprintf(why, size, "%s", fault);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../flash_pairs.h"
 #include "../flash_tile.h"
 #include "../instances.h"
 #include "../steps_kernels.h"
@@ -57,13 +58,25 @@ template <class T> void lay(const void *args)
     lay_row<T>(*(const attn_cuda_lay *)args);
 }
 
+template <class T> void project(const void *args)
+{
+    project_rows<T>(*(const attn_cuda_args *)args);
+}
+
+template <class T> void pairs(const void *args)
+{
+    flash_pairs<T>::run(*(const attn_cuda_args *)args);
+}
+
 #define NAMED(name, function) {name, function, 0},
 #define NAMED_ALL(type, suffix)                                                                    \
     NAMED("flash_" #suffix "_rows", rows<type>)                                                    \
     NAMED("merge_" #suffix, merge<type>)                                                           \
     NAMED("softmax_" #suffix, softmax<type>)                                                       \
     NAMED("repair_" #suffix, repair<type>)                                                         \
-    NAMED("lay_" #suffix, lay<type>)
+    NAMED("lay_" #suffix, lay<type>)                                                               \
+    NAMED("project_" #suffix, project<type>)                                                       \
+    NAMED("flash_" #suffix "_pairs", pairs<type>)
 
 struct entry {
     const char *name;

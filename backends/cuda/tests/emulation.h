@@ -25,7 +25,7 @@
     X(none)                                                                                        \
     X(lane)                                                                                        \
     X(barrier) X(copy_wait) X(past_keys) X(past_width) X(rescale) X(diagonal) X(repair) X(edge)    \
-        X(transposed)
+        X(transposed) X(unfilled) X(past_depth)
 #define EMULATED_PLANT_ENUM(name) plant_##name,
 enum emulated_plant_name { EMULATED_PLANTS(EMULATED_PLANT_ENUM) PLANTS };
 #undef EMULATED_PLANT_ENUM

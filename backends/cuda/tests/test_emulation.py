@@ -19,6 +19,7 @@ import make_textbook  # noqa: E402
 
 TILES = "h=1 sq=20 sk=150 d=64 dtype=f16 mask=causal_br"
 NARROW = "h=1 sq=20 sk=40 dk/dv=33/20 dtype=bf16"
+PAIRS = "h=1 sq=5 sk=70 d=8 dh=37 score=additive"
 SQUARE = "h=1 s=16 d=16 mask=causal"
 # bug -> where it shows, what is said of it, and in which backend
 PLANTS = {
@@ -32,6 +33,8 @@ PLANTS = {
     "repair": ("poison", "NaN", "cuda_emu"),
     "edge": (SQUARE, "elements wrong", "cuda_unfused_emu"),
     "transposed": (SQUARE, "elements wrong", "cuda_unfused_emu"),
+    "unfilled": (PAIRS, "that nobody has written", "cuda_emu"),
+    "past_depth": (PAIRS, "outside every allocation", "cuda_emu"),
 }
 
 
@@ -80,7 +83,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         rows, tiles = make_packs(folder)
         cases = [os.path.join(HERE, name + ".cases") for name in ("emulation", "unfused")]
-        failures += not passes(build, "cuda_emu", [cases[0], rows, tiles, TILES, NARROW])
+        failures += not passes(build, "cuda_emu", [cases[0], rows, tiles, TILES, NARROW, PAIRS])
         failures += not passes(build, "cuda_unfused_emu", [cases[1], rows, tiles, SQUARE])
         # the standard suite's small cases as they are: nothing is refused but what the skips name
         small = [os.path.join(HERE, "..", "..", "..", "cases", name + ".cases")
