@@ -191,13 +191,13 @@ static void shuffle(size_t *order, size_t n, uint32_t block, uint32_t round)
 }
 
 /* How much of a budget `count` cases from `first` on should get: 1 a case, which processes and
- * caches cost, and 1 a GFLOP, up to 4, where a slow backend nears its limit. */
+ * caches cost, and 4 a GFLOP, up to 20, where a slow backend nears its limit. */
 static double weight(const struct attn_session *session, size_t first, size_t count)
 {
     double sum = 0;
     for (size_t i = first; i < first + count; i++) {
         const struct attn_case *c = &session->cases.items[i];
-        sum += 1 + fmin(1e-9 * attn_case_flops(c, c->b * c->hq * c->sq * c->sk), 4);
+        sum += 1 + fmin(4e-9 * attn_case_flops(c, c->b * c->hq * c->sq * c->sk), 20);
     }
     return sum;
 }
