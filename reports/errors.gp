@@ -33,7 +33,9 @@ do for [power = -6:4] {
 set xlabel 'type of q, k, v and out' noenhanced
 set ylabel 'error / proven bound' noenhanced
 bottom = y_low / 1.8
-top = y_high * 3
+# Where figures would run into each other they stand upright.
+upright = n_types * n_backends > 12
+top = y_high * (upright ? 20 : 3)
 # Nothing lies outside: an exact result goes to the lower edge, a wild one to the upper.
 height(ratio) = ratio < y_low ? bottom : ratio > y_high ? y_high : ratio
 set xrange [0.5:n_types + 0.5]
@@ -50,7 +52,7 @@ set label 2 constants at screen 0.5,0.91 center noenhanced tc rgb text_grey
 set label 3 footer1 at screen 0.012,0.068 left noenhanced font ',9' tc rgb text_grey
 set label 4 footer2 at screen 0.012,0.030 left noenhanced font ',9' tc rgb text_grey
 set arrow 1 from graph 0,first 1 to graph 1,first 1 nohead lw 1.8 lc rgb '#8a1c00'
-set label 5 'bound' at graph 0.995,first 1 offset 0,0.6 right noenhanced font ',10' tc rgb '#8a1c00'
+set label 5 'bound' at graph 0.005,first 1 offset 0,0.6 left noenhanced font ',10' tc rgb '#8a1c00'
 # Between types.
 do for [t = 2:n_types] { set arrow from t - 0.5, graph 0 to t - 0.5, graph 1 nohead lc rgb '#dddddd' }
 
@@ -66,8 +68,10 @@ do for [t in 'svg png'] {
              with points ps 0.7 pt marker(seats[b]) lc rgb colours[b] title names[b], \
          data index 1 using (middle($1, $2) - slot * 0.4):(height($4)):(slot * 0.8):(0) \
              with vectors nohead lw 2 lc rgb '#000000' notitle, \
-         data index 1 using (middle($1, $2) + slot * 0.4):(height($3)):(sprintf('%.3g', $3)) \
+         data index 1 using (upright ? NaN : middle($1, $2) + slot * 0.4):(height($3)):(sprintf('%.3g', $3)) \
              with labels right offset 0,0.8 noenhanced font ',9' notitle, \
+         data index 1 using (upright ? middle($1, $2) + slot * 0.3 : NaN):(height($3)):(sprintf('%.3g', $3)) \
+             with labels rotate by 90 left offset 0,0.5 noenhanced font ',9' notitle, \
          data index 1 using ($5 == 0 ? middle($1, $2) : NaN):(bottom):('no case') \
              with labels rotate by 90 left offset 0,0.5 noenhanced font ',9' tc rgb text_grey notitle
     set output

@@ -38,7 +38,7 @@ bottom = y_low / 1.6
 top = y_high * 1.6
 set xrange [x_low / 1.12:x_high * 1.35]
 set yrange [bottom:top]
-many = n_backends > 8
+many = n_backends > 6
 key_font = many ? ',9.5' : ',12'
 set key at screen 0.5,0.885 center top horizontal Left reverse noenhanced samplen 2.5 width 1 maxrows (many ? 3 : 2) font key_font
 set lmargin at screen 0.14
