@@ -6,23 +6,19 @@
 
 #include "cublas.h"
 #include "mha.h"
+#include "operands.h"
 #include "plan.h"
-#include "transfer.h"
 #include "unfused.h"
 
 #ifndef BACKEND /* tests name theirs otherwise */
 #define BACKEND         "cuda_flash"
 #define BACKEND_UNFUSED "cuda_unfused"
 #endif
-#define TENSORS 40 /* more than there are roles */
 
 struct binding {
     struct attn_cuda_plan *plan;
     struct attn_cuda_args args;
-    struct attn_tensor tensors[TENSORS];
-    struct attn_tensor device[TENSORS]; /* the same with data on the device */
-    uint32_t n_tensors;
-    void *staging; /* for results on their way to the host */
+    struct attn_cuda_operands operands;
 };
 
 static int probe(const struct attn_services *services, char *why, size_t size)
@@ -122,41 +118,22 @@ static void release(void *binding)
 {
     struct binding *self = binding;
     const struct attn_services *services = self->plan->services;
-    for (uint32_t t = 0; t < self->n_tensors; t++)
-        attn_gpu_release(self->device[t].data);
-    if (self->staging)
-        services->free(services->context, self->staging);
+    attn_cuda_operands_release(&self->operands);
     services->free(services->context, self);
-}
-
-static int is_output(const struct attn_tensor *tensor)
-{
-    return tensor->role == ATTN_OUT || tensor->role == ATTN_LSE || tensor->role == ATTN_WEIGHTS;
-}
-
-/* Results are copied in, too: what a kernel forgets to write is seen then. */
-static int bring_in(struct binding *self, const struct attn_tensor *tensor, char *why, size_t size)
-{
-    struct attn_tensor *device = &self->device[self->n_tensors];
-    *device = *tensor;
-    int status = attn_gpu_allocate((uint64_t)attn_transfer_span(tensor), &device->data, why, size);
-    if (status != ATTN_OK)
-        return status;
-    self->tensors[self->n_tensors++] = *tensor;
-    return attn_transfer_in(device->data, tensor, why, size);
 }
 
 static struct attn_problem given(const struct binding *self)
 {
-    return (struct attn_problem){.tensors = self->device, .n_tensors = self->n_tensors};
+    return (struct attn_problem){.tensors = self->operands.device,
+                                 .n_tensors = self->operands.count};
 }
 
 /* All operands have been brought in. */
 static void attach(struct binding *self)
 {
     const struct attn_problem tensors = given(self);
-    for (uint32_t t = 0; t < self->n_tensors; t++) {
-        const struct attn_tensor *tensor = &self->device[t];
+    for (uint32_t t = 0; t < tensors.n_tensors; t++) {
+        const struct attn_tensor *tensor = &tensors.tensors[t];
         if (self->plan->mha && attn_cuda_mha_owns(tensor->role))
             continue;
         struct attn_cuda_view *view = attn_cuda_view_of(&self->args, tensor->role);
@@ -174,25 +151,12 @@ static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensor
     struct attn_cuda_plan *on = plan;
     const struct attn_services *services = on->services;
     struct binding *made = services->alloc(services->context, sizeof *made, 64);
-    size_t staging = 1;
-    int status = ATTN_OK;
     if (!made) {
         snprintf(why, size, "no memory for a binding");
         return ATTN_OUT_OF_MEMORY;
     }
-    *made = (struct binding){.plan = on, .args = on->args};
-    for (uint32_t t = 0; t < n_tensors && status == ATTN_OK; t++) {
-        status = bring_in(made, &tensors[t], why, size);
-        if (is_output(&tensors[t]) && attn_transfer_staging(&tensors[t]) > staging)
-            staging = attn_transfer_staging(&tensors[t]);
-    }
-    if (status == ATTN_OK) {
-        made->staging = services->alloc(services->context, staging, 64);
-        if (!made->staging) {
-            snprintf(why, size, "no memory to bring results back");
-            status = ATTN_OUT_OF_MEMORY;
-        }
-    }
+    *made = (struct binding){.plan = on, .args = on->args, .operands = {.services = services}};
+    int status = attn_cuda_operands_bring(&made->operands, tensors, n_tensors, why, size);
     if (status == ATTN_OK) {
         attach(made);
         *binding = made;
@@ -236,13 +200,7 @@ static int time_device(void *binding, double *ns, char *why, size_t size)
 
 static int fetch(void *binding, char *why, size_t size)
 {
-    const struct binding *self = binding;
-    int status = ATTN_OK;
-    for (uint32_t t = 0; t < self->n_tensors && status == ATTN_OK; t++)
-        if (is_output(&self->tensors[t]))
-            status = attn_transfer_out(&self->tensors[t], self->device[t].data, self->staging, why,
-                                       size);
-    return status;
+    return attn_cuda_operands_fetch(&((const struct binding *)binding)->operands, why, size);
 }
 /* NOLINTEND(readability-non-const-parameter) */
 

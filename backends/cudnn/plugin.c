@@ -2,19 +2,14 @@
 /* plugin.c - cuDNN's attention: operands live on the device from bind to release. */
 #include <stdio.h>
 
-#include "../cuda/transfer.h"
+#include "../cuda/operands.h"
 #include "library.h"
 #include "plan.h"
 
-#define TENSORS 10 /* as many roles as supports.c knows, and ATTN_CUDNN_ROWS */
-
 struct binding {
     struct attn_cudnn_plan *plan;
-    struct attn_tensor tensors[TENSORS];
-    void *device[TENSORS];
-    uint32_t n_tensors;
+    struct attn_cuda_operands operands;
     void *pack;
-    void *staging; /* for results on their way to the host */
 };
 
 static int probe(const struct attn_services *services, char *why, size_t size)
@@ -78,16 +73,8 @@ static void release(void *binding)
     const struct attn_services *services = self->plan->services;
     if (self->pack)
         attn_cudnn.DestroyDescriptor(self->pack);
-    for (uint32_t t = 0; t < self->n_tensors; t++)
-        attn_gpu_release(self->device[t]);
-    if (self->staging)
-        services->free(services->context, self->staging);
+    attn_cuda_operands_release(&self->operands);
     services->free(services->context, self);
-}
-
-static int is_output(const struct attn_tensor *tensor)
-{
-    return tensor->role == ATTN_OUT || tensor->role == ATTN_LSE;
 }
 
 /* What cuDNN makes of a row without keys is nowhere said. */
@@ -102,43 +89,15 @@ static int check_lengths(const struct attn_cudnn_plan *plan, const struct attn_t
     return ATTN_OK;
 }
 
-/* Results are copied in, too: what a kernel forgets to write is seen then. */
-static int bring_in(struct binding *self, const struct attn_tensor *tensor, char *why, size_t size)
-{
-    void **device = &self->device[self->n_tensors];
-    int status = ATTN_OK;
-    if (tensor->role == ATTN_LEN)
-        status = check_lengths(self->plan, tensor, why, size);
-    if (status == ATTN_OK)
-        status = attn_gpu_allocate((uint64_t)attn_transfer_span(tensor), device, why, size);
-    if (status != ATTN_OK)
-        return status;
-    self->tensors[self->n_tensors++] = *tensor;
-    return attn_transfer_in(*device, tensor, why, size);
-}
-
-static int make_staging(struct binding *self, char *why, size_t size)
-{
-    const struct attn_services *services = self->plan->services;
-    size_t bytes = 1;
-    for (uint32_t t = 0; t < self->n_tensors; t++)
-        if (is_output(&self->tensors[t]) && attn_transfer_staging(&self->tensors[t]) > bytes)
-            bytes = attn_transfer_staging(&self->tensors[t]);
-    self->staging = services->alloc(services->context, bytes, 64);
-    if (!self->staging)
-        snprintf(why, size, "no memory to bring results back");
-    return self->staging ? ATTN_OK : ATTN_OUT_OF_MEMORY;
-}
-
 static int make_pack(struct binding *self, char *why, size_t size)
 {
     const struct attn_cudnn_plan *plan = self->plan;
-    int64_t roles[TENSORS];
-    void *operands[TENSORS];
+    int64_t roles[ATTN_OPERANDS_MAX + 1];
+    void *operands[ATTN_OPERANDS_MAX + 1];
     int n = 0;
-    for (; n < (int)self->n_tensors; n++) {
-        roles[n] = self->tensors[n].role;
-        operands[n] = self->device[n];
+    for (; n < (int)self->operands.count; n++) {
+        roles[n] = self->operands.device[n].role;
+        operands[n] = self->operands.device[n].data;
     }
     if (plan->rows) {
         roles[n] = ATTN_CUDNN_ROWS;
@@ -159,11 +118,12 @@ static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensor
         snprintf(why, size, "no memory for a binding");
         return ATTN_OUT_OF_MEMORY;
     }
-    *made = (struct binding){.plan = on};
+    *made = (struct binding){.plan = on, .operands = {.services = services}};
     for (uint32_t t = 0; t < n_tensors && status == ATTN_OK; t++)
-        status = bring_in(made, &tensors[t], why, size);
+        if (tensors[t].role == ATTN_LEN)
+            status = check_lengths(on, &tensors[t], why, size);
     if (status == ATTN_OK)
-        status = make_staging(made, why, size);
+        status = attn_cuda_operands_bring(&made->operands, tensors, n_tensors, why, size);
     if (status == ATTN_OK)
         status = make_pack(made, why, size);
     if (status == ATTN_OK)
@@ -200,13 +160,7 @@ static int time_device(void *binding, double *ns, char *why, size_t size)
 
 static int fetch(void *binding, char *why, size_t size)
 {
-    const struct binding *self = binding;
-    int status = ATTN_OK;
-    for (uint32_t t = 0; t < self->n_tensors && status == ATTN_OK; t++)
-        if (is_output(&self->tensors[t]))
-            status =
-                attn_transfer_out(&self->tensors[t], self->device[t], self->staging, why, size);
-    return status;
+    return attn_cuda_operands_fetch(&((const struct binding *)binding)->operands, why, size);
 }
 /* NOLINTEND(readability-non-const-parameter) */
 

@@ -230,9 +230,11 @@ static double round_s(const struct attn_session *session, const struct block *bl
 static void keep_budget(struct attn_session *session, struct block *block)
 {
     size_t n = session->roster.count, kept = 0;
+    const int least =
+        session->settings.rounds < LEAST_ROUNDS ? session->settings.rounds : LEAST_ROUNDS;
     double left = session->began + session->settings.budget_s - attn_now();
     while (kept < block->count) {
-        left -= (LEAST_ROUNDS - 1) * round_s(session, block, kept);
+        left -= (least - 1) * round_s(session, block, kept);
         if (left < 0)
             break;
         kept++;
