@@ -4,12 +4,16 @@
 #
 #   scripts/test.sh           the fast tier: all tests in release, then under ASan and UBSan, then a
 #                             minute of fuzzing of each reader of what others wrote
-#   scripts/test.sh --full    the campaigns as well, one of them under ASan and UBSan, too; then the
-#                             tests under TSan, and line coverage
+#   scripts/test.sh --full    speed held to its bars (backends/tests/pace.h), and the campaigns as
+#                             well, one of them under ASan and UBSan, too; then the tests under
+#                             TSan, and line coverage
 set -euo pipefail
 cd "$(dirname "$0")/.."
 full=0 release=(-LE full) sanitized=(-LE 'full|release')
-[ "${1:-}" != --full ] || { full=1 release=() sanitized=(-LE release); }
+if [ "${1:-}" = --full ]; then
+    full=1 release=() sanitized=(-LE release)
+    export ATTNBENCH_BARS=1
+fi
 
 # PyTorch takes seconds to import wherever all backends are looked at.
 export ATTNBENCH_PYTHON_BACKENDS=noop,numpy,ort

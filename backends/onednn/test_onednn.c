@@ -127,21 +127,6 @@ static void narrow_scores_match_the_oracle(void **state)
         test_cases_run(&backend, is_plain, ATTN_BF16);
 }
 
-static void *own_alloc(void *context, size_t bytes, size_t alignment)
-{
-    (void)context;
-    return aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
-}
-
-static void own_free(void *context, void *memory)
-{
-    (void)context;
-    free(memory);
-}
-
-static const struct attn_services services = {
-    .struct_size = sizeof(services), .threads = 1, .alloc = own_alloc, .free = own_free};
-
 /* The path that a plan takes begins, as it says itself, with `path`. */
 static void expect_path(const struct attn_backend *backend, const struct test_spec *spec,
                         const char *path)
@@ -150,7 +135,8 @@ static void expect_path(const struct attn_backend *backend, const struct test_sp
     char why[256] = "", text[256] = "";
     void *plan = NULL;
     test_problem_make(spec, &made);
-    assert_int_equal(backend->create(&made.problem, &services, &plan, why, sizeof(why)), ATTN_OK);
+    assert_int_equal(backend->create(&made.problem, &test_services, &plan, why, sizeof(why)),
+                     ATTN_OK);
     backend->describe(plan, text, sizeof(text));
     if (strncmp(text, path, strlen(path)) != 0)
         fail_msg("%s: path \"%s\", expected \"%s\"", spec->name, text, path);
@@ -183,7 +169,7 @@ static void a_forced_graph_refuses_what_it_has_no_place_for(void **state)
     char why[256] = "";
     void *plan = NULL;
     test_problem_make(&spec, &made);
-    assert_int_equal(backend.create(&made.problem, &services, &plan, why, sizeof(why)),
+    assert_int_equal(backend.create(&made.problem, &test_services, &plan, why, sizeof(why)),
                      ATTN_UNSUPPORTED);
     assert_true(strlen(why) > 0 && !plan);
     test_problem_free(&made);
@@ -215,7 +201,7 @@ static void softmax_pairs(const float *x, double *worst)
     assert_non_null(s);
     for (int r = 0; r < ROWS * WIDTH; r++)
         s[r] = r % WIDTH == 0 ? 0 : r % WIDTH == 1 ? -x[r / WIDTH] : -INFINITY;
-    assert_int_equal(attn_onednn_open(&library, &services, why, sizeof(why)), ATTN_OK);
+    assert_int_equal(attn_onednn_open(&library, &test_services, why, sizeof(why)), ATTN_OK);
     assert_int_equal(dnnl_memory_desc_create_with_strides(&desc, 2, dims, dnnl_f32, strides), 0);
     assert_int_equal(dnnl_softmax_forward_primitive_desc_create(
                          &description, library.engine, dnnl_forward_inference,

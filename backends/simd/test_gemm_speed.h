@@ -9,17 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <cmocka.h>
 
+#include "../tests/pace.h"
 #include "gemm.h"
-
-#define PAIRS    75 /* interleaved, so that both meet the same disturbances */
-#define ATTEMPTS 3  /* a bound that is missed is measured again */
 
 /* Operations a sample takes at least: some 100 us. */
 #define LEAST_OPERATIONS 1e7
+#define PAIRS            75
 
 struct shape {
     const char *name;
@@ -48,30 +46,12 @@ struct product_pair {
     float *bias;
     struct attn_gemm_scratch *scratch;
     struct attn_gemm job;
+    int times; /* products a sample */
     /* The library's product, with what it made of w beforehand. */
     void (*library)(const struct product_pair *pair);
+    const char *name;
     void *context;
 };
-
-/* Processor time of all threads: waiting for a processor is not the product's doing. */
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *samples)
-{
-    qsort(samples, PAIRS, sizeof *samples, compare);
-    return samples[PAIRS / 2];
-}
 
 static void *lines(int64_t bytes)
 {
@@ -88,11 +68,18 @@ static void *elements(uint32_t dtype, int64_t count)
     return made;
 }
 
+static double pair_operations(const struct product_pair *pair)
+{
+    return 2.0 * pair->shape->rows * pair->shape->inner * pair->shape->columns;
+}
+
 static void pair_open(struct product_pair *pair)
 {
     const int64_t m = pair->shape->rows, e = pair->shape->inner, n = pair->shape->columns;
     const uint32_t dtype = pair->dtype;
     const struct attn_gemm_layout layout = attn_gemm_layout(pair->isa, dtype);
+    const double operations = pair_operations(pair);
+    pair->times = operations < LEAST_OPERATIONS ? (int)(LEAST_OPERATIONS / operations) + 1 : 1;
     pair->x = elements(dtype, m * e);
     pair->w = elements(dtype, n * e);
     pair->y = elements(dtype, m * n);
@@ -121,60 +108,44 @@ static void pair_close(struct product_pair *pair)
     free(pair->packed), free(pair->bias), free(pair->scratch);
 }
 
-static double time_ours(const struct product_pair *pair, int times)
+static void run_ours(void *context)
 {
+    const struct product_pair *pair = context;
     const struct attn_gemm_part all = {0, pair->job.rows, 0, pair->job.columns};
-    double start = seconds();
-    for (int t = 0; t < times; t++)
+    for (int t = 0; t < pair->times; t++)
         pair->isa->run_gemm(&pair->job, &all, pair->scratch);
-    return (seconds() - start) / times;
 }
 
-static double time_library(const struct product_pair *pair, int times)
+static void run_library(void *context)
 {
-    double start = seconds();
-    for (int t = 0; t < times; t++)
+    const struct product_pair *pair = context;
+    for (int t = 0; t < pair->times; t++)
         pair->library(pair);
-    return (seconds() - start) / times;
 }
 
-/* The median of the library's time over ours: reading x and adding the bias is in ours, packing w
- * is not, since `bind` does it. */
-static double rate_once(const struct product_pair *pair, const char *name)
+/* Reading x and adding the bias is in our time, packing w is not, since `bind` does it. */
+static double rate_once(void *context)
 {
-    const struct shape *shape = pair->shape;
-    double ours[PAIRS], library[PAIRS], ratios[PAIRS];
-    double operations = 2.0 * shape->rows * shape->inner * shape->columns;
-    int times = operations < LEAST_OPERATIONS ? (int)(LEAST_OPERATIONS / operations) + 1 : 1;
-    for (int p = -2; p < PAIRS; p++) { /* the first two warm up */
-        double mine = time_ours(pair, times), peer = time_library(pair, times);
-        if (p < 0)
-            continue;
-        ours[p] = mine;
-        library[p] = peer;
-        ratios[p] = peer / mine;
-    }
-    double ratio = median(ratios);
+    const struct product_pair *pair = context;
+    const struct pace_work ours = {run_ours, context}, library = {run_library, context};
+    double seconds[2], giga = 1e-9 * pair_operations(pair) * pair->times;
+    double ratio = pace_ratio(&ours, &library, PAIRS, seconds);
     print_message("%s %s, %s: %.1f GFLOP/s, %s %.1f, ratio %.3f\n", pair->isa->name,
-                  attn_element_name(pair->dtype), shape->name, 1e-9 * operations / median(ours),
-                  name, 1e-9 * operations / median(library), ratio);
+                  attn_element_name(pair->dtype), pair->shape->name, giga / seconds[0], pair->name,
+                  giga / seconds[1], ratio);
     return ratio;
 }
 
-/* Asserts that both products agree within `tolerance` and that ours reaches `least` of the
- * library's rate. */
-static void hold_rate(const struct product_pair *pair, const char *name, double least,
-                      double tolerance)
+/* Asserts that ours reaches `bar` of the library's rate and that both products agree within
+ * `tolerance`. */
+static void hold_rate(struct product_pair *pair, double bar, double tolerance)
 {
-    double ratio = rate_once(pair, name);
+    pace_hold(rate_once, pair, bar);
     for (int64_t c = 0; c < pair->job.rows * pair->job.columns; c++) {
         double theirs = attn_element(pair->dtype, pair->theirs, c);
         assert_true(fabs(attn_element(pair->dtype, pair->y, c) - theirs) <=
                     tolerance * (1.0 + fabs(theirs)));
     }
-    for (int attempt = 1; attempt < ATTEMPTS && ratio < least; attempt++)
-        ratio = rate_once(pair, name);
-    assert_true(ratio >= least);
 }
 
 #endif

@@ -4,22 +4,8 @@
 #include <sched.h>
 
 #include "../onednn/onednn.h"
+#include "../tests/problem.h"
 #include "test_gemm_speed.h"
-
-static void *own_alloc(void *context, size_t bytes, size_t alignment)
-{
-    (void)context;
-    return aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
-}
-
-static void own_free(void *context, void *memory)
-{
-    (void)context;
-    free(memory);
-}
-
-static const struct attn_services services = {
-    .struct_size = sizeof services, .threads = 1, .alloc = own_alloc, .free = own_free};
 
 struct matmul {
     struct attn_onednn_product *product;
@@ -57,18 +43,19 @@ static void reaches_the_rate_of_the_library(void **state)
     char why[256];
     if (!__builtin_cpu_supports("avx512bf16"))
         skip();
-    assert_int_equal(attn_onednn_open(&library, &services, why, sizeof why), ATTN_OK);
+    assert_int_equal(attn_onednn_open(&library, &test_services, why, sizeof why), ATTN_OK);
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         struct matmul m;
         struct product_pair pair = {.isa = &attn_flash_avx512_bf16,
                                     .shape = &shapes[s],
                                     .dtype = ATTN_BF16,
                                     .library = matmul,
+                                    .name = "oneDNN",
                                     .context = &m};
         pair_open(&pair);
         matmul_open(&library, &pair, &m);
-        hold_rate(&pair, "oneDNN", 0.95, 1e-2);
-        attn_onednn_weights_free(&services, &m.weights);
+        hold_rate(&pair, 0.95, 1e-2);
+        attn_onednn_weights_free(&test_services, &m.weights);
         attn_onednn_product_destroy(m.product);
         pair_close(&pair);
     }

@@ -24,12 +24,15 @@ static void reaches_the_rate_of_sgemm(void **state)
                          __builtin_cpu_supports("avx512f")};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (int i = 0; i < 2; i++) {
-            struct product_pair pair = {
-                .isa = isas[i], .shape = &shapes[s], .dtype = ATTN_F32, .library = sgemm};
+            struct product_pair pair = {.isa = isas[i],
+                                        .shape = &shapes[s],
+                                        .dtype = ATTN_F32,
+                                        .library = sgemm,
+                                        .name = "sgemm"};
             if (!there[i])
                 continue;
             pair_open(&pair);
-            hold_rate(&pair, "sgemm", 0.95, 1e-3);
+            hold_rate(&pair, 0.95, 1e-3);
             pair_close(&pair);
         }
 }

@@ -63,6 +63,9 @@ int test_allowed(const struct attn_problem *p, int64_t b, int64_t h, int64_t i, 
 double test_oracle_row(const struct attn_problem *p, int64_t b, int64_t h, int64_t i, double *out,
                        double *weights);
 
+/* Two threads; memory is primed with NaN, as a backend must not rely on zeros. */
+extern const struct attn_services test_services;
+
 /* Runs the backend twice on the problem, outputs primed with NaN each time. Fails the test where a
  * slot fails, an input or a gap is written, the two runs differ, or memory is left behind. */
 void test_run(const struct attn_backend *backend, struct test_problem *made);

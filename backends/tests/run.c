@@ -38,8 +38,8 @@ static void service_log(void *context, const char *text)
     (void)context, (void)text;
 }
 
-static const struct attn_services services = {
-    .struct_size = sizeof(services),
+const struct attn_services test_services = {
+    .struct_size = sizeof(test_services),
     .threads = 2,
     .alloc = service_alloc,
     .free = service_free,
@@ -129,9 +129,9 @@ void test_run(const struct attn_backend *backend, struct test_problem *made)
     }
     problem.tensors = shapes;
     live = 0;
-    if (backend->supports(&problem, &services, why, sizeof(why)) != ATTN_OK)
+    if (backend->supports(&problem, &test_services, why, sizeof(why)) != ATTN_OK)
         fail_msg("supports refuses: %s", why);
-    assert_int_equal(backend->create(&problem, &services, &plan, why, sizeof(why)), ATTN_OK);
+    assert_int_equal(backend->create(&problem, &test_services, &plan, why, sizeof(why)), ATTN_OK);
     assert_int_equal(backend->bind(plan, made->tensors, n, &binding, why, sizeof(why)), ATTN_OK);
     run_twice(backend, binding, made);
     backend->release(binding);
@@ -229,7 +229,8 @@ void test_spec_run(const struct attn_backend *backend, const struct test_spec *s
 void test_problem_refused(const struct attn_backend *backend, const struct attn_problem *problem)
 {
     char why[256] = "";
-    assert_int_equal(backend->supports(problem, &services, why, sizeof(why)), ATTN_UNSUPPORTED);
+    assert_int_equal(backend->supports(problem, &test_services, why, sizeof(why)),
+                     ATTN_UNSUPPORTED);
     assert_true(strlen(why) > 0);
 }
 
