@@ -3,9 +3,10 @@
  * which an instance includes first.
  *
  * For each block of rows and columns of y, for each part of the inner extent, for each group of MR
- * rows: products, then y = bias + products, or y += products from the second part on. A 16-bit y is
- * summed up in scratch memory and rounded once. What an element of y is made of, and in which
- * order, depends on nothing but the inner extent: not on the row's neighbours nor on the thread. */
+ * rows or fewer: products, then y = bias + products, or y += products from the second part on. A
+ * 16-bit y is summed up in scratch memory and rounded once. What an element of y is made of, and in
+ * which order, depends on nothing but the inner extent: not on the row's neighbours nor on the
+ * thread. */
 #include "gemm.h"
 
 #include "gemm_block.h"
@@ -55,11 +56,12 @@ static void gemm_part(const struct attn_gemm *job, const struct gemm_block *bloc
                                .depth = block->depth / GEMM_PAIR,
                                .panels = (block->columns + FLASH_NR - 1) / FLASH_NR,
                                .s = scratch->s};
-    for (int64_t g = block->r0; g < block->r1; g += FLASH_MR) {
-        int count = (int)(block->r1 - g < FLASH_MR ? block->r1 - g : FLASH_MR);
-        gemm_rows(job, block, g, count, scratch->x, op.x);
-        gemm_product(count, &op);
-        for (int n = 0; n < count; n++)
+    for (int64_t g = block->r0, count; g < block->r1; g += count) {
+        const int64_t left = block->r1 - g, groups = (left + FLASH_MR - 1) / FLASH_MR;
+        count = (left + groups - 1) / groups; /* the last two alike: a few rows wait for loads */
+        gemm_rows(job, block, g, (int)count, scratch->x, op.x);
+        gemm_product((int)count, &op);
+        for (int64_t n = 0; n < count; n++)
             gemm_store_row(job, block, g + n, scratch->s + n * LD, scratch);
     }
 }
