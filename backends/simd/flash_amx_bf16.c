@@ -29,6 +29,7 @@ const struct attn_flash_isa attn_flash_amx_bf16 = {.name = "amx_bf16 (unmeasured
                                                    .nr = FLASH_NR,
                                                    .step = FLASH_STEP,
                                                    .other = &attn_flash_f32_avx512,
+                                                   .direct_rows = 7,
                                                    .beside = AMX_BESIDE,
                                                    .run_item = run_item_in_tiles,
                                                    .merge_parts = merge_parts};

@@ -15,6 +15,7 @@ const struct attn_flash_isa attn_flash_avx512_bf16 = {.name = "avx512_bf16",
                                                       .nr = FLASH_NR,
                                                       .step = FLASH_STEP,
                                                       .other = &attn_flash_f32_avx512,
+                                                      .direct_rows = 2,
                                                       .run_item = run_item,
                                                       .merge_parts = merge_parts,
                                                       .run_gemm = run_gemm};

@@ -121,15 +121,16 @@ struct attn_flash_isa {
     int nr; /* keys (scores) or columns (output) a micro-kernel */
 
     /* What the inner extents of its products are rounded up to: 1, of floats; or they are pairs of
-     * bf16, and this even (flash_pairs_pack.h). Pairs are for dot products of bf16 with more rows a
-     * key/value head than `other` reads in place; `other` serves the rest. */
+     * bf16, and this even (flash_pairs_pack.h). Pairs are for dot products of bf16 with more than
+     * `direct_rows` a key/value head; `other` serves the rest. */
     int step;
     const struct attn_flash_isa *other; /* NULL with floats */
 
     /* Groups of mr rows that are under way beside the one at hand, each with scores of its own. */
     int beside;
 
-    /* Up to so many rows a key/value head packing K and V costs more than it saves. */
+    /* Up to so many rows a key/value head packing K and V costs more than it saves: they are read in
+     * place, by `other` where there is one. */
     int direct_rows;
 
     /* Computes one item. Any thread, distinct scratch. Reads no byte outside the operands; needs no

@@ -224,7 +224,7 @@ const struct attn_flash_isa attn_flash_f32_avx2 = {.name = "avx2",
                                                    .mr = FLASH_MR,
                                                    .nr = FLASH_NR,
                                                    .step = 1,
-                                                   .direct_rows = 16,
+                                                   .direct_rows = 7,
                                                    .run_item = run_item,
                                                    .merge_parts = merge_parts,
                                                    .run_gemm = run_gemm};

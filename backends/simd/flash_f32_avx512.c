@@ -13,7 +13,7 @@ const struct attn_flash_isa attn_flash_f32_avx512 = {.name = "avx512",
                                                      .mr = FLASH_MR,
                                                      .nr = FLASH_NR,
                                                      .step = 1,
-                                                     .direct_rows = 12,
+                                                     .direct_rows = 7,
                                                      .run_item = run_item,
                                                      .merge_parts = merge_parts,
                                                      .run_gemm = run_gemm};

@@ -132,7 +132,7 @@ static const struct attn_flash_isa *choose_isa(const struct attn_flash_isa *isa,
 {
     bool dot = problem->score == ATTN_SCORE_SCALED_DOT || problem->score == ATTN_SCORE_DOT;
     if (!isa->other || (problem->dtype == ATTN_BF16 && dot &&
-                        problem->sq * choose_group(problem) > isa->other->direct_rows))
+                        problem->sq * choose_group(problem) > isa->direct_rows))
         return isa;
     return isa->other;
 }
