@@ -59,6 +59,31 @@ static void init_storage(struct ref_arithmetic *a, const struct attn_problem *pr
         a->bins = (int)fmin(2.0 / a->u_p, REF_BINS);
 }
 
+static double growth(const struct ref_arithmetic *a, double u, double k)
+{
+    double worst = k * u < 1.0 ? k * u / (1.0 - k * u) : DBL_MAX, likely;
+
+    if (!a->generic)
+        return worst;
+    likely = expm1(REF_LAMBDA * sqrt(k) * u + k * u * u / (1.0 - u));
+    return fmin(worst, likely);
+}
+
+static void init_partial(struct ref_arithmetic *a, const struct attn_numerics *numerics)
+{
+    const uint32_t type = numerics->partial_type;
+
+    if (!type)
+        return;
+    a->partial_terms = (double)numerics->partial_terms;
+    a->partial_largest = attn_dtype_max(type);
+    a->partial =
+        growth(a, attn_dtype_roundoff(type) * (a->truncates ? 2.0 : 1.0), a->partial_terms);
+    a->partial_omega = storage_underflow(type, a->ftz);
+    if (a->truncates && !a->ftz)
+        a->partial_omega *= 2.0;
+}
+
 void ref_arithmetic_init(struct ref_arithmetic *arithmetic, const struct attn_problem *problem,
                          const struct attn_numerics *numerics, enum ref_fill_kind fill)
 {
@@ -88,6 +113,7 @@ void ref_arithmetic_init(struct ref_arithmetic *arithmetic, const struct attn_pr
     a.by_norms = numerics->gaussian_by_norms;
     a.out_toward_zero = numerics->out_toward_zero;
     init_storage(&a, problem, numerics);
+    init_partial(&a, numerics);
     /* The reference works in f64 too: both stay within E of the truth, when E is made from the
      * worse constants of the two. */
     if (a.u <= U_F64) {
@@ -101,13 +127,13 @@ void ref_arithmetic_init(struct ref_arithmetic *arithmetic, const struct attn_pr
 
 double ref_growth(const struct ref_arithmetic *a, double k)
 {
-    double u = a->u_op;
-    double worst = k * u < 1.0 ? k * u / (1.0 - k * u) : DBL_MAX, likely;
+    return growth(a, a->u_op, k);
+}
 
-    if (!a->generic)
-        return worst;
-    likely = expm1(REF_LAMBDA * sqrt(k) * u + k * u * u / (1.0 - u));
-    return fmin(worst, likely);
+double ref_growth_partial(const struct ref_arithmetic *a, double g)
+{
+    /* The largest double still gives 0 times an exact 0. */
+    return a->partial > 0.0 ? fmin(g + a->partial * (1.0 + g), DBL_MAX) : g;
 }
 
 double ref_growth_rounded(const struct ref_arithmetic *a, double k)

@@ -45,6 +45,11 @@ struct ref_arithmetic {
     bool by_norms;   /* gaussian as |q|^2 - 2 q.k + |k|^2 */
     bool out_toward_zero;
     double copies; /* 2 for f64, where the reference's own error counts; else 1 */
+    /* Partial sums of q.k and p v. */
+    double partial;         /* G of their longest chain, in their type; 0: there are none */
+    double partial_terms;   /* that chain */
+    double partial_omega;   /* what an underflow there may lose */
+    double partial_largest; /* the largest number that they can be */
 };
 
 /* The constants of a declaration. */
@@ -56,6 +61,9 @@ double ref_growth(const struct ref_arithmetic *arithmetic, double k);
 
 /* The same with inputs that are rounded to u_in: (1 + G(k)) (1 + 2 u_in) - 1. */
 double ref_growth_rounded(const struct ref_arithmetic *arithmetic, double k);
+
+/* (1 + g) (1 + G) - 1: g with the chain of a partial sum on top, where there are any. */
+double ref_growth_partial(const struct ref_arithmetic *arithmetic, double g);
 
 /* Bound on |tanh(x + e) - tanh(x)| for |e| <= dx, where t = tanh(x). The derivative 1 - tanh^2
  * changes by at most a factor exp(2 dx) within dx, and for dx < 1/2 that is below 1 + 4 dx. The
@@ -103,6 +111,7 @@ struct ref_row_bound {
     double quotient;  /* of what divides them all: G(N+3) and its kin */
     double dropout;   /* of the factor of a key that is kept */
     double underflow; /* what one underflow may lose of out, where v = 1 */
+    double partial;   /* the same in a partial sum */
     double shared;    /* sum of growth over keys and sink */
     double stored;    /* sum of store */
     double lse_error; /* E of lse */

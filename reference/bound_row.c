@@ -232,6 +232,7 @@ void ref_bound_row(const struct ref_arithmetic *a, const struct ref_softmax *row
     /* The key of the computed maximum has p = exp(0). */
     sum = a->normalised ? 1.0 : fmax(row->sum * terms.lower, 1.0 - a->e_exp);
     bound->underflow = divide(2.0 * a->omega, sum);
+    bound->partial = divide(a->partial_omega, sum);
     scale_terms(row, terms.lower, a->u_p, a->u_p > 0.0 ? divide(a->eta_p, sum) : 0.0, x, bound);
     if (a->u_p > 0.0)
         order_by_bin(a, row, x);
@@ -417,18 +418,24 @@ static bool may_vanish(const struct ref_arithmetic *a, const struct ref_softmax 
     return false;
 }
 
-/* May a partial sum of p v, or out itself, leave the range of the accumulation. `size` bounds the
- * sum of P |v|, `sum` is that of |v|. */
+/* May a sum of p v on its way, or out itself, leave the range of its type. `size` bounds the sum of
+ * P |v|, `sum` is that of |v|, `high` the largest |v|. */
 static bool out_overflows(const struct ref_arithmetic *a, const struct ref_softmax *row,
-                          const struct ref_row_bound *bound, double size, double sum, double out)
+                          const struct ref_row_bound *bound, double size, double sum, double high,
+                          double out)
 {
-    double most = size;
+    double largest_p = a->normalised ? 1.0 + bound->stored : bound->peak * (1.0 + a->u_p);
+    double most = size, product = ref_growth_partial(a, bound->product);
 
     if (!a->normalised)
         most = sum * bound->peak * (1.0 + a->u_p);
     if (!a->normalised && a->tiles <= 1.0 && a->splits == 0.0)
         most = fmin(most, size * row->sum * bound->peak);
-    return !(most * (1.0 + bound->product) <= a->largest && out <= a->largest);
+    if (a->partial > 0.0 &&
+        !(fmin(most, a->partial_terms * high * largest_p) * (1.0 + a->partial) <=
+          a->partial_largest))
+        return true;
+    return !(most * (1.0 + product) <= a->largest && out <= a->largest);
 }
 
 /* What the rounding of stored p, rho, makes of out where the denominator may sum p as stored: it
@@ -441,11 +448,23 @@ static double stored_error(const struct ref_arithmetic *a, const struct ref_row_
     return divide(rho + bound->stored * e1, fmax(1.0 - bound->stored, 0.0));
 }
 
+/* What partial sums of p v lose to underflow, before `product` grows it: a product each; where
+ * subnormals are flushed, a result more, and their operands. `sum` is that of |v|, and dropout
+ * magnifies what comes before it. */
+static double lost_partial(const struct ref_arithmetic *a, const struct ref_softmax *row,
+                           const struct ref_row_bound *bound, double sum)
+{
+    double keys = row->dropout ? (double)row->n / (1.0 - row->dropout_p) : (double)row->n;
+
+    return bound->partial * (a->ftz ? 3.0 * keys + sum : keys);
+}
+
 void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row,
                    const struct ref_row_bound *bound, const struct ref_keys *keys,
                    struct ref_scratch *x, const double *out, double *error)
 {
-    double product = bound->product + bound->dropout * (1.0 + bound->product);
+    double product = ref_growth_partial(a, bound->product);
+    double kept = product + bound->dropout * (1.0 + product);
     /* Dropout magnifies what underflows before it, a flushed v too. */
     double underflows = row->dropout ? bound->chain / (1.0 - row->dropout_p) : bound->chain;
 
@@ -460,12 +479,14 @@ void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row
         double e1 = fmin(x->column[0][c], x->column[4][c]), high = x->column[5][c];
         double big = fmin(x->column[1][c], high * (1.0 + bound->stored)), sum = x->column[2][c];
         double rho = fmin(x->column[3][c], bound->stored * (high + fabs(out[c])));
-        double e = e1 + stored_error(a, bound, rho, e1) + product * big +
+        double e = e1 + stored_error(a, bound, rho, e1) + kept * big +
                    bound->underflow * (sum + underflows);
+        if (a->partial > 0.0)
+            e += (1.0 + product) * lost_partial(a, row, bound, sum);
         error[c] = e + bound->quotient * (fabs(out[c]) + e);
         if (isinf(out[c]))
             error[c] = may_vanish(a, row, bound, keys, x, c) ? INFINITY : 0.0;
-        else if (out_overflows(a, row, bound, big, sum, fabs(out[c]) + error[c]))
+        else if (out_overflows(a, row, bound, big, sum, high, fabs(out[c]) + error[c]))
             error[c] = INFINITY;
     }
 }

@@ -42,13 +42,27 @@ static void add_columns(const struct span *x, const double *t, const double *k, 
  * magnitude, which bounds every partial sum, and flush, what underflows lose in units of omega. A
  * product and an addition may each lose one. */
 
+/* A partial sum may lose an underflow a product, `products` of them by what stands before, and
+ * `growth` is what the rest of the sum makes of it. Where subnormals are flushed its operands and
+ * its results are, as those of the accumulation. */
+static void flush_partial(const struct span *x, double products, double growth)
+{
+    const struct ref_arithmetic *a = x->a;
+    const double unit = (1.0 + growth) * (a->partial_omega / a->omega);
+    double *flush = x->scratch->flush;
+
+    for (int64_t j = x->begin; a->partial > 0.0 && j < x->end; j++)
+        flush[j] += unit * (a->ftz ? flush[j] : products);
+}
+
 /* s = t.k, where t = q, or q^T M, in `length` operations a term. `abs_t` and `t_error` bound |t|
  * and its error; both are in scratch, and are used up. flush is on top of what is there. */
 static void dot_errors(const struct span *x, double *abs_t, double *t_error, double length)
 {
     struct ref_scratch *s = x->scratch;
     const struct ref_keys *keys = x->keys;
-    double g = ref_growth_rounded(x->a, length), lost = (double)(2 * keys->dk);
+    double g = ref_growth_partial(x->a, ref_growth_rounded(x->a, length));
+    double lost = (double)(2 * keys->dk);
     size_t bytes = (size_t)(x->end - x->begin) * sizeof(double);
 
     memset(s->magnitude + x->begin, 0, bytes);
@@ -67,6 +81,8 @@ static void dot_errors(const struct span *x, double *abs_t, double *t_error, dou
         s->ds[j] = g * s->magnitude[j] + s->spread[j];
         s->flush[j] += lost;
     }
+    /* Of q^T M k the last product may be that with q. */
+    flush_partial(x, (double)(keys->dk > keys->dq ? keys->dk : keys->dq), g);
 }
 
 static void errors_dot(const struct span *x)
@@ -120,7 +136,7 @@ static void errors_gaussian(const struct span *x)
     const bool by_norms = x->a->by_norms;
     double *restrict ds = x->scratch->ds, *restrict magnitude = x->scratch->magnitude;
     double *restrict spread = x->scratch->spread, *flush = x->scratch->flush;
-    double g = ref_growth(x->a, (double)(keys->dk + 5)), q_size = 0.0;
+    double g = ref_growth_partial(x->a, ref_growth(x->a, (double)(keys->dk + 5))), q_size = 0.0;
 
     for (int64_t c = 0; c < keys->dk; c++)
         q_size += fabs(x->q[c]) + error_of(x->q_error, c);
@@ -146,6 +162,7 @@ static void errors_gaussian(const struct span *x)
             flush[j] = 2.0 * (q_size + keys->k_size[j]) + (double)(4 * keys->dk + 4);
         }
     }
+    flush_partial(x, (double)(2 * keys->dk), g); /* by norms: half of two, and one whole */
 }
 
 /* z = W_q q for one hidden unit, the bound on what a backend makes of it, and the sum of its
@@ -277,8 +294,9 @@ bool ref_scores_overflow(const struct ref_block *block, const double *q,
     const struct ref_arithmetic *a = &block->job->arithmetic;
     const bool product =
         problem->score != ATTN_SCORE_GAUSSIAN && problem->score != ATTN_SCORE_ADDITIVE;
+    const bool partial = a->partial > 0.0 && problem->score != ATTN_SCORE_ADDITIVE;
     const double *reach = block->keys->reach;
-    double scale = fabs(problem->scale), most = scale, on_sum;
+    double scale = fabs(problem->scale), most = scale, on_sum, on_partial;
 
     if (problem->flags & ATTN_FLAG_SOFTCAP) {
         scale *= fmax(1.0, 1.0 / problem->softcap); /* the two may be one factor */
@@ -287,6 +305,7 @@ bool ref_scores_overflow(const struct ref_block *block, const double *q,
     for (int64_t c = 0; product && c < problem->dq; c++) /* q may be scaled first */
         most = fmax(most, fabs(q[c]) * scale);
     on_sum = scale > 1.0 ? scale : 1.0;
+    on_partial = fmax(1.0, scale * M_LOG2E) * (1.0 + a->partial);
     for (int64_t t = 0; t < n; t++) {
         const int64_t j = scratch->key[t];
         const double *const s[] = {scratch->score[0], scratch->score[1], scratch->score[2]};
@@ -296,6 +315,8 @@ bool ref_scores_overflow(const struct ref_block *block, const double *q,
         for (int stage = 0; stage < 3; stage++)
             stored = largest(stored, fabs(s[stage][j]) + scratch->ds[j]);
         if (!(stored <= a->score_largest))
+            return true;
+        if (partial && !(scratch->magnitude[j] * on_partial <= a->partial_largest))
             return true;
         /* The sum of absolute values, so that no order of its terms is left out. */
         most = largest(most, stored);

@@ -233,11 +233,11 @@ def create(path, raw, threads):
         return _caught(path, error)
 
 
-# struct attn_numerics in order. An adapter's `numerics` gives types by name.
+# struct attn_numerics in order, `source` last. An adapter's `numerics` gives types by name.
 NUMERICS = ("acc_type", "score_type", "p_type", "proj_type", "p_normalised", "denominator",
             "acc_toward_zero", "out_toward_zero", "ftz", "empty_row", "deterministic",
             "gaussian_by_norms", "invariant", "key_tile", "chain", "splits", "u_in", "e_exp",
-            "e_arg", "e_tanh", "e_log", "tau")
+            "e_arg", "e_tanh", "e_log", "tau", "partial_type", "partial_terms")
 EMPTY_ROW = {"zero": 0, "nan": 1, "uniform": 2}
 
 
@@ -255,7 +255,7 @@ def numerics(plan):
             raise KeyError(f"numerics has no {', '.join(sorted(unknown))}")
     except Exception as error:
         given["source"] = _caught(plan.path, error)[1]
-    for field in ("acc_type", "score_type", "p_type", "proj_type"):
+    for field in ("acc_type", "score_type", "p_type", "proj_type", "partial_type"):
         given[field] = NUMBERS.get(given.get(field), 0)
     given["empty_row"] = EMPTY_ROW[given.get("empty_row", "zero")]
     return tuple(float(given.get(f, 0)) if f[:2] in ("u_", "e_") and f != "empty_row" or f == "tau"

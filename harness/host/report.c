@@ -139,6 +139,14 @@ static bool is_float_or_default(uint32_t dtype)
     return dtype == 0 || (dtype >= ATTN_F64 && dtype <= ATTN_BF16);
 }
 
+/* Partial sums in a type that the accumulation holds exactly, and of how many terms. */
+static bool is_partial(const struct attn_numerics *n)
+{
+    return is_float_or_default(n->partial_type) &&
+           (n->partial_type == 0 || n->partial_type == n->acc_type ||
+            attn_dtype_size(n->partial_type) < attn_dtype_size(n->acc_type));
+}
+
 /* A declaration that the bound can be computed from: known enumerations, finite and not negative.
  */
 static int numerics_check(const struct attn_numerics *n, char *why, size_t size)
@@ -169,6 +177,8 @@ static int numerics_check(const struct attn_numerics *n, char *why, size_t size)
         {"e_tanh", isfinite(n->e_tanh) && n->e_tanh >= 0},
         {"e_log", isfinite(n->e_log) && n->e_log >= 0},
         {"tau", isfinite(n->tau) && n->tau >= 0},
+        {"partial_type", is_partial(n)},
+        {"partial_terms", (n->partial_terms > 0) == (n->partial_type > 0)},
     };
     for (size_t c = 0; c < sizeof(checks) / sizeof(checks[0]); c++) {
         if (!checks[c].good) {

@@ -122,6 +122,16 @@ struct score_norm {
     double most, ds, size, lost;
 };
 
+/* Partial sums on top of both: see flush_partial of reference/score_error.c. */
+static void add_partial(const struct ref_arithmetic *x, double growth, double products,
+                        struct score_norm *s)
+{
+    const double g = ref_growth_partial(x, growth);
+    s->ds = g * s->most;
+    if (x->partial > 0)
+        s->lost += (1 + g) * (x->partial_omega / x->omega) * (x->ftz ? s->lost : products);
+}
+
 /* Of the raw score of any key of a row whose query has the length q; no key is longer than k. */
 static struct score_norm raw_score(const struct attn_allowance *a, int64_t h, double q, double k)
 {
@@ -134,13 +144,13 @@ static struct score_norm raw_score(const struct attn_allowance *a, int64_t h, do
     switch (p->score) {
     case ATTN_SCORE_BILINEAR:
         s.most = q * part[0] * k;
-        s.ds = ref_growth_rounded(x, dq + dk + 3) * s.most;
         s.lost = 2 * dk + sqrt(dk) * q * part[0] + (1 + 2 * dq + q1) * k1 + sqrt(dq) * part[0] * k;
+        add_partial(x, ref_growth_rounded(x, dq + dk + 3), fmax(dq, dk), &s);
         break;
     case ATTN_SCORE_GAUSSIAN:
         s.most = 0.5 * (q + k) * (q + k);
-        s.ds = ref_growth_rounded(x, dk + 5) * s.most;
         s.lost = 4 * dk + 4 + 2 * (q1 + k1);
+        add_partial(x, ref_growth_rounded(x, dk + 5), 2 * dk, &s);
         break;
     case ATTN_SCORE_ADDITIVE: {
         const double inner = ref_growth_rounded(x, dq + dk + 1);
@@ -155,8 +165,8 @@ static struct score_norm raw_score(const struct attn_allowance *a, int64_t h, do
         break;
     }
     default:
-        s.ds = ref_growth_rounded(x, dk + 3) * s.most;
         s.lost = 2 * dk + q1 + k1;
+        add_partial(x, ref_growth_rounded(x, dk + 3), dk, &s);
     }
     s.size += 2 * s.most;
     return s;
@@ -235,7 +245,11 @@ void attn_allowance_row(const struct attn_allowance *a, int64_t b, int64_t h, in
     const double underflow = 2 * x->omega * exp(w);
     const double stored = x->u_p > 0 ? x->u_p * upper + n * x->eta_p * exp(w) : 0;
     const double quotient = bound.quotient + underflow * bound.chain;
-    const double product = bound.product + bound.dropout * (1 + bound.product);
+    const double product = ref_growth_partial(x, bound.product);
+    const double kept = product + bound.dropout * (1 + product);
+    const double keys = row.dropout ? n / (1 - row.dropout_p) : n;
+    const double partial =
+        x->partial_omega * exp(w) * (1 + product) * (x->ftz ? 3 * keys + n * v : keys);
     const double e1 = a->constant ? 0 : 2 * v * expm1(w) * exp(w);
     double rounded = 2 * v * stored, sum = w + ref_growth(x, bound.chain);
     if (x->denominator != 1) {
@@ -243,7 +257,7 @@ void attn_allowance_row(const struct attn_allowance *a, int64_t b, int64_t h, in
         sum -= log1p(-fmin(stored, 1));
     }
     const double e =
-        e1 + rounded + product * v * (upper + stored) + underflow * (n * v + bound.chain);
+        e1 + rounded + kept * v * (upper + stored) + underflow * (n * v + bound.chain) + partial;
     *out = x->copies * (e + quotient * (v + e));
     const double log_l = log_n + x->tau + sum;
     const double steps = sum + x->three * (m + rise + x->tau) +

@@ -197,6 +197,16 @@ static void say(struct attn_judgement *v, const char *text)
     memcpy(v->reason, joined, sizeof joined);
 }
 
+/* Sums in 16 bits may stall, as declared. Short partial sums do not: they hold whole numbers up to
+ * 8 each, where p is not a fraction. */
+static bool sums_hold(const struct attn_problem *p, const struct attn_numerics *n)
+{
+    const uint32_t acc = n->acc_type ? n->acc_type : p->dtype;
+    const double partial = n->partial_type ? attn_dtype_roundoff(n->partial_type) : 0;
+    return attn_dtype_roundoff(acc) < 1e-4 &&
+           (partial < 1e-4 || (!n->p_normalised && 8 * n->partial_terms * partial <= 1));
+}
+
 void attn_diagnose(const struct attn_instance *instance, const struct attn_numerics *numerics,
                    const struct ref_rows *rows, const struct ref_result *ref,
                    struct attn_judgement *v)
@@ -220,9 +230,7 @@ void attn_diagnose(const struct attn_instance *instance, const struct attn_numer
     }
     char text[320] = "";
     bool ok = true;
-    /* Sums in 16 bits may stall, as declared. */
-    const uint32_t acc = numerics->acc_type ? numerics->acc_type : p->dtype;
-    const bool counts = attn_dtype_roundoff(acc) < 1e-4;
+    const bool counts = sums_hold(p, numerics);
     if (fill == ATTN_FILL_CENSUS && counts)
         ok = attn_census_check(&probe, &v->rows_counted, text, sizeof text);
     else if (fill == ATTN_FILL_EXACT && counts)

@@ -144,7 +144,8 @@ static json_t *numerics_json(const struct attn_plan_info *plan)
     } types[] = {{"acc_type", n->acc_type},
                  {"score_type", n->score_type},
                  {"p_type", n->p_type},
-                 {"proj_type", n->proj_type}};
+                 {"proj_type", n->proj_type},
+                 {"partial_type", n->partial_type}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].type)
             put(o, types[i].key, json_string(attn_dtype_name(types[i].type)));
@@ -154,6 +155,7 @@ static json_t *numerics_json(const struct attn_plan_info *plan)
     } numbers[] = {{"key_tile", (double)n->key_tile},
                    {"chain", (double)n->chain},
                    {"splits", (double)n->splits},
+                   {"partial_terms", n->partial_terms},
                    {"u_in", n->u_in},
                    {"e_exp", n->e_exp},
                    {"e_arg", n->e_arg},

@@ -160,7 +160,8 @@ static bool expect_shift(struct attn_relation_work *work, const struct attn_plac
 static bool fits_scale(struct attn_relation_work *work)
 {
     return attends(work) && work->numerics.deterministic &&
-           (work->numerics.acc_type ? work->numerics.acc_type : problem(work)->dtype) != ATTN_F16;
+           (work->numerics.acc_type ? work->numerics.acc_type : problem(work)->dtype) != ATTN_F16 &&
+           work->numerics.partial_type != ATTN_F16;
 }
 
 static double column_factor(int64_t c)

@@ -59,6 +59,17 @@ static void send_reply(const char *what)
         reply.has_numerics = 1;
         reply.numerics.e_exp = -1;
     }
+    if (strcmp(what, "partial-type") == 0) {
+        reply.has_numerics = 1;
+        reply.numerics.acc_type = ATTN_BF16; /* does not hold every f16 */
+        reply.numerics.partial_type = ATTN_F16;
+        reply.numerics.partial_terms = 16;
+    }
+    if (strcmp(what, "partial-terms") == 0) {
+        reply.has_numerics = 1;
+        reply.numerics.acc_type = ATTN_F32;
+        reply.numerics.partial_type = ATTN_F16;
+    }
     if (strcmp(what, "text") == 0) {
         reply.status = ATTN_ERROR;
         memset(reply.reason, 'x', sizeof(reply.reason));

@@ -49,6 +49,8 @@ static void test_garbage(void **state)
         {"nan", ATTN_ERROR, "the worker sent a reply with an impossible time"},
         {"samples", ATTN_ERROR, "the worker sent a reply with an impossible number of samples"},
         {"numerics", ATTN_ERROR, "numerics declares an impossible e_exp"},
+        {"partial-type", ATTN_ERROR, "numerics declares an impossible partial_type"},
+        {"partial-terms", ATTN_ERROR, "numerics declares an impossible partial_terms"},
         {"modified", ATTN_ERROR, "the worker sent a reply with an impossible operand"},
         {"text", ATTN_ERROR, "a?b?xxx"},
         {"fault-slot", ATTN_ERROR, "the worker sent a malformed report of a fault"},

@@ -46,7 +46,9 @@ struct attn_numerics kernel_numerics(const struct kernel *k)
                                   .e_exp = 1.001 * u,
                                   .e_tanh = 1.001 * u,
                                   .e_log = 1.001 * u,
-                                  .tau = k->tau};
+                                  .tau = k->tau,
+                                  .partial_type = k->partial,
+                                  .partial_terms = k->terms};
 }
 
 /* Operands of one head, as doubles that the kernel's types can hold. */
@@ -62,6 +64,28 @@ static double dot(const struct kernel *k, const double *a, const double *b, int6
 
     for (int64_t c = 0; c < n; c++)
         s = r(k, s + r(k, a[c] * b[c]));
+    return s;
+}
+
+/* One step of a partial sum. */
+static double fused(const struct kernel *k, double s, double a, double b)
+{
+    return to_type(k->partial, s + a * b);
+}
+
+/* A dot product that may go through partial sums. */
+static double product(const struct kernel *k, const double *a, const double *b, int64_t n)
+{
+    double s = 0.0;
+
+    if (!k->partial)
+        return dot(k, a, b, n);
+    for (int64_t from = 0; from < n; from += k->terms) {
+        double part = 0.0;
+        for (int64_t c = from; c < n && c < from + k->terms; c++)
+            part = fused(k, part, a[c], b[c]);
+        s = r(k, s + part);
+    }
     return s;
 }
 
@@ -106,18 +130,19 @@ static double raw_score(const struct kernel *k, const struct head *x, const doub
             load_row(p, ATTN_SCORE_M, x->h * p->dq + c, p->dk, w);
             t[c] = dot(k, w, key, p->dk);
         }
-        return dot(k, q, t, p->dq);
+        return product(k, q, t, p->dq);
     case ATTN_SCORE_GAUSSIAN:
         if (k->by_norms)
-            return r(k, -0.5 * r(k, r(k, dot(k, q, q, p->dk) - r(k, 2.0 * dot(k, q, key, p->dk))) +
-                                        dot(k, key, key, p->dk)));
+            return r(k,
+                     -0.5 * r(k, r(k, dot(k, q, q, p->dk) - r(k, 2.0 * product(k, q, key, p->dk))) +
+                                     dot(k, key, key, p->dk)));
         for (int64_t c = 0; c < p->dk; c++) {
             double d = r(k, q[c] - key[c]);
             s = r(k, s + r(k, d * d));
         }
         return r(k, -0.5 * s);
     default:
-        return dot(k, q, key, p->dk);
+        return product(k, q, key, p->dk);
     }
 }
 
@@ -153,13 +178,23 @@ struct running {
     double max, sum, out[64];
 };
 
+/* A partial sum of every column joins the sums, and begins anew. */
+static void join(const struct kernel *k, int64_t width, double *part, struct running *run)
+{
+    for (int64_t c = 0; c < width; c++) {
+        run->out[c] = r(k, run->out[c] + part[c]);
+        part[c] = 0.0;
+    }
+}
+
 /* One tile: the maximum moves (unless it lags by less than tau), old sums are rescaled, then the
  * keys of the tile are added. `total`: divide by this before p is stored; 0: do not. */
 static void add_tile(const struct kernel *k, const struct head *x, int64_t i, int64_t begin,
                      int64_t end, const double *s, double total, struct running *run)
 {
     const struct attn_problem *p = x->problem;
-    double max = run->max;
+    double max = run->max, part[64] = {0};
+    uint32_t held = 0; /* terms of part */
 
     for (int64_t j = begin; j < end; j++)
         max = fmax(max, s[j]);
@@ -182,8 +217,17 @@ static void add_tile(const struct kernel *k, const struct head *x, int64_t i, in
         if (p->flags & ATTN_FLAG_DROPOUT)
             stored = r(k, stored * r(k, 1.0 / r(k, 1.0 - p->dropout_p)));
         for (int64_t c = 0; c < p->dv; c++)
-            run->out[c] = r(k, run->out[c] + r(k, stored * x->v[j * p->dv + c]));
+            if (k->partial)
+                part[c] = fused(k, part[c], stored, x->v[j * p->dv + c]);
+            else
+                run->out[c] = r(k, run->out[c] + r(k, stored * x->v[j * p->dv + c]));
+        if (k->partial && ++held == k->terms) {
+            join(k, p->dv, part, run);
+            held = 0;
+        }
     }
+    if (held > 0)
+        join(k, p->dv, part, run);
 }
 
 /* Keys [begin, end) in tiles, from a maximum that is known already, or -inf. */

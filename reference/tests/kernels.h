@@ -23,6 +23,8 @@ struct kernel {
     bool sums_stored;
     bool truncates; /* f32 only */
     bool by_norms;
+    uint32_t partial; /* type of partial sums of q.k and p v, of fused products; 0: none */
+    uint32_t terms;   /* products of one */
     enum kernel_bug bug;
 };
 

@@ -37,6 +37,18 @@ static const struct kernel kernels[] = {
     {.name = "all in f16", .acc = ATTN_F16, .tile = 8},
     {.name = "all in bf16", .acc = ATTN_BF16, .tile = 8},
     {.name = "gaussian by norms", .acc = ATTN_F32, .by_norms = true},
+    {.name = "partial sums of 16 in f16",
+     .acc = ATTN_F32,
+     .tile = 64,
+     .p_type = ATTN_F16,
+     .partial = ATTN_F16,
+     .terms = 16},
+    {.name = "partial sums of 4 in bf16",
+     .acc = ATTN_F32,
+     .p_type = ATTN_BF16,
+     .by_norms = true,
+     .partial = ATTN_BF16,
+     .terms = 4},
 };
 #define KERNELS (sizeof(kernels) / sizeof(*kernels))
 

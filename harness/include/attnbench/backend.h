@@ -261,6 +261,12 @@ struct attn_numerics {
     double tau;    /* lazy rescaling: the running maximum may lag by this much; 0: never lags */
     const char *source; /* NULL: declared by the backend's author; else, for a closed library, where
                            these values are attributed from */
+
+    /* q.k and p.v may be summed up in a narrower type a few products at a time, fused or not; each
+     * such partial sum then joins a sum in acc_type, which must be named and hold the narrower type
+     * exactly. All other sums are in acc_type. */
+    uint32_t partial_type;  /* type of partial sums; 0: none */
+    uint32_t partial_terms; /* most products of one; 0 without partial_type */
 };
 
 /* Verification holds a backend that declares one of these to it bit for bit, any other within

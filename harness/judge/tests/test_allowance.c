@@ -33,6 +33,8 @@ static const struct attn_numerics styles[] = {
     {.acc_type = ATTN_F32, .score_type = ATTN_BF16, .e_arg = 0x1p-24, .splits = 3},
     {.acc_type = ATTN_F16, .acc_toward_zero = 1, .gaussian_by_norms = 1, .ftz = 1},
     {.acc_type = ATTN_F64, .denominator = 1, .out_toward_zero = 1},
+    {.acc_type = ATTN_F32, .p_type = ATTN_F16, .partial_type = ATTN_F16, .partial_terms = 16},
+    {.acc_type = ATTN_F32, .ftz = 1, .partial_type = ATTN_F16, .partial_terms = 64},
 };
 
 static double final(const struct attn_allowance *a, uint32_t dtype, double value, double error)
