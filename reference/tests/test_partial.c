@@ -185,15 +185,18 @@ static void small_values_may_vanish_before_dropout(void **state)
     made_free(&m);
 }
 
-/* Where subnormals are flushed, v itself is lost. */
-static void subnormal_values_may_be_flushed(void **state)
+/* Where subnormals are flushed p itself is lost, whatever v is. */
+static void subnormal_weights_may_be_flushed(void **state)
 {
     struct made m;
 
     (void)state;
-    make_row(&m, 1, 1, 0);
-    made_set(made_tensor(&m, ATTN_V), 0, 0x1.8p-15);
-    assert_lost(&m, (struct attn_numerics){.ftz = 1}, false, 5.0);
+    make_row(&m, 2, 1, MADE_BIAS);
+    for (int64_t j = 0; j < 2; j++) {
+        made_set(made_tensor(&m, ATTN_BIAS), j, -9.8 * (double)j);
+        made_set(made_tensor(&m, ATTN_V), j, 4.0 * (double)j);
+    }
+    assert_lost(&m, (struct attn_numerics){.ftz = 1}, false, 3.0);
     made_free(&m);
 }
 
@@ -205,10 +208,10 @@ static void small_products_of_scores_may_vanish(void **state)
     make_row(&m, 1, COLUMNS, 0);
     for (int ftz = 0; ftz < 2; ftz++) {
         for (int64_t c = 0; c < COLUMNS; c++) {
-            made_set(made_tensor(&m, ATTN_Q), c, ftz ? 0x1.8p-15 : 0x1p-12);
-            made_set(made_tensor(&m, ATTN_K), c, ftz ? 1.0 : 0.98 * 0x1p-13);
+            made_set(made_tensor(&m, ATTN_Q), c, ftz ? 0x1.ff8p-15 : 0x1p-12);
+            made_set(made_tensor(&m, ATTN_K), c, ftz ? 4.0 : 0.98 * 0x1p-13);
         }
-        assert_lost(&m, (struct attn_numerics){.ftz = ftz != 0}, true, ftz ? 5.0 : 1.3);
+        assert_lost(&m, (struct attn_numerics){.ftz = ftz != 0}, true, ftz ? 2.0 : 1.3);
     }
     made_free(&m);
 }
@@ -286,7 +289,7 @@ int main(void)
         cmocka_unit_test(random_sums_in_f16_are_rejected),
         cmocka_unit_test(small_values_may_vanish),
         cmocka_unit_test(small_values_may_vanish_before_dropout),
-        cmocka_unit_test(subnormal_values_may_be_flushed),
+        cmocka_unit_test(subnormal_weights_may_be_flushed),
         cmocka_unit_test(small_products_of_scores_may_vanish),
         cmocka_unit_test(partial_sums_may_overflow),
         cmocka_unit_test(partial_sums_towards_scores_may_overflow),
