@@ -72,23 +72,38 @@ static double small_expm1(double w)
     return sum * w * w + w;
 }
 
-/* Adds a term of weight p: growth = p expm1(w) and upper = p exp(w), w = shift + relative, in
- * logarithms where p may have underflowed or exp(w) overflow, so that no 0 * inf arises. */
-static void add_term(struct terms *x, double s, double ds, double p, double *growth, double *upper)
+/* p expm1(w), p exp(w) and p exp(-shift) (1 - relative) of all keys, w = shift + relative, as if w
+ * were small and p had not underflowed. */
+ATTN_CLONES("avx2", "avx512f")
+static void small_terms(const struct terms *terms, struct ref_scratch *x, double *restrict growth,
+                        double *restrict upper, double *restrict lower)
+{
+    const struct terms local = *terms;
+
+    for (int64_t t = 0; t < local.row->n; t++) {
+        const struct wrong e = term_error(&local, x->logit[t], x->wrong[t]);
+        double p = x->p[t], kept = e.relative < 1.0 ? 1.0 - e.relative : 0.0;
+        growth[t] = p * small_expm1(e.shift + e.relative);
+        upper[t] = p + growth[t];
+        lower[t] = p / (1.0 + small_expm1(e.shift)) * kept;
+    }
+}
+
+/* Adds a term of weight p to the sums of all. Where w is not small or p may have underflowed, the
+ * three are made anew, in logarithms, so that no 0 * inf arises. */
+static void add_term(struct terms *x, double s, double ds, double p, double *growth, double *upper,
+                     double lower)
 {
     const struct wrong e = term_error(x, s, ds);
     double w = e.shift + e.relative, kept = e.relative < 1.0 ? 1.0 - e.relative : 0.0;
 
-    if (w <= SMALL && p >= NORMAL) {
-        *growth = p * small_expm1(w);
-        *upper = p + *growth;
-        x->lower += p / (1.0 + small_expm1(e.shift)) * kept;
-    } else {
+    if (!(w <= SMALL && p >= NORMAL)) {
         double log_p = s - x->row->max - x->row->log_sum;
         *upper = exp(log_p + w);
         *growth = w < 1.0 ? exp(log_p) * expm1(w) : *upper;
-        x->lower += exp(log_p - e.shift) * kept;
+        lower = exp(log_p - e.shift) * kept;
     }
+    x->lower += lower;
     x->upper += *upper;
     x->largest.shift = e.shift > x->largest.shift ? e.shift : x->largest.shift;
     x->largest.relative = e.relative > x->largest.relative ? e.relative : x->largest.relative;
@@ -105,7 +120,7 @@ static double divide(double x, double by)
 
 /* Orders the keys by bin of frac(log2 p): keys whose stored p round alike. A counting sort. Without
  * bins all are in one. */
-ATTN_CLONES("avx2")
+ATTN_CLONES("avx2", "avx512f")
 static void order_by_bin(const struct ref_arithmetic *a, const struct ref_softmax *row,
                          struct ref_scratch *x)
 {
@@ -194,21 +209,25 @@ static void bound_range(const struct ref_arithmetic *a, const struct ref_softmax
 }
 
 /* growth, upper and store of every key, and what they add up to. */
-ATTN_CLONES("avx2")
+ATTN_CLONES("avx2", "avx512f")
 static void scale_terms(const struct ref_softmax *row, double lower, double u_p, double eta,
                         struct ref_scratch *x, struct ref_row_bound *bound)
 {
+    double *restrict growth = x->growth, *restrict upper = x->upper, *restrict store = x->store;
+    double shared = 0.0, stored = 0.0;
+
     for (int64_t t = 0; t < row->n + row->sink; t++) {
-        x->growth[t] = divide(x->growth[t], lower);
-        x->upper[t] = divide(x->upper[t], lower);
-        bound->shared += x->growth[t];
+        growth[t] = divide(growth[t], lower);
+        upper[t] = divide(upper[t], lower);
     }
+    for (int64_t t = 0; t < row->n; t++)
+        store[t] = u_p * upper[t] > eta ? u_p * upper[t] : eta;
     for (int64_t t = 0; t < row->n; t++) {
-        double rounding = u_p * x->upper[t];
-        x->store[t] = rounding > eta ? rounding : eta;
-        bound->stored += x->store[t];
+        shared += growth[t];
+        stored += store[t];
     }
-    bound->stored = fmin(bound->stored, u_p + (double)row->n * eta);
+    bound->shared = row->sink ? shared + growth[row->n] : shared;
+    bound->stored = fmin(stored, u_p + (double)row->n * eta);
 }
 
 void ref_bound_row(const struct ref_arithmetic *a, const struct ref_softmax *row,
@@ -225,10 +244,13 @@ void ref_bound_row(const struct ref_arithmetic *a, const struct ref_softmax *row
     }
     bound->rise = rise;
     terms = terms_begin(a, row, rise);
+    small_terms(&terms, x, x->growth, x->upper, x->store); /* store is free yet */
     for (int64_t t = 0; t < row->n; t++)
-        add_term(&terms, x->logit[t], x->wrong[t], x->p[t], &x->growth[t], &x->upper[t]);
+        add_term(&terms, x->logit[t], x->wrong[t], x->p[t], &x->growth[t], &x->upper[t],
+                 x->store[t]);
     if (row->sink)
-        add_term(&terms, row->sink_logit, sink_error, 0.0, &x->growth[row->n], &x->upper[row->n]);
+        add_term(&terms, row->sink_logit, sink_error, 0.0, &x->growth[row->n], &x->upper[row->n],
+                 0.0);
     /* The key of the computed maximum has p = exp(0). */
     sum = a->normalised ? 1.0 : fmax(row->sum * terms.lower, 1.0 - a->e_exp);
     bound->underflow = divide(2.0 * a->omega, sum);
@@ -277,7 +299,7 @@ add_keys(const struct ref_softmax *row, const struct ref_keys *keys, const struc
 }
 
 /* E1, A and sum |v| of every column. */
-ATTN_CLONES("avx2")
+ATTN_CLONES("avx2", "avx512f")
 static void sum_columns(const struct ref_softmax *row, const struct ref_keys *keys,
                         struct ref_scratch *x, const double *out)
 {
@@ -300,7 +322,7 @@ static void sum_columns(const struct ref_softmax *row, const struct ref_keys *ke
 
 /* The largest |v - ref| and |v| of every column. Where all growth together is below 1, E1 of exact
  * v is below the first, which is then not looked for. */
-ATTN_CLONES("avx2")
+ATTN_CLONES("avx2", "avx512f")
 static void raise_columns(const struct ref_softmax *row, const struct ref_row_bound *bound,
                           const struct ref_keys *keys, struct ref_scratch *x, const double *out)
 {
@@ -372,7 +394,7 @@ add_stored(const struct ref_softmax *row, const struct ref_keys *keys, const str
 }
 
 /* rho of every column: the rounding of stored p. */
-ATTN_CLONES("avx2")
+ATTN_CLONES("avx2", "avx512f")
 static void sum_stored(const struct ref_arithmetic *a, const struct ref_softmax *row,
                        const struct ref_keys *keys, struct ref_scratch *x, const double *out)
 {

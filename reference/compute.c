@@ -75,9 +75,9 @@ double ref_row_cost(const struct attn_problem *problem)
     /* Scores and out, with six more sums of the bound, over all keys of one head. */
     double head = keys * (4.0 * dk + 5.0 * (double)problem->dv + 100.0);
 
-    /* A tanh is some 30 multiply-adds, twice a hidden unit. */
+    /* A tanh, and what the bound makes of it, are some 30 multiply-adds. */
     if (problem->score == ATTN_SCORE_ADDITIVE)
-        head += keys * (double)problem->dh * 60.0;
+        head += keys * (double)problem->dh * 30.0;
     if (problem->score == ATTN_SCORE_BILINEAR)
         head += 2.0 * dq * dk;
     if (problem->op != ATTN_OP_MHA)

@@ -28,7 +28,7 @@ struct ref_keys {
     double *v_error;
     double *v_most; /* [Dv] with bounds: the largest |v| of a column */
     double *m;      /* bilinear: [Dq, Dk] */
-    double *w_q;    /* additive: [Dh, Dq] */
+    double *w_qt;   /* additive: [Dq, Dh], transposed */
     double *w_k;    /* additive: [Dh, Dk] */
     double *w_v;    /* additive: [Dh] */
     double *hidden; /* additive: [Dh, Sk], W_k k */
@@ -58,7 +58,7 @@ struct ref_scratch {
     int64_t *order, *start;
     double *same;      /* 1: the key is in the bin of the one before it in `order`; else 0 */
     double *query[3];  /* [max(Dq, Dk)] */
-    double *hidden[2]; /* [Dh] */
+    double *hidden[3]; /* [Dh] */
     double *out;       /* [Dv] */
     double *column[6]; /* [Dv] */
 };
@@ -112,9 +112,15 @@ void ref_keys_load_score(const struct ref_job *job, struct ref_keys *keys, int64
 struct ref_scratch *ref_scratch_create(const struct attn_problem *problem, int count);
 void ref_scratch_free(struct ref_scratch *scratch, int count);
 
-/* scores.c: the three stages of the score for keys [begin, end) of one row. */
-void ref_scores(const struct ref_block *block, int64_t i, const double *q, int64_t begin,
-                int64_t end, struct ref_scratch *scratch);
+/* scores.c: the three stages of the score for keys [begin, end) of one row. `q_error`: NULL, or how
+ * far q may be off; of use for additive scores alone, whose errors come with them. */
+void ref_scores(const struct ref_block *block, int64_t i, const double *q, const double *q_error,
+                int64_t begin, int64_t end, struct ref_scratch *scratch);
+
+/* additive.c: raw additive scores of these keys, and with bounds what score_error.c has of others:
+ * ds, magnitude, flush, inner. */
+void ref_scores_additive(const struct ref_block *block, const double *q, const double *q_error,
+                         int64_t begin, int64_t end, struct ref_scratch *scratch);
 
 /* score_error.c: scratch->ds for keys [begin, end), after ref_scores. */
 void ref_score_errors(const struct ref_block *block, int64_t i, const double *q,

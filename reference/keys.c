@@ -40,7 +40,7 @@ int ref_keys_create(const struct ref_job *job, struct ref_keys *keys)
         {&keys->v_error, keys->sk, keys->dv, projected},
         {&keys->v_most, keys->dv, 1, job->bounds},
         {&keys->m, keys->dq, keys->dk, bilinear},
-        {&keys->w_q, keys->dh, keys->dq, additive},
+        {&keys->w_qt, keys->dq, keys->dh, additive},
         {&keys->w_k, keys->dh, keys->dk, additive},
         {&keys->w_v, keys->dh, 1, additive},
         {&keys->hidden, keys->dh, keys->sk, additive},
@@ -70,7 +70,7 @@ void ref_keys_free(struct ref_keys *keys)
     free(keys->v_error);
     free(keys->v_most);
     free(keys->m);
-    free(keys->w_q);
+    free(keys->w_qt);
     free(keys->w_k);
     free(keys->w_v);
     free(keys->hidden);
@@ -231,9 +231,11 @@ void ref_keys_load_score(const struct ref_job *job, struct ref_keys *keys, int64
         return;
     for (int64_t x = 0; x < keys->dh; x++) {
         const int64_t at[] = {h, x, 0};
-        ref_load_vector(t[ATTN_SCORE_WQ], at, keys->dq, keys->w_q + x * keys->dq);
         ref_load_vector(t[ATTN_SCORE_WK], at, keys->dk, keys->w_k + x * keys->dk);
     }
+    for (int64_t c = 0; c < keys->dq; c++)
+        for (int64_t x = 0; x < keys->dh; x++)
+            keys->w_qt[c * keys->dh + x] = ref_load(t[ATTN_SCORE_WQ], (const int64_t[]){h, x, c});
     ref_load_vector(t[ATTN_SCORE_WV], (const int64_t[]){h, 0}, keys->dh, keys->w_v);
     attn_parallel_for(job->threads, keys->sk, KEYS, load_hidden, &load);
 }

@@ -33,16 +33,17 @@ static const struct attn_problem *problem_of(const struct row *row)
 
 /* Pass 1: scores, and the stages that were asked for. Every cell is computed only where a caller
  * looks at all of them. */
-static void compute_scores(struct row *row, const double *q, int64_t begin, int64_t end)
+static void compute_scores(struct row *row, const double *q, const double *q_error, int64_t begin,
+                           int64_t end)
 {
     const struct ref_result *result = job_of(row)->result;
     int64_t sk = problem_of(row)->sk;
 
     if (!result->scores[0] && !result->scores[1] && !result->scores[2]) {
-        ref_scores(row->block, row->i, q, begin, end, row->scratch);
+        ref_scores(row->block, row->i, q, q_error, begin, end, row->scratch);
         return;
     }
-    ref_scores(row->block, row->i, q, 0, sk, row->scratch);
+    ref_scores(row->block, row->i, q, q_error, 0, sk, row->scratch);
     for (int stage = 0; stage < 3; stage++)
         if (result->scores[stage])
             memcpy(result->scores[stage] + row->slot * sk, row->scratch->score[stage],
@@ -303,7 +304,7 @@ static void compute_row(struct row *row, const double *q, const double *q_error,
     row->softmax.dropout = problem->flags & ATTN_FLAG_DROPOUT;
     row->softmax.dropout_p = problem->dropout_p;
     ref_key_range(&job->operands, row->block->b, row->i, &begin, &end);
-    compute_scores(row, q, begin, end);
+    compute_scores(row, q, q_error, begin, end);
     collect_allowed(row, begin, end);
     if (job->result->allowed)
         job->result->allowed[row->slot] = row->softmax.n;

@@ -6,7 +6,6 @@
 #include "reference/clones.h"
 #include "reference/job.h"
 #include "reference/sums.h"
-#include "reference/tanh.h"
 
 /* Keys whose sums stay in the first-level cache while all columns pass. */
 #define KEYS 512
@@ -129,7 +128,7 @@ static void errors_bilinear(const struct span *x)
 }
 
 /* magnitude adds up the squares that a backend does, spread the widest that go into one. */
-ATTN_CLONES("avx2")
+ATTN_CLONES("avx2", "avx512f")
 static void errors_gaussian(const struct span *x)
 {
     const struct ref_keys *keys = x->keys;
@@ -163,67 +162,6 @@ static void errors_gaussian(const struct span *x)
         }
     }
     flush_partial(x, (double)(2 * keys->dk), g); /* by norms: half of two, and one whole */
-}
-
-/* z = W_q q for one hidden unit, the bound on what a backend makes of it, and the sum of its
- * absolute terms. */
-static double hidden_query(const struct span *x, int64_t unit, double *error, double *size)
-{
-    const struct ref_keys *keys = x->keys;
-    double g = ref_growth_rounded(x->a, (double)(keys->dq + keys->dk + 1)), z = 0.0;
-
-    *error = *size = 0.0;
-    for (int64_t c = 0; c < keys->dq; c++) {
-        double w = keys->w_q[unit * keys->dq + c], e = error_of(x->q_error, c);
-        double abs_q = fabs(x->q[c]) + e;
-        z += w * x->q[c];
-        *size += fabs(w) * abs_q;
-        *error += g * fabs(w) * abs_q + fabs(w) * e + x->a->omega * (2.0 + fabs(w) + abs_q);
-    }
-    return z;
-}
-
-/* One hidden unit more in ds and magnitude of n keys, from tanh of what it sums to, and the errors
- * of that sum's two halves. */
-ATTN_CLONES("avx2")
-static void add_unit(const struct ref_arithmetic *a, double w, double g, const double *t,
-                     double query_error, const double *key_error, int64_t n, double *restrict ds,
-                     double *restrict magnitude)
-{
-    for (int64_t j = 0; j < n; j++) {
-        double e = ref_tanh_spread(t[j], query_error + key_error[j]);
-        e += a->e_tanh * (fabs(t[j]) + e);
-        ds[j] += w * e + g * w * (fabs(t[j]) + e);
-        magnitude[j] += w * (fabs(t[j]) + e);
-    }
-}
-
-static void errors_additive(const struct span *x)
-{
-    const struct ref_keys *keys = x->keys;
-    double g = ref_growth_rounded(x->a, (double)(keys->dh + 3)), flush = 0.0, t[KEYS];
-    struct ref_scratch *s = x->scratch;
-
-    s->inner = 0.0;
-    for (int64_t j = x->begin; j < x->end; j++)
-        s->ds[j] = s->magnitude[j] = 0.0;
-    for (int64_t unit = 0; unit < keys->dh; unit++) {
-        double query_error, size, w = fabs(keys->w_v[unit]);
-        double z = hidden_query(x, unit, &query_error, &size);
-        s->inner = largest(s->inner, size);
-        flush += 3.0 + w;
-        for (int64_t from = x->begin; from < x->end; from += KEYS) {
-            int64_t n = x->end - from < KEYS ? x->end - from : KEYS;
-            int64_t at = unit * keys->sk + from;
-            for (int64_t j = 0; j < n; j++)
-                t[j] = z + keys->hidden[at + j];
-            ref_tanh(t, n, t);
-            add_unit(x->a, w, g, t, query_error, keys->hidden_error + at, n, s->ds + from,
-                     s->magnitude + from);
-        }
-    }
-    for (int64_t j = x->begin; j < x->end; j++)
-        s->flush[j] = flush;
 }
 
 /* Steps 2 and 3 on top of the error of the raw score. A kernel over exp2 has log2 e in the scale,
@@ -278,8 +216,7 @@ void ref_score_errors(const struct ref_block *block, int64_t i, const double *q,
     case ATTN_SCORE_GAUSSIAN:
         errors_gaussian(&x);
         break;
-    case ATTN_SCORE_ADDITIVE:
-        errors_additive(&x);
+    case ATTN_SCORE_ADDITIVE: /* with the scores */
         break;
     default:
         errors_dot(&x);

@@ -30,7 +30,7 @@ static void score_bilinear(const struct ref_keys *keys, const double *q, int64_t
     score_dot(keys, t, begin, end, scratch->score[0]);
 }
 
-ATTN_CLONES("avx2")
+ATTN_CLONES("avx2", "avx512f")
 static void score_gaussian(const struct ref_keys *keys, const double *q, int64_t begin, int64_t end,
                            double *restrict s)
 {
@@ -45,27 +45,6 @@ static void score_gaussian(const struct ref_keys *keys, const double *q, int64_t
         }
         for (int64_t j = from; j < to; j++)
             s[j] *= -0.5;
-    }
-}
-
-static void score_additive(const struct ref_keys *keys, const double *q, int64_t begin, int64_t end,
-                           double *s)
-{
-    double t[KEYS];
-
-    memset(s + begin, 0, (size_t)(end - begin) * sizeof(*s));
-    for (int64_t x = 0; x < keys->dh; x++) {
-        double z = 0.0;
-        for (int64_t c = 0; c < keys->dq; c++)
-            z += keys->w_q[x * keys->dq + c] * q[c];
-        for (int64_t from = begin; from < end; from += KEYS) {
-            int64_t n = end - from < KEYS ? end - from : KEYS;
-            for (int64_t j = 0; j < n; j++)
-                t[j] = z + keys->hidden[x * keys->sk + from + j];
-            ref_tanh(t, n, t);
-            for (int64_t j = 0; j < n; j++)
-                s[from + j] += keys->w_v[x] * t[j];
-        }
     }
 }
 
@@ -89,8 +68,8 @@ static void add_bias(const struct ref_block *block, int64_t i, int64_t begin, in
         s[j] = b[j] == -INFINITY ? -INFINITY : s[j] + b[j];
 }
 
-void ref_scores(const struct ref_block *block, int64_t i, const double *q, int64_t begin,
-                int64_t end, struct ref_scratch *scratch)
+void ref_scores(const struct ref_block *block, int64_t i, const double *q, const double *q_error,
+                int64_t begin, int64_t end, struct ref_scratch *scratch)
 {
     const struct attn_problem *problem = block->job->operands.problem;
     double *const *s = scratch->score;
@@ -103,7 +82,7 @@ void ref_scores(const struct ref_block *block, int64_t i, const double *q, int64
         score_gaussian(block->keys, q, begin, end, s[0]);
         break;
     case ATTN_SCORE_ADDITIVE:
-        score_additive(block->keys, q, begin, end, s[0]);
+        ref_scores_additive(block, q, q_error, begin, end, scratch);
         break;
     default:
         score_dot(block->keys, q, begin, end, s[0]);

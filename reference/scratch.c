@@ -39,7 +39,7 @@ static bool scratch_init(struct ref_scratch *s, const struct attn_problem *probl
                           &s->upper,     &s->store};
     double **per_column[] = {&s->out,       &s->column[0], &s->column[1], &s->column[2],
                              &s->column[3], &s->column[4], &s->column[5]};
-    double *next = ref_alloc_doubles(keys * 17 + query * 3 + hidden * 2 + columns * 7, 1);
+    double *next = ref_alloc_doubles(keys * 17 + query * 3 + hidden * 3 + columns * 7, 1);
 
     s->memory = next;
     s->key = calloc((size_t)keys, sizeof(*s->key));
@@ -51,7 +51,7 @@ static bool scratch_init(struct ref_scratch *s, const struct attn_problem *probl
         *per_key[a] = next;
     for (size_t a = 0; a < 3; a++, next += query)
         s->query[a] = next;
-    for (size_t a = 0; a < 2; a++, next += hidden)
+    for (size_t a = 0; a < 3; a++, next += hidden)
         s->hidden[a] = next;
     for (size_t a = 0; a < sizeof(per_column) / sizeof(*per_column); a++, next += columns)
         *per_column[a] = next;

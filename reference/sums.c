@@ -56,7 +56,7 @@ static inline __attribute__((always_inline)) void add_rows(const double *x, cons
     }
 }
 
-ATTN_CLONES("avx2")
+ATTN_CLONES("avx2", "avx512f")
 void ref_add_rows(const double *x, const double *a, int64_t stride, const int64_t *index,
                   int64_t rows, int64_t width, double *y)
 {
@@ -65,7 +65,7 @@ void ref_add_rows(const double *x, const double *a, int64_t stride, const int64_
                  false);
 }
 
-ATTN_CLONES("avx2")
+ATTN_CLONES("avx2", "avx512f")
 void ref_add_magnitudes(const double *x, const double *a, int64_t stride, const int64_t *index,
                         int64_t rows, int64_t width, double *y)
 {
