@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clones.h - a function built for wider instruction sets as well, chosen when the program starts. */
+/* clones.h - a function built for wider instruction sets as well, chosen when a program starts. */
 #ifndef ATTN_REFERENCE_CLONES_H
 #define ATTN_REFERENCE_CLONES_H
 

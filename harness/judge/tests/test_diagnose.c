@@ -49,6 +49,32 @@ static void census_names_the_key(void **state)
     }
 }
 
+/* Keys are counted wherever the sums as declared hold whole numbers. */
+static void census_counts_what_sums_can_hold(void **state)
+{
+    (void)state;
+    static const struct {
+        struct attn_numerics numerics;
+        bool counts;
+    } table[] = {
+        {{.acc_type = ATTN_F32, .partial_type = ATTN_F16, .partial_terms = 256}, true},
+        {{.acc_type = ATTN_F32, .partial_type = ATTN_F16, .partial_terms = 257}, false},
+        {{.acc_type = ATTN_F32, .p_normalised = 1, .partial_type = ATTN_F16, .partial_terms = 16},
+         false},
+        {{.acc_type = ATTN_F64, .partial_type = ATTN_F32, .partial_terms = 1 << 20}, true},
+        {{.acc_type = ATTN_F16}, false},
+    };
+    for (size_t t = 0; t < sizeof table / sizeof *table; t++) {
+        struct attn_instance *in = instance_of(CENSUS);
+        struct attn_problem as = in->problem;
+        as.off = -1;
+        answer(in, &as, attn_dtype_store);
+        const struct attn_judgement v = judge_declared(in, table[t].numerics);
+        if ((strncmp(v.reason, "census: b0 h0 query 3 misses", 28) == 0) != table[t].counts)
+            fail_msg("row %zu of the table: \"%s\"", t, v.reason);
+    }
+}
+
 static void census_names_what_is_lost(void **state)
 {
     (void)state;
@@ -251,6 +277,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_answers_pass),
         cmocka_unit_test(census_names_the_key),
+        cmocka_unit_test(census_counts_what_sums_can_hold),
         cmocka_unit_test(census_names_what_is_lost),
         cmocka_unit_test(census_sees_lost_pairs),
         cmocka_unit_test(census_names_the_head),
