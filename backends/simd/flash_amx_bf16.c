@@ -8,8 +8,10 @@
 #include "vector_avx512_bf16.h"
 
 #define FLASH_PAIRS 1
+#define FLASH_TYPE  ATTN_BF16
 #define FLASH_TILES 1
 #define FLASH_STEP  AMX_INNER
+#define FLASH_CHAIN 0
 
 #include "flash_f32_template.h"
 
@@ -28,7 +30,9 @@ const struct attn_flash_isa attn_flash_amx_bf16 = {.name = "amx_bf16 (unmeasured
                                                    .mr = FLASH_MR,
                                                    .nr = FLASH_NR,
                                                    .step = FLASH_STEP,
+                                                   .pairs = FLASH_TYPE,
                                                    .other = &attn_flash_f32_avx512,
+                                                   .projections = &attn_flash_avx512_bf16,
                                                    .direct_rows = 7,
                                                    .beside = AMX_BESIDE,
                                                    .run_item = run_item_in_tiles,

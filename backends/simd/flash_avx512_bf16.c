@@ -4,8 +4,10 @@
 #include "vector_avx512_bf16.h"
 
 #define FLASH_PAIRS 1
+#define FLASH_TYPE  ATTN_BF16
 #define FLASH_TILES 0
 #define FLASH_STEP  2
+#define FLASH_CHAIN 0
 
 #include "flash_f32_template.h"
 #include "gemm_template.h"
@@ -14,6 +16,7 @@ const struct attn_flash_isa attn_flash_avx512_bf16 = {.name = "avx512_bf16",
                                                       .mr = FLASH_MR,
                                                       .nr = FLASH_NR,
                                                       .step = FLASH_STEP,
+                                                      .pairs = FLASH_TYPE,
                                                       .other = &attn_flash_f32_avx512,
                                                       .direct_rows = 2,
                                                       .run_item = run_item,

@@ -26,7 +26,7 @@
 /* Error bounds of the instances' exp and tanh (see flash_f32_softmax.h), relative. */
 #define ATTN_FLASH_E_EXP  2e-7
 #define ATTN_FLASH_E_TANH 2.5e-7
-/* That of the exp of weights that are stored as bf16 (flash_pairs_weights.h). */
+/* That of the exp of weights that are stored in 16 bits (flash_pairs_weights.h). */
 #define ATTN_PAIRS_E_EXP 1.1e-4
 
 /* Most keys a tile, and the floats between two rows of scores: a constant, so that the rows of a
@@ -60,7 +60,7 @@ struct attn_flash {
      * softcap follows with its own factor cap2; both times -1/2 for gaussian. */
     float factor;
     float unit; /* what scores in memory are multiplied by to lie in that domain: 1, or factor where
-                   K is packed as pairs of bf16, which cannot take it, and nothing else follows */
+                   K is packed as pairs, which cannot take it, and nothing else follows */
     float cap2; /* softcap * log2(e) */
     float keep_by;      /* 1 / (1 - dropout_p) */
     uint32_t keep_from; /* kept when the top 24 bits of the Philox word are at least this */
@@ -121,16 +121,20 @@ struct attn_flash_isa {
     int nr; /* keys (scores) or columns (output) a micro-kernel */
 
     /* What the inner extents of its products are rounded up to: 1, of floats; or they are pairs of
-     * bf16, and this even (flash_pairs_pack.h). Pairs are for dot products of bf16 with more than
-     * `direct_rows` a key/value head; `other` serves the rest. */
+     * a 16-bit type, and this even (flash_pairs_pack.h). Pairs are for dot products of that type
+     * with more than `direct_rows` a key/value head; `other` serves the rest. */
     int step;
-    const struct attn_flash_isa *other; /* NULL with floats */
+    uint32_t pairs; /* enum attn_dtype; 0 with floats */
+    int chain;      /* products that are summed in that type before their sum joins one of f32; 0:
+                       none */
+    const struct attn_flash_isa *other;       /* NULL with floats */
+    const struct attn_flash_isa *projections; /* whose run_gemm stands in for its own; NULL: none */
 
     /* Groups of mr rows that are under way beside the one at hand, each with scores of its own. */
     int beside;
 
-    /* Up to so many rows a key/value head packing K and V costs more than it saves: they are read in
-     * place, by `other` where there is one. */
+    /* Up to so many rows a key/value head packing K and V costs more than it saves: they are read
+     * in place, by `other` where there is one. */
     int direct_rows;
 
     /* Computes one item. Any thread, distinct scratch. Reads no byte outside the operands; needs no
@@ -150,7 +154,7 @@ struct attn_flash_isa {
 };
 
 extern const struct attn_flash_isa attn_flash_f32_avx2, attn_flash_f32_avx512,
-    attn_flash_avx512_bf16, attn_flash_amx_bf16;
+    attn_flash_avx512_bf16, attn_flash_avx512_fp16, attn_flash_amx_bf16;
 
 static inline int64_t attn_round_up(int64_t value, int64_t unit)
 {

@@ -12,6 +12,7 @@
 #define VF_LANES    8
 #define FLASH_PAIRS 0
 #define FLASH_TILES 0
+#define FLASH_CHAIN 0
 
 typedef __m256 vf;
 

@@ -5,6 +5,7 @@
 
 #define FLASH_PAIRS 0
 #define FLASH_TILES 0
+#define FLASH_CHAIN 0
 
 #include "flash_f32_template.h"
 #include "gemm_template.h"

@@ -6,10 +6,13 @@
  *   FLASH_MR          rows of a micro-kernel: 6
  *   FLASH_NV          vectors of a micro-kernel's row, 2 or 4; MR*NV accumulators must stay in
  *                     registers
- *   FLASH_PAIRS       1 where the products take pairs of bf16, whose operations flash_pairs_pack.h
- *                     names, and no scores but dot products are asked for; else 0
+ *   FLASH_PAIRS       1 where the products take pairs of FLASH_TYPE, ATTN_BF16 or ATTN_F16, whose
+ *                     operations flash_pairs_pack.h names, and no scores but dot products are asked
+ *                     for; else 0
  *   FLASH_TILES       1 where the products are those of flash_amx_product.h, beside which
  *                     flash_amx_overlap.h computes weights of other rows; else 0
+ *   FLASH_CHAIN       products of pairs of f16 that are summed in f16 (flash_f16_kernel.h); 0 where
+ *                     all sums are f32
  *   vf, VF_LANES      a vector of floats, and how many it holds (a power of two, at most 16)
  *   vf_set1 vf_lane_numbers ({0, 1, 2, ...}) vf_add vf_sub vf_mul vf_div vf_abs vf_first
  *   vf_load vf_store  aligned to the vector; vf_loadu vf_storeu: to the element
@@ -128,7 +131,7 @@ FLASH_INLINE vf join(const enum pairing pairing, vf q, vf k, vf sum)
 {
 #if FLASH_PAIRS
     (void)pairing; /* always DOT */
-    return vf_dot_pairs(q, k, sum);
+    return vf_join_pairs(q, k, sum);
 #else
     vf apart = pairing == DOT ? q : vf_sub(q, k);
     return vf_fma(apart, pairing == DOT ? k : apart, sum);

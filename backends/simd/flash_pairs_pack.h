@@ -1,30 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flash_pairs_pack.h - part of flash_f32_template.h, for instances whose products take pairs of
- * bf16: what flash_f32_pack.h does for floats.
+ * FLASH_TYPE, bf16 or f16: what flash_f32_pack.h does for floats.
  *
- * A pair is 32 bits: two bf16 that are neighbours on the inner axis of a product, the first one in
- * the low half. It lies where a float would, and is loaded, broadcast and stored as one, which
+ * A pair is 32 bits: two elements that are neighbours on the inner axis of a product, the first one
+ * in the low half. It lies where a float would, and is loaded, broadcast and stored as one, which
  * changes no bit; so the micro-kernels of flash_f32_product.h serve both, with `join` for what they
  * do to a pair. Counted in pairs, struct span and struct product mean:
  *   q    pair c of a row holds columns 2c, 2c + 1
  *   k    [key_block/NR][pairs(dk)][NR]; pair (c, n) of a panel holds the same columns of key n
  *   p    [rows][LD]; pair m holds the weights of keys 2m, 2m + 1 of the tile: as it lies in memory,
- *        a row of bf16, one a key
+ *        a row of FLASH_TYPE, one a key
  *   v    [dv/NR, rounded up][pairs(key_block)][NR]; pair (m, n) of a panel holds column n of keys
  *        2m, 2m + 1 of the tile
  * The inner axis is filled up with zeros, on both sides, to a multiple of FLASH_STEP elements: 2
- * for vdpbf16ps. Keys outside [tile.lo, tile.hi) count as such zeros.
+ * for vectors. Keys outside [tile.lo, tile.hi) count as such zeros.
  *
  * Beside the operations of flash_f32_template.h an instance defines:
- *   vf_dot_pairs      sum + a[0] b[0] + a[1] b[1] of the pairs in each lane
+ *   vf_join_pairs     of the pairs in each lane: bf16: sum + a[0] b[0] + a[1] b[1] in f32; f16: a
+ *                     pair of sums in f16, sum[n] + a[n] b[n], each rounded once
  *   vf_pairs          the first `count` of 2 * VF_LANES elements as pairs, 0 in the others, which
  *                     are not touched in memory
  *   vf_pairs_of       pairs of the first `even_count` of VF_LANES elements in the low halves, the
  *                     first `odd_count` of others in the high ones, in the same way
  *   vf_pairs_transpose  2 * VF_LANES elements of each of VF_LANES rows, as VF_LANES rows of pairs;
  *                     `to` aligned
- *   vf_store_pairs    two vectors of floats as 2 * VF_LANES bf16 next to each other, aligned to
- * one, rounded to nearest */
+ *   vf_store_pairs    two vectors of floats as 2 * VF_LANES elements next to each other, aligned to
+ *                     one, rounded to nearest
+ *   vf_all_zero       true when no bit is set
+ * and, where sums of products are f16:
+ *   vh, vh_join       2 * VF_LANES sums in f16, and vf_join_pairs to them; vh_store: as elements
+ *   vf_add_neighbours sums of lanes 2n and 2n + 1 of two vectors, one after the other */
 
 /* Pairs that hold `count` elements of the inner axis. */
 FLASH_INLINE int64_t pairs(int64_t count)
@@ -180,9 +185,9 @@ static void pack_v(const struct attn_flash *job, const struct attn_flash_scratch
         for (int64_t c = 0; c < job->dv; c += VF_LANES) {
             vf pair = pair_keys(even, odd, stride[3], c, job->dv);
             vf_store(to + c / FLASH_NR * tile->v_panel + c % FLASH_NR, pair);
-            sum = vf_dot_pairs(pair, zero, sum);
+            sum = vf_join_pairs(pair, zero, sum);
         }
-        if (vf_all_equal(sum, zero))
+        if (vf_all_zero(sum))
             continue;
         int64_t step = j / FLASH_STEP * FLASH_STEP;
         tile->bad_lo = tile->bad_lo < step ? tile->bad_lo : step;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flash_pairs_weights.h - part of flash_f32_template.h, for instances whose products take pairs of
- * bf16: scores to weights that are stored as bf16, and their product with a V that may not be
+ * FLASH_TYPE: scores to weights that are stored as such, and their product with a V that may not be
  * finite.
  *
  * A row of weights takes the place of its row of scores, half as long: who goes through it from its
@@ -12,7 +12,7 @@
  * 0 for -inf */
 
 /* 2^x for x <= 0, as exp2_negative, to a degree that is enough for a result of 8
- * bits. */
+ * bits or 11. */
 FLASH_INLINE vf exp2_brief(vf x)
 {
     vf n = vf_round(x);
@@ -24,13 +24,13 @@ FLASH_INLINE vf exp2_brief(vf x)
     return vf_times_power(y, n);
 }
 
-/* The bf16 in the place of a row of scores. */
+/* What is stored in the place of a row of scores. */
 FLASH_INLINE uint16_t *weights_of(float *scores)
 {
     return (uint16_t *)(void *)scores;
 }
 
-/* Weights of [from, to) of a row, 2^(s * unit - shift), as bf16 in place; returns their sum. Two
+/* Weights of [from, to) of a row, 2^(s * unit - shift), stored in place; returns their sum. Two
  * roundings make that of the row's largest score, of which shift is the rounded product, exactly 1.
  * A lane's sum stands for fixed places in the tile, so that nothing depends on `from` and `to`. */
 FLASH_INLINE float weigh_pairs(float *s, int64_t from, int64_t to, float shift, float unit)
@@ -47,7 +47,7 @@ FLASH_INLINE float weigh_pairs(float *s, int64_t from, int64_t to, float shift, 
     if (j < to) {
         vf p = exp2_brief(vf_sub(in_log2(vf_load(s + j), unit), top));
         sum = vf_add(sum, p);
-        vf_store_bf16(weights_of(s) + j, p);
+        store_as(FLASH_TYPE, weights_of(s), j, p);
     }
     return vf_sum(sum);
 }
@@ -58,32 +58,32 @@ static void narrow_weights(int count, float *weights, int64_t from, int64_t to)
     for (int r = 0; r < count; r++) {
         float *p = weights + r * LD;
         for (int64_t j = from; j < to; j += VF_LANES)
-            vf_store_bf16(weights_of(p) + j, vf_load(p + j));
+            store_as(FLASH_TYPE, weights_of(p), j, vf_load(p + j));
     }
 }
 
-/* value_product where V may hold NaN or Inf: weights of -0.0, the mark of pairs that take no part,
- * are skipped instead of multiplied. */
+/* value_product where V may hold NaN or Inf, over keys instead of pairs: weights are floats yet,
+ * lest one that is not 0 meet an infinity as 0, and those of -0.0, the mark of cells that take no
+ * part, are skipped instead of multiplied. */
 FLASH_APART void value_product_careful(int count, const struct product *x)
 {
     for (int r = 0; r < count; r++) {
         float *o = x->o + r * x->width;
-        const uint16_t *p = (const uint16_t *)(const void *)(x->p + r * LD);
+        const float *p = x->p + r * LD;
         const uint16_t *v = (const uint16_t *)(const void *)x->v;
         for (int64_t c = 0; c < x->width; c++)
             o[c] = x->fresh ? 0.0f : o[c] * x->rescale[r];
-        for (int64_t j = 2 * x->lo; j < 2 * x->hi; j++)
-            for (int64_t c = 0; c < x->width && p[j] != 0x8000; c++) {
+        for (int64_t j = x->lo; j < x->hi; j++)
+            for (int64_t c = 0; c < x->width && (p[j] != 0.0f || !signbit(p[j])); c++) {
                 int64_t pair = c / FLASH_NR * x->v_panel + c % FLASH_NR + j / 2 * x->v_key;
-                o[c] += attn_from_bf16(p[j]) * attn_from_bf16(v[2 * pair + j % 2]);
+                o[c] += p[j] * attn_element(FLASH_TYPE, v, 2 * pair + j % 2);
             }
         for (int64_t c = 0; c < x->width; c++)
             x->to[r][c] = o[c] * x->by[r];
     }
 }
 
-/* Whether weights of a group are floats until the last of their product: a mark or dropout comes
- * first. */
+/* Whether weights of a group are floats until their product: a mark or dropout comes first. */
 static bool narrowed_late(const struct group *group, bool mark)
 {
     return mark || group->job->flags & ATTN_FLAG_DROPOUT;
@@ -145,13 +145,14 @@ static void join_values(const struct attn_flash_scratch *w, const struct block *
 {
     (void)block;
     (void)tile;
+    if (careful) {
+        value_product_careful(group->count, product);
+        return;
+    }
     product->lo = product->lo / FLASH_STEP * pairs(FLASH_STEP);
     product->hi = pairs(product->hi);
     if (narrowed_late(group, careful))
         narrow_weights(group->count, w->s, group->from, group->to);
     clear_around(group, 2 * product->lo, 2 * product->hi);
-    if (careful)
-        value_product_careful(group->count, product);
-    else
-        value_product(group->count, product);
+    value_product(group->count, product);
 }

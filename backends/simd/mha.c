@@ -48,9 +48,9 @@ int attn_mha_create(const struct attn_flash_isa *isa, const struct attn_problem 
         snprintf(why, size, "no memory for the plan");
         return ATTN_OUT_OF_MEMORY;
     }
-    *mha = (struct attn_mha){.services = services,
-                             .isa = isa->run_gemm ? isa : &attn_flash_avx512_bf16};
-    int status = attn_mha_heads(problem, isa->step > 1 ? ATTN_BF16 : ATTN_F32, mha, why, size);
+    *mha =
+        (struct attn_mha){.services = services, .isa = isa->projections ? isa->projections : isa};
+    int status = attn_mha_heads(problem, isa->pairs ? isa->pairs : ATTN_F32, mha, why, size);
     if (status == ATTN_OK)
         status = attn_plan_create(isa, &mha->heads, services, &made, why, size);
     if (status != ATTN_OK) {

@@ -3,7 +3,7 @@
  *
  * Projected q, k, v lie in dense buffers [B,S,H*D] whose heads the plan reads in place, as strided
  * operands; the heads' outputs go to such a buffer, or straight to out where nothing follows that
- * wants more than out holds. Buffers are bf16 where the instance multiplies pairs of it, else f32,
+ * wants more than out holds. Buffers are of the type whose pairs the instance multiplies, else f32,
  * whatever the problem's type. All that is not a projection (masks, scores and their parameters,
  * lse, weights) is passed on to the plan for attention: what it supports works in the heads. */
 #ifndef ATTN_SIMD_MHA_H
@@ -17,8 +17,7 @@
 
 struct attn_mha {
     const struct attn_services *services;
-    const struct attn_flash_isa *isa; /* of the projections; the heads may have another. Tiles
-                                         have no products of their own: avx512_bf16 */
+    const struct attn_flash_isa *isa; /* of the projections; the heads may have another */
     struct attn_problem heads;        /* attention alone; q, k, v, out come first */
     struct attn_tensor tensors[ATTN_MHA_TENSORS]; /* of `heads`; data of the buffers alone */
     bool residual;

@@ -126,12 +126,19 @@ static int64_t choose_group(const struct attn_problem *problem)
     return problem->hq / problem->hkv;
 }
 
+/* Whether weights fit their type: dropout magnifies those that it keeps. */
+static bool weights_fit(const struct attn_flash_isa *isa, const struct attn_problem *problem)
+{
+    return isa->pairs != ATTN_F16 || !(problem->flags & ATTN_FLAG_DROPOUT) ||
+           1.0 - problem->dropout_p >= 0x1p-15;
+}
+
 /* The instance that serves a problem: this one, or the one that stands in for it. */
 static const struct attn_flash_isa *choose_isa(const struct attn_flash_isa *isa,
                                                const struct attn_problem *problem)
 {
     bool dot = problem->score == ATTN_SCORE_SCALED_DOT || problem->score == ATTN_SCORE_DOT;
-    if (!isa->other || (problem->dtype == ATTN_BF16 && dot &&
+    if (!isa->other || (problem->dtype == isa->pairs && dot && weights_fit(isa, problem) &&
                         problem->sq * choose_group(problem) > isa->direct_rows))
         return isa;
     return isa->other;

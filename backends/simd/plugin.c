@@ -48,6 +48,28 @@ static int probe_avx512_bf16(const struct attn_services *services, char *why, si
     return ATTN_NO_DEVICE;
 }
 
+/* What surrounds the products of f16. */
+static int probe_avx512_pairs(const struct attn_services *services, char *why, size_t size)
+{
+    (void)services;
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        return ATTN_OK;
+    snprintf(why, size, "this processor, or the system on it, offers no AVX-512 with BW and VL");
+    return ATTN_NO_DEVICE;
+}
+
+/* CPUID is asked directly, as for AMX. */
+static int probe_avx512_fp16(const struct attn_services *services, char *why, size_t size)
+{
+    const unsigned fp16 = 1u << 23; /* leaf 7.0, EDX */
+    unsigned a, b, c, d;
+    int status = probe_avx512_pairs(services, why, size);
+    if (status != ATTN_OK || (__get_cpuid_count(7, 0, &a, &b, &c, &d) && d & fp16))
+        return status;
+    snprintf(why, size, "this processor has no AVX512-FP16");
+    return ATTN_NO_DEVICE;
+}
+
 static int probe_amx_bf16(const struct attn_services *services, char *why, size_t size)
 {
     (void)services;
@@ -67,14 +89,26 @@ static int supports(const struct attn_problem *problem, const struct attn_servic
                                       : attn_plan_supports(problem, why, size);
 }
 
-/* Of the rungs that are for bf16: what others serve as well is left to them. */
+/* Of the rungs that are for one type: what others serve as well is left to them. */
+static int supports_only(uint32_t dtype, const struct attn_problem *problem,
+                         const struct attn_services *services, char *why, size_t size)
+{
+    if (problem->dtype == dtype)
+        return supports(problem, services, why, size);
+    snprintf(why, size, "this rung is for %s alone", attn_element_name(dtype));
+    return ATTN_UNSUPPORTED;
+}
+
 static int supports_bf16(const struct attn_problem *problem, const struct attn_services *services,
                          char *why, size_t size)
 {
-    if (problem->dtype == ATTN_BF16)
-        return supports(problem, services, why, size);
-    snprintf(why, size, "this rung is for bf16 alone");
-    return ATTN_UNSUPPORTED;
+    return supports_only(ATTN_BF16, problem, services, why, size);
+}
+
+static int supports_f16(const struct attn_problem *problem, const struct attn_services *services,
+                        char *why, size_t size)
+{
+    return supports_only(ATTN_F16, problem, services, why, size);
 }
 
 static int create(const struct attn_flash_isa *isa, const struct attn_problem *problem,
@@ -108,6 +142,13 @@ static int create_avx512_bf16(const struct attn_problem *problem,
     return create(&attn_flash_avx512_bf16, problem, services, plan, why, size);
 }
 
+static int create_avx512_fp16(const struct attn_problem *problem,
+                              const struct attn_services *services, void **plan, char *why,
+                              size_t size)
+{
+    return create(&attn_flash_avx512_fp16, problem, services, plan, why, size);
+}
+
 static int create_amx_bf16(const struct attn_problem *problem, const struct attn_services *services,
                            void **plan, char *why, size_t size)
 {
@@ -125,10 +166,15 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
     numerics->key_tile = self->job.key_block;
     numerics->splits = self->job.splits > 1 ? self->job.splits : 0;
     numerics->e_exp = ATTN_FLASH_E_EXP;
-    numerics->ftz = self->isa->step > 1 || (self->mha && self->mha->isa->step > 1);
-    if (self->isa->step > 1) {
-        numerics->p_type = ATTN_BF16;
+    numerics->ftz =
+        self->isa->pairs == ATTN_BF16 || (self->mha && self->mha->isa->pairs == ATTN_BF16);
+    if (self->isa->pairs) {
+        numerics->p_type = self->isa->pairs;
         numerics->e_exp = ATTN_PAIRS_E_EXP;
+    }
+    if (self->isa->chain && numerics->struct_size > offsetof(struct attn_numerics, partial_terms)) {
+        numerics->partial_type = self->isa->pairs;
+        numerics->partial_terms = (uint32_t)self->isa->chain;
     }
     numerics->e_tanh = ATTN_FLASH_E_TANH;
     numerics->e_log = 1e-15; /* in double */
@@ -212,12 +258,13 @@ static const struct attn_option_spec options[] = {
 };
 
 /* Every rung is the same backend but for its name and the instruction set behind it. */
-#define RUNG(isa, supported, text)                                                                 \
+#define RUNG(isa, supported, sums, text)                                                           \
     static const struct attn_backend isa = {                                                       \
         .struct_size = sizeof(struct attn_backend),                                                \
         .exactness = ATTN_EXACT,                                                                   \
         .name = #isa,                                                                              \
-        .description = "flash attention, sums in f32, " text " intrinsics, tiled, online softmax", \
+        .description =                                                                             \
+            "flash attention, sums in " sums ", " text " intrinsics, tiled, online softmax",       \
         .options = options,                                                                        \
         .n_options = sizeof options / sizeof *options,                                             \
         .probe = probe_##isa,                                                                      \
@@ -230,13 +277,17 @@ static const struct attn_option_spec options[] = {
         .describe = describe,                                                                      \
         .destroy = destroy,                                                                        \
     }
-#ifndef TABLE_ELSEWHERE /* a test has backends of its own around these slots */
-RUNG(avx2, supports, "AVX2 and FMA");
-RUNG(avx512, supports, "AVX-512");
-RUNG(avx512_bf16, supports_bf16, "AVX512-BF16");
-RUNG(amx_bf16, supports_bf16, "AMX-BF16 (unmeasured)");
+#define SUMS_FP16 "f16 by sixteen, then in f32"
 
-static const struct attn_backend *const backends[] = {&avx2, &avx512, &avx512_bf16, &amx_bf16};
+#ifndef TABLE_ELSEWHERE /* a test has backends of its own around these slots */
+RUNG(avx2, supports, "f32", "AVX2 and FMA");
+RUNG(avx512, supports, "f32", "AVX-512");
+RUNG(avx512_bf16, supports_bf16, "f32", "AVX512-BF16");
+RUNG(avx512_fp16, supports_f16, SUMS_FP16, "AVX512-FP16 (unmeasured)");
+RUNG(amx_bf16, supports_bf16, "f32", "AMX-BF16 (unmeasured)");
+
+static const struct attn_backend *const backends[] = {&avx2, &avx512, &avx512_bf16, &avx512_fp16,
+                                                      &amx_bf16};
 
 const struct attn_plugin attn_plugin = {
     .abi_version = ATTN_ABI_VERSION,

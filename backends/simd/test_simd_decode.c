@@ -272,8 +272,8 @@ int main(void)
     int failed = 0;
     for (uint32_t n = 0; n < attn_plugin.n_backends; n++) {
         const struct attn_backend *backend = attn_plugin.backends[n];
-        if (strstr(backend->name, "bf16"))
-            continue; /* bf16 alone, and few rows as avx512 has them */
+        if (strstr(backend->name, "bf16") || strstr(backend->name, "fp16"))
+            continue; /* one type alone, and few rows as avx512 has them */
         void *subject = (void *)(uintptr_t)backend;
         char why[256];
         const struct CMUnitTest tests[] = {

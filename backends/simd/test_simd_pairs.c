@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_simd_pairs.c - operands packed as pairs of bf16, the two products of them and the rounding
- * of weights, of an instance that has pairs, against a scalar model. What a layout leaves out is
- * NaN: it must not be read. Products are of small integers, exact in any order. */
+/* test_simd_pairs.c - operands packed as pairs of bf16 or f16, the two products of them and the
+ * rounding of weights, of an instance that has pairs, against a scalar model. What a layout leaves
+ * out is NaN: it must not be read. Products are of small integers, exact in any order, in f16 for
+ * as many as are summed in it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -14,7 +15,8 @@
 
 #define KEY_BLOCK 256
 #define MOST_WIDE 130
-#define QUIET_NAN 0x7fc0
+#define QUIET_NAN 0x7fc0 /* in either type */
+#define MINUS_INF (FLASH_TYPE == ATTN_F16 ? 0xfc00 : 0xff80)
 
 static struct attn_flash job;
 static struct attn_flash_scratch w;
@@ -27,9 +29,21 @@ static int64_t draw(int64_t below)
     return (int64_t)(seed >> 33) % below;
 }
 
+static uint16_t narrowed(float x)
+{
+    uint16_t to;
+    attn_element_set(FLASH_TYPE, &to, 0, x);
+    return to;
+}
+
+static float widened(uint16_t x)
+{
+    return attn_element(FLASH_TYPE, &x, 0);
+}
+
 static uint16_t small_integer(void)
 {
-    return attn_to_bf16((float)(draw(17) - 8));
+    return narrowed((float)(draw(17) - 8));
 }
 
 static void *take(size_t bytes)
@@ -67,7 +81,7 @@ static int unmake(void **state)
 static uint16_t *operand(struct attn_view *view, int64_t width, bool apart, int64_t lo, int64_t hi)
 {
     int64_t gap = draw(3);
-    *view = (struct attn_view){.dtype = ATTN_BF16};
+    *view = (struct attn_view){.dtype = FLASH_TYPE};
     view->stride[2] = apart ? 1 : width + gap;
     view->stride[3] = apart ? KEY_BLOCK + gap : 1;
     size_t count = (size_t)(view->stride[2] * (KEY_BLOCK - 1) + view->stride[3] * (width - 1) + 1);
@@ -135,7 +149,7 @@ static void test_pack_v(void **state)
         int64_t bad = trial % 2 ? tile.lo + draw(tile.hi - tile.lo) : -1;
         if (bad >= 0)
             data[bad * job.v.stride[2] + draw(job.dv) * job.v.stride[3]] =
-                trial % 4 == 1 ? QUIET_NAN : 0xff80; /* -inf */
+                trial % 4 == 1 ? QUIET_NAN : MINUS_INF;
         pack_v(&job, &w, &block, &tile);
         if (bad < 0)
             assert_true(tile.bad_lo >= tile.bad_hi);
@@ -183,7 +197,7 @@ static void test_scores(void **state)
             for (int64_t j = tile.lo; j < tile.hi; j++) {
                 float want = 0.0f;
                 for (int64_t c = 0; c < job.dk; c++)
-                    want += attn_from_bf16(at(&job.q, r, c)) * attn_from_bf16(at(&job.k, j, c));
+                    want += widened(at(&job.q, r, c)) * widened(at(&job.k, j, c));
                 assert_true(w.s[r * LD + j] == want);
             }
         free(k);
@@ -214,23 +228,26 @@ static void test_values(void **state)
         x.v = tile.v;
         x.v_key = tile.v_key;
         x.v_panel = tile.v_panel;
-        x.lo = lo / FLASH_STEP * pairs(FLASH_STEP);
-        x.hi = pairs(hi);
+        x.lo = careful ? lo : lo / FLASH_STEP * pairs(FLASH_STEP);
+        x.hi = careful ? hi : pairs(hi);
         for (int r = 0; r < count; r++) {
-            uint16_t *p = weights_of(w.s + r * LD);
+            float p[KEY_BLOCK];
             rescale[r] = 0.5f;
             x.by[r] = 2.0f;
             x.to[r] = w.o + r * x.width;
             for (int64_t c = 0; c < x.width; c++)
                 x.to[r][c] = (float)(2 * draw(9));
             for (int64_t j = 0; j < KEY_BLOCK; j++)
-                p[j] = j < lo || j >= hi || (careful && j == lo) ? (careful ? 0x8000 : 0)
-                                                                 : small_integer();
+                p[j] = j < lo || j >= hi || (careful && j == lo) ? -0.0f : (float)(draw(17) - 8);
+            for (int64_t j = 0; j < KEY_BLOCK && careful; j++)
+                w.s[r * LD + j] = p[j];
+            for (int64_t j = 0; j < KEY_BLOCK && !careful; j++)
+                weights_of(w.s + r * LD)[j] = narrowed(p[j]);
             for (int64_t c = 0; c < job.dv; c++) {
                 float *sum = &want[r * job.dv + c];
                 *sum = fresh ? 0.0f : 0.5f * x.to[r][c];
                 for (int64_t j = lo + careful; j < hi; j++)
-                    *sum += attn_from_bf16(p[j]) * attn_from_bf16(at(&job.v, j, c));
+                    *sum += p[j] * widened(at(&job.v, j, c));
                 *sum *= 2.0f;
             }
         }
@@ -250,6 +267,9 @@ static void test_values(void **state)
 static void test_weights(void **state)
 {
     (void)state;
+    const bool f16 = FLASH_TYPE == ATTN_F16;
+    const double u = f16 ? 0x1p-11 : 0x1p-8; /* and below the least normal: */
+    const double least = f16 ? 0x1p-14 : 0x1p-125, eta = f16 ? 0x1.5p-25 : 0x1p-124;
     const float by = 0.18f;
     for (int trial = 0; trial < 200; trial++) {
         int64_t from = draw(16) * VF_LANES, to = from + (1 + draw(16)) * VF_LANES;
@@ -264,12 +284,12 @@ static void test_weights(void **state)
             double want_sum = 0.0;
             for (int64_t j = from; j < to; j++) {
                 double want = exp2((double)s[r][j] * (double)by - (double)shift[r]);
-                double got = (double)attn_from_bf16(weights_of(w.s + r * LD)[j]);
+                double got = (double)widened(weights_of(w.s + r * LD)[j]);
                 want_sum += want;
-                if (want < 0x1p-125)
-                    assert_true(got >= 0.0 && got <= 0x1p-124 && (want > 0.0 || got == 0.0));
+                if (want < least)
+                    assert_true(fabs(got - want) <= eta && (want > 0.0 || got == 0.0));
                 else
-                    assert_true(fabs(got / want - 1.0) <= 0x1p-8 + 2 * ATTN_PAIRS_E_EXP);
+                    assert_true(fabs(got / want - 1.0) <= u + 2 * ATTN_PAIRS_E_EXP);
             }
             assert_true(fabs((double)sum[r] / want_sum - 1.0) <= 2 * ATTN_PAIRS_E_EXP);
         }
@@ -286,8 +306,8 @@ static void test_largest_weight(void **state)
         for (int64_t j = 0; j < 3 * VF_LANES; j++)
             w.s[j] = j == 21 || j == 40 ? top : -top;
         assert_true(weigh_pairs(w.s, 0, 3 * VF_LANES, shift, unit) >= 2.0f);
-        assert_int_equal(weights_of(w.s)[21], attn_to_bf16(1.0f));
-        assert_int_equal(weights_of(w.s)[40], attn_to_bf16(1.0f));
+        assert_int_equal(weights_of(w.s)[21], narrowed(1.0f));
+        assert_int_equal(weights_of(w.s)[40], narrowed(1.0f));
     }
 }
 
@@ -299,21 +319,24 @@ static void test_narrow(void **state)
     for (int r = 0; r < 2; r++)
         for (int64_t j = 0; j < 64; j++) {
             w.s[r * LD + j] = special[(j * 3 + r) % 8];
-            want[r][j] = attn_to_bf16(w.s[r * LD + j]);
+            want[r][j] = narrowed(w.s[r * LD + j]);
         }
     w.s[40] = NAN;
     narrow_weights(2, w.s, 16, 64);
     for (int r = 0; r < 2; r++)
         for (int64_t j = 16; j < 64; j++)
             if (r == 0 && j == 40)
-                assert_true(isnan(attn_from_bf16(weights_of(w.s)[j])));
+                assert_true(isnan(widened(weights_of(w.s)[j])));
             else
                 assert_int_equal(weights_of(w.s + r * LD)[j], want[r][j]);
 }
 
 int main(void)
 {
-    if (!__builtin_cpu_supports("avx512bf16")) {
+    bool able = FLASH_TYPE == ATTN_F16 /* emulated, between real operations on pairs */
+                    ? __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")
+                    : __builtin_cpu_supports("avx512bf16");
+    if (!able) {
         printf("this processor lacks the instructions: nothing to test\n");
         return 0;
     }

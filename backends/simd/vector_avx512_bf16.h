@@ -1,43 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vector_avx512_bf16.h - the operations on pairs of bf16 that flash_pairs_pack.h asks for. Needs
- * AVX512-BF16, BW and VL.
+/* vector_avx512_bf16.h - the operations on pairs of bf16 that flash_pairs_pack.h asks for, beside
+ * those that move bits alone. Needs AVX512-BF16, BW and VL.
  *
  * vdpbf16ps takes subnormal operands for 0, gives 0 for subnormal results, rounds to nearest and
  * neither reads nor writes MXCSR (Intel's manual); vcvtneps2bf16 likewise. */
 #ifndef ATTN_SIMD_VECTOR_AVX512_BF16_H
 #define ATTN_SIMD_VECTOR_AVX512_BF16_H
 
-#include "vector_avx512.h"
+#include "vector_avx512_pairs.h"
 
-static inline vf vf_dot_pairs(vf a, vf b, vf sum)
+static inline vf vf_join_pairs(vf a, vf b, vf sum)
 {
     return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
-}
-
-static inline vf vf_pairs(const uint16_t *p, int64_t count)
-{
-    uint32_t lanes = count <= 0 ? 0 : count >= 32 ? 0xffffffffu : (UINT32_C(1) << count) - 1u;
-    return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(lanes, p));
-}
-
-/* The first `count` of 16 elements, each in the low half of 32 bits. */
-static inline __m512i low_halves(const uint16_t *p, int64_t count)
-{
-    unsigned lanes = count <= 0 ? 0 : count >= 16 ? 0xffffu : (1u << count) - 1u;
-    return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16((__mmask16)lanes, p));
-}
-
-static inline vf vf_pairs_of(const uint16_t *even, int64_t even_count, const uint16_t *odd,
-                             int64_t odd_count)
-{
-    __m512i high = _mm512_slli_epi32(low_halves(odd, odd_count), 16);
-    return _mm512_castsi512_ps(_mm512_or_si512(low_halves(even, even_count), high));
-}
-
-static inline void vf_pairs_transpose(const uint16_t *from, int64_t from_stride, float *to,
-                                      int64_t to_stride)
-{
-    transpose(from, from_stride * (int64_t)sizeof *from, NULL, to, to_stride);
 }
 
 static inline void vf_store_pairs(uint16_t *p, vf low, vf high)

@@ -10,34 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include <cmocka.h>
 
 #include "../flash_amx_tiles.h"
-
-#define PAGE 4096u
-
-/* Memory that ends where nothing may be read. */
-struct region {
-    char *map;
-    size_t mapped;
-    void *data;
-};
-
-static struct region make_region(size_t bytes)
-{
-    size_t body = (bytes + PAGE - 1) / PAGE * PAGE;
-    char *map = mmap(NULL, body + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(map != MAP_FAILED);
-    assert_int_equal(mprotect(map + body, PAGE, PROT_NONE), 0);
-    return (struct region){map, body + PAGE, map + body - bytes};
-}
-
-static void free_region(const struct region *region)
-{
-    munmap(region->map, region->mapped);
-}
+#include "guarded.h"
 
 static uint16_t bf16(float x)
 {
