@@ -43,6 +43,12 @@ DEVICE void barrier()
 {
     __syncthreads();
 }
+/* The lanes of a warp meet: what one has stored lies before what another stores from here on. Votes
+ * and shuffles alone order no memory. */
+DEVICE void warp_barrier()
+{
+    __syncwarp();
+}
 DEVICE uint32_t lanes_where(bool predicate)
 {
     return __ballot_sync(0xffffffffu, predicate);

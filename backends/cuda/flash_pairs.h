@@ -5,9 +5,9 @@
  *
  *   projected   q: W_q q [B,Hq,Sq,Dh], or q^T M [B,Hq,Sq,Dk];   k, additive alone: W_k k
  *               [B,Hq,Sk,Dh], for each query head has a W_k. f32, but q^T M of type T for the
- * tensor cores. The host puts these views in the place of q and k. p           [PAIR_KEYS x
- * PAIR_ROWS] in shared memory: weights, or FORBIDDEN o           of a warp's 8 rows, lane + 32 c is
- * a column */
+ *               tensor cores. The host puts these views in the place of q and k.
+ *   p           [PAIR_KEYS x PAIR_ROWS] in shared memory: weights, or FORBIDDEN
+ *   o           of a warp's 8 rows, lane + 32 c is a column */
 #ifndef ATTN_CUDA_FLASH_PAIRS_H
 #define ATTN_CUDA_FLASH_PAIRS_H
 

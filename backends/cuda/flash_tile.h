@@ -258,10 +258,11 @@ template <class T, int WIDTH, int MT, int WARPS, int KEYS, bool MASKED> struct f
     {
         const bool wide_k = a.flags & ATTN_CUDA_WIDE_K, wide_v = a.flags & ATTN_CUDA_WIDE_V;
         const float unit = MASKED ? LOG2E : a.scale * LOG2E;
-        load_queries();
         const int start = lo / KEYS * KEYS;
-        if (lo < hi)
-            load_keys(K, a.k, a.dk, wide_k, start);
+        if (lo >= hi)
+            return; /* nothing is loaded that nobody would wait for */
+        load_queries();
+        load_keys(K, a.k, a.dk, wide_k, start);
         for (int key = start; key < hi; key += KEYS) {
             if (!PLANTED(copy_wait))
                 copy_wait<0>();
@@ -341,6 +342,8 @@ template <class T, int WIDTH, int MT, int WARPS, int KEYS, bool MASKED> struct f
     /* `bad` has four bits a row, from row `local` of the block on. */
     DEVICE void repair(int local, uint32_t bad)
     {
+        if (bad && !PLANTED(meeting))
+            warp_barrier(); /* other lanes have stored what is stored here anew */
         while (bad) {
             const int g = lowest_bit(bad) / 4;
             bad &= ~(0xfu << g * 4);

@@ -81,7 +81,7 @@ static const struct tile *choose(const struct attn_problem *p)
         return &by_rows;
     const int64_t width = p->dk > p->dv ? p->dk : p->dv;
     const int decode = p->sq * (p->hq / p->hkv) <= DECODE_ROWS;
-    const int masked = !(p->scale > 0) || p->softcap > 0 || attn_tensor_find(p, ATTN_MASK) ||
+    const int masked = !((float)p->scale > 0) || p->softcap > 0 || attn_tensor_find(p, ATTN_MASK) ||
                        attn_tensor_find(p, ATTN_BIAS) || attn_tensor_find(p, ATTN_ALIBI);
     const struct tile *t = tiles;
     while (t->width < width || t->splits != decode || t->masked < masked)

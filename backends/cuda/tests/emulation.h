@@ -3,10 +3,12 @@
  * another, each with a stack of its own, and change over where the hardware brings lanes or warps
  * together. Every access is checked:
  *
- *   shared memory   inside what the launch asked for, aligned, written before it is read, no copy
- * of cp.async under way in it; two threads that touch a word without a barrier between, one of them
- * writing, are a race, whatever order they ran in global memory   inside an allocation of the
- * emulated device lanes           all 32 take part in each operation of a warp, and in the same one
+ *   shared memory   inside what the launch asked for, aligned, written before it is read, with no
+ *                   copy of cp.async under way in it or left behind; two threads that touch a word
+ *                   with no barrier between, one of them writing, are a race, whatever their order
+ *   global memory   inside an allocation of the emulated device; what a thread has written others
+ *                   touch after a barrier or a meeting of their warp, and other blocks not at all
+ *   lanes           all 32 take part in each operation of a warp, and in the same one
  *
  * A violation ends the launch with one sentence. Not a model of time, of caches, or of memory order
  * between blocks. */
@@ -24,8 +26,11 @@
 #define EMULATED_PLANTS(X)                                                                         \
     X(none)                                                                                        \
     X(lane)                                                                                        \
-    X(barrier) X(copy_wait) X(past_keys) X(past_width) X(rescale) X(diagonal) X(repair) X(edge)    \
-        X(transposed) X(unfilled) X(past_depth)
+    X(barrier)                                                                                     \
+    X(copy_wait)                                                                                   \
+    X(past_keys)                                                                                   \
+    X(past_width)                                                                                  \
+    X(rescale) X(diagonal) X(repair) X(edge) X(transposed) X(unfilled) X(past_depth) X(meeting)
 #define EMULATED_PLANT_ENUM(name) plant_##name,
 enum emulated_plant_name { EMULATED_PLANTS(EMULATED_PLANT_ENUM) PLANTS };
 #undef EMULATED_PLANT_ENUM
@@ -34,6 +39,7 @@ extern int emulated_plant;
 enum warp_operation {
     WARP_EXIT,
     WARP_BARRIER,
+    WARP_MEETING,
     WARP_BALLOT,
     WARP_SHUFFLE,
     WARP_SHUFFLE_XOR,
@@ -97,6 +103,11 @@ inline void barrier()
 {
     lane_operands o = {};
     emulated_collective(WARP_BARRIER, o);
+}
+inline void warp_barrier()
+{
+    lane_operands o = {};
+    emulated_collective(WARP_MEETING, o);
 }
 inline uint32_t lanes_where(bool predicate)
 {

@@ -21,8 +21,17 @@ void emulated_operate(warp_operation operation, int base, lane_operands *const *
 /* To f32 as tensor cores do: what does not fit is cut off. */
 float emulated_cut(double value);
 
+/* Nothing has been written to global memory yet. */
+void emulated_launch_begin();
+
 /* Fresh shared memory of a block. */
 void emulated_shared_reset(uint32_t bytes, int threads);
+
+/* The lanes of the warp from thread `base` on have met. */
+void emulated_warp_met(int base);
+
+/* NULL, or what a block that has ended leaves under way. */
+const char *emulated_block_left();
 
 /* A row of ldmatrix, read on behalf of a thread. */
 void emulated_shared_read_by(int thread, uint32_t at, void *to, size_t bytes);

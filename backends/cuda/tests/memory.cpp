@@ -3,6 +3,7 @@
 #include <map>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <unordered_map>
 #include <vector>
 
 #include "launch.h"
@@ -32,6 +33,25 @@ std::vector<std::vector<pending_copy>> copies; /* of each thread */
 std::vector<int> groups;                       /* that each thread has committed */
 unsigned epoch;
 std::map<uintptr_t, size_t> allocations; /* first byte -> bytes */
+
+/* Who wrote an element of global memory in this launch, between which barriers and meetings. */
+struct global_write {
+    unsigned block, epoch, met;
+    int thread;
+};
+std::unordered_map<uintptr_t, global_write> global_writes;
+unsigned block;
+std::vector<unsigned> meetings; /* of each warp */
+
+/* Does what was written lie before what the current thread does. */
+bool lies_before(const global_write &write)
+{
+    const int thread = emulated_current.thread, warp = thread / 32;
+    if (write.block != block || write.thread == thread)
+        return write.block == block;
+    return write.epoch != epoch ||
+           (write.thread / 32 == warp && write.met != meetings[(size_t)warp]);
+}
 
 /* Words at .. at+bytes-1, or a violation. */
 word_state *words_at(uint32_t at, size_t bytes)
@@ -64,7 +84,27 @@ void emulated_shared_reset(uint32_t bytes, int threads)
     words.assign(bytes / WORD, word_state{false, false, NOBODY, NOBODY, 0, 0});
     copies.assign((size_t)threads, {});
     groups.assign((size_t)threads, 0);
+    meetings.assign((size_t)threads / 32, 0);
     epoch = 1;
+    block++;
+}
+
+void emulated_launch_begin()
+{
+    global_writes.clear();
+}
+
+void emulated_warp_met(int base)
+{
+    meetings[(size_t)base / 32]++;
+}
+
+const char *emulated_block_left()
+{
+    for (const auto &pending : copies)
+        if (!pending.empty())
+            return "a block has ended before its copies by cp.async have";
+    return NULL;
 }
 
 void emulated_open_barrier()
@@ -198,4 +238,11 @@ void emulated_check_global(const void *from, size_t bytes, bool writes)
                                   : "a read outside every allocation of the device");
     if ((uintptr_t)from % bytes != 0)
         emulated_violation("an unaligned access to global memory");
+    const auto before = global_writes.find((uintptr_t)from);
+    if (before != global_writes.end() && !lies_before(before->second))
+        emulated_violation("a race: global memory that another thread has written, with nothing "
+                           "to order them");
+    if (writes)
+        global_writes[(uintptr_t)from] = {
+            block, epoch, meetings[(size_t)emulated_current.thread / 32], emulated_current.thread};
 }

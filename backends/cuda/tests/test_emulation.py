@@ -35,6 +35,7 @@ PLANTS = {
     "transposed": (SQUARE, "elements wrong", "cuda_unfused_emu"),
     "unfilled": (PAIRS, "that nobody has written", "cuda_emu"),
     "past_depth": (PAIRS, "outside every allocation", "cuda_emu"),
+    "meeting": ("poison", "global memory that another thread has written", "cuda_emu"),
 }
 
 

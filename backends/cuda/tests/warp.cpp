@@ -103,6 +103,9 @@ void emulated_operate(warp_operation operation, int base, lane_operands *const *
     case WARP_MULTIPLY_BF16:
         multiply(operation, lanes);
         break;
+    case WARP_MEETING:
+        emulated_warp_met(base);
+        break;
     case WARP_EXIT:
     case WARP_BARRIER:
         break;
@@ -162,11 +165,13 @@ float exp2_fast(float x)
 const char *emulated_launch(emulated_kernel *kernel, const void *args, int blocks_x, int blocks_z,
                             int threads, uint32_t shared_bytes)
 {
+    emulated_launch_begin();
     for (int z = 0; z < blocks_z; z++)
         for (int x = 0; x < blocks_x; x++) {
             emulated_current = {0, x, z};
             emulated_shared_reset(shared_bytes, threads);
             const char *wrong = emulated_run_block(kernel, args, threads);
+            wrong = wrong ? wrong : emulated_block_left();
             if (wrong)
                 return wrong;
         }
