@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cublas.c - see cublas.h. Declared here is what is used of the library's stable binary interface
- * (CUDA 12 and later: 64-bit sizes), so that nothing of CUDA is linked or included. */
+ * (CUDA 12 and later: 64-bit sizes), under the names of its headers, so that nothing of CUDA is
+ * linked or included. */
 #include "cublas.h"
 
 #include <dlfcn.h>
@@ -13,13 +14,13 @@
 #endif
 #define WORKSPACE (UINT64_C(32) << 20) /* what the manual recommends for Hopper, the largest */
 
-enum { SUCCESS = 0, ALLOC_FAILED = 3 }; /* cublasStatus_t */
-enum { PLAIN = 0, TRANSPOSED = 1 };     /* cublasOperation_t */
-enum { REAL_32F = 0, REAL_16F = 2, REAL_16BF = 14 };
-enum { COMPUTE_32F = 68, COMPUTE_32F_PEDANTIC = 69 };
-enum { NO_REDUCED_PRECISION_REDUCTION = 16 }; /* cublasMath_t, joined to the default 0 */
-enum { ANY_ALGORITHM = -1 };
-enum { MAJOR = 0, MINOR = 1, PATCH = 2 }; /* libraryPropertyType */
+enum { CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_ALLOC_FAILED = 3 };
+enum { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 };
+enum { CUDA_R_32F = 0, CUDA_R_16F = 2, CUDA_R_16BF = 14 };
+enum { CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_PEDANTIC = 69 };
+enum { CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION = 16 }; /* joined to the default 0 */
+enum { CUBLAS_GEMM_DEFAULT = -1 };
+enum { MAJOR_VERSION = 0, MINOR_VERSION = 1, PATCH_LEVEL = 2 };
 
 typedef int status;
 
@@ -52,10 +53,10 @@ struct attn_cublas {
 
 static int check(status got, const char *doing, char *why, size_t size)
 {
-    if (got == SUCCESS)
+    if (got == CUBLAS_STATUS_SUCCESS)
         return ATTN_OK;
     snprintf(why, size, "%s: cuBLAS says: %s (%d)", doing, blas.GetStatusString(got), got);
-    return got == ALLOC_FAILED ? ATTN_OUT_OF_MEMORY : ATTN_FAILED;
+    return got == CUBLAS_STATUS_ALLOC_FAILED ? ATTN_OUT_OF_MEMORY : ATTN_FAILED;
 }
 
 int attn_cublas_open(char *why, size_t size)
@@ -85,9 +86,10 @@ int attn_cublas_open(char *why, size_t size)
 void attn_cublas_version(char *text, size_t size)
 {
     int version[3] = {0};
-    for (int part = MAJOR; blas.GetProperty && part <= PATCH; part++)
+    for (int part = MAJOR_VERSION; blas.GetProperty && part <= PATCH_LEVEL; part++)
         blas.GetProperty(part, &version[part]);
-    snprintf(text, size, "cuBLAS %d.%d.%d", version[MAJOR], version[MINOR], version[PATCH]);
+    snprintf(text, size, "cuBLAS %d.%d.%d", version[MAJOR_VERSION], version[MINOR_VERSION],
+             version[PATCH_LEVEL]);
 }
 
 int attn_cublas_create(void *queue, struct attn_cublas **out, char *why, size_t size)
@@ -111,8 +113,9 @@ int attn_cublas_create(void *queue, struct attn_cublas **out, char *why, size_t 
         got = check(blas.SetWorkspace(made->handle, made->workspace, WORKSPACE),
                     "setting the workspace", why, size);
     if (got == ATTN_OK)
-        got = check(blas.SetMathMode(made->handle, NO_REDUCED_PRECISION_REDUCTION),
-                    "setting the arithmetic", why, size);
+        got =
+            check(blas.SetMathMode(made->handle, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION),
+                  "setting the arithmetic", why, size);
     if (got == ATTN_OK)
         *out = made;
     else
@@ -142,7 +145,9 @@ uint64_t attn_cublas_bytes(void)
 
 static int type_of(const struct attn_cublas_matrix *matrix)
 {
-    return matrix->dtype == ATTN_F16 ? REAL_16F : matrix->dtype == ATTN_BF16 ? REAL_16BF : REAL_32F;
+    return matrix->dtype == ATTN_F16    ? CUDA_R_16F
+           : matrix->dtype == ATTN_BF16 ? CUDA_R_16BF
+                                        : CUDA_R_32F;
 }
 
 int attn_cublas_multiply(struct attn_cublas *cublas, const struct attn_cublas_product *p, char *why,
@@ -150,11 +155,11 @@ int attn_cublas_multiply(struct attn_cublas *cublas, const struct attn_cublas_pr
 {
     const float one = 1, old = p->adds ? 1 : 0;
     const struct attn_cublas_matrix *a = &p->a, *b = &p->b, *c = &p->c;
-    return check(blas.Gemm(cublas->handle, a->transposed ? TRANSPOSED : PLAIN,
-                           b->transposed ? TRANSPOSED : PLAIN, p->m, p->n, p->k, &one, a->data,
-                           type_of(a), a->ld, a->stride, b->data, type_of(b), b->ld, b->stride,
-                           &old, c->data, type_of(c), c->ld, c->stride, p->batch,
-                           a->dtype == ATTN_F32 ? COMPUTE_32F_PEDANTIC : COMPUTE_32F,
-                           ANY_ALGORITHM),
+    return check(blas.Gemm(cublas->handle, a->transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+                           b->transposed ? CUBLAS_OP_T : CUBLAS_OP_N, p->m, p->n, p->k, &one,
+                           a->data, type_of(a), a->ld, a->stride, b->data, type_of(b), b->ld,
+                           b->stride, &old, c->data, type_of(c), c->ld, c->stride, p->batch,
+                           a->dtype == ATTN_F32 ? CUBLAS_COMPUTE_32F_PEDANTIC : CUBLAS_COMPUTE_32F,
+                           CUBLAS_GEMM_DEFAULT),
                  "multiplying matrices", why, size);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* driver.c - the device, through the CUDA driver (libcuda.so.1), opened at run time. Declared here
- * is what is used of its stable binary interface, so that nothing of CUDA is linked or included. */
+ * is what is used of its stable binary interface, under the names of cuda.h, so that nothing of
+ * CUDA is linked or included. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +12,18 @@
 #ifndef DRIVER /* tests bring one of their own */
 #define DRIVER "libcuda.so.1"
 #endif
-#define CUDA_SUCCESS             0
-#define CUDA_ERROR_OUT_OF_MEMORY 2
-enum { MULTIPROCESSORS = 16, L2_CACHE_SIZE = 38, MAJOR = 75, MINOR = 76 }; /* CUdevice_attribute */
-enum { MAX_DYNAMIC_SHARED = 8 }; /* CUfunction_attribute */
+
+enum { CUDA_SUCCESS = 0, CUDA_ERROR_OUT_OF_MEMORY = 2 };
+enum {
+    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+    CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE = 38,
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
+};
+enum { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
+enum { CU_STREAM_DEFAULT = 0, CU_EVENT_DEFAULT = 0 };
+/* Dynamic shared memory that every kernel may have without asking. */
+#define SHARED_UNASKED (48 * 1024)
 
 typedef int result;
 typedef uint64_t device_pointer;
@@ -154,20 +163,26 @@ static int open_device(int index, char *why, size_t size)
         status = check(cu.DeviceGetName(device.name, sizeof device.name, handle), "naming the GPU",
                        why, size);
     if (status == ATTN_OK)
-        status = check(cu.DeviceGetAttribute(&major, MAJOR, handle), "asking the GPU", why, size);
+        status = check(
+            cu.DeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle),
+            "asking the GPU", why, size);
     if (status == ATTN_OK)
-        status = check(cu.DeviceGetAttribute(&minor, MINOR, handle), "asking the GPU", why, size);
+        status = check(
+            cu.DeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle),
+            "asking the GPU", why, size);
     if (status == ATTN_OK && major < 8) {
         snprintf(why, size, "%s has compute capability %d.%d, and 8.0 is needed", device.name,
                  major, minor);
         return ATTN_NO_DEVICE;
     }
     if (status == ATTN_OK)
-        status = check(cu.DeviceGetAttribute(&device.processors, MULTIPROCESSORS, handle),
+        status = check(cu.DeviceGetAttribute(&device.processors,
+                                             CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, handle),
                        "asking the GPU", why, size);
     if (status == ATTN_OK)
-        status = check(cu.DeviceGetAttribute(&device.l2_bytes, L2_CACHE_SIZE, handle),
-                       "asking the GPU", why, size);
+        status = check(
+            cu.DeviceGetAttribute(&device.l2_bytes, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, handle),
+            "asking the GPU", why, size);
     if (status == ATTN_OK)
         status = check(cu.DeviceGetPCIBusId(device.pci, sizeof device.pci, handle),
                        "asking the GPU", why, size);
@@ -267,13 +282,20 @@ int attn_gpu_kernel(const char *name, uint32_t shared_bytes, void **kernel, char
     while (!strstr(name, image->type))
         image++;
     int status = ATTN_OK;
-    if (!image->module)
-        status =
-            check(cu.ModuleLoadData(&image->module, image->data), "loading the kernels", why, size);
+    if (!image->module) {
+        /* kernels of a newer CUDA than the driver's are refused here */
+        char doing[64];
+        void *module = NULL;
+        snprintf(doing, sizeof doing, "loading kernels into a driver for CUDA %d.%d",
+                 device.driver / 1000, device.driver % 1000 / 10);
+        status = check(cu.ModuleLoadData(&module, image->data), doing, why, size);
+        image->module = status == ATTN_OK ? module : NULL;
+    }
     if (status == ATTN_OK)
         status = check(cu.ModuleGetFunction(kernel, image->module, name), name, why, size);
-    if (status == ATTN_OK)
-        status = check(cu.FuncSetAttribute(*kernel, MAX_DYNAMIC_SHARED, (int)shared_bytes),
+    if (status == ATTN_OK && shared_bytes > SHARED_UNASKED)
+        status = check(cu.FuncSetAttribute(*kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                           (int)shared_bytes),
                        "asking for shared memory", why, size);
     return status;
 }
@@ -291,9 +313,11 @@ int attn_gpu_queue_create(void **out, char *why, size_t size)
         snprintf(why, size, "no memory for a stream");
         return ATTN_OUT_OF_MEMORY;
     }
-    int status = check(cu.StreamCreate(&queue->stream, 0), "creating a stream", why, size);
+    int status =
+        check(cu.StreamCreate(&queue->stream, CU_STREAM_DEFAULT), "creating a stream", why, size);
     for (int m = 0; m < 2 && status == ATTN_OK; m++)
-        status = check(cu.EventCreate(&queue->marks[m], 0), "creating an event", why, size);
+        status = check(cu.EventCreate(&queue->marks[m], CU_EVENT_DEFAULT), "creating an event", why,
+                       size);
     if (status == ATTN_OK)
         *out = queue;
     else

@@ -11,8 +11,7 @@
 #ifndef NVML /* tests bring one of their own */
 #define NVML "libnvidia-ml.so.1"
 #endif
-enum { CLOCK_SM = 1, CLOCK_MEMORY = 2 }; /* nvmlClockType_t */
-enum { TEMPERATURE_GPU = 0 };            /* nvmlTemperatureSensors_t */
+enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2, NVML_TEMPERATURE_GPU = 0 };
 
 typedef int result; /* 0: success */
 
@@ -26,6 +25,9 @@ static struct {
     result (*GetReasons)(void *, unsigned long long *);
 } nvml;
 
+/* The first are needed. Of the others, which newer drivers call deprecated, one that is missing
+ * only leaves its figure out. */
+enum { NEEDED = 3 };
 static const struct {
     const char *symbol;
     void *slot;
@@ -36,8 +38,9 @@ static const struct {
     {"nvmlDeviceGetClockInfo", &nvml.GetClock},
     {"nvmlDeviceGetTemperature", &nvml.GetTemperature},
     {"nvmlDeviceGetPowerUsage", &nvml.GetPower},
-    /* later drivers call it ...EventReasons, and keep this name */
+    /* two names of one function */
     {"nvmlDeviceGetCurrentClocksThrottleReasons", &nvml.GetReasons},
+    {"nvmlDeviceGetCurrentClocksEventReasons", &nvml.GetReasons},
 };
 
 /* nvmlClocksThrottleReason*, bit 0 first. */
@@ -62,6 +65,8 @@ static const char *open_handle(const char *pci, void **handle)
         return NVML " cannot be opened";
     for (size_t s = 0; s < sizeof symbols / sizeof *symbols; s++) {
         void *address = dlsym(library, symbols[s].symbol);
+        if (!address && s >= NEEDED)
+            continue;
         if (!address) {
             snprintf(why, sizeof why, "%s lacks %s", NVML, symbols[s].symbol);
             return why;
@@ -81,6 +86,10 @@ static void read_reasons(void *handle, char *text, size_t size)
 {
     unsigned long long bits = 0;
     size_t used = 0;
+    if (!nvml.GetReasons) {
+        snprintf(text, size, "not known: %s has no function for it", NVML);
+        return;
+    }
     const result status = nvml.GetReasons(handle, &bits);
     if (status != 0) {
         snprintf(text, size, "not known: NVML says: %s", nvml.ErrorString(status));
@@ -104,13 +113,13 @@ void attn_gpu_clocks(const char *pci, struct attn_device *device)
         snprintf(device->throttled, sizeof device->throttled, "not known: %s", fault);
         return;
     }
-    if (nvml.GetClock(handle, CLOCK_SM, &value) == 0)
+    if (nvml.GetClock && nvml.GetClock(handle, NVML_CLOCK_SM, &value) == 0)
         device->clock_mhz = value;
-    if (nvml.GetClock(handle, CLOCK_MEMORY, &value) == 0)
+    if (nvml.GetClock && nvml.GetClock(handle, NVML_CLOCK_MEM, &value) == 0)
         device->memory_clock_mhz = value;
-    if (nvml.GetTemperature(handle, TEMPERATURE_GPU, &value) == 0)
+    if (nvml.GetTemperature && nvml.GetTemperature(handle, NVML_TEMPERATURE_GPU, &value) == 0)
         device->temperature_c = value;
-    if (nvml.GetPower(handle, &value) == 0)
+    if (nvml.GetPower && nvml.GetPower(handle, &value) == 0)
         device->power_w = value / 1000.0; /* from mW */
     read_reasons(handle, device->throttled, sizeof device->throttled);
 }

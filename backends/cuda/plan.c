@@ -55,6 +55,8 @@ ATTN_CUDA_TILES(SHARED_FITS)
 #define SPLIT_KEYS 256
 /* Blocks that a multiprocessor should find to do when keys are split. */
 #define SPLIT_BLOCKS 4
+/* What a grid may have on its third axis. */
+#define MOST_SPLITS 65535
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -175,6 +177,8 @@ static int32_t split_keys_for(const struct attn_cuda_plan *plan, const struct ti
         splits = sk / SPLIT_KEYS;
     if (!tile->splits || weights || splits < 1)
         splits = 1;
+    if (splits > MOST_SPLITS)
+        splits = MOST_SPLITS;
     return (int32_t)(ceil_div(ceil_div(sk, splits), tile->keys) * tile->keys);
 }
 

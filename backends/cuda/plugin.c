@@ -21,9 +21,15 @@ struct binding {
     struct attn_cuda_operands operands;
 };
 
+/* The device, and whether it takes the kernels: a driver older than the CUDA that compiled them
+ * does not. */
 static int probe(const struct attn_services *services, char *why, size_t size)
 {
-    return attn_gpu_open(services, why, size);
+    void *any;
+    int status = attn_gpu_open(services, why, size);
+    if (status == ATTN_OK && attn_gpu_kernel("merge_f32", 0, &any, why, size) != ATTN_OK)
+        status = ATTN_NO_DEVICE;
+    return status;
 }
 
 static int probe_unfused(const struct attn_services *services, char *why, size_t size)

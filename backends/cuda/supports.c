@@ -8,7 +8,9 @@
 
 /* Positions are 32 bits wide: i + off + window_right stays below 2^31 with extents up to 2^28. */
 #define LARGEST_EXTENT (INT64_C(1) << 28)
-#define LARGEST_WIDTH  256
+/* Rows of all heads: counted in 32 bits, in whole tiles. */
+#define MOST_ROWS     (INT64_C(1) << 30)
+#define LARGEST_WIDTH 256
 
 static const uint64_t known_flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR |
                                     ATTN_FLAG_SOFTCAP | ATTN_FLAG_DROPOUT | ATTN_FLAG_DETERMINISTIC;
@@ -111,8 +113,8 @@ static const char *size_fault(const struct attn_problem *p)
     if (p->b > LARGEST_EXTENT || p->hq > LARGEST_EXTENT || p->sq > LARGEST_EXTENT ||
         p->sk > LARGEST_EXTENT || p->off > LARGEST_EXTENT || p->off < -LARGEST_EXTENT ||
         p->dh > LARGEST_EXTENT || __builtin_mul_overflow(p->b * p->hq, longest, &rows) ||
-        rows > INT32_MAX)
-        return "extents beyond 2^28, or more than 2^31 rows, are not supported";
+        rows > MOST_ROWS)
+        return "extents beyond 2^28, or more than 2^30 rows, are not supported";
     if ((p->flags & ATTN_FLAG_DROPOUT) && !(p->dropout_p >= 0 && p->dropout_p < 1))
         return "the dropout probability is outside [0,1)";
     if ((p->flags & ATTN_FLAG_WINDOW) && (p->window_left < -1 || p->window_right < -1))
