@@ -8,7 +8,9 @@
 
 #include "attnbench/backend.h"
 
+#ifndef LIBRARY /* tests name another */
 #define LIBRARY "libcudnn.so.9"
+#endif
 /* The first that is free of what the frontend of cuDNN works around in its own checks: wrong
  * windows in 9.14, no sinks before 9.13, other strides of the statistics before 9.12. */
 #define OLDEST 91500
