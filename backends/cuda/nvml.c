@@ -27,7 +27,7 @@ static struct {
 
 /* The first are needed. Of the others, which newer drivers call deprecated, one that is missing
  * only leaves its figure out. */
-enum { NEEDED = 3 };
+#define NEEDED 3
 static const struct {
     const char *symbol;
     void *slot;
