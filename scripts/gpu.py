@@ -82,6 +82,8 @@ def verdict_lines(out):
             found = re.findall(r"SUMMARY: (.*)", file.read())
         bad = [line for line in found if not line.startswith("0 ")]
         yield f"- {os.path.basename(log)[:-4]}: {len(found)} processes, " + ("; ".join(bad) or "nothing found")
+    with open(os.path.join(out, "left-out.txt"), encoding="utf-8") as file:
+        yield from ("- left out: " + line.rstrip() for line in file)
 
 
 # ---- tables ----

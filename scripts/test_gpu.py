@@ -36,7 +36,8 @@ class Script(unittest.TestCase):
         with open(cases, "w", encoding="utf-8") as file:
             file.write(CASES)
         with open(tool, "w", encoding="utf-8") as file:
-            file.write('#!/bin/sh\nshift 4\n"$@"\necho "========= ERROR SUMMARY: %s"\n' % summary)
+            file.write('#!/bin/sh\nwhile [ "${1#--}" != "$1" ]; do shift 2; done\n'
+                       '"$@" && echo "========= ERROR SUMMARY: %s"\n' % summary)
         os.chmod(tool, 0o755)
         report = os.path.join(self.folder, "report")
         done = self.run_script("-o", report, *QUICK, GPU_BUILD=BUILD, GPU_CASES=cases,
@@ -56,6 +57,7 @@ class Script(unittest.TestCase):
     def test_from_end_to_end(self):
         done, text, report = self.run_emulated("0 errors")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("gpu: all steps passed\n", done.stderr)
         self.assertLessEqual({"gpu.md", "report.md", "index.html", "machine.json"}, set(report))
         for line in ("# emulation", "- clock: 1410 MHz", "- power: 400 W", "- temperature: 81 °C",
                      "- an empty launch, one of many: 1000.0 to 1000.0 us",
@@ -68,6 +70,16 @@ class Script(unittest.TestCase):
         done, text, _ = self.run_emulated("7 errors")
         self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
         self.assertIn("- racecheck: 1 processes, 7 errors", text)
+        self.assertIn("failed: memcheck racecheck\n", done.stderr)
+
+    def test_what_is_missing_is_said(self):
+        """No cuBLAS, a sanitizer that cannot start, no round that could be timed."""
+        plugin = os.path.join(BUILD, "tests", "plugins", "cuda_no_cublas.so")
+        done = self.run_script("--rounds", "0", GPU_BUILD=BUILD, GPU_PLUGIN=plugin, GPU_CASES="none.cases",
+                               PATH=self.folder + ":" + os.environ["PATH"])
+        self.assertIn("gpu: left out: cuda_unfused_emu: no cuBLAS", done.stderr)
+        self.assertRegex(done.stderr, "gpu: failed: small .*bench report\n")
+        self.assertEqual(done.returncode, 2)
 
 
 def record(backend, ns, case="a", cache="hot", gbs=0.0, **sizes):
