@@ -129,7 +129,7 @@ if [ -z "${GPU_PLUGIN:-}" ] && [ "$version" = 0 ]; then
     exit 6
 fi
 if [ -z "${GPU_BUILD:-}" ]; then
-    scripts/build.sh --with-cuda release
+    scripts/build.sh --with-cuda release || { say "the build failed"; exit 1; }
     find_libraries "$version" || say "no cuBLAS or no cuDNN (see the error above)"
 fi
 attnbench=$build/bin/attnbench

@@ -90,7 +90,7 @@ int attn_cuda_mha_create(attn_cuda_creator *attention, const struct attn_problem
         return status;
     }
     plan->mha = mha;
-    status = attn_cuda_lay_find(problem->dtype, &mha->lay, why, size);
+    status = attn_cuda_find_step("lay", problem->dtype, 0, &mha->lay, why, size);
     if (status == ATTN_OK && !plan->cublas) {
         status = attn_cublas_create(plan->queue, &plan->cublas, why, size);
         plan->step_bytes += attn_cublas_bytes();

@@ -231,20 +231,23 @@ static struct attn_cuda_view projected(const struct attn_cuda_args *a, void *dat
     return (struct attn_cuda_view){data, {width * rows * a->hq, width * rows, width, 1}};
 }
 
+int attn_cuda_find_step(const char *step, uint32_t dtype, uint32_t shared_bytes, void **kernel,
+                        char *why, size_t size)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s_%s", step, type_name(dtype));
+    return attn_gpu_kernel(name, shared_bytes, kernel, why, size);
+}
+
 static int find_kernels(struct attn_cuda_plan *plan, char *why, size_t size)
 {
-    const char *type = type_name(plan->dtype);
-    char name[32];
     int status =
         attn_gpu_kernel(plan->kernel_name, plan->grid.shared_bytes, &plan->kernel, why, size);
-    if (status == ATTN_OK && plan->args.splits > 1) {
-        snprintf(name, sizeof name, "merge_%s", type);
-        status = attn_gpu_kernel(name, 0, &plan->merge, why, size);
-    }
-    if (status == ATTN_OK && plan->projected_q_bytes) {
-        snprintf(name, sizeof name, "project_%s", type);
-        status = attn_gpu_kernel(name, plan->project_grid.shared_bytes, &plan->project, why, size);
-    }
+    if (status == ATTN_OK && plan->args.splits > 1)
+        status = attn_cuda_find_step("merge", plan->dtype, 0, &plan->merge, why, size);
+    if (status == ATTN_OK && plan->projected_q_bytes)
+        status = attn_cuda_find_step("project", plan->dtype, plan->project_grid.shared_bytes,
+                                     &plan->project, why, size);
     return status;
 }
 

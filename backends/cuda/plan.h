@@ -39,6 +39,10 @@ int attn_cuda_plan_start(const struct attn_cuda_plan *plan, const struct attn_cu
 /* What the kernels of a problem are given, without operands. */
 struct attn_cuda_args attn_cuda_args_of(const struct attn_problem *problem);
 
+/* The kernel STEP_TYPE of an element type, allowed this much shared memory. */
+int attn_cuda_find_step(const char *step, uint32_t dtype, uint32_t shared_bytes, void **kernel,
+                        char *why, size_t size);
+
 /* The place of a role's view in the arguments. */
 struct attn_cuda_view *attn_cuda_view_of(struct attn_cuda_args *args, uint32_t role);
 

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "plan.h"
+
 enum { A, B, C, OPERANDS };
 enum { ROW = 3, COLUMN = 4 }; /* axes of a stack */
 #define LAY_THREADS 256
@@ -70,7 +72,7 @@ static int64_t lay_rows(const int64_t *extent)
 
 int attn_cuda_product_create(struct attn_cuda_product *p, char *why, size_t size)
 {
-    int status = attn_cuda_lay_find(p->stack[A].dtype, &p->lay, why, size);
+    int status = attn_cuda_find_step("lay", p->stack[A].dtype, 0, &p->lay, why, size);
     for (int o = 0; o < OPERANDS && status == ATTN_OK; o++) {
         struct attn_cuda_stack dense;
         if (leading_of(p, &p->stack[o], o, 0) || leading_of(p, &p->stack[o], o, 1))
@@ -96,12 +98,6 @@ void attn_cuda_product_destroy(struct attn_cuda_product *p)
         attn_gpu_release(p->dense[o]);
         p->dense[o] = NULL;
     }
-}
-
-int attn_cuda_lay_find(uint32_t dtype, void **kernel, char *why, size_t size)
-{
-    const char *name = dtype == ATTN_F16 ? "lay_f16" : dtype == ATTN_BF16 ? "lay_bf16" : "lay_f32";
-    return attn_gpu_kernel(name, 0, kernel, why, size);
 }
 
 int attn_cuda_lay_start(void *queue, void *kernel, const struct attn_cuda_lay *lay, char *why,

@@ -32,9 +32,8 @@ void attn_cuda_product_destroy(struct attn_cuda_product *product);
 int attn_cuda_product_start(const struct attn_cuda_product *product, const void *a, const void *b,
                             void *c, int adds, char *why, size_t size);
 
-/* The kernel lay_TYPE, and one launch of it with `lay->threads` still to be set; nothing where an
- * extent is 0. */
-int attn_cuda_lay_find(uint32_t dtype, void **kernel, char *why, size_t size);
+/* One launch of the kernel lay_TYPE, with `lay->threads` still to be set; nothing where an extent
+ * is 0. */
 int attn_cuda_lay_start(void *queue, void *kernel, const struct attn_cuda_lay *lay, char *why,
                         size_t size);
 

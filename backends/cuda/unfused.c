@@ -85,18 +85,6 @@ static int create_products(struct attn_cuda_unfused *u, const struct attn_proble
     return status == ATTN_OK ? attn_cuda_product_create(&u->values, why, size) : status;
 }
 
-static int find_kernels(struct attn_cuda_unfused *u, const char *type, char *why, size_t size)
-{
-    char name[32];
-    snprintf(name, sizeof name, "repair_%s", type);
-    int status = attn_gpu_kernel(name, 0, &u->repair, why, size);
-    snprintf(name, sizeof name, "softmax_%s", type);
-    if (status == ATTN_OK)
-        status =
-            attn_gpu_kernel(name, ATTN_CUDA_SOFTMAX_SHARED(MOST_WARPS), &u->softmax, why, size);
-    return status;
-}
-
 static int create_steps(struct attn_cuda_plan *plan, const struct attn_problem *p, char *why,
                         size_t size)
 {
@@ -105,11 +93,10 @@ static int create_steps(struct attn_cuda_plan *plan, const struct attn_problem *
     const int64_t warps = (p->sk + WARP_KEYS - 1) / WARP_KEYS;
     void *s = NULL;
     u->warps = warps < 1 ? 1 : warps > MOST_WARPS ? MOST_WARPS : (int32_t)warps;
-    int status = find_kernels(u,
-                              p->dtype == ATTN_F16    ? "f16"
-                              : p->dtype == ATTN_BF16 ? "bf16"
-                                                      : "f32",
-                              why, size);
+    int status = attn_cuda_find_step("repair", p->dtype, 0, &u->repair, why, size);
+    if (status == ATTN_OK)
+        status = attn_cuda_find_step("softmax", p->dtype, ATTN_CUDA_SOFTMAX_SHARED(MOST_WARPS),
+                                     &u->softmax, why, size);
     if (status == ATTN_OK)
         status = attn_gpu_allocate(cells * sizeof(float), &s, why, size);
     u->s = s;
