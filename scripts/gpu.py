@@ -66,7 +66,7 @@ def state_lines(records):
 
 
 def verdict_lines(out):
-    for folder in ("suite", "small"):
+    for folder in ("small", "matrix", "suite"):
         path = os.path.join(out, folder, "results.ndjson")
         if not os.path.exists(path):
             continue

@@ -147,15 +147,17 @@ if [[ " ${ours[*]} " != *" cuda_flash "* ]] && [ -z "${GPU_PLUGIN:-}" ]; then
     say "cuda_flash cannot run: there is nothing to do"
     exit 6
 fi
-small=(backends/cuda/tests/emulation.cases) timed=(cases/gpu/*.cases)
+small=(backends/cuda/tests/emulation.cases) large=(cases/gpu/matrix.cases)
+timed=(cases/gpu/forward.cases cases/gpu/decode.cases)
 if [ -n "${GPU_CASES:-}" ]; then
-    small=("$GPU_CASES") timed=("$GPU_CASES")
+    small=("$GPU_CASES") large=("$GPU_CASES") timed=("$GPU_CASES")
 fi
 
-# The standard suite, then the kernels' own cases, under all fills and checks. The check `rerun` does
+# The kernels' own cases, then the standard suite, under all fills and checks. The check `rerun` does
 # 50 runs where a run takes less than 5 ms.
-[ -n "${GPU_CASES:-}" ] || step suite "$attnbench" verify "${all[@]}" -o "$out/suite"
 step small "$attnbench" verify "${plugin[@]}" "${all[@]}" -o "$out/small" "${small[@]}"
+step matrix "$attnbench" verify "${plugin[@]}" "${all[@]}" -o "$out/matrix" "${large[@]}"
+[ -n "${GPU_CASES:-}" ] || step suite "$attnbench" verify "${all[@]}" -o "$out/suite"
 
 if sanitizer=$(find_sanitizer) && [ -n "$sanitizer" ]; then
     sanitize memcheck

@@ -62,6 +62,7 @@ class Script(unittest.TestCase):
         for line in ("# emulation", "- clock: 1410 MHz", "- power: 400 W", "- temperature: 81 °C",
                      "- an empty launch, one of many: 1000.0 to 1000.0 us",
                      "- small, cuda_emu: 2 pass; the same bits in all reruns of 2 cases",
+                     "- matrix, cuda_emu: 2 pass; the same bits in all reruns of 2 cases",
                      "- memcheck: 1 processes, nothing found", "- racecheck: 1 processes"):
             self.assertIn(line, text)
         self.assertRegex(text, r"- clocks held down by: power cap; heat, by the software \((\d+) of \1 ")
@@ -78,7 +79,7 @@ class Script(unittest.TestCase):
         done = self.run_script("--rounds", "0", GPU_BUILD=BUILD, GPU_PLUGIN=plugin, GPU_CASES="none.cases",
                                PATH=self.folder + ":" + os.environ["PATH"])
         self.assertIn("gpu: left out: cuda_unfused_emu: no cuBLAS", done.stderr)
-        self.assertRegex(done.stderr, "gpu: failed: small .*bench report\n")
+        self.assertRegex(done.stderr, "gpu: failed: small matrix .*bench report\n")
         self.assertEqual(done.returncode, 2)
 
 
@@ -117,8 +118,8 @@ class Figures(unittest.TestCase):
             self.assertLessEqual({"source", "dense_tflops", "wanted"}, set(json.load(file)))
         done = subprocess.run([os.path.join(BUILD, "bin", "attnbench"), "list", "cases", "--json",
                                *(os.path.join(gpu.ROOT, "cases", "gpu", name + ".cases")
-                                 for name in ("forward", "decode"))], capture_output=True, check=True)
-        self.assertEqual(len(json.loads(done.stdout)), 72 + 24)
+                                 for name in ("forward", "decode", "matrix"))], capture_output=True, check=True)
+        self.assertEqual(len(json.loads(done.stdout)), 72 + 24 + 56)
 
 
 if __name__ == "__main__":
