@@ -71,9 +71,9 @@ struct attn_outcome attn_seat_other(struct attn_seat *seat)
 
 void attn_seat_after(struct attn_seat *seat, const struct attn_outcome *outcome)
 {
-    bool alive = outcome->status == ATTN_PASS || outcome->status == ATTN_SKIP ||
-                 outcome->status == ATTN_FAIL || outcome->status == ATTN_ERROR;
-    if (!alive)
+    bool sound = outcome->status == ATTN_PASS || outcome->status == ATTN_SKIP ||
+                 outcome->status == ATTN_FAIL;
+    if (!sound)
         attn_seat_leave(seat);
 }
 

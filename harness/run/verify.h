@@ -22,7 +22,8 @@ struct attn_outcome attn_seat_worker(struct attn_seat *seat);
 /* The same for the worker with another number of threads: two for one, one for any other. What it
  * can not be is tried once. */
 struct attn_outcome attn_seat_other(struct attn_seat *seat);
-/* Call after each request with its outcome: drops a worker that is gone. */
+/* Call after each request with its outcome: drops a worker that is gone, or in which
+ * something failed: a fault on a device takes with it all that comes after. */
 void attn_seat_after(struct attn_seat *seat, const struct attn_outcome *outcome);
 void attn_seat_leave(struct attn_seat *seat);
 

@@ -244,6 +244,14 @@ class Verify(Case):
         again = self.expect(3, *words, line)
         self.assertIn("fail", again.stdout)
 
+    def test_an_error_does_not_ruin_the_next_case(self):
+        done = self.expect(6, "verify", "--plugin", broken("ruined"), "-b", "test", "--json",
+                           "--fills", "none", "--checks", "none", "sq=4,8,12 sk=16 d=8")
+        self.assertEqual([(r["status"], r["reason"]) for r in map(json.loads,
+                                                                  done.stdout.splitlines())],
+                         [("pass", ""), ("error", "run failed: an illegal address was met"),
+                          ("pass", "")])
+
     def test_a_crash_does_not_end_the_sweep(self):
         done = self.expect(6, "verify", "--plugin", broken("crash"), PLAIN, PLAIN + " seed=2",
                            "--json")
