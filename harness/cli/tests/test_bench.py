@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Timing, its records and their comparison, as a user meets them.
+
+    test_bench.py BUILD_DIR [unittest options]
+"""
+import json
+import os
+import re
+import shutil
+import struct
+import unittest
+
+from test_cli import BUILD, PLAIN, QUICK, SMALL, Case, broken, rewrite
+
+
+class Bench(Case):
+    def check_ceilings(self, ceilings):
+        widest = [rung for rung in ceilings["rungs"] if rung["f32"]][-1]
+        self.assertEqual(ceilings["isa"], widest["isa"])
+        self.assertEqual(ceilings["fma_gflops_f32"], widest["f32"])
+        self.assertGreater(ceilings["fma_gflops_f32"], 0)
+        self.assertEqual(ceilings["read_gbs"], ceilings["reads"][-1]["gbs"])
+        self.assertEqual(ceilings["reads"][-1]["level"], "memory")
+        levels = [read["bytes"] for read in ceilings["reads"][:-1]]
+        self.assertEqual(levels, sorted(levels))
+        # f32 alone was timed, so no other type's product is asked for.
+        roofs = [name for name in os.listdir(os.path.join(BUILD, "lib", "attnbench")) if name.endswith(".roof")]
+        self.assertEqual([gemm["dtype"] for gemm in ceilings["gemm"]], ["f32"] * len(roofs))
+        for gemm in ceilings["gemm"]:
+            self.assertIn(gemm["backend"] + ".roof", roofs)
+            self.assertGreater(gemm["gflops"], 0)
+
+    def test_records(self):
+        run = self.run_folder("run", backends=("naive", "null"))
+        with open(os.path.join(run, "results.ndjson"), encoding="utf-8") as file:
+            records = [json.loads(line) for line in file]
+        kinds = [record["type"] for record in records if record["backend"] == "naive"]
+        self.assertEqual(kinds, ["verify", "round", "round", "bench"])
+        bench = records[-1] if records[-1]["backend"] == "naive" else records[-2]
+        self.assertEqual(bench["flops"], 2 * (8 + 8) * 2 * 24 * 25 / 2)
+        self.assertLessEqual(bench["time_ns"]["min"], bench["time_ns"]["median"])
+        self.assertEqual(bench["time_ns"]["n"], 2)
+        self.assertTrue(bench["peak_bytes"] is not None or bench["peak_reason"])
+        with open(os.path.join(run, "machine.json"), encoding="utf-8") as file:
+            machine = json.load(file)
+        self.check_ceilings(machine["ceilings"])
+        self.assertGreater(machine["harness_ns"], 0)
+
+    def test_a_device_tells_of_itself(self):
+        self.expect(0, "bench", "--plugin", broken("device"), PLAIN, *QUICK, "-o", self.path("run"))
+        with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
+            records = {record["type"]: record for record in map(json.loads, file)}
+        for when in ("before", "after"):
+            self.assertEqual(records["round"]["device"][when],
+                             {"clock_mhz": 1500, "memory_clock_mhz": 0, "temperature_c": 0,
+                              "power_w": 0, "throttled": 127 * "x"})
+        self.assertEqual(records["bench"]["device"]["cache_bytes"], 4096)
+        self.assertEqual(records["bench"]["device"]["taken_bytes"], 20000)
+        self.assertEqual(records["bench"]["peak_bytes"], 0)  # fewer than the operands
+
+    def test_one_round_has_no_interval(self):
+        done = self.expect(0, "bench", "-b", "naive", *QUICK, "--rounds", "1", "-o",
+                           self.path("run"), SMALL)
+        self.assertIn(" none of one round ", done.stdout)
+
+    def test_what_failed_is_not_timed(self):
+        self.expect(3, "bench", "--plugin", broken("unwritten"), PLAIN, *QUICK, "-o",
+                    self.path("run"))
+        with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
+            self.assertEqual([json.loads(line)["type"] for line in file], ["verify"])
+
+    def test_a_timed_output_is_verified_again(self):
+        done = self.expect(3, "bench", "--plugin", broken("late"), PLAIN, *QUICK, "--min-time",
+                           "20ms", "-o", self.path("run"))  # runs enough on a slow machine, too
+        self.assertIn("while timed: out[", done.stdout)
+        repro = re.search(r"rerun: attnbench (.*) '(.*)'", done.stdout)
+        again = self.expect(3, *repro.group(1).split(), repro.group(2), cwd=self.folder)
+        self.assertIn("while timed: out[", again.stdout)
+        with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
+            self.assertNotIn("bench", [json.loads(line)["type"] for line in file])
+
+    def test_resume_takes_up_what_there_was_no_time_for(self):
+        arguments = ["bench", "-b", "naive", *QUICK, "-o", self.path("run"), SMALL]
+        done = self.expect(0, *arguments, "--budget", "1us", "--json")
+        self.assertEqual(json.loads(done.stdout)["status"], "skip")
+        done = self.expect(0, *arguments, "--resume", "--json")
+        kinds = [json.loads(line)["type"] for line in done.stdout.splitlines()]
+        self.assertEqual(kinds, ["verify", "round", "round", "bench"])
+
+    def test_resume_leaves_finished_cases_alone(self):
+        run = self.run_folder("run")
+        results = os.path.join(run, "results.ndjson")
+        with open(results, encoding="utf-8") as file:
+            before = file.read()
+        with open(results, "a", encoding="utf-8") as file:
+            file.write('{"type":"verify","torn')
+        self.expect(2, "bench", "-b", "naive", *QUICK, "-o", run, SMALL)
+        self.expect(0, "bench", "-b", "naive", *QUICK, "-o", run, "--resume", SMALL)
+        with open(results, encoding="utf-8") as file:
+            self.assertEqual(file.read(), before)
+        self.expect(0, "bench", "-b", "naive", *QUICK, "-o", run, "--resume", SMALL,
+                    SMALL + " seed=2")
+        with open(results, encoding="utf-8") as file:
+            self.assertEqual(len(file.readlines()), 2 * len(before.splitlines()))
+
+    def test_weights_are_kept_and_survive_a_resume(self):
+        case, more = "h=2 s=9 d=8 out=weights", "h=2 s=9 d=8 seed=2 out=weights"
+        run = self.run_folder("run", case, SMALL)
+        with open(os.path.join(run, "results.ndjson"), encoding="utf-8") as file:
+            verified = [r for r in map(json.loads, file) if r["type"] == "verify"]
+        self.assertEqual(["weights_file" in record for record in verified], [True, False])
+        name = verified[0]["weights_file"]
+        self.assertEqual(name, "tensors/" + verified[0]["id"] + "-naive.safetensors")
+        reference = name.replace("-naive", "-reference")
+
+        def read(name):
+            with open(os.path.join(run, name), "rb") as file:
+                data = file.read()
+            length = int.from_bytes(data[:8], "little")
+            return json.loads(data[8:8 + length]), data[8 + length:]
+        header, data = read(name)
+        self.assertEqual(header["weights"]["shape"], [1, 2, 9, 9])
+        self.assertEqual(header["__metadata__"]["case"], verified[0]["case"])
+        rows = struct.iter_unpack("<9f", data)
+        self.assertTrue(all(abs(sum(row) - 1) < 1e-5 for row in rows))
+        self.assertEqual(read(reference)[0]["weights"]["dtype"], "F64")
+        before = {name: read(name), reference: read(reference)}
+        self.expect(0, "bench", "-b", "naive", *QUICK, "-o", run, "--resume", case, SMALL, more)
+        self.assertEqual(len(os.listdir(os.path.join(run, "tensors"))), 4)
+        self.assertEqual({name: read(name), reference: read(reference)}, before)
+        self.expect(0, "verify", "-b", "naive", "-o", self.path("verified"), case)
+        self.assertEqual(len(os.listdir(self.path("verified/tensors"))), 2)
+
+    def test_resume_keeps_the_exit_code(self):
+        arguments = ["bench", "--plugin", broken("unwritten"), PLAIN, *QUICK, "-o",
+                     self.path("run")]
+        self.expect(3, *arguments)
+        self.expect(3, *arguments, "--resume")
+
+    def test_matrix_is_in_the_run_and_its_report(self):
+        run = self.run_folder("run")
+        with open(os.path.join(run, "matrix.json"), encoding="utf-8") as file:
+            self.assertEqual([b["name"] for b in json.load(file)["backends"]], ["naive"])
+
+        def page():
+            self.expect(0, "report", run)
+            with open(os.path.join(run, "report", "index.html"), encoding="utf-8") as file:
+                return file.read()
+        self.assertIn("<h2>Support</h2>", page())
+        os.remove(os.path.join(run, "matrix.json"))
+        self.assertNotIn("<h2>Support</h2>", page())
+
+    def test_report(self):
+        run = self.run_folder("run")
+        self.expect(0, "report", run)
+        for name in ("index.html", "report.md", "results.csv", "junit.xml"):
+            self.assertTrue(os.path.getsize(os.path.join(run, "report", name)) > 0, name)
+        self.assertEqual(json.loads(self.expect(0, "report", run, "--json").stdout),
+                         {"report": os.path.join(run, "report")})
+        self.expect(2, "report", self.path("nothing"))
+        self.expect(2, "report")
+        self.expect(2, "report", run, "--baseline", "nobody")
+
+
+class Compare(Case):
+    def slower(self, factor):
+        def change(record):
+            if record["type"] == "bench":
+                record["samples_ns"] = [[s * factor * (1 + 0.001 * i) for s in samples]
+                                        for i, samples in enumerate(record["samples_ns"])]
+        return change
+
+    def copy(self, run, name, change):
+        shutil.copytree(run, self.path(name))
+        rewrite(self.path(name + "/results.ndjson"), change)
+        return self.path(name)
+
+    def steady(self, record):
+        """Rounds that differ by a thousandth, whatever this machine did."""
+        if record["type"] == "bench":
+            record["samples_ns"] = [[1000 * (1 + 0.001 * i)]
+                                    for i in range(len(record["samples_ns"]))]
+
+    def test_exit_codes(self):
+        run = self.run_folder("run")
+        base = self.copy(run, "base", self.steady)
+        self.expect(0, "compare", base, base)
+        self.expect(4, "compare", base, self.copy(base, "slow", self.slower(1.5)))
+        self.expect(0, "compare", base, self.copy(base, "fast", self.slower(0.5)))
+
+        def wild(record):
+            if record["type"] == "bench":
+                record["samples_ns"] = [[500.0], [2000.0]]
+        unclear = self.copy(base, "unclear", wild)
+        self.expect(0, "compare", base, unclear)
+        self.expect(5, "compare", "--strict", base, unclear)
+
+        other = self.run_folder("other", "h=1 s=16 d=8")
+        self.expect(7, "compare", base, other)
+
+        foreign = self.copy(base, "foreign", lambda record: None)
+        path = os.path.join(foreign, "machine.json")
+        with open(path, encoding="utf-8") as file:
+            machine = json.load(file)
+        machine["cpu"]["model"] = "Another CPU"
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(machine, file)
+        self.expect(8, "compare", base, foreign)
+        self.expect(2, "compare", base)
+
+    def test_damage_is_named(self):
+        run = self.run_folder("run")
+        path = os.path.join(run, "results.ndjson")
+        with open(path, "r+b") as file:
+            file.seek(40)
+            file.write(b"#")
+        self.assertIn("line 1 does not match", self.expect(2, "compare", run, run).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
