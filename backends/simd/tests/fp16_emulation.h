@@ -35,7 +35,8 @@ static inline __m256i emulated_fmadd_half(__m256i a, __m256i b, __m256i c)
     return _mm512_cvtps_ph(_mm512_castsi512_ps(bits), _MM_FROUND_TO_NEAREST_INT);
 }
 
-static inline __m512i emulated_fmadd_ph(__m512i a, __m512i b, __m512i c)
+/* Called, not inlined: a micro-kernel has hundreds of them. */
+static __attribute__((noinline, unused)) __m512i emulated_fmadd_ph(__m512i a, __m512i b, __m512i c)
 {
     __m256i low = emulated_fmadd_half(_mm512_castsi512_si256(a), _mm512_castsi512_si256(b),
                                       _mm512_castsi512_si256(c));

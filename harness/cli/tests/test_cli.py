@@ -3,6 +3,7 @@
 
     test_cli.py BUILD_DIR [unittest options]
 """
+import atexit
 import binascii
 import json
 import os
@@ -59,10 +60,18 @@ class Case(unittest.TestCase):
         self.assertEqual(done.returncode, code, f"{args}\n{done.stdout}\n{done.stderr}")
         return done
 
+    made = {}  # by cases and backends
+
     def run_folder(self, name, *cases, backends=("naive",)):
-        chosen = [word for backend in backends for word in ("-b", backend)]
-        self.expect(0, "bench", *chosen, *QUICK, "-o", self.path(name), *(cases or (SMALL,)))
-        return self.path(name)
+        """A copy of a run, which is made once for all that want the same."""
+        kind = (cases or (SMALL,), backends)
+        if kind not in self.made:
+            folder = tempfile.mkdtemp(prefix="attnbench-test-")
+            atexit.register(shutil.rmtree, folder)
+            chosen = [word for backend in backends for word in ("-b", backend)]
+            self.expect(0, "bench", *chosen, *QUICK, "-o", folder + "/run", *kind[0])
+            self.made[kind] = folder + "/run"
+        return shutil.copytree(self.made[kind], self.path(name))
 
 
 class Help(Case):
