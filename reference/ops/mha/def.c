@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* def.c - multi-head attention: projections, heads, concatenation, W_o. OP.md has the definition. */
+#include <stdio.h>
+
+#include "reference/op_shared.h"
+#include "reference/operands.h"
+#include "reference/ops/mha/mha.h"
+
+static const struct ref_operand own[] = {
+    {ATTN_X_Q, "x_q", "bie", "", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, 0},
+    {ATTN_X_K, "x_k", "bjf", "", REF_TYPE_MAIN, REF_ACTIVATION, ATTN_X_Q},
+    {ATTN_X_V, "x_v", "bjw", "", REF_TYPE_MAIN, REF_ACTIVATION, ATTN_X_K},
+    {ATTN_W_Q, "w_q", "Qe", "", REF_TYPE_MAIN, REF_NEEDED, 0},
+    {ATTN_W_K, "w_k", "Kf", "", REF_TYPE_MAIN, REF_NEEDED, 0},
+    {ATTN_W_V, "w_v", "Vw", "", REF_TYPE_MAIN, REF_NEEDED, 0},
+    {ATTN_W_O, "w_o", "oO", "", REF_TYPE_MAIN, 0, 0},
+    {ATTN_B_Q, "b_q", "Q", "", REF_TYPE_MAIN, 0, 0},
+    {ATTN_B_K, "b_k", "K", "", REF_TYPE_MAIN, 0, 0},
+    {ATTN_B_V, "b_v", "V", "", REF_TYPE_MAIN, 0, 0},
+    {ATTN_B_O, "b_o", "o", "", REF_TYPE_MAIN, 0, 0},
+    {0}};
+
+static const struct ref_operand heads[] = {
+    {ATTN_HEAD_MASK, "head_mask", "h", "", REF_TYPE_BOOL, 0, 0}, {0}};
+
+static const struct ref_operand *const operands[] = {own, ref_operands_score, ref_operands_mask,
+                                                     heads, NULL};
+
+/* Units of lse and weights are numbered with the head last: those of one row of out lie together. */
+static const struct ref_output outputs[] = {
+    {ATTN_OUT, "out", "bio", "bi", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, 0},
+    {ATTN_LSE, "lse", "bhi", "bih", REF_TYPE_WIDE, 0, 0},
+    {ATTN_WEIGHTS, "weights", "bhij", "bih", REF_TYPE_MAIN, 0, 0},
+    {0}};
+
+static const char *const keys[] = {"e",        "kv",      "proj_bias", "prune",
+                                   "residual", "weights", "wo",        NULL};
+static const char *const needed[] = {"hq", NULL};
+
+/* The multiply-adds of attention, twice, and of the projections. */
+static double flops(const struct ref_shape *shape, double nnz)
+{
+    const int64_t *x = shape->extent;
+    const double b = (double)x['b'], sq = (double)x['i'], sk = (double)x['j'];
+    const double q = sq * (double)x['e'] * (double)x['Q'];
+    const double k = sk * (double)x['f'] * (double)x['K'];
+    const double v = sk * (double)x['w'] * (double)x['V'];
+    const double o = shape->present[ATTN_W_O] ? sq * (double)x['O'] * (double)x['o'] : 0.0;
+
+    return 2.0 * (double)(x['k'] + x['v']) * nnz + 2.0 * b * (q + k + v + o);
+}
+
+/* A bias of v or of the output, or x added to it, may be all that there is: x may be zero, every
+ * head pruned, every key forbidden. */
+static uint32_t linear(const struct attn_problem *problem, const char **word)
+{
+    static const uint32_t sources[] = {ATTN_X_V, ATTN_X_K, ATTN_X_Q};
+
+    *word = "x";
+    if (attn_tensor_find(problem, ATTN_B_V) || attn_tensor_find(problem, ATTN_B_O) ||
+        (problem->flags & ATTN_FLAG_RESIDUAL))
+        return 0;
+    for (size_t s = 0; s < sizeof(sources) / sizeof(*sources); s++)
+        if (attn_tensor_find(problem, sources[s]))
+            return sources[s];
+    return 0;
+}
+
+const struct ref_op ref_op_mha = {
+    .op = ATTN_OP_MHA,
+    .name = "mha",
+    .summary = "projections, attention of every head, concatenation, output projection",
+    .traits = REF_PROJECTED | REF_SOFTMAX,
+    .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR | ATTN_FLAG_SOFTCAP |
+             ATTN_FLAG_DROPOUT | ATTN_FLAG_DETERMINISTIC | ATTN_FLAG_RESIDUAL,
+    .scores = REF_SCORES_ALL,
+    .operands = operands,
+    .outputs = outputs,
+    .keys = keys,
+    .needed = needed,
+    .main_operand = "x_q",
+    .check = ref_mha_check,
+    .extents = ref_mha_extents,
+    .flops = flops,
+    .unit_cost = ref_mha_cost,
+    .compute = ref_mha_compute,
+    .linear = linear,
+};
