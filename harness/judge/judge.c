@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "judge/diagnose.h"
-#include "judge/hypotheses.h"
+#include "explain/diagnose.h"
+#include "explain/hypotheses.h"
 #include "judge/rows.h"
 #include "reference/dtype.h"
 

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "explain/reproducer.h"
 #include "run/keep.h"
 #include "run/machine.h"
 #include "run/progress.h"
 #include "run/relations.h"
-#include "run/reproducer.h"
 #include "run/suite.h"
 
 /* A run that verification has seen to take longer is not repeated in the second placement. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sample.c - takes the sample, and holds trials against it. */
-#include "judge/sample.h"
+#include "explain/sample.h"
 
 #include <math.h>
 #include <stdarg.h>

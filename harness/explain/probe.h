@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "judge/diagnose.h"
+#include "explain/diagnose.h"
 
 struct attn_probe {
     const struct attn_instance *instance;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "judge/probe.h"
+#include "explain/probe.h"
 #include "reference/clones.h"
 #include "reference/dtype.h"
 #include "reference/operands.h"

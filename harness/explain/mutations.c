@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mutations.c - goes through the tables of mistakes; what they change problems with. */
-#include "judge/mutations.h"
+#include "explain/mutations.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "judge/mistakes.h"
+#include "explain/mistakes.h"
 #include "reference/dtype.h"
 
 static const struct attn_mistake *const tables[] = {attn_mistakes_keys, attn_mistakes_scores,

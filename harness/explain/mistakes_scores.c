@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "judge/mistakes.h"
+#include "explain/mistakes.h"
 #include "reference/dtype.h"
 #include "reference/philox.h"
 

@@ -4,17 +4,17 @@
  *
  * What is tried is a line, read by the parser: a case that no user could write is never tried, and
  * a size that is left out follows those that it has its default from. */
-#include "run/shrink.h"
+#include "explain/shrink.h"
 
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "explain/shrink_pack.h"
+#include "explain/shrink_words.h"
 #include "pack/pack.h"
 #include "run/progress.h"
 #include "run/relations.h"
-#include "run/shrink_pack.h"
-#include "run/shrink_words.h"
 
 /* Tries end then; a verdict takes milliseconds at the sizes that they reach. */
 static const double most_seconds = 60;

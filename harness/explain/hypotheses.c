@@ -5,14 +5,14 @@
  * taken as an explanation where (nearly) all elements of these rows agree with it, and enough of
  * them could not have agreed with the right answer as well. Where it would have made rows wrong
  * that are right, it is said of the wrong ones alone. */
-#include "judge/hypotheses.h"
+#include "explain/hypotheses.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "judge/mutations.h"
-#include "judge/sample.h"
+#include "explain/mutations.h"
+#include "explain/sample.h"
 
 /* Share of the first row that a hypothesis must explain to be put to the others. */
 static const double first_share = 0.9;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reproducer.c - data of a problem, its answers and bounds as C, with reproducer_main.c behind. */
-#include "run/reproducer.h"
+#include "explain/reproducer.h"
 
 #include <errno.h>
 #include <math.h>
@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "judge/diagnose.h"
+#include "explain/diagnose.h"
+#include "explain/reproducer_main.h"
 #include "reference/dtype.h"
 #include "run/progress.h"
-#include "run/reproducer_main.h"
 
 /* Elements, answers and bounds together: a source of about 5 MB. */
 static const double most_numbers = 0x1p18;

@@ -4,7 +4,7 @@
 #ifndef ATTN_SAMPLE_H
 #define ATTN_SAMPLE_H
 
-#include "judge/hypotheses.h"
+#include "explain/hypotheses.h"
 
 /* Elements in which an explanation must differ from the right answer by more than both bounds. One
  * agrees by chance in at most a tenth of cases (16-bit types), four of them with one of 100

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "judge/mutations.h"
+#include "explain/mutations.h"
 
 /* Makes the mistake in a mutation that is a copy of the problem as yet, and says it; false: it does
  * not apply. Once for each argument. */

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "judge/mutations.h"
+#include "explain/mutations.h"
 #include "reference/philox.h"
 
 #define EXPLAINED "; explained: 100 % of "

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "judge/mutations.h"
-#include "judge/sample.h"
+#include "explain/mutations.h"
+#include "explain/sample.h"
 #include "reference/dtype.h"
 
 /* Sums over keys that are kept; lost ranges that are put to all rows. */

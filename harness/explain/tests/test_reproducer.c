@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "run/reproducer.h"
+#include "explain/reproducer.h"
 
 static const char *plugin, *compiler, *headers, *mutant;
 

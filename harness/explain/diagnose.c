@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* diagnose.c - exact, one_hot and rounding; census has a file of its own. */
-#include "judge/diagnose.h"
+#include "explain/diagnose.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "judge/probe.h"
+#include "explain/probe.h"
 #include "reference/dtype.h"
 
 /* The columns of a row share the roundings of its p, so rows are what is averaged over. */

@@ -2,7 +2,7 @@
 /* mistakes_operands.c - mistakes in where operands are read. */
 #include <string.h>
 
-#include "judge/mistakes.h"
+#include "explain/mistakes.h"
 
 /* The tensor is read as if one of its axes were broadcast. */
 static bool first_only(struct attn_mutation *m, double role, int axis, const char *of)

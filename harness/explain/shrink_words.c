@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shrink_words.c - words of a line, and parts of words. */
-#include "run/shrink_words.h"
+#include "explain/shrink_words.h"
 
 #include <stdio.h>
 #include <string.h>

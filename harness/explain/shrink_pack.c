@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shrink_pack.c - a pack in memory, and cuts through all of its tensors at once. */
-#include "run/shrink_pack.h"
+#include "explain/shrink_pack.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "case/case.h"
+#include "explain/shrink_words.h"
 #include "pack/safetensors.h"
 #include "reference/dtype.h"
-#include "run/shrink_words.h"
 
 enum { MOST_TENSORS = 32 };
 

@@ -3,7 +3,7 @@
 #ifndef ATTN_REPRODUCER_H
 #define ATTN_REPRODUCER_H
 
-#include "run/shrink.h"
+#include "explain/shrink.h"
 
 /* Writes a C program that needs nothing but attnbench/backend.h: it loads the plugin named as its
  * argument, gives it the case's problem with the operands' bits, and holds the outputs against the
