@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "reference/job.h"
+#include "reference/op_shared.h"
 
 static int check_request(const struct attn_problem *problem, const struct ref_rows *rows, char *why,
                          size_t size)
@@ -61,7 +62,7 @@ int ref_compute(const struct attn_problem *problem, const struct ref_rows *rows,
     if (!job.scratch || (wanted.out_bound && !wanted.out))
         status = ATTN_OUT_OF_MEMORY;
     else
-        status = problem->op == ATTN_OP_MHA ? ref_mha_compute(&job) : ref_attention_compute(&job);
+        status = ref_op_find(problem->op)->compute(&job);
     if (status == ATTN_OUT_OF_MEMORY)
         snprintf(why, size, "the reference has no memory for its working arrays");
     ref_scratch_free(job.scratch, job.threads);
@@ -69,7 +70,7 @@ int ref_compute(const struct attn_problem *problem, const struct ref_rows *rows,
     return status;
 }
 
-double ref_row_cost(const struct attn_problem *problem)
+double ref_head_cost(const struct attn_problem *problem)
 {
     double keys = (double)problem->sk, dq = (double)problem->dq, dk = (double)problem->dk;
     /* Scores and out, with six more sums of the bound, over all keys of one head. */
@@ -80,13 +81,10 @@ double ref_row_cost(const struct attn_problem *problem)
         head += keys * (double)problem->dh * 30.0;
     if (problem->score == ATTN_SCORE_BILINEAR)
         head += 2.0 * dq * dk;
-    if (problem->op != ATTN_OP_MHA)
-        return head;
-    for (uint32_t t = 0; t < problem->n_tensors; t++) {
-        const struct attn_tensor *tensor = &problem->tensors[t];
-        /* One row of q and of out; keys and values are projected once, not once a row. */
-        if (tensor->role == ATTN_W_Q || tensor->role == ATTN_W_O)
-            head += 2.0 * (double)tensor->shape[0] * (double)tensor->shape[1] / (double)problem->hq;
-    }
-    return head * (double)problem->hq;
+    return head;
+}
+
+double ref_row_cost(const struct attn_problem *problem)
+{
+    return ref_op_find(problem->op)->unit_cost(problem, 0);
 }

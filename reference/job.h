@@ -135,8 +135,4 @@ bool ref_scores_overflow(const struct ref_block *block, const double *q,
 /* row.c: all rows of a block, in parallel. */
 void ref_block_compute(const struct ref_block *block);
 
-/* attention.c and mha.c: the whole request. ATTN_OK or ATTN_OUT_OF_MEMORY. */
-int ref_attention_compute(const struct ref_job *job);
-int ref_mha_compute(const struct ref_job *job);
-
 #endif

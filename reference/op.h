@@ -25,6 +25,10 @@
 #define REF_OUTPUTS 8
 /* Most parameters of an operator's own. */
 #define REF_PARAMS 16
+/* Room for the extents of all letters. */
+#define REF_LETTERS 128
+/* struct ref_op.scores: every score that there is. */
+#define REF_SCORES_ALL UINT32_MAX
 
 /* Which element types a tensor may have. */
 enum ref_type {
@@ -77,28 +81,28 @@ struct ref_param {
 
 /* What an operator is made of. Inputs made on purpose, relations and explanations ask for these. */
 enum {
-    REF_QKV = 1,      /* q, k and v are operands as they meet: [B,Hq,Sq,Dq] and so on */
+    REF_QKV = 1,       /* q, k and v are operands as they meet: [B,Hq,Sq,Dq] and so on */
     REF_PROJECTED = 2, /* q, k and v are projections of x_q, x_k, x_v; heads are cut from widths */
-    REF_SOFTMAX = 4,  /* scores, mask, softmax over keys, weighted sum of v: steps 1 to 7 of
-                         struct attn_problem, with its rules for empty rows */
+    REF_SOFTMAX = 4    /* scores, mask, softmax over keys, weighted sum of v: steps 1 to 7 of
+                          struct attn_problem, with its rules for empty rows */
 };
 
 /* Extents by letter, and which roles are there: what sizes and costs are counted from. */
 struct ref_shape {
-    int64_t extent[128];     /* by letter; -1: not known */
-    bool present[REF_ROLES]; /* with the defaults of absent operands left out */
+    int64_t extent[REF_LETTERS]; /* by letter; -1: not known */
+    bool present[REF_ROLES];     /* a tensor that stands in for an absent one does not count */
 };
 
 struct ref_operands;
 struct ref_job;
 
 struct ref_op {
-    uint32_t op;       /* enum attn_op */
-    const char *name;  /* word of op= */
+    uint32_t op;         /* enum attn_op */
+    const char *name;    /* word of op= */
     const char *summary; /* one line */
-    uint32_t traits;   /* REF_QKV ... */
-    uint64_t flags;    /* ATTN_FLAG_* that it takes */
-    uint32_t scores;   /* bit s: takes the score of number s; 0: scores mean nothing to it */
+    uint32_t traits;     /* REF_QKV ... */
+    uint64_t flags;      /* ATTN_FLAG_* that it takes */
+    uint32_t scores;     /* bit s: takes the score of number s; 0: scores mean nothing to it */
     const struct ref_operand *const *operands; /* groups of rows, each ended by role 0; NULL ends */
     const struct ref_output *outputs;          /* ended by role 0; the first one is OUT */
     const struct ref_param *params;            /* ended by a NULL key; NULL: none */
@@ -109,11 +113,13 @@ struct ref_op {
 
     /* What must hold beside the tables. ATTN_OK or ATTN_INVALID with the reason. NULL: nothing. */
     int (*check)(const struct ref_operands *operands, char *why, size_t size);
-    /* Extents of the letters that are this operator's own. NULL: none. */
-    void (*extents)(const struct ref_operands *operands, struct ref_shape *shape);
+    /* Extents that follow from others, or from which roles are there. Called by
+     * ref_shape_complete; leaves alone what it does not know. NULL: none do. */
+    void (*extents)(struct ref_shape *shape);
     /* FLOPs by the convention in OP.md; nnz: allowed cells, 0 where there are none to count. */
     double (*flops)(const struct ref_shape *shape, double nnz);
-    /* Approximate multiply-adds that one unit of output `output` costs with its bound. */
+    /* Approximate multiply-adds that one unit of output `output` costs with its bound, those of
+     * the outputs that follow it included. */
     double (*unit_cost)(const struct attn_problem *problem, int output);
     /* The whole request. ATTN_OK or ATTN_OUT_OF_MEMORY. */
     int (*compute)(const struct ref_job *job);
@@ -144,5 +150,39 @@ int ref_output_of(const struct ref_op *op, uint32_t role);
 
 /* "Hq", "Sk", ... as messages spell a letter. */
 const char *ref_letter_name(char letter);
+
+/* All extents unknown, nothing present. */
+void ref_shape_init(struct ref_shape *shape);
+
+/* Extents that follow from those that are set: Q K V O, and the operator's own. False: a product
+ * does not fit. */
+bool ref_shape_complete(const struct ref_op *op, struct ref_shape *shape);
+
+/* The shape of a problem. Letters that are no field of the problem are read from its tensors: the
+ * first tensor of the tables that has the letter says it. */
+void ref_shape_of_problem(const struct ref_op *op, const struct attn_problem *problem,
+                          struct ref_shape *shape);
+
+/* Elements of a tensor with these axes; -1: an extent is not known, or the product does not fit. */
+int64_t ref_shape_elements(const struct ref_shape *shape, const char *axes);
+
+/* Units of an output; elements of one unit. */
+int64_t ref_unit_count(const struct ref_output *output, const struct ref_shape *shape);
+int64_t ref_unit_width(const struct ref_output *output, const struct ref_shape *shape);
+
+/* Where a unit lies: for each axis of the output's shape its index, 0 on the axes that the unit
+ * runs along. Returns the rank. The other function is its inverse. */
+int ref_unit_place(const struct ref_output *output, const struct ref_shape *shape, int64_t unit,
+                   int64_t at[ATTN_MAX_RANK]);
+int64_t ref_unit_at(const struct ref_output *output, const struct ref_shape *shape,
+                    const int64_t at[ATTN_MAX_RANK]);
+
+/* The index that a unit has on the axis of `letter`, or -1: the unit has no such axis. */
+int64_t ref_unit_index(const struct ref_output *output, const struct ref_shape *shape, int64_t unit,
+                       char letter);
+
+/* How many units of an output belong to one unit of its leader: n. Those of the leader's unit u are
+ * u*n to u*n + n-1. A leader has 1. */
+int64_t ref_followers(const struct ref_op *op, int output, const struct ref_shape *shape);
 
 #endif

@@ -6,9 +6,7 @@
 #include <stdint.h>
 
 #include "attnbench/backend.h"
-
-/* One past the last role that this operator knows. */
-#define REF_ROLES 64
+#include "reference/op.h"
 
 struct ref_operands {
     const struct attn_problem *problem;

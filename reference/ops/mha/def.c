@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* def.c - multi-head attention: projections, heads, concatenation, W_o. OP.md has the definition. */
-#include <stdio.h>
-
+/* def.c - multi-head attention: projections, heads, concatenation, W_o. OP.md has the definition.
+ */
 #include "reference/op_shared.h"
-#include "reference/operands.h"
 #include "reference/ops/mha/mha.h"
 
 static const struct ref_operand own[] = {
@@ -26,7 +24,8 @@ static const struct ref_operand heads[] = {
 static const struct ref_operand *const operands[] = {own, ref_operands_score, ref_operands_mask,
                                                      heads, NULL};
 
-/* Units of lse and weights are numbered with the head last: those of one row of out lie together. */
+/* Units of lse and weights are numbered with the head last: those of one row of out lie together.
+ */
 static const struct ref_output outputs[] = {
     {ATTN_OUT, "out", "bio", "bi", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, 0},
     {ATTN_LSE, "lse", "bhi", "bih", REF_TYPE_WIDE, 0, 0},
@@ -36,6 +35,12 @@ static const struct ref_output outputs[] = {
 static const char *const keys[] = {"e",        "kv",      "proj_bias", "prune",
                                    "residual", "weights", "wo",        NULL};
 static const char *const needed[] = {"hq", NULL};
+
+static void extents(struct ref_shape *shape)
+{
+    if (!shape->present[ATTN_W_O])
+        shape->extent['o'] = shape->extent['O'];
+}
 
 /* The multiply-adds of attention, twice, and of the projections. */
 static double flops(const struct ref_shape *shape, double nnz)
@@ -48,6 +53,20 @@ static double flops(const struct ref_shape *shape, double nnz)
     const double o = shape->present[ATTN_W_O] ? sq * (double)x['O'] * (double)x['o'] : 0.0;
 
     return 2.0 * (double)(x['k'] + x['v']) * nnz + 2.0 * b * (q + k + v + o);
+}
+
+static double unit_cost(const struct attn_problem *problem, int output)
+{
+    double head = ref_head_cost(problem);
+
+    (void)output;
+    for (uint32_t t = 0; t < problem->n_tensors; t++) {
+        const struct attn_tensor *tensor = &problem->tensors[t];
+        /* One row of q and of out; keys and values are projected once, not once a row. */
+        if (tensor->role == ATTN_W_Q || tensor->role == ATTN_W_O)
+            head += 2.0 * (double)tensor->shape[0] * (double)tensor->shape[1] / (double)problem->hq;
+    }
+    return head * (double)problem->hq;
 }
 
 /* A bias of v or of the output, or x added to it, may be all that there is: x may be zero, every
@@ -79,10 +98,9 @@ const struct ref_op ref_op_mha = {
     .keys = keys,
     .needed = needed,
     .main_operand = "x_q",
-    .check = ref_mha_check,
-    .extents = ref_mha_extents,
+    .extents = extents,
     .flops = flops,
-    .unit_cost = ref_mha_cost,
+    .unit_cost = unit_cost,
     .compute = ref_mha_compute,
     .linear = linear,
 };

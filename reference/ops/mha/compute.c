@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mha.c - multi-head attention: projections, the heads, concatenation, W_o, residual. Nothing is
- * rounded in between. With bounds, the error of every projection goes along with its values. */
+/* compute.c - multi-head attention: projections, the heads, concatenation, W_o, residual. Nothing
+ * is rounded in between. With bounds, the error of every projection goes along with its values. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "reference/dtype.h"
 #include "reference/job.h"
+#include "reference/ops/mha/mha.h"
 #include "reference/parallel.h"
 #include "reference/sums.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.c - attention over a request: head by head, the rows of a head in parallel. */
+/* compute.c - attention over a request: head by head, the rows of a head in parallel. */
 #include <stdlib.h>
 
 #include "reference/job.h"
+#include "reference/ops/attention/attention.h"
 
 static void load_queries(const struct ref_job *job, const struct ref_block *block, double *q)
 {
