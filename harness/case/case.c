@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* case.c - what a case owns: copying and freeing. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "case/case.h"
+#include "case/operator.h"
+
+static_assert(ATTN_CASE_ROLES == REF_ROLES, "out= may ask for every role of a table");
 
 void attn_case_free(struct attn_case *c)
 {
@@ -33,4 +36,15 @@ int attn_case_copy(struct attn_case *to, const struct attn_case *from)
     to->data = data;
     to->file = file;
     return 0;
+}
+
+bool attn_case_asks(const struct attn_case *c, uint32_t role)
+{
+    return role < ATTN_CASE_ROLES && (c->out[role / 64] >> role % 64 & 1);
+}
+
+void attn_case_ask(struct attn_case *c, uint32_t role)
+{
+    assert(role < ATTN_CASE_ROLES);
+    c->out[role / 64] |= UINT64_C(1) << role % 64;
 }

@@ -261,8 +261,7 @@ static bool pack_fails(void *context, const char *path)
         return false;
     c.layout = s->failed->c->layout;
     c.view = s->failed->c->view;
-    c.out_lse = s->failed->c->out_lse;
-    c.out_weights = s->failed->c->out_weights;
+    memcpy(c.out, s->failed->c->out, sizeof c.out);
     const bool ok = fails(s, &c, &entry);
     if (ok) {
         struct attn_shrunk *best = s->best;

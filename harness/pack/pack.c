@@ -2,6 +2,7 @@
 /* pack.c - a pack's case, alone and merged with a case line that names the pack. */
 #include "pack/pack.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +152,11 @@ static const char *contradiction(const struct attn_case *line, const struct attn
     }
     if (line->scale_given && !(line->scale == pack->scale))
         return "scale";
+    for (const struct ref_param *p = attn_case_op(pack)->params; p && p->key; p++) {
+        const double said = attn_case_param(line, p);
+        if (!isnan(said) && said != attn_case_param(pack, p))
+            return p->key;
+    }
     return NULL;
 }
 
@@ -162,8 +168,8 @@ static void overlay(const struct attn_case *line, struct attn_case *pack)
     if (line->layout != ATTN_LAYOUT_BHSD)
         pack->layout = line->layout;
     pack->view |= line->view;
-    pack->out_lse = pack->out_lse || line->out_lse;
-    pack->out_weights = pack->out_weights || line->out_weights;
+    for (size_t n = 0; n < sizeof pack->out / sizeof pack->out[0]; n++)
+        pack->out[n] |= line->out[n];
     free(pack->file);
     pack->file = line->file;
     pack->line = line->line;

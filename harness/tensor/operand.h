@@ -7,17 +7,23 @@
 #include "tensor/random.h"
 #include "tensor/schema.h"
 
-/* Appends an operand to an instance: shape from the schema (its first `rank` extents) and
- * `extents`, strides from the case's layout and view and from `broadcast` (bit a: axis a has
- * stride 0), memory allocated. Outputs, and the gaps of inputs, hold bytes of 0xff (NaN in every
- * floating type). Returns the tensor, or NULL with the reason. */
-struct attn_tensor *attn_operand_add(struct attn_instance *instance,
-                                     const struct attn_schema *schema, uint32_t rank,
-                                     const int64_t extents[ATTN_EXT_COUNT], uint32_t dtype,
-                                     unsigned broadcast, char *why, size_t size);
+/* An operand to be made: its row, its first `rank` axes (0: all), and bit a of `broadcast`: axis a
+ * has stride 0. */
+struct attn_operand_wish {
+    const struct attn_schema *schema;
+    uint32_t rank, dtype;
+    unsigned broadcast;
+};
 
-/* The outputs that the case asks for: out, lse, weights. */
-int attn_operand_add_outputs(struct attn_instance *instance, const int64_t extents[ATTN_EXT_COUNT],
+/* Appends an operand to an instance: extents from `shape`, strides from the case's layout and view,
+ * memory allocated. Outputs, and the gaps of inputs, hold bytes of 0xff (NaN in every floating
+ * type). Returns the tensor, or NULL with the reason. */
+struct attn_tensor *attn_operand_add(struct attn_instance *instance,
+                                     const struct attn_operand_wish *wish,
+                                     const struct ref_shape *shape, char *why, size_t size);
+
+/* The outputs that the case asks for. */
+int attn_operand_add_outputs(struct attn_instance *instance, const struct ref_shape *shape,
                              char *why, size_t size);
 
 void attn_operand_free(struct attn_operand *operand);

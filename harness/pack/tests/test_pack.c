@@ -295,7 +295,7 @@ static void lines_that_name_a_pack(void **state)
     if (attn_pack_resolve(&c, why, sizeof why) != 0)
         fail_msg("%s", why);
     assert_true(c.causal && c.softcap == 3 && c.sk == 4 && c.layout == ATTN_LAYOUT_BSHD);
-    assert_true(c.out_lse && c.len == ATTN_LEN_PACK);
+    assert_true(attn_case_asks(&c, ATTN_LSE) && c.len == ATTN_LEN_PACK);
     memcpy(hash, c.data_hash, sizeof hash);
     struct attn_instance *in = instantiate(&c);
     assert_int_equal(attn_tensor_find(&in->problem, ATTN_Q)->stride[1], 8);
