@@ -9,14 +9,14 @@
 static int check_request(const struct attn_problem *problem, const struct ref_rows *rows, char *why,
                          size_t size)
 {
+    const struct ref_op *op = ref_op_find(problem->op);
     int64_t total;
 
     if (ref_check_problem(problem, why, size) != ATTN_OK)
         return ATTN_UNSUPPORTED;
     for (uint32_t t = 0; t < problem->n_tensors; t++) {
         uint32_t role = problem->tensors[t].role;
-        bool output = role == ATTN_OUT || role == ATTN_LSE || role == ATTN_WEIGHTS;
-        if (!output && !problem->tensors[t].data && problem->sk > 0) {
+        if (ref_output_of(op, role) < 0 && !problem->tensors[t].data && problem->sk > 0) {
             snprintf(why, size, "tensor of role %u has no data", role);
             return ATTN_UNSUPPORTED;
         }

@@ -11,6 +11,11 @@ static size_t slot(char letter)
     return (unsigned char)letter % REF_LETTERS;
 }
 
+int64_t ref_extent(const struct ref_shape *shape, char letter)
+{
+    return shape->extent[slot(letter)];
+}
+
 void ref_shape_init(struct ref_shape *shape)
 {
     memset(shape->present, 0, sizeof(shape->present));
@@ -69,10 +74,10 @@ void ref_shape_of_problem(const struct ref_op *op, const struct attn_problem *pr
             shape->present[problem->tensors[t].role] = true;
     ref_shape_complete(op, shape);
     ref_operands_init(&operands, problem);
-    for (size_t n = 0; (row = ref_operand_at(op, n)); n++)
-        learn(shape, row->shape, operands.by_role[row->role]);
     for (const struct ref_output *o = op->outputs; o->role; o++)
         learn(shape, o->shape, operands.by_role[o->role]);
+    for (size_t n = 0; (row = ref_operand_at(op, n)); n++)
+        learn(shape, row->shape, operands.by_role[row->role]);
 }
 
 int64_t ref_shape_elements(const struct ref_shape *shape, const char *axes)
