@@ -49,21 +49,3 @@ const uint8_t *ref_mask_row(const struct attn_tensor *mask, int64_t b, int64_t h
     *step = mask->stride[3];
     return (const uint8_t *)mask->data + index_of(mask, (const int64_t[]){b, h, i, 0});
 }
-
-int64_t ref_row_count(const struct attn_problem *problem)
-{
-    const struct ref_op *op = ref_op_find(problem->op);
-    struct ref_shape shape;
-
-    ref_shape_of_problem(op, problem, &shape);
-    return ref_unit_count(&op->outputs[0], &shape);
-}
-
-int64_t ref_row_width(const struct attn_problem *problem)
-{
-    const struct ref_op *op = ref_op_find(problem->op);
-    struct ref_shape shape;
-
-    ref_shape_of_problem(op, problem, &shape);
-    return ref_unit_width(&op->outputs[0], &shape);
-}

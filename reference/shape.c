@@ -4,6 +4,7 @@
 
 #include "reference/op.h"
 #include "reference/operands.h"
+#include "reference/reference.h"
 
 /* A letter of a shape string as an index. */
 static size_t slot(char letter)
@@ -155,4 +156,27 @@ int64_t ref_followers(const struct ref_op *op, int output, const struct ref_shap
     for (const char *u = o->unit + strlen(op->outputs[o->leader].unit); *u; u++)
         followers *= shape->extent[slot(*u)];
     return followers;
+}
+
+int64_t ref_output_units(const struct attn_problem *problem, int output)
+{
+    const struct ref_op *op = ref_op_find(problem->op);
+    struct ref_shape shape;
+
+    ref_shape_of_problem(op, problem, &shape);
+    return ref_unit_count(&op->outputs[output], &shape);
+}
+
+int64_t ref_output_width(const struct attn_problem *problem, int output)
+{
+    const struct ref_op *op = ref_op_find(problem->op);
+    struct ref_shape shape;
+
+    ref_shape_of_problem(op, problem, &shape);
+    return ref_unit_width(&op->outputs[output], &shape);
+}
+
+double ref_output_cost(const struct attn_problem *problem, int output)
+{
+    return ref_op_find(problem->op)->unit_cost(problem, output);
 }
