@@ -63,15 +63,28 @@ struct ref_scratch {
     double *column[6]; /* [Dv] */
 };
 
+/* Where the rows of a softmax leave what is asked of them, one entry a row of one head; NULL: not
+ * wanted. */
+struct ref_row_results {
+    double *lse, *lse_bound;
+    double *weights, *weights_bound; /* [rows, Sk] */
+    double *scores[3];               /* [rows, Sk] */
+    int64_t *allowed;
+    int64_t heads; /* entries for each unit of output 0: 1, or Hq where a unit is of all heads */
+};
+
 struct ref_job {
+    const struct ref_op *op;
     struct ref_operands operands;
-    const struct ref_rows *rows;
+    struct ref_shape shape;
+    const struct ref_request *request;
     struct ref_result *result;
     struct ref_arithmetic arithmetic;
     bool bounds;
     uint32_t empty_row;
     int threads;
-    int64_t result_heads; /* H of struct ref_result */
+    /* Operators with a softmax alone: */
+    struct ref_row_results rows;
     struct ref_scratch *scratch;
 };
 
@@ -85,13 +98,13 @@ struct ref_block {
     double *out;           /* [count] rows of Dv, out_stride apart */
     double *error;         /* the same, or NULL: E before the final rounding */
     int64_t out_stride;
-    int64_t result_head; /* place of this head in struct ref_result */
+    int64_t result_head; /* place of this head among those of struct ref_row_results */
 };
 
-/* Index of the problem's row that entry `r` of the request names. */
+/* Rows are units of output 0: the number of the one that entry `r` of the request names. */
 static inline int64_t ref_row_index(const struct ref_job *job, int64_t r)
 {
-    return job->rows->index ? job->rows->index[r] : r;
+    return ref_unit_number(&job->request->units[0], r);
 }
 
 /* Doubles that fit in one allocation of rows * width, or NULL: no memory, or the product does not

@@ -14,7 +14,7 @@
 int ref_keys_create(const struct ref_job *job, struct ref_keys *keys)
 {
     const struct attn_problem *problem = job->operands.problem;
-    bool projected = problem->op == ATTN_OP_MHA && job->bounds;
+    bool projected = (job->op->traits & REF_PROJECTED) && job->bounds;
     bool bilinear = problem->score == ATTN_SCORE_BILINEAR;
     bool additive = problem->score == ATTN_SCORE_ADDITIVE;
 

@@ -155,6 +155,9 @@ int ref_output_of(const struct ref_op *op, uint32_t role);
 /* "Hq", "Sk", ... as messages spell a letter. */
 const char *ref_letter_name(char letter);
 
+/* The extent of a letter, or -1: not known. */
+int64_t ref_extent(const struct ref_shape *shape, char letter);
+
 /* All extents unknown, nothing present. */
 void ref_shape_init(struct ref_shape *shape);
 
@@ -163,7 +166,7 @@ void ref_shape_init(struct ref_shape *shape);
 bool ref_shape_complete(const struct ref_op *op, struct ref_shape *shape);
 
 /* The shape of a problem. Letters that are no field of the problem are read from its tensors: the
- * first tensor of the tables that has the letter says it. */
+ * first tensor that has the letter says it, outputs before operands, in the tables' order. */
 void ref_shape_of_problem(const struct ref_op *op, const struct attn_problem *problem,
                           struct ref_shape *shape);
 

@@ -4,11 +4,17 @@
 
 #include "reference/op.h"
 #include "reference/operands.h"
+#include "reference/reference.h"
 
 /* A letter of a shape string as an index. */
 static size_t slot(char letter)
 {
     return (unsigned char)letter % REF_LETTERS;
+}
+
+int64_t ref_extent(const struct ref_shape *shape, char letter)
+{
+    return shape->extent[slot(letter)];
 }
 
 void ref_shape_init(struct ref_shape *shape)
@@ -69,10 +75,10 @@ void ref_shape_of_problem(const struct ref_op *op, const struct attn_problem *pr
             shape->present[problem->tensors[t].role] = true;
     ref_shape_complete(op, shape);
     ref_operands_init(&operands, problem);
-    for (size_t n = 0; (row = ref_operand_at(op, n)); n++)
-        learn(shape, row->shape, operands.by_role[row->role]);
     for (const struct ref_output *o = op->outputs; o->role; o++)
         learn(shape, o->shape, operands.by_role[o->role]);
+    for (size_t n = 0; (row = ref_operand_at(op, n)); n++)
+        learn(shape, row->shape, operands.by_role[row->role]);
 }
 
 int64_t ref_shape_elements(const struct ref_shape *shape, const char *axes)
@@ -150,4 +156,27 @@ int64_t ref_followers(const struct ref_op *op, int output, const struct ref_shap
     for (const char *u = o->unit + strlen(op->outputs[o->leader].unit); *u; u++)
         followers *= shape->extent[slot(*u)];
     return followers;
+}
+
+int64_t ref_output_units(const struct attn_problem *problem, int output)
+{
+    const struct ref_op *op = ref_op_find(problem->op);
+    struct ref_shape shape;
+
+    ref_shape_of_problem(op, problem, &shape);
+    return ref_unit_count(&op->outputs[output], &shape);
+}
+
+int64_t ref_output_width(const struct attn_problem *problem, int output)
+{
+    const struct ref_op *op = ref_op_find(problem->op);
+    struct ref_shape shape;
+
+    ref_shape_of_problem(op, problem, &shape);
+    return ref_unit_width(&op->outputs[output], &shape);
+}
+
+double ref_output_cost(const struct attn_problem *problem, int output)
+{
+    return ref_op_find(problem->op)->unit_cost(problem, output);
 }

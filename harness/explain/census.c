@@ -336,7 +336,7 @@ bool attn_census_check(const struct attn_probe *probe, int64_t *counted, char *t
         .probe = probe, .sum = sums, .trial = sums + p->dv, .told = -1, .text = text, .size = size};
     if (sums && (before || bits)) {
         count_all(&t, before, bits, masked ? bits + dv * words : NULL);
-        *counted = ref_row_count(p);
+        *counted = ref_output_units(p, 0);
     } else {
         snprintf(text, size, "census: no memory to count");
         t.wrong = 1;

@@ -44,7 +44,8 @@ bool attn_exact_row(const struct attn_instance *instance, int64_t row, double *m
 {
     const struct attn_problem *p = &instance->problem;
     const struct attn_tensor *k = attn_tensor_find(p, ATTN_K), *v = attn_tensor_find(p, ATTN_V);
-    if (p->op != ATTN_OP_ATTENTION || p->score == ATTN_SCORE_GAUSSIAN || p->dtype == ATTN_F64)
+    if (!ref_op_is(p->op, REF_QKV | REF_SOFTMAX) || p->score == ATTN_SCORE_GAUSSIAN ||
+        p->dtype == ATTN_F64)
         return false; /* there 0 is not the score of k = 0, or exp(-200) is not nothing */
     const int64_t b = row / p->sq / p->hq, h = row / p->sq % p->hq, g = h / (p->hq / p->hkv);
     int64_t zeros = 0;
@@ -121,7 +122,7 @@ static void explain_one_hot(const struct attn_probe *probe, char *text, size_t s
     const int64_t dv = probe->instance->problem.dv;
     for (int64_t r = 0; r < probe->rows->count; r++) {
         const struct attn_probe_row at = attn_probe_row(probe, r);
-        const double *want = &probe->ref->out[r * dv];
+        const double *want = &probe->want[r * dv];
         int64_t read[3], due[3];
         load_row(probe, at);
         if (at.n == 0 || !find_value(probe, at, want, due) ||
@@ -171,11 +172,11 @@ static bool check_rounding(const struct attn_probe *probe, const struct attn_num
     int64_t rows = 0;
     for (int64_t r = 0; r < probe->rows->count; r++) {
         const struct attn_probe_row at = attn_probe_row(probe, r);
-        if (!attn_rounding_counts(at.n, probe->ref->out[r * p->dv]))
+        if (!attn_rounding_counts(at.n, probe->want[r * p->dv]))
             continue;
         rows++;
         for (int64_t e = 0; e < p->dv; e++) {
-            const double want = probe->ref->out[r * p->dv + e];
+            const double want = probe->want[r * p->dv + e];
             sum += (attn_probe_element(probe->out, at.b, at.h, at.i, e) - want) / (u * fabs(want));
         }
     }
@@ -207,17 +208,17 @@ static bool sums_hold(const struct attn_problem *p, const struct attn_numerics *
            (partial < 1e-4 || (!n->p_normalised && 8 * n->partial_terms * partial <= 1));
 }
 
-void attn_diagnose(const struct attn_instance *instance, const struct attn_numerics *numerics,
-                   const struct ref_rows *rows, const struct ref_result *ref,
-                   struct attn_judgement *v)
+void attn_diagnose(const struct attn_instance *instance, const struct ref_request *request,
+                   const struct ref_result *ref, struct attn_judgement *v)
 {
     const struct attn_problem *p = &instance->problem;
     const enum attn_fill fill = instance->c.fill;
-    if (p->op != ATTN_OP_ATTENTION || instance->c.data || fill < ATTN_FILL_CENSUS)
+    if (!ref_op_is(p->op, REF_QKV | REF_SOFTMAX) || instance->c.data || fill < ATTN_FILL_CENSUS)
         return;
     struct attn_probe probe = {.instance = instance,
-                               .rows = rows,
+                               .rows = &request->units[0],
                                .ref = ref,
+                               .want = ref->output[0].value,
                                .k = attn_tensor_find(p, ATTN_K),
                                .v = attn_tensor_find(p, ATTN_V),
                                .out = attn_tensor_find(p, ATTN_OUT),
@@ -230,13 +231,13 @@ void attn_diagnose(const struct attn_instance *instance, const struct attn_numer
     }
     char text[320] = "";
     bool ok = true;
-    const bool counts = sums_hold(p, numerics);
+    const bool counts = sums_hold(p, request->numerics);
     if (fill == ATTN_FILL_CENSUS && counts)
         ok = attn_census_check(&probe, &v->rows_counted, text, sizeof text);
     else if (fill == ATTN_FILL_EXACT && counts)
         ok = check_exact(&probe, text, sizeof text);
     else if (fill == ATTN_FILL_ROUNDING)
-        ok = check_rounding(&probe, numerics, text, sizeof text);
+        ok = check_rounding(&probe, request->numerics, text, sizeof text);
     else if (fill == ATTN_FILL_ONE_HOT && v->status == ATTN_FAIL)
         explain_one_hot(&probe, text, sizeof text);
     free(probe.row);
@@ -244,6 +245,6 @@ void attn_diagnose(const struct attn_instance *instance, const struct attn_numer
         say(v, text);
     if (!ok) {
         v->status = ATTN_FAIL;
-        v->out_ok = false;
+        v->ok &= ~1u;
     }
 }

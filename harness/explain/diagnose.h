@@ -7,12 +7,11 @@
 #include "reference/reference.h"
 
 /* Looks at the outputs in the instance's memory with what the fill of its case knows: census counts
- * keys, exact knows the bits, one_hot the row of v, rounding the mean error. `rows` and `ref` are
- * those of the verdict. A verdict that held fails where the fill says so; one that failed gets the
- * fill's sentence in front of its reason. Other fills: nothing. */
-void attn_diagnose(const struct attn_instance *instance, const struct attn_numerics *numerics,
-                   const struct ref_rows *rows, const struct ref_result *ref,
-                   struct attn_judgement *verdict);
+ * keys, exact knows the bits, one_hot the row of v, rounding the mean error. `request` and `ref`
+ * are those of the verdict. A verdict that held fails where the fill says so; one that failed gets
+ * the fill's sentence in front of its reason. Other fills: nothing. */
+void attn_diagnose(const struct attn_instance *instance, const struct ref_request *request,
+                   const struct ref_result *ref, struct attn_judgement *verdict);
 
 /* What fill=exact knows: the mean of v in a row [b,h,i], to the bit, into mean [Dv]. False: nothing
  * is known of that row. */

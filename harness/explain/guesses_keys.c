@@ -29,11 +29,13 @@ static bool sum_up(struct row_sums *sums)
     const int64_t b = row / p->sq / p->hq, g = h / (p->hq / p->hkv), width = p->dv + 1;
     double *weights = calloc((size_t)p->sk, sizeof *weights);
     sums->before = calloc((size_t)((p->sk + 1) * width), sizeof *sums->before);
-    struct ref_result r = {.weights = weights};
-    const struct ref_rows first = {.count = 1, .index = s->wrong.index};
+    const int output = ref_output_of(ref_op_find(p->op), ATTN_WEIGHTS);
+    struct ref_result r = {0};
+    r.output[output].value = weights;
+    const struct ref_request first = {
+        .units = {{1, s->wrong.index}}, .fill = s->instance->kind, .threads = 1};
     char why[256];
-    bool ok = weights && sums->before &&
-              ref_compute(p, &first, NULL, s->instance->kind, 1, &r, why, sizeof why) == ATTN_OK;
+    bool ok = weights && sums->before && ref_compute(p, &first, &r, why, sizeof why) == ATTN_OK;
     double total = 0;
     for (int64_t j = 0; j < p->sk && ok; j++) {
         double *to = sums->before + (j + 1) * width, *from = to - width;
@@ -92,7 +94,7 @@ void attn_guess_lost_keys(struct attn_sample *s)
 {
     const struct attn_problem *p = &s->instance->problem;
     struct row_sums sums = {.sample = s};
-    if (s->tensor->role != ATTN_OUT || p->op != ATTN_OP_ATTENTION || p->flags & ATTN_FLAG_DROPOUT ||
+    if (s->role != ATTN_OUT || !ref_op_is(p->op, REF_QKV) || p->flags & ATTN_FLAG_DROPOUT ||
         (double)p->sk * (double)(p->dv + 1) > most_numbers)
         return;
     if (sum_up(&sums)) {

@@ -37,12 +37,11 @@ struct cell {
 
 static struct cell cell_of(const struct attn_sample *s, int64_t k)
 {
-    const struct attn_problem *p = &s->instance->problem;
-    const int64_t row = s->wrong.index[k / s->width], group = row / p->sq;
-    const bool mha = p->op == ATTN_OP_MHA;
-    return (struct cell){.b = mha ? group : group / p->hq,
-                         .h = mha ? k % s->width : group % p->hq,
-                         .i = row % p->sq};
+    const struct attn_units *u = &s->units;
+    const int64_t unit = s->wrong.index[k / s->width] * u->followers + k % s->width;
+    return (struct cell){.b = ref_unit_index(u->output, &u->shape, unit, 'b'),
+                         .h = ref_unit_index(u->output, &u->shape, unit, 'h'),
+                         .i = ref_unit_index(u->output, &u->shape, unit, 'i')};
 }
 
 static bool kept(const struct attn_problem *p, const struct attn_tensor *keep, struct cell at,
@@ -104,12 +103,12 @@ static void guess_parts(struct attn_sample *s, const double *scores)
 static void guess_slots(struct attn_sample *s)
 {
     const struct attn_problem *p = &s->instance->problem;
-    if (s->rows->index || p->op != ATTN_OP_ATTENTION)
+    if (s->rows->index || !ref_op_is(p->op, REF_QKV))
         return;
     for (int64_t k = 0; k < s->wrong.count; k++) {
         const int64_t row = s->wrong.index[k], b = row / (p->hq * p->sq);
         const int64_t slot = row % (p->hq * p->sq), i = slot / p->hq, h = slot % p->hq;
-        s->wrong.trial[k] = s->ref->lse[(b * p->hq + h) * p->sq + i];
+        s->wrong.trial[k] = s->ref->output[s->output].value[(b * p->hq + h) * p->sq + i];
     }
     propose(s, " of other rows: lse taken as [B,Sq,Hq]");
 }
@@ -118,7 +117,7 @@ void attn_guess_lse(struct attn_sample *s)
 {
     const struct attn_problem *p = &s->instance->problem;
     const struct attn_sample_rows *w = &s->wrong;
-    if (s->tensor->role != ATTN_LSE)
+    if (s->role != ATTN_LSE)
         return;
     memcpy(w->trial_bound, w->bound, (size_t)(w->count * s->width) * sizeof *w->bound);
     guess_shift(s);
@@ -126,10 +125,10 @@ void attn_guess_lse(struct attn_sample *s)
     double *scores =
         p->sk > 0 ? calloc((size_t)(w->count * s->width * p->sk), sizeof *scores) : NULL;
     struct ref_result r = {.scores = {[2] = scores}};
-    const struct ref_rows chosen = {.count = w->count, .index = w->index};
+    const struct ref_request request = {
+        .units = {{w->count, w->index}}, .fill = s->instance->kind, .threads = s->request->threads};
     char why[256];
-    if (scores && ref_compute(p, &chosen, NULL, s->instance->kind, s->threads, &r, why,
-                              sizeof why) == ATTN_OK)
+    if (scores && ref_compute(p, &request, &r, why, sizeof why) == ATTN_OK)
         guess_parts(s, scores);
     free(scores);
 }

@@ -65,7 +65,7 @@ void attn_guess_factor(struct attn_sample *s)
 void attn_guess_row_factors(struct attn_sample *s)
 {
     double least = INFINITY, most = -INFINITY;
-    if (s->tensor->role != ATTN_OUT || s->instance->problem.op != ATTN_OP_ATTENTION ||
+    if (s->role != ATTN_OUT || !ref_op_is(s->instance->problem.op, REF_QKV) ||
         s->width < LEAST_WIDTH || s->wrong.count < 2)
         return;
     for (int64_t k = 0; k < s->wrong.count; k++) {
@@ -85,9 +85,10 @@ void attn_guess_row_factors(struct attn_sample *s)
 /* Is what lies there what lay there before: all bits set. */
 static bool is_unwritten(const struct attn_sample *s, int64_t row, int64_t c)
 {
-    const size_t size = attn_dtype_size(s->tensor->dtype);
+    const struct attn_tensor *tensor = s->units.tensor;
+    const size_t size = attn_dtype_size(tensor->dtype);
     const unsigned char *at =
-        (const unsigned char *)s->tensor->data + (size_t)attn_sample_place(s, row, c) * size;
+        (const unsigned char *)tensor->data + (size_t)attn_sample_place(s, row, c) * size;
     bool all = true;
     for (size_t n = 0; n < size; n++)
         all = all && at[n] == 0xff;
@@ -113,7 +114,7 @@ static void guess_blank(struct attn_sample *s, bool zero)
     if (blank < ATTN_SAMPLE_DISTINCT)
         return;
     char columns[64] = "";
-    if (s->tensor->role == ATTN_OUT && last - first + 1 < s->width)
+    if (s->role == ATTN_OUT && last - first + 1 < s->width)
         snprintf(columns, sizeof columns, " in columns %lld to %lld", (long long)first,
                  (long long)last);
     attn_sample_propose(s, (double)blank / (double)wrong, false, "%s%s%s",
@@ -129,14 +130,18 @@ void attn_guess_blank(struct attn_sample *s)
 
 /* ---- rows of others ---- */
 
-static void describe_row(const struct attn_problem *p, int64_t row, char *text, size_t size)
+/* "b0 h3 query 17" */
+static void describe_row(const struct attn_units *units, int64_t row, char *text, size_t size)
 {
-    const int64_t i = row % p->sq, group = row / p->sq;
-    if (p->op == ATTN_OP_MHA)
-        snprintf(text, size, "b%lld query %lld", (long long)group, (long long)i);
-    else
-        snprintf(text, size, "b%lld h%lld query %lld", (long long)(group / p->hq),
-                 (long long)(group % p->hq), (long long)i);
+    size_t n = 0;
+    *text = '\0';
+    for (const char *letter = units->output->unit; *letter && n < size; letter++) {
+        const char name[] = {*letter, '\0'};
+        const long long index =
+            (long long)ref_unit_index(units->output, &units->shape, row, *letter);
+        n += (size_t)snprintf(text + n, size - n, "%s%s%lld", n > 0 ? " " : "",
+                              *letter == 'i' ? "query " : name, index);
+    }
 }
 
 /* The row of the verdict whose answer wrong row k holds, or -1. */
@@ -144,7 +149,8 @@ static int64_t find_row(const struct attn_sample *s, int64_t k)
 {
     const double *got = s->wrong.got + k * s->width;
     for (int64_t r = 0; r < s->rows->count; r++) {
-        const double *want = s->ref->out + r * s->width, *bound = s->ref->out_bound + r * s->width;
+        const double *want = s->ref->output[0].value + r * s->width;
+        const double *bound = s->ref->output[0].bound + r * s->width;
         int64_t same = 0;
         while (same < s->width && isfinite(got[same]) &&
                attn_sample_within(got[same], want[same], bound[same]))
@@ -155,37 +161,46 @@ static int64_t find_row(const struct attn_sample *s, int64_t k)
     return -1;
 }
 
-/* What two rows have in common: "other heads" where that is all but the head. */
-static const char *kind_of(const struct attn_problem *p, int64_t here, int64_t there)
+/* Are two rows the same but for their index of this letter. */
+static bool same_but(const struct attn_units *units, char but, int64_t here, int64_t there)
 {
-    const int64_t per_batch = (p->op == ATTN_OP_MHA ? 1 : p->hq) * p->sq;
-    if (here % p->sq == there % p->sq && here / per_batch == there / per_batch)
+    bool same = true;
+    for (const char *u = units->output->unit; *u; u++)
+        same = same && (*u == but || ref_unit_index(units->output, &units->shape, here, *u) ==
+                                         ref_unit_index(units->output, &units->shape, there, *u));
+    return same;
+}
+
+/* What two rows have in common: "other heads" where that is all but the head. */
+static const char *kind_of(const struct attn_units *units, int64_t here, int64_t there)
+{
+    if (same_but(units, 'h', here, there))
         return "other heads";
-    return here % per_batch == there % per_batch ? "other batches" : "other rows";
+    return same_but(units, 'b', here, there) ? "other batches" : "other rows";
 }
 
 /* A row that holds the answer of another: stale, of another head, of another batch. */
 void attn_guess_other_rows(struct attn_sample *s)
 {
-    const struct attn_problem *p = &s->instance->problem;
     const struct attn_sample_rows *w = &s->wrong;
+    const struct ref_values *ref = &s->ref->output[0];
     char here[64] = "", there[64] = "";
     const char *kind = NULL;
-    if (s->tensor->role != ATTN_OUT || s->width < ATTN_SAMPLE_DISTINCT)
+    if (s->role != ATTN_OUT || s->width < ATTN_SAMPLE_DISTINCT)
         return;
     for (int64_t k = 0; k < w->count; k++) {
         double *trial = w->trial + k * s->width, *trial_bound = w->trial_bound + k * s->width;
-        const int64_t r = find_row(s, k), row = r >= 0 && s->rows->index ? s->rows->index[r] : r;
+        const int64_t r = find_row(s, k), row = r >= 0 ? ref_unit_number(s->rows, r) : r;
         for (int64_t c = 0; c < s->width; c++) {
-            trial[c] = r >= 0 ? s->ref->out[r * s->width + c] : INFINITY;
-            trial_bound[c] = r >= 0 ? s->ref->out_bound[r * s->width + c] : 0;
+            trial[c] = r >= 0 ? ref->value[r * s->width + c] : INFINITY;
+            trial_bound[c] = r >= 0 ? ref->bound[r * s->width + c] : 0;
         }
         if (r < 0)
             continue;
-        const char *of = kind_of(p, w->index[k], row);
+        const char *of = kind_of(&s->units, w->index[k], row);
         if (kind == NULL) {
-            describe_row(p, w->index[k], here, sizeof here);
-            describe_row(p, row, there, sizeof there);
+            describe_row(&s->units, w->index[k], here, sizeof here);
+            describe_row(&s->units, row, there, sizeof there);
         }
         kind = kind == NULL || kind == of ? of : "other rows";
     }

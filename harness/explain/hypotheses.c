@@ -110,28 +110,30 @@ static void guess_scale(struct attn_sample *s)
     }
 }
 
-void attn_hypotheses_explain(const struct attn_instance *instance,
-                             const struct attn_numerics *numerics, const struct ref_rows *rows,
-                             const struct ref_result *ref, int threads, char *text, size_t size)
+/* Mistakes in what every operator with a softmax does. */
+static void guess_softmax(struct attn_sample *s)
 {
-    struct attn_sample s = {.instance = instance,
-                            .numerics = numerics,
-                            .rows = rows,
-                            .ref = ref,
-                            .threads = threads,
-                            .text = text,
-                            .size = size};
+    attn_guess_lse(s);
+    guess_mutations(s);
+    attn_guess_lost_keys(s);
+    attn_guess_row_factors(s);
+    if (s->rank == 0)
+        guess_scale(s);
+}
+
+void attn_hypotheses_explain(const struct attn_instance *instance,
+                             const struct ref_request *request, const struct ref_result *ref,
+                             char *text, size_t size)
+{
+    struct attn_sample s = {
+        .instance = instance, .request = request, .ref = ref, .text = text, .size = size};
     *text = '\0';
     if (attn_sample_take(&s)) {
         attn_guess_blank(&s);
         attn_guess_factor(&s);
         attn_guess_other_rows(&s);
-        attn_guess_lse(&s);
-        guess_mutations(&s);
-        attn_guess_lost_keys(&s);
-        attn_guess_row_factors(&s);
-        if (s.rank == 0)
-            guess_scale(&s);
+        if (ref_op_is(instance->problem.op, REF_SOFTMAX))
+            guess_softmax(&s);
     }
     attn_sample_free(&s);
 }

@@ -267,7 +267,7 @@ static bool nan_swallowed(struct attn_mutation *m, double unused)
     (void)unused;
     const struct attn_problem *p = &m->problem;
     bool finite = true;
-    if (p->op != ATTN_OP_ATTENTION || !fits_mask(p))
+    if (!ref_op_is(p->op, REF_QKV) || !fits_mask(p))
         return false;
     for (int64_t row = 0; row < p->b * p->hkv * p->sk; row++)
         finite = finite && is_finite_key(m,
@@ -373,7 +373,7 @@ static bool tail_stale(struct attn_mutation *m, double tile)
     const int64_t pad = ((int64_t)tile - p->sk % (int64_t)tile) % (int64_t)tile;
     const int64_t keys[4] = {p->b, p->hkv, p->sk + pad, p->dk};
     const int64_t values[4] = {p->b, p->hkv, p->sk + pad, p->dv};
-    if (p->op != ATTN_OP_ATTENTION || pad == 0 || p->sk < (int64_t)tile || uses_offset(m) ||
+    if (!ref_op_is(p->op, REF_QKV) || pad == 0 || p->sk < (int64_t)tile || uses_offset(m) ||
         attn_mutated(m, ATTN_MASK) || attn_mutated(m, ATTN_BIAS) || attn_mutated(m, ATTN_LEN) ||
         p->flags & ATTN_FLAG_DROPOUT || attn_mutated(m, ATTN_WEIGHTS) ||
         !attn_mutated_gather(m, ATTN_K, keys, from_tile_before, tile) ||

@@ -58,7 +58,7 @@ static bool permuted(struct attn_mutation *m, double axis, uint32_t only, bool r
     const struct attn_problem *p = &m->problem;
     const int64_t k[4] = {p->b, p->hkv, p->sk, p->dk}, v[4] = {p->b, p->hkv, p->sk, p->dv};
     const int64_t n = axis != 0 ? p->hkv : p->b;
-    if (p->op != ATTN_OP_ATTENTION || p->sk == 0 || n < (reversed ? 3 : 2))
+    if (!ref_op_is(p->op, REF_QKV) || p->sk == 0 || n < (reversed ? 3 : 2))
         return false;
     ATTN_SAY(m, "%s of %s%s", !only ? "k and v" : attn_role_name(only),
              reversed ? "permuted (reversed) " : "the ",
@@ -147,7 +147,7 @@ static bool heads_tiled(struct attn_mutation *m, double unused)
 {
     (void)unused;
     struct attn_problem *p = &m->problem;
-    if (p->op != ATTN_OP_ATTENTION || p->hkv == 1 || p->hkv == p->hq || p->sk == 0 ||
+    if (!ref_op_is(p->op, REF_QKV) || p->hkv == 1 || p->hkv == p->hq || p->sk == 0 ||
         !attn_mutated_gather(m, ATTN_K, (const int64_t[]){p->b, p->hq, p->sk, p->dk},
                              from_tiled_head, 0) ||
         !attn_mutated_gather(m, ATTN_V, (const int64_t[]){p->b, p->hq, p->sk, p->dv},

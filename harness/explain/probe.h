@@ -10,8 +10,9 @@
 
 struct attn_probe {
     const struct attn_instance *instance;
-    const struct ref_rows *rows;
+    const struct ref_units *rows;
     const struct ref_result *ref;
+    const double *want; /* [rows, Dv]: out of the reference */
     const struct attn_tensor *k, *v, *out;
     double *row; /* [Dv], scratch */
 };

@@ -12,6 +12,7 @@
 #include "explain/reproducer_main.h"
 #include "reference/dtype.h"
 #include "run/progress.h"
+#include "tensor/units.h"
 
 /* Elements, answers and bounds together: a source of about 5 MB. */
 static const double most_numbers = 0x1p18;
@@ -30,21 +31,9 @@ static int64_t elements(const struct attn_tensor *t)
     return n;
 }
 
-static bool is_output(uint32_t role)
+static bool is_output(const struct attn_problem *p, uint32_t role)
 {
-    return role == ATTN_OUT || role == ATTN_LSE || role == ATTN_WEIGHTS;
-}
-
-/* The reference's rows of multi-head attention are [B,Sq,Hq,...], tensors [B,Hq,Sq,...]. */
-static void head_major(const struct attn_problem *p, double *values, int64_t inner, double *scratch)
-{
-    const int64_t n = p->b * p->hq * p->sq * inner;
-    memcpy(scratch, values, (size_t)n * sizeof *values);
-    for (int64_t k = 0; k < n; k++) {
-        const int64_t j = k % inner, i = k / inner % p->sq, h = k / inner / p->sq % p->hq;
-        const int64_t b = k / inner / p->sq / p->hq;
-        values[k] = scratch[((b * p->sq + i) * p->hq + h) * inner + j];
-    }
+    return ref_output_of(ref_op_find(p->op), role) >= 0;
 }
 
 /* A process that died has declared nothing: f32 at least, functions within 4 ulp. */
@@ -64,7 +53,8 @@ static struct attn_numerics numerics_of(const struct attn_entry *entry)
 /* What fill=census knows: out times the keys of a row is a whole number. */
 static void clip_to_census(const struct attn_instance *in, const int64_t *allowed, double *bounds)
 {
-    const int64_t rows = ref_row_count(&in->problem), width = ref_row_width(&in->problem);
+    const int64_t rows = ref_output_units(&in->problem, 0),
+                  width = ref_output_width(&in->problem, 0);
     for (int64_t k = 0; k < rows * width; k++) {
         const int64_t n = allowed[k / width];
         if (n > 0)
@@ -76,7 +66,8 @@ static void clip_to_census(const struct attn_instance *in, const int64_t *allowe
 static void set_to_exact(const struct attn_instance *in, double *mean, double *values,
                          double *bounds)
 {
-    const int64_t rows = ref_row_count(&in->problem), width = ref_row_width(&in->problem);
+    const int64_t rows = ref_output_units(&in->problem, 0),
+                  width = ref_output_width(&in->problem, 0);
     for (int64_t row = 0; row < rows; row++)
         if (attn_exact_row(in, row, mean)) {
             memcpy(values + row * width, mean, (size_t)width * sizeof *mean);
@@ -88,11 +79,38 @@ static void set_to_exact(const struct attn_instance *in, double *mean, double *v
 static void set_units(const struct attn_instance *in, const struct attn_numerics *numerics,
                       const int64_t *allowed, struct answers *out)
 {
-    const int64_t width = ref_row_width(&in->problem);
+    const int64_t width = ref_output_width(&in->problem, 0);
     const double unit = attn_rounding_unit(in, numerics);
     for (int64_t k = 0; k < out->count; k++)
         if (attn_rounding_counts(allowed[k / width], out->values[k / width * width]))
             out->units[k] = unit * fabs(out->values[k]);
+}
+
+/* Room for the answers of tensor t, an output. */
+static int answers_allocate(const struct attn_tensor *tensor, bool units, struct answers *a)
+{
+    a->count = elements(tensor);
+    a->values = calloc((size_t)a->count + 1, sizeof *a->values);
+    a->bounds = calloc((size_t)a->count + 1, sizeof *a->bounds);
+    if (units)
+        a->units = calloc((size_t)a->count + 1, sizeof *a->units);
+    return a->values && a->bounds && (!units || a->units) ? 0 : -1;
+}
+
+/* From the order of units into that of the tensor. */
+static int order(const struct attn_problem *p, int output, struct answers *a)
+{
+    struct attn_units units;
+    double *ordered = calloc((size_t)a->count + 1, sizeof *ordered);
+    if (!ordered)
+        return -1;
+    attn_units_of(p, output, &units);
+    attn_units_in_order(&units, a->values, ordered);
+    memcpy(a->values, ordered, (size_t)a->count * sizeof *ordered);
+    attn_units_in_order(&units, a->bounds, ordered);
+    memcpy(a->bounds, ordered, (size_t)a->count * sizeof *ordered);
+    free(ordered);
+    return 0;
 }
 
 /* Answers of every output. 0, or -1 with the reason; what was allocated is the caller's. */
@@ -101,57 +119,43 @@ static int compute(const struct attn_instance *in, const struct attn_numerics *n
                    size_t size)
 {
     const struct attn_problem *p = &in->problem;
-    const struct ref_rows all = {.count = ref_row_count(p)};
-    const int64_t heads = p->op == ATTN_OP_MHA ? p->hq : 1;
-    struct ref_result r = {.allowed = calloc((size_t)(all.count * heads), sizeof *r.allowed)};
-    double *scratch = NULL;
-    int64_t most = 1;
+    const struct ref_op *op = ref_op_find(p->op);
+    struct ref_request request = {.numerics = numerics, .fill = in->kind, .threads = 1};
+    struct ref_result r = {0};
+    struct answers *of[REF_OUTPUTS] = {NULL};
     int result = -1;
-    if (!r.allowed)
+    ref_request_all(p, &request);
+    r.allowed = calloc((size_t)ref_requested_rows(p, &request) + 1, sizeof *r.allowed);
+    double *mean = calloc((size_t)ref_output_width(p, 0) + 1, sizeof *mean);
+    if (!r.allowed || !mean)
         goto no_memory;
     for (uint32_t t = 0; t < p->n_tensors; t++) {
-        const uint32_t role = in->tensors[t].role;
-        if (!is_output(role))
+        const int o = ref_output_of(op, in->tensors[t].role);
+        if (o < 0)
             continue;
-        struct answers *a = &answers[t];
-        a->count = elements(&in->tensors[t]);
-        a->values = calloc((size_t)a->count + 1, sizeof *a->values);
-        a->bounds = calloc((size_t)a->count + 1, sizeof *a->bounds);
-        if (role == ATTN_OUT && knows == ATTN_FILL_ROUNDING)
-            a->units = calloc((size_t)a->count + 1, sizeof *a->units);
-        most = a->count > most ? a->count : most;
-        *(role == ATTN_OUT ? &r.out : role == ATTN_LSE ? &r.lse : &r.weights) = a->values;
-        *(role == ATTN_OUT   ? &r.out_bound
-          : role == ATTN_LSE ? &r.lse_bound
-                             : &r.weights_bound) = a->bounds;
-        if (!a->values || !a->bounds)
+        of[o] = &answers[t];
+        if (answers_allocate(&in->tensors[t], o == 0 && knows == ATTN_FILL_ROUNDING, of[o]))
             goto no_memory;
+        r.output[o] = (struct ref_values){of[o]->values, of[o]->bounds};
     }
-    scratch = calloc((size_t)most, sizeof *scratch);
-    if (!scratch)
-        goto no_memory;
-    if (ref_compute(p, &all, numerics, in->kind, 1, &r, why, size) != ATTN_OK)
+    if (ref_compute(p, &request, &r, why, size) != ATTN_OK)
         goto out;
     if (knows == ATTN_FILL_CENSUS)
-        clip_to_census(in, r.allowed, r.out_bound);
+        clip_to_census(in, r.allowed, r.output[0].bound);
     if (knows == ATTN_FILL_EXACT)
-        set_to_exact(in, scratch, r.out, r.out_bound);
-    for (uint32_t t = 0; t < p->n_tensors; t++)
-        if (answers[t].units)
-            set_units(in, numerics, r.allowed, &answers[t]);
-    for (uint32_t t = 0; t < p->n_tensors && p->op == ATTN_OP_MHA; t++)
-        if (in->tensors[t].role == ATTN_LSE || in->tensors[t].role == ATTN_WEIGHTS) {
-            const int64_t inner = in->tensors[t].role == ATTN_LSE ? 1 : p->sk;
-            head_major(p, answers[t].values, inner, scratch);
-            head_major(p, answers[t].bounds, inner, scratch);
-        }
+        set_to_exact(in, mean, r.output[0].value, r.output[0].bound);
+    if (of[0] && of[0]->units)
+        set_units(in, numerics, r.allowed, of[0]);
+    for (int o = 0; o < REF_OUTPUTS; o++)
+        if (of[o] && order(p, o, of[o]))
+            goto no_memory;
     result = 0;
     goto out;
 
 no_memory:
     snprintf(why, size, "no memory for the answers of a reproducer");
 out:
-    free(scratch);
+    free(mean);
     free(r.allowed);
     return result;
 }
@@ -233,7 +237,7 @@ static void put_tensors(FILE *out, const struct attn_instance *in, const struct 
     for (uint32_t t = 0; t < in->problem.n_tensors; t++) {
         const char *name = attn_role_name(in->tensors[t].role);
         fprintf(out, "    {\"%s\", %zu, ", name, in->operands[t].span);
-        if (is_output(in->tensors[t].role))
+        if (is_output(&in->problem, in->tensors[t].role))
             fprintf(out, "NULL, %s_answer, %s_bound, %s},\n", name, name,
                     answers[t].units ? "out_unit" : "NULL");
         else
@@ -324,7 +328,7 @@ static int put_all(FILE *out, const struct attn_instance *in, const struct answe
     put_opening(out, failed, threads);
     for (uint32_t t = 0; t < in->problem.n_tensors; t++) {
         const char *name = attn_role_name(in->tensors[t].role);
-        if (is_output(in->tensors[t].role)) {
+        if (is_output(&in->problem, in->tensors[t].role)) {
             put_numbers(out, name, "answer", answers[t].values, answers[t].count);
             put_numbers(out, name, "bound", answers[t].bounds, answers[t].count);
             if (answers[t].units)

@@ -25,45 +25,23 @@ bool attn_sample_within(double got, double want, double bound)
     return got == want || fabs(got - want) <= bound;
 }
 
-/* Rows are ordered as the reference orders them. */
 int64_t attn_sample_place(const struct attn_sample *s, int64_t row, int64_t c)
 {
-    const struct attn_problem *p = &s->instance->problem;
-    const struct attn_tensor *t = s->tensor;
-    const bool mha = p->op == ATTN_OP_MHA;
-    const int64_t i = row % p->sq, group = row / p->sq;
-    int64_t at[4] = {mha ? group : group / p->hq, mha ? 0 : group % p->hq, i, c};
-    if (t->role == ATTN_OUT && mha) {
-        at[1] = i;
-        at[2] = c;
-    } else if (t->role != ATTN_OUT) {
-        const int64_t inner = t->role == ATTN_WEIGHTS ? p->sk : 1;
-        at[1] = mha ? c / inner : at[1];
-        at[3] = c % inner;
-    }
-    int64_t index = 0;
-    for (uint32_t a = 0; a < t->rank; a++)
-        index += at[a] * t->stride[a];
-    return index;
+    const int64_t width = s->units.width;
+    return attn_unit_offset(&s->units, row * s->units.followers + c / width, c % width);
 }
 
 static double got_at(const struct attn_sample *s, int64_t row, int64_t c)
 {
-    return attn_dtype_load(s->tensor->dtype, s->tensor->data, attn_sample_place(s, row, c));
-}
-
-static const double *values_of(const struct ref_result *ref, uint32_t role, bool bound)
-{
-    return role == ATTN_OUT   ? (bound ? ref->out_bound : ref->out)
-           : role == ATTN_LSE ? (bound ? ref->lse_bound : ref->lse)
-                              : (bound ? ref->weights_bound : ref->weights);
+    const struct attn_tensor *tensor = s->units.tensor;
+    return attn_dtype_load(tensor->dtype, tensor->data, attn_sample_place(s, row, c));
 }
 
 static bool is_right(const struct attn_sample *s, int64_t r)
 {
-    const double *want = values_of(s->ref, s->tensor->role, false) + r * s->width;
-    const double *bound = values_of(s->ref, s->tensor->role, true) + r * s->width;
-    const int64_t row = s->rows->index ? s->rows->index[r] : r;
+    const struct ref_values *ref = &s->ref->output[s->output];
+    const double *want = ref->value + r * s->width, *bound = ref->bound + r * s->width;
+    const int64_t row = ref_unit_number(s->rows, r);
     bool ok = true;
     for (int64_t c = 0; c < s->width && ok; c++)
         ok = attn_sample_within(got_at(s, row, c), want[c], bound[c]);
@@ -86,37 +64,63 @@ static bool rows_take(const struct attn_sample *s, struct attn_sample_rows *rows
     rows->trial_bound = rows->trial + n;
     for (int64_t k = 0; k < rows->count; k++) {
         const int64_t r = from[rows->count > 1 ? k * (found - 1) / (rows->count - 1) : 0];
-        rows->index[k] = s->rows->index ? s->rows->index[r] : r;
+        rows->index[k] = ref_unit_number(s->rows, r);
         const size_t to = (size_t)(k * s->width), bytes = (size_t)s->width * sizeof(double);
-        memcpy(rows->want + to, values_of(s->ref, s->tensor->role, false) + r * s->width, bytes);
-        memcpy(rows->bound + to, values_of(s->ref, s->tensor->role, true) + r * s->width, bytes);
+        memcpy(rows->want + to, s->ref->output[s->output].value + r * s->width, bytes);
+        memcpy(rows->bound + to, s->ref->output[s->output].bound + r * s->width, bytes);
         for (int64_t c = 0; c < s->width; c++)
             rows->got[(int64_t)to + c] = got_at(s, rows->index[k], c);
     }
     return true;
 }
 
+static void look_at(struct attn_sample *s, int output)
+{
+    attn_units_of(&s->instance->problem, output, &s->units);
+    s->output = output;
+    s->role = s->units.output->role;
+    s->rows = &s->request->units[s->units.output->leader];
+    s->width = s->units.followers * s->units.width;
+}
+
+/* Rows of the verdict that are wrong, and those that are not; as many as there are rows. */
+struct sorted {
+    int64_t *wrong, *held;
+    int64_t n_wrong, n_held;
+};
+
+static int sort_rows(const struct attn_sample *s, struct sorted *sorted)
+{
+    *sorted = (struct sorted){.wrong = calloc(2 * (size_t)s->rows->count + 1, sizeof(int64_t))};
+    if (!sorted->wrong)
+        return -1;
+    sorted->held = sorted->wrong + s->rows->count;
+    for (int64_t r = 0; r < s->rows->count; r++)
+        if (is_right(s, r))
+            sorted->held[sorted->n_held++] = r;
+        else
+            sorted->wrong[sorted->n_wrong++] = r;
+    return 0;
+}
+
 bool attn_sample_take(struct attn_sample *s)
 {
-    static const uint32_t roles[] = {ATTN_OUT, ATTN_LSE, ATTN_WEIGHTS};
     const struct attn_problem *p = &s->instance->problem;
-    const int64_t heads = p->op == ATTN_OP_MHA ? p->hq : 1;
-    int64_t *wrong = calloc(2 * (size_t)s->rows->count + 1, sizeof *wrong);
-    int64_t *held = wrong ? wrong + s->rows->count : NULL, n_wrong = 0, n_held = 0;
-    for (size_t o = 0; o < 3 && n_wrong == 0 && wrong; o++) {
-        s->tensor = attn_tensor_find(p, roles[o]);
-        s->width = o == 0 ? ref_row_width(p) : o == 1 ? heads : heads * p->sk;
-        n_held = 0;
-        for (int64_t r = 0; s->tensor && r < s->rows->count; r++)
-            if (is_right(s, r))
-                held[n_held++] = r;
-            else
-                wrong[n_wrong++] = r;
+    const int outputs = ref_output_count(ref_op_find(p->op));
+    struct sorted sorted = {0};
+    for (int o = 0; o < outputs && sorted.n_wrong == 0; o++) {
+        look_at(s, o);
+        free(sorted.wrong);
+        sorted = (struct sorted){0};
+        if (s->units.tensor && sort_rows(s, &sorted) != 0)
+            return false;
     }
-    const double affordable = fmax(2, fmin(MOST_ROWS, budget / ref_row_cost(p)));
-    const bool taken = n_wrong > 0 && rows_take(s, &s->wrong, wrong, n_wrong, affordable) &&
-                       rows_take(s, &s->held, held, n_held, fmin(MOST_HELD, affordable));
-    free(wrong);
+    const double cost = ref_output_cost(p, s->units.output->leader);
+    const double affordable = fmax(2, fmin(MOST_ROWS, budget / cost));
+    const bool taken =
+        sorted.n_wrong > 0 && rows_take(s, &s->wrong, sorted.wrong, sorted.n_wrong, affordable) &&
+        rows_take(s, &s->held, sorted.held, sorted.n_held, fmin(MOST_HELD, affordable));
+    free(sorted.wrong);
     return taken;
 }
 
@@ -151,15 +155,14 @@ bool attn_sample_answer(const struct attn_sample *s, const struct attn_sample_ro
                         const struct attn_problem *problem, int64_t count)
 {
     char why[256];
-    const struct ref_rows chosen = {.count = count, .index = rows->index};
+    struct ref_request request = {.numerics = s->request->numerics,
+                                  .fill = s->instance->kind,
+                                  .threads = s->request->threads};
+    request.units[s->units.output->leader] =
+        (struct ref_units){.count = count, .index = rows->index};
     struct ref_result r = {0};
-    const uint32_t role = s->tensor->role;
-    *(role == ATTN_OUT ? &r.out : role == ATTN_LSE ? &r.lse : &r.weights) = rows->trial;
-    *(role == ATTN_OUT   ? &r.out_bound
-      : role == ATTN_LSE ? &r.lse_bound
-                         : &r.weights_bound) = rows->trial_bound;
-    return ref_compute(problem, &chosen, s->numerics, s->instance->kind, s->threads, &r, why,
-                       sizeof why) == ATTN_OK;
+    r.output[s->output] = (struct ref_values){rows->trial, rows->trial_bound};
+    return ref_compute(problem, &request, &r, why, sizeof why) == ATTN_OK;
 }
 
 void attn_sample_propose(struct attn_sample *s, double share, bool local, const char *format, ...)

@@ -5,15 +5,17 @@
 #define ATTN_SAMPLE_H
 
 #include "explain/hypotheses.h"
+#include "tensor/units.h"
 
 /* Elements in which an explanation must differ from the right answer by more than both bounds. One
  * agrees by chance in at most a tenth of cases (16-bit types), four of them with one of 100
  * hypotheses in one of 100. */
 enum { ATTN_SAMPLE_DISTINCT = 4 };
 
-/* Some rows of one output; arrays are [count, width] of the sample. */
+/* Some rows of one output; arrays are [count, width] of the sample. A row is a unit of the output's
+ * leader with all units that follow it: what a request names. */
 struct attn_sample_rows {
-    int64_t *index; /* of the problem's rows, ascending */
+    int64_t *index; /* ascending */
     int64_t count;
     double *got, *want, *bound;  /* what was computed, the right answer, its bound */
     double *trial, *trial_bound; /* of a hypothesis */
@@ -21,12 +23,13 @@ struct attn_sample_rows {
 
 struct attn_sample {
     const struct attn_instance *instance;
-    const struct attn_numerics *numerics;
-    const struct ref_rows *rows; /* of the verdict */
+    const struct ref_request *request; /* of the verdict */
     const struct ref_result *ref;
-    int threads;
-    const struct attn_tensor *tensor; /* what is wrong: the first of out, lse and weights */
-    int64_t width;                    /* its elements in a row */
+    int output; /* what is wrong: the first output that is */
+    struct attn_units units;
+    uint32_t role;                /* its role */
+    const struct ref_units *rows; /* those of the verdict */
+    int64_t width;                /* its elements in a row */
     struct attn_sample_rows wrong, held;
     double rank; /* of the best explanation so far */
     char *text;  /* says it */

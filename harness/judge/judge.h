@@ -19,13 +19,12 @@
 struct attn_judgement {
     enum attn_status status; /* PASS, FAIL, MISTRUSTED, APPROX, or ERROR (the reference failed) */
     char reason[512];
-    double max_ratio, median_ratio; /* error over bound, all outputs together */
-    double max_abs, max_rel, rms;   /* of `out` */
-    char worst[96];                 /* "out[b0 h3 i17 c5]", where max_ratio stands */
-    int64_t rows_checked, rows_total;
-    int64_t rows_counted;            /* of which fill=census counted the keys; 0: not tried */
-    bool out_ok, lse_ok, weights_ok; /* true where the output is not there */
-    bool has_lse, has_weights;
+    double max_ratio, median_ratio;   /* error over bound, all outputs together */
+    double max_abs, max_rel, rms;     /* of `out` */
+    char worst[96];                   /* "out[b0 h3 i17 c5]", where max_ratio stands */
+    int64_t rows_checked, rows_total; /* units of the first output */
+    int64_t rows_counted;             /* of which fill=census counted the keys; 0: not tried */
+    uint32_t has, ok; /* bit o: output o of the operator is there; is right, or is not there */
 };
 
 /* One instance under judgement: the rows to check, and the reference of each numerics that was

@@ -226,9 +226,9 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
     put(r, "rows_total", json_integer(v->rows_total));
     put(r, "rows_counted", json_integer(v->rows_counted));
     json_t *checks = json_object();
-    put_check(checks, "out", judged, v->out_ok);
-    put_check(checks, "lse", judged && v->has_lse, v->lse_ok);
-    put_check(checks, "weights", judged && v->has_weights, v->weights_ok);
+    const struct ref_output *outputs = ref_op_find(entry->c->op)->outputs;
+    for (int o = 0; outputs[o].role; o++)
+        put_check(checks, outputs[o].name, judged && v->has >> o & 1, v->ok >> o & 1);
     put_check(checks, "placement_end", entry->end_done, entry->end_ok);
     put_check(checks, "placement_start", entry->start_done, entry->start_ok);
     put_check(checks, "fresh", entry->plan.fresh, true);

@@ -9,12 +9,12 @@
 
 enum { ATTN_RELATION_PARTS = 2 };
 
-/* Results of one run of one problem, as doubles in dense logical order. */
+/* Results of one run of one problem: every output but weights, of which out is made, as doubles in
+ * dense logical order. */
 struct attn_results {
     const struct attn_instance *instance;
-    double *out; /* rows of `instance`, `width` elements each */
-    int64_t width;
-    double *lse; /* [B,Hq,Sq], or NULL */
+    const struct attn_tensor *tensor[REF_OUTPUTS];
+    double *value[REF_OUTPUTS]; /* NULL: there is no such output */
     struct attn_allowance allowance;
     bool bounded; /* allowance is there: attention, and a comparison that is not one of bits */
     /* the allowance of the row looked at last */
@@ -32,8 +32,12 @@ struct attn_relation_work {
     double counts[64]; /* keep: keys kept by binary digit, and in [63] keys seen, of that row */
 };
 
-/* One element: out[b,h,i,c], or lse[b,h,i] where c is -1; mha has h = 0. */
+/* One element of the results. */
 struct attn_place {
+    int output;
+    int64_t at[ATTN_MAX_RANK]; /* its indices in the output's tensor */
+    /* Operators with a softmax: batch, head (0 where out is of all heads), query, and column of
+     * out, or -1 for lse. Others: the batch alone. */
     int64_t b, h, i, c;
 };
 
@@ -63,6 +67,12 @@ struct attn_relation {
 
 /* In the order of enum attn_check, up to ATTN_CHECK_THREADS. */
 extern const struct attn_relation attn_relations[];
+
+/* The same row and column of another batch; the lse of the same row. */
+struct attn_place attn_place_in_batch(const struct attn_results *results,
+                                      const struct attn_place *at, int64_t b);
+struct attn_place attn_place_of_lse(const struct attn_results *results,
+                                    const struct attn_place *at);
 
 /* An element of the results. */
 double attn_results_read(const struct attn_results *results, const struct attn_place *at);

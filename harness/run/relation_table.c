@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* relation_table.c - the relations: how each problem is made, and what its result must be. */
 #include <math.h>
+#include <string.h>
 
 #include "reference/dtype.h"
 #include "reference/operands.h"
@@ -26,7 +27,7 @@ static bool flagged(const struct attn_relation_work *work, uint64_t flags)
 
 static bool attends(const struct attn_relation_work *work)
 {
-    return problem(work)->op == ATTN_OP_ATTENTION;
+    return ref_op_is(problem(work)->op, REF_QKV | REF_SOFTMAX);
 }
 
 /* The case's own operand at these indices. */
@@ -254,7 +255,8 @@ static bool expect_ones(struct attn_relation_work *work, const struct attn_place
 static bool fits_prefix(struct attn_relation_work *work)
 {
     const struct attn_problem *p = problem(work);
-    if (!flagged(work, ATTN_FLAG_CAUSAL) || !work->numerics.deterministic)
+    if (!ref_op_is(p->op, REF_SOFTMAX) || !flagged(work, ATTN_FLAG_CAUSAL) ||
+        !work->numerics.deterministic)
         return false;
     int64_t least = INT64_MAX;
     for (int64_t b = 0; b < p->b; b++)
@@ -315,10 +317,19 @@ static bool is_batch_exact(const struct attn_relation_work *work)
     return work->numerics.invariant & ATTN_INVARIANT_BATCH;
 }
 
+/* Do all outputs have batches, so that each entry of one is a result of its own. */
+static bool has_batches(const struct attn_relation_work *work)
+{
+    bool all = true;
+    for (const struct ref_output *o = ref_op_find(problem(work)->op)->outputs; o->role; o++)
+        all = all && strchr(o->shape, 'b');
+    return all;
+}
+
 /* Philox numbers its cells over all batches. */
 static bool fits_batch(struct attn_relation_work *work)
 {
-    return problem(work)->b > 1 && !flagged(work, ATTN_FLAG_DROPOUT) &&
+    return problem(work)->b > 1 && has_batches(work) && !flagged(work, ATTN_FLAG_DROPOUT) &&
            (attends(work) || is_batch_exact(work));
 }
 
@@ -331,27 +342,16 @@ static void recast_batch(const struct attn_relation_work *work, int part, struct
 static double value_batch(const struct attn_relation_work *work, int part,
                           const struct attn_tensor *tensor, int64_t at[ATTN_MAX_RANK])
 {
-    switch (tensor->role) {
-    case ATTN_Q:
-    case ATTN_K:
-    case ATTN_V:
-    case ATTN_X_Q:
-    case ATTN_X_K:
-    case ATTN_MASK:
-    case ATTN_BIAS:
-    case ATTN_LEN:
+    const struct ref_operand *row = ref_operand_of(ref_op_find(problem(work)->op), tensor->role);
+    if (row->shape[0] == 'b')
         at[0] = problem(work)->b - 1;
-        break;
-    default:
-        break;
-    }
     return value_same(work, part, tensor, at);
 }
 
 static bool expect_batch(struct attn_relation_work *work, const struct attn_place *at,
                          struct attn_expectation *e)
 {
-    const struct attn_place alone = {0, at->h, at->i, at->c};
+    const struct attn_place alone = attn_place_in_batch(&work->is[0], at, 0);
     if (at->b != problem(work)->b - 1)
         return false;
     e->want = attn_results_read(&work->was, at);
@@ -399,7 +399,7 @@ static double value_split(const struct attn_relation_work *work, int part,
 static bool expect_split(struct attn_relation_work *work, const struct attn_place *at,
                          struct attn_expectation *e)
 {
-    const struct attn_place sum = {at->b, at->h, at->i, -1};
+    const struct attn_place sum = attn_place_of_lse(&work->is[0], at);
     const double l[] = {attn_results_read(&work->is[0], &sum),
                         attn_results_read(&work->is[1], &sum)};
     const double d[] = {attn_results_slack(&work->is[0], &sum),

@@ -10,6 +10,7 @@
 #include "reference/operands.h"
 #include "run/relation.h"
 #include "tensor/operand.h"
+#include "tensor/units.h"
 
 /* Relations are for cases of up to so many cells and bytes of operands, and for backends that run
  * them in so long: as for further fills, what they look for shows at any size. */
@@ -63,29 +64,39 @@ static double *read_all(const struct attn_tensor *tensor)
 
 static void results_free(struct attn_results *results)
 {
-    free(results->out);
-    free(results->lse);
+    for (int o = 0; o < REF_OUTPUTS; o++)
+        free(results->value[o]);
     if (results->bounded)
         attn_allowance_free(&results->allowance);
     *results = (struct attn_results){0};
 }
 
+static const struct ref_op *op_of(const struct attn_results *results)
+{
+    return ref_op_find(results->instance->problem.op);
+}
+
 /* What lies in the instance's outputs. Returns 0, or -1: no memory. */
 static int results_take(const struct attn_instance *instance, struct attn_results *results)
 {
-    const struct attn_tensor *lse = attn_tensor_find(&instance->problem, ATTN_LSE);
-    *results = (struct attn_results){
-        .instance = instance, .width = ref_row_width(&instance->problem), .row = -1};
-    results->out = read_all(attn_tensor_find(&instance->problem, ATTN_OUT));
-    if (lse)
-        results->lse = read_all(lse);
-    return results->out && (!lse || results->lse) ? 0 : -1;
+    *results = (struct attn_results){.instance = instance, .row = -1};
+    const struct ref_output *outputs = op_of(results)->outputs;
+    for (int o = 0; outputs[o].role; o++) {
+        const struct attn_tensor *tensor = attn_tensor_find(&instance->problem, outputs[o].role);
+        if (!tensor || outputs[o].role == ATTN_WEIGHTS)
+            continue;
+        results->tensor[o] = tensor;
+        results->value[o] = read_all(tensor);
+        if (!results->value[o])
+            return -1;
+    }
+    return 0;
 }
 
 static int results_bound(struct attn_results *results, const struct attn_numerics *numerics,
                          enum ref_fill_kind kind, bool constant_v)
 {
-    if (results->instance->problem.op != ATTN_OP_ATTENTION)
+    if (!ref_op_is(results->instance->problem.op, REF_QKV | REF_SOFTMAX))
         return 0;
     if (attn_allowance_create(results->instance, numerics, kind, constant_v, &results->allowance))
         return -1;
@@ -93,22 +104,52 @@ static int results_bound(struct attn_results *results, const struct attn_numeric
     return 0;
 }
 
-static int64_t row_of(const struct attn_problem *p, const struct attn_place *at)
+/* ---- places ---- */
+
+/* Of an operator with a softmax. */
+static struct attn_place place_of(const struct ref_op *op, int output, const struct attn_place *at)
 {
-    return ((p->op == ATTN_OP_MHA && at->c >= 0 ? at->b : at->b * p->hq + at->h)) * p->sq + at->i;
+    struct attn_place place = *at;
+    const char *shape = op->outputs[output].shape;
+    place.output = output;
+    for (int axis = 0; shape[axis]; axis++)
+        place.at[axis] = shape[axis] == 'b'   ? at->b
+                         : shape[axis] == 'h' ? at->h
+                         : shape[axis] == 'i' ? at->i
+                                              : at->c;
+    return place;
+}
+
+struct attn_place attn_place_of_lse(const struct attn_results *results, const struct attn_place *at)
+{
+    struct attn_place row = *at;
+    row.c = -1;
+    return place_of(op_of(results), ref_output_of(op_of(results), ATTN_LSE), &row);
+}
+
+struct attn_place attn_place_in_batch(const struct attn_results *results,
+                                      const struct attn_place *at, int64_t b)
+{
+    struct attn_place place = *at;
+    const char *shape = op_of(results)->outputs[at->output].shape;
+    place.b = b;
+    place.at[strchr(shape, 'b') - shape] = b;
+    return place;
 }
 
 double attn_results_read(const struct attn_results *results, const struct attn_place *at)
 {
-    const struct attn_problem *p = &results->instance->problem;
-    const int64_t row = row_of(p, at);
-    return at->c < 0 ? results->lse[row] : results->out[row * results->width + at->c];
+    const struct attn_tensor *tensor = results->tensor[at->output];
+    int64_t index = 0;
+    for (uint32_t axis = 0; axis < tensor->rank; axis++)
+        index = index * tensor->shape[axis] + at->at[axis];
+    return results->value[at->output][index];
 }
 
 double attn_results_slack(struct attn_results *results, const struct attn_place *at)
 {
     const struct attn_problem *p = &results->instance->problem;
-    const int64_t row = row_of(p, at);
+    const int64_t row = (at->b * p->hq + at->h) * p->sq + at->i;
     if (!results->bounded)
         return 0;
     if (results->row != row) {
@@ -118,7 +159,7 @@ double attn_results_slack(struct attn_results *results, const struct attn_place 
     }
     /* What was rounded lies in the binade of the result, or at its edge. */
     const double value = attn_results_read(results, at);
-    const uint32_t dtype = at->c < 0 ? attn_tensor_find(p, ATTN_LSE)->dtype : p->dtype;
+    const uint32_t dtype = results->tensor[at->output]->dtype;
     const double stored =
         ref_store_error(&results->allowance.arithmetic, dtype, fabs(value), fabs(value));
     return (at->c < 0 ? results->lse_error : results->out_error) + (isfinite(value) ? stored : 0);
@@ -175,41 +216,81 @@ static bool agrees(const struct attn_expectation *e)
     return e->want == e->got || fabs(e->got - e->want) <= e->allowed;
 }
 
-static void describe(const struct attn_place *at, bool mha, const struct attn_expectation *e,
-                     char *text, size_t size)
+static void describe(const struct attn_problem *p, const struct attn_place *at,
+                     const struct attn_expectation *e, char *text, size_t size)
 {
-    char place[64], column[32] = "";
-    if (at->c >= 0)
-        snprintf(column, sizeof column, " c%lld", (long long)at->c);
-    if (mha && at->c >= 0)
-        snprintf(place, sizeof place, "b%lld i%lld", (long long)at->b, (long long)at->i);
-    else
-        snprintf(place, sizeof place, "b%lld h%lld i%lld", (long long)at->b, (long long)at->h,
-                 (long long)at->i);
-    snprintf(text, size, "%s[%s%s] is %.9g, %.9g was to be, allowed difference %.3g",
-             at->c < 0 ? "lse" : "out", place, column, e->got, e->want, e->allowed);
+    struct attn_units units;
+    char place[96];
+    attn_units_of(p, at->output, &units);
+    attn_unit_name(&units, at->at, place, sizeof place);
+    snprintf(text, size, "%s is %.9g, %.9g was to be, allowed difference %.3g", place, e->got,
+             e->want, e->allowed);
+}
+
+/* What a relation says of one place; false, with a sentence, where that does not hold. */
+static bool holds_at(const struct attn_relation *relation, struct attn_relation_work *work,
+                     const struct attn_place *at, char *text, size_t size)
+{
+    struct attn_expectation e;
+    if (!relation->expect(work, at, &e) || agrees(&e))
+        return true;
+    describe(&work->base->problem, at, &e, text, size);
+    return false;
+}
+
+/* Row by row: its lse, then its part of out. */
+static bool compare_rows(const struct attn_relation *relation, struct attn_relation_work *work,
+                         char *text, size_t size)
+{
+    const struct attn_problem *p = &work->base->problem;
+    const struct ref_op *op = ref_op_find(p->op);
+    const int lse = ref_output_of(op, ATTN_LSE);
+    const bool by_head = strchr(op->outputs[0].unit, 'h'); /* else out is that of head 0 alone */
+    const int64_t width = ref_output_width(p, 0);
+    const int64_t first = lse >= 0 && work->was.value[lse] ? -1 : 0;
+    struct attn_place row = {0};
+    for (row.b = 0; row.b < p->b; row.b++)
+        for (row.h = 0; row.h < p->hq; row.h++)
+            for (row.i = 0; row.i < p->sq; row.i++)
+                for (row.c = first; row.c < (by_head || row.h == 0 ? width : 0); row.c++) {
+                    const struct attn_place at = place_of(op, row.c < 0 ? lse : 0, &row);
+                    if (!holds_at(relation, work, &at, text, size))
+                        return false;
+                }
+    return true;
+}
+
+/* All elements of an output. */
+static bool compare_output(const struct attn_relation *relation, struct attn_relation_work *work,
+                           int output, char *text, size_t size)
+{
+    const struct attn_tensor *tensor = work->was.tensor[output];
+    const char *shape = ref_op_find(work->base->problem.op)->outputs[output].shape;
+    const char *batch = strchr(shape, 'b');
+    struct attn_place at = {.output = output};
+    int64_t count = 1;
+    for (uint32_t axis = 0; axis < tensor->rank; axis++)
+        count *= tensor->shape[axis];
+    for (int64_t n = 0; n < count; n++) {
+        at.b = batch ? at.at[batch - shape] : 0;
+        if (!holds_at(relation, work, &at, text, size))
+            return false;
+        for (uint32_t axis = tensor->rank; axis-- > 0 && ++at.at[axis] == tensor->shape[axis];)
+            at.at[axis] = 0;
+    }
+    return true;
 }
 
 /* Goes through the case's results; false, with a sentence, at the first that does not agree. */
 static bool compare(const struct attn_relation *relation, struct attn_relation_work *work,
                     char *text, size_t size)
 {
-    const struct attn_problem *p = &work->base->problem;
-    const bool mha = p->op == ATTN_OP_MHA;
-    const int64_t width = ref_row_width(p);
-    struct attn_place at;
-    for (at.b = 0; at.b < p->b; at.b++)
-        for (at.h = 0; at.h < p->hq; at.h++)
-            for (at.i = 0; at.i < p->sq; at.i++)
-                /* rows of mha have no head of their own */
-                for (at.c = work->was.lse ? -1 : 0; at.c < (mha && at.h > 0 ? 0 : width); at.c++) {
-                    struct attn_expectation e;
-                    if (!relation->expect(work, &at, &e) || agrees(&e))
-                        continue;
-                    describe(&at, mha, &e, text, size);
-                    return false;
-                }
-    return true;
+    bool ok = true;
+    if (ref_op_is(work->base->problem.op, REF_SOFTMAX))
+        return compare_rows(relation, work, text, size);
+    for (int o = 0; o < REF_OUTPUTS && ok; o++)
+        ok = !work->was.value[o] || compare_output(relation, work, o, text, size);
+    return ok;
 }
 
 /* ---- running ---- */
@@ -302,7 +383,7 @@ static void verify_relation(struct attn_session *session, struct attn_seat *seat
     struct attn_instance *parts[ATTN_RELATION_PARTS] = {NULL};
     for (size_t b = 0; b < session->roster.count && !attn_interrupted; b++) {
         struct attn_relation_work *work = &works[b];
-        if (!work->was.out || !may_try(&entries[b]) || !relation->fits(work))
+        if (!work->was.value[0] || !may_try(&entries[b]) || !relation->fits(work))
             continue;
         for (int n = 0; n < relation->parts; n++) {
             if (!parts[n])

@@ -21,15 +21,20 @@ struct answer {
 static struct answer answer_of(const struct made *m, const struct attn_numerics *numerics)
 {
     struct answer x;
-    struct ref_result result = {
-        .out = x.out, .out_bound = x.bound, .lse = x.lse, .lse_bound = x.lse_bound};
-    struct ref_rows rows = {ref_row_count(&m->problem), NULL};
+    struct ref_result result = {.output[0].value = x.out,
+                                .output[0].bound = x.bound,
+                                .output[1].value = x.lse,
+                                .output[1].bound = x.lse_bound};
+    struct ref_units rows = {ref_output_units(&m->problem, 0), NULL};
     char why[256];
 
-    assert_true(rows.count * ref_row_width(&m->problem) <= MAX_OUT);
+    assert_true(rows.count * ref_output_width(&m->problem, 0) <= MAX_OUT);
     assert_true(rows.count * m->problem.hq <= MAX_OUT);
-    if (ref_compute(&m->problem, &rows, numerics, REF_FILL_STRUCTURED, 1, &result, why,
-                    sizeof(why)) != ATTN_OK)
+    if (ref_compute(
+            &m->problem,
+            &(struct ref_request){
+                .units = {rows}, .numerics = numerics, .fill = REF_FILL_STRUCTURED, .threads = 1},
+            &result, why, sizeof(why)) != ATTN_OK)
         fail_msg("%s", why);
     return x;
 }
@@ -267,13 +272,19 @@ static void weights_of_nan_rows_may_be_lost(void **state)
     for (int known = 0; known < 2; known++) {
         struct made m;
         double out, bound, weights[3], weights_bound[3];
-        struct ref_result result = {
-            .out = &out, .out_bound = &bound, .weights = weights, .weights_bound = weights_bound};
+        struct ref_result result = {.output[0].value = &out,
+                                    .output[0].bound = &bound,
+                                    .output[2].value = weights,
+                                    .output[2].bound = weights_bound};
         char why[256];
         make_row(&m, 3, ATTN_F32, 0, (double[]){NAN, far[known], 0.0}, (double[]){1.0, 1.0, 1.0});
-        assert_int_equal(ref_compute(&m.problem, &(struct ref_rows){1, NULL},
-                                     &(struct attn_numerics){.acc_type = ATTN_F16},
-                                     REF_FILL_STRUCTURED, 1, &result, why, sizeof(why)),
+        assert_int_equal(ref_compute(&m.problem,
+                                     &(struct ref_request){
+                                         .units = {{1, NULL}},
+                                         .numerics = &(struct attn_numerics){.acc_type = ATTN_F16},
+                                         .fill = REF_FILL_STRUCTURED,
+                                         .threads = 1},
+                                     &result, why, sizeof(why)),
                          ATTN_OK);
         assert_true(isnan(out) && bound == 0.0);
         assert_true(isnan(weights[1]));
@@ -319,7 +330,7 @@ static void projections_may_overflow(void **state)
         a = answer_of(&m, &(struct attn_numerics){.acc_type = ATTN_F32,
                                                   .proj_type = wide ? ATTN_F32 : ATTN_F16});
         for (int64_t x = 0; x < 4; x++) {
-            int64_t at = x / 2 * ref_row_width(&m.problem) + x % 2;
+            int64_t at = x / 2 * ref_output_width(&m.problem, 0) + x % 2;
             if (isfinite(a.bound[at]) != (wide || table[t / 2].known[x]))
                 fail_msg("row %zu of the table, element %d: bound %g", t / 2, (int)x, a.bound[at]);
         }

@@ -168,7 +168,7 @@ static void requested_rows_are_rows_of_the_whole(void **state)
     (void)state;
     made_create(&m, &usual);
     results_compute(&m, &results_f32, &r);
-    results_compute_rows(&m, &results_f32, &(struct ref_rows){5, index}, 3, &s);
+    results_compute_rows(&m, &results_f32, &(struct ref_units){5, index}, 3, &s);
     for (int x = 0; x < 5; x++) {
         assert_memory_equal(s.out + x * 5, r.out + index[x] * 5, 5 * sizeof(double));
         assert_memory_equal(s.out_bound + x * 5, r.out_bound + index[x] * 5, 5 * sizeof(double));
@@ -178,7 +178,7 @@ static void requested_rows_are_rows_of_the_whole(void **state)
     made_free(&m);
     made_create(&m, &mha);
     results_compute(&m, &results_f32, &r);
-    results_compute_rows(&m, &results_f32, &(struct ref_rows){3, mha_index}, 2, &s);
+    results_compute_rows(&m, &results_f32, &(struct ref_units){3, mha_index}, 2, &s);
     for (int x = 0; x < 3; x++) {
         assert_memory_equal(s.out + x * 9, r.out + mha_index[x] * 9, 9 * sizeof(double));
         assert_memory_equal(s.weights + x * 10, r.weights + mha_index[x] * 10, 10 * sizeof(double));
@@ -190,7 +190,7 @@ static void threads_do_not_matter(void **state)
 {
     struct results r, s;
     struct made m;
-    struct ref_rows rows = {24, NULL};
+    struct ref_units rows = {24, NULL};
 
     (void)state;
     made_create(&m, &usual);
@@ -263,9 +263,10 @@ static void offsets_beyond_32_bits(void **state)
 /* Each result alone is what it is among the others; the bound of out needs no out. */
 static void results_may_be_left_out(void **state)
 {
-    struct ref_rows rows = {24, NULL};
+    struct ref_units rows = {24, NULL};
     double bound[24 * 5], lse[24];
-    struct ref_result bound_alone = {.out_bound = bound}, lse_alone = {.lse = lse};
+    struct ref_result bound_alone = {.output[0].bound = bound},
+                      lse_alone = {.output[1].value = lse};
     struct results r;
     struct made m;
     char why[256];
@@ -273,11 +274,17 @@ static void results_may_be_left_out(void **state)
     (void)state;
     made_create(&m, &usual);
     results_compute(&m, &results_f32, &r);
-    assert_int_equal(ref_compute(&m.problem, &rows, &results_f32, REF_FILL_GENERIC, 2, &bound_alone,
-                                 why, sizeof(why)),
+    assert_int_equal(ref_compute(&m.problem,
+                                 &(struct ref_request){.units = {rows},
+                                                       .numerics = &results_f32,
+                                                       .fill = REF_FILL_GENERIC,
+                                                       .threads = 2},
+                                 &bound_alone, why, sizeof(why)),
                      ATTN_OK);
     assert_int_equal(
-        ref_compute(&m.problem, &rows, NULL, REF_FILL_GENERIC, 2, &lse_alone, why, sizeof(why)),
+        ref_compute(&m.problem,
+                    &(struct ref_request){.units = {rows}, .fill = REF_FILL_GENERIC, .threads = 2},
+                    &lse_alone, why, sizeof(why)),
         ATTN_OK);
     assert_memory_equal(bound, r.out_bound, sizeof(bound));
     assert_memory_equal(lse, r.lse, sizeof(lse));

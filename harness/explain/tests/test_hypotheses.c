@@ -110,9 +110,12 @@ static void lse_is_explained(void **state)
     double score[40][20];
     struct ref_result r = {.scores = {[2] = &score[0][0]}};
     char why[256];
-    assert_int_equal(ref_compute(&as, &(struct ref_rows){.count = 40}, NULL, REF_FILL_GENERIC, 1,
-                                 &r, why, sizeof why),
-                     ATTN_OK);
+    assert_int_equal(
+        ref_compute(
+            &as,
+            &(struct ref_request){.units = {{.count = 40}}, .fill = REF_FILL_GENERIC, .threads = 1},
+            &r, why, sizeof why),
+        ATTN_OK);
     float *lse = tensor(in, ATTN_LSE)->data;
     for (int i = 0; i < 40; i++) {
         double most = score[i][0];
@@ -308,13 +311,15 @@ static void rows_in_part_are_named(void **state)
     as.flags |= ATTN_FLAG_WINDOW;
     as.window_left = -1;
     as.window_right = 70; /* of query 0 */
-    struct ref_rows first = {.count = 2, .index = (const int64_t[]){0, 90}};
+    struct ref_units first = {.count = 2, .index = (const int64_t[]){0, 90}};
     double rows[2 * 16];
     char why[256];
     answer(in, &in->problem, attn_dtype_store);
-    assert_int_equal(ref_compute(&as, &first, NULL, REF_FILL_GENERIC, 1,
-                                 &(struct ref_result){.out = rows}, why, sizeof why),
-                     ATTN_OK);
+    assert_int_equal(
+        ref_compute(&as,
+                    &(struct ref_request){.units = {first}, .fill = REF_FILL_GENERIC, .threads = 1},
+                    &(struct ref_result){.output[0].value = rows}, why, sizeof why),
+        ATTN_OK);
     out = tensor(in, ATTN_OUT)->data;
     for (int n = 0; n < 16; n++) {
         out[n] = (float)rows[n];
@@ -464,7 +469,7 @@ static void garbage_is_not_explained(void **state)
             struct attn_instance *in = instance_of(lines[l]);
             answer(in, &in->problem, attn_dtype_store);
             struct attn_tensor *out = tensor(in, ATTN_OUT);
-            const int64_t n = ref_row_count(&in->problem) * ref_row_width(&in->problem);
+            const int64_t n = ref_output_units(&in->problem, 0) * ref_output_width(&in->problem, 0);
             for (int64_t i = 0; i < n; i += 3)
                 attn_dtype_store(out->dtype, out->data, i,
                                  attn_dtype_load(out->dtype, out->data, i) +

@@ -21,33 +21,32 @@ static void load_queries(const struct ref_job *job, const struct ref_block *bloc
 static void finish_bounds(const struct ref_job *job, int64_t first, int64_t count)
 {
     const struct attn_problem *problem = job->operands.problem;
-    const struct ref_result *result = job->result;
+    const struct ref_values *out = &job->result->output[0];
 
     for (int64_t x = first * problem->dv; x < (first + count) * problem->dv; x++)
-        result->out_bound[x] =
-            ref_bound_final(&job->arithmetic, problem->dtype, result->out[x], result->out_bound[x]);
+        out->bound[x] =
+            ref_bound_final(&job->arithmetic, problem->dtype, out->value[x], out->bound[x]);
 }
 
 static void compute_head(const struct ref_job *job, struct ref_keys *keys, struct ref_block *block,
                          double *q)
 {
-    const struct ref_result *result = job->result;
+    const struct ref_values *out = &job->result->output[0];
 
     ref_keys_load(job, keys, block->b, block->h);
     load_queries(job, block, q);
     block->keys = keys;
     block->q = q;
     block->out_stride = keys->dv;
-    block->out = result->out ? result->out + block->first * keys->dv : NULL;
-    block->error =
-        job->bounds && result->out_bound ? result->out_bound + block->first * keys->dv : NULL;
+    block->out = out->value ? out->value + block->first * keys->dv : NULL;
+    block->error = job->bounds && out->bound ? out->bound + block->first * keys->dv : NULL;
     ref_block_compute(block);
 }
 
 int ref_attention_compute(const struct ref_job *job)
 {
     const struct attn_problem *problem = job->operands.problem;
-    int64_t count = job->rows->count;
+    int64_t count = job->request->units[0].count;
     int64_t most = count < problem->sq ? count : problem->sq;
     double *q = ref_alloc_doubles(most, problem->dq);
     struct ref_keys keys;

@@ -9,8 +9,8 @@ static const struct ref_operand own[] = {
     {ATTN_V, "v", "bgjv", "", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, 0},
     {0}};
 
-static const struct ref_operand *const operands[] = {own, ref_operands_score, ref_operands_mask,
-                                                     NULL};
+static const struct ref_operand *const groups[] = {own, ref_operands_score, ref_operands_mask,
+                                                   NULL};
 
 static const struct ref_output outputs[] = {
     {ATTN_OUT, "out", "bhiv", "bhi", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, 0},
@@ -47,7 +47,7 @@ const struct ref_op ref_op_attention = {
     .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR | ATTN_FLAG_SOFTCAP |
              ATTN_FLAG_DROPOUT | ATTN_FLAG_DETERMINISTIC,
     .scores = REF_SCORES_ALL,
-    .operands = operands,
+    .operands = groups,
     .outputs = outputs,
     .keys = keys,
     .needed = needed,

@@ -5,28 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reference/dtype.h"
-#include "reference/job.h"
 #include "reference/ops/mha/mha.h"
-#include "reference/parallel.h"
-#include "reference/sums.h"
-
-/* Rows that a thread projects at a time, and rows of w^T that go through all of them while they are
- * in a cache. */
-#define ROWS  8
-#define TERMS 32
-
-/* y = x w^T + bias for `rows` rows, with w transposed so that sums run along its columns. */
-struct projection {
-    const struct ref_arithmetic *a;
-    int64_t rows, in, out;
-    const double *x, *x_error; /* [rows, in]; x_error NULL: exact */
-    double *wt;                /* [in, out] */
-    double *bias;              /* [out] */
-    double *sum_w;             /* [out]: sum of |w| */
-    double *y, *y_error;       /* [rows, out]; y_error NULL: no bound */
-    bool stored;               /* y is rounded to the type of projections */
-};
 
 /* Working arrays of a request. */
 struct mha {
@@ -39,109 +18,14 @@ struct mha {
     double *bias, *sum_w;        /* of it, too */
 };
 
-/* Does x fit where at most `largest` does; NaN does not. Infinite errors stand for what may not. */
-static double or_unknown(double error, double x, double largest)
-{
-    return x <= largest ? error : INFINITY;
-}
-
-/* The sum of the absolute terms of column c, which bounds every partial sum. */
-static double column_size(const struct projection *p, const double *x, const double *x_error,
-                          int64_t c)
-{
-    double size = fabs(p->bias[c]);
-
-    for (int64_t i = 0; i < p->in; i++)
-        size += (fabs(x[i]) + (x_error ? x_error[i] : 0.0)) * fabs(p->wt[i * p->out + c]);
-    return size;
-}
-
-/* |x| (g + u_in) |w| + xe |w| over TERMS rows of w^T, from row `i` on. */
-static void add_error(const struct projection *p, int64_t r, int64_t i, int64_t terms,
-                      double rounded)
-{
-    double relative[TERMS];
-
-    for (int64_t t = 0; t < terms; t++) {
-        int64_t x = r * p->in + i + t;
-        double error = p->x_error ? p->x_error[x] : 0.0;
-        relative[t] = rounded * (fabs(p->x[x]) + error) + error;
-    }
-    ref_add_magnitudes(relative, p->wt + i * p->out, p->out, NULL, terms, p->out,
-                       p->y_error + r * p->out);
-}
-
-/* What does not depend on w column by column, and the store. */
-static void finish_error(const struct projection *p, int64_t r)
-{
-    const struct ref_arithmetic *a = p->a;
-    const double *x = p->x + r * p->in, *y = p->y + r * p->out;
-    const double *xe = p->x_error ? p->x_error + r * p->in : NULL;
-    double *e = p->y_error + r * p->out, g = ref_growth(a, (double)(p->in + 2));
-    /* Underflow costs omega (2 + |w| + big) a product: the sum of 2 + big is the same in every
-     * column.
-     */
-    double flush = (double)(2 * p->in);
-
-    for (int64_t i = 0; i < p->in; i++)
-        flush += fabs(x[i]) + (xe ? xe[i] : 0.0);
-    for (int64_t c = 0; c < p->out; c++) {
-        e[c] += g * fabs(p->bias[c]);
-        /* As e >= g size, most columns are known to fit without their size. */
-        if (!(e[c] * (1.0 + g) <= g * a->largest))
-            e[c] = or_unknown(e[c], column_size(p, x, xe, c) * (1.0 + g), a->largest);
-        e[c] += a->omega * (flush + p->sum_w[c]);
-    }
-    for (int64_t c = 0; p->stored && c < p->out; c++) {
-        e[c] += a->u_proj * (fabs(y[c]) + e[c]) + a->eta_proj;
-        e[c] = or_unknown(e[c], fabs(y[c]) + e[c], a->proj_largest);
-    }
-}
-
-static void project_rows(void *context, int64_t begin, int64_t end)
-{
-    const struct projection *p = context;
-    size_t bytes = (size_t)p->out * sizeof(double);
-    double rounded = p->y_error ? ref_growth_rounded(p->a, (double)(p->in + 2)) : 0.0;
-
-    for (int64_t r = begin; r < end; r++) {
-        memcpy(p->y + r * p->out, p->bias, bytes);
-        if (p->y_error)
-            memset(p->y_error + r * p->out, 0, bytes);
-    }
-    for (int64_t i = 0; i < p->in; i += TERMS) {
-        int64_t terms = p->in - i < TERMS ? p->in - i : TERMS;
-        for (int64_t r = begin; r < end; r++) {
-            ref_add_rows(p->x + r * p->in + i, p->wt + i * p->out, p->out, NULL, terms, p->out,
-                         p->y + r * p->out);
-            if (p->y_error)
-                add_error(p, r, i, terms, rounded);
-        }
-    }
-    for (int64_t r = begin; p->y_error && r < end; r++)
-        finish_error(p, r);
-}
-
-/* Loads rows [first, first + out) of a weight and its bias (NULL: zeros), and projects. */
 static void project(struct mha *m, uint32_t weight, uint32_t bias, int64_t first,
-                    struct projection *p)
+                    struct ref_projection *p)
 {
-    const struct attn_tensor *const *t = m->job->operands.by_role;
-
-    p->a = &m->job->arithmetic;
+    p->w = m->w;
     p->wt = m->wt;
     p->bias = m->bias;
     p->sum_w = m->sum_w;
-    for (int64_t c = 0; c < p->out; c++) {
-        double *w = m->w + c * p->in;
-        ref_load_vector(t[weight], (const int64_t[]){first + c, 0}, p->in, w);
-        p->sum_w[c] = 0.0;
-        for (int64_t i = 0; i < p->in; i++)
-            p->sum_w[c] += fabs(w[i]);
-        p->bias[c] = t[bias] ? ref_load(t[bias], (const int64_t[]){first + c}) : 0.0;
-    }
-    ref_transpose(m->w, p->out, p->in, 0, p->out, p->wt);
-    attn_parallel_for(m->job->threads, p->rows, ROWS, project_rows, p);
+    ref_mha_project(m->job, weight, bias, first, p);
 }
 
 static void load_matrix(const struct attn_tensor *tensor, int64_t b, double *out)
@@ -155,20 +39,20 @@ static void project_keys(struct mha *m, int64_t g)
 {
     const struct attn_tensor *const *t = m->job->operands.by_role;
     struct ref_keys *keys = &m->keys;
-    struct projection k = {.rows = keys->sk,
-                           .in = t[ATTN_X_K]->shape[2],
-                           .out = keys->dk,
-                           .x = m->x_k,
-                           .y = keys->k,
-                           .y_error = keys->k_error,
-                           .stored = true};
-    struct projection v = {.rows = keys->sk,
-                           .in = t[ATTN_X_V]->shape[2],
-                           .out = keys->dv,
-                           .x = m->x_v,
-                           .y = keys->v,
-                           .y_error = keys->v_error,
-                           .stored = true};
+    struct ref_projection k = {.rows = keys->sk,
+                               .in = t[ATTN_X_K]->shape[2],
+                               .out = keys->dk,
+                               .x = m->x_k,
+                               .y = keys->k,
+                               .y_error = keys->k_error,
+                               .stored = true};
+    struct ref_projection v = {.rows = keys->sk,
+                               .in = t[ATTN_X_V]->shape[2],
+                               .out = keys->dv,
+                               .x = m->x_v,
+                               .y = keys->v,
+                               .y_error = keys->v_error,
+                               .stored = true};
 
     project(m, ATTN_W_K, ATTN_B_K, g * keys->dk, &k);
     ref_keys_turn(m->job, keys);
@@ -194,7 +78,7 @@ static void settle_head(struct mha *m, int64_t h, int64_t rows)
                 *e = 0.0;
             else if (e && stored) {
                 *e += job->arithmetic.u_proj * (fabs(*o) + *e) + job->arithmetic.eta_proj;
-                *e = or_unknown(*e, fabs(*o) + *e, job->arithmetic.proj_largest);
+                *e = ref_mha_error_within(*e, fabs(*o) + *e, job->arithmetic.proj_largest);
             }
         }
 }
@@ -203,13 +87,13 @@ static void compute_head(struct mha *m, int64_t b, int64_t h, int64_t first, int
 {
     const struct ref_job *job = m->job;
     const struct attn_problem *problem = job->operands.problem;
-    struct projection q = {.rows = count,
-                           .in = job->operands.by_role[ATTN_X_Q]->shape[2],
-                           .out = problem->dq,
-                           .x = m->x_q,
-                           .y = m->q,
-                           .y_error = m->q_error,
-                           .stored = true};
+    struct ref_projection q = {.rows = count,
+                               .in = job->operands.by_role[ATTN_X_Q]->shape[2],
+                               .out = problem->dq,
+                               .x = m->x_q,
+                               .y = m->q,
+                               .y_error = m->q_error,
+                               .stored = true};
     struct ref_block block = {.job = job,
                               .keys = &m->keys,
                               .b = b,
@@ -245,7 +129,7 @@ static void finish_row(const struct mha *m, int64_t r, int64_t width, const doub
             *o += x_q[r * width + c];
         if (residual && e) {
             *e += a->u_op * (fabs(*o) + *e) + a->omega;
-            *e = or_unknown(*e, fabs(*o) + *e, a->largest);
+            *e = ref_mha_error_within(*e, fabs(*o) + *e, a->largest);
         }
         if (e) /* an infinity may come from the inputs: its class is certain */
             *e = isinf(*o) ? 0.0 : ref_bound_final(a, job->operands.problem->dtype, *o, *e);
@@ -256,16 +140,17 @@ static void compute_output(struct mha *m, int64_t first, int64_t count)
 {
     const struct ref_job *job = m->job;
     const struct attn_problem *problem = job->operands.problem;
-    int64_t in = problem->hq * problem->dv, width = ref_row_width(problem);
-    double *y = job->result->out ? job->result->out + first * width : NULL;
-    double *bound = job->result->out_bound ? job->result->out_bound + first * width : NULL;
-    struct projection o = {.rows = count,
-                           .in = in,
-                           .out = width,
-                           .x = m->heads,
-                           .x_error = m->heads_error,
-                           .y = y,
-                           .y_error = bound};
+    const struct ref_values *out = &job->result->output[0];
+    int64_t in = problem->hq * problem->dv, width = ref_extent(&job->shape, 'o');
+    double *y = out->value ? out->value + first * width : NULL;
+    double *bound = out->bound ? out->bound + first * width : NULL;
+    struct ref_projection o = {.rows = count,
+                               .in = in,
+                               .out = width,
+                               .x = m->heads,
+                               .x_error = m->heads_error,
+                               .y = y,
+                               .y_error = bound};
 
     if (!y)
         return;
@@ -310,13 +195,14 @@ static int mha_create(struct mha *m, const struct ref_job *job)
 {
     const struct attn_problem *problem = job->operands.problem;
     const struct attn_tensor *const *t = job->operands.by_role;
-    int64_t rows = job->rows->count < problem->sq ? job->rows->count : problem->sq;
+    int64_t rows =
+        job->request->units[0].count < problem->sq ? job->request->units[0].count : problem->sq;
     int64_t sk = problem->sk, eq = t[ATTN_X_Q]->shape[2], ek = t[ATTN_X_K]->shape[2];
     int64_t ev = t[ATTN_X_V]->shape[2], heads = problem->hq * problem->dv;
     int64_t out = larger(larger(problem->dq, problem->dk), problem->dv);
     int64_t in = larger(eq, larger(ek, ev));
     /* The widest projection: one head, or W_o. */
-    int64_t width = larger(out, ref_row_width(problem));
+    int64_t width = larger(out, ref_extent(&job->shape, 'o'));
     bool bounds = job->bounds;
     struct {
         double **array;
@@ -363,7 +249,7 @@ static void mha_free(struct mha *m)
 int ref_mha_compute(const struct ref_job *job)
 {
     const struct attn_problem *problem = job->operands.problem;
-    int64_t count = job->rows->count;
+    int64_t count = job->request->units[0].count;
     struct mha m = {.job = job};
     int status = mha_create(&m, job);
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* def.c - multi-head attention: projections, heads, concatenation, W_o. OP.md has the definition.
  */
+#include <stdio.h>
+
 #include "reference/op_shared.h"
+#include "reference/operands.h"
 #include "reference/ops/mha/mha.h"
 
 static const struct ref_operand own[] = {
@@ -21,8 +24,8 @@ static const struct ref_operand own[] = {
 static const struct ref_operand heads[] = {
     {ATTN_HEAD_MASK, "head_mask", "h", "", REF_TYPE_BOOL, 0, 0}, {0}};
 
-static const struct ref_operand *const operands[] = {own, ref_operands_score, ref_operands_mask,
-                                                     heads, NULL};
+static const struct ref_operand *const groups[] = {own, ref_operands_score, ref_operands_mask,
+                                                   heads, NULL};
 
 /* Units of lse and weights are numbered with the head last: those of one row of out lie together.
  */
@@ -36,6 +39,32 @@ static const struct ref_output outputs[] = {
 static const char *const keys[] = {"e",       "kv",       "proj_bias", "prune",
                                    "weights", "residual", "wo",        NULL};
 static const char *const needed[] = {"hq", NULL};
+
+static int refuse(char *why, size_t size, const char *reason)
+{
+    snprintf(why, size, "%s", reason);
+    return ATTN_INVALID;
+}
+
+static int check(const struct ref_operands *operands, char *why, size_t size)
+{
+    const struct attn_tensor *const *t = operands->by_role;
+
+    if (t[ATTN_B_O] && !t[ATTN_W_O])
+        return refuse(why, size, "b_o is given without w_o");
+    /* Widths are read from these, so their ranks come first. */
+    for (uint32_t role = ATTN_X_Q; role <= ATTN_X_V; role++)
+        if (t[role]->rank != 3 || t[ATTN_OUT]->rank != 3)
+            return refuse(why, size, "x_q, x_k, x_v and out of multi-head attention have rank 3");
+    /* What stands in for x_k or x_v is of the keys' length. */
+    if (t[ATTN_X_K]->shape[1] != operands->problem->sk ||
+        t[ATTN_X_V]->shape[1] != operands->problem->sk)
+        return refuse(why, size, "without x_k, sk must be sq");
+    if ((operands->problem->flags & ATTN_FLAG_RESIDUAL) &&
+        t[ATTN_X_Q]->shape[2] != t[ATTN_OUT]->shape[2])
+        return refuse(why, size, "a residual needs x_q and out of equal width");
+    return ATTN_OK;
+}
 
 static void extents(struct ref_shape *shape)
 {
@@ -94,11 +123,12 @@ const struct ref_op ref_op_mha = {
     .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR | ATTN_FLAG_SOFTCAP |
              ATTN_FLAG_DROPOUT | ATTN_FLAG_DETERMINISTIC | ATTN_FLAG_RESIDUAL,
     .scores = REF_SCORES_ALL,
-    .operands = operands,
+    .operands = groups,
     .outputs = outputs,
     .keys = keys,
     .needed = needed,
     .main_operand = "x_q",
+    .check = check,
     .extents = extents,
     .flops = flops,
     .unit_cost = unit_cost,
