@@ -137,7 +137,8 @@ static int check_widths(const struct attn_case *c, const char **key, char *why, 
     if (!c->cross && c->sk != c->sq)
         return blame(key, "sk", why, size, "sk = %lld differs from sq = %lld: that needs kv=cross",
                      (long long)c->sk, (long long)c->sq);
-    if (c->residual && !c->wo && c->hq * c->dv != c->e)
+    bool sized = c->e >= 0 && c->hq >= 0 && c->dv >= 0; /* not yet, in a pack's own line */
+    if (c->residual && !c->wo && sized && c->hq * c->dv != c->e)
         return blame(key, "residual", why, size,
                      "residual=1 adds x_q of width e = %lld to an output of width hq*dv = %lld",
                      (long long)c->e, (long long)c->hq * c->dv);
