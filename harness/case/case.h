@@ -25,6 +25,12 @@
 /* AXES of a boolean mask or a bias: which of b h q k are full, the others are 1. */
 enum { ATTN_AXIS_B = 1, ATTN_AXIS_H = 2, ATTN_AXIS_Q = 4, ATTN_AXIS_K = 8, ATTN_AXES_ALL = 15 };
 
+/* Whole numbers of a list. They never change once made, so the copies of a case share them. */
+struct attn_case_numbers {
+    _Atomic int owners; /* copies may be freed on any thread */
+    int64_t at[];
+};
+
 enum attn_len_mode { ATTN_LEN_NONE, ATTN_LEN_LIST, ATTN_LEN_RAND, ATTN_LEN_RAND_2D, ATTN_LEN_PACK };
 enum attn_layout { ATTN_LAYOUT_BHSD, ATTN_LAYOUT_BSHD, ATTN_LAYOUT_BHDS };
 enum attn_weights_init { ATTN_WEIGHTS_NORMAL, ATTN_WEIGHTS_STIEFEL };
@@ -70,7 +76,7 @@ struct attn_case {
     int64_t window_left, window_right;
     enum attn_len_mode len;
     int n_len; /* entries of the list; with ATTN_LEN_PACK the rank of the pack's tensor, 1 or 2 */
-    int64_t len_list[ATTN_CASE_LIST_MAX]; /* repeated over b when shorter */
+    struct attn_case_numbers *len_list; /* of ATTN_LEN_LIST, repeated over b when shorter */
     bool mask_bool;
     double mask_p; /* probability that a cell is allowed */
     unsigned mask_axes;
@@ -86,7 +92,7 @@ struct attn_case {
     bool params_head; /* params=head: M, W_q, W_k, w_v one a query head */
     bool proj_bias;
     int n_prune;
-    int64_t prune[ATTN_CASE_LIST_MAX];
+    struct attn_case_numbers *prune; /* ascending; NULL: none */
     enum attn_weights_init weights;
     uint64_t out[ATTN_CASE_ROLES / 64]; /* bit r: out= asks for role r; see attn_case_asks */
     enum attn_fill fill;
@@ -94,9 +100,9 @@ struct attn_case {
     uint64_t seed;
     bool residual, wo;
 
-    /* Parameters of operators, by key, sorted (case/operator.h reads them). NaN: not given yet, or
-     * none of this operator's. */
-    double param[ATTN_CASE_PARAMS];
+    /* Operators' own parameters as they are given; NULL: none is. attn_case_param reads them
+     * (case/operator.h). */
+    struct attn_case_numbers *param;
 
     /* data=FILE. In a case line from a .cases file the path is relative to that file and is
      * resolved by the parser. Sizes are -1 (of op=mha hq and hkv may be
@@ -121,6 +127,14 @@ struct attn_case_list {
 void attn_case_list_free(struct attn_case_list *list);
 void attn_case_free(struct attn_case *c);
 int attn_case_copy(struct attn_case *to, const struct attn_case *from); /* 0, or -1: no memory */
+
+/* Replaces a list of a case by `count` numbers; NULL for none. 0, or -1: no memory, and *list is as
+ * it was. */
+int attn_case_numbers_set(struct attn_case_numbers **list, const int64_t *numbers, int count);
+
+/* Do two lists of `count` numbers hold the same. */
+bool attn_case_numbers_equal(const struct attn_case_numbers *a, const struct attn_case_numbers *b,
+                             int count);
 
 /* All functions below return 0, or -1 with a message in (why, size) that names file, line, column,
  * the offending word and, where one is near, the legal one. On failure nothing is appended. */

@@ -29,8 +29,6 @@ void attn_case_init(struct attn_case *c)
     for (const struct attn_case_key *key = attn_case_keys(); key->name; key++)
         if (is_size(key))
             *size_field(key, c) = -1;
-    for (size_t p = 0; p < ATTN_CASE_PARAMS; p++)
-        c->param[p] = NAN;
 }
 
 __attribute__((format(printf, 5, 6))) static int blame(const char **to, const char *key, char *why,
@@ -133,7 +131,7 @@ int attn_case_resolve(struct attn_case *c, bool pack, const char **key, char *wh
     }
     if (pack && resolve_heads(c, key, why, size) != 0)
         return -1;
-    if (attn_params_resolve(c, pack, key, why, size) != 0)
+    if (attn_params_resolve(c, key, why, size) != 0)
         return -1;
     if (c->scale_given && (pack || c->scale != default_scale(c)))
         return 0;
@@ -181,7 +179,8 @@ static int check_widths(const struct attn_case *c, const char **key, char *why, 
     if (attn_op_takes(op, "kv") && !c->cross && c->sk != c->sq)
         return blame(key, "sk", why, size, "sk = %lld differs from sq = %lld: that needs kv=cross",
                      (long long)c->sk, (long long)c->sq);
-    if (attn_op_takes(op, "residual") && c->residual && !c->wo && c->hq * c->dv != c->e)
+    bool sized = c->e >= 0 && c->hq >= 0 && c->dv >= 0; /* not yet, in a pack's own line */
+    if (attn_op_takes(op, "residual") && c->residual && !c->wo && sized && c->hq * c->dv != c->e)
         return blame(key, "residual", why, size,
                      "residual=1 adds x_q of width e = %lld to an output of width hq*dv = %lld",
                      (long long)c->e, (long long)c->hq * c->dv);
@@ -210,9 +209,9 @@ static int check_meaning(const struct attn_case *c, const char **key, char *why,
     if (c->data_hash[0] && c->data == NULL)
         return blame(key, "sha256", why, size, "'sha256' needs data=");
     for (int i = 0; i < c->n_prune; i++)
-        if (c->hq > 0 && c->prune[i] >= c->hq)
+        if (c->hq > 0 && c->prune->at[i] >= c->hq)
             return blame(key, "prune", why, size, "prune: head %lld of %lld (the first is 0)",
-                         (long long)c->prune[i], (long long)c->hq);
+                         (long long)c->prune->at[i], (long long)c->hq);
     return 0;
 }
 
@@ -262,9 +261,9 @@ static int check_mask(const struct attn_case *c, const char **key, char *why, si
         return blame(key, "mask", why, size, "len: %d lengths, but b = %lld", c->n_len,
                      (long long)c->b);
     for (int i = 0; i < c->n_len; i++)
-        if (c->sk >= 0 && c->len_list[i] > c->sk)
+        if (c->sk >= 0 && c->len_list->at[i] > c->sk)
             return blame(key, "mask", why, size, "len: %lld is beyond sk = %lld",
-                         (long long)c->len_list[i], (long long)c->sk);
+                         (long long)c->len_list->at[i], (long long)c->sk);
     return 0;
 }
 

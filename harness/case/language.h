@@ -138,9 +138,9 @@ int attn_parse_param(const struct attn_case_key *key, struct attn_word word, str
 void attn_write_param(const struct attn_case_key *key, const struct attn_case *c,
                       struct attn_sink *sink);
 
-/* Refuses a parameter that the case's operator has not; gives the others their defaults, unless a
- * pack may say them. 0, or -1 with the key to blame and the reason. */
-int attn_params_resolve(struct attn_case *c, bool pack, const char **key, char *why, size_t size);
+/* Refuses a parameter that the case's operator does not have; forgets those that are given their
+ * default. 0, or -1 with the key to blame and the reason. */
+int attn_params_resolve(struct attn_case *c, const char **key, char *why, size_t size);
 
 /* Every parameter that is given lies in its range. */
 int attn_params_judge(const struct attn_case *c, const char **key, char *why, size_t size);
@@ -186,6 +186,11 @@ void attn_sink_format(struct attn_sink *sink, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* at most 63 bytes */
 void attn_sink_real(struct attn_sink *sink, double value);
 void attn_sink_key(struct attn_sink *sink, const struct attn_case_key *key); /* " key=" */
+
+/* ---- case.c ---- */
+
+/* Takes the lists of `twin` in place of those that hold the same numbers. */
+void attn_case_share_lists(struct attn_case *c, const struct attn_case *twin);
 
 /* ---- check.c ---- */
 

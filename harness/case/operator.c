@@ -104,7 +104,7 @@ bool attn_case_shape(const struct attn_case *c, struct ref_shape *shape)
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
         shape->extent[(unsigned char)sizes[s].letter] = sizes[s].extent;
     for (const struct ref_param *p = op->params; p && p->key; p++)
-        if (p->letter && attn_case_param(c, p) >= 0)
+        if (p->letter)
             shape->extent[(unsigned char)p->letter] = (int64_t)attn_case_param(c, p);
     for (size_t n = 0; (row = ref_operand_at(op, n)); n++)
         shape->present[row->role] = attn_case_draws(c, row, &drawn);

@@ -42,14 +42,14 @@ uint32_t attn_type_drawn(const struct attn_case *c, uint8_t type);
 /* Cells of a case with nothing masked: batches, query heads, queries, keys. */
 int64_t attn_case_cells(const struct attn_case *c);
 
-/* Parameter `param` of the operator of a case. NaN: a pack that is not open yet may say it. */
+/* Parameter `param` of the operator of a case: as it is given, or its default. */
 double attn_case_param(const struct attn_case *c, const struct ref_param *param);
-void attn_case_set_param(struct attn_case *c, const struct ref_param *param, double value);
+bool attn_case_has_param(const struct attn_case *c, const struct ref_param *param); /* given */
+
+/* Gives a parameter. 0, or -1: no memory. */
+int attn_case_set_param(struct attn_case *c, const struct ref_param *param, double value);
 
 /* The word of a value of a parameter, as a case line spells it. */
 void attn_param_text(const struct ref_param *param, double value, char *text, size_t size);
-
-/* Gives every parameter of the case's operator that is not given its default. */
-void attn_case_default_params(struct attn_case *c);
 
 #endif

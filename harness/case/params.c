@@ -30,22 +30,40 @@ static const struct attn_case_key *key_of(const struct ref_param *param)
     return key;
 }
 
+/* ---- values: doubles, bit for bit in the numbers of a case; NaN: not given ---- */
+
+static double value_at(const struct attn_case *c, size_t slot)
+{
+    double value = NAN;
+    if (c->param)
+        memcpy(&value, &c->param->at[slot], sizeof value);
+    return value;
+}
+
+static int set_value(struct attn_case *c, size_t slot, double value)
+{
+    int64_t bits[ATTN_CASE_PARAMS];
+    for (size_t s = 0; s < ATTN_CASE_PARAMS; s++) {
+        const double kept = s == slot ? value : value_at(c, s);
+        memcpy(&bits[s], &kept, sizeof kept);
+    }
+    return attn_case_numbers_set(&c->param, bits, ATTN_CASE_PARAMS);
+}
+
 double attn_case_param(const struct attn_case *c, const struct ref_param *param)
 {
-    return c->param[key_of(param)->rule->slot];
+    const double value = value_at(c, key_of(param)->rule->slot);
+    return isnan(value) ? param->fallback : value;
 }
 
-void attn_case_set_param(struct attn_case *c, const struct ref_param *param, double value)
+bool attn_case_has_param(const struct attn_case *c, const struct ref_param *param)
 {
-    c->param[key_of(param)->rule->slot] = value;
+    return !isnan(value_at(c, key_of(param)->rule->slot));
 }
 
-void attn_case_default_params(struct attn_case *c)
+int attn_case_set_param(struct attn_case *c, const struct ref_param *param, double value)
 {
-    const struct ref_op *op = attn_case_op(c);
-    for (const struct ref_param *p = op->params; p && p->key; p++)
-        if (isnan(attn_case_param(c, p)))
-            attn_case_set_param(c, p, p->fallback);
+    return set_value(c, key_of(param)->rule->slot, value);
 }
 
 /* ---- text ---- */
@@ -94,26 +112,31 @@ static int parse_word(const struct attn_case_key *key, struct attn_word word, do
 int attn_parse_param(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
                      const struct attn_origin *origin)
 {
-    double *value = &c->param[key->rule->slot];
-    int64_t whole;
+    double value = 0;
+    int64_t whole = 0;
+    int result;
     switch (key->rule->param->kind) {
     case REF_PARAM_WORD:
-        return parse_word(key, word, value, origin);
+        result = parse_word(key, word, &value, origin);
+        break;
     case REF_PARAM_INT: /* all whole numbers that a double holds */
-        if (attn_word_integer(word, -(1ll << 53), 1ll << 53, &whole, origin) != 0)
-            return -1;
-        *value = (double)whole;
-        return 0;
+        result = attn_word_integer(word, -(1ll << 53), 1ll << 53, &whole, origin);
+        value = (double)whole;
+        break;
     default:
-        return attn_word_real(word, value, origin);
+        result = attn_word_real(word, &value, origin);
+        break;
     }
+    if (result == 0 && set_value(c, key->rule->slot, value) != 0)
+        return attn_case_error(origin, word.column, "no memory");
+    return result;
 }
 
 void attn_write_param(const struct attn_case_key *key, const struct attn_case *c,
                       struct attn_sink *sink)
 {
     const struct ref_param *param = row_of(attn_case_op(c), key->name);
-    const double value = c->param[key->rule->slot];
+    const double value = value_at(c, key->rule->slot);
     char text[64];
     if (!param || isnan(value) || value == param->fallback)
         return;
@@ -124,18 +147,24 @@ void attn_write_param(const struct attn_case_key *key, const struct attn_case *c
 
 /* ---- judging ---- */
 
-int attn_params_resolve(struct attn_case *c, bool pack, const char **key, char *why, size_t size)
+int attn_params_resolve(struct attn_case *c, const char **key, char *why, size_t size)
 {
-    for (const struct attn_case_key *k = attn_case_keys(); k->name; k++)
-        if (k->rule->param && !isnan(c->param[k->rule->slot]) &&
-            !row_of(attn_case_op(c), k->name)) {
-            *key = k->name;
+    bool any = false;
+    for (const struct attn_case_key *k = attn_case_keys(); k->name && c->param; k++) {
+        const double value = k->rule->param ? value_at(c, k->rule->slot) : NAN;
+        const struct ref_param *row = row_of(attn_case_op(c), k->name);
+        *key = k->name;
+        if (!isnan(value) && !row) {
             attn_key_owners(k->name, why, size);
             return -1;
         }
-    if (!pack)
-        attn_case_default_params(c);
-    return 0;
+        any = any || (!isnan(value) && value != row->fallback);
+        if (!isnan(value) && value == row->fallback && set_value(c, k->rule->slot, NAN) != 0) {
+            snprintf(why, size, "no memory");
+            return -1;
+        }
+    }
+    return any ? 0 : attn_case_numbers_set(&c->param, NULL, 0);
 }
 
 int attn_params_judge(const struct attn_case *c, const char **key, char *why, size_t size)
@@ -144,7 +173,7 @@ int attn_params_judge(const struct attn_case *c, const char **key, char *why, si
     for (const struct ref_param *p = op->params; p && p->key; p++) {
         const double value = attn_case_param(c, p);
         char text[3][64];
-        if (isnan(value) || (value >= p->least && value <= p->most) || p->kind == REF_PARAM_WORD)
+        if ((value >= p->least && value <= p->most) || p->kind == REF_PARAM_WORD)
             continue;
         attn_param_text(p, value, text[0], sizeof text[0]);
         attn_param_text(p, p->least, text[1], sizeof text[1]);

@@ -404,10 +404,11 @@ void attn_reproduce(struct attn_session *session, struct attn_seat *seat, struct
     }
     attn_entry_repro(&shrunk.entry, threads, repro, sizeof repro);
     entry->smallest = strdup(repro);
-    if (!path || session->reproduced)
-        return;
-    if (attn_reproducer_write(path, &shrunk, threads, why, sizeof why))
-        attn_progress_note(why);
-    else
-        session->reproduced = true;
+    if (path && !session->reproduced) {
+        if (attn_reproducer_write(path, &shrunk, threads, why, sizeof why))
+            attn_progress_note(why);
+        else
+            session->reproduced = true;
+    }
+    attn_shrunk_free(&shrunk);
 }

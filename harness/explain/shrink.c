@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "explain/shrink_pack.h"
@@ -93,6 +94,13 @@ static bool is_smaller(const struct attn_case *a, const char *line_a, const stru
     return length_a != length_b ? length_a < length_b : strcmp(line_a, line_b) < 0;
 }
 
+/* Takes a case over, with what it owns. */
+static void replace(struct attn_shrunk *best, const struct attn_case *c)
+{
+    attn_case_free(&best->c);
+    best->c = *c;
+}
+
 /* Tries a line: where it is legal, a smaller case than the best so far, and fails, it is the best.
  */
 static bool keep(struct shrinker *s, const char *line)
@@ -109,7 +117,8 @@ static bool keep(struct shrinker *s, const char *line)
     struct attn_entry entry;
     ok = is_smaller(&list.items[0], text, &s->best->c, best) && fails(s, &list.items[0], &entry);
     if (ok) {
-        s->best->c = list.items[0]; /* no pack, no file: nothing is owned */
+        replace(s->best, &list.items[0]);
+        list.count = 0;
         s->best->entry = entry;
         s->best->entry.c = &s->best->c;
         attn_progress_shrink(entry.contestant->info.name, s->best->tries, text);
@@ -155,24 +164,39 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Lists without what is beyond the sizes. 0, or -1: no memory. */
+static int mend_lists(struct attn_case *c)
+{
+    int64_t lengths[ATTN_CASE_LIST_MAX], heads[ATTN_CASE_LIST_MAX];
+    int kept = 0;
+    if (c->len == ATTN_LEN_LIST)
+        c->n_len = (int)least(c->n_len, c->b);
+    for (int i = 0; c->len == ATTN_LEN_LIST && i < c->n_len; i++)
+        lengths[i] = least(c->len_list->at[i], c->sk);
+    for (int i = 0; i < c->n_prune; i++)
+        if (c->prune->at[i] < c->hq)
+            heads[kept++] = c->prune->at[i];
+    c->n_prune = kept;
+    if (c->len == ATTN_LEN_LIST && attn_case_numbers_set(&c->len_list, lengths, c->n_len))
+        return -1;
+    return attn_case_numbers_set(&c->prune, heads, kept);
+}
+
 /* Mends what smaller sizes leave contradicting them, and tries. */
-static bool keep_sizes(struct shrinker *s, struct attn_case *c)
+static bool keep_sizes(struct shrinker *s, const struct attn_case *smaller)
 {
     char line[ATTN_CASE_LINE_MAX + 1];
-    if (c->op == ATTN_OP_MHA && !c->cross)
-        c->sk = c->sq;
-    if (c->residual && !c->wo)
-        c->e = c->hq * c->dv;
-    c->n_len = (int)least(c->n_len, c->b);
-    for (int i = 0; i < c->n_len; i++)
-        c->len_list[i] = least(c->len_list[i], c->sk);
-    int kept = 0;
-    for (int i = 0; i < c->n_prune; i++)
-        if (c->prune[i] < c->hq)
-            c->prune[kept++] = c->prune[i];
-    c->n_prune = kept;
-    attn_case_canonical(c, line, sizeof line);
-    return keep(s, line);
+    struct attn_case c;
+    if (attn_case_copy(&c, smaller))
+        return false;
+    if (c.op == ATTN_OP_MHA && !c.cross)
+        c.sk = c.sq;
+    if (c.residual && !c.wo)
+        c.e = c.hq * c.dv;
+    const bool mended = mend_lists(&c) == 0;
+    attn_case_canonical(&c, line, sizeof line);
+    attn_case_free(&c);
+    return mended && keep(s, line);
 }
 
 static bool keep_size(struct shrinker *s, const size_t fields[3], int64_t value)
@@ -266,16 +290,16 @@ static bool pack_fails(void *context, const char *path)
     if (ok) {
         struct attn_shrunk *best = s->best;
         char text[ATTN_CASE_LINE_MAX + 1];
-        snprintf(best->pack, sizeof best->pack, "%s", path);
-        best->c = c;
-        best->c.data = best->pack;
-        best->c.file = NULL;
+        free(c.file);
+        c.file = NULL;
+        replace(best, &c);
         best->entry = entry;
         best->entry.c = &best->c;
         attn_case_canonical(&best->c, text, sizeof text);
         attn_progress_shrink(entry.contestant->info.name, best->tries, text);
+    } else {
+        attn_case_free(&c);
     }
-    attn_case_free(&c);
     return ok;
 }
 
@@ -302,6 +326,11 @@ static bool shrink_pack(struct shrinker *s, char *why, size_t size)
     return attn_shrink_pack(&way, why, size);
 }
 
+void attn_shrunk_free(struct attn_shrunk *shrunk)
+{
+    attn_case_free(&shrunk->c);
+}
+
 bool attn_shrink(struct attn_seat *seat, const struct attn_entry *failed,
                  struct attn_shrunk *shrunk, char *why, size_t size)
 {
@@ -311,15 +340,24 @@ bool attn_shrink(struct attn_seat *seat, const struct attn_entry *failed,
                          .until = attn_now() + most_seconds,
                          .check = broken_relations(failed)};
     memset(shrunk, 0, sizeof *shrunk);
-    if (failed->c->data)
-        return shrink_pack(&s, why, size);
-    shrunk->c = *failed->c;
+    if (failed->c->data) {
+        const bool done = shrink_pack(&s, why, size);
+        if (!done)
+            attn_shrunk_free(shrunk);
+        return done;
+    }
+    if (attn_case_copy(&shrunk->c, failed->c)) {
+        snprintf(why, size, "no memory to shrink it");
+        return false;
+    }
+    free(shrunk->c.file);
     shrunk->c.file = NULL;
     shrunk->c.name[0] = '\0';
     if (failed->fill != ATTN_FILL_NORMAL)
         shrunk->c.fill = failed->fill;
     if (!fails(&s, &shrunk->c, &shrunk->entry)) {
         snprintf(why, size, "it does not fail so when it is run alone: it is not shrunk");
+        attn_shrunk_free(shrunk);
         return false;
     }
     shrunk->entry.c = &shrunk->c;

@@ -5,13 +5,11 @@
 
 #include "run/verify.h"
 
-/* What shrinking came to. The case owns nothing: its pack, if any, is named below. */
+/* What shrinking came to. Freed with attn_shrunk_free. */
 struct attn_shrunk {
-    struct attn_case c;
+    struct attn_case c; /* of a pack: the part that still fails, written beside the reproducer */
     struct attn_entry entry; /* of its last verification; entry.c is the case above */
     int tries;
-    char pack[ATTN_PATH_MAX]; /* the part of a pack that still fails, written beside the reproducer
-                               */
 };
 
 /* Leaves features out and halves sizes of the failing case of an entry (under the fill that
@@ -22,6 +20,8 @@ struct attn_shrunk {
  * is run alone, or there is no place for a part of its pack. */
 bool attn_shrink(struct attn_seat *seat, const struct attn_entry *failed,
                  struct attn_shrunk *shrunk, char *why, size_t size);
+
+void attn_shrunk_free(struct attn_shrunk *shrunk);
 
 /* Is this verdict one that shrinking is for. */
 bool attn_shrinks(const struct attn_entry *entry);

@@ -2,7 +2,6 @@
 /* pack.c - a pack's case, alone and merged with a case line that names the pack. */
 #include "pack/pack.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,11 +151,9 @@ static const char *contradiction(const struct attn_case *line, const struct attn
     }
     if (line->scale_given && !(line->scale == pack->scale))
         return "scale";
-    for (const struct ref_param *p = attn_case_op(pack)->params; p && p->key; p++) {
-        const double said = attn_case_param(line, p);
-        if (!isnan(said) && said != attn_case_param(pack, p))
+    for (const struct ref_param *p = attn_case_op(pack)->params; p && p->key; p++)
+        if (attn_case_has_param(line, p) && attn_case_param(line, p) != attn_case_param(pack, p))
             return p->key;
-    }
     return NULL;
 }
 

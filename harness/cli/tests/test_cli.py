@@ -201,6 +201,14 @@ class List(Case):
         again = json.loads(self.expect(0, "list", "cases", listed[0]["case"], "--json").stdout)
         self.assertEqual(again[0]["id"], listed[0]["id"])
 
+    def test_cases_are_one_array(self):
+        """Cases are printed one by one, and still are one JSON array."""
+        text = self.expect(0, "list", "cases", "x: s=4,5 d=8", "--json").stdout
+        self.assertEqual(text, json.dumps(json.loads(text), indent=2) + "\n")
+        self.assertEqual([item["name"] for item in json.loads(text)], ["x/s=4", "x/s=5"])
+        text = self.expect(7, "list", "cases", "--json", "--filter", "no such case").stdout
+        self.assertEqual(text, "[]\n")
+
     def test_fills_and_checks(self):
         self.assertIn("normal", self.expect(0, "list", "fills").stdout)
         self.assertIn("permute_keys", self.expect(0, "list", "checks").stdout)
