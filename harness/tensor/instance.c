@@ -135,9 +135,8 @@ void attn_instance_free(struct attn_instance *instance)
         return;
     for (uint32_t t = 0; t < instance->problem.n_tensors; t++)
         attn_operand_free(&instance->operands[t]);
-    free(instance->expected.out);
-    free(instance->expected.lse);
-    free(instance->expected.weights);
+    for (int o = 0; o < REF_OUTPUTS; o++)
+        free(instance->expected.output[o]);
     free(instance->expected.scores);
     for (int64_t t = 0; instance->tokens != NULL && t < instance->c.b * instance->n_tokens; t++)
         free(instance->tokens[t]);

@@ -69,7 +69,7 @@ static void sizes_of_attention(void **state)
     const struct attn_tensor *k = attn_tensor_find(&in->problem, ATTN_K);
     for (int i = 0; i < 40; i++)
         assert_true(((const float *)k->data)[i] == 0.25f * (float)(i % 7));
-    assert_null(in->expected.out);
+    assert_null(in->expected.output[0]);
     assert_true(in->expected.rtol == 1e-5 && in->expected.atol == 1e-6);
     attn_instance_free(in);
     attn_case_free(&c);
@@ -155,8 +155,8 @@ static void every_extra(void **state)
     assert_int_equal(attn_tensor_find(p, ATTN_SCORE_M)->shape[0], 2);
     assert_true(in->expected.rtol == 1e-3 && in->expected.atol == 0);
     assert_int_equal(in->expected.scores_stage, 1);
-    assert_true(in->expected.out[8] == 0.25 && in->expected.lse[11] == 1.0);
-    assert_true(in->expected.weights[6] == 1.5 && in->expected.scores[47] == 1.25);
+    assert_true(in->expected.output[0][8] == 0.25 && in->expected.output[1][11] == 1.0);
+    assert_true(in->expected.output[2][6] == 1.5 && in->expected.scores[47] == 1.25);
     assert_int_equal(in->n_tokens, 4);
     assert_string_equal(in->tokens[6], "g");
     attn_instance_free(in);
