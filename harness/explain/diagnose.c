@@ -9,6 +9,7 @@
 
 #include "explain/probe.h"
 #include "reference/dtype.h"
+#include "reference/score.h"
 
 /* The columns of a row share the roundings of its p, so rows are what is averaged over. */
 static const int64_t least_rows = 64, least_keys = 8;
@@ -44,8 +45,8 @@ bool attn_exact_row(const struct attn_instance *instance, int64_t row, double *m
 {
     const struct attn_problem *p = &instance->problem;
     const struct attn_tensor *k = attn_tensor_find(p, ATTN_K), *v = attn_tensor_find(p, ATTN_V);
-    if (!ref_op_is(p->op, REF_QKV | REF_SOFTMAX) || p->score == ATTN_SCORE_GAUSSIAN ||
-        p->dtype == ATTN_F64)
+    if (!ref_op_is(p->op, REF_QKV | REF_SOFTMAX) || p->dtype == ATTN_F64 ||
+        (ref_score_find(p->score)->traits & REF_SCORE_DISTANCE))
         return false; /* there 0 is not the score of k = 0, or exp(-200) is not nothing */
     const int64_t b = row / p->sq / p->hq, h = row / p->sq % p->hq, g = h / (p->hq / p->hkv);
     int64_t zeros = 0;
@@ -149,7 +150,7 @@ double attn_rounding_unit(const struct attn_instance *instance, const struct att
     if (u < 1e-4 || n->acc_toward_zero || n->out_toward_zero)
         return 0;
     /* p may be alike in all rows, or all but 1 or 0, and then so are roundings */
-    const bool alike = p->score != ATTN_SCORE_SCALED_DOT || c->scale_given || c->softcap > 0 ||
+    const bool alike = !ref_score_find(p->score)->by_width || c->scale_given || c->softcap > 0 ||
                        c->bias_normal || c->alibi || c->sink || c->dropout;
     return alike ? 0 : u;
 }
