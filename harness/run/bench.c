@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "explain/examine.h"
 #include "reference/philox.h"
 #include "run/machine.h"
 #include "run/matrix.h"
@@ -137,7 +138,7 @@ static int time_once(struct attn_session *session, struct attn_seat *seat,
     uint32_t exactness = entry->contestant->info.exactness;
     if (exactness != ATTN_NONE) {
         struct attn_judgement again;
-        attn_judge_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, &again);
+        attn_examine_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, &again);
         if (again.status == ATTN_FAIL || again.status == ATTN_ERROR)
             return timing_failed(session, entry, again.status, again.reason, why, size);
     }

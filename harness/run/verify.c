@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "explain/examine.h"
 #include "explain/reproducer.h"
 #include "run/keep.h"
 #include "run/machine.h"
@@ -180,7 +181,7 @@ static void verify_placement(struct attn_seat *seat, struct attn_instance *insta
     else if (!entry->plan.has_numerics)
         verdict_set(verdict, ATTN_ERROR, "the plan declares no numerics, so it has no bound");
     else
-        attn_judge_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, verdict);
+        attn_examine_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, verdict);
 }
 
 static double *rate_of(struct attn_seat *seat, const struct attn_problem *problem)

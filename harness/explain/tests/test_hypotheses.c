@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_hypotheses.c - wrong answers are told by their mistake, and only by one that fits. */
-#include "answered.h"
+#include "examined.h"
 
 #include <math.h>
 
