@@ -12,6 +12,7 @@
 #include "run/matrix.h"
 #include "run/progress.h"
 #include "run/roof.h"
+#include "run/seat.h"
 #include "run/verify.h"
 
 /* Each round of a block starts every backend anew; PyTorch takes seconds for that. */
@@ -173,7 +174,7 @@ static int take_turn(struct attn_session *session, struct block *block, size_t b
             result = time_once(session, &seat, block->instances[i], block->judges[i], entry,
                                ATTN_COLD, round, why, size);
     }
-    attn_seat_leave(&seat);
+    attn_seat_free(&seat);
     return result;
 }
 
@@ -284,7 +285,7 @@ static void measure_peak(struct attn_session *session, struct attn_instance *ins
         outcome = attn_worker_peak(seat.worker, instance, &entry->peak_bytes, &entry->taken_bytes);
     entry->peak_known = outcome.status == ATTN_PASS;
     snprintf(entry->peak_reason, sizeof entry->peak_reason, "%.255s", outcome.reason);
-    attn_seat_leave(&seat);
+    attn_seat_free(&seat);
 }
 
 /* The harness's own cost on this block: median of what a backend that computes nothing took. */
@@ -389,6 +390,8 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
         block_free(&block, n);
     }
     attn_progress_end(&progress);
+    for (size_t b = 0; b < n && seats; b++)
+        attn_seat_free(&seats[b]);
     free(seats);
     if (result == 0 && !attn_interrupted)
         attn_roof_raise(session, &roof);

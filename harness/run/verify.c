@@ -23,69 +23,6 @@ static const double fill_cells = 0x1p24, fill_s = 0.25, census_s = 30.0;
 /* Cases smaller than this say nothing about a backend's rate. */
 static const double rate_flops = 1e7;
 
-void attn_seat_init(struct attn_seat *seat, const struct attn_session *session,
-                    const struct attn_contestant *contestant)
-{
-    *seat = (struct attn_seat){.session = session, .contestant = contestant};
-}
-
-static struct attn_outcome start(struct attn_seat *seat, int threads, struct attn_worker **worker)
-{
-    const struct attn_settings *s = &seat->session->settings;
-    if (seat->contestant->missing) {
-        struct attn_outcome outcome = {.status = ATTN_SKIP};
-        snprintf(outcome.reason, sizeof outcome.reason, "%s", seat->contestant->info.reason);
-        return outcome;
-    }
-    struct attn_worker_config config = {
-        .worker_path = seat->session->places->worker,
-        .plugin_path = seat->contestant->plugin,
-        .backend = seat->contestant->info.name,
-        .options = seat->contestant->options,
-        .threads = threads,
-        .log_path = *seat->session->log ? seat->session->log : NULL,
-        .timeout_s = s->timeout_s,
-        .rss_limit = s->memory,
-        .foreground = s->debug,
-    };
-    const struct attn_outcome outcome = attn_worker_start(&config, worker);
-    if (s->debug && outcome.status == ATTN_PASS)
-        attn_progress_debug(seat->contestant->info.name, attn_worker_pid(*worker));
-    return outcome;
-}
-
-struct attn_outcome attn_seat_worker(struct attn_seat *seat)
-{
-    return seat->worker ? (struct attn_outcome){.status = ATTN_PASS}
-                        : start(seat, seat->session->settings.threads, &seat->worker);
-}
-
-struct attn_outcome attn_seat_other(struct attn_seat *seat)
-{
-    if (seat->other || seat->other_tried)
-        return (struct attn_outcome){.status = seat->other ? ATTN_PASS : ATTN_SKIP};
-    seat->other_tried = true;
-    if (seat->session->settings.debug) /* one worker is enough in the foreground */
-        return (struct attn_outcome){.status = ATTN_SKIP};
-    return start(seat, seat->session->settings.threads == 1 ? 2 : 1, &seat->other);
-}
-
-void attn_seat_after(struct attn_seat *seat, const struct attn_outcome *outcome)
-{
-    bool sound = outcome->status == ATTN_PASS || outcome->status == ATTN_SKIP ||
-                 outcome->status == ATTN_FAIL;
-    if (!sound)
-        attn_seat_leave(seat);
-}
-
-void attn_seat_leave(struct attn_seat *seat)
-{
-    attn_worker_stop(seat->worker);
-    attn_worker_stop(seat->other);
-    seat->worker = seat->other = NULL;
-    seat->other_tried = false;
-}
-
 /* A case lies in memory three times at most: in the host, in the shared mapping, in the worker. */
 static uint64_t memory_needed(const struct attn_case *c)
 {
@@ -184,16 +121,12 @@ static void verify_placement(struct attn_seat *seat, struct attn_instance *insta
         attn_examine_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, verdict);
 }
 
-static double *rate_of(struct attn_seat *seat, const struct attn_problem *problem)
-{
-    return &seat->rate[problem->op == ATTN_OP_MHA][problem->score % 8];
-}
-
 /* Would the run take longer than the limit, at the rate that this backend has shown. */
 static bool over_limit(struct attn_seat *seat, const struct attn_instance *instance,
                        struct attn_judgement *verdict)
 {
-    double rate = *rate_of(seat, &instance->problem), limit = seat->session->settings.run_limit_s;
+    const double rate = attn_seat_rate(seat, &instance->problem);
+    const double limit = seat->session->settings.run_limit_s;
     if (rate <= 0 || limit <= 0 || instance->flops / rate <= limit)
         return false;
     char why[128];
@@ -231,10 +164,8 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
     verify_placement(seat, instance, judge, ATTN_PLACE_END, entry, &entry->verdict);
     entry->end_done = true;
     entry->end_ok = holds(entry->verdict.status);
-    if (entry->seconds > 0 && instance->flops >= rate_flops) {
-        double *rate = rate_of(seat, &instance->problem);
-        *rate = fmax(*rate, instance->flops / entry->seconds);
-    }
+    if (entry->seconds > 0 && instance->flops >= rate_flops)
+        attn_seat_saw_rate(seat, &instance->problem, instance->flops / entry->seconds);
     if (!entry->end_ok || entry->seconds > second_placement_s ||
         entry->contestant->info.exactness == ATTN_NONE)
         return;
@@ -445,7 +376,7 @@ int attn_verify_all(struct attn_session *session, FILE *out, char *why, size_t s
     }
     attn_progress_end(&progress);
     for (size_t b = 0; b < n && seats; b++)
-        attn_seat_leave(&seats[b]);
+        attn_seat_free(&seats[b]);
     free(seats);
     free(entries);
     return result;
