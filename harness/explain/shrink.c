@@ -15,6 +15,7 @@
 #include "pack/pack.h"
 #include "run/progress.h"
 #include "run/relations.h"
+#include "run/verify_one.h"
 
 /* Tries end then; a verdict takes milliseconds at the sizes that they reach. */
 static const double most_seconds = 60;

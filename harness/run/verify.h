@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verify.h - runs one case on one backend in guarded memory and judges it. */
+/* verify.h - case by case, backend by backend: verdicts, and their records. */
 #ifndef ATTN_VERIFY_H
 #define ATTN_VERIFY_H
 
 #include "run/entry.h"
 #include "run/seat.h"
-
-/* Makes an instance, or says why not as a verdict: skip (needs ..., have ...) where it can not fit,
- * ERROR otherwise. Returns NULL then. */
-struct attn_instance *attn_instance_for(const struct attn_session *session,
-                                        const struct attn_case *c, struct attn_judgement *verdict);
-
-/* Fills the entry's verification part. With a backend that computes nothing, PASS without judging.
- * `judge` is shared by all backends of a case. */
-void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
-                       struct attn_judge *judge, struct attn_entry *entry);
 
 /* Records an entry's verdict and prints it as a line on `out` unless NULL. Returns 0 or -1 with the
  * reason. */
