@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "explain/reproducer.h"
 #include "run/keep.h"
 #include "run/progress.h"
 #include "run/relations.h"
+#include "run/retry.h"
 #include "run/verify_one.h"
 
 /* Further fills are for cases of up to so many cells, and for backends that run them in so long:
@@ -183,8 +183,8 @@ int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
         struct attn_entry *entry = &entries[b];
         bool silent =
             entry->contestant->info.exactness == ATTN_NONE && entry->verdict.status == ATTN_PASS;
-        if (session->settings.shrink && attn_shrinks(entry))
-            attn_reproduce(session, &seats[b], entry);
+        if (session->settings.shrink && attn_retry_wanted(entry))
+            attn_retry_smaller(session, &seats[b], entry);
         if (!silent && attn_verify_finish(session, entry, out, why, size))
             return -1;
     }
