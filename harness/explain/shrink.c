@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "explain/shrink_pack.h"
@@ -26,9 +27,10 @@ static bool fails(struct shrinker *s, const struct attn_case *c)
     return s->way->fails(s->way->context, c);
 }
 
-/* Makes a case that fails, and owns nothing, the best so far. */
+/* Makes a case that fails the best so far: takes it over, with what it owns. */
 static void take(struct shrinker *s, const struct attn_case *c, const char *line)
 {
+    attn_case_free(s->best);
     *s->best = *c;
     s->way->kept(s->way->context, s->tries, line);
 }
@@ -58,8 +60,10 @@ static bool keep(struct shrinker *s, const char *line)
     attn_case_canonical(&list.items[0], text, sizeof text);
     attn_case_canonical(s->best, best, sizeof best);
     ok = is_smaller(&list.items[0], text, s->best, best) && fails(s, &list.items[0]);
-    if (ok)
-        take(s, &list.items[0], text); /* no pack, no file: nothing is owned */
+    if (ok) {
+        take(s, &list.items[0], text);
+        list.count = 0;
+    }
 out:
     attn_case_list_free(&list);
     return ok;
@@ -212,13 +216,13 @@ static bool pack_fails(void *context, const char *path)
     const bool ok = fails(s, &c);
     if (ok) {
         char text[ATTN_CASE_LINE_MAX + 1];
-        struct attn_case best = c;
-        best.data = s->way->pack;
-        best.file = NULL;
-        attn_case_canonical(&best, text, sizeof text);
-        take(s, &best, text);
+        free(c.file);
+        c.file = NULL;
+        attn_case_canonical(&c, text, sizeof text);
+        take(s, &c, text);
+    } else {
+        attn_case_free(&c);
     }
-    attn_case_free(&c);
     return ok;
 }
 
@@ -226,18 +230,27 @@ bool attn_shrink(const struct attn_shrink_way *way, struct attn_case *smallest, 
                  size_t size)
 {
     struct shrinker s = {.way = way, .best = smallest};
+    memset(smallest, 0, sizeof *smallest);
     if (way->c->data) {
         const struct attn_shrink_pack pack = {
             .from = way->c->data, .to = way->pack, .context = &s, .fails = pack_fails};
-        return attn_shrink_pack(&pack, why, size);
+        const bool done = attn_shrink_pack(&pack, why, size);
+        if (!done)
+            attn_case_free(smallest);
+        return done;
     }
-    *smallest = *way->c;
+    if (attn_case_copy(smallest, way->c)) {
+        snprintf(why, size, "no memory to shrink it");
+        return false;
+    }
+    free(smallest->file);
     smallest->file = NULL;
     smallest->name[0] = '\0';
     if (way->fill != ATTN_FILL_NORMAL)
         smallest->fill = way->fill;
     if (!fails(&s, smallest)) {
         snprintf(why, size, "it does not fail so when it is run alone: it is not shrunk");
+        attn_case_free(smallest);
         return false;
     }
     bool any;

@@ -9,7 +9,7 @@
 struct attn_shrink_way {
     const struct attn_case *c;
     enum attn_fill fill; /* under which it failed; normal: its own */
-    char *pack;          /* of a case that is a pack: the file that the part of it is written to */
+    const char *pack;    /* of a case that is a pack: the file that the part of it is written to */
     void *context;
     /* Runs a case: does it fail as the first one did. The last one of which this is true is what
      * the first one has been shrunk to. */
@@ -21,9 +21,9 @@ struct attn_shrink_way {
 };
 
 /* Leaves features out and halves sizes of a failing case (under the fill that failed) as long as it
- * fails. Of a pack a part is cut out. Returns true with *smallest, which owns nothing (its pack is
- * way->pack), or false with the reason: it does not fail when it is run alone, or the part of a
- * pack can not be written. */
+ * fails. Of a pack a part is cut out. Returns true with *smallest (free it with attn_case_free), or
+ * false with the reason: it does not fail when it is run alone, or the part of a pack can not be
+ * written. */
 bool attn_shrink(const struct attn_shrink_way *way, struct attn_case *smallest, char *why,
                  size_t size);
 

@@ -153,4 +153,5 @@ void attn_retry_smaller(struct attn_session *session, struct attn_seat *seat,
     entry->smallest = strdup(repro);
     if (session->settings.reproducer && !session->reproduced)
         reproduce(session, &r.last);
+    attn_case_free(&smallest);
 }
