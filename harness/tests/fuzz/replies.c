@@ -35,7 +35,7 @@ double attn_process_deadline(double deadline)
     return deadline;
 }
 
-void attn_workers_forward(int sig)
+void attn_process_forward(int sig)
 {
     (void)sig;
 }
