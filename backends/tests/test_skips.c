@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "pack/make.h"
 #include "run/seat.h"
 #include "run/suite.h"
 

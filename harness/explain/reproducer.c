@@ -10,6 +10,7 @@
 
 #include "explain/diagnose.h"
 #include "explain/reproducer_main.h"
+#include "pack/make.h"
 #include "reference/dtype.h"
 
 /* Elements, answers and bounds together: a source of about 5 MB. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pack/make.h"
 #include "run/entry.h"
 #include "run/seat.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "explain/examine.h"
+#include "pack/make.h"
 #include "run/machine.h"
 #include "run/suite.h"
 

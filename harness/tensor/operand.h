@@ -3,9 +3,9 @@
 #ifndef ATTN_OPERAND_H
 #define ATTN_OPERAND_H
 
-#include "tensor/instance.h"
 #include "tensor/random.h"
 #include "tensor/schema.h"
+#include "tensor/types.h"
 
 /* Appends an operand to an instance: shape from the schema (its first `rank` extents) and
  * `extents`, strides from the case's layout and view and from `broadcast` (bit a: axis a has
@@ -21,6 +21,9 @@ int attn_operand_add_outputs(struct attn_instance *instance, const int64_t exten
                              char *why, size_t size);
 
 void attn_operand_free(struct attn_operand *operand);
+
+/* Span in bytes of a strided tensor; 0 when it has no elements; SIZE_MAX on overflow. */
+size_t attn_tensor_span(const struct attn_tensor *tensor);
 
 /* Elements that are stored: axes with stride 0 count once. */
 int64_t attn_operand_count(const struct attn_tensor *tensor);

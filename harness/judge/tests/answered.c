@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* answered.c - instances with an answer in them. */
 #include "answered.h"
+#include "pack/make.h"
 
 struct attn_instance *instance_of(const char *line)
 {

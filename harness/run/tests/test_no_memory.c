@@ -15,11 +15,12 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "explain/examine.h"
+#include "pack/make.h"
 #include "pack/pack.h"
 #include "reference/dtype.h"
 #include "report/compare.h"
 #include "results/record.h"
-#include "explain/examine.h"
 #include "run/suite.h"
 
 /* The linker puts these in the place of the C library's (--wrap). */
