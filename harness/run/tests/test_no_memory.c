@@ -213,7 +213,7 @@ static int compare_run(char *why, size_t size)
     const struct attn_compare_options options = {.margin = 0.03};
     enum attn_exit code = ATTN_EXIT_OK;
     FILE *null = fopen("/dev/null", "w");
-    const int status = attn_compare(&run, &run, &options, 0, null, &code, why, size);
+    const int status = attn_compare(&run, &run, &options, null, &code, why, size);
     fclose(null);
     return status;
 }
