@@ -135,36 +135,35 @@ static double seconds_since(double *began)
     return seconds;
 }
 
-int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
-                     const struct attn_case *c, struct attn_instance **instance,
-                     struct attn_judge **judge, struct attn_entry *entries, FILE *out, char *why,
-                     size_t size)
+int attn_verify_case(struct attn_session *session, struct attn_verification *v, FILE *out,
+                     char *why, size_t size)
 {
+    const struct attn_case *c = v->c;
     struct attn_judgement none;
     double began = attn_now();
-    *judge = NULL;
-    *instance = attn_instance_for(session, c, &none);
-    if (*instance) {
+    v->judge = NULL;
+    v->instance = attn_instance_for(session, c, &none);
+    if (v->instance) {
         char reason[512];
-        if (attn_judge_create(*instance, ATTN_JUDGE_BUDGET, session->settings.host_threads, judge,
-                              reason, sizeof reason)) {
+        if (attn_judge_create(v->instance, ATTN_JUDGE_BUDGET, session->settings.host_threads,
+                              &v->judge, reason, sizeof reason)) {
             attn_verdict_set(&none, ATTN_ERROR, reason);
-            attn_instance_free(*instance);
-            *instance = NULL;
+            attn_instance_free(v->instance);
+            v->instance = NULL;
         }
     }
-    if (*instance && (verify_reference(session, c, *instance, *judge, out, why, size) ||
-                      attn_keep_reference(session, *instance, why, size)))
+    if (v->instance && (verify_reference(session, c, v->instance, v->judge, out, why, size) ||
+                        attn_keep_reference(session, v->instance, why, size)))
         return -1;
     for (size_t b = 0; b < session->roster.count; b++) {
-        struct attn_entry *entry = &entries[b];
+        struct attn_entry *entry = &v->entries[b];
         memset(entry, 0, sizeof *entry);
         entry->c = c;
         entry->contestant = &session->roster.items[b];
         attn_case_id(c, entry->id);
-        if (*instance) {
-            attn_verify_entry(&seats[b], *instance, *judge, entry);
-            if (!attn_interrupted && attn_keep_weights(session, *instance, entry, why, size))
+        if (v->instance) {
+            attn_verify_entry(&v->seats[b], v->instance, v->judge, entry);
+            if (!attn_interrupted && attn_keep_weights(session, v->instance, entry, why, size))
                 return -1;
         } else {
             entry->verdict = none;
@@ -172,19 +171,19 @@ int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
         }
         entry->verifying_s = seconds_since(&began);
     }
-    if (*instance) {
-        verify_fills(session, seats, c, entries);
-        attn_relations_verify(session, seats, *instance, entries);
-        entries[0].verifying_s += seconds_since(&began);
+    if (v->instance) {
+        verify_fills(session, v->seats, c, v->entries);
+        attn_relations_verify(session, v->seats, v->instance, v->entries);
+        v->entries[0].verifying_s += seconds_since(&began);
     }
     for (size_t b = 0; b < session->roster.count; b++) {
         if (attn_interrupted) /* a verdict that we caused ourselves is none */
             return 0;
-        struct attn_entry *entry = &entries[b];
+        struct attn_entry *entry = &v->entries[b];
         bool silent =
             entry->contestant->info.exactness == ATTN_NONE && entry->verdict.status == ATTN_PASS;
         if (session->settings.shrink && attn_retry_wanted(entry))
-            attn_retry_smaller(session, &seats[b], entry);
+            attn_retry_smaller(session, &v->seats[b], entry);
         if (!silent && attn_verify_finish(session, entry, out, why, size))
             return -1;
     }
@@ -206,13 +205,12 @@ int attn_verify_all(struct attn_session *session, FILE *out, char *why, size_t s
     for (size_t i = 0; i < session->cases.count && result == 0; i++) {
         if (attn_interrupted)
             break;
-        struct attn_instance *instance = NULL;
-        struct attn_judge *judge = NULL;
-        const struct attn_case *c = &session->cases.items[i];
-        attn_progress_step(&progress, i, i, c);
-        result = attn_verify_case(session, seats, c, &instance, &judge, entries, out, why, size);
-        attn_judge_free(judge);
-        attn_instance_free(instance);
+        struct attn_verification v = {
+            .c = &session->cases.items[i], .seats = seats, .entries = entries};
+        attn_progress_step(&progress, i, i, v.c);
+        result = attn_verify_case(session, &v, out, why, size);
+        attn_judge_free(v.judge);
+        attn_instance_free(v.instance);
     }
     attn_progress_end(&progress);
     for (size_t b = 0; b < n && seats; b++)

@@ -11,13 +11,19 @@
 int attn_verify_finish(struct attn_session *session, struct attn_entry *entry, FILE *out, char *why,
                        size_t size);
 
-/* One case: its instance and judge (both given to the caller, NULL where it can not be made), the
- * reference against a pack's expected answers, then every backend of the session. `seats` and
- * `entries` have one item a backend. Returns 0, or -1 with the reason. */
-int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
-                     const struct attn_case *c, struct attn_instance **instance,
-                     struct attn_judge **judge, struct attn_entry *entries, FILE *out, char *why,
-                     size_t size);
+/* One case on every backend of the session. */
+struct attn_verification {
+    const struct attn_case *c;
+    struct attn_seat *seats;        /* one per backend */
+    struct attn_entry *entries;     /* one per backend; overwritten */
+    struct attn_instance *instance; /* set; NULL: it can not be made. The caller's to free */
+    struct attn_judge *judge;       /* the same */
+};
+
+/* Makes the instance and its judge, holds the reference against a pack's expected answers, then
+ * verifies every backend. Returns 0, or -1 with the reason. */
+int attn_verify_case(struct attn_session *session, struct attn_verification *verification,
+                     FILE *out, char *why, size_t size);
 
 /* The whole command: every case on every backend; records, progress on stderr, a line a result on
  * `out` unless NULL. Returns 0, or -1 with the reason when the harness itself failed. */

@@ -117,8 +117,8 @@ int attn_instance_draw(struct attn_instance *instance, int threads, char *why, s
             dtype = ATTN_I32;
         if (wishes[w].role == ATTN_LEN && c->len != ATTN_LEN_RAND_2D)
             rank = 1;
-        const struct attn_tensor *tensor = attn_operand_add(instance, schema, rank, extents, dtype,
-                                                            wishes[w].broadcast, why, size);
+        const struct attn_operand_form form = {schema, rank, dtype, wishes[w].broadcast};
+        const struct attn_tensor *tensor = attn_operand_add(instance, &form, extents, why, size);
         if (tensor == NULL || attn_operand_draw(c, tensor, threads, why, size) != 0)
             return -1;
     }
