@@ -40,9 +40,9 @@ static int load_input(const struct attn_pack *pack, const struct attn_schema *sc
     for (uint32_t a = 0; a < entry->rank; a++)
         if (entry->shape[a] != pack->extents[schema->extent[a]])
             broadcast |= 1u << a;
-    const struct attn_tensor *tensor =
-        attn_operand_add(instance, schema, entry->rank, pack->extents,
-                         abi_type(schema, entry, instance->c.dtype), broadcast, why, size);
+    const struct attn_operand_form form = {schema, entry->rank,
+                                           abi_type(schema, entry, instance->c.dtype), broadcast};
+    const struct attn_tensor *tensor = attn_operand_add(instance, &form, pack->extents, why, size);
     if (tensor == NULL)
         return -1;
     attn_operand_fill(tensor, 1, entry_value, entry);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "pack/make.h"
 #include "reference/dtype.h"
 
 /* As many as the best of them takes to be a roof. */

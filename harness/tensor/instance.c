@@ -5,10 +5,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "pack/pack.h"
 #include "reference/dtype.h"
 #include "tensor/fill.h"
 #include "tensor/operand.h"
+
+int attn_instance_begin(const struct attn_case *c, struct attn_instance **out, char *why,
+                        size_t size)
+{
+    struct attn_instance *instance = calloc(1, sizeof *instance);
+    if (instance == NULL || attn_case_copy(&instance->c, c) != 0) {
+        free(instance);
+        snprintf(why, size, "no memory");
+        return -1;
+    }
+    instance->problem.tensors = instance->tensors;
+    *out = instance;
+    return 0;
+}
 
 static void set_scalars(const struct attn_case *c, struct attn_problem *problem)
 {
@@ -37,6 +50,15 @@ static void set_scalars(const struct attn_case *c, struct attn_problem *problem)
     problem->dropout_seed = c->seed;
 }
 
+void attn_instance_set_problem(struct attn_instance *instance)
+{
+    const struct attn_case *c = &instance->c;
+    const bool random = c->fill == ATTN_FILL_NORMAL || c->fill == ATTN_FILL_UNIFORM ||
+                        c->fill == ATTN_FILL_ROUNDING;
+    set_scalars(c, &instance->problem);
+    instance->kind = random && c->data == NULL ? REF_FILL_GENERIC : REF_FILL_STRUCTURED;
+}
+
 /* What an input needs beyond the case's sizes to be made. */
 struct wish {
     uint32_t role;
@@ -44,7 +66,7 @@ struct wish {
     unsigned broadcast;
 };
 
-static int draw_inputs(struct attn_instance *instance, int threads, char *why, size_t size)
+int attn_instance_draw(struct attn_instance *instance, int threads, char *why, size_t size)
 {
     const struct attn_case *c = &instance->c;
     const bool mha = c->op == ATTN_OP_MHA, attention = !mha;
@@ -95,8 +117,8 @@ static int draw_inputs(struct attn_instance *instance, int threads, char *why, s
             dtype = ATTN_I32;
         if (wishes[w].role == ATTN_LEN && c->len != ATTN_LEN_RAND_2D)
             rank = 1;
-        const struct attn_tensor *tensor = attn_operand_add(instance, schema, rank, extents, dtype,
-                                                            wishes[w].broadcast, why, size);
+        const struct attn_operand_form form = {schema, rank, dtype, wishes[w].broadcast};
+        const struct attn_tensor *tensor = attn_operand_add(instance, &form, extents, why, size);
         if (tensor == NULL || attn_operand_draw(c, tensor, threads, why, size) != 0)
             return -1;
     }
@@ -121,7 +143,7 @@ static double odd_width_flops(const struct attn_problem *p, int64_t e)
     return 2.0 * (double)p->b * extra;
 }
 
-static void count_work(struct attn_instance *instance)
+void attn_instance_count(struct attn_instance *instance)
 {
     instance->nnz = ref_count_allowed(&instance->problem);
     instance->flops = attn_case_flops(&instance->c, instance->nnz) +
@@ -130,38 +152,6 @@ static void count_work(struct attn_instance *instance)
         const struct attn_tensor *tensor = &instance->tensors[t];
         instance->bytes += (uint64_t)attn_operand_count(tensor) * attn_dtype_size(tensor->dtype);
     }
-}
-
-int attn_instance_create(const struct attn_case *c, int threads, struct attn_instance **out,
-                         char *why, size_t size)
-{
-    struct attn_instance *instance = calloc(1, sizeof *instance);
-    if (instance == NULL || attn_case_copy(&instance->c, c) != 0) {
-        free(instance);
-        snprintf(why, size, "no memory");
-        return -1;
-    }
-    instance->problem.tensors = instance->tensors;
-    struct attn_case *own = &instance->c;
-    if (own->data != NULL && attn_pack_resolve(own, why, size) != 0)
-        goto fail;
-    set_scalars(own, &instance->problem);
-    const bool random = own->fill == ATTN_FILL_NORMAL || own->fill == ATTN_FILL_UNIFORM ||
-                        own->fill == ATTN_FILL_ROUNDING;
-    instance->kind = random && own->data == NULL ? REF_FILL_GENERIC : REF_FILL_STRUCTURED;
-    if (own->data != NULL) {
-        if (attn_pack_load(instance, why, size) != 0)
-            goto fail;
-    } else if (draw_inputs(instance, threads, why, size) != 0) {
-        goto fail;
-    }
-    count_work(instance);
-    *out = instance;
-    return 0;
-
-fail:
-    attn_instance_free(instance);
-    return -1;
 }
 
 void attn_instance_free(struct attn_instance *instance)

@@ -162,19 +162,19 @@ void attn_operand_free(struct attn_operand *operand)
 }
 
 struct attn_tensor *attn_operand_add(struct attn_instance *instance,
-                                     const struct attn_schema *schema, uint32_t rank,
-                                     const int64_t extents[ATTN_EXT_COUNT], uint32_t dtype,
-                                     unsigned broadcast, char *why, size_t size)
+                                     const struct attn_operand_form *form,
+                                     const int64_t extents[ATTN_EXT_COUNT], char *why, size_t size)
 {
-    const uint32_t at = instance->problem.n_tensors;
+    const struct attn_schema *schema = form->schema;
+    const uint32_t at = instance->problem.n_tensors, rank = form->rank;
     assert(at < ATTN_MAX_TENSORS && rank <= schema->rank);
     struct attn_tensor tensor = {
-        .role = schema->role, .dtype = dtype, .space = ATTN_HOST, .rank = rank};
+        .role = schema->role, .dtype = form->dtype, .space = ATTN_HOST, .rank = rank};
     struct attn_operand operand = {.output = schema->output};
     for (uint32_t a = 0; a < rank; a++)
         tensor.shape[a] = extents[schema->extent[a]];
     const bool sparse = instance->c.view & ATTN_VIEW_HUGE && schema->activate;
-    if (set_strides(&instance->c, schema, broadcast, &tensor) != 0 ||
+    if (set_strides(&instance->c, schema, form->broadcast, &tensor) != 0 ||
         allocate(&instance->c, sparse, &tensor, &operand) != 0) {
         snprintf(why, size, "no memory for %s", schema->name);
         return NULL;
@@ -195,8 +195,8 @@ int attn_operand_add_outputs(struct attn_instance *instance, const int64_t exten
         const struct attn_schema *schema = attn_schema_of_role(c->op, roles[o]);
         const uint32_t wide = c->dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32;
         const uint32_t dtype = schema->type == ATTN_TYPE_WIDE ? wide : c->dtype;
-        if (wanted[o] &&
-            attn_operand_add(instance, schema, schema->rank, extents, dtype, 0, why, size) == NULL)
+        const struct attn_operand_form form = {schema, schema->rank, dtype, 0};
+        if (wanted[o] && attn_operand_add(instance, &form, extents, why, size) == NULL)
             return -1;
     }
     return 0;

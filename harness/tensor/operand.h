@@ -3,24 +3,33 @@
 #ifndef ATTN_OPERAND_H
 #define ATTN_OPERAND_H
 
-#include "tensor/instance.h"
 #include "tensor/random.h"
 #include "tensor/schema.h"
+#include "tensor/types.h"
 
-/* Appends an operand to an instance: shape from the schema (its first `rank` extents) and
- * `extents`, strides from the case's layout and view and from `broadcast` (bit a: axis a has
- * stride 0), memory allocated. Outputs, and the gaps of inputs, hold bytes of 0xff (NaN in every
- * floating type). Returns the tensor, or NULL with the reason. */
+/* What an operand is made as. */
+struct attn_operand_form {
+    const struct attn_schema *schema;
+    uint32_t rank; /* the first axes of the schema */
+    uint32_t dtype;
+    unsigned broadcast; /* bit a: axis a has stride 0 */
+};
+
+/* Appends an operand to an instance: shape from `extents`, strides from the case's layout and view,
+ * memory allocated. Outputs, and the gaps of inputs, hold bytes of 0xff (NaN in every floating
+ * type). Returns the tensor, or NULL with the reason. */
 struct attn_tensor *attn_operand_add(struct attn_instance *instance,
-                                     const struct attn_schema *schema, uint32_t rank,
-                                     const int64_t extents[ATTN_EXT_COUNT], uint32_t dtype,
-                                     unsigned broadcast, char *why, size_t size);
+                                     const struct attn_operand_form *form,
+                                     const int64_t extents[ATTN_EXT_COUNT], char *why, size_t size);
 
 /* The outputs that the case asks for: out, lse, weights. */
 int attn_operand_add_outputs(struct attn_instance *instance, const int64_t extents[ATTN_EXT_COUNT],
                              char *why, size_t size);
 
 void attn_operand_free(struct attn_operand *operand);
+
+/* Span in bytes of a strided tensor; 0 when it has no elements; SIZE_MAX on overflow. */
+size_t attn_tensor_span(const struct attn_tensor *tensor);
 
 /* Elements that are stored: axes with stride 0 count once. */
 int64_t attn_operand_count(const struct attn_tensor *tensor);

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "tensor/instance.h"
-
 /* The table's own shorthand. */
 #define B      ATTN_EXT_B
 #define HQ     ATTN_EXT_HQ

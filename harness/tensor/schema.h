@@ -62,6 +62,9 @@ extern const size_t attn_schema_count;
 const struct attn_schema *attn_schema_of_role(uint32_t op, uint32_t role);
 const struct attn_schema *attn_schema_of_name(uint32_t op, const char *name);
 
+/* "q", "k", "w_o", "score_w_v", ... */
+const char *attn_role_name(uint32_t role);
+
 /* "Hq", "Sk", ... as messages spell them. */
 const char *attn_extent_name(enum attn_extent extent);
 
