@@ -9,6 +9,7 @@
 #include "reference/dtype.h"
 #include "reference/operands.h"
 #include "reference/reference.h"
+#include "reference/score.h"
 
 /* Offsets and windows beyond this cannot matter, and would overflow sums of two. */
 #define FAR (INT64_C(1) << 60)
@@ -65,6 +66,7 @@ static bool type_fits(const struct attn_problem *problem, const struct form *for
 
 static bool sizes_fit(const struct ref_op *op, const struct attn_problem *p, char *why, size_t size)
 {
+    const struct ref_score *score = op->scores ? ref_score_find(p->score) : NULL;
     const int64_t chains[][4] = {{p->b, p->hq, p->sq, p->sk},  {p->b, p->hq, p->sq, p->dv},
                                  {p->b, p->hq, p->sq, p->dq},  {p->b, p->hkv, p->sk, p->dk},
                                  {p->b, p->hkv, p->sk, p->dv}, {p->hq, p->dh, p->dq, 1},
@@ -77,10 +79,9 @@ static bool sizes_fit(const struct ref_op *op, const struct attn_problem *p, cha
     if (p->hq % p->hkv)
         return refuse(why, size, "hkv = %lld does not divide hq = %lld", (long long)p->hkv,
                       (long long)p->hq);
-    if (op->scores && (p->score == ATTN_SCORE_ADDITIVE ? p->dh < 1 : p->dh != 0))
+    if (score && (score->hidden ? p->dh < 1 : p->dh != 0))
         return refuse(why, size, "dh = %lld does not go with this score", (long long)p->dh);
-    if (op->scores && p->dq != p->dk && p->score != ATTN_SCORE_BILINEAR &&
-        p->score != ATTN_SCORE_ADDITIVE)
+    if (score && p->dq != p->dk && !score->free_widths)
         return refuse(why, size, "dq and dk differ, which this score cannot have");
     for (size_t c = 0; c < sizeof(chains) / sizeof(*chains); c++) {
         int64_t product = 16; /* the widest element and its double, in bytes */
@@ -106,7 +107,7 @@ static bool parameters_fit(const struct ref_op *op, const struct attn_problem *p
 {
     const uint64_t unknown = p->flags & ~known_flags(), other = p->flags & ~op->flags;
 
-    if (op->scores && (p->score < ATTN_SCORE_SCALED_DOT || p->score > ATTN_SCORE_ADDITIVE))
+    if (op->scores && (!ref_score_find(p->score) || !(op->scores >> p->score & 1)))
         return refuse(why, size, "score %u is not known", p->score);
     if (p->dtype < ATTN_F64 || p->dtype > ATTN_BF16)
         return refuse(why, size, "element type %u is not known", p->dtype);
@@ -172,14 +173,10 @@ static bool needed_given(const struct ref_op *op, const struct attn_problem *pro
 /* Parameters of scores go with their score, where the operator has scores. */
 static bool score_given(const struct ref_operands *operands, char *why, size_t size)
 {
-    const struct attn_problem *problem = operands->problem;
-    const struct attn_tensor *const *t = operands->by_role;
-
-    if ((problem->score == ATTN_SCORE_BILINEAR) != (t[ATTN_SCORE_M] != NULL))
-        return refuse(why, size, "a matrix M and the bilinear score go together");
-    for (uint32_t role = ATTN_SCORE_WQ; role <= ATTN_SCORE_WV; role++)
-        if ((problem->score == ATTN_SCORE_ADDITIVE) != (t[role] != NULL))
-            return refuse(why, size, "W_q, W_k, w_v and the additive score go together");
+    for (const struct ref_score *const *score = ref_scores_known; *score; score++)
+        for (const uint32_t *role = (*score)->params; *role; role++)
+            if ((operands->problem->score == (*score)->score) != (operands->by_role[*role] != NULL))
+                return refuse(why, size, "%s", (*score)->rule);
     return true;
 }
 

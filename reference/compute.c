@@ -6,6 +6,7 @@
 
 #include "reference/job.h"
 #include "reference/op_shared.h"
+#include "reference/score.h"
 
 /* Units that are asked of an output with `total` of them. */
 static bool units_fit(const struct ref_units *units, int64_t total, char *why, size_t size)
@@ -158,14 +159,12 @@ struct ref_values ref_values_of(const struct attn_problem *problem, const struct
 
 double ref_head_cost(const struct attn_problem *problem)
 {
-    double keys = (double)problem->sk, dq = (double)problem->dq, dk = (double)problem->dk;
+    const struct ref_score *score = ref_score_find(problem->score);
+    double keys = (double)problem->sk, dk = (double)problem->dk;
     /* Scores and out, with six more sums of the bound, over all keys of one head. */
     double head = keys * (4.0 * dk + 5.0 * (double)problem->dv + 100.0);
 
-    /* A tanh, and what the bound makes of it, are some 30 multiply-adds. */
-    if (problem->score == ATTN_SCORE_ADDITIVE)
-        head += keys * (double)problem->dh * 30.0;
-    if (problem->score == ATTN_SCORE_BILINEAR)
-        head += 2.0 * dq * dk;
+    if (score->cost)
+        head += score->cost(problem);
     return head;
 }

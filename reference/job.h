@@ -7,6 +7,7 @@
 #ifndef ATTN_REFERENCE_JOB_H
 #define ATTN_REFERENCE_JOB_H
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,9 +17,10 @@
 #include "reference/operands.h"
 #include "reference/reference.h"
 
-/* Keys, values and score parameters of one (batch, query head). The *_error arrays bound how far a
- * backend's own value may be from ours; NULL where values are exact, or no bound is wanted. */
+/* Keys, values and what the score has of one (batch, query head). The *_error arrays bound how far
+ * a backend's own value may be from ours; NULL where values are exact, or no bound is wanted. */
 struct ref_keys {
+    const struct ref_score *score;
     int64_t sk, dq, dk, dv, dh;
     double *k;  /* [Sk, Dk] */
     double *kt; /* [Dk, Sk]: transposed, so that sums over columns run along keys */
@@ -26,15 +28,10 @@ struct ref_keys {
     double *k_size; /* [Sk] with bounds: sum of |k| and k_error */
     double *v;      /* [Sk, Dv] */
     double *v_error;
-    double *v_most; /* [Dv] with bounds: the largest |v| of a column */
-    double *m;      /* bilinear: [Dq, Dk] */
-    double *w_qt;   /* additive: [Dq, Dh], transposed */
-    double *w_k;    /* additive: [Dh, Dk] */
-    double *w_v;    /* additive: [Dh] */
-    double *hidden; /* additive: [Dh, Sk], W_k k */
-    double *hidden_error;
-    double *reach;   /* [Sk] bilinear, additive, with bounds: bounds what k alone sums to: a row of
-                        M k, a hidden unit */
+    double *v_most;  /* [Dv] with bounds: the largest |v| of a column */
+    void *own;       /* arrays of the score's own (reference/score.h) */
+    double *reach;   /* [Sk], of scores that sum up in two steps, with bounds: bounds what k alone
+                        sums   to: a row of M k, a hidden unit. NULL: there is none */
     int64_t b, g, h; /* what is loaded; -1: nothing */
 };
 
@@ -57,8 +54,8 @@ struct ref_scratch {
     double *growth, *upper, *store;
     int64_t *order, *start;
     double *same;      /* 1: the key is in the bin of the one before it in `order`; else 0 */
-    double *query[3];  /* [max(Dq, Dk)] */
-    double *hidden[3]; /* [Dh] */
+    double *query[3];  /* [max(Dq, Dk)], for the score */
+    double *hidden[3]; /* [Dh], for the score */
     double *out;       /* [Dv] */
     double *column[6]; /* [Dv] */
 };
@@ -111,6 +108,21 @@ static inline int64_t ref_row_index(const struct ref_job *job, int64_t r)
  * fit. Zeroed. */
 double *ref_alloc_doubles(int64_t rows, int64_t width);
 
+/* The range of keys, the query and the arithmetic of one row. */
+struct ref_score_span {
+    const struct ref_keys *keys;
+    const struct ref_arithmetic *a;
+    struct ref_scratch *scratch;
+    const double *q, *q_error; /* q_error NULL: exact */
+    int64_t begin, end;
+};
+
+/* The larger, or NaN where x is: what is not known to be small is not. */
+static inline double ref_larger(double x, double y)
+{
+    return x > y || isnan(x) ? x : y;
+}
+
 /* keys.c */
 int ref_keys_create(const struct ref_job *job, struct ref_keys *keys);
 void ref_keys_free(struct ref_keys *keys);
@@ -118,7 +130,7 @@ void ref_keys_free(struct ref_keys *keys);
 void ref_keys_load(const struct ref_job *job, struct ref_keys *keys, int64_t b, int64_t h);
 /* kt and k_size from k. */
 void ref_keys_turn(const struct ref_job *job, struct ref_keys *keys);
-/* Loads the score parameters of query head h, and what of them depends on keys alone. */
+/* Loads what the score has of query head h. */
 void ref_keys_load_score(const struct ref_job *job, struct ref_keys *keys, int64_t h);
 
 /* scratch.c */
@@ -126,14 +138,9 @@ struct ref_scratch *ref_scratch_create(const struct attn_problem *problem, int c
 void ref_scratch_free(struct ref_scratch *scratch, int count);
 
 /* scores.c: the three stages of the score for keys [begin, end) of one row. `q_error`: NULL, or how
- * far q may be off; of use for additive scores alone, whose errors come with them. */
+ * far q may be off, for scores whose errors come with them. */
 void ref_scores(const struct ref_block *block, int64_t i, const double *q, const double *q_error,
                 int64_t begin, int64_t end, struct ref_scratch *scratch);
-
-/* additive.c: raw additive scores of these keys, and with bounds what score_error.c has of others:
- * ds, magnitude, flush, inner. */
-void ref_scores_additive(const struct ref_block *block, const double *q, const double *q_error,
-                         int64_t begin, int64_t end, struct ref_scratch *scratch);
 
 /* score_error.c: scratch->ds for keys [begin, end), after ref_scores. */
 void ref_score_errors(const struct ref_block *block, int64_t i, const double *q,

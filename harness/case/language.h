@@ -205,9 +205,8 @@ int attn_case_judge(const struct attn_case *c, bool pack, const char **key, char
 
 /* ---- line.c ---- */
 
-/* attn_case_parse_line that also tells the name on the line, "" for none. */
-int attn_case_parse_named(const char *text, size_t length, const char *file, int line,
-                          struct attn_case_list *list, char name[ATTN_CASE_NAME_MAX], char *why,
-                          size_t size);
+/* attn_case_parse_line that also tells the name on the line, "" for none. Sets origin->pack. */
+int attn_case_parse_named(const char *text, size_t length, struct attn_origin *origin,
+                          struct attn_case_list *list, char name[ATTN_CASE_NAME_MAX]);
 
 #endif

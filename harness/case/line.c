@@ -170,22 +170,20 @@ static int parse_statement(const char *text, size_t length, struct attn_statemen
     return 0;
 }
 
-int attn_case_parse_named(const char *text, size_t length, const char *file, int line,
-                          struct attn_case_list *list, char name[ATTN_CASE_NAME_MAX], char *why,
-                          size_t size)
+int attn_case_parse_named(const char *text, size_t length, struct attn_origin *origin,
+                          struct attn_case_list *list, char name[ATTN_CASE_NAME_MAX])
 {
-    struct attn_origin origin = {.file = file, .line = line, .why = why, .size = size};
     struct attn_statement *statement = calloc(1, sizeof *statement);
     if (statement == NULL)
-        return attn_case_error(&origin, 1, "no memory");
+        return attn_case_error(origin, 1, "no memory");
     if (length > 0 && text[length - 1] == '\n')
         length--;
-    int result = parse_statement(text, length, statement, &origin);
+    int result = parse_statement(text, length, statement, origin);
     if (result == 0 && statement->n_axes > 0) {
-        origin.pack = attn_statement_column(statement, "data") != 0;
-        result = check_pack_keys(statement, origin.pack ? ATTN_KEY_TENSORS : 0, &origin);
+        origin->pack = attn_statement_column(statement, "data") != 0;
+        result = check_pack_keys(statement, origin->pack ? ATTN_KEY_TENSORS : 0, origin);
         if (result == 0)
-            result = attn_statement_expand(statement, list, &origin);
+            result = attn_statement_expand(statement, list, origin);
     }
     if (result == 0)
         memcpy(name, statement->name, ATTN_CASE_NAME_MAX);
@@ -196,8 +194,9 @@ int attn_case_parse_named(const char *text, size_t length, const char *file, int
 int attn_case_parse_line(const char *text, size_t length, const char *file, int line,
                          struct attn_case_list *list, char *why, size_t size)
 {
+    struct attn_origin origin = {.file = file, .line = line, .why = why, .size = size};
     char name[ATTN_CASE_NAME_MAX];
-    return attn_case_parse_named(text, length, file, line, list, name, why, size);
+    return attn_case_parse_named(text, length, &origin, list, name);
 }
 
 /* The keys that tensors cannot stand in for. */

@@ -59,7 +59,7 @@ static void print_timings(const struct attn_session *session)
 
 /* json: where the report is goes to stdout as an object. */
 static enum attn_exit write_report(const char *run, const char *out,
-                                   const struct attn_report_options *options, bool json,
+                                   const struct attn_report_options *wanted, bool json,
                                    const struct attn_places *places)
 {
     struct attn_run_data data;
@@ -76,9 +76,10 @@ static enum attn_exit write_report(const char *run, const char *out,
         snprintf(why, sizeof why, "folder '%s' can not be made: %m", out);
         code = attn_complain(ATTN_EXIT_USAGE, why);
     }
-    int status = code ? 0
-                      : attn_report_write(&data, options, places->reports, out, note, sizeof note,
-                                          why, sizeof why);
+    struct attn_report_options options = *wanted;
+    options.script_dir = places->reports;
+    options.out_dir = out;
+    int status = code ? 0 : attn_report_write(&data, &options, note, sizeof note, why, sizeof why);
     if (status)
         code = attn_complain(status > 0 ? ATTN_EXIT_USAGE : ATTN_EXIT_INTERNAL, why);
     attn_run_release(&data);
@@ -165,8 +166,9 @@ enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_place
         attn_run_release(&base);
         return attn_complain(ATTN_EXIT_USAGE, why);
     }
-    if (attn_compare(&base, within ? &base : &next, &c->compare, c->json, stdout, &code, why,
-                     sizeof why))
+    struct attn_compare_options options = c->compare;
+    options.json = c->json;
+    if (attn_compare(&base, within ? &base : &next, &options, stdout, &code, why, sizeof why))
         code = attn_complain(ATTN_EXIT_INTERNAL, why);
     else if (code == ATTN_EXIT_BASELINE || code == ATTN_EXIT_NOTHING)
         attn_complain(code, why);

@@ -7,12 +7,13 @@
  * S is a difference of prefix sums over the keys, or, where a boolean mask picks keys, a count of
  * bits. What was read is decoded by trying hypotheses on the whole row: with d columns a wrong one
  * agrees by chance once in 2^d. */
+#include "explain/census.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "explain/probe.h"
 #include "reference/clones.h"
 #include "reference/dtype.h"
 #include "reference/operands.h"

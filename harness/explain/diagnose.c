@@ -7,30 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "explain/census.h"
 #include "explain/probe.h"
 #include "reference/dtype.h"
+#include "reference/score.h"
 
 /* The columns of a row share the roundings of its p, so rows are what is averaged over. */
 static const int64_t least_rows = 64, least_keys = 8;
-
-double attn_probe_element(const struct attn_tensor *t, int64_t b, int64_t h, int64_t i, int64_t c)
-{
-    return attn_dtype_load(t->dtype, t->data,
-                           b * t->stride[0] + h * t->stride[1] + i * t->stride[2] +
-                               c * t->stride[3]);
-}
-
-struct attn_probe_row attn_probe_row(const struct attn_probe *probe, int64_t r)
-{
-    const struct attn_problem *p = &probe->instance->problem;
-    const int64_t row = probe->rows->index ? probe->rows->index[r] : r;
-    const int64_t h = row / p->sq % p->hq;
-    return (struct attn_probe_row){.b = row / p->sq / p->hq,
-                                   .h = h,
-                                   .g = h / (p->hq / p->hkv),
-                                   .i = row % p->sq,
-                                   .n = probe->ref->allowed[r]};
-}
 
 static void load_row(const struct attn_probe *probe, struct attn_probe_row at)
 {
@@ -44,8 +27,8 @@ bool attn_exact_row(const struct attn_instance *instance, int64_t row, double *m
 {
     const struct attn_problem *p = &instance->problem;
     const struct attn_tensor *k = attn_tensor_find(p, ATTN_K), *v = attn_tensor_find(p, ATTN_V);
-    if (!ref_op_is(p->op, REF_QKV | REF_SOFTMAX) || p->score == ATTN_SCORE_GAUSSIAN ||
-        p->dtype == ATTN_F64)
+    if (!ref_op_is(p->op, REF_QKV | REF_SOFTMAX) || p->dtype == ATTN_F64 ||
+        (ref_score_find(p->score)->traits & REF_SCORE_DISTANCE))
         return false; /* there 0 is not the score of k = 0, or exp(-200) is not nothing */
     const int64_t b = row / p->sq / p->hq, h = row / p->sq % p->hq, g = h / (p->hq / p->hkv);
     int64_t zeros = 0;
@@ -149,7 +132,7 @@ double attn_rounding_unit(const struct attn_instance *instance, const struct att
     if (u < 1e-4 || n->acc_toward_zero || n->out_toward_zero)
         return 0;
     /* p may be alike in all rows, or all but 1 or 0, and then so are roundings */
-    const bool alike = p->score != ATTN_SCORE_SCALED_DOT || c->scale_given || c->softcap > 0 ||
+    const bool alike = !ref_score_find(p->score)->by_width || c->scale_given || c->softcap > 0 ||
                        c->bias_normal || c->alibi || c->sink || c->dropout;
     return alike ? 0 : u;
 }

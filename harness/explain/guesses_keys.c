@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "explain/mutations.h"
-#include "explain/sample.h"
+#include "explain/guesses.h"
+#include "explain/mistakes.h"
 #include "reference/dtype.h"
 
 /* Sums over keys that are kept; lost ranges that are put to all rows. */
@@ -82,7 +82,7 @@ static void try_range(struct row_sums *sums, int64_t begin, int64_t end)
     if (sums->tried == MOST_RANGES || begin >= end || end - begin == p->sk ||
         !fits(sums, begin, end) || !(m = malloc(sizeof *m)))
         return;
-    if (attn_mutation_lose(p, begin, end, m)) {
+    if (attn_mistake_lose(p, begin, end, m)) {
         sums->tried++;
         attn_guess_mutation(sums->sample, m);
         attn_mutation_free(m);

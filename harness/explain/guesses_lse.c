@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "explain/sample.h"
+#include "explain/guesses.h"
 #include "reference/philox.h"
 
 /* Proposes the trial, whose bound is that of the right answer. */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "explain/sample.h"
+#include "explain/guesses.h"
 #include "reference/dtype.h"
 
 /* Elements of a row from which a factor of its own is more than a fit. */

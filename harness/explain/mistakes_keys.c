@@ -223,8 +223,8 @@ static bool not_lost(const struct attn_mutation *m, const struct cell *at, const
     return (double)at->j < range[0] || (double)at->j >= range[1];
 }
 
-bool attn_mutation_lose(const struct attn_problem *problem, int64_t begin, int64_t end,
-                        struct attn_mutation *m)
+bool attn_mistake_lose(const struct attn_problem *problem, int64_t begin, int64_t end,
+                       struct attn_mutation *m)
 {
     attn_mutation_begin(m, problem);
     if (end - begin == 1)

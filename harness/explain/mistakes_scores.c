@@ -6,6 +6,7 @@
 #include "explain/mistakes.h"
 #include "reference/dtype.h"
 #include "reference/philox.h"
+#include "reference/score.h"
 
 bool attn_mistake_without_flag(struct attn_mutation *m, double bit)
 {
@@ -97,8 +98,7 @@ static bool tanh_lost(struct attn_mutation *m, double unused)
 {
     (void)unused;
     ATTN_SAY(m, "tanh left out of the additive score");
-    return m->problem.score == ATTN_SCORE_ADDITIVE &&
-           attn_mutated_remake(m, ATTN_SCORE_WQ, 0x1p-20, 0, 0) &&
+    return attn_mutated_remake(m, ATTN_SCORE_WQ, 0x1p-20, 0, 0) &&
            attn_mutated_remake(m, ATTN_SCORE_WK, 0x1p-20, 0, 0) &&
            attn_mutated_remake(m, ATTN_SCORE_WV, 0x1p20, 0, 0);
 }
@@ -121,9 +121,10 @@ static bool columns_lost(struct attn_mutation *m, double lanes)
 {
     struct attn_problem *p = &m->problem;
     struct attn_tensor *q = attn_mutated(m, ATTN_Q), *k = attn_mutated(m, ATTN_K);
+    const struct ref_score *score = ref_score_find(p->score);
     const int64_t columns = p->dk - p->dk % (int64_t)lanes;
     if (!q || !k || p->dq != p->dk || columns == 0 || columns == p->dk ||
-        (p->score != ATTN_SCORE_DOT && p->score != ATTN_SCORE_SCALED_DOT))
+        !(score->traits & REF_SCORE_PRODUCT) || score->params[0])
         return false;
     ATTN_SAY(m, "columns of q and k from %lld on left out", (long long)columns);
     p->dq = p->dk = q->shape[3] = k->shape[3] = columns;
@@ -145,7 +146,7 @@ static bool additive_swapped(struct attn_mutation *m, double unused)
 static bool key_norm_lost(struct attn_mutation *m, double unused)
 {
     (void)unused;
-    const bool gaussian = m->problem.score == ATTN_SCORE_GAUSSIAN;
+    const bool gaussian = ref_score_find(m->problem.score)->traits & REF_SCORE_DISTANCE;
     m->problem.score = ATTN_SCORE_DOT;
     ATTN_SAY(m, "the norm of the keys left out of the gaussian score");
     return gaussian;

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mutations.c - goes through the tables of mistakes; what they change problems with. */
+/* mutations.c - what changes a copy of a problem. */
 #include "explain/mutations.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "explain/mistakes.h"
 #include "reference/dtype.h"
-
-static const struct attn_mistake *const tables[] = {attn_mistakes_keys, attn_mistakes_scores,
-                                                    attn_mistakes_operands};
 
 /* Copies larger than this are not made: the same mistake shows at a smaller size. */
 static const double copy_most = 0x1p25, gather_most = 0x1p20; /* bytes, elements */
@@ -111,22 +107,6 @@ void attn_mutation_begin(struct attn_mutation *m, const struct attn_problem *pro
     *m = (struct attn_mutation){.problem = *problem};
     memcpy(m->tensors, problem->tensors, problem->n_tensors * sizeof *m->tensors);
     m->problem.tensors = m->tensors;
-}
-
-bool attn_mutation_next(const struct attn_problem *problem, struct attn_mutation_place *at,
-                        struct attn_mutation *m)
-{
-    for (; at->table < sizeof tables / sizeof *tables; at->table++, at->mistake = 0)
-        for (; tables[at->table][at->mistake].change; at->mistake++, at->argument = 0) {
-            const struct attn_mistake *mistake = &tables[at->table][at->mistake];
-            while (at->argument < mistake->n) {
-                attn_mutation_begin(m, problem);
-                if (mistake->change(m, mistake->arguments[at->argument++]))
-                    return true;
-                attn_mutation_free(m);
-            }
-        }
-    return false;
 }
 
 void attn_mutation_free(struct attn_mutation *m)

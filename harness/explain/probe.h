@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "explain/diagnose.h"
+#include "reference/reference.h"
+#include "tensor/instance.h"
 
 struct attn_probe {
     const struct attn_instance *instance;
@@ -26,10 +27,5 @@ struct attn_probe_row attn_probe_row(const struct attn_probe *probe, int64_t r);
 /* Element [b, h, i, c] of a tensor of rank 4. */
 double attn_probe_element(const struct attn_tensor *tensor, int64_t b, int64_t h, int64_t i,
                           int64_t c);
-
-/* Counts the keys of every row from out, those that the verdict has not sampled, too; *counted is
- * how many rows. False, with the sentence, where one is not right. Where out's type is too coarse
- * to tell, it is taken as right. */
-bool attn_census_check(const struct attn_probe *probe, int64_t *counted, char *text, size_t size);
 
 #endif

@@ -10,8 +10,8 @@
 
 #include "explain/diagnose.h"
 #include "explain/reproducer_main.h"
+#include "pack/make.h"
 #include "reference/dtype.h"
-#include "run/progress.h"
 #include "tensor/units.h"
 
 /* Elements, answers and bounds together: a source of about 5 MB. */
@@ -37,11 +37,11 @@ static bool is_output(const struct attn_problem *p, uint32_t role)
 }
 
 /* A process that died has declared nothing: f32 at least, functions within 4 ulp. */
-static struct attn_numerics numerics_of(const struct attn_entry *entry)
+static struct attn_numerics numerics_of(const struct attn_failure *failure)
 {
-    if (entry->plan.has_numerics)
-        return entry->plan.numerics;
-    const uint32_t acc = entry->c->dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32;
+    if (failure->numerics)
+        return *failure->numerics;
+    const uint32_t acc = failure->c->dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32;
     const double few = 8 * attn_dtype_roundoff(acc);
     return (struct attn_numerics){.struct_size = sizeof(struct attn_numerics),
                                   .acc_type = acc,
@@ -287,16 +287,15 @@ static void put_options(FILE *out, const char *options)
     fprintf(out, "{NULL, NULL}};\nenum { N_OPTIONS = %d };\n", n);
 }
 
-static void put_opening(FILE *out, const struct attn_shrunk *failed, int threads)
+static void put_opening(FILE *out, const struct attn_failure *failed)
 {
-    const struct attn_contestant *contestant = failed->entry.contestant;
     char line[ATTN_CASE_LINE_MAX];
-    attn_case_canonical(&failed->c, line, sizeof line);
+    attn_case_canonical(failed->c, line, sizeof line);
     fprintf(out,
             "/* Reproduces what attnbench saw of backend %s on the case\n"
             " *   %s\n * ",
-            contestant->info.name, line);
-    put_comment(out, failed->entry.verdict.reason);
+            failed->backend, line);
+    put_comment(out, failed->verdict->reason);
     fputs(
         "\n *\n * To compile and run it:\n"
         " *   cc -std=c11 -I PREFIX/include THIS.c -ldl -lm -o reproduce\n"
@@ -310,22 +309,21 @@ static void put_opening(FILE *out, const struct attn_shrunk *failed, int threads
                                           "unistd.h", "sys/mman.h", NULL};
     for (int h = 0; headers[h]; h++)
         fprintf(out, "#include <%s>\n", headers[h]);
-    fprintf(out, "\n#include \"attnbench/backend.h\"\n\n#define BACKEND \"%s\"\n",
-            contestant->info.name);
-    const double largest = attn_dtype_max(failed->c.dtype);
+    fprintf(out, "\n#include \"attnbench/backend.h\"\n\n#define BACKEND \"%s\"\n", failed->backend);
+    const double largest = attn_dtype_max(failed->c->dtype);
     fputs("#define OVERFLOWS ", out); /* from here on a value rounds to infinity */
-    put_number(out, failed->c.dtype == ATTN_F64
+    put_number(out, failed->c->dtype == ATTN_F64
                         ? INFINITY
-                        : largest + attn_dtype_ulp(failed->c.dtype, largest) / 2);
+                        : largest + attn_dtype_ulp(failed->c->dtype, largest) / 2);
     fprintf(out, "\n#define MOST_MEAN_ERROR %g /* in units of rounding */\n", ATTN_ROUNDING_MOST);
-    fprintf(out, "enum { THREADS = %d };\n", threads);
-    put_options(out, contestant->options);
+    fprintf(out, "enum { THREADS = %d };\n", failed->threads);
+    put_options(out, failed->options);
 }
 
 static int put_all(FILE *out, const struct attn_instance *in, const struct answers *answers,
-                   const struct attn_shrunk *failed, int threads)
+                   const struct attn_failure *failed)
 {
-    put_opening(out, failed, threads);
+    put_opening(out, failed);
     for (uint32_t t = 0; t < in->problem.n_tensors; t++) {
         const char *name = attn_role_name(in->tensors[t].role);
         if (is_output(&in->problem, in->tensors[t].role)) {
@@ -345,16 +343,16 @@ static int put_all(FILE *out, const struct attn_instance *in, const struct answe
     return ferror(out) ? -1 : 0;
 }
 
-int attn_reproducer_write(const char *path, const struct attn_shrunk *failed, int threads,
-                          char *why, size_t size)
+int attn_reproducer_write(const char *path, const struct attn_failure *failed, char *why,
+                          size_t size)
 {
     struct answers answers[ATTN_MAX_TENSORS] = {0};
     struct attn_instance *in = NULL;
     FILE *out = NULL;
     int result = -1;
-    const struct attn_judgement *v = &failed->entry.verdict;
+    const struct attn_judgement *v = failed->verdict;
     const bool within = v->status == ATTN_FAIL && v->rows_checked > 0 && v->max_ratio <= 1;
-    const enum attn_fill knows = within ? failed->c.fill : ATTN_FILL_NORMAL;
+    const enum attn_fill knows = within ? failed->c->fill : ATTN_FILL_NORMAL;
     if (within && knows != ATTN_FILL_CENSUS && knows != ATTN_FILL_EXACT &&
         knows != ATTN_FILL_ROUNDING) {
         snprintf(why, size,
@@ -362,7 +360,7 @@ int attn_reproducer_write(const char *path, const struct attn_shrunk *failed, in
                  "shows them wrong, and a reproducer has one result");
         return -1;
     }
-    if (attn_instance_create(&failed->c, threads, &in, why, size))
+    if (attn_instance_create(failed->c, failed->threads, &in, why, size))
         return -1;
     double numbers = 0;
     for (uint32_t t = 0; t < in->problem.n_tensors; t++)
@@ -372,11 +370,11 @@ int attn_reproducer_write(const char *path, const struct attn_shrunk *failed, in
                  numbers);
         goto out;
     }
-    const struct attn_numerics numerics = numerics_of(&failed->entry);
+    const struct attn_numerics numerics = numerics_of(failed);
     if (compute(in, &numerics, knows, answers, why, size))
         goto out;
     out = fopen(path, "w");
-    const int failure = !out || put_all(out, in, answers, failed, threads);
+    const int failure = !out || put_all(out, in, answers, failed);
     if ((out && fclose(out)) || failure) {
         snprintf(why, size, "%s can not be written: %s", path, strerror(errno));
         goto out;
@@ -390,25 +388,4 @@ out:
     }
     attn_instance_free(in);
     return result;
-}
-
-void attn_reproduce(struct attn_session *session, struct attn_seat *seat, struct attn_entry *entry)
-{
-    const int threads = session->settings.threads;
-    const char *path = session->settings.reproducer;
-    struct attn_shrunk shrunk;
-    char why[256], repro[ATTN_REPRO_MAX];
-    if (!attn_shrink(seat, entry, &shrunk, why, sizeof why)) {
-        attn_progress_note(why);
-        return;
-    }
-    attn_entry_repro(&shrunk.entry, threads, repro, sizeof repro);
-    entry->smallest = strdup(repro);
-    if (path && !session->reproduced) {
-        if (attn_reproducer_write(path, &shrunk, threads, why, sizeof why))
-            attn_progress_note(why);
-        else
-            session->reproduced = true;
-    }
-    attn_shrunk_free(&shrunk);
 }

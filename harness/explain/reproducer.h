@@ -3,7 +3,16 @@
 #ifndef ATTN_REPRODUCER_H
 #define ATTN_REPRODUCER_H
 
-#include "explain/shrink.h"
+#include "judge/judge.h"
+
+/* A case, and how a backend has failed it. */
+struct attn_failure {
+    const struct attn_case *c;
+    const char *backend, *options;
+    const struct attn_judgement *verdict;
+    const struct attn_numerics *numerics; /* as the plan declared them; NULL: it died before that */
+    int threads;
+};
 
 /* Writes a C program that needs nothing but attnbench/backend.h: it loads the plugin named as its
  * argument, gives it the case's problem with the operands' bits, and holds the outputs against the
@@ -12,11 +21,7 @@
  * comment says how to compile it. Returns 0, or -1 with the reason: no such file can be made, the
  * case is too large to be written out, or only a check of results against each other fails.
  */
-int attn_reproducer_write(const char *path, const struct attn_shrunk *failed, int threads,
-                          char *why, size_t size);
-
-/* Shrinks the failing case of an entry into entry->smallest, and writes the session's reproducer
- * where that has not been done. What can not be is said on stderr. */
-void attn_reproduce(struct attn_session *session, struct attn_seat *seat, struct attn_entry *entry);
+int attn_reproducer_write(const char *path, const struct attn_failure *failure, char *why,
+                          size_t size);
 
 #endif

@@ -4,7 +4,8 @@
 #ifndef ATTN_SAMPLE_H
 #define ATTN_SAMPLE_H
 
-#include "explain/hypotheses.h"
+#include "reference/reference.h"
+#include "tensor/instance.h"
 #include "tensor/units.h"
 
 /* Elements in which an explanation must differ from the right answer by more than both bounds. One
@@ -60,17 +61,5 @@ bool attn_sample_answer(const struct attn_sample *sample, const struct attn_samp
  * any that does is better. */
 __attribute__((format(printf, 4, 5))) void
 attn_sample_propose(struct attn_sample *sample, double share, bool local, const char *format, ...);
-
-/* Hypotheses, by what they look at: guesses_rows.c, guesses_lse.c, guesses_keys.c. */
-void attn_guess_blank(struct attn_sample *sample);
-void attn_guess_factor(struct attn_sample *sample);
-void attn_guess_row_factors(struct attn_sample *sample);
-void attn_guess_other_rows(struct attn_sample *sample);
-void attn_guess_lse(struct attn_sample *sample);
-void attn_guess_lost_keys(struct attn_sample *sample);
-
-/* A mutation as an explanation. */
-struct attn_mutation;
-void attn_guess_mutation(struct attn_sample *sample, const struct attn_mutation *mutation);
 
 #endif

@@ -14,73 +14,25 @@
 #include "explain/shrink_pack.h"
 #include "explain/shrink_words.h"
 #include "pack/pack.h"
-#include "run/progress.h"
-#include "run/relations.h"
-
-/* Tries end then; a verdict takes milliseconds at the sizes that they reach. */
-static const double most_seconds = 60;
 
 struct shrinker {
-    struct attn_seat *seat;
-    const struct attn_entry *failed;
-    struct attn_shrunk *best;
-    double until;
-    unsigned check; /* bit of the relation that failed; 0: the numbers, a promise, a crash */
+    const struct attn_shrink_way *way;
+    struct attn_case *best;
+    int tries;
 };
 
-/* ---- does it fail in the same way ---- */
-
-bool attn_shrinks(const struct attn_entry *entry)
+static bool fails(struct shrinker *s, const struct attn_case *c)
 {
-    const enum attn_status s = entry->verdict.status;
-    return s == ATTN_FAIL || s == ATTN_CRASH || s == ATTN_TIMEOUT || s == ATTN_OOM ||
-           s == ATTN_ERROR;
+    s->tries++;
+    return s->way->fails(s->way->context, c);
 }
 
-/* Wrong numbers (rows were judged) are told from a broken promise. */
-static bool alike(const struct attn_judgement *a, const struct attn_judgement *b)
+/* Makes a case that fails the best so far: takes it over, with what it owns. */
+static void take(struct shrinker *s, const struct attn_case *c, const char *line)
 {
-    return a->status == b->status && (a->rows_checked > 0) == (b->rows_checked > 0);
-}
-
-/* Bits of the relations that an entry has failed. */
-static unsigned broken_relations(const struct attn_entry *entry)
-{
-    const unsigned choices = (1u << ATTN_CHECK_CHOICES) - 1;
-    return entry->checks_done & ~entry->checks_ok & choices;
-}
-
-/* The one relation, on this seat alone. */
-static void try_relation(struct shrinker *s, struct attn_instance *instance,
-                         struct attn_entry *entry)
-{
-    struct attn_session alone = *s->seat->session; /* nothing in the copy is owned */
-    alone.roster.count = 1;
-    alone.settings.checks = s->check;
-    attn_relations_verify(&alone, s->seat, instance, entry);
-}
-
-/* One try of a legal case. */
-static bool fails(struct shrinker *s, const struct attn_case *c, struct attn_entry *entry)
-{
-    struct attn_judge *judge = NULL;
-    char why[256];
-    memset(entry, 0, sizeof *entry);
-    entry->c = c;
-    entry->contestant = s->seat->contestant;
-    struct attn_instance *instance = attn_instance_for(s->seat->session, c, &entry->verdict);
-    if (instance &&
-        attn_judge_create(instance, ATTN_FILL_BUDGET, s->seat->session->settings.host_threads,
-                          &judge, why, sizeof why) == 0) {
-        attn_verify_entry(s->seat, instance, judge, entry);
-        if (s->check)
-            try_relation(s, instance, entry);
-    }
-    attn_judge_free(judge);
-    attn_instance_free(instance);
-    s->best->tries++;
-    return attn_shrinks(entry) && alike(&entry->verdict, &s->failed->verdict) &&
-           broken_relations(entry) == s->check;
+    attn_case_free(s->best);
+    *s->best = *c;
+    s->way->kept(s->way->context, s->tries, line);
 }
 
 /* Operands first; then the line, so that there is an end to it. */
@@ -94,34 +46,23 @@ static bool is_smaller(const struct attn_case *a, const char *line_a, const stru
     return length_a != length_b ? length_a < length_b : strcmp(line_a, line_b) < 0;
 }
 
-/* Takes a case over, with what it owns. */
-static void replace(struct attn_shrunk *best, const struct attn_case *c)
-{
-    attn_case_free(&best->c);
-    best->c = *c;
-}
-
 /* Tries a line: where it is legal, a smaller case than the best so far, and fails, it is the best.
  */
 static bool keep(struct shrinker *s, const char *line)
 {
     char text[ATTN_CASE_LINE_MAX + 1], best[ATTN_CASE_LINE_MAX + 1], why[512];
     struct attn_case_list list = {0};
-    bool ok = !attn_interrupted && attn_now() < s->until &&
+    bool ok = !s->way->over(s->way->context) &&
               attn_case_parse_line(line, strlen(line), NULL, 0, &list, why, sizeof why) == 0 &&
               list.count == 1;
     if (!ok)
         goto out;
     attn_case_canonical(&list.items[0], text, sizeof text);
-    attn_case_canonical(&s->best->c, best, sizeof best);
-    struct attn_entry entry;
-    ok = is_smaller(&list.items[0], text, &s->best->c, best) && fails(s, &list.items[0], &entry);
+    attn_case_canonical(s->best, best, sizeof best);
+    ok = is_smaller(&list.items[0], text, s->best, best) && fails(s, &list.items[0]);
     if (ok) {
-        replace(s->best, &list.items[0]);
+        take(s, &list.items[0], text);
         list.count = 0;
-        s->best->entry = entry;
-        s->best->entry.c = &s->best->c;
-        attn_progress_shrink(entry.contestant->info.name, s->best->tries, text);
     }
 out:
     attn_case_list_free(&list);
@@ -201,7 +142,7 @@ static bool keep_sizes(struct shrinker *s, const struct attn_case *smaller)
 
 static bool keep_size(struct shrinker *s, const size_t fields[3], int64_t value)
 {
-    struct attn_case changed = s->best->c;
+    struct attn_case changed = *s->best;
     for (int f = 0; f < 3 && fields[f]; f++)
         *field(&changed, fields[f]) = value;
     return keep_sizes(s, &changed);
@@ -212,9 +153,9 @@ static bool keep_size(struct shrinker *s, const size_t fields[3], int64_t value)
 static bool shrink_size(struct shrinker *s, const size_t fields[3], int64_t lowest)
 {
     bool any = false;
-    int64_t value = *field(&s->best->c, fields[0]);
+    int64_t value = *field(s->best, fields[0]);
     for (int f = 1; f < 3 && fields[f]; f++)
-        if (*field(&s->best->c, fields[f]) != value)
+        if (*field(s->best, fields[f]) != value)
             return false;
     for (int64_t step = value - lowest; step > 0;) {
         if (keep_size(s, fields, value - step)) {
@@ -238,14 +179,14 @@ static bool shrink_size(struct shrinker *s, const size_t fields[3], int64_t lowe
 static bool shrink_groups(struct shrinker *s)
 {
     bool any = false;
-    for (int64_t n = 1; n < s->best->c.hkv; n++) {
-        struct attn_case changed = s->best->c;
+    for (int64_t n = 1; n < s->best->hkv; n++) {
+        struct attn_case changed = *s->best;
         changed.hq = changed.hq / changed.hkv * n;
         changed.hkv = n;
         any = keep_sizes(s, &changed) || any;
     }
-    for (int64_t n = 1; n < s->best->c.hq / s->best->c.hkv; n++) {
-        struct attn_case changed = s->best->c;
+    for (int64_t n = 1; n < s->best->hq / s->best->hkv; n++) {
+        struct attn_case changed = *s->best;
         changed.hq = changed.hkv * n;
         any = keep_sizes(s, &changed) || any;
     }
@@ -255,7 +196,7 @@ static bool shrink_groups(struct shrinker *s)
 static void line_of_case(void *context, char *text, size_t size)
 {
     const struct shrinker *s = context;
-    attn_case_canonical(&s->best->c, text, size);
+    attn_case_canonical(s->best, text, size);
 }
 
 static bool keep_line(void *context, const char *line)
@@ -278,89 +219,54 @@ static bool shrink_once(struct shrinker *s)
 static bool pack_fails(void *context, const char *path)
 {
     struct shrinker *s = context;
+    const struct attn_case *failed = s->way->c;
     struct attn_case c;
-    struct attn_entry entry;
     char why[512];
-    if (attn_interrupted || attn_now() >= s->until || attn_pack_case(path, &c, why, sizeof why))
+    if (s->way->over(s->way->context) || attn_pack_case(path, &c, why, sizeof why))
         return false;
-    c.layout = s->failed->c->layout;
-    c.view = s->failed->c->view;
-    memcpy(c.out, s->failed->c->out, sizeof c.out);
-    const bool ok = fails(s, &c, &entry);
+    c.layout = failed->layout;
+    c.view = failed->view;
+    memcpy(c.out, failed->out, sizeof c.out);
+    const bool ok = fails(s, &c);
     if (ok) {
-        struct attn_shrunk *best = s->best;
         char text[ATTN_CASE_LINE_MAX + 1];
         free(c.file);
         c.file = NULL;
-        replace(best, &c);
-        best->entry = entry;
-        best->entry.c = &best->c;
-        attn_case_canonical(&best->c, text, sizeof text);
-        attn_progress_shrink(entry.contestant->info.name, best->tries, text);
+        attn_case_canonical(&c, text, sizeof text);
+        take(s, &c, text);
     } else {
         attn_case_free(&c);
     }
     return ok;
 }
 
-static bool shrink_pack(struct shrinker *s, char *why, size_t size)
+bool attn_shrink(const struct attn_shrink_way *way, struct attn_case *smallest, char *why,
+                 size_t size)
 {
-    const struct attn_session *session = s->seat->session;
-    const char *c_file = session->settings.reproducer;
-    if (!c_file || session->reproduced) {
-        snprintf(why, size,
-                 "a pack is shrunk into a file of its own, beside the first reproducer: give "
-                 "--reproducer");
-        return false;
-    }
-    const size_t length = strlen(c_file), stem = length > 2 ? length - 2 : 0;
-    const bool is_c = stem > 0 && strcmp(c_file + stem, ".c") == 0;
-    char to[ATTN_PATH_MAX];
-    if ((size_t)snprintf(to, sizeof to, "%.*s.safetensors", (int)(is_c ? stem : length), c_file) >=
-        sizeof to) {
-        snprintf(why, size, "%s: the path is too long for a pack beside it", c_file);
-        return false;
-    }
-    const struct attn_shrink_pack way = {
-        .from = s->failed->c->data, .to = to, .context = s, .fails = pack_fails};
-    return attn_shrink_pack(&way, why, size);
-}
-
-void attn_shrunk_free(struct attn_shrunk *shrunk)
-{
-    attn_case_free(&shrunk->c);
-}
-
-bool attn_shrink(struct attn_seat *seat, const struct attn_entry *failed,
-                 struct attn_shrunk *shrunk, char *why, size_t size)
-{
-    struct shrinker s = {.seat = seat,
-                         .failed = failed,
-                         .best = shrunk,
-                         .until = attn_now() + most_seconds,
-                         .check = broken_relations(failed)};
-    memset(shrunk, 0, sizeof *shrunk);
-    if (failed->c->data) {
-        const bool done = shrink_pack(&s, why, size);
+    struct shrinker s = {.way = way, .best = smallest};
+    memset(smallest, 0, sizeof *smallest);
+    if (way->c->data) {
+        const struct attn_shrink_pack pack = {
+            .from = way->c->data, .to = way->pack, .context = &s, .fails = pack_fails};
+        const bool done = attn_shrink_pack(&pack, why, size);
         if (!done)
-            attn_shrunk_free(shrunk);
+            attn_case_free(smallest);
         return done;
     }
-    if (attn_case_copy(&shrunk->c, failed->c)) {
+    if (attn_case_copy(smallest, way->c)) {
         snprintf(why, size, "no memory to shrink it");
         return false;
     }
-    free(shrunk->c.file);
-    shrunk->c.file = NULL;
-    shrunk->c.name[0] = '\0';
-    if (failed->fill != ATTN_FILL_NORMAL)
-        shrunk->c.fill = failed->fill;
-    if (!fails(&s, &shrunk->c, &shrunk->entry)) {
+    free(smallest->file);
+    smallest->file = NULL;
+    smallest->name[0] = '\0';
+    if (way->fill != ATTN_FILL_NORMAL)
+        smallest->fill = way->fill;
+    if (!fails(&s, smallest)) {
         snprintf(why, size, "it does not fail so when it is run alone: it is not shrunk");
-        attn_shrunk_free(shrunk);
+        attn_case_free(smallest);
         return false;
     }
-    shrunk->entry.c = &shrunk->c;
     bool any;
     do
         any = shrink_once(&s);

@@ -3,27 +3,28 @@
 #ifndef ATTN_SHRINK_H
 #define ATTN_SHRINK_H
 
-#include "run/verify.h"
+#include "case/case.h"
 
-/* What shrinking came to. Freed with attn_shrunk_free. */
-struct attn_shrunk {
-    struct attn_case c; /* of a pack: the part that still fails, written beside the reproducer */
-    struct attn_entry entry; /* of its last verification; entry.c is the case above */
-    int tries;
+/* What is shrunk, and how whoever runs cases tries a smaller one. */
+struct attn_shrink_way {
+    const struct attn_case *c;
+    enum attn_fill fill; /* under which it failed; normal: its own */
+    const char *pack;    /* of a case that is a pack: the file that the part of it is written to */
+    void *context;
+    /* Runs a case: does it fail as the first one did. The last one of which this is true is what
+     * the first one has been shrunk to. */
+    bool (*fails)(void *context, const struct attn_case *c);
+    /* Is it time to stop trying. */
+    bool (*over)(void *context);
+    /* Hears of each smaller case that fails, after so many tries. */
+    void (*kept)(void *context, int tries, const char *line);
 };
 
-/* Leaves features out and halves sizes of the failing case of an entry (under the fill that
- * failed), as long as it fails in the same way: wrong numbers, a broken promise, a crash, the same
- * check of results against each other... Each try is a verification in the seat's worker; the tries
- * end after a minute. Of a pack a part is cut out, into a file beside the reproducer that the
- * session asks for. Returns true with *shrunk, or false with the reason: it does not fail when it
- * is run alone, or there is no place for a part of its pack. */
-bool attn_shrink(struct attn_seat *seat, const struct attn_entry *failed,
-                 struct attn_shrunk *shrunk, char *why, size_t size);
-
-void attn_shrunk_free(struct attn_shrunk *shrunk);
-
-/* Is this verdict one that shrinking is for. */
-bool attn_shrinks(const struct attn_entry *entry);
+/* Leaves features out and halves sizes of a failing case (under the fill that failed) as long as it
+ * fails. Of a pack a part is cut out. Returns true with *smallest (free it with attn_case_free), or
+ * false with the reason: it does not fail when it is run alone, or the part of a pack can not be
+ * written. */
+bool attn_shrink(const struct attn_shrink_way *way, struct attn_case *smallest, char *why,
+                 size_t size);
 
 #endif

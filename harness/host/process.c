@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What attn_workers_forward signals: -group, or a foreground worker's pid; 0: free. */
+/* What attn_process_forward signals: -group, or a foreground worker's pid; 0: free. */
 #define LIVE_MAX 512
 static _Atomic pid_t live[LIVE_MAX];
 /* When a signal was first forwarded, in milliseconds of attn_now; 0: never. */
@@ -36,7 +36,7 @@ static void live_replace(pid_t from, pid_t to)
 /* What a worker has left after a signal was passed on to it, which it may ignore. */
 #define ENDING_S 0.2
 
-void attn_workers_forward(int sig)
+void attn_process_forward(int sig)
 {
     const int saved = errno;
     int64_t never = 0;

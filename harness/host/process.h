@@ -12,7 +12,7 @@
 
 #include "host/clock.h"
 #include "host/protocol.h"
-#include "host/worker.h"
+#include "host/types.h"
 
 struct attn_worker {
     struct attn_worker_config config; /* strings are copies; limits are resolved */
@@ -60,7 +60,10 @@ void attn_log_drain(struct attn_worker *worker, int reads);
 /* Has the process ended (it is not reaped). */
 bool attn_process_exited(const struct attn_worker *worker);
 
-/* `deadline`, or an earlier time where attn_workers_forward has been called. */
+/* attn_workers_forward of worker.h. */
+void attn_process_forward(int signal);
+
+/* `deadline`, or an earlier time where a signal has been forwarded. */
 double attn_process_deadline(double deadline);
 
 /* What a request may want besides the reply. */

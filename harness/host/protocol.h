@@ -24,7 +24,8 @@
 #include <stdint.h>
 
 #include "attnbench/backend.h"
-#include "host/worker.h"
+#include "host/types.h"
+#include "tensor/instance.h"
 
 #define ATTN_PROTOCOL_VERSION 6u
 #define ATTN_PROTOCOL_FD      3

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "host/protocol.h"
-#include "host/worker.h"
+#include "host/types.h"
 
 /* Copies text that came from a worker: ends within `from_size` whatever is there; control
  * characters and bytes that are no UTF-8 become '?'. */

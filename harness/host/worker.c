@@ -17,7 +17,11 @@
 
 #define STOP_GRACE_S 1.0
 
-/* 90 % of what the kernel says can be had without swapping. */
+/* Used for what a configuration leaves open. */
+#define TIMEOUT_S 60.0
+enum { LOG_CAP = 1 << 20 };    /* bytes */
+enum { RSS_SHARE_TENTHS = 9 }; /* of what the kernel says can be had without swapping */
+
 static uint64_t default_rss_limit(void)
 {
     unsigned long long kib = 0;
@@ -28,7 +32,7 @@ static uint64_t default_rss_limit(void)
             kib = strtoull(line + 13, NULL, 10);
     if (file)
         fclose(file);
-    return kib > 0 ? kib * 1024 / 10 * 9 : UINT64_MAX / 4;
+    return kib > 0 ? kib * 1024 / 10 * RSS_SHARE_TENTHS : UINT64_MAX / 4;
 }
 
 /* The data limit leaves room above the resident limit, so that it is the watch that speaks first;
@@ -112,6 +116,11 @@ static bool own(const char **text)
     return *text != NULL;
 }
 
+void attn_workers_forward(int sig)
+{
+    attn_process_forward(sig);
+}
+
 struct attn_outcome attn_worker_start(const struct attn_worker_config *config,
                                       struct attn_worker **out)
 {
@@ -128,11 +137,11 @@ struct attn_outcome attn_worker_start(const struct attn_worker_config *config,
     for (size_t t = 0; t < sizeof(texts) / sizeof(texts[0]); t++)
         copied = own(texts[t]) && copied;
     if (config->log_cap == 0)
-        worker->config.log_cap = 1 << 20;
+        worker->config.log_cap = LOG_CAP;
     if (config->rss_limit == 0)
         worker->config.rss_limit = default_rss_limit();
     if (!(config->timeout_s > 0))
-        worker->config.timeout_s = 60;
+        worker->config.timeout_s = TIMEOUT_S;
 
     const struct attn_outcome outcome =
         copied ? ensure(worker) : attn_outcome_make(ATTN_ERROR, "no memory for a worker");

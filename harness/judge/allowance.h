@@ -13,19 +13,22 @@
 #define ATTN_ALLOWANCE_H
 
 #include "reference/bound.h"
+#include "reference/score.h"
 #include "tensor/instance.h"
 
 struct attn_allowance {
     const struct attn_problem *problem;
+    const struct ref_score *score;
     struct ref_arithmetic arithmetic;
     double *keys;   /* [B,Hkv] largest |k| (Euclidean) */
     double *values; /* [B,Hkv] largest |v_jc|, after dropout's factor */
-    double *scores; /* [Hq] what score parameters multiply |q| |k| by; 1 without */
+    double *scores; /* [Hq, REF_SCORE_PARTS] norms of score parameters */
     double bias;    /* largest |bias| */
     bool constant;  /* v is the same for all keys */
 };
 
-/* For op=attention with finite operands. Returns 0, or -1: no memory. */
+/* For operators with q, k, v and a softmax (REF_QKV | REF_SOFTMAX), with finite operands. Returns
+ * 0, or -1: no memory. */
 int attn_allowance_create(const struct attn_instance *instance,
                           const struct attn_numerics *numerics, enum ref_fill_kind kind,
                           bool constant, struct attn_allowance *allowance);

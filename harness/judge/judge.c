@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "explain/diagnose.h"
-#include "explain/hypotheses.h"
 #include "judge/answers.h"
 #include "judge/expected.h"
 #include "judge/rows.h"
@@ -39,6 +37,7 @@ struct attn_judge {
     struct ref_request request; /* the units to check */
     struct answer answers[MAX_REFERENCES];
     int next;
+    const struct ref_result *last; /* from which the last verdict was reached; NULL: none was */
 };
 
 int attn_judge_create(const struct attn_instance *instance, double budget, int threads,
@@ -298,16 +297,6 @@ static bool is_trivial(const struct attn_judge *judge, const struct ref_result *
     return true;
 }
 
-static void explain(const struct attn_judge *judge, const struct ref_request *request,
-                    const struct ref_result *ref, struct attn_judgement *v)
-{
-    char text[320];
-    attn_hypotheses_explain(judge->instance, request, ref, text, sizeof text);
-    const size_t n = strlen(v->reason);
-    if (*text)
-        snprintf(v->reason + n, sizeof v->reason - n, "; %s", text);
-}
-
 /* Elements of all outputs that are checked. */
 static int64_t elements_of(const struct attn_judge *judge, uint32_t outputs)
 {
@@ -324,6 +313,7 @@ void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *nu
 {
     const struct attn_problem *p = &judge->instance->problem;
     memset(v, 0, sizeof *v);
+    judge->last = NULL;
     v->status = ATTN_ERROR;
     v->rows_checked = judge->request.units[0].count;
     v->rows_total = ref_output_units(p, 0);
@@ -370,12 +360,15 @@ void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *nu
         v->status = is_trivial(judge, ref, v, &t, v->reason, sizeof v->reason) ? ATTN_MISTRUSTED
                                                                                : ATTN_PASS;
     }
-    struct ref_request request = judge->request;
-    request.numerics = numerics;
-    if (!approximate && !t.unknown)
-        attn_diagnose(judge->instance, &request, ref, v);
-    if (v->status == ATTN_FAIL)
-        explain(judge, &request, ref, v);
+    v->unknown = t.unknown;
+    judge->last = ref;
+}
+
+bool attn_judge_evidence(const struct attn_judge *judge, struct attn_evidence *evidence)
+{
+    *evidence = (struct attn_evidence){
+        .instance = judge->instance, .request = judge->request, .ref = judge->last};
+    return judge->last != NULL;
 }
 
 void attn_judge_reference(struct attn_judge *judge, struct attn_judgement *v)

@@ -4,8 +4,8 @@
 #define ATTN_PACK_DESCRIBE_H
 
 #include "pack/safetensors.h"
-#include "tensor/instance.h"
 #include "tensor/schema.h"
+#include "tensor/types.h"
 
 struct attn_pack {
     struct attn_st_file file;

@@ -36,12 +36,12 @@ static int load_input(const struct attn_pack *pack, const struct attn_schema *sc
                       const struct attn_st_entry *entry, struct attn_instance *instance, char *why,
                       size_t size)
 {
-    struct attn_operand_wish wish = {
+    struct attn_operand_form form = {
         .schema = schema, .rank = entry->rank, .dtype = abi_type(schema, entry, instance->c.dtype)};
     for (uint32_t a = 0; a < entry->rank; a++)
         if (entry->shape[a] != pack->shape.extent[(unsigned char)schema->shape[a]])
-            wish.broadcast |= 1u << a;
-    const struct attn_tensor *tensor = attn_operand_add(instance, &wish, &pack->shape, why, size);
+            form.broadcast |= 1u << a;
+    const struct attn_tensor *tensor = attn_operand_add(instance, &form, &pack->shape, why, size);
     if (tensor == NULL)
         return -1;
     attn_operand_fill(tensor, 1, entry_value, entry);

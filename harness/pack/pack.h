@@ -4,7 +4,7 @@
 #define ATTN_PACK_H
 
 #include "case/case.h"
-#include "tensor/instance.h"
+#include "tensor/types.h"
 
 /* Opens FILE.safetensors far enough to know its case: parses the case line of its metadata, takes
  * sizes and type from the tensors, checks every name, shape and type, hashes the bytes. The case

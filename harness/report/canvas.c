@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "report/summary.h"
 #include "report/text.h"
 
 /* Okabe and Ito, "Color Universal Design", 2008, those that stand out on white first; then of Paul

@@ -7,8 +7,8 @@
 
 #include <stdio.h>
 
-#include "report/plots.h"
 #include "report/series.h"
+#include "report/types.h"
 
 struct attn_canvas {
     const struct attn_view *view;

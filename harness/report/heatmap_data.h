@@ -4,7 +4,6 @@
 #define ATTN_REPORT_HEATMAP_DATA_H
 
 #include "report/canvas.h"
-#include "report/heatmap.h"
 #include "report/weights.h"
 
 /* What is drawn, and from what. `sides` stand as in the heat-map. */

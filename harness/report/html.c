@@ -7,6 +7,7 @@
 
 #include "report/limit.h"
 #include "report/matrix.h"
+#include "report/summary.h"
 #include "report/text.h"
 #include "report/writers.h"
 

@@ -3,7 +3,7 @@
 #ifndef ATTN_REPORT_LIMIT_H
 #define ATTN_REPORT_LIMIT_H
 
-#include "report/view.h"
+#include "report/types.h"
 
 /* What a share is of, in a sentence without its full stop. */
 #define ATTN_SHARE_CONVENTION                                                                      \

@@ -6,6 +6,7 @@
 #include "report/grid.h"
 #include "report/limit.h"
 #include "report/matrix.h"
+#include "report/summary.h"
 #include "report/text.h"
 #include "report/writers.h"
 

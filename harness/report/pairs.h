@@ -3,16 +3,35 @@
 #ifndef ATTN_REPORT_PAIRS_H
 #define ATTN_REPORT_PAIRS_H
 
-#include "report/compare.h"
 #include "report/view.h"
 #include "results/statistics.h"
+
+/* What the comparison of one result says. */
+enum attn_comparison {
+    ATTN_SAME,    /* interval of the ratio inside the margin */
+    ATTN_FASTER,  /* whole interval below 1 / (1 + margin): slower, with the sides swapped */
+    ATTN_SLOWER,  /* whole interval above 1 + margin: a regression */
+    ATTN_UNCLEAR, /* interval too wide to say */
+    ATTN_BROKE,   /* base was timed, new failed, ended badly or refused the case */
+    ATTN_ONLY_BASE,
+    ATTN_ONLY_NEW
+};
+
+struct attn_compare_options {
+    double margin;           /* 0.03 */
+    const char *backends[2]; /* --backends A,B within one run; NULL: by backend name across runs */
+    const char *map[16][2];  /* --map A=B: A of base or of new against B of the other */
+    int n_map;
+    bool strict; /* unclear counts as inconclusive */
+    bool json;   /* JSON in place of a table */
+};
 
 struct attn_pair {
     const struct attn_view_row *base, *next; /* NULL on the side that has none */
     const struct attn_view_row *row;         /* of the two, the one that names the case */
     const char *base_label, *next_label;     /* the backends, never NULL */
     const char *reason;                      /* of the side that was not timed, or "" */
-    enum attn_verdict verdict;
+    enum attn_comparison verdict;
     struct attn_ratio ratio; /* NAN, 0, INFINITY until judged */
 };
 

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "report/summary.h"
 #include "report/text.h"
 #include "results/statistics.h"
 

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "report/summary.h"
 #include "report/text.h"
 
 /* FLOPs. Of less work, a run is mostly the cost of its call: some 10 us at the roof of one core. */

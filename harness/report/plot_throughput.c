@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "report/summary.h"
 #include "report/text.h"
 
 /* One line a slot: backend, point, size, value, low and high end of the interval, mark. */

@@ -20,19 +20,19 @@ int attn_run_read(const char *path, struct attn_run_data *run, char *why, size_t
 void attn_run_release(struct attn_run_data *run);
 
 struct attn_report_options {
-    const char *baseline; /* what speed-ups are over: a backend, as the report calls it or by its
-                             name alone; NULL: chosen, as the report says */
+    const char *baseline;   /* what speed-ups are over: a backend, as the report calls it or by its
+                               name alone; NULL: chosen, as the report says */
+    const char *script_dir; /* gnuplot scripts and the HTML template: reports/ of the source, or
+                               its installed copy */
+    const char *out_dir;    /* made where it is missing; its parent must exist */
 };
 
 /* Writes plots (SVG and PNG through gnuplot run with a script and data files), results.csv,
- * report.md, junit.xml and a self-contained index.html into out_dir, which is made where it is
- * missing (its parent must exist). `script_dir` holds the gnuplot scripts and the HTML template
- * (reports/ of the source or its installed copy). Without gnuplot, or where it hangs, the tables
- * are written and (note, note_size) says that pictures are missing; otherwise the note is "".
- * Returns 0, 1 with the reason where the options do not fit the run, or -1 with the reason. */
+ * report.md, junit.xml and a self-contained index.html. Without gnuplot, or where it hangs, the
+ * tables are written and (note, note_size) says that pictures are missing; otherwise the note is
+ * "". Returns 0, 1 with the reason where the options do not fit the run, or -1 with the reason. */
 int attn_report_write(const struct attn_run_data *run, const struct attn_report_options *options,
-                      const char *script_dir, const char *out_dir, char *note, size_t note_size,
-                      char *why, size_t size);
+                      char *note, size_t note_size, char *why, size_t size);
 
 /* JUnit XML of the verify records alone (verify --junit FILE). */
 int attn_junit_write(const json_t *records, const char *path, char *why, size_t size);

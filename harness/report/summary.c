@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* summary.c - protocol, machine and build in one line each, verdicts in one number each, for
  * footers and pages. */
+#include "report/summary.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "report/plots.h"
 #include "report/text.h"
 #include "report/writers.h"
 

@@ -7,11 +7,13 @@
 #include <string.h>
 
 #include "case/operator.h"
+#include "explain/examine.h"
 #include "reference/philox.h"
 #include "run/machine.h"
 #include "run/matrix.h"
 #include "run/progress.h"
 #include "run/roof.h"
+#include "run/seat.h"
 #include "run/verify.h"
 
 /* Each round of a block starts every backend anew; PyTorch takes seconds for that. */
@@ -78,8 +80,10 @@ static int block_verify(struct attn_session *session, struct block *block, struc
     for (size_t i = 0; i < block->count && result == 0 && !attn_interrupted; i++) {
         const struct attn_case *c = &session->cases.items[block->first + i];
         attn_progress_step(progress, block->first + i, block->first, c);
-        result = attn_verify_case(session, seats, c, &block->instances[i], &block->judges[i],
-                                  entry_at(block, n, i, 0), NULL, why, size);
+        struct attn_verification v = {.c = c, .seats = seats, .entries = entry_at(block, n, i, 0)};
+        result = attn_verify_case(session, &v, NULL, why, size);
+        block->instances[i] = v.instance;
+        block->judges[i] = v.judge;
         for (size_t b = 0; b < n && result == 0; b++) {
             struct attn_entry *entry = entry_at(block, n, i, b);
             bool none = entry->contestant->info.exactness == ATTN_NONE;
@@ -106,12 +110,23 @@ static int timing_failed(struct attn_session *session, struct attn_entry *entry,
     return attn_verify_finish(session, entry, NULL, why, size);
 }
 
-static int time_once(struct attn_session *session, struct attn_seat *seat,
-                     struct attn_instance *instance, struct attn_judge *judge,
-                     struct attn_entry *entry, enum attn_cache cache, int round, char *why,
-                     size_t size)
+/* A backend's turn in a round. */
+struct turn {
+    struct attn_session *session;
+    struct attn_seat *seat;
+    int round;
+    char *why; /* receives what went wrong */
+    size_t size;
+};
+
+static int time_once(const struct turn *turn, struct attn_instance *instance,
+                     struct attn_judge *judge, struct attn_entry *entry, enum attn_cache cache)
 {
+    struct attn_session *session = turn->session;
+    struct attn_seat *seat = turn->seat;
     const struct attn_settings *s = &session->settings;
+    char *why = turn->why;
+    const size_t size = turn->size;
     if (!entry->rounds[cache] &&
         !(entry->rounds[cache] = calloc((size_t)s->rounds, sizeof **entry->rounds))) {
         snprintf(why, size, "no memory for %d rounds", s->rounds);
@@ -138,7 +153,7 @@ static int time_once(struct attn_session *session, struct attn_seat *seat,
     uint32_t exactness = entry->contestant->info.exactness;
     if (exactness != ATTN_NONE) {
         struct attn_judgement again;
-        attn_judge_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, &again);
+        attn_examine_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, &again);
         if (again.status == ATTN_FAIL || again.status == ATTN_ERROR)
             return timing_failed(session, entry, again.status, again.reason, why, size);
     }
@@ -147,7 +162,8 @@ static int time_once(struct attn_session *session, struct attn_seat *seat,
     entry->device = reply.after;
     kept->n = reply.n;
     memcpy(kept->samples_ns, reply.samples_ns, sizeof kept->samples_ns);
-    if (attn_session_record(session, attn_round_record(entry, session, cache, round, &reply))) {
+    if (attn_session_record(session,
+                            attn_round_record(entry, session, cache, turn->round, &reply))) {
         snprintf(why, size, "a record can not be written: %m");
         return -1;
     }
@@ -162,18 +178,17 @@ static int take_turn(struct attn_session *session, struct block *block, size_t b
     size_t n = session->roster.count;
     struct attn_seat seat;
     attn_seat_init(&seat, session, &session->roster.items[b]);
+    const struct turn turn = {session, &seat, round, why, size};
     int result = 0;
     for (size_t i = 0; i < block->count && result == 0 && !attn_interrupted; i++) {
         struct attn_entry *entry = entry_at(block, n, i, b);
         bool none = entry->contestant->info.exactness == ATTN_NONE;
         if (entry->timed && (s->hot || none))
-            result = time_once(session, &seat, block->instances[i], block->judges[i], entry,
-                               ATTN_HOT, round, why, size);
+            result = time_once(&turn, block->instances[i], block->judges[i], entry, ATTN_HOT);
         if (entry->timed && s->cold && !none && entry->seconds < long_run_s && result == 0)
-            result = time_once(session, &seat, block->instances[i], block->judges[i], entry,
-                               ATTN_COLD, round, why, size);
+            result = time_once(&turn, block->instances[i], block->judges[i], entry, ATTN_COLD);
     }
-    attn_seat_leave(&seat);
+    attn_seat_free(&seat);
     return result;
 }
 
@@ -284,7 +299,7 @@ static void measure_peak(struct attn_session *session, struct attn_instance *ins
         outcome = attn_worker_peak(seat.worker, instance, &entry->peak_bytes, &entry->taken_bytes);
     entry->peak_known = outcome.status == ATTN_PASS;
     snprintf(entry->peak_reason, sizeof entry->peak_reason, "%.255s", outcome.reason);
-    attn_seat_leave(&seat);
+    attn_seat_free(&seat);
 }
 
 /* The harness's own cost on this block: median of what a backend that computes nothing took. */
@@ -389,6 +404,8 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
         block_free(&block, n);
     }
     attn_progress_end(&progress);
+    for (size_t b = 0; b < n && seats; b++)
+        attn_seat_free(&seats[b]);
     free(seats);
     if (result == 0 && !attn_interrupted)
         attn_roof_raise(session, &roof);

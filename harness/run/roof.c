@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "case/operator.h"
+#include "pack/make.h"
 #include "reference/dtype.h"
 
 /* As many as the best of them takes to be a roof. */

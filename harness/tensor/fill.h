@@ -3,7 +3,7 @@
 #ifndef ATTN_FILL_H
 #define ATTN_FILL_H
 
-#include "tensor/instance.h"
+#include "tensor/types.h"
 
 /* Overwrites q, k, v (poison: x_* too) and, where scores are chosen, the score parameters of an
  * instance whose inputs have been drawn, by the fill of its case. Does nothing for the fills before

@@ -6,10 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pack/pack.h"
 #include "reference/dtype.h"
 #include "tensor/fill.h"
 #include "tensor/operand.h"
+
+int attn_instance_begin(const struct attn_case *c, struct attn_instance **out, char *why,
+                        size_t size)
+{
+    struct attn_instance *instance = calloc(1, sizeof *instance);
+    if (instance == NULL || attn_case_copy(&instance->c, c) != 0) {
+        free(instance);
+        snprintf(why, size, "no memory");
+        return -1;
+    }
+    instance->problem.tensors = instance->tensors;
+    *out = instance;
+    return 0;
+}
 
 static void set_scalars(const struct attn_case *c, struct attn_problem *problem)
 {
@@ -54,7 +67,17 @@ static void set_params(const struct attn_case *c, struct attn_problem *problem)
     }
 }
 
-static int draw_inputs(struct attn_instance *instance, int threads, char *why, size_t size)
+void attn_instance_set_problem(struct attn_instance *instance)
+{
+    const struct attn_case *c = &instance->c;
+    const bool random = c->fill == ATTN_FILL_NORMAL || c->fill == ATTN_FILL_UNIFORM ||
+                        c->fill == ATTN_FILL_ROUNDING;
+    set_scalars(c, &instance->problem);
+    set_params(c, &instance->problem);
+    instance->kind = random && c->data == NULL ? REF_FILL_GENERIC : REF_FILL_STRUCTURED;
+}
+
+int attn_instance_draw(struct attn_instance *instance, int threads, char *why, size_t size)
 {
     const struct attn_case *c = &instance->c;
     const struct ref_op *op = attn_case_op(c);
@@ -69,12 +92,12 @@ static int draw_inputs(struct attn_instance *instance, int threads, char *why, s
         struct attn_drawn drawn;
         if (!attn_case_draws(c, ref_operand_at(op, n), &drawn))
             continue;
-        const struct attn_operand_wish wish = {
+        const struct attn_operand_form form = {
             .schema = &schema,
             .rank = drawn.rank,
             .dtype = attn_type_drawn(c, schema.type),
             .broadcast = drawn.one | (attn_schema_is_shared(&schema) ? shared : 0)};
-        const struct attn_tensor *tensor = attn_operand_add(instance, &wish, &shape, why, size);
+        const struct attn_tensor *tensor = attn_operand_add(instance, &form, &shape, why, size);
         if (tensor == NULL || attn_operand_draw(c, tensor, threads, why, size) != 0)
             return -1;
     }
@@ -83,7 +106,7 @@ static int draw_inputs(struct attn_instance *instance, int threads, char *why, s
     return attn_operand_add_outputs(instance, &shape, why, size);
 }
 
-static void count_work(struct attn_instance *instance)
+void attn_instance_count(struct attn_instance *instance)
 {
     const struct ref_op *op = attn_case_op(&instance->c);
     struct ref_shape shape;
@@ -94,39 +117,6 @@ static void count_work(struct attn_instance *instance)
         const struct attn_tensor *tensor = &instance->tensors[t];
         instance->bytes += (uint64_t)attn_operand_count(tensor) * attn_dtype_size(tensor->dtype);
     }
-}
-
-int attn_instance_create(const struct attn_case *c, int threads, struct attn_instance **out,
-                         char *why, size_t size)
-{
-    struct attn_instance *instance = calloc(1, sizeof *instance);
-    if (instance == NULL || attn_case_copy(&instance->c, c) != 0) {
-        free(instance);
-        snprintf(why, size, "no memory");
-        return -1;
-    }
-    instance->problem.tensors = instance->tensors;
-    struct attn_case *own = &instance->c;
-    if (own->data != NULL && attn_pack_resolve(own, why, size) != 0)
-        goto fail;
-    set_scalars(own, &instance->problem);
-    set_params(own, &instance->problem);
-    const bool random = own->fill == ATTN_FILL_NORMAL || own->fill == ATTN_FILL_UNIFORM ||
-                        own->fill == ATTN_FILL_ROUNDING;
-    instance->kind = random && own->data == NULL ? REF_FILL_GENERIC : REF_FILL_STRUCTURED;
-    if (own->data != NULL) {
-        if (attn_pack_load(instance, why, size) != 0)
-            goto fail;
-    } else if (draw_inputs(instance, threads, why, size) != 0) {
-        goto fail;
-    }
-    count_work(instance);
-    *out = instance;
-    return 0;
-
-fail:
-    attn_instance_free(instance);
-    return -1;
 }
 
 void attn_instance_free(struct attn_instance *instance)

@@ -162,21 +162,21 @@ void attn_operand_free(struct attn_operand *operand)
 }
 
 struct attn_tensor *attn_operand_add(struct attn_instance *instance,
-                                     const struct attn_operand_wish *wish,
+                                     const struct attn_operand_form *form,
                                      const struct ref_shape *shape, char *why, size_t size)
 {
-    const struct attn_schema *schema = wish->schema;
+    const struct attn_schema *schema = form->schema;
     const uint32_t at = instance->problem.n_tensors, full = (uint32_t)strlen(schema->shape);
-    assert(at < ATTN_MAX_TENSORS && wish->rank <= full);
+    assert(at < ATTN_MAX_TENSORS && form->rank <= full);
     struct attn_tensor tensor = {.role = schema->role,
-                                 .dtype = wish->dtype,
+                                 .dtype = form->dtype,
                                  .space = ATTN_HOST,
-                                 .rank = wish->rank ? wish->rank : full};
+                                 .rank = form->rank ? form->rank : full};
     struct attn_operand operand = {.output = schema->output};
     for (uint32_t a = 0; a < tensor.rank; a++)
         tensor.shape[a] = shape->extent[(unsigned char)schema->shape[a]];
     const bool sparse = instance->c.view & ATTN_VIEW_HUGE && (schema->flags & REF_ACTIVATION) != 0;
-    if (set_strides(&instance->c, schema, wish->broadcast, &tensor) != 0 ||
+    if (set_strides(&instance->c, schema, form->broadcast, &tensor) != 0 ||
         allocate(&instance->c, sparse, &tensor, &operand) != 0) {
         snprintf(why, size, "no memory for %s", schema->name);
         return NULL;
@@ -197,9 +197,9 @@ int attn_operand_add_outputs(struct attn_instance *instance, const struct ref_sh
         const int output = schema.output ? ref_output_of(op, schema.role) : -1;
         if (output < 0 || !attn_case_gives(c, &op->outputs[output]))
             continue;
-        const struct attn_operand_wish wish = {.schema = &schema,
+        const struct attn_operand_form form = {.schema = &schema,
                                                .dtype = attn_type_drawn(c, schema.type)};
-        if (attn_operand_add(instance, &wish, shape, why, size) == NULL)
+        if (attn_operand_add(instance, &form, shape, why, size) == NULL)
             return -1;
     }
     return 0;

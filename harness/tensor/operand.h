@@ -3,23 +3,23 @@
 #ifndef ATTN_OPERAND_H
 #define ATTN_OPERAND_H
 
-#include "tensor/instance.h"
 #include "tensor/random.h"
 #include "tensor/schema.h"
+#include "tensor/types.h"
 
-/* An operand to be made: its row, its first `rank` axes (0: all), and bit a of `broadcast`: axis a
- * has stride 0. */
-struct attn_operand_wish {
+/* What an operand is made as. */
+struct attn_operand_form {
     const struct attn_schema *schema;
-    uint32_t rank, dtype;
-    unsigned broadcast;
+    uint32_t rank; /* the first axes of the schema; 0: all */
+    uint32_t dtype;
+    unsigned broadcast; /* bit a: axis a has stride 0 */
 };
 
 /* Appends an operand to an instance: extents from `shape`, strides from the case's layout and view,
  * memory allocated. Outputs, and the gaps of inputs, hold bytes of 0xff (NaN in every floating
  * type). Returns the tensor, or NULL with the reason. */
 struct attn_tensor *attn_operand_add(struct attn_instance *instance,
-                                     const struct attn_operand_wish *wish,
+                                     const struct attn_operand_form *form,
                                      const struct ref_shape *shape, char *why, size_t size);
 
 /* The outputs that the case asks for. */
@@ -27,6 +27,9 @@ int attn_operand_add_outputs(struct attn_instance *instance, const struct ref_sh
                              char *why, size_t size);
 
 void attn_operand_free(struct attn_operand *operand);
+
+/* Span in bytes of a strided tensor; 0 when it has no elements; SIZE_MAX on overflow. */
+size_t attn_tensor_span(const struct attn_tensor *tensor);
 
 /* Elements that are stored: axes with stride 0 count once. */
 int64_t attn_operand_count(const struct attn_tensor *tensor);

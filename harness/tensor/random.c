@@ -8,7 +8,6 @@
 
 #include "reference/clones.h"
 #include "reference/philox.h"
-#include "tensor/instance.h"
 
 /* ln 2 in two parts: the first has 32 bits, so that its product with an exponent is exact. */
 static const double ln2_high = 0x1.62e42feep-1;

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "tensor/instance.h"
-
 static struct attn_schema of_operand(const struct ref_operand *o)
 {
     return (struct attn_schema){o->role, o->name,  o->shape,    o->one,

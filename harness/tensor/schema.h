@@ -32,6 +32,9 @@ bool attn_schema_named(const struct ref_op *op, const char *name, struct attn_sc
  * stand together, in the order of the operators. */
 size_t attn_schema_names(const char *names[], size_t max);
 
+/* "q", "k", "w_o", "score_w_v", ... */
+const char *attn_role_name(uint32_t role);
+
 /* Is this an input that view=broadcast shares among the batches: keys, values, and what they are
  * made of. */
 bool attn_schema_is_shared(const struct attn_schema *row);

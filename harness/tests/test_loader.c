@@ -77,8 +77,8 @@ static int parse(const char *text, char *why, size_t size)
     static struct attn_option options[2];
     if (!loaded.handle)
         assert_int_equal(attn_plugin_load(PLUGIN("twins"), &loaded, why, size), 0);
-    const int n = attn_options_parse(attn_plugin_backend(&loaded, "test"), text, storage,
-                                     sizeof(storage), options, 2, why, size);
+    const struct attn_options_room room = {storage, sizeof(storage), options, 2};
+    const int n = attn_options_parse(attn_plugin_backend(&loaded, "test"), text, &room, why, size);
     const struct attn_services services = {.n_options = n > 0 ? (uint32_t)n : 0,
                                            .options = options};
     if (n > 0)

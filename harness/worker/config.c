@@ -97,9 +97,11 @@ static int select_backend(struct attn_session *session, const struct attn_messag
         attn_reply_set(reply, ATTN_ERROR, "the plugin has no backend %s", config->backend);
         return -1;
     }
-    const int n = attn_options_parse(backend, config->options, session->state.option_text,
-                                     sizeof(session->state.option_text), session->state.options,
-                                     ATTN_OPTIONS_MAX, why, sizeof(why));
+    const struct attn_options_room room = {.text = session->state.option_text,
+                                           .size = sizeof(session->state.option_text),
+                                           .options = session->state.options,
+                                           .most = ATTN_OPTIONS_MAX};
+    const int n = attn_options_parse(backend, config->options, &room, why, sizeof(why));
     if (n < 0) {
         attn_reply_set(reply, ATTN_ERROR, "%s", why);
         return -1;

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pack/make.h"
 #include "pack/pack.h"
 #include "plugin/loader.h"
 #include "reference/dtype.h"
 #include "rules.h"
-#include "tensor/instance.h"
 
 static void *service_alloc(void *context, size_t bytes, size_t alignment)
 {

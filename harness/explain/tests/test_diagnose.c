@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_diagnose.c - what fills made on purpose find, and in which words: the answer of a problem
  * that differs in one thing is put where a backend would write. */
-#include "answered.h"
+#include "examined.h"
 
 #include <math.h>
 

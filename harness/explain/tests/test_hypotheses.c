@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_hypotheses.c - wrong answers are told by their mistake, and only by one that fits. */
-#include "answered.h"
+#include "examined.h"
 
 #include <math.h>
 
-#include "explain/mutations.h"
+#include "explain/mistakes.h"
 #include "reference/philox.h"
 
 #define EXPLAINED "; explained: 100 % of "
@@ -397,9 +397,9 @@ static void every_mistake_is_explained(void **state)
     int planted = 0, named = 0;
     for (size_t l = 0; l < sizeof lines / sizeof *lines; l++) {
         struct attn_instance *of = instance_of(lines[l]);
-        struct attn_mutation_place place = {0};
+        struct attn_mistake_place place = {0};
         static struct attn_mutation m;
-        while (attn_mutation_next(&of->problem, &place, &m)) {
+        while (attn_mistake_next(&of->problem, &place, &m)) {
             struct attn_instance *in = instance_of(lines[l]);
             if (!m.twice) {
                 answer(in, &m.problem, attn_dtype_store);

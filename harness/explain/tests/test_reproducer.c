@@ -25,29 +25,26 @@ static int shell(const char *format, const char *a, const char *b, const char *c
 static int write_of(const char *backend, const char *options, const char *line, const char *path,
                     double ratio, char *why, size_t size)
 {
-    struct attn_contestant contestant = {0};
-    snprintf(contestant.info.name, sizeof contestant.info.name, "%s", backend);
-    snprintf(contestant.options, sizeof contestant.options, "%s", options);
     struct attn_case_list list = {0};
     char message[512];
     if (attn_case_parse_line(line, strlen(line), NULL, 0, &list, message, sizeof message))
         fail_msg("%s: %s", line, message);
-    struct attn_shrunk failed = {
-        .c = list.items[0],
-        .entry = {.contestant = &contestant,
-                  .verdict = {.status = ATTN_FAIL,
-                              .rows_checked = 1,
-                              .max_ratio = ratio,
-                              .reason = "a reason that ends no comment: */"}}};
-    failed.entry.c = &failed.c;
-    if (options[0]) /* the mutant says: f32, and p in the type of q */
-        failed.entry.plan =
-            (struct attn_plan_info){.has_numerics = true,
-                                    .numerics = {.struct_size = sizeof(struct attn_numerics),
-                                                 .acc_type = ATTN_F32,
-                                                 .p_type = list.items[0].dtype,
-                                                 .e_exp = 1e-6}};
-    const int result = attn_reproducer_write(path, &failed, 1, why, size);
+    const struct attn_judgement verdict = {.status = ATTN_FAIL,
+                                           .rows_checked = 1,
+                                           .max_ratio = ratio,
+                                           .reason = "a reason that ends no comment: */"};
+    const struct attn_numerics numerics = {.struct_size = sizeof numerics,
+                                           .acc_type = ATTN_F32,
+                                           .p_type = list.items[0].dtype,
+                                           .e_exp = 1e-6};
+    const struct attn_failure failure = {
+        .c = &list.items[0],
+        .backend = backend,
+        .options = options,
+        .verdict = &verdict,
+        .numerics = options[0] ? &numerics : NULL, /* the mutant says: f32, p in the type of q */
+        .threads = 1};
+    const int result = attn_reproducer_write(path, &failure, why, size);
     attn_case_list_free(&list);
     return result;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_answers - the reference against the answers of every pack in a folder.
  * Usage: test_answers FOLDER */
+#include "pack/make.h"
 #include "pack/pack.h"
 
 #include <dirent.h>

@@ -14,6 +14,7 @@
 
 #include "damage.h"
 #include "made_pack.h"
+#include "pack/make.h"
 #include "reference/dtype.h"
 
 #define CHANGES(...) ((const struct made_tensor[]){__VA_ARGS__, {NULL, 0, NULL}})

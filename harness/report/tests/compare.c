@@ -28,7 +28,9 @@ static json_t *compare(const struct attn_run_data *base, const struct attn_run_d
     size_t length;
     enum attn_exit code = ATTN_EXIT_INTERNAL;
     FILE *out = open_memstream(&text, &length);
-    assert_int_equal(attn_compare(base, next, options, 1, out, &code, why, sizeof why), 0);
+    struct attn_compare_options as_json = *options;
+    as_json.json = true;
+    assert_int_equal(attn_compare(base, next, &as_json, out, &code, why, sizeof why), 0);
     fclose(out);
     if (code != expected)
         fail_msg("exit %d, expected %d: %s", (int)code, (int)expected, why);
@@ -273,7 +275,7 @@ static void the_table(void **state)
     struct attn_run_data next = synthetic_run(
         (struct synthetic){.seed = 2, .noise = 0.001, .slow = "blas", .slowdown = 1.5});
     FILE *out = open_memstream(&text, &length);
-    assert_int_equal(attn_compare(&base, &next, &plain, 0, out, &code, why, sizeof why), 0);
+    assert_int_equal(attn_compare(&base, &next, &plain, out, &code, why, sizeof why), 0);
     fclose(out);
     assert_int_equal(code, ATTN_EXIT_REGRESSION);
     const char *second = strchr(text, '\n') + 1;
@@ -289,6 +291,7 @@ static void mutated_records(void **state)
 {
     (void)state;
     static const char *const wrong[] = {"null", "-1", "\"x\"", "[[]]", "[[1,null]]", "{}", "1e400"};
+    const struct attn_compare_options json = {.margin = plain.margin, .json = true};
     struct attn_run_data base = quiet(1), next = quiet(2);
     json_t *bench = find(&next, "bench", "avx2", "seqlen_h8_s512_d64");
     json_t *kept = json_deep_copy(bench);
@@ -304,7 +307,7 @@ static void mutated_records(void **state)
             FILE *out = open_memstream(&text, &length);
             json_t *odd = json_loads(wrong[i], JSON_DECODE_ANY, NULL);
             json_object_set_new(bench, key, odd ? odd : json_real(1e308));
-            if (attn_compare(&base, &next, &plain, 1, out, &code, why, sizeof why) == 0)
+            if (attn_compare(&base, &next, &json, out, &code, why, sizeof why) == 0)
                 compared++;
             else
                 refused += why[0] != '\0';

@@ -133,7 +133,7 @@ static void permalinks(void **state)
 {
     (void)state;
     char out[128], note[512], why[512], id[80], *path = strdup(getenv("PATH"));
-    const struct attn_report_options options = {0};
+    const struct attn_report_options options = {.script_dir = script_dir, .out_dir = out};
     struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
     /* An id that can stand in no address, and one of two lines: with other threads. */
     size_t i;
@@ -152,8 +152,7 @@ static void permalinks(void **state)
     json_decref(more);
     snprintf(out, sizeof out, "%s/report", folder);
     setenv("PATH", "/nonexistent", 1);
-    int status =
-        attn_report_write(&run, &options, script_dir, out, note, sizeof note, why, sizeof why);
+    int status = attn_report_write(&run, &options, note, sizeof note, why, sizeof why);
     setenv("PATH", path, 1);
     free(path);
     assert_int_equal(status, 0);

@@ -24,8 +24,8 @@ static void report(const struct attn_run_data *run)
 {
     char out[128], note[512], why[512] = "";
     snprintf(out, sizeof out, "%s/report", folder);
-    const struct attn_report_options options = {0};
-    if (attn_report_write(run, &options, script_dir, out, note, sizeof note, why, sizeof why) != 0)
+    const struct attn_report_options options = {.script_dir = script_dir, .out_dir = out};
+    if (attn_report_write(run, &options, note, sizeof note, why, sizeof why) != 0)
         fail_msg("%s", why);
     if (strncmp(note, "no pictures", 11) != 0)
         assert_string_equal(note, "");

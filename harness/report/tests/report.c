@@ -96,17 +96,16 @@ static void a_whole_report(void **state)
     }
 
     /* Another baseline, and one that there is not. */
-    struct attn_report_options options = {.baseline = "blas"};
     char out[128];
+    struct attn_report_options options = {
+        .baseline = "blas", .script_dir = script_dir, .out_dir = out};
     snprintf(out, sizeof out, "%s/report", folder);
-    assert_int_equal(
-        attn_report_write(&run, &options, script_dir, out, note, sizeof note, why, sizeof why), 0);
+    assert_int_equal(attn_report_write(&run, &options, note, sizeof note, why, sizeof why), 0);
     text = folder_text("report.md");
     assert_non_null(strstr(text, "\n## Speed-up over blas\n"));
     free(text);
     options.baseline = "cuda";
-    assert_int_equal(
-        attn_report_write(&run, &options, script_dir, out, note, sizeof note, why, sizeof why), 1);
+    assert_int_equal(attn_report_write(&run, &options, note, sizeof note, why, sizeof why), 1);
     attn_run_release(&run);
 }
 
@@ -170,10 +169,9 @@ static int write_kept(void)
     char out[4200], note[512] = "", why[512] = "";
     struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
     snprintf(out, sizeof out, "%s/report", keep);
-    const struct attn_report_options options = {0};
-    int status =
-        synthetic_folder(&run, keep) != 0 ||
-        attn_report_write(&run, &options, script_dir, out, note, sizeof note, why, sizeof why) != 0;
+    const struct attn_report_options options = {.script_dir = script_dir, .out_dir = out};
+    int status = synthetic_folder(&run, keep) != 0 ||
+                 attn_report_write(&run, &options, note, sizeof note, why, sizeof why) != 0;
     attn_run_release(&run);
     printf("%s %s%s\n", out, note, why);
     return status;

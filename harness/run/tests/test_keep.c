@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "pack/make.h"
 #include "pack/safetensors.h"
 #include "reference/dtype.h"
 #include "results/kept.h"

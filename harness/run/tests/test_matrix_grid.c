@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
+#include "pack/make.h"
 #include "run/matrix.h"
-#include "tensor/instance.h"
 
 static struct attn_instance *instance_of(const struct attn_feature *f)
 {

@@ -15,11 +15,12 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "explain/examine.h"
+#include "pack/make.h"
 #include "pack/pack.h"
 #include "reference/dtype.h"
 #include "report/compare.h"
 #include "results/record.h"
-#include "judge/judge.h"
 #include "run/suite.h"
 
 /* The linker puts these in the place of the C library's (--wrap). */
@@ -146,7 +147,7 @@ static int judge_case(const struct attn_case *c, char *why, size_t size)
         if (c->data)
             attn_judge_reference(judge, &v);
         else
-            attn_judge_outputs(judge, &numerics, false, &v);
+            attn_examine_outputs(judge, &numerics, false, &v);
         status = v.status == ATTN_ERROR ? -1 : 0;
         if (status != 0)
             snprintf(why, size, "%s", v.reason);
@@ -212,7 +213,7 @@ static int compare_run(char *why, size_t size)
     const struct attn_compare_options options = {.margin = 0.03};
     enum attn_exit code = ATTN_EXIT_OK;
     FILE *null = fopen("/dev/null", "w");
-    const int status = attn_compare(&run, &run, &options, 0, null, &code, why, size);
+    const int status = attn_compare(&run, &run, &options, null, &code, why, size);
     fclose(null);
     return status;
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
+#include "pack/make.h"
 #include "pack/pack.h"
 #include "pack/safetensors.h"
 

@@ -17,6 +17,7 @@
 #include "fuzz.h"
 #include "host/affinity.h"
 #include "host/process.h"
+#include "pack/make.h"
 #include "reference/reference.h"
 
 static struct fuzz_input input;
@@ -35,7 +36,7 @@ double attn_process_deadline(double deadline)
     return deadline;
 }
 
-void attn_workers_forward(int sig)
+void attn_process_forward(int sig)
 {
     (void)sig;
 }
