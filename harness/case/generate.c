@@ -207,14 +207,13 @@ static void sizes(uint64_t *state, struct words *words, const struct ref_op *op,
     operator_words(state, words, op, hq);
 }
 
-static void scoring(uint64_t *state, struct words *words, const char *score)
+static void scoring(uint64_t *state, struct words *words, const struct ref_score *score)
 {
-    bool additive = strcmp(score, "additive") == 0;
     char number[32];
-    word(words, "score=%s", score);
-    if (additive && attn_draw_below(state, 2))
+    word(words, "score=%s", score->name);
+    if (score->hidden && attn_draw_below(state, 2))
         word(words, "dh=%u", 1 + attn_draw_below(state, 64));
-    if ((additive || strcmp(score, "bilinear") == 0) && attn_draw_below(state, 2))
+    if (attn_score_has_params(score) && attn_draw_below(state, 2))
         word(words, "params=%s", attn_draw_below(state, 2) ? "head" : "shared");
     if (attn_draw_below(state, 3) == 0) {
         real(state, number, -2, 2);
@@ -255,6 +254,20 @@ static void placement(uint64_t *state, struct words *words, const struct ref_op 
              (unsigned long long)(attn_draw(state) >> attn_draw_below(state, 64)));
 }
 
+/* Those that q and k must be of one width for are counted first. */
+static const struct ref_score *pick_score(uint64_t *state)
+{
+    unsigned count = 0;
+    while (ref_scores_known[count])
+        count++;
+    unsigned left = attn_draw_below(state, count);
+    for (int free_widths = 0; free_widths < 2; free_widths++)
+        for (const struct ref_score *const *score = ref_scores_known; *score; score++)
+            if ((*score)->free_widths == (free_widths != 0) && left-- == 0)
+                return *score;
+    return NULL;
+}
+
 static const struct ref_op *pick_op(uint64_t *state)
 {
     unsigned count = 0;
@@ -290,16 +303,15 @@ static void pack(uint64_t *state, struct words *words)
 
 void attn_case_generate(uint64_t *state, bool packs, char *text, size_t size)
 {
-    static const char *const scores[] = {"scaled_dot", "dot", "gaussian", "bilinear", "additive"};
     struct words words = {.count = 0};
     if (packs && attn_draw_below(state, 8) == 0) {
         pack(state, &words);
     } else {
-        const unsigned score = attn_draw_below(state, 5);
+        const struct ref_score *score = pick_score(state);
         const struct ref_op *op = pick_op(state);
-        sizes(state, &words, op, op->scores && score >= 3);
+        sizes(state, &words, op, op->scores && score->free_widths);
         if (op->traits & REF_SOFTMAX) {
-            scoring(state, &words, scores[score]);
+            scoring(state, &words, score);
             bias(state, &words);
         }
         placement(state, &words, op);

@@ -78,11 +78,13 @@ static int add_folder(const char *folder, const char *suffix, struct attn_case_l
 static double operations(const struct attn_case *c)
 {
     const double cells = (double)attn_case_cells(c);
-    const double additive = 60.0 * (double)c->dh * cells;
-    const double bilinear = c->score == ATTN_SCORE_BILINEAR
-                                ? 2.0 * (double)(c->b * c->hq * c->sq) * (double)(c->dq * c->dk)
-                                : 0;
-    return attn_case_flops(c, attn_case_cells(c)) + additive + bilinear;
+    const struct ref_score *score = attn_case_score(c);
+    /* a tanh for each hidden unit of a cell; else a matrix that each query meets */
+    const double hidden = 60.0 * (double)c->dh * cells;
+    const double matrix = attn_score_has_params(score) && !score->hidden
+                              ? 2.0 * (double)(c->b * c->hq * c->sq) * (double)(c->dq * c->dk)
+                              : 0;
+    return attn_case_flops(c, attn_case_cells(c)) + hidden + matrix;
 }
 
 static int add_random(const struct attn_suite_wish *wish, struct attn_case_list *list, char *why,
