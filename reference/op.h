@@ -68,7 +68,11 @@ struct ref_output {
                             earlier output whose unit letters begin this one's */
 };
 
-enum ref_param_kind { REF_PARAM_INT, REF_PARAM_REAL };
+enum ref_param_kind {
+    REF_PARAM_INT,
+    REF_PARAM_REAL,
+    REF_PARAM_WORD /* one of the words of `values`, "a|b|c", as its number from 0 */
+};
 
 /* A parameter that the case language reads for this operator alone. */
 struct ref_param {
@@ -76,7 +80,7 @@ struct ref_param {
     uint8_t kind;                    /* enum ref_param_kind */
     char letter;                     /* the extent that it gives; 0: none */
     double fallback, least, most;
-    size_t field; /* of struct attn_problem: int64_t or double; 0: none */
+    size_t field; /* of struct attn_problem: double for REAL, int64_t for the others; 0: none */
 };
 
 /* What an operator is made of. Inputs made on purpose, relations and explanations ask for these. */

@@ -16,7 +16,7 @@ void attn_statement_free(struct attn_statement *statement)
 size_t attn_statement_column(const struct attn_statement *statement, const char *key)
 {
     const struct attn_case_key *entry = attn_key_find((struct attn_word){key, strlen(key), 0});
-    return entry ? statement->columns[entry - attn_case_keys] : 0;
+    return entry ? statement->columns[attn_key_index(entry)] : 0;
 }
 
 static int add(struct attn_axis *axis, struct attn_alternative alternative,
@@ -113,7 +113,7 @@ int attn_axis_values(struct attn_axis *axis, struct attn_word values,
                      const struct attn_origin *origin)
 {
     const struct attn_key_rule *rule = axis->keys[0]->rule;
-    bool ranged = axis->n_keys == 1 && (rule->flags & ATTN_KEY_SIZE);
+    bool ranged = axis->n_keys == 1 && (rule->flags & (ATTN_KEY_SIZE | ATTN_KEY_RANGE));
     struct attn_word rest = values, value;
     while (attn_word_split(&rest, ',', &value)) {
         struct attn_word linked = value, part;

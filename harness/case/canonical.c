@@ -59,7 +59,7 @@ void attn_sink_key(struct attn_sink *sink, const struct attn_case_key *key)
 
 static void write_case(const struct attn_case *c, struct attn_sink *sink)
 {
-    for (const struct attn_case_key *key = attn_case_keys; key->name; key++)
+    for (const struct attn_case_key *key = attn_case_keys(); key->name; key++)
         if (key->rule->write)
             key->rule->write(key, c, sink);
 }

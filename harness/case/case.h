@@ -19,9 +19,17 @@
 #define ATTN_CASE_COUNT_MAX 1000000   /* cases of all files together */
 #define ATTN_CASE_LIST_MAX  256       /* entries of len:N/N/... and prune:i/j/... */
 #define ATTN_CASE_ID_LEN    16        /* hex digits */
+#define ATTN_CASE_PARAMS    16        /* keys that are operators' own, of all operators together */
+#define ATTN_CASE_ROLES     128       /* one past the largest role of an output */
 
 /* AXES of a boolean mask or a bias: which of b h q k are full, the others are 1. */
 enum { ATTN_AXIS_B = 1, ATTN_AXIS_H = 2, ATTN_AXIS_Q = 4, ATTN_AXIS_K = 8, ATTN_AXES_ALL = 15 };
+
+/* Whole numbers of a list. They never change once made, so the copies of a case share them. */
+struct attn_case_numbers {
+    _Atomic int owners; /* copies may be freed on any thread */
+    int64_t at[];
+};
 
 enum attn_len_mode { ATTN_LEN_NONE, ATTN_LEN_LIST, ATTN_LEN_RAND, ATTN_LEN_RAND_2D, ATTN_LEN_PACK };
 enum attn_layout { ATTN_LAYOUT_BHSD, ATTN_LAYOUT_BSHD, ATTN_LAYOUT_BHDS };
@@ -68,7 +76,7 @@ struct attn_case {
     int64_t window_left, window_right;
     enum attn_len_mode len;
     int n_len; /* entries of the list; with ATTN_LEN_PACK the rank of the pack's tensor, 1 or 2 */
-    int64_t len_list[ATTN_CASE_LIST_MAX]; /* repeated over b when shorter */
+    struct attn_case_numbers *len_list; /* of ATTN_LEN_LIST, repeated over b when shorter */
     bool mask_bool;
     double mask_p; /* probability that a cell is allowed */
     unsigned mask_axes;
@@ -84,13 +92,17 @@ struct attn_case {
     bool params_head; /* params=head: M, W_q, W_k, w_v one a query head */
     bool proj_bias;
     int n_prune;
-    int64_t prune[ATTN_CASE_LIST_MAX];
+    struct attn_case_numbers *prune; /* ascending; NULL: none */
     enum attn_weights_init weights;
-    bool out_lse, out_weights;
+    uint64_t out[ATTN_CASE_ROLES / 64]; /* bit r: out= asks for role r; see attn_case_asks */
     enum attn_fill fill;
     unsigned view;
     uint64_t seed;
     bool residual, wo;
+
+    /* Operators' own parameters as they are given; NULL: none is. attn_case_param reads them
+     * (case/operator.h). */
+    struct attn_case_numbers *param;
 
     /* data=FILE. In a case line from a .cases file the path is relative to that file and is
      * resolved by the parser. Sizes are -1 (of op=mha hq and hkv may be
@@ -115,6 +127,14 @@ struct attn_case_list {
 void attn_case_list_free(struct attn_case_list *list);
 void attn_case_free(struct attn_case *c);
 int attn_case_copy(struct attn_case *to, const struct attn_case *from); /* 0, or -1: no memory */
+
+/* Replaces a list of a case by `count` numbers; NULL for none. 0, or -1: no memory, and *list is as
+ * it was. */
+int attn_case_numbers_set(struct attn_case_numbers **list, const int64_t *numbers, int count);
+
+/* Do two lists of `count` numbers hold the same. */
+bool attn_case_numbers_equal(const struct attn_case_numbers *a, const struct attn_case_numbers *b,
+                             int count);
 
 /* All functions below return 0, or -1 with a message in (why, size) that names file, line, column,
  * the offending word and, where one is near, the legal one. On failure nothing is appended. */
@@ -148,11 +168,14 @@ void attn_case_id(const struct attn_case *c, char id[ATTN_CASE_ID_LEN + 1]);
 /* Short label for tables and axes: the name if there is one, else the canonical form. */
 const char *attn_case_label(const struct attn_case *c, char *text, size_t size);
 
+/* Does out= ask for the output of a role; asks for it. */
+bool attn_case_asks(const struct attn_case *c, uint32_t role);
+void attn_case_ask(struct attn_case *c, uint32_t role);
+
 /* Bytes that all operands of the case take, inputs and outputs, dense; UINT64_MAX on overflow. */
 uint64_t attn_case_bytes(const struct attn_case *c);
 
-/* FLOPs from the exact number of allowed cells, 2*(dk+dv)*nnz; for mha the projections are added:
- * 2*B*(Sq*Eq*Hq*Dq + Sk*Ek*Hkv*Dk + Sk*Ev*Hkv*Dv + Sq*Hq*Dv*Eo). */
+/* FLOPs by the convention of the case's operator, from the exact number of allowed cells. */
 double attn_case_flops(const struct attn_case *c, int64_t nnz);
 
 /* The word of the case language, and one line on what it puts into the inputs. */
@@ -164,13 +187,13 @@ const char *attn_fill_meaning(enum attn_fill fill);
 bool attn_fill_fits(const struct attn_case *c, enum attn_fill fill, char *why, size_t size);
 
 /* Keys, for completion and help: name, values, default, meaning; sorted by name, terminated by a
- * NULL name. */
+ * NULL name. Those of the language, and those that operators' tables add. */
 struct attn_key_rule;
 struct attn_case_key {
     const char *name, *values, *fallback, *help;
     const struct attn_key_rule *rule; /* private to this folder */
 };
-extern const struct attn_case_key attn_case_keys[];
+const struct attn_case_key *attn_case_keys(void);
 
 /* The candidate nearest to `word` by edit distance, or NULL when none is near enough to suggest. */
 const char *attn_nearest(const char *word, const char *const *candidates, size_t count);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "case/language.h"
+#include "case/operator.h"
 
 static int64_t *size_field(const struct attn_case_key *key, struct attn_case *c)
 {
@@ -20,12 +21,12 @@ static bool is_size(const struct attn_case_key *key)
 void attn_case_init(struct attn_case *c)
 {
     memset(c, 0, sizeof *c);
-    c->op = ATTN_OP_ATTENTION;
+    c->op = ref_op_named(ATTN_DEFAULT_OP)->op;
     c->score = ATTN_SCORE_SCALED_DOT;
     c->dtype = ATTN_F32;
     c->wo = true;
     c->seed = 1;
-    for (const struct attn_case_key *key = attn_case_keys; key->name; key++)
+    for (const struct attn_case_key *key = attn_case_keys(); key->name; key++)
         if (is_size(key))
             *size_field(key, c) = -1;
 }
@@ -48,28 +49,67 @@ static double default_scale(const struct attn_case *c)
     return c->dk > 0 ? 1 / sqrt((double)c->dk) : 0;
 }
 
-/* The keys that have no default. */
+static const struct attn_case_key *find_key(const char *name)
+{
+    return attn_key_find((struct attn_word){name, strlen(name), 0});
+}
+
+/* The shorthand that sets a key among others, in the words " (or 'h')"; "" where there is none. */
+static const char *or_shorthand(const char *name, char text[32])
+{
+    text[0] = '\0';
+    for (const struct attn_case_key *key = attn_case_keys(); key->name; key++)
+        for (size_t t = 0; t < ATTN_KEY_TARGETS && key->rule->targets[t]; t++)
+            if (strcmp(key->rule->targets[t], name) == 0)
+                snprintf(text, 32, " (or '%s')", key->name);
+    return text;
+}
+
+/* A key of op->keys that the case's operator does not take. */
+static int refuse_key(const struct attn_case_key *entry, const char **key, char *why, size_t size)
+{
+    char text[192];
+    attn_key_owners(entry->name, text, sizeof text);
+    return blame(key, entry->name, why, size, "%s", text);
+}
+
+/* Is a key one that only some operators take, this one not. */
+static bool is_foreign(const struct attn_case_key *entry, const struct attn_case *c)
+{
+    if (attn_op_takes(attn_case_op(c), entry->name))
+        return false;
+    for (const struct ref_op *const *op = ref_ops; *op; op++)
+        if (attn_op_takes(*op, entry->name))
+            return true;
+    return false;
+}
+
+/* The keys that have no default, and sizes without a meaning. */
 static int check_required(const struct attn_case *c, const char **key, char *why, size_t size)
 {
+    const struct ref_op *op = attn_case_op(c);
+    char text[32];
     if (c->sq < 0)
         return blame(key, "sq", why, size, "'sq' must be given (or 's')");
     if (c->dk < 0)
         return blame(key, "dk", why, size, "'dk' must be given (or 'd')");
-    if (c->op == ATTN_OP_MHA && c->hq < 0)
-        return blame(key, "hq", why, size, "'hq' must be given with op=mha (or 'h')");
-    if (c->op != ATTN_OP_MHA && c->e >= 0)
-        return blame(key, "e", why, size, "'e' needs op=mha");
+    for (const char *const *name = op->needed; name && *name; name++)
+        if (attn_key_size(find_key(*name), c) < 0)
+            return blame(key, *name, why, size, "'%s' must be given with op=%s%s", *name, op->name,
+                         or_shorthand(*name, text));
+    for (const struct attn_case_key *entry = attn_case_keys(); entry->name; entry++)
+        if (is_size(entry) && is_foreign(entry, c) && attn_key_size(entry, c) >= 0)
+            return refuse_key(entry, key, why, size);
     if (c->score != ATTN_SCORE_ADDITIVE && c->dh >= 0)
         return blame(key, "dh", why, size, "'dh' needs score=additive");
     return 0;
 }
 
-/* Of all sizes a pack leaves open only how the widths of multi-head attention are cut into heads.
- */
+/* Of all sizes a pack leaves open only how projected widths are cut into heads. */
 static int resolve_heads(struct attn_case *c, const char **key, char *why, size_t size)
 {
     const char *given = c->hq >= 0 ? "hq" : "hkv";
-    if (c->op != ATTN_OP_MHA && (c->hq >= 0 || c->hkv >= 0))
+    if (!ref_op_is(c->op, REF_PROJECTED) && (c->hq >= 0 || c->hkv >= 0))
         return blame(key, given, why, size, "'%s' comes from the pack's tensors", given);
     if (c->hkv < 0)
         c->hkv = c->hq;
@@ -84,13 +124,14 @@ int attn_case_resolve(struct attn_case *c, bool pack, const char **key, char *wh
         if (check_required(c, key, why, size) != 0)
             return -1;
         for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
-            const struct attn_case_key *entry =
-                attn_key_find((struct attn_word){order[i], strlen(order[i]), 0});
+            const struct attn_case_key *entry = find_key(order[i]);
             if (*size_field(entry, c) < 0)
                 *size_field(entry, c) = entry->rule->fallback(c);
         }
     }
     if (pack && resolve_heads(c, key, why, size) != 0)
+        return -1;
+    if (attn_params_resolve(c, key, why, size) != 0)
         return -1;
     if (c->scale_given && (pack || c->scale != default_scale(c)))
         return 0;
@@ -103,13 +144,13 @@ int attn_case_resolve(struct attn_case *c, bool pack, const char **key, char *wh
 static int check_sizes(const struct attn_case *c, bool pack, const char **key, char *why,
                        size_t size)
 {
-    for (const struct attn_case_key *entry = attn_case_keys; entry->name; entry++) {
+    for (const struct attn_case_key *entry = attn_case_keys(); entry->name; entry++) {
         if (!is_size(entry))
             continue;
         int64_t value = attn_key_size(entry, c);
         bool unused =
             (value == 0 && strcmp(entry->name, "dh") == 0 && c->score != ATTN_SCORE_ADDITIVE) ||
-            (value == 0 && strcmp(entry->name, "e") == 0 && c->op != ATTN_OP_MHA);
+            (value == 0 && is_foreign(entry, c));
         if (unused || (pack && value == -1))
             continue;
         if (value < entry->rule->min || value > ATTN_CASE_SIZE_MAX)
@@ -132,38 +173,78 @@ static int check_widths(const struct attn_case *c, const char **key, char *why, 
         return blame(key, "dq", why, size,
                      "dq = %lld and dk = %lld differ: only bilinear and additive scores allow it",
                      (long long)c->dq, (long long)c->dk);
-    if (c->op != ATTN_OP_MHA || c->data)
+    const struct ref_op *op = attn_case_op(c);
+    if (c->data)
         return 0; /* a pack has widths of its own; its reader checks them */
-    if (!c->cross && c->sk != c->sq)
+    if (attn_op_takes(op, "kv") && !c->cross && c->sk != c->sq)
         return blame(key, "sk", why, size, "sk = %lld differs from sq = %lld: that needs kv=cross",
                      (long long)c->sk, (long long)c->sq);
-    if (c->residual && !c->wo && c->hq * c->dv != c->e)
+    bool sized = c->e >= 0 && c->hq >= 0 && c->dv >= 0; /* not yet, in a pack's own line */
+    if (attn_op_takes(op, "residual") && c->residual && !c->wo && sized && c->hq * c->dv != c->e)
         return blame(key, "residual", why, size,
                      "residual=1 adds x_q of width e = %lld to an output of width hq*dv = %lld",
                      (long long)c->e, (long long)c->hq * c->dv);
     return 0;
 }
 
-/* Keys that only multi-head attention, or only some scores, give a meaning. */
+/* Does a key say other than its default: then the canonical form has it. */
+static bool is_given(const struct attn_case_key *entry, const struct attn_case *c)
+{
+    struct attn_sink sink = {.path = true};
+    entry->rule->write(entry, c, &sink);
+    return sink.length > 0;
+}
+
+/* Keys that only some operators, or only some scores, give a meaning. */
 static int check_meaning(const struct attn_case *c, const char **key, char *why, size_t size)
 {
-    const struct {
-        const char *key;
-        bool set;
-    } mha_only[] = {{"kv", c->cross},          {"proj_bias", c->proj_bias},
-                    {"prune", c->n_prune > 0}, {"weights", c->weights != ATTN_WEIGHTS_NORMAL},
-                    {"residual", c->residual}, {"wo", !c->wo}};
-    for (size_t i = 0; c->op != ATTN_OP_MHA && i < sizeof mha_only / sizeof mha_only[0]; i++)
-        if (mha_only[i].set)
-            return blame(key, mha_only[i].key, why, size, "'%s' needs op=mha", mha_only[i].key);
+    for (const struct ref_op *const *op = ref_ops; *op; op++)
+        for (const char *const *name = (*op)->keys; name && *name; name++) {
+            const struct attn_case_key *entry = find_key(*name);
+            if (!is_size(entry) && is_foreign(entry, c) && is_given(entry, c))
+                return refuse_key(entry, key, why, size);
+        }
     if (c->params_head && c->score != ATTN_SCORE_BILINEAR && c->score != ATTN_SCORE_ADDITIVE)
         return blame(key, "params", why, size, "'params' needs score=bilinear or score=additive");
     if (c->data_hash[0] && c->data == NULL)
         return blame(key, "sha256", why, size, "'sha256' needs data=");
     for (int i = 0; i < c->n_prune; i++)
-        if (c->hq > 0 && c->prune[i] >= c->hq)
+        if (c->hq > 0 && c->prune->at[i] >= c->hq)
             return blame(key, "prune", why, size, "prune: head %lld of %lld (the first is 0)",
-                         (long long)c->prune[i], (long long)c->hq);
+                         (long long)c->prune->at[i], (long long)c->hq);
+    return 0;
+}
+
+/* Features that not every operator has, by what its tables say of their flag or role. */
+static int check_features(const struct attn_case *c, const char **key, char *why, size_t size)
+{
+    const struct ref_op *op = attn_case_op(c);
+    const bool scored = c->score != ATTN_SCORE_SCALED_DOT;
+    const struct {
+        const char *key, *what;
+        bool set, has;
+    } features[] = {
+        {"mask", "causal mask", c->causal, op->flags & ATTN_FLAG_CAUSAL},
+        {"mask", "window", c->window, op->flags & ATTN_FLAG_WINDOW},
+        {"mask", "offset br", c->off_br, op->flags & ATTN_FLAG_OFF_BR},
+        {"mask", "boolean mask", c->mask_bool || c->pack_mask, ref_operand_of(op, ATTN_MASK)},
+        {"mask", "lengths", c->len != ATTN_LEN_NONE, ref_operand_of(op, ATTN_LEN)},
+        {"bias", "bias", c->bias_normal || c->pack_bias, ref_operand_of(op, ATTN_BIAS)},
+        {"bias", "ALiBi", c->alibi || c->pack_alibi, ref_operand_of(op, ATTN_ALIBI)},
+        {"sink", "sink", c->sink || c->pack_sink, ref_operand_of(op, ATTN_SINK)},
+        {"softcap", "softcap", c->softcap > 0, op->flags & ATTN_FLAG_SOFTCAP},
+        {"dropout", "dropout", c->dropout, op->flags & ATTN_FLAG_DROPOUT},
+        {"score", "such score", scored, op->scores >> c->score & 1},
+        {"scale", "scores to scale", c->scale_given, op->scores},
+    };
+    for (size_t f = 0; f < sizeof features / sizeof features[0]; f++)
+        if (features[f].set && !features[f].has)
+            return blame(key, features[f].key, why, size, "op=%s has no %s", op->name,
+                         features[f].what);
+    const struct ref_output *output;
+    for (size_t n = 0; (output = attn_optional_output(n)); n++)
+        if (attn_case_asks(c, output->role) && ref_output_of(op, output->role) < 0)
+            return blame(key, "out", why, size, "op=%s has no output %s", op->name, output->name);
     return 0;
 }
 
@@ -180,16 +261,17 @@ static int check_mask(const struct attn_case *c, const char **key, char *why, si
         return blame(key, "mask", why, size, "len: %d lengths, but b = %lld", c->n_len,
                      (long long)c->b);
     for (int i = 0; i < c->n_len; i++)
-        if (c->sk >= 0 && c->len_list[i] > c->sk)
+        if (c->sk >= 0 && c->len_list->at[i] > c->sk)
             return blame(key, "mask", why, size, "len: %lld is beyond sk = %lld",
-                         (long long)c->len_list[i], (long long)c->sk);
+                         (long long)c->len_list->at[i], (long long)c->sk);
     return 0;
 }
 
 int attn_case_judge(const struct attn_case *c, bool pack, const char **key, char *why, size_t size)
 {
     if (check_sizes(c, pack, key, why, size) != 0 || check_widths(c, key, why, size) != 0 ||
-        check_meaning(c, key, why, size) != 0 || check_mask(c, key, why, size) != 0)
+        check_meaning(c, key, why, size) != 0 || check_features(c, key, why, size) != 0 ||
+        check_mask(c, key, why, size) != 0 || attn_params_judge(c, key, why, size) != 0)
         return -1;
     char unfit[128];
     if (!attn_fill_fits(c, c->fill, unfit, sizeof unfit))

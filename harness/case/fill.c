@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "case/language.h"
+#include "case/operator.h"
 
 static const char *const meanings[ATTN_FILL_COUNT] = {
     [ATTN_FILL_NORMAL] = "N(0,1), the default",
@@ -74,8 +75,10 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill)
         return "keys";
     if (fill == ATTN_FILL_POISON)
         return has_mask(c) ? NULL : "a mask";
-    if (c->op == ATTN_OP_MHA)
-        return "op=attention: projections mix what it puts into q, k and v";
+    if (!ref_op_is(c->op, REF_QKV))
+        return ref_op_is(c->op, REF_PROJECTED) ? "op=" ATTN_DEFAULT_OP
+                                                 ": projections mix what it puts into q, k and v"
+                                               : "an operator with q, k and v";
     if (fill == ATTN_FILL_ROUNDING || fill >= ATTN_FILL_CONSTANT)
         return NULL;
     if (fill == ATTN_FILL_CENSUS || fill == ATTN_FILL_EXACT || fill == ATTN_FILL_ONE_HOT)

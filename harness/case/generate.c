@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "case/language.h"
+#include "case/operator.h"
+
 enum { WORDS_MAX = 40, WORD_MAX = 256 };
 
 /* The words of a line, before they are shuffled. */
@@ -138,24 +141,43 @@ static void bias(uint64_t *state, struct words *words)
     }
 }
 
-static void multi_head(uint64_t *state, struct words *words, unsigned hq)
+/* A value of an operator's own parameter. */
+static void parameter(uint64_t *state, struct words *words, const struct ref_param *param)
 {
-    word(words, "op=mha");
-    if (attn_draw_below(state, 2))
-        word(words, "proj_bias=%u", attn_draw_below(state, 2));
-    if (attn_draw_below(state, 3) == 0)
-        word(words, "weights=stiefel");
-    if (attn_draw_below(state, 3) == 0)
-        word(words, "residual=1");
-    else if (attn_draw_below(state, 3) == 0)
-        word(words, "wo=0");
-    if (attn_draw_below(state, 2))
-        word(words, "e=%u", 1 + attn_draw_below(state, 300));
-    if (hq > 1 && attn_draw_below(state, 3) == 0)
-        word(words, "prune=%u/0", 1 + attn_draw_below(state, hq - 1));
+    double value = param->least;
+    char text[64];
+    if (param->kind == REF_PARAM_REAL)
+        value += (param->most - param->least) * ((double)(attn_draw(state) >> 11) * 0x1p-53);
+    else
+        value += attn_draw_below(state, 1 + (unsigned)(param->most - param->least) % 64);
+    attn_param_text(param, value, text, sizeof text);
+    word(words, "%s=%s", param->key, text);
 }
 
-static void sizes(uint64_t *state, struct words *words, bool mha, bool free_widths)
+/* The operator, and keys that it takes and others do not. */
+static void operator_words(uint64_t *state, struct words *words, const struct ref_op *op,
+                           unsigned hq)
+{
+    if (strcmp(op->name, ATTN_DEFAULT_OP) != 0)
+        word(words, "op=%s", op->name);
+    if (attn_op_takes(op, "proj_bias") && attn_draw_below(state, 2))
+        word(words, "proj_bias=%u", attn_draw_below(state, 2));
+    if (attn_op_takes(op, "weights") && attn_draw_below(state, 3) == 0)
+        word(words, "weights=stiefel");
+    if (attn_op_takes(op, "residual") && attn_draw_below(state, 3) == 0)
+        word(words, "residual=1");
+    else if (attn_op_takes(op, "wo") && attn_draw_below(state, 3) == 0)
+        word(words, "wo=0");
+    if (attn_op_takes(op, "e") && attn_draw_below(state, 2))
+        word(words, "e=%u", 1 + attn_draw_below(state, 300));
+    if (attn_op_takes(op, "prune") && hq > 1 && attn_draw_below(state, 3) == 0)
+        word(words, "prune=%u/0", 1 + attn_draw_below(state, hq - 1));
+    for (const struct ref_param *p = op->params; p && p->key; p++)
+        if (attn_draw_below(state, 2))
+            parameter(state, words, p);
+}
+
+static void sizes(uint64_t *state, struct words *words, const struct ref_op *op, bool free_widths)
 {
     static const unsigned groups[] = {1, 2, 3, 8};
     unsigned hkv = 1 + attn_draw_below(state, 4), hq = hkv * groups[attn_draw_below(state, 4)],
@@ -172,7 +194,7 @@ static void sizes(uint64_t *state, struct words *words, bool mha, bool free_widt
     } else {
         word(words, "sq=%u", sq);
         word(words, "sk=%u", sk);
-        if (mha)
+        if (attn_op_takes(op, "kv"))
             word(words, "kv=cross");
     }
     word(words, "dk=%u", dk);
@@ -180,9 +202,9 @@ static void sizes(uint64_t *state, struct words *words, bool mha, bool free_widt
         word(words, "dv=%u", 1 + attn_draw_below(state, 200));
     if (free_widths && attn_draw_below(state, 2))
         word(words, "dq=%u", 1 + attn_draw_below(state, 200));
-    mask(state, words, b, sk);
-    if (mha)
-        multi_head(state, words, hq);
+    if (op->traits & REF_SOFTMAX)
+        mask(state, words, b, sk);
+    operator_words(state, words, op, hq);
 }
 
 static void scoring(uint64_t *state, struct words *words, const char *score)
@@ -208,7 +230,7 @@ static void scoring(uint64_t *state, struct words *words, const char *score)
     }
 }
 
-static void placement(uint64_t *state, struct words *words)
+static void placement(uint64_t *state, struct words *words, const struct ref_op *op)
 {
     static const char *const dtypes[] = {"f64", "f32", "f16", "bf16"};
     static const char *const layouts[] = {"bhsd", "bshd", "bhds"};
@@ -222,27 +244,38 @@ static void placement(uint64_t *state, struct words *words)
         word(words, "layout=%s", pick(state, layouts, 3));
     if (attn_draw_below(state, 3) == 0)
         word(words, "fill=%s", pick(state, fills, 4));
-    if (attn_draw_below(state, 3) == 0)
+    if (ref_output_of(op, ATTN_LSE) >= 0 && attn_draw_below(state, 3) == 0)
         word(words, "out=%s", pick(state, outs, 5));
     if (attn_draw_below(state, 3) == 0)
         word(words, "view=%s", pick(state, views, 5));
-    if (attn_draw_below(state, 3) == 0)
+    if (ref_operand_of(op, ATTN_SINK) && attn_draw_below(state, 3) == 0)
         word(words, "sink=%u", attn_draw_below(state, 2));
     if (attn_draw_below(state, 3) == 0)
         word(words, "seed=%llu",
              (unsigned long long)(attn_draw(state) >> attn_draw_below(state, 64)));
 }
 
+static const struct ref_op *pick_op(uint64_t *state)
+{
+    unsigned count = 0;
+    while (ref_ops[count])
+        count++;
+    return ref_ops[attn_draw_below(state, count)];
+}
+
+/* Legal as a line; there is no such file. */
 static void pack(uint64_t *state, struct words *words)
 {
     static const char *const masks[] = {"len", "len2d", "bool", "causal_br+len", "past:3+bool"};
     static const char *const biases[] = {"tensor", "alibi", "tensor+alibi"};
     word(words, "data=some/%%20%%25path+%u.safetensors", attn_draw_below(state, 100));
-    if (attn_draw_below(state, 2)) {
-        word(words, "op=mha");
-        if (attn_draw_below(state, 2))
-            word(words, "hq/hkv=8/%u", 1u << attn_draw_below(state, 4));
-    }
+    const struct ref_op *op = pick_op(state);
+    if (strcmp(op->name, ATTN_DEFAULT_OP) != 0)
+        word(words, "op=%s", op->name);
+    if ((op->traits & REF_PROJECTED) && attn_draw_below(state, 2))
+        word(words, "hq/hkv=8/%u", 1u << attn_draw_below(state, 4));
+    if (!(op->traits & REF_SOFTMAX))
+        return;
     if (attn_draw_below(state, 2))
         word(words, "mask=%s", pick(state, masks, 5));
     if (attn_draw_below(state, 2))
@@ -262,11 +295,14 @@ void attn_case_generate(uint64_t *state, bool packs, char *text, size_t size)
     if (packs && attn_draw_below(state, 8) == 0) {
         pack(state, &words);
     } else {
-        unsigned score = attn_draw_below(state, 5);
-        sizes(state, &words, attn_draw_below(state, 2), score >= 3);
-        scoring(state, &words, scores[score]);
-        bias(state, &words);
-        placement(state, &words);
+        const unsigned score = attn_draw_below(state, 5);
+        const struct ref_op *op = pick_op(state);
+        sizes(state, &words, op, op->scores && score >= 3);
+        if (op->traits & REF_SOFTMAX) {
+            scoring(state, &words, scores[score]);
+            bias(state, &words);
+        }
+        placement(state, &words, op);
     }
     size_t length = 0;
     text[0] = '\0';

@@ -5,11 +5,10 @@
 #include <string.h>
 
 #include "case/language.h"
+#include "case/operator.h"
 
-enum { CHOICES_MAX = 20 };
+enum { CHOICES_MAX = 20, OPS_MAX = 40 };
 
-static const struct attn_choice ops[] = {
-    {"attention", ATTN_OP_ATTENTION}, {"mha", ATTN_OP_MHA}, {NULL, 0}};
 static const struct attn_choice scores[] = {
     {"scaled_dot", ATTN_SCORE_SCALED_DOT}, {"dot", ATTN_SCORE_DOT},
     {"bilinear", ATTN_SCORE_BILINEAR},     {"gaussian", ATTN_SCORE_GAUSSIAN},
@@ -73,7 +72,7 @@ static int64_t fallback_dh(const struct attn_case *c)
 
 static int64_t fallback_e(const struct attn_case *c)
 {
-    return c->op == ATTN_OP_MHA ? c->hq * c->dk : 0;
+    return attn_op_takes(attn_case_op(c), "e") ? c->hq * c->dk : 0;
 }
 
 int64_t attn_key_size(const struct attn_case_key *key, const struct attn_case *c)
@@ -93,10 +92,9 @@ static void write_size(const struct attn_case_key *key, const struct attn_case *
 {
     const struct attn_key_rule *rule = key->rule;
     int64_t size = attn_key_size(key, c);
-    bool heads = rule->offset == offsetof(struct attn_case, hq);
-    bool required = rule->fallback == NULL || (heads && c->op == ATTN_OP_MHA);
-    /* Tensors say all sizes of a pack but how the widths of multi-head attention are cut. */
-    if (c->data && ((rule->flags & ATTN_KEY_TENSORS) || c->op != ATTN_OP_MHA))
+    bool required = rule->fallback == NULL || attn_op_needs(attn_case_op(c), key->name);
+    /* Tensors say all sizes of a pack, except how projected widths are cut into heads. */
+    if (c->data && ((rule->flags & ATTN_KEY_TENSORS) || !ref_op_is(c->op, REF_PROJECTED)))
         return;
     if (size < 0 || (!required && size == rule->fallback(c)))
         return;
@@ -164,6 +162,33 @@ static void write_choice(const struct attn_case_key *key, const struct attn_case
         choice++;
     attn_sink_key(sink, key);
     attn_sink_text(sink, choice->name ? choice->name : "?");
+}
+
+/* ---- the operator ---- */
+
+static int parse_op(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
+                    const struct attn_origin *origin)
+{
+    const char *names[OPS_MAX];
+    size_t count = 0;
+    for (const struct ref_op *const *op = ref_ops; *op && count < OPS_MAX; op++) {
+        if (attn_word_is(word, (*op)->name)) {
+            c->op = (*op)->op;
+            return 0;
+        }
+        names[count++] = (*op)->name;
+    }
+    return attn_word_unknown(origin, word, key->name, names, count, key->values);
+}
+
+static void write_op(const struct attn_case_key *key, const struct attn_case *c,
+                     struct attn_sink *sink)
+{
+    const char *name = attn_case_op(c)->name;
+    if (strcmp(name, ATTN_DEFAULT_OP) == 0)
+        return;
+    attn_sink_key(sink, key);
+    attn_sink_text(sink, name);
 }
 
 /* ---- numbers and the rest ---- */
@@ -293,8 +318,9 @@ static void write_sink(const struct attn_case_key *key, const struct attn_case *
 
 static_assert(sizeof(enum attn_layout) == sizeof(uint32_t), "choices are stored as uint32_t");
 
-/* Sorted by name: this is the order of the canonical form. */
-const struct attn_case_key attn_case_keys[] = {
+/* Sorted by name: this is the order of the canonical form. Values of op= and out= come from the
+ * tables of the operators (table.c). */
+const struct attn_case_key attn_language_keys[] = {
     {"b", "N", "1", "batches", SIZE(b, 1, fallback_one, ATTN_KEY_TENSORS)},
     {"bias", "none, or parts joined with +: normal[:AXES] alibi; tensor", "none",
      "added to the score after softcap; AXES: which of b h q k are full",
@@ -330,8 +356,8 @@ const struct attn_case_key attn_case_keys[] = {
      "len2d:rand bool:P[:AXES]; len len2d bool",
      "dense", "which keys a query attends to",
      RULE{.parse = attn_parse_mask, .write = attn_write_mask, .flags = ATTN_KEY_WHOLE}},
-    {"op", "attention|mha", "attention", "the operator", CHOICE(op, ops, ATTN_OP_ATTENTION, 0)},
-    {"out", "none, or parts joined with +: lse weights", "none", "outputs beyond out",
+    {"op", NULL, ATTN_DEFAULT_OP, "the operator", RULE{.parse = parse_op, .write = write_op}},
+    {"out", NULL, "none", "outputs beyond out",
      RULE{.parse = attn_parse_out, .write = attn_write_out}},
     {"params", "shared|head", "shared", "bilinear, additive: one set, or one a query head",
      CHOICE(params_head, params, 0, 0)},
@@ -360,19 +386,3 @@ const struct attn_case_key attn_case_keys[] = {
      CHOICE(weights, weights, ATTN_WEIGHTS_NORMAL, 0)},
     {"wo", "0|1", "1", "op=mha: output projection", CHOICE(wo, flags, 1, 0)},
     {NULL, NULL, NULL, NULL, NULL}};
-
-const struct attn_case_key *attn_key_find(struct attn_word name)
-{
-    for (const struct attn_case_key *key = attn_case_keys; key->name; key++)
-        if (attn_word_is(name, key->name))
-            return key;
-    return NULL;
-}
-
-size_t attn_key_names(const char *names[], size_t max)
-{
-    size_t count = 0;
-    for (const struct attn_case_key *key = attn_case_keys; key->name && count < max; key++)
-        names[count++] = key->name;
-    return count;
-}

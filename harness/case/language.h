@@ -12,7 +12,8 @@
 
 #include "case/case.h"
 
-#define ATTN_CASE_SIZE_MAX INT32_MAX /* of one size: libraries below us count in int */
+#define ATTN_DEFAULT_OP    "attention" /* the operator of a line without op= */
+#define ATTN_CASE_SIZE_MAX INT32_MAX   /* of one size: libraries below us count in int */
 
 /* A piece of a line, not terminated. Columns count from 1. */
 struct attn_word {
@@ -68,7 +69,8 @@ enum {
     ATTN_KEY_SIZE = 1,    /* whole numbers, -1: not given; ranges are legal */
     ATTN_KEY_TENSORS = 2, /* a pack's tensors say it: not given beside a pack */
     ATTN_KEY_PATH = 4,    /* names a pack: not in a pack's own line */
-    ATTN_KEY_WHOLE = 8    /* '/' is part of the value: cannot be linked to another key */
+    ATTN_KEY_WHOLE = 8,   /* '/' is part of the value: cannot be linked to another key */
+    ATTN_KEY_RANGE = 16   /* no size, but ranges are legal all the same */
 };
 
 struct attn_choice {
@@ -99,18 +101,49 @@ struct attn_key_rule {
 
     /* shorthands: the keys set by it */
     const char *targets[ATTN_KEY_TARGETS];
+
+    /* parameters of operators: which of attn_case.param, and the first operator's row */
+    size_t slot;
+    const struct ref_param *param;
 };
+
+/* Keys of the language itself, sorted, ended by a NULL name. Without those of operators: readers
+ * ask attn_case_keys. */
+extern const struct attn_case_key attn_language_keys[];
 
 /* The words of fill=, in the order of enum attn_fill. */
 extern const struct attn_choice attn_fill_choices[];
 
-/* The key of a name, or NULL. */
+int64_t attn_key_size(const struct attn_case_key *key, const struct attn_case *c);
+
+/* ---- table.c: all keys, those of operators among them ---- */
+
+/* The key of a name, or NULL; its place in attn_case_keys. */
 const struct attn_case_key *attn_key_find(struct attn_word name);
+size_t attn_key_index(const struct attn_case_key *key);
 
 /* All names, for suggestions; returns their number. */
 size_t attn_key_names(const char *names[], size_t max);
 
-int64_t attn_key_size(const struct attn_case_key *key, const struct attn_case *c);
+/* "'KEY' needs op=A or op=B", where only some operators take a key; false: all do. */
+bool attn_key_owners(const char *key, char *text, size_t size);
+
+/* Output n that some operator leaves to the case, without repetition; NULL beyond the last. */
+const struct ref_output *attn_optional_output(size_t n);
+
+/* ---- params.c: parameters of operators ---- */
+
+int attn_parse_param(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
+                     const struct attn_origin *origin);
+void attn_write_param(const struct attn_case_key *key, const struct attn_case *c,
+                      struct attn_sink *sink);
+
+/* Refuses a parameter that the case's operator does not have; forgets those that are given their
+ * default. 0, or -1 with the key to blame and the reason. */
+int attn_params_resolve(struct attn_case *c, const char **key, char *why, size_t size);
+
+/* Every parameter that is given lies in its range. */
+int attn_params_judge(const struct attn_case *c, const char **key, char *why, size_t size);
 
 /* ---- mask.c and sets.c: values made of parts ---- */
 
@@ -153,6 +186,11 @@ void attn_sink_format(struct attn_sink *sink, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* at most 63 bytes */
 void attn_sink_real(struct attn_sink *sink, double value);
 void attn_sink_key(struct attn_sink *sink, const struct attn_case_key *key); /* " key=" */
+
+/* ---- case.c ---- */
+
+/* Takes the lists of `twin` in place of those that hold the same numbers. */
+void attn_case_share_lists(struct attn_case *c, const struct attn_case *twin);
 
 /* ---- check.c ---- */
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "case/expand.h"
+#include "case/operator.h"
 
 /* A line is printable ASCII: nothing in it can hide from a reader or steer a terminal. */
 static int check_bytes(const char *text, size_t length, const struct attn_origin *origin)
@@ -65,7 +66,7 @@ static int parse_name(struct attn_word word, struct attn_statement *statement,
 static int note_key(const struct attn_case_key *key, struct attn_word word,
                     struct attn_statement *statement, const struct attn_origin *origin)
 {
-    size_t index = (size_t)(key - attn_case_keys);
+    size_t index = attn_key_index(key);
     assert(index < ATTN_KEYS_MAX);
     if (statement->columns[index])
         return attn_case_error(origin, word.column, "'%s' is already given in column %zu",
@@ -198,6 +199,18 @@ int attn_case_parse_line(const char *text, size_t length, const char *file, int 
     return attn_case_parse_named(text, length, &origin, list, name);
 }
 
+/* The keys that tensors cannot stand in for. */
+static int check_needed(const struct attn_case *c, const struct attn_origin *origin)
+{
+    const struct ref_op *op = attn_case_op(c);
+    for (const char *const *name = op->needed; name && *name; name++) {
+        struct attn_word word = {*name, strlen(*name), 0};
+        if (attn_key_size(attn_key_find(word), c) < 0)
+            return attn_case_error(origin, 1, "'%s' must be given with op=%s", *name, op->name);
+    }
+    return 0;
+}
+
 int attn_case_parse_pack_line(const char *text, const char *file, struct attn_case *out, char *why,
                               size_t size)
 {
@@ -217,8 +230,8 @@ int attn_case_parse_pack_line(const char *text, const char *file, struct attn_ca
                                      "a pack is one case: no lists");
     if (result == 0)
         result = attn_statement_expand(statement, &list, &origin);
-    if (result == 0 && list.items[0].op == ATTN_OP_MHA && list.items[0].hq < 0)
-        result = attn_case_error(&origin, 1, "'hq' must be given with op=mha");
+    if (result == 0)
+        result = check_needed(&list.items[0], &origin);
     if (result == 0) {
         assert(list.count == 1);
         *out = list.items[0];

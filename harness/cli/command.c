@@ -9,9 +9,11 @@
 #include "run/drift.h"
 
 const struct attn_verb attn_verbs[] = {
-    {"list", "[backends|cases|fills|checks] [CASES...]", "what there is",
+    {"list", "[backends|cases|fills|checks|ops] [CASES...]", "what there is",
      "Without an argument: backends. 'cases' prints the id, name and canonical form of every case\n"
-     "of the standard suite, or of the CASES given.",
+     "of the standard suite, or of the CASES given. 'ops' prints the inputs, outputs and own keys "
+     "of\n"
+     "every operator.",
      attn_verb_list},
     {"verify", "[CASES...]", "are the numbers right",
      "Runs every case on every backend in guarded memory and holds each output element against a\n"

@@ -101,6 +101,9 @@ enum attn_exit attn_session_begin(struct attn_command *command, const struct att
 /* How often each status occurred, on stdout. */
 void attn_print_counts(const struct attn_session *session);
 
+/* Every operator: inputs, outputs and keys, on stdout. */
+enum attn_exit attn_list_ops(bool json);
+
 enum attn_exit attn_verb_list(struct attn_command *command, const struct attn_places *places);
 enum attn_exit attn_verb_verify(struct attn_command *command, const struct attn_places *places);
 enum attn_exit attn_verb_bench(struct attn_command *command, const struct attn_places *places);

@@ -123,7 +123,7 @@ static enum attn_exit list_words(const struct attn_command *c, bool fills)
 
 enum attn_exit attn_verb_list(struct attn_command *c, const struct attn_places *places)
 {
-    static const char *const topics[] = {"backends", "cases", "fills", "checks"};
+    static const char *const topics[] = {"backends", "cases", "fills", "checks", "ops"};
     const char *topic = c->n_arguments ? c->arguments[0] : "backends";
     if (c->matrix && strcmp(topic, "backends") != 0)
         return attn_complain(ATTN_EXIT_USAGE, "--matrix belongs to 'list backends'");
@@ -134,13 +134,15 @@ enum attn_exit attn_verb_list(struct attn_command *c, const struct attn_places *
     const bool fills = !strcmp(topic, "fills");
     if ((fills || !strcmp(topic, "checks")) && c->n_arguments == 1)
         return list_words(c, fills);
+    if (!strcmp(topic, "ops") && c->n_arguments == 1)
+        return attn_list_ops(c->json);
     char why[512];
-    const char *near = attn_nearest(topic, topics, 4);
+    const char *near = attn_nearest(topic, topics, sizeof topics / sizeof topics[0]);
     if (near && !strcmp(near, topic))
         snprintf(why, sizeof why, "list %s takes no further argument", topic);
     else
         snprintf(why, sizeof why, "there is no list of '%s'; %s%s%s", topic,
-                 near ? "did you mean '" : "legal: backends|cases|fills|checks", near ? near : "",
-                 near ? "'?" : "");
+                 near ? "did you mean '" : "legal: backends|cases|fills|checks|ops",
+                 near ? near : "", near ? "'?" : "");
     return attn_complain(ATTN_EXIT_USAGE, why);
 }

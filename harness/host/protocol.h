@@ -27,7 +27,7 @@
 #include "host/types.h"
 #include "tensor/instance.h"
 
-#define ATTN_PROTOCOL_VERSION 5u
+#define ATTN_PROTOCOL_VERSION 6u
 #define ATTN_PROTOCOL_FD      3
 #define ATTN_MESSAGE_MAX      65536 /* bytes; well below the default send buffer */
 #define ATTN_PROCESSORS_MAX   1024
@@ -100,6 +100,7 @@ struct attn_shared_operand {
     uint32_t output;                     /* 1: in the output memfd */
     uint32_t sparse;                     /* 1: mostly holes; touch elements only */
     uint32_t lead; /* bytes after an aligned address where timing memory must start */
+    char name[24]; /* in messages */
 };
 
 /* With VERIFY, REPEAT, BENCH and PEAK come two descriptors: inputs (read-only), outputs. */
@@ -112,6 +113,8 @@ struct attn_message_request {
     double min_time;             /* BENCH */
     uint32_t cold;               /* BENCH */
     uint32_t fresh;              /* VERIFY: is the result that of the inputs as they are now */
+    uint32_t linear;             /* 1 + the input that `out` is linear in; 0: there is none */
+    char linear_word[20];        /* what messages call it */
     struct attn_problem problem; /* its tensors pointer is NULL */
     struct attn_tensor tensors[ATTN_MAX_TENSORS];
     struct attn_shared_operand operands[ATTN_MAX_TENSORS];

@@ -13,6 +13,7 @@
 #include "host/report.h"
 #include "host/share.h"
 #include "host/unrest.h"
+#include "reference/op.h"
 
 #define STOP_GRACE_S 1.0
 
@@ -165,6 +166,18 @@ long attn_worker_pid(const struct attn_worker *worker)
     return worker->pid;
 }
 
+/* The input of a floating type whose signs, when turned, must show in `out`. */
+static void fill_linear(struct attn_message_request *request, const struct attn_problem *problem)
+{
+    const struct ref_op *op = ref_op_find(problem->op);
+    const char *word = "";
+    const uint32_t role = op && op->linear ? op->linear(problem, &word) : 0;
+    for (uint32_t t = 0; role && t < request->n_tensors; t++)
+        if (request->tensors[t].role == role && request->tensors[t].dtype <= ATTN_BF16)
+            request->linear = t + 1;
+    snprintf(request->linear_word, sizeof(request->linear_word), "%s", word);
+}
+
 /* A request about a problem; what belongs to a share is filled in where there is one. */
 static void fill_request(struct attn_message_request *request, uint32_t kind,
                          const struct attn_instance *instance, const struct attn_share *share)
@@ -183,7 +196,10 @@ static void fill_request(struct attn_message_request *request, uint32_t kind,
         request->tensors[t].data = NULL;
         if (share)
             request->operands[t] = share->operands[t];
+        snprintf(request->operands[t].name, sizeof(request->operands[t].name), "%s",
+                 attn_role_name(instance->tensors[t].role));
     }
+    fill_linear(request, &instance->problem);
 }
 
 struct attn_outcome attn_worker_inspect(const struct attn_worker_config *config,

@@ -9,13 +9,16 @@
 #include "reference/dtype.h"
 #include "tensor/operand.h"
 
-#define SHOWN 64
+#define SHOWN     64
+#define NAMES_MAX 512 /* of tensors that some operator has */
 
 /* One description under way. */
 struct judge {
     const char *path;
     struct attn_pack *pack;
     struct attn_case *c;
+    const struct ref_op *op; /* of the case */
+    int64_t *extent;         /* of pack->shape */
     char *why;
     size_t size;
 };
@@ -29,18 +32,16 @@ static const struct attn_st_entry *find(const struct judge *j, const char *name)
 
 static int check_names(struct judge *j)
 {
-    const bool mha = j->c->op == ATTN_OP_MHA;
+    struct attn_schema row;
     for (size_t e = 0; e < j->pack->file.count; e++) {
         const char *name = j->pack->file.entries[e].name;
-        if (attn_schema_of_name(j->c->op, name) != NULL)
+        if (attn_schema_named(j->op, name, &row))
             continue;
-        if (attn_schema_of_name(mha ? ATTN_OP_ATTENTION : ATTN_OP_MHA, name) != NULL)
-            return FAIL(j, "tensor '%s' does not belong to op=%s", name, mha ? "mha" : "attention");
-        const char *names[64];
-        size_t count = 0;
-        for (size_t s = 0; s < attn_schema_count && count < 64; s++)
-            names[count++] = attn_schemas[s].name;
-        const char *near = attn_nearest(name, names, count);
+        for (const struct ref_op *const *other = ref_ops; *other; other++)
+            if (attn_schema_named(*other, name, &row))
+                return FAIL(j, "tensor '%s' does not belong to op=%s", name, j->op->name);
+        const char *names[NAMES_MAX];
+        const char *near = attn_nearest(name, names, attn_schema_names(names, NAMES_MAX));
         return FAIL(j, "unknown tensor '%.*s'%s%s%s", SHOWN, name, near ? "; did you mean '" : "",
                     near ? near : "", near ? "'?" : "");
     }
@@ -61,17 +62,15 @@ static int forbid(struct judge *j, const char *name, const char *reason)
     return FAIL(j, "tensor '%s' contradicts the case: %s", name, reason);
 }
 
-/* Which tensors must be there and which must not, by op and score. */
+/* Which tensors must be there and which must not, by operator and score. */
 static int check_presence(struct judge *j)
 {
     const bool bilinear = j->c->score == ATTN_SCORE_BILINEAR;
     const bool additive = j->c->score == ATTN_SCORE_ADDITIVE;
-    static const char *const attention[] = {"q", "k", "v", NULL};
-    static const char *const mha[] = {"x_q", "w_q", "w_k", "w_v", NULL};
     static const char *const scores[] = {"score_w_q", "score_w_k", "score_w_v", NULL};
-    const char *const *required = j->c->op == ATTN_OP_MHA ? mha : attention;
-    for (; *required != NULL; required++)
-        if (need(j, *required, "") != 0)
+    const struct ref_operand *row;
+    for (size_t n = 0; (row = ref_operand_at(j->op, n)); n++)
+        if ((row->flags & REF_NEEDED) && need(j, row->name, "") != 0)
             return -1;
     for (const char *const *name = scores; *name != NULL; name++)
         if ((additive ? need(j, *name, " (score=additive)")
@@ -80,10 +79,18 @@ static int check_presence(struct judge *j)
     if ((bilinear ? need(j, "m", " (score=bilinear)")
                   : forbid(j, "m", "the score is not bilinear")) != 0)
         return -1;
-    if (j->c->op == ATTN_OP_MHA && j->c->wo)
+    if (attn_op_takes(j->op, "wo") && j->c->wo)
         return need(j, "w_o", " (wo=0 says that there is no output projection)");
     if (forbid(j, "w_o", "wo=0") != 0 || forbid(j, "b_o", "wo=0") != 0)
         return -1;
+    return 0;
+}
+
+static int check_answer_type(struct judge *j, const struct attn_schema *schema, uint32_t type)
+{
+    if (type != ATTN_F32 && type != ATTN_F64)
+        return FAIL(j, "expected tensor '%s' is %s, not f32 or f64", schema->name,
+                    attn_dtype_name(type));
     return 0;
 }
 
@@ -91,31 +98,27 @@ static int check_type(struct judge *j, const struct attn_schema *schema,
                       const struct attn_st_entry *entry)
 {
     const uint32_t type = entry->dtype, main_type = j->c->dtype;
-    const enum attn_type_rule rule = schema->output ? ATTN_TYPE_ANSWER : schema->type;
-    switch (rule) {
-    case ATTN_TYPE_MAIN:
+    if (schema->output)
+        return check_answer_type(j, schema, type);
+    switch (schema->type) {
+    case REF_TYPE_MAIN:
         if (type != main_type)
             return FAIL(j, "tensor '%s' is %s, but %s is %s", schema->name, attn_dtype_name(type),
-                        j->c->op == ATTN_OP_MHA ? "x_q" : "q", attn_dtype_name(main_type));
+                        j->op->main_operand, attn_dtype_name(main_type));
         return 0;
-    case ATTN_TYPE_SIDE:
-    case ATTN_TYPE_WIDE:
+    case REF_TYPE_SIDE:
+    case REF_TYPE_WIDE:
         if (type != main_type && type != ATTN_F32)
             return FAIL(j, "tensor '%s' is %s, not f32 or %s", schema->name, attn_dtype_name(type),
                         attn_dtype_name(main_type));
         return 0;
-    case ATTN_TYPE_BOOL:
+    case REF_TYPE_BOOL:
         if (type != ATTN_BOOL)
             return FAIL(j, "tensor '%s' is %s, not bool", schema->name, attn_dtype_name(type));
         return 0;
-    case ATTN_TYPE_INDEX:
+    case REF_TYPE_INDEX:
         if (type != ATTN_I32 && type != ATTN_I64)
             return FAIL(j, "tensor '%s' is %s, not i32 or i64", schema->name,
-                        attn_dtype_name(type));
-        return 0;
-    case ATTN_TYPE_ANSWER:
-        if (type != ATTN_F32 && type != ATTN_F64)
-            return FAIL(j, "expected tensor '%s' is %s, not f32 or f64", schema->name,
                         attn_dtype_name(type));
         return 0;
     }
@@ -126,131 +129,151 @@ static int check_type(struct judge *j, const struct attn_schema *schema,
 static int bind_shape(struct judge *j, const struct attn_schema *schema,
                       const struct attn_st_entry *entry)
 {
-    const uint32_t least = schema->min_rank ? schema->min_rank : schema->rank;
-    if (entry->rank < least || entry->rank > schema->rank)
-        return FAIL(j, "tensor '%s' has rank %u, not %u", schema->name, entry->rank, schema->rank);
+    const uint32_t rank = (uint32_t)strlen(schema->shape);
+    const uint32_t least = schema->flags & REF_SHORT ? 1 : rank;
+    if (entry->rank < least || entry->rank > rank)
+        return FAIL(j, "tensor '%s' has rank %u, not %u", schema->name, entry->rank, rank);
     for (uint32_t a = 0; a < entry->rank; a++) {
-        int64_t *extent = &j->pack->extents[schema->extent[a]];
+        const char letter = schema->shape[a];
+        const bool one = strchr(schema->one, letter) != NULL;
+        int64_t *extent = &j->extent[(unsigned char)letter];
         const int64_t have = entry->shape[a];
-        if (have == 1 && schema->one >> a & 1)
+        if (have == 1 && one)
             continue;
         if (*extent < 0)
             *extent = have;
         if (have != *extent)
             return FAIL(j, "tensor '%s' has extent %lld on axis %u, but %s is %lld%s", schema->name,
-                        (long long)have, a, attn_extent_name(schema->extent[a]), (long long)*extent,
-                        schema->one >> a & 1 ? " (1 is legal, too)" : "");
+                        (long long)have, a, ref_letter_name(letter), (long long)*extent,
+                        one ? " (1 is legal, too)" : "");
     }
     return 0;
 }
 
 /* A projected width is cut into heads. */
-static int split_heads(struct judge *j, const char *name, enum attn_extent width,
-                       enum attn_extent heads, enum attn_extent part)
+static int split_heads(struct judge *j, const struct attn_schema *schema)
 {
-    int64_t *extents = j->pack->extents;
-    if (extents[heads] < 1 || extents[width] % extents[heads] != 0)
-        return FAIL(j, "the %lld rows of '%s' cannot be cut into %lld heads",
-                    (long long)extents[width], name, (long long)extents[heads]);
-    extents[part] = extents[width] / extents[heads];
+    static const struct {
+        unsigned char width, heads, part;
+    } cuts[] = {{'Q', 'h', 'q'}, {'K', 'g', 'k'}, {'V', 'g', 'v'}};
+    int64_t *extent = j->extent;
+    for (size_t c = 0; c < sizeof cuts / sizeof cuts[0]; c++) {
+        const int64_t width = extent[cuts[c].width], heads = extent[cuts[c].heads];
+        if (schema->shape[0] != cuts[c].width || width < 0 || extent[cuts[c].part] >= 0)
+            continue;
+        if (heads < 1 || width % heads != 0)
+            return FAIL(j, "the %lld rows of '%s' cannot be cut into %lld heads", (long long)width,
+                        schema->name, (long long)heads);
+        extent[cuts[c].part] = width / heads;
+    }
+    if (extent['h'] >= 0 && extent['v'] >= 0 && extent['O'] < 0 &&
+        __builtin_mul_overflow(extent['h'], extent['v'], &extent['O']))
+        return FAIL(j, "the width of the concatenated heads overflows");
     return 0;
 }
 
-/* What follows once a tensor of multi-head attention has been seen, or has been found missing. */
-static int derive(struct judge *j, uint32_t role, bool present)
+/* An absent tensor has the extents of the one that stands in for it. */
+static void stand_in(struct judge *j, const struct attn_schema *absent)
 {
-    int64_t *extents = j->pack->extents;
-    switch (role) {
-    case ATTN_X_K:
-        if (!present) {
-            extents[ATTN_EXT_SK] = extents[ATTN_EXT_SQ];
-            extents[ATTN_EXT_EK] = extents[ATTN_EXT_EQ];
-        }
-        return 0;
-    case ATTN_X_V:
-        if (!present)
-            extents[ATTN_EXT_EV] = extents[ATTN_EXT_EK];
-        return 0;
-    case ATTN_W_Q:
-        return split_heads(j, "w_q", ATTN_EXT_HQ_DQ, ATTN_EXT_HQ, ATTN_EXT_DQ);
-    case ATTN_W_K:
-        return split_heads(j, "w_k", ATTN_EXT_HKV_DK, ATTN_EXT_HKV, ATTN_EXT_DK);
-    case ATTN_W_V:
-        if (split_heads(j, "w_v", ATTN_EXT_HKV_DV, ATTN_EXT_HKV, ATTN_EXT_DV) != 0)
-            return -1;
-        if (__builtin_mul_overflow(extents[ATTN_EXT_HQ], extents[ATTN_EXT_DV],
-                                   &extents[ATTN_EXT_HQ_DV]))
-            return FAIL(j, "the width of the concatenated heads overflows");
-        return 0;
-    case ATTN_W_O:
-        if (!present)
-            extents[ATTN_EXT_EO] = extents[ATTN_EXT_HQ_DV];
-        return 0;
-    default:
-        return 0;
+    const struct ref_operand *other = ref_operand_of(j->op, absent->fallback);
+    for (size_t a = 0; other && absent->shape[a] && other->shape[a]; a++) {
+        int64_t *extent = &j->extent[(unsigned char)absent->shape[a]];
+        if (*extent < 0)
+            *extent = j->extent[(unsigned char)other->shape[a]];
     }
+}
+
+/* What a pack's line says of extents, and what the operator knows before a tensor is looked at. */
+static int begin_extents(struct judge *j)
+{
+    const char *main_operand = j->op->main_operand;
+    ref_shape_init(&j->pack->shape);
+    if (j->op->traits & REF_PROJECTED) {
+        if (j->c->hq < 1)
+            return FAIL(j, "op=%s needs hq in the case line", j->op->name);
+        j->extent['h'] = j->c->hq;
+        j->extent['g'] = j->c->hkv > 0 ? j->c->hkv : j->c->hq;
+    }
+    for (const struct ref_param *p = j->op->params; p && p->key; p++)
+        if (p->letter)
+            j->extent[(unsigned char)p->letter] = (int64_t)attn_case_param(j->c, p);
+    j->c->dtype = find(j, main_operand)->dtype;
+    if (j->c->dtype >= ATTN_BOOL)
+        return FAIL(j, "tensor '%s' is %s, not a floating type", main_operand,
+                    attn_dtype_name(j->c->dtype));
+    return 0;
+}
+
+/* Extents that no tensor has: as the case language gives them by default, either way round. */
+static void default_extents(struct judge *j)
+{
+    static const unsigned char follows[][2] = {{'h', 'g'}, {'g', 'h'}, {'i', 'j'}, {'j', 'i'},
+                                               {'k', 'v'}, {'q', 'k'}, {'v', 'k'}};
+    for (size_t f = 0; f < sizeof follows / sizeof follows[0]; f++)
+        if (j->extent[follows[f][0]] < 0)
+            j->extent[follows[f][0]] = j->extent[follows[f][1]];
+    if (j->extent['b'] < 0)
+        j->extent['b'] = 1;
 }
 
 static int bind_extents(struct judge *j)
 {
-    const bool mha = j->c->op == ATTN_OP_MHA;
-    int64_t *extents = j->pack->extents;
-    for (int x = 0; x < ATTN_EXT_COUNT; x++)
-        extents[x] = -1;
-    if (mha) {
-        if (j->c->hq < 1)
-            return FAIL(j, "op=mha needs hq in the case line");
-        extents[ATTN_EXT_HQ] = j->c->hq;
-        extents[ATTN_EXT_HKV] = j->c->hkv > 0 ? j->c->hkv : j->c->hq;
-    }
-    j->c->dtype = find(j, mha ? "x_q" : "q")->dtype;
-    if (j->c->dtype >= ATTN_BOOL)
-        return FAIL(j, "tensor '%s' is %s, not a floating type", mha ? "x_q" : "q",
-                    attn_dtype_name(j->c->dtype));
-    for (size_t s = 0; s < attn_schema_count; s++) {
-        const struct attn_schema *schema = &attn_schemas[s];
-        if (attn_schema_of_name(j->c->op, schema->name) != schema)
-            continue;
-        const struct attn_st_entry *entry = find(j, schema->name);
+    struct attn_schema schema;
+    bool inputs = true;
+    if (begin_extents(j) != 0)
+        return -1;
+    for (size_t n = 0; attn_schema_at(j->op, n, &schema); n++) {
+        const struct attn_st_entry *entry = find(j, schema.name);
+        if (inputs && schema.output && !ref_shape_complete(j->op, &j->pack->shape))
+            return FAIL(j, "a product of its extents overflows");
+        inputs = !schema.output;
         if (entry != NULL &&
-            (check_type(j, schema, entry) != 0 || bind_shape(j, schema, entry) != 0))
+            (check_type(j, &schema, entry) != 0 || bind_shape(j, &schema, entry) != 0))
             return -1;
-        if (mha && derive(j, schema->role, entry != NULL) != 0)
+        if (entry == NULL)
+            stand_in(j, &schema);
+        if (split_heads(j, &schema) != 0)
             return -1;
+        if (schema.role < REF_ROLES)
+            j->pack->shape.present[schema.role] = entry != NULL;
     }
-    return 0;
+    default_extents(j);
+    return ref_shape_complete(j->op, &j->pack->shape)
+               ? 0
+               : FAIL(j, "a product of its extents overflows");
 }
 
 static int check_extents(struct judge *j)
 {
-    const int64_t *extents = j->pack->extents;
-    for (int x = 0; x < ATTN_EXT_COUNT; x++)
-        if (extents[x] == 0 && x != ATTN_EXT_SK)
-            return FAIL(j, "%s is 0", attn_extent_name((enum attn_extent)x));
+    static const char order[] = "bhijgqkvdefwoQKVO";
+    const int64_t *extent = j->extent;
+    for (const char *letter = order; *letter; letter++)
+        if (extent[(unsigned char)*letter] == 0 && *letter != 'j')
+            return FAIL(j, "%s is 0", ref_letter_name(*letter));
     const bool square = j->c->score != ATTN_SCORE_BILINEAR && j->c->score != ATTN_SCORE_ADDITIVE;
-    if (square && extents[ATTN_EXT_DQ] != extents[ATTN_EXT_DK])
+    if (square && extent['q'] != extent['k'])
         return FAIL(j, "queries have width %lld and keys %lld, which this score cannot compare",
-                    (long long)extents[ATTN_EXT_DQ], (long long)extents[ATTN_EXT_DK]);
-    if (j->c->residual && extents[ATTN_EXT_EO] != extents[ATTN_EXT_EQ])
+                    (long long)extent['q'], (long long)extent['k']);
+    if (j->c->residual && extent['o'] != extent['e'])
         return FAIL(j, "residual=1 needs an output as wide as x_q: %lld, not %lld",
-                    (long long)extents[ATTN_EXT_EQ], (long long)extents[ATTN_EXT_EO]);
+                    (long long)extent['e'], (long long)extent['o']);
     return 0;
 }
 
 static void set_sizes(struct judge *j)
 {
-    const int64_t *extents = j->pack->extents;
+    const int64_t *extent = j->extent;
     struct attn_case *c = j->c;
-    c->b = extents[ATTN_EXT_B];
-    c->hq = extents[ATTN_EXT_HQ];
-    c->hkv = extents[ATTN_EXT_HKV];
-    c->sq = extents[ATTN_EXT_SQ];
-    c->sk = extents[ATTN_EXT_SK];
-    c->dq = extents[ATTN_EXT_DQ];
-    c->dk = extents[ATTN_EXT_DK];
-    c->dv = extents[ATTN_EXT_DV];
-    c->dh = c->score == ATTN_SCORE_ADDITIVE ? extents[ATTN_EXT_DH] : 0;
-    c->e = c->op == ATTN_OP_MHA ? extents[ATTN_EXT_EQ] : 0;
+    c->b = extent['b'];
+    c->hq = extent['h'];
+    c->hkv = extent['g'];
+    c->sq = extent['i'];
+    c->sk = extent['j'];
+    c->dq = extent['q'];
+    c->dk = extent['k'];
+    c->dv = extent['v'];
+    c->dh = c->score == ATTN_SCORE_ADDITIVE ? extent['d'] : 0;
+    c->e = attn_op_takes(j->op, "e") ? extent['e'] : 0;
     if (!c->scale_given)
         c->scale = c->score == ATTN_SCORE_SCALED_DOT ? 1.0 / sqrt((double)c->dk) : 1.0;
 }
@@ -302,9 +325,10 @@ static int take_head_mask(struct judge *j)
         pruned[count++] = h;
     }
     const size_t bytes = (size_t)count * sizeof pruned[0];
-    if (c->n_prune > 0 && (c->n_prune != count || memcmp(c->prune, pruned, bytes) != 0))
+    if (c->n_prune > 0 && (c->n_prune != count || memcmp(c->prune->at, pruned, bytes) != 0))
         return FAIL(j, "the case's prune= is not what tensor 'head_mask' says");
-    memcpy(c->prune, pruned, bytes);
+    if (attn_case_numbers_set(&c->prune, pruned, count) != 0)
+        return FAIL(j, "no memory");
     c->n_prune = count;
     return 0;
 }
@@ -347,7 +371,13 @@ static int take_features(struct judge *j)
 
 int attn_pack_describe(const char *path, struct attn_pack *pack, char *why, size_t size)
 {
-    struct judge j = {.path = path, .pack = pack, .c = &pack->c, .why = why, .size = size};
+    struct judge j = {.path = path,
+                      .pack = pack,
+                      .c = &pack->c,
+                      .op = attn_case_op(&pack->c),
+                      .extent = pack->shape.extent,
+                      .why = why,
+                      .size = size};
     if (check_names(&j) != 0 || check_presence(&j) != 0 || bind_extents(&j) != 0 ||
         check_extents(&j) != 0)
         return -1;

@@ -9,8 +9,8 @@
 
 struct attn_pack {
     struct attn_st_file file;
-    struct attn_case c; /* complete: sizes, type, hash; data and name are not set */
-    int64_t extents[ATTN_EXT_COUNT];
+    struct attn_case c;     /* complete: sizes, type, hash; data and name are not set */
+    struct ref_shape shape; /* extents, by the tensors' own widths */
     double rtol, atol;
     int scores_stage; /* 0 raw, 1 softcap, 2 bias; without scores 0 */
 };
@@ -20,7 +20,7 @@ struct attn_pack {
 int attn_pack_open(const char *path, struct attn_pack *pack, char *why, size_t size);
 void attn_pack_close(struct attn_pack *pack);
 
-/* describe.c: fills extents and case from the tensors. */
+/* describe.c: fills shape and case from the tensors. */
 int attn_pack_describe(const char *path, struct attn_pack *pack, char *why, size_t size);
 
 /* answers.c: metadata that belongs to the answers (rtol, atol, scores_stage, tokens), checked and

@@ -151,6 +151,9 @@ static const char *contradiction(const struct attn_case *line, const struct attn
     }
     if (line->scale_given && !(line->scale == pack->scale))
         return "scale";
+    for (const struct ref_param *p = attn_case_op(pack)->params; p && p->key; p++)
+        if (attn_case_has_param(line, p) && attn_case_param(line, p) != attn_case_param(pack, p))
+            return p->key;
     return NULL;
 }
 
@@ -162,8 +165,8 @@ static void overlay(const struct attn_case *line, struct attn_case *pack)
     if (line->layout != ATTN_LAYOUT_BHSD)
         pack->layout = line->layout;
     pack->view |= line->view;
-    pack->out_lse = pack->out_lse || line->out_lse;
-    pack->out_weights = pack->out_weights || line->out_weights;
+    for (size_t n = 0; n < sizeof pack->out / sizeof pack->out[0]; n++)
+        pack->out[n] |= line->out[n];
     free(pack->file);
     pack->file = line->file;
     pack->line = line->line;

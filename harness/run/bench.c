@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "case/operator.h"
 #include "explain/examine.h"
 #include "reference/philox.h"
 #include "run/machine.h"
@@ -212,7 +213,7 @@ static double weight(const struct attn_session *session, size_t first, size_t co
     double sum = 0;
     for (size_t i = first; i < first + count; i++) {
         const struct attn_case *c = &session->cases.items[i];
-        sum += 1 + fmin(4e-9 * attn_case_flops(c, c->b * c->hq * c->sq * c->sk), 20);
+        sum += 1 + fmin(4e-9 * attn_case_flops(c, attn_case_cells(c)), 20);
     }
     return sum;
 }

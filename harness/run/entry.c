@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "case/operator.h"
 #include "reference/dtype.h"
 #include "results/kept.h"
 
@@ -188,7 +189,7 @@ static const char *score_name(uint32_t score)
 static json_t *sizes_json(const struct attn_case *c)
 {
     json_t *o = json_object();
-    put(o, "op", json_string(c->op == ATTN_OP_MHA ? "mha" : "attention"));
+    put(o, "op", json_string(attn_case_op(c)->name));
     put(o, "score", json_string(score_name(c->score)));
     put(o, "dtype", json_string(attn_dtype_name(c->dtype)));
     const struct {
@@ -246,7 +247,7 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
     put(r, "sizes", sizes_json(entry->c));
     put(r, "seconds", entry->seconds > 0 ? number(entry->seconds) : json_null());
     put(r, "verifying_s", number(entry->verifying_s));
-    if (entry->c->out_weights && entry->contestant) {
+    if (attn_case_asks(entry->c, ATTN_WEIGHTS) && entry->contestant) {
         char name[ATTN_KEPT_NAME_MAX];
         bool named = entry->kept &&
                      attn_kept_name(entry->id, backend_of(entry), options_of(entry), name) == 0;

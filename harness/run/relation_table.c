@@ -379,7 +379,7 @@ static void recast_split(const struct attn_relation_work *work, int part, struct
     c->off = offset(work, 0) - (part ? work->pivot : 0);
     c->off_br = false;
     c->sk = part ? c->sk - work->pivot : work->pivot;
-    c->out_lse = true;
+    attn_case_ask(c, ATTN_LSE);
 }
 
 static double value_split(const struct attn_relation_work *work, int part,

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "case/operator.h"
 #include "pack/make.h"
 #include "reference/dtype.h"
 
@@ -70,7 +71,7 @@ static double product_rate(const struct attn_session *session, const char *plugi
         attn_worker_stop(worker);
     }
     for (int s = 0; outcome.status == ATTN_PASS && s < reply.n; s++)
-        best = larger(best, attn_case_flops(c, c->b * c->hq * c->sq * c->sk) / reply.samples_ns[s]);
+        best = larger(best, attn_case_flops(c, attn_case_cells(c)) / reply.samples_ns[s]);
     attn_instance_free(instance);
     return best;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "case/generate.h"
+#include "case/operator.h"
 #include "pack/pack.h"
 
 /* Operations of a random case, at most: reference and bound take some milliseconds for it. */
@@ -76,12 +77,12 @@ static int add_folder(const char *folder, const char *suffix, struct attn_case_l
 /* FLOPs and what the scores add, with every cell allowed. */
 static double operations(const struct attn_case *c)
 {
-    const double cells = (double)c->b * (double)c->hq * (double)c->sq * (double)c->sk;
+    const double cells = (double)attn_case_cells(c);
     const double additive = 60.0 * (double)c->dh * cells;
     const double bilinear = c->score == ATTN_SCORE_BILINEAR
                                 ? 2.0 * (double)(c->b * c->hq * c->sq) * (double)(c->dq * c->dk)
                                 : 0;
-    return attn_case_flops(c, (int64_t)cells) + additive + bilinear;
+    return attn_case_flops(c, attn_case_cells(c)) + additive + bilinear;
 }
 
 static int add_random(const struct attn_suite_wish *wish, struct attn_case_list *list, char *why,

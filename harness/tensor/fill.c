@@ -296,7 +296,7 @@ static void look(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* x of multi-head attention is a key of all heads at once. */
+/* A row of x is projected to a key of all heads at once. */
 static void merge_heads(const struct attn_problem *p, int64_t batches, unsigned char *seen)
 {
     for (int64_t b = 0; b < batches; b++)
@@ -317,7 +317,7 @@ static unsigned char *look_at_keys(const struct attn_instance *instance, int64_t
     if (s.seen == NULL)
         return NULL;
     attn_parallel_for(threads, keys, 16, look, &s);
-    if (p->op == ATTN_OP_MHA)
+    if (ref_op_is(p->op, REF_PROJECTED))
         merge_heads(p, batches, s.seen);
     return s.seen;
 }
@@ -330,7 +330,7 @@ static double poisoned(const void *context, uint64_t index)
     const struct craft *f = context;
     const struct attn_case *c = f->c;
     const uint64_t row = index / (uint64_t)f->width, sk = (uint64_t)c->sk;
-    const uint64_t heads = c->op == ATTN_OP_MHA ? (uint64_t)c->hkv : 1;
+    const uint64_t heads = ref_op_is(c->op, REF_PROJECTED) ? (uint64_t)c->hkv : 1;
     const unsigned char *seen = f->seen + row / sk * heads * sk;
     uint64_t key = row % sk;
     if (seen[key] == SEEN_BY_NONE)

@@ -61,7 +61,7 @@ static void memory_order(const struct attn_case *c, const struct attn_schema *sc
 {
     for (uint32_t a = 0; a < rank; a++)
         order[a] = a;
-    if (!schema->activate || rank < 3)
+    if (!(schema->flags & REF_ACTIVATION) || rank < 3)
         return;
     if (c->layout == ATTN_LAYOUT_BSHD && rank == 4) {
         order[1] = 2;
@@ -98,8 +98,8 @@ static int set_strides(const struct attn_case *c, const struct attn_schema *sche
 {
     uint32_t order[ATTN_MAX_RANK];
     memory_order(c, schema, tensor->rank, order);
-    const bool padded =
-        c->view & ATTN_VIEW_GAPS && tensor->rank > 1 && (!schema->output || schema->activate);
+    const bool active = schema->flags & REF_ACTIVATION;
+    const bool padded = c->view & ATTN_VIEW_GAPS && tensor->rank > 1 && (!schema->output || active);
     int64_t run = 1;
     for (uint32_t o = tensor->rank; o-- > 0;) {
         const uint32_t axis = order[o];
@@ -114,7 +114,7 @@ static int set_strides(const struct attn_case *c, const struct attn_schema *sche
         if (padded && o == tensor->rank - 1 && __builtin_add_overflow(run, GAP, &run))
             return -1;
     }
-    if (c->view & ATTN_VIEW_HUGE && schema->activate)
+    if (c->view & ATTN_VIEW_HUGE && active)
         spread(tensor, order);
     return 0;
 }
@@ -163,17 +163,19 @@ void attn_operand_free(struct attn_operand *operand)
 
 struct attn_tensor *attn_operand_add(struct attn_instance *instance,
                                      const struct attn_operand_form *form,
-                                     const int64_t extents[ATTN_EXT_COUNT], char *why, size_t size)
+                                     const struct ref_shape *shape, char *why, size_t size)
 {
     const struct attn_schema *schema = form->schema;
-    const uint32_t at = instance->problem.n_tensors, rank = form->rank;
-    assert(at < ATTN_MAX_TENSORS && rank <= schema->rank);
-    struct attn_tensor tensor = {
-        .role = schema->role, .dtype = form->dtype, .space = ATTN_HOST, .rank = rank};
+    const uint32_t at = instance->problem.n_tensors, full = (uint32_t)strlen(schema->shape);
+    assert(at < ATTN_MAX_TENSORS && form->rank <= full);
+    struct attn_tensor tensor = {.role = schema->role,
+                                 .dtype = form->dtype,
+                                 .space = ATTN_HOST,
+                                 .rank = form->rank ? form->rank : full};
     struct attn_operand operand = {.output = schema->output};
-    for (uint32_t a = 0; a < rank; a++)
-        tensor.shape[a] = extents[schema->extent[a]];
-    const bool sparse = instance->c.view & ATTN_VIEW_HUGE && schema->activate;
+    for (uint32_t a = 0; a < tensor.rank; a++)
+        tensor.shape[a] = shape->extent[(unsigned char)schema->shape[a]];
+    const bool sparse = instance->c.view & ATTN_VIEW_HUGE && (schema->flags & REF_ACTIVATION) != 0;
     if (set_strides(&instance->c, schema, form->broadcast, &tensor) != 0 ||
         allocate(&instance->c, sparse, &tensor, &operand) != 0) {
         snprintf(why, size, "no memory for %s", schema->name);
@@ -185,18 +187,19 @@ struct attn_tensor *attn_operand_add(struct attn_instance *instance,
     return &instance->tensors[at];
 }
 
-int attn_operand_add_outputs(struct attn_instance *instance, const int64_t extents[ATTN_EXT_COUNT],
+int attn_operand_add_outputs(struct attn_instance *instance, const struct ref_shape *shape,
                              char *why, size_t size)
 {
     const struct attn_case *c = &instance->c;
-    const uint32_t roles[] = {ATTN_OUT, ATTN_LSE, ATTN_WEIGHTS};
-    const bool wanted[] = {true, c->out_lse, c->out_weights};
-    for (int o = 0; o < 3; o++) {
-        const struct attn_schema *schema = attn_schema_of_role(c->op, roles[o]);
-        const uint32_t wide = c->dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32;
-        const uint32_t dtype = schema->type == ATTN_TYPE_WIDE ? wide : c->dtype;
-        const struct attn_operand_form form = {schema, schema->rank, dtype, 0};
-        if (wanted[o] && attn_operand_add(instance, &form, extents, why, size) == NULL)
+    const struct ref_op *op = attn_case_op(c);
+    struct attn_schema schema;
+    for (size_t n = 0; attn_schema_at(op, n, &schema); n++) {
+        const int output = schema.output ? ref_output_of(op, schema.role) : -1;
+        if (output < 0 || !attn_case_gives(c, &op->outputs[output]))
+            continue;
+        const struct attn_operand_form form = {.schema = &schema,
+                                               .dtype = attn_type_drawn(c, schema.type)};
+        if (attn_operand_add(instance, &form, shape, why, size) == NULL)
             return -1;
     }
     return 0;

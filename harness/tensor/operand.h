@@ -10,20 +10,20 @@
 /* What an operand is made as. */
 struct attn_operand_form {
     const struct attn_schema *schema;
-    uint32_t rank; /* the first axes of the schema */
+    uint32_t rank; /* the first axes of the schema; 0: all */
     uint32_t dtype;
     unsigned broadcast; /* bit a: axis a has stride 0 */
 };
 
-/* Appends an operand to an instance: shape from `extents`, strides from the case's layout and view,
+/* Appends an operand to an instance: extents from `shape`, strides from the case's layout and view,
  * memory allocated. Outputs, and the gaps of inputs, hold bytes of 0xff (NaN in every floating
  * type). Returns the tensor, or NULL with the reason. */
 struct attn_tensor *attn_operand_add(struct attn_instance *instance,
                                      const struct attn_operand_form *form,
-                                     const int64_t extents[ATTN_EXT_COUNT], char *why, size_t size);
+                                     const struct ref_shape *shape, char *why, size_t size);
 
-/* The outputs that the case asks for: out, lse, weights. */
-int attn_operand_add_outputs(struct attn_instance *instance, const int64_t extents[ATTN_EXT_COUNT],
+/* The outputs that the case asks for. */
+int attn_operand_add_outputs(struct attn_instance *instance, const struct ref_shape *shape,
                              char *why, size_t size);
 
 void attn_operand_free(struct attn_operand *operand);

@@ -24,7 +24,8 @@ struct attn_operand {
 
 /* Expected answers of a pack, as doubles in dense logical order; NULL: not given. */
 struct attn_expected {
-    double *out, *lse, *weights, *scores;
+    double *output[REF_OUTPUTS]; /* by the operator's outputs */
+    double *scores;
     int scores_stage; /* 0 raw, 1 softcap, 2 bias */
     double rtol, atol;
 };

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fresh.h - does a result come from the inputs as they are now, or from an earlier run.
  *
- * `out` is linear in v (and in the x that v is made from, where nothing is added to it), so that
- * with every sign of v turned it can not stay what it was, but for elements that are zero. */
+ * The host names an input that `out` is linear in, where the operator has one: v, say. With every
+ * sign of it turned, no element of `out` can stay what it was, except those that are zero. */
 #ifndef ATTN_WORKER_FRESH_H
 #define ATTN_WORKER_FRESH_H
 
 #include "worker/plan.h"
 
-/* The input whose signs are to be turned; UINT32_MAX where the problem has none that must show. */
+/* The input whose signs are to be turned; UINT32_MAX: there is none. */
 uint32_t attn_fresh_input(const struct attn_message_request *request);
 
 /* Turns the sign of every element; twice is as before. */

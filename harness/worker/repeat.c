@@ -52,14 +52,10 @@ static void rerun(struct attn_plan *plan, const struct attn_message_request *req
                 first[t] = sum;
             if (sum == first[t])
                 continue;
-            const uint32_t role = request->tensors[t].role;
             attn_reply_set(reply, ATTN_FAIL,
                            "run %d gives other bits in %s than the first, though deterministic is "
                            "declared",
-                           r + 1,
-                           role == ATTN_LSE       ? "lse"
-                           : role == ATTN_WEIGHTS ? "weights"
-                                                  : "out");
+                           r + 1, request->operands[t].name);
             return;
         }
     }

@@ -146,7 +146,7 @@ static void test_keys(void **state)
 {
     (void)state;
     size_t count = 0;
-    for (const struct attn_case_key *key = attn_case_keys; key->name; key++, count++) {
+    for (const struct attn_case_key *key = attn_case_keys(); key->name; key++, count++) {
         assert_non_null(key->values);
         assert_non_null(key->help);
         assert_non_null(key->rule);

@@ -30,8 +30,8 @@ static void test_defaults(void **state)
     assert_true(c.wo);
     assert_int_equal(c.seed, 1);
     assert_false(c.causal || c.window || c.off_br || c.mask_bool || c.bias_normal || c.alibi ||
-                 c.sink || c.dropout || c.cross || c.params_head || c.proj_bias || c.out_lse ||
-                 c.out_weights || c.residual || c.pack_mask || c.pack_bias);
+                 c.sink || c.dropout || c.cross || c.params_head || c.proj_bias || c.out[0] ||
+                 c.out[1] || c.residual || c.pack_mask || c.pack_bias);
     assert_int_equal(c.len, ATTN_LEN_NONE);
     assert_null(c.data);
     attn_case_free(&c);
@@ -69,8 +69,8 @@ static void test_mask(void **state)
     assert_int_equal(c.window_right, -1);
     assert_int_equal(c.len, ATTN_LEN_LIST);
     assert_int_equal(c.n_len, 2);
-    assert_int_equal(c.len_list[0], 9);
-    assert_int_equal(c.len_list[1], 4);
+    assert_int_equal(c.len_list->at[0], 9);
+    assert_int_equal(c.len_list->at[1], 4);
     assert_true(c.mask_p == 0.25);
     assert_int_equal(c.mask_axes, ATTN_AXIS_B | ATTN_AXIS_Q);
     attn_case_free(&c);
@@ -81,7 +81,7 @@ static void test_mask(void **state)
     assert_int_equal(c.mask_axes, ATTN_AXES_ALL);
     attn_case_free(&c);
     c = parse_one("s=9 d=8 mask=dense bias=none out=none view=none");
-    assert_false(c.causal || c.bias_normal || c.out_lse || c.view);
+    assert_false(c.causal || c.bias_normal || c.out[0] || c.view);
     attn_case_free(&c);
 }
 
@@ -91,7 +91,8 @@ static void test_other_values(void **state)
     struct attn_case c = parse_one("s=4 d=8 bias=alibi+normal:hk sink=1 dropout=0.5 softcap=3e1 "
                                    "scale=-0.5 layout=bhds out=weights+lse fill=uniform "
                                    "view=gaps+huge+offset1 score=bilinear params=head dtype=bf16");
-    assert_true(c.alibi && c.bias_normal && c.sink && c.dropout && c.out_lse && c.out_weights);
+    assert_true(c.alibi && c.bias_normal && c.sink && c.dropout);
+    assert_true(attn_case_asks(&c, ATTN_LSE) && attn_case_asks(&c, ATTN_WEIGHTS));
     assert_int_equal(c.bias_axes, ATTN_AXIS_H | ATTN_AXIS_K);
     assert_true(c.dropout_p == 0.5 && c.softcap == 30 && c.scale == -0.5 && c.scale_given);
     assert_int_equal(c.layout, ATTN_LAYOUT_BHDS);
@@ -104,8 +105,8 @@ static void test_other_values(void **state)
                   "residual=1 # a comment, any=thing");
     assert_true(c.cross && c.proj_bias && c.residual && c.wo);
     assert_int_equal(c.n_prune, 2);
-    assert_int_equal(c.prune[0], 0);
-    assert_int_equal(c.prune[1], 3);
+    assert_int_equal(c.prune->at[0], 0);
+    assert_int_equal(c.prune->at[1], 3);
     assert_int_equal(c.weights, ATTN_WEIGHTS_STIEFEL);
     assert_int_equal(c.e, 20);
     attn_case_free(&c);

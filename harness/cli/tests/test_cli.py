@@ -87,7 +87,7 @@ class Help(Case):
         self.assertEqual(self.expect(2, "verfy").stderr,
                          "attnbench: there is no command 'verfy'; did you mean 'verify'?\n")
         self.assertIn("did you mean 'cases'", self.expect(2, "list", "case").stderr)
-        self.assertIn("legal: backends|cases|fills|checks", self.expect(2, "list", "nonsense").stderr)
+        self.assertIn("legal: backends|cases|fills|checks|ops", self.expect(2, "list", "nonsense").stderr)
         self.assertIn("did you mean '--threads'", self.expect(2, "verify", "--thraeds", "2").stderr)
         self.assertIn("did you mean 'naive'", self.expect(2, "verify", "-b", "naiv", SMALL).stderr)
         self.assertIn("did you mean 'dtype'", self.expect(2, "verify", SMALL + " dtpe=f32").stderr)
@@ -200,6 +200,30 @@ class List(Case):
         self.assertEqual(len({item["id"] for item in listed}), len(listed))
         again = json.loads(self.expect(0, "list", "cases", listed[0]["case"], "--json").stdout)
         self.assertEqual(again[0]["id"], listed[0]["id"])
+
+    def test_cases_are_one_array(self):
+        """Cases are printed one by one, and still are one JSON array."""
+        text = self.expect(0, "list", "cases", "x: s=4,5 d=8", "--json").stdout
+        self.assertEqual(text, json.dumps(json.loads(text), indent=2) + "\n")
+        self.assertEqual([item["name"] for item in json.loads(text)], ["x/s=4", "x/s=5"])
+        text = self.expect(7, "list", "cases", "--json", "--filter", "no such case").stdout
+        self.assertEqual(text, "[]\n")
+
+    def test_operators(self):
+        ops = {op["name"]: op for op in json.loads(self.expect(0, "list", "ops", "--json").stdout)}
+        self.assertEqual(sorted(ops), ["attention", "mha"])
+        for op in ops.values():
+            self.assertEqual(op["outputs"][0]["name"], "out")
+            self.assertTrue(all(key["help"] and key["values"] for key in op["keys"]))
+        self.assertEqual(ops["attention"]["keys"], [])
+        self.assertEqual(ops["mha"]["must_be_given"], ["hq"])
+        self.assertIn({"key": "wo", "values": "0|1", "default": "1", "help": "output projection"},
+                      ops["mha"]["keys"])
+        text = self.expect(0, "list", "ops").stdout
+        for op in ops.values():
+            for tensor in op["inputs"] + op["outputs"]:
+                self.assertIn(f"    {tensor['name']} ", text)
+        self.assertIn("takes no further argument", self.expect(2, "list", "ops", "mha").stderr)
 
     def test_fills_and_checks(self):
         self.assertIn("normal", self.expect(0, "list", "fills").stdout)

@@ -64,7 +64,7 @@ static void check_pack(const char *path)
         attn_instance_create(&c, 2, &in, why, sizeof why) != 0)
         fail_msg("%s", why);
     const struct attn_problem *p = &in->problem;
-    assert_non_null(in->expected.out);
+    assert_non_null(in->expected.output[0]);
     const struct ref_units rows = {.count = ref_output_units(p, 0)};
     const int64_t cells = p->b * p->hq * p->sq;
     struct ref_result result = {.output[0].value = room(rows.count * ref_output_width(p, 0)),
@@ -76,10 +76,10 @@ static void check_pack(const char *path)
         fail_msg("%s: %s", path, why);
     heads_outwards(p, 1, result.output[1].value);
     heads_outwards(p, p->sk, result.output[2].value);
-    compare(path, "out", &in->expected, result.output[0].value, in->expected.out,
+    compare(path, "out", &in->expected, result.output[0].value, in->expected.output[0],
             rows.count * ref_output_width(p, 0));
-    compare(path, "lse", &in->expected, result.output[1].value, in->expected.lse, cells);
-    compare(path, "weights", &in->expected, result.output[2].value, in->expected.weights,
+    compare(path, "lse", &in->expected, result.output[1].value, in->expected.output[1], cells);
+    compare(path, "weights", &in->expected, result.output[2].value, in->expected.output[2],
             cells * p->sk);
     free(result.output[0].value);
     free(result.output[1].value);

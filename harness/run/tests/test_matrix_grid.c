@@ -61,7 +61,7 @@ static void every_key_is_met(void **state)
 {
     (void)state;
     static const char values_alone[] = " data fill seed sha256 weights dtype ";
-    for (const struct attn_case_key *key = attn_case_keys; key->name; key++) {
+    for (const struct attn_case_key *key = attn_case_keys(); key->name; key++) {
         char word[64], line[512];
         snprintf(word, sizeof word, " %s ", key->name);
         bool met = strstr(values_alone, word) != NULL;

@@ -176,6 +176,8 @@ static void make_request(struct attn_message_request *request, uint32_t kind)
         .n_tensors = N_TENSORS,
         .runs = 2,
         .fresh = 1,
+        .linear = 3,
+        .linear_word = "v",
         .problem = {.op = ATTN_OP_ATTENTION, .b = 1, .hq = 1, .hkv = 1, .sq = ROWS, .sk = ROWS},
     };
     for (uint32_t t = 0; t < N_TENSORS; t++) {
@@ -190,7 +192,8 @@ static void make_request(struct attn_message_request *request, uint32_t kind)
                                                             .start = PAGE - span,
                                                             .span = span,
                                                             .element = sizeof(float),
-                                                            .output = output};
+                                                            .output = output,
+                                                            .name = "q"};
     }
 }
 

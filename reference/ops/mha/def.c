@@ -35,8 +35,9 @@ static const struct ref_output outputs[] = {
     {ATTN_WEIGHTS, "weights", "bhij", "bih", REF_TYPE_MAIN, 0, 0},
     {0}};
 
-static const char *const keys[] = {"e",        "kv",      "proj_bias", "prune",
-                                   "residual", "weights", "wo",        NULL};
+/* A case that has several of them in vain is told of the first. */
+static const char *const keys[] = {"e",       "kv",       "proj_bias", "prune",
+                                   "weights", "residual", "wo",        NULL};
 static const char *const needed[] = {"hq", NULL};
 
 static int refuse(char *why, size_t size, const char *reason)

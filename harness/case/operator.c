@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* operator.c - what a case says of the operands and outputs in its operator's tables. */
+#include "case/operator.h"
+
+#include <string.h>
+
+const struct ref_op *attn_case_op(const struct attn_case *c)
+{
+    return ref_op_find(c->op);
+}
+
+static bool is_among(const char *const *names, const char *name)
+{
+    for (; names && *names; names++)
+        if (strcmp(*names, name) == 0)
+            return true;
+    return false;
+}
+
+bool attn_op_takes(const struct ref_op *op, const char *key)
+{
+    return op && is_among(op->keys, key);
+}
+
+bool attn_op_needs(const struct ref_op *op, const char *key)
+{
+    return op && is_among(op->needed, key);
+}
+
+/* AXES of mask= and bias= as bits of an operand's own axes: those that are not full. */
+static unsigned not_full(const struct ref_operand *operand, unsigned full)
+{
+    static const char letters[] = "bhij"; /* bits of ATTN_AXIS_* */
+    unsigned one = 0;
+    for (unsigned a = 0; operand->shape[a]; a++) {
+        const char *letter = strchr(letters, operand->shape[a]);
+        if (letter && !(full >> (letter - letters) & 1))
+            one |= 1u << a;
+    }
+    return one;
+}
+
+bool attn_case_draws(const struct attn_case *c, const struct ref_operand *operand,
+                     struct attn_drawn *drawn)
+{
+    *drawn = (struct attn_drawn){.rank = (uint32_t)strlen(operand->shape)};
+    switch (operand->role) {
+    case ATTN_X_K:
+        return c->cross;
+    case ATTN_W_O:
+        return c->wo;
+    case ATTN_B_Q:
+    case ATTN_B_K:
+    case ATTN_B_V:
+        return c->proj_bias;
+    case ATTN_B_O:
+        return c->proj_bias && c->wo;
+    case ATTN_SCORE_M:
+        drawn->one = c->params_head ? 0 : 1;
+        return c->score == ATTN_SCORE_BILINEAR;
+    case ATTN_SCORE_WQ:
+    case ATTN_SCORE_WK:
+    case ATTN_SCORE_WV:
+        drawn->one = c->params_head ? 0 : 1;
+        return c->score == ATTN_SCORE_ADDITIVE;
+    case ATTN_MASK:
+        drawn->one = not_full(operand, c->mask_axes);
+        return c->mask_bool;
+    case ATTN_BIAS:
+        drawn->one = not_full(operand, c->bias_axes);
+        return c->bias_normal;
+    case ATTN_LEN:
+        if (c->len != ATTN_LEN_RAND_2D)
+            drawn->rank = 1;
+        return c->len != ATTN_LEN_NONE && c->len != ATTN_LEN_PACK;
+    case ATTN_ALIBI:
+        return c->alibi;
+    case ATTN_SINK:
+        return c->sink;
+    case ATTN_HEAD_MASK:
+        return c->n_prune > 0;
+    default:
+        return operand->flags & REF_NEEDED;
+    }
+}
+
+bool attn_case_gives(const struct attn_case *c, const struct ref_output *output)
+{
+    return (output->flags & REF_NEEDED) || attn_case_asks(c, output->role);
+}
+
+bool attn_case_shape(const struct attn_case *c, struct ref_shape *shape)
+{
+    const struct ref_op *op = attn_case_op(c);
+    const struct {
+        char letter;
+        int64_t extent;
+    } sizes[] = {{'b', c->b},  {'h', c->hq}, {'g', c->hkv}, {'i', c->sq}, {'j', c->sk},
+                 {'q', c->dq}, {'k', c->dk}, {'v', c->dv},  {'d', c->dh}, {'e', c->e},
+                 {'f', c->e},  {'w', c->e},  {'o', c->e}};
+    const struct ref_operand *row;
+    struct attn_drawn drawn;
+    ref_shape_init(shape);
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+        shape->extent[(unsigned char)sizes[s].letter] = sizes[s].extent;
+    for (const struct ref_param *p = op->params; p && p->key; p++)
+        if (p->letter)
+            shape->extent[(unsigned char)p->letter] = (int64_t)attn_case_param(c, p);
+    for (size_t n = 0; (row = ref_operand_at(op, n)); n++)
+        shape->present[row->role] = attn_case_draws(c, row, &drawn);
+    for (const struct ref_output *o = op->outputs; o->role; o++)
+        shape->present[o->role] = attn_case_gives(c, o);
+    return ref_shape_complete(op, shape);
+}
+
+int64_t attn_case_cells(const struct attn_case *c)
+{
+    return c->b * c->hq * c->sq * c->sk;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table.c - the table of all keys: those of the language, and those that operators' tables add.
+ * Made once, when it is first asked for, from the registry of operators. */
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "case/expand.h"
+#include "case/operator.h"
+
+enum { TEXT_MAX = 4096 };
+
+static struct attn_case_key keys[ATTN_KEYS_MAX + 1];
+static struct attn_key_rule param_rules[ATTN_CASE_PARAMS];
+static char texts[TEXT_MAX]; /* words and helps made of the tables, one behind the other */
+static size_t texts_used;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* A copy of a text that lasts. */
+static const char *keep(const char *text)
+{
+    const size_t length = strlen(text) + 1;
+    assert(texts_used + length <= sizeof texts);
+    char *kept = memcpy(texts + texts_used, text, length);
+    texts_used += length;
+    return kept;
+}
+
+/* Appends to a text of `size` bytes, which must hold it. */
+static void append(char *text, size_t size, const char *separator, const char *more)
+{
+    const size_t used = strlen(text);
+    const int added = snprintf(text + used, size - used, "%s%s", used ? separator : "", more);
+    assert(added >= 0 && (size_t)added < size - used);
+    (void)added;
+}
+
+static bool takes_param(const struct ref_op *op, const char *key)
+{
+    for (const struct ref_param *p = op->params; p && p->key; p++)
+        if (strcmp(p->key, key) == 0)
+            return true;
+    return false;
+}
+
+/* ---- what the tables say ---- */
+
+const struct ref_output *attn_optional_output(size_t n)
+{
+    uint64_t met[ATTN_CASE_ROLES / 64] = {0};
+    for (const struct ref_op *const *op = ref_ops; *op; op++)
+        for (const struct ref_output *o = (*op)->outputs; o->role; o++) {
+            const uint64_t bit = UINT64_C(1) << o->role % 64;
+            if ((o->flags & REF_NEEDED) || (met[o->role / 64] & bit))
+                continue;
+            met[o->role / 64] |= bit;
+            if (n-- == 0)
+                return o;
+        }
+    return NULL;
+}
+
+static const char *op_values(void)
+{
+    char text[TEXT_MAX / 2] = "";
+    for (const struct ref_op *const *op = ref_ops; *op; op++)
+        append(text, sizeof text, "|", (*op)->name);
+    return keep(text);
+}
+
+static const char *out_values(void)
+{
+    char text[TEXT_MAX / 2] = "none, or parts joined with +:";
+    const struct ref_output *output;
+    for (size_t n = 0; (output = attn_optional_output(n)); n++)
+        append(text, sizeof text, " ", output->name);
+    return keep(text);
+}
+
+bool attn_key_owners(const char *key, char *text, size_t size)
+{
+    bool some = false, all = true;
+    snprintf(text, size, "'%s' needs ", key);
+    for (const struct ref_op *const *op = ref_ops; *op; op++) {
+        const bool owns = attn_op_takes(*op, key) || takes_param(*op, key);
+        const size_t used = strlen(text);
+        all = all && owns;
+        if (owns)
+            snprintf(text + used, size - used, "%sop=%s", some ? " or " : "", (*op)->name);
+        some = some || owns;
+    }
+    return some && !all;
+}
+
+/* ---- keys of parameters ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct attn_case_key *)a)->name, ((const struct attn_case_key *)b)->name);
+}
+
+static bool is_met(const char *name, size_t count)
+{
+    for (size_t k = 0; k < count; k++)
+        if (strcmp(keys[k].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* "op=A|B: what it is", with the operators that have it. */
+static const char *param_help(const struct ref_param *param)
+{
+    char text[512] = "";
+    for (const struct ref_op *const *op = ref_ops; *op; op++)
+        if (takes_param(*op, param->key))
+            append(text, sizeof text, "|", (*op)->name);
+    char help[1024] = "op=";
+    append(help, sizeof help, "", text);
+    append(help, sizeof help, ": ", param->help);
+    return keep(help);
+}
+
+static struct attn_case_key param_key(const struct ref_param *param, struct attn_key_rule *rule)
+{
+    char fallback[64];
+    attn_param_text(param, param->fallback, fallback, sizeof fallback);
+    *rule = (struct attn_key_rule){
+        .parse = attn_parse_param,
+        .write = attn_write_param,
+        .flags = param->kind == REF_PARAM_INT ? ATTN_KEY_RANGE : 0,
+        .param = param,
+    };
+    return (struct attn_case_key){param->key, param->values, keep(fallback), param_help(param),
+                                  rule};
+}
+
+static void make(void)
+{
+    size_t count = 0, params = 0;
+    for (const struct attn_case_key *key = attn_language_keys; key->name; key++, count++) {
+        keys[count] = *key;
+        if (strcmp(key->name, "op") == 0)
+            keys[count].values = op_values();
+        if (strcmp(key->name, "out") == 0)
+            keys[count].values = out_values();
+    }
+    for (const struct ref_op *const *op = ref_ops; *op; op++)
+        for (const struct ref_param *p = (*op)->params; p && p->key; p++) {
+            if (is_met(p->key, count))
+                continue;
+            assert(count < ATTN_KEYS_MAX && params < ATTN_CASE_PARAMS);
+            keys[count++] = param_key(p, &param_rules[params++]);
+        }
+    qsort(keys, count, sizeof keys[0], by_name);
+    /* Slots follow the names, as the keys do. */
+    for (size_t k = 0, slot = 0; k < count; k++)
+        if (keys[k].rule->param)
+            param_rules[keys[k].rule - param_rules].slot = slot++;
+}
+
+/* ---- look-ups ---- */
+
+const struct attn_case_key *attn_case_keys(void)
+{
+    pthread_once(&once, make);
+    return keys;
+}
+
+const struct attn_case_key *attn_key_find(struct attn_word name)
+{
+    for (const struct attn_case_key *key = attn_case_keys(); key->name; key++)
+        if (attn_word_is(name, key->name))
+            return key;
+    return NULL;
+}
+
+size_t attn_key_index(const struct attn_case_key *key)
+{
+    return (size_t)(key - attn_case_keys());
+}
+
+size_t attn_key_names(const char *names[], size_t max)
+{
+    size_t count = 0;
+    for (const struct attn_case_key *key = attn_case_keys(); key->name && count < max; key++)
+        names[count++] = key->name;
+    return count;
+}
