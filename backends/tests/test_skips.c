@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "run/seat.h"
 #include "run/suite.h"
-#include "run/verify.h"
 
 static struct attn_places places;
 static struct attn_session session; /* roster and cases */
@@ -42,7 +42,7 @@ static int end(void **state)
 {
     (void)state;
     for (size_t b = 0; b < session.roster.count; b++)
-        attn_seat_leave(&seats[b]);
+        attn_seat_free(&seats[b]);
     free(seats);
     attn_session_close(&session);
     return 0;

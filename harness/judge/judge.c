@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "judge/diagnose.h"
-#include "judge/hypotheses.h"
 #include "judge/rows.h"
 #include "reference/dtype.h"
 
@@ -37,6 +35,7 @@ struct attn_judge {
     int64_t heads; /* H of ref_result: 1, or Hq for mha */
     struct answer answers[MAX_REFERENCES];
     int next;
+    const struct ref_result *last; /* from which the last verdict was reached; NULL: none was */
 };
 
 int attn_judge_create(const struct attn_instance *instance, double budget, int threads,
@@ -341,22 +340,12 @@ static bool is_trivial(const struct attn_judge *judge, const struct ref_result *
     return true;
 }
 
-static void explain(const struct attn_judge *judge, const struct attn_numerics *numerics,
-                    const struct ref_result *ref, struct attn_judgement *v)
-{
-    char text[320];
-    attn_hypotheses_explain(judge->instance, numerics, &judge->rows, ref, judge->threads, text,
-                            sizeof text);
-    const size_t n = strlen(v->reason);
-    if (*text)
-        snprintf(v->reason + n, sizeof v->reason - n, "; %s", text);
-}
-
 void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *numerics,
                         bool approximate, struct attn_judgement *v)
 {
     const struct attn_problem *p = &judge->instance->problem;
     memset(v, 0, sizeof *v);
+    judge->last = NULL;
     v->status = ATTN_ERROR;
     v->rows_checked = judge->rows.count;
     v->rows_total = ref_row_count(p);
@@ -411,10 +400,17 @@ void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *nu
         v->status = is_trivial(judge, ref, v, &t, v->reason, sizeof v->reason) ? ATTN_MISTRUSTED
                                                                                : ATTN_PASS;
     }
-    if (!approximate && !t.unknown)
-        attn_diagnose(judge->instance, numerics, &judge->rows, ref, v);
-    if (v->status == ATTN_FAIL)
-        explain(judge, numerics, ref, v);
+    v->unknown = t.unknown;
+    judge->last = ref;
+}
+
+bool attn_judge_evidence(const struct attn_judge *judge, struct attn_evidence *evidence)
+{
+    *evidence = (struct attn_evidence){.instance = judge->instance,
+                                       .rows = &judge->rows,
+                                       .ref = judge->last,
+                                       .threads = judge->threads};
+    return judge->last != NULL;
 }
 
 /* Agreement of computed a and expected b, as packs define it. */

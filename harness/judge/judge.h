@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "reference/reference.h"
 #include "results/status.h"
 #include "tensor/instance.h"
 
@@ -23,7 +24,8 @@ struct attn_judgement {
     double max_abs, max_rel, rms;   /* of `out` */
     char worst[96];                 /* "out[b0 h3 i17 c5]", where max_ratio stands */
     int64_t rows_checked, rows_total;
-    int64_t rows_counted;            /* of which fill=census counted the keys; 0: not tried */
+    int64_t rows_counted; /* of which fill=census counted the keys; 0: not tried */
+    int64_t unknown; /* elements that may be beyond the range of the declared types: not judged */
     bool out_ok, lse_ok, weights_ok; /* true where the output is not there */
     bool has_lse, has_weights;
 };
@@ -39,6 +41,18 @@ void attn_judge_free(struct attn_judge *judge);
 /* Judges the outputs that lie in the instance's memory, computed by a plan with these numerics. */
 void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *numerics,
                         bool approximate, struct attn_judgement *verdict);
+
+/* What a verdict on outputs was reached from, for whoever looks further into it. */
+struct attn_evidence {
+    const struct attn_instance *instance;
+    const struct ref_rows *rows;  /* that were checked */
+    const struct ref_result *ref; /* right answers and bounds of these rows */
+    int threads;
+};
+
+/* Of the last attn_judge_outputs; valid until the judge is asked again or freed. False: no verdict
+ * was reached, its status is ERROR. */
+bool attn_judge_evidence(const struct attn_judge *judge, struct attn_evidence *evidence);
 
 /* Holds the reference against a pack's expected answers (rtol, atol of the pack; max_ratio is the
  * difference over what they allow): PASS, FAIL, or SKIP where the instance carries none. */

@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "explain/examine.h"
 #include "reference/philox.h"
 #include "run/machine.h"
 #include "run/matrix.h"
 #include "run/progress.h"
 #include "run/roof.h"
+#include "run/seat.h"
 #include "run/verify.h"
 
 /* Each round of a block starts every backend anew; PyTorch takes seconds for that. */
@@ -137,7 +139,7 @@ static int time_once(struct attn_session *session, struct attn_seat *seat,
     uint32_t exactness = entry->contestant->info.exactness;
     if (exactness != ATTN_NONE) {
         struct attn_judgement again;
-        attn_judge_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, &again);
+        attn_examine_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, &again);
         if (again.status == ATTN_FAIL || again.status == ATTN_ERROR)
             return timing_failed(session, entry, again.status, again.reason, why, size);
     }
@@ -172,7 +174,7 @@ static int take_turn(struct attn_session *session, struct block *block, size_t b
             result = time_once(session, &seat, block->instances[i], block->judges[i], entry,
                                ATTN_COLD, round, why, size);
     }
-    attn_seat_leave(&seat);
+    attn_seat_free(&seat);
     return result;
 }
 
@@ -283,7 +285,7 @@ static void measure_peak(struct attn_session *session, struct attn_instance *ins
         outcome = attn_worker_peak(seat.worker, instance, &entry->peak_bytes, &entry->taken_bytes);
     entry->peak_known = outcome.status == ATTN_PASS;
     snprintf(entry->peak_reason, sizeof entry->peak_reason, "%.255s", outcome.reason);
-    attn_seat_leave(&seat);
+    attn_seat_free(&seat);
 }
 
 /* The harness's own cost on this block: median of what a backend that computes nothing took. */
@@ -388,6 +390,8 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
         block_free(&block, n);
     }
     attn_progress_end(&progress);
+    for (size_t b = 0; b < n && seats; b++)
+        attn_seat_free(&seats[b]);
     free(seats);
     if (result == 0 && !attn_interrupted)
         attn_roof_raise(session, &roof);

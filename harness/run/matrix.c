@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/verify.h"
+#include "run/entry.h"
+#include "run/seat.h"
 
 static const char *const types[] = {"f64", "f32", "f16", "bf16"};
 enum { N_TYPES = sizeof types / sizeof *types };
@@ -163,7 +164,7 @@ json_t *attn_matrix_ask(const struct attn_session *session, char *why, size_t si
         matrix = json_pack("{s:o, s:O}", "backends", backends_json(roster, columns), "features",
                            features);
     for (size_t b = 0; columns && b < roster->count; b++)
-        attn_seat_leave(&columns[b].seat);
+        attn_seat_free(&columns[b].seat);
     free(columns);
     json_decref(features);
     return matrix;

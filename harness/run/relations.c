@@ -9,6 +9,7 @@
 #include "reference/dtype.h"
 #include "reference/operands.h"
 #include "run/relation.h"
+#include "run/verify_one.h"
 #include "tensor/operand.h"
 
 /* Relations are for cases of up to so many cells and bytes of operands, and for backends that run

@@ -4,7 +4,8 @@
 #ifndef ATTN_RELATIONS_H
 #define ATTN_RELATIONS_H
 
-#include "run/verify.h"
+#include "run/entry.h"
+#include "run/seat.h"
 
 /* Tries the checks that settings.checks asks for on every backend that has held so far, where they
  * fit the case and cost little (README.md), and enters them. `instance` is the case's own; its

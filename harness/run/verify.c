@@ -2,247 +2,19 @@
 /* verify.c - case by case, backend by backend. */
 #include "run/verify.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "run/keep.h"
-#include "run/machine.h"
 #include "run/progress.h"
 #include "run/relations.h"
-#include "run/reproducer.h"
-#include "run/suite.h"
+#include "run/retry.h"
+#include "run/verify_one.h"
 
-/* A run that verification has seen to take longer is not repeated in the second placement. */
-static const double second_placement_s = 1.0;
 /* Further fills are for cases of up to so many cells, and for backends that run them in so long:
  * what they look for shows at any size. Census alone proves more the more keys there are, and
  * counts them all in less time than a run takes. */
 static const double fill_cells = 0x1p24, fill_s = 0.25, census_s = 30.0;
-/* Cases smaller than this say nothing about a backend's rate. */
-static const double rate_flops = 1e7;
-
-void attn_seat_init(struct attn_seat *seat, const struct attn_session *session,
-                    const struct attn_contestant *contestant)
-{
-    *seat = (struct attn_seat){.session = session, .contestant = contestant};
-}
-
-static struct attn_outcome start(struct attn_seat *seat, int threads, struct attn_worker **worker)
-{
-    const struct attn_settings *s = &seat->session->settings;
-    if (seat->contestant->missing) {
-        struct attn_outcome outcome = {.status = ATTN_SKIP};
-        snprintf(outcome.reason, sizeof outcome.reason, "%s", seat->contestant->info.reason);
-        return outcome;
-    }
-    struct attn_worker_config config = {
-        .worker_path = seat->session->places->worker,
-        .plugin_path = seat->contestant->plugin,
-        .backend = seat->contestant->info.name,
-        .options = seat->contestant->options,
-        .threads = threads,
-        .log_path = *seat->session->log ? seat->session->log : NULL,
-        .timeout_s = s->timeout_s,
-        .rss_limit = s->memory,
-        .foreground = s->debug,
-    };
-    const struct attn_outcome outcome = attn_worker_start(&config, worker);
-    if (s->debug && outcome.status == ATTN_PASS)
-        attn_progress_debug(seat->contestant->info.name, attn_worker_pid(*worker));
-    return outcome;
-}
-
-struct attn_outcome attn_seat_worker(struct attn_seat *seat)
-{
-    return seat->worker ? (struct attn_outcome){.status = ATTN_PASS}
-                        : start(seat, seat->session->settings.threads, &seat->worker);
-}
-
-struct attn_outcome attn_seat_other(struct attn_seat *seat)
-{
-    if (seat->other || seat->other_tried)
-        return (struct attn_outcome){.status = seat->other ? ATTN_PASS : ATTN_SKIP};
-    seat->other_tried = true;
-    if (seat->session->settings.debug) /* one worker is enough in the foreground */
-        return (struct attn_outcome){.status = ATTN_SKIP};
-    return start(seat, seat->session->settings.threads == 1 ? 2 : 1, &seat->other);
-}
-
-void attn_seat_after(struct attn_seat *seat, const struct attn_outcome *outcome)
-{
-    bool sound = outcome->status == ATTN_PASS || outcome->status == ATTN_SKIP ||
-                 outcome->status == ATTN_FAIL;
-    if (!sound)
-        attn_seat_leave(seat);
-}
-
-void attn_seat_leave(struct attn_seat *seat)
-{
-    attn_worker_stop(seat->worker);
-    attn_worker_stop(seat->other);
-    seat->worker = seat->other = NULL;
-    seat->other_tried = false;
-}
-
-/* A case lies in memory three times at most: in the host, in the shared mapping, in the worker. */
-static uint64_t memory_needed(const struct attn_case *c)
-{
-    uint64_t bytes = attn_case_bytes(c);
-    return bytes > UINT64_MAX / 3 ? UINT64_MAX : 3 * bytes;
-}
-
-static void verdict_set(struct attn_judgement *v, enum attn_status status, const char *reason)
-{
-    memset(v, 0, sizeof *v);
-    v->status = status;
-    snprintf(v->reason, sizeof v->reason, "%s", reason);
-}
-
-struct attn_instance *attn_instance_for(const struct attn_session *session,
-                                        const struct attn_case *c, struct attn_judgement *verdict)
-{
-    char why[512];
-    if (attn_session_over(session)) {
-        snprintf(why, sizeof why, ATTN_NO_TIME_LEFT " (%g s)", session->settings.budget_s);
-        verdict_set(verdict, ATTN_SKIP, why);
-        return NULL;
-    }
-    uint64_t needed = memory_needed(c);
-    uint64_t have = session->settings.memory ? session->settings.memory : attn_memory_available();
-    if (needed > have) {
-        double needs_gib = ldexp((double)needed, -30), has_gib = ldexp((double)have, -30);
-        snprintf(why, sizeof why, "needs %.*f GiB, have %.*f", needs_gib < 10 ? 2 : 0, needs_gib,
-                 has_gib < 10 ? 2 : 0, has_gib);
-        verdict_set(verdict, ATTN_SKIP, why);
-        return NULL;
-    }
-    struct attn_instance *instance;
-    if (attn_instance_create(c, session->settings.host_threads, &instance, why, sizeof why)) {
-        verdict_set(verdict, ATTN_ERROR, why);
-        return NULL;
-    }
-    return instance;
-}
-
-/* Did the outputs hold, as far as they were judged. */
-static bool holds(enum attn_status status)
-{
-    return status == ATTN_PASS || status == ATTN_APPROX || status == ATTN_MISTRUSTED;
-}
-
-/* Keeps the graver of two verdicts, of which the first holds: what failed once has failed. */
-static void merge(struct attn_judgement *kept, const struct attn_judgement *next)
-{
-    const double max = fmax(kept->max_ratio, next->max_ratio);
-    const int64_t counted = kept->rows_counted;
-    if (!holds(next->status) || (kept->status == ATTN_PASS && next->status != ATTN_PASS))
-        *kept = *next;
-    kept->max_ratio = max;
-    kept->rows_counted = next->rows_counted > counted ? next->rows_counted : counted;
-}
-
-/* A run that came to its end has kept every promise. */
-static void enter_promises(struct attn_entry *entry, const struct attn_outcome *outcome)
-{
-    for (unsigned p = ATTN_PROMISE_INPUTS; p <= ATTN_PROMISE_STATE; p++) {
-        const unsigned bit = 1u << (ATTN_CHECK_INPUTS + p - ATTN_PROMISE_INPUTS);
-        if (outcome->broken == p)
-            entry->checks_ok &= ~bit;
-        else if (outcome->status == ATTN_PASS && !(entry->checks_done & bit))
-            entry->checks_ok |= bit;
-        else
-            continue;
-        entry->checks_done |= bit;
-    }
-}
-
-/* One placement: run, then judge. */
-static void verify_placement(struct attn_seat *seat, struct attn_instance *instance,
-                             struct attn_judge *judge, enum attn_placement placement,
-                             struct attn_entry *entry, struct attn_judgement *verdict)
-{
-    struct attn_outcome outcome = attn_seat_worker(seat);
-    double seconds = 0;
-    if (outcome.status == ATTN_PASS) {
-        outcome = attn_worker_verify(seat->worker, instance, placement, 1, &entry->plan, &seconds);
-        attn_seat_after(seat, &outcome);
-    }
-    enter_promises(entry, &outcome);
-    if (outcome.status != ATTN_PASS) {
-        verdict_set(verdict, outcome.status, outcome.reason);
-        return;
-    }
-    entry->seconds = entry->seconds > 0 ? fmin(entry->seconds, seconds) : seconds;
-    uint32_t exactness = entry->contestant->info.exactness;
-    if (exactness == ATTN_NONE)
-        verdict_set(verdict, ATTN_PASS, "");
-    else if (!entry->plan.has_numerics)
-        verdict_set(verdict, ATTN_ERROR, "the plan declares no numerics, so it has no bound");
-    else
-        attn_judge_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, verdict);
-}
-
-static double *rate_of(struct attn_seat *seat, const struct attn_problem *problem)
-{
-    return &seat->rate[problem->op == ATTN_OP_MHA][problem->score % 8];
-}
-
-/* Would the run take longer than the limit, at the rate that this backend has shown. */
-static bool over_limit(struct attn_seat *seat, const struct attn_instance *instance,
-                       struct attn_judgement *verdict)
-{
-    double rate = *rate_of(seat, &instance->problem), limit = seat->session->settings.run_limit_s;
-    if (rate <= 0 || limit <= 0 || instance->flops / rate <= limit)
-        return false;
-    char why[128];
-    snprintf(why, sizeof why, "budget: a run is predicted to take %.2g s, the limit is %.2g s",
-             instance->flops / rate, limit);
-    verdict_set(verdict, ATTN_SKIP, why);
-    return true;
-}
-
-void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
-                       struct attn_judge *judge, struct attn_entry *entry)
-{
-    entry->verified = true;
-    entry->nnz = instance->nnz;
-    entry->flops = instance->flops;
-    entry->bytes = instance->bytes;
-    struct attn_outcome outcome = attn_seat_worker(seat);
-    if (outcome.status == ATTN_SKIP) /* this machine lacks what the backend needs */
-        entry->harmless = true;
-    if (outcome.status == ATTN_PASS) {
-        outcome = attn_worker_supports(seat->worker, instance);
-        attn_seat_after(seat, &outcome);
-        if (outcome.status == ATTN_SKIP)
-            entry->harmless = !attn_suite_is_standard(seat->session->places, entry->c) ||
-                              attn_expected_skip(entry->contestant, entry->c->name);
-    }
-    if (outcome.status != ATTN_PASS) {
-        verdict_set(&entry->verdict, outcome.status, outcome.reason);
-        return;
-    }
-    if (over_limit(seat, instance, &entry->verdict)) {
-        entry->harmless = true;
-        return;
-    }
-    verify_placement(seat, instance, judge, ATTN_PLACE_END, entry, &entry->verdict);
-    entry->end_done = true;
-    entry->end_ok = holds(entry->verdict.status);
-    if (entry->seconds > 0 && instance->flops >= rate_flops) {
-        double *rate = rate_of(seat, &instance->problem);
-        *rate = fmax(*rate, instance->flops / entry->seconds);
-    }
-    if (!entry->end_ok || entry->seconds > second_placement_s ||
-        entry->contestant->info.exactness == ATTN_NONE)
-        return;
-    struct attn_judgement second;
-    verify_placement(seat, instance, judge, ATTN_PLACE_START, entry, &second);
-    entry->start_done = true;
-    entry->start_ok = holds(second.status);
-    merge(&entry->verdict, &second);
-}
 
 static bool may_fill(const struct attn_entry *entry, enum attn_fill fill)
 {
@@ -250,7 +22,7 @@ static bool may_fill(const struct attn_entry *entry, enum attn_fill fill)
     const double cells = (double)c->b * (double)c->hq * (double)c->sq * (double)c->sk;
     const bool quick = cells <= fill_cells && entry->seconds < fill_s;
     return entry->end_ok && entry->contestant->info.exactness == ATTN_EXACT &&
-           holds(entry->verdict.status) &&
+           attn_verdict_holds(entry->verdict.status) &&
            (quick || (fill == ATTN_FILL_CENSUS && entry->seconds < census_s));
 }
 
@@ -272,14 +44,14 @@ static void verify_fill(struct attn_session *session, struct attn_seat *seats,
                 continue;
             struct attn_judgement verdict;
             struct attn_entry trial = *entry; /* plan and times stay those of the case itself */
-            verify_placement(&seats[b], instance, judge, ATTN_PLACE_END, &trial, &verdict);
+            attn_verify_placement(&seats[b], instance, judge, ATTN_PLACE_END, &trial, &verdict);
             entry->checks_done |= trial.checks_done;
             entry->checks_ok &= trial.checks_ok;
             entry->fills_done |= 1u << c->fill;
-            entry->fills_ok |= (unsigned)holds(verdict.status) << c->fill;
-            if (!holds(verdict.status))
+            entry->fills_ok |= (unsigned)attn_verdict_holds(verdict.status) << c->fill;
+            if (!attn_verdict_holds(verdict.status))
                 entry->fill = c->fill;
-            merge(&entry->verdict, &verdict);
+            attn_verdict_merge(&entry->verdict, &verdict);
         }
     attn_judge_free(judge);
     attn_instance_free(instance);
@@ -376,7 +148,7 @@ int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
         char reason[512];
         if (attn_judge_create(*instance, ATTN_JUDGE_BUDGET, session->settings.host_threads, judge,
                               reason, sizeof reason)) {
-            verdict_set(&none, ATTN_ERROR, reason);
+            attn_verdict_set(&none, ATTN_ERROR, reason);
             attn_instance_free(*instance);
             *instance = NULL;
         }
@@ -411,8 +183,8 @@ int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
         struct attn_entry *entry = &entries[b];
         bool silent =
             entry->contestant->info.exactness == ATTN_NONE && entry->verdict.status == ATTN_PASS;
-        if (session->settings.shrink && attn_shrinks(entry))
-            attn_reproduce(session, &seats[b], entry);
+        if (session->settings.shrink && attn_retry_wanted(entry))
+            attn_retry_smaller(session, &seats[b], entry);
         if (!silent && attn_verify_finish(session, entry, out, why, size))
             return -1;
     }
@@ -444,7 +216,7 @@ int attn_verify_all(struct attn_session *session, FILE *out, char *why, size_t s
     }
     attn_progress_end(&progress);
     for (size_t b = 0; b < n && seats; b++)
-        attn_seat_leave(&seats[b]);
+        attn_seat_free(&seats[b]);
     free(seats);
     free(entries);
     return result;

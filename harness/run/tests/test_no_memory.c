@@ -19,7 +19,7 @@
 #include "reference/dtype.h"
 #include "report/compare.h"
 #include "results/record.h"
-#include "judge/judge.h"
+#include "explain/examine.h"
 #include "run/suite.h"
 
 /* The linker puts these in the place of the C library's (--wrap). */
@@ -146,7 +146,7 @@ static int judge_case(const struct attn_case *c, char *why, size_t size)
         if (c->data)
             attn_judge_reference(judge, &v);
         else
-            attn_judge_outputs(judge, &numerics, false, &v);
+            attn_examine_outputs(judge, &numerics, false, &v);
         status = v.status == ATTN_ERROR ? -1 : 0;
         if (status != 0)
             snprintf(why, size, "%s", v.reason);

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* examine.h - everything that is said of a backend's outputs: the judge's verdict, what the fill
+ * of the case proves beyond it (diagnose.h), and the mistake that explains what is wrong
+ * (hypotheses.h). */
+#ifndef ATTN_EXAMINE_H
+#define ATTN_EXAMINE_H
+
+#include "judge/judge.h"
+
+/* Judges the outputs as attn_judge_outputs does, and completes the verdict and its reason. */
+void attn_examine_outputs(struct attn_judge *judge, const struct attn_numerics *numerics,
+                          bool approximate, struct attn_judgement *verdict);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shrink_words.c - words of a line, and parts of words. */
+#include "explain/shrink_words.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "case/case.h"
+
+/* Does a word make no sense without another one. */
+static bool leans_on(const char *word, const char *other)
+{
+    static const char *const leaning[][8] = {
+        {"op=mha", "e=", "kv=", "proj_bias=", "prune=", "residual=", "weights=", "wo="},
+        {"score=", "dh=", "dq=", "params="}};
+    for (int l = 0; l < 2; l++)
+        for (int w = 1; !strncmp(other, leaning[l][0], strlen(leaning[l][0])) && w < 8; w++)
+            if (leaning[l][w] && !strncmp(word, leaning[l][w], strlen(leaning[l][w])))
+                return true;
+    return false;
+}
+
+struct words {
+    char text[ATTN_CASE_LINE_MAX + 1]; /* of a canonical line, cut at its blanks */
+    const char *at[64];
+    int n;
+};
+
+static void cut(const struct attn_words *of, struct words *words)
+{
+    of->line(of->context, words->text, sizeof words->text);
+    char *rest = words->text, *word;
+    for (words->n = 0; words->n < 64 && (word = strsep(&rest, " "));)
+        if (*word)
+            words->at[words->n++] = word;
+}
+
+/* Without word w, and those that lean on it. */
+static bool without_word(const struct attn_words *s, const struct words *words, int w)
+{
+    char line[ATTN_CASE_LINE_MAX + 1] = "";
+    size_t used = 0;
+    for (int i = 0; i < words->n; i++)
+        if (i != w && !leans_on(words->at[i], words->at[w]))
+            used += (size_t)snprintf(line + used, sizeof line - used, "%s ", words->at[i]);
+    return s->keep(s->context, line);
+}
+
+/* Without one part of word w: "mask=causal+len:3" has two. */
+static bool without_part(const struct attn_words *s, const struct words *words, int w)
+{
+    const char *value = strchr(words->at[w], '=');
+    if (!value++)
+        return false;
+    for (const char *part = value; strchr(value, '+'); part++) {
+        char line[2 * ATTN_CASE_LINE_MAX];
+        size_t used = 0;
+        const size_t length = strcspn(part, "+");
+        for (int i = 0; i < words->n; i++)
+            if (i != w)
+                used += (size_t)snprintf(line + used, sizeof line - used, "%s ", words->at[i]);
+        /* The '+' before the part goes with it; of the first, the one after. */
+        const int before = (int)(part - words->at[w]) - (part > value);
+        const char *after = part + length + (part == value && part[length]);
+        snprintf(line + used, sizeof line - used, "%.*s%s", before, words->at[w], after);
+        if (s->keep(s->context, line))
+            return true;
+        part += length;
+        if (!*part)
+            break;
+    }
+    return false;
+}
+
+bool attn_words_shrink(const struct attn_words *s)
+{
+    struct words words;
+    bool any = false;
+    cut(s, &words);
+    for (int w = 0; w < words.n;) {
+        if (without_word(s, &words, w) || without_part(s, &words, w)) {
+            any = true;
+            cut(s, &words); /* the next word stands where this one stood */
+        } else {
+            w++;
+        }
+    }
+    return any;
+}
