@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pictures.c - the data that the pictures are drawn from, against the records.
+/* test_report_pictures.c - the data that the pictures are drawn from, against the records.
  *
  * test_report_pictures SCRIPT_DIR */
 #include <math.h>

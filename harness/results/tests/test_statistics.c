@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* statistics.c - against tables, hand-made samples, and simulated coverage. */
+/* test_statistics.c - against tables, hand-made samples, and simulated coverage. */
 #include "results/statistics.h"
 
 #include <math.h>

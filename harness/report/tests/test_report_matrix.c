@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matrix.c - the support matrix laid out, and in each document.
+/* test_report_matrix.c - the support matrix laid out, and in each document.
  *
  * test_report_matrix SCRIPT_DIR */
 #include "report/matrix.h"

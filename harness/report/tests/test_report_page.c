@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* page.c - can everybody read it: contrast of the page's and the pictures' colours, links that lead
- * somewhere.
+/* test_report_page.c - can everybody read it: contrast of the page's and the pictures' colours,
+ * links that lead somewhere.
  *
  * test_report_page SCRIPT_DIR */
 #include <ctype.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_blas.c - the blas backend against a double loop, its exp and tanh against libm, and what it
- * refuses. */
+/* test_blas_attention.c - the blas backend against a double loop, its exp and tanh against libm,
+ * and what it refuses. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "../tests/common.h"
-#include "blas.h"
+#include "../../tests/common.h"
+#include "../blas.h"
 
 static const struct test_spec own[] = {
     {.name = "several blocks of rows", .sq = 67, .sk = 9000, .dq = 3, .b = 1, .with = WITH_LSE},

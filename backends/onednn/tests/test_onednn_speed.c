@@ -17,9 +17,9 @@
 #include <cmocka.h>
 #include <oneapi/dnnl/dnnl_graph.h>
 
-#include "../tests/pace.h"
-#include "../tests/problem.h"
-#include "onednn.h"
+#include "../../tests/pace.h"
+#include "../../tests/problem.h"
+#include "../onednn.h"
 
 enum { HEADS = 8, WIDTH = 64 };
 

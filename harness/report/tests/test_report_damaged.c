@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* damaged.c - runs that are hostile, odd or cut short: a report or a refusal, and nothing else.
+/* test_report_damaged.c - runs that are hostile, odd or cut short: a report or a refusal, and
+ * nothing else.
  *
  * test_report_damaged SCRIPT_DIR */
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* speedup.c - the choice of a baseline, and ratios and means over it. */
+/* test_report_speedup.c - the choice of a baseline, and ratios and means over it. */
 #include "report/speedup.h"
 
 #include <math.h>

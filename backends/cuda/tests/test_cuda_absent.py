@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_absent.py - a library that is missing or too old is one sentence of `probe`, and no failure.
+"""test_cuda_absent.py - a library that is missing or too old is one sentence of `probe`, and
+no failure.
 
-    test_absent.py BUILD_DIR [unittest options]
+    test_cuda_absent.py BUILD_DIR [unittest options]
 """
 import json
 import os

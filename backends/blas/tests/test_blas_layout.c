@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "../tests/common.h"
-#include "blas.h"
+#include "../../tests/common.h"
+#include "../blas.h"
 
 /* How one operand is laid anew in its memory, which stays as large as it was. */
 struct change {

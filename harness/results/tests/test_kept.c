@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kept.c - names of kept weights: readable, one a key, and never outside the folder. */
+/* test_kept.c - names of kept weights: readable, one a key, and never outside the folder. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_emulation.py - the CUDA kernels on the host: all that they compute is right, and each
+"""test_cuda_emulation.py - the CUDA kernels on the host: all that they compute is right, and each
 planted bug is found, by the check that is meant to find it.
 
-    test_emulation.py BUILD_DIR
+    test_cuda_emulation.py BUILD_DIR
 """
 import os
 import random

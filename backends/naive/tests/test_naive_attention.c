@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_naive.c - the naive backend against a double loop, over the whole operator and in all types,
- * and its conversions of 16-bit types. */
+/* test_naive_attention.c - the naive backend against a double loop, over the whole operator
+ * and in all types, and its conversions of 16-bit types. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "../tests/common.h"
-#include "types.h"
+#include "../../tests/common.h"
+#include "../types.h"
 
 /* Scores that no other backend has. */
 static const struct test_spec own[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heatmap.c - heat-maps from made-up kept weights: values, labels, and files that are not to be
- * trusted.
+/* test_report_heatmap.c - heat-maps from made-up kept weights: values, labels, and files that are
+ * not to be trusted.
  *
  * test_report_heatmap SCRIPT_DIR */
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c - from a made-up run folder to every document, with and without gnuplot.
+/* test_report.c - from a made-up run folder to every document, with and without gnuplot.
  *
  * test_report SCRIPT_DIR [KEEP]: KEEP names an existing folder in which the run and its report are
  * left to be looked at. */

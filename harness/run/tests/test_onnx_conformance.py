@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""onnx_conformance.py - every Attention case of ONNX, through the reference and the backend naive.
+"""test_onnx_conformance.py - every Attention case of ONNX, through the reference and the backend
+naive.
 
-Usage: onnx_conformance.py BUILD PACKS
+Usage: test_onnx_conformance.py BUILD PACKS
 
 PACKS is what scripts/make_onnx_packs.py wrote. For each pack the reference must give ONNX's
 expected answers and naive what the reference gives. The last line is the number of cases that did,

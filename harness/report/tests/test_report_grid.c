@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grid.c - results by case and backend, and skips by reason, from a made-up run. */
+/* test_report_grid.c - results by case and backend, and skips by reason, from a made-up run. */
 #include "report/grid.h"
 
 #include <setjmp.h>

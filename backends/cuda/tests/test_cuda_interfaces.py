@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_interfaces.py - what is declared by hand of NVIDIA's libraries is what its own headers declare:
-each function's parameters, as a call passes them, and each constant.
+"""test_cuda_interfaces.py - what is declared by hand of NVIDIA's libraries is what its own headers
+declare: each function's parameters, as a call passes them, and each constant.
 
-    test_interfaces.py COMPILER FOLDER...     folders of headers; those that are in none are left out
+    test_cuda_interfaces.py COMPILER FOLDER...
+
+FOLDERs are those of headers; headers that are in none of them are left out.
 """
 import os
 import re

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record.c - what is appended comes back; whatever is damaged is refused, and named. */
+/* test_record.c - what is appended comes back; whatever is damaged is refused, and named. */
 #include "results/record.h"
 
 #include <errno.h>

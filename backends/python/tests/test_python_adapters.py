@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adapters as their authors meet them: one file in a folder, right and wrong in every way.
 
-    test_python.py ATTNBENCH FOLDER [unittest options]      FOLDER: `python` beside the plugin
+    test_python_adapters.py ATTNBENCH FOLDER [unittest options]
+
+FOLDER is `python` beside the plugin.
 """
 import json
 import os

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* limit.c - which roof a result is held against, and its share, on figures made up to be plain. */
+/* test_report_limit.c - which roof a result is held against, and its share, on figures made up to
+ * be plain. */
 #include "report/limit.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_registers.py - registers, stack and spills of each kernel, as ptxas reports them.
+"""test_cuda_registers.py - registers, stack and spills of each kernel, as ptxas reports them.
 
-    test_registers.py LOG...     prints the table; fails where a kernel spills or uses a stack
+    test_cuda_registers.py LOG...     prints the table; fails where a kernel spills or uses a stack
 """
 import re
 import sys

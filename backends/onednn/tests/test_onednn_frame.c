@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "../tests/common.h"
-#include "onednn.h"
+#include "../../tests/common.h"
+#include "../onednn.h"
 
 #define HIDDEN 1024 /* with 128 keys a tile of additive.c */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* series.c - which sweeps are found in the results. */
+/* test_report_series.c - which sweeps are found in the results. */
 #include "report/series.h"
 
 #include <setjmp.h>

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "../tests/pace.h"
-#include "blas.h"
+#include "../../tests/pace.h"
+#include "../blas.h"
 
 /* BERT-base: 12 heads of 64. */
 enum { WIDTH = 768, MOST_ROWS = 512, PAIRS = 61 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_onednn.c - the onednn backend against a double loop on each of its paths, what it makes of
- * NaN and infinities, the library's exp, and what it refuses. */
+/* test_onednn_attention.c - the onednn backend against a double loop on each of its paths, what
+ * it makes of NaN and infinities, the library's exp, and what it refuses. */
 #include <dirent.h>
 #include <math.h>
 #include <sched.h>
@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "../tests/common.h"
-#include "onednn.h"
+#include "../../tests/common.h"
+#include "../onednn.h"
 
 static const struct test_spec refused[] = {
     {.name = "f64", .dtype = ATTN_F64, .sq = 2, .sk = 2, .dq = 2},

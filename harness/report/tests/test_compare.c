@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compare.c - each verdict and each exit code of a comparison, from made-up runs. */
+/* test_compare.c - each verdict and each exit code of a comparison, from made-up runs. */
 #include "report/compare.h"
 
 #include <math.h>
