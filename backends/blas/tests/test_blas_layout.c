@@ -78,23 +78,9 @@ static const struct layout {
      .changes = {{.role = ATTN_W_O, .broadcast = 1}}},
 };
 
-static size_t allocated;
-
-static void *counting_alloc(void *context, size_t bytes, size_t alignment)
-{
-    (void)context;
-    allocated += bytes;
-    return aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
-}
-
-static void plain_free(void *context, void *memory)
-{
-    (void)context;
-    free(memory);
-}
-
-static const struct attn_services services = {
-    .struct_size = sizeof(services), .threads = 1, .alloc = counting_alloc, .free = plain_free};
+/* One thread; counts working memory. */
+static struct test_memory memory;
+static struct attn_services services;
 
 static struct test_spec spec_of(const struct layout *layout)
 {
@@ -149,7 +135,7 @@ static void *plan_of(const struct attn_problem *problem)
     const struct attn_backend *blas = attn_plugin.backends[0];
     char why[256];
     void *plan = NULL;
-    allocated = 0;
+    memory.bytes = 0;
     if (blas->supports(problem, &services, why, sizeof(why)) != ATTN_OK)
         fail_msg("supports refuses: %s", why);
     assert_int_equal(blas->create(problem, &services, &plan, why, sizeof(why)), ATTN_OK);
@@ -164,7 +150,7 @@ static size_t dense_bytes(const struct test_problem *made)
     for (uint32_t t = 0; t < dense.problem.n_tensors; t++)
         lay(&dense.tensors[t], NULL);
     attn_plugin.backends[0]->destroy(plan_of(&dense.problem));
-    return allocated;
+    return memory.bytes;
 }
 
 static void check_statement(const struct layout *layout, void *plan)
@@ -211,7 +197,7 @@ static void says_what_it_copies(void **state)
             apply(&made, change);
         size_t dense = dense_bytes(&made);
         void *plan = plan_of(&made.problem);
-        assert_true(layouts[l].says ? allocated > dense : allocated == dense);
+        assert_true(layouts[l].says ? memory.bytes > dense : memory.bytes == dense);
         check_statement(&layouts[l], plan);
         check_runs(&spec, &made, plan);
         attn_plugin.backends[0]->destroy(plan);
@@ -261,14 +247,14 @@ static size_t form_bytes(const char *form, const char *rows, int64_t length)
     void *plan;
     chosen.options = options;
     chosen.n_options = 2;
-    allocated = 0;
+    memory.bytes = 0;
     test_problem_make(&spec, &made);
     const int status = blas->create(&made.problem, &chosen, &plan, why, sizeof(why));
     assert_true(status == ATTN_OK || status == ATTN_INVALID);
     if (status == ATTN_OK)
         blas->destroy(plan);
     test_problem_free(&made);
-    return status == ATTN_OK ? allocated : 0;
+    return status == ATTN_OK ? memory.bytes : 0;
 }
 
 static void blocks_take_linear_memory(void **state)
@@ -293,5 +279,6 @@ int main(void)
         cmocka_unit_test(copies_parameters_of_another_type),
         cmocka_unit_test(blocks_take_linear_memory),
     };
+    services = test_services_make(1, &memory);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

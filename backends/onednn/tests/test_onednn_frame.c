@@ -190,43 +190,22 @@ static void a_key_at_infinity_takes_no_part_in_a_gaussian(void **state)
     }
 }
 
-/* Bytes that live in memory of the services. */
-static size_t allocated;
-
-static void *count_alloc(void *context, size_t bytes, size_t alignment)
-{
-    (void)context;
-    allocated += bytes;
-    return aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
-}
-
-static void count_free(void *context, void *memory)
-{
-    (void)context;
-    free(memory);
-}
-
-static const struct attn_option by_primitives = {"path", "primitives"};
-static const struct attn_services services = {.struct_size = sizeof(services),
-                                              .threads = 1,
-                                              .n_options = 1,
-                                              .options = &by_primitives,
-                                              .alloc = count_alloc,
-                                              .free = count_free};
-
 /* The end of what a plan says of itself, from ", copies" on, and the memory it takes. */
 static size_t said(const struct test_problem *made, char *text, size_t size)
 {
+    static const struct attn_option by_primitives = {"path", "primitives"};
+    struct test_memory memory = {0};
+    struct attn_services services = test_services_make(1, &memory);
     char why[256] = "", all[256] = "";
     void *plan = NULL;
-    allocated = 0;
+    services.options = &by_primitives;
+    services.n_options = 1;
     assert_int_equal(onednn()->create(&made->problem, &services, &plan, why, sizeof(why)), ATTN_OK);
-    size_t bytes = allocated;
     onednn()->describe(plan, all, sizeof(all));
     onednn()->destroy(plan);
     const char *found = strstr(all, ", copies");
     snprintf(text, size, "%s", found ? found : "");
-    return bytes;
+    return memory.bytes;
 }
 
 /* Elements of one tensor twice as far apart, in memory of their own. */
@@ -335,7 +314,8 @@ static void tanh_keeps_its_bound(void **state)
     enum { N = 1 << 18, STEP = 1021 };
     struct attn_onednn_library library;
     struct attn_onednn_step step = {0};
-    const struct attn_services *s = &services;
+    struct test_memory memory = {0};
+    const struct attn_services services = test_services_make(1, &memory), *s = &services;
     dnnl_memory_desc_t desc = NULL;
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_primitive_desc_t description = NULL;
