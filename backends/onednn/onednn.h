@@ -14,8 +14,9 @@
 #define ATTN_ONEDNN_RANK  4 /* largest rank of any role this backend knows */
 #define ATTN_ONEDNN_ROLES (ATTN_B_O + 1)
 
-/* Declared error of the library's exp: |computed/exact - 1| <= E_EXP + E_ARG |x|. test_onednn.c
- * measures it: 0.4 E_EXP on AVX2 and AVX-512; on SSE4.1 its error grows with |x|. */
+/* Declared error of the library's exp: |computed/exact - 1| <= E_EXP + E_ARG |x|.
+ * tests/test_onednn_attention.c measures it: 0.4 E_EXP on AVX2 and AVX-512; on SSE4.1 its error
+ * grows with |x|. */
 #define ATTN_ONEDNN_E_EXP 0x1p-20
 #define ATTN_ONEDNN_E_ARG 0x1p-24
 

@@ -10,9 +10,6 @@
 #include "case/generate.h"
 #include "pack/pack.h"
 
-/* Operations of a random case, at most: reference and bound take some milliseconds for it. */
-static const double most_operations = 4e6;
-
 static bool ends_with(const char *text, const char *suffix)
 {
     size_t n = strlen(text), s = strlen(suffix);
@@ -86,17 +83,6 @@ static int add_folder(const char *folder, const char *suffix, struct attn_case_l
     return result;
 }
 
-/* FLOPs and what the scores add, with every cell allowed. */
-static double operations(const struct attn_case *c)
-{
-    const double cells = (double)c->b * (double)c->hq * (double)c->sq * (double)c->sk;
-    const double additive = 60.0 * (double)c->dh * cells;
-    const double bilinear = c->score == ATTN_SCORE_BILINEAR
-                                ? 2.0 * (double)(c->b * c->hq * c->sq) * (double)(c->dq * c->dk)
-                                : 0;
-    return attn_case_flops(c, (int64_t)cells) + additive + bilinear;
-}
-
 static int add_random(const struct attn_suite_wish *wish, struct attn_case_list *list, char *why,
                       size_t size)
 {
@@ -110,8 +96,6 @@ static int add_random(const struct attn_suite_wish *wish, struct attn_case_list 
         attn_case_generate(&state, false, line, sizeof line);
         if (attn_case_parse_line(line, strlen(line), NULL, 0, list, why, size))
             return -1;
-        if (operations(&list->items[list->count - 1]) > most_operations)
-            attn_case_free(&list->items[--list->count]);
     }
     return 0;
 }
