@@ -162,15 +162,37 @@ static inline const struct attn_problem_role *attn_problem_role_find(const struc
     return found;
 }
 
-/* The operand of a role; NULL: none that this header knows. */
+/* Where the operand of a role is in struct attn_operands; NULL: the role is in no row. */
 static inline struct attn_tensor *attn_operands_at(struct attn_operands *operands, uint32_t role)
 {
     size_t count;
-    const struct attn_problem_role *rows = attn_problem_roles(&count);
+    const struct attn_problem_role *roles = attn_problem_roles(&count);
     for (size_t r = 0; r < count; r++)
-        if (rows[r].role == role)
-            return (struct attn_tensor *)(void *)((char *)operands + rows[r].place);
+        if (roles[r].role == role)
+            return (struct attn_tensor *)(void *)((char *)operands + roles[r].place);
     return NULL;
+}
+
+/* The same to read. */
+static inline const struct attn_tensor *attn_operands_find(const struct attn_operands *operands,
+                                                           uint32_t role)
+{
+    size_t count;
+    const struct attn_problem_role *roles = attn_problem_roles(&count);
+    for (size_t r = 0; r < count; r++)
+        if (roles[r].role == role)
+            return (const struct attn_tensor *)(const void *)((const char *)operands +
+                                                              roles[r].place);
+    return NULL;
+}
+
+/* What stands for x_k and x_v where they are not given. After a change of x_q or x_k: once more. */
+static inline void attn_operands_default(struct attn_operands *operands)
+{
+    if (operands->x_k.role != ATTN_X_K)
+        operands->x_k = operands->x_q;
+    if (operands->x_v.role != ATTN_X_V)
+        operands->x_v = operands->x_k;
 }
 
 /* All operands of a problem, or of a binding. Tensors of roles that are not in the table are left
@@ -184,10 +206,7 @@ static inline void attn_operands_set(struct attn_operands *operands,
         if (at)
             *at = tensors[t];
     }
-    if (!operands->x_k.dtype)
-        operands->x_k = operands->x_q;
-    if (!operands->x_v.dtype)
-        operands->x_v = operands->x_k;
+    attn_operands_default(operands);
 }
 
 /* The width of x_q, x_k or x_v; -1: not given. */

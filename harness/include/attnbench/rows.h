@@ -175,6 +175,12 @@ static inline struct attn_keys attn_keys_seen(const struct attn_problem *p,
     return keys;
 }
 
+/* The address of the element with this index. */
+ATTN_ANYWHERE void *attn_element_at(const struct attn_tensor *tensor, int64_t index)
+{
+    return (char *)tensor->data + index * attn_element_bytes(tensor->dtype);
+}
+
 /* The index of the first element of row (b,h,i) of a tensor of rank 4. */
 ATTN_ANYWHERE int64_t attn_row_start(const struct attn_tensor *tensor, int64_t b, int64_t h,
                                      int64_t i)
