@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "../tests/common.h"
-#include "gemm.h"
+#include "../../tests/common.h"
+#include "../gemm.h"
 
 /* What is under test. */
 static const struct attn_backend *rung;

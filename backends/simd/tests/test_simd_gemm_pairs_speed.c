@@ -3,9 +3,9 @@
  * in its own layout beforehand, as ours are. */
 #include <sched.h>
 
-#include "../onednn/onednn.h"
-#include "../tests/problem.h"
-#include "test_gemm_speed.h"
+#include "../../onednn/onednn.h"
+#include "../../tests/problem.h"
+#include "gemm_speed.h"
 
 struct matmul {
     struct attn_onednn_product *product;

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "element.h"
+#include "../element.h"
 
 #define PAGE        4096u
 #define MAX_TENSORS 12

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "../tests/common.h"
-#include "element.h"
+#include "../../tests/common.h"
+#include "../element.h"
 
 static const struct test_spec specs[] = {
     {.name = "one row", .hq = 2, .sq = 1, .sk = 1500, .dq = 128, .with = WITH_LSE},

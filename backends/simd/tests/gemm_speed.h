@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_gemm_speed.h - projections beside a library's product, one thread each, as a ratio in one
+/* gemm_speed.h - projections beside a library's product, one thread each, as a ratio in one
  * process: what test_simd_gemm_speed.c and test_simd_gemm_pairs_speed.c share. */
-#ifndef ATTN_SIMD_TEST_GEMM_SPEED_H
-#define ATTN_SIMD_TEST_GEMM_SPEED_H
+#ifndef ATTN_SIMD_GEMM_SPEED_H
+#define ATTN_SIMD_GEMM_SPEED_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "../tests/pace.h"
-#include "gemm.h"
+#include "../../tests/pace.h"
+#include "../gemm.h"
 
 /* Operations a sample takes at least: some 100 us. */
 #define LEAST_OPERATIONS 1e7

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_amx_probe.c - each thing that a machine may lack for AMX is named, and this machine is asked
- * right: what its processor has is compared with the system's list. */
+/* test_simd_amx_probe.c - each thing that a machine may lack for AMX is named, and this machine is
+ * asked right: what its processor has is compared with the system's list. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "blocking.h"
+#include "../blocking.h"
 
 static char root[64];
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_fp16_products.c - the emulated instruction against integers of 128 bits, which hold every
- * sum exactly; and over it the two products of the AVX512-FP16 rung, bit by bit, against loops that
- * round where the rung declares it: operands flush against guard pages. */
+/* test_simd_fp16_products.c - the emulated instruction against integers of 128 bits, which hold
+ * every sum exactly; and over it the two products of the AVX512-FP16 rung, bit by bit, against
+ * loops that round where the rung declares it: operands flush against guard pages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
-#include "../flash_avx512_fp16.c" /* tests what is static */
+#include TEST_INSTANCE /* its source: tests what is static */
 
 #include <cmocka.h>
 

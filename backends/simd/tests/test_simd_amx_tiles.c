@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_amx_tiles.c - flash_amx_tiles.h over the emulated instructions against three obvious loops,
- * operands flush against guard pages; and the emulation itself: its order of sums, its rounding,
- * and what it refuses. */
+/* test_simd_amx_tiles.c - flash_amx_tiles.h over the emulated instructions against three obvious
+ * loops, operands flush against guard pages; and the emulation itself: its order of sums, its
+ * rounding, and what it refuses. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>

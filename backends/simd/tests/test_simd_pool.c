@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "pool.h"
-#include "share.h"
+#include "../pool.h"
+#include "../share.h"
 
 #define THREADS 4
 

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "../tests/pace.h"
-#include "../tests/problem.h"
+#include "../../tests/pace.h"
+#include "../../tests/problem.h"
 
 enum {
     HEADS = 8,

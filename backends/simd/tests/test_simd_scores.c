@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "../tests/common.h"
+#include "../../tests/common.h"
 
 static const uint32_t dtypes[] = {ATTN_F32, ATTN_F16, ATTN_BF16, 0};
 static const uint32_t scores[] = {ATTN_SCORE_BILINEAR, ATTN_SCORE_GAUSSIAN, ATTN_SCORE_ADDITIVE};

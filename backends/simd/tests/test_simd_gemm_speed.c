@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_simd_gemm_speed.c - projections in f32 beside sgemm, which packs w in each call: it has no
  * other way; and beside sgemv where there is one row. */
-#include "test_gemm_speed.h"
+#include "gemm_speed.h"
 
 #include <cblas.h>
 
