@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_amx_bf16.c - the AMX-BF16 instance of flash_f32_template.h: both products in tiles, with
+/* flash_amx_bf16.c - the AMX-BF16 instance of flash_template.h: both products in tiles, with
  * the weights of other rows between their steps. Entered only after processor and system were asked
- * (flash_amx_probe.h). Unmeasured: see README.md. */
-#include "flash_amx_tiles.h"
+ * (amx_probe.h). Unmeasured: see README.md. */
+#include "amx_tiles.h"
 
 #define FLASH_MR AMX_BLOCK
 #include "vector_avx512_bf16.h"
@@ -13,7 +13,7 @@
 #define FLASH_STEP  AMX_INNER
 #define FLASH_CHAIN 0
 
-#include "flash_f32_template.h"
+#include "flash_template.h"
 
 /* Tiles are state of the thread, which a run leaves as it was. */
 static void run_item_in_tiles(const struct attn_flash *job,
@@ -31,7 +31,7 @@ const struct attn_flash_isa attn_flash_amx_bf16 = {.name = "amx_bf16 (unmeasured
                                                    .nr = FLASH_NR,
                                                    .step = FLASH_STEP,
                                                    .pairs = FLASH_TYPE,
-                                                   .other = &attn_flash_f32_avx512,
+                                                   .other = &attn_flash_avx512,
                                                    .projections = &attn_flash_avx512_bf16,
                                                    .direct_rows = 7,
                                                    .beside = AMX_BESIDE,

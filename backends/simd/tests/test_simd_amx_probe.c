@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "../flash_amx_probe.h"
+#include "../amx_probe.h"
 
 static const struct attn_amx_machine whole = {
     .avx512 = true, .tile = true, .bf16 = true, .xcr0 = 0x600e7, .permitted = true};

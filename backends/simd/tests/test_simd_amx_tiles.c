@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_simd_amx_tiles.c - flash_amx_tiles.h over the emulated instructions against three obvious
+/* test_simd_amx_tiles.c - amx_tiles.h over the emulated instructions against three obvious
  * loops, operands flush against guard pages; and the emulation itself: its order of sums, its
  * rounding, and what it refuses. */
 #include <math.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "../flash_amx_tiles.h"
+#include "../amx_tiles.h"
 #include "guarded.h"
 
 static uint16_t bf16(float x)

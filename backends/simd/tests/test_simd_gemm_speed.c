@@ -19,7 +19,7 @@ static void sgemm(const struct product_pair *pair)
 static void reaches_the_rate_of_sgemm(void **state)
 {
     (void)state;
-    const struct attn_flash_isa *const isas[] = {&attn_flash_f32_avx2, &attn_flash_f32_avx512};
+    const struct attn_flash_isa *const isas[] = {&attn_flash_avx2, &attn_flash_avx512};
     const int there[] = {__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"),
                          __builtin_cpu_supports("avx512f")};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)

@@ -468,10 +468,10 @@ int main(void)
         const struct attn_flash_isa *isa; /* of the projections */
         uint32_t types[4];                /* 0 ends the list */
     } instances[] = {
-        {"avx2", &attn_flash_f32_avx2, {ATTN_F32, ATTN_F16, ATTN_BF16}},
-        {"avx512", &attn_flash_f32_avx512, {ATTN_F32, ATTN_F16, ATTN_BF16}},
+        {"avx2", &attn_flash_avx2, {ATTN_F32, ATTN_F16, ATTN_BF16}},
+        {"avx512", &attn_flash_avx512, {ATTN_F32, ATTN_F16, ATTN_BF16}},
         {"avx512_bf16", &attn_flash_avx512_bf16, {ATTN_BF16}},
-        {"avx512_fp16", &attn_flash_f32_avx512, {ATTN_F16}},
+        {"avx512_fp16", &attn_flash_avx512, {ATTN_F16}},
         {"amx_bf16", &attn_flash_avx512_bf16, {ATTN_BF16}},
     };
     char text[256];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_f32.h - what the plan, the masks and the kernel instances share: one attention job, cut
+/* flash.h - what the plan, the masks and the kernel instances share: one attention job, cut
  * into items, and the scratch memory one thread needs for an item.
  *
  * Operands are f32, f16 or bf16; all arithmetic and all scratch memory is f32. 16-bit elements are
@@ -15,18 +15,18 @@
  * Where few rows meet many keys (decoding) an item is all rows of a (b, g) and the keys of one of
  * `splits` parts: it leaves its share of the output in `parts`, and who finishes the last part of a
  * (b, g) merges them. How keys are split depends on the shape of one batch entry alone. */
-#ifndef ATTN_SIMD_FLASH_F32_H
-#define ATTN_SIMD_FLASH_F32_H
+#ifndef ATTN_SIMD_FLASH_H
+#define ATTN_SIMD_FLASH_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "element.h"
 
-/* Error bounds of the instances' exp and tanh (see flash_f32_softmax.h), relative. */
+/* Error bounds of the instances' exp and tanh (see flash_softmax.h), relative. */
 #define ATTN_FLASH_E_EXP  2e-7
 #define ATTN_FLASH_E_TANH 2.5e-7
-/* That of the exp of weights that are stored in 16 bits (flash_pairs_weights.h). */
+/* That of the exp of weights that are stored in 16 bits (flash_weights_pairs.h). */
 #define ATTN_PAIRS_E_EXP 1.1e-4
 
 /* Most keys a tile, and the floats between two rows of scores: a constant, so that the rows of a
@@ -70,7 +70,7 @@ struct attn_flash {
     struct attn_view q, k, v, out, lse, weights, mask, bias, len, alibi, sink, keep;
     struct attn_view m, w_q, w_k, w_v;
 
-    bool direct;       /* few rows: K and V are read in place (flash_f32_direct.h) */
+    bool direct;       /* few rows: K and V are read in place (flash_direct.h) */
     int64_t key_block; /* keys a tile, a multiple of the instance's nr */
     int64_t item_rows; /* most rows an item, a multiple of mr */
     int64_t splits;    /* parts of the keys, 1: not split */
@@ -121,7 +121,7 @@ struct attn_flash_isa {
     int nr; /* keys (scores) or columns (output) a micro-kernel */
 
     /* What the inner extents of its products are rounded up to: 1, of floats; or they are pairs of
-     * a 16-bit type, and this even (flash_pairs_pack.h). Pairs are for dot products of that type
+     * a 16-bit type, and this even (flash_pack_pairs.h). Pairs are for dot products of that type
      * with more than `direct_rows` a key/value head; `other` serves the rest. */
     int step;
     uint32_t pairs; /* enum attn_dtype; 0 with floats */
@@ -153,8 +153,8 @@ struct attn_flash_isa {
                      struct attn_gemm_scratch *scratch);
 };
 
-extern const struct attn_flash_isa attn_flash_f32_avx2, attn_flash_f32_avx512,
-    attn_flash_avx512_bf16, attn_flash_avx512_fp16, attn_flash_amx_bf16;
+extern const struct attn_flash_isa attn_flash_avx2, attn_flash_avx512, attn_flash_avx512_bf16,
+    attn_flash_avx512_fp16, attn_flash_amx_bf16;
 
 static inline int64_t attn_round_up(int64_t value, int64_t unit)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_f32_scores.h - part of flash_f32_template.h: scores whose queries are projected before they
+/* flash_scores_floats.h - part of flash_template.h: scores whose queries are projected before they
  * meet the keys. Bilinear: q^T M takes the place of q, and the rest is a dot product. Additive:
  * W_q q takes the place of q and W_k k, computed tile by tile, that of k; then
  * s = w_v . tanh(W_q q + W_k k), one panel of keys and one row at a time, so that nothing of the

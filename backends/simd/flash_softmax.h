@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_f32_softmax.h - part of flash_f32_template.h: what happens to one row of scores between the
+/* flash_softmax.h - part of flash_template.h: what happens to one row of scores between the
  * two products. Everything is in the log2 domain, so that one factor of log2(e) is paid in q.
  *
  * Error bounds, checked over every argument by test_simd_exp and declared by the plan:
@@ -245,7 +245,7 @@ FLASH_INLINE vf rest_of_top(const struct group *group, const struct row *row, vf
 }
 
 /* Scores of a group to weights in their place, relative to `shift`; their sums. With `mark`, see
- * weigh_rows. In flash_f32_scores.h or flash_pairs_weights.h. */
+ * weigh_rows. In flash_scores_floats.h or flash_weights_pairs.h. */
 static void weigh_scores(const struct group *group, bool mark, const float *shift, float *sum);
 
 /* What a tile changes in the rows of a group. */

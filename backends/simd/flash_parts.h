@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_f32_parts.h - part of flash_f32_template.h: keys that are split into parts, computed apart
+/* flash_parts.h - part of flash_template.h: keys that are split into parts, computed apart
  * and merged. A part is what an item has before its rows are divided: output, maximum and
  * denominator. Parts are merged in the order of their keys, whoever computed them. */
 

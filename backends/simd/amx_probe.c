@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_amx_probe.c - see flash_amx_probe.h
+/* amx_probe.c - see amx_probe.h
  *
  * CPUID is asked directly: __builtin_cpu_supports does not know AMX in every compiler. */
-#include "flash_amx_probe.h"
+#include "amx_probe.h"
 
 #include <cpuid.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_f32_product.h - part of flash_f32_template.h: the two products. There is a micro-kernel
- * (flash_f32_kernel.h, flash_f16_kernel.h) for every mr up to MR and every nv up to NV, so that
+/* flash_product_vectors.h - part of flash_template.h: the two products. There is a micro-kernel
+ * (flash_kernel_f32.h, flash_kernel_f16.h) for every mr up to MR and every nv up to NV, so that
  * nothing is computed for rows that do not exist and little for keys that no row may see. */
 
 /* Scores of up to MR rows against the keys [from, to) of a packed tile. */
@@ -17,9 +17,9 @@ struct span {
 };
 
 #if FLASH_CHAIN
-#include "flash_f16_kernel.h"
+#include "flash_kernel_f16.h"
 #else
-#include "flash_f32_kernel.h"
+#include "flash_kernel_f32.h"
 #endif
 
 FLASH_INLINE void score_span(const int mr, const enum pairing pairing, const struct span *x)

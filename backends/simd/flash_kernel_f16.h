@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_f16_kernel.h - part of flash_f32_template.h, for the instance whose products of pairs are
- * summed in f16: what flash_f32_kernel.h does where sums are f32.
+/* flash_kernel_f16.h - part of flash_template.h, for the instance whose products of pairs are
+ * summed in f16: what flash_kernel_f32.h does where sums are f32.
  *
  * Each half of a lane sums at most FLASH_CHAIN products of the halves that it meets, in a register,
  * mr x nv vectors of them; then it is widened and joins a sum in f32, in the first-level cache. The

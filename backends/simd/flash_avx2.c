@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_f32_avx2.c - the AVX2 and FMA instance of flash_f32_template.h; the only file compiled with
+/* flash_avx2.c - the AVX2 and FMA instance of flash_template.h; the only file compiled with
  * -mavx2 -mfma -mf16c, entered only after the processor was asked. */
 #include <immintrin.h>
 
-#include "flash_f32.h"
+#include "flash.h"
 
 /* 12 accumulators of 8 floats and 3 operands fill the 16 registers; 4x24 and 3x32 leave either too
  * few products a load or spill. */
@@ -218,14 +218,14 @@ static inline void vf_transpose(const float *from, int64_t from_stride, float fa
     }
 }
 
-#include "flash_f32_template.h"
+#include "flash_template.h"
 #include "gemm_template.h"
 
-const struct attn_flash_isa attn_flash_f32_avx2 = {.name = "avx2",
-                                                   .mr = FLASH_MR,
-                                                   .nr = FLASH_NR,
-                                                   .step = 1,
-                                                   .direct_rows = 7,
-                                                   .run_item = run_item,
-                                                   .merge_parts = merge_parts,
-                                                   .run_gemm = run_gemm};
+const struct attn_flash_isa attn_flash_avx2 = {.name = "avx2",
+                                               .mr = FLASH_MR,
+                                               .nr = FLASH_NR,
+                                               .step = 1,
+                                               .direct_rows = 7,
+                                               .run_item = run_item,
+                                               .merge_parts = merge_parts,
+                                               .run_gemm = run_gemm};

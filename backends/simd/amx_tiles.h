@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_amx_tiles.h - products of bf16 matrices in AMX tiles, 32 rows by 32 columns of sums a
+/* amx_tiles.h - products of bf16 matrices in AMX tiles, 32 rows by 32 columns of sums a
  * block.
  *
  * C = A B, for inner extents that are multiples of AMX_INNER, nothing aligned to more than a pair:
@@ -27,8 +27,8 @@
  * say nothing of the memory that they read either, so that amx_block begins with a barrier for what
  * was stored before it; and amx_config is a constant, because _tile_loadconfig names 8 of its 64
  * bytes. */
-#ifndef ATTN_SIMD_FLASH_AMX_TILES_H
-#define ATTN_SIMD_FLASH_AMX_TILES_H
+#ifndef ATTN_SIMD_AMX_TILES_H
+#define ATTN_SIMD_AMX_TILES_H
 
 #include <immintrin.h>
 #include <stdint.h>

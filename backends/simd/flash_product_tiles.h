@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_amx_product.h - part of flash_f32_template.h, for the instance whose products are those of
- * flash_amx_tiles.h: what flash_f32_product.h does for vectors. Operands are the pairs of
- * flash_pairs_pack.h, with FLASH_STEP AMX_INNER and rows of q that lie query_stride apart.
+/* flash_product_tiles.h - part of flash_template.h, for the instance whose products are those of
+ * amx_tiles.h: what flash_product_vectors.h does for vectors. Operands are the pairs of
+ * flash_pack_pairs.h, with FLASH_STEP AMX_INNER and rows of q that lie query_stride apart.
  *
  * What the vectors have to do with a block of sums, once it is in memory, waits until the products
  * of the next block are under way. */

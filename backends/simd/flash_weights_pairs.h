@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_pairs_weights.h - part of flash_f32_template.h, for instances whose products take pairs of
+/* flash_weights_pairs.h - part of flash_template.h, for instances whose products take pairs of
  * FLASH_TYPE: scores to weights that are stored as such, and their product with a V that may not be
  * finite.
  *
@@ -89,7 +89,7 @@ static bool narrowed_late(const struct group *group, bool mark)
     return mark || group->job->flags & ATTN_FLAG_DROPOUT;
 }
 
-/* The steps of an item, as flash_f32_scores.h has them for floats. */
+/* The steps of an item, as flash_scores_floats.h has them for floats. */
 static void take_queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
                          const struct block *block)
 {

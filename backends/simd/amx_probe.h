@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_amx_probe.h - whether a machine runs the AMX rung. */
-#ifndef ATTN_SIMD_FLASH_AMX_PROBE_H
-#define ATTN_SIMD_FLASH_AMX_PROBE_H
+/* amx_probe.h - whether a machine runs the AMX rung. */
+#ifndef ATTN_SIMD_AMX_PROBE_H
+#define ATTN_SIMD_AMX_PROBE_H
 
 #include <stdbool.h>
 #include <stdint.h>

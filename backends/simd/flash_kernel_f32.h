@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_f32_kernel.h - part of flash_f32_template.h: the micro-kernels of the two products. Each
+/* flash_kernel_f32.h - part of flash_template.h: the micro-kernels of the two products. Each
  * keeps mr x nv vectors of sums in registers over its whole inner loop: nv loads and mr broadcasts
  * for mr * nv products a step. */
 

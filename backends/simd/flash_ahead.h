@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_f32_ahead.h - part of flash_f32_template.h: what is asked for ahead of its use. Hints only,
+/* flash_ahead.h - part of flash_template.h: what is asked for ahead of its use. Hints only,
  * a few lines for each panel of keys that meets a group of rows: many at once would take the
  * buffers through which the products read their own operands.
  *   K and V of the next tile, of this item or of the one after it, into the second-level cache,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_amx_overlap.h - part of flash_f32_template.h, for the instance of flash_amx_product.h:
+/* flash_overlap.h - part of flash_template.h, for the instance of flash_product_tiles.h:
  * three groups of rows are under way at a time, so that tiles and vectors work side by side.
  *
  *   tiles     scores of group n, then weights of group n - 2 times V

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_f32_direct.h - part of flash_f32_template.h: the two products for a handful of rows
+/* flash_direct.h - part of flash_template.h: the two products for a handful of rows
  * (decoding), where packing K and V would cost more than using them once. Both are read in place.
  *
  * Memory is read once, and in the order of its addresses: the prefetchers of the hardware follow

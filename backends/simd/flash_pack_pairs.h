@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_pairs_pack.h - part of flash_f32_template.h, for instances whose products take pairs of
- * FLASH_TYPE, bf16 or f16: what flash_f32_pack.h does for floats.
+/* flash_pack_pairs.h - part of flash_template.h, for instances whose products take pairs of
+ * FLASH_TYPE, bf16 or f16: what flash_pack_floats.h does for floats.
  *
  * A pair is 32 bits: two elements that are neighbours on the inner axis of a product, the first one
  * in the low half. It lies where a float would, and is loaded, broadcast and stored as one, which
- * changes no bit; so the micro-kernels of flash_f32_product.h serve both, with `join` for what they
- * do to a pair. Counted in pairs, struct span and struct product mean:
- *   q    pair c of a row holds columns 2c, 2c + 1
- *   k    [key_block/NR][pairs(dk)][NR]; pair (c, n) of a panel holds the same columns of key n
- *   p    [rows][LD]; pair m holds the weights of keys 2m, 2m + 1 of the tile: as it lies in memory,
- *        a row of FLASH_TYPE, one a key
- *   v    [dv/NR, rounded up][pairs(key_block)][NR]; pair (m, n) of a panel holds column n of keys
- *        2m, 2m + 1 of the tile
+ * changes no bit; so the micro-kernels of flash_product_vectors.h serve both, with `join` for what
+ * they do to a pair. Counted in pairs, struct span and struct product mean: q    pair c of a row
+ * holds columns 2c, 2c + 1 k    [key_block/NR][pairs(dk)][NR]; pair (c, n) of a panel holds the
+ * same columns of key n p    [rows][LD]; pair m holds the weights of keys 2m, 2m + 1 of the tile:
+ * as it lies in memory, a row of FLASH_TYPE, one a key v    [dv/NR, rounded
+ * up][pairs(key_block)][NR]; pair (m, n) of a panel holds column n of keys 2m, 2m + 1 of the tile
  * The inner axis is filled up with zeros, on both sides, to a multiple of FLASH_STEP elements: 2
  * for vectors. Keys outside [tile.lo, tile.hi) count as such zeros.
  *
- * Beside the operations of flash_f32_template.h an instance defines:
+ * Beside the operations of flash_template.h an instance defines:
  *   vf_join_pairs     of the pairs in each lane: bf16: sum + a[0] b[0] + a[1] b[1] in f32; f16: a
  *                     pair of sums in f16, sum[n] + a[n] b[n], each rounded once
  *   vf_pairs          the first `count` of 2 * VF_LANES elements as pairs, 0 in the others, which

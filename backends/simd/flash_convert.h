@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_f32_convert.h - part of flash_f32_template.h: operands of f32, f16 and bf16 as vectors of
+/* flash_convert.h - part of flash_template.h: operands of f32, f16 and bf16 as vectors of
  * floats, and back. Where `type` is a parameter of an inlined function it is a constant, so that
  * loops hold no decision; what is called with a type that is not chooses once. */
 

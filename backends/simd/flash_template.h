@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_f32_template.h - flash attention in f32 over a vector type, included once by each instance.
- * Operands of 16 bits are converted (flash_f32_convert.h).
+/* flash_template.h - flash attention in f32 over a vector type, included once by each instance.
+ * Operands of 16 bits are converted (flash_convert.h).
  *
- * An instance defines, before it includes this file (flash_f32_avx2.c is the model):
+ * An instance defines, before it includes this file (flash_avx2.c is the model):
  *   FLASH_MR          rows of a micro-kernel: 6
  *   FLASH_NV          vectors of a micro-kernel's row, 2 or 4; MR*NV accumulators must stay in
  *                     registers
  *   FLASH_PAIRS       1 where the products take pairs of FLASH_TYPE, ATTN_BF16 or ATTN_F16, whose
- *                     operations flash_pairs_pack.h names, and no scores but dot products are asked
+ *                     operations flash_pack_pairs.h names, and no scores but dot products are asked
  *                     for; else 0
- *   FLASH_TILES       1 where the products are those of flash_amx_product.h, beside which
- *                     flash_amx_overlap.h computes weights of other rows; else 0
- *   FLASH_CHAIN       products of pairs of f16 that are summed in f16 (flash_f16_kernel.h); 0 where
+ *   FLASH_TILES       1 where the products are those of flash_product_tiles.h, beside which
+ *                     flash_overlap.h computes weights of other rows; else 0
+ *   FLASH_CHAIN       products of pairs of f16 that are summed in f16 (flash_kernel_f16.h); 0 where
  *                     all sums are f32
  *   vf, VF_LANES      a vector of floats, and how many it holds (a power of two, at most 16)
  *   vf_set1 vf_lane_numbers ({0, 1, 2, ...}) vf_add vf_sub vf_mul vf_div vf_abs vf_first
@@ -39,7 +39,7 @@
  *     pack K as [keys/NR][dk][NR] and, unless its rows will do, V as [dv/NR][keys][NR]
  *     for each group of MR rows that may see some of the tile:
  *       s = q k^T over the vectors of keys that the group may see, maximum   (micro-kernel)
- *         gaussian: s = |q - k|^2 in its place; bilinear and additive: flash_f32_scores.h
+ *         gaussian: s = |q - k|^2 in its place; bilinear and additive: flash_scores_floats.h
  *       per row: softcap, bias, ALiBi, boolean mask; -inf in forbidden cells; maximum of those
  *       per row: p = 2^(s - max), denominator, dropout
  *       o = o * 2^(old max - max) + p v over the keys the group may see      (micro-kernel)
@@ -64,13 +64,13 @@
 
 /* One item, and the tile of keys at hand. */
 struct block {
-    int64_t b, g, kv;   /* group of query heads, and its key/value head */
-    int64_t row0, rows; /* first folded row, and how many */
-    int64_t lo, hi;     /* union of the rows' intervals */
-    int64_t width;      /* of a row of w->o: dv rounded up to a vector */
-    bool direct;        /* few rows: K and V are read in place (flash_f32_direct.h) */
-    bool careful;       /* direct: V is not finite */
-    int64_t part;       /* of the keys; 0 where they are not split */
+    int64_t b, g, kv;                   /* group of query heads, and its key/value head */
+    int64_t row0, rows;                 /* first folded row, and how many */
+    int64_t lo, hi;                     /* union of the rows' intervals */
+    int64_t width;                      /* of a row of w->o: dv rounded up to a vector */
+    bool direct;                        /* few rows: K and V are read in place (flash_direct.h) */
+    bool careful;                       /* direct: V is not finite */
+    int64_t part;                       /* of the keys; 0 where they are not split */
     const struct attn_flash_item *next; /* of this thread, or NULL */
 };
 
@@ -139,7 +139,7 @@ FLASH_INLINE vf join(const enum pairing pairing, vf q, vf k, vf sum)
 }
 
 /* What a thread does between the steps of a product, where the products of an instance leave its
- * vectors idle (flash_amx_tiles.h); NULL: nothing. */
+ * vectors idle (amx_tiles.h); NULL: nothing. */
 struct meanwhile;
 
 /* to[r] = by[r] * (o[r] * rescale[r] + sum over keys j in [lo, hi) of p[r][j] v[j]). */
@@ -156,14 +156,14 @@ struct product {
     float by[FLASH_MR];
 };
 
-#include "flash_f32_convert.h"
-#include "flash_f32_softmax.h"
+#include "flash_convert.h"
+#include "flash_softmax.h"
 
 #if FLASH_PAIRS
-#include "flash_pairs_pack.h"
+#include "flash_pack_pairs.h"
 #else
-#include "flash_f32_direct.h"
-#include "flash_f32_pack.h"
+#include "flash_direct.h"
+#include "flash_pack_floats.h"
 #endif
 
 static struct block make_block(const struct attn_flash *job, const struct attn_flash_item *item)
@@ -207,16 +207,16 @@ static void find_intervals(const struct attn_flash *job, const struct attn_flash
     }
 }
 
-#include "flash_f32_ahead.h"
+#include "flash_ahead.h"
 #if FLASH_TILES
-#include "flash_amx_product.h"
+#include "flash_product_tiles.h"
 #else
-#include "flash_f32_product.h"
+#include "flash_product_vectors.h"
 #endif
 #if FLASH_PAIRS
-#include "flash_pairs_weights.h"
+#include "flash_weights_pairs.h"
 #else
-#include "flash_f32_scores.h"
+#include "flash_scores_floats.h"
 #endif
 
 /* Rows start at maximum -inf and denominator 0; with a sink, as if it were a first key with v = 0,
@@ -402,7 +402,7 @@ static bool take_rows(const struct block *block, struct group *group, int64_t r0
 }
 
 #if FLASH_TILES
-#include "flash_amx_overlap.h"
+#include "flash_overlap.h"
 #else
 /* One tile of keys joins the outputs of all groups, which are like `group`. */
 static void attend_groups(const struct attn_flash_scratch *w, const struct block *block,
@@ -522,7 +522,7 @@ static void store_rows(const struct attn_flash *job, const struct attn_flash_scr
         store_weights(job, w, block);
 }
 
-#include "flash_f32_parts.h"
+#include "flash_parts.h"
 
 static void run_item(const struct attn_flash *job, const struct attn_flash_scratch *scratch,
                      const struct attn_flash_item *item, const struct attn_flash_item *next)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_f32_pack.h - part of flash_f32_template.h: operands of any strides into the layouts that
+/* flash_pack_floats.h - part of flash_template.h: operands of any strides into the layouts that
  * the micro-kernels read. Reads nothing outside the operands. Rows of q with their columns next to
  * each other are read in place, and so are dense and aligned rows of V; none of 16 bits. */
 
