@@ -33,6 +33,8 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#include "flash_meanwhile.h"
+
 #define AMX_ROWS   16 /* of a tile, and f32 sums of a row */
 #define AMX_INNER  32
 #define AMX_NR     64 /* columns of a panel of B */
@@ -64,13 +66,6 @@ AMX_INLINE void amx_end(void)
 {
     _tile_release();
 }
-
-/* Other work of this thread that fills the time of products: `step` is called once for every step
- * of a block, and computes no products itself. */
-struct meanwhile {
-    void (*step)(void *what);
-    void *what;
-};
 
 /* One block of `down` x `across` tiles, 1 or 2 each, over `steps` times AMX_INNER. Rows of A are
  * a_bytes apart, those of C c_row floats. */

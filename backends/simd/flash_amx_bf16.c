@@ -3,15 +3,13 @@
  * the weights of other rows between their steps. Entered only after processor and system were asked
  * (amx_probe.h). Unmeasured: see README.md. */
 #include "amx_tiles.h"
-
-#define FLASH_MR AMX_BLOCK
+#include "flash.h"
 #include "vector_avx512_bf16.h"
 
-#define FLASH_PAIRS 1
-#define FLASH_TYPE  ATTN_BF16
-#define FLASH_TILES 1
-#define FLASH_STEP  AMX_INNER
-#define FLASH_CHAIN 0
+#define FLASH_MR       AMX_BLOCK
+#define FLASH_NV       4
+#define FLASH_TYPE     ATTN_BF16
+#define FLASH_PRODUCTS FLASH_OF_TILES
 
 #include "flash_template.h"
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flash_avx512_bf16.c - the AVX512-BF16 instance of flash_template.h: both products of pairs of
  * bf16, twice as many a cycle as of floats. Entered only after the processor was asked. */
+#include "flash.h"
 #include "vector_avx512_bf16.h"
 
-#define FLASH_PAIRS 1
-#define FLASH_TYPE  ATTN_BF16
-#define FLASH_TILES 0
-#define FLASH_STEP  2
-#define FLASH_CHAIN 0
+/* As flash_avx512.c. */
+#define FLASH_MR       6
+#define FLASH_NV       4
+#define FLASH_TYPE     ATTN_BF16
+#define FLASH_PRODUCTS FLASH_OF_PAIRS
 
 #include "flash_template.h"
 #include "gemm_template.h"

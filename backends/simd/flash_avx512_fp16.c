@@ -2,13 +2,14 @@
 /* flash_avx512_fp16.c - the AVX512-FP16 instance of flash_template.h: both products of pairs of
  * f16, summed in f16 a few at a time. Entered only after the processor was asked. Unmeasured: see
  * README.md. */
+#include "flash.h"
 #include "vector_avx512_fp16.h"
 
-#define FLASH_PAIRS 1
-#define FLASH_TYPE  ATTN_F16
-#define FLASH_TILES 0
-#define FLASH_STEP  2
-#define FLASH_CHAIN 16
+/* As flash_avx512.c. */
+#define FLASH_MR       6
+#define FLASH_NV       4
+#define FLASH_TYPE     ATTN_F16
+#define FLASH_PRODUCTS FLASH_OF_CHAINS
 
 #include "flash_template.h"
 

@@ -97,3 +97,9 @@ static void narrow(const struct attn_view *x, int64_t at, int64_t step, int64_t 
     else
         narrow_as(ATTN_BF16, x->data, at, step, count, from, by);
 }
+
+/* An operand of one number a query head. */
+static inline float of_head(const struct attn_view *x, int64_t h)
+{
+    return attn_element(x->dtype, x->data, h * x->stride[0]);
+}

@@ -7,6 +7,8 @@
  * two sums of a lane are added at the end. Chains begin at multiples of FLASH_CHAIN pairs, so that
  * what a row computes does not depend on where its group's keys begin. */
 
+#define FLASH_CHAIN 16
+
 /* f32 sums of a vector of pairs: those of its low 16 halves, then those of its high ones. */
 typedef float pair_sums[2 * VF_LANES];
 

@@ -6,19 +6,6 @@
  * What the vectors have to do with a block of sums, once it is in memory, waits until the products
  * of the next block are under way. */
 
-/* Scores of up to MR rows against the keys [from, to) of a packed tile. */
-struct span {
-    const float *q[FLASH_MR]; /* rows of dk pairs, dk pairs apart */
-    const float *k;           /* [keys/NR][dk][NR] */
-    int64_t dk, from, to;     /* dk: in pairs, a multiple of 16; from, to: of VF_LANES */
-    float *s;                 /* [MR][LD] */
-    float *top;               /* [rows][VF_LANES] raised to the scores, lane by lane, of the panels
-                                 that lie within [clean_lo, clean_hi); NaN is passed by */
-    int64_t clean_lo, clean_hi;
-    struct ahead *ahead; /* what to ask for meanwhile, or NULL */
-    const struct meanwhile *meanwhile;
-};
-
 /* Raises `top` to the scores of keys [from, to). */
 static void raise_top(int count, const struct span *x, int64_t from, int64_t to)
 {

@@ -3,25 +3,6 @@
  * (flash_kernel_f32.h, flash_kernel_f16.h) for every mr up to MR and every nv up to NV, so that
  * nothing is computed for rows that do not exist and little for keys that no row may see. */
 
-/* Scores of up to MR rows against the keys [from, to) of a packed tile. */
-struct span {
-    const float *q[FLASH_MR]; /* rows of dk columns next to each other */
-    const float *k;           /* [keys/NR][dk][NR] */
-    int64_t dk, from, to;     /* from, to: multiples of VF_LANES */
-    float *s;                 /* [rows][LD] */
-    float *top;               /* [rows][VF_LANES] raised to the scores, lane by lane, of the panels
-                                 that lie within [clean_lo, clean_hi); NaN is passed by */
-    int64_t clean_lo, clean_hi;
-    struct ahead *ahead; /* what to ask for meanwhile, or NULL */
-    const struct meanwhile *meanwhile;
-};
-
-#if FLASH_CHAIN
-#include "flash_kernel_f16.h"
-#else
-#include "flash_kernel_f32.h"
-#endif
-
 FLASH_INLINE void score_span(const int mr, const enum pairing pairing, const struct span *x)
 {
     for (int64_t j = x->from, end; j < x->to; j = end) {

@@ -11,19 +11,6 @@
  *   |exp2_brief(x) / 2^x - 1| <= ATTN_PAIRS_E_EXP for -126 <= x <= 0; within 2^-126 below, and
  * 0 for -inf */
 
-/* 2^x for x <= 0, as exp2_negative, to a degree that is enough for a result of 8
- * bits or 11. */
-FLASH_INLINE vf exp2_brief(vf x)
-{
-    vf n = vf_round(x);
-    vf f = vf_sub(x, n);
-    vf y = vf_set1(0.0550090064f);
-    y = vf_fma(y, f, vf_set1(0.242211148f));
-    y = vf_fma(y, f, vf_set1(0.69328294f));
-    y = vf_fma(y, f, vf_set1(1.0f));
-    return vf_times_power(y, n);
-}
-
 /* What is stored in the place of a row of scores. */
 FLASH_INLINE uint16_t *weights_of(float *scores)
 {
@@ -62,6 +49,24 @@ static void narrow_weights(int count, float *weights, int64_t from, int64_t to)
     }
 }
 
+/* Whether weights of a group are floats until their product: a mark or dropout comes first. */
+static bool narrowed_late(const struct group *group, bool mark)
+{
+    return mark || group->job->flags & ATTN_FLAG_DROPOUT;
+}
+
+static void weigh_scores(const struct group *group, bool mark, const float *shift, float *sum)
+{
+    float *s = group->rows[0].s;
+    const float unit = score_unit(group->job);
+    if (narrowed_late(group, mark)) {
+        weigh_floats(group, mark, shift, sum);
+        return;
+    }
+    for (int r = 0; r < group->count; r++)
+        sum[r] = weigh_pairs(s + r * LD, group->from, group->to, shift[r], unit);
+}
+
 /* value_product where V may hold NaN or Inf, over keys instead of pairs: weights are floats yet,
  * lest one that is not 0 meet an infinity as 0, and those of -0.0, the mark of cells that take no
  * part, are skipped instead of multiplied. */
@@ -81,49 +86,6 @@ FLASH_APART void value_product_careful(int count, const struct product *x)
         for (int64_t c = 0; c < x->width; c++)
             x->to[r][c] = o[c] * x->by[r];
     }
-}
-
-/* Whether weights of a group are floats until their product: a mark or dropout comes first. */
-static bool narrowed_late(const struct group *group, bool mark)
-{
-    return mark || group->job->flags & ATTN_FLAG_DROPOUT;
-}
-
-/* The steps of an item, as flash_scores_floats.h has them for floats. */
-static void take_queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
-                         const struct block *block)
-{
-    if (!queries_in_place(job))
-        copy_queries(job, w, block);
-}
-
-static void take_keys(const struct attn_flash *job, const struct attn_flash_scratch *w,
-                      const struct block *block, struct tile *tile, bool values)
-{
-    pack_k(job, w, block, tile);
-    if (values)
-        pack_v(job, w, block, tile);
-}
-
-static void raw_scores(const struct attn_flash_scratch *w, const struct block *block,
-                       const struct tile *tile, struct group *group, struct span *span)
-{
-    span->dk = pairs(group->job->dk);
-    next_rows(group->job, w, block, tile, group);
-    queries(group->job, w, block, group->r0, group->count, span->q);
-    score_product(group->count, span);
-}
-
-static void weigh_scores(const struct group *group, bool mark, const float *shift, float *sum)
-{
-    float *s = group->rows[0].s;
-    const float unit = score_unit(group->job);
-    if (narrowed_late(group, mark)) {
-        weigh_floats(group, mark, shift, sum);
-        return;
-    }
-    for (int r = 0; r < group->count; r++)
-        sum[r] = weigh_pairs(s + r * LD, group->from, group->to, shift[r], unit);
 }
 
 /* Cells of [lo, hi) around the weights of a group, where a step of the product is longer than a
