@@ -23,6 +23,12 @@
 /* AXES of a boolean mask or a bias: which of b h q k are full, the others are 1. */
 enum { ATTN_AXIS_B = 1, ATTN_AXIS_H = 2, ATTN_AXIS_Q = 4, ATTN_AXIS_K = 8, ATTN_AXES_ALL = 15 };
 
+/* Whole numbers of a list. They never change once made, so the copies of a case share them. */
+struct attn_case_numbers {
+    _Atomic int owners; /* copies may be freed on any thread */
+    int64_t at[];
+};
+
 enum attn_len_mode { ATTN_LEN_NONE, ATTN_LEN_LIST, ATTN_LEN_RAND, ATTN_LEN_RAND_2D, ATTN_LEN_PACK };
 enum attn_layout { ATTN_LAYOUT_BHSD, ATTN_LAYOUT_BSHD, ATTN_LAYOUT_BHDS };
 enum attn_weights_init { ATTN_WEIGHTS_NORMAL, ATTN_WEIGHTS_STIEFEL };
@@ -68,7 +74,7 @@ struct attn_case {
     int64_t window_left, window_right;
     enum attn_len_mode len;
     int n_len; /* entries of the list; with ATTN_LEN_PACK the rank of the pack's tensor, 1 or 2 */
-    int64_t len_list[ATTN_CASE_LIST_MAX]; /* repeated over b when shorter */
+    struct attn_case_numbers *len_list; /* of ATTN_LEN_LIST, repeated over b when shorter */
     bool mask_bool;
     double mask_p; /* probability that a cell is allowed */
     unsigned mask_axes;
@@ -84,7 +90,7 @@ struct attn_case {
     bool params_head; /* params=head: M, W_q, W_k, w_v one a query head */
     bool proj_bias;
     int n_prune;
-    int64_t prune[ATTN_CASE_LIST_MAX];
+    struct attn_case_numbers *prune; /* ascending; NULL: none */
     enum attn_weights_init weights;
     bool out_lse, out_weights;
     enum attn_fill fill;
@@ -115,6 +121,14 @@ struct attn_case_list {
 void attn_case_list_free(struct attn_case_list *list);
 void attn_case_free(struct attn_case *c);
 int attn_case_copy(struct attn_case *to, const struct attn_case *from); /* 0, or -1: no memory */
+
+/* Replaces a list of a case by `count` numbers; NULL for none. 0, or -1: no memory, and *list is as
+ * it was. */
+int attn_case_numbers_set(struct attn_case_numbers **list, const int64_t *numbers, int count);
+
+/* Do two lists of `count` numbers hold the same. */
+bool attn_case_numbers_equal(const struct attn_case_numbers *a, const struct attn_case_numbers *b,
+                             int count);
 
 /* All functions below return 0, or -1 with a message in (why, size) that names file, line, column,
  * the offending word and, where one is near, the legal one. On failure nothing is appended. */
@@ -154,6 +168,9 @@ uint64_t attn_case_bytes(const struct attn_case *c);
 /* FLOPs from the exact number of allowed cells, 2*(dk+dv)*nnz; for mha the projections are added:
  * 2*B*(Sq*Eq*Hq*Dq + Sk*Ek*Hkv*Dk + Sk*Ev*Hkv*Dv + Sq*Hq*Dv*Eo). */
 double attn_case_flops(const struct attn_case *c, int64_t nnz);
+
+/* The word of the case language for the score of a case. */
+const char *attn_score_name(uint32_t score);
 
 /* The word of the case language, and one line on what it puts into the inputs. */
 const char *attn_fill_name(enum attn_fill fill);

@@ -137,7 +137,8 @@ static int check_widths(const struct attn_case *c, const char **key, char *why, 
     if (!c->cross && c->sk != c->sq)
         return blame(key, "sk", why, size, "sk = %lld differs from sq = %lld: that needs kv=cross",
                      (long long)c->sk, (long long)c->sq);
-    if (c->residual && !c->wo && c->hq * c->dv != c->e)
+    bool sized = c->e >= 0 && c->hq >= 0 && c->dv >= 0; /* not yet, in a pack's own line */
+    if (c->residual && !c->wo && sized && c->hq * c->dv != c->e)
         return blame(key, "residual", why, size,
                      "residual=1 adds x_q of width e = %lld to an output of width hq*dv = %lld",
                      (long long)c->e, (long long)c->hq * c->dv);
@@ -161,9 +162,9 @@ static int check_meaning(const struct attn_case *c, const char **key, char *why,
     if (c->data_hash[0] && c->data == NULL)
         return blame(key, "sha256", why, size, "'sha256' needs data=");
     for (int i = 0; i < c->n_prune; i++)
-        if (c->hq > 0 && c->prune[i] >= c->hq)
+        if (c->hq > 0 && c->prune->at[i] >= c->hq)
             return blame(key, "prune", why, size, "prune: head %lld of %lld (the first is 0)",
-                         (long long)c->prune[i], (long long)c->hq);
+                         (long long)c->prune->at[i], (long long)c->hq);
     return 0;
 }
 
@@ -180,9 +181,9 @@ static int check_mask(const struct attn_case *c, const char **key, char *why, si
         return blame(key, "mask", why, size, "len: %d lengths, but b = %lld", c->n_len,
                      (long long)c->b);
     for (int i = 0; i < c->n_len; i++)
-        if (c->sk >= 0 && c->len_list[i] > c->sk)
+        if (c->sk >= 0 && c->len_list->at[i] > c->sk)
             return blame(key, "mask", why, size, "len: %lld is beyond sk = %lld",
-                         (long long)c->len_list[i], (long long)c->sk);
+                         (long long)c->len_list->at[i], (long long)c->sk);
     return 0;
 }
 

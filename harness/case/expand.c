@@ -105,6 +105,17 @@ static int build(const struct attn_statement *statement, size_t index, struct at
     return 0;
 }
 
+/* Cases with the same value on an axis can share its list: the first of them is the one that has
+ * the first value on all other axes. A line of long lists then keeps each list once. */
+static void share_lists(const struct attn_statement *statement, size_t index,
+                        struct attn_case *first)
+{
+    size_t chosen[ATTN_KEYS_MAX], stride = 1;
+    choose(statement, index, chosen);
+    for (size_t a = statement->n_axes; a-- > 0; stride *= statement->axes[a].count)
+        attn_case_share_lists(&first[index], &first[chosen[a] * stride]);
+}
+
 static int reserve(struct attn_case_list *list, size_t count)
 {
     if (count <= list->capacity)
@@ -135,6 +146,7 @@ int attn_statement_expand(const struct attn_statement *statement, struct attn_ca
                 attn_case_free(&list->items[--list->count]);
             return -1;
         }
+        share_lists(statement, index, c - index);
     }
     return 0;
 }

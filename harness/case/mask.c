@@ -71,8 +71,12 @@ static int mask_len(const struct attn_fields *fields, struct attn_case *c,
         return 0;
     }
     c->len = attn_word_is(fields->at[1], "rand") ? ATTN_LEN_RAND : ATTN_LEN_LIST;
-    return c->len == ATTN_LEN_RAND ? 0
-                                   : attn_list_parse(fields->at[1], c->len_list, &c->n_len, origin);
+    if (c->len == ATTN_LEN_RAND)
+        return 0;
+    int64_t lengths[ATTN_CASE_LIST_MAX];
+    if (attn_list_parse(fields->at[1], lengths, &c->n_len, origin) != 0)
+        return -1;
+    return attn_list_store(&c->len_list, lengths, c->n_len, origin);
 }
 
 static int mask_len2d(const struct attn_fields *fields, struct attn_case *c,

@@ -123,10 +123,18 @@ int attn_list_parse(struct attn_word word, int64_t list[ATTN_CASE_LIST_MAX], int
     return 0;
 }
 
-void attn_list_write(struct attn_sink *sink, const int64_t *list, int count)
+int attn_list_store(struct attn_case_numbers **list, const int64_t *numbers, int count,
+                    const struct attn_origin *origin)
+{
+    if (attn_case_numbers_set(list, numbers, count) == 0)
+        return 0;
+    return attn_case_error(origin, 1, "no memory");
+}
+
+void attn_list_write(struct attn_sink *sink, const struct attn_case_numbers *list, int count)
 {
     for (int i = 0; i < count; i++)
-        attn_sink_format(sink, "%s%lld", i ? "/" : "", (long long)list[i]);
+        attn_sink_format(sink, "%s%lld", i ? "/" : "", (long long)list->at[i]);
 }
 
 void attn_part_begin(struct attn_sink *sink, const struct attn_case_key *key, bool *first)

@@ -36,9 +36,13 @@ int attn_axes_parse(const struct attn_fields *fields, size_t at, unsigned *axes,
                     const struct attn_origin *origin);
 void attn_axes_write(struct attn_sink *sink, unsigned axes);
 
-/* A list N/N/... of whole numbers. */
+/* A list N/N/... of whole numbers, at least one. */
 int attn_list_parse(struct attn_word word, int64_t list[ATTN_CASE_LIST_MAX], int *count,
                     const struct attn_origin *origin);
-void attn_list_write(struct attn_sink *sink, const int64_t *list, int count);
+
+/* Stores it in a case. */
+int attn_list_store(struct attn_case_numbers **list, const int64_t *numbers, int count,
+                    const struct attn_origin *origin);
+void attn_list_write(struct attn_sink *sink, const struct attn_case_numbers *list, int count);
 
 #endif

@@ -143,14 +143,15 @@ int attn_parse_prune(const struct attn_case_key *key, struct attn_word word, str
                      const struct attn_origin *origin)
 {
     (void)key;
-    if (attn_list_parse(word, c->prune, &c->n_prune, origin) != 0)
+    int64_t heads[ATTN_CASE_LIST_MAX];
+    if (attn_list_parse(word, heads, &c->n_prune, origin) != 0)
         return -1;
-    qsort(c->prune, (size_t)c->n_prune, sizeof c->prune[0], ascending);
+    qsort(heads, (size_t)c->n_prune, sizeof heads[0], ascending);
     for (int i = 1; i < c->n_prune; i++)
-        if (c->prune[i] == c->prune[i - 1])
+        if (heads[i] == heads[i - 1])
             return attn_case_error(origin, word.column, "head %lld is pruned twice",
-                                   (long long)c->prune[i]);
-    return 0;
+                                   (long long)heads[i]);
+    return attn_list_store(&c->prune, heads, c->n_prune, origin);
 }
 
 void attn_write_prune(const struct attn_case_key *key, const struct attn_case *c,

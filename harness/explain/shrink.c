@@ -105,24 +105,39 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Lists without what is beyond the sizes. 0, or -1: no memory. */
+static int mend_lists(struct attn_case *c)
+{
+    int64_t lengths[ATTN_CASE_LIST_MAX], heads[ATTN_CASE_LIST_MAX];
+    int kept = 0;
+    if (c->len == ATTN_LEN_LIST)
+        c->n_len = (int)least(c->n_len, c->b);
+    for (int i = 0; c->len == ATTN_LEN_LIST && i < c->n_len; i++)
+        lengths[i] = least(c->len_list->at[i], c->sk);
+    for (int i = 0; i < c->n_prune; i++)
+        if (c->prune->at[i] < c->hq)
+            heads[kept++] = c->prune->at[i];
+    c->n_prune = kept;
+    if (c->len == ATTN_LEN_LIST && attn_case_numbers_set(&c->len_list, lengths, c->n_len))
+        return -1;
+    return attn_case_numbers_set(&c->prune, heads, kept);
+}
+
 /* Mends what smaller sizes leave contradicting them, and tries. */
-static bool keep_sizes(struct shrinker *s, struct attn_case *c)
+static bool keep_sizes(struct shrinker *s, const struct attn_case *smaller)
 {
     char line[ATTN_CASE_LINE_MAX + 1];
-    if (c->op == ATTN_OP_MHA && !c->cross)
-        c->sk = c->sq;
-    if (c->residual && !c->wo)
-        c->e = c->hq * c->dv;
-    c->n_len = (int)least(c->n_len, c->b);
-    for (int i = 0; i < c->n_len; i++)
-        c->len_list[i] = least(c->len_list[i], c->sk);
-    int kept = 0;
-    for (int i = 0; i < c->n_prune; i++)
-        if (c->prune[i] < c->hq)
-            c->prune[kept++] = c->prune[i];
-    c->n_prune = kept;
-    attn_case_canonical(c, line, sizeof line);
-    return keep(s, line);
+    struct attn_case c;
+    if (attn_case_copy(&c, smaller))
+        return false;
+    if (c.op == ATTN_OP_MHA && !c.cross)
+        c.sk = c.sq;
+    if (c.residual && !c.wo)
+        c.e = c.hq * c.dv;
+    const bool mended = mend_lists(&c) == 0;
+    attn_case_canonical(&c, line, sizeof line);
+    attn_case_free(&c);
+    return mended && keep(s, line);
 }
 
 static bool keep_size(struct shrinker *s, const size_t fields[3], int64_t value)

@@ -302,9 +302,10 @@ static int take_head_mask(struct judge *j)
         pruned[count++] = h;
     }
     const size_t bytes = (size_t)count * sizeof pruned[0];
-    if (c->n_prune > 0 && (c->n_prune != count || memcmp(c->prune, pruned, bytes) != 0))
+    if (c->n_prune > 0 && (c->n_prune != count || memcmp(c->prune->at, pruned, bytes) != 0))
         return FAIL(j, "the case's prune= is not what tensor 'head_mask' says");
-    memcpy(c->prune, pruned, bytes);
+    if (attn_case_numbers_set(&c->prune, pruned, count) != 0)
+        return FAIL(j, "no memory");
     c->n_prune = count;
     return 0;
 }

@@ -67,7 +67,7 @@ static double len_value(const void *context, uint64_t index)
     const struct stream *s = context;
     switch (s->c->len) {
     case ATTN_LEN_LIST:
-        return (double)s->c->len_list[index % (uint64_t)s->c->n_len];
+        return (double)s->c->len_list->at[index % (uint64_t)s->c->n_len];
     case ATTN_LEN_RAND: /* 1 .. Sk: every row has a key */
         return s->count > 0 ? 1.0 + whole_value(s, index) : 0.0;
     default: /* 0 .. Sk: empty rows occur */
@@ -79,7 +79,7 @@ static double keep_head_value(const void *context, uint64_t index)
 {
     const struct attn_case *c = ((const struct stream *)context)->c;
     for (int p = 0; p < c->n_prune; p++)
-        if (c->prune[p] == (int64_t)index)
+        if (c->prune->at[p] == (int64_t)index)
             return 0;
     return 1;
 }

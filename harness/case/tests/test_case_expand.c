@@ -96,8 +96,30 @@ static void test_values_with_slashes(void **state)
     list = parse("op=mha h=4 s=9 d=8 prune=0/1,3");
     assert_int_equal(list.count, 2);
     assert_int_equal(list.items[0].n_prune, 2);
-    assert_int_equal(list.items[1].prune[0], 3);
+    assert_int_equal(list.items[1].prune->at[0], 3);
     attn_case_list_free(&list);
+}
+
+/* A list of the line is stored once, whichever axes multiply it. */
+static void test_shared_lists(void **state)
+{
+    (void)state;
+    struct attn_case_list list = parse("op=mha b=2 h=4 s=8,9 prune=0/1,2 mask=len:3/4,len:5 d=8,9");
+    assert_int_equal(list.count, 16);
+    for (size_t i = 0; i < list.count; i++) {
+        const struct attn_case *c = &list.items[i];
+        assert_int_equal(c->n_prune, i & 4 ? 1 : 2);
+        assert_int_equal(c->n_len, i & 2 ? 1 : 2);
+        assert_ptr_equal(c->prune, list.items[i & 4].prune);
+        assert_ptr_equal(c->len_list, list.items[i & 2].len_list);
+    }
+    assert_ptr_not_equal(list.items[0].prune, list.items[4].prune);
+    assert_ptr_not_equal(list.items[0].len_list, list.items[2].len_list);
+    struct attn_case last = list.items[--list.count]; /* outlives the list */
+    attn_case_list_free(&list);
+    assert_int_equal(last.prune->at[0], 2);
+    assert_int_equal(last.len_list->at[0], 5);
+    attn_case_free(&last);
 }
 
 static void test_count_limit(void **state)
@@ -202,11 +224,11 @@ static void test_file_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists),       cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_linked),      cmocka_unit_test(test_values_with_slashes),
-        cmocka_unit_test(test_count_limit), cmocka_unit_test(test_roll_back),
-        cmocka_unit_test(test_long_names),  cmocka_unit_test(test_file),
-        cmocka_unit_test(test_file_bounds),
+        cmocka_unit_test(test_lists),        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_linked),       cmocka_unit_test(test_values_with_slashes),
+        cmocka_unit_test(test_shared_lists), cmocka_unit_test(test_count_limit),
+        cmocka_unit_test(test_roll_back),    cmocka_unit_test(test_long_names),
+        cmocka_unit_test(test_file),         cmocka_unit_test(test_file_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,8 +69,8 @@ static void test_mask(void **state)
     assert_int_equal(c.window_right, -1);
     assert_int_equal(c.len, ATTN_LEN_LIST);
     assert_int_equal(c.n_len, 2);
-    assert_int_equal(c.len_list[0], 9);
-    assert_int_equal(c.len_list[1], 4);
+    assert_int_equal(c.len_list->at[0], 9);
+    assert_int_equal(c.len_list->at[1], 4);
     assert_true(c.mask_p == 0.25);
     assert_int_equal(c.mask_axes, ATTN_AXIS_B | ATTN_AXIS_Q);
     attn_case_free(&c);
@@ -104,8 +104,8 @@ static void test_other_values(void **state)
                   "residual=1 # a comment, any=thing");
     assert_true(c.cross && c.proj_bias && c.residual && c.wo);
     assert_int_equal(c.n_prune, 2);
-    assert_int_equal(c.prune[0], 0);
-    assert_int_equal(c.prune[1], 3);
+    assert_int_equal(c.prune->at[0], 0);
+    assert_int_equal(c.prune->at[1], 3);
     assert_int_equal(c.weights, ATTN_WEIGHTS_STIEFEL);
     assert_int_equal(c.e, 20);
     attn_case_free(&c);

@@ -62,8 +62,8 @@ class Case(unittest.TestCase):
 
     made = {}  # by cases and backends
 
-    def run_folder(self, name, *cases, backends=("naive",)):
-        """A copy of a run, which is made once for all that want the same."""
+    def run_folder(self, name, *cases, backends=("naive",), change=None):
+        """A copy of a run, its records changed. The run is made once for all that want the same."""
         kind = (cases or (SMALL,), backends)
         if kind not in self.made:
             folder = tempfile.mkdtemp(prefix="attnbench-test-")
@@ -71,7 +71,10 @@ class Case(unittest.TestCase):
             chosen = [word for backend in backends for word in ("-b", backend)]
             self.expect(0, "bench", *chosen, *QUICK, "-o", folder + "/run", *kind[0])
             self.made[kind] = folder + "/run"
-        return shutil.copytree(self.made[kind], self.path(name))
+        run = shutil.copytree(self.made[kind], self.path(name))
+        if change:
+            rewrite(os.path.join(run, "results.ndjson"), change)
+        return run
 
 
 class Help(Case):
@@ -200,6 +203,14 @@ class List(Case):
         self.assertEqual(len({item["id"] for item in listed}), len(listed))
         again = json.loads(self.expect(0, "list", "cases", listed[0]["case"], "--json").stdout)
         self.assertEqual(again[0]["id"], listed[0]["id"])
+
+    def test_cases_are_one_array(self):
+        """Cases are printed one by one, and still are one JSON array."""
+        text = self.expect(0, "list", "cases", "x: s=4,5 d=8", "--json").stdout
+        self.assertEqual(text, json.dumps(json.loads(text), indent=2) + "\n")
+        self.assertEqual([item["name"] for item in json.loads(text)], ["x/s=4", "x/s=5"])
+        text = self.expect(7, "list", "cases", "--json", "--filter", "no such case").stdout
+        self.assertEqual(text, "[]\n")
 
     def test_fills_and_checks(self):
         self.assertIn("normal", self.expect(0, "list", "fills").stdout)

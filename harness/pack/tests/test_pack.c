@@ -106,6 +106,24 @@ static void sizes_of_mha(void **state)
     attn_case_free(&c);
 }
 
+/* Without an output projection the heads are added to x_q: both widths come from the tensors. */
+static void residual_without_projection(void **state)
+{
+    (void)state;
+    const char *const *line = META("case", "op=mha hq=2 wo=0 residual=1");
+    struct attn_case c;
+    accept(made_mha,
+           CHANGES({"x_q", ATTN_F32, "2,3,12"}, {"w_q", ATTN_F32, "10,12"}, {"w_o", 0, ""}), line,
+           &c);
+    assert_true(c.residual && !c.wo && c.e == 12 && c.hq * c.dv == 12);
+    struct attn_instance *in = instantiate(&c);
+    assert_int_equal(attn_tensor_find(&in->problem, ATTN_OUT)->shape[2], 12);
+    attn_instance_free(in);
+    attn_case_free(&c);
+    refuse(made_mha, CHANGES({"w_o", 0, ""}), line,
+           "residual=1 needs an output as wide as x_q: 7, not 12");
+}
+
 /* Everything that joins q, k and v, in the types that are legal beside f16. */
 static void every_extra(void **state)
 {
@@ -414,6 +432,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_of_attention),
         cmocka_unit_test(sizes_of_mha),
+        cmocka_unit_test(residual_without_projection),
         cmocka_unit_test(every_extra),
         cmocka_unit_test(parts_take_effect_unnamed),
         cmocka_unit_test(refused_attention),
