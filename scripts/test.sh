@@ -31,8 +31,8 @@ UBSAN_OPTIONS=print_stacktrace=1 \
 scripts/fuzz.sh 60
 [ "$full" = 1 ] || exit 0
 
-# A worker with a race ends at once, which is a verdict; nothing is suppressed. backend_blas is left
-# out: OpenBLAS's threads wait for each other in code that is not instrumented. Kernels that place
+# A worker with a race ends at once, which is a verdict; nothing is suppressed. blas_attention is
+# left out: OpenBLAS's threads wait for each other in code that is not instrumented. Kernels that place
 # mappings over more than 28 bits break the runtime of gcc 12 ("unexpected memory mapping"): so
 # without, where that is allowed.
 ATTNBENCH_NO_INSTALL=1 scripts/build.sh tsan
@@ -40,6 +40,6 @@ fixed=(setarch -R)
 "${fixed[@]}" true 2>/dev/null || fixed=()
 TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1 \
     "${fixed[@]}" ctest --test-dir build-tsan --output-on-failure -j "$(nproc)" \
-    -LE 'full|release' -E '^backend_blas$'
+    -LE 'full|release' -E '^blas_attention$'
 
 ATTNBENCH_NO_INSTALL=1 scripts/coverage.sh

@@ -12,8 +12,9 @@
 
 #include "case/case.h"
 
-#define ATTN_DEFAULT_OP    "attention" /* the operator of a line without op= */
-#define ATTN_CASE_SIZE_MAX INT32_MAX   /* of one size: libraries below us count in int */
+#define ATTN_DEFAULT_OP    "attention"  /* the operator of a line without op= */
+#define ATTN_DEFAULT_SCORE "scaled_dot" /* the score of a line without score= */
+#define ATTN_CASE_SIZE_MAX INT32_MAX    /* of one size: libraries below us count in int */
 
 /* A piece of a line, not terminated. Columns count from 1. */
 struct attn_word {
