@@ -83,8 +83,8 @@ static void count_lengths(const struct attn_case *c)
     const bool list = c->len == ATTN_LEN_LIST;
     bool none = false, all = false;
     for (int i = 0; i < c->n_len; i++) {
-        none = none || c->len_list[i] == 0;
-        all = all || c->len_list[i] == c->sk;
+        none = none || c->len_list->at[i] == 0;
+        all = all || c->len_list->at[i] == c->sk;
     }
     seen(list && none, OFTEN, "len: none of the keys", 0);
     seen(list && all, OFTEN, "len: all of the keys", 0);
