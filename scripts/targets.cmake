@@ -34,7 +34,8 @@ target_link_options(attn_hardening INTERFACE -Wl,-z,relro -Wl,-z,now)
 include(CheckPIESupported)
 check_pie_supported()
 
-# The one header that a backend sees; outside this tree it is attnbench::abi too.
+# The headers that a backend sees: backend.h, which it needs, and problem.h with rows.h, which help.
+# Outside this tree the target is attnbench::abi too.
 add_library(attn_abi INTERFACE)
 add_library(attnbench::abi ALIAS attn_abi)
 set_target_properties(attn_abi PROPERTIES EXPORT_NAME abi)

@@ -26,6 +26,7 @@ struct change {
 static const struct layout {
     const char *name, *says; /* what `describe` ends in; NULL: it copies nothing */
     uint32_t op, with;
+    int self; /* x_q stands for x_k and x_v */
     struct change changes[5];
 } layouts[] = {
     {.name = "bhsd"},
@@ -72,6 +73,11 @@ static const struct layout {
      .op = ATTN_OP_MHA,
      .says = "x_q, x_v, out",
      .changes = {{ATTN_X_Q, "120"}, {ATTN_X_V, "120"}, {ATTN_OUT, "120"}}},
+    {.name = "mha, self, batches innermost",
+     .op = ATTN_OP_MHA,
+     .self = 1,
+     .says = "x_q",
+     .changes = {{ATTN_X_Q, "120"}}},
     {.name = "mha, every row of w_o the same",
      .op = ATTN_OP_MHA,
      .says = "w_o",
@@ -103,12 +109,13 @@ static struct test_spec spec_of(const struct layout *layout)
                               .hq = 4,
                               .hkv = 2,
                               .sq = 5,
-                              .sk = 7,
+                              .sk = layout->self ? 5 : 7,
                               .dq = 6,
                               .dv = 8,
                               .e = 9,
                               .with = layout->with | WITH_LSE |
-                                      (layout->op ? WITH_X_K | WITH_W_O | WITH_PROJ_BIAS : 0)};
+                                      (layout->op ? WITH_W_O | WITH_PROJ_BIAS : 0) |
+                                      (layout->op && !layout->self ? WITH_X_K : 0)};
 }
 
 static struct attn_tensor *operand(struct test_problem *made, uint32_t role)
@@ -192,7 +199,7 @@ static void check_runs(const struct test_spec *spec, struct test_problem *made, 
         blas->bind(plan, made->tensors, made->problem.n_tensors, &binding, why, sizeof(why)),
         ATTN_OK);
     for (int run = 0; run < 2; run++) {
-        uint32_t changed = spec->op ? ATTN_X_V : ATTN_V;
+        uint32_t changed = !spec->op ? ATTN_V : spec->with & WITH_X_K ? ATTN_X_V : ATTN_X_Q;
         test_set(operand(made, changed), (int64_t[]){0, 0, 0, 0}, run ? 3 : -3);
         assert_int_equal(blas->run(binding, why, sizeof(why)), ATTN_OK);
         test_check(spec, made);

@@ -35,21 +35,18 @@ static void projection(void *context)
 {
     const struct call *call = context;
     const int64_t rows = call->rows;
-    const struct attn_blas_view x_view = {.data = (char *)x,
-                                          .dtype = ATTN_F32,
-                                          .rank = 3,
-                                          .shape = {1, rows, WIDTH},
-                                          .stride = {rows * WIDTH, WIDTH, 1}};
-    const struct attn_blas_view w_view = {.data = (char *)w,
-                                          .dtype = ATTN_F32,
-                                          .rank = 2,
-                                          .shape = {WIDTH, WIDTH},
-                                          .stride = {WIDTH, 1}};
-    const struct attn_blas_view bias_view = {.data = (char *)bias,
-                                             .dtype = call->has_bias ? ATTN_F32 : 0,
-                                             .rank = 1,
-                                             .shape = {WIDTH},
-                                             .stride = {1}};
+    const struct attn_tensor x_view = {.data = x,
+                                       .dtype = ATTN_F32,
+                                       .rank = 3,
+                                       .shape = {1, rows, WIDTH},
+                                       .stride = {rows * WIDTH, WIDTH, 1}};
+    const struct attn_tensor w_view = {
+        .data = w, .dtype = ATTN_F32, .rank = 2, .shape = {WIDTH, WIDTH}, .stride = {WIDTH, 1}};
+    const struct attn_tensor bias_view = {.data = bias,
+                                          .dtype = call->has_bias ? ATTN_F32 : 0,
+                                          .rank = 1,
+                                          .shape = {WIDTH},
+                                          .stride = {1}};
     attn_blas_project_f32(&x_view, 0, &w_view, &bias_view, y);
 }
 

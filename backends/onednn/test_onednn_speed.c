@@ -187,7 +187,7 @@ static double beside_direct(void *context)
                                    .sq = c->s,
                                    .sk = c->s,
                                    .dq = WIDTH};
-    size_t bytes = (size_t)(HEADS * c->s * WIDTH) * attn_onednn_size(c->dtype);
+    size_t bytes = (size_t)(HEADS * c->s * WIDTH) * (size_t)attn_element_bytes(c->dtype);
     void *earlier = services.alloc(NULL, ++c->attempts * 3 * bytes, 64);
     struct test_problem made;
     struct direct direct = {0};
@@ -297,7 +297,7 @@ static void compare_with_sgemm(const char *name, sgemm *blas, int m, int n, int 
                                                   .out_stride = n,
                                                   .in = ATTN_F32,
                                                   .out = ATTN_F32};
-    const struct attn_onednn_view w = {.data = (char *)p.w, .dtype = ATTN_F32, .rank = 2};
+    const struct attn_tensor w = {.data = p.w, .dtype = ATTN_F32, .rank = 2};
     assert_int_equal(attn_onednn_product_create(&library, &spec, &p.product), 0);
     assert_int_equal(
         attn_onednn_product_pack(p.product, &w, (int64_t[]){0, 1, k}, 1, NULL, &p.weights), 0);
