@@ -67,14 +67,22 @@ AMX_INLINE void amx_end(void)
     _tile_release();
 }
 
-/* One block of `down` x `across` tiles, 1 or 2 each, over `steps` times AMX_INNER. Rows of A are
- * a_bytes apart, those of C c_row floats. */
-AMX_INLINE void amx_block(const int down, const int across, const void *a, int64_t a_bytes,
-                          const void *b, int64_t steps, float *c, int64_t c_row,
-                          const struct meanwhile *meanwhile)
+/* C = A B for a block. Strides: a_bytes between rows of A, c_row floats between those of C. */
+struct amx_product {
+    const void *a;
+    int64_t a_bytes;
+    const void *b;
+    int64_t steps; /* times AMX_INNER: the inner extent */
+    float *c;
+    int64_t c_row;
+    const struct meanwhile *meanwhile; /* called after each step; NULL: nothing */
+};
+
+/* A block of `down` x `across` tiles, 1 or 2 each. */
+AMX_INLINE void amx_block(const int down, const int across, const struct amx_product x)
 {
-    const int64_t b_bytes = AMX_NR * AMX_PAIR, c_bytes = c_row * (int64_t)sizeof *c;
-    const char *from = a, *by = b;
+    const int64_t b_bytes = AMX_NR * AMX_PAIR, c_bytes = x.c_row * (int64_t)sizeof *x.c;
+    const char *from = x.a, *by = x.b;
     __asm__ volatile("" ::: "memory");
     _tile_zero(0);
     if (across > 1)
@@ -83,8 +91,8 @@ AMX_INLINE void amx_block(const int down, const int across, const void *a, int64
         _tile_zero(2);
     if (down > 1 && across > 1)
         _tile_zero(3);
-    for (int64_t s = 0; s < steps; s++) {
-        _tile_loadd(4, from, a_bytes);
+    for (int64_t s = 0; s < x.steps; s++) {
+        _tile_loadd(4, from, x.a_bytes);
         _tile_loadd(6, by, b_bytes);
         _tile_dpbf16ps(0, 4, 6);
         if (across > 1) {
@@ -92,38 +100,36 @@ AMX_INLINE void amx_block(const int down, const int across, const void *a, int64
             _tile_dpbf16ps(1, 4, 7);
         }
         if (down > 1) {
-            _tile_loadd(5, from + AMX_ROWS * a_bytes, a_bytes);
+            _tile_loadd(5, from + AMX_ROWS * x.a_bytes, x.a_bytes);
             _tile_dpbf16ps(2, 5, 6);
         }
         if (down > 1 && across > 1)
             _tile_dpbf16ps(3, 5, 7);
         from += AMX_INNER / 2 * AMX_PAIR;
         by += AMX_INNER / 2 * b_bytes;
-        if (meanwhile)
-            meanwhile->step(meanwhile->what);
+        if (x.meanwhile)
+            x.meanwhile->step(x.meanwhile->what);
     }
-    _tile_stored(0, c, c_bytes);
+    _tile_stored(0, x.c, c_bytes);
     if (across > 1)
-        _tile_stored(1, c + AMX_ROWS, c_bytes);
+        _tile_stored(1, x.c + AMX_ROWS, c_bytes);
     if (down > 1)
-        _tile_stored(2, c + AMX_ROWS * c_row, c_bytes);
+        _tile_stored(2, x.c + AMX_ROWS * x.c_row, c_bytes);
     if (down > 1 && across > 1)
-        _tile_stored(3, c + AMX_ROWS * c_row + AMX_ROWS, c_bytes);
+        _tile_stored(3, x.c + AMX_ROWS * x.c_row + AMX_ROWS, c_bytes);
 }
 
 /* The block that covers `rows` <= 32 and `columns` <= 32. */
-AMX_INLINE void amx_multiply(int64_t rows, int64_t columns, const void *a, int64_t a_bytes,
-                             const void *b, int64_t steps, float *c, int64_t c_row,
-                             const struct meanwhile *meanwhile)
+AMX_INLINE void amx_multiply(int64_t rows, int64_t columns, const struct amx_product x)
 {
     if (rows > AMX_ROWS && columns > AMX_ROWS)
-        amx_block(2, 2, a, a_bytes, b, steps, c, c_row, meanwhile);
+        amx_block(2, 2, x);
     else if (rows > AMX_ROWS)
-        amx_block(2, 1, a, a_bytes, b, steps, c, c_row, meanwhile);
+        amx_block(2, 1, x);
     else if (columns > AMX_ROWS)
-        amx_block(1, 2, a, a_bytes, b, steps, c, c_row, meanwhile);
+        amx_block(1, 2, x);
     else
-        amx_block(1, 1, a, a_bytes, b, steps, c, c_row, meanwhile);
+        amx_block(1, 1, x);
 }
 
 #endif

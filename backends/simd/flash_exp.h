@@ -10,33 +10,33 @@
  *   and within 2^-148 of it below */
 #define LOG2_E 1.44269504f
 
-/* 2^x for x <= 0; NaN stays NaN. x = n + f with n the nearest integer, so that |f| <= 1/2. The
- * polynomial is the minimax one of degree 5 for 2^f, constant term exactly 1 so that 2^0 is 1.
- * Where x is -inf f and y are NaN, which vf_times_power passes by. */
-FLASH_INLINE vf exp2_negative(vf x)
+/* 2^x for x <= 0; NaN stays NaN. x = n + f with n the nearest integer, so that |f| <= 1/2. 2^f is a
+ * polynomial of f, its `count` coefficients from the highest power down; the last is exactly 1, so
+ * that 2^0 is 1. Where x is -inf, f and y are NaN: vf_times_power gives 0 whatever y is. */
+FLASH_INLINE vf exp2_by(const float *coefficients, const int count, vf x)
 {
     vf n = vf_round(x);
     vf f = vf_sub(x, n);
-    vf y = vf_set1(0.00132647272469f);
-    y = vf_fma(y, f, vf_set1(0.00967151268815f));
-    y = vf_fma(y, f, vf_set1(0.0555073374357f));
-    y = vf_fma(y, f, vf_set1(0.240222420846f));
-    y = vf_fma(y, f, vf_set1(0.693146977599f));
-    y = vf_fma(y, f, vf_set1(1.0f));
+    vf y = vf_set1(coefficients[0]);
+#pragma GCC unroll 8
+    for (int c = 1; c < count; c++)
+        y = vf_fma(y, f, vf_set1(coefficients[c]));
     return vf_times_power(y, n);
 }
 
-/* 2^x for x <= 0, as exp2_negative, to a degree that is enough for a result of 8
- * bits or 11. */
+/* By the minimax polynomial of degree 5. */
+FLASH_INLINE vf exp2_negative(vf x)
+{
+    const float coefficients[] = {0.00132647272469f, 0.00967151268815f, 0.0555073374357f,
+                                  0.240222420846f,   0.693146977599f,   1.0f};
+    return exp2_by(coefficients, 6, x);
+}
+
+/* By that of degree 3: enough for a result that is stored in 8 or 11 bits. */
 FLASH_INLINE vf exp2_brief(vf x)
 {
-    vf n = vf_round(x);
-    vf f = vf_sub(x, n);
-    vf y = vf_set1(0.0550090064f);
-    y = vf_fma(y, f, vf_set1(0.242211148f));
-    y = vf_fma(y, f, vf_set1(0.69328294f));
-    y = vf_fma(y, f, vf_set1(1.0f));
-    return vf_times_power(y, n);
+    const float coefficients[] = {0.0550090064f, 0.242211148f, 0.69328294f, 1.0f};
+    return exp2_by(coefficients, 4, x);
 }
 
 /* tanh(x ln2 / 2) = (2^x - 1) / (2^x + 1), for any x; NaN stays NaN. With x = n + f as above,

@@ -12,10 +12,16 @@
 /* f32 sums of a vector of pairs: those of its low 16 halves, then those of its high ones. */
 typedef float pair_sums[2 * VF_LANES];
 
-/* sums[r][n] += a[r] b[n] over the pairs [from, to), one chain; pair c of b lies at c * step. */
-FLASH_INLINE void join_chain(const int mr, const int nv, const float *const *a, const float *b,
-                             int64_t step, int64_t from, int64_t to,
-                             pair_sums sums[FLASH_MR][FLASH_NV])
+/* Two operands of which pairs are summed: MR rows, and vectors of columns. */
+struct chains {
+    const float *a[FLASH_MR]; /* pair c at c */
+    const float *b;           /* pair c at c * step */
+    int64_t step;
+};
+
+/* sums[r][n] += a[r] b[n] over the pairs [from, to), one chain. */
+FLASH_INLINE void join_chain(const int mr, const int nv, const struct chains *x, int64_t from,
+                             int64_t to, pair_sums sums[FLASH_MR][FLASH_NV])
 {
     vh part[FLASH_MR][FLASH_NV];
 #pragma GCC unroll 16
@@ -27,10 +33,10 @@ FLASH_INLINE void join_chain(const int mr, const int nv, const float *const *a, 
         vf right[FLASH_NV];
 #pragma GCC unroll 4
         for (int n = 0; n < nv; n++)
-            right[n] = vf_load(b + c * step + n * VF_LANES);
+            right[n] = vf_load(x->b + c * x->step + n * VF_LANES);
 #pragma GCC unroll 16
         for (int r = 0; r < mr; r++) {
-            vf left = vf_set1(a[r][c]);
+            vf left = vf_set1(x->a[r][c]);
 #pragma GCC unroll 4
             for (int n = 0; n < nv; n++)
                 part[r][n] = vh_join(left, right[n], part[r][n]);
@@ -54,21 +60,17 @@ FLASH_INLINE void join_chain(const int mr, const int nv, const float *const *a, 
 }
 
 /* sums[r][n] = a[r] b[n] over the pairs [from, to). */
-FLASH_INLINE void join_chains(const int mr, const int nv, const float *const *a, const float *b,
-                              int64_t step, int64_t from, int64_t to,
-                              pair_sums sums[FLASH_MR][FLASH_NV])
+FLASH_INLINE void join_chains(const int mr, const int nv, const struct chains *x, int64_t from,
+                              int64_t to, pair_sums sums[FLASH_MR][FLASH_NV])
 {
-    const float *row[FLASH_MR];
-    for (int r = 0; r < mr; r++) {
-        row[r] = a[r];
+    for (int r = 0; r < mr; r++)
         for (int n = 0; n < nv; n++)
             for (int half = 0; half < 2; half++)
                 vf_store(sums[r][n] + half * VF_LANES, vf_set1(0.0f));
-    }
     for (int64_t c = from, end; c < to; c = end) {
         end = c / FLASH_CHAIN * FLASH_CHAIN + FLASH_CHAIN;
         end = end < to ? end : to;
-        join_chain(mr, nv, row, b, step, c, end, sums);
+        join_chain(mr, nv, x, c, end, sums);
     }
 }
 
@@ -79,17 +81,19 @@ FLASH_INLINE vf total(const pair_sums sums)
 
 /* s[r][0..nv) = sum over c of q[r][c] k[c][0..nv), for rows that lie `stride` apart. */
 FLASH_INLINE void score_tile(const int mr, const int nv, const enum pairing pairing,
-                             const float *const *q, const float *k, int64_t dk, float *s,
-                             const int64_t stride, float *top)
+                             const struct span *x, const float *k, float *s, float *top)
 {
     pair_sums sums[FLASH_MR][FLASH_NV] __attribute__((aligned(64)));
+    struct chains chains = {.b = k, .step = FLASH_NR};
     (void)pairing; /* always DOT */
-    join_chains(mr, nv, q, k, FLASH_NR, 0, dk, sums);
+    for (int r = 0; r < mr; r++)
+        chains.a[r] = x->q[r];
+    join_chains(mr, nv, &chains, 0, x->dk, sums);
     for (int r = 0; r < mr; r++) {
         vf most = vf_set1(-INFINITY);
         for (int n = 0; n < nv; n++) {
             vf score = total(sums[r][n]);
-            vf_store(s + r * stride + n * VF_LANES, score);
+            vf_store(s + r * LD + n * VF_LANES, score);
             most = vf_max(score, most);
         }
         if (top)
@@ -101,11 +105,11 @@ FLASH_INLINE void score_tile(const int mr, const int nv, const enum pairing pair
 FLASH_INLINE void value_tile(const int mr, const int nv, const struct product *x, int64_t column)
 {
     pair_sums sums[FLASH_MR][FLASH_NV] __attribute__((aligned(64)));
-    const float *p[FLASH_MR];
-    const float *v = x->v + column / FLASH_NR * x->v_panel + column % FLASH_NR;
+    struct chains chains = {.b = x->v + column / FLASH_NR * x->v_panel + column % FLASH_NR,
+                            .step = x->v_key};
     for (int r = 0; r < mr; r++)
-        p[r] = x->p + r * LD;
-    join_chains(mr, nv, p, v, x->v_key, x->lo, x->hi, sums);
+        chains.a[r] = x->p + r * LD;
+    join_chains(mr, nv, &chains, x->lo, x->hi, sums);
     for (int r = 0; r < mr; r++) {
         const float *o = x->o + r * x->width + column;
         const vf by = vf_set1(x->by[r]), rescale = vf_set1(x->rescale[r]);

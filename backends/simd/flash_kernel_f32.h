@@ -6,14 +6,14 @@
 /* s[r][0..nv) = sum over c of q[r][c] k[c][0..nv), or of the squared differences, for rows that lie
  * `stride` apart; mr, nv, pairing and stride are constants after inlining. */
 FLASH_INLINE void score_tile(const int mr, const int nv, const enum pairing pairing,
-                             const float *const *q, const float *k, int64_t dk, float *s,
-                             const int64_t stride, float *top)
+                             const struct span *x, const float *k, float *s, float *top)
 {
+    const int64_t dk = x->dk;
     vf sum[FLASH_MR][FLASH_NV];
     const float *row[FLASH_MR];
 #pragma GCC unroll 16
     for (int r = 0; r < mr; r++) {
-        row[r] = q[r];
+        row[r] = x->q[r];
 #pragma GCC unroll 4
         for (int n = 0; n < nv; n++)
             sum[r][n] = vf_set1(0.0f);
@@ -35,7 +35,7 @@ FLASH_INLINE void score_tile(const int mr, const int nv, const enum pairing pair
     for (int r = 0; r < mr; r++)
 #pragma GCC unroll 4
         for (int n = 0; n < nv; n++)
-            vf_store(s + r * stride + n * VF_LANES, sum[r][n]);
+            vf_store(s + r * LD + n * VF_LANES, sum[r][n]);
     if (!top)
         return;
 #pragma GCC unroll 16

@@ -29,8 +29,14 @@ FLASH_APART void score_product(int count, const struct span *x)
             fetch_ahead(x->ahead);
         const float *k = x->k + j / FLASH_NR * FLASH_NR * x->dk + j % FLASH_NR;
         for (int64_t n = 0; n < end - j; n += AMX_BLOCK)
-            amx_multiply(count, end - j - n, x->q[0], x->dk * AMX_PAIR, k + n,
-                         2 * x->dk / AMX_INNER, x->s + j + n, LD, x->meanwhile);
+            amx_multiply(count, end - j - n,
+                         (struct amx_product){.a = x->q[0],
+                                              .a_bytes = x->dk * AMX_PAIR,
+                                              .b = k + n,
+                                              .steps = 2 * x->dk / AMX_INNER,
+                                              .c = x->s + j + n,
+                                              .c_row = LD,
+                                              .meanwhile = x->meanwhile});
         raise_top(count, x, raise_from, raise_to);
         raise_from = j;
         raise_to = j >= x->clean_lo && end <= x->clean_hi ? end : j;
@@ -62,8 +68,14 @@ FLASH_APART void value_product(int count, const struct product *x)
     const int64_t steps = (attn_round_up(x->hi, AMX_INNER / 2) - lo) / (AMX_INNER / 2);
     for (int64_t c = 0; c < x->width; c += AMX_BLOCK) {
         const float *v = x->v + c / FLASH_NR * x->v_panel + c % FLASH_NR + lo * x->v_key;
-        amx_multiply(count, x->width - c, x->p + lo, LD * AMX_PAIR, v, steps,
-                     sums[c / AMX_BLOCK % 2], AMX_BLOCK, x->meanwhile);
+        amx_multiply(count, x->width - c,
+                     (struct amx_product){.a = x->p + lo,
+                                          .a_bytes = LD * AMX_PAIR,
+                                          .b = v,
+                                          .steps = steps,
+                                          .c = sums[c / AMX_BLOCK % 2],
+                                          .c_row = AMX_BLOCK,
+                                          .meanwhile = x->meanwhile});
         if (c > 0)
             join_sums(count, x, c - AMX_BLOCK, sums[c / AMX_BLOCK % 2 ^ 1]);
     }

@@ -15,17 +15,17 @@ FLASH_INLINE void score_span(const int mr, const enum pairing pairing, const str
         switch ((end - j) / VF_LANES) {
 #if FLASH_NV == 4
         case 4:
-            score_tile(mr, 4, pairing, x->q, k, x->dk, x->s + j, LD, top);
+            score_tile(mr, 4, pairing, x, k, x->s + j, top);
             break;
         case 3:
-            score_tile(mr, 3, pairing, x->q, k, x->dk, x->s + j, LD, top);
+            score_tile(mr, 3, pairing, x, k, x->s + j, top);
             break;
 #endif
         case 2:
-            score_tile(mr, 2, pairing, x->q, k, x->dk, x->s + j, LD, top);
+            score_tile(mr, 2, pairing, x, k, x->s + j, top);
             break;
         default:
-            score_tile(mr, 1, pairing, x->q, k, x->dk, x->s + j, LD, top);
+            score_tile(mr, 1, pairing, x, k, x->s + j, top);
         }
     }
 }

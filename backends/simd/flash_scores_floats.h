@@ -69,7 +69,7 @@ static void raw_scores(const struct attn_flash_scratch *w, const struct block *b
     const struct attn_flash *job = group->job;
     span->dk = job->dk;
     if (block->direct) {
-        direct_scores(job, w, block, tile, group->r0, group->count, group->lo, group->hi);
+        direct_scores(w, block, tile, group);
         return;
     }
     next_rows(job, w, block, tile, group);

@@ -55,16 +55,19 @@ static void start_softmax(const struct group *group, float *max, struct softmax 
 /* Weights of [from, to) of `mr` rows that are LD apart, relative to their maxima `shift`, in place,
  * and their sums. With `mark`, forbidden cells get -0.0 instead of 0. A lane's sum stands for
  * fixed places in the tile, so that nothing depends on `from` and `to`. */
-FLASH_INLINE void weigh_rows(const int mr, const bool mark, float *scores, int64_t from, int64_t to,
-                             const float *shift, float unit, float *sum)
+FLASH_INLINE void weigh_rows(const int mr, const bool mark, const struct group *group, int r0,
+                             const float *shift, float *sum)
 {
+    float *scores = group->rows[0].s + r0 * LD;
+    const float unit = score_unit(group->job);
+    const int64_t to = group->to;
     vf by[FLASH_MR], sums[FLASH_MR];
 #pragma GCC unroll 16
     for (int r = 0; r < mr; r++) {
-        by[r] = vf_set1(shift[r]);
+        by[r] = vf_set1(shift[r0 + r]);
         sums[r] = vf_set1(0.0f);
     }
-    for (int64_t j = from; j < to; j += VF_LANES)
+    for (int64_t j = group->from; j < to; j += VF_LANES)
 #pragma GCC unroll 16
         for (int r = 0; r < mr; r++) {
             vf s = vf_load(scores + r * LD + j);
@@ -76,22 +79,20 @@ FLASH_INLINE void weigh_rows(const int mr, const bool mark, float *scores, int64
         }
 #pragma GCC unroll 16
     for (int r = 0; r < mr; r++)
-        sum[r] = vf_sum(sums[r]);
+        sum[r0 + r] = vf_sum(sums[r]);
 }
 
 /* The rows of a group. */
 static void weigh_floats(const struct group *group, bool mark, const float *shift, float *sum)
 {
-    float *s = group->rows[0].s;
-    const float unit = score_unit(group->job);
     const int count = group->count;
     int r = 0;
     for (; r + 2 <= count && !mark; r += 2)
-        weigh_rows(2, false, s + r * LD, group->from, group->to, shift + r, unit, sum + r);
+        weigh_rows(2, false, group, r, shift, sum);
     for (; r < count && !mark; r++)
-        weigh_rows(1, false, s + r * LD, group->from, group->to, shift + r, unit, sum + r);
+        weigh_rows(1, false, group, r, shift, sum);
     for (; r < count; r++)
-        weigh_rows(1, true, s + r * LD, group->from, group->to, shift + r, unit, sum + r);
+        weigh_rows(1, true, group, r, shift, sum);
 }
 
 /* After them: the denominators. */

@@ -34,7 +34,7 @@ static void join_values(const struct attn_flash_scratch *w, const struct block *
                         struct product *product)
 {
     if (block->direct)
-        direct_values(group->job, w, block, tile, group->count, product);
+        direct_values(w, block, tile, group, product);
     else if (careful)
         value_product_careful(group->count, product);
     else

@@ -113,7 +113,7 @@ static void join_values(const struct attn_flash_scratch *w, const struct block *
     }
     product->lo = product->lo / FLASH_STEP * pairs(FLASH_STEP);
     product->hi = pairs(product->hi);
-    if (narrowed_late(group, careful))
+    if (group->job->flags & ATTN_FLAG_DROPOUT)
         narrow_weights(group->count, w->s, group->from, group->to);
     clear_around(group, 2 * product->lo, 2 * product->hi);
     value_product(group->count, product);

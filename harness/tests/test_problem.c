@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "attnbench/problem.h"
+#include "pack/make.h"
 #include "tensor/instance.h"
 
 uint32_t attn_test_problem_c11(const struct attn_problem *problem, char *why, size_t size);

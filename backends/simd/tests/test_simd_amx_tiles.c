@@ -58,8 +58,15 @@ static void check_block(int64_t rows, int64_t columns, int64_t first, int64_t in
         c_data[n] = 1e30f;
     amx_begin();
     int64_t steps = 0;
-    amx_multiply(rows, columns, a_data, 2 * a_row, b_data + 2 * first, inner / AMX_INNER, c_data,
-                 c_row, &(struct meanwhile){count_step, &steps});
+    const struct meanwhile count = {count_step, &steps};
+    amx_multiply(rows, columns,
+                 (struct amx_product){.a = a_data,
+                                      .a_bytes = 2 * a_row,
+                                      .b = b_data + 2 * first,
+                                      .steps = inner / AMX_INNER,
+                                      .c = c_data,
+                                      .c_row = c_row,
+                                      .meanwhile = &count});
     amx_end();
     assert_int_equal(steps, inner / AMX_INNER);
     for (int64_t r = 0; r < whole; r++)
@@ -96,7 +103,9 @@ static void test_nan_stays_in_its_row_and_column(void **state)
     for (int n = 0; n < 32 * AMX_NR; n++)
         b[n] = bf16(n / 2 % AMX_NR == 5 ? INFINITY : 1.0f);
     amx_begin();
-    amx_multiply(32, 32, a, 64, b, 1, c, 32, NULL);
+    amx_multiply(
+        32, 32,
+        (struct amx_product){.a = a, .a_bytes = 64, .b = b, .steps = 1, .c = c, .c_row = 32});
     amx_end();
     for (int r = 0; r < 32; r++)
         for (int n = 0; n < 32; n++) {

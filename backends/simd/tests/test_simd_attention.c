@@ -213,22 +213,30 @@ static bool kept(const struct trial *t, int64_t b, int64_t h, int64_t i, int64_t
     return (double)(c[0] >> 8) * 0x1p-24 >= p->dropout_p;
 }
 
-/* Fails unless got is close to want, `size` being the size of what was summed, and `dtype` the type
- * that it is rounded to. */
-static void expect_close(const struct trial *t, const char *what, uint32_t dtype, double got,
-                         double want, double size, double e, int64_t h, int64_t i)
+/* What a result must be. */
+struct expected {
+    const char *what;
+    int64_t h, i;
+    uint32_t dtype;        /* it is rounded to */
+    double value, size, e; /* size: of what was summed; e: the error allowed, relative to size */
+};
+
+static void expect_close(const struct trial *t, const struct expected *want, double got)
 {
-    double half_ulp = dtype == ATTN_F16 ? 0x1p-11 : dtype == ATTN_BF16 ? 0x1p-8 : 0.0;
-    double least = dtype == ATTN_F16 ? 0x1p-24 : 1e-30;
-    bool ok = isnan(want)   ? isnan(got)
-              : isinf(want) ? got == want
-                            : fabs(got - want) <= e * size + half_ulp * fabs(want) + least;
+    const double value = want->value;
+    double half_ulp = want->dtype == ATTN_F16 ? 0x1p-11 : want->dtype == ATTN_BF16 ? 0x1p-8 : 0.0;
+    double least = want->dtype == ATTN_F16 ? 0x1p-24 : 1e-30;
+    bool ok = isnan(value) ? isnan(got)
+              : isinf(value)
+                  ? got == value
+                  : fabs(got - value) <= want->e * want->size + half_ulp * fabs(value) + least;
     const struct attn_problem *p = &t->problem;
     if (!ok)
-        fail_msg("%s: %.9g, not %.9g (h %d i %d; hq %d hkv %d sq %d sk %d dk %d dv %d flags %x "
-                 "tensors %d)",
-                 what, got, want, (int)h, (int)i, (int)p->hq, (int)p->hkv, (int)p->sq, (int)p->sk,
-                 (int)p->dk, (int)p->dv, (unsigned)p->flags, (int)p->n_tensors);
+        fail_msg("%s: expected %.9g, got %.9g (h %d i %d; hq %d hkv %d sq %d sk %d dk %d dv %d "
+                 "flags %x tensors %d)",
+                 want->what, value, got, (int)want->h, (int)want->i, (int)p->hq, (int)p->hkv,
+                 (int)p->sq, (int)p->sk, (int)p->dk, (int)p->dv, (unsigned)p->flags,
+                 (int)p->n_tensors);
 }
 
 static void check_row(const struct trial *t, int64_t b, int64_t h, int64_t i)
@@ -248,28 +256,30 @@ static void check_row(const struct trial *t, int64_t b, int64_t h, int64_t i)
         sum += s[j] == -INFINITY ? 0.0 : exp(s[j] - max);
     sum += joins == -INFINITY ? 0.0 : exp(joins - max);
     for (int64_t c = 0; c < p->dv; c++) {
-        double want = 0.0, size = 0.0;
+        struct expected want = {"out", h, i, out->dtype, 0.0, 0.0, t->e_p};
         for (int64_t j = 0; j < p->sk; j++) {
             if (s[j] == -INFINITY || !kept(t, b, h, i, j))
                 continue;
             double x = (double)value(v, b, h / (p->hq / p->hkv), j, c);
             double w = exp(s[j] - max) / sum;
             w /= p->flags & ATTN_FLAG_DROPOUT ? 1.0 - p->dropout_p : 1.0;
-            want += w * x;
-            size += fabs(w * x);
+            want.value += w * x;
+            want.size += fabs(w * x);
         }
-        expect_close(t, "out", out->dtype, (double)value(out, b, h, i, c), want, size + fabs(want),
-                     t->e_p, h, i);
+        want.size += fabs(want.value);
+        expect_close(t, &want, (double)value(out, b, h, i, c));
     }
     for (int64_t j = 0; weights && j < p->sk; j++) {
-        double want = s[j] == -INFINITY ? 0.0 : exp(s[j] - max) / sum;
-        expect_close(t, "weight", weights->dtype, (double)value(weights, b, h, i, j), want,
-                     want == 0.0 ? 0.0 : want * (1.0 + fabs(max) + fabs(s[j])), t->e_exp, h, i);
+        double weight = s[j] == -INFINITY ? 0.0 : exp(s[j] - max) / sum;
+        double size = weight == 0.0 ? 0.0 : weight * (1.0 + fabs(max) + fabs(s[j]));
+        const struct expected want = {"weight", h, i, weights->dtype, weight, size, t->e_exp};
+        expect_close(t, &want, (double)value(weights, b, h, i, j));
     }
-    if (lse)
-        expect_close(t, "lse", ATTN_F32, (double)((const float *)lse->data)[at(lse, b, h, i, 0)],
-                     max == -INFINITY && sum == 0.0 ? -INFINITY : max + log(sum), 1.0 + fabs(max),
-                     t->e_exp, h, i);
+    if (lse) {
+        double x = max == -INFINITY && sum == 0.0 ? -INFINITY : max + log(sum);
+        const struct expected want = {"lse", h, i, ATTN_F32, x, 1.0 + fabs(max), t->e_exp};
+        expect_close(t, &want, (double)((const float *)lse->data)[at(lse, b, h, i, 0)]);
+    }
     free(s);
 }
 

@@ -30,7 +30,7 @@ static void matmul_open(const struct attn_onednn_library *library, const struct 
                                                   .out_stride = shape->columns,
                                                   .in = ATTN_BF16,
                                                   .out = ATTN_BF16};
-    const struct attn_onednn_view w = {.data = pair->w, .dtype = ATTN_BF16, .rank = 2};
+    const struct attn_tensor w = {.data = pair->w, .dtype = ATTN_BF16, .rank = 2};
     const int64_t stride[] = {0, 1, shape->inner}; /* of heads, of the inner extent, of columns */
     assert_int_equal(attn_onednn_product_create(library, &spec, &m->product), 0);
     assert_int_equal(attn_onednn_product_pack(m->product, &w, stride, 1, NULL, &m->weights), 0);
