@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# install.cmake - what authors of plugins need: the ABI header, the CMake package, the pkg-config
+# install.cmake - what authors of plugins need: the public headers, the CMake package, the pkg-config
 # file. Programs, plugins and data are installed by the folders that make them. Nothing here holds
 # an absolute path, so that an installation can be moved.
 include(CMakePackageConfigHelpers)

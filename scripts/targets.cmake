@@ -34,7 +34,8 @@ target_link_options(attn_hardening INTERFACE -Wl,-z,relro -Wl,-z,now)
 include(CheckPIESupported)
 check_pie_supported()
 
-# The one header that a backend sees; outside this tree it is attnbench::abi too.
+# The headers that a backend sees: backend.h, which it needs, and problem.h with rows.h, which help.
+# Outside this tree the target is attnbench::abi too.
 add_library(attn_abi INTERFACE)
 add_library(attnbench::abi ALIAS attn_abi)
 set_target_properties(attn_abi PROPERTIES EXPORT_NAME abi)
@@ -45,8 +46,21 @@ target_include_directories(attn_abi INTERFACE
 set(ATTNBENCH_PLUGIN_LIBRARIES attn_warnings)
 include(${CMAKE_CURRENT_LIST_DIR}/attnbench-plugin.cmake)
 
+# attnbench_build_for(LABELS label... TARGETS target...)
+# The targets serve tests of these labels alone: where those do not run, nothing builds them. Tests
+# labelled "full" run in trees with ATTNBENCH_FULL, those labelled "release" in trees without
+# sanitizers and counters.
+function(attnbench_build_for)
+    cmake_parse_arguments(arg "" "" "LABELS;TARGETS" ${ARGN})
+    if(("full" IN_LIST arg_LABELS AND NOT ATTNBENCH_FULL) OR
+       ("release" IN_LIST arg_LABELS AND (ATTNBENCH_SANITIZE OR ATTNBENCH_COVERAGE)))
+        set_target_properties(${arg_TARGETS} PROPERTIES EXCLUDE_FROM_ALL ON)
+    endif()
+endfunction()
+
 # attnbench_add_test(NAME SOURCES file... [LIBRARIES target...] [LABELS label...] [ARGS arg...])
-# A cmocka test program; label "full" keeps it out of the fast tier.
+# A cmocka test program. Label "full" keeps it out of the fast tier, "release" out of trees with
+# sanitizers: there it is neither run nor built.
 function(attnbench_add_test name)
     if(NOT ATTNBENCH_TESTS)
         return()
@@ -60,6 +74,7 @@ function(attnbench_add_test name)
     set_tests_properties(${name} PROPERTIES TIMEOUT 300)
     if(arg_LABELS)
         set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}")
+        attnbench_build_for(LABELS ${arg_LABELS} TARGETS test_${name})
     endif()
 endfunction()
 

@@ -9,7 +9,7 @@ static void weighted_values(const struct NAME(context) * c, const struct NAME(bl
 {
     const struct attn_problem *p = c->setup->problem;
     struct NAME(matrix) v =
-        flip(slice(&c->operands->view[ATTN_V], block->b, block->g, block->first, 2, p->sk, p->dv));
+        flip(slice(&c->operands->v, block->b, block->g, block->first, 2, p->sk, p->dv));
     struct NAME(matrix) weights = {c->buffers->s, {0, (int)block->n}};
     if (block->rows == 1)
         multiply_vector(v, p->dv, block->n, 1, c->buffers->s, 1, c->buffers->o);
@@ -18,7 +18,7 @@ static void weighted_values(const struct NAME(context) * c, const struct NAME(bl
                  (struct NAME(result)){c->buffers->o, {0, (int)p->dv}});
 }
 
-static void store_weights(const struct attn_problem *p, const struct attn_blas_view *weights,
+static void store_weights(const struct attn_problem *p, const struct attn_tensor *weights,
                           const struct NAME(row) * row, REAL sum)
 {
     REAL *to = (REAL *)weights->data + row_start(weights, row);
@@ -34,7 +34,8 @@ static void store_weights(const struct attn_problem *p, const struct attn_blas_v
 static void drop(const struct NAME(context) * c, const struct NAME(row) * row)
 {
     for (int64_t j = 0; j < row->n; j++)
-        if (!attn_blas_kept(c->setup->problem, c->operands, row->b, row->h, row->i, row->first + j))
+        if (!attn_dropout_keeps(c->setup->problem, &c->operands->keep, row->b, row->h, row->i,
+                                row->first + j))
             row->s[j] = 0;
 }
 
@@ -42,9 +43,9 @@ static void drop(const struct NAME(context) * c, const struct NAME(row) * row)
 static REAL soften_row(const struct NAME(context) * c, const struct NAME(row) * row)
 {
     const struct attn_problem *p = c->setup->problem;
-    const struct attn_blas_view *sink = &c->operands->view[ATTN_SINK];
-    const struct attn_blas_view *lse = &c->operands->view[ATTN_LSE];
-    const struct attn_blas_view *weights = &c->operands->view[ATTN_WEIGHTS];
+    const struct attn_tensor *sink = &c->operands->sink;
+    const struct attn_tensor *lse = &c->operands->lse;
+    const struct attn_tensor *weights = &c->operands->weights;
     REAL row_lse;
     finish_scores(p, c->operands, row);
     REAL sink_logit = sink->dtype ? load_entry(sink, row->h * sink->stride[0]) : -INFINITY;
@@ -64,8 +65,8 @@ static REAL careful_values(const struct NAME(context) * c, const struct NAME(blo
                            int64_t r, REAL *o)
 {
     const struct attn_problem *p = c->setup->problem;
-    const struct attn_blas_view *v = &c->operands->view[ATTN_V];
-    const struct attn_blas_view *sink = &c->operands->view[ATTN_SINK];
+    const struct attn_tensor *v = &c->operands->v;
+    const struct attn_tensor *sink = &c->operands->sink;
     struct NAME(row) row = block_row(c, block, r);
     int64_t base = block->b * v->stride[0] + block->g * v->stride[1];
     int broken;
@@ -83,7 +84,7 @@ static REAL careful_values(const struct NAME(context) * c, const struct NAME(blo
         REAL weight = EXP(row.s[j] - max);
         sum += weight;
         if ((p->flags & ATTN_FLAG_DROPOUT) &&
-            !attn_blas_kept(p, c->operands, row.b, row.h, row.i, key))
+            !attn_dropout_keeps(p, &c->operands->keep, row.b, row.h, row.i, key))
             continue;
         for (int64_t d = 0; d < p->dv; d++)
             o[d] += weight * ((const REAL *)v->data)[at + d * v->stride[3]];
@@ -103,7 +104,7 @@ static int any_nan(const REAL *o, int64_t n)
 static void finish_row(const struct NAME(context) * c, const struct NAME(block) * block, int64_t r)
 {
     const struct attn_problem *p = c->setup->problem;
-    const struct attn_blas_view *out = &c->operands->view[ATTN_OUT];
+    const struct attn_tensor *out = &c->operands->out;
     struct NAME(row) row = block_row(c, block, r);
     REAL sum = c->buffers->sum[r], *o = c->buffers->o + r * p->dv;
     int64_t at = row_start(out, &row), step = out->stride[3];
@@ -120,12 +121,12 @@ static void limit_keys(const struct NAME(context) * c, struct NAME(block) * bloc
 {
     int64_t first = c->setup->problem->sk, last = 0;
     for (int64_t r = 0; r < (block->by_head ? 1 : block->rows); r++) {
-        struct attn_blas_range keys =
-            attn_blas_keys(c->setup->problem, c->operands, block->b, block->i + r);
-        if (keys.first >= keys.last)
+        struct attn_keys keys =
+            attn_keys_seen(c->setup->problem, &c->operands->len, block->b, block->i + r);
+        if (keys.first >= keys.end)
             continue;
         first = keys.first < first ? keys.first : first;
-        last = keys.last > last ? keys.last : last;
+        last = keys.end > last ? keys.end : last;
     }
     block->first = first < last ? first : 0;
     block->n = first < last ? last - first : 0;

@@ -18,7 +18,7 @@ struct plan {
 
 struct binding {
     struct plan *plan;
-    struct attn_blas_operands operands;
+    struct attn_operands operands;
 };
 
 static const struct attn_option_spec options[] = {
@@ -131,17 +131,7 @@ static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensor
         return ATTN_OUT_OF_MEMORY;
     }
     *made = (struct binding){.plan = p};
-    for (uint32_t t = 0; t < n_tensors; t++) {
-        const struct attn_tensor *tensor = &tensors[t];
-        struct attn_blas_view *view = &made->operands.view[tensor->role];
-        view->data = tensor->data;
-        view->dtype = tensor->dtype;
-        view->rank = tensor->rank;
-        for (uint32_t a = 0; a < tensor->rank && a < ATTN_BLAS_RANK; a++) {
-            view->shape[a] = tensor->shape[a];
-            view->stride[a] = tensor->stride[a];
-        }
-    }
+    attn_operands_set(&made->operands, tensors, n_tensors);
     *binding = made;
     return ATTN_OK;
 }

@@ -16,7 +16,7 @@ struct NAME(result) {
 };
 
 /* Rows and columns of a view, `at` the first element. */
-static struct NAME(matrix) matrix_at(const struct attn_blas_view *view, int64_t at, int64_t rows,
+static struct NAME(matrix) matrix_at(const struct attn_tensor *view, int64_t at, int64_t rows,
                                      int64_t row_stride, int64_t columns, int64_t column_stride)
 {
     struct NAME(matrix) matrix = {.data = (const REAL *)view->data + at};
@@ -25,8 +25,8 @@ static struct NAME(matrix) matrix_at(const struct attn_blas_view *view, int64_t 
 }
 
 /* A slice of an operand from `row` on. */
-static struct NAME(matrix) slice(const struct attn_blas_view *view, int64_t b, int64_t h,
-                                 int64_t row, int64_t row_axis, int64_t rows, int64_t columns)
+static struct NAME(matrix) slice(const struct attn_tensor *view, int64_t b, int64_t h, int64_t row,
+                                 int64_t row_axis, int64_t rows, int64_t columns)
 {
     int64_t at = b * view->stride[0] + h * view->stride[1] + row * view->stride[2];
     return matrix_at(view, at, rows, view->stride[row_axis], columns, view->stride[3]);
@@ -61,7 +61,7 @@ static void multiply_vector(struct NAME(matrix) a, int64_t rows, int64_t columns
 }
 
 /* Every row becomes the bias: what a GEMM with beta 1 then adds to. */
-static void start_rows(const struct attn_blas_view *bias, int64_t rows, int64_t width,
+static void start_rows(const struct attn_tensor *bias, int64_t rows, int64_t width,
                        struct NAME(result) y)
 {
     int64_t ld = y.form.ld;
@@ -78,8 +78,8 @@ static void start_rows(const struct attn_blas_view *bias, int64_t rows, int64_t 
 }
 
 /* y = x w^T + bias for rows of x in batch b; without a bias, its dtype is 0. */
-static void project(const struct attn_blas_view *x, int64_t b, const struct attn_blas_view *w,
-                    const struct attn_blas_view *bias, struct NAME(result) y)
+static void project(const struct attn_tensor *x, int64_t b, const struct attn_tensor *w,
+                    const struct attn_tensor *bias, struct NAME(result) y)
 {
     int64_t rows = x->shape[1], inner = x->shape[2], width = w->shape[0];
     if (rows == 0)
@@ -93,8 +93,8 @@ static void project(const struct attn_blas_view *x, int64_t b, const struct attn
 
 /* Rows of all heads of a batch, multiplied by a matrix. */
 struct NAME(turning) {
-    const struct attn_blas_view *x; /* [B,heads/group,rows,inner] */
-    const struct attn_blas_view *w; /* [heads,width,inner], or its last two axes exchanged */
+    const struct attn_tensor *x; /* [B,heads/group,rows,inner] */
+    const struct attn_tensor *w; /* [heads,width,inner], or its last two axes exchanged */
     int64_t heads, group, rows, inner, width;
     int w_axis;     /* the axis of w that is `width` */
     int transposed; /* the result lies with its rows contiguous, not its widths */
@@ -117,10 +117,10 @@ static int joins(const struct NAME(turning) * t, int64_t *stride, int *heads_fir
 
 /* x w^T for each head, in one GEMM where the heads share w and lie in one matrix. Returns a view of
  * [B,heads,rows,width], the same for every batch. */
-static struct attn_blas_view turn(const struct NAME(turning) * t, int64_t b)
+static struct attn_tensor turn(const struct NAME(turning) * t, int64_t b)
 {
-    const struct attn_blas_view *x = t->x, *w = t->w;
-    struct attn_blas_view view = {.data = (char *)t->to, .dtype = REAL_DTYPE, .rank = 4};
+    const struct attn_tensor *x = t->x, *w = t->w;
+    struct attn_tensor view = {.data = t->to, .dtype = REAL_DTYPE, .rank = 4};
     int64_t stride = x->stride[2], width = t->width;
     int heads_first = 1, joined = joins(t, &stride, &heads_first);
     int64_t parts = joined ? 1 : t->heads, rows = joined ? t->heads * t->rows : t->rows;
@@ -144,11 +144,11 @@ static struct attn_blas_view turn(const struct NAME(turning) * t, int64_t b)
 }
 
 /* Copies an operand densely to `to`, in the type of q. An outer axis that is broadcast stays so. */
-static void copy_operand(struct attn_blas_view *view, uint32_t row_axis, REAL *to)
+static void copy_operand(struct attn_tensor *view, uint32_t row_axis, REAL *to)
 {
-    struct attn_blas_view from = *view;
-    int64_t extent[ATTN_BLAS_RANK] = {1, 1, 1, 1}, stride[ATTN_BLAS_RANK] = {0}, run = 1;
-    uint32_t shift = ATTN_BLAS_RANK - from.rank; /* axes are counted from the innermost */
+    struct attn_tensor from = *view;
+    int64_t extent[4] = {1, 1, 1, 1}, stride[4] = {0}, run = 1;
+    uint32_t shift = 4 - from.rank; /* axes are counted from the innermost */
     for (uint32_t a = from.rank; a-- > 0;) {
         int broadcast = a < row_axis && from.stride[a] == 0;
         extent[a + shift] = broadcast ? 1 : from.shape[a];
@@ -163,5 +163,5 @@ static void copy_operand(struct attn_blas_view *view, uint32_t row_axis, REAL *t
                     *to++ = load_entry(&from, n0 * stride[0] + n1 * stride[1] + n2 * stride[2] +
                                                   n3 * stride[3]);
     view->dtype = REAL_DTYPE;
-    view->data = (char *)(to - run);
+    view->data = to - run;
 }

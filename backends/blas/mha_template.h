@@ -4,33 +4,24 @@
  * After attention_template.h. Projections are one GEMM a batch; with an output projection the heads
  * are concatenated in a buffer, without one they are written to out. */
 
-void NAME(attn_blas_project)(const struct attn_blas_view *x, int64_t b,
-                             const struct attn_blas_view *w, const struct attn_blas_view *bias,
-                             REAL *y)
+void NAME(attn_blas_project)(const struct attn_tensor *x, int64_t b, const struct attn_tensor *w,
+                             const struct attn_tensor *bias, REAL *y)
 {
     int64_t width = w->shape[0];
     project(x, b, w, bias, (struct NAME(result)){y, {0, (int)width}});
 }
 
-static void project_heads(const struct attn_blas_operands *o, const struct attn_blas_view *x,
-                          int64_t b, uint32_t w_role, uint32_t b_role, REAL *y)
-{
-    NAME(attn_blas_project)(x, b, &o->view[w_role], &o->view[b_role], y);
-}
-
 /* A dense [S, H*D] buffer seen as [B,H,S,D]: every batch uses the same memory. */
-static struct attn_blas_view heads_view(REAL *data, int64_t heads, int64_t width)
+static struct attn_tensor heads_view(REAL *data, int64_t heads, int64_t width)
 {
-    return (struct attn_blas_view){.data = (char *)data,
-                                   .dtype = REAL_DTYPE,
-                                   .rank = 4,
-                                   .stride = {0, width, heads * width, 1}};
+    return (struct attn_tensor){
+        .data = data, .dtype = REAL_DTYPE, .rank = 4, .stride = {0, width, heads * width, 1}};
 }
 
 /* out [B,Sq,Hq*Dv] seen as [B,Hq,Sq,Dv]. */
-static struct attn_blas_view split_view(const struct attn_blas_view *out, int64_t width)
+static struct attn_tensor split_view(const struct attn_tensor *out, int64_t width)
 {
-    struct attn_blas_view view = *out;
+    struct attn_tensor view = *out;
     view.rank = 4;
     view.stride[1] = width * out->stride[2];
     view.stride[2] = out->stride[1];
@@ -39,11 +30,11 @@ static struct attn_blas_view split_view(const struct attn_blas_view *out, int64_
 }
 
 /* Pruned heads become zero, whatever they hold; their lse and weights stay. */
-static void prune(const struct attn_problem *p, const struct attn_blas_view *mask,
-                  const struct attn_blas_view *heads, int64_t b)
+static void prune(const struct attn_problem *p, const struct attn_tensor *mask,
+                  const struct attn_tensor *heads, int64_t b)
 {
     for (int64_t h = 0; h < p->hq; h++) {
-        if (mask->data[h * mask->stride[0]])
+        if (((const uint8_t *)mask->data)[h * mask->stride[0]])
             continue;
         for (int64_t i = 0; i < p->sq; i++) {
             int64_t at = b * heads->stride[0] + h * heads->stride[1] + i * heads->stride[2];
@@ -53,8 +44,8 @@ static void prune(const struct attn_problem *p, const struct attn_blas_view *mas
     }
 }
 
-static void add_residual(const struct attn_problem *p, const struct attn_blas_view *x,
-                         const struct attn_blas_view *out, int64_t b)
+static void add_residual(const struct attn_problem *p, const struct attn_tensor *x,
+                         const struct attn_tensor *out, int64_t b)
 {
     for (int64_t i = 0; i < p->sq; i++) {
         REAL *y = (REAL *)out->data + b * out->stride[0] + i * out->stride[1];
@@ -65,13 +56,12 @@ static void add_residual(const struct attn_problem *p, const struct attn_blas_vi
 }
 
 /* The heads side by side, times w_o, to out: in place where that is a BLAS matrix. */
-static void project_out(const struct attn_blas_setup *setup,
-                        const struct attn_blas_operands *operands,
+static void project_out(const struct attn_blas_setup *setup, const struct attn_operands *operands,
                         const struct NAME(buffers) * buffers, int64_t b)
 {
     const struct attn_problem *p = setup->problem;
-    const struct attn_blas_view *view = operands->view, *out = &view[ATTN_OUT];
-    struct attn_blas_view joined = heads_view(buffers->heads, p->hq, p->dv);
+    const struct attn_tensor *out = &operands->out;
+    struct attn_tensor joined = heads_view(buffers->heads, p->hq, p->dv);
     int64_t width = out->shape[2];
     struct NAME(result) y = {(REAL *)out->data + b * out->stride[0], {0, 0}};
     joined.shape[1] = p->sq;
@@ -83,7 +73,7 @@ static void project_out(const struct attn_blas_setup *setup,
         attn_blas_matrix(p->sq, width, out->stride[1], out->stride[2], &y.form);
     else
         y = (struct NAME(result)){buffers->y, {0, (int)width}};
-    project(&joined, 0, &view[ATTN_W_O], &view[ATTN_B_O], y);
+    project(&joined, 0, &operands->w_o, &operands->b_o, y);
     for (int64_t i = 0; setup->copies_out && i < p->sq; i++) {
         REAL *to = (REAL *)out->data + b * out->stride[0] + i * out->stride[1];
         for (int64_t o = 0; o < width; o++)
@@ -91,31 +81,28 @@ static void project_out(const struct attn_blas_setup *setup,
     }
 }
 
-static void run_mha(const struct attn_blas_setup *setup, const struct attn_blas_operands *operands,
+static void run_mha(const struct attn_blas_setup *setup, const struct attn_operands *o,
                     const struct NAME(buffers) * buffers)
 {
     const struct attn_problem *p = setup->problem;
-    const struct attn_blas_view *view = operands->view, *out = &view[ATTN_OUT];
-    const struct attn_blas_view *x_k = view[ATTN_X_K].dtype ? &view[ATTN_X_K] : &view[ATTN_X_Q];
-    const struct attn_blas_view *x_v = view[ATTN_X_V].dtype ? &view[ATTN_X_V] : x_k;
-    struct attn_blas_operands inner = *operands;
-    inner.view[ATTN_Q] = heads_view(buffers->heads_q, p->hq, p->dq);
-    inner.view[ATTN_K] = heads_view(buffers->heads_k, p->hkv, p->dk);
-    inner.view[ATTN_V] = heads_view(buffers->heads_v, p->hkv, p->dv);
-    inner.view[ATTN_OUT] =
-        view[ATTN_W_O].dtype ? heads_view(buffers->heads, p->hq, p->dv) : split_view(out, p->dv);
+    struct attn_operands inner = *o;
+    inner.q = heads_view(buffers->heads_q, p->hq, p->dq);
+    inner.k = heads_view(buffers->heads_k, p->hkv, p->dk);
+    inner.v = heads_view(buffers->heads_v, p->hkv, p->dv);
+    inner.out =
+        o->w_o.dtype ? heads_view(buffers->heads, p->hq, p->dv) : split_view(&o->out, p->dv);
     struct NAME(context) context = {.setup = setup, .operands = &inner, .buffers = buffers};
     for (int64_t b = 0; b < p->b; b++) {
-        project_heads(operands, &view[ATTN_X_Q], b, ATTN_W_Q, ATTN_B_Q, buffers->heads_q);
-        project_heads(operands, x_k, b, ATTN_W_K, ATTN_B_K, buffers->heads_k);
-        project_heads(operands, x_v, b, ATTN_W_V, ATTN_B_V, buffers->heads_v);
+        NAME(attn_blas_project)(&o->x_q, b, &o->w_q, &o->b_q, buffers->heads_q);
+        NAME(attn_blas_project)(&o->x_k, b, &o->w_k, &o->b_k, buffers->heads_k);
+        NAME(attn_blas_project)(&o->x_v, b, &o->w_v, &o->b_v, buffers->heads_v);
         attend(&context, b);
-        if (view[ATTN_HEAD_MASK].dtype)
-            prune(p, &view[ATTN_HEAD_MASK], &inner.view[ATTN_OUT], b);
-        if (view[ATTN_W_O].dtype)
-            project_out(setup, operands, buffers, b);
+        if (o->head_mask.dtype)
+            prune(p, &o->head_mask, &inner.out, b);
+        if (o->w_o.dtype)
+            project_out(setup, o, buffers, b);
         if (p->flags & ATTN_FLAG_RESIDUAL)
-            add_residual(p, &view[ATTN_X_Q], out, b);
+            add_residual(p, &o->x_q, &o->out, b);
     }
 }
 
@@ -186,17 +173,18 @@ size_t NAME(attn_blas_bytes)(const struct attn_blas_setup *setup)
     return lay_out(setup, NULL, &unused);
 }
 
-void NAME(attn_blas_run)(const struct attn_blas_setup *setup,
-                         const struct attn_blas_operands *operands, void *workspace)
+void NAME(attn_blas_run)(const struct attn_blas_setup *setup, const struct attn_operands *operands,
+                         void *workspace)
 {
     const struct attn_problem *p = setup->problem;
-    struct attn_blas_operands taken = *operands;
+    struct attn_operands taken = *operands;
     struct NAME(buffers) buffers;
     lay_out(setup, workspace, &buffers);
     for (size_t f = 0; f < ATTN_BLAS_FACTORS; f++)
         if (attn_blas_copied(p, &attn_blas_factors[f]))
-            copy_operand(&taken.view[attn_blas_factors[f].role], attn_blas_factors[f].row,
-                         buffers.copies[f]);
+            copy_operand(attn_operands_at(&taken, attn_blas_factors[f].role),
+                         attn_blas_factors[f].row, buffers.copies[f]);
+    attn_operands_default(&taken);
     if (p->op == ATTN_OP_MHA) {
         run_mha(setup, &taken, &buffers);
         return;

@@ -36,9 +36,9 @@ struct NAME(block) {
 
 struct NAME(context) {
     const struct attn_blas_setup *setup;
-    const struct attn_blas_operands *operands;
+    const struct attn_operands *operands;
     const struct NAME(buffers) * buffers;
-    struct attn_blas_view q, k; /* what meets in the scores of the batch at hand */
+    struct attn_tensor q, k; /* what meets in the scores of the batch at hand */
 };
 
 static struct NAME(row)
@@ -96,25 +96,26 @@ static void prepare_norms(const struct NAME(context) * c, int64_t b)
 static void prepare_scores(struct NAME(context) * c, int64_t b)
 {
     const struct attn_problem *p = c->setup->problem;
-    const struct attn_blas_view *view = c->operands->view, *w_k = &view[ATTN_SCORE_WK];
+    const struct attn_operands *o = c->operands;
+    const struct attn_tensor *w_k = &o->score_w_k;
     struct NAME(turning)
-        q = {.x = &view[ATTN_Q], .heads = p->hq, .group = 1, .rows = p->sq, .inner = p->dq},
-        k = {.x = &view[ATTN_K], .w = w_k, .rows = p->sk, .inner = p->dk, .width = p->dh};
-    c->q = view[ATTN_Q];
-    c->k = view[ATTN_K];
+        q = {.x = &o->q, .heads = p->hq, .group = 1, .rows = p->sq, .inner = p->dq},
+        k = {.x = &o->k, .w = w_k, .rows = p->sk, .inner = p->dk, .width = p->dh};
+    c->q = o->q;
+    c->k = o->k;
     if (p->sk == 0)
         return;
     q.to = c->buffers->turned_q;
     if (p->score == ATTN_SCORE_GAUSSIAN && c->setup->by_norms)
         prepare_norms(c, b);
     if (p->score == ATTN_SCORE_BILINEAR) {
-        q.w = &view[ATTN_SCORE_M];
+        q.w = &o->m;
         q.width = p->dk;
         q.w_axis = 2;
         c->q = turn(&q, b);
     }
     if (p->score == ATTN_SCORE_ADDITIVE) {
-        q.w = &view[ATTN_SCORE_WQ];
+        q.w = &o->score_w_q;
         q.width = p->dh;
         q.w_axis = k.w_axis = 1;
         k.heads = w_k->stride[0] ? p->hq : p->hkv;
@@ -130,8 +131,8 @@ static void prepare_scores(struct NAME(context) * c, int64_t b)
 static void additive_row(const struct NAME(context) * c, const struct NAME(row) * row)
 {
     const struct attn_problem *p = c->setup->problem;
-    const struct attn_blas_view *w = &c->operands->view[ATTN_SCORE_WV];
-    int64_t h = c->operands->view[ATTN_SCORE_WK].stride[0] ? row->h : row->h / (p->hq / p->hkv);
+    const struct attn_tensor *w = &c->operands->score_w_v;
+    int64_t h = c->operands->score_w_k.stride[0] ? row->h : row->h / (p->hq / p->hkv);
     const REAL *q = (const REAL *)c->q.data + row->h * c->q.stride[1] + row->i * c->q.stride[2];
     const REAL *k = (const REAL *)c->k.data + h * c->k.stride[1] + row->first;
     REAL *restrict s = row->s;

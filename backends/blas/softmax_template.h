@@ -20,13 +20,13 @@ struct NAME(row) {
     REAL *s;          /* [n] scores, then weights before division by the sum */
 };
 
-static REAL load_entry(const struct attn_blas_view *view, int64_t at)
+static REAL load_entry(const struct attn_tensor *view, int64_t at)
 {
     return view->dtype == ATTN_F64 ? (REAL)((const double *)view->data)[at]
                                    : (REAL)((const float *)view->data)[at];
 }
 
-static void store_entry(const struct attn_blas_view *view, int64_t at, REAL value)
+static void store_entry(const struct attn_tensor *view, int64_t at, REAL value)
 {
     if (view->dtype == ATTN_F64)
         ((double *)view->data)[at] = (double)value;
@@ -34,9 +34,9 @@ static void store_entry(const struct attn_blas_view *view, int64_t at, REAL valu
         ((float *)view->data)[at] = (float)value;
 }
 
-static int64_t row_start(const struct attn_blas_view *view, const struct NAME(row) * row)
+static int64_t row_start(const struct attn_tensor *view, const struct NAME(row) * row)
 {
-    return row->b * view->stride[0] + row->h * view->stride[1] + row->i * view->stride[2];
+    return attn_row_start(view, row->b, row->h, row->i);
 }
 
 static void forbid(REAL *s, int64_t from, int64_t to)
@@ -45,7 +45,7 @@ static void forbid(REAL *s, int64_t from, int64_t to)
         s[j] = -INFINITY;
 }
 
-static void add_bias(const struct attn_blas_view *bias, const struct NAME(row) * row)
+static void add_bias(const struct attn_tensor *bias, const struct NAME(row) * row)
 {
     const REAL *add = (const REAL *)bias->data + row_start(bias, row);
     int64_t step = bias->stride[3];
@@ -59,9 +59,9 @@ static void add_bias(const struct attn_blas_view *bias, const struct NAME(row) *
             row->s[j] = add[j * step] == -INFINITY ? -INFINITY : row->s[j] + add[j * step];
 }
 
-static void apply_mask(const struct attn_blas_view *mask, const struct NAME(row) * row)
+static void apply_mask(const struct attn_tensor *mask, const struct NAME(row) * row)
 {
-    const char *allow = mask->data + row_start(mask, row);
+    const uint8_t *allow = attn_mask_row(mask, row->b, row->h, row->i);
     int64_t step = mask->stride[3];
     allow += row->first * step;
     for (int64_t j = 0; j < row->n; j++)
@@ -69,28 +69,26 @@ static void apply_mask(const struct attn_blas_view *mask, const struct NAME(row)
 }
 
 /* Softcap, bias, alibi and masks on one row: a key that takes no part is left at -infinity. */
-static void finish_scores(const struct attn_problem *p, const struct attn_blas_operands *o,
+static void finish_scores(const struct attn_problem *p, const struct attn_operands *o,
                           const struct NAME(row) * row)
 {
-    const struct attn_blas_view *alibi = &o->view[ATTN_ALIBI];
+    const struct attn_tensor *alibi = &o->alibi;
     REAL *s = row->s, cap = (REAL)p->softcap;
     if (p->flags & ATTN_FLAG_SOFTCAP)
         for (int64_t j = 0; j < row->n; j++)
             s[j] = cap * TANH(s[j] / cap);
-    if (o->view[ATTN_BIAS].dtype)
-        add_bias(&o->view[ATTN_BIAS], row);
+    if (o->bias.dtype)
+        add_bias(&o->bias, row);
     if (alibi->dtype) {
         REAL slope = load_entry(alibi, row->h * alibi->stride[0]);
-        int64_t diagonal = row->i + attn_blas_offset(p, o, row->b) - row->first;
+        int64_t diagonal = row->i + attn_keys_offset(p, &o->len, row->b) - row->first;
         for (int64_t j = 0; j < row->n; j++)
             s[j] -= slope * (REAL)(diagonal < j ? j - diagonal : diagonal - j);
     }
-    if (o->view[ATTN_MASK].dtype)
-        apply_mask(&o->view[ATTN_MASK], row);
-    struct attn_blas_range keys = attn_blas_keys(p, o, row->b, row->i);
-    if (keys.last < keys.first)
-        keys.last = keys.first;
-    int64_t from = keys.first - row->first, to = keys.last - row->first;
+    if (o->mask.dtype)
+        apply_mask(&o->mask, row);
+    struct attn_keys keys = attn_keys_seen(p, &o->len, row->b, row->i);
+    int64_t from = keys.first - row->first, to = keys.end - row->first;
     from = from < 0 ? 0 : from > row->n ? row->n : from;
     to = to < from ? from : to > row->n ? row->n : to;
     forbid(s, 0, from);

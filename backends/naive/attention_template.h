@@ -29,19 +29,18 @@ struct NAME(buffers) {
 
 struct NAME(context) {
     const struct attn_problem *problem;
-    const struct attn_naive_operands *operands;
+    const struct attn_operands *operands;
     const struct NAME(buffers) * buffers;
 };
 
-static const REAL *head_row(const struct attn_naive_view *view, int64_t b, int64_t h, int64_t i,
+static const REAL *head_row(const struct attn_tensor *view, int64_t b, int64_t h, int64_t i,
                             int64_t n, REAL *buffer)
 {
-    int64_t at = b * view->stride[0] + h * view->stride[1] + i * view->stride[2];
-    return row(view, at, view->stride[3], n, buffer);
+    return row(view, attn_row_start(view, b, h, i), view->stride[3], n, buffer);
 }
 
 /* Entry h of a vector operand, or a fallback where there is none. */
-static REAL entry(const struct attn_naive_view *view, int64_t h, REAL fallback)
+static REAL entry(const struct attn_tensor *view, int64_t h, REAL fallback)
 {
     REAL value = fallback;
     if (view->dtype)
@@ -53,9 +52,9 @@ static REAL entry(const struct attn_naive_view *view, int64_t h, REAL fallback)
 static void hide_keys(const struct NAME(context) * c, int64_t b, int64_t h)
 {
     const struct attn_problem *p = c->problem;
-    const struct attn_naive_view *k = &c->operands->view[ATTN_K];
-    const struct attn_naive_view *w = &c->operands->view[ATTN_SCORE_WK];
-    const struct attn_naive_view *w_v = &c->operands->view[ATTN_SCORE_WV];
+    const struct attn_tensor *k = &c->operands->k;
+    const struct attn_tensor *w = &c->operands->score_w_k;
+    const struct attn_tensor *w_v = &c->operands->score_w_v;
     load(c->buffers->combine, w_v, h * w_v->stride[0], w_v->stride[1], p->dh);
     for (int64_t d = 0; d < p->dh; d++) {
         int64_t at = h * w->stride[0] + d * w->stride[1];
@@ -72,7 +71,7 @@ static const REAL *turn_query(const struct NAME(context) * c, const REAL *q, int
     const struct attn_problem *p = c->problem;
     REAL *turned = c->buffers->turned;
     if (p->score == ATTN_SCORE_BILINEAR) {
-        const struct attn_naive_view *m = &c->operands->view[ATTN_SCORE_M];
+        const struct attn_tensor *m = &c->operands->m;
         memset(turned, 0, (size_t)p->dk * sizeof(REAL));
         for (int64_t r = 0; r < p->dq; r++) {
             int64_t at = h * m->stride[0] + r * m->stride[1];
@@ -81,7 +80,7 @@ static const REAL *turn_query(const struct NAME(context) * c, const REAL *q, int
         return turned;
     }
     if (p->score == ATTN_SCORE_ADDITIVE) {
-        const struct attn_naive_view *w = &c->operands->view[ATTN_SCORE_WQ];
+        const struct attn_tensor *w = &c->operands->score_w_q;
         for (int64_t d = 0; d < p->dh; d++) {
             int64_t at = h * w->stride[0] + d * w->stride[1];
             turned[d] = dot(row(w, at, w->stride[2], p->dq, c->buffers->k), q, p->dq);
@@ -102,7 +101,7 @@ static REAL raw_score(const struct NAME(context) * c, const REAL *turned, int64_
             sum += c->buffers->combine[d] * TANH(turned[d] + hidden[d]);
         return sum;
     }
-    const REAL *k = head_row(&c->operands->view[ATTN_K], b, g, j, p->dk, c->buffers->k);
+    const REAL *k = head_row(&c->operands->k, b, g, j, p->dk, c->buffers->k);
     if (p->score == ATTN_SCORE_GAUSSIAN)
         return (REAL)-0.5 * squared_distance(turned, k, p->dk);
     return dot(turned, k, p->dk);
@@ -112,21 +111,19 @@ static REAL raw_score(const struct NAME(context) * c, const REAL *turned, int64_
 static int64_t logits(const struct NAME(context) * c, int64_t b, int64_t h, int64_t i)
 {
     const struct attn_problem *p = c->problem;
-    const struct attn_naive_operands *o = c->operands;
-    const struct attn_naive_view *mask = &o->view[ATTN_MASK], *bias = &o->view[ATTN_BIAS];
-    struct attn_naive_range keys = attn_naive_keys(p, o, b, i);
-    if (keys.first >= keys.last)
+    const struct attn_operands *o = c->operands;
+    const struct attn_tensor *mask = &o->mask, *bias = &o->bias;
+    struct attn_keys keys = attn_keys_seen(p, &o->len, b, i);
+    if (keys.first >= keys.end)
         return 0;
-    const REAL *q = turn_query(c, head_row(&o->view[ATTN_Q], b, h, i, p->dq, c->buffers->q), h);
-    const char *mask_row =
-        mask->dtype ? mask->data + b * mask->stride[0] + h * mask->stride[1] + i * mask->stride[2]
-                    : NULL;
+    const REAL *q = turn_query(c, head_row(&o->q, b, h, i, p->dq, c->buffers->q), h);
+    const uint8_t *mask_row = attn_mask_row(mask, b, h, i);
     const REAL *bias_row = bias->dtype ? head_row(bias, b, h, i, p->sk, c->buffers->bias) : NULL;
-    REAL slope = entry(&o->view[ATTN_ALIBI], h, 0), scale = (REAL)p->scale;
+    REAL slope = entry(&o->alibi, h, 0), scale = (REAL)p->scale;
     REAL cap = (REAL)p->softcap;
-    int has_alibi = attn_naive_has(o, ATTN_ALIBI), has_cap = (p->flags & ATTN_FLAG_SOFTCAP) != 0;
-    int64_t diagonal = i + attn_naive_offset(p, o, b), n = 0;
-    for (int64_t j = keys.first; j < keys.last; j++) {
+    int has_alibi = o->alibi.dtype != 0, has_cap = (p->flags & ATTN_FLAG_SOFTCAP) != 0;
+    int64_t diagonal = i + attn_keys_offset(p, &o->len, b), n = 0;
+    for (int64_t j = keys.first; j < keys.end; j++) {
         if (mask_row && !mask_row[j * mask->stride[3]])
             continue;
         REAL added = bias_row ? bias_row[j] : 0;
@@ -149,7 +146,7 @@ static int64_t logits(const struct NAME(context) * c, int64_t b, int64_t h, int6
 
 /* Pass 2: logits become weights; returns lse. Infinity or NaN among the logits, or as
  * the sink, makes all NaN. */
-static REAL softmax(REAL *s, int64_t n, const struct attn_naive_view *sink, int64_t h)
+static REAL softmax(REAL *s, int64_t n, const struct attn_tensor *sink, int64_t h)
 {
     REAL sink_logit = entry(sink, h, -INFINITY), max = sink_logit, sum = 0;
     int broken = !(sink_logit < INFINITY);
@@ -187,10 +184,9 @@ static void weighted_sum(const struct NAME(context) * c, int64_t n, int64_t b, i
         sum[d] = isnan(lse) ? NAN : 0;
     for (int64_t t = 0; t < n; t++) {
         int64_t j = c->buffers->key[t];
-        if (dropout && !attn_naive_kept(p, c->operands, b, h, i, j))
+        if (dropout && !attn_dropout_keeps(p, &c->operands->keep, b, h, i, j))
             continue;
-        const REAL *v =
-            head_row(&c->operands->view[ATTN_V], b, h / (p->hq / p->hkv), j, p->dv, c->buffers->v);
+        const REAL *v = head_row(&c->operands->v, b, h / (p->hq / p->hkv), j, p->dv, c->buffers->v);
         add_scaled(sum, c->buffers->s[t], v, p->dv);
     }
     REAL kept = (REAL)(1 - p->dropout_p);
@@ -201,34 +197,30 @@ static void weighted_sum(const struct NAME(context) * c, int64_t n, int64_t b, i
 static void store_weights(const struct NAME(context) * c, int64_t n, int64_t b, int64_t h,
                           int64_t i)
 {
-    const struct attn_naive_view *weights = &c->operands->view[ATTN_WEIGHTS];
+    const struct attn_tensor *weights = &c->operands->weights;
     REAL *dense = c->buffers->dense;
     memset(dense, 0, (size_t)c->problem->sk * sizeof(REAL));
     for (int64_t t = 0; t < n; t++)
         dense[c->buffers->key[t]] = c->buffers->s[t];
-    int64_t at = b * weights->stride[0] + h * weights->stride[1] + i * weights->stride[2];
-    store(weights, at, weights->stride[3], c->problem->sk, dense);
+    store(weights, attn_row_start(weights, b, h, i), weights->stride[3], c->problem->sk, dense);
 }
 
 /* One query head of one batch. */
 static void attend(const struct NAME(context) * c, int64_t b, int64_t h)
 {
     const struct attn_problem *p = c->problem;
-    const struct attn_naive_operands *o = c->operands;
-    const struct attn_naive_view *out = &o->view[ATTN_OUT], *lse = &o->view[ATTN_LSE];
+    const struct attn_operands *o = c->operands;
+    const struct attn_tensor *out = &o->out, *lse = &o->lse;
     if (p->score == ATTN_SCORE_ADDITIVE)
         hide_keys(c, b, h);
     for (int64_t i = 0; i < p->sq; i++) {
         int64_t n = logits(c, b, h, i);
-        REAL row_lse = softmax(c->buffers->s, n, &o->view[ATTN_SINK], h);
+        REAL row_lse = softmax(c->buffers->s, n, &o->sink, h);
         weighted_sum(c, n, b, h, i, row_lse);
-        int64_t at = b * out->stride[0] + h * out->stride[1] + i * out->stride[2];
-        store(out, at, out->stride[3], p->dv, c->buffers->sum);
-        if (lse->dtype) {
-            at = b * lse->stride[0] + h * lse->stride[1] + i * lse->stride[2];
-            store(lse, at, 1, 1, &row_lse);
-        }
-        if (attn_naive_has(o, ATTN_WEIGHTS))
+        store(out, attn_row_start(out, b, h, i), out->stride[3], p->dv, c->buffers->sum);
+        if (lse->dtype)
+            store(lse, attn_row_start(lse, b, h, i), 1, 1, &row_lse);
+        if (o->weights.dtype)
             store_weights(c, n, b, h, i);
     }
 }

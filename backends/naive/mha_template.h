@@ -5,9 +5,8 @@
  * batch at a time; nothing is rounded to the operands' type before out. */
 
 /* y[s,o] = x[s,:] . w[o,:] + bias[o], y dense. */
-static void project(const struct NAME(buffers) * buffers, const struct attn_naive_view *x,
-                    int64_t b, const struct attn_naive_view *w, const struct attn_naive_view *bias,
-                    REAL *y)
+static void project(const struct NAME(buffers) * buffers, const struct attn_tensor *x, int64_t b,
+                    const struct attn_tensor *w, const struct attn_tensor *bias, REAL *y)
 {
     int64_t rows = x->shape[1], inner = x->shape[2], width = w->shape[0];
     for (int64_t o = 0; o < width; o++) {
@@ -22,37 +21,35 @@ static void project(const struct NAME(buffers) * buffers, const struct attn_naiv
 }
 
 /* A dense [S, H*D] buffer seen as [B,H,S,D]: every batch uses the same memory. */
-static struct attn_naive_view heads_view(REAL *data, int64_t heads, int64_t width)
+static struct attn_tensor heads_view(REAL *data, int64_t heads, int64_t width)
 {
-    return (struct attn_naive_view){.data = (char *)data,
-                                    .dtype = REAL_DTYPE,
-                                    .rank = 4,
-                                    .stride = {0, width, heads * width, 1}};
+    return (struct attn_tensor){
+        .data = data, .dtype = REAL_DTYPE, .rank = 4, .stride = {0, width, heads * width, 1}};
 }
 
 /* Pruned heads become zero, whatever they hold; their lse and weights stay. */
-static void prune(const struct attn_problem *p, const struct attn_naive_view *mask, REAL *heads)
+static void prune(const struct attn_problem *p, const struct attn_tensor *mask, REAL *heads)
 {
     for (int64_t h = 0; h < p->hq; h++)
-        if (!mask->data[h * mask->stride[0]])
+        if (!((const uint8_t *)mask->data)[h * mask->stride[0]])
             for (int64_t i = 0; i < p->sq; i++)
                 memset(heads + (i * p->hq + h) * p->dv, 0, (size_t)p->dv * sizeof(REAL));
 }
 
-static void finish_batch(const struct attn_problem *p, const struct attn_naive_operands *o,
+static void finish_batch(const struct attn_problem *p, const struct attn_operands *o,
                          const struct NAME(buffers) * buffers, int64_t b)
 {
-    const struct attn_naive_view *out = &o->view[ATTN_OUT], *x = &o->view[ATTN_X_Q];
+    const struct attn_tensor *out = &o->out, *x = &o->x_q;
     int64_t width = out->shape[2];
     REAL *y = buffers->heads;
-    if (attn_naive_has(o, ATTN_W_O)) {
-        struct attn_naive_view heads = {.data = (char *)buffers->heads,
-                                        .dtype = REAL_DTYPE,
-                                        .rank = 3,
-                                        .shape = {1, p->sq, p->hq * p->dv},
-                                        .stride = {0, p->hq * p->dv, 1}};
+    if (o->w_o.dtype) {
+        struct attn_tensor heads = {.data = buffers->heads,
+                                    .dtype = REAL_DTYPE,
+                                    .rank = 3,
+                                    .shape = {1, p->sq, p->hq * p->dv},
+                                    .stride = {0, p->hq * p->dv, 1}};
         y = buffers->y;
-        project(buffers, &heads, 0, &o->view[ATTN_W_O], &o->view[ATTN_B_O], y);
+        project(buffers, &heads, 0, &o->w_o, &o->b_o, y);
     }
     for (int64_t i = 0; i < p->sq; i++) {
         if (p->flags & ATTN_FLAG_RESIDUAL) {
@@ -63,30 +60,24 @@ static void finish_batch(const struct attn_problem *p, const struct attn_naive_o
     }
 }
 
-static void run_mha(const struct attn_problem *p, const struct attn_naive_operands *operands,
+static void run_mha(const struct attn_problem *p, const struct attn_operands *o,
                     const struct NAME(buffers) * buffers)
 {
-    const struct attn_naive_view *x_q = &operands->view[ATTN_X_Q];
-    const struct attn_naive_view *x_k = &operands->view[ATTN_X_K];
-    const struct attn_naive_view *x_v = &operands->view[ATTN_X_V];
-    x_k = x_k->dtype ? x_k : x_q;
-    x_v = x_v->dtype ? x_v : x_k;
-    struct attn_naive_operands inner = *operands;
-    inner.view[ATTN_Q] = heads_view(buffers->heads_q, p->hq, p->dq);
-    inner.view[ATTN_K] = heads_view(buffers->heads_k, p->hkv, p->dk);
-    inner.view[ATTN_V] = heads_view(buffers->heads_v, p->hkv, p->dv);
-    inner.view[ATTN_OUT] = heads_view(buffers->heads, p->hq, p->dv);
+    struct attn_operands inner = *o;
+    inner.q = heads_view(buffers->heads_q, p->hq, p->dq);
+    inner.k = heads_view(buffers->heads_k, p->hkv, p->dk);
+    inner.v = heads_view(buffers->heads_v, p->hkv, p->dv);
+    inner.out = heads_view(buffers->heads, p->hq, p->dv);
     struct NAME(context) context = {p, &inner, buffers};
-    const struct attn_naive_view *view = operands->view;
     for (int64_t b = 0; b < p->b; b++) {
-        project(buffers, x_q, b, &view[ATTN_W_Q], &view[ATTN_B_Q], buffers->heads_q);
-        project(buffers, x_k, b, &view[ATTN_W_K], &view[ATTN_B_K], buffers->heads_k);
-        project(buffers, x_v, b, &view[ATTN_W_V], &view[ATTN_B_V], buffers->heads_v);
+        project(buffers, &o->x_q, b, &o->w_q, &o->b_q, buffers->heads_q);
+        project(buffers, &o->x_k, b, &o->w_k, &o->b_k, buffers->heads_k);
+        project(buffers, &o->x_v, b, &o->w_v, &o->b_v, buffers->heads_v);
         for (int64_t h = 0; h < p->hq; h++)
             attend(&context, b, h);
-        if (attn_naive_has(operands, ATTN_HEAD_MASK))
-            prune(p, &view[ATTN_HEAD_MASK], buffers->heads);
-        finish_batch(p, operands, buffers, b);
+        if (o->head_mask.dtype)
+            prune(p, &o->head_mask, buffers->heads);
+        finish_batch(p, o, buffers, b);
     }
 }
 
@@ -153,8 +144,8 @@ size_t NAME(attn_naive_bytes)(const struct attn_problem *problem)
     return lay_out(problem, NULL, &unused);
 }
 
-void NAME(attn_naive_run)(const struct attn_problem *problem,
-                          const struct attn_naive_operands *operands, void *workspace)
+void NAME(attn_naive_run)(const struct attn_problem *problem, const struct attn_operands *operands,
+                          void *workspace)
 {
     struct NAME(buffers) buffers;
     lay_out(problem, workspace, &buffers);

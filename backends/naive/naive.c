@@ -13,12 +13,36 @@ struct plan {
 
 struct binding {
     struct plan *plan;
-    struct attn_naive_operands operands;
+    struct attn_operands operands;
+};
+
+/* All that there is. */
+static const uint32_t optional[] = {
+    ATTN_LSE,  ATTN_WEIGHTS, ATTN_MASK,      ATTN_BIAS, ATTN_LEN, ATTN_ALIBI,
+    ATTN_SINK, ATTN_KEEP,    ATTN_HEAD_MASK, ATTN_X_K,  ATTN_X_V, ATTN_W_O,
+    ATTN_B_Q,  ATTN_B_K,     ATTN_B_V,       ATTN_B_O,  0};
+
+static const struct attn_limits limits = {
+    .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA),
+    .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
+              ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
+              ATTN_BIT(ATTN_SCORE_ADDITIVE),
+    .dtypes = ATTN_BIT(ATTN_F64) | ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16),
+    .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR | ATTN_FLAG_SOFTCAP |
+             ATTN_FLAG_DROPOUT | ATTN_FLAG_RESIDUAL | ATTN_FLAG_DETERMINISTIC,
+    .optional = optional,
 };
 
 static void version(char *text, size_t size)
 {
     snprintf(text, size, "glibc %s (exp, tanh, log)", gnu_get_libc_version());
+}
+
+static int supports(const struct attn_problem *problem, const struct attn_services *services,
+                    char *why, size_t size)
+{
+    (void)services;
+    return attn_problem_check(problem, &limits, why, size);
 }
 
 static int create(const struct attn_problem *problem, const struct attn_services *services,
@@ -81,17 +105,7 @@ static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensor
         return ATTN_OUT_OF_MEMORY;
     }
     *made = (struct binding){.plan = p};
-    for (uint32_t t = 0; t < n_tensors; t++) {
-        const struct attn_tensor *tensor = &tensors[t];
-        struct attn_naive_view *view = &made->operands.view[tensor->role];
-        view->data = tensor->data;
-        view->dtype = tensor->dtype;
-        view->rank = tensor->rank;
-        for (uint32_t a = 0; a < tensor->rank && a < ATTN_NAIVE_RANK; a++) {
-            view->shape[a] = tensor->shape[a];
-            view->stride[a] = tensor->stride[a];
-        }
-    }
+    attn_operands_set(&made->operands, tensors, n_tensors);
     *binding = made;
     return ATTN_OK;
 }
@@ -134,7 +148,7 @@ static const struct attn_backend backend = {
     .name = "naive",
     .description = "plain C, three passes a row, the whole operator",
     .version = version,
-    .supports = attn_naive_supports,
+    .supports = supports,
     .create = create,
     .numerics = numerics,
     .bind = bind,

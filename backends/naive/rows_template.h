@@ -10,10 +10,9 @@
 #include <string.h>
 
 #include "naive.h"
-#include "types.h"
 
 /* Converts n elements from `at` (elements) on. */
-static void load(REAL *restrict to, const struct attn_naive_view *view, int64_t at, int64_t stride,
+static void load(REAL *restrict to, const struct attn_tensor *view, int64_t at, int64_t stride,
                  int64_t n)
 {
     switch (view->dtype) {
@@ -32,20 +31,20 @@ static void load(REAL *restrict to, const struct attn_naive_view *view, int64_t 
     case ATTN_F16: {
         const uint16_t *restrict from = (const uint16_t *)view->data + at;
         for (int64_t c = 0; c < n; c++)
-            to[c] = (REAL)attn_naive_from_f16(from[c * stride]);
+            to[c] = (REAL)attn_f32_of_f16(from[c * stride]);
         break;
     }
     default: {
         const uint16_t *restrict from = (const uint16_t *)view->data + at;
         for (int64_t c = 0; c < n; c++)
-            to[c] = (REAL)attn_naive_from_bf16(from[c * stride]);
+            to[c] = (REAL)attn_f32_of_bf16(from[c * stride]);
         break;
     }
     }
 }
 
 /* The row itself where it already is an array of REAL, else a conversion of it in `buffer`. */
-static const REAL *row(const struct attn_naive_view *view, int64_t at, int64_t stride, int64_t n,
+static const REAL *row(const struct attn_tensor *view, int64_t at, int64_t stride, int64_t n,
                        REAL *buffer)
 {
     if (view->dtype == REAL_DTYPE && stride == 1)
@@ -55,7 +54,7 @@ static const REAL *row(const struct attn_naive_view *view, int64_t at, int64_t s
 }
 
 /* Rounds n numbers once, to the operand's type. From double only to f64 and f32: see supports. */
-static void store(const struct attn_naive_view *view, int64_t at, int64_t stride, int64_t n,
+static void store(const struct attn_tensor *view, int64_t at, int64_t stride, int64_t n,
                   const REAL *restrict from)
 {
     switch (view->dtype) {
@@ -74,13 +73,13 @@ static void store(const struct attn_naive_view *view, int64_t at, int64_t stride
     case ATTN_F16: {
         uint16_t *to = (uint16_t *)view->data + at;
         for (int64_t c = 0; c < n; c++)
-            to[c * stride] = attn_naive_to_f16((float)from[c]);
+            to[c * stride] = attn_f16_of_f32((float)from[c]);
         break;
     }
     default: {
         uint16_t *to = (uint16_t *)view->data + at;
         for (int64_t c = 0; c < n; c++)
-            to[c * stride] = attn_naive_to_bf16((float)from[c]);
+            to[c * stride] = attn_bf16_of_f32((float)from[c]);
         break;
     }
     }

@@ -27,10 +27,10 @@ struct attn_onednn_additive_weights {
 };
 
 static dnnl_status_t make_products(struct attn_onednn_additive *a,
-                                   const struct attn_onednn_operands *operands)
+                                   const struct attn_operands *operands)
 {
     const struct attn_problem *p = a->problem;
-    const int64_t *q = operands->view[ATTN_Q].stride, *k = operands->view[ATTN_K].stride;
+    const int64_t *q = operands->q.stride, *k = operands->k.stride;
     struct attn_onednn_product_spec spec = {.rows = p->sq,
                                             .inner = p->dq,
                                             .width = p->dh,
@@ -101,8 +101,7 @@ static dnnl_status_t make_sum(struct attn_onednn_additive *a, const_dnnl_memory_
     return status;
 }
 
-static dnnl_status_t make(struct attn_onednn_additive *a,
-                          const struct attn_onednn_operands *operands)
+static dnnl_status_t make(struct attn_onednn_additive *a, const struct attn_operands *operands)
 {
     const struct attn_problem *p = a->problem;
     const struct attn_services *services = a->library.services;
@@ -132,7 +131,7 @@ static dnnl_status_t make(struct attn_onednn_additive *a,
 
 dnnl_status_t attn_onednn_additive_create(const struct attn_onednn_library *library,
                                           const struct attn_problem *problem,
-                                          const struct attn_onednn_operands *operands,
+                                          const struct attn_operands *operands,
                                           struct attn_onednn_additive **additive)
 {
     const struct attn_services *services = library->services;
@@ -164,7 +163,7 @@ void attn_onednn_additive_destroy(struct attn_onednn_additive *additive)
     services->free(services->context, additive);
 }
 
-static dnnl_status_t pack_v(const struct attn_onednn_additive *a, const struct attn_onednn_view *w,
+static dnnl_status_t pack_v(const struct attn_onednn_additive *a, const struct attn_tensor *w,
                             struct attn_onednn_additive_weights *made)
 {
     const struct attn_problem *p = a->problem;
@@ -182,12 +181,12 @@ static dnnl_status_t pack_v(const struct attn_onednn_additive *a, const struct a
 }
 
 dnnl_status_t attn_onednn_additive_bind(const struct attn_onednn_additive *additive,
-                                        const struct attn_onednn_operands *operands,
+                                        const struct attn_operands *operands,
                                         struct attn_onednn_additive_weights **weights)
 {
     const struct attn_services *services = additive->library.services;
-    const struct attn_onednn_view *q = &operands->view[ATTN_SCORE_WQ];
-    const struct attn_onednn_view *k = &operands->view[ATTN_SCORE_WK];
+    const struct attn_tensor *q = &operands->score_w_q;
+    const struct attn_tensor *k = &operands->score_w_k;
     int64_t heads = additive->problem->hq;
     struct attn_onednn_additive_weights *made =
         services->alloc(services->context, sizeof(*made), 64);
@@ -202,7 +201,7 @@ dnnl_status_t attn_onednn_additive_bind(const struct attn_onednn_additive *addit
         status = attn_onednn_product_pack(additive->key, k,
                                           (int64_t[]){k->stride[0], k->stride[2], k->stride[1]},
                                           heads, NULL, &made->k);
-    status = status ? status : pack_v(additive, &operands->view[ATTN_SCORE_WV], made);
+    status = status ? status : pack_v(additive, &operands->score_w_v, made);
     if (status)
         attn_onednn_additive_release(additive, made);
     else
@@ -236,27 +235,23 @@ static void fill_tile(const struct attn_onednn_additive *a, int64_t i, int64_t j
 }
 
 static dnnl_status_t hide(const struct attn_onednn_product *product,
-                          const struct attn_onednn_weights *weights,
-                          const struct attn_onednn_view *view, int64_t b, int64_t head, int64_t h,
-                          float *hidden)
+                          const struct attn_onednn_weights *weights, const struct attn_tensor *view,
+                          int64_t b, int64_t head, int64_t h, float *hidden)
 {
-    int64_t at = b * view->stride[0] + head * view->stride[1];
-    return attn_onednn_product_run(
-        product, weights, h, view->data + at * (int64_t)attn_onednn_size(view->dtype), hidden);
+    return attn_onednn_product_run(product, weights, h,
+                                   attn_element_at(view, attn_row_start(view, b, head, 0)), hidden);
 }
 
 dnnl_status_t attn_onednn_additive_run(const struct attn_onednn_additive *additive,
                                        const struct attn_onednn_additive_weights *weights,
-                                       const struct attn_onednn_operands *operands, int64_t b,
-                                       int64_t h, float *scores)
+                                       const struct attn_operands *operands, int64_t b, int64_t h,
+                                       float *scores)
 {
     const struct attn_onednn_additive *a = additive;
     const struct attn_problem *p = a->problem;
-    dnnl_status_t status =
-        hide(a->query, &weights->q, &operands->view[ATTN_Q], b, h, h, a->hidden_q);
+    dnnl_status_t status = hide(a->query, &weights->q, &operands->q, b, h, h, a->hidden_q);
     if (!status)
-        status = hide(a->key, &weights->k, &operands->view[ATTN_K], b, h / (p->hq / p->hkv), h,
-                      a->hidden_k);
+        status = hide(a->key, &weights->k, &operands->k, b, h / (p->hq / p->hkv), h, a->hidden_k);
     if (!status)
         status =
             attn_onednn_step_point(&a->sum, DNNL_ARG_WEIGHTS, weights->v + h * weights->v_step);

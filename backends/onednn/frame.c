@@ -7,37 +7,35 @@
 
 #include <stdio.h>
 
-const struct attn_onednn_view *attn_onednn_frame_find(const struct attn_onednn_frame *f,
-                                                      const struct attn_onednn_operands *operands,
-                                                      uint32_t id)
+const struct attn_tensor *attn_onednn_frame_find(const struct attn_onednn_frame *f,
+                                                 const struct attn_operands *operands, uint32_t id)
 {
-    return id < ATTN_ONEDNN_ROLES ? &operands->view[id] : &f->buffer[id - ATTN_ONEDNN_ROLES];
+    return id < ATTN_ROLE_USER ? attn_operands_find(operands, id) : &f->buffer[id - ATTN_ROLE_USER];
 }
 
 /* [B,1,S,H*width] as [B,H,S,width]. */
-static void split(struct attn_onednn_view *view, int64_t heads, int64_t width)
+static void split(struct attn_tensor *view, int64_t heads, int64_t width)
 {
     view->stride[1] = heads > 1 ? width * view->stride[3] : 0;
 }
 
-void attn_onednn_frame_see(const struct attn_onednn_frame *f,
-                           const struct attn_onednn_operands *operands,
-                           struct attn_onednn_operands *seen)
+void attn_onednn_frame_see(const struct attn_onednn_frame *f, const struct attn_operands *operands,
+                           struct attn_operands *seen)
 {
     const struct attn_problem *p = f->problem;
-    struct attn_onednn_operands found = *operands;
-    found.view[ATTN_Q] = *attn_onednn_frame_find(f, operands, f->q);
-    found.view[ATTN_K] = *attn_onednn_frame_find(f, operands, f->k);
-    found.view[ATTN_V] = *attn_onednn_frame_find(f, operands, f->v);
-    found.view[ATTN_OUT] = *attn_onednn_frame_find(f, operands, f->out);
+    struct attn_operands found = *operands;
+    found.q = *attn_onednn_frame_find(f, operands, f->q);
+    found.k = *attn_onednn_frame_find(f, operands, f->k);
+    found.v = *attn_onednn_frame_find(f, operands, f->v);
+    found.out = *attn_onednn_frame_find(f, operands, f->out);
     if (p->op == ATTN_OP_MHA)
-        split(&found.view[ATTN_OUT], p->hq, p->dv);
+        split(&found.out, p->hq, p->dv);
     *seen = found;
 }
 
 /* Can the library read such matrices at full speed: rows or columns contiguous. With any other
  * strides its products take some 600 times as long (3.13, f32, AVX-512). */
-static int readable(const struct attn_onednn_view *view, int64_t rows, int64_t columns)
+static int readable(const struct attn_tensor *view, int64_t rows, int64_t columns)
 {
     const int64_t *s = view->stride;
     int by_rows = (columns <= 1 || s[3] == 1) && (rows <= 1 || s[2] >= columns);
@@ -45,7 +43,7 @@ static int readable(const struct attn_onednn_view *view, int64_t rows, int64_t c
 }
 
 /* Can it write them so: rows contiguous. */
-static int writable(const struct attn_onednn_view *view, int64_t rows, int64_t columns)
+static int writable(const struct attn_tensor *view, int64_t rows, int64_t columns)
 {
     const int64_t *s = view->stride;
     return (columns <= 1 || s[3] == 1) && (rows <= 1 || s[2] >= columns);
@@ -56,7 +54,7 @@ static dnnl_status_t reserve(struct attn_onednn_frame *f, int64_t b, int64_t h, 
                              int64_t columns, uint32_t *id)
 {
     const struct attn_services *services = f->library.services;
-    size_t bytes = attn_onednn_size(f->problem->dtype);
+    size_t bytes = (size_t)attn_element_bytes(f->problem->dtype);
     const int64_t extents[] = {b, h, rows, columns};
     for (int a = 0; a < 4; a++)
         if (__builtin_mul_overflow(bytes, (size_t)extents[a], &bytes))
@@ -64,8 +62,8 @@ static dnnl_status_t reserve(struct attn_onednn_frame *f, int64_t b, int64_t h, 
     char *data = services->alloc(services->context, bytes, 64);
     if (!data)
         return dnnl_out_of_memory;
-    *id = ATTN_ONEDNN_ROLES + (uint32_t)f->n_buffers;
-    f->buffer[f->n_buffers++] = (struct attn_onednn_view){
+    *id = ATTN_ROLE_USER + (uint32_t)f->n_buffers;
+    f->buffer[f->n_buffers++] = (struct attn_tensor){
         .data = data,
         .dtype = f->problem->dtype,
         .rank = 4,
@@ -77,7 +75,7 @@ static dnnl_status_t reserve(struct attn_onednn_frame *f, int64_t b, int64_t h, 
 static dnnl_status_t make_readable(struct attn_onednn_frame *f, uint32_t *id, int64_t heads,
                                    int64_t rows, int64_t columns)
 {
-    const struct attn_onednn_view *view = attn_onednn_frame_find(f, &f->operands, *id);
+    const struct attn_tensor *view = attn_onednn_frame_find(f, &f->operands, *id);
     if (readable(view, rows, columns))
         return dnnl_success;
     struct attn_onednn_stage *stage = &f->stages[f->n++];
@@ -92,7 +90,7 @@ static dnnl_status_t make_readable(struct attn_onednn_frame *f, uint32_t *id, in
 }
 
 /* Batches that follow one another at the distance of rows are one long matrix. */
-static int joined(const struct attn_onednn_view *view, int64_t rows)
+static int joined(const struct attn_tensor *view, int64_t rows)
 {
     return view->stride[3] <= 1 && view->stride[2] > 0 && view->stride[0] == rows * view->stride[2];
 }
@@ -101,22 +99,22 @@ static int joined(const struct attn_onednn_view *view, int64_t rows)
 static dnnl_status_t multiply(struct attn_onednn_frame *f, struct attn_onednn_stage stage,
                               int64_t width)
 {
-    const struct attn_onednn_view *x = attn_onednn_frame_find(f, &f->operands, stage.from);
-    const struct attn_onednn_view *y = attn_onednn_frame_find(f, &f->operands, stage.to);
+    const struct attn_tensor *x = attn_onednn_frame_find(f, &f->operands, stage.from);
+    const struct attn_tensor *y = attn_onednn_frame_find(f, &f->operands, stage.to);
     if (stage.heads == 1 && joined(x, stage.rows) && joined(y, stage.rows)) {
         stage.rows *= stage.batches;
         stage.batches = 1;
     }
-    const struct attn_onednn_product_spec spec = {.rows = stage.rows,
-                                                  .inner = stage.columns,
-                                                  .width = width,
-                                                  .row_stride = x->stride[2],
-                                                  .column_stride = x->stride[3],
-                                                  .out_stride = y->stride[2],
-                                                  .in = f->problem->dtype,
-                                                  .out = f->problem->dtype,
-                                                  .biased = stage.bias &&
-                                                            f->operands.view[stage.bias].dtype};
+    const struct attn_onednn_product_spec spec = {
+        .rows = stage.rows,
+        .inner = stage.columns,
+        .width = width,
+        .row_stride = x->stride[2],
+        .column_stride = x->stride[3],
+        .out_stride = y->stride[2],
+        .in = f->problem->dtype,
+        .out = f->problem->dtype,
+        .biased = attn_tensor_find(f->problem, stage.bias) != NULL};
     struct attn_onednn_stage *made = &f->stages[f->n++];
     *made = stage;
     return attn_onednn_product_create(&f->library, &spec, &made->product);
@@ -139,7 +137,7 @@ static dnnl_status_t project(struct attn_onednn_frame *f, uint32_t *id, int64_t 
     status = status ? status : multiply(f, stage, shape[0]);
     *id = stage.to;
     if (!status)
-        split(&f->buffer[stage.to - ATTN_ONEDNN_ROLES], heads, shape[0] / heads);
+        split(&f->buffer[stage.to - ATTN_ROLE_USER], heads, shape[0] / heads);
     return status;
 }
 
@@ -202,7 +200,7 @@ static dnnl_status_t make_after(struct attn_onednn_frame *f)
     uint32_t last = ATTN_OUT;
     dnnl_status_t status = dnnl_success;
     f->n_before = f->n;
-    if (!writable(&f->operands.view[ATTN_OUT], p->sq, width))
+    if (!writable(&f->operands.out, p->sq, width))
         status = reserve(f, p->b, heads, p->sq, width, &last);
     f->out = last;
     if (!status && attn_tensor_find(p, ATTN_W_O)) {
@@ -229,7 +227,7 @@ static dnnl_status_t make_after(struct attn_onednn_frame *f)
 
 int attn_onednn_frame_create(const struct attn_onednn_library *library,
                              const struct attn_problem *problem, struct attn_problem *inner,
-                             struct attn_onednn_operands *seen, struct attn_onednn_frame **frame,
+                             struct attn_operands *seen, struct attn_onednn_frame **frame,
                              char *why, size_t size)
 {
     const struct attn_services *services = library->services;
@@ -240,7 +238,7 @@ int attn_onednn_frame_create(const struct attn_onednn_library *library,
     }
     *f = (struct attn_onednn_frame){
         .library = *library, .problem = problem, .q = ATTN_Q, .k = ATTN_K, .v = ATTN_V};
-    attn_onednn_operands_set(&f->operands, problem, problem->tensors);
+    attn_onednn_operands_set(&f->operands, problem->tensors, problem->n_tensors);
     dnnl_status_t status = problem->sk ? make_before(f) : dnnl_success;
     status = status ? status : make_after(f);
     if (status) {
@@ -272,18 +270,14 @@ void attn_onednn_frame_destroy(struct attn_onednn_frame *frame)
 
 void attn_onednn_frame_copies(const struct attn_onednn_frame *frame, char *text, size_t size)
 {
-    static const char *const names[] = {
-        [ATTN_Q] = "q",     [ATTN_K] = "k",     [ATTN_V] = "v",     [ATTN_OUT] = "out",
-        [ATTN_X_Q] = "x_q", [ATTN_X_K] = "x_k", [ATTN_X_V] = "x_v",
-    };
     size_t used = 0;
     if (size)
         text[0] = '\0';
     for (int s = 0; s < frame->n && used < size; s++) {
         const struct attn_onednn_stage *stage = &frame->stages[s];
-        uint32_t role = stage->from < ATTN_ONEDNN_ROLES ? stage->from : stage->to;
+        uint32_t role = stage->from < ATTN_ROLE_USER ? stage->from : stage->to;
         if (!stage->product)
             used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : ", copies ",
-                                     names[role]);
+                                     attn_problem_role_name(role));
     }
 }

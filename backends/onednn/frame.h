@@ -10,7 +10,7 @@
 enum { ATTN_ONEDNN_STAGES = 9, ATTN_ONEDNN_BUFFERS = ATTN_ONEDNN_STAGES + 1 };
 
 struct attn_onednn_stage {
-    uint32_t from, to; /* operands: a role, or ATTN_ONEDNN_ROLES + a buffer */
+    uint32_t from, to; /* operands: a role, or ATTN_ROLE_USER + a buffer */
     int64_t batches, heads, rows, columns;
     struct attn_onednn_product *product; /* NULL: a copy */
     uint32_t weights, bias;              /* roles */
@@ -19,8 +19,8 @@ struct attn_onednn_stage {
 struct attn_onednn_frame {
     struct attn_onednn_library library;
     const struct attn_problem *problem;
-    struct attn_onednn_operands operands; /* without data */
-    struct attn_onednn_view buffer[ATTN_ONEDNN_BUFFERS];
+    struct attn_operands operands; /* without data */
+    struct attn_tensor buffer[ATTN_ONEDNN_BUFFERS];
     struct attn_onednn_stage stages[ATTN_ONEDNN_STAGES];
     int n_buffers, n, n_before;
     uint32_t q, k, v, out; /* operands as attention sees them */
@@ -28,18 +28,16 @@ struct attn_onednn_frame {
 
 struct attn_onednn_framed {
     const struct attn_onednn_frame *frame;
-    struct attn_onednn_operands operands;
+    struct attn_operands operands;
     struct attn_onednn_weights weights[ATTN_ONEDNN_STAGES];
 };
 
 /* An operand of the caller's or a buffer. */
-const struct attn_onednn_view *attn_onednn_frame_find(const struct attn_onednn_frame *f,
-                                                      const struct attn_onednn_operands *operands,
-                                                      uint32_t id);
+const struct attn_tensor *attn_onednn_frame_find(const struct attn_onednn_frame *f,
+                                                 const struct attn_operands *operands, uint32_t id);
 
 /* The operands as attention sees them. */
-void attn_onednn_frame_see(const struct attn_onednn_frame *f,
-                           const struct attn_onednn_operands *operands,
-                           struct attn_onednn_operands *seen);
+void attn_onednn_frame_see(const struct attn_onednn_frame *f, const struct attn_operands *operands,
+                           struct attn_operands *seen);
 
 #endif

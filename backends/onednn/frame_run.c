@@ -7,18 +7,17 @@
 
 /* w_* are [width,inner], M is [Hq,inner,width]. */
 static dnnl_status_t pack(const struct attn_onednn_stage *stage, const struct attn_problem *p,
-                          const struct attn_onednn_operands *operands,
-                          struct attn_onednn_weights *weights)
+                          const struct attn_operands *operands, struct attn_onednn_weights *weights)
 {
-    const struct attn_onednn_view *w = &operands->view[stage->weights];
+    const struct attn_tensor *w = attn_operands_find(operands, stage->weights);
     const int64_t by_output[] = {0, w->stride[1], w->stride[0]};
-    return attn_onednn_product_pack(stage->product, w,
-                                    stage->weights == ATTN_SCORE_M ? w->stride : by_output, p->hq,
-                                    stage->bias ? &operands->view[stage->bias] : NULL, weights);
+    return attn_onednn_product_pack(
+        stage->product, w, stage->weights == ATTN_SCORE_M ? w->stride : by_output, p->hq,
+        stage->bias ? attn_operands_find(operands, stage->bias) : NULL, weights);
 }
 
 int attn_onednn_frame_bind(const struct attn_onednn_frame *frame, const struct attn_tensor *tensors,
-                           struct attn_onednn_operands *seen, struct attn_onednn_framed **framed,
+                           struct attn_operands *seen, struct attn_onednn_framed **framed,
                            char *why, size_t size)
 {
     const struct attn_services *services = frame->library.services;
@@ -29,7 +28,7 @@ int attn_onednn_frame_bind(const struct attn_onednn_frame *frame, const struct a
         return ATTN_OUT_OF_MEMORY;
     }
     *made = (struct attn_onednn_framed){.frame = frame};
-    attn_onednn_operands_set(&made->operands, frame->problem, tensors);
+    attn_onednn_operands_set(&made->operands, tensors, frame->problem->n_tensors);
     for (int s = 0; s < frame->n && !status; s++)
         if (frame->stages[s].product)
             status = pack(&frame->stages[s], frame->problem, &made->operands, &made->weights[s]);
@@ -50,16 +49,15 @@ void attn_onednn_frame_release(struct attn_onednn_framed *framed)
     services->free(services->context, framed);
 }
 
-static char *matrix(const struct attn_onednn_view *view, int64_t b, int64_t h)
+static char *matrix(const struct attn_tensor *view, int64_t b, int64_t h)
 {
-    return view->data +
-           (b * view->stride[0] + h * view->stride[1]) * (int64_t)attn_onednn_size(view->dtype);
+    return attn_element_at(view, attn_row_start(view, b, h, 0));
 }
 
-static void copy(const struct attn_onednn_stage *stage, const struct attn_onednn_view *from,
-                 const struct attn_onednn_view *to, int64_t b, int64_t h)
+static void copy(const struct attn_onednn_stage *stage, const struct attn_tensor *from,
+                 const struct attn_tensor *to, int64_t b, int64_t h)
 {
-    size_t element = attn_onednn_size(from->dtype);
+    size_t element = (size_t)attn_element_bytes(from->dtype);
     for (int64_t r = 0; r < stage->rows; r++) {
         const char *x = matrix(from, b, h) + r * from->stride[2] * (int64_t)element;
         char *y = matrix(to, b, h) + r * to->stride[2] * (int64_t)element;
@@ -76,8 +74,8 @@ static dnnl_status_t run_stage(const struct attn_onednn_framed *framed, int s)
 {
     const struct attn_onednn_frame *f = framed->frame;
     const struct attn_onednn_stage *stage = &f->stages[s];
-    const struct attn_onednn_view *from = attn_onednn_frame_find(f, &framed->operands, stage->from);
-    const struct attn_onednn_view *to = attn_onednn_frame_find(f, &framed->operands, stage->to);
+    const struct attn_tensor *from = attn_onednn_frame_find(f, &framed->operands, stage->from);
+    const struct attn_tensor *to = attn_onednn_frame_find(f, &framed->operands, stage->to);
     dnnl_status_t status = dnnl_success;
     for (int64_t b = 0; b < stage->batches; b++)
         for (int64_t h = 0; h < stage->heads && !status; h++)
@@ -101,32 +99,33 @@ int attn_onednn_frame_before(const struct attn_onednn_framed *framed, char *why,
 static void prune(const struct attn_onednn_framed *framed)
 {
     const struct attn_problem *p = framed->frame->problem;
-    const struct attn_onednn_view *mask = &framed->operands.view[ATTN_HEAD_MASK];
-    struct attn_onednn_operands seen;
+    const struct attn_tensor *mask = &framed->operands.head_mask;
+    struct attn_operands seen;
     attn_onednn_frame_see(framed->frame, &framed->operands, &seen);
-    const struct attn_onednn_view *heads = &seen.view[ATTN_OUT];
-    size_t row = (size_t)p->dv * attn_onednn_size(heads->dtype);
+    const struct attn_tensor *heads = &seen.out;
+    size_t row = (size_t)p->dv * (size_t)attn_element_bytes(heads->dtype);
     for (int64_t b = 0; b < p->b; b++)
         for (int64_t h = 0; h < p->hq; h++)
-            for (int64_t i = 0; i < p->sq && !mask->data[h * mask->stride[0]]; i++)
+            for (int64_t i = 0; i < p->sq && !((const uint8_t *)mask->data)[h * mask->stride[0]];
+                 i++)
                 memset(matrix(heads, b, h) +
-                           i * heads->stride[2] * (int64_t)attn_onednn_size(heads->dtype),
+                           i * heads->stride[2] * attn_element_bytes(heads->dtype),
                        0, row);
 }
 
 static void add_residual(const struct attn_onednn_framed *framed)
 {
     const struct attn_problem *p = framed->frame->problem;
-    const struct attn_onednn_view *x = &framed->operands.view[ATTN_X_Q];
-    const struct attn_onednn_view *y = &framed->operands.view[ATTN_OUT];
+    const struct attn_tensor *x = &framed->operands.x_q;
+    const struct attn_tensor *y = &framed->operands.out;
     int64_t width = attn_tensor_find(p, ATTN_OUT)->shape[2];
     for (int64_t b = 0; b < p->b; b++)
         for (int64_t i = 0; i < p->sq; i++) {
             int64_t x_at = b * x->stride[0] + i * x->stride[2];
             int64_t y_at = b * y->stride[0] + i * y->stride[2];
             for (int64_t c = 0; c < width; c++, x_at += x->stride[3], y_at += y->stride[3])
-                attn_onednn_store(y->dtype, y->data, y_at,
-                                  attn_onednn_load(y, y_at) + attn_onednn_load(x, x_at));
+                attn_element_write(y->dtype, y->data, y_at,
+                                   attn_onednn_load(y, y_at) + attn_onednn_load(x, x_at));
         }
 }
 
@@ -134,7 +133,7 @@ int attn_onednn_frame_after(const struct attn_onednn_framed *framed, char *why, 
 {
     const struct attn_onednn_frame *f = framed->frame;
     dnnl_status_t status = dnnl_success;
-    if (framed->operands.view[ATTN_HEAD_MASK].dtype)
+    if (framed->operands.head_mask.dtype)
         prune(framed);
     for (int s = f->n_before; s < f->n && !status; s++)
         status = run_stage(framed, s);

@@ -35,7 +35,7 @@ struct attn_onednn_graph_tensors {
 /* What is being built. */
 struct draft {
     const struct attn_problem *problem;
-    const struct attn_onednn_operands *operands;
+    const struct attn_operands *operands;
     const struct attn_onednn_mask *mask;
     dnnl_data_type_t type, middle; /* of operands; of scores */
     int grouped;
@@ -67,7 +67,7 @@ static dnnl_status_t declare_operand(struct draft *d, int id, uint32_t role, int
                                      int64_t rows, int64_t columns)
 {
     const struct attn_problem *p = d->problem;
-    const struct attn_onednn_view *view = &d->operands->view[role];
+    const struct attn_tensor *view = attn_operands_find(d->operands, role);
     int64_t group = p->hq / p->hkv, heads = per_group ? p->hkv : p->hq;
     int64_t dense[4] = {heads * rows * columns, rows * columns, columns, 1}, stride[4];
     const int64_t extent[4] = {p->b, heads, rows, columns};
@@ -223,14 +223,14 @@ static dnnl_status_t reserve(struct attn_onednn_graph *g)
 
 /* A stride of 0 where there is more than one element: the library's layouts have no broadcasting.
  */
-static int broadcasts(const struct attn_problem *p, const struct attn_onednn_operands *operands)
+static int broadcasts(const struct attn_problem *p, const struct attn_operands *operands)
 {
     const int64_t extents[3][4] = {
         {p->b, p->hq, p->sq, p->dk}, {p->b, p->hkv, p->sk, p->dk}, {p->b, p->hkv, p->sk, p->dv}};
     const uint32_t roles[3] = {ATTN_Q, ATTN_K, ATTN_V};
     for (int t = 0; t < 3; t++)
         for (int a = 0; a < 4; a++)
-            if (extents[t][a] > 1 && operands->view[roles[t]].stride[a] == 0)
+            if (extents[t][a] > 1 && attn_operands_find(operands, roles[t])->stride[a] == 0)
                 return 1;
     return 0;
 }
@@ -258,7 +258,7 @@ static dnnl_status_t draw_and_compile(struct attn_onednn_graph *g, struct draft 
 
 int attn_onednn_graph_create(const struct attn_onednn_library *library,
                              const struct attn_problem *problem,
-                             const struct attn_onednn_operands *operands,
+                             const struct attn_operands *operands,
                              const struct attn_onednn_mask *mask, int narrow,
                              struct attn_onednn_graph **graph, char *why, size_t size)
 {
@@ -279,7 +279,7 @@ int attn_onednn_graph_create(const struct attn_onednn_library *library,
         return ATTN_OUT_OF_MEMORY;
     }
     *made = (struct attn_onednn_graph){.library = *library, .mask = mask};
-    attn_onednn_store(narrow ? problem->dtype : ATTN_F32, &made->scale, 0, (float)problem->scale);
+    attn_element_write(narrow ? problem->dtype : ATTN_F32, &made->scale, 0, (float)problem->scale);
     dnnl_status_t status = draw_and_compile(made, &draft);
     status = status ? status : reserve(made);
     if (!status) {
@@ -303,15 +303,13 @@ void attn_onednn_graph_destroy(struct attn_onednn_graph *graph)
     s->free(s->context, graph);
 }
 
-int attn_onednn_graph_bind(struct attn_onednn_graph *graph,
-                           const struct attn_onednn_operands *operands,
+int attn_onednn_graph_bind(struct attn_onednn_graph *graph, const struct attn_operands *operands,
                            struct attn_onednn_graph_tensors **tensors, char *why, size_t size)
 {
     const struct attn_services *s = graph->library.services;
     void *handles[OPERANDS] = {
-        [Q] = operands->view[ATTN_Q].data, [K] = operands->view[ATTN_K].data,
-        [V] = operands->view[ATTN_V].data, [SCALE] = &graph->scale,
-        [MASK] = graph->mask->data,        [OUT] = operands->view[ATTN_OUT].data};
+        [Q] = operands->q.data,  [K] = operands->k.data,     [V] = operands->v.data,
+        [SCALE] = &graph->scale, [MASK] = graph->mask->data, [OUT] = operands->out.data};
     struct attn_onednn_graph_tensors *made = s->alloc(s->context, sizeof(*made), 64);
     if (!made) {
         snprintf(why, size, "no memory for a binding of %zu bytes", sizeof(*made));

@@ -4,85 +4,50 @@
 #ifndef ATTN_ONEDNN_H
 #define ATTN_ONEDNN_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <oneapi/dnnl/dnnl.h>
 
-#include "attnbench/backend.h"
+#include "attnbench/problem.h"
 
-#define ATTN_ONEDNN_RANK  4 /* largest rank of any role this backend knows */
-#define ATTN_ONEDNN_ROLES (ATTN_B_O + 1)
-
-/* Declared error of the library's exp: |computed/exact - 1| <= E_EXP + E_ARG |x|. test_onednn.c
- * measures it: 0.4 E_EXP on AVX2 and AVX-512; on SSE4.1 its error grows with |x|. */
+/* Declared error of the library's exp: |computed/exact - 1| <= E_EXP + E_ARG |x|.
+ * tests/test_onednn_attention.c measures it: 0.4 E_EXP on AVX2 and AVX-512; on SSE4.1 its error
+ * grows with |x|. */
 #define ATTN_ONEDNN_E_EXP 0x1p-20
 #define ATTN_ONEDNN_E_ARG 0x1p-24
 
 /* Declared relative error of tanh, the library's and that of glibc, whichever runs. */
 #define ATTN_ONEDNN_E_TANH 0x1p-21
 
-/* One operand. dtype 0: the problem has no tensor of this role. x_q, x_k, x_v, and out of
- * multi-head attention have an axis of heads as well, [B,1,S,E], so that all operands are walked
- * alike. */
-struct attn_onednn_view {
-    char *data;
-    uint32_t dtype;
-    uint32_t rank;
-    int64_t stride[ATTN_ONEDNN_RANK]; /* in elements */
-};
+/* The operands of a problem. x_q, x_k, x_v, and out of multi-head attention have an axis of heads
+ * as well, [B,1,S,E], so that all operands are walked alike. An axis of one element has stride 0.
+ */
+void attn_onednn_operands_set(struct attn_operands *operands, const struct attn_tensor *tensors,
+                              uint32_t n_tensors);
 
-/* All operands, indexed by role. Before `bind` they have strides and no data. */
-struct attn_onednn_operands {
-    struct attn_onednn_view view[ATTN_ONEDNN_ROLES];
-};
+/* One element of a floating operand as f32. */
+static inline float attn_onednn_load(const struct attn_tensor *tensor, int64_t at)
+{
+    return attn_element_read(tensor->dtype, tensor->data, at);
+}
 
-void attn_onednn_operands_set(struct attn_onednn_operands *operands,
-                              const struct attn_problem *problem,
-                              const struct attn_tensor *tensors);
-
-/* Bytes of an element of a floating type. */
-size_t attn_onednn_size(uint32_t dtype);
-
-/* One element of a floating view as f32, and back. */
-float attn_onednn_load(const struct attn_onednn_view *view, int64_t at);
-void attn_onednn_store(uint32_t dtype, void *data, int64_t at, float value);
-
-/* ATTN_OK, or ATTN_UNSUPPORTED with the reason: the checklist of backends/README.md. */
+/* ATTN_OK, or ATTN_UNSUPPORTED with the reason. */
 int attn_onednn_supports(const struct attn_problem *problem, const struct attn_services *services,
                          char *why, size_t size);
 
 /* The library's word for a type of this interface. */
 dnnl_data_type_t attn_onednn_type(uint32_t dtype);
 
-/* --- masks.c: which cells take part, and what is added to their scores --- */
-
-/* Keys that len, causal and window leave to a query: first <= j < last. */
-struct attn_onednn_range {
-    int64_t first, last;
-};
-
-struct attn_onednn_range attn_onednn_keys(const struct attn_problem *problem,
-                                          const struct attn_onednn_operands *operands, int64_t b,
-                                          int64_t i);
+/* --- masks.c: what is added to scores --- */
 
 /* What is added to the scaled score of cells [b,h,i,0..Sk-1]: bias less alibi, and -infinity where
  * a cell takes no part. */
-void attn_onednn_addend(const struct attn_problem *problem,
-                        const struct attn_onednn_operands *operands, int64_t b, int64_t h,
-                        int64_t i, float *row);
-
-/* Does dropout keep the weight of cell [b,h,i,j]. Source of Philox4x32-10: Salmon, Moraes, Dror,
- * Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. */
-int attn_onednn_kept(const struct attn_problem *problem,
-                     const struct attn_onednn_operands *operands, int64_t b, int64_t h, int64_t i,
-                     int64_t j);
+void attn_onednn_addend(const struct attn_problem *problem, const struct attn_operands *operands,
+                        int64_t b, int64_t h, int64_t i, float *row);
 
 /* Half the squared norms of a Gaussian score, times -scale: [B,Hkv,Sk] of the keys, then [B,Hq,Sq]
  * of the queries. Bytes of both; SIZE_MAX when that overflows. */
 size_t attn_onednn_norms_bytes(const struct attn_problem *problem);
 void attn_onednn_norms_fill(const struct attn_problem *problem,
-                            const struct attn_onednn_operands *operands, float *norms);
+                            const struct attn_operands *operands, float *norms);
 
 /* All addends as a dense tensor [b,h,i,Sk], with an extent of 1 on each axis that they do not
  * depend on. */
@@ -100,12 +65,10 @@ struct attn_onednn_mask {
 /* Everything but the data, from shapes and strides. Bytes of the data in f32; SIZE_MAX when
  * that overflows. */
 size_t attn_onednn_mask_plan(const struct attn_problem *problem,
-                             const struct attn_onednn_operands *operands,
-                             struct attn_onednn_mask *mask);
+                             const struct attn_operands *operands, struct attn_onednn_mask *mask);
 
 /* Writes the data; `row` is scratch memory of Sk entries. */
-void attn_onednn_mask_fill(const struct attn_problem *problem,
-                           const struct attn_onednn_operands *operands,
+void attn_onednn_mask_fill(const struct attn_problem *problem, const struct attn_operands *operands,
                            const struct attn_onednn_mask *mask, float *row);
 
 /* --- rows.c: rows of scores in plain C --- */
@@ -113,7 +76,7 @@ void attn_onednn_mask_fill(const struct attn_problem *problem,
 /* One row, and where its intermediate results go. */
 struct attn_onednn_row {
     const struct attn_problem *problem;
-    const struct attn_onednn_operands *operands;
+    const struct attn_operands *operands;
     int64_t b, h, i;
     float *add;         /* [Sk] */
     float *scores;      /* [Sk] */
@@ -228,8 +191,8 @@ dnnl_status_t attn_onednn_product_create(const struct attn_onednn_library *libra
  * bias may be NULL. What was packed before a failure is in `weights` too, for
  * attn_onednn_weights_free. */
 dnnl_status_t attn_onednn_product_pack(const struct attn_onednn_product *product,
-                                       const struct attn_onednn_view *w, const int64_t *stride,
-                                       int64_t heads, const struct attn_onednn_view *bias,
+                                       const struct attn_tensor *w, const int64_t *stride,
+                                       int64_t heads, const struct attn_tensor *bias,
                                        struct attn_onednn_weights *weights);
 dnnl_status_t attn_onednn_product_run(const struct attn_onednn_product *product,
                                       const struct attn_onednn_weights *weights, int64_t head,
@@ -248,14 +211,14 @@ struct attn_onednn_frame;
  * those that are the caller's. */
 int attn_onednn_frame_create(const struct attn_onednn_library *library,
                              const struct attn_problem *problem, struct attn_problem *inner,
-                             struct attn_onednn_operands *seen, struct attn_onednn_frame **frame,
+                             struct attn_operands *seen, struct attn_onednn_frame **frame,
                              char *why, size_t size);
 void attn_onednn_frame_destroy(struct attn_onednn_frame *frame);
 
 /* One binding: packed weights, and where everything lies. */
 struct attn_onednn_framed;
 int attn_onednn_frame_bind(const struct attn_onednn_frame *frame, const struct attn_tensor *tensors,
-                           struct attn_onednn_operands *seen, struct attn_onednn_framed **framed,
+                           struct attn_operands *seen, struct attn_onednn_framed **framed,
                            char *why, size_t size);
 int attn_onednn_frame_before(const struct attn_onednn_framed *framed, char *why, size_t size);
 int attn_onednn_frame_after(const struct attn_onednn_framed *framed, char *why, size_t size);
@@ -271,16 +234,16 @@ struct attn_onednn_additive_weights;
 
 dnnl_status_t attn_onednn_additive_create(const struct attn_onednn_library *library,
                                           const struct attn_problem *problem,
-                                          const struct attn_onednn_operands *operands,
+                                          const struct attn_operands *operands,
                                           struct attn_onednn_additive **additive);
 dnnl_status_t attn_onednn_additive_bind(const struct attn_onednn_additive *additive,
-                                        const struct attn_onednn_operands *operands,
+                                        const struct attn_operands *operands,
                                         struct attn_onednn_additive_weights **weights);
 /* Scaled scores of one head, [Sq,Sk]. */
 dnnl_status_t attn_onednn_additive_run(const struct attn_onednn_additive *additive,
                                        const struct attn_onednn_additive_weights *weights,
-                                       const struct attn_onednn_operands *operands, int64_t b,
-                                       int64_t h, float *scores);
+                                       const struct attn_operands *operands, int64_t b, int64_t h,
+                                       float *scores);
 void attn_onednn_additive_release(const struct attn_onednn_additive *additive,
                                   struct attn_onednn_additive_weights *weights);
 void attn_onednn_additive_destroy(struct attn_onednn_additive *additive);
@@ -291,15 +254,14 @@ struct attn_onednn_graph;
 
 int attn_onednn_graph_create(const struct attn_onednn_library *library,
                              const struct attn_problem *problem,
-                             const struct attn_onednn_operands *operands,
+                             const struct attn_operands *operands,
                              const struct attn_onednn_mask *mask, int narrow,
                              struct attn_onednn_graph **graph, char *why, size_t size);
 void attn_onednn_graph_destroy(struct attn_onednn_graph *graph);
 
 /* The tensors of one binding. */
 struct attn_onednn_graph_tensors;
-int attn_onednn_graph_bind(struct attn_onednn_graph *graph,
-                           const struct attn_onednn_operands *operands,
+int attn_onednn_graph_bind(struct attn_onednn_graph *graph, const struct attn_operands *operands,
                            struct attn_onednn_graph_tensors **tensors, char *why, size_t size);
 int attn_onednn_graph_run(struct attn_onednn_graph *graph,
                           struct attn_onednn_graph_tensors *tensors, char *why, size_t size);
@@ -312,18 +274,18 @@ struct attn_onednn_primitives;
 
 int attn_onednn_primitives_create(const struct attn_onednn_library *library,
                                   const struct attn_problem *problem,
-                                  const struct attn_onednn_operands *operands,
+                                  const struct attn_operands *operands,
                                   const struct attn_onednn_mask *mask, int plain,
                                   struct attn_onednn_primitives **primitives, char *why,
                                   size_t size);
 
 /* What a binding holds for an additive score; *weights stays NULL for the others. */
 int attn_onednn_primitives_bind(const struct attn_onednn_primitives *primitives,
-                                const struct attn_onednn_operands *operands,
+                                const struct attn_operands *operands,
                                 struct attn_onednn_additive_weights **weights, char *why,
                                 size_t size);
 int attn_onednn_primitives_run(struct attn_onednn_primitives *primitives,
-                               const struct attn_onednn_operands *operands,
+                               const struct attn_operands *operands,
                                const struct attn_onednn_additive_weights *weights,
                                struct attn_onednn_row *row, char *why, size_t size);
 void attn_onednn_primitives_release(const struct attn_onednn_primitives *primitives,

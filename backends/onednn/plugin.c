@@ -31,7 +31,7 @@ struct plan {
 struct binding {
     struct plan *plan;
     struct attn_onednn_framed *framed;
-    struct attn_onednn_operands operands; /* as attention sees them */
+    struct attn_operands operands; /* as attention sees them */
     struct attn_onednn_graph_tensors *tensors;
     struct attn_onednn_additive_weights *weights;
 };
@@ -80,8 +80,7 @@ static int can_narrow(const struct attn_problem *p, const struct attn_services *
            !attn_tensor_find(p, ATTN_ALIBI);
 }
 
-static int choose(struct plan *plan, const struct attn_onednn_operands *operands, char *why,
-                  size_t size)
+static int choose(struct plan *plan, const struct attn_operands *operands, char *why, size_t size)
 {
     const struct attn_problem *p = &plan->inner;
     const char *wanted = attn_option_get(plan->library.services, "path", "auto");
@@ -152,7 +151,7 @@ static void destroy(void *plan)
 static int create(const struct attn_problem *problem, const struct attn_services *services,
                   void **plan, char *why, size_t size)
 {
-    struct attn_onednn_operands operands;
+    struct attn_operands operands;
     struct plan *made = services->alloc(services->context, sizeof(*made), 64);
     if (!made) {
         snprintf(why, size, "no memory for a plan of %zu bytes", sizeof(*made));

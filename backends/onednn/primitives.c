@@ -27,11 +27,11 @@ struct attn_onednn_primitives {
 };
 
 static dnnl_status_t describe_all(struct attn_onednn_primitives *s,
-                                  const struct attn_onednn_operands *operands)
+                                  const struct attn_operands *operands)
 {
     const struct attn_problem *p = s->problem;
-    const int64_t *q = operands->view[ATTN_Q].stride, *k = operands->view[ATTN_K].stride;
-    const int64_t *v = operands->view[ATTN_V].stride;
+    const int64_t *q = operands->q.stride, *k = operands->k.stride;
+    const int64_t *v = operands->v.stride;
     int64_t n = s->matrices, r = s->rows;
     int by_head = p->sq == 1;
     int64_t mask_n = !by_head && s->mask->h > 1 ? n : 1;
@@ -93,7 +93,7 @@ static dnnl_status_t add(struct attn_onednn_primitives *s, struct attn_onednn_st
 #define MASK_ARGUMENT (DNNL_ARG_ATTR_MULTIPLE_POST_OP(1) | DNNL_ARG_SRC_1)
 
 static dnnl_status_t make_score(struct attn_onednn_primitives *s,
-                                const struct attn_onednn_operands *operands)
+                                const struct attn_operands *operands)
 {
     if (s->problem->score == ATTN_SCORE_ADDITIVE)
         return attn_onednn_additive_create(&s->library, s->problem, operands, &s->additive);
@@ -139,7 +139,7 @@ static int reserve(struct attn_onednn_primitives *s)
 
 int attn_onednn_primitives_create(const struct attn_onednn_library *library,
                                   const struct attn_problem *problem,
-                                  const struct attn_onednn_operands *operands,
+                                  const struct attn_operands *operands,
                                   const struct attn_onednn_mask *mask, int plain,
                                   struct attn_onednn_primitives **primitives, char *why,
                                   size_t size)
@@ -153,7 +153,7 @@ int attn_onednn_primitives_create(const struct attn_onednn_library *library,
     }
     *s = (struct attn_onednn_primitives){
         .library = *library, .problem = problem, .mask = mask, .plain = plain};
-    int together = operands->view[ATTN_Q].stride[1] > 0 && problem->score != ATTN_SCORE_ADDITIVE;
+    int together = operands->q.stride[1] > 0 && problem->score != ATTN_SCORE_ADDITIVE;
     s->heads = together ? group : 1;
     s->matrices = problem->sq == 1 ? 1 : s->heads;
     s->rows = problem->sq == 1 ? s->heads : problem->sq;
@@ -168,11 +168,10 @@ int attn_onednn_primitives_create(const struct attn_onednn_library *library,
 }
 
 static dnnl_status_t point(const struct attn_onednn_step *step, int argument,
-                           const struct attn_onednn_view *view, int64_t b, int64_t h)
+                           const struct attn_tensor *view, int64_t b, int64_t h)
 {
-    int64_t at = b * view->stride[0] + h * view->stride[1];
     return attn_onednn_step_point(step, argument,
-                                  view->data + at * (int64_t)attn_onednn_size(view->dtype));
+                                  attn_element_at(view, attn_row_start(view, b, h, 0)));
 }
 
 static dnnl_status_t point_mask(const struct attn_onednn_primitives *s, int64_t b, int64_t h)
@@ -195,11 +194,12 @@ static void soften_rows(const struct attn_onednn_primitives *s, struct attn_oned
         attn_onednn_addend(p, row->operands, row->b, row->h, row->i, row->add);
         if (p->score == ATTN_SCORE_GAUSSIAN)
             attn_onednn_add_norms(row);
-        attn_onednn_soften(row, weights + (size_t)(r * p->sk) * attn_onednn_size(p->dtype));
+        attn_onednn_soften(row,
+                           weights + (size_t)(r * p->sk) * (size_t)attn_element_bytes(p->dtype));
     }
 }
 
-static void store_rows(const struct attn_onednn_primitives *s, const struct attn_onednn_view *out,
+static void store_rows(const struct attn_onednn_primitives *s, const struct attn_tensor *out,
                        int64_t b, int64_t h)
 {
     const struct attn_problem *p = s->problem;
@@ -208,27 +208,26 @@ static void store_rows(const struct attn_onednn_primitives *s, const struct attn
         int64_t at =
             b * out->stride[0] + (h + r / p->sq) * out->stride[1] + r % p->sq * out->stride[2];
         for (int64_t d = 0; d < p->dv; d++)
-            attn_onednn_store(out->dtype, out->data, at + d * out->stride[3], sums[d]);
+            attn_element_write(out->dtype, out->data, at + d * out->stride[3], sums[d]);
     }
 }
 
 /* Scaled scores of the heads from h on, masked where the library's softmax follows. */
 static dnnl_status_t score(const struct attn_onednn_primitives *s,
-                           const struct attn_onednn_operands *operands,
+                           const struct attn_operands *operands,
                            const struct attn_onednn_additive_weights *weights, int64_t b, int64_t h)
 {
     int64_t g = h / (s->problem->hq / s->problem->hkv);
     if (s->additive)
         return attn_onednn_additive_run(s->additive, weights, operands, b, h, s->scores);
-    dnnl_status_t status = point(&s->score, DNNL_ARG_SRC, &operands->view[ATTN_Q], b, h);
-    status = status ? status : point(&s->score, DNNL_ARG_WEIGHTS, &operands->view[ATTN_K], b, g);
+    dnnl_status_t status = point(&s->score, DNNL_ARG_SRC, &operands->q, b, h);
+    status = status ? status : point(&s->score, DNNL_ARG_WEIGHTS, &operands->k, b, g);
     if (!status && s->plain && s->mask->needed)
         status = point_mask(s, b, h);
     return status ? status : attn_onednn_step_run(&s->library, &s->score);
 }
 
-static dnnl_status_t attend(struct attn_onednn_primitives *s,
-                            const struct attn_onednn_operands *operands,
+static dnnl_status_t attend(struct attn_onednn_primitives *s, const struct attn_operands *operands,
                             const struct attn_onednn_additive_weights *weights,
                             struct attn_onednn_row *row, int64_t h)
 {
@@ -240,15 +239,15 @@ static dnnl_status_t attend(struct attn_onednn_primitives *s,
     else if (!status)
         soften_rows(s, row, h);
     row->scores = scores;
-    status = status ? status : point(&s->sum, DNNL_ARG_WEIGHTS, &operands->view[ATTN_V], b, g);
+    status = status ? status : point(&s->sum, DNNL_ARG_WEIGHTS, &operands->v, b, g);
     status = status ? status : attn_onednn_step_run(&s->library, &s->sum);
     if (!status)
-        store_rows(s, &operands->view[ATTN_OUT], b, h);
+        store_rows(s, &operands->out, b, h);
     return status;
 }
 
 int attn_onednn_primitives_bind(const struct attn_onednn_primitives *primitives,
-                                const struct attn_onednn_operands *operands,
+                                const struct attn_operands *operands,
                                 struct attn_onednn_additive_weights **weights, char *why,
                                 size_t size)
 {
@@ -259,7 +258,7 @@ int attn_onednn_primitives_bind(const struct attn_onednn_primitives *primitives,
 }
 
 int attn_onednn_primitives_run(struct attn_onednn_primitives *primitives,
-                               const struct attn_onednn_operands *operands,
+                               const struct attn_operands *operands,
                                const struct attn_onednn_additive_weights *weights,
                                struct attn_onednn_row *row, char *why, size_t size)
 {

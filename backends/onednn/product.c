@@ -107,8 +107,7 @@ static dnnl_status_t reorder(const struct attn_onednn_product *p, void *dense, v
     return status;
 }
 
-static dnnl_status_t copy_bias(const struct attn_onednn_product *p,
-                               const struct attn_onednn_view *bias,
+static dnnl_status_t copy_bias(const struct attn_onednn_product *p, const struct attn_tensor *bias,
                                struct attn_onednn_weights *weights)
 {
     const struct attn_services *services = p->library.services;
@@ -121,13 +120,13 @@ static dnnl_status_t copy_bias(const struct attn_onednn_product *p,
 }
 
 dnnl_status_t attn_onednn_product_pack(const struct attn_onednn_product *product,
-                                       const struct attn_onednn_view *w, const int64_t *stride,
-                                       int64_t heads, const struct attn_onednn_view *bias,
+                                       const struct attn_tensor *w, const int64_t *stride,
+                                       int64_t heads, const struct attn_tensor *bias,
                                        struct attn_onednn_weights *weights)
 {
     const struct attn_onednn_product_spec *s = &product->spec;
     const struct attn_services *services = product->library.services;
-    size_t element = attn_onednn_size(s->in), bytes, all, step;
+    size_t element = (size_t)attn_element_bytes(s->in), bytes, all, step;
     *weights = (struct attn_onednn_weights){0};
     heads = stride[0] ? heads : 1;
     step = (dnnl_memory_desc_get_size(product->packed) + 63) & ~(size_t)63;
@@ -142,8 +141,7 @@ dnnl_status_t attn_onednn_product_pack(const struct attn_onednn_product *product
         for (int64_t r = 0; r < s->inner; r++)
             for (int64_t c = 0; c < s->width; c++)
                 memcpy(dense + (size_t)(r * s->width + c) * element,
-                       w->data + (h * stride[0] + r * stride[1] + c * stride[2]) * (int64_t)element,
-                       element);
+                       attn_element_at(w, h * stride[0] + r * stride[1] + c * stride[2]), element);
         status = reorder(product, dense, weights->data + (size_t)h * step);
     }
     if (dense)

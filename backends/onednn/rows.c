@@ -30,7 +30,7 @@ static void finish_scores(const struct attn_onednn_row *row)
 
 static float sink_logit(const struct attn_onednn_row *row)
 {
-    const struct attn_onednn_view *sink = &row->operands->view[ATTN_SINK];
+    const struct attn_tensor *sink = &row->operands->sink;
     return sink->dtype ? attn_onednn_load(sink, row->h * sink->stride[0]) : -INFINITY;
 }
 
@@ -56,25 +56,25 @@ static struct summary exponentiate(const struct attn_onednn_row *row)
     return found;
 }
 
-static int64_t row_start(const struct attn_onednn_view *view, const struct attn_onednn_row *row)
+static int64_t row_start(const struct attn_tensor *view, const struct attn_onednn_row *row)
 {
-    return row->b * view->stride[0] + row->h * view->stride[1] + row->i * view->stride[2];
+    return attn_row_start(view, row->b, row->h, row->i);
 }
 
 static void store_lse(const struct attn_onednn_row *row, const struct summary *found)
 {
-    const struct attn_onednn_view *lse = &row->operands->view[ATTN_LSE];
+    const struct attn_tensor *lse = &row->operands->lse;
     float value = found->broken             ? NAN
                   : found->max == -INFINITY ? -INFINITY
                                             : found->max + logf(found->sum);
     if (lse->dtype)
-        attn_onednn_store(lse->dtype, lse->data, row_start(lse, row), value);
+        attn_element_write(lse->dtype, lse->data, row_start(lse, row), value);
 }
 
 void attn_onednn_soften(const struct attn_onednn_row *row, void *weights)
 {
     const struct attn_problem *p = row->problem;
-    const struct attn_onednn_view *asked = &row->operands->view[ATTN_WEIGHTS];
+    const struct attn_tensor *asked = &row->operands->weights;
     int64_t asked_at = row_start(asked, row);
     float kept_scale = (float)(1 / (1 - p->dropout_p));
     finish_scores(row);
@@ -83,13 +83,13 @@ void attn_onednn_soften(const struct attn_onednn_row *row, void *weights)
     for (int64_t j = 0; j < p->sk; j++) {
         float w = row->scores[j] == NO_PART ? 0 : row->scores[j] / found.sum;
         if (asked->dtype)
-            attn_onednn_store(asked->dtype, asked->data, asked_at + j * asked->stride[3], w);
+            attn_element_write(asked->dtype, asked->data, asked_at + j * asked->stride[3], w);
         if (p->flags & ATTN_FLAG_DROPOUT) {
-            bool kept = attn_onednn_kept(p, row->operands, row->b, row->h, row->i, j);
+            bool kept = attn_dropout_keeps(p, &row->operands->keep, row->b, row->h, row->i, j);
             /* a NaN score makes its row NaN, even where all its keys are dropped */
             w = kept || isnan(w) ? w * kept_scale : 0;
         }
-        attn_onednn_store(p->dtype, weights, j, w);
+        attn_element_write(p->dtype, weights, j, w);
     }
 }
 
@@ -97,8 +97,8 @@ void attn_onednn_soften(const struct attn_onednn_row *row, void *weights)
 static void hide_query(const struct attn_onednn_row *row)
 {
     const struct attn_problem *p = row->problem;
-    const struct attn_onednn_view *q = &row->operands->view[ATTN_Q];
-    const struct attn_onednn_view *w = &row->operands->view[ATTN_SCORE_WQ];
+    const struct attn_tensor *q = &row->operands->q;
+    const struct attn_tensor *w = &row->operands->score_w_q;
     for (int64_t x = 0; x < p->dh; x++) {
         int64_t q_at = row_start(q, row), w_at = row->h * w->stride[0] + x * w->stride[1];
         row->hidden[x] = 0;
@@ -110,9 +110,9 @@ static void hide_query(const struct attn_onednn_row *row)
 static float additive(const struct attn_onednn_row *row, int64_t k_at)
 {
     const struct attn_problem *p = row->problem;
-    const struct attn_onednn_view *k = &row->operands->view[ATTN_K];
-    const struct attn_onednn_view *w = &row->operands->view[ATTN_SCORE_WK];
-    const struct attn_onednn_view *w_v = &row->operands->view[ATTN_SCORE_WV];
+    const struct attn_tensor *k = &row->operands->k;
+    const struct attn_tensor *w = &row->operands->score_w_k;
+    const struct attn_tensor *w_v = &row->operands->score_w_v;
     float sum = 0;
     for (int64_t x = 0; x < p->dh; x++) {
         float hidden = row->hidden[x];
@@ -129,8 +129,8 @@ static float additive(const struct attn_onednn_row *row, int64_t k_at)
 static float score_cell(const struct attn_onednn_row *row, int64_t j)
 {
     const struct attn_problem *p = row->problem;
-    const struct attn_onednn_view *q = &row->operands->view[ATTN_Q];
-    const struct attn_onednn_view *k = &row->operands->view[ATTN_K];
+    const struct attn_tensor *q = &row->operands->q;
+    const struct attn_tensor *k = &row->operands->k;
     int64_t q_at = row_start(q, row);
     int64_t k_at =
         row->b * k->stride[0] + row->h / (p->hq / p->hkv) * k->stride[1] + j * k->stride[2];
@@ -160,8 +160,8 @@ void attn_onednn_add_norms(const struct attn_onednn_row *row)
 void attn_onednn_attend_row(const struct attn_onednn_row *row, float *sums)
 {
     const struct attn_problem *p = row->problem;
-    const struct attn_onednn_view *v = &row->operands->view[ATTN_V];
-    const struct attn_onednn_view *out = &row->operands->view[ATTN_OUT];
+    const struct attn_tensor *v = &row->operands->v;
+    const struct attn_tensor *out = &row->operands->out;
     int64_t v_at = row->b * v->stride[0] + row->h / (p->hq / p->hkv) * v->stride[1];
     int64_t out_at = row_start(out, row);
     attn_onednn_addend(p, row->operands, row->b, row->h, row->i, row->add);
@@ -178,14 +178,14 @@ void attn_onednn_attend_row(const struct attn_onednn_row *row, float *sums)
         if (row->scores[j] == NO_PART)
             continue;
         if ((p->flags & ATTN_FLAG_DROPOUT) &&
-            !attn_onednn_kept(p, row->operands, row->b, row->h, row->i, j))
+            !attn_dropout_keeps(p, &row->operands->keep, row->b, row->h, row->i, j))
             continue;
         float w = scale * (row->scores[j] / found.sum);
         for (int64_t d = 0; d < p->dv; d++)
             sums[d] += w * attn_onednn_load(v, v_at + j * v->stride[2] + d * v->stride[3]);
     }
     for (int64_t d = 0; d < p->dv; d++)
-        attn_onednn_store(out->dtype, out->data, out_at + d * out->stride[3], sums[d]);
+        attn_element_write(out->dtype, out->data, out_at + d * out->stride[3], sums[d]);
 }
 
 /* The bits of elements that others see as floating-point numbers. */
@@ -221,7 +221,7 @@ static int any_broken16(const bits16 *bits, int64_t n, int64_t step, uint16_t on
 
 int attn_onednn_row_broken(const struct attn_onednn_row *row)
 {
-    const struct attn_onednn_view *out = &row->operands->view[ATTN_OUT];
+    const struct attn_tensor *out = &row->operands->out;
     int64_t at = row_start(out, row), step = out->stride[3], n = row->problem->dv;
     if (out->dtype == ATTN_F32)
         return any_broken32((const bits32 *)out->data + at, n, step);

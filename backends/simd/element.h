@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* element.h - elements of f32, f16 and bf16, one at a time, in plain C: for what lies scattered or
- * is met once. Whole vectors are converted by the instances (flash_f32_convert.h).
+ * is met once. Whole vectors are converted by the instances (flash_convert.h).
  *
  * Widening is exact. Narrowing rounds to nearest, ties to even; overflow gives infinity and NaN
  * stays a quiet NaN. */

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_amx_bf16.c - the AMX-BF16 instance of flash_f32_template.h: both products in tiles, with
+/* flash_amx_bf16.c - the AMX-BF16 instance of flash_template.h: both products in tiles, with
  * the weights of other rows between their steps. Entered only after processor and system were asked
- * (flash_amx_probe.h). Unmeasured: see README.md. */
-#include "flash_amx_tiles.h"
-
-#define FLASH_MR AMX_BLOCK
+ * (amx_probe.h). Unmeasured: see README.md. */
+#include "amx_tiles.h"
+#include "flash.h"
 #include "vector_avx512_bf16.h"
 
-#define FLASH_PAIRS 1
-#define FLASH_TYPE  ATTN_BF16
-#define FLASH_TILES 1
-#define FLASH_STEP  AMX_INNER
-#define FLASH_CHAIN 0
+#define FLASH_MR       AMX_BLOCK
+#define FLASH_NV       4
+#define FLASH_TYPE     ATTN_BF16
+#define FLASH_PRODUCTS FLASH_OF_TILES
 
-#include "flash_f32_template.h"
+#include "flash_template.h"
 
 /* Tiles are state of the thread, which a run leaves as it was. */
 static void run_item_in_tiles(const struct attn_flash *job,
@@ -31,7 +29,7 @@ const struct attn_flash_isa attn_flash_amx_bf16 = {.name = "amx_bf16 (unmeasured
                                                    .nr = FLASH_NR,
                                                    .step = FLASH_STEP,
                                                    .pairs = FLASH_TYPE,
-                                                   .other = &attn_flash_f32_avx512,
+                                                   .other = &attn_flash_avx512,
                                                    .projections = &attn_flash_avx512_bf16,
                                                    .direct_rows = 7,
                                                    .beside = AMX_BESIDE,

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_avx512_bf16.c - the AVX512-BF16 instance of flash_f32_template.h: both products of pairs of
+/* flash_avx512_bf16.c - the AVX512-BF16 instance of flash_template.h: both products of pairs of
  * bf16, twice as many a cycle as of floats. Entered only after the processor was asked. */
+#include "flash.h"
 #include "vector_avx512_bf16.h"
 
-#define FLASH_PAIRS 1
-#define FLASH_TYPE  ATTN_BF16
-#define FLASH_TILES 0
-#define FLASH_STEP  2
-#define FLASH_CHAIN 0
+/* As flash_avx512.c. */
+#define FLASH_MR       6
+#define FLASH_NV       4
+#define FLASH_TYPE     ATTN_BF16
+#define FLASH_PRODUCTS FLASH_OF_PAIRS
 
-#include "flash_f32_template.h"
+#include "flash_template.h"
 #include "gemm_template.h"
 
 const struct attn_flash_isa attn_flash_avx512_bf16 = {.name = "avx512_bf16",
@@ -17,7 +18,7 @@ const struct attn_flash_isa attn_flash_avx512_bf16 = {.name = "avx512_bf16",
                                                       .nr = FLASH_NR,
                                                       .step = FLASH_STEP,
                                                       .pairs = FLASH_TYPE,
-                                                      .other = &attn_flash_f32_avx512,
+                                                      .other = &attn_flash_avx512,
                                                       .direct_rows = 2,
                                                       .run_item = run_item,
                                                       .merge_parts = merge_parts,

@@ -8,7 +8,7 @@
 #ifndef ATTN_SIMD_GEMM_H
 #define ATTN_SIMD_GEMM_H
 
-#include "flash_f32.h"
+#include "flash.h"
 
 /* A block of weights, part x columns, takes 256 KiB (of 16 bits and not in pairs: 128), a quarter
  * of the second-level cache of the CPUs this is for. It serves up to ATTN_GEMM_ROWS rows of x (192

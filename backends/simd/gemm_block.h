@@ -2,7 +2,7 @@
 /* gemm_block.h - part of gemm_template.h: a block of y, and the rows of x that it is made of. */
 
 /* What a float's place holds of the inner extent: one element, or a pair of bf16
- * (flash_pairs_pack.h). */
+ * (flash_pack_pairs.h). */
 #define GEMM_PAIR (FLASH_PAIRS ? 2 : 1)
 
 struct gemm_block {

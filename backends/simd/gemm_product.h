@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gemm_product.h - part of gemm_template.h: products of rows of x with panels of packed weights. A
- * micro-kernel like that of scores (flash_f32_product.h), which also reads weights of 16 bits and
- * widens them in registers: that costs next to nothing beside the products of six rows, and half as
- * much is fetched, which is what counts where rows are few. */
+ * micro-kernel like that of scores (flash_product_vectors.h), which also reads weights of 16 bits
+ * and widens them in registers: that costs next to nothing beside the products of six rows, and
+ * half as much is fetched, which is what counts where rows are few. */
 
 /* s[r][0 .. panels * NR) = x[r] w^T over `depth` floats or pairs; mr, panels and type are constants
  * after inlining. What a column is made of, and in which order, depends on none of the three. */

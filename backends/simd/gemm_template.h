@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm_template.h - y = x w^T + bias over the vector type and the products of flash_f32_template.h,
+/* gemm_template.h - y = x w^T + bias over the vector type and the products of flash_template.h,
  * which an instance includes first.
  *
  * For each block of rows and columns of y, for each part of the inner extent, for each group of MR

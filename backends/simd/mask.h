@@ -4,7 +4,7 @@
 #ifndef ATTN_SIMD_MASK_H
 #define ATTN_SIMD_MASK_H
 
-#include "flash_f32.h"
+#include "flash.h"
 
 /* i + off of causal, window and ALiBi is i + attn_mask_offset(job, b). */
 int64_t attn_mask_offset(const struct attn_flash *job, int64_t b);

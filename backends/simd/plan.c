@@ -96,7 +96,7 @@ static void choose_splits(struct attn_flash *job, const struct attn_problem *pro
     job->splits = job->splits > 1 ? job->splits : 1;
 }
 
-/* What the job multiplies raw scores by (see flash_f32.h). */
+/* What the job multiplies raw scores by (see flash.h). */
 static void choose_factors(const struct attn_flash_isa *isa, struct attn_flash *job,
                            const struct attn_problem *problem)
 {

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "blocking.h"
-#include "flash_f32.h"
+#include "flash.h"
 #include "pool.h"
 #include "share.h"
 

@@ -3,7 +3,7 @@
 #include <cpuid.h>
 #include <stdio.h>
 
-#include "flash_amx_probe.h"
+#include "amx_probe.h"
 #include "mha.h"
 
 struct binding {
@@ -126,13 +126,13 @@ static int create(const struct attn_flash_isa *isa, const struct attn_problem *p
 static int create_avx2(const struct attn_problem *problem, const struct attn_services *services,
                        void **plan, char *why, size_t size)
 {
-    return create(&attn_flash_f32_avx2, problem, services, plan, why, size);
+    return create(&attn_flash_avx2, problem, services, plan, why, size);
 }
 
 static int create_avx512(const struct attn_problem *problem, const struct attn_services *services,
                          void **plan, char *why, size_t size)
 {
-    return create(&attn_flash_f32_avx512, problem, services, plan, why, size);
+    return create(&attn_flash_avx512, problem, services, plan, why, size);
 }
 
 static int create_avx512_bf16(const struct attn_problem *problem,

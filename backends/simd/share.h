@@ -7,7 +7,7 @@
 #ifndef ATTN_SIMD_SHARE_H
 #define ATTN_SIMD_SHARE_H
 
-#include "flash_f32.h"
+#include "flash.h"
 
 struct attn_share {
     int64_t head, unit;

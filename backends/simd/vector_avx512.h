@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vector_avx512.h - the vector type of the AVX-512 instances of flash_f32_template.h, its
- * operations and the shape of their micro-kernels. Needs AVX-512F alone. */
+/* vector_avx512.h - a vector of 16 floats and its operations, as vector_avx2.h describes them.
+ * Needs AVX-512F alone. */
 #ifndef ATTN_SIMD_VECTOR_AVX512_H
 #define ATTN_SIMD_VECTOR_AVX512_H
 
 #include <immintrin.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-#include "flash_f32.h"
-
-/* 24 accumulators of 16 floats, four vectors of the packed operand and a broadcast: 29 of the 32
- * registers, and 10 loads for 24 products. */
-#ifndef FLASH_MR
-#define FLASH_MR 6
-#endif
-#define FLASH_NV 4
 #define VF_LANES 16
 
 typedef __m512 vf;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vector_avx512_bf16.h - the operations on pairs of bf16 that flash_pairs_pack.h asks for, beside
+/* vector_avx512_bf16.h - the operations on pairs of bf16 that flash_pack_pairs.h asks for, beside
  * those that move bits alone. Needs AVX512-BF16, BW and VL.
  *
  * vdpbf16ps takes subnormal operands for 0, gives 0 for subnormal results, rounds to nearest and

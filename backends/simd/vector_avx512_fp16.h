@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vector_avx512_fp16.h - the operations on pairs of f16 that flash_pairs_pack.h and
- * flash_f16_kernel.h ask for, beside those that move bits alone. Needs AVX512-FP16, BW and VL;
+/* vector_avx512_fp16.h - the operations on pairs of f16 that flash_pack_pairs.h and
+ * flash_kernel_f16.h ask for, beside those that move bits alone. Needs AVX512-FP16, BW and VL;
  * vfmadd231ph is the only instruction of AVX512-FP16 itself.
  *
  * It rounds once, by MXCSR's rounding mode, and keeps subnormal f16 as operands and as results

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vector_avx512_pairs.h - the operations on pairs of 16-bit elements that flash_pairs_pack.h asks
+/* vector_avx512_pairs.h - the operations on pairs of 16-bit elements that flash_pack_pairs.h asks
  * for and that move bits alone, whatever the type. Needs AVX-512 BW and VL. */
 #ifndef ATTN_SIMD_VECTOR_AVX512_PAIRS_H
 #define ATTN_SIMD_VECTOR_AVX512_PAIRS_H

@@ -9,6 +9,8 @@
 
 #include "attnbench/backend.h"
 
+#include "services.h"
+
 /* Tensors that a problem has beyond the ones its op and score need. */
 enum {
     WITH_LSE = 1 << 0,
@@ -62,9 +64,6 @@ int test_allowed(const struct attn_problem *p, int64_t b, int64_t h, int64_t i, 
 /* One row of one head: out [Dv], weights [Sk], in double. Returns lse. */
 double test_oracle_row(const struct attn_problem *p, int64_t b, int64_t h, int64_t i, double *out,
                        double *weights);
-
-/* Two threads; memory is primed with NaN, as a backend must not rely on zeros. */
-extern const struct attn_services test_services;
 
 /* Runs the backend twice on the problem, outputs primed with NaN each time. Fails the test where a
  * slot fails, an input or a gap is written, the two runs differ, or memory is left behind. */

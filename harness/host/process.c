@@ -213,6 +213,7 @@ out:
         close(worker->log_file);
     worker->log_pipe = worker->log_file = -1;
     snprintf(why, size, "can not start the worker: %s: %s", what, strerror(error));
+    errno = error;
     return -1;
 }
 

@@ -35,7 +35,8 @@ struct attn_worker {
     } in; /* the last message */
 };
 
-/* Starts the program; it has not been told anything yet. Returns 0, or -1 with the reason. */
+/* Starts the program; it has not been told anything yet. Returns 0, or -1 with the reason and
+ * errno. */
 int attn_process_start(struct attn_worker *worker, char *why, size_t size);
 
 /* Ends it: closes the socket, sends `signal` to the group (0: none), waits `grace` seconds, kills

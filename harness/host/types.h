@@ -22,6 +22,7 @@ enum attn_promise {
 struct attn_outcome {
     enum attn_status status;
     enum attn_promise broken; /* with FAIL, where it is one of these */
+    bool no_memory;           /* with ERROR: of the host, so that nothing is known of the plugin */
     char reason[512];         /* one sentence; "" on PASS */
 };
 

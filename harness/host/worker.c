@@ -87,9 +87,14 @@ static struct attn_outcome ensure(struct attn_worker *worker)
     struct attn_message_config message;
     if (worker->pid != 0)
         return (struct attn_outcome){.status = ATTN_PASS};
-    if (fill_config(worker, &message, why, sizeof(why)) != 0 ||
-        attn_process_start(worker, why, sizeof(why)) != 0)
+    if (fill_config(worker, &message, why, sizeof(why)) != 0)
         return attn_outcome_make(ATTN_ERROR, "%s", why);
+    if (attn_process_start(worker, why, sizeof(why)) != 0) {
+        const bool no_memory = errno == ENOMEM;
+        struct attn_outcome failed = attn_outcome_make(ATTN_ERROR, "%s", why);
+        failed.no_memory = no_memory;
+        return failed;
+    }
     const struct attn_exchange exchange = {.message = &message.head};
     const struct attn_outcome outcome = attn_exchange(worker, &exchange);
     if (outcome.status != ATTN_PASS && worker->pid != 0)
@@ -121,13 +126,20 @@ void attn_workers_forward(int sig)
     attn_process_forward(sig);
 }
 
+static struct attn_outcome no_memory(void)
+{
+    struct attn_outcome outcome = attn_outcome_make(ATTN_ERROR, "no memory for a worker");
+    outcome.no_memory = true;
+    return outcome;
+}
+
 struct attn_outcome attn_worker_start(const struct attn_worker_config *config,
                                       struct attn_worker **out)
 {
     *out = NULL;
     struct attn_worker *worker = calloc(1, sizeof(*worker));
     if (!worker)
-        return attn_outcome_make(ATTN_ERROR, "no memory for a worker");
+        return no_memory();
     worker->config = *config;
     const char **texts[] = {&worker->config.worker_path, &worker->config.plugin_path,
                             &worker->config.backend, &worker->config.options,
@@ -143,8 +155,7 @@ struct attn_outcome attn_worker_start(const struct attn_worker_config *config,
     if (!(config->timeout_s > 0))
         worker->config.timeout_s = TIMEOUT_S;
 
-    const struct attn_outcome outcome =
-        copied ? ensure(worker) : attn_outcome_make(ATTN_ERROR, "no memory for a worker");
+    const struct attn_outcome outcome = copied ? ensure(worker) : no_memory();
     if (outcome.status == ATTN_PASS)
         *out = worker;
     else

@@ -2,6 +2,7 @@
 /* roster.c - from plugin files to the list of backends that take part. */
 #include "run/roster.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +12,19 @@
 
 enum { MAX_CONTESTANTS = 256 };
 
-static struct attn_contestant *add(struct attn_roster *roster)
+/* One more backend, or NULL with the reason. */
+static struct attn_contestant *add(struct attn_roster *roster, char *why, size_t size)
 {
-    if (roster->count == MAX_CONTESTANTS)
+    if (roster->count == MAX_CONTESTANTS) {
+        snprintf(why, size, "more than %d backends", MAX_CONTESTANTS);
         return NULL;
+    }
     struct attn_contestant *grown =
         realloc(roster->items, (roster->count + 1) * sizeof *roster->items);
-    if (!grown)
+    if (!grown) {
+        snprintf(why, size, "no memory for a list of backends");
         return NULL;
+    }
     roster->items = grown;
     struct attn_contestant *c = &grown[roster->count++];
     memset(c, 0, sizeof *c);
@@ -113,6 +119,10 @@ static enum attn_exit add_plugin(const struct attn_places *places, const char *p
     struct attn_outcome outcome = attn_worker_inspect(&config, info);
     enum attn_exit result = ATTN_EXIT_USAGE;
     if (outcome.status != ATTN_PASS) {
+        if (outcome.no_memory) { /* ours: it says nothing of the plugin */
+            snprintf(why, size, "%s: %s", path, outcome.reason);
+            goto out;
+        }
         if (must) {
             const bool lost = is_lost(outcome.status);
             snprintf(why, size, "%s%s%s", lost ? path : "", lost ? ": " : "", outcome.reason);
@@ -131,11 +141,9 @@ static enum attn_exit add_plugin(const struct attn_places *places, const char *p
                      twin->plugin, path);
             goto out;
         }
-        struct attn_contestant *c = add(roster);
-        if (!c) {
-            snprintf(why, size, "more than %d backends", MAX_CONTESTANTS);
+        struct attn_contestant *c = add(roster, why, size);
+        if (!c)
             goto out;
-        }
         c->info = info->backends[b];
         snprintf(c->plugin, sizeof c->plugin, "%s", path);
         c->named = must;
@@ -148,13 +156,23 @@ out:
     return result;
 }
 
+/* Names in a folder; one that is not there has none. Returns 0, or -1 with the reason. */
+static int names_in(const char *folder, const char *suffix, char ***names, size_t *n, char *why,
+                    size_t size)
+{
+    if (attn_names_in(folder, suffix, names, n) == 0 || errno != ENOMEM)
+        return 0;
+    snprintf(why, size, "no memory to look into %s", folder);
+    return -1;
+}
+
 static int add_folder(const struct attn_places *places, const char *folder,
                       const struct attn_roster_wish *wish, struct attn_roster *roster, char *why,
                       size_t size)
 {
     char **names;
-    size_t n = attn_names_in(folder, ".so", &names);
-    int result = 0;
+    size_t n;
+    int result = names_in(folder, ".so", &names, &n, why, size);
     for (size_t i = 0; i < n && result == 0; i++) {
         char path[ATTN_PATH_MAX];
         if (attn_path_join(path, folder, names[i]) == 0)
@@ -170,6 +188,8 @@ static int add_path(const struct attn_places *places, const char *list,
 {
     char *copy = strdup(list), *rest = copy;
     int result = copy ? 0 : -1;
+    if (result)
+        snprintf(why, size, "no memory for ATTNBENCH_PLUGIN_PATH");
     for (char *folder; result == 0 && (folder = strsep(&rest, ":"));)
         if (*folder)
             result = add_folder(places, folder, wish, roster, why, size);
@@ -186,17 +206,20 @@ static bool came_later(const char *missing)
 }
 
 /* NAME.missing: one line of why a backend was left out of this build. */
-static int add_missing(const char *folder, struct attn_roster *roster)
+static int add_missing(const char *folder, struct attn_roster *roster, char *why, size_t size)
 {
     char **names;
-    size_t n = attn_names_in(folder, ".missing", &names);
-    for (size_t i = 0; i < n; i++) {
+    size_t n;
+    int result = names_in(folder, ".missing", &names, &n, why, size);
+    for (size_t i = 0; i < n && result == 0; i++) {
         char path[ATTN_PATH_MAX];
         if (attn_path_join(path, folder, names[i]) || came_later(path))
             continue;
-        struct attn_contestant *c = add(roster);
-        if (!c)
+        struct attn_contestant *c = add(roster, why, size);
+        if (!c) {
+            result = -1;
             break;
+        }
         stem_of(path, c->info.name, sizeof c->info.name);
         snprintf(c->plugin, sizeof c->plugin, "%s", path);
         c->missing = true;
@@ -208,10 +231,10 @@ static int add_missing(const char *folder, struct attn_roster *roster)
         }
     }
     attn_names_free(names, n);
-    return 0;
+    return result;
 }
 
-static int unknown(const struct attn_roster *roster, const char *name, char *why, size_t size)
+static void unknown(const struct attn_roster *roster, const char *name, char *why, size_t size)
 {
     const char *names[MAX_CONTESTANTS];
     for (size_t i = 0; i < roster->count; i++)
@@ -221,7 +244,6 @@ static int unknown(const struct attn_roster *roster, const char *name, char *why
         snprintf(why, size, "there is no backend '%s'; did you mean '%s'?", name, near);
     else
         snprintf(why, size, "there is no backend '%s'; 'attnbench list backends' names them", name);
-    return -1;
 }
 
 /* Are the options such as the backend takes; only its plugin can tell, so that a worker is asked.
@@ -246,6 +268,30 @@ static int check_options(const struct attn_places *places, const struct attn_ros
     return -1;
 }
 
+/* A copy of a backend with the options that -b gives it. Returns 0, or -1 with the reason. */
+static int enter(struct attn_roster *chosen, const struct attn_contestant *from,
+                 const char *options, char *why, size_t size)
+{
+    struct attn_contestant *to = add(chosen, why, size);
+    if (!to)
+        return -1;
+    *to = *from;
+    to->skips = from->n_skips ? malloc(from->n_skips * sizeof *from->skips) : NULL;
+    if (from->n_skips && !to->skips) {
+        to->n_skips = 0;
+        snprintf(why, size, "no memory for the expected skips of %s", from->info.name);
+        return -1;
+    }
+    if (to->skips)
+        memcpy(to->skips, from->skips, from->n_skips * sizeof *from->skips);
+    snprintf(to->options, sizeof to->options, "%s", options);
+    if (strlen(options) < sizeof to->options)
+        return 0;
+    snprintf(why, size, "-b %s: more than %zu bytes of options", from->info.name,
+             sizeof to->options - 1);
+    return -1;
+}
+
 /* Keeps what -b names, in that order, with its options. The same backend may stand there twice with
  * different options. */
 static int choose(const struct attn_places *places, struct attn_roster *roster,
@@ -258,23 +304,10 @@ static int choose(const struct attn_places *places, struct attn_roster *roster,
         size_t length = colon ? (size_t)(colon - wish->backends[w]) : strlen(wish->backends[w]);
         snprintf(name, sizeof name, "%.*s", (int)length, wish->backends[w]);
         const struct attn_contestant *from = find(roster, name);
-        struct attn_contestant *to = from ? add(&chosen) : NULL;
-        if (!to) {
-            attn_roster_free(&chosen);
-            return unknown(roster, name, why, size);
-        }
-        *to = *from;
-        to->skips = from->n_skips ? malloc(from->n_skips * sizeof *from->skips) : NULL;
-        if (to->skips)
-            memcpy(to->skips, from->skips, from->n_skips * sizeof *from->skips);
-        else
-            to->n_skips = 0;
-        snprintf(to->options, sizeof to->options, "%s", colon ? colon + 1 : "");
-        bool fits = !colon || strlen(colon + 1) < sizeof to->options;
-        if (!fits)
-            snprintf(why, size, "-b %s: more than %zu bytes of options", name,
-                     sizeof to->options - 1);
-        if (!fits || check_options(places, wish, to, why, size)) {
+        if (!from)
+            unknown(roster, name, why, size);
+        if (!from || enter(&chosen, from, colon ? colon + 1 : "", why, size) ||
+            check_options(places, wish, &chosen.items[chosen.count - 1], why, size)) {
             attn_roster_free(&chosen);
             return -1;
         }
@@ -328,7 +361,7 @@ enum attn_exit attn_roster_load(const struct attn_places *places,
             goto failed;
         }
     }
-    if (add_missing(places->plugins, &found))
+    if (add_missing(places->plugins, &found, why, size))
         goto failed;
     if (wish->n_backends) {
         if (choose(places, &found, wish, why, size))

@@ -2,16 +2,13 @@
 /* suite.c - case arguments to a list of cases. */
 #include "run/suite.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "case/generate.h"
-#include "case/operator.h"
 #include "pack/pack.h"
-
-/* Operations of a random case, at most: reference and bound take some milliseconds for it. */
-static const double most_operations = 4e6;
 
 static bool ends_with(const char *text, const char *suffix)
 {
@@ -60,31 +57,30 @@ static int add_argument(const char *text, struct attn_case_list *list, char *why
     return -1;
 }
 
+/* A folder that is not there holds nothing. */
 static int add_folder(const char *folder, const char *suffix, struct attn_case_list *list,
                       char *why, size_t size)
 {
     char **names;
-    size_t n = attn_names_in(folder, suffix, &names);
+    size_t n;
     int result = 0;
+    if (attn_names_in(folder, suffix, &names, &n)) {
+        if (errno == ENOENT)
+            return 0;
+        snprintf(why, size, "%s: %s", folder, strerror(errno));
+        return -1;
+    }
     for (size_t i = 0; i < n && result == 0; i++) {
         char path[ATTN_PATH_MAX];
-        result = attn_path_join(path, folder, names[i]) ? -1 : add_argument(path, list, why, size);
+        if (attn_path_join(path, folder, names[i]) == 0) {
+            result = add_argument(path, list, why, size);
+        } else {
+            snprintf(why, size, "the path of '%s' is over %d bytes", names[i], ATTN_PATH_MAX - 1);
+            result = -1;
+        }
     }
     attn_names_free(names, n);
     return result;
-}
-
-/* FLOPs and what the scores add, with every cell allowed. */
-static double operations(const struct attn_case *c)
-{
-    const double cells = (double)attn_case_cells(c);
-    const struct ref_score *score = attn_case_score(c);
-    /* a tanh for each hidden unit of a cell; else a matrix that each query meets */
-    const double hidden = 60.0 * (double)c->dh * cells;
-    const double matrix = attn_score_has_params(score) && !score->hidden
-                              ? 2.0 * (double)(c->b * c->hq * c->sq) * (double)(c->dq * c->dk)
-                              : 0;
-    return attn_case_flops(c, attn_case_cells(c)) + hidden + matrix;
 }
 
 static int add_random(const struct attn_suite_wish *wish, struct attn_case_list *list, char *why,
@@ -100,8 +96,6 @@ static int add_random(const struct attn_suite_wish *wish, struct attn_case_list 
         attn_case_generate(&state, false, line, sizeof line);
         if (attn_case_parse_line(line, strlen(line), NULL, 0, list, why, size))
             return -1;
-        if (operations(&list->items[list->count - 1]) > most_operations)
-            attn_case_free(&list->items[--list->count]);
     }
     return 0;
 }

@@ -18,7 +18,7 @@ import unittest
 CMAKE, BUILD, SOURCE, LIBDIR = sys.argv[1:5]
 del sys.argv[1:5]
 HERE = os.path.dirname(os.path.abspath(__file__))
-CC = os.environ.get("CC", "cc")
+CC, CXX = os.environ.get("CC", "cc"), os.environ.get("CXX", "c++")
 PLUGINS = LIBDIR + "/attnbench"
 STAGED = "/opt/attnbench"  # only ever below DESTDIR
 PLAIN = "s=24 dk=8"  # what the plugin of the consumer can do
@@ -76,7 +76,8 @@ class Install(unittest.TestCase):
         return {item["name"]: item for item in listed}
 
     def test_what_is_there(self):
-        for file in ("include/attnbench/backend.h", "share/man/man1/attnbench.1",
+        for file in ("include/attnbench/backend.h", "include/attnbench/problem.h",
+                     "include/attnbench/rows.h", "share/man/man1/attnbench.1",
                      "share/bash-completion/completions/attnbench", "share/doc/attnbench/LICENSE",
                      "share/attnbench/cases/smoke.cases", PLUGINS + "/naive.skips"):
             self.assertTrue(os.path.isfile(os.path.join(self.prefix, file)), file)
@@ -144,6 +145,18 @@ class Install(unittest.TestCase):
         self.compile(plugin)
         said = execute(self.program, "verify", "--plugin", plugin, PLAIN)
         self.assertRegex(said, "^pass .* test ")
+
+    def test_headers_alone_make_no_warnings(self):
+        strict = ["-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-c", "-o", os.devnull]
+        flags = self.pkg_config("--cflags").split()
+        for header in ("backend", "problem", "rows"):
+            source = self.path(header + ".c")
+            with open(source, "w", encoding="utf-8") as file:
+                file.write(f"#include <attnbench/{header}.h>\n")
+            execute(CC, "-std=c11", *strict, *flags, source)
+            execute(CXX, "-std=c++17", "-x", "c++", *strict, *flags, source)
+        for command in ((CC, "-std=c11", "problem_c11.c"), (CXX, "-std=c++17", "problem_cxx17.cc")):
+            execute(*command[:2], *strict, *flags, os.path.join(HERE, command[2]))
 
     def test_the_skeleton_is_a_project_of_its_own(self):
         plugin = os.path.join(self.build(self.skeleton), "mine.so")

@@ -293,51 +293,6 @@ static void weights_of_nan_rows_may_be_lost(void **state)
     }
 }
 
-/* A projection that may overflow takes the elements with it that depend on it, and no others: v
- * of one column reaches one column where there is no W_o, a key those queries that see it. */
-static void projections_may_overflow(void **state)
-{
-    static const struct {
-        uint32_t role;
-        int64_t row; /* of it, that is large */
-        int features;
-        bool known[4]; /* out[i][c] of two queries and two columns */
-    } table[] = {
-        {ATTN_W_V, 0, MADE_NO_WO, {false, true, false, true}},
-        {ATTN_W_V, 0, 0, {false, false, false, false}},
-        {ATTN_W_K, 0, MADE_NO_WO, {false, false, false, false}},
-        {ATTN_X_K, 1, MADE_NO_WO | MADE_CAUSAL, {true, true, false, false}},
-        {ATTN_X_Q, 1, MADE_NO_WO, {true, true, false, false}},
-    };
-
-    (void)state;
-    for (size_t t = 0; t < 2 * sizeof(table) / sizeof(*table); t++) {
-        const bool wide = t % 2; /* the same in projections that f32 holds */
-        struct made m;
-        struct answer a;
-        made_create(&m, &(struct made_spec){.op = ATTN_OP_MHA,
-                                            .sq = 2,
-                                            .dk = 2,
-                                            .dtype = ATTN_F32,
-                                            .features = table[t / 2].features | MADE_CROSS});
-        for (uint32_t x = 0; x < m.problem.n_tensors; x++)
-            for (int64_t c = 0; c < made_count(&m.tensors[x]); c++)
-                made_set(&m.tensors[x], c, 1.0);
-        struct attn_tensor *large = made_tensor(&m, table[t / 2].role);
-        int64_t in = large->shape[large->rank - 1];
-        for (int64_t c = 0; c < in; c++)
-            made_set(large, table[t / 2].row * in + c, 5e4);
-        a = answer_of(&m, &(struct attn_numerics){.acc_type = ATTN_F32,
-                                                  .proj_type = wide ? ATTN_F32 : ATTN_F16});
-        for (int64_t x = 0; x < 4; x++) {
-            int64_t at = x / 2 * ref_output_width(&m.problem, 0) + x % 2;
-            if (isfinite(a.bound[at]) != (wide || table[t / 2].known[x]))
-                fail_msg("row %zu of the table, element %d: bound %g", t / 2, (int)x, a.bound[at]);
-        }
-        made_free(&m);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -351,7 +306,6 @@ int main(void)
         cmocka_unit_test(sums_may_overflow),
         cmocka_unit_test(sums_towards_scores_may_overflow),
         cmocka_unit_test(weights_of_nan_rows_may_be_lost),
-        cmocka_unit_test(projections_may_overflow),
     };
 
     return cmocka_run_group_tests_name("derivation", tests, NULL, NULL);

@@ -125,43 +125,9 @@ static void grouped_heads_are_repeated_heads(void **state)
 }
 
 /* Identity projections without W_o: the heads of x side by side. */
-static void identity_projections_are_attention(void **state)
-{
-    struct made_spec mha = {.op = ATTN_OP_MHA,
-                            .hq = 2,
-                            .sq = 5,
-                            .dk = 3,
-                            .features = MADE_NO_WO | MADE_CAUSAL,
-                            .seed = 21};
-    struct made_spec plain = {.hq = 2, .sq = 5, .dk = 3, .features = MADE_CAUSAL, .seed = 22};
-    static const uint32_t weights[] = {ATTN_W_Q, ATTN_W_K, ATTN_W_V};
-    static const uint32_t operands[] = {ATTN_Q, ATTN_K, ATTN_V};
-    struct results r, s;
-    struct made m, n;
-
-    (void)state;
-    made_create(&m, &mha);
-    made_create(&n, &plain);
-    for (int w = 0; w < 3; w++) {
-        for (int64_t x = 0; x < 36; x++)
-            made_set(made_tensor(&m, weights[w]), x, x / 6 == x % 6);
-        for (int64_t x = 0; x < 30; x++) /* [h,i,c] from [i,h*3+c] */
-            made_set(made_tensor(&n, operands[w]), x,
-                     made_get(made_tensor(&m, ATTN_X_Q), x / 3 % 5 * 6 + x / 15 * 3 + x % 3));
-    }
-    results_compute(&m, NULL, &r);
-    results_compute(&n, NULL, &s);
-    for (int64_t x = 0; x < 30; x++)
-        results_assert_near(r.out[x / 3 % 5 * 6 + x / 15 * 3 + x % 3], s.out[x]);
-    made_free(&m);
-    made_free(&n);
-}
-
 static void requested_rows_are_rows_of_the_whole(void **state)
 {
     static const int64_t index[] = {0, 5, 6, 13, 23};
-    static const int64_t mha_index[] = {1, 4, 9};
-    struct made_spec mha = {.op = ATTN_OP_MHA, .b = 2, .hq = 2, .sq = 5, .dk = 3, .seed = 5};
     struct results r, s;
     struct made m;
 
@@ -174,14 +140,6 @@ static void requested_rows_are_rows_of_the_whole(void **state)
         assert_memory_equal(s.out_bound + x * 5, r.out_bound + index[x] * 5, 5 * sizeof(double));
         assert_memory_equal(s.weights + x * 9, r.weights + index[x] * 9, 9 * sizeof(double));
         assert_true(s.lse[x] == r.lse[index[x]]);
-    }
-    made_free(&m);
-    made_create(&m, &mha);
-    results_compute(&m, &results_f32, &r);
-    results_compute_rows(&m, &results_f32, &(struct ref_units){3, mha_index}, 2, &s);
-    for (int x = 0; x < 3; x++) {
-        assert_memory_equal(s.out + x * 9, r.out + mha_index[x] * 9, 9 * sizeof(double));
-        assert_memory_equal(s.weights + x * 10, r.weights + mha_index[x] * 10, 10 * sizeof(double));
     }
     made_free(&m);
 }
@@ -299,7 +257,6 @@ int main(void)
         cmocka_unit_test(a_shift_of_all_logits_moves_lse_alone),
         cmocka_unit_test(the_future_does_not_matter),
         cmocka_unit_test(grouped_heads_are_repeated_heads),
-        cmocka_unit_test(identity_projections_are_attention),
         cmocka_unit_test(requested_rows_are_rows_of_the_whole),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(offsets_beyond_32_bits),

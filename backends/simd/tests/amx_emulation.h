@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* amx_emulation.h - the tile instructions in plain C, for tests: put before a source with -include,
- * it takes the place of the intrinsics that flash_amx_tiles.h uses.
+ * it takes the place of the intrinsics that amx_tiles.h uses.
  *
  * Checked is what the processor checks: palette, reserved bytes, rows and bytes a row of the
  * configuration; that a tile is configured; that the shapes of a product fit and its tiles differ.

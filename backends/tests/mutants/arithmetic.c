@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "mutant.h"
-#include "types.h"
 
 #define LOG2E 1.44269504f
 #define LN2   0.69314718f
@@ -19,7 +18,7 @@ static float exp_cubic(float x)
 static float exp_of_bits(float x)
 {
     float bits = x * (8388608 * LOG2E) + 127 * 8388608.0f - 366393;
-    return bits > 0 ? attn_naive_float((uint32_t)fminf(bits, 2139095040.0f)) : 0;
+    return bits > 0 ? attn_f32_of_bits((uint32_t)fminf(bits, 2139095040.0f)) : 0;
 }
 
 float mutant_exp(float x)
@@ -36,13 +35,13 @@ float mutant_exp(float x)
 float mutant_round(uint32_t dtype, float x)
 {
     if (dtype == ATTN_BF16)
-        return attn_naive_from_bf16(attn_naive_to_bf16(x));
+        return attn_f32_of_bf16(attn_bf16_of_f32(x));
     if (dtype == ATTN_F16)
-        return attn_naive_from_f16(attn_naive_to_f16(x));
+        return attn_f32_of_f16(attn_f16_of_f32(x));
     return x;
 }
 
 float mutant_truncate(float x, int bits)
 {
-    return isfinite(x) ? attn_naive_float(attn_naive_bits(x) >> bits << bits) : x;
+    return isfinite(x) ? attn_f32_of_bits(attn_f32_bits(x) >> bits << bits) : x;
 }

@@ -15,35 +15,17 @@
 #include "reference/dtype.h"
 #include "rules.h"
 
-static void *service_alloc(void *context, size_t bytes, size_t alignment)
-{
-    (void)context;
-    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-}
-
-static void service_free(void *context, void *memory)
-{
-    (void)context;
-    free(memory);
-}
-
-static void service_log(void *context, const char *text)
-{
-    (void)context, (void)text;
-}
+#include "../services.h"
 
 /* One run of the backend with a bug. */
 static int run(const struct attn_backend *backend, const char *bug, uint32_t threads,
                const struct attn_instance *in, char *why, size_t size)
 {
     const struct attn_option option = {"bug", bug};
-    const struct attn_services services = {.struct_size = sizeof(services),
-                                           .threads = threads,
-                                           .n_options = 1,
-                                           .options = &option,
-                                           .alloc = service_alloc,
-                                           .free = service_free,
-                                           .log = service_log};
+    struct test_memory memory = {0};
+    struct attn_services services = test_services_make(threads, &memory);
+    services.options = &option;
+    services.n_options = 1;
     void *plan, *binding;
     int status = backend->create(&in->problem, &services, &plan, why, size);
     if (status != ATTN_OK)

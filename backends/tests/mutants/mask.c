@@ -4,7 +4,7 @@
 
 static int64_t valid_keys(const struct mutant_job *job, int64_t b, int64_t i)
 {
-    const struct attn_naive_view *len = &job->operands.view[ATTN_LEN];
+    const struct attn_tensor *len = &job->operands.view[ATTN_LEN];
     if (!len->dtype || bug(len_ignored))
         return job->p->sk;
     int64_t n = ((const int32_t *)
@@ -62,10 +62,11 @@ static bool in_window(const struct mutant_job *job, int64_t diagonal, int64_t j)
 
 static bool in_boolean(const struct mutant_job *job, int64_t b, int64_t h, int64_t i, int64_t j)
 {
-    const struct attn_naive_view *mask = &job->operands.view[ATTN_MASK];
+    const struct attn_tensor *mask = &job->operands.view[ATTN_MASK];
     if (!mask->dtype)
         return true;
-    const unsigned char byte = (unsigned char)mask->data[mutant_at(job, ATTN_MASK, b, h, i, j)];
+    const unsigned char byte =
+        ((const unsigned char *)mask->data)[mutant_at(job, ATTN_MASK, b, h, i, j)];
     if (bug(bool_is_one))
         return byte == 1;
     if (bug(bool_low_bit))
@@ -98,5 +99,5 @@ bool mutant_kept(const struct mutant_job *job, int64_t b, int64_t h, int64_t i, 
 {
     if (bug(dropout_shifted))
         j = (j + 1) % job->p->sk;
-    return attn_naive_kept(job->p, &job->operands, b, h, i, j);
+    return attn_dropout_keeps(job->p, &job->operands.view[ATTN_KEEP], b, h, i, j);
 }

@@ -8,8 +8,8 @@
 static void project(const struct mutant_job *job, uint32_t x_role, uint32_t w_role,
                     uint32_t bias_role, float *y)
 {
-    const struct attn_naive_view *x = &job->operands.view[x_role];
-    const struct attn_naive_view *w = &job->operands.view[w_role];
+    const struct attn_tensor *x = &job->operands.view[x_role];
+    const struct attn_tensor *w = &job->operands.view[w_role];
     const int64_t rows = x->shape[1], inner = x->shape[2], width = w->shape[0];
     const bool transposed = bug(projection_transposed) && w_role == ATTN_W_Q;
     for (int64_t b = 0; b < x->shape[0]; b++)
@@ -29,11 +29,11 @@ static void project(const struct mutant_job *job, uint32_t x_role, uint32_t w_ro
 }
 
 /* A dense [B,S,H*D] buffer seen as [B,H,S,D]. */
-static struct attn_naive_view heads_view(float *data, const struct attn_problem *p, int64_t heads,
-                                         int64_t rows, int64_t width)
+static struct attn_tensor heads_view(float *data, const struct attn_problem *p, int64_t heads,
+                                     int64_t rows, int64_t width)
 {
-    return (struct attn_naive_view){
-        .data = (char *)data,
+    return (struct attn_tensor){
+        .data = data,
         .dtype = ATTN_F32,
         .rank = 4,
         .shape = {p->b, heads, rows, width},
@@ -54,7 +54,7 @@ static void shift_columns(float *rows, int64_t count, int64_t width)
 void mutant_project_inputs(struct mutant_job *job)
 {
     const struct attn_problem *p = job->p;
-    struct attn_naive_view *view = job->operands.view;
+    struct attn_tensor *view = job->operands.view;
     const uint32_t x_k = mutant_has(job, ATTN_X_K) ? ATTN_X_K : ATTN_X_Q;
     const uint32_t x_v = mutant_has(job, ATTN_X_V) ? ATTN_X_V : x_k;
     project(job, ATTN_X_Q, ATTN_W_Q, ATTN_B_Q, job->heads_q);
@@ -81,8 +81,8 @@ static float head_column(const struct mutant_job *job, int64_t b, int64_t i, int
     int64_t h = c / p->dv;
     if (bug(heads_reversed))
         h = p->hq - 1 - h;
-    const struct attn_naive_view *mask = &job->operands.view[ATTN_HEAD_MASK];
-    const bool pruned = mask->dtype && !mask->data[h * mask->stride[0]];
+    const struct attn_tensor *mask = &job->operands.view[ATTN_HEAD_MASK];
+    const bool pruned = mask->dtype && !((const unsigned char *)mask->data)[h * mask->stride[0]];
     float value = job->heads[((b * p->sq + i) * p->hq + h) * p->dv + c % p->dv];
     if (pruned && !bug(pruned_head_contributes))
         value = 0;
@@ -94,7 +94,7 @@ static float head_column(const struct mutant_job *job, int64_t b, int64_t i, int
 static float output(const struct mutant_job *job, int64_t b, int64_t i, int64_t o)
 {
     const struct attn_problem *p = job->p;
-    const struct attn_naive_view *w = &job->operands.view[ATTN_W_O];
+    const struct attn_tensor *w = &job->operands.view[ATTN_W_O];
     if (!w->dtype)
         return head_column(job, b, i, o);
     float sum = 0;
@@ -106,7 +106,7 @@ static float output(const struct mutant_job *job, int64_t b, int64_t i, int64_t 
     return sum;
 }
 
-void mutant_project_output(struct mutant_job *job, const struct attn_naive_view *out)
+void mutant_project_output(struct mutant_job *job, const struct attn_tensor *out)
 {
     const struct attn_problem *p = job->p;
     job->operands.view[ATTN_OUT] = *out;

@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "attnbench/problem.h"
 #include "bugs.h"
-#include "naive.h"
 
 enum {
     QUERY_TILE = 8,
@@ -38,9 +38,14 @@ struct mutant_scratch {
     float *row; /* [width] */
 };
 
+/* By role, for the role is what the bugs of operands ask for. dtype 0: not given. */
+struct mutant_operands {
+    struct attn_tensor view[ATTN_B_O + 1];
+};
+
 struct mutant_job {
     const struct attn_problem *p;
-    struct attn_naive_operands operands;
+    struct mutant_operands operands;
     int64_t width, splits;
     int threads;
     struct mutant_scratch scratch[MOST_THREADS];
@@ -86,7 +91,7 @@ void mutant_merge(const struct mutant_job *job, int64_t h, float *partials);
 void mutant_attend(struct mutant_job *job);
 void mutant_project_inputs(struct mutant_job *job);
 /* To `out`, which the heads had taken the place of. */
-void mutant_project_output(struct mutant_job *job, const struct attn_naive_view *out);
+void mutant_project_output(struct mutant_job *job, const struct attn_tensor *out);
 
 static inline int64_t mutant_least(int64_t a, int64_t b)
 {
@@ -95,7 +100,7 @@ static inline int64_t mutant_least(int64_t a, int64_t b)
 
 static inline bool mutant_has(const struct mutant_job *job, uint32_t role)
 {
-    return attn_naive_has(&job->operands, role);
+    return job->operands.view[role].dtype != 0;
 }
 
 static inline float *mutant_partial(const struct mutant_job *job, int64_t b, int64_t h, int64_t i)

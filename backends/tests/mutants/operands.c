@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "mutant.h"
-#include "types.h"
 
 static bool is_input(uint32_t role)
 {
@@ -11,8 +10,7 @@ static bool is_input(uint32_t role)
 }
 
 /* As if the operand were dense in the order of its axes. */
-static int64_t dense_at(const struct attn_naive_view *view, int64_t b, int64_t h, int64_t i,
-                        int64_t c)
+static int64_t dense_at(const struct attn_tensor *view, int64_t b, int64_t h, int64_t i, int64_t c)
 {
     return ((b * view->shape[1] + h) * view->shape[2] + i) * view->shape[3] + c;
 }
@@ -20,7 +18,7 @@ static int64_t dense_at(const struct attn_naive_view *view, int64_t b, int64_t h
 int64_t mutant_at(const struct mutant_job *job, uint32_t role, int64_t b, int64_t h, int64_t i,
                   int64_t c)
 {
-    const struct attn_naive_view *view = &job->operands.view[role];
+    const struct attn_tensor *view = &job->operands.view[role];
     int64_t s_b = view->stride[0], s_h = view->stride[1], s_i = view->stride[2];
     if ((bug(input_contiguous) && is_input(role)) || (bug(out_contiguous) && role == ATTN_OUT) ||
         (bug(layout_swapped) && role == ATTN_K))
@@ -52,25 +50,25 @@ static float flushed(float x)
 
 float mutant_get(const struct mutant_job *job, uint32_t role, int64_t at)
 {
-    const struct attn_naive_view *view = &job->operands.view[role];
+    const struct attn_tensor *view = &job->operands.view[role];
     float x = view->dtype == ATTN_F32    ? ((const float *)view->data)[at]
-              : view->dtype == ATTN_BF16 ? attn_naive_from_bf16(((const uint16_t *)view->data)[at])
-                                         : attn_naive_from_f16(((const uint16_t *)view->data)[at]);
+              : view->dtype == ATTN_BF16 ? attn_f32_of_bf16(((const uint16_t *)view->data)[at])
+                                         : attn_f32_of_f16(((const uint16_t *)view->data)[at]);
     if (bug(input_truncated) && is_input(role))
         return mutant_truncate(x, 7);
     if (bug(tf32_products) && (role == ATTN_Q || role == ATTN_K) && isfinite(x))
-        return attn_naive_float((attn_naive_bits(x) + 0x1000) & ~0x1fffu);
+        return attn_f32_of_bits((attn_f32_bits(x) + 0x1000) & ~0x1fffu);
     return is_input(role) ? flushed(x) : x;
 }
 
 void mutant_put(const struct mutant_job *job, uint32_t role, int64_t at, float value)
 {
-    const struct attn_naive_view *view = &job->operands.view[role];
+    const struct attn_tensor *view = &job->operands.view[role];
     if (view->dtype == ATTN_F32)
         ((float *)view->data)[at] = value;
     else if (view->dtype == ATTN_BF16)
-        ((uint16_t *)view->data)[at] = attn_naive_to_bf16(
+        ((uint16_t *)view->data)[at] = attn_bf16_of_f32(
             bug(out_truncated) && role == ATTN_OUT ? mutant_truncate(value, 16) : value);
     else
-        ((uint16_t *)view->data)[at] = attn_naive_to_f16(flushed(value));
+        ((uint16_t *)view->data)[at] = attn_f16_of_f32(flushed(value));
 }

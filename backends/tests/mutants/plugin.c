@@ -39,15 +39,28 @@ static const struct attn_option_spec options[] = {{
     .help = "what is wrong with it",
 }};
 
+static const uint32_t optional[] = {
+    ATTN_LSE,  ATTN_WEIGHTS, ATTN_MASK,      ATTN_BIAS, ATTN_LEN, ATTN_ALIBI,
+    ATTN_SINK, ATTN_KEEP,    ATTN_HEAD_MASK, ATTN_X_K,  ATTN_X_V, ATTN_W_O,
+    ATTN_B_Q,  ATTN_B_K,     ATTN_B_V,       ATTN_B_O,  0};
+
+static const struct attn_limits limits = {
+    .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA),
+    .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
+              ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
+              ATTN_BIT(ATTN_SCORE_ADDITIVE),
+    .dtypes = ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16),
+    .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR | ATTN_FLAG_SOFTCAP |
+             ATTN_FLAG_DROPOUT | ATTN_FLAG_RESIDUAL | ATTN_FLAG_DETERMINISTIC,
+    .optional = optional,
+    .no_dtype = "sums are f32",
+};
+
 static int supports(const struct attn_problem *problem, const struct attn_services *services,
                     char *why, size_t size)
 {
-    if (attn_naive_supports(problem, services, why, size) != ATTN_OK)
-        return ATTN_UNSUPPORTED;
-    if (problem->dtype != ATTN_F64)
-        return ATTN_OK;
-    snprintf(why, size, "sums are f32");
-    return ATTN_UNSUPPORTED;
+    (void)services;
+    return attn_problem_check(problem, &limits, why, size);
 }
 
 static int64_t larger(int64_t a, int64_t b)
@@ -159,17 +172,11 @@ static int bind(void *opaque, const struct attn_tensor *tensors, uint32_t n_tens
         return ATTN_OUT_OF_MEMORY;
     }
     *made = (struct binding){.plan = plan, .job = plan->job};
-    for (uint32_t t = 0; t < n_tensors; t++) {
-        struct attn_naive_view *view = &made->job.operands.view[tensors[t].role];
-        view->data = tensors[t].data;
-        view->dtype = tensors[t].dtype;
-        view->rank = tensors[t].rank;
-        memcpy(view->shape, tensors[t].shape, sizeof(view->shape));
-        memcpy(view->stride, tensors[t].stride, sizeof(view->stride));
-    }
-    struct attn_naive_view *k = &made->job.operands.view[ATTN_K];
+    for (uint32_t t = 0; t < n_tensors; t++)
+        made->job.operands.view[tensors[t].role] = tensors[t];
+    struct attn_tensor *k = &made->job.operands.view[ATTN_K];
     if (bug(alignment_assumed))
-        k->data -= (uintptr_t)k->data % 16;
+        k->data = (char *)k->data - (uintptr_t)k->data % 16;
     *out = made;
     return ATTN_OK;
 }
@@ -182,7 +189,7 @@ static int run(void *opaque, char *why, size_t size)
         mutant_attend(job);
         return ATTN_OK;
     }
-    const struct attn_naive_view out = job->operands.view[ATTN_OUT];
+    const struct attn_tensor out = job->operands.view[ATTN_OUT];
     mutant_project_inputs(job);
     mutant_attend(job);
     mutant_project_output(job, &out);

@@ -40,7 +40,7 @@ static float dot(const float *x, const float *y, int64_t n)
 /* Element of a score parameter with indices h, r, c (or h, r). */
 static float parameter(const struct mutant_job *job, uint32_t role, int64_t h, int64_t r, int64_t c)
 {
-    const struct attn_naive_view *view = &job->operands.view[role];
+    const struct attn_tensor *view = &job->operands.view[role];
     return mutant_get(job, role,
                       h * view->stride[0] + r * view->stride[1] +
                           (view->rank == 3 ? c * view->stride[2] : 0));

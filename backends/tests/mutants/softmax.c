@@ -161,7 +161,7 @@ static void average(const struct mutant_job *job, float *partials)
 
 static float sink_of(const struct mutant_job *job, int64_t h)
 {
-    const struct attn_naive_view *view = &job->operands.view[ATTN_SINK];
+    const struct attn_tensor *view = &job->operands.view[ATTN_SINK];
     const float sink = mutant_get(job, ATTN_SINK, h * view->stride[0]);
     return bug(sink_scaled)          ? sink * (float)job->p->scale
            : bug(sink_without_log2e) ? sink * LN2

@@ -62,8 +62,8 @@ class Case(unittest.TestCase):
 
     made = {}  # by cases and backends
 
-    def run_folder(self, name, *cases, backends=("naive",)):
-        """A copy of a run, which is made once for all that want the same."""
+    def run_folder(self, name, *cases, backends=("naive",), change=None):
+        """A copy of a run, its records changed. The run is made once for all that want the same."""
         kind = (cases or (SMALL,), backends)
         if kind not in self.made:
             folder = tempfile.mkdtemp(prefix="attnbench-test-")
@@ -71,7 +71,10 @@ class Case(unittest.TestCase):
             chosen = [word for backend in backends for word in ("-b", backend)]
             self.expect(0, "bench", *chosen, *QUICK, "-o", folder + "/run", *kind[0])
             self.made[kind] = folder + "/run"
-        return shutil.copytree(self.made[kind], self.path(name))
+        run = shutil.copytree(self.made[kind], self.path(name))
+        if change:
+            rewrite(os.path.join(run, "results.ndjson"), change)
+        return run
 
 
 class Help(Case):
@@ -428,6 +431,13 @@ class NewBackend(Case):
         self.assertIn("there already",
                       self.expect(2, "new-backend", "mine", "-o", self.folder).stderr)
         self.expect(2, "new-backend", "Bad-Name", "-o", self.folder)
+
+    def test_a_path_that_is_too_long_is_named(self):
+        for length in (4095, 4088):  # the backend's folder does not fit; a file in it does not
+            folder = self.folder + "/." * ((length - len(self.folder)) // 2)
+            said = self.expect(2, "new-backend", "mine", "-o", folder).stderr
+            self.assertIn(f"'{folder[:64]}...' is too long a path", said)
+        self.assertEqual(os.listdir(self.folder), [])
 
 
 class Doctor(Case):

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* amx_tiles.h - products of bf16 matrices in AMX tiles, 32 rows by 32 columns of sums a
+ * block.
+ *
+ * C = A B, for inner extents that are multiples of AMX_INNER, nothing aligned to more than a pair:
+ *
+ *   A is bf16 [rows][inner]. AMX_INNER elements of 16 rows are a tile of 16 x 64 bytes as they are.
+ *
+ *   B is bf16 [inner/2][AMX_NR][2], pairs of the inner axis next to each other. 16 pairs of 16
+ *   columns are a tile, whose rows lie AMX_NR pairs apart.
+ *
+ *   C is f32 [rows][c_row]; what was there is forgotten.
+ *
+ * Rows and columns are computed 16 at a time, whether they count or not: an element of C depends on
+ * its own row of A and column of B alone. Who packs fills the inner axis up with zeros on both
+ * sides, because 0 * NaN is NaN.
+ *
+ * Registers: the sums {0 1; 2 3}, A in 4 and 5, B in 6 and 7: four loads for four products. With
+ * one tile of rows and four of columns it would be five, four of them of B, which comes from the
+ * second level: 64 bytes a cycle, all that it gives.
+ *
+ * Arithmetic (Intel's manual, TDPBF16PS): a tile product sums its even and its odd elements apart,
+ * one fused operation each, adds the two and then C; rounded to nearest, subnormals are 0 on the
+ * way in and out, MXCSR is neither read nor written.
+ *
+ * The tile numbers have to be literals: gcc's intrinsics are macros that make text of them. They
+ * say nothing of the memory that they read either, so that amx_block begins with a barrier for what
+ * was stored before it; and amx_config is a constant, because _tile_loadconfig names 8 of its 64
+ * bytes. */
+#ifndef ATTN_SIMD_AMX_TILES_H
+#define ATTN_SIMD_AMX_TILES_H
+
+#include <immintrin.h>
+#include <stdint.h>
+
+#include "flash_meanwhile.h"
+
+#define AMX_ROWS   16 /* of a tile, and f32 sums of a row */
+#define AMX_INNER  32
+#define AMX_NR     64 /* columns of a panel of B */
+#define AMX_PAIR   4  /* bytes */
+#define AMX_BLOCK  32 /* rows and columns of sums */
+#define AMX_INLINE static inline __attribute__((always_inline))
+
+/* The 64 bytes that LDTILECFG reads. */
+struct amx_config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+};
+
+/* Eight whole tiles: cutting them to what is left of a matrix would cost more than it saves. */
+static const struct amx_config amx_config __attribute__((aligned(64))) = {
+    .palette = 1,
+    .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+    .rows = {AMX_ROWS, AMX_ROWS, AMX_ROWS, AMX_ROWS, AMX_ROWS, AMX_ROWS, AMX_ROWS, AMX_ROWS},
+};
+
+/* Of this thread: before its first product, and after its last. */
+AMX_INLINE void amx_begin(void)
+{
+    _tile_loadconfig(&amx_config);
+}
+
+AMX_INLINE void amx_end(void)
+{
+    _tile_release();
+}
+
+/* C = A B for a block. Strides: a_bytes between rows of A, c_row floats between those of C. */
+struct amx_product {
+    const void *a;
+    int64_t a_bytes;
+    const void *b;
+    int64_t steps; /* times AMX_INNER: the inner extent */
+    float *c;
+    int64_t c_row;
+    const struct meanwhile *meanwhile; /* called after each step; NULL: nothing */
+};
+
+/* A block of `down` x `across` tiles, 1 or 2 each. */
+AMX_INLINE void amx_block(const int down, const int across, const struct amx_product x)
+{
+    const int64_t b_bytes = AMX_NR * AMX_PAIR, c_bytes = x.c_row * (int64_t)sizeof *x.c;
+    const char *from = x.a, *by = x.b;
+    __asm__ volatile("" ::: "memory");
+    _tile_zero(0);
+    if (across > 1)
+        _tile_zero(1);
+    if (down > 1)
+        _tile_zero(2);
+    if (down > 1 && across > 1)
+        _tile_zero(3);
+    for (int64_t s = 0; s < x.steps; s++) {
+        _tile_loadd(4, from, x.a_bytes);
+        _tile_loadd(6, by, b_bytes);
+        _tile_dpbf16ps(0, 4, 6);
+        if (across > 1) {
+            _tile_loadd(7, by + AMX_ROWS * AMX_PAIR, b_bytes);
+            _tile_dpbf16ps(1, 4, 7);
+        }
+        if (down > 1) {
+            _tile_loadd(5, from + AMX_ROWS * x.a_bytes, x.a_bytes);
+            _tile_dpbf16ps(2, 5, 6);
+        }
+        if (down > 1 && across > 1)
+            _tile_dpbf16ps(3, 5, 7);
+        from += AMX_INNER / 2 * AMX_PAIR;
+        by += AMX_INNER / 2 * b_bytes;
+        if (x.meanwhile)
+            x.meanwhile->step(x.meanwhile->what);
+    }
+    _tile_stored(0, x.c, c_bytes);
+    if (across > 1)
+        _tile_stored(1, x.c + AMX_ROWS, c_bytes);
+    if (down > 1)
+        _tile_stored(2, x.c + AMX_ROWS * x.c_row, c_bytes);
+    if (down > 1 && across > 1)
+        _tile_stored(3, x.c + AMX_ROWS * x.c_row + AMX_ROWS, c_bytes);
+}
+
+/* The block that covers `rows` <= 32 and `columns` <= 32. */
+AMX_INLINE void amx_multiply(int64_t rows, int64_t columns, const struct amx_product x)
+{
+    if (rows > AMX_ROWS && columns > AMX_ROWS)
+        amx_block(2, 2, x);
+    else if (rows > AMX_ROWS)
+        amx_block(2, 1, x);
+    else if (columns > AMX_ROWS)
+        amx_block(1, 2, x);
+    else
+        amx_block(1, 1, x);
+}
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_ahead.h - part of flash_template.h: which lines are fetched ahead (flash_fetch.h):
+ *   K and V of the next tile, of this item or of the one after it, into the second-level cache,
+ *   where packing finds them;
+ *   q and out of the next group of rows, which no stream that the hardware follows leads to. */
+
+/* Asking for the next rows pays where the rows at hand meet this many keys of a tile: it cost 2 %
+ * with 64 and 128 keys and won 4 % with 512. */
+#define AHEAD_KEYS 192
+
+/* Keys [j0, j0 + rows) of a key/value head, spread over `times` calls of fetch_ahead. None where
+ * the columns of a row do not lie next to each other. */
+static struct ahead look_ahead(const struct attn_flash *job, int64_t b, int64_t kv, int64_t j0,
+                               int64_t rows, int64_t times)
+{
+    const struct attn_view *k = &job->k, *v = &job->v;
+    const int64_t unit = attn_element_size(job->dtype);
+    struct ahead ahead = {0};
+    if (k->stride[3] != 1 || v->stride[3] != 1 || rows <= 0)
+        return ahead;
+    ahead.k =
+        (const char *)k->data + (b * k->stride[0] + kv * k->stride[1] + j0 * k->stride[2]) * unit;
+    ahead.v =
+        (const char *)v->data + (b * v->stride[0] + kv * v->stride[1] + j0 * v->stride[2]) * unit;
+    ahead.k_step = k->stride[2] * unit;
+    ahead.v_step = v->stride[2] * unit;
+    ahead.k_bytes = job->dk * unit;
+    ahead.v_bytes = job->dv * unit;
+    ahead.rows = rows;
+    ahead.rows_a_time = (rows + times - 1) / times;
+    return ahead;
+}
+
+/* The keys that the tile after this one will read: all of them even where the causal diagonal
+ * leaves half of the panels. */
+static struct ahead next_tile(const struct attn_flash *job, const struct block *block,
+                              const struct tile *tile)
+{
+    int64_t groups = (block->rows + FLASH_MR - 1) / FLASH_MR;
+    int64_t panels = (tile->hi - tile->lo + FLASH_NR - 1) / FLASH_NR;
+    int64_t times = groups * panels / (job->flags & ATTN_FLAG_CAUSAL ? 2 : 1);
+    int64_t from = tile->j0 + job->key_block, lo, hi, rest;
+    times = times > 0 ? times : 1;
+    if (from < block->hi) {
+        rest = block->hi - from;
+        return look_ahead(job, block->b, block->kv, from,
+                          rest < job->key_block ? rest : job->key_block, times);
+    }
+    if (!block->next)
+        return (struct ahead){0};
+    struct block next = make_block(job, block->next);
+    find_interval(job, &next, 0, &lo, &hi);
+    find_interval(job, &next, next.rows - 1, &rest, &hi);
+    rest = lo / job->key_block * job->key_block + job->key_block;
+    return look_ahead(job, next.b, next.kv, lo, (hi < rest ? hi : rest) - lo, times);
+}
+
+/* The rows after those of a group: q, and where their sums will go. */
+static void next_rows(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                      const struct block *block, const struct tile *tile, const struct group *group)
+{
+    struct ahead *ahead = group->ahead;
+    const struct attn_view *out = &job->out;
+    const float *rows[FLASH_MR];
+    const int64_t unit = (int64_t)sizeof(float);
+    int64_t r0 = group->r0 + group->count, left = block->rows - r0, h, i;
+    int panels = (int)((group->to - group->from + FLASH_NR - 1) / FLASH_NR);
+    int count = left < FLASH_MR ? (int)left : FLASH_MR;
+    ahead->next = 0;
+    ahead->end = 0;
+    if (count <= 0 || tile->hi - tile->lo < AHEAD_KEYS)
+        return;
+    ahead->end = count;
+    queries(job, w, block, r0, count, rows);
+    find_row(job, block, r0, &h, &i);
+    bool last = w->hi[r0 + count - 1] <= tile->j0 + tile->hi && out->stride[3] == 1 &&
+                out->dtype == ATTN_F32;
+    for (int r = 0; r < count; r++) {
+        const float *to = w->o + (r0 + r) * block->width;
+        if (last)
+            to = (const float *)out->data +
+                 attn_row_index(out, block->b, block->g * job->group + h, i);
+        ahead->q[r] = (const char *)rows[r];
+        ahead->o[r] = (const char *)to;
+        next_row(job, &h, &i);
+    }
+    ahead->q_bytes = FLASH_PAIRS ? job->dp * 2 : job->dp * unit;
+    ahead->o_bytes = job->dv * unit;
+    ahead->a_time = (count + panels - 1) / panels;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_avx2.c - the AVX2 instance of flash_template.h and gemm_template.h; the only file compiled
+ * with -mavx2 -mfma -mf16c. It is entered only after the processor was asked. */
+#include "flash.h"
+#include "vector_avx2.h"
+
+/* 12 accumulators of 8 floats and 3 operands fill the 16 registers; 4x24 and 3x32 leave either too
+ * few products a load or spill. */
+#define FLASH_MR       6
+#define FLASH_NV       2
+#define FLASH_TYPE     ATTN_F32
+#define FLASH_PRODUCTS FLASH_OF_FLOATS
+
+#include "flash_template.h"
+#include "gemm_template.h"
+
+const struct attn_flash_isa attn_flash_avx2 = {.name = "avx2",
+                                               .mr = FLASH_MR,
+                                               .nr = FLASH_NR,
+                                               .step = 1,
+                                               .direct_rows = 7,
+                                               .run_item = run_item,
+                                               .merge_parts = merge_parts,
+                                               .run_gemm = run_gemm};

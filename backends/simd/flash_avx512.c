@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_avx512.c - the AVX-512 instance of flash_template.h and gemm_template.h, compiled with
+ * -mavx512f. It is entered only after the processor was asked. */
+#include "flash.h"
+#include "vector_avx512.h"
+
+/* 24 accumulators of 16 floats, four vectors of the packed operand and a broadcast: 29 of the 32
+ * registers, and 10 loads for 24 products. */
+#define FLASH_MR       6
+#define FLASH_NV       4
+#define FLASH_TYPE     ATTN_F32
+#define FLASH_PRODUCTS FLASH_OF_FLOATS
+
+#include "flash_template.h"
+#include "gemm_template.h"
+
+const struct attn_flash_isa attn_flash_avx512 = {.name = "avx512",
+                                                 .mr = FLASH_MR,
+                                                 .nr = FLASH_NR,
+                                                 .step = 1,
+                                                 .direct_rows = 7,
+                                                 .run_item = run_item,
+                                                 .merge_parts = merge_parts,
+                                                 .run_gemm = run_gemm};

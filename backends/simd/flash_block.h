@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_block.h - part of flash_template.h: an item at work. Its rows, the tile of keys at hand,
+ * and the group of rows at hand. */
+
+/* One item, and the tile of keys at hand. */
+struct block {
+    int64_t b, g, kv;                   /* group of query heads, and its key/value head */
+    int64_t row0, rows;                 /* first folded row, and how many */
+    int64_t lo, hi;                     /* union of the rows' intervals */
+    int64_t width;                      /* of a row of w->o: dv rounded up to a vector */
+    bool direct;                        /* few rows: K and V are read in place (flash_direct.h) */
+    bool careful;                       /* direct: V is not finite */
+    int64_t part;                       /* of the keys; 0 where they are not split */
+    const struct attn_flash_item *next; /* of this thread, or NULL */
+};
+
+struct tile {
+    int64_t j0;             /* first key */
+    int64_t lo, hi;         /* packed keys, relative to j0 */
+    int64_t bad_lo, bad_hi; /* interval of the keys whose V is not finite; empty: lo >= hi */
+    const float *v;         /* of key j0: in place, or packed */
+    int64_t v_key, v_panel; /* floats between keys, and between panels of NR columns */
+};
+
+/* One row of scores of one tile. Keys are relative to the tile. */
+struct row {
+    int64_t h, i;
+    int64_t lo, hi; /* the keys it may see, lo <= hi; outside is forbidden */
+    float *s;
+};
+
+/* The rows of a micro-kernel. */
+struct group {
+    const struct attn_flash *job;
+    int64_t b, j0, r0;          /* r0: the first row in the block */
+    int count;                  /* rows, at most MR */
+    int64_t lo, hi;             /* union of the rows' keys */
+    int64_t from, to;           /* what the product writes: multiples of VF_LANES around it */
+    int64_t clean_lo, clean_hi; /* whole vectors of keys that all rows may see and whose raw scores
+                                   are final; empty: lo >= hi */
+    struct ahead *ahead;        /* what to ask for meanwhile, or NULL */
+    const struct meanwhile *meanwhile;
+    float top[FLASH_MR * VF_LANES] __attribute__((aligned(64)));
+    struct row rows[FLASH_MR];
+};
+
+/* The place of a row of the block in its group of query heads, and its query. */
+FLASH_INLINE void find_row(const struct attn_flash *job, const struct block *block, int64_t r,
+                           int64_t *place, int64_t *i)
+{
+    bool alone = job->group == 1; /* the usual case, spared a division */
+    *i = alone ? block->row0 + r : (block->row0 + r) / job->group;
+    *place = alone ? 0 : (block->row0 + r) % job->group;
+}
+
+/* The same of the row that follows. */
+FLASH_INLINE void next_row(const struct attn_flash *job, int64_t *place, int64_t *i)
+{
+    if (++*place == job->group) {
+        *place = 0;
+        ++*i;
+    }
+}
+
+/* Query head and query of a row of the block. */
+static inline int64_t row_head(const struct attn_flash *job, const struct block *block, int64_t r)
+{
+    int64_t place, i;
+    find_row(job, block, r, &place, &i);
+    return block->g * job->group + place;
+}
+
+static inline int64_t row_query(const struct attn_flash *job, const struct block *block, int64_t r)
+{
+    int64_t place, i;
+    find_row(job, block, r, &place, &i);
+    return i;
+}
+
+static struct block make_block(const struct attn_flash *job, const struct attn_flash_item *item)
+{
+    return (struct block){.b = item->head / job->groups,
+                          .g = item->head % job->groups,
+                          .kv = item->head % job->groups / job->share,
+                          .row0 = item->row0,
+                          .rows = item->rows,
+                          .part = item->part,
+                          .width = attn_round_up(job->dv, VF_LANES),
+                          .direct = job->direct};
+}
+
+/* Keys that row r of the block may see of its part. */
+static void find_interval(const struct attn_flash *job, const struct block *block, int64_t r,
+                          int64_t *lo, int64_t *hi)
+{
+    attn_mask_interval(job, block->b, row_query(job, block, r), lo, hi);
+    if (job->splits == 1)
+        return;
+    int64_t first = block->part * job->part_keys, end = first + job->part_keys;
+    *lo = *lo > first ? *lo : first;
+    *hi = *hi < end ? *hi : end;
+    if (*lo >= *hi)
+        *lo = *hi = 0;
+}
+
+/* Fills the rows' intervals and their union. */
+static void find_intervals(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                           struct block *block)
+{
+    block->lo = job->sk;
+    block->hi = 0;
+    for (int64_t r = 0; r < block->rows; r++) {
+        find_interval(job, block, r, &w->lo[r], &w->hi[r]);
+        if (w->lo[r] < w->hi[r]) {
+            block->lo = w->lo[r] < block->lo ? w->lo[r] : block->lo;
+            block->hi = w->hi[r] > block->hi ? w->hi[r] : block->hi;
+        }
+    }
+}
+
+/* The rows of a group from r0 on; false where there are none. */
+static bool take_rows(const struct block *block, struct group *group, int64_t r0)
+{
+    int64_t left = block->rows - r0;
+    group->r0 = r0;
+    group->count = left < FLASH_MR ? (int)left : FLASH_MR;
+    return left > 0;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_convert.h - part of flash_template.h: operands of f32, f16 and bf16 as vectors of
+ * floats, and back. Where `type` is a parameter of an inlined function it is a constant, so that
+ * loops hold no decision; what is called with a type that is not chooses once. */
+
+/* Where element `at` of `data` lies. */
+FLASH_INLINE const void *element_at(const uint32_t type, const void *data, int64_t at)
+{
+    return (const char *)data + at * attn_element_size(type);
+}
+
+/* Elements of `data` from index `at` on. */
+FLASH_INLINE vf load_as(const uint32_t type, const void *data, int64_t at)
+{
+    if (type == ATTN_F32)
+        return vf_loadu((const float *)data + at);
+    const uint16_t *from = (const uint16_t *)data + at;
+    return type == ATTN_F16 ? vf_load_f16(from, VF_LANES) : vf_load_bf16(from, VF_LANES);
+}
+
+/* The first `count` of them, or all; 0 in the other lanes, which are not touched in memory. */
+FLASH_INLINE vf load_first_as(const uint32_t type, const void *data, int64_t at, int64_t count)
+{
+    if (type == ATTN_F32)
+        return vf_load_first((const float *)data + at, count);
+    const uint16_t *from = (const uint16_t *)data + at;
+    return type == ATTN_F16 ? vf_load_f16(from, count) : vf_load_bf16(from, count);
+}
+
+FLASH_INLINE void store_as(const uint32_t type, void *data, int64_t at, vf x)
+{
+    if (type == ATTN_F32)
+        vf_storeu((float *)data + at, x);
+    else if (type == ATTN_F16)
+        vf_store_f16((uint16_t *)data + at, x);
+    else
+        vf_store_bf16((uint16_t *)data + at, x);
+}
+
+FLASH_INLINE void widen_as(const uint32_t type, const void *data, int64_t at, int64_t step,
+                           int64_t count, float *to)
+{
+    for (int64_t c = 0; step == 1 && c < count; c += VF_LANES)
+        vf_store(to + c, load_first_as(type, data, at + c, count - c));
+    for (int64_t c = 0; step != 1 && c < attn_round_up(count, VF_LANES); c++)
+        to[c] = c < count ? attn_element(type, data, at + c * step) : 0.0f;
+}
+
+/* `count` elements, `step` apart from index `at` on, and zeros up to a whole vector. `to` is
+ * aligned to the vector. */
+static inline void widen(const struct attn_view *x, int64_t at, int64_t step, int64_t count,
+                         float *to)
+{
+    if (x->dtype == ATTN_F32)
+        widen_as(ATTN_F32, x->data, at, step, count, to);
+    else if (x->dtype == ATTN_F16)
+        widen_as(ATTN_F16, x->data, at, step, count, to);
+    else
+        widen_as(ATTN_BF16, x->data, at, step, count, to);
+}
+
+FLASH_INLINE void hold_as(const uint32_t type, const void *data, int64_t stride, int64_t rows,
+                          int64_t width, float *to)
+{
+    for (int64_t n = 0; n < rows; n++, to += attn_round_up(width, VF_LANES))
+        widen_as(type, data, n * stride, 1, width, to);
+}
+
+/* Rows of 16-bit elements, `stride` apart, each as widen leaves it. */
+static inline void hold_rows(uint32_t dtype, const void *data, int64_t stride, int64_t rows,
+                             int64_t width, float *to)
+{
+    if (dtype == ATTN_F16)
+        hold_as(ATTN_F16, data, stride, rows, width, to);
+    else
+        hold_as(ATTN_BF16, data, stride, rows, width, to);
+}
+
+FLASH_INLINE void narrow_as(const uint32_t type, void *data, int64_t at, int64_t step,
+                            int64_t count, const float *from, float by)
+{
+    int64_t c = 0;
+    for (; step == 1 && c + VF_LANES <= count; c += VF_LANES)
+        store_as(type, data, at + c, vf_mul(vf_set1(by), vf_loadu(from + c)));
+    for (; c < count; c++)
+        attn_element_set(type, data, at + c * step, from[c] * by);
+}
+
+/* Stores `count` floats times `by`, rounded once, `step` apart from index `at` on. */
+static void narrow(const struct attn_view *x, int64_t at, int64_t step, int64_t count,
+                   const float *from, float by)
+{
+    if (x->dtype == ATTN_F32)
+        narrow_as(ATTN_F32, x->data, at, step, count, from, by);
+    else if (x->dtype == ATTN_F16)
+        narrow_as(ATTN_F16, x->data, at, step, count, from, by);
+    else
+        narrow_as(ATTN_BF16, x->data, at, step, count, from, by);
+}
+
+/* An operand of one number a query head. */
+static inline float of_head(const struct attn_view *x, int64_t h)
+{
+    return attn_element(x->dtype, x->data, h * x->stride[0]);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_fetch.h - part of flash_template.h: lines that are fetched ahead of their use. Hints only,
+ * a few lines for each panel of keys that meets a group of rows: many at once would take the
+ * buffers through which the products read their own operands. flash_ahead.h says which lines. */
+
+struct ahead {
+    const char *k, *v;         /* row at hand */
+    int64_t k_step, v_step;    /* bytes from row to row */
+    int64_t k_bytes, v_bytes;  /* of a row */
+    int64_t rows, rows_a_time; /* left; for each panel */
+
+    const char *q[FLASH_MR], *o[FLASH_MR]; /* rows of q; of w->o or out */
+    int64_t q_bytes, o_bytes;              /* of a row */
+    int next, end, a_time;                 /* row at hand, end of the rows; rows for each panel */
+};
+
+FLASH_INLINE void fetch_ahead(struct ahead *ahead)
+{
+    int64_t rows = ahead->rows < ahead->rows_a_time ? ahead->rows : ahead->rows_a_time;
+    ahead->rows -= rows;
+    for (; rows > 0; rows--) {
+        for (int64_t at = 0; at < ahead->k_bytes; at += 64)
+            __builtin_prefetch(ahead->k + at, 0, 2);
+        for (int64_t at = 0; at < ahead->v_bytes; at += 64)
+            __builtin_prefetch(ahead->v + at, 0, 2);
+        ahead->k += ahead->k_step;
+        ahead->v += ahead->v_step;
+    }
+    for (int n = 0; n < ahead->a_time && ahead->next < ahead->end; n++, ahead->next++) {
+        const char *q = ahead->q[ahead->next], *o = ahead->o[ahead->next];
+        for (int64_t at = 0; at < ahead->q_bytes; at += 64)
+            __builtin_prefetch(q + at);
+        for (int64_t at = 0; at < ahead->o_bytes; at += 64)
+            __builtin_prefetch(o + at);
+    }
+}

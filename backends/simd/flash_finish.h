@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_finish.h - part of flash_template.h: raw scores to final ones. */
+
+/* Whether the scale is applied to scores in memory: nothing that was packed could take it, and more
+ * follows than the exponential. */
+static bool scaled_late(const struct attn_flash *job)
+{
+    return job->score == ATTN_SCORE_GAUSSIAN || (FLASH_PAIRS && job->unit != job->factor);
+}
+
+/* Whether scores become final by nothing but -inf in what lies outside the rows' intervals. */
+static bool scores_are_plain(const struct attn_flash *job)
+{
+    return !scaled_late(job) && job->score != ATTN_SCORE_ADDITIVE &&
+           !(job->flags & ATTN_FLAG_SOFTCAP) && !job->bias.data && !job->alibi.data &&
+           !job->mask.data;
+}
+
+static void scale_scores(const struct group *group, const struct row *row)
+{
+    for (int64_t j = group->from; j < group->to; j += VF_LANES)
+        vf_store(row->s + j, vf_mul(vf_set1(group->job->factor), vf_load(row->s + j)));
+}
+
+/* Softcap, on the raw score divided by the cap: the factor has seen to the division. */
+static void cap_scores(const struct group *group, const struct row *row)
+{
+    for (int64_t j = group->from; j < group->to; j += VF_LANES)
+        vf_store(row->s + j, vf_mul(vf_set1(group->job->cap2), tanh_log2(vf_load(row->s + j))));
+}
+
+/* Cells [j, j + VF_LANES) of a strided row whose cell 0 has index `at`, of which only [lo, hi) may
+ * be read; 0 elsewhere. */
+FLASH_INLINE vf load_cells(const uint32_t type, const void *data, int64_t at, int64_t stride,
+                           int64_t j, int64_t lo, int64_t hi)
+{
+    if (stride == 1 && j >= lo && j + VF_LANES <= hi)
+        return load_as(type, data, at + j);
+    float lanes[VF_LANES] __attribute__((aligned(64)));
+    for (int64_t n = 0; n < VF_LANES; n++)
+        lanes[n] =
+            j + n >= lo && j + n < hi ? attn_element(type, data, at + (j + n) * stride) : 0.0f;
+    return vf_loadu(lanes);
+}
+
+/* The additive bias. Where it is -inf the cell is forbidden, even under a score of +inf. */
+FLASH_INLINE void add_bias_as(const uint32_t type, const struct group *group, const struct row *row)
+{
+    const struct attn_view *bias = &group->job->bias;
+    int64_t stride = bias->stride[3];
+    int64_t at = attn_row_index(bias, group->b, row->h, row->i) + group->j0 * stride;
+    vf forbidden = vf_set1(-INFINITY);
+    for (int64_t j = row->lo / VF_LANES * VF_LANES; j < row->hi; j += VF_LANES) {
+        vf x = load_cells(type, bias->data, at, stride, j, row->lo, row->hi);
+        vf s = vf_fma(x, vf_set1(LOG2_E), vf_load(row->s + j));
+        vf_store(row->s + j, vf_select_equal(x, forbidden, forbidden, s));
+    }
+}
+
+static void add_bias(const struct group *group, const struct row *row)
+{
+    uint32_t type = group->job->bias.dtype;
+    if (type == ATTN_F32)
+        add_bias_as(ATTN_F32, group, row);
+    else if (type == ATTN_F16)
+        add_bias_as(ATTN_F16, group, row);
+    else
+        add_bias_as(ATTN_BF16, group, row);
+}
+
+/* ALiBi: minus slope * |i + off - j|, with the same rule for -inf. */
+static void add_alibi(const struct group *group, const struct row *row)
+{
+    const struct attn_flash *job = group->job;
+    float slope = of_head(&job->alibi, row->h);
+    vf by = vf_set1(-slope * LOG2_E), forbidden = vf_set1(-INFINITY);
+    int64_t diagonal = row->i + attn_mask_offset(job, group->b) - group->j0;
+    for (int64_t j = row->lo / VF_LANES * VF_LANES; j < row->hi; j += VF_LANES) {
+        vf distance = vf_abs(vf_sub(vf_set1((float)(diagonal - j)), vf_lane_numbers()));
+        vf x = vf_mul(by, distance);
+        vf s = vf_fma(by, distance, vf_load(row->s + j));
+        vf_store(row->s + j, vf_select_equal(x, forbidden, forbidden, s));
+    }
+}
+
+/* The boolean mask within [lo, hi). */
+static void mask_scores(const struct group *group, const struct row *row)
+{
+    const struct attn_flash *job = group->job;
+    int64_t stride = job->mask.stride[3];
+    const uint8_t *mask = (const uint8_t *)job->mask.data +
+                          attn_row_index(&job->mask, group->b, row->h, row->i) + group->j0 * stride;
+    vf forbidden = vf_set1(-INFINITY);
+    int64_t j = row->lo;
+    if (stride == 1)
+        for (; j + VF_LANES <= row->hi; j += VF_LANES)
+            vf_storeu(row->s + j, vf_select_bytes(mask + j, vf_loadu(row->s + j), forbidden));
+    for (; j < row->hi; j++)
+        row->s[j] = mask[j * stride] ? row->s[j] : -INFINITY;
+}
+
+/* Raw scores to final ones, -inf in every forbidden cell of [from, to). */
+static void finish_scores(const struct group *group, const struct row *row)
+{
+    const struct attn_flash *job = group->job;
+    if (scaled_late(job))
+        scale_scores(group, row);
+    if (job->flags & ATTN_FLAG_SOFTCAP)
+        cap_scores(group, row);
+    if (job->bias.data)
+        add_bias(group, row);
+    if (job->alibi.data)
+        add_alibi(group, row);
+    if (job->mask.data)
+        mask_scores(group, row);
+    for (int64_t j = group->from; j < row->lo; j++)
+        row->s[j] = -INFINITY;
+    for (int64_t j = row->hi; j < group->to; j++)
+        row->s[j] = -INFINITY;
+}

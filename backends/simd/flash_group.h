@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_group.h - part of flash_template.h: the scores of a group of rows with a tile of keys. */
+
+/* Sets the keys of the tile that a row may see; lo == hi == 0 for none. */
+FLASH_INLINE void clip_row(const struct attn_flash_scratch *w, const struct tile *tile, int64_t r,
+                           const struct group *group, struct row *row)
+{
+    int64_t first = w->lo[r] > tile->j0 + tile->lo ? w->lo[r] : tile->j0 + tile->lo;
+    int64_t end = w->hi[r] < tile->j0 + tile->hi ? w->hi[r] : tile->j0 + tile->hi;
+    if (first < end && group->job->mask.data)
+        attn_mask_tighten(group->job, group->b, row->h, row->i, &first, &end);
+    row->lo = first < end ? first - tile->j0 : 0;
+    row->hi = first < end ? end - tile->j0 : 0;
+}
+
+/* The rows of a group and the keys that each may see of a tile. Returns false where there is
+ * none. */
+static bool start_group(const struct attn_flash_scratch *w, const struct block *block,
+                        const struct tile *tile, struct group *group)
+{
+    const struct attn_flash *job = group->job;
+    int64_t h, i, common_lo = 0, common_hi = tile->hi;
+    find_row(job, block, group->r0, &h, &i);
+    group->lo = tile->hi;
+    group->hi = 0;
+    for (int r = 0; r < group->count; r++) {
+        struct row *row = &group->rows[r];
+        row->h = block->g * job->group + h;
+        row->i = i;
+        row->s = w->s + r * LD;
+        clip_row(w, tile, group->r0 + r, group, row);
+        if (row->lo < row->hi) {
+            group->lo = row->lo < group->lo ? row->lo : group->lo;
+            group->hi = row->hi > group->hi ? row->hi : group->hi;
+        }
+        common_lo = row->lo > common_lo ? row->lo : common_lo;
+        common_hi = row->hi < common_hi ? row->hi : common_hi;
+        next_row(job, &h, &i);
+    }
+    group->from = group->lo / VF_LANES * VF_LANES;
+    group->to = attn_round_up(group->hi, VF_LANES);
+    group->clean_lo = attn_round_up(common_lo, VF_LANES);
+    group->clean_hi = group->clean_lo;
+    if (!block->direct && scores_are_plain(job))
+        group->clean_hi = common_hi / VF_LANES * VF_LANES;
+    return group->lo < group->hi;
+}
+
+/* Final scores of one tile for a group. False where no row may see any of its keys. */
+static bool score_group(const struct attn_flash_scratch *w, const struct block *block,
+                        const struct tile *tile, struct group *group)
+{
+    if (!start_group(w, block, tile, group))
+        return false;
+    struct span span = {.k = w->k,
+                        .from = group->from,
+                        .to = group->to,
+                        .s = w->s,
+                        .top = group->top,
+                        .clean_lo = group->clean_lo,
+                        .clean_hi = group->clean_hi,
+                        .ahead = group->ahead,
+                        .meanwhile = group->meanwhile};
+    for (int r = 0; r < group->count; r++) {
+        struct row *row = &group->rows[r];
+        if (row->lo >= row->hi)
+            row->lo = row->hi = group->from;
+        vf_store(group->top + r * VF_LANES, vf_set1(-INFINITY));
+    }
+    raw_scores(w, block, tile, group, &span);
+    if (group->clean_lo > group->from || group->clean_hi < group->to)
+        for (int r = 0; r < group->count; r++)
+            finish_scores(group, &group->rows[r]);
+    return true;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_item.h - part of flash_template.h: one item from its rows to its results. */
+
+/* Rows start at maximum -inf and denominator 0; with a sink, as if it were a first key with v = 0,
+ * in the first part. */
+static void start_rows(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                       const struct block *block)
+{
+    memset(w->stage, FRESH, (size_t)(block->rows + FLASH_MR - 1) / FLASH_MR);
+    for (int64_t r = 0; r < block->rows; r++) {
+        w->max[r] = -INFINITY;
+        w->sum[r] = 0.0f;
+        if (job->sink.data && block->part == 0) {
+            w->max[r] = of_head(&job->sink, row_head(job, block, r)) * LOG2_E;
+            if (w->max[r] != -INFINITY)
+                w->sum[r] = isfinite(w->max[r]) ? 1.0f : NAN;
+        }
+    }
+    if (block->direct || job->splits > 1) {
+        memset(w->o, 0, (size_t)(block->rows * block->width) * sizeof *w->o);
+        memset(w->stage, BEGUN, (size_t)(block->rows + FLASH_MR - 1) / FLASH_MR);
+    }
+}
+
+static void run_item(const struct attn_flash *job, const struct attn_flash_scratch *scratch,
+                     const struct attn_flash_item *item, const struct attn_flash_item *next)
+{
+    struct block block = make_block(job, item);
+    const struct attn_flash_scratch own = part_scratch(job, scratch, item->head, item->part);
+    const struct attn_flash_scratch *w = job->splits > 1 ? &own : scratch;
+    block.next = next;
+    find_intervals(job, w, &block);
+    start_rows(job, w, &block);
+    take_queries(job, w, &block);
+    sweep_tiles(job, w, &block, ATTEND);
+#if !FLASH_PAIRS
+    if (block.direct && !direct_finite(w, &block)) {
+        block.careful = true;
+        start_rows(job, w, &block);
+        sweep_tiles(job, w, &block, ATTEND);
+    }
+#endif
+    if (job->splits == 1)
+        store_rows(job, w, &block);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_join.h - part of flash_template.h: the weights of a group of rows, times V, join its
+ * output.
+ */
+
+/* How far the output of a group of rows has come: w->o holds nothing, sums, or is done with. */
+enum stage { FRESH, BEGUN, STORED };
+
+/* The weights of a group are there: what they change in its rows, and dropout. */
+static void end_weights(const struct attn_flash_scratch *w, const struct tile *tile,
+                        const struct group *group, struct softmax *softmax)
+{
+    const struct attn_flash *job = group->job;
+    end_softmax(group, w->sum + group->r0, softmax);
+    for (int r = 0; r < group->count && job->flags & ATTN_FLAG_DROPOUT; r++) {
+        const struct row *row = &group->rows[r];
+        attn_dropout_row(job, group->b, row->h, row->i, tile->j0 + row->lo, tile->j0 + row->hi,
+                         row->s + row->lo);
+    }
+}
+
+/* Whether a group meets keys whose V is not finite. */
+static bool meets_bad(const struct block *block, const struct tile *tile, const struct group *group)
+{
+    return block->careful || (group->lo < tile->bad_hi && tile->bad_lo < group->hi);
+}
+
+/* Whether the sums of this tile are a group's last, and out takes them as they are stored. */
+static bool ends_group(const struct attn_flash_scratch *w, const struct block *block,
+                       const struct tile *tile, const struct group *group)
+{
+    const struct attn_flash *job = group->job;
+    if (block->direct || job->splits > 1 || job->mask.data || job->out.stride[3] != 1 ||
+        job->out.dtype != ATTN_F32 || job->dv % VF_LANES)
+        return false;
+    for (int r = 0; r < group->count; r++)
+        if (w->hi[group->r0 + r] > tile->j0 + tile->hi)
+            return false;
+    return true;
+}
+
+/* Where the sums of a group go, and times what. */
+static void aim_product(const struct attn_flash_scratch *w, const struct group *group, bool last,
+                        struct product *product)
+{
+    const struct attn_view *out = &group->job->out;
+    for (int r = 0; r < group->count; r++) {
+        const struct row *row = &group->rows[r];
+        float sum = w->sum[group->r0 + r];
+        product->to[r] = last ? (float *)out->data + attn_row_index(out, group->b, row->h, row->i)
+                              : product->o + r * product->width;
+        product->by[r] = !last ? 1.0f : sum == 0.0f ? 0.0f : 1.0f / sum;
+    }
+}
+
+/* Weights times V join the outputs of a group. */
+static void join_group(const struct attn_flash_scratch *w, const struct block *block,
+                       const struct tile *tile, const struct group *group,
+                       const struct softmax *softmax)
+{
+    unsigned char *stage = &w->stage[group->r0 / FLASH_MR];
+    struct product product;
+    product.p = w->s;
+    product.v = tile->v;
+    product.v_key = tile->v_key;
+    product.v_panel = tile->v_panel;
+    product.lo = group->lo;
+    product.hi = group->hi;
+    product.o = w->o + group->r0 * block->width;
+    product.width = block->width;
+    product.fresh = *stage == FRESH;
+    product.rescale = softmax->lag;
+    product.meanwhile = group->meanwhile;
+    bool last = ends_group(w, block, tile, group);
+    aim_product(w, group, last, &product);
+    join_values(w, block, tile, group, meets_bad(block, tile, group), &product);
+    *stage = last ? STORED : BEGUN;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_kernel_f32.h - part of flash_template.h: the micro-kernels of the two products. Each
+ * keeps mr x nv vectors of sums in registers over its whole inner loop: nv loads and mr broadcasts
+ * for mr * nv products a step. */
+
+/* s[r][0..nv) = sum over c of q[r][c] k[c][0..nv), or of the squared differences, for rows that lie
+ * `stride` apart; mr, nv, pairing and stride are constants after inlining. */
+FLASH_INLINE void score_tile(const int mr, const int nv, const enum pairing pairing,
+                             const struct span *x, const float *k, float *s, float *top)
+{
+    const int64_t dk = x->dk;
+    vf sum[FLASH_MR][FLASH_NV];
+    const float *row[FLASH_MR];
+#pragma GCC unroll 16
+    for (int r = 0; r < mr; r++) {
+        row[r] = x->q[r];
+#pragma GCC unroll 4
+        for (int n = 0; n < nv; n++)
+            sum[r][n] = vf_set1(0.0f);
+    }
+    for (int64_t c = 0; c < dk; c++) {
+        vf key[FLASH_NV];
+#pragma GCC unroll 4
+        for (int n = 0; n < nv; n++)
+            key[n] = vf_load(k + c * FLASH_NR + n * VF_LANES);
+#pragma GCC unroll 16
+        for (int r = 0; r < mr; r++) {
+            vf query = vf_set1(row[r][c]);
+#pragma GCC unroll 4
+            for (int n = 0; n < nv; n++)
+                sum[r][n] = join(pairing, query, key[n], sum[r][n]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < mr; r++)
+#pragma GCC unroll 4
+        for (int n = 0; n < nv; n++)
+            vf_store(s + r * LD + n * VF_LANES, sum[r][n]);
+    if (!top)
+        return;
+#pragma GCC unroll 16
+    for (int r = 0; r < mr; r++) {
+        vf most = vf_load(top + r * VF_LANES);
+#pragma GCC unroll 4
+        for (int n = 0; n < nv; n++)
+            most = vf_max(sum[r][n], most);
+        vf_store(top + r * VF_LANES, most);
+    }
+}
+
+/* `nv` vectors of columns, from `column` on, for `mr` rows. */
+FLASH_INLINE void value_tile(const int mr, const int nv, const struct product *x, int64_t column)
+{
+    vf sum[FLASH_MR][FLASH_NV];
+    const float *p = x->p;
+    const float *v = x->v + column / FLASH_NR * x->v_panel + column % FLASH_NR;
+    const int64_t hi = x->hi, step = x->v_key;
+#pragma GCC unroll 16
+    for (int r = 0; r < mr; r++)
+#pragma GCC unroll 4
+        for (int n = 0; n < nv; n++)
+            sum[r][n] = vf_set1(0.0f);
+    if (!x->fresh) {
+        const float *o = x->o + column;
+#pragma GCC unroll 16
+        for (int r = 0; r < mr; r++)
+#pragma GCC unroll 4
+            for (int n = 0; n < nv; n++)
+                sum[r][n] =
+                    vf_mul(vf_set1(x->rescale[r]), vf_load(o + r * x->width + n * VF_LANES));
+    }
+    for (int64_t j = x->lo; j < hi; j++) {
+        vf value[FLASH_NV];
+#pragma GCC unroll 4
+        for (int n = 0; n < nv; n++)
+            value[n] = vf_load(v + j * step + n * VF_LANES);
+#pragma GCC unroll 16
+        for (int r = 0; r < mr; r++) {
+            vf weight = vf_set1(p[r * LD + j]);
+#pragma GCC unroll 4
+            for (int n = 0; n < nv; n++)
+                sum[r][n] = join(DOT, weight, value[n], sum[r][n]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < mr; r++) {
+        vf by = vf_set1(x->by[r]);
+        float *to = x->to[r] + column;
+#pragma GCC unroll 4
+        for (int n = 0; n < nv; n++)
+            vf_storeu(to + n * VF_LANES, vf_mul(by, sum[r][n]));
+    }
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_pack_floats.h - part of flash_template.h: operands of any strides into the layouts that
+ * the micro-kernels read. Reads nothing outside the operands. Rows of q with their columns next to
+ * each other are read in place, and so are dense and aligned rows of V; none of 16 bits. */
+
+/* Whether the micro-kernels take their rows of q from the operand itself. */
+static bool queries_in_place(const struct attn_flash *job)
+{
+    return job->dtype == ATTN_F32 && job->q.stride[3] == 1 && job->score != ATTN_SCORE_BILINEAR &&
+           job->score != ATTN_SCORE_ADDITIVE;
+}
+
+/* Floats between two rows of w->q. */
+FLASH_INLINE int64_t query_stride(int64_t width)
+{
+    return attn_round_up(width, VF_LANES);
+}
+
+/* The `count` <= MR rows from r0 on as floats: in place, or copied to `copy`. */
+static void raw_queries(const struct attn_flash *job, const struct block *block, int64_t r0,
+                        int count, float *copy, const float **to)
+{
+    const int64_t step = job->q.stride[3];
+    const bool in_place = job->dtype == ATTN_F32 && step == 1;
+    int64_t h, i;
+    find_row(job, block, r0, &h, &i);
+    for (int r = 0; r < count; r++, copy += in_place ? 0 : query_stride(job->dq)) {
+        int64_t at = attn_row_index(&job->q, block->b, block->g * job->group + h, i);
+        to[r] = in_place ? (const float *)job->q.data + at : copy;
+        if (!in_place)
+            widen(&job->q, at, step, job->dq, copy);
+        next_row(job, &h, &i);
+    }
+}
+
+/* Rows of the block as [rows][query_stride], where the operand cannot be read in place. */
+static void copy_queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                         const struct block *block)
+{
+    const float *rows[FLASH_MR];
+    for (int64_t r0 = 0; r0 < block->rows; r0 += FLASH_MR)
+        raw_queries(job, block, r0,
+                    (int)(block->rows - r0 < FLASH_MR ? block->rows - r0 : FLASH_MR),
+                    w->q + r0 * query_stride(job->dq), rows);
+}
+
+/* The `count` <= MR rows from r0 on as the micro-kernels take them. */
+FLASH_INLINE void queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                          const struct block *block, int64_t r0, int count, const float **to)
+{
+    if (queries_in_place(job)) {
+        raw_queries(job, block, r0, count, NULL, to);
+        return;
+    }
+    for (int r = 0; r < count; r++)
+        to[r] = w->q + (r0 + r) * query_stride(job->dp);
+}
+
+/* VF_LANES keys, the columns of a key next to each other, of which [lo, hi) are there: transposed
+ * in blocks. The others become 0. As many keys that follow are fetched meanwhile: the hardware does
+ * not see through the order of these reads. A hint only, so that it may reach past the end. */
+static void pack_k_columns(const float *from, int64_t key_stride, int64_t lo, int64_t hi,
+                           int64_t dk, float factor, float *to)
+{
+    float rows[VF_LANES * VF_LANES] __attribute__((aligned(64)));
+    float columns[VF_LANES * VF_LANES] __attribute__((aligned(64)));
+    bool whole = lo <= 0 && hi >= VF_LANES;
+    for (int64_t c = 0; c < dk; c += VF_LANES) {
+        for (int64_t n = VF_LANES; n < 2 * VF_LANES; n++)
+            __builtin_prefetch(from + n * key_stride + c);
+        if (whole && c + VF_LANES <= dk) {
+            vf_transpose(from + c, key_stride, factor, to + c * FLASH_NR, FLASH_NR);
+            continue;
+        }
+        for (int64_t n = 0; n < VF_LANES; n++)
+            vf_store(rows + n * VF_LANES, n >= lo && n < hi
+                                              ? vf_load_first(from + n * key_stride + c, dk - c)
+                                              : vf_set1(0.0f));
+        vf_transpose(rows, VF_LANES, factor, columns, VF_LANES);
+        for (int64_t n = 0; n < VF_LANES && c + n < dk; n++)
+            vf_store(to + (c + n) * FLASH_NR, vf_load(columns + n * VF_LANES));
+    }
+}
+
+/* The same of 16-bit keys, the first of index `at`, by way of w->held. */
+static void pack_k_held(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                        int64_t at, int64_t lo, int64_t hi, float factor, float *to)
+{
+    const int64_t stride = job->k.stride[2], width = attn_round_up(job->dk, VF_LANES);
+    const uint16_t *from = (const uint16_t *)job->k.data + at;
+    for (int64_t n = VF_LANES; n < 2 * VF_LANES; n++)
+        for (int64_t c = 0; c < job->dk; c += 32)
+            __builtin_prefetch(from + n * stride + c);
+    lo = lo > 0 ? lo : 0;
+    hi = hi < VF_LANES ? hi : VF_LANES;
+    hold_rows(job->dtype, from + lo * stride, stride, hi - lo, job->dk, w->held + lo * width);
+    pack_k_columns(w->held, width, lo, hi, job->dk, factor, to);
+}
+
+/* The same where the columns of a key lie apart: quick where the keys of a column do not. */
+static void pack_k_apart(const struct attn_view *k, int64_t at, int64_t lo, int64_t hi, int64_t dk,
+                         float factor, float *to)
+{
+    const uint32_t type = k->dtype;
+    bool whole = k->stride[2] == 1 && lo <= 0 && hi >= VF_LANES;
+    for (int64_t c = 0; c < dk; c++, at += k->stride[3], to += FLASH_NR) {
+        if (whole)
+            vf_store(to, vf_mul(load_as(type, k->data, at), vf_set1(factor)));
+        else
+            for (int64_t n = 0; n < VF_LANES; n++)
+                to[n] = n >= lo && n < hi
+                            ? attn_element(type, k->data, at + n * k->stride[2]) * factor
+                            : 0.0f;
+    }
+}
+
+/* Keys [tile.lo, tile.hi), rounded outward to whole vectors, as [key_block/NR][dk][NR], times what
+ * makes a dot product a score. Keys outside the interval become 0 and are not read. */
+static void pack_k(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                   const struct block *block, const struct tile *tile)
+{
+    const int64_t *stride = job->k.stride;
+    int64_t base = attn_row_index(&job->k, block->b, block->kv, tile->j0);
+    bool dot = job->score == ATTN_SCORE_SCALED_DOT || job->score == ATTN_SCORE_DOT;
+    float factor = dot ? job->factor : 1.0f;
+    for (int64_t j = tile->lo / VF_LANES * VF_LANES; j < tile->hi; j += VF_LANES) {
+        float *to = w->k + j / FLASH_NR * FLASH_NR * job->dk + j % FLASH_NR;
+        int64_t at = base + j * stride[2], lo = tile->lo - j, hi = tile->hi - j;
+        if (stride[3] != 1)
+            pack_k_apart(&job->k, at, lo, hi, job->dk, factor, to);
+        else if (job->dtype == ATTN_F32)
+            pack_k_columns((const float *)job->k.data + at, stride[2], lo, hi, job->dk, factor, to);
+        else
+            pack_k_held(job, w, at, lo, hi, factor, to);
+    }
+}
+
+FLASH_INLINE bool pack_v_row_as(const uint32_t type, const void *data, int64_t at,
+                                int64_t column_stride, int64_t dv, float *to, int64_t panel_stride)
+{
+    vf zero = vf_set1(0.0f), sum = zero;
+    for (int64_t c = 0; c < dv; c += VF_LANES) {
+        float *place = to + c / FLASH_NR * panel_stride + c % FLASH_NR;
+        vf x;
+        if (column_stride == 1) {
+            x = load_first_as(type, data, at + c, dv - c);
+            vf_store(place, x);
+        } else {
+            for (int64_t n = 0; n < VF_LANES; n++)
+                place[n] =
+                    c + n < dv ? attn_element(type, data, at + (c + n) * column_stride) : 0.0f;
+            x = vf_load(place);
+        }
+        sum = vf_fma(x, zero, sum);
+    }
+    return vf_all_equal(sum, zero);
+}
+
+/* The row of V of index `at` into its panels. Returns whether all of it is finite: x * 0 is 0 just
+ * then. */
+static bool pack_v_row(const struct attn_view *v, int64_t at, int64_t dv, float *to,
+                       int64_t panel_stride)
+{
+    const int64_t step = v->stride[3];
+    if (v->dtype == ATTN_F32)
+        return pack_v_row_as(ATTN_F32, v->data, at, step, dv, to, panel_stride);
+    if (v->dtype == ATTN_F16)
+        return pack_v_row_as(ATTN_F16, v->data, at, step, dv, to, panel_stride);
+    return pack_v_row_as(ATTN_BF16, v->data, at, step, dv, to, panel_stride);
+}
+
+/* Whether aligned floats, a multiple of VF_LANES of them, are finite. Four sums, because one would
+ * wait for itself. */
+static bool finite_floats(const float *from, int64_t count)
+{
+    vf zero = vf_set1(0.0f), sum[4] = {zero, zero, zero, zero};
+    int64_t n = 0;
+    for (; n + 4 * VF_LANES <= count; n += 4 * VF_LANES)
+        for (int64_t m = 0; m < 4; m++)
+            sum[m] = vf_fma(vf_load(from + n + m * VF_LANES), zero, sum[m]);
+    for (; n < count; n += VF_LANES)
+        sum[0] = vf_fma(vf_load(from + n), zero, sum[0]);
+    return vf_all_equal(vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3])), zero);
+}
+
+/* Whether rows of V can be read where they are: dense, so that they share no cache sets, and each
+ * vector of them in one cache line. */
+static bool values_in_place(const struct attn_flash *job, int64_t base)
+{
+    return job->dtype == ATTN_F32 && job->v.stride[3] == 1 && job->v.stride[2] == job->dv &&
+           job->dv % VF_LANES == 0 &&
+           (uintptr_t)((const float *)job->v.data + base) % sizeof(vf) == 0;
+}
+
+/* Keys [tile.lo, tile.hi) of V, in place or as [panels of NR columns][key_block][NR], and where
+ * they are not finite. */
+static void pack_v(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                   const struct block *block, struct tile *tile)
+{
+    const int64_t step = job->v.stride[2];
+    int64_t base = attn_row_index(&job->v, block->b, block->kv, tile->j0);
+    bool in_place = values_in_place(job, base);
+    tile->v = in_place ? (const float *)job->v.data + base : w->v;
+    tile->v_key = in_place ? step : FLASH_NR;
+    tile->v_panel = in_place ? FLASH_NR : job->key_block * FLASH_NR;
+    tile->bad_lo = job->key_block;
+    tile->bad_hi = 0;
+    if (in_place && finite_floats(tile->v + tile->lo * job->dv, (tile->hi - tile->lo) * job->dv))
+        return;
+    for (int64_t j = tile->lo; j < tile->hi; j++) {
+        if (in_place
+                ? finite_floats(tile->v + j * step, job->dv)
+                : pack_v_row(&job->v, base + j * step, job->dv, w->v + j * FLASH_NR, tile->v_panel))
+            continue;
+        tile->bad_lo = tile->bad_lo < j ? tile->bad_lo : j;
+        tile->bad_hi = j + 1;
+    }
+}

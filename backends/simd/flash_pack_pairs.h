@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_pack_pairs.h - part of flash_template.h, for instances whose products take pairs of
+ * FLASH_TYPE, bf16 or f16: what flash_pack_floats.h does for floats.
+ *
+ * A pair is 32 bits: two elements that are neighbours on the inner axis of a product, the first one
+ * in the low half. It lies where a float would, and is loaded, broadcast and stored as one, which
+ * changes no bit; so the micro-kernels of flash_product_vectors.h serve both, with `join` for what
+ * they do to a pair. Counted in pairs, struct span and struct product mean: q    pair c of a row
+ * holds columns 2c, 2c + 1 k    [key_block/NR][pairs(dk)][NR]; pair (c, n) of a panel holds the
+ * same columns of key n p    [rows][LD]; pair m holds the weights of keys 2m, 2m + 1 of the tile:
+ * as it lies in memory, a row of FLASH_TYPE, one a key v    [dv/NR, rounded
+ * up][pairs(key_block)][NR]; pair (m, n) of a panel holds column n of keys 2m, 2m + 1 of the tile
+ * The inner axis is filled up with zeros, on both sides, to a multiple of FLASH_STEP elements: 2
+ * for vectors. Keys outside [tile.lo, tile.hi) count as such zeros.
+ *
+ * Beside the operations of flash_template.h an instance defines:
+ *   vf_join_pairs     of the pairs in each lane: bf16: sum + a[0] b[0] + a[1] b[1] in f32; f16: a
+ *                     pair of sums in f16, sum[n] + a[n] b[n], each rounded once
+ *   vf_pairs          the first `count` of 2 * VF_LANES elements as pairs, 0 in the others, which
+ *                     are not touched in memory
+ *   vf_pairs_of       pairs of the first `even_count` of VF_LANES elements in the low halves, the
+ *                     first `odd_count` of others in the high ones, in the same way
+ *   vf_pairs_transpose  2 * VF_LANES elements of each of VF_LANES rows, as VF_LANES rows of pairs;
+ *                     `to` aligned
+ *   vf_store_pairs    two vectors of floats as 2 * VF_LANES elements next to each other, aligned to
+ *                     one, rounded to nearest
+ *   vf_all_zero       true when no bit is set
+ * and, where sums of products are f16:
+ *   vh, vh_join       2 * VF_LANES sums in f16, and vf_join_pairs to them; vh_store: as elements
+ *   vf_add_neighbours sums of lanes 2n and 2n + 1 of two vectors, one after the other */
+
+/* Pairs that hold `count` elements of the inner axis. */
+FLASH_INLINE int64_t pairs(int64_t count)
+{
+    return attn_round_up(count, FLASH_STEP) / 2;
+}
+
+/* Whether the micro-kernels take their rows of q from the operand itself: rows of whole pairs, each
+ * aligned to one. Tiles take 16 rows or 32, at equal distances, be they there or not. */
+static bool queries_in_place(const struct attn_flash *job)
+{
+    const int64_t *stride = job->q.stride;
+    return !FLASH_TILES && stride[3] == 1 && job->dk % FLASH_STEP == 0 &&
+           (uintptr_t)job->q.data % 4 == 0 && (stride[0] | stride[1] | stride[2]) % 2 == 0;
+}
+
+/* Pairs between two rows of w->q. */
+FLASH_INLINE int64_t query_stride(int64_t width)
+{
+    return attn_round_up(pairs(width), VF_LANES);
+}
+
+/* Rows of the block as [rows][query_stride], where the operand cannot be read in place. */
+static void copy_queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                         const struct block *block)
+{
+    const int64_t step = job->q.stride[3];
+    for (int64_t r = 0; r < block->rows; r++) {
+        const uint16_t *from =
+            (const uint16_t *)job->q.data +
+            attn_row_index(&job->q, block->b, row_head(job, block, r), row_query(job, block, r));
+        float *row = w->q + r * query_stride(job->dk);
+        uint16_t *to = (uint16_t *)(void *)row;
+        for (int64_t c = 0; step == 1 && c < job->dk; c += 2 * VF_LANES)
+            vf_store(row + c / 2, vf_pairs(from + c, job->dk - c));
+        for (int64_t c = 0; step != 1 && c < 2 * pairs(job->dk); c++)
+            to[c] = c < job->dk ? from[c * step] : 0;
+    }
+}
+
+/* The `count` <= MR rows from r0 on as the micro-kernels take them. */
+FLASH_INLINE void queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                          const struct block *block, int64_t r0, int count, const float **to)
+{
+    const uint16_t *base = job->q.data;
+    const bool in_place = queries_in_place(job);
+    int64_t h, i;
+    find_row(job, block, r0, &h, &i);
+    for (int r = 0; r < count; r++) {
+        int64_t at = attn_row_index(&job->q, block->b, block->g * job->group + h, i);
+        to[r] = in_place ? (const float *)(const void *)(base + at)
+                         : w->q + (r0 + r) * query_stride(job->dk);
+        next_row(job, &h, &i);
+    }
+}
+
+/* VF_LANES keys, the columns of a key next to each other, of which [lo, hi) are there: transposed
+ * in blocks of pairs. The others become 0. As many keys that follow are fetched meanwhile: the
+ * hardware does not see through the order of these reads. A hint only, so that it may reach past
+ * the end. */
+static void pack_k_columns(const uint16_t *from, int64_t key_stride, int64_t lo, int64_t hi,
+                           int64_t dk, float *to)
+{
+    float rows[VF_LANES * VF_LANES] __attribute__((aligned(64)));
+    float columns[VF_LANES * VF_LANES] __attribute__((aligned(64)));
+    bool whole = lo <= 0 && hi >= VF_LANES;
+    for (int64_t c = 0; c < 2 * pairs(dk); c += 2 * VF_LANES, to += VF_LANES * FLASH_NR) {
+        for (int64_t n = VF_LANES; n < 2 * VF_LANES; n++)
+            __builtin_prefetch(from + n * key_stride + c);
+        if (whole && c + 2 * VF_LANES <= dk) {
+            vf_pairs_transpose(from + c, key_stride, to, FLASH_NR);
+            continue;
+        }
+        for (int64_t n = 0; n < VF_LANES; n++)
+            vf_store(rows + n * VF_LANES, n >= lo && n < hi
+                                              ? vf_pairs(from + n * key_stride + c, dk - c)
+                                              : vf_set1(0.0f));
+        vf_pairs_transpose((const uint16_t *)(const void *)rows, 2 * VF_LANES, columns, VF_LANES);
+        for (int64_t n = 0; n < VF_LANES && c / 2 + n < pairs(dk); n++)
+            vf_store(to + n * FLASH_NR, vf_load(columns + n * VF_LANES));
+    }
+}
+
+/* The same where the columns of a key lie apart. */
+static void pack_k_apart(const uint16_t *from, int64_t key_stride, int64_t column_stride,
+                         int64_t lo, int64_t hi, int64_t dk, float *to)
+{
+    for (int64_t c = 0; c < pairs(dk); c++, to += FLASH_NR) {
+        uint16_t *pair = (uint16_t *)(void *)to;
+        for (int64_t n = 0; n < 2 * VF_LANES; n++) {
+            int64_t key = n / 2, column = 2 * c + n % 2;
+            bool there = key >= lo && key < hi && column < dk;
+            pair[n] = there ? from[key * key_stride + column * column_stride] : 0;
+        }
+    }
+}
+
+/* Keys [tile.lo, tile.hi), rounded outward to whole vectors, as panels. Keys outside the interval
+ * become 0 and are not read. */
+static void pack_k(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                   const struct block *block, const struct tile *tile)
+{
+    const int64_t *stride = job->k.stride;
+    const uint16_t *base = (const uint16_t *)job->k.data + block->b * stride[0] +
+                           block->kv * stride[1] + tile->j0 * stride[2];
+    for (int64_t j = tile->lo / VF_LANES * VF_LANES; j < tile->hi; j += VF_LANES) {
+        float *to = w->k + j / FLASH_NR * FLASH_NR * pairs(job->dk) + j % FLASH_NR;
+        const uint16_t *from = base + j * stride[2];
+        if (stride[3] == 1)
+            pack_k_columns(from, stride[2], tile->lo - j, tile->hi - j, job->dk, to);
+        else
+            pack_k_apart(from, stride[2], stride[3], tile->lo - j, tile->hi - j, job->dk, to);
+    }
+}
+
+/* Columns [c, c + VF_LANES) of two keys, of which either may be missing (NULL), as pairs. */
+FLASH_INLINE vf pair_keys(const uint16_t *even, const uint16_t *odd, int64_t column_stride,
+                          int64_t c, int64_t dv)
+{
+    int64_t count = dv - c < VF_LANES ? dv - c : VF_LANES;
+    uint16_t columns[2][VF_LANES];
+    const uint16_t *rows[2] = {even, odd};
+    if (column_stride == 1)
+        return vf_pairs_of(even ? even + c : columns[0], even ? count : 0,
+                           odd ? odd + c : columns[1], odd ? count : 0);
+    for (int64_t n = 0; n < count; n++)
+        for (int r = 0; r < 2; r++)
+            columns[r][n] = rows[r] ? rows[r][(c + n) * column_stride] : 0;
+    return vf_pairs_of(columns[0], count, columns[1], count);
+}
+
+/* Keys [tile.lo, tile.hi) of V, rounded outward to the inner axis' step, as panels, and where they
+ * are not finite: x * 0 is 0 where it is. Keys outside the interval become 0 and are not read. */
+static void pack_v(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                   const struct block *block, struct tile *tile)
+{
+    const int64_t *stride = job->v.stride;
+    const uint16_t *base = (const uint16_t *)job->v.data + block->b * stride[0] +
+                           block->kv * stride[1] + tile->j0 * stride[2];
+    const vf zero = vf_set1(0.0f);
+    tile->v = w->v;
+    tile->v_key = FLASH_NR;
+    tile->v_panel = pairs(job->key_block) * FLASH_NR;
+    tile->bad_lo = job->key_block;
+    tile->bad_hi = 0;
+    for (int64_t j = tile->lo / FLASH_STEP * FLASH_STEP; j < attn_round_up(tile->hi, FLASH_STEP);
+         j += 2) {
+        const uint16_t *row = base + j * stride[2];
+        const uint16_t *even = j >= tile->lo && j < tile->hi ? row : NULL;
+        const uint16_t *odd = j + 1 >= tile->lo && j + 1 < tile->hi ? row + stride[2] : NULL;
+        float *to = w->v + j / 2 * FLASH_NR;
+        vf sum = zero;
+        for (int64_t c = 0; c < job->dv; c += VF_LANES) {
+            vf pair = pair_keys(even, odd, stride[3], c, job->dv);
+            vf_store(to + c / FLASH_NR * tile->v_panel + c % FLASH_NR, pair);
+            sum = vf_join_pairs(pair, zero, sum);
+        }
+        if (vf_all_zero(sum))
+            continue;
+        int64_t step = j / FLASH_STEP * FLASH_STEP;
+        tile->bad_lo = tile->bad_lo < step ? tile->bad_lo : step;
+        tile->bad_hi = step + FLASH_STEP;
+    }
+}

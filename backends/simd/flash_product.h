@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_product.h - part of flash_template.h: what the two products are asked to compute. Counted
+ * in floats, or in pairs (flash_pack_pairs.h). They are score_product and value_product. */
+
+/* What a score sums over the columns: q k, or (q - k)^2. */
+enum pairing { DOT, DISTANCE };
+
+FLASH_INLINE vf join(const enum pairing pairing, vf q, vf k, vf sum)
+{
+#if FLASH_PAIRS
+    (void)pairing; /* always DOT */
+    return vf_join_pairs(q, k, sum);
+#else
+    vf apart = pairing == DOT ? q : vf_sub(q, k);
+    return vf_fma(apart, pairing == DOT ? k : apart, sum);
+#endif
+}
+
+/* Scores of up to MR rows against the keys [from, to) of a packed tile. */
+struct span {
+    const float *q[FLASH_MR]; /* rows of dk columns next to each other */
+    const float *k;           /* [keys/NR][dk][NR] */
+    int64_t dk, from, to;     /* from, to: multiples of VF_LANES */
+    float *s;                 /* [rows][LD] */
+    float *top;               /* [rows][VF_LANES] raised to the scores, lane by lane, of the panels
+                                 that lie within [clean_lo, clean_hi); NaN is passed by */
+    int64_t clean_lo, clean_hi;
+    struct ahead *ahead; /* what to ask for meanwhile, or NULL */
+    const struct meanwhile *meanwhile;
+};
+
+/* to[r] = by[r] * (o[r] * rescale[r] + sum over keys j in [lo, hi) of p[r][j] v[j]). */
+struct product {
+    const float *p; /* [rows][LD] */
+    const float *v; /* key j, column c: at c / NR * v_panel + c % NR + j * v_key */
+    int64_t v_key, v_panel, lo, hi;
+    float *o;             /* [rows][width] */
+    int64_t width;        /* dv rounded up to a vector */
+    bool fresh;           /* o holds nothing yet and counts as 0 */
+    const float *rescale; /* [rows] */
+    const struct meanwhile *meanwhile;
+    float *to[FLASH_MR]; /* rows of o, or of out where it takes whole vectors */
+    float by[FLASH_MR];
+};

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_softmax.h - part of flash_template.h: the online softmax of a group of rows: maxima,
+ * weights as floats, denominators. */
+
+/* What the scores in memory are multiplied by to lie in the log2 domain. */
+FLASH_INLINE float score_unit(const struct attn_flash *job)
+{
+    return FLASH_PAIRS ? job->unit : 1.0f;
+}
+
+FLASH_INLINE vf in_log2(vf x, float unit)
+{
+    return FLASH_PAIRS ? vf_mul(x, vf_set1(unit)) : x;
+}
+
+/* What a tile changes in the rows of a group. */
+struct softmax {
+    float shift[FLASH_MR]; /* the new maxima; 0 for -inf, because -inf - -inf would be NaN */
+    float added[FLASH_MR]; /* sums of the tile's weights */
+    /* Old maxima less the new ones, then what was accumulated before must be multiplied by. */
+    float lag[(FLASH_MR + VF_LANES - 1) / VF_LANES * VF_LANES] __attribute__((aligned(64)));
+};
+
+/* Raises lanes to those of a row's scores in the panels whose maximum the product could not take.
+ * NaN among the scores is passed by and comes back in the sum of the weights. */
+FLASH_INLINE vf rest_of_top(const struct group *group, const struct row *row, vf top)
+{
+    for (int64_t j = group->from, end; j < group->to; j = end) {
+        end = j / FLASH_NR * FLASH_NR + FLASH_NR;
+        end = end < group->to ? end : group->to;
+        if (j >= group->clean_lo && end <= group->clean_hi)
+            continue;
+        for (int64_t n = j; n < end; n += VF_LANES)
+            top = vf_max(vf_load(row->s + n), top);
+    }
+    return top;
+}
+
+/* Before the weights: brings the rows' maxima up to date. */
+static void start_softmax(const struct group *group, float *max, struct softmax *x)
+{
+    const bool rest = group->clean_lo > group->from || group->clean_hi < group->to;
+    memset(x->lag, 0, sizeof x->lag);
+    for (int r = 0; r < group->count; r++) {
+        vf largest = vf_load(group->top + r * VF_LANES);
+        float top = vf_largest(rest ? rest_of_top(group, &group->rows[r], largest) : largest);
+        top *= score_unit(group->job);
+        top = max[r] > top ? max[r] : top;
+        x->shift[r] = top == -INFINITY ? 0.0f : top;
+        x->lag[r] = max[r] - x->shift[r];
+        max[r] = top;
+    }
+}
+
+/* Weights of [from, to) of `mr` rows that are LD apart, relative to their maxima `shift`, in place,
+ * and their sums. With `mark`, forbidden cells get -0.0 instead of 0. A lane's sum stands for
+ * fixed places in the tile, so that nothing depends on `from` and `to`. */
+FLASH_INLINE void weigh_rows(const int mr, const bool mark, const struct group *group, int r0,
+                             const float *shift, float *sum)
+{
+    float *scores = group->rows[0].s + r0 * LD;
+    const float unit = score_unit(group->job);
+    const int64_t to = group->to;
+    vf by[FLASH_MR], sums[FLASH_MR];
+#pragma GCC unroll 16
+    for (int r = 0; r < mr; r++) {
+        by[r] = vf_set1(shift[r0 + r]);
+        sums[r] = vf_set1(0.0f);
+    }
+    for (int64_t j = group->from; j < to; j += VF_LANES)
+#pragma GCC unroll 16
+        for (int r = 0; r < mr; r++) {
+            vf s = vf_load(scores + r * LD + j);
+            vf p = exp2_negative(vf_sub(in_log2(s, unit), by[r]));
+            sums[r] = vf_add(sums[r], p);
+            if (mark)
+                p = vf_select_equal(s, vf_set1(-INFINITY), vf_set1(-0.0f), p);
+            vf_store(scores + r * LD + j, p);
+        }
+#pragma GCC unroll 16
+    for (int r = 0; r < mr; r++)
+        sum[r0 + r] = vf_sum(sums[r]);
+}
+
+/* The rows of a group. */
+static void weigh_floats(const struct group *group, bool mark, const float *shift, float *sum)
+{
+    const int count = group->count;
+    int r = 0;
+    for (; r + 2 <= count && !mark; r += 2)
+        weigh_rows(2, false, group, r, shift, sum);
+    for (; r < count && !mark; r++)
+        weigh_rows(1, false, group, r, shift, sum);
+    for (; r < count; r++)
+        weigh_rows(1, true, group, r, shift, sum);
+}
+
+/* After them: the denominators. */
+static void end_softmax(const struct group *group, float *sum, struct softmax *x)
+{
+    for (int r = 0; r < group->count; r += VF_LANES)
+        vf_store(x->lag + r, exp2_negative(vf_load(x->lag + r)));
+    for (int r = 0; r < group->count; r++)
+        sum[r] = sum[r] * x->lag[r] + x->added[r];
+}
+
+/* Scores of [from, to) to final weights; 0 in forbidden cells, even of a row that is NaN. */
+static void normalise_row(const struct group *group, const struct row *row, float max, float sum)
+{
+    const float unit = score_unit(group->job);
+    vf by = vf_set1(1.0f / sum), shift = vf_set1(max), forbidden = vf_set1(-INFINITY);
+    for (int64_t j = group->from; j < group->to; j += VF_LANES) {
+        vf s = vf_load(row->s + j);
+        vf p = vf_mul(exp2_negative(vf_sub(in_log2(s, unit), shift)), by);
+        vf_store(row->s + j, vf_select_equal(s, forbidden, vf_set1(0.0f), p));
+    }
+}

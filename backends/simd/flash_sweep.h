@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flash_sweep.h - part of flash_template.h: an item's tiles of keys, one after the other. */
+
+/* What a sweep over the tiles does with each group. */
+enum sweep { ATTEND, WEIGH };
+
+/* The weights of one tile, once maximum and denominator are final. */
+static void weigh_group(const struct attn_flash_scratch *w, const struct block *block,
+                        const struct tile *tile, struct group *group)
+{
+    const struct attn_view *out = &group->job->weights;
+    if (!score_group(w, block, tile, group))
+        return;
+    for (int r = 0; r < group->count; r++) {
+        const struct row *row = &group->rows[r];
+        int64_t at =
+            attn_row_index(out, group->b, row->h, row->i) + (tile->j0 + row->lo) * out->stride[3];
+        normalise_row(group, row, w->max[group->r0 + r], w->sum[group->r0 + r]);
+        narrow(out, at, out->stride[3], row->hi - row->lo, row->s + row->lo, 1.0f);
+    }
+}
+
+static void sweep_tiles(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                        const struct block *block, enum sweep sweep)
+{
+    for (int64_t j0 = block->lo / job->key_block * job->key_block; j0 < block->hi;
+         j0 += job->key_block) {
+        int64_t first = block->lo - j0, end = block->hi - j0;
+        struct tile tile = {.j0 = j0,
+                            .lo = first > 0 ? first : 0,
+                            .hi = end < job->key_block ? end : job->key_block};
+        take_keys(job, w, block, &tile, sweep == ATTEND);
+        struct group group = {.job = job, .b = block->b, .j0 = j0};
+        struct ahead ahead;
+        if (!block->direct) {
+            ahead = next_tile(job, block, &tile);
+            group.ahead = &ahead;
+        }
+        if (sweep == ATTEND)
+            attend_groups(w, block, &tile, &group);
+        for (int64_t r0 = 0; sweep == WEIGH && take_rows(block, &group, r0); r0 += FLASH_MR)
+            weigh_group(w, block, &tile, &group);
+    }
+}
+
+/* Weights are never held: a second sweep computes them again, into zeros. */
+static void store_weights(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                          const struct block *block)
+{
+    const struct attn_view *weights = &job->weights;
+    for (int64_t r = 0; r < block->rows; r++) {
+        int64_t h = row_head(job, block, r), i = row_query(job, block, r);
+        int64_t at = attn_row_index(weights, block->b, h, i), step = weights->stride[3];
+        if (weights->dtype == ATTN_F32)
+            for (int64_t j = 0; j < job->sk; j++)
+                ((float *)weights->data)[at + j * step] = 0.0f;
+        else
+            for (int64_t j = 0; j < job->sk; j++)
+                ((uint16_t *)weights->data)[at + j * step] = 0;
+    }
+    sweep_tiles(job, w, block, WEIGH);
+}
+
+/* Divides by the denominators and writes all results of the block. */
+static void store_rows(const struct attn_flash *job, const struct attn_flash_scratch *w,
+                       const struct block *block)
+{
+    for (int64_t r = 0; r < block->rows; r++)
+        store_row(job, w, block, r);
+    for (int64_t r = 0; r < block->rows && job->lse.data; r++)
+        store_lse(job, w, block, r);
+    if (job->weights.data)
+        store_weights(job, w, block);
+}

@@ -1,0 +1,571 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* problem.h - what backends have in common: a problem's operands as a table, its check against a
+ * backend's limits, and, by rows.h, the keys that a query sees, dropout, and element types.
+ *
+ * Optional: backend.h alone says what a plugin must do. Both headers are C11 and C++17, need only
+ * backend.h and the C library, and all their functions are inline. A plugin compiles them in, so
+ * nothing here is part of the binary interface.
+ *
+ * As long as ATTN_ABI_VERSION stays, names, arguments and meanings stay. Structures grow at their
+ * end only. New rows, flags and values never make a backend take more than before: a backend takes
+ * what its limits list.
+ *
+ *     static const uint32_t optional[] = {ATTN_LSE, ATTN_MASK, 0};
+ *     static const struct attn_limits limits = {
+ *         .ops = ATTN_BIT(ATTN_OP_ATTENTION),
+ *         .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT),
+ *         .dtypes = ATTN_BIT(ATTN_F32),
+ *         .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_DETERMINISTIC,
+ *         .optional = optional,
+ *     };
+ *
+ *     supports   return attn_problem_check(problem, &limits, why, size);
+ *     bind       attn_operands_set(&binding->operands, tensors, n_tensors);
+ *     run        struct attn_keys keys = attn_keys_seen(problem, &operands->len, b, i); */
+#ifndef ATTNBENCH_PROBLEM_H
+#define ATTNBENCH_PROBLEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "attnbench/backend.h"
+#include "attnbench/rows.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A set of ops, of scores or of types: ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16). */
+#define ATTN_BIT(value) (1u << (value))
+
+/* In a set of types: the type of the problem; f32, or f64 where the problem is f64. */
+#define ATTN_LIKE_Q   (1u << 0)
+#define ATTN_LIKE_LSE (1u << 31)
+
+/* Is a value in a set. Values from 31 on are in none. */
+static inline int attn_set_has(uint32_t set, uint32_t value)
+{
+    return value > 0 && value < 31 && (set >> value & 1u) != 0;
+}
+
+/* ---- Operands ---- */
+
+/* The operands of a problem by name. dtype 0: not given. As in attn_tensor, data is NULL before
+ * `bind`, and shape and stride are in the axis order of the role. */
+struct attn_operands {
+    struct attn_tensor q, k, v, out, lse, weights;
+    struct attn_tensor mask, bias, len, alibi, sink, keep, head_mask;
+    struct attn_tensor m, score_w_q, score_w_k, score_w_v;
+    struct attn_tensor x_q, x_k, x_v; /* x_k not given: x_q; x_v not given: x_k. See .role */
+    struct attn_tensor w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o;
+};
+
+/* One form of a role: a role that has several has a row for each. */
+struct attn_problem_role {
+    uint32_t role;
+    const char *name;     /* as in packs and messages */
+    const char *axes;     /* a letter an axis, see attn_problem_extent */
+    uint32_t types;       /* a set */
+    uint32_t ops, scores; /* sets; scores 0: any */
+    uint32_t needed;      /* 1: the ops and scores of this row need it */
+    size_t place;         /* in struct attn_operands */
+};
+
+/* The table of roles. */
+static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
+{
+    enum {
+        ATT = 1 << ATTN_OP_ATTENTION,
+        MHA = 1 << ATTN_OP_MHA,
+        ALL = ATT | MHA,
+        ADDITIVE = 1 << ATTN_SCORE_ADDITIVE,
+        BILINEAR = 1 << ATTN_SCORE_BILINEAR,
+        MAIN = ATTN_LIKE_Q,
+        SIDE = ATTN_LIKE_Q | 1 << ATTN_F32,
+        TRUTH = 1 << ATTN_BOOL,
+        COUNT = 1 << ATTN_I32
+    };
+#define ATTN_AT(field) offsetof(struct attn_operands, field)
+    static const struct attn_problem_role roles[] = {
+        /* role, name, axes, types, ops, scores, needed, place */
+        {ATTN_Q, "q", "bhiq", MAIN, ATT, 0, 1, ATTN_AT(q)},
+        {ATTN_K, "k", "bgjk", MAIN, ATT, 0, 1, ATTN_AT(k)},
+        {ATTN_V, "v", "bgjv", MAIN, ATT, 0, 1, ATTN_AT(v)},
+        {ATTN_OUT, "out", "bhiv", MAIN, ATT, 0, 1, ATTN_AT(out)},
+        {ATTN_OUT, "out", "biY", MAIN, MHA, 0, 1, ATTN_AT(out)},
+        {ATTN_LSE, "lse", "bhi", ATTN_LIKE_LSE, ALL, 0, 0, ATTN_AT(lse)},
+        {ATTN_WEIGHTS, "weights", "bhij", MAIN, ALL, 0, 0, ATTN_AT(weights)},
+        {ATTN_MASK, "mask", "bhij", TRUTH, ALL, 0, 0, ATTN_AT(mask)},
+        {ATTN_BIAS, "bias", "bhij", SIDE, ALL, 0, 0, ATTN_AT(bias)},
+        {ATTN_LEN, "len", "b", COUNT, ALL, 0, 0, ATTN_AT(len)},
+        {ATTN_LEN, "len", "bi", COUNT, ALL, 0, 0, ATTN_AT(len)},
+        {ATTN_ALIBI, "alibi", "h", SIDE, ALL, 0, 0, ATTN_AT(alibi)},
+        {ATTN_SINK, "sink", "h", SIDE, ALL, 0, 0, ATTN_AT(sink)},
+        {ATTN_KEEP, "keep", "bhij", TRUTH, ALL, 0, 0, ATTN_AT(keep)},
+        {ATTN_HEAD_MASK, "head_mask", "h", TRUTH, MHA, 0, 0, ATTN_AT(head_mask)},
+        {ATTN_SCORE_M, "m", "hqk", SIDE, ALL, BILINEAR, 1, ATTN_AT(m)},
+        {ATTN_SCORE_WQ, "score_w_q", "hdq", SIDE, ALL, ADDITIVE, 1, ATTN_AT(score_w_q)},
+        {ATTN_SCORE_WK, "score_w_k", "hdk", SIDE, ALL, ADDITIVE, 1, ATTN_AT(score_w_k)},
+        {ATTN_SCORE_WV, "score_w_v", "hd", SIDE, ALL, ADDITIVE, 1, ATTN_AT(score_w_v)},
+        {ATTN_X_Q, "x_q", "biE", MAIN, MHA, 0, 1, ATTN_AT(x_q)},
+        {ATTN_X_K, "x_k", "bjF", MAIN, MHA, 0, 0, ATTN_AT(x_k)},
+        {ATTN_X_V, "x_v", "bjG", MAIN, MHA, 0, 0, ATTN_AT(x_v)},
+        {ATTN_W_Q, "w_q", "QE", MAIN, MHA, 0, 1, ATTN_AT(w_q)},
+        {ATTN_W_K, "w_k", "KF", MAIN, MHA, 0, 1, ATTN_AT(w_k)},
+        {ATTN_W_V, "w_v", "VG", MAIN, MHA, 0, 1, ATTN_AT(w_v)},
+        {ATTN_W_O, "w_o", "YO", MAIN, MHA, 0, 0, ATTN_AT(w_o)},
+        {ATTN_B_Q, "b_q", "Q", MAIN, MHA, 0, 0, ATTN_AT(b_q)},
+        {ATTN_B_K, "b_k", "K", MAIN, MHA, 0, 0, ATTN_AT(b_k)},
+        {ATTN_B_V, "b_v", "V", MAIN, MHA, 0, 0, ATTN_AT(b_v)},
+        {ATTN_B_O, "b_o", "Y", MAIN, MHA, 0, 0, ATTN_AT(b_o)},
+    };
+#undef ATTN_AT
+    *count = sizeof(roles) / sizeof(roles[0]);
+    return roles;
+}
+
+/* The name of a role; NULL: it is in no row. */
+static inline const char *attn_problem_role_name(uint32_t role)
+{
+    size_t count;
+    const struct attn_problem_role *roles = attn_problem_roles(&count);
+    for (size_t r = 0; r < count; r++)
+        if (roles[r].role == role)
+            return roles[r].name;
+    return NULL;
+}
+
+/* Does a row hold for the op and the score of a problem. */
+static inline int attn_problem_role_fits(const struct attn_problem *p,
+                                         const struct attn_problem_role *role)
+{
+    return attn_set_has(role->ops, p->op) &&
+           (!role->scores || attn_set_has(role->scores, p->score));
+}
+
+/* The form that a role has in this problem; of several the one of this rank, else the last one.
+ * NULL: the role has no place in this problem. */
+static inline const struct attn_problem_role *attn_problem_role_find(const struct attn_problem *p,
+                                                                     uint32_t role, uint32_t rank)
+{
+    size_t count;
+    const struct attn_problem_role *rows = attn_problem_roles(&count), *found = NULL;
+    for (size_t r = 0; r < count; r++) {
+        if (rows[r].role != role || !attn_problem_role_fits(p, &rows[r]))
+            continue;
+        found = &rows[r];
+        if (strlen(found->axes) == rank)
+            break;
+    }
+    return found;
+}
+
+/* Where the operand of a role is in struct attn_operands; NULL: the role is in no row. */
+static inline struct attn_tensor *attn_operands_at(struct attn_operands *operands, uint32_t role)
+{
+    size_t count;
+    const struct attn_problem_role *roles = attn_problem_roles(&count);
+    for (size_t r = 0; r < count; r++)
+        if (roles[r].role == role)
+            return (struct attn_tensor *)(void *)((char *)operands + roles[r].place);
+    return NULL;
+}
+
+/* The same to read. */
+static inline const struct attn_tensor *attn_operands_find(const struct attn_operands *operands,
+                                                           uint32_t role)
+{
+    size_t count;
+    const struct attn_problem_role *roles = attn_problem_roles(&count);
+    for (size_t r = 0; r < count; r++)
+        if (roles[r].role == role)
+            return (const struct attn_tensor *)(const void *)((const char *)operands +
+                                                              roles[r].place);
+    return NULL;
+}
+
+/* What stands for x_k and x_v where they are not given. After a change of x_q or x_k: once more. */
+static inline void attn_operands_default(struct attn_operands *operands)
+{
+    if (operands->x_k.role != ATTN_X_K)
+        operands->x_k = operands->x_q;
+    if (operands->x_v.role != ATTN_X_V)
+        operands->x_v = operands->x_k;
+}
+
+/* All operands of a problem, or of a binding. Tensors of roles that are not in the table are left
+ * out. */
+static inline void attn_operands_set(struct attn_operands *operands,
+                                     const struct attn_tensor *tensors, uint32_t n_tensors)
+{
+    memset(operands, 0, sizeof(*operands));
+    for (uint32_t t = 0; t < n_tensors; t++) {
+        struct attn_tensor *at = attn_operands_at(operands, tensors[t].role);
+        if (at)
+            *at = tensors[t];
+    }
+    attn_operands_default(operands);
+}
+
+/* The width of x_q, x_k or x_v; -1: not given. */
+static inline int64_t attn_problem_model_width(const struct attn_problem *p, uint32_t role)
+{
+    const struct attn_tensor *x = attn_tensor_find(p, role);
+    if (!x && role == ATTN_X_V)
+        x = attn_tensor_find(p, ATTN_X_K);
+    if (!x)
+        x = attn_tensor_find(p, ATTN_X_Q);
+    return x ? x->shape[2] : -1;
+}
+
+/* The extent of an axis:
+ *   b batch   h query heads   g key/value heads   i queries   j keys
+ *   q k v     widths of one head: dq, dk, dv        d   hidden width of an additive score: dh
+ *   Q K V O   heads side by side: hq*dq, hkv*dk, hkv*dv, hq*dv
+ *   E F G Y   model widths: of x_q, x_k, x_v, and of out
+ * -1: the letter is not known, or the operand that decides it is not given. */
+static inline int64_t attn_problem_extent(const struct attn_problem *p, char axis)
+{
+    const struct attn_tensor *w_o;
+    switch (axis) {
+    case 'b':
+        return p->b;
+    case 'h':
+        return p->hq;
+    case 'g':
+        return p->hkv;
+    case 'i':
+        return p->sq;
+    case 'j':
+        return p->sk;
+    case 'q':
+        return p->dq;
+    case 'k':
+        return p->dk;
+    case 'v':
+        return p->dv;
+    case 'd':
+        return p->dh;
+    case 'Q':
+        return p->hq * p->dq;
+    case 'K':
+        return p->hkv * p->dk;
+    case 'V':
+        return p->hkv * p->dv;
+    case 'O':
+        return p->hq * p->dv;
+    case 'E':
+        return attn_problem_model_width(p, ATTN_X_Q);
+    case 'F':
+        return attn_problem_model_width(p, ATTN_X_K);
+    case 'G':
+        return attn_problem_model_width(p, ATTN_X_V);
+    case 'Y':
+        w_o = attn_tensor_find(p, ATTN_W_O);
+        return w_o ? w_o->shape[0] : p->hq * p->dv;
+    default:
+        return -1;
+    }
+}
+
+/* Bytes from the first element of a tensor to the end of its last one, 0 where it has none; -1: a
+ * stride is negative, or they are too many to count. */
+static inline int64_t attn_problem_span(const struct attn_tensor *tensor)
+{
+    const int64_t bytes = attn_element_bytes(tensor->dtype);
+    int64_t last = 0;
+    for (uint32_t a = 0; a < tensor->rank && a < ATTN_MAX_RANK; a++)
+        if (tensor->shape[a] == 0)
+            return 0;
+    for (uint32_t a = 0; a < tensor->rank && a < ATTN_MAX_RANK; a++) {
+        const int64_t steps = tensor->shape[a] - 1, stride = tensor->stride[a];
+        if (steps < 0 || stride < 0 || (stride > 0 && steps > (INT64_MAX - last) / stride))
+            return -1;
+        last += steps * stride;
+    }
+    return bytes == 0 || last >= INT64_MAX / bytes ? -1 : (last + 1) * bytes;
+}
+
+/* ---- The check of a problem ---- */
+
+/* Where a backend takes an operand in other forms than the table says. */
+struct attn_limit {
+    uint32_t role;
+    uint32_t types; /* a set; 0: as in the table */
+    /* Strides. 0: any. 1: the last axis has stride 1. n > 1: so it has, and the strides of the
+     * other axes are multiples of n and not 0. An axis of one element may have any stride. */
+    uint32_t multiple;
+    const char *axes; /* the only form taken; NULL: those in the table */
+    const char *name; /* in messages; NULL: as in the table */
+};
+
+/* What a backend takes. Nothing else is taken: what is left 0 is empty. */
+struct attn_limits {
+    uint32_t ops, scores, dtypes;    /* sets; dtypes: types of the problem */
+    uint64_t flags;                  /* ATTN_FLAG_* */
+    const uint32_t *optional;        /* roles taken beside the needed ones; ends with 0; or NULL */
+    const struct attn_limit *narrow; /* forms other than the table's; ends with role 0; or NULL */
+    int64_t widest;                  /* dq, dk, dv at most; 0: any */
+    /* Sentences for what is not in the sets above; NULL: one that names it. */
+    const char *no_op, *no_score, *no_dtype, *no_flag, *no_role;
+};
+
+/* Writes `sentence`, or "KIND NAME is not supported" where that is NULL. */
+static inline int attn_problem_refuse(const char *sentence, const char *kind, const char *name,
+                                      char *why, size_t size)
+{
+    if (sentence)
+        snprintf(why, size, "%s", sentence);
+    else
+        snprintf(why, size, "%s %s is not supported", kind, name);
+    return ATTN_UNSUPPORTED;
+}
+
+/* The same for a value: by its name where it is below `count` and has one, else by number. */
+static inline int attn_problem_refuse_value(const char *sentence, const char *kind, uint32_t value,
+                                            const char *const *names, size_t count, char *why,
+                                            size_t size)
+{
+    char number[16];
+    snprintf(number, sizeof(number), "%u", (unsigned)value);
+    return attn_problem_refuse(sentence, kind,
+                               value < count && names[value] ? names[value] : number, why, size);
+}
+
+/* Writes which types are taken: "only f32, f16 and bf16 are implemented". */
+static inline int attn_problem_refuse_dtype(const struct attn_limits *limits, char *why,
+                                            size_t size)
+{
+    static const char *const names[] = {"", "f64", "f32", "f16", "bf16"};
+    char text[64] = "only ";
+    uint32_t left = limits->dtypes & 0x1eu, taken = 0;
+    for (uint32_t d = ATTN_F64; d <= ATTN_BF16; d++) {
+        if (!attn_set_has(left, d))
+            continue;
+        left &= ~ATTN_BIT(d);
+        strcat(text, taken == 0 ? "" : left ? ", " : " and ");
+        strcat(text, names[d]);
+        taken++;
+    }
+    strcat(text, taken == 1 ? " is implemented" : " are implemented");
+    return attn_problem_refuse(limits->no_dtype ? limits->no_dtype : text, "", "", why, size);
+}
+
+static inline int attn_problem_refuse_flag(const struct attn_problem *p,
+                                           const struct attn_limits *limits, char *why, size_t size)
+{
+    static const char *const names[] = {"causal",        "window",      "off_br",
+                                        "softcap",       "dropout",     "residual",
+                                        "deterministic", "approximate", "stream"};
+    uint64_t flags = p->flags & ~limits->flags;
+    uint32_t bit = 0;
+    while (!(flags >> bit & 1u))
+        bit++;
+    return attn_problem_refuse_value(limits->no_flag, "flag", bit, names,
+                                     sizeof(names) / sizeof(names[0]), why, size);
+}
+
+/* NULL, or what is wrong with the sizes of a problem, whatever the backend. */
+static inline const char *attn_problem_size_fault(const struct attn_problem *p)
+{
+    const int64_t heads[] = {p->hq, p->hkv, p->hkv, p->hq}, widths[] = {p->dq, p->dk, p->dv, p->dv};
+    const int additive = p->score == ATTN_SCORE_ADDITIVE;
+    int fits = p->b >= 1 && p->hkv >= 1 && p->hq >= 1 && p->hq % p->hkv == 0 && p->sq >= 1 &&
+               p->sk >= 0 && p->dq >= 1 && p->dk >= 1 && p->dv >= 1 && (!additive || p->dh >= 1);
+    for (int n = 0; fits && n < 4; n++)
+        fits = heads[n] <= INT64_MAX / widths[n];
+    if (p->dq != p->dk && !additive && p->score != ATTN_SCORE_BILINEAR)
+        fits = 0;
+    return fits ? NULL : "the sizes do not make an attention problem";
+}
+
+/* NULL, or what is wrong with the values that go with flags. */
+static inline const char *attn_problem_flag_fault(const struct attn_problem *p)
+{
+    if ((p->flags & ATTN_FLAG_WINDOW) && (p->window_left < -1 || p->window_right < -1))
+        return "a window side is below -1";
+    if ((p->flags & ATTN_FLAG_DROPOUT) && !(p->dropout_p >= 0 && p->dropout_p < 1))
+        return "the dropout probability is outside [0,1)";
+    if ((p->flags & ATTN_FLAG_RESIDUAL) && p->op != ATTN_OP_MHA)
+        return "a residual is part of multi-head attention only";
+    return NULL;
+}
+
+/* The first half of attn_problem_check: all but the operands. */
+static inline int attn_problem_check_scalars(const struct attn_problem *p,
+                                             const struct attn_limits *limits, char *why,
+                                             size_t size)
+{
+    static const char *const ops[] = {NULL, "attention", "mha", "attention_backward"};
+    static const char *const scores[] = {NULL,       "scaled_dot", "dot",
+                                         "bilinear", "gaussian",   "additive"};
+    const char *fault;
+    if (p->struct_size < sizeof(*p))
+        return attn_problem_refuse("the problem structure is older than this backend", "", "", why,
+                                   size);
+    if (!attn_set_has(limits->ops, p->op))
+        return attn_problem_refuse_value(limits->no_op, "op", p->op, ops,
+                                         sizeof(ops) / sizeof(ops[0]), why, size);
+    if (!attn_set_has(limits->scores, p->score))
+        return attn_problem_refuse_value(limits->no_score, "score", p->score, scores,
+                                         sizeof(scores) / sizeof(scores[0]), why, size);
+    if (!attn_set_has(limits->dtypes, p->dtype))
+        return attn_problem_refuse_dtype(limits, why, size);
+    if (p->flags & ~limits->flags)
+        return attn_problem_refuse_flag(p, limits, why, size);
+    fault = attn_problem_size_fault(p);
+    if (!fault)
+        fault = attn_problem_flag_fault(p);
+    if (fault)
+        return attn_problem_refuse(fault, "", "", why, size);
+    if (limits->widest &&
+        (p->dq > limits->widest || p->dk > limits->widest || p->dv > limits->widest)) {
+        snprintf(why, size, "heads wider than %lld are not supported", (long long)limits->widest);
+        return ATTN_UNSUPPORTED;
+    }
+    return ATTN_OK;
+}
+
+/* NULL, or what of a tensor the strides rule out. */
+static inline int attn_problem_strides_fit(const struct attn_tensor *tensor, uint32_t multiple)
+{
+    for (uint32_t a = 0; multiple && a < tensor->rank; a++) {
+        const int64_t stride = tensor->stride[a];
+        if (tensor->shape[a] == 1)
+            continue;
+        if (a + 1 == tensor->rank ? stride != 1
+                                  : multiple > 1 && (stride == 0 || stride % multiple != 0))
+            return 0;
+    }
+    return attn_problem_span(tensor) >= 0;
+}
+
+static inline int attn_problem_type_fits(const struct attn_problem *p, uint32_t types,
+                                         uint32_t dtype)
+{
+    return attn_set_has(types, dtype) || (types & ATTN_LIKE_Q && dtype == p->dtype) ||
+           (types & ATTN_LIKE_LSE &&
+            (dtype == ATTN_F32 || (dtype == ATTN_F64 && p->dtype == ATTN_F64)));
+}
+
+static inline int attn_problem_shape_fits(const struct attn_problem *p,
+                                          const struct attn_tensor *tensor, const char *axes)
+{
+    for (uint32_t a = 0; a < tensor->rank; a++) {
+        const int64_t extent = attn_problem_extent(p, axes[a]);
+        if (tensor->shape[a] != extent || extent < (axes[a] == 'j' ? 0 : 1))
+            return 0;
+    }
+    return 1;
+}
+
+/* NULL, or what of a tensor is not taken. */
+static inline const char *attn_problem_tensor_fault(const struct attn_problem *p,
+                                                    const struct attn_tensor *tensor,
+                                                    const struct attn_problem_role *role,
+                                                    const struct attn_limit *limit)
+{
+    const char *axes = limit && limit->axes ? limit->axes : role->axes;
+    if (!attn_problem_type_fits(p, limit && limit->types ? limit->types : role->types,
+                                tensor->dtype))
+        return "type";
+    if (tensor->space != ATTN_HOST || tensor->device != 0)
+        return "memory space";
+    if (tensor->rank != strlen(axes))
+        return "rank";
+    if (!attn_problem_shape_fits(p, tensor, axes))
+        return "shape";
+    if (!attn_problem_strides_fit(tensor, limit ? limit->multiple : 0))
+        return "stride";
+    return NULL;
+}
+
+static inline int attn_problem_check_tensor(const struct attn_problem *p,
+                                            const struct attn_tensor *tensor,
+                                            const struct attn_limits *limits, char *why,
+                                            size_t size)
+{
+    const struct attn_problem_role *role = attn_problem_role_find(p, tensor->role, tensor->rank);
+    const struct attn_limit *limit = limits->narrow;
+    const uint32_t *taken = limits->optional;
+    const char *fault, *name = attn_problem_role_name(tensor->role);
+    char number[16];
+    while (taken && *taken && *taken != tensor->role)
+        taken++;
+    if (!role || (!role->needed && (!taken || !*taken))) {
+        snprintf(number, sizeof(number), "%u", (unsigned)tensor->role);
+        return attn_problem_refuse(limits->no_role, "operand", name ? name : number, why, size);
+    }
+    while (limit && limit->role && limit->role != tensor->role)
+        limit++;
+    if (limit && !limit->role)
+        limit = NULL;
+    fault = attn_tensor_find(p, tensor->role) == tensor
+                ? attn_problem_tensor_fault(p, tensor, role, limit)
+                : "second tensor";
+    if (!fault)
+        return ATTN_OK;
+    snprintf(why, size, "this %s of %s is not supported", fault,
+             limit && limit->name ? limit->name : name);
+    return ATTN_UNSUPPORTED;
+}
+
+/* NULL, or why operands do not go together, whatever the backend. */
+static inline const char *attn_problem_operands_fault(const struct attn_problem *p)
+{
+    const struct attn_tensor *len = attn_tensor_find(p, ATTN_LEN);
+    if (len && len->rank == 2 && (p->flags & ATTN_FLAG_OFF_BR))
+        return "a bottom-right offset needs one length a batch";
+    if (attn_tensor_find(p, ATTN_KEEP) && !(p->flags & ATTN_FLAG_DROPOUT))
+        return "a keep mask without dropout";
+    if (p->op != ATTN_OP_MHA)
+        return NULL;
+    if (!attn_tensor_find(p, ATTN_X_K) && p->sk != p->sq)
+        return "without x_k there are as many keys as queries";
+    if (!attn_tensor_find(p, ATTN_W_O) && attn_tensor_find(p, ATTN_B_O))
+        return "an output bias without an output projection";
+    if ((p->flags & ATTN_FLAG_RESIDUAL) &&
+        attn_problem_extent(p, 'E') != attn_problem_extent(p, 'Y'))
+        return "a residual needs equal widths of x_q and out";
+    return NULL;
+}
+
+/* The second half: every operand, those that are missing, and how they go together. */
+static inline int attn_problem_check_operands(const struct attn_problem *p,
+                                              const struct attn_limits *limits, char *why,
+                                              size_t size)
+{
+    size_t count;
+    const struct attn_problem_role *roles = attn_problem_roles(&count);
+    const char *fault;
+    for (uint32_t t = 0; t < p->n_tensors; t++)
+        if (attn_problem_check_tensor(p, &p->tensors[t], limits, why, size) != ATTN_OK)
+            return ATTN_UNSUPPORTED;
+    for (size_t r = 0; r < count; r++) {
+        if (!roles[r].needed || !attn_problem_role_fits(p, &roles[r]) ||
+            attn_tensor_find(p, roles[r].role))
+            continue;
+        snprintf(why, size, "operand %s is missing", roles[r].name);
+        return ATTN_UNSUPPORTED;
+    }
+    fault = attn_problem_operands_fault(p);
+    return fault ? attn_problem_refuse(fault, "", "", why, size) : ATTN_OK;
+}
+
+/* What `supports` asks first: ATTN_OK where the problem makes sense and lies within the limits,
+ * else ATTN_UNSUPPORTED with the reason in (why, size). A backend with a constraint of its own that
+ * is to be told before the operands are looked at calls the halves. */
+static inline int attn_problem_check(const struct attn_problem *p, const struct attn_limits *limits,
+                                     char *why, size_t size)
+{
+    int status = attn_problem_check_scalars(p, limits, why, size);
+    return status == ATTN_OK ? attn_problem_check_operands(p, limits, why, size) : status;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rows.h - what kernels have in common: element types, the keys that a query sees, and dropout.
+ *
+ * The part of problem.h that `run` needs, with the same promises. Nothing here calls the C library
+ * but memcpy. */
+#ifndef ATTNBENCH_ROWS_H
+#define ATTNBENCH_ROWS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "attnbench/backend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Functions that code on a CUDA device may call as well. */
+#if defined(__CUDACC__)
+#define ATTN_ANYWHERE static inline __host__ __device__
+#else
+#define ATTN_ANYWHERE static inline
+#endif
+
+/* ---- Elements ---- */
+
+/* Bytes of an element; 0: the type is reserved or not known. */
+ATTN_ANYWHERE int64_t attn_element_bytes(uint32_t dtype)
+{
+    switch (dtype) {
+    case ATTN_F64:
+    case ATTN_I64:
+        return 8;
+    case ATTN_F32:
+    case ATTN_I32:
+        return 4;
+    case ATTN_F16:
+    case ATTN_BF16:
+        return 2;
+    case ATTN_BOOL:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+ATTN_ANYWHERE uint32_t attn_f32_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+ATTN_ANYWHERE float attn_f32_of_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+/* f16 and bf16 to f32 and back, in integer code that a compiler can vectorise. Widening is exact.
+ * Narrowing rounds to nearest, ties to even; overflow gives infinity, and NaN stays a quiet NaN. */
+ATTN_ANYWHERE float attn_f32_of_bf16(uint16_t half)
+{
+    return attn_f32_of_bits((uint32_t)half << 16);
+}
+
+ATTN_ANYWHERE uint16_t attn_bf16_of_f32(float value)
+{
+    uint32_t bits = attn_f32_bits(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)(bits >> 16 | 0x40u); /* NaN: the payload must not round up to infinity */
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+ATTN_ANYWHERE float attn_f32_of_f16(uint16_t half)
+{
+    /* The exponent field moved into place is too small by 127 - 15 = 112; a product by 2^112 puts
+     * that right, for subnormals too, and leaves only infinity and NaN to be marked. */
+    uint32_t magnitude = (half & 0x7fffu) << 13, sign = (half & 0x8000u) << 16;
+    uint32_t bits = attn_f32_bits(attn_f32_of_bits(magnitude) * 0x1p112f);
+    bits |= magnitude >= 0x7c00u << 13 ? 0x7f800000u : 0u;
+    return attn_f32_of_bits(sign | bits);
+}
+
+ATTN_ANYWHERE uint16_t attn_f16_of_f32(float value)
+{
+    uint32_t bits = attn_f32_bits(value), sign = bits >> 16 & 0x8000u;
+    bits &= 0x7fffffffu;
+    if (bits > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00u | (bits >> 13 & 0x3ffu));
+    if (bits >= 0x47800000u) /* 2^16 and above, infinity included */
+        return (uint16_t)(sign | 0x7c00u);
+    if (bits < 0x38800000u) { /* below 2^-14: in a sum with 0.5 one ulp is 2^-24, as needed */
+        float sum = attn_f32_of_bits(bits) + 0.5f;
+        return (uint16_t)(sign | (attn_f32_bits(sum) - 0x3f000000u));
+    }
+    bits += 0xfffu + (bits >> 13 & 1u); /* a carry out of the mantissa is right, up to infinity */
+    return (uint16_t)(sign | (bits - (112u << 23)) >> 13);
+}
+
+/* Element `index` of an array of f64, f32, f16 or bf16, rounded to f32. */
+ATTN_ANYWHERE float attn_element_read(uint32_t dtype, const void *data, int64_t index)
+{
+    if (dtype == ATTN_F32)
+        return ((const float *)data)[index];
+    if (dtype == ATTN_F64)
+        return (float)((const double *)data)[index];
+    return dtype == ATTN_F16 ? attn_f32_of_f16(((const uint16_t *)data)[index])
+                             : attn_f32_of_bf16(((const uint16_t *)data)[index]);
+}
+
+ATTN_ANYWHERE void attn_element_write(uint32_t dtype, void *data, int64_t index, float value)
+{
+    if (dtype == ATTN_F32)
+        ((float *)data)[index] = value;
+    else if (dtype == ATTN_F64)
+        ((double *)data)[index] = (double)value;
+    else
+        ((uint16_t *)data)[index] =
+            dtype == ATTN_F16 ? attn_f16_of_f32(value) : attn_bf16_of_f32(value);
+}
+
+/* ---- Masks ---- */
+
+/* Keys first <= j < end; both 0 where there are none. */
+struct attn_keys {
+    int64_t first, end;
+};
+
+ATTN_ANYWHERE int64_t attn_clamp(int64_t value, int64_t low, int64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+/* Offsets and windows beyond this reach past every key; limited to it, their sums do not overflow.
+ */
+#define ATTN_FAR ((int64_t)1 << 60)
+
+/* Keys that len leaves to query i of batch b. Here and below len and the other operands may be
+ * those of attn_operands that are not given. */
+static inline int64_t attn_keys_valid(const struct attn_problem *p, const struct attn_tensor *len,
+                                      int64_t b, int64_t i)
+{
+    if (!len->dtype)
+        return p->sk;
+    const int64_t at = b * len->stride[0] + (len->rank == 2 ? i * len->stride[1] : 0);
+    return attn_clamp(((const int32_t *)len->data)[at], 0, p->sk);
+}
+
+/* off of causal, window and alibi in batch b: the diagonal of query i is key i + off. */
+static inline int64_t attn_keys_offset(const struct attn_problem *p, const struct attn_tensor *len,
+                                       int64_t b)
+{
+    if (p->flags & ATTN_FLAG_OFF_BR) /* never with a length a query: attn_problem_check */
+        return attn_keys_valid(p, len, b, 0) - p->sq;
+    return attn_clamp(p->off, -ATTN_FAR, ATTN_FAR);
+}
+
+/* Keys that len, causal and window leave to query i of batch b. */
+static inline struct attn_keys attn_keys_seen(const struct attn_problem *p,
+                                              const struct attn_tensor *len, int64_t b, int64_t i)
+{
+    struct attn_keys keys = {0, attn_keys_valid(p, len, b, i)};
+    const int64_t diagonal = i + attn_keys_offset(p, len, b);
+    if (p->flags & ATTN_FLAG_CAUSAL)
+        keys.end = attn_clamp(diagonal + 1, 0, keys.end);
+    if ((p->flags & ATTN_FLAG_WINDOW) && p->window_right >= 0)
+        keys.end = attn_clamp(diagonal + attn_clamp(p->window_right, 0, ATTN_FAR) + 1, 0, keys.end);
+    if ((p->flags & ATTN_FLAG_WINDOW) && p->window_left >= 0)
+        keys.first = attn_clamp(diagonal - attn_clamp(p->window_left, 0, ATTN_FAR), 0, keys.end);
+    if (keys.first == keys.end)
+        keys.first = keys.end = 0;
+    return keys;
+}
+
+/* The address of the element with this index. */
+ATTN_ANYWHERE void *attn_element_at(const struct attn_tensor *tensor, int64_t index)
+{
+    return (char *)tensor->data + index * attn_element_bytes(tensor->dtype);
+}
+
+/* The index of the first element of row (b,h,i) of a tensor of rank 4. */
+ATTN_ANYWHERE int64_t attn_row_start(const struct attn_tensor *tensor, int64_t b, int64_t h,
+                                     int64_t i)
+{
+    return b * tensor->stride[0] + h * tensor->stride[1] + i * tensor->stride[2];
+}
+
+/* Row (b,h,i) of a boolean operand, mask or keep: key j is at [j * stride[3]]. NULL: not given. */
+ATTN_ANYWHERE const uint8_t *attn_mask_row(const struct attn_tensor *mask, int64_t b, int64_t h,
+                                           int64_t i)
+{
+    return mask->dtype ? (const uint8_t *)mask->data + attn_row_start(mask, b, h, i) : NULL;
+}
+
+/* The keys without those at both ends that the mask forbids to row (b,h,i). */
+static inline struct attn_keys attn_keys_trim(struct attn_keys keys, const struct attn_tensor *mask,
+                                              int64_t b, int64_t h, int64_t i)
+{
+    const uint8_t *row = attn_mask_row(mask, b, h, i);
+    const int64_t step = mask->stride[3];
+    while (row && keys.first < keys.end && !row[keys.first * step])
+        keys.first++;
+    while (row && keys.first < keys.end && !row[(keys.end - 1) * step])
+        keys.end--;
+    if (keys.first == keys.end)
+        keys.first = keys.end = 0;
+    return keys;
+}
+
+/* ---- Dropout ---- */
+
+/* Word 0 of Philox4x32-10 for counter {low, high, 0, 0} of the index and key {low, high} of the
+ * seed. Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+ */
+ATTN_ANYWHERE uint32_t attn_dropout_word(uint64_t seed, uint64_t index)
+{
+    uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = 0, c3 = 0;
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    for (int round = 0; round < 10; round++) {
+        const uint64_t p0 = (uint64_t)0xd2511f53u * c0, p1 = (uint64_t)0xcd9e8d57u * c2;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)p1;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)p0;
+        k0 += 0x9e3779b9u;
+        k1 += 0xbb67ae85u;
+    }
+    return c0;
+}
+
+/* A cell is kept where attn_dropout_word >> 8 is at least this: the smallest n with n 2^-24 >= p.
+ */
+ATTN_ANYWHERE uint32_t attn_dropout_threshold(double p)
+{
+    const double scaled = p * 0x1p24; /* exact */
+    const uint32_t below = (uint32_t)scaled;
+    return below < scaled ? below + 1 : below;
+}
+
+/* The linear index of cell (b,h,i,0); that of key j is j more. */
+ATTN_ANYWHERE uint64_t attn_dropout_index(const struct attn_problem *p, int64_t b, int64_t h,
+                                          int64_t i)
+{
+    const uint64_t row = ((uint64_t)b * (uint64_t)p->hq + (uint64_t)h) * (uint64_t)p->sq;
+    return (row + (uint64_t)i) * (uint64_t)p->sk;
+}
+
+/* Does dropout keep the weight of cell (b,h,i,j): by `keep` where it is given, else by Philox. */
+static inline int attn_dropout_keeps(const struct attn_problem *p, const struct attn_tensor *keep,
+                                     int64_t b, int64_t h, int64_t i, int64_t j)
+{
+    const uint8_t *row = attn_mask_row(keep, b, h, i);
+    if (row)
+        return row[j * keep->stride[3]] != 0;
+    return (attn_dropout_word(p->dropout_seed, attn_dropout_index(p, b, h, i) + (uint64_t)j) >> 8) *
+               0x1p-24 >=
+           p->dropout_p;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
