@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* case.c - what a case owns: copying and freeing. */
+#include "case/case.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "case/language.h"
 
 static void disown(struct attn_case_numbers *list)
 {
