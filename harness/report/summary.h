@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* summary.h - protocol, machine and build of a run in one line each, for footers and pages. */
+/* summary.h - protocol, machine and build of a run in one line each, verdicts in one number each,
+ * for footers and pages. */
 #ifndef ATTN_REPORT_SUMMARY_H
 #define ATTN_REPORT_SUMMARY_H
 
@@ -13,5 +14,14 @@ void attn_machine_text(const json_t *machine, char *text, size_t size);
 void attn_build_text(const json_t *machine, char *text, size_t size);
 
 #define ATTN_FLOP_CONVENTION "FLOPs: 2(dk+dv) per allowed cell and head"
+
+/* Verdicts that need a reader: neither pass nor approx nor skip. */
+bool attn_row_is_trouble(const struct attn_view_row *row);
+
+/* The greatest error over its proven bound of any case of a backend; NAN without any. */
+double attn_worst_ratio(const struct attn_view *view, size_t backend);
+
+/* Verdicts of all backends together. */
+size_t attn_verdict_count(const struct attn_view *view, enum attn_status status);
 
 #endif

@@ -58,13 +58,4 @@ bool attn_html_anchor(const char *id);
 /* The cell that names a case, with a link to its line in the results. */
 void attn_html_put_case(FILE *out, const struct attn_view_row *row);
 
-/* Verdicts that need a reader: neither pass nor approx nor skip. */
-bool attn_row_is_trouble(const struct attn_view_row *row);
-
-/* The greatest error over its proven bound of any case of a backend; NAN without any. */
-double attn_worst_ratio(const struct attn_view *view, size_t backend);
-
-/* Verdicts of all backends together. */
-size_t attn_verdict_count(const struct attn_view *view, enum attn_status status);
-
 #endif

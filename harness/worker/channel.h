@@ -18,8 +18,8 @@ union attn_request_buffer {
 int attn_channel_receive(union attn_request_buffer *buffer, int fds[2]);
 
 /* Are the lengths, counts, indices and extents of a received message such that it can be followed
- * without leaving its own bytes, the tables of a session or the two files. Returns 0, or -1 with
- * the reason. */
+ * without leaving its own bytes, the tables of a configuration or the two files. Returns 0, or -1
+ * with the reason. */
 int attn_message_check(const union attn_request_buffer *message, const int fds[2], char *why,
                        size_t size);
 

@@ -10,7 +10,7 @@
 #include "worker/services.h"
 
 /* What a worker was configured for. */
-struct attn_session {
+struct attn_setup {
     struct attn_loaded loaded;
     const struct attn_backend *backend; /* NULL: none selected */
     struct attn_services services;
@@ -23,18 +23,18 @@ struct attn_session {
 };
 
 struct attn_plan {
-    struct attn_session *session;
+    struct attn_setup *setup;
     const struct attn_backend *backend;
     struct attn_problem problem; /* its tensors have no data */
     void *plan, *binding;        /* NULL: not there yet */
     bool created, bound;
 };
 
-int attn_plan_supports(struct attn_session *session, const struct attn_message_request *request,
+int attn_plan_supports(struct attn_setup *setup, const struct attn_message_request *request,
                        struct attn_message_reply *reply);
 
 /* supports, create, numerics, describe. */
-int attn_plan_open(struct attn_session *session, const struct attn_message_request *request,
+int attn_plan_open(struct attn_setup *setup, const struct attn_message_request *request,
                    struct attn_plan *plan, struct attn_message_reply *reply);
 int attn_plan_bind(struct attn_plan *plan, const struct attn_tensor *tensors,
                    struct attn_message_reply *reply);
