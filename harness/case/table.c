@@ -70,6 +70,24 @@ static const char *op_values(void)
     return keep(text);
 }
 
+void attn_score_names(attn_score_kind *kind, const char *prefix, const char *joint, char *text,
+                      size_t size)
+{
+    text[0] = '\0';
+    for (const struct ref_score *const *score = ref_scores_known; *score; score++) {
+        const size_t used = strlen(text);
+        if (!kind || kind(*score))
+            snprintf(text + used, size - used, "%s%s%s", used ? joint : "", prefix, (*score)->name);
+    }
+}
+
+static const char *score_values(void)
+{
+    char text[TEXT_MAX / 2];
+    attn_score_names(NULL, "", "|", text, sizeof text);
+    return keep(text);
+}
+
 static const char *out_values(void)
 {
     char text[TEXT_MAX / 2] = "none, or parts joined with +:";
@@ -143,6 +161,8 @@ static void make(void)
         keys[count] = *key;
         if (strcmp(key->name, "op") == 0)
             keys[count].values = op_values();
+        if (strcmp(key->name, "score") == 0)
+            keys[count].values = score_values();
         if (strcmp(key->name, "out") == 0)
             keys[count].values = out_values();
     }
