@@ -155,11 +155,6 @@ static const char *choice_name(const struct attn_choice *choice, uint32_t value)
     return choice->name;
 }
 
-const char *attn_score_name(uint32_t score)
-{
-    return choice_name(scores, score);
-}
-
 static void write_choice(const struct attn_case_key *key, const struct attn_case *c,
                          struct attn_sink *sink)
 {
