@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pairs.h - which result of a new run belongs to which of its base. */
+/* pairs.h - finds the base result for each result of a new run. */
 #ifndef ATTN_REPORT_PAIRS_H
 #define ATTN_REPORT_PAIRS_H
 
@@ -8,10 +8,10 @@
 #include "results/statistics.h"
 
 struct attn_pair {
-    const struct attn_view_row *base, *next; /* NULL on the side that has none */
-    const struct attn_view_row *row;         /* of the two, the one that names the case */
+    const struct attn_view_row *base, *next; /* NULL: that side has none */
+    const struct attn_view_row *row;         /* one of the two: it names the case */
     const char *base_label, *next_label;     /* the backends, never NULL */
-    const char *reason;                      /* of the side that was not timed, or "" */
+    const char *reason;                      /* why a side was not timed, or "" */
     enum attn_verdict verdict;
     struct attn_ratio ratio; /* NAN, 0, INFINITY until judged */
 };
@@ -22,17 +22,17 @@ struct attn_pairs {
     struct attn_view base, next; /* what the items point into */
 };
 
-/* Pairs by id, threads, cache and backend (with its options), or by the backends that the options
- * name. A pair that was timed on both sides comes as ATTN_SAME, to be judged; the others have their
- * verdict. What was timed on neither side is left out, and so are backends that measure the harness
- * alone. A new result that was skipped is ATTN_BROKE, but ATTN_ONLY_BASE for want of time or memory
- * and between two backends that the options name, with its reason. Returns 0, or -1 with the
+/* Pairs results by id, threads, cache and backend with its options, or by the backends that the
+ * options name. A pair timed on both sides gets ATTN_SAME and is still to be judged; the others
+ * have their verdict. Results timed on neither side are left out. So are backends that only measure
+ * the harness. A skipped new result is ATTN_BROKE, with its reason. It is ATTN_ONLY_BASE if time or
+ * memory was missing, or between two backends that the options name. Returns 0, or -1 with the
  * reason. */
 int attn_pairs_create(const struct attn_run_data *base, const struct attn_run_data *next,
                       const struct attn_compare_options *options, struct attn_pairs *pairs,
                       char *why, size_t size);
-/* Why nothing was timed on both sides, in one sentence: a backend that the options name and the run
- * does not have, with the nearest that it has, or that it is so. */
+/* Says in one sentence why nothing was timed on both sides. If the options name a backend that the
+ * run does not have, the sentence names the nearest one that it has. */
 void attn_pairs_explain_none(const struct attn_pairs *pairs,
                              const struct attn_compare_options *options, char *why, size_t size);
 void attn_pairs_free(struct attn_pairs *pairs);
