@@ -7,12 +7,10 @@
 
 /* What a share refers to, as a sentence without its full stop. */
 #define ATTN_SHARE_CONVENTION                                                                      \
-    "The share is of the multiply-add peak of the type (bf16 and f16 without such instructions: "  \
-    "of f32) at the machine's widest rung or, where a level of memory is named, of what a read "   \
-    "of "                                                                                          \
-    "each operand once from there allows, if that is less: the nearest cache that holds them "     \
-    "all, "                                                                                        \
-    "in the cold cache memory"
+    "The share is relative to the multiply-add peak of the type at the machine's widest rung "     \
+    "(bf16 and f16 without such instructions: the peak of f32). If a level of memory is named, "   \
+    "one read of each operand from there is the lower limit, and the share is relative to that. "  \
+    "The level is the nearest cache that holds all operands; with cold caches it is memory"
 
 /* Sets the share and the limit of a row whose other fields are set. The share is the rate over the
  * lower of both roofs. There is no share if a roof was not measured, if the backend computes
