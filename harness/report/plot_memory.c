@@ -63,11 +63,11 @@ static void define_memory(FILE *out, const struct attn_canvas *canvas,
     attn_define_points(out, series);
     fprintf(out, "y_low = %.6g\ny_high = %.6g\nanchor = %.6g\n", peaks->low, peaks->high,
             isfinite(peaks->first) ? peaks->first : peaks->low);
-    snprintf(
-        line, sizeof line,
-        "Peak: most resident after create, bind or run above the operands, or the high-water mark "
-        "if over 1 MiB more; fresh process. Dashed: n, n\xc2\xb2%s",
-        peaks->zeros ? ". 0: no page" : "");
+    snprintf(line, sizeof line,
+             "Peak: largest resident memory after create, bind or run, without operands, or the "
+             "high-water "
+             "mark if over 1 MiB more; fresh process. Dashed: n, n\xc2\xb2%s",
+             peaks->zeros ? ". 0: no page" : "");
     attn_define_footer(out, canvas->machine, line);
     snprintf(plot->caption, sizeof plot->caption, "%s. %s.", series->constants, line);
 }

@@ -6,8 +6,9 @@
 
 #include "report/types.h"
 
-/* "5 rounds of 10 samples", or "3 to 5 rounds" where a budget left some results fewer; "EPYC ..., 2
- * threads"; "attnbench 0.1.0 (abc), built Release, DATE". */
+/* Texts of one line each. Protocol: "5 rounds of 10 samples", or "3 to 5 rounds" if a budget left
+ * some results fewer. Machine: "EPYC ..., 2 threads". Build: "attnbench 0.1.0 (abc), built Release,
+ * DATE". */
 void attn_protocol_text(const struct attn_view *view, const json_t *machine, char *text,
                         size_t size);
 void attn_machine_text(const json_t *machine, char *text, size_t size);
@@ -15,13 +16,13 @@ void attn_build_text(const json_t *machine, char *text, size_t size);
 
 #define ATTN_FLOP_CONVENTION "FLOPs: 2(dk+dv) per allowed cell and head"
 
-/* Verdicts that need a reader: neither pass nor approx nor skip. */
+/* Whether a verdict needs attention: it is not pass, approx or skip. */
 bool attn_row_is_trouble(const struct attn_view_row *row);
 
-/* The greatest error over its proven bound of any case of a backend; NAN without any. */
+/* The largest error over its bound in any case of a backend; NAN if there is none. */
 double attn_worst_ratio(const struct attn_view *view, size_t backend);
 
-/* Verdicts of all backends together. */
+/* Number of verdicts of all backends together. */
 size_t attn_verdict_count(const struct attn_view *view, enum attn_status status);
 
 #endif

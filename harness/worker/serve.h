@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve.h - the kinds of requests, one function each. All fill the reply, which is PASS and zero
- * when they are called. */
+/* serve.h - one function for each kind of request. All fill the reply. The caller has set it to
+ * PASS and zero. */
 #ifndef ATTN_WORKER_SERVE_H
 #define ATTN_WORKER_SERVE_H
 
@@ -23,7 +23,7 @@ void attn_serve_peak(struct attn_setup *setup, const struct attn_message_request
                      const int fds[2], struct attn_message_reply *reply);
 void attn_serve_ceilings(struct attn_setup *setup, struct attn_message_reply *reply);
 
-/* Threads of this process now; 0: not known. */
+/* Number of threads of this process now; 0: unknown. */
 uint32_t attn_threads_now(void);
 
 #endif
