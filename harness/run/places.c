@@ -88,31 +88,61 @@ static int has_suffix(const char *name, const char *suffix)
     return name[0] != '.' && n > s && !strcmp(name + n - s, suffix);
 }
 
-size_t attn_names_in(const char *dir, const char *suffix, char ***names)
+struct names {
+    char **items;
+    size_t count, capacity;
+};
+
+/* Returns 0, or -1 with errno. */
+static int add_name(struct names *names, const char *name)
 {
-    size_t count = 0, capacity = 0;
+    if (names->count == names->capacity) {
+        const size_t capacity = names->capacity ? 2 * names->capacity : 16;
+        char **grown = realloc(names->items, capacity * sizeof *grown);
+        if (!grown)
+            return -1;
+        names->items = grown;
+        names->capacity = capacity;
+    }
+    if (!(names->items[names->count] = strdup(name)))
+        return -1;
+    names->count++;
+    return 0;
+}
+
+/* Returns 0, or -1 with errno. */
+static int read_names(DIR *folder, const char *suffix, struct names *names)
+{
+    for (;;) {
+        errno = 0; /* the end and a failure differ in nothing else */
+        const struct dirent *entry = readdir(folder);
+        if (!entry)
+            return errno ? -1 : 0;
+        if (has_suffix(entry->d_name, suffix) && add_name(names, entry->d_name))
+            return -1;
+    }
+}
+
+int attn_names_in(const char *dir, const char *suffix, char ***names, size_t *count)
+{
+    struct names found = {0};
     *names = NULL;
+    *count = 0;
     DIR *folder = opendir(dir);
     if (!folder)
-        return 0;
-    for (struct dirent *entry; (entry = readdir(folder));) {
-        if (!has_suffix(entry->d_name, suffix))
-            continue;
-        if (count == capacity) {
-            capacity = capacity ? 2 * capacity : 16;
-            char **grown = realloc(*names, capacity * sizeof *grown);
-            if (!grown)
-                break;
-            *names = grown;
-        }
-        if (!((*names)[count] = strdup(entry->d_name)))
-            break;
-        count++;
-    }
+        return -1;
+    const int result = read_names(folder, suffix, &found), error = errno;
     closedir(folder);
-    if (count)
-        qsort(*names, count, sizeof **names, by_name);
-    return count;
+    if (result) {
+        attn_names_free(found.items, found.count);
+        errno = error;
+        return -1;
+    }
+    if (found.count)
+        qsort(found.items, found.count, sizeof *found.items, by_name);
+    *names = found.items;
+    *count = found.count;
+    return 0;
 }
 
 void attn_names_free(char **names, size_t count)

@@ -26,9 +26,9 @@ int attn_places_find(struct attn_places *places, char *why, size_t size);
 /* "DIR/NAME" into a buffer of ATTN_PATH_MAX; -1 when it does not fit. */
 int attn_path_join(char path[ATTN_PATH_MAX], const char *dir, const char *name);
 
-/* Names in `dir` that end in `suffix`, sorted; the caller frees each and the array. Returns their
- * number; 0 where the folder is not there. */
-size_t attn_names_in(const char *dir, const char *suffix, char ***names);
+/* Names in `dir` that end in `suffix`, sorted; freed with attn_names_free. Returns 0, or -1 with
+ * errno and no names: ENOENT where the folder is not there. */
+int attn_names_in(const char *dir, const char *suffix, char ***names, size_t *count);
 void attn_names_free(char **names, size_t count);
 
 /* Makes a folder and its parents. Returns 0, or -1 with errno. */

@@ -112,7 +112,8 @@ static void measure_products(const struct attn_session *session, const char *nam
 void attn_roof_products(const struct attn_session *session, struct attn_roof *roof)
 {
     char **names;
-    const size_t n = attn_names_in(session->places->plugins, ".roof", &names);
+    size_t n;
+    attn_names_in(session->places->plugins, ".roof", &names, &n);
     roof->gemm = json_array();
     for (size_t i = 0; i < n; i++)
         measure_products(session, names[i], roof);

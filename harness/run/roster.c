@@ -153,8 +153,9 @@ static int add_folder(const struct attn_places *places, const char *folder,
                       size_t size)
 {
     char **names;
-    size_t n = attn_names_in(folder, ".so", &names);
+    size_t n;
     int result = 0;
+    attn_names_in(folder, ".so", &names, &n);
     for (size_t i = 0; i < n && result == 0; i++) {
         char path[ATTN_PATH_MAX];
         if (attn_path_join(path, folder, names[i]) == 0)
@@ -189,7 +190,8 @@ static bool came_later(const char *missing)
 static int add_missing(const char *folder, struct attn_roster *roster)
 {
     char **names;
-    size_t n = attn_names_in(folder, ".missing", &names);
+    size_t n;
+    attn_names_in(folder, ".missing", &names, &n);
     for (size_t i = 0; i < n; i++) {
         char path[ATTN_PATH_MAX];
         if (attn_path_join(path, folder, names[i]) || came_later(path))

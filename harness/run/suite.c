@@ -2,6 +2,7 @@
 /* suite.c - case arguments to a list of cases. */
 #include "run/suite.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,15 +60,27 @@ static int add_argument(const char *text, struct attn_case_list *list, char *why
     return -1;
 }
 
+/* A folder that is not there holds nothing. */
 static int add_folder(const char *folder, const char *suffix, struct attn_case_list *list,
                       char *why, size_t size)
 {
     char **names;
-    size_t n = attn_names_in(folder, suffix, &names);
+    size_t n;
     int result = 0;
+    if (attn_names_in(folder, suffix, &names, &n)) {
+        if (errno == ENOENT)
+            return 0;
+        snprintf(why, size, "%s: %s", folder, strerror(errno));
+        return -1;
+    }
     for (size_t i = 0; i < n && result == 0; i++) {
         char path[ATTN_PATH_MAX];
-        result = attn_path_join(path, folder, names[i]) ? -1 : add_argument(path, list, why, size);
+        if (attn_path_join(path, folder, names[i]) == 0) {
+            result = add_argument(path, list, why, size);
+        } else {
+            snprintf(why, size, "the path of '%s' is over %d bytes", names[i], ATTN_PATH_MAX - 1);
+            result = -1;
+        }
     }
     attn_names_free(names, n);
     return result;

@@ -15,11 +15,11 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "explain/examine.h"
 #include "pack/pack.h"
 #include "reference/dtype.h"
 #include "report/compare.h"
 #include "results/record.h"
-#include "explain/examine.h"
 #include "run/suite.h"
 
 /* The linker puts these in the place of the C library's (--wrap). */
@@ -132,6 +132,19 @@ static int load_suite(char *why, size_t size)
     return status;
 }
 
+/* A suite that lacks a file for want of memory would pass unseen. */
+static int load_folder(char *why, size_t size)
+{
+    struct attn_places places = {.worker = ""};
+    struct attn_case_list list = {0};
+    attn_path_join(places.packs, cases_folder, "textbook");
+    const int status = attn_suite_load(&places, &(struct attn_suite_wish){0}, &list, why, size);
+    if (status == 0 && list.count != 5)
+        fail_msg("%zu of 5 packs, and no word of it", list.count);
+    attn_case_list_free(&list);
+    return status;
+}
+
 /* The instance of a case, and a verdict on outputs that nobody has written. */
 static int judge_case(const struct attn_case *c, char *why, size_t size)
 {
@@ -180,6 +193,7 @@ static void parsing(void **state)
     (void)state;
     with_refusals(parse_rich, 5);
     with_refusals(load_suite, 20);
+    with_refusals(load_folder, 20);
 }
 
 static void judging(void **state)
