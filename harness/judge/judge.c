@@ -413,11 +413,12 @@ bool attn_judge_evidence(const struct attn_judge *judge, struct attn_evidence *e
     return judge->last != NULL;
 }
 
-/* Agreement of computed a and expected b, as packs define it. */
+/* Agreement of computed a and expected b, as packs define it. NaN agrees with NaN alone: a score of
+ * NaN makes its row NaN, in a third party's answer as well. */
 static bool agrees(double a, double b, double rtol, double atol)
 {
     if (isnan(a) || isnan(b))
-        return false;
+        return isnan(a) && isnan(b);
     if (isinf(a) || isinf(b))
         return a == b;
     return fabs(a - b) <= atol + rtol * fabs(b);

@@ -16,7 +16,8 @@
 
 static const char *folder;
 
-/* The rule of packs: an infinity agrees only with the same infinity, NaN with nothing. */
+/* The rule of packs for numbers and infinities: an infinity agrees only with the same infinity. No
+ * answer of these packs is NaN. */
 static void compare(const char *path, const char *what, const struct attn_expected *expected,
                     const double *computed, const double *answer, int64_t count)
 {
