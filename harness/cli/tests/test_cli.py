@@ -62,8 +62,8 @@ class Case(unittest.TestCase):
 
     made = {}  # by cases and backends
 
-    def run_folder(self, name, *cases, backends=("naive",)):
-        """A copy of a run, which is made once for all that want the same."""
+    def run_folder(self, name, *cases, backends=("naive",), change=None):
+        """A copy of a run, its records changed. The run is made once for all that want the same."""
         kind = (cases or (SMALL,), backends)
         if kind not in self.made:
             folder = tempfile.mkdtemp(prefix="attnbench-test-")
@@ -71,7 +71,10 @@ class Case(unittest.TestCase):
             chosen = [word for backend in backends for word in ("-b", backend)]
             self.expect(0, "bench", *chosen, *QUICK, "-o", folder + "/run", *kind[0])
             self.made[kind] = folder + "/run"
-        return shutil.copytree(self.made[kind], self.path(name))
+        run = shutil.copytree(self.made[kind], self.path(name))
+        if change:
+            rewrite(os.path.join(run, "results.ndjson"), change)
+        return run
 
 
 class Help(Case):
