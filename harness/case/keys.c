@@ -152,6 +152,20 @@ static int parse_choice(const struct attn_case_key *key, struct attn_word word, 
     return attn_word_unknown(origin, word, key->name, names, count, key->values);
 }
 
+/* The parser stores no value that has no name. */
+static const char *choice_name(const struct attn_choice *choice, uint32_t value)
+{
+    while (choice->name && choice->value != value)
+        choice++;
+    assert(choice->name != NULL);
+    return choice->name;
+}
+
+const char *attn_score_name(uint32_t score)
+{
+    return choice_name(scores, score);
+}
+
 static void write_choice(const struct attn_case_key *key, const struct attn_case *c,
                          struct attn_sink *sink)
 {
@@ -159,11 +173,8 @@ static void write_choice(const struct attn_case_key *key, const struct attn_case
     uint32_t value = choice_value(rule, c);
     if (value == rule->initial || ((rule->flags & ATTN_KEY_TENSORS) && c->data))
         return;
-    const struct attn_choice *choice = rule->choices;
-    while (choice->name && choice->value != value)
-        choice++;
     attn_sink_key(sink, key);
-    attn_sink_text(sink, choice->name ? choice->name : "?");
+    attn_sink_text(sink, choice_name(rule->choices, value));
 }
 
 /* ---- numbers and the rest ---- */

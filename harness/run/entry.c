@@ -178,18 +178,11 @@ static json_t *numerics_json(const struct attn_plan_info *plan)
     return o;
 }
 
-static const char *score_name(uint32_t score)
-{
-    static const char *const names[] = {"?",        "scaled_dot", "dot",
-                                        "bilinear", "gaussian",   "additive"};
-    return score < sizeof names / sizeof *names ? names[score] : names[0];
-}
-
 static json_t *sizes_json(const struct attn_case *c)
 {
     json_t *o = json_object();
     put(o, "op", json_string(c->op == ATTN_OP_MHA ? "mha" : "attention"));
-    put(o, "score", json_string(score_name(c->score)));
+    put(o, "score", json_string(attn_score_name(c->score)));
     put(o, "dtype", json_string(attn_dtype_name(c->dtype)));
     const struct {
         const char *key;
