@@ -149,6 +149,9 @@ static const char *contradiction(const struct attn_case *line, const struct attn
             memcmp(said, held, pack_says[f].bytes) != 0)
             return pack_says[f].key;
     }
+    if (line->n_prune > 0 && /* as many, or the loop would have found it */
+        !attn_case_numbers_equal(line->prune, pack->prune, line->n_prune))
+        return "prune";
     if (line->scale_given && !(line->scale == pack->scale))
         return "scale";
     return NULL;

@@ -380,6 +380,43 @@ static void contradictions(void **state)
     attn_case_free(&c);
 }
 
+/* Overwrites the first byte of a tensor of the made pack. */
+static void poke(const char *name, unsigned char byte)
+{
+    struct attn_st_file file;
+    char why[512] = "";
+    if (attn_st_open(made_path, &file, why, sizeof why) != 0)
+        fail_msg("%s", why);
+    const struct attn_st_entry *entry = attn_st_find(&file, name);
+    assert_non_null(entry);
+    const long place = (const char *)entry->data - (const char *)file.mapping;
+    attn_st_close(&file);
+    FILE *stream = fopen(made_path, "r+b");
+    assert_non_null(stream);
+    assert_int_equal(fseek(stream, place, SEEK_SET), 0);
+    assert_int_equal(fputc(byte, stream), byte);
+    assert_int_equal(fclose(stream), 0);
+}
+
+/* A line that prunes as many heads as the pack, but others. */
+static void other_pruned_heads(void **state)
+{
+    (void)state;
+    char why[512] = "";
+    made_write(made_mha, CHANGES({"head_mask", ATTN_BOOL, "2"}), META("case", "op=mha hq=2"));
+    poke("head_mask", 0);
+    struct attn_case c = parse("op=mha hq=2 prune=0");
+    if (attn_pack_resolve(&c, why, sizeof why) != 0)
+        fail_msg("%s", why);
+    assert_int_equal(c.n_prune, 1);
+    assert_int_equal(c.prune->at[0], 0);
+    attn_case_free(&c);
+    c = parse("op=mha hq=2 prune=1");
+    assert_int_equal(attn_pack_resolve(&c, why, sizeof why), -1);
+    assert_non_null(strstr(why, "the line's prune= contradicts the pack"));
+    attn_case_free(&c);
+}
+
 /* Damaged headers of a pack with all kinds of metadata: a case and an instance, or a sentence. */
 static void damaged_packs(void **state)
 {
@@ -440,6 +477,7 @@ int main(void)
         cmocka_unit_test(refused_answers),
         cmocka_unit_test(lines_that_name_a_pack),
         cmocka_unit_test(contradictions),
+        cmocka_unit_test(other_pruned_heads),
         cmocka_unit_test(damaged_packs),
     };
     return cmocka_run_group_tests(tests, made_begin, made_end);
