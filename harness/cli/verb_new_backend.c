@@ -9,7 +9,11 @@
 
 #include "cli/command.h"
 
-enum { FILE_MAX = 1 << 16, NAME_MAX_LENGTH = 31 };
+enum {
+    FILE_MAX = 1 << 16,
+    NAME_MAX_LENGTH = 31,
+    LONGEST_BELOW = 2 * NAME_MAX_LENGTH + 16 /* "/NAME/NAME.skips", "/NAME/CMakeLists.txt" */
+};
 
 /* The name that the skeleton's own backend goes by, and that is replaced as a whole word or as a
  * part between underscores. */
@@ -80,7 +84,12 @@ enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_p
                  name, NAME_MAX_LENGTH);
         return attn_complain(ATTN_EXIT_USAGE, why);
     }
-    if (attn_path_join(folder, c->out ? c->out : "backends", name) || access(folder, F_OK) == 0) {
+    const char *parent = c->out ? c->out : "backends";
+    if (strlen(parent) + LONGEST_BELOW >= sizeof folder || attn_path_join(folder, parent, name)) {
+        snprintf(why, sizeof why, "'%.64s...' is too long a path", parent);
+        return attn_complain(ATTN_EXIT_USAGE, why);
+    }
+    if (access(folder, F_OK) == 0) {
         snprintf(why, sizeof why, "'%s' is there already", folder);
         return attn_complain(ATTN_EXIT_USAGE, why);
     }

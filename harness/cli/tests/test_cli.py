@@ -416,6 +416,13 @@ class NewBackend(Case):
                       self.expect(2, "new-backend", "mine", "-o", self.folder).stderr)
         self.expect(2, "new-backend", "Bad-Name", "-o", self.folder)
 
+    def test_a_path_that_is_too_long_is_named(self):
+        for length in (4095, 4088):  # the backend's folder does not fit; a file in it does not
+            folder = self.folder + "/." * ((length - len(self.folder)) // 2)
+            said = self.expect(2, "new-backend", "mine", "-o", folder).stderr
+            self.assertIn(f"'{folder[:64]}...' is too long a path", said)
+        self.assertEqual(os.listdir(self.folder), [])
+
 
 class Doctor(Case):
     def test_machine_and_backends(self):
