@@ -80,6 +80,14 @@ static const struct {
 } type_names[] = {{"F64", ATTN_F64},   {"F32", ATTN_F32}, {"F16", ATTN_F16}, {"BF16", ATTN_BF16},
                   {"BOOL", ATTN_BOOL}, {"I32", ATTN_I32}, {"I64", ATTN_I64}};
 
+const char *attn_st_type_name(uint32_t dtype)
+{
+    for (size_t t = 0; t < sizeof type_names / sizeof type_names[0]; t++)
+        if (type_names[t].dtype == dtype)
+            return type_names[t].name;
+    return NULL;
+}
+
 static int read_dtype(struct reader *r, const char *name, const json_t *value, uint32_t *dtype)
 {
     const char *text = json_string_value(value);
