@@ -46,8 +46,9 @@ int attn_canvas_finish(const struct attn_canvas *canvas, FILE *stream, const cha
 void attn_define(FILE *out, const char *name, const char *text);
 /* Two lines under the picture: `first`, then machine and build. */
 void attn_define_footer(FILE *out, const json_t *machine, const char *first);
-/* n_backends, and label, colour and seat of each: the seat, which fixes colour, fill and marker, is
- * the backend's among those that are counted and have results, in every picture of a report. */
+/* n_backends, and label, colour and number of each. The number fixes colour, fill and marker: it is
+ * its place among the backends that are counted and have results, in every picture of a report.
+ */
 void attn_define_backends(FILE *out, const struct attn_view *view, const size_t *backends,
                           size_t count, const char *const *labels);
 /* The labels of the view, in attn_define_backends. */
