@@ -37,13 +37,13 @@ bool attn_grid_starts_group(const struct attn_grid *grid, size_t line);
 
 /* A reason and how many cases each backend skipped for it. Reasons that differ in numbers alone are
  * one, with N for the numbers. */
-struct attn_skip {
+struct attn_skip_reason {
     char reason[256];
     size_t total, *counts; /* one a backend of the view */
 };
 
 struct attn_skips {
-    struct attn_skip *items; /* most frequent first */
+    struct attn_skip_reason *items; /* most frequent first */
     size_t count, room;
 };
 

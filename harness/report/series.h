@@ -5,7 +5,7 @@
 
 #include "report/view.h"
 
-enum attn_axis { ATTN_AXIS_S, ATTN_AXIS_H, ATTN_AXIS_D, ATTN_AXIS_COUNT };
+enum attn_sweep { ATTN_SWEEP_S, ATTN_SWEEP_H, ATTN_SWEEP_D, ATTN_SWEEP_COUNT };
 
 /* More would not be legible side by side: the sweeps of cases/ have half as many, and all backends
  * here that have figures in one type are a dozen. */
@@ -15,7 +15,7 @@ enum attn_axis { ATTN_AXIS_S, ATTN_AXIS_H, ATTN_AXIS_D, ATTN_AXIS_COUNT };
 #define ATTN_SERIES_LEAST 3
 
 struct attn_series {
-    enum attn_axis axis;
+    enum attn_sweep axis;
     bool causal;
     size_t n_points, n_backends;
     size_t left_out; /* points beyond ATTN_SERIES_POINTS and backends beyond their limit */
@@ -31,10 +31,10 @@ struct attn_series {
  * the one with the most work (FLOPs over its sizes), then the most sizes, then the plainest case
  * line. `causal` asks for mask=causal, else for no mask. S: sq = sk, both swept; H: hq, with hq/hkv
  * constant; D: dq = dk = dv. Returns 0, or -1 where there is no such family or no memory. */
-int attn_series_find(const struct attn_view *view, enum attn_axis axis, bool causal,
+int attn_series_find(const struct attn_view *view, enum attn_sweep axis, bool causal,
                      struct attn_series *series);
 
-const char *attn_axis_title(enum attn_axis axis); /* "sequence length S" */
-const char *attn_axis_key(enum attn_axis axis);   /* "S", "heads", "d" */
+const char *attn_sweep_title(enum attn_sweep axis); /* "sequence length S" */
+const char *attn_sweep_key(enum attn_sweep axis);   /* "S", "heads", "d" */
 
 #endif
