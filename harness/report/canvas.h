@@ -47,7 +47,7 @@ int attn_canvas_finish(const struct attn_canvas *canvas, FILE *stream, const cha
 void attn_define(FILE *out, const char *name, const char *text);
 /* Writes two lines under the picture: `first`, then machine and build. */
 void attn_define_footer(FILE *out, const json_t *machine, const char *first);
-/* Writes n_backends, and the label, colour and slot of each backend. The slot is the backend's
+/* Writes n_backends, and the label, colour and number of each backend. The number is the backend's
  * place among the counted backends with results. It fixes colour, fill and marker, and is the same
  * in every picture of a report. */
 void attn_define_backends(FILE *out, const struct attn_view *view, const size_t *backends,

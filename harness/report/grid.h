@@ -38,13 +38,13 @@ bool attn_grid_starts_group(const struct attn_grid *grid, size_t line);
 
 /* A reason, and how many cases each backend skipped for it. Reasons that differ only in numbers
  * count as one; N replaces the numbers. */
-struct attn_skip {
+struct attn_skip_reason {
     char reason[256];
     size_t total, *counts; /* one per backend of the view */
 };
 
 struct attn_skips {
-    struct attn_skip *items; /* most frequent first */
+    struct attn_skip_reason *items; /* most frequent first */
     size_t count, room;
 };
 

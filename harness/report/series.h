@@ -5,7 +5,7 @@
 
 #include "report/view.h"
 
-enum attn_axis { ATTN_AXIS_S, ATTN_AXIS_H, ATTN_AXIS_D, ATTN_AXIS_COUNT };
+enum attn_sweep { ATTN_SWEEP_S, ATTN_SWEEP_H, ATTN_SWEEP_D, ATTN_SWEEP_COUNT };
 
 /* More would be illegible side by side. The sweeps of cases/ have half as many sizes, and about a
  * dozen backends have figures in one type. */
@@ -15,7 +15,7 @@ enum attn_axis { ATTN_AXIS_S, ATTN_AXIS_H, ATTN_AXIS_D, ATTN_AXIS_COUNT };
 #define ATTN_SERIES_LEAST 3
 
 struct attn_series {
-    enum attn_axis axis;
+    enum attn_sweep axis;
     bool causal;
     size_t n_points, n_backends;
     size_t left_out; /* points beyond ATTN_SERIES_POINTS, backends beyond ATTN_SERIES_BACKENDS */
@@ -32,10 +32,10 @@ struct attn_series {
  * then the one with the shortest case line. `causal`: only mask=causal; else only cases without a
  * mask. S sweeps sq = sk; H sweeps hq with constant hq/hkv; D sweeps dq = dk = dv. Returns 0, or
  * -1: there is no such family, or no memory. */
-int attn_series_find(const struct attn_view *view, enum attn_axis axis, bool causal,
+int attn_series_find(const struct attn_view *view, enum attn_sweep axis, bool causal,
                      struct attn_series *series);
 
-const char *attn_axis_title(enum attn_axis axis); /* "sequence length S" */
-const char *attn_axis_key(enum attn_axis axis);   /* "S", "heads", "d" */
+const char *attn_sweep_title(enum attn_sweep axis); /* "sequence length S" */
+const char *attn_sweep_key(enum attn_sweep axis);   /* "S", "heads", "d" */
 
 #endif

@@ -448,6 +448,7 @@ class NewBackend(Case):
             said = self.expect(2, "new-backend", "mine", "-o", folder).stderr
             self.assertIn(f"'{folder[:64]}...' is too long a path", said)
         self.assertEqual(os.listdir(self.folder), [])
+
     def test_skeleton_takes_what_it_does_and_refuses_the_rest(self):
         plugin = self.make("-O2")
         taken = ["b=2 hq=4 hkv=2 sq=9 sk=14 dk=7 dv=5 mask=causal_br+len:rand+bool:0.5 out=lse",
