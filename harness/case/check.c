@@ -98,12 +98,8 @@ static int refuse_key(const struct attn_case_key *entry, const char **key, char 
 /* Is a key one that only some operators take, this one not. */
 static bool is_foreign(const struct attn_case_key *entry, const struct attn_case *c)
 {
-    if (attn_op_takes(attn_case_op(c), entry->name))
-        return false;
-    for (const struct ref_op *const *op = ref_ops; *op; op++)
-        if (attn_op_takes(*op, entry->name))
-            return true;
-    return false;
+    return attn_key_has_owners(entry) && !entry->rule->param &&
+           !attn_op_takes(attn_case_op(c), entry->name);
 }
 
 /* The keys that have no default, and sizes without a meaning. */
@@ -218,15 +214,31 @@ static bool is_given(const struct attn_case_key *entry, const struct attn_case *
     return sink.length > 0;
 }
 
+static bool is_in_vain(const struct attn_case_key *entry, const struct attn_case *c)
+{
+    return is_foreign(entry, c) && !is_size(entry) && is_given(entry, c);
+}
+
+/* A key that the case's operator does not take; of several the first of another operator's table.
+ * NULL: there is none. */
+static const struct attn_case_key *key_in_vain(const struct attn_case *c)
+{
+    const struct attn_case_key *entry = attn_case_keys();
+    while (entry->name && !is_in_vain(entry, c))
+        entry++;
+    for (const struct ref_op *const *op = ref_ops; entry->name && *op; op++)
+        for (const char *const *name = (*op)->keys; name && *name; name++)
+            if (is_in_vain(find_key(*name), c))
+                return find_key(*name);
+    return NULL;
+}
+
 /* Keys that only some operators, or only some scores, give a meaning. */
 static int check_meaning(const struct attn_case *c, const char **key, char *why, size_t size)
 {
-    for (const struct ref_op *const *op = ref_ops; *op; op++)
-        for (const char *const *name = (*op)->keys; name && *name; name++) {
-            const struct attn_case_key *entry = find_key(*name);
-            if (!is_size(entry) && is_foreign(entry, c) && is_given(entry, c))
-                return refuse_key(entry, key, why, size);
-        }
+    const struct attn_case_key *vain = key_in_vain(c);
+    if (vain)
+        return refuse_key(vain, key, why, size);
     char scores[SCORES_MAX];
     if (c->params_head && !attn_score_has_params(attn_case_score(c)))
         return blame(key, "params", why, size, "'params' needs %s",

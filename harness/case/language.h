@@ -125,8 +125,9 @@ size_t attn_key_index(const struct attn_case_key *key);
 /* All names, for suggestions; returns their number. */
 size_t attn_key_names(const char *names[], size_t max);
 
-/* "'KEY' needs op=A or op=B", where only some operators take a key; false: all do. */
-bool attn_key_owners(const char *key, char *text, size_t size);
+/* Do only some operators take a key; "'KEY' needs op=A or op=B" then. */
+bool attn_key_has_owners(const struct attn_case_key *key);
+void attn_key_owners(const char *key, char *text, size_t size);
 
 /* Scores of one kind, each as PREFIXname, joined with `joint`: "score=bilinear or score=additive".
  */
