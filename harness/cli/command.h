@@ -21,7 +21,7 @@ struct attn_verb {
     const char *arguments; /* "[CASES...]" */
     const char *summary;   /* one line */
     const char *details;   /* for --help: paragraphs; may be "" */
-    enum attn_exit (*run)(struct attn_command *command, const struct attn_places *places);
+    enum attn_exit (*run)(struct attn_command *command, const struct attn_paths *paths);
 };
 
 struct attn_flag {
@@ -92,23 +92,22 @@ enum attn_print { ATTN_PRINT_LINES, ATTN_PRINT_TABLE, ATTN_PRINT_JSON };
 void attn_print_cases(const struct attn_case_list *cases, enum attn_print form);
 
 /* Is the worker there; says on stderr why not. Returns 0 or -1. */
-int attn_worker_check(const struct attn_places *places);
+int attn_worker_check(const struct attn_paths *paths);
 
 /* Backends and cases of a command into a session that the caller closes. */
-enum attn_exit attn_session_begin(struct attn_command *command, const struct attn_places *places,
+enum attn_exit attn_session_begin(struct attn_command *command, const struct attn_paths *paths,
                                   struct attn_session *session);
 
 /* How often each status occurred, on stdout. */
 void attn_print_counts(const struct attn_session *session);
 
-enum attn_exit attn_verb_list(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_verify(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_bench(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_report(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_run(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_compare(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_doctor(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_new_backend(struct attn_command *command,
-                                     const struct attn_places *places);
+enum attn_exit attn_verb_list(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_verify(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_bench(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_report(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_run(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_compare(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_doctor(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_new_backend(struct attn_command *command, const struct attn_paths *paths);
 
 #endif

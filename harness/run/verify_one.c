@@ -140,7 +140,7 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
         outcome = attn_worker_supports(seat->worker, instance);
         attn_seat_after(seat, &outcome);
         if (outcome.status == ATTN_SKIP)
-            entry->harmless = !attn_suite_is_standard(seat->session->places, entry->c) ||
+            entry->harmless = !attn_suite_is_standard(seat->session->paths, entry->c) ||
                               attn_expected_skip(entry->contestant, entry->c->name);
     }
     if (outcome.status != ATTN_PASS) {
