@@ -168,6 +168,7 @@ enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_paths
     }
     struct attn_compare_options options = c->compare;
     options.json = c->json;
+    options.strict = c->settings.strict;
     if (attn_compare(&base, within ? &base : &next, &options, stdout, &code, why, sizeof why))
         code = attn_complain(ATTN_EXIT_INTERNAL, why);
     else if (code == ATTN_EXIT_BASELINE || code == ATTN_EXIT_NOTHING)
