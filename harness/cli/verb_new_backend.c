@@ -73,7 +73,7 @@ out:
     return result;
 }
 
-enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_places *places)
+enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_paths *paths)
 {
     static const char *const files[] = {"skeleton.c", "CMakeLists.txt", "skeleton.skips"};
     char why[ATTN_PATH_MAX + 256], folder[ATTN_PATH_MAX];
@@ -103,7 +103,7 @@ enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_p
         const char *rest =
             strncmp(files[f], old_name, strlen(old_name)) ? NULL : files[f] + strlen(old_name);
         snprintf(file, sizeof file, "%s%s", rest ? name : files[f], rest ? rest : "");
-        if (attn_path_join(from, places->skeleton, files[f]) || access(from, R_OK))
+        if (attn_path_join(from, paths->skeleton, files[f]) || access(from, R_OK))
             continue; /* the skeleton need not have all of them */
         if (attn_path_join(to, folder, file) || copy_renamed(from, to, name, why, sizeof why))
             return attn_complain(ATTN_EXIT_INTERNAL, why);

@@ -17,10 +17,12 @@ enum attn_comparison {
     ATTN_ONLY_NEW
 };
 
+enum { ATTN_MAP_MAX = 16 };
+
 struct attn_compare_options {
     double margin;           /* 0.03 */
     const char *backends[2]; /* --backends A,B within one run; NULL: by backend name across runs */
-    const char *map[16][2];  /* --map A=B: compares A of base or new with B of the other */
+    const char *map[ATTN_MAP_MAX][2]; /* --map A=B: compares A of base or new with B of the other */
     int n_map;
     bool strict; /* ATTN_UNCLEAR gives exit code 5 */
     bool json;   /* JSON in place of a table */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.h - checks what a worker sent, or how it ended, and puts it into words. Internal to the
+/* reply.h - checks what a worker sent, or how it ended, and puts it into words. Internal to the
  * host. */
-#ifndef ATTN_HOST_REPORT_H
-#define ATTN_HOST_REPORT_H
+#ifndef ATTN_HOST_REPLY_H
+#define ATTN_HOST_REPLY_H
 
 #include <stddef.h>
 
