@@ -178,9 +178,6 @@ uint64_t attn_case_bytes(const struct attn_case *c);
 /* FLOPs by the convention of the case's operator, from the exact number of allowed cells. */
 double attn_case_flops(const struct attn_case *c, int64_t nnz);
 
-/* The word of the case language for the score of a case. */
-const char *attn_score_name(uint32_t score);
-
 /* The word of the case language, and one line on what it puts into the inputs. */
 const char *attn_fill_name(enum attn_fill fill);
 const char *attn_fill_meaning(enum attn_fill fill);

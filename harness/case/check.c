@@ -22,7 +22,7 @@ void attn_case_init(struct attn_case *c)
 {
     memset(c, 0, sizeof *c);
     c->op = ref_op_named(ATTN_DEFAULT_OP)->op;
-    c->score = ATTN_SCORE_SCALED_DOT;
+    c->score = ref_score_named(ATTN_DEFAULT_SCORE)->score;
     c->dtype = ATTN_F32;
     c->wo = true;
     c->seed = 1;
@@ -44,14 +44,36 @@ __attribute__((format(printf, 5, 6))) static int blame(const char **to, const ch
 
 static double default_scale(const struct attn_case *c)
 {
-    if (c->score != ATTN_SCORE_SCALED_DOT)
-        return 1;
-    return c->dk > 0 ? 1 / sqrt((double)c->dk) : 0;
+    return attn_case_score(c)->by_width && c->dk <= 0 ? 0 : ref_score_scale(c->score, c->dk);
 }
 
 static const struct attn_case_key *find_key(const char *name)
 {
     return attn_key_find((struct attn_word){name, strlen(name), 0});
+}
+
+enum { SCORES_MAX = 192 };
+
+static bool has_hidden(const struct ref_score *score)
+{
+    return score->hidden;
+}
+
+static bool has_free_widths(const struct ref_score *score)
+{
+    return score->free_widths;
+}
+
+static bool has_params(const struct ref_score *score)
+{
+    return attn_score_has_params(score);
+}
+
+static const char *scores_of(attn_score_kind *kind, const char *prefix, const char *joint,
+                             char text[SCORES_MAX])
+{
+    attn_score_names(kind, prefix, joint, text, SCORES_MAX);
+    return text;
 }
 
 /* The shorthand that sets a key among others, in the words " (or 'h')"; "" where there is none. */
@@ -76,19 +98,15 @@ static int refuse_key(const struct attn_case_key *entry, const char **key, char 
 /* Is a key one that only some operators take, this one not. */
 static bool is_foreign(const struct attn_case_key *entry, const struct attn_case *c)
 {
-    if (attn_op_takes(attn_case_op(c), entry->name))
-        return false;
-    for (const struct ref_op *const *op = ref_ops; *op; op++)
-        if (attn_op_takes(*op, entry->name))
-            return true;
-    return false;
+    return attn_key_has_owners(entry) && !entry->rule->param &&
+           !attn_op_takes(attn_case_op(c), entry->name);
 }
 
 /* The keys that have no default, and sizes without a meaning. */
 static int check_required(const struct attn_case *c, const char **key, char *why, size_t size)
 {
     const struct ref_op *op = attn_case_op(c);
-    char text[32];
+    char text[32], scores[SCORES_MAX];
     if (c->sq < 0)
         return blame(key, "sq", why, size, "'sq' must be given (or 's')");
     if (c->dk < 0)
@@ -100,8 +118,9 @@ static int check_required(const struct attn_case *c, const char **key, char *why
     for (const struct attn_case_key *entry = attn_case_keys(); entry->name; entry++)
         if (is_size(entry) && is_foreign(entry, c) && attn_key_size(entry, c) >= 0)
             return refuse_key(entry, key, why, size);
-    if (c->score != ATTN_SCORE_ADDITIVE && c->dh >= 0)
-        return blame(key, "dh", why, size, "'dh' needs score=additive");
+    if (!attn_case_score(c)->hidden && c->dh >= 0)
+        return blame(key, "dh", why, size, "'dh' needs %s",
+                     scores_of(has_hidden, "score=", " or ", scores));
     return 0;
 }
 
@@ -149,7 +168,7 @@ static int check_sizes(const struct attn_case *c, bool pack, const char **key, c
             continue;
         int64_t value = attn_key_size(entry, c);
         bool unused =
-            (value == 0 && strcmp(entry->name, "dh") == 0 && c->score != ATTN_SCORE_ADDITIVE) ||
+            (value == 0 && strcmp(entry->name, "dh") == 0 && !attn_case_score(c)->hidden) ||
             (value == 0 && is_foreign(entry, c));
         if (unused || (pack && value == -1))
             continue;
@@ -168,11 +187,11 @@ static int check_widths(const struct attn_case *c, const char **key, char *why, 
     if (known && c->hq % c->hkv != 0)
         return blame(key, "hkv", why, size, "hkv = %lld does not divide hq = %lld",
                      (long long)c->hkv, (long long)c->hq);
-    bool free_widths = c->score == ATTN_SCORE_BILINEAR || c->score == ATTN_SCORE_ADDITIVE;
-    if (!free_widths && c->dq > 0 && c->dk > 0 && c->dq != c->dk)
+    char scores[SCORES_MAX];
+    if (!attn_case_score(c)->free_widths && c->dq > 0 && c->dk > 0 && c->dq != c->dk)
         return blame(key, "dq", why, size,
-                     "dq = %lld and dk = %lld differ: only bilinear and additive scores allow it",
-                     (long long)c->dq, (long long)c->dk);
+                     "dq = %lld and dk = %lld differ: only %s scores allow it", (long long)c->dq,
+                     (long long)c->dk, scores_of(has_free_widths, "", " and ", scores));
     const struct ref_op *op = attn_case_op(c);
     if (c->data)
         return 0; /* a pack has widths of its own; its reader checks them */
@@ -195,17 +214,35 @@ static bool is_given(const struct attn_case_key *entry, const struct attn_case *
     return sink.length > 0;
 }
 
+static bool is_in_vain(const struct attn_case_key *entry, const struct attn_case *c)
+{
+    return is_foreign(entry, c) && !is_size(entry) && is_given(entry, c);
+}
+
+/* A key that the case's operator does not take; of several the first of another operator's table.
+ * NULL: there is none. */
+static const struct attn_case_key *key_in_vain(const struct attn_case *c)
+{
+    const struct attn_case_key *entry = attn_case_keys();
+    while (entry->name && !is_in_vain(entry, c))
+        entry++;
+    for (const struct ref_op *const *op = ref_ops; entry->name && *op; op++)
+        for (const char *const *name = (*op)->keys; name && *name; name++)
+            if (is_in_vain(find_key(*name), c))
+                return find_key(*name);
+    return NULL;
+}
+
 /* Keys that only some operators, or only some scores, give a meaning. */
 static int check_meaning(const struct attn_case *c, const char **key, char *why, size_t size)
 {
-    for (const struct ref_op *const *op = ref_ops; *op; op++)
-        for (const char *const *name = (*op)->keys; name && *name; name++) {
-            const struct attn_case_key *entry = find_key(*name);
-            if (!is_size(entry) && is_foreign(entry, c) && is_given(entry, c))
-                return refuse_key(entry, key, why, size);
-        }
-    if (c->params_head && c->score != ATTN_SCORE_BILINEAR && c->score != ATTN_SCORE_ADDITIVE)
-        return blame(key, "params", why, size, "'params' needs score=bilinear or score=additive");
+    const struct attn_case_key *vain = key_in_vain(c);
+    if (vain)
+        return refuse_key(vain, key, why, size);
+    char scores[SCORES_MAX];
+    if (c->params_head && !attn_score_has_params(attn_case_score(c)))
+        return blame(key, "params", why, size, "'params' needs %s",
+                     scores_of(has_params, "score=", " or ", scores));
     if (c->data_hash[0] && c->data == NULL)
         return blame(key, "sha256", why, size, "'sha256' needs data=");
     for (int i = 0; i < c->n_prune; i++)
@@ -219,7 +256,7 @@ static int check_meaning(const struct attn_case *c, const char **key, char *why,
 static int check_features(const struct attn_case *c, const char **key, char *why, size_t size)
 {
     const struct ref_op *op = attn_case_op(c);
-    const bool scored = c->score != ATTN_SCORE_SCALED_DOT;
+    const bool scored = strcmp(attn_case_score(c)->name, ATTN_DEFAULT_SCORE) != 0;
     const struct {
         const char *key, *what;
         bool set, has;

@@ -64,9 +64,11 @@ static bool keys_are_distinct(const struct attn_case *c)
     return columns >= 31 || c->sk <= (int64_t)1 << columns;
 }
 
-static const char *why_not(const struct attn_case *c, enum attn_fill fill)
+/* What a fill needs that the case has not; some needs are worded in `text`. */
+static const char *why_not(const struct attn_case *c, enum attn_fill fill, char text[64])
 {
-    const bool product = c->score != ATTN_SCORE_GAUSSIAN && c->score != ATTN_SCORE_ADDITIVE;
+    const struct ref_score *score = attn_case_score(c);
+    const bool product = score->traits & REF_SCORE_PRODUCT;
     if (fill <= ATTN_FILL_ZEROS)
         return NULL;
     if (c->data)
@@ -97,8 +99,10 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill)
     case ATTN_FILL_NEGATIVE:
         return product ? NULL : "a score that is a product";
     case ATTN_FILL_ONE_HOT:
-        if (c->score == ATTN_SCORE_ADDITIVE)
-            return "a score other than additive";
+        if (!product && !(score->traits & REF_SCORE_DISTANCE)) {
+            snprintf(text, 64, "a score other than %s", score->name);
+            return text;
+        }
         return keys_are_distinct(c) ? NULL : "at most 2^dk keys";
     default:
         return NULL;
@@ -107,7 +111,8 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill)
 
 bool attn_fill_fits(const struct attn_case *c, enum attn_fill fill, char *why, size_t size)
 {
-    const char *needs = why_not(c, fill);
+    char text[64];
+    const char *needs = why_not(c, fill, text);
     if (needs && why)
         snprintf(why, size, "fill=%s needs %s", attn_fill_name(fill), needs);
     return !needs;

@@ -7,12 +7,8 @@
 #include "case/language.h"
 #include "case/operator.h"
 
-enum { CHOICES_MAX = 20, OPS_MAX = 40 };
+enum { CHOICES_MAX = 20, NAMES_MAX = 40 };
 
-static const struct attn_choice scores[] = {
-    {"scaled_dot", ATTN_SCORE_SCALED_DOT}, {"dot", ATTN_SCORE_DOT},
-    {"bilinear", ATTN_SCORE_BILINEAR},     {"gaussian", ATTN_SCORE_GAUSSIAN},
-    {"additive", ATTN_SCORE_ADDITIVE},     {NULL, 0}};
 static const struct attn_choice dtypes[] = {
     {"f64", ATTN_F64}, {"f32", ATTN_F32}, {"f16", ATTN_F16}, {"bf16", ATTN_BF16}, {NULL, 0}};
 static const struct attn_choice layouts[] = {
@@ -67,7 +63,7 @@ static int64_t fallback_dk(const struct attn_case *c)
 /* 0 where the size means nothing, as in the ABI. */
 static int64_t fallback_dh(const struct attn_case *c)
 {
-    return c->score == ATTN_SCORE_ADDITIVE ? c->dk : 0;
+    return attn_case_score(c)->hidden ? c->dk : 0;
 }
 
 static int64_t fallback_e(const struct attn_case *c)
@@ -159,11 +155,6 @@ static const char *choice_name(const struct attn_choice *choice, uint32_t value)
     return choice->name;
 }
 
-const char *attn_score_name(uint32_t score)
-{
-    return choice_name(scores, score);
-}
-
 static void write_choice(const struct attn_case_key *key, const struct attn_case *c,
                          struct attn_sink *sink)
 {
@@ -175,14 +166,14 @@ static void write_choice(const struct attn_case_key *key, const struct attn_case
     attn_sink_text(sink, choice_name(rule->choices, value));
 }
 
-/* ---- the operator ---- */
+/* ---- the operator and the score ---- */
 
 static int parse_op(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
                     const struct attn_origin *origin)
 {
-    const char *names[OPS_MAX];
+    const char *names[NAMES_MAX];
     size_t count = 0;
-    for (const struct ref_op *const *op = ref_ops; *op && count < OPS_MAX; op++) {
+    for (const struct ref_op *const *op = ref_ops; *op && count < NAMES_MAX; op++) {
         if (attn_word_is(word, (*op)->name)) {
             c->op = (*op)->op;
             return 0;
@@ -197,6 +188,32 @@ static void write_op(const struct attn_case_key *key, const struct attn_case *c,
 {
     const char *name = attn_case_op(c)->name;
     if (strcmp(name, ATTN_DEFAULT_OP) == 0)
+        return;
+    attn_sink_key(sink, key);
+    attn_sink_text(sink, name);
+}
+
+static int parse_score(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
+                       const struct attn_origin *origin)
+{
+    const char *names[NAMES_MAX];
+    size_t count = 0;
+    for (const struct ref_score *const *score = ref_scores_known; *score && count < NAMES_MAX;
+         score++) {
+        if (attn_word_is(word, (*score)->name)) {
+            c->score = (*score)->score;
+            return 0;
+        }
+        names[count++] = (*score)->name;
+    }
+    return attn_word_unknown(origin, word, key->name, names, count, key->values);
+}
+
+static void write_score(const struct attn_case_key *key, const struct attn_case *c,
+                        struct attn_sink *sink)
+{
+    const char *name = attn_case_score(c)->name;
+    if (strcmp(name, ATTN_DEFAULT_SCORE) == 0)
         return;
     attn_sink_key(sink, key);
     attn_sink_text(sink, name);
@@ -329,8 +346,8 @@ static void write_sink(const struct attn_case_key *key, const struct attn_case *
 
 static_assert(sizeof(enum attn_layout) == sizeof(uint32_t), "choices are stored as uint32_t");
 
-/* Sorted by name: this is the order of the canonical form. Values of op= and out= come from the
- * tables of the operators (table.c). */
+/* Sorted by name: this is the order of the canonical form. Values of op=, score= and out= come
+ * from the tables of the reference (table.c). */
 const struct attn_case_key attn_language_keys[] = {
     {"b", "N", "1", "batches", SIZE(b, 1, fallback_one, ATTN_KEY_TENSORS)},
     {"bias", "none, or parts joined with +: normal[:AXES] alibi; tensor", "none",
@@ -379,8 +396,8 @@ const struct attn_case_key attn_language_keys[] = {
     {"s", "N", NULL, "sq and sk in one", SHORTHAND(ATTN_KEY_TENSORS, "sq", "sk")},
     {"scale", "X", "1/sqrt(dk) for scaled_dot, else 1", "factor of the raw score",
      RULE{.parse = parse_scale, .write = write_scale}},
-    {"score", "scaled_dot|dot|bilinear|gaussian|additive", "scaled_dot", "score of a query and key",
-     CHOICE(score, scores, ATTN_SCORE_SCALED_DOT, 0)},
+    {"score", NULL, ATTN_DEFAULT_SCORE, "score of a query and key",
+     RULE{.parse = parse_score, .write = write_score}},
     {"seed", "N", "1", "of random tensors and dropout; up to 2^64-1",
      RULE{.parse = parse_seed, .write = write_seed}},
     {"sha256", "64 hex digits", NULL, "refuses a pack whose bytes have another hash",

@@ -11,10 +11,9 @@
 #include <sha2.h>
 
 #include "case/case.h"
+#include "reference/score.h"
 
-#define ATTN_DEFAULT_OP    "attention"  /* the operator of a line without op= */
-#define ATTN_DEFAULT_SCORE "scaled_dot" /* the score of a line without score= */
-#define ATTN_CASE_SIZE_MAX INT32_MAX    /* of one size: libraries below us count in int */
+#define ATTN_CASE_SIZE_MAX INT32_MAX /* of one size: libraries below us count in int */
 
 /* A piece of a line, not terminated. Columns count from 1. */
 struct attn_word {
@@ -126,8 +125,15 @@ size_t attn_key_index(const struct attn_case_key *key);
 /* All names, for suggestions; returns their number. */
 size_t attn_key_names(const char *names[], size_t max);
 
-/* "'KEY' needs op=A or op=B", where only some operators take a key; false: all do. */
-bool attn_key_owners(const char *key, char *text, size_t size);
+/* Do only some operators take a key; "'KEY' needs op=A or op=B" then. */
+bool attn_key_has_owners(const struct attn_case_key *key);
+void attn_key_owners(const char *key, char *text, size_t size);
+
+/* Scores of one kind, each as PREFIXname, joined with `joint`: "score=bilinear or score=additive".
+ */
+typedef bool attn_score_kind(const struct ref_score *score);
+void attn_score_names(attn_score_kind *kind, const char *prefix, const char *joint, char *text,
+                      size_t size);
 
 /* Output n that some operator leaves to the case, without repetition; NULL beyond the last. */
 const struct ref_output *attn_optional_output(size_t n);

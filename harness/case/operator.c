@@ -9,6 +9,16 @@ const struct ref_op *attn_case_op(const struct attn_case *c)
     return ref_op_find(c->op);
 }
 
+const struct ref_score *attn_case_score(const struct attn_case *c)
+{
+    return ref_score_find(c->score);
+}
+
+bool attn_score_has_params(const struct ref_score *score)
+{
+    return score->params && score->params[0];
+}
+
 static bool is_among(const char *const *names, const char *name)
 {
     for (; names && *names; names++)
@@ -40,10 +50,22 @@ static unsigned not_full(const struct ref_operand *operand, unsigned full)
     return one;
 }
 
+static bool is_score_param(uint32_t role)
+{
+    for (const struct ref_score *const *score = ref_scores_known; *score; score++)
+        if (ref_score_has((*score)->score, role))
+            return true;
+    return false;
+}
+
 bool attn_case_draws(const struct attn_case *c, const struct ref_operand *operand,
                      struct attn_drawn *drawn)
 {
     *drawn = (struct attn_drawn){.rank = (uint32_t)strlen(operand->shape)};
+    if (is_score_param(operand->role)) {
+        drawn->one = c->params_head ? 0 : 1; /* the heads come first */
+        return ref_score_has(c->score, operand->role);
+    }
     switch (operand->role) {
     case ATTN_X_K:
         return c->cross;
@@ -55,14 +77,6 @@ bool attn_case_draws(const struct attn_case *c, const struct ref_operand *operan
         return c->proj_bias;
     case ATTN_B_O:
         return c->proj_bias && c->wo;
-    case ATTN_SCORE_M:
-        drawn->one = c->params_head ? 0 : 1;
-        return c->score == ATTN_SCORE_BILINEAR;
-    case ATTN_SCORE_WQ:
-    case ATTN_SCORE_WK:
-    case ATTN_SCORE_WV:
-        drawn->one = c->params_head ? 0 : 1;
-        return c->score == ATTN_SCORE_ADDITIVE;
     case ATTN_MASK:
         drawn->one = not_full(operand, c->mask_axes);
         return c->mask_bool;

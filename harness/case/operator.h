@@ -9,9 +9,18 @@
 
 #include "case/case.h"
 #include "reference/op.h"
+#include "reference/score.h"
 
-/* The operator of a case; never NULL for a case that was parsed. */
+#define ATTN_DEFAULT_OP    "attention"  /* the operator of a line without op= */
+#define ATTN_DEFAULT_SCORE "scaled_dot" /* and its score without score= */
+
+/* The operator and the score of a case; never NULL for a case that was parsed. An operator without
+ * scores has one all the same, which means nothing. */
 const struct ref_op *attn_case_op(const struct attn_case *c);
+const struct ref_score *attn_case_score(const struct attn_case *c);
+
+/* Has a score parameters of its own. */
+bool attn_score_has_params(const struct ref_score *score);
 
 /* Does an operator take a key that not every operator takes; does it need a key that others do
  * not. */

@@ -13,6 +13,7 @@
 enum { TEXT_MAX = 4096 };
 
 static struct attn_case_key keys[ATTN_KEYS_MAX + 1];
+static bool has_owners[ATTN_KEYS_MAX];
 static struct attn_key_rule param_rules[ATTN_CASE_PARAMS];
 static char texts[TEXT_MAX]; /* words and helps made of the tables, one behind the other */
 static size_t texts_used;
@@ -70,6 +71,24 @@ static const char *op_values(void)
     return keep(text);
 }
 
+void attn_score_names(attn_score_kind *kind, const char *prefix, const char *joint, char *text,
+                      size_t size)
+{
+    text[0] = '\0';
+    for (const struct ref_score *const *score = ref_scores_known; *score; score++) {
+        const size_t used = strlen(text);
+        if (!kind || kind(*score))
+            snprintf(text + used, size - used, "%s%s%s", used ? joint : "", prefix, (*score)->name);
+    }
+}
+
+static const char *score_values(void)
+{
+    char text[TEXT_MAX / 2];
+    attn_score_names(NULL, "", "|", text, sizeof text);
+    return keep(text);
+}
+
 static const char *out_values(void)
 {
     char text[TEXT_MAX / 2] = "none, or parts joined with +:";
@@ -79,19 +98,21 @@ static const char *out_values(void)
     return keep(text);
 }
 
-bool attn_key_owners(const char *key, char *text, size_t size)
+static bool owns(const struct ref_op *op, const char *key)
 {
-    bool some = false, all = true;
+    return attn_op_takes(op, key) || takes_param(op, key);
+}
+
+void attn_key_owners(const char *key, char *text, size_t size)
+{
+    bool some = false;
     snprintf(text, size, "'%s' needs ", key);
     for (const struct ref_op *const *op = ref_ops; *op; op++) {
-        const bool owns = attn_op_takes(*op, key) || takes_param(*op, key);
         const size_t used = strlen(text);
-        all = all && owns;
-        if (owns)
+        if (owns(*op, key))
             snprintf(text + used, size - used, "%sop=%s", some ? " or " : "", (*op)->name);
-        some = some || owns;
+        some = some || owns(*op, key);
     }
-    return some && !all;
 }
 
 /* ---- keys of parameters ---- */
@@ -143,6 +164,8 @@ static void make(void)
         keys[count] = *key;
         if (strcmp(key->name, "op") == 0)
             keys[count].values = op_values();
+        if (strcmp(key->name, "score") == 0)
+            keys[count].values = score_values();
         if (strcmp(key->name, "out") == 0)
             keys[count].values = out_values();
     }
@@ -155,9 +178,12 @@ static void make(void)
         }
     qsort(keys, count, sizeof keys[0], by_name);
     /* Slots follow the names, as the keys do. */
-    for (size_t k = 0, slot = 0; k < count; k++)
+    for (size_t k = 0, slot = 0; k < count; k++) {
         if (keys[k].rule->param)
             param_rules[keys[k].rule - param_rules].slot = slot++;
+        for (const struct ref_op *const *op = ref_ops; *op; op++)
+            has_owners[k] = has_owners[k] || owns(*op, keys[k].name);
+    }
 }
 
 /* ---- look-ups ---- */
@@ -179,6 +205,11 @@ const struct attn_case_key *attn_key_find(struct attn_word name)
 size_t attn_key_index(const struct attn_case_key *key)
 {
     return (size_t)(key - attn_case_keys());
+}
+
+bool attn_key_has_owners(const struct attn_case_key *key)
+{
+    return has_owners[attn_key_index(key)];
 }
 
 size_t attn_key_names(const char *names[], size_t max)

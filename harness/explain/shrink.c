@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "case/operator.h"
 #include "explain/shrink_pack.h"
 #include "explain/shrink_words.h"
 #include "pack/pack.h"
@@ -74,25 +75,28 @@ out:
 #define FIELD(name) (offsetof(struct attn_case, name) + 1)
 
 /* Sizes that are made smaller together, where they are equal, and the least that they may be. */
-static const struct {
+struct size {
     size_t fields[3]; /* offsets, plus 1 */
     int64_t least;
-} sizes[] = {
-    {{FIELD(b)}, 1},
-    {{FIELD(hq), FIELD(hkv)}, 1},
-    {{FIELD(sq), FIELD(sk)}, 1},
-    {{FIELD(dq), FIELD(dk), FIELD(dv)}, 1},
-    {{FIELD(sq)}, 1},
-    {{FIELD(sk)}, 1}, /* none at all is another thing */
-    {{FIELD(dq), FIELD(dk)}, 1},
-    {{FIELD(dq)}, 1},
-    {{FIELD(dk)}, 1},
-    {{FIELD(dv)}, 1},
-    {{FIELD(dh)}, 1},
-    {{FIELD(e)}, 1},
-    {{FIELD(off)}, 0},
-    {{FIELD(window_left)}, 0},
-    {{FIELD(window_right)}, 0},
+    const struct ref_param *param; /* instead of fields: one of the operator's own */
+};
+
+static const struct size sizes[] = {
+    {{FIELD(b)}, 1, NULL},
+    {{FIELD(hq), FIELD(hkv)}, 1, NULL},
+    {{FIELD(sq), FIELD(sk)}, 1, NULL},
+    {{FIELD(dq), FIELD(dk), FIELD(dv)}, 1, NULL},
+    {{FIELD(sq)}, 1, NULL},
+    {{FIELD(sk)}, 1, NULL}, /* none at all is another thing */
+    {{FIELD(dq), FIELD(dk)}, 1, NULL},
+    {{FIELD(dq)}, 1, NULL},
+    {{FIELD(dk)}, 1, NULL},
+    {{FIELD(dv)}, 1, NULL},
+    {{FIELD(dh)}, 1, NULL},
+    {{FIELD(e)}, 1, NULL},
+    {{FIELD(off)}, 0, NULL},
+    {{FIELD(window_left)}, 0, NULL},
+    {{FIELD(window_right)}, 0, NULL},
 };
 
 static int64_t *field(struct attn_case *c, size_t offset)
@@ -130,7 +134,7 @@ static bool keep_sizes(struct shrinker *s, const struct attn_case *smaller)
     struct attn_case c;
     if (attn_case_copy(&c, smaller))
         return false;
-    if (c.op == ATTN_OP_MHA && !c.cross)
+    if (attn_op_takes(attn_case_op(&c), "kv") && !c.cross)
         c.sk = c.sq;
     if (c.residual && !c.wo)
         c.e = c.hq * c.dv;
@@ -140,38 +144,67 @@ static bool keep_sizes(struct shrinker *s, const struct attn_case *smaller)
     return mended && keep(s, line);
 }
 
-static bool keep_size(struct shrinker *s, const size_t fields[3], int64_t value)
+/* The value of a size; false: the fields that go together differ. */
+static bool size_value(const struct attn_case *c, const struct size *size, int64_t *value)
 {
-    struct attn_case changed = *s->best;
-    for (int f = 0; f < 3 && fields[f]; f++)
-        *field(&changed, fields[f]) = value;
-    return keep_sizes(s, &changed);
+    if (size->param) {
+        *value = (int64_t)attn_case_param(c, size->param);
+        return true;
+    }
+    struct attn_case read = *c; /* nothing in the copy is owned */
+    *value = *field(&read, size->fields[0]);
+    for (int f = 1; f < 3 && size->fields[f]; f++)
+        if (*field(&read, size->fields[f]) != *value)
+            return false;
+    return true;
+}
+
+static bool keep_size(struct shrinker *s, const struct size *size, int64_t value)
+{
+    struct attn_case changed;
+    if (attn_case_copy(&changed, s->best))
+        return false;
+    for (int f = 0; f < 3 && size->fields[f]; f++)
+        *field(&changed, size->fields[f]) = value;
+    const bool set = !size->param || attn_case_set_param(&changed, size->param, (double)value) == 0;
+    const bool kept = set && keep_sizes(s, &changed);
+    attn_case_free(&changed);
+    return kept;
 }
 
 /* The least value that fails, as far as these find it: halves, quarters and ones, and what is left
  * over from tiles of a power of two, alone or behind one of them. */
-static bool shrink_size(struct shrinker *s, const size_t fields[3], int64_t lowest)
+static bool shrink_size(struct shrinker *s, const struct size *size)
 {
     bool any = false;
-    int64_t value = *field(s->best, fields[0]);
-    for (int f = 1; f < 3 && fields[f]; f++)
-        if (*field(s->best, fields[f]) != value)
-            return false;
-    for (int64_t step = value - lowest; step > 0;) {
-        if (keep_size(s, fields, value - step)) {
+    int64_t value;
+    if (!size_value(s->best, size, &value))
+        return false;
+    for (int64_t step = value - size->least; step > 0;) {
+        if (keep_size(s, size, value - step)) {
             any = true;
             value -= step;
-            step = least(step, value - lowest);
+            step = least(step, value - size->least);
         } else {
             step /= 2;
         }
     }
     for (int64_t tile = 4; tile < value; tile *= 2)
         for (int64_t left = value % tile; left < value; left += tile)
-            if (left >= lowest && left <= 2 * tile && keep_size(s, fields, left)) {
+            if (left >= size->least && left <= 2 * tile && keep_size(s, size, left)) {
                 any = true;
                 value = left;
             }
+    return any;
+}
+
+/* Whole numbers among the operator's own parameters. */
+static bool shrink_params(struct shrinker *s)
+{
+    bool any = false;
+    for (const struct ref_param *p = attn_case_op(s->best)->params; p && p->key; p++)
+        if (p->kind == REF_PARAM_INT)
+            any = shrink_size(s, &(struct size){.least = (int64_t)p->least, .param = p}) || any;
     return any;
 }
 
@@ -209,8 +242,8 @@ static bool shrink_once(struct shrinker *s)
     bool any = attn_words_shrink(&(struct attn_words){s, line_of_case, keep_line});
     any = shrink_groups(s) || any;
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
-        any = shrink_size(s, sizes[n].fields, sizes[n].least) || any;
-    return any;
+        any = shrink_size(s, &sizes[n]) || any;
+    return shrink_params(s) || any;
 }
 
 /* ---- packs ---- */

@@ -9,53 +9,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "case/case.h"
 #include "explain/shrink_words.h"
 #include "pack/safetensors.h"
 #include "reference/dtype.h"
+#include "tensor/schema.h"
 
 enum { MOST_TENSORS = 32 };
 
-/* Axes of the tensors of a pack, by letter: b B, h Hq, g Hkv, s Sq, t Sk, q Dq, k Dk, v Dv, x Dh; a
- * dot is never cut. What is optional may be left out; answers are not listed, and go first. */
-static const struct {
-    const char *name, *attention, *mha;
-    bool optional;
-} forms[] = {
-    {"q", "bhsq", "", false},
-    {"k", "bgtk", "", false},
-    {"v", "bgtv", "", false},
-    {"x_q", "", "bs.", false},
-    {"x_k", "", "bt.", false},
-    {"x_v", "", "bt.", false},
-    {"w_q", "", "..", false},
-    {"w_k", "", "..", false},
-    {"w_v", "", "..", false},
-    {"w_o", "", "..", false},
-    {"b_q", "", ".", true},
-    {"b_k", "", ".", true},
-    {"b_v", "", ".", true},
-    {"b_o", "", ".", true},
-    {"m", "hqk", "...", false},
-    {"score_w_q", "hxq", "...", false},
-    {"score_w_k", "hxk", "...", false},
-    {"score_w_v", "hx", "..", false},
-    {"mask", "bhst", "b.st", true},
-    {"bias", "bhst", "b.st", true},
-    {"keep", "bhst", "b.st", true},
-    {"len", "bs", "bs", true},
-    {"alibi", "h", ".", true},
-    {"sink", "h", ".", true},
-    {"head_mask", "", ".", true},
-};
+/* Axes that may be cut, by letter (reference/op.h). Widths of projections stay: weights join them.
+ */
+static const char letters[] = "bghijqkvd", letters_projected[] = "bij";
 
-/* What is cut together; a cut of key/value heads takes all their query heads
- * along, and one of query heads comes when there is one key/value head. */
-static const char *const groups[] = {"b", "g", "h", "st", "s", "t", "qk", "v", "x"};
+/* What is cut together; a cut of key/value heads takes all their query heads along, and one of
+ * query heads comes when there is one key/value head. */
+static const char *const groups[] = {"b", "g", "h", "ij", "i", "j", "qk", "v", "d"};
 
 struct pack {
-    struct attn_st_entry entries[MOST_TENSORS]; /* names are those of the table, data is owned */
-    const char *axes[MOST_TENSORS];
+    struct attn_st_entry entries[MOST_TENSORS]; /* names are those of the tables, data is owned */
+    char axes[MOST_TENSORS][ATTN_MAX_RANK + 1]; /* a dot is never cut */
+    bool optional[MOST_TENSORS];                /* may be left out */
     size_t count;
     char line[ATTN_CASE_LINE_MAX + 1];
 };
@@ -64,6 +36,7 @@ struct cutter {
     const struct attn_shrink_pack *way;
     struct pack best;
     const char *source;
+    const struct ref_op *op;
 };
 
 static void pack_free(struct pack *p)
@@ -113,32 +86,57 @@ static void leave_names_out(char *line)
     memcpy(line, kept, used + 1);
 }
 
+/* The letters of a row, those that are not to be cut as dots. */
+static void set_axes(const struct ref_op *op, const struct attn_schema *row,
+                     char axes[ATTN_MAX_RANK + 1])
+{
+    const char *cut = op->traits & REF_PROJECTED ? letters_projected : letters;
+    snprintf(axes, ATTN_MAX_RANK + 1, "%s", row->shape);
+    for (; *axes; axes++)
+        if (!strchr(cut, *axes))
+            *axes = '.';
+}
+
+/* Copies one input; 0, or -1: no memory. What has a stand-in is not left out: that would make
+ * another case of it. */
+static int take_input(const struct cutter *c, const struct attn_schema *row,
+                      const struct attn_st_entry *entry, struct pack *p)
+{
+    void *data = p->count < MOST_TENSORS ? malloc(entry->bytes + 1) : NULL;
+    if (!data)
+        return -1;
+    memcpy(data, entry->data, entry->bytes);
+    set_axes(c->op, row, p->axes[p->count]);
+    p->optional[p->count] = !(row->flags & REF_NEEDED) && !row->fallback;
+    p->entries[p->count] = *entry;
+    p->entries[p->count].name = (char *)(uintptr_t)row->name;
+    p->entries[p->count++].data = data;
+    return 0;
+}
+
 static int pack_read(struct cutter *c, const struct attn_st_file *file, char *why, size_t size)
 {
     const char *line = attn_st_metadata(file, "case");
     struct pack *p = &c->best;
+    struct attn_schema row;
+    struct attn_case parsed;
     c->source = attn_st_metadata(file, "source");
     if (!line || !c->source || strlen(line) > ATTN_CASE_LINE_MAX) {
         snprintf(why, size, "%s has no case line", c->way->from);
         return -1;
     }
+    if (attn_case_parse_pack_line(line, c->way->from, &parsed, why, size))
+        return -1;
+    c->op = attn_case_op(&parsed);
+    attn_case_free(&parsed);
     snprintf(p->line, sizeof p->line, "%s", line);
     leave_names_out(p->line);
-    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
-        const struct attn_st_entry *entry = attn_st_find(file, forms[f].name);
-        const char *axes = attn_st_find(file, "x_q") ? forms[f].mha : forms[f].attention;
-        void *data = entry && strlen(axes) >= entry->rank ? malloc(entry->bytes + 1) : NULL;
-        if (!entry)
-            continue;
-        if (!data) {
+    for (size_t n = 0; attn_schema_at(c->op, n, &row) && !row.output; n++) {
+        const struct attn_st_entry *entry = attn_st_find(file, row.name);
+        if (entry && take_input(c, &row, entry, p)) {
             snprintf(why, size, "no memory to cut %s", c->way->from);
             return -1;
         }
-        memcpy(data, entry->data, entry->bytes);
-        p->entries[p->count] = *entry;
-        p->entries[p->count].name = (char *)(uintptr_t)forms[f].name;
-        p->entries[p->count].data = data;
-        p->axes[p->count++] = axes;
     }
     return 0;
 }
@@ -166,6 +164,15 @@ static bool try_pack(struct cutter *c, struct pack *p)
         pack_free(p);
     }
     return ok;
+}
+
+/* Appends an entry, in place of entry t of another pack. */
+static void add_entry(struct pack *p, const struct attn_st_entry *entry, const struct pack *from,
+                      size_t t)
+{
+    p->entries[p->count] = *entry;
+    p->optional[p->count] = from->optional[t];
+    memcpy(p->axes[p->count++], from->axes[t], sizeof from->axes[t]);
 }
 
 /* The data of `to`, a part of a dense tensor that has its shape and begins there. */
@@ -222,10 +229,9 @@ static bool try_cut(struct cutter *c, const char *group, int64_t begin, int64_t 
             pack_free(&p);
             return false;
         }
-        if (strcmp(to.name, "len") == 0 && strchr(group, 't'))
+        if (strcmp(to.name, "len") == 0 && strchr(group, 'j'))
             cut_lengths(&to, begin, n);
-        p.entries[p.count] = to;
-        p.axes[p.count++] = c->best.axes[t];
+        add_entry(&p, &to, &c->best, t);
     }
     return try_pack(c, &p);
 }
@@ -264,8 +270,7 @@ static bool try_copy(struct cutter *c, size_t without, const char *line)
             pack_free(&p);
             return false;
         }
-        p.entries[p.count] = to;
-        p.axes[p.count++] = c->best.axes[t];
+        add_entry(&p, &to, &c->best, t);
     }
     return try_pack(c, &p);
 }
@@ -273,14 +278,14 @@ static bool try_copy(struct cutter *c, size_t without, const char *line)
 static bool leave_out(struct cutter *c)
 {
     bool any = false;
-    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++)
-        for (size_t t = 0; t < c->best.count && forms[f].optional; t++)
-            if (strcmp(c->best.entries[t].name, forms[f].name) == 0) {
-                char line[ATTN_CASE_LINE_MAX + 1];
-                memcpy(line, c->best.line, sizeof line);
-                any = try_copy(c, t, line) || any;
-                break;
-            }
+    for (size_t t = 0; t < c->best.count;) {
+        char line[ATTN_CASE_LINE_MAX + 1];
+        memcpy(line, c->best.line, sizeof line);
+        if (c->best.optional[t] && try_copy(c, t, line))
+            any = true; /* the next one stands here now */
+        else
+            t++;
+    }
     return any;
 }
 

@@ -5,19 +5,33 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "case/case.h"
+#include "case/operator.h"
+
+static bool is_key(const char *word, const char *key)
+{
+    const size_t length = strlen(key);
+    return strncmp(word, key, length) == 0 && word[length] == '=';
+}
+
+/* Keys that one operator takes and another one does not. */
+static bool is_key_of(const char *word, const struct ref_op *op, const struct ref_op *not_of)
+{
+    for (const char *const *key = op->keys; key && *key; key++)
+        if (is_key(word, *key) && !attn_op_takes(not_of, *key))
+            return true;
+    for (const struct ref_param *p = op->params; p && p->key; p++)
+        if (is_key(word, p->key))
+            return true;
+    return false;
+}
 
 /* Does a word make no sense without another one. */
 static bool leans_on(const char *word, const char *other)
 {
-    static const char *const leaning[][8] = {
-        {"op=mha", "e=", "kv=", "proj_bias=", "prune=", "residual=", "weights=", "wo="},
-        {"score=", "dh=", "dq=", "params="}};
-    for (int l = 0; l < 2; l++)
-        for (int w = 1; !strncmp(other, leaning[l][0], strlen(leaning[l][0])) && w < 8; w++)
-            if (leaning[l][w] && !strncmp(word, leaning[l][w], strlen(leaning[l][w])))
-                return true;
-    return false;
+    if (is_key(other, "score"))
+        return is_key(word, "dh") || is_key(word, "dq") || is_key(word, "params");
+    const struct ref_op *op = is_key(other, "op") ? ref_op_named(other + 3) : NULL;
+    return op && is_key_of(word, op, ref_op_named(ATTN_DEFAULT_OP));
 }
 
 struct words {

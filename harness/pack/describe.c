@@ -2,7 +2,7 @@
 /* describe.c - what a pack's tensors say: extents, type, features; and every way to disagree. */
 #include "pack/describe.h"
 
-#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "pack/message.h"
@@ -62,22 +62,32 @@ static int forbid(struct judge *j, const char *name, const char *reason)
     return FAIL(j, "tensor '%s' contradicts the case: %s", name, reason);
 }
 
+/* The parameters of the case's score, and of no other one; the last score of the table first. */
+static int check_score_params(struct judge *j)
+{
+    size_t count = 0;
+    while (j->op->scores && ref_scores_known[count])
+        count++;
+    while (count-- > 0) {
+        const struct ref_score *score = ref_scores_known[count];
+        const bool own = score->score == j->c->score;
+        char text[64];
+        snprintf(text, sizeof text, own ? " (score=%s)" : "the score is not %s", score->name);
+        for (const uint32_t *role = score->params; role && *role; role++)
+            if ((own ? need : forbid)(j, attn_role_name(*role), text) != 0)
+                return -1;
+    }
+    return 0;
+}
+
 /* Which tensors must be there and which must not, by operator and score. */
 static int check_presence(struct judge *j)
 {
-    const bool bilinear = j->c->score == ATTN_SCORE_BILINEAR;
-    const bool additive = j->c->score == ATTN_SCORE_ADDITIVE;
-    static const char *const scores[] = {"score_w_q", "score_w_k", "score_w_v", NULL};
     const struct ref_operand *row;
     for (size_t n = 0; (row = ref_operand_at(j->op, n)); n++)
         if ((row->flags & REF_NEEDED) && need(j, row->name, "") != 0)
             return -1;
-    for (const char *const *name = scores; *name != NULL; name++)
-        if ((additive ? need(j, *name, " (score=additive)")
-                      : forbid(j, *name, "the score is not additive")) != 0)
-            return -1;
-    if ((bilinear ? need(j, "m", " (score=bilinear)")
-                  : forbid(j, "m", "the score is not bilinear")) != 0)
+    if (check_score_params(j) != 0)
         return -1;
     if (attn_op_takes(j->op, "wo") && j->c->wo)
         return need(j, "w_o", " (wo=0 says that there is no output projection)");
@@ -250,8 +260,7 @@ static int check_extents(struct judge *j)
     for (const char *letter = order; *letter; letter++)
         if (extent[(unsigned char)*letter] == 0 && *letter != 'j')
             return FAIL(j, "%s is 0", ref_letter_name(*letter));
-    const bool square = j->c->score != ATTN_SCORE_BILINEAR && j->c->score != ATTN_SCORE_ADDITIVE;
-    if (square && extent['q'] != extent['k'])
+    if (j->op->scores && !attn_case_score(j->c)->free_widths && extent['q'] != extent['k'])
         return FAIL(j, "queries have width %lld and keys %lld, which this score cannot compare",
                     (long long)extent['q'], (long long)extent['k']);
     if (j->c->residual && extent['o'] != extent['e'])
@@ -272,10 +281,10 @@ static void set_sizes(struct judge *j)
     c->dq = extent['q'];
     c->dk = extent['k'];
     c->dv = extent['v'];
-    c->dh = c->score == ATTN_SCORE_ADDITIVE ? extent['d'] : 0;
+    c->dh = attn_case_score(c)->hidden ? extent['d'] : 0;
     c->e = attn_op_takes(j->op, "e") ? extent['e'] : 0;
     if (!c->scale_given)
-        c->scale = c->score == ATTN_SCORE_SCALED_DOT ? 1.0 / sqrt((double)c->dk) : 1.0;
+        c->scale = ref_score_scale(c->score, c->dk);
 }
 
 /* A part that the line names must be a tensor; a tensor takes effect whether named or not. */
@@ -358,8 +367,9 @@ static int take_features(struct judge *j)
     if (!c->dropout && forbid(j, "keep", "there is no dropout=P") != 0)
         return -1;
     const bool biased = find(j, "b_q") || find(j, "b_k") || find(j, "b_v") || find(j, "b_o");
-    const bool heads = by_head(j, "m") || by_head(j, "score_w_q") || by_head(j, "score_w_k") ||
-                       by_head(j, "score_w_v");
+    bool heads = false;
+    for (const uint32_t *role = attn_case_score(c)->params; role && *role; role++)
+        heads = heads || by_head(j, attn_role_name(*role));
     if (c->proj_bias && !biased)
         return FAIL(j, "the case says proj_bias=1, but there is no b_q, b_k, b_v or b_o");
     if (c->params_head && !heads && c->hq > 1)

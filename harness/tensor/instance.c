@@ -41,7 +41,7 @@ static void set_scalars(const struct attn_case *c, struct attn_problem *problem)
     problem->dq = c->dq;
     problem->dk = c->dk;
     problem->dv = c->dv;
-    problem->dh = c->score == ATTN_SCORE_ADDITIVE ? c->dh : 0;
+    problem->dh = attn_case_score(c)->hidden ? c->dh : 0;
     problem->scale = c->scale;
     problem->softcap = c->softcap;
     problem->off = c->off;
