@@ -136,6 +136,9 @@ int attn_case_numbers_set(struct attn_case_numbers **list, const int64_t *number
 bool attn_case_numbers_equal(const struct attn_case_numbers *a, const struct attn_case_numbers *b,
                              int count);
 
+/* Takes the lists of `twin` in place of those that hold the same numbers. */
+void attn_case_share_lists(struct attn_case *c, const struct attn_case *twin);
+
 /* All functions below return 0, or -1 with a message in (why, size) that names file, line, column,
  * the offending word and, where one is near, the legal one. On failure nothing is appended. */
 

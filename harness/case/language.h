@@ -194,11 +194,6 @@ void attn_sink_format(struct attn_sink *sink, const char *format, ...)
 void attn_sink_real(struct attn_sink *sink, double value);
 void attn_sink_key(struct attn_sink *sink, const struct attn_case_key *key); /* " key=" */
 
-/* ---- case.c ---- */
-
-/* Takes the lists of `twin` in place of those that hold the same numbers. */
-void attn_case_share_lists(struct attn_case *c, const struct attn_case *twin);
-
 /* ---- check.c ---- */
 
 /* A case with nothing given yet. */

@@ -2,7 +2,10 @@
 /* operator.c - what a case says of the operands and outputs in its operator's tables. */
 #include "case/operator.h"
 
+#include <assert.h>
 #include <string.h>
+
+static_assert(ATTN_CASE_ROLES == REF_ROLES, "out= may ask for every role of a table");
 
 const struct ref_op *attn_case_op(const struct attn_case *c)
 {

@@ -69,18 +69,18 @@ static enum attn_exit unknown_verb(const char *word, char *why, size_t size)
 static enum attn_exit unknown_option(const struct attn_verb *verb, const char *word, char *why,
                                      size_t size)
 {
-    const char *names[ATTN_FLAGS];
+    const char *names[ATTN_FLAGS_MAX];
     size_t n = 0;
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word + strspn(word, "-"), "="),
              word + strspn(word, "-"));
-    for (size_t f = 0; f < ATTN_FLAGS; f++) {
-        if (!strcmp(attn_flags[f].name, name)) {
+    for (const struct attn_flag *f = attn_flags; f->name; f++) {
+        if (!strcmp(f->name, name)) {
             snprintf(why, size, "--%s does not belong to '%s'", name, verb->name);
             return ATTN_EXIT_USAGE;
         }
-        if (attn_flag_belongs(&attn_flags[f], verb))
-            names[n++] = attn_flags[f].name;
+        if (attn_flag_belongs(f, verb))
+            names[n++] = f->name;
     }
     const char *near = attn_nearest(name, names, n);
     snprintf(why, size, "'%s' has no option '%s'%s%s%s", verb->name, word,
@@ -88,8 +88,11 @@ static enum attn_exit unknown_option(const struct attn_verb *verb, const char *w
     return ATTN_EXIT_USAGE;
 }
 
+/* What getopt calls an option: its row, beyond the letters of short forms. */
+enum { FIRST_ROW = 256 };
+
 /* getopt's table for one verb, from ours. */
-static void getopt_tables(const struct attn_verb *verb, struct option longs[ATTN_FLAGS + 1],
+static void getopt_tables(const struct attn_verb *verb, struct option longs[ATTN_FLAGS_MAX],
                           char *shorts)
 {
     size_t n = 0;
@@ -98,16 +101,27 @@ static void getopt_tables(const struct attn_verb *verb, struct option longs[ATTN
     for (const struct attn_flag *f = attn_flags; f->name; f++) {
         if (!attn_flag_belongs(f, verb))
             continue;
-        longs[n++] =
-            (struct option){f->name, f->argument ? required_argument : no_argument, NULL, f->id};
-        if (f->id < 256) {
-            *s++ = (char)f->id;
+        longs[n++] = (struct option){f->name, f->argument ? required_argument : no_argument, NULL,
+                                     FIRST_ROW + (int)(f - attn_flags)};
+        if (f->letter) {
+            *s++ = f->letter;
             if (f->argument)
                 *s++ = ':';
         }
     }
     longs[n] = (struct option){0};
     *s = '\0';
+}
+
+/* The row of what getopt has found. */
+static const struct attn_flag *flag_of(int id)
+{
+    const struct attn_flag *f = attn_flags;
+    if (id >= FIRST_ROW)
+        return f + (id - FIRST_ROW);
+    while (f->letter != id)
+        f++;
+    return f;
 }
 
 enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c, char *why,
@@ -129,8 +143,8 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c,
         return unknown_verb(argv[1], why, size);
     c->settings.fills = c->settings.checks = c->verb->run == attn_verb_verify ? ~0u : 0;
 
-    struct option longs[ATTN_FLAGS + 1];
-    char shorts[3 * ATTN_FLAGS + 2];
+    struct option longs[ATTN_FLAGS_MAX];
+    char shorts[2 * ATTN_FLAGS_MAX];
     getopt_tables(c->verb, longs, shorts);
     opterr = 0;
     optind = 2;
@@ -142,13 +156,10 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c,
         }
         if (id == '?')
             return unknown_option(c->verb, word, why, size);
-        for (size_t f = 0; f < ATTN_FLAGS; f++) {
-            enum attn_exit code = attn_flags[f].id == id
-                                      ? attn_flag_take(&attn_flags[f], optarg, c, why, size)
-                                      : ATTN_EXIT_OK;
-            if (code)
-                return code;
-        }
+        const struct attn_flag *flag = flag_of(id);
+        const enum attn_exit code = flag->take(flag, optarg, c, why, size);
+        if (code)
+            return code;
     }
     for (int a = optind; a < argc; a++) {
         if (c->n_arguments == ATTN_ARGS_MAX) {
@@ -181,8 +192,8 @@ void attn_command_help(const struct attn_verb *verb)
         if (!attn_flag_belongs(f, verb))
             continue;
         char left[64];
-        snprintf(left, sizeof left, "%c%c%s--%s%s%s", f->id < 256 ? '-' : ' ',
-                 f->id < 256 ? f->id : ' ', f->id < 256 ? ", " : "  ", f->name,
+        snprintf(left, sizeof left, "%c%c%s--%s%s%s", f->letter ? '-' : ' ',
+                 f->letter ? f->letter : ' ', f->letter ? ", " : "  ", f->name,
                  f->argument ? " " : "", f->argument ? f->argument : "");
         if (strlen(left) > 24)
             printf("  %s\n  %-24s  %s\n", left, "", f->help);

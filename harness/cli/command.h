@@ -21,15 +21,22 @@ struct attn_verb {
     const char *arguments; /* "[CASES...]" */
     const char *summary;   /* one line */
     const char *details;   /* for --help: paragraphs; may be "" */
-    enum attn_exit (*run)(struct attn_command *command, const struct attn_places *places);
+    enum attn_exit (*run)(struct attn_command *command, const struct attn_paths *paths);
 };
 
+/* One row is all there is to say of an option. */
 struct attn_flag {
     const char *name;
+    char letter;          /* of its short form; 0: none */
     const char *argument; /* NULL: takes none. "hot|cold": one of these; FILE, DIR and NAME[...] (a
                              backend) can be completed; anything else is only a word for people */
-    int id;               /* below 256: the letter of its short form */
     unsigned verbs;       /* those that take it; see attn_flag_belongs */
+    /* Puts what the option says into the command. text: its argument, which may be cut into parts,
+     * or NULL. Returns ATTN_EXIT_OK, or ATTN_EXIT_USAGE with the message in (why, size). */
+    enum attn_exit (*take)(const struct attn_flag *flag, char *text, struct attn_command *command,
+                           char *why, size_t size);
+    size_t at; /* offset in the command, for functions that put it wherever a row says */
+    int most;  /* the largest number, for take_count */
     const char *help;
 };
 
@@ -40,8 +47,8 @@ struct attn_command {
     size_t n_arguments;
     const char *backends[ATTN_ARGS_MAX], *plugins[ATTN_ARGS_MAX];
     size_t n_backends, n_plugins;
-    const char *out, *junit, *filter, *pair; /* pair: --backends A,B */
-    const char *baseline;                    /* of verify */
+    const char *out, *junit;
+    const char *baseline; /* of verify */
     double drift;
     struct attn_settings settings;
     struct attn_suite_wish suite;
@@ -51,8 +58,9 @@ struct attn_command {
 };
 
 extern const struct attn_verb attn_verbs[]; /* terminated by a NULL name */
-enum { ATTN_FLAGS = 34 };
-extern const struct attn_flag attn_flags[ATTN_FLAGS + 1]; /* terminated by a NULL name */
+enum { ATTN_FLAGS_MAX = 64 };
+extern const struct attn_flag
+    attn_flags[]; /* at most ATTN_FLAGS_MAX, with a NULL name at the end */
 
 /* What the program is for, what CASES are, and what each exit code means: sentences of --help and
  * of the manual page. */
@@ -61,11 +69,6 @@ enum { ATTN_EXIT_CODES = ATTN_EXIT_BASELINE + 1 };
 extern const char *const attn_exit_meanings[ATTN_EXIT_CODES];
 
 bool attn_flag_belongs(const struct attn_flag *flag, const struct attn_verb *verb);
-
-/* Puts what an option says into *command; text: its argument, which may be cut into parts. Returns
- * ATTN_EXIT_OK, or ATTN_EXIT_USAGE with the message in (why, size). */
-enum attn_exit attn_flag_take(const struct attn_flag *flag, char *text,
-                              struct attn_command *command, char *why, size_t size);
 
 /* Fills *command from argv. Returns ATTN_EXIT_OK, or ATTN_EXIT_USAGE with the message in
  * (why, size). */
@@ -92,10 +95,10 @@ enum attn_print { ATTN_PRINT_LINES, ATTN_PRINT_TABLE, ATTN_PRINT_JSON };
 void attn_print_cases(const struct attn_case_list *cases, enum attn_print form);
 
 /* Is the worker there; says on stderr why not. Returns 0 or -1. */
-int attn_worker_check(const struct attn_places *places);
+int attn_worker_check(const struct attn_paths *paths);
 
 /* Backends and cases of a command into a session that the caller closes. */
-enum attn_exit attn_session_begin(struct attn_command *command, const struct attn_places *places,
+enum attn_exit attn_session_begin(struct attn_command *command, const struct attn_paths *paths,
                                   struct attn_session *session);
 
 /* How often each status occurred, on stdout. */
@@ -104,14 +107,13 @@ void attn_print_counts(const struct attn_session *session);
 /* Every operator: inputs, outputs and keys, on stdout. */
 enum attn_exit attn_list_ops(bool json);
 
-enum attn_exit attn_verb_list(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_verify(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_bench(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_report(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_run(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_compare(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_doctor(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_new_backend(struct attn_command *command,
-                                     const struct attn_places *places);
+enum attn_exit attn_verb_list(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_verify(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_bench(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_report(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_run(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_compare(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_doctor(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_new_backend(struct attn_command *command, const struct attn_paths *paths);
 
 #endif

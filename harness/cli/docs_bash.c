@@ -90,8 +90,8 @@ static void put_flag(FILE *to, const struct attn_flag *flag)
     if (!flag->argument)
         return;
     fputs("    ", to);
-    if (flag->id < 256)
-        fprintf(to, "*' -%c' | ", flag->id);
+    if (flag->letter)
+        fprintf(to, "*' -%c' | ", flag->letter);
     const char *before = "";
     for (const struct attn_verb *v = attn_verbs; v->name; v++)
         if (is_shared(flag) && attn_flag_belongs(flag, v)) {

@@ -100,8 +100,8 @@ static void put_verb(FILE *to, const struct attn_verb *verb)
 static void put_flag(FILE *to, const struct attn_flag *flag)
 {
     fputs(".TP\n", to);
-    if (flag->id < 256)
-        fprintf(to, "\\fB\\-%c\\fR, ", flag->id);
+    if (flag->letter)
+        fprintf(to, "\\fB\\-%c\\fR, ", flag->letter);
     fputs("\\fB\\-\\-", to);
     put(to, flag->name);
     fputs("\\fR", to);

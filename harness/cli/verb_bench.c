@@ -60,7 +60,7 @@ static void print_timings(const struct attn_session *session)
 /* json: where the report is goes to stdout as an object. */
 static enum attn_exit write_report(const char *run, const char *out,
                                    const struct attn_report_options *wanted, bool json,
-                                   const struct attn_places *places)
+                                   const struct attn_paths *paths)
 {
     struct attn_run_data data;
     char why[1024], note[512] = "", folder[ATTN_PATH_MAX];
@@ -77,7 +77,7 @@ static enum attn_exit write_report(const char *run, const char *out,
         code = attn_complain(ATTN_EXIT_USAGE, why);
     }
     struct attn_report_options options = *wanted;
-    options.script_dir = places->reports;
+    options.script_dir = paths->reports;
     options.out_dir = out;
     int status = code ? 0 : attn_report_write(&data, &options, note, sizeof note, why, sizeof why);
     if (status)
@@ -92,13 +92,13 @@ static enum attn_exit write_report(const char *run, const char *out,
     return code;
 }
 
-static enum attn_exit bench(struct attn_command *c, const struct attn_places *places)
+static enum attn_exit bench(struct attn_command *c, const struct attn_paths *paths)
 {
     struct attn_session session;
     char why[1024];
     if (!c->out && !c->dry_run)
         return attn_complain(ATTN_EXIT_USAGE, "where should results go? -o RUN names a folder");
-    enum attn_exit code = attn_session_begin(c, places, &session);
+    enum attn_exit code = attn_session_begin(c, paths, &session);
     if (code)
         goto out;
     if (c->dry_run) {
@@ -129,30 +129,30 @@ out:
     return code;
 }
 
-enum attn_exit attn_verb_bench(struct attn_command *c, const struct attn_places *places)
+enum attn_exit attn_verb_bench(struct attn_command *c, const struct attn_paths *paths)
 {
-    return bench(c, places);
+    return bench(c, paths);
 }
 
-enum attn_exit attn_verb_run(struct attn_command *c, const struct attn_places *places)
+enum attn_exit attn_verb_run(struct attn_command *c, const struct attn_paths *paths)
 {
-    enum attn_exit code = bench(c, places);
+    enum attn_exit code = bench(c, paths);
     if (c->dry_run || attn_interrupted || code == ATTN_EXIT_INTERNAL || code == ATTN_EXIT_USAGE ||
         code == ATTN_EXIT_NOTHING)
         return code;
-    return attn_exit_stronger(code, write_report(c->out, NULL, &c->report, false, places));
+    return attn_exit_stronger(code, write_report(c->out, NULL, &c->report, false, paths));
 }
 
-enum attn_exit attn_verb_report(struct attn_command *c, const struct attn_places *places)
+enum attn_exit attn_verb_report(struct attn_command *c, const struct attn_paths *paths)
 {
     if (c->n_arguments != 1)
         return attn_complain(ATTN_EXIT_USAGE, "report takes one run folder");
-    return write_report(c->arguments[0], c->out, &c->report, c->json, places);
+    return write_report(c->arguments[0], c->out, &c->report, c->json, paths);
 }
 
-enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_places *places)
+enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_paths *paths)
 {
-    (void)places;
+    (void)paths;
     bool within = c->compare.backends[0] != NULL;
     if (c->n_arguments != (within ? 1u : 2u))
         return attn_complain(ATTN_EXIT_USAGE,
@@ -168,6 +168,7 @@ enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_place
     }
     struct attn_compare_options options = c->compare;
     options.json = c->json;
+    options.strict = c->settings.strict;
     if (attn_compare(&base, within ? &base : &next, &options, stdout, &code, why, sizeof why))
         code = attn_complain(ATTN_EXIT_INTERNAL, why);
     else if (code == ATTN_EXIT_BASELINE || code == ATTN_EXIT_NOTHING)

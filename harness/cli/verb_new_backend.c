@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verb_new_backend.c - attnbench new-backend: the smallest plugin, copied under a new name. */
+/* verb_new_backend.c - attnbench new-backend: a small backend that works, copied under a new name.
+ */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ enum {
 
 /* The name that the skeleton's own backend goes by, and that is replaced as a whole word or as a
  * part between underscores. */
-static const char old_name[] = "null";
+static const char old_name[] = "skeleton";
 
 static bool name_is_good(const char *name)
 {
@@ -72,9 +73,9 @@ out:
     return result;
 }
 
-enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_places *places)
+enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_paths *paths)
 {
-    static const char *const files[] = {"null.c", "CMakeLists.txt", "null.skips"};
+    static const char *const files[] = {"skeleton.c", "CMakeLists.txt", "skeleton.skips"};
     char why[ATTN_PATH_MAX + 256], folder[ATTN_PATH_MAX];
     if (c->n_arguments != 1)
         return attn_complain(ATTN_EXIT_USAGE, "new-backend takes one name");
@@ -102,7 +103,7 @@ enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_p
         const char *rest =
             strncmp(files[f], old_name, strlen(old_name)) ? NULL : files[f] + strlen(old_name);
         snprintf(file, sizeof file, "%s%s", rest ? name : files[f], rest ? rest : "");
-        if (attn_path_join(from, places->skeleton, files[f]) || access(from, R_OK))
+        if (attn_path_join(from, paths->skeleton, files[f]) || access(from, R_OK))
             continue; /* the skeleton need not have all of them */
         if (attn_path_join(to, folder, file) || copy_renamed(from, to, name, why, sizeof why))
             return attn_complain(ATTN_EXIT_INTERNAL, why);
@@ -111,9 +112,10 @@ enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_p
         attn_print_json(json_pack("{s:s}", "folder", folder));
     else
         printf("%s\n", folder);
-    fprintf(stderr,
-            "now: set exactness and fill in supports, create, numerics, bind and run in\n"
-            "     %s/%s.c, build again, and attnbench verify -b %s\n",
-            folder, name, name);
+    fprintf(
+        stderr,
+        "now: build again, and attnbench verify -b %s; then put your kernel into run, and what\n"
+        "     it does into limits and numerics of %s/%s.c\n",
+        name, folder, name);
     return ATTN_EXIT_OK;
 }

@@ -42,12 +42,12 @@ static enum attn_exit judge_drift(const struct attn_command *c, const struct att
                                                                    : ATTN_EXIT_OK;
 }
 
-enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_places *places)
+enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_paths *paths)
 {
     struct attn_session session;
     char why[1024];
     json_t *earlier = NULL;
-    enum attn_exit code = attn_session_begin(c, places, &session);
+    enum attn_exit code = attn_session_begin(c, paths, &session);
     if (code)
         goto out;
     if (c->dry_run) {

@@ -279,7 +279,7 @@ bool attn_shrink(const struct attn_shrink_way *way, struct attn_case *smallest, 
     struct shrinker s = {.way = way, .best = smallest};
     memset(smallest, 0, sizeof *smallest);
     if (way->c->data) {
-        const struct attn_shrink_pack pack = {
+        const struct attn_shrink_pack_way pack = {
             .from = way->c->data, .to = way->pack, .context = &s, .fails = pack_fails};
         const bool done = attn_shrink_pack(&pack, why, size);
         if (!done)

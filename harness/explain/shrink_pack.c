@@ -33,7 +33,7 @@ struct pack {
 };
 
 struct cutter {
-    const struct attn_shrink_pack *way;
+    const struct attn_shrink_pack_way *way;
     struct pack best;
     const char *source;
     const struct ref_op *op;
@@ -310,7 +310,7 @@ static bool cut_once(struct cutter *c)
     return any;
 }
 
-bool attn_shrink_pack(const struct attn_shrink_pack *way, char *why, size_t size)
+bool attn_shrink_pack(const struct attn_shrink_pack_way *way, char *why, size_t size)
 {
     struct cutter c = {.way = way};
     struct attn_st_file file;

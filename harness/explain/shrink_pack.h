@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct attn_shrink_pack {
+struct attn_shrink_pack_way {
     const char *from, *to; /* the pack, and the file that its part is written to */
     void *context;
     /* Does the pack in this file fail so. */
@@ -17,6 +17,6 @@ struct attn_shrink_pack {
  * batches, heads, queries, keys and columns off either end, as long as `fails` says so. The last
  * call of it that is true is of what `to` holds in the end. Returns false with the reason, and then
  * leaves no file: it can not be read or written, or does not fail. */
-bool attn_shrink_pack(const struct attn_shrink_pack *way, char *why, size_t size);
+bool attn_shrink_pack(const struct attn_shrink_pack_way *way, char *why, size_t size);
 
 #endif

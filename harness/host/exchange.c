@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "host/process.h"
-#include "host/report.h"
+#include "host/reply.h"
 
 /* A worker that ends by itself is given this long; one that was told to end has 200 ms. */
 #define EXIT_GRACE_S 2.0

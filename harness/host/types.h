@@ -21,12 +21,12 @@ enum attn_promise {
 
 struct attn_outcome {
     enum attn_status status;
-    enum attn_promise broken; /* with FAIL, where it is one of these */
+    enum attn_promise broken; /* with FAIL: the broken promise, if it is one of these */
     bool no_memory;           /* with ERROR: of the host, so that nothing is known of the plugin */
     char reason[512];         /* one sentence; "" on PASS */
 };
 
-/* What a plugin file says of itself, learnt in a worker. */
+/* What a plugin file says about itself. A worker asks it. */
 #define ATTN_BACKENDS_MAX 16
 #define ATTN_OPTIONS_MAX  16
 struct attn_option_info {
@@ -38,7 +38,7 @@ struct attn_backend_info {
     char description[256];
     char version[128];
     uint32_t exactness;
-    uint32_t device; /* 1: it runs on a device, whose own clock times it */
+    uint32_t device; /* 1: it runs on a device and uses that device's clock */
     bool available;
     char reason[256]; /* why not, from init or probe */
     uint32_t n_options;
@@ -70,7 +70,7 @@ enum attn_placement {
     ATTN_PLACE_START /* the first byte of every operand follows a guard page */
 };
 
-/* What the plan said of itself, with every request. */
+/* What the plan said about itself; part of every reply. */
 struct attn_plan_info {
     char path[256]; /* describe */
     bool has_numerics;
@@ -79,41 +79,41 @@ struct attn_plan_info {
     uint64_t workspace_bytes;
     uint32_t threads_seen; /* threads of the worker after run; 0: not counted */
     bool fresh;            /* a run with other inputs in the same place gave another result */
-    char protection[128];  /* what the machine gave: "guards, sealed inputs" ... */
+    char protection[128];  /* the level of protection: "guards, sealed inputs" ... */
 };
 
 #define ATTN_SAMPLES_MAX 64
 struct attn_bench_params {
     bool cold;       /* evict caches before every timed run */
-    double min_time; /* seconds a sample, hot */
+    double min_time; /* seconds per sample, hot */
     int samples;     /* <= ATTN_SAMPLES_MAX; 1 if a run is long (LONG_RUN_S, timing.c) */
 };
 struct attn_bench_reply {
     int n;
     double
         samples_ns[ATTN_SAMPLES_MAX]; /* time of one run, each a mean over a sample's iterations */
-    int64_t iterations[ATTN_SAMPLES_MAX]; /* of a device each is a batch of runs */
-    /* The device before the first sample and after the last; struct_size 0: it has none that says
-     * anything of itself. */
+    int64_t iterations[ATTN_SAMPLES_MAX]; /* for a device, each is a batch of runs */
+    /* The device before the first and after the last sample; struct_size 0: the backend reports no
+     * device. */
     struct attn_device before, after;
 };
 
 /* The machine's limits. */
 #define ATTN_RUNGS_MAX 4
 struct attn_rung {
-    /* "avx512", "avx2"; "sse2" or "base" where there is nothing wider; "amx": matrix tiles */
+    /* "avx512", "avx2"; "sse2" or "base" if there is nothing wider; "amx": matrix tiles */
     char isa[16];
-    /* peak of its multiply-adds, GFLOP/s; 0: it has none in that type */
+    /* peak rate of multiply-adds in GFLOP/s; 0: none in that type */
     double f32, f64, f16, bf16;
 };
 #define ATTN_READS_MAX 5
 struct attn_read {
-    uint64_t bytes; /* what the processors have of this cache together; 0: memory */
-    double gbs;     /* a plain read of the widest rung, of half of it; memory: of 4 x the last */
+    uint64_t bytes; /* size of this cache over all processors together; 0: memory */
+    double gbs;     /* plain read by the widest rung of half of it; memory: of 4 x the last */
 };
 struct attn_ceilings {
     uint32_t n_rungs, n_reads;
-    struct attn_rung rungs[ATTN_RUNGS_MAX]; /* widest last, matrix tiles behind all */
+    struct attn_rung rungs[ATTN_RUNGS_MAX]; /* widest last, then matrix tiles */
     struct attn_read reads[ATTN_READS_MAX]; /* nearest first, memory last */
 };
 

@@ -10,7 +10,7 @@
 
 #include "host/affinity.h"
 #include "host/process.h"
-#include "host/report.h"
+#include "host/reply.h"
 #include "host/share.h"
 #include "host/unrest.h"
 #include "reference/op.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loader.h - opens a plugin and checks it; used inside the worker only. */
+/* loader.h - opens a plugin and checks it. Only the worker uses it. */
 #ifndef ATTN_LOADER_H
 #define ATTN_LOADER_H
 

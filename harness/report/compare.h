@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compare.h - two runs, or two backends of one, held against each other case by case. */
+/* compare.h - compares two runs, or two backends of one run, case by case. */
 #ifndef ATTN_COMPARE_H
 #define ATTN_COMPARE_H
 

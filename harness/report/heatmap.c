@@ -79,7 +79,7 @@ static void read_side(struct gallery *gallery, const struct attn_view_row *row,
         return;
     if (memcmp(weights->shape, data->reference.shape, sizeof weights->shape) != 0) {
         snprintf(sentence, sizeof sentence,
-                 "the weights that %.64s left of %.64s have another shape than the reference's",
+                 "the weights of %.64s for %.64s have another shape than those of the reference",
                  backend, row->id);
         add_note(gallery->maps, sentence);
         attn_weights_free(weights);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heatmap.h - the attention weights of the run's packs, head by head: the reference's, and beside
- * them how far each backend lies from it. */
+/* heatmap.h - attention weights of the run's packs, head by head: those of the reference, and the
+ * distance of each backend from them. */
 #ifndef ATTN_REPORT_HEATMAP_H
 #define ATTN_REPORT_HEATMAP_H
 
@@ -11,7 +11,7 @@
 struct attn_heatmaps {
     struct attn_heatmap *items; /* packs with tokens first */
     size_t count;
-    char note[1024]; /* what was left out and why, or "" */
+    char note[1024]; /* what was left out, and why; or "" */
 };
 
 /* Draws every pack whose weights the run in the folder `run` kept. A kept file that can not be used

@@ -122,7 +122,7 @@ static void define_roofline(FILE *out, const struct attn_canvas *canvas, struct 
     define_inner(out, canvas->machine);
     attn_protocol_text(canvas->view, canvas->machine, protocol, sizeof protocol);
     snprintf(line, sizeof line,
-             "Point: a case, median of %s. Bytes: each operand once. Roofs measured in this run; "
+             "Point: one case, median of %s. Bytes: each operand once. Roofs measured in this run; "
              "dashed: caches, matrix product",
              protocol);
     attn_define_footer(out, canvas->machine, line);

@@ -75,7 +75,7 @@ static int draw_all(const struct attn_canvas *canvas, const struct attn_series *
     for (size_t k = 0; k < KINDS; k++) {
         struct attn_plot plot = {0};
         bool wanted = series ? kinds[k].scope == EVERY_AXIS ||
-                                   (kinds[k].scope == LENGTHS && series->axis == ATTN_AXIS_S)
+                                   (kinds[k].scope == LENGTHS && series->axis == ATTN_SWEEP_S)
                              : kinds[k].scope == WHOLE_RUN;
         int prepared = wanted ? kinds[k].write(canvas, series, &plot) : 0;
         if (prepared < 0)
@@ -100,10 +100,10 @@ int attn_plots_write(const struct attn_canvas *canvas, const char *script_dir,
     }
     if (copy_scripts(canvas, script_dir) != 0)
         return -1;
-    for (int axis = 0; axis < ATTN_AXIS_COUNT; axis++)
+    for (int axis = 0; axis < ATTN_SWEEP_COUNT; axis++)
         for (int causal = 0; causal < 2; causal++) {
             struct attn_series series;
-            if (attn_series_find(canvas->view, (enum attn_axis)axis, causal, &series) == 0 &&
+            if (attn_series_find(canvas->view, (enum attn_sweep)axis, causal, &series) == 0 &&
                 draw_all(canvas, &series, folder, plots, note, note_size) != 0)
                 return -1;
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plots.h - the pictures of a report, drawn by gnuplot from scripts and data files. */
+/* plots.h - the pictures of a report. gnuplot draws them from scripts and data files. */
 #ifndef ATTN_REPORT_PLOTS_H
 #define ATTN_REPORT_PLOTS_H
 
@@ -10,7 +10,7 @@
 struct attn_plots {
     struct attn_plot items[ATTN_PLOTS_MAX];
     size_t count;
-    bool stuck; /* gnuplot could not be started or was killed: the rest was not drawn */
+    bool stuck; /* gnuplot did not start or was killed; the rest was not drawn */
 };
 
 /* Writes plots/ of the canvas's folder: for each sweep that the results hold a data file, a

@@ -48,7 +48,7 @@ int attn_run_read(const char *path, struct attn_run_data *run, char *why, size_t
     if (read_object(path, "machine.json", &read.machine, why, size) != 0)
         return -1;
     if (!read.machine) {
-        snprintf(why, size, "%s is not a run folder: it has no readable machine.json", path);
+        snprintf(why, size, "%s is not a run folder: machine.json is missing or unreadable", path);
         return -1;
     }
     if (read_object(path, "matrix.json", &read.matrix, why, size) == 0 &&

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "report/text.h"
-#include "report/writers.h"
 
 void attn_protocol_text(const struct attn_view *view, const json_t *machine, char *text,
                         size_t size)

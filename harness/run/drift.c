@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 #include "results/record.h"
-#include "run/places.h"
+#include "run/paths.h"
 
 static const char *text_of(const json_t *record, const char *key)
 {

@@ -13,7 +13,7 @@ enum { PRODUCT_SAMPLES = 10 };
 
 static struct attn_worker_config config_of(const struct attn_session *session)
 {
-    return (struct attn_worker_config){.worker_path = session->places->worker,
+    return (struct attn_worker_config){.worker_path = session->paths->worker,
                                        .options = "",
                                        .threads = session->settings.threads,
                                        .timeout_s = session->settings.timeout_s};
@@ -92,8 +92,8 @@ static void measure_products(const struct attn_session *session, const char *nam
     struct attn_case_list list = {0};
     int length = (int)strcspn(name, ".");
     snprintf(backend, sizeof backend, "%.*s", length, name);
-    if (attn_path_join(path, session->places->plugins, name) ||
-        snprintf(plugin, sizeof plugin, "%s/%s.so", session->places->plugins, backend) >=
+    if (attn_path_join(path, session->paths->plugins, name) ||
+        snprintf(plugin, sizeof plugin, "%s/%s.so", session->paths->plugins, backend) >=
             (int)sizeof plugin ||
         attn_case_parse_file(path, &list, why, sizeof why))
         return;
@@ -115,7 +115,7 @@ void attn_roof_products(const struct attn_session *session, struct attn_roof *ro
 {
     char **names;
     size_t n;
-    attn_names_in(session->places->plugins, ".roof", &names, &n);
+    attn_names_in(session->paths->plugins, ".roof", &names, &n);
     roof->gemm = json_array();
     for (size_t i = 0; i < n; i++)
         measure_products(session, names[i], roof);

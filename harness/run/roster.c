@@ -102,7 +102,7 @@ static bool is_lost(enum attn_status status)
     return status == ATTN_CRASH || status == ATTN_TIMEOUT || status == ATTN_OOM;
 }
 
-static enum attn_exit add_plugin(const struct attn_places *places, const char *path,
+static enum attn_exit add_plugin(const struct attn_paths *paths, const char *path,
                                  const struct attn_roster_wish *wish, bool must,
                                  struct attn_roster *roster, char *why, size_t size)
 {
@@ -111,7 +111,7 @@ static enum attn_exit add_plugin(const struct attn_places *places, const char *p
         snprintf(why, size, "no memory to look into %s", path);
         return ATTN_EXIT_USAGE;
     }
-    struct attn_worker_config config = {.worker_path = places->worker,
+    struct attn_worker_config config = {.worker_path = paths->worker,
                                         .plugin_path = path,
                                         .options = "",
                                         .threads = 1,
@@ -166,7 +166,7 @@ static int names_in(const char *folder, const char *suffix, char ***names, size_
     return -1;
 }
 
-static int add_folder(const struct attn_places *places, const char *folder,
+static int add_folder(const struct attn_paths *paths, const char *folder,
                       const struct attn_roster_wish *wish, struct attn_roster *roster, char *why,
                       size_t size)
 {
@@ -176,13 +176,13 @@ static int add_folder(const struct attn_places *places, const char *folder,
     for (size_t i = 0; i < n && result == 0; i++) {
         char path[ATTN_PATH_MAX];
         if (attn_path_join(path, folder, names[i]) == 0)
-            result = add_plugin(places, path, wish, false, roster, why, size) ? -1 : 0;
+            result = add_plugin(paths, path, wish, false, roster, why, size) ? -1 : 0;
     }
     attn_names_free(names, n);
     return result;
 }
 
-static int add_path(const struct attn_places *places, const char *list,
+static int add_path(const struct attn_paths *paths, const char *list,
                     const struct attn_roster_wish *wish, struct attn_roster *roster, char *why,
                     size_t size)
 {
@@ -192,7 +192,7 @@ static int add_path(const struct attn_places *places, const char *list,
         snprintf(why, size, "no memory for ATTNBENCH_PLUGIN_PATH");
     for (char *folder; result == 0 && (folder = strsep(&rest, ":"));)
         if (*folder)
-            result = add_folder(places, folder, wish, roster, why, size);
+            result = add_folder(paths, folder, wish, roster, why, size);
     free(copy);
     return result;
 }
@@ -248,10 +248,10 @@ static void unknown(const struct attn_roster *roster, const char *name, char *wh
 
 /* Are the options such as the backend takes; only its plugin can tell, so that a worker is asked.
  * What else may go wrong there is a verdict of its cases. */
-static int check_options(const struct attn_places *places, const struct attn_roster_wish *wish,
+static int check_options(const struct attn_paths *paths, const struct attn_roster_wish *wish,
                          const struct attn_contestant *c, char *why, size_t size)
 {
-    struct attn_worker_config config = {.worker_path = places->worker,
+    struct attn_worker_config config = {.worker_path = paths->worker,
                                         .plugin_path = c->plugin,
                                         .backend = c->info.name,
                                         .options = c->options,
@@ -294,7 +294,7 @@ static int enter(struct attn_roster *chosen, const struct attn_contestant *from,
 
 /* Keeps what -b names, in that order, with its options. The same backend may stand there twice with
  * different options. */
-static int choose(const struct attn_places *places, struct attn_roster *roster,
+static int choose(const struct attn_paths *paths, struct attn_roster *roster,
                   const struct attn_roster_wish *wish, char *why, size_t size)
 {
     struct attn_roster chosen = {0};
@@ -307,7 +307,7 @@ static int choose(const struct attn_places *places, struct attn_roster *roster,
         if (!from)
             unknown(roster, name, why, size);
         if (!from || enter(&chosen, from, colon ? colon + 1 : "", why, size) ||
-            check_options(places, wish, &chosen.items[chosen.count - 1], why, size)) {
+            check_options(paths, wish, &chosen.items[chosen.count - 1], why, size)) {
             attn_roster_free(&chosen);
             return -1;
         }
@@ -343,28 +343,27 @@ static void note_absent(struct attn_roster *roster, const struct attn_contestant
     memcpy(absent->reason, c->info.reason, sizeof absent->reason);
 }
 
-enum attn_exit attn_roster_load(const struct attn_places *places,
-                                const struct attn_roster_wish *wish, struct attn_roster *roster,
-                                char *why, size_t size)
+enum attn_exit attn_roster_load(const struct attn_paths *paths, const struct attn_roster_wish *wish,
+                                struct attn_roster *roster, char *why, size_t size)
 {
     struct attn_roster found = {0};
     enum attn_exit code = ATTN_EXIT_USAGE;
     const char *extra = getenv("ATTNBENCH_PLUGIN_PATH");
-    if (add_folder(places, places->plugins, wish, &found, why, size) ||
-        (extra && add_path(places, extra, wish, &found, why, size)))
+    if (add_folder(paths, paths->plugins, wish, &found, why, size) ||
+        (extra && add_path(paths, extra, wish, &found, why, size)))
         goto failed;
     for (size_t i = 0; i < wish->n_plugins; i++) {
         const enum attn_exit refused =
-            add_plugin(places, wish->plugins[i], wish, true, &found, why, size);
+            add_plugin(paths, wish->plugins[i], wish, true, &found, why, size);
         if (refused) {
             code = refused;
             goto failed;
         }
     }
-    if (add_missing(places->plugins, &found, why, size))
+    if (add_missing(paths->plugins, &found, why, size))
         goto failed;
     if (wish->n_backends) {
-        if (choose(places, &found, wish, why, size))
+        if (choose(paths, &found, wish, why, size))
             goto failed;
     } else {
         size_t kept = 0;

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "host/worker.h"
-#include "run/places.h"
+#include "run/paths.h"
 
 /* One line "case glob: reason" of PLUGIN.skips, or of PLUGIN/BACKEND.skips. */
 struct attn_skip {
@@ -56,9 +56,8 @@ struct attn_roster_wish {
  * all available backends. Returns 0; ATTN_EXIT_INCOMPLETE where a plugin named with --plugin
  * crashed, hung or ran out of memory while it was loaded, and ATTN_EXIT_USAGE for any other error,
  * with the reason. */
-enum attn_exit attn_roster_load(const struct attn_places *places,
-                                const struct attn_roster_wish *wish, struct attn_roster *roster,
-                                char *why, size_t size);
+enum attn_exit attn_roster_load(const struct attn_paths *paths, const struct attn_roster_wish *wish,
+                                struct attn_roster *roster, char *why, size_t size);
 void attn_roster_free(struct attn_roster *roster);
 
 /* Is a refusal of this case expected of the backend; its reason, or NULL. */

@@ -11,7 +11,7 @@
 #include "case/case.h"
 #include "host/clock.h"
 #include "results/status.h"
-#include "run/places.h"
+#include "run/paths.h"
 #include "run/roster.h"
 
 struct attn_settings {
@@ -33,7 +33,7 @@ struct attn_settings {
 
 struct attn_session {
     struct attn_settings settings;
-    const struct attn_places *places;
+    const struct attn_paths *paths;
     struct attn_roster roster;
     struct attn_case_list cases;
     char folder[ATTN_PATH_MAX]; /* of the run; "": none */

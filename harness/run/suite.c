@@ -120,7 +120,7 @@ static void narrow(const struct attn_suite_wish *wish, struct attn_case_list *li
     list->count = kept;
 }
 
-int attn_suite_load(const struct attn_places *places, const struct attn_suite_wish *wish,
+int attn_suite_load(const struct attn_paths *paths, const struct attn_suite_wish *wish,
                     struct attn_case_list *list, char *why, size_t size)
 {
     struct attn_case_list found = {0};
@@ -131,12 +131,12 @@ int attn_suite_load(const struct attn_places *places, const struct attn_suite_wi
     if (wish->fuzz > 0 && add_random(wish, &found, why, size))
         goto failed;
     if (wish->n_cases == 0 && wish->fuzz == 0) {
-        if (add_folder(places->cases, ".cases", &found, why, size) ||
-            add_folder(places->packs, ".safetensors", &found, why, size))
+        if (add_folder(paths->cases, ".cases", &found, why, size) ||
+            add_folder(paths->packs, ".safetensors", &found, why, size))
             goto failed;
         if (found.count == 0) {
             snprintf(why, size, "the standard suite is not there: %s holds no .cases file",
-                     places->cases);
+                     paths->cases);
             goto failed;
         }
     }
@@ -157,8 +157,8 @@ failed:
     return -1;
 }
 
-bool attn_suite_is_standard(const struct attn_places *places, const struct attn_case *c)
+bool attn_suite_is_standard(const struct attn_paths *paths, const struct attn_case *c)
 {
-    size_t n = strlen(places->cases);
-    return c->file && !strncmp(c->file, places->cases, n) && c->file[n] == '/';
+    size_t n = strlen(paths->cases);
+    return c->file && !strncmp(c->file, paths->cases, n) && c->file[n] == '/';
 }

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "case/case.h"
-#include "run/places.h"
+#include "run/paths.h"
 
 struct attn_suite_wish {
     const char *const *cases; /* .cases files, packs, quoted case lines; none: the standard suite */
@@ -20,10 +20,10 @@ struct attn_suite_wish {
 
 /* Parses, resolves packs, filters. The standard suite is every file of the cases folder and every
  * pack of the packs folder. Returns 0, or -1 with the parser's message. */
-int attn_suite_load(const struct attn_places *places, const struct attn_suite_wish *wish,
+int attn_suite_load(const struct attn_paths *paths, const struct attn_suite_wish *wish,
                     struct attn_case_list *list, char *why, size_t size);
 
 /* Does the case stand in the suite's own cases folder: there a refusal must be an expected one. */
-bool attn_suite_is_standard(const struct attn_places *places, const struct attn_case *c);
+bool attn_suite_is_standard(const struct attn_paths *paths, const struct attn_case *c);
 
 #endif

@@ -22,7 +22,7 @@ static bool may_fill(const struct attn_entry *entry, enum attn_fill fill)
     const double cells = (double)c->b * (double)c->hq * (double)c->sq * (double)c->sk;
     const bool quick = cells <= fill_cells && entry->seconds < fill_s;
     return entry->end_ok && entry->contestant->info.exactness == ATTN_EXACT &&
-           attn_verdict_holds(entry->verdict.status) &&
+           attn_judgement_holds(entry->verdict.status) &&
            (quick || (fill == ATTN_FILL_CENSUS && entry->seconds < census_s));
 }
 
@@ -48,10 +48,10 @@ static void verify_fill(struct attn_session *session, struct attn_seat *seats,
             entry->checks_done |= trial.checks_done;
             entry->checks_ok &= trial.checks_ok;
             entry->fills_done |= 1u << c->fill;
-            entry->fills_ok |= (unsigned)attn_verdict_holds(verdict.status) << c->fill;
-            if (!attn_verdict_holds(verdict.status))
+            entry->fills_ok |= (unsigned)attn_judgement_holds(verdict.status) << c->fill;
+            if (!attn_judgement_holds(verdict.status))
                 entry->fill = c->fill;
-            attn_verdict_merge(&entry->verdict, &verdict);
+            attn_judgement_merge(&entry->verdict, &verdict);
         }
     attn_judge_free(judge);
     attn_instance_free(instance);
@@ -147,7 +147,7 @@ int attn_verify_case(struct attn_session *session, struct attn_verification *v, 
         char reason[512];
         if (attn_judge_create(v->instance, ATTN_JUDGE_BUDGET, session->settings.host_threads,
                               &v->judge, reason, sizeof reason)) {
-            attn_verdict_set(&none, ATTN_ERROR, reason);
+            attn_judgement_set(&none, ATTN_ERROR, reason);
             attn_instance_free(v->instance);
             v->instance = NULL;
         }

@@ -22,7 +22,7 @@ static uint64_t memory_needed(const struct attn_case *c)
     return bytes > UINT64_MAX / 3 ? UINT64_MAX : 3 * bytes;
 }
 
-void attn_verdict_set(struct attn_judgement *v, enum attn_status status, const char *reason)
+void attn_judgement_set(struct attn_judgement *v, enum attn_status status, const char *reason)
 {
     memset(v, 0, sizeof *v);
     v->status = status;
@@ -35,7 +35,7 @@ struct attn_instance *attn_instance_for(const struct attn_session *session,
     char why[512];
     if (attn_session_over(session)) {
         snprintf(why, sizeof why, ATTN_NO_TIME_LEFT " (%g s)", session->settings.budget_s);
-        attn_verdict_set(verdict, ATTN_SKIP, why);
+        attn_judgement_set(verdict, ATTN_SKIP, why);
         return NULL;
     }
     uint64_t needed = memory_needed(c);
@@ -44,27 +44,27 @@ struct attn_instance *attn_instance_for(const struct attn_session *session,
         double needs_gib = ldexp((double)needed, -30), has_gib = ldexp((double)have, -30);
         snprintf(why, sizeof why, "needs %.*f GiB, have %.*f", needs_gib < 10 ? 2 : 0, needs_gib,
                  has_gib < 10 ? 2 : 0, has_gib);
-        attn_verdict_set(verdict, ATTN_SKIP, why);
+        attn_judgement_set(verdict, ATTN_SKIP, why);
         return NULL;
     }
     struct attn_instance *instance;
     if (attn_instance_create(c, session->settings.host_threads, &instance, why, sizeof why)) {
-        attn_verdict_set(verdict, ATTN_ERROR, why);
+        attn_judgement_set(verdict, ATTN_ERROR, why);
         return NULL;
     }
     return instance;
 }
 
-bool attn_verdict_holds(enum attn_status status)
+bool attn_judgement_holds(enum attn_status status)
 {
     return status == ATTN_PASS || status == ATTN_APPROX || status == ATTN_MISTRUSTED;
 }
 
-void attn_verdict_merge(struct attn_judgement *kept, const struct attn_judgement *next)
+void attn_judgement_merge(struct attn_judgement *kept, const struct attn_judgement *next)
 {
     const double max = fmax(kept->max_ratio, next->max_ratio);
     const int64_t counted = kept->rows_counted;
-    if (!attn_verdict_holds(next->status) ||
+    if (!attn_judgement_holds(next->status) ||
         (kept->status == ATTN_PASS && next->status != ATTN_PASS))
         *kept = *next;
     kept->max_ratio = max;
@@ -98,15 +98,16 @@ void attn_verify_placement(struct attn_seat *seat, struct attn_instance *instanc
     }
     enter_promises(entry, &outcome);
     if (outcome.status != ATTN_PASS) {
-        attn_verdict_set(verdict, outcome.status, outcome.reason);
+        attn_judgement_set(verdict, outcome.status, outcome.reason);
         return;
     }
     entry->seconds = entry->seconds > 0 ? fmin(entry->seconds, seconds) : seconds;
     uint32_t exactness = entry->contestant->info.exactness;
     if (exactness == ATTN_NONE)
-        attn_verdict_set(verdict, ATTN_PASS, "");
+        attn_judgement_set(verdict, ATTN_PASS, "");
     else if (!entry->plan.has_numerics)
-        attn_verdict_set(verdict, ATTN_ERROR, "the plan declares no numerics, so it has no bound");
+        attn_judgement_set(verdict, ATTN_ERROR,
+                           "the plan declares no numerics, so it has no bound");
     else
         attn_examine_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, verdict);
 }
@@ -122,7 +123,7 @@ static bool over_limit(struct attn_seat *seat, const struct attn_instance *insta
     char why[128];
     snprintf(why, sizeof why, "budget: a run is predicted to take %.2g s, the limit is %.2g s",
              instance->flops / rate, limit);
-    attn_verdict_set(verdict, ATTN_SKIP, why);
+    attn_judgement_set(verdict, ATTN_SKIP, why);
     return true;
 }
 
@@ -140,11 +141,11 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
         outcome = attn_worker_supports(seat->worker, instance);
         attn_seat_after(seat, &outcome);
         if (outcome.status == ATTN_SKIP)
-            entry->harmless = !attn_suite_is_standard(seat->session->places, entry->c) ||
+            entry->harmless = !attn_suite_is_standard(seat->session->paths, entry->c) ||
                               attn_expected_skip(entry->contestant, entry->c->name);
     }
     if (outcome.status != ATTN_PASS) {
-        attn_verdict_set(&entry->verdict, outcome.status, outcome.reason);
+        attn_judgement_set(&entry->verdict, outcome.status, outcome.reason);
         return;
     }
     if (over_limit(seat, instance, &entry->verdict)) {
@@ -153,7 +154,7 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
     }
     attn_verify_placement(seat, instance, judge, ATTN_PLACE_END, entry, &entry->verdict);
     entry->end_done = true;
-    entry->end_ok = attn_verdict_holds(entry->verdict.status);
+    entry->end_ok = attn_judgement_holds(entry->verdict.status);
     if (entry->seconds > 0 && instance->flops >= rate_flops)
         attn_seat_saw_rate(seat, &instance->problem, instance->flops / entry->seconds);
     if (!entry->end_ok || entry->seconds > second_placement_s ||
@@ -162,6 +163,6 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
     struct attn_judgement second;
     attn_verify_placement(seat, instance, judge, ATTN_PLACE_START, entry, &second);
     entry->start_done = true;
-    entry->start_ok = attn_verdict_holds(second.status);
-    attn_verdict_merge(&entry->verdict, &second);
+    entry->start_ok = attn_judgement_holds(second.status);
+    attn_judgement_merge(&entry->verdict, &second);
 }

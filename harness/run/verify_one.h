@@ -23,12 +23,13 @@ void attn_verify_placement(struct attn_seat *seat, struct attn_instance *instanc
                            struct attn_entry *entry, struct attn_judgement *verdict);
 
 /* A verdict that was reached without judging. */
-void attn_verdict_set(struct attn_judgement *verdict, enum attn_status status, const char *reason);
+void attn_judgement_set(struct attn_judgement *verdict, enum attn_status status,
+                        const char *reason);
 
 /* Did the outputs hold, as far as they were judged. */
-bool attn_verdict_holds(enum attn_status status);
+bool attn_judgement_holds(enum attn_status status);
 
 /* Keeps the graver of two verdicts, of which the first holds: what failed once has failed. */
-void attn_verdict_merge(struct attn_judgement *kept, const struct attn_judgement *next);
+void attn_judgement_merge(struct attn_judgement *kept, const struct attn_judgement *next);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "host/report.h"
+#include "host/reply.h"
 #include "host/worker.h"
 #include "tiny.h"
 

@@ -86,10 +86,10 @@ static void a_whole_report(void **state)
     assert_non_null(strstr(text, "\n## Speed-up over naive\n"));
     assert_non_null(strstr(text, "\n| all | "));
     free(text);
-    for (int axis = 0; pictures && axis < ATTN_AXIS_COUNT; axis++) {
+    for (int axis = 0; pictures && axis < ATTN_SWEEP_COUNT; axis++) {
         char name[64];
         snprintf(name, sizeof name, "plots/throughput_%s_causal.png",
-                 attn_axis_key((enum attn_axis)axis));
+                 attn_sweep_key((enum attn_sweep)axis));
         text = folder_text(name);
         assert_memory_equal(text, "\x89PNG", 4);
         free(text);

@@ -241,7 +241,7 @@ static void files_that_are_no_weights(void **state)
     damaged("blas", lies, sizeof lies - 1);
     report(&run);
     char *page = folder_text("index.html"), *text = folder_text("report.md");
-    assert_non_null(strstr(page, "-avx2.safetensors: holds no weights of four axes"));
+    assert_non_null(strstr(page, "-avx2.safetensors: has no weights with four axes"));
     assert_non_null(strstr(page, "-blas.safetensors: says that its header has"));
     assert_non_null(strstr(page, "-onednn.safetensors: cannot be opened"));
     assert_null(strstr(page, folder));

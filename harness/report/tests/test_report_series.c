@@ -31,7 +31,7 @@ static void sweeps(void **state)
     struct attn_series s;
     assert_int_equal(attn_view_create(run.records, run.machine, &view, why, sizeof why), 0);
 
-    assert_int_equal(attn_series_find(&view, ATTN_AXIS_S, false, &s), 0);
+    assert_int_equal(attn_series_find(&view, ATTN_SWEEP_S, false, &s), 0);
     assert_int_equal(s.n_points, 8);
     assert_true(s.x[0] == 128 && s.x[7] == 16384);
     assert_int_equal(s.n_backends, 4);
@@ -40,18 +40,18 @@ static void sweeps(void **state)
     assert_int_equal(s.cells[0][7]->status, ATTN_SKIP);
     assert_int_equal(s.cells[1][7]->status, ATTN_PASS);
 
-    assert_int_equal(attn_series_find(&view, ATTN_AXIS_D, true, &s), 0);
+    assert_int_equal(attn_series_find(&view, ATTN_SWEEP_D, true, &s), 0);
     assert_int_equal(s.n_points, 8);
     assert_string_equal(s.constants, "b=1, h=8, S=1024, f32, causal mask, 2 threads");
     assert_int_equal(s.cells[3][2]->status, ATTN_FAIL); /* onednn at d=40 */
     assert_int_equal(s.cells[2][7]->status, ATTN_CRASH);
-    assert_int_equal(attn_series_find(&view, ATTN_AXIS_H, true, &s), 0);
+    assert_int_equal(attn_series_find(&view, ATTN_SWEEP_H, true, &s), 0);
     assert_int_equal(s.n_points, 6);
     attn_view_free(&view);
 
     json_array_clear(run.records);
     assert_int_equal(attn_view_create(run.records, run.machine, &view, why, sizeof why), 0);
-    assert_int_equal(attn_series_find(&view, ATTN_AXIS_S, false, &s), -1);
+    assert_int_equal(attn_series_find(&view, ATTN_SWEEP_S, false, &s), -1);
     attn_view_free(&view);
     attn_run_release(&run);
 }
@@ -89,7 +89,7 @@ static void the_telling_family(void **state)
     struct attn_view view;
     struct attn_series s;
     assert_int_equal(attn_view_create(run.records, run.machine, &view, why, sizeof why), 0);
-    assert_int_equal(attn_series_find(&view, ATTN_AXIS_S, false, &s), 0);
+    assert_int_equal(attn_series_find(&view, ATTN_SWEEP_S, false, &s), 0);
     assert_int_equal(s.n_points, 8);
     assert_string_equal(s.constants, "b=1, h=8, d=64, f32, no mask, 2 threads");
     attn_view_free(&view);
@@ -100,7 +100,7 @@ static void the_telling_family(void **state)
         json_array_remove(run.records, 0);
     assert_int_equal(json_array_size(run.records), 2);
     assert_int_equal(attn_view_create(run.records, run.machine, &view, why, sizeof why), 0);
-    assert_int_equal(attn_series_find(&view, ATTN_AXIS_S, false, &s), -1);
+    assert_int_equal(attn_series_find(&view, ATTN_SWEEP_S, false, &s), -1);
     attn_view_free(&view);
     attn_run_release(&run);
 }

@@ -127,14 +127,14 @@ static int parse_rich(char *why, size_t size)
 
 static int load_suite(char *why, size_t size)
 {
-    struct attn_places places = {.worker = ""};
+    struct attn_paths paths = {.worker = ""};
     struct attn_case_list list = {0};
-    snprintf(places.cases, sizeof places.cases, "%s", cases_folder);
+    snprintf(paths.cases, sizeof paths.cases, "%s", cases_folder);
     char file[ATTN_PATH_MAX];
     attn_path_join(file, cases_folder, "textbook.cases");
     const char *const cases[] = {file, rich_line};
     const struct attn_suite_wish wish = {.cases = cases, .n_cases = 2, .filter = "*"};
-    const int status = attn_suite_load(&places, &wish, &list, why, size);
+    const int status = attn_suite_load(&paths, &wish, &list, why, size);
     attn_case_list_free(&list);
     return status;
 }
@@ -142,10 +142,10 @@ static int load_suite(char *why, size_t size)
 /* A suite that lacks a file for want of memory would pass unseen. */
 static int load_folder(char *why, size_t size)
 {
-    struct attn_places places = {.worker = ""};
+    struct attn_paths paths = {.worker = ""};
     struct attn_case_list list = {0};
-    attn_path_join(places.packs, cases_folder, "textbook");
-    const int status = attn_suite_load(&places, &(struct attn_suite_wish){0}, &list, why, size);
+    attn_path_join(paths.packs, cases_folder, "textbook");
+    const int status = attn_suite_load(&paths, &(struct attn_suite_wish){0}, &list, why, size);
     if (status == 0 && list.count != 5)
         fail_msg("%zu of 5 packs, and no word of it", list.count);
     attn_case_list_free(&list);
@@ -191,13 +191,13 @@ static void remove_plugins(void)
 /* Backends that are there are found with all that is known of them, or memory is what is short. */
 static int load_roster(char *why, size_t size)
 {
-    struct attn_places places = {.cases = ""};
+    struct attn_paths paths = {.cases = ""};
     struct attn_roster roster = {0};
     const char *const wanted[] = {"test", "gone"};
-    snprintf(places.worker, sizeof places.worker, "%s", worker_path);
-    snprintf(places.plugins, sizeof places.plugins, "%s", plugins);
+    snprintf(paths.worker, sizeof paths.worker, "%s", worker_path);
+    snprintf(paths.plugins, sizeof paths.plugins, "%s", plugins);
     const struct attn_roster_wish wish = {.backends = wanted, .n_backends = 2};
-    const int status = attn_roster_load(&places, &wish, &roster, why, size);
+    const int status = attn_roster_load(&paths, &wish, &roster, why, size);
     if (status == ATTN_EXIT_OK && (roster.count != 2 || roster.items[0].n_skips != 1))
         fail_msg("%zu backends, %zu skips of the first, and no word of it", roster.count,
                  roster.items[0].n_skips);

@@ -51,15 +51,15 @@ static void lengthen(char path[ATTN_PATH_MAX], size_t length)
 
 static void expect(const char *cases, const char *packs, const char *message)
 {
-    struct attn_places places = {.worker = ""};
+    struct attn_paths paths = {.worker = ""};
     struct attn_case_list list = {0};
     char why[1024];
     memset(why, '#', sizeof why); /* what a caller that clears nothing would print */
     why[sizeof why - 1] = '\0';
-    snprintf(places.cases, sizeof places.cases, "%s", cases);
-    snprintf(places.packs, sizeof places.packs, "%s", packs);
+    snprintf(paths.cases, sizeof paths.cases, "%s", cases);
+    snprintf(paths.packs, sizeof paths.packs, "%s", packs);
     const int status =
-        attn_suite_load(&places, &(struct attn_suite_wish){0}, &list, why, sizeof why);
+        attn_suite_load(&paths, &(struct attn_suite_wish){0}, &list, why, sizeof why);
     assert_int_equal(status, message ? -1 : 0);
     assert_int_equal(list.count, message ? 0 : 1);
     if (message)

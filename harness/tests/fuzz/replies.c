@@ -17,6 +17,7 @@
 #include "fuzz.h"
 #include "host/affinity.h"
 #include "host/process.h"
+#include "host/worker.h"
 #include "pack/make.h"
 #include "reference/reference.h"
 

@@ -274,7 +274,7 @@ static void copy_operands(const struct attn_message_request *request, const int 
 
 static void serve(const union attn_request_buffer *message, const int fds[2])
 {
-    static struct attn_session session;
+    static struct attn_setup setup;
     static struct attn_message_reply reply;
     char why[256] = "";
     reply = (struct attn_message_reply){.status = ATTN_PASS};
@@ -282,17 +282,17 @@ static void serve(const union attn_request_buffer *message, const int fds[2])
         fuzz_expect(*why != '\0', "refused without a reason");
         return;
     }
-    session = (struct attn_session){.backend = &backend, .loaded.plugin = &plugin};
+    setup = (struct attn_setup){.backend = &backend, .loaded.plugin = &plugin};
     if (message->head.type == ATTN_MESSAGE_CONFIG)
-        attn_serve_config(&session, &message->config, &reply);
+        attn_serve_config(&setup, &message->config, &reply);
     else if (message->request.kind == ATTN_REQUEST_VERIFY && message->request.runs < 4)
-        attn_serve_verify(&session, &message->request, fds, &reply);
+        attn_serve_verify(&setup, &message->request, fds, &reply);
     else if (message->request.kind == ATTN_REQUEST_REPEAT && message->request.runs < 4)
-        attn_serve_repeat(&session, &message->request, fds, &reply);
+        attn_serve_repeat(&setup, &message->request, fds, &reply);
     else if (message->request.kind == ATTN_REQUEST_BENCH)
         copy_operands(&message->request, fds, &reply);
     else if (message->request.kind == ATTN_REQUEST_SUPPORTS)
-        attn_plan_supports(&session, &message->request, &reply);
+        attn_plan_supports(&setup, &message->request, &reply);
     fuzz_expect(memchr(reply.reason, 0, sizeof reply.reason) != NULL, "text without an end");
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* places.c - paths of the programs, plugins and data that belong together. */
-#include "run/places.h"
+/* paths.c - paths of the programs, plugins and data that belong together. */
+#include "run/paths.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -58,22 +58,22 @@ static int find_prefix(char prefix[ATTN_PATH_MAX], char *why, size_t size)
     return failed;
 }
 
-int attn_places_find(struct attn_places *places, char *why, size_t size)
+int attn_paths_find(struct attn_paths *paths, char *why, size_t size)
 {
     char prefix[ATTN_PATH_MAX];
     if (find_prefix(prefix, why, size))
         return -1;
-    if (attn_path_join(places->worker, prefix, ATTNBENCH_LIB_DIR "/attnbench-worker") ||
-        attn_path_join(places->plugins, prefix, ATTNBENCH_LIB_DIR) ||
-        attn_path_join(places->cases, prefix, ATTNBENCH_SHARE_DIR "/cases") ||
-        attn_path_join(places->packs, prefix, ATTNBENCH_SHARE_DIR "/packs") ||
-        attn_path_join(places->reports, prefix, ATTNBENCH_SHARE_DIR "/reports") ||
-        attn_path_join(places->skeleton, prefix, ATTNBENCH_SHARE_DIR "/template")) {
+    if (attn_path_join(paths->worker, prefix, ATTNBENCH_LIB_DIR "/attnbench-worker") ||
+        attn_path_join(paths->plugins, prefix, ATTNBENCH_LIB_DIR) ||
+        attn_path_join(paths->cases, prefix, ATTNBENCH_SHARE_DIR "/cases") ||
+        attn_path_join(paths->packs, prefix, ATTNBENCH_SHARE_DIR "/packs") ||
+        attn_path_join(paths->reports, prefix, ATTNBENCH_SHARE_DIR "/reports") ||
+        attn_path_join(paths->skeleton, prefix, ATTNBENCH_SHARE_DIR "/template")) {
         snprintf(why, size, "the program's own path is too long");
         return -1;
     }
-    shorten(places->cases);
-    shorten(places->packs);
+    shorten(paths->cases);
+    shorten(paths->packs);
     return 0;
 }
 

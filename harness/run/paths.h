@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* places.h - where the parts of an installed or built attnbench lie, from the program's own place:
+/* paths.h - where the parts of an installed or built attnbench lie, from the program's own place:
  * PREFIX/bin/attnbench, PREFIX/lib/attnbench/{attnbench-worker,NAME.so,...}, and
  * PREFIX/share/attnbench/{cases,packs,reports,template}, where bin, lib and share are the names
  * that the build was given (GNUInstallDirs). A build folder is such a prefix. Nothing is looked for
  * by an absolute path: a tree that is moved works where it then lies. */
-#ifndef ATTN_PLACES_H
-#define ATTN_PLACES_H
+#ifndef ATTN_PATHS_H
+#define ATTN_PATHS_H
 
 #include <stddef.h>
 
 enum { ATTN_PATH_MAX = 4096 };
 
-struct attn_places {
+struct attn_paths {
     char worker[ATTN_PATH_MAX];
     char plugins[ATTN_PATH_MAX];
     char cases[ATTN_PATH_MAX];
@@ -21,7 +21,7 @@ struct attn_places {
 };
 
 /* Returns 0, or -1 with the reason. */
-int attn_places_find(struct attn_places *places, char *why, size_t size);
+int attn_paths_find(struct attn_paths *paths, char *why, size_t size);
 
 /* "DIR/NAME" into a buffer of ATTN_PATH_MAX; -1 when it does not fit. */
 int attn_path_join(char path[ATTN_PATH_MAX], const char *dir, const char *name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c - nothing from a worker is used before it has passed here. */
-#include "host/report.h"
+/* reply.c - nothing from a worker is used before it has passed here. */
+#include "host/reply.h"
 
 #include <inttypes.h>
 #include <math.h>
