@@ -183,7 +183,8 @@ static json_t *sizes_json(const struct attn_case *c)
 {
     json_t *o = json_object();
     put(o, "op", json_string(attn_case_op(c)->name));
-    put(o, "score", json_string(attn_case_score(c)->name));
+    if (attn_case_op(c)->scores)
+        put(o, "score", json_string(attn_case_score(c)->name));
     put(o, "dtype", json_string(attn_dtype_name(c->dtype)));
     const struct {
         const char *key;
