@@ -56,9 +56,7 @@ static const char *type_name(uint8_t type)
 static const struct attn_case_key *own_key(const struct ref_op *op, size_t n)
 {
     for (const struct attn_case_key *key = attn_case_keys(); key->name; key++) {
-        bool own = attn_op_takes(op, key->name);
-        for (const struct ref_param *p = op->params; p && p->key; p++)
-            own = own || strcmp(p->key, key->name) == 0;
+        const bool own = attn_op_takes(op, key->name) || attn_op_param(op, key->name);
         if (own && n-- == 0)
             return key;
     }
