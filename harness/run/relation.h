@@ -65,8 +65,43 @@ struct attn_relation {
     bool (*exact)(const struct attn_relation_work *work);
 };
 
-/* In the order of enum attn_check, up to ATTN_CHECK_THREADS. */
-extern const struct attn_relation attn_relations[];
+/* relation_keys.c, relation_values.c, relation_any.c */
+extern const struct attn_relation attn_relation_permute_keys, attn_relation_shift,
+    attn_relation_scale_v, attn_relation_linear_v, attn_relation_ones, attn_relation_causal_prefix,
+    attn_relation_gqa, attn_relation_batch, attn_relation_split, attn_relation_duplicate_key,
+    attn_relation_keep, attn_relation_threads;
+
+/* By enum attn_check, up to ATTN_CHECK_THREADS. */
+extern const struct attn_relation *const attn_relations[];
+
+/* The case's problem; has it a tensor, a flag; is it one of q, k and v with a softmax. */
+const struct attn_problem *attn_relation_problem(const struct attn_relation_work *work);
+bool attn_relation_has(const struct attn_relation_work *work, uint32_t role);
+bool attn_relation_flagged(const struct attn_relation_work *work, uint64_t flags);
+bool attn_relation_attends(const struct attn_relation_work *work);
+/* The offset of masks in batch b; the axis of keys in a tensor, -1: it has none. */
+int64_t attn_relation_offset(const struct attn_relation_work *work, int64_t b);
+int attn_relation_key_axis(uint32_t role);
+
+/* For the fields of a relation: the case's own operand; the same result to within both slacks;
+ * compared bit for bit always, or never. */
+double attn_relation_value_same(const struct attn_relation_work *work, int part,
+                                const struct attn_tensor *tensor, int64_t at[ATTN_MAX_RANK]);
+bool attn_relation_expect_same(struct attn_relation_work *work, const struct attn_place *at,
+                               struct attn_expectation *e);
+bool attn_relation_always(const struct attn_relation_work *work);
+bool attn_relation_never(const struct attn_relation_work *work);
+
+/* Takes what lies in the instance's outputs. Returns 0, or -1: no memory; free it in any case. */
+int attn_results_take(const struct attn_instance *instance, struct attn_results *results);
+void attn_results_free(struct attn_results *results);
+
+/* Makes the allowance of results for which there is one. 0, or -1: no memory. */
+int attn_results_bound(struct attn_results *results, const struct attn_numerics *numerics,
+                       enum ref_fill_kind kind, bool constant_v);
+
+/* The place of a batch, head, query and column in an output of an operator with a softmax. */
+struct attn_place attn_place_of(const struct ref_op *op, int output, const struct attn_place *at);
 
 /* The same row and column of another batch; the lse of the same row. */
 struct attn_place attn_place_in_batch(const struct attn_results *results,

@@ -39,133 +39,6 @@ static void enter(struct attn_entry *entry, enum attn_check check, enum attn_sta
              reason);
 }
 
-/* ---- results ---- */
-
-static int64_t offset_of(const struct attn_tensor *tensor, const int64_t *at)
-{
-    int64_t index = 0;
-    for (uint32_t axis = 0; axis < tensor->rank; axis++)
-        index += at[axis] * tensor->stride[axis];
-    return index;
-}
-
-static double *read_all(const struct attn_tensor *tensor)
-{
-    int64_t count = 1, at[ATTN_MAX_RANK] = {0};
-    for (uint32_t axis = 0; axis < tensor->rank; axis++)
-        count *= tensor->shape[axis];
-    double *values = calloc((size_t)count + 1, sizeof *values);
-    for (int64_t n = 0; values && n < count; n++) {
-        values[n] = attn_dtype_load(tensor->dtype, tensor->data, offset_of(tensor, at));
-        for (uint32_t axis = tensor->rank; axis-- > 0 && ++at[axis] == tensor->shape[axis];)
-            at[axis] = 0;
-    }
-    return values;
-}
-
-static void results_free(struct attn_results *results)
-{
-    for (int o = 0; o < REF_OUTPUTS; o++)
-        free(results->value[o]);
-    if (results->bounded)
-        attn_allowance_free(&results->allowance);
-    *results = (struct attn_results){0};
-}
-
-static const struct ref_op *op_of(const struct attn_results *results)
-{
-    return ref_op_find(results->instance->problem.op);
-}
-
-/* What lies in the instance's outputs. Returns 0, or -1: no memory. */
-static int results_take(const struct attn_instance *instance, struct attn_results *results)
-{
-    *results = (struct attn_results){.instance = instance, .row = -1};
-    const struct ref_output *outputs = op_of(results)->outputs;
-    for (int o = 0; outputs[o].role; o++) {
-        const struct attn_tensor *tensor = attn_tensor_find(&instance->problem, outputs[o].role);
-        if (!tensor || outputs[o].role == ATTN_WEIGHTS)
-            continue;
-        results->tensor[o] = tensor;
-        results->value[o] = read_all(tensor);
-        if (!results->value[o])
-            return -1;
-    }
-    return 0;
-}
-
-static int results_bound(struct attn_results *results, const struct attn_numerics *numerics,
-                         enum ref_fill_kind kind, bool constant_v)
-{
-    if (!ref_op_is(results->instance->problem.op, REF_QKV | REF_SOFTMAX))
-        return 0;
-    if (attn_allowance_create(results->instance, numerics, kind, constant_v, &results->allowance))
-        return -1;
-    results->bounded = true;
-    return 0;
-}
-
-/* ---- places ---- */
-
-/* Of an operator with a softmax. */
-static struct attn_place place_of(const struct ref_op *op, int output, const struct attn_place *at)
-{
-    struct attn_place place = *at;
-    const char *shape = op->outputs[output].shape;
-    place.output = output;
-    for (int axis = 0; shape[axis]; axis++)
-        place.at[axis] = shape[axis] == 'b'   ? at->b
-                         : shape[axis] == 'h' ? at->h
-                         : shape[axis] == 'i' ? at->i
-                                              : at->c;
-    return place;
-}
-
-struct attn_place attn_place_of_lse(const struct attn_results *results, const struct attn_place *at)
-{
-    struct attn_place row = *at;
-    row.c = -1;
-    return place_of(op_of(results), ref_output_of(op_of(results), ATTN_LSE), &row);
-}
-
-struct attn_place attn_place_in_batch(const struct attn_results *results,
-                                      const struct attn_place *at, int64_t b)
-{
-    struct attn_place place = *at;
-    const char *shape = op_of(results)->outputs[at->output].shape;
-    place.b = b;
-    place.at[strchr(shape, 'b') - shape] = b;
-    return place;
-}
-
-double attn_results_read(const struct attn_results *results, const struct attn_place *at)
-{
-    const struct attn_tensor *tensor = results->tensor[at->output];
-    int64_t index = 0;
-    for (uint32_t axis = 0; axis < tensor->rank; axis++)
-        index = index * tensor->shape[axis] + at->at[axis];
-    return results->value[at->output][index];
-}
-
-double attn_results_slack(struct attn_results *results, const struct attn_place *at)
-{
-    const struct attn_problem *p = &results->instance->problem;
-    const int64_t row = (at->b * p->hq + at->h) * p->sq + at->i;
-    if (!results->bounded)
-        return 0;
-    if (results->row != row) {
-        attn_allowance_row(&results->allowance, at->b, at->h, at->i, &results->out_error,
-                           &results->lse_error);
-        results->row = row;
-    }
-    /* What was rounded lies in the binade of the result, or at its edge. */
-    const double value = attn_results_read(results, at);
-    const uint32_t dtype = results->tensor[at->output]->dtype;
-    const double stored =
-        ref_store_error(&results->allowance.arithmetic, dtype, fabs(value), fabs(value));
-    return (at->c < 0 ? results->lse_error : results->out_error) + (isfinite(value) ? stored : 0);
-}
-
 /* ---- made problems ---- */
 
 struct making {
@@ -254,7 +127,7 @@ static bool compare_rows(const struct attn_relation *relation, struct attn_relat
         for (row.h = 0; row.h < p->hq; row.h++)
             for (row.i = 0; row.i < p->sq; row.i++)
                 for (row.c = first; row.c < (by_head || row.h == 0 ? width : 0); row.c++) {
-                    const struct attn_place at = place_of(op, row.c < 0 ? lse : 0, &row);
+                    const struct attn_place at = attn_place_of(op, row.c < 0 ? lse : 0, &row);
                     if (!holds_at(relation, work, &at, text, size))
                         return false;
                 }
@@ -319,7 +192,7 @@ static struct attn_outcome run_part(struct attn_seat *seat, enum attn_check chec
         attn_worker_verify(worker, instance, ATTN_PLACE_END, 1, &info, &seconds);
     if (check != ATTN_CHECK_THREADS)
         attn_seat_after(seat, &outcome);
-    if (outcome.status == ATTN_PASS && results_take(instance, results) != 0)
+    if (outcome.status == ATTN_PASS && attn_results_take(instance, results) != 0)
         outcome.status = ATTN_SKIP;
     return outcome;
 }
@@ -334,12 +207,12 @@ static void try_relation(const struct attn_relation *relation, struct attn_seat 
     const enum ref_fill_kind kind = relation->structured ? REF_FILL_STRUCTURED : REF_FILL_GENERIC;
     struct attn_outcome outcome = {.status = ATTN_PASS};
     bool ready = exact || work->was.bounded ||
-                 results_bound(&work->was, &work->numerics, work->base->kind, false) == 0;
+                 attn_results_bound(&work->was, &work->numerics, work->base->kind, false) == 0;
     work->counted_row = 0;
     for (int n = 0; ready && n < relation->parts && outcome.status == ATTN_PASS; n++) {
         outcome = run_part(seat, relation->check, parts[n], &work->is[n]);
         ready = outcome.status != ATTN_PASS || exact ||
-                results_bound(&work->is[n], &work->numerics, kind, relation->constant_v) == 0;
+                attn_results_bound(&work->is[n], &work->numerics, kind, relation->constant_v) == 0;
     }
     if (ready && outcome.status == ATTN_PASS) {
         const bool ok = compare(relation, work, text, sizeof text);
@@ -348,7 +221,7 @@ static void try_relation(const struct attn_relation *relation, struct attn_seat 
         enter(entry, relation->check, outcome.status, outcome.reason);
     }
     for (int n = 0; n < relation->parts; n++)
-        results_free(&work->is[n]);
+        attn_results_free(&work->is[n]);
 }
 
 /* The same plan, over and over: is its answer, and what it leaves behind, always the same. */
@@ -421,9 +294,9 @@ void attn_relations_verify(struct attn_session *session, struct attn_seat *seats
             try_repeats(session, &seats[b], instance, &entries[b]);
     }
     for (int r = 0; works && r <= ATTN_CHECK_THREADS; r++)
-        if (session->settings.checks >> attn_relations[r].check & 1)
-            verify_relation(session, seats, &attn_relations[r], works, entries);
+        if (session->settings.checks >> attn_relations[r]->check & 1)
+            verify_relation(session, seats, attn_relations[r], works, entries);
     for (size_t b = 0; works && b < n; b++)
-        results_free(&works[b].was);
+        attn_results_free(&works[b].was);
     free(works);
 }

@@ -41,8 +41,8 @@ int attn_unit_indices(const struct attn_units *units, int64_t unit, int64_t c,
     for (int axis = rank; axis-- > 0;)
         if (is_within(units, axis)) {
             const int64_t extent = ref_extent(&units->shape, units->output->shape[axis]);
-            at[axis] = c % extent;
-            c /= extent;
+            at[axis] = extent > 0 ? c % extent : 0; /* weights of no keys */
+            c /= extent > 0 ? extent : 1;
         }
     return rank;
 }
