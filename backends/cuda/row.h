@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "args.h"
+#include "attnbench/rows.h"
 #include "device.h"
 
 #define LOG2E 1.4426950408889634f
@@ -81,23 +82,6 @@ DEVICE float cell_score(const attn_cuda_args &a, int b, const row &r, int j, flo
     return s;
 }
 
-/* Word 0 of Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011) for counter {index, 0, 0}. */
-DEVICE uint32_t philox(uint64_t seed, uint64_t index)
-{
-    uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = 0, c3 = 0;
-    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-    for (int round = 0; round < 10; round++) {
-        const uint64_t a = (uint64_t)c0 * 0xD2511F53u, b = (uint64_t)c2 * 0xCD9E8D57u;
-        c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
-        c1 = (uint32_t)b;
-        c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
-        c3 = (uint32_t)a;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    return c0;
-}
-
 /* Does dropout keep this cell. */
 DEVICE bool keeps(const attn_cuda_args &a, int b, const row &r, int j)
 {
@@ -108,7 +92,7 @@ DEVICE bool keeps(const attn_cuda_args &a, int b, const row &r, int j)
                     j * a.keep.stride[3]) != 0;
     const uint64_t row_index =
         ((uint64_t)b * (uint32_t)a.hq + (uint32_t)r.h) * (uint32_t)a.sq + (uint32_t)r.i;
-    return philox(a.seed, row_index * (uint32_t)a.sk + (uint32_t)j) >> 8 >= a.keep_from;
+    return attn_dropout_word(a.seed, row_index * (uint32_t)a.sk + (uint32_t)j) >> 8 >= a.keep_from;
 }
 
 /* The maximum as it is subtracted: 0 where no key has been seen, so that -inf minus it is -inf. */

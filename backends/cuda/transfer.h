@@ -5,9 +5,6 @@
 
 #include "gpu.h"
 
-/* Bytes from the first element of a tensor to the end of its last; -1: too many to count. */
-int64_t attn_transfer_span(const struct attn_tensor *tensor);
-
 /* All elements, and the gaps between near ones. */
 int attn_transfer_in(void *device, const struct attn_tensor *tensor, char *why, size_t size);
 
