@@ -74,7 +74,8 @@ enum ref_param_kind {
     REF_PARAM_WORD /* one of the words of `values`, "a|b|c", as its number from 0 */
 };
 
-/* A parameter that the case language reads for this operator alone. */
+/* A parameter that the case language reads for this operator alone. One with the name of an operand
+ * that is not needed asks for it: the operand is there where the parameter is not 0. */
 struct ref_param {
     const char *key, *values, *help; /* as in the table of keys */
     uint8_t kind;                    /* enum ref_param_kind */

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* case.c - what a case owns: copying and freeing. */
+#include "case/case.h"
+
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "case/language.h"
-#include "case/operator.h"
-
-static_assert(ATTN_CASE_ROLES == REF_ROLES, "out= may ask for every role of a table");
 
 static void disown(struct attn_case_numbers *list)
 {

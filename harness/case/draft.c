@@ -8,19 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t attn_draw(uint64_t *state)
-{
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    return *state * UINT64_C(2685821657736338717);
-}
-
-unsigned attn_draw_below(uint64_t *state, unsigned n)
-{
-    return (unsigned)((attn_draw(state) >> 32) % n);
-}
-
 bool attn_draft_percent(struct attn_draft *draft, unsigned share)
 {
     return attn_draw_below(draft->state, 100) < share;

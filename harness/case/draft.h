@@ -4,8 +4,8 @@
 #define ATTN_CASE_DRAFT_H
 
 #include "case/case.h"
-#include "case/generate.h"
 #include "case/operator.h"
+#include "case/xorshift.h"
 #include "reference/score.h"
 
 enum { ATTN_DRAFT_WORDS = 40, ATTN_DRAFT_WORD_MAX = 256 };

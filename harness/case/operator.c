@@ -2,7 +2,10 @@
 /* operator.c - what a case says of the operands and outputs in its operator's tables. */
 #include "case/operator.h"
 
+#include <assert.h>
 #include <string.h>
+
+static_assert(ATTN_CASE_ROLES == REF_ROLES, "out= may ask for every role of a table");
 
 const struct ref_op *attn_case_op(const struct attn_case *c)
 {
@@ -50,6 +53,21 @@ static unsigned not_full(const struct ref_operand *operand, unsigned full)
     return one;
 }
 
+const struct ref_param *attn_op_param(const struct ref_op *op, const char *key)
+{
+    for (const struct ref_param *p = op ? op->params : NULL; p && p->key; p++)
+        if (strcmp(p->key, key) == 0)
+            return p;
+    return NULL;
+}
+
+/* Does a parameter with the name of an operand ask for it. */
+static bool asks_param(const struct attn_case *c, const char *name)
+{
+    const struct ref_param *param = attn_op_param(attn_case_op(c), name);
+    return param && attn_case_param(c, param) != 0;
+}
+
 static bool is_score_param(uint32_t role)
 {
     for (const struct ref_score *const *score = ref_scores_known; *score; score++)
@@ -94,7 +112,7 @@ bool attn_case_draws(const struct attn_case *c, const struct ref_operand *operan
     case ATTN_HEAD_MASK:
         return c->n_prune > 0;
     default:
-        return operand->flags & REF_NEEDED;
+        return (operand->flags & REF_NEEDED) || asks_param(c, operand->name);
     }
 }
 

@@ -51,6 +51,9 @@ uint32_t attn_type_drawn(const struct attn_case *c, uint8_t type);
 /* Cells of a case with nothing masked: batches, query heads, queries, keys. */
 int64_t attn_case_cells(const struct attn_case *c);
 
+/* The parameter of a key; NULL: the operator has none of that name. */
+const struct ref_param *attn_op_param(const struct ref_op *op, const char *key);
+
 /* Parameter `param` of the operator of a case: as it is given, or its default. */
 double attn_case_param(const struct attn_case *c, const struct ref_param *param);
 bool attn_case_has_param(const struct attn_case *c, const struct ref_param *param); /* given */

@@ -13,15 +13,6 @@
 
 enum { WORDS_MAX = 16 };
 
-/* The operator's own row of a key; NULL: it has none. */
-static const struct ref_param *row_of(const struct ref_op *op, const char *key)
-{
-    for (const struct ref_param *p = op ? op->params : NULL; p && p->key; p++)
-        if (strcmp(p->key, key) == 0)
-            return p;
-    return NULL;
-}
-
 static const struct attn_case_key *key_of(const struct ref_param *param)
 {
     const struct attn_case_key *key =
@@ -135,7 +126,7 @@ int attn_parse_param(const struct attn_case_key *key, struct attn_word word, str
 void attn_write_param(const struct attn_case_key *key, const struct attn_case *c,
                       struct attn_sink *sink)
 {
-    const struct ref_param *param = row_of(attn_case_op(c), key->name);
+    const struct ref_param *param = attn_op_param(attn_case_op(c), key->name);
     const double value = value_at(c, key->rule->slot);
     char text[64];
     if (!param || isnan(value) || value == param->fallback)
@@ -152,7 +143,7 @@ int attn_params_resolve(struct attn_case *c, const char **key, char *why, size_t
     bool any = false;
     for (const struct attn_case_key *k = attn_case_keys(); k->name && c->param; k++) {
         const double value = k->rule->param ? value_at(c, k->rule->slot) : NAN;
-        const struct ref_param *row = row_of(attn_case_op(c), k->name);
+        const struct ref_param *row = attn_op_param(attn_case_op(c), k->name);
         *key = k->name;
         if (!isnan(value) && !row) {
             attn_key_owners(k->name, why, size);

@@ -38,14 +38,6 @@ static void append(char *text, size_t size, const char *separator, const char *m
     (void)added;
 }
 
-static bool takes_param(const struct ref_op *op, const char *key)
-{
-    for (const struct ref_param *p = op->params; p && p->key; p++)
-        if (strcmp(p->key, key) == 0)
-            return true;
-    return false;
-}
-
 /* ---- what the tables say ---- */
 
 const struct ref_output *attn_optional_output(size_t n)
@@ -100,7 +92,7 @@ static const char *out_values(void)
 
 static bool owns(const struct ref_op *op, const char *key)
 {
-    return attn_op_takes(op, key) || takes_param(op, key);
+    return attn_op_takes(op, key) || attn_op_param(op, key);
 }
 
 void attn_key_owners(const char *key, char *text, size_t size)
@@ -135,7 +127,7 @@ static const char *param_help(const struct ref_param *param)
 {
     char text[512] = "";
     for (const struct ref_op *const *op = ref_ops; *op; op++)
-        if (takes_param(*op, param->key))
+        if (attn_op_param(*op, param->key))
             append(text, sizeof text, "|", (*op)->name);
     char help[1024] = "op=";
     append(help, sizeof help, "", text);

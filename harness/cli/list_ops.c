@@ -56,9 +56,7 @@ static const char *type_name(uint8_t type)
 static const struct attn_case_key *own_key(const struct ref_op *op, size_t n)
 {
     for (const struct attn_case_key *key = attn_case_keys(); key->name; key++) {
-        bool own = attn_op_takes(op, key->name);
-        for (const struct ref_param *p = op->params; p && p->key; p++)
-            own = own || strcmp(p->key, key->name) == 0;
+        const bool own = attn_op_takes(op, key->name) || attn_op_param(op, key->name);
         if (own && n-- == 0)
             return key;
     }
@@ -72,16 +70,28 @@ static const char *plain_help(const struct attn_case_key *key)
     return strncmp(key->help, "op=", 3) == 0 && colon ? colon + 2 : key->help;
 }
 
+/* The score that has a role among its parameters; NULL: none. */
+static const struct ref_score *score_of(uint32_t role)
+{
+    for (const struct ref_score *const *score = ref_scores_known; *score; score++)
+        if (ref_score_has((*score)->score, role))
+            return *score;
+    return NULL;
+}
+
 /* ---- for people ---- */
 
 static void print_operand(const struct ref_op *op, const struct ref_operand *o)
 {
     char shape[128];
     const struct ref_operand *other = ref_operand_of(op, o->fallback);
+    const struct ref_score *score = score_of(o->role);
     printf("    %-10s %-18s %s", o->name, shape_text(op, o->shape, shape, sizeof shape),
            type_name(o->type));
     if (o->flags & REF_SHORT)
         printf("; the first axis alone is legal");
+    if (score)
+        printf("; with score=%s", score->name);
     if (o->fallback && other)
         printf("; %s without it", other->name);
     puts(o->flags & REF_NEEDED ? "; needed" : "");
@@ -125,6 +135,8 @@ static json_t *operands_json(const struct ref_op *op)
                       "type", type_name(o->type), "needed", (o->flags & REF_NEEDED) != 0);
         if (other)
             json_object_set_new(item, "without_it", json_string(other->name));
+        if (score_of(o->role))
+            json_object_set_new(item, "score", json_string(score_of(o->role)->name));
         json_array_append_new(list, item);
     }
     return list;

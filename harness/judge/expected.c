@@ -70,7 +70,7 @@ static bool agree_with_pack(const struct attn_instance *instance, const struct r
     const struct ref_op *op = ref_op_find(instance->problem.op);
     const int weights = ref_output_of(op, ATTN_WEIGHTS); /* scores have its shape */
     bool ok = true;
-    for (int o = 0; op->outputs[o].role; o++) {
+    for (int o = 0; o < REF_OUTPUTS && op->outputs[o].role; o++) {
         const struct ref_output *output = &op->outputs[o];
         const double *want = e->output[o];
         if (!want || agree_output(instance, o, r->output[o].value, want, output->name, v))
@@ -91,7 +91,7 @@ void attn_expected_judge(const struct attn_instance *in, int threads, struct att
     memset(v, 0, sizeof *v);
     v->status = ATTN_SKIP;
     bool any = e->scores;
-    for (int o = 0; op->outputs[o].role; o++)
+    for (int o = 0; o < REF_OUTPUTS && op->outputs[o].role; o++)
         any = any || e->output[o];
     if (!any) {
         snprintf(v->reason, sizeof v->reason, "the pack carries no expected answers");
@@ -102,7 +102,7 @@ void attn_expected_judge(const struct attn_instance *in, int threads, struct att
     v->rows_checked = v->rows_total = request.units[0].count;
     v->ok = UINT32_MAX;
     v->has = 1; /* the first output is computed whatever the pack expects */
-    for (int o = 0; op->outputs[o].role; o++)
+    for (int o = 0; o < REF_OUTPUTS && op->outputs[o].role; o++)
         v->has |= (uint32_t)(e->output[o] != NULL) << o;
 
     struct ref_result r = {0};

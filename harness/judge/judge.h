@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "judge/judgement.h"
 #include "reference/reference.h"
-#include "results/status.h"
 #include "tensor/instance.h"
 
 /* Multiply-adds of reference and bound together up to which every row is checked; beyond it rows
@@ -16,18 +16,6 @@
 #define ATTN_JUDGE_BUDGET 6e8
 /* The same for each further fill of a case. */
 #define ATTN_FILL_BUDGET 6e7
-
-struct attn_judgement {
-    enum attn_status status; /* PASS, FAIL, MISTRUSTED, APPROX, or ERROR (the reference failed) */
-    char reason[512];
-    double max_ratio, median_ratio;   /* error over bound, all outputs together */
-    double max_abs, max_rel, rms;     /* of `out` */
-    char worst[96];                   /* "out[b0 h3 i17 c5]", where max_ratio stands */
-    int64_t rows_checked, rows_total; /* units of the first output */
-    int64_t rows_counted;             /* of which fill=census counted the keys; 0: not tried */
-    int64_t unknown;  /* elements that may be beyond the range of the declared types: not judged */
-    uint32_t has, ok; /* bit o: output o of the operator is there; is right, or is not there */
-};
 
 /* One instance under judgement: the rows to check, and the reference of each numerics that was
  * asked for, kept until it is freed. */

@@ -140,7 +140,7 @@ int attn_pack_load_answers(const char *path, const struct attn_pack *pack,
     expected->atol = pack->atol;
     expected->scores_stage = pack->scores_stage;
     const struct ref_op *op = attn_case_op(&pack->c);
-    for (int o = 0; op->outputs[o].role; o++)
+    for (int o = 0; o < REF_OUTPUTS && op->outputs[o].role; o++)
         if (load_answer(path, pack, op->outputs[o].name, &expected->output[o], why, size) != 0)
             return -1;
     if (load_answer(path, pack, "scores", &expected->scores, why, size) != 0)

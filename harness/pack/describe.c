@@ -319,6 +319,28 @@ static int take_len(struct judge *j)
     return 0;
 }
 
+/* Operands that a parameter asks for: it says no other than the tensors do. */
+static int take_params(struct judge *j)
+{
+    const struct ref_operand *row;
+    for (size_t n = 0; (row = ref_operand_at(j->op, n)); n++) {
+        const struct ref_param *param = attn_op_param(j->op, row->name);
+        const bool there = find(j, row->name) != NULL;
+        char word[64];
+        if (!param || there == (attn_case_param(j->c, param) != 0))
+            continue;
+        attn_param_text(param, attn_case_param(j->c, param), word, sizeof word);
+        if (!there)
+            return FAIL(j, "the case says %s=%s, but there is no tensor '%s'", param->key, word,
+                        row->name);
+        if (attn_case_has_param(j->c, param))
+            return FAIL(j, "tensor '%s' contradicts the case: %s=%s", row->name, param->key, word);
+        if (attn_case_set_param(j->c, param, 1) != 0)
+            return FAIL(j, "no memory");
+    }
+    return 0;
+}
+
 /* The heads that are pruned; a line that lists them must list the same ones. */
 static int take_head_mask(struct judge *j)
 {
@@ -362,7 +384,7 @@ static int take_features(struct judge *j)
         take_part(j, "alibi", "bias=alibi", &c->pack_alibi) != 0 ||
         take_part(j, "sink", "sink=tensor", &c->pack_sink) != 0 ||
         take_part(j, "x_k", "kv=cross", &c->cross) != 0 || take_len(j) != 0 ||
-        take_head_mask(j) != 0)
+        take_head_mask(j) != 0 || take_params(j) != 0)
         return -1;
     if (!c->dropout && forbid(j, "keep", "there is no dropout=P") != 0)
         return -1;

@@ -26,12 +26,14 @@ static double intensity(const struct attn_view_row *row)
 /* Whether the convention for FLOPs is the whole work of this result, in the type of the roof. */
 static bool belongs(const struct attn_view *view, const struct attn_view_row *row)
 {
+    const char *op = attn_field_text(row->sizes, "op");
     const char *score = attn_field_text(row->sizes, "score");
+    const bool whole = strcmp(op, "attention") == 0
+                           ? strcmp(score, "scaled_dot") == 0 || strcmp(score, "dot") == 0
+                           : *op && !*score;
     double x = intensity(row);
-    return view->backends[row->backend].counted && strcmp(row->cache, "cold") != 0 &&
-           strcmp(attn_field_text(row->sizes, "op"), "attention") == 0 &&
+    return view->backends[row->backend].counted && strcmp(row->cache, "cold") != 0 && whole &&
            strcmp(attn_field_text(row->sizes, "dtype"), "f32") == 0 &&
-           (strcmp(score, "scaled_dot") == 0 || strcmp(score, "dot") == 0) &&
            attn_field_number(row->bench, "flops") >= LEAST_WORK && isfinite(row->gflops) &&
            isfinite(x) && x > 0;
 }

@@ -74,6 +74,14 @@ static void mask_of(const char *line, char *mask, size_t size)
     }
 }
 
+/* Attention with its usual score, or an operator that has no scores. */
+static bool is_plain(const json_t *sizes)
+{
+    return same_text(sizes, "op", "attention")
+               ? same_text(sizes, "score", "scaled_dot")
+               : attn_field_text(sizes, "op")[0] && !json_object_get(sizes, "score");
+}
+
 /* The swept size of a row, or NAN where it takes no part in such a sweep. */
 static double position(const struct attn_view *view, const struct attn_view_row *row,
                        enum attn_sweep axis, bool causal)
@@ -82,8 +90,7 @@ static double position(const struct attn_view *view, const struct attn_view_row 
     char mask[64];
     if (!s || !view->backends[row->backend].counted || strcmp(row->cache, "cold") == 0)
         return NAN;
-    if (!same_text(s, "op", "attention") || !same_text(s, "score", "scaled_dot") ||
-        !same_text(s, "dtype", "f32"))
+    if (!is_plain(s) || !same_text(s, "dtype", "f32"))
         return NAN;
     mask_of(row->line, mask, sizeof mask);
     if (strcmp(mask, causal ? "causal" : "") != 0)
@@ -194,6 +201,8 @@ static void state_constants(struct attn_series *series, const struct attn_view_r
     double dk = attn_field_number(s, "dk"), dv = attn_field_number(s, "dv");
     double sq = attn_field_number(s, "sq"), sk = attn_field_number(s, "sk");
     char other[160], parts[5][96] = {0};
+    if (!same_text(s, "op", "attention"))
+        used = (size_t)snprintf(out, size, "%.60s", attn_field_text(s, "op"));
     snprintf(parts[0], sizeof parts[0], "b=%g", attn_field_number(s, "b"));
     if (series->axis != ATTN_SWEEP_H)
         snprintf(parts[1], sizeof parts[1], hq == hkv ? "h=%g" : "hq=%g, hkv=%g", hq, hkv);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "case/generate.h"
+#include "case/xorshift.h"
 #include "pack/pack.h"
 
 static bool ends_with(const char *text, const char *suffix)

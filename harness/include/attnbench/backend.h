@@ -35,6 +35,9 @@
  * ATTN_UNSUPPORTED, with the reason, to any op, score, role, type, space or flag that it does not
  * know. A new feature of the operator always comes with a new flag, role or value, so that an old
  * backend refuses it rather than computing something else.
+ *
+ * problem.h, beside this header, is optional: it checks a problem against a backend's limits and
+ * reads masks, dropout and 16-bit types.
  */
 #ifndef ATTNBENCH_BACKEND_H
 #define ATTNBENCH_BACKEND_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* problem.h - what backends have in common: a problem's operands as a table, its check against a
- * backend's limits, and, by rows.h, the keys that a query sees, dropout, and element types.
+/* problem.h - what backends have in common: a table of operands, a check of a problem against
+ * a backend's limits, and, by rows.h, the keys that a query sees, dropout, and element types.
  *
  * Optional: backend.h alone says what a plugin must do. Both headers are C11 and C++17, need only
  * backend.h and the C library, and all their functions are inline. A plugin compiles them in, so
@@ -73,68 +73,75 @@ struct attn_problem_role {
     size_t place;         /* in struct attn_operands */
 };
 
-/* The table of roles. */
+/* The table of roles. Local names are lower case, which a plugin's macros rarely are. */
 static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
 {
     enum {
-        ATT = 1 << ATTN_OP_ATTENTION,
-        MHA = 1 << ATTN_OP_MHA,
-        ALL = ATT | MHA,
-        ADDITIVE = 1 << ATTN_SCORE_ADDITIVE,
-        BILINEAR = 1 << ATTN_SCORE_BILINEAR,
-        MAIN = ATTN_LIKE_Q,
-        SIDE = ATTN_LIKE_Q | 1 << ATTN_F32,
-        TRUTH = 1 << ATTN_BOOL,
-        COUNT = 1 << ATTN_I32
+        att = 1 << ATTN_OP_ATTENTION,
+        mha = 1 << ATTN_OP_MHA,
+        both = att | mha,
+        bilinear = 1 << ATTN_SCORE_BILINEAR,
+        additive = 1 << ATTN_SCORE_ADDITIVE,
+        same = ATTN_LIKE_Q,
+        side = ATTN_LIKE_Q | 1 << ATTN_F32,
+        truth = 1 << ATTN_BOOL,
+        whole = 1 << ATTN_I32
     };
-#define ATTN_AT(field) offsetof(struct attn_operands, field)
+#define ATTN_PLACE(field) offsetof(struct attn_operands, field)
     static const struct attn_problem_role roles[] = {
         /* role, name, axes, types, ops, scores, needed, place */
-        {ATTN_Q, "q", "bhiq", MAIN, ATT, 0, 1, ATTN_AT(q)},
-        {ATTN_K, "k", "bgjk", MAIN, ATT, 0, 1, ATTN_AT(k)},
-        {ATTN_V, "v", "bgjv", MAIN, ATT, 0, 1, ATTN_AT(v)},
-        {ATTN_OUT, "out", "bhiv", MAIN, ATT, 0, 1, ATTN_AT(out)},
-        {ATTN_OUT, "out", "biY", MAIN, MHA, 0, 1, ATTN_AT(out)},
-        {ATTN_LSE, "lse", "bhi", ATTN_LIKE_LSE, ALL, 0, 0, ATTN_AT(lse)},
-        {ATTN_WEIGHTS, "weights", "bhij", MAIN, ALL, 0, 0, ATTN_AT(weights)},
-        {ATTN_MASK, "mask", "bhij", TRUTH, ALL, 0, 0, ATTN_AT(mask)},
-        {ATTN_BIAS, "bias", "bhij", SIDE, ALL, 0, 0, ATTN_AT(bias)},
-        {ATTN_LEN, "len", "b", COUNT, ALL, 0, 0, ATTN_AT(len)},
-        {ATTN_LEN, "len", "bi", COUNT, ALL, 0, 0, ATTN_AT(len)},
-        {ATTN_ALIBI, "alibi", "h", SIDE, ALL, 0, 0, ATTN_AT(alibi)},
-        {ATTN_SINK, "sink", "h", SIDE, ALL, 0, 0, ATTN_AT(sink)},
-        {ATTN_KEEP, "keep", "bhij", TRUTH, ALL, 0, 0, ATTN_AT(keep)},
-        {ATTN_HEAD_MASK, "head_mask", "h", TRUTH, MHA, 0, 0, ATTN_AT(head_mask)},
-        {ATTN_SCORE_M, "m", "hqk", SIDE, ALL, BILINEAR, 1, ATTN_AT(m)},
-        {ATTN_SCORE_WQ, "score_w_q", "hdq", SIDE, ALL, ADDITIVE, 1, ATTN_AT(score_w_q)},
-        {ATTN_SCORE_WK, "score_w_k", "hdk", SIDE, ALL, ADDITIVE, 1, ATTN_AT(score_w_k)},
-        {ATTN_SCORE_WV, "score_w_v", "hd", SIDE, ALL, ADDITIVE, 1, ATTN_AT(score_w_v)},
-        {ATTN_X_Q, "x_q", "biE", MAIN, MHA, 0, 1, ATTN_AT(x_q)},
-        {ATTN_X_K, "x_k", "bjF", MAIN, MHA, 0, 0, ATTN_AT(x_k)},
-        {ATTN_X_V, "x_v", "bjG", MAIN, MHA, 0, 0, ATTN_AT(x_v)},
-        {ATTN_W_Q, "w_q", "QE", MAIN, MHA, 0, 1, ATTN_AT(w_q)},
-        {ATTN_W_K, "w_k", "KF", MAIN, MHA, 0, 1, ATTN_AT(w_k)},
-        {ATTN_W_V, "w_v", "VG", MAIN, MHA, 0, 1, ATTN_AT(w_v)},
-        {ATTN_W_O, "w_o", "YO", MAIN, MHA, 0, 0, ATTN_AT(w_o)},
-        {ATTN_B_Q, "b_q", "Q", MAIN, MHA, 0, 0, ATTN_AT(b_q)},
-        {ATTN_B_K, "b_k", "K", MAIN, MHA, 0, 0, ATTN_AT(b_k)},
-        {ATTN_B_V, "b_v", "V", MAIN, MHA, 0, 0, ATTN_AT(b_v)},
-        {ATTN_B_O, "b_o", "Y", MAIN, MHA, 0, 0, ATTN_AT(b_o)},
+        {ATTN_Q, "q", "bhiq", same, att, 0, 1, ATTN_PLACE(q)},
+        {ATTN_K, "k", "bgjk", same, att, 0, 1, ATTN_PLACE(k)},
+        {ATTN_V, "v", "bgjv", same, att, 0, 1, ATTN_PLACE(v)},
+        {ATTN_OUT, "out", "bhiv", same, att, 0, 1, ATTN_PLACE(out)},
+        {ATTN_OUT, "out", "biY", same, mha, 0, 1, ATTN_PLACE(out)},
+        {ATTN_LSE, "lse", "bhi", ATTN_LIKE_LSE, both, 0, 0, ATTN_PLACE(lse)},
+        {ATTN_WEIGHTS, "weights", "bhij", same, both, 0, 0, ATTN_PLACE(weights)},
+        {ATTN_MASK, "mask", "bhij", truth, both, 0, 0, ATTN_PLACE(mask)},
+        {ATTN_BIAS, "bias", "bhij", side, both, 0, 0, ATTN_PLACE(bias)},
+        {ATTN_LEN, "len", "b", whole, both, 0, 0, ATTN_PLACE(len)},
+        {ATTN_LEN, "len", "bi", whole, both, 0, 0, ATTN_PLACE(len)},
+        {ATTN_ALIBI, "alibi", "h", side, both, 0, 0, ATTN_PLACE(alibi)},
+        {ATTN_SINK, "sink", "h", side, both, 0, 0, ATTN_PLACE(sink)},
+        {ATTN_KEEP, "keep", "bhij", truth, both, 0, 0, ATTN_PLACE(keep)},
+        {ATTN_HEAD_MASK, "head_mask", "h", truth, mha, 0, 0, ATTN_PLACE(head_mask)},
+        {ATTN_SCORE_M, "m", "hqk", side, both, bilinear, 1, ATTN_PLACE(m)},
+        {ATTN_SCORE_WQ, "score_w_q", "hdq", side, both, additive, 1, ATTN_PLACE(score_w_q)},
+        {ATTN_SCORE_WK, "score_w_k", "hdk", side, both, additive, 1, ATTN_PLACE(score_w_k)},
+        {ATTN_SCORE_WV, "score_w_v", "hd", side, both, additive, 1, ATTN_PLACE(score_w_v)},
+        {ATTN_X_Q, "x_q", "biE", same, mha, 0, 1, ATTN_PLACE(x_q)},
+        {ATTN_X_K, "x_k", "bjF", same, mha, 0, 0, ATTN_PLACE(x_k)},
+        {ATTN_X_V, "x_v", "bjG", same, mha, 0, 0, ATTN_PLACE(x_v)},
+        {ATTN_W_Q, "w_q", "QE", same, mha, 0, 1, ATTN_PLACE(w_q)},
+        {ATTN_W_K, "w_k", "KF", same, mha, 0, 1, ATTN_PLACE(w_k)},
+        {ATTN_W_V, "w_v", "VG", same, mha, 0, 1, ATTN_PLACE(w_v)},
+        {ATTN_W_O, "w_o", "YO", same, mha, 0, 0, ATTN_PLACE(w_o)},
+        {ATTN_B_Q, "b_q", "Q", same, mha, 0, 0, ATTN_PLACE(b_q)},
+        {ATTN_B_K, "b_k", "K", same, mha, 0, 0, ATTN_PLACE(b_k)},
+        {ATTN_B_V, "b_v", "V", same, mha, 0, 0, ATTN_PLACE(b_v)},
+        {ATTN_B_O, "b_o", "Y", same, mha, 0, 0, ATTN_PLACE(b_o)},
     };
-#undef ATTN_AT
+#undef ATTN_PLACE
     *count = sizeof(roles) / sizeof(roles[0]);
     return roles;
 }
 
-/* The name of a role; NULL: it is in no row. */
-static inline const char *attn_problem_role_name(uint32_t role)
+/* The first row of a role; NULL: there is none. */
+static inline const struct attn_problem_role *attn_problem_role_any(uint32_t role)
 {
     size_t count;
     const struct attn_problem_role *roles = attn_problem_roles(&count);
     for (size_t r = 0; r < count; r++)
         if (roles[r].role == role)
-            return roles[r].name;
+            return &roles[r];
     return NULL;
+}
+
+/* The name of a role; NULL: it is in no row. */
+static inline const char *attn_problem_role_name(uint32_t role)
+{
+    const struct attn_problem_role *row = attn_problem_role_any(role);
+    return row ? row->name : NULL;
 }
 
 /* Does a row hold for the op and the score of a problem. */
@@ -165,28 +172,21 @@ static inline const struct attn_problem_role *attn_problem_role_find(const struc
 /* Where the operand of a role is in struct attn_operands; NULL: the role is in no row. */
 static inline struct attn_tensor *attn_operands_at(struct attn_operands *operands, uint32_t role)
 {
-    size_t count;
-    const struct attn_problem_role *roles = attn_problem_roles(&count);
-    for (size_t r = 0; r < count; r++)
-        if (roles[r].role == role)
-            return (struct attn_tensor *)(void *)((char *)operands + roles[r].place);
-    return NULL;
+    const struct attn_problem_role *row = attn_problem_role_any(role);
+    return row ? (struct attn_tensor *)(void *)((char *)operands + row->place) : NULL;
 }
 
 /* The same to read. */
 static inline const struct attn_tensor *attn_operands_find(const struct attn_operands *operands,
                                                            uint32_t role)
 {
-    size_t count;
-    const struct attn_problem_role *roles = attn_problem_roles(&count);
-    for (size_t r = 0; r < count; r++)
-        if (roles[r].role == role)
-            return (const struct attn_tensor *)(const void *)((const char *)operands +
-                                                              roles[r].place);
-    return NULL;
+    const struct attn_problem_role *row = attn_problem_role_any(role);
+    return row ? (const struct attn_tensor *)(const void *)((const char *)operands + row->place)
+               : NULL;
 }
 
-/* What stands for x_k and x_v where they are not given. After a change of x_q or x_k: once more. */
+/* Puts x_q for x_k, and x_k for x_v, where they are not given. Call it again after you change x_q
+ * or x_k. */
 static inline void attn_operands_default(struct attn_operands *operands)
 {
     if (operands->x_k.role != ATTN_X_K)
@@ -290,7 +290,7 @@ static inline int64_t attn_problem_span(const struct attn_tensor *tensor)
 
 /* ---- The check of a problem ---- */
 
-/* Where a backend takes an operand in other forms than the table says. */
+/* An operand that a backend takes in other forms than the table has. */
 struct attn_limit {
     uint32_t role;
     uint32_t types; /* a set; 0: as in the table */
@@ -301,7 +301,7 @@ struct attn_limit {
     const char *name; /* in messages; NULL: as in the table */
 };
 
-/* What a backend takes. Nothing else is taken: what is left 0 is empty. */
+/* What a backend takes; a field that is left 0 takes nothing, unless its comment says so. */
 struct attn_limits {
     uint32_t ops, scores, dtypes;    /* sets; dtypes: types of the problem */
     uint64_t flags;                  /* ATTN_FLAG_* */
@@ -353,6 +353,7 @@ static inline int attn_problem_refuse_dtype(const struct attn_limits *limits, ch
     return attn_problem_refuse(limits->no_dtype ? limits->no_dtype : text, "", "", why, size);
 }
 
+/* Names the lowest flag that is not taken. */
 static inline int attn_problem_refuse_flag(const struct attn_problem *p,
                                            const struct attn_limits *limits, char *why, size_t size)
 {
@@ -428,7 +429,7 @@ static inline int attn_problem_check_scalars(const struct attn_problem *p,
     return ATTN_OK;
 }
 
-/* NULL, or what of a tensor the strides rule out. */
+/* Do the strides of a tensor fit: see attn_limit.multiple. */
 static inline int attn_problem_strides_fit(const struct attn_tensor *tensor, uint32_t multiple)
 {
     for (uint32_t a = 0; multiple && a < tensor->rank; a++) {
@@ -482,6 +483,7 @@ static inline const char *attn_problem_tensor_fault(const struct attn_problem *p
     return NULL;
 }
 
+/* One operand: has it a place in this problem, is it taken, and in this form. */
 static inline int attn_problem_check_tensor(const struct attn_problem *p,
                                             const struct attn_tensor *tensor,
                                             const struct attn_limits *limits, char *why,
@@ -555,8 +557,8 @@ static inline int attn_problem_check_operands(const struct attn_problem *p,
 }
 
 /* What `supports` asks first: ATTN_OK where the problem makes sense and lies within the limits,
- * else ATTN_UNSUPPORTED with the reason in (why, size). A backend with a constraint of its own that
- * is to be told before the operands are looked at calls the halves. */
+ * else ATTN_UNSUPPORTED with the reason in (why, size). Call the two halves
+ * where a constraint of your own comes between them. */
 static inline int attn_problem_check(const struct attn_problem *p, const struct attn_limits *limits,
                                      char *why, size_t size)
 {

@@ -7,7 +7,9 @@
 #include "reference/job.h"
 
 static const struct ref_operand own[] = {
-    {ATTN_V, "v", "bgjv", "", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, 0}, {0}};
+    {ATTN_V, "v", "bgjv", "", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, 0},
+    {PREFIX_SHIFT, "shift", "hv", "h", REF_TYPE_SIDE, 0, 0},
+    {0}};
 static const struct ref_operand *const operands[] = {own, NULL};
 
 static const struct ref_output outputs[] = {
@@ -22,6 +24,7 @@ static const struct ref_param params[] = {
      offsetof(struct attn_problem, window_left)},
     {"ends", "with|without", "is the key of the query itself among them", REF_PARAM_WORD, 0,
      PREFIX_WITH, PREFIX_WITH, PREFIX_WITHOUT, offsetof(struct attn_problem, off)},
+    {"shift", "0|1", "is the tensor shift added", REF_PARAM_WORD, 0, 0, 0, 1, 0},
     {0}};
 
 /* gain times the mean, and E before it is stored: n additions, a division, a product. */
@@ -45,6 +48,21 @@ static void mean(const struct ref_job *job, const int64_t at[ATTN_MAX_RANK], int
                    : 0;
 }
 
+/* The same with the shift added, where there is one. */
+static void shifted(const struct ref_job *job, const int64_t at[ATTN_MAX_RANK], int64_t c,
+                    double *value, double *error)
+{
+    const struct attn_tensor *shift = job->operands.by_role[PREFIX_SHIFT];
+
+    mean(job, at, c, value, error);
+    if (!shift)
+        return;
+    const double s = ref_load(shift, (const int64_t[]){at[1], c});
+    *error +=
+        ref_growth(&job->arithmetic, 1) * (fabs(*value) + *error + fabs(s)) + job->arithmetic.omega;
+    *value += s;
+}
+
 static void compute_row(const struct ref_job *job, int64_t r)
 {
     const struct attn_problem *p = job->operands.problem;
@@ -55,7 +73,7 @@ static void compute_row(const struct ref_job *job, int64_t r)
     for (int64_t c = 0; c < p->dv && out->value; c++) {
         const int64_t x = r * p->dv + c;
         double error;
-        mean(job, at, c, &out->value[x], &error);
+        shifted(job, at, c, &out->value[x], &error);
         if (out->bound)
             out->bound[x] = ref_bound_final(&job->arithmetic, p->dtype, out->value[x], error);
     }
@@ -88,9 +106,8 @@ static double unit_cost(const struct attn_problem *problem, int output)
 
 static uint32_t linear(const struct attn_problem *problem, const char **word)
 {
-    (void)problem;
     *word = "v";
-    return ATTN_V;
+    return attn_tensor_find(problem, PREFIX_SHIFT) ? 0 : ATTN_V;
 }
 
 static const char *const none[] = {NULL};

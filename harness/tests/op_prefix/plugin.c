@@ -13,7 +13,7 @@ struct plan {
 
 struct binding {
     const struct plan *plan;
-    const struct attn_tensor *v, *out, *count;
+    const struct attn_tensor *v, *shift, *out, *count;
 };
 
 static int supports(const struct attn_problem *problem, const struct attn_services *services,
@@ -67,9 +67,11 @@ static int attach(void *plan, const struct attn_tensor *tensors, uint32_t n_tens
         snprintf(why, size, "no memory for a binding");
         return ATTN_OUT_OF_MEMORY;
     }
-    *made =
-        (struct binding){plan, find(tensors, n_tensors, ATTN_V), find(tensors, n_tensors, ATTN_OUT),
-                         find(tensors, n_tensors, PREFIX_COUNT)};
+    *made = (struct binding){.plan = plan,
+                             .v = find(tensors, n_tensors, ATTN_V),
+                             .shift = find(tensors, n_tensors, PREFIX_SHIFT),
+                             .out = find(tensors, n_tensors, ATTN_OUT),
+                             .count = find(tensors, n_tensors, PREFIX_COUNT)};
     *binding = made;
     return ATTN_OK;
 }
@@ -92,7 +94,11 @@ static void mean(const struct binding *b, int64_t batch, int64_t h, int64_t i)
         float sum = 0;
         for (int64_t j = begin; j < end; j++)
             sum += *element(b->v, batch, g, j, c);
-        *element(b->out, batch, h, i, c) = end > begin ? (float)p->scale * (sum / (float)n) : 0;
+        sum = end > begin ? (float)p->scale * (sum / (float)n) : 0;
+        if (b->shift)
+            sum +=
+                ((const float *)b->shift->data)[h * b->shift->stride[0] + c * b->shift->stride[1]];
+        *element(b->out, batch, h, i, c) = sum;
     }
 }
 

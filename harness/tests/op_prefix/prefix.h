@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* prefix.h - the operator that this folder adds, for a test: means of the values up to a query.
  *
- *   out_i = gain / n_i * sum of v_j over the n_i keys j of J(i)
+ *   out_i = gain / n_i * sum of v_j over the n_i keys j of J(i), + shift with shift=1
  *   J(i)  = the last `reach` keys (0: all) of 0 .. e-1, where e = min(i + 1, Sk) for ends=with and
  *           e = min(i, Sk) for ends=without; of no keys the mean is 0
  *   count_i = n_i
@@ -14,6 +14,7 @@
 
 #define PREFIX_OP    9001u
 #define PREFIX_COUNT 120u /* an output: f32 [B,Hq,Sq] */
+#define PREFIX_SHIFT 121u /* [Hq,Dv] */
 
 enum { PREFIX_WITH, PREFIX_WITHOUT };
 

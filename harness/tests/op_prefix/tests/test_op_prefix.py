@@ -77,13 +77,14 @@ class OpPrefix(unittest.TestCase):
     # ---- verified ----
 
     def test_right_results_pass(self):
-        for words in ("", "gain=-2.5", "reach=3", "ends=without", "gain=7 reach=2 ends=without out=count",
+        for words in ("", "gain=-2.5", "reach=3", "ends=without", "shift=1", "gain=7 reach=2 ends=without out=count",
                       "layout=bhds view=permuted+gaps+offset1 out=count", "view=broadcast", "sk=0"):
             line = CASE if "sk=" not in words else CASE.replace("sk=7 ", "")
             record = self.one(0, f"{line} {words}")
             self.assertEqual(record["status"], "pass", record["reason"])
             self.assertEqual(record["rows_checked"], 2 * 4 * 9)
             self.assertEqual(record["checks"].get("count"), "pass" if "count" in words else None)
+        self.assertNotIn("fresh", self.one(0, CASE + " shift=1")["checks"])  # v alone tells nothing
         for check in ("out", "placement_end", "placement_start", "fresh", "rerun", "threads", "leaks",
                       "batch", "bounds", "inputs"):
             self.assertEqual(self.one(0, CASE)["checks"].get(check), "pass", check)
@@ -162,10 +163,10 @@ class OpPrefix(unittest.TestCase):
     def test_it_is_listed(self):
         ops = {op["name"]: op for op in json.loads(self.expect(0, "list", "ops", "--json").stdout)}
         op = ops["prefix_mean"]
-        self.assertEqual([tensor["name"] for tensor in op["inputs"]], ["v"])
+        self.assertEqual([tensor["name"] for tensor in op["inputs"]], ["v", "shift"])
         self.assertEqual([tensor["name"] for tensor in op["outputs"]], ["out", "count"])
         self.assertEqual({key["key"]: key["default"] for key in op["keys"]},
-                         {"ends": "with", "gain": "1", "reach": "0"})
+                         {"ends": "with", "gain": "1", "reach": "0", "shift": "0"})
         text = self.expect(0, "list", "ops").stdout
         for words in ("op=prefix_mean  means of the values up to each query",
                       "reach      N                  keys that a mean takes at most; 0: all (default 0)"):
@@ -196,21 +197,25 @@ class OpPrefix(unittest.TestCase):
         for page in ("index.html", "report.md", "results.csv"):
             with open(os.path.join(run, "report", page), encoding="utf-8") as file:
                 self.assertIn("x/s=64", file.read(), page)
-        self.assertTrue(os.listdir(os.path.join(run, "report", "plots")))
+        plots = os.listdir(os.path.join(run, "report", "plots"))
+        self.assertIn("latency_S_full.dat", plots)
 
     # ---- packs ----
 
-    def make_pack(self, change=0.0, line="op=prefix_mean gain=2 reach=4"):
+    def make_pack(self, change=0.0, line="op=prefix_mean gain=2 reach=4", shift=None):
         """Two batches of three key heads, with the means of twice as many query heads."""
         numbers = random.Random(5)
         v = [[[[struct.unpack("f", struct.pack("f", numbers.gauss(0, 1)))[0] for _ in range(5)]
                for _ in range(8)] for _ in range(3)] for _ in range(2)]
         out = [x for batch in v for x in means(batch, 8, 2, gain=2, reach=4)]
         out[7] += change
+        tensors = {"v": ("F32", [2, 3, 8, 5], [x for b in v for g in b for j in g for x in j])}
+        if shift:
+            tensors["shift"] = ("F32", [1, 5], shift)
+            out = [x + shift[n % 5] for n, x in enumerate(out)]
+        tensors["out"] = ("F64", [2, 6, 8, 5], out)
         path = self.path(f"pack{change}.safetensors")
-        write_pack(path, line, {
-            "v": ("F32", [2, 3, 8, 5], [x for b in v for g in b for j in g for x in j]),
-            "out": ("F64", [2, 6, 8, 5], out)}, rtol="1e-12", atol="1e-12")
+        write_pack(path, line, tensors, rtol="1e-12", atol="1e-12")
         return path
 
     def test_packs_are_read(self):
@@ -227,6 +232,16 @@ class OpPrefix(unittest.TestCase):
         self.assertEqual(len(self.verify(0, f"data={pack} op=prefix_mean gain=2")), 2)
         self.assertIn("gain= contradicts the pack",
                       self.expect(2, "list", "cases", f"data={pack} op=prefix_mean gain=3").stderr)
+
+    def test_an_optional_tensor_of_a_pack_takes_effect(self):
+        shift = [1.0, 2.0, -3.0, 0.5, 0.25]
+        records = self.verify(0, self.make_pack(shift=shift))
+        self.assertEqual({record["status"] for record in records}, {"pass"})
+        self.assertIn("shift=1", records[0]["case"])
+        for line, tensors, message in (("shift=1", None, "the case says shift=1, but there is no"),
+                                       ("sink=tensor", shift, "op=prefix_mean has no sink")):
+            pack = self.make_pack(line=f"op=prefix_mean {line}", shift=tensors)
+            self.assertIn(message, self.expect(2, "list", "cases", pack).stderr)
 
     def test_a_pack_that_fails_is_cut(self):
         record = self.verify(3, "--reproducer", self.path("repro.c"), self.make_pack(),
