@@ -376,7 +376,7 @@ int attn_reproducer_write(const char *path, const struct attn_failure *failed, c
     out = fopen(path, "w");
     const int failure = !out || put_all(out, in, answers, failed);
     if ((out && fclose(out)) || failure) {
-        snprintf(why, size, "%s can not be written: %s", path, strerror(errno));
+        snprintf(why, size, "%s cannot be written: %s", path, strerror(errno));
         goto out;
     }
     result = 0;

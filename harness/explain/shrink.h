@@ -22,7 +22,7 @@ struct attn_shrink_way {
 
 /* Leaves features out and halves sizes of a failing case (under the fill that failed) as long as it
  * fails. Of a pack a part is cut out. Returns true with *smallest (free it with attn_case_free), or
- * false with the reason: it does not fail when it is run alone, or the part of a pack can not be
+ * false with the reason: it does not fail when it is run alone, or the part of a pack cannot be
  * written. */
 bool attn_shrink(const struct attn_shrink_way *way, struct attn_case *smallest, char *why,
                  size_t size);

@@ -16,7 +16,7 @@ struct attn_shrink_pack_way {
 /* Leaves out expected answers, tensors that need not be there and words of the case line, and cuts
  * batches, heads, queries, keys and columns off either end, as long as `fails` says so. The last
  * call of it that is true is of what `to` holds in the end. Returns false with the reason, and then
- * leaves no file: it can not be read or written, or does not fail. */
+ * leaves no file: it cannot be read or written, or does not fail. */
 bool attn_shrink_pack(const struct attn_shrink_pack_way *way, char *why, size_t size);
 
 #endif

@@ -164,7 +164,7 @@ static int time_once(const struct turn *turn, struct attn_instance *instance,
     memcpy(kept->samples_ns, reply.samples_ns, sizeof kept->samples_ns);
     if (attn_session_record(session,
                             attn_round_record(entry, session, cache, turn->round, &reply))) {
-        snprintf(why, size, "a record can not be written: %m");
+        snprintf(why, size, "a record cannot be written: %m");
         return -1;
     }
     return 0;
@@ -337,7 +337,7 @@ static int block_finish(struct attn_session *session, struct block *block, doubl
                 if (entry->n_rounds[c] &&
                     attn_session_record(session,
                                         attn_bench_record(entry, session, (enum attn_cache)c))) {
-                    snprintf(why, size, "a record can not be written: %m");
+                    snprintf(why, size, "a record cannot be written: %m");
                     return -1;
                 }
         }
@@ -354,7 +354,7 @@ static int write_json(const struct attn_session *session, json_t *value, const c
                      : -1;
     json_decref(value);
     if (result)
-        snprintf(why, size, "%s can not be written into '%s'", name, session->folder);
+        snprintf(why, size, "%s cannot be written into '%s'", name, session->folder);
     return result;
 }
 

@@ -14,7 +14,7 @@ struct attn_drift {
 };
 
 /* The verdicts of an earlier run: a results.ndjson, or the folder that holds one. NULL with the
- * reason: it can not be read, or holds no verdict that passed. A new reference. */
+ * reason: it cannot be read, or holds no verdict that passed. A new reference. */
 json_t *attn_drift_read(const char *path, char *why, size_t size);
 
 /* Holds the verdicts that passed among `records` against the earlier ones of the same case,

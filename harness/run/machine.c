@@ -13,7 +13,7 @@
 #include "run/entry.h"
 #include "run/version.h"
 
-/* Content of a small text file without the trailing newline; "" where it can not be read. */
+/* Content of a small text file without the trailing newline; "" where it cannot be read. */
 static void read_line(const char *path, char *text, size_t size)
 {
     text[0] = '\0';

@@ -9,7 +9,7 @@
 #include "run/roof.h"
 #include "run/session.h"
 
-/* MemAvailable of the kernel, in bytes; 0 where it can not be read. */
+/* MemAvailable of the kernel, in bytes; 0 where it cannot be read. */
 uint64_t attn_memory_available(void);
 
 /* The object of machine.json (harness/results/README.md): CPU, kernel, build, protocol of the

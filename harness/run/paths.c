@@ -46,7 +46,7 @@ static int find_prefix(char prefix[ATTN_PATH_MAX], char *why, size_t size)
 {
     ssize_t n = readlink("/proc/self/exe", prefix, ATTN_PATH_MAX - 1);
     if (n <= 0) {
-        snprintf(why, size, "/proc/self/exe can not be read: %s", strerror(errno));
+        snprintf(why, size, "/proc/self/exe cannot be read: %s", strerror(errno));
         return -1;
     }
     prefix[n] = '\0';

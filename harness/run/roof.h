@@ -15,7 +15,7 @@ struct attn_roof {
 };
 
 /* Raises the ceilings to what is measured now: a ceiling is the most that was reached, before the
- * cases or after them. Where they can not be measured they stay as they were. */
+ * cases or after them. Where they cannot be measured they stay as they were. */
 void attn_roof_raise(const struct attn_session *session, struct attn_roof *roof);
 
 /* Measures the practical roof: the case lines of every NAME.roof in the plugin folder, each on the

@@ -327,7 +327,7 @@ static bool takes_part(const struct attn_contestant *c, const struct attn_roster
     return c->named || wish->n_plugins == 0;
 }
 
-/* Keeps the name and the reason of what can not run here. Without memory it goes unsaid. */
+/* Keeps the name and the reason of what cannot run here. Without memory it goes unsaid. */
 static void note_absent(struct attn_roster *roster, const struct attn_contestant *c,
                         const struct attn_roster_wish *wish)
 {

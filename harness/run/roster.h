@@ -26,7 +26,7 @@ struct attn_contestant {
     size_t n_skips;
 };
 
-/* A backend that would have taken part, but can not run here. */
+/* A backend that would have taken part, but cannot run here. */
 struct attn_absent {
     char name[32];
     char reason[256];

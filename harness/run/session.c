@@ -85,7 +85,7 @@ int attn_session_open(struct attn_session *session, const char *folder, bool res
 {
     char path[ATTN_PATH_MAX];
     if (attn_make_folder(folder)) {
-        snprintf(why, size, "folder '%s' can not be made: %s", folder, strerror(errno));
+        snprintf(why, size, "folder '%s' cannot be made: %s", folder, strerror(errno));
         return -1;
     }
     if (attn_path_join(path, folder, "results.ndjson") ||

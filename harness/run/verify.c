@@ -107,7 +107,7 @@ int attn_verify_finish(struct attn_session *session, struct attn_entry *entry, F
     free(entry->smallest);
     entry->smallest = NULL;
     if (attn_session_record(session, record)) {
-        snprintf(why, size, "a record can not be written: %m");
+        snprintf(why, size, "a record cannot be written: %m");
         return -1;
     }
     return 0;

@@ -16,7 +16,7 @@ struct attn_verification {
     const struct attn_case *c;
     struct attn_seat *seats;        /* one per backend */
     struct attn_entry *entries;     /* one per backend; overwritten */
-    struct attn_instance *instance; /* set; NULL: it can not be made. The caller's to free */
+    struct attn_instance *instance; /* set; NULL: it cannot be made. The caller's to free */
     struct attn_judge *judge;       /* the same */
 };
 

@@ -6,7 +6,7 @@
 #include "run/entry.h"
 #include "run/seat.h"
 
-/* Makes an instance, or says why not as a verdict: skip (needs ..., have ...) where it can not fit,
+/* Makes an instance, or says why not as a verdict: skip (needs ..., have ...) where it cannot fit,
  * ERROR otherwise. Returns NULL then. */
 struct attn_instance *attn_instance_for(const struct attn_session *session,
                                         const struct attn_case *c, struct attn_judgement *verdict);

@@ -324,7 +324,7 @@ class Verify(Case):
             done = subprocess.run([self.path("bin/attnbench"), *arguments], capture_output=True,
                                   text=True, check=False)
             self.assertEqual(done.returncode, 1)
-            self.assertIn("attnbench-worker can not be run", done.stderr)
+            self.assertIn("attnbench-worker cannot be run", done.stderr)
 
     def test_a_plugin_that_crashes_while_it_is_loaded(self):
         for verb in (["verify", PLAIN], ["list"], ["doctor"]):
