@@ -2,6 +2,7 @@
 /* case.c - what a case owns: copying and freeing. */
 #include "case/case.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
