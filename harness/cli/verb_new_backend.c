@@ -87,7 +87,7 @@ enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_p
     }
     const char *parent = c->out ? c->out : "backends";
     if (strlen(parent) + LONGEST_BELOW >= sizeof folder || attn_path_join(folder, parent, name)) {
-        snprintf(why, sizeof why, "'%.64s...' is too long a path", parent);
+        snprintf(why, sizeof why, "the path '%.64s...' is too long", parent);
         return attn_complain(ATTN_EXIT_USAGE, why);
     }
     if (access(folder, F_OK) == 0) {

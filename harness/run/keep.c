@@ -21,7 +21,7 @@ struct cells {
     size_t count;
 };
 
-/* Is there anything to keep of this case, and is it small enough. */
+/* Does this case give weights to keep, and are they small enough? */
 static bool is_kept(const struct attn_session *session, const struct attn_instance *instance,
                     struct cells *cells)
 {

@@ -446,7 +446,7 @@ class NewBackend(Case):
         for length in (4095, 4088):  # the backend's folder does not fit; a file in it does not
             folder = self.folder + "/." * ((length - len(self.folder)) // 2)
             said = self.expect(2, "new-backend", "mine", "-o", folder).stderr
-            self.assertIn(f"'{folder[:64]}...' is too long a path", said)
+            self.assertIn(f"the path '{folder[:64]}...' is too long", said)
         self.assertEqual(os.listdir(self.folder), [])
 
     def test_skeleton_takes_what_it_does_and_refuses_the_rest(self):
