@@ -133,8 +133,7 @@ static int parse_assignment(struct attn_word word, struct attn_statement *statem
     return attn_axis_values(axis, values, origin);
 }
 
-/* What a pack's tensors say, a line about the pack does not; what finds a pack, its own line does
- * not. */
+/* Refuses sizes beside data=, and data= inside a pack. */
 static int check_pack_keys(const struct attn_statement *statement, unsigned refused,
                            const struct attn_origin *origin)
 {

@@ -24,7 +24,7 @@ int attn_worker_check(const struct attn_paths *paths)
     char why[ATTN_PATH_MAX + 128];
     if (access(paths->worker, X_OK) == 0)
         return 0;
-    snprintf(why, sizeof why, "%s can not be run: %s", paths->worker, strerror(errno));
+    snprintf(why, sizeof why, "%s cannot be run: %s", paths->worker, strerror(errno));
     attn_complain(ATTN_EXIT_INTERNAL, why);
     return -1;
 }

@@ -73,7 +73,7 @@ static enum attn_exit write_report(const char *run, const char *out,
         out = folder;
     }
     if (!code && attn_make_folder(out)) {
-        snprintf(why, sizeof why, "folder '%s' can not be made: %m", out);
+        snprintf(why, sizeof why, "folder '%s' cannot be made: %m", out);
         code = attn_complain(ATTN_EXIT_USAGE, why);
     }
     struct attn_report_options options = *wanted;

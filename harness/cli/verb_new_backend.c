@@ -51,20 +51,20 @@ static int copy_renamed(const char *from, const char *to, const char *name, char
     FILE *in = fopen(from, "r"), *out = NULL;
     int result = -1;
     if (!text || !in) {
-        snprintf(why, size, "%s can not be read: %s", from, strerror(errno));
+        snprintf(why, size, "%s cannot be read: %s", from, strerror(errno));
         goto out;
     }
     size_t n = fread(text, 1, FILE_MAX - 1, in);
     text[n] = '\0';
     out = fopen(to, "wx");
     if (!out || write_renamed(out, text, name)) {
-        snprintf(why, size, "%s can not be written: %s", to, strerror(errno));
+        snprintf(why, size, "%s cannot be written: %s", to, strerror(errno));
         goto out;
     }
     result = 0;
 out:
     if (out && fclose(out) && result == 0) {
-        snprintf(why, size, "%s can not be written: %s", to, strerror(errno));
+        snprintf(why, size, "%s cannot be written: %s", to, strerror(errno));
         result = -1;
     }
     if (in)
@@ -87,7 +87,7 @@ enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_p
     }
     const char *parent = c->out ? c->out : "backends";
     if (strlen(parent) + LONGEST_BELOW >= sizeof folder || attn_path_join(folder, parent, name)) {
-        snprintf(why, sizeof why, "'%.64s...' is too long a path", parent);
+        snprintf(why, sizeof why, "the path '%.64s...' is too long", parent);
         return attn_complain(ATTN_EXIT_USAGE, why);
     }
     if (access(folder, F_OK) == 0) {
@@ -95,7 +95,7 @@ enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_p
         return attn_complain(ATTN_EXIT_USAGE, why);
     }
     if (attn_make_folder(folder)) {
-        snprintf(why, sizeof why, "folder '%s' can not be made: %s", folder, strerror(errno));
+        snprintf(why, sizeof why, "folder '%s' cannot be made: %s", folder, strerror(errno));
         return attn_complain(ATTN_EXIT_USAGE, why);
     }
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {

@@ -16,7 +16,7 @@ static int check_writable(const char *path, char *why, size_t size)
     const bool there = access(path, F_OK) == 0;
     FILE *file = fopen(path, "a");
     if (!file) {
-        snprintf(why, size, "%s can not be written: %s", path, strerror(errno));
+        snprintf(why, size, "%s cannot be written: %s", path, strerror(errno));
         return -1;
     }
     fclose(file);

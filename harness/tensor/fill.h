@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fill.h - inputs made on purpose: scores and values in which one wrong cell can not hide. */
+/* fill.h - inputs made on purpose: scores and values in which one wrong cell cannot hide. */
 #ifndef ATTN_FILL_H
 #define ATTN_FILL_H
 

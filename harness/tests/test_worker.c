@@ -211,11 +211,11 @@ static void test_refusals(void **state)
     config = attempt_config(PLUGIN("good"));
     config.worker_path = "/nonexistent/attnbench-worker";
     expect(attn_worker_start(&config, &worker), ATTN_ERROR,
-           "can not start the worker: /nonexistent/attnbench-worker: No such file or directory");
+           "cannot start the worker: /nonexistent/attnbench-worker: No such file or directory");
     config = attempt_config(PLUGIN("good"));
     config.log_path = "/nonexistent/log";
     expect(attn_worker_start(&config, &worker), ATTN_ERROR,
-           "can not start the worker: /nonexistent/log: No such file or directory");
+           "cannot start the worker: /nonexistent/log: No such file or directory");
 }
 
 static void test_inspect(void **state)

@@ -62,7 +62,7 @@ class Shrink(Case):
         self.assertNotIn("smallest", done.stdout)
         self.assertIn("nothing was written to", done.stderr)
         self.assertFalse(os.path.exists(self.path("r.c")))
-        self.assertIn("can not be written", self.expect(2, "verify", "-b", "naive", "--reproducer",
+        self.assertIn("cannot be written", self.expect(2, "verify", "-b", "naive", "--reproducer",
                                                         self.path("no/r.c"), SMALL).stderr)
 
 

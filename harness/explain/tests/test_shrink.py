@@ -130,7 +130,7 @@ class Packs(unittest.TestCase):
     def test_without_a_place_for_a_part_it_says_so(self):
         done = self.shrink("out_5_percent", self.pack(""))
         self.assertEqual(smallest(done), [])
-        self.assertIn("a pack is shrunk into a file of its own", done.stderr)
+        self.assertIn("a pack is shrunk into a file next to the first reproducer", done.stderr)
 
     def test_the_pack_itself_is_not_overwritten(self):
         pack = self.pack("")

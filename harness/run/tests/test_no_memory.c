@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_no_memory.c - from a case line to a comparison with each allocation refused in turn: what
- * can not go on says so, what can goes on, and nothing is left behind (which LeakSanitizer sees).
+ * cannot go on says so, what can goes on, and nothing is left behind (which LeakSanitizer sees).
  * Usage: test_no_memory CASES_FOLDER WORKER PLUGIN */
 #include <errno.h>
 #include <fcntl.h>
