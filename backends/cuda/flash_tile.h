@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flash_tile.h - flash attention on tensor cores: a block computes ROWS query rows of one key/value
- * head, tile by tile of KEYS keys. README.md has the picture, and why the tiles are what they are.
+ * head, tile by tile of KEYS keys. README.md has a picture. NOTES.md says why the tiles have these
+ * sizes.
  *
  *   rows   the query heads of a group side by side: row r is query r / group of head r % group
  *   s, p   [16*MT x KEYS] of a warp, in registers: the accumulators of q k^T become, element for

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* instances.h - the tensor-core kernels that exist. Each is named flash_TYPE_WIDTH_KIND. Seen by
- * the kernels, by the plan and by the tests. README.md says why the tiles are what they are. */
+ * the kernels, by the plan and by the tests. NOTES.md says why the tiles have these sizes. */
 #ifndef ATTN_CUDA_INSTANCES_H
 #define ATTN_CUDA_INSTANCES_H
 
