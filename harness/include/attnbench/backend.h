@@ -9,11 +9,13 @@
  *   probe                              says whether this backend can run on this machine
  *   for each problem:
  *     supports                         says whether the backend does this problem, or why not
- *     create                           makes a plan: chooses a path, allocates; reads no tensor
- * data numerics describe workspace_bytes bind                             attaches tensors to the
- * plan (several bindings may live) run run run ...                  computes; the only slot that is
- * timed fetch                            copies results into the bound output tensors release frees
- * one binding destroy                          frees the plan
+ *     create                           makes a plan: picks a path, allocates; reads no tensor data
+ *     numerics describe workspace_bytes
+ *     bind                             attaches tensors to the plan (several bindings may live)
+ *     run run run ...                  computes; the only slot that is timed
+ *     fetch                            copies results into the bound output tensors
+ *     release                          frees one binding
+ *     destroy                          frees the plan
  *
  * Threads: the harness calls all slots of one process from one thread, never concurrently. A
  * backend may use up to services->threads threads, including the calling one. Affinity to exactly
@@ -123,8 +125,7 @@ enum attn_role {
     ATTN_ALIBI = 19, /* [Hq] slopes: score -= slope_h * |i + off - j| */
     ATTN_SINK = 20,  /* [Hq] a logit that is added to the denominator only */
     ATTN_KEEP = 21,  /* bool [B,Hq,Sq,Sk]: explicit dropout mask, true = kept */
-    ATTN_HEAD_MASK =
-        22, /* mha: bool [Hq], false = pruned: that head is zero before concatenation */
+    ATTN_HEAD_MASK = 22, /* mha: bool [Hq], false = pruned: zero before the concatenation */
 
     ATTN_SCORE_M = 32,  /* bilinear: [Hq,Dq,Dk]; a shared matrix has stride 0 on axis 0 */
     ATTN_SCORE_WQ = 33, /* additive: [Hq,Dh,Dq] */

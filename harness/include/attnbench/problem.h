@@ -304,10 +304,9 @@ struct attn_limit {
 
 /* What a backend accepts. A field that is 0 accepts nothing, unless its comment says otherwise. */
 struct attn_limits {
-    uint32_t ops, scores, dtypes; /* sets; dtypes: types of the problem */
-    uint64_t flags;               /* ATTN_FLAG_* */
-    const uint32_t
-        *optional; /* roles accepted in addition to the needed ones; ends with 0; or NULL */
+    uint32_t ops, scores, dtypes;    /* sets; dtypes: types of the problem */
+    uint64_t flags;                  /* ATTN_FLAG_* */
+    const uint32_t *optional;        /* more roles than the needed ones; ends with 0; or NULL */
     const struct attn_limit *narrow; /* other forms than the table's; ends with role 0; or NULL */
     int64_t widest;                  /* largest dq, dk, dv; 0: any */
     /* Sentences for what is not in the sets above. NULL: a sentence that names it. */
