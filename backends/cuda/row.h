@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row.h - one query row: which keys it sees, what becomes of a score, and how a row ends. */
+/* row.h - one query row: the keys that it sees, the steps of a score, and the end of a row. */
 #ifndef ATTN_CUDA_ROW_H
 #define ATTN_CUDA_ROW_H
 
@@ -12,7 +12,7 @@
 #define LOG2E 1.4426950408889634f
 #define LN2   0.6931471805599453f
 
-/* Query i of head h; keys lo .. hi-1 pass len, causal and window. */
+/* Query i of head h. Keys lo .. hi-1 pass len, causal and window. */
 struct row {
     int i, h, lo, hi;
 };
@@ -54,8 +54,8 @@ DEVICE row make_row(const attn_cuda_args &a, int b, int h, int i)
     return lo < hi ? row{i, h, lo, hi} : row{i, h, 0, 0};
 }
 
-/* The score of an allowed cell in natural units, or -inf where the cell is not allowed. A bias of
- * -inf forbids whatever the product is, NaN included. */
+/* The score of a cell in natural units, or -inf if the cell is not allowed. A bias of -inf forbids
+ * a cell even if the product is NaN. */
 template <class T>
 DEVICE float cell_score(const attn_cuda_args &a, int b, const row &r, int j, float product)
 {
@@ -95,14 +95,14 @@ DEVICE bool keeps(const attn_cuda_args &a, int b, const row &r, int j)
     return attn_dropout_word(a.seed, row_index * (uint32_t)a.sk + (uint32_t)j) >> 8 >= a.keep_from;
 }
 
-/* The maximum as it is subtracted: 0 where no key has been seen, so that -inf minus it is -inf. */
+/* The maximum that is subtracted. It is 0 if no key was seen, so that -inf minus it is -inf. */
 DEVICE float shift_of(float maximum)
 {
     return maximum == -INFINITY ? 0.0f : maximum;
 }
 
-/* Of a finished row: what its columns are multiplied by. Stores lse. `maximum` is in log2 units;
- * the sum is 0 for an empty row alone, since the largest score adds 1. */
+/* The factor of the columns of a finished row. Stores lse. `maximum` is in log2 units. The sum is 0
+ * only for an empty row, because the largest score adds 1. */
 DEVICE float finish_row(const attn_cuda_args &a, int b, int h, int i, float maximum, float sum,
                         bool stores_lse)
 {
@@ -119,7 +119,7 @@ DEVICE float finish_row(const attn_cuda_args &a, int b, int h, int i, float maxi
     return total == 0 ? 0.0f : factor / total;
 }
 
-/* Where a row's unmerged result lies: maximum, sum, dv columns. */
+/* The unmerged result of a row: maximum, sum, dv columns. */
 DEVICE float *partial_row(const attn_cuda_args &a, int split, int b, int h, int i)
 {
     const int64_t index = (((int64_t)split * a.b + b) * a.hq + h) * a.sq + i;
