@@ -118,7 +118,7 @@ class Fuzz(Case):
             self.assertLess(len(line), 60)
 
     def test_it_makes_its_own_cases(self):
-        self.assertIn("takes none", self.expect(2, "verify", "--fuzz", "5", SMALL).stderr)
+        self.assertIn("give it no others", self.expect(2, "verify", "--fuzz", "5", SMALL).stderr)
         self.assertIn("a number from 1", self.expect(2, "verify", "--fuzz", "0").stderr)
 
 
