@@ -7,7 +7,7 @@
 #include "tensor/schema.h"
 #include "tensor/types.h"
 
-/* What an operand is made as. */
+/* How an operand is made. */
 struct attn_operand_form {
     const struct attn_schema *schema;
     uint32_t rank; /* the first axes of the schema; 0: all */
