@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line as a user meets it: verbs, messages, exit codes.
+"""The command line as a user sees it: verbs, messages, exit codes.
 
     test_cli.py BUILD_DIR [unittest options]
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a failure: shrunk, written as C, told to a CI server; and accuracy that drifts.
+"""A failure is shrunk, written as C, and reported to a CI server; accuracy that drifts.
 
     test_failing.py BUILD_DIR HEADERS [unittest options]
 """
