@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_loader.c - every refusal of the loader with a plugin that deserves it, and options. */
+/* test_loader.c - every refusal of the loader, with a plugin that causes it; options. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

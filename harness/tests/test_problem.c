@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_problem.c - problem.h: its table is that of the harness, and every way in which a problem
- * can be wrong is refused by a sentence that says which. */
+/* test_problem.c - problem.h: its table is that of the harness, and every error in a problem is
+ * refused with a sentence that names the error. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_worker.c - whatever a plugin does becomes the right status and sentence. */
+/* test_worker.c - whatever a plugin does, the status and the sentence are right. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_case_parse.c - values, defaults, and the words of every refusal. */
+/* test_case_parse.c - values, defaults, and the message of every refusal. */
 #include <float.h>
 #include <math.h>
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_hypotheses.c - wrong answers are told by their mistake, and only by one that fits. */
+/* test_hypotheses.c - wrong answers are explained by their mistake, and only by a mistake that
+ * fits.
+ */
 #include "examined.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only a check of results against each other sees is shrunk to a case on which the same check
-fails; of a pack that fails a part is cut out that still does.
+"""A failure of a relation is shrunk to a case on which the same relation fails. From a failing pack
+a part is cut out that still fails.
 
     test_shrink.py BUILD_DIR [unittest options]
 """

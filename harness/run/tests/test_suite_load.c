@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_suite_load.c - what cannot be loaded as the standard suite says why. */
+/* test_suite_load.c - loading a standard suite that is missing or broken fails with the reason. */
 #include "run/suite.h"
 
 #include <setjmp.h>
