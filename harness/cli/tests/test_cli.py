@@ -438,7 +438,7 @@ class NewBackend(Case):
                 self.assertNotIn("skeleton", file.read(), name)
         listed = json.loads(self.expect(0, "list", "--json", "--plugin", plugin).stdout)
         self.assertIn("mine", [item["name"] for item in listed if item["available"]])
-        self.assertIn("there already",
+        self.assertIn("already exists",
                       self.expect(2, "new-backend", "mine", "-o", self.folder).stderr)
         self.expect(2, "new-backend", "Bad-Name", "-o", self.folder)
 
