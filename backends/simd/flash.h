@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "element.h"
+#include "attnbench/problem.h"
 
 /* Error bounds of the instances' exp and tanh (see flash_softmax.h), relative. */
 #define ATTN_FLASH_E_EXP  2e-7
@@ -36,15 +36,10 @@
 #define ATTN_FLASH_ROW_KEYS     (4 * ATTN_FLASH_MOST_KEYS)
 #define ATTN_FLASH_SCORE_STRIDE (ATTN_FLASH_MOST_KEYS + 16)
 
-/* One operand: strides in elements over the logical axes of its role; data NULL when absent. */
-struct attn_view {
-    void *data;
-    int64_t stride[4];
-    uint32_t dtype; /* enum attn_dtype */
-};
-
 /* A problem prepared for the kernels. Everything but the data pointers is fixed by the plan. */
 struct attn_flash {
+    const struct attn_problem *problem; /* that of the plan */
+    struct attn_operands operands;
     uint32_t dtype; /* of q, k and v: f32, f16 or bf16. Any of them: out, weights, bias, alibi, sink
                        and score parameters; lse is f32 */
     int64_t b, groups, group, sq, sk; /* group: query heads in one of the groups */
@@ -53,7 +48,6 @@ struct attn_flash {
     int64_t dp;     /* width of the queries that meet the keys: dk, additive: dh */
     uint32_t score; /* enum attn_score */
     uint64_t flags; /* ATTN_FLAG_* */
-    int64_t off, window_left, window_right;
 
     /* Scores live in the log2 domain: what is packed (k, M, w_v; gaussian: the score itself) is
      * multiplied by `factor`: scale*log2(e), or scale/softcap times what tanh_log2 wants where
@@ -63,12 +57,7 @@ struct attn_flash {
                    K is packed as pairs, which cannot take it, and nothing else follows */
     float cap2; /* softcap * log2(e) */
     float keep_by;      /* 1 / (1 - dropout_p) */
-    uint32_t keep_from; /* kept when the top 24 bits of the Philox word are at least this */
-    uint64_t seed;
-
-    int len_rank; /* 0: no lengths, 1: [B], 2: [B,Sq] */
-    struct attn_view q, k, v, out, lse, weights, mask, bias, len, alibi, sink, keep;
-    struct attn_view m, w_q, w_k, w_v;
+    uint32_t keep_from; /* attn_dropout_threshold */
 
     bool direct;       /* few rows: K and V are read in place (flash_direct.h) */
     int64_t key_block; /* keys a tile, a multiple of the instance's nr */

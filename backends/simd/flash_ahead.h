@@ -13,8 +13,8 @@
 static struct ahead look_ahead(const struct attn_flash *job, int64_t b, int64_t kv, int64_t j0,
                                int64_t rows, int64_t times)
 {
-    const struct attn_view *k = &job->k, *v = &job->v;
-    const int64_t unit = attn_element_size(job->dtype);
+    const struct attn_tensor *k = &job->operands.k, *v = &job->operands.v;
+    const int64_t unit = attn_element_bytes(job->dtype);
     struct ahead ahead = {0};
     if (k->stride[3] != 1 || v->stride[3] != 1 || rows <= 0)
         return ahead;
@@ -60,7 +60,7 @@ static void next_rows(const struct attn_flash *job, const struct attn_flash_scra
                       const struct block *block, const struct tile *tile, const struct group *group)
 {
     struct ahead *ahead = group->ahead;
-    const struct attn_view *out = &job->out;
+    const struct attn_tensor *out = &job->operands.out;
     const float *rows[FLASH_MR];
     const int64_t unit = (int64_t)sizeof(float);
     int64_t r0 = group->r0 + group->count, left = block->rows - r0, h, i;
@@ -79,7 +79,7 @@ static void next_rows(const struct attn_flash *job, const struct attn_flash_scra
         const float *to = w->o + (r0 + r) * block->width;
         if (last)
             to = (const float *)out->data +
-                 attn_row_index(out, block->b, block->g * job->group + h, i);
+                 attn_row_start(out, block->b, block->g * job->group + h, i);
         ahead->q[r] = (const char *)rows[r];
         ahead->o[r] = (const char *)to;
         next_row(job, &h, &i);

@@ -93,7 +93,10 @@ static struct block make_block(const struct attn_flash *job, const struct attn_f
 static void find_interval(const struct attn_flash *job, const struct block *block, int64_t r,
                           int64_t *lo, int64_t *hi)
 {
-    attn_mask_interval(job, block->b, row_query(job, block, r), lo, hi);
+    const struct attn_keys keys =
+        attn_keys_seen(job->problem, &job->operands.len, block->b, row_query(job, block, r));
+    *lo = keys.first;
+    *hi = keys.end;
     if (job->splits == 1)
         return;
     int64_t first = block->part * job->part_keys, end = first + job->part_keys;

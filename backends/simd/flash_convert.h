@@ -6,7 +6,7 @@
 /* Where element `at` of `data` lies. */
 FLASH_INLINE const void *element_at(const uint32_t type, const void *data, int64_t at)
 {
-    return (const char *)data + at * attn_element_size(type);
+    return (const char *)data + at * attn_element_bytes(type);
 }
 
 /* Elements of `data` from index `at` on. */
@@ -43,12 +43,12 @@ FLASH_INLINE void widen_as(const uint32_t type, const void *data, int64_t at, in
     for (int64_t c = 0; step == 1 && c < count; c += VF_LANES)
         vf_store(to + c, load_first_as(type, data, at + c, count - c));
     for (int64_t c = 0; step != 1 && c < attn_round_up(count, VF_LANES); c++)
-        to[c] = c < count ? attn_element(type, data, at + c * step) : 0.0f;
+        to[c] = c < count ? attn_element_read(type, data, at + c * step) : 0.0f;
 }
 
 /* `count` elements, `step` apart from index `at` on, and zeros up to a whole vector. `to` is
  * aligned to the vector. */
-static inline void widen(const struct attn_view *x, int64_t at, int64_t step, int64_t count,
+static inline void widen(const struct attn_tensor *x, int64_t at, int64_t step, int64_t count,
                          float *to)
 {
     if (x->dtype == ATTN_F32)
@@ -83,11 +83,11 @@ FLASH_INLINE void narrow_as(const uint32_t type, void *data, int64_t at, int64_t
     for (; step == 1 && c + VF_LANES <= count; c += VF_LANES)
         store_as(type, data, at + c, vf_mul(vf_set1(by), vf_loadu(from + c)));
     for (; c < count; c++)
-        attn_element_set(type, data, at + c * step, from[c] * by);
+        attn_element_write(type, data, at + c * step, from[c] * by);
 }
 
 /* Stores `count` floats times `by`, rounded once, `step` apart from index `at` on. */
-static void narrow(const struct attn_view *x, int64_t at, int64_t step, int64_t count,
+static void narrow(const struct attn_tensor *x, int64_t at, int64_t step, int64_t count,
                    const float *from, float by)
 {
     if (x->dtype == ATTN_F32)
@@ -99,7 +99,7 @@ static void narrow(const struct attn_view *x, int64_t at, int64_t step, int64_t 
 }
 
 /* An operand of one number a query head. */
-static inline float of_head(const struct attn_view *x, int64_t h)
+static inline float of_head(const struct attn_tensor *x, int64_t h)
 {
-    return attn_element(x->dtype, x->data, h * x->stride[0]);
+    return attn_element_read(x->dtype, x->data, h * x->stride[0]);
 }

@@ -41,7 +41,8 @@ static void direct_queries(const struct attn_flash *job, const struct attn_flash
     for (int64_t r = 0; r < block->rows; r++) {
         int64_t h = row_head(job, block, r), i = row_query(job, block, r);
         float *to = w->q + r * stride;
-        widen(&job->q, attn_row_index(&job->q, block->b, h, i), job->q.stride[3], job->dk, to);
+        widen(&job->operands.q, attn_row_start(&job->operands.q, block->b, h, i),
+              job->operands.q.stride[3], job->dk, to);
         for (int64_t c = 0; c < stride; c += VF_LANES)
             vf_store(to + c, vf_mul(vf_set1(factor), vf_load(to + c)));
     }
@@ -59,12 +60,12 @@ struct direct {
     int64_t step, bytes, ahead, end;
 };
 
-FLASH_INLINE struct direct direct_rows(const struct attn_view *view, const struct block *block,
+FLASH_INLINE struct direct direct_rows(const struct attn_tensor *view, const struct block *block,
                                        int64_t j0, int64_t width, int64_t hi)
 {
-    const int64_t unit = attn_element_size(view->dtype);
+    const int64_t unit = attn_element_bytes(view->dtype);
     const char *row0 =
-        (const char *)view->data + attn_row_index(view, block->b, block->kv, j0) * unit;
+        (const char *)view->data + attn_row_start(view, block->b, block->kv, j0) * unit;
     return (struct direct){.from = row0,
                            .stride = view->stride[2],
                            .width = width,
@@ -83,7 +84,7 @@ FLASH_INLINE const void *direct_row(const uint32_t type, const struct direct *x,
 }
 
 /* Up to VF_LANES of these rows, of 16 bits, from j on, as floats at `to`. */
-static struct direct direct_held(const struct attn_view *view, const struct direct *x, int64_t j,
+static struct direct direct_held(const struct attn_tensor *view, const struct direct *x, int64_t j,
                                  float *to)
 {
     struct direct held = *x;

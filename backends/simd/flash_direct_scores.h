@@ -37,7 +37,7 @@ FLASH_INLINE void direct_score_tile(const struct direct_kind kind, const int mr,
 {
     const struct direct *x = &span->k;
     const float *q = span->q;
-    const int64_t line = DIRECT_LINE / attn_element_size(kind.type), q_stride = span->q_stride;
+    const int64_t line = DIRECT_LINE / attn_element_bytes(kind.type), q_stride = span->q_stride;
     const void *k = direct_row(kind.type, x, j);
     vf sum[DIRECT_TILE][DIRECT_KEYS], key[DIRECT_KEYS];
 #pragma GCC unroll 4
@@ -128,7 +128,7 @@ FLASH_INLINE void direct_score_all(const enum pairing pairing, const struct grou
         for (int64_t j = group->lo; j < span->k.hi; j += VF_LANES) {
             struct direct_span rows = *span;
             if (job->dtype != ATTN_F32)
-                rows.k = direct_held(&job->k, &span->k, j, held);
+                rows.k = direct_held(&job->operands.k, &span->k, j, held);
             direct_score_rows(pairing, group->count, &rows, j);
         }
     else if (job->dtype == ATTN_F32)
@@ -145,10 +145,11 @@ FLASH_APART void direct_scores(const struct attn_flash_scratch *w, const struct 
 {
     const struct attn_flash *job = group->job;
     const int64_t stride = direct_query_stride(job);
-    const struct direct_span span = {.q = w->q + group->r0 * stride,
-                                     .q_stride = stride,
-                                     .k = direct_rows(&job->k, block, tile->j0, job->dk, group->hi),
-                                     .s = w->s};
+    const struct direct_span span = {
+        .q = w->q + group->r0 * stride,
+        .q_stride = stride,
+        .k = direct_rows(&job->operands.k, block, tile->j0, job->dk, group->hi),
+        .s = w->s};
     if (job->score == ATTN_SCORE_GAUSSIAN)
         direct_score_all(DISTANCE, group, &span, w->held);
     else

@@ -59,7 +59,7 @@ FLASH_INLINE void direct_value_tile(const uint32_t type, const int mr, const int
                                     int64_t j)
 {
     const int nv = mr == 1 ? DIRECT_SPAN / VF_LANES : 2; /* 4 to 8 sums in registers */
-    const int lines = nv * VF_LANES * (int)attn_element_size(type) / DIRECT_LINE;
+    const int lines = nv * VF_LANES * (int)attn_element_bytes(type) / DIRECT_LINE;
     const void *v = direct_row(type, &x->v, j);
     struct lines next = next_lines(&x->v, j, keys);
     struct direct_step at = {.p = x->p + r0 * LD + j, .key_stride = x->v.stride, .width = x->width};
@@ -138,9 +138,9 @@ FLASH_APART void direct_values(const struct attn_flash_scratch *w, const struct 
                                const struct product *product)
 {
     const struct attn_flash *job = group->job;
-    const struct direct_sums sums = {product->p,
-                                     direct_rows(&job->v, block, tile->j0, job->dv, product->hi),
-                                     product->o, product->width};
+    const struct direct_sums sums = {
+        product->p, direct_rows(&job->operands.v, block, tile->j0, job->dv, product->hi),
+        product->o, product->width};
     const bool alone = group->count == 1 && !block->careful;
     const int64_t width = product->width, lo = product->lo;
     float *o = product->o;
@@ -159,7 +159,7 @@ FLASH_APART void direct_values(const struct attn_flash_scratch *w, const struct 
     else
         for (int64_t j = lo; j < sums.v.hi; j += VF_LANES) {
             struct direct_sums some = sums;
-            some.v = direct_held(&job->v, &sums.v, j, w->held);
+            some.v = direct_held(&job->operands.v, &sums.v, j, w->held);
             direct_value_keys(block->careful, group->count, &some, j);
         }
 }

@@ -12,8 +12,8 @@ static bool scaled_late(const struct attn_flash *job)
 static bool scores_are_plain(const struct attn_flash *job)
 {
     return !scaled_late(job) && job->score != ATTN_SCORE_ADDITIVE &&
-           !(job->flags & ATTN_FLAG_SOFTCAP) && !job->bias.data && !job->alibi.data &&
-           !job->mask.data;
+           !(job->flags & ATTN_FLAG_SOFTCAP) && !job->operands.bias.data &&
+           !job->operands.alibi.data && !job->operands.mask.data;
 }
 
 static void scale_scores(const struct group *group, const struct row *row)
@@ -39,16 +39,16 @@ FLASH_INLINE vf load_cells(const uint32_t type, const void *data, int64_t at, in
     float lanes[VF_LANES] __attribute__((aligned(64)));
     for (int64_t n = 0; n < VF_LANES; n++)
         lanes[n] =
-            j + n >= lo && j + n < hi ? attn_element(type, data, at + (j + n) * stride) : 0.0f;
+            j + n >= lo && j + n < hi ? attn_element_read(type, data, at + (j + n) * stride) : 0.0f;
     return vf_loadu(lanes);
 }
 
 /* The additive bias. Where it is -inf the cell is forbidden, even under a score of +inf. */
 FLASH_INLINE void add_bias_as(const uint32_t type, const struct group *group, const struct row *row)
 {
-    const struct attn_view *bias = &group->job->bias;
+    const struct attn_tensor *bias = &group->job->operands.bias;
     int64_t stride = bias->stride[3];
-    int64_t at = attn_row_index(bias, group->b, row->h, row->i) + group->j0 * stride;
+    int64_t at = attn_row_start(bias, group->b, row->h, row->i) + group->j0 * stride;
     vf forbidden = vf_set1(-INFINITY);
     for (int64_t j = row->lo / VF_LANES * VF_LANES; j < row->hi; j += VF_LANES) {
         vf x = load_cells(type, bias->data, at, stride, j, row->lo, row->hi);
@@ -59,7 +59,7 @@ FLASH_INLINE void add_bias_as(const uint32_t type, const struct group *group, co
 
 static void add_bias(const struct group *group, const struct row *row)
 {
-    uint32_t type = group->job->bias.dtype;
+    uint32_t type = group->job->operands.bias.dtype;
     if (type == ATTN_F32)
         add_bias_as(ATTN_F32, group, row);
     else if (type == ATTN_F16)
@@ -72,9 +72,10 @@ static void add_bias(const struct group *group, const struct row *row)
 static void add_alibi(const struct group *group, const struct row *row)
 {
     const struct attn_flash *job = group->job;
-    float slope = of_head(&job->alibi, row->h);
+    float slope = of_head(&job->operands.alibi, row->h);
     vf by = vf_set1(-slope * LOG2_E), forbidden = vf_set1(-INFINITY);
-    int64_t diagonal = row->i + attn_mask_offset(job, group->b) - group->j0;
+    int64_t diagonal =
+        row->i + attn_keys_offset(job->problem, &job->operands.len, group->b) - group->j0;
     for (int64_t j = row->lo / VF_LANES * VF_LANES; j < row->hi; j += VF_LANES) {
         vf distance = vf_abs(vf_sub(vf_set1((float)(diagonal - j)), vf_lane_numbers()));
         vf x = vf_mul(by, distance);
@@ -87,9 +88,10 @@ static void add_alibi(const struct group *group, const struct row *row)
 static void mask_scores(const struct group *group, const struct row *row)
 {
     const struct attn_flash *job = group->job;
-    int64_t stride = job->mask.stride[3];
-    const uint8_t *mask = (const uint8_t *)job->mask.data +
-                          attn_row_index(&job->mask, group->b, row->h, row->i) + group->j0 * stride;
+    int64_t stride = job->operands.mask.stride[3];
+    const uint8_t *mask = (const uint8_t *)job->operands.mask.data +
+                          attn_row_start(&job->operands.mask, group->b, row->h, row->i) +
+                          group->j0 * stride;
     vf forbidden = vf_set1(-INFINITY);
     int64_t j = row->lo;
     if (stride == 1)
@@ -107,11 +109,11 @@ static void finish_scores(const struct group *group, const struct row *row)
         scale_scores(group, row);
     if (job->flags & ATTN_FLAG_SOFTCAP)
         cap_scores(group, row);
-    if (job->bias.data)
+    if (job->operands.bias.data)
         add_bias(group, row);
-    if (job->alibi.data)
+    if (job->operands.alibi.data)
         add_alibi(group, row);
-    if (job->mask.data)
+    if (job->operands.mask.data)
         mask_scores(group, row);
     for (int64_t j = group->from; j < row->lo; j++)
         row->s[j] = -INFINITY;

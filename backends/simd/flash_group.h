@@ -5,12 +5,12 @@
 FLASH_INLINE void clip_row(const struct attn_flash_scratch *w, const struct tile *tile, int64_t r,
                            const struct group *group, struct row *row)
 {
-    int64_t first = w->lo[r] > tile->j0 + tile->lo ? w->lo[r] : tile->j0 + tile->lo;
-    int64_t end = w->hi[r] < tile->j0 + tile->hi ? w->hi[r] : tile->j0 + tile->hi;
-    if (first < end && group->job->mask.data)
-        attn_mask_tighten(group->job, group->b, row->h, row->i, &first, &end);
-    row->lo = first < end ? first - tile->j0 : 0;
-    row->hi = first < end ? end - tile->j0 : 0;
+    struct attn_keys keys = {w->lo[r] > tile->j0 + tile->lo ? w->lo[r] : tile->j0 + tile->lo,
+                             w->hi[r] < tile->j0 + tile->hi ? w->hi[r] : tile->j0 + tile->hi};
+    if (group->job->operands.mask.dtype)
+        keys = attn_keys_trim(keys, &group->job->operands.mask, group->b, row->h, row->i);
+    row->lo = keys.first < keys.end ? keys.first - tile->j0 : 0;
+    row->hi = keys.first < keys.end ? keys.end - tile->j0 : 0;
 }
 
 /* The rows of a group and the keys that each may see of a tile. Returns false where there is

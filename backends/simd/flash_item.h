@@ -10,8 +10,8 @@ static void start_rows(const struct attn_flash *job, const struct attn_flash_scr
     for (int64_t r = 0; r < block->rows; r++) {
         w->max[r] = -INFINITY;
         w->sum[r] = 0.0f;
-        if (job->sink.data && block->part == 0) {
-            w->max[r] = of_head(&job->sink, row_head(job, block, r)) * LOG2_E;
+        if (job->operands.sink.data && block->part == 0) {
+            w->max[r] = of_head(&job->operands.sink, row_head(job, block, r)) * LOG2_E;
             if (w->max[r] != -INFINITY)
                 w->sum[r] = isfinite(w->max[r]) ? 1.0f : NAN;
         }

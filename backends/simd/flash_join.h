@@ -14,8 +14,8 @@ static void end_weights(const struct attn_flash_scratch *w, const struct tile *t
     end_softmax(group, w->sum + group->r0, softmax);
     for (int r = 0; r < group->count && job->flags & ATTN_FLAG_DROPOUT; r++) {
         const struct row *row = &group->rows[r];
-        attn_dropout_row(job, group->b, row->h, row->i, tile->j0 + row->lo, tile->j0 + row->hi,
-                         row->s + row->lo);
+        const struct attn_keys keys = {tile->j0 + row->lo, tile->j0 + row->hi};
+        attn_dropout_row(job, group->b, row->h, row->i, keys, row->s + row->lo);
     }
 }
 
@@ -30,8 +30,9 @@ static bool ends_group(const struct attn_flash_scratch *w, const struct block *b
                        const struct tile *tile, const struct group *group)
 {
     const struct attn_flash *job = group->job;
-    if (block->direct || job->splits > 1 || job->mask.data || job->out.stride[3] != 1 ||
-        job->out.dtype != ATTN_F32 || job->dv % VF_LANES)
+    if (block->direct || job->splits > 1 || job->operands.mask.data ||
+        job->operands.out.stride[3] != 1 || job->operands.out.dtype != ATTN_F32 ||
+        job->dv % VF_LANES)
         return false;
     for (int r = 0; r < group->count; r++)
         if (w->hi[group->r0 + r] > tile->j0 + tile->hi)
@@ -43,11 +44,11 @@ static bool ends_group(const struct attn_flash_scratch *w, const struct block *b
 static void aim_product(const struct attn_flash_scratch *w, const struct group *group, bool last,
                         struct product *product)
 {
-    const struct attn_view *out = &group->job->out;
+    const struct attn_tensor *out = &group->job->operands.out;
     for (int r = 0; r < group->count; r++) {
         const struct row *row = &group->rows[r];
         float sum = w->sum[group->r0 + r];
-        product->to[r] = last ? (float *)out->data + attn_row_index(out, group->b, row->h, row->i)
+        product->to[r] = last ? (float *)out->data + attn_row_start(out, group->b, row->h, row->i)
                               : product->o + r * product->width;
         product->by[r] = !last ? 1.0f : sum == 0.0f ? 0.0f : 1.0f / sum;
     }

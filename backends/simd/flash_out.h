@@ -8,12 +8,12 @@ static void store_row(const struct attn_flash *job, const struct attn_flash_scra
     unsigned char stage = w->stage[r / FLASH_MR];
     if (stage == STORED)
         return;
-    int64_t at =
-        attn_row_index(&job->out, block->b, row_head(job, block, r), row_query(job, block, r));
+    int64_t at = attn_row_start(&job->operands.out, block->b, row_head(job, block, r),
+                                row_query(job, block, r));
     float *o = w->o + r * block->width;
     if (stage == FRESH)
         memset(o, 0, (size_t)job->dv * sizeof *o);
-    narrow(&job->out, at, job->out.stride[3], job->dv, o,
+    narrow(&job->operands.out, at, job->operands.out.stride[3], job->dv, o,
            w->sum[r] == 0.0f ? 0.0f : 1.0f / w->sum[r]);
 }
 
@@ -24,9 +24,10 @@ static void store_lse(const struct attn_flash *job, const struct attn_flash_scra
     float max = w->max[r], sum = w->sum[r];
     /* In double: the logarithm then errs by nothing that matters beside the sum. */
     double lse = sum == 0.0f ? -INFINITY : ((double)max + log2((double)sum)) * 0.69314718055994531;
-    if (job->sink.data && sum == 1.0f) {
-        float sink = of_head(&job->sink, h);
+    if (job->operands.sink.data && sum == 1.0f) {
+        float sink = of_head(&job->operands.sink, h);
         lse = max == sink * LOG2_E ? (double)sink : lse; /* nothing joined it: the sink itself */
     }
-    ((float *)job->lse.data)[attn_row_index(&job->lse, block->b, h, i)] = (float)lse;
+    ((float *)job->operands.lse.data)[attn_row_start(&job->operands.lse, block->b, h, i)] =
+        (float)lse;
 }

@@ -6,8 +6,8 @@
 /* Whether the micro-kernels take their rows of q from the operand itself. */
 static bool queries_in_place(const struct attn_flash *job)
 {
-    return job->dtype == ATTN_F32 && job->q.stride[3] == 1 && job->score != ATTN_SCORE_BILINEAR &&
-           job->score != ATTN_SCORE_ADDITIVE;
+    return job->dtype == ATTN_F32 && job->operands.q.stride[3] == 1 &&
+           job->score != ATTN_SCORE_BILINEAR && job->score != ATTN_SCORE_ADDITIVE;
 }
 
 /* Floats between two rows of w->q. */
@@ -20,15 +20,15 @@ FLASH_INLINE int64_t query_stride(int64_t width)
 static void raw_queries(const struct attn_flash *job, const struct block *block, int64_t r0,
                         int count, float *copy, const float **to)
 {
-    const int64_t step = job->q.stride[3];
+    const int64_t step = job->operands.q.stride[3];
     const bool in_place = job->dtype == ATTN_F32 && step == 1;
     int64_t h, i;
     find_row(job, block, r0, &h, &i);
     for (int r = 0; r < count; r++, copy += in_place ? 0 : query_stride(job->dq)) {
-        int64_t at = attn_row_index(&job->q, block->b, block->g * job->group + h, i);
-        to[r] = in_place ? (const float *)job->q.data + at : copy;
+        int64_t at = attn_row_start(&job->operands.q, block->b, block->g * job->group + h, i);
+        to[r] = in_place ? (const float *)job->operands.q.data + at : copy;
         if (!in_place)
-            widen(&job->q, at, step, job->dq, copy);
+            widen(&job->operands.q, at, step, job->dq, copy);
         next_row(job, &h, &i);
     }
 }
@@ -86,8 +86,8 @@ static void pack_k_columns(const float *from, int64_t key_stride, int64_t lo, in
 static void pack_k_held(const struct attn_flash *job, const struct attn_flash_scratch *w,
                         int64_t at, int64_t lo, int64_t hi, float factor, float *to)
 {
-    const int64_t stride = job->k.stride[2], width = attn_round_up(job->dk, VF_LANES);
-    const uint16_t *from = (const uint16_t *)job->k.data + at;
+    const int64_t stride = job->operands.k.stride[2], width = attn_round_up(job->dk, VF_LANES);
+    const uint16_t *from = (const uint16_t *)job->operands.k.data + at;
     for (int64_t n = VF_LANES; n < 2 * VF_LANES; n++)
         for (int64_t c = 0; c < job->dk; c += 32)
             __builtin_prefetch(from + n * stride + c);
@@ -98,8 +98,8 @@ static void pack_k_held(const struct attn_flash *job, const struct attn_flash_sc
 }
 
 /* The same where the columns of a key lie apart: quick where the keys of a column do not. */
-static void pack_k_apart(const struct attn_view *k, int64_t at, int64_t lo, int64_t hi, int64_t dk,
-                         float factor, float *to)
+static void pack_k_apart(const struct attn_tensor *k, int64_t at, int64_t lo, int64_t hi,
+                         int64_t dk, float factor, float *to)
 {
     const uint32_t type = k->dtype;
     bool whole = k->stride[2] == 1 && lo <= 0 && hi >= VF_LANES;
@@ -109,7 +109,7 @@ static void pack_k_apart(const struct attn_view *k, int64_t at, int64_t lo, int6
         else
             for (int64_t n = 0; n < VF_LANES; n++)
                 to[n] = n >= lo && n < hi
-                            ? attn_element(type, k->data, at + n * k->stride[2]) * factor
+                            ? attn_element_read(type, k->data, at + n * k->stride[2]) * factor
                             : 0.0f;
     }
 }
@@ -119,17 +119,18 @@ static void pack_k_apart(const struct attn_view *k, int64_t at, int64_t lo, int6
 static void pack_k(const struct attn_flash *job, const struct attn_flash_scratch *w,
                    const struct block *block, const struct tile *tile)
 {
-    const int64_t *stride = job->k.stride;
-    int64_t base = attn_row_index(&job->k, block->b, block->kv, tile->j0);
+    const int64_t *stride = job->operands.k.stride;
+    int64_t base = attn_row_start(&job->operands.k, block->b, block->kv, tile->j0);
     bool dot = job->score == ATTN_SCORE_SCALED_DOT || job->score == ATTN_SCORE_DOT;
     float factor = dot ? job->factor : 1.0f;
     for (int64_t j = tile->lo / VF_LANES * VF_LANES; j < tile->hi; j += VF_LANES) {
         float *to = w->k + j / FLASH_NR * FLASH_NR * job->dk + j % FLASH_NR;
         int64_t at = base + j * stride[2], lo = tile->lo - j, hi = tile->hi - j;
         if (stride[3] != 1)
-            pack_k_apart(&job->k, at, lo, hi, job->dk, factor, to);
+            pack_k_apart(&job->operands.k, at, lo, hi, job->dk, factor, to);
         else if (job->dtype == ATTN_F32)
-            pack_k_columns((const float *)job->k.data + at, stride[2], lo, hi, job->dk, factor, to);
+            pack_k_columns((const float *)job->operands.k.data + at, stride[2], lo, hi, job->dk,
+                           factor, to);
         else
             pack_k_held(job, w, at, lo, hi, factor, to);
     }
@@ -148,7 +149,7 @@ FLASH_INLINE bool pack_v_row_as(const uint32_t type, const void *data, int64_t a
         } else {
             for (int64_t n = 0; n < VF_LANES; n++)
                 place[n] =
-                    c + n < dv ? attn_element(type, data, at + (c + n) * column_stride) : 0.0f;
+                    c + n < dv ? attn_element_read(type, data, at + (c + n) * column_stride) : 0.0f;
             x = vf_load(place);
         }
         sum = vf_fma(x, zero, sum);
@@ -158,7 +159,7 @@ FLASH_INLINE bool pack_v_row_as(const uint32_t type, const void *data, int64_t a
 
 /* The row of V of index `at` into its panels. Returns whether all of it is finite: x * 0 is 0 just
  * then. */
-static bool pack_v_row(const struct attn_view *v, int64_t at, int64_t dv, float *to,
+static bool pack_v_row(const struct attn_tensor *v, int64_t at, int64_t dv, float *to,
                        int64_t panel_stride)
 {
     const int64_t step = v->stride[3];
@@ -187,9 +188,9 @@ static bool finite_floats(const float *from, int64_t count)
  * vector of them in one cache line. */
 static bool values_in_place(const struct attn_flash *job, int64_t base)
 {
-    return job->dtype == ATTN_F32 && job->v.stride[3] == 1 && job->v.stride[2] == job->dv &&
-           job->dv % VF_LANES == 0 &&
-           (uintptr_t)((const float *)job->v.data + base) % sizeof(vf) == 0;
+    return job->dtype == ATTN_F32 && job->operands.v.stride[3] == 1 &&
+           job->operands.v.stride[2] == job->dv && job->dv % VF_LANES == 0 &&
+           (uintptr_t)((const float *)job->operands.v.data + base) % sizeof(vf) == 0;
 }
 
 /* Keys [tile.lo, tile.hi) of V, in place or as [panels of NR columns][key_block][NR], and where
@@ -197,10 +198,10 @@ static bool values_in_place(const struct attn_flash *job, int64_t base)
 static void pack_v(const struct attn_flash *job, const struct attn_flash_scratch *w,
                    const struct block *block, struct tile *tile)
 {
-    const int64_t step = job->v.stride[2];
-    int64_t base = attn_row_index(&job->v, block->b, block->kv, tile->j0);
+    const int64_t step = job->operands.v.stride[2];
+    int64_t base = attn_row_start(&job->operands.v, block->b, block->kv, tile->j0);
     bool in_place = values_in_place(job, base);
-    tile->v = in_place ? (const float *)job->v.data + base : w->v;
+    tile->v = in_place ? (const float *)job->operands.v.data + base : w->v;
     tile->v_key = in_place ? step : FLASH_NR;
     tile->v_panel = in_place ? FLASH_NR : job->key_block * FLASH_NR;
     tile->bad_lo = job->key_block;
@@ -208,9 +209,9 @@ static void pack_v(const struct attn_flash *job, const struct attn_flash_scratch
     if (in_place && finite_floats(tile->v + tile->lo * job->dv, (tile->hi - tile->lo) * job->dv))
         return;
     for (int64_t j = tile->lo; j < tile->hi; j++) {
-        if (in_place
-                ? finite_floats(tile->v + j * step, job->dv)
-                : pack_v_row(&job->v, base + j * step, job->dv, w->v + j * FLASH_NR, tile->v_panel))
+        if (in_place ? finite_floats(tile->v + j * step, job->dv)
+                     : pack_v_row(&job->operands.v, base + j * step, job->dv, w->v + j * FLASH_NR,
+                                  tile->v_panel))
             continue;
         tile->bad_lo = tile->bad_lo < j ? tile->bad_lo : j;
         tile->bad_hi = j + 1;

@@ -39,9 +39,9 @@ FLASH_INLINE int64_t pairs(int64_t count)
  * aligned to one. Tiles take 16 rows or 32, at equal distances, be they there or not. */
 static bool queries_in_place(const struct attn_flash *job)
 {
-    const int64_t *stride = job->q.stride;
+    const int64_t *stride = job->operands.q.stride;
     return !FLASH_TILES && stride[3] == 1 && job->dk % FLASH_STEP == 0 &&
-           (uintptr_t)job->q.data % 4 == 0 && (stride[0] | stride[1] | stride[2]) % 2 == 0;
+           (uintptr_t)job->operands.q.data % 4 == 0 && (stride[0] | stride[1] | stride[2]) % 2 == 0;
 }
 
 /* Pairs between two rows of w->q. */
@@ -54,11 +54,11 @@ FLASH_INLINE int64_t query_stride(int64_t width)
 static void copy_queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
                          const struct block *block)
 {
-    const int64_t step = job->q.stride[3];
+    const int64_t step = job->operands.q.stride[3];
     for (int64_t r = 0; r < block->rows; r++) {
-        const uint16_t *from =
-            (const uint16_t *)job->q.data +
-            attn_row_index(&job->q, block->b, row_head(job, block, r), row_query(job, block, r));
+        const uint16_t *from = (const uint16_t *)job->operands.q.data +
+                               attn_row_start(&job->operands.q, block->b, row_head(job, block, r),
+                                              row_query(job, block, r));
         float *row = w->q + r * query_stride(job->dk);
         uint16_t *to = (uint16_t *)(void *)row;
         for (int64_t c = 0; step == 1 && c < job->dk; c += 2 * VF_LANES)
@@ -72,12 +72,12 @@ static void copy_queries(const struct attn_flash *job, const struct attn_flash_s
 FLASH_INLINE void queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
                           const struct block *block, int64_t r0, int count, const float **to)
 {
-    const uint16_t *base = job->q.data;
+    const uint16_t *base = job->operands.q.data;
     const bool in_place = queries_in_place(job);
     int64_t h, i;
     find_row(job, block, r0, &h, &i);
     for (int r = 0; r < count; r++) {
-        int64_t at = attn_row_index(&job->q, block->b, block->g * job->group + h, i);
+        int64_t at = attn_row_start(&job->operands.q, block->b, block->g * job->group + h, i);
         to[r] = in_place ? (const float *)(const void *)(base + at)
                          : w->q + (r0 + r) * query_stride(job->dk);
         next_row(job, &h, &i);
@@ -130,8 +130,8 @@ static void pack_k_apart(const uint16_t *from, int64_t key_stride, int64_t colum
 static void pack_k(const struct attn_flash *job, const struct attn_flash_scratch *w,
                    const struct block *block, const struct tile *tile)
 {
-    const int64_t *stride = job->k.stride;
-    const uint16_t *base = (const uint16_t *)job->k.data + block->b * stride[0] +
+    const int64_t *stride = job->operands.k.stride;
+    const uint16_t *base = (const uint16_t *)job->operands.k.data + block->b * stride[0] +
                            block->kv * stride[1] + tile->j0 * stride[2];
     for (int64_t j = tile->lo / VF_LANES * VF_LANES; j < tile->hi; j += VF_LANES) {
         float *to = w->k + j / FLASH_NR * FLASH_NR * pairs(job->dk) + j % FLASH_NR;
@@ -164,8 +164,8 @@ FLASH_INLINE vf pair_keys(const uint16_t *even, const uint16_t *odd, int64_t col
 static void pack_v(const struct attn_flash *job, const struct attn_flash_scratch *w,
                    const struct block *block, struct tile *tile)
 {
-    const int64_t *stride = job->v.stride;
-    const uint16_t *base = (const uint16_t *)job->v.data + block->b * stride[0] +
+    const int64_t *stride = job->operands.v.stride;
+    const uint16_t *base = (const uint16_t *)job->operands.v.data + block->b * stride[0] +
                            block->kv * stride[1] + tile->j0 * stride[2];
     const vf zero = vf_set1(0.0f);
     tile->v = w->v;

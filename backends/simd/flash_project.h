@@ -22,13 +22,13 @@ FLASH_INLINE void pack_matrix_as(const uint32_t type, const void *data, const st
         for (int64_t c = 0; c < x->columns; c++)
             for (int64_t r = r0; r < r0 + unit; r++) {
                 int64_t at = x->at + r * x->row_stride + c * x->column_stride;
-                *to++ = r < x->rows ? attn_element(type, data, at) * factor : 0.0f;
+                *to++ = r < x->rows ? attn_element_read(type, data, at) * factor : 0.0f;
             }
 }
 
 /* The same as panels [rows/unit][columns][unit], multiplied by a factor; zeros in the rows that
  * fill the last panel. */
-static void pack_matrix(const struct attn_view *from, struct matrix x, int64_t unit, float factor,
+static void pack_matrix(const struct attn_tensor *from, struct matrix x, int64_t unit, float factor,
                         float *to)
 {
     if (from->dtype == ATTN_F32)
@@ -46,19 +46,21 @@ static void pack_params(const struct attn_flash *job, const struct attn_flash_sc
 {
     int64_t h = block->g * job->group;
     if (job->score == ATTN_SCORE_BILINEAR) {
-        const int64_t *m = job->m.stride;
-        pack_matrix(&job->m, (struct matrix){h * m[0], m[2], m[1], job->dk, job->dq}, FLASH_NR,
-                    job->factor, w->p_q);
+        const int64_t *m = job->operands.m.stride;
+        pack_matrix(&job->operands.m, (struct matrix){h * m[0], m[2], m[1], job->dk, job->dq},
+                    FLASH_NR, job->factor, w->p_q);
         return;
     }
-    const int64_t *w_q = job->w_q.stride, *w_k = job->w_k.stride, *w_v = job->w_v.stride;
+    const int64_t *w_q = job->operands.score_w_q.stride, *w_k = job->operands.score_w_k.stride,
+                  *w_v = job->operands.score_w_v.stride;
     const float twice = (float)ATTN_FLASH_TANH;
-    pack_matrix(&job->w_q, (struct matrix){h * w_q[0], w_q[1], w_q[2], job->dh, job->dq}, FLASH_NR,
-                twice, w->p_q);
-    pack_matrix(&job->w_k, (struct matrix){h * w_k[0], w_k[1], w_k[2], job->dh, job->dk}, 1, twice,
-                w->p_k);
-    pack_matrix(&job->w_v, (struct matrix){h * w_v[0], w_v[1], 0, job->dh, 1}, 1, job->factor,
-                w->w_v);
+    pack_matrix(&job->operands.score_w_q,
+                (struct matrix){h * w_q[0], w_q[1], w_q[2], job->dh, job->dq}, FLASH_NR, twice,
+                w->p_q);
+    pack_matrix(&job->operands.score_w_k,
+                (struct matrix){h * w_k[0], w_k[1], w_k[2], job->dh, job->dk}, 1, twice, w->p_k);
+    pack_matrix(&job->operands.score_w_v, (struct matrix){h * w_v[0], w_v[1], 0, job->dh, 1}, 1,
+                job->factor, w->w_v);
 }
 
 /* Rows of the block, projected, where rows as they are would lie. Done in as many columns at a time

@@ -8,13 +8,13 @@ enum sweep { ATTEND, WEIGH };
 static void weigh_group(const struct attn_flash_scratch *w, const struct block *block,
                         const struct tile *tile, struct group *group)
 {
-    const struct attn_view *out = &group->job->weights;
+    const struct attn_tensor *out = &group->job->operands.weights;
     if (!score_group(w, block, tile, group))
         return;
     for (int r = 0; r < group->count; r++) {
         const struct row *row = &group->rows[r];
         int64_t at =
-            attn_row_index(out, group->b, row->h, row->i) + (tile->j0 + row->lo) * out->stride[3];
+            attn_row_start(out, group->b, row->h, row->i) + (tile->j0 + row->lo) * out->stride[3];
         normalise_row(group, row, w->max[group->r0 + r], w->sum[group->r0 + r]);
         narrow(out, at, out->stride[3], row->hi - row->lo, row->s + row->lo, 1.0f);
     }
@@ -47,10 +47,10 @@ static void sweep_tiles(const struct attn_flash *job, const struct attn_flash_sc
 static void store_weights(const struct attn_flash *job, const struct attn_flash_scratch *w,
                           const struct block *block)
 {
-    const struct attn_view *weights = &job->weights;
+    const struct attn_tensor *weights = &job->operands.weights;
     for (int64_t r = 0; r < block->rows; r++) {
         int64_t h = row_head(job, block, r), i = row_query(job, block, r);
-        int64_t at = attn_row_index(weights, block->b, h, i), step = weights->stride[3];
+        int64_t at = attn_row_start(weights, block->b, h, i), step = weights->stride[3];
         if (weights->dtype == ATTN_F32)
             for (int64_t j = 0; j < job->sk; j++)
                 ((float *)weights->data)[at + j * step] = 0.0f;
@@ -67,8 +67,8 @@ static void store_rows(const struct attn_flash *job, const struct attn_flash_scr
 {
     for (int64_t r = 0; r < block->rows; r++)
         store_row(job, w, block, r);
-    for (int64_t r = 0; r < block->rows && job->lse.data; r++)
+    for (int64_t r = 0; r < block->rows && job->operands.lse.data; r++)
         store_lse(job, w, block, r);
-    if (job->weights.data)
+    if (job->operands.weights.data)
         store_weights(job, w, block);
 }

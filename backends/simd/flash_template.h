@@ -37,7 +37,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "mask.h"
+#include "dropout.h"
 
 #define FLASH_OF_FLOATS 0
 #define FLASH_OF_PAIRS  1

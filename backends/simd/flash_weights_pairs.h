@@ -81,7 +81,7 @@ FLASH_APART void value_product_careful(int count, const struct product *x)
         for (int64_t j = x->lo; j < x->hi; j++)
             for (int64_t c = 0; c < x->width && (p[j] != 0.0f || !signbit(p[j])); c++) {
                 int64_t pair = c / FLASH_NR * x->v_panel + c % FLASH_NR + j / 2 * x->v_key;
-                o[c] += p[j] * attn_element(FLASH_TYPE, v, 2 * pair + j % 2);
+                o[c] += p[j] * attn_element_read(FLASH_TYPE, v, 2 * pair + j % 2);
             }
         for (int64_t c = 0; c < x->width; c++)
             x->to[r][c] = o[c] * x->by[r];

@@ -17,7 +17,7 @@ int64_t attn_gemm_packed(const struct attn_gemm_layout *layout, int64_t columns,
     if (columns > INT64_MAX - layout->nr || inner > INT64_MAX - layout->pair)
         return -1;
     return bytes_of(attn_round_up(columns, layout->nr), attn_round_up(inner, layout->pair),
-                    attn_element_size(layout->dtype));
+                    attn_element_bytes(layout->dtype));
 }
 
 int64_t attn_gemm_biases(const struct attn_gemm_layout *layout, int64_t columns)
@@ -31,7 +31,7 @@ int64_t attn_gemm_biases(const struct attn_gemm_layout *layout, int64_t columns)
 static void pack_column(const struct attn_gemm_layout *layout, const struct attn_tensor *w,
                         int64_t o, int64_t e0, int64_t depth, char *to)
 {
-    const int64_t size = attn_element_size(layout->dtype), pair = layout->pair;
+    const int64_t size = attn_element_bytes(layout->dtype), pair = layout->pair;
     const int64_t there = o < w->shape[0] ? w->shape[1] - e0 : 0;
     const char *from =
         there > 0 ? (const char *)w->data + (o * w->stride[0] + e0 * w->stride[1]) * size : NULL;
@@ -51,7 +51,7 @@ void attn_gemm_pack(const struct attn_gemm_layout *layout, const struct attn_ten
     const int64_t wide = attn_round_up(w->shape[0], layout->nr), pair = layout->pair;
     const int64_t inner = attn_round_up(w->shape[1], pair),
                   whole = attn_gemm_depth(inner, layout->pair);
-    const int64_t size = attn_element_size(layout->dtype);
+    const int64_t size = attn_element_bytes(layout->dtype);
     char *panel = to;
     for (int64_t e0 = 0; e0 < inner; e0 += whole) {
         int64_t depth = inner - e0 < whole ? inner - e0 : whole;
@@ -65,8 +65,9 @@ void attn_gemm_pack_bias(const struct attn_gemm_layout *layout, const struct att
                          int64_t columns, float *to)
 {
     for (int64_t o = 0; o < attn_round_up(columns, layout->nr); o++)
-        to[o] =
-            bias && o < columns ? attn_element(bias->dtype, bias->data, o * bias->stride[0]) : 0.0f;
+        to[o] = bias->dtype && o < columns
+                    ? attn_element_read(bias->dtype, bias->data, o * bias->stride[0])
+                    : 0.0f;
 }
 
 /* Where the share of a thread begins when `extent` is cut in units. */

@@ -42,10 +42,10 @@ static inline struct attn_gemm_layout attn_gemm_layout(const struct attn_flash_i
 }
 
 struct attn_gemm {
-    int64_t rows, batch_rows;   /* of all batches together, and of one */
-    int64_t inner, columns;     /* inner at least 1 */
-    struct attn_view x, y, add; /* [B,S,inner], [B,S,columns] twice; add, without data: none, joins
-                                   y last */
+    int64_t rows, batch_rows;     /* of all batches together, and of one */
+    int64_t inner, columns;       /* inner at least 1 */
+    struct attn_tensor x, y, add; /* [B,S,inner], [B,S,columns] twice; add, without data: none,
+                                   joins y last */
     struct attn_gemm_layout layout;
     const void *packed; /* see attn_gemm_pack; NULL: y is x + add, columns those of x */
     const float *bias;  /* columns rounded up to nr */
@@ -74,7 +74,7 @@ int64_t attn_gemm_biases(const struct attn_gemm_layout *layout, int64_t columns)
  * keep their type. */
 void attn_gemm_pack(const struct attn_gemm_layout *layout, const struct attn_tensor *w, void *to);
 
-/* Bias [columns] (NULL: zeros) in f32, columns rounded up to nr with zeros. */
+/* Bias [columns] (dtype 0: zeros) in f32, columns rounded up to nr with zeros. */
 void attn_gemm_pack_bias(const struct attn_gemm_layout *layout, const struct attn_tensor *bias,
                          int64_t columns, float *to);
 

@@ -12,7 +12,7 @@ struct gemm_block {
 };
 
 /* Index of element [r][column] of x, y or add. */
-static int64_t gemm_index(const struct attn_gemm *job, const struct attn_view *view, int64_t r,
+static int64_t gemm_index(const struct attn_gemm *job, const struct attn_tensor *view, int64_t r,
                           int64_t column)
 {
     return r / job->batch_rows * view->stride[0] + r % job->batch_rows * view->stride[1] +
@@ -20,7 +20,7 @@ static int64_t gemm_index(const struct attn_gemm *job, const struct attn_view *v
 }
 
 /* `count` elements of a row from `column` on as floats, and zeros up to a whole vector. */
-static void gemm_read(const struct attn_gemm *job, const struct attn_view *view, int64_t r,
+static void gemm_read(const struct attn_gemm *job, const struct attn_tensor *view, int64_t r,
                       int64_t column, int64_t count, float *to)
 {
     widen(view, gemm_index(job, view, r, column), view->stride[2], count, to);

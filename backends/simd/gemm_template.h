@@ -51,7 +51,7 @@ static void gemm_part(const struct attn_gemm *job, const struct gemm_block *bloc
     const int64_t wide = attn_round_up(job->columns, FLASH_NR);
     const int64_t at = wide * block->e0 + block->o0 * block->depth;
     struct gemm_operands op = {.w = (const char *)job->packed +
-                                    at * attn_element_size(job->layout.dtype),
+                                    at * attn_element_bytes(job->layout.dtype),
                                .type = job->layout.dtype,
                                .depth = block->depth / GEMM_PAIR,
                                .panels = (block->columns + FLASH_NR - 1) / FLASH_NR,

@@ -23,7 +23,7 @@ static int64_t bytes_of(const struct attn_tensor *buffer)
 {
     int64_t bytes;
     if (__builtin_mul_overflow(buffer->shape[0], buffer->stride[0], &bytes) ||
-        __builtin_mul_overflow(bytes, attn_element_size(buffer->dtype), &bytes))
+        __builtin_mul_overflow(bytes, attn_element_bytes(buffer->dtype), &bytes))
         return -1;
     return bytes;
 }
@@ -50,9 +50,8 @@ int attn_mha_create(const struct attn_flash_isa *isa, const struct attn_problem 
     }
     *mha =
         (struct attn_mha){.services = services, .isa = isa->projections ? isa->projections : isa};
-    int status = attn_mha_heads(problem, isa->pairs ? isa->pairs : ATTN_F32, mha, why, size);
-    if (status == ATTN_OK)
-        status = attn_plan_create(isa, &mha->heads, services, &made, why, size);
+    attn_mha_heads(problem, isa->pairs ? isa->pairs : ATTN_F32, mha);
+    int status = attn_plan_create(isa, &mha->heads, services, &made, why, size);
     if (status != ATTN_OK) {
         services->free(services->context, mha);
         return status;
@@ -81,43 +80,32 @@ void attn_mha_destroy(struct attn_plan *plan)
     services->free(services->context, mha);
 }
 
-static struct attn_view view_of(const struct attn_tensor *tensor)
-{
-    struct attn_view view = {0};
-    if (!tensor)
-        return view;
-    view.data = tensor->data;
-    view.dtype = tensor->dtype;
-    memcpy(view.stride, tensor->stride, sizeof view.stride);
-    return view;
-}
-
 /* Heads side by side again: [B,H,S,D] as [B,S,H*D]. */
-static struct attn_view join(const struct attn_tensor *heads)
+static struct attn_tensor join(const struct attn_tensor *heads)
 {
-    return (struct attn_view){.data = heads->data,
-                              .stride = {heads->stride[0], heads->stride[2], heads->stride[3]},
-                              .dtype = heads->dtype};
+    return (struct attn_tensor){.data = heads->data,
+                                .stride = {heads->stride[0], heads->stride[2], heads->stride[3]},
+                                .dtype = heads->dtype};
 }
 
-/* A row of y for each of `heads`: x w^T + bias, or x as it is where w is NULL. */
-static struct attn_gemm projection(const struct attn_flash_isa *isa, struct attn_view x,
+/* A row of y for each of `heads`: x w^T + bias, or x as it is where w is not given. */
+static struct attn_gemm projection(const struct attn_flash_isa *isa, struct attn_tensor x,
                                    const struct attn_tensor *heads, const struct attn_tensor *w,
-                                   struct attn_view y)
+                                   struct attn_tensor y)
 {
     struct attn_gemm gemm = {.rows = heads->shape[0] * heads->shape[2],
                              .batch_rows = heads->shape[2],
-                             .inner = w ? w->shape[1] : 0,
-                             .columns = w ? w->shape[0] : heads->shape[1] * heads->shape[3],
+                             .inner = w->dtype ? w->shape[1] : 0,
+                             .columns = w->dtype ? w->shape[0] : heads->shape[1] * heads->shape[3],
                              .x = x,
                              .y = y};
-    if (w)
+    if (w->dtype)
         gemm.layout = attn_gemm_layout(isa, w->dtype);
     return gemm;
 }
 
-/* The tensors of the heads: those that were given, and our buffers. */
-static void attach_heads(const struct attn_plan *plan, const struct attn_problem *given,
+/* The operands of the heads: those that were given, and our buffers. */
+static void attach_heads(const struct attn_plan *plan, const struct attn_operands *given,
                          struct attn_flash *job)
 {
     struct attn_tensor tensors[ATTN_MHA_TENSORS];
@@ -125,41 +113,35 @@ static void attach_heads(const struct attn_plan *plan, const struct attn_problem
     for (uint32_t t = 0; t < n_tensors; t++) {
         tensors[t] = plan->mha->tensors[t];
         if (!tensors[t].data)
-            tensors[t].data = attn_tensor_find(given, tensors[t].role)->data;
+            tensors[t].data = attn_operands_find(given, tensors[t].role)->data;
     }
-    attn_plan_attach(job, tensors, n_tensors);
+    attn_operands_set(&job->operands, tensors, n_tensors);
 }
 
 /* From the heads to out: the output projection, or what else is left to do. */
-static struct attn_gemm last_step(const struct attn_plan *plan, const struct attn_problem *given)
+static struct attn_gemm last_step(const struct attn_plan *plan, const struct attn_operands *given)
 {
     const struct attn_mha *mha = plan->mha;
-    const struct attn_tensor *w_o = attn_tensor_find(given, ATTN_W_O);
-    const struct attn_view out = view_of(attn_tensor_find(given, ATTN_OUT));
     bool buffered = mha->buffers == 4;
     if (!buffered && !mha->residual)
         return (struct attn_gemm){.rows = 0};
-    struct attn_gemm step = projection(plan->mha->isa, buffered ? join(&mha->tensors[3]) : out,
-                                       &mha->tensors[3], w_o, out);
+    struct attn_gemm step = projection(mha->isa, buffered ? join(&mha->tensors[3]) : given->out,
+                                       &mha->tensors[3], &given->w_o, given->out);
     if (mha->residual)
-        step.add = view_of(attn_tensor_find(given, ATTN_X_Q));
+        step.add = given->x_q;
     return step;
 }
 
 /* All but the packed weights. */
-static void attach_projections(const struct attn_plan *plan, const struct attn_problem *given,
+static void attach_projections(const struct attn_plan *plan, const struct attn_operands *given,
                                struct attn_mha_binding *binding)
 {
     const struct attn_mha *mha = plan->mha;
-    const struct attn_tensor *x = NULL;
-    for (uint32_t n = 0; n < 3; n++) {
-        const struct attn_tensor *own = attn_tensor_find(given, ATTN_X_Q + n);
-        x = own ? own : x; /* x_k absent: x_q; x_v absent: x_k */
+    for (uint32_t n = 0; n < 3; n++)
         binding->inputs[n] =
-            projection(plan->mha->isa, view_of(x), &mha->tensors[n],
-                       attn_tensor_find(given, ATTN_W_Q + n), join(&mha->tensors[n]));
-    }
-    binding->head_mask = view_of(attn_tensor_find(given, ATTN_HEAD_MASK));
+            projection(mha->isa, *attn_operands_find(given, ATTN_X_Q + n), &mha->tensors[n],
+                       attn_operands_find(given, ATTN_W_Q + n), join(&mha->tensors[n]));
+    binding->head_mask = given->head_mask;
     binding->output = last_step(plan, given);
 }
 
@@ -171,14 +153,14 @@ struct packed {
 
 /* Lays out a binding and its packed weights; called once to learn its size and once to set the
  * pointers. */
-static size_t lay_out_binding(const struct attn_problem *given, const struct attn_flash_isa *isa,
+static size_t lay_out_binding(const struct attn_operands *given, const struct attn_flash_isa *isa,
                               void *base, struct packed packed[4])
 {
     size_t used = (sizeof(struct attn_mha_binding) + 63) / 64 * 64;
     for (uint32_t n = 0; n < 4; n++) {
-        const struct attn_tensor *w = attn_tensor_find(given, ATTN_W_Q + n);
+        const struct attn_tensor *w = attn_operands_find(given, ATTN_W_Q + n);
         packed[n] = (struct packed){NULL, NULL};
-        if (!w)
+        if (!w->dtype)
             continue;
         struct attn_gemm_layout layout = attn_gemm_layout(isa, w->dtype);
         packed[n].weights = cut(base, &used, attn_gemm_packed(&layout, w->shape[0], w->shape[1]));
@@ -192,9 +174,10 @@ int attn_mha_bind(const struct attn_plan *plan, const struct attn_tensor *tensor
                   char *why, size_t size)
 {
     const struct attn_services *services = plan->services;
-    const struct attn_problem given = {.n_tensors = n_tensors, .tensors = tensors};
+    struct attn_operands given;
     struct packed packed[4];
     struct attn_mha_binding *made = NULL;
+    attn_operands_set(&given, tensors, n_tensors);
     size_t bytes = lay_out_binding(&given, plan->mha->isa, NULL, packed);
     if (bytes != SIZE_MAX)
         made = services->alloc(services->context, bytes, 64);
@@ -210,8 +193,8 @@ int attn_mha_bind(const struct attn_plan *plan, const struct attn_tensor *tensor
         struct attn_gemm *gemm = n < 3 ? &made->inputs[n] : &made->output;
         if (!packed[n].weights)
             continue;
-        attn_gemm_pack(&gemm->layout, attn_tensor_find(&given, ATTN_W_Q + n), packed[n].weights);
-        attn_gemm_pack_bias(&gemm->layout, attn_tensor_find(&given, ATTN_B_Q + n), gemm->columns,
+        attn_gemm_pack(&gemm->layout, attn_operands_find(&given, ATTN_W_Q + n), packed[n].weights);
+        attn_gemm_pack_bias(&gemm->layout, attn_operands_find(&given, ATTN_B_Q + n), gemm->columns,
                             packed[n].bias);
         gemm->packed = packed[n].weights;
         gemm->bias = packed[n].bias;
@@ -246,21 +229,21 @@ static void project_output(void *context, int thread)
 }
 
 /* Zeroes the pruned heads of one row of heads, whatever they hold. */
-static void prune_row(const struct attn_problem *heads, const struct attn_view *mask,
-                      const struct attn_view *out, int64_t at)
+static void prune_row(const struct attn_problem *heads, const struct attn_tensor *mask,
+                      const struct attn_tensor *out, int64_t at)
 {
     for (int64_t h = 0; h < heads->hq; h++)
         for (int64_t c = 0; c < heads->dv; c++)
             if (!((const uint8_t *)mask->data)[h * mask->stride[0]])
-                attn_element_set(out->dtype, out->data,
-                                 at + h * out->stride[1] + c * out->stride[3], 0.0f);
+                attn_element_write(out->dtype, out->data,
+                                   at + h * out->stride[1] + c * out->stride[3], 0.0f);
 }
 
 static void prune_heads(void *context, int thread)
 {
     const struct errand *errand = context;
     const struct attn_problem *heads = &errand->plan->mha->heads;
-    const struct attn_view *out = &errand->job->out;
+    const struct attn_tensor *out = &errand->job->operands.out;
     int64_t rows = heads->b * heads->sq, threads = errand->plan->threads;
     for (int64_t r = rows * thread / threads; r < rows * (thread + 1) / threads; r++)
         prune_row(heads, &errand->binding->head_mask, out,

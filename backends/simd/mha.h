@@ -30,16 +30,15 @@ struct attn_mha {
 struct attn_mha_binding {
     struct attn_gemm inputs[3];
     struct attn_gemm output; /* or what else comes between the heads and out; no rows: nothing */
-    struct attn_view head_mask;
+    struct attn_tensor head_mask; /* dtype 0: none */
 };
 
-/* ATTN_OK, or ATTN_UNSUPPORTED with the reason. */
-int attn_mha_supports(const struct attn_problem *problem, char *why, size_t size);
+/* Whether the sizes of the buffers can be counted. */
+bool attn_mha_fits(const struct attn_problem *problem);
 
-/* The attention inside a problem of multi-head attention, on buffers of `dtype`, in mha->heads and
- * ->tensors, without data. ATTN_UNSUPPORTED, with the reason, where there is none. */
-int attn_mha_heads(const struct attn_problem *problem, uint32_t dtype, struct attn_mha *mha,
-                   char *why, size_t size);
+/* The attention inside a problem of multi-head attention that is supported, on buffers of `dtype`:
+ * sets heads, tensors (without data), residual and buffers. */
+void attn_mha_heads(const struct attn_problem *problem, uint32_t dtype, struct attn_mha *mha);
 
 /* Makes a plan for a problem that is supported: that of the heads, with its `mha` set; frees all on
  * failure. To be freed by attn_mha_destroy. */

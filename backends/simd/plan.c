@@ -38,7 +38,7 @@ static int64_t part_keys(const struct attn_flash *job)
 {
     int64_t splits = (MOST_PARTS + job->groups - 1) / job->groups;
     int64_t even = (job->sk + splits - 1) / splits, width = job->dk + job->dv;
-    int64_t fit = (PART_BYTES / attn_element_size(job->dtype) + width - 1) / width;
+    int64_t fit = (PART_BYTES / attn_element_bytes(job->dtype) + width - 1) / width;
     return fit > even ? fit : even;
 }
 
@@ -161,22 +161,18 @@ static void prepare_job(struct attn_plan *plan, const struct attn_problem *probl
                                .dv = problem->dv,
                                .score = problem->score,
                                .flags = problem->flags,
-                               .off = problem->off,
-                               .seed = problem->dropout_seed};
-    /* Beyond 2^42 a window reaches past everything, whatever the offset. */
-    job->window_left = least(problem->window_left, INT64_C(1) << 42);
-    job->window_right = least(problem->window_right, INT64_C(1) << 42);
+                               .problem = problem};
     job->dh = problem->score == ATTN_SCORE_ADDITIVE ? problem->dh : 0;
     job->dp = problem->score == ATTN_SCORE_ADDITIVE ? problem->dh : problem->dk;
     choose_factors(plan->isa, job, problem);
     if (problem->flags & ATTN_FLAG_DROPOUT) {
         job->keep_by = (float)(1.0 / (1.0 - problem->dropout_p));
-        job->keep_from = (uint32_t)ceil(problem->dropout_p * 16777216.0);
+        job->keep_from = attn_dropout_threshold(problem->dropout_p);
     }
-    attn_plan_attach(job, problem->tensors, problem->n_tensors);
+    attn_operands_set(&job->operands, problem->tensors, problem->n_tensors);
     job->direct = job->sq * job->group <= plan->isa->direct_rows &&
-                  job->score != ATTN_SCORE_ADDITIVE && job->k.stride[3] == 1 &&
-                  job->v.stride[3] == 1;
+                  job->score != ATTN_SCORE_ADDITIVE && job->operands.k.stride[3] == 1 &&
+                  job->operands.v.stride[3] == 1;
     job->key_block = choose_key_block(plan);
     choose_splits(job, problem);
     job->item_rows = choose_item_rows(plan);

@@ -29,7 +29,7 @@ struct attn_plan {
     struct attn_mha *mha;               /* the projections around it (mha.h); NULL: none */
 };
 
-/* For attention alone, not multi-head: ATTN_OK, or ATTN_UNSUPPORTED with the reason. */
+/* Of attention and of multi-head attention. ATTN_OK, or ATTN_UNSUPPORTED with the reason. */
 int attn_plan_supports(const struct attn_problem *problem, char *why, size_t size);
 
 /* Makes a plan for a problem that is supported; frees all on failure. */
@@ -37,10 +37,6 @@ int attn_plan_create(const struct attn_flash_isa *isa, const struct attn_problem
                      const struct attn_services *services, struct attn_plan **plan, char *why,
                      size_t size);
 void attn_plan_destroy(struct attn_plan *plan);
-
-/* Copies data pointers and strides of the operands into a job. */
-void attn_plan_attach(struct attn_flash *job, const struct attn_tensor *tensors,
-                      uint32_t n_tensors);
 
 /* Computes a job of this plan with all its threads. */
 void attn_plan_run(struct attn_plan *plan, const struct attn_flash *job);

@@ -81,12 +81,16 @@ static int probe_amx_bf16(const struct attn_services *services, char *why, size_
     return ATTN_NO_DEVICE;
 }
 
+static const char *type_name(uint32_t dtype)
+{
+    return dtype == ATTN_F32 ? "f32" : dtype == ATTN_F16 ? "f16" : "bf16";
+}
+
 static int supports(const struct attn_problem *problem, const struct attn_services *services,
                     char *why, size_t size)
 {
     (void)services;
-    return problem->op == ATTN_OP_MHA ? attn_mha_supports(problem, why, size)
-                                      : attn_plan_supports(problem, why, size);
+    return attn_plan_supports(problem, why, size);
 }
 
 /* Of the rungs that are for one type: what others serve as well is left to them. */
@@ -95,7 +99,7 @@ static int supports_only(uint32_t dtype, const struct attn_problem *problem,
 {
     if (problem->dtype == dtype)
         return supports(problem, services, why, size);
-    snprintf(why, size, "this rung is for %s alone", attn_element_name(dtype));
+    snprintf(why, size, "this rung is for %s alone", type_name(dtype));
     return ATTN_UNSUPPORTED;
 }
 
@@ -194,7 +198,7 @@ static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensor
     if (self->mha)
         status = attn_mha_bind(self, tensors, n_tensors, &made->job, &made->mha, why, size);
     else
-        attn_plan_attach(&made->job, tensors, n_tensors);
+        attn_operands_set(&made->job.operands, tensors, n_tensors);
     if (status == ATTN_OK)
         *binding = made;
     else
@@ -230,10 +234,10 @@ static void describe(const void *plan, char *text, size_t size)
     snprintf(text, size,
              "%sflash %s %s: micro-kernel %dx%d, %lld keys a tile, %lld items of %lld rows, "
              "%d thread%s, caches of %lld and %lld KiB",
-             self->mha ? "projections with packed weights, " : "",
-             attn_element_name(self->job.dtype), self->isa->name, self->isa->mr, self->isa->nr,
-             (long long)self->job.key_block, (long long)self->items, (long long)self->job.item_rows,
-             self->threads, self->threads > 1 ? "s" : "", (long long)self->caches.l1 / 1024,
+             self->mha ? "projections with packed weights, " : "", type_name(self->job.dtype),
+             self->isa->name, self->isa->mr, self->isa->nr, (long long)self->job.key_block,
+             (long long)self->items, (long long)self->job.item_rows, self->threads,
+             self->threads > 1 ? "s" : "", (long long)self->caches.l1 / 1024,
              (long long)self->caches.l2 / 1024);
 }
 

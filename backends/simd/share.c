@@ -2,8 +2,6 @@
 /* share.c - see share.h */
 #include "share.h"
 
-#include "mask.h"
-
 /* What a row costs beside its keys, counted in keys: scaling, storing, starting. It also lets a
  * unit of empty rows, which still writes zeros, count for something. */
 #define ROW_COST 16
@@ -30,16 +28,17 @@ int64_t attn_share_units(const struct attn_flash *job, int mr)
  */
 static double unit_cost(const struct attn_flash *job, int mr, int64_t b, int64_t unit)
 {
-    int64_t total = job->sq * job->group, lo[2], hi[2];
+    int64_t total = job->sq * job->group;
     bool split = job->splits > 1;
     int64_t row0 = split ? 0 : unit * mr, rows = split ? total : least(mr, total - row0);
     int64_t first = split ? unit * job->part_keys : 0;
     int64_t end = split ? first + job->part_keys : job->sk;
     double keys = 0.0;
-    attn_mask_interval(job, b, row0 / job->group, &lo[0], &hi[0]);
-    attn_mask_interval(job, b, (row0 + rows - 1) / job->group, &lo[1], &hi[1]);
-    for (int n = 0; n < 2; n++)
-        keys += 0.5 * (double)most(0, least(hi[n], end) - most(lo[n], first));
+    for (int n = 0; n < 2; n++) {
+        const struct attn_keys seen = attn_keys_seen(job->problem, &job->operands.len, b,
+                                                     (row0 + n * (rows - 1)) / job->group);
+        keys += 0.5 * (double)most(0, least(seen.end, end) - most(seen.first, first));
+    }
     return (double)rows * (keys + ROW_COST);
 }
 

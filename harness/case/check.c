@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c - defaults, and what can only be judged of a case as a whole. */
+/* check.c - defaults, and checks that need the whole case. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -76,7 +76,7 @@ static const char *scores_of(attn_score_kind *kind, const char *prefix, const ch
     return text;
 }
 
-/* The shorthand that sets a key among others, in the words " (or 'h')"; "" where there is none. */
+/* The shorthand that sets a key among others, as " (or 'h')"; "" if there is none. */
 static const char *or_shorthand(const char *name, char text[32])
 {
     text[0] = '\0';
@@ -87,7 +87,7 @@ static const char *or_shorthand(const char *name, char text[32])
     return text;
 }
 
-/* A key of op->keys that the case's operator does not take. */
+/* A key of op->keys that the case's operator does not accept. */
 static int refuse_key(const struct attn_case_key *entry, const char **key, char *why, size_t size)
 {
     char text[192];
@@ -95,14 +95,14 @@ static int refuse_key(const struct attn_case_key *entry, const char **key, char 
     return blame(key, entry->name, why, size, "%s", text);
 }
 
-/* Is a key one that only some operators take, this one not. */
+/* Is a key one that some operators accept, but not this one? */
 static bool is_foreign(const struct attn_case_key *entry, const struct attn_case *c)
 {
     return attn_key_has_owners(entry) && !entry->rule->param &&
            !attn_op_takes(attn_case_op(c), entry->name);
 }
 
-/* The keys that have no default, and sizes without a meaning. */
+/* Checks the keys that have no default, and sizes without a meaning. */
 static int check_required(const struct attn_case *c, const char **key, char *why, size_t size)
 {
     const struct ref_op *op = attn_case_op(c);
@@ -124,7 +124,7 @@ static int check_required(const struct attn_case *c, const char **key, char *why
     return 0;
 }
 
-/* Of all sizes a pack leaves open only how projected widths are cut into heads. */
+/* The only sizes that a pack leaves open are the numbers of heads that split projected widths. */
 static int resolve_heads(struct attn_case *c, const char **key, char *why, size_t size)
 {
     const char *given = c->hq >= 0 ? "hq" : "hkv";
@@ -137,7 +137,7 @@ static int resolve_heads(struct attn_case *c, const char **key, char *why, size_
 
 int attn_case_resolve(struct attn_case *c, bool pack, const char **key, char *why, size_t size)
 {
-    /* Defaults that others are taken from come first. */
+    /* A default that depends on other sizes comes after them. */
     static const char *const order[] = {"b", "hq", "hkv", "sk", "dq", "dv", "dh", "e"};
     if (!pack) {
         if (check_required(c, key, why, size) != 0)
@@ -159,7 +159,7 @@ int attn_case_resolve(struct attn_case *c, bool pack, const char **key, char *wh
     return 0;
 }
 
-/* Every size that is known lies in its range. */
+/* Checks that every known size is in its range. */
 static int check_sizes(const struct attn_case *c, bool pack, const char **key, char *why,
                        size_t size)
 {
@@ -180,7 +180,7 @@ static int check_sizes(const struct attn_case *c, bool pack, const char **key, c
     return 0;
 }
 
-/* Sizes that must agree; an unknown size (-1) agrees with any. */
+/* Checks sizes that must agree. An unknown size (-1) agrees with any. */
 static int check_widths(const struct attn_case *c, const char **key, char *why, size_t size)
 {
     bool known = c->hq > 0 && c->hkv > 0;
@@ -198,7 +198,7 @@ static int check_widths(const struct attn_case *c, const char **key, char *why, 
     if (attn_op_takes(op, "kv") && !c->cross && c->sk != c->sq)
         return blame(key, "sk", why, size, "sk = %lld differs from sq = %lld: that needs kv=cross",
                      (long long)c->sk, (long long)c->sq);
-    bool sized = c->e >= 0 && c->hq >= 0 && c->dv >= 0; /* not yet, in a pack's own line */
+    bool sized = c->e >= 0 && c->hq >= 0 && c->dv >= 0; /* false in a pack's own line */
     if (attn_op_takes(op, "residual") && c->residual && !c->wo && sized && c->hq * c->dv != c->e)
         return blame(key, "residual", why, size,
                      "residual=1 adds x_q of width e = %lld to an output of width hq*dv = %lld",
@@ -206,7 +206,7 @@ static int check_widths(const struct attn_case *c, const char **key, char *why, 
     return 0;
 }
 
-/* Does a key say other than its default: then the canonical form has it. */
+/* Is a key's value not its default? Then the canonical form has it. */
 static bool is_given(const struct attn_case_key *entry, const struct attn_case *c)
 {
     struct attn_sink sink = {.path = true};
@@ -219,8 +219,8 @@ static bool is_in_vain(const struct attn_case_key *entry, const struct attn_case
     return is_foreign(entry, c) && !is_size(entry) && is_given(entry, c);
 }
 
-/* A key that the case's operator does not take; of several the first of another operator's table.
- * NULL: there is none. */
+/* A key that the case's operator does not accept; of several, the first in another operator's
+ * table. NULL: there is none. */
 static const struct attn_case_key *key_in_vain(const struct attn_case *c)
 {
     const struct attn_case_key *entry = attn_case_keys();
@@ -233,7 +233,7 @@ static const struct attn_case_key *key_in_vain(const struct attn_case *c)
     return NULL;
 }
 
-/* Keys that only some operators, or only some scores, give a meaning. */
+/* Checks keys that have a meaning only with some operators or some scores. */
 static int check_meaning(const struct attn_case *c, const char **key, char *why, size_t size)
 {
     const struct attn_case_key *vain = key_in_vain(c);
@@ -252,7 +252,7 @@ static int check_meaning(const struct attn_case *c, const char **key, char *why,
     return 0;
 }
 
-/* Features that not every operator has, by what its tables say of their flag or role. */
+/* Checks features that not every operator has, by their flag or role in its tables. */
 static int check_features(const struct attn_case *c, const char **key, char *why, size_t size)
 {
     const struct ref_op *op = attn_case_op(c);

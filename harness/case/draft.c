@@ -63,7 +63,7 @@ void attn_draft_word(struct attn_draft *draft, const char *format, ...)
     (void)length;
 }
 
-/* Appends the texts in random order, each but the first after the separator. */
+/* Appends the texts in random order, with the separator between them. */
 static size_t join(uint64_t *state, char texts[][ATTN_DRAFT_WORD_MAX], unsigned count,
                    char separator, char *to, size_t size)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file.c - a .cases file: bounded, every line a statement, every name once. */
+/* file.c - reads a .cases file: size limited, one statement per line, every name once. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 
 #define COUNT(values) (sizeof(values) / sizeof *(values))
 
-/* One of the names, or a number of a range: extremes come up more often than what lies between. */
+/* One of the names, or a number of a range. Extremes occur more often than values between them. */
 static void extreme_or_real(struct attn_draft *draft, const char *key, const char *const *names,
                             unsigned count, double low, double high)
 {
@@ -68,7 +68,7 @@ static void view(struct attn_draft *draft)
     for (unsigned i = 0; i < COUNT(names); i++)
         if (attn_draft_percent(draft, 45))
             snprintf(parts[count++], sizeof parts[0], "%s", names[i]);
-    if (attn_draft_percent(draft, 3)) /* costs a mapping of gigabytes of address space */
+    if (attn_draft_percent(draft, 3)) /* rare: it maps gigabytes of address space */
         snprintf(parts[count++], sizeof parts[0], "huge");
     attn_draft_parts(draft, "view", "none", parts, count);
 }

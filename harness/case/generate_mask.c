@@ -5,7 +5,7 @@
 
 #include "case/draft.h"
 
-/* One more part of the list. */
+/* Adds one more part to the list. */
 #define PART(...) snprintf(parts[count++], ATTN_DRAFT_WORD_MAX, __VA_ARGS__)
 
 /* How far a window reaches to one side. */
@@ -26,7 +26,7 @@ static long long reach(struct attn_draft *draft)
     }
 }
 
-/* Up to b lengths; none and all of the keys more often than others. */
+/* Up to b lengths. 0 and all keys occur more often than other lengths. */
 static void lengths(struct attn_draft *draft, char *text, size_t size)
 {
     const int64_t sk = draft->sizes.sk, count = attn_draft_range(draft, 1, draft->sizes.b);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generate_sizes.c - random sizes, and the keys that not every operator takes. */
+/* generate_sizes.c - random sizes, and the keys that not every operator accepts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 #define COUNT(values) (sizeof(values) / sizeof *(values))
 
-/* Operations of a case, at most: reference and bound take some milliseconds for it. */
+/* The most operations of a case: reference and bound take some milliseconds for it. */
 static const double most_operations = 12e6;
 
 /* Lengths around the tiles of kernels. */
@@ -46,7 +46,7 @@ static int64_t width(struct attn_draft *draft)
     }
 }
 
-/* Attention with every cell allowed, what the score adds, projections. */
+/* The operations of attention with every cell allowed, of the score, and of projections. */
 static double operations(const struct attn_draft *draft)
 {
     const struct attn_case *c = &draft->sizes;
@@ -91,7 +91,7 @@ static void draw_widths(struct attn_draft *draft, struct attn_case *c)
                    : c->hq * c->dk;
 }
 
-/* Draws until the case is small, so that what costs more is not drawn less often. */
+/* Draws until the case is small, so that expensive features are not drawn less often. */
 static void draw(struct attn_draft *draft, struct attn_case *c)
 {
     static const int64_t batches[] = {1, 1, 2, 3, 4}, heads[] = {1, 1, 2, 3, 4, 5},
@@ -172,7 +172,7 @@ static void prune(struct attn_draft *draft, int64_t hq)
     attn_draft_word(draft, "prune=%s", text);
 }
 
-/* A value of a parameter that only this operator has. */
+/* Draws a value of a parameter that only this operator has. */
 static void parameter(struct attn_draft *draft, const struct ref_param *param)
 {
     double value = param->least;
@@ -185,7 +185,7 @@ static void parameter(struct attn_draft *draft, const struct ref_param *param)
     attn_draft_word(draft, "%s=%s", param->key, text);
 }
 
-/* The operator, and the keys that it takes and others do not. */
+/* Draws the operator, and the keys that it accepts and others do not. */
 static void write_operator(struct attn_draft *draft, const struct attn_case *c)
 {
     const struct ref_op *op = draft->op;

@@ -60,7 +60,7 @@ static int64_t fallback_dk(const struct attn_case *c)
     return c->dk;
 }
 
-/* 0 where the size means nothing, as in the ABI. */
+/* 0 if the size means nothing, as in the ABI. */
 static int64_t fallback_dh(const struct attn_case *c)
 {
     return attn_case_score(c)->hidden ? c->dk : 0;
@@ -89,7 +89,7 @@ static void write_size(const struct attn_case_key *key, const struct attn_case *
     const struct attn_key_rule *rule = key->rule;
     int64_t size = attn_key_size(key, c);
     bool required = rule->fallback == NULL || attn_op_needs(attn_case_op(c), key->name);
-    /* Tensors say all sizes of a pack, except how projected widths are cut into heads. */
+    /* Tensors tell all sizes of a pack, except the number of heads of projected widths. */
     if (c->data && ((rule->flags & ATTN_KEY_TENSORS) || !ref_op_is(c->op, REF_PROJECTED)))
         return;
     if (size < 0 || (!required && size == rule->fallback(c)))
@@ -245,7 +245,7 @@ static int parse_softcap(const struct attn_case_key *key, struct attn_word word,
     if (attn_word_real(word, &c->softcap, origin) != 0)
         return -1;
     if (c->softcap < 0)
-        return attn_case_error(origin, word.column, "softcap is at least 0 (0: none)");
+        return attn_case_error(origin, word.column, "softcap must be at least 0 (0: none)");
     return 0;
 }
 
@@ -265,7 +265,7 @@ static int parse_dropout(const struct attn_case_key *key, struct attn_word word,
     if (attn_word_real(word, &c->dropout_p, origin) != 0)
         return -1;
     if (c->dropout_p < 0 || c->dropout_p >= 1)
-        return attn_case_error(origin, word.column, "dropout is in 0 <= p < 1");
+        return attn_case_error(origin, word.column, "dropout must be in 0 <= p < 1");
     c->dropout = c->dropout_p > 0;
     return 0;
 }
@@ -307,7 +307,7 @@ static int parse_sink(const struct attn_case_key *key, struct attn_word word, st
     if (tensor != origin->pack)
         return attn_case_error(origin, word.column,
                                tensor ? "sink=tensor names a pack's tensor; here it is sink=1"
-                                      : "a pack brings its sink: sink=tensor");
+                                      : "a pack brings its own sink: sink=tensor");
     *(tensor ? &c->pack_sink : &c->sink) = true;
     return 0;
 }
@@ -323,7 +323,8 @@ static void write_sink(const struct attn_case_key *key, const struct attn_case *
 
 /* ---- the table ---- */
 
-/* Initializers of the three common kinds of rule; file-scope literals, so their life is static. */
+/* Initializers of the three common kinds of rule. They are file-scope literals, so they are static.
+ */
 #define RULE &(const struct attn_key_rule)
 #define SIZE(field, least, rest, bits)                                                             \
     RULE                                                                                           \
@@ -387,7 +388,7 @@ const struct attn_case_key attn_language_keys[] = {
     {"op", NULL, ATTN_DEFAULT_OP, "the operator", RULE{.parse = parse_op, .write = write_op}},
     {"out", NULL, "none", "outputs beyond out",
      RULE{.parse = attn_parse_out, .write = attn_write_out}},
-    {"params", "shared|head", "shared", "bilinear, additive: one set, or one a query head",
+    {"params", "shared|head", "shared", "bilinear, additive: one set, or one per query head",
      CHOICE(params_head, params, 0, 0)},
     {"proj_bias", "0|1", "0", "op=mha: b_q b_k b_v b_o", CHOICE(proj_bias, flags, 0, 0)},
     {"prune", "I/I/...", NULL, "op=mha: heads that are zeroed",
@@ -398,11 +399,11 @@ const struct attn_case_key attn_language_keys[] = {
      RULE{.parse = parse_scale, .write = write_scale}},
     {"score", NULL, ATTN_DEFAULT_SCORE, "score of a query and key",
      RULE{.parse = parse_score, .write = write_score}},
-    {"seed", "N", "1", "of random tensors and dropout; up to 2^64-1",
+    {"seed", "N", "1", "seed of random tensors and dropout; up to 2^64-1",
      RULE{.parse = parse_seed, .write = write_seed}},
     {"sha256", "64 hex digits", NULL, "refuses a pack whose bytes have another hash",
      RULE{.parse = attn_parse_sha256, .write = attn_write_sha256, .flags = ATTN_KEY_PATH}},
-    {"sink", "0|1; tensor", "0", "a logit a head that joins the denominator",
+    {"sink", "0|1; tensor", "0", "one logit per head that joins the denominator",
      RULE{.parse = parse_sink, .write = write_sink}},
     {"sk", "N", "sq", "keys; may be 0", SIZE(sk, 0, fallback_sq, ATTN_KEY_TENSORS)},
     {"softcap", "C", "0", "s <- C tanh(s/C); 0: none",

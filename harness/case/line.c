@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* line.c - one line: from text to axes of alternatives, and from these to cases. */
+/* line.c - splits one line into axes of alternatives, and makes cases of them. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "case/expand.h"
 #include "case/operator.h"
 
-/* A line is printable ASCII: nothing in it can hide from a reader or steer a terminal. */
+/* A line is printable ASCII: nothing in it can hide from a reader or control a terminal. */
 static int check_bytes(const char *text, size_t length, const struct attn_origin *origin)
 {
     if (length > ATTN_CASE_LINE_MAX)
@@ -38,7 +38,7 @@ static bool next_word(struct attn_word *rest, struct attn_word *word)
     return true;
 }
 
-/* "name:", the first word of a line. */
+/* Reads "name:", the first word of a line. */
 static int parse_name(struct attn_word word, struct attn_statement *statement,
                       const struct attn_origin *origin)
 {
@@ -62,7 +62,7 @@ static int parse_name(struct attn_word word, struct attn_statement *statement,
     return 0;
 }
 
-/* Notes that a key is given, by its own name or through a shorthand. */
+/* Notes that a key is given, by its own name or by a shorthand. */
 static int note_key(const struct attn_case_key *key, struct attn_word word,
                     struct attn_statement *statement, const struct attn_origin *origin)
 {
@@ -133,8 +133,7 @@ static int parse_assignment(struct attn_word word, struct attn_statement *statem
     return attn_axis_values(axis, values, origin);
 }
 
-/* What a pack's tensors say, a line about the pack does not; what finds a pack, its own line does
- * not. */
+/* Refuses sizes beside data=, and data= inside a pack. */
 static int check_pack_keys(const struct attn_statement *statement, unsigned refused,
                            const struct attn_origin *origin)
 {
@@ -146,7 +145,7 @@ static int check_pack_keys(const struct attn_statement *statement, unsigned refu
                                        "'%s' comes from the pack's tensors", key->name);
             if (key->rule->flags & refused & ATTN_KEY_PATH)
                 return attn_case_error(origin, statement->axes[a].columns[k],
-                                       "'%s' has no place in a pack's own line", key->name);
+                                       "'%s' is not allowed in a pack's own line", key->name);
         }
     return 0;
 }
@@ -199,7 +198,7 @@ int attn_case_parse_line(const char *text, size_t length, const char *file, int 
     return attn_case_parse_named(text, length, &origin, list, name);
 }
 
-/* The keys that tensors cannot stand in for. */
+/* Checks the keys that a pack's tensors cannot replace. */
 static int check_needed(const struct attn_case *c, const struct attn_origin *origin)
 {
     const struct ref_op *op = attn_case_op(c);
@@ -235,7 +234,7 @@ int attn_case_parse_pack_line(const char *text, const char *file, struct attn_ca
     if (result == 0) {
         assert(list.count == 1);
         *out = list.items[0];
-        list.count = 0; /* what the case owns is the caller's now */
+        list.count = 0; /* the caller now owns what the case owns */
     }
     attn_case_list_free(&list);
     attn_statement_free(statement);

@@ -46,7 +46,7 @@ static int mask_window(const struct attn_fields *fields, struct attn_case *c,
     return attn_word_integer(fields->at[2], -1, ATTN_CASE_SIZE_MAX, &c->window_right, origin);
 }
 
-/* Without values, len, len2d and bool name a pack's tensors; with them they make their own. */
+/* Without values, len, len2d and bool name a pack's tensors. With values, they are drawn. */
 static int check_origin(const struct attn_fields *fields, const struct attn_origin *origin,
                         const char *own)
 {
@@ -109,7 +109,7 @@ static int mask_bool(const struct attn_fields *fields, struct attn_case *c,
     if (attn_word_real(fields->at[1], &c->mask_p, origin) != 0)
         return -1;
     if (c->mask_p < 0 || c->mask_p > 1)
-        return attn_case_error(origin, fields->at[1].column, "a probability is in 0..1");
+        return attn_case_error(origin, fields->at[1].column, "a probability must be in 0..1");
     return attn_axes_parse(fields, 2, &c->mask_axes, origin);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* operator.c - what a case says of the operands and outputs in its operator's tables. */
+/* operator.c - what a case says about the operands and outputs in its operator's tables. */
 #include "case/operator.h"
 
 #include <assert.h>
@@ -40,7 +40,8 @@ bool attn_op_needs(const struct ref_op *op, const char *key)
     return op && is_among(op->needed, key);
 }
 
-/* AXES of mask= and bias= as bits of an operand's own axes: those that are not full. */
+/* AXES of mask= and bias= as bits of an operand's own axes. A bit is set if the axis is not full.
+ */
 static unsigned not_full(const struct ref_operand *operand, unsigned full)
 {
     static const char letters[] = "bhij"; /* bits of ATTN_AXIS_* */
@@ -61,7 +62,7 @@ const struct ref_param *attn_op_param(const struct ref_op *op, const char *key)
     return NULL;
 }
 
-/* Does a parameter with the name of an operand ask for it. */
+/* Does a parameter with the name of an operand ask for the operand? */
 static bool asks_param(const struct attn_case *c, const char *name)
 {
     const struct ref_param *param = attn_op_param(attn_case_op(c), name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* params.c - keys that come from operators' tables: read, checked, given their defaults, written.
+/* params.c - reads, checks, resolves and writes the keys that come from operators' tables.
  *
- * A line may give a parameter before its op=, so a value is read first and held against the
+ * A line may give a parameter before its op=, so a value is read first and checked with the
  * operator later. Operators that share a key share its kind and its words. */
 #include <assert.h>
 #include <math.h>

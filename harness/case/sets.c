@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sets.c - the other values made of parts: bias, out, view, prune. */
+/* sets.c - other values made of parts: bias, out, view, prune. */
 #include <stdlib.h>
 
 #include "case/operator.h"
@@ -101,7 +101,7 @@ static const struct attn_choice views[] = {
     {"broadcast", ATTN_VIEW_BROADCAST}, {"offset1", ATTN_VIEW_OFFSET1},
     {"huge", ATTN_VIEW_HUGE},           {NULL, 0}};
 
-/* The outputs that out= may name, each with its number among them. */
+/* The outputs that out= may name, each with its index. */
 static void list_outputs(struct attn_choice names[ATTN_PARTS_MAX + 1])
 {
     const struct ref_output *output;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* size.c - what a case costs: bytes of its operands, floating-point operations. */
+/* size.c - the cost of a case: bytes of its operands, floating-point operations. */
 #include <string.h>
 
 #include "case/operator.h"
 #include "reference/dtype.h"
 
-/* A sum of products that remembers an overflow, and an extent that is not known. */
+/* A sum of products that remembers an overflow, or an unknown extent. */
 struct total {
     uint64_t bytes;
     bool overflow, unknown;
@@ -25,7 +25,7 @@ static void add(struct total *total, const struct ref_shape *shape, const char *
         overflow =
             overflow || extent < 0 || __builtin_mul_overflow(bytes, (uint64_t)extent, &bytes);
     }
-    if (empty) /* no elements, whatever the other extents are */
+    if (empty) /* no elements, even if other extents are unknown */
         return;
     if (overflow || __builtin_add_overflow(total->bytes, bytes, &total->bytes))
         total->overflow = true;

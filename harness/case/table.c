@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table.c - the table of all keys: those of the language, and those that operators' tables add.
- * Made once, when it is first asked for, from the registry of operators. */
+/* table.c - the table of all keys: the keys of the language, and those that operators' tables add.
+ * It is made from the registry of operators when it is first asked for. */
 #include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ enum { TEXT_MAX = 4096 };
 static struct attn_case_key keys[ATTN_KEYS_MAX + 1];
 static bool has_owners[ATTN_KEYS_MAX];
 static struct attn_key_rule param_rules[ATTN_CASE_PARAMS];
-static char texts[TEXT_MAX]; /* words and helps made of the tables, one behind the other */
+static char texts[TEXT_MAX]; /* words and helps made from the tables, one after the other */
 static size_t texts_used;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -38,7 +38,7 @@ static void append(char *text, size_t size, const char *separator, const char *m
     (void)added;
 }
 
-/* ---- what the tables say ---- */
+/* ---- texts from the tables ---- */
 
 const struct ref_output *attn_optional_output(size_t n)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* begin.c - backends and cases of a command. */
+/* begin.c - loads the backends and cases of a command. */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "cli/command.h"
 
-/* Can the backends have as many processors as threads. */
+/* Are there as many processors as threads? */
 static int check_threads(int threads, char *why, size_t size)
 {
     cpu_set_t allowed;
@@ -24,12 +24,12 @@ int attn_worker_check(const struct attn_paths *paths)
     char why[ATTN_PATH_MAX + 128];
     if (access(paths->worker, X_OK) == 0)
         return 0;
-    snprintf(why, sizeof why, "%s can not be run: %s", paths->worker, strerror(errno));
+    snprintf(why, sizeof why, "%s cannot be run: %s", paths->worker, strerror(errno));
     attn_complain(ATTN_EXIT_INTERNAL, why);
     return -1;
 }
 
-/* Says which plugins do not take part though nobody left them out. */
+/* Says which backends do not take part, though nobody left them out. */
 static void name_absent(const struct attn_roster *roster)
 {
     for (size_t b = 0; b < roster->n_absent; b++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command.c - the table of verbs; a command line read, and explained. */
+/* command.c - the table of verbs; parses a command line, and prints help. */
 #include "cli/command.h"
 
 #include <getopt.h>
@@ -9,27 +9,27 @@
 #include "run/drift.h"
 
 const struct attn_verb attn_verbs[] = {
-    {"list", "[backends|cases|fills|checks|ops] [CASES...]", "what there is",
+    {"list", "[backends|cases|fills|checks|ops] [CASES...]",
+     "list backends, cases, fills, checks or operators",
      "Without an argument: backends. 'cases' prints the id, name and canonical form of every case\n"
-     "of the standard suite, or of the CASES given. 'ops' prints the inputs, outputs and own keys "
-     "of\n"
-     "every operator.",
+     "of the standard suite, or of the CASES given. 'ops' prints the inputs, the outputs and the\n"
+     "own keys of every operator.",
      attn_verb_list},
-    {"verify", "[CASES...]", "are the numbers right",
-     "Runs every case on every backend in guarded memory and holds each output element against a\n"
-     "double-precision reference and a proven error bound. A line a result on stdout.",
+    {"verify", "[CASES...]", "check that the numbers are right",
+     "Runs every case on every backend in guarded memory. Compares each output element with a\n"
+     "double-precision reference, within a proven error bound. Prints one line per result.",
      attn_verb_verify},
     {"bench", "[CASES...] -o RUN", "verify, then time what passed",
-     "Results go to the folder RUN, a record a line in RUN/results.ndjson.", attn_verb_bench},
+     "Results go to the folder RUN: one record per line in RUN/results.ndjson.", attn_verb_bench},
     {"report", "RUN [-o DIR]", "pictures and pages from a run",
      "Writes plots (SVG, PNG), index.html, report.md, results.csv and junit.xml to DIR, or to\n"
      "RUN/report.",
      attn_verb_report},
     {"run", "[CASES...] -o RUN", "bench, then report", "", attn_verb_run},
-    {"compare", "BASE NEW | RUN --backends A,B", "two runs, or two backends of one, case by case",
-     "Exit code 4 when anything is slower than the margin, with its whole interval.",
-     attn_verb_compare},
-    {"doctor", "", "is this machine fit to measure on; what does each backend lack", "",
+    {"compare", "BASE NEW | RUN --backends A,B",
+     "compare two runs, or two backends of one run, case by case",
+     "Exit code 4 if a whole interval is slower than the margin.", attn_verb_compare},
+    {"doctor", "", "check that this machine is fit for measuring, and what each backend lacks", "",
      attn_verb_doctor},
     {"new-backend", "NAME [-o DIR]", "the skeleton of a plugin, in DIR/NAME (default: backends/)",
      "", attn_verb_new_backend},
@@ -88,16 +88,16 @@ static enum attn_exit unknown_option(const struct attn_verb *verb, const char *w
     return ATTN_EXIT_USAGE;
 }
 
-/* What getopt calls an option: its row, beyond the letters of short forms. */
+/* The number of an option in getopt: its row, above the letters of short forms. */
 enum { FIRST_ROW = 256 };
 
-/* getopt's table for one verb, from ours. */
+/* Makes getopt's table for one verb from ours. */
 static void getopt_tables(const struct attn_verb *verb, struct option longs[ATTN_FLAGS_MAX],
                           char *shorts)
 {
     size_t n = 0;
     char *s = shorts;
-    *s++ = ':'; /* a missing argument is told apart from an unknown option */
+    *s++ = ':'; /* so that getopt tells a missing argument from an unknown option */
     for (const struct attn_flag *f = attn_flags; f->name; f++) {
         if (!attn_flag_belongs(f, verb))
             continue;
@@ -113,7 +113,7 @@ static void getopt_tables(const struct attn_verb *verb, struct option longs[ATTN
     *s = '\0';
 }
 
-/* The row of what getopt has found. */
+/* The row of the option that getopt has found. */
 static const struct attn_flag *flag_of(int id)
 {
     const struct attn_flag *f = attn_flags;
@@ -151,7 +151,7 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c,
     for (int id; (id = getopt_long(argc, argv, shorts, longs, NULL)) != -1;) {
         const char *word = argv[optind - 1];
         if (id == ':') {
-            snprintf(why, size, "'%s' wants an argument", word);
+            snprintf(why, size, "'%s' needs an argument", word);
             return ATTN_EXIT_USAGE;
         }
         if (id == '?')
@@ -177,7 +177,7 @@ void attn_command_help(const struct attn_verb *verb)
         printf("attnbench: %s\n\n", attn_purpose);
         for (const struct attn_verb *v = attn_verbs; v->name; v++)
             printf("  attnbench %-11s %s\n", v->name, v->summary);
-        printf("\n'attnbench VERB --help' says more of each. %s\n\nExit codes:\n",
+        printf("\n'attnbench VERB --help' says more about each. %s\n\nExit codes:\n",
                attn_about_cases);
         for (int code = 0; code < ATTN_EXIT_CODES; code++)
             printf("  %d  %s\n", code, attn_exit_meanings[code]);

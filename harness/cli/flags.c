@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flags.c - the table of options: one row says all of an option, with a function that takes what
- * follows it. A new option is one row. */
+/* flags.c - the table of options. One row says everything about an option, with a function that
+ * reads its argument. A new option is one row. */
 #include <errno.h>
 #include <math.h>
 #include <stddef.h>
@@ -59,7 +59,7 @@ static enum attn_exit bad_value(const struct attn_flag *flag, const char *text, 
     return ATTN_EXIT_USAGE;
 }
 
-/* ---- functions of the rows: each puts what the option says where its row tells ---- */
+/* ---- functions of the rows: each stores the option at the offset of its row ---- */
 
 static void *place(const struct attn_flag *flag, struct attn_command *c)
 {
@@ -200,7 +200,7 @@ static enum attn_exit take_cache(const struct attn_flag *flag, char *text, struc
     return s->hot || s->cold ? ATTN_EXIT_OK : bad_value(flag, text, "hot, cold or both", why, size);
 }
 
-/* A list of words to a set of bits: word n is bit n. `names` has room for two words more. */
+/* Reads a list of words as a set of bits: word n is bit n. `names` has room for two more words. */
 static enum attn_exit name_set(const struct attn_flag *flag, const char *text, const char **names,
                                size_t count, unsigned *set, char *why, size_t size)
 {
@@ -300,62 +300,63 @@ static enum attn_exit take_fuzz(const struct attn_flag *flag, char *text, struct
 
 const struct attn_flag attn_flags[] = {
     {"backend", 'b', "NAME[:key=value,...]", WORKS | LIST, take_backend, 0, 0,
-     "this backend only, with options; may be repeated"},
+     "use only this backend, with options; may be repeated"},
     {"out", 'o', "DIR", WORKS | REPORT | NEW_BACKEND, take_text, AT(out), 0, "where results go"},
     {"plugin", 0, "FILE", WORKS | LIST | DOCTOR, take_plugin, 0, 0,
-     "a plugin from outside the plugin folder; without -b, only plugins so named take part"},
+     "a plugin outside the plugin folder; without -b, only plugins named this way take part"},
     {"filter", 0, "GLOB", WORKS | LIST, take_text, AT(suite.filter), 0,
-     "cases whose name or id matches"},
+     "only cases whose name or id matches"},
     {"shard", 0, "I/N", WORKS | LIST, take_shard, 0, 0, "every N-th case, from the I-th on"},
     {"seed", 0, "N", WORKS | LIST, take_seed, 0, 0, "replaces the seed of every case"},
     {"budget", 0, "TIME", WORKS, take_time, AT(settings.budget_s), 0,
-     "rounds, and then cases, are given up so that it ends in time (10m, 90s)"},
+     "give up rounds, and then cases, to end in this time (10m, 90s)"},
     {"threads", 0, "N", WORKS, take_count, AT(settings.threads), 4096,
      "threads of a backend, on as many processors (default 1)"},
     {"timeout", 0, "TIME", WORKS, take_time, AT(settings.timeout_s), 0,
      "watchdog of one request (default 60s)"},
     {"memory", 0, "SIZE", WORKS, take_size, AT(settings.memory), 0,
-     "of a case and of a worker (512M, 8G; default: what is available)"},
+     "memory limit of a case and of a worker (512M, 8G; default: what is available)"},
     {"run-limit", 0, "TIME", WORKS, take_time, AT(settings.run_limit_s), 0,
      "a run predicted to take longer is skipped (default 5s, 0: none)"},
     {"fills", 0, "all|none|NAME,...", WORKS, take_fills, 0, 0,
-     "what else to fill each case with ('list fills'; default: verify all, bench and run none)"},
+     "further fills of each case ('list fills'; default: verify all, bench and run none)"},
     {"checks", 0, "all|none|NAME,...", WORKS, take_checks, 0, 0,
-     "what to hold each backend to against itself ('list checks'; default as of --fills)"},
+     "checks that compare a backend with itself ('list checks'; default as for --fills)"},
     {"rounds", 0, "N", TIMES, take_count, AT(settings.rounds), ATTN_ROUNDS_MAX,
      "rounds, the unit of replication (default 5)"},
     {"samples", 0, "N", TIMES, take_count, AT(settings.samples), ATTN_SAMPLES_MAX,
-     "samples of a case in a round (default 3)"},
+     "samples per case and round (default 3)"},
     {"min-time", 0, "TIME", TIMES, take_time, AT(settings.min_time_s), 0,
      "least time of a sample (default 5ms)"},
     {"cache", 0, "hot|cold|both", TIMES, take_cache, 0, 0, "state of the caches (default both)"},
     {"resume", 0, NULL, TIMES, take_switch, AT(resume), 0, "continue a run that was cut off"},
     {"dry-run", 0, NULL, WORKS, take_switch, AT(dry_run), 0,
      "print the cases that would run, and stop"},
-    {"json", 0, NULL, ALL, take_switch, AT(json), 0, "what goes to stdout, as JSON"},
+    {"json", 0, NULL, ALL, take_switch, AT(json), 0, "write JSON to stdout"},
     {"junit", 0, "FILE", VERIFY, take_text, AT(junit), 0, "verdicts as JUnit XML"},
     {"strict", 0, NULL, WORKS | COMPARE, take_switch, AT(settings.strict), 0,
      "a mistrusted result fails; an unclear comparison is inconclusive"},
     {"debug", 0, NULL, VERIFY, take_switch, AT(settings.debug), 0,
-     "worker in the foreground, without watchdog; says what to attach gdb to"},
+     "worker in the foreground, without watchdog; says which process to attach gdb to"},
     {"shrink", 0, NULL, VERIFY, take_switch, AT(settings.shrink), 0,
-     "reduce what fails to the smallest case that still fails so"},
+     "reduce a failing case to the smallest case that still fails in the same way"},
     {"reproducer", 0, "FILE", VERIFY, take_reproducer, 0, 0,
-     "--shrink, and the first such case as a C program that needs only the plugin"},
+     "--shrink, and write the first such case as a C program that needs only the plugin"},
     {"fuzz", 0, "N", VERIFY, take_fuzz, AT(suite.fuzz), 100000,
      "N random cases over the whole language, drawn from --seed (default 1), with --shrink"},
     {"baseline", 0, "FILE", VERIFY, take_text, AT(baseline), 0,
-     "verify: results.ndjson or folder of an earlier run; exit 3 where errors have grown since"},
+     "verify: results.ndjson or folder of an earlier run; exit 3 if errors have grown"},
     {"drift", 0, "FACTOR", VERIFY, take_drift, 0, 0,
-     "with --baseline: what error over bound may grow by (default 2)"},
-    {"margin", 0, "PERCENT", COMPARE, take_margin, 0, 0, "what still counts as equal (default 3)"},
-    {"backends", 0, "A,B", COMPARE, take_pair, 0, 0, "B against A, within one run"},
+     "with --baseline: error over bound may grow by this factor (default 2)"},
+    {"margin", 0, "PERCENT", COMPARE, take_margin, 0, 0,
+     "differences up to this count as equal (default 3)"},
+    {"backends", 0, "A,B", COMPARE, take_pair, 0, 0, "compare B with A, within one run"},
     {"baseline", 0, "NAME", REPORT | RUN, take_text, AT(report.baseline), 0,
-     "report, run: what speed-ups are over (default: the slowest exact backend)"},
-    {"map", 0, "A=B", COMPARE, take_map, 0, 0, "hold A of BASE or NEW against B of the other"},
+     "report, run: the backend that speed-ups refer to (default: the slowest exact one)"},
+    {"map", 0, "A=B", COMPARE, take_map, 0, 0, "compare A of BASE or NEW with B of the other"},
     {"matrix", 0, NULL, LIST, take_switch, AT(matrix), 0,
-     "backends: what each supports, asked of it over a grid"},
-    {"help", 'h', NULL, ALL, take_switch, AT(help), 0, "what the command takes"},
+     "list backends: what each one supports, over a grid of problems"},
+    {"help", 'h', NULL, ALL, take_switch, AT(help), 0, "print this help"},
     {0},
 };
 _Static_assert(sizeof attn_flags / sizeof *attn_flags <= ATTN_FLAGS_MAX, "raise ATTN_FLAGS_MAX");

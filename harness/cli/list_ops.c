@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list_ops.c - attnbench list ops: what the operators' tables say, for people and as JSON. */
+/* list_ops.c - attnbench list ops: prints the operators' tables, for people or as JSON. */
 #include <stdio.h>
 #include <string.h>
 
@@ -51,8 +51,8 @@ static const char *type_name(uint8_t type)
     }
 }
 
-/* The keys of an operator that not every operator takes, one after the other; NULL beyond the last.
- * Parameters come first. */
+/* The keys of an operator that not every operator accepts, one after the other; NULL beyond the
+ * last. Parameters come first. */
 static const struct attn_case_key *own_key(const struct ref_op *op, size_t n)
 {
     for (const struct attn_case_key *key = attn_case_keys(); key->name; key++) {
@@ -63,7 +63,7 @@ static const struct attn_case_key *own_key(const struct ref_op *op, size_t n)
     return NULL;
 }
 
-/* Help of a key without the operator that it is of, which stands above it here. */
+/* Help of a key without the name of its operator, which is printed above it. */
 static const char *plain_help(const struct attn_case_key *key)
 {
     const char *colon = strstr(key->help, ": ");
@@ -89,7 +89,7 @@ static void print_operand(const struct ref_op *op, const struct ref_operand *o)
     printf("    %-10s %-18s %s", o->name, shape_text(op, o->shape, shape, sizeof shape),
            type_name(o->type));
     if (o->flags & REF_SHORT)
-        printf("; the first axis alone is legal");
+        printf("; may have only the first axis");
     if (score)
         printf("; with score=%s", score->name);
     if (o->fallback && other)

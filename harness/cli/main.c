@@ -41,7 +41,7 @@ int main(int argc, char **argv)
     install_handlers();
     code = command.verb->run(&command, &paths);
     if (fflush(stdout) || ferror(stdout))
-        code = attn_complain(ATTN_EXIT_INTERNAL, "standard output can not be written");
+        code = attn_complain(ATTN_EXIT_INTERNAL, "standard output cannot be written");
     if (attn_interrupted) {
         signal(attn_interrupted, SIG_DFL);
         raise(attn_interrupted);

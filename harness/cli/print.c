@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* print.c - what several verbs print alike. */
+/* print.c - output that several verbs share. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,8 @@ void attn_print_records(const json_t *records)
     }
 }
 
-/* One object of an array that is printed piece by piece: a million cases are never one value. */
+/* One object of an array that is printed piece by piece, so that a million cases never form one
+ * value. */
 static void print_case(const char *id, const char *name, const char *line, bool first)
 {
     json_t *object = json_pack("{s:s, s:s, s:s}", "id", id, "name", name, "case", line);

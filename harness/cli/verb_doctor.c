@@ -8,7 +8,7 @@
 #include "cli/command.h"
 #include "run/machine.h"
 
-/* Is a program on PATH. */
+/* Is a program on PATH? */
 static bool on_path(const char *program)
 {
     const char *path = getenv("PATH");
@@ -51,7 +51,7 @@ enum attn_exit attn_verb_doctor(struct attn_command *c, const struct attn_paths 
                                                   "available", info->available, "text",
                                                   !info->available ? info->reason
                                                   : *info->version ? info->version
-                                                                   : "lacks nothing"));
+                                                                   : "nothing is missing"));
     }
     attn_roster_free(&roster);
     if (c->json) {

@@ -19,7 +19,7 @@ static json_t *options_json(const struct attn_backend_info *info)
     return list;
 }
 
-/* What each backend of the roster supports. */
+/* Prints what each backend of the roster supports. */
 static enum attn_exit list_matrix(const struct attn_command *c, const struct attn_paths *paths,
                                   const struct attn_roster *roster)
 {
@@ -102,7 +102,7 @@ static enum attn_exit list_cases(struct attn_command *c, const struct attn_paths
     return count ? ATTN_EXIT_OK : attn_complain(ATTN_EXIT_NOTHING, "no case matches");
 }
 
-/* Fills, or checks: names and what they mean. */
+/* Prints fills or checks: names and their meaning. */
 static enum attn_exit list_words(const struct attn_command *c, bool fills)
 {
     json_t *list = json_array();
@@ -141,7 +141,7 @@ enum attn_exit attn_verb_list(struct attn_command *c, const struct attn_paths *p
     if (near && !strcmp(near, topic))
         snprintf(why, sizeof why, "list %s takes no further argument", topic);
     else
-        snprintf(why, sizeof why, "there is no list of '%s'; %s%s%s", topic,
+        snprintf(why, sizeof why, "'%s' cannot be listed; %s%s%s", topic,
                  near ? "did you mean '" : "legal: backends|cases|fills|checks|ops",
                  near ? near : "", near ? "'?" : "");
     return attn_complain(ATTN_EXIT_USAGE, why);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* census.c - which keys did a row read.
+/* census.c - finds out which keys a row has read.
  *
  * With k = 0 all n allowed keys weigh 1/n, and v of key j is a pattern of signs s_j over the
  * columns. So out * n is, column by column, a whole number S = sum of s_j, whatever the rounding of
@@ -18,10 +18,10 @@
 #include "reference/dtype.h"
 #include "reference/operands.h"
 
-/* Columns from which a decoded key is more than a guess; keys below which two guesses agree: none
- * of one key, and a pair that cancels. */
+/* With fewer columns a decoded key is only a guess. With fewer keys two guesses agree: none of one
+ * key, and a pair that cancels. */
 enum { LEAST_COLUMNS = 8, LEAST_KEYS = 4 };
-/* Lost tiles that are looked for: of 2, 4, ... keys, at their multiples. */
+/* Lost tiles are looked for with 2, 4, ... keys, at their multiples, up to this size. */
 enum { LARGEST_TILE = 512 };
 
 struct row_count {
@@ -44,7 +44,7 @@ static bool allowed(const struct row_count *row, int64_t j)
     return ref_allowed(&row->probe->instance->problem, row->at.b, row->at.h, row->at.i, j);
 }
 
-/* Is out what `count` keys with this sum give. */
+/* Does out match `count` keys with this sum? */
 static bool agrees(const struct row_count *row, const double *sum, int64_t count)
 {
     const struct attn_problem *p = &row->probe->instance->problem;
@@ -68,7 +68,7 @@ static bool one_key(const struct row_count *row, int64_t j)
     return agrees(row, row->trial, row->at.n + (int64_t)times);
 }
 
-/* All keys from one on are missing, or all before it: the key, or -1. */
+/* The key from which on, or up to which, all keys are missing; -1: there is none. */
 static int64_t lost_end(const struct row_count *row, bool tail)
 {
     const struct attn_problem *p = &row->probe->instance->problem;
@@ -86,7 +86,7 @@ static int64_t lost_end(const struct row_count *row, bool tail)
     return -1;
 }
 
-/* The same keys of another head: its number over batches and heads, or -1. */
+/* The head whose same keys were read instead: its number over batches and heads, or -1. */
 static int64_t other_head(const struct row_count *row)
 {
     const struct attn_problem *p = &row->probe->instance->problem;
@@ -105,7 +105,7 @@ static int64_t other_head(const struct row_count *row)
     return -1;
 }
 
-/* All keys whatever the mask says. */
+/* Were all keys read, whatever the mask says? */
 static bool every_key(const struct row_count *row)
 {
     const struct attn_problem *p = &row->probe->instance->problem;
@@ -160,7 +160,7 @@ static int64_t lost_tile(const struct row_count *row, int64_t *tile)
     return found;
 }
 
-/* From what is most likely where several fit. */
+/* Tries the most likely first, because several may fit. */
 static void decode(const struct row_count *row, char *text, size_t size)
 {
     const struct attn_problem *p = &row->probe->instance->problem;
@@ -187,8 +187,8 @@ static void decode(const struct row_count *row, char *text, size_t size)
         snprintf(text, size, "does not give each of its %lld keys the same weight", own);
 }
 
-/* Is a column of a row the whole number that it should be; where rounding of out could hide half of
- * one, nothing is known. */
+/* Is a column of a row the whole number that it should be? True if rounding of out could hide half
+ * a unit, because then nothing is known. */
 static bool counts_right(const struct attn_problem *p, double got, double sum, int64_t n)
 {
     if (n == 0)
@@ -197,17 +197,17 @@ static bool counts_right(const struct attn_problem *p, double got, double sum, i
     return rounding > 0.5 || fabs(got * (double)n - sum) < 0.5;
 }
 
-/* The rows counted so far, and the sentence about the clearest of those that are not right. */
+/* The rows counted so far, and the sentence about the wrong row with the clearest evidence. */
 struct tally {
     const struct attn_probe *probe;
     double *sum, *trial; /* [Dv] */
     int64_t wrong;
-    int told; /* how clear the row is that the sentence is about */
+    int told; /* how clear the evidence of the row in the sentence is */
     char *text;
     size_t size;
 };
 
-/* Holds a row of out against the sum of its keys, which stands in t->sum. */
+/* Compares a row of out with the sum of its keys in t->sum. */
 static void count_row(struct tally *t, struct attn_probe_row at)
 {
     const struct attn_problem *p = &t->probe->instance->problem;
@@ -219,26 +219,26 @@ static void count_row(struct tally *t, struct attn_probe_row at)
         right = right && counts_right(p, t->probe->row[c], t->sum[c], at.n);
         nothing = nothing && t->probe->row[c] == 0;
     }
-    /* A sum of 0 does not say of how many keys. */
+    /* A sum of 0 does not tell how many keys were read. */
     const int clear = 2 * !nothing + (at.n >= LEAST_KEYS);
     t->wrong += !right;
     if (right || clear <= t->told)
         return;
     t->told = clear;
-    char what[160] = "does not read the keys it should";
+    char what[160] = "does not read the right keys";
     if (p->dv >= LEAST_COLUMNS)
         decode(&row, what, sizeof what);
     snprintf(t->text, t->size, "census: b%lld h%lld query %lld %s", (long long)at.b,
              (long long)at.h, (long long)at.i, what);
 }
 
-/* Words of a bit for each key. */
+/* Words that hold one bit per key. */
 static int64_t words_of(const struct attn_problem *p)
 {
     return (p->sk + 63) / 64;
 }
 
-/* before[j]: sum of v over the keys before j, of a head. The signs are whole numbers. */
+/* before[j]: sum of v over the keys before j of one head. The signs are whole numbers. */
 static void sum_before(const struct attn_probe *probe, int64_t b, int64_t g, int32_t *before)
 {
     const struct attn_problem *p = &probe->instance->problem;
@@ -248,7 +248,7 @@ static void sum_before(const struct attn_probe *probe, int64_t b, int64_t g, int
                 before[j * p->dv + c] + (int32_t)attn_probe_element(probe->v, b, g, j, c);
 }
 
-/* A head at a time, without a mask: the keys of a row are a range. */
+/* One head without a boolean mask: the keys of a row are a range. */
 static void sum_range(const struct tally *t, const int32_t *before, int64_t begin, int64_t end)
 {
     const int64_t dv = t->probe->instance->problem.dv;
@@ -256,7 +256,7 @@ static void sum_range(const struct tally *t, const int32_t *before, int64_t begi
         t->sum[c] = before[end * dv + c] - before[begin * dv + c];
 }
 
-/* plus[c]: a bit a key, set where the sign in column c is +. */
+/* plus[c]: one bit per key, set if the sign in column c is +. */
 static void mark_plus(const struct attn_probe *probe, int64_t b, int64_t g, uint64_t *plus)
 {
     const struct attn_problem *p = &probe->instance->problem;
@@ -295,7 +295,7 @@ static void sum_marked(double *sum, const uint64_t *plus, const uint64_t *keys, 
     }
 }
 
-/* Every row there is; `before` or, with a mask, `plus` and `keys` are room for one head and row. */
+/* Counts every row. `before`, or with a mask `plus` and `keys`, have room for one head and row. */
 static void count_all(struct tally *t, int32_t *before, uint64_t *plus, uint64_t *keys)
 {
     const struct attn_problem *p = &t->probe->instance->problem;

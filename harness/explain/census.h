@@ -5,9 +5,9 @@
 
 #include "explain/probe.h"
 
-/* Counts the keys of every row from out, those that the verdict has not sampled, too; *counted is
- * how many rows. False, with the sentence, where one is not right. Where out's type is too coarse
- * to tell, it is taken as right. */
+/* Counts the keys of every row from out, sampled by the verdict or not. *counted is the number of
+ * rows. False, with the sentence, if a row is not right. A row counts as right if out's type is too
+ * coarse to tell. */
 bool attn_census_check(const struct attn_probe *probe, int64_t *counted, char *text, size_t size);
 
 #endif

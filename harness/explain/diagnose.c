@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* diagnose.c - exact, one_hot and rounding; census has a file of its own. */
+/* diagnose.c - the fills exact, one_hot and rounding; census has its own file. */
 #include "explain/diagnose.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "reference/dtype.h"
 #include "reference/score.h"
 
-/* The columns of a row share the roundings of its p, so rows are what is averaged over. */
+/* The columns of a row share the roundings of its p, so the mean needs this many rows. */
 static const int64_t least_rows = 64, least_keys = 8;
 
 static void load_row(const struct attn_probe *probe, struct attn_probe_row at)
@@ -21,7 +21,7 @@ static void load_row(const struct attn_probe *probe, struct attn_probe_row at)
         probe->row[c] = attn_probe_element(probe->out, at.b, at.h, at.i, c);
 }
 
-/* A row in which a power of two of scores are 0 (those of keys whose k is): their mean of v is
+/* If the number of scores that are 0 (of keys whose k is 0) is a power of two, their mean of v is
  * known to the bit. */
 bool attn_exact_row(const struct attn_instance *instance, int64_t row, double *mean)
 {
@@ -29,7 +29,7 @@ bool attn_exact_row(const struct attn_instance *instance, int64_t row, double *m
     const struct attn_tensor *k = attn_tensor_find(p, ATTN_K), *v = attn_tensor_find(p, ATTN_V);
     if (!ref_op_is(p->op, REF_QKV | REF_SOFTMAX) || p->dtype == ATTN_F64 ||
         (ref_score_find(p->score)->traits & REF_SCORE_DISTANCE))
-        return false; /* there 0 is not the score of k = 0, or exp(-200) is not nothing */
+        return false; /* k = 0 does not give a score of 0, or exp(-200) is not negligible */
     const int64_t b = row / p->sq / p->hq, h = row / p->sq % p->hq, g = h / (p->hq / p->hkv);
     int64_t zeros = 0;
     memset(mean, 0, (size_t)p->dv * sizeof *mean);
@@ -67,7 +67,7 @@ static bool check_exact(const struct attn_probe *probe, char *text, size_t size)
     return true;
 }
 
-/* Is `row` row j of v, but for rounding. */
+/* Is `row` row j of v, up to rounding? */
 static bool is_value(const struct attn_probe *probe, const double *row, int64_t b, int64_t g,
                      int64_t j)
 {
@@ -80,7 +80,7 @@ static bool is_value(const struct attn_probe *probe, const double *row, int64_t 
     return true;
 }
 
-/* Finds a row among those of v, its own head's first. */
+/* Finds a row among the rows of v, starting with its own head. */
 static bool find_value(const struct attn_probe *probe, struct attn_probe_row at, const double *row,
                        int64_t found[3])
 {
@@ -99,7 +99,7 @@ static bool find_value(const struct attn_probe *probe, struct attn_probe_row at,
     return false;
 }
 
-/* Only words: what is wrong has been judged by the bound. */
+/* Only finds words: the bound has already judged what is wrong. */
 static void explain_one_hot(const struct attn_probe *probe, char *text, size_t size)
 {
     const int64_t dv = probe->instance->problem.dv;
@@ -131,13 +131,13 @@ double attn_rounding_unit(const struct attn_instance *instance, const struct att
     const double u = n->p_type ? fmax(out, attn_dtype_roundoff(n->p_type)) : out;
     if (u < 1e-4 || n->acc_toward_zero || n->out_toward_zero)
         return 0;
-    /* p may be alike in all rows, or all but 1 or 0, and then so are roundings */
+    /* p may be alike in all rows, or nearly 1 or 0; then roundings are alike, too */
     const bool alike = !ref_score_find(p->score)->by_width || c->scale_given || c->softcap > 0 ||
                        c->bias_normal || c->alibi || c->sink || c->dropout;
     return alike ? 0 : u;
 }
 
-/* A row of 0 has lost all its weights, in all columns. */
+/* A row of zeros has lost all its weights. */
 bool attn_rounding_counts(int64_t keys, double first)
 {
     return keys >= least_keys && first != 0;
@@ -167,13 +167,13 @@ static bool check_rounding(const struct attn_probe *probe, const struct attn_num
     if (rows < least_rows || fabs(mean) <= ATTN_ROUNDING_MOST)
         return true;
     snprintf(text, size,
-             "rounding: over %lld rows the mean signed error is %+.2f units of rounding, which "
-             "rounding to nearest keeps within 0.03: something is truncated",
+             "rounding: over %lld rows the mean signed error is %+.2f units of rounding; with "
+             "rounding to nearest it stays within 0.03, so something is truncated",
              (long long)rows, mean);
     return false;
 }
 
-/* In front of the bound's own sentence, which keeps the figures. */
+/* Puts a sentence in front of the bound's own, which keeps the figures. */
 static void say(struct attn_judgement *v, const char *text)
 {
     char joined[sizeof v->reason];
@@ -182,7 +182,7 @@ static void say(struct attn_judgement *v, const char *text)
 }
 
 /* Sums in 16 bits may stall, as declared. Short partial sums do not: they hold whole numbers up to
- * 8 each, where p is not a fraction. */
+ * 8 each, if p is not a fraction. */
 static bool sums_hold(const struct attn_problem *p, const struct attn_numerics *n)
 {
     const uint32_t acc = n->acc_type ? n->acc_type : p->dtype;

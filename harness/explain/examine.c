@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* examine.c - a verdict, then the fill, then an explanation. */
+/* examine.c - the judge's verdict, then the fill, then an explanation. */
 #include "explain/examine.h"
 
 #include <stdio.h>

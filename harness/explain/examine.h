@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* examine.h - everything that is said of a backend's outputs: the judge's verdict, what the fill
- * of the case proves beyond it (diagnose.h), and the mistake that explains what is wrong
- * (hypotheses.h). */
+/* examine.h - all that is said about a backend's outputs: the judge's verdict, what the fill of the
+ * case proves beyond it (diagnose.h), and the mistake that explains the errors (hypotheses.h). */
 #ifndef ATTN_EXAMINE_H
 #define ATTN_EXAMINE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guesses.h - hypotheses, by what they look at. Each proposes itself to the sample if it explains
- * enough of it. Private to this folder. */
+/* guesses.h - hypotheses, grouped by what they look at. Each one proposes itself to the sample if
+ * it explains enough of it. Private to this folder. */
 #ifndef ATTN_GUESSES_H
 #define ATTN_GUESSES_H
 
@@ -16,8 +16,8 @@ void attn_guess_other_rows(struct attn_sample *sample);
 void attn_guess_lse(struct attn_sample *sample);
 /* guesses_keys.c */
 void attn_guess_lost_keys(struct attn_sample *sample);
-/* guesses_problems.c: the answers of other problems. One mutation; those of the tables of mistakes;
- * another scale. */
+/* guesses_problems.c: the answers of other problems: one mutation, the tables of mistakes, another
+ * scale. */
 void attn_guess_mutation(struct attn_sample *sample, const struct attn_mutation *mutation);
 void attn_guess_mistakes(struct attn_sample *sample);
 void attn_guess_scale(struct attn_sample *sample);

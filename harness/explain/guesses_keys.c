@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guesses_keys.c - which keys a row has lost: from prefix sums over the keys of one wrong row every
- * lost end, tile and single key is tried; what fits that row is put to the others. */
+/* guesses_keys.c - which keys a row has lost. Prefix sums over the keys of one wrong row allow
+ * every lost end, tile and single key to be tried. What fits that row is tried on the others. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 #include "explain/mistakes.h"
 #include "reference/dtype.h"
 
-/* Sums over keys that are kept; lost ranges that are put to all rows. */
+/* Limits: sums over keys that are kept; lost ranges that are tried on all rows. */
 static const double most_numbers = 0x1p22;
 enum { MOST_RANGES = 8, LARGEST_TILE = 512 };
 
@@ -57,7 +57,7 @@ static bool sum_up(struct row_sums *sums)
     return ok;
 }
 
-/* Would the first row be what it is without keys [begin, end). */
+/* Does the first row match the answer without keys [begin, end)? */
 static bool fits(const struct row_sums *sums, int64_t begin, int64_t end)
 {
     const struct attn_sample *s = sums->sample;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guesses_lse.c - an lse moved by a constant, short of a part, or in another's place. */
+/* guesses_lse.c - an lse moved by a constant, without one of its parts, or in the wrong place. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static void guess_shift(struct attn_sample *s)
                         fabs(fabs(shift) - 0.69314718056) < 1e-3 ? " (ln 2)" : "");
 }
 
-/* Where element k of the sample stands. */
+/* The place of element k of the sample. */
 struct cell {
     int64_t b, h, i;
 };
@@ -54,10 +54,10 @@ static bool kept(const struct attn_problem *p, const struct attn_tensor *keep, s
                                          at.i * keep->stride[2] + j * keep->stride[3]] != 0;
 }
 
-/* What the sum of a row is made of, from its final scores. */
+/* The parts of a row's lse, from its final scores. */
 struct parts {
     double most;     /* the largest score */
-    double kept_lse; /* of the keys that dropout keeps; of all where there is none */
+    double kept_lse; /* of the keys that dropout keeps; of all keys without dropout */
 };
 
 static struct parts parts_of(const struct attn_sample *s, const double *scores, int64_t k)
@@ -99,7 +99,7 @@ static void guess_parts(struct attn_sample *s, const double *scores)
     }
 }
 
-/* Row [b,h,i] holds what is written there by who takes lse as [B,Sq,Hq]. */
+/* Row [b,h,i] holds what a kernel writes there that takes lse for [B,Sq,Hq]. */
 static void guess_slots(struct attn_sample *s)
 {
     const struct attn_problem *p = &s->instance->problem;

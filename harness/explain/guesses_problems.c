@@ -7,7 +7,7 @@
 #include "explain/guesses.h"
 #include "explain/mistakes.h"
 
-/* Share of the first row that a hypothesis must explain to be put to the others. */
+/* A hypothesis must explain this share of the first row to be tried on the others. */
 static const double first_share = 0.9;
 
 static void add_twice(const struct attn_sample_rows *rows, int64_t n)
@@ -16,7 +16,7 @@ static void add_twice(const struct attn_sample_rows *rows, int64_t n)
         rows->trial[k] = 2 * rows->want[k] - rows->trial[k];
 }
 
-/* Does a problem have the right answers in rows that are right. */
+/* Does a problem give the right answers in rows that are right? */
 static bool leaves_right(const struct attn_sample *s, const struct attn_problem *problem,
                          bool twice)
 {
@@ -45,7 +45,7 @@ void attn_guess_mutation(struct attn_sample *s, const struct attn_mutation *m)
         const bool local = !leaves_right(s, &m->problem, m->twice);
         attn_sample_propose(s, share, local,
                             "are, within the bound, the answer of this case with %s%s", m->what,
-                            local ? ", but in these rows alone" : "");
+                            local ? ", but only in these rows" : "");
         return;
     }
 }
@@ -61,7 +61,8 @@ void attn_guess_mistakes(struct attn_sample *s)
     free(m);
 }
 
-/* The factor of scale that explains best, by Gauss and Newton; a start at 1 finds those near it. */
+/* The factor of scale that explains best, by Gauss-Newton. It starts at 1 and finds factors near 1.
+ */
 void attn_guess_scale(struct attn_sample *s)
 {
     struct attn_problem p = s->instance->problem;

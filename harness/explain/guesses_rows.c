@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guesses_rows.c - what rows hold instead of their answer: nothing, a multiple of it, the answer of
- * other rows. */
+/* guesses_rows.c - rows that hold nothing, a multiple of their answer, or the answer of other rows.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "explain/guesses.h"
 #include "reference/dtype.h"
 
-/* Elements of a row from which a factor of its own is more than a fit. */
+/* With fewer elements in a row, a factor per row fits anything. */
 enum { LEAST_WIDTH = 8 };
 
 static const char *factor_name(const struct attn_problem *p, double factor)
@@ -61,7 +61,7 @@ void attn_guess_factor(struct attn_sample *s)
                         factor_name(&s->instance->problem, factor));
 }
 
-/* Each row by another sum of weights than its own. */
+/* Each row divided by a sum of weights other than its own. */
 void attn_guess_row_factors(struct attn_sample *s)
 {
     double least = INFINITY, most = -INFINITY;
@@ -77,12 +77,12 @@ void attn_guess_row_factors(struct attn_sample *s)
         most = fmax(most, factor);
     }
     attn_sample_propose(s, attn_sample_share(s, s->wrong.count), true,
-                        "are, within the bound, the right answer times a factor of each row's own, "
+                        "are, within the bound, the right answer times one factor per row, "
                         "%.6g to %.6g: the sum of weights that it is divided by is wrong",
                         least, most);
 }
 
-/* Is what lies there what lay there before: all bits set. */
+/* Is the element still as it was before the run: all bits set? */
 static bool is_unwritten(const struct attn_sample *s, int64_t row, int64_t c)
 {
     const struct attn_tensor *tensor = s->units.tensor;
@@ -95,7 +95,7 @@ static bool is_unwritten(const struct attn_sample *s, int64_t row, int64_t c)
     return all;
 }
 
-/* Zeros, or nothing at all, where an answer was to be: in the rest the right answer. */
+/* Zeros or unwritten elements instead of an answer; all other columns are right. */
 static void guess_blank(struct attn_sample *s, bool zero)
 {
     const struct attn_sample_rows *w = &s->wrong;
@@ -161,7 +161,7 @@ static int64_t find_row(const struct attn_sample *s, int64_t k)
     return -1;
 }
 
-/* Are two rows the same but for their index of this letter. */
+/* Are two rows the same except for the index of this letter? */
 static bool same_but(const struct attn_units *units, char but, int64_t here, int64_t there)
 {
     bool same = true;
@@ -171,7 +171,7 @@ static bool same_but(const struct attn_units *units, char but, int64_t here, int
     return same;
 }
 
-/* What two rows have in common: "other heads" where that is all but the head. */
+/* How two rows differ: "other heads" if only the head differs. */
 static const char *kind_of(const struct attn_units *units, int64_t here, int64_t there)
 {
     if (same_but(units, 'h', here, there))

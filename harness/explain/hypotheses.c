@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hypotheses.c - fits wrong rows against mistakes.
+/* hypotheses.c - compares wrong rows with the answers of mistakes.
  *
- * A hypothesis gives an answer of its own, with its own bound, for the rows that are wrong. It is
- * taken as an explanation where (nearly) all elements of these rows agree with it, and enough of
- * them could not have agreed with the right answer as well. Where it would have made rows wrong
- * that are right, it is said of the wrong ones alone. */
+ * A hypothesis gives its own answer, with its own bound, for the rows that are wrong. It is an
+ * explanation if (nearly) all elements of these rows agree with it, and enough of them do not agree
+ * with the right answer. If it would make right rows wrong, the sentence limits it to the wrong
+ * rows. */
 #include "explain/hypotheses.h"
 
 #include "explain/guesses.h"
 #include "explain/sample.h"
 
-/* Mistakes in what every operator with a softmax does. */
+/* Mistakes in steps that every operator with a softmax has. */
 static void guess_softmax(struct attn_sample *s)
 {
     attn_guess_lse(s);

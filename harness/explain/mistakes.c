@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mistakes.c - goes through the tables of mistakes. */
+/* mistakes.c - iterates over the tables of mistakes. */
 #include "explain/mistakes.h"
 
 static const struct attn_mistake *const tables[] = {attn_mistakes_keys, attn_mistakes_scores,

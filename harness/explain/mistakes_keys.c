@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mistakes_keys.c - mistakes in which keys take part: offsets, masks, lengths, tails. */
+/* mistakes_keys.c - mistakes about which keys are read: offsets, masks, lengths, tails. */
 #include <math.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "reference/dtype.h"
 #include "reference/reference.h"
 
-/* Puts the offset in figures, so that lengths may change without it. */
+/* Writes the offset as a number, so that lengths may change without it. */
 static bool fix_offset(struct attn_mutation *m)
 {
     struct attn_problem *p = &m->problem;
@@ -117,13 +117,13 @@ static bool mask_inverted(struct attn_mutation *m, double unused)
     return attn_mutated_remake(m, ATTN_MASK, -1, 1, 1);
 }
 
-/* -1 is no bound but a distance. */
+/* -1 (no limit) of the window taken as a distance. */
 static bool window_literal(struct attn_mutation *m, double unused)
 {
     (void)unused;
     struct attn_problem *p = &m->problem;
     const bool left = p->window_left == -1, right = p->window_right == -1;
-    ATTN_SAY(m, "-1 of the window taken as a distance");
+    ATTN_SAY(m, "-1 of the window (no limit) taken as a distance");
     if (!(p->flags & ATTN_FLAG_WINDOW) || left == right || p->flags & ATTN_FLAG_CAUSAL ||
         attn_mutated(m, ATTN_ALIBI) || !fix_offset(m))
         return false;
@@ -146,15 +146,15 @@ static uint8_t byte_at(const struct attn_tensor *t, const struct cell *at)
                                       at->i * t->stride[2] + at->j * t->stride[3]];
 }
 
-/* Can a mask of every cell be made; as for other copies, the same mistake shows at a smaller size.
- */
+/* Is a mask of every cell small enough to be made? Like other copies it has a limit: the same
+ * mistake shows at a smaller size. */
 static bool fits_mask(const struct attn_problem *p)
 {
     return (double)p->b * (double)p->hq * (double)p->sq * (double)p->sk <= 0x1p22;
 }
 
-/* Replaces the boolean mask, or the lack of one, by all cells that `seen` picks, of those that the
- * mask allows. */
+/* Replaces the boolean mask, or makes one: of the cells that were allowed, those that `seen` picks.
+ */
 static bool remask(struct attn_mutation *m,
                    bool (*seen)(const struct attn_mutation *m, const struct cell *at,
                                 const double *arguments),
@@ -192,7 +192,7 @@ static bool byte_counts(const struct attn_mutation *m, const struct cell *at, co
 static bool mask_of_bytes(struct attn_mutation *m, double low_bit)
 {
     ATTN_SAY(m, "%s",
-             low_bit != 0 ? "the low bit alone of each byte of the mask"
+             low_bit != 0 ? "only the low bit of each byte of the mask"
                           : "bytes of the mask other than 1 taken as false");
     return attn_mutated(m, ATTN_MASK) && remask(m, byte_counts, &low_bit);
 }
@@ -261,7 +261,7 @@ static bool is_finite_key(const struct attn_mutation *m, const struct cell *at,
     return finite;
 }
 
-/* Only where there are such keys. */
+/* Applies only if there are such keys. */
 static bool nan_swallowed(struct attn_mutation *m, double unused)
 {
     (void)unused;
@@ -315,7 +315,7 @@ static bool last_lost(struct attn_mutation *m, double unused)
     return keys_lost(m, m->problem.sk - 1);
 }
 
-/* Is the part of a tile at the end another than that of a tile of half the size. */
+/* Does the partial tile at the end differ from that of a tile of half the size? */
 static bool is_new(const struct attn_mutation *m, int64_t tile)
 {
     return tile == 4 || m->problem.sk % tile >= tile / 2;
@@ -327,8 +327,8 @@ static bool tail_lost(struct attn_mutation *m, double tile)
     return n > 0 && is_new(m, (int64_t)tile) && keys_lost(m, n);
 }
 
-/* Keys of zeros up to the next multiple weigh exp(score) each, as a sink of log(how many) + score
- * does. */
+/* Keys of zeros up to the next multiple weigh exp(score) each. Together they act like a sink of
+ * log(their number) + score. */
 static bool counted(struct attn_mutation *m, double tile, double score)
 {
     struct attn_problem *p = &m->problem;
@@ -354,7 +354,7 @@ static bool tail_counted(struct attn_mutation *m, double tile)
     return counted(m, tile, 0);
 }
 
-/* -Inf that is capped is a score. */
+/* A softcap turns the -Inf of a mask into a finite score. */
 static bool tail_capped(struct attn_mutation *m, double tile)
 {
     return (m->problem.flags & ATTN_FLAG_SOFTCAP) && counted(m, tile, -m->problem.softcap);
@@ -366,7 +366,7 @@ static void from_tile_before(const struct attn_mutation *m, double tile, int64_t
         at[2] -= (int64_t)tile;
 }
 
-/* What follows the last key in its tile is what the tile before left there. */
+/* Behind the last key its tile still holds keys of the tile before. */
 static bool tail_stale(struct attn_mutation *m, double tile)
 {
     struct attn_problem *p = &m->problem;

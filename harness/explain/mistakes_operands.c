@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mistakes_operands.c - mistakes in where operands are read. */
+/* mistakes_operands.c - operands read from the wrong place. */
 #include <string.h>
 
 #include "explain/mistakes.h"
 
-/* The tensor is read as if one of its axes were broadcast. */
+/* A tensor read as if one of its axes were broadcast. */
 static bool first_only(struct attn_mutation *m, double role, int axis, const char *of)
 {
     struct attn_tensor *t = attn_mutated(m, (uint32_t)role);
@@ -70,7 +70,7 @@ static bool permuted(struct attn_mutation *m, double axis, uint32_t only, bool r
             attn_mutated_gather(m, ATTN_V, v, reversed ? from_reversed : from_before, axis));
 }
 
-/* Of two heads, the one before is the other. */
+/* With two heads, the one before is the other one. */
 static bool of_before(struct attn_mutation *m, double axis)
 {
     return permuted(m, axis, 0, false);
@@ -99,7 +99,7 @@ static void from_other_block(const struct attn_mutation *m, double unused,
     at[1] = (m->problem.hq - 1 - at[1] / dv) * dv + at[1] % dv;
 }
 
-/* What heads gave, put side by side from the last to the first. */
+/* The outputs of heads concatenated from the last to the first. */
 static bool heads_reversed(struct attn_mutation *m, double unused)
 {
     (void)unused;
@@ -110,7 +110,7 @@ static bool heads_reversed(struct attn_mutation *m, double unused)
                                from_other_block, 0);
 }
 
-/* Strides of heads and batches. */
+/* Strides of heads and batches swapped. */
 static bool axes_swapped(struct attn_mutation *m, double role)
 {
     struct attn_tensor *t = attn_mutated(m, (uint32_t)role);
@@ -142,7 +142,7 @@ static void from_tiled_head(const struct attn_mutation *m, double unused, int64_
     at[1] %= m->problem.hkv;
 }
 
-/* Query head h reads key/value head h % hkv: a tensor of a head each. */
+/* Query head h reads key/value head h % hkv. Made as a tensor with one head per query head. */
 static bool heads_tiled(struct attn_mutation *m, double unused)
 {
     (void)unused;
@@ -159,7 +159,7 @@ static bool heads_tiled(struct attn_mutation *m, double unused)
     return true;
 }
 
-/* Read as if it lay dense in [B,H,S,D] (0) or [B,S,H,D] (1). */
+/* A tensor read as if it were dense in [B,H,S,D] (0) or [B,S,H,D] (1). */
 static bool read_as(struct attn_mutation *m, uint32_t role, bool bshd)
 {
     struct attn_tensor *t = attn_mutated(m, role);
@@ -172,7 +172,7 @@ static bool read_as(struct attn_mutation *m, uint32_t role, bool bshd)
     for (int a = 0; a < 4; a++)
         differs = differs || (t->stride[a] != dense[bshd][a] && n[a] > 1);
     memcpy(t->stride, dense[bshd], sizeof dense[bshd]);
-    ATTN_SAY(m, "%s read as if it lay dense in %s", attn_role_name(role), bshd ? "bshd" : "bhsd");
+    ATTN_SAY(m, "%s read as if it were dense in %s", attn_role_name(role), bshd ? "bshd" : "bhsd");
     return differs;
 }
 
@@ -193,7 +193,7 @@ static bool all_read_as(struct attn_mutation *m, double bshd)
     bool differs = false;
     for (size_t r = 0; r < sizeof roles / sizeof *roles; r++)
         differs = read_as(m, roles[r], bshd != 0) || differs;
-    ATTN_SAY(m, "q, k and v read as if they lay dense in %s", bshd != 0 ? "bshd" : "bhsd");
+    ATTN_SAY(m, "q, k and v read as if they were dense in %s", bshd != 0 ? "bshd" : "bhsd");
     return differs;
 }
 

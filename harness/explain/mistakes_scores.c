@@ -66,7 +66,7 @@ static bool scale_to(struct attn_mutation *m, double kind)
 static bool base_two(struct attn_mutation *m, double factor)
 {
     if (m->problem.flags & ATTN_FLAG_SOFTCAP)
-        return false; /* the cap would have to follow; without the extras it is a scale */
+        return false; /* a cap would have to follow the base; without extras it is just a scale */
     m->problem.scale *= factor;
     const uint32_t extras[] = {ATTN_BIAS, ATTN_ALIBI, ATTN_SINK};
     for (size_t e = 0; e < sizeof extras / sizeof *extras; e++)
@@ -93,7 +93,7 @@ static bool cap_misplaced(struct attn_mutation *m, double before_scale)
 
 /* ---- additive, Gaussian and narrow scores ---- */
 
-/* Of numbers this small tanh is the number, but for 2^-40 of it. */
+/* For numbers this small tanh(x) is x to within 2^-40 of x. */
 static bool tanh_lost(struct attn_mutation *m, double unused)
 {
     (void)unused;
@@ -175,16 +175,16 @@ static bool times_scale(struct attn_mutation *m, double role)
 static bool slopes_turned(struct attn_mutation *m, double unused)
 {
     (void)unused;
-    ATTN_SAY(m, "alibi of the other sign");
+    ATTN_SAY(m, "alibi with the opposite sign");
     return attn_mutated_remake(m, ATTN_ALIBI, -1, 0, 0);
 }
 
-/* 2^(-8 (h+1) / H), which is right for a power of two. */
+/* Slopes 2^(-8 (h+1) / H), which are right if H is a power of two. */
 static bool slopes_by_formula(struct attn_mutation *m, double unused)
 {
     (void)unused;
     const int64_t heads = m->problem.hq;
-    ATTN_SAY(m, "slopes of alibi 2^(-8(h+1)/%lld), for a head count that is no power of two",
+    ATTN_SAY(m, "slopes of alibi 2^(-8(h+1)/%lld), though the head count is not a power of two",
              (long long)heads);
     if ((heads & (heads - 1)) == 0 || !attn_mutated_remake(m, ATTN_ALIBI, 1, 0, 0))
         return false;
@@ -195,7 +195,7 @@ static bool slopes_by_formula(struct attn_mutation *m, double unused)
     return true;
 }
 
-/* Distances from query i, not i + off: as a bias, since masks keep their offset. */
+/* Distances from query i instead of i + off. Made as a bias, because masks keep their offset. */
 static bool slopes_without_offset(struct attn_mutation *m, double unused)
 {
     (void)unused;
@@ -247,7 +247,7 @@ static bool output_bias_twice(struct attn_mutation *m, double unused)
     return attn_mutated_drop(m, ATTN_B_O);
 }
 
-/* Base 2 without log2 e, in what is added alone. */
+/* Base 2 without log2 e, only in what is added to the score. */
 static bool log2e_lost(struct attn_mutation *m, double role)
 {
     ATTN_SAY(m, "%s times ln 2 (base 2 without log2 e)", attn_role_name((uint32_t)role));
@@ -323,11 +323,11 @@ static bool kept_wrongly(const struct attn_mutation *m, const struct attn_tensor
     }
 }
 
-/* Another keep mask than the one that is given, or that the seed gives. */
+/* A keep mask other than the one that is given, or that the seed gives. */
 static bool other_keep(struct attn_mutation *m, double argument)
 {
     static const char *const names[] = {
-        [KEEP_ALL] = "no weight dropped, but all of them divided by 1 - dropout",
+        [KEEP_ALL] = "no weight dropped, but every weight divided by 1 - dropout",
         [KEEP_NEXT] = "the dropout mask of the next key",
         [KEEP_BEFORE] = "the dropout mask of the key before",
         [KEEP_TRANSPOSED] = "the dropout mask transposed",
@@ -348,7 +348,7 @@ static bool other_keep(struct attn_mutation *m, double argument)
         ((kind == KEEP_FIRST_HEAD || kind == KEEP_HEADS_LAST) && p->hq == 1) ||
         (kind == KEEP_COMPLEMENT && p->dropout_p == 0.5))
         return false;
-    /* Each cell is a random number. */
+    /* Each cell costs a random number. */
     const double cells = (double)p->b * (double)p->hq * (double)p->sq * (double)p->sk;
     uint8_t *data = cells <= 0x1p20 ? attn_mutated_room(m, p->b * p->hq * p->sq * p->sk, 1) : NULL;
     keep = (struct attn_tensor){.role = ATTN_KEEP,

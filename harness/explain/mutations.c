@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mutations.c - what changes a copy of a problem. */
+/* mutations.c - changes to a copy of a problem. */
 #include "explain/mutations.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.h - what the files that look into outputs of attention share. Private to this folder. */
+/* probe.h - shared by the files that look into outputs of attention. Private to this folder. */
 #ifndef ATTN_PROBE_H
 #define ATTN_PROBE_H
 
@@ -18,7 +18,7 @@ struct attn_probe {
     double *row; /* [Dv], scratch */
 };
 
-/* Where row r of the verdict stands, and how many keys it sees. */
+/* The indices of row r of the verdict, and the number of keys that it sees. */
 struct attn_probe_row {
     int64_t b, h, g, i, n;
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reproducer.c - data of a problem, its answers and bounds as C, with reproducer_main.c behind. */
+/* reproducer.c - writes the data of a problem, its answers and its bounds as C, then
+ * reproducer_main.c. */
 #include "explain/reproducer.h"
 
 #include <errno.h>
@@ -14,12 +15,12 @@
 #include "reference/dtype.h"
 #include "tensor/units.h"
 
-/* Elements, answers and bounds together: a source of about 5 MB. */
+/* At most this many elements, answers and bounds together: a source of about 5 MB. */
 static const double most_numbers = 0x1p18;
 
 struct answers {
     double *values, *bounds; /* of one output in logical order; NULL: the tensor is an input */
-    double *units;           /* of rounding, where their mean is held to a limit; NULL: nowhere */
+    double *units;           /* of rounding, if the mean error has a limit; else NULL */
     int64_t count;
 };
 
@@ -36,7 +37,7 @@ static bool is_output(const struct attn_problem *p, uint32_t role)
     return ref_output_of(ref_op_find(p->op), role) >= 0;
 }
 
-/* A process that died has declared nothing: f32 at least, functions within 4 ulp. */
+/* A process that died has declared nothing. Assume at least f32, functions within 4 ulp. */
 static struct attn_numerics numerics_of(const struct attn_failure *failure)
 {
     if (failure->numerics)
@@ -50,7 +51,7 @@ static struct attn_numerics numerics_of(const struct attn_failure *failure)
                                   .e_log = few};
 }
 
-/* What fill=census knows: out times the keys of a row is a whole number. */
+/* fill=census: out times the number of keys of a row is a whole number. */
 static void clip_to_census(const struct attn_instance *in, const int64_t *allowed, double *bounds)
 {
     const int64_t rows = ref_output_units(&in->problem, 0),
@@ -62,7 +63,7 @@ static void clip_to_census(const struct attn_instance *in, const int64_t *allowe
     }
 }
 
-/* What fill=exact knows: the bits. */
+/* fill=exact: the answer is known to the bit. */
 static void set_to_exact(const struct attn_instance *in, double *mean, double *values,
                          double *bounds)
 {
@@ -75,7 +76,7 @@ static void set_to_exact(const struct attn_instance *in, double *mean, double *v
         }
 }
 
-/* What fill=rounding knows: the mean of signed errors. */
+/* fill=rounding: the mean of signed errors has a limit. */
 static void set_units(const struct attn_instance *in, const struct attn_numerics *numerics,
                       const int64_t *allowed, struct answers *out)
 {
@@ -113,7 +114,8 @@ static int order(const struct attn_problem *p, int output, struct answers *a)
     return 0;
 }
 
-/* Answers of every output. 0, or -1 with the reason; what was allocated is the caller's. */
+/* Answers of every output. 0, or -1 with the reason. The caller frees what was allocated in either
+ * case. */
 static int compute(const struct attn_instance *in, const struct attn_numerics *numerics,
                    enum attn_fill knows, struct answers answers[ATTN_MAX_TENSORS], char *why,
                    size_t size)
@@ -172,7 +174,7 @@ static void put_number(FILE *out, double value)
         fprintf(out, "%a", value);
 }
 
-/* What is empty still has an element, because C has no empty arrays. */
+/* An empty array still gets one element, because C has no empty arrays. */
 static void put_numbers(FILE *out, const char *name, const char *what, const double *values,
                         int64_t count)
 {
@@ -198,7 +200,7 @@ static void put_bits(FILE *out, const char *name, const struct attn_tensor *t, s
     fputs(span ? "};\n" : "0};\n", out);
 }
 
-/* In a comment nothing may end it. */
+/* Writes text into a comment without anything that ends the comment. */
 static void put_comment(FILE *out, const char *text)
 {
     for (; *text; text++) {
@@ -296,14 +298,14 @@ static void put_opening(FILE *out, const struct attn_failure *failed)
             " *   %s\n * ",
             failed->backend, line);
     put_comment(out, failed->verdict->reason);
-    fputs(
-        "\n *\n * To compile and run it:\n"
-        " *   cc -std=c11 -I PREFIX/include THIS.c -ldl -lm -o reproduce\n"
-        " *   ./reproduce PLUGIN.so\n"
-        " * Exit code 0: the numbers hold; 1: they do not; 2: the plugin does not take the case.\n"
-        " * A read or write past the end of an operand ends in a fault. */\n"
-        "#define _GNU_SOURCE\n",
-        out);
+    fputs("\n *\n * To compile and run it:\n"
+          " *   cc -std=c11 -I PREFIX/include THIS.c -ldl -lm -o reproduce\n"
+          " *   ./reproduce PLUGIN.so\n"
+          " * Exit code 0: the numbers hold; 1: they do not; 2: the plugin does not support the "
+          "case.\n"
+          " * A read or write past the end of an operand ends in a fault. */\n"
+          "#define _GNU_SOURCE\n",
+          out);
     static const char *const headers[] = {"dlfcn.h",  "inttypes.h", "math.h",
                                           "stdio.h",  "stdlib.h",   "string.h",
                                           "unistd.h", "sys/mman.h", NULL};
@@ -356,8 +358,8 @@ int attn_reproducer_write(const char *path, const struct attn_failure *failed, c
     if (within && knows != ATTN_FILL_CENSUS && knows != ATTN_FILL_EXACT &&
         knows != ATTN_FILL_ROUNDING) {
         snprintf(why, size,
-                 "the numbers lie within their bounds: only a check of results against each other "
-                 "shows them wrong, and a reproducer has one result");
+                 "the numbers are within their bounds: only a relation between results fails, and "
+                 "a reproducer has one result");
         return -1;
     }
     if (attn_instance_create(failed->c, failed->threads, &in, why, size))
@@ -376,7 +378,7 @@ int attn_reproducer_write(const char *path, const struct attn_failure *failed, c
     out = fopen(path, "w");
     const int failure = !out || put_all(out, in, answers, failed);
     if ((out && fclose(out)) || failure) {
-        snprintf(why, size, "%s can not be written: %s", path, strerror(errno));
+        snprintf(why, size, "%s cannot be written: %s", path, strerror(errno));
         goto out;
     }
     result = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reproducer_main.c - the end of each reproducer: what runs the data that stands before it. It is
- * not compiled into the program but written out by it. */
+/* reproducer_main.c - the end of each reproducer: the code that runs the data before it. It is not
+ * compiled into the program; the program writes it out. */
 
 static uint64_t bits_of(const struct attn_tensor *t, int64_t index)
 {
@@ -34,11 +34,11 @@ static double value_of(const struct attn_tensor *t, int64_t index)
 /* The class first, then the error against its bound: NaN fails. */
 static int holds(double got, double want, double bound)
 {
-    if (isinf(bound) && !isinf(want)) /* a step before it may overflow: nothing is known */
+    if (isinf(bound) && !isinf(want)) /* an earlier step may overflow: nothing is known */
         return 1;
     if (isnan(want))
         return isnan(got);
-    if (isinf(want)) /* an infinite bound: 0 * Inf may stand in its place */
+    if (isinf(want)) /* with an infinite bound, 0 * Inf may be there instead */
         return got == want || (isnan(got) && isinf(bound));
     if (isinf(got))
         return fabs(want) + bound >= OVERFLOWS && !signbit(got) == !signbit(want);
@@ -81,7 +81,7 @@ static long check(const struct attn_tensor *t, const struct operand *o)
     return wrong;
 }
 
-/* Memory that ends at a page which may not be touched. */
+/* Memory that ends at a page without access. */
 static void *guarded(size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (bytes + page) / page * page;
@@ -113,7 +113,7 @@ static void say(void *context, const char *text)
     fprintf(stderr, "%s\n", text);
 }
 
-/* Something other than an answer: 2 where the plugin does not take the problem, else 1. */
+/* The exit code if there is no answer: 2 if the plugin does not support the problem, else 1. */
 static int answerless(const char *slot, int result, const char *why)
 {
     printf("%s: %s\n", slot, why);

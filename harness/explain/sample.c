@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sample.c - takes the sample, and holds trials against it. */
+/* sample.c - takes the sample, and compares trials with it. */
 #include "explain/sample.h"
 
 #include <math.h>
@@ -10,11 +10,11 @@
 
 #include "reference/dtype.h"
 
-/* Share of the elements that an explanation must explain: a kernel may be wrong in a second way in
- * some corner. */
+/* An explanation must explain this share of the elements. It is below 1 because a kernel may have a
+ * second fault in some corner. */
 static const double least_share = 0.99;
-/* Rows that are looked at, wrong ones and others, and multiply-adds that one hypothesis may cost.
- */
+/* At most this many wrong and other rows are looked at, and one hypothesis may cost this many
+ * multiply-adds. */
 enum { MOST_ROWS = 24, MOST_HELD = 12 };
 static const double budget = 2e6;
 
@@ -83,7 +83,7 @@ static void look_at(struct attn_sample *s, int output)
     s->width = s->units.followers * s->units.width;
 }
 
-/* Rows of the verdict that are wrong, and those that are not; as many as there are rows. */
+/* Finds the rows of the verdict that are wrong and those that are right. */
 struct sorted {
     int64_t *wrong, *held;
     int64_t n_wrong, n_held;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sample.h - rows that are wrong, and rows that are not, to hold hypotheses against. Private to
+/* sample.h - rows that are wrong and rows that are right, on which hypotheses are tried. Private to
  * this folder. */
 #ifndef ATTN_SAMPLE_H
 #define ATTN_SAMPLE_H
@@ -8,13 +8,13 @@
 #include "tensor/instance.h"
 #include "tensor/units.h"
 
-/* Elements in which an explanation must differ from the right answer by more than both bounds. One
- * agrees by chance in at most a tenth of cases (16-bit types), four of them with one of 100
- * hypotheses in one of 100. */
+/* An explanation must differ from the right answer by more than both bounds in this many elements.
+ * One element agrees by chance in at most a tenth of cases (16-bit types). Four elements agree with
+ * one of 100 hypotheses in one of 100 cases. */
 enum { ATTN_SAMPLE_DISTINCT = 4 };
 
 /* Some rows of one output; arrays are [count, width] of the sample. A row is a unit of the output's
- * leader with all units that follow it: what a request names. */
+ * leader with all units that follow it, as a request names it. */
 struct attn_sample_rows {
     int64_t *index; /* ascending */
     int64_t count;
@@ -26,14 +26,14 @@ struct attn_sample {
     const struct attn_instance *instance;
     const struct ref_request *request; /* of the verdict */
     const struct ref_result *ref;
-    int output; /* what is wrong: the first output that is */
+    int output; /* the first output that is wrong */
     struct attn_units units;
     uint32_t role;                /* its role */
-    const struct ref_units *rows; /* those of the verdict */
-    int64_t width;                /* its elements in a row */
+    const struct ref_units *rows; /* of the verdict */
+    int64_t width;                /* elements of the output in a row */
     struct attn_sample_rows wrong, held;
     double rank; /* of the best explanation so far */
-    char *text;  /* says it */
+    char *text;  /* its sentence */
     size_t size;
 };
 
@@ -41,24 +41,25 @@ struct attn_sample {
 bool attn_sample_take(struct attn_sample *sample);
 void attn_sample_free(struct attn_sample *sample);
 
-/* Is a value another one to within a bound; NaN is NaN. */
+/* Are two values equal within a bound? NaN equals NaN. */
 bool attn_sample_within(double got, double want, double bound);
 
-/* Where element c of a row of the output lies, in elements of its tensor. */
+/* The place of element c of a row of the output, in elements of its tensor. */
 int64_t attn_sample_place(const struct attn_sample *sample, int64_t row, int64_t c);
 
-/* Share of the wrong elements of the first `count` wrong rows that the trial explains, or of all
- * their elements where that is less; 0 where too few tell it from the right answer. What is not
- * finite proves nothing. */
+/* The share of the wrong elements of the first `count` wrong rows that the trial explains, or the
+ * share of all their elements if that is smaller. 0 if too few elements tell the trial from the
+ * right answer. Elements that are not finite prove nothing. */
 double attn_sample_share(const struct attn_sample *sample, int64_t count);
 
-/* The answer of a problem, and its bound, into the trial of the first `count` of these rows. */
+/* Writes the answer of a problem, and its bound, into the trial of the first `count` of these rows.
+ */
 bool attn_sample_answer(const struct attn_sample *sample, const struct attn_sample_rows *rows,
                         const struct attn_problem *problem, int64_t count);
 
-/* Says "explained: 99.5 % of 384 elements of wrong rows ..." where the share is enough and no
- * better explanation has been found. `local`: one that does not say why other rows are right, so
- * any that does is better. */
+/* Writes "explained: 99.5 % of 384 elements of wrong rows ..." if the share is large enough and no
+ * better explanation has been found. `local`: the explanation holds only in the wrong rows; any
+ * that also fits the right rows is better. */
 __attribute__((format(printf, 4, 5))) void
 attn_sample_propose(struct attn_sample *sample, double share, bool local, const char *format, ...);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shrink.c - features first, since each takes others with it; then sizes. A pack has a way of its
- * own (shrink_pack.c).
+/* shrink.c - leaves out features first, because each removes others with it; then makes sizes
+ * smaller. Packs are shrunk in shrink_pack.c.
  *
- * What is tried is a line, read by the parser: a case that no user could write is never tried, and
- * a size that is left out follows those that it has its default from. */
+ * Every try is a line that the parser reads. So a case that no user could write is never tried, and
+ * a size that is left out follows the sizes that its default comes from. */
 #include "explain/shrink.h"
 
 #include <stddef.h>
@@ -28,7 +28,7 @@ static bool fails(struct shrinker *s, const struct attn_case *c)
     return s->way->fails(s->way->context, c);
 }
 
-/* Makes a case that fails the best so far: takes it over, with what it owns. */
+/* Makes a failing case the best so far. Takes over what it owns. */
 static void take(struct shrinker *s, const struct attn_case *c, const char *line)
 {
     attn_case_free(s->best);
@@ -36,7 +36,7 @@ static void take(struct shrinker *s, const struct attn_case *c, const char *line
     s->way->kept(s->way->context, s->tries, line);
 }
 
-/* Operands first; then the line, so that there is an end to it. */
+/* Compares operands first, then lines. Each step makes one of them smaller, so shrinking ends. */
 static bool is_smaller(const struct attn_case *a, const char *line_a, const struct attn_case *b,
                        const char *line_b)
 {
@@ -47,8 +47,7 @@ static bool is_smaller(const struct attn_case *a, const char *line_a, const stru
     return length_a != length_b ? length_a < length_b : strcmp(line_a, line_b) < 0;
 }
 
-/* Tries a line: where it is legal, a smaller case than the best so far, and fails, it is the best.
- */
+/* Tries a line. It becomes the best if it is legal, smaller than the best so far, and fails. */
 static bool keep(struct shrinker *s, const char *line)
 {
     char text[ATTN_CASE_LINE_MAX + 1], best[ATTN_CASE_LINE_MAX + 1], why[512];
@@ -74,7 +73,7 @@ out:
 
 #define FIELD(name) (offsetof(struct attn_case, name) + 1)
 
-/* Sizes that are made smaller together, where they are equal, and the least that they may be. */
+/* Sizes that are made smaller together if they are equal, and their least value. */
 struct size {
     size_t fields[3]; /* offsets, plus 1 */
     int64_t least;
@@ -87,7 +86,7 @@ static const struct size sizes[] = {
     {{FIELD(sq), FIELD(sk)}, 1, NULL},
     {{FIELD(dq), FIELD(dk), FIELD(dv)}, 1, NULL},
     {{FIELD(sq)}, 1, NULL},
-    {{FIELD(sk)}, 1, NULL}, /* none at all is another thing */
+    {{FIELD(sk)}, 1, NULL}, /* no keys at all would be another case */
     {{FIELD(dq), FIELD(dk)}, 1, NULL},
     {{FIELD(dq)}, 1, NULL},
     {{FIELD(dk)}, 1, NULL},
@@ -109,7 +108,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Lists without what is beyond the sizes. 0, or -1: no memory. */
+/* Cuts lists to the sizes. 0, or -1: no memory. */
 static int mend_lists(struct attn_case *c)
 {
     int64_t lengths[ATTN_CASE_LIST_MAX], heads[ATTN_CASE_LIST_MAX];
@@ -127,7 +126,7 @@ static int mend_lists(struct attn_case *c)
     return attn_case_numbers_set(&c->prune, heads, kept);
 }
 
-/* Mends what smaller sizes leave contradicting them, and tries. */
+/* Adjusts what contradicts the smaller sizes, and tries the case. */
 static bool keep_sizes(struct shrinker *s, const struct attn_case *smaller)
 {
     char line[ATTN_CASE_LINE_MAX + 1];
@@ -144,7 +143,7 @@ static bool keep_sizes(struct shrinker *s, const struct attn_case *smaller)
     return mended && keep(s, line);
 }
 
-/* The value of a size; false: the fields that go together differ. */
+/* The value of a size; false: its fields differ. */
 static bool size_value(const struct attn_case *c, const struct size *size, int64_t *value)
 {
     if (size->param) {
@@ -172,8 +171,8 @@ static bool keep_size(struct shrinker *s, const struct size *size, int64_t value
     return kept;
 }
 
-/* The least value that fails, as far as these find it: halves, quarters and ones, and what is left
- * over from tiles of a power of two, alone or behind one of them. */
+/* Looks for the least value that fails. Tries less by a half, a quarter and one, and the remainders
+ * of power-of-two tiles, alone or after one such tile. */
 static bool shrink_size(struct shrinker *s, const struct size *size)
 {
     bool any = false;
@@ -208,7 +207,7 @@ static bool shrink_params(struct shrinker *s)
     return any;
 }
 
-/* Fewer key/value heads with as many query heads each, and fewer query heads each. */
+/* Tries fewer key/value heads with as many query heads each, then fewer query heads each. */
 static bool shrink_groups(struct shrinker *s)
 {
     bool any = false;
@@ -248,7 +247,7 @@ static bool shrink_once(struct shrinker *s)
 
 /* ---- packs ---- */
 
-/* Tries the pack in a file: how it lies and what is asked for are the failing case's. */
+/* Tries the pack in a file, with the layout and outputs of the failing case. */
 static bool pack_fails(void *context, const char *path)
 {
     struct shrinker *s = context;
@@ -296,7 +295,8 @@ bool attn_shrink(const struct attn_shrink_way *way, struct attn_case *smallest, 
     if (way->fill != ATTN_FILL_NORMAL)
         smallest->fill = way->fill;
     if (!fails(&s, smallest)) {
-        snprintf(why, size, "it does not fail so when it is run alone: it is not shrunk");
+        snprintf(why, size,
+                 "it does not fail in the same way when it runs alone, so it is not shrunk");
         attn_case_free(smallest);
         return false;
     }

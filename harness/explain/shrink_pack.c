@@ -16,12 +16,12 @@
 
 enum { MOST_TENSORS = 32 };
 
-/* Axes that may be cut, by letter (reference/op.h). Widths of projections stay: weights join them.
- */
+/* Axes that may be cut, by letter (reference/op.h). Widths of projections stay, because weights
+ * depend on them. */
 static const char letters[] = "bghijqkvd", letters_projected[] = "bij";
 
-/* What is cut together; a cut of key/value heads takes all their query heads along, and one of
- * query heads comes when there is one key/value head. */
+/* Axes that are cut together. A cut of key/value heads removes all their query heads. Query heads
+ * alone are cut when one key/value head is left. */
 static const char *const groups[] = {"b", "g", "h", "ij", "i", "j", "qk", "v", "d"};
 
 struct pack {
@@ -56,9 +56,9 @@ static int64_t extent(const struct pack *p, char letter)
     return most;
 }
 
-/* ---- the pack as it is read ---- */
+/* ---- reading the pack ---- */
 
-/* Parts of the line that name a tensor, which takes effect by being there. */
+/* Parts of the line that name a tensor. The tensor takes effect without them. */
 static void leave_names_out(char *line)
 {
     static const char *const names[] = {"mask=bool",   "mask=len2d", "mask=len",
@@ -86,7 +86,7 @@ static void leave_names_out(char *line)
     memcpy(line, kept, used + 1);
 }
 
-/* The letters of a row, those that are not to be cut as dots. */
+/* The letters of a row, with dots for those that must not be cut. */
 static void set_axes(const struct ref_op *op, const struct attn_schema *row,
                      char axes[ATTN_MAX_RANK + 1])
 {
@@ -97,8 +97,8 @@ static void set_axes(const struct ref_op *op, const struct attn_schema *row,
             *axes = '.';
 }
 
-/* Copies one input; 0, or -1: no memory. What has a stand-in is not left out: that would make
- * another case of it. */
+/* Copies one input; 0, or -1: no memory. A tensor with a fallback is not left out, because that
+ * would be another case. */
 static int take_input(const struct cutter *c, const struct attn_schema *row,
                       const struct attn_st_entry *entry, struct pack *p)
 {
@@ -151,7 +151,7 @@ static int pack_write(const struct cutter *c, const struct pack *p, char *why, s
     return attn_st_write(c->way->to, p->entries, p->count, meta, 2, why, size);
 }
 
-/* Keeps a pack that fails, frees one that does not. */
+/* Keeps a pack that fails; frees one that does not. */
 static bool try_pack(struct cutter *c, struct pack *p)
 {
     char why[256];
@@ -175,7 +175,7 @@ static void add_entry(struct pack *p, const struct attn_st_entry *entry, const s
     memcpy(p->axes[p->count++], from->axes[t], sizeof from->axes[t]);
 }
 
-/* The data of `to`, a part of a dense tensor that has its shape and begins there. */
+/* Copies the data of `to`: a part of a dense tensor, with this shape and beginning. */
 static void *cut_out(const struct attn_st_entry *from, struct attn_st_entry *to,
                      const int64_t begin[ATTN_MAX_RANK])
 {
@@ -236,8 +236,8 @@ static bool try_cut(struct cutter *c, const char *group, int64_t begin, int64_t 
     return try_pack(c, &p);
 }
 
-/* The smallest part of a group of axes that fails, as far as halves, quarters and ones off either
- * end find it. */
+/* Looks for the smallest part of a group of axes that fails, by cutting a half, a quarter or one
+ * off either end. */
 static bool cut_group(struct cutter *c, const char *group)
 {
     bool any = false;
@@ -282,7 +282,7 @@ static bool leave_out(struct cutter *c)
         char line[ATTN_CASE_LINE_MAX + 1];
         memcpy(line, c->best.line, sizeof line);
         if (c->best.optional[t] && try_copy(c, t, line))
-            any = true; /* the next one stands here now */
+            any = true; /* the next one is at this index now */
         else
             t++;
     }
@@ -318,7 +318,7 @@ bool attn_shrink_pack(const struct attn_shrink_pack_way *way, char *why, size_t 
     bool done = false;
     if (stat(way->from, &from) == 0 && stat(way->to, &to) == 0 && from.st_dev == to.st_dev &&
         from.st_ino == to.st_ino) {
-        snprintf(why, size, "%s is the pack itself: it is not shrunk", way->to);
+        snprintf(why, size, "%s is the pack itself, so it is not shrunk", way->to);
         return false;
     }
     if (attn_st_open(way->from, &file, why, size))
@@ -328,13 +328,14 @@ bool attn_shrink_pack(const struct attn_shrink_pack_way *way, char *why, size_t 
     char line[ATTN_CASE_LINE_MAX + 1];
     memcpy(line, c.best.line, sizeof line);
     if (!try_copy(&c, SIZE_MAX, line)) {
-        snprintf(why, size, "it does not fail so when it is run alone: it is not shrunk");
+        snprintf(why, size,
+                 "it does not fail in the same way when it runs alone, so it is not shrunk");
         unlink(way->to);
         goto out;
     }
     while (cut_once(&c))
         continue;
-    /* What was tried last may not be what is kept. */
+    /* The last try may not be the pack that is kept. */
     done = pack_write(&c, &c.best, why, size) == 0;
 out:
     pack_free(&c.best);

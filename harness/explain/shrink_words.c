@@ -13,7 +13,7 @@ static bool is_key(const char *word, const char *key)
     return strncmp(word, key, length) == 0 && word[length] == '=';
 }
 
-/* Keys that one operator takes and another one does not. */
+/* Keys that only some operators accept. */
 static bool is_key_of(const char *word, const struct ref_op *op, const struct ref_op *not_of)
 {
     for (const char *const *key = op->keys; key && *key; key++)
@@ -25,7 +25,7 @@ static bool is_key_of(const char *word, const struct ref_op *op, const struct re
     return false;
 }
 
-/* Does a word make no sense without another one. */
+/* Does a word need another one to make sense? */
 static bool leans_on(const char *word, const char *other)
 {
     if (is_key(other, "score"))
@@ -49,7 +49,7 @@ static void cut(const struct attn_words *of, struct words *words)
             words->at[words->n++] = word;
 }
 
-/* Without word w, and those that lean on it. */
+/* The line without word w and the words that need it. */
 static bool without_word(const struct attn_words *s, const struct words *words, int w)
 {
     char line[ATTN_CASE_LINE_MAX + 1] = "";
@@ -60,7 +60,7 @@ static bool without_word(const struct attn_words *s, const struct words *words, 
     return s->keep(s->context, line);
 }
 
-/* Without one part of word w: "mask=causal+len:3" has two. */
+/* The line without one part of word w: "mask=causal+len:3" has two parts. */
 static bool without_part(const struct attn_words *s, const struct words *words, int w)
 {
     const char *value = strchr(words->at[w], '=');
@@ -94,7 +94,7 @@ bool attn_words_shrink(const struct attn_words *s)
     for (int w = 0; w < words.n;) {
         if (without_word(s, &words, w) || without_part(s, &words, w)) {
             any = true;
-            cut(s, &words); /* the next word stands where this one stood */
+            cut(s, &words); /* the next word is at this index now */
         } else {
             w++;
         }

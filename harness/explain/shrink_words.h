@@ -8,13 +8,13 @@
 
 struct attn_words {
     void *context;
-    /* The line as it is by now. */
+    /* The current line. */
     void (*line)(void *context, char *text, size_t size);
     /* Tries a shorter one; true: it is kept. */
     bool (*keep)(void *context, const char *line);
 };
 
-/* Tries the line without each word (and those that lean on it), and without each part of a word.
+/* Tries the line without each word (and the words that need it), and without each part of a word.
  * Returns whether anything was left out. */
 bool attn_words_shrink(const struct attn_words *words);
 

@@ -212,7 +212,7 @@ out:
     if (worker->log_file >= 0)
         close(worker->log_file);
     worker->log_pipe = worker->log_file = -1;
-    snprintf(why, size, "can not start the worker: %s: %s", what, strerror(error));
+    snprintf(why, size, "cannot start the worker: %s: %s", what, strerror(error));
     errno = error;
     return -1;
 }
@@ -252,7 +252,7 @@ int attn_process_end(struct attn_worker *worker, int signal, double grace)
         attn_log_drain(worker, 1);
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
-    /* Before it is reaped: until then its number can not have gone to another. */
+    /* Before it is reaped: until then its number cannot have gone to another. */
     kill(signal_target(worker), SIGKILL);
     live_replace(signal_target(worker), 0);
     while (waitpid(worker->pid, &status, 0) < 0 && errno == EINTR)

@@ -71,7 +71,7 @@ static int fill_config(const struct attn_worker *worker, struct attn_message_con
     }
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
-        snprintf(why, size, "can not ask for the processors: %s", strerror(errno));
+        snprintf(why, size, "cannot ask for the processors: %s", strerror(errno));
         return -1;
     }
     _Static_assert(ATTN_PROCESSORS_MAX >= CPU_SETSIZE, "every processor of a set fits a message");

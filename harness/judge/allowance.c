@@ -103,7 +103,7 @@ void attn_allowance_free(struct attn_allowance *a)
     *a = (struct attn_allowance){0};
 }
 
-/* Scale, softcap and bias on top. */
+/* Adds scale, softcap and bias. */
 static struct ref_score_norm full_score(const struct attn_allowance *a, int64_t b, int64_t h,
                                         int64_t i)
 {
@@ -168,7 +168,7 @@ void attn_allowance_row(const struct attn_allowance *a, int64_t b, int64_t h, in
     const struct ref_arithmetic *x = &a->arithmetic;
     double m, rise, w = exponent_error(a, b, h, i, &m, &rise);
     const double v = a->values[b * p->hkv + h / (p->hq / p->hkv)], upper = exp(2 * w);
-    const double n = (double)p->sk + 1, log_n = log(n); /* the sink among them */
+    const double n = (double)p->sk + 1, log_n = log(n); /* with the sink */
     const struct ref_softmax row = {.n = p->sk,
                                     .sink = true,
                                     .lse = m + log_n,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* answers.c - memory for what the reference is asked. */
+/* answers.c - memory for the reference's answers. */
 #include "judge/answers.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* answers.h - memory for what the reference is asked. Private to this folder. */
+/* answers.h - memory for the reference's answers. Private to this folder. */
 #ifndef ATTN_ANSWERS_H
 #define ATTN_ANSWERS_H
 
@@ -7,8 +7,8 @@
 
 #include "reference/reference.h"
 
-/* Room for the values of outputs (a bit each) and for `allowed`; for bounds where the request has
- * numerics. Returns 0, or -1: no memory; free the result in any case. */
+/* Allocates the values of outputs (one bit each) and `allowed`, and bounds if the request has
+ * numerics. Returns 0, or -1: no memory. Free the result in either case. */
 int attn_answers_allocate(const struct attn_problem *problem, const struct ref_request *request,
                           uint32_t outputs, struct ref_result *result);
 void attn_answers_free(struct ref_result *result);

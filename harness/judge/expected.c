@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* expected.c - the reference held against the expected answers of a pack. */
+/* expected.c - compares the reference with the expected answers of a pack. */
 #include "judge/expected.h"
 
 #include <math.h>
@@ -10,8 +10,8 @@
 #include "judge/answers.h"
 #include "tensor/units.h"
 
-/* Agreement of computed a and expected b, as packs define it. NaN agrees with NaN alone: a score of
- * NaN makes its row NaN, in a third party's answer as well. */
+/* Do computed a and expected b agree, as packs define it? NaN agrees only with NaN: a score of NaN
+ * makes its row NaN in a third party's answer, too. */
 static bool agrees(double a, double b, double rtol, double atol)
 {
     if (isnan(a) || isnan(b))
@@ -44,8 +44,8 @@ static bool agree_all(const struct attn_expected *e, const double *got, const do
     return ok;
 }
 
-/* Holds values of all units of output o, or of its shape, against what a pack expects, which is in
- * the order of the tensor. */
+/* Compares the values of all units of output o, or of its shape, with a pack's expected answer. The
+ * expected answer is in the order of the tensor. */
 static bool agree_output(const struct attn_instance *instance, int o, const double *got,
                          const double *want, const char *name, struct attn_judgement *v)
 {
@@ -53,7 +53,7 @@ static bool agree_output(const struct attn_instance *instance, int o, const doub
     attn_units_of(&instance->problem, o, &units);
     double *ordered = attn_answers_doubles(units.count, units.width);
     if (!ordered) {
-        snprintf(v->reason, sizeof v->reason, "no memory to hold %s against the pack", name);
+        snprintf(v->reason, sizeof v->reason, "no memory to compare %s with the pack", name);
         return false;
     }
     attn_units_in_order(&units, got, ordered);
@@ -62,7 +62,7 @@ static bool agree_output(const struct attn_instance *instance, int o, const doub
     return ok;
 }
 
-/* Holds a reference of all units against what the pack expects. */
+/* Compares a reference of all units with the pack's expected answers. */
 static bool agree_with_pack(const struct attn_instance *instance, const struct ref_result *r,
                             struct attn_judgement *v)
 {

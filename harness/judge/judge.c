@@ -18,10 +18,10 @@ enum {
     MAX_RATIOS = 1 << 16 /* ratios kept for the median; an even sample of all */
 };
 
-/* A pass below this proves that nothing was computed independently: rounding alone shows more. */
+/* A pass below this was not computed independently: rounding alone gives a larger error. */
 static const double least_ratio = 1e-6;
 static const int64_t least_keys = 8;
-/* ... unless every true value is a number of the output type, but for this part of an ulp: the
+/* ... unless every true value is a number of the output type to within this part of an ulp: the
  * value of a key that takes all the weight, the residual that pruned heads leave, an underflow. */
 static const double exact_ulp = 1e-3;
 
@@ -37,7 +37,7 @@ struct attn_judge {
     struct ref_request request; /* the units to check */
     struct answer answers[MAX_REFERENCES];
     int next;
-    const struct ref_result *last; /* from which the last verdict was reached; NULL: none was */
+    const struct ref_result *last; /* the reference of the last verdict; NULL: no verdict yet */
 };
 
 int attn_judge_create(const struct attn_instance *instance, double budget, int threads,
@@ -77,7 +77,7 @@ void attn_judge_free(struct attn_judge *judge)
     free(judge);
 }
 
-/* The outputs that a problem asks for, a bit each. */
+/* The outputs that a problem asks for, one bit each. */
 static uint32_t outputs_of(const struct attn_judge *judge)
 {
     uint32_t outputs = 0;
@@ -95,7 +95,7 @@ static const struct ref_result *reference_for(struct attn_judge *judge,
     struct attn_numerics key = *numerics;
     key.source = NULL;
     for (int a = 0; a < MAX_REFERENCES; a++)
-        /* Equal numerics in other bits (-0) cost a second computation, no more.
+        /* Equal numerics with other bits (-0) only cost a second computation.
          * NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
         if (judge->answers[a].used && !memcmp(&judge->answers[a].numerics, &key, sizeof key))
             return &judge->answers[a].result;
@@ -133,10 +133,10 @@ struct tally {
     int64_t inexact; /* elements of its reference that must be rounded to be stored */
     double least, most, ref_least, ref_most; /* ranges of out and of its reference */
     int64_t failures;
-    int64_t unknown; /* elements of which nothing is known; not among those seen */
+    int64_t unknown; /* elements of which nothing is known; not counted in `seen` */
 };
 
-/* What is wrong with one element, as a ratio: > 1 or infinite fails. `threshold` is where the type
+/* The error of one element over its bound: > 1 or infinite fails. From `threshold` on the type
  * overflows. */
 static double element_ratio(double got, double want, double bound, double threshold)
 {
@@ -165,14 +165,14 @@ static void describe_failure(struct tally *t, const char *where, double got, dou
              isnan(got) && !isnan(want) ? " (NaN: wrong, or never written)" : "");
 }
 
-/* Element c of a unit: what was computed, and what the reference says of it. */
+/* Element c of a unit: what was computed, and what the reference says. */
 struct element {
     const struct attn_units *units;
     int64_t unit, c;
     double got, want, bound;
 };
 
-/* Takes one element into account; its place is only spelled out when it is the worst so far. */
+/* Counts one element. Its place is written out only if it is the worst so far. */
 static bool tally_element(struct tally *t, const struct element *e, double threshold)
 {
     struct attn_judgement *v = t->verdict;
@@ -228,7 +228,7 @@ static void tally_first(struct tally *t, const struct element *e, uint32_t dtype
         t->verdict->max_rel = fmax(t->verdict->max_rel, error / fabs(e->want));
 }
 
-/* Output o, unit by unit of those that its leader's sample has. */
+/* Output o, unit by unit, in the sample of its leader. */
 static bool tally_output(const struct attn_judge *judge, int o, const struct ref_values *ref,
                          struct tally *t)
 {
@@ -264,8 +264,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Is a pass of these rows worth its name: rounding must show, and where the reference varies the
- * output must vary. */
+/* Does a pass of these rows prove too little? Rounding must show, and the output must vary if the
+ * reference varies. */
 static bool is_trivial(const struct attn_judge *judge, const struct ref_result *ref,
                        const struct attn_judgement *v, const struct tally *t, char *reason,
                        size_t size)
@@ -291,8 +291,8 @@ static bool is_trivial(const struct attn_judge *judge, const struct ref_result *
     if (v->max_ratio >= least_ratio || t->inexact == 0)
         return false;
     snprintf(reason, size,
-             "largest error is %.1e of its bound: closer than rounding allows an independent "
-             "computation to be",
+             "the largest error is %.1e of its bound: rounding in an independent computation would "
+             "give more",
              v->max_ratio);
     return true;
 }
@@ -353,8 +353,8 @@ void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *nu
     } else if (t.unknown) {
         v->status = ATTN_MISTRUSTED;
         snprintf(v->reason, sizeof v->reason,
-                 "%lld of %lld elements may be beyond the range of the types that are declared, "
-                 "where nothing is known",
+                 "%lld of %lld elements may be beyond the range of the declared types, so they are "
+                 "not judged",
                  (long long)t.unknown, (long long)(t.unknown + t.seen));
     } else {
         v->status = is_trivial(judge, ref, v, &t, v->reason, sizeof v->reason) ? ATTN_MISTRUSTED

@@ -12,11 +12,11 @@ struct attn_judgement {
     char reason[512];
     double max_ratio, median_ratio;   /* error over bound, all outputs together */
     double max_abs, max_rel, rms;     /* of `out` */
-    char worst[96];                   /* "out[b0 h3 i17 c5]", where max_ratio stands */
+    char worst[96];                   /* the place of max_ratio: "out[b0 h3 i17 c5]" */
     int64_t rows_checked, rows_total; /* units of the first output */
-    int64_t rows_counted;             /* of which fill=census counted the keys; 0: not tried */
+    int64_t rows_counted;             /* rows whose keys fill=census counted; 0: not tried */
     int64_t unknown;  /* elements that may be beyond the range of the declared types: not judged */
-    uint32_t has, ok; /* bit o: output o of the operator is there; is right, or is not there */
+    uint32_t has, ok; /* bit o, for output o of the operator: it exists; it is right or absent */
 };
 
 #endif

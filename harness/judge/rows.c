@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows.c - choice of the rows that a verdict stands on. */
+/* rows.c - chooses the rows that a verdict is based on. */
 #include "judge/rows.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 
 /* Queries next to which tiled kernels go wrong: multiples of these, one before and one after. */
 static const int64_t tiles[] = {16, 64, 96, 128};
-/* What a row costs beside its keys, as a share of what all keys would cost. */
+/* The cost of a row without its keys, as a share of the cost of all keys. */
 static const double least_share = 0.01;
 enum { MAX_ROWS = 1 << 22 };
 
@@ -50,15 +50,15 @@ static void sort_unique(struct row_set *set)
     set->count = kept;
 }
 
-/* Do keys that are masked decide what a unit costs: its last index is that of a query. */
+/* Does a unit cost less if keys are masked? It does if its last index is that of a query. */
 static bool sees_keys(const struct ref_op *op, int output)
 {
     const char *unit = op->outputs[output].unit;
     return (op->traits & REF_SOFTMAX) && *unit && unit[strlen(unit) - 1] == 'i';
 }
 
-/* What part of the keys the rows of a problem go through on average: len, causal and window cut the
- * rest off. Looked at sparsely, as it only makes a sample larger. */
+/* The part of the keys that the rows of a problem go through on average: len, causal and window cut
+ * the rest off. Estimated from some rows, because it only makes a sample larger. */
 static double share_of_keys(const struct attn_problem *p)
 {
     const int64_t step = p->sq > 1024 ? p->sq / 1024 : 1;
@@ -74,7 +74,7 @@ static double share_of_keys(const struct attn_problem *p)
     return p->sk > 0 ? fmax(keys / rows / (double)p->sk, least_share) : 1;
 }
 
-/* Keys that query i of (b, head 0) may look at; counted sparsely, as it only ranks rows. */
+/* Keys that query i of (b, head 0) may look at. Estimated, because it only ranks rows. */
 static int64_t keys_about(const struct attn_problem *p, int64_t b, int64_t i)
 {
     int64_t step = p->sk > 64 ? p->sk / 64 : 1, n = 0;
@@ -138,7 +138,7 @@ static int add_tiles(const struct sampled *s, struct row_set *set)
 static int add_random(const struct sampled *s, struct row_set *set)
 {
     uint32_t draw = 0;
-    for (int pass = 0; pass < 4 && set->count < s->wanted; pass++) { /* for those drawn twice */
+    for (int pass = 0; pass < 4 && set->count < s->wanted; pass++) { /* some are drawn twice */
         for (int64_t missing = s->wanted - set->count; missing > 0; missing--, draw++) {
             uint32_t counter[4] = {draw, 0, 0, 0}, key[2] = {0x726f7773u, 0}, word[4];
             attn_philox4x32(counter, key, word);

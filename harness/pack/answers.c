@@ -85,7 +85,7 @@ int attn_pack_read_notes(const char *path, struct attn_pack *pack, char *why, si
     return 0;
 }
 
-/* An expected tensor as doubles; *values stays NULL where the pack has none. */
+/* An expected tensor as doubles; *values stays NULL if the pack has none. */
 static int load_answer(const char *path, const struct attn_pack *pack, const char *name,
                        double **values, char *why, size_t size)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* describe.c - what a pack's tensors say: extents, type, features; and every way to disagree. */
+/* describe.c - takes extents, type and features from a pack's tensors, and checks that they agree.
+ */
 #include "pack/describe.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #define SHOWN     64
 #define NAMES_MAX 512 /* of tensors that some operator has */
 
-/* One description under way. */
+/* State of one description. */
 struct judge {
     const char *path;
     struct attn_pack *pack;
@@ -80,7 +81,7 @@ static int check_score_params(struct judge *j)
     return 0;
 }
 
-/* Which tensors must be there and which must not, by operator and score. */
+/* Checks which tensors must exist and which must not, by operator and score. */
 static int check_presence(struct judge *j)
 {
     const struct ref_operand *row;
@@ -135,7 +136,7 @@ static int check_type(struct judge *j, const struct attn_schema *schema,
     return 0;
 }
 
-/* Takes extents that are not known yet from a tensor, and holds it to those that are. */
+/* Takes unknown extents from a tensor, and checks its other extents. */
 static int bind_shape(struct judge *j, const struct attn_schema *schema,
                       const struct attn_st_entry *entry)
 {
@@ -160,7 +161,7 @@ static int bind_shape(struct judge *j, const struct attn_schema *schema,
     return 0;
 }
 
-/* A projected width is cut into heads. */
+/* Splits a projected width into heads. */
 static int split_heads(struct judge *j, const struct attn_schema *schema)
 {
     static const struct {
@@ -182,7 +183,7 @@ static int split_heads(struct judge *j, const struct attn_schema *schema)
     return 0;
 }
 
-/* An absent tensor has the extents of the one that stands in for it. */
+/* An absent tensor has the extents of its fallback. */
 static void stand_in(struct judge *j, const struct attn_schema *absent)
 {
     const struct ref_operand *other = ref_operand_of(j->op, absent->fallback);
@@ -193,7 +194,7 @@ static void stand_in(struct judge *j, const struct attn_schema *absent)
     }
 }
 
-/* What a pack's line says of extents, and what the operator knows before a tensor is looked at. */
+/* Extents from a pack's line and from the operator, before any tensor is read. */
 static int begin_extents(struct judge *j)
 {
     const char *main_operand = j->op->main_operand;
@@ -214,7 +215,7 @@ static int begin_extents(struct judge *j)
     return 0;
 }
 
-/* Extents that no tensor has: as the case language gives them by default, either way round. */
+/* Extents that no tensor has get the defaults of the case language, in either direction. */
 static void default_extents(struct judge *j)
 {
     static const unsigned char follows[][2] = {{'h', 'g'}, {'g', 'h'}, {'i', 'j'}, {'j', 'i'},
@@ -287,7 +288,7 @@ static void set_sizes(struct judge *j)
         c->scale = ref_score_scale(c->score, c->dk);
 }
 
-/* A part that the line names must be a tensor; a tensor takes effect whether named or not. */
+/* A part that the line names must be a tensor. A tensor takes effect whether it is named or not. */
 static int take_part(struct judge *j, const char *name, const char *part, bool *taken)
 {
     if (*taken && find(j, name) == NULL)
@@ -319,7 +320,7 @@ static int take_len(struct judge *j)
     return 0;
 }
 
-/* Operands that a parameter asks for: it says no other than the tensors do. */
+/* Operands that a parameter asks for: the parameter must agree with the tensors. */
 static int take_params(struct judge *j)
 {
     const struct ref_operand *row;
@@ -341,7 +342,7 @@ static int take_params(struct judge *j)
     return 0;
 }
 
-/* The heads that are pruned; a line that lists them must list the same ones. */
+/* The pruned heads. A line that lists them must list the same heads. */
 static int take_head_mask(struct judge *j)
 {
     struct attn_case *c = j->c;
@@ -357,14 +358,14 @@ static int take_head_mask(struct judge *j)
     }
     const size_t bytes = (size_t)count * sizeof pruned[0];
     if (c->n_prune > 0 && (c->n_prune != count || memcmp(c->prune->at, pruned, bytes) != 0))
-        return FAIL(j, "the case's prune= is not what tensor 'head_mask' says");
+        return FAIL(j, "the case's prune= contradicts tensor 'head_mask'");
     if (attn_case_numbers_set(&c->prune, pruned, count) != 0)
         return FAIL(j, "no memory");
     c->n_prune = count;
     return 0;
 }
 
-/* Does a score parameter have one set a head. */
+/* Does a score parameter have one set per head? */
 static bool by_head(const struct judge *j, const char *name)
 {
     const struct attn_st_entry *entry = find(j, name);
@@ -378,7 +379,7 @@ static int take_features(struct judge *j)
         (c->len != ATTN_LEN_NONE && c->len != ATTN_LEN_PACK))
         return FAIL(j, "its case draws something at random; a pack brings all of its tensors");
     if (c->fill != ATTN_FILL_NORMAL || c->weights != ATTN_WEIGHTS_NORMAL)
-        return FAIL(j, "its case has fill= or weights=, which say how to draw at random");
+        return FAIL(j, "its case has fill= or weights=, but nothing is drawn at random");
     if (take_part(j, "mask", "mask=bool", &c->pack_mask) != 0 ||
         take_part(j, "bias", "bias=tensor", &c->pack_bias) != 0 ||
         take_part(j, "alibi", "bias=alibi", &c->pack_alibi) != 0 ||

@@ -8,7 +8,7 @@
 #include "reference/dtype.h"
 #include "tensor/operand.h"
 
-/* The type that the ABI wants for what the pack holds: never one that would round. */
+/* The ABI's type for a tensor of the pack. It never rounds. */
 static uint32_t abi_type(const struct attn_schema *schema, const struct attn_st_entry *entry,
                          uint32_t main_type)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* make.c - the steps from a case to its instance. */
+/* make.c - makes an instance from a case, step by step. */
 #include "pack/make.h"
 
 #include "pack/pack.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* safetensors_write.c - writing: beside the target first, then moved over it. */
+/* safetensors_write.c - writes the format: first a temporary file next to the target, then renamed.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include "pack/safetensors.h"
 #include "reference/dtype.h"
 
-/* Does the entry's length fit its shape and type. */
+/* Does the entry's length fit its shape and type? */
 static int well_formed(const struct attn_st_entry *entry)
 {
     size_t bytes = attn_dtype_size(entry->dtype);
@@ -63,7 +64,7 @@ static char *make_header(const struct attn_st_entry *entries, size_t count,
             goto out;
         }
         if (json_object_get(root, entries[e].name) != NULL) {
-            *problem = "two tensors have one name";
+            *problem = "two tensors have the same name";
             goto out;
         }
         if (json_object_set_new(root, entries[e].name, describe_entry(&entries[e], begin)) != 0)

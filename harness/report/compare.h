@@ -8,7 +8,7 @@
 #include "report/pairs.h"
 
 /* Writes a table, or JSON, to `out` and the verdicts' exit code to *code: 4 where anything is
- * slower or broke, 5 under strict where anything is unclear, 8 where the two runs can not be
+ * slower or broke, 5 under strict where anything is unclear, 8 where the two runs cannot be
  * compared (other CPU model, threads, build), 7 where no result is in both. With 7 and 8 the output
  * says why in one sentence, which is left in (why, size) too. `next` may equal `base`. Returns 0,
  * or -1 with the reason. */

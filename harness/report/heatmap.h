@@ -14,9 +14,9 @@ struct attn_heatmaps {
     char note[1024]; /* what was left out, and why; or "" */
 };
 
-/* Draws every pack whose weights the run in the folder `run` kept. A kept file that can not be used
+/* Draws every pack whose weights the run in the folder `run` kept. A kept file that cannot be used
  * is named in the note and passed over. `stuck`: gnuplot is not to be started. Returns 0, or -1
- * with the reason (a file can not be written, or the script is missing). */
+ * with the reason (a file cannot be written, or the script is missing). */
 int attn_heatmaps_write(const struct attn_canvas *canvas, const char *run, const char *script_dir,
                         bool stuck, struct attn_heatmaps *maps);
 void attn_heatmaps_free(struct attn_heatmaps *maps);

@@ -17,7 +17,7 @@ struct attn_plots {
  * definitions file and, drawn by gnuplot, an SVG and a PNG; and copies of the scripts, so that a
  * picture can be redrawn by hand there: `gnuplot NAME.def.gp throughput.gp`. A picture that cannot
  * be drawn is not an error: its `drawn` is false and the note says why. Returns 0, or -1 with the
- * reason (a file can not be written or a script is missing). */
+ * reason (a file cannot be written or a script is missing). */
 int attn_plots_write(const struct attn_canvas *canvas, const char *script_dir,
                      struct attn_plots *plots, char *note, size_t note_size);
 

@@ -16,7 +16,7 @@ static int join(char *out, size_t room, const char *folder, const char *file, ch
     return -1;
 }
 
-/* The object in a file of the run. Returns 0, with NULL where the file can not be read, or -1 with
+/* The object in a file of the run. Returns 0, with NULL where the file cannot be read, or -1 with
  * the reason. */
 static int read_object(const char *folder, const char *name, json_t **object, char *why,
                        size_t size)

@@ -9,7 +9,7 @@
 #include "reference/dtype.h"
 #include "results/kept.h"
 
-/* A figure of which the harness's own cost is more than this is marked. */
+/* A figure is marked if the harness's own cost is a larger part of it than this. */
 static const double overhead_share = 0.01;
 
 static const char *cache_name(enum attn_cache cache)
@@ -49,7 +49,7 @@ static void add_word(struct words *words, const char *word)
     add_text(words, word, strlen(word));
 }
 
-/* As one word of a shell, in single quotes where it holds anything that a shell might read. */
+/* Adds one word of a shell, in single quotes if it holds a character that a shell would read. */
 static void add_quoted(struct words *words, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

@@ -21,7 +21,7 @@ struct cells {
     size_t count;
 };
 
-/* Is there anything to keep of this case, and is it small enough. */
+/* Does this case give weights to keep, and are they small enough? */
 static bool is_kept(const struct attn_session *session, const struct attn_instance *instance,
                     struct cells *cells)
 {
@@ -64,7 +64,7 @@ static int write_pack(const struct attn_session *session, const struct attn_inst
     if (attn_path_join(path, session->folder, ATTN_KEPT_FOLDER) || attn_make_folder(path) ||
         attn_kept_name(owner.id, owner.backend, owner.options, name) ||
         attn_path_join(path, session->folder, name)) {
-        snprintf(why, size, "weights can not be kept in '%s'", session->folder);
+        snprintf(why, size, "weights cannot be kept in '%s'", session->folder);
         return -1;
     }
     attn_case_canonical(&instance->c, line, sizeof line);

@@ -18,7 +18,7 @@ int attn_path_join(char path[ATTN_PATH_MAX], const char *dir, const char *name)
     return n < 0 || n >= ATTN_PATH_MAX ? -1 : 0;
 }
 
-/* Paths below the current folder are given from there: they appear in case lines, records and
+/* Paths below the current folder are relative to it. They appear in case lines, records and
  * reports, which then read the same on every machine. */
 static void shorten(char path[ATTN_PATH_MAX])
 {
@@ -30,7 +30,7 @@ static void shorten(char path[ATTN_PATH_MAX])
         memmove(path, path + n + 1, strlen(path + n + 1) + 1);
 }
 
-/* Cuts the last part off a path. Returns 0, or -1 where there is none. */
+/* Cuts the last part off a path. Returns 0, or -1 if there is none. */
 static int parent(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -46,7 +46,7 @@ static int find_prefix(char prefix[ATTN_PATH_MAX], char *why, size_t size)
 {
     ssize_t n = readlink("/proc/self/exe", prefix, ATTN_PATH_MAX - 1);
     if (n <= 0) {
-        snprintf(why, size, "/proc/self/exe can not be read: %s", strerror(errno));
+        snprintf(why, size, "/proc/self/exe cannot be read: %s", strerror(errno));
         return -1;
     }
     prefix[n] = '\0';
@@ -54,7 +54,7 @@ static int find_prefix(char prefix[ATTN_PATH_MAX], char *why, size_t size)
     for (const char *part = ATTNBENCH_BIN_DIR; part && !failed; part = strchr(part + 1, '/'))
         failed = parent(prefix);
     if (failed)
-        snprintf(why, size, "the program does not lie in a folder " ATTNBENCH_BIN_DIR);
+        snprintf(why, size, "the program is not in a folder " ATTNBENCH_BIN_DIR);
     return failed;
 }
 
@@ -114,7 +114,7 @@ static int add_name(struct names *names, const char *name)
 static int read_names(DIR *folder, const char *suffix, struct names *names)
 {
     for (;;) {
-        errno = 0; /* the end and a failure differ in nothing else */
+        errno = 0; /* only errno tells the end from a failure */
         const struct dirent *entry = readdir(folder);
         if (!entry)
             return errno ? -1 : 0;

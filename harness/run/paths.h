@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* paths.h - where the parts of an installed or built attnbench lie, from the program's own place:
+/* paths.h - finds the parts of an installed or built attnbench, relative to the program itself:
  * PREFIX/bin/attnbench, PREFIX/lib/attnbench/{attnbench-worker,NAME.so,...}, and
- * PREFIX/share/attnbench/{cases,packs,reports,template}, where bin, lib and share are the names
- * that the build was given (GNUInstallDirs). A build folder is such a prefix. Nothing is looked for
- * by an absolute path: a tree that is moved works where it then lies. */
+ * PREFIX/share/attnbench/{cases,packs,reports,template}. The names bin, lib and share are those
+ * that the build was given (GNUInstallDirs). A build folder is such a prefix. No path is absolute,
+ * so a tree still works after it was moved. */
 #ifndef ATTN_PATHS_H
 #define ATTN_PATHS_H
 
@@ -23,11 +23,11 @@ struct attn_paths {
 /* Returns 0, or -1 with the reason. */
 int attn_paths_find(struct attn_paths *paths, char *why, size_t size);
 
-/* "DIR/NAME" into a buffer of ATTN_PATH_MAX; -1 when it does not fit. */
+/* Writes "DIR/NAME" into a buffer of ATTN_PATH_MAX. Returns 0, or -1: it does not fit. */
 int attn_path_join(char path[ATTN_PATH_MAX], const char *dir, const char *name);
 
-/* Names in `dir` that end in `suffix`, sorted; freed with attn_names_free. Returns 0, or -1 with
- * errno and no names: ENOENT where the folder is not there. */
+/* Names in `dir` that end in `suffix`, sorted. Free them with attn_names_free. Returns 0, or -1
+ * with errno and no names; ENOENT: there is no such folder. */
 int attn_names_in(const char *dir, const char *suffix, char ***names, size_t *count);
 void attn_names_free(char **names, size_t count);
 

@@ -9,20 +9,21 @@
 
 enum { ATTN_RELATION_PARTS = 2 };
 
-/* Results of one run of one problem: every output but weights, of which out is made, as doubles in
- * dense logical order. */
+/* Results of one run of one problem: every output except weights (out is made from them), as
+ * doubles in dense logical order. */
 struct attn_results {
     const struct attn_instance *instance;
     const struct attn_tensor *tensor[REF_OUTPUTS];
     double *value[REF_OUTPUTS]; /* NULL: there is no such output */
     struct attn_allowance allowance;
-    bool bounded; /* allowance is there: attention, and a comparison that is not one of bits */
-    /* the allowance of the row looked at last */
+    bool bounded; /* allowance is set: attention, and the comparison is not one of bits */
+    /* the allowance of the last row that was read */
     int64_t row;
     double out_error, lse_error;
 };
 
-/* A relation at work: the case, the problems made from it, and one backend's results of all. */
+/* A relation at work: the case, the problems made from it, and one backend's results of them all.
+ */
 struct attn_relation_work {
     const struct attn_instance *base, *part[ATTN_RELATION_PARTS];
     struct attn_results was, is[ATTN_RELATION_PARTS];
@@ -51,7 +52,7 @@ struct attn_relation {
     int parts;
     bool structured; /* the made problems have ties, constants: no probabilistic bound */
     bool constant_v;
-    /* Does it fit the case; sets the pivot. */
+    /* Does it fit the case? Sets the pivot. */
     bool (*fits)(struct attn_relation_work *work);
     /* Changes the case of part `part`; NULL: its sizes are the same. */
     void (*recast)(const struct attn_relation_work *work, int part, struct attn_case *c);
@@ -61,7 +62,7 @@ struct attn_relation {
     /* What must hold at a place of the case's own results; false: nothing. */
     bool (*expect)(struct attn_relation_work *work, const struct attn_place *at,
                    struct attn_expectation *e);
-    /* Are results compared bit for bit, whatever the place. */
+    /* Are all results compared bit for bit? */
     bool (*exact)(const struct attn_relation_work *work);
 };
 
@@ -83,8 +84,8 @@ bool attn_relation_attends(const struct attn_relation_work *work);
 int64_t attn_relation_offset(const struct attn_relation_work *work, int64_t b);
 int attn_relation_key_axis(uint32_t role);
 
-/* For the fields of a relation: the case's own operand; the same result to within both slacks;
- * compared bit for bit always, or never. */
+/* Ready-made fields of a relation: value (the case's own operand), expect (the same result within
+ * both slacks), exact (always, never). */
 double attn_relation_value_same(const struct attn_relation_work *work, int part,
                                 const struct attn_tensor *tensor, int64_t at[ATTN_MAX_RANK]);
 bool attn_relation_expect_same(struct attn_relation_work *work, const struct attn_place *at,
@@ -92,18 +93,18 @@ bool attn_relation_expect_same(struct attn_relation_work *work, const struct att
 bool attn_relation_always(const struct attn_relation_work *work);
 bool attn_relation_never(const struct attn_relation_work *work);
 
-/* Takes what lies in the instance's outputs. Returns 0, or -1: no memory; free it in any case. */
+/* Copies the instance's outputs. Returns 0, or -1: no memory. Free the results in either case. */
 int attn_results_take(const struct attn_instance *instance, struct attn_results *results);
 void attn_results_free(struct attn_results *results);
 
-/* Makes the allowance of results for which there is one. 0, or -1: no memory. */
+/* Makes the allowance of results, if they have one. Returns 0, or -1: no memory. */
 int attn_results_bound(struct attn_results *results, const struct attn_numerics *numerics,
                        enum ref_fill_kind kind, bool constant_v);
 
 /* The place of a batch, head, query and column in an output of an operator with a softmax. */
 struct attn_place attn_place_of(const struct ref_op *op, int output, const struct attn_place *at);
 
-/* The same row and column of another batch; the lse of the same row. */
+/* The same row and column of batch b; the lse of the same row. */
 struct attn_place attn_place_in_batch(const struct attn_results *results,
                                       const struct attn_place *at, int64_t b);
 struct attn_place attn_place_of_lse(const struct attn_results *results,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relation_any.c - relations that do not need q, k and v as they meet: the past alone, a batch
- * entry alone, another number of threads. */
+/* relation_any.c - relations that do not depend on how q, k and v combine: the past alone, one
+ * batch entry alone, another number of threads. */
 #include "run/relation.h"
 
 #include <string.h>
 
 /* ---- causal_prefix ---- */
 
-/* The first key changed: so that about half of the rows see none of them. */
+/* The first key that changes. About half of the rows see no changed key. */
 static bool fits_prefix(struct attn_relation_work *work)
 {
     const struct attn_problem *p = attn_relation_problem(work);
@@ -62,7 +62,7 @@ static bool is_batch_exact(const struct attn_relation_work *work)
     return work->numerics.invariant & ATTN_INVARIANT_BATCH;
 }
 
-/* Do all outputs have batches, so that each entry of one is a result of its own. */
+/* Do all outputs have batches? Then each batch entry is a result of its own. */
 static bool has_batches(const struct attn_relation_work *work)
 {
     bool all = true;

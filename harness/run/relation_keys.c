@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relation_keys.c - relations over which keys there are: another order, copies, two parts, those
- * that dropout keeps. */
+/* relation_keys.c - relations that change the set of keys: another order, copies, two parts, the
+ * keys that dropout keeps. */
 #include "run/relation.h"
 
 #include <math.h>
@@ -10,8 +10,8 @@
 
 /* ---- permute_keys ---- */
 
-/* With lengths, keys change places among those of their batch: nothing that has keys may then be
- * shared by batches. */
+/* With lengths, keys change places within their batch, so no operand with keys may be shared by
+ * batches. */
 static bool fits_permute(struct attn_relation_work *work)
 {
     const struct attn_problem *p = attn_relation_problem(work);
@@ -37,8 +37,8 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* Key j of n in the new order: golden steps around a circle, so that neighbours part and every tile
- * gets keys from all over. */
+/* Key j of n in the new order: golden-ratio steps around a circle. So neighbours are separated, and
+ * every tile gets keys from the whole range. */
 static int64_t permuted(int64_t j, int64_t n)
 {
     int64_t step = (int64_t)(0.618 * (double)n) + 1;
@@ -106,7 +106,7 @@ static bool fits_split(struct attn_relation_work *work)
 {
     const struct attn_problem *p = attn_relation_problem(work);
     work->pivot = p->sk / 2;
-    /* Bottom right with lengths: every batch has an offset of its own, a case has one. */
+    /* Bottom right with lengths: every batch has its own offset, but a case has only one. */
     return attn_relation_attends(work) && p->sk > 1 && !attn_relation_has(work, ATTN_SINK) &&
            !attn_relation_flagged(work, ATTN_FLAG_DROPOUT) &&
            !(attn_relation_flagged(work, ATTN_FLAG_OFF_BR) && attn_relation_has(work, ATTN_LEN));
@@ -132,8 +132,8 @@ static double value_split(const struct attn_relation_work *work, int part,
     return part ? fmax(value - (double)work->pivot, 0) : fmin(value, (double)work->pivot);
 }
 
-/* out = a x + (1-a) y with a = 1 / (1 + exp(difference of lse)). Where that difference is wrong by
- * d, a is wrong by at most a (1-a) expm1(d). */
+/* out = a x + (1-a) y with a = 1 / (1 + exp(difference of lse)). If that difference is wrong by d,
+ * a is wrong by at most a (1-a) expm1(d). */
 static bool expect_split(struct attn_relation_work *work, const struct attn_place *at,
                          struct attn_expectation *e)
 {

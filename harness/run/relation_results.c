@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relation_results.c - results of one run, read element by element, and how far they may be off. */
+/* relation_results.c - reads the results of one run element by element, and says how far they may
+ * be off. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relation_values.c - relations over scores and values: what is added to all scores, what v is made
- * of. */
+/* relation_values.c - relations that change scores and values: a constant added to all scores, v
+ * scaled, split or constant. */
 #include "run/relation.h"
 
 #include <math.h>
@@ -50,8 +50,8 @@ const struct attn_relation attn_relation_shift = {
 
 /* ---- scale_v ---- */
 
-/* Powers of two scale without rounding where numbers are normal, as those of f32's range are here;
- * the smallest results of 16-bit types are not. */
+/* Powers of two scale normal numbers without rounding. With the range of f32 all numbers here are
+ * normal; the smallest results of f16 are not. */
 static bool fits_scale(struct attn_relation_work *work)
 {
     return attn_relation_attends(work) && work->numerics.deterministic &&

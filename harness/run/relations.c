@@ -13,10 +13,11 @@
 #include "tensor/operand.h"
 #include "tensor/units.h"
 
-/* Relations are for cases of up to so many cells and bytes of operands, and for backends that run
- * them in so long: as for further fills, what they look for shows at any size. */
+/* Relations are tried on cases of up to this many cells and bytes of operands, and on backends that
+ * run them within this time. As with further fills, the faults that they look for show at any
+ * size. */
 static const double most_cells = 0x1p24, most_bytes = 0x1p24, most_s = 0.25;
-/* Reruns: as many as fit into this time, within these limits. */
+/* As many reruns as fit into this time, within these limits. */
 static const double rerun_s = 0.25;
 enum { RERUNS_MIN = 3, RERUNS_MAX = 50 };
 
@@ -60,7 +61,7 @@ static double made_value(const void *context, uint64_t index)
     return m->relation->value(m->work, m->part, m->tensor, at);
 }
 
-/* NULL: out of time or memory, which the record shows by the check's absence. */
+/* NULL: no time or no memory; then the check is missing in the record. */
 static struct attn_instance *make_part(const struct attn_session *session,
                                        const struct attn_relation *relation,
                                        const struct attn_relation_work *work, int part)
@@ -97,11 +98,11 @@ static void describe(const struct attn_problem *p, const struct attn_place *at,
     char place[96];
     attn_units_of(p, at->output, &units);
     attn_unit_name(&units, at->at, place, sizeof place);
-    snprintf(text, size, "%s is %.9g, %.9g was to be, allowed difference %.3g", place, e->got,
-             e->want, e->allowed);
+    snprintf(text, size, "%s: expected %.9g, got %.9g, allowed difference %.3g", place, e->want,
+             e->got, e->allowed);
 }
 
-/* What a relation says of one place; false, with a sentence, where that does not hold. */
+/* Checks one place of the results. False, with a sentence, if the relation does not hold there. */
 static bool holds_at(const struct attn_relation *relation, struct attn_relation_work *work,
                      const struct attn_place *at, char *text, size_t size)
 {
@@ -119,7 +120,7 @@ static bool compare_rows(const struct attn_relation *relation, struct attn_relat
     const struct attn_problem *p = &work->base->problem;
     const struct ref_op *op = ref_op_find(p->op);
     const int lse = ref_output_of(op, ATTN_LSE);
-    const bool by_head = strchr(op->outputs[0].unit, 'h'); /* else out is that of head 0 alone */
+    const bool by_head = strchr(op->outputs[0].unit, 'h'); /* else out is visited at head 0 only */
     const int64_t width = ref_output_width(p, 0);
     const int64_t first = lse >= 0 && work->was.value[lse] ? -1 : 0;
     struct attn_place row = {0};
@@ -155,7 +156,7 @@ static bool compare_output(const struct attn_relation *relation, struct attn_rel
     return true;
 }
 
-/* Goes through the case's results; false, with a sentence, at the first that does not agree. */
+/* Goes through the case's results. False, with a sentence, at the first that does not agree. */
 static bool compare(const struct attn_relation *relation, struct attn_relation_work *work,
                     char *text, size_t size)
 {
@@ -170,7 +171,7 @@ static bool compare(const struct attn_relation *relation, struct attn_relation_w
 /* ---- running ---- */
 
 /* The worker that a relation needs: the seat's, or one with another number of threads. NULL: there
- * is none, which is no verdict on the relation. */
+ * is no such worker; the relation then gets no verdict. */
 static struct attn_worker *worker_for(struct attn_seat *seat, enum attn_check check)
 {
     const struct attn_outcome outcome =
@@ -197,7 +198,7 @@ static struct attn_outcome run_part(struct attn_seat *seat, enum attn_check chec
     return outcome;
 }
 
-/* One relation on one backend whose results of the case itself are there. */
+/* One relation on one backend. The backend's results of the case itself are in `work`. */
 static void try_relation(const struct attn_relation *relation, struct attn_seat *seat,
                          struct attn_instance *parts[], struct attn_relation_work *work,
                          struct attn_entry *entry)
@@ -224,7 +225,8 @@ static void try_relation(const struct attn_relation *relation, struct attn_seat 
         attn_results_free(&work->is[n]);
 }
 
-/* The same plan, over and over: is its answer, and what it leaves behind, always the same. */
+/* Runs the same plan again and again: is its answer always the same, and does it leave nothing
+ * behind? */
 static void try_repeats(const struct attn_session *session, struct attn_seat *seat,
                         struct attn_instance *instance, struct attn_entry *entry)
 {
@@ -249,7 +251,7 @@ static void try_repeats(const struct attn_session *session, struct attn_seat *se
     }
 }
 
-/* One relation on all backends: what is made for it is made once. */
+/* One relation on all backends. Its problems are made once. */
 static void verify_relation(struct attn_session *session, struct attn_seat *seats,
                             const struct attn_relation *relation, struct attn_relation_work *works,
                             struct attn_entry *entries)
@@ -289,7 +291,7 @@ void attn_relations_verify(struct attn_session *session, struct attn_seat *seats
             continue;
         works[b].base = instance;
         works[b].numerics = entries[b].plan.numerics;
-        /* What fails here has failed before, or does so in the relations. */
+        /* Failures here are reported elsewhere. */
         if (run_part(&seats[b], ATTN_CHECK_COUNT, instance, &works[b].was).status == ATTN_PASS)
             try_repeats(session, &seats[b], instance, &entries[b]);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* retry.c - one try: is it the same failure. */
+/* retry.c - one try at a smaller size: is it the same failure? */
 #include "run/retry.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "run/relations.h"
 #include "run/verify_one.h"
 
-/* Tries end then; a verdict takes milliseconds at the sizes that they reach. */
+/* No try begins after this time. A verdict takes milliseconds at the sizes that tries reach. */
 static const double most_seconds = 60;
 
 struct retry {
@@ -19,7 +19,7 @@ struct retry {
     const struct attn_entry *failed;
     double until;
     unsigned check; /* bit of the relation that failed; 0: the numbers, a promise, a crash */
-    struct attn_entry last; /* of the last try that failed so; its case is gone by then */
+    struct attn_entry last; /* of the last try that failed in the same way; its case is freed */
 };
 
 bool attn_retry_wanted(const struct attn_entry *entry)
@@ -29,7 +29,7 @@ bool attn_retry_wanted(const struct attn_entry *entry)
            s == ATTN_ERROR;
 }
 
-/* Wrong numbers (rows were judged) are told from a broken promise. */
+/* Wrong numbers (rows were judged) are another failure than a broken promise. */
 static bool alike(const struct attn_judgement *a, const struct attn_judgement *b)
 {
     return a->status == b->status && (a->rows_checked > 0) == (b->rows_checked > 0);
@@ -42,7 +42,7 @@ static unsigned broken_relations(const struct attn_entry *entry)
     return entry->checks_done & ~entry->checks_ok & choices;
 }
 
-/* The one relation, on this seat alone. */
+/* Tries only the relation that failed, only on this seat. */
 static void try_relation(struct retry *r, struct attn_instance *instance, struct attn_entry *entry)
 {
     struct attn_session alone = *r->seat->session; /* nothing in the copy is owned */
@@ -88,16 +88,15 @@ static void kept(void *context, int tries, const char *line)
     attn_progress_shrink(r->seat->contestant->info.name, tries, line);
 }
 
-/* Where the part of a pack goes that still fails: beside the session's reproducer, FILE.safetensors
- * for FILE.c. False: nowhere, with the reason. */
+/* The file for the part of a pack that still fails: FILE.safetensors next to the session's
+ * reproducer FILE.c. False, with the reason: there is no such file. */
 static bool place_of_pack(const struct attn_session *session, char to[ATTN_PATH_MAX], char *why,
                           size_t size)
 {
     const char *c_file = session->settings.reproducer;
     if (!c_file || session->reproduced) {
         snprintf(why, size,
-                 "a pack is shrunk into a file of its own, beside the first reproducer: give "
-                 "--reproducer");
+                 "a pack is shrunk into a file next to the first reproducer: give --reproducer");
         return false;
     }
     const size_t length = strlen(c_file), stem = length > 2 ? length - 2 : 0;
@@ -110,7 +109,7 @@ static bool place_of_pack(const struct attn_session *session, char to[ATTN_PATH_
     return true;
 }
 
-/* The reproducer of what it has been shrunk to. */
+/* Writes the reproducer of the shrunk case. */
 static void reproduce(struct attn_session *session, const struct attn_entry *smallest)
 {
     char why[256];

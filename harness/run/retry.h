@@ -7,13 +7,13 @@
 #include "run/entry.h"
 #include "run/seat.h"
 
-/* Is this verdict one that shrinking is for. */
+/* Can the case of this verdict be shrunk? */
 bool attn_retry_wanted(const struct attn_entry *entry);
 
 /* Shrinks the failing case of an entry into entry->smallest, as long as it fails in the same way:
- * wrong numbers, a broken promise, a crash, the same check of results against each other... Each
- * try is a verification in the seat's worker. Writes the session's reproducer where that has not
- * been done. What can not be is said on stderr. */
+ * wrong numbers, a broken promise, a crash, the same relation. Each try is a verification in the
+ * seat's worker. Writes the session's reproducer if that has not been done. If something cannot be
+ * done, says so on stderr. */
 void attn_retry_smaller(struct attn_session *session, struct attn_seat *seat,
                         struct attn_entry *entry);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* roof.c - ceilings and products of matrices, each measured in a worker of its own. */
+/* roof.c - ceilings and matrix products, each measured in a worker of its own. */
 #include "run/roof.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ void attn_roof_raise(const struct attn_session *session, struct attn_roof *roof)
     attn_worker_stop(worker);
     if (outcome.status != ATTN_PASS)
         return;
-    /* What was not measured before is 0 there. */
+    /* A value that was not measured before is 0. */
     for (uint32_t r = 0; r < now.n_rungs; r++) {
         now.rungs[r].f32 = larger(now.rungs[r].f32, before->rungs[r].f32);
         now.rungs[r].f64 = larger(now.rungs[r].f64, before->rungs[r].f64);
@@ -49,7 +49,7 @@ void attn_roof_raise(const struct attn_session *session, struct attn_roof *roof)
     roof->ceilings = now;
 }
 
-/* The best rate of a case on a backend, in GFLOP/s; 0 where there is none. */
+/* The best rate of a case on a backend, in GFLOP/s; 0 if there is none. */
 static double product_rate(const struct attn_session *session, const char *plugin,
                            const char *backend, const struct attn_case *c)
 {

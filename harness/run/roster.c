@@ -49,8 +49,8 @@ static void stem_of(const char *path, char *stem, size_t size)
         *dot = '\0';
 }
 
-/* Lines of a file of expected skips; a line that is none is an error, for a skip that silently does
- * not apply would hide a gap. No file: no skips. */
+/* Reads a file of expected skips. A malformed line is an error: a skip that silently does not apply
+ * would hide a gap. No file: no skips. */
 static int load_skips(const char *path, struct attn_contestant *c, char *why, size_t size)
 {
     FILE *file = fopen(path, "r");
@@ -119,7 +119,7 @@ static enum attn_exit add_plugin(const struct attn_paths *paths, const char *pat
     struct attn_outcome outcome = attn_worker_inspect(&config, info);
     enum attn_exit result = ATTN_EXIT_USAGE;
     if (outcome.status != ATTN_PASS) {
-        if (outcome.no_memory) { /* ours: it says nothing of the plugin */
+        if (outcome.no_memory) { /* our own memory: this says nothing about the plugin */
             snprintf(why, size, "%s: %s", path, outcome.reason);
             goto out;
         }
@@ -156,7 +156,7 @@ out:
     return result;
 }
 
-/* Names in a folder; one that is not there has none. Returns 0, or -1 with the reason. */
+/* Names in a folder; a folder that does not exist has none. Returns 0, or -1 with the reason. */
 static int names_in(const char *folder, const char *suffix, char ***names, size_t *n, char *why,
                     size_t size)
 {
@@ -197,7 +197,7 @@ static int add_path(const struct attn_paths *paths, const char *list,
     return result;
 }
 
-/* Does NAME.so lie beside NAME.missing: then the line is of an earlier installation. */
+/* Is NAME.so next to NAME.missing? Then the line is from an earlier installation. */
 static bool came_later(const char *missing)
 {
     char plugin[ATTN_PATH_MAX];
@@ -246,8 +246,8 @@ static void unknown(const struct attn_roster *roster, const char *name, char *wh
         snprintf(why, size, "there is no backend '%s'; 'attnbench list backends' names them", name);
 }
 
-/* Are the options such as the backend takes; only its plugin can tell, so that a worker is asked.
- * What else may go wrong there is a verdict of its cases. */
+/* Does the backend accept the options? Only its plugin can tell, so a worker is asked. Anything
+ * else that goes wrong there becomes a verdict of its cases. */
 static int check_options(const struct attn_paths *paths, const struct attn_roster_wish *wish,
                          const struct attn_contestant *c, char *why, size_t size)
 {
@@ -292,8 +292,8 @@ static int enter(struct attn_roster *chosen, const struct attn_contestant *from,
     return -1;
 }
 
-/* Keeps what -b names, in that order, with its options. The same backend may stand there twice with
- * different options. */
+/* Keeps the backends that -b names, in that order, with their options. The same backend may be
+ * named twice with different options. */
 static int choose(const struct attn_paths *paths, struct attn_roster *roster,
                   const struct attn_roster_wish *wish, char *why, size_t size)
 {
@@ -317,7 +317,7 @@ static int choose(const struct attn_paths *paths, struct attn_roster *roster,
     return 0;
 }
 
-/* Without -b: everything that can run, or where --plugin names files, what those offer. */
+/* Without -b: everything that can run, or, if --plugin names files, what these offer. */
 static bool takes_part(const struct attn_contestant *c, const struct attn_roster_wish *wish)
 {
     if (wish->keep_unavailable)
@@ -327,7 +327,8 @@ static bool takes_part(const struct attn_contestant *c, const struct attn_roster
     return c->named || wish->n_plugins == 0;
 }
 
-/* Keeps the name and the reason of what can not run here. Without memory it goes unsaid. */
+/* Keeps the name and the reason of a backend that cannot run here. Without memory it is left out.
+ */
 static void note_absent(struct attn_roster *roster, const struct attn_contestant *c,
                         const struct attn_roster_wish *wish)
 {

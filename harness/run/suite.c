@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* suite.c - case arguments to a list of cases. */
+/* suite.c - turns case arguments into a list of cases. */
 #include "run/suite.h"
 
 #include <errno.h>
@@ -54,11 +54,11 @@ static int add_argument(const char *text, struct attn_case_list *list, char *why
     if (strchr(text, '='))
         return attn_case_parse_line(text, strlen(text), NULL, 0, list, why, size);
     snprintf(why, size,
-             "'%s' is no .cases file, no .safetensors pack and no case line (key=value ...)", text);
+             "'%s' is not a .cases file, a .safetensors pack or a case line (key=value ...)", text);
     return -1;
 }
 
-/* A folder that is not there holds nothing. */
+/* A folder that does not exist holds nothing. */
 static int add_folder(const char *folder, const char *suffix, struct attn_case_list *list,
                       char *why, size_t size)
 {
@@ -87,7 +87,7 @@ static int add_folder(const char *folder, const char *suffix, struct attn_case_l
 static int add_random(const struct attn_suite_wish *wish, struct attn_case_list *list, char *why,
                       size_t size)
 {
-    /* A state other than 0 for every seed, and far apart for seeds that are near. */
+    /* Never 0, and far apart for seeds that are close. */
     uint64_t state = (wish->seed_given ? wish->seed : 1) * UINT64_C(0x9e3779b97f4a7c15) ^ 1;
     state = state ? state : 1;
     for (int i = 0; i < 8; i++)
@@ -126,7 +126,7 @@ int attn_suite_load(const struct attn_paths *paths, const struct attn_suite_wish
 {
     struct attn_case_list found = {0};
     if (wish->fuzz > 0 && wish->n_cases > 0) {
-        snprintf(why, size, "--fuzz makes its own cases, and takes none");
+        snprintf(why, size, "--fuzz makes its own cases; give it no others");
         return -1;
     }
     if (wish->fuzz > 0 && add_random(wish, &found, why, size))
@@ -136,7 +136,7 @@ int attn_suite_load(const struct attn_paths *paths, const struct attn_suite_wish
             add_folder(paths->packs, ".safetensors", &found, why, size))
             goto failed;
         if (found.count == 0) {
-            snprintf(why, size, "the standard suite is not there: %s holds no .cases file",
+            snprintf(why, size, "the standard suite is missing: %s holds no .cases file",
                      paths->cases);
             goto failed;
         }

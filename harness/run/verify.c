@@ -11,9 +11,9 @@
 #include "run/retry.h"
 #include "run/verify_one.h"
 
-/* Further fills are for cases of up to so many cells, and for backends that run them in so long:
- * what they look for shows at any size. Census alone proves more the more keys there are, and
- * counts them all in less time than a run takes. */
+/* Further fills are tried on cases of up to this many cells, and on backends that run them within
+ * this time: the faults that they look for show at any size. Only census proves more when there are
+ * more keys, and it counts them all in less time than a run takes. */
 static const double fill_cells = 0x1p24, fill_s = 0.25, census_s = 30.0;
 
 static bool may_fill(const struct attn_entry *entry, enum attn_fill fill)
@@ -26,7 +26,7 @@ static bool may_fill(const struct attn_entry *entry, enum attn_fill fill)
            (quick || (fill == ATTN_FILL_CENSUS && entry->seconds < census_s));
 }
 
-/* The same sizes under another fill, on every backend that has held so far. */
+/* The same sizes under another fill, on every backend that has passed so far. */
 static void verify_fill(struct attn_session *session, struct attn_seat *seats,
                         const struct attn_case *c, struct attn_entry *entries)
 {
@@ -90,7 +90,7 @@ static void print_result(FILE *out, const struct attn_entry *entry,
     if (*v->reason)
         fprintf(out, "    %s\n", v->reason);
     if (v->status == ATTN_SKIP && !entry->harmless)
-        fprintf(out, "    this skip stands in no list of expected skips, so it counts\n");
+        fprintf(out, "    this skip is in no list of expected skips, so it counts\n");
     if (v->status != ATTN_SKIP) {
         attn_entry_repro(entry, session->settings.threads, repro, sizeof repro);
         fprintf(out, "    rerun: %s\n", repro);
@@ -107,13 +107,13 @@ int attn_verify_finish(struct attn_session *session, struct attn_entry *entry, F
     free(entry->smallest);
     entry->smallest = NULL;
     if (attn_session_record(session, record)) {
-        snprintf(why, size, "a record can not be written: %m");
+        snprintf(why, size, "a record cannot be written: %m");
         return -1;
     }
     return 0;
 }
 
-/* The pack's expected answers against the reference itself, as an entry without a backend. */
+/* Compares the reference itself with the pack's expected answers: an entry without a backend. */
 static int verify_reference(struct attn_session *session, const struct attn_case *c,
                             const struct attn_instance *instance, struct attn_judge *judge,
                             FILE *out, char *why, size_t size)
@@ -126,7 +126,7 @@ static int verify_reference(struct attn_session *session, const struct attn_case
     return attn_verify_finish(session, &entry, out, why, size);
 }
 
-/* ... that have gone by since *began, which is then now. */
+/* Seconds since *began; resets it. */
 static double seconds_since(double *began)
 {
     const double now = attn_now(), seconds = now - *began;

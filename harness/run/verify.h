@@ -6,8 +6,8 @@
 #include "run/entry.h"
 #include "run/seat.h"
 
-/* Records an entry's verdict and prints it as a line on `out` unless NULL. Returns 0 or -1 with the
- * reason. */
+/* Records an entry's verdict and prints it as one line on `out`, unless `out` is NULL. Returns 0,
+ * or -1 with the reason. */
 int attn_verify_finish(struct attn_session *session, struct attn_entry *entry, FILE *out, char *why,
                        size_t size);
 
@@ -16,17 +16,18 @@ struct attn_verification {
     const struct attn_case *c;
     struct attn_seat *seats;        /* one per backend */
     struct attn_entry *entries;     /* one per backend; overwritten */
-    struct attn_instance *instance; /* set; NULL: it can not be made. The caller's to free */
+    struct attn_instance *instance; /* set; NULL: it cannot be made. The caller frees it */
     struct attn_judge *judge;       /* the same */
 };
 
-/* Makes the instance and its judge, holds the reference against a pack's expected answers, then
+/* Makes the instance and its judge, compares the reference with a pack's expected answers, then
  * verifies every backend. Returns 0, or -1 with the reason. */
 int attn_verify_case(struct attn_session *session, struct attn_verification *verification,
                      FILE *out, char *why, size_t size);
 
-/* The whole command: every case on every backend; records, progress on stderr, a line a result on
- * `out` unless NULL. Returns 0, or -1 with the reason when the harness itself failed. */
+/* The whole command: every case on every backend. Writes records, progress on stderr, and one line
+ * per result on `out` unless that is NULL. Returns 0, or -1 with the reason if the harness itself
+ * failed. */
 int attn_verify_all(struct attn_session *session, FILE *out, char *why, size_t size);
 
 #endif

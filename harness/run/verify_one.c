@@ -10,12 +10,12 @@
 #include "run/machine.h"
 #include "run/suite.h"
 
-/* A run that verification has seen to take longer is not repeated in the second placement. */
+/* A run that took longer than this is not repeated in the second placement. */
 static const double second_placement_s = 1.0;
 /* Cases smaller than this say nothing about a backend's rate. */
 static const double rate_flops = 1e7;
 
-/* A case lies in memory three times at most: in the host, in the shared mapping, in the worker. */
+/* A case is in memory at most three times: in the host, in the shared mapping, in the worker. */
 static uint64_t memory_needed(const struct attn_case *c)
 {
     uint64_t bytes = attn_case_bytes(c);
@@ -71,7 +71,7 @@ void attn_judgement_merge(struct attn_judgement *kept, const struct attn_judgeme
     kept->rows_counted = next->rows_counted > counted ? next->rows_counted : counted;
 }
 
-/* A run that came to its end has kept every promise. */
+/* A run that reached its end has kept every promise. */
 static void enter_promises(struct attn_entry *entry, const struct attn_outcome *outcome)
 {
     for (unsigned p = ATTN_PROMISE_INPUTS; p <= ATTN_PROMISE_STATE; p++) {
@@ -112,7 +112,7 @@ void attn_verify_placement(struct attn_seat *seat, struct attn_instance *instanc
         attn_examine_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, verdict);
 }
 
-/* Would the run take longer than the limit, at the rate that this backend has shown. */
+/* Would the run take longer than the limit, at the rate that this backend has shown? */
 static bool over_limit(struct attn_seat *seat, const struct attn_instance *instance,
                        struct attn_judgement *verdict)
 {

@@ -51,7 +51,7 @@ static void set_scalars(const struct attn_case *c, struct attn_problem *problem)
     problem->dropout_seed = c->seed;
 }
 
-/* Parameters of the operator's own that the problem has a field for. */
+/* The operator's own parameters for which the problem has a field. */
 static void set_params(const struct attn_case *c, struct attn_problem *problem)
 {
     for (const struct ref_param *p = attn_case_op(c)->params; p && p->key; p++) {

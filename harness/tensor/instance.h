@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* instance.h - a case made real: the ABI problem and all its operands in the host's memory.
+/* instance.h - makes instances: a case as the ABI problem and all operands in the host's memory.
  * attn_instance_create (pack/make.h) takes these steps in this order. */
 #ifndef ATTN_INSTANCE_H
 #define ATTN_INSTANCE_H
@@ -12,12 +12,12 @@
  * memory. */
 int attn_instance_begin(const struct attn_case *c, struct attn_instance **out, char *why,
                         size_t size);
-/* The problem without its tensors, from the case; its sizes are known. */
+/* Sets the problem, without its tensors, from the case, whose sizes must be known. */
 void attn_instance_set_problem(struct attn_instance *instance);
-/* Operands of a case without a pack: random tensors from Philox by seed and role. Returns 0, or -1
- * with the reason. */
+/* Makes the operands of a case without a pack: random tensors from Philox by seed and role. Returns
+ * 0, or -1 with the reason. */
 int attn_instance_draw(struct attn_instance *instance, int threads, char *why, size_t size);
-/* Cells, FLOPs and bytes, from the operands. */
+/* Counts cells, FLOPs and bytes, from the operands. */
 void attn_instance_count(struct attn_instance *instance);
 
 void attn_instance_free(struct attn_instance *instance);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* operand.c - where operands lie: strides from layout and view, memory, element by element. */
+/* operand.c - places operands in memory: strides from layout and view, allocation, elements. */
 #include "tensor/operand.h"
 
 #include <assert.h>
@@ -11,11 +11,11 @@
 #include "reference/dtype.h"
 #include "reference/parallel.h"
 
-/* A cache line: what a backend may never count on, and what views then take away. */
+/* A cache line. Backends must not rely on this alignment; some views take it away. */
 #define ALIGNMENT 64
 
-/* Large operands lie in pages of this size where the system has them: the first touch of a GiB in
- * small ones costs seconds on a virtual machine. */
+/* Large operands use pages of this size if the system has them: the first touch of a GiB in small
+ * pages costs seconds on a virtual machine. */
 #define HUGE_PAGE ((size_t)2 << 20)
 
 /* Elements of padding after a row under view=gaps: odd, so that rows differ in alignment. */
@@ -77,7 +77,7 @@ static void memory_order(const struct attn_case *c, const struct attn_schema *sc
     }
 }
 
-/* Widens the stride of the outermost axis that has one, so that the last index along it lies at
+/* Widens the stride of the outermost axis with more than one entry, so that its last index is at
  * element 2^31 or beyond. */
 static void spread(struct attn_tensor *tensor, const uint32_t order[ATTN_MAX_RANK])
 {
@@ -143,7 +143,7 @@ static int allocate(const struct attn_case *c, bool sparse, struct attn_tensor *
         if (operand->base == NULL)
             return -1;
         if (alignment == HUGE_PAGE)
-            (void)madvise(operand->base, bytes, MADV_HUGEPAGE); /* refused: pages stay small */
+            (void)madvise(operand->base, bytes, MADV_HUGEPAGE); /* if refused, pages stay small */
         if (operand->output || c->view & ATTN_VIEW_GAPS)
             memset(operand->base, 0xff, bytes);
     }
@@ -221,7 +221,7 @@ static void make_values(const struct filling *filling, int64_t first, int64_t co
         values[i] = filling->value(filling->context, (uint64_t)(first + i));
 }
 
-/* Stores values that lie `step` apart. True is any byte but 0, so all of them occur. */
+/* Stores values `step` elements apart. True is any byte except 0, so all such bytes occur. */
 static void place(const struct attn_tensor *tensor, int64_t offset, int64_t step,
                   const double *values, int64_t count, int64_t index)
 {

@@ -11,10 +11,11 @@
 /* Natural logarithm of a normal x > 0, within 2 ulp. */
 double attn_random_log(double x);
 
-/* cos(2 pi turns) for 0 <= turns < 1, within 3 ulp (relative, near its zeros too). */
+/* cos(2 pi turns) for 0 <= turns < 1, within 3 ulp (also relative to small values near its zeros).
+ */
 double attn_random_cos_turns(double turns);
 
-/* 2^-(numerator / 2^log2_denominator), numerator >= 0, within 16 ulp; exact where it is a power of
+/* 2^-(numerator / 2^log2_denominator), numerator >= 0, within 16 ulp; exact if it is a power of
  * two. */
 double attn_random_exp2_neg(unsigned numerator, unsigned log2_denominator);
 
@@ -23,7 +24,8 @@ double attn_random_exp2_neg(unsigned numerator, unsigned log2_denominator);
 double attn_random_normal(uint64_t seed, uint32_t role, uint64_t index);
 double attn_random_uniform(uint64_t seed, uint32_t role, uint64_t index); /* [0,1) */
 
-/* attn_random_uniform, attn_random_normal of a run of indices: the same bits, several at a time. */
+/* attn_random_uniform and attn_random_normal for a run of indices, with the same bits, but several
+ * at a time. */
 enum { ATTN_RANDOM_RUN = 64 };
 void attn_random_uniforms(uint64_t seed, uint32_t role, uint64_t first,
                           double values[ATTN_RANDOM_RUN]);

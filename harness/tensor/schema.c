@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schema.c - rows of operators' tables as one table. */
+/* schema.c - joins the rows of operators' tables into one table. */
 #include "tensor/schema.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static struct attn_schema of_output(const struct ref_output *o)
     return (struct attn_schema){o->role, o->name, o->shape, "", o->type, o->flags, 0, true};
 }
 
-/* Scores are an answer that no backend gives. */
+/* Scores are an answer of packs only; no backend gives them. */
 static const struct attn_schema scores = {0, "scores", "bhij", "", REF_TYPE_MAIN, 0, 0, true};
 
 static size_t operand_count(const struct ref_op *op)

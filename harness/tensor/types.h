@@ -13,8 +13,8 @@
 
 #define ATTN_MAX_TENSORS 32
 
-/* Memory of one operand. Elements lie in [data, data + span): span is the distance from the first
- * element to one past the last, gaps included. */
+/* Memory of one operand. Its elements are in [data, data + span). span is the distance from the
+ * first element to one past the last, gaps included. */
 struct attn_operand {
     void *base;    /* what was allocated (mmap for view=huge, else malloc) */
     size_t mapped; /* bytes of a mapping; 0: malloc */
@@ -42,7 +42,7 @@ struct attn_instance {
     struct attn_expected expected;
     char **tokens;    /* pack's token labels: tokens[b*n_tokens_max + i]; NULL: none */
     int64_t n_tokens; /* labels of each batch */
-    char *source;     /* where a pack says it comes from; NULL: not from a pack, or it is silent */
+    char *source;     /* a pack's own `source`; NULL: no pack, or the pack does not say */
 };
 
 #endif

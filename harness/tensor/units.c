@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* units.c - from units and their elements to places in a tensor. */
+/* units.c - maps units and their elements to places in a tensor. */
 #include "tensor/units.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Does a unit run along this axis of the tensor. */
+/* Does a unit run along this axis of the tensor? */
 static bool is_within(const struct attn_units *units, int axis)
 {
     return strchr(units->output->unit, units->output->shape[axis]) == NULL;

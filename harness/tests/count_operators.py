@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """count_operators.py HARNESS: no source of the harness names an operator by its number.
 
-What an operator takes, gives and costs is in its folder of reference/ops. Tests and the headers of
-the ABI may name one.
+The operands, outputs and costs of an operator are in its folder of reference/ops. Tests and the
+headers of the ABI may name one.
 """
 import pathlib
 import re

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_arrows.py - what the sources include goes one way: a folder of harness/ includes only those
-above it in the map of harness/README.md, and no file includes one that includes it, over however
-many steps. x.c and x.h count as one.
+"""test_arrows.py - includes go one way: a folder of harness/ includes only folders above it in the
+map of harness/README.md, and includes have no cycle, over any number of steps. x.c and x.h count as
+one.
 
     test_arrows.py ROOT [unittest options]
 """

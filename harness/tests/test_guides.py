@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guides name what exists: every path and every function of ours in backticks.
+"""Every path and every function of ours that a guide names in backticks exists.
 
     test_guides.py SOURCE_DIR
 """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An installation as its users meet it: staged, moved, and built against from outside.
+"""An installation as users use it: staged, moved, and built against from outside.
 
     test_install.py CMAKE BUILD_DIR SOURCE_DIR LIBDIR [unittest options]
 
-Libraries that a backend brings along are components of their own, and are not installed here: they
-may be large.
+Libraries that a backend brings along are separate components. They are not installed here, because
+they may be large.
 """
 import json
 import os

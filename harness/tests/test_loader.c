@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_loader.c - every refusal of the loader with a plugin that deserves it, and options. */
+/* test_loader.c - every refusal of the loader, with a plugin that causes it; options. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ static void test_cut_short(void **state)
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "\177ELF\2\1\1", 7), 7);
     close(fd);
-    refused(path, "can not open the plugin");
+    refused(path, "cannot open the plugin");
     unlink(path);
 }
 

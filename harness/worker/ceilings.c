@@ -202,8 +202,8 @@ static void measure_tiles(const struct attn_setup *setup, struct attn_ceilings *
 #endif
 }
 
-/* Half of each cache, so that nothing else need leave it: a processor's own half of all levels but
- * the last, its part of the half of that one, which they share. Then memory. */
+/* Reads half of each cache, so that nothing is evicted; then memory. Each processor reads half of
+ * its own levels. The last level is shared, so each reads its part of that half. */
 static void measure_reads(const struct attn_setup *setup, const struct rung *rung,
                           struct attn_ceilings *ceilings)
 {

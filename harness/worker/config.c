@@ -37,7 +37,7 @@ static int set_affinity(struct attn_setup *setup, const struct attn_message_conf
     }
     if (config->n_processors == 0 || sched_setaffinity(0, sizeof(set), &set) == 0)
         return 0;
-    attn_reply_set(reply, ATTN_ERROR, "can not set the affinity: %s", strerror(errno));
+    attn_reply_set(reply, ATTN_ERROR, "cannot set the affinity: %s", strerror(errno));
     return -1;
 }
 
@@ -162,7 +162,7 @@ void attn_serve_inspect(struct attn_setup *setup)
         info->exactness = backend->exactness;
         info->device = backend->time_device != NULL;
         info->available = available(setup, backend, info->reason, sizeof(info->reason));
-        /* Where the library is not there its version can not be asked for. */
+        /* Where the library is not there its version cannot be asked for. */
         if (backend->version && info->available) {
             char broken[128];
             attn_slot_enter(ATTN_SLOT_VERSION);

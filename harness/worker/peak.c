@@ -111,7 +111,7 @@ static void measure_host(struct attn_setup *setup, const struct attn_message_req
     /* Free memory that the allocator holds would be used again unseen. */
     malloc_trim(0);
     if (reset_high_water() != 0) {
-        attn_reply_set(reply, ATTN_SKIP, "the high-water mark can not be reset: %s",
+        attn_reply_set(reply, ATTN_SKIP, "the high-water mark cannot be reset: %s",
                        strerror(errno));
         return;
     }

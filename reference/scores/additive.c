@@ -150,13 +150,20 @@ static void add_unit(double w, double z, const double *hidden, int64_t n, double
     }
 }
 
+/* What the errors of one hidden unit are made of, beside its key's. */
+struct unit {
+    double e_tanh;
+    double w;     /* |w_v| of it */
+    double g;     /* growth of the sum over units */
+    double error; /* of its part of the query */
+};
+
 /* The same for ds and magnitude, from the errors of the unit's two parts. */
 ATTN_CLONES("avx2", "avx512f")
-static void add_unit_error(const struct ref_arithmetic *a, double w, double g, const double *t,
-                           double query_error, const double *key_error, int64_t n,
-                           double *restrict ds, double *restrict magnitude)
+static void add_unit_error(const struct unit *unit, const double *t, const double *key_error,
+                           int64_t n, double *restrict ds, double *restrict magnitude)
 {
-    const double e_tanh = a->e_tanh;
+    const double e_tanh = unit->e_tanh, w = unit->w, g = unit->g, query_error = unit->error;
 
     for (int64_t j = 0; j < n; j++) {
         double e = ref_tanh_spread(t[j], query_error + key_error[j]);
@@ -186,8 +193,8 @@ static void scores(const struct ref_block *block, const double *q, const double 
             const int64_t n = end - from < KEYS ? end - from : KEYS, at = x * keys->sk + from;
             add_unit(own->w_v[x], z[x], own->hidden + at, n, s + from, t);
             if (bounds)
-                add_unit_error(a, fabs(own->w_v[x]), g, t, error[x], own->hidden_error + at, n,
-                               ds + from, magnitude + from);
+                add_unit_error(&(struct unit){a->e_tanh, fabs(own->w_v[x]), g, error[x]}, t,
+                               own->hidden_error + at, n, ds + from, magnitude + from);
         }
     scratch->inner = 0.0;
     for (int64_t x = 0; x < keys->dh; x++) {

@@ -307,7 +307,7 @@ static void says_what_it_copies(void **state)
 }
 
 /* The library's tanh over every 1021st f32, with its sign: relative error against what is declared.
- * README.md has the figure over all of them. */
+ * NOTES.md has the figure over all of them. */
 static void tanh_keeps_its_bound(void **state)
 {
     (void)state;

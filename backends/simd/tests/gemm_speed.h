@@ -4,6 +4,7 @@
 #ifndef ATTN_SIMD_GEMM_SPEED_H
 #define ATTN_SIMD_GEMM_SPEED_H
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,9 +63,9 @@ static void *lines(int64_t bytes)
 
 static void *elements(uint32_t dtype, int64_t count)
 {
-    void *made = lines(count * attn_element_size(dtype));
+    void *made = lines(count * attn_element_bytes(dtype));
     for (int64_t n = 0; n < count; n++)
-        attn_element_set(dtype, made, n, (float)(n * 7 % 13) * 0.1f - 0.6f);
+        attn_element_write(dtype, made, n, (float)(n * 7 % 13) * 0.1f - 0.6f);
     return made;
 }
 
@@ -90,13 +91,13 @@ static void pair_open(struct product_pair *pair)
     const struct attn_tensor weights = {
         .dtype = dtype, .rank = 2, .shape = {n, e}, .stride = {e, 1}, .data = pair->w};
     attn_gemm_pack(&layout, &weights, pair->packed);
-    attn_gemm_pack_bias(&layout, NULL, n, pair->bias);
+    attn_gemm_pack_bias(&layout, &(struct attn_tensor){.dtype = 0}, n, pair->bias);
     pair->job = (struct attn_gemm){.rows = m,
                                    .batch_rows = m,
                                    .inner = e,
                                    .columns = n,
-                                   .x = {pair->x, {m * e, e, 1}, dtype},
-                                   .y = {pair->y, {m * n, n, 1}, dtype},
+                                   .x = {.data = pair->x, .stride = {m * e, e, 1}, .dtype = dtype},
+                                   .y = {.data = pair->y, .stride = {m * n, n, 1}, .dtype = dtype},
                                    .layout = layout,
                                    .packed = pair->packed,
                                    .bias = pair->bias};
@@ -131,8 +132,8 @@ static double rate_once(void *context)
     double seconds[2], giga = 1e-9 * pair_operations(pair) * pair->times;
     double ratio = pace_ratio(&ours, &library, PAIRS, seconds);
     print_message("%s %s, %s: %.1f GFLOP/s, %s %.1f, ratio %.3f\n", pair->isa->name,
-                  attn_element_name(pair->dtype), pair->shape->name, giga / seconds[0], pair->name,
-                  giga / seconds[1], ratio);
+                  pair->dtype == ATTN_F32 ? "f32" : "bf16", pair->shape->name, giga / seconds[0],
+                  pair->name, giga / seconds[1], ratio);
     return ratio;
 }
 
@@ -142,8 +143,8 @@ static void hold_rate(struct product_pair *pair, double bar, double tolerance)
 {
     pace_hold(rate_once, pair, bar);
     for (int64_t c = 0; c < pair->job.rows * pair->job.columns; c++) {
-        double theirs = attn_element(pair->dtype, pair->theirs, c);
-        assert_true(fabs(attn_element(pair->dtype, pair->y, c) - theirs) <=
+        double theirs = attn_element_read(pair->dtype, pair->theirs, c);
+        assert_true(fabs(attn_element_read(pair->dtype, pair->y, c) - theirs) <=
                     tolerance * (1.0 + fabs(theirs)));
     }
 }

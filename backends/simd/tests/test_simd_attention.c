@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "../element.h"
+#include "attnbench/rows.h"
 
 #define PAGE        4096u
 #define MAX_TENSORS 12
@@ -68,7 +68,7 @@ static float normal(struct trial *t)
 
 static size_t unit_of(uint32_t dtype)
 {
-    return dtype == ATTN_BOOL ? 1 : dtype == ATTN_I32 ? 4 : (size_t)attn_element_size(dtype);
+    return dtype == ATTN_BOOL ? 1 : dtype == ATTN_I32 ? 4 : (size_t)attn_element_bytes(dtype);
 }
 
 /* Adds an operand: axes in a random order in memory, now and then a gap or a broadcast axis; flush
@@ -110,7 +110,7 @@ static struct attn_tensor *add(struct trial *t, uint32_t role, uint32_t dtype, u
         if (dtype == ATTN_BOOL)
             ((uint8_t *)x->data)[e] = chance(t, 3) ? 0 : (uint8_t)(1 + below(t, 255));
         else if (dtype != ATTN_I32)
-            attn_element_set(dtype, x->data, e, normal(t));
+            attn_element_write(dtype, x->data, e, normal(t));
     }
     return x;
 }
@@ -122,17 +122,17 @@ static int64_t at(const struct attn_tensor *x, int64_t a, int64_t b, int64_t c, 
 
 static void set(const struct attn_tensor *x, int64_t index, float to)
 {
-    attn_element_set(x->dtype, x->data, index, to);
+    attn_element_write(x->dtype, x->data, index, to);
 }
 
 static float value(const struct attn_tensor *x, int64_t a, int64_t b, int64_t c, int64_t d)
 {
-    return attn_element(x->dtype, x->data, at(x, a, b, c, d));
+    return attn_element_read(x->dtype, x->data, at(x, a, b, c, d));
 }
 
 static float of_head(const struct attn_tensor *x, int64_t h)
 {
-    return attn_element(x->dtype, x->data, h * x->stride[0]);
+    return attn_element_read(x->dtype, x->data, h * x->stride[0]);
 }
 
 static bool truth(const struct attn_tensor *x, int64_t a, int64_t b, int64_t c, int64_t d)
@@ -392,7 +392,7 @@ static void make_operands(struct trial *t)
     if (chance(t, 4)) { /* gentle, lest a weight underflow in f32 and not in double */
         struct attn_tensor *alibi = add(t, ATTN_ALIBI, other, 1, &p->hq, false);
         for (size_t e = 0; e < t->operands[p->n_tensors - 1].count; e++)
-            set(alibi, (int64_t)e, 0.05f * attn_element(other, alibi->data, (int64_t)e));
+            set(alibi, (int64_t)e, 0.05f * attn_element_read(other, alibi->data, (int64_t)e));
     }
     if (chance(t, 4))
         add(t, ATTN_SINK, other, 1, &p->hq, false);

@@ -99,7 +99,7 @@ static void tanh_lanes(const float *x, float *y, float *minus_y)
 static void neighbours(uint32_t bits, float *x)
 {
     for (uint32_t n = 0; n < VF_LANES; n++)
-        x[n] = attn_from_bits(bits + n);
+        x[n] = attn_f32_of_bits(bits + n);
 }
 
 static void test_double(void **state)
@@ -165,9 +165,9 @@ static void test_exp_ends(void **state)
     assert_true(vf_first(EXP2(vf_set1(-126.0f))) == 0x1p-126f);
     assert_true(vf_first(EXP2(vf_set1(-INFINITY))) == 0.0f);
     assert_true(isnan(vf_first(EXP2(vf_set1(NAN)))));
-    assert_true(isnan(vf_first(EXP2(vf_set1(attn_from_bits(0xffc12345u))))));
+    assert_true(isnan(vf_first(EXP2(vf_set1(attn_f32_of_bits(0xffc12345u))))));
     for (uint32_t bits = 0xc2fc0001u; bits < 0xff800000u; bits += 977) {
-        float y = vf_first(EXP2(vf_set1(attn_from_bits(bits))));
+        float y = vf_first(EXP2(vf_set1(attn_f32_of_bits(bits))));
         assert_true(y >= 0.0f && (double)y <= 0x1p-126 * (1.0 + E_EXP));
     }
 }
@@ -212,7 +212,7 @@ static void test_tanh_ends(void **state)
     assert_true(vf_first(tanh_log2(vf_set1(3e38f))) == 1.0f);
     assert_true(vf_first(tanh_log2(vf_set1(0.0f))) == 0.0f);
     assert_true(isnan(vf_first(tanh_log2(vf_set1(NAN)))));
-    assert_true(isnan(vf_first(tanh_log2(vf_set1(attn_from_bits(0xffc12345u))))));
+    assert_true(isnan(vf_first(tanh_log2(vf_set1(attn_f32_of_bits(0xffc12345u))))));
 }
 
 /* 16-bit elements with the room of as many floats: what is called here could as well read those. */
@@ -233,7 +233,7 @@ static uint32_t stored(uint32_t dtype, float x)
 {
     uint16_t halves[ROOM], half[ROOM];
     store_as(dtype, halves, 0, vf_set1(x));
-    attn_element_set(dtype, half, 0, x);
+    attn_element_write(dtype, half, 0, x);
     assert_int_equal(half[0] & 0x8000u, halves[0] & 0x8000u);
     if (!isnan(x))
         assert_int_equal(half[0], halves[0]);
@@ -251,7 +251,7 @@ static void check_half(uint32_t dtype, uint32_t half)
 {
     const uint32_t infinity = dtype == ATTN_F16 ? 0x7c00u : 0x7f80u, magnitude = half & 0x7fffu;
     const uint16_t bits[ROOM] = {(uint16_t)half};
-    float x = attn_element(dtype, bits, 0), y = vf_first(load_as(dtype, bits, 0));
+    float x = attn_element_read(dtype, bits, 0), y = vf_first(load_as(dtype, bits, 0));
     if (magnitude >= infinity) {
         assert_true(isnan(x) == is_nan(dtype, half) && isnan(y) == isnan(x));
         assert_true(isnan(x) ? is_nan(dtype, stored(dtype, x)) : stored(dtype, x) == half);
@@ -274,8 +274,8 @@ static void test_halves(void **state)
     for (int t = 0; t < 2; t++) {
         for (uint32_t half = 0; half <= 0xffffu; half++)
             check_half(types[t], half);
-        assert_true(is_nan(types[t], stored(types[t], attn_from_bits(0x7f800001u))));
-        assert_true(is_nan(types[t], stored(types[t], attn_from_bits(0xffffffffu))));
+        assert_true(is_nan(types[t], stored(types[t], attn_f32_of_bits(0x7f800001u))));
+        assert_true(is_nan(types[t], stored(types[t], attn_f32_of_bits(0xffffffffu))));
     }
 }
 
@@ -293,7 +293,7 @@ static void test_first_halves(void **state)
         float x[VF_LANES];
         vf_storeu(x, load_first_as(type, row, 1, count));
         for (int64_t lane = 0; lane < VF_LANES; lane++)
-            assert_true(x[lane] == (lane < count ? attn_element(type, row, 1 + lane) : 0.0f));
+            assert_true(x[lane] == (lane < count ? attn_element_read(type, row, 1 + lane) : 0.0f));
     }
 }
 

@@ -25,7 +25,7 @@ static uint32_t draw(uint32_t below)
 /* A finite f16 in units of 2^-24. */
 static int64_t units_of(uint16_t x)
 {
-    return (int64_t)((double)attn_from_f16(x) * 0x1p24);
+    return (int64_t)((double)attn_f32_of_f16(x) * 0x1p24);
 }
 
 /* magnitude * 2^-48 as f16, to nearest even. */
@@ -37,15 +37,15 @@ static uint16_t round_once(unsigned __int128 magnitude)
     unsigned __int128 kept = magnitude >> shift, rest = magnitude - (kept << shift);
     unsigned __int128 half = (unsigned __int128)1 << (shift - 1);
     kept += rest > half || (rest == half && kept % 2);
-    return attn_to_f16((float)ldexp((double)kept, shift - 48)); /* exact, or infinity */
+    return attn_f16_of_f32((float)ldexp((double)kept, shift - 48)); /* exact, or infinity */
 }
 
 /* a*b + c in f16, rounded once. */
 static uint16_t multiply_add(uint16_t a, uint16_t b, uint16_t c)
 {
-    float x = attn_from_f16(a), y = attn_from_f16(b), z = attn_from_f16(c);
+    float x = attn_f32_of_f16(a), y = attn_f32_of_f16(b), z = attn_f32_of_f16(c);
     if (!isfinite(x) || !isfinite(y) || !isfinite(z))
-        return attn_to_f16(x * y + z);
+        return attn_f16_of_f32(x * y + z);
     __int128 sum = (__int128)units_of(a) * units_of(b) + (__int128)units_of(c) * (1 << 24);
     if (sum == 0)
         return x * y == 0.0f && signbit(x * y) && signbit(z) ? 0x8000 : 0;
@@ -55,18 +55,18 @@ static uint16_t multiply_add(uint16_t a, uint16_t b, uint16_t c)
 
 static bool same(uint16_t got, uint16_t want)
 {
-    return got == want || (isnan(attn_from_f16(got)) && isnan(attn_from_f16(want)));
+    return got == want || (isnan(attn_f32_of_f16(got)) && isnan(attn_f32_of_f16(want)));
 }
 
 /* The second addend of a product: anything, what nearly cancels it, or what it barely changes. */
 static uint16_t draw_addend(uint16_t a, uint16_t b)
 {
-    float product = attn_from_f16(a) * attn_from_f16(b);
+    float product = attn_f32_of_f16(a) * attn_f32_of_f16(b);
     switch (draw(4)) {
     case 0:
-        return (uint16_t)(attn_to_f16(-product) + draw(5) - 2);
+        return (uint16_t)(attn_f16_of_f32(-product) + draw(5) - 2);
     case 1:
-        return (uint16_t)(attn_to_f16(product * 2048.0f) + draw(9) - 4);
+        return (uint16_t)(attn_f16_of_f32(product * 2048.0f) + draw(9) - 4);
     default:
         return (uint16_t)draw(0x10000);
     }
@@ -97,13 +97,14 @@ static void test_rounds_once(void **state)
         check_instruction(a, b, c);
     }
     /* 32800 + 16 - 2^-16: rounded to f32 first it would be a tie, and go up. */
-    assert_int_equal(multiply_add(attn_to_f16(1.0f + 0x1p-10f), attn_to_f16(16.0f - 0x1p-6f),
-                                  attn_to_f16(32800.0f)),
-                     attn_to_f16(32800.0f));
+    assert_int_equal(multiply_add(attn_f16_of_f32(1.0f + 0x1p-10f),
+                                  attn_f16_of_f32(16.0f - 0x1p-6f), attn_f16_of_f32(32800.0f)),
+                     attn_f16_of_f32(32800.0f));
     for (int n = 0; n < 32; n++) {
-        a[n] = attn_to_f16((n & 1 ? -1.0f : 1.0f) * (1.0f + 0x1p-10f));
-        b[n] = attn_to_f16((n & 2 ? 16.0f : 8.0f) * (n & 4 ? 1.0f + 0x1p-10f : 1.0f - 0x1p-10f));
-        c[n] = attn_to_f16((n & 8 ? -1.0f : 1.0f) * (n & 16 ? 32800.0f : 16400.0f));
+        a[n] = attn_f16_of_f32((n & 1 ? -1.0f : 1.0f) * (1.0f + 0x1p-10f));
+        b[n] =
+            attn_f16_of_f32((n & 2 ? 16.0f : 8.0f) * (n & 4 ? 1.0f + 0x1p-10f : 1.0f - 0x1p-10f));
+        c[n] = attn_f16_of_f32((n & 8 ? -1.0f : 1.0f) * (n & 16 ? 32800.0f : 16400.0f));
     }
     check_instruction(a, b, c);
 }
@@ -119,7 +120,7 @@ static float chained(const uint16_t *a, const uint16_t *b, int64_t step, int64_t
             part = multiply_add(a[2 * c + half], b[2 * c * step + half], part);
             if ((c + 1) % 16 && c + 1 < hi)
                 continue;
-            sums[half] += attn_from_f16(part);
+            sums[half] += attn_f32_of_f16(part);
             part = 0;
         }
     }
@@ -133,17 +134,17 @@ static struct region halves(int64_t count, bool odd_ones)
     uint16_t *data = region.data;
     for (int64_t n = 0; n < count; n++) {
         uint32_t kind = draw(odd_ones ? 400 : 398);
-        data[n] = attn_to_f16(kind == 399   ? NAN
-                              : kind == 398 ? INFINITY
-                              : kind > 380  ? ((float)draw(2001) - 1000.0f) * 0x1p-24f
-                                            : ((float)draw(2001) - 1000.0f) / 250.0f);
+        data[n] = attn_f16_of_f32(kind == 399   ? NAN
+                                  : kind == 398 ? INFINITY
+                                  : kind > 380  ? ((float)draw(2001) - 1000.0f) * 0x1p-24f
+                                                : ((float)draw(2001) - 1000.0f) / 250.0f);
     }
     return region;
 }
 
 static void assert_same(float got, float want)
 {
-    assert_true(attn_bits_of(got) == attn_bits_of(want) || (isnan(got) && isnan(want)));
+    assert_true(attn_f32_bits(got) == attn_f32_bits(want) || (isnan(got) && isnan(want)));
 }
 
 static void check_scores(int count, int64_t from, int64_t to, int64_t dk)
@@ -206,7 +207,7 @@ static void check_values(int count, int64_t width, int64_t lo, int64_t hi)
         x.to[r] = after + r * width;
         x.by[r] = r % 2 ? 1.0f : 0.37f;
         for (int64_t n = 0; n < 2 * hi; n++)
-            weights_of(p + r * LD)[n] = attn_to_f16((float)draw(1001) / 1000.0f);
+            weights_of(p + r * LD)[n] = attn_f16_of_f32((float)draw(1001) / 1000.0f);
     }
     for (int64_t n = 0; n < count * width; n++)
         before[n] = after[n] = x.fresh ? NAN : (float)draw(1001) - 500.0f;
@@ -251,7 +252,7 @@ static void test_range(void **state)
                             .to = VF_LANES,
                             .s = s};
         for (int n = 0; n < 64 * FLASH_NR; n++)
-            q[n % 64] = k[n] = attn_to_f16(x);
+            q[n % 64] = k[n] = attn_f16_of_f32(x);
         score_product(1, &span);
         for (int n = 0; n < VF_LANES; n++)
             assert_true(trial ? s[n] == INFINITY : fabsf(s[n] - 64.0f * x * x) < 200.0f);

@@ -176,7 +176,7 @@ static void transpose(struct test_problem *made, uint32_t role)
     struct attn_tensor *x = tensor_of(made, role), old = *x;
     uint32_t last = x->rank - 1;
     int64_t blocks = x->rank == 3 ? x->shape[0] : 1, column = x->shape[last - 1] + 1;
-    size_t bytes = (size_t)(blocks * x->shape[last] * column * attn_element_size(x->dtype));
+    size_t bytes = (size_t)(blocks * x->shape[last] * column * attn_element_bytes(x->dtype));
     x->stride[0] = x->shape[last] * column;
     x->stride[last - 1] = 1;
     x->stride[last] = column;
@@ -333,10 +333,10 @@ static void scores_work_in_heads_as_alone(void **state)
 /* Memory for `count` elements of the type under test; element n is f(n). */
 static void *elements(int64_t count, float (*f)(float))
 {
-    void *made = aligned_alloc(64, ((size_t)(count * attn_element_size(type)) + 63) / 64 * 64);
+    void *made = aligned_alloc(64, ((size_t)(count * attn_element_bytes(type)) + 63) / 64 * 64);
     assert_non_null(made);
     for (int64_t n = 0; n < count; n++)
-        attn_element_set(type, made, n, f((float)n));
+        attn_element_write(type, made, n, f((float)n));
     return made;
 }
 
@@ -357,7 +357,7 @@ static void shares_agree_bitwise(void **state)
     struct attn_gemm_scratch *scratch = lines(sizeof *scratch);
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
         const int64_t rows = sizes[n][0], inner = sizes[n][1], columns = sizes[n][2];
-        const int64_t bytes = rows * columns * attn_element_size(type);
+        const int64_t bytes = rows * columns * attn_element_bytes(type);
         void *w = elements(columns * inner, sinf), *x = elements(rows * inner, cosf);
         void *y[2] = {lines(bytes), lines(bytes)};
         void *packed = lines(attn_gemm_packed(&layout, columns, inner));
@@ -365,13 +365,13 @@ static void shares_agree_bitwise(void **state)
         const struct attn_tensor weights = {
             .dtype = type, .rank = 2, .shape = {columns, inner}, .stride = {inner, 1}, .data = w};
         attn_gemm_pack(&layout, &weights, packed);
-        attn_gemm_pack_bias(&layout, NULL, columns, bias);
+        attn_gemm_pack_bias(&layout, &(struct attn_tensor){.dtype = 0}, columns, bias);
         struct attn_gemm job = {.rows = rows,
                                 .batch_rows = rows,
                                 .inner = inner,
                                 .columns = columns,
-                                .x = {x, {0, inner, 1}, type},
-                                .y = {y[0], {0, columns, 1}, type},
+                                .x = {.data = x, .stride = {0, inner, 1}, .dtype = type},
+                                .y = {.data = y[0], .stride = {0, columns, 1}, .dtype = type},
                                 .layout = layout,
                                 .packed = packed,
                                 .bias = bias};
@@ -408,6 +408,12 @@ static void refuses_what_does_not_fit(void **state)
         test_problem_refused(rung, &made.problem);
         test_problem_free(&made);
     }
+}
+
+static void refuses_what_is_too_much_or_missing(void **state)
+{
+    (void)state;
+    struct test_problem made;
     make(&whole, &made);
     made.problem.b = made.problem.sk = INT64_C(1) << 40; /* their product overflows */
     test_problem_refused(rung, &made.problem);
@@ -426,6 +432,12 @@ static void refuses_what_does_not_fit(void **state)
         test_problem_refused(rung, &made.problem);
         test_problem_free(&made);
     }
+}
+
+static void refuses_what_does_not_go_together(void **state)
+{
+    (void)state;
+    struct test_problem made;
     const struct test_spec refused[] = {
         {.name = "fewer keys than rows of x_q",
          .op = ATTN_OP_MHA,
@@ -458,10 +470,16 @@ static void refuses_what_does_not_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matches_the_oracle),    cmocka_unit_test(takes_operands_of_any_strides),
-        cmocka_unit_test(operands_are_optional), cmocka_unit_test(padding_does_not_leak),
-        cmocka_unit_test(pruned_heads_are_zero), cmocka_unit_test(scores_work_in_heads_as_alone),
-        cmocka_unit_test(shares_agree_bitwise),  cmocka_unit_test(refuses_what_does_not_fit),
+        cmocka_unit_test(matches_the_oracle),
+        cmocka_unit_test(takes_operands_of_any_strides),
+        cmocka_unit_test(operands_are_optional),
+        cmocka_unit_test(padding_does_not_leak),
+        cmocka_unit_test(pruned_heads_are_zero),
+        cmocka_unit_test(scores_work_in_heads_as_alone),
+        cmocka_unit_test(shares_agree_bitwise),
+        cmocka_unit_test(refuses_what_does_not_fit),
+        cmocka_unit_test(refuses_what_is_too_much_or_missing),
+        cmocka_unit_test(refuses_what_does_not_go_together),
     };
     const struct {
         const char *name;
@@ -489,7 +507,10 @@ int main(void)
         }
         for (const uint32_t *t = instances[n].types; *t; t++) {
             type = *t;
-            snprintf(text, sizeof text, "%s %s", rung->name, attn_element_name(type));
+            snprintf(text, sizeof text, "%s %s", rung->name,
+                     type == ATTN_F32   ? "f32"
+                     : type == ATTN_F16 ? "f16"
+                                        : "bf16");
             failed += cmocka_run_group_tests_name(text, tests, NULL, NULL);
         }
     }

@@ -32,13 +32,13 @@ static int64_t draw(int64_t below)
 static uint16_t narrowed(float x)
 {
     uint16_t to;
-    attn_element_set(FLASH_TYPE, &to, 0, x);
+    attn_element_write(FLASH_TYPE, &to, 0, x);
     return to;
 }
 
 static float widened(uint16_t x)
 {
-    return attn_element(FLASH_TYPE, &x, 0);
+    return attn_element_read(FLASH_TYPE, &x, 0);
 }
 
 static uint16_t small_integer(void)
@@ -78,10 +78,11 @@ static int unmake(void **state)
 }
 
 /* An operand of KEY_BLOCK keys, NaN but for small integers in keys [lo, hi). */
-static uint16_t *operand(struct attn_view *view, int64_t width, bool apart, int64_t lo, int64_t hi)
+static uint16_t *operand(struct attn_tensor *view, int64_t width, bool apart, int64_t lo,
+                         int64_t hi)
 {
     int64_t gap = draw(3);
-    *view = (struct attn_view){.dtype = FLASH_TYPE};
+    *view = (struct attn_tensor){.dtype = FLASH_TYPE};
     view->stride[2] = apart ? 1 : width + gap;
     view->stride[3] = apart ? KEY_BLOCK + gap : 1;
     size_t count = (size_t)(view->stride[2] * (KEY_BLOCK - 1) + view->stride[3] * (width - 1) + 1);
@@ -96,7 +97,7 @@ static uint16_t *operand(struct attn_view *view, int64_t width, bool apart, int6
     return data;
 }
 
-static uint16_t at(const struct attn_view *view, int64_t j, int64_t c)
+static uint16_t at(const struct attn_tensor *view, int64_t j, int64_t c)
 {
     return ((const uint16_t *)view->data)[j * view->stride[2] + c * view->stride[3]];
 }
@@ -126,14 +127,14 @@ static void test_pack_k(void **state)
     for (int trial = 0; trial < 300; trial++) {
         const struct tile tile = draw_tile();
         job = (struct attn_flash){.dk = 1 + draw(MOST_WIDE), .key_block = KEY_BLOCK};
-        uint16_t *data = operand(&job.k, job.dk, trial % 3 == 0, tile.lo, tile.hi);
+        uint16_t *data = operand(&job.operands.k, job.dk, trial % 3 == 0, tile.lo, tile.hi);
         pack_k(&job, &w, &block, &tile);
         for (int64_t j = tile.lo / VF_LANES * VF_LANES; j < attn_round_up(tile.hi, VF_LANES); j++)
             for (int64_t c = 0; c < 2 * pairs(job.dk); c++) {
                 bool there = j >= tile.lo && j < tile.hi && c < job.dk;
                 const float *panel = w.k + j / FLASH_NR * pairs(job.dk) * FLASH_NR;
                 assert_int_equal(half(panel + c / 2 * FLASH_NR + j % FLASH_NR, c % 2),
-                                 there ? at(&job.k, j, c) : 0);
+                                 there ? at(&job.operands.k, j, c) : 0);
             }
         free(data);
     }
@@ -145,10 +146,10 @@ static void test_pack_v(void **state)
     for (int trial = 0; trial < 300; trial++) {
         struct tile tile = draw_tile();
         job = (struct attn_flash){.dv = 1 + draw(MOST_WIDE), .key_block = KEY_BLOCK};
-        uint16_t *data = operand(&job.v, job.dv, trial % 3 == 0, tile.lo, tile.hi);
+        uint16_t *data = operand(&job.operands.v, job.dv, trial % 3 == 0, tile.lo, tile.hi);
         int64_t bad = trial % 2 ? tile.lo + draw(tile.hi - tile.lo) : -1;
         if (bad >= 0)
-            data[bad * job.v.stride[2] + draw(job.dv) * job.v.stride[3]] =
+            data[bad * job.operands.v.stride[2] + draw(job.dv) * job.operands.v.stride[3]] =
                 trial % 4 == 1 ? QUIET_NAN : MINUS_INF;
         pack_v(&job, &w, &block, &tile);
         if (bad < 0)
@@ -161,7 +162,7 @@ static void test_pack_v(void **state)
                 bool there = j >= tile.lo && j < tile.hi && c < job.dv;
                 const float *panel = tile.v + c / FLASH_NR * tile.v_panel;
                 assert_int_equal(half(panel + j / 2 * tile.v_key + c % FLASH_NR, j % 2),
-                                 there ? at(&job.v, j, c) : 0);
+                                 there ? at(&job.operands.v, j, c) : 0);
             }
         free(data);
     }
@@ -179,8 +180,8 @@ static void test_scores(void **state)
         struct attn_flash_scratch own = w;
         job = (struct attn_flash){.dk = 1 + draw(MOST_WIDE), .key_block = KEY_BLOCK, .group = 1};
         block = (struct block){.rows = count};
-        uint16_t *k = operand(&job.k, job.dk, false, tile.lo, tile.hi);
-        uint16_t *q = operand(&job.q, job.dk, trial % 5 == 0, 0, count);
+        uint16_t *k = operand(&job.operands.k, job.dk, false, tile.lo, tile.hi);
+        uint16_t *q = operand(&job.operands.q, job.dk, trial % 5 == 0, 0, count);
         own.q = copies;
         if (!queries_in_place(&job))
             copy_queries(&job, &own, &block);
@@ -197,7 +198,7 @@ static void test_scores(void **state)
             for (int64_t j = tile.lo; j < tile.hi; j++) {
                 float want = 0.0f;
                 for (int64_t c = 0; c < job.dk; c++)
-                    want += widened(at(&job.q, r, c)) * widened(at(&job.k, j, c));
+                    want += widened(at(&job.operands.q, r, c)) * widened(at(&job.operands.k, j, c));
                 assert_true(w.s[r * LD + j] == want);
             }
         free(k);
@@ -217,12 +218,12 @@ static void test_values(void **state)
         int64_t lo = tile.lo + draw(tile.hi - tile.lo), hi = lo + 1 + draw(tile.hi - lo);
         float rescale[FLASH_MR];
         job = (struct attn_flash){.dv = 1 + draw(MOST_WIDE), .key_block = KEY_BLOCK};
-        uint16_t *v = operand(&job.v, job.dv, false, tile.lo, tile.hi);
+        uint16_t *v = operand(&job.operands.v, job.dv, false, tile.lo, tile.hi);
         struct product x = {.p = w.s, .o = w.o, .rescale = rescale, .fresh = fresh};
         float *want = calloc((size_t)(count * job.dv), sizeof *want);
         assert_non_null(want);
         if (careful)
-            v[lo * job.v.stride[2] + draw(job.dv)] = QUIET_NAN;
+            v[lo * job.operands.v.stride[2] + draw(job.dv)] = QUIET_NAN;
         pack_v(&job, &w, &block, &tile);
         x.width = attn_round_up(job.dv, VF_LANES);
         x.v = tile.v;
@@ -247,7 +248,7 @@ static void test_values(void **state)
                 float *sum = &want[r * job.dv + c];
                 *sum = fresh ? 0.0f : 0.5f * x.to[r][c];
                 for (int64_t j = lo + careful; j < hi; j++)
-                    *sum += p[j] * widened(at(&job.v, j, c));
+                    *sum += p[j] * widened(at(&job.operands.v, j, c));
                 *sum *= 2.0f;
             }
         }

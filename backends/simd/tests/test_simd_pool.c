@@ -126,7 +126,7 @@ static double largest_share(const struct attn_flash *job, int threads)
             assert_in_range(item.rows, 1, job->item_rows);
             for (int64_t r = 0; r < item.rows; r++)
                 cells[t] += job->flags & ATTN_FLAG_CAUSAL
-                                ? (double)((row + r) / job->group + job->off + 1)
+                                ? (double)((row + r) / job->group + job->problem->off + 1)
                                 : (double)(job->splits > 1 ? job->part_keys : job->sk);
             row = (row + item.rows) % total;
             part = job->splits > 1 ? (part + 1) % job->splits : 0;
@@ -142,15 +142,25 @@ static double largest_share(const struct attn_flash *job, int threads)
 static void test_shares(void **state)
 {
     (void)state;
-    struct attn_flash job = {
-        .b = 1, .groups = 1, .group = 1, .sq = 512, .sk = 512, .item_rows = 264, .splits = 1};
+    struct attn_problem problem = {.sq = 512, .sk = 512};
+    struct attn_flash job = {.problem = &problem,
+                             .b = 1,
+                             .groups = 1,
+                             .group = 1,
+                             .sq = 512,
+                             .sk = 512,
+                             .item_rows = 264,
+                             .splits = 1};
     assert_true(largest_share(&job, 2) < 1.02); /* few items: cut within a head */
-    job.flags = ATTN_FLAG_CAUSAL;
+    problem.flags = job.flags = ATTN_FLAG_CAUSAL;
     assert_true(largest_share(&job, 2) < 1.03);
     assert_true(largest_share(&job, 4) < 1.1); /* a unit is a tenth of the last share */
-    job.b = 3, job.groups = 5, job.group = 3, job.sq = 100, job.sk = 200, job.off = 100;
+    job.b = 3, job.groups = 5, job.group = 3, job.sq = 100, job.sk = 200;
+    problem.sq = 100, problem.sk = 200, problem.off = 100;
     assert_true(largest_share(&job, 2) < 1.02);
-    job = (struct attn_flash){.b = 1,
+    problem = (struct attn_problem){.sq = 2, .sk = 8192};
+    job = (struct attn_flash){.problem = &problem,
+                              .b = 1,
                               .groups = 3,
                               .group = 4,
                               .sq = 2,
@@ -159,7 +169,7 @@ static void test_shares(void **state)
                               .splits = 16,
                               .part_keys = 512};
     assert_true(largest_share(&job, 4) < 1.02);
-    job.sq = 1, job.splits = 1;
+    problem.sq = job.sq = 1, job.splits = 1;
     assert_true(largest_share(&job, 4) > 1.0); /* fewer units than threads: still each once */
 }
 

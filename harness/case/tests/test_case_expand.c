@@ -53,11 +53,11 @@ static void test_ranges(void **state)
     expect_error("s=8:16:+0 d=8", "smoke.cases:12:9: '0' is outside 1..2147483647");
     expect_error("sq=1 sk=0:16:*2 d=8", "smoke.cases:12:9: '0' is outside 1..2147483647");
     expect_error("s=8:16 d=8",
-                 "smoke.cases:12:3: '8:16' is no range: FIRST:LAST:*K or FIRST:LAST:+K");
+                 "smoke.cases:12:3: '8:16' is not a range: FIRST:LAST:*K or FIRST:LAST:+K");
     expect_error("s=8:16:2 d=8",
-                 "smoke.cases:12:3: '8:16:2' is no range: FIRST:LAST:*K or FIRST:LAST:+K");
+                 "smoke.cases:12:3: '8:16:2' is not a range: FIRST:LAST:*K or FIRST:LAST:+K");
     expect_error("s=8:16:+1:3 d=8",
-                 "smoke.cases:12:3: '8:16:+1:3' is no range: FIRST:LAST:*K or FIRST:LAST:+K");
+                 "smoke.cases:12:3: '8:16:+1:3' is not a range: FIRST:LAST:*K or FIRST:LAST:+K");
     expect_error("s=1:16:*2,4 d=8", "smoke.cases:12:11: '4' is repeated");
     expect_error("s=1:2000001:+1 d=8", "smoke.cases:12:3: the range has over 1000000 values");
 }
@@ -74,9 +74,9 @@ static void test_linked(void **state)
     assert_int_equal(list.items[1].sk, 9);
     attn_case_list_free(&list);
     expect_error("hq/hkv=32 s=2 d=8",
-                 "smoke.cases:12:8: '32' does not hold 2 values, one a linked key");
+                 "smoke.cases:12:8: '32' does not hold 2 values, one per linked key");
     expect_error("hq/hkv=32/8/2 s=2 d=8",
-                 "smoke.cases:12:8: '32/8/2' does not hold 2 values, one a linked key");
+                 "smoke.cases:12:8: '32/8/2' does not hold 2 values, one per linked key");
     expect_error("hq/hkv=32/ s=2 d=8", "smoke.cases:12:11: an empty value in '32/'");
     expect_error("hq/hvk=32/8 s=2 d=8", "smoke.cases:12:4: unknown key 'hvk'; did you mean 'hkv'?");
     expect_error("s/mask=32/len:3/4 d=8",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_case_parse.c - values, defaults, and the words of every refusal. */
+/* test_case_parse.c - values, defaults, and the message of every refusal. */
 #include <float.h>
 #include <math.h>
 
@@ -148,12 +148,12 @@ static void test_pack_line(void **state)
         {"op=mha sq=3 hq=2", "p.safetensors:1:8: 'sq' comes from the pack's tensors"},
         {"op=mha", "p.safetensors:1:1: 'hq' must be given with op=mha"},
         {"dtype=f32", "p.safetensors:1:1: 'dtype' comes from the pack's tensors"},
-        {"data=x", "p.safetensors:1:1: 'data' has no place in a pack's own line"},
+        {"data=x", "p.safetensors:1:1: 'data' is not allowed in a pack's own line"},
         {"mask=causal,len", "p.safetensors:1:1: a pack is one case: no lists"},
         {"mask=len:rand", "p.safetensors:1:6: a pack brings its own tensor: 'len' alone"},
         {"mask=br+len2d", "p.safetensors:1:1: 'br' has no meaning with 2-D lengths"},
         {"bias=normal", "p.safetensors:1:6: a pack brings its own bias: bias=tensor"},
-        {"sink=1", "p.safetensors:1:6: a pack brings its sink: sink=tensor"},
+        {"sink=1", "p.safetensors:1:6: a pack brings its own sink: sink=tensor"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(attn_case_parse_pack_line(bad[i][0], "p.safetensors", &c, why, sizeof why),
@@ -224,8 +224,8 @@ static void test_errors(void **state)
         {"s=4 d=8 scale=0x1p3", "15: '0x1p3' is not a number"},
         {"s=4 d=8 scale=1e", "15: '1e' is not a number"},
         {"s=4 d=8 scale=1e999", "15: '1e999' is too large"},
-        {"s=4 d=8 softcap=-1", "17: softcap is at least 0 (0: none)"},
-        {"s=4 d=8 dropout=1", "17: dropout is in 0 <= p < 1"},
+        {"s=4 d=8 softcap=-1", "17: softcap must be at least 0 (0: none)"},
+        {"s=4 d=8 dropout=1", "17: dropout must be in 0 <= p < 1"},
         {"d=8", "1: 'sq' must be given (or 's')"},
         {"s=8 h=2", "1: 'dk' must be given (or 'd')"},
         {"op=mha s=8 d=8", "1: 'hq' must be given with op=mha (or 'h')"},
@@ -248,7 +248,7 @@ static void test_errors(void **state)
         {"s=4 d=8 mask=len",
          "14: 'len' alone names a pack's tensor; here: len:rand or len:N/N/..."},
         {"s=4 d=8 mask=bool", "14: 'bool' alone names a pack's tensor; here: bool:P[:AXES]"},
-        {"s=4 d=8 mask=bool:1.5", "19: a probability is in 0..1"},
+        {"s=4 d=8 mask=bool:1.5", "19: a probability must be in 0..1"},
         {"s=4 d=8 mask=bool:0.5:bx", "23: axes 'bx' are not some of b h q k, each once"},
         {"s=4 d=8 mask=bool:0.5:bb", "23: axes 'bb' are not some of b h q k, each once"},
         {"s=4 d=8 mask=bool:0.5:", "23: axes '' are not some of b h q k, each once"},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timing, its records and their comparison, as a user meets them.
+"""Timing, its records and their comparison, as a user sees them.
 
     test_bench.py BUILD_DIR [unittest options]
 """
@@ -60,7 +60,7 @@ class Bench(Case):
     def test_one_round_has_no_interval(self):
         done = self.expect(0, "bench", "-b", "naive", *QUICK, "--rounds", "1", "-o",
                            self.path("run"), SMALL)
-        self.assertIn(" none of one round ", done.stdout)
+        self.assertIn(" needs 2 rounds ", done.stdout)
 
     def test_what_failed_is_not_timed(self):
         self.expect(3, "bench", "--plugin", broken("unwritten"), PLAIN, *QUICK, "-o",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line as a user meets it: verbs, messages, exit codes.
+"""The command line as a user sees it: verbs, messages, exit codes.
 
     test_cli.py BUILD_DIR [unittest options]
 """
@@ -324,7 +324,7 @@ class Verify(Case):
             done = subprocess.run([self.path("bin/attnbench"), *arguments], capture_output=True,
                                   text=True, check=False)
             self.assertEqual(done.returncode, 1)
-            self.assertIn("attnbench-worker can not be run", done.stderr)
+            self.assertIn("attnbench-worker cannot be run", done.stderr)
 
     def test_a_plugin_that_crashes_while_it_is_loaded(self):
         for verb in (["verify", PLAIN], ["list"], ["doctor"]):
@@ -446,7 +446,7 @@ class NewBackend(Case):
         for length in (4095, 4088):  # the backend's folder does not fit; a file in it does not
             folder = self.folder + "/." * ((length - len(self.folder)) // 2)
             said = self.expect(2, "new-backend", "mine", "-o", folder).stderr
-            self.assertIn(f"'{folder[:64]}...' is too long a path", said)
+            self.assertIn(f"the path '{folder[:64]}...' is too long", said)
         self.assertEqual(os.listdir(self.folder), [])
 
     def test_skeleton_takes_what_it_does_and_refuses_the_rest(self):

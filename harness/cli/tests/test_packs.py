@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packs as a user meets them: the reference against their answers, and what is said where it
-disagrees.
+"""Packs as a user sees them: the reference compared with their answers, and the messages if they
+disagree.
 
     test_packs.py BUILD_DIR [unittest options]
 """

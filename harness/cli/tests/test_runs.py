@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs made, held against each other and cut short; backends that are not as they should be.
+"""Runs that are made, compared and cut short; faulty backends.
 
     test_runs.py BUILD_DIR [unittest options]
 """

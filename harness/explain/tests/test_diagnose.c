@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_diagnose.c - what fills made on purpose find, and in which words: the answer of a problem
- * that differs in one thing is put where a backend would write. */
+/* test_diagnose.c - what adversarial fills find, and their words. The answer of a problem that
+ * differs in one thing is put where a backend would write. */
 #include "examined.h"
 
 #include <math.h>
@@ -162,7 +162,7 @@ static void census_names_the_head(void **state)
            "census: b0 h0 query 3 reads batch 0, head 1 of v instead of batch 0, head 0 (and ");
 }
 
-/* What a causal row of dense f32 gives when it reads keys 0 .. its own, but for one. */
+/* What a causal row of dense f32 gives when it reads keys 0 .. its own, except one. */
 static void causal_mean(const struct attn_instance *in, int64_t query, int64_t without)
 {
     const struct attn_problem *p = &in->problem;

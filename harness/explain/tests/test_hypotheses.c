@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_hypotheses.c - wrong answers are told by their mistake, and only by one that fits. */
+/* test_hypotheses.c - wrong answers are explained by their mistake, and only by a mistake that
+ * fits.
+ */
 #include "examined.h"
 
 #include <math.h>
@@ -229,7 +231,7 @@ static void dropout_masks_are_named(void **state)
         {keep_inverted, "with the dropout mask inverted"},
         {keep_of_next_seed, "with the dropout mask of the next seed"},
         {keep_heads_last, "with the dropout mask counted in the order [B,Sq,Hq,Sk]"},
-        {NULL, "with no weight dropped, but all of them divided by 1 - dropout"},
+        {NULL, "with no weight dropped, but every weight divided by 1 - dropout"},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct attn_instance *in = instance_of("h=3 s=24 d=16 dropout=0.3");
@@ -304,7 +306,7 @@ static void rows_in_part_are_named(void **state)
     float *out = tensor(in, ATTN_OUT)->data;
     for (int n = 0; n < 2 * 40 * 16; n++)
         out[n] *= 1 + 0.01f * (float)(n / 16);
-    expect_within(judge(in), "the right answer times a factor of each row's own, 1.01 to 1.79");
+    expect_within(judge(in), "the right answer times one factor per row, 1.01 to 1.79");
 
     in = instance_of("h=2 s=90 d=16");
     struct attn_problem as = in->problem;
@@ -325,7 +327,7 @@ static void rows_in_part_are_named(void **state)
         out[n] = (float)rows[n];
         out[90 * 16 + n] = (float)rows[16 + n];
     }
-    expect_within(judge(in), "with keys from 71 on lost, but in these rows alone");
+    expect_within(judge(in), "with keys from 71 on lost, but only in these rows");
 
     in = instance_of("h=2 s=20 d=20");
     answer(in, &in->problem, attn_dtype_store);

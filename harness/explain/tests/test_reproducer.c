@@ -124,7 +124,7 @@ static void what_can_not_be_written_has_a_reason(void **state)
     (void)state;
     char why[256];
     assert_int_equal(write_case("s=9 d=8", "/nonexistent/r.c", 2, why, sizeof why), -1);
-    assert_non_null(strstr(why, "can not be written"));
+    assert_non_null(strstr(why, "cannot be written"));
     assert_int_equal(write_case("h=8 s=500 d=128", "/nonexistent/r.c", 2, why, sizeof why), -1);
     assert_non_null(strstr(why, "too large"));
     assert_int_equal(write_case("s=9 d=8", "/nonexistent/r.c", 0.5, why, sizeof why), -1);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only a check of results against each other sees is shrunk to a case on which the same check
-fails; of a pack that fails a part is cut out that still does.
+"""A failure of a relation is shrunk to a case on which the same relation fails. From a failing pack
+a part is cut out that still fails.
 
     test_shrink.py BUILD_DIR [unittest options]
 """
@@ -60,7 +60,7 @@ class Checks(unittest.TestCase):
             done = verify(*RELATIONS, "test:break=shift", "--fills", "none", "--reproducer",
                           os.path.join(folder, "r.c"), "h=2 s=9 d=8")
             self.assertEqual(len(smallest(done)), 1, done.stdout + done.stderr)
-            self.assertIn("only a check of results against each other", done.stderr)
+            self.assertIn("only a relation between results fails", done.stderr)
             self.assertEqual(os.listdir(folder), [])
 
 
@@ -130,7 +130,7 @@ class Packs(unittest.TestCase):
     def test_without_a_place_for_a_part_it_says_so(self):
         done = self.shrink("out_5_percent", self.pack(""))
         self.assertEqual(smallest(done), [])
-        self.assertIn("a pack is shrunk into a file of its own", done.stderr)
+        self.assertIn("a pack is shrunk into a file next to the first reproducer", done.stderr)
 
     def test_the_pack_itself_is_not_overwritten(self):
         pack = self.pack("")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_allowance.c - the bound from norms is never below the bound next to the reference, and still
- * small beside the values. */
+/* test_allowance.c - the bound from norms is never below the bound next to the reference, but small
+ * compared with the values. */
 #include "answered.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_judge.c - what the judge accepts, what it refuses, and in which words. */
+/* test_judge.c - what the judge accepts, what it refuses, and its words. */
 #include "answered.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_pack - what a pack means, and every way in which one is refused. */
+/* test_pack - what a pack means, and every reason for which a pack is refused. */
 #include "pack/pack.h"
 
 #include <math.h>

@@ -162,7 +162,7 @@ static void writer_refuses(void **state)
     struct attn_st_entry twice[] = {{"x", ATTN_F32, 1, {1}, value, 4},
                                     {"x", ATTN_F32, 1, {1}, value, 4}};
     assert_int_equal(attn_st_write(path, twice, 2, NULL, 0, why, sizeof why), -1);
-    assert_non_null(strstr(why, "two tensors have one name"));
+    assert_non_null(strstr(why, "two tensors have the same name"));
     twice[0].bytes = 8;
     assert_int_equal(attn_st_write(path, twice, 1, NULL, 0, why, sizeof why), -1);
     assert_non_null(strstr(why, "does not fit"));

@@ -228,7 +228,7 @@ static void damaged(const char *backend, const char *bytes, size_t length)
         fail_msg("%s", why);
 }
 
-/* What can not be used is named, without the folder it lies in, and passed over. */
+/* What cannot be used is named, without the folder it lies in, and passed over. */
 static void files_that_are_no_weights(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random cases of the whole case language on every exact backend: each one must pass or be refused,
-as it was drawn and under every fill made on purpose that fits it.
+"""Random cases of the whole case language on every exact backend. Each case must pass or be
+refused, as it was drawn and under every adversarial fill that fits it.
 
     campaign.py BUILD_DIR [--seed N] [--cases N] [--seconds S] [--results N] [-b BACKEND]...
                 [--keep FOLDER]

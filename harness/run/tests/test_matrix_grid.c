@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_matrix_grid.c - is the grid of the support matrix whole: every line a problem, no feature of
- * the case language left out, rows without keys where it says so. */
+/* test_matrix_grid.c - the grid of the support matrix is complete: every line is a problem, no
+ * feature of the case language is missing, and lines have rows without keys if they say so. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_no_memory.c - from a case line to a comparison with each allocation refused in turn: what
- * can not go on says so, what can goes on, and nothing is left behind (which LeakSanitizer sees).
+/* test_no_memory.c - goes from a case line to a comparison, with each allocation refused in turn.
+ * What cannot continue says so, the rest continues, and nothing leaks (LeakSanitizer checks this).
  * Usage: test_no_memory CASES_FOLDER WORKER PLUGIN */
 #include <errno.h>
 #include <fcntl.h>
@@ -139,7 +139,7 @@ static int load_suite(char *why, size_t size)
     return status;
 }
 
-/* A suite that lacks a file for want of memory would pass unseen. */
+/* A suite that lacks a file for lack of memory would pass unseen. */
 static int load_folder(char *why, size_t size)
 {
     struct attn_paths paths = {.worker = ""};

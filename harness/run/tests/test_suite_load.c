@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_suite_load.c - what can not be loaded as the standard suite says why. */
+/* test_suite_load.c - loading a standard suite that is missing or broken fails with the reason. */
 #include "run/suite.h"
 
 #include <setjmp.h>
@@ -72,8 +72,7 @@ static void folders(void **state)
     (void)state;
     char path[ATTN_PATH_MAX], message[ATTN_PATH_MAX + 64];
     expect(folder, "/nowhere", NULL); /* packs may be left out */
-    expect("/nowhere", "/nowhere",
-           "the standard suite is not there: /nowhere holds no .cases file");
+    expect("/nowhere", "/nowhere", "the standard suite is missing: /nowhere holds no .cases file");
     path_of_case(path);
     snprintf(message, sizeof message, "%s: Not a directory", path);
     expect(path, folder, message);

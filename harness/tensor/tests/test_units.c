@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_units.c - where the elements of units lie, what they are called, and their order. */
+/* test_units.c - the places of the elements of units, their names, and their order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -228,7 +228,7 @@ static void send_message(int socket, const void *bytes, size_t size, const int *
         c->cmsg_len = CMSG_LEN(2 * sizeof(int));
         memcpy(CMSG_DATA(c), fds, 2 * sizeof(int));
     }
-    fuzz_expect(sendmsg(socket, &message, 0) == (ssize_t)size, "a message can not be sent");
+    fuzz_expect(sendmsg(socket, &message, 0) == (ssize_t)size, "a message cannot be sent");
 }
 
 static void put_message(int socket, struct fuzz_input *input)
