@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "case/operator.h"
 #include "reference/parallel.h"
 #include "reference/reference.h"
 #include "tensor/operand.h"
@@ -32,6 +33,7 @@ enum sight { SEEN_BY_NONE, SEEN_BY_SOME, SEEN_BY_ALL };
 struct craft {
     const struct attn_instance *instance;
     const struct attn_case *c;
+    const struct ref_score *score;
     int64_t width;       /* of the tensor being filled: its last extent */
     uint32_t role;       /* of the same */
     int64_t columns;     /* of a product's sum */
@@ -97,7 +99,7 @@ static double scored_q(const void *context, uint64_t index)
 {
     const struct craft *f = context;
     const uint64_t row = index / (uint64_t)f->width;
-    if (f->c->score == ATTN_SCORE_GAUSSIAN)
+    if (f->score->traits & REF_SCORE_DISTANCE)
         return 0.0;
     return sign_of(f, (int64_t)(index % (uint64_t)f->width)) *
            (0.75 + 0.5 * uniform(f, STREAM_ROWS, row));
@@ -108,11 +110,11 @@ static double scored_k(const void *context, uint64_t index)
     const struct craft *f = context;
     const int64_t column = (int64_t)(index % (uint64_t)f->width);
     const double score = f->scores[index / (uint64_t)f->width], scale = f->c->scale;
-    if (f->c->score == ATTN_SCORE_GAUSSIAN)
+    if (f->score->traits & REF_SCORE_DISTANCE)
         return column > 0
                    ? 0.0
                    : sqrt(2 * (scale > 0 ? f->most - score : score - f->least) / fabs(scale));
-    if (f->c->score == ATTN_SCORE_ADDITIVE)
+    if (f->score->hidden)
         return sign_of(f, column) * atanh(score / amplitude(f));
     return column < f->columns ? sign_of(f, column) * score / (scale * (double)f->columns) : 0.0;
 }
@@ -431,7 +433,7 @@ static value_function maker(const struct craft *f, uint32_t role)
 int attn_fill_craft(struct attn_instance *instance, int threads, char *why, size_t size)
 {
     const struct attn_case *c = &instance->c;
-    struct craft f = {.instance = instance, .c = c};
+    struct craft f = {.instance = instance, .c = c, .score = attn_case_score(c)};
     if (c->fill < ATTN_FILL_CENSUS)
         return 0;
     const struct attn_tensor *k = attn_tensor_find(&instance->problem, ATTN_K);
