@@ -4,59 +4,15 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "reference/dtype.h"
 #include "reference/operands.h"
 #include "reference/reference.h"
-
-#define KNOWN_FLAGS                                                                                \
-    (ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR | ATTN_FLAG_SOFTCAP |                  \
-     ATTN_FLAG_DROPOUT | ATTN_FLAG_RESIDUAL | ATTN_FLAG_DETERMINISTIC)
+#include "reference/score.h"
 
 /* Offsets and windows beyond this cannot matter, and would overflow sums of two. */
 #define FAR (INT64_C(1) << 60)
-
-enum element { SAME, FLOATING, BOOLEAN, INDEX, LSE };
-enum { BOTH = 0, IN_ATTENTION = 1, IN_MHA = 2, OUTPUT = 4, NEEDED = 8, ANY_RANK = 16 };
-
-/* What each role looks like. Axes: b B, h Hq, g Hkv, s Sq, t Sk, q Dq, k Dk, v Dv, x Dh, Q Hq*Dq,
- * K Hkv*Dk, V Hkv*Dv, H Hq*Dv, and the widths e Eq, f Ek, w Ev, o Eo. */
-static const struct form {
-    uint32_t role;
-    const char *axes;
-    enum element element;
-    int flags;
-} forms[] = {
-    {ATTN_Q, "bhsq", SAME, IN_ATTENTION | NEEDED},
-    {ATTN_K, "bgtk", SAME, IN_ATTENTION | NEEDED},
-    {ATTN_V, "bgtv", SAME, IN_ATTENTION | NEEDED},
-    {ATTN_OUT, "bhsv", SAME, IN_ATTENTION | OUTPUT | NEEDED},
-    {ATTN_OUT, "bso", SAME, IN_MHA | OUTPUT | NEEDED},
-    {ATTN_LSE, "bhs", LSE, OUTPUT},
-    {ATTN_WEIGHTS, "bhst", SAME, OUTPUT},
-    {ATTN_MASK, "bhst", BOOLEAN, BOTH},
-    {ATTN_BIAS, "bhst", FLOATING, BOTH},
-    {ATTN_LEN, "bs", INDEX, ANY_RANK},
-    {ATTN_ALIBI, "h", FLOATING, BOTH},
-    {ATTN_SINK, "h", FLOATING, BOTH},
-    {ATTN_KEEP, "bhst", BOOLEAN, BOTH},
-    {ATTN_HEAD_MASK, "h", BOOLEAN, IN_MHA},
-    {ATTN_SCORE_M, "hqk", FLOATING, BOTH},
-    {ATTN_SCORE_WQ, "hxq", FLOATING, BOTH},
-    {ATTN_SCORE_WK, "hxk", FLOATING, BOTH},
-    {ATTN_SCORE_WV, "hx", FLOATING, BOTH},
-    {ATTN_X_Q, "bse", SAME, IN_MHA | NEEDED},
-    {ATTN_X_K, "btf", SAME, IN_MHA},
-    {ATTN_X_V, "btw", SAME, IN_MHA},
-    {ATTN_W_Q, "Qe", SAME, IN_MHA | NEEDED},
-    {ATTN_W_K, "Kf", SAME, IN_MHA | NEEDED},
-    {ATTN_W_V, "Vw", SAME, IN_MHA | NEEDED},
-    {ATTN_W_O, "oH", SAME, IN_MHA},
-    {ATTN_B_Q, "Q", SAME, IN_MHA},
-    {ATTN_B_K, "K", SAME, IN_MHA},
-    {ATTN_B_V, "V", SAME, IN_MHA},
-    {ATTN_B_O, "o", SAME, IN_MHA},
-};
 
 __attribute__((format(printf, 3, 4))) static bool refuse(char *why, size_t size, const char *format,
                                                          ...)
@@ -69,78 +25,48 @@ __attribute__((format(printf, 3, 4))) static bool refuse(char *why, size_t size,
     return false;
 }
 
-static const struct form *form_of(uint32_t op, uint32_t role)
-{
-    int place = op == ATTN_OP_MHA ? IN_MHA : IN_ATTENTION;
+/* What the tables say of a role: a row of the operands, or of the outputs. */
+struct form {
+    const char *axes;
+    uint8_t type, flags;
+    bool output;
+};
 
-    for (size_t f = 0; f < sizeof(forms) / sizeof(*forms); f++)
-        if (forms[f].role == role &&
-            (!(forms[f].flags & (IN_MHA | IN_ATTENTION)) || (forms[f].flags & place)))
-            return &forms[f];
-    return NULL;
+/* False: the role has no place in this operation. */
+static bool form_of(const struct ref_op *op, uint32_t role, struct form *form)
+{
+    const struct ref_operand *operand = ref_operand_of(op, role);
+    int output = ref_output_of(op, role);
+
+    if (operand)
+        *form = (struct form){operand->shape, operand->type, operand->flags, false};
+    else if (output >= 0)
+        *form = (struct form){op->outputs[output].shape, op->outputs[output].type,
+                              op->outputs[output].flags, true};
+    return operand || output >= 0;
 }
 
-static int64_t axis_extent(const struct ref_operands *operands, char axis)
+static bool type_fits(const struct attn_problem *problem, const struct form *form, uint32_t dtype)
 {
-    const struct attn_problem *problem = operands->problem;
-    const struct attn_tensor *const *t = operands->by_role;
-
-    switch (axis) {
-    case 'b':
-        return problem->b;
-    case 'h':
-        return problem->hq;
-    case 'g':
-        return problem->hkv;
-    case 's':
-        return problem->sq;
-    case 't':
-        return problem->sk;
-    case 'q':
-        return problem->dq;
-    case 'k':
-        return problem->dk;
-    case 'v':
-        return problem->dv;
-    case 'x':
-        return problem->dh;
-    case 'Q':
-        return problem->hq * problem->dq;
-    case 'K':
-        return problem->hkv * problem->dk;
-    case 'V':
-        return problem->hkv * problem->dv;
-    case 'H':
-        return problem->hq * problem->dv;
-    case 'e':
-        return t[ATTN_X_Q]->shape[2];
-    case 'f':
-        return t[ATTN_X_K]->shape[2];
-    case 'w':
-        return t[ATTN_X_V]->shape[2];
-    default: /* 'o' */
-        return t[ATTN_W_O] ? t[ATTN_OUT]->shape[2] : problem->hq * problem->dv;
-    }
-}
-
-static bool element_fits(const struct attn_problem *problem, enum element element, uint32_t dtype)
-{
-    switch (element) {
-    case SAME:
+    switch (form->type) {
+    case REF_TYPE_MAIN:
         return dtype == problem->dtype;
-    case FLOATING:
-        return dtype == problem->dtype || dtype == ATTN_F32;
-    case BOOLEAN:
+    case REF_TYPE_BOOL:
         return dtype == ATTN_BOOL;
-    case INDEX:
+    case REF_TYPE_INDEX:
         return dtype == ATTN_I32;
-    default: /* LSE */
-        return dtype == ATTN_F32 || (dtype == ATTN_F64 && problem->dtype == ATTN_F64);
+    case REF_TYPE_WIDE:
+        if (form->output)
+            return dtype == ATTN_F32 || (dtype == ATTN_F64 && problem->dtype == ATTN_F64);
+        /* fall through */
+    default:
+        return dtype == problem->dtype || dtype == ATTN_F32;
     }
 }
 
-static bool sizes_fit(const struct attn_problem *p, char *why, size_t size)
+static bool sizes_fit(const struct ref_op *op, const struct attn_problem *p, char *why, size_t size)
 {
+    const struct ref_score *score = op->scores ? ref_score_find(p->score) : NULL;
     const int64_t chains[][4] = {{p->b, p->hq, p->sq, p->sk},  {p->b, p->hq, p->sq, p->dv},
                                  {p->b, p->hq, p->sq, p->dq},  {p->b, p->hkv, p->sk, p->dk},
                                  {p->b, p->hkv, p->sk, p->dv}, {p->hq, p->dh, p->dq, 1},
@@ -153,9 +79,9 @@ static bool sizes_fit(const struct attn_problem *p, char *why, size_t size)
     if (p->hq % p->hkv)
         return refuse(why, size, "hkv = %lld does not divide hq = %lld", (long long)p->hkv,
                       (long long)p->hq);
-    if (p->score == ATTN_SCORE_ADDITIVE ? p->dh < 1 : p->dh != 0)
+    if (score && (score->hidden ? p->dh < 1 : p->dh != 0))
         return refuse(why, size, "dh = %lld does not go with this score", (long long)p->dh);
-    if (p->dq != p->dk && p->score != ATTN_SCORE_BILINEAR && p->score != ATTN_SCORE_ADDITIVE)
+    if (score && p->dq != p->dk && !score->free_widths)
         return refuse(why, size, "dq and dk differ, which this score cannot have");
     for (size_t c = 0; c < sizeof(chains) / sizeof(*chains); c++) {
         int64_t product = 16; /* the widest element and its double, in bytes */
@@ -166,17 +92,30 @@ static bool sizes_fit(const struct attn_problem *p, char *why, size_t size)
     return true;
 }
 
-static bool parameters_fit(const struct attn_problem *p, char *why, size_t size)
+/* Flags that some operator takes. */
+static uint64_t known_flags(void)
 {
-    if (p->op != ATTN_OP_ATTENTION && p->op != ATTN_OP_MHA)
-        return refuse(why, size, "operation %u is not known", p->op);
-    if (p->score < ATTN_SCORE_SCALED_DOT || p->score > ATTN_SCORE_ADDITIVE)
+    uint64_t flags = 0;
+
+    for (const struct ref_op *const *op = ref_ops; *op; op++)
+        flags |= (*op)->flags;
+    return flags;
+}
+
+static bool parameters_fit(const struct ref_op *op, const struct attn_problem *p, char *why,
+                           size_t size)
+{
+    const uint64_t unknown = p->flags & ~known_flags(), other = p->flags & ~op->flags;
+
+    if (op->scores && (!ref_score_find(p->score) || !(op->scores >> p->score & 1)))
         return refuse(why, size, "score %u is not known", p->score);
     if (p->dtype < ATTN_F64 || p->dtype > ATTN_BF16)
         return refuse(why, size, "element type %u is not known", p->dtype);
-    if (p->flags & ~(uint64_t)KNOWN_FLAGS)
-        return refuse(why, size, "flags 0x%llx are not known",
-                      (unsigned long long)(p->flags & ~(uint64_t)KNOWN_FLAGS));
+    if (unknown)
+        return refuse(why, size, "flags 0x%llx are not known", (unsigned long long)unknown);
+    if (other)
+        return refuse(why, size, "flags 0x%llx do not go with op=%s", (unsigned long long)other,
+                      op->name);
     if (!isfinite(p->scale))
         return refuse(why, size, "the scale is not finite");
     if ((p->flags & ATTN_FLAG_SOFTCAP) && !(p->softcap > 0.0 && isfinite(p->softcap)))
@@ -188,67 +127,79 @@ static bool parameters_fit(const struct attn_problem *p, char *why, size_t size)
         return refuse(why, size, "the offset is beyond 2^60");
     if ((p->flags & ATTN_FLAG_DROPOUT) && !(p->dropout_p >= 0.0 && p->dropout_p < 1.0))
         return refuse(why, size, "the dropout rate must lie in [0, 1)");
-    if ((p->flags & ATTN_FLAG_RESIDUAL) && p->op != ATTN_OP_MHA)
-        return refuse(why, size, "a residual goes with multi-head attention only");
     return true;
 }
 
-static bool tensor_fits(const struct ref_operands *operands, const struct attn_tensor *tensor,
-                        char *why, size_t size)
+static bool tensor_fits(const struct ref_op *op, const struct ref_operands *operands,
+                        const struct ref_shape *shape, const struct attn_tensor *tensor, char *why,
+                        size_t size)
 {
-    const struct attn_problem *problem = operands->problem;
-    const struct form *form = form_of(problem->op, tensor->role);
-    size_t rank = 0;
+    struct form form = {0};
+    size_t rank;
 
-    while (form->axes[rank])
-        rank++;
-    if (tensor->rank != rank && !((form->flags & ANY_RANK) && tensor->rank == 1))
+    form_of(op, tensor->role, &form);
+    rank = strlen(form.axes);
+    if (tensor->rank != rank && !((form.flags & REF_SHORT) && tensor->rank == 1))
         return refuse(why, size, "tensor of role %u has rank %u", tensor->role, tensor->rank);
-    if (!element_fits(problem, form->element, tensor->dtype))
+    if (!type_fits(operands->problem, &form, tensor->dtype))
         return refuse(why, size, "tensor of role %u has element type %s", tensor->role,
                       attn_dtype_name(tensor->dtype));
     for (uint32_t a = 0; a < tensor->rank; a++) {
-        int64_t extent = axis_extent(operands, form->axes[a]);
+        int64_t extent = ref_extent(shape, form.axes[a]);
         if (tensor->shape[a] != extent)
             return refuse(why, size, "axis %u of the tensor of role %u is %lld, not %lld", a,
                           tensor->role, (long long)tensor->shape[a], (long long)extent);
-        if (tensor->stride[a] < 0 ||
-            ((form->flags & OUTPUT) && tensor->stride[a] == 0 && extent > 1))
+        if (tensor->stride[a] < 0 || (form.output && tensor->stride[a] == 0 && extent > 1))
             return refuse(why, size, "axis %u of the tensor of role %u has stride %lld", a,
                           tensor->role, (long long)tensor->stride[a]);
     }
     return true;
 }
 
+static bool needed_given(const struct ref_op *op, const struct attn_problem *problem, char *why,
+                         size_t size)
+{
+    const struct ref_operand *row;
+
+    for (size_t n = 0; (row = ref_operand_at(op, n)); n++)
+        if ((row->flags & REF_NEEDED) && !attn_tensor_find(problem, row->role))
+            return refuse(why, size, "a tensor of role %u is needed", row->role);
+    for (const struct ref_output *o = op->outputs; o->role; o++)
+        if ((o->flags & REF_NEEDED) && !attn_tensor_find(problem, o->role))
+            return refuse(why, size, "a tensor of role %u is needed", o->role);
+    return true;
+}
+
+/* Parameters of scores go with their score, where the operator has scores. */
+static bool score_given(const struct ref_operands *operands, char *why, size_t size)
+{
+    for (const struct ref_score *const *score = ref_scores_known; *score; score++)
+        for (const uint32_t *role = (*score)->params; *role; role++)
+            if ((operands->problem->score == (*score)->score) != (operands->by_role[*role] != NULL))
+                return refuse(why, size, "%s", (*score)->rule);
+    return true;
+}
+
 /* Each role known, once, in host memory; those that the rest relies on are there. */
-static bool roles_fit(const struct ref_operands *operands, char *why, size_t size)
+static bool roles_fit(const struct ref_op *op, const struct ref_operands *operands, char *why,
+                      size_t size)
 {
     const struct attn_problem *problem = operands->problem;
-    const struct attn_tensor *const *t = operands->by_role;
-    int place = problem->op == ATTN_OP_MHA ? IN_MHA : IN_ATTENTION;
+    struct form form;
 
     for (uint32_t x = 0; x < problem->n_tensors; x++) {
         const struct attn_tensor *tensor = &problem->tensors[x];
-        if (!form_of(problem->op, tensor->role))
+        if (!form_of(op, tensor->role, &form))
             return refuse(why, size, "role %u has no place in this operation", tensor->role);
         if (attn_tensor_find(problem, tensor->role) != tensor)
             return refuse(why, size, "role %u is given twice", tensor->role);
         if (tensor->space != ATTN_HOST)
             return refuse(why, size, "tensor of role %u is not in host memory", tensor->role);
     }
-    for (size_t f = 0; f < sizeof(forms) / sizeof(*forms); f++)
-        if ((forms[f].flags & NEEDED) && (forms[f].flags & place) &&
-            !attn_tensor_find(problem, forms[f].role))
-            return refuse(why, size, "a tensor of role %u is needed", forms[f].role);
-    if ((problem->score == ATTN_SCORE_BILINEAR) != (t[ATTN_SCORE_M] != NULL))
-        return refuse(why, size, "a matrix M and the bilinear score go together");
-    for (uint32_t role = ATTN_SCORE_WQ; role <= ATTN_SCORE_WV; role++)
-        if ((problem->score == ATTN_SCORE_ADDITIVE) != (t[role] != NULL))
-            return refuse(why, size, "W_q, W_k, w_v and the additive score go together");
-    if (t[ATTN_KEEP] && !(problem->flags & ATTN_FLAG_DROPOUT))
+    if (!needed_given(op, problem, why, size) || (op->scores && !score_given(operands, why, size)))
+        return false;
+    if (operands->by_role[ATTN_KEEP] && !(problem->flags & ATTN_FLAG_DROPOUT))
         return refuse(why, size, "a keep mask is given without dropout");
-    if (t[ATTN_B_O] && !t[ATTN_W_O])
-        return refuse(why, size, "b_o is given without w_o");
     return true;
 }
 
@@ -273,34 +224,24 @@ static bool lengths_fit(const struct ref_operands *operands, char *why, size_t s
 
 int ref_check_problem(const struct attn_problem *problem, char *why, size_t size)
 {
+    const struct ref_op *op = ref_op_find(problem->op);
     struct ref_operands operands;
+    struct ref_shape shape;
 
-    if (!parameters_fit(problem, why, size) || !sizes_fit(problem, why, size))
+    if (!op) {
+        refuse(why, size, "operation %u is not known", problem->op);
+        return ATTN_INVALID;
+    }
+    if (!parameters_fit(op, problem, why, size) || !sizes_fit(op, problem, why, size))
         return ATTN_INVALID;
     ref_operands_init(&operands, problem);
-    if (!roles_fit(&operands, why, size))
+    if (!roles_fit(op, &operands, why, size))
         return ATTN_INVALID;
-    if (problem->op == ATTN_OP_MHA) {
-        /* Widths are read from these three, so their ranks come first. */
-        for (uint32_t role = ATTN_X_Q; role <= ATTN_X_V; role++)
-            if (operands.by_role[role]->rank != 3 || operands.by_role[ATTN_OUT]->rank != 3) {
-                refuse(why, size, "x_q, x_k, x_v and out of multi-head attention have rank 3");
-                return ATTN_INVALID;
-            }
-        /* A default stands for a tensor of the keys' length. */
-        if (operands.by_role[ATTN_X_K]->shape[1] != problem->sk ||
-            operands.by_role[ATTN_X_V]->shape[1] != problem->sk) {
-            refuse(why, size, "without x_k, sk must be sq");
-            return ATTN_INVALID;
-        }
-        if ((problem->flags & ATTN_FLAG_RESIDUAL) &&
-            operands.by_role[ATTN_X_Q]->shape[2] != operands.by_role[ATTN_OUT]->shape[2]) {
-            refuse(why, size, "a residual needs x_q and out of equal width");
-            return ATTN_INVALID;
-        }
-    }
+    if (op->check && op->check(&operands, why, size) != ATTN_OK)
+        return ATTN_INVALID;
+    ref_shape_of_problem(op, problem, &shape);
     for (uint32_t t = 0; t < problem->n_tensors; t++)
-        if (!tensor_fits(&operands, &problem->tensors[t], why, size))
+        if (!tensor_fits(op, &operands, &shape, &problem->tensors[t], why, size))
             return ATTN_INVALID;
     return lengths_fit(&operands, why, size) ? ATTN_OK : ATTN_INVALID;
 }

@@ -2,91 +2,169 @@
 /* compute.c - ref_compute: checks a request, prepares what all of it shares, and runs it. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "reference/job.h"
+#include "reference/op_shared.h"
+#include "reference/score.h"
 
-static int check_request(const struct attn_problem *problem, const struct ref_rows *rows, char *why,
-                         size_t size)
+/* Units that are asked of an output with `total` of them. */
+static bool units_fit(const struct ref_units *units, int64_t total, char *why, size_t size)
 {
-    int64_t total;
+    if (!units->index && units->count != 0 && units->count != total) {
+        snprintf(why, size, "all rows asked for, but the count is not that of all rows");
+        return false;
+    }
+    for (int64_t r = 0; units->index && r < units->count; r++)
+        if (units->index[r] < 0 || units->index[r] >= total ||
+            (r > 0 && units->index[r] <= units->index[r - 1])) {
+            snprintf(why, size, "row %lld of the request is out of range or order", (long long)r);
+            return false;
+        }
+    return true;
+}
+
+static int check_request(const struct attn_problem *problem, const struct ref_request *request,
+                         char *why, size_t size)
+{
+    const struct ref_op *op = ref_op_find(problem->op);
 
     if (ref_check_problem(problem, why, size) != ATTN_OK)
         return ATTN_UNSUPPORTED;
     for (uint32_t t = 0; t < problem->n_tensors; t++) {
         uint32_t role = problem->tensors[t].role;
-        bool output = role == ATTN_OUT || role == ATTN_LSE || role == ATTN_WEIGHTS;
-        if (!output && !problem->tensors[t].data && problem->sk > 0) {
+        if (ref_output_of(op, role) < 0 && !problem->tensors[t].data && problem->sk > 0) {
             snprintf(why, size, "tensor of role %u has no data", role);
             return ATTN_UNSUPPORTED;
         }
     }
-    total = ref_row_count(problem);
-    if (!rows->index && rows->count != total) {
-        snprintf(why, size, "all rows asked for, but the count is not that of all rows");
-        return ATTN_UNSUPPORTED;
-    }
-    for (int64_t r = 0; rows->index && r < rows->count; r++)
-        if (rows->index[r] < 0 || rows->index[r] >= total ||
-            (r > 0 && rows->index[r] <= rows->index[r - 1])) {
-            snprintf(why, size, "row %lld of the request is out of range or order", (long long)r);
+    for (int o = 0; op->outputs[o].role; o++)
+        if (op->outputs[o].leader == o &&
+            !units_fit(&request->units[o], ref_output_units(problem, o), why, size))
             return ATTN_UNSUPPORTED;
-        }
     return ATTN_OK;
 }
 
-int ref_compute(const struct attn_problem *problem, const struct ref_rows *rows,
-                const struct attn_numerics *numerics, enum ref_fill_kind fill, int threads,
+/* The bound of an output is a function of its value: one that is not wanted is made. */
+static int add_values(const struct ref_job *job, double *own[REF_OUTPUTS])
+{
+    for (int o = 0; job->op->outputs[o].role; o++) {
+        const struct ref_output *output = &job->op->outputs[o];
+        struct ref_values *values = &job->result->output[o];
+        if (!values->bound || values->value)
+            continue;
+        values->value = own[o] =
+            ref_alloc_doubles(ref_requested_units(job->operands.problem, job->request, o),
+                              ref_unit_width(output, &job->shape));
+        if (!own[o])
+            return ATTN_OUT_OF_MEMORY;
+    }
+    return ATTN_OK;
+}
+
+/* Rows of one head to each unit of output 0. */
+static int64_t heads_of(const struct attn_problem *problem)
+{
+    return strchr(ref_op_find(problem->op)->outputs[0].unit, 'h') ? 1 : problem->hq;
+}
+
+/* What only a softmax needs. */
+static int prepare_rows(struct ref_job *job)
+{
+    const struct attn_problem *problem = job->operands.problem;
+    const struct ref_result *result = job->result;
+    const struct ref_values lse = ref_values_of(problem, result, ATTN_LSE);
+    const struct ref_values weights = ref_values_of(problem, result, ATTN_WEIGHTS);
+
+    job->rows = (struct ref_row_results){
+        .lse = lse.value,
+        .lse_bound = lse.bound,
+        .weights = weights.value,
+        .weights_bound = weights.bound,
+        .scores = {result->scores[0], result->scores[1], result->scores[2]},
+        .allowed = result->allowed,
+        .heads = heads_of(problem)};
+    job->scratch = ref_scratch_create(problem, job->threads);
+    return job->scratch ? ATTN_OK : ATTN_OUT_OF_MEMORY;
+}
+
+int ref_compute(const struct attn_problem *problem, const struct ref_request *request,
                 struct ref_result *result, char *why, size_t size)
 {
+    const struct attn_numerics *numerics = request->numerics;
     struct ref_result wanted = *result;
-    struct ref_job job = {.rows = rows, .result = &wanted, .bounds = numerics != NULL};
-    double *own_out = NULL;
-    int status = check_request(problem, rows, why, size);
+    struct ref_job job = {.op = ref_op_find(problem->op),
+                          .request = request,
+                          .result = &wanted,
+                          .bounds = numerics != NULL};
+    double *own[REF_OUTPUTS] = {NULL};
+    int status = check_request(problem, request, why, size);
 
     if (status != ATTN_OK)
         return status;
     ref_operands_init(&job.operands, problem);
-    job.threads = threads > 1 ? threads : 1;
-    job.result_heads = problem->op == ATTN_OP_MHA ? problem->hq : 1;
+    ref_shape_of_problem(job.op, problem, &job.shape);
+    job.threads = request->threads > 1 ? request->threads : 1;
     if (numerics) {
-        ref_arithmetic_init(&job.arithmetic, problem, numerics, fill);
+        ref_arithmetic_init(&job.arithmetic, problem, numerics, request->fill);
         job.empty_row = numerics->empty_row;
-    } else {
-        wanted.out_bound = wanted.lse_bound = wanted.weights_bound = NULL;
     }
-    /* The bound of out is a function of out. */
-    if (wanted.out_bound && !wanted.out)
-        wanted.out = own_out = ref_alloc_doubles(rows->count, ref_row_width(problem));
-    job.scratch = ref_scratch_create(problem, job.threads);
-    if (!job.scratch || (wanted.out_bound && !wanted.out))
-        status = ATTN_OUT_OF_MEMORY;
-    else
-        status = problem->op == ATTN_OP_MHA ? ref_mha_compute(&job) : ref_attention_compute(&job);
+    for (int o = 0; !numerics && o < REF_OUTPUTS; o++)
+        wanted.output[o].bound = NULL;
+    status = add_values(&job, own);
+    if (status == ATTN_OK && (job.op->traits & REF_SOFTMAX))
+        status = prepare_rows(&job);
+    if (status == ATTN_OK)
+        status = job.op->compute(&job);
     if (status == ATTN_OUT_OF_MEMORY)
         snprintf(why, size, "the reference has no memory for its working arrays");
     ref_scratch_free(job.scratch, job.threads);
-    free(own_out);
+    for (int o = 0; o < REF_OUTPUTS; o++)
+        free(own[o]);
     return status;
 }
 
-double ref_row_cost(const struct attn_problem *problem)
+void ref_request_all(const struct attn_problem *problem, struct ref_request *request)
 {
-    double keys = (double)problem->sk, dq = (double)problem->dq, dk = (double)problem->dk;
+    const struct ref_op *op = ref_op_find(problem->op);
+
+    for (int o = 0; op->outputs[o].role; o++)
+        request->units[o] = (struct ref_units){.count = ref_output_units(problem, o)};
+}
+
+int64_t ref_requested_units(const struct attn_problem *problem, const struct ref_request *request,
+                            int output)
+{
+    const struct ref_op *op = ref_op_find(problem->op);
+    struct ref_shape shape;
+
+    ref_shape_of_problem(op, problem, &shape);
+    return request->units[op->outputs[output].leader].count * ref_followers(op, output, &shape);
+}
+
+int64_t ref_requested_rows(const struct attn_problem *problem, const struct ref_request *request)
+{
+    if (!ref_op_is(problem->op, REF_SOFTMAX))
+        return 0;
+    return request->units[0].count * heads_of(problem);
+}
+
+struct ref_values ref_values_of(const struct attn_problem *problem, const struct ref_result *result,
+                                uint32_t role)
+{
+    int output = ref_output_of(ref_op_find(problem->op), role);
+
+    return output < 0 ? (struct ref_values){NULL, NULL} : result->output[output];
+}
+
+double ref_head_cost(const struct attn_problem *problem)
+{
+    const struct ref_score *score = ref_score_find(problem->score);
+    double keys = (double)problem->sk, dk = (double)problem->dk;
     /* Scores and out, with six more sums of the bound, over all keys of one head. */
     double head = keys * (4.0 * dk + 5.0 * (double)problem->dv + 100.0);
 
-    /* A tanh, and what the bound makes of it, are some 30 multiply-adds. */
-    if (problem->score == ATTN_SCORE_ADDITIVE)
-        head += keys * (double)problem->dh * 30.0;
-    if (problem->score == ATTN_SCORE_BILINEAR)
-        head += 2.0 * dq * dk;
-    if (problem->op != ATTN_OP_MHA)
-        return head;
-    for (uint32_t t = 0; t < problem->n_tensors; t++) {
-        const struct attn_tensor *tensor = &problem->tensors[t];
-        /* One row of q and of out; keys and values are projected once, not once a row. */
-        if (tensor->role == ATTN_W_Q || tensor->role == ATTN_W_O)
-            head += 2.0 * (double)tensor->shape[0] * (double)tensor->shape[1] / (double)problem->hq;
-    }
-    return head * (double)problem->hq;
+    if (score->cost)
+        head += score->cost(problem);
+    return head;
 }

@@ -7,6 +7,7 @@
 #ifndef ATTN_REFERENCE_JOB_H
 #define ATTN_REFERENCE_JOB_H
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,9 +17,10 @@
 #include "reference/operands.h"
 #include "reference/reference.h"
 
-/* Keys, values and score parameters of one (batch, query head). The *_error arrays bound how far a
- * backend's own value may be from ours; NULL where values are exact, or no bound is wanted. */
+/* Keys, values and what the score has of one (batch, query head). The *_error arrays bound how far
+ * a backend's own value may be from ours; NULL where values are exact, or no bound is wanted. */
 struct ref_keys {
+    const struct ref_score *score;
     int64_t sk, dq, dk, dv, dh;
     double *k;  /* [Sk, Dk] */
     double *kt; /* [Dk, Sk]: transposed, so that sums over columns run along keys */
@@ -26,15 +28,10 @@ struct ref_keys {
     double *k_size; /* [Sk] with bounds: sum of |k| and k_error */
     double *v;      /* [Sk, Dv] */
     double *v_error;
-    double *v_most; /* [Dv] with bounds: the largest |v| of a column */
-    double *m;      /* bilinear: [Dq, Dk] */
-    double *w_qt;   /* additive: [Dq, Dh], transposed */
-    double *w_k;    /* additive: [Dh, Dk] */
-    double *w_v;    /* additive: [Dh] */
-    double *hidden; /* additive: [Dh, Sk], W_k k */
-    double *hidden_error;
-    double *reach;   /* [Sk] bilinear, additive, with bounds: bounds what k alone sums to: a row of
-                        M k, a hidden unit */
+    double *v_most;  /* [Dv] with bounds: the largest |v| of a column */
+    void *own;       /* arrays of the score's own (reference/score.h) */
+    double *reach;   /* [Sk], of scores that sum up in two steps, with bounds: bounds what k alone
+                        sums   to: a row of M k, a hidden unit. NULL: there is none */
     int64_t b, g, h; /* what is loaded; -1: nothing */
 };
 
@@ -57,21 +54,34 @@ struct ref_scratch {
     double *growth, *upper, *store;
     int64_t *order, *start;
     double *same;      /* 1: the key is in the bin of the one before it in `order`; else 0 */
-    double *query[3];  /* [max(Dq, Dk)] */
-    double *hidden[3]; /* [Dh] */
+    double *query[3];  /* [max(Dq, Dk)], for the score */
+    double *hidden[3]; /* [Dh], for the score */
     double *out;       /* [Dv] */
     double *column[6]; /* [Dv] */
 };
 
+/* Where the rows of a softmax leave what is asked of them, one entry a row of one head; NULL: not
+ * wanted. */
+struct ref_row_results {
+    double *lse, *lse_bound;
+    double *weights, *weights_bound; /* [rows, Sk] */
+    double *scores[3];               /* [rows, Sk] */
+    int64_t *allowed;
+    int64_t heads; /* entries for each unit of output 0: 1, or Hq where a unit is of all heads */
+};
+
 struct ref_job {
+    const struct ref_op *op;
     struct ref_operands operands;
-    const struct ref_rows *rows;
+    struct ref_shape shape;
+    const struct ref_request *request;
     struct ref_result *result;
     struct ref_arithmetic arithmetic;
     bool bounds;
     uint32_t empty_row;
     int threads;
-    int64_t result_heads; /* H of struct ref_result */
+    /* Operators with a softmax alone: */
+    struct ref_row_results rows;
     struct ref_scratch *scratch;
 };
 
@@ -85,18 +95,33 @@ struct ref_block {
     double *out;           /* [count] rows of Dv, out_stride apart */
     double *error;         /* the same, or NULL: E before the final rounding */
     int64_t out_stride;
-    int64_t result_head; /* place of this head in struct ref_result */
+    int64_t result_head; /* place of this head among those of struct ref_row_results */
 };
 
-/* Index of the problem's row that entry `r` of the request names. */
+/* Rows are units of output 0: the number of the one that entry `r` of the request names. */
 static inline int64_t ref_row_index(const struct ref_job *job, int64_t r)
 {
-    return job->rows->index ? job->rows->index[r] : r;
+    return ref_unit_number(&job->request->units[0], r);
 }
 
 /* Doubles that fit in one allocation of rows * width, or NULL: no memory, or the product does not
  * fit. Zeroed. */
 double *ref_alloc_doubles(int64_t rows, int64_t width);
+
+/* The range of keys, the query and the arithmetic of one row. */
+struct ref_score_span {
+    const struct ref_keys *keys;
+    const struct ref_arithmetic *a;
+    struct ref_scratch *scratch;
+    const double *q, *q_error; /* q_error NULL: exact */
+    int64_t begin, end;
+};
+
+/* The larger, or NaN where x is: what is not known to be small is not. */
+static inline double ref_larger(double x, double y)
+{
+    return x > y || isnan(x) ? x : y;
+}
 
 /* keys.c */
 int ref_keys_create(const struct ref_job *job, struct ref_keys *keys);
@@ -105,7 +130,7 @@ void ref_keys_free(struct ref_keys *keys);
 void ref_keys_load(const struct ref_job *job, struct ref_keys *keys, int64_t b, int64_t h);
 /* kt and k_size from k. */
 void ref_keys_turn(const struct ref_job *job, struct ref_keys *keys);
-/* Loads the score parameters of query head h, and what of them depends on keys alone. */
+/* Loads what the score has of query head h. */
 void ref_keys_load_score(const struct ref_job *job, struct ref_keys *keys, int64_t h);
 
 /* scratch.c */
@@ -113,14 +138,9 @@ struct ref_scratch *ref_scratch_create(const struct attn_problem *problem, int c
 void ref_scratch_free(struct ref_scratch *scratch, int count);
 
 /* scores.c: the three stages of the score for keys [begin, end) of one row. `q_error`: NULL, or how
- * far q may be off; of use for additive scores alone, whose errors come with them. */
+ * far q may be off, for scores whose errors come with them. */
 void ref_scores(const struct ref_block *block, int64_t i, const double *q, const double *q_error,
                 int64_t begin, int64_t end, struct ref_scratch *scratch);
-
-/* additive.c: raw additive scores of these keys, and with bounds what score_error.c has of others:
- * ds, magnitude, flush, inner. */
-void ref_scores_additive(const struct ref_block *block, const double *q, const double *q_error,
-                         int64_t begin, int64_t end, struct ref_scratch *scratch);
 
 /* score_error.c: scratch->ds for keys [begin, end), after ref_scores. */
 void ref_score_errors(const struct ref_block *block, int64_t i, const double *q,
@@ -134,9 +154,5 @@ bool ref_scores_overflow(const struct ref_block *block, const double *q,
 
 /* row.c: all rows of a block, in parallel. */
 void ref_block_compute(const struct ref_block *block);
-
-/* attention.c and mha.c: the whole request. ATTN_OK or ATTN_OUT_OF_MEMORY. */
-int ref_attention_compute(const struct ref_job *job);
-int ref_mha_compute(const struct ref_job *job);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keys.c - keys, values and score parameters of one head, widened to double once. */
+/* keys.c - keys, values and what the score has of one head, widened to double once. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "reference/job.h"
 #include "reference/parallel.h"
+#include "reference/score.h"
 #include "reference/sums.h"
 
 /* Keys that a thread takes at a time. */
@@ -14,11 +15,11 @@
 int ref_keys_create(const struct ref_job *job, struct ref_keys *keys)
 {
     const struct attn_problem *problem = job->operands.problem;
-    bool projected = problem->op == ATTN_OP_MHA && job->bounds;
-    bool bilinear = problem->score == ATTN_SCORE_BILINEAR;
-    bool additive = problem->score == ATTN_SCORE_ADDITIVE;
+    bool projected = (job->op->traits & REF_PROJECTED) && job->bounds;
+    const struct ref_score *score = ref_score_find(problem->score);
 
-    *keys = (struct ref_keys){.sk = problem->sk,
+    *keys = (struct ref_keys){.score = score,
+                              .sk = problem->sk,
                               .dq = problem->dq,
                               .dk = problem->dk,
                               .dv = problem->dv,
@@ -39,13 +40,6 @@ int ref_keys_create(const struct ref_job *job, struct ref_keys *keys)
         {&keys->kt_error, keys->dk, keys->sk, projected},
         {&keys->v_error, keys->sk, keys->dv, projected},
         {&keys->v_most, keys->dv, 1, job->bounds},
-        {&keys->m, keys->dq, keys->dk, bilinear},
-        {&keys->w_qt, keys->dq, keys->dh, additive},
-        {&keys->w_k, keys->dh, keys->dk, additive},
-        {&keys->w_v, keys->dh, 1, additive},
-        {&keys->hidden, keys->dh, keys->sk, additive},
-        {&keys->hidden_error, keys->dh, keys->sk, additive && job->bounds},
-        {&keys->reach, keys->sk, 1, (additive || bilinear) && job->bounds},
     };
     for (size_t a = 0; a < sizeof(arrays) / sizeof(*arrays); a++) {
         if (!arrays[a].wanted)
@@ -55,6 +49,10 @@ int ref_keys_create(const struct ref_job *job, struct ref_keys *keys)
             ref_keys_free(keys);
             return ATTN_OUT_OF_MEMORY;
         }
+    }
+    if (score->create && score->create(job, keys) != 0) {
+        ref_keys_free(keys);
+        return ATTN_OUT_OF_MEMORY;
     }
     return ATTN_OK;
 }
@@ -69,13 +67,9 @@ void ref_keys_free(struct ref_keys *keys)
     free(keys->kt_error);
     free(keys->v_error);
     free(keys->v_most);
-    free(keys->m);
-    free(keys->w_qt);
-    free(keys->w_k);
-    free(keys->w_v);
-    free(keys->hidden);
-    free(keys->hidden_error);
     free(keys->reach);
+    if (keys->score && keys->score->destroy)
+        keys->score->destroy(keys);
     memset(keys, 0, sizeof(*keys));
 }
 
@@ -148,94 +142,9 @@ void ref_keys_load(const struct ref_job *job, struct ref_keys *keys, int64_t b, 
     ref_keys_load_score(job, keys, h);
 }
 
-/* Rows of |w| (|k| + e): the absolute terms of w k for keys [begin, end), in `size`, and what
- * e, the error of projected keys, alone does to it, in `off`. */
-static void sum_sizes(const struct ref_keys *keys, const double *w, int64_t begin, int64_t end,
-                      double *size, double *off)
-{
-    int64_t n = end - begin;
-
-    memset(size, 0, (size_t)n * sizeof(*size));
-    memset(off, 0, (size_t)n * sizeof(*off));
-    ref_add_magnitudes(w, keys->kt + begin, keys->sk, NULL, keys->dk, n, size);
-    if (!keys->kt_error)
-        return;
-    ref_add_magnitudes(w, keys->kt_error + begin, keys->sk, NULL, keys->dk, n, off);
-    for (int64_t j = 0; j < n; j++)
-        size[j] += off[j];
-}
-
-/* Raises most_j to x_j; NaN, which nothing is known to be above, stays. */
-static void raise_to(double *most, const double *x, int64_t n)
-{
-    for (int64_t j = 0; j < n; j++)
-        most[j] = x[j] > most[j] || isnan(x[j]) ? x[j] : most[j];
-}
-
-/* hidden = W_k k for keys [begin, end); with bounds how far a backend's own may be from it, and the
- * reach of these keys. */
-static void load_hidden(void *context, int64_t begin, int64_t end)
-{
-    const struct load *load = context;
-    const struct ref_keys *keys = load->keys;
-    const struct ref_arithmetic *a = &load->job->arithmetic;
-    double g = load->job->bounds ? ref_growth_rounded(a, (double)(keys->dq + keys->dk + 1)) : 0.0;
-    double size[KEYS], off[KEYS];
-    int64_t n = end - begin;
-
-    if (load->job->bounds)
-        memset(keys->reach + begin, 0, (size_t)n * sizeof(*keys->reach));
-    for (int64_t x = 0; x < keys->dh; x++) {
-        const double *w = keys->w_k + x * keys->dk;
-        double *hidden = keys->hidden + x * keys->sk + begin, flush = 0.0;
-        memset(hidden, 0, (size_t)n * sizeof(*hidden));
-        ref_add_rows(w, keys->kt + begin, keys->sk, NULL, keys->dk, n, hidden);
-        if (!load->job->bounds)
-            continue;
-        sum_sizes(keys, w, begin, end, size, off);
-        raise_to(keys->reach + begin, size, n);
-        for (int64_t c = 0; c < keys->dk; c++)
-            flush += 2.0 + fabs(w[c]);
-        for (int64_t j = 0; j < n; j++)
-            keys->hidden_error[x * keys->sk + begin + j] =
-                g * size[j] + off[j] + a->omega * (flush + keys->k_size[begin + j]);
-    }
-}
-
-/* Bilinear: reach of keys [begin, end), the largest row of |M| |k|. */
-static void load_reach(void *context, int64_t begin, int64_t end)
-{
-    const struct load *load = context;
-    const struct ref_keys *keys = load->keys;
-    double size[KEYS], off[KEYS];
-
-    memset(keys->reach + begin, 0, (size_t)(end - begin) * sizeof(*keys->reach));
-    for (int64_t c = 0; c < keys->dq; c++) {
-        sum_sizes(keys, keys->m + c * keys->dk, begin, end, size, off);
-        raise_to(keys->reach + begin, size, end - begin);
-    }
-}
-
 void ref_keys_load_score(const struct ref_job *job, struct ref_keys *keys, int64_t h)
 {
-    const struct attn_tensor *const *t = job->operands.by_role;
-    struct load load = {job, keys};
-
     keys->h = h;
-    for (int64_t c = 0; keys->m && c < keys->dq; c++)
-        ref_load_vector(t[ATTN_SCORE_M], (const int64_t[]){h, c, 0}, keys->dk,
-                        keys->m + c * keys->dk);
-    if (keys->m && keys->reach)
-        attn_parallel_for(job->threads, keys->sk, KEYS, load_reach, &load);
-    if (!keys->hidden)
-        return;
-    for (int64_t x = 0; x < keys->dh; x++) {
-        const int64_t at[] = {h, x, 0};
-        ref_load_vector(t[ATTN_SCORE_WK], at, keys->dk, keys->w_k + x * keys->dk);
-    }
-    for (int64_t c = 0; c < keys->dq; c++)
-        for (int64_t x = 0; x < keys->dh; x++)
-            keys->w_qt[c * keys->dh + x] = ref_load(t[ATTN_SCORE_WQ], (const int64_t[]){h, x, c});
-    ref_load_vector(t[ATTN_SCORE_WV], (const int64_t[]){h, 0}, keys->dh, keys->w_v);
-    attn_parallel_for(job->threads, keys->sk, KEYS, load_hidden, &load);
+    if (keys->score->load)
+        keys->score->load(job, keys, h);
 }

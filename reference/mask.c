@@ -55,15 +55,16 @@ void ref_key_range(const struct ref_operands *operands, int64_t b, int64_t i, in
 
 int ref_allowed(const struct attn_problem *problem, int64_t b, int64_t h, int64_t i, int64_t j)
 {
-    struct ref_operands operands;
     const struct attn_tensor *mask;
+    struct ref_operands operands; /* of which a range needs these two: others ask cell by cell */
     int64_t begin, end;
 
-    ref_operands_init(&operands, problem);
+    operands.problem = problem;
+    operands.by_role[ATTN_LEN] = attn_tensor_find(problem, ATTN_LEN);
     ref_key_range(&operands, b, i, &begin, &end);
     if (j < begin || j >= end)
         return 0;
-    mask = operands.by_role[ATTN_MASK];
+    mask = attn_tensor_find(problem, ATTN_MASK);
     return !mask || ref_load(mask, (const int64_t[]){b, h, i, j}) != 0.0;
 }
 

@@ -9,15 +9,17 @@
 
 void ref_operands_init(struct ref_operands *operands, const struct attn_problem *problem)
 {
+    const struct ref_op *op = ref_op_find(problem->op);
+    const struct ref_operand *row;
+
     memset(operands, 0, sizeof(*operands));
     operands->problem = problem;
     for (uint32_t t = 0; t < problem->n_tensors; t++)
         if (problem->tensors[t].role < REF_ROLES)
             operands->by_role[problem->tensors[t].role] = &problem->tensors[t];
-    if (!operands->by_role[ATTN_X_K])
-        operands->by_role[ATTN_X_K] = operands->by_role[ATTN_X_Q];
-    if (!operands->by_role[ATTN_X_V])
-        operands->by_role[ATTN_X_V] = operands->by_role[ATTN_X_K];
+    for (size_t n = 0; op && (row = ref_operand_at(op, n)); n++)
+        if (row->fallback && !operands->by_role[row->role])
+            operands->by_role[row->role] = operands->by_role[row->fallback];
 }
 
 static int64_t index_of(const struct attn_tensor *tensor, const int64_t *at)
@@ -46,18 +48,4 @@ const uint8_t *ref_mask_row(const struct attn_tensor *mask, int64_t b, int64_t h
 {
     *step = mask->stride[3];
     return (const uint8_t *)mask->data + index_of(mask, (const int64_t[]){b, h, i, 0});
-}
-
-int64_t ref_row_count(const struct attn_problem *problem)
-{
-    return problem->b * problem->sq * (problem->op == ATTN_OP_MHA ? 1 : problem->hq);
-}
-
-int64_t ref_row_width(const struct attn_problem *problem)
-{
-    const struct attn_tensor *w_o = attn_tensor_find(problem, ATTN_W_O);
-
-    if (problem->op != ATTN_OP_MHA)
-        return problem->dv;
-    return w_o ? w_o->shape[0] : problem->hq * problem->dv;
 }

@@ -6,16 +6,15 @@
 #include <stdint.h>
 
 #include "attnbench/backend.h"
-
-/* One past the last role that this operator knows. */
-#define REF_ROLES 64
+#include "reference/op.h"
 
 struct ref_operands {
     const struct attn_problem *problem;
-    const struct attn_tensor *by_role[REF_ROLES]; /* NULL: absent; x_k and x_v have their default */
+    const struct attn_tensor *by_role[REF_ROLES]; /* NULL: absent, and nothing stands in */
 };
 
-/* Resolves the tensors; the problem must outlive the result. */
+/* Resolves the tensors, and those that stand in for absent ones by the operator's table; the
+ * problem must outlive the result. A problem of no known operator has no such table. */
 void ref_operands_init(struct ref_operands *operands, const struct attn_problem *problem);
 
 /* One element of a tensor, at as many indices as it has axes. */

@@ -14,7 +14,7 @@ struct row {
     const struct ref_block *block;
     struct ref_scratch *scratch;
     int64_t i;    /* query */
-    int64_t slot; /* entry in struct ref_result */
+    int64_t slot; /* entry in struct ref_row_results */
     struct ref_softmax softmax;
     bool poisoned; /* NaN or +inf among the allowed scores */
     bool uniform;  /* empty, and declared to weigh all keys equally */
@@ -36,7 +36,7 @@ static const struct attn_problem *problem_of(const struct row *row)
 static void compute_scores(struct row *row, const double *q, const double *q_error, int64_t begin,
                            int64_t end)
 {
-    const struct ref_result *result = job_of(row)->result;
+    const struct ref_row_results *result = &job_of(row)->rows;
     int64_t sk = problem_of(row)->sk;
 
     if (!result->scores[0] && !result->scores[1] && !result->scores[2]) {
@@ -162,7 +162,7 @@ static uint32_t lse_dtype(const struct row *row)
 /* Results of a row whose outputs are all one value, by rule and not by computing. */
 static void store_rule(const struct row *row, double *out, double *error, double value, double lse)
 {
-    const struct ref_result *result = job_of(row)->result;
+    const struct ref_row_results *result = &job_of(row)->rows;
     int64_t sk = problem_of(row)->sk, slot = row->slot;
 
     fill(out, problem_of(row)->dv, value);
@@ -182,7 +182,7 @@ static void store_rule(const struct row *row, double *out, double *error, double
 
 static void store_weights(const struct row *row)
 {
-    const struct ref_result *result = job_of(row)->result;
+    const struct ref_row_results *result = &job_of(row)->rows;
     int64_t sk = problem_of(row)->sk;
 
     if (result->weights)
@@ -209,7 +209,7 @@ static void bound_scores(struct row *row, const double *q, const double *q_error
  * row of NaN. Cells that are not allowed are 0 all the same. */
 static void store_unknown_weights(const struct row *row)
 {
-    const struct ref_result *result = job_of(row)->result;
+    const struct ref_row_results *result = &job_of(row)->rows;
     int64_t sk = problem_of(row)->sk;
 
     if (!result->weights_bound)
@@ -222,7 +222,7 @@ static void store_unknown_weights(const struct row *row)
 /* Bounds of a row of which nothing is known. */
 static void store_unknown(const struct row *row, double *error)
 {
-    const struct ref_result *result = job_of(row)->result;
+    const struct ref_row_results *result = &job_of(row)->rows;
 
     fill(error, problem_of(row)->dv, INFINITY);
     if (result->lse_bound)
@@ -233,7 +233,7 @@ static void store_unknown(const struct row *row, double *error)
 static void store_bounds(const struct row *row, const double *out, double *error)
 {
     const struct ref_job *job = job_of(row);
-    const struct ref_result *result = job->result;
+    const struct ref_row_results *result = &job->rows;
     const struct ref_arithmetic *a = &job->arithmetic;
     const struct attn_tensor *weights = job->operands.by_role[ATTN_WEIGHTS];
     struct ref_scratch *scratch = row->scratch;
@@ -306,8 +306,8 @@ static void compute_row(struct row *row, const double *q, const double *q_error,
     ref_key_range(&job->operands, row->block->b, row->i, &begin, &end);
     compute_scores(row, q, q_error, begin, end);
     collect_allowed(row, begin, end);
-    if (job->result->allowed)
-        job->result->allowed[row->slot] = row->softmax.n;
+    if (job->rows.allowed)
+        job->rows.allowed[row->slot] = row->softmax.n;
     if (job->bounds)
         bound_scores(row, q, q_error);
     if (settle_by_rule(row, out, error))
@@ -316,8 +316,8 @@ static void compute_row(struct row *row, const double *q, const double *q_error,
     dropout(row);
     weigh_values(row, out);
     /* The rule "uniform" declares weights, but no lse of their own. */
-    if (job->result->lse)
-        job->result->lse[row->slot] = row->uniform ? -INFINITY : row->softmax.lse;
+    if (job->rows.lse)
+        job->rows.lse[row->slot] = row->uniform ? -INFINITY : row->softmax.lse;
     store_weights(row);
     if (job->bounds)
         store_bounds(row, out, error);
@@ -342,7 +342,7 @@ static void compute_rows(void *context, int64_t begin, int64_t end)
         struct row row = {.block = block,
                           .scratch = scratch,
                           .i = ref_row_index(job, block->first + r) % problem->sq,
-                          .slot = (block->first + r) * job->result_heads + block->result_head};
+                          .slot = (block->first + r) * job->rows.heads + block->result_head};
         compute_row(&row, block->q + r * problem->dq,
                     block->q_error ? block->q_error + r * problem->dq : NULL,
                     block->out ? block->out + r * block->out_stride : scratch->out,

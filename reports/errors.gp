@@ -14,7 +14,7 @@ middle(type, backend) = type + (backend - (n_backends + 1) / 2.0) * slot
 spread(place) = place * slot * 0.8
 of(b, value) = column(2) == b ? value : NaN
 array markers[15] = [7, 5, 9, 13, 11, 4, 6, 8, 15, 12, 10, 14, 1, 2, 3]
-marker(seat) = markers[seat % 15 + 1]
+marker(number) = markers[number % 15 + 1]
 
 text_grey = '#444444'
 set logscale y 10
@@ -65,7 +65,7 @@ do for [t in 'svg png'] {
     }
     set output base.'.'.t
     plot for [b = 1:n_backends] data index 0 using (middle($1, $2) + spread($3)):(of(b, height($4))) \
-             with points ps 0.7 pt marker(seats[b]) lc rgb colours[b] title names[b], \
+             with points ps 0.7 pt marker(numbers[b]) lc rgb colours[b] title names[b], \
          data index 1 using (middle($1, $2) - slot * 0.4):(height($4)):(slot * 0.8):(0) \
              with vectors nohead lw 2 lc rgb '#000000' notitle, \
          data index 1 using (upright ? NaN : middle($1, $2) + slot * 0.4):(height($3)):(sprintf('%.3g', $3)) \

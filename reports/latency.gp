@@ -7,7 +7,7 @@ set encoding utf8
 set datafile missing '?'
 
 array markers[15] = [7, 5, 9, 13, 11, 4, 6, 8, 15, 12, 10, 14, 1, 2, 3]
-marker(seat) = markers[seat % 15 + 1]
+marker(number) = markers[number % 15 + 1]
 of(b, value) = column(1) == b ? value : NaN
 
 text_grey = '#444444'
@@ -72,6 +72,6 @@ do for [t in 'svg png'] {
     plot for [b = 1:n_backends] data using 2:(of(b, $4)):(0):($5 - $4) \
              with vectors heads size graph 0.004,90 lw 1.2 lc rgb '#000000' notitle, \
          for [b = 1:n_backends] data using 2:(of(b, $3)) with linespoints \
-             lw 2 ps 1.1 pt marker(seats[b]) lc rgb colours[b] title names[b]
+             lw 2 ps 1.1 pt marker(numbers[b]) lc rgb colours[b] title names[b]
     set output
 }

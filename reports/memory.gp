@@ -6,7 +6,7 @@
 set encoding utf8
 
 array markers[15] = [7, 5, 9, 13, 11, 4, 6, 8, 15, 12, 10, 14, 1, 2, 3]
-marker(seat) = markers[seat % 15 + 1]
+marker(number) = markers[number % 15 + 1]
 of(b, value) = column(1) == b ? value : NaN
 
 text_grey = '#444444'
@@ -67,7 +67,7 @@ do for [t in 'svg png'] {
     }
     set output base.'.'.t
     plot for [b = 1:n_backends] data using 2:(of(b, height($3))) with linespoints \
-         lw 2 ps 1.1 pt marker(seats[b]) lc rgb colours[b] title names[b], \
+         lw 2 ps 1.1 pt marker(numbers[b]) lc rgb colours[b] title names[b], \
          data using ($3 == 0 ? $2 : NaN):(bottom):('0') with labels left offset 1.2,0.7 noenhanced notitle
     set output
 }

@@ -6,7 +6,7 @@
 set encoding utf8
 
 array markers[15] = [7, 5, 9, 13, 11, 4, 6, 8, 15, 12, 10, 14, 1, 2, 3]
-marker(seat) = markers[seat % 15 + 1]
+marker(number) = markers[number % 15 + 1]
 of(b, value) = column(1) == b ? value : NaN
 
 text_grey = '#444444'
@@ -77,6 +77,6 @@ do for [t in 'svg png'] {
     }
     set output base.'.'.t
     plot for [b = 1:n_backends] data using 2:(of(b, $3)) with points \
-         ps 1 pt marker(seats[b]) lc rgb colours[b] title names[b]
+         ps 1 pt marker(numbers[b]) lc rgb colours[b] title names[b]
     set output
 }

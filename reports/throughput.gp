@@ -12,9 +12,9 @@ bar_width = 0.84 / n_backends
 bar(point, backend) = point + (backend - (n_backends + 1) / 2.0) * bar_width
 of(b, value) = column(1) == b ? value : NaN
 
-# A seat has its colour and its fill, so that no backend is told by colour alone.
+# Each backend has its colour and its fill, so that none is told by colour alone.
 array fills[8] = [3, 4, 5, 2, 7, 6, 1, 0]
-fill(seat) = fills[seat % 8 + 1]
+fill(number) = fills[number % 8 + 1]
 
 text_grey = '#444444'
 set border 3 lc rgb '#666666'
@@ -69,7 +69,7 @@ do for [t in 'svg png'] {
     plot for [b = 1:n_backends] data using (bar($2, b)):(of(b, $4)) with boxes \
              fill solid 0.3 noborder lc rgb colours[b] notitle, \
          for [b = 1:n_backends] data using (bar($2, b)):(of(b, $4)) with boxes \
-             fill transparent pattern fill(seats[b]) border lc rgb colours[b] lc rgb colours[b] title names[b], \
+             fill transparent pattern fill(numbers[b]) border lc rgb colours[b] lc rgb colours[b] title names[b], \
          data using (bar($2, $1)):5:(0):($6 - $5) \
              with vectors heads size graph 0.004,90 lw 1.2 lc rgb '#000000' notitle, \
          data using (missing(strcol(7)) ? bar($2, $1) : NaN):(y_top * 0.012):7 \

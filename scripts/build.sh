@@ -2,19 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 # build.sh - install what is needed (Debian packages; PyPI wheels into .deps/), configure, build.
 #
-#   scripts/build.sh [--with-peers] [--with-cuda] [PRESET]
+#   scripts/build.sh [--with-peers] [--with-cuda] [--fast-tier] [--install-only] [PRESET]
 #
 # PRESET: release (default), debug, asan-ubsan, tsan, coverage, fuzz. --with-peers brings PyTorch for
 # its backends, 1.2 GB; without it the peers in Python are NumPy and ONNX Runtime. --with-cuda brings
-# nvcc for the CUDA backend where there is none, 0.3 GB.
+# nvcc for the CUDA backend where there is none, 0.3 GB. --fast-tier leaves out what the fast tier of
+# the tests does not need (tests labelled full, CUDA kernels), but for kernels that are there already.
+# --install-only neither configures nor builds.
 # ATTNBENCH_NO_INSTALL=1 installs nothing and builds with what is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-peers=0 cuda=0
+peers=0 cuda=0 full=ON build=1
 while [[ ${1:-} == --* ]]; do
     case $1 in
     --with-peers) peers=1 ;;
     --with-cuda) cuda=1 ;;
+    --fast-tier) full=OFF ;;
+    --install-only) build=0 ;;
     *) echo "build: no option $1" >&2 && exit 2 ;;
     esac
     shift
@@ -151,5 +155,8 @@ if [ "${ATTNBENCH_NO_INSTALL:-}" != 1 ]; then
     make_packs || say "no packs: the suite runs without real tensors (see the error above)"
     make_onnx_packs || say "no packs of ONNX's cases: their test is left out (see the error above)"
 fi
-cmake --preset "$preset" | { grep -F 'attnbench:' >&2 || true; }
+[ "$build" = 1 ] || exit 0
+# A tree that somebody has built for use stays whole.
+[ "$preset" != release ] || [ ! -e build/backends/cuda/kernels_f32.fatbin ] || full=ON
+cmake --preset "$preset" -DATTNBENCH_FULL=$full | { grep -F 'attnbench:' >&2 || true; }
 cmake --build --preset "$preset"

@@ -46,8 +46,21 @@ target_include_directories(attn_abi INTERFACE
 set(ATTNBENCH_PLUGIN_LIBRARIES attn_warnings)
 include(${CMAKE_CURRENT_LIST_DIR}/attnbench-plugin.cmake)
 
+# attnbench_build_for(LABELS label... TARGETS target...)
+# The targets serve tests of these labels alone: where those do not run, nothing builds them. Tests
+# labelled "full" run in trees with ATTNBENCH_FULL, those labelled "release" in trees without
+# sanitizers and counters.
+function(attnbench_build_for)
+    cmake_parse_arguments(arg "" "" "LABELS;TARGETS" ${ARGN})
+    if(("full" IN_LIST arg_LABELS AND NOT ATTNBENCH_FULL) OR
+       ("release" IN_LIST arg_LABELS AND (ATTNBENCH_SANITIZE OR ATTNBENCH_COVERAGE)))
+        set_target_properties(${arg_TARGETS} PROPERTIES EXCLUDE_FROM_ALL ON)
+    endif()
+endfunction()
+
 # attnbench_add_test(NAME SOURCES file... [LIBRARIES target...] [LABELS label...] [ARGS arg...])
-# A cmocka test program; label "full" keeps it out of the fast tier.
+# A cmocka test program. Label "full" keeps it out of the fast tier, "release" out of trees with
+# sanitizers: there it is neither run nor built.
 function(attnbench_add_test name)
     if(NOT ATTNBENCH_TESTS)
         return()
@@ -61,6 +74,7 @@ function(attnbench_add_test name)
     set_tests_properties(${name} PROPERTIES TIMEOUT 300)
     if(arg_LABELS)
         set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}")
+        attnbench_build_for(LABELS ${arg_LABELS} TARGETS test_${name})
     endif()
 endfunction()
 

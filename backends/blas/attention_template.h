@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention_template.h - blocks of queries: GEMM, softmax, GEMM.
  *
- * After scores_template.h. A block is `rows` queries of one head; where there is a single query a
- * head (decoding), it is all the heads of a group if q allows, for they share their keys. */
+ * Include it after scores_template.h. A block is `rows` queries of one head. With a single query
+ * per head (decoding), a block is all heads of a group if q allows it, because they share their
+ * keys. */
 
-/* O = P V, P not yet divided by its sums */
+/* O = P V; P is not yet divided by its sums */
 static void weighted_values(const struct NAME(context) * c, const struct NAME(block) * block)
 {
     const struct attn_problem *p = c->setup->problem;
@@ -39,7 +40,7 @@ static void drop(const struct NAME(context) * c, const struct NAME(row) * row)
             row->s[j] = 0;
 }
 
-/* Scores of one row become weights, dropout included. */
+/* Turns the scores of one row into weights, including dropout. */
 static REAL soften_row(const struct NAME(context) * c, const struct NAME(row) * row)
 {
     const struct attn_problem *p = c->setup->problem;
@@ -59,8 +60,8 @@ static REAL soften_row(const struct NAME(context) * c, const struct NAME(row) * 
     return sum;
 }
 
-/* One row once more, key by key, where GEMM found NaN: it multiplies the zero weight of a key that
- * takes no part with whatever its value holds. Returns the sum of the weights. */
+/* Computes one row again, key by key, because GEMM gave NaN: GEMM multiplies the zero weight of a
+ * key that takes no part by its value, which may be NaN. Returns the sum of the weights. */
 static REAL careful_values(const struct NAME(context) * c, const struct NAME(block) * block,
                            int64_t r, REAL *o)
 {
@@ -108,7 +109,7 @@ static void finish_row(const struct NAME(context) * c, const struct NAME(block) 
     struct NAME(row) row = block_row(c, block, r);
     REAL sum = c->buffers->sum[r], *o = c->buffers->o + r * p->dv;
     int64_t at = row_start(out, &row), step = out->stride[3];
-    if (sum > 0 && any_nan(o, p->dv)) /* neither an empty row nor a NaN one */
+    if (sum > 0 && any_nan(o, p->dv)) /* neither an empty row nor a NaN row */
         sum = careful_values(c, block, r, o);
     if (p->flags & ATTN_FLAG_DROPOUT)
         sum *= (REAL)(1 - p->dropout_p);

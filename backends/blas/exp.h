@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exp.h - exp and tanh in f32 without a branch or a table, so that a loop over them becomes vector
+/* exp.h - exp and tanh in f32 without branches and tables, so that loops over them become vector
  * code.
  *
- * Range reduction by Cody and Waite: x = n ln 2 + r with |r| <= ln 2 / 2, where n ln2_hi is exact;
- * then exp(r) = 1 + r + r^2 g(r), g of degree 4 interpolating at the Chebyshev nodes (its error is
- * 0.18 u; the rest of the stated error is rounding). The test measures the error over the range.
+ * Range reduction is by Cody and Waite: x = n ln 2 + r with |r| <= ln 2 / 2. n ln2_hi is exact.
+ * Then exp(r) = 1 + r + r^2 g(r). g has degree 4 and interpolates at the Chebyshev nodes. Its error
+ * is 0.18 u; the rest of the stated error is rounding. The test measures the error over the range.
  *
- * tanh(x) = E / (E + 2), E = exp(2x) - 1 = 2^n (r + r^2 g(r)) + (2^n - 1): 2^n - 1 is exact up to
- * 2^24, and 0 where n is, so that E keeps its relative error down to the least x. The quotient
- * multiplies that by 2 / (E + 2), below 2 and for x > 0 below 1, and adds two roundings. */
+ * tanh(x) = E / (E + 2) with E = exp(2x) - 1 = 2^n (r + r^2 g(r)) + (2^n - 1). 2^n - 1 is exact up
+ * to 2^24, and it is 0 if n is 0, so E keeps its relative error down to the smallest x. The
+ * quotient multiplies this error by 2 / (E + 2), which is below 2, and below 1 for x > 0, and adds
+ * two roundings. */
 #ifndef ATTN_BLAS_EXP_H
 #define ATTN_BLAS_EXP_H
 
 #include <stdint.h>
 #include <string.h>
 
-/* x = n ln 2 + r; returns 2^n and sets *e to exp(r) - 1. */
+/* x = n ln 2 + r. Returns 2^n and sets *e to exp(r) - 1. */
 static inline float exp_parts(float x, float *e)
 {
-    const float to_integer = 0x1.8p23f; /* in a sum with it, one ulp is 1 */
+    const float to_integer = 0x1.8p23f; /* one ulp of a sum with it is 1 */
     const float log2_e = 0x1.715476p0f;
     const float ln2_hi = 0x1.62e4p-1f, ln2_lo = 0x1.7f7d1cp-20f;
     float shifted = x * log2_e + to_integer, n = shifted - to_integer, r = x - n * ln2_hi, power;
@@ -29,9 +30,9 @@ static inline float exp_parts(float x, float *e)
     g = g * r + 0x1.5554dcp-3f;
     g = g * r + 0x1p-1f;
     *e = g * (r * r) + r;
-    /* n is in the low bits of `shifted`; moved to the exponent field it makes 2^n. What NaN or a
-     * huge x makes of these bits does not matter: NaN times anything is NaN, and the callers use
-     * no result outside their range. */
+    /* n is in the low bits of `shifted`. Moved to the exponent field, it gives 2^n. For NaN or a
+     * huge x these bits do not matter: NaN times anything is NaN, and callers use no result outside
+     * their range. */
     uint32_t bits;
     memcpy(&bits, &shifted, sizeof(bits));
     bits = (bits + 127u) << 23;

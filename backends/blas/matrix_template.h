@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matrix_template.h - operands as matrices: GEMM, GEMV, and the copies of what BLAS can not take.
+/* matrix_template.h - operands as matrices: GEMM, GEMV, and copies of matrices that BLAS cannot
+ * use.
  *
- * After softmax_template.h. */
+ * Include it after softmax_template.h. */
 
-/* A matrix as BLAS is told of it. */
+/* A matrix as BLAS receives it. */
 struct NAME(matrix) {
     const REAL *data;
     struct attn_blas_matrix form;
 };
 
-/* Where a product goes: rows contiguous, or columns where it is transposed. */
+/* Where a product goes. Its rows are contiguous, or its columns if it is transposed. */
 struct NAME(result) {
     REAL *data;
     struct attn_blas_matrix form;
@@ -60,7 +61,7 @@ static void multiply_vector(struct NAME(matrix) a, int64_t rows, int64_t columns
          (int)(flipped ? rows : columns), alpha, a.data, a.form.ld, x, step, 0, y, 1);
 }
 
-/* Every row becomes the bias: what a GEMM with beta 1 then adds to. */
+/* Sets every row to the bias. A GEMM with beta 1 then adds to it. */
 static void start_rows(const struct attn_tensor *bias, int64_t rows, int64_t width,
                        struct NAME(result) y)
 {
@@ -77,7 +78,7 @@ static void start_rows(const struct attn_tensor *bias, int64_t rows, int64_t wid
         memcpy(y.data + s * ld, y.data, (size_t)width * sizeof(*y.data));
 }
 
-/* y = x w^T + bias for rows of x in batch b; without a bias, its dtype is 0. */
+/* y = x w^T + bias for rows of x in batch b. Without a bias, its dtype is 0. */
 static void project(const struct attn_tensor *x, int64_t b, const struct attn_tensor *w,
                     const struct attn_tensor *bias, struct NAME(result) y)
 {
@@ -91,18 +92,18 @@ static void project(const struct attn_tensor *x, int64_t b, const struct attn_te
              bias->dtype ? 1 : 0, y);
 }
 
-/* Rows of all heads of a batch, multiplied by a matrix. */
+/* The rows of all heads of a batch, multiplied by a matrix. */
 struct NAME(turning) {
     const struct attn_tensor *x; /* [B,heads/group,rows,inner] */
-    const struct attn_tensor *w; /* [heads,width,inner], or its last two axes exchanged */
+    const struct attn_tensor *w; /* [heads,width,inner], or with the last two axes exchanged */
     int64_t heads, group, rows, inner, width;
     int w_axis;     /* the axis of w that is `width` */
-    int transposed; /* the result lies with its rows contiguous, not its widths */
+    int transposed; /* in the result, rows are contiguous, not widths */
     REAL *to;       /* [heads*rows*width] */
 };
 
-/* Are the rows of all heads one matrix: the rows of a head follow those of another, or heads those
- * of a row. Writes the stride from row to row of that matrix. */
+/* Do the rows of all heads form one matrix: the rows of a head follow those of the previous head,
+ * or heads follow each other within a row. Writes the row stride of that matrix. */
 static int joins(const struct NAME(turning) * t, int64_t *stride, int *heads_first)
 {
     const int64_t *x = t->x->stride;
@@ -115,8 +116,8 @@ static int joins(const struct NAME(turning) * t, int64_t *stride, int *heads_fir
     return attn_blas_matrix(t->heads * t->rows, t->inner, *stride, x[3], &unused) == 0;
 }
 
-/* x w^T for each head, in one GEMM where the heads share w and lie in one matrix. Returns a view of
- * [B,heads,rows,width], the same for every batch. */
+/* x w^T for each head, in one GEMM if the heads share w and form one matrix. Returns a view of
+ * [B,heads,rows,width], which is the same for every batch. */
 static struct attn_tensor turn(const struct NAME(turning) * t, int64_t b)
 {
     const struct attn_tensor *x = t->x, *w = t->w;
@@ -143,12 +144,12 @@ static struct attn_tensor turn(const struct NAME(turning) * t, int64_t b)
     return view;
 }
 
-/* Copies an operand densely to `to`, in the type of q. An outer axis that is broadcast stays so. */
+/* Copies an operand densely to `to`, in the type of q. Broadcast outer axes stay broadcast. */
 static void copy_operand(struct attn_tensor *view, uint32_t row_axis, REAL *to)
 {
     struct attn_tensor from = *view;
     int64_t extent[4] = {1, 1, 1, 1}, stride[4] = {0}, run = 1;
-    uint32_t shift = 4 - from.rank; /* axes are counted from the innermost */
+    uint32_t shift = 4 - from.rank; /* axes count from the innermost one */
     for (uint32_t a = from.rank; a-- > 0;) {
         int broadcast = a < row_axis && from.stride[a] == 0;
         extent[a + shift] = broadcast ? 1 : from.shape[a];

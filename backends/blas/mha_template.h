@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mha_template.h - multi-head attention around `attend`, the workspace, and the entry points.
  *
- * After attention_template.h. Projections are one GEMM a batch; with an output projection the heads
- * are concatenated in a buffer, without one they are written to out. */
+ * Include it after attention_template.h. A projection is one GEMM per batch. With an output
+ * projection, the heads are concatenated in a buffer. Without one, they are written to out. */
 
 void NAME(attn_blas_project)(const struct attn_tensor *x, int64_t b, const struct attn_tensor *w,
                              const struct attn_tensor *bias, REAL *y)
@@ -29,7 +29,7 @@ static struct attn_tensor split_view(const struct attn_tensor *out, int64_t widt
     return view;
 }
 
-/* Pruned heads become zero, whatever they hold; their lse and weights stay. */
+/* Pruned heads become zero, whatever they hold. Their lse and weights stay. */
 static void prune(const struct attn_problem *p, const struct attn_tensor *mask,
                   const struct attn_tensor *heads, int64_t b)
 {
@@ -55,7 +55,7 @@ static void add_residual(const struct attn_problem *p, const struct attn_tensor 
     }
 }
 
-/* The heads side by side, times w_o, to out: in place where that is a BLAS matrix. */
+/* The concatenated heads times w_o, to out. In place if out is a BLAS matrix. */
 static void project_out(const struct attn_blas_setup *setup, const struct attn_operands *operands,
                         const struct NAME(buffers) * buffers, int64_t b)
 {
@@ -68,7 +68,7 @@ static void project_out(const struct attn_blas_setup *setup, const struct attn_o
     joined.shape[2] = p->hq * p->dv;
     joined.stride[1] = p->hq * p->dv;
     joined.stride[2] = 1;
-    /* Not stride[1]: of a single row that may be less than BLAS takes. */
+    /* Not stride[1]: with a single row it may be smaller than BLAS accepts. */
     if (!setup->copies_out)
         attn_blas_matrix(p->sq, width, out->stride[1], out->stride[2], &y.form);
     else
@@ -106,8 +106,8 @@ static void run_mha(const struct attn_blas_setup *setup, const struct attn_opera
     }
 }
 
-/* The next piece of the workspace: rows * columns elements from *used on, on a cache line of its
- * own. With base NULL it only counts; *used becomes SIZE_MAX on overflow. */
+/* The next piece of the workspace: rows * columns elements from *used on, on its own cache line.
+ * With base NULL it only counts. *used becomes SIZE_MAX on overflow. */
 static void *take(char *base, size_t *used, int64_t rows, int64_t columns, size_t element)
 {
     size_t bytes, at = *used;
@@ -121,7 +121,8 @@ static void *take(char *base, size_t *used, int64_t rows, int64_t columns, size_
     return base ? base + at : NULL;
 }
 
-/* Elements of a copy, see copy_operand; -1, which no product with a size survives, on overflow. */
+/* Elements of a copy, see copy_operand; -1 on overflow, which makes every product with a size
+ * overflow too. */
 static int64_t copy_rows(const struct attn_problem *p, const struct attn_blas_factor *factor)
 {
     const struct attn_tensor *tensor = attn_tensor_find(p, factor->role);
@@ -132,7 +133,8 @@ static int64_t copy_rows(const struct attn_problem *p, const struct attn_blas_fa
     return rows;
 }
 
-/* Where everything lies from `base` on, and how many bytes that is: the only list of it. */
+/* The only list of the workspace: where each part lies from `base` on, and how many bytes in all.
+ */
 static size_t lay_out(const struct attn_blas_setup *setup, char *base,
                       struct NAME(buffers) * buffers)
 {

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scores_template.h - scaled raw scores of a block of rows: matrix products as far as they go.
+/* scores_template.h - scaled raw scores of a block of rows, by matrix products where possible.
  *
- * After matrix_template.h. What a batch has in common is made once, in prepare_scores:
+ * Include it after matrix_template.h. prepare_scores makes what a batch shares, once:
  *   bilinear   q M takes the place of q; the score is then a dot product
- *   gaussian   |k|^2 / 2 of every key, where the score is -(|q|^2/2 - q.k + |k|^2/2)
- *   additive   W_q q takes the place of q and W_k k that of k. A key's hidden units lie apart and
- *              its neighbours beside it, so that the loop over keys is vector code; Sq x Sk x Dh
- *              never lies in memory */
+ *   gaussian   |k|^2 / 2 of every key; the score is -(|q|^2/2 - q.k + |k|^2/2)
+ *   additive   W_q q takes the place of q, and W_k k that of k. For one hidden unit, neighbouring
+ *              keys are next to each other, so that the loop over keys is vector code. An array of
+ *              Sq x Sk x Dh is never in memory */
 
-/* Workspace; lengths in elements. */
+/* Workspace. Lengths are in elements. */
 struct NAME(buffers) {
     REAL *s;        /* [rows,Sk] scores, then weights */
     REAL *o;        /* [rows,Dv] */
     REAL *sum;      /* [rows] */
     REAL *turned_q; /* [Hq,Sq,Dk or Dh] bilinear, additive */
-    REAL *turned_k; /* [Hkv,Dh,Sk] additive; Hq for Hkv where each head has its own W_k */
+    REAL *turned_k; /* [Hkv,Dh,Sk] additive; Hq, not Hkv, if each head has its own W_k */
     REAL *norms;    /* [Hkv,Sk] gaussian: |k|^2 / 2 */
     REAL *query;    /* [Dq] gaussian: one query */
-    REAL *copies[ATTN_BLAS_FACTORS]; /* operands that BLAS can not take */
-    REAL *y;                         /* [Sq,Eo], where out is no BLAS matrix */
+    REAL *copies[ATTN_BLAS_FACTORS]; /* operands that BLAS cannot use */
+    REAL *y;                         /* [Sq,Eo], if out is not a BLAS matrix */
     /* multi-head attention, one batch at a time: */
     REAL *heads_q; /* [Sq,Hq*Dq] */
     REAL *heads_k; /* [Sk,Hkv*Dk] */
@@ -30,15 +30,15 @@ struct NAME(block) {
     int64_t b, g;     /* batch, key/value head */
     int64_t h, i;     /* head and query of the first row */
     int64_t rows;     /* rows of the block */
-    int by_head;      /* row r is head h + r; else it is query i + r */
-    int64_t first, n; /* keys that any of its rows may see */
+    int by_head;      /* row r is head h + r; otherwise query i + r */
+    int64_t first, n; /* keys that some row of the block may see */
 };
 
 struct NAME(context) {
     const struct attn_blas_setup *setup;
     const struct attn_operands *operands;
     const struct NAME(buffers) * buffers;
-    struct attn_tensor q, k; /* what meets in the scores of the batch at hand */
+    struct attn_tensor q, k; /* the factors of the scores of this batch */
 };
 
 static struct NAME(row)
@@ -92,7 +92,7 @@ static void prepare_norms(const struct NAME(context) * c, int64_t b)
     }
 }
 
-/* What the scores of a batch begin with; operands has q and k. */
+/* Prepares the scores of a batch. `operands` has q and k. */
 static void prepare_scores(struct NAME(context) * c, int64_t b)
 {
     const struct attn_problem *p = c->setup->problem;
@@ -147,8 +147,8 @@ static void additive_row(const struct NAME(context) * c, const struct NAME(row) 
         s[j] *= (REAL)p->scale;
 }
 
-/* s, which is q.k by_norms, becomes -0.5 scale |q - k|^2. Infinite norms say nothing: there
- * the difference itself is squared. */
+/* Turns s, which is q.k by_norms, into -0.5 scale |q - k|^2. If norms are infinite, the difference
+ * itself is squared. */
 static void gaussian_row(const struct NAME(context) * c, const struct NAME(row) * row, int64_t g)
 {
     const struct attn_problem *p = c->setup->problem;
@@ -201,7 +201,7 @@ static void scores(const struct NAME(context) * c, const struct NAME(block) * bl
 {
     const struct attn_problem *p = c->setup->problem;
     int gaussian = p->score == ATTN_SCORE_GAUSSIAN, additive = p->score == ATTN_SCORE_ADDITIVE;
-    /* BLAS does not look at its operands where alpha is 0, but 0 times NaN is NaN. */
+    /* BLAS does not read its operands if alpha is 0, but 0 times NaN is NaN. */
     int zero = !gaussian && !additive && (REAL)p->scale == 0;
     REAL alpha = gaussian || zero ? 1 : (REAL)p->scale;
     struct NAME(row) row = block_row(c, block, r);

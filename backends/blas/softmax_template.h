@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_template.h - what happens to a block of scores between the two GEMMs, row by row.
+/* softmax_template.h - the steps between the two GEMMs on a block of scores, row by row.
  *
  * Template parameters, defined by the instance before it includes this file:
  *   REAL           float or double
@@ -11,7 +11,7 @@
 
 #include "blas.h"
 
-enum { LANES = 16 }; /* partial results that the compiler keeps in vector registers */
+enum { LANES = 16 }; /* partial results that the compiler can keep in vector registers */
 
 /* A row of scores in the block: row r of the block is query i of head h. */
 struct NAME(row) {
@@ -50,7 +50,7 @@ static void add_bias(const struct attn_tensor *bias, const struct NAME(row) * ro
     const REAL *add = (const REAL *)bias->data + row_start(bias, row);
     int64_t step = bias->stride[3];
     add += row->first * step;
-    /* -infinity forbids a key even where its score is NaN */
+    /* -infinity forbids a key even if its score is NaN */
     if (step == 1)
         for (int64_t j = 0; j < row->n; j++)
             row->s[j] = add[j] == -INFINITY ? -INFINITY : row->s[j] + add[j];
@@ -68,7 +68,7 @@ static void apply_mask(const struct attn_tensor *mask, const struct NAME(row) * 
         row->s[j] = allow[j * step] ? row->s[j] : -INFINITY;
 }
 
-/* Softcap, bias, alibi and masks on one row: a key that takes no part is left at -infinity. */
+/* Softcap, bias, alibi and masks on one row. A key that takes no part becomes -infinity. */
 static void finish_scores(const struct attn_problem *p, const struct attn_operands *o,
                           const struct NAME(row) * row)
 {
@@ -95,7 +95,7 @@ static void finish_scores(const struct attn_problem *p, const struct attn_operan
     forbid(s, to, row->n);
 }
 
-/* Maximum of a row; *broken where a score is NaN or +infinity. */
+/* Maximum of a row. Sets *broken if a score is NaN or +infinity. */
 static REAL row_max(const REAL *s, int64_t n, int *broken)
 {
     REAL lane[LANES], max = -INFINITY;
@@ -134,9 +134,9 @@ static REAL row_sum(const REAL *s, int64_t n)
     return sum;
 }
 
-/* Scores become weights that are not yet divided by their sum, which is returned: 0 for an empty
- * row, NaN where a score or the sink was NaN or +infinity. Sets *lse. `sink` is -infinity where
- * there is none. */
+/* Turns scores into weights that are not yet divided by their sum. Returns the sum: 0 for an empty
+ * row, NaN if a score or the sink was NaN or +infinity. Sets *lse. `sink` is -infinity if there is
+ * none. */
 static REAL exponentiate(REAL *s, int64_t n, REAL sink, REAL *lse)
 {
     int broken;

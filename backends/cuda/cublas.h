@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cublas.h - products of matrices by cuBLAS, opened at run time. f16 and bf16 on tensor cores with
- * sums in f32, f32 in FMA: never TF32. The same bits on every run: one stream, a workspace of its
- * own, no reduction in 16 bits. */
+ * sums in f32. f32 uses FMA, never TF32. Every run gives the same bits: there is one stream, a
+ * workspace of its own, and no reduction in 16 bits. */
 #ifndef ATTN_CUDA_CUBLAS_H
 #define ATTN_CUDA_CUBLAS_H
 
@@ -9,21 +9,21 @@
 
 struct attn_cublas;
 
-/* Opens the library, once a process. ATTN_NO_DEVICE with the reason where there is none. */
+/* Opens the library, once per process. ATTN_NO_DEVICE with the reason if there is none. */
 int attn_cublas_open(char *why, size_t size);
-/* After attn_cublas_open. */
+/* Call it after attn_cublas_open. */
 void attn_cublas_version(char *text, size_t size);
 
-/* What multiplies on a queue of gpu.h, which must outlive it. */
+/* Creates a handle that multiplies on a queue of gpu.h. The queue must outlive it. */
 int attn_cublas_create(void *queue, struct attn_cublas **cublas, char *why, size_t size);
 void attn_cublas_destroy(struct attn_cublas *cublas);
-/* The queue, and bytes of device memory. */
+/* Its queue, and the bytes of device memory that it uses. */
 void *attn_cublas_queue(const struct attn_cublas *cublas);
 uint64_t attn_cublas_bytes(void);
 
-/* c[m,n] = a[m,k] b[k,n], or c += where `adds`, for each of a batch. Matrices lie by columns:
- * column j of c starts at c + j * ld; transposed ones lie by rows. Strides are those of the batch.
- * All in elements. */
+/* c[m,n] = a[m,k] b[k,n] for each matrix of a batch, or c += a b with `adds`. Matrices are
+ * column-major: column j of c starts at c + j * ld. Transposed ones are row-major. `stride` is from
+ * one matrix of the batch to the next. ld and stride are in elements. */
 struct attn_cublas_matrix {
     void *data;
     uint32_t dtype; /* a, b: f32, f16 or bf16, the same; c: that or f32 */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.h - the built-ins of a GPU that the kernels use, and nothing else of it. Here each is PTX
- * (sm_80 and later); tests/emulation.h has the same functions for the host, with every access
- * checked. A shared address is a byte offset into the block's dynamic shared memory. */
+/* device.h - the built-ins of a GPU that the kernels use, and nothing else. Each is PTX here (sm_80
+ * and later). tests/emulation.h has the same functions for the host and checks every access. A
+ * shared address is a byte offset into the block's dynamic shared memory. */
 #ifndef ATTN_CUDA_DEVICE_H
 #define ATTN_CUDA_DEVICE_H
 
@@ -24,7 +24,7 @@ struct chunk { /* 16 bytes, the unit of copies to shared memory */
 #define DEVICE __device__ __forceinline__
 #define DEVICE_CALL                                                                                \
     __device__ __noinline__ /* rarely called: keeps its registers out of the caller */
-/* A bug that the emulation can switch on, to show that it would be seen: never here. */
+/* A bug that the emulation can switch on, to show that tests see it. Never here. */
 #define PLANTED(name) false
 
 DEVICE int thread_index()
@@ -43,8 +43,8 @@ DEVICE void barrier()
 {
     __syncthreads();
 }
-/* The lanes of a warp meet: what one has stored lies before what another stores from here on. Votes
- * and shuffles alone order no memory. */
+/* The lanes of a warp meet. What a lane stored before lies before what another lane stores after.
+ * Votes and shuffles alone do not order memory. */
 DEVICE void warp_barrier()
 {
     __syncwarp();
@@ -88,7 +88,7 @@ template <class T> DEVICE void store(T *to, T value)
 
 /* ---- shared memory ---- */
 
-/* The dynamic shared memory of a block starts here; nothing else is in it. */
+/* The dynamic shared memory of a block starts here. Nothing else is in it. */
 DEVICE uint32_t shared_base()
 {
     extern __shared__ __align__(16) chunk attn_shared[];
@@ -112,8 +112,8 @@ DEVICE void store_shared(uint32_t at, chunk c)
                  : "memory");
 }
 
-/* 16 bytes from global to shared memory, asynchronously; zeros where `wanted` is false, and then
- * nothing is read. */
+/* Copies 16 bytes from global to shared memory, asynchronously. If `wanted` is false, it writes
+ * zeros and reads nothing. */
 DEVICE void copy_async(uint32_t to, const void *from, bool wanted)
 {
     const int bytes = wanted ? 16 : 0;
@@ -126,13 +126,13 @@ DEVICE void copy_commit()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
-/* Waits for this thread's own copies, all but the latest `pending` groups of them. */
+/* Waits for this thread's own copies, except the latest `pending` groups. */
 template <int pending> DEVICE void copy_wait()
 {
     asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
 }
 
-/* Four 8x8 matrices of 16-bit elements; lane l gives the row l%8 of matrix l/8. */
+/* Four 8x8 matrices of 16-bit elements. Lane l gives row l%8 of matrix l/8. */
 DEVICE void load_matrices(uint32_t (&r)[4], uint32_t row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -179,7 +179,7 @@ DEVICE float to_float(bf16 value)
 {
     return value_of((uint32_t)value.bits << 16);
 }
-/* Two elements in one register, the first in the low half; rounded to nearest even. */
+/* Two elements in one register, the first in the low half, rounded to nearest even. */
 DEVICE uint32_t pack(f16, float first, float second)
 {
     uint32_t both;
@@ -192,7 +192,7 @@ DEVICE uint32_t pack(bf16, float first, float second)
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
     return both;
 }
-/* 2^x to a relative error of 2^-22 (PTX manual); subnormal results are kept. */
+/* 2^x with a relative error of 2^-22 (PTX manual). Subnormal results are kept. */
 DEVICE float exp2_fast(float x)
 {
     float y;

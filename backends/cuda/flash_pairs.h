@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_pairs.h - flash attention in plain f32 over tiles of pairs: a block computes PAIR_ROWS rows
- * of a query head. For additive and bilinear scores, after projections of q and k into workspace;
- * for dot products of f32 as they are.
+/* flash_pairs.h - flash attention in plain f32 over tiles of pairs. A block computes PAIR_ROWS rows
+ * of a query head. Additive and bilinear scores use projections of q and k in workspace. Dot
+ * products of f32 use q and k themselves.
  *
- *   projected   q: W_q q [B,Hq,Sq,Dh], or q^T M [B,Hq,Sq,Dk];   k, additive alone: W_k k
- *               [B,Hq,Sk,Dh], for each query head has a W_k. f32, but q^T M of type T for the
- *               tensor cores. The host puts these views in the place of q and k.
+ *   projected   q: W_q q [B,Hq,Sq,Dh], or q^T M [B,Hq,Sq,Dk]. k, additive only: W_k k [B,Hq,Sk,Dh],
+ *               because each query head has its own W_k. They are f32, except that q^T M has type T
+ *               for the tensor cores. The host puts these views in the place of q and k.
  *   p           [PAIR_KEYS x PAIR_ROWS] in shared memory: weights, or FORBIDDEN
  *   o           of a warp's 8 rows, lane + 32 c is a column */
 #ifndef ATTN_CUDA_FLASH_PAIRS_H
@@ -13,16 +13,16 @@
 
 #include "pair_tile.h"
 
-/* In place of the weight of a cell that takes no part: 0 * NaN of v must not come in. */
+/* Stands for the weight of a cell that takes no part, so that 0 * NaN of v cannot arise. */
 #define FORBIDDEN (-1.0f)
 
-/* Kernel: PAIR_ROWS rows of q where z is 0, of k where it is 1, by all rows of their matrix. */
+/* Kernel: multiplies PAIR_ROWS rows of q (z = 0) or of k (z = 1) by all rows of their matrix. */
 template <class T> DEVICE void project_rows(const attn_cuda_args &a)
 {
     const bool additive = a.flags & ATTN_CUDA_ADDITIVE, keys = block_z();
     const int rows = keys ? a.sk : a.sq, blocks = (rows + PAIR_ROWS - 1) / PAIR_ROWS;
     if (block_x() >= blocks * a.hq * a.b)
-        return; /* q and k have one grid */
+        return; /* q and k share one grid */
     const int first = block_x() % blocks * PAIR_ROWS, h = block_x() / blocks % a.hq;
     const int b = block_x() / blocks / a.hq, width = additive ? a.dh : a.dk;
     const pair_matrix<T> x =
@@ -66,7 +66,7 @@ template <class T> struct flash_pairs {
     DEVICE explicit flash_pairs(const attn_cuda_args &args) : a(args)
     {
         const int blocks = (a.sq + PAIR_ROWS - 1) / PAIR_ROWS;
-        /* the last rows first: under a causal mask they take longest */
+        /* the last rows come first: under a causal mask they take longest */
         first = (blocks - 1 - block_x() % blocks) * PAIR_ROWS;
         h = block_x() / blocks % a.hq;
         b = block_x() / blocks / a.hq;
@@ -91,7 +91,8 @@ template <class T> struct flash_pairs {
         }
     }
 
-    /* Of one cell. Called: 16 copies would take registers, and a sum of tanh is so much more. */
+    /* One cell. It is a call, because 16 inline copies would take too many registers. The sum of
+     * tanh takes much longer than a call. */
     DEVICE_CALL static float cell(const attn_cuda_args &a, int b, row r, int j, float product)
     {
         return cell_score<T>(a, b, r, j, product) * LOG2E;
@@ -101,7 +102,7 @@ template <class T> struct flash_pairs {
         return keeps(a, b, r, j);
     }
 
-    /* s = scores of keys from `key` on, in log2 units; -inf from `end` on */
+    /* s = scores of keys from `key` on, in log2 units, and -inf from `end` on */
     DEVICE void score(int key, int end)
     {
         const bool additive = a.flags & ATTN_CUDA_ADDITIVE;
@@ -123,13 +124,13 @@ template <class T> struct flash_pairs {
             }
     }
 
-    /* A row's value as its thread has it: `values[r % 4]` of that half of the warp. */
+    /* A row's value from the thread that has it: `values[r % 4]` of that half of the warp. */
     DEVICE static float of_row(const float (&values)[4], int r)
     {
         return shuffle(values[r % 4], r / 4 * 16);
     }
 
-    /* s becomes p in shared memory; maximum, sum and o follow. */
+    /* s becomes p in shared memory. Updates maximum, sum and o. */
     DEVICE void exponentiate(int key)
     {
         const bool drops = a.flags & ATTN_CUDA_DROPOUT;
@@ -170,7 +171,7 @@ template <class T> struct flash_pairs {
     DEVICE void multiply_values(int key)
     {
         const int count = hi - key < PAIR_KEYS ? hi - key : PAIR_KEYS;
-        barrier(); /* p is there */
+        barrier(); /* p is complete */
 #pragma unroll 1
         for (int j = 0; j < count; j++) {
             const uint32_t at = P + (uint32_t)j * P_STEP + (uint32_t)(warp_row - first) * 4;
@@ -247,8 +248,8 @@ template <class T> struct flash_pairs {
             }
     }
 
-    /* One sweep over the keys that are seen; where weights are asked for, one more over all keys:
-     * the sum of a row is known only then. */
+    /* One sweep over the keys that are seen. If weights are asked for, a second sweep over all
+     * keys, because the sum of a row is known only after the first. */
     DEVICE static void run(const attn_cuda_args &args)
     {
         flash_pairs tile(args);

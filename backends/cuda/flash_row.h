@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flash_row.h - a warp computes a row in plain f32 FMA, and the merge of split keys.
  *
- * It does all of the operator that this backend does. It reads no value of a key that is not
- * allowed, and so it also repairs what the tensor cores make of 0 * NaN. One lane a key for the
- * scores, one lane a column for the output. */
+ * It computes all of the operator that this backend has. It reads no value of a key that is not
+ * allowed, so it also repairs the 0 * NaN of the tensor cores. Scores: one lane per key. Output:
+ * one lane per column. */
 #ifndef ATTN_CUDA_FLASH_ROW_H
 #define ATTN_CUDA_FLASH_ROW_H
 
@@ -108,7 +108,7 @@ DEVICE_CALL void flash_row(const attn_cuda_args &a, int b, int h, int i, int spl
     }
 }
 
-/* Rows (b, h, i) side by side, one a warp. False: no such row. */
+/* The row (b, h, i) of a warp; neighbouring warps have neighbouring rows. False: no such row. */
 DEVICE bool row_of_warp(const attn_cuda_args &a, int warps, int &b, int &h, int &i)
 {
     const int64_t index = (int64_t)block_x() * warps + thread_index() / WARP;
@@ -118,7 +118,7 @@ DEVICE bool row_of_warp(const attn_cuda_args &a, int warps, int &b, int &h, int 
     return b < a.b;
 }
 
-/* Kernel: warps rows a block, a split a z. */
+/* Kernel: `warps` rows per block, one split per z. */
 template <class T, int warps> DEVICE void flash_rows(const attn_cuda_args &a)
 {
     int b, h, i;
@@ -126,7 +126,7 @@ template <class T, int warps> DEVICE void flash_rows(const attn_cuda_args &a)
         flash_row<T>(a, b, h, i, block_z());
 }
 
-/* Kernel: merges the splits of `warps` rows a block. */
+/* Kernel: merges the splits of `warps` rows per block. */
 template <class T, int warps> DEVICE void merge_rows(const attn_cuda_args &a)
 {
     int b, h, i;

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_tile.h - flash attention on tensor cores: a block computes ROWS query rows of one key/value
- * head, tile by tile of KEYS keys. README.md has the picture, and why the tiles are what they are.
+/* flash_tile.h - flash attention on tensor cores. A block computes ROWS query rows of one key/value
+ * head, in tiles of KEYS keys. README.md has a picture. NOTES.md says why the tiles have these
+ * sizes.
  *
- *   rows   the query heads of a group side by side: row r is query r / group of head r % group
- *   s, p   [16*MT x KEYS] of a warp, in registers: the accumulators of q k^T become, element for
- *          element, the A operand of p v
+ *   rows   the query heads of a group, interleaved: row r is query r / group of head r % group
+ *   s, p   [16*MT x KEYS] of a warp, in registers: the accumulators of q k^T become the A
+ *          operand of p v, element for element
  *   o      [16*MT x WIDTH] of a warp, in registers
- *   lane   g = lane/4, t = lane%4: of each 16x8 accumulator it holds rows g and g+8, columns 2t and
- *          2t+1 */
+ *   lane   with g = lane/4 and t = lane%4: it holds rows g and g+8, columns 2t and 2t+1, of each
+ *          16x8 accumulator */
 #ifndef ATTN_CUDA_FLASH_TILE_H
 #define ATTN_CUDA_FLASH_TILE_H
 
 #include "flash_row.h"
 
-/* T: f16 or bf16. WIDTH: columns in registers and shared memory, at least dk and dv; what is beyond
- * them is zero. MT: 16-row tiles a warp. MASKED: scores go through cell_score; else len, causal and
- * window alone, and a positive scale. */
+/* T: f16 or bf16. WIDTH: columns in registers and shared memory, at least dk and dv; columns beyond
+ * them are zero. MT: 16-row tiles per warp. MASKED: scores go through cell_score; otherwise there
+ * are only len, causal and window, and a positive scale. */
 template <class T, int WIDTH, int MT, int WARPS, int KEYS, bool MASKED> struct flash_tile {
     static constexpr int ROWS = 16 * MT * WARPS, THREADS = WARP * WARPS;
     static constexpr int CHUNKS = WIDTH / 8; /* of 16 bytes, in a row of shared memory */
@@ -23,7 +24,7 @@ template <class T, int WIDTH, int MT, int WARPS, int KEYS, bool MASKED> struct f
                               INFO = V + KEYS * WIDTH * 2; /* struct row of each row */
 
     const attn_cuda_args &a;
-    int b, head, first, rows, group; /* rows: of this key/value head, in all blocks */
+    int b, head, first, rows, group; /* rows: rows of this key/value head, over all blocks */
     int warp, lane;
     int lo, hi, all_lo, all_hi; /* keys that some row sees; keys that all rows see */
     float o[MT][WIDTH / 8][4] = {}, s[MT][KEYS / 8][4];
@@ -34,7 +35,7 @@ template <class T, int WIDTH, int MT, int WARPS, int KEYS, bool MASKED> struct f
         group = a.hq / a.hkv;
         rows = a.sq * group;
         const int blocks = (rows + ROWS - 1) / ROWS;
-        /* the last rows first: under a causal mask they take longest */
+        /* the last rows come first: under a causal mask they take longest */
         first = (blocks - 1 - block_x() % blocks) * ROWS;
         head = block_x() / blocks % a.hkv;
         b = block_x() / blocks / a.hkv;
@@ -45,8 +46,8 @@ template <class T, int WIDTH, int MT, int WARPS, int KEYS, bool MASKED> struct f
                 maximum[m][half] = -INFINITY, sum[m][half] = 0;
     }
 
-    /* A row's 16-byte chunks lie permuted by its low three bits, so that the eight rows that
-     * ldmatrix reads at once lie in eight different groups of banks. */
+    /* The 16-byte chunks of a row are permuted by the low three bits of the row. So the eight rows
+     * that ldmatrix reads at once lie in eight different groups of banks. */
     DEVICE static uint32_t at(uint32_t tile, int row, int chunk_index)
     {
         return tile +
@@ -65,7 +66,8 @@ template <class T, int WIDTH, int MT, int WARPS, int KEYS, bool MASKED> struct f
         return row{(int)c.word[0], (int)c.word[1], (int)c.word[2], (int)c.word[3]};
     }
 
-    /* What each row sees, and what all of them do. Rows past the end see nothing and count not. */
+    /* The keys that each row sees, and those that all rows see. Rows past the end see none and do
+     * not count. */
     DEVICE void survey()
     {
         for (int local = thread_index(); local < ROWS; local += THREADS) {
@@ -92,7 +94,8 @@ template <class T, int WIDTH, int MT, int WARPS, int KEYS, bool MASKED> struct f
         hi = hi < start + a.split_keys ? hi : start + a.split_keys;
     }
 
-    /* One chunk of 8 columns into shared memory; what is not there becomes zero, and is not read.
+    /* Loads one chunk of 8 columns into shared memory. Missing columns become zero and are not
+     * read.
      */
     DEVICE void load_chunk(uint32_t to, const T *from, int64_t step, int column, int width,
                            bool wide, bool present)
@@ -124,7 +127,8 @@ template <class T, int WIDTH, int MT, int WARPS, int KEYS, bool MASKED> struct f
         copy_commit();
     }
 
-    /* KEYS rows of k or v. Keys that no row sees are zero: 0 * NaN stays out of the product. */
+    /* Loads KEYS rows of k or v. Keys that no row sees become zero, so that 0 * NaN stays out of
+     * the product. */
     DEVICE void load_keys(uint32_t tile, const attn_cuda_view &view, int width, bool wide, int key)
     {
         for (int n = thread_index(); n < KEYS * CHUNKS; n += THREADS) {
@@ -145,7 +149,7 @@ template <class T, int WIDTH, int MT, int WARPS, int KEYS, bool MASKED> struct f
 #pragma unroll
             for (int n = 0; n < KEYS / 8; n++)
                 s[m][n][0] = s[m][n][1] = s[m][n][2] = s[m][n][3] = 0;
-                /* not unrolled further: the addresses would take the registers of o */
+                /* not unrolled further: addresses would take the registers of o */
 #pragma unroll 4
         for (int c = 0; c < WIDTH / 16; c++) {
             uint32_t q[MT][4];
@@ -171,7 +175,7 @@ template <class T, int WIDTH, int MT, int WARPS, int KEYS, bool MASKED> struct f
     DEVICE void mask_scores(int key)
     {
         if (!MASKED && key >= all_lo && key + KEYS <= all_hi)
-            return; /* a tile that all rows see whole */
+            return; /* all rows see every key of this tile */
 #pragma unroll
         for (int m = 0; m < MT; m++)
 #pragma unroll
@@ -191,7 +195,7 @@ template <class T, int WIDTH, int MT, int WARPS, int KEYS, bool MASKED> struct f
             }
     }
 
-    /* s becomes p = 2^(s * unit - maximum); maximum, sum and o follow. */
+    /* s becomes p = 2^(s * unit - maximum). Updates maximum, sum and o. */
     DEVICE void exponentiate(float unit)
     {
 #pragma unroll
@@ -204,7 +208,7 @@ template <class T, int WIDTH, int MT, int WARPS, int KEYS, bool MASKED> struct f
                     top = fmaxf(top, fmaxf(s[m][n][half * 2], s[m][n][half * 2 + 1]));
                 top = fmaxf(top, shuffle_xor(top, 1));
                 top = fmaxf(top, shuffle_xor(top, 2));
-                /* rounded once a tile, and the same number in every term of the row */
+                /* rounded once per tile; the same number in every term of the row */
                 const float largest = fmaxf(maximum[m][half], top * unit);
                 const float shift = shift_of(largest);
                 const float shrink = PLANTED(rescale) ? 1.0f : exp2_fast(maximum[m][half] - shift);
@@ -253,34 +257,34 @@ template <class T, int WIDTH, int MT, int WARPS, int KEYS, bool MASKED> struct f
         }
     }
 
-    /* v of a tile is on its way while its scores are computed, k of the next while p v is. */
+    /* v of a tile is loaded while its scores are computed, and k of the next tile during p v. */
     DEVICE void attend()
     {
         const bool wide_k = a.flags & ATTN_CUDA_WIDE_K, wide_v = a.flags & ATTN_CUDA_WIDE_V;
         const float unit = MASKED ? LOG2E : a.scale * LOG2E;
         const int start = lo / KEYS * KEYS;
         if (lo >= hi)
-            return; /* nothing is loaded that nobody would wait for */
+            return; /* nothing is loaded for which nobody would wait */
         load_queries();
         load_keys(K, a.k, a.dk, wide_k, start);
         for (int key = start; key < hi; key += KEYS) {
             if (!PLANTED(copy_wait))
                 copy_wait<0>();
-            barrier(); /* k has come for all; nobody reads the v of the tile before */
+            barrier(); /* k is loaded for all; nobody reads v of the previous tile any more */
             load_keys(V, a.v, a.dv, wide_v, key);
             multiply_queries();
             mask_scores(key);
             exponentiate(unit);
             copy_wait<0>();
             if (!PLANTED(barrier))
-                barrier(); /* v has come for all; nobody reads this k any more */
+                barrier(); /* v is loaded for all; nobody reads this k any more */
             if (key + KEYS < hi)
                 load_keys(K, a.k, a.dk, wide_k, key + KEYS);
             multiply_values();
         }
     }
 
-    /* Stores a row's columns; false where one of them is not finite. */
+    /* Stores a row's columns. False if one of them is not finite. */
     DEVICE bool store_row(int m, int half, const row &r, float factor)
     {
         T *out = (T *)a.out.data + place(a.out, b, r.h, r.i);
@@ -309,8 +313,8 @@ template <class T, int WIDTH, int MT, int WARPS, int KEYS, bool MASKED> struct f
         return finite;
     }
 
-    /* Stores all rows, and computes again those where 0 * NaN or 0 * Inf may have come in through a
-     * value that the row does not see. */
+    /* Stores all rows. Computes a row again if 0 * NaN or 0 * Inf of a value that the row does not
+     * see may have spoiled it. */
     DEVICE void finish()
     {
         uint32_t bad[MT][2];
@@ -339,11 +343,11 @@ template <class T, int WIDTH, int MT, int WARPS, int KEYS, bool MASKED> struct f
                 repair((warp * MT + m) * 16 + half * 8, bad[m][half]);
     }
 
-    /* `bad` has four bits a row, from row `local` of the block on. */
+    /* `bad` has four bits per row, from row `local` of the block on. */
     DEVICE void repair(int local, uint32_t bad)
     {
         if (bad && !PLANTED(meeting))
-            warp_barrier(); /* other lanes have stored what is stored here anew */
+            warp_barrier(); /* other lanes must have stored before this row is stored again */
         while (bad) {
             const int g = lowest_bit(bad) / 4;
             bad &= ~(0xfu << g * 4);

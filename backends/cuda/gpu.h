@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu.h - what the plugin asks of a device. driver.c does it with the CUDA driver; tests/ has
- * another that does it on the host. Functions that return an int give ATTN_OK or another
- * attn_result with one sentence in (why, size), as slots do. */
+/* gpu.h - the device as the plugin uses it. driver.c implements it with the CUDA driver, and tests/
+ * on the host. Functions that return an int give ATTN_OK, or another attn_result with one sentence
+ * in (why, size), like the slots. */
 #ifndef ATTN_CUDA_GPU_H
 #define ATTN_CUDA_GPU_H
 
@@ -11,11 +11,11 @@
 #include "args.h"
 #include "attnbench/backend.h"
 
-/* Opens the device that the options name, once a process. ATTN_NO_DEVICE without driver or device.
- */
+/* Opens the device that the options name, once per process. ATTN_NO_DEVICE without driver or
+ * device. */
 int attn_gpu_open(const struct attn_services *services, char *why, size_t size);
 void attn_gpu_version(char *text, size_t size);
-/* Multiprocessors: how many blocks run side by side, at the least. */
+/* Number of multiprocessors: at least so many blocks run at the same time. */
 int attn_gpu_processors(void);
 
 /* Memory of the device, aligned to 256 bytes; 0 bytes are allowed. */
@@ -24,41 +24,43 @@ void attn_gpu_release(void *memory);
 int attn_gpu_copy_in(void *device, const void *host, size_t bytes, char *why, size_t size);
 int attn_gpu_copy_out(void *host, const void *device, size_t bytes, char *why, size_t size);
 
-/* A kernel by its name in instances.h, allowed this much dynamic shared memory. Never freed. */
+/* Finds a kernel by its name in instances.h and allows it this much dynamic shared memory. It is
+ * never freed. */
 int attn_gpu_kernel(const char *name, uint32_t shared_bytes, void **kernel, char *why, size_t size);
 
 struct attn_gpu_grid {
     uint32_t blocks_x, blocks_z, threads, shared_bytes;
 };
 
-/* A kernel of that name does nothing. */
+/* The kernel of this name does nothing. */
 #define ATTN_GPU_NULL "launch_null"
 
-/* A queue of launches, with a mark before and after each run of them; of many runs the first and
- * the last one's count. */
+/* A queue of launches, with a mark before and after each run. For many runs, the first and the last
+ * mark count. */
 int attn_gpu_queue_create(void **queue, char *why, size_t size);
 void attn_gpu_queue_destroy(void *queue);
 /* The CUDA stream of a queue, for libraries. */
 void *attn_gpu_stream(void *queue);
 int attn_gpu_mark(void *queue, int end, char *why, size_t size);
-/* `args`: the structure that this kernel takes; copied. */
+/* `args` is the structure of this kernel. It is copied. */
 int attn_gpu_launch(void *queue, void *kernel, const struct attn_gpu_grid *grid, const void *args,
                     char *why, size_t size);
 int attn_gpu_wait(void *queue, char *why, size_t size);
 int attn_gpu_copy_within(void *queue, void *to, const void *from, size_t bytes, char *why,
                          size_t size);
-/* Nanoseconds of one of the runs that the last attn_gpu_wait waited for. */
+/* Nanoseconds per run of the runs that the last attn_gpu_wait waited for. */
 int attn_gpu_elapsed(void *queue, double *ns, char *why, size_t size);
 
-/* The slot `device`: memory, clocks, and an empty launch and a copy, timed at the first call. */
+/* The slot `device`: memory and clocks; an empty launch and a copy, timed at the first call. */
 void attn_gpu_device(struct attn_device *device);
 
-/* What driver.c knows of it: memory and cache. Returns the device's address on the PCI bus. */
+/* The part of driver.c: memory and cache. Returns the device's address on the PCI bus. */
 const char *attn_gpu_memory(struct attn_device *device);
-/* The most that was allocated is what is allocated now. */
+/* Resets the peak of allocated memory to what is allocated now. */
 void attn_gpu_count_anew(void);
 
-/* What nvml.c knows of it: clocks, temperature, power, what holds clocks down; or why not. */
+/* The part of nvml.c: clocks, temperature, power, and what holds clocks down, or why it is not
+ * known. */
 void attn_gpu_clocks(const char *pci, struct attn_device *device);
 
 #endif

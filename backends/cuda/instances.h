@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* instances.h - the tensor-core kernels that exist. Each is named flash_TYPE_WIDTH_KIND. Seen by
- * the kernels, by the plan and by the tests. README.md says why the tiles are what they are. */
+/* instances.h - the tensor-core kernels that exist. Each is named flash_TYPE_WIDTH_KIND. The
+ * kernels, the plan and the tests include it. NOTES.md says why the tiles have these sizes. */
 #ifndef ATTN_CUDA_INSTANCES_H
 #define ATTN_CUDA_INSTANCES_H
 
-/* X(WIDTH, KIND, 16-row tiles a warp, warps, keys a tile, masked). `decode`: few rows, one warp a
- * block, so that many blocks with little memory keep the loads of many splits under way. */
+/* X(WIDTH, KIND, 16-row tiles per warp, warps, keys per tile, masked). `decode` has few rows and
+ * one warp per block, so that many small blocks keep the loads of many splits in flight. */
 #define ATTN_CUDA_TILES(X)                                                                         \
     X(64, plain, 2, 4, 64, 0)                                                                      \
     X(64, masked, 2, 4, 64, 1)                                                                     \
@@ -16,12 +16,13 @@
     X(256, masked, 1, 4, 32, 1)                                                                    \
     X(256, decode, 1, 1, 32, 1)
 
-/* Bytes of shared memory of a block: q, k, v, and 16 bytes a row for what it sees. */
+/* Bytes of shared memory of a block: q, k, v, and 16 bytes per row for the keys that it sees. */
 #define ATTN_CUDA_SHARED(width, tiles, warps, keys)                                                \
     ((16 * (tiles) * (warps) + 2 * (keys)) * (width)*2 + 16 * (tiles) * (warps)*16)
 
-/* Tiles of flash_TYPE_pairs and project_TYPE: rows of q, keys, and columns at a time. A thread has
- * 4 x 4 pairs. Beside the columns of both (pair_tile.h), flash_TYPE_pairs has the weights. */
+/* Tiles of flash_TYPE_pairs and project_TYPE: rows of q, keys, and columns per step. A thread has
+ * 4 x 4 pairs. Both have the columns of q and k in shared memory (pair_tile.h); flash_TYPE_pairs
+ * also has the weights there. */
 #define ATTN_CUDA_PAIR_ROWS    32
 #define ATTN_CUDA_PAIR_KEYS    64
 #define ATTN_CUDA_PAIR_DEPTH   32
@@ -31,7 +32,7 @@
 #define ATTN_CUDA_PAIR_SHARED                                                                      \
     (ATTN_CUDA_PROJECT_SHARED + ATTN_CUDA_PAIR_KEYS * (ATTN_CUDA_PAIR_ROWS + 4) * 4)
 
-/* Rows that a block of flash_TYPE_rows and merge_TYPE computes, one a warp. */
+/* Rows that a block of flash_TYPE_rows and merge_TYPE computes, one per warp. */
 #define ATTN_CUDA_ROW_WARPS 4
 
 #endif

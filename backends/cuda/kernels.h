@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernels.h - the entry points of one type, defined where a .cu file includes this with TYPE set,
- * and TENSOR_CORES where they can multiply it. */
+/* kernels.h - the entry points of one type. A .cu file includes it with TYPE set, and with
+ * TENSOR_CORES if tensor cores can multiply that type. */
 #include "flash_pairs.h"
 #include "flash_tile.h"
 #include "instances.h"
@@ -33,8 +33,8 @@ ENTRY(NAME(NAME(flash, TYPE), pairs), PAIR_THREADS, 2)
 }
 
 #ifdef TENSOR_CORES
-/* The second launch bound is the blocks a multiprocessor should hold: 2 of 128 threads leave a
- * thread all 255 registers. */
+/* The second launch bound is the number of blocks that a multiprocessor should hold. Two blocks of
+ * 128 threads leave each thread all 255 registers. */
 #define TILE(width, kind, tiles, warps, keys, masked)                                              \
     ENTRY(NAME(NAME(flash, TYPE), width##_##kind), WARP *warps, 2)                                 \
     {                                                                                              \

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "attnbench/problem.h"
 #include "transfer.h"
 
 static int is_output(const struct attn_tensor *tensor)
@@ -17,7 +18,7 @@ static int bring_in(struct attn_cuda_operands *self, const struct attn_tensor *t
 {
     struct attn_tensor *device = &self->device[self->count];
     *device = *tensor;
-    int status = attn_gpu_allocate((uint64_t)attn_transfer_span(tensor), &device->data, why, size);
+    int status = attn_gpu_allocate((uint64_t)attn_problem_span(tensor), &device->data, why, size);
     if (status != ATTN_OK)
         return status;
     self->host[self->count++] = *tensor;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* operands.h - the tensors of a binding, on the device from bind to release. */
+/* operands.h - the tensors of a binding: on the device from bind to release. */
 #ifndef ATTN_CUDA_OPERANDS_H
 #define ATTN_CUDA_OPERANDS_H
 
@@ -10,16 +10,16 @@
 struct attn_cuda_operands {
     const struct attn_services *services;
     struct attn_tensor host[ATTN_OPERANDS_MAX];
-    struct attn_tensor device[ATTN_OPERANDS_MAX]; /* the same with data on the device */
+    struct attn_tensor device[ATTN_OPERANDS_MAX]; /* the same tensors, with data on the device */
     uint32_t count;
-    void *staging; /* for results on their way to the host */
+    void *staging; /* memory for results that are copied to the host */
 };
 
-/* Into *operands, zero but for services. Whatever comes of it, attn_cuda_operands_release follows.
- */
+/* Copies tensors into *operands, which is zero except for services. Call
+ * attn_cuda_operands_release afterwards, also if it fails. */
 int attn_cuda_operands_bring(struct attn_cuda_operands *operands, const struct attn_tensor *tensors,
                              uint32_t count, char *why, size_t size);
-/* Results back to the host. */
+/* Copies results back to the host. */
 int attn_cuda_operands_fetch(const struct attn_cuda_operands *operands, char *why, size_t size);
 void attn_cuda_operands_release(struct attn_cuda_operands *operands);
 

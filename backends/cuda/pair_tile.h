@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pair_tile.h - a block meets rows of x with rows of y, each pair in a sum over their columns: of
- * x y (projections, bilinear scores), or of w tanh(x + y) (additive scores). Plain f32.
+/* pair_tile.h - a block combines rows of x with rows of y. Each pair is a sum over their columns:
+ * of x y (projections, bilinear scores) or of w tanh(x + y) (additive scores). Plain f32.
  *
  *   X, Y  PAIR_DEPTH columns of PAIR_ROWS and PAIR_KEYS rows in shared memory, transposed: one load
- *         of 16 bytes is four rows. Each column has 16 bytes more than its rows, which spreads
+ *         of 16 bytes is four rows. Each column has 16 bytes more than its rows. These bytes spread
  *         stores over the banks; in X they hold w.
  *   s     [4 x 4] of a thread: rows from row_of_thread() on, keys from key_of_thread() on. A warp
- *         has 8 rows and all keys, so that a softmax stays within it. */
+ *         has 8 rows and all keys, so a softmax stays within the warp. */
 #ifndef ATTN_CUDA_PAIR_TILE_H
 #define ATTN_CUDA_PAIR_TILE_H
 
@@ -37,7 +37,7 @@ DEVICE int key_of_thread()
     return thread_index() % 16 * 4;
 }
 
-/* Elements are f32 where `wide`, else T. */
+/* Elements are f32 if `wide`, else T. */
 template <class T> struct pair_matrix {
     const void *data;
     int64_t row_step, step;
@@ -62,13 +62,13 @@ DEVICE pair_matrix<T> head_of(const attn_cuda_view &view, int b, int h, int rows
     return pair_matrix<T>{data, view.stride[2], view.stride[3], rows, wide};
 }
 
-/* `count` rows from `first` on, `deep` columns from `column` on; rows that are not there are zero.
+/* Loads `count` rows from `first` on and `deep` columns from `column` on. Missing rows are zero.
  * Neighbouring lanes read neighbouring columns. */
 template <class T>
 DEVICE void fill_columns(uint32_t to, int count, const pair_matrix<T> &m, int first, int column,
                          int deep)
 {
-#pragma unroll 1 /* or the addresses of all loads take registers */
+#pragma unroll 1 /* otherwise the addresses of all loads take registers */
     for (int n = thread_index(); n < count / 4 * PAIR_DEPTH; n += PAIR_THREADS) {
         const int d = n % PAIR_DEPTH, row = n / PAIR_DEPTH * 4;
         chunk four = {};
@@ -80,8 +80,8 @@ DEVICE void fill_columns(uint32_t to, int count, const pair_matrix<T> &m, int fi
     }
 }
 
-/* s = the sums over `depth` columns for rows from first_x and first_y on; w is read where
- * ADDITIVE. All threads of the block come here together. */
+/* s = the sums over `depth` columns, for rows from first_x and first_y on. ADDITIVE reads w. All
+ * threads of the block must come here together. */
 template <class T, bool ADDITIVE>
 DEVICE void sum_pairs(float (&s)[4][4], const pair_matrix<T> &x, int first_x,
                       const pair_matrix<T> &y, int first_y, const pair_matrix<T> &w, int depth)
@@ -96,15 +96,15 @@ DEVICE void sum_pairs(float (&s)[4][4], const pair_matrix<T> &x, int first_x,
     for (int column = 0; column < depth; column += PAIR_DEPTH) {
         const bool whole = depth - column >= PAIR_DEPTH || PLANTED(past_depth);
         const int deep = whole ? PAIR_DEPTH : depth - column;
-        barrier(); /* nobody reads the columns before */
+        barrier(); /* nobody reads the previous columns any more */
         fill_columns(PAIR_X, PAIR_ROWS, x, first_x, column, deep);
         fill_columns(PAIR_Y, PAIR_KEYS, y, first_y, column, deep);
         if (ADDITIVE && thread_index() < deep)
             store_shared(PAIR_W + (uint32_t)thread_index() * X_STEP,
                          chunk{{bits_of(w.at(0, column + thread_index())), 0, 0, 0}});
         if (!PLANTED(unfilled))
-            barrier(); /* they have come for all */
-#pragma unroll 1       /* 16 pairs are enough to do at a time */
+            barrier(); /* they are loaded for all */
+#pragma unroll 1       /* 16 pairs are enough work at a time */
         for (uint32_t d = 0; d < (uint32_t)deep; d++) {
             const chunk xs = load_shared(my_x + d * X_STEP), ys = load_shared(my_y + d * Y_STEP);
             const float weight =

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row.h - one query row: which keys it sees, what becomes of a score, and how a row ends. */
+/* row.h - one query row: the keys that it sees, the steps of a score, and the end of a row. */
 #ifndef ATTN_CUDA_ROW_H
 #define ATTN_CUDA_ROW_H
 
 #include <math.h>
 
 #include "args.h"
+#include "attnbench/rows.h"
 #include "device.h"
 
 #define LOG2E 1.4426950408889634f
 #define LN2   0.6931471805599453f
 
-/* Query i of head h; keys lo .. hi-1 pass len, causal and window. */
+/* Query i of head h. Keys lo .. hi-1 pass len, causal and window. */
 struct row {
     int i, h, lo, hi;
 };
@@ -53,8 +54,8 @@ DEVICE row make_row(const attn_cuda_args &a, int b, int h, int i)
     return lo < hi ? row{i, h, lo, hi} : row{i, h, 0, 0};
 }
 
-/* The score of an allowed cell in natural units, or -inf where the cell is not allowed. A bias of
- * -inf forbids whatever the product is, NaN included. */
+/* The score of a cell in natural units, or -inf if the cell is not allowed. A bias of -inf forbids
+ * a cell even if the product is NaN. */
 template <class T>
 DEVICE float cell_score(const attn_cuda_args &a, int b, const row &r, int j, float product)
 {
@@ -81,23 +82,6 @@ DEVICE float cell_score(const attn_cuda_args &a, int b, const row &r, int j, flo
     return s;
 }
 
-/* Word 0 of Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011) for counter {index, 0, 0}. */
-DEVICE uint32_t philox(uint64_t seed, uint64_t index)
-{
-    uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = 0, c3 = 0;
-    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-    for (int round = 0; round < 10; round++) {
-        const uint64_t a = (uint64_t)c0 * 0xD2511F53u, b = (uint64_t)c2 * 0xCD9E8D57u;
-        c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
-        c1 = (uint32_t)b;
-        c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
-        c3 = (uint32_t)a;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    return c0;
-}
-
 /* Does dropout keep this cell. */
 DEVICE bool keeps(const attn_cuda_args &a, int b, const row &r, int j)
 {
@@ -108,17 +92,17 @@ DEVICE bool keeps(const attn_cuda_args &a, int b, const row &r, int j)
                     j * a.keep.stride[3]) != 0;
     const uint64_t row_index =
         ((uint64_t)b * (uint32_t)a.hq + (uint32_t)r.h) * (uint32_t)a.sq + (uint32_t)r.i;
-    return philox(a.seed, row_index * (uint32_t)a.sk + (uint32_t)j) >> 8 >= a.keep_from;
+    return attn_dropout_word(a.seed, row_index * (uint32_t)a.sk + (uint32_t)j) >> 8 >= a.keep_from;
 }
 
-/* The maximum as it is subtracted: 0 where no key has been seen, so that -inf minus it is -inf. */
+/* The maximum that is subtracted. It is 0 if no key was seen, so that -inf minus it is -inf. */
 DEVICE float shift_of(float maximum)
 {
     return maximum == -INFINITY ? 0.0f : maximum;
 }
 
-/* Of a finished row: what its columns are multiplied by. Stores lse. `maximum` is in log2 units;
- * the sum is 0 for an empty row alone, since the largest score adds 1. */
+/* The factor of the columns of a finished row. Stores lse. `maximum` is in log2 units. The sum is 0
+ * only for an empty row, because the largest score adds 1. */
 DEVICE float finish_row(const attn_cuda_args &a, int b, int h, int i, float maximum, float sum,
                         bool stores_lse)
 {
@@ -135,7 +119,7 @@ DEVICE float finish_row(const attn_cuda_args &a, int b, int h, int i, float maxi
     return total == 0 ? 0.0f : factor / total;
 }
 
-/* Where a row's unmerged result lies: maximum, sum, dv columns. */
+/* The unmerged result of a row: maximum, sum, dv columns. */
 DEVICE float *partial_row(const attn_cuda_args &a, int split, int b, int h, int i)
 {
     const int64_t index = (((int64_t)split * a.b + b) * a.hq + h) * a.sq + i;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* steps_kernels.h - what cuBLAS leaves to be done: the softmax between two products, rows that the
- * second has spoilt, and laying operands out. */
+/* steps_kernels.h - the kernels around cuBLAS's products: the softmax between them, repair of rows
+ * that the second product spoils, and dense copies of operands. */
 #ifndef ATTN_CUDA_STEPS_KERNELS_H
 #define ATTN_CUDA_STEPS_KERNELS_H
 
 #include "flash_row.h"
 #include "steps.h"
 
-/* A value of each warp, at 16 bytes a warp from `at` on, combined in the order of warps. */
+/* Combines a value of each warp, 16 bytes apart from `at` on, in the order of warps. */
 template <class Combine>
 DEVICE float over_warps(float value, int warps, uint32_t at, Combine combine)
 {
@@ -22,8 +22,8 @@ DEVICE float over_warps(float value, int warps, uint32_t at, Combine combine)
     return whole;
 }
 
-/* Kernel: one row of scores to weights. Each thread goes on with what it has stored itself. Cells
- * outside the row's keys are only written: what a product made of them may be NaN. */
+/* Kernel: turns one row of scores into weights. Each thread reads only what it has stored itself.
+ * Cells outside the row's keys are only written, because a product may have left NaN there. */
 template <class T> DEVICE void softmax_row(const attn_cuda_softmax &s)
 {
     const attn_cuda_args &a = s.args;
@@ -68,9 +68,9 @@ template <class T> DEVICE void softmax_row(const attn_cuda_softmax &s)
     }
 }
 
-/* Kernel: `warps` rows a block, one a warp. A key that a row does not see has the weight 0, and
- * 0 * NaN is NaN: rows of which anything is not finite are computed again, from what they see
- * alone. Without keys there was no product, and all rows are computed here. */
+/* Kernel: `warps` rows per block, one per warp. A key that a row does not see has weight 0, and
+ * 0 * NaN is NaN. A row with a value that is not finite is computed again, only from the keys that
+ * it sees. Without keys there was no product, and all rows are computed here. */
 template <class T, int warps> DEVICE void repair_rows(const attn_cuda_args &a)
 {
     int b, h, i;

@@ -6,6 +6,8 @@
 
 #include "transfer.h"
 
+#include "attnbench/problem.h"
+
 /* Gaps of a run may be this many times its elements: a copy has a latency worth some megabytes. */
 #define SPARSEST 4
 
@@ -15,36 +17,10 @@ struct runs {
     int64_t element, span;                                /* bytes of an element, of a run */
 };
 
-static int64_t element_bytes(uint32_t dtype)
-{
-    switch (dtype) {
-    case ATTN_BOOL:
-        return 1;
-    case ATTN_F16:
-    case ATTN_BF16:
-        return 2;
-    default: /* f32, i32 */
-        return 4;
-    }
-}
-
-int64_t attn_transfer_span(const struct attn_tensor *tensor)
-{
-    int64_t last = 1, reach;
-    for (uint32_t a = 0; a < tensor->rank; a++) {
-        if (tensor->shape[a] == 0)
-            return 0;
-        if (__builtin_mul_overflow(tensor->shape[a] - 1, tensor->stride[a], &reach) ||
-            __builtin_add_overflow(last, reach, &last))
-            return -1;
-    }
-    return __builtin_mul_overflow(last, element_bytes(tensor->dtype), &last) ? -1 : last;
-}
-
 /* Axes that move, by ascending stride; the first `inner` of them make a run. */
 static struct runs cut(const struct attn_tensor *tensor)
 {
-    struct runs r = {.element = element_bytes(tensor->dtype)};
+    struct runs r = {.element = attn_element_bytes(tensor->dtype)};
     for (uint32_t a = 0; a < tensor->rank; a++) {
         if (tensor->shape[a] == 1 || tensor->stride[a] == 0)
             continue;
@@ -82,7 +58,7 @@ int attn_transfer_in(void *device, const struct attn_tensor *tensor, char *why, 
     const struct runs r = cut(tensor);
     int64_t index[ATTN_MAX_RANK] = {0}, offset = 0;
     int status = ATTN_OK;
-    if (attn_transfer_span(tensor) == 0)
+    if (attn_problem_span(tensor) == 0)
         return ATTN_OK;
     do {
         status = attn_gpu_copy_in((char *)device + offset, (const char *)tensor->data + offset,
@@ -101,7 +77,7 @@ int attn_transfer_out(const struct attn_tensor *tensor, const void *device, void
 {
     const struct runs r = cut(tensor);
     int64_t outer[ATTN_MAX_RANK] = {0}, offset = 0;
-    if (attn_transfer_span(tensor) == 0)
+    if (attn_problem_span(tensor) == 0)
         return ATTN_OK;
     do {
         int64_t inner[ATTN_MAX_RANK] = {0}, within = 0;

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transfer.h - an operand between host and device, where it keeps its strides. */
+/* transfer.h - copies of an operand between host and device, which keep its strides. */
 #ifndef ATTN_CUDA_TRANSFER_H
 #define ATTN_CUDA_TRANSFER_H
 
 #include "gpu.h"
 
-/* Bytes from the first element of a tensor to the end of its last; -1: too many to count. */
-int64_t attn_transfer_span(const struct attn_tensor *tensor);
-
-/* All elements, and the gaps between near ones. */
+/* Copies all elements, and the gaps between elements that lie close together. */
 int attn_transfer_in(void *device, const struct attn_tensor *tensor, char *why, size_t size);
 
-/* All elements, and no gap: they go through memory of attn_transfer_staging bytes. */
+/* Copies all elements and no gap, through memory of attn_transfer_staging bytes. */
 size_t attn_transfer_staging(const struct attn_tensor *tensor);
 int attn_transfer_out(const struct attn_tensor *tensor, const void *device, void *staging,
                       char *why, size_t size);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unfused.h - attention as three steps over the whole matrix of scores: a product by cuBLAS, a
+/* unfused.h - attention in three steps over the whole matrix of scores: a product by cuBLAS, a
  * masked softmax, a second product. Memory grows with sq * sk. */
 #ifndef ATTN_CUDA_UNFUSED_H
 #define ATTN_CUDA_UNFUSED_H
 
 #include "plan.h"
 
-/* ATTN_OK, or ATTN_UNSUPPORTED with the reason; of attention alone. */
+/* For attention alone. ATTN_OK, or ATTN_UNSUPPORTED with the reason. */
 int attn_cuda_unfused_supports(const struct attn_problem *problem, char *why, size_t size);
 
-/* As attn_cuda_plan_create; such a plan is destroyed and started as any other. */
+/* Like attn_cuda_plan_create. Such a plan is started and destroyed like any other. */
 int attn_cuda_unfused_create(const struct attn_problem *problem,
                              const struct attn_services *services, struct attn_cuda_plan **plan,
                              char *why, size_t size);

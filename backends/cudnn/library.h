@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* library.h - cuDNN's graph interface (libcudnn.so.9), opened at run time. Declared here is what is
- * used of its stable binary interface, under the names of cudnn_graph.h, so that nothing of CUDA is
+/* library.h - cuDNN's graph interface (libcudnn.so.9), opened at run time. It declares the used
+ * parts of the stable binary interface with the names of cudnn_graph.h. So nothing of CUDA is
  * linked or included. */
 #ifndef ATTN_CUDNN_LIBRARY_H
 #define ATTN_CUDNN_LIBRARY_H
@@ -111,7 +111,7 @@ enum { /* cudnnPointwiseMode_t */
 enum { CUDNN_REDUCE_TENSOR_ADD = 0, CUDNN_REDUCE_TENSOR_MAX = 3 }; /* cudnnReduceTensorOp_t */
 enum { CUDNN_HEUR_MODE_A = 3 };                                    /* cudnnBackendHeurMode_t */
 
-/* Its functions; all that return an int give a cudnnStatus_t. Filled by attn_cudnn_open. */
+/* Its functions. Those that return an int give a cudnnStatus_t. attn_cudnn_open fills them in. */
 struct attn_cudnn {
     size_t (*GetVersion)(void);
     const char *(*GetErrorString)(int);
@@ -127,14 +127,14 @@ struct attn_cudnn {
 };
 extern struct attn_cudnn attn_cudnn;
 
-/* Opens the library, once a process. ATTN_NO_DEVICE: it is missing, or too old. */
+/* Opens the library, once per process. ATTN_NO_DEVICE: it is missing or too old. */
 int attn_cudnn_open(char *why, size_t size);
 
-/* ATTN_OK, or what cuDNN says of a call, as a sentence: ATTN_UNSUPPORTED for all that it calls not
+/* ATTN_OK, or cuDNN's answer to a call as a sentence. ATTN_UNSUPPORTED if cuDNN calls it not
  * supported. */
 int attn_cudnn_check(int status, const char *doing, char *why, size_t size);
 
-/* A description of a device, by one attribute of it: CUDNN_ATTR_DEVICEPROP_*. To be destroyed. */
+/* Describes a device by one attribute of it: CUDNN_ATTR_DEVICEPROP_*. The caller destroys it. */
 int attn_cudnn_device(int name, int type, int64_t count, const void *value, void **device,
                       char *why, size_t size);
 

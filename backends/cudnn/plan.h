@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.h - one problem on the GPU: a graph that is planned, and the memory that a run needs. */
+/* plan.h - one problem on the GPU: a planned graph, and the memory that a run needs. */
 #ifndef ATTN_CUDNN_PLAN_H
 #define ATTN_CUDNN_PLAN_H
 
@@ -11,16 +11,16 @@ struct attn_cudnn_plan {
     void *handle, *queue, *workspace;
     void *rows;     /* of ATTN_CUDNN_ROWS, or NULL */
     int64_t least;  /* see struct attn_cudnn_band */
-    int64_t splits; /* as the workspace has room for; see plan.c */
+    int64_t splits; /* the splits that fit into the workspace; see plan.c */
     uint32_t dtype;
 };
 
-/* Opens driver, device and cuDNN, once a process. ATTN_NO_DEVICE: one of them is missing. */
+/* Opens driver, device and cuDNN, once per process. ATTN_NO_DEVICE: one of them is missing. */
 int attn_cudnn_start(const struct attn_services *services, char *why, size_t size);
-/* Asks cuDNN, where it is open, whether it has an engine for a problem. */
+/* Asks cuDNN whether it has an engine for a problem, if cuDNN is open. */
 int attn_cudnn_ask(const struct attn_problem *problem, char *why, size_t size);
 
-/* For a problem that is supported; frees all on failure. */
+/* The problem must be supported. Frees everything on failure. */
 int attn_cudnn_plan_create(const struct attn_problem *problem, const struct attn_services *services,
                            struct attn_cudnn_plan **plan, char *why, size_t size);
 void attn_cudnn_plan_destroy(struct attn_cudnn_plan *plan);

@@ -2,9 +2,8 @@
 /* supports.c - which problems are put to cuDNN: those whose meaning is the same there, and whose
  * operands its kernels can load. Whether it has an engine for one of them, only it knows. */
 #include <stdio.h>
-#include <string.h>
 
-#include "../cuda/transfer.h"
+#include "attnbench/problem.h"
 #include "graph.h"
 
 /* Its positions are 32 bits wide. */
@@ -14,42 +13,32 @@
  * and gives wrong results where they do not (its frontend, sdpa_support_surface.h). */
 #define VECTOR 8
 
-static const uint64_t known_flags =
-    ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR | ATTN_FLAG_DETERMINISTIC;
+static const uint32_t optional[] = {ATTN_LSE, ATTN_BIAS, ATTN_LEN, ATTN_ALIBI, ATTN_SINK, 0};
 
-/* SAME: the type of q; EITHER: that or f32. An axis is a letter of extent(). */
-enum { SAME = 0, EITHER = -1 };
-static const struct operand {
-    uint32_t role;
-    int dtype;
-    const char *axes, *name;
-} operands[] = {
-    {ATTN_Q, SAME, "bhik", "q"},        {ATTN_K, SAME, "bgjk", "k"},
-    {ATTN_V, SAME, "bgjv", "v"},        {ATTN_OUT, SAME, "bhiv", "out"},
-    {ATTN_LSE, ATTN_F32, "bhi", "lse"}, {ATTN_BIAS, EITHER, "bhij", "bias"},
-    {ATTN_LEN, ATTN_I32, "b", "len"},   {ATTN_ALIBI, ATTN_F32, "h", "alibi"},
-    {ATTN_SINK, ATTN_F32, "h", "sink"},
+static const struct attn_limit narrow[] = {
+    {.role = ATTN_Q, .multiple = VECTOR},
+    {.role = ATTN_K, .multiple = VECTOR},
+    {.role = ATTN_V, .multiple = VECTOR},
+    {.role = ATTN_OUT, .multiple = VECTOR},
+    {.role = ATTN_BIAS, .multiple = 1},
+    {.role = ATTN_LEN, .multiple = 1, .axes = "b"},
+    {.role = ATTN_ALIBI, .types = ATTN_BIT(ATTN_F32), .multiple = 1},
+    {.role = ATTN_SINK, .types = ATTN_BIT(ATTN_F32), .multiple = 1},
+    {0},
 };
 
-static int64_t extent(const struct attn_problem *p, char axis)
-{
-    switch (axis) {
-    case 'b':
-        return p->b;
-    case 'h':
-        return p->hq;
-    case 'g':
-        return p->hkv;
-    case 'i':
-        return p->sq;
-    case 'j':
-        return p->sk;
-    case 'k':
-        return p->dk;
-    default: /* 'v' */
-        return p->dv;
-    }
-}
+static const struct attn_limits limits = {
+    .ops = ATTN_BIT(ATTN_OP_ATTENTION),
+    .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT),
+    .dtypes = ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16),
+    .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR | ATTN_FLAG_DETERMINISTIC,
+    .optional = optional,
+    .narrow = narrow,
+    .no_op = "only attention itself is implemented, without projections",
+    .no_score = "only dot products are implemented as scores",
+    .no_flag = "a flag of the problem is not supported",
+    .no_role = "an operand of the problem is not supported",
+};
 
 struct attn_cudnn_band attn_cudnn_band(const struct attn_problem *p)
 {
@@ -84,27 +73,8 @@ struct attn_cudnn_band attn_cudnn_band(const struct attn_problem *p)
     return band;
 }
 
-/* NULL, or what cuDNN is not asked for. */
-static const char *kind_fault(const struct attn_problem *p)
-{
-    if (p->struct_size < sizeof *p)
-        return "the problem structure is older than this plugin";
-    if (p->op != ATTN_OP_ATTENTION)
-        return "only attention itself is implemented, without projections";
-    if (p->score != ATTN_SCORE_SCALED_DOT && p->score != ATTN_SCORE_DOT)
-        return "only dot products are implemented as scores";
-    if (p->dtype != ATTN_F16 && p->dtype != ATTN_BF16)
-        return "only f16 and bf16 are implemented";
-    if (p->flags & ~known_flags)
-        return "a flag of the problem is not supported";
-    return NULL;
-}
-
 static const char *size_fault(const struct attn_problem *p)
 {
-    if (p->b < 1 || p->hkv < 1 || p->hq < 1 || p->hq % p->hkv || p->sq < 1 || p->sk < 0 ||
-        p->dk < 1 || p->dv < 1 || p->dq != p->dk)
-        return "the sizes do not make an attention problem";
     if (p->dk % VECTOR || p->dv % VECTOR || p->dk > LARGEST_WIDTH || p->dv > LARGEST_WIDTH)
         return "only heads whose width is a multiple of 8 up to 256 are supported";
     if (p->b > LARGEST_EXTENT || p->hq > LARGEST_EXTENT || p->sq > LARGEST_EXTENT ||
@@ -121,8 +91,6 @@ static const char *mask_fault(const struct attn_problem *p)
     const struct attn_cudnn_band band = attn_cudnn_band(p);
     const int banded = band.left >= 0 || band.right >= 0;
     const int alibi = attn_tensor_find(p, ATTN_ALIBI) != NULL;
-    if ((p->flags & ATTN_FLAG_WINDOW) && (p->window_left < -1 || p->window_right < -1))
-        return "a window side is below -1";
     if ((banded || alibi) && !(p->flags & ATTN_FLAG_OFF_BR) && p->off != 0 && !band.bottom_right)
         return "only diagonals from the first or to the last row and key are supported";
     if (p->sk < band.least)
@@ -138,64 +106,18 @@ static const char *mask_fault(const struct attn_problem *p)
     return NULL;
 }
 
-/* NULL, or what is wrong with a tensor of a known role. */
-static const char *tensor_fault(const struct attn_problem *p, const struct attn_tensor *tensor,
-                                const struct operand *known)
-{
-    const uint32_t rank = (uint32_t)strlen(known->axes);
-    const int same = known->dtype <= 0 && tensor->dtype == p->dtype;
-    const int vectors = known->dtype == SAME; /* q, k, v and out */
-    if (!same && (known->dtype == SAME ||
-                  tensor->dtype != (uint32_t)(known->dtype == EITHER ? ATTN_F32 : known->dtype)))
-        return "type";
-    if (tensor->space != ATTN_HOST || tensor->device != 0)
-        return "memory space";
-    if (tensor->rank != rank)
-        return "rank";
-    for (uint32_t a = 0; a < rank; a++) {
-        if (tensor->shape[a] != extent(p, known->axes[a]))
-            return "shape";
-        if (tensor->shape[a] == 1)
-            continue;
-        if (vectors && (a == 3 ? tensor->stride[a] != 1
-                               : tensor->stride[a] % VECTOR != 0 || tensor->stride[a] == 0))
-            return "stride";
-        if (!vectors && rank != 3 && a == rank - 1 && tensor->stride[a] != 1)
-            return "stride";
-    }
-    return attn_transfer_span(tensor) < 0 ? "stride" : NULL;
-}
-
-static const struct operand *find_operand(uint32_t role)
-{
-    for (size_t o = 0; o < sizeof operands / sizeof *operands; o++)
-        if (operands[o].role == role)
-            return &operands[o];
-    return NULL;
-}
-
 int attn_cudnn_supports(const struct attn_problem *p, char *why, size_t size)
 {
-    const char *fault = kind_fault(p);
-    if (!fault)
+    const char *fault = NULL;
+    int status = attn_problem_check_scalars(p, &limits, why, size);
+    if (status == ATTN_OK)
         fault = size_fault(p);
-    for (uint32_t t = 0; !fault && t < p->n_tensors; t++) {
-        const struct operand *known = find_operand(p->tensors[t].role);
-        const char *wrong = known ? tensor_fault(p, &p->tensors[t], known) : NULL;
-        if (wrong) {
-            snprintf(why, size, "this %s of %s is not supported", wrong, known->name);
-            return ATTN_UNSUPPORTED;
-        }
-        if (!known)
-            fault = "an operand of the problem is not supported";
-    }
-    if (!fault && (!attn_tensor_find(p, ATTN_Q) || !attn_tensor_find(p, ATTN_K) ||
-                   !attn_tensor_find(p, ATTN_V) || !attn_tensor_find(p, ATTN_OUT)))
-        fault = "q, k, v and out must all be given";
-    if (!fault)
+    if (status == ATTN_OK && !fault)
+        status = attn_problem_check_operands(p, &limits, why, size);
+    if (status == ATTN_OK && !fault)
         fault = mask_fault(p);
     if (!fault)
-        return ATTN_OK;
+        return status;
     snprintf(why, size, "%s", fault);
     return ATTN_UNSUPPORTED;
 }

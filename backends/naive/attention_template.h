@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention_template.h - the three passes over a row: logits, softmax, weighted sum.
  *
- * After rows_template.h. Only the keys that take part are kept: s and key are lists of the same
- * length, so that nothing behind a mask is ever read into a sum. */
+ * Include it after rows_template.h. Only the keys that take part are kept: s and key are lists of
+ * the same length. So a sum never reads anything behind a mask. */
 
-/* Workspace; every pointer is an array of the length given. */
+/* Workspace. Comments give the length of each array. */
 struct NAME(buffers) {
-    REAL *s;       /* [Sk] logits of the keys that take part, then their weights */
-    int64_t *key;  /* [Sk] which keys those are */
+    REAL *s;       /* [Sk] logits of the keys that take part, later their weights */
+    int64_t *key;  /* [Sk] the indices of these keys */
     REAL *q;       /* [Dq] */
-    REAL *turned;  /* [max(Dk,Dh)] what a query is turned into before it meets the keys */
+    REAL *turned;  /* [max(Dk,Dh)] the query as transformed for its products with the keys */
     REAL *k;       /* [max(Dq,Dk)] one key, or one parameter row */
     REAL *v;       /* [Dv] one value */
     REAL *sum;     /* [Dv] */
     REAL *bias;    /* [Sk] with a bias */
-    REAL *dense;   /* [Sk] one row of the weights, where they are wanted */
+    REAL *dense;   /* [Sk] one row of the weights, if they are asked for */
     REAL *hidden;  /* [Sk,Dh] W_k k of one head, and */
     REAL *combine; /* [Dh] w_v, for additive scores */
     /* multi-head attention, one batch at a time: */
@@ -39,7 +39,7 @@ static const REAL *head_row(const struct attn_tensor *view, int64_t b, int64_t h
     return row(view, attn_row_start(view, b, h, i), view->stride[3], n, buffer);
 }
 
-/* Entry h of a vector operand, or a fallback where there is none. */
+/* Entry h of a vector operand, or a fallback if there is none. */
 static REAL entry(const struct attn_tensor *view, int64_t h, REAL fallback)
 {
     REAL value = fallback;
@@ -65,7 +65,8 @@ static void hide_keys(const struct NAME(context) * c, int64_t b, int64_t h)
     }
 }
 
-/* What meets the keys: q itself, M^T q for bilinear, W_q q for additive scores. */
+/* The vector that is combined with the keys: q itself, M^T q for bilinear, W_q q for additive
+ * scores. */
 static const REAL *turn_query(const struct NAME(context) * c, const REAL *q, int64_t h)
 {
     const struct attn_problem *p = c->problem;
@@ -107,7 +108,7 @@ static REAL raw_score(const struct NAME(context) * c, const REAL *turned, int64_
     return dot(turned, k, p->dk);
 }
 
-/* Pass 1: logits of the keys that take part; returns how many do. */
+/* Pass 1: logits of the keys that take part. Returns how many there are. */
 static int64_t logits(const struct NAME(context) * c, int64_t b, int64_t h, int64_t i)
 {
     const struct attn_problem *p = c->problem;
@@ -144,8 +145,8 @@ static int64_t logits(const struct NAME(context) * c, int64_t b, int64_t h, int6
     return n;
 }
 
-/* Pass 2: logits become weights; returns lse. Infinity or NaN among the logits, or as
- * the sink, makes all NaN. */
+/* Pass 2: logits become weights. Returns lse. Infinity or NaN in a logit or in the sink makes all
+ * NaN. */
 static REAL softmax(REAL *s, int64_t n, const struct attn_tensor *sink, int64_t h)
 {
     REAL sink_logit = entry(sink, h, -INFINITY), max = sink_logit, sum = 0;
@@ -172,8 +173,8 @@ static REAL softmax(REAL *s, int64_t n, const struct attn_tensor *sink, int64_t 
     return max + LOG(sum);
 }
 
-/* Pass 3: out = sum of p v; dropped weights take no part, kept ones are divided by 1-p at the end.
- * A sum starts from NaN where lse is NaN, for there may be no key to bring it in. */
+/* Pass 3: out = sum of p v. Dropped weights take no part. Kept ones are divided by 1-p at the end.
+ * A sum starts from NaN if lse is NaN, because there may be no key to bring it in. */
 static void weighted_sum(const struct NAME(context) * c, int64_t n, int64_t b, int64_t h, int64_t i,
                          REAL lse)
 {

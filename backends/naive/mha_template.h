@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mha_template.h - multi-head attention around `attend`, the workspace, and the entry points.
  *
- * After attention_template.h. Projections, heads and their concatenation are kept as REAL for one
- * batch at a time; nothing is rounded to the operands' type before out. */
+ * Include it after attention_template.h. Projections, heads and their concatenation stay REAL, one
+ * batch at a time. Nothing is rounded to the operands' type before out. */
 
 /* y[s,o] = x[s,:] . w[o,:] + bias[o], y dense. */
 static void project(const struct NAME(buffers) * buffers, const struct attn_tensor *x, int64_t b,
@@ -27,7 +27,7 @@ static struct attn_tensor heads_view(REAL *data, int64_t heads, int64_t width)
         .data = data, .dtype = REAL_DTYPE, .rank = 4, .stride = {0, width, heads * width, 1}};
 }
 
-/* Pruned heads become zero, whatever they hold; their lse and weights stay. */
+/* Pruned heads become zero, whatever they hold. Their lse and weights stay. */
 static void prune(const struct attn_problem *p, const struct attn_tensor *mask, REAL *heads)
 {
     for (int64_t h = 0; h < p->hq; h++)
@@ -81,8 +81,8 @@ static void run_mha(const struct attn_problem *p, const struct attn_operands *o,
     }
 }
 
-/* The next piece of the workspace: rows * columns elements from *used on, on a cache line of its
- * own. With base NULL it only counts; *used becomes SIZE_MAX on overflow. */
+/* The next piece of the workspace: rows * columns elements from *used on, on its own cache line.
+ * With base NULL it only counts. *used becomes SIZE_MAX on overflow. */
 static void *take(char *base, size_t *used, int64_t rows, int64_t columns, size_t element)
 {
     size_t bytes, at = *used;
@@ -107,7 +107,8 @@ static int64_t model_width(const struct attn_problem *p, uint32_t role)
     return tensor ? tensor->shape[tensor->rank - 1] : 0;
 }
 
-/* Where everything lies from `base` on, and how many bytes that is: the only list of it. */
+/* The only list of the workspace: where each part lies from `base` on, and how many bytes in all.
+ */
 static size_t lay_out(const struct attn_problem *p, char *base, struct NAME(buffers) * buffers)
 {
     size_t used = 0, real = sizeof(REAL);

@@ -5,8 +5,8 @@
 
 #include "attnbench/problem.h"
 
-/* The operator with all sums in f32 (for f32, f16 and bf16), and in f64. `bytes` is what `run`
- * needs as workspace, aligned to 64; SIZE_MAX when that overflows. */
+/* The operator with all sums in f32 (for f32, f16 and bf16), and in f64. `bytes` is the workspace
+ * of `run`, aligned to 64, or SIZE_MAX if that overflows. */
 size_t attn_naive_bytes_f32(const struct attn_problem *problem);
 size_t attn_naive_bytes_f64(const struct attn_problem *problem);
 void attn_naive_run_f32(const struct attn_problem *problem, const struct attn_operands *operands,

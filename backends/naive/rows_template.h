@@ -11,7 +11,7 @@
 
 #include "naive.h"
 
-/* Converts n elements from `at` (elements) on. */
+/* Converts n elements, beginning at element `at`. */
 static void load(REAL *restrict to, const struct attn_tensor *view, int64_t at, int64_t stride,
                  int64_t n)
 {
@@ -43,7 +43,7 @@ static void load(REAL *restrict to, const struct attn_tensor *view, int64_t at, 
     }
 }
 
-/* The row itself where it already is an array of REAL, else a conversion of it in `buffer`. */
+/* The row itself if it is already an array of REAL, else its conversion in `buffer`. */
 static const REAL *row(const struct attn_tensor *view, int64_t at, int64_t stride, int64_t n,
                        REAL *buffer)
 {
@@ -53,7 +53,9 @@ static const REAL *row(const struct attn_tensor *view, int64_t at, int64_t strid
     return buffer;
 }
 
-/* Rounds n numbers once, to the operand's type. From double only to f64 and f32: see supports. */
+/* Rounds n numbers once, to the operand's type. double is rounded only to f64 and f32; see
+ * supports.
+ */
 static void store(const struct attn_tensor *view, int64_t at, int64_t stride, int64_t n,
                   const REAL *restrict from)
 {
@@ -85,7 +87,7 @@ static void store(const struct attn_tensor *view, int64_t at, int64_t stride, in
     }
 }
 
-/* Eight partial sums: an order of additions that the compiler may keep in vector registers. */
+/* Eight partial sums, an order of additions that the compiler may keep in vector registers. */
 static REAL dot(const REAL *restrict x, const REAL *restrict y, int64_t n)
 {
     REAL lane[8] = {0};

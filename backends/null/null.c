@@ -1,30 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* null.c - the smallest plugin: takes every problem and computes nothing.
  *
- * It measures what the harness itself costs, and it is the skeleton of a new backend. To make one
- * of it: set exactness to ATTN_EXACT, refuse in `supports` what you do not know, add a `numerics`
- * slot, and compute in `run`. backend.h says what each slot owns and promises. */
+ * It measures what the harness itself costs. backend.h says what each slot owns and promises; a
+ * backend to start from is in skeleton/. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "attnbench/backend.h"
 
-/* A plan: what `create` chose and allocated. It serves several bindings, one run at a time. */
 struct plan {
     const struct attn_problem *problem;
     const struct attn_services *services;
 };
 
-/* A binding: a plan with its tensors. The array handed to `bind` is the caller's, so copy from it
- * the descriptors that `run` needs; this backend needs none. */
 struct binding {
     struct plan *plan;
 };
 
-/* Is this problem within reach; if not, ATTN_UNSUPPORTED with one sentence in (why, size). A
- * backend that computes must refuse every op, score, flag, role, space and type it does not know.
- */
 static int supports(const struct attn_problem *problem, const struct attn_services *services,
                     char *why, size_t size)
 {
@@ -32,7 +25,6 @@ static int supports(const struct attn_problem *problem, const struct attn_servic
     return ATTN_OK;
 }
 
-/* Chooses a path and allocates all that `run` needs, through services; sees no data. */
 static int create(const struct attn_problem *problem, const struct attn_services *services,
                   void **plan, char *why, size_t size)
 {
@@ -46,7 +38,6 @@ static int create(const struct attn_problem *problem, const struct attn_services
     return ATTN_OK;
 }
 
-/* Attaches the tensors; may pack weights and score parameters, never q, k, v. */
 static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensors, void **binding,
                 char *why, size_t size)
 {
@@ -62,21 +53,18 @@ static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensor
     return ATTN_OK;
 }
 
-/* Computes the problem. The only slot that is timed; allocates nothing. */
 static int run(void *binding, char *why, size_t size)
 {
     (void)binding, (void)why, (void)size;
     return ATTN_OK;
 }
 
-/* Frees a binding. */
 static void release(void *binding)
 {
     const struct attn_services *services = ((struct binding *)binding)->plan->services;
     services->free(services->context, binding);
 }
 
-/* Frees a plan. All its bindings have been released. */
 static void destroy(void *plan)
 {
     const struct attn_services *services = ((struct plan *)plan)->services;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* frame.h - the stages around attention, as frame.c plans them and frame_run.c runs them. */
+/* frame.h - the stages around attention. frame.c plans them, frame_run.c runs them. */
 #ifndef ATTN_ONEDNN_FRAME_H
 #define ATTN_ONEDNN_FRAME_H
 
 #include "onednn.h"
 
-/* x_q, x_k, x_v copied and projected, q M, output projection, out copied; one result more, the
- * heads before their projection. */
+/* The stages: copies and projections of x_q, x_k and x_v, q M, output projection, copy of out.
+ * There is one more result, the heads before their projection. */
 enum { ATTN_ONEDNN_STAGES = 9, ATTN_ONEDNN_BUFFERS = ATTN_ONEDNN_STAGES + 1 };
 
 struct attn_onednn_stage {
-    uint32_t from, to; /* operands: a role, or ATTN_ROLE_USER + a buffer */
+    uint32_t from, to; /* an operand: a role, or ATTN_ROLE_USER + a buffer */
     int64_t batches, heads, rows, columns;
-    struct attn_onednn_product *product; /* NULL: a copy */
+    struct attn_onednn_product *product; /* NULL: the stage is a copy */
     uint32_t weights, bias;              /* roles */
 };
 
@@ -32,7 +32,7 @@ struct attn_onednn_framed {
     struct attn_onednn_weights weights[ATTN_ONEDNN_STAGES];
 };
 
-/* An operand of the caller's or a buffer. */
+/* An operand of the caller, or a buffer. */
 const struct attn_tensor *attn_onednn_frame_find(const struct attn_onednn_frame *f,
                                                  const struct attn_operands *operands, uint32_t id);
 

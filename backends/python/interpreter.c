@@ -79,7 +79,7 @@ static void *open_library(const char *program, char *why, size_t size)
     char *slash = realpath(program, real) ? strrchr(real, '/') : NULL;
     int minor;
     if (!slash || sscanf(slash, "/python3.%d", &minor) != 1) {
-        snprintf(why, size, "%.200s is no python3.X, so that its library can not be told", program);
+        snprintf(why, size, "%.200s is no python3.X, so that its library cannot be told", program);
         return NULL;
     }
     *slash = 0;
@@ -149,7 +149,7 @@ static int start(PyObject **helper, char *why, size_t size)
         return ATTN_OK;
     if (py.ErrorOccurred())
         py.PrintError(0);
-    snprintf(why, size, "attnbench_python.py, beside the plugin, can not be imported");
+    snprintf(why, size, "attnbench_python.py, beside the plugin, cannot be imported");
     return ATTN_NO_DEVICE;
 }
 

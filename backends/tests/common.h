@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* common.h - the tests that every backend has in common with the others.
+/* common.h - the tests that all backends share.
  *
- * A backend's test program describes itself in a test_subject, calls test_common, and runs beside
- * it what is particular to that backend. Each common test is a cmocka test whose state points to a
- * subject, so that a program may also put it to another path of the same backend. */
+ * A backend's test program describes the backend in a test_subject and calls test_common. Tests of
+ * that backend alone run in addition. Each common test is a cmocka test whose state points to a
+ * subject, so a program may also run it on another path of the same backend. */
 #ifndef ATTN_TEST_COMMON_H
 #define ATTN_TEST_COMMON_H
 
@@ -13,12 +13,12 @@
 
 struct test_subject {
     const struct attn_backend *backend;
-    const uint32_t *dtypes; /* the common problems run in each; 0 ends the list */
-    /* Is this common problem within the backend's reach; NULL: all are. */
+    const uint32_t *dtypes; /* the common problems run in each of these; 0 ends the list */
+    /* Does the backend support this common problem. NULL: all. */
     int (*takes)(const struct test_spec *spec);
-    const struct test_spec *own; /* problems that are put to this backend alone, in their type */
+    const struct test_spec *own; /* problems for this backend alone, in their type */
     size_t n_own;
-    const struct test_spec *refused; /* problems that this backend refuses and another may not */
+    const struct test_spec *refused; /* problems that this backend refuses and another may accept */
     size_t n_refused;
 };
 
@@ -26,7 +26,8 @@ struct test_subject {
 extern const struct test_spec test_cases[];
 extern const size_t test_cases_n;
 
-/* Runs the common problems that `takes` admits (NULL: all) in one type, against the oracle. */
+/* Runs the common problems that `takes` accepts (NULL: all) in one type, and compares with the
+ * oracle. */
 void test_cases_run(const struct attn_backend *backend, int (*takes)(const struct test_spec *),
                     uint32_t dtype);
 

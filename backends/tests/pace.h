@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pace.h - for tests of speed: two pieces of work in one process, in turns, as a ratio. No test
- * asks for a time. */
+/* pace.h - for tests of speed: the ratio of two pieces of work that alternate in one process. No
+ * test compares a time with a number. */
 #ifndef ATTN_TEST_PACE_H
 #define ATTN_TEST_PACE_H
 
@@ -11,26 +11,27 @@ struct pace_work {
     void *context;
 };
 
-/* The speed of `ours` as a part of that of `peer`: the median, over neighbouring runs of the two in
- * alternating order, of the ratio of their times, after a run of each that warms up. Processor
- * time of the process: waiting for a processor is no work's doing. Writes the medians of both
- * times to seconds[2], where it is not NULL. */
+/* The speed of `ours` relative to `peer`. Both run once to warm up. Then neighbouring runs
+ * alternate, and the result is the median of the ratios of their times. Times are processor time of
+ * the process, so waiting for a processor does not count. Writes the medians of both times to
+ * seconds[2], unless it is NULL. */
 double pace_ratio(const struct pace_work *ours, const struct pace_work *peer, int pairs,
                   double seconds[2]);
 
-/* The median of n numbers, which are left in ascending order. */
+/* The median of n numbers. Sorts them in ascending order. */
 double pace_median(double *numbers, int n);
 
 /* Processor seconds of the process. */
 double pace_seconds(void);
 
-/* What is asked of a ratio whose bar is `bar`: with ATTNBENCH_BARS in the environment, as in the
- * full tier, the bar. Else 0.85 of it: CI asks on a shared machine, where the same code lies up to
- * 8 % off in one process and right in the next, and what it has to catch is lost speed. */
+/* The ratio that a test requires for the bar `bar`. With ATTNBENCH_BARS in the environment, as in
+ * the full tier, it is the bar. Otherwise it is 0.85 of the bar: CI runs on a shared machine, where
+ * the same code may be 8 % off in one process and right in the next. CI only has to catch lost
+ * speed. */
 double pace_least(double bar);
 
-/* Measures up to PACE_ATTEMPTS times, until the ratio is at least pace_least(bar), and fails the
- * test where none is. */
+/* Measures up to PACE_ATTEMPTS times, until the ratio is at least pace_least(bar). Fails the test
+ * if none is. */
 void pace_hold(double (*measure)(void *context), void *context, double bar);
 
 #endif

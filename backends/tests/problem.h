@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* problem.h - for the tests of backends: small problems with random tensors, an oracle in double,
- * and a run of one backend on them through its table, as the harness would do it. */
+ * and a run of a backend on them through its table, as the harness does it. */
 #ifndef ATTN_TEST_PROBLEM_H
 #define ATTN_TEST_PROBLEM_H
 
@@ -9,7 +9,9 @@
 
 #include "attnbench/backend.h"
 
-/* Tensors that a problem has beyond the ones its op and score need. */
+#include "services.h"
+
+/* Tensors that a problem has in addition to those that its op and score need. */
 enum {
     WITH_LSE = 1 << 0,
     WITH_WEIGHTS = 1 << 1,
@@ -24,14 +26,15 @@ enum {
     WITH_W_O = 1 << 10,
     WITH_PROJ_BIAS = 1 << 11,
     WITH_X_K = 1 << 12,         /* and x_v: cross attention */
-    WITH_HEAD_PARAMS = 1 << 13, /* one set of score parameters a head, else one shared */
-    WITH_GAPS = 1 << 14,        /* rows are longer in memory than they are */
+    WITH_HEAD_PARAMS = 1 << 13, /* one set of score parameters per head, else one shared set */
+    WITH_GAPS = 1 << 14,        /* rows have gaps between them in memory */
     WITH_BSHD = 1 << 15,        /* memory order b s h d of q, k, v, out */
     WITH_BHDS = 1 << 16,        /* memory order b h d s */
-    WITH_POISON = 1 << 17 /* NaN and infinity in K and V of keys that are allowed to no query */
+    WITH_POISON = 1 << 17       /* NaN and infinity in K and V of keys that no query may see */
 };
 
-/* What to make; zero fields take b=2, hq=hkv=1, dk=dq, dv=dq, scale 1/sqrt(dk), f32, scaled_dot. */
+/* What to make. A field that is 0 stands for b=2, hq=hkv=1, dk=dq, dv=dq, scale 1/sqrt(dk), f32 or
+ * scaled_dot. */
 struct test_spec {
     const char *name;
     uint32_t op, score, dtype, with;
@@ -52,7 +55,7 @@ struct test_problem {
 void test_problem_make(const struct test_spec *spec, struct test_problem *made);
 void test_problem_free(struct test_problem *made);
 
-/* Element of a tensor as a double; idx has an entry an axis. */
+/* Element of a tensor as a double. idx has one entry per axis. */
 double test_at(const struct attn_tensor *tensor, const int64_t *idx);
 void test_set(const struct attn_tensor *tensor, const int64_t *idx, double value);
 
@@ -63,20 +66,17 @@ int test_allowed(const struct attn_problem *p, int64_t b, int64_t h, int64_t i, 
 double test_oracle_row(const struct attn_problem *p, int64_t b, int64_t h, int64_t i, double *out,
                        double *weights);
 
-/* Two threads; memory is primed with NaN, as a backend must not rely on zeros. */
-extern const struct attn_services test_services;
-
-/* Runs the backend twice on the problem, outputs primed with NaN each time. Fails the test where a
- * slot fails, an input or a gap is written, the two runs differ, or memory is left behind. */
+/* Runs the backend twice on the problem. Outputs hold NaN before each run. Fails the test if a slot
+ * fails, an input or a gap is written, the two runs differ, or memory is not freed. */
 void test_run(const struct attn_backend *backend, struct test_problem *made);
 
-/* Fails the test where an output is not that of the oracle. */
+/* Fails the test if an output differs from the oracle. */
 void test_check(const struct test_spec *spec, const struct test_problem *made);
 
-/* All of it for one spec. */
+/* Does all of this for one spec. */
 void test_spec_run(const struct attn_backend *backend, const struct test_spec *spec);
 
-/* Asserts that `supports` refuses the problem, or that of the spec, with a reason. */
+/* Asserts that `supports` refuses the problem, or the problem of the spec, with a reason. */
 void test_problem_refused(const struct attn_backend *backend, const struct attn_problem *problem);
 void test_spec_refused(const struct attn_backend *backend, const struct test_spec *spec);
 

@@ -11,41 +11,6 @@
 
 #include "problem.h"
 
-enum { PRIME = 0xff }; /* a byte pattern that is NaN in every floating type */
-
-static int live; /* allocations that have not been freed */
-
-static void *service_alloc(void *context, size_t bytes, size_t alignment)
-{
-    (void)context;
-    size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-    void *memory = aligned_alloc(alignment, rounded ? rounded : alignment);
-    if (memory)
-        memset(memory, PRIME, rounded); /* a backend must not rely on zeros */
-    live += memory != NULL;
-    return memory;
-}
-
-static void service_free(void *context, void *memory)
-{
-    (void)context;
-    live -= memory != NULL;
-    free(memory);
-}
-
-static void service_log(void *context, const char *text)
-{
-    (void)context, (void)text;
-}
-
-const struct attn_services test_services = {
-    .struct_size = sizeof(test_services),
-    .threads = 2,
-    .alloc = service_alloc,
-    .free = service_free,
-    .log = service_log,
-};
-
 static int is_output(const struct attn_tensor *tensor)
 {
     return tensor->role == ATTN_OUT || tensor->role == ATTN_LSE || tensor->role == ATTN_WEIGHTS;
@@ -72,7 +37,7 @@ static void blank(const struct attn_tensor *tensor, const int64_t *idx, void *co
     for (uint32_t a = 0; a < tensor->rank; a++)
         at += idx[a] * tensor->stride[a];
     size_t size = tensor->dtype == ATTN_F64 ? 8 : tensor->dtype == ATTN_F32 ? 4 : 2;
-    memset((char *)context + (size_t)at * size, PRIME, size);
+    memset((char *)context + (size_t)at * size, TEST_NAN_BYTE, size);
 }
 
 /* What lies between the rows of an output must still be primed. */
@@ -83,7 +48,7 @@ static void check_gaps(const struct attn_tensor *tensor, size_t bytes)
     memcpy(copy, tensor->data, bytes);
     each(tensor, blank, copy);
     for (size_t byte = 0; byte < bytes; byte++)
-        assert_int_equal(copy[byte], PRIME);
+        assert_int_equal(copy[byte], TEST_NAN_BYTE);
     free(copy);
 }
 
@@ -94,7 +59,7 @@ static void run_twice(const struct attn_backend *backend, void *binding, struct 
     for (int run = 0; run < 2; run++) {
         for (uint32_t t = 0; t < made->problem.n_tensors; t++)
             if (is_output(&made->tensors[t]))
-                memset(made->tensors[t].data, PRIME, made->bytes[t]);
+                memset(made->tensors[t].data, TEST_NAN_BYTE, made->bytes[t]);
         assert_int_equal(backend->run(binding, why, sizeof(why)), ATTN_OK);
         for (uint32_t t = 0; t < made->problem.n_tensors; t++) {
             if (!is_output(&made->tensors[t]))
@@ -128,7 +93,7 @@ void test_run(const struct attn_backend *backend, struct test_problem *made)
         memcpy(before[t], made->tensors[t].data, made->bytes[t]);
     }
     problem.tensors = shapes;
-    live = 0;
+    test_memory.live = 0;
     if (backend->supports(&problem, &test_services, why, sizeof(why)) != ATTN_OK)
         fail_msg("supports refuses: %s", why);
     assert_int_equal(backend->create(&problem, &test_services, &plan, why, sizeof(why)), ATTN_OK);
@@ -136,7 +101,7 @@ void test_run(const struct attn_backend *backend, struct test_problem *made)
     run_twice(backend, binding, made);
     backend->release(binding);
     backend->destroy(plan);
-    assert_int_equal(live, 0);
+    assert_int_equal(test_memory.live, 0);
     for (uint32_t t = 0; t < n; t++) {
         if (!is_output(&made->tensors[t]))
             assert_memory_equal(before[t], made->tensors[t].data, made->bytes[t]);

@@ -10,10 +10,11 @@
 
 #include <cmocka.h>
 
+#include "pack/make.h"
+#include "run/seat.h"
 #include "run/suite.h"
-#include "run/verify.h"
 
-static struct attn_places places;
+static struct attn_paths paths;
 static struct attn_session session; /* roster and cases */
 static struct attn_seat *seats;     /* of the roster */
 
@@ -24,12 +25,12 @@ static int begin(void **state)
     const struct attn_roster_wish backends = {.n_backends = 0};
     const struct attn_suite_wish cases = {.n_cases = 0};
     attn_settings_default(&session.settings);
-    session.places = &places;
+    session.paths = &paths;
     session.results = -1;
-    if (attn_places_find(&places, why, sizeof why) == 0 &&
-        snprintf(places.worker, sizeof places.worker, "%s", TEST_WORKER) > 0 &&
-        attn_suite_load(&places, &cases, &session.cases, why, sizeof why) == 0 &&
-        attn_roster_load(&places, &backends, &session.roster, why, sizeof why) == 0)
+    if (attn_paths_find(&paths, why, sizeof why) == 0 &&
+        snprintf(paths.worker, sizeof paths.worker, "%s", TEST_WORKER) > 0 &&
+        attn_suite_load(&paths, &cases, &session.cases, why, sizeof why) == 0 &&
+        attn_roster_load(&paths, &backends, &session.roster, why, sizeof why) == 0)
         seats = calloc(session.roster.count, sizeof *seats);
     else
         print_error("%s\n", why);
@@ -42,7 +43,7 @@ static int end(void **state)
 {
     (void)state;
     for (size_t b = 0; b < session.roster.count; b++)
-        attn_seat_leave(&seats[b]);
+        attn_seat_free(&seats[b]);
     free(seats);
     attn_session_close(&session);
     return 0;

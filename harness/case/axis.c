@@ -16,7 +16,7 @@ void attn_statement_free(struct attn_statement *statement)
 size_t attn_statement_column(const struct attn_statement *statement, const char *key)
 {
     const struct attn_case_key *entry = attn_key_find((struct attn_word){key, strlen(key), 0});
-    return entry ? statement->columns[entry - attn_case_keys] : 0;
+    return entry ? statement->columns[attn_key_index(entry)] : 0;
 }
 
 static int add(struct attn_axis *axis, struct attn_alternative alternative,
@@ -38,7 +38,7 @@ static int add(struct attn_axis *axis, struct attn_alternative alternative,
     return 0;
 }
 
-/* FIRST:LAST:*K or FIRST:LAST:+K; LAST is included where a step meets it. */
+/* FIRST:LAST:*K or FIRST:LAST:+K. LAST is included if a step meets it. */
 static int add_range(struct attn_axis *axis, struct attn_word word,
                      const struct attn_origin *origin)
 {
@@ -50,7 +50,7 @@ static int add_range(struct attn_axis *axis, struct attn_word word,
     bool times = complete && step.text[0] == '*';
     if (!complete || (!times && step.text[0] != '+'))
         return attn_case_error(origin, word.column,
-                               "'%.*s' is no range: FIRST:LAST:*K or FIRST:LAST:+K",
+                               "'%.*s' is not a range: FIRST:LAST:*K or FIRST:LAST:+K",
                                attn_word_shown(word), word.text);
     struct attn_word number = {step.text + 1, step.length - 1, step.column + 1};
     if (attn_word_integer(first, times ? 1 : 0, ATTN_CASE_SIZE_MAX, &from, origin) != 0 ||
@@ -86,7 +86,7 @@ static int by_text(const void *a, const void *b)
     return memcmp(text_of(x), text_of(y), x->length);
 }
 
-/* A value given twice would make two cases of one name. */
+/* A value given twice would make two cases with one name. */
 static int check_repeats(const struct attn_axis *axis, const struct attn_origin *origin)
 {
     if (axis->count < 2)
@@ -113,7 +113,7 @@ int attn_axis_values(struct attn_axis *axis, struct attn_word values,
                      const struct attn_origin *origin)
 {
     const struct attn_key_rule *rule = axis->keys[0]->rule;
-    bool ranged = axis->n_keys == 1 && (rule->flags & ATTN_KEY_SIZE);
+    bool ranged = axis->n_keys == 1 && (rule->flags & (ATTN_KEY_SIZE | ATTN_KEY_RANGE));
     struct attn_word rest = values, value;
     while (attn_word_split(&rest, ',', &value)) {
         struct attn_word linked = value, part;
@@ -128,7 +128,7 @@ int attn_axis_values(struct attn_axis *axis, struct attn_word values,
         }
         if (axis->n_keys > 1 && parts != axis->n_keys)
             return attn_case_error(origin, value.column,
-                                   "'%.*s' does not hold %zu values, one a linked key",
+                                   "'%.*s' does not hold %zu values, one per linked key",
                                    attn_word_shown(value), value.text, axis->n_keys);
         struct attn_alternative plain = {value.text, value.length, value.column, ""};
         if (ranged && memchr(value.text, ':', value.length)) {

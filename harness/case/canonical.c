@@ -36,8 +36,8 @@ void attn_sink_format(struct attn_sink *sink, const char *format, ...)
     append(sink, text, (size_t)length);
 }
 
-/* The fewest digits that read back as the same double, 17 always do; and without an exponent where
- * that is shorter (100, not 1e+02). */
+/* The fewest digits that read back as the same double; 17 always do. Without an exponent if that is
+ * shorter (100, not 1e+02). */
 void attn_sink_real(struct attn_sink *sink, double value)
 {
     char text[40], full[40];
@@ -59,7 +59,7 @@ void attn_sink_key(struct attn_sink *sink, const struct attn_case_key *key)
 
 static void write_case(const struct attn_case *c, struct attn_sink *sink)
 {
-    for (const struct attn_case_key *key = attn_case_keys; key->name; key++)
+    for (const struct attn_case_key *key = attn_case_keys(); key->name; key++)
         if (key->rule->write)
             key->rule->write(key, c, sink);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c - defaults, and what can only be judged of a case as a whole. */
+/* check.c - defaults, and checks that need the whole case. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "case/language.h"
+#include "case/operator.h"
 
 static int64_t *size_field(const struct attn_case_key *key, struct attn_case *c)
 {
@@ -20,12 +21,12 @@ static bool is_size(const struct attn_case_key *key)
 void attn_case_init(struct attn_case *c)
 {
     memset(c, 0, sizeof *c);
-    c->op = ATTN_OP_ATTENTION;
-    c->score = ATTN_SCORE_SCALED_DOT;
+    c->op = ref_op_named(ATTN_DEFAULT_OP)->op;
+    c->score = ref_score_named(ATTN_DEFAULT_SCORE)->score;
     c->dtype = ATTN_F32;
     c->wo = true;
     c->seed = 1;
-    for (const struct attn_case_key *key = attn_case_keys; key->name; key++)
+    for (const struct attn_case_key *key = attn_case_keys(); key->name; key++)
         if (is_size(key))
             *size_field(key, c) = -1;
 }
@@ -43,33 +44,91 @@ __attribute__((format(printf, 5, 6))) static int blame(const char **to, const ch
 
 static double default_scale(const struct attn_case *c)
 {
-    if (c->score != ATTN_SCORE_SCALED_DOT)
-        return 1;
-    return c->dk > 0 ? 1 / sqrt((double)c->dk) : 0;
+    return attn_case_score(c)->by_width && c->dk <= 0 ? 0 : ref_score_scale(c->score, c->dk);
 }
 
-/* The keys that have no default. */
+static const struct attn_case_key *find_key(const char *name)
+{
+    return attn_key_find((struct attn_word){name, strlen(name), 0});
+}
+
+enum { SCORES_MAX = 192 };
+
+static bool has_hidden(const struct ref_score *score)
+{
+    return score->hidden;
+}
+
+static bool has_free_widths(const struct ref_score *score)
+{
+    return score->free_widths;
+}
+
+static bool has_params(const struct ref_score *score)
+{
+    return attn_score_has_params(score);
+}
+
+static const char *scores_of(attn_score_kind *kind, const char *prefix, const char *joint,
+                             char text[SCORES_MAX])
+{
+    attn_score_names(kind, prefix, joint, text, SCORES_MAX);
+    return text;
+}
+
+/* The shorthand that sets a key among others, as " (or 'h')"; "" if there is none. */
+static const char *or_shorthand(const char *name, char text[32])
+{
+    text[0] = '\0';
+    for (const struct attn_case_key *key = attn_case_keys(); key->name; key++)
+        for (size_t t = 0; t < ATTN_KEY_TARGETS && key->rule->targets[t]; t++)
+            if (strcmp(key->rule->targets[t], name) == 0)
+                snprintf(text, 32, " (or '%s')", key->name);
+    return text;
+}
+
+/* A key of op->keys that the case's operator does not accept. */
+static int refuse_key(const struct attn_case_key *entry, const char **key, char *why, size_t size)
+{
+    char text[192];
+    attn_key_owners(entry->name, text, sizeof text);
+    return blame(key, entry->name, why, size, "%s", text);
+}
+
+/* Is a key one that some operators accept, but not this one? */
+static bool is_foreign(const struct attn_case_key *entry, const struct attn_case *c)
+{
+    return attn_key_has_owners(entry) && !entry->rule->param &&
+           !attn_op_takes(attn_case_op(c), entry->name);
+}
+
+/* Checks the keys that have no default, and sizes without a meaning. */
 static int check_required(const struct attn_case *c, const char **key, char *why, size_t size)
 {
+    const struct ref_op *op = attn_case_op(c);
+    char text[32], scores[SCORES_MAX];
     if (c->sq < 0)
         return blame(key, "sq", why, size, "'sq' must be given (or 's')");
     if (c->dk < 0)
         return blame(key, "dk", why, size, "'dk' must be given (or 'd')");
-    if (c->op == ATTN_OP_MHA && c->hq < 0)
-        return blame(key, "hq", why, size, "'hq' must be given with op=mha (or 'h')");
-    if (c->op != ATTN_OP_MHA && c->e >= 0)
-        return blame(key, "e", why, size, "'e' needs op=mha");
-    if (c->score != ATTN_SCORE_ADDITIVE && c->dh >= 0)
-        return blame(key, "dh", why, size, "'dh' needs score=additive");
+    for (const char *const *name = op->needed; name && *name; name++)
+        if (attn_key_size(find_key(*name), c) < 0)
+            return blame(key, *name, why, size, "'%s' must be given with op=%s%s", *name, op->name,
+                         or_shorthand(*name, text));
+    for (const struct attn_case_key *entry = attn_case_keys(); entry->name; entry++)
+        if (is_size(entry) && is_foreign(entry, c) && attn_key_size(entry, c) >= 0)
+            return refuse_key(entry, key, why, size);
+    if (!attn_case_score(c)->hidden && c->dh >= 0)
+        return blame(key, "dh", why, size, "'dh' needs %s",
+                     scores_of(has_hidden, "score=", " or ", scores));
     return 0;
 }
 
-/* Of all sizes a pack leaves open only how the widths of multi-head attention are cut into heads.
- */
+/* The only sizes that a pack leaves open are the numbers of heads that split projected widths. */
 static int resolve_heads(struct attn_case *c, const char **key, char *why, size_t size)
 {
     const char *given = c->hq >= 0 ? "hq" : "hkv";
-    if (c->op != ATTN_OP_MHA && (c->hq >= 0 || c->hkv >= 0))
+    if (!ref_op_is(c->op, REF_PROJECTED) && (c->hq >= 0 || c->hkv >= 0))
         return blame(key, given, why, size, "'%s' comes from the pack's tensors", given);
     if (c->hkv < 0)
         c->hkv = c->hq;
@@ -78,19 +137,20 @@ static int resolve_heads(struct attn_case *c, const char **key, char *why, size_
 
 int attn_case_resolve(struct attn_case *c, bool pack, const char **key, char *why, size_t size)
 {
-    /* Defaults that others are taken from come first. */
+    /* A default that depends on other sizes comes after them. */
     static const char *const order[] = {"b", "hq", "hkv", "sk", "dq", "dv", "dh", "e"};
     if (!pack) {
         if (check_required(c, key, why, size) != 0)
             return -1;
         for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
-            const struct attn_case_key *entry =
-                attn_key_find((struct attn_word){order[i], strlen(order[i]), 0});
+            const struct attn_case_key *entry = find_key(order[i]);
             if (*size_field(entry, c) < 0)
                 *size_field(entry, c) = entry->rule->fallback(c);
         }
     }
     if (pack && resolve_heads(c, key, why, size) != 0)
+        return -1;
+    if (attn_params_resolve(c, key, why, size) != 0)
         return -1;
     if (c->scale_given && (pack || c->scale != default_scale(c)))
         return 0;
@@ -99,17 +159,17 @@ int attn_case_resolve(struct attn_case *c, bool pack, const char **key, char *wh
     return 0;
 }
 
-/* Every size that is known lies in its range. */
+/* Checks that every known size is in its range. */
 static int check_sizes(const struct attn_case *c, bool pack, const char **key, char *why,
                        size_t size)
 {
-    for (const struct attn_case_key *entry = attn_case_keys; entry->name; entry++) {
+    for (const struct attn_case_key *entry = attn_case_keys(); entry->name; entry++) {
         if (!is_size(entry))
             continue;
         int64_t value = attn_key_size(entry, c);
         bool unused =
-            (value == 0 && strcmp(entry->name, "dh") == 0 && c->score != ATTN_SCORE_ADDITIVE) ||
-            (value == 0 && strcmp(entry->name, "e") == 0 && c->op != ATTN_OP_MHA);
+            (value == 0 && strcmp(entry->name, "dh") == 0 && !attn_case_score(c)->hidden) ||
+            (value == 0 && is_foreign(entry, c));
         if (unused || (pack && value == -1))
             continue;
         if (value < entry->rule->min || value > ATTN_CASE_SIZE_MAX)
@@ -120,50 +180,108 @@ static int check_sizes(const struct attn_case *c, bool pack, const char **key, c
     return 0;
 }
 
-/* Sizes that must agree; an unknown size (-1) agrees with any. */
+/* Checks sizes that must agree. An unknown size (-1) agrees with any. */
 static int check_widths(const struct attn_case *c, const char **key, char *why, size_t size)
 {
     bool known = c->hq > 0 && c->hkv > 0;
     if (known && c->hq % c->hkv != 0)
         return blame(key, "hkv", why, size, "hkv = %lld does not divide hq = %lld",
                      (long long)c->hkv, (long long)c->hq);
-    bool free_widths = c->score == ATTN_SCORE_BILINEAR || c->score == ATTN_SCORE_ADDITIVE;
-    if (!free_widths && c->dq > 0 && c->dk > 0 && c->dq != c->dk)
+    char scores[SCORES_MAX];
+    if (!attn_case_score(c)->free_widths && c->dq > 0 && c->dk > 0 && c->dq != c->dk)
         return blame(key, "dq", why, size,
-                     "dq = %lld and dk = %lld differ: only bilinear and additive scores allow it",
-                     (long long)c->dq, (long long)c->dk);
-    if (c->op != ATTN_OP_MHA || c->data)
+                     "dq = %lld and dk = %lld differ: only %s scores allow it", (long long)c->dq,
+                     (long long)c->dk, scores_of(has_free_widths, "", " and ", scores));
+    const struct ref_op *op = attn_case_op(c);
+    if (c->data)
         return 0; /* a pack has widths of its own; its reader checks them */
-    if (!c->cross && c->sk != c->sq)
+    if (attn_op_takes(op, "kv") && !c->cross && c->sk != c->sq)
         return blame(key, "sk", why, size, "sk = %lld differs from sq = %lld: that needs kv=cross",
                      (long long)c->sk, (long long)c->sq);
-    if (c->residual && !c->wo && c->hq * c->dv != c->e)
+    bool sized = c->e >= 0 && c->hq >= 0 && c->dv >= 0; /* false in a pack's own line */
+    if (attn_op_takes(op, "residual") && c->residual && !c->wo && sized && c->hq * c->dv != c->e)
         return blame(key, "residual", why, size,
                      "residual=1 adds x_q of width e = %lld to an output of width hq*dv = %lld",
                      (long long)c->e, (long long)c->hq * c->dv);
     return 0;
 }
 
-/* Keys that only multi-head attention, or only some scores, give a meaning. */
+/* Is a key's value not its default? Then the canonical form has it. */
+static bool is_given(const struct attn_case_key *entry, const struct attn_case *c)
+{
+    struct attn_sink sink = {.path = true};
+    entry->rule->write(entry, c, &sink);
+    return sink.length > 0;
+}
+
+static bool is_in_vain(const struct attn_case_key *entry, const struct attn_case *c)
+{
+    return is_foreign(entry, c) && !is_size(entry) && is_given(entry, c);
+}
+
+/* A key that the case's operator does not accept; of several, the first in another operator's
+ * table. NULL: there is none. */
+static const struct attn_case_key *key_in_vain(const struct attn_case *c)
+{
+    const struct attn_case_key *entry = attn_case_keys();
+    while (entry->name && !is_in_vain(entry, c))
+        entry++;
+    for (const struct ref_op *const *op = ref_ops; entry->name && *op; op++)
+        for (const char *const *name = (*op)->keys; name && *name; name++)
+            if (is_in_vain(find_key(*name), c))
+                return find_key(*name);
+    return NULL;
+}
+
+/* Checks keys that have a meaning only with some operators or some scores. */
 static int check_meaning(const struct attn_case *c, const char **key, char *why, size_t size)
 {
-    const struct {
-        const char *key;
-        bool set;
-    } mha_only[] = {{"kv", c->cross},          {"proj_bias", c->proj_bias},
-                    {"prune", c->n_prune > 0}, {"weights", c->weights != ATTN_WEIGHTS_NORMAL},
-                    {"residual", c->residual}, {"wo", !c->wo}};
-    for (size_t i = 0; c->op != ATTN_OP_MHA && i < sizeof mha_only / sizeof mha_only[0]; i++)
-        if (mha_only[i].set)
-            return blame(key, mha_only[i].key, why, size, "'%s' needs op=mha", mha_only[i].key);
-    if (c->params_head && c->score != ATTN_SCORE_BILINEAR && c->score != ATTN_SCORE_ADDITIVE)
-        return blame(key, "params", why, size, "'params' needs score=bilinear or score=additive");
+    const struct attn_case_key *vain = key_in_vain(c);
+    if (vain)
+        return refuse_key(vain, key, why, size);
+    char scores[SCORES_MAX];
+    if (c->params_head && !attn_score_has_params(attn_case_score(c)))
+        return blame(key, "params", why, size, "'params' needs %s",
+                     scores_of(has_params, "score=", " or ", scores));
     if (c->data_hash[0] && c->data == NULL)
         return blame(key, "sha256", why, size, "'sha256' needs data=");
     for (int i = 0; i < c->n_prune; i++)
-        if (c->hq > 0 && c->prune[i] >= c->hq)
+        if (c->hq > 0 && c->prune->at[i] >= c->hq)
             return blame(key, "prune", why, size, "prune: head %lld of %lld (the first is 0)",
-                         (long long)c->prune[i], (long long)c->hq);
+                         (long long)c->prune->at[i], (long long)c->hq);
+    return 0;
+}
+
+/* Checks features that not every operator has, by their flag or role in its tables. */
+static int check_features(const struct attn_case *c, const char **key, char *why, size_t size)
+{
+    const struct ref_op *op = attn_case_op(c);
+    const bool scored = strcmp(attn_case_score(c)->name, ATTN_DEFAULT_SCORE) != 0;
+    const struct {
+        const char *key, *what;
+        bool set, has;
+    } features[] = {
+        {"mask", "causal mask", c->causal, op->flags & ATTN_FLAG_CAUSAL},
+        {"mask", "window", c->window, op->flags & ATTN_FLAG_WINDOW},
+        {"mask", "offset br", c->off_br, op->flags & ATTN_FLAG_OFF_BR},
+        {"mask", "boolean mask", c->mask_bool || c->pack_mask, ref_operand_of(op, ATTN_MASK)},
+        {"mask", "lengths", c->len != ATTN_LEN_NONE, ref_operand_of(op, ATTN_LEN)},
+        {"bias", "bias", c->bias_normal || c->pack_bias, ref_operand_of(op, ATTN_BIAS)},
+        {"bias", "ALiBi", c->alibi || c->pack_alibi, ref_operand_of(op, ATTN_ALIBI)},
+        {"sink", "sink", c->sink || c->pack_sink, ref_operand_of(op, ATTN_SINK)},
+        {"softcap", "softcap", c->softcap > 0, op->flags & ATTN_FLAG_SOFTCAP},
+        {"dropout", "dropout", c->dropout, op->flags & ATTN_FLAG_DROPOUT},
+        {"score", "such score", scored, op->scores >> c->score & 1},
+        {"scale", "scores to scale", c->scale_given, op->scores},
+    };
+    for (size_t f = 0; f < sizeof features / sizeof features[0]; f++)
+        if (features[f].set && !features[f].has)
+            return blame(key, features[f].key, why, size, "op=%s has no %s", op->name,
+                         features[f].what);
+    const struct ref_output *output;
+    for (size_t n = 0; (output = attn_optional_output(n)); n++)
+        if (attn_case_asks(c, output->role) && ref_output_of(op, output->role) < 0)
+            return blame(key, "out", why, size, "op=%s has no output %s", op->name, output->name);
     return 0;
 }
 
@@ -180,16 +298,17 @@ static int check_mask(const struct attn_case *c, const char **key, char *why, si
         return blame(key, "mask", why, size, "len: %d lengths, but b = %lld", c->n_len,
                      (long long)c->b);
     for (int i = 0; i < c->n_len; i++)
-        if (c->sk >= 0 && c->len_list[i] > c->sk)
+        if (c->sk >= 0 && c->len_list->at[i] > c->sk)
             return blame(key, "mask", why, size, "len: %lld is beyond sk = %lld",
-                         (long long)c->len_list[i], (long long)c->sk);
+                         (long long)c->len_list->at[i], (long long)c->sk);
     return 0;
 }
 
 int attn_case_judge(const struct attn_case *c, bool pack, const char **key, char *why, size_t size)
 {
     if (check_sizes(c, pack, key, why, size) != 0 || check_widths(c, key, why, size) != 0 ||
-        check_meaning(c, key, why, size) != 0 || check_mask(c, key, why, size) != 0)
+        check_meaning(c, key, why, size) != 0 || check_features(c, key, why, size) != 0 ||
+        check_mask(c, key, why, size) != 0 || attn_params_judge(c, key, why, size) != 0)
         return -1;
     char unfit[128];
     if (!attn_fill_fits(c, c->fill, unfit, sizeof unfit))

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* expand.c - multiplies the axes of a line out: one complete, checked, named case a combination. */
+/* expand.c - multiplies the axes of a line out: one complete, checked, named case per combination.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "case/expand.h"
 
-/* How many cases a statement makes; false when the list would grow beyond its limit. */
+/* The number of cases that a statement makes; false if the list would grow beyond its limit. */
 static bool count_cases(const struct attn_statement *statement, size_t present, size_t *count)
 {
     *count = 1;
@@ -24,7 +25,7 @@ static struct attn_word word_of(const struct attn_alternative *alternative)
     return (struct attn_word){text, alternative->length, alternative->column};
 }
 
-/* The value that one of an axis's keys takes in one alternative. */
+/* The value of one of an axis's keys in one alternative. */
 static struct attn_word key_value(const struct attn_axis *axis, size_t key, size_t chosen)
 {
     struct attn_word rest = word_of(&axis->alternatives[chosen]), part = rest;
@@ -42,8 +43,8 @@ static void choose(const struct attn_statement *statement, size_t index, size_t 
     }
 }
 
-/* "name/key=value,key=value" from the axes that vary. What does not fit ends in the combination's
- * number instead, so that no two cases of a line share a name. */
+/* "name/key=value,key=value" from the axes that vary. A name that does not fit ends in the
+ * combination's number instead, so that no two cases of a line share a name. */
 static void make_name(const struct attn_statement *statement, size_t index, const size_t chosen[],
                       char name[ATTN_CASE_NAME_MAX])
 {
@@ -71,7 +72,7 @@ static void make_name(const struct attn_statement *statement, size_t index, cons
     }
 }
 
-/* A message about the whole case, at the key that is to blame for it. */
+/* A message about the whole case, at the column of the wrong key. */
 static int refuse(const struct attn_statement *statement, const char *key, const char *reason,
                   const struct attn_origin *origin)
 {
@@ -105,11 +106,22 @@ static int build(const struct attn_statement *statement, size_t index, struct at
     return 0;
 }
 
+/* Cases with the same value on an axis can share its list. The first of them has the first value on
+ * all other axes. So a line of long lists keeps each list once. */
+static void share_lists(const struct attn_statement *statement, size_t index,
+                        struct attn_case *first)
+{
+    size_t chosen[ATTN_KEYS_MAX], stride = 1;
+    choose(statement, index, chosen);
+    for (size_t a = statement->n_axes; a-- > 0; stride *= statement->axes[a].count)
+        attn_case_share_lists(&first[index], &first[chosen[a] * stride]);
+}
+
 static int reserve(struct attn_case_list *list, size_t count)
 {
     if (count <= list->capacity)
         return 0;
-    /* Doubled, so that a file of many lines is not copied once a line. */
+    /* Doubled, so that a file of many lines is not copied once per line. */
     size_t capacity = count > 2 * list->capacity ? count : 2 * list->capacity;
     struct attn_case *grown = realloc(list->items, capacity * sizeof list->items[0]);
     if (grown == NULL)
@@ -135,6 +147,7 @@ int attn_statement_expand(const struct attn_statement *statement, struct attn_ca
                 attn_case_free(&list->items[--list->count]);
             return -1;
         }
+        share_lists(statement, index, c - index);
     }
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* expand.h - a line taken apart: axes of alternatives, which multiply out to cases. Private to
+/* expand.h - a line split into axes of alternatives, which multiply out to cases. Private to
  * this folder. */
 #ifndef ATTN_CASE_EXPAND_H
 #define ATTN_CASE_EXPAND_H
@@ -7,7 +7,7 @@
 #include "case/language.h"
 
 enum {
-    ATTN_KEYS_MAX = 40,  /* keys there are; each at most once a line */
+    ATTN_KEYS_MAX = 64,  /* keys of the language; each at most once per line */
     ATTN_LINKED_MAX = 6, /* keys linked in one axis */
     ATTN_DIGITS_MAX = 12 /* of a size in a range, terminated */
 };
@@ -19,7 +19,7 @@ struct attn_alternative {
     char digits[ATTN_DIGITS_MAX];
 };
 
-/* What stands on both sides of one '='. */
+/* Both sides of one '='. */
 struct attn_axis {
     const struct attn_case_key *keys[ATTN_LINKED_MAX];
     size_t columns[ATTN_LINKED_MAX];
@@ -30,14 +30,14 @@ struct attn_axis {
 
 struct attn_statement {
     char name[ATTN_CASE_NAME_MAX];
-    size_t columns[ATTN_KEYS_MAX]; /* where each key of the table is given; 0: it is not */
+    size_t columns[ATTN_KEYS_MAX]; /* column of each key of the table; 0: not given */
     struct attn_axis axes[ATTN_KEYS_MAX];
     size_t n_axes;
 };
 
 void attn_statement_free(struct attn_statement *statement);
 
-/* Column in which a key is given, 0: it is not. */
+/* The column of a key; 0: not given. */
 size_t attn_statement_column(const struct attn_statement *statement, const char *key);
 
 /* Fills an axis from the values after '='. 0, or -1 with a message. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file.c - a .cases file: bounded, every line a statement, every name once. */
+/* file.c - reads a .cases file: size limited, one statement per line, every name once. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,8 +88,8 @@ static int parse_lines(const char *path, const char *text, size_t length, struct
         const char *end = memchr(text + at, '\n', length - at);
         size_t bytes = end ? (size_t)(end - (text + at)) : length - at;
         char name[ATTN_CASE_NAME_MAX];
-        line++;
-        if (attn_case_parse_named(text + at, bytes, path, line, list, name, why, size) != 0)
+        struct attn_origin origin = {.file = path, .line = ++line, .why = why, .size = size};
+        if (attn_case_parse_named(text + at, bytes, &origin, list, name) != 0)
             return -1;
         if (name[0] && add_name(names, name, line) != 0) {
             snprintf(why, size, "%s: no memory", path);

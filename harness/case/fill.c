@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fill.c - what each fill is for, and which cases it fits. */
+/* fill.c - what each fill does, and which cases it fits. */
 #include <math.h>
 #include <stdio.h>
 
 #include "case/language.h"
+#include "case/operator.h"
 
 static const char *const meanings[ATTN_FILL_COUNT] = {
     [ATTN_FILL_NORMAL] = "N(0,1), the default",
@@ -14,8 +15,8 @@ static const char *const meanings[ATTN_FILL_COUNT] = {
     [ATTN_FILL_SPIKE] = "keys that are not allowed have the largest scores and values",
     [ATTN_FILL_POISON] = "keys that no row may see hold NaN and Inf",
     [ATTN_FILL_EXACT] = "scores 0 or -200, small whole v: the answer is known to the bit",
-    [ATTN_FILL_ONE_HOT] = "one key a row takes all the weight: out is its v",
-    [ATTN_FILL_STAIR_UP] = "scores rise from tile to tile, most of all in the last",
+    [ATTN_FILL_ONE_HOT] = "one key per row takes all the weight: out is its v",
+    [ATTN_FILL_STAIR_UP] = "scores rise from tile to tile, most in the last",
     [ATTN_FILL_STAIR_DOWN] = "scores fall from tile to tile, beyond underflow",
     [ATTN_FILL_ROUNDING] = "v is positive: the mean of signed errors shows truncation",
     [ATTN_FILL_OVERFLOW] = "scores near 1e4, dot products beyond 65504",
@@ -40,7 +41,7 @@ static bool has_mask(const struct attn_case *c)
     return c->causal || c->window || c->mask_bool || c->len != ATTN_LEN_NONE;
 }
 
-/* What changes the weights besides scores that a fill can choose. */
+/* A feature that changes the weights, besides the scores that a fill chooses. */
 static const char *weight_part(const struct attn_case *c)
 {
     return c->bias_normal ? "a bias"
@@ -50,32 +51,36 @@ static const char *weight_part(const struct attn_case *c)
                           : NULL;
 }
 
-/* Scores are chosen by dividing by the scale. */
+/* A fill chooses scores by dividing by the scale. */
 static bool scale_is_usable(const struct attn_case *c)
 {
     return fabs(c->scale) >= 1e-4 && fabs(c->scale) <= 1e4;
 }
 
-/* Keys that the columns of q and k can tell apart by their signs. */
+/* Can the columns of q and k tell the keys apart by their signs? */
 static bool keys_are_distinct(const struct attn_case *c)
 {
     int64_t columns = c->dq < c->dk ? c->dq : c->dk;
     return columns >= 31 || c->sk <= (int64_t)1 << columns;
 }
 
-static const char *why_not(const struct attn_case *c, enum attn_fill fill)
+/* What a fill needs and the case does not have; some needs are written into `text`. */
+static const char *why_not(const struct attn_case *c, enum attn_fill fill, char text[64])
 {
-    const bool product = c->score != ATTN_SCORE_GAUSSIAN && c->score != ATTN_SCORE_ADDITIVE;
+    const struct ref_score *score = attn_case_score(c);
+    const bool product = score->traits & REF_SCORE_PRODUCT;
     if (fill <= ATTN_FILL_ZEROS)
         return NULL;
     if (c->data)
-        return "tensors that are not a pack's";
+        return "drawn tensors, not a pack's";
     if (c->sk == 0)
         return "keys";
     if (fill == ATTN_FILL_POISON)
         return has_mask(c) ? NULL : "a mask";
-    if (c->op == ATTN_OP_MHA)
-        return "op=attention: projections mix what it puts into q, k and v";
+    if (!ref_op_is(c->op, REF_QKV))
+        return ref_op_is(c->op, REF_PROJECTED) ? "op=" ATTN_DEFAULT_OP
+                                                 ": projections mix what it puts into q, k and v"
+                                               : "an operator with q, k and v";
     if (fill == ATTN_FILL_ROUNDING || fill >= ATTN_FILL_CONSTANT)
         return NULL;
     if (fill == ATTN_FILL_CENSUS || fill == ATTN_FILL_EXACT || fill == ATTN_FILL_ONE_HOT)
@@ -94,8 +99,10 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill)
     case ATTN_FILL_NEGATIVE:
         return product ? NULL : "a score that is a product";
     case ATTN_FILL_ONE_HOT:
-        if (c->score == ATTN_SCORE_ADDITIVE)
-            return "a score other than additive";
+        if (!product && !(score->traits & REF_SCORE_DISTANCE)) {
+            snprintf(text, 64, "a score other than %s", score->name);
+            return text;
+        }
         return keys_are_distinct(c) ? NULL : "at most 2^dk keys";
     default:
         return NULL;
@@ -104,7 +111,8 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill)
 
 bool attn_fill_fits(const struct attn_case *c, enum attn_fill fill, char *why, size_t size)
 {
-    const char *needs = why_not(c, fill);
+    char text[64];
+    const char *needs = why_not(c, fill, text);
     if (needs && why)
         snprintf(why, size, "fill=%s needs %s", attn_fill_name(fill), needs);
     return !needs;

@@ -2,279 +2,176 @@
 /* generate.c - random legal case lines. */
 #include "case/generate.h"
 
-#include <assert.h>
-#include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { WORDS_MAX = 40, WORD_MAX = 256 };
+#include "case/draft.h"
+#include "case/language.h"
 
-/* The words of a line, before they are shuffled. */
-struct words {
-    char text[WORDS_MAX][WORD_MAX];
-    unsigned count;
-};
+#define COUNT(values) (sizeof(values) / sizeof *(values))
 
-uint64_t attn_draw(uint64_t *state)
+/* One of the names, or a number of a range. Extremes occur more often than values between them. */
+static void extreme_or_real(struct attn_draft *draft, const char *key, const char *const *names,
+                            unsigned count, double low, double high)
 {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    return *state * UINT64_C(2685821657736338717);
-}
-
-unsigned attn_draw_below(uint64_t *state, unsigned n)
-{
-    return (unsigned)((attn_draw(state) >> 32) % n);
-}
-
-__attribute__((format(printf, 2, 3))) static void word(struct words *words, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(words->text[words->count++], WORD_MAX, format, arguments);
-    va_end(arguments);
-    assert(length > 0 && length < WORD_MAX && words->count < WORDS_MAX);
-    (void)length;
-}
-
-static const char *pick(uint64_t *state, const char *const *names, unsigned count)
-{
-    return names[attn_draw_below(state, count)];
-}
-
-/* A number in any of the spellings that the language reads. */
-static void real(uint64_t *state, char text[32], double low, double high)
-{
-    double value = low + (high - low) * ((double)(attn_draw(state) >> 11) * 0x1p-53);
-    static const char *const formats[] = {"%.1f", "%.17g", "%.3g", "%.6f", "%.2e"};
-    const char *format = formats[attn_draw_below(state, 5)];
-    do
-        snprintf(text, 32, format, value);
-    while (strtod(text, NULL) >= high && (value = low, true)); /* rounded up to the open end */
-}
-
-/* Some of the letters, at least one, in random order. */
-static void axes(uint64_t *state, char text[8])
-{
-    char letters[] = "bhqk";
-    unsigned count = 1 + attn_draw_below(state, 4);
-    for (unsigned i = 0; i < count; i++) {
-        unsigned other = i + attn_draw_below(state, 4 - i);
-        char letter = letters[i];
-        letters[i] = letters[other];
-        letters[other] = letter;
-    }
-    snprintf(text, 8, "%s%.*s", attn_draw_below(state, 2) ? ":" : "", (int)count, letters);
-    if (text[0] != ':')
-        text[0] = '\0';
-}
-
-static void join(char text[WORD_MAX], const char *part)
-{
-    size_t length = strlen(text);
-    snprintf(text + length, WORD_MAX - length, "%s%s", length ? "+" : "", part);
-}
-
-static void mask(uint64_t *state, struct words *words, unsigned b, unsigned sk)
-{
-    char parts[WORD_MAX] = "", part[96], number[32], letters[8];
-    bool len2d = attn_draw_below(state, 5) == 0;
-    unsigned offset = attn_draw_below(state, 4);
-    if (attn_draw_below(state, 3) == 0)
-        join(parts, offset == 0 && !len2d ? "causal_br" : "causal");
-    else if (offset == 0 && !len2d)
-        join(parts, "br");
-    if (offset == 1) {
-        snprintf(part, sizeof part, "past:%u", attn_draw_below(state, 50));
-        join(parts, part);
-    }
-    if (attn_draw_below(state, 3) == 0) {
-        snprintf(part, sizeof part, "window:%d:%d", (int)attn_draw_below(state, 9) - 1,
-                 (int)attn_draw_below(state, 9) - 1);
-        join(parts, part);
-    }
-    if (len2d) {
-        join(parts, "len2d:rand");
-    } else if (attn_draw_below(state, 4) == 0) {
-        join(parts, "len:rand");
-    } else if (attn_draw_below(state, 4) == 0) {
-        int used = snprintf(part, sizeof part, "len:%u", attn_draw_below(state, sk + 1));
-        for (unsigned i = 1; i < b && attn_draw_below(state, 3); i++)
-            used += snprintf(part + used, sizeof part - (size_t)used, "/%u",
-                             attn_draw_below(state, sk + 1));
-        join(parts, part);
-    }
-    if (attn_draw_below(state, 3) == 0) {
-        do
-            real(state, number, 0, 1);
-        while (strchr(number, '+')); /* 0.00e+00: '+' joins parts */
-        axes(state, letters);
-        snprintf(part, sizeof part, "bool:%s%s", number, letters);
-        join(parts, part);
-    }
-    if (parts[0] || attn_draw_below(state, 4) == 0)
-        word(words, "mask=%s", parts[0] ? parts : "dense");
-}
-
-static void bias(uint64_t *state, struct words *words)
-{
-    char letters[8];
-    axes(state, letters);
-    switch (attn_draw_below(state, 6)) {
-    case 0:
-        word(words, "bias=normal%s", letters);
-        break;
-    case 1:
-        word(words, "bias=alibi");
-        break;
-    case 2:
-        word(words, "bias=alibi+normal%s", letters);
-        break;
-    default:
-        break;
-    }
-}
-
-static void multi_head(uint64_t *state, struct words *words, unsigned hq)
-{
-    word(words, "op=mha");
-    if (attn_draw_below(state, 2))
-        word(words, "proj_bias=%u", attn_draw_below(state, 2));
-    if (attn_draw_below(state, 3) == 0)
-        word(words, "weights=stiefel");
-    if (attn_draw_below(state, 3) == 0)
-        word(words, "residual=1");
-    else if (attn_draw_below(state, 3) == 0)
-        word(words, "wo=0");
-    if (attn_draw_below(state, 2))
-        word(words, "e=%u", 1 + attn_draw_below(state, 300));
-    if (hq > 1 && attn_draw_below(state, 3) == 0)
-        word(words, "prune=%u/0", 1 + attn_draw_below(state, hq - 1));
-}
-
-static void sizes(uint64_t *state, struct words *words, bool mha, bool free_widths)
-{
-    static const unsigned groups[] = {1, 2, 3, 8};
-    unsigned hkv = 1 + attn_draw_below(state, 4), hq = hkv * groups[attn_draw_below(state, 4)],
-             b = 1 + attn_draw_below(state, 4);
-    unsigned sq = 1 + attn_draw_below(state, 400), sk = attn_draw_below(state, 400),
-             dk = 1 + attn_draw_below(state, 200);
-    if (b > 1 || attn_draw_below(state, 2))
-        word(words, "b=%u", b);
-    word(words, "hq=%u", hq);
-    word(words, "hkv=%u", hkv);
-    if (attn_draw_below(state, 2)) {
-        word(words, "s=%u", sq);
-        sk = sq;
-    } else {
-        word(words, "sq=%u", sq);
-        word(words, "sk=%u", sk);
-        if (mha)
-            word(words, "kv=cross");
-    }
-    word(words, "dk=%u", dk);
-    if (attn_draw_below(state, 2))
-        word(words, "dv=%u", 1 + attn_draw_below(state, 200));
-    if (free_widths && attn_draw_below(state, 2))
-        word(words, "dq=%u", 1 + attn_draw_below(state, 200));
-    mask(state, words, b, sk);
-    if (mha)
-        multi_head(state, words, hq);
-}
-
-static void scoring(uint64_t *state, struct words *words, const char *score)
-{
-    bool additive = strcmp(score, "additive") == 0;
     char number[32];
-    word(words, "score=%s", score);
-    if (additive && attn_draw_below(state, 2))
-        word(words, "dh=%u", 1 + attn_draw_below(state, 64));
-    if ((additive || strcmp(score, "bilinear") == 0) && attn_draw_below(state, 2))
-        word(words, "params=%s", attn_draw_below(state, 2) ? "head" : "shared");
-    if (attn_draw_below(state, 3) == 0) {
-        real(state, number, -2, 2);
-        word(words, "scale=%s", number);
-    }
-    if (attn_draw_below(state, 3) == 0) {
-        real(state, number, 0, 60);
-        word(words, "softcap=%s", number);
-    }
-    if (attn_draw_below(state, 3) == 0) {
-        real(state, number, 0, 1);
-        word(words, "dropout=%s", number);
-    }
+    attn_draft_real(draft, low, high, number);
+    const char *name = attn_draft_name(draft, names, count);
+    attn_draft_word(draft, "%s=%s", key, attn_draft_percent(draft, 70) ? name : number);
 }
 
-static void placement(uint64_t *state, struct words *words)
+static void scoring(struct attn_draft *draft)
+{
+    /* From 3e3 on the bound may be too wide to prove anything. */
+    static const char *const scales[] = {"0",    "1",     "-1",     "5",   "-20", "100",
+                                         "1e-4", "1e-20", "-1e-40", "3e3", "1e8", "1e38"};
+    static const char *const caps[] = {"0.05", "1", "3.5", "30", "1e4", "1e300"};
+    static const char *const rates[] = {"0", "0.1", "0.5", "0.97"};
+    char number[32];
+    if (draft->score != ref_score_named(ATTN_DEFAULT_SCORE) || attn_draft_percent(draft, 25))
+        attn_draft_word(draft, "score=%s", draft->score->name);
+    if (draft->score->params[0]) {
+        if (attn_draft_percent(draft, 75))
+            attn_draft_word(draft, "params=%s", attn_draft_percent(draft, 67) ? "head" : "shared");
+    }
+    if (attn_draft_percent(draft, 30)) {
+        attn_draft_real(draft, -2, 2, number);
+        attn_draft_word(draft, "scale=%s", number);
+    } else if (attn_draft_percent(draft, 20)) {
+        attn_draft_word(draft, "scale=%s", attn_draft_name(draft, scales, COUNT(scales)));
+    }
+    if (attn_draft_percent(draft, 25))
+        extreme_or_real(draft, "softcap", caps, COUNT(caps), 0, 60);
+    if (attn_draft_percent(draft, 25))
+        extreme_or_real(draft, "dropout", rates, COUNT(rates), 0, 1);
+}
+
+static void addition(struct attn_draft *draft)
+{
+    char parts[2][ATTN_DRAFT_WORD_MAX], axes[8];
+    unsigned count = 0;
+    attn_draft_axes(draft, axes);
+    if (attn_draft_percent(draft, 22))
+        snprintf(parts[count++], sizeof parts[0], "normal%s", axes);
+    if (attn_draft_percent(draft, 18))
+        snprintf(parts[count++], sizeof parts[0], "alibi");
+    attn_draft_parts(draft, "bias", "none", parts, count);
+    if (attn_draft_percent(draft, 25))
+        attn_draft_word(draft, "sink=%u", attn_draft_percent(draft, 85));
+}
+
+static void view(struct attn_draft *draft)
+{
+    static const char *const names[] = {"gaps", "permuted", "broadcast", "offset1"};
+    char parts[5][ATTN_DRAFT_WORD_MAX];
+    unsigned count = 0;
+    for (unsigned i = 0; i < COUNT(names); i++)
+        if (attn_draft_percent(draft, 45))
+            snprintf(parts[count++], sizeof parts[0], "%s", names[i]);
+    if (attn_draft_percent(draft, 3)) /* rare: it maps gigabytes of address space */
+        snprintf(parts[count++], sizeof parts[0], "huge");
+    attn_draft_parts(draft, "view", "none", parts, count);
+}
+
+static void placement(struct attn_draft *draft)
 {
     static const char *const dtypes[] = {"f64", "f32", "f16", "bf16"};
     static const char *const layouts[] = {"bhsd", "bshd", "bhds"};
     static const char *const fills[] = {"normal", "uniform", "ones", "zeros"};
     static const char *const outs[] = {"none", "lse", "weights", "lse+weights", "weights+lse"};
-    static const char *const views[] = {"gaps", "permuted+gaps", "broadcast", "offset1+gaps",
-                                        "huge+offset1+broadcast+permuted+gaps"};
-    if (attn_draw_below(state, 2))
-        word(words, "dtype=%s", pick(state, dtypes, 4));
-    if (attn_draw_below(state, 3) == 0)
-        word(words, "layout=%s", pick(state, layouts, 3));
-    if (attn_draw_below(state, 3) == 0)
-        word(words, "fill=%s", pick(state, fills, 4));
-    if (attn_draw_below(state, 3) == 0)
-        word(words, "out=%s", pick(state, outs, 5));
-    if (attn_draw_below(state, 3) == 0)
-        word(words, "view=%s", pick(state, views, 5));
-    if (attn_draw_below(state, 3) == 0)
-        word(words, "sink=%u", attn_draw_below(state, 2));
-    if (attn_draw_below(state, 3) == 0)
-        word(words, "seed=%llu",
-             (unsigned long long)(attn_draw(state) >> attn_draw_below(state, 64)));
+    if (attn_draft_percent(draft, 45))
+        attn_draft_word(draft, "dtype=%s", attn_draft_name(draft, dtypes, COUNT(dtypes)));
+    if (attn_draft_percent(draft, 60))
+        attn_draft_word(draft, "layout=%s", attn_draft_name(draft, layouts, COUNT(layouts)));
+    if (attn_draft_percent(draft, 40))
+        attn_draft_word(draft, "fill=%s", attn_draft_name(draft, fills, COUNT(fills)));
+    if (ref_output_of(draft->op, ATTN_LSE) >= 0 && attn_draft_percent(draft, 75))
+        attn_draft_word(draft, "out=%s", attn_draft_name(draft, outs, COUNT(outs)));
+    if (attn_draft_percent(draft, 36))
+        view(draft);
+    const uint64_t seed = attn_draw(draft->state);
+    if (!attn_draft_percent(draft, 5))
+        attn_draft_word(draft, "seed=%llu",
+                        (unsigned long long)(attn_draft_percent(draft, 50)
+                                                 ? seed
+                                                 : seed >> attn_draw_below(draft->state, 64)));
 }
 
-static void pack(uint64_t *state, struct words *words)
+/* The default operator, or one of the others in `share` percent. */
+static const struct ref_op *pick_operator(struct attn_draft *draft, unsigned share)
+{
+    const struct ref_op *fallback = ref_op_named(ATTN_DEFAULT_OP);
+    unsigned others = 0, chosen = 0;
+    for (const struct ref_op *const *op = ref_ops; *op; op++)
+        others += *op != fallback;
+    if (!attn_draft_percent(draft, share) || others == 0)
+        return fallback;
+    if (others > 1)
+        chosen = attn_draw_below(draft->state, others);
+    for (const struct ref_op *const *op = ref_ops;; op++)
+        if (*op != fallback && chosen-- == 0)
+            return *op;
+}
+
+static const struct ref_score *pick_score(struct attn_draft *draft)
+{
+    static const struct {
+        const char *name;
+        unsigned share; /* in percent; the last has the rest */
+    } scores[] = {
+        {"dot", 12}, {"gaussian", 12}, {"bilinear", 12}, {"additive", 12}, {"scaled_dot", 52}};
+    unsigned draw = attn_draw_below(draft->state, 100), chosen = 0;
+    for (; draw >= scores[chosen].share; chosen++)
+        draw -= scores[chosen].share;
+    return ref_score_named(scores[chosen].name);
+}
+
+static void problem(struct attn_draft *draft)
+{
+    draft->score = pick_score(draft);
+    draft->op = pick_operator(draft, 22);
+    if (!draft->op->scores)
+        draft->score = ref_score_named(ATTN_DEFAULT_SCORE);
+    attn_draft_sizes(draft);
+    if (draft->op->traits & REF_SOFTMAX) {
+        attn_draft_mask(draft);
+        scoring(draft);
+        addition(draft);
+    }
+    placement(draft);
+}
+
+static void pack(struct attn_draft *draft)
 {
     static const char *const masks[] = {"len", "len2d", "bool", "causal_br+len", "past:3+bool"};
     static const char *const biases[] = {"tensor", "alibi", "tensor+alibi"};
-    word(words, "data=some/%%20%%25path+%u.safetensors", attn_draw_below(state, 100));
-    if (attn_draw_below(state, 2)) {
-        word(words, "op=mha");
-        if (attn_draw_below(state, 2))
-            word(words, "hq/hkv=8/%u", 1u << attn_draw_below(state, 4));
-    }
-    if (attn_draw_below(state, 2))
-        word(words, "mask=%s", pick(state, masks, 5));
-    if (attn_draw_below(state, 2))
-        word(words, "bias=%s", pick(state, biases, 3));
-    if (attn_draw_below(state, 2))
-        word(words, "sink=tensor");
-    if (attn_draw_below(state, 2))
-        word(words, "scale=0.25");
-    if (attn_draw_below(state, 2))
-        word(words, "sha256=%064llx", (unsigned long long)attn_draw(state));
+    attn_draft_word(draft, "data=some/%%20%%25path+%u.safetensors",
+                    attn_draw_below(draft->state, 100));
+    const struct ref_op *op = pick_operator(draft, 50);
+    if (strcmp(op->name, ATTN_DEFAULT_OP) != 0)
+        attn_draft_word(draft, "op=%s", op->name);
+    if ((op->traits & REF_PROJECTED) && attn_draft_percent(draft, 50))
+        attn_draft_word(draft, "hq/hkv=8/%u", 1u << attn_draw_below(draft->state, 4));
+    if (!(op->traits & REF_SOFTMAX))
+        return;
+    if (attn_draft_percent(draft, 50))
+        attn_draft_word(draft, "mask=%s", attn_draft_name(draft, masks, COUNT(masks)));
+    if (attn_draft_percent(draft, 50))
+        attn_draft_word(draft, "bias=%s", attn_draft_name(draft, biases, COUNT(biases)));
+    if (attn_draft_percent(draft, 50))
+        attn_draft_word(draft, "sink=tensor");
+    if (attn_draft_percent(draft, 50))
+        attn_draft_word(draft, "scale=0.25");
+    if (attn_draft_percent(draft, 50))
+        attn_draft_word(draft, "sha256=%064llx", (unsigned long long)attn_draw(draft->state));
 }
 
 void attn_case_generate(uint64_t *state, bool packs, char *text, size_t size)
 {
-    static const char *const scores[] = {"scaled_dot", "dot", "gaussian", "bilinear", "additive"};
-    struct words words = {.count = 0};
-    if (packs && attn_draw_below(state, 8) == 0) {
-        pack(state, &words);
-    } else {
-        unsigned score = attn_draw_below(state, 5);
-        sizes(state, &words, attn_draw_below(state, 2), score >= 3);
-        scoring(state, &words, scores[score]);
-        bias(state, &words);
-        placement(state, &words);
-    }
-    size_t length = 0;
-    text[0] = '\0';
-    while (words.count > 0) {
-        unsigned chosen = attn_draw_below(state, words.count);
-        length += (size_t)snprintf(text + length, size - length, "%s%s", length ? " " : "",
-                                   words.text[chosen]);
-        assert(length < size);
-        memmove(words.text[chosen], words.text[--words.count], WORD_MAX);
-    }
+    struct attn_draft draft = {.state = state};
+    if (packs && attn_draw_below(state, 8) == 0)
+        pack(&draft);
+    else
+        problem(&draft);
+    attn_draft_write(&draft, text, size);
 }

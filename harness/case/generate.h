@@ -7,12 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* xorshift64*: a fixed sequence on every machine. The state must not be 0. */
-uint64_t attn_draw(uint64_t *state);
-unsigned attn_draw_below(uint64_t *state, unsigned n);
-
-/* Writes one legal line that makes exactly one case; every feature of the language comes up, with
- * `packs` data= too (of files that are not there). The order of the words is random. `size` must
+/* Writes one legal line that makes exactly one case. Every feature of the language occurs; with
+ * `packs` also data= (of files that do not exist). The order of the words is random. `size` must
  * hold a line of ATTN_CASE_LINE_MAX. */
 void attn_case_generate(uint64_t *state, bool packs, char *text, size_t size);
 

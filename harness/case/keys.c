@@ -5,15 +5,10 @@
 #include <string.h>
 
 #include "case/language.h"
+#include "case/operator.h"
 
-enum { CHOICES_MAX = 20 };
+enum { CHOICES_MAX = 20, NAMES_MAX = 40 };
 
-static const struct attn_choice ops[] = {
-    {"attention", ATTN_OP_ATTENTION}, {"mha", ATTN_OP_MHA}, {NULL, 0}};
-static const struct attn_choice scores[] = {
-    {"scaled_dot", ATTN_SCORE_SCALED_DOT}, {"dot", ATTN_SCORE_DOT},
-    {"bilinear", ATTN_SCORE_BILINEAR},     {"gaussian", ATTN_SCORE_GAUSSIAN},
-    {"additive", ATTN_SCORE_ADDITIVE},     {NULL, 0}};
 static const struct attn_choice dtypes[] = {
     {"f64", ATTN_F64}, {"f32", ATTN_F32}, {"f16", ATTN_F16}, {"bf16", ATTN_BF16}, {NULL, 0}};
 static const struct attn_choice layouts[] = {
@@ -65,15 +60,15 @@ static int64_t fallback_dk(const struct attn_case *c)
     return c->dk;
 }
 
-/* 0 where the size means nothing, as in the ABI. */
+/* 0 if the size means nothing, as in the ABI. */
 static int64_t fallback_dh(const struct attn_case *c)
 {
-    return c->score == ATTN_SCORE_ADDITIVE ? c->dk : 0;
+    return attn_case_score(c)->hidden ? c->dk : 0;
 }
 
 static int64_t fallback_e(const struct attn_case *c)
 {
-    return c->op == ATTN_OP_MHA ? c->hq * c->dk : 0;
+    return attn_op_takes(attn_case_op(c), "e") ? c->hq * c->dk : 0;
 }
 
 int64_t attn_key_size(const struct attn_case_key *key, const struct attn_case *c)
@@ -93,10 +88,9 @@ static void write_size(const struct attn_case_key *key, const struct attn_case *
 {
     const struct attn_key_rule *rule = key->rule;
     int64_t size = attn_key_size(key, c);
-    bool heads = rule->offset == offsetof(struct attn_case, hq);
-    bool required = rule->fallback == NULL || (heads && c->op == ATTN_OP_MHA);
-    /* Tensors say all sizes of a pack but how the widths of multi-head attention are cut. */
-    if (c->data && ((rule->flags & ATTN_KEY_TENSORS) || c->op != ATTN_OP_MHA))
+    bool required = rule->fallback == NULL || attn_op_needs(attn_case_op(c), key->name);
+    /* Tensors tell all sizes of a pack, except the number of heads of projected widths. */
+    if (c->data && ((rule->flags & ATTN_KEY_TENSORS) || !ref_op_is(c->op, REF_PROJECTED)))
         return;
     if (size < 0 || (!required && size == rule->fallback(c)))
         return;
@@ -152,6 +146,15 @@ static int parse_choice(const struct attn_case_key *key, struct attn_word word, 
     return attn_word_unknown(origin, word, key->name, names, count, key->values);
 }
 
+/* The parser stores no value that has no name. */
+static const char *choice_name(const struct attn_choice *choice, uint32_t value)
+{
+    while (choice->name && choice->value != value)
+        choice++;
+    assert(choice->name != NULL);
+    return choice->name;
+}
+
 static void write_choice(const struct attn_case_key *key, const struct attn_case *c,
                          struct attn_sink *sink)
 {
@@ -159,11 +162,61 @@ static void write_choice(const struct attn_case_key *key, const struct attn_case
     uint32_t value = choice_value(rule, c);
     if (value == rule->initial || ((rule->flags & ATTN_KEY_TENSORS) && c->data))
         return;
-    const struct attn_choice *choice = rule->choices;
-    while (choice->name && choice->value != value)
-        choice++;
     attn_sink_key(sink, key);
-    attn_sink_text(sink, choice->name ? choice->name : "?");
+    attn_sink_text(sink, choice_name(rule->choices, value));
+}
+
+/* ---- the operator and the score ---- */
+
+static int parse_op(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
+                    const struct attn_origin *origin)
+{
+    const char *names[NAMES_MAX];
+    size_t count = 0;
+    for (const struct ref_op *const *op = ref_ops; *op && count < NAMES_MAX; op++) {
+        if (attn_word_is(word, (*op)->name)) {
+            c->op = (*op)->op;
+            return 0;
+        }
+        names[count++] = (*op)->name;
+    }
+    return attn_word_unknown(origin, word, key->name, names, count, key->values);
+}
+
+static void write_op(const struct attn_case_key *key, const struct attn_case *c,
+                     struct attn_sink *sink)
+{
+    const char *name = attn_case_op(c)->name;
+    if (strcmp(name, ATTN_DEFAULT_OP) == 0)
+        return;
+    attn_sink_key(sink, key);
+    attn_sink_text(sink, name);
+}
+
+static int parse_score(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
+                       const struct attn_origin *origin)
+{
+    const char *names[NAMES_MAX];
+    size_t count = 0;
+    for (const struct ref_score *const *score = ref_scores_known; *score && count < NAMES_MAX;
+         score++) {
+        if (attn_word_is(word, (*score)->name)) {
+            c->score = (*score)->score;
+            return 0;
+        }
+        names[count++] = (*score)->name;
+    }
+    return attn_word_unknown(origin, word, key->name, names, count, key->values);
+}
+
+static void write_score(const struct attn_case_key *key, const struct attn_case *c,
+                        struct attn_sink *sink)
+{
+    const char *name = attn_case_score(c)->name;
+    if (strcmp(name, ATTN_DEFAULT_SCORE) == 0)
+        return;
+    attn_sink_key(sink, key);
+    attn_sink_text(sink, name);
 }
 
 /* ---- numbers and the rest ---- */
@@ -192,7 +245,7 @@ static int parse_softcap(const struct attn_case_key *key, struct attn_word word,
     if (attn_word_real(word, &c->softcap, origin) != 0)
         return -1;
     if (c->softcap < 0)
-        return attn_case_error(origin, word.column, "softcap is at least 0 (0: none)");
+        return attn_case_error(origin, word.column, "softcap must be at least 0 (0: none)");
     return 0;
 }
 
@@ -212,7 +265,7 @@ static int parse_dropout(const struct attn_case_key *key, struct attn_word word,
     if (attn_word_real(word, &c->dropout_p, origin) != 0)
         return -1;
     if (c->dropout_p < 0 || c->dropout_p >= 1)
-        return attn_case_error(origin, word.column, "dropout is in 0 <= p < 1");
+        return attn_case_error(origin, word.column, "dropout must be in 0 <= p < 1");
     c->dropout = c->dropout_p > 0;
     return 0;
 }
@@ -254,7 +307,7 @@ static int parse_sink(const struct attn_case_key *key, struct attn_word word, st
     if (tensor != origin->pack)
         return attn_case_error(origin, word.column,
                                tensor ? "sink=tensor names a pack's tensor; here it is sink=1"
-                                      : "a pack brings its sink: sink=tensor");
+                                      : "a pack brings its own sink: sink=tensor");
     *(tensor ? &c->pack_sink : &c->sink) = true;
     return 0;
 }
@@ -270,7 +323,8 @@ static void write_sink(const struct attn_case_key *key, const struct attn_case *
 
 /* ---- the table ---- */
 
-/* Initializers of the three common kinds of rule; file-scope literals, so their life is static. */
+/* Initializers of the three common kinds of rule. They are file-scope literals, so they are static.
+ */
 #define RULE &(const struct attn_key_rule)
 #define SIZE(field, least, rest, bits)                                                             \
     RULE                                                                                           \
@@ -293,8 +347,9 @@ static void write_sink(const struct attn_case_key *key, const struct attn_case *
 
 static_assert(sizeof(enum attn_layout) == sizeof(uint32_t), "choices are stored as uint32_t");
 
-/* Sorted by name: this is the order of the canonical form. */
-const struct attn_case_key attn_case_keys[] = {
+/* Sorted by name: this is the order of the canonical form. Values of op=, score= and out= come
+ * from the tables of the reference (table.c). */
+const struct attn_case_key attn_language_keys[] = {
     {"b", "N", "1", "batches", SIZE(b, 1, fallback_one, ATTN_KEY_TENSORS)},
     {"bias", "none, or parts joined with +: normal[:AXES] alibi; tensor", "none",
      "added to the score after softcap; AXES: which of b h q k are full",
@@ -330,10 +385,10 @@ const struct attn_case_key attn_case_keys[] = {
      "len2d:rand bool:P[:AXES]; len len2d bool",
      "dense", "which keys a query attends to",
      RULE{.parse = attn_parse_mask, .write = attn_write_mask, .flags = ATTN_KEY_WHOLE}},
-    {"op", "attention|mha", "attention", "the operator", CHOICE(op, ops, ATTN_OP_ATTENTION, 0)},
-    {"out", "none, or parts joined with +: lse weights", "none", "outputs beyond out",
+    {"op", NULL, ATTN_DEFAULT_OP, "the operator", RULE{.parse = parse_op, .write = write_op}},
+    {"out", NULL, "none", "outputs beyond out",
      RULE{.parse = attn_parse_out, .write = attn_write_out}},
-    {"params", "shared|head", "shared", "bilinear, additive: one set, or one a query head",
+    {"params", "shared|head", "shared", "bilinear, additive: one set, or one per query head",
      CHOICE(params_head, params, 0, 0)},
     {"proj_bias", "0|1", "0", "op=mha: b_q b_k b_v b_o", CHOICE(proj_bias, flags, 0, 0)},
     {"prune", "I/I/...", NULL, "op=mha: heads that are zeroed",
@@ -342,13 +397,13 @@ const struct attn_case_key attn_case_keys[] = {
     {"s", "N", NULL, "sq and sk in one", SHORTHAND(ATTN_KEY_TENSORS, "sq", "sk")},
     {"scale", "X", "1/sqrt(dk) for scaled_dot, else 1", "factor of the raw score",
      RULE{.parse = parse_scale, .write = write_scale}},
-    {"score", "scaled_dot|dot|bilinear|gaussian|additive", "scaled_dot", "score of a query and key",
-     CHOICE(score, scores, ATTN_SCORE_SCALED_DOT, 0)},
-    {"seed", "N", "1", "of random tensors and dropout; up to 2^64-1",
+    {"score", NULL, ATTN_DEFAULT_SCORE, "score of a query and key",
+     RULE{.parse = parse_score, .write = write_score}},
+    {"seed", "N", "1", "seed of random tensors and dropout; up to 2^64-1",
      RULE{.parse = parse_seed, .write = write_seed}},
     {"sha256", "64 hex digits", NULL, "refuses a pack whose bytes have another hash",
      RULE{.parse = attn_parse_sha256, .write = attn_write_sha256, .flags = ATTN_KEY_PATH}},
-    {"sink", "0|1; tensor", "0", "a logit a head that joins the denominator",
+    {"sink", "0|1; tensor", "0", "one logit per head that joins the denominator",
      RULE{.parse = parse_sink, .write = write_sink}},
     {"sk", "N", "sq", "keys; may be 0", SIZE(sk, 0, fallback_sq, ATTN_KEY_TENSORS)},
     {"softcap", "C", "0", "s <- C tanh(s/C); 0: none",
@@ -360,19 +415,3 @@ const struct attn_case_key attn_case_keys[] = {
      CHOICE(weights, weights, ATTN_WEIGHTS_NORMAL, 0)},
     {"wo", "0|1", "1", "op=mha: output projection", CHOICE(wo, flags, 1, 0)},
     {NULL, NULL, NULL, NULL, NULL}};
-
-const struct attn_case_key *attn_key_find(struct attn_word name)
-{
-    for (const struct attn_case_key *key = attn_case_keys; key->name; key++)
-        if (attn_word_is(name, key->name))
-            return key;
-    return NULL;
-}
-
-size_t attn_key_names(const char *names[], size_t max)
-{
-    size_t count = 0;
-    for (const struct attn_case_key *key = attn_case_keys; key->name && count < max; key++)
-        names[count++] = key->name;
-    return count;
-}

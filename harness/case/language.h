@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* language.h - what the files of the case language share: words, messages, the rules of the keys.
+/* language.h - shared by the files of the case language: words, messages, the rules of the keys.
  * Private to this folder. */
 #ifndef ATTN_CASE_LANGUAGE_H
 #define ATTN_CASE_LANGUAGE_H
@@ -11,6 +11,7 @@
 #include <sha2.h>
 
 #include "case/case.h"
+#include "reference/score.h"
 
 #define ATTN_CASE_SIZE_MAX INT32_MAX /* of one size: libraries below us count in int */
 
@@ -29,12 +30,12 @@ struct attn_origin {
     size_t size;
 };
 
-/* Where canonical text goes: a buffer that is never overrun, a hash, or both. */
+/* Receives canonical text: a buffer that is never overrun, a hash, or both. */
 struct attn_sink {
     char *text;
     size_t size, length;
     SHA2_CTX *hash;
-    bool path; /* write data= even where the hash stands for it */
+    bool path; /* write data= even if the hash replaces it */
 };
 
 /* ---- words.c: messages and values ---- */
@@ -43,16 +44,16 @@ struct attn_sink {
 int attn_case_error(const struct attn_origin *origin, size_t column, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* "unknown WHAT 'word'", with the nearest of the candidates or else with the legal values. */
+/* "unknown WHAT 'word'", with the nearest candidate, or else with the legal values. */
 int attn_word_unknown(const struct attn_origin *origin, struct attn_word word, const char *what,
                       const char *const *candidates, size_t count, const char *values);
 
-/* How much of a word a message shows: the precision of a %.*s. */
+/* The length of a word that a message shows: the precision of a %.*s. */
 int attn_word_shown(struct attn_word word);
 
 bool attn_word_is(struct attn_word word, const char *text);
 
-/* Cuts the next part off `rest`, up to `separator`. False when there is none left. A word of n
+/* Cuts the next part off `rest`, up to `separator`. False if there is none left. A word of n
  * separators has n + 1 parts, some perhaps empty. */
 bool attn_word_split(struct attn_word *rest, char separator, struct attn_word *part);
 
@@ -66,9 +67,10 @@ int attn_word_real(struct attn_word word, double *value, const struct attn_origi
 
 enum {
     ATTN_KEY_SIZE = 1,    /* whole numbers, -1: not given; ranges are legal */
-    ATTN_KEY_TENSORS = 2, /* a pack's tensors say it: not given beside a pack */
+    ATTN_KEY_TENSORS = 2, /* a pack's tensors say it: not given together with a pack */
     ATTN_KEY_PATH = 4,    /* names a pack: not in a pack's own line */
-    ATTN_KEY_WHOLE = 8    /* '/' is part of the value: cannot be linked to another key */
+    ATTN_KEY_WHOLE = 8,   /* '/' is part of the value: cannot be linked to another key */
+    ATTN_KEY_RANGE = 16   /* not a size, but ranges are legal */
 };
 
 struct attn_choice {
@@ -82,7 +84,7 @@ struct attn_key_rule {
     /* Reads a value into the case. */
     int (*parse)(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
                  const struct attn_origin *origin);
-    /* Writes " key=value" where the value is not the default. NULL: a shorthand. */
+    /* Writes " key=value" if the value is not the default. NULL: a shorthand. */
     void (*write)(const struct attn_case_key *key, const struct attn_case *c,
                   struct attn_sink *sink);
     unsigned flags;
@@ -97,20 +99,58 @@ struct attn_key_rule {
     size_t width;
     uint32_t initial;
 
-    /* shorthands: the keys set by it */
+    /* shorthands: the keys that it sets */
     const char *targets[ATTN_KEY_TARGETS];
+
+    /* parameters of operators: the index in attn_case.param, and the first operator's row */
+    size_t slot;
+    const struct ref_param *param;
 };
+
+/* Keys of the language itself, sorted, ended by a NULL name. The keys of operators are not among
+ * them; attn_case_keys has all keys. */
+extern const struct attn_case_key attn_language_keys[];
 
 /* The words of fill=, in the order of enum attn_fill. */
 extern const struct attn_choice attn_fill_choices[];
 
-/* The key of a name, or NULL. */
+int64_t attn_key_size(const struct attn_case_key *key, const struct attn_case *c);
+
+/* ---- table.c: all keys, those of operators among them ---- */
+
+/* The key of a name, or NULL. The index of a key in attn_case_keys. */
 const struct attn_case_key *attn_key_find(struct attn_word name);
+size_t attn_key_index(const struct attn_case_key *key);
 
 /* All names, for suggestions; returns their number. */
 size_t attn_key_names(const char *names[], size_t max);
 
-int64_t attn_key_size(const struct attn_case_key *key, const struct attn_case *c);
+/* Do only some operators accept a key? Then writes "'KEY' needs op=A or op=B". */
+bool attn_key_has_owners(const struct attn_case_key *key);
+void attn_key_owners(const char *key, char *text, size_t size);
+
+/* Scores of one kind, each as PREFIXname, joined with `joint`: "score=bilinear or score=additive".
+ */
+typedef bool attn_score_kind(const struct ref_score *score);
+void attn_score_names(attn_score_kind *kind, const char *prefix, const char *joint, char *text,
+                      size_t size);
+
+/* Output n of those that a case of some operator may ask for, each once; NULL beyond the last. */
+const struct ref_output *attn_optional_output(size_t n);
+
+/* ---- params.c: parameters of operators ---- */
+
+int attn_parse_param(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
+                     const struct attn_origin *origin);
+void attn_write_param(const struct attn_case_key *key, const struct attn_case *c,
+                      struct attn_sink *sink);
+
+/* Refuses a parameter that the case's operator does not have. Forgets parameters that are given
+ * their default. 0, or -1 with the wrong key and the reason. */
+int attn_params_resolve(struct attn_case *c, const char **key, char *why, size_t size);
+
+/* Is every given parameter in its range? 0, or -1 with the wrong key and the reason. */
+int attn_params_judge(const struct attn_case *c, const char **key, char *why, size_t size);
 
 /* ---- mask.c and sets.c: values made of parts ---- */
 
@@ -156,20 +196,19 @@ void attn_sink_key(struct attn_sink *sink, const struct attn_case_key *key); /* 
 
 /* ---- check.c ---- */
 
-/* A case with nothing given yet. */
+/* Makes a case with nothing given yet. */
 void attn_case_init(struct attn_case *c);
 
-/* Fills in every default. 0, or -1 with the key to blame and the reason. */
+/* Fills in every default. 0, or -1 with the wrong key and the reason. */
 int attn_case_resolve(struct attn_case *c, bool pack, const char **key, char *why, size_t size);
 
-/* attn_case_check, naming the key to blame; `pack`: sizes may still be unknown. */
+/* attn_case_check that also names the wrong key. `pack`: sizes may still be unknown. */
 int attn_case_judge(const struct attn_case *c, bool pack, const char **key, char *why, size_t size);
 
 /* ---- line.c ---- */
 
-/* attn_case_parse_line that also tells the name on the line, "" for none. */
-int attn_case_parse_named(const char *text, size_t length, const char *file, int line,
-                          struct attn_case_list *list, char name[ATTN_CASE_NAME_MAX], char *why,
-                          size_t size);
+/* attn_case_parse_line that also gives the name on the line, "" for none. Sets origin->pack. */
+int attn_case_parse_named(const char *text, size_t length, struct attn_origin *origin,
+                          struct attn_case_list *list, char name[ATTN_CASE_NAME_MAX]);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* line.c - one line: from text to axes of alternatives, and from these to cases. */
+/* line.c - splits one line into axes of alternatives, and makes cases of them. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "case/expand.h"
+#include "case/operator.h"
 
-/* A line is printable ASCII: nothing in it can hide from a reader or steer a terminal. */
+/* A line is printable ASCII: nothing in it can hide from a reader or control a terminal. */
 static int check_bytes(const char *text, size_t length, const struct attn_origin *origin)
 {
     if (length > ATTN_CASE_LINE_MAX)
@@ -37,7 +38,7 @@ static bool next_word(struct attn_word *rest, struct attn_word *word)
     return true;
 }
 
-/* "name:", the first word of a line. */
+/* Reads "name:", the first word of a line. */
 static int parse_name(struct attn_word word, struct attn_statement *statement,
                       const struct attn_origin *origin)
 {
@@ -61,11 +62,11 @@ static int parse_name(struct attn_word word, struct attn_statement *statement,
     return 0;
 }
 
-/* Notes that a key is given, by its own name or through a shorthand. */
+/* Notes that a key is given, by its own name or by a shorthand. */
 static int note_key(const struct attn_case_key *key, struct attn_word word,
                     struct attn_statement *statement, const struct attn_origin *origin)
 {
-    size_t index = (size_t)(key - attn_case_keys);
+    size_t index = attn_key_index(key);
     assert(index < ATTN_KEYS_MAX);
     if (statement->columns[index])
         return attn_case_error(origin, word.column, "'%s' is already given in column %zu",
@@ -132,8 +133,7 @@ static int parse_assignment(struct attn_word word, struct attn_statement *statem
     return attn_axis_values(axis, values, origin);
 }
 
-/* What a pack's tensors say, a line about the pack does not; what finds a pack, its own line does
- * not. */
+/* Refuses sizes beside data=, and data= inside a pack. */
 static int check_pack_keys(const struct attn_statement *statement, unsigned refused,
                            const struct attn_origin *origin)
 {
@@ -145,7 +145,7 @@ static int check_pack_keys(const struct attn_statement *statement, unsigned refu
                                        "'%s' comes from the pack's tensors", key->name);
             if (key->rule->flags & refused & ATTN_KEY_PATH)
                 return attn_case_error(origin, statement->axes[a].columns[k],
-                                       "'%s' has no place in a pack's own line", key->name);
+                                       "'%s' is not allowed in a pack's own line", key->name);
         }
     return 0;
 }
@@ -169,22 +169,20 @@ static int parse_statement(const char *text, size_t length, struct attn_statemen
     return 0;
 }
 
-int attn_case_parse_named(const char *text, size_t length, const char *file, int line,
-                          struct attn_case_list *list, char name[ATTN_CASE_NAME_MAX], char *why,
-                          size_t size)
+int attn_case_parse_named(const char *text, size_t length, struct attn_origin *origin,
+                          struct attn_case_list *list, char name[ATTN_CASE_NAME_MAX])
 {
-    struct attn_origin origin = {.file = file, .line = line, .why = why, .size = size};
     struct attn_statement *statement = calloc(1, sizeof *statement);
     if (statement == NULL)
-        return attn_case_error(&origin, 1, "no memory");
+        return attn_case_error(origin, 1, "no memory");
     if (length > 0 && text[length - 1] == '\n')
         length--;
-    int result = parse_statement(text, length, statement, &origin);
+    int result = parse_statement(text, length, statement, origin);
     if (result == 0 && statement->n_axes > 0) {
-        origin.pack = attn_statement_column(statement, "data") != 0;
-        result = check_pack_keys(statement, origin.pack ? ATTN_KEY_TENSORS : 0, &origin);
+        origin->pack = attn_statement_column(statement, "data") != 0;
+        result = check_pack_keys(statement, origin->pack ? ATTN_KEY_TENSORS : 0, origin);
         if (result == 0)
-            result = attn_statement_expand(statement, list, &origin);
+            result = attn_statement_expand(statement, list, origin);
     }
     if (result == 0)
         memcpy(name, statement->name, ATTN_CASE_NAME_MAX);
@@ -195,8 +193,21 @@ int attn_case_parse_named(const char *text, size_t length, const char *file, int
 int attn_case_parse_line(const char *text, size_t length, const char *file, int line,
                          struct attn_case_list *list, char *why, size_t size)
 {
+    struct attn_origin origin = {.file = file, .line = line, .why = why, .size = size};
     char name[ATTN_CASE_NAME_MAX];
-    return attn_case_parse_named(text, length, file, line, list, name, why, size);
+    return attn_case_parse_named(text, length, &origin, list, name);
+}
+
+/* Checks the keys that a pack's tensors cannot replace. */
+static int check_needed(const struct attn_case *c, const struct attn_origin *origin)
+{
+    const struct ref_op *op = attn_case_op(c);
+    for (const char *const *name = op->needed; name && *name; name++) {
+        struct attn_word word = {*name, strlen(*name), 0};
+        if (attn_key_size(attn_key_find(word), c) < 0)
+            return attn_case_error(origin, 1, "'%s' must be given with op=%s", *name, op->name);
+    }
+    return 0;
 }
 
 int attn_case_parse_pack_line(const char *text, const char *file, struct attn_case *out, char *why,
@@ -218,12 +229,12 @@ int attn_case_parse_pack_line(const char *text, const char *file, struct attn_ca
                                      "a pack is one case: no lists");
     if (result == 0)
         result = attn_statement_expand(statement, &list, &origin);
-    if (result == 0 && list.items[0].op == ATTN_OP_MHA && list.items[0].hq < 0)
-        result = attn_case_error(&origin, 1, "'hq' must be given with op=mha");
+    if (result == 0)
+        result = check_needed(&list.items[0], &origin);
     if (result == 0) {
         assert(list.count == 1);
         *out = list.items[0];
-        list.count = 0; /* what the case owns is the caller's now */
+        list.count = 0; /* the caller now owns what the case owns */
     }
     attn_case_list_free(&list);
     attn_statement_free(statement);

@@ -46,7 +46,7 @@ static int mask_window(const struct attn_fields *fields, struct attn_case *c,
     return attn_word_integer(fields->at[2], -1, ATTN_CASE_SIZE_MAX, &c->window_right, origin);
 }
 
-/* Without values, len, len2d and bool name a pack's tensors; with them they make their own. */
+/* Without values, len, len2d and bool name a pack's tensors. With values, they are drawn. */
 static int check_origin(const struct attn_fields *fields, const struct attn_origin *origin,
                         const char *own)
 {
@@ -71,8 +71,12 @@ static int mask_len(const struct attn_fields *fields, struct attn_case *c,
         return 0;
     }
     c->len = attn_word_is(fields->at[1], "rand") ? ATTN_LEN_RAND : ATTN_LEN_LIST;
-    return c->len == ATTN_LEN_RAND ? 0
-                                   : attn_list_parse(fields->at[1], c->len_list, &c->n_len, origin);
+    if (c->len == ATTN_LEN_RAND)
+        return 0;
+    int64_t lengths[ATTN_CASE_LIST_MAX];
+    if (attn_list_parse(fields->at[1], lengths, &c->n_len, origin) != 0)
+        return -1;
+    return attn_list_store(&c->len_list, lengths, c->n_len, origin);
 }
 
 static int mask_len2d(const struct attn_fields *fields, struct attn_case *c,
@@ -105,7 +109,7 @@ static int mask_bool(const struct attn_fields *fields, struct attn_case *c,
     if (attn_word_real(fields->at[1], &c->mask_p, origin) != 0)
         return -1;
     if (c->mask_p < 0 || c->mask_p > 1)
-        return attn_case_error(origin, fields->at[1].column, "a probability is in 0..1");
+        return attn_case_error(origin, fields->at[1].column, "a probability must be in 0..1");
     return attn_axes_parse(fields, 2, &c->mask_axes, origin);
 }
 

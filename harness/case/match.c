@@ -5,7 +5,7 @@
 
 #include "case/case.h"
 
-enum { WORD_MAX = 40 }; /* longer words are no slip of the finger */
+enum { WORD_MAX = 40 }; /* longer words are not typing errors */
 
 static size_t least(size_t a, size_t b)
 {
@@ -46,7 +46,7 @@ const char *attn_nearest(const char *word, const char *const *candidates, size_t
     size_t n = strlen(word);
     if (n == 0 || n > WORD_MAX)
         return NULL;
-    /* One slip a word, two from six letters on, three from nine; never every letter. */
+    /* One error per word, two from six letters on, three from nine; never every letter. */
     size_t limit = n < 2 ? 0 : n < 6 ? 1 : n < 9 ? 2 : 3, best = limit + 1;
     const char *nearest = NULL;
     for (size_t c = 0; c < count; c++) {
@@ -64,7 +64,7 @@ const char *attn_nearest(const char *word, const char *const *candidates, size_t
 
 bool attn_glob(const char *pattern, const char *text)
 {
-    /* On a mismatch the last star takes one more character: no other star need be tried again. */
+    /* On a mismatch the last star takes one more character. No other star is tried again. */
     const char *star = NULL, *resume = NULL;
     while (*text) {
         if (*pattern == '*') {

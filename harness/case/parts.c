@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parts.c - the common shape of values made of parts: fields, axes, lists. */
+/* parts.c - values made of parts: fields, axes, lists. */
 #include <string.h>
 
 #include "case/parts.h"
@@ -18,7 +18,7 @@ static int split_fields(struct attn_word word, struct attn_fields *fields,
     return 0;
 }
 
-/* The first of the parts already read that says what this one says, too; NULL: none does. */
+/* The first part already read that excludes this one; NULL: there is none. */
 static const struct attn_part *rival_of(const struct attn_part *part, const struct attn_part *parts,
                                         unsigned seen)
 {
@@ -28,7 +28,7 @@ static const struct attn_part *rival_of(const struct attn_part *part, const stru
     return NULL;
 }
 
-/* `seen` has bit i set once parts[i] was read. */
+/* Bit i of `seen` is set after parts[i] was read. */
 static int parse_part(const struct attn_case_key *key, const struct attn_part *parts,
                       struct attn_word word, unsigned *seen, struct attn_case *c,
                       const struct attn_origin *origin)
@@ -123,10 +123,18 @@ int attn_list_parse(struct attn_word word, int64_t list[ATTN_CASE_LIST_MAX], int
     return 0;
 }
 
-void attn_list_write(struct attn_sink *sink, const int64_t *list, int count)
+int attn_list_store(struct attn_case_numbers **list, const int64_t *numbers, int count,
+                    const struct attn_origin *origin)
+{
+    if (attn_case_numbers_set(list, numbers, count) == 0)
+        return 0;
+    return attn_case_error(origin, 1, "no memory");
+}
+
+void attn_list_write(struct attn_sink *sink, const struct attn_case_numbers *list, int count)
 {
     for (int i = 0; i < count; i++)
-        attn_sink_format(sink, "%s%lld", i ? "/" : "", (long long)list[i]);
+        attn_sink_format(sink, "%s%lld", i ? "/" : "", (long long)list->at[i]);
 }
 
 void attn_part_begin(struct attn_sink *sink, const struct attn_case_key *key, bool *first)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parts.h - the common shape of values made of parts: "causal+window:8:0+bool:0.5:qk" has three
- * parts, the second of three fields. Private to this folder. */
+/* parts.h - values made of parts: "causal+window:8:0+bool:0.5:qk" has three parts; the second has
+ * three fields. Private to this folder. */
 #ifndef ATTN_CASE_PARTS_H
 #define ATTN_CASE_PARTS_H
 
@@ -31,14 +31,19 @@ int attn_parts_parse(const struct attn_case_key *key, const struct attn_part *pa
 /* Begins a part in canonical text: the key before the first, '+' before the others. */
 void attn_part_begin(struct attn_sink *sink, const struct attn_case_key *key, bool *first);
 
-/* AXES, the optional field `at`: some of the letters b h q k, each at most once; all without it. */
+/* AXES, the optional field `at`: some of the letters b h q k, each at most once. Without it: all.
+ */
 int attn_axes_parse(const struct attn_fields *fields, size_t at, unsigned *axes,
                     const struct attn_origin *origin);
 void attn_axes_write(struct attn_sink *sink, unsigned axes);
 
-/* A list N/N/... of whole numbers. */
+/* A list N/N/... of whole numbers, at least one. */
 int attn_list_parse(struct attn_word word, int64_t list[ATTN_CASE_LIST_MAX], int *count,
                     const struct attn_origin *origin);
-void attn_list_write(struct attn_sink *sink, const int64_t *list, int count);
+
+/* Stores it in a case. */
+int attn_list_store(struct attn_case_numbers **list, const int64_t *numbers, int count,
+                    const struct attn_origin *origin);
+void attn_list_write(struct attn_sink *sink, const struct attn_case_numbers *list, int count);
 
 #endif

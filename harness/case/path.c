@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* path.c - data= and sha256=: which pack, and which bytes it had. */
+/* path.c - data= and sha256=: the path of a pack, and the hash of its bytes. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "case/language.h"
 
-/* In a case line a path has %XX for what the line cannot hold: blanks, commas, '#', '%', and bytes
- * that are not printable ASCII. */
+/* In a case line a path escapes as %XX what the line cannot hold: blanks, commas, '#', '%', and
+ * bytes that are not printable ASCII. */
 static const char plain[] = "._-/+=:@~()[]{}!$&";
 
 static int hex_value(char digit)

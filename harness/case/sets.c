@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sets.c - the other values made of parts: bias, out, view, prune. */
+/* sets.c - other values made of parts: bias, out, view, prune. */
 #include <stdlib.h>
 
+#include "case/operator.h"
 #include "case/parts.h"
 
 /* ---- bias ---- */
@@ -95,27 +96,44 @@ static void write_set(const struct attn_case_key *key, const struct attn_choice 
         }
 }
 
-static const struct attn_choice outs[] = {{"lse", 1}, {"weights", 2}, {NULL, 0}};
 static const struct attn_choice views[] = {
     {"gaps", ATTN_VIEW_GAPS},           {"permuted", ATTN_VIEW_PERMUTED},
     {"broadcast", ATTN_VIEW_BROADCAST}, {"offset1", ATTN_VIEW_OFFSET1},
     {"huge", ATTN_VIEW_HUGE},           {NULL, 0}};
 
+/* The outputs that out= may name, each with its index. */
+static void list_outputs(struct attn_choice names[ATTN_PARTS_MAX + 1])
+{
+    const struct ref_output *output;
+    size_t n = 0;
+    for (; n < ATTN_PARTS_MAX && (output = attn_optional_output(n)); n++)
+        names[n] = (struct attn_choice){output->name, 1u << n};
+    names[n] = (struct attn_choice){NULL, 0};
+}
+
 int attn_parse_out(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
                    const struct attn_origin *origin)
 {
+    struct attn_choice names[ATTN_PARTS_MAX + 1];
     unsigned set = 0;
-    if (parse_set(key, outs, word, &set, origin) != 0)
+    list_outputs(names);
+    if (parse_set(key, names, word, &set, origin) != 0)
         return -1;
-    c->out_lse = (set & 1) != 0;
-    c->out_weights = (set & 2) != 0;
+    for (size_t n = 0; names[n].name; n++)
+        if (set & names[n].value)
+            attn_case_ask(c, attn_optional_output(n)->role);
     return 0;
 }
 
 void attn_write_out(const struct attn_case_key *key, const struct attn_case *c,
                     struct attn_sink *sink)
 {
-    write_set(key, outs, (c->out_lse ? 1u : 0) | (c->out_weights ? 2u : 0), sink);
+    struct attn_choice names[ATTN_PARTS_MAX + 1];
+    unsigned set = 0;
+    list_outputs(names);
+    for (size_t n = 0; names[n].name; n++)
+        set |= attn_case_asks(c, attn_optional_output(n)->role) ? names[n].value : 0;
+    write_set(key, names, set, sink);
 }
 
 int attn_parse_view(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
@@ -143,14 +161,15 @@ int attn_parse_prune(const struct attn_case_key *key, struct attn_word word, str
                      const struct attn_origin *origin)
 {
     (void)key;
-    if (attn_list_parse(word, c->prune, &c->n_prune, origin) != 0)
+    int64_t heads[ATTN_CASE_LIST_MAX];
+    if (attn_list_parse(word, heads, &c->n_prune, origin) != 0)
         return -1;
-    qsort(c->prune, (size_t)c->n_prune, sizeof c->prune[0], ascending);
+    qsort(heads, (size_t)c->n_prune, sizeof heads[0], ascending);
     for (int i = 1; i < c->n_prune; i++)
-        if (c->prune[i] == c->prune[i - 1])
+        if (heads[i] == heads[i - 1])
             return attn_case_error(origin, word.column, "head %lld is pruned twice",
-                                   (long long)c->prune[i]);
-    return 0;
+                                   (long long)heads[i]);
+    return attn_list_store(&c->prune, heads, c->n_prune, origin);
 }
 
 void attn_write_prune(const struct attn_case_key *key, const struct attn_case *c,

@@ -10,7 +10,7 @@
 
 enum {
     SHOWN_WORD = 40, /* characters of an offending word in a message */
-    SHOWN_FILE = 120 /* and of a file's name: its end tells more than its beginning */
+    SHOWN_FILE = 120 /* characters of a file's name: its end says more than its beginning */
 };
 
 int attn_case_error(const struct attn_origin *origin, size_t column, const char *format, ...)

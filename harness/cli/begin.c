@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* begin.c - backends and cases of a command. */
+/* begin.c - loads the backends and cases of a command. */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "cli/command.h"
 
-/* Can the backends have as many processors as threads. */
+/* Are there as many processors as threads? */
 static int check_threads(int threads, char *why, size_t size)
 {
     cpu_set_t allowed;
@@ -19,17 +19,17 @@ static int check_threads(int threads, char *why, size_t size)
     return -1;
 }
 
-int attn_worker_check(const struct attn_places *places)
+int attn_worker_check(const struct attn_paths *paths)
 {
     char why[ATTN_PATH_MAX + 128];
-    if (access(places->worker, X_OK) == 0)
+    if (access(paths->worker, X_OK) == 0)
         return 0;
-    snprintf(why, sizeof why, "%s can not be run: %s", places->worker, strerror(errno));
+    snprintf(why, sizeof why, "%s cannot be run: %s", paths->worker, strerror(errno));
     attn_complain(ATTN_EXIT_INTERNAL, why);
     return -1;
 }
 
-/* Says which plugins do not take part though nobody left them out. */
+/* Says which backends do not take part, though nobody left them out. */
 static void name_absent(const struct attn_roster *roster)
 {
     for (size_t b = 0; b < roster->n_absent; b++)
@@ -37,11 +37,11 @@ static void name_absent(const struct attn_roster *roster)
                 roster->absent[b].reason);
 }
 
-enum attn_exit attn_session_begin(struct attn_command *c, const struct attn_places *places,
+enum attn_exit attn_session_begin(struct attn_command *c, const struct attn_paths *paths,
                                   struct attn_session *session)
 {
     char why[1024];
-    *session = (struct attn_session){.settings = c->settings, .places = places, .results = -1};
+    *session = (struct attn_session){.settings = c->settings, .paths = paths, .results = -1};
     session->began = attn_now();
     session->records = json_array();
     struct attn_roster_wish wish = {.backends = c->backends,
@@ -54,12 +54,12 @@ enum attn_exit attn_session_begin(struct attn_command *c, const struct attn_plac
     suite.n_cases = c->n_arguments;
     if (!session->records)
         return attn_complain(ATTN_EXIT_INTERNAL, "no memory");
-    if (attn_worker_check(places))
+    if (attn_worker_check(paths))
         return ATTN_EXIT_INTERNAL;
     if (check_threads(c->settings.threads, why, sizeof why) ||
-        attn_suite_load(places, &suite, &session->cases, why, sizeof why))
+        attn_suite_load(paths, &suite, &session->cases, why, sizeof why))
         return attn_complain(ATTN_EXIT_USAGE, why);
-    const enum attn_exit code = attn_roster_load(places, &wish, &session->roster, why, sizeof why);
+    const enum attn_exit code = attn_roster_load(paths, &wish, &session->roster, why, sizeof why);
     if (code)
         return attn_complain(code, why);
     name_absent(&session->roster);

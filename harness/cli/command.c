@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command.c - the table of verbs; a command line read, and explained. */
+/* command.c - the table of verbs; parses a command line, and prints help. */
 #include "cli/command.h"
 
 #include <getopt.h>
@@ -9,25 +9,27 @@
 #include "run/drift.h"
 
 const struct attn_verb attn_verbs[] = {
-    {"list", "[backends|cases|fills|checks] [CASES...]", "what there is",
+    {"list", "[backends|cases|fills|checks|ops] [CASES...]",
+     "list backends, cases, fills, checks or operators",
      "Without an argument: backends. 'cases' prints the id, name and canonical form of every case\n"
-     "of the standard suite, or of the CASES given.",
+     "of the standard suite, or of the CASES given. 'ops' prints the inputs, the outputs and the\n"
+     "own keys of every operator.",
      attn_verb_list},
-    {"verify", "[CASES...]", "are the numbers right",
-     "Runs every case on every backend in guarded memory and holds each output element against a\n"
-     "double-precision reference and a proven error bound. A line a result on stdout.",
+    {"verify", "[CASES...]", "check that the numbers are right",
+     "Runs every case on every backend in guarded memory. Compares each output element with a\n"
+     "double-precision reference, within a proven error bound. Prints one line per result.",
      attn_verb_verify},
     {"bench", "[CASES...] -o RUN", "verify, then time what passed",
-     "Results go to the folder RUN, a record a line in RUN/results.ndjson.", attn_verb_bench},
+     "Results go to the folder RUN: one record per line in RUN/results.ndjson.", attn_verb_bench},
     {"report", "RUN [-o DIR]", "pictures and pages from a run",
      "Writes plots (SVG, PNG), index.html, report.md, results.csv and junit.xml to DIR, or to\n"
      "RUN/report.",
      attn_verb_report},
     {"run", "[CASES...] -o RUN", "bench, then report", "", attn_verb_run},
-    {"compare", "BASE NEW | RUN --backends A,B", "two runs, or two backends of one, case by case",
-     "Exit code 4 when anything is slower than the margin, with its whole interval.",
-     attn_verb_compare},
-    {"doctor", "", "is this machine fit to measure on; what does each backend lack", "",
+    {"compare", "BASE NEW | RUN --backends A,B",
+     "compare two runs, or two backends of one run, case by case",
+     "Exit code 4 if a whole interval is slower than the margin.", attn_verb_compare},
+    {"doctor", "", "check that this machine is fit for measuring, and what each backend lacks", "",
      attn_verb_doctor},
     {"new-backend", "NAME [-o DIR]", "the skeleton of a plugin, in DIR/NAME (default: backends/)",
      "", attn_verb_new_backend},
@@ -67,18 +69,18 @@ static enum attn_exit unknown_verb(const char *word, char *why, size_t size)
 static enum attn_exit unknown_option(const struct attn_verb *verb, const char *word, char *why,
                                      size_t size)
 {
-    const char *names[ATTN_FLAGS];
+    const char *names[ATTN_FLAGS_MAX];
     size_t n = 0;
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word + strspn(word, "-"), "="),
              word + strspn(word, "-"));
-    for (size_t f = 0; f < ATTN_FLAGS; f++) {
-        if (!strcmp(attn_flags[f].name, name)) {
+    for (const struct attn_flag *f = attn_flags; f->name; f++) {
+        if (!strcmp(f->name, name)) {
             snprintf(why, size, "--%s does not belong to '%s'", name, verb->name);
             return ATTN_EXIT_USAGE;
         }
-        if (attn_flag_belongs(&attn_flags[f], verb))
-            names[n++] = attn_flags[f].name;
+        if (attn_flag_belongs(f, verb))
+            names[n++] = f->name;
     }
     const char *near = attn_nearest(name, names, n);
     snprintf(why, size, "'%s' has no option '%s'%s%s%s", verb->name, word,
@@ -86,26 +88,40 @@ static enum attn_exit unknown_option(const struct attn_verb *verb, const char *w
     return ATTN_EXIT_USAGE;
 }
 
-/* getopt's table for one verb, from ours. */
-static void getopt_tables(const struct attn_verb *verb, struct option longs[ATTN_FLAGS + 1],
+/* The number of an option in getopt: its row, above the letters of short forms. */
+enum { FIRST_ROW = 256 };
+
+/* Makes getopt's table for one verb from ours. */
+static void getopt_tables(const struct attn_verb *verb, struct option longs[ATTN_FLAGS_MAX],
                           char *shorts)
 {
     size_t n = 0;
     char *s = shorts;
-    *s++ = ':'; /* a missing argument is told apart from an unknown option */
+    *s++ = ':'; /* so that getopt tells a missing argument from an unknown option */
     for (const struct attn_flag *f = attn_flags; f->name; f++) {
         if (!attn_flag_belongs(f, verb))
             continue;
-        longs[n++] =
-            (struct option){f->name, f->argument ? required_argument : no_argument, NULL, f->id};
-        if (f->id < 256) {
-            *s++ = (char)f->id;
+        longs[n++] = (struct option){f->name, f->argument ? required_argument : no_argument, NULL,
+                                     FIRST_ROW + (int)(f - attn_flags)};
+        if (f->letter) {
+            *s++ = f->letter;
             if (f->argument)
                 *s++ = ':';
         }
     }
     longs[n] = (struct option){0};
     *s = '\0';
+}
+
+/* The row of the option that getopt has found. */
+static const struct attn_flag *flag_of(int id)
+{
+    const struct attn_flag *f = attn_flags;
+    if (id >= FIRST_ROW)
+        return f + (id - FIRST_ROW);
+    while (f->letter != id)
+        f++;
+    return f;
 }
 
 enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c, char *why,
@@ -127,26 +143,23 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c,
         return unknown_verb(argv[1], why, size);
     c->settings.fills = c->settings.checks = c->verb->run == attn_verb_verify ? ~0u : 0;
 
-    struct option longs[ATTN_FLAGS + 1];
-    char shorts[3 * ATTN_FLAGS + 2];
+    struct option longs[ATTN_FLAGS_MAX];
+    char shorts[2 * ATTN_FLAGS_MAX];
     getopt_tables(c->verb, longs, shorts);
     opterr = 0;
     optind = 2;
     for (int id; (id = getopt_long(argc, argv, shorts, longs, NULL)) != -1;) {
         const char *word = argv[optind - 1];
         if (id == ':') {
-            snprintf(why, size, "'%s' wants an argument", word);
+            snprintf(why, size, "'%s' needs an argument", word);
             return ATTN_EXIT_USAGE;
         }
         if (id == '?')
             return unknown_option(c->verb, word, why, size);
-        for (size_t f = 0; f < ATTN_FLAGS; f++) {
-            enum attn_exit code = attn_flags[f].id == id
-                                      ? attn_flag_take(&attn_flags[f], optarg, c, why, size)
-                                      : ATTN_EXIT_OK;
-            if (code)
-                return code;
-        }
+        const struct attn_flag *flag = flag_of(id);
+        const enum attn_exit code = flag->take(flag, optarg, c, why, size);
+        if (code)
+            return code;
     }
     for (int a = optind; a < argc; a++) {
         if (c->n_arguments == ATTN_ARGS_MAX) {
@@ -164,7 +177,7 @@ void attn_command_help(const struct attn_verb *verb)
         printf("attnbench: %s\n\n", attn_purpose);
         for (const struct attn_verb *v = attn_verbs; v->name; v++)
             printf("  attnbench %-11s %s\n", v->name, v->summary);
-        printf("\n'attnbench VERB --help' says more of each. %s\n\nExit codes:\n",
+        printf("\n'attnbench VERB --help' says more about each. %s\n\nExit codes:\n",
                attn_about_cases);
         for (int code = 0; code < ATTN_EXIT_CODES; code++)
             printf("  %d  %s\n", code, attn_exit_meanings[code]);
@@ -179,8 +192,8 @@ void attn_command_help(const struct attn_verb *verb)
         if (!attn_flag_belongs(f, verb))
             continue;
         char left[64];
-        snprintf(left, sizeof left, "%c%c%s--%s%s%s", f->id < 256 ? '-' : ' ',
-                 f->id < 256 ? f->id : ' ', f->id < 256 ? ", " : "  ", f->name,
+        snprintf(left, sizeof left, "%c%c%s--%s%s%s", f->letter ? '-' : ' ',
+                 f->letter ? f->letter : ' ', f->letter ? ", " : "  ", f->name,
                  f->argument ? " " : "", f->argument ? f->argument : "");
         if (strlen(left) > 24)
             printf("  %s\n  %-24s  %s\n", left, "", f->help);

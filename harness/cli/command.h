@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command.h - the command line: one table of verbs and one of options, which parsing, --help,
- * did-you-mean, the manual page and the shell completion all read. */
+/* command.h - the command line: one table of verbs and one of options. Parsing, --help,
+ * did-you-mean, the manual page and the shell completion all read them. */
 #ifndef ATTN_COMMAND_H
 #define ATTN_COMMAND_H
 
@@ -21,27 +21,34 @@ struct attn_verb {
     const char *arguments; /* "[CASES...]" */
     const char *summary;   /* one line */
     const char *details;   /* for --help: paragraphs; may be "" */
-    enum attn_exit (*run)(struct attn_command *command, const struct attn_places *places);
+    enum attn_exit (*run)(struct attn_command *command, const struct attn_paths *paths);
 };
 
+/* An option. Everything about it is in one row. */
 struct attn_flag {
     const char *name;
-    const char *argument; /* NULL: takes none. "hot|cold": one of these; FILE, DIR and NAME[...] (a
-                             backend) can be completed; anything else is only a word for people */
-    int id;               /* below 256: the letter of its short form */
-    unsigned verbs;       /* those that take it; see attn_flag_belongs */
+    char letter;          /* of its short form; 0: none */
+    const char *argument; /* NULL: none. "hot|cold": one of these; FILE, DIR and NAME[...] (a
+                             backend) can be completed; anything else is only for people */
+    unsigned verbs;       /* the verbs that accept it; see attn_flag_belongs */
+    /* Stores the option in the command. text: its argument, which `take` may cut into parts, or
+     * NULL. Returns ATTN_EXIT_OK, or ATTN_EXIT_USAGE with the message in (why, size). */
+    enum attn_exit (*take)(const struct attn_flag *flag, char *text, struct attn_command *command,
+                           char *why, size_t size);
+    size_t at; /* offset in the command, for functions that store at any offset */
+    int most;  /* the largest number, for take_count */
     const char *help;
 };
 
 /* Everything a command line can say. Lists point into argv. */
 struct attn_command {
     const struct attn_verb *verb;
-    const char *arguments[ATTN_ARGS_MAX]; /* what is no option */
+    const char *arguments[ATTN_ARGS_MAX]; /* everything except options */
     size_t n_arguments;
     const char *backends[ATTN_ARGS_MAX], *plugins[ATTN_ARGS_MAX];
     size_t n_backends, n_plugins;
-    const char *out, *junit, *filter, *pair; /* pair: --backends A,B */
-    const char *baseline;                    /* of verify */
+    const char *out, *junit;
+    const char *baseline; /* of verify */
     double drift;
     struct attn_settings settings;
     struct attn_suite_wish suite;
@@ -51,8 +58,9 @@ struct attn_command {
 };
 
 extern const struct attn_verb attn_verbs[]; /* terminated by a NULL name */
-enum { ATTN_FLAGS = 34 };
-extern const struct attn_flag attn_flags[ATTN_FLAGS + 1]; /* terminated by a NULL name */
+enum { ATTN_FLAGS_MAX = 64 };
+extern const struct attn_flag
+    attn_flags[]; /* at most ATTN_FLAGS_MAX, with a NULL name at the end */
 
 /* What the program is for, what CASES are, and what each exit code means: sentences of --help and
  * of the manual page. */
@@ -62,11 +70,6 @@ extern const char *const attn_exit_meanings[ATTN_EXIT_CODES];
 
 bool attn_flag_belongs(const struct attn_flag *flag, const struct attn_verb *verb);
 
-/* Puts what an option says into *command; text: its argument, which may be cut into parts. Returns
- * ATTN_EXIT_OK, or ATTN_EXIT_USAGE with the message in (why, size). */
-enum attn_exit attn_flag_take(const struct attn_flag *flag, char *text,
-                              struct attn_command *command, char *why, size_t size);
-
 /* Fills *command from argv. Returns ATTN_EXIT_OK, or ATTN_EXIT_USAGE with the message in
  * (why, size). */
 enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *command, char *why,
@@ -75,40 +78,42 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *co
 /* Help of the whole program (verb NULL) or of one verb, on stdout. */
 void attn_command_help(const struct attn_verb *verb);
 
-/* "10m" "90s" "1h" "250ms" "90" (seconds). Returns -1 when it is no duration. */
+/* "10m" "90s" "1h" "250ms" "90" (seconds). Returns -1 if the text is not a duration. */
 double attn_duration_parse(const char *text);
 
-/* Says one line on stderr, "attnbench: ..." and gives `code` back. */
+/* Prints one line on stderr, "attnbench: ...", and returns `code`. */
 enum attn_exit attn_complain(enum attn_exit code, const char *text);
 
-/* A value on stdout, indented; takes the reference. */
+/* Prints a value on stdout, indented. Takes the reference. */
 void attn_print_json(json_t *value);
 
-/* Records on stdout, one a line. */
+/* Prints records on stdout, one per line. */
 void attn_print_records(const json_t *records);
 
-/* Cases on stdout: their lines alone, a table with id and name, or JSON. */
+/* Prints cases on stdout: only their lines, a table with id and name, or JSON. */
 enum attn_print { ATTN_PRINT_LINES, ATTN_PRINT_TABLE, ATTN_PRINT_JSON };
 void attn_print_cases(const struct attn_case_list *cases, enum attn_print form);
 
-/* Is the worker there; says on stderr why not. Returns 0 or -1. */
-int attn_worker_check(const struct attn_places *places);
+/* Can the worker be run? If not, says why on stderr. Returns 0 or -1. */
+int attn_worker_check(const struct attn_paths *paths);
 
-/* Backends and cases of a command into a session that the caller closes. */
-enum attn_exit attn_session_begin(struct attn_command *command, const struct attn_places *places,
+/* Loads the backends and cases of a command into a session. The caller closes it. */
+enum attn_exit attn_session_begin(struct attn_command *command, const struct attn_paths *paths,
                                   struct attn_session *session);
 
-/* How often each status occurred, on stdout. */
+/* Prints how often each status occurred, on stdout. */
 void attn_print_counts(const struct attn_session *session);
 
-enum attn_exit attn_verb_list(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_verify(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_bench(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_report(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_run(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_compare(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_doctor(struct attn_command *command, const struct attn_places *places);
-enum attn_exit attn_verb_new_backend(struct attn_command *command,
-                                     const struct attn_places *places);
+/* Prints the inputs, outputs and keys of every operator on stdout. */
+enum attn_exit attn_list_ops(bool json);
+
+enum attn_exit attn_verb_list(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_verify(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_bench(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_report(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_run(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_compare(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_doctor(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_new_backend(struct attn_command *command, const struct attn_paths *paths);
 
 #endif

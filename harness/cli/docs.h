@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* docs.h - what the program attnbench-docs writes from the tables of command.h when attnbench is
- * built, so that neither can say other than what the program does. Write errors stay in `to`. */
+/* docs.h - the manual page and the completion. The program attnbench-docs writes them from the
+ * tables of command.h during the build, so they always match the program. Write errors stay in
+ * `to`. */
 #ifndef ATTN_DOCS_H
 #define ATTN_DOCS_H
 

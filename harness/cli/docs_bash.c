@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* docs_bash.c - the bash completion, from the tables of the command line.
+/* docs_bash.c - writes the bash completion from the tables of the command line.
  *
- * The tables become two `case` commands: what follows an option, and what a verb takes. Both speak
- * of words that are fixed, and of kinds of things that are looked up when they are asked for. */
+ * The tables become two `case` commands: what follows an option, and what a verb accepts. Both give
+ * fixed words, and kinds of things that are looked up during completion. */
 #include "cli/docs.h"
 
 #include <string.h>
 
 #include "cli/command.h"
 
-/* What is the same whatever the tables hold. Bash takes '=' of --option=value for a word of its
- * own; a backend's options come after a colon, and are not completed. Backends are asked for once
- * a shell, because the answer loads every plugin. */
+/* The parts that do not depend on the tables. For bash, the '=' of --option=value is a word of its
+ * own. A backend's options come after a colon and are not completed. The list of backends is made
+ * once per shell, because it loads every plugin. */
 static const char opening[] =
     "# attnbench - completion for bash; written by attnbench-docs from the tables of the program.\n"
     "_attnbench()\n"
@@ -49,7 +49,7 @@ static const char closing[] =
     "}\n"
     "complete -F _attnbench attnbench\n";
 
-/* "a|b|c" in small letters, as what may stand there, with blanks between; else nothing. */
+/* Writes "a|b|c" in lower case as a list of words with blanks between; anything else as nothing. */
 static void put_choices(FILE *to, const char *text)
 {
     size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz_-|");
@@ -76,7 +76,7 @@ static const char *kind_of_operands(const char *arguments)
                                                                    : "";
 }
 
-/* Do other verbs mean something else by the same option. */
+/* Does the same option mean something else for other verbs? */
 static bool is_shared(const struct attn_flag *flag)
 {
     int n = 0;
@@ -90,8 +90,8 @@ static void put_flag(FILE *to, const struct attn_flag *flag)
     if (!flag->argument)
         return;
     fputs("    ", to);
-    if (flag->id < 256)
-        fprintf(to, "*' -%c' | ", flag->id);
+    if (flag->letter)
+        fprintf(to, "*' -%c' | ", flag->letter);
     const char *before = "";
     for (const struct attn_verb *v = attn_verbs; v->name; v++)
         if (is_shared(flag) && attn_flag_belongs(flag, v)) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* docs_man.c - the manual page, from the tables of the command line. */
+/* docs_man.c - writes the manual page from the tables of the command line. */
 #include "cli/docs.h"
 
 #include "cli/command.h"
 #include "run/version.h"
 
-/* What the tables do not know. Lines of the man macros. */
+/* Parts that are not in the tables, as lines of man macros. */
 static const char environment[] = ".SH ENVIRONMENT\n"
                                   ".TP\n.B ATTNBENCH_PLUGIN_PATH\n"
                                   "Folders of further plugins, separated by colons.\n"
@@ -46,7 +46,7 @@ static const char examples[] =
     ".PP\n.RS\n.nf\nattnbench bench \\-o base\nattnbench bench \\-o new\n"
     "attnbench compare base new\n.fi\n.RE\n";
 
-/* Plain text as text: no character of it is a request or an escape. */
+/* Writes plain text, escaped so that no character becomes a request or an escape. */
 static void put(FILE *to, const char *text)
 {
     bool start = true;
@@ -63,7 +63,7 @@ static void put(FILE *to, const char *text)
     }
 }
 
-/* A sentence from words that begin small and end without a full stop. */
+/* Writes words that begin in lower case and have no full stop as a sentence. */
 static void put_sentence(FILE *to, const char *text)
 {
     char first[2] = {*text, '\0'};
@@ -100,8 +100,8 @@ static void put_verb(FILE *to, const struct attn_verb *verb)
 static void put_flag(FILE *to, const struct attn_flag *flag)
 {
     fputs(".TP\n", to);
-    if (flag->id < 256)
-        fprintf(to, "\\fB\\-%c\\fR, ", flag->id);
+    if (flag->letter)
+        fprintf(to, "\\fB\\-%c\\fR, ", flag->letter);
     fputs("\\fB\\-\\-", to);
     put(to, flag->name);
     fputs("\\fR", to);
@@ -121,13 +121,14 @@ void attn_docs_man(FILE *to)
           ".SH NAME\nattnbench \\- ",
           to);
     put(to, attn_purpose);
-    fputs("\n.SH SYNOPSIS\n.B attnbench\n.I COMMAND\n"
-          ".RI [ OPTIONS \"] [\" ARGUMENTS ]\n"
-          ".SH DESCRIPTION\n"
-          "Implementations of attention are plugins. The same case goes to each of them, in a\n"
-          "process of its own; every output element is held against a double\\-precision\n"
-          "reference and a proven error bound, and what passed is timed.\n.PP\n",
-          to);
+    fputs(
+        "\n.SH SYNOPSIS\n.B attnbench\n.I COMMAND\n"
+        ".RI [ OPTIONS \"] [\" ARGUMENTS ]\n"
+        ".SH DESCRIPTION\n"
+        "Implementations of attention are plugins. Each of them gets the same case, in a process\n"
+        "of its own. Every output element is compared with a double\\-precision reference, within\n"
+        "a proven error bound. What passed is timed.\n.PP\n",
+        to);
     put(to, attn_about_cases);
     fputs("\nResults go to standard output, everything else to standard error.\n.SH COMMANDS\n",
           to);

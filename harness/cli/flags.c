@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flags.c - the table of options, and what each takes. */
+/* flags.c - the table of options. One row says everything about an option, with a function that
+ * reads its argument. A new option is one row. */
 #include <errno.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,7 @@
 #include "cli/command.h"
 #include "run/checks.h"
 #include "run/drift.h"
+#include "run/entry.h"
 
 /* Verbs as bits, for the options that belong to them. */
 enum {
@@ -24,101 +27,6 @@ enum {
     WORKS = VERIFY | TIMES,
     ALL = 255
 };
-
-enum option_id {
-    O_BACKEND = 'b',
-    O_OUT = 'o',
-    O_HELP = 'h',
-    O_PLUGIN = 256,
-    O_FILTER,
-    O_SHARD,
-    O_SEED,
-    O_BUDGET,
-    O_THREADS,
-    O_TIMEOUT,
-    O_MEMORY,
-    O_RUN_LIMIT,
-    O_FILLS,
-    O_CHECKS,
-    O_ROUNDS,
-    O_SAMPLES,
-    O_MIN_TIME,
-    O_CACHE,
-    O_RESUME,
-    O_DRY_RUN,
-    O_JSON,
-    O_JUNIT,
-    O_STRICT,
-    O_DEBUG,
-    O_SHRINK,
-    O_REPRODUCER,
-    O_FUZZ,
-    O_ACCURACY,
-    O_DRIFT,
-    O_MARGIN,
-    O_BACKENDS,
-    O_BASELINE,
-    O_MAP,
-    O_MATRIX
-};
-
-const struct attn_flag attn_flags[ATTN_FLAGS + 1] = {
-    {"backend", "NAME[:key=value,...]", O_BACKEND, WORKS | LIST,
-     "this backend only, with options; may be repeated"},
-    {"out", "DIR", O_OUT, WORKS | REPORT | NEW_BACKEND, "where results go"},
-    {"plugin", "FILE", O_PLUGIN, WORKS | LIST | DOCTOR,
-     "a plugin from outside the plugin folder; without -b, only plugins so named take part"},
-    {"filter", "GLOB", O_FILTER, WORKS | LIST, "cases whose name or id matches"},
-    {"shard", "I/N", O_SHARD, WORKS | LIST, "every N-th case, from the I-th on"},
-    {"seed", "N", O_SEED, WORKS | LIST, "replaces the seed of every case"},
-    {"budget", "TIME", O_BUDGET, WORKS,
-     "rounds, and then cases, are given up so that it ends in time (10m, 90s)"},
-    {"threads", "N", O_THREADS, WORKS, "threads of a backend, on as many processors (default 1)"},
-    {"timeout", "TIME", O_TIMEOUT, WORKS, "watchdog of one request (default 60s)"},
-    {"memory", "SIZE", O_MEMORY, WORKS,
-     "of a case and of a worker (512M, 8G; default: what is available)"},
-    {"run-limit", "TIME", O_RUN_LIMIT, WORKS,
-     "a run predicted to take longer is skipped (default 5s, 0: none)"},
-    {"fills", "all|none|NAME,...", O_FILLS, WORKS,
-     "what else to fill each case with ('list fills'; default: verify all, bench and run none)"},
-    {"checks", "all|none|NAME,...", O_CHECKS, WORKS,
-     "what to hold each backend to against itself ('list checks'; default as of --fills)"},
-    {"rounds", "N", O_ROUNDS, TIMES, "rounds, the unit of replication (default 5)"},
-    {"samples", "N", O_SAMPLES, TIMES, "samples of a case in a round (default 3)"},
-    {"min-time", "TIME", O_MIN_TIME, TIMES, "least time of a sample (default 5ms)"},
-    {"cache", "hot|cold|both", O_CACHE, TIMES, "state of the caches (default both)"},
-    {"resume", NULL, O_RESUME, TIMES, "continue a run that was cut off"},
-    {"dry-run", NULL, O_DRY_RUN, WORKS, "print the cases that would run, and stop"},
-    {"json", NULL, O_JSON, ALL, "what goes to stdout, as JSON"},
-    {"junit", "FILE", O_JUNIT, VERIFY, "verdicts as JUnit XML"},
-    {"strict", NULL, O_STRICT, WORKS | COMPARE,
-     "a mistrusted result fails; an unclear comparison is inconclusive"},
-    {"debug", NULL, O_DEBUG, VERIFY,
-     "worker in the foreground, without watchdog; says what to attach gdb to"},
-    {"shrink", NULL, O_SHRINK, VERIFY,
-     "reduce what fails to the smallest case that still fails so"},
-    {"reproducer", "FILE", O_REPRODUCER, VERIFY,
-     "--shrink, and the first such case as a C program that needs only the plugin"},
-    {"fuzz", "N", O_FUZZ, VERIFY,
-     "N random cases over the whole language, drawn from --seed (default 1), with --shrink"},
-    {"baseline", "FILE", O_ACCURACY, VERIFY,
-     "verify: results.ndjson or folder of an earlier run; exit 3 where errors have grown since"},
-    {"drift", "FACTOR", O_DRIFT, VERIFY,
-     "with --baseline: what error over bound may grow by (default 2)"},
-    {"margin", "PERCENT", O_MARGIN, COMPARE, "what still counts as equal (default 3)"},
-    {"backends", "A,B", O_BACKENDS, COMPARE, "B against A, within one run"},
-    {"baseline", "NAME", O_BASELINE, REPORT | RUN,
-     "report, run: what speed-ups are over (default: the slowest exact backend)"},
-    {"map", "A=B", O_MAP, COMPARE, "hold A of BASE or NEW against B of the other"},
-    {"matrix", NULL, O_MATRIX, LIST, "backends: what each supports, asked of it over a grid"},
-    {"help", NULL, O_HELP, ALL, "what the command takes"},
-    {NULL, NULL, 0, 0, NULL},
-};
-
-bool attn_flag_belongs(const struct attn_flag *flag, const struct attn_verb *verb)
-{
-    return flag->verbs & 1u << (verb - attn_verbs);
-}
 
 double attn_duration_parse(const char *text)
 {
@@ -151,30 +59,58 @@ static enum attn_exit bad_value(const struct attn_flag *flag, const char *text, 
     return ATTN_EXIT_USAGE;
 }
 
-static enum attn_exit take_count(const struct attn_flag *flag, const char *text, long long most,
-                                 int *value, char *why, size_t size)
+/* ---- functions of the rows: each stores the option at the offset of its row ---- */
+
+static void *place(const struct attn_flag *flag, struct attn_command *c)
 {
-    long long n;
-    if (!integer(text, 1, most, &n)) {
-        char wanted[64];
-        snprintf(wanted, sizeof wanted, "a number from 1 to %lld", most);
-        return bad_value(flag, text, wanted, why, size);
-    }
-    *value = (int)n;
+    return (char *)c + flag->at;
+}
+
+/* bool */
+static enum attn_exit take_switch(const struct attn_flag *flag, char *text, struct attn_command *c,
+                                  char *why, size_t size)
+{
+    (void)text, (void)why, (void)size;
+    *(bool *)place(flag, c) = true;
     return ATTN_EXIT_OK;
 }
 
-static enum attn_exit take_time(const struct attn_flag *flag, const char *text, double *value,
+/* const char * */
+static enum attn_exit take_text(const struct attn_flag *flag, char *text, struct attn_command *c,
+                                char *why, size_t size)
+{
+    (void)why, (void)size;
+    *(const char **)place(flag, c) = text;
+    return ATTN_EXIT_OK;
+}
+
+/* int, from 1 to the row's most */
+static enum attn_exit take_count(const struct attn_flag *flag, char *text, struct attn_command *c,
+                                 char *why, size_t size)
+{
+    long long n;
+    if (!integer(text, 1, flag->most, &n)) {
+        char wanted[64];
+        snprintf(wanted, sizeof wanted, "a number from 1 to %d", flag->most);
+        return bad_value(flag, text, wanted, why, size);
+    }
+    *(int *)place(flag, c) = (int)n;
+    return ATTN_EXIT_OK;
+}
+
+/* double, seconds */
+static enum attn_exit take_time(const struct attn_flag *flag, char *text, struct attn_command *c,
                                 char *why, size_t size)
 {
     double seconds = attn_duration_parse(text);
     if (seconds < 0)
         return bad_value(flag, text, "a duration (10m, 90s, 250ms)", why, size);
-    *value = seconds;
+    *(double *)place(flag, c) = seconds;
     return ATTN_EXIT_OK;
 }
 
-static enum attn_exit take_size(const struct attn_flag *flag, const char *text, uint64_t *bytes,
+/* uint64_t, bytes */
+static enum attn_exit take_size(const struct attn_flag *flag, char *text, struct attn_command *c,
                                 char *why, size_t size)
 {
     static const char units[] = "KMGT";
@@ -185,12 +121,12 @@ static enum attn_exit take_size(const struct attn_flag *flag, const char *text, 
     /* Less than 64 MiB is not enough for a worker and the libraries that it loads. */
     if (end == text || (*end && !unit) || (unit && end[1]) || !(value >= 0x1p26 && value < 0x1p62))
         return bad_value(flag, text, "a size of at least 64M (512M, 8G)", why, size);
-    *bytes = (uint64_t)value;
+    *(uint64_t *)place(flag, c) = (uint64_t)value;
     return ATTN_EXIT_OK;
 }
 
-static enum attn_exit take_list(const struct attn_flag *flag, const char *text, const char **list,
-                                size_t *n, char *why, size_t size)
+static enum attn_exit append(const struct attn_flag *flag, const char *text, const char **list,
+                             size_t *n, char *why, size_t size)
 {
     if (*n == ATTN_ARGS_MAX) {
         snprintf(why, size, "--%s: given more than %d times", flag->name, ATTN_ARGS_MAX);
@@ -200,8 +136,20 @@ static enum attn_exit take_list(const struct attn_flag *flag, const char *text, 
     return ATTN_EXIT_OK;
 }
 
-static enum attn_exit take_shard(const struct attn_flag *flag, const char *text,
-                                 struct attn_suite_wish *wish, char *why, size_t size)
+static enum attn_exit take_backend(const struct attn_flag *flag, char *text, struct attn_command *c,
+                                   char *why, size_t size)
+{
+    return append(flag, text, c->backends, &c->n_backends, why, size);
+}
+
+static enum attn_exit take_plugin(const struct attn_flag *flag, char *text, struct attn_command *c,
+                                  char *why, size_t size)
+{
+    return append(flag, text, c->plugins, &c->n_plugins, why, size);
+}
+
+static enum attn_exit take_shard(const struct attn_flag *flag, char *text, struct attn_command *c,
+                                 char *why, size_t size)
 {
     char first[16];
     const char *slash = strchr(text, '/');
@@ -209,16 +157,16 @@ static enum attn_exit take_shard(const struct attn_flag *flag, const char *text,
     if (slash && (size_t)(slash - text) < sizeof first) {
         snprintf(first, sizeof first, "%.*s", (int)(slash - text), text);
         if (integer(slash + 1, 1, 1000000, &n) && integer(first, 1, n, &i)) {
-            wish->shard = (int)i;
-            wish->shards = (int)n;
+            c->suite.shard = (int)i;
+            c->suite.shards = (int)n;
             return ATTN_EXIT_OK;
         }
     }
     return bad_value(flag, text, "I/N with 1 <= I <= N", why, size);
 }
 
-static enum attn_exit take_pair(const struct attn_flag *flag, char *text, char separator,
-                                const char *pair[2], char *why, size_t size)
+static enum attn_exit part(const struct attn_flag *flag, char *text, char separator,
+                           const char *pair[2], char *why, size_t size)
 {
     char *at = strchr(text, separator);
     if (!at || at == text || !at[1])
@@ -229,16 +177,31 @@ static enum attn_exit take_pair(const struct attn_flag *flag, char *text, char s
     return ATTN_EXIT_OK;
 }
 
-static enum attn_exit take_cache(const struct attn_flag *flag, const char *text,
-                                 struct attn_settings *s, char *why, size_t size)
+static enum attn_exit take_pair(const struct attn_flag *flag, char *text, struct attn_command *c,
+                                char *why, size_t size)
 {
+    return part(flag, text, ',', c->compare.backends, why, size);
+}
+
+static enum attn_exit take_map(const struct attn_flag *flag, char *text, struct attn_command *c,
+                               char *why, size_t size)
+{
+    if (c->compare.n_map == ATTN_MAP_MAX)
+        return bad_value(flag, text, "one of at most 16", why, size);
+    return part(flag, text, '=', c->compare.map[c->compare.n_map++], why, size);
+}
+
+static enum attn_exit take_cache(const struct attn_flag *flag, char *text, struct attn_command *c,
+                                 char *why, size_t size)
+{
+    struct attn_settings *s = &c->settings;
     s->hot = !strcmp(text, "hot") || !strcmp(text, "both");
     s->cold = !strcmp(text, "cold") || !strcmp(text, "both");
     return s->hot || s->cold ? ATTN_EXIT_OK : bad_value(flag, text, "hot, cold or both", why, size);
 }
 
-/* A list of words to a set of bits: word n is bit n. `names` has room for two words more. */
-static enum attn_exit take_set(const struct attn_flag *flag, const char *text, const char **names,
+/* Reads a list of words as a set of bits: word n is bit n. `names` has room for two more words. */
+static enum attn_exit name_set(const struct attn_flag *flag, const char *text, const char **names,
                                size_t count, unsigned *set, char *why, size_t size)
 {
     const size_t all = count, none = count + 1;
@@ -264,27 +227,28 @@ static enum attn_exit take_set(const struct attn_flag *flag, const char *text, c
     return ATTN_EXIT_OK;
 }
 
-static enum attn_exit take_fills(const struct attn_flag *flag, const char *text, unsigned *fills,
+static enum attn_exit take_fills(const struct attn_flag *flag, char *text, struct attn_command *c,
                                  char *why, size_t size)
 {
     const char *names[ATTN_FILL_COUNT + 2];
     for (enum attn_fill f = 0; f < ATTN_FILL_COUNT; f++)
         names[f] = attn_fill_name(f);
-    return take_set(flag, text, names, ATTN_FILL_COUNT, fills, why, size);
+    return name_set(flag, text, names, ATTN_FILL_COUNT, &c->settings.fills, why, size);
 }
 
-static enum attn_exit take_checks(const struct attn_flag *flag, const char *text, unsigned *checks,
+static enum attn_exit take_checks(const struct attn_flag *flag, char *text, struct attn_command *c,
                                   char *why, size_t size)
 {
     const char *names[ATTN_CHECK_CHOICES + 2];
     for (enum attn_check k = 0; k < ATTN_CHECK_CHOICES; k++)
         names[k] = attn_check_name(k);
-    return take_set(flag, text, names, ATTN_CHECK_CHOICES, checks, why, size);
+    return name_set(flag, text, names, ATTN_CHECK_CHOICES, &c->settings.checks, why, size);
 }
 
-static enum attn_exit take_seed(const struct attn_flag *flag, const char *text,
-                                struct attn_suite_wish *wish, char *why, size_t size)
+static enum attn_exit take_seed(const struct attn_flag *flag, char *text, struct attn_command *c,
+                                char *why, size_t size)
 {
+    struct attn_suite_wish *wish = &c->suite;
     char *end;
     errno = 0;
     wish->seed = strtoull(text, &end, 10);
@@ -294,119 +258,110 @@ static enum attn_exit take_seed(const struct attn_flag *flag, const char *text,
     return ATTN_EXIT_OK;
 }
 
-static enum attn_exit take_margin(const struct attn_flag *flag, const char *text, double *margin,
+static enum attn_exit take_margin(const struct attn_flag *flag, char *text, struct attn_command *c,
                                   char *why, size_t size)
 {
     char *end;
     double percent = strtod(text, &end);
     if (end == text || (*end && strcmp(end, "%") != 0) || !(percent >= 0 && percent < 100))
         return bad_value(flag, text, "a percentage from 0 to 100", why, size);
-    *margin = percent / 100;
+    c->compare.margin = percent / 100;
     return ATTN_EXIT_OK;
 }
 
-static enum attn_exit take_drift(const struct attn_flag *flag, const char *text, double *factor,
+static enum attn_exit take_drift(const struct attn_flag *flag, char *text, struct attn_command *c,
                                  char *why, size_t size)
 {
     char *end;
-    *factor = strtod(text, &end);
-    if (end == text || *end || !(*factor >= 1 && *factor <= 1e6))
+    c->drift = strtod(text, &end);
+    if (end == text || *end || !(c->drift >= 1 && c->drift <= 1e6))
         return bad_value(flag, text, "a factor from 1 to 1e6", why, size);
     return ATTN_EXIT_OK;
 }
 
-enum attn_exit attn_flag_take(const struct attn_flag *flag, char *text, struct attn_command *c,
-                              char *why, size_t size)
+/* --reproducer and --fuzz imply --shrink. */
+static enum attn_exit take_reproducer(const struct attn_flag *flag, char *text,
+                                      struct attn_command *c, char *why, size_t size)
 {
-    struct attn_settings *s = &c->settings;
-    switch (flag->id) {
-    case O_BACKEND:
-        return take_list(flag, text, c->backends, &c->n_backends, why, size);
-    case O_PLUGIN:
-        return take_list(flag, text, c->plugins, &c->n_plugins, why, size);
-    case O_OUT:
-        c->out = text;
-        break;
-    case O_JUNIT:
-        c->junit = text;
-        break;
-    case O_FILTER:
-        c->suite.filter = text;
-        break;
-    case O_SHARD:
-        return take_shard(flag, text, &c->suite, why, size);
-    case O_SEED:
-        return take_seed(flag, text, &c->suite, why, size);
-    case O_BUDGET:
-        return take_time(flag, text, &s->budget_s, why, size);
-    case O_TIMEOUT:
-        return take_time(flag, text, &s->timeout_s, why, size);
-    case O_MEMORY:
-        return take_size(flag, text, &s->memory, why, size);
-    case O_RUN_LIMIT:
-        return take_time(flag, text, &s->run_limit_s, why, size);
-    case O_FILLS:
-        return take_fills(flag, text, &s->fills, why, size);
-    case O_CHECKS:
-        return take_checks(flag, text, &s->checks, why, size);
-    case O_MIN_TIME:
-        return take_time(flag, text, &s->min_time_s, why, size);
-    case O_THREADS:
-        return take_count(flag, text, 4096, &s->threads, why, size);
-    case O_ROUNDS:
-        return take_count(flag, text, 64, &s->rounds, why, size);
-    case O_SAMPLES:
-        return take_count(flag, text, ATTN_SAMPLES_MAX, &s->samples, why, size);
-    case O_CACHE:
-        return take_cache(flag, text, s, why, size);
-    case O_MARGIN:
-        return take_margin(flag, text, &c->compare.margin, why, size);
-    case O_BACKENDS:
-        return take_pair(flag, text, ',', c->compare.backends, why, size);
-    case O_BASELINE:
-        c->report.baseline = text;
-        break;
-    case O_MAP:
-        if (c->compare.n_map == 16)
-            return bad_value(flag, text, "one of at most 16", why, size);
-        return take_pair(flag, text, '=', c->compare.map[c->compare.n_map++], why, size);
-    case O_MATRIX:
-        c->matrix = true;
-        break;
-    case O_RESUME:
-        c->resume = true;
-        break;
-    case O_DRY_RUN:
-        c->dry_run = true;
-        break;
-    case O_JSON:
-        c->json = true;
-        break;
-    case O_STRICT:
-        s->strict = true;
-        c->compare.strict = 1;
-        break;
-    case O_DEBUG:
-        s->debug = true;
-        break;
-    case O_REPRODUCER:
-        s->reproducer = text;
-        s->shrink = true;
-        break;
-    case O_SHRINK:
-        s->shrink = true;
-        break;
-    case O_FUZZ:
-        s->shrink = true;
-        return take_count(flag, text, 100000, &c->suite.fuzz, why, size);
-    case O_ACCURACY:
-        c->baseline = text;
-        break;
-    case O_DRIFT:
-        return take_drift(flag, text, &c->drift, why, size);
-    default:
-        c->help = true;
-        break;
-    }
+    (void)flag, (void)why, (void)size;
+    c->settings.reproducer = text;
+    c->settings.shrink = true;
     return ATTN_EXIT_OK;
+}
+
+static enum attn_exit take_fuzz(const struct attn_flag *flag, char *text, struct attn_command *c,
+                                char *why, size_t size)
+{
+    c->settings.shrink = true;
+    return take_count(flag, text, c, why, size);
+}
+
+#define AT(field) offsetof(struct attn_command, field)
+
+const struct attn_flag attn_flags[] = {
+    {"backend", 'b', "NAME[:key=value,...]", WORKS | LIST, take_backend, 0, 0,
+     "use only this backend, with options; may be repeated"},
+    {"out", 'o', "DIR", WORKS | REPORT | NEW_BACKEND, take_text, AT(out), 0, "where results go"},
+    {"plugin", 0, "FILE", WORKS | LIST | DOCTOR, take_plugin, 0, 0,
+     "a plugin outside the plugin folder; without -b, only plugins named this way take part"},
+    {"filter", 0, "GLOB", WORKS | LIST, take_text, AT(suite.filter), 0,
+     "only cases whose name or id matches"},
+    {"shard", 0, "I/N", WORKS | LIST, take_shard, 0, 0, "every N-th case, from the I-th on"},
+    {"seed", 0, "N", WORKS | LIST, take_seed, 0, 0, "replaces the seed of every case"},
+    {"budget", 0, "TIME", WORKS, take_time, AT(settings.budget_s), 0,
+     "give up rounds, and then cases, to end in this time (10m, 90s)"},
+    {"threads", 0, "N", WORKS, take_count, AT(settings.threads), 4096,
+     "threads of a backend, on as many processors (default 1)"},
+    {"timeout", 0, "TIME", WORKS, take_time, AT(settings.timeout_s), 0,
+     "watchdog of one request (default 60s)"},
+    {"memory", 0, "SIZE", WORKS, take_size, AT(settings.memory), 0,
+     "memory limit of a case and of a worker (512M, 8G; default: what is available)"},
+    {"run-limit", 0, "TIME", WORKS, take_time, AT(settings.run_limit_s), 0,
+     "a run predicted to take longer is skipped (default 5s, 0: none)"},
+    {"fills", 0, "all|none|NAME,...", WORKS, take_fills, 0, 0,
+     "further fills of each case ('list fills'; default: verify all, bench and run none)"},
+    {"checks", 0, "all|none|NAME,...", WORKS, take_checks, 0, 0,
+     "checks that compare a backend with itself ('list checks'; default as for --fills)"},
+    {"rounds", 0, "N", TIMES, take_count, AT(settings.rounds), ATTN_ROUNDS_MAX,
+     "rounds, the unit of replication (default 5)"},
+    {"samples", 0, "N", TIMES, take_count, AT(settings.samples), ATTN_SAMPLES_MAX,
+     "samples per case and round (default 3)"},
+    {"min-time", 0, "TIME", TIMES, take_time, AT(settings.min_time_s), 0,
+     "least time of a sample (default 5ms)"},
+    {"cache", 0, "hot|cold|both", TIMES, take_cache, 0, 0, "state of the caches (default both)"},
+    {"resume", 0, NULL, TIMES, take_switch, AT(resume), 0, "continue a run that was cut off"},
+    {"dry-run", 0, NULL, WORKS, take_switch, AT(dry_run), 0,
+     "print the cases that would run, and stop"},
+    {"json", 0, NULL, ALL, take_switch, AT(json), 0, "write JSON to stdout"},
+    {"junit", 0, "FILE", VERIFY, take_text, AT(junit), 0, "verdicts as JUnit XML"},
+    {"strict", 0, NULL, WORKS | COMPARE, take_switch, AT(settings.strict), 0,
+     "a mistrusted result fails; an unclear comparison is inconclusive"},
+    {"debug", 0, NULL, VERIFY, take_switch, AT(settings.debug), 0,
+     "worker in the foreground, without watchdog; says which process to attach gdb to"},
+    {"shrink", 0, NULL, VERIFY, take_switch, AT(settings.shrink), 0,
+     "reduce a failing case to the smallest case that still fails in the same way"},
+    {"reproducer", 0, "FILE", VERIFY, take_reproducer, 0, 0,
+     "--shrink, and write the first such case as a C program that needs only the plugin"},
+    {"fuzz", 0, "N", VERIFY, take_fuzz, AT(suite.fuzz), 100000,
+     "N random cases over the whole language, drawn from --seed (default 1), with --shrink"},
+    {"baseline", 0, "FILE", VERIFY, take_text, AT(baseline), 0,
+     "verify: results.ndjson or folder of an earlier run; exit 3 if errors have grown"},
+    {"drift", 0, "FACTOR", VERIFY, take_drift, 0, 0,
+     "with --baseline: error over bound may grow by this factor (default 2)"},
+    {"margin", 0, "PERCENT", COMPARE, take_margin, 0, 0,
+     "differences up to this count as equal (default 3)"},
+    {"backends", 0, "A,B", COMPARE, take_pair, 0, 0, "compare B with A, within one run"},
+    {"baseline", 0, "NAME", REPORT | RUN, take_text, AT(report.baseline), 0,
+     "report, run: the backend that speed-ups refer to (default: the slowest exact one)"},
+    {"map", 0, "A=B", COMPARE, take_map, 0, 0, "compare A of BASE or NEW with B of the other"},
+    {"matrix", 0, NULL, LIST, take_switch, AT(matrix), 0,
+     "list backends: what each one supports, over a grid of problems"},
+    {"help", 'h', NULL, ALL, take_switch, AT(help), 0, "print this help"},
+    {0},
+};
+_Static_assert(sizeof attn_flags / sizeof *attn_flags <= ATTN_FLAGS_MAX, "raise ATTN_FLAGS_MAX");
+
+bool attn_flag_belongs(const struct attn_flag *flag, const struct attn_verb *verb)
+{
+    return flag->verbs & 1u << (verb - attn_verbs);
 }

@@ -27,7 +27,7 @@ static void install_handlers(void)
 int main(int argc, char **argv)
 {
     struct attn_command command;
-    struct attn_places places;
+    struct attn_paths paths;
     char why[1024];
     enum attn_exit code = attn_command_parse(argc, argv, &command, why, sizeof why);
     if (code)
@@ -36,12 +36,12 @@ int main(int argc, char **argv)
         attn_command_help(command.verb);
         return argc < 2 ? ATTN_EXIT_USAGE : ATTN_EXIT_OK;
     }
-    if (attn_places_find(&places, why, sizeof why))
+    if (attn_paths_find(&paths, why, sizeof why))
         return attn_complain(ATTN_EXIT_INTERNAL, why);
     install_handlers();
-    code = command.verb->run(&command, &places);
+    code = command.verb->run(&command, &paths);
     if (fflush(stdout) || ferror(stdout))
-        code = attn_complain(ATTN_EXIT_INTERNAL, "standard output can not be written");
+        code = attn_complain(ATTN_EXIT_INTERNAL, "standard output cannot be written");
     if (attn_interrupted) {
         signal(attn_interrupted, SIG_DFL);
         raise(attn_interrupted);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* print.c - what several verbs print alike. */
+/* print.c - output that several verbs share. */
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "cli/command.h"
 
@@ -22,26 +25,39 @@ void attn_print_records(const json_t *records)
     }
 }
 
+/* One object of an array that is printed piece by piece, so that a million cases never form one
+ * value. */
+static void print_case(const char *id, const char *name, const char *line, bool first)
+{
+    json_t *object = json_pack("{s:s, s:s, s:s}", "id", id, "name", name, "case", line);
+    char *text = json_dumps(object, JSON_INDENT(2));
+    printf(first ? "[" : ",");
+    for (char *at = text, *next; at; at = next) { /* a newline in a string is escaped */
+        next = strchr(at, '\n');
+        if (next)
+            *next++ = '\0';
+        printf("\n  %s", at);
+    }
+    free(text);
+    json_decref(object);
+}
+
 void attn_print_cases(const struct attn_case_list *cases, enum attn_print form)
 {
     char line[ATTN_CASE_LINE_MAX], id[ATTN_CASE_ID_LEN + 1];
-    json_t *list = json_array();
     for (size_t i = 0; i < cases->count; i++) {
         const struct attn_case *c = &cases->items[i];
         attn_case_id(c, id);
         attn_case_canonical(c, line, sizeof line);
         if (form == ATTN_PRINT_JSON)
-            json_array_append_new(
-                list, json_pack("{s:s, s:s, s:s}", "id", id, "name", c->name, "case", line));
+            print_case(id, c->name, line, i == 0);
         else if (form == ATTN_PRINT_TABLE)
             printf("%s  %-28s %s\n", id, c->name, line);
         else
             printf("%s\n", line);
     }
     if (form == ATTN_PRINT_JSON)
-        attn_print_json(list);
-    else
-        json_decref(list);
+        printf(cases->count ? "\n]\n" : "[]\n");
 }
 
 void attn_print_counts(const struct attn_session *session)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verb_bench.c - attnbench bench, report, run and compare: all that works on a run folder. */
+/* verb_bench.c - attnbench bench, report, run and compare: the verbs that use a run folder. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static const char *text_at(const json_t *record, const char *key)
     return text ? text : "";
 }
 
-/* One line a timing, and every verdict that kept something from being timed. */
+/* Prints one line per timing, and every verdict that prevented a timing. */
 static void print_timings(const struct attn_session *session)
 {
     size_t i;
@@ -33,7 +33,7 @@ static void print_timings(const struct attn_session *session)
             continue;
         const json_t *time = json_object_get(r, "time_ns"), *ci = json_object_get(time, "ci95");
         const char *name = *text_at(r, "name") ? text_at(r, "name") : text_at(r, "case");
-        char rate[32] = "-", interval[64] = "none of one round";
+        char rate[32] = "-", interval[64] = "needs 2 rounds";
         if (json_array_size(ci) == 2)
             snprintf(interval, sizeof interval, "[%10.3f,%10.3f]",
                      json_number_value(json_array_get(ci, 0)) / 1e3,
@@ -44,7 +44,7 @@ static void print_timings(const struct attn_session *session)
                text_at(r, "cache"), number_at(r, "time_ns", "median") / 1e3, interval, rate,
                json_is_true(json_object_get(r, "overhead_marked")) ? " *" : "");
     }
-    printf("\nGFLOP/s: 2*(dk+dv) an allowed cell and head, over the median. *: the harness's own "
+    printf("\nGFLOP/s: 2*(dk+dv) per allowed cell and head, over the median. *: the harness's own "
            "cost is over 1 %%.\n");
     json_array_foreach(session->records, i, r)
     {
@@ -57,10 +57,10 @@ static void print_timings(const struct attn_session *session)
     }
 }
 
-/* json: where the report is goes to stdout as an object. */
+/* json: prints the path of the report on stdout as an object. */
 static enum attn_exit write_report(const char *run, const char *out,
-                                   const struct attn_report_options *options, bool json,
-                                   const struct attn_places *places)
+                                   const struct attn_report_options *wanted, bool json,
+                                   const struct attn_paths *paths)
 {
     struct attn_run_data data;
     char why[1024], note[512] = "", folder[ATTN_PATH_MAX];
@@ -73,12 +73,13 @@ static enum attn_exit write_report(const char *run, const char *out,
         out = folder;
     }
     if (!code && attn_make_folder(out)) {
-        snprintf(why, sizeof why, "folder '%s' can not be made: %m", out);
+        snprintf(why, sizeof why, "folder '%s' cannot be made: %m", out);
         code = attn_complain(ATTN_EXIT_USAGE, why);
     }
-    int status = code ? 0
-                      : attn_report_write(&data, options, places->reports, out, note, sizeof note,
-                                          why, sizeof why);
+    struct attn_report_options options = *wanted;
+    options.script_dir = paths->reports;
+    options.out_dir = out;
+    int status = code ? 0 : attn_report_write(&data, &options, note, sizeof note, why, sizeof why);
     if (status)
         code = attn_complain(status > 0 ? ATTN_EXIT_USAGE : ATTN_EXIT_INTERNAL, why);
     attn_run_release(&data);
@@ -91,13 +92,13 @@ static enum attn_exit write_report(const char *run, const char *out,
     return code;
 }
 
-static enum attn_exit bench(struct attn_command *c, const struct attn_places *places)
+static enum attn_exit bench(struct attn_command *c, const struct attn_paths *paths)
 {
     struct attn_session session;
     char why[1024];
     if (!c->out && !c->dry_run)
-        return attn_complain(ATTN_EXIT_USAGE, "where should results go? -o RUN names a folder");
-    enum attn_exit code = attn_session_begin(c, places, &session);
+        return attn_complain(ATTN_EXIT_USAGE, "give -o RUN, the folder for the results");
+    enum attn_exit code = attn_session_begin(c, paths, &session);
     if (code)
         goto out;
     if (c->dry_run) {
@@ -128,34 +129,34 @@ out:
     return code;
 }
 
-enum attn_exit attn_verb_bench(struct attn_command *c, const struct attn_places *places)
+enum attn_exit attn_verb_bench(struct attn_command *c, const struct attn_paths *paths)
 {
-    return bench(c, places);
+    return bench(c, paths);
 }
 
-enum attn_exit attn_verb_run(struct attn_command *c, const struct attn_places *places)
+enum attn_exit attn_verb_run(struct attn_command *c, const struct attn_paths *paths)
 {
-    enum attn_exit code = bench(c, places);
+    enum attn_exit code = bench(c, paths);
     if (c->dry_run || attn_interrupted || code == ATTN_EXIT_INTERNAL || code == ATTN_EXIT_USAGE ||
         code == ATTN_EXIT_NOTHING)
         return code;
-    return attn_exit_stronger(code, write_report(c->out, NULL, &c->report, false, places));
+    return attn_exit_stronger(code, write_report(c->out, NULL, &c->report, false, paths));
 }
 
-enum attn_exit attn_verb_report(struct attn_command *c, const struct attn_places *places)
+enum attn_exit attn_verb_report(struct attn_command *c, const struct attn_paths *paths)
 {
     if (c->n_arguments != 1)
-        return attn_complain(ATTN_EXIT_USAGE, "report takes one run folder");
-    return write_report(c->arguments[0], c->out, &c->report, c->json, places);
+        return attn_complain(ATTN_EXIT_USAGE, "report needs one run folder");
+    return write_report(c->arguments[0], c->out, &c->report, c->json, paths);
 }
 
-enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_places *places)
+enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_paths *paths)
 {
-    (void)places;
+    (void)paths;
     bool within = c->compare.backends[0] != NULL;
     if (c->n_arguments != (within ? 1u : 2u))
         return attn_complain(ATTN_EXIT_USAGE,
-                             "compare takes BASE and NEW, or one RUN with --backends A,B");
+                             "compare needs BASE and NEW, or one RUN with --backends A,B");
     struct attn_run_data base, next;
     char why[1024];
     if (attn_run_read(c->arguments[0], &base, why, sizeof why))
@@ -165,8 +166,10 @@ enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_place
         attn_run_release(&base);
         return attn_complain(ATTN_EXIT_USAGE, why);
     }
-    if (attn_compare(&base, within ? &base : &next, &c->compare, c->json, stdout, &code, why,
-                     sizeof why))
+    struct attn_compare_options options = c->compare;
+    options.json = c->json;
+    options.strict = c->settings.strict;
+    if (attn_compare(&base, within ? &base : &next, &options, stdout, &code, why, sizeof why))
         code = attn_complain(ATTN_EXIT_INTERNAL, why);
     else if (code == ATTN_EXIT_BASELINE || code == ATTN_EXIT_NOTHING)
         attn_complain(code, why);

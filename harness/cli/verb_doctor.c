@@ -8,7 +8,7 @@
 #include "cli/command.h"
 #include "run/machine.h"
 
-/* Is a program on PATH. */
+/* Is a program on PATH? */
 static bool on_path(const char *program)
 {
     const char *path = getenv("PATH");
@@ -20,7 +20,7 @@ static bool on_path(const char *program)
     return found;
 }
 
-enum attn_exit attn_verb_doctor(struct attn_command *c, const struct attn_places *places)
+enum attn_exit attn_verb_doctor(struct attn_command *c, const struct attn_paths *paths)
 {
     static const char *const marks[] = {"ok", "note", "warn"};
     struct attn_finding findings[ATTN_FINDINGS_MAX];
@@ -30,9 +30,9 @@ enum attn_exit attn_verb_doctor(struct attn_command *c, const struct attn_places
     char why[1024];
     if (c->n_arguments)
         return attn_complain(ATTN_EXIT_USAGE, "doctor takes no arguments");
-    if (attn_worker_check(places))
+    if (attn_worker_check(paths))
         return ATTN_EXIT_INTERNAL;
-    const enum attn_exit code = attn_roster_load(places, &wish, &roster, why, sizeof why);
+    const enum attn_exit code = attn_roster_load(paths, &wish, &roster, why, sizeof why);
     if (code)
         return attn_complain(code, why);
     size_t n = attn_machine_findings(findings);
@@ -51,7 +51,7 @@ enum attn_exit attn_verb_doctor(struct attn_command *c, const struct attn_places
                                                   "available", info->available, "text",
                                                   !info->available ? info->reason
                                                   : *info->version ? info->version
-                                                                   : "lacks nothing"));
+                                                                   : "nothing is missing"));
     }
     attn_roster_free(&roster);
     if (c->json) {

@@ -19,12 +19,12 @@ static json_t *options_json(const struct attn_backend_info *info)
     return list;
 }
 
-/* What each backend of the roster supports. */
-static enum attn_exit list_matrix(const struct attn_command *c, const struct attn_places *places,
+/* Prints what each backend of the roster supports. */
+static enum attn_exit list_matrix(const struct attn_command *c, const struct attn_paths *paths,
                                   const struct attn_roster *roster)
 {
     const struct attn_session session = {
-        .settings = c->settings, .places = places, .roster = *roster, .results = -1};
+        .settings = c->settings, .paths = paths, .roster = *roster, .results = -1};
     char why[512];
     json_t *matrix = attn_matrix_ask(&session, why, sizeof why);
     if (!matrix)
@@ -38,7 +38,7 @@ static enum attn_exit list_matrix(const struct attn_command *c, const struct att
     return status ? attn_complain(ATTN_EXIT_INTERNAL, "no memory for the table") : ATTN_EXIT_OK;
 }
 
-static enum attn_exit list_backends(struct attn_command *c, const struct attn_places *places)
+static enum attn_exit list_backends(struct attn_command *c, const struct attn_paths *paths)
 {
     struct attn_roster roster;
     struct attn_roster_wish wish = {.backends = c->backends,
@@ -47,13 +47,13 @@ static enum attn_exit list_backends(struct attn_command *c, const struct attn_pl
                                     .n_plugins = c->n_plugins,
                                     .keep_unavailable = true};
     char why[1024];
-    if (attn_worker_check(places))
+    if (attn_worker_check(paths))
         return ATTN_EXIT_INTERNAL;
-    enum attn_exit code = attn_roster_load(places, &wish, &roster, why, sizeof why);
+    enum attn_exit code = attn_roster_load(paths, &wish, &roster, why, sizeof why);
     if (code)
         return attn_complain(code, why);
     if (c->matrix) {
-        code = list_matrix(c, places, &roster);
+        code = list_matrix(c, paths, &roster);
         attn_roster_free(&roster);
         return code;
     }
@@ -86,7 +86,7 @@ static enum attn_exit list_backends(struct attn_command *c, const struct attn_pl
     return ATTN_EXIT_OK;
 }
 
-static enum attn_exit list_cases(struct attn_command *c, const struct attn_places *places,
+static enum attn_exit list_cases(struct attn_command *c, const struct attn_paths *paths,
                                  size_t first)
 {
     struct attn_case_list cases;
@@ -94,7 +94,7 @@ static enum attn_exit list_cases(struct attn_command *c, const struct attn_place
     suite.cases = c->arguments + first;
     suite.n_cases = c->n_arguments - first;
     char why[1024];
-    if (attn_suite_load(places, &suite, &cases, why, sizeof why))
+    if (attn_suite_load(paths, &suite, &cases, why, sizeof why))
         return attn_complain(ATTN_EXIT_USAGE, why);
     attn_print_cases(&cases, c->json ? ATTN_PRINT_JSON : ATTN_PRINT_TABLE);
     size_t count = cases.count;
@@ -102,7 +102,7 @@ static enum attn_exit list_cases(struct attn_command *c, const struct attn_place
     return count ? ATTN_EXIT_OK : attn_complain(ATTN_EXIT_NOTHING, "no case matches");
 }
 
-/* Fills, or checks: names and what they mean. */
+/* Prints fills or checks: names and their meaning. */
 static enum attn_exit list_words(const struct attn_command *c, bool fills)
 {
     json_t *list = json_array();
@@ -121,26 +121,28 @@ static enum attn_exit list_words(const struct attn_command *c, bool fills)
     return ATTN_EXIT_OK;
 }
 
-enum attn_exit attn_verb_list(struct attn_command *c, const struct attn_places *places)
+enum attn_exit attn_verb_list(struct attn_command *c, const struct attn_paths *paths)
 {
-    static const char *const topics[] = {"backends", "cases", "fills", "checks"};
+    static const char *const topics[] = {"backends", "cases", "fills", "checks", "ops"};
     const char *topic = c->n_arguments ? c->arguments[0] : "backends";
     if (c->matrix && strcmp(topic, "backends") != 0)
         return attn_complain(ATTN_EXIT_USAGE, "--matrix belongs to 'list backends'");
     if (!strcmp(topic, "backends") && c->n_arguments <= 1)
-        return list_backends(c, places);
+        return list_backends(c, paths);
     if (!strcmp(topic, "cases"))
-        return list_cases(c, places, 1);
+        return list_cases(c, paths, 1);
     const bool fills = !strcmp(topic, "fills");
     if ((fills || !strcmp(topic, "checks")) && c->n_arguments == 1)
         return list_words(c, fills);
+    if (!strcmp(topic, "ops") && c->n_arguments == 1)
+        return attn_list_ops(c->json);
     char why[512];
-    const char *near = attn_nearest(topic, topics, 4);
+    const char *near = attn_nearest(topic, topics, sizeof topics / sizeof topics[0]);
     if (near && !strcmp(near, topic))
         snprintf(why, sizeof why, "list %s takes no further argument", topic);
     else
-        snprintf(why, sizeof why, "there is no list of '%s'; %s%s%s", topic,
-                 near ? "did you mean '" : "legal: backends|cases|fills|checks", near ? near : "",
-                 near ? "'?" : "");
+        snprintf(why, sizeof why, "'%s' cannot be listed; %s%s%s", topic,
+                 near ? "did you mean '" : "legal: backends|cases|fills|checks|ops",
+                 near ? near : "", near ? "'?" : "");
     return attn_complain(ATTN_EXIT_USAGE, why);
 }

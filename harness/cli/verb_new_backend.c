@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verb_new_backend.c - attnbench new-backend: the smallest plugin, copied under a new name. */
+/* verb_new_backend.c - attnbench new-backend: copies a small working backend under a new name. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,11 +9,15 @@
 
 #include "cli/command.h"
 
-enum { FILE_MAX = 1 << 16, NAME_MAX_LENGTH = 31 };
+enum {
+    FILE_MAX = 1 << 16,
+    NAME_MAX_LENGTH = 31,
+    LONGEST_BELOW = 2 * NAME_MAX_LENGTH + 16 /* "/NAME/NAME.skips", "/NAME/CMakeLists.txt" */
+};
 
-/* The name that the skeleton's own backend goes by, and that is replaced as a whole word or as a
- * part between underscores. */
-static const char old_name[] = "null";
+/* The name of the skeleton's own backend. It is replaced as a whole word or as a part between
+ * underscores. */
+static const char old_name[] = "skeleton";
 
 static bool name_is_good(const char *name)
 {
@@ -26,7 +30,7 @@ static bool name_is_good(const char *name)
     return true;
 }
 
-/* Writes text with every old_name that no letter or digit touches replaced. */
+/* Writes text, and replaces every old_name that no letter or digit touches. */
 static int write_renamed(FILE *to, const char *text, const char *name)
 {
     size_t n = strlen(old_name);
@@ -46,20 +50,20 @@ static int copy_renamed(const char *from, const char *to, const char *name, char
     FILE *in = fopen(from, "r"), *out = NULL;
     int result = -1;
     if (!text || !in) {
-        snprintf(why, size, "%s can not be read: %s", from, strerror(errno));
+        snprintf(why, size, "%s cannot be read: %s", from, strerror(errno));
         goto out;
     }
     size_t n = fread(text, 1, FILE_MAX - 1, in);
     text[n] = '\0';
     out = fopen(to, "wx");
     if (!out || write_renamed(out, text, name)) {
-        snprintf(why, size, "%s can not be written: %s", to, strerror(errno));
+        snprintf(why, size, "%s cannot be written: %s", to, strerror(errno));
         goto out;
     }
     result = 0;
 out:
     if (out && fclose(out) && result == 0) {
-        snprintf(why, size, "%s can not be written: %s", to, strerror(errno));
+        snprintf(why, size, "%s cannot be written: %s", to, strerror(errno));
         result = -1;
     }
     if (in)
@@ -68,24 +72,30 @@ out:
     return result;
 }
 
-enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_places *places)
+enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_paths *paths)
 {
-    static const char *const files[] = {"null.c", "CMakeLists.txt", "null.skips"};
+    static const char *const files[] = {"skeleton.c", "CMakeLists.txt", "skeleton.skips"};
     char why[ATTN_PATH_MAX + 256], folder[ATTN_PATH_MAX];
     if (c->n_arguments != 1)
-        return attn_complain(ATTN_EXIT_USAGE, "new-backend takes one name");
+        return attn_complain(ATTN_EXIT_USAGE, "new-backend needs one name");
     const char *name = c->arguments[0];
     if (!name_is_good(name)) {
-        snprintf(why, sizeof why, "'%s' is no backend name: [a-z][a-z0-9_]*, at most %d characters",
-                 name, NAME_MAX_LENGTH);
+        snprintf(why, sizeof why,
+                 "'%s' is not a backend name: [a-z][a-z0-9_]*, at most %d characters", name,
+                 NAME_MAX_LENGTH);
         return attn_complain(ATTN_EXIT_USAGE, why);
     }
-    if (attn_path_join(folder, c->out ? c->out : "backends", name) || access(folder, F_OK) == 0) {
-        snprintf(why, sizeof why, "'%s' is there already", folder);
+    const char *parent = c->out ? c->out : "backends";
+    if (strlen(parent) + LONGEST_BELOW >= sizeof folder || attn_path_join(folder, parent, name)) {
+        snprintf(why, sizeof why, "the path '%.64s...' is too long", parent);
+        return attn_complain(ATTN_EXIT_USAGE, why);
+    }
+    if (access(folder, F_OK) == 0) {
+        snprintf(why, sizeof why, "'%s' already exists", folder);
         return attn_complain(ATTN_EXIT_USAGE, why);
     }
     if (attn_make_folder(folder)) {
-        snprintf(why, sizeof why, "folder '%s' can not be made: %s", folder, strerror(errno));
+        snprintf(why, sizeof why, "folder '%s' cannot be made: %s", folder, strerror(errno));
         return attn_complain(ATTN_EXIT_USAGE, why);
     }
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
@@ -93,8 +103,8 @@ enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_p
         const char *rest =
             strncmp(files[f], old_name, strlen(old_name)) ? NULL : files[f] + strlen(old_name);
         snprintf(file, sizeof file, "%s%s", rest ? name : files[f], rest ? rest : "");
-        if (attn_path_join(from, places->skeleton, files[f]) || access(from, R_OK))
-            continue; /* the skeleton need not have all of them */
+        if (attn_path_join(from, paths->skeleton, files[f]) || access(from, R_OK))
+            continue; /* the skeleton may lack some of them */
         if (attn_path_join(to, folder, file) || copy_renamed(from, to, name, why, sizeof why))
             return attn_complain(ATTN_EXIT_INTERNAL, why);
     }
@@ -103,8 +113,8 @@ enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_p
     else
         printf("%s\n", folder);
     fprintf(stderr,
-            "now: set exactness and fill in supports, create, numerics, bind and run in\n"
-            "     %s/%s.c, build again, and attnbench verify -b %s\n",
-            folder, name, name);
+            "now: build again, and attnbench verify -b %s; then put your kernel into `run` of\n"
+            "     %s/%s.c, and declare its limits and numerics there\n",
+            name, folder, name);
     return ATTN_EXIT_OK;
 }

@@ -10,13 +10,13 @@
 #include "run/drift.h"
 #include "run/verify.h"
 
-/* Can the file be made: told before anything is run. Leaves no new file behind. */
+/* Can the file be written? Checked before any case runs. Leaves no new file behind. */
 static int check_writable(const char *path, char *why, size_t size)
 {
     const bool there = access(path, F_OK) == 0;
     FILE *file = fopen(path, "a");
     if (!file) {
-        snprintf(why, size, "%s can not be written: %s", path, strerror(errno));
+        snprintf(why, size, "%s cannot be written: %s", path, strerror(errno));
         return -1;
     }
     fclose(file);
@@ -25,14 +25,14 @@ static int check_writable(const char *path, char *why, size_t size)
     return 0;
 }
 
-/* What has become less accurate since the baseline: fails as wrong numbers do. */
+/* Reports results that are less accurate than the baseline. They fail like wrong numbers. */
 static enum attn_exit judge_drift(const struct attn_command *c, const struct attn_session *session,
                                   const json_t *earlier)
 {
     struct attn_drift drift;
     FILE *out = c->json ? stderr : stdout;
     if (attn_drift_judge(earlier, session->records, c->drift, out, &drift))
-        return attn_complain(ATTN_EXIT_INTERNAL, "no memory to hold the run against the baseline");
+        return attn_complain(ATTN_EXIT_INTERNAL, "no memory to compare the run with the baseline");
     if (drift.unmatched > 0)
         fprintf(stderr, "attnbench: %d of %d results have no counterpart in %s\n", drift.unmatched,
                 drift.compared, c->baseline);
@@ -42,12 +42,12 @@ static enum attn_exit judge_drift(const struct attn_command *c, const struct att
                                                                    : ATTN_EXIT_OK;
 }
 
-enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_places *places)
+enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_paths *paths)
 {
     struct attn_session session;
     char why[1024];
     json_t *earlier = NULL;
-    enum attn_exit code = attn_session_begin(c, places, &session);
+    enum attn_exit code = attn_session_begin(c, paths, &session);
     if (code)
         goto out;
     if (c->dry_run) {

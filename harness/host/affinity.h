@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* affinity.h - which processors a worker runs on. */
+/* affinity.h - chooses the processors that a worker runs on. */
 #ifndef ATTN_AFFINITY_H
 #define ATTN_AFFINITY_H
 
@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Chooses exactly `threads` of the allowed processors, ascending within each pass: first one of
- * every physical core, then their siblings. topology: "/sys/devices/system/cpu", or a folder of the
- * same form; a processor without an entry there counts as a core of its own. Returns 0, or -1 with
- * the reason (fewer are allowed). */
+/* Chooses exactly `threads` of the allowed processors: first one of every physical core, then their
+ * siblings, each in ascending order. topology: "/sys/devices/system/cpu", or a folder of the same
+ * form. A processor without an entry there counts as a core of its own. Returns 0, or -1 with the
+ * reason: fewer processors are allowed. */
 int attn_affinity_choose(const char *topology, const cpu_set_t *allowed, uint32_t threads,
                          uint32_t *processors, char *why, size_t size);
 

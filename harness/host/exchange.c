@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "host/process.h"
-#include "host/report.h"
+#include "host/reply.h"
 
 /* A worker that ends by itself is given this long; one that was told to end has 200 ms. */
 #define EXIT_GRACE_S 2.0
@@ -87,7 +87,7 @@ static struct attn_outcome reply_outcome(struct attn_worker *worker)
     struct attn_message_reply *reply = &worker->in.reply;
     char why[256];
     if (attn_reply_check(reply, why, sizeof(why)) != 0) {
-        /* Not the slot that came last: the reply tells of all of them. */
+        /* Do not blame the last slot; the reply covers the whole request. */
         attn_process_end(worker, 0, 0);
         return attn_outcome_make(ATTN_ERROR, "%s", why);
     }

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What attn_workers_forward signals: -group, or a foreground worker's pid; 0: free. */
+/* What attn_process_forward signals: -group, or a foreground worker's pid; 0: free. */
 #define LIVE_MAX 512
 static _Atomic pid_t live[LIVE_MAX];
 /* When a signal was first forwarded, in milliseconds of attn_now; 0: never. */
@@ -36,7 +36,7 @@ static void live_replace(pid_t from, pid_t to)
 /* What a worker has left after a signal was passed on to it, which it may ignore. */
 #define ENDING_S 0.2
 
-void attn_workers_forward(int sig)
+void attn_process_forward(int sig)
 {
     const int saved = errno;
     int64_t never = 0;
@@ -212,7 +212,8 @@ out:
     if (worker->log_file >= 0)
         close(worker->log_file);
     worker->log_pipe = worker->log_file = -1;
-    snprintf(why, size, "can not start the worker: %s: %s", what, strerror(error));
+    snprintf(why, size, "cannot start the worker: %s: %s", what, strerror(error));
+    errno = error;
     return -1;
 }
 
@@ -251,7 +252,7 @@ int attn_process_end(struct attn_worker *worker, int signal, double grace)
         attn_log_drain(worker, 1);
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
-    /* Before it is reaped: until then its number can not have gone to another. */
+    /* Before it is reaped: until then its number cannot have gone to another. */
     kill(signal_target(worker), SIGKILL);
     live_replace(signal_target(worker), 0);
     while (waitpid(worker->pid, &status, 0) < 0 && errno == EINTR)

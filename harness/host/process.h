@@ -12,7 +12,7 @@
 
 #include "host/clock.h"
 #include "host/protocol.h"
-#include "host/worker.h"
+#include "host/types.h"
 
 struct attn_worker {
     struct attn_worker_config config; /* strings are copies; limits are resolved */
@@ -35,11 +35,12 @@ struct attn_worker {
     } in; /* the last message */
 };
 
-/* Starts the program; it has not been told anything yet. Returns 0, or -1 with the reason. */
+/* Starts the program; it has not been told anything yet. Returns 0, or -1 with the reason and
+ * errno. */
 int attn_process_start(struct attn_worker *worker, char *why, size_t size);
 
-/* Ends it: closes the socket, sends `signal` to the group (0: none), waits `grace` seconds, kills
- * what is left of the group, reaps, closes the log. Returns the wait status. */
+/* Ends the process: closes the socket, sends `signal` to the group (0: none), waits `grace`
+ * seconds, kills the rest of the group, reaps, closes the log. Returns the wait status. */
 int attn_process_end(struct attn_worker *worker, int signal, double grace);
 
 enum attn_event {
@@ -50,20 +51,23 @@ enum attn_event {
     ATTN_EVENT_OOM /* worker->rss is over the limit */
 };
 
-/* Waits for the next event, keeping log and memory under watch meanwhile. In the foreground only
- * a forwarded signal sets a deadline. */
+/* Waits for the next event, and meanwhile watches log and memory. In the foreground only a
+ * forwarded signal sets a deadline. */
 enum attn_event attn_process_wait(struct attn_worker *worker, double deadline);
 
-/* Moves what the log pipe holds, `reads` times 64 KiB at most. */
+/* Empties the log pipe, with at most `reads` reads of 64 KiB. */
 void attn_log_drain(struct attn_worker *worker, int reads);
 
-/* Has the process ended (it is not reaped). */
+/* Whether the process has ended. Does not reap it. */
 bool attn_process_exited(const struct attn_worker *worker);
 
-/* `deadline`, or an earlier time where attn_workers_forward has been called. */
+/* attn_workers_forward of worker.h. */
+void attn_process_forward(int signal);
+
+/* `deadline`, or an earlier time where a signal has been forwarded. */
 double attn_process_deadline(double deadline);
 
-/* What a request may want besides the reply. */
+/* One request, and what it wants besides the reply. */
 struct attn_exchange {
     const struct attn_message_head *message;
     const int *fds; /* two descriptors to send along, or NULL */
@@ -71,8 +75,8 @@ struct attn_exchange {
     struct attn_plugin_info *info; /* receives BACKEND messages, or NULL: none are expected */
 };
 
-/* Sends one message and waits for its reply. On PASS, worker->in.reply holds it, checked. After
- * anything that leaves the worker in doubt there is no process any more. */
+/* Sends one message and waits for its reply. On PASS, worker->in.reply holds the checked reply.
+ * Whenever the state of the worker is in doubt, its process is ended. */
 struct attn_outcome attn_exchange(struct attn_worker *worker, const struct attn_exchange *exchange);
 
 #endif

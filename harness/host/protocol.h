@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* protocol.h - what host and worker say to each other.
+/* protocol.h - the messages between host and worker.
  *
  * One SOCK_SEQPACKET socketpair; the worker's end is descriptor ATTN_PROTOCOL_FD. A packet is one
  * message: a head with the length of the whole, then the fields of its type, all of fixed size.
- * Packets are atomic, so that a fault handler can send one whatever it has interrupted. Both ends
- * are built from one tree; the version is checked all the same.
+ * Packets are atomic, so a fault handler can send one whatever it has interrupted. Both ends are
+ * built from one tree; the version is checked anyway.
  *
  *   host                          worker
  *   CONFIG                   ->
@@ -15,18 +15,19 @@
  *                            <-   REPLY | FAULT          FAULT: the worker then exits
  *   end of file              ->                          the worker exits
  *
- * The host trusts nothing that comes back: lengths, types, enumerations, strings and numbers are
- * checked before they are used. The worker checks what indexes its memory (worker/channel.h), so
- * that a host of another build is told of, and trusts the rest. */
+ * The host trusts nothing that comes back. It checks lengths, types, enumerations, strings and
+ * numbers before it uses them. The worker checks what indexes its memory (worker/channel.h), so it
+ * can report a host of another build. It trusts the rest. */
 #ifndef ATTN_PROTOCOL_H
 #define ATTN_PROTOCOL_H
 
 #include <stdint.h>
 
 #include "attnbench/backend.h"
-#include "host/worker.h"
+#include "host/types.h"
+#include "tensor/instance.h"
 
-#define ATTN_PROTOCOL_VERSION 5u
+#define ATTN_PROTOCOL_VERSION 6u
 #define ATTN_PROTOCOL_FD      3
 #define ATTN_MESSAGE_MAX      65536 /* bytes; well below the default send buffer */
 #define ATTN_PROCESSORS_MAX   1024
@@ -73,7 +74,7 @@ struct attn_message_config {
     struct attn_message_head head;
     uint32_t version;
     uint32_t threads;
-    uint32_t n_processors; /* 0: affinity is left alone */
+    uint32_t n_processors; /* 0: do not change the affinity */
     uint32_t processors[ATTN_PROCESSORS_MAX];
     uint64_t data_limit; /* RLIMIT_DATA; 0: none */
     char plugin[4096];   /* "": none */
@@ -98,10 +99,11 @@ struct attn_shared_operand {
     uint32_t element;                    /* bytes of one element */
     uint32_t output;                     /* 1: in the output memfd */
     uint32_t sparse;                     /* 1: mostly holes; touch elements only */
-    uint32_t lead; /* bytes after an aligned address where timing memory must start */
+    uint32_t lead; /* timing memory must start this many bytes after an aligned address */
+    char name[24]; /* in messages */
 };
 
-/* With VERIFY, REPEAT, BENCH and PEAK come two descriptors: inputs (read-only), outputs. */
+/* VERIFY, REPEAT, BENCH and PEAK send two descriptors: inputs (read-only), outputs. */
 struct attn_message_request {
     struct attn_message_head head;
     uint32_t kind; /* enum attn_request_kind */
@@ -111,6 +113,8 @@ struct attn_message_request {
     double min_time;             /* BENCH */
     uint32_t cold;               /* BENCH */
     uint32_t fresh;              /* VERIFY: is the result that of the inputs as they are now */
+    uint32_t linear;             /* 1 + the input that `out` is linear in; 0: there is none */
+    char linear_word[20];        /* what messages call it */
     struct attn_problem problem; /* its tensors pointer is NULL */
     struct attn_tensor tensors[ATTN_MAX_TENSORS];
     struct attn_shared_operand operands[ATTN_MAX_TENSORS];
@@ -129,8 +133,8 @@ struct attn_message_backend {
 
 enum attn_access { ATTN_ACCESS_UNKNOWN, ATTN_ACCESS_READ, ATTN_ACCESS_WRITE };
 
-/* A fatal signal. operand: the one in whose pages or guards the address lies, or UINT32_MAX;
- * distance: of the address from the operand's first element, in bytes. */
+/* A fatal signal. operand: its pages or guards contain the address; UINT32_MAX: none does.
+ * distance: bytes from the operand's first element to the address. */
 struct attn_message_fault {
     struct attn_message_head head;
     uint32_t slot;
@@ -157,7 +161,7 @@ struct attn_message_reply {
     uint64_t bytes; /* PEAK */
     uint64_t taken; /* PEAK of a device */
     uint32_t threads_seen;
-    uint32_t modified; /* BENCH: 1 + the input operand that was written to; 0: none */
+    uint32_t modified; /* BENCH: 1 + index of the input that was written to; 0: none */
     uint32_t fresh;    /* VERIFY, BENCH: 1: that was asked and holds */
     uint32_t broken;   /* with FAIL: enum attn_promise */
     double seconds;    /* VERIFY */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* share.h - operands in memory that is passed to a worker by descriptor, and the checks of what the
+/* share.h - puts operands into memory that is passed to a worker by descriptor, and checks what the
  * worker did to it.
  *
- * Two memfds: inputs, passed through a read-only descriptor and sealed against later writable
- * mappings where the kernel can; outputs, primed with 0xFF bytes (NaN in every floating type).
- * Every operand has whole pages of its own; bytes around it are 0xFF too. Both are sealed against
- * resizing, so that a worker can not take pages away under the host. */
+ * There are two memfds. Inputs are passed through a read-only descriptor and sealed against later
+ * writable mappings if the kernel can do that. Outputs are primed with 0xFF bytes (NaN in every
+ * floating type). Every operand has whole pages of its own, and the bytes around it are 0xFF too.
+ * Both files are sealed against resizing, so a worker cannot take pages away from the host. */
 #ifndef ATTN_SHARE_H
 #define ATTN_SHARE_H
 
@@ -18,19 +18,19 @@ struct attn_share {
     int fds[2];           /* what is sent: inputs, outputs */
     unsigned char *at[2]; /* the host's own mappings */
     size_t bytes[2];
-    int own[2]; /* the descriptors that these mappings were made from */
+    int own[2]; /* the descriptors behind these mappings */
     uint32_t n_tensors;
     struct attn_shared_operand operands[ATTN_MAX_TENSORS];
-    const char *protection; /* what the machine gave, for the record */
+    const char *protection; /* the level that the machine allowed, for the record */
 };
 
-/* Copies the inputs of an instance into shared memory, and primes its outputs. Returns 0, or -1
- * with the reason; then nothing is held. */
+/* Copies the inputs of an instance into shared memory and primes its outputs. Returns 0, or -1 with
+ * the reason; on failure nothing is held. */
 int attn_share_create(const struct attn_instance *instance, enum attn_placement placement,
                       struct attn_share *share, char *why, size_t size);
 
-/* Are the inputs still what they were, and the bytes between and around output elements still
- * primed. Returns 0, or the broken promise and, in words, what breaks it ("modifies input q"). */
+/* Checks that the inputs are unchanged, and that the bytes between and around output elements are
+ * still primed. Returns 0, or the broken promise with its description ("modifies input q"). */
 enum attn_promise attn_share_check(const struct attn_share *share,
                                    const struct attn_instance *instance, char *why, size_t size);
 

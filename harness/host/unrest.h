@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unrest.h - a thread that keeps a processor busy now and then, for whoever wants to see what does
- * not depend on it. */
+/* unrest.h - a thread that keeps a processor busy now and then. It shows what depends on the load.
+ */
 #ifndef ATTN_UNREST_H
 #define ATTN_UNREST_H
 
@@ -14,7 +14,7 @@ struct attn_unrest {
     atomic_bool stop;
 };
 
-/* Where no thread can be had, there is no unrest. */
+/* If no thread can be started, nothing happens. */
 void attn_unrest_begin(struct attn_unrest *unrest);
 void attn_unrest_end(struct attn_unrest *unrest);
 

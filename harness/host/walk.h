@@ -10,11 +10,10 @@
 
 #include "attnbench/backend.h"
 
-/* Axes that broadcast (stride 0) or have one element are left out; those that continue each other
- * are merged; the rest are sorted by stride, so that offsets ascend where elements do not overlap.
- */
+/* Axes with stride 0 or one element are left out. Axes that continue each other are merged. The
+ * rest are sorted by stride, so offsets ascend unless elements overlap. */
 struct attn_walk {
-    int rank;                      /* axes that are counted up; the run is none of them */
+    int rank;                      /* axes that are counted, without the run */
     size_t shape[ATTN_MAX_RANK];   /* outermost first */
     size_t stride[ATTN_MAX_RANK];  /* bytes */
     size_t counter[ATTN_MAX_RANK]; /* the next run's index */
@@ -26,7 +25,7 @@ struct attn_walk {
 /* element: bytes of one element. */
 void attn_walk_begin(struct attn_walk *walk, const struct attn_tensor *tensor, size_t element);
 
-/* The offset of the next run from the first element; false when there is none left. */
+/* Gives the offset of the next run from the first element; false: there are no more. */
 bool attn_walk_next(struct attn_walk *walk, size_t *offset);
 
 #endif

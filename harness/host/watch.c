@@ -31,7 +31,7 @@ void attn_log_drain(struct attn_worker *worker, int reads)
         }
         const uint64_t room = worker->config.log_cap - worker->log_written;
         const size_t keep = (uint64_t)n < room ? (size_t)n : (size_t)room;
-        /* A log that can not be written is no reason to judge the backend differently. */
+        /* A log that cannot be written is no reason to judge the backend differently. */
         if (keep > 0 && write(worker->log_file, text, keep) < 0)
             worker->log_discarded += keep;
         worker->log_written += keep;

@@ -10,13 +10,18 @@
 
 #include "host/affinity.h"
 #include "host/process.h"
-#include "host/report.h"
+#include "host/reply.h"
 #include "host/share.h"
 #include "host/unrest.h"
+#include "reference/op.h"
 
 #define STOP_GRACE_S 1.0
 
-/* 90 % of what the kernel says can be had without swapping. */
+/* Used for what a configuration leaves open. */
+#define TIMEOUT_S 60.0
+enum { LOG_CAP = 1 << 20 };    /* bytes */
+enum { RSS_SHARE_TENTHS = 9 }; /* of what the kernel says can be had without swapping */
+
 static uint64_t default_rss_limit(void)
 {
     unsigned long long kib = 0;
@@ -27,7 +32,7 @@ static uint64_t default_rss_limit(void)
             kib = strtoull(line + 13, NULL, 10);
     if (file)
         fclose(file);
-    return kib > 0 ? kib * 1024 / 10 * 9 : UINT64_MAX / 4;
+    return kib > 0 ? kib * 1024 / 10 * RSS_SHARE_TENTHS : UINT64_MAX / 4;
 }
 
 /* The data limit leaves room above the resident limit, so that it is the watch that speaks first;
@@ -66,7 +71,7 @@ static int fill_config(const struct attn_worker *worker, struct attn_message_con
     }
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
-        snprintf(why, size, "can not ask for the processors: %s", strerror(errno));
+        snprintf(why, size, "cannot ask for the processors: %s", strerror(errno));
         return -1;
     }
     _Static_assert(ATTN_PROCESSORS_MAX >= CPU_SETSIZE, "every processor of a set fits a message");
@@ -82,9 +87,14 @@ static struct attn_outcome ensure(struct attn_worker *worker)
     struct attn_message_config message;
     if (worker->pid != 0)
         return (struct attn_outcome){.status = ATTN_PASS};
-    if (fill_config(worker, &message, why, sizeof(why)) != 0 ||
-        attn_process_start(worker, why, sizeof(why)) != 0)
+    if (fill_config(worker, &message, why, sizeof(why)) != 0)
         return attn_outcome_make(ATTN_ERROR, "%s", why);
+    if (attn_process_start(worker, why, sizeof(why)) != 0) {
+        const bool no_memory = errno == ENOMEM;
+        struct attn_outcome failed = attn_outcome_make(ATTN_ERROR, "%s", why);
+        failed.no_memory = no_memory;
+        return failed;
+    }
     const struct attn_exchange exchange = {.message = &message.head};
     const struct attn_outcome outcome = attn_exchange(worker, &exchange);
     if (outcome.status != ATTN_PASS && worker->pid != 0)
@@ -111,13 +121,25 @@ static bool own(const char **text)
     return *text != NULL;
 }
 
+void attn_workers_forward(int sig)
+{
+    attn_process_forward(sig);
+}
+
+static struct attn_outcome no_memory(void)
+{
+    struct attn_outcome outcome = attn_outcome_make(ATTN_ERROR, "no memory for a worker");
+    outcome.no_memory = true;
+    return outcome;
+}
+
 struct attn_outcome attn_worker_start(const struct attn_worker_config *config,
                                       struct attn_worker **out)
 {
     *out = NULL;
     struct attn_worker *worker = calloc(1, sizeof(*worker));
     if (!worker)
-        return attn_outcome_make(ATTN_ERROR, "no memory for a worker");
+        return no_memory();
     worker->config = *config;
     const char **texts[] = {&worker->config.worker_path, &worker->config.plugin_path,
                             &worker->config.backend, &worker->config.options,
@@ -127,14 +149,13 @@ struct attn_outcome attn_worker_start(const struct attn_worker_config *config,
     for (size_t t = 0; t < sizeof(texts) / sizeof(texts[0]); t++)
         copied = own(texts[t]) && copied;
     if (config->log_cap == 0)
-        worker->config.log_cap = 1 << 20;
+        worker->config.log_cap = LOG_CAP;
     if (config->rss_limit == 0)
         worker->config.rss_limit = default_rss_limit();
     if (!(config->timeout_s > 0))
-        worker->config.timeout_s = 60;
+        worker->config.timeout_s = TIMEOUT_S;
 
-    const struct attn_outcome outcome =
-        copied ? ensure(worker) : attn_outcome_make(ATTN_ERROR, "no memory for a worker");
+    const struct attn_outcome outcome = copied ? ensure(worker) : no_memory();
     if (outcome.status == ATTN_PASS)
         *out = worker;
     else
@@ -156,6 +177,18 @@ long attn_worker_pid(const struct attn_worker *worker)
     return worker->pid;
 }
 
+/* The input of a floating type whose signs, when turned, must show in `out`. */
+static void fill_linear(struct attn_message_request *request, const struct attn_problem *problem)
+{
+    const struct ref_op *op = ref_op_find(problem->op);
+    const char *word = "";
+    const uint32_t role = op && op->linear ? op->linear(problem, &word) : 0;
+    for (uint32_t t = 0; role && t < request->n_tensors; t++)
+        if (request->tensors[t].role == role && request->tensors[t].dtype <= ATTN_BF16)
+            request->linear = t + 1;
+    snprintf(request->linear_word, sizeof(request->linear_word), "%s", word);
+}
+
 /* A request about a problem; what belongs to a share is filled in where there is one. */
 static void fill_request(struct attn_message_request *request, uint32_t kind,
                          const struct attn_instance *instance, const struct attn_share *share)
@@ -174,7 +207,10 @@ static void fill_request(struct attn_message_request *request, uint32_t kind,
         request->tensors[t].data = NULL;
         if (share)
             request->operands[t] = share->operands[t];
+        snprintf(request->operands[t].name, sizeof(request->operands[t].name), "%s",
+                 attn_role_name(instance->tensors[t].role));
     }
+    fill_linear(request, &instance->problem);
 }
 
 struct attn_outcome attn_worker_inspect(const struct attn_worker_config *config,

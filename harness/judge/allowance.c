@@ -8,9 +8,6 @@
 #include "reference/dtype.h"
 #include "reference/operands.h"
 
-/* What is kept of the score parameters of a head. */
-enum { PARTS = 3 };
-
 static const struct attn_tensor *find(const struct attn_allowance *a, uint32_t role)
 {
     return attn_tensor_find(a->problem, role);
@@ -56,23 +53,12 @@ static void measure_heads(struct attn_allowance *a)
         }
 }
 
-/* bilinear: |M| (Frobenius). additive: sums over hidden units of |w|, |w||W_q|, |w||W_k|. */
 static void measure_scores(struct attn_allowance *a)
 {
-    const struct attn_problem *p = a->problem;
-    const struct attn_tensor *m = find(a, ATTN_SCORE_M), *w_v = find(a, ATTN_SCORE_WV);
-    const struct attn_tensor *w_q = find(a, ATTN_SCORE_WQ), *w_k = find(a, ATTN_SCORE_WK);
-    for (int64_t h = 0; h < p->hq; h++) {
-        double *part = a->scores + PARTS * h;
-        for (int64_t c = 0; m && c < p->dq; c++)
-            part[0] = hypot(part[0], length(m, (int64_t[ATTN_MAX_RANK]){h, c}, p->dk));
-        for (int64_t unit = 0; w_v && unit < p->dh; unit++) {
-            const double w = fabs(ref_load(w_v, (int64_t[]){h, unit}));
-            part[0] += w;
-            part[1] += w * length(w_q, (int64_t[ATTN_MAX_RANK]){h, unit}, p->dq);
-            part[2] += w * length(w_k, (int64_t[ATTN_MAX_RANK]){h, unit}, p->dk);
-        }
-    }
+    struct ref_operands operands;
+    ref_operands_init(&operands, a->problem);
+    for (int64_t h = 0; a->score->measure && h < a->problem->hq; h++)
+        a->score->measure(&operands, h, a->scores + REF_SCORE_PARTS * h);
 }
 
 static void measure_bias(struct attn_allowance *a)
@@ -93,11 +79,12 @@ int attn_allowance_create(const struct attn_instance *instance,
                           bool constant, struct attn_allowance *a)
 {
     const struct attn_problem *p = &instance->problem;
-    *a = (struct attn_allowance){.problem = p, .constant = constant};
+    *a = (struct attn_allowance){
+        .problem = p, .score = ref_score_find(p->score), .constant = constant};
     ref_arithmetic_init(&a->arithmetic, p, numerics, kind);
     a->keys = calloc((size_t)(p->b * p->hkv), sizeof *a->keys);
     a->values = calloc((size_t)(p->b * p->hkv), sizeof *a->values);
-    a->scores = calloc((size_t)p->hq, PARTS * sizeof *a->scores);
+    a->scores = calloc((size_t)p->hq, REF_SCORE_PARTS * sizeof *a->scores);
     if (!a->keys || !a->values || !a->scores) {
         attn_allowance_free(a);
         return -1;
@@ -116,64 +103,9 @@ void attn_allowance_free(struct attn_allowance *a)
     *a = (struct attn_allowance){0};
 }
 
-/* A score as norms bound it: |s|, ds, the sum of absolute terms, and underflows in units of omega.
- */
-struct score_norm {
-    double most, ds, size, lost;
-};
-
-/* Partial sums on top of both: see flush_partial of reference/score_error.c. */
-static void add_partial(const struct ref_arithmetic *x, double growth, double products,
-                        struct score_norm *s)
-{
-    const double g = ref_growth_partial(x, growth);
-    s->ds = g * s->most;
-    if (x->partial > 0)
-        s->lost += (1 + g) * (x->partial_omega / x->omega) * (x->ftz ? s->lost : products);
-}
-
-/* Of the raw score of any key of a row whose query has the length q; no key is longer than k. */
-static struct score_norm raw_score(const struct attn_allowance *a, int64_t h, double q, double k)
-{
-    const struct attn_problem *p = a->problem;
-    const struct ref_arithmetic *x = &a->arithmetic;
-    const double *part = a->scores + PARTS * h;
-    const double dq = (double)p->dq, dk = (double)p->dk, dh = (double)p->dh;
-    const double q1 = sqrt(dq) * q, k1 = sqrt(dk) * k; /* sums of magnitudes */
-    struct score_norm s = {.most = q * k};
-    switch (p->score) {
-    case ATTN_SCORE_BILINEAR:
-        s.most = q * part[0] * k;
-        s.lost = 2 * dk + sqrt(dk) * q * part[0] + (1 + 2 * dq + q1) * k1 + sqrt(dq) * part[0] * k;
-        add_partial(x, ref_growth_rounded(x, dq + dk + 3), fmax(dq, dk), &s);
-        break;
-    case ATTN_SCORE_GAUSSIAN:
-        s.most = 0.5 * (q + k) * (q + k);
-        s.lost = 4 * dk + 4 + 2 * (q1 + k1);
-        add_partial(x, ref_growth_rounded(x, dk + 5), 2 * dk, &s);
-        break;
-    case ATTN_SCORE_ADDITIVE: {
-        const double inner = ref_growth_rounded(x, dq + dk + 1);
-        const double lost =
-            (2 * (dq + dk) + q1 + k1) * part[0] + sqrt(dq) * part[1] + sqrt(dk) * part[2];
-        double e = inner * (part[1] * q + part[2] * k) + x->omega * lost;
-        s.most = part[0];
-        e += x->e_tanh * (s.most + e);
-        s.ds = e + ref_growth_rounded(x, dh + 3) * (s.most + e);
-        s.size = e;
-        s.lost = 3 * dh + s.most;
-        break;
-    }
-    default:
-        s.lost = 2 * dk + q1 + k1;
-        add_partial(x, ref_growth_rounded(x, dk + 3), dk, &s);
-    }
-    s.size += 2 * s.most;
-    return s;
-}
-
-/* Scale, softcap and bias on top. */
-static struct score_norm full_score(const struct attn_allowance *a, int64_t b, int64_t h, int64_t i)
+/* Adds scale, softcap and bias. */
+static struct ref_score_norm full_score(const struct attn_allowance *a, int64_t b, int64_t h,
+                                        int64_t i)
 {
     const struct attn_problem *p = a->problem;
     const struct ref_arithmetic *x = &a->arithmetic;
@@ -181,7 +113,9 @@ static struct score_norm full_score(const struct attn_allowance *a, int64_t b, i
     const double q = length(find(a, ATTN_Q), (int64_t[ATTN_MAX_RANK]){b, h, i}, p->dq);
     const double scale = fabs(p->scale), four = ref_growth(x, 4);
     const double added = (find(a, ATTN_BIAS) ? 1 : 0) + (alibi ? 1 : 0);
-    struct score_norm s = raw_score(a, h, q, a->keys[b * p->hkv + h / (p->hq / p->hkv)]);
+    const double longest = a->keys[b * p->hkv + h / (p->hq / p->hkv)];
+    struct ref_score_norm s = {0};
+    a->score->norm(p, x, a->scores + REF_SCORE_PARTS * h, q, longest, &s);
     double bias = a->bias, after = added;
     s.ds = scale * s.ds + x->omega * (fmax(1, scale) * s.lost + s.size + 4);
     s.most *= scale;
@@ -212,7 +146,7 @@ static double exponent_error(const struct attn_allowance *a, int64_t b, int64_t 
 {
     const struct ref_arithmetic *x = &a->arithmetic;
     const struct attn_tensor *sink = find(a, ATTN_SINK);
-    const struct score_norm s = full_score(a, b, h, i);
+    const struct ref_score_norm s = full_score(a, b, h, i);
     const double logit = sink ? fabs(ref_load(sink, &h)) : 0, ds = fmax(s.ds, x->three * logit);
     const double apart = fmax(2 * s.most, s.most + logit) + 2 * (ds + x->tau);
     double shift = ds + x->three * apart, relative = (1 + x->tiles) * x->e_exp + x->e_arg * apart;
@@ -234,7 +168,7 @@ void attn_allowance_row(const struct attn_allowance *a, int64_t b, int64_t h, in
     const struct ref_arithmetic *x = &a->arithmetic;
     double m, rise, w = exponent_error(a, b, h, i, &m, &rise);
     const double v = a->values[b * p->hkv + h / (p->hq / p->hkv)], upper = exp(2 * w);
-    const double n = (double)p->sk + 1, log_n = log(n); /* the sink among them */
+    const double n = (double)p->sk + 1, log_n = log(n); /* with the sink */
     const struct ref_softmax row = {.n = p->sk,
                                     .sink = true,
                                     .lse = m + log_n,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* judge.h - holds what a backend computed against the reference, element by element. */
+/* judge.h - compares what a backend computed with the reference, element by element. */
 #ifndef ATTN_JUDGE_H
 #define ATTN_JUDGE_H
 
@@ -7,41 +7,41 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "results/status.h"
+#include "judge/judgement.h"
+#include "reference/reference.h"
 #include "tensor/instance.h"
 
-/* Multiply-adds of reference and bound together up to which every row is checked; beyond it rows
+/* Every row is checked up to this many multiply-adds of reference and bound together; above it rows
  * are sampled. About a second on one core. */
 #define ATTN_JUDGE_BUDGET 6e8
 /* The same for each further fill of a case. */
 #define ATTN_FILL_BUDGET 6e7
 
-struct attn_judgement {
-    enum attn_status status; /* PASS, FAIL, MISTRUSTED, APPROX, or ERROR (the reference failed) */
-    char reason[512];
-    double max_ratio, median_ratio; /* error over bound, all outputs together */
-    double max_abs, max_rel, rms;   /* of `out` */
-    char worst[96];                 /* "out[b0 h3 i17 c5]", where max_ratio stands */
-    int64_t rows_checked, rows_total;
-    int64_t rows_counted;            /* of which fill=census counted the keys; 0: not tried */
-    bool out_ok, lse_ok, weights_ok; /* true where the output is not there */
-    bool has_lse, has_weights;
-};
-
-/* One instance under judgement: the rows to check, and the reference of each numerics that was
- * asked for, kept until it is freed. */
+/* One instance under judgement: the rows to check, and a reference for each numerics that was asked
+ * for. References are kept until the judge is freed. */
 struct attn_judge;
 
 int attn_judge_create(const struct attn_instance *instance, double budget, int threads,
                       struct attn_judge **out, char *why, size_t size);
 void attn_judge_free(struct attn_judge *judge);
 
-/* Judges the outputs that lie in the instance's memory, computed by a plan with these numerics. */
+/* Judges the outputs in the instance's memory, which a plan with these numerics has computed. */
 void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *numerics,
                         bool approximate, struct attn_judgement *verdict);
 
-/* Holds the reference against a pack's expected answers (rtol, atol of the pack; max_ratio is the
- * difference over what they allow): PASS, FAIL, or SKIP where the instance carries none. */
+/* The evidence of a verdict on outputs, for explanations. */
+struct attn_evidence {
+    const struct attn_instance *instance;
+    struct ref_request request;   /* what was checked; without the numerics */
+    const struct ref_result *ref; /* right answers and bounds of it */
+};
+
+/* The evidence of the last attn_judge_outputs. It is valid until the judge is asked again or freed.
+ * False: no verdict was reached; its status is ERROR. */
+bool attn_judge_evidence(const struct attn_judge *judge, struct attn_evidence *evidence);
+
+/* Compares the reference with a pack's expected answers, with the pack's rtol and atol. max_ratio
+ * is the difference over what they allow. PASS, FAIL, or SKIP if the instance has none. */
 void attn_judge_reference(struct attn_judge *judge, struct attn_judgement *verdict);
 
 #endif

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows.c - choice of the rows that a verdict stands on. */
+/* rows.c - chooses the rows that a verdict is based on. */
 #include "judge/rows.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "reference/operands.h"
 #include "reference/philox.h"
 
 /* Queries next to which tiled kernels go wrong: multiples of these, one before and one after. */
 static const int64_t tiles[] = {16, 64, 96, 128};
-/* What a row costs beside its keys, as a share of what all keys would cost. */
+/* The cost of a row without its keys, as a share of the cost of all keys. */
 static const double least_share = 0.01;
 enum { MAX_ROWS = 1 << 22 };
 
@@ -49,8 +50,15 @@ static void sort_unique(struct row_set *set)
     set->count = kept;
 }
 
-/* What part of the keys the rows of a problem go through on average: len, causal and window cut the
- * rest off. Looked at sparsely, as it only makes a sample larger. */
+/* Does a unit cost less if keys are masked? It does if its last index is that of a query. */
+static bool sees_keys(const struct ref_op *op, int output)
+{
+    const char *unit = op->outputs[output].unit;
+    return (op->traits & REF_SOFTMAX) && *unit && unit[strlen(unit) - 1] == 'i';
+}
+
+/* The part of the keys that the rows of a problem go through on average: len, causal and window cut
+ * the rest off. Estimated from some rows, because it only makes a sample larger. */
 static double share_of_keys(const struct attn_problem *p)
 {
     const int64_t step = p->sq > 1024 ? p->sq / 1024 : 1;
@@ -66,7 +74,7 @@ static double share_of_keys(const struct attn_problem *p)
     return p->sk > 0 ? fmax(keys / rows / (double)p->sk, least_share) : 1;
 }
 
-/* Keys that query i of (b, head 0) may look at; counted sparsely, as it only ranks rows. */
+/* Keys that query i of (b, head 0) may look at. Estimated, because it only ranks rows. */
 static int64_t keys_about(const struct attn_problem *p, int64_t b, int64_t i)
 {
     int64_t step = p->sk > 64 ? p->sk / 64 : 1, n = 0;
@@ -90,51 +98,83 @@ static int add_extremes(const struct attn_problem *p, struct row_set *set, int64
                                                                                             : 0;
 }
 
-int attn_rows_choose(const struct attn_problem *p, double budget, struct ref_rows *rows)
-{
-    int64_t total = ref_row_count(p);
-    double cost = ref_row_cost(p) * share_of_keys(p);
-    rows->index = NULL;
-    rows->count = total;
-    if ((double)total * cost <= budget && total <= MAX_ROWS)
-        return 0;
+/* An output whose units are sampled. */
+struct sampled {
+    const struct attn_problem *problem;
+    const struct ref_output *output;
+    struct ref_shape shape;
+    bool sees_keys;
+    int64_t total, last, groups; /* units; the extent of their last index; all others together */
+    int64_t wanted;
+};
 
-    struct row_set set = {0};
-    int64_t groups = total / p->sq; /* batches times heads; batches alone for mha */
-    int64_t heads = groups / p->b;
-    int64_t wanted = (int64_t)(budget / cost);
-    if (wanted > MAX_ROWS)
-        wanted = MAX_ROWS;
-    for (int64_t g = 0; g < groups; g++) {
-        if (row_add(&set, g * p->sq) || row_add(&set, (g + 1) * p->sq - 1))
-            goto no_memory;
-        if (set.count < wanted && add_extremes(p, &set, g, g / heads))
-            goto no_memory;
+/* Of every group the first and the last unit, and the rows with the most and the fewest keys. */
+static int add_groups(const struct sampled *s, struct row_set *set)
+{
+    for (int64_t g = 0; g < s->groups; g++) {
+        const int64_t b = ref_unit_index(s->output, &s->shape, g * s->last, 'b');
+        if (row_add(set, g * s->last) || row_add(set, (g + 1) * s->last - 1))
+            return -1;
+        if (s->sees_keys && set->count < s->wanted &&
+            add_extremes(s->problem, set, g, b < 0 ? 0 : b))
+            return -1;
     }
+    return 0;
+}
+
+static int add_tiles(const struct sampled *s, struct row_set *set)
+{
     for (size_t t = 0; t < sizeof tiles / sizeof *tiles; t++)
-        for (int64_t i = tiles[t]; i < p->sq && set.count < wanted / 2; i += tiles[t]) {
-            int64_t g = (i / tiles[t]) % groups;
-            for (int64_t k = i - 1; k <= i + 1 && k < p->sq; k++)
-                if (row_add(&set, g * p->sq + k))
-                    goto no_memory;
+        for (int64_t i = tiles[t]; i < s->last && set->count < s->wanted / 2; i += tiles[t]) {
+            int64_t g = (i / tiles[t]) % s->groups;
+            for (int64_t k = i - 1; k <= i + 1 && k < s->last; k++)
+                if (row_add(set, g * s->last + k))
+                    return -1;
         }
-    sort_unique(&set);
+    sort_unique(set);
+    return 0;
+}
+
+static int add_random(const struct sampled *s, struct row_set *set)
+{
     uint32_t draw = 0;
-    for (int pass = 0; pass < 4 && set.count < wanted; pass++) { /* for those drawn twice */
-        for (int64_t missing = wanted - set.count; missing > 0; missing--, draw++) {
+    for (int pass = 0; pass < 4 && set->count < s->wanted; pass++) { /* some are drawn twice */
+        for (int64_t missing = s->wanted - set->count; missing > 0; missing--, draw++) {
             uint32_t counter[4] = {draw, 0, 0, 0}, key[2] = {0x726f7773u, 0}, word[4];
             attn_philox4x32(counter, key, word);
             uint64_t wide = (uint64_t)word[0] << 32 | word[1];
-            if (row_add(&set, (int64_t)(wide % (uint64_t)total)))
-                goto no_memory;
+            if (row_add(set, (int64_t)(wide % (uint64_t)s->total)))
+                return -1;
         }
-        sort_unique(&set);
+        sort_unique(set);
     }
-    rows->index = set.index;
-    rows->count = set.count;
     return 0;
+}
 
-no_memory:
-    free(set.index);
-    return -1;
+int attn_rows_choose(const struct attn_problem *p, int output, double budget,
+                     struct ref_units *units)
+{
+    const struct ref_op *op = ref_op_find(p->op);
+    struct sampled s = {.problem = p, .output = &op->outputs[output]};
+    ref_shape_of_problem(op, p, &s.shape);
+    s.total = ref_unit_count(s.output, &s.shape);
+    s.sees_keys = sees_keys(op, output);
+    const double cost = ref_output_cost(p, output) * (s.sees_keys ? share_of_keys(p) : 1);
+    *units = (struct ref_units){.count = s.total};
+    if ((double)s.total * cost <= budget && s.total <= MAX_ROWS)
+        return 0;
+
+    struct row_set set = {0};
+    const size_t letters = strlen(s.output->unit);
+    s.last = letters ? ref_extent(&s.shape, s.output->unit[letters - 1]) : 1;
+    s.groups = s.total / s.last;
+    s.wanted = (int64_t)(budget / cost);
+    if (s.wanted > MAX_ROWS)
+        s.wanted = MAX_ROWS;
+    if (add_groups(&s, &set) || add_tiles(&s, &set) || add_random(&s, &set)) {
+        free(set.index);
+        return -1;
+    }
+    *units = (struct ref_units){.count = set.count, .index = set.index};
+    return 0;
 }

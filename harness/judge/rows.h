@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows.h - which rows of a problem are checked where all of them would cost too much. */
+/* rows.h - chooses the rows of a problem to check if all of them would cost too much. */
 #ifndef ATTN_ROWS_H
 #define ATTN_ROWS_H
 
 #include "reference/reference.h"
 
-/* All rows where their ref_row_cost, for the keys that they go through, stays within `budget` all
- * together; else a sample: of every batch and head the first and the last query, queries around
- * multiples of usual tile sizes, the rows with the most and the fewest keys, and random ones from a
- * fixed seed, until the budget is used (but never fewer than the first two kinds). rows->index is
- * allocated (free it), or NULL for all. Returns 0, or -1: no memory. */
-int attn_rows_choose(const struct attn_problem *problem, double budget, struct ref_rows *rows);
+/* Chooses units of an output that leads others. Takes all units if their ref_output_cost, for the
+ * keys that they go through, is within `budget` together; else a sample. Units that differ only in
+ * their last index are a group: the queries of one batch and head. A sample has the first and the
+ * last unit of every group, the units around multiples of usual tile sizes, the rows with the most
+ * and the fewest keys, and random ones from a fixed seed, until the budget is used (but always the
+ * first two kinds). units->index is allocated (free it), or NULL for all. Returns 0, or -1: no
+ * memory. */
+int attn_rows_choose(const struct attn_problem *problem, int output, double budget,
+                     struct ref_units *units);
 
 #endif

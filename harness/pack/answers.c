@@ -85,7 +85,7 @@ int attn_pack_read_notes(const char *path, struct attn_pack *pack, char *why, si
     return 0;
 }
 
-/* An expected tensor as doubles; *values stays NULL where the pack has none. */
+/* An expected tensor as doubles; *values stays NULL if the pack has none. */
 static int load_answer(const char *path, const struct attn_pack *pack, const char *name,
                        double **values, char *why, size_t size)
 {
@@ -139,10 +139,11 @@ int attn_pack_load_answers(const char *path, const struct attn_pack *pack,
     expected->rtol = pack->rtol;
     expected->atol = pack->atol;
     expected->scores_stage = pack->scores_stage;
-    if (load_answer(path, pack, "out", &expected->out, why, size) != 0 ||
-        load_answer(path, pack, "lse", &expected->lse, why, size) != 0 ||
-        load_answer(path, pack, "weights", &expected->weights, why, size) != 0 ||
-        load_answer(path, pack, "scores", &expected->scores, why, size) != 0)
+    const struct ref_op *op = attn_case_op(&pack->c);
+    for (int o = 0; o < REF_OUTPUTS && op->outputs[o].role; o++)
+        if (load_answer(path, pack, op->outputs[o].name, &expected->output[o], why, size) != 0)
+            return -1;
+    if (load_answer(path, pack, "scores", &expected->scores, why, size) != 0)
         return -1;
     const char *source = attn_st_metadata(&pack->file, "source");
     if (source != NULL && (instance->source = strdup(source)) == NULL)

@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* describe.c - what a pack's tensors say: extents, type, features; and every way to disagree. */
+/* describe.c - takes extents, type and features from a pack's tensors, and checks that they agree.
+ */
 #include "pack/describe.h"
 
-#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "pack/message.h"
 #include "reference/dtype.h"
 #include "tensor/operand.h"
 
-#define SHOWN 64
+#define SHOWN     64
+#define NAMES_MAX 512 /* of tensors that some operator has */
 
-/* One description under way. */
+/* State of one description. */
 struct judge {
     const char *path;
     struct attn_pack *pack;
     struct attn_case *c;
+    const struct ref_op *op; /* of the case */
+    int64_t *extent;         /* of pack->shape */
     char *why;
     size_t size;
 };
@@ -29,18 +33,16 @@ static const struct attn_st_entry *find(const struct judge *j, const char *name)
 
 static int check_names(struct judge *j)
 {
-    const bool mha = j->c->op == ATTN_OP_MHA;
+    struct attn_schema row;
     for (size_t e = 0; e < j->pack->file.count; e++) {
         const char *name = j->pack->file.entries[e].name;
-        if (attn_schema_of_name(j->c->op, name) != NULL)
+        if (attn_schema_named(j->op, name, &row))
             continue;
-        if (attn_schema_of_name(mha ? ATTN_OP_ATTENTION : ATTN_OP_MHA, name) != NULL)
-            return FAIL(j, "tensor '%s' does not belong to op=%s", name, mha ? "mha" : "attention");
-        const char *names[64];
-        size_t count = 0;
-        for (size_t s = 0; s < attn_schema_count && count < 64; s++)
-            names[count++] = attn_schemas[s].name;
-        const char *near = attn_nearest(name, names, count);
+        for (const struct ref_op *const *other = ref_ops; *other; other++)
+            if (attn_schema_named(*other, name, &row))
+                return FAIL(j, "tensor '%s' does not belong to op=%s", name, j->op->name);
+        const char *names[NAMES_MAX];
+        const char *near = attn_nearest(name, names, attn_schema_names(names, NAMES_MAX));
         return FAIL(j, "unknown tensor '%.*s'%s%s%s", SHOWN, name, near ? "; did you mean '" : "",
                     near ? near : "", near ? "'?" : "");
     }
@@ -61,29 +63,45 @@ static int forbid(struct judge *j, const char *name, const char *reason)
     return FAIL(j, "tensor '%s' contradicts the case: %s", name, reason);
 }
 
-/* Which tensors must be there and which must not, by op and score. */
+/* The parameters of the case's score, and of no other one; the last score of the table first. */
+static int check_score_params(struct judge *j)
+{
+    size_t count = 0;
+    while (j->op->scores && ref_scores_known[count])
+        count++;
+    while (count-- > 0) {
+        const struct ref_score *score = ref_scores_known[count];
+        const bool own = score->score == j->c->score;
+        char text[64];
+        snprintf(text, sizeof text, own ? " (score=%s)" : "the score is not %s", score->name);
+        for (const uint32_t *role = score->params; role && *role; role++)
+            if ((own ? need : forbid)(j, attn_role_name(*role), text) != 0)
+                return -1;
+    }
+    return 0;
+}
+
+/* Checks which tensors must exist and which must not, by operator and score. */
 static int check_presence(struct judge *j)
 {
-    const bool bilinear = j->c->score == ATTN_SCORE_BILINEAR;
-    const bool additive = j->c->score == ATTN_SCORE_ADDITIVE;
-    static const char *const attention[] = {"q", "k", "v", NULL};
-    static const char *const mha[] = {"x_q", "w_q", "w_k", "w_v", NULL};
-    static const char *const scores[] = {"score_w_q", "score_w_k", "score_w_v", NULL};
-    const char *const *required = j->c->op == ATTN_OP_MHA ? mha : attention;
-    for (; *required != NULL; required++)
-        if (need(j, *required, "") != 0)
+    const struct ref_operand *row;
+    for (size_t n = 0; (row = ref_operand_at(j->op, n)); n++)
+        if ((row->flags & REF_NEEDED) && need(j, row->name, "") != 0)
             return -1;
-    for (const char *const *name = scores; *name != NULL; name++)
-        if ((additive ? need(j, *name, " (score=additive)")
-                      : forbid(j, *name, "the score is not additive")) != 0)
-            return -1;
-    if ((bilinear ? need(j, "m", " (score=bilinear)")
-                  : forbid(j, "m", "the score is not bilinear")) != 0)
+    if (check_score_params(j) != 0)
         return -1;
-    if (j->c->op == ATTN_OP_MHA && j->c->wo)
+    if (attn_op_takes(j->op, "wo") && j->c->wo)
         return need(j, "w_o", " (wo=0 says that there is no output projection)");
     if (forbid(j, "w_o", "wo=0") != 0 || forbid(j, "b_o", "wo=0") != 0)
         return -1;
+    return 0;
+}
+
+static int check_answer_type(struct judge *j, const struct attn_schema *schema, uint32_t type)
+{
+    if (type != ATTN_F32 && type != ATTN_F64)
+        return FAIL(j, "expected tensor '%s' is %s, not f32 or f64", schema->name,
+                    attn_dtype_name(type));
     return 0;
 }
 
@@ -91,171 +109,186 @@ static int check_type(struct judge *j, const struct attn_schema *schema,
                       const struct attn_st_entry *entry)
 {
     const uint32_t type = entry->dtype, main_type = j->c->dtype;
-    const enum attn_type_rule rule = schema->output ? ATTN_TYPE_ANSWER : schema->type;
-    switch (rule) {
-    case ATTN_TYPE_MAIN:
+    if (schema->output)
+        return check_answer_type(j, schema, type);
+    switch (schema->type) {
+    case REF_TYPE_MAIN:
         if (type != main_type)
             return FAIL(j, "tensor '%s' is %s, but %s is %s", schema->name, attn_dtype_name(type),
-                        j->c->op == ATTN_OP_MHA ? "x_q" : "q", attn_dtype_name(main_type));
+                        j->op->main_operand, attn_dtype_name(main_type));
         return 0;
-    case ATTN_TYPE_SIDE:
-    case ATTN_TYPE_WIDE:
+    case REF_TYPE_SIDE:
+    case REF_TYPE_WIDE:
         if (type != main_type && type != ATTN_F32)
             return FAIL(j, "tensor '%s' is %s, not f32 or %s", schema->name, attn_dtype_name(type),
                         attn_dtype_name(main_type));
         return 0;
-    case ATTN_TYPE_BOOL:
+    case REF_TYPE_BOOL:
         if (type != ATTN_BOOL)
             return FAIL(j, "tensor '%s' is %s, not bool", schema->name, attn_dtype_name(type));
         return 0;
-    case ATTN_TYPE_INDEX:
+    case REF_TYPE_INDEX:
         if (type != ATTN_I32 && type != ATTN_I64)
             return FAIL(j, "tensor '%s' is %s, not i32 or i64", schema->name,
-                        attn_dtype_name(type));
-        return 0;
-    case ATTN_TYPE_ANSWER:
-        if (type != ATTN_F32 && type != ATTN_F64)
-            return FAIL(j, "expected tensor '%s' is %s, not f32 or f64", schema->name,
                         attn_dtype_name(type));
         return 0;
     }
     return 0;
 }
 
-/* Takes extents that are not known yet from a tensor, and holds it to those that are. */
+/* Takes unknown extents from a tensor, and checks its other extents. */
 static int bind_shape(struct judge *j, const struct attn_schema *schema,
                       const struct attn_st_entry *entry)
 {
-    const uint32_t least = schema->min_rank ? schema->min_rank : schema->rank;
-    if (entry->rank < least || entry->rank > schema->rank)
-        return FAIL(j, "tensor '%s' has rank %u, not %u", schema->name, entry->rank, schema->rank);
+    const uint32_t rank = (uint32_t)strlen(schema->shape);
+    const uint32_t least = schema->flags & REF_SHORT ? 1 : rank;
+    if (entry->rank < least || entry->rank > rank)
+        return FAIL(j, "tensor '%s' has rank %u, not %u", schema->name, entry->rank, rank);
     for (uint32_t a = 0; a < entry->rank; a++) {
-        int64_t *extent = &j->pack->extents[schema->extent[a]];
+        const char letter = schema->shape[a];
+        const bool one = strchr(schema->one, letter) != NULL;
+        int64_t *extent = &j->extent[(unsigned char)letter];
         const int64_t have = entry->shape[a];
-        if (have == 1 && schema->one >> a & 1)
+        if (have == 1 && one)
             continue;
         if (*extent < 0)
             *extent = have;
         if (have != *extent)
             return FAIL(j, "tensor '%s' has extent %lld on axis %u, but %s is %lld%s", schema->name,
-                        (long long)have, a, attn_extent_name(schema->extent[a]), (long long)*extent,
-                        schema->one >> a & 1 ? " (1 is legal, too)" : "");
+                        (long long)have, a, ref_letter_name(letter), (long long)*extent,
+                        one ? " (1 is legal, too)" : "");
     }
     return 0;
 }
 
-/* A projected width is cut into heads. */
-static int split_heads(struct judge *j, const char *name, enum attn_extent width,
-                       enum attn_extent heads, enum attn_extent part)
+/* Splits a projected width into heads. */
+static int split_heads(struct judge *j, const struct attn_schema *schema)
 {
-    int64_t *extents = j->pack->extents;
-    if (extents[heads] < 1 || extents[width] % extents[heads] != 0)
-        return FAIL(j, "the %lld rows of '%s' cannot be cut into %lld heads",
-                    (long long)extents[width], name, (long long)extents[heads]);
-    extents[part] = extents[width] / extents[heads];
+    static const struct {
+        unsigned char width, heads, part;
+    } cuts[] = {{'Q', 'h', 'q'}, {'K', 'g', 'k'}, {'V', 'g', 'v'}};
+    int64_t *extent = j->extent;
+    for (size_t c = 0; c < sizeof cuts / sizeof cuts[0]; c++) {
+        const int64_t width = extent[cuts[c].width], heads = extent[cuts[c].heads];
+        if (schema->shape[0] != cuts[c].width || width < 0 || extent[cuts[c].part] >= 0)
+            continue;
+        if (heads < 1 || width % heads != 0)
+            return FAIL(j, "the %lld rows of '%s' cannot be cut into %lld heads", (long long)width,
+                        schema->name, (long long)heads);
+        extent[cuts[c].part] = width / heads;
+    }
+    if (extent['h'] >= 0 && extent['v'] >= 0 && extent['O'] < 0 &&
+        __builtin_mul_overflow(extent['h'], extent['v'], &extent['O']))
+        return FAIL(j, "the width of the concatenated heads overflows");
     return 0;
 }
 
-/* What follows once a tensor of multi-head attention has been seen, or has been found missing. */
-static int derive(struct judge *j, uint32_t role, bool present)
+/* An absent tensor has the extents of its fallback. */
+static void stand_in(struct judge *j, const struct attn_schema *absent)
 {
-    int64_t *extents = j->pack->extents;
-    switch (role) {
-    case ATTN_X_K:
-        if (!present) {
-            extents[ATTN_EXT_SK] = extents[ATTN_EXT_SQ];
-            extents[ATTN_EXT_EK] = extents[ATTN_EXT_EQ];
-        }
-        return 0;
-    case ATTN_X_V:
-        if (!present)
-            extents[ATTN_EXT_EV] = extents[ATTN_EXT_EK];
-        return 0;
-    case ATTN_W_Q:
-        return split_heads(j, "w_q", ATTN_EXT_HQ_DQ, ATTN_EXT_HQ, ATTN_EXT_DQ);
-    case ATTN_W_K:
-        return split_heads(j, "w_k", ATTN_EXT_HKV_DK, ATTN_EXT_HKV, ATTN_EXT_DK);
-    case ATTN_W_V:
-        if (split_heads(j, "w_v", ATTN_EXT_HKV_DV, ATTN_EXT_HKV, ATTN_EXT_DV) != 0)
-            return -1;
-        if (__builtin_mul_overflow(extents[ATTN_EXT_HQ], extents[ATTN_EXT_DV],
-                                   &extents[ATTN_EXT_HQ_DV]))
-            return FAIL(j, "the width of the concatenated heads overflows");
-        return 0;
-    case ATTN_W_O:
-        if (!present)
-            extents[ATTN_EXT_EO] = extents[ATTN_EXT_HQ_DV];
-        return 0;
-    default:
-        return 0;
+    const struct ref_operand *other = ref_operand_of(j->op, absent->fallback);
+    for (size_t a = 0; other && absent->shape[a] && other->shape[a]; a++) {
+        int64_t *extent = &j->extent[(unsigned char)absent->shape[a]];
+        if (*extent < 0)
+            *extent = j->extent[(unsigned char)other->shape[a]];
     }
+}
+
+/* Extents from a pack's line and from the operator, before any tensor is read. */
+static int begin_extents(struct judge *j)
+{
+    const char *main_operand = j->op->main_operand;
+    ref_shape_init(&j->pack->shape);
+    if (j->op->traits & REF_PROJECTED) {
+        if (j->c->hq < 1)
+            return FAIL(j, "op=%s needs hq in the case line", j->op->name);
+        j->extent['h'] = j->c->hq;
+        j->extent['g'] = j->c->hkv > 0 ? j->c->hkv : j->c->hq;
+    }
+    for (const struct ref_param *p = j->op->params; p && p->key; p++)
+        if (p->letter)
+            j->extent[(unsigned char)p->letter] = (int64_t)attn_case_param(j->c, p);
+    j->c->dtype = find(j, main_operand)->dtype;
+    if (j->c->dtype >= ATTN_BOOL)
+        return FAIL(j, "tensor '%s' is %s, not a floating type", main_operand,
+                    attn_dtype_name(j->c->dtype));
+    return 0;
+}
+
+/* Extents that no tensor has get the defaults of the case language, in either direction. */
+static void default_extents(struct judge *j)
+{
+    static const unsigned char follows[][2] = {{'h', 'g'}, {'g', 'h'}, {'i', 'j'}, {'j', 'i'},
+                                               {'k', 'v'}, {'q', 'k'}, {'v', 'k'}};
+    for (size_t f = 0; f < sizeof follows / sizeof follows[0]; f++)
+        if (j->extent[follows[f][0]] < 0)
+            j->extent[follows[f][0]] = j->extent[follows[f][1]];
+    if (j->extent['b'] < 0)
+        j->extent['b'] = 1;
 }
 
 static int bind_extents(struct judge *j)
 {
-    const bool mha = j->c->op == ATTN_OP_MHA;
-    int64_t *extents = j->pack->extents;
-    for (int x = 0; x < ATTN_EXT_COUNT; x++)
-        extents[x] = -1;
-    if (mha) {
-        if (j->c->hq < 1)
-            return FAIL(j, "op=mha needs hq in the case line");
-        extents[ATTN_EXT_HQ] = j->c->hq;
-        extents[ATTN_EXT_HKV] = j->c->hkv > 0 ? j->c->hkv : j->c->hq;
-    }
-    j->c->dtype = find(j, mha ? "x_q" : "q")->dtype;
-    if (j->c->dtype >= ATTN_BOOL)
-        return FAIL(j, "tensor '%s' is %s, not a floating type", mha ? "x_q" : "q",
-                    attn_dtype_name(j->c->dtype));
-    for (size_t s = 0; s < attn_schema_count; s++) {
-        const struct attn_schema *schema = &attn_schemas[s];
-        if (attn_schema_of_name(j->c->op, schema->name) != schema)
-            continue;
-        const struct attn_st_entry *entry = find(j, schema->name);
+    struct attn_schema schema;
+    bool inputs = true;
+    if (begin_extents(j) != 0)
+        return -1;
+    for (size_t n = 0; attn_schema_at(j->op, n, &schema); n++) {
+        const struct attn_st_entry *entry = find(j, schema.name);
+        if (inputs && schema.output && !ref_shape_complete(j->op, &j->pack->shape))
+            return FAIL(j, "a product of its extents overflows");
+        inputs = !schema.output;
         if (entry != NULL &&
-            (check_type(j, schema, entry) != 0 || bind_shape(j, schema, entry) != 0))
+            (check_type(j, &schema, entry) != 0 || bind_shape(j, &schema, entry) != 0))
             return -1;
-        if (mha && derive(j, schema->role, entry != NULL) != 0)
+        if (entry == NULL)
+            stand_in(j, &schema);
+        if (split_heads(j, &schema) != 0)
             return -1;
+        if (schema.role < REF_ROLES)
+            j->pack->shape.present[schema.role] = entry != NULL;
     }
-    return 0;
+    default_extents(j);
+    return ref_shape_complete(j->op, &j->pack->shape)
+               ? 0
+               : FAIL(j, "a product of its extents overflows");
 }
 
 static int check_extents(struct judge *j)
 {
-    const int64_t *extents = j->pack->extents;
-    for (int x = 0; x < ATTN_EXT_COUNT; x++)
-        if (extents[x] == 0 && x != ATTN_EXT_SK)
-            return FAIL(j, "%s is 0", attn_extent_name((enum attn_extent)x));
-    const bool square = j->c->score != ATTN_SCORE_BILINEAR && j->c->score != ATTN_SCORE_ADDITIVE;
-    if (square && extents[ATTN_EXT_DQ] != extents[ATTN_EXT_DK])
+    static const char order[] = "bhijgqkvdefwoQKVO";
+    const int64_t *extent = j->extent;
+    for (const char *letter = order; *letter; letter++)
+        if (extent[(unsigned char)*letter] == 0 && *letter != 'j')
+            return FAIL(j, "%s is 0", ref_letter_name(*letter));
+    if (j->op->scores && !attn_case_score(j->c)->free_widths && extent['q'] != extent['k'])
         return FAIL(j, "queries have width %lld and keys %lld, which this score cannot compare",
-                    (long long)extents[ATTN_EXT_DQ], (long long)extents[ATTN_EXT_DK]);
-    if (j->c->residual && extents[ATTN_EXT_EO] != extents[ATTN_EXT_EQ])
+                    (long long)extent['q'], (long long)extent['k']);
+    if (j->c->residual && extent['o'] != extent['e'])
         return FAIL(j, "residual=1 needs an output as wide as x_q: %lld, not %lld",
-                    (long long)extents[ATTN_EXT_EQ], (long long)extents[ATTN_EXT_EO]);
+                    (long long)extent['e'], (long long)extent['o']);
     return 0;
 }
 
 static void set_sizes(struct judge *j)
 {
-    const int64_t *extents = j->pack->extents;
+    const int64_t *extent = j->extent;
     struct attn_case *c = j->c;
-    c->b = extents[ATTN_EXT_B];
-    c->hq = extents[ATTN_EXT_HQ];
-    c->hkv = extents[ATTN_EXT_HKV];
-    c->sq = extents[ATTN_EXT_SQ];
-    c->sk = extents[ATTN_EXT_SK];
-    c->dq = extents[ATTN_EXT_DQ];
-    c->dk = extents[ATTN_EXT_DK];
-    c->dv = extents[ATTN_EXT_DV];
-    c->dh = c->score == ATTN_SCORE_ADDITIVE ? extents[ATTN_EXT_DH] : 0;
-    c->e = c->op == ATTN_OP_MHA ? extents[ATTN_EXT_EQ] : 0;
+    c->b = extent['b'];
+    c->hq = extent['h'];
+    c->hkv = extent['g'];
+    c->sq = extent['i'];
+    c->sk = extent['j'];
+    c->dq = extent['q'];
+    c->dk = extent['k'];
+    c->dv = extent['v'];
+    c->dh = attn_case_score(c)->hidden ? extent['d'] : 0;
+    c->e = attn_op_takes(j->op, "e") ? extent['e'] : 0;
     if (!c->scale_given)
-        c->scale = c->score == ATTN_SCORE_SCALED_DOT ? 1.0 / sqrt((double)c->dk) : 1.0;
+        c->scale = ref_score_scale(c->score, c->dk);
 }
 
-/* A part that the line names must be a tensor; a tensor takes effect whether named or not. */
+/* A part that the line names must be a tensor. A tensor takes effect whether it is named or not. */
 static int take_part(struct judge *j, const char *name, const char *part, bool *taken)
 {
     if (*taken && find(j, name) == NULL)
@@ -287,7 +320,29 @@ static int take_len(struct judge *j)
     return 0;
 }
 
-/* The heads that are pruned; a line that lists them must list the same ones. */
+/* Operands that a parameter asks for: the parameter must agree with the tensors. */
+static int take_params(struct judge *j)
+{
+    const struct ref_operand *row;
+    for (size_t n = 0; (row = ref_operand_at(j->op, n)); n++) {
+        const struct ref_param *param = attn_op_param(j->op, row->name);
+        const bool there = find(j, row->name) != NULL;
+        char word[64];
+        if (!param || there == (attn_case_param(j->c, param) != 0))
+            continue;
+        attn_param_text(param, attn_case_param(j->c, param), word, sizeof word);
+        if (!there)
+            return FAIL(j, "the case says %s=%s, but there is no tensor '%s'", param->key, word,
+                        row->name);
+        if (attn_case_has_param(j->c, param))
+            return FAIL(j, "tensor '%s' contradicts the case: %s=%s", row->name, param->key, word);
+        if (attn_case_set_param(j->c, param, 1) != 0)
+            return FAIL(j, "no memory");
+    }
+    return 0;
+}
+
+/* The pruned heads. A line that lists them must list the same heads. */
 static int take_head_mask(struct judge *j)
 {
     struct attn_case *c = j->c;
@@ -302,14 +357,15 @@ static int take_head_mask(struct judge *j)
         pruned[count++] = h;
     }
     const size_t bytes = (size_t)count * sizeof pruned[0];
-    if (c->n_prune > 0 && (c->n_prune != count || memcmp(c->prune, pruned, bytes) != 0))
-        return FAIL(j, "the case's prune= is not what tensor 'head_mask' says");
-    memcpy(c->prune, pruned, bytes);
+    if (c->n_prune > 0 && (c->n_prune != count || memcmp(c->prune->at, pruned, bytes) != 0))
+        return FAIL(j, "the case's prune= contradicts tensor 'head_mask'");
+    if (attn_case_numbers_set(&c->prune, pruned, count) != 0)
+        return FAIL(j, "no memory");
     c->n_prune = count;
     return 0;
 }
 
-/* Does a score parameter have one set a head. */
+/* Does a score parameter have one set per head? */
 static bool by_head(const struct judge *j, const char *name)
 {
     const struct attn_st_entry *entry = find(j, name);
@@ -323,19 +379,20 @@ static int take_features(struct judge *j)
         (c->len != ATTN_LEN_NONE && c->len != ATTN_LEN_PACK))
         return FAIL(j, "its case draws something at random; a pack brings all of its tensors");
     if (c->fill != ATTN_FILL_NORMAL || c->weights != ATTN_WEIGHTS_NORMAL)
-        return FAIL(j, "its case has fill= or weights=, which say how to draw at random");
+        return FAIL(j, "its case has fill= or weights=, but nothing is drawn at random");
     if (take_part(j, "mask", "mask=bool", &c->pack_mask) != 0 ||
         take_part(j, "bias", "bias=tensor", &c->pack_bias) != 0 ||
         take_part(j, "alibi", "bias=alibi", &c->pack_alibi) != 0 ||
         take_part(j, "sink", "sink=tensor", &c->pack_sink) != 0 ||
         take_part(j, "x_k", "kv=cross", &c->cross) != 0 || take_len(j) != 0 ||
-        take_head_mask(j) != 0)
+        take_head_mask(j) != 0 || take_params(j) != 0)
         return -1;
     if (!c->dropout && forbid(j, "keep", "there is no dropout=P") != 0)
         return -1;
     const bool biased = find(j, "b_q") || find(j, "b_k") || find(j, "b_v") || find(j, "b_o");
-    const bool heads = by_head(j, "m") || by_head(j, "score_w_q") || by_head(j, "score_w_k") ||
-                       by_head(j, "score_w_v");
+    bool heads = false;
+    for (const uint32_t *role = attn_case_score(c)->params; role && *role; role++)
+        heads = heads || by_head(j, attn_role_name(*role));
     if (c->proj_bias && !biased)
         return FAIL(j, "the case says proj_bias=1, but there is no b_q, b_k, b_v or b_o");
     if (c->params_head && !heads && c->hq > 1)
@@ -347,7 +404,13 @@ static int take_features(struct judge *j)
 
 int attn_pack_describe(const char *path, struct attn_pack *pack, char *why, size_t size)
 {
-    struct judge j = {.path = path, .pack = pack, .c = &pack->c, .why = why, .size = size};
+    struct judge j = {.path = path,
+                      .pack = pack,
+                      .c = &pack->c,
+                      .op = attn_case_op(&pack->c),
+                      .extent = pack->shape.extent,
+                      .why = why,
+                      .size = size};
     if (check_names(&j) != 0 || check_presence(&j) != 0 || bind_extents(&j) != 0 ||
         check_extents(&j) != 0)
         return -1;

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* describe.h - a pack opened and judged: its file, its case and its extents. Private to packs. */
+/* describe.h - an open, checked pack: its file, case and extents. Private to this folder. */
 #ifndef ATTN_PACK_DESCRIBE_H
 #define ATTN_PACK_DESCRIBE_H
 
 #include "pack/safetensors.h"
-#include "tensor/instance.h"
 #include "tensor/schema.h"
+#include "tensor/types.h"
 
 struct attn_pack {
     struct attn_st_file file;
-    struct attn_case c; /* complete: sizes, type, hash; data and name are not set */
-    int64_t extents[ATTN_EXT_COUNT];
+    struct attn_case c;     /* complete: sizes, type, hash; data and name are not set */
+    struct ref_shape shape; /* extents, with the tensors' own widths */
     double rtol, atol;
-    int scores_stage; /* 0 raw, 1 softcap, 2 bias; without scores 0 */
+    int scores_stage; /* 0 raw, 1 softcap, 2 bias; 0 if there are no scores */
 };
 
-/* Opens a pack and refuses it, with one sentence, unless names, types, shapes, lengths and metadata
- * all agree. 0 or -1; `pack` is to be closed only after 0. */
+/* Opens a pack. Refuses it, with one sentence, unless names, types, shapes, lengths and metadata
+ * all agree. Returns 0 or -1. Close the pack only after 0. */
 int attn_pack_open(const char *path, struct attn_pack *pack, char *why, size_t size);
 void attn_pack_close(struct attn_pack *pack);
 
-/* describe.c: fills extents and case from the tensors. */
+/* describe.c: fills shape and case from the tensors. */
 int attn_pack_describe(const char *path, struct attn_pack *pack, char *why, size_t size);
 
 /* answers.c: metadata that belongs to the answers (rtol, atol, scores_stage, tokens), checked and

@@ -8,18 +8,18 @@
 #include "reference/dtype.h"
 #include "tensor/operand.h"
 
-/* The type that the ABI wants for what the pack holds: never one that would round. */
+/* The ABI's type for a tensor of the pack. It never rounds. */
 static uint32_t abi_type(const struct attn_schema *schema, const struct attn_st_entry *entry,
                          uint32_t main_type)
 {
     switch (schema->type) {
-    case ATTN_TYPE_SIDE:
+    case REF_TYPE_SIDE:
         return main_type == ATTN_F64 ? ATTN_F64 : entry->dtype;
-    case ATTN_TYPE_WIDE:
+    case REF_TYPE_WIDE:
         return main_type == ATTN_F64 ? ATTN_F64 : ATTN_F32;
-    case ATTN_TYPE_BOOL:
+    case REF_TYPE_BOOL:
         return ATTN_BOOL;
-    case ATTN_TYPE_INDEX:
+    case REF_TYPE_INDEX:
         return ATTN_I32;
     default:
         return main_type;
@@ -36,13 +36,12 @@ static int load_input(const struct attn_pack *pack, const struct attn_schema *sc
                       const struct attn_st_entry *entry, struct attn_instance *instance, char *why,
                       size_t size)
 {
-    unsigned broadcast = 0;
+    struct attn_operand_form form = {
+        .schema = schema, .rank = entry->rank, .dtype = abi_type(schema, entry, instance->c.dtype)};
     for (uint32_t a = 0; a < entry->rank; a++)
-        if (entry->shape[a] != pack->extents[schema->extent[a]])
-            broadcast |= 1u << a;
-    const struct attn_tensor *tensor =
-        attn_operand_add(instance, schema, entry->rank, pack->extents,
-                         abi_type(schema, entry, instance->c.dtype), broadcast, why, size);
+        if (entry->shape[a] != pack->shape.extent[(unsigned char)schema->shape[a]])
+            form.broadcast |= 1u << a;
+    const struct attn_tensor *tensor = attn_operand_add(instance, &form, &pack->shape, why, size);
     if (tensor == NULL)
         return -1;
     attn_operand_fill(tensor, 1, entry_value, entry);
@@ -64,16 +63,14 @@ int attn_pack_load(struct attn_instance *instance, char *why, size_t size)
         attn_pack_fail(path, why, size, "view=broadcast would replace its tensors");
         goto out;
     }
-    for (size_t s = 0; s < attn_schema_count; s++) {
-        const struct attn_schema *schema = &attn_schemas[s];
-        const struct attn_st_entry *entry = attn_st_find(&pack.file, schema->name);
-        if (entry == NULL || schema->output ||
-            attn_schema_of_name(instance->c.op, schema->name) != schema)
-            continue;
-        if (load_input(&pack, schema, entry, instance, why, size) != 0)
+    struct attn_schema schema;
+    for (size_t n = 0; attn_schema_at(attn_case_op(&pack.c), n, &schema); n++) {
+        const struct attn_st_entry *entry = attn_st_find(&pack.file, schema.name);
+        if (entry != NULL && !schema.output &&
+            load_input(&pack, &schema, entry, instance, why, size) != 0)
             goto out;
     }
-    if (attn_operand_add_outputs(instance, pack.extents, why, size) != 0)
+    if (attn_operand_add_outputs(instance, &pack.shape, why, size) != 0)
         goto out;
     status = attn_pack_load_answers(path, &pack, instance, why, size);
 out:

@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
-/* Writes "PATH: text" to (why, size), with control characters of the file's own words shown as '?',
- * so that no pack can drive a terminal. Always returns -1. */
+/* Writes "PATH: text" to (why, size). Control characters from the file become '?', so that no pack
+ * can control a terminal. Always returns -1. */
 int attn_pack_fail(const char *path, char *why, size_t size, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.c - a pack's case, alone and merged with a case line that names the pack. */
+/* pack.c - a pack's case, alone or merged with a case line that names the pack. */
 #include "pack/pack.h"
 
 #include <stdio.h>
@@ -84,7 +84,7 @@ int attn_pack_case(const char *path, struct attn_case *out, char *why, size_t si
     return 0;
 }
 
-/* What a line with data= may repeat, but not change: the pack says it. */
+/* The keys of the pack that a line with data= may repeat, but not change. */
 #define FIELD(key, member)                                                                         \
     {                                                                                              \
         key, offsetof(struct attn_case, member), sizeof(((struct attn_case *)0)->member)           \
@@ -136,8 +136,8 @@ static const struct {
     FIELD("wo", wo),
 };
 
-/* The key of the first thing that `line` gives and `pack` has otherwise, or NULL. `blank` is a line
- * that gives nothing. */
+/* The first key that `line` gives and `pack` contradicts, or NULL. `blank` is a line that gives
+ * nothing. */
 static const char *contradiction(const struct attn_case *line, const struct attn_case *pack,
                                  const struct attn_case *blank)
 {
@@ -149,12 +149,18 @@ static const char *contradiction(const struct attn_case *line, const struct attn
             memcmp(said, held, pack_says[f].bytes) != 0)
             return pack_says[f].key;
     }
+    if (line->n_prune > 0 && /* the numbers of heads are equal, see the loop above */
+        !attn_case_numbers_equal(line->prune, pack->prune, line->n_prune))
+        return "prune";
     if (line->scale_given && !(line->scale == pack->scale))
         return "scale";
+    for (const struct ref_param *p = attn_case_op(pack)->params; p && p->key; p++)
+        if (attn_case_has_param(line, p) && attn_case_param(line, p) != attn_case_param(pack, p))
+            return p->key;
     return NULL;
 }
 
-/* How the operands lie, what is asked for, and where the line stands: the line's own. */
+/* Takes layout, view, outputs, name and place from the line. */
 static void overlay(const struct attn_case *line, struct attn_case *pack)
 {
     if (line->name[0] != '\0')
@@ -162,8 +168,8 @@ static void overlay(const struct attn_case *line, struct attn_case *pack)
     if (line->layout != ATTN_LAYOUT_BHSD)
         pack->layout = line->layout;
     pack->view |= line->view;
-    pack->out_lse = pack->out_lse || line->out_lse;
-    pack->out_weights = pack->out_weights || line->out_weights;
+    for (size_t n = 0; n < sizeof pack->out / sizeof pack->out[0]; n++)
+        pack->out[n] |= line->out[n];
     free(pack->file);
     pack->file = line->file;
     pack->line = line->line;
@@ -190,7 +196,7 @@ int attn_pack_resolve(struct attn_case *c, char *why, size_t size)
         return -1;
     }
     overlay(c, &pack);
-    c->file = NULL; /* now the merged case's */
+    c->file = NULL; /* the merged case owns it now */
     attn_case_free(c);
     *c = pack;
     return 0;

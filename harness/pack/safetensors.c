@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* safetensors.c - reading: nothing in the file is believed before it is checked. */
+/* safetensors.c - reads the format. Nothing in the file is used before it is checked. */
 #include "pack/safetensors.h"
 
 #include <errno.h>
@@ -16,10 +16,11 @@
 #include "pack/message.h"
 #include "reference/dtype.h"
 
-/* The format's own writers stop at 100 MB; ours describes at most some dozens of tensors. */
+/* The largest header. The format's own writers stop at 100 MB; our packs have some dozens of
+ * tensors. */
 #define HEADER_MAX (16u << 20)
 
-/* How much of a file's own words a message shows. */
+/* Characters of a word from the file that a message shows. */
 #define SHOWN 64
 
 struct reader {
@@ -33,7 +34,7 @@ struct reader {
 
 #define FAIL(reader, ...) attn_pack_fail((reader)->path, (reader)->why, (reader)->size, __VA_ARGS__)
 
-/* The whole file, copied: a file that shrinks under a mapping would be a fault, not an error. */
+/* Copies the whole file. A file that shrinks under a mapping would cause a fault, not an error. */
 static int read_whole(struct reader *r)
 {
     const int fd = open(r->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -80,6 +81,14 @@ static const struct {
 } type_names[] = {{"F64", ATTN_F64},   {"F32", ATTN_F32}, {"F16", ATTN_F16}, {"BF16", ATTN_BF16},
                   {"BOOL", ATTN_BOOL}, {"I32", ATTN_I32}, {"I64", ATTN_I64}};
 
+const char *attn_st_type_name(uint32_t dtype)
+{
+    for (size_t t = 0; t < sizeof type_names / sizeof type_names[0]; t++)
+        if (type_names[t].dtype == dtype)
+            return type_names[t].name;
+    return NULL;
+}
+
 static int read_dtype(struct reader *r, const char *name, const json_t *value, uint32_t *dtype)
 {
     const char *text = json_string_value(value);
@@ -107,10 +116,11 @@ static int read_shape(struct reader *r, const json_t *value, struct attn_st_entr
     for (uint32_t a = 0; a < entry->rank; a++) {
         const json_t *extent = json_array_get(value, a);
         if (!json_is_integer(extent) || json_integer_value(extent) < 0)
-            return FAIL(r, "tensor '%.*s' has an extent that is no count", SHOWN, entry->name);
+            return FAIL(r, "tensor '%.*s' has an extent that is not a count", SHOWN, entry->name);
         entry->shape[a] = json_integer_value(extent);
         empty = empty || entry->shape[a] == 0;
-        /* an empty tensor, too, must have extents whose product fits: nobody has to ask later */
+        /* the product of extents must fit even if a tensor is empty, so that no later code checks
+         */
         const size_t factor = entry->shape[a] == 0 ? 1 : (size_t)entry->shape[a];
         if (__builtin_mul_overflow(entry->bytes, factor, &entry->bytes) || entry->bytes > INT64_MAX)
             return FAIL(r, "tensor '%.*s' has a shape whose size overflows", SHOWN, entry->name);
@@ -197,7 +207,7 @@ static int check_tiling(struct reader *r)
         covered += file->entries[e].bytes;
     }
     if (covered != r->bytes)
-        return FAIL(r, "%zu bytes after the last tensor belong to none", r->bytes - covered);
+        return FAIL(r, "%zu bytes after the last tensor belong to no tensor", r->bytes - covered);
     return 0;
 }
 
@@ -214,7 +224,7 @@ static int read_header(struct reader *r)
         return FAIL(r, "is truncated: its header has %llu bytes, the file only %zu",
                     (unsigned long long)length, r->file->mapped);
     if (length == 0 || bytes[8] != '{')
-        return FAIL(r, "is no safetensors file: its header does not start with '{'");
+        return FAIL(r, "is not a safetensors file: its header does not start with '{'");
     r->data = bytes + 8 + length;
     r->bytes = r->file->mapped - 8 - (size_t)length;
 

@@ -35,6 +35,9 @@ struct attn_st_file {
     size_t n_meta;
 };
 
+/* The format's name of a type of enum attn_dtype; NULL: it has none. */
+const char *attn_st_type_name(uint32_t dtype);
+
 /* Returns 0, or -1 with one sentence that names the file and what is wrong with it. */
 int attn_st_open(const char *path, struct attn_st_file *file, char *why, size_t size);
 void attn_st_close(struct attn_st_file *file);

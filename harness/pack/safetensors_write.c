@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* safetensors_write.c - writing: beside the target first, then moved over it. */
+/* safetensors_write.c - writes the format: first a temporary file next to the target, then renamed.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,33 +14,11 @@
 #include "pack/safetensors.h"
 #include "reference/dtype.h"
 
-static const char *type_name(uint32_t dtype)
-{
-    switch (dtype) {
-    case ATTN_F64:
-        return "F64";
-    case ATTN_F32:
-        return "F32";
-    case ATTN_F16:
-        return "F16";
-    case ATTN_BF16:
-        return "BF16";
-    case ATTN_BOOL:
-        return "BOOL";
-    case ATTN_I32:
-        return "I32";
-    case ATTN_I64:
-        return "I64";
-    default:
-        return NULL;
-    }
-}
-
-/* Does the entry's length fit its shape and type. */
+/* Does the entry's length fit its shape and type? */
 static int well_formed(const struct attn_st_entry *entry)
 {
     size_t bytes = attn_dtype_size(entry->dtype);
-    if (type_name(entry->dtype) == NULL || entry->rank > ATTN_MAX_RANK)
+    if (attn_st_type_name(entry->dtype) == NULL || entry->rank > ATTN_MAX_RANK)
         return 0;
     for (uint32_t a = 0; a < entry->rank; a++)
         if (entry->shape[a] < 0 || __builtin_mul_overflow(bytes, (size_t)entry->shape[a], &bytes))
@@ -55,8 +34,8 @@ static json_t *describe_entry(const struct attn_st_entry *entry, size_t begin)
             json_decref(shape);
             shape = NULL;
         }
-    return json_pack("{s:s, s:o, s:[I,I]}", "dtype", type_name(entry->dtype), "shape", shape,
-                     "data_offsets", (json_int_t)begin,
+    return json_pack("{s:s, s:o, s:[I,I]}", "dtype", attn_st_type_name(entry->dtype), "shape",
+                     shape, "data_offsets", (json_int_t)begin,
                      (json_int_t)begin + (json_int_t)entry->bytes);
 }
 
@@ -85,7 +64,7 @@ static char *make_header(const struct attn_st_entry *entries, size_t count,
             goto out;
         }
         if (json_object_get(root, entries[e].name) != NULL) {
-            *problem = "two tensors have one name";
+            *problem = "two tensors have the same name";
             goto out;
         }
         if (json_object_set_new(root, entries[e].name, describe_entry(&entries[e], begin)) != 0)

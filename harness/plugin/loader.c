@@ -37,7 +37,7 @@ static int check_file(const char *path, char *why, size_t size)
         return refuse(why, size, "%s is no regular file", path);
     FILE *file = fopen(path, "re");
     if (!file)
-        return refuse(why, size, "can not read %s: %s", path, strerror(errno));
+        return refuse(why, size, "cannot read %s: %s", path, strerror(errno));
     const size_t n = fread(magic, 1, sizeof(magic), file);
     fclose(file);
     if (n < sizeof(magic) || memcmp(magic, "\177ELF", sizeof(magic)) != 0)
@@ -142,7 +142,7 @@ int attn_plugin_load(const char *path, struct attn_loaded *loaded, char *why, si
         return refuse(why, size, "no plugin at %s: %s", path, strerror(errno));
     void *handle = dlopen(absolute, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
-        return refuse(why, size, "can not open the plugin: %s", dlerror());
+        return refuse(why, size, "cannot open the plugin: %s", dlerror());
     const struct attn_plugin *plugin = dlsym(handle, ATTN_PLUGIN_SYMBOL);
     int result = plugin ? check_plugin(plugin, why, size)
                         : refuse(why, size, "%s exports no symbol %s", path, ATTN_PLUGIN_SYMBOL);

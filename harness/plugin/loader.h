@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loader.h - opens a plugin and checks it; used inside the worker only. */
+/* loader.h - opens a plugin and checks it. Only the worker uses it. */
 #ifndef ATTN_LOADER_H
 #define ATTN_LOADER_H
 
@@ -20,10 +20,17 @@ void attn_plugin_unload(struct attn_loaded *loaded);
 /* The backend of that name, or NULL. */
 const struct attn_backend *attn_plugin_backend(const struct attn_loaded *loaded, const char *name);
 
-/* Checks "key=value,..." against a backend's table; fills at most `max` options that point into
- * `storage` (a copy of text, cut up). Returns their number, or -1 with the reason. */
-int attn_options_parse(const struct attn_backend *backend, const char *text, char *storage,
-                       size_t storage_size, struct attn_option *options, int max, char *why,
-                       size_t size);
+/* Room for options: they point into `text`, a copy that is cut up. */
+struct attn_options_room {
+    char *text;
+    size_t size; /* of text */
+    struct attn_option *options;
+    int most;
+};
+
+/* Checks "key=value,..." against a backend's table, and fills `room`. Returns the number of
+ * options, or -1 with the reason. */
+int attn_options_parse(const struct attn_backend *backend, const char *text,
+                       const struct attn_options_room *room, char *why, size_t size);
 
 #endif

@@ -71,19 +71,19 @@ static const char *all_keys(const struct attn_backend *backend, char *text, size
     return backend->n_options ? text : "none";
 }
 
-int attn_options_parse(const struct attn_backend *backend, const char *text, char *storage,
-                       size_t storage_size, struct attn_option *options, int max, char *why,
-                       size_t size)
+int attn_options_parse(const struct attn_backend *backend, const char *text,
+                       const struct attn_options_room *room, char *why, size_t size)
 {
+    struct attn_option *options = room->options;
     char keys[256], *rest;
     int n = 0;
 
-    if (strlen(text) >= storage_size) {
-        snprintf(why, size, "the list of options is longer than %zu characters", storage_size - 1);
+    if (strlen(text) >= room->size) {
+        snprintf(why, size, "the list of options is longer than %zu characters", room->size - 1);
         return -1;
     }
-    memcpy(storage, text, strlen(text) + 1);
-    for (char *word = strtok_r(storage, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+    memcpy(room->text, text, strlen(text) + 1);
+    for (char *word = strtok_r(room->text, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
         char *value = strchr(word, '=');
         if (!value || value == word) {
             snprintf(why, size, "option '%s' is not of the form key=value", word);
@@ -104,8 +104,8 @@ int attn_options_parse(const struct attn_backend *backend, const char *text, cha
                 return -1;
             }
         }
-        if (n == max) {
-            snprintf(why, size, "more than %d options", max);
+        if (n == room->most) {
+            snprintf(why, size, "more than %d options", room->most);
             return -1;
         }
         options[n++] = (struct attn_option){.key = word, .value = value};

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "report/summary.h"
 #include "report/text.h"
 
 /* Okabe and Ito, "Color Universal Design", 2008, those that stand out on white first; then of Paul
@@ -14,9 +15,9 @@ static const char *const palette[] = {"#0072B2", "#E69F00", "#009E73", "#CC79A7"
                                       "#332288", "#44AA99", "#AA4499", "#117733", "#CC6677"};
 #define PALETTE_SIZE (sizeof palette / sizeof palette[0])
 
-/* The seat of a backend among those that are counted and have results: its colour, fill and marker
- * everywhere. */
-static size_t seat(const struct attn_view *view, size_t backend)
+/* The number of a backend among those that are counted and have results: it fixes colour, fill and
+ * marker everywhere. */
+static size_t number_of(const struct attn_view *view, size_t backend)
 {
     size_t before = 0;
     for (size_t b = 0; b < backend; b++)
@@ -44,14 +45,14 @@ void attn_define_footer(FILE *out, const json_t *machine, const char *first)
 void attn_define_backends(FILE *out, const struct attn_view *view, const size_t *backends,
                           size_t count, const char *const *labels)
 {
-    fprintf(out, "n_backends = %zu\narray names[%zu]\narray colours[%zu]\narray seats[%zu]\n",
+    fprintf(out, "n_backends = %zu\narray names[%zu]\narray colours[%zu]\narray numbers[%zu]\n",
             count, count, count, count);
     for (size_t b = 0; b < count; b++) {
-        size_t place = seat(view, backends[b]);
+        size_t number = number_of(view, backends[b]);
         fprintf(out, "names[%zu] = ", b + 1);
         attn_put_gnuplot(out, labels[b]);
-        fprintf(out, "\ncolours[%zu] = '%s'\nseats[%zu] = %zu\n", b + 1,
-                palette[place % PALETTE_SIZE], b + 1, place);
+        fprintf(out, "\ncolours[%zu] = '%s'\nnumbers[%zu] = %zu\n", b + 1,
+                palette[number % PALETTE_SIZE], b + 1, number);
     }
 }
 

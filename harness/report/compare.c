@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/pairs.h"
 #include "report/text.h"
 
 static const char *const verdict_names[] = {"same",  "faster",    "slower",  "unclear",
@@ -180,8 +179,9 @@ static void put_table(FILE *out, const struct attn_pairs *pairs, const struct ta
     fputs("case\n", out);
     for (size_t i = 0; i < pairs->count; i++)
         put_line(out, &pairs->items[i]);
-    static const enum attn_verdict order[] = {ATTN_BROKE,  ATTN_SLOWER,    ATTN_UNCLEAR, ATTN_SAME,
-                                              ATTN_FASTER, ATTN_ONLY_BASE, ATTN_ONLY_NEW};
+    static const enum attn_comparison order[] = {ATTN_BROKE,   ATTN_SLOWER, ATTN_UNCLEAR,
+                                                 ATTN_SAME,    ATTN_FASTER, ATTN_ONLY_BASE,
+                                                 ATTN_ONLY_NEW};
     const char *between = "";
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
         if (!tally->of[order[i]])
@@ -231,11 +231,12 @@ static int put_json(FILE *out, const struct attn_pairs *pairs, const struct tall
     return bad ? -1 : 0;
 }
 
-static int put(FILE *out, int as_json, const struct attn_pairs *pairs, const struct tally *tally,
-               double margin, enum attn_exit code, const char *reason)
+static int put(FILE *out, const struct attn_compare_options *options,
+               const struct attn_pairs *pairs, const struct tally *tally, enum attn_exit code,
+               const char *reason)
 {
-    if (as_json)
-        return put_json(out, pairs, tally, margin, code, reason);
+    if (options->json)
+        return put_json(out, pairs, tally, options->margin, code, reason);
     if (pairs->count)
         put_table(out, pairs, tally);
     if (*reason)
@@ -244,8 +245,8 @@ static int put(FILE *out, int as_json, const struct attn_pairs *pairs, const str
 }
 
 int attn_compare(const struct attn_run_data *base, const struct attn_run_data *next,
-                 const struct attn_compare_options *options, int as_json, FILE *out,
-                 enum attn_exit *code, char *why, size_t size)
+                 const struct attn_compare_options *options, FILE *out, enum attn_exit *code,
+                 char *why, size_t size)
 {
     struct attn_pairs pairs = {0};
     struct tally tally = {.geomean = NAN};
@@ -264,7 +265,7 @@ int attn_compare(const struct attn_run_data *base, const struct attn_run_data *n
         if (verdict == ATTN_EXIT_NOTHING)
             attn_pairs_explain_none(&pairs, options, reason, sizeof reason);
     }
-    if (put(out, as_json, &pairs, &tally, options->margin, verdict, reason) != 0 || ferror(out)) {
+    if (put(out, options, &pairs, &tally, verdict, reason) != 0 || ferror(out)) {
         snprintf(why, size, "the comparison could not be written");
         goto done;
     }

@@ -79,7 +79,7 @@ static void read_side(struct gallery *gallery, const struct attn_view_row *row,
         return;
     if (memcmp(weights->shape, data->reference.shape, sizeof weights->shape) != 0) {
         snprintf(sentence, sizeof sentence,
-                 "the weights that %.64s left of %.64s have another shape than the reference's",
+                 "the weights of %.64s for %.64s have another shape than those of the reference",
                  backend, row->id);
         add_note(gallery->maps, sentence);
         attn_weights_free(weights);
@@ -219,16 +219,15 @@ static int copy_script(const struct attn_canvas *canvas, const char *script_dir)
     return status;
 }
 
-int attn_heatmaps_write(const struct attn_view *view, const struct attn_run_data *run,
-                        const char *script_dir, const char *out_dir, bool stuck,
-                        struct attn_heatmaps *maps, char *why, size_t size)
+int attn_heatmaps_write(const struct attn_canvas *canvas, const char *run, const char *script_dir,
+                        bool stuck, struct attn_heatmaps *maps)
 {
-    const struct attn_canvas canvas = {view, run->machine, out_dir, why, size};
-    struct gallery gallery = {.canvas = &canvas, .run = run->path, .maps = maps, .stuck = stuck};
+    const struct attn_view *view = canvas->view;
+    struct gallery gallery = {.canvas = canvas, .run = run, .maps = maps, .stuck = stuck};
     memset(maps, 0, sizeof *maps);
     maps->items = calloc(ATTN_HEATMAPS_MAX, sizeof *maps->items);
     if (!maps->items) {
-        snprintf(why, size, "no memory for heat-maps");
+        snprintf(canvas->why, canvas->size, "no memory for heat-maps");
         return -1;
     }
     size_t left_out = 0;
@@ -240,7 +239,7 @@ int attn_heatmaps_write(const struct attn_view *view, const struct attn_run_data
             left_out++;
             continue;
         }
-        if ((!copied && copy_script(&canvas, script_dir) != 0) || add_map(&gallery, r) != 0) {
+        if ((!copied && copy_script(canvas, script_dir) != 0) || add_map(&gallery, r) != 0) {
             attn_heatmaps_free(maps);
             return -1;
         }

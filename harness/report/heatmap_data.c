@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/summary.h"
 #include "report/text.h"
 
 /* Characters of a token that the margins have room for. */

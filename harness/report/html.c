@@ -7,6 +7,7 @@
 
 #include "report/limit.h"
 #include "report/matrix.h"
+#include "report/summary.h"
 #include "report/text.h"
 #include "report/writers.h"
 
@@ -36,8 +37,9 @@ static int put_facts(FILE *out, const struct page *page)
     put_fact(out, "Ceilings, measured in this run", ceilings);
     attn_protocol_text(page->parts->view, machine, line, sizeof line);
     size_t used = strlen(line);
-    snprintf(line + used, sizeof line - used,
-             "; time is of one run, median; the 95 %% interval is of the median over rounds");
+    snprintf(
+        line + used, sizeof line - used,
+        "; times are medians of one run; the 95 %% interval is that of the median over rounds");
     put_fact(out, "Protocol", line);
     put_fact(out, "Rates",
              "GFLOP/s from the median; " ATTN_FLOP_CONVENTION ". GB/s: each operand once");

@@ -12,9 +12,10 @@
 #define EMBEDDED_MAX (860 << 10)
 
 static const char explained[] =
-    "Each square is a head: queries down, keys across, padding left out. Beside the reference's "
-    "weights stands how far each backend's lie from them, for all backends of a pack on one scale. "
-    "Hatched: not allowed. A cross: not finite.";
+    "Each square is a head: queries down, keys across, padding left out. The first picture shows "
+    "the "
+    "reference's weights. The others show the distance of each backend from them, on one scale for "
+    "all backends of a pack. Hatched: not allowed. A cross: not finite.";
 
 static bool any_drawn(const struct attn_heatmaps *maps)
 {

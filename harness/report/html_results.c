@@ -154,9 +154,9 @@ int attn_html_put_results(FILE *out, const struct attn_view *view)
     for (size_t r = 0; r < view->n_rows; r++)
         marked = marked || view->rows[r].marked;
     fputs("<p class=\"soft\">Hot cache. \xc2\xb1 is half the width of the 95 % interval of the "
-          "median, in percent of it; below the rate is its share of what the machine allows.",
+          "median, in percent; the share of the machine's limit is below the rate.",
           out);
-    fputs(marked ? " * the harness's own cost is over 1 % of this time." : "", out);
+    fputs(marked ? " * the cost of the harness is over 1 % of this time." : "", out);
     fputs(" n/a: the backend does not support the case. All timings are in results.csv.</p>\n",
           out);
     json_t *anchors = json_object();

@@ -93,10 +93,9 @@ void attn_html_put_speedup(FILE *out, const struct attn_speedup *speedup)
         return;
     fputs("<h2>Speed-up over ", out);
     attn_put_html(out, speedup->view->backends[speedup->grid.columns[speedup->baseline]].label);
-    fputs("</h2>\n<p class=\"soft\">Its time over that of the backend, hot cache: above 1 the "
+    fputs("</h2>\n<p class=\"soft\">Its time divided by the backend's time, hot cache: above 1 the "
           "backend is faster. Geometric mean over the cases in which both were timed, below it the "
-          "least "
-          "and the greatest; below a case's speed-up its 95 % interval.",
+          "least and the greatest; the 95 % interval of a case is below its speed-up.",
           out);
     fputs(speedup->chosen ? " The baseline is " ATTN_BASELINE_RULE "." : "", out);
     fputs("</p>\n", out);

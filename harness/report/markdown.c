@@ -6,6 +6,7 @@
 #include "report/grid.h"
 #include "report/limit.h"
 #include "report/matrix.h"
+#include "report/summary.h"
 #include "report/text.h"
 #include "report/writers.h"
 
@@ -155,7 +156,7 @@ static int put_results(FILE *out, const struct attn_view *view)
         return -1;
     fputs("\n## Results\n\n", out);
     fputs(grid.n_lines ? "GFLOP/s from the median time of one run, hot cache, and its 95 % "
-                         "interval, and the share of what the machine allows. " ATTN_FLOP_CONVENTION
+                         "interval, and the share of the machine's limit. " ATTN_FLOP_CONVENTION
                          ". " ATTN_SHARE_CONVENTION
                          ". n/a: the backend does not support the case. Times, "
                          "bandwidth, memory and the cold cache are in results.csv.\n"
@@ -174,7 +175,7 @@ static int put_results(FILE *out, const struct attn_view *view)
         fputs(" |\n", out);
     }
     if (marked)
-        fputs("\n\\* the harness's own cost is over 1 % of this time.\n", out);
+        fputs("\n\\* the cost of the harness is over 1 % of this time.\n", out);
     attn_grid_free(&grid);
     return 0;
 }
@@ -205,7 +206,7 @@ static void put_speedup(FILE *out, const struct attn_speedup *speedup)
     fputs("\n## Speed-up over ", out);
     attn_put_markdown(out, speedup->view->backends[grid->columns[speedup->baseline]].label);
     fprintf(out,
-            "\n\nIts time over that of the backend, hot cache: above 1 the backend is faster. "
+            "\n\nIts time divided by the backend's time, hot cache: above 1 the backend is faster. "
             "Geometric mean over the cases in which both were timed, and their number.%s\n\n"
             "| cases",
             speedup->chosen ? " The baseline is " ATTN_BASELINE_RULE "." : "");
@@ -253,7 +254,7 @@ int attn_markdown_put(FILE *out, const struct attn_report_parts *parts)
     attn_protocol_text(parts->view, parts->run->machine, line, sizeof line);
     fputs("\n- Protocol: ", out);
     attn_put_markdown(out, line);
-    fputs("; the interval is of the median over rounds", out);
+    fputs("; the interval is that of the median over rounds", out);
     put_verdicts(out, parts->view);
     fputc('\n', out);
     if (parts->run->torn)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matrix.h - the support matrix (matrix.json) laid out: a line a feature, a column a backend, every
- * gap with its reason in a note. The last line is what backends declare to answer where no key is
- * allowed. */
+/* matrix.h - the layout of the support matrix (matrix.json): one line per feature, one column per
+ * backend, and a note with the reason for each gap. The last line shows what backends declare for
+ * rows without an allowed key. */
 #ifndef ATTN_REPORT_MATRIX_H
 #define ATTN_REPORT_MATRIX_H
 
@@ -13,7 +13,7 @@ enum { ATTN_MATRIX_CELL = 64 };
 
 struct attn_matrix_line {
     const char *group, *feature;
-    const char *problem;             /* case line without dtype; "" where no case line says it */
+    const char *problem;             /* case line without dtype; "": no case line has it */
     char (*cells)[ATTN_MATRIX_CELL]; /* "all", "f64 f32 [2]", "- [1]": types, numbers of notes */
 };
 
@@ -28,16 +28,16 @@ struct attn_matrix {
 #define ATTN_MATRIX_LEGEND                                                                         \
     "types in which a backend takes the problem (all: f64 f32 f16 bf16; -: none); [n]: why not"
 
-/* Lays out what attn_matrix_ask made or a run folder held; a field that is missing or of another
- * type counts as empty. Returns 0, or -1: no memory. */
+/* Lays out the result of attn_matrix_ask, or what a run folder holds. A missing field, or one of
+ * another type, counts as empty. Returns 0, or -1: no memory. */
 int attn_matrix_create(const json_t *json, struct attn_matrix *matrix);
 void attn_matrix_free(struct attn_matrix *matrix);
 
-/* Does a line begin a group. */
+/* Whether a line begins a group. */
 int attn_matrix_starts_group(const struct attn_matrix *matrix, size_t line);
 
-/* The whole as plain text, as a section of report.md, and as one of index.html: nothing where json
- * is NULL. Return 0, or -1: no memory. */
+/* Write the matrix as plain text, as a section of report.md, and as a section of index.html. They
+ * write nothing if json is NULL. Return 0, or -1: no memory. */
 int attn_matrix_put_text(FILE *out, const json_t *json);
 int attn_matrix_put_markdown(FILE *out, const json_t *json);
 int attn_matrix_put_html(FILE *out, const json_t *json);

@@ -8,8 +8,8 @@
 #include "report/writers.h"
 
 #define HOW                                                                                        \
-    "Asked of each backend's own supports, not written by hand. Cells: " ATTN_MATRIX_LEGEND        \
-    ". The problem, with dtype= for another type than f32, is a case line: attnbench verify -b "   \
+    "Each cell is the answer of the backend's own supports. Cells: " ATTN_MATRIX_LEGEND            \
+    ". The problem is a case line; add dtype= for a type other than f32: attnbench verify -b "     \
     "NAME 'PROBLEM'."
 
 static const char *note(const struct attn_matrix *matrix, size_t n)

@@ -127,9 +127,9 @@ static int write_data(const struct attn_canvas *canvas, const char *name, struct
 static void define_errors(FILE *out, const struct attn_canvas *canvas, const struct errors *errors,
                           struct attn_plot *plot)
 {
-    static const char line[] =
-        "Point: a case, its worst element's error over the proven bound, rising by rank. Line: "
-        "median of the cases' medians. Lower edge: under 1e-6";
+    static const char line[] = "Point: one case, error of its worst element over its proven bound, "
+                               "sorted. Line: median of "
+                               "the cases' medians. Lower edge: below 1e-6";
     static const char constants[] = "verified cases of all shapes and masks";
     attn_define(out, "base", plot->name);
     attn_define(out, "title", plot->title);

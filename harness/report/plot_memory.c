@@ -58,16 +58,16 @@ static void define_memory(FILE *out, const struct attn_canvas *canvas,
     attn_define(out, "base", plot->name);
     attn_define(out, "title", plot->title);
     attn_define(out, "constants", series->constants);
-    attn_define(out, "x_label", attn_axis_title(ATTN_AXIS_S));
+    attn_define(out, "x_label", attn_sweep_title(ATTN_SWEEP_S));
     attn_define_backends(out, canvas->view, series->backends, series->n_backends, labels);
     attn_define_points(out, series);
     fprintf(out, "y_low = %.6g\ny_high = %.6g\nanchor = %.6g\n", peaks->low, peaks->high,
             isfinite(peaks->first) ? peaks->first : peaks->low);
-    snprintf(
-        line, sizeof line,
-        "Peak: most resident after create, bind or run above the operands, or the high-water mark "
-        "if over 1 MiB more; fresh process. Dashed: n, n\xc2\xb2%s",
-        peaks->zeros ? ". 0: no page" : "");
+    snprintf(line, sizeof line,
+             "Peak: largest resident memory after create, bind or run, without operands, or the "
+             "high-water "
+             "mark if over 1 MiB more; fresh process. Dashed: n, n\xc2\xb2%s",
+             peaks->zeros ? ". 0: no page" : "");
     attn_define_footer(out, canvas->machine, line);
     snprintf(plot->caption, sizeof plot->caption, "%s. %s.", series->constants, line);
 }
@@ -79,7 +79,8 @@ int attn_plot_memory(const struct attn_canvas *canvas, const struct attn_series 
     size_t length = 0;
     struct peaks peaks = {.low = INFINITY, .first = INFINITY};
     snprintf(plot->name, sizeof plot->name, "memory_S_%s", series->causal ? "causal" : "full");
-    snprintf(plot->title, sizeof plot->title, "Peak memory over %s", attn_axis_title(ATTN_AXIS_S));
+    snprintf(plot->title, sizeof plot->title, "Peak memory over %s",
+             attn_sweep_title(ATTN_SWEEP_S));
     FILE *out = attn_canvas_open(canvas, plot->name, &text, &length);
     if (!out)
         return -1;

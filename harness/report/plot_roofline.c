@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "report/summary.h"
 #include "report/text.h"
 
 /* FLOPs. Of less work, a run is mostly the cost of its call: some 10 us at the roof of one core. */
@@ -25,12 +26,14 @@ static double intensity(const struct attn_view_row *row)
 /* Whether the convention for FLOPs is the whole work of this result, in the type of the roof. */
 static bool belongs(const struct attn_view *view, const struct attn_view_row *row)
 {
+    const char *op = attn_field_text(row->sizes, "op");
     const char *score = attn_field_text(row->sizes, "score");
+    const bool whole = strcmp(op, "attention") == 0
+                           ? strcmp(score, "scaled_dot") == 0 || strcmp(score, "dot") == 0
+                           : *op && !*score;
     double x = intensity(row);
-    return view->backends[row->backend].counted && strcmp(row->cache, "cold") != 0 &&
-           strcmp(attn_field_text(row->sizes, "op"), "attention") == 0 &&
+    return view->backends[row->backend].counted && strcmp(row->cache, "cold") != 0 && whole &&
            strcmp(attn_field_text(row->sizes, "dtype"), "f32") == 0 &&
-           (strcmp(score, "scaled_dot") == 0 || strcmp(score, "dot") == 0) &&
            attn_field_number(row->bench, "flops") >= LEAST_WORK && isfinite(row->gflops) &&
            isfinite(x) && x > 0;
 }
@@ -119,7 +122,7 @@ static void define_roofline(FILE *out, const struct attn_canvas *canvas, struct 
     define_inner(out, canvas->machine);
     attn_protocol_text(canvas->view, canvas->machine, protocol, sizeof protocol);
     snprintf(line, sizeof line,
-             "Point: a case, median of %s. Bytes: each operand once. Roofs measured in this run; "
+             "Point: one case, median of %s. Bytes: each operand once. Roofs measured in this run; "
              "dashed: caches, matrix product",
              protocol);
     attn_define_footer(out, canvas->machine, line);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "report/summary.h"
 #include "report/text.h"
 
 /* One line a slot: backend, point, size, value, low and high end of the interval, mark. */
@@ -66,9 +67,9 @@ int attn_plot_throughput(const struct attn_canvas *canvas, const struct attn_ser
     size_t length = 0;
     double top = 0;
     bool marked = false;
-    snprintf(plot->name, sizeof plot->name, "throughput_%s_%s", attn_axis_key(series->axis),
+    snprintf(plot->name, sizeof plot->name, "throughput_%s_%s", attn_sweep_key(series->axis),
              series->causal ? "causal" : "full");
-    snprintf(plot->title, sizeof plot->title, "Throughput over %s", attn_axis_title(series->axis));
+    snprintf(plot->title, sizeof plot->title, "Throughput over %s", attn_sweep_title(series->axis));
     if (write_bars(canvas, series, plot->name, &top, &marked) != 0)
         return -1;
     FILE *out = attn_canvas_open(canvas, plot->name, &text, &length);
@@ -77,7 +78,7 @@ int attn_plot_throughput(const struct attn_canvas *canvas, const struct attn_ser
     attn_define(out, "base", plot->name);
     attn_define(out, "title", plot->title);
     attn_define(out, "constants", series->constants);
-    attn_define(out, "x_label", attn_axis_title(series->axis));
+    attn_define(out, "x_label", attn_sweep_title(series->axis));
     attn_define_labels(out, canvas->view, series->backends, series->n_backends);
     attn_define_points(out, series);
     top = fmax(top, define_roofs(out, canvas->machine));

@@ -75,7 +75,7 @@ static int draw_all(const struct attn_canvas *canvas, const struct attn_series *
     for (size_t k = 0; k < KINDS; k++) {
         struct attn_plot plot = {0};
         bool wanted = series ? kinds[k].scope == EVERY_AXIS ||
-                                   (kinds[k].scope == LENGTHS && series->axis == ATTN_AXIS_S)
+                                   (kinds[k].scope == LENGTHS && series->axis == ATTN_SWEEP_S)
                              : kinds[k].scope == WHOLE_RUN;
         int prepared = wanted ? kinds[k].write(canvas, series, &plot) : 0;
         if (prepared < 0)
@@ -86,28 +86,26 @@ static int draw_all(const struct attn_canvas *canvas, const struct attn_series *
     return 0;
 }
 
-int attn_plots_write(const struct attn_view *view, const json_t *machine, const char *script_dir,
-                     const char *out_dir, struct attn_plots *plots, char *note, size_t note_size,
-                     char *why, size_t size)
+int attn_plots_write(const struct attn_canvas *canvas, const char *script_dir,
+                     struct attn_plots *plots, char *note, size_t note_size)
 {
-    struct attn_canvas canvas = {view, machine, out_dir, why, size};
     char folder[4352];
     plots->count = 0;
     plots->stuck = false;
     note[0] = '\0';
-    snprintf(folder, sizeof folder, "%s/plots", out_dir);
+    snprintf(folder, sizeof folder, "%s/plots", canvas->out_dir);
     if (mkdir(folder, 0755) != 0 && errno != EEXIST) {
-        snprintf(why, size, "%s: %s", folder, strerror(errno));
+        snprintf(canvas->why, canvas->size, "%s: %s", folder, strerror(errno));
         return -1;
     }
-    if (copy_scripts(&canvas, script_dir) != 0)
+    if (copy_scripts(canvas, script_dir) != 0)
         return -1;
-    for (int axis = 0; axis < ATTN_AXIS_COUNT; axis++)
+    for (int axis = 0; axis < ATTN_SWEEP_COUNT; axis++)
         for (int causal = 0; causal < 2; causal++) {
             struct attn_series series;
-            if (attn_series_find(view, (enum attn_axis)axis, causal, &series) == 0 &&
-                draw_all(&canvas, &series, folder, plots, note, note_size) != 0)
+            if (attn_series_find(canvas->view, (enum attn_sweep)axis, causal, &series) == 0 &&
+                draw_all(canvas, &series, folder, plots, note, note_size) != 0)
                 return -1;
         }
-    return draw_all(&canvas, NULL, folder, plots, note, note_size);
+    return draw_all(canvas, NULL, folder, plots, note, note_size);
 }

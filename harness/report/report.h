@@ -1,40 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.h - from a run folder to pictures and pages. Reads results.ndjson, machine.json and
- * matrix.json only; knows no backend by name. */
+/* report.h - turns a run folder into pictures and pages. Reads results.ndjson, machine.json,
+ * matrix.json and tensors/. Knows no backend by name. */
 #ifndef ATTN_REPORT_H
 #define ATTN_REPORT_H
 
 #include <jansson.h>
 #include <stddef.h>
 
-/* A run read back. */
+/* A run, read back from its folder. */
 struct attn_run_data {
-    json_t *records; /* array, file order */
+    json_t *records; /* array in the order of the file */
     json_t *machine; /* object */
-    json_t *matrix;  /* object: what each backend supports; NULL: the run has no matrix.json */
+    json_t *matrix;  /* object: what each backend supports; NULL: no matrix.json */
     char path[4096];
-    int torn; /* 1 where a run that was cut short left half a record, which was dropped */
+    int torn; /* 1: the run was cut short and left half a record, which was dropped */
 };
-/* Returns 0, or -1 with the reason; then nothing is to be released. */
+/* Returns 0, or -1 with the reason; on failure there is nothing to release. */
 int attn_run_read(const char *path, struct attn_run_data *run, char *why, size_t size);
 void attn_run_release(struct attn_run_data *run);
 
 struct attn_report_options {
-    const char *baseline; /* what speed-ups are over: a backend, as the report calls it or by its
-                             name alone; NULL: chosen, as the report says */
+    const char *baseline;   /* what speed-ups are over: a backend, as the report calls it or by its
+                               name alone; NULL: chosen, as the report says */
+    const char *script_dir; /* gnuplot scripts and the HTML template: reports/ of the source, or
+                               its installed copy */
+    const char *out_dir;    /* made where it is missing; its parent must exist */
 };
 
 /* Writes plots (SVG and PNG through gnuplot run with a script and data files), results.csv,
- * report.md, junit.xml and a self-contained index.html into out_dir, which is made where it is
- * missing (its parent must exist). `script_dir` holds the gnuplot scripts and the HTML template
- * (reports/ of the source or its installed copy). Without gnuplot, or where it hangs, the tables
- * are written and (note, note_size) says that pictures are missing; otherwise the note is "".
- * Returns 0, 1 with the reason where the options do not fit the run, or -1 with the reason. */
+ * report.md, junit.xml and a self-contained index.html. Without gnuplot, or where it hangs, the
+ * tables are written and (note, note_size) says that pictures are missing; otherwise the note is
+ * "". Returns 0, 1 with the reason where the options do not fit the run, or -1 with the reason. */
 int attn_report_write(const struct attn_run_data *run, const struct attn_report_options *options,
-                      const char *script_dir, const char *out_dir, char *note, size_t note_size,
-                      char *why, size_t size);
+                      char *note, size_t note_size, char *why, size_t size);
 
-/* JUnit XML of the verify records alone (verify --junit FILE). */
+/* Writes JUnit XML of the verify records (verify --junit FILE). Returns 0, or -1 with the reason.
+ */
 int attn_junit_write(const json_t *records, const char *path, char *why, size_t size);
 
 #endif

@@ -16,7 +16,7 @@ static int join(char *out, size_t room, const char *folder, const char *file, ch
     return -1;
 }
 
-/* The object in a file of the run. Returns 0, with NULL where the file can not be read, or -1 with
+/* The object in a file of the run. Returns 0, with NULL where the file cannot be read, or -1 with
  * the reason. */
 static int read_object(const char *folder, const char *name, json_t **object, char *why,
                        size_t size)
@@ -48,7 +48,7 @@ int attn_run_read(const char *path, struct attn_run_data *run, char *why, size_t
     if (read_object(path, "machine.json", &read.machine, why, size) != 0)
         return -1;
     if (!read.machine) {
-        snprintf(why, size, "%s is not a run folder: it has no readable machine.json", path);
+        snprintf(why, size, "%s is not a run folder: machine.json is missing or unreadable", path);
         return -1;
     }
     if (read_object(path, "matrix.json", &read.matrix, why, size) == 0 &&

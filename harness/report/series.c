@@ -10,23 +10,23 @@
 #include "report/text.h"
 
 /* Words of a canonical case line that follow the swept size, and so say nothing of the family. */
-static const char *const swept_words[ATTN_AXIS_COUNT][6] = {
-    [ATTN_AXIS_S] = {"sq", "sk", "s"},
-    [ATTN_AXIS_H] = {"hq", "hkv", "h"},
-    [ATTN_AXIS_D] = {"dq", "dk", "dv", "d"},
+static const char *const swept_words[ATTN_SWEEP_COUNT][6] = {
+    [ATTN_SWEEP_S] = {"sq", "sk", "s"},
+    [ATTN_SWEEP_H] = {"hq", "hkv", "h"},
+    [ATTN_SWEEP_D] = {"dq", "dk", "dv", "d"},
 };
 /* Words that the constants state from `sizes` instead. */
 static const char *const stated_words[] = {"b",  "hq", "hkv", "h",     "sq", "sk",    "s",
                                            "dq", "dk", "dv",  "dtype", "op", "score", "mask"};
 
-const char *attn_axis_title(enum attn_axis axis)
+const char *attn_sweep_title(enum attn_sweep axis)
 {
     static const char *const titles[] = {"sequence length S (queries = keys)", "query heads H",
                                          "head width d"};
     return titles[axis];
 }
 
-const char *attn_axis_key(enum attn_axis axis)
+const char *attn_sweep_key(enum attn_sweep axis)
 {
     static const char *const keys[] = {"S", "H", "d"};
     return keys[axis];
@@ -74,25 +74,32 @@ static void mask_of(const char *line, char *mask, size_t size)
     }
 }
 
+/* Attention with its usual score, or an operator that has no scores. */
+static bool is_plain(const json_t *sizes)
+{
+    return same_text(sizes, "op", "attention")
+               ? same_text(sizes, "score", "scaled_dot")
+               : attn_field_text(sizes, "op")[0] && !json_object_get(sizes, "score");
+}
+
 /* The swept size of a row, or NAN where it takes no part in such a sweep. */
 static double position(const struct attn_view *view, const struct attn_view_row *row,
-                       enum attn_axis axis, bool causal)
+                       enum attn_sweep axis, bool causal)
 {
     const json_t *s = row->sizes;
     char mask[64];
     if (!s || !view->backends[row->backend].counted || strcmp(row->cache, "cold") == 0)
         return NAN;
-    if (!same_text(s, "op", "attention") || !same_text(s, "score", "scaled_dot") ||
-        !same_text(s, "dtype", "f32"))
+    if (!is_plain(s) || !same_text(s, "dtype", "f32"))
         return NAN;
     mask_of(row->line, mask, sizeof mask);
     if (strcmp(mask, causal ? "causal" : "") != 0)
         return NAN;
     double sq = attn_field_number(s, "sq"), dk = attn_field_number(s, "dk");
     double hq = attn_field_number(s, "hq"), hkv = attn_field_number(s, "hkv");
-    if (axis == ATTN_AXIS_S)
+    if (axis == ATTN_SWEEP_S)
         return sq == attn_field_number(s, "sk") && sq > 0 ? sq : (double)NAN;
-    if (axis == ATTN_AXIS_H)
+    if (axis == ATTN_SWEEP_H)
         return hq > 0 && hkv > 0 ? hq : (double)NAN;
     double dv = attn_field_number(s, "dv");
     double dq = json_object_get(s, "dq") ? attn_field_number(s, "dq") : dk;
@@ -100,14 +107,14 @@ static double position(const struct attn_view *view, const struct attn_view_row 
 }
 
 /* What all cases of a family share. */
-static size_t family_text(const struct attn_view_row *row, enum attn_axis axis, char *out,
+static size_t family_text(const struct attn_view_row *row, enum attn_sweep axis, char *out,
                           size_t size)
 {
     char words[512];
     size_t count = other_words(row->line, swept_words[axis], 6, words, sizeof words);
     const json_t *s = row->sizes;
     double ratio = attn_field_number(s, "hq") / attn_field_number(s, "hkv");
-    snprintf(out, size, "%g|%g|%s", row->threads, axis == ATTN_AXIS_H ? ratio : 0, words);
+    snprintf(out, size, "%g|%g|%s", row->threads, axis == ATTN_SWEEP_H ? ratio : 0, words);
     return count;
 }
 
@@ -139,7 +146,7 @@ static bool tells_more(const struct family *a, const struct family *b)
     return a->n != b->n ? a->n > b->n : a->words < b->words;
 }
 
-static int find_family(const struct attn_view *view, enum attn_axis axis, bool causal,
+static int find_family(const struct attn_view *view, enum attn_sweep axis, bool causal,
                        struct family *best)
 {
     json_t *seen = json_object();
@@ -194,14 +201,16 @@ static void state_constants(struct attn_series *series, const struct attn_view_r
     double dk = attn_field_number(s, "dk"), dv = attn_field_number(s, "dv");
     double sq = attn_field_number(s, "sq"), sk = attn_field_number(s, "sk");
     char other[160], parts[5][96] = {0};
+    if (!same_text(s, "op", "attention"))
+        used = (size_t)snprintf(out, size, "%.60s", attn_field_text(s, "op"));
     snprintf(parts[0], sizeof parts[0], "b=%g", attn_field_number(s, "b"));
-    if (series->axis != ATTN_AXIS_H)
+    if (series->axis != ATTN_SWEEP_H)
         snprintf(parts[1], sizeof parts[1], hq == hkv ? "h=%g" : "hq=%g, hkv=%g", hq, hkv);
     else if (hq != hkv)
         snprintf(parts[1], sizeof parts[1], "hq/hkv=%g", hq / hkv);
-    if (series->axis != ATTN_AXIS_S)
+    if (series->axis != ATTN_SWEEP_S)
         snprintf(parts[2], sizeof parts[2], sq == sk ? "S=%g" : "sq=%g, sk=%g", sq, sk);
-    if (series->axis != ATTN_AXIS_D)
+    if (series->axis != ATTN_SWEEP_D)
         snprintf(parts[3], sizeof parts[3], dk == dv ? "d=%g" : "dk=%g, dv=%g", dk, dv);
     other_words(row->line, stated_words, sizeof stated_words / sizeof stated_words[0], other,
                 sizeof other);
@@ -223,7 +232,7 @@ static size_t backend_slot(struct attn_series *series, size_t backend)
     return slot;
 }
 
-int attn_series_find(const struct attn_view *view, enum attn_axis axis, bool causal,
+int attn_series_find(const struct attn_view *view, enum attn_sweep axis, bool causal,
                      struct attn_series *series)
 {
     struct family family;

@@ -32,12 +32,13 @@ static void pattern_of(const char *reason, char *pattern, size_t size)
 }
 
 /* The entry of this reason, added when new; NULL without memory. */
-static struct attn_skip *entry_of(struct attn_skips *skips, const char *reason, size_t n_backends)
+static struct attn_skip_reason *entry_of(struct attn_skips *skips, const char *reason,
+                                         size_t n_backends)
 {
     char pattern[sizeof skips->items->reason], other[sizeof pattern];
     pattern_of(reason, pattern, sizeof pattern);
     for (size_t i = 0; i < skips->count; i++) {
-        struct attn_skip *item = &skips->items[i];
+        struct attn_skip_reason *item = &skips->items[i];
         pattern_of(item->reason, other, sizeof other);
         if (strcmp(other, pattern) != 0)
             continue;
@@ -48,14 +49,14 @@ static struct attn_skip *entry_of(struct attn_skips *skips, const char *reason, 
     }
     if (skips->count == skips->room) {
         size_t room = skips->room ? 2 * skips->room : 16;
-        struct attn_skip *more = reallocarray(skips->items, room, sizeof *more);
+        struct attn_skip_reason *more = reallocarray(skips->items, room, sizeof *more);
         if (!more)
             return NULL;
         skips->items = more;
         skips->room = room;
     }
-    struct attn_skip *item = &skips->items[skips->count];
-    *item = (struct attn_skip){.counts = calloc(n_backends, sizeof *item->counts)};
+    struct attn_skip_reason *item = &skips->items[skips->count];
+    *item = (struct attn_skip_reason){.counts = calloc(n_backends, sizeof *item->counts)};
     if (!item->counts)
         return NULL;
     snprintf(item->reason, sizeof item->reason, "%s", reason);
@@ -65,7 +66,7 @@ static struct attn_skip *entry_of(struct attn_skips *skips, const char *reason, 
 
 static int compare_skips(const void *a, const void *b)
 {
-    const struct attn_skip *x = a, *y = b;
+    const struct attn_skip_reason *x = a, *y = b;
     if (x->total != y->total)
         return x->total > y->total ? -1 : 1;
     return strcmp(x->reason, y->reason);
@@ -78,7 +79,7 @@ int attn_skips_create(const struct attn_view *view, struct attn_skips *skips)
         const struct attn_view_row *row = &view->rows[r];
         if (!row->first || row->status != ATTN_SKIP || !view->backends[row->backend].counted)
             continue;
-        struct attn_skip *item =
+        struct attn_skip_reason *item =
             entry_of(skips, *row->reason ? row->reason : "no reason given", view->n_backends);
         if (!item) {
             attn_skips_free(skips);

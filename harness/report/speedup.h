@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* speedup.h - how many times faster each backend is than a baseline, case by case. */
+/* speedup.h - how many times faster than a baseline each backend is, case by case. */
 #ifndef ATTN_REPORT_SPEEDUP_H
 #define ATTN_REPORT_SPEEDUP_H
 
@@ -7,26 +7,26 @@
 #include "results/statistics.h"
 
 struct attn_speedup {
-    struct attn_grid grid; /* ATTN_GRID_HOT; what it points into must outlive this */
-    size_t baseline;       /* a column of the grid; n_columns: there is none */
+    struct attn_grid grid; /* ATTN_GRID_HOT; the view must outlive it */
+    size_t baseline;       /* a column of the grid; n_columns: no baseline */
     const struct attn_view *view;
-    bool chosen; /* by ATTN_BASELINE_RULE, not by name */
+    bool chosen; /* chosen by ATTN_BASELINE_RULE, not by name */
 };
 
 #define ATTN_BASELINE_RULE                                                                         \
     "the slowest exact backend of those timed in more than half of the cases, by the geometric "   \
     "mean over the cases that all of them share"
 
-/* `wanted` is a backend's label or name; NULL: ATTN_BASELINE_RULE. There is no baseline where fewer
- * than two backends were timed. Returns 0; 1 with the reason where no backend called `wanted` was
- * timed, or -1 with the reason; then nothing is to be freed. */
+/* `wanted` is a backend's label or name; NULL: ATTN_BASELINE_RULE applies. There is no baseline if
+ * fewer than two backends were timed. Returns 0; 1 with the reason if no backend called `wanted`
+ * was timed; or -1 with the reason. On failure there is nothing to free. */
 int attn_speedup_create(const struct attn_view *view, const char *wanted,
                         struct attn_speedup *speedup, char *why, size_t size);
 void attn_speedup_free(struct attn_speedup *speedup);
 
-/* Time of the baseline over that of the column's backend: above 1 the backend is faster. From round
- * medians, with Welch's interval, (0, INFINITY) where a side has one round; all NAN where one of
- * the two was not timed or not right. */
+/* The baseline's time over the time of the column's backend: above 1 the backend is faster. Uses
+ * round medians and Welch's interval, which is (0, INFINITY) if a side has one round. All NAN if
+ * one of the two was not timed or was wrong. */
 struct attn_ratio attn_speedup_of(const struct attn_speedup *speedup, size_t line, size_t column);
 
 struct attn_speedup_mean {
@@ -38,7 +38,7 @@ struct attn_speedup_mean {
 struct attn_speedup_mean attn_speedup_mean(const struct attn_speedup *speedup, size_t first,
                                            size_t end, size_t column);
 
-/* The end of the group of lines that begins with `first`. */
+/* One past the last line of the group that begins with `first`. */
 size_t attn_speedup_group_end(const struct attn_speedup *speedup, size_t first);
 
 #endif

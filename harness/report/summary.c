@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* summary.c - protocol, machine and build in one line each, verdicts in one number each, for
  * footers and pages. */
+#include "report/summary.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "report/plots.h"
 #include "report/text.h"
-#include "report/writers.h"
 
 void attn_protocol_text(const struct attn_view *view, const json_t *machine, char *text,
                         size_t size)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.h - reading fields of records that may be missing or of another type, numbers as people read
- * them, and escaping for each format that the report writes. Nothing that came from a file reaches
- * a page without one of the attn_put_ functions. */
+/* text.h - reads fields that may be missing or have another type, formats numbers for people, and
+ * escapes text for each format of the report. Text from a file reaches a page only through an
+ * attn_put_ function. */
 #ifndef ATTN_REPORT_TEXT_H
 #define ATTN_REPORT_TEXT_H
 
@@ -10,17 +10,17 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* What stands where a figure is missing. */
+/* Shown in place of a missing figure. */
 #define ATTN_DASH "\xe2\x80\x94"
 
-/* Fields: "" , NAN, false or NULL where the field is missing or of another type; object may be
- * NULL. attn_field_at follows a dotted path ("cpu.model"). */
+/* Read a field. They give "", NAN, false or NULL if it is missing or has another type. `object` may
+ * be NULL. attn_field_at follows a dotted path ("cpu.model"). */
 const json_t *attn_field_at(const json_t *object, const char *path);
 const char *attn_field_text(const json_t *object, const char *path);
 double attn_field_number(const json_t *object, const char *path);
 bool attn_field_true(const json_t *object, const char *path);
 
-/* Figures into (text, size), which is returned; NAN and infinities give a dash. */
+/* Format a figure into `text` and return it. NAN and infinities give a dash. */
 #define ATTN_FIGURE_MAX 32
 const char *attn_figure(double value, char text[ATTN_FIGURE_MAX]);       /* 3 digits, 12.3 */
 const char *attn_figure_time(double ns, char text[ATTN_FIGURE_MAX]);     /* 12.3 us */

@@ -51,7 +51,7 @@ static int take(const struct attn_st_file *file, const char *name, struct attn_w
 {
     const struct attn_st_entry *entry = attn_st_find(file, "weights");
     if (!entry || entry->rank != 4 || entry->bytes == 0 || !is_float(entry->dtype))
-        return refuse(name, "holds no weights of four axes", why, size);
+        return refuse(name, "has no weights with four axes", why, size);
     memcpy(weights->shape, entry->shape, sizeof weights->shape);
     const char *source = attn_st_metadata(file, "source");
     snprintf(weights->source, sizeof weights->source, "%s", source ? source : "");
@@ -77,7 +77,7 @@ int attn_weights_read(const char *run, const char *name, struct attn_weights *we
     if (n < 0 || (size_t)n >= sizeof path)
         return refuse(name, "its path is too long", why, size);
     if (stat(path, &info) == 0 && info.st_size > FILE_MAX)
-        return refuse(name, "is larger than any that the harness keeps", why, size);
+        return refuse(name, "is larger than any file that the harness keeps", why, size);
     if (attn_st_open(path, &file, reason, sizeof reason) != 0) {
         /* Where the run lies says nothing to whoever reads its report. */
         const size_t folder = strlen(run) + 1;

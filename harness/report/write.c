@@ -57,9 +57,9 @@ static int write_document(enum document kind, const struct attn_report_parts *pa
 }
 
 int attn_report_write(const struct attn_run_data *run, const struct attn_report_options *options,
-                      const char *script_dir, const char *out_dir, char *note, size_t note_size,
-                      char *why, size_t size)
+                      char *note, size_t note_size, char *why, size_t size)
 {
+    const char *script_dir = options->script_dir, *out_dir = options->out_dir;
     struct attn_view view = {0};
     struct attn_plots plots;
     struct attn_heatmaps heatmaps = {0};
@@ -84,9 +84,9 @@ int attn_report_write(const struct attn_run_data *run, const struct attn_report_
         status = fit;
         goto out;
     }
-    if (attn_plots_write(&view, run->machine, script_dir, out_dir, &plots, note, note_size, why,
-                         size) != 0 ||
-        attn_heatmaps_write(&view, run, script_dir, out_dir, plots.stuck, &heatmaps, why, size))
+    const struct attn_canvas canvas = {&view, run->machine, out_dir, why, size};
+    if (attn_plots_write(&canvas, script_dir, &plots, note, note_size) != 0 ||
+        attn_heatmaps_write(&canvas, run->path, script_dir, plots.stuck, &heatmaps) != 0)
         goto out;
     struct attn_report_parts parts = {run, &view, &plots, &heatmaps, &speedup, note};
     for (int kind = 0; kind < DOCUMENT_COUNT; kind++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* statistics.h - order statistics and intervals for timings. Each formula's source is at its
- * function. Nothing here allocates more than a sorted copy. All times are finite and > 0. */
+/* statistics.h - order statistics and intervals for timings. Each function names the source of its
+ * formula. Nothing allocates more than a sorted copy. All times are finite and > 0. */
 #ifndef ATTN_STATISTICS_H
 #define ATTN_STATISTICS_H
 
@@ -10,14 +10,14 @@ struct attn_summary {
     double median, min, p10, p90; /* of all samples */
     double lo, hi;                /* 95 % interval of the median over rounds */
     size_t n;                     /* samples */
-    size_t rounds;                /* units of replication that the interval stands on */
+    size_t rounds;                /* rounds with samples: the units of replication */
 };
 
 /* Summarises samples grouped by round: samples[r][0..count[r]). The interval is for the median of
- * round medians (rounds are the unit of replication: samples within one share its drift): with 2 to
- * 5 rounds Student's t of the logarithms, from 6 on order statistics; always wide enough to hold
- * the median. One round has no interval: lo = 0, hi = INFINITY (to be recorded as null). Rounds
- * without samples are left out. Returns 0, or -1 when there are no samples or no memory. */
+ * round medians. Rounds are the unit of replication, because samples within a round share its
+ * drift. 2 to 5 rounds: Student's t of the logarithms; 6 or more: order statistics. The interval
+ * always contains the median. One round has no interval: lo = 0, hi = INFINITY (recorded as null).
+ * Rounds without samples are ignored. Returns 0, or -1: no samples, or no memory. */
 int attn_summarise(const double *const *samples, const size_t *counts, size_t rounds,
                    struct attn_summary *out);
 

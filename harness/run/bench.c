@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench.c - blocks, rounds, peak memory. */
+/* bench.c - times cases in blocks and rounds, and measures peak memory. */
 #include "run/bench.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "case/operator.h"
+#include "explain/examine.h"
 #include "reference/philox.h"
 #include "run/machine.h"
 #include "run/matrix.h"
 #include "run/progress.h"
 #include "run/roof.h"
+#include "run/seat.h"
 #include "run/verify.h"
 
-/* Each round of a block starts every backend anew; PyTorch takes seconds for that. */
+/* Each round of a block starts every backend again, which takes PyTorch seconds. */
 enum { BLOCK_CASES = 48 };
-/* Operands and references of a block stay in memory together. */
+/* Operands and references of a whole block are in memory at the same time. */
 static const uint64_t block_bytes = 512ull << 20;
-/* A run longer than this is sampled once a round, and not timed cold: what it reads first is soon
- * evicted by itself. */
+/* A run longer than this is sampled once per round, and not timed cold: it evicts its own first
+ * operands. */
 static const double long_run_s = 0.1;
 enum { COLD_SAMPLES = 2 };
-/* What is made even where time is short: Student's t doubles the interval from 5 rounds to 3. */
+/* The fewest rounds, even if time is short: Student's t doubles the interval from 5 rounds to 3. */
 enum { LEAST_ROUNDS = 3 };
 
 struct block {
@@ -36,7 +39,7 @@ static struct attn_entry *entry_at(const struct block *block, size_t backends, s
     return &block->entries[i * backends + b];
 }
 
-/* How many cases from `first` on go together. */
+/* The number of cases from `first` on that form a block. */
 static size_t block_size(const struct attn_session *session, size_t first)
 {
     uint64_t bytes = 0;
@@ -64,8 +67,8 @@ static void block_free(struct block *block, size_t backends)
     memset(block, 0, sizeof *block);
 }
 
-/* Verifies the block; what passed is to be timed. A backend that computes nothing is timed on the
- * first case alone: its cost does not depend on the case. */
+/* Verifies the block and marks what passed for timing. A backend that computes nothing is timed
+ * only on the first case: its cost does not depend on the case. */
 static int block_verify(struct attn_session *session, struct block *block, struct attn_seat *seats,
                         struct attn_progress *progress, char *why, size_t size)
 {
@@ -77,8 +80,10 @@ static int block_verify(struct attn_session *session, struct block *block, struc
     for (size_t i = 0; i < block->count && result == 0 && !attn_interrupted; i++) {
         const struct attn_case *c = &session->cases.items[block->first + i];
         attn_progress_step(progress, block->first + i, block->first, c);
-        result = attn_verify_case(session, seats, c, &block->instances[i], &block->judges[i],
-                                  entry_at(block, n, i, 0), NULL, why, size);
+        struct attn_verification v = {.c = c, .seats = seats, .entries = entry_at(block, n, i, 0)};
+        result = attn_verify_case(session, &v, NULL, why, size);
+        block->instances[i] = v.instance;
+        block->judges[i] = v.judge;
         for (size_t b = 0; b < n && result == 0; b++) {
             struct attn_entry *entry = entry_at(block, n, i, b);
             bool none = entry->contestant->info.exactness == ATTN_NONE;
@@ -105,12 +110,23 @@ static int timing_failed(struct attn_session *session, struct attn_entry *entry,
     return attn_verify_finish(session, entry, NULL, why, size);
 }
 
-static int time_once(struct attn_session *session, struct attn_seat *seat,
-                     struct attn_instance *instance, struct attn_judge *judge,
-                     struct attn_entry *entry, enum attn_cache cache, int round, char *why,
-                     size_t size)
+/* A backend's turn in a round. */
+struct turn {
+    struct attn_session *session;
+    struct attn_seat *seat;
+    int round;
+    char *why; /* receives what went wrong */
+    size_t size;
+};
+
+static int time_once(const struct turn *turn, struct attn_instance *instance,
+                     struct attn_judge *judge, struct attn_entry *entry, enum attn_cache cache)
 {
+    struct attn_session *session = turn->session;
+    struct attn_seat *seat = turn->seat;
     const struct attn_settings *s = &session->settings;
+    char *why = turn->why;
+    const size_t size = turn->size;
     if (!entry->rounds[cache] &&
         !(entry->rounds[cache] = calloc((size_t)s->rounds, sizeof **entry->rounds))) {
         snprintf(why, size, "no memory for %d rounds", s->rounds);
@@ -128,7 +144,7 @@ static int time_once(struct attn_session *session, struct attn_seat *seat,
         outcome = attn_worker_bench(seat->worker, instance, &params, &reply, &entry->plan);
         attn_seat_after(seat, &outcome);
     }
-    if (attn_interrupted) /* whatever came back was cut short by us */
+    if (attn_interrupted) /* the signal cut the result short */
         return 0;
     const double timed = attn_now();
     entry->timing_s[cache] += timed - began;
@@ -137,7 +153,7 @@ static int time_once(struct attn_session *session, struct attn_seat *seat,
     uint32_t exactness = entry->contestant->info.exactness;
     if (exactness != ATTN_NONE) {
         struct attn_judgement again;
-        attn_judge_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, &again);
+        attn_examine_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, &again);
         if (again.status == ATTN_FAIL || again.status == ATTN_ERROR)
             return timing_failed(session, entry, again.status, again.reason, why, size);
     }
@@ -146,8 +162,9 @@ static int time_once(struct attn_session *session, struct attn_seat *seat,
     entry->device = reply.after;
     kept->n = reply.n;
     memcpy(kept->samples_ns, reply.samples_ns, sizeof kept->samples_ns);
-    if (attn_session_record(session, attn_round_record(entry, session, cache, round, &reply))) {
-        snprintf(why, size, "a record can not be written: %m");
+    if (attn_session_record(session,
+                            attn_round_record(entry, session, cache, turn->round, &reply))) {
+        snprintf(why, size, "a record cannot be written: %m");
         return -1;
     }
     return 0;
@@ -161,18 +178,17 @@ static int take_turn(struct attn_session *session, struct block *block, size_t b
     size_t n = session->roster.count;
     struct attn_seat seat;
     attn_seat_init(&seat, session, &session->roster.items[b]);
+    const struct turn turn = {session, &seat, round, why, size};
     int result = 0;
     for (size_t i = 0; i < block->count && result == 0 && !attn_interrupted; i++) {
         struct attn_entry *entry = entry_at(block, n, i, b);
         bool none = entry->contestant->info.exactness == ATTN_NONE;
         if (entry->timed && (s->hot || none))
-            result = time_once(session, &seat, block->instances[i], block->judges[i], entry,
-                               ATTN_HOT, round, why, size);
+            result = time_once(&turn, block->instances[i], block->judges[i], entry, ATTN_HOT);
         if (entry->timed && s->cold && !none && entry->seconds < long_run_s && result == 0)
-            result = time_once(session, &seat, block->instances[i], block->judges[i], entry,
-                               ATTN_COLD, round, why, size);
+            result = time_once(&turn, block->instances[i], block->judges[i], entry, ATTN_COLD);
     }
-    attn_seat_leave(&seat);
+    attn_seat_free(&seat);
     return result;
 }
 
@@ -190,20 +206,20 @@ static void shuffle(size_t *order, size_t n, uint32_t block, uint32_t round)
     }
 }
 
-/* How much of a budget `count` cases from `first` on should get: 1 a case, which processes and
- * caches cost, and 4 a GFLOP, up to 20, where a slow backend nears its limit. */
+/* The weight of `count` cases from `first` on, by which the budget is shared: 1 per case, for
+ * processes and caches, and 4 per GFLOP, up to 20, where a slow backend gets near its limit. */
 static double weight(const struct attn_session *session, size_t first, size_t count)
 {
     double sum = 0;
     for (size_t i = first; i < first + count; i++) {
         const struct attn_case *c = &session->cases.items[i];
-        sum += 1 + fmin(4e-9 * attn_case_flops(c, c->b * c->hq * c->sq * c->sk), 20);
+        sum += 1 + fmin(4e-9 * attn_case_flops(c, attn_case_cells(c)), 20);
     }
     return sum;
 }
 
-/* When the rounds of a block should have ended. Cases have shares of what is left of the budget, so
- * that rounds are given up before cases are. */
+/* The time at which the rounds of a block should end. Cases have shares of what is left of the
+ * budget, so that rounds are given up before cases. */
 static double block_until(const struct attn_session *session, const struct block *block)
 {
     double budget = session->settings.budget_s, now = attn_now();
@@ -213,7 +229,7 @@ static double block_until(const struct attn_session *session, const struct block
                      weight(session, block->first, session->cases.count - block->first);
 }
 
-/* What a round of case i takes, from the first. */
+/* The time that one round of case i takes, according to the first round. */
 static double round_s(const struct attn_session *session, const struct block *block, size_t i)
 {
     double sum = 0;
@@ -225,8 +241,8 @@ static double round_s(const struct attn_session *session, const struct block *bl
     return sum;
 }
 
-/* After the first round: cases whose least rounds end after the budget does are timed no more. They
- * are verified, and have no figure. */
+/* After the first round: stops timing the cases whose fewest rounds would end after the budget.
+ * They are verified, but have no figure. */
 static void keep_budget(struct attn_session *session, struct block *block)
 {
     size_t n = session->roster.count, kept = 0;
@@ -283,7 +299,7 @@ static void measure_peak(struct attn_session *session, struct attn_instance *ins
         outcome = attn_worker_peak(seat.worker, instance, &entry->peak_bytes, &entry->taken_bytes);
     entry->peak_known = outcome.status == ATTN_PASS;
     snprintf(entry->peak_reason, sizeof entry->peak_reason, "%.255s", outcome.reason);
-    attn_seat_leave(&seat);
+    attn_seat_free(&seat);
 }
 
 /* The harness's own cost on this block: median of what a backend that computes nothing took. */
@@ -314,21 +330,21 @@ static int block_finish(struct attn_session *session, struct block *block, doubl
             entry->harness_ns = *harness_ns;
             if (entry->contestant->info.exactness != ATTN_NONE)
                 measure_peak(session, block->instances[i], entry);
-            if (attn_interrupted) /* with its peak cut short the case is not done */
+            if (attn_interrupted) /* its peak was cut short, so the case is not done */
                 return 0;
-            /* Hot comes last: with that record the case is done. */
+            /* Hot comes last: its record completes the case. */
             for (int c = ATTN_CACHES - 1; c >= 0; c--)
                 if (entry->n_rounds[c] &&
                     attn_session_record(session,
                                         attn_bench_record(entry, session, (enum attn_cache)c))) {
-                    snprintf(why, size, "a record can not be written: %m");
+                    snprintf(why, size, "a record cannot be written: %m");
                     return -1;
                 }
         }
     return 0;
 }
 
-/* A value into a file of the run's folder; takes the reference. */
+/* Writes a value into a file of the run's folder. Takes the reference. */
 static int write_json(const struct attn_session *session, json_t *value, const char *name,
                       size_t flags, char *why, size_t size)
 {
@@ -338,7 +354,7 @@ static int write_json(const struct attn_session *session, json_t *value, const c
                      : -1;
     json_decref(value);
     if (result)
-        snprintf(why, size, "%s can not be written into '%s'", name, session->folder);
+        snprintf(why, size, "%s cannot be written into '%s'", name, session->folder);
     return result;
 }
 
@@ -388,6 +404,8 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
         block_free(&block, n);
     }
     attn_progress_end(&progress);
+    for (size_t b = 0; b < n && seats; b++)
+        attn_seat_free(&seats[b]);
     free(seats);
     if (result == 0 && !attn_interrupted)
         attn_roof_raise(session, &roof);

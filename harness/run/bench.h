@@ -5,11 +5,11 @@
 
 #include "run/entry.h"
 
-/* The whole command. Cases are taken in blocks that fit in memory. Of each block every case is
- * verified on every backend; then, in each round, every backend in random order gets a fresh worker
- * that times the block's cases which passed, hot and cold; each timed output is judged again. Peak
- * memory comes from a worker of its own for each case. The machine's ceilings are measured first
- * and written to machine.json. Returns 0, or -1 with the reason when the harness itself failed. */
+/* The whole command. Measures the machine's ceilings first and writes them to machine.json. Then
+ * takes the cases in blocks that fit in memory. Verifies every case of a block on every backend.
+ * Then, in each round, every backend in random order gets a fresh worker, which times the cases of
+ * the block that passed, hot and cold. Each timed output is judged again. Peak memory comes from a
+ * separate worker for each case. Returns 0, or -1 with the reason if the harness itself failed. */
 int attn_bench_all(struct attn_session *session, char *why, size_t size);
 
 #endif

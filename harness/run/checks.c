@@ -7,7 +7,8 @@ static const struct {
 } checks[ATTN_CHECK_COUNT] = {
     [ATTN_CHECK_PERMUTE_KEYS] = {"permute_keys", "keys in another order, with their values: same"},
     [ATTN_CHECK_SHIFT] = {"shift", "16 added to every score: same out, lse 16 higher"},
-    [ATTN_CHECK_SCALE_V] = {"scale_v", "columns of v times -1, 2 or -2: so are out's, bit for bit"},
+    [ATTN_CHECK_SCALE_V] = {"scale_v",
+                            "columns of v times -1, 2, -2: out scales alike, bit for bit"},
     [ATTN_CHECK_LINEAR_V] = {"linear_v", "v of even keys and v of odd keys: results add up"},
     [ATTN_CHECK_ONES] = {"ones", "v = 1 gives 1, a row without keys 0"},
     [ATTN_CHECK_CAUSAL_PREFIX] = {"causal_prefix",
@@ -19,7 +20,7 @@ static const struct {
     [ATTN_CHECK_KEEP] = {"keep", "equal weights: out counts the keys that dropout keeps"},
     [ATTN_CHECK_THREADS] = {"threads", "another number of threads: same (bit for bit if declared)"},
     [ATTN_CHECK_RERUN] = {"rerun",
-                          "up to 50 runs, some beside a busy processor: same bits, if declared"},
+                          "up to 50 runs, some on a busy machine: same bits (if declared)"},
     [ATTN_CHECK_LEAKS] = {"leaks", "plans leave no thread, descriptor or mapping behind"},
     [ATTN_CHECK_INPUTS] = {"inputs", "no input is written to (always on)"},
     [ATTN_CHECK_BOUNDS] = {"bounds", "no access outside an operand, no gap touched (always on)"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checks.h - the named checks of a verification that need no reference. */
+/* checks.h - names of the checks that need no reference. */
 #ifndef ATTN_CHECKS_H
 #define ATTN_CHECKS_H
 
@@ -28,10 +28,10 @@ enum attn_check {
     ATTN_CHECK_STATE,
     ATTN_CHECK_COUNT,
     ATTN_CHECK_CHOICES =
-        ATTN_CHECK_INPUTS /* those before it can be chosen, the rest are always on */
+        ATTN_CHECK_INPUTS /* the checks before it can be chosen, the rest are always on */
 };
 
-/* As in a record's `checks`, and one line on what must hold. */
+/* The name as in a record's `checks`; one line on what must hold. */
 const char *attn_check_name(enum attn_check check);
 const char *attn_check_meaning(enum attn_check check);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drift.c - errors over bounds, now and earlier.
+/* drift.c - compares errors over bounds with those of an earlier run.
  *
- * What a case showed earlier is no measure where it has few elements: of one element the error is
- * by luck a thousandth of what rounding usually gives. The median over a backend's cases of a type
- * is what rounding usually gives it, and nothing below that is held against it. */
+ * The earlier error of a case with few elements is no measure: the error of one element may by luck
+ * be a thousandth of the usual rounding error. The median over a backend's cases of a type is the
+ * usual error, so an error is never compared with less than that. */
 #include "run/drift.h"
 
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 #include "results/record.h"
-#include "run/places.h"
+#include "run/paths.h"
 
 static const char *text_of(const json_t *record, const char *key)
 {
@@ -53,7 +53,7 @@ json_t *attn_drift_read(const char *path, char *why, size_t size)
     struct stat info;
     const bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
     if (folder ? attn_path_join(file, path, "results.ndjson") : strlen(path) >= sizeof file) {
-        snprintf(why, size, "'%.64s...' is too long a path", path);
+        snprintf(why, size, "the path '%.64s...' is too long", path);
         return NULL;
     }
     if (!folder)
@@ -80,8 +80,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What errors over bounds usually were, for this backend in this type; `scratch` holds as many
- * numbers as there are earlier records. */
+/* The median of errors over bounds, for this backend in this type. `scratch` has room for one
+ * number per earlier record. */
 static double usual(const json_t *earlier, const json_t *like, double *scratch)
 {
     size_t i, n = 0;
@@ -95,7 +95,7 @@ static double usual(const json_t *earlier, const json_t *like, double *scratch)
     return n ? scratch[n / 2] : 0;
 }
 
-/* The last one: a run that was continued may hold two. */
+/* The last matching record: a run that was continued may hold two. */
 static const json_t *counterpart(const json_t *earlier, const json_t *of)
 {
     size_t i;

@@ -5,10 +5,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "case/operator.h"
 #include "reference/dtype.h"
 #include "results/kept.h"
 
-/* A figure of which the harness's own cost is more than this is marked. */
+/* A figure is marked if the harness's own cost is a larger part of it than this. */
 static const double overhead_share = 0.01;
 
 static const char *cache_name(enum attn_cache cache)
@@ -48,7 +49,7 @@ static void add_word(struct words *words, const char *word)
     add_text(words, word, strlen(word));
 }
 
-/* As one word of a shell, in single quotes where it holds anything that a shell might read. */
+/* Adds one word of a shell, in single quotes if it holds a character that a shell would read. */
 static void add_quoted(struct words *words, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -178,18 +179,12 @@ static json_t *numerics_json(const struct attn_plan_info *plan)
     return o;
 }
 
-static const char *score_name(uint32_t score)
-{
-    static const char *const names[] = {"?",        "scaled_dot", "dot",
-                                        "bilinear", "gaussian",   "additive"};
-    return score < sizeof names / sizeof *names ? names[score] : names[0];
-}
-
 static json_t *sizes_json(const struct attn_case *c)
 {
     json_t *o = json_object();
-    put(o, "op", json_string(c->op == ATTN_OP_MHA ? "mha" : "attention"));
-    put(o, "score", json_string(score_name(c->score)));
+    put(o, "op", json_string(attn_case_op(c)->name));
+    if (attn_case_op(c)->scores)
+        put(o, "score", json_string(attn_case_score(c)->name));
     put(o, "dtype", json_string(attn_dtype_name(c->dtype)));
     const struct {
         const char *key;
@@ -225,9 +220,9 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
     put(r, "rows_total", json_integer(v->rows_total));
     put(r, "rows_counted", json_integer(v->rows_counted));
     json_t *checks = json_object();
-    put_check(checks, "out", judged, v->out_ok);
-    put_check(checks, "lse", judged && v->has_lse, v->lse_ok);
-    put_check(checks, "weights", judged && v->has_weights, v->weights_ok);
+    const struct ref_output *outputs = ref_op_find(entry->c->op)->outputs;
+    for (int o = 0; outputs[o].role; o++)
+        put_check(checks, outputs[o].name, judged && v->has >> o & 1, v->ok >> o & 1);
     put_check(checks, "placement_end", entry->end_done, entry->end_ok);
     put_check(checks, "placement_start", entry->start_done, entry->start_ok);
     put_check(checks, "fresh", entry->plan.fresh, true);
@@ -246,7 +241,7 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
     put(r, "sizes", sizes_json(entry->c));
     put(r, "seconds", entry->seconds > 0 ? number(entry->seconds) : json_null());
     put(r, "verifying_s", number(entry->verifying_s));
-    if (entry->c->out_weights && entry->contestant) {
+    if (attn_case_asks(entry->c, ATTN_WEIGHTS) && entry->contestant) {
         char name[ATTN_KEPT_NAME_MAX];
         bool named = entry->kept &&
                      attn_kept_name(entry->id, backend_of(entry), options_of(entry), name) == 0;

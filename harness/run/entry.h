@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* entry.h - one case on one backend: what is known of it, and the records made from that. */
+/* entry.h - one case on one backend: what is known about it, and the records made from that. */
 #ifndef ATTN_ENTRY_H
 #define ATTN_ENTRY_H
 
@@ -34,18 +34,18 @@ struct attn_entry {
     bool end_ok, start_ok, end_done, start_done; /* the two placements */
     unsigned fills_done, fills_ok;               /* bit f: enum attn_fill f was tried, held */
     unsigned checks_done, checks_ok;             /* bit k: enum attn_check k was tried, held */
-    enum attn_fill fill; /* under which the verdict failed, if not its own */
-    double seconds;      /* fastest run seen */
-    double verifying_s;  /* wall clock; what a case's backends share counts for the first */
-    bool kept;           /* its weights lie in the run folder */
-    char *smallest;      /* repro line of what it was shrunk to; attn_verify_finish frees it */
+    enum attn_fill fill;                         /* the fill that failed, if not the case's own */
+    double seconds;                              /* fastest run seen */
+    double verifying_s; /* wall clock; work shared by a case's backends counts for the first */
+    bool kept;          /* its weights are in the run folder */
+    char *smallest;     /* repro line of the shrunk case; attn_verify_finish frees it */
 
     /* from timing */
     bool broke_timed;                       /* the verdict was reached while timed */
     bool timed;                             /* still taking part; cleared by a failure */
     struct attn_round *rounds[ATTN_CACHES]; /* [settings.rounds] or NULL */
     int n_rounds[ATTN_CACHES];
-    /* wall clock of all rounds: in workers, and of judging what came back */
+    /* wall clock of all rounds: in workers, and for judging the results */
     double timing_s[ATTN_CACHES], judging_s[ATTN_CACHES];
     bool peak_known;
     uint64_t peak_bytes, taken_bytes; /* taken: of a device (attn_worker_peak) */
@@ -57,12 +57,12 @@ struct attn_entry {
     double harness_ns; /* cost of the harness itself on this case; 0: not measured */
 };
 
-/* "attnbench verify -b NAME 'case'" (or bench, for what only a timing shows): the line that reruns
- * it, quoted for a shell. */
+/* The line that reruns the entry, quoted for a shell: "attnbench verify -b NAME 'case'", or bench
+ * for a fault that only a timing shows. */
 enum { ATTN_REPRO_MAX = ATTN_CASE_LINE_MAX + 2 * ATTN_PATH_MAX };
 void attn_entry_repro(const struct attn_entry *entry, int threads, char *text, size_t size);
 
-/* Figures of the rounds of one cache state; false where there are none. */
+/* Figures of the rounds of one cache state; false if there are none. */
 bool attn_entry_summary(const struct attn_entry *entry, enum attn_cache cache,
                         struct attn_summary *summary);
 
@@ -73,7 +73,7 @@ json_t *attn_round_record(const struct attn_entry *entry, const struct attn_sess
 json_t *attn_bench_record(const struct attn_entry *entry, const struct attn_session *session,
                           enum attn_cache cache);
 
-/* "exact" "approximate" "none", of enum attn_exactness. */
+/* The name of an enum attn_exactness: "exact", "approximate" or "none". */
 const char *attn_exactness_name(uint32_t exactness);
 
 #endif

@@ -8,19 +8,20 @@
 #include "pack/safetensors.h"
 #include "reference/dtype.h"
 #include "results/kept.h"
+#include "tensor/units.h"
 
 /* Whose weights a pack holds. */
 struct owner {
     const char *id, *backend, *options;
 };
 
-/* Dense [B,Hq,Sq,Sk], which every kept tensor is. */
+/* Dense [B,Hq,Sq,Sk], which every kept tensor is: of any operator that gives weights. */
 struct cells {
     int64_t shape[4];
     size_t count;
 };
 
-/* Is there anything to keep of this case, and is it small enough. */
+/* Does this case give weights to keep, and are they small enough? */
 static bool is_kept(const struct attn_session *session, const struct attn_instance *instance,
                     struct cells *cells)
 {
@@ -28,6 +29,8 @@ static bool is_kept(const struct attn_session *session, const struct attn_instan
     const struct attn_tensor *weights = attn_tensor_find(p, ATTN_WEIGHTS);
     if (!*session->folder || !weights)
         return false;
+    const struct ref_op *op = ref_op_find(p->op);
+    const int leader = op->outputs[ref_output_of(op, ATTN_WEIGHTS)].leader;
     cells->count = 1;
     for (int a = 0; a < 4; a++) {
         cells->shape[a] = weights->shape[a];
@@ -35,7 +38,7 @@ static bool is_kept(const struct attn_session *session, const struct attn_instan
             return false;
     }
     return cells->count > 0 && cells->count <= ATTN_KEEP_CELLS &&
-           (double)ref_row_count(p) * ref_row_cost(p) <= ATTN_JUDGE_BUDGET;
+           (double)ref_output_units(p, leader) * ref_output_cost(p, leader) <= ATTN_JUDGE_BUDGET;
 }
 
 /* The labels as packs spell them, a JSON list for each batch; NULL: no memory. */
@@ -61,7 +64,7 @@ static int write_pack(const struct attn_session *session, const struct attn_inst
     if (attn_path_join(path, session->folder, ATTN_KEPT_FOLDER) || attn_make_folder(path) ||
         attn_kept_name(owner.id, owner.backend, owner.options, name) ||
         attn_path_join(path, session->folder, name)) {
-        snprintf(why, size, "weights can not be kept in '%s'", session->folder);
+        snprintf(why, size, "weights cannot be kept in '%s'", session->folder);
         return -1;
     }
     attn_case_canonical(&instance->c, line, sizeof line);
@@ -99,16 +102,6 @@ static struct attn_st_entry dense(const struct cells *cells, uint32_t dtype, cha
     return entry;
 }
 
-/* The reference's rows of mha are [B,Sq,Hq,Sk]. */
-static void order_heads(const struct attn_problem *p, const double *rows, double *out)
-{
-    for (int64_t b = 0; b < p->b; b++)
-        for (int64_t h = 0; h < p->hq; h++)
-            for (int64_t i = 0; i < p->sq; i++)
-                memcpy(out + ((b * p->hq + h) * p->sq + i) * p->sk,
-                       rows + ((b * p->sq + i) * p->hq + h) * p->sk, (size_t)p->sk * sizeof *out);
-}
-
 int attn_keep_reference(const struct attn_session *session, const struct attn_instance *instance,
                         char *why, size_t size)
 {
@@ -118,21 +111,24 @@ int attn_keep_reference(const struct attn_session *session, const struct attn_in
     if (!is_kept(session, instance, &cells))
         return 0;
     int status = -1;
-    const struct ref_rows rows = {.count = ref_row_count(p)};
+    const int output = ref_output_of(ref_op_find(p->op), ATTN_WEIGHTS);
+    struct ref_request request = {.fill = instance->kind,
+                                  .threads = session->settings.host_threads};
     double *computed = calloc(cells.count, sizeof *computed);
     double *ordered = calloc(cells.count, sizeof *ordered);
-    struct ref_result result = {.weights = computed};
+    struct ref_result result = {0};
+    result.output[output].value = computed;
+    struct attn_units units;
     if (!computed || !ordered) {
         snprintf(why, size, "no memory for the reference's weights");
         goto out;
     }
-    if (ref_compute(p, &rows, NULL, instance->kind, session->settings.host_threads, &result, why,
-                    size) != ATTN_OK)
+    ref_request_all(p, &request);
+    if (ref_compute(p, &request, &result, why, size) != ATTN_OK)
         goto out;
-    if (p->op == ATTN_OP_MHA)
-        order_heads(p, computed, ordered);
-    const struct attn_st_entry weights =
-        dense(&cells, ATTN_F64, name, p->op == ATTN_OP_MHA ? ordered : computed);
+    attn_units_of(p, output, &units);
+    attn_units_in_order(&units, computed, ordered);
+    const struct attn_st_entry weights = dense(&cells, ATTN_F64, name, ordered);
     attn_case_id(&instance->c, id);
     status = write_pack(session, instance, (struct owner){id, ATTN_KEPT_REFERENCE, ""}, &weights,
                         why, size);
@@ -147,8 +143,8 @@ int attn_keep_weights(const struct attn_session *session, const struct attn_inst
 {
     struct cells cells;
     char name[] = "weights";
-    /* Only what was judged lies in the instance: a worker that failed leaves what was there. */
-    if (!entry->verdict.has_weights || !is_kept(session, instance, &cells))
+    const int output = ref_output_of(ref_op_find(instance->problem.op), ATTN_WEIGHTS);
+    if (output < 0 || !(entry->verdict.has >> output & 1) || !is_kept(session, instance, &cells))
         return 0;
     const struct attn_tensor *tensor = attn_tensor_find(&instance->problem, ATTN_WEIGHTS);
     void *data = malloc(cells.count * attn_dtype_size(tensor->dtype));

@@ -9,14 +9,14 @@
 /* Weights of more cells than this are not kept: 4 MiB for the reference's doubles. */
 #define ATTN_KEEP_CELLS (1 << 19)
 
-/* Writes the reference's weights of a case that asks for some, in f64 and by the suite's own rule
- * for empty rows, into the session's folder. Nothing is kept without a folder, above the limit, or
- * where rows are only sampled. Returns 0, or -1 with the reason. */
+/* Writes the reference's weights of a case that asks for weights into the session's folder, in f64
+ * and by the suite's own rule for empty rows. Keeps nothing without a folder, above the limit, or
+ * if rows are only sampled. Returns 0, or -1 with the reason. */
 int attn_keep_reference(const struct attn_session *session, const struct attn_instance *instance,
                         char *why, size_t size);
 
-/* The same for what a backend computed, right or wrong, in its own type, as long as it lies in the
- * instance; entry->kept says whether it was. */
+/* The same for the weights that a backend computed, right or wrong, in its own type. Call while
+ * they are in the instance. entry->kept says whether they were kept. */
 int attn_keep_weights(const struct attn_session *session, const struct attn_instance *instance,
                       struct attn_entry *entry, char *why, size_t size);
 

@@ -13,7 +13,7 @@
 #include "run/entry.h"
 #include "run/version.h"
 
-/* Content of a small text file without the trailing newline; "" where it can not be read. */
+/* Content of a small text file without the trailing newline; "" if it cannot be read. */
 static void read_line(const char *path, char *text, size_t size)
 {
     text[0] = '\0';
@@ -66,7 +66,7 @@ static json_t *cache_json(int index)
     return json_string(text);
 }
 
-/* The vector extensions among the CPU's flags: the others do not matter to attention. */
+/* The CPU's flags that name vector extensions. The others do not matter for attention. */
 static json_t *flags_json(void)
 {
     static const char *const wanted[] = {"sse4_2",      "avx",         "avx2",        "fma",
@@ -217,7 +217,7 @@ static void find_load(struct attn_finding *findings, size_t *n)
     char flags[8192];
     value_in("/proc/cpuinfo", "flags", flags, sizeof flags);
     if (strstr(flags, "hypervisor"))
-        find(findings, n, 1, "virtual", "a virtual machine: neighbours may take time unseen");
+        find(findings, n, 1, "virtual", "a virtual machine: other guests may take time unseen");
 }
 
 size_t attn_machine_findings(struct attn_finding findings[ATTN_FINDINGS_MAX])

@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matrix.c - puts the grid to every backend. */
+/* matrix.c - asks every backend about the grid. */
 #include "run/matrix.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/verify.h"
+#include "pack/make.h"
+#include "run/entry.h"
+#include "run/seat.h"
 
 static const char *const types[] = {"f64", "f32", "f16", "bf16"};
 enum { N_TYPES = sizeof types / sizeof *types };
 
 struct column {
     struct attn_seat seat;
-    char reason[1024]; /* why it is not asked, or asked no further; "": it is */
-    unsigned rules;    /* for empty rows: a bit for each enum attn_empty_row that a plan declared */
+    char reason[1024]; /* why it is not asked, or not asked again; "": it is asked */
+    unsigned rules;    /* for empty rows: bit r: a plan declared enum attn_empty_row r */
     bool run_failed;   /* not run again: it may be a hang */
 };
 
-/* The column of an answer that is neither yes nor no says so, and is asked no further: a hang would
- * cost its whole time limit with every problem. */
+/* An answer that is neither yes nor no ends the questions to this backend, and the column says why:
+ * a hang would cost the whole time limit for every problem. */
 static void give_up(struct column *column, const struct attn_outcome *outcome, const char *line)
 {
-    snprintf(column->reason, sizeof column->reason, "%s: %s, on '%.400s'; asked no further",
+    snprintf(column->reason, sizeof column->reason, "%s: %s, on '%.400s'; not asked again",
              attn_status_name(outcome->status), outcome->reason, line);
 }
 
-/* What the plan of a problem with an empty row declares. The problem is run, since numerics belong
- * to a plan; whether it runs well is for verification to say. */
+/* The rule that the plan of a problem with an empty row declares. The problem is run, because
+ * numerics belong to a plan. Whether the result is right is the matter of verification. */
 static void ask_rule(struct column *column, struct attn_instance *instance)
 {
     struct attn_plan_info info;
@@ -42,7 +44,7 @@ static void ask_rule(struct column *column, struct attn_instance *instance)
         column->rules |= 1u << info.numerics.empty_row;
 }
 
-/* One answer; null where the backend is not asked. */
+/* One answer; null if the backend is not asked. */
 static json_t *ask(struct column *column, const struct attn_feature *feature,
                    struct attn_instance *instance, const char *line)
 {
@@ -120,7 +122,7 @@ static json_t *rules_json(unsigned rules)
     return list;
 }
 
-/* The columns: those of the roster, then those absent. */
+/* The columns: the backends of the roster, then the absent ones. */
 static json_t *backends_json(const struct attn_roster *roster, const struct column *columns)
 {
     json_t *list = json_array();
@@ -157,13 +159,13 @@ json_t *attn_matrix_ask(const struct attn_session *session, char *why, size_t si
     }
     for (const struct attn_feature *f = attn_features; whole && f->name && !attn_interrupted; f++)
         whole = json_array_append_new(features, feature_json(columns, n, f, why, size)) == 0;
-    if (attn_interrupted) /* the rest of the answers are the signal's, not the backends' */
+    if (attn_interrupted) /* the remaining answers say nothing about the backends */
         snprintf(why, size, "interrupted");
     else if (whole)
         matrix = json_pack("{s:o, s:O}", "backends", backends_json(roster, columns), "features",
                            features);
     for (size_t b = 0; columns && b < roster->count; b++)
-        attn_seat_leave(&columns[b].seat);
+        attn_seat_free(&columns[b].seat);
     free(columns);
     json_decref(features);
     return matrix;

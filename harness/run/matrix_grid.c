@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matrix_grid.c - the problems of the support matrix. A new feature of the operator is a line here.
+/* matrix_grid.c - the problems of the support matrix. A new feature of the operator is one line
+ * here.
  *
- * Sizes are small, for only shapes matter: no number is computed but in rows without keys. */
+ * Sizes are small because only shapes matter: only problems with rows without keys are computed. */
 #include "run/matrix.h"
 
 #define SIZES "b=2 sq=16 sk=16 d=32 "

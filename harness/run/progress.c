@@ -70,7 +70,8 @@ void attn_progress_step(struct attn_progress *p, size_t at, size_t finished,
 void attn_progress_debug(const char *backend, long pid)
 {
     const bool wait = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
-    fprintf(stderr, "\nworker of %s: gdb -p %ld%s", backend, pid, wait ? "; Enter goes on " : "\n");
+    fprintf(stderr, "\nworker of %s: gdb -p %ld%s", backend, pid,
+            wait ? "; press Enter to go on " : "\n");
     fflush(stderr);
     for (int c = 0; wait && c != '\n' && c != EOF;)
         c = getchar();

@@ -9,20 +9,21 @@
 
 enum { ATTN_RELATION_PARTS = 2 };
 
-/* Results of one run of one problem, as doubles in dense logical order. */
+/* Results of one run of one problem: every output except weights (out is made from them), as
+ * doubles in dense logical order. */
 struct attn_results {
     const struct attn_instance *instance;
-    double *out; /* rows of `instance`, `width` elements each */
-    int64_t width;
-    double *lse; /* [B,Hq,Sq], or NULL */
+    const struct attn_tensor *tensor[REF_OUTPUTS];
+    double *value[REF_OUTPUTS]; /* NULL: there is no such output */
     struct attn_allowance allowance;
-    bool bounded; /* allowance is there: attention, and a comparison that is not one of bits */
-    /* the allowance of the row looked at last */
+    bool bounded; /* allowance is set: attention, and the comparison is not one of bits */
+    /* the allowance of the last row that was read */
     int64_t row;
     double out_error, lse_error;
 };
 
-/* A relation at work: the case, the problems made from it, and one backend's results of all. */
+/* A relation at work: the case, the problems made from it, and one backend's results of them all.
+ */
 struct attn_relation_work {
     const struct attn_instance *base, *part[ATTN_RELATION_PARTS];
     struct attn_results was, is[ATTN_RELATION_PARTS];
@@ -32,8 +33,12 @@ struct attn_relation_work {
     double counts[64]; /* keep: keys kept by binary digit, and in [63] keys seen, of that row */
 };
 
-/* One element: out[b,h,i,c], or lse[b,h,i] where c is -1; mha has h = 0. */
+/* One element of the results. */
 struct attn_place {
+    int output;
+    int64_t at[ATTN_MAX_RANK]; /* its indices in the output's tensor */
+    /* Operators with a softmax: batch, head (0 where out is of all heads), query, and column of
+     * out, or -1 for lse. Others: the batch alone. */
     int64_t b, h, i, c;
 };
 
@@ -47,7 +52,7 @@ struct attn_relation {
     int parts;
     bool structured; /* the made problems have ties, constants: no probabilistic bound */
     bool constant_v;
-    /* Does it fit the case; sets the pivot. */
+    /* Does it fit the case? Sets the pivot. */
     bool (*fits)(struct attn_relation_work *work);
     /* Changes the case of part `part`; NULL: its sizes are the same. */
     void (*recast)(const struct attn_relation_work *work, int part, struct attn_case *c);
@@ -57,12 +62,53 @@ struct attn_relation {
     /* What must hold at a place of the case's own results; false: nothing. */
     bool (*expect)(struct attn_relation_work *work, const struct attn_place *at,
                    struct attn_expectation *e);
-    /* Are results compared bit for bit, whatever the place. */
+    /* Are all results compared bit for bit? */
     bool (*exact)(const struct attn_relation_work *work);
 };
 
-/* In the order of enum attn_check, up to ATTN_CHECK_THREADS. */
-extern const struct attn_relation attn_relations[];
+/* relation_keys.c, relation_values.c, relation_any.c */
+extern const struct attn_relation attn_relation_permute_keys, attn_relation_shift,
+    attn_relation_scale_v, attn_relation_linear_v, attn_relation_ones, attn_relation_causal_prefix,
+    attn_relation_gqa, attn_relation_batch, attn_relation_split, attn_relation_duplicate_key,
+    attn_relation_keep, attn_relation_threads;
+
+/* By enum attn_check, up to ATTN_CHECK_THREADS. */
+extern const struct attn_relation *const attn_relations[];
+
+/* The case's problem; has it a tensor, a flag; is it one of q, k and v with a softmax. */
+const struct attn_problem *attn_relation_problem(const struct attn_relation_work *work);
+bool attn_relation_has(const struct attn_relation_work *work, uint32_t role);
+bool attn_relation_flagged(const struct attn_relation_work *work, uint64_t flags);
+bool attn_relation_attends(const struct attn_relation_work *work);
+/* The offset of masks in batch b; the axis of keys in a tensor, -1: it has none. */
+int64_t attn_relation_offset(const struct attn_relation_work *work, int64_t b);
+int attn_relation_key_axis(uint32_t role);
+
+/* Ready-made fields of a relation: value (the case's own operand), expect (the same result within
+ * both slacks), exact (always, never). */
+double attn_relation_value_same(const struct attn_relation_work *work, int part,
+                                const struct attn_tensor *tensor, int64_t at[ATTN_MAX_RANK]);
+bool attn_relation_expect_same(struct attn_relation_work *work, const struct attn_place *at,
+                               struct attn_expectation *e);
+bool attn_relation_always(const struct attn_relation_work *work);
+bool attn_relation_never(const struct attn_relation_work *work);
+
+/* Copies the instance's outputs. Returns 0, or -1: no memory. Free the results in either case. */
+int attn_results_take(const struct attn_instance *instance, struct attn_results *results);
+void attn_results_free(struct attn_results *results);
+
+/* Makes the allowance of results, if they have one. Returns 0, or -1: no memory. */
+int attn_results_bound(struct attn_results *results, const struct attn_numerics *numerics,
+                       enum ref_fill_kind kind, bool constant_v);
+
+/* The place of a batch, head, query and column in an output of an operator with a softmax. */
+struct attn_place attn_place_of(const struct ref_op *op, int output, const struct attn_place *at);
+
+/* The same row and column of batch b; the lse of the same row. */
+struct attn_place attn_place_in_batch(const struct attn_results *results,
+                                      const struct attn_place *at, int64_t b);
+struct attn_place attn_place_of_lse(const struct attn_results *results,
+                                    const struct attn_place *at);
 
 /* An element of the results. */
 double attn_results_read(const struct attn_results *results, const struct attn_place *at);

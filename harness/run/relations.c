@@ -9,12 +9,15 @@
 #include "reference/dtype.h"
 #include "reference/operands.h"
 #include "run/relation.h"
+#include "run/verify_one.h"
 #include "tensor/operand.h"
+#include "tensor/units.h"
 
-/* Relations are for cases of up to so many cells and bytes of operands, and for backends that run
- * them in so long: as for further fills, what they look for shows at any size. */
+/* Relations are tried on cases of up to this many cells and bytes of operands, and on backends that
+ * run them within this time. As with further fills, the faults that they look for show at any
+ * size. */
 static const double most_cells = 0x1p24, most_bytes = 0x1p24, most_s = 0.25;
-/* Reruns: as many as fit into this time, within these limits. */
+/* As many reruns as fit into this time, within these limits. */
 static const double rerun_s = 0.25;
 enum { RERUNS_MIN = 3, RERUNS_MAX = 50 };
 
@@ -35,93 +38,6 @@ static void enter(struct attn_entry *entry, enum attn_check check, enum attn_sta
     entry->verdict.status = status;
     snprintf(entry->verdict.reason, sizeof entry->verdict.reason, "%s: %s", attn_check_name(check),
              reason);
-}
-
-/* ---- results ---- */
-
-static int64_t offset_of(const struct attn_tensor *tensor, const int64_t *at)
-{
-    int64_t index = 0;
-    for (uint32_t axis = 0; axis < tensor->rank; axis++)
-        index += at[axis] * tensor->stride[axis];
-    return index;
-}
-
-static double *read_all(const struct attn_tensor *tensor)
-{
-    int64_t count = 1, at[ATTN_MAX_RANK] = {0};
-    for (uint32_t axis = 0; axis < tensor->rank; axis++)
-        count *= tensor->shape[axis];
-    double *values = calloc((size_t)count + 1, sizeof *values);
-    for (int64_t n = 0; values && n < count; n++) {
-        values[n] = attn_dtype_load(tensor->dtype, tensor->data, offset_of(tensor, at));
-        for (uint32_t axis = tensor->rank; axis-- > 0 && ++at[axis] == tensor->shape[axis];)
-            at[axis] = 0;
-    }
-    return values;
-}
-
-static void results_free(struct attn_results *results)
-{
-    free(results->out);
-    free(results->lse);
-    if (results->bounded)
-        attn_allowance_free(&results->allowance);
-    *results = (struct attn_results){0};
-}
-
-/* What lies in the instance's outputs. Returns 0, or -1: no memory. */
-static int results_take(const struct attn_instance *instance, struct attn_results *results)
-{
-    const struct attn_tensor *lse = attn_tensor_find(&instance->problem, ATTN_LSE);
-    *results = (struct attn_results){
-        .instance = instance, .width = ref_row_width(&instance->problem), .row = -1};
-    results->out = read_all(attn_tensor_find(&instance->problem, ATTN_OUT));
-    if (lse)
-        results->lse = read_all(lse);
-    return results->out && (!lse || results->lse) ? 0 : -1;
-}
-
-static int results_bound(struct attn_results *results, const struct attn_numerics *numerics,
-                         enum ref_fill_kind kind, bool constant_v)
-{
-    if (results->instance->problem.op != ATTN_OP_ATTENTION)
-        return 0;
-    if (attn_allowance_create(results->instance, numerics, kind, constant_v, &results->allowance))
-        return -1;
-    results->bounded = true;
-    return 0;
-}
-
-static int64_t row_of(const struct attn_problem *p, const struct attn_place *at)
-{
-    return ((p->op == ATTN_OP_MHA && at->c >= 0 ? at->b : at->b * p->hq + at->h)) * p->sq + at->i;
-}
-
-double attn_results_read(const struct attn_results *results, const struct attn_place *at)
-{
-    const struct attn_problem *p = &results->instance->problem;
-    const int64_t row = row_of(p, at);
-    return at->c < 0 ? results->lse[row] : results->out[row * results->width + at->c];
-}
-
-double attn_results_slack(struct attn_results *results, const struct attn_place *at)
-{
-    const struct attn_problem *p = &results->instance->problem;
-    const int64_t row = row_of(p, at);
-    if (!results->bounded)
-        return 0;
-    if (results->row != row) {
-        attn_allowance_row(&results->allowance, at->b, at->h, at->i, &results->out_error,
-                           &results->lse_error);
-        results->row = row;
-    }
-    /* What was rounded lies in the binade of the result, or at its edge. */
-    const double value = attn_results_read(results, at);
-    const uint32_t dtype = at->c < 0 ? attn_tensor_find(p, ATTN_LSE)->dtype : p->dtype;
-    const double stored =
-        ref_store_error(&results->allowance.arithmetic, dtype, fabs(value), fabs(value));
-    return (at->c < 0 ? results->lse_error : results->out_error) + (isfinite(value) ? stored : 0);
 }
 
 /* ---- made problems ---- */
@@ -145,7 +61,7 @@ static double made_value(const void *context, uint64_t index)
     return m->relation->value(m->work, m->part, m->tensor, at);
 }
 
-/* NULL: out of time or memory, which the record shows by the check's absence. */
+/* NULL: no time or no memory; then the check is missing in the record. */
 static struct attn_instance *make_part(const struct attn_session *session,
                                        const struct attn_relation *relation,
                                        const struct attn_relation_work *work, int part)
@@ -175,47 +91,87 @@ static bool agrees(const struct attn_expectation *e)
     return e->want == e->got || fabs(e->got - e->want) <= e->allowed;
 }
 
-static void describe(const struct attn_place *at, bool mha, const struct attn_expectation *e,
-                     char *text, size_t size)
+static void describe(const struct attn_problem *p, const struct attn_place *at,
+                     const struct attn_expectation *e, char *text, size_t size)
 {
-    char place[64], column[32] = "";
-    if (at->c >= 0)
-        snprintf(column, sizeof column, " c%lld", (long long)at->c);
-    if (mha && at->c >= 0)
-        snprintf(place, sizeof place, "b%lld i%lld", (long long)at->b, (long long)at->i);
-    else
-        snprintf(place, sizeof place, "b%lld h%lld i%lld", (long long)at->b, (long long)at->h,
-                 (long long)at->i);
-    snprintf(text, size, "%s[%s%s] is %.9g, %.9g was to be, allowed difference %.3g",
-             at->c < 0 ? "lse" : "out", place, column, e->got, e->want, e->allowed);
+    struct attn_units units;
+    char place[96];
+    attn_units_of(p, at->output, &units);
+    attn_unit_name(&units, at->at, place, sizeof place);
+    snprintf(text, size, "%s: expected %.9g, got %.9g, allowed difference %.3g", place, e->want,
+             e->got, e->allowed);
 }
 
-/* Goes through the case's results; false, with a sentence, at the first that does not agree. */
+/* Checks one place of the results. False, with a sentence, if the relation does not hold there. */
+static bool holds_at(const struct attn_relation *relation, struct attn_relation_work *work,
+                     const struct attn_place *at, char *text, size_t size)
+{
+    struct attn_expectation e;
+    if (!relation->expect(work, at, &e) || agrees(&e))
+        return true;
+    describe(&work->base->problem, at, &e, text, size);
+    return false;
+}
+
+/* Row by row: its lse, then its part of out. */
+static bool compare_rows(const struct attn_relation *relation, struct attn_relation_work *work,
+                         char *text, size_t size)
+{
+    const struct attn_problem *p = &work->base->problem;
+    const struct ref_op *op = ref_op_find(p->op);
+    const int lse = ref_output_of(op, ATTN_LSE);
+    const bool by_head = strchr(op->outputs[0].unit, 'h'); /* else out is visited at head 0 only */
+    const int64_t width = ref_output_width(p, 0);
+    const int64_t first = lse >= 0 && work->was.value[lse] ? -1 : 0;
+    struct attn_place row = {0};
+    for (row.b = 0; row.b < p->b; row.b++)
+        for (row.h = 0; row.h < p->hq; row.h++)
+            for (row.i = 0; row.i < p->sq; row.i++)
+                for (row.c = first; row.c < (by_head || row.h == 0 ? width : 0); row.c++) {
+                    const struct attn_place at = attn_place_of(op, row.c < 0 ? lse : 0, &row);
+                    if (!holds_at(relation, work, &at, text, size))
+                        return false;
+                }
+    return true;
+}
+
+/* All elements of an output. */
+static bool compare_output(const struct attn_relation *relation, struct attn_relation_work *work,
+                           int output, char *text, size_t size)
+{
+    const struct attn_tensor *tensor = work->was.tensor[output];
+    const char *shape = ref_op_find(work->base->problem.op)->outputs[output].shape;
+    const char *batch = strchr(shape, 'b');
+    struct attn_place at = {.output = output};
+    int64_t count = 1;
+    for (uint32_t axis = 0; axis < tensor->rank; axis++)
+        count *= tensor->shape[axis];
+    for (int64_t n = 0; n < count; n++) {
+        at.b = batch ? at.at[batch - shape] : 0;
+        if (!holds_at(relation, work, &at, text, size))
+            return false;
+        for (uint32_t axis = tensor->rank; axis-- > 0 && ++at.at[axis] == tensor->shape[axis];)
+            at.at[axis] = 0;
+    }
+    return true;
+}
+
+/* Goes through the case's results. False, with a sentence, at the first that does not agree. */
 static bool compare(const struct attn_relation *relation, struct attn_relation_work *work,
                     char *text, size_t size)
 {
-    const struct attn_problem *p = &work->base->problem;
-    const bool mha = p->op == ATTN_OP_MHA;
-    const int64_t width = ref_row_width(p);
-    struct attn_place at;
-    for (at.b = 0; at.b < p->b; at.b++)
-        for (at.h = 0; at.h < p->hq; at.h++)
-            for (at.i = 0; at.i < p->sq; at.i++)
-                /* rows of mha have no head of their own */
-                for (at.c = work->was.lse ? -1 : 0; at.c < (mha && at.h > 0 ? 0 : width); at.c++) {
-                    struct attn_expectation e;
-                    if (!relation->expect(work, &at, &e) || agrees(&e))
-                        continue;
-                    describe(&at, mha, &e, text, size);
-                    return false;
-                }
-    return true;
+    bool ok = true;
+    if (ref_op_is(work->base->problem.op, REF_SOFTMAX))
+        return compare_rows(relation, work, text, size);
+    for (int o = 0; o < REF_OUTPUTS && ok; o++)
+        ok = !work->was.value[o] || compare_output(relation, work, o, text, size);
+    return ok;
 }
 
 /* ---- running ---- */
 
 /* The worker that a relation needs: the seat's, or one with another number of threads. NULL: there
- * is none, which is no verdict on the relation. */
+ * is no such worker; the relation then gets no verdict. */
 static struct attn_worker *worker_for(struct attn_seat *seat, enum attn_check check)
 {
     const struct attn_outcome outcome =
@@ -237,12 +193,12 @@ static struct attn_outcome run_part(struct attn_seat *seat, enum attn_check chec
         attn_worker_verify(worker, instance, ATTN_PLACE_END, 1, &info, &seconds);
     if (check != ATTN_CHECK_THREADS)
         attn_seat_after(seat, &outcome);
-    if (outcome.status == ATTN_PASS && results_take(instance, results) != 0)
+    if (outcome.status == ATTN_PASS && attn_results_take(instance, results) != 0)
         outcome.status = ATTN_SKIP;
     return outcome;
 }
 
-/* One relation on one backend whose results of the case itself are there. */
+/* One relation on one backend. The backend's results of the case itself are in `work`. */
 static void try_relation(const struct attn_relation *relation, struct attn_seat *seat,
                          struct attn_instance *parts[], struct attn_relation_work *work,
                          struct attn_entry *entry)
@@ -252,12 +208,12 @@ static void try_relation(const struct attn_relation *relation, struct attn_seat 
     const enum ref_fill_kind kind = relation->structured ? REF_FILL_STRUCTURED : REF_FILL_GENERIC;
     struct attn_outcome outcome = {.status = ATTN_PASS};
     bool ready = exact || work->was.bounded ||
-                 results_bound(&work->was, &work->numerics, work->base->kind, false) == 0;
+                 attn_results_bound(&work->was, &work->numerics, work->base->kind, false) == 0;
     work->counted_row = 0;
     for (int n = 0; ready && n < relation->parts && outcome.status == ATTN_PASS; n++) {
         outcome = run_part(seat, relation->check, parts[n], &work->is[n]);
         ready = outcome.status != ATTN_PASS || exact ||
-                results_bound(&work->is[n], &work->numerics, kind, relation->constant_v) == 0;
+                attn_results_bound(&work->is[n], &work->numerics, kind, relation->constant_v) == 0;
     }
     if (ready && outcome.status == ATTN_PASS) {
         const bool ok = compare(relation, work, text, sizeof text);
@@ -266,10 +222,11 @@ static void try_relation(const struct attn_relation *relation, struct attn_seat 
         enter(entry, relation->check, outcome.status, outcome.reason);
     }
     for (int n = 0; n < relation->parts; n++)
-        results_free(&work->is[n]);
+        attn_results_free(&work->is[n]);
 }
 
-/* The same plan, over and over: is its answer, and what it leaves behind, always the same. */
+/* Runs the same plan again and again: is its answer always the same, and does it leave nothing
+ * behind? */
 static void try_repeats(const struct attn_session *session, struct attn_seat *seat,
                         struct attn_instance *instance, struct attn_entry *entry)
 {
@@ -294,7 +251,7 @@ static void try_repeats(const struct attn_session *session, struct attn_seat *se
     }
 }
 
-/* One relation on all backends: what is made for it is made once. */
+/* One relation on all backends. Its problems are made once. */
 static void verify_relation(struct attn_session *session, struct attn_seat *seats,
                             const struct attn_relation *relation, struct attn_relation_work *works,
                             struct attn_entry *entries)
@@ -302,7 +259,7 @@ static void verify_relation(struct attn_session *session, struct attn_seat *seat
     struct attn_instance *parts[ATTN_RELATION_PARTS] = {NULL};
     for (size_t b = 0; b < session->roster.count && !attn_interrupted; b++) {
         struct attn_relation_work *work = &works[b];
-        if (!work->was.out || !may_try(&entries[b]) || !relation->fits(work))
+        if (!work->was.value[0] || !may_try(&entries[b]) || !relation->fits(work))
             continue;
         for (int n = 0; n < relation->parts; n++) {
             if (!parts[n])
@@ -334,14 +291,14 @@ void attn_relations_verify(struct attn_session *session, struct attn_seat *seats
             continue;
         works[b].base = instance;
         works[b].numerics = entries[b].plan.numerics;
-        /* What fails here has failed before, or does so in the relations. */
+        /* Failures here are reported elsewhere. */
         if (run_part(&seats[b], ATTN_CHECK_COUNT, instance, &works[b].was).status == ATTN_PASS)
             try_repeats(session, &seats[b], instance, &entries[b]);
     }
     for (int r = 0; works && r <= ATTN_CHECK_THREADS; r++)
-        if (session->settings.checks >> attn_relations[r].check & 1)
-            verify_relation(session, seats, &attn_relations[r], works, entries);
+        if (session->settings.checks >> attn_relations[r]->check & 1)
+            verify_relation(session, seats, attn_relations[r], works, entries);
     for (size_t b = 0; works && b < n; b++)
-        results_free(&works[b].was);
+        attn_results_free(&works[b].was);
     free(works);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resume.c - what a run folder already holds. */
+/* resume.c - reads what a run folder already holds. */
 #include "run/resume.h"
 
 #include <string.h>
@@ -18,9 +18,9 @@ static void key_of(const char *id, const char *backend, const char *options, int
     snprintf(key, size, "%s %s %s %d", id, backend, options, threads);
 }
 
-/* Does the record end the work on its key: a timing, or a verdict after which nothing is timed. A
- * case that an earlier command had no time left for is still to be done. last: the state of the
- * caches whose timing is recorded last. */
+/* Does the record end the work on its key? A timing does, and a verdict after which nothing is
+ * timed. A case for which an earlier command had no time left is not done. last: the cache state
+ * whose timing is recorded last. */
 static bool ends_key(const json_t *record, const char *last)
 {
     if (!strcmp(text_of(record, "type"), "bench"))
@@ -90,7 +90,7 @@ int attn_resume(struct attn_session *session, char *why, size_t size)
 {
     char path[ATTN_PATH_MAX];
     if (attn_path_join(path, session->folder, "results.ndjson")) {
-        snprintf(why, size, "'%s' is too long a path", session->folder);
+        snprintf(why, size, "the path '%s' is too long", session->folder);
         return -1;
     }
     json_t *records = attn_record_read(path, NULL, why, size);
@@ -102,7 +102,7 @@ int attn_resume(struct attn_session *session, char *why, size_t size)
     json_t *record;
     if (!open)
         snprintf(why, size, "no memory for the records of '%s'", session->folder);
-    /* What is measured anew speaks for itself: its old records neither claim nor are shown. */
+    /* Old records of cases that are measured again neither count nor are shown. */
     json_array_foreach(records, i, record)
     {
         if (!open || json_object_get(open, text_of(record, "id")))

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* roof.c - ceilings and products of matrices, each measured in a worker of its own. */
+/* roof.c - ceilings and matrix products, each measured in a worker of its own. */
 #include "run/roof.h"
 
 #include <string.h>
 
+#include "case/operator.h"
+#include "pack/make.h"
 #include "reference/dtype.h"
 
 /* As many as the best of them takes to be a roof. */
@@ -11,7 +13,7 @@ enum { PRODUCT_SAMPLES = 10 };
 
 static struct attn_worker_config config_of(const struct attn_session *session)
 {
-    return (struct attn_worker_config){.worker_path = session->places->worker,
+    return (struct attn_worker_config){.worker_path = session->paths->worker,
                                        .options = "",
                                        .threads = session->settings.threads,
                                        .timeout_s = session->settings.timeout_s};
@@ -35,7 +37,7 @@ void attn_roof_raise(const struct attn_session *session, struct attn_roof *roof)
     attn_worker_stop(worker);
     if (outcome.status != ATTN_PASS)
         return;
-    /* What was not measured before is 0 there. */
+    /* A value that was not measured before is 0. */
     for (uint32_t r = 0; r < now.n_rungs; r++) {
         now.rungs[r].f32 = larger(now.rungs[r].f32, before->rungs[r].f32);
         now.rungs[r].f64 = larger(now.rungs[r].f64, before->rungs[r].f64);
@@ -47,7 +49,7 @@ void attn_roof_raise(const struct attn_session *session, struct attn_roof *roof)
     roof->ceilings = now;
 }
 
-/* The best rate of a case on a backend, in GFLOP/s; 0 where there is none. */
+/* The best rate of a case on a backend, in GFLOP/s; 0 if there is none. */
 static double product_rate(const struct attn_session *session, const char *plugin,
                            const char *backend, const struct attn_case *c)
 {
@@ -69,7 +71,7 @@ static double product_rate(const struct attn_session *session, const char *plugi
         attn_worker_stop(worker);
     }
     for (int s = 0; outcome.status == ATTN_PASS && s < reply.n; s++)
-        best = larger(best, attn_case_flops(c, c->b * c->hq * c->sq * c->sk) / reply.samples_ns[s]);
+        best = larger(best, attn_case_flops(c, attn_case_cells(c)) / reply.samples_ns[s]);
     attn_instance_free(instance);
     return best;
 }
@@ -90,8 +92,8 @@ static void measure_products(const struct attn_session *session, const char *nam
     struct attn_case_list list = {0};
     int length = (int)strcspn(name, ".");
     snprintf(backend, sizeof backend, "%.*s", length, name);
-    if (attn_path_join(path, session->places->plugins, name) ||
-        snprintf(plugin, sizeof plugin, "%s/%s.so", session->places->plugins, backend) >=
+    if (attn_path_join(path, session->paths->plugins, name) ||
+        snprintf(plugin, sizeof plugin, "%s/%s.so", session->paths->plugins, backend) >=
             (int)sizeof plugin ||
         attn_case_parse_file(path, &list, why, sizeof why))
         return;
@@ -112,7 +114,8 @@ static void measure_products(const struct attn_session *session, const char *nam
 void attn_roof_products(const struct attn_session *session, struct attn_roof *roof)
 {
     char **names;
-    const size_t n = attn_names_in(session->places->plugins, ".roof", &names);
+    size_t n;
+    attn_names_in(session->paths->plugins, ".roof", &names, &n);
     roof->gemm = json_array();
     for (size_t i = 0; i < n; i++)
         measure_products(session, names[i], roof);

@@ -2,6 +2,7 @@
 /* roster.c - from plugin files to the list of backends that take part. */
 #include "run/roster.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +12,19 @@
 
 enum { MAX_CONTESTANTS = 256 };
 
-static struct attn_contestant *add(struct attn_roster *roster)
+/* One more backend, or NULL with the reason. */
+static struct attn_contestant *add(struct attn_roster *roster, char *why, size_t size)
 {
-    if (roster->count == MAX_CONTESTANTS)
+    if (roster->count == MAX_CONTESTANTS) {
+        snprintf(why, size, "more than %d backends", MAX_CONTESTANTS);
         return NULL;
+    }
     struct attn_contestant *grown =
         realloc(roster->items, (roster->count + 1) * sizeof *roster->items);
-    if (!grown)
+    if (!grown) {
+        snprintf(why, size, "no memory for a list of backends");
         return NULL;
+    }
     roster->items = grown;
     struct attn_contestant *c = &grown[roster->count++];
     memset(c, 0, sizeof *c);
@@ -43,8 +49,8 @@ static void stem_of(const char *path, char *stem, size_t size)
         *dot = '\0';
 }
 
-/* Lines of a file of expected skips; a line that is none is an error, for a skip that silently does
- * not apply would hide a gap. No file: no skips. */
+/* Reads a file of expected skips. A malformed line is an error: a skip that silently does not apply
+ * would hide a gap. No file: no skips. */
 static int load_skips(const char *path, struct attn_contestant *c, char *why, size_t size)
 {
     FILE *file = fopen(path, "r");
@@ -96,7 +102,7 @@ static bool is_lost(enum attn_status status)
     return status == ATTN_CRASH || status == ATTN_TIMEOUT || status == ATTN_OOM;
 }
 
-static enum attn_exit add_plugin(const struct attn_places *places, const char *path,
+static enum attn_exit add_plugin(const struct attn_paths *paths, const char *path,
                                  const struct attn_roster_wish *wish, bool must,
                                  struct attn_roster *roster, char *why, size_t size)
 {
@@ -105,7 +111,7 @@ static enum attn_exit add_plugin(const struct attn_places *places, const char *p
         snprintf(why, size, "no memory to look into %s", path);
         return ATTN_EXIT_USAGE;
     }
-    struct attn_worker_config config = {.worker_path = places->worker,
+    struct attn_worker_config config = {.worker_path = paths->worker,
                                         .plugin_path = path,
                                         .options = "",
                                         .threads = 1,
@@ -113,6 +119,10 @@ static enum attn_exit add_plugin(const struct attn_places *places, const char *p
     struct attn_outcome outcome = attn_worker_inspect(&config, info);
     enum attn_exit result = ATTN_EXIT_USAGE;
     if (outcome.status != ATTN_PASS) {
+        if (outcome.no_memory) { /* our own memory: this says nothing about the plugin */
+            snprintf(why, size, "%s: %s", path, outcome.reason);
+            goto out;
+        }
         if (must) {
             const bool lost = is_lost(outcome.status);
             snprintf(why, size, "%s%s%s", lost ? path : "", lost ? ": " : "", outcome.reason);
@@ -131,11 +141,9 @@ static enum attn_exit add_plugin(const struct attn_places *places, const char *p
                      twin->plugin, path);
             goto out;
         }
-        struct attn_contestant *c = add(roster);
-        if (!c) {
-            snprintf(why, size, "more than %d backends", MAX_CONTESTANTS);
+        struct attn_contestant *c = add(roster, why, size);
+        if (!c)
             goto out;
-        }
         c->info = info->backends[b];
         snprintf(c->plugin, sizeof c->plugin, "%s", path);
         c->named = must;
@@ -148,36 +156,48 @@ out:
     return result;
 }
 
-static int add_folder(const struct attn_places *places, const char *folder,
+/* Names in a folder; a folder that does not exist has none. Returns 0, or -1 with the reason. */
+static int names_in(const char *folder, const char *suffix, char ***names, size_t *n, char *why,
+                    size_t size)
+{
+    if (attn_names_in(folder, suffix, names, n) == 0 || errno != ENOMEM)
+        return 0;
+    snprintf(why, size, "no memory to look into %s", folder);
+    return -1;
+}
+
+static int add_folder(const struct attn_paths *paths, const char *folder,
                       const struct attn_roster_wish *wish, struct attn_roster *roster, char *why,
                       size_t size)
 {
     char **names;
-    size_t n = attn_names_in(folder, ".so", &names);
-    int result = 0;
+    size_t n;
+    int result = names_in(folder, ".so", &names, &n, why, size);
     for (size_t i = 0; i < n && result == 0; i++) {
         char path[ATTN_PATH_MAX];
         if (attn_path_join(path, folder, names[i]) == 0)
-            result = add_plugin(places, path, wish, false, roster, why, size) ? -1 : 0;
+            result = add_plugin(paths, path, wish, false, roster, why, size) ? -1 : 0;
     }
     attn_names_free(names, n);
     return result;
 }
 
-static int add_path(const struct attn_places *places, const char *list,
+static int add_path(const struct attn_paths *paths, const char *list,
                     const struct attn_roster_wish *wish, struct attn_roster *roster, char *why,
                     size_t size)
 {
     char *copy = strdup(list), *rest = copy;
     int result = copy ? 0 : -1;
+    if (result)
+        snprintf(why, size, "no memory for ATTNBENCH_PLUGIN_PATH");
     for (char *folder; result == 0 && (folder = strsep(&rest, ":"));)
         if (*folder)
-            result = add_folder(places, folder, wish, roster, why, size);
+            result = add_folder(paths, folder, wish, roster, why, size);
     free(copy);
     return result;
 }
 
-/* Does NAME.so lie beside NAME.missing: then the line is of an earlier installation. */
+/* Is NAME.so next to NAME.missing? Then the line is from an earlier installation. */
 static bool came_later(const char *missing)
 {
     char plugin[ATTN_PATH_MAX];
@@ -186,17 +206,20 @@ static bool came_later(const char *missing)
 }
 
 /* NAME.missing: one line of why a backend was left out of this build. */
-static int add_missing(const char *folder, struct attn_roster *roster)
+static int add_missing(const char *folder, struct attn_roster *roster, char *why, size_t size)
 {
     char **names;
-    size_t n = attn_names_in(folder, ".missing", &names);
-    for (size_t i = 0; i < n; i++) {
+    size_t n;
+    int result = names_in(folder, ".missing", &names, &n, why, size);
+    for (size_t i = 0; i < n && result == 0; i++) {
         char path[ATTN_PATH_MAX];
         if (attn_path_join(path, folder, names[i]) || came_later(path))
             continue;
-        struct attn_contestant *c = add(roster);
-        if (!c)
+        struct attn_contestant *c = add(roster, why, size);
+        if (!c) {
+            result = -1;
             break;
+        }
         stem_of(path, c->info.name, sizeof c->info.name);
         snprintf(c->plugin, sizeof c->plugin, "%s", path);
         c->missing = true;
@@ -208,10 +231,10 @@ static int add_missing(const char *folder, struct attn_roster *roster)
         }
     }
     attn_names_free(names, n);
-    return 0;
+    return result;
 }
 
-static int unknown(const struct attn_roster *roster, const char *name, char *why, size_t size)
+static void unknown(const struct attn_roster *roster, const char *name, char *why, size_t size)
 {
     const char *names[MAX_CONTESTANTS];
     for (size_t i = 0; i < roster->count; i++)
@@ -221,15 +244,14 @@ static int unknown(const struct attn_roster *roster, const char *name, char *why
         snprintf(why, size, "there is no backend '%s'; did you mean '%s'?", name, near);
     else
         snprintf(why, size, "there is no backend '%s'; 'attnbench list backends' names them", name);
-    return -1;
 }
 
-/* Are the options such as the backend takes; only its plugin can tell, so that a worker is asked.
- * What else may go wrong there is a verdict of its cases. */
-static int check_options(const struct attn_places *places, const struct attn_roster_wish *wish,
+/* Does the backend accept the options? Only its plugin can tell, so a worker is asked. Anything
+ * else that goes wrong there becomes a verdict of its cases. */
+static int check_options(const struct attn_paths *paths, const struct attn_roster_wish *wish,
                          const struct attn_contestant *c, char *why, size_t size)
 {
-    struct attn_worker_config config = {.worker_path = places->worker,
+    struct attn_worker_config config = {.worker_path = paths->worker,
                                         .plugin_path = c->plugin,
                                         .backend = c->info.name,
                                         .options = c->options,
@@ -246,9 +268,33 @@ static int check_options(const struct attn_places *places, const struct attn_ros
     return -1;
 }
 
-/* Keeps what -b names, in that order, with its options. The same backend may stand there twice with
- * different options. */
-static int choose(const struct attn_places *places, struct attn_roster *roster,
+/* A copy of a backend with the options that -b gives it. Returns 0, or -1 with the reason. */
+static int enter(struct attn_roster *chosen, const struct attn_contestant *from,
+                 const char *options, char *why, size_t size)
+{
+    struct attn_contestant *to = add(chosen, why, size);
+    if (!to)
+        return -1;
+    *to = *from;
+    to->skips = from->n_skips ? malloc(from->n_skips * sizeof *from->skips) : NULL;
+    if (from->n_skips && !to->skips) {
+        to->n_skips = 0;
+        snprintf(why, size, "no memory for the expected skips of %s", from->info.name);
+        return -1;
+    }
+    if (to->skips)
+        memcpy(to->skips, from->skips, from->n_skips * sizeof *from->skips);
+    snprintf(to->options, sizeof to->options, "%s", options);
+    if (strlen(options) < sizeof to->options)
+        return 0;
+    snprintf(why, size, "-b %s: more than %zu bytes of options", from->info.name,
+             sizeof to->options - 1);
+    return -1;
+}
+
+/* Keeps the backends that -b names, in that order, with their options. The same backend may be
+ * named twice with different options. */
+static int choose(const struct attn_paths *paths, struct attn_roster *roster,
                   const struct attn_roster_wish *wish, char *why, size_t size)
 {
     struct attn_roster chosen = {0};
@@ -258,23 +304,10 @@ static int choose(const struct attn_places *places, struct attn_roster *roster,
         size_t length = colon ? (size_t)(colon - wish->backends[w]) : strlen(wish->backends[w]);
         snprintf(name, sizeof name, "%.*s", (int)length, wish->backends[w]);
         const struct attn_contestant *from = find(roster, name);
-        struct attn_contestant *to = from ? add(&chosen) : NULL;
-        if (!to) {
-            attn_roster_free(&chosen);
-            return unknown(roster, name, why, size);
-        }
-        *to = *from;
-        to->skips = from->n_skips ? malloc(from->n_skips * sizeof *from->skips) : NULL;
-        if (to->skips)
-            memcpy(to->skips, from->skips, from->n_skips * sizeof *from->skips);
-        else
-            to->n_skips = 0;
-        snprintf(to->options, sizeof to->options, "%s", colon ? colon + 1 : "");
-        bool fits = !colon || strlen(colon + 1) < sizeof to->options;
-        if (!fits)
-            snprintf(why, size, "-b %s: more than %zu bytes of options", name,
-                     sizeof to->options - 1);
-        if (!fits || check_options(places, wish, to, why, size)) {
+        if (!from)
+            unknown(roster, name, why, size);
+        if (!from || enter(&chosen, from, colon ? colon + 1 : "", why, size) ||
+            check_options(paths, wish, &chosen.items[chosen.count - 1], why, size)) {
             attn_roster_free(&chosen);
             return -1;
         }
@@ -284,7 +317,7 @@ static int choose(const struct attn_places *places, struct attn_roster *roster,
     return 0;
 }
 
-/* Without -b: everything that can run, or where --plugin names files, what those offer. */
+/* Without -b: everything that can run, or, if --plugin names files, what these offer. */
 static bool takes_part(const struct attn_contestant *c, const struct attn_roster_wish *wish)
 {
     if (wish->keep_unavailable)
@@ -294,7 +327,8 @@ static bool takes_part(const struct attn_contestant *c, const struct attn_roster
     return c->named || wish->n_plugins == 0;
 }
 
-/* Keeps the name and the reason of what can not run here. Without memory it goes unsaid. */
+/* Keeps the name and the reason of a backend that cannot run here. Without memory it is left out.
+ */
 static void note_absent(struct attn_roster *roster, const struct attn_contestant *c,
                         const struct attn_roster_wish *wish)
 {
@@ -310,28 +344,27 @@ static void note_absent(struct attn_roster *roster, const struct attn_contestant
     memcpy(absent->reason, c->info.reason, sizeof absent->reason);
 }
 
-enum attn_exit attn_roster_load(const struct attn_places *places,
-                                const struct attn_roster_wish *wish, struct attn_roster *roster,
-                                char *why, size_t size)
+enum attn_exit attn_roster_load(const struct attn_paths *paths, const struct attn_roster_wish *wish,
+                                struct attn_roster *roster, char *why, size_t size)
 {
     struct attn_roster found = {0};
     enum attn_exit code = ATTN_EXIT_USAGE;
     const char *extra = getenv("ATTNBENCH_PLUGIN_PATH");
-    if (add_folder(places, places->plugins, wish, &found, why, size) ||
-        (extra && add_path(places, extra, wish, &found, why, size)))
+    if (add_folder(paths, paths->plugins, wish, &found, why, size) ||
+        (extra && add_path(paths, extra, wish, &found, why, size)))
         goto failed;
     for (size_t i = 0; i < wish->n_plugins; i++) {
         const enum attn_exit refused =
-            add_plugin(places, wish->plugins[i], wish, true, &found, why, size);
+            add_plugin(paths, wish->plugins[i], wish, true, &found, why, size);
         if (refused) {
             code = refused;
             goto failed;
         }
     }
-    if (add_missing(places->plugins, &found))
+    if (add_missing(paths->plugins, &found, why, size))
         goto failed;
     if (wish->n_backends) {
-        if (choose(places, &found, wish, why, size))
+        if (choose(paths, &found, wish, why, size))
             goto failed;
     } else {
         size_t kept = 0;

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "host/worker.h"
-#include "run/places.h"
+#include "run/paths.h"
 
 /* One line "case glob: reason" of PLUGIN.skips, or of PLUGIN/BACKEND.skips. */
 struct attn_skip {
@@ -19,14 +19,14 @@ struct attn_skip {
 struct attn_contestant {
     char plugin[ATTN_PATH_MAX];
     struct attn_backend_info info; /* info.available false: reason says why */
-    char options[512];             /* as given with -b, "" otherwise */
-    bool missing;                  /* left out of this build: there is no plugin to start */
+    char options[512];             /* as given with -b; "": none */
+    bool missing;                  /* left out of this build; there is no plugin to start */
     bool named;                    /* with --plugin: a rerun must name it too */
     struct attn_skip *skips;
     size_t n_skips;
 };
 
-/* A backend that would have taken part, but can not run here. */
+/* A backend that would have taken part, but cannot run here. */
 struct attn_absent {
     char name[32];
     char reason[256];
@@ -39,7 +39,7 @@ struct attn_roster {
     size_t n_absent;
 };
 
-/* What is asked for: -b NAME[:options] and --plugin FILE, each any number of times. */
+/* What the command line asks for: -b NAME[:options] and --plugin FILE, each any number of times. */
 struct attn_roster_wish {
     const char *const *backends;
     size_t n_backends;
@@ -49,19 +49,18 @@ struct attn_roster_wish {
     bool keep_unavailable; /* list and doctor want them too */
 };
 
-/* Looks into the plugin folder, ATTNBENCH_PLUGIN_PATH and the files named. A broken plugin in a
- * folder becomes an entry that is not available; one named with --plugin, an unknown -b, options it
- * does not take, or a name that two plugins offer is an error. Backends left out of the build
- * (NAME.missing in the plugin folder) are entries too. Without -b: what the plugins named offer, or
- * all available backends. Returns 0; ATTN_EXIT_INCOMPLETE where a plugin named with --plugin
- * crashed, hung or ran out of memory while it was loaded, and ATTN_EXIT_USAGE for any other error,
- * with the reason. */
-enum attn_exit attn_roster_load(const struct attn_places *places,
-                                const struct attn_roster_wish *wish, struct attn_roster *roster,
-                                char *why, size_t size);
+/* Looks into the plugin folder, ATTNBENCH_PLUGIN_PATH and the files of --plugin. A broken plugin in
+ * a folder becomes an entry that is not available. These are errors: a broken plugin named with
+ * --plugin, an unknown -b, options that the backend does not accept, and a name that two plugins
+ * offer. Backends left out of the build (NAME.missing in the plugin folder) are entries, too.
+ * Without -b the roster holds the backends of the plugins named, or all available backends. Returns
+ * 0, or with the reason: ATTN_EXIT_INCOMPLETE if a plugin named with --plugin crashed, hung or ran
+ * out of memory while it was loaded, ATTN_EXIT_USAGE for any other error. */
+enum attn_exit attn_roster_load(const struct attn_paths *paths, const struct attn_roster_wish *wish,
+                                struct attn_roster *roster, char *why, size_t size);
 void attn_roster_free(struct attn_roster *roster);
 
-/* Is a refusal of this case expected of the backend; its reason, or NULL. */
+/* The reason, if a refusal of this case is expected of the backend; NULL otherwise. */
 const char *attn_expected_skip(const struct attn_contestant *contestant, const char *case_name);
 
 #endif

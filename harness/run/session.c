@@ -32,7 +32,7 @@ bool attn_session_over(const struct attn_session *session)
            attn_now() - session->began > session->settings.budget_s;
 }
 
-/* What one verdict claims of the whole command. */
+/* The exit code that one verdict asks for. */
 static enum attn_exit claim_of(enum attn_status status, bool harmless, bool strict)
 {
     switch (status) {
@@ -61,7 +61,7 @@ void attn_session_claim(struct attn_session *session, const json_t *record)
     session->counts[status]++;
     const char *exactness = json_string_value(json_object_get(record, "exactness"));
     if (exactness && !strcmp(exactness, "none"))
-        return; /* it computes nothing: no verdict on it is one on attention */
+        return; /* it computes nothing: its verdicts say nothing about attention */
     bool harmless = json_is_true(json_object_get(record, "expected"));
     session->code = attn_exit_stronger(
         session->code, claim_of((enum attn_status)status, harmless, session->settings.strict));
@@ -85,12 +85,12 @@ int attn_session_open(struct attn_session *session, const char *folder, bool res
 {
     char path[ATTN_PATH_MAX];
     if (attn_make_folder(folder)) {
-        snprintf(why, size, "folder '%s' can not be made: %s", folder, strerror(errno));
+        snprintf(why, size, "folder '%s' cannot be made: %s", folder, strerror(errno));
         return -1;
     }
     if (attn_path_join(path, folder, "results.ndjson") ||
         attn_path_join(session->log, folder, "workers.log")) {
-        snprintf(why, size, "'%s' is too long a path", folder);
+        snprintf(why, size, "the path '%s' is too long", folder);
         return -1;
     }
     if (!resume && access(path, F_OK) == 0) {

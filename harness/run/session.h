@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* session.h - what all parts of one command share: its settings, its backends and cases, where
- * records go, and what they add up to. */
+/* session.h - what all parts of one command share: its settings, backends and cases, where its
+ * records go, and the exit code that they lead to. */
 #ifndef ATTN_SESSION_H
 #define ATTN_SESSION_H
 
@@ -11,29 +11,29 @@
 #include "case/case.h"
 #include "host/clock.h"
 #include "results/status.h"
-#include "run/places.h"
+#include "run/paths.h"
 #include "run/roster.h"
 
 struct attn_settings {
     int threads;        /* of a backend */
-    int host_threads;   /* of reference and fills */
-    double timeout_s;   /* watchdog for one request */
+    int host_threads;   /* of the reference and the fills */
+    double timeout_s;   /* watchdog limit of one request */
     double budget_s;    /* for the whole command; 0: none */
     double run_limit_s; /* a run predicted to take longer is skip (budget) */
     bool strict, debug;
-    bool shrink;            /* what fails, to the smallest case that does */
-    const char *reproducer; /* file for the first of these as C; NULL: none */
-    unsigned fills;  /* bit f: try enum attn_fill f on a case of fill=normal, where it fits */
-    unsigned checks; /* bit k: try enum attn_check k, where it fits */
+    bool shrink;            /* shrink each failing case to the smallest that still fails */
+    const char *reproducer; /* file for the first of these as a C program; NULL: none */
+    unsigned fills;         /* bit f: try enum attn_fill f on a case of fill=normal, if it fits */
+    unsigned checks;        /* bit k: try enum attn_check k, if it fits */
     int rounds, samples;
     double min_time_s;
     bool hot, cold;
-    uint64_t memory; /* bytes that a case and a worker may take; 0: what is available */
+    uint64_t memory; /* bytes that a case and a worker may use; 0: what is available */
 };
 
 struct attn_session {
     struct attn_settings settings;
-    const struct attn_places *places;
+    const struct attn_paths *paths;
     struct attn_roster roster;
     struct attn_case_list cases;
     char folder[ATTN_PATH_MAX]; /* of the run; "": none */
@@ -48,18 +48,18 @@ struct attn_session {
 
 void attn_settings_default(struct attn_settings *settings);
 
-/* How the reason of a skip for want of time begins. */
+/* The reason of a skip for lack of time begins with this. */
 #define ATTN_NO_TIME_LEFT "budget: the time given is used up"
 
-/* Is the budget used up. */
+/* Is the budget used up? */
 bool attn_session_over(const struct attn_session *session);
 
-/* Counts a verdict (a record of type verify) and raises the exit code by what it claims. A skip
- * whose field `expected` is true (budget, memory, missing device, a listed one) claims nothing. */
+/* Counts a verdict (a record of type verify) and raises the exit code accordingly. A skip whose
+ * field `expected` is true (budget, memory, missing device, a listed one) leaves the code. */
 void attn_session_claim(struct attn_session *session, const json_t *record);
 
-/* Appends a record to the file, keeps it, and lets it claim. Takes the reference. Returns 0, or -1
- * with errno. */
+/* Appends a record to the file, keeps it, and counts it as attn_session_claim does. Takes the
+ * reference. Returns 0, or -1 with errno. */
 int attn_session_record(struct attn_session *session, json_t *record);
 
 /* Opens (or, to resume, reopens) the run folder and its results file. */
@@ -67,7 +67,7 @@ int attn_session_open(struct attn_session *session, const char *folder, bool res
                       size_t size);
 void attn_session_close(struct attn_session *session);
 
-/* Set by the main program's handler of INT and TERM: stop between two requests. */
+/* Set by the main program's handler of SIGINT and SIGTERM: stop between two requests. */
 extern volatile int attn_interrupted;
 
 #endif

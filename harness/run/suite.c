@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* suite.c - case arguments to a list of cases. */
+/* suite.c - turns case arguments into a list of cases. */
 #include "run/suite.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "case/generate.h"
+#include "case/xorshift.h"
 #include "pack/pack.h"
-
-/* Operations of a random case, at most: reference and bound take some milliseconds for it. */
-static const double most_operations = 4e6;
 
 static bool ends_with(const char *text, const char *suffix)
 {
@@ -55,39 +54,40 @@ static int add_argument(const char *text, struct attn_case_list *list, char *why
     if (strchr(text, '='))
         return attn_case_parse_line(text, strlen(text), NULL, 0, list, why, size);
     snprintf(why, size,
-             "'%s' is no .cases file, no .safetensors pack and no case line (key=value ...)", text);
+             "'%s' is not a .cases file, a .safetensors pack or a case line (key=value ...)", text);
     return -1;
 }
 
+/* A folder that does not exist holds nothing. */
 static int add_folder(const char *folder, const char *suffix, struct attn_case_list *list,
                       char *why, size_t size)
 {
     char **names;
-    size_t n = attn_names_in(folder, suffix, &names);
+    size_t n;
     int result = 0;
+    if (attn_names_in(folder, suffix, &names, &n)) {
+        if (errno == ENOENT)
+            return 0;
+        snprintf(why, size, "%s: %s", folder, strerror(errno));
+        return -1;
+    }
     for (size_t i = 0; i < n && result == 0; i++) {
         char path[ATTN_PATH_MAX];
-        result = attn_path_join(path, folder, names[i]) ? -1 : add_argument(path, list, why, size);
+        if (attn_path_join(path, folder, names[i]) == 0) {
+            result = add_argument(path, list, why, size);
+        } else {
+            snprintf(why, size, "the path of '%s' is over %d bytes", names[i], ATTN_PATH_MAX - 1);
+            result = -1;
+        }
     }
     attn_names_free(names, n);
     return result;
 }
 
-/* FLOPs and what the scores add, with every cell allowed. */
-static double operations(const struct attn_case *c)
-{
-    const double cells = (double)c->b * (double)c->hq * (double)c->sq * (double)c->sk;
-    const double additive = 60.0 * (double)c->dh * cells;
-    const double bilinear = c->score == ATTN_SCORE_BILINEAR
-                                ? 2.0 * (double)(c->b * c->hq * c->sq) * (double)(c->dq * c->dk)
-                                : 0;
-    return attn_case_flops(c, (int64_t)cells) + additive + bilinear;
-}
-
 static int add_random(const struct attn_suite_wish *wish, struct attn_case_list *list, char *why,
                       size_t size)
 {
-    /* A state other than 0 for every seed, and far apart for seeds that are near. */
+    /* Never 0, and far apart for seeds that are close. */
     uint64_t state = (wish->seed_given ? wish->seed : 1) * UINT64_C(0x9e3779b97f4a7c15) ^ 1;
     state = state ? state : 1;
     for (int i = 0; i < 8; i++)
@@ -97,8 +97,6 @@ static int add_random(const struct attn_suite_wish *wish, struct attn_case_list 
         attn_case_generate(&state, false, line, sizeof line);
         if (attn_case_parse_line(line, strlen(line), NULL, 0, list, why, size))
             return -1;
-        if (operations(&list->items[list->count - 1]) > most_operations)
-            attn_case_free(&list->items[--list->count]);
     }
     return 0;
 }
@@ -123,23 +121,23 @@ static void narrow(const struct attn_suite_wish *wish, struct attn_case_list *li
     list->count = kept;
 }
 
-int attn_suite_load(const struct attn_places *places, const struct attn_suite_wish *wish,
+int attn_suite_load(const struct attn_paths *paths, const struct attn_suite_wish *wish,
                     struct attn_case_list *list, char *why, size_t size)
 {
     struct attn_case_list found = {0};
     if (wish->fuzz > 0 && wish->n_cases > 0) {
-        snprintf(why, size, "--fuzz makes its own cases, and takes none");
+        snprintf(why, size, "--fuzz makes its own cases; give it no others");
         return -1;
     }
     if (wish->fuzz > 0 && add_random(wish, &found, why, size))
         goto failed;
     if (wish->n_cases == 0 && wish->fuzz == 0) {
-        if (add_folder(places->cases, ".cases", &found, why, size) ||
-            add_folder(places->packs, ".safetensors", &found, why, size))
+        if (add_folder(paths->cases, ".cases", &found, why, size) ||
+            add_folder(paths->packs, ".safetensors", &found, why, size))
             goto failed;
         if (found.count == 0) {
-            snprintf(why, size, "the standard suite is not there: %s holds no .cases file",
-                     places->cases);
+            snprintf(why, size, "the standard suite is missing: %s holds no .cases file",
+                     paths->cases);
             goto failed;
         }
     }
@@ -160,8 +158,8 @@ failed:
     return -1;
 }
 
-bool attn_suite_is_standard(const struct attn_places *places, const struct attn_case *c)
+bool attn_suite_is_standard(const struct attn_paths *paths, const struct attn_case *c)
 {
-    size_t n = strlen(places->cases);
-    return c->file && !strncmp(c->file, places->cases, n) && c->file[n] == '/';
+    size_t n = strlen(paths->cases);
+    return c->file && !strncmp(c->file, paths->cases, n) && c->file[n] == '/';
 }

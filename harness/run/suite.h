@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "case/case.h"
-#include "run/places.h"
+#include "run/paths.h"
 
 struct attn_suite_wish {
     const char *const *cases; /* .cases files, packs, quoted case lines; none: the standard suite */
@@ -15,15 +15,15 @@ struct attn_suite_wish {
     int shard, shards;  /* 1-based part of how many; 0, 0: all */
     bool seed_given;
     uint64_t seed; /* replaces the seed of every case without data= */
-    int fuzz;      /* random cases instead, so many; the seed is then theirs as a whole */
+    int fuzz;      /* this many random cases instead; the seed is then that of the whole set */
 };
 
-/* Parses, resolves packs, filters. The standard suite is every file of the cases folder and every
- * pack of the packs folder. Returns 0, or -1 with the parser's message. */
-int attn_suite_load(const struct attn_places *places, const struct attn_suite_wish *wish,
+/* Parses the cases, resolves packs and filters. The standard suite is every file of the cases
+ * folder and every pack of the packs folder. Returns 0, or -1 with the parser's message. */
+int attn_suite_load(const struct attn_paths *paths, const struct attn_suite_wish *wish,
                     struct attn_case_list *list, char *why, size_t size);
 
-/* Does the case stand in the suite's own cases folder: there a refusal must be an expected one. */
-bool attn_suite_is_standard(const struct attn_places *places, const struct attn_case *c);
+/* Is the case from the suite's own cases folder? There a refusal must be an expected one. */
+bool attn_suite_is_standard(const struct attn_paths *paths, const struct attn_case *c);
 
 #endif

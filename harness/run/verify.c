@@ -2,247 +2,19 @@
 /* verify.c - case by case, backend by backend. */
 #include "run/verify.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "run/keep.h"
-#include "run/machine.h"
 #include "run/progress.h"
 #include "run/relations.h"
-#include "run/reproducer.h"
-#include "run/suite.h"
+#include "run/retry.h"
+#include "run/verify_one.h"
 
-/* A run that verification has seen to take longer is not repeated in the second placement. */
-static const double second_placement_s = 1.0;
-/* Further fills are for cases of up to so many cells, and for backends that run them in so long:
- * what they look for shows at any size. Census alone proves more the more keys there are, and
- * counts them all in less time than a run takes. */
+/* Further fills are tried on cases of up to this many cells, and on backends that run them within
+ * this time: the faults that they look for show at any size. Only census proves more when there are
+ * more keys, and it counts them all in less time than a run takes. */
 static const double fill_cells = 0x1p24, fill_s = 0.25, census_s = 30.0;
-/* Cases smaller than this say nothing about a backend's rate. */
-static const double rate_flops = 1e7;
-
-void attn_seat_init(struct attn_seat *seat, const struct attn_session *session,
-                    const struct attn_contestant *contestant)
-{
-    *seat = (struct attn_seat){.session = session, .contestant = contestant};
-}
-
-static struct attn_outcome start(struct attn_seat *seat, int threads, struct attn_worker **worker)
-{
-    const struct attn_settings *s = &seat->session->settings;
-    if (seat->contestant->missing) {
-        struct attn_outcome outcome = {.status = ATTN_SKIP};
-        snprintf(outcome.reason, sizeof outcome.reason, "%s", seat->contestant->info.reason);
-        return outcome;
-    }
-    struct attn_worker_config config = {
-        .worker_path = seat->session->places->worker,
-        .plugin_path = seat->contestant->plugin,
-        .backend = seat->contestant->info.name,
-        .options = seat->contestant->options,
-        .threads = threads,
-        .log_path = *seat->session->log ? seat->session->log : NULL,
-        .timeout_s = s->timeout_s,
-        .rss_limit = s->memory,
-        .foreground = s->debug,
-    };
-    const struct attn_outcome outcome = attn_worker_start(&config, worker);
-    if (s->debug && outcome.status == ATTN_PASS)
-        attn_progress_debug(seat->contestant->info.name, attn_worker_pid(*worker));
-    return outcome;
-}
-
-struct attn_outcome attn_seat_worker(struct attn_seat *seat)
-{
-    return seat->worker ? (struct attn_outcome){.status = ATTN_PASS}
-                        : start(seat, seat->session->settings.threads, &seat->worker);
-}
-
-struct attn_outcome attn_seat_other(struct attn_seat *seat)
-{
-    if (seat->other || seat->other_tried)
-        return (struct attn_outcome){.status = seat->other ? ATTN_PASS : ATTN_SKIP};
-    seat->other_tried = true;
-    if (seat->session->settings.debug) /* one worker is enough in the foreground */
-        return (struct attn_outcome){.status = ATTN_SKIP};
-    return start(seat, seat->session->settings.threads == 1 ? 2 : 1, &seat->other);
-}
-
-void attn_seat_after(struct attn_seat *seat, const struct attn_outcome *outcome)
-{
-    bool sound = outcome->status == ATTN_PASS || outcome->status == ATTN_SKIP ||
-                 outcome->status == ATTN_FAIL;
-    if (!sound)
-        attn_seat_leave(seat);
-}
-
-void attn_seat_leave(struct attn_seat *seat)
-{
-    attn_worker_stop(seat->worker);
-    attn_worker_stop(seat->other);
-    seat->worker = seat->other = NULL;
-    seat->other_tried = false;
-}
-
-/* A case lies in memory three times at most: in the host, in the shared mapping, in the worker. */
-static uint64_t memory_needed(const struct attn_case *c)
-{
-    uint64_t bytes = attn_case_bytes(c);
-    return bytes > UINT64_MAX / 3 ? UINT64_MAX : 3 * bytes;
-}
-
-static void verdict_set(struct attn_judgement *v, enum attn_status status, const char *reason)
-{
-    memset(v, 0, sizeof *v);
-    v->status = status;
-    snprintf(v->reason, sizeof v->reason, "%s", reason);
-}
-
-struct attn_instance *attn_instance_for(const struct attn_session *session,
-                                        const struct attn_case *c, struct attn_judgement *verdict)
-{
-    char why[512];
-    if (attn_session_over(session)) {
-        snprintf(why, sizeof why, ATTN_NO_TIME_LEFT " (%g s)", session->settings.budget_s);
-        verdict_set(verdict, ATTN_SKIP, why);
-        return NULL;
-    }
-    uint64_t needed = memory_needed(c);
-    uint64_t have = session->settings.memory ? session->settings.memory : attn_memory_available();
-    if (needed > have) {
-        double needs_gib = ldexp((double)needed, -30), has_gib = ldexp((double)have, -30);
-        snprintf(why, sizeof why, "needs %.*f GiB, have %.*f", needs_gib < 10 ? 2 : 0, needs_gib,
-                 has_gib < 10 ? 2 : 0, has_gib);
-        verdict_set(verdict, ATTN_SKIP, why);
-        return NULL;
-    }
-    struct attn_instance *instance;
-    if (attn_instance_create(c, session->settings.host_threads, &instance, why, sizeof why)) {
-        verdict_set(verdict, ATTN_ERROR, why);
-        return NULL;
-    }
-    return instance;
-}
-
-/* Did the outputs hold, as far as they were judged. */
-static bool holds(enum attn_status status)
-{
-    return status == ATTN_PASS || status == ATTN_APPROX || status == ATTN_MISTRUSTED;
-}
-
-/* Keeps the graver of two verdicts, of which the first holds: what failed once has failed. */
-static void merge(struct attn_judgement *kept, const struct attn_judgement *next)
-{
-    const double max = fmax(kept->max_ratio, next->max_ratio);
-    const int64_t counted = kept->rows_counted;
-    if (!holds(next->status) || (kept->status == ATTN_PASS && next->status != ATTN_PASS))
-        *kept = *next;
-    kept->max_ratio = max;
-    kept->rows_counted = next->rows_counted > counted ? next->rows_counted : counted;
-}
-
-/* A run that came to its end has kept every promise. */
-static void enter_promises(struct attn_entry *entry, const struct attn_outcome *outcome)
-{
-    for (unsigned p = ATTN_PROMISE_INPUTS; p <= ATTN_PROMISE_STATE; p++) {
-        const unsigned bit = 1u << (ATTN_CHECK_INPUTS + p - ATTN_PROMISE_INPUTS);
-        if (outcome->broken == p)
-            entry->checks_ok &= ~bit;
-        else if (outcome->status == ATTN_PASS && !(entry->checks_done & bit))
-            entry->checks_ok |= bit;
-        else
-            continue;
-        entry->checks_done |= bit;
-    }
-}
-
-/* One placement: run, then judge. */
-static void verify_placement(struct attn_seat *seat, struct attn_instance *instance,
-                             struct attn_judge *judge, enum attn_placement placement,
-                             struct attn_entry *entry, struct attn_judgement *verdict)
-{
-    struct attn_outcome outcome = attn_seat_worker(seat);
-    double seconds = 0;
-    if (outcome.status == ATTN_PASS) {
-        outcome = attn_worker_verify(seat->worker, instance, placement, 1, &entry->plan, &seconds);
-        attn_seat_after(seat, &outcome);
-    }
-    enter_promises(entry, &outcome);
-    if (outcome.status != ATTN_PASS) {
-        verdict_set(verdict, outcome.status, outcome.reason);
-        return;
-    }
-    entry->seconds = entry->seconds > 0 ? fmin(entry->seconds, seconds) : seconds;
-    uint32_t exactness = entry->contestant->info.exactness;
-    if (exactness == ATTN_NONE)
-        verdict_set(verdict, ATTN_PASS, "");
-    else if (!entry->plan.has_numerics)
-        verdict_set(verdict, ATTN_ERROR, "the plan declares no numerics, so it has no bound");
-    else
-        attn_judge_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, verdict);
-}
-
-static double *rate_of(struct attn_seat *seat, const struct attn_problem *problem)
-{
-    return &seat->rate[problem->op == ATTN_OP_MHA][problem->score % 8];
-}
-
-/* Would the run take longer than the limit, at the rate that this backend has shown. */
-static bool over_limit(struct attn_seat *seat, const struct attn_instance *instance,
-                       struct attn_judgement *verdict)
-{
-    double rate = *rate_of(seat, &instance->problem), limit = seat->session->settings.run_limit_s;
-    if (rate <= 0 || limit <= 0 || instance->flops / rate <= limit)
-        return false;
-    char why[128];
-    snprintf(why, sizeof why, "budget: a run is predicted to take %.2g s, the limit is %.2g s",
-             instance->flops / rate, limit);
-    verdict_set(verdict, ATTN_SKIP, why);
-    return true;
-}
-
-void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
-                       struct attn_judge *judge, struct attn_entry *entry)
-{
-    entry->verified = true;
-    entry->nnz = instance->nnz;
-    entry->flops = instance->flops;
-    entry->bytes = instance->bytes;
-    struct attn_outcome outcome = attn_seat_worker(seat);
-    if (outcome.status == ATTN_SKIP) /* this machine lacks what the backend needs */
-        entry->harmless = true;
-    if (outcome.status == ATTN_PASS) {
-        outcome = attn_worker_supports(seat->worker, instance);
-        attn_seat_after(seat, &outcome);
-        if (outcome.status == ATTN_SKIP)
-            entry->harmless = !attn_suite_is_standard(seat->session->places, entry->c) ||
-                              attn_expected_skip(entry->contestant, entry->c->name);
-    }
-    if (outcome.status != ATTN_PASS) {
-        verdict_set(&entry->verdict, outcome.status, outcome.reason);
-        return;
-    }
-    if (over_limit(seat, instance, &entry->verdict)) {
-        entry->harmless = true;
-        return;
-    }
-    verify_placement(seat, instance, judge, ATTN_PLACE_END, entry, &entry->verdict);
-    entry->end_done = true;
-    entry->end_ok = holds(entry->verdict.status);
-    if (entry->seconds > 0 && instance->flops >= rate_flops) {
-        double *rate = rate_of(seat, &instance->problem);
-        *rate = fmax(*rate, instance->flops / entry->seconds);
-    }
-    if (!entry->end_ok || entry->seconds > second_placement_s ||
-        entry->contestant->info.exactness == ATTN_NONE)
-        return;
-    struct attn_judgement second;
-    verify_placement(seat, instance, judge, ATTN_PLACE_START, entry, &second);
-    entry->start_done = true;
-    entry->start_ok = holds(second.status);
-    merge(&entry->verdict, &second);
-}
 
 static bool may_fill(const struct attn_entry *entry, enum attn_fill fill)
 {
@@ -250,11 +22,11 @@ static bool may_fill(const struct attn_entry *entry, enum attn_fill fill)
     const double cells = (double)c->b * (double)c->hq * (double)c->sq * (double)c->sk;
     const bool quick = cells <= fill_cells && entry->seconds < fill_s;
     return entry->end_ok && entry->contestant->info.exactness == ATTN_EXACT &&
-           holds(entry->verdict.status) &&
+           attn_judgement_holds(entry->verdict.status) &&
            (quick || (fill == ATTN_FILL_CENSUS && entry->seconds < census_s));
 }
 
-/* The same sizes under another fill, on every backend that has held so far. */
+/* The same sizes under another fill, on every backend that has passed so far. */
 static void verify_fill(struct attn_session *session, struct attn_seat *seats,
                         const struct attn_case *c, struct attn_entry *entries)
 {
@@ -272,14 +44,14 @@ static void verify_fill(struct attn_session *session, struct attn_seat *seats,
                 continue;
             struct attn_judgement verdict;
             struct attn_entry trial = *entry; /* plan and times stay those of the case itself */
-            verify_placement(&seats[b], instance, judge, ATTN_PLACE_END, &trial, &verdict);
+            attn_verify_placement(&seats[b], instance, judge, ATTN_PLACE_END, &trial, &verdict);
             entry->checks_done |= trial.checks_done;
             entry->checks_ok &= trial.checks_ok;
             entry->fills_done |= 1u << c->fill;
-            entry->fills_ok |= (unsigned)holds(verdict.status) << c->fill;
-            if (!holds(verdict.status))
+            entry->fills_ok |= (unsigned)attn_judgement_holds(verdict.status) << c->fill;
+            if (!attn_judgement_holds(verdict.status))
                 entry->fill = c->fill;
-            merge(&entry->verdict, &verdict);
+            attn_judgement_merge(&entry->verdict, &verdict);
         }
     attn_judge_free(judge);
     attn_instance_free(instance);
@@ -318,7 +90,7 @@ static void print_result(FILE *out, const struct attn_entry *entry,
     if (*v->reason)
         fprintf(out, "    %s\n", v->reason);
     if (v->status == ATTN_SKIP && !entry->harmless)
-        fprintf(out, "    this skip stands in no list of expected skips, so it counts\n");
+        fprintf(out, "    this skip is in no list of expected skips, so it counts\n");
     if (v->status != ATTN_SKIP) {
         attn_entry_repro(entry, session->settings.threads, repro, sizeof repro);
         fprintf(out, "    rerun: %s\n", repro);
@@ -335,13 +107,13 @@ int attn_verify_finish(struct attn_session *session, struct attn_entry *entry, F
     free(entry->smallest);
     entry->smallest = NULL;
     if (attn_session_record(session, record)) {
-        snprintf(why, size, "a record can not be written: %m");
+        snprintf(why, size, "a record cannot be written: %m");
         return -1;
     }
     return 0;
 }
 
-/* The pack's expected answers against the reference itself, as an entry without a backend. */
+/* Compares the reference itself with the pack's expected answers: an entry without a backend. */
 static int verify_reference(struct attn_session *session, const struct attn_case *c,
                             const struct attn_instance *instance, struct attn_judge *judge,
                             FILE *out, char *why, size_t size)
@@ -354,7 +126,7 @@ static int verify_reference(struct attn_session *session, const struct attn_case
     return attn_verify_finish(session, &entry, out, why, size);
 }
 
-/* ... that have gone by since *began, which is then now. */
+/* Seconds since *began; resets it. */
 static double seconds_since(double *began)
 {
     const double now = attn_now(), seconds = now - *began;
@@ -363,36 +135,35 @@ static double seconds_since(double *began)
     return seconds;
 }
 
-int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
-                     const struct attn_case *c, struct attn_instance **instance,
-                     struct attn_judge **judge, struct attn_entry *entries, FILE *out, char *why,
-                     size_t size)
+int attn_verify_case(struct attn_session *session, struct attn_verification *v, FILE *out,
+                     char *why, size_t size)
 {
+    const struct attn_case *c = v->c;
     struct attn_judgement none;
     double began = attn_now();
-    *judge = NULL;
-    *instance = attn_instance_for(session, c, &none);
-    if (*instance) {
+    v->judge = NULL;
+    v->instance = attn_instance_for(session, c, &none);
+    if (v->instance) {
         char reason[512];
-        if (attn_judge_create(*instance, ATTN_JUDGE_BUDGET, session->settings.host_threads, judge,
-                              reason, sizeof reason)) {
-            verdict_set(&none, ATTN_ERROR, reason);
-            attn_instance_free(*instance);
-            *instance = NULL;
+        if (attn_judge_create(v->instance, ATTN_JUDGE_BUDGET, session->settings.host_threads,
+                              &v->judge, reason, sizeof reason)) {
+            attn_judgement_set(&none, ATTN_ERROR, reason);
+            attn_instance_free(v->instance);
+            v->instance = NULL;
         }
     }
-    if (*instance && (verify_reference(session, c, *instance, *judge, out, why, size) ||
-                      attn_keep_reference(session, *instance, why, size)))
+    if (v->instance && (verify_reference(session, c, v->instance, v->judge, out, why, size) ||
+                        attn_keep_reference(session, v->instance, why, size)))
         return -1;
     for (size_t b = 0; b < session->roster.count; b++) {
-        struct attn_entry *entry = &entries[b];
+        struct attn_entry *entry = &v->entries[b];
         memset(entry, 0, sizeof *entry);
         entry->c = c;
         entry->contestant = &session->roster.items[b];
         attn_case_id(c, entry->id);
-        if (*instance) {
-            attn_verify_entry(&seats[b], *instance, *judge, entry);
-            if (!attn_interrupted && attn_keep_weights(session, *instance, entry, why, size))
+        if (v->instance) {
+            attn_verify_entry(&v->seats[b], v->instance, v->judge, entry);
+            if (!attn_interrupted && attn_keep_weights(session, v->instance, entry, why, size))
                 return -1;
         } else {
             entry->verdict = none;
@@ -400,19 +171,19 @@ int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
         }
         entry->verifying_s = seconds_since(&began);
     }
-    if (*instance) {
-        verify_fills(session, seats, c, entries);
-        attn_relations_verify(session, seats, *instance, entries);
-        entries[0].verifying_s += seconds_since(&began);
+    if (v->instance) {
+        verify_fills(session, v->seats, c, v->entries);
+        attn_relations_verify(session, v->seats, v->instance, v->entries);
+        v->entries[0].verifying_s += seconds_since(&began);
     }
     for (size_t b = 0; b < session->roster.count; b++) {
         if (attn_interrupted) /* a verdict that we caused ourselves is none */
             return 0;
-        struct attn_entry *entry = &entries[b];
+        struct attn_entry *entry = &v->entries[b];
         bool silent =
             entry->contestant->info.exactness == ATTN_NONE && entry->verdict.status == ATTN_PASS;
-        if (session->settings.shrink && attn_shrinks(entry))
-            attn_reproduce(session, &seats[b], entry);
+        if (session->settings.shrink && attn_retry_wanted(entry))
+            attn_retry_smaller(session, &v->seats[b], entry);
         if (!silent && attn_verify_finish(session, entry, out, why, size))
             return -1;
     }
@@ -434,17 +205,16 @@ int attn_verify_all(struct attn_session *session, FILE *out, char *why, size_t s
     for (size_t i = 0; i < session->cases.count && result == 0; i++) {
         if (attn_interrupted)
             break;
-        struct attn_instance *instance = NULL;
-        struct attn_judge *judge = NULL;
-        const struct attn_case *c = &session->cases.items[i];
-        attn_progress_step(&progress, i, i, c);
-        result = attn_verify_case(session, seats, c, &instance, &judge, entries, out, why, size);
-        attn_judge_free(judge);
-        attn_instance_free(instance);
+        struct attn_verification v = {
+            .c = &session->cases.items[i], .seats = seats, .entries = entries};
+        attn_progress_step(&progress, i, i, v.c);
+        result = attn_verify_case(session, &v, out, why, size);
+        attn_judge_free(v.judge);
+        attn_instance_free(v.instance);
     }
     attn_progress_end(&progress);
     for (size_t b = 0; b < n && seats; b++)
-        attn_seat_leave(&seats[b]);
+        attn_seat_free(&seats[b]);
     free(seats);
     free(entries);
     return result;

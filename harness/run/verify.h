@@ -1,57 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verify.h - runs one case on one backend in guarded memory and judges it. */
+/* verify.h - case by case, backend by backend: verdicts, and their records. */
 #ifndef ATTN_VERIFY_H
 #define ATTN_VERIFY_H
 
 #include "run/entry.h"
+#include "run/seat.h"
 
-/* A worker kept across the cases of one backend; started when needed, again after it is gone. */
-struct attn_seat {
-    const struct attn_session *session;
-    const struct attn_contestant *contestant;
-    struct attn_worker *worker;
-    struct attn_worker *other; /* with another number of threads, for the check `threads` */
-    bool other_tried;
-    double rate[2][8]; /* best FLOP/s seen, by op (mha or not) and score; 0: not yet */
-};
-
-void attn_seat_init(struct attn_seat *seat, const struct attn_session *session,
-                    const struct attn_contestant *contestant);
-/* PASS with a live worker in the seat, or why there is none. */
-struct attn_outcome attn_seat_worker(struct attn_seat *seat);
-/* The same for the worker with another number of threads: two for one, one for any other. What it
- * can not be is tried once. */
-struct attn_outcome attn_seat_other(struct attn_seat *seat);
-/* Call after each request with its outcome: drops a worker that is gone, or in which
- * something failed: a fault on a device takes with it all that comes after. */
-void attn_seat_after(struct attn_seat *seat, const struct attn_outcome *outcome);
-void attn_seat_leave(struct attn_seat *seat);
-
-/* Makes an instance, or says why not as a verdict: skip (needs ..., have ...) where it can not fit,
- * ERROR otherwise. Returns NULL then. */
-struct attn_instance *attn_instance_for(const struct attn_session *session,
-                                        const struct attn_case *c, struct attn_judgement *verdict);
-
-/* Fills the entry's verification part. With a backend that computes nothing, PASS without judging.
- * `judge` is shared by all backends of a case. */
-void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
-                       struct attn_judge *judge, struct attn_entry *entry);
-
-/* Records an entry's verdict and prints it as a line on `out` unless NULL. Returns 0 or -1 with the
- * reason. */
+/* Records an entry's verdict and prints it as one line on `out`, unless `out` is NULL. Returns 0,
+ * or -1 with the reason. */
 int attn_verify_finish(struct attn_session *session, struct attn_entry *entry, FILE *out, char *why,
                        size_t size);
 
-/* One case: its instance and judge (both given to the caller, NULL where it can not be made), the
- * reference against a pack's expected answers, then every backend of the session. `seats` and
- * `entries` have one item a backend. Returns 0, or -1 with the reason. */
-int attn_verify_case(struct attn_session *session, struct attn_seat *seats,
-                     const struct attn_case *c, struct attn_instance **instance,
-                     struct attn_judge **judge, struct attn_entry *entries, FILE *out, char *why,
-                     size_t size);
+/* One case on every backend of the session. */
+struct attn_verification {
+    const struct attn_case *c;
+    struct attn_seat *seats;        /* one per backend */
+    struct attn_entry *entries;     /* one per backend; overwritten */
+    struct attn_instance *instance; /* set; NULL: it cannot be made. The caller frees it */
+    struct attn_judge *judge;       /* the same */
+};
 
-/* The whole command: every case on every backend; records, progress on stderr, a line a result on
- * `out` unless NULL. Returns 0, or -1 with the reason when the harness itself failed. */
+/* Makes the instance and its judge, compares the reference with a pack's expected answers, then
+ * verifies every backend. Returns 0, or -1 with the reason. */
+int attn_verify_case(struct attn_session *session, struct attn_verification *verification,
+                     FILE *out, char *why, size_t size);
+
+/* The whole command: every case on every backend. Writes records, progress on stderr, and one line
+ * per result on `out` unless that is NULL. Returns 0, or -1 with the reason if the harness itself
+ * failed. */
 int attn_verify_all(struct attn_session *session, FILE *out, char *why, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* draw.c - what a case without a pack puts into its inputs. The rules are in README.md. */
+/* draw.c - fills the inputs of a case without a pack. The rules are in README.md. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct stream {
     uint64_t seed;
     uint32_t role;
     double scale;  /* of a normal number, or the value itself */
-    int64_t count; /* lengths: how many values there are */
+    int64_t count; /* lengths: the number of possible values */
     double p;      /* booleans: probability of true */
     const struct attn_case *c;
 };
@@ -67,7 +67,7 @@ static double len_value(const void *context, uint64_t index)
     const struct stream *s = context;
     switch (s->c->len) {
     case ATTN_LEN_LIST:
-        return (double)s->c->len_list[index % (uint64_t)s->c->n_len];
+        return (double)s->c->len_list->at[index % (uint64_t)s->c->n_len];
     case ATTN_LEN_RAND: /* 1 .. Sk: every row has a key */
         return s->count > 0 ? 1.0 + whole_value(s, index) : 0.0;
     default: /* 0 .. Sk: empty rows occur */
@@ -79,7 +79,7 @@ static double keep_head_value(const void *context, uint64_t index)
 {
     const struct attn_case *c = ((const struct stream *)context)->c;
     for (int p = 0; p < c->n_prune; p++)
-        if (c->prune[p] == (int64_t)index)
+        if (c->prune->at[p] == (int64_t)index)
             return 0;
     return 1;
 }
@@ -104,7 +104,7 @@ struct orthonormal {
     struct stream stream;
 };
 
-/* Element of the matrix: vectors are its rows, or its columns where it has more rows. */
+/* Element of the matrix. Vectors are its rows, or its columns if it has more rows than columns. */
 static double orthonormal_value(const void *context, uint64_t index)
 {
     const struct orthonormal *o = context;
@@ -150,9 +150,9 @@ static void draw_activation(const struct attn_case *c, const struct attn_tensor 
                             struct stream *stream, int threads)
 {
     if (c->fill >= ATTN_FILL_CENSUS && tensor->role == ATTN_V)
-        return; /* fill.c makes all of it */
+        return; /* fill.c writes every element */
     switch (c->fill) {
-    default: /* fills that go on from there */
+    default: /* fills that change parts of a normal draw */
         attn_operand_fill_runs(tensor, threads, normal_values, stream);
         break;
     case ATTN_FILL_UNIFORM:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fill.c - inputs made on purpose. README.md has the rules, one line a fill.
+/* fill.c - adversarial inputs. README.md has the rules, one line per fill.
  *
- * A chosen score f_j is laid into the operands by the kind of score: a product is spread over all
+ * A chosen score f_j is put into the operands by the kind of score: a product is spread over all
  * columns with random signs (q = signs, k = f signs / (scale D), M = identity); the Gaussian has
  * q = 0 and one column of k; additive scores have W_q = 0 and f = A tanh(x_j). */
 #include "tensor/fill.h"
@@ -14,18 +14,18 @@
 #include "reference/reference.h"
 #include "tensor/operand.h"
 
-/* Streams of random numbers beside those of the operands' own roles. */
+/* Streams of random numbers in addition to those of the operands' own roles. */
 enum { STREAM_SIGNS = ATTN_ROLE_USER, STREAM_ROWS, STREAM_SCORES, STREAM_TARGETS, STREAM_SPIKES };
 
-/* How many of the rows of its heads see a key. */
+/* How many rows of its heads see a key. */
 enum sight { SEEN_BY_NONE, SEEN_BY_SOME, SEEN_BY_ALL };
 
 #define OVERFLOW_SCORE 1e4    /* products beyond 65504 at every usual scale */
 #define NEGATIVE_SCORE -2e5   /* below any start value that maxima are given */
 #define SPIKE_LEAKED   1e30   /* above any finite constant that masks by addition */
-#define SPIKE_SHARED   60.0   /* where other rows do see the key */
-#define SPIKE_VALUE    1e3    /* factor: a leak beside an allowed spike must differ from it */
-#define EXACT_LOW      -200.0 /* its exp is 0 in f32, and nothing beside 1 in f64 */
+#define SPIKE_SHARED   60.0   /* if other rows may see the key */
+#define SPIKE_VALUE    1e3    /* factor: a leak must differ from an allowed spike of the same row */
+#define EXACT_LOW      -200.0 /* its exp is 0 in f32, and negligible next to 1 in f64 */
 #define EXACT_ZEROS    16     /* scores of 0 in a whole row */
 #define ONE_HOT_GAP    40.0   /* exp(-40) of all other keys together rounds away in f32 */
 
@@ -34,9 +34,9 @@ struct craft {
     const struct attn_case *c;
     int64_t width;       /* of the tensor being filled: its last extent */
     uint32_t role;       /* of the same */
-    int64_t columns;     /* that a product sums over */
-    double *scores;      /* [stored b][Hkv][Sk], NULL where the fill chooses none */
-    double least, most;  /* of them */
+    int64_t columns;     /* of a product's sum */
+    double *scores;      /* [stored b][Hkv][Sk]; NULL: the fill chooses none */
+    double least, most;  /* of the scores */
     int64_t *targets;    /* one_hot: [B][Hq][Sq] */
     unsigned char *seen; /* spike, poison: [stored b][Hkv][Sk], enum sight */
 };
@@ -92,7 +92,7 @@ static double amplitude(const struct craft *f)
     return 1.25 * fmax(fabs(f->least), fabs(f->most)) + 1.0;
 }
 
-/* Rows differ by up to a quarter: rows that are mixed up show. */
+/* Rows differ by up to a quarter, so that swapped rows show. */
 static double scored_q(const void *context, uint64_t index)
 {
     const struct craft *f = context;
@@ -185,7 +185,7 @@ static double shifted_k(const void *context, uint64_t index)
     return copysign(sqrt(fabs(product)), product);
 }
 
-/* ---- one key a row ---- */
+/* ---- one key per row ---- */
 
 static int64_t bits_of(int64_t keys)
 {
@@ -195,8 +195,8 @@ static int64_t bits_of(int64_t keys)
     return bits;
 }
 
-/* Sign of a column in the code of a key: the key's binary digits, over and over, so that two codes
- * differ in columns / bits places at least. Heads number their keys from different ones. */
+/* Sign of a column in the code of a key: the key's binary digits, repeated, so that two codes
+ * differ in at least columns / bits places. Each head numbers its keys from another start. */
 static double code_sign(const struct craft *f, int64_t head, int64_t key, int64_t column)
 {
     const int64_t number = (key + head) % f->c->sk;
@@ -251,7 +251,7 @@ static double crafted_v(const void *context, uint64_t index)
     }
 }
 
-/* All keys of a head alike, or every two. */
+/* All keys of a head are alike, or every two keys. */
 static double repeated_k(const void *context, uint64_t index)
 {
     const struct craft *f = context;
@@ -289,14 +289,14 @@ static void look(void *context, int64_t begin, int64_t end)
     for (int64_t at = begin; at < end; at++) {
         const int64_t key = at % p->sk, g = at / p->sk % p->hkv, first = at / p->sk / p->hkv;
         enum sight sight = sight_of(p, first, g, key);
-        /* With one k for all batches, a key is what all of them make of it. */
+        /* With one k for all batches, a key counts the rows of all batches. */
         for (int64_t b = first + s->batches; b < p->b && sight != SEEN_BY_SOME; b += s->batches)
             sight = sight_of(p, b, g, key) == sight ? sight : SEEN_BY_SOME;
         s->seen[at] = (unsigned char)sight;
     }
 }
 
-/* x of multi-head attention is a key of all heads at once. */
+/* A row of x is projected to a key of all heads at once. */
 static void merge_heads(const struct attn_problem *p, int64_t batches, unsigned char *seen)
 {
     for (int64_t b = 0; b < batches; b++)
@@ -317,20 +317,20 @@ static unsigned char *look_at_keys(const struct attn_instance *instance, int64_t
     if (s.seen == NULL)
         return NULL;
     attn_parallel_for(threads, keys, 16, look, &s);
-    if (p->op == ATTN_OP_MHA)
+    if (ref_op_is(p->op, REF_PROJECTED))
         merge_heads(p, batches, s.seen);
     return s.seen;
 }
 
-/* Keys that nobody sees hold NaN, Inf and -Inf in turn; of those that some rows see the last one
- * holds NaN, which must reach these rows and no other. */
+/* Keys that no row sees hold NaN, Inf and -Inf in turn. Of the keys that some rows see, the last
+ * one holds NaN, which must reach only these rows. */
 static double poisoned(const void *context, uint64_t index)
 {
     static const double poison[] = {NAN, INFINITY, -INFINITY};
     const struct craft *f = context;
     const struct attn_case *c = f->c;
     const uint64_t row = index / (uint64_t)f->width, sk = (uint64_t)c->sk;
-    const uint64_t heads = c->op == ATTN_OP_MHA ? (uint64_t)c->hkv : 1;
+    const uint64_t heads = ref_op_is(c->op, REF_PROJECTED) ? (uint64_t)c->hkv : 1;
     const unsigned char *seen = f->seen + row / sk * heads * sk;
     uint64_t key = row % sk;
     if (seen[key] == SEEN_BY_NONE)
@@ -363,7 +363,7 @@ static int choose_scores(struct craft *f, int64_t batches)
     return 0;
 }
 
-/* A random key among those that a row may see; of rows that see none, any. */
+/* A random key among those that a row may see; any key if the row sees none. */
 static int choose_targets(struct craft *f)
 {
     const struct attn_problem *p = &f->instance->problem;
@@ -389,7 +389,7 @@ static int choose_targets(struct craft *f)
 
 typedef double (*value_function)(const void *context, uint64_t index);
 
-/* How the fill makes an operand; NULL: as it was drawn. */
+/* The function by which the fill makes an operand; NULL: it stays as drawn. */
 static value_function maker(const struct craft *f, uint32_t role)
 {
     const enum attn_fill fill = f->c->fill;

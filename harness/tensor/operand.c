@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* operand.c - where operands lie: strides from layout and view, memory, element by element. */
+/* operand.c - places operands in memory: strides from layout and view, allocation, elements. */
 #include "tensor/operand.h"
 
 #include <assert.h>
@@ -11,11 +11,11 @@
 #include "reference/dtype.h"
 #include "reference/parallel.h"
 
-/* A cache line: what a backend may never count on, and what views then take away. */
+/* A cache line. Backends must not rely on this alignment; some views take it away. */
 #define ALIGNMENT 64
 
-/* Large operands lie in pages of this size where the system has them: the first touch of a GiB in
- * small ones costs seconds on a virtual machine. */
+/* Large operands use pages of this size if the system has them: the first touch of a GiB in small
+ * pages costs seconds on a virtual machine. */
 #define HUGE_PAGE ((size_t)2 << 20)
 
 /* Elements of padding after a row under view=gaps: odd, so that rows differ in alignment. */
@@ -61,7 +61,7 @@ static void memory_order(const struct attn_case *c, const struct attn_schema *sc
 {
     for (uint32_t a = 0; a < rank; a++)
         order[a] = a;
-    if (!schema->activate || rank < 3)
+    if (!(schema->flags & REF_ACTIVATION) || rank < 3)
         return;
     if (c->layout == ATTN_LAYOUT_BSHD && rank == 4) {
         order[1] = 2;
@@ -77,7 +77,7 @@ static void memory_order(const struct attn_case *c, const struct attn_schema *sc
     }
 }
 
-/* Widens the stride of the outermost axis that has one, so that the last index along it lies at
+/* Widens the stride of the outermost axis with more than one entry, so that its last index is at
  * element 2^31 or beyond. */
 static void spread(struct attn_tensor *tensor, const uint32_t order[ATTN_MAX_RANK])
 {
@@ -98,8 +98,8 @@ static int set_strides(const struct attn_case *c, const struct attn_schema *sche
 {
     uint32_t order[ATTN_MAX_RANK];
     memory_order(c, schema, tensor->rank, order);
-    const bool padded =
-        c->view & ATTN_VIEW_GAPS && tensor->rank > 1 && (!schema->output || schema->activate);
+    const bool active = schema->flags & REF_ACTIVATION;
+    const bool padded = c->view & ATTN_VIEW_GAPS && tensor->rank > 1 && (!schema->output || active);
     int64_t run = 1;
     for (uint32_t o = tensor->rank; o-- > 0;) {
         const uint32_t axis = order[o];
@@ -114,7 +114,7 @@ static int set_strides(const struct attn_case *c, const struct attn_schema *sche
         if (padded && o == tensor->rank - 1 && __builtin_add_overflow(run, GAP, &run))
             return -1;
     }
-    if (c->view & ATTN_VIEW_HUGE && schema->activate)
+    if (c->view & ATTN_VIEW_HUGE && active)
         spread(tensor, order);
     return 0;
 }
@@ -143,7 +143,7 @@ static int allocate(const struct attn_case *c, bool sparse, struct attn_tensor *
         if (operand->base == NULL)
             return -1;
         if (alignment == HUGE_PAGE)
-            (void)madvise(operand->base, bytes, MADV_HUGEPAGE); /* refused: pages stay small */
+            (void)madvise(operand->base, bytes, MADV_HUGEPAGE); /* if refused, pages stay small */
         if (operand->output || c->view & ATTN_VIEW_GAPS)
             memset(operand->base, 0xff, bytes);
     }
@@ -162,19 +162,21 @@ void attn_operand_free(struct attn_operand *operand)
 }
 
 struct attn_tensor *attn_operand_add(struct attn_instance *instance,
-                                     const struct attn_schema *schema, uint32_t rank,
-                                     const int64_t extents[ATTN_EXT_COUNT], uint32_t dtype,
-                                     unsigned broadcast, char *why, size_t size)
+                                     const struct attn_operand_form *form,
+                                     const struct ref_shape *shape, char *why, size_t size)
 {
-    const uint32_t at = instance->problem.n_tensors;
-    assert(at < ATTN_MAX_TENSORS && rank <= schema->rank);
-    struct attn_tensor tensor = {
-        .role = schema->role, .dtype = dtype, .space = ATTN_HOST, .rank = rank};
+    const struct attn_schema *schema = form->schema;
+    const uint32_t at = instance->problem.n_tensors, full = (uint32_t)strlen(schema->shape);
+    assert(at < ATTN_MAX_TENSORS && form->rank <= full);
+    struct attn_tensor tensor = {.role = schema->role,
+                                 .dtype = form->dtype,
+                                 .space = ATTN_HOST,
+                                 .rank = form->rank ? form->rank : full};
     struct attn_operand operand = {.output = schema->output};
-    for (uint32_t a = 0; a < rank; a++)
-        tensor.shape[a] = extents[schema->extent[a]];
-    const bool sparse = instance->c.view & ATTN_VIEW_HUGE && schema->activate;
-    if (set_strides(&instance->c, schema, broadcast, &tensor) != 0 ||
+    for (uint32_t a = 0; a < tensor.rank; a++)
+        tensor.shape[a] = shape->extent[(unsigned char)schema->shape[a]];
+    const bool sparse = instance->c.view & ATTN_VIEW_HUGE && (schema->flags & REF_ACTIVATION) != 0;
+    if (set_strides(&instance->c, schema, form->broadcast, &tensor) != 0 ||
         allocate(&instance->c, sparse, &tensor, &operand) != 0) {
         snprintf(why, size, "no memory for %s", schema->name);
         return NULL;
@@ -185,18 +187,19 @@ struct attn_tensor *attn_operand_add(struct attn_instance *instance,
     return &instance->tensors[at];
 }
 
-int attn_operand_add_outputs(struct attn_instance *instance, const int64_t extents[ATTN_EXT_COUNT],
+int attn_operand_add_outputs(struct attn_instance *instance, const struct ref_shape *shape,
                              char *why, size_t size)
 {
     const struct attn_case *c = &instance->c;
-    const uint32_t roles[] = {ATTN_OUT, ATTN_LSE, ATTN_WEIGHTS};
-    const bool wanted[] = {true, c->out_lse, c->out_weights};
-    for (int o = 0; o < 3; o++) {
-        const struct attn_schema *schema = attn_schema_of_role(c->op, roles[o]);
-        const uint32_t wide = c->dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32;
-        const uint32_t dtype = schema->type == ATTN_TYPE_WIDE ? wide : c->dtype;
-        if (wanted[o] &&
-            attn_operand_add(instance, schema, schema->rank, extents, dtype, 0, why, size) == NULL)
+    const struct ref_op *op = attn_case_op(c);
+    struct attn_schema schema;
+    for (size_t n = 0; attn_schema_at(op, n, &schema); n++) {
+        const int output = schema.output ? ref_output_of(op, schema.role) : -1;
+        if (output < 0 || !attn_case_gives(c, &op->outputs[output]))
+            continue;
+        const struct attn_operand_form form = {.schema = &schema,
+                                               .dtype = attn_type_drawn(c, schema.type)};
+        if (attn_operand_add(instance, &form, shape, why, size) == NULL)
             return -1;
     }
     return 0;
@@ -218,7 +221,7 @@ static void make_values(const struct filling *filling, int64_t first, int64_t co
         values[i] = filling->value(filling->context, (uint64_t)(first + i));
 }
 
-/* Stores values that lie `step` apart. True is any byte but 0, so all of them occur. */
+/* Stores values `step` elements apart. True is any byte except 0, so all such bytes occur. */
 static void place(const struct attn_tensor *tensor, int64_t offset, int64_t step,
                   const double *values, int64_t count, int64_t index)
 {

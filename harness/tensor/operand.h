@@ -3,35 +3,44 @@
 #ifndef ATTN_OPERAND_H
 #define ATTN_OPERAND_H
 
-#include "tensor/instance.h"
 #include "tensor/random.h"
 #include "tensor/schema.h"
+#include "tensor/types.h"
 
-/* Appends an operand to an instance: shape from the schema (its first `rank` extents) and
- * `extents`, strides from the case's layout and view and from `broadcast` (bit a: axis a has
- * stride 0), memory allocated. Outputs, and the gaps of inputs, hold bytes of 0xff (NaN in every
- * floating type). Returns the tensor, or NULL with the reason. */
+/* How an operand is made. */
+struct attn_operand_form {
+    const struct attn_schema *schema;
+    uint32_t rank; /* the first axes of the schema; 0: all */
+    uint32_t dtype;
+    unsigned broadcast; /* bit a: axis a has stride 0 */
+};
+
+/* Appends an operand to an instance: extents from `shape`, strides from the case's layout and view,
+ * memory allocated. Outputs, and the gaps of inputs, hold bytes of 0xff (NaN in every floating
+ * type). Returns the tensor, or NULL with the reason. */
 struct attn_tensor *attn_operand_add(struct attn_instance *instance,
-                                     const struct attn_schema *schema, uint32_t rank,
-                                     const int64_t extents[ATTN_EXT_COUNT], uint32_t dtype,
-                                     unsigned broadcast, char *why, size_t size);
+                                     const struct attn_operand_form *form,
+                                     const struct ref_shape *shape, char *why, size_t size);
 
-/* The outputs that the case asks for: out, lse, weights. */
-int attn_operand_add_outputs(struct attn_instance *instance, const int64_t extents[ATTN_EXT_COUNT],
+/* Appends the outputs that the case asks for. */
+int attn_operand_add_outputs(struct attn_instance *instance, const struct ref_shape *shape,
                              char *why, size_t size);
 
 void attn_operand_free(struct attn_operand *operand);
+
+/* Span in bytes of a strided tensor; 0 if it has no elements; SIZE_MAX on overflow. */
+size_t attn_tensor_span(const struct attn_tensor *tensor);
 
 /* Elements that are stored: axes with stride 0 count once. */
 int64_t attn_operand_count(const struct attn_tensor *tensor);
 
 /* Stores value(context, index) into every stored element, rounded to its type. `index` is the
- * logical row-major index with broadcast axes counted as 1: it does not depend on where elements
- * lie. Calls come from up to `threads` threads. */
+ * logical row-major index with broadcast axes counted as 1; it does not depend on layout and view.
+ * Up to `threads` threads call `value`. */
 void attn_operand_fill(const struct attn_tensor *tensor, int threads,
                        double (*value)(const void *context, uint64_t index), const void *context);
 
-/* The same from `values`, which makes those of the indices from `first` on. */
+/* The same with a function `values` that makes the values of a run of indices from `first` on. */
 void attn_operand_fill_runs(const struct attn_tensor *tensor, int threads,
                             void (*values)(const void *context, uint64_t first,
                                            double values[ATTN_RANDOM_RUN]),
@@ -41,8 +50,8 @@ void attn_operand_fill_runs(const struct attn_tensor *tensor, int threads,
 int attn_operand_draw(const struct attn_case *c, const struct attn_tensor *tensor, int threads,
                       char *why, size_t size);
 
-/* Makes `count` vectors of `length` >= count elements, one after the other, orthonormal; the first
- * n span what they spanned. The result does not depend on `threads`. */
+/* Makes `count` vectors of `length` >= count elements orthonormal. The vectors are stored one after
+ * the other. The first n vectors keep their span. The result does not depend on `threads`. */
 void attn_stiefel(double *vectors, int64_t count, int64_t length, int threads);
 
 #endif

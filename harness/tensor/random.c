@@ -8,7 +8,6 @@
 
 #include "reference/clones.h"
 #include "reference/philox.h"
-#include "tensor/instance.h"
 
 /* ln 2 in two parts: the first has 32 bits, so that its product with an exponent is exact. */
 static const double ln2_high = 0x1.62e42feep-1;
@@ -19,7 +18,7 @@ static const double two_pi = 0x1.921fb54442d18p+2;
 static const double atanh_terms[] = {1.0 / 3,  1.0 / 5,  1.0 / 7,  1.0 / 9,  1.0 / 11, 1.0 / 13,
                                      1.0 / 15, 1.0 / 17, 1.0 / 19, 1.0 / 21, 1.0 / 23};
 
-/* Taylor terms after the first, in z = x^2, for |x| <= pi/4: what is left out is below 2^-58. */
+/* Taylor terms after the first, in z = x^2, for |x| <= pi/4. The rest is below 2^-58. */
 static const double sin_terms[] = {
     -1.0 / 6,        1.0 / 120,        -1.0 / 5040,          1.0 / 362880,
     -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
@@ -33,7 +32,7 @@ static const double cos_terms[] = {-1.0 / 2,
                                    1.0 / 20922789888000,
                                    -1.0 / 6402373705728000};
 
-/* The functions that draw runs are built for wider vectors, too. Lanes are independent and nothing
+/* The functions that draw runs are also built for wider vectors. Lanes are independent and nothing
  * is contracted, so the bits are the same. */
 #define WIDER  ATTN_CLONES("avx512f", "avx2")
 #define INLINE static inline __attribute__((always_inline))

@@ -1,124 +1,90 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schema.c - the table of operands. */
+/* schema.c - joins the rows of operators' tables into one table. */
 #include "tensor/schema.h"
 
 #include <string.h>
 
-#include "tensor/instance.h"
-
-/* The table's own shorthand. */
-#define B      ATTN_EXT_B
-#define HQ     ATTN_EXT_HQ
-#define HKV    ATTN_EXT_HKV
-#define SQ     ATTN_EXT_SQ
-#define SK     ATTN_EXT_SK
-#define DQ     ATTN_EXT_DQ
-#define DK     ATTN_EXT_DK
-#define DV     ATTN_EXT_DV
-#define DH     ATTN_EXT_DH
-#define ATT    ATTN_FOR_ATTENTION
-#define MHA    ATTN_FOR_MHA
-#define ALL    ATTN_FOR_BOTH
-#define ANY    ATTN_AXES_ALL
-#define FIRST  ATTN_AXIS_B
-#define MAIN   ATTN_TYPE_MAIN
-#define SIDE   ATTN_TYPE_SIDE
-#define WIDE   ATTN_TYPE_WIDE
-#define BOOL   ATTN_TYPE_BOOL
-#define INDEX  ATTN_TYPE_INDEX
-#define ANSWER ATTN_TYPE_ANSWER
-
-const struct attn_schema attn_schemas[] = {
-    /* role, name, ops, type, rank, min_rank, extents, axes that may be 1, activate, output */
-    {ATTN_Q, "q", ATT, MAIN, 4, 0, {B, HQ, SQ, DQ}, 0, true, false},
-    {ATTN_K, "k", ATT, MAIN, 4, 0, {B, HKV, SK, DK}, 0, true, false},
-    {ATTN_V, "v", ATT, MAIN, 4, 0, {B, HKV, SK, DV}, 0, true, false},
-    {ATTN_X_Q, "x_q", MHA, MAIN, 3, 0, {B, SQ, ATTN_EXT_EQ}, 0, true, false},
-    {ATTN_X_K, "x_k", MHA, MAIN, 3, 0, {B, SK, ATTN_EXT_EK}, 0, true, false},
-    {ATTN_X_V, "x_v", MHA, MAIN, 3, 0, {B, SK, ATTN_EXT_EV}, 0, true, false},
-    {ATTN_W_Q, "w_q", MHA, MAIN, 2, 0, {ATTN_EXT_HQ_DQ, ATTN_EXT_EQ}, 0, false, false},
-    {ATTN_W_K, "w_k", MHA, MAIN, 2, 0, {ATTN_EXT_HKV_DK, ATTN_EXT_EK}, 0, false, false},
-    {ATTN_W_V, "w_v", MHA, MAIN, 2, 0, {ATTN_EXT_HKV_DV, ATTN_EXT_EV}, 0, false, false},
-    {ATTN_W_O, "w_o", MHA, MAIN, 2, 0, {ATTN_EXT_EO, ATTN_EXT_HQ_DV}, 0, false, false},
-    {ATTN_B_Q, "b_q", MHA, MAIN, 1, 0, {ATTN_EXT_HQ_DQ}, 0, false, false},
-    {ATTN_B_K, "b_k", MHA, MAIN, 1, 0, {ATTN_EXT_HKV_DK}, 0, false, false},
-    {ATTN_B_V, "b_v", MHA, MAIN, 1, 0, {ATTN_EXT_HKV_DV}, 0, false, false},
-    {ATTN_B_O, "b_o", MHA, MAIN, 1, 0, {ATTN_EXT_EO}, 0, false, false},
-    {ATTN_SCORE_M, "m", ALL, SIDE, 3, 0, {HQ, DQ, DK}, FIRST, false, false},
-    {ATTN_SCORE_WQ, "score_w_q", ALL, SIDE, 3, 0, {HQ, DH, DQ}, FIRST, false, false},
-    {ATTN_SCORE_WK, "score_w_k", ALL, SIDE, 3, 0, {HQ, DH, DK}, FIRST, false, false},
-    {ATTN_SCORE_WV, "score_w_v", ALL, SIDE, 2, 0, {HQ, DH}, FIRST, false, false},
-    {ATTN_MASK, "mask", ALL, BOOL, 4, 0, {B, HQ, SQ, SK}, ANY, false, false},
-    {ATTN_BIAS, "bias", ALL, SIDE, 4, 0, {B, HQ, SQ, SK}, ANY, false, false},
-    {ATTN_LEN, "len", ALL, INDEX, 2, 1, {B, SQ}, 0, false, false},
-    {ATTN_ALIBI, "alibi", ALL, WIDE, 1, 0, {HQ}, 0, false, false},
-    {ATTN_SINK, "sink", ALL, WIDE, 1, 0, {HQ}, 0, false, false},
-    {ATTN_KEEP, "keep", ALL, BOOL, 4, 0, {B, HQ, SQ, SK}, 0, false, false},
-    {ATTN_HEAD_MASK, "head_mask", MHA, BOOL, 1, 0, {HQ}, 0, false, false},
-    {ATTN_OUT, "out", ATT, MAIN, 4, 0, {B, HQ, SQ, DV}, 0, true, true},
-    {ATTN_OUT, "out", MHA, MAIN, 3, 0, {B, SQ, ATTN_EXT_EO}, 0, true, true},
-    {ATTN_LSE, "lse", ALL, WIDE, 3, 0, {B, HQ, SQ}, 0, false, true},
-    {ATTN_WEIGHTS, "weights", ALL, MAIN, 4, 0, {B, HQ, SQ, SK}, 0, false, true},
-    {0, "scores", ALL, ANSWER, 4, 0, {B, HQ, SQ, SK}, 0, false, true},
-};
-const size_t attn_schema_count = sizeof attn_schemas / sizeof attn_schemas[0];
-
-static bool serves(const struct attn_schema *schema, uint32_t op)
+static struct attn_schema of_operand(const struct ref_operand *o)
 {
-    return schema->ops & (op == ATTN_OP_MHA ? ATTN_FOR_MHA : ATTN_FOR_ATTENTION);
+    return (struct attn_schema){o->role, o->name,  o->shape,    o->one,
+                                o->type, o->flags, o->fallback, false};
 }
 
-const struct attn_schema *attn_schema_of_role(uint32_t op, uint32_t role)
+static struct attn_schema of_output(const struct ref_output *o)
 {
-    for (size_t s = 0; s < attn_schema_count; s++)
-        if (attn_schemas[s].role == role && serves(&attn_schemas[s], op))
-            return &attn_schemas[s];
-    return NULL;
+    return (struct attn_schema){o->role, o->name, o->shape, "", o->type, o->flags, 0, true};
 }
 
-const struct attn_schema *attn_schema_of_name(uint32_t op, const char *name)
+/* Scores are an answer of packs only; no backend gives them. */
+static const struct attn_schema scores = {0, "scores", "bhij", "", REF_TYPE_MAIN, 0, 0, true};
+
+static size_t operand_count(const struct ref_op *op)
 {
-    for (size_t s = 0; s < attn_schema_count; s++)
-        if (strcmp(attn_schemas[s].name, name) == 0 && serves(&attn_schemas[s], op))
-            return &attn_schemas[s];
-    return NULL;
+    size_t n = 0;
+    while (ref_operand_at(op, n))
+        n++;
+    return n;
+}
+
+bool attn_schema_at(const struct ref_op *op, size_t n, struct attn_schema *row)
+{
+    const size_t operands = operand_count(op), outputs = (size_t)ref_output_count(op);
+    if (n < operands)
+        *row = of_operand(ref_operand_at(op, n));
+    else if (n < operands + outputs)
+        *row = of_output(&op->outputs[n - operands]);
+    else if (n == operands + outputs && (op->traits & REF_SOFTMAX))
+        *row = scores;
+    else
+        return false;
+    return true;
+}
+
+bool attn_schema_named(const struct ref_op *op, const char *name, struct attn_schema *row)
+{
+    for (size_t n = 0; attn_schema_at(op, n, row); n++)
+        if (strcmp(row->name, name) == 0)
+            return true;
+    return false;
+}
+
+size_t attn_schema_names(const char *names[], size_t max)
+{
+    size_t count = 0;
+    bool more = true;
+    for (size_t g = 0; more; g++) {
+        more = false;
+        for (const struct ref_op *const *op = ref_ops; *op; op++) {
+            size_t groups = 0;
+            while (groups <= g && (*op)->operands[groups])
+                groups++;
+            if (groups <= g)
+                continue;
+            more = true;
+            for (const struct ref_operand *o = (*op)->operands[g]; o->role && count < max; o++)
+                names[count++] = o->name;
+        }
+    }
+    for (const struct ref_op *const *op = ref_ops; *op; op++)
+        for (const struct ref_output *o = (*op)->outputs; o->role && count < max; o++)
+            names[count++] = o->name;
+    if (count < max)
+        names[count++] = scores.name;
+    return count;
+}
+
+bool attn_schema_is_shared(const struct attn_schema *row)
+{
+    return !row->output && (row->flags & REF_ACTIVATION) && strchr(row->shape, 'b') == row->shape &&
+           strchr(row->shape, 'j');
 }
 
 const char *attn_role_name(uint32_t role)
 {
-    for (size_t s = 0; s < attn_schema_count; s++)
-        if (role != 0 && attn_schemas[s].role == role)
-            return attn_schemas[s].name;
+    struct attn_schema row;
+    for (const struct ref_op *const *op = ref_ops; *op && role; op++)
+        for (size_t n = 0; attn_schema_at(*op, n, &row); n++)
+            if (row.role == role)
+                return row.name;
     return "?";
-}
-
-const char *attn_extent_name(enum attn_extent extent)
-{
-    static const char *const names[ATTN_EXT_COUNT] = {
-        "B",  "Hq", "Sq", "Sk", "Hkv",   "Dq",     "Dk",     "Dv",   "Dh",
-        "Eq", "Ek", "Ev", "Eo", "Hq*Dq", "Hkv*Dk", "Hkv*Dv", "Hq*Dv"};
-    return names[extent];
-}
-
-int attn_extents_of_case(const struct attn_case *c, int64_t extents[ATTN_EXT_COUNT])
-{
-    extents[ATTN_EXT_B] = c->b;
-    extents[ATTN_EXT_HQ] = c->hq;
-    extents[ATTN_EXT_SQ] = c->sq;
-    extents[ATTN_EXT_SK] = c->sk;
-    extents[ATTN_EXT_HKV] = c->hkv;
-    extents[ATTN_EXT_DQ] = c->dq;
-    extents[ATTN_EXT_DK] = c->dk;
-    extents[ATTN_EXT_DV] = c->dv;
-    extents[ATTN_EXT_DH] = c->dh;
-    extents[ATTN_EXT_EQ] = c->e;
-    extents[ATTN_EXT_EK] = c->e;
-    extents[ATTN_EXT_EV] = c->e;
-    if (__builtin_mul_overflow(c->hq, c->dq, &extents[ATTN_EXT_HQ_DQ]) ||
-        __builtin_mul_overflow(c->hkv, c->dk, &extents[ATTN_EXT_HKV_DK]) ||
-        __builtin_mul_overflow(c->hkv, c->dv, &extents[ATTN_EXT_HKV_DV]) ||
-        __builtin_mul_overflow(c->hq, c->dv, &extents[ATTN_EXT_HQ_DV]))
-        return -1;
-    extents[ATTN_EXT_EO] = c->wo ? c->e : extents[ATTN_EXT_HQ_DV];
-    return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schema.h - the one table of operands: name, shape in symbols, type, of every role. Random
- * instances, packs and messages all read it. */
+/* schema.h - the tensors of an operator for instances and packs: operands, outputs, and answers
+ * that only packs have. Made from the operator's tables (reference/op.h). */
 #ifndef ATTN_SCHEMA_H
 #define ATTN_SCHEMA_H
 
@@ -8,64 +8,35 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "case/case.h"
-
-/* The extents that shapes are made of (see backend.h). */
-enum attn_extent {
-    ATTN_EXT_B,
-    ATTN_EXT_HQ,
-    ATTN_EXT_SQ,
-    ATTN_EXT_SK,
-    ATTN_EXT_HKV,
-    ATTN_EXT_DQ,
-    ATTN_EXT_DK,
-    ATTN_EXT_DV,
-    ATTN_EXT_DH,
-    ATTN_EXT_EQ, /* model widths of x_q, x_k, x_v and the output */
-    ATTN_EXT_EK,
-    ATTN_EXT_EV,
-    ATTN_EXT_EO,
-    ATTN_EXT_HQ_DQ, /* projected widths */
-    ATTN_EXT_HKV_DK,
-    ATTN_EXT_HKV_DV,
-    ATTN_EXT_HQ_DV,
-    ATTN_EXT_COUNT
-};
-
-enum attn_type_rule {
-    ATTN_TYPE_MAIN,  /* the problem's type */
-    ATTN_TYPE_SIDE,  /* the problem's type; in a pack f32 is legal too */
-    ATTN_TYPE_WIDE,  /* f32, or f64 where the problem's type is f64; in a pack as SIDE, widened */
-    ATTN_TYPE_BOOL,  /* bool */
-    ATTN_TYPE_INDEX, /* i32; in a pack i64 is legal too */
-    ATTN_TYPE_ANSWER /* only in a pack: f32 or f64 */
-};
-
-enum { ATTN_FOR_ATTENTION = 1, ATTN_FOR_MHA = 2, ATTN_FOR_BOTH = 3 };
+#include "case/operator.h"
 
 struct attn_schema {
-    uint32_t role;    /* 0: known to packs alone */
-    const char *name; /* in packs and messages */
-    unsigned ops;     /* ATTN_FOR_* */
-    enum attn_type_rule type;
-    uint32_t rank, min_rank; /* min_rank 0: rank only */
-    enum attn_extent extent[4];
-    unsigned one;  /* bit a: axis a may have extent 1 in a pack, and is then broadcast */
-    bool activate; /* follows layout= and the views `permuted` and `huge` */
-    bool output;
+    uint32_t role; /* 0: only packs have it */
+    const char *name;
+    const char *shape; /* axis letters */
+    const char *one;   /* axes that may have extent 1 in a pack, and are then broadcast */
+    uint8_t type;      /* enum ref_type */
+    uint8_t flags;     /* REF_NEEDED ... */
+    uint32_t fallback; /* the role that is used if this one is absent; 0: none */
+    bool output;       /* in a pack: an expected answer */
 };
 
-extern const struct attn_schema attn_schemas[];
-extern const size_t attn_schema_count;
+/* Row n of an operator: operands in the order of its tables, outputs, answers that only packs have.
+ * False beyond the last. */
+bool attn_schema_at(const struct ref_op *op, size_t n, struct attn_schema *row);
 
-/* The row of a role, or of a name; NULL when there is none for this op. */
-const struct attn_schema *attn_schema_of_role(uint32_t op, uint32_t role);
-const struct attn_schema *attn_schema_of_name(uint32_t op, const char *name);
+/* The row of a name; false: the operator has none. */
+bool attn_schema_named(const struct ref_op *op, const char *name, struct attn_schema *row);
 
-/* "Hq", "Sk", ... as messages spell them. */
-const char *attn_extent_name(enum attn_extent extent);
+/* Names of all tensors that some operator has. Returns the number of names written. Names of one
+ * purpose are together, in the order of the operators. */
+size_t attn_schema_names(const char *names[], size_t max);
 
-/* The extents of a case with all sizes known; 0, or -1 when a product overflows. */
-int attn_extents_of_case(const struct attn_case *c, int64_t extents[ATTN_EXT_COUNT]);
+/* "q", "k", "w_o", "score_w_v", ... */
+const char *attn_role_name(uint32_t role);
+
+/* Does view=broadcast share this input among the batches? It shares keys, values, and the inputs
+ * that these are made from. */
+bool attn_schema_is_shared(const struct attn_schema *row);
 
 #endif

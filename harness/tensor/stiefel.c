@@ -2,9 +2,9 @@
 /* stiefel.c - orthonormal vectors from random ones: modified Gram-Schmidt, run twice.
  *
  * The Q of a QR factorisation of a normal matrix, with a positive diagonal of R, is uniform on the
- * Stiefel manifold. One pass loses orthogonality in proportion to the condition number; after the
- * second what is left is of the order of the unit roundoff (Giraud, Langou, Rozloznik, "The loss of
- * orthogonality in the Gram-Schmidt orthogonalization process", 2005). */
+ * Stiefel manifold. One pass loses orthogonality in proportion to the condition number. After the
+ * second pass the loss is of the order of the unit roundoff (Giraud, Langou, Rozloznik, "The loss
+ * of orthogonality in the Gram-Schmidt orthogonalization process", 2005). */
 #include <math.h>
 
 #include "reference/parallel.h"
@@ -13,11 +13,11 @@
 struct basis {
     double *vectors;
     int64_t count, length;
-    int64_t pivot; /* the vector that the later ones are freed of */
+    int64_t pivot; /* the vector that is projected out of the later ones */
 };
 
-/* Eight sums side by side: an order of additions that is fixed, and that a compiler may keep in
- * vector registers. */
+/* Eight sums side by side: the order of additions is fixed, and a compiler can keep them in vector
+ * registers. */
 static double dot(const double *a, const double *b, int64_t length)
 {
     double sum[8] = {0};

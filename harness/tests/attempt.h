@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attempt.h - one verification of a test plugin, and what must come of it. */
+/* attempt.h - one verification of a test plugin, and its expected result. */
 #ifndef ATTN_TEST_ATTEMPT_H
 #define ATTN_TEST_ATTEMPT_H
 

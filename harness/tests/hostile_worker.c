@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hostile_worker.c - a program in the worker's place that sends what no worker would. The variable
- * ATTN_TEST_HOSTILE says what. */
+/* hostile_worker.c - replaces the worker and sends messages that no worker would send. The variable
+ * ATTN_TEST_HOSTILE chooses the message. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

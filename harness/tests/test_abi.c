@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_abi.c - the header stands alone, in both languages; a plugin built outside the tree with
- * nothing but the header and a compiler loads and verifies. */
+/* test_abi.c - the header compiles alone, in both languages. A plugin that is built outside the
+ * tree, with only the header and a compiler, loads and verifies. */
 #include <setjmp.h>
 #include <spawn.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_hostile.c - no message of a worker, however wrong, does more than end its request. */
+/* test_hostile.c - a wrong message from a worker ends its request and does nothing else. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "host/report.h"
+#include "host/reply.h"
 #include "host/worker.h"
 #include "tiny.h"
 

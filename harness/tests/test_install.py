@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An installation as its users meet it: staged, moved, and built against from outside.
+"""An installation as users use it: staged, moved, and built against from outside.
 
     test_install.py CMAKE BUILD_DIR SOURCE_DIR LIBDIR [unittest options]
 
-Libraries that a backend brings along are components of their own, and are not installed here: they
-may be large.
+Libraries that a backend brings along are separate components. They are not installed here, because
+they may be large.
 """
 import json
 import os
@@ -161,6 +161,10 @@ class Install(unittest.TestCase):
     def test_the_skeleton_is_a_project_of_its_own(self):
         plugin = os.path.join(self.build(self.skeleton), "mine.so")
         self.assertTrue(self.backends("--plugin", plugin)["mine"]["available"])
+        said = execute(self.program, "verify", "-b", "mine", "--plugin", plugin,
+                       os.path.join(self.prefix, "share/attnbench/cases/smoke.cases"))
+        self.assertRegex(said, "(?m)^pass .* mine ")
+        self.assertRegex(said, "(?m)^skip .* mine ")
 
     def test_another_major_version_is_refused(self):
         file = os.path.join(self.path("old"), "CMakeLists.txt")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_lifetime.c - no worker and no child of one outlives its time, and work goes on after one was
- * lost. */
+/* test_lifetime.c - no worker and no child of a worker outlives its time, and work continues after
+ * a worker was lost. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

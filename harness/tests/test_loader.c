@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_loader.c - every refusal of the loader with a plugin that deserves it, and options. */
+/* test_loader.c - every refusal of the loader, with a plugin that causes it; options. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ static void test_cut_short(void **state)
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "\177ELF\2\1\1", 7), 7);
     close(fd);
-    refused(path, "can not open the plugin");
+    refused(path, "cannot open the plugin");
     unlink(path);
 }
 
@@ -77,8 +77,8 @@ static int parse(const char *text, char *why, size_t size)
     static struct attn_option options[2];
     if (!loaded.handle)
         assert_int_equal(attn_plugin_load(PLUGIN("twins"), &loaded, why, size), 0);
-    const int n = attn_options_parse(attn_plugin_backend(&loaded, "test"), text, storage,
-                                     sizeof(storage), options, 2, why, size);
+    const struct attn_options_room room = {storage, sizeof(storage), options, 2};
+    const int n = attn_options_parse(attn_plugin_backend(&loaded, "test"), text, &room, why, size);
     const struct attn_services services = {.n_options = n > 0 ? (uint32_t)n : 0,
                                            .options = options};
     if (n > 0)

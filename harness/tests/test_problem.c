@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_problem.c - problem.h: its table is that of the harness, and every way in which a problem
- * can be wrong is refused by a sentence that says which. */
+/* test_problem.c - problem.h: its table is that of the harness, and every error in a problem is
+ * refused with a sentence that names the error. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "attnbench/problem.h"
+#include "pack/make.h"
 #include "tensor/instance.h"
 
 uint32_t attn_test_problem_c11(const struct attn_problem *problem, char *why, size_t size);
@@ -490,6 +491,30 @@ static void test_operands(void **state)
     assert_int_equal(operands.x_v.role, ATTN_X_Q);
 }
 
+static void test_span(void **state)
+{
+    (void)state;
+    struct attn_tensor t = {
+        .dtype = ATTN_F16, .rank = 3, .shape = {2, 3, 4}, .stride = {100, 10, 2}};
+    assert_int_equal(attn_problem_span(&t), 2 * (100 + 20 + 6 + 1));
+    t.stride[0] = 0;
+    assert_int_equal(attn_problem_span(&t), 2 * (20 + 6 + 1));
+    t.stride[0] = INT64_MAX / 2 - 26; /* the last element can be counted, its bytes cannot */
+    assert_int_equal(attn_problem_span(&t), -1);
+    t.stride[0] = INT64_MAX / 2 - 27;
+    assert_int_equal(attn_problem_span(&t), 2 * (INT64_MAX / 2));
+    t.stride[0] = INT64_MAX - 25;
+    assert_int_equal(attn_problem_span(&t), -1);
+    t.stride[0] = -1;
+    assert_int_equal(attn_problem_span(&t), -1);
+    t.shape[1] = 0;
+    assert_int_equal(attn_problem_span(&t), 0);
+    t.dtype = ATTN_F8_E4M3;
+    t.shape[1] = 1;
+    t.stride[0] = 4;
+    assert_int_equal(attn_problem_span(&t), -1);
+}
+
 /* Both languages read the header alike. */
 static void test_languages(void **state)
 {
@@ -529,6 +554,7 @@ int main(void)
         cmocka_unit_test(test_refuses_operands_that_do_not_go_together),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_operands),
+        cmocka_unit_test(test_span),
         cmocka_unit_test(test_languages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_rows.c - rows.h against definitions written out: the keys that a query sees, dropout, and
- * all numbers of 16 bits. */
+/* test_rows.c - compares rows.h with definitions written out: the keys that a query sees, dropout,
+ * and all 16-bit numbers. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

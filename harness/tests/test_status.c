@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_status.c - names there and back, and which claim wins. */
+/* test_status.c - names of statuses in both directions, and which exit code wins. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

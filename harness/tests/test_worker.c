@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_worker.c - whatever a plugin does becomes the right status and sentence. */
+/* test_worker.c - whatever a plugin does, the status and the sentence are right. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -211,11 +211,11 @@ static void test_refusals(void **state)
     config = attempt_config(PLUGIN("good"));
     config.worker_path = "/nonexistent/attnbench-worker";
     expect(attn_worker_start(&config, &worker), ATTN_ERROR,
-           "can not start the worker: /nonexistent/attnbench-worker: No such file or directory");
+           "cannot start the worker: /nonexistent/attnbench-worker: No such file or directory");
     config = attempt_config(PLUGIN("good"));
     config.log_path = "/nonexistent/log";
     expect(attn_worker_start(&config, &worker), ATTN_ERROR,
-           "can not start the worker: /nonexistent/log: No such file or directory");
+           "cannot start the worker: /nonexistent/log: No such file or directory");
 }
 
 static void test_inspect(void **state)

@@ -7,10 +7,10 @@
 
 #define ATTN_CACHES_MAX 4
 
-/* Bytes of each, nearest first. Returns how many there are; 0 where the system does not tell. */
+/* Bytes of each cache, nearest first. Returns their number; 0: the system does not say. */
 size_t attn_caches(size_t bytes[ATTN_CACHES_MAX]);
 
-/* Bytes of the last one; 32 MiB where the system does not tell. */
+/* Bytes of the last cache; 32 MiB if the system does not say. */
 size_t attn_last_cache_bytes(void);
 
 #endif

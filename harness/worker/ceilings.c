@@ -67,11 +67,11 @@ static void read_body(void *context, uint32_t i)
 
 /* Work of all processors over the time from the first that began to the last that ended; 0 where
  * the threads could not be had. */
-static double trial_rate(const struct attn_session *session, struct trial *trial,
+static double trial_rate(const struct attn_setup *setup, struct trial *trial,
                          void (*body)(void *context, uint32_t i))
 {
-    const uint32_t n = session->n_processors;
-    if (attn_team_run(n, session->processors, body, trial) != 0)
+    const uint32_t n = setup->n_processors;
+    if (attn_team_run(n, setup->processors, body, trial) != 0)
         return 0;
     double begin = trial->begin[0], end = trial->end[0], work = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -82,12 +82,12 @@ static double trial_rate(const struct attn_session *session, struct trial *trial
     return end > begin ? work / (end - begin) : 0;
 }
 
-static double best_rate(const struct attn_session *session, struct trial *trial,
+static double best_rate(const struct attn_setup *setup, struct trial *trial,
                         void (*body)(void *context, uint32_t i))
 {
     double best = 0;
     for (int t = 0; t < TRIALS; t++) {
-        const double rate = trial_rate(session, trial, body);
+        const double rate = trial_rate(setup, trial, body);
         best = rate > best ? rate : best;
     }
     return best;
@@ -95,7 +95,7 @@ static double best_rate(const struct attn_session *session, struct trial *trial,
 
 /* GFLOP/s of one loop; 0 for NULL. Rounds are doubled until one processor needs the time of a
  * trial. */
-static double fma_rate(const struct attn_session *session, double (*fma)(int64_t rounds))
+static double fma_rate(const struct attn_setup *setup, double (*fma)(int64_t rounds))
 {
     static struct trial trial;
     if (!fma)
@@ -107,18 +107,18 @@ static double fma_rate(const struct attn_session *session, double (*fma)(int64_t
         if (now() - start >= TRIAL_S)
             break;
     }
-    return 1e-9 * best_rate(session, &trial, fma_body);
+    return 1e-9 * best_rate(setup, &trial, fma_body);
 }
 
 /* GB/s of reads of `part` bytes a processor, again and again for the time of a trial, which a read
  * from memory takes at once; 0 where they could not be had. */
-static double read_rate(const struct attn_session *session,
+static double read_rate(const struct attn_setup *setup,
                         uint64_t (*read)(const void *from, size_t bytes), size_t part)
 {
     static struct trial trial;
     void *mapped;
     size_t mapped_bytes;
-    const size_t bytes = part * session->n_processors;
+    const size_t bytes = part * setup->n_processors;
     unsigned char *buffer = attn_memory_map(bytes, &mapped, &mapped_bytes);
     if (!buffer)
         return 0;
@@ -131,7 +131,7 @@ static double read_rate(const struct attn_session *session,
         if (trial.end[0] - trial.begin[0] >= TRIAL_S)
             break;
     }
-    const double rate = 1e-9 * best_rate(session, &trial, read_body);
+    const double rate = 1e-9 * best_rate(setup, &trial, read_body);
     attn_memory_unmap(mapped, mapped_bytes);
     return rate;
 }
@@ -188,7 +188,7 @@ static size_t find_rungs(struct rung rungs[ATTN_RUNGS_MAX])
 
 /* A rung, after those that find_rungs found, for the matrix tiles. Their registers are 8 KiB, which
  * Linux saves only for a process that has asked; threads started later may use them as well. */
-static void measure_tiles(const struct attn_session *session, struct attn_ceilings *ceilings)
+static void measure_tiles(const struct attn_setup *setup, struct attn_ceilings *ceilings)
 {
 #if defined(__x86_64__)
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XTILEDATA = 18 }; /* asm/prctl.h of Linux 5.16 */
@@ -196,19 +196,19 @@ static void measure_tiles(const struct attn_session *session, struct attn_ceilin
         syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA) != 0)
         return;
     ceilings->rungs[ceilings->n_rungs++] =
-        (struct attn_rung){.isa = "amx", .bf16 = fma_rate(session, attn_fma_bf16_amx)};
+        (struct attn_rung){.isa = "amx", .bf16 = fma_rate(setup, attn_fma_bf16_amx)};
 #else
-    (void)session, (void)ceilings;
+    (void)setup, (void)ceilings;
 #endif
 }
 
-/* Half of each cache, so that nothing else need leave it: a processor's own half of all levels but
- * the last, its part of the half of that one, which they share. Then memory. */
-static void measure_reads(const struct attn_session *session, const struct rung *rung,
+/* Reads half of each cache, so that nothing is evicted; then memory. Each processor reads half of
+ * its own levels. The last level is shared, so each reads its part of that half. */
+static void measure_reads(const struct attn_setup *setup, const struct rung *rung,
                           struct attn_ceilings *ceilings)
 {
     size_t caches[ATTN_CACHES_MAX];
-    const size_t n = attn_caches(caches), processors = session->n_processors;
+    const size_t n = attn_caches(caches), processors = setup->n_processors;
     for (size_t level = 0; level <= n; level++) {
         const bool memory = level == n, shared = level + 1 >= n;
         size_t bytes = memory ? 4 * attn_last_cache_bytes() : caches[level] / 2;
@@ -220,12 +220,12 @@ static void measure_reads(const struct attn_session *session, const struct rung 
             .bytes = memory   ? 0
                      : shared ? caches[level]
                               : caches[level] * processors,
-            .gbs = read_rate(session, rung->read, part),
+            .gbs = read_rate(setup, rung->read, part),
         };
     }
 }
 
-void attn_serve_ceilings(struct attn_session *session, struct attn_message_reply *reply)
+void attn_serve_ceilings(struct attn_setup *setup, struct attn_message_reply *reply)
 {
     struct attn_ceilings *ceilings = &reply->ceilings;
     struct rung rungs[ATTN_RUNGS_MAX];
@@ -233,13 +233,13 @@ void attn_serve_ceilings(struct attn_session *session, struct attn_message_reply
     for (size_t r = 0; r < n; r++) {
         struct attn_rung *rung = &ceilings->rungs[ceilings->n_rungs++];
         snprintf(rung->isa, sizeof(rung->isa), "%s", rungs[r].isa);
-        rung->f32 = fma_rate(session, rungs[r].f32);
-        rung->f64 = fma_rate(session, rungs[r].f64);
-        rung->f16 = fma_rate(session, rungs[r].f16);
-        rung->bf16 = fma_rate(session, rungs[r].bf16);
+        rung->f32 = fma_rate(setup, rungs[r].f32);
+        rung->f64 = fma_rate(setup, rungs[r].f64);
+        rung->f16 = fma_rate(setup, rungs[r].f16);
+        rung->bf16 = fma_rate(setup, rungs[r].bf16);
     }
-    measure_tiles(session, ceilings);
-    measure_reads(session, &rungs[n - 1], ceilings);
+    measure_tiles(setup, ceilings);
+    measure_reads(setup, &rungs[n - 1], ceilings);
     if (!(ceilings->rungs[n - 1].f32 > 0) || !(ceilings->reads[ceilings->n_reads - 1].gbs > 0))
         attn_reply_set(reply, ATTN_ERROR, "the threads or the memory to measure with were refused");
 }

@@ -13,17 +13,17 @@ union attn_request_buffer {
     struct attn_message_request request;
 };
 
-/* Waits for the next message. fds receives the two descriptors that came with it, or -1, -1; they
- * are the caller's to close. Returns its type, 0 at the end of the stream, -1 on nonsense. */
+/* Waits for the next message. fds gets the two descriptors that came with it, or -1, -1; the caller
+ * closes them. Returns the type, 0 at the end of the stream, or -1 for nonsense. */
 int attn_channel_receive(union attn_request_buffer *buffer, int fds[2]);
 
 /* Are the lengths, counts, indices and extents of a received message such that it can be followed
- * without leaving its own bytes, the tables of a session or the two files. Returns 0, or -1 with
- * the reason. */
+ * without leaving its own bytes, the tables of a configuration or the two files. Returns 0, or -1
+ * with the reason. */
 int attn_message_check(const union attn_request_buffer *message, const int fds[2], char *why,
                        size_t size);
 
-/* Sends one message; async-signal-safe. A host that has gone is noticed at the next receive. */
+/* Sends one message; async-signal-safe. If the host is gone, the next receive notices it. */
 void attn_channel_send(const struct attn_message_head *head);
 
 #endif

@@ -60,13 +60,14 @@ struct room {
 static const char *operand_fault(const struct attn_tensor *tensor,
                                  const struct attn_shared_operand *operand, struct room rooms[2])
 {
-    const bool result =
-        tensor->role == ATTN_OUT || tensor->role == ATTN_LSE || tensor->role == ATTN_WEIGHTS;
     const uint32_t element = operand->element;
-    if (operand->output != result || operand->lead >= 64)
+    if (operand->output > 1 || (tensor->role == ATTN_OUT && !operand->output) ||
+        operand->lead >= 64)
         return "placement";
-    if (element != 2 && element != 4 && element != 8 && (result || element != 1))
+    if (element != 1 && element != 2 && element != 4 && element != 8)
         return "size of an element";
+    if (!memchr(operand->name, 0, sizeof(operand->name)))
+        return "text without an end";
     struct room *room = &rooms[operand->output];
     if (operand->span > operand->pages || operand->start > operand->pages - operand->span ||
         operand->offset != room->used || operand->pages > room->bytes - room->used)
@@ -95,6 +96,9 @@ static const char *request_fault(const struct attn_message_request *request, con
             return "descriptor";
         rooms[f].bytes = (uint64_t)file.st_size;
     }
+    if (request->linear > request->n_tensors ||
+        !memchr(request->linear_word, 0, sizeof(request->linear_word)))
+        return "linear input";
     const char *fault = NULL;
     for (uint32_t t = 0; !fault && t < request->n_tensors; t++) {
         fault = tensor_fault(&request->tensors[t]);

@@ -25,28 +25,28 @@ static void set_limits(const struct attn_message_config *config)
         setrlimit(RLIMIT_DATA, &data);
 }
 
-static int set_affinity(struct attn_session *session, const struct attn_message_config *config,
+static int set_affinity(struct attn_setup *setup, const struct attn_message_config *config,
                         struct attn_message_reply *reply)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
-    session->n_processors = config->n_processors;
+    setup->n_processors = config->n_processors;
     for (uint32_t p = 0; p < config->n_processors; p++) {
-        session->processors[p] = config->processors[p];
+        setup->processors[p] = config->processors[p];
         CPU_SET(config->processors[p], &set);
     }
     if (config->n_processors == 0 || sched_setaffinity(0, sizeof(set), &set) == 0)
         return 0;
-    attn_reply_set(reply, ATTN_ERROR, "can not set the affinity: %s", strerror(errno));
+    attn_reply_set(reply, ATTN_ERROR, "cannot set the affinity: %s", strerror(errno));
     return -1;
 }
 
 /* Opens the plugin and calls its init, once. */
-static int load(struct attn_session *session, const char *path, struct attn_message_reply *reply)
+static int load(struct attn_setup *setup, const char *path, struct attn_message_reply *reply)
 {
     char why[384] = "", broken[128];
     attn_slot_enter(ATTN_SLOT_LOAD);
-    const int refused = attn_plugin_load(path, &session->loaded, why, sizeof(why));
+    const int refused = attn_plugin_load(path, &setup->loaded, why, sizeof(why));
     /* A plugin linked with fast-math flips flush-to-zero for the whole process here. */
     const int state = attn_slot_leave(broken, sizeof(broken));
     if (refused) {
@@ -57,11 +57,11 @@ static int load(struct attn_session *session, const char *path, struct attn_mess
         attn_reply_set(reply, ATTN_FAIL, "%s, in %s", broken, attn_slot_name(ATTN_SLOT_LOAD));
         return -1;
     }
-    if (!session->loaded.plugin->init)
+    if (!setup->loaded.plugin->init)
         return 0;
     attn_slot_enter(ATTN_SLOT_INIT);
-    session->init_result = session->loaded.plugin->init(&session->services, session->init_why,
-                                                        sizeof(session->init_why));
+    setup->init_result =
+        setup->loaded.plugin->init(&setup->services, setup->init_why, sizeof(setup->init_why));
     if (attn_slot_leave(broken, sizeof(broken)) == 0)
         return 0;
     attn_reply_set(reply, ATTN_FAIL, "%s, in %s", broken, attn_slot_name(ATTN_SLOT_INIT));
@@ -69,64 +69,66 @@ static int load(struct attn_session *session, const char *path, struct attn_mess
 }
 
 /* Can the backend run here. */
-static bool available(struct attn_session *session, const struct attn_backend *backend, char *why,
+static bool available(struct attn_setup *setup, const struct attn_backend *backend, char *why,
                       size_t size)
 {
     why[0] = 0;
-    if (session->init_result != ATTN_OK) {
-        snprintf(why, size, "%s", session->init_why[0] ? session->init_why : "its init failed");
+    if (setup->init_result != ATTN_OK) {
+        snprintf(why, size, "%s", setup->init_why[0] ? setup->init_why : "its init failed");
         return false;
     }
     if (!backend->probe)
         return true;
     char broken[128];
     attn_slot_enter(ATTN_SLOT_PROBE);
-    const int result = backend->probe(&session->services, why, size);
+    const int result = backend->probe(&setup->services, why, size);
     attn_slot_leave(broken, sizeof(broken));
     if (result != ATTN_OK && !why[0])
         snprintf(why, size, "its probe gave no reason");
     return result == ATTN_OK;
 }
 
-static int select_backend(struct attn_session *session, const struct attn_message_config *config,
+static int select_backend(struct attn_setup *setup, const struct attn_message_config *config,
                           struct attn_message_reply *reply)
 {
     char why[256];
-    const struct attn_backend *backend = attn_plugin_backend(&session->loaded, config->backend);
+    const struct attn_backend *backend = attn_plugin_backend(&setup->loaded, config->backend);
     if (!backend) {
         attn_reply_set(reply, ATTN_ERROR, "the plugin has no backend %s", config->backend);
         return -1;
     }
-    const int n = attn_options_parse(backend, config->options, session->state.option_text,
-                                     sizeof(session->state.option_text), session->state.options,
-                                     ATTN_OPTIONS_MAX, why, sizeof(why));
+    const struct attn_options_room room = {.text = setup->state.option_text,
+                                           .size = sizeof(setup->state.option_text),
+                                           .options = setup->state.options,
+                                           .most = ATTN_OPTIONS_MAX};
+    const int n = attn_options_parse(backend, config->options, &room, why, sizeof(why));
     if (n < 0) {
         attn_reply_set(reply, ATTN_ERROR, "%s", why);
         return -1;
     }
-    session->services.n_options = (uint32_t)n;
-    if (!available(session, backend, why, sizeof(why))) {
+    setup->services.n_options = (uint32_t)n;
+    if (!available(setup, backend, why, sizeof(why))) {
         attn_reply_set(reply, ATTN_SKIP, "%s", why);
         return -1;
     }
-    session->backend = backend;
+    setup->backend = backend;
     return 0;
 }
 
-void attn_serve_config(struct attn_session *session, const struct attn_message_config *config,
+void attn_serve_config(struct attn_setup *setup, const struct attn_message_config *config,
                        struct attn_message_reply *reply)
 {
     if (config->version != ATTN_PROTOCOL_VERSION) {
         attn_reply_set(reply, ATTN_ERROR, "host and worker are of different versions");
         return;
     }
-    session->threads = config->threads;
-    attn_services_init(&session->services, &session->state, config->threads);
+    setup->threads = config->threads;
+    attn_services_init(&setup->services, &setup->state, config->threads);
     set_limits(config);
-    if (set_affinity(session, config, reply) != 0 || !config->plugin[0])
+    if (set_affinity(setup, config, reply) != 0 || !config->plugin[0])
         return;
-    if (load(session, config->plugin, reply) == 0 && config->backend[0])
-        select_backend(session, config, reply);
+    if (load(setup, config->plugin, reply) == 0 && config->backend[0])
+        select_backend(setup, config, reply);
 }
 
 static void copy(char *to, size_t size, const char *from)
@@ -147,9 +149,9 @@ static void describe_options(const struct attn_backend *backend, struct attn_bac
     }
 }
 
-void attn_serve_inspect(struct attn_session *session)
+void attn_serve_inspect(struct attn_setup *setup)
 {
-    const struct attn_plugin *plugin = session->loaded.plugin;
+    const struct attn_plugin *plugin = setup->loaded.plugin;
     for (uint32_t i = 0; plugin && i < plugin->n_backends && i < ATTN_BACKENDS_MAX; i++) {
         const struct attn_backend *backend = plugin->backends[i];
         struct attn_message_backend message = {
@@ -159,8 +161,8 @@ void attn_serve_inspect(struct attn_session *session)
         copy(info->description, sizeof(info->description), backend->description);
         info->exactness = backend->exactness;
         info->device = backend->time_device != NULL;
-        info->available = available(session, backend, info->reason, sizeof(info->reason));
-        /* Where the library is not there its version can not be asked for. */
+        info->available = available(setup, backend, info->reason, sizeof(info->reason));
+        /* Where the library is not there its version cannot be asked for. */
         if (backend->version && info->available) {
             char broken[128];
             attn_slot_enter(ATTN_SLOT_VERSION);

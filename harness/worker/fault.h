@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fault.h - fatal signals become one message to the host, with the address in terms of operands. */
+/* fault.h - turns a fatal signal into one message to the host, with the address relative to an
+ * operand. */
 #ifndef ATTN_WORKER_FAULT_H
 #define ATTN_WORKER_FAULT_H
 
@@ -15,13 +16,13 @@ struct attn_fault_region {
 /* Sets up the handler's stack. Returns 0, or -1: no memory. */
 int attn_fault_init(void);
 
-/* Puts the handlers (back) in place: libraries install their own. */
+/* Installs the handlers, again before each slot, because libraries install their own. */
 void attn_fault_arm(void);
 
-/* What the next faults are measured against; index t is operand t. count 0: nothing. */
+/* Sets the regions that faults are compared with; index t is operand t. count 0: none. */
 void attn_fault_watch(const struct attn_fault_region *regions, uint32_t count);
 
-/* The slot that is being called, for the message. */
+/* Sets the slot being called, for the message. */
 void attn_fault_slot(uint32_t slot);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fma.h - loops that do nothing but multiply and add in registers, or read: a set for each ISA. */
+/* fma.h - loops that only multiply and add in registers, or only read; one set for each ISA. */
 #ifndef ATTN_WORKER_FMA_H
 #define ATTN_WORKER_FMA_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* Each does `rounds` rounds of independent multiply-adds in registers and returns the number of
- * floating-point operations that this was. */
+ * floating-point operations. */
 double attn_fma_f32_base(int64_t rounds);
 double attn_fma_f64_base(int64_t rounds);
 double attn_fma_f32_avx2(int64_t rounds);
@@ -18,8 +18,8 @@ double attn_fma_bf16_avx512(int64_t rounds); /* AVX512_BF16 */
 double attn_fma_f16_avx512(int64_t rounds);  /* AVX512_FP16 */
 double attn_fma_bf16_amx(int64_t rounds);    /* AMX_BF16, once the system has granted the tiles */
 
-/* Each loads `bytes`, a multiple of 512, once, from an address that is aligned to 64, and returns
- * something that depends on all of them. */
+/* Each loads `bytes` (a multiple of 512) once, from an address aligned to 64, and returns a value
+ * that depends on all of them. */
 uint64_t attn_read_base(const void *from, size_t bytes);
 uint64_t attn_read_avx2(const void *from, size_t bytes);
 uint64_t attn_read_avx512(const void *from, size_t bytes);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fma_template.h - a loop that does nothing but multiply and add in registers.
+/* fma_template.h - a loop that only multiplies and adds in registers.
  *
  * An instance sets, before it includes this file, once for each element type:
  *   FMA_NAME      name of the function
  *   FMA_TYPE      float or double
  *   FMA_BYTES     width of a vector register
  *   FMA_REGISTER  constraint of that register class
- * and is compiled with the flags of its ISA; acc * b + c contracts to one instruction where there
- * is one. Twelve accumulators do not wait for each other: latency 4 or 5 x 2 units, and 14 of the
- * 16 registers that the least ISA has. They are variables of their own because an array of them
- * would be kept in memory. The empty assembler statement keeps every step of every one alive. */
+ * It is compiled with the flags of its ISA; acc * b + c contracts to one instruction if there is
+ * one. Twelve accumulators do not wait for each other: they cover a latency of 4 or 5 with 2 units,
+ * and use 14 of the 16 registers of the smallest ISA. They are separate variables, because an array
+ * would stay in memory. The empty assembler statement keeps every step of each of them. */
 double FMA_NAME(int64_t rounds)
 {
     typedef FMA_TYPE vector __attribute__((vector_size(FMA_BYTES)));

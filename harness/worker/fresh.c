@@ -7,30 +7,17 @@
 
 #include "host/walk.h"
 
-static uint32_t find(const struct attn_message_request *request, uint32_t role)
+static bool is_float(uint32_t dtype)
 {
-    for (uint32_t t = 0; t < request->n_tensors; t++)
-        if (request->tensors[t].role == role)
-            return t;
-    return UINT32_MAX;
+    return dtype >= ATTN_F64 && dtype <= ATTN_BF16;
 }
 
 uint32_t attn_fresh_input(const struct attn_message_request *request)
 {
-    static const uint32_t sources[] = {ATTN_X_V, ATTN_X_K, ATTN_X_Q};
-    if (request->problem.op == ATTN_OP_ATTENTION)
-        return find(request, ATTN_V);
-    /* A bias of v or of the output, or x added to it, may be all that there is: x may be zero,
-     * every head pruned, every key forbidden. */
-    if (request->problem.op != ATTN_OP_MHA || find(request, ATTN_B_V) != UINT32_MAX ||
-        find(request, ATTN_B_O) != UINT32_MAX || request->problem.flags & ATTN_FLAG_RESIDUAL)
-        return UINT32_MAX;
-    for (size_t s = 0; s < sizeof(sources) / sizeof(sources[0]); s++) {
-        const uint32_t t = find(request, sources[s]);
-        if (t != UINT32_MAX)
-            return t;
-    }
-    return UINT32_MAX;
+    const uint32_t t = request->linear - 1; /* 0 - 1: none */
+    return request->linear && is_float(request->tensors[t].dtype) && !request->operands[t].output
+               ? t
+               : UINT32_MAX;
 }
 
 void attn_fresh_turn(const struct attn_tensor *tensor, uint32_t element)
@@ -53,6 +40,8 @@ static uint64_t load(const unsigned char *from, uint32_t element)
     uint32_t single;
     uint64_t twice;
     switch (element) {
+    case 1:
+        return *from;
     case sizeof(half):
         memcpy(&half, from, sizeof(half));
         return half;
@@ -117,34 +106,36 @@ static int walk_result(const struct result *result, enum task task)
     return !stuck;
 }
 
-/* Room for the elements of one output; 0 where there is none such, or no memory. */
-static int result_open(const struct attn_message_request *request,
-                       const struct attn_tensor *tensors, uint32_t role, struct result *result)
+/* Room for the elements of all outputs, in the order of the request; their number, or -1: no
+ * memory. Those that have room are to be freed in any case. */
+static int results_open(const struct attn_message_request *request,
+                        const struct attn_tensor *tensors, struct result results[ATTN_MAX_TENSORS])
 {
-    const uint32_t t = find(request, role);
-    if (t == UINT32_MAX)
-        return 0;
-    size_t bytes = request->operands[t].element;
-    for (uint32_t a = 0; a < request->tensors[t].rank; a++)
-        bytes *= (size_t)request->tensors[t].shape[a];
-    *result =
-        (struct result){&tensors[t], request->operands[t].element, malloc(bytes > 0 ? bytes : 1)};
-    return result->kept != NULL;
+    int n = 0;
+    for (uint32_t t = 0; t < request->n_tensors; t++) {
+        size_t bytes = request->operands[t].element;
+        if (!request->operands[t].output)
+            continue;
+        for (uint32_t a = 0; a < request->tensors[t].rank; a++)
+            bytes *= (size_t)request->tensors[t].shape[a];
+        results[n] = (struct result){&tensors[t], request->operands[t].element,
+                                     malloc(bytes > 0 ? bytes : 1)};
+        if (!results[n++].kept)
+            return -1;
+    }
+    return n;
 }
 
 int attn_fresh_run(struct attn_plan *plan, const struct attn_message_request *request,
                    const struct attn_tensor *tensors, struct attn_message_reply *reply)
 {
-    /* In mha the turned x makes other scores as well, so that all outputs are put back. */
-    static const uint32_t roles[] = {ATTN_OUT, ATTN_LSE, ATTN_WEIGHTS};
-    struct result results[3];
-    int n = 0, status = 0;
-    for (size_t r = 0; r < sizeof(roles) / sizeof(roles[0]); r++)
-        if (result_open(request, tensors, roles[r], &results[n]))
-            n++;
-        else if (find(request, roles[r]) != UINT32_MAX)
-            goto out; /* no memory: the verdict does without */
-    if (n == 0 || results[0].tensor->role != ATTN_OUT)
+    /* Other outputs than the first may change as well; all of them are put back. */
+    struct result results[ATTN_MAX_TENSORS] = {{0}};
+    const int n = results_open(request, tensors, results);
+    int status = 0;
+    if (n < 1) /* no memory: the verdict does without */
+        goto out;
+    if (results[0].tensor->role != ATTN_OUT || !is_float(results[0].tensor->dtype))
         goto out;
 
     for (int r = 0; r < n; r++)
@@ -158,14 +149,14 @@ int attn_fresh_run(struct attn_plan *plan, const struct attn_message_request *re
         attn_reply_set(reply, ATTN_FAIL,
                        "gives an earlier result: out did not change when the signs of %s were "
                        "turned between two runs",
-                       request->problem.op == ATTN_OP_MHA ? "x" : "v");
+                       request->linear_word);
         status = -1;
     }
     for (int r = 0; r < n; r++)
         walk_result(&results[r], PUT_BACK);
     reply->fresh = status == 0;
 out:
-    for (int r = 0; r < n; r++)
+    for (int r = 0; r < ATTN_MAX_TENSORS; r++)
         free(results[r].kept);
     return status;
 }

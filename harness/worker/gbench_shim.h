@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gbench_shim.h - Google Benchmark behind a C function. It chooses the number of iterations, runs
- * the loop and takes the time; nothing is printed. */
+ * the loop and takes the time. It prints nothing. */
 #ifndef ATTN_WORKER_GBENCH_SHIM_H
 #define ATTN_WORKER_GBENCH_SHIM_H
 
@@ -11,17 +11,17 @@ extern "C" {
 #endif
 
 struct attn_gbench_job {
-    /* One run; anything but 0 ends the measurement. Either `run`, timed from outside in one loop,
-     * or `timed_run`, which measures itself, in seconds. */
+    /* One run; any value except 0 ends the measurement. Set either `run`, which is timed in one
+     * loop from outside, or `timed_run`, which measures its own seconds. */
     int (*run)(void *context);
     int (*timed_run)(void *context, double *seconds);
     void *context;
-    double min_time;    /* seconds a sample; used when iterations is 0 */
-    int64_t iterations; /* runs a sample; 0: as many as min_time takes */
+    double min_time;    /* seconds per sample; used if iterations is 0 */
+    int64_t iterations; /* runs per sample; 0: as many as fill min_time */
     int samples;
 };
 
-/* Fills at most `max` samples, each the mean of its iterations. Returns their number, or -1 when a
+/* Fills at most `max` samples, each the mean of its iterations. Returns their number, or -1 if a
  * run ended the measurement. May be called many times. */
 int attn_gbench_run(const struct attn_gbench_job *job, int max, double *samples_ns,
                     int64_t *iterations);

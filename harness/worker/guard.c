@@ -46,7 +46,7 @@ int attn_guarded_map(const struct attn_message_request *request, const int fds[2
     *guarded = (struct attn_guarded){.n = request->n_tensors};
     for (uint32_t t = 0; t < request->n_tensors; t++) {
         if (map_one(request, t, fds[request->operands[t].output], guarded, &regions[t]) != 0) {
-            snprintf(why, size, "can not map the operands: %s", strerror(errno));
+            snprintf(why, size, "cannot map the operands: %s", strerror(errno));
             attn_guarded_unmap(guarded);
             return -1;
         }

@@ -12,14 +12,14 @@ struct attn_guarded {
     struct attn_tensor tensors[ATTN_MAX_TENSORS]; /* with data */
 };
 
-/* Maps inputs read-only, outputs writable, and tells the fault handler where they are. Returns 0,
- * or -1 with the reason. */
+/* Maps inputs read-only and outputs writable, and gives their places to the fault handler. Returns
+ * 0, or -1 with the reason. */
 int attn_guarded_map(const struct attn_message_request *request, const int fds[2],
                      struct attn_guarded *guarded, char *why, size_t size);
 void attn_guarded_unmap(struct attn_guarded *guarded);
 
-/* Makes one input a private copy that may be written to (or no more), so that the host's stays as
- * it is. Returns 0, or -1: refused. */
+/* attn_guarded_own makes one input a private, writable copy, so the host's copy stays unchanged;
+ * attn_guarded_protect makes it read-only again. Returns 0, or -1: the system refused. */
 int attn_guarded_own(const struct attn_message_request *request, const int fds[2], uint32_t t,
                      const struct attn_guarded *guarded);
 void attn_guarded_protect(const struct attn_message_request *request, uint32_t t,

@@ -12,36 +12,36 @@
 #include "worker/fault.h"
 #include "worker/serve.h"
 
-static void serve_request(struct attn_session *session, const struct attn_message_request *request,
+static void serve_request(struct attn_setup *setup, const struct attn_message_request *request,
                           const int fds[2], struct attn_message_reply *reply)
 {
     const bool needs_backend =
         request->kind != ATTN_REQUEST_INSPECT && request->kind != ATTN_REQUEST_CEILINGS;
-    if (needs_backend && !session->backend) {
+    if (needs_backend && !setup->backend) {
         attn_reply_set(reply, ATTN_ERROR, "the worker was started without a backend");
         return;
     }
     switch (request->kind) {
     case ATTN_REQUEST_INSPECT:
-        attn_serve_inspect(session);
+        attn_serve_inspect(setup);
         break;
     case ATTN_REQUEST_SUPPORTS:
-        attn_plan_supports(session, request, reply);
+        attn_plan_supports(setup, request, reply);
         break;
     case ATTN_REQUEST_VERIFY:
-        attn_serve_verify(session, request, fds, reply);
+        attn_serve_verify(setup, request, fds, reply);
         break;
     case ATTN_REQUEST_REPEAT:
-        attn_serve_repeat(session, request, fds, reply);
+        attn_serve_repeat(setup, request, fds, reply);
         break;
     case ATTN_REQUEST_BENCH:
-        attn_serve_bench(session, request, fds, reply);
+        attn_serve_bench(setup, request, fds, reply);
         break;
     case ATTN_REQUEST_PEAK:
-        attn_serve_peak(session, request, fds, reply);
+        attn_serve_peak(setup, request, fds, reply);
         break;
     case ATTN_REQUEST_CEILINGS:
-        attn_serve_ceilings(session, reply);
+        attn_serve_ceilings(setup, reply);
         break;
     default:
         attn_reply_set(reply, ATTN_ERROR, "unknown kind of request %u", request->kind);
@@ -51,7 +51,7 @@ static void serve_request(struct attn_session *session, const struct attn_messag
 /* Serves until the host closes its end. Returns the exit status. */
 static int serve(void)
 {
-    static struct attn_session session;
+    static struct attn_setup setup;
     static union attn_request_buffer buffer;
     static struct attn_message_reply reply;
     int fds[2];
@@ -67,9 +67,9 @@ static int serve(void)
         if (attn_message_check(&buffer, fds, why, sizeof(why)) != 0)
             attn_reply_set(&reply, ATTN_ERROR, "%s", why);
         else if (type == ATTN_MESSAGE_CONFIG)
-            attn_serve_config(&session, &buffer.config, &reply);
+            attn_serve_config(&setup, &buffer.config, &reply);
         else
-            serve_request(&session, &buffer.request, fds, &reply);
+            serve_request(&setup, &buffer.request, fds, &reply);
         for (int f = 0; f < 2; f++)
             if (fds[f] >= 0)
                 close(fds[f]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.h - operands in memory of the worker's own, for timing and for peak memory: anonymous,
+/* memory.h - operands in the worker's own memory, for timing and for peak memory: anonymous,
  * 64-byte aligned, huge pages advised, first touched here. Shared memory has no huge pages and
  * streams slower. */
 #ifndef ATTN_WORKER_MEMORY_H
@@ -16,8 +16,8 @@ struct attn_owned {
     struct attn_tensor tensors[ATTN_MAX_TENSORS]; /* with data */
 };
 
-/* An anonymous mapping, aligned for huge pages where it is large, or NULL. *mapped is what
- * attn_memory_unmap needs. */
+/* Makes an anonymous mapping, aligned for huge pages if it is large; NULL: no memory.
+ * attn_memory_unmap needs *mapped. */
 void *attn_memory_map(size_t bytes, void **mapped, size_t *mapped_bytes);
 void attn_memory_unmap(void *mapped, size_t mapped_bytes);
 
@@ -26,7 +26,8 @@ int attn_owned_create(const struct attn_message_request *request, const int fds[
                       struct attn_owned *owned, char *why, size_t size);
 void attn_owned_free(struct attn_owned *owned);
 
-/* Are the inputs still what the host sent. Returns 0, or -1: *operand is the one that is not. */
+/* Checks that the inputs are still what the host sent. Returns 0, or -1 with the first changed one
+ * in *operand. */
 int attn_owned_check(const struct attn_message_request *request, const struct attn_owned *owned,
                      uint32_t *operand);
 

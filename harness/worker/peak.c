@@ -76,12 +76,12 @@ static uint64_t resident(void)
 }
 
 /* Returns the most that was resident after any of the steps. */
-static uint64_t run_once(struct attn_session *session, const struct attn_message_request *request,
+static uint64_t run_once(struct attn_setup *setup, const struct attn_message_request *request,
                          const struct attn_owned *owned, struct attn_message_reply *reply)
 {
     struct attn_plan plan;
     uint64_t most = 0, now;
-    if (attn_plan_open(session, request, &plan, reply) == 0) {
+    if (attn_plan_open(setup, request, &plan, reply) == 0) {
         most = resident();
         if (attn_plan_bind(&plan, owned->tensors, reply) == 0) {
             now = resident();
@@ -104,41 +104,41 @@ static uint64_t beyond(uint64_t value, uint64_t base)
 }
 
 /* What is resident on the host. */
-static void measure_host(struct attn_session *session, const struct attn_message_request *request,
+static void measure_host(struct attn_setup *setup, const struct attn_message_request *request,
                          const struct attn_owned *owned, struct attn_message_reply *reply)
 {
     populate_libraries();
     /* Free memory that the allocator holds would be used again unseen. */
     malloc_trim(0);
     if (reset_high_water() != 0) {
-        attn_reply_set(reply, ATTN_SKIP, "the high-water mark can not be reset: %s",
+        attn_reply_set(reply, ATTN_SKIP, "the high-water mark cannot be reset: %s",
                        strerror(errno));
         return;
     }
     resident(); /* what the measurement itself touches */
     const uint64_t marked = field_bytes("/proc/self/status", "VmRSS");
     const uint64_t before = resident();
-    const uint64_t most = run_once(session, request, owned, reply);
+    const uint64_t most = run_once(setup, request, owned, reply);
     const uint64_t highest = field_bytes("/proc/self/status", "VmHWM");
     const uint64_t held = beyond(most, before), passing = beyond(highest, marked);
     reply->bytes = passing > held + BATCH_ERROR ? passing : held;
 }
 
 /* What the backend holds of its device, which has a copy of the operands. */
-static void measure_device(struct attn_session *session, const struct attn_message_request *request,
+static void measure_device(struct attn_setup *setup, const struct attn_message_request *request,
                            const struct attn_owned *owned, struct attn_message_reply *reply)
 {
     uint64_t operands = 0;
     for (uint32_t t = 0; t < request->n_tensors; t++)
         operands += request->operands[t].span;
-    run_once(session, request, owned, reply);
+    run_once(setup, request, owned, reply);
     reply->bytes = beyond(reply->after.allocated_bytes, operands);
     reply->taken = beyond(reply->after.used_bytes, reply->before.used_bytes);
     if (reply->status == ATTN_PASS && reply->after.allocated_bytes == 0)
         attn_reply_set(reply, ATTN_SKIP, "the backend does not say what it holds of its device");
 }
 
-void attn_serve_peak(struct attn_session *session, const struct attn_message_request *request,
+void attn_serve_peak(struct attn_setup *setup, const struct attn_message_request *request,
                      const int fds[2], struct attn_message_reply *reply)
 {
     struct attn_owned owned;
@@ -148,12 +148,12 @@ void attn_serve_peak(struct attn_session *session, const struct attn_message_req
         return;
     }
     /* A library may be loaded as late as by `supports`: before the mark, since it is no plan's. */
-    if (attn_plan_supports(session, request, reply) == 0 &&
-        attn_device_ask(session->backend, &reply->before, reply) == 0) {
+    if (attn_plan_supports(setup, request, reply) == 0 &&
+        attn_device_ask(setup->backend, &reply->before, reply) == 0) {
         if (reply->before.struct_size > 0)
-            measure_device(session, request, &owned, reply);
+            measure_device(setup, request, &owned, reply);
         else
-            measure_host(session, request, &owned, reply);
+            measure_host(setup, request, &owned, reply);
         if (reply->status == ATTN_PASS)
             attn_owned_return(request, &owned);
     }

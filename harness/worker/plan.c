@@ -65,20 +65,20 @@ static struct attn_problem problem_of(const struct attn_message_request *request
     return problem;
 }
 
-static int call_supports(struct attn_session *session, const struct attn_problem *problem,
+static int call_supports(struct attn_setup *setup, const struct attn_problem *problem,
                          struct attn_message_reply *reply)
 {
     char why[WHY_SIZE] = "";
     attn_slot_enter(ATTN_SLOT_SUPPORTS);
-    const int result = session->backend->supports(problem, &session->services, why, sizeof(why));
+    const int result = setup->backend->supports(problem, &setup->services, why, sizeof(why));
     return finish(reply, ATTN_SLOT_SUPPORTS, result, why);
 }
 
-int attn_plan_supports(struct attn_session *session, const struct attn_message_request *request,
+int attn_plan_supports(struct attn_setup *setup, const struct attn_message_request *request,
                        struct attn_message_reply *reply)
 {
     const struct attn_problem problem = problem_of(request);
-    return call_supports(session, &problem, reply);
+    return call_supports(setup, &problem, reply);
 }
 
 /* What the plan says of itself, into the reply. */
@@ -107,17 +107,17 @@ static int ask(struct attn_plan *plan, struct attn_message_reply *reply)
     return 0;
 }
 
-int attn_plan_open(struct attn_session *session, const struct attn_message_request *request,
+int attn_plan_open(struct attn_setup *setup, const struct attn_message_request *request,
                    struct attn_plan *plan, struct attn_message_reply *reply)
 {
     char why[WHY_SIZE] = "";
-    *plan = (struct attn_plan){.session = session, .backend = session->backend};
+    *plan = (struct attn_plan){.setup = setup, .backend = setup->backend};
     plan->problem = problem_of(request);
-    if (call_supports(session, &plan->problem, reply) != 0)
+    if (call_supports(setup, &plan->problem, reply) != 0)
         return -1;
     attn_slot_enter(ATTN_SLOT_CREATE);
     const int result =
-        plan->backend->create(&plan->problem, &session->services, &plan->plan, why, sizeof(why));
+        plan->backend->create(&plan->problem, &setup->services, &plan->plan, why, sizeof(why));
     plan->created = result == ATTN_OK;
     if (finish(reply, ATTN_SLOT_CREATE, result, why) != 0)
         return -1;
@@ -128,7 +128,7 @@ int attn_plan_open(struct attn_session *session, const struct attn_message_reque
 static int ask_workspace(struct attn_plan *plan, struct attn_message_reply *reply)
 {
     char none[WHY_SIZE] = "";
-    reply->workspace_bytes = atomic_load(&plan->session->state.live);
+    reply->workspace_bytes = atomic_load(&plan->setup->state.live);
     if (!plan->backend->workspace_bytes)
         return 0;
     attn_slot_enter(ATTN_SLOT_WORKSPACE);
@@ -246,5 +246,5 @@ void attn_plan_close(struct attn_plan *plan, struct attn_message_reply *reply)
         plan->backend->destroy(plan->plan);
         finish_closing(reply, ATTN_SLOT_DESTROY);
     }
-    *plan = (struct attn_plan){.session = plan->session};
+    *plan = (struct attn_plan){.setup = plan->setup};
 }

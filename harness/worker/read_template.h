@@ -2,7 +2,7 @@
 /* read_template.h - a plain read, with the widest loads of an ISA.
  *
  * An instance sets READ_NAME, the name of the function, and FMA_BYTES, the width of a vector
- * register. Eight sums that do not wait for each other; the additions take no load's place. */
+ * register. Eight sums do not wait for each other. The additions do not displace loads. */
 uint64_t READ_NAME(const void *from, size_t bytes)
 {
     typedef uint64_t vector __attribute__((vector_size(FMA_BYTES)));

@@ -52,14 +52,10 @@ static void rerun(struct attn_plan *plan, const struct attn_message_request *req
                 first[t] = sum;
             if (sum == first[t])
                 continue;
-            const uint32_t role = request->tensors[t].role;
             attn_reply_set(reply, ATTN_FAIL,
                            "run %d gives other bits in %s than the first, though deterministic is "
                            "declared",
-                           r + 1,
-                           role == ATTN_LSE       ? "lse"
-                           : role == ATTN_WEIGHTS ? "weights"
-                                                  : "out");
+                           r + 1, request->operands[t].name);
             return;
         }
     }
@@ -115,11 +111,11 @@ static void count_settled(const uint64_t before[THINGS], uint64_t now[THINGS])
     }
 }
 
-static int plan_once(struct attn_session *session, const struct attn_message_request *request,
+static int plan_once(struct attn_setup *setup, const struct attn_message_request *request,
                      const struct attn_guarded *guarded, struct attn_message_reply *reply)
 {
     struct attn_plan plan;
-    if (attn_plan_open(session, request, &plan, reply) == 0 &&
+    if (attn_plan_open(setup, request, &plan, reply) == 0 &&
         attn_plan_bind(&plan, guarded->tensors, reply) == 0 &&
         attn_plan_run(&plan, NULL, reply) == 0)
         attn_plan_fetch(&plan, reply);
@@ -127,7 +123,7 @@ static int plan_once(struct attn_session *session, const struct attn_message_req
     return reply->status == ATTN_PASS ? 0 : -1;
 }
 
-static void count_leaks(struct attn_session *session, const struct attn_message_request *request,
+static void count_leaks(struct attn_setup *setup, const struct attn_message_request *request,
                         const struct attn_guarded *guarded, struct attn_message_reply *reply)
 {
     uint64_t start[THINGS] = {0}, before[THINGS] = {0}, now[THINGS];
@@ -135,7 +131,7 @@ static void count_leaks(struct attn_session *session, const struct attn_message_
     for (int n = 0; n < PLANS_BEFORE + PLANS_COUNTED; n++) {
         if (!grows[THREADS] && !grows[DESCRIPTORS] && !grows[MAPPED])
             return;
-        if (plan_once(session, request, guarded, reply) != 0)
+        if (plan_once(setup, request, guarded, reply) != 0)
             return;
         count_settled(before, now);
         for (int t = 0; t < THINGS; t++) {
@@ -155,7 +151,7 @@ static void count_leaks(struct attn_session *session, const struct attn_message_
         }
 }
 
-void attn_serve_repeat(struct attn_session *session, const struct attn_message_request *request,
+void attn_serve_repeat(struct attn_setup *setup, const struct attn_message_request *request,
                        const int fds[2], struct attn_message_reply *reply)
 {
     struct attn_plan plan;
@@ -167,9 +163,9 @@ void attn_serve_repeat(struct attn_session *session, const struct attn_message_r
         return;
     }
     if (request->runs == 0) {
-        count_leaks(session, request, &guarded, reply);
+        count_leaks(setup, request, &guarded, reply);
     } else {
-        if (attn_plan_open(session, request, &plan, reply) == 0)
+        if (attn_plan_open(setup, request, &plan, reply) == 0)
             rerun(&plan, request, &guarded, reply);
         attn_plan_close(&plan, reply);
     }

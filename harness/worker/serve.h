@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve.h - the kinds of requests, one function each. All fill the reply, which is PASS and zero
- * when they are called. */
+/* serve.h - one function for each kind of request. All fill the reply. The caller has set it to
+ * PASS and zero. */
 #ifndef ATTN_WORKER_SERVE_H
 #define ATTN_WORKER_SERVE_H
 
 #include "worker/plan.h"
 
 /* Applies a configuration: limits, processors, plugin, backend, options. */
-void attn_serve_config(struct attn_session *session, const struct attn_message_config *config,
+void attn_serve_config(struct attn_setup *setup, const struct attn_message_config *config,
                        struct attn_message_reply *reply);
 
 /* Sends a BACKEND message for each backend. */
-void attn_serve_inspect(struct attn_session *session);
+void attn_serve_inspect(struct attn_setup *setup);
 
-void attn_serve_verify(struct attn_session *session, const struct attn_message_request *request,
+void attn_serve_verify(struct attn_setup *setup, const struct attn_message_request *request,
                        const int fds[2], struct attn_message_reply *reply);
-void attn_serve_repeat(struct attn_session *session, const struct attn_message_request *request,
+void attn_serve_repeat(struct attn_setup *setup, const struct attn_message_request *request,
                        const int fds[2], struct attn_message_reply *reply);
-void attn_serve_bench(struct attn_session *session, const struct attn_message_request *request,
+void attn_serve_bench(struct attn_setup *setup, const struct attn_message_request *request,
                       const int fds[2], struct attn_message_reply *reply);
-void attn_serve_peak(struct attn_session *session, const struct attn_message_request *request,
+void attn_serve_peak(struct attn_setup *setup, const struct attn_message_request *request,
                      const int fds[2], struct attn_message_reply *reply);
-void attn_serve_ceilings(struct attn_session *session, struct attn_message_reply *reply);
+void attn_serve_ceilings(struct attn_setup *setup, struct attn_message_reply *reply);
 
-/* Threads of this process now; 0: not known. */
+/* Number of threads of this process now; 0: unknown. */
 uint32_t attn_threads_now(void);
 
 #endif

@@ -9,12 +9,12 @@
 #include "host/worker.h"
 
 struct attn_service_state {
-    _Atomic uint64_t live; /* bytes that alloc gave and free has not taken back */
+    _Atomic uint64_t live; /* bytes allocated and not freed yet */
     char option_text[1024];
     struct attn_option options[ATTN_OPTIONS_MAX];
 };
 
-/* Fills a services structure whose context is `state`; options are to be added by the caller. */
+/* Fills a services structure whose context is `state`. The caller adds the options. */
 void attn_services_init(struct attn_services *services, struct attn_service_state *state,
                         uint32_t threads);
 

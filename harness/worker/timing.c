@@ -32,7 +32,7 @@ struct timing {
     uint32_t n_rotated, turn, batch;
     int result; /* of the slot that ended the measurement */
     char why[256];
-    const struct attn_session *session;
+    const struct attn_setup *setup;
     const unsigned char *evict; /* 2 x the last-level cache; NULL when hot */
     size_t evict_bytes;
 };
@@ -91,7 +91,7 @@ static int timed_run(void *context, double *seconds)
     struct timing *timing = context;
     const struct attn_backend *backend = timing->backend;
 
-    if (timing->evict && attn_team_run(timing->session->n_processors, timing->session->processors,
+    if (timing->evict && attn_team_run(timing->setup->n_processors, timing->setup->processors,
                                        evict_one, timing) != 0)
         evict_one(timing, 0);
     if (backend->enqueue)
@@ -204,7 +204,7 @@ static void run_all(struct attn_plan *plan, const struct attn_message_request *r
                             .rotated = &plan->binding,
                             .n_rotated = 1,
                             .batch = 1,
-                            .session = plan->session};
+                            .setup = plan->setup};
     const uint64_t cache_bytes = plan->backend->enqueue ? reply->before.cache_bytes : 0;
     if (request->cold && cache_bytes > 0)
         measure_rotated(&timing, plan, request, owned, cache_bytes, warm_up, reply);
@@ -219,7 +219,7 @@ static void run_all(struct attn_plan *plan, const struct attn_message_request *r
         run_fresh(plan, request, owned, reply);
 }
 
-void attn_serve_bench(struct attn_session *session, const struct attn_message_request *request,
+void attn_serve_bench(struct attn_setup *setup, const struct attn_message_request *request,
                       const int fds[2], struct attn_message_reply *reply)
 {
     struct attn_owned owned;
@@ -231,7 +231,7 @@ void attn_serve_bench(struct attn_session *session, const struct attn_message_re
         attn_reply_set(reply, ATTN_OOM, "%s", why);
         return;
     }
-    if (attn_plan_open(session, request, &plan, reply) == 0)
+    if (attn_plan_open(setup, request, &plan, reply) == 0)
         run_all(&plan, request, &owned, reply);
     attn_plan_close(&plan, reply);
     if (reply->status == ATTN_PASS) {

@@ -51,7 +51,7 @@ static void run_all(struct attn_plan *plan, const struct attn_message_request *r
         run_fresh(plan, request, fds, guarded, reply);
 }
 
-void attn_serve_verify(struct attn_session *session, const struct attn_message_request *request,
+void attn_serve_verify(struct attn_setup *setup, const struct attn_message_request *request,
                        const int fds[2], struct attn_message_reply *reply)
 {
     struct attn_plan plan;
@@ -62,7 +62,7 @@ void attn_serve_verify(struct attn_session *session, const struct attn_message_r
         attn_reply_set(reply, ATTN_ERROR, "%s", why);
         return;
     }
-    if (attn_plan_open(session, request, &plan, reply) == 0)
+    if (attn_plan_open(setup, request, &plan, reply) == 0)
         run_all(&plan, request, fds, &guarded, reply);
     attn_plan_close(&plan, reply);
     attn_guarded_unmap(&guarded);

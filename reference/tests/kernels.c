@@ -391,7 +391,7 @@ static void finish_mha(const struct kernel *k, const struct attn_problem *p, dou
                        double *out)
 {
     const struct attn_tensor *x_q = attn_tensor_find(p, ATTN_X_Q);
-    int64_t in = p->hq * p->dv, width = ref_row_width(p);
+    int64_t in = p->hq * p->dv, width = ref_output_width(p, 0);
 
     if (attn_tensor_find(p, ATTN_W_O)) {
         for (int64_t x = 0; x < p->sq * in; x++)
@@ -424,7 +424,7 @@ void kernel_run(const struct kernel *k, struct made *m, double *out, double *lse
     }
     if (mha)
         finish_mha(k, p, heads, out);
-    for (int64_t c = 0; c < ref_row_count(p) * ref_row_width(p); c++)
+    for (int64_t c = 0; c < ref_output_units(p, 0) * ref_output_width(p, 0); c++)
         out[c] = to_type(p->dtype, out[c] * (k->bug == BUG_OUTPUT ? 1.05 : 1.0));
     free(x.q);
     free(x.k);

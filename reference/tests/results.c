@@ -14,26 +14,30 @@ const struct attn_numerics results_f32 = {
     .struct_size = sizeof(struct attn_numerics), .acc_type = ATTN_F32, .e_exp = 0x1p-23};
 
 void results_compute_rows(struct made *m, const struct attn_numerics *numerics,
-                          const struct ref_rows *rows, int threads, struct results *r)
+                          const struct ref_units *rows, int threads, struct results *r)
 {
-    struct ref_result result = {.out = r->out,
-                                .out_bound = r->out_bound,
-                                .lse = r->lse,
-                                .lse_bound = r->lse_bound,
-                                .weights = r->weights,
-                                .weights_bound = r->weights_bound,
+    struct ref_result result = {.output[0].value = r->out,
+                                .output[0].bound = r->out_bound,
+                                .output[1].value = r->lse,
+                                .output[1].bound = r->lse_bound,
+                                .output[2].value = r->weights,
+                                .output[2].bound = r->weights_bound,
                                 .scores = {r->scores[0], r->scores[1], r->scores[2]},
                                 .allowed = r->allowed};
     char why[256];
 
-    if (ref_compute(&m->problem, rows, numerics, REF_FILL_GENERIC, threads, &result, why,
-                    sizeof(why)) != ATTN_OK)
+    if (ref_compute(&m->problem,
+                    &(struct ref_request){.units = {*rows},
+                                          .numerics = numerics,
+                                          .fill = REF_FILL_GENERIC,
+                                          .threads = threads},
+                    &result, why, sizeof(why)) != ATTN_OK)
         fail_msg("%s", why);
 }
 
 void results_compute(struct made *m, const struct attn_numerics *numerics, struct results *r)
 {
-    struct ref_rows rows = {ref_row_count(&m->problem), NULL};
+    struct ref_units rows = {ref_output_units(&m->problem, 0), NULL};
     results_compute_rows(m, numerics, &rows, 1, r);
 }
 

@@ -22,7 +22,7 @@ extern const struct attn_numerics results_f32;
 
 /* Some rows, or all of them; a refusal fails the test. */
 void results_compute_rows(struct made *m, const struct attn_numerics *numerics,
-                          const struct ref_rows *rows, int threads, struct results *r);
+                          const struct ref_units *rows, int threads, struct results *r);
 void results_compute(struct made *m, const struct attn_numerics *numerics, struct results *r);
 
 /* Equal but for a few roundings of double. */

@@ -106,18 +106,21 @@ static struct ratios measure(const struct kernel *kernel, struct made *m, enum r
     static double turned[2][MAX_CELLS];
     const struct attn_problem *p = &m->problem;
     struct attn_numerics numerics = kernel_numerics(kernel);
-    struct ref_result result = {.out = truth[0],
-                                .out_bound = bound[0],
-                                .lse = truth[1],
-                                .lse_bound = bound[1],
-                                .weights = truth[2],
-                                .weights_bound = bound[2]};
-    struct ref_rows rows = {ref_row_count(p), NULL};
+    struct ref_result result = {.output[0].value = truth[0],
+                                .output[0].bound = bound[0],
+                                .output[1].value = truth[1],
+                                .output[1].bound = bound[1],
+                                .output[2].value = truth[2],
+                                .output[2].bound = bound[2]};
+    struct ref_units rows = {ref_output_units(p, 0), NULL};
     char why[256];
 
     assert_true(p->hq * p->sq * p->sk <= MAX_CELLS);
     memset(got, 0, sizeof(got));
-    if (ref_compute(p, &rows, &numerics, kind, 1, &result, why, sizeof(why)) != ATTN_OK)
+    if (ref_compute(p,
+                    &(struct ref_request){
+                        .units = {rows}, .numerics = &numerics, .fill = kind, .threads = 1},
+                    &result, why, sizeof(why)) != ATTN_OK)
         fail_msg("%s", why);
     kernel_run(kernel, m, got[0], got[1], got[2]);
     for (int64_t x = 0; p->op == ATTN_OP_MHA && x < p->hq * p->sq; x++) {
@@ -128,7 +131,7 @@ static struct ratios measure(const struct kernel *kernel, struct made *m, enum r
     if (p->op == ATTN_OP_MHA)
         memcpy(got[1], turned, sizeof(turned));
     return (struct ratios){
-        ratio(got[0], truth[0], bound[0], rows.count * ref_row_width(p)),
+        ratio(got[0], truth[0], bound[0], rows.count * ref_output_width(p, 0)),
         ratio(got[1], truth[1], bound[1], p->hq * p->sq),
         ratio(got[2], truth[2], bound[2], p->hq * p->sq * p->sk),
     };
@@ -347,17 +350,21 @@ static void extreme_logits_have_bounds(void **state)
     for (size_t x = 0; x < 3; x++) {
         double out, bound, lse, lse_bound, weights[3], weights_bound[3];
         struct attn_numerics numerics = kernel_numerics(&kernels[1]);
-        struct ref_result result = {.out = &out,
-                                    .out_bound = &bound,
-                                    .lse = &lse,
-                                    .lse_bound = &lse_bound,
-                                    .weights = weights,
-                                    .weights_bound = weights_bound};
+        struct ref_result result = {.output[0].value = &out,
+                                    .output[0].bound = &bound,
+                                    .output[1].value = &lse,
+                                    .output[1].bound = &lse_bound,
+                                    .output[2].value = weights,
+                                    .output[2].bound = weights_bound};
         char why[256];
         for (int64_t j = 0; j < 3; j++)
             made_set(made_tensor(&m, ATTN_BIAS), j, bias[x][j]);
-        assert_int_equal(ref_compute(&m.problem, &(struct ref_rows){1, NULL}, &numerics,
-                                     REF_FILL_GENERIC, 1, &result, why, sizeof(why)),
+        assert_int_equal(ref_compute(&m.problem,
+                                     &(struct ref_request){.units = {{1, NULL}},
+                                                           .numerics = &numerics,
+                                                           .fill = REF_FILL_GENERIC,
+                                                           .threads = 1},
+                                     &result, why, sizeof(why)),
                          ATTN_OK);
         assert_true(isfinite(out) && isfinite(lse));
         assert_true(!isnan(bound) && !isnan(lse_bound) && !isnan(weights_bound[1]));

@@ -196,7 +196,7 @@ static void bad_problems_are_refused(void **state)
         {"host memory", elsewhere},
         {"length 6", long_row},
         {"length -1", negative_length},
-        {"residual", residual},
+        {"go with op=attention", residual},
         {"keep", keep_alone},
     };
     static const struct change mha_changes[] = {{"sk must be sq", longer_keys},
@@ -226,16 +226,19 @@ static void bottom_right_needs_one_length_a_batch(void **state)
 static void bad_requests_are_refused(void **state)
 {
     static const int64_t beyond[] = {0, 24}, unsorted[] = {3, 2};
-    static const struct ref_rows requests[] = {{2, beyond}, {2, unsorted}, {3, NULL}};
-    struct ref_result nothing = {.out = NULL};
+    static const struct ref_units requests[] = {{2, beyond}, {2, unsorted}, {3, NULL}};
+    struct ref_result nothing = {.output[0].value = NULL};
     struct made m;
     char why[256] = "";
 
     (void)state;
     made_create(&m, &usual);
     for (int x = 0; x < 3; x++)
-        assert_int_equal(ref_compute(&m.problem, &requests[x], NULL, REF_FILL_GENERIC, 1, &nothing,
-                                     why, sizeof(why)),
+        assert_int_equal(ref_compute(&m.problem,
+                                     &(struct ref_request){.units = {requests[x]},
+                                                           .fill = REF_FILL_GENERIC,
+                                                           .threads = 1},
+                                     &nothing, why, sizeof(why)),
                          ATTN_UNSUPPORTED);
     made_free(&m);
 }
@@ -307,14 +310,14 @@ static void rows_have_counts_widths_and_costs(void **state)
 
     (void)state;
     made_create(&m, &usual);
-    assert_int_equal(ref_row_count(&m.problem), 24);
-    assert_int_equal(ref_row_width(&m.problem), 4);
-    assert_true(ref_row_cost(&m.problem) > 5 * 8);
+    assert_int_equal(ref_output_units(&m.problem, 0), 24);
+    assert_int_equal(ref_output_width(&m.problem, 0), 4);
+    assert_true(ref_output_cost(&m.problem, 0) > 5 * 8);
     made_free(&m);
     made_create(&m, &usual_mha);
-    assert_int_equal(ref_row_count(&m.problem), 3);
-    assert_int_equal(ref_row_width(&m.problem), 7);
-    assert_true(ref_row_cost(&m.problem) > 2 * 3 * 4);
+    assert_int_equal(ref_output_units(&m.problem, 0), 3);
+    assert_int_equal(ref_output_width(&m.problem, 0), 7);
+    assert_true(ref_output_cost(&m.problem, 0) > 2 * 3 * 4);
     made_free(&m);
 }
 

@@ -21,15 +21,20 @@ struct answer {
 static struct answer answer_of(const struct made *m, const struct attn_numerics *numerics)
 {
     struct answer x;
-    struct ref_result result = {
-        .out = x.out, .out_bound = x.bound, .lse = x.lse, .lse_bound = x.lse_bound};
-    struct ref_rows rows = {ref_row_count(&m->problem), NULL};
+    struct ref_result result = {.output[0].value = x.out,
+                                .output[0].bound = x.bound,
+                                .output[1].value = x.lse,
+                                .output[1].bound = x.lse_bound};
+    struct ref_units rows = {ref_output_units(&m->problem, 0), NULL};
     char why[256];
 
-    assert_true(rows.count * ref_row_width(&m->problem) <= MAX_OUT);
+    assert_true(rows.count * ref_output_width(&m->problem, 0) <= MAX_OUT);
     assert_true(rows.count * m->problem.hq <= MAX_OUT);
-    if (ref_compute(&m->problem, &rows, numerics, REF_FILL_STRUCTURED, 1, &result, why,
-                    sizeof(why)) != ATTN_OK)
+    if (ref_compute(
+            &m->problem,
+            &(struct ref_request){
+                .units = {rows}, .numerics = numerics, .fill = REF_FILL_STRUCTURED, .threads = 1},
+            &result, why, sizeof(why)) != ATTN_OK)
         fail_msg("%s", why);
     return x;
 }
@@ -267,62 +272,23 @@ static void weights_of_nan_rows_may_be_lost(void **state)
     for (int known = 0; known < 2; known++) {
         struct made m;
         double out, bound, weights[3], weights_bound[3];
-        struct ref_result result = {
-            .out = &out, .out_bound = &bound, .weights = weights, .weights_bound = weights_bound};
+        struct ref_result result = {.output[0].value = &out,
+                                    .output[0].bound = &bound,
+                                    .output[2].value = weights,
+                                    .output[2].bound = weights_bound};
         char why[256];
         make_row(&m, 3, ATTN_F32, 0, (double[]){NAN, far[known], 0.0}, (double[]){1.0, 1.0, 1.0});
-        assert_int_equal(ref_compute(&m.problem, &(struct ref_rows){1, NULL},
-                                     &(struct attn_numerics){.acc_type = ATTN_F16},
-                                     REF_FILL_STRUCTURED, 1, &result, why, sizeof(why)),
+        assert_int_equal(ref_compute(&m.problem,
+                                     &(struct ref_request){
+                                         .units = {{1, NULL}},
+                                         .numerics = &(struct attn_numerics){.acc_type = ATTN_F16},
+                                         .fill = REF_FILL_STRUCTURED,
+                                         .threads = 1},
+                                     &result, why, sizeof(why)),
                          ATTN_OK);
         assert_true(isnan(out) && bound == 0.0);
         assert_true(isnan(weights[1]));
         assert_int_equal(isfinite(weights_bound[1]), known);
-        made_free(&m);
-    }
-}
-
-/* A projection that may overflow takes the elements with it that depend on it, and no others: v
- * of one column reaches one column where there is no W_o, a key those queries that see it. */
-static void projections_may_overflow(void **state)
-{
-    static const struct {
-        uint32_t role;
-        int64_t row; /* of it, that is large */
-        int features;
-        bool known[4]; /* out[i][c] of two queries and two columns */
-    } table[] = {
-        {ATTN_W_V, 0, MADE_NO_WO, {false, true, false, true}},
-        {ATTN_W_V, 0, 0, {false, false, false, false}},
-        {ATTN_W_K, 0, MADE_NO_WO, {false, false, false, false}},
-        {ATTN_X_K, 1, MADE_NO_WO | MADE_CAUSAL, {true, true, false, false}},
-        {ATTN_X_Q, 1, MADE_NO_WO, {true, true, false, false}},
-    };
-
-    (void)state;
-    for (size_t t = 0; t < 2 * sizeof(table) / sizeof(*table); t++) {
-        const bool wide = t % 2; /* the same in projections that f32 holds */
-        struct made m;
-        struct answer a;
-        made_create(&m, &(struct made_spec){.op = ATTN_OP_MHA,
-                                            .sq = 2,
-                                            .dk = 2,
-                                            .dtype = ATTN_F32,
-                                            .features = table[t / 2].features | MADE_CROSS});
-        for (uint32_t x = 0; x < m.problem.n_tensors; x++)
-            for (int64_t c = 0; c < made_count(&m.tensors[x]); c++)
-                made_set(&m.tensors[x], c, 1.0);
-        struct attn_tensor *large = made_tensor(&m, table[t / 2].role);
-        int64_t in = large->shape[large->rank - 1];
-        for (int64_t c = 0; c < in; c++)
-            made_set(large, table[t / 2].row * in + c, 5e4);
-        a = answer_of(&m, &(struct attn_numerics){.acc_type = ATTN_F32,
-                                                  .proj_type = wide ? ATTN_F32 : ATTN_F16});
-        for (int64_t x = 0; x < 4; x++) {
-            int64_t at = x / 2 * ref_row_width(&m.problem) + x % 2;
-            if (isfinite(a.bound[at]) != (wide || table[t / 2].known[x]))
-                fail_msg("row %zu of the table, element %d: bound %g", t / 2, (int)x, a.bound[at]);
-        }
         made_free(&m);
     }
 }
@@ -340,7 +306,6 @@ int main(void)
         cmocka_unit_test(sums_may_overflow),
         cmocka_unit_test(sums_towards_scores_may_overflow),
         cmocka_unit_test(weights_of_nan_rows_may_be_lost),
-        cmocka_unit_test(projections_may_overflow),
     };
 
     return cmocka_run_group_tests_name("derivation", tests, NULL, NULL);

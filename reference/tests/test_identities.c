@@ -125,63 +125,21 @@ static void grouped_heads_are_repeated_heads(void **state)
 }
 
 /* Identity projections without W_o: the heads of x side by side. */
-static void identity_projections_are_attention(void **state)
-{
-    struct made_spec mha = {.op = ATTN_OP_MHA,
-                            .hq = 2,
-                            .sq = 5,
-                            .dk = 3,
-                            .features = MADE_NO_WO | MADE_CAUSAL,
-                            .seed = 21};
-    struct made_spec plain = {.hq = 2, .sq = 5, .dk = 3, .features = MADE_CAUSAL, .seed = 22};
-    static const uint32_t weights[] = {ATTN_W_Q, ATTN_W_K, ATTN_W_V};
-    static const uint32_t operands[] = {ATTN_Q, ATTN_K, ATTN_V};
-    struct results r, s;
-    struct made m, n;
-
-    (void)state;
-    made_create(&m, &mha);
-    made_create(&n, &plain);
-    for (int w = 0; w < 3; w++) {
-        for (int64_t x = 0; x < 36; x++)
-            made_set(made_tensor(&m, weights[w]), x, x / 6 == x % 6);
-        for (int64_t x = 0; x < 30; x++) /* [h,i,c] from [i,h*3+c] */
-            made_set(made_tensor(&n, operands[w]), x,
-                     made_get(made_tensor(&m, ATTN_X_Q), x / 3 % 5 * 6 + x / 15 * 3 + x % 3));
-    }
-    results_compute(&m, NULL, &r);
-    results_compute(&n, NULL, &s);
-    for (int64_t x = 0; x < 30; x++)
-        results_assert_near(r.out[x / 3 % 5 * 6 + x / 15 * 3 + x % 3], s.out[x]);
-    made_free(&m);
-    made_free(&n);
-}
-
 static void requested_rows_are_rows_of_the_whole(void **state)
 {
     static const int64_t index[] = {0, 5, 6, 13, 23};
-    static const int64_t mha_index[] = {1, 4, 9};
-    struct made_spec mha = {.op = ATTN_OP_MHA, .b = 2, .hq = 2, .sq = 5, .dk = 3, .seed = 5};
     struct results r, s;
     struct made m;
 
     (void)state;
     made_create(&m, &usual);
     results_compute(&m, &results_f32, &r);
-    results_compute_rows(&m, &results_f32, &(struct ref_rows){5, index}, 3, &s);
+    results_compute_rows(&m, &results_f32, &(struct ref_units){5, index}, 3, &s);
     for (int x = 0; x < 5; x++) {
         assert_memory_equal(s.out + x * 5, r.out + index[x] * 5, 5 * sizeof(double));
         assert_memory_equal(s.out_bound + x * 5, r.out_bound + index[x] * 5, 5 * sizeof(double));
         assert_memory_equal(s.weights + x * 9, r.weights + index[x] * 9, 9 * sizeof(double));
         assert_true(s.lse[x] == r.lse[index[x]]);
-    }
-    made_free(&m);
-    made_create(&m, &mha);
-    results_compute(&m, &results_f32, &r);
-    results_compute_rows(&m, &results_f32, &(struct ref_rows){3, mha_index}, 2, &s);
-    for (int x = 0; x < 3; x++) {
-        assert_memory_equal(s.out + x * 9, r.out + mha_index[x] * 9, 9 * sizeof(double));
-        assert_memory_equal(s.weights + x * 10, r.weights + mha_index[x] * 10, 10 * sizeof(double));
     }
     made_free(&m);
 }
@@ -190,7 +148,7 @@ static void threads_do_not_matter(void **state)
 {
     struct results r, s;
     struct made m;
-    struct ref_rows rows = {24, NULL};
+    struct ref_units rows = {24, NULL};
 
     (void)state;
     made_create(&m, &usual);
@@ -263,9 +221,10 @@ static void offsets_beyond_32_bits(void **state)
 /* Each result alone is what it is among the others; the bound of out needs no out. */
 static void results_may_be_left_out(void **state)
 {
-    struct ref_rows rows = {24, NULL};
+    struct ref_units rows = {24, NULL};
     double bound[24 * 5], lse[24];
-    struct ref_result bound_alone = {.out_bound = bound}, lse_alone = {.lse = lse};
+    struct ref_result bound_alone = {.output[0].bound = bound},
+                      lse_alone = {.output[1].value = lse};
     struct results r;
     struct made m;
     char why[256];
@@ -273,11 +232,17 @@ static void results_may_be_left_out(void **state)
     (void)state;
     made_create(&m, &usual);
     results_compute(&m, &results_f32, &r);
-    assert_int_equal(ref_compute(&m.problem, &rows, &results_f32, REF_FILL_GENERIC, 2, &bound_alone,
-                                 why, sizeof(why)),
+    assert_int_equal(ref_compute(&m.problem,
+                                 &(struct ref_request){.units = {rows},
+                                                       .numerics = &results_f32,
+                                                       .fill = REF_FILL_GENERIC,
+                                                       .threads = 2},
+                                 &bound_alone, why, sizeof(why)),
                      ATTN_OK);
     assert_int_equal(
-        ref_compute(&m.problem, &rows, NULL, REF_FILL_GENERIC, 2, &lse_alone, why, sizeof(why)),
+        ref_compute(&m.problem,
+                    &(struct ref_request){.units = {rows}, .fill = REF_FILL_GENERIC, .threads = 2},
+                    &lse_alone, why, sizeof(why)),
         ATTN_OK);
     assert_memory_equal(bound, r.out_bound, sizeof(bound));
     assert_memory_equal(lse, r.lse, sizeof(lse));
@@ -292,7 +257,6 @@ int main(void)
         cmocka_unit_test(a_shift_of_all_logits_moves_lse_alone),
         cmocka_unit_test(the_future_does_not_matter),
         cmocka_unit_test(grouped_heads_are_repeated_heads),
-        cmocka_unit_test(identity_projections_are_attention),
         cmocka_unit_test(requested_rows_are_rows_of_the_whole),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(offsets_beyond_32_bits),

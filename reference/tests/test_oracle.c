@@ -52,7 +52,7 @@ static struct ref_result make_result(struct made *m, struct buffers *x)
 {
     const struct attn_problem *p = &m->problem;
 
-    x->elements = ref_row_count(p) * ref_row_width(p);
+    x->elements = ref_output_units(p, 0) * ref_output_width(p, 0);
     x->rows = p->b * p->hq * p->sq;
     x->cells = x->rows * p->sk;
     x->out = doubles(x->elements);
@@ -61,12 +61,12 @@ static struct ref_result make_result(struct made *m, struct buffers *x)
     x->lse_bound = doubles(x->rows);
     x->weights = doubles(x->cells);
     x->weights_bound = doubles(x->cells);
-    return (struct ref_result){.out = x->out,
-                               .out_bound = x->out_bound,
-                               .lse = x->lse,
-                               .lse_bound = x->lse_bound,
-                               .weights = x->weights,
-                               .weights_bound = x->weights_bound};
+    return (struct ref_result){.output[0].value = x->out,
+                               .output[0].bound = x->out_bound,
+                               .output[1].value = x->lse,
+                               .output[1].bound = x->lse_bound,
+                               .output[2].value = x->weights,
+                               .output[2].bound = x->weights_bound};
 }
 
 static void free_buffers(struct buffers *x)
@@ -114,9 +114,13 @@ static void compare(const struct made_spec *spec, struct worst *worst)
         m.problem.window_right = windows[spec->seed % 5][1];
     }
     struct ref_result result = make_result(&m, &x);
-    struct ref_rows rows = {ref_row_count(p), NULL};
-    if (ref_compute(p, &rows, &exact_double, REF_FILL_STRUCTURED, 2, &result, why, sizeof(why)) !=
-        ATTN_OK)
+    struct ref_units rows = {ref_output_units(p, 0), NULL};
+    if (ref_compute(p,
+                    &(struct ref_request){.units = {rows},
+                                          .numerics = &exact_double,
+                                          .fill = REF_FILL_STRUCTURED,
+                                          .threads = 2},
+                    &result, why, sizeof(why)) != ATTN_OK)
         fail_msg("%s", why);
     oracle_compute(&m, &o);
     bool bounded = p->dtype == ATTN_F64;

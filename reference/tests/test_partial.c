@@ -37,11 +37,17 @@ struct answer {
 static struct answer answer_of(const struct made *m, const struct attn_numerics *numerics)
 {
     struct answer a;
-    struct ref_result result = {
-        .out = &a.out, .out_bound = &a.out_bound, .lse = &a.lse, .lse_bound = &a.lse_bound};
+    struct ref_result result = {.output[0].value = &a.out,
+                                .output[0].bound = &a.out_bound,
+                                .output[1].value = &a.lse,
+                                .output[1].bound = &a.lse_bound};
     char why[256];
 
-    if (ref_compute(&m->problem, &(struct ref_rows){1, NULL}, numerics, REF_FILL_STRUCTURED, 1,
+    if (ref_compute(&m->problem,
+                    &(struct ref_request){.units = {{1, NULL}},
+                                          .numerics = numerics,
+                                          .fill = REF_FILL_STRUCTURED,
+                                          .threads = 1},
                     &result, why, sizeof(why)) != ATTN_OK)
         fail_msg("%s", why);
     return a;

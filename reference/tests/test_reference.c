@@ -199,7 +199,7 @@ static void infinite_scores_have_their_classes(void **state)
     made_free(&m);
 }
 
-/* 0 * Inf: which class a backend returns is certain only where the weight can not underflow. */
+/* 0 * Inf: which class a backend returns is certain only where the weight cannot underflow. */
 static void an_infinity_is_certain_or_not(void **state)
 {
     struct made_spec spec = {

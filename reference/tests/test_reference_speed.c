@@ -65,7 +65,7 @@ static double times_plain(uint32_t score, const struct attn_numerics *numerics)
     struct made_spec spec = {
         .score = score, .dtype = ATTN_F32, .sq = ROWS, .sk = KEYS, .dk = WIDTH};
     struct made m;
-    struct ref_result result = {.out = out, .out_bound = numerics ? bound : NULL};
+    struct ref_result result = {.output[0].value = out, .output[0].bound = numerics ? bound : NULL};
     double plain = INFINITY, ours = INFINITY;
     char why[256];
 
@@ -80,7 +80,11 @@ static double times_plain(uint32_t score, const struct attn_numerics *numerics)
         double began = seconds(), between;
         attend_plainly(q, k, v, plain_out);
         between = seconds();
-        if (ref_compute(&m.problem, &(struct ref_rows){ROWS, NULL}, numerics, REF_FILL_GENERIC, 1,
+        if (ref_compute(&m.problem,
+                        &(struct ref_request){.units = {{ROWS, NULL}},
+                                              .numerics = numerics,
+                                              .fill = REF_FILL_GENERIC,
+                                              .threads = 1},
                         &result, why, sizeof(why)) != ATTN_OK)
             fail_msg("%s", why);
         ours = fmin(ours, seconds() - between);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* specs.h - problems that cuda_cudnn takes. */
+/* specs.h - problems that cuda_cudnn accepts. */
 #ifndef ATTN_CUDNN_TEST_SPECS_H
 #define ATTN_CUDNN_TEST_SPECS_H
 
 #include "../../tests/problem.h"
 
-/* A spec with the fields that are 0 filled in; -1 keys are none. */
+/* Fills in the fields of a spec that are 0. -1 keys means no keys. */
 static inline struct test_spec filled(const struct test_spec *spec)
 {
     struct test_spec f = *spec;

@@ -125,5 +125,5 @@ int main(void)
         cmocka_unit_test(kernels_are_compiled),
         cmocka_unit_test(an_old_device_is_refused),
     };
-    return cmocka_run_group_tests_name("cuda_cudnn_graphs", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("cudnn_graphs", tests, NULL, NULL);
 }

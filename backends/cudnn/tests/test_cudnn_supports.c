@@ -148,5 +148,5 @@ int main(void)
         cmocka_unit_test(band_is_that_of_the_problem),
         cmocka_unit_test(least_is_the_fewest_keys),
     };
-    return cmocka_run_group_tests_name("cuda_cudnn_supports", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("cudnn_supports", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_simd_scores_speed.c - scores beside what they can not do without: additive ones beside a
+/* test_simd_scores_speed.c - scores beside what they cannot do without: additive ones beside a
  * loop that evaluates as many tanh and does nothing else, gaussian and bilinear ones beside the dot
  * product. Ratios in one process, of one thread. Compiled once for each instance, whose tanh it
  * takes; the backend is that of the plugin named on the command line. */

@@ -9,41 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pack/make.h"
 #include "pack/pack.h"
 #include "plugin/loader.h"
 #include "reference/dtype.h"
 #include "rules.h"
-#include "tensor/instance.h"
 
-static void *service_alloc(void *context, size_t bytes, size_t alignment)
-{
-    (void)context;
-    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-}
-
-static void service_free(void *context, void *memory)
-{
-    (void)context;
-    free(memory);
-}
-
-static void service_log(void *context, const char *text)
-{
-    (void)context, (void)text;
-}
+#include "../services.h"
 
 /* One run of the backend with a bug. */
 static int run(const struct attn_backend *backend, const char *bug, uint32_t threads,
                const struct attn_instance *in, char *why, size_t size)
 {
     const struct attn_option option = {"bug", bug};
-    const struct attn_services services = {.struct_size = sizeof(services),
-                                           .threads = threads,
-                                           .n_options = 1,
-                                           .options = &option,
-                                           .alloc = service_alloc,
-                                           .free = service_free,
-                                           .log = service_log};
+    struct test_memory memory = {0};
+    struct attn_services services = test_services_make(threads, &memory);
+    services.options = &option;
+    services.n_options = 1;
     void *plan, *binding;
     int status = backend->create(&in->problem, &services, &plan, why, size);
     if (status != ATTN_OK)
@@ -133,9 +115,9 @@ static void prime(const struct attn_instance *in)
 }
 
 struct outputs {
-    struct answer answers[3];
-    struct rule_element *elements[3];
-    int64_t counts[3];
+    struct answer answers[REF_OUTPUTS];
+    struct rule_element *elements[REF_OUTPUTS];
+    int64_t counts[REF_OUTPUTS];
     int n;
 };
 
@@ -144,13 +126,15 @@ static int collect_all(const struct attn_instance *in, const struct ref_result *
 {
     for (int n = 0; n < o->n; n++) {
         if (!o->elements[n]) {
-            const int64_t rows = ref_row_count(&in->problem) * in->problem.hq;
+            const int64_t rows = ref_output_units(&in->problem, 0) * in->problem.hq;
             o->elements[n] =
                 calloc((size_t)(rows * o->answers[n].inner + 1), sizeof(*o->elements[n]));
         }
         if (!o->elements[n])
             return -1;
-        o->counts[n] = collect(in, &o->answers[n], ref->weights, peer, o->elements[n]);
+        o->counts[n] =
+            collect(in, &o->answers[n], ref_values_of(&in->problem, ref, ATTN_WEIGHTS).value, peer,
+                    o->elements[n]);
     }
     return 0;
 }
@@ -181,20 +165,18 @@ static int make_reference(const struct attn_instance *in, struct ref_result *ref
                           char *why, size_t size)
 {
     const struct attn_problem *p = &in->problem;
-    const int64_t rows = ref_row_count(p), heads = p->op == ATTN_OP_MHA ? p->hq : 1;
-    const int64_t width = ref_row_width(p);
-    ref->out = calloc((size_t)(rows * width + 1), sizeof(double));
-    ref->lse = calloc((size_t)(rows * heads + 1), sizeof(double));
-    ref->weights = calloc((size_t)(rows * heads * p->sk + 1), sizeof(double));
-    if (!ref->out || !ref->lse || !ref->weights)
-        return -1;
-    o->answers[o->n++] = (struct answer){ATTN_OUT, ref->out, width};
-    if (attn_tensor_find(p, ATTN_LSE))
-        o->answers[o->n++] = (struct answer){ATTN_LSE, ref->lse, 1};
-    if (attn_tensor_find(p, ATTN_WEIGHTS))
-        o->answers[o->n++] = (struct answer){ATTN_WEIGHTS, ref->weights, p->sk};
-    const struct ref_rows all = {.count = rows};
-    return ref_compute(p, &all, NULL, in->kind, 1, ref, why, size) == ATTN_OK ? 0 : -1;
+    struct ref_request all = {.fill = in->kind, .threads = 1};
+    ref_request_all(p, &all);
+    for (int n = 0; n < ref_output_count(ref_op_find(p->op)); n++) {
+        const uint32_t role = ref_op_find(p->op)->outputs[n].role;
+        const int64_t width = ref_output_width(p, n);
+        ref->output[n].value = calloc((size_t)(ref_output_units(p, n) * width + 1), sizeof(double));
+        if (!ref->output[n].value)
+            return -1;
+        if (attn_tensor_find(p, role))
+            o->answers[o->n++] = (struct answer){role, ref->output[n].value, width};
+    }
+    return ref_compute(p, &all, ref, why, size) == ATTN_OK ? 0 : -1;
 }
 
 static int judge(const struct attn_backend *backend, const char *bug, uint32_t threads,
@@ -223,9 +205,8 @@ out:
     free(after);
     for (int n = 0; n < outputs.n; n++)
         free(outputs.elements[n]);
-    free(ref.out);
-    free(ref.lse);
-    free(ref.weights);
+    for (int o = 0; o < REF_OUTPUTS; o++)
+        free(ref.output[o].value);
     attn_instance_free(in);
     return status;
 }

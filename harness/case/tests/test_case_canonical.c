@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "case/generate.h"
+#include "case/language.h"
+#include "case/operator.h"
 #include "case_test.h"
 
 enum { GENERATED = 20000 };
@@ -146,7 +148,7 @@ static void test_keys(void **state)
 {
     (void)state;
     size_t count = 0;
-    for (const struct attn_case_key *key = attn_case_keys; key->name; key++, count++) {
+    for (const struct attn_case_key *key = attn_case_keys(); key->name; key++, count++) {
         assert_non_null(key->values);
         assert_non_null(key->help);
         assert_non_null(key->rule);
@@ -154,6 +156,27 @@ static void test_keys(void **state)
             assert_true(strcmp(key[-1].name, key->name) < 0);
     }
     assert_int_equal(count, 36);
+}
+
+/* Tables of operators and keys of the language agree: what an operator takes or needs is a key, and
+ * a parameter is none of the language's. */
+static void test_keys_of_operators(void **state)
+{
+    (void)state;
+    for (const struct ref_op *const *op = ref_ops; *op; op++) {
+        for (const char *const *name = (*op)->keys; *name; name++)
+            assert_non_null(attn_key_find((struct attn_word){*name, strlen(*name), 0}));
+        for (const char *const *name = (*op)->needed; *name; name++) {
+            const struct attn_case_key *key =
+                attn_key_find((struct attn_word){*name, strlen(*name), 0});
+            assert_true(key && (key->rule->flags & ATTN_KEY_SIZE));
+        }
+        for (const struct ref_param *p = (*op)->params; p && p->key; p++) {
+            for (const struct attn_case_key *key = attn_language_keys; key->name; key++)
+                assert_string_not_equal(key->name, p->key);
+            assert_true(p->fallback >= p->least && p->fallback <= p->most);
+        }
+    }
 }
 
 int main(void)
@@ -167,6 +190,7 @@ int main(void)
         cmocka_unit_test(test_label),
         cmocka_unit_test(test_generated),
         cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_keys_of_operators),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,11 +53,11 @@ static void test_ranges(void **state)
     expect_error("s=8:16:+0 d=8", "smoke.cases:12:9: '0' is outside 1..2147483647");
     expect_error("sq=1 sk=0:16:*2 d=8", "smoke.cases:12:9: '0' is outside 1..2147483647");
     expect_error("s=8:16 d=8",
-                 "smoke.cases:12:3: '8:16' is no range: FIRST:LAST:*K or FIRST:LAST:+K");
+                 "smoke.cases:12:3: '8:16' is not a range: FIRST:LAST:*K or FIRST:LAST:+K");
     expect_error("s=8:16:2 d=8",
-                 "smoke.cases:12:3: '8:16:2' is no range: FIRST:LAST:*K or FIRST:LAST:+K");
+                 "smoke.cases:12:3: '8:16:2' is not a range: FIRST:LAST:*K or FIRST:LAST:+K");
     expect_error("s=8:16:+1:3 d=8",
-                 "smoke.cases:12:3: '8:16:+1:3' is no range: FIRST:LAST:*K or FIRST:LAST:+K");
+                 "smoke.cases:12:3: '8:16:+1:3' is not a range: FIRST:LAST:*K or FIRST:LAST:+K");
     expect_error("s=1:16:*2,4 d=8", "smoke.cases:12:11: '4' is repeated");
     expect_error("s=1:2000001:+1 d=8", "smoke.cases:12:3: the range has over 1000000 values");
 }
@@ -74,9 +74,9 @@ static void test_linked(void **state)
     assert_int_equal(list.items[1].sk, 9);
     attn_case_list_free(&list);
     expect_error("hq/hkv=32 s=2 d=8",
-                 "smoke.cases:12:8: '32' does not hold 2 values, one a linked key");
+                 "smoke.cases:12:8: '32' does not hold 2 values, one per linked key");
     expect_error("hq/hkv=32/8/2 s=2 d=8",
-                 "smoke.cases:12:8: '32/8/2' does not hold 2 values, one a linked key");
+                 "smoke.cases:12:8: '32/8/2' does not hold 2 values, one per linked key");
     expect_error("hq/hkv=32/ s=2 d=8", "smoke.cases:12:11: an empty value in '32/'");
     expect_error("hq/hvk=32/8 s=2 d=8", "smoke.cases:12:4: unknown key 'hvk'; did you mean 'hkv'?");
     expect_error("s/mask=32/len:3/4 d=8",
@@ -96,8 +96,30 @@ static void test_values_with_slashes(void **state)
     list = parse("op=mha h=4 s=9 d=8 prune=0/1,3");
     assert_int_equal(list.count, 2);
     assert_int_equal(list.items[0].n_prune, 2);
-    assert_int_equal(list.items[1].prune[0], 3);
+    assert_int_equal(list.items[1].prune->at[0], 3);
     attn_case_list_free(&list);
+}
+
+/* A list of the line is stored once, whichever axes multiply it. */
+static void test_shared_lists(void **state)
+{
+    (void)state;
+    struct attn_case_list list = parse("op=mha b=2 h=4 s=8,9 prune=0/1,2 mask=len:3/4,len:5 d=8,9");
+    assert_int_equal(list.count, 16);
+    for (size_t i = 0; i < list.count; i++) {
+        const struct attn_case *c = &list.items[i];
+        assert_int_equal(c->n_prune, i & 4 ? 1 : 2);
+        assert_int_equal(c->n_len, i & 2 ? 1 : 2);
+        assert_ptr_equal(c->prune, list.items[i & 4].prune);
+        assert_ptr_equal(c->len_list, list.items[i & 2].len_list);
+    }
+    assert_ptr_not_equal(list.items[0].prune, list.items[4].prune);
+    assert_ptr_not_equal(list.items[0].len_list, list.items[2].len_list);
+    struct attn_case last = list.items[--list.count]; /* outlives the list */
+    attn_case_list_free(&list);
+    assert_int_equal(last.prune->at[0], 2);
+    assert_int_equal(last.len_list->at[0], 5);
+    attn_case_free(&last);
 }
 
 static void test_count_limit(void **state)
@@ -202,11 +224,11 @@ static void test_file_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists),       cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_linked),      cmocka_unit_test(test_values_with_slashes),
-        cmocka_unit_test(test_count_limit), cmocka_unit_test(test_roll_back),
-        cmocka_unit_test(test_long_names),  cmocka_unit_test(test_file),
-        cmocka_unit_test(test_file_bounds),
+        cmocka_unit_test(test_lists),        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_linked),       cmocka_unit_test(test_values_with_slashes),
+        cmocka_unit_test(test_shared_lists), cmocka_unit_test(test_count_limit),
+        cmocka_unit_test(test_roll_back),    cmocka_unit_test(test_long_names),
+        cmocka_unit_test(test_file),         cmocka_unit_test(test_file_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_case_files.c - the case files of the suite: all parse, none is too much for a small machine.
+/* test_case_files.c - the case files of the suite: all parse, none is too large for a small
+ * machine.
  */
 #include <glob.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "case/generate.h"
+#include "case/xorshift.h"
 #include "case_test.h"
 
 enum { MUTATED = 60000, EDITS_MAX = 4 };

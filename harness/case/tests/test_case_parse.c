@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_case_parse.c - values, defaults, and the words of every refusal. */
+/* test_case_parse.c - values, defaults, and the message of every refusal. */
 #include <float.h>
 #include <math.h>
 
@@ -30,8 +30,8 @@ static void test_defaults(void **state)
     assert_true(c.wo);
     assert_int_equal(c.seed, 1);
     assert_false(c.causal || c.window || c.off_br || c.mask_bool || c.bias_normal || c.alibi ||
-                 c.sink || c.dropout || c.cross || c.params_head || c.proj_bias || c.out_lse ||
-                 c.out_weights || c.residual || c.pack_mask || c.pack_bias);
+                 c.sink || c.dropout || c.cross || c.params_head || c.proj_bias || c.out[0] ||
+                 c.out[1] || c.residual || c.pack_mask || c.pack_bias);
     assert_int_equal(c.len, ATTN_LEN_NONE);
     assert_null(c.data);
     attn_case_free(&c);
@@ -69,8 +69,8 @@ static void test_mask(void **state)
     assert_int_equal(c.window_right, -1);
     assert_int_equal(c.len, ATTN_LEN_LIST);
     assert_int_equal(c.n_len, 2);
-    assert_int_equal(c.len_list[0], 9);
-    assert_int_equal(c.len_list[1], 4);
+    assert_int_equal(c.len_list->at[0], 9);
+    assert_int_equal(c.len_list->at[1], 4);
     assert_true(c.mask_p == 0.25);
     assert_int_equal(c.mask_axes, ATTN_AXIS_B | ATTN_AXIS_Q);
     attn_case_free(&c);
@@ -81,7 +81,7 @@ static void test_mask(void **state)
     assert_int_equal(c.mask_axes, ATTN_AXES_ALL);
     attn_case_free(&c);
     c = parse_one("s=9 d=8 mask=dense bias=none out=none view=none");
-    assert_false(c.causal || c.bias_normal || c.out_lse || c.view);
+    assert_false(c.causal || c.bias_normal || c.out[0] || c.view);
     attn_case_free(&c);
 }
 
@@ -91,7 +91,8 @@ static void test_other_values(void **state)
     struct attn_case c = parse_one("s=4 d=8 bias=alibi+normal:hk sink=1 dropout=0.5 softcap=3e1 "
                                    "scale=-0.5 layout=bhds out=weights+lse fill=uniform "
                                    "view=gaps+huge+offset1 score=bilinear params=head dtype=bf16");
-    assert_true(c.alibi && c.bias_normal && c.sink && c.dropout && c.out_lse && c.out_weights);
+    assert_true(c.alibi && c.bias_normal && c.sink && c.dropout);
+    assert_true(attn_case_asks(&c, ATTN_LSE) && attn_case_asks(&c, ATTN_WEIGHTS));
     assert_int_equal(c.bias_axes, ATTN_AXIS_H | ATTN_AXIS_K);
     assert_true(c.dropout_p == 0.5 && c.softcap == 30 && c.scale == -0.5 && c.scale_given);
     assert_int_equal(c.layout, ATTN_LAYOUT_BHDS);
@@ -104,8 +105,8 @@ static void test_other_values(void **state)
                   "residual=1 # a comment, any=thing");
     assert_true(c.cross && c.proj_bias && c.residual && c.wo);
     assert_int_equal(c.n_prune, 2);
-    assert_int_equal(c.prune[0], 0);
-    assert_int_equal(c.prune[1], 3);
+    assert_int_equal(c.prune->at[0], 0);
+    assert_int_equal(c.prune->at[1], 3);
     assert_int_equal(c.weights, ATTN_WEIGHTS_STIEFEL);
     assert_int_equal(c.e, 20);
     attn_case_free(&c);
@@ -147,12 +148,12 @@ static void test_pack_line(void **state)
         {"op=mha sq=3 hq=2", "p.safetensors:1:8: 'sq' comes from the pack's tensors"},
         {"op=mha", "p.safetensors:1:1: 'hq' must be given with op=mha"},
         {"dtype=f32", "p.safetensors:1:1: 'dtype' comes from the pack's tensors"},
-        {"data=x", "p.safetensors:1:1: 'data' has no place in a pack's own line"},
+        {"data=x", "p.safetensors:1:1: 'data' is not allowed in a pack's own line"},
         {"mask=causal,len", "p.safetensors:1:1: a pack is one case: no lists"},
         {"mask=len:rand", "p.safetensors:1:6: a pack brings its own tensor: 'len' alone"},
         {"mask=br+len2d", "p.safetensors:1:1: 'br' has no meaning with 2-D lengths"},
         {"bias=normal", "p.safetensors:1:6: a pack brings its own bias: bias=tensor"},
-        {"sink=1", "p.safetensors:1:6: a pack brings its sink: sink=tensor"},
+        {"sink=1", "p.safetensors:1:6: a pack brings its own sink: sink=tensor"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(attn_case_parse_pack_line(bad[i][0], "p.safetensors", &c, why, sizeof why),
@@ -223,8 +224,8 @@ static void test_errors(void **state)
         {"s=4 d=8 scale=0x1p3", "15: '0x1p3' is not a number"},
         {"s=4 d=8 scale=1e", "15: '1e' is not a number"},
         {"s=4 d=8 scale=1e999", "15: '1e999' is too large"},
-        {"s=4 d=8 softcap=-1", "17: softcap is at least 0 (0: none)"},
-        {"s=4 d=8 dropout=1", "17: dropout is in 0 <= p < 1"},
+        {"s=4 d=8 softcap=-1", "17: softcap must be at least 0 (0: none)"},
+        {"s=4 d=8 dropout=1", "17: dropout must be in 0 <= p < 1"},
         {"d=8", "1: 'sq' must be given (or 's')"},
         {"s=8 h=2", "1: 'dk' must be given (or 'd')"},
         {"op=mha s=8 d=8", "1: 'hq' must be given with op=mha (or 'h')"},
@@ -247,7 +248,7 @@ static void test_errors(void **state)
         {"s=4 d=8 mask=len",
          "14: 'len' alone names a pack's tensor; here: len:rand or len:N/N/..."},
         {"s=4 d=8 mask=bool", "14: 'bool' alone names a pack's tensor; here: bool:P[:AXES]"},
-        {"s=4 d=8 mask=bool:1.5", "19: a probability is in 0..1"},
+        {"s=4 d=8 mask=bool:1.5", "19: a probability must be in 0..1"},
         {"s=4 d=8 mask=bool:0.5:bx", "23: axes 'bx' are not some of b h q k, each once"},
         {"s=4 d=8 mask=bool:0.5:bb", "23: axes 'bb' are not some of b h q k, each once"},
         {"s=4 d=8 mask=bool:0.5:", "23: axes '' are not some of b h q k, each once"},

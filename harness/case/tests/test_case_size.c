@@ -85,6 +85,14 @@ static void test_copy(void **state)
     assert_string_equal(copy.data, "p.safetensors");
     attn_case_free(&copy);
     attn_case_free(&copy); /* nothing is left to free */
+    c = parse_one("op=mha b=2 h=4 s=8 d=8 mask=len:7/5 prune=3/1");
+    assert_int_equal(attn_case_copy(&copy, &c), 0);
+    assert_true(same_case(&copy, &c));
+    attn_case_free(&c);
+    assert_int_equal(copy.len_list->at[1], 5);
+    assert_int_equal(copy.prune->at[1], 3);
+    attn_case_free(&copy);
+    attn_case_free(&copy);
 }
 
 int main(void)

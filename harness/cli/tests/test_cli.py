@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line as a user meets it: verbs, messages, exit codes.
+"""The command line as a user sees it: verbs, messages, exit codes.
 
     test_cli.py BUILD_DIR [unittest options]
 """
@@ -62,8 +62,8 @@ class Case(unittest.TestCase):
 
     made = {}  # by cases and backends
 
-    def run_folder(self, name, *cases, backends=("naive",)):
-        """A copy of a run, which is made once for all that want the same."""
+    def run_folder(self, name, *cases, backends=("naive",), change=None):
+        """A copy of a run, its records changed. The run is made once for all that want the same."""
         kind = (cases or (SMALL,), backends)
         if kind not in self.made:
             folder = tempfile.mkdtemp(prefix="attnbench-test-")
@@ -71,7 +71,10 @@ class Case(unittest.TestCase):
             chosen = [word for backend in backends for word in ("-b", backend)]
             self.expect(0, "bench", *chosen, *QUICK, "-o", folder + "/run", *kind[0])
             self.made[kind] = folder + "/run"
-        return shutil.copytree(self.made[kind], self.path(name))
+        run = shutil.copytree(self.made[kind], self.path(name))
+        if change:
+            rewrite(os.path.join(run, "results.ndjson"), change)
+        return run
 
 
 class Help(Case):
@@ -87,7 +90,7 @@ class Help(Case):
         self.assertEqual(self.expect(2, "verfy").stderr,
                          "attnbench: there is no command 'verfy'; did you mean 'verify'?\n")
         self.assertIn("did you mean 'cases'", self.expect(2, "list", "case").stderr)
-        self.assertIn("legal: backends|cases|fills|checks", self.expect(2, "list", "nonsense").stderr)
+        self.assertIn("legal: backends|cases|fills|checks|ops", self.expect(2, "list", "nonsense").stderr)
         self.assertIn("did you mean '--threads'", self.expect(2, "verify", "--thraeds", "2").stderr)
         self.assertIn("did you mean 'naive'", self.expect(2, "verify", "-b", "naiv", SMALL).stderr)
         self.assertIn("did you mean 'dtype'", self.expect(2, "verify", SMALL + " dtpe=f32").stderr)
@@ -201,6 +204,30 @@ class List(Case):
         again = json.loads(self.expect(0, "list", "cases", listed[0]["case"], "--json").stdout)
         self.assertEqual(again[0]["id"], listed[0]["id"])
 
+    def test_cases_are_one_array(self):
+        """Cases are printed one by one, and still are one JSON array."""
+        text = self.expect(0, "list", "cases", "x: s=4,5 d=8", "--json").stdout
+        self.assertEqual(text, json.dumps(json.loads(text), indent=2) + "\n")
+        self.assertEqual([item["name"] for item in json.loads(text)], ["x/s=4", "x/s=5"])
+        text = self.expect(7, "list", "cases", "--json", "--filter", "no such case").stdout
+        self.assertEqual(text, "[]\n")
+
+    def test_operators(self):
+        ops = {op["name"]: op for op in json.loads(self.expect(0, "list", "ops", "--json").stdout)}
+        self.assertEqual(sorted(ops), ["attention", "mha"])
+        for op in ops.values():
+            self.assertEqual(op["outputs"][0]["name"], "out")
+            self.assertTrue(all(key["help"] and key["values"] for key in op["keys"]))
+        self.assertEqual(ops["attention"]["keys"], [])
+        self.assertEqual(ops["mha"]["must_be_given"], ["hq"])
+        self.assertIn({"key": "wo", "values": "0|1", "default": "1", "help": "output projection"},
+                      ops["mha"]["keys"])
+        text = self.expect(0, "list", "ops").stdout
+        for op in ops.values():
+            for tensor in op["inputs"] + op["outputs"]:
+                self.assertIn(f"    {tensor['name']} ", text)
+        self.assertIn("takes no further argument", self.expect(2, "list", "ops", "mha").stderr)
+
     def test_fills_and_checks(self):
         self.assertIn("normal", self.expect(0, "list", "fills").stdout)
         self.assertIn("permute_keys", self.expect(0, "list", "checks").stdout)
@@ -297,7 +324,7 @@ class Verify(Case):
             done = subprocess.run([self.path("bin/attnbench"), *arguments], capture_output=True,
                                   text=True, check=False)
             self.assertEqual(done.returncode, 1)
-            self.assertIn("attnbench-worker can not be run", done.stderr)
+            self.assertIn("attnbench-worker cannot be run", done.stderr)
 
     def test_a_plugin_that_crashes_while_it_is_loaded(self):
         for verb in (["verify", PLAIN], ["list"], ["doctor"]):
@@ -391,19 +418,64 @@ class Verify(Case):
 
 
 class NewBackend(Case):
-    def test_skeleton_compiles_against_the_header_alone_and_loads(self):
+    def make(self, *flags):
+        """The skeleton as it comes, compiled in a folder of its own, away from its list of skips."""
         self.expect(0, "new-backend", "mine", "-o", self.folder)
+        plugin = self.path("built/mine.so")
+        os.mkdir(self.path("built"))
+        include = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "include")
+        subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", "-Wall", "-Wextra", "-Wpedantic",
+                        "-Werror", *flags, "-I", include, self.path("mine/mine.c"), "-lm", "-o",
+                        plugin], check=True)
+        return plugin
+
+    def test_skeleton_compiles_against_the_headers_alone_and_loads(self):
+        plugin = self.make()
         self.assertEqual(sorted(os.listdir(self.path("mine"))),
                          ["CMakeLists.txt", "mine.c", "mine.skips"])
-        plugin = self.path("mine.so")
-        include = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "include")
-        subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", "-Wall", "-Werror", "-I", include,
-                        self.path("mine/mine.c"), "-o", plugin], check=True)
+        for name in os.listdir(self.path("mine")):
+            with open(self.path("mine/" + name), encoding="utf-8") as file:
+                self.assertNotIn("skeleton", file.read(), name)
         listed = json.loads(self.expect(0, "list", "--json", "--plugin", plugin).stdout)
         self.assertIn("mine", [item["name"] for item in listed if item["available"]])
         self.assertIn("there already",
                       self.expect(2, "new-backend", "mine", "-o", self.folder).stderr)
         self.expect(2, "new-backend", "Bad-Name", "-o", self.folder)
+
+    def test_a_path_that_is_too_long_is_named(self):
+        for length in (4095, 4088):  # the backend's folder does not fit; a file in it does not
+            folder = self.folder + "/." * ((length - len(self.folder)) // 2)
+            said = self.expect(2, "new-backend", "mine", "-o", folder).stderr
+            self.assertIn(f"the path '{folder[:64]}...' is too long", said)
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_skeleton_takes_what_it_does_and_refuses_the_rest(self):
+        plugin = self.make("-O2")
+        taken = ["b=2 hq=4 hkv=2 sq=9 sk=14 dk=7 dv=5 mask=causal_br+len:rand+bool:0.5 out=lse",
+                 "score=dot s=9 d=8 mask=window:3:1+len2d:rand layout=bhds view=gaps+broadcast",
+                 "hq=2 sq=3 sk=0 d=4 out=lse"]
+        done = self.expect(0, "verify", "--plugin", plugin, "--json", *taken)
+        mine = [record for record in map(json.loads, done.stdout.splitlines())
+                if record["backend"] == "mine"]
+        self.assertEqual([record["status"] for record in mine], ["pass"] * len(taken))
+        refused = {
+            "op=mha hq=2 s=9 dk=4": "op mha is not supported",
+            "score=gaussian s=9 d=4": "score gaussian is not supported",
+            "dtype=bf16 s=9 d=4": "only f32 is implemented",
+            "softcap=3 s=9 d=4": "flag softcap is not supported",
+            "bias=normal s=9 d=4": "operand bias is not supported",
+            "out=weights s=9 d=4": "operand weights is not supported",
+        }
+        done = self.expect(0, "verify", "--plugin", plugin, "--json", *refused)
+        mine = [record for record in map(json.loads, done.stdout.splitlines())
+                if record["backend"] == "mine"]
+        self.assertEqual([(record["status"], record["reason"]) for record in mine],
+                         [("skip", reason) for reason in refused.values()])
+        # In the standard suite a refusal that is on no list fails the run; the skeleton has a list.
+        suite = ["verify", "--plugin", plugin, "--filter", "smoke_*", "--fills", "none"]
+        self.expect(3, *suite)
+        os.rename(self.path("mine/mine.skips"), self.path("built/mine.skips"))
+        self.expect(0, *suite)
 
 
 class Doctor(Case):

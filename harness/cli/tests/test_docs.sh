@@ -68,7 +68,7 @@ expect '--timeout --threads' attnbench verify --t
 expect 'hot cold both' attnbench bench --cache ''
 expect 'hot' attnbench bench --cache = h
 expect 'hot cold both' attnbench bench --cache =
-expect 'backends cases checks fills a.cases b.safetensors runs' attnbench list ''
+expect 'backends cases checks fills ops a.cases b.safetensors runs' attnbench list ''
 expect 'a.cases' attnbench verify -b naive a
 expect 'runs' attnbench compare runs ''
 expect 'runs' attnbench bench -o ''

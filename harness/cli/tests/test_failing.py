@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a failure: shrunk, written as C, told to a CI server; and accuracy that drifts.
+"""A failure is shrunk, written as C, and reported to a CI server; accuracy that drifts.
 
     test_failing.py BUILD_DIR HEADERS [unittest options]
 """
@@ -62,7 +62,7 @@ class Shrink(Case):
         self.assertNotIn("smallest", done.stdout)
         self.assertIn("nothing was written to", done.stderr)
         self.assertFalse(os.path.exists(self.path("r.c")))
-        self.assertIn("can not be written", self.expect(2, "verify", "-b", "naive", "--reproducer",
+        self.assertIn("cannot be written", self.expect(2, "verify", "-b", "naive", "--reproducer",
                                                         self.path("no/r.c"), SMALL).stderr)
 
 
@@ -118,7 +118,7 @@ class Fuzz(Case):
             self.assertLess(len(line), 60)
 
     def test_it_makes_its_own_cases(self):
-        self.assertIn("takes none", self.expect(2, "verify", "--fuzz", "5", SMALL).stderr)
+        self.assertIn("give it no others", self.expect(2, "verify", "--fuzz", "5", SMALL).stderr)
         self.assertIn("a number from 1", self.expect(2, "verify", "--fuzz", "0").stderr)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packs as a user meets them: the reference against their answers, and what is said where it
-disagrees.
+"""Packs as a user sees them: the reference compared with their answers, and the messages if they
+disagree.
 
     test_packs.py BUILD_DIR [unittest options]
 """
@@ -19,6 +19,10 @@ UNIFORM = {"q": ([1, 1, 1, 2], [0, 0]), "k": ([1, 1, 2, 2], [1, 2, 3, 4]),
            "v": ([1, 1, 2, 1], [1, 3]), "len": ([1], [2]),
            "out": ([1, 1, 1, 1], [2]), "lse": ([1, 1, 1], [math.log(2)]),
            "weights": ([1, 1, 1, 2], [0.5, 0.5]), "scores": ([1, 1, 1, 2], [0, 0])}
+# The same with a query of NaN: the row is NaN, in what is computed and in what is expected.
+NAN_ROW = {"q": ([1, 1, 1, 2], [math.nan, 0]), "out": ([1, 1, 1, 1], [math.nan]),
+           "lse": ([1, 1, 1], [math.nan]), "weights": ([1, 1, 1, 2], [math.nan] * 2),
+           "scores": ([1, 1, 1, 2], [math.nan] * 2)}
 # No key at all.
 EMPTY = {"len": ([1], [0]), "out": ([1, 1, 1, 1], [0]), "lse": ([1, 1, 1], [-math.inf]),
          "weights": ([1, 1, 1, 2], [0, 0])}
@@ -51,7 +55,7 @@ class Packs(Case):
             self.assertRegex(done.stdout, "pass .* reference .*" + name)
 
     def test_right_answers_agree(self):
-        for changes in ({}, EMPTY):
+        for changes in ({}, EMPTY, NAN_ROW):
             self.assertRegex(self.verify(0, changes).stdout, "pass .* reference ")
 
     def test_a_wrong_answer_is_named_with_both_values(self):
@@ -68,6 +72,14 @@ class Packs(Case):
                 self.assertIn(words, done.stdout)
         done = self.verify(3, {**EMPTY, "lse": ([1, 1, 1], [0])})
         self.assertIn("gives -inf for lse[0], the pack expects 0 ", done.stdout)
+
+    def test_nan_agrees_with_nan_alone(self):
+        for name in ("out", "lse", "weights", "scores"):
+            with self.subTest(name=name):
+                done = self.verify(3, {name: (UNIFORM[name][0], [math.nan] * len(UNIFORM[name][1]))})
+                self.assertRegex(done.stdout, rf"for {name}\[0\], the pack expects nan")
+                done = self.verify(3, {**NAN_ROW, name: UNIFORM[name]})
+                self.assertRegex(done.stdout, rf"gives nan for {name}\[0\], the pack expects \d")
 
     def test_tolerances_are_the_packs_own(self):
         near = {"out": ([1, 1, 1, 1], [2.001])}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs made, held against each other and cut short; backends that are not as they should be.
+"""Runs that are made, compared and cut short; faulty backends.
 
     test_runs.py BUILD_DIR [unittest options]
 """
@@ -7,32 +7,23 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 import time
 import unittest
 
-from test_cli import BUILD, PLAIN, QUICK, SMALL, Case, attnbench, broken, rewrite
+from test_cli import BUILD, PLAIN, QUICK, SMALL, Case, broken
 
 # Nanoseconds of each made-up timing.
 SPEED = {"naive": 3000.0, "avx2": 1000.0}
 
 
 class Compare(Case):
-    @classmethod
-    def setUpClass(cls):
-        cls.made = tempfile.mkdtemp(prefix="attnbench-test-")
-        cls.addClassCleanup(shutil.rmtree, cls.made)
-        attnbench("bench", "-b", "naive", "-b", "avx2", *QUICK, "-o", cls.made + "/run", SMALL)
-
     def run_of(self, name, factor=1):
         """Rounds that differ by a thousandth, whatever this machine did."""
         def change(record):
             if record["type"] == "bench":
                 record["samples_ns"] = [[factor * SPEED[record["backend"]] * (1 + 0.001 * i)]
                                         for i in range(len(record["samples_ns"]))]
-        shutil.copytree(self.made + "/run", self.path(name))
-        rewrite(self.path(name + "/results.ndjson"), change)
-        return self.path(name)
+        return self.run_folder(name, backends=("naive", "avx2"), change=change)
 
     def test_two_backends_of_one_run(self):
         run = self.run_of("run")

@@ -1,40 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend.h - the attnbench plugin ABI: everything a backend sees, and all it may rely on.
+/* backend.h - the attnbench plugin ABI: everything that a backend sees and may rely on.
  *
  * A plugin is a shared object that exports one const data symbol, `attn_plugin` (see the end of
  * this file). The harness loads it into a worker process, never into the host, and calls it in
  * this order:
  *
- *   init                               once a process, before any other slot
- *   probe                              can this backend run on this machine
+ *   init                               once per process, before any other slot
+ *   probe                              says whether this backend can run on this machine
  *   for each problem:
- *     supports                         is this problem within reach; a reason if not
- *     create                           plan: chooses a path, allocates; reads no tensor data
+ *     supports                         says whether the backend does this problem, or why not
+ *     create                           makes a plan: picks a path, allocates; reads no tensor data
  *     numerics describe workspace_bytes
- *     bind                             attach tensors to the plan (several bindings may live)
- *     run run run ...                  the only slot that is timed
- *     fetch                            results into the bound output tensors
- *     release                          one binding
- *     destroy                          the plan
+ *     bind                             attaches tensors to the plan (several bindings may live)
+ *     run run run ...                  computes; the only slot that is timed
+ *     fetch                            copies results into the bound output tensors
+ *     release                          frees one binding
+ *     destroy                          frees the plan
  *
  * Threads: the harness calls all slots of one process from one thread, never concurrently. A
- * backend may use up to services->threads threads of its own, the calling one included; affinity
- * to exactly that many processors is set before the process starts.
+ * backend may use up to services->threads threads, including the calling one. Affinity to exactly
+ * that many processors is set before the process starts.
  *
  * Ownership: what the harness passes in belongs to the harness. Pointers in a problem or in a
- * services structure are valid until `destroy` of the plan that was created with them; tensor
- * data from `bind` until `release` of that binding. A plan and a binding belong to the backend,
- * which frees them in `destroy` and `release`.
+ * services structure are valid until `destroy` of the plan that was created with them. Tensor data
+ * are valid from `bind` until `release` of that binding. A plan and a binding belong to the
+ * backend, which frees them in `destroy` and `release`.
  *
- * Failure: a slot that returns anything but ATTN_OK writes one sentence, without newline, to
- * (why, size), leaves its out parameters untouched and holds no memory for the failed call. `why`
- * is never NULL; size is at least 256.
+ * Failure: a slot that returns anything except ATTN_OK writes one sentence, without newline, to
+ * (why, size). It leaves its out parameters untouched and holds no memory for the failed call.
+ * `why` is never NULL. size is at least 256.
  *
  * Growth: every structure that the harness may extend starts with struct_size. Fields are only
- * ever appended. Each enumeration and the flag set are open: a backend MUST answer
- * ATTN_UNSUPPORTED, with the reason, to any op, score, role, type, space or flag that it does not
- * know. A new feature of the operator always comes with a new flag, role or value, so that an old
- * backend refuses it rather than computing something else.
+ * appended. Each enumeration and the flag set are open: a backend MUST answer ATTN_UNSUPPORTED,
+ * with the reason, to any op, score, role, type, space or flag that it does not know. A new
+ * feature of the operator always comes with a new flag, role or value. So an old backend refuses
+ * it and never computes something else.
+ *
+ * problem.h, in the same folder, is optional. It checks a problem against a backend's limits and
+ * reads masks, dropout and 16-bit types.
  */
 #ifndef ATTNBENCH_BACKEND_H
 #define ATTNBENCH_BACKEND_H
@@ -46,7 +49,7 @@
 extern "C" {
 #endif
 
-/* Raised when a compiled plugin of the older version can no longer be called. */
+/* Increases when a plugin compiled for the older version can no longer be called. */
 #define ATTN_ABI_VERSION 1u
 #define ATTN_MAX_RANK    6
 
@@ -58,9 +61,9 @@ extern "C" {
 
 enum attn_result {
     ATTN_OK = 0,
-    ATTN_UNSUPPORTED = 1,   /* the problem is outside what this backend does */
+    ATTN_UNSUPPORTED = 1,   /* the backend does not do this problem */
     ATTN_NO_DEVICE = 2,     /* the machine lacks what this backend needs */
-    ATTN_OUT_OF_MEMORY = 3, /* host or device memory was refused */
+    ATTN_OUT_OF_MEMORY = 3, /* host or device memory could not be allocated */
     ATTN_INVALID = 4,       /* an option or an argument is wrong */
     ATTN_FAILED = 5         /* anything else */
 };
@@ -80,8 +83,8 @@ enum attn_dtype {
     ATTN_I64 = 18
 };
 
-/* Where data lies. Every tensor of ABI version 1 is ATTN_HOST, device 0; a device backend copies
- * in `bind` and in `fetch`. The others are reserved. */
+/* Where data lie. Every tensor of ABI version 1 is ATTN_HOST, device 0. A device backend copies in
+ * `bind` and in `fetch`. The others are reserved. */
 enum attn_space { ATTN_HOST = 0, ATTN_CUDA = 1, ATTN_HIP = 2, ATTN_SYCL = 3 };
 
 enum attn_op {
@@ -103,9 +106,10 @@ enum attn_score {
     ATTN_SCORE_ADDITIVE = 5
 };
 
-/* What a tensor is, with its logical shape. Shapes are always given in full, in this axis order,
- * whatever the memory layout; strides say where elements lie, and a stride of 0 broadcasts. Dq is
- * the width of a query, and so on; Eq is the model width of x_q, and so on. */
+/* What a tensor is, with its logical shape. Shapes are always complete and in this axis order,
+ * whatever the memory layout. Strides say where elements lie; a stride of 0 broadcasts. Dq is the
+ * width of one head of q, Dk of k, Dv of v, and Eq is the model width of x_q, Ek of x_k, Ev of x_v.
+ */
 enum attn_role {
     ATTN_Q = 1,   /* [B,Hq,Sq,Dq]   attention only */
     ATTN_K = 2,   /* [B,Hkv,Sk,Dk]  attention only */
@@ -115,32 +119,32 @@ enum attn_role {
         5, /* output, optional: [B,Hq,Sq], natural log, before dropout; f32, or f64 for f64 */
     ATTN_WEIGHTS = 6, /* output, optional: [B,Hq,Sq,Sk], before dropout, type of q */
 
-    ATTN_MASK = 16,      /* bool [B,Hq,Sq,Sk], true = attend; usually broadcast on some axes */
-    ATTN_BIAS = 17,      /* [B,Hq,Sq,Sk], added to the score after softcap */
-    ATTN_LEN = 18,       /* i32 valid keys, each in 0..Sk: [B], or [B,Sq] for one a query */
-    ATTN_ALIBI = 19,     /* [Hq] slopes: score -= slope_h * |i + off - j| */
-    ATTN_SINK = 20,      /* [Hq] logit that joins the denominator only */
-    ATTN_KEEP = 21,      /* bool [B,Hq,Sq,Sk]: explicit dropout mask, true = kept */
+    ATTN_MASK = 16,  /* bool [B,Hq,Sq,Sk], true = attend; usually broadcast on some axes */
+    ATTN_BIAS = 17,  /* [B,Hq,Sq,Sk], added to the score after softcap */
+    ATTN_LEN = 18,   /* i32 number of valid keys, each in 0..Sk: [B], or [B,Sq] for one per query */
+    ATTN_ALIBI = 19, /* [Hq] slopes: score -= slope_h * |i + off - j| */
+    ATTN_SINK = 20,  /* [Hq] a logit that is added to the denominator only */
+    ATTN_KEEP = 21,  /* bool [B,Hq,Sq,Sk]: explicit dropout mask, true = kept */
     ATTN_HEAD_MASK = 22, /* mha: bool [Hq], false = pruned: zero before the concatenation */
 
-    ATTN_SCORE_M = 32,  /* bilinear: [Hq,Dq,Dk]; one shared matrix has stride 0 on axis 0 */
+    ATTN_SCORE_M = 32,  /* bilinear: [Hq,Dq,Dk]; a shared matrix has stride 0 on axis 0 */
     ATTN_SCORE_WQ = 33, /* additive: [Hq,Dh,Dq] */
     ATTN_SCORE_WK = 34, /* additive: [Hq,Dh,Dk] */
     ATTN_SCORE_WV = 35, /* additive: [Hq,Dh] */
 
     ATTN_X_Q = 48, /* mha: [B,Sq,Eq] */
-    ATTN_X_K = 49, /* mha: [B,Sk,Ek]; absent: x_q */
-    ATTN_X_V = 50, /* mha: [B,Sk,Ev]; absent: x_k */
+    ATTN_X_K = 49, /* mha: [B,Sk,Ek]; if absent, x_q */
+    ATTN_X_V = 50, /* mha: [B,Sk,Ev]; if absent, x_k */
     ATTN_W_Q = 51, /* mha: [Hq*Dq,Eq], q = x_q w_q^T + b_q; head h is rows h*Dq .. (h+1)*Dq-1 */
     ATTN_W_K = 52, /* mha: [Hkv*Dk,Ek] */
     ATTN_W_V = 53, /* mha: [Hkv*Dv,Ev] */
-    ATTN_W_O = 54, /* mha: [Eo,Hq*Dv]; absent: no output projection */
+    ATTN_W_O = 54, /* mha: [Eo,Hq*Dv]; if absent, there is no output projection */
     ATTN_B_Q = 55, /* mha, each bias optional: [Hq*Dq] */
     ATTN_B_K = 56, /* [Hkv*Dk] */
     ATTN_B_V = 57, /* [Hkv*Dv] */
     ATTN_B_O = 58, /* [Eo] */
 
-    /* Reserved: named now so that no two extensions take one number. */
+    /* Reserved: named now so that no two extensions use the same number. */
     ATTN_CU_SEQLENS_Q = 64, /* ragged batches: i32 [B+1] */
     ATTN_CU_SEQLENS_K = 65,
     ATTN_BLOCK_TABLE = 66, /* paged keys: i32 [B,pages] */
@@ -159,19 +163,19 @@ enum attn_role {
     ATTN_GRAD_V = 83,
     ATTN_STREAM = 96, /* device stream handle */
 
-    ATTN_ROLE_USER = 4096 /* roles from here on are private between a harness and a plugin */
+    ATTN_ROLE_USER = 4096 /* roles from here on are private to a harness and a plugin */
 };
 
-/* Features of a problem that are not tensors. Any bit outside those a backend knows must be
- * refused. */
+/* Features of a problem that are not tensors. A backend must refuse every bit that it does not
+ * know. */
 #define ATTN_FLAG_CAUSAL        (1ull << 0) /* j <= i + off */
 #define ATTN_FLAG_WINDOW        (1ull << 1) /* i+off-window_left <= j <= i+off+window_right */
-#define ATTN_FLAG_OFF_BR        (1ull << 2) /* off = Sk-Sq, or len[b]-Sq where len is [B] */
+#define ATTN_FLAG_OFF_BR        (1ull << 2) /* off = Sk-Sq, or len[b]-Sq if len is [B] */
 #define ATTN_FLAG_SOFTCAP       (1ull << 3) /* s <- softcap * tanh(s / softcap) */
-#define ATTN_FLAG_DROPOUT       (1ull << 4) /* by ATTN_KEEP where present, else Philox */
-#define ATTN_FLAG_RESIDUAL      (1ull << 5) /* mha: out += x_q, last */
-#define ATTN_FLAG_DETERMINISTIC (1ull << 6) /* the same bits on every run are asked for */
-#define ATTN_FLAG_APPROXIMATE   (1ull << 7) /* reserved: an approximate variant is asked for */
+#define ATTN_FLAG_DROPOUT       (1ull << 4) /* by ATTN_KEEP if present, else by Philox */
+#define ATTN_FLAG_RESIDUAL      (1ull << 5) /* mha: out += x_q, as the last step */
+#define ATTN_FLAG_DETERMINISTIC (1ull << 6) /* asks for the same bits on every run */
+#define ATTN_FLAG_APPROXIMATE   (1ull << 7) /* reserved: asks for an approximate variant */
 #define ATTN_FLAG_STREAM        (1ull << 8) /* reserved: run on the given stream */
 
 /* One operand. In `supports` and `create`, data is NULL: a plan depends on shapes alone. */
@@ -182,21 +186,23 @@ struct attn_tensor {
     uint32_t device; /* index within the space */
     uint32_t rank;   /* 1 .. ATTN_MAX_RANK */
     uint32_t reserved;
-    int64_t shape[ATTN_MAX_RANK];  /* logical extents; any may be 0 only where Sk is 0 */
-    int64_t stride[ATTN_MAX_RANK]; /* in elements, never negative; 0 broadcasts (inputs only) */
-    void *data; /* aligned to the element, and to nothing more; inputs must not be written */
+    int64_t shape[ATTN_MAX_RANK];  /* logical extents; 0 only for axes of length Sk = 0 */
+    int64_t stride[ATTN_MAX_RANK]; /* in elements, never negative; 0 broadcasts (only inputs) */
+    void *data;                    /* aligned only to the element; inputs must not be written */
 };
 
-/* One problem. Order of steps for query i and key j of head h; key/value head is h / (hq/hkv):
+/* One problem. Steps for query i and key j of head h, in this order; key/value head is
+ * h / (hq/hkv):
  *   1  s = scale * raw score          2  softcap
- *   3  s += bias, s -= alibi          4  mask: len, causal, window, MASK; all that are given.
+ *   3  s += bias, s -= alibi          4  mask: len, causal, window, MASK; all that are given
  *   5  softmax over allowed keys, with the sink in the denominator
- *   6  dropout: kept weights divided by 1-p, nothing renormalised       7  out = sum_j p v_j
- * A cell whose score is -inf counts as not allowed. A cell that is not allowed takes no part,
+ *   6  dropout: kept weights are divided by 1-p; nothing is renormalised
+ *   7  out = sum_j p v_j
+ * A cell with a score of -inf counts as not allowed. A cell that is not allowed takes no part,
  * whatever K and V hold there. NaN or +inf in the score of an allowed cell makes the row NaN (out,
- * lse and its allowed weights), and so does a sink of NaN or +inf. A row with no allowed key has
- * out = 0, weights = 0 and lse = -inf (with a sink: lse = the sink), unless numerics declares
- * another rule. */
+ * lse and its allowed weights). So does a sink of NaN or +inf. A row with no allowed key has out =
+ * 0, weights = 0 and lse = -inf (with a sink, lse = the sink), unless numerics declares another
+ * rule. */
 struct attn_problem {
     uint32_t struct_size; /* sizeof of the harness's structure */
     uint32_t op;          /* enum attn_op */
@@ -206,16 +212,15 @@ struct attn_problem {
     int64_t b, hq, hkv;   /* hkv divides hq */
     int64_t sq, sk;       /* sk may be 0 */
     int64_t dq, dk, dv;   /* widths of one head; dq == dk except for bilinear and additive */
-    int64_t dh;           /* hidden width of additive scoring, else 0 */
-    double scale;         /* always set: defaults are resolved by the harness */
+    int64_t dh;           /* hidden width of additive scores, else 0 */
+    double scale;         /* always set: the harness fills in defaults */
     double softcap;       /* > 0 with ATTN_FLAG_SOFTCAP, else 0 */
     int64_t off;          /* offset of causal, window and alibi; ignored with ATTN_FLAG_OFF_BR */
-    int64_t window_left;  /* with ATTN_FLAG_WINDOW; -1: unbounded */
+    int64_t window_left;  /* with ATTN_FLAG_WINDOW; -1 means unbounded */
     int64_t window_right;
-    double dropout_p; /* with ATTN_FLAG_DROPOUT, 0 <= p < 1 */
-    uint64_t
-        dropout_seed; /* Philox4x32-10: key {low, high} of the seed; counter {low, high, 0, 0}
-                         of the linear index of [b,h,i,j]; kept when (word0 >> 8) * 2^-24 >= p */
+    double dropout_p;      /* with ATTN_FLAG_DROPOUT, 0 <= p < 1 */
+    uint64_t dropout_seed; /* Philox4x32-10: key {low, high} of the seed; counter {low, high, 0, 0}
+                              of the linear index of [b,h,i,j]; kept if (word0 >> 8) * 2^-24 >= p */
     uint32_t n_tensors;
     uint32_t reserved;
     const struct attn_tensor *tensors;
@@ -231,48 +236,47 @@ static inline const struct attn_tensor *attn_tensor_find(const struct attn_probl
     return NULL;
 }
 
-/* How a plan computes, as its author declares it: the error bound is built from this alone, and
- * declaring it wrongly is a bug that verification finds. Zero-initialised by the harness: 0 means
- * what the comment says. u(T) is the unit roundoff of T: f64 2^-53, f32 2^-24, f16 2^-11, bf16
- * 2^-8. */
+/* How a plan computes, as its author declares it. The error bound is built from this alone; a wrong
+ * declaration is a bug that verification finds. The harness initialises it with zeros; comments say
+ * what 0 means. u(T) is the unit roundoff of T: f64 2^-53, f32 2^-24, f16 2^-11, bf16 2^-8. */
 struct attn_numerics {
-    uint32_t struct_size;     /* set by the harness: fields past it must not be written */
-    uint32_t acc_type;        /* accumulation type of all sums; 0: type of q */
-    uint32_t score_type;      /* type that scores are stored in; 0: acc_type */
-    uint32_t p_type;          /* type that p is stored in before it meets v; 0: acc_type */
-    uint32_t proj_type;       /* mha: type that projected q, k, v and heads are stored in; 0: q's */
-    uint32_t p_normalised;    /* 1: the stored p is already divided by the row sum */
-    uint32_t denominator;     /* 0: not declared; 1: sums p unrounded; 2: sums p as stored */
-    uint32_t acc_toward_zero; /* 1: accumulation truncates */
-    uint32_t out_toward_zero; /* 1: the final store truncates */
-    uint32_t ftz;             /* 1: subnormals are flushed */
-    uint32_t empty_row;       /* enum attn_empty_row */
-    uint32_t deterministic;   /* 1: the same bits on every run of a plan */
-    uint32_t gaussian_by_norms; /* 1: |q-k|^2 as |q|^2 - 2 q.k + |k|^2, which cancels */
-    uint32_t invariant;         /* ATTN_INVARIANT_*: what else the bits do not depend on */
-    int64_t key_tile; /* keys a tile of an online softmax; 0: all keys in one */
-    int64_t chain;    /* longest addition chain over keys; 0: keys + tiles */
-    int64_t splits;   /* parts that keys are split into and merged by lse; 0: none */
-    double u_in;      /* relative rounding of q or k before the product (2^-11 for tf32); 0: none */
-    double e_exp;     /* exp: |computed/exact - 1| <= e_exp + e_arg |x| */
+    uint32_t struct_size;  /* set by the harness: fields past it must not be written */
+    uint32_t acc_type;     /* accumulation type of all sums; 0: the type of q */
+    uint32_t score_type;   /* type in which scores are stored; 0: acc_type */
+    uint32_t p_type;       /* type in which p is stored before p v; 0: acc_type */
+    uint32_t proj_type;    /* mha: type in which projected q, k, v and heads are stored; 0: q's */
+    uint32_t p_normalised; /* 1: the stored p is divided by the row sum */
+    uint32_t denominator;  /* 0: not declared; 1: sum of unrounded p; 2: sum of p as stored */
+    uint32_t acc_toward_zero;   /* 1: sums are truncated, not rounded */
+    uint32_t out_toward_zero;   /* 1: the final store truncates out */
+    uint32_t ftz;               /* 1: subnormals are flushed */
+    uint32_t empty_row;         /* enum attn_empty_row */
+    uint32_t deterministic;     /* 1: every run of a plan gives the same bits */
+    uint32_t gaussian_by_norms; /* 1: |q-k|^2 is computed as |q|^2 - 2 q.k + |k|^2, which cancels */
+    uint32_t invariant;         /* ATTN_INVARIANT_*: more that does not change the bits */
+    int64_t key_tile;           /* keys per tile of an online softmax; 0: all keys in one tile */
+    int64_t chain;              /* longest addition chain over keys; 0: keys + tiles */
+    int64_t splits; /* number of parts that keys are split into and merged by lse; 0: none */
+    double u_in;    /* relative rounding of q or k before the product (2^-11 for tf32); 0: none */
+    double e_exp;   /* exp: |computed/exact - 1| <= e_exp + e_arg |x| */
     double e_arg;
-    double e_tanh; /* softcap and additive: |computed - exact| <= e_tanh * |exact| */
-    double e_log;  /* lse: |computed - exact| <= e_log * |exact| */
-    double tau;    /* lazy rescaling: the running maximum may lag by this much; 0: never lags */
-    const char *source; /* NULL: declared by the backend's author; else, for a closed library, where
-                           these values are attributed from */
+    double e_tanh;      /* softcap and additive: |computed - exact| <= e_tanh * |exact| */
+    double e_log;       /* lse: |computed - exact| <= e_log * |exact| */
+    double tau;         /* lazy rescaling: how far the running maximum may lag; 0: it never lags */
+    const char *source; /* NULL: the backend's author declares these values; else where the values
+                           of a closed library come from */
 
-    /* q.k and p.v may be summed up in a narrower type a few products at a time, fused or not; each
-     * such partial sum then joins a sum in acc_type, which must be named and hold the narrower type
-     * exactly. All other sums are in acc_type. */
-    uint32_t partial_type;  /* type of partial sums; 0: none */
-    uint32_t partial_terms; /* most products of one; 0 without partial_type */
+    /* q.k and p.v may be summed in a narrower type, a few products at a time, fused or not. Each
+     * such partial sum is then added to a sum in acc_type. acc_type must then be given, and must
+     * hold the narrower type exactly. All other sums are in acc_type. */
+    uint32_t partial_type;  /* type of partial sums; 0: there are none */
+    uint32_t partial_terms; /* most products in one; 0 without partial_type */
 };
 
-/* Verification holds a backend that declares one of these to it bit for bit, any other within
- * rounding. */
-#define ATTN_INVARIANT_BATCH   (1u << 0) /* a batch entry alone gives what it gives among others */
-#define ATTN_INVARIANT_THREADS (1u << 1) /* any number of threads gives the same */
+/* Verification checks what a backend declares here bit for bit. What it does not declare is checked
+ * within rounding. */
+#define ATTN_INVARIANT_BATCH   (1u << 0) /* a batch entry gives the same alone and among others */
+#define ATTN_INVARIANT_THREADS (1u << 1) /* every number of threads gives the same */
 
 enum attn_empty_row {
     ATTN_EMPTY_ZERO = 0,   /* out 0, weights 0, lse -inf: the suite's rule */
@@ -280,7 +284,7 @@ enum attn_empty_row {
     ATTN_EMPTY_UNIFORM = 2 /* weights 1/Sk over all keys */
 };
 
-/* Options as given by the user (-b NAME:key=value,...), checked against the backend's table. */
+/* An option from the user (-b NAME:key=value,...), checked against the backend's table. */
 struct attn_option {
     const char *key;
     const char *value;
@@ -293,23 +297,23 @@ struct attn_option_spec {
     uint32_t type; /* INT: decimal, int64; BOOL: 0 or 1; CHOICE: one of `choices` */
     uint32_t reserved;
     const char *choices;       /* CHOICE: "a|b|c"; else NULL */
-    const char *default_value; /* what is used when the option is not given */
+    const char *default_value; /* used if the option is not given */
     const char *help;          /* one line */
 };
 
 /* What the harness offers a backend. */
 struct attn_services {
     uint32_t struct_size;
-    uint32_t threads; /* how many threads may run at a time, the caller included; >= 1 */
+    uint32_t threads; /* how many threads may run at a time, including the caller; >= 1 */
     uint32_t n_options;
     uint32_t reserved;
     const struct attn_option *options;
     void *context; /* pass to the functions below */
-    /* Memory that is counted as workspace. alignment: a power of two >= 8. NULL when refused. Not
-     * to be called from `run`. */
+    /* Allocates memory that counts as workspace. alignment is a power of two >= 8. Returns NULL if
+     * memory is refused. Must not be called from `run`. */
     void *(*alloc)(void *context, size_t bytes, size_t alignment);
     void (*free)(void *context, void *memory);
-    /* One line of text to the worker's log file. */
+    /* Writes one line of text to the worker's log file. */
     void (*log)(void *context, const char *text);
 };
 
@@ -328,25 +332,25 @@ static inline const char *attn_option_get(const struct attn_services *services, 
 }
 
 enum attn_exactness {
-    ATTN_EXACT = 0,       /* computes the operator; must meet its bound */
-    ATTN_APPROXIMATE = 1, /* status `approx` with the measured error, never `pass` */
-    ATTN_NONE = 2         /* computes nothing: measures the harness's own cost; never compared */
+    ATTN_EXACT = 0,       /* computes the operator and must meet its bound */
+    ATTN_APPROXIMATE = 1, /* its status is `approx` with the measured error, never `pass` */
+    ATTN_NONE = 2         /* computes nothing; measures the harness's own cost; never compared */
 };
 
-/* A device as it is now. Zero-initialised by the harness: 0 and "" mean that it is not known. */
+/* A device as it is now. The harness initialises it with zeros: 0 and "" mean not known. */
 struct attn_device {
     uint32_t struct_size; /* set by the harness: fields past it must not be written */
     uint32_t reserved;
     uint64_t cache_bytes;     /* its largest cache */
-    uint64_t allocated_bytes; /* most that this process's plans and bindings have had at a time */
-    uint64_t used_bytes;      /* of its memory, by everyone, as the driver says */
-    double launch_ns;         /* an empty launch, one of many */
-    double copy_gbs;          /* a copy within its memory: bytes read and bytes written */
+    uint64_t allocated_bytes; /* peak of this process's plans and bindings */
+    uint64_t used_bytes;      /* memory in use by all processes, as the driver says */
+    double launch_ns;         /* time of one empty launch, out of many */
+    double copy_gbs;          /* a copy within its memory, counting bytes read and written */
     double clock_mhz, memory_clock_mhz, temperature_c, power_w;
-    char throttled[128]; /* what holds the clocks down, or "none"; or why that is not known */
+    char throttled[128]; /* what holds the clocks down, "none", or why it is not known */
 };
 
-/* One backend: an immutable table. State lives in the plan. Slots marked optional may be NULL. */
+/* One backend: an immutable table. State lives in the plan. Optional slots may be NULL. */
 struct attn_backend {
     uint32_t struct_size;
     uint32_t exactness; /* enum attn_exactness */
@@ -356,66 +360,71 @@ struct attn_backend {
     uint32_t n_options;
     uint32_t reserved;
 
-    /* Optional: name and version of the library underneath, at run time. NULL: none. */
+    /* Optional: writes name and version of the library underneath, as found at run time. NULL:
+     * there is none. */
     void (*version)(char *text, size_t size);
 
-    /* Optional: can this backend run on this machine. ATTN_OK, or ATTN_NO_DEVICE with the reason.
-     * NULL: it runs everywhere. */
+    /* Optional: says whether this backend can run on this machine. ATTN_OK, or ATTN_NO_DEVICE with
+     * the reason. NULL: it runs everywhere. */
     int (*probe)(const struct attn_services *services, char *why, size_t size);
 
-    /* Required: ATTN_OK, or ATTN_UNSUPPORTED with the reason in one sentence. Must allocate nothing
-     * that outlives the call. */
+    /* Required: says whether it does this problem. ATTN_OK, or ATTN_UNSUPPORTED with the reason in
+     * one sentence. Must keep no allocation after the call. */
     int (*supports)(const struct attn_problem *problem, const struct attn_services *services,
                     char *why, size_t size);
 
-    /* Required: makes a plan. Only called after `supports` said yes to the same problem. Allocates
-     * here whatever `run` needs; sees no data. */
+    /* Required: makes a plan. Called only after `supports` accepted the same problem. Allocates
+     * everything that `run` needs; sees no data. */
     int (*create)(const struct attn_problem *problem, const struct attn_services *services,
                   void **plan, char *why, size_t size);
 
-    /* Required unless exactness is ATTN_NONE: how this plan computes. */
+    /* Required unless exactness is ATTN_NONE: declares how this plan computes. */
     void (*numerics)(const void *plan, struct attn_numerics *numerics);
 
-    /* Required: attaches tensors (all of the problem's, in the problem's order, with data) to a
-     * plan. May pack or copy weights and score parameters (W_*, B_*, SCORE_*), and copy to a
-     * device; must not transform q, k, v, x_*: that is work of `run`. Several bindings of a plan
+    /* Required: attaches tensors to a plan: all of the problem's, in the problem's order, with
+     * data. May pack or copy weights and score parameters (W_*, B_*, SCORE_*), and may copy to a
+     * device. Must not transform q, k, v and x_*: that is work of `run`. Several bindings of a plan
      * may live at once, but only one runs at a time. */
     int (*bind)(void *plan, const struct attn_tensor *tensors, uint32_t n_tensors, void **binding,
                 char *why, size_t size);
 
-    /* Required: computes the problem. Complete when it returns. Called many times on one binding,
-     * with the same inputs or with others in the same place: nothing may be carried over. Allocates
-     * nothing itself. The only slot that is timed. */
+    /* Required: computes the problem. The result is complete when it returns. Called many times on
+     * one binding, with the same inputs or with others in the same place: nothing may be carried
+     * over. Allocates nothing. The only slot that is timed. */
     int (*run)(void *binding, char *why, size_t size);
 
-    /* Optional, for devices, all or none: `enqueue` starts one run and returns, `wait` returns when
-     * all are complete, `time_device` gives nanoseconds by the device's own clock: of the runs that
-     * the last `wait` waited for, from the start of the first to the end of the last, over their
-     * number. Runs of several bindings of a plan may be enqueued together; they run in turn. */
+    /* Optional, for devices, all three or none. `enqueue` starts one run and returns. `wait`
+     * returns when all runs are complete. `time_device` gives nanoseconds by the device's own
+     * clock: the time from the start of the first to the end of the last of the runs that the last
+     * `wait` waited for, divided by their number. Runs of several bindings of a plan may be
+     * enqueued together; they run one after another. */
     int (*enqueue)(void *binding, char *why, size_t size);
     int (*wait)(void *binding, char *why, size_t size);
     int (*time_device)(void *binding, double *ns, char *why, size_t size);
 
-    /* Optional: brings the results of the last run into the bound output tensors. NULL: `run` has
+    /* Optional: copies the results of the last run into the bound output tensors. NULL: `run` has
      * written them. */
     int (*fetch)(void *binding, char *why, size_t size);
 
     /* Required: frees a binding. */
     void (*release)(void *binding);
 
-    /* Optional: which path or blocking the plan chose, one line, at most 255 characters. */
+    /* Optional: names the path or blocking that the plan chose, in one line of at most 255
+     * characters. */
     void (*describe)(const void *plan, char *text, size_t size);
 
-    /* Optional: bytes of working memory this plan holds beyond its operands, where not allocated
-     * through services (a device, a library). NULL: what services->alloc counted is all. */
+    /* Optional: bytes of working memory that this plan holds beyond its operands. Give it if the
+     * memory is not allocated through services (a device, a library). NULL: what services->alloc
+     * counted is all. */
     uint64_t (*workspace_bytes)(const void *plan);
 
-    /* Required: frees the plan. All its bindings have been released. */
+    /* Required: frees the plan. All its bindings are already released. */
     void (*destroy)(void *plan);
 
-    /* Optional, for devices: the device as it is now. Called after `probe`, before and after a
-     * timing or a measurement of memory. NULL, or a struct_size that ends here: nothing is known of
-     * it, peak memory is the host's, and cold timings are cold for the processor's caches alone. */
+    /* Optional, for devices: reports the device as it is now. Called after `probe`, and before and
+     * after a timing or a measurement of memory. If it is NULL, or struct_size ends before this
+     * slot, nothing is known of the device: peak memory is the host's, and cold timings are cold
+     * only for the processor's caches. */
     void (*device)(struct attn_device *device);
 };
 
@@ -423,9 +432,9 @@ struct attn_backend {
 struct attn_plugin {
     uint32_t abi_version; /* ATTN_ABI_VERSION */
     uint32_t struct_size; /* sizeof(struct attn_plugin) */
-    /* Optional: called once, before any other slot of any backend; the place to set environment
-     * that a library reads when it loads. Not ATTN_OK: every backend of the plugin is unavailable,
-     * for the reason given. */
+    /* Optional: called once, before any other slot of any backend. It is the place to set
+     * environment that a library reads when it loads. If it does not return ATTN_OK, every backend
+     * of the plugin is unavailable, for the reason given. */
     int (*init)(const struct attn_services *services, char *why, size_t size);
     uint32_t n_backends;
     uint32_t reserved;

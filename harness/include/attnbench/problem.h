@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* problem.h - what backends have in common: a problem's operands as a table, its check against a
- * backend's limits, and, by rows.h, the keys that a query sees, dropout, and element types.
+/* problem.h - what backends have in common: a table of operands, a check of a problem against
+ * a backend's limits, and (in rows.h) the keys that a query sees, dropout, and element types.
  *
- * Optional: backend.h alone says what a plugin must do. Both headers are C11 and C++17, need only
- * backend.h and the C library, and all their functions are inline. A plugin compiles them in, so
+ * Optional: backend.h alone says what a plugin must do. Both headers are C11 and C++17 and need
+ * only backend.h and the C library. All their functions are inline. A plugin compiles them in, so
  * nothing here is part of the binary interface.
  *
- * As long as ATTN_ABI_VERSION stays, names, arguments and meanings stay. Structures grow at their
- * end only. New rows, flags and values never make a backend take more than before: a backend takes
- * what its limits list.
+ * While ATTN_ABI_VERSION stays the same, names, arguments and meanings stay the same. Structures
+ * grow only at their end. A backend accepts what its limits list, so new rows, flags and values
+ * never make it accept more than before.
  *
  *     static const uint32_t optional[] = {ATTN_LSE, ATTN_MASK, 0};
  *     static const struct attn_limits limits = {
@@ -40,11 +40,11 @@ extern "C" {
 /* A set of ops, of scores or of types: ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16). */
 #define ATTN_BIT(value) (1u << (value))
 
-/* In a set of types: the type of the problem; f32, or f64 where the problem is f64. */
+/* In a set of types: the type of the problem; and f32, or f64 if the problem is f64. */
 #define ATTN_LIKE_Q   (1u << 0)
 #define ATTN_LIKE_LSE (1u << 31)
 
-/* Is a value in a set. Values from 31 on are in none. */
+/* Is a value in a set. Values from 31 on are in no set. */
 static inline int attn_set_has(uint32_t set, uint32_t value)
 {
     return value > 0 && value < 31 && (set >> value & 1u) != 0;
@@ -52,92 +52,99 @@ static inline int attn_set_has(uint32_t set, uint32_t value)
 
 /* ---- Operands ---- */
 
-/* The operands of a problem by name. dtype 0: not given. As in attn_tensor, data is NULL before
- * `bind`, and shape and stride are in the axis order of the role. */
+/* The operands of a problem by name. dtype 0 means not given. As in attn_tensor, data is NULL
+ * before `bind`, and shape and stride are in the axis order of the role. */
 struct attn_operands {
     struct attn_tensor q, k, v, out, lse, weights;
     struct attn_tensor mask, bias, len, alibi, sink, keep, head_mask;
     struct attn_tensor m, score_w_q, score_w_k, score_w_v;
-    struct attn_tensor x_q, x_k, x_v; /* x_k not given: x_q; x_v not given: x_k. See .role */
+    struct attn_tensor x_q, x_k, x_v; /* a missing x_k is x_q, a missing x_v is x_k; see .role */
     struct attn_tensor w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o;
 };
 
-/* One form of a role: a role that has several has a row for each. */
+/* One form of a role. A role with several forms has one row for each. */
 struct attn_problem_role {
     uint32_t role;
     const char *name;     /* as in packs and messages */
-    const char *axes;     /* a letter an axis, see attn_problem_extent */
+    const char *axes;     /* one letter per axis, see attn_problem_extent */
     uint32_t types;       /* a set */
-    uint32_t ops, scores; /* sets; scores 0: any */
+    uint32_t ops, scores; /* sets; scores 0 means any */
     uint32_t needed;      /* 1: the ops and scores of this row need it */
-    size_t place;         /* in struct attn_operands */
+    size_t place;         /* its offset in struct attn_operands */
 };
 
-/* The table of roles. */
+/* The table of roles. Local names are lower case, because macros of a plugin rarely are. */
 static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
 {
     enum {
-        ATT = 1 << ATTN_OP_ATTENTION,
-        MHA = 1 << ATTN_OP_MHA,
-        ALL = ATT | MHA,
-        ADDITIVE = 1 << ATTN_SCORE_ADDITIVE,
-        BILINEAR = 1 << ATTN_SCORE_BILINEAR,
-        MAIN = ATTN_LIKE_Q,
-        SIDE = ATTN_LIKE_Q | 1 << ATTN_F32,
-        TRUTH = 1 << ATTN_BOOL,
-        COUNT = 1 << ATTN_I32
+        att = 1 << ATTN_OP_ATTENTION,
+        mha = 1 << ATTN_OP_MHA,
+        both = att | mha,
+        bilinear = 1 << ATTN_SCORE_BILINEAR,
+        additive = 1 << ATTN_SCORE_ADDITIVE,
+        same = ATTN_LIKE_Q,
+        side = ATTN_LIKE_Q | 1 << ATTN_F32,
+        truth = 1 << ATTN_BOOL,
+        whole = 1 << ATTN_I32
     };
-#define ATTN_AT(field) offsetof(struct attn_operands, field)
+#define ATTN_PLACE(field) offsetof(struct attn_operands, field)
     static const struct attn_problem_role roles[] = {
         /* role, name, axes, types, ops, scores, needed, place */
-        {ATTN_Q, "q", "bhiq", MAIN, ATT, 0, 1, ATTN_AT(q)},
-        {ATTN_K, "k", "bgjk", MAIN, ATT, 0, 1, ATTN_AT(k)},
-        {ATTN_V, "v", "bgjv", MAIN, ATT, 0, 1, ATTN_AT(v)},
-        {ATTN_OUT, "out", "bhiv", MAIN, ATT, 0, 1, ATTN_AT(out)},
-        {ATTN_OUT, "out", "biY", MAIN, MHA, 0, 1, ATTN_AT(out)},
-        {ATTN_LSE, "lse", "bhi", ATTN_LIKE_LSE, ALL, 0, 0, ATTN_AT(lse)},
-        {ATTN_WEIGHTS, "weights", "bhij", MAIN, ALL, 0, 0, ATTN_AT(weights)},
-        {ATTN_MASK, "mask", "bhij", TRUTH, ALL, 0, 0, ATTN_AT(mask)},
-        {ATTN_BIAS, "bias", "bhij", SIDE, ALL, 0, 0, ATTN_AT(bias)},
-        {ATTN_LEN, "len", "b", COUNT, ALL, 0, 0, ATTN_AT(len)},
-        {ATTN_LEN, "len", "bi", COUNT, ALL, 0, 0, ATTN_AT(len)},
-        {ATTN_ALIBI, "alibi", "h", SIDE, ALL, 0, 0, ATTN_AT(alibi)},
-        {ATTN_SINK, "sink", "h", SIDE, ALL, 0, 0, ATTN_AT(sink)},
-        {ATTN_KEEP, "keep", "bhij", TRUTH, ALL, 0, 0, ATTN_AT(keep)},
-        {ATTN_HEAD_MASK, "head_mask", "h", TRUTH, MHA, 0, 0, ATTN_AT(head_mask)},
-        {ATTN_SCORE_M, "m", "hqk", SIDE, ALL, BILINEAR, 1, ATTN_AT(m)},
-        {ATTN_SCORE_WQ, "score_w_q", "hdq", SIDE, ALL, ADDITIVE, 1, ATTN_AT(score_w_q)},
-        {ATTN_SCORE_WK, "score_w_k", "hdk", SIDE, ALL, ADDITIVE, 1, ATTN_AT(score_w_k)},
-        {ATTN_SCORE_WV, "score_w_v", "hd", SIDE, ALL, ADDITIVE, 1, ATTN_AT(score_w_v)},
-        {ATTN_X_Q, "x_q", "biE", MAIN, MHA, 0, 1, ATTN_AT(x_q)},
-        {ATTN_X_K, "x_k", "bjF", MAIN, MHA, 0, 0, ATTN_AT(x_k)},
-        {ATTN_X_V, "x_v", "bjG", MAIN, MHA, 0, 0, ATTN_AT(x_v)},
-        {ATTN_W_Q, "w_q", "QE", MAIN, MHA, 0, 1, ATTN_AT(w_q)},
-        {ATTN_W_K, "w_k", "KF", MAIN, MHA, 0, 1, ATTN_AT(w_k)},
-        {ATTN_W_V, "w_v", "VG", MAIN, MHA, 0, 1, ATTN_AT(w_v)},
-        {ATTN_W_O, "w_o", "YO", MAIN, MHA, 0, 0, ATTN_AT(w_o)},
-        {ATTN_B_Q, "b_q", "Q", MAIN, MHA, 0, 0, ATTN_AT(b_q)},
-        {ATTN_B_K, "b_k", "K", MAIN, MHA, 0, 0, ATTN_AT(b_k)},
-        {ATTN_B_V, "b_v", "V", MAIN, MHA, 0, 0, ATTN_AT(b_v)},
-        {ATTN_B_O, "b_o", "Y", MAIN, MHA, 0, 0, ATTN_AT(b_o)},
+        {ATTN_Q, "q", "bhiq", same, att, 0, 1, ATTN_PLACE(q)},
+        {ATTN_K, "k", "bgjk", same, att, 0, 1, ATTN_PLACE(k)},
+        {ATTN_V, "v", "bgjv", same, att, 0, 1, ATTN_PLACE(v)},
+        {ATTN_OUT, "out", "bhiv", same, att, 0, 1, ATTN_PLACE(out)},
+        {ATTN_OUT, "out", "biY", same, mha, 0, 1, ATTN_PLACE(out)},
+        {ATTN_LSE, "lse", "bhi", ATTN_LIKE_LSE, both, 0, 0, ATTN_PLACE(lse)},
+        {ATTN_WEIGHTS, "weights", "bhij", same, both, 0, 0, ATTN_PLACE(weights)},
+        {ATTN_MASK, "mask", "bhij", truth, both, 0, 0, ATTN_PLACE(mask)},
+        {ATTN_BIAS, "bias", "bhij", side, both, 0, 0, ATTN_PLACE(bias)},
+        {ATTN_LEN, "len", "b", whole, both, 0, 0, ATTN_PLACE(len)},
+        {ATTN_LEN, "len", "bi", whole, both, 0, 0, ATTN_PLACE(len)},
+        {ATTN_ALIBI, "alibi", "h", side, both, 0, 0, ATTN_PLACE(alibi)},
+        {ATTN_SINK, "sink", "h", side, both, 0, 0, ATTN_PLACE(sink)},
+        {ATTN_KEEP, "keep", "bhij", truth, both, 0, 0, ATTN_PLACE(keep)},
+        {ATTN_HEAD_MASK, "head_mask", "h", truth, mha, 0, 0, ATTN_PLACE(head_mask)},
+        {ATTN_SCORE_M, "m", "hqk", side, both, bilinear, 1, ATTN_PLACE(m)},
+        {ATTN_SCORE_WQ, "score_w_q", "hdq", side, both, additive, 1, ATTN_PLACE(score_w_q)},
+        {ATTN_SCORE_WK, "score_w_k", "hdk", side, both, additive, 1, ATTN_PLACE(score_w_k)},
+        {ATTN_SCORE_WV, "score_w_v", "hd", side, both, additive, 1, ATTN_PLACE(score_w_v)},
+        {ATTN_X_Q, "x_q", "biE", same, mha, 0, 1, ATTN_PLACE(x_q)},
+        {ATTN_X_K, "x_k", "bjF", same, mha, 0, 0, ATTN_PLACE(x_k)},
+        {ATTN_X_V, "x_v", "bjG", same, mha, 0, 0, ATTN_PLACE(x_v)},
+        {ATTN_W_Q, "w_q", "QE", same, mha, 0, 1, ATTN_PLACE(w_q)},
+        {ATTN_W_K, "w_k", "KF", same, mha, 0, 1, ATTN_PLACE(w_k)},
+        {ATTN_W_V, "w_v", "VG", same, mha, 0, 1, ATTN_PLACE(w_v)},
+        {ATTN_W_O, "w_o", "YO", same, mha, 0, 0, ATTN_PLACE(w_o)},
+        {ATTN_B_Q, "b_q", "Q", same, mha, 0, 0, ATTN_PLACE(b_q)},
+        {ATTN_B_K, "b_k", "K", same, mha, 0, 0, ATTN_PLACE(b_k)},
+        {ATTN_B_V, "b_v", "V", same, mha, 0, 0, ATTN_PLACE(b_v)},
+        {ATTN_B_O, "b_o", "Y", same, mha, 0, 0, ATTN_PLACE(b_o)},
     };
-#undef ATTN_AT
+#undef ATTN_PLACE
     *count = sizeof(roles) / sizeof(roles[0]);
     return roles;
 }
 
-/* The name of a role; NULL: it is in no row. */
-static inline const char *attn_problem_role_name(uint32_t role)
+/* The first row of a role, or NULL. */
+static inline const struct attn_problem_role *attn_problem_role_any(uint32_t role)
 {
     size_t count;
     const struct attn_problem_role *roles = attn_problem_roles(&count);
     for (size_t r = 0; r < count; r++)
         if (roles[r].role == role)
-            return roles[r].name;
+            return &roles[r];
     return NULL;
 }
 
-/* Does a row hold for the op and the score of a problem. */
+/* The name of a role; NULL if no row has it. */
+static inline const char *attn_problem_role_name(uint32_t role)
+{
+    const struct attn_problem_role *row = attn_problem_role_any(role);
+    return row ? row->name : NULL;
+}
+
+/* Does a row apply to the op and the score of a problem. */
 static inline int attn_problem_role_fits(const struct attn_problem *p,
                                          const struct attn_problem_role *role)
 {
@@ -145,8 +152,8 @@ static inline int attn_problem_role_fits(const struct attn_problem *p,
            (!role->scores || attn_set_has(role->scores, p->score));
 }
 
-/* The form that a role has in this problem; of several the one of this rank, else the last one.
- * NULL: the role has no place in this problem. */
+/* The form that a role has in this problem. If there are several, the one of this rank, else the
+ * last one. NULL if the role has no place in this problem. */
 static inline const struct attn_problem_role *attn_problem_role_find(const struct attn_problem *p,
                                                                      uint32_t role, uint32_t rank)
 {
@@ -162,31 +169,24 @@ static inline const struct attn_problem_role *attn_problem_role_find(const struc
     return found;
 }
 
-/* Where the operand of a role is in struct attn_operands; NULL: the role is in no row. */
+/* The operand of a role in struct attn_operands; NULL if no row has the role. */
 static inline struct attn_tensor *attn_operands_at(struct attn_operands *operands, uint32_t role)
 {
-    size_t count;
-    const struct attn_problem_role *roles = attn_problem_roles(&count);
-    for (size_t r = 0; r < count; r++)
-        if (roles[r].role == role)
-            return (struct attn_tensor *)(void *)((char *)operands + roles[r].place);
-    return NULL;
+    const struct attn_problem_role *row = attn_problem_role_any(role);
+    return row ? (struct attn_tensor *)(void *)((char *)operands + row->place) : NULL;
 }
 
-/* The same to read. */
+/* The same, read-only. */
 static inline const struct attn_tensor *attn_operands_find(const struct attn_operands *operands,
                                                            uint32_t role)
 {
-    size_t count;
-    const struct attn_problem_role *roles = attn_problem_roles(&count);
-    for (size_t r = 0; r < count; r++)
-        if (roles[r].role == role)
-            return (const struct attn_tensor *)(const void *)((const char *)operands +
-                                                              roles[r].place);
-    return NULL;
+    const struct attn_problem_role *row = attn_problem_role_any(role);
+    return row ? (const struct attn_tensor *)(const void *)((const char *)operands + row->place)
+               : NULL;
 }
 
-/* What stands for x_k and x_v where they are not given. After a change of x_q or x_k: once more. */
+/* Uses x_q for a missing x_k, and x_k for a missing x_v. Call it again after you change x_q or x_k.
+ */
 static inline void attn_operands_default(struct attn_operands *operands)
 {
     if (operands->x_k.role != ATTN_X_K)
@@ -195,8 +195,8 @@ static inline void attn_operands_default(struct attn_operands *operands)
         operands->x_v = operands->x_k;
 }
 
-/* All operands of a problem, or of a binding. Tensors of roles that are not in the table are left
- * out. */
+/* Sets all operands of a problem, or of a binding. Tensors of roles that are not in the table are
+ * ignored. */
 static inline void attn_operands_set(struct attn_operands *operands,
                                      const struct attn_tensor *tensors, uint32_t n_tensors)
 {
@@ -209,7 +209,7 @@ static inline void attn_operands_set(struct attn_operands *operands,
     attn_operands_default(operands);
 }
 
-/* The width of x_q, x_k or x_v; -1: not given. */
+/* The width of x_q, x_k or x_v; -1 if not given. */
 static inline int64_t attn_problem_model_width(const struct attn_problem *p, uint32_t role)
 {
     const struct attn_tensor *x = attn_tensor_find(p, role);
@@ -225,7 +225,7 @@ static inline int64_t attn_problem_model_width(const struct attn_problem *p, uin
  *   q k v     widths of one head: dq, dk, dv        d   hidden width of an additive score: dh
  *   Q K V O   heads side by side: hq*dq, hkv*dk, hkv*dv, hq*dv
  *   E F G Y   model widths: of x_q, x_k, x_v, and of out
- * -1: the letter is not known, or the operand that decides it is not given. */
+ * -1 if the letter is not known, or if the operand that decides it is not given. */
 static inline int64_t attn_problem_extent(const struct attn_problem *p, char axis)
 {
     const struct attn_tensor *w_o;
@@ -270,8 +270,8 @@ static inline int64_t attn_problem_extent(const struct attn_problem *p, char axi
     }
 }
 
-/* Bytes from the first element of a tensor to the end of its last one, 0 where it has none; -1: a
- * stride is negative, or they are too many to count. */
+/* Bytes from the first element of a tensor to the end of its last one. 0 if it has no element; -1
+ * if a stride is negative or the bytes are too many to count. */
 static inline int64_t attn_problem_span(const struct attn_tensor *tensor)
 {
     const int64_t bytes = attn_element_bytes(tensor->dtype);
@@ -290,29 +290,30 @@ static inline int64_t attn_problem_span(const struct attn_tensor *tensor)
 
 /* ---- The check of a problem ---- */
 
-/* Where a backend takes an operand in other forms than the table says. */
+/* An operand that a backend accepts in other forms than the table's. */
 struct attn_limit {
     uint32_t role;
     uint32_t types; /* a set; 0: as in the table */
-    /* Strides. 0: any. 1: the last axis has stride 1. n > 1: so it has, and the strides of the
-     * other axes are multiples of n and not 0. An axis of one element may have any stride. */
+    /* Strides. 0: any. 1: the last axis has stride 1. n > 1: the last axis has stride 1, and the
+     * strides of the other axes are multiples of n and not 0. An axis of one element may have any
+     * stride. */
     uint32_t multiple;
-    const char *axes; /* the only form taken; NULL: those in the table */
+    const char *axes; /* the only form accepted; NULL: those of the table */
     const char *name; /* in messages; NULL: as in the table */
 };
 
-/* What a backend takes. Nothing else is taken: what is left 0 is empty. */
+/* What a backend accepts. A field that is 0 accepts nothing, unless its comment says otherwise. */
 struct attn_limits {
     uint32_t ops, scores, dtypes;    /* sets; dtypes: types of the problem */
     uint64_t flags;                  /* ATTN_FLAG_* */
-    const uint32_t *optional;        /* roles taken beside the needed ones; ends with 0; or NULL */
-    const struct attn_limit *narrow; /* forms other than the table's; ends with role 0; or NULL */
-    int64_t widest;                  /* dq, dk, dv at most; 0: any */
-    /* Sentences for what is not in the sets above; NULL: one that names it. */
+    const uint32_t *optional;        /* more roles than the needed ones; ends with 0; or NULL */
+    const struct attn_limit *narrow; /* other forms than the table's; ends with role 0; or NULL */
+    int64_t widest;                  /* largest dq, dk, dv; 0: any */
+    /* Sentences for what is not in the sets above. NULL: a sentence that names it. */
     const char *no_op, *no_score, *no_dtype, *no_flag, *no_role;
 };
 
-/* Writes `sentence`, or "KIND NAME is not supported" where that is NULL. */
+/* Writes `sentence`, or "KIND NAME is not supported" if it is NULL. */
 static inline int attn_problem_refuse(const char *sentence, const char *kind, const char *name,
                                       char *why, size_t size)
 {
@@ -323,7 +324,7 @@ static inline int attn_problem_refuse(const char *sentence, const char *kind, co
     return ATTN_UNSUPPORTED;
 }
 
-/* The same for a value: by its name where it is below `count` and has one, else by number. */
+/* The same for a value. It is named if it is below `count` and has a name, else it is a number. */
 static inline int attn_problem_refuse_value(const char *sentence, const char *kind, uint32_t value,
                                             const char *const *names, size_t count, char *why,
                                             size_t size)
@@ -334,7 +335,7 @@ static inline int attn_problem_refuse_value(const char *sentence, const char *ki
                                value < count && names[value] ? names[value] : number, why, size);
 }
 
-/* Writes which types are taken: "only f32, f16 and bf16 are implemented". */
+/* Writes which types are accepted: "only f32, f16 and bf16 are implemented". */
 static inline int attn_problem_refuse_dtype(const struct attn_limits *limits, char *why,
                                             size_t size)
 {
@@ -353,6 +354,7 @@ static inline int attn_problem_refuse_dtype(const struct attn_limits *limits, ch
     return attn_problem_refuse(limits->no_dtype ? limits->no_dtype : text, "", "", why, size);
 }
 
+/* Names the lowest flag that is not accepted. */
 static inline int attn_problem_refuse_flag(const struct attn_problem *p,
                                            const struct attn_limits *limits, char *why, size_t size)
 {
@@ -367,7 +369,7 @@ static inline int attn_problem_refuse_flag(const struct attn_problem *p,
                                      sizeof(names) / sizeof(names[0]), why, size);
 }
 
-/* NULL, or what is wrong with the sizes of a problem, whatever the backend. */
+/* What is wrong with the sizes of a problem for any backend, or NULL. */
 static inline const char *attn_problem_size_fault(const struct attn_problem *p)
 {
     const int64_t heads[] = {p->hq, p->hkv, p->hkv, p->hq}, widths[] = {p->dq, p->dk, p->dv, p->dv};
@@ -381,7 +383,7 @@ static inline const char *attn_problem_size_fault(const struct attn_problem *p)
     return fits ? NULL : "the sizes do not make an attention problem";
 }
 
-/* NULL, or what is wrong with the values that go with flags. */
+/* What is wrong with the values that go with flags, or NULL. */
 static inline const char *attn_problem_flag_fault(const struct attn_problem *p)
 {
     if ((p->flags & ATTN_FLAG_WINDOW) && (p->window_left < -1 || p->window_right < -1))
@@ -393,7 +395,7 @@ static inline const char *attn_problem_flag_fault(const struct attn_problem *p)
     return NULL;
 }
 
-/* The first half of attn_problem_check: all but the operands. */
+/* The first half of attn_problem_check: everything except the operands. */
 static inline int attn_problem_check_scalars(const struct attn_problem *p,
                                              const struct attn_limits *limits, char *why,
                                              size_t size)
@@ -428,7 +430,7 @@ static inline int attn_problem_check_scalars(const struct attn_problem *p,
     return ATTN_OK;
 }
 
-/* NULL, or what of a tensor the strides rule out. */
+/* Do the strides of a tensor fit; see attn_limit.multiple. */
 static inline int attn_problem_strides_fit(const struct attn_tensor *tensor, uint32_t multiple)
 {
     for (uint32_t a = 0; multiple && a < tensor->rank; a++) {
@@ -461,7 +463,7 @@ static inline int attn_problem_shape_fits(const struct attn_problem *p,
     return 1;
 }
 
-/* NULL, or what of a tensor is not taken. */
+/* What property of a tensor is not accepted, or NULL. */
 static inline const char *attn_problem_tensor_fault(const struct attn_problem *p,
                                                     const struct attn_tensor *tensor,
                                                     const struct attn_problem_role *role,
@@ -482,6 +484,7 @@ static inline const char *attn_problem_tensor_fault(const struct attn_problem *p
     return NULL;
 }
 
+/* Checks one operand: it has a place in this problem, and the limits accept it in this form. */
 static inline int attn_problem_check_tensor(const struct attn_problem *p,
                                             const struct attn_tensor *tensor,
                                             const struct attn_limits *limits, char *why,
@@ -512,7 +515,7 @@ static inline int attn_problem_check_tensor(const struct attn_problem *p,
     return ATTN_UNSUPPORTED;
 }
 
-/* NULL, or why operands do not go together, whatever the backend. */
+/* Why operands do not go together for any backend, or NULL. */
 static inline const char *attn_problem_operands_fault(const struct attn_problem *p)
 {
     const struct attn_tensor *len = attn_tensor_find(p, ATTN_LEN);
@@ -532,7 +535,7 @@ static inline const char *attn_problem_operands_fault(const struct attn_problem 
     return NULL;
 }
 
-/* The second half: every operand, those that are missing, and how they go together. */
+/* The second half of attn_problem_check: each operand, missing operands, and their combination. */
 static inline int attn_problem_check_operands(const struct attn_problem *p,
                                               const struct attn_limits *limits, char *why,
                                               size_t size)
@@ -554,9 +557,9 @@ static inline int attn_problem_check_operands(const struct attn_problem *p,
     return fault ? attn_problem_refuse(fault, "", "", why, size) : ATTN_OK;
 }
 
-/* What `supports` asks first: ATTN_OK where the problem makes sense and lies within the limits,
- * else ATTN_UNSUPPORTED with the reason in (why, size). A backend with a constraint of its own that
- * is to be told before the operands are looked at calls the halves. */
+/* The first check of `supports`. ATTN_OK if the problem makes sense and lies within the limits,
+ * else ATTN_UNSUPPORTED with the reason in (why, size). Call the two halves yourself if a
+ * constraint of your own comes between them. */
 static inline int attn_problem_check(const struct attn_problem *p, const struct attn_limits *limits,
                                      char *why, size_t size)
 {

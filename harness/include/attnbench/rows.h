@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows.h - what kernels have in common: element types, the keys that a query sees, and dropout.
  *
- * The part of problem.h that `run` needs, with the same promises. Nothing here calls the C library
- * but memcpy. */
+ * The part of problem.h that `run` needs, with the same promises. It calls nothing of the C library
+ * except memcpy. */
 #ifndef ATTNBENCH_ROWS_H
 #define ATTNBENCH_ROWS_H
 
@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* Functions that code on a CUDA device may call as well. */
+/* Functions that code on a CUDA device may also call. */
 #if defined(__CUDACC__)
 #define ATTN_ANYWHERE static inline __host__ __device__
 #else
@@ -25,7 +25,7 @@ extern "C" {
 
 /* ---- Elements ---- */
 
-/* Bytes of an element; 0: the type is reserved or not known. */
+/* Bytes of an element; 0 if the type is reserved or not known. */
 ATTN_ANYWHERE int64_t attn_element_bytes(uint32_t dtype)
 {
     switch (dtype) {
@@ -76,8 +76,8 @@ ATTN_ANYWHERE uint16_t attn_bf16_of_f32(float value)
 
 ATTN_ANYWHERE float attn_f32_of_f16(uint16_t half)
 {
-    /* The exponent field moved into place is too small by 127 - 15 = 112; a product by 2^112 puts
-     * that right, for subnormals too, and leaves only infinity and NaN to be marked. */
+    /* The exponent field, moved into place, is too small by 127 - 15 = 112. A product by 2^112
+     * corrects it, also for subnormals. Only infinity and NaN remain to be marked. */
     uint32_t magnitude = (half & 0x7fffu) << 13, sign = (half & 0x8000u) << 16;
     uint32_t bits = attn_f32_bits(attn_f32_of_bits(magnitude) * 0x1p112f);
     bits |= magnitude >= 0x7c00u << 13 ? 0x7f800000u : 0u;
@@ -92,11 +92,11 @@ ATTN_ANYWHERE uint16_t attn_f16_of_f32(float value)
         return (uint16_t)(sign | 0x7e00u | (bits >> 13 & 0x3ffu));
     if (bits >= 0x47800000u) /* 2^16 and above, infinity included */
         return (uint16_t)(sign | 0x7c00u);
-    if (bits < 0x38800000u) { /* below 2^-14: in a sum with 0.5 one ulp is 2^-24, as needed */
+    if (bits < 0x38800000u) { /* below 2^-14: one ulp of a sum with 0.5 is 2^-24, as needed */
         float sum = attn_f32_of_bits(bits) + 0.5f;
         return (uint16_t)(sign | (attn_f32_bits(sum) - 0x3f000000u));
     }
-    bits += 0xfffu + (bits >> 13 & 1u); /* a carry out of the mantissa is right, up to infinity */
+    bits += 0xfffu + (bits >> 13 & 1u); /* a carry out of the mantissa is correct, up to infinity */
     return (uint16_t)(sign | (bits - (112u << 23)) >> 13);
 }
 
@@ -124,7 +124,7 @@ ATTN_ANYWHERE void attn_element_write(uint32_t dtype, void *data, int64_t index,
 
 /* ---- Masks ---- */
 
-/* Keys first <= j < end; both 0 where there are none. */
+/* Keys first <= j < end; both are 0 if there are none. */
 struct attn_keys {
     int64_t first, end;
 };
@@ -134,12 +134,12 @@ ATTN_ANYWHERE int64_t attn_clamp(int64_t value, int64_t low, int64_t high)
     return value < low ? low : value > high ? high : value;
 }
 
-/* Offsets and windows beyond this reach past every key; limited to it, their sums do not overflow.
+/* Offsets and windows beyond this reach past every key. Limited to it, their sums do not overflow.
  */
 #define ATTN_FAR ((int64_t)1 << 60)
 
-/* Keys that len leaves to query i of batch b. Here and below len and the other operands may be
- * those of attn_operands that are not given. */
+/* How many keys len leaves to query i of batch b. Here and below, len and the other operands may be
+ * operands of attn_operands that are not given. */
 static inline int64_t attn_keys_valid(const struct attn_problem *p, const struct attn_tensor *len,
                                       int64_t b, int64_t i)
 {
@@ -149,11 +149,11 @@ static inline int64_t attn_keys_valid(const struct attn_problem *p, const struct
     return attn_clamp(((const int32_t *)len->data)[at], 0, p->sk);
 }
 
-/* off of causal, window and alibi in batch b: the diagonal of query i is key i + off. */
+/* off of causal, window and alibi in batch b. The diagonal of query i is key i + off. */
 static inline int64_t attn_keys_offset(const struct attn_problem *p, const struct attn_tensor *len,
                                        int64_t b)
 {
-    if (p->flags & ATTN_FLAG_OFF_BR) /* never with a length a query: attn_problem_check */
+    if (p->flags & ATTN_FLAG_OFF_BR) /* never with a length per query: attn_problem_check */
         return attn_keys_valid(p, len, b, 0) - p->sq;
     return attn_clamp(p->off, -ATTN_FAR, ATTN_FAR);
 }
@@ -188,14 +188,15 @@ ATTN_ANYWHERE int64_t attn_row_start(const struct attn_tensor *tensor, int64_t b
     return b * tensor->stride[0] + h * tensor->stride[1] + i * tensor->stride[2];
 }
 
-/* Row (b,h,i) of a boolean operand, mask or keep: key j is at [j * stride[3]]. NULL: not given. */
+/* Row (b,h,i) of a boolean operand, mask or keep; key j is at [j * stride[3]]. NULL if not given.
+ */
 ATTN_ANYWHERE const uint8_t *attn_mask_row(const struct attn_tensor *mask, int64_t b, int64_t h,
                                            int64_t i)
 {
     return mask->dtype ? (const uint8_t *)mask->data + attn_row_start(mask, b, h, i) : NULL;
 }
 
-/* The keys without those at both ends that the mask forbids to row (b,h,i). */
+/* Removes keys at both ends that the mask forbids to row (b,h,i). */
 static inline struct attn_keys attn_keys_trim(struct attn_keys keys, const struct attn_tensor *mask,
                                               int64_t b, int64_t h, int64_t i)
 {
@@ -231,8 +232,7 @@ ATTN_ANYWHERE uint32_t attn_dropout_word(uint64_t seed, uint64_t index)
     return c0;
 }
 
-/* A cell is kept where attn_dropout_word >> 8 is at least this: the smallest n with n 2^-24 >= p.
- */
+/* A cell is kept if attn_dropout_word >> 8 is at least this: the smallest n with n 2^-24 >= p. */
 ATTN_ANYWHERE uint32_t attn_dropout_threshold(double p)
 {
     const double scaled = p * 0x1p24; /* exact */
@@ -240,7 +240,7 @@ ATTN_ANYWHERE uint32_t attn_dropout_threshold(double p)
     return below < scaled ? below + 1 : below;
 }
 
-/* The linear index of cell (b,h,i,0); that of key j is j more. */
+/* The linear index of cell (b,h,i,0). Add j for key j. */
 ATTN_ANYWHERE uint64_t attn_dropout_index(const struct attn_problem *p, int64_t b, int64_t h,
                                           int64_t i)
 {
@@ -248,7 +248,7 @@ ATTN_ANYWHERE uint64_t attn_dropout_index(const struct attn_problem *p, int64_t 
     return (row + (uint64_t)i) * (uint64_t)p->sk;
 }
 
-/* Does dropout keep the weight of cell (b,h,i,j): by `keep` where it is given, else by Philox. */
+/* Does dropout keep the weight of cell (b,h,i,j). `keep` decides if it is given, else Philox. */
 static inline int attn_dropout_keeps(const struct attn_problem *p, const struct attn_tensor *keep,
                                      int64_t b, int64_t h, int64_t i, int64_t j)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* answered.c - instances with an answer in them. */
 #include "answered.h"
+#include "pack/make.h"
 
 struct attn_instance *instance_of(const char *line)
 {
@@ -22,59 +23,30 @@ struct attn_tensor *tensor(struct attn_instance *in, uint32_t role)
 void answer(struct attn_instance *in, const struct attn_problem *as,
             void (*store)(uint32_t, void *, int64_t, double))
 {
-    const int64_t rows = ref_row_count(as), width = ref_row_width(as);
-    const struct ref_rows all = {.count = rows};
+    const int64_t rows = ref_output_units(as, 0), width = ref_output_width(as, 0);
+    const struct ref_units all = {.count = rows};
     const struct attn_tensor *out = tensor(in, ATTN_OUT), *lse = tensor(in, ATTN_LSE);
-    struct ref_result result = {.out = test_calloc((size_t)(rows * width), sizeof(double)),
-                                .lse = test_calloc((size_t)rows, sizeof(double))};
+    struct ref_result result = {.output[0].value =
+                                    test_calloc((size_t)(rows * width), sizeof(double)),
+                                .output[1].value = test_calloc((size_t)rows, sizeof(double))};
     if (as->op == ATTN_OP_MHA) {
-        test_free(result.lse);
-        result.lse = NULL;
+        test_free(result.output[1].value);
+        result.output[1].value = NULL;
     }
     char why[256];
-    if (ref_compute(as, &all, NULL, REF_FILL_GENERIC, 2, &result, why, sizeof why) != ATTN_OK)
+    if (ref_compute(as,
+                    &(struct ref_request){.units = {all}, .fill = REF_FILL_GENERIC, .threads = 2},
+                    &result, why, sizeof why) != ATTN_OK)
         fail_msg("%s", why);
     for (int64_t n = 0; n < rows * width; n++) {
         int64_t index = 0, rest = n;
         for (uint32_t a = out->rank; a-- > 0; rest /= out->shape[a])
             index += rest % out->shape[a] * out->stride[a];
-        store(out->dtype, out->data, index, result.out[n]);
+        store(out->dtype, out->data, index, result.output[0].value[n]);
     }
-    for (int64_t i = 0; lse && result.lse && i < rows; i++)
-        store(lse->dtype, lse->data, i, result.lse[i]);
-    test_free(result.out);
-    if (result.lse)
-        test_free(result.lse);
-}
-
-struct attn_judgement judge_declared(struct attn_instance *in, struct attn_numerics numerics)
-{
-    struct attn_judge *j;
-    struct attn_judgement v;
-    char why[256];
-    numerics.struct_size = sizeof numerics;
-    assert_int_equal(attn_judge_create(in, ATTN_FILL_BUDGET, 2, &j, why, sizeof why), 0);
-    attn_judge_outputs(j, &numerics, false, &v);
-    attn_judge_free(j);
-    attn_instance_free(in);
-    return v;
-}
-
-struct attn_judgement judge(struct attn_instance *in)
-{
-    return judge_declared(in, (struct attn_numerics){.acc_type = ATTN_F32, .e_exp = 1e-7});
-}
-
-void expect(struct attn_judgement v, const char *words)
-{
-    assert_int_equal(v.status, ATTN_FAIL);
-    if (strncmp(v.reason, words, strlen(words)) != 0)
-        fail_msg("expected \"%s\", got \"%s\"", words, v.reason);
-}
-
-void expect_within(struct attn_judgement v, const char *words)
-{
-    assert_int_equal(v.status, ATTN_FAIL);
-    if (!strstr(v.reason, words))
-        fail_msg("expected \"...%s...\", got \"%s\"", words, v.reason);
+    for (int64_t i = 0; lse && result.output[1].value && i < rows; i++)
+        store(lse->dtype, lse->data, i, result.output[1].value[i]);
+    test_free(result.output[0].value);
+    if (result.output[1].value)
+        test_free(result.output[1].value);
 }

@@ -26,13 +26,4 @@ struct attn_tensor *tensor(struct attn_instance *in, uint32_t role);
 void answer(struct attn_instance *in, const struct attn_problem *as,
             void (*store)(uint32_t, void *, int64_t, double));
 
-/* The verdict on what lies in the outputs of a plan of these numerics, or of one that accumulates
- * in f32; frees the instance. */
-struct attn_judgement judge_declared(struct attn_instance *in, struct attn_numerics numerics);
-struct attn_judgement judge(struct attn_instance *in);
-
-/* What judge found: a failure whose reason begins with, or has somewhere, these words. */
-void expect(struct attn_judgement v, const char *words);
-void expect_within(struct attn_judgement v, const char *words);
-
 #endif

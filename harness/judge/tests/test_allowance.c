@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_allowance.c - the bound from norms is never below the bound next to the reference, and still
- * small beside the values. */
+/* test_allowance.c - the bound from norms is never below the bound next to the reference, but small
+ * compared with the values. */
 #include "answered.h"
 
 #include <math.h>
@@ -48,36 +48,42 @@ static double hold(const struct attn_instance *instance, const struct attn_numer
                    enum ref_fill_kind kind, const char *line)
 {
     const struct attn_problem *p = &instance->problem;
-    const int64_t rows = ref_row_count(p);
-    const struct ref_rows all = {.count = rows};
-    struct ref_result r = {.out = test_calloc((size_t)(rows * p->dv), sizeof(double)),
-                           .out_bound = test_calloc((size_t)(rows * p->dv), sizeof(double)),
-                           .lse = test_calloc((size_t)rows, sizeof(double)),
-                           .lse_bound = test_calloc((size_t)rows, sizeof(double))};
+    const int64_t rows = ref_output_units(p, 0);
+    const struct ref_units all = {.count = rows};
+    struct ref_result r = {.output[0].value = test_calloc((size_t)(rows * p->dv), sizeof(double)),
+                           .output[0].bound = test_calloc((size_t)(rows * p->dv), sizeof(double)),
+                           .output[1].value = test_calloc((size_t)rows, sizeof(double)),
+                           .output[1].bound = test_calloc((size_t)rows, sizeof(double))};
     struct attn_allowance a;
     char why[256];
     double share = 0;
-    assert_int_equal(ref_compute(p, &all, numerics, kind, 2, &r, why, sizeof why), ATTN_OK);
+    assert_int_equal(
+        ref_compute(
+            p,
+            &(struct ref_request){.units = {all}, .numerics = numerics, .fill = kind, .threads = 2},
+            &r, why, sizeof why),
+        ATTN_OK);
     assert_int_equal(attn_allowance_create(instance, numerics, kind, false, &a), 0);
     for (int64_t row = 0; row < rows; row++) {
         const int64_t h = row / p->sq % p->hq, b = row / p->sq / p->hq;
         double out, lse;
         attn_allowance_row(&a, b, h, row % p->sq, &out, &lse);
         for (int64_t n = row * p->dv; n < (row + 1) * p->dv; n++)
-            if (!(r.out_bound[n] <= final(&a, p->dtype, r.out[n], out)))
+            if (!(r.output[0].bound[n] <= final(&a, p->dtype, r.output[0].value[n], out)))
                 fail_msg("%s: row %lld: %g is allowed next to the reference, %g by norms", line,
-                         (long long)row, r.out_bound[n], out);
-        if (isfinite(r.lse[row]) &&
-            !(r.lse_bound[row] <= final(&a, attn_tensor_find(p, ATTN_LSE)->dtype, r.lse[row], lse)))
+                         (long long)row, r.output[0].bound[n], out);
+        if (isfinite(r.output[1].value[row]) &&
+            !(r.output[1].bound[row] <=
+              final(&a, attn_tensor_find(p, ATTN_LSE)->dtype, r.output[1].value[row], lse)))
             fail_msg("%s: row %lld: %g is allowed for lse next to the reference, %g by norms", line,
-                     (long long)row, r.lse_bound[row], lse);
+                     (long long)row, r.output[1].bound[row], lse);
         share = fmax(share, out / a.values[b * p->hkv + h / (p->hq / p->hkv)]);
     }
     attn_allowance_free(&a);
-    test_free(r.out);
-    test_free(r.out_bound);
-    test_free(r.lse);
-    test_free(r.lse_bound);
+    test_free(r.output[0].value);
+    test_free(r.output[0].bound);
+    test_free(r.output[1].value);
+    test_free(r.output[1].bound);
     return share;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_judge.c - what the judge accepts, what it refuses, and in which words. */
+/* test_judge.c - what the judge accepts, what it refuses, and its words. */
 #include "answered.h"
 
 #include <math.h>
@@ -53,8 +53,8 @@ static void names_the_one_wrong_element(void **state)
     out_of(in)[(1 * 24 + 17) * 8 + 5] += 1e-4f;
     struct attn_judgement v = judge_with(in, 1e-7);
     assert_int_equal(v.status, ATTN_FAIL);
-    assert_false(v.out_ok);
-    assert_true(v.lse_ok);
+    assert_false(v.ok & 1u << 0);
+    assert_true(v.ok & 1u << 1);
     assert_string_equal(v.worst, "out[b0 h1 i17 c5]");
     assert_non_null(strstr(v.reason, "1 of 432 elements wrong"));
     attn_instance_free(in);
@@ -68,8 +68,8 @@ static void judges_lse_too(void **state)
     ((float *)attn_tensor_find(&in->problem, ATTN_LSE)->data)[30] += 0.01f;
     struct attn_judgement v = judge_with(in, 1e-7);
     assert_int_equal(v.status, ATTN_FAIL);
-    assert_true(v.out_ok);
-    assert_false(v.lse_ok);
+    assert_true(v.ok & 1u << 0);
+    assert_false(v.ok & 1u << 1);
     assert_string_equal(v.worst, "lse[b0 h1 i6]");
     attn_instance_free(in);
 }
@@ -156,7 +156,8 @@ static void trusts_an_answer_that_is_exact(void **state)
 
 static void fill_with_nan(struct attn_instance *in)
 {
-    for (int64_t i = 0; i < ref_row_count(&in->problem) * ref_row_width(&in->problem); i++)
+    for (int64_t i = 0; i < ref_output_units(&in->problem, 0) * ref_output_width(&in->problem, 0);
+         i++)
         out_of(in)[i] = NAN;
 }
 
@@ -236,13 +237,13 @@ static void samples_rows_within_the_budget(void **state)
     (void)state;
     struct attn_instance *in = instance_of("h=4 s=512 d=64 mask=causal");
     const struct attn_problem *p = &in->problem;
-    struct ref_rows rows;
-    assert_int_equal(attn_rows_choose(p, 1e18, &rows), 0);
+    struct ref_units rows;
+    assert_int_equal(attn_rows_choose(p, 0, 1e18, &rows), 0);
     assert_null(rows.index);
     assert_int_equal(rows.count, 4 * 512);
 
-    double budget = 300 * ref_row_cost(p);
-    assert_int_equal(attn_rows_choose(p, budget, &rows), 0);
+    double budget = 300 * ref_output_cost(p, 0);
+    assert_int_equal(attn_rows_choose(p, 0, budget, &rows), 0);
     assert_non_null(rows.index);
     assert_in_range(rows.count, 500, 600); /* a causal row goes through half of the keys */
     for (int64_t r = 1; r < rows.count; r++)

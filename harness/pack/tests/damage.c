@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* damage.c - spoils a file the way that bad luck and bad will do. */
+/* damage.c - damages a file as accidents and attackers do. */
 #include "damage.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* damage.h - spoils a file the way that bad luck and bad will do. */
+/* damage.h - damages a file as accidents and attackers do. */
 #ifndef ATTN_DAMAGE_H
 #define ATTN_DAMAGE_H
 

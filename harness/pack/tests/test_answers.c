@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_answers - the reference against the answers of every pack in a folder.
  * Usage: test_answers FOLDER */
+#include "pack/make.h"
 #include "pack/pack.h"
 
 #include <dirent.h>
@@ -16,7 +17,8 @@
 
 static const char *folder;
 
-/* The rule of packs: an infinity agrees only with the same infinity, NaN with nothing. */
+/* The rule of packs for numbers and infinities: an infinity agrees only with the same infinity. No
+ * answer of these packs is NaN. */
 static void compare(const char *path, const char *what, const struct attn_expected *expected,
                     const double *computed, const double *answer, int64_t count)
 {
@@ -63,23 +65,26 @@ static void check_pack(const char *path)
         attn_instance_create(&c, 2, &in, why, sizeof why) != 0)
         fail_msg("%s", why);
     const struct attn_problem *p = &in->problem;
-    assert_non_null(in->expected.out);
-    const struct ref_rows rows = {.count = ref_row_count(p)};
+    assert_non_null(in->expected.output[0]);
+    const struct ref_units rows = {.count = ref_output_units(p, 0)};
     const int64_t cells = p->b * p->hq * p->sq;
-    struct ref_result result = {.out = room(rows.count * ref_row_width(p)),
-                                .lse = room(cells),
-                                .weights = room(cells * p->sk)};
-    if (ref_compute(p, &rows, NULL, REF_FILL_STRUCTURED, 2, &result, why, sizeof why) != ATTN_OK)
+    struct ref_result result = {.output[0].value = room(rows.count * ref_output_width(p, 0)),
+                                .output[1].value = room(cells),
+                                .output[2].value = room(cells * p->sk)};
+    if (ref_compute(
+            p, &(struct ref_request){.units = {rows}, .fill = REF_FILL_STRUCTURED, .threads = 2},
+            &result, why, sizeof why) != ATTN_OK)
         fail_msg("%s: %s", path, why);
-    heads_outwards(p, 1, result.lse);
-    heads_outwards(p, p->sk, result.weights);
-    compare(path, "out", &in->expected, result.out, in->expected.out,
-            rows.count * ref_row_width(p));
-    compare(path, "lse", &in->expected, result.lse, in->expected.lse, cells);
-    compare(path, "weights", &in->expected, result.weights, in->expected.weights, cells * p->sk);
-    free(result.out);
-    free(result.lse);
-    free(result.weights);
+    heads_outwards(p, 1, result.output[1].value);
+    heads_outwards(p, p->sk, result.output[2].value);
+    compare(path, "out", &in->expected, result.output[0].value, in->expected.output[0],
+            rows.count * ref_output_width(p, 0));
+    compare(path, "lse", &in->expected, result.output[1].value, in->expected.output[1], cells);
+    compare(path, "weights", &in->expected, result.output[2].value, in->expected.output[2],
+            cells * p->sk);
+    free(result.output[0].value);
+    free(result.output[1].value);
+    free(result.output[2].value);
     assert_non_null(strstr(in->source, "textbooks"));
     attn_instance_free(in);
     attn_case_free(&c);

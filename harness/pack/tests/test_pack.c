@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_pack - what a pack means, and every way in which one is refused. */
+/* test_pack - what a pack means, and every reason for which a pack is refused. */
 #include "pack/pack.h"
 
 #include <math.h>
@@ -14,6 +14,7 @@
 
 #include "damage.h"
 #include "made_pack.h"
+#include "pack/make.h"
 #include "reference/dtype.h"
 
 #define CHANGES(...) ((const struct made_tensor[]){__VA_ARGS__, {NULL, 0, NULL}})
@@ -69,7 +70,7 @@ static void sizes_of_attention(void **state)
     const struct attn_tensor *k = attn_tensor_find(&in->problem, ATTN_K);
     for (int i = 0; i < 40; i++)
         assert_true(((const float *)k->data)[i] == 0.25f * (float)(i % 7));
-    assert_null(in->expected.out);
+    assert_null(in->expected.output[0]);
     assert_true(in->expected.rtol == 1e-5 && in->expected.atol == 1e-6);
     attn_instance_free(in);
     attn_case_free(&c);
@@ -105,6 +106,24 @@ static void sizes_of_mha(void **state)
     attn_case_free(&c);
 }
 
+/* Without an output projection the heads are added to x_q: both widths come from the tensors. */
+static void residual_without_projection(void **state)
+{
+    (void)state;
+    const char *const *line = META("case", "op=mha hq=2 wo=0 residual=1");
+    struct attn_case c;
+    accept(made_mha,
+           CHANGES({"x_q", ATTN_F32, "2,3,12"}, {"w_q", ATTN_F32, "10,12"}, {"w_o", 0, ""}), line,
+           &c);
+    assert_true(c.residual && !c.wo && c.e == 12 && c.hq * c.dv == 12);
+    struct attn_instance *in = instantiate(&c);
+    assert_int_equal(attn_tensor_find(&in->problem, ATTN_OUT)->shape[2], 12);
+    attn_instance_free(in);
+    attn_case_free(&c);
+    refuse(made_mha, CHANGES({"w_o", 0, ""}), line,
+           "residual=1 needs an output as wide as x_q: 7, not 12");
+}
+
 /* Everything that joins q, k and v, in the types that are legal beside f16. */
 static void every_extra(void **state)
 {
@@ -137,8 +156,8 @@ static void every_extra(void **state)
     assert_int_equal(attn_tensor_find(p, ATTN_SCORE_M)->shape[0], 2);
     assert_true(in->expected.rtol == 1e-3 && in->expected.atol == 0);
     assert_int_equal(in->expected.scores_stage, 1);
-    assert_true(in->expected.out[8] == 0.25 && in->expected.lse[11] == 1.0);
-    assert_true(in->expected.weights[6] == 1.5 && in->expected.scores[47] == 1.25);
+    assert_true(in->expected.output[0][8] == 0.25 && in->expected.output[1][11] == 1.0);
+    assert_true(in->expected.output[2][6] == 1.5 && in->expected.scores[47] == 1.25);
     assert_int_equal(in->n_tokens, 4);
     assert_string_equal(in->tokens[6], "g");
     attn_instance_free(in);
@@ -295,7 +314,7 @@ static void lines_that_name_a_pack(void **state)
     if (attn_pack_resolve(&c, why, sizeof why) != 0)
         fail_msg("%s", why);
     assert_true(c.causal && c.softcap == 3 && c.sk == 4 && c.layout == ATTN_LAYOUT_BSHD);
-    assert_true(c.out_lse && c.len == ATTN_LEN_PACK);
+    assert_true(attn_case_asks(&c, ATTN_LSE) && c.len == ATTN_LEN_PACK);
     memcpy(hash, c.data_hash, sizeof hash);
     struct attn_instance *in = instantiate(&c);
     assert_int_equal(attn_tensor_find(&in->problem, ATTN_Q)->stride[1], 8);
@@ -362,6 +381,43 @@ static void contradictions(void **state)
     attn_case_free(&c);
 }
 
+/* Overwrites the first byte of a tensor of the made pack. */
+static void poke(const char *name, unsigned char byte)
+{
+    struct attn_st_file file;
+    char why[512] = "";
+    if (attn_st_open(made_path, &file, why, sizeof why) != 0)
+        fail_msg("%s", why);
+    const struct attn_st_entry *entry = attn_st_find(&file, name);
+    assert_non_null(entry);
+    const long place = (const char *)entry->data - (const char *)file.mapping;
+    attn_st_close(&file);
+    FILE *stream = fopen(made_path, "r+b");
+    assert_non_null(stream);
+    assert_int_equal(fseek(stream, place, SEEK_SET), 0);
+    assert_int_equal(fputc(byte, stream), byte);
+    assert_int_equal(fclose(stream), 0);
+}
+
+/* A line that prunes as many heads as the pack, but others. */
+static void other_pruned_heads(void **state)
+{
+    (void)state;
+    char why[512] = "";
+    made_write(made_mha, CHANGES({"head_mask", ATTN_BOOL, "2"}), META("case", "op=mha hq=2"));
+    poke("head_mask", 0);
+    struct attn_case c = parse("op=mha hq=2 prune=0");
+    if (attn_pack_resolve(&c, why, sizeof why) != 0)
+        fail_msg("%s", why);
+    assert_int_equal(c.n_prune, 1);
+    assert_int_equal(c.prune->at[0], 0);
+    attn_case_free(&c);
+    c = parse("op=mha hq=2 prune=1");
+    assert_int_equal(attn_pack_resolve(&c, why, sizeof why), -1);
+    assert_non_null(strstr(why, "the line's prune= contradicts the pack"));
+    attn_case_free(&c);
+}
+
 /* Damaged headers of a pack with all kinds of metadata: a case and an instance, or a sentence. */
 static void damaged_packs(void **state)
 {
@@ -413,6 +469,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_of_attention),
         cmocka_unit_test(sizes_of_mha),
+        cmocka_unit_test(residual_without_projection),
         cmocka_unit_test(every_extra),
         cmocka_unit_test(parts_take_effect_unnamed),
         cmocka_unit_test(refused_attention),
@@ -421,6 +478,7 @@ int main(void)
         cmocka_unit_test(refused_answers),
         cmocka_unit_test(lines_that_name_a_pack),
         cmocka_unit_test(contradictions),
+        cmocka_unit_test(other_pruned_heads),
         cmocka_unit_test(damaged_packs),
     };
     return cmocka_run_group_tests(tests, made_begin, made_end);

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "damage.h"
+#include "reference/dtype.h"
 
 static char folder[] = "/tmp/attn_st_XXXXXX";
 static char path[64];
@@ -93,6 +94,30 @@ static void bytes_of_the_format(void **state)
     assert_memory_equal(bytes + 8 + padded + 12, lengths, 8);
 }
 
+/* What is written of a type is read as that type. */
+static void every_type(void **state)
+{
+    (void)state;
+    const unsigned char raw[8] = {1};
+    char name[] = "x", why[512] = "";
+    int known = 0;
+    for (uint32_t dtype = 0; dtype < 64; dtype++) {
+        const size_t bytes = attn_dtype_size(dtype);
+        assert_int_equal(attn_st_type_name(dtype) != NULL, bytes > 0);
+        if (bytes == 0)
+            continue;
+        const struct attn_st_entry entry = {name, dtype, 1, {1}, raw, bytes};
+        struct attn_st_file file;
+        known++;
+        if (attn_st_write(path, &entry, 1, NULL, 0, why, sizeof why) != 0 ||
+            attn_st_open(path, &file, why, sizeof why) != 0)
+            fail_msg("%s", why);
+        assert_int_equal(file.entries[0].dtype, dtype);
+        attn_st_close(&file);
+    }
+    assert_true(known >= 7);
+}
+
 static void round_trip(void **state)
 {
     (void)state;
@@ -137,7 +162,7 @@ static void writer_refuses(void **state)
     struct attn_st_entry twice[] = {{"x", ATTN_F32, 1, {1}, value, 4},
                                     {"x", ATTN_F32, 1, {1}, value, 4}};
     assert_int_equal(attn_st_write(path, twice, 2, NULL, 0, why, sizeof why), -1);
-    assert_non_null(strstr(why, "two tensors have one name"));
+    assert_non_null(strstr(why, "two tensors have the same name"));
     twice[0].bytes = 8;
     assert_int_equal(attn_st_write(path, twice, 1, NULL, 0, why, sizeof why), -1);
     assert_non_null(strstr(why, "does not fit"));
@@ -256,9 +281,13 @@ static void damaged_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_of_the_format),   cmocka_unit_test(round_trip),
-        cmocka_unit_test(writer_refuses),        cmocka_unit_test(refusals),
-        cmocka_unit_test(no_safetensors_at_all), cmocka_unit_test(damaged_files),
+        cmocka_unit_test(bytes_of_the_format),
+        cmocka_unit_test(every_type),
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(writer_refuses),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(no_safetensors_at_all),
+        cmocka_unit_test(damaged_files),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }

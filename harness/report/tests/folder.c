@@ -78,9 +78,8 @@ int folder_report(const struct attn_run_data *run, const char *script_dir, char 
 {
     char out[128], why[512] = "";
     snprintf(out, sizeof out, "%s/report", folder);
-    const struct attn_report_options options = {0};
-    int status =
-        attn_report_write(run, &options, script_dir, out, note, note_size, why, sizeof why);
+    const struct attn_report_options options = {.script_dir = script_dir, .out_dir = out};
+    int status = attn_report_write(run, &options, note, note_size, why, sizeof why);
     assert_true((status == 0) == (why[0] == '\0'));
     return status;
 }

@@ -12,7 +12,7 @@ extern char folder[64]; /* between folder_setup and folder_teardown */
 int folder_setup(void **state); /* of cmocka */
 int folder_teardown(void **state);
 
-/* FOLDER/report/FILE, to be freed; the test fails where it can not be read. */
+/* FOLDER/report/FILE, to be freed; the test fails where it cannot be read. */
 char *folder_text(const char *file);
 
 size_t folder_count(const char *text, const char *word);

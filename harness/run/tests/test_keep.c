@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "pack/make.h"
 #include "pack/safetensors.h"
 #include "reference/dtype.h"
 #include "results/kept.h"
@@ -94,11 +95,14 @@ static void reference_of(const char *line, bool mha)
     for (int a = 0; a < 4; a++)
         assert_int_equal(entry->shape[a], n[a]);
     const double *kept = entry->data;
-    struct ref_rows rows = {.count = ref_row_count(&in->problem)};
+    struct ref_units rows = {.count = ref_output_units(&in->problem, 0)};
     double want[2 * 3 * 4 * 6];
-    struct ref_result result = {.weights = want};
-    assert_int_equal(ref_compute(&in->problem, &rows, NULL, in->kind, 1, &result, why, sizeof why),
-                     0);
+    struct ref_result result = {.output[2].value = want};
+    assert_int_equal(
+        ref_compute(&in->problem,
+                    &(struct ref_request){.units = {rows}, .fill = in->kind, .threads = 1}, &result,
+                    why, sizeof why),
+        0);
     for (int64_t b = 0; b < 2; b++)
         for (int64_t h = 0; h < 3; h++)
             for (int64_t i = 0; i < 4; i++)
@@ -136,7 +140,7 @@ static void a_backend_as_computed(void **state)
     char why[512] = "";
     attn_case_id(&in->c, entry.id);
     entry.verdict.status = ATTN_FAIL;
-    entry.verdict.has_weights = true;
+    entry.verdict.has = 1u << 2;
     for (int64_t c = 0; c < 144; c++)
         attn_dtype_store(t->dtype, t->data,
                          c / 72 * t->stride[0] + c / 24 % 3 * t->stride[1] +
@@ -178,7 +182,7 @@ static void what_is_not_kept(void **state)
         struct attn_instance *in = instance_of(lines[l]);
         struct attn_entry entry = {.c = &in->c, .contestant = &contestant};
         attn_case_id(&in->c, entry.id);
-        entry.verdict.has_weights = true;
+        entry.verdict.has = 1u << 2;
         assert_int_equal(attn_keep_reference(&session, in, why, sizeof why), 0);
         assert_int_equal(attn_keep_weights(&session, in, &entry, why, sizeof why), 0);
         assert_false(entry.kept);
@@ -197,7 +201,7 @@ static void what_is_not_kept(void **state)
     char folder[ATTN_PATH_MAX];
     snprintf(folder, sizeof folder, "%s", session.folder);
     session.folder[0] = '\0';
-    entry.verdict.has_weights = true;
+    entry.verdict.has = 1u << 2;
     assert_int_equal(attn_keep_weights(&session, in, &entry, why, sizeof why), 0);
     assert_int_equal(attn_keep_reference(&session, in, why, sizeof why), 0);
     assert_false(entry.kept);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_matrix_grid.c - is the grid of the support matrix whole: every line a problem, no feature of
- * the case language left out, rows without keys where it says so. */
+/* test_matrix_grid.c - the grid of the support matrix is complete: every line is a problem, no
+ * feature of the case language is missing, and lines have rows without keys if they say so. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
+#include "pack/make.h"
 #include "run/matrix.h"
-#include "tensor/instance.h"
 
 static struct attn_instance *instance_of(const struct attn_feature *f)
 {
@@ -61,7 +61,7 @@ static void every_key_is_met(void **state)
 {
     (void)state;
     static const char values_alone[] = " data fill seed sha256 weights dtype ";
-    for (const struct attn_case_key *key = attn_case_keys; key->name; key++) {
+    for (const struct attn_case_key *key = attn_case_keys(); key->name; key++) {
         char word[64], line[512];
         snprintf(word, sizeof word, " %s ", key->name);
         bool met = strstr(values_alone, word) != NULL;

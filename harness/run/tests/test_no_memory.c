@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_no_memory.c - from a case line to a comparison with each allocation refused in turn: what
- * can not go on says so, what can goes on, and nothing is left behind (which LeakSanitizer sees).
- * Usage: test_no_memory CASES_FOLDER */
+/* test_no_memory.c - goes from a case line to a comparison, with each allocation refused in turn.
+ * What cannot continue says so, the rest continues, and nothing leaks (LeakSanitizer checks this).
+ * Usage: test_no_memory CASES_FOLDER WORKER PLUGIN */
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,16 +11,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "explain/examine.h"
+#include "pack/make.h"
 #include "pack/pack.h"
 #include "reference/dtype.h"
 #include "report/compare.h"
 #include "results/record.h"
-#include "judge/judge.h"
+#include "run/roster.h"
 #include "run/suite.h"
 
 /* The linker puts these in the place of the C library's (--wrap). */
@@ -41,7 +45,10 @@ static long until_refusal = -1; /* allocations still granted; negative: all */
 
 static bool refused(void)
 {
-    return until_refusal >= 0 && until_refusal-- == 0;
+    if (until_refusal < 0 || until_refusal-- != 0)
+        return false;
+    errno = ENOMEM;
+    return true;
 }
 
 void *__wrap_malloc(size_t size)
@@ -120,16 +127,92 @@ static int parse_rich(char *why, size_t size)
 
 static int load_suite(char *why, size_t size)
 {
-    struct attn_places places = {.worker = ""};
+    struct attn_paths paths = {.worker = ""};
     struct attn_case_list list = {0};
-    snprintf(places.cases, sizeof places.cases, "%s", cases_folder);
+    snprintf(paths.cases, sizeof paths.cases, "%s", cases_folder);
     char file[ATTN_PATH_MAX];
     attn_path_join(file, cases_folder, "textbook.cases");
     const char *const cases[] = {file, rich_line};
     const struct attn_suite_wish wish = {.cases = cases, .n_cases = 2, .filter = "*"};
-    const int status = attn_suite_load(&places, &wish, &list, why, size);
+    const int status = attn_suite_load(&paths, &wish, &list, why, size);
     attn_case_list_free(&list);
     return status;
+}
+
+/* A suite that lacks a file for lack of memory would pass unseen. */
+static int load_folder(char *why, size_t size)
+{
+    struct attn_paths paths = {.worker = ""};
+    struct attn_case_list list = {0};
+    attn_path_join(paths.packs, cases_folder, "textbook");
+    const int status = attn_suite_load(&paths, &(struct attn_suite_wish){0}, &list, why, size);
+    if (status == 0 && list.count != 5)
+        fail_msg("%zu of 5 packs, and no word of it", list.count);
+    attn_case_list_free(&list);
+    return status;
+}
+
+static const char *worker_path, *plugin_path;
+static char plugins[] = "/tmp/attn_no_memory_XXXXXX";
+
+/* The plugin `good` in a folder of its own under the name of another, with a list of skips, a
+ * second one by ATTNBENCH_PLUGIN_PATH, and a backend that was left out of the build. */
+static void make_plugins(void)
+{
+    char path[ATTN_PATH_MAX];
+    assert_non_null(mkdtemp(plugins));
+    attn_path_join(path, plugins, "some.so");
+    assert_int_equal(symlink(plugin_path, path), 0);
+    static const char *const files[][2] = {{"some.skips", "a*: not here\n"},
+                                           {"gone.missing", "left out\n"}};
+    for (int f = 0; f < 2; f++) {
+        attn_path_join(path, plugins, files[f][0]);
+        FILE *file = fopen(path, "w");
+        fputs(files[f][1], file);
+        fclose(file);
+    }
+    attn_path_join(path, plugins, "more");
+    assert_int_equal(mkdir(path, 0755), 0);
+    setenv("ATTNBENCH_PLUGIN_PATH", path, 1);
+}
+
+static void remove_plugins(void)
+{
+    static const char *const names[] = {"some.so", "some.skips", "gone.missing"};
+    char path[ATTN_PATH_MAX];
+    for (int n = 0; n < 3; n++) {
+        attn_path_join(path, plugins, names[n]);
+        unlink(path);
+    }
+    rmdir(getenv("ATTNBENCH_PLUGIN_PATH"));
+    rmdir(plugins);
+}
+
+/* Backends that are there are found with all that is known of them, or memory is what is short. */
+static int load_roster(char *why, size_t size)
+{
+    struct attn_paths paths = {.cases = ""};
+    struct attn_roster roster = {0};
+    const char *const wanted[] = {"test", "gone"};
+    snprintf(paths.worker, sizeof paths.worker, "%s", worker_path);
+    snprintf(paths.plugins, sizeof paths.plugins, "%s", plugins);
+    const struct attn_roster_wish wish = {.backends = wanted, .n_backends = 2};
+    const int status = attn_roster_load(&paths, &wish, &roster, why, size);
+    if (status == ATTN_EXIT_OK && (roster.count != 2 || roster.items[0].n_skips != 1))
+        fail_msg("%zu backends, %zu skips of the first, and no word of it", roster.count,
+                 roster.items[0].n_skips);
+    if (status != ATTN_EXIT_OK && !strstr(why, "memory"))
+        fail_msg("memory is what is short, not: %s", why);
+    attn_roster_free(&roster);
+    return status;
+}
+
+static void finding_backends(void **state)
+{
+    (void)state;
+    make_plugins();
+    with_refusals(load_roster, 10);
+    remove_plugins();
 }
 
 /* The instance of a case, and a verdict on outputs that nobody has written. */
@@ -146,7 +229,7 @@ static int judge_case(const struct attn_case *c, char *why, size_t size)
         if (c->data)
             attn_judge_reference(judge, &v);
         else
-            attn_judge_outputs(judge, &numerics, false, &v);
+            attn_examine_outputs(judge, &numerics, false, &v);
         status = v.status == ATTN_ERROR ? -1 : 0;
         if (status != 0)
             snprintf(why, size, "%s", v.reason);
@@ -180,6 +263,7 @@ static void parsing(void **state)
     (void)state;
     with_refusals(parse_rich, 5);
     with_refusals(load_suite, 20);
+    with_refusals(load_folder, 20);
 }
 
 static void judging(void **state)
@@ -212,7 +296,7 @@ static int compare_run(char *why, size_t size)
     const struct attn_compare_options options = {.margin = 0.03};
     enum attn_exit code = ATTN_EXIT_OK;
     FILE *null = fopen("/dev/null", "w");
-    const int status = attn_compare(&run, &run, &options, 0, null, &code, why, size);
+    const int status = attn_compare(&run, &run, &options, null, &code, why, size);
     fclose(null);
     return status;
 }
@@ -259,12 +343,15 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parsing),
+        cmocka_unit_test(finding_backends),
         cmocka_unit_test(judging),
         cmocka_unit_test(results_and_comparison),
     };
-    if (argc != 2)
+    if (argc != 4)
         return 2;
     cases_folder = argv[1];
+    worker_path = argv[2];
+    plugin_path = argv[3];
     json_set_alloc_funcs(__wrap_malloc, free);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

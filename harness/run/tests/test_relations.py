@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each relation is caught broken under its own name, and nothing else with it.
+"""Each broken relation is caught under its own name, and no other check fails.
 
     test_relations.py BUILD_DIR [unittest options]
 """

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_instance - operands of cases without a pack: values, places in memory, scalars. */
-#include "tensor/instance.h"
+#include "pack/make.h"
+#include "tensor/operand.h"
 
 #include <math.h>
 #include <setjmp.h>

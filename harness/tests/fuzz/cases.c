@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c - any bytes as a file of cases: taken, or refused with a reason. A case that was taken is
+/* cases.c - any bytes as a file of cases: accepted, or refused with a reason. An accepted case is
  * the same when its canonical form is read again. */
 #include <string.h>
 #include <unistd.h>

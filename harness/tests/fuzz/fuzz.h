@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz.h - what the libFuzzer targets share. */
+/* fuzz.h - shared by the libFuzzer targets. */
 #ifndef ATTN_TEST_FUZZ_H
 #define ATTN_TEST_FUZZ_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* packs.c - any bytes as a pack: taken and made an instance of, or refused with a reason. */
+/* packs.c - any bytes as a pack: made into an instance, or refused with a reason. */
 #include <string.h>
 #include <unistd.h>
 
 #include "fuzz.h"
+#include "pack/make.h"
 #include "pack/pack.h"
 #include "pack/safetensors.h"
 

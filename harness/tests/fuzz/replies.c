@@ -17,6 +17,8 @@
 #include "fuzz.h"
 #include "host/affinity.h"
 #include "host/process.h"
+#include "host/worker.h"
+#include "pack/make.h"
 #include "reference/reference.h"
 
 static struct fuzz_input input;
@@ -35,7 +37,7 @@ double attn_process_deadline(double deadline)
     return deadline;
 }
 
-void attn_workers_forward(int sig)
+void attn_process_forward(int sig)
 {
     (void)sig;
 }
@@ -149,12 +151,15 @@ static void check_numerics(const struct attn_instance *instance,
 {
     double bound[64];
     char why[256];
-    const int64_t rows = ref_row_count(&instance->problem);
-    const int64_t count = rows * ref_row_width(&instance->problem);
-    struct ref_result result = {.out_bound = bound};
-    const struct ref_rows all = {rows, NULL};
+    const int64_t rows = ref_output_units(&instance->problem, 0);
+    const int64_t count = rows * ref_output_width(&instance->problem, 0);
+    struct ref_result result = {.output[0].bound = bound};
+    const struct ref_units all = {rows, NULL};
     fuzz_expect(count <= 64, "the problem is small");
-    if (ref_compute(&instance->problem, &all, numerics, fill, 1, &result, why, sizeof why) != 0)
+    if (ref_compute(
+            &instance->problem,
+            &(struct ref_request){.units = {all}, .numerics = numerics, .fill = fill, .threads = 1},
+            &result, why, sizeof why) != 0)
         fuzz_expect(false, why);
     for (int64_t i = 0; i < count; i++)
         fuzz_expect(bound[i] >= 0, "a bound that is no number");

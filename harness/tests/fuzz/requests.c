@@ -176,6 +176,8 @@ static void make_request(struct attn_message_request *request, uint32_t kind)
         .n_tensors = N_TENSORS,
         .runs = 2,
         .fresh = 1,
+        .linear = 3,
+        .linear_word = "v",
         .problem = {.op = ATTN_OP_ATTENTION, .b = 1, .hq = 1, .hkv = 1, .sq = ROWS, .sk = ROWS},
     };
     for (uint32_t t = 0; t < N_TENSORS; t++) {
@@ -190,7 +192,8 @@ static void make_request(struct attn_message_request *request, uint32_t kind)
                                                             .start = PAGE - span,
                                                             .span = span,
                                                             .element = sizeof(float),
-                                                            .output = output};
+                                                            .output = output,
+                                                            .name = "q"};
     }
 }
 
@@ -225,7 +228,7 @@ static void send_message(int socket, const void *bytes, size_t size, const int *
         c->cmsg_len = CMSG_LEN(2 * sizeof(int));
         memcpy(CMSG_DATA(c), fds, 2 * sizeof(int));
     }
-    fuzz_expect(sendmsg(socket, &message, 0) == (ssize_t)size, "a message can not be sent");
+    fuzz_expect(sendmsg(socket, &message, 0) == (ssize_t)size, "a message cannot be sent");
 }
 
 static void put_message(int socket, struct fuzz_input *input)
@@ -271,7 +274,7 @@ static void copy_operands(const struct attn_message_request *request, const int 
 
 static void serve(const union attn_request_buffer *message, const int fds[2])
 {
-    static struct attn_session session;
+    static struct attn_setup setup;
     static struct attn_message_reply reply;
     char why[256] = "";
     reply = (struct attn_message_reply){.status = ATTN_PASS};
@@ -279,17 +282,17 @@ static void serve(const union attn_request_buffer *message, const int fds[2])
         fuzz_expect(*why != '\0', "refused without a reason");
         return;
     }
-    session = (struct attn_session){.backend = &backend, .loaded.plugin = &plugin};
+    setup = (struct attn_setup){.backend = &backend, .loaded.plugin = &plugin};
     if (message->head.type == ATTN_MESSAGE_CONFIG)
-        attn_serve_config(&session, &message->config, &reply);
+        attn_serve_config(&setup, &message->config, &reply);
     else if (message->request.kind == ATTN_REQUEST_VERIFY && message->request.runs < 4)
-        attn_serve_verify(&session, &message->request, fds, &reply);
+        attn_serve_verify(&setup, &message->request, fds, &reply);
     else if (message->request.kind == ATTN_REQUEST_REPEAT && message->request.runs < 4)
-        attn_serve_repeat(&session, &message->request, fds, &reply);
+        attn_serve_repeat(&setup, &message->request, fds, &reply);
     else if (message->request.kind == ATTN_REQUEST_BENCH)
         copy_operands(&message->request, fds, &reply);
     else if (message->request.kind == ATTN_REQUEST_SUPPORTS)
-        attn_plan_supports(&session, &message->request, &reply);
+        attn_plan_supports(&setup, &message->request, &reply);
     fuzz_expect(memchr(reply.reason, 0, sizeof reply.reason) != NULL, "text without an end");
 }
 

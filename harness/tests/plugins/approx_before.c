@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* approx_before.c - approximate by its own word, and reads one element before the start of v. */
+/* approx_before.c - declares itself approximate, and reads one element before the start of v. */
 #include "base.h"
 
 static int run(void *binding, char *why, size_t size)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bad_name.c - its backend has a name that no command line could give. */
+/* bad_name.c - its backend has a name that a command line cannot give. */
 #include "base.h"
 
 static const struct attn_backend backend = {.struct_size = sizeof(struct attn_backend),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.c - the slots of a device: it claims 12345 ns a run, and holds its results until fetch. It
- * wants its runs in turn over all bindings that live. Of itself it says, as a launch's time, the
- * most runs that were enqueued before a wait, and, as the rate of a copy, the most bindings. */
+/* device.c - the slots of a device. It claims 12345 ns per run, and keeps its results until fetch.
+ * Runs must go in turn over all live bindings. As launch time it reports the most runs that were
+ * enqueued before a wait, and as copy rate the most bindings. */
 #include <string.h>
 
 #include "base.h"

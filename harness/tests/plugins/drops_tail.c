@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drops_tail.c - leaves out the last key when one is left behind tiles of 16. */
+/* drops_tail.c - leaves out the last key if one key is left after tiles of 16. */
 #include "base.h"
 
 static int run(void *binding, char *why, size_t size)

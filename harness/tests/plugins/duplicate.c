@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* duplicate.c - two backends of one name. */
+/* duplicate.c - two backends with the same name. */
 #include "base.h"
 
 static const struct attn_backend first = {BASE_BACKEND, .create = base_create, .run = base_run};

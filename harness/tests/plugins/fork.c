@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fork.c - leaves a child behind that sleeps; tells its process number. */
+/* fork.c - leaves a sleeping child behind; prints its process number. */
 #include <unistd.h>
 
 #include "base.h"

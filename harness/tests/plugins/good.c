@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* good.c - computes what it should. */
+/* good.c - computes the right answer. */
 #include "base.h"
 
 static const struct attn_backend backend = {BASE_BACKEND, .create = base_create, .run = base_run};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hang.c - never returns from run, and does not mind SIGTERM; tells its process number. */
+/* hang.c - never returns from run, and ignores SIGTERM; prints its process number. */
 #include <signal.h>
 #include <unistd.h>
 

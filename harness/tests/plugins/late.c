@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* late.c - right in its first three runs, wrong after them: only a timing gets that far. */
+/* late.c - right in its first three runs, then wrong. Only a timing makes that many runs. */
 #include "base.h"
 
 static int run(void *binding, char *why, size_t size)

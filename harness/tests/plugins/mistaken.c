@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mistaken.c - another plugin's first backend (ATTNBENCH_TEST_PLUGIN names the file), which is told
- * of causal masks that they are top-left; with ATTNBENCH_TEST_RIGHT set, it is told the truth. */
+/* mistaken.c - wraps another plugin's first backend (ATTNBENCH_TEST_PLUGIN names the file) and
+ * tells it that causal masks are top-left. With ATTNBENCH_TEST_RIGHT set, it passes masks
+ * unchanged. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

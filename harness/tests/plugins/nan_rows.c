@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nan_rows.c - declares what base_run does with a row without keys: 0/0. */
+/* nan_rows.c - declares that a row without keys is NaN, as base_run computes it: 0/0. */
 #include "base.h"
 
 static void numerics(const void *plan, struct attn_numerics *to)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* no_probe.c - can not run on this machine. */
+/* no_probe.c - cannot run on this machine. */
 #include "base.h"
 
 static int probe(const struct attn_services *services, char *why, size_t size)

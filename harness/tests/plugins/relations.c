@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relations.c - plain attention with most features, and an option that breaks it in one way: each
- * keeps within the bound on the case itself, and shows when the backend is held against itself. */
+/* relations.c - plain attention with most features, and an option that breaks it in one way. Each
+ * fault stays within the bound on the case itself, and shows when the backend is compared with
+ * itself. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ruined.c - fails at 8 queries, and ever after in the same process: as after a fault on a device,
- * which takes its context with it. */
+/* ruined.c - fails at 8 queries, and then always in the same process, as after a fault on a device
+ * that destroys its context. */
 #include "base.h"
 
 static int run(void *binding, char *why, size_t size)

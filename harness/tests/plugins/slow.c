@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slow.c - sleeps for more than a second in each run. Its table ends before the slot `device`: what
- * lies there is not to be called. */
+/* slow.c - sleeps for more than a second in each run. Its table ends before the slot `device`; what
+ * is in memory there must not be called. */
 #include <time.h>
 
 #include "base.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stale.c - computes once, and hands that out ever after. */
+/* stale.c - computes once, and then always returns that result. */
 #include <string.h>
 
 #include "base.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* thread_crash.c - a thread of its own writes through a wild pointer. */
+/* thread_crash.c - its own thread writes through a wild pointer. */
 #include <pthread.h>
 
 #include "base.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* twins.c - two backends with options; the second can not run here. */
+/* twins.c - two backends with options; the second cannot run here. */
 #include "base.h"
 
 static int probe(const struct attn_services *services, char *why, size_t size)

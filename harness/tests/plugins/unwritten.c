@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unwritten.c - computes nothing and says that all is well. */
+/* unwritten.c - computes nothing and reports success. */
 #include "base.h"
 
 static int run(void *binding, char *why, size_t size)

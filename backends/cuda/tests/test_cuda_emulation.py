@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_cuda_emulation.py - the CUDA kernels on the host: all that they compute is right, and each
+planted bug is found, by the check that is meant to find it.
+
+    test_cuda_emulation.py BUILD_DIR
+"""
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "scripts"))
+import make_poison  # noqa: E402
+import make_textbook  # noqa: E402
+
+TILES = "h=1 sq=20 sk=150 d=64 dtype=f16 mask=causal_br"
+NARROW = "h=1 sq=20 sk=40 dk/dv=33/20 dtype=bf16"
+PAIRS = "h=1 sq=5 sk=70 d=8 dh=37 score=additive"
+SQUARE = "h=1 s=16 d=16 mask=causal"
+# bug -> where it shows, what is said of it, and in which backend
+PLANTS = {
+    "lane": (TILES, "elements wrong", "cuda_emu"),
+    "rescale": (TILES, "elements wrong", "cuda_emu"),
+    "diagonal": (TILES, "mask shifted by one", "cuda_emu"),
+    "barrier": (TILES, "a race", "cuda_emu"),
+    "copy_wait": (TILES, "before cp.async has filled it", "cuda_emu"),
+    "past_keys": (TILES, "outside every allocation", "cuda_emu"),
+    "past_width": (NARROW, "outside every allocation", "cuda_emu"),
+    "repair": ("poison", "NaN", "cuda_emu"),
+    "edge": (SQUARE, "elements wrong", "cuda_unfused_emu"),
+    "transposed": (SQUARE, "elements wrong", "cuda_unfused_emu"),
+    "unfilled": (PAIRS, "that nobody has written", "cuda_emu"),
+    "past_depth": (PAIRS, "outside every allocation", "cuda_emu"),
+    "old_driver": (SQUARE, "loading kernels into a driver for CUDA 13.0: the CUDA driver says: the provided PTX",
+                   "cuda_emu"),
+    "meeting": ("poison", "global memory that another thread has written", "cuda_emu"),
+}
+
+
+def planted():
+    """The names of the bugs, in the order of the emulated GPUs that have them."""
+    with open(os.path.join(HERE, "emulation.h"), encoding="utf-8") as file:
+        return re.findall(r"X\((\w+)\)", file.read().split("EMULATED_PLANTS(X)")[1].split("#")[0])
+
+
+def verify(build, backend, cases):
+    """(exit code, what was said)"""
+    done = subprocess.run(
+        [os.path.join(build, "bin", "attnbench"), "verify", "--plugin",
+         os.path.join(build, "tests", "plugins", "cuda_emu.so"), "-b", backend, *cases],
+        capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def passes(build, backend, cases):
+    """Is every case right, and none refused."""
+    code, text = verify(build, backend, cases)
+    if code == 0 and "skip " not in text:
+        return True
+    print(text)
+    return False
+
+
+def make_packs(folder):
+    """NaN and infinities that must not be seen, some in sight of other rows of the same tile."""
+    def write(path, metadata, tensors):
+        metadata["case"] = metadata["case"].replace("+weights", "")
+        half = {name: ("F16", tensors[name][1]) for name in "qkv"}
+        make_textbook.write_pack(path, metadata, {**tensors, **half})
+
+    make_textbook.FORMAT["F16"] = "e"
+    make_poison.write_pack = write
+    generator = random.Random(1)
+    rows, tiles = (os.path.join(folder, name + ".safetensors") for name in ("rows", "tiles"))
+    make_poison.pack(rows, 20, True, generator)
+    make_poison.tiles_pack(tiles, generator)
+    return rows, tiles
+
+
+def main():
+    build, failures = sys.argv[1], 0
+    with tempfile.TemporaryDirectory() as folder:
+        rows, tiles = make_packs(folder)
+        cases = [os.path.join(HERE, name + ".cases") for name in ("emulation", "unfused")]
+        failures += not passes(build, "cuda_emu", [cases[0], rows, tiles, TILES, NARROW, PAIRS])
+        failures += not passes(build, "cuda_unfused_emu", [cases[1], rows, tiles, SQUARE])
+        # the standard suite's small cases as they are: nothing is refused but what the skips name
+        small = [os.path.join(HERE, "..", "..", "..", "cases", name + ".cases")
+                 for name in ("edges", "masking", "mha", "scoring", "smoke")]
+        code, text = verify(build, "cuda_emu", ["-b", "cuda_unfused_emu", "--fills", "none",
+                                                "--checks", "none", *small])
+        if code != 0:
+            failures += 1
+            print(text)
+        for device, plant in enumerate(planted()):
+            if plant == "none":
+                continue
+            case, expected, backend = PLANTS[plant]
+            code, text = verify(build, "%s:device=%d" % (backend, device),
+                                [rows if case == "poison" else case])
+            found = code in ((0,) if plant == "old_driver" else (3, 6)) and expected in text
+            failures += not found
+            print("%-10s %s" % (plant, "found" if found else "NOT FOUND:\n" + text))
+    sys.exit(failures > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Adapters as their authors meet them: one file in a folder, right and wrong in every way.
+
+    test_python_adapters.py ATTNBENCH FOLDER [unittest options]
+
+FOLDER is `python` beside the plugin.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ATTNBENCH, FOLDER = sys.argv[1:3]
+del sys.argv[1:3]
+PACKAGES = os.path.exists(os.path.join(FOLDER, "venv", "bin", "python3"))
+EMPTY = '"""mine: %s"""\nREQUIRES = ()\ndef supports(problem):\n    return None\n' \
+        'def prepare(problem, tensors):\n    return tensors\n'
+PLAIN = '''"""mine: the plain operator, whose results are returned"""
+REQUIRES = ("numpy",)
+import attnbench_plain as plain
+
+def supports(problem):
+    return problem.beyond("lse", "weights", "causal")
+
+def prepare(problem, tensors):
+    return problem, {r: plain.view(t) for r, t in tensors.items()}
+
+def run(state):
+    problem, views = state
+    made = plain.operator(problem, views)
+    return {r: made[r] for r in ("out", "lse", "weights") if r in views}
+'''
+# Every operand as DLPack gives it against the bytes at its address, by both kinds of capsule.
+ROUND_TRIP = '''"""mine: looks at every operand"""
+REQUIRES = ("numpy",)
+import ctypes, itertools
+import numpy as np
+import attnbench_plain as plain
+
+class Old:
+    def __init__(self, tensor):
+        self.tensor = tensor
+    def __dlpack__(self, stream=None):
+        return self.tensor.__dlpack__()
+    def __dlpack_device__(self):
+        return 1, 0
+
+def bits(t):
+    wide = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "bool": 1}.get(t.dtype, 2)
+    def at(index):
+        skip = sum(i * s for i, s in zip(index, t.strides))
+        return ctypes.string_at(t.pointer + wide * skip, wide)
+    return [at(index) for index in itertools.product(*map(range, t.shape))]
+
+def supports(problem):
+    return None
+
+def prepare(problem, tensors):
+    for t in tensors.values():
+        shown = t.viewed("int16") if t.dtype == "bfloat16" else t
+        for a in (np.from_dlpack(shown), np.from_dlpack(Old(shown))):
+            assert a.shape == t.shape, f"{t.role} has the shape {a.shape}"
+            assert a.dtype.name == shown.dtype, f"{t.role} is {a.dtype}"
+            raw = a.view("u1") if a.dtype == bool else a  # a boolean may be any byte
+            assert [x.tobytes() for x in raw.reshape(-1)] == bits(t), f"{t.role} differs"
+        assert np.from_dlpack(shown).flags.writeable == (t.role in ("out", "lse", "weights"))
+    return problem, {r: plain.view(t) for r, t in tensors.items()}
+
+def run(state):
+    problem, views = state
+    plain.store(problem, views, plain.operator(problem, views))
+'''
+
+
+class Adapters(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="attnbench-test-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def attnbench(self, *arguments, code=0, **environment):
+        environment = dict(os.environ, ATTNBENCH_PYTHON_ADAPTERS=self.folder,
+                           ATTNBENCH_PYTHON_BACKENDS="noop,numpy,mine", **environment)
+        done = subprocess.run([ATTNBENCH, *arguments], capture_output=True, text=True, check=False,
+                              timeout=200, stdin=subprocess.DEVNULL, env=environment)
+        self.assertEqual(done.returncode, code, f"{arguments}\n{done.stdout}\n{done.stderr}")
+        return done.stdout
+
+    def write(self, text, name="mine.py"):
+        with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def backends(self, **environment):
+        listed = json.loads(self.attnbench("list", "backends", "--json", **environment))
+        return {b["name"]: b for b in (listed["backends"] if isinstance(listed, dict) else listed)}
+
+    def verdict(self, text, case, code, *more):
+        self.write(text)
+        return self.attnbench("verify", "-b", "mine", *more, case, code=code)
+
+    @unittest.skipUnless(PACKAGES, "no packages for Python")
+    def test_one_file_is_a_backend(self):
+        self.write(PLAIN)
+        self.assertEqual(self.backends()["mine"]["description"],
+                         "mine: the plain operator, whose results are returned")
+        self.attnbench("verify", "-b", "mine", "b=2 h=2 s=18 d=12 out=lse+weights mask=causal",
+                       "h=2 s=9 d=8 view=gaps+permuted")
+
+    @unittest.skipUnless(PACKAGES, "no packages for Python")
+    def test_operands_arrive_as_they_are(self):
+        case = "b=2 hq=4 hkv=2 s=5 d=4 mask=len:3/5+bool:0.5:bk bias=normal:hk sink=1"
+        views = " out=lse+weights view=gaps+permuted+broadcast+offset1"
+        for dtype in ("f64", "f32", "f16", "bf16"):
+            self.verdict(ROUND_TRIP, f"{case} dtype={dtype}{views}", 0, "--fills", "none",
+                         "--checks", "none")
+
+    @unittest.skipUnless(PACKAGES, "no packages for Python")
+    def test_what_is_returned_must_fit(self):
+        text = PLAIN[:PLAIN.index("    made =")] + "    return views['out'][..., :1]\n"
+        self.assertIn("mine: ValueError: run returned an array for out that has another shape",
+                      self.verdict(text, "s=4 dk=4", 6))
+        text = PLAIN[:PLAIN.index("    made =")] + "    return views['out'].astype('f8')\n"
+        self.assertIn("that has another type", self.verdict(text, "s=4 dk=4", 6))
+        text = PLAIN[:PLAIN.index("    made =")] + "    return {'lse': views['out']}\n"
+        self.assertIn("'lse', which is no output", self.verdict(text, "s=4 dk=4", 6))
+
+    def test_what_is_raised_is_one_sentence(self):
+        text = EMPTY % "raises" + "def run(state):\n    raise RuntimeError('first\\nsecond')\n"
+        said = self.verdict(text, "s=4 dk=4", 6)
+        self.assertIn("run failed: mine: RuntimeError: first\n", said)
+        self.assertNotIn("Traceback", said)
+        self.assertNotIn("second", said)
+
+    def test_memory_that_is_refused_is_oom(self):
+        text = EMPTY % "greedy" + "def run(state):\n    raise MemoryError('all of it')\n"
+        self.assertIn("oom", self.verdict(text, "s=4 dk=4", 6))
+
+    def test_no_run_is_said(self):
+        self.assertIn("mine: AttributeError: the adapter has no function run",
+                      self.verdict(EMPTY % "lacks run", "s=4 dk=4", 6))
+
+    def test_a_refusal_is_a_skip(self):
+        text = EMPTY % "refuses" + "def run(state):\n    pass\n"
+        said = self.verdict(text.replace("return None", "return problem.beyond('causal')"),
+                            "s=4 dk=4 softcap=2 mask=causal", 0)
+        self.assertIn("it does not do softcap", said)
+
+    def test_nothing_written_fails(self):
+        self.verdict(EMPTY % "idle" + "def run(state):\n    pass\n", "s=4 dk=4", 3)
+
+    def test_what_can_not_run_here_is_told_when_listed(self):
+        for text, reason in (("def supports(:", "SyntaxError"),
+                             ("REQUIRES = ('no_such_package',)", "no Python package no_such_"),
+                             ("import no_such_package\n", "ModuleNotFoundError")):
+            self.write(text)
+            found = self.backends()
+            self.assertFalse(found["mine"]["available"])
+            self.assertIn(reason, found["mine"]["reason"])
+            self.assertTrue(found["noop"]["available"])
+
+    def test_names_that_are_none_are_left_out(self):
+        for name in ("_shared.py", "Big.py", "notes.txt", ".py", "a" * 40 + ".py"):
+            self.write("import no_such_package\n", name)
+        self.write(EMPTY % "not on the list", "other.py")
+        self.assertFalse({"_shared", "Big", "notes", "other", "mine"} & set(self.backends()))
+
+    def test_the_first_of_a_name_counts(self):
+        self.write(EMPTY % "in place of the one that comes along", "noop.py")
+        self.assertIn("in place of", self.backends()["noop"]["description"])
+
+    def test_without_python_the_rest_is_untouched(self):
+        program = os.path.join(self.folder, "python3.99")
+        shutil.copy("/bin/true", program)
+        for given, reason in (("/nowhere/python3", "no Python at /nowhere/python3"),
+                              (program, "no libpython3.99.so.1.0")):
+            found = self.backends(ATTNBENCH_PYTHON=given)
+            self.assertFalse(found["noop"]["available"])
+            self.assertIn(reason, found["noop"]["reason"])
+            self.assertTrue(found["naive"]["available"])
+
+    def test_the_empty_adapter_computes_nothing(self):
+        self.attnbench("verify", "-b", "noop", "s=4 dk=4")
+
+
+if __name__ == "__main__":
+    unittest.main()

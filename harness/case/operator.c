@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* operator.c - what a case says about the operands and outputs in its operator's tables. */
+#include "case/operator.h"
+
+#include <assert.h>
+#include <string.h>
+
+static_assert(ATTN_CASE_ROLES == REF_ROLES, "out= may ask for every role of a table");
+
+const struct ref_op *attn_case_op(const struct attn_case *c)
+{
+    return ref_op_find(c->op);
+}
+
+const struct ref_score *attn_case_score(const struct attn_case *c)
+{
+    return ref_score_find(c->score);
+}
+
+bool attn_score_has_params(const struct ref_score *score)
+{
+    return score->params && score->params[0];
+}
+
+static bool is_among(const char *const *names, const char *name)
+{
+    for (; names && *names; names++)
+        if (strcmp(*names, name) == 0)
+            return true;
+    return false;
+}
+
+bool attn_op_takes(const struct ref_op *op, const char *key)
+{
+    return op && is_among(op->keys, key);
+}
+
+bool attn_op_needs(const struct ref_op *op, const char *key)
+{
+    return op && is_among(op->needed, key);
+}
+
+/* AXES of mask= and bias= as bits of an operand's own axes. A bit is set if the axis is not full.
+ */
+static unsigned not_full(const struct ref_operand *operand, unsigned full)
+{
+    static const char letters[] = "bhij"; /* bits of ATTN_AXIS_* */
+    unsigned one = 0;
+    for (unsigned a = 0; operand->shape[a]; a++) {
+        const char *letter = strchr(letters, operand->shape[a]);
+        if (letter && !(full >> (letter - letters) & 1))
+            one |= 1u << a;
+    }
+    return one;
+}
+
+const struct ref_param *attn_op_param(const struct ref_op *op, const char *key)
+{
+    for (const struct ref_param *p = op ? op->params : NULL; p && p->key; p++)
+        if (strcmp(p->key, key) == 0)
+            return p;
+    return NULL;
+}
+
+/* Does a parameter with the name of an operand ask for the operand? */
+static bool asks_param(const struct attn_case *c, const char *name)
+{
+    const struct ref_param *param = attn_op_param(attn_case_op(c), name);
+    return param && attn_case_param(c, param) != 0;
+}
+
+static bool is_score_param(uint32_t role)
+{
+    for (const struct ref_score *const *score = ref_scores_known; *score; score++)
+        if (ref_score_has((*score)->score, role))
+            return true;
+    return false;
+}
+
+bool attn_case_draws(const struct attn_case *c, const struct ref_operand *operand,
+                     struct attn_drawn *drawn)
+{
+    *drawn = (struct attn_drawn){.rank = (uint32_t)strlen(operand->shape)};
+    if (is_score_param(operand->role)) {
+        drawn->one = c->params_head ? 0 : 1; /* the heads come first */
+        return ref_score_has(c->score, operand->role);
+    }
+    switch (operand->role) {
+    case ATTN_X_K:
+        return c->cross;
+    case ATTN_W_O:
+        return c->wo;
+    case ATTN_B_Q:
+    case ATTN_B_K:
+    case ATTN_B_V:
+        return c->proj_bias;
+    case ATTN_B_O:
+        return c->proj_bias && c->wo;
+    case ATTN_MASK:
+        drawn->one = not_full(operand, c->mask_axes);
+        return c->mask_bool;
+    case ATTN_BIAS:
+        drawn->one = not_full(operand, c->bias_axes);
+        return c->bias_normal;
+    case ATTN_LEN:
+        if (c->len != ATTN_LEN_RAND_2D)
+            drawn->rank = 1;
+        return c->len != ATTN_LEN_NONE && c->len != ATTN_LEN_PACK;
+    case ATTN_ALIBI:
+        return c->alibi;
+    case ATTN_SINK:
+        return c->sink;
+    case ATTN_HEAD_MASK:
+        return c->n_prune > 0;
+    default:
+        return (operand->flags & REF_NEEDED) || asks_param(c, operand->name);
+    }
+}
+
+bool attn_case_gives(const struct attn_case *c, const struct ref_output *output)
+{
+    return (output->flags & REF_NEEDED) || attn_case_asks(c, output->role);
+}
+
+bool attn_case_shape(const struct attn_case *c, struct ref_shape *shape)
+{
+    const struct ref_op *op = attn_case_op(c);
+    const struct {
+        char letter;
+        int64_t extent;
+    } sizes[] = {{'b', c->b},  {'h', c->hq}, {'g', c->hkv}, {'i', c->sq}, {'j', c->sk},
+                 {'q', c->dq}, {'k', c->dk}, {'v', c->dv},  {'d', c->dh}, {'e', c->e},
+                 {'f', c->e},  {'w', c->e},  {'o', c->e}};
+    const struct ref_operand *row;
+    struct attn_drawn drawn;
+    ref_shape_init(shape);
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+        shape->extent[(unsigned char)sizes[s].letter] = sizes[s].extent;
+    for (const struct ref_param *p = op->params; p && p->key; p++)
+        if (p->letter)
+            shape->extent[(unsigned char)p->letter] = (int64_t)attn_case_param(c, p);
+    for (size_t n = 0; (row = ref_operand_at(op, n)); n++)
+        shape->present[row->role] = attn_case_draws(c, row, &drawn);
+    for (const struct ref_output *o = op->outputs; o->role; o++)
+        shape->present[o->role] = attn_case_gives(c, o);
+    return ref_shape_complete(op, shape);
+}
+
+int64_t attn_case_cells(const struct attn_case *c)
+{
+    return c->b * c->hq * c->sq * c->sk;
+}

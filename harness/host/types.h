@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* types.h - what a worker is configured with, and what comes back from it: outcomes, and what
+ * plugins, plans, timings and the machine's limits say. Host, protocol and worker share them. */
+#ifndef ATTN_HOST_TYPES_H
+#define ATTN_HOST_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "attnbench/backend.h"
+#include "results/status.h"
+
+/* What every backend promises, whatever it computes. */
+enum attn_promise {
+    ATTN_PROMISE_NONE,
+    ATTN_PROMISE_INPUTS, /* inputs are not written to */
+    ATTN_PROMISE_BOUNDS, /* nothing outside the operands' elements is read or written */
+    ATTN_PROMISE_STATE   /* floating-point state is left as it was */
+};
+
+struct attn_outcome {
+    enum attn_status status;
+    enum attn_promise broken; /* with FAIL: the broken promise, if it is one of these */
+    bool no_memory;           /* with ERROR: of the host, so that nothing is known of the plugin */
+    char reason[512];         /* one sentence; "" on PASS */
+};
+
+/* What a plugin file says about itself. A worker asks it. */
+#define ATTN_BACKENDS_MAX 16
+#define ATTN_OPTIONS_MAX  16
+struct attn_option_info {
+    char key[32], choices[128], fallback[64], help[128];
+    uint32_t type;
+};
+struct attn_backend_info {
+    char name[32];
+    char description[256];
+    char version[128];
+    uint32_t exactness;
+    uint32_t device; /* 1: it runs on a device and uses that device's clock */
+    bool available;
+    char reason[256]; /* why not, from init or probe */
+    uint32_t n_options;
+    struct attn_option_info options[ATTN_OPTIONS_MAX];
+};
+struct attn_plugin_info {
+    char path[4096];
+    uint32_t n_backends;
+    struct attn_backend_info backends[ATTN_BACKENDS_MAX];
+};
+
+/* The constants of its comments stand in worker.c and process.c. */
+struct attn_worker_config {
+    const char *worker_path; /* attnbench-worker */
+    const char *plugin_path; /* NULL: no plugin, for ceilings only */
+    const char *backend;     /* name within the plugin; NULL: only attn_worker_inspect follows */
+    const char *options;     /* "key=value,key=value" as given with -b, or "" */
+    int threads;
+    const char *log_path; /* stdout and stderr of the worker, appended; NULL: discarded */
+    size_t log_cap;       /* bytes that a worker may add, LOG_CAPS times that all; 0: LOG_CAP */
+    uint64_t rss_limit;   /* bytes of resident and of data memory; 0: most of what is available */
+    double timeout_s;     /* watchdog for each request; 0: TIMEOUT_S */
+    bool foreground;      /* --debug: own terminal, no watchdog */
+};
+
+/* How operands lie in the guarded mapping. */
+enum attn_placement {
+    ATTN_PLACE_END,  /* the last byte of every operand is the last before a guard page */
+    ATTN_PLACE_START /* the first byte of every operand follows a guard page */
+};
+
+/* What the plan said about itself; part of every reply. */
+struct attn_plan_info {
+    char path[256]; /* describe */
+    bool has_numerics;
+    struct attn_numerics numerics; /* source points into source_text or is NULL */
+    char source_text[256];
+    uint64_t workspace_bytes;
+    uint32_t threads_seen; /* threads of the worker after run; 0: not counted */
+    bool fresh;            /* a run with other inputs in the same place gave another result */
+    char protection[128];  /* the level of protection: "guards, sealed inputs" ... */
+};
+
+#define ATTN_SAMPLES_MAX 64
+struct attn_bench_params {
+    bool cold;       /* evict caches before every timed run */
+    double min_time; /* seconds per sample, hot */
+    int samples;     /* <= ATTN_SAMPLES_MAX; 1 if a run is long (LONG_RUN_S, timing.c) */
+};
+struct attn_bench_reply {
+    int n;
+    double
+        samples_ns[ATTN_SAMPLES_MAX]; /* time of one run, each a mean over a sample's iterations */
+    int64_t iterations[ATTN_SAMPLES_MAX]; /* for a device, each is a batch of runs */
+    /* The device before the first and after the last sample; struct_size 0: the backend reports no
+     * device. */
+    struct attn_device before, after;
+};
+
+/* The machine's limits. */
+#define ATTN_RUNGS_MAX 4
+struct attn_rung {
+    /* "avx512", "avx2"; "sse2" or "base" if there is nothing wider; "amx": matrix tiles */
+    char isa[16];
+    /* peak rate of multiply-adds in GFLOP/s; 0: none in that type */
+    double f32, f64, f16, bf16;
+};
+#define ATTN_READS_MAX 5
+struct attn_read {
+    uint64_t bytes; /* size of this cache over all processors together; 0: memory */
+    double gbs;     /* plain read by the widest rung of half of it; memory: of 4 x the last */
+};
+struct attn_ceilings {
+    uint32_t n_rungs, n_reads;
+    struct attn_rung rungs[ATTN_RUNGS_MAX]; /* widest last, then matrix tiles */
+    struct attn_read reads[ATTN_READS_MAX]; /* nearest first, memory last */
+};
+
+#endif

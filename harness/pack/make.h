@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* make.h - makes an instance of any case: drawn at random, or read from its pack. */
+#ifndef ATTN_PACK_MAKE_H
+#define ATTN_PACK_MAKE_H
+
+#include "tensor/instance.h"
+
+/* Makes the operands of a case: random tensors, or a pack's tensors. Returns 0, or -1 with the
+ * reason (no memory; a pack that does not fit). */
+int attn_instance_create(const struct attn_case *c, int threads, struct attn_instance **out,
+                         char *why, size_t size);
+
+#endif

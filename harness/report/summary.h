@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* summary.h - protocol, machine and build of a run in one line each, verdicts in one number each,
+ * for footers and pages. */
+#ifndef ATTN_REPORT_SUMMARY_H
+#define ATTN_REPORT_SUMMARY_H
+
+#include "report/types.h"
+
+/* Texts of one line each. Protocol: "5 rounds of 10 samples", or "3 to 5 rounds" if a budget left
+ * some results fewer. Machine: "EPYC ..., 2 threads". Build: "attnbench 0.1.0 (abc), built Release,
+ * DATE". */
+void attn_protocol_text(const struct attn_view *view, const json_t *machine, char *text,
+                        size_t size);
+void attn_machine_text(const json_t *machine, char *text, size_t size);
+void attn_build_text(const json_t *machine, char *text, size_t size);
+
+#define ATTN_FLOP_CONVENTION "FLOPs: 2(dk+dv) per allowed cell and head"
+
+/* Whether a verdict needs attention: it is not pass, approx or skip. */
+bool attn_row_is_trouble(const struct attn_view_row *row);
+
+/* The largest error over its bound in any case of a backend; NAN if there is none. */
+double attn_worst_ratio(const struct attn_view *view, size_t backend);
+
+/* Number of verdicts of all backends together. */
+size_t attn_verdict_count(const struct attn_view *view, enum attn_status status);
+
+#endif

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_compare.c - each verdict and each exit code of a comparison, from made-up runs. */
+#include "report/compare.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "synthetic.h"
+
+static const struct attn_compare_options plain = {.margin = 0.03};
+
+static struct attn_run_data quiet(unsigned seed)
+{
+    return synthetic_run((struct synthetic){.seed = seed, .noise = 0.001});
+}
+
+/* Compares as JSON; the caller releases it. */
+static json_t *compare(const struct attn_run_data *base, const struct attn_run_data *next,
+                       const struct attn_compare_options *options, enum attn_exit expected)
+{
+    char *text = NULL, why[512] = "";
+    size_t length;
+    enum attn_exit code = ATTN_EXIT_INTERNAL;
+    FILE *out = open_memstream(&text, &length);
+    struct attn_compare_options as_json = *options;
+    as_json.json = true;
+    assert_int_equal(attn_compare(base, next, &as_json, out, &code, why, sizeof why), 0);
+    fclose(out);
+    if (code != expected)
+        fail_msg("exit %d, expected %d: %s", (int)code, (int)expected, why);
+    json_t *json = json_loads(text, 0, NULL);
+    assert_non_null(json);
+    assert_int_equal(json_integer_value(json_object_get(json, "exit")), expected);
+    free(text);
+    return json;
+}
+
+static long counted(const json_t *json, const char *verdict)
+{
+    return (long)json_integer_value(json_object_get(json_object_get(json, "counts"), verdict));
+}
+
+/* The first record of a type, backend and case name. */
+static json_t *find(const struct attn_run_data *run, const char *type, const char *backend,
+                    const char *name)
+{
+    size_t i;
+    json_t *record;
+    json_array_foreach(run->records, i, record)
+    {
+        if (strcmp(json_string_value(json_object_get(record, "type")), type) == 0 &&
+            strcmp(json_string_value(json_object_get(record, "backend")), backend) == 0 &&
+            strcmp(json_string_value(json_object_get(record, "name")), name) == 0)
+            return record;
+    }
+    fail_msg("no record %s %s %s", type, backend, name);
+    return NULL;
+}
+
+static void drop(struct attn_run_data *run, const json_t *record)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(run->records, i, item)
+    {
+        if (item == record) {
+            json_array_remove(run->records, i);
+            return;
+        }
+    }
+}
+
+static void equal_runs(void **state)
+{
+    (void)state;
+    struct attn_run_data base = quiet(1), next = quiet(2);
+    json_t *json = compare(&base, &next, &plain, ATTN_EXIT_OK);
+    assert_int_equal(counted(json, "slower") + counted(json, "faster"), 0);
+    assert_true(counted(json, "same") > 100);
+    double mean = json_real_value(json_object_get(json, "geometric_mean"));
+    assert_true(fabs(mean - 1) < 0.005);
+    /* A backend that only measures the harness enters no comparison. */
+    size_t i;
+    json_t *result;
+    json_array_foreach(json_object_get(json, "results"), i, result)
+    {
+        assert_string_not_equal(json_string_value(json_object_get(result, "backend")), "null");
+    }
+    json_decref(json);
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
+static void a_regression(void **state)
+{
+    (void)state;
+    struct attn_run_data base = quiet(1);
+    struct attn_run_data next = synthetic_run(
+        (struct synthetic){.seed = 2, .noise = 0.001, .slow = "avx2", .slowdown = 1.1});
+    json_t *json = compare(&base, &next, &plain, ATTN_EXIT_REGRESSION);
+    assert_int_equal(counted(json, "slower"), 66);
+    assert_int_equal(counted(json, "faster"), 0);
+    /* 40 cases hot, 26 of them cold too. Worst first, and its ratio is what was planted. */
+    json_t *worst = json_array_get(json_object_get(json, "results"), 0);
+    assert_string_equal(json_string_value(json_object_get(worst, "verdict")), "slower");
+    double ratio = json_real_value(json_object_get(worst, "ratio"));
+    assert_true(ratio > 1.09 && ratio < 1.11);
+    json_decref(json);
+    /* The same slowdown within the margin is no regression; the reverse is a gain. */
+    struct attn_compare_options wide = {.margin = 0.15};
+    json_decref(compare(&base, &next, &wide, ATTN_EXIT_OK));
+    json = compare(&next, &base, &plain, ATTN_EXIT_OK);
+    assert_int_equal(counted(json, "faster"), 66);
+    json_decref(json);
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
+static void too_noisy_to_say(void **state)
+{
+    (void)state;
+    struct attn_run_data base = synthetic_run((struct synthetic){.seed = 1, .noise = 0.2});
+    struct attn_run_data next = synthetic_run((struct synthetic){.seed = 2, .rounds = 1});
+    struct attn_compare_options strict = {.margin = 0.03, .strict = 1};
+    json_t *json = compare(&base, &next, &plain, ATTN_EXIT_OK);
+    assert_true(counted(json, "unclear") > 100);
+    json_decref(json);
+    json_decref(compare(&base, &next, &strict, ATTN_EXIT_INCONCLUSIVE));
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
+static void broke_and_missing(void **state)
+{
+    (void)state;
+    struct attn_run_data base = quiet(1), next = quiet(2);
+    const char *broken = "seqlen_h8_s512_d64", *skipped = "seqlen_h8_s256_d64";
+    const char *refused = "seqlen_h8_s128_d64";
+    json_t *verify = find(&next, "verify", "avx2", broken);
+    json_object_set_new(verify, "status", json_string("crash"));
+    json_object_set_new(verify, "reason", json_string("signal 11"));
+    drop(&next, find(&next, "bench", "avx2", broken));
+    verify = find(&next, "verify", "avx2", skipped);
+    json_object_set_new(verify, "status", json_string("skip"));
+    json_object_set_new(verify, "reason", json_string("budget: predicted 2 s"));
+    drop(&next, find(&next, "bench", "avx2", skipped));
+    verify = find(&next, "verify", "avx2", refused);
+    json_object_set_new(verify, "status", json_string("skip"));
+    json_object_set_new(verify, "reason", json_string("S below 256 is not supported"));
+    drop(&next, find(&next, "bench", "avx2", refused));
+    drop(&base, find(&base, "bench", "blas", broken));
+    json_t *json = compare(&base, &next, &plain, ATTN_EXIT_REGRESSION);
+    assert_int_equal(counted(json, "broke"), 2);
+    assert_int_equal(counted(json, "only base"), 1);
+    assert_int_equal(counted(json, "only new"), 1);
+    static const char *const reasons[] = {"S below 256 is not supported", "signal 11"};
+    for (size_t i = 0; i < 2; i++) {
+        json_t *worst = json_array_get(json_object_get(json, "results"), i);
+        const char *reason = json_string_value(json_object_get(worst, "reason"));
+        assert_string_equal(json_string_value(json_object_get(worst, "verdict")), "broke");
+        assert_true(strcmp(reason, reasons[0]) == 0 || strcmp(reason, reasons[1]) == 0);
+        assert_true(json_is_null(json_object_get(worst, "ratio")));
+    }
+    json_decref(json);
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
+static void not_comparable(void **state)
+{
+    (void)state;
+    struct attn_run_data base = quiet(1), next = quiet(1);
+    json_object_set_new(json_object_get(next.machine, "cpu"), "model", json_string("another"));
+    json_t *json = compare(&base, &next, &plain, ATTN_EXIT_BASELINE);
+    assert_non_null(strstr(json_string_value(json_object_get(json, "reason")), "CPU model"));
+    json_decref(json);
+    attn_run_release(&next);
+
+    next = quiet(1);
+    json_object_set_new(next.machine, "threads", json_integer(4));
+    json_decref(compare(&base, &next, &plain, ATTN_EXIT_BASELINE));
+    attn_run_release(&next);
+
+    next = quiet(1);
+    json_object_set_new(json_object_get(next.machine, "attnbench"), "build", json_string("Debug"));
+    json_decref(compare(&base, &next, &plain, ATTN_EXIT_BASELINE));
+    json_object_del(json_object_get(next.machine, "attnbench"), "build");
+    json_decref(compare(&base, &next, &plain, ATTN_EXIT_BASELINE));
+    attn_run_release(&next);
+    attn_run_release(&base);
+}
+
+static void nothing_in_common(void **state)
+{
+    (void)state;
+    struct attn_run_data base = quiet(1), next = quiet(2);
+    json_array_clear(next.records);
+    json_decref(compare(&base, &next, &plain, ATTN_EXIT_NOTHING));
+    struct attn_compare_options unknown = {.margin = 0.03, .backends = {"avx2", "nonesuch"}};
+    json_decref(compare(&base, &base, &unknown, ATTN_EXIT_NOTHING));
+    unknown.backends[1] = "bals";
+    json_t *json = compare(&base, &base, &unknown, ATTN_EXIT_NOTHING);
+    assert_string_equal(json_string_value(json_object_get(json, "reason")),
+                        "nothing to compare: the run has no backend 'bals'; did you mean 'blas'?");
+    json_decref(json);
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
+static void two_backends_of_one_run(void **state)
+{
+    (void)state;
+    struct attn_run_data run = quiet(1);
+    struct attn_compare_options options = {.margin = 0.03, .backends = {"blas", "avx2"}};
+    json_t *json = compare(&run, &run, &options, ATTN_EXIT_OK);
+    assert_true(counted(json, "faster") > 30);
+    assert_int_equal(counted(json, "slower"), 0);
+    /* avx2 runs d=256, where blas crashed. */
+    assert_true(counted(json, "only new") > 0);
+    json_decref(json);
+    options.backends[0] = "avx2";
+    options.backends[1] = "blas";
+    json = compare(&run, &run, &options, ATTN_EXIT_REGRESSION);
+    assert_int_equal(counted(json, "broke"), 4); /* d=256, full and causal, hot and cold */
+    json_decref(json);
+    options.backends[1] = "onednn";
+    json = compare(&run, &run, &options, ATTN_EXIT_REGRESSION);
+    assert_int_equal(counted(json, "broke"), 4);     /* d=40 */
+    assert_int_equal(counted(json, "only base"), 7); /* refused: causal over S above 256 */
+    json_decref(json);
+    attn_run_release(&run);
+}
+
+static void mapped_backends(void **state)
+{
+    (void)state;
+    struct attn_run_data base = quiet(1), next = quiet(2);
+    size_t i;
+    json_t *record;
+    json_array_foreach(next.records, i, record)
+    {
+        if (strcmp(json_string_value(json_object_get(record, "backend")), "avx2") == 0)
+            json_object_set_new(record, "backend", json_string("avx2-next"));
+    }
+    struct attn_compare_options options = {.margin = 0.03, .n_map = 1};
+    options.map[0][0] = "avx2";
+    options.map[0][1] = "avx2-next";
+    json_t *json = compare(&base, &next, &options, ATTN_EXIT_OK);
+    long same = counted(json, "same");
+    assert_int_equal(counted(json, "only base") + counted(json, "only new"), 0);
+    json_decref(json);
+    /* Written the other way round it means the same. */
+    options.map[0][0] = "avx2-next";
+    options.map[0][1] = "avx2";
+    json = compare(&base, &next, &options, ATTN_EXIT_OK);
+    assert_int_equal(counted(json, "same"), same);
+    json_decref(json);
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
+static void the_table(void **state)
+{
+    (void)state;
+    char *text = NULL, why[256];
+    size_t length;
+    enum attn_exit code;
+    struct attn_run_data base = quiet(1);
+    struct attn_run_data next = synthetic_run(
+        (struct synthetic){.seed = 2, .noise = 0.001, .slow = "blas", .slowdown = 1.5});
+    FILE *out = open_memstream(&text, &length);
+    assert_int_equal(attn_compare(&base, &next, &plain, out, &code, why, sizeof why), 0);
+    fclose(out);
+    assert_int_equal(code, ATTN_EXIT_REGRESSION);
+    const char *second = strchr(text, '\n') + 1;
+    assert_memory_equal(second, "slower", 6);
+    assert_non_null(strstr(text, "geometric mean of new/base 1."));
+    free(text);
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
+/* Records are untrusted: a wrong field makes a result untimed or the run unreadable, no more. */
+static void mutated_records(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"null", "-1", "\"x\"", "[[]]", "[[1,null]]", "{}", "1e400"};
+    const struct attn_compare_options json = {.margin = plain.margin, .json = true};
+    struct attn_run_data base = quiet(1), next = quiet(2);
+    json_t *bench = find(&next, "bench", "avx2", "seqlen_h8_s512_d64");
+    json_t *kept = json_deep_copy(bench);
+    const char *key;
+    json_t *value;
+    size_t refused = 0, compared = 0;
+    json_object_foreach(kept, key, value)
+    {
+        for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+            char why[512] = "", *text = NULL;
+            size_t length;
+            enum attn_exit code;
+            FILE *out = open_memstream(&text, &length);
+            json_t *odd = json_loads(wrong[i], JSON_DECODE_ANY, NULL);
+            json_object_set_new(bench, key, odd ? odd : json_real(1e308));
+            if (attn_compare(&base, &next, &json, out, &code, why, sizeof why) == 0)
+                compared++;
+            else
+                refused += why[0] != '\0';
+            fclose(out);
+            free(text);
+            json_object_set(bench, key, value);
+        }
+    }
+    assert_int_equal(compared + refused, 7 * json_object_size(kept));
+    assert_true(compared > 7 * 20 && refused > 7);
+    json_decref(kept);
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_runs),
+        cmocka_unit_test(a_regression),
+        cmocka_unit_test(too_noisy_to_say),
+        cmocka_unit_test(broke_and_missing),
+        cmocka_unit_test(not_comparable),
+        cmocka_unit_test(nothing_in_common),
+        cmocka_unit_test(two_backends_of_one_run),
+        cmocka_unit_test(mapped_backends),
+        cmocka_unit_test(the_table),
+        cmocka_unit_test(mutated_records),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_report.c - from a made-up run folder to every document, with and without gnuplot.
+ *
+ * test_report SCRIPT_DIR [KEEP]: KEEP names an existing folder in which the run and its report are
+ * left to be looked at. */
+#include "report/report.h"
+
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "folder.h"
+#include "report/gnuplot.h"
+#include "report/series.h"
+#include "report/text.h"
+#include "synthetic.h"
+
+static const char *script_dir, *keep;
+
+static void check_html(bool pictures)
+{
+    char *text = folder_text("index.html");
+    assert_int_equal(folder_count(text, "{{"), 0);
+    /* Nothing from outside: the pictures' name spaces alone are written like addresses. */
+    assert_int_equal(folder_count(text, "http:") + folder_count(text, "https:"),
+                     folder_count(text, "xmlns"));
+    assert_int_equal(folder_count(text, "data:image/svg+xml,"), pictures ? 12 : 0);
+    assert_int_equal(folder_count(text, "<details>"), 3);
+    /* A case stands once in the hot table, if timed cold in that one, in the speed-ups, and in the
+     * checks. */
+    assert_int_equal(folder_count(text, ">seqlen_h8_s1024_d64: "), 4);
+    assert_int_equal(folder_count(text, ">seqlen_h8_s512_d64: "), 3);
+    assert_int_equal(folder_count(text, "<h2>Speed-up over naive</h2>"), 1);
+    assert_int_equal(folder_count(text, ">causal masks are not supported here<"), 1);
+    /* Failures stand before the results, escaped. */
+    const char *failure = strstr(text, "signal 11 at &lt;0x10&gt; &amp; &quot;out of&quot; range");
+    assert_non_null(failure);
+    assert_true(failure < strstr(text, "<h2>Results</h2>"));
+    assert_int_equal(folder_count(text, "<0x10>"), 0);
+    assert_non_null(strstr(text, "not available: no CUDA device"));
+    assert_non_null(strstr(text, "prefers-color-scheme: dark"));
+    free(text);
+}
+
+static void a_whole_report(void **state)
+{
+    (void)state;
+    char note[512] = "", why[512] = "";
+    struct attn_run_data made = synthetic_run((struct synthetic){.seed = 1}), run;
+    assert_int_equal(synthetic_folder(&made, folder), 0);
+    attn_run_release(&made);
+    if (attn_run_read(folder, &run, why, sizeof why) != 0)
+        fail_msg("%s", why);
+    assert_int_equal(folder_report(&run, script_dir, note, sizeof note), 0);
+    bool pictures = strncmp(note, "no pictures", 11) != 0;
+    if (pictures)
+        assert_string_equal(note, "");
+    folder_check_csv(&run);
+    check_html(pictures);
+
+    char *text = folder_text("junit.xml");
+    folder_check_xml(text);
+    assert_int_equal(folder_count(text, "<testsuite "), 4);
+    assert_int_equal(folder_count(text, "<failure"), 2);
+    assert_int_equal(folder_count(text, "<error"), 2);
+    assert_int_equal(folder_count(text, "<skipped"), 10);
+    free(text);
+    text = folder_text("report.md");
+    assert_non_null(strstr(text, "## Needs attention"));
+    assert_int_equal(folder_count(text, "](plots/"), pictures ? 12 : 0);
+    assert_int_equal(folder_count(text, "| seqlen\\_h8\\_s1024\\_d64: "), 1);
+    assert_non_null(strstr(text, "\n### seqlen\n"));
+    assert_non_null(strstr(text, "| causal masks are not supported here | 0 | 6 |\n"));
+    assert_true(strstr(text, "## Needs attention") < strstr(text, "## Pictures"));
+    assert_true(strstr(text, "## Pictures") < strstr(text, "## Results"));
+    assert_non_null(strstr(text, "\n## Speed-up over naive\n"));
+    assert_non_null(strstr(text, "\n| all | "));
+    free(text);
+    for (int axis = 0; pictures && axis < ATTN_SWEEP_COUNT; axis++) {
+        char name[64];
+        snprintf(name, sizeof name, "plots/throughput_%s_causal.png",
+                 attn_sweep_key((enum attn_sweep)axis));
+        text = folder_text(name);
+        assert_memory_equal(text, "\x89PNG", 4);
+        free(text);
+    }
+
+    /* Another baseline, and one that there is not. */
+    char out[128];
+    struct attn_report_options options = {
+        .baseline = "blas", .script_dir = script_dir, .out_dir = out};
+    snprintf(out, sizeof out, "%s/report", folder);
+    assert_int_equal(attn_report_write(&run, &options, note, sizeof note, why, sizeof why), 0);
+    text = folder_text("report.md");
+    assert_non_null(strstr(text, "\n## Speed-up over blas\n"));
+    free(text);
+    options.baseline = "cuda";
+    assert_int_equal(attn_report_write(&run, &options, note, sizeof note, why, sizeof why), 1);
+    attn_run_release(&run);
+}
+
+static void a_gnuplot_that_hangs(void **state)
+{
+    (void)state;
+    static const char program[] = "#!/bin/sh\necho $$ > pid\nexec sleep 600\n";
+    char path[128], search[4200], why[256], *old = strdup(getenv("PATH"));
+    size_t length;
+    snprintf(path, sizeof path, "%s/gnuplot", folder);
+    assert_int_equal(attn_file_write(path, program, strlen(program), why, sizeof why), 0);
+    assert_int_equal(chmod(path, 0755), 0);
+    snprintf(search, sizeof search, "%s:%s", folder, old);
+    setenv("PATH", search, 1);
+    int status = attn_gnuplot_run(folder, "x", "y.gp", 0.5);
+    int error = errno;
+    setenv("PATH", old, 1);
+    free(old);
+    assert_int_equal(status, -1);
+    assert_int_equal(error, ETIMEDOUT);
+    snprintf(path, sizeof path, "%s/pid", folder);
+    char *text = attn_file_read(path, &length, why, sizeof why);
+    assert_non_null(text);
+    assert_int_equal(kill((pid_t)strtol(text, NULL, 10), 0), -1);
+    assert_int_equal(errno, ESRCH);
+    free(text);
+}
+
+static void without_gnuplot(void **state)
+{
+    (void)state;
+    char note[512], *path = strdup(getenv("PATH"));
+    struct attn_run_data run = synthetic_small();
+    setenv("PATH", "/nonexistent", 1);
+    assert_int_equal(folder_report(&run, script_dir, note, sizeof note), 0);
+    setenv("PATH", path, 1);
+    free(path);
+    assert_memory_equal(note, "no pictures", 11);
+    char *text = folder_text("report.md");
+    assert_non_null(strstr(text, "no pictures: gnuplot"));
+    assert_non_null(strstr(text, "## Results"));
+    free(text);
+    attn_run_release(&run);
+}
+
+static void figures(void **state)
+{
+    (void)state;
+    char text[ATTN_FIGURE_MAX];
+    assert_string_equal(attn_figure(0.1234, text), "0.123");
+    assert_string_equal(attn_figure(1234.5, text), "1234");
+    assert_string_equal(attn_figure(NAN, text), ATTN_DASH);
+    assert_string_equal(attn_figure_time(999.9, text), "1.00 \xc2\xb5s");
+    assert_string_equal(attn_figure_time(12345678, text), "12.3 ms");
+    assert_string_equal(attn_figure_bytes(1536, text), "1.50 KiB");
+    assert_string_equal(attn_figure_bytes(INFINITY, text), ATTN_DASH);
+}
+
+static int write_kept(void)
+{
+    char out[4200], note[512] = "", why[512] = "";
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    snprintf(out, sizeof out, "%s/report", keep);
+    const struct attn_report_options options = {.script_dir = script_dir, .out_dir = out};
+    int status = synthetic_folder(&run, keep) != 0 ||
+                 attn_report_write(&run, &options, note, sizeof note, why, sizeof why) != 0;
+    attn_run_release(&run);
+    printf("%s %s%s\n", out, note, why);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_whole_report, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(a_gnuplot_that_hangs, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(without_gnuplot, folder_setup, folder_teardown),
+        cmocka_unit_test(figures),
+    };
+    if (argc < 2) {
+        fprintf(stderr, "usage: %s SCRIPT_DIR [KEEP]\n", argv[0]);
+        return 2;
+    }
+    script_dir = argv[1];
+    keep = argc > 2 ? argv[2] : NULL;
+    return keep ? write_kept() : cmocka_run_group_tests(tests, NULL, NULL);
+}

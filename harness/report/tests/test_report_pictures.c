@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_report_pictures.c - the data that the pictures are drawn from, against the records.
+ *
+ * test_report_pictures SCRIPT_DIR */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "folder.h"
+#include "report/gnuplot.h"
+#include "report/text.h"
+#include "synthetic.h"
+
+static const char *script_dir;
+
+/* Writes the report of `run`; gnuplot may be missing, but must not fail. */
+static void report(const struct attn_run_data *run)
+{
+    char out[128], note[512], why[512] = "";
+    snprintf(out, sizeof out, "%s/report", folder);
+    const struct attn_report_options options = {.script_dir = script_dir, .out_dir = out};
+    if (attn_report_write(run, &options, note, sizeof note, why, sizeof why) != 0)
+        fail_msg("%s", why);
+    if (strncmp(note, "no pictures", 11) != 0)
+        assert_string_equal(note, "");
+}
+
+/* The first record of a type, of a case on a backend: timings in the hot cache come first. */
+static json_t *record_of(const struct attn_run_data *run, const char *type, const char *line,
+                         const char *backend)
+{
+    size_t i;
+    json_t *record;
+    json_array_foreach(run->records, i, record)
+    {
+        if (strcmp(attn_field_text(record, "type"), type) == 0 &&
+            strcmp(attn_field_text(record, "case"), line) == 0 &&
+            strcmp(attn_field_text(record, "backend"), backend) == 0)
+            return record;
+    }
+    fail_msg("there is no %s of %s on %s", type, line, backend);
+    return NULL;
+}
+
+static json_t *timing(const struct attn_run_data *run, const char *line, const char *backend)
+{
+    return record_of(run, "bench", line, backend);
+}
+
+/* Changes a size of a case in every record that has it. */
+static void restate(const struct attn_run_data *run, const char *line, const char *key,
+                    const char *value)
+{
+    size_t i;
+    json_t *record;
+    json_array_foreach(run->records, i, record)
+    {
+        if (strcmp(attn_field_text(record, "case"), line) == 0 && json_object_get(record, "sizes"))
+            json_object_set_new(json_object_get(record, "sizes"), key, json_string(value));
+    }
+}
+
+/* The numbers that follow `start`, which begins a line of FILE; returns how many (at most 8). */
+static size_t numbers_after(const char *file, const char *start, double numbers[8])
+{
+    char *text = folder_text(file), *at = strstr(text, start);
+    size_t n = 0;
+    if (!at)
+        fail_msg("%s has no line that begins with%s", file, start);
+    assert_true(at == text || *start == '\n');
+    at += strlen(start);
+    for (char *end; n < 8 && *at != '\n'; at = end, n++) {
+        numbers[n] = strtod(at, &end);
+        if (end == at)
+            break;
+    }
+    free(text);
+    return n;
+}
+
+static void latency(void **state)
+{
+    (void)state;
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    double found[8];
+    const json_t *record = timing(&run, "dk=64 hq=8 mask=causal sq=512", "avx2");
+    /* No interval: of one round. */
+    json_object_set_new(
+        json_object_get(timing(&run, "dk=64 hq=8 mask=causal sq=1024", "avx2"), "time_ns"), "ci95",
+        json_null());
+    report(&run);
+    assert_int_equal(numbers_after("plots/latency_S_causal.dat", "\n2 512", found), 3);
+    const json_t *ci = attn_field_at(record, "time_ns.ci95");
+    double want[] = {attn_field_number(record, "time_ns.median"),
+                     json_number_value(json_array_get(ci, 0)),
+                     json_number_value(json_array_get(ci, 1))};
+    for (size_t i = 0; i < 3; i++)
+        assert_true(fabs(found[i] / want[i] - 1) < 1e-5);
+    assert_int_equal(numbers_after("plots/latency_S_causal.dat", "\n2 1024", found), 1);
+    /* Where naive was stopped by the budget its line ends: 6 points, 8 of the others. */
+    char *text = folder_text("plots/latency_S_full.dat");
+    assert_int_equal(folder_count(text, "\n1 "), 6);
+    assert_int_equal(folder_count(text, "\n2 "), 8);
+    free(text);
+    /* Quadratic work at a constant rate but for a drop of 20 %. */
+    text = folder_text("plots/latency_S_full.def.gp");
+    assert_non_null(strstr(text, "naive (slope 2.0"));
+    free(text);
+    attn_run_release(&run);
+}
+
+/* A case is in the roofline when it has work, the roof's type and a hot cache. */
+static void roofline(void **state)
+{
+    (void)state;
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    double found[8];
+    report(&run);
+    char *text = folder_text("plots/roofline.dat");
+    size_t before = folder_count(text, "\n2 ");
+    free(text);
+    json_t *record = timing(&run, "dk=64 hq=8 mask=causal sq=512", "avx2");
+    json_object_set_new(record, "flops", json_real(3e9));
+    json_object_set_new(record, "bytes", json_real(2e9));
+    json_object_set_new(record, "gflops", json_real(17.25));
+    restate(&run, "dk=64 hq=8 mask=causal sq=2048", "dtype", "f64");
+    restate(&run, "dk=64 hq=8 sq=2048", "score", "additive");
+    json_object_set_new(timing(&run, "dk=64 hq=8 sq=128", "avx2"), "flops", json_real(9e5));
+    json_object_set_new(timing(&run, "dk=64 hq=8 sq=256", "avx2"), "bytes", json_integer(0));
+    report(&run);
+    assert_int_equal(numbers_after("plots/roofline.dat", "\n2 1.5 ", found), 1);
+    assert_true(found[0] == 17.25);
+    text = folder_text("plots/roofline.dat");
+    assert_int_equal(folder_count(text, "\n2 "), before - 4);
+    free(text);
+    numbers_after("plots/roofline.def.gp", "\npeak =", found);
+    assert_true(found[0] == 228.4);
+    numbers_after("plots/roofline.def.gp", "\nread =", found);
+    assert_true(found[0] == 31.5);
+    numbers_after("plots/roofline.def.gp", "\ngemm =", found);
+    assert_true(found[0] == 201.3);
+    numbers_after("plots/roofline.def.gp", "\nn_caches =", found);
+    assert_true(found[0] == 2);
+    numbers_after("plots/roofline.def.gp", "\ncache_read[2] =", found);
+    assert_true(found[0] == 220);
+    attn_run_release(&run);
+}
+
+/* Every verification that has a bound is a point of its type and backend. */
+static void errors(void **state)
+{
+    (void)state;
+    static const char line[] = "dk=64 hq=8 sq=512";
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    double found[8];
+    for (int s = 128; s <= 256; s *= 2) {
+        char half[64];
+        snprintf(half, sizeof half, "dk=64 hq=8 sq=%d", s);
+        restate(&run, half, "dtype", "f16");
+    }
+    json_t *record = record_of(&run, "verify", "dk=64 hq=8 sq=128", "avx2");
+    json_object_set_new(record, "max_ratio", json_real(0.75));
+    json_object_set_new(record, "median_ratio", json_real(0.5));
+    record = record_of(&run, "verify", "dk=64 hq=8 sq=256", "avx2");
+    json_object_set_new(record, "max_ratio", json_real(0.25));
+    json_object_set_new(record, "median_ratio", json_real(0.125));
+    /* No bound, and no figure. */
+    json_object_set_new(record_of(&run, "verify", line, "avx2"), "numerics", json_null());
+    json_object_set_new(record_of(&run, "verify", line, "blas"), "max_ratio", json_null());
+    report(&run);
+    char *text = folder_text("plots/errors.dat"), *summary = strstr(text, "\n\n\n");
+    assert_non_null(summary);
+    assert_non_null(strstr(text, "\n2 2 -0.25 0.25\n2 2 0.25 0.75\n"));
+    assert_non_null(strstr(summary, "\n2 2 0.75 0.3125 2\n"));
+    /* Of 40 cases two are f16; naive was not run on 4, blas crashed on 2. */
+    const char *const counts[] = {"\n1 1 ", " 34\n", "\n1 2 ", " 37\n", "\n1 3 ", " 35\n"};
+    for (size_t i = 0; i < 6; i += 2) {
+        const char *at = strstr(summary, counts[i]);
+        assert_non_null(at);
+        assert_memory_equal(strchr(at + 1, '\n') - 3, counts[i + 1], 4);
+    }
+    free(text);
+    text = folder_text("plots/errors.def.gp");
+    assert_non_null(strstr(text, "types[1] = 'f32'\ntypes[2] = 'f16'\n"));
+    free(text);
+    /* What is wrong by a factor of 13000 is in sight, on the upper edge. */
+    numbers_after("plots/errors.def.gp", "\ny_high =", found);
+    assert_true(found[0] == 1e4);
+    attn_run_release(&run);
+}
+
+/* Two sizes are no sweep, but are where gnuplot would put tics of its own between ours. */
+static void no_tics_but_ours(void)
+{
+    char path[128], why[256], *text = folder_text("plots/throughput_S_full.def.gp"), *two;
+    assert_true(asprintf(&two, "%s\nn_points = 2\n", text) > 0);
+    snprintf(path, sizeof path, "%s/report/plots/two.def.gp", folder);
+    assert_int_equal(attn_file_write(path, two, strlen(two), why, sizeof why), 0);
+    free(two);
+    free(text);
+    *strrchr(path, '/') = '\0';
+    assert_int_equal(attn_gnuplot_run(path, "two", "throughput.gp", ATTN_GNUPLOT_LIMIT_S), 0);
+    text = folder_text("plots/throughput_S_full.svg");
+    assert_int_equal(folder_count(text, ">256<"), 1);
+    assert_int_equal(folder_count(text, " 1.5<") + folder_count(text, " 0.5<"), 0);
+    free(text);
+}
+
+/* As few sizes as a sweep may have; peaks of 0. */
+static void a_short_sweep(void **state)
+{
+    (void)state;
+    char note[512];
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    for (size_t i = json_array_size(run.records); i-- > 0;) {
+        json_t *record = json_array_get(run.records, i);
+        const char *length = strstr(attn_field_text(record, "case"), "sq=");
+        if (strtol(length + 3, NULL, 10) > 512)
+            json_array_remove(run.records, i);
+        else if (strcmp(length, "sq=128") == 0 &&
+                 strcmp(attn_field_text(record, "backend"), "avx2") == 0)
+            json_object_set_new(record, "peak_bytes", json_integer(0));
+    }
+    assert_int_equal(folder_report(&run, script_dir, note, sizeof note), 0);
+    char *text = folder_text("plots/memory_S_full.dat");
+    assert_non_null(strstr(text, "\n2 128 0\n"));
+    free(text);
+    text = folder_text("report.md");
+    assert_int_equal(folder_count(text, "0: no page"), 2);
+    free(text);
+    if (strncmp(note, "no pictures", 11) != 0) {
+        assert_string_equal(note, "");
+        no_tics_but_ours();
+        /* The figure that has no place on the axis; no tic says so. */
+        text = folder_text("plots/memory_S_full.svg");
+        assert_int_equal(folder_count(text, ">0<"), 1);
+        free(text);
+    }
+    attn_run_release(&run);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(latency, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(roofline, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(errors, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(a_short_sweep, folder_setup, folder_teardown),
+    };
+    if (argc < 2) {
+        fprintf(stderr, "usage: %s SCRIPT_DIR\n", argv[0]);
+        return 2;
+    }
+    script_dir = argv[1];
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* paths.h - finds the parts of an installed or built attnbench, relative to the program itself:
+ * PREFIX/bin/attnbench, PREFIX/lib/attnbench/{attnbench-worker,NAME.so,...}, and
+ * PREFIX/share/attnbench/{cases,packs,reports,template}. The names bin, lib and share are those
+ * that the build was given (GNUInstallDirs). A build folder is such a prefix. No path is absolute,
+ * so a tree still works after it was moved. */
+#ifndef ATTN_PATHS_H
+#define ATTN_PATHS_H
+
+#include <stddef.h>
+
+enum { ATTN_PATH_MAX = 4096 };
+
+struct attn_paths {
+    char worker[ATTN_PATH_MAX];
+    char plugins[ATTN_PATH_MAX];
+    char cases[ATTN_PATH_MAX];
+    char packs[ATTN_PATH_MAX];
+    char reports[ATTN_PATH_MAX];
+    char skeleton[ATTN_PATH_MAX]; /* the backend that new-backend copies */
+};
+
+/* Returns 0, or -1 with the reason. */
+int attn_paths_find(struct attn_paths *paths, char *why, size_t size);
+
+/* Writes "DIR/NAME" into a buffer of ATTN_PATH_MAX. Returns 0, or -1: it does not fit. */
+int attn_path_join(char path[ATTN_PATH_MAX], const char *dir, const char *name);
+
+/* Names in `dir` that end in `suffix`, sorted. Free them with attn_names_free. Returns 0, or -1
+ * with errno and no names; ENOENT: there is no such folder. */
+int attn_names_in(const char *dir, const char *suffix, char ***names, size_t *count);
+void attn_names_free(char **names, size_t count);
+
+/* Makes a folder and its parents. Returns 0, or -1 with errno. */
+int attn_make_folder(const char *path);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* relation_results.c - reads the results of one run element by element, and says how far they may
+ * be off. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reference/dtype.h"
+#include "run/relation.h"
+
+static int64_t offset_of(const struct attn_tensor *tensor, const int64_t *at)
+{
+    int64_t index = 0;
+    for (uint32_t axis = 0; axis < tensor->rank; axis++)
+        index += at[axis] * tensor->stride[axis];
+    return index;
+}
+
+static double *read_all(const struct attn_tensor *tensor)
+{
+    int64_t count = 1, at[ATTN_MAX_RANK] = {0};
+    for (uint32_t axis = 0; axis < tensor->rank; axis++)
+        count *= tensor->shape[axis];
+    double *values = calloc((size_t)count + 1, sizeof *values);
+    for (int64_t n = 0; values && n < count; n++) {
+        values[n] = attn_dtype_load(tensor->dtype, tensor->data, offset_of(tensor, at));
+        for (uint32_t axis = tensor->rank; axis-- > 0 && ++at[axis] == tensor->shape[axis];)
+            at[axis] = 0;
+    }
+    return values;
+}
+
+void attn_results_free(struct attn_results *results)
+{
+    for (int o = 0; o < REF_OUTPUTS; o++)
+        free(results->value[o]);
+    if (results->bounded)
+        attn_allowance_free(&results->allowance);
+    *results = (struct attn_results){0};
+}
+
+static const struct ref_op *op_of(const struct attn_results *results)
+{
+    return ref_op_find(results->instance->problem.op);
+}
+
+int attn_results_take(const struct attn_instance *instance, struct attn_results *results)
+{
+    *results = (struct attn_results){.instance = instance, .row = -1};
+    const struct ref_output *outputs = op_of(results)->outputs;
+    for (int o = 0; outputs[o].role; o++) {
+        const struct attn_tensor *tensor = attn_tensor_find(&instance->problem, outputs[o].role);
+        if (!tensor || outputs[o].role == ATTN_WEIGHTS)
+            continue;
+        results->tensor[o] = tensor;
+        results->value[o] = read_all(tensor);
+        if (!results->value[o])
+            return -1;
+    }
+    return 0;
+}
+
+int attn_results_bound(struct attn_results *results, const struct attn_numerics *numerics,
+                       enum ref_fill_kind kind, bool constant_v)
+{
+    if (!ref_op_is(results->instance->problem.op, REF_QKV | REF_SOFTMAX))
+        return 0;
+    if (attn_allowance_create(results->instance, numerics, kind, constant_v, &results->allowance))
+        return -1;
+    results->bounded = true;
+    return 0;
+}
+
+/* ---- places ---- */
+
+struct attn_place attn_place_of(const struct ref_op *op, int output, const struct attn_place *at)
+{
+    struct attn_place place = *at;
+    const char *shape = op->outputs[output].shape;
+    place.output = output;
+    for (int axis = 0; shape[axis]; axis++)
+        place.at[axis] = shape[axis] == 'b'   ? at->b
+                         : shape[axis] == 'h' ? at->h
+                         : shape[axis] == 'i' ? at->i
+                                              : at->c;
+    return place;
+}
+
+struct attn_place attn_place_of_lse(const struct attn_results *results, const struct attn_place *at)
+{
+    struct attn_place row = *at;
+    row.c = -1;
+    return attn_place_of(op_of(results), ref_output_of(op_of(results), ATTN_LSE), &row);
+}
+
+struct attn_place attn_place_in_batch(const struct attn_results *results,
+                                      const struct attn_place *at, int64_t b)
+{
+    struct attn_place place = *at;
+    const char *shape = op_of(results)->outputs[at->output].shape;
+    place.b = b;
+    place.at[strchr(shape, 'b') - shape] = b;
+    return place;
+}
+
+double attn_results_read(const struct attn_results *results, const struct attn_place *at)
+{
+    const struct attn_tensor *tensor = results->tensor[at->output];
+    int64_t index = 0;
+    for (uint32_t axis = 0; axis < tensor->rank; axis++)
+        index = index * tensor->shape[axis] + at->at[axis];
+    return results->value[at->output][index];
+}
+
+double attn_results_slack(struct attn_results *results, const struct attn_place *at)
+{
+    const struct attn_problem *p = &results->instance->problem;
+    const int64_t row = (at->b * p->hq + at->h) * p->sq + at->i;
+    if (!results->bounded)
+        return 0;
+    if (results->row != row) {
+        attn_allowance_row(&results->allowance, at->b, at->h, at->i, &results->out_error,
+                           &results->lse_error);
+        results->row = row;
+    }
+    /* What was rounded lies in the binade of the result, or at its edge. */
+    const double value = attn_results_read(results, at);
+    const uint32_t dtype = results->tensor[at->output]->dtype;
+    const double stored =
+        ref_store_error(&results->allowance.arithmetic, dtype, fabs(value), fabs(value));
+    return (at->c < 0 ? results->lse_error : results->out_error) + (isfinite(value) ? stored : 0);
+}

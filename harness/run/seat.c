@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* seat.c - starts and stops a backend's workers, and remembers its rates. */
+#include "run/seat.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "run/progress.h"
+
+void attn_seat_init(struct attn_seat *seat, const struct attn_session *session,
+                    const struct attn_contestant *contestant)
+{
+    *seat = (struct attn_seat){.session = session, .contestant = contestant};
+}
+
+static struct attn_outcome start(struct attn_seat *seat, int threads, struct attn_worker **worker)
+{
+    const struct attn_settings *s = &seat->session->settings;
+    if (seat->contestant->missing) {
+        struct attn_outcome outcome = {.status = ATTN_SKIP};
+        snprintf(outcome.reason, sizeof outcome.reason, "%s", seat->contestant->info.reason);
+        return outcome;
+    }
+    struct attn_worker_config config = {
+        .worker_path = seat->session->paths->worker,
+        .plugin_path = seat->contestant->plugin,
+        .backend = seat->contestant->info.name,
+        .options = seat->contestant->options,
+        .threads = threads,
+        .log_path = *seat->session->log ? seat->session->log : NULL,
+        .timeout_s = s->timeout_s,
+        .rss_limit = s->memory,
+        .foreground = s->debug,
+    };
+    const struct attn_outcome outcome = attn_worker_start(&config, worker);
+    if (s->debug && outcome.status == ATTN_PASS)
+        attn_progress_debug(seat->contestant->info.name, attn_worker_pid(*worker));
+    return outcome;
+}
+
+struct attn_outcome attn_seat_worker(struct attn_seat *seat)
+{
+    return seat->worker ? (struct attn_outcome){.status = ATTN_PASS}
+                        : start(seat, seat->session->settings.threads, &seat->worker);
+}
+
+struct attn_outcome attn_seat_other(struct attn_seat *seat)
+{
+    if (seat->other || seat->other_tried)
+        return (struct attn_outcome){.status = seat->other ? ATTN_PASS : ATTN_SKIP};
+    seat->other_tried = true;
+    if (seat->session->settings.debug) /* one worker is enough in the foreground */
+        return (struct attn_outcome){.status = ATTN_SKIP};
+    return start(seat, seat->session->settings.threads == 1 ? 2 : 1, &seat->other);
+}
+
+void attn_seat_after(struct attn_seat *seat, const struct attn_outcome *outcome)
+{
+    bool sound = outcome->status == ATTN_PASS || outcome->status == ATTN_SKIP ||
+                 outcome->status == ATTN_FAIL;
+    if (!sound)
+        attn_seat_leave(seat);
+}
+
+void attn_seat_leave(struct attn_seat *seat)
+{
+    attn_worker_stop(seat->worker);
+    attn_worker_stop(seat->other);
+    seat->worker = seat->other = NULL;
+    seat->other_tried = false;
+}
+
+void attn_seat_free(struct attn_seat *seat)
+{
+    attn_seat_leave(seat);
+    free(seat->rates);
+    seat->rates = NULL;
+    seat->n_rates = 0;
+}
+
+static struct attn_seat_rate *rate_of(const struct attn_seat *seat,
+                                      const struct attn_problem *problem)
+{
+    for (size_t r = 0; r < seat->n_rates; r++)
+        if (seat->rates[r].op == problem->op && seat->rates[r].score == problem->score)
+            return &seat->rates[r];
+    return NULL;
+}
+
+double attn_seat_rate(const struct attn_seat *seat, const struct attn_problem *problem)
+{
+    const struct attn_seat_rate *rate = rate_of(seat, problem);
+    return rate ? rate->flops : 0;
+}
+
+void attn_seat_saw_rate(struct attn_seat *seat, const struct attn_problem *problem, double flops)
+{
+    struct attn_seat_rate *rate = rate_of(seat, problem);
+    if (rate) {
+        rate->flops = fmax(rate->flops, flops);
+        return;
+    }
+    rate = realloc(seat->rates, (seat->n_rates + 1) * sizeof *rate);
+    if (!rate)
+        return;
+    seat->rates = rate;
+    seat->rates[seat->n_rates++] =
+        (struct attn_seat_rate){.op = problem->op, .score = problem->score, .flops = flops};
+}

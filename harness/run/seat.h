@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* seat.h - a backend's seat in a session: its worker process, which is kept across cases, and the
+ * rates that the backend has shown. */
+#ifndef ATTN_SEAT_H
+#define ATTN_SEAT_H
+
+#include "host/worker.h"
+#include "run/session.h"
+
+/* The best rate that a backend has shown on one operator with one score. */
+struct attn_seat_rate {
+    uint32_t op, score;
+    double flops; /* per second */
+};
+
+/* The worker is started when needed, and again after it is gone. */
+struct attn_seat {
+    const struct attn_session *session;
+    const struct attn_contestant *contestant;
+    struct attn_worker *worker;
+    struct attn_worker *other; /* with another number of threads, for the check `threads` */
+    bool other_tried;
+    struct attn_seat_rate *rates; /* one for each operator and score seen so far */
+    size_t n_rates;
+};
+
+void attn_seat_init(struct attn_seat *seat, const struct attn_session *session,
+                    const struct attn_contestant *contestant);
+/* PASS with a live worker in the seat, or the reason why there is none. */
+struct attn_outcome attn_seat_worker(struct attn_seat *seat);
+/* The same for the worker with another number of threads: two if the session has one, else one. A
+ * start that fails is not tried again before attn_seat_leave. */
+struct attn_outcome attn_seat_other(struct attn_seat *seat);
+/* Call after each request with its outcome. Stops a worker that has died or in which something
+ * failed: after a fault on a device, later requests would fail, too. */
+void attn_seat_after(struct attn_seat *seat, const struct attn_outcome *outcome);
+/* Stops the workers. The rates stay. */
+void attn_seat_leave(struct attn_seat *seat);
+/* Stops the workers and frees the rates. */
+void attn_seat_free(struct attn_seat *seat);
+
+/* The best FLOP/s seen for the operator and the score of this problem; 0: none yet. */
+double attn_seat_rate(const struct attn_seat *seat, const struct attn_problem *problem);
+/* Notes a rate. If there is no memory for it, the rate stays unknown. */
+void attn_seat_saw_rate(struct attn_seat *seat, const struct attn_problem *problem, double flops);
+
+#endif

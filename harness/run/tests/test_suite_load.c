@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_suite_load.c - loading a standard suite that is missing or broken fails with the reason. */
+#include "run/suite.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[] = "/tmp/attn_suite_XXXXXX";
+static const char name[] = "one.cases";
+
+static void path_of_case(char path[ATTN_PATH_MAX])
+{
+    assert_int_equal(attn_path_join(path, folder, name), 0);
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    char path[ATTN_PATH_MAX];
+    if (mkdtemp(folder) == NULL)
+        return -1;
+    path_of_case(path);
+    FILE *file = fopen(path, "w");
+    return file == NULL || fputs("one: s=4 d=8\n", file) < 0 || fclose(file) ? -1 : 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char path[ATTN_PATH_MAX];
+    path_of_case(path);
+    return unlink(path) || rmdir(folder);
+}
+
+/* The folder under a name of `length` bytes: "/tmp/x/././.". */
+static void lengthen(char path[ATTN_PATH_MAX], size_t length)
+{
+    size_t used = (size_t)snprintf(path, ATTN_PATH_MAX, "%s", folder);
+    for (; used + 2 <= length; used += 2)
+        memcpy(path + used, "/.", 3);
+    if (used < length)
+        memcpy(path + used, "/", 2);
+}
+
+static void expect(const char *cases, const char *packs, const char *message)
+{
+    struct attn_paths paths = {.worker = ""};
+    struct attn_case_list list = {0};
+    char why[1024];
+    memset(why, '#', sizeof why); /* what a caller that clears nothing would print */
+    why[sizeof why - 1] = '\0';
+    snprintf(paths.cases, sizeof paths.cases, "%s", cases);
+    snprintf(paths.packs, sizeof paths.packs, "%s", packs);
+    const int status =
+        attn_suite_load(&paths, &(struct attn_suite_wish){0}, &list, why, sizeof why);
+    assert_int_equal(status, message ? -1 : 0);
+    assert_int_equal(list.count, message ? 0 : 1);
+    if (message)
+        assert_string_equal(why, message);
+    attn_case_list_free(&list);
+}
+
+static void folders(void **state)
+{
+    (void)state;
+    char path[ATTN_PATH_MAX], message[ATTN_PATH_MAX + 64];
+    expect(folder, "/nowhere", NULL); /* packs may be left out */
+    expect("/nowhere", "/nowhere", "the standard suite is missing: /nowhere holds no .cases file");
+    path_of_case(path);
+    snprintf(message, sizeof message, "%s: Not a directory", path);
+    expect(path, folder, message);
+    expect(folder, path, message);
+}
+
+static void long_paths(void **state)
+{
+    (void)state;
+    char path[ATTN_PATH_MAX];
+    lengthen(path, ATTN_PATH_MAX - 1 - sizeof name); /* "/" and the name just fit */
+    expect(path, "/nowhere", NULL);
+    lengthen(path, ATTN_PATH_MAX - sizeof name);
+    expect(path, "/nowhere", "the path of 'one.cases' is over 4095 bytes");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(folders), cmocka_unit_test(long_paths)};
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verify_one.c - supports, limits, two placements; run, then judge. */
+#include "run/verify_one.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "explain/examine.h"
+#include "pack/make.h"
+#include "run/machine.h"
+#include "run/suite.h"
+
+/* A run that took longer than this is not repeated in the second placement. */
+static const double second_placement_s = 1.0;
+/* Cases smaller than this say nothing about a backend's rate. */
+static const double rate_flops = 1e7;
+
+/* A case is in memory at most three times: in the host, in the shared mapping, in the worker. */
+static uint64_t memory_needed(const struct attn_case *c)
+{
+    uint64_t bytes = attn_case_bytes(c);
+    return bytes > UINT64_MAX / 3 ? UINT64_MAX : 3 * bytes;
+}
+
+void attn_judgement_set(struct attn_judgement *v, enum attn_status status, const char *reason)
+{
+    memset(v, 0, sizeof *v);
+    v->status = status;
+    snprintf(v->reason, sizeof v->reason, "%s", reason);
+}
+
+struct attn_instance *attn_instance_for(const struct attn_session *session,
+                                        const struct attn_case *c, struct attn_judgement *verdict)
+{
+    char why[512];
+    if (attn_session_over(session)) {
+        snprintf(why, sizeof why, ATTN_NO_TIME_LEFT " (%g s)", session->settings.budget_s);
+        attn_judgement_set(verdict, ATTN_SKIP, why);
+        return NULL;
+    }
+    uint64_t needed = memory_needed(c);
+    uint64_t have = session->settings.memory ? session->settings.memory : attn_memory_available();
+    if (needed > have) {
+        double needs_gib = ldexp((double)needed, -30), has_gib = ldexp((double)have, -30);
+        snprintf(why, sizeof why, "needs %.*f GiB, have %.*f", needs_gib < 10 ? 2 : 0, needs_gib,
+                 has_gib < 10 ? 2 : 0, has_gib);
+        attn_judgement_set(verdict, ATTN_SKIP, why);
+        return NULL;
+    }
+    struct attn_instance *instance;
+    if (attn_instance_create(c, session->settings.host_threads, &instance, why, sizeof why)) {
+        attn_judgement_set(verdict, ATTN_ERROR, why);
+        return NULL;
+    }
+    return instance;
+}
+
+bool attn_judgement_holds(enum attn_status status)
+{
+    return status == ATTN_PASS || status == ATTN_APPROX || status == ATTN_MISTRUSTED;
+}
+
+void attn_judgement_merge(struct attn_judgement *kept, const struct attn_judgement *next)
+{
+    const double max = fmax(kept->max_ratio, next->max_ratio);
+    const int64_t counted = kept->rows_counted;
+    if (!attn_judgement_holds(next->status) ||
+        (kept->status == ATTN_PASS && next->status != ATTN_PASS))
+        *kept = *next;
+    kept->max_ratio = max;
+    kept->rows_counted = next->rows_counted > counted ? next->rows_counted : counted;
+}
+
+/* A run that reached its end has kept every promise. */
+static void enter_promises(struct attn_entry *entry, const struct attn_outcome *outcome)
+{
+    for (unsigned p = ATTN_PROMISE_INPUTS; p <= ATTN_PROMISE_STATE; p++) {
+        const unsigned bit = 1u << (ATTN_CHECK_INPUTS + p - ATTN_PROMISE_INPUTS);
+        if (outcome->broken == p)
+            entry->checks_ok &= ~bit;
+        else if (outcome->status == ATTN_PASS && !(entry->checks_done & bit))
+            entry->checks_ok |= bit;
+        else
+            continue;
+        entry->checks_done |= bit;
+    }
+}
+
+void attn_verify_placement(struct attn_seat *seat, struct attn_instance *instance,
+                           struct attn_judge *judge, enum attn_placement placement,
+                           struct attn_entry *entry, struct attn_judgement *verdict)
+{
+    struct attn_outcome outcome = attn_seat_worker(seat);
+    double seconds = 0;
+    if (outcome.status == ATTN_PASS) {
+        outcome = attn_worker_verify(seat->worker, instance, placement, 1, &entry->plan, &seconds);
+        attn_seat_after(seat, &outcome);
+    }
+    enter_promises(entry, &outcome);
+    if (outcome.status != ATTN_PASS) {
+        attn_judgement_set(verdict, outcome.status, outcome.reason);
+        return;
+    }
+    entry->seconds = entry->seconds > 0 ? fmin(entry->seconds, seconds) : seconds;
+    uint32_t exactness = entry->contestant->info.exactness;
+    if (exactness == ATTN_NONE)
+        attn_judgement_set(verdict, ATTN_PASS, "");
+    else if (!entry->plan.has_numerics)
+        attn_judgement_set(verdict, ATTN_ERROR,
+                           "the plan declares no numerics, so it has no bound");
+    else
+        attn_examine_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, verdict);
+}
+
+/* Would the run take longer than the limit, at the rate that this backend has shown? */
+static bool over_limit(struct attn_seat *seat, const struct attn_instance *instance,
+                       struct attn_judgement *verdict)
+{
+    const double rate = attn_seat_rate(seat, &instance->problem);
+    const double limit = seat->session->settings.run_limit_s;
+    if (rate <= 0 || limit <= 0 || instance->flops / rate <= limit)
+        return false;
+    char why[128];
+    snprintf(why, sizeof why, "budget: a run is predicted to take %.2g s, the limit is %.2g s",
+             instance->flops / rate, limit);
+    attn_judgement_set(verdict, ATTN_SKIP, why);
+    return true;
+}
+
+void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
+                       struct attn_judge *judge, struct attn_entry *entry)
+{
+    entry->verified = true;
+    entry->nnz = instance->nnz;
+    entry->flops = instance->flops;
+    entry->bytes = instance->bytes;
+    struct attn_outcome outcome = attn_seat_worker(seat);
+    if (outcome.status == ATTN_SKIP) /* this machine lacks what the backend needs */
+        entry->harmless = true;
+    if (outcome.status == ATTN_PASS) {
+        outcome = attn_worker_supports(seat->worker, instance);
+        attn_seat_after(seat, &outcome);
+        if (outcome.status == ATTN_SKIP)
+            entry->harmless = !attn_suite_is_standard(seat->session->paths, entry->c) ||
+                              attn_expected_skip(entry->contestant, entry->c->name);
+    }
+    if (outcome.status != ATTN_PASS) {
+        attn_judgement_set(&entry->verdict, outcome.status, outcome.reason);
+        return;
+    }
+    if (over_limit(seat, instance, &entry->verdict)) {
+        entry->harmless = true;
+        return;
+    }
+    attn_verify_placement(seat, instance, judge, ATTN_PLACE_END, entry, &entry->verdict);
+    entry->end_done = true;
+    entry->end_ok = attn_judgement_holds(entry->verdict.status);
+    if (entry->seconds > 0 && instance->flops >= rate_flops)
+        attn_seat_saw_rate(seat, &instance->problem, instance->flops / entry->seconds);
+    if (!entry->end_ok || entry->seconds > second_placement_s ||
+        entry->contestant->info.exactness == ATTN_NONE)
+        return;
+    struct attn_judgement second;
+    attn_verify_placement(seat, instance, judge, ATTN_PLACE_START, entry, &second);
+    entry->start_done = true;
+    entry->start_ok = attn_judgement_holds(second.status);
+    attn_judgement_merge(&entry->verdict, &second);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verify_one.h - one case on one backend: run in guarded memory, and judged. */
+#ifndef ATTN_VERIFY_ONE_H
+#define ATTN_VERIFY_ONE_H
+
+#include "run/entry.h"
+#include "run/seat.h"
+
+/* Makes an instance. On failure returns NULL, and the verdict says why: skip (needs ..., have ...)
+ * if it does not fit in memory, ERROR otherwise. */
+struct attn_instance *attn_instance_for(const struct attn_session *session,
+                                        const struct attn_case *c, struct attn_judgement *verdict);
+
+/* Fills the entry's verification part. A backend that computes nothing gets PASS without judging.
+ * All backends of a case share `judge`. */
+void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
+                       struct attn_judge *judge, struct attn_entry *entry);
+
+/* One run with this placement of the operands. Plan, fastest time and promises go into the entry;
+ * the verdict of this run alone goes into *verdict. */
+void attn_verify_placement(struct attn_seat *seat, struct attn_instance *instance,
+                           struct attn_judge *judge, enum attn_placement placement,
+                           struct attn_entry *entry, struct attn_judgement *verdict);
+
+/* Sets a verdict that was reached without judging. */
+void attn_judgement_set(struct attn_judgement *verdict, enum attn_status status,
+                        const char *reason);
+
+/* Were the outputs right, as far as they were judged? */
+bool attn_judgement_holds(enum attn_status status);
+
+/* Keeps the worse of two verdicts; of equal ones, the first. What failed once has failed. */
+void attn_judgement_merge(struct attn_judgement *kept, const struct attn_judgement *next);
+
+#endif

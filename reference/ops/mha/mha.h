@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mha.h - what the files of this operator share. */
+#ifndef ATTN_REFERENCE_OPS_MHA_H
+#define ATTN_REFERENCE_OPS_MHA_H
+
+#include <math.h>
+
+#include "reference/job.h"
+#include "reference/op.h"
+
+extern const struct ref_op ref_op_mha;
+
+int ref_mha_compute(const struct ref_job *job);
+
+/* y = x w^T + bias for `rows` rows, with w transposed so that sums run along its columns. The error
+ * of x comes along. */
+struct ref_projection {
+    int64_t rows, in, out;
+    const double *x, *x_error; /* [rows, in]; x_error NULL: exact */
+    double *y, *y_error;       /* [rows, out]; y_error NULL: no bound */
+    bool stored;               /* y is rounded to the type of projections */
+    /* Working arrays, that ref_mha_project fills: */
+    double *w, *wt; /* [out, in], [in, out] */
+    double *bias;   /* [out] */
+    double *sum_w;  /* [out]: sum of |w| */
+    const struct ref_arithmetic *a;
+};
+
+/* project.c: with rows [first, first + out) of the weight of a role, and its bias (no such tensor:
+ * zeros). */
+void ref_mha_project(const struct ref_job *job, uint32_t weight, uint32_t bias, int64_t first,
+                     struct ref_projection *p);
+
+/* The error of x where `size`, a bound on |x|, is at most `largest`; else +inf, for what may not
+ * fit, as NaN does not. */
+static inline double ref_mha_error_within(double error, double size, double largest)
+{
+    return size <= largest ? error : INFINITY;
+}
+
+#endif
