@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* amx_tiles.h - products of bf16 matrices in AMX tiles, 32 rows by 32 columns of sums a
- * block.
+/* amx_tiles.h - products of bf16 matrices in AMX tiles, in blocks of 32 rows by 32 columns of sums.
  *
- * C = A B, for inner extents that are multiples of AMX_INNER, nothing aligned to more than a pair:
+ * C = A B. Inner extents are multiples of AMX_INNER. Nothing needs more alignment than a pair.
  *
- *   A is bf16 [rows][inner]. AMX_INNER elements of 16 rows are a tile of 16 x 64 bytes as they are.
+ *   A is bf16 [rows][inner]. AMX_INNER elements of 16 rows make a tile of 16 x 64 bytes.
  *
  *   B is bf16 [inner/2][AMX_NR][2], pairs of the inner axis next to each other. 16 pairs of 16
- *   columns are a tile, whose rows lie AMX_NR pairs apart.
+ *   columns make a tile, whose rows lie AMX_NR pairs apart.
  *
- *   C is f32 [rows][c_row]; what was there is forgotten.
+ *   C is f32 [rows][c_row] and is overwritten.
  *
- * Rows and columns are computed 16 at a time, whether they count or not: an element of C depends on
- * its own row of A and column of B alone. Who packs fills the inner axis up with zeros on both
- * sides, because 0 * NaN is NaN.
+ * Rows and columns are computed 16 at a time, even those that do not exist. An element of C depends
+ * on its own row of A and column of B only. Zeros must fill the inner axis of both A and B, because
+ * 0 * NaN is NaN.
  *
- * Registers: the sums {0 1; 2 3}, A in 4 and 5, B in 6 and 7: four loads for four products. With
- * one tile of rows and four of columns it would be five, four of them of B, which comes from the
- * second level: 64 bytes a cycle, all that it gives.
+ * Registers: the sums {0 1; 2 3}, A in 4 and 5, B in 6 and 7: four loads for four products. One
+ * tile of rows and four of columns would need five loads, four of them of B. B comes from the
+ * second-level cache, whose whole bandwidth of 64 bytes per cycle this would take.
  *
- * Arithmetic (Intel's manual, TDPBF16PS): a tile product sums its even and its odd elements apart,
- * one fused operation each, adds the two and then C; rounded to nearest, subnormals are 0 on the
- * way in and out, MXCSR is neither read nor written.
+ * Arithmetic (Intel's manual, TDPBF16PS): a tile product sums its even and its odd elements
+ * separately, in fused operations, adds the two sums and then C. It rounds to nearest, takes and
+ * gives subnormals as 0, and neither reads nor writes MXCSR.
  *
- * The tile numbers have to be literals: gcc's intrinsics are macros that make text of them. They
- * say nothing of the memory that they read either, so that amx_block begins with a barrier for what
- * was stored before it; and amx_config is a constant, because _tile_loadconfig names 8 of its 64
- * bytes. */
+ * Tile numbers must be literals, because gcc's intrinsics are macros that make text of them. The
+ * intrinsics do not declare the memory that they read. So amx_block begins with a barrier for what
+ * was stored before, and amx_config is a constant: _tile_loadconfig names 8 of its 64 bytes only.
+ */
 #ifndef ATTN_SIMD_AMX_TILES_H
 #define ATTN_SIMD_AMX_TILES_H
 
@@ -35,7 +34,7 @@
 
 #include "flash_meanwhile.h"
 
-#define AMX_ROWS   16 /* of a tile, and f32 sums of a row */
+#define AMX_ROWS   16 /* rows of a tile, and f32 sums in a row of it */
 #define AMX_INNER  32
 #define AMX_NR     64 /* columns of a panel of B */
 #define AMX_PAIR   4  /* bytes */
@@ -49,14 +48,14 @@ struct amx_config {
     uint8_t rows[16];
 };
 
-/* Eight whole tiles: cutting them to what is left of a matrix would cost more than it saves. */
+/* Eight whole tiles. Smaller ones at the edges of a matrix would cost more than they save. */
 static const struct amx_config amx_config __attribute__((aligned(64))) = {
     .palette = 1,
     .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
     .rows = {AMX_ROWS, AMX_ROWS, AMX_ROWS, AMX_ROWS, AMX_ROWS, AMX_ROWS, AMX_ROWS, AMX_ROWS},
 };
 
-/* Of this thread: before its first product, and after its last. */
+/* A thread calls amx_begin before its first product and amx_end after its last. */
 AMX_INLINE void amx_begin(void)
 {
     _tile_loadconfig(&amx_config);
@@ -67,12 +66,12 @@ AMX_INLINE void amx_end(void)
     _tile_release();
 }
 
-/* C = A B for a block. Strides: a_bytes between rows of A, c_row floats between those of C. */
+/* C = A B for one block. Rows of A lie a_bytes apart, rows of C c_row floats. */
 struct amx_product {
     const void *a;
     int64_t a_bytes;
     const void *b;
-    int64_t steps; /* times AMX_INNER: the inner extent */
+    int64_t steps; /* the inner extent is steps * AMX_INNER */
     float *c;
     int64_t c_row;
     const struct meanwhile *meanwhile; /* called after each step; NULL: nothing */

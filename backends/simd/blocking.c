@@ -14,7 +14,7 @@
 
 #define MOST_CACHES 8 /* lists end at 4 or 5 */
 
-/* One word of one file; false where there is none. */
+/* One word of a file. Returns false if there is none. */
 static bool read_word(const char *root, int cpu, int index, const char *name, char word[32])
 {
     char path[512];
@@ -27,7 +27,7 @@ static bool read_word(const char *root, int cpu, int index, const char *name, ch
     return found;
 }
 
-/* "1024K" and the like; 0 where it is not a size that a cache may have. */
+/* A size such as "1024K"; 0 if a cache cannot have it. */
 static int64_t parse_size(const char *word)
 {
     char *unit;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* blocking.h - how large a tile of keys and an item of rows may be, from the sizes of the caches.
  *
- * The model has three shares. What the micro-kernels stream again and again for each row group,
- * packed K and V of a tile, takes TILE_SHARE of the second-level cache. What they come back to once
- * a tile, q and the sums of an item, takes ITEM_SHARE beside it. The scores of one row group, which
- * are written, weighed and read at once, take SCORE_SHARE of the first-level cache. What is left of
- * both is for what passes through: the next tile, out, and the lines of the panel at hand. Halving
- * or doubling a share changes the speed by less than 5 %. */
+ * The model has three shares.
+ *   TILE_SHARE of the second-level cache: packed K and V of a tile. The micro-kernels stream them
+ *   for each row group.
+ *   ITEM_SHARE of the second-level cache: q and the sums of an item. They are used once per tile.
+ *   SCORE_SHARE of the first-level cache: the scores of one row group, which are written, weighed
+ *   and read at once.
+ * The rest of both caches is for what passes through: the next tile, out, and the lines of the
+ * panel at hand. Half or twice a share changes the speed by less than 5 %. */
 #ifndef ATTN_SIMD_BLOCKING_H
 #define ATTN_SIMD_BLOCKING_H
 
@@ -17,12 +19,12 @@ struct attn_caches {
     int64_t l1, l2;
 };
 
-/* Of the processor that calls, as the kernel lists them below `root` ("/sys/devices/system/cpu");
- * the POSIX names for them are 0 in virtual machines. 32 KiB and 1 MiB stand for what it does not
- * say. */
+/* The caches of the processor that calls, as the kernel lists them below `root`
+ * ("/sys/devices/system/cpu"). POSIX names for them give 0 in virtual machines. Sizes that the
+ * kernel does not list are 32 KiB and 1 MiB. */
 struct attn_caches attn_caches_read(const char *root);
 
-/* Floats that packed K and V of a tile may take, those that q and the sums of an item may take, and
+/* How many floats may be taken by packed K and V of a tile, by q and the sums of an item, and by
  * the scores of a row group. */
 int64_t attn_blocking_tile(const struct attn_caches *caches);
 int64_t attn_blocking_item(const struct attn_caches *caches);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dropout.h - dropout of a row of weights. Plain C: a product of 64 bits is dear in vectors. */
+/* dropout.h - dropout of a row of weights. Plain C: vectors have no fast product of 64 bits. */
 #ifndef ATTN_SIMD_DROPOUT_H
 #define ATTN_SIMD_DROPOUT_H
 

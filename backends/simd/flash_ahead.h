@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_ahead.h - part of flash_template.h: which lines are fetched ahead (flash_fetch.h):
- *   K and V of the next tile, of this item or of the one after it, into the second-level cache,
- *   where packing finds them;
- *   q and out of the next group of rows, which no stream that the hardware follows leads to. */
+/* flash_ahead.h - part of flash_template.h: which lines flash_fetch.h prefetches:
+ *   K and V of the next tile, of this item or of the next one, into the second-level cache, where
+ *   packing finds them
+ *   q and out of the next group of rows, because the hardware follows no stream to them */
 
-/* Asking for the next rows pays where the rows at hand meet this many keys of a tile: it cost 2 %
- * with 64 and 128 keys and won 4 % with 512. */
+/* Prefetching the next rows pays if the rows at hand meet at least this many keys of a tile: it
+ * cost 2 % with 64 and 128 keys and gained 4 % with 512. */
 #define AHEAD_KEYS 192
 
-/* Keys [j0, j0 + rows) of a key/value head, spread over `times` calls of fetch_ahead. None where
- * the columns of a row do not lie next to each other. */
+/* Keys [j0, j0 + rows) of a key/value head, spread over `times` calls of fetch_ahead. None if the
+ * columns of a row lie apart. */
 static struct ahead look_ahead(const struct attn_flash *job, int64_t b, int64_t kv, int64_t j0,
                                int64_t rows, int64_t times)
 {
@@ -31,8 +31,8 @@ static struct ahead look_ahead(const struct attn_flash *job, int64_t b, int64_t 
     return ahead;
 }
 
-/* The keys that the tile after this one will read: all of them even where the causal diagonal
- * leaves half of the panels. */
+/* The keys that the next tile will read. The causal diagonal leaves half of the panels, which then
+ * prefetch twice as much. */
 static struct ahead next_tile(const struct attn_flash *job, const struct block *block,
                               const struct tile *tile)
 {
@@ -55,7 +55,7 @@ static struct ahead next_tile(const struct attn_flash *job, const struct block *
     return look_ahead(job, next.b, next.kv, lo, (hi < rest ? hi : rest) - lo, times);
 }
 
-/* The rows after those of a group: q, and where their sums will go. */
+/* The rows after those of a group: their q, and the place of their sums. */
 static void next_rows(const struct attn_flash *job, const struct attn_flash_scratch *w,
                       const struct block *block, const struct tile *tile, const struct group *group)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_amx_bf16.c - the AMX-BF16 instance of flash_template.h: both products in tiles, with
- * the weights of other rows between their steps. Entered only after processor and system were asked
+/* flash_amx_bf16.c - the AMX-BF16 instance of flash_template.h: products in tiles, with the weights
+ * of other rows between their steps. It runs only after processor and system were asked
  * (amx_probe.h). Unmeasured: see README.md. */
 #include "amx_tiles.h"
 #include "flash.h"
@@ -13,7 +13,7 @@
 
 #include "flash_template.h"
 
-/* Tiles are state of the thread, which a run leaves as it was. */
+/* Tiles are state of the thread. A run leaves it as it was. */
 static void run_item_in_tiles(const struct attn_flash *job,
                               const struct attn_flash_scratch *scratch,
                               const struct attn_flash_item *item,

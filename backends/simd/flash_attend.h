@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_attend.h - part of flash_template.h: a tile of keys meets all groups of rows, one after the
- * other. flash_overlap.h takes its place where tiles and vectors work side by side. */
-
-/* One tile of keys joins the outputs of all groups, which are like `group`. */
+/* flash_attend.h - part of flash_template.h: a tile of keys meets all groups of rows, one group
+ * after the other. Tiles of AMX have flash_overlap.h instead. */
+/* All groups of the block meet a tile. `group` holds what they have in common. */
 static void attend_groups(const struct attn_flash_scratch *w, const struct block *block,
                           const struct tile *tile, struct group *group)
 {

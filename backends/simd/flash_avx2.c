@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_avx2.c - the AVX2 instance of flash_template.h and gemm_template.h; the only file compiled
- * with -mavx2 -mfma -mf16c. It is entered only after the processor was asked. */
+/* flash_avx2.c - the AVX2 instance of flash_template.h and gemm_template.h. Only this file is
+ * compiled with -mavx2 -mfma -mf16c. It runs only after the processor was asked. */
 #include "flash.h"
 #include "vector_avx2.h"
 
-/* 12 accumulators of 8 floats and 3 operands fill the 16 registers; 4x24 and 3x32 leave either too
- * few products a load or spill. */
+/* 12 sums of 8 floats and 3 operands in 16 registers. 4x24 has too few products per load, and 3x32
+ * spills. */
 #define FLASH_MR       6
 #define FLASH_NV       2
 #define FLASH_TYPE     ATTN_F32

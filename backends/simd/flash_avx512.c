@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flash_avx512.c - the AVX-512 instance of flash_template.h and gemm_template.h, compiled with
- * -mavx512f. It is entered only after the processor was asked. */
+ * -mavx512f. It runs only after the processor was asked. */
 #include "flash.h"
 #include "vector_avx512.h"
 
-/* 24 accumulators of 16 floats, four vectors of the packed operand and a broadcast: 29 of the 32
- * registers, and 10 loads for 24 products. */
+/* 24 sums of 16 floats, four vectors of the packed operand and a broadcast in 32 registers. 10
+ * loads for 24 products. */
 #define FLASH_MR       6
 #define FLASH_NV       4
 #define FLASH_TYPE     ATTN_F32

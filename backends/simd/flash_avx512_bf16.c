@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_avx512_bf16.c - the AVX512-BF16 instance of flash_template.h: both products of pairs of
- * bf16, twice as many a cycle as of floats. Entered only after the processor was asked. */
+/* flash_avx512_bf16.c - the AVX512-BF16 instance of flash_template.h and gemm_template.h: products
+ * of pairs of bf16, twice as many per cycle as of floats. It runs only after the processor was
+ * asked. */
 #include "flash.h"
 #include "vector_avx512_bf16.h"
 
-/* As flash_avx512.c. */
+/* As in flash_avx512.c. */
 #define FLASH_MR       6
 #define FLASH_NV       4
 #define FLASH_TYPE     ATTN_BF16

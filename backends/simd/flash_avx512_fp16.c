@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_avx512_fp16.c - the AVX512-FP16 instance of flash_template.h: both products of pairs of
- * f16, summed in f16 a few at a time. Entered only after the processor was asked. Unmeasured: see
+/* flash_avx512_fp16.c - the AVX512-FP16 instance of flash_template.h: products of pairs of f16,
+ * summed in f16 a few at a time. It runs only after the processor was asked. Unmeasured: see
  * README.md. */
 #include "flash.h"
 #include "vector_avx512_fp16.h"
 
-/* As flash_avx512.c. */
+/* As in flash_avx512.c. */
 #define FLASH_MR       6
 #define FLASH_NV       4
 #define FLASH_TYPE     ATTN_F16

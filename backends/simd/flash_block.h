@@ -1,59 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_block.h - part of flash_template.h: an item at work. Its rows, the tile of keys at hand,
- * and the group of rows at hand. */
+/* flash_block.h - part of flash_template.h: what an item is made of. Its rows come in groups of MR,
+ * its keys in tiles. */
 
-/* One item, and the tile of keys at hand. */
+/* An item at work. */
 struct block {
-    int64_t b, g, kv;                   /* group of query heads, and its key/value head */
+    int64_t b, g, kv;                   /* batch, group of query heads, key/value head */
     int64_t row0, rows;                 /* first folded row, and how many */
     int64_t lo, hi;                     /* union of the rows' intervals */
     int64_t width;                      /* of a row of w->o: dv rounded up to a vector */
     bool direct;                        /* few rows: K and V are read in place (flash_direct.h) */
     bool careful;                       /* direct: V is not finite */
-    int64_t part;                       /* of the keys; 0 where they are not split */
+    int64_t part;                       /* of the keys; 0 if they are not split */
     const struct attn_flash_item *next; /* of this thread, or NULL */
 };
 
+/* The tile of keys at hand. */
 struct tile {
     int64_t j0;             /* first key */
     int64_t lo, hi;         /* packed keys, relative to j0 */
-    int64_t bad_lo, bad_hi; /* interval of the keys whose V is not finite; empty: lo >= hi */
+    int64_t bad_lo, bad_hi; /* interval around keys whose V is not finite; empty: lo >= hi */
     const float *v;         /* of key j0: in place, or packed */
     int64_t v_key, v_panel; /* floats between keys, and between panels of NR columns */
 };
 
-/* One row of scores of one tile. Keys are relative to the tile. */
+/* One row and its scores with one tile. Keys count from the first one of the tile. */
 struct row {
-    int64_t h, i;
-    int64_t lo, hi; /* the keys it may see, lo <= hi; outside is forbidden */
+    int64_t h, i;   /* query head, query */
+    int64_t lo, hi; /* the keys that it may see, lo <= hi; others are forbidden */
     float *s;
 };
 
-/* The rows of a micro-kernel. */
+/* The group of rows at hand: as many as a micro-kernel takes. */
 struct group {
     const struct attn_flash *job;
-    int64_t b, j0, r0;          /* r0: the first row in the block */
-    int count;                  /* rows, at most MR */
-    int64_t lo, hi;             /* union of the rows' keys */
-    int64_t from, to;           /* what the product writes: multiples of VF_LANES around it */
+    int64_t b, j0, r0; /* r0: the first row in the block */
+    int count;         /* rows, at most MR */
+    int64_t lo, hi;    /* union of the rows' keys */
+    int64_t from, to;  /* keys that the product computes: multiples of VF_LANES around lo, hi */
     int64_t clean_lo, clean_hi; /* whole vectors of keys that all rows may see and whose raw scores
                                    are final; empty: lo >= hi */
-    struct ahead *ahead;        /* what to ask for meanwhile, or NULL */
+    struct ahead *ahead;        /* what to prefetch meanwhile, or NULL */
     const struct meanwhile *meanwhile;
-    float top[FLASH_MR * VF_LANES] __attribute__((aligned(64)));
+    float top[FLASH_MR * VF_LANES] __attribute__((aligned(64))); /* maxima, lane by lane */
     struct row rows[FLASH_MR];
 };
 
-/* The place of a row of the block in its group of query heads, and its query. */
+/* The query of a row, and the place of its head in the group of query heads. */
 FLASH_INLINE void find_row(const struct attn_flash *job, const struct block *block, int64_t r,
                            int64_t *place, int64_t *i)
 {
-    bool alone = job->group == 1; /* the usual case, spared a division */
+    bool alone = job->group == 1; /* usual; needs no division */
     *i = alone ? block->row0 + r : (block->row0 + r) / job->group;
     *place = alone ? 0 : (block->row0 + r) % job->group;
 }
 
-/* The same of the row that follows. */
+/* From a row to the next one. */
 FLASH_INLINE void next_row(const struct attn_flash *job, int64_t *place, int64_t *i)
 {
     if (++*place == job->group) {
@@ -62,7 +63,7 @@ FLASH_INLINE void next_row(const struct attn_flash *job, int64_t *place, int64_t
     }
 }
 
-/* Query head and query of a row of the block. */
+/* Query head and query of a row. */
 static inline int64_t row_head(const struct attn_flash *job, const struct block *block, int64_t r)
 {
     int64_t place, i;
@@ -89,7 +90,7 @@ static struct block make_block(const struct attn_flash *job, const struct attn_f
                           .direct = job->direct};
 }
 
-/* Keys that row r of the block may see of its part. */
+/* The keys that row r may see, within the part of the block. */
 static void find_interval(const struct attn_flash *job, const struct block *block, int64_t r,
                           int64_t *lo, int64_t *hi)
 {
@@ -106,7 +107,7 @@ static void find_interval(const struct attn_flash *job, const struct block *bloc
         *lo = *hi = 0;
 }
 
-/* Fills the rows' intervals and their union. */
+/* Sets the intervals of all rows, and their union. */
 static void find_intervals(const struct attn_flash *job, const struct attn_flash_scratch *w,
                            struct block *block)
 {
@@ -121,7 +122,7 @@ static void find_intervals(const struct attn_flash *job, const struct attn_flash
     }
 }
 
-/* The rows of a group from r0 on; false where there are none. */
+/* Sets the rows of a group, from r0 on. Returns false if there are none. */
 static bool take_rows(const struct block *block, struct group *group, int64_t r0)
 {
     int64_t left = block->rows - r0;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_convert.h - part of flash_template.h: operands of f32, f16 and bf16 as vectors of
- * floats, and back. Where `type` is a parameter of an inlined function it is a constant, so that
- * loops hold no decision; what is called with a type that is not chooses once. */
+/* flash_convert.h - part of flash_template.h: elements of f32, f16 and bf16 as vectors of floats,
+ * and back. Inlined functions take `type` as a constant, so their loops hold no decision. The
+ * others choose once per call. */
 
-/* Where element `at` of `data` lies. */
+/* The address of element `at`. */
 FLASH_INLINE const void *element_at(const uint32_t type, const void *data, int64_t at)
 {
     return (const char *)data + at * attn_element_bytes(type);
 }
 
-/* Elements of `data` from index `at` on. */
+/* A vector of elements, from index `at` on. */
 FLASH_INLINE vf load_as(const uint32_t type, const void *data, int64_t at)
 {
     if (type == ATTN_F32)
@@ -18,7 +18,7 @@ FLASH_INLINE vf load_as(const uint32_t type, const void *data, int64_t at)
     return type == ATTN_F16 ? vf_load_f16(from, VF_LANES) : vf_load_bf16(from, VF_LANES);
 }
 
-/* The first `count` of them, or all; 0 in the other lanes, which are not touched in memory. */
+/* The first `count` of them, at most all. Other lanes are 0 and are not read. */
 FLASH_INLINE vf load_first_as(const uint32_t type, const void *data, int64_t at, int64_t count)
 {
     if (type == ATTN_F32)
@@ -46,7 +46,7 @@ FLASH_INLINE void widen_as(const uint32_t type, const void *data, int64_t at, in
         to[c] = c < count ? attn_element_read(type, data, at + c * step) : 0.0f;
 }
 
-/* `count` elements, `step` apart from index `at` on, and zeros up to a whole vector. `to` is
+/* `count` elements, `step` apart, from index `at` on, and zeros up to a whole vector. `to` is
  * aligned to the vector. */
 static inline void widen(const struct attn_tensor *x, int64_t at, int64_t step, int64_t count,
                          float *to)
@@ -66,7 +66,7 @@ FLASH_INLINE void hold_as(const uint32_t type, const void *data, int64_t stride,
         widen_as(type, data, n * stride, 1, width, to);
 }
 
-/* Rows of 16-bit elements, `stride` apart, each as widen leaves it. */
+/* Rows of 16-bit elements, `stride` apart. widen describes each row of the result. */
 static inline void hold_rows(uint32_t dtype, const void *data, int64_t stride, int64_t rows,
                              int64_t width, float *to)
 {
@@ -86,7 +86,7 @@ FLASH_INLINE void narrow_as(const uint32_t type, void *data, int64_t at, int64_t
         attn_element_write(type, data, at + c * step, from[c] * by);
 }
 
-/* Stores `count` floats times `by`, rounded once, `step` apart from index `at` on. */
+/* Stores `count` floats times `by`, rounded once, `step` apart, from index `at` on. */
 static void narrow(const struct attn_tensor *x, int64_t at, int64_t step, int64_t count,
                    const float *from, float by)
 {
@@ -98,7 +98,7 @@ static void narrow(const struct attn_tensor *x, int64_t at, int64_t step, int64_
         narrow_as(ATTN_BF16, x->data, at, step, count, from, by);
 }
 
-/* An operand of one number a query head. */
+/* An operand of one number per query head. */
 static inline float of_head(const struct attn_tensor *x, int64_t h)
 {
     return attn_element_read(x->dtype, x->data, h * x->stride[0]);

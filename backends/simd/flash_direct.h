@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_direct.h - part of flash_template.h: the two products for a handful of rows
- * (decoding), where packing K and V would cost more than using them once. Both are read in place.
+/* flash_direct.h - part of flash_template.h: K and V in place, for a handful of rows (decoding).
+ * Packing K and V would cost more than using them once.
  *
- * Memory is read once, and in the order of its addresses: the prefetchers of the hardware follow
- * one rising stream to nearly the whole bandwidth, and a few interleaved rows to a third of it. A
- * single row of queries is such a stream by itself. Of several rows, tiles are computed from the
- * first-level cache, and the block of keys that comes next is touched, line by line, between their
- * steps.
+ * Memory is read once and in the order of its addresses. The prefetchers of the hardware follow one
+ * rising stream at nearly the whole bandwidth, and a few interleaved rows at a third of it. A
+ * single row of queries makes such a stream by itself. With several rows, tiles are computed from
+ * the first-level cache; between their steps, the lines of the next block of keys are touched.
  *
- * Rows of 16 bits are widened as they stream by under a single row of queries; under several they
- * are widened once, a vector of keys at a time, into the first-level cache.
+ * A single row of queries widens rows of 16 bits as they stream by. Several rows have a vector of
+ * keys widened once, into the first-level cache.
  *
- * Each score is one chain over the columns and each output one over the keys, whatever the tile,
- * so that a row's bits do not depend on the rows beside it. */
+ * Each score is one chain of sums over the columns and each output one over the keys, whatever the
+ * tile. So the bits of a row do not depend on the rows beside it. */
 #define DIRECT_TILE  3    /* rows of a tile of scores: its 12 sums hide the latency of FMA */
 #define DIRECT_KEYS  4    /* keys of a tile */
 #define DIRECT_SPAN  64   /* columns of a tile of one row of outputs */
@@ -20,13 +19,13 @@
 #define DIRECT_AHEAD 1024 /* bytes: prefetches go 1 KiB ahead; a page is too far */
 #define DIRECT_TOUCH 4096 /* bytes: touches go 4 KiB ahead */
 
-/* What q is multiplied by where K is read in place. */
+/* q takes the factor of the scores, because K is read in place. */
 static inline float query_factor(const struct attn_flash *job)
 {
     return job->score == ATTN_SCORE_GAUSSIAN ? 1.0f : job->factor;
 }
 
-/* Floats between two queries: dk, rounded up for the zeros that meet a key's odd end. */
+/* Floats between two queries: dk, rounded up. Zeros meet the end of a key's last vector. */
 FLASH_INLINE int64_t direct_query_stride(const struct attn_flash *job)
 {
     return attn_round_up(job->dk, VF_LANES);
@@ -48,16 +47,16 @@ static void direct_queries(const struct attn_flash *job, const struct attn_flash
     }
 }
 
-/* Rows of K or V in place, or some of them as floats, and which of them a product has in hand. */
+/* Rows of K or V of a tile: all of them in place, or some of them as floats. */
 struct direct {
-    const void *from;      /* of row `first` of the tile */
+    const void *from;      /* row `first` of the tile */
     int64_t stride, width; /* in elements */
     int64_t first, hi;     /* no row from hi on is read */
 
-    /* The operand, for touches: row 0 of the tile, bytes from row to row and of a row, how many
-     * rows they go ahead, and their end. */
-    const char *row0;
-    int64_t step, bytes, ahead, end;
+    /* The operand, for prefetches and touches. */
+    const char *row0;    /* row 0 of the tile */
+    int64_t step, bytes; /* from row to row, and of a row */
+    int64_t ahead, end;  /* touches go this many rows ahead, up to row `end` */
 };
 
 FLASH_INLINE struct direct direct_rows(const struct attn_tensor *view, const struct block *block,
@@ -77,13 +76,13 @@ FLASH_INLINE struct direct direct_rows(const struct attn_tensor *view, const str
                            .end = hi};
 }
 
-/* Row j, of elements of a type. */
+/* Row j, whose elements are of this type. */
 FLASH_INLINE const void *direct_row(const uint32_t type, const struct direct *x, int64_t j)
 {
     return element_at(type, x->from, (j - x->first) * x->stride);
 }
 
-/* Up to VF_LANES of these rows, of 16 bits, from j on, as floats at `to`. */
+/* Up to VF_LANES rows of 16-bit elements from j on, as floats at `to`. */
 static struct direct direct_held(const struct attn_tensor *view, const struct direct *x, int64_t j,
                                  float *to)
 {
@@ -96,17 +95,18 @@ static struct direct direct_held(const struct attn_tensor *view, const struct di
     return held;
 }
 
-/* How a tile has its rows: in the first-level cache; as a stream, asking for what comes AHEAD; or
- * in that cache, while it touches the rows of the next block. */
+/* Where a tile finds its rows. HELD: in the first-level cache. STREAM: in memory; it prefetches
+ * what comes next. TOUCH: in the first-level cache; meanwhile it touches the rows of the next
+ * block. */
 enum fetch { HELD, STREAM, TOUCH };
 
-/* The lines of some rows, one after the other; stays on the last row at the end. */
+/* The cache lines of some rows, one after the other. At the end it stays on the last row. */
 struct lines {
     const char *row;
     int64_t step, bytes, column, rows;
 };
 
-/* Those of `keys` rows AHEAD of row j; past the end, those of row j. */
+/* The lines of `keys` rows, x->ahead rows after row j; past the end, those of row j. */
 FLASH_INLINE struct lines next_lines(const struct direct *x, int64_t j, int64_t keys)
 {
     int64_t next = j + x->ahead < x->end ? j + x->ahead : j, left = x->end - next;
@@ -114,7 +114,7 @@ FLASH_INLINE struct lines next_lines(const struct direct *x, int64_t j, int64_t 
                           left < keys ? left : keys};
 }
 
-/* Real loads: asked for in such numbers, prefetches are dropped. */
+/* Loads, because the processor drops prefetches in such numbers. */
 FLASH_INLINE void touch_lines(struct lines *at, int count)
 {
     for (int n = 0; n < count; n++) {
@@ -128,7 +128,8 @@ FLASH_INLINE void touch_lines(struct lines *at, int count)
     }
 }
 
-/* Meanwhile `lines` lines of each of `keys` rows, which lie `step` bytes apart from `at` on. */
+/* What a step of a tile fetches: `lines` lines of each of `keys` rows. The rows lie `step` bytes
+ * apart, from `at` on. */
 FLASH_INLINE void direct_fetch(const enum fetch fetch, const int keys, const int lines,
                                const void *at, int64_t step, struct lines *next)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_direct_scores.h - part of flash_template.h: scores of few rows, from K in place. */
+/* flash_direct_scores.h - part of flash_template.h: scores of few rows with K in place. */
 
-/* sum[r][n] of `mr` rows and `keys` rows of K: one vector of columns joins. */
+/* One vector of columns of `mr` queries and `keys` rows of K joins sum[r][n]. */
 FLASH_INLINE void direct_score_step(const int mr, const int keys, const enum pairing pairing,
                                     const float *q, int64_t q_stride, const vf *key,
                                     vf sum[DIRECT_TILE][DIRECT_KEYS])
@@ -15,7 +15,7 @@ FLASH_INLINE void direct_score_step(const int mr, const int keys, const enum pai
     }
 }
 
-/* Rows of queries and the rows of K that they meet. */
+/* Rows of queries, and the rows of K that they meet. */
 struct direct_span {
     const float *q;   /* [rows][q_stride] */
     int64_t q_stride; /* floats */
@@ -23,7 +23,7 @@ struct direct_span {
     float *s;         /* [rows][LD] scores */
 };
 
-/* What all tiles of a call have in common; constant after inlining. */
+/* What the tiles of a call have in common. Constants after inlining. */
 struct direct_kind {
     uint32_t type; /* of the rows of K */
     enum pairing pairing;
@@ -69,8 +69,8 @@ FLASH_INLINE void direct_score_tile(const struct direct_kind kind, const int mr,
             lanes[r * VF_LANES + n] = sum[r][n];
 }
 
-/* Scores of `mr` rows from r0 on against the up to VF_LANES keys from j on. What lies beyond the
- * last key in the vector of scores becomes 0. */
+/* Scores of `mr` rows from r0 on with up to VF_LANES keys from j on. Beyond the last key, scores
+ * become 0. */
 FLASH_INLINE void direct_score_keys(const struct direct_kind kind, const int mr, int r0,
                                     const struct direct_span *all, int64_t j)
 {
@@ -93,7 +93,7 @@ FLASH_INLINE void direct_score_keys(const struct direct_kind kind, const int mr,
         vf_storeu(span.s + r * LD + j, vf_sums(lanes + r * VF_LANES));
 }
 
-/* A single row of queries against keys [lo, hi), in place. */
+/* A single row of queries with keys [lo, hi), in place. */
 FLASH_INLINE void direct_score_stream(const uint32_t type, const enum pairing pairing,
                                       const struct direct_span *span, int64_t lo)
 {
@@ -102,7 +102,7 @@ FLASH_INLINE void direct_score_stream(const uint32_t type, const enum pairing pa
         direct_score_keys(kind, 1, 0, span, j);
 }
 
-/* At least two rows against the up to VF_LANES keys from j on, as floats. */
+/* At least two rows with up to VF_LANES keys from j on, as floats. */
 FLASH_INLINE void direct_score_rows(const enum pairing pairing, int count,
                                     const struct direct_span *span, int64_t j)
 {
@@ -139,7 +139,7 @@ FLASH_INLINE void direct_score_all(const enum pairing pairing, const struct grou
         direct_score_stream(ATTN_BF16, pairing, span, group->lo);
 }
 
-/* Scores of a group of rows against the keys that it may see of the tile. */
+/* Scores of a group of rows with the keys that it may see of the tile. */
 FLASH_APART void direct_scores(const struct attn_flash_scratch *w, const struct block *block,
                                const struct tile *tile, const struct group *group)
 {

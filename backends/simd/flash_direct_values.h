@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_direct_values.h - part of flash_template.h: weights times V for few rows, from V in place.
- */
+/* flash_direct_values.h - part of flash_template.h: weights of few rows times V in place. */
 
-/* Rows of weights, rows of V and the sums that both join: o[r] += sum of p[r][j] v[j]. */
+/* Rows of weights, rows of V, and the sums that their products join: o[r] += p[r][j] v[j]. */
 struct direct_sums {
     const float *p;  /* [rows][LD] */
     struct direct v; /* in place, or as floats */
@@ -10,7 +9,7 @@ struct direct_sums {
     int64_t width;   /* floats */
 };
 
-/* What meets in a step: the first of some rows each, from one key and one column on. */
+/* The operands of one step, each from one row, one key and one column on. */
 struct direct_step {
     const float *p;
     const void *v;
@@ -19,8 +18,8 @@ struct direct_step {
     int64_t width;
 };
 
-/* `keys` rows of V join `mr` rows and `nv` vectors of columns. Where nv is 1 there may be fewer
- * columns than that. */
+/* `keys` rows of V join `mr` rows, nv vectors of columns. If nv is 1, the last vector may have
+ * fewer columns. */
 FLASH_INLINE void direct_value_step(const uint32_t type, const int mr, const int keys, const int nv,
                                     const struct direct_step x)
 {
@@ -53,7 +52,7 @@ FLASH_INLINE void direct_value_step(const uint32_t type, const int mr, const int
             vf_store(x.o + r * x.width + e * VF_LANES, sum[r][e]);
 }
 
-/* The same for all columns of `mr` rows from r0 on. */
+/* The same for all columns, of `mr` rows from r0 on. */
 FLASH_INLINE void direct_value_tile(const uint32_t type, const int mr, const int keys,
                                     const enum fetch fetch, int r0, const struct direct_sums *x,
                                     int64_t j)
@@ -100,8 +99,8 @@ FLASH_INLINE void direct_value_rows(const int keys, int count, const struct dire
         direct_value_tile(ATTN_F32, 1, keys, HELD, r, x, j);
 }
 
-/* Key j, where V may hold NaN or Inf: weights of -0.0, the mark of cells that take no part, are
- * skipped instead of multiplied. */
+/* Key j of a V that may hold NaN or Inf. A weight of -0.0 marks a cell that takes no part: it is
+ * skipped. */
 static void direct_value_careful(int count, const struct direct_sums *x, int64_t j)
 {
     for (int r = 0; r < count; r++)
@@ -132,7 +131,7 @@ FLASH_INLINE void direct_value_stream(const uint32_t type, const struct direct_s
         direct_value_tile(type, 1, 1, STREAM, 0, x, j);
 }
 
-/* What value_product does, from V in place. */
+/* What value_product does, with V in place. */
 FLASH_APART void direct_values(const struct attn_flash_scratch *w, const struct block *block,
                                const struct tile *tile, const struct group *group,
                                const struct product *product)
@@ -164,8 +163,8 @@ FLASH_APART void direct_values(const struct attn_flash_scratch *w, const struct 
         }
 }
 
-/* Whether what was accumulated is finite: x * 0 is 0 just then. A V that is not finite shows here,
- * wherever it met a weight, even one of 0. */
+/* Whether the accumulated output is finite: only then x * 0 is 0. A V that is not finite shows here
+ * if it met any weight, even 0. */
 static bool direct_finite(const struct attn_flash_scratch *w, const struct block *block)
 {
     vf zero = vf_set1(0.0f), sum = zero;

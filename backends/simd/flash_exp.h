@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_exp.h - part of flash_template.h: 2^x and tanh. Scores lie in the log2 domain, so that one
- * factor of log2(e) is paid in q or k.
+/* flash_exp.h - part of flash_template.h: 2^x and tanh. Scores lie in the log2 domain: one factor
+ * log2(e), in q or K, replaces a multiplication per exponential.
  *
- * Error bounds, checked over every argument by test_simd_exp and declared by the plan:
- *   |exp2_negative(x) / 2^x - 1| <= ATTN_FLASH_E_EXP for -126 <= x <= 0; within 2^-126 below,
- *   and 0 for -inf
- *   |exp2_brief(x) / 2^x - 1| <= ATTN_PAIRS_E_EXP likewise
- *   |tanh_log2(x) / tanh(x / ATTN_FLASH_TANH) - 1| <= ATTN_FLASH_E_TANH where |x| >= 2^-124,
- *   and within 2^-148 of it below */
+ * Error bounds. test_simd_exp checks them over every argument, and the plan declares them:
+ *   |exp2_negative(x) / 2^x - 1| <= ATTN_FLASH_E_EXP for -126 <= x <= 0; the error is at most
+ *   2^-126 for smaller x, and exp2_negative(-inf) is 0
+ *   |exp2_brief(x) / 2^x - 1| <= ATTN_PAIRS_E_EXP, and the same for smaller x
+ *   |tanh_log2(x) / tanh(x / ATTN_FLASH_TANH) - 1| <= ATTN_FLASH_E_TANH for |x| >= 2^-124; the
+ * error is at most 2^-148 for smaller |x| */
 #define LOG2_E 1.44269504f
 
 /* 2^x for x <= 0; NaN stays NaN. x = n + f with n the nearest integer, so that |f| <= 1/2. 2^f is a
@@ -24,7 +24,7 @@ FLASH_INLINE vf exp2_by(const float *coefficients, const int count, vf x)
     return vf_times_power(y, n);
 }
 
-/* By the minimax polynomial of degree 5. */
+/* 2^x with the minimax polynomial of degree 5. */
 FLASH_INLINE vf exp2_negative(vf x)
 {
     const float coefficients[] = {0.00132647272469f, 0.00967151268815f, 0.0555073374357f,
@@ -32,7 +32,7 @@ FLASH_INLINE vf exp2_negative(vf x)
     return exp2_by(coefficients, 6, x);
 }
 
-/* By that of degree 3: enough for a result that is stored in 8 or 11 bits. */
+/* 2^x with the one of degree 3: enough for a result that is rounded to 8 or 11 bits. */
 FLASH_INLINE vf exp2_brief(vf x)
 {
     const float coefficients[] = {0.0550090064f, 0.242211148f, 0.69328294f, 1.0f};
@@ -40,12 +40,12 @@ FLASH_INLINE vf exp2_brief(vf x)
 }
 
 /* tanh(x ln2 / 2) = (2^x - 1) / (2^x + 1), for any x; NaN stays NaN. With x = n + f as above,
- * s = 2^n and t = tanh(f ln2 / 2) the addition theorem makes it
- *   ((s - 1) + (s + 1) t) / ((s + 1) + (s - 1) t),
- * which is t itself where n is 0, so that small x keep their relative precision, and where it is
- * not the numerator is nowhere below 0.48 |s - 1|: nothing cancels. t is f times the minimax
- * polynomial of degree 2 in f^2 (relative error 5.6e-8), its first coefficient held at ln2 / 2
- * rounded. From 32 on, and long before, the quotient is exactly 1. */
+ * s = 2^n and t = tanh(f ln2 / 2), the addition theorem gives
+ *   ((s - 1) + (s + 1) t) / ((s + 1) + (s - 1) t).
+ * For n = 0 this is t itself, so small x keep their relative precision. For other n the numerator
+ * is at least 0.48 |s - 1|, so nothing cancels. t is f times the minimax polynomial of degree 2 in
+ * f^2 (relative error 5.6e-8); its first coefficient is ln2 / 2, rounded. Well before x = 32 the
+ * quotient is exactly 1. */
 FLASH_INLINE vf tanh_log2(vf x)
 {
     const vf magic = vf_set1(12582912.0f + 127.0f), one = vf_set1(1.0f);

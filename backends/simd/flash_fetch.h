@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_fetch.h - part of flash_template.h: lines that are fetched ahead of their use. Hints only,
- * a few lines for each panel of keys that meets a group of rows: many at once would take the
- * buffers through which the products read their own operands. flash_ahead.h says which lines. */
+/* flash_fetch.h - part of flash_template.h: prefetches between the panels of a product. Each panel
+ * of keys asks for a few lines. Many lines at once would take the buffers through which the product
+ * reads its own operands. flash_ahead.h chooses the lines. */
 
+/* Lines to prefetch. */
 struct ahead {
-    const char *k, *v;         /* row at hand */
+    const char *k, *v;         /* next row of K and of V */
     int64_t k_step, v_step;    /* bytes from row to row */
-    int64_t k_bytes, v_bytes;  /* of a row */
-    int64_t rows, rows_a_time; /* left; for each panel */
+    int64_t k_bytes, v_bytes;  /* per row */
+    int64_t rows, rows_a_time; /* rows left, rows per panel */
 
-    const char *q[FLASH_MR], *o[FLASH_MR]; /* rows of q; of w->o or out */
-    int64_t q_bytes, o_bytes;              /* of a row */
-    int next, end, a_time;                 /* row at hand, end of the rows; rows for each panel */
+    const char *q[FLASH_MR], *o[FLASH_MR]; /* rows of q, and of w->o or out */
+    int64_t q_bytes, o_bytes;              /* per row */
+    int next, end, a_time;                 /* next row, end of the rows, rows per panel */
 };
+
+/* The share of one panel. */
 
 FLASH_INLINE void fetch_ahead(struct ahead *ahead)
 {

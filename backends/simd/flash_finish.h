@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_finish.h - part of flash_template.h: raw scores to final ones. */
+/* flash_finish.h - part of flash_template.h: raw scores become final ones. Scale, softcap, bias,
+ * ALiBi and masks. */
 
-/* Whether the scale is applied to scores in memory: nothing that was packed could take it, and more
- * follows than the exponential. */
+/* Whether the scale is applied to scores in memory. Nothing that was packed could take it, and
+ * something comes before the exponential. */
 static bool scaled_late(const struct attn_flash *job)
 {
     return job->score == ATTN_SCORE_GAUSSIAN || (FLASH_PAIRS && job->unit != job->factor);
 }
 
-/* Whether scores become final by nothing but -inf in what lies outside the rows' intervals. */
+/* Whether raw scores are final within the intervals of their rows. */
 static bool scores_are_plain(const struct attn_flash *job)
 {
     return !scaled_late(job) && job->score != ATTN_SCORE_ADDITIVE &&
@@ -22,15 +23,15 @@ static void scale_scores(const struct group *group, const struct row *row)
         vf_store(row->s + j, vf_mul(vf_set1(group->job->factor), vf_load(row->s + j)));
 }
 
-/* Softcap, on the raw score divided by the cap: the factor has seen to the division. */
+/* Softcap. The factor has divided the raw score by the cap. */
 static void cap_scores(const struct group *group, const struct row *row)
 {
     for (int64_t j = group->from; j < group->to; j += VF_LANES)
         vf_store(row->s + j, vf_mul(vf_set1(group->job->cap2), tanh_log2(vf_load(row->s + j))));
 }
 
-/* Cells [j, j + VF_LANES) of a strided row whose cell 0 has index `at`, of which only [lo, hi) may
- * be read; 0 elsewhere. */
+/* Cells [j, j + VF_LANES) of a strided row whose cell 0 has index `at`. Cells outside [lo, hi) are
+ * not read and become 0. */
 FLASH_INLINE vf load_cells(const uint32_t type, const void *data, int64_t at, int64_t stride,
                            int64_t j, int64_t lo, int64_t hi)
 {
@@ -43,7 +44,7 @@ FLASH_INLINE vf load_cells(const uint32_t type, const void *data, int64_t at, in
     return vf_loadu(lanes);
 }
 
-/* The additive bias. Where it is -inf the cell is forbidden, even under a score of +inf. */
+/* The additive bias. -inf forbids the cell, even if its score is +inf. */
 FLASH_INLINE void add_bias_as(const uint32_t type, const struct group *group, const struct row *row)
 {
     const struct attn_tensor *bias = &group->job->operands.bias;
@@ -68,7 +69,7 @@ static void add_bias(const struct group *group, const struct row *row)
         add_bias_as(ATTN_BF16, group, row);
 }
 
-/* ALiBi: minus slope * |i + off - j|, with the same rule for -inf. */
+/* ALiBi: adds -slope * |i + off - j|, with the same rule for -inf. */
 static void add_alibi(const struct group *group, const struct row *row)
 {
     const struct attn_flash *job = group->job;
@@ -84,7 +85,7 @@ static void add_alibi(const struct group *group, const struct row *row)
     }
 }
 
-/* The boolean mask within [lo, hi). */
+/* The boolean mask, within the interval of the row. */
 static void mask_scores(const struct group *group, const struct row *row)
 {
     const struct attn_flash *job = group->job;
@@ -101,7 +102,7 @@ static void mask_scores(const struct group *group, const struct row *row)
         row->s[j] = mask[j * stride] ? row->s[j] : -INFINITY;
 }
 
-/* Raw scores to final ones, -inf in every forbidden cell of [from, to). */
+/* The scores of a row in [from, to). Forbidden cells become -inf. */
 static void finish_scores(const struct group *group, const struct row *row)
 {
     const struct attn_flash *job = group->job;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flash_group.h - part of flash_template.h: the scores of a group of rows with a tile of keys. */
 
-/* Sets the keys of the tile that a row may see; lo == hi == 0 for none. */
+/* Sets the keys of the tile that a row may see; lo == hi == 0: none. */
 FLASH_INLINE void clip_row(const struct attn_flash_scratch *w, const struct tile *tile, int64_t r,
                            const struct group *group, struct row *row)
 {
@@ -13,8 +13,8 @@ FLASH_INLINE void clip_row(const struct attn_flash_scratch *w, const struct tile
     row->hi = keys.first < keys.end ? keys.end - tile->j0 : 0;
 }
 
-/* The rows of a group and the keys that each may see of a tile. Returns false where there is
- * none. */
+/* Sets the rows of a group and the keys that each may see of a tile. Returns false if no row sees
+ * any key. */
 static bool start_group(const struct attn_flash_scratch *w, const struct block *block,
                         const struct tile *tile, struct group *group)
 {
@@ -46,7 +46,7 @@ static bool start_group(const struct attn_flash_scratch *w, const struct block *
     return group->lo < group->hi;
 }
 
-/* Final scores of one tile for a group. False where no row may see any of its keys. */
+/* Final scores of a group with a tile. Returns false if no row sees any key. */
 static bool score_group(const struct attn_flash_scratch *w, const struct block *block,
                         const struct tile *tile, struct group *group)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_item.h - part of flash_template.h: one item from its rows to its results. */
+/* flash_item.h - part of flash_template.h: one item, from its rows to its results. */
 
-/* Rows start at maximum -inf and denominator 0; with a sink, as if it were a first key with v = 0,
- * in the first part. */
+/* Rows start with maximum -inf and denominator 0. A sink counts as a first key with v = 0, in the
+ * first part. */
 static void start_rows(const struct attn_flash *job, const struct attn_flash_scratch *w,
                        const struct block *block)
 {
@@ -22,6 +22,7 @@ static void start_rows(const struct attn_flash *job, const struct attn_flash_scr
     }
 }
 
+/* See struct attn_flash_isa. */
 static void run_item(const struct attn_flash *job, const struct attn_flash_scratch *scratch,
                      const struct attn_flash_item *item, const struct attn_flash_item *next)
 {
@@ -34,6 +35,8 @@ static void run_item(const struct attn_flash *job, const struct attn_flash_scrat
     take_queries(job, w, &block);
     sweep_tiles(job, w, &block, ATTEND);
 #if !FLASH_PAIRS
+    /* V in place is not searched for NaN and Inf. They show here, and the item is computed again.
+     */
     if (block.direct && !direct_finite(w, &block)) {
         block.careful = true;
         start_rows(job, w, &block);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flash_join.h - part of flash_template.h: the weights of a group of rows, times V, join its
- * output.
+ * output. The last tile of a group stores its sums straight to out, divided by the denominator. */
+/* How far the output of a group of rows has come: w->o holds nothing yet, or sums, or out has them.
  */
-
-/* How far the output of a group of rows has come: w->o holds nothing, sums, or is done with. */
 enum stage { FRESH, BEGUN, STORED };
 
-/* The weights of a group are there: what they change in its rows, and dropout. */
+/* After the weights of a group: its denominators, and dropout. */
 static void end_weights(const struct attn_flash_scratch *w, const struct tile *tile,
                         const struct group *group, struct softmax *softmax)
 {
@@ -25,7 +24,7 @@ static bool meets_bad(const struct block *block, const struct tile *tile, const 
     return block->careful || (group->lo < tile->bad_hi && tile->bad_lo < group->hi);
 }
 
-/* Whether the sums of this tile are a group's last, and out takes them as they are stored. */
+/* Whether this tile is the last one of a group, and out can take the sums as they are. */
 static bool ends_group(const struct attn_flash_scratch *w, const struct block *block,
                        const struct tile *tile, const struct group *group)
 {
@@ -40,7 +39,7 @@ static bool ends_group(const struct attn_flash_scratch *w, const struct block *b
     return true;
 }
 
-/* Where the sums of a group go, and times what. */
+/* Sets where the sums of a group go, and their factor. */
 static void aim_product(const struct attn_flash_scratch *w, const struct group *group, bool last,
                         struct product *product)
 {
@@ -54,7 +53,7 @@ static void aim_product(const struct attn_flash_scratch *w, const struct group *
     }
 }
 
-/* Weights times V join the outputs of a group. */
+/* The weights of a group, times V, join its output. */
 static void join_group(const struct attn_flash_scratch *w, const struct block *block,
                        const struct tile *tile, const struct group *group,
                        const struct softmax *softmax)

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_kernel_f16.h - part of flash_template.h, for the instance whose products of pairs are
- * summed in f16: what flash_kernel_f32.h does where sums are f32.
+/* flash_kernel_f16.h - part of flash_template.h: the micro-kernels of the two products, sums in f16
+ * and then in f32.
  *
- * Each half of a lane sums at most FLASH_CHAIN products of the halves that it meets, in a register,
- * mr x nv vectors of them; then it is widened and joins a sum in f32, in the first-level cache. The
- * two sums of a lane are added at the end. Chains begin at multiples of FLASH_CHAIN pairs, so that
- * what a row computes does not depend on where its group's keys begin. */
+ * Each half of a lane sums at most FLASH_CHAIN products in a register, mr x nv vectors of them.
+ * Then it is widened and joins a sum of f32 in the first-level cache. At the end the two sums of a
+ * lane are added. Chains begin at multiples of FLASH_CHAIN pairs, so the result of a row does not
+ * depend on where its group's keys begin. */
+#define FLASH_CHAIN 16 /* longer chains are faster and lose more bits: NOTES.md */
 
-#define FLASH_CHAIN 16
-
-/* f32 sums of a vector of pairs: those of its low 16 halves, then those of its high ones. */
+/* f32 sums of a vector of pairs: first of its low 16 halves, then of its high 16. */
 typedef float pair_sums[2 * VF_LANES];
 
-/* Two operands of which pairs are summed: MR rows, and vectors of columns. */
+/* The operands of a sum over pairs: MR rows and some vectors of columns. */
 struct chains {
     const float *a[FLASH_MR]; /* pair c at c */
     const float *b;           /* pair c at c * step */
@@ -48,8 +47,8 @@ FLASH_INLINE void join_chain(const int mr, const int nv, const struct chains *x,
 #pragma GCC unroll 4
         for (int n = 0; n < nv; n++)
             vh_store(halves[r][n], part[r][n]);
-    /* By way of memory, which the compiler must not see through: a half of a register would have to
-     * be extracted first, by the units that multiply. */
+    /* Through memory, and the compiler must not see it: else it extracts halves of registers, on
+     * the units that multiply. */
     __asm__ volatile("" : : "r"(halves) : "memory");
     for (int r = 0; r < mr; r++)
         for (int n = 0; n < nv; n++)
@@ -79,7 +78,7 @@ FLASH_INLINE vf total(const pair_sums sums)
     return vf_add_neighbours(vf_load(sums), vf_load(sums + VF_LANES));
 }
 
-/* s[r][0..nv) = sum over c of q[r][c] k[c][0..nv), for rows that lie `stride` apart. */
+/* s[r][0..nv) = sum over c of q[r][c] k[c][0..nv). */
 FLASH_INLINE void score_tile(const int mr, const int nv, const enum pairing pairing,
                              const struct span *x, const float *k, float *s, float *top)
 {

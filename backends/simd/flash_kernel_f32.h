@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_kernel_f32.h - part of flash_template.h: the micro-kernels of the two products. Each
- * keeps mr x nv vectors of sums in registers over its whole inner loop: nv loads and mr broadcasts
- * for mr * nv products a step. */
+/* flash_kernel_f32.h - part of flash_template.h: the micro-kernels of the two products, sums in
+ * f32. Each keeps mr x nv vectors of sums in registers over its whole inner loop. A step has nv
+ * loads, mr broadcasts and mr * nv products. */
 
-/* s[r][0..nv) = sum over c of q[r][c] k[c][0..nv), or of the squared differences, for rows that lie
- * `stride` apart; mr, nv, pairing and stride are constants after inlining. */
+/* s[r][0..nv) = sum over c of q[r][c] k[c][0..nv), or of the squared differences. k and s point to
+ * the first key of the micro-kernel. Raises top, or NULL. mr, nv and pairing are constants after
+ * inlining. */
 FLASH_INLINE void score_tile(const int mr, const int nv, const enum pairing pairing,
                              const struct span *x, const float *k, float *s, float *top)
 {

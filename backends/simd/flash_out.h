@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_out.h - part of flash_template.h: what is left to do for out, and lse. */
+/* flash_out.h - part of flash_template.h: rows of out that no tile has stored, and lse. */
 
-/* Divides by the denominator and writes out, unless the last tile did. */
+/* Divides a row by its denominator and stores it in out, unless the last tile did. */
 static void store_row(const struct attn_flash *job, const struct attn_flash_scratch *w,
                       const struct block *block, int64_t r)
 {
@@ -22,11 +22,11 @@ static void store_lse(const struct attn_flash *job, const struct attn_flash_scra
 {
     int64_t h = row_head(job, block, r), i = row_query(job, block, r);
     float max = w->max[r], sum = w->sum[r];
-    /* In double: the logarithm then errs by nothing that matters beside the sum. */
+    /* In double, so that the error of the logarithm does not count. */
     double lse = sum == 0.0f ? -INFINITY : ((double)max + log2((double)sum)) * 0.69314718055994531;
     if (job->operands.sink.data && sum == 1.0f) {
         float sink = of_head(&job->operands.sink, h);
-        lse = max == sink * LOG2_E ? (double)sink : lse; /* nothing joined it: the sink itself */
+        lse = max == sink * LOG2_E ? (double)sink : lse; /* nothing joined the sink */
     }
     ((float *)job->operands.lse.data)[attn_row_start(&job->operands.lse, block->b, h, i)] =
         (float)lse;

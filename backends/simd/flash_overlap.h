@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_overlap.h - part of flash_template.h, for the instance of flash_product_tiles.h:
- * three groups of rows are under way at a time, so that tiles and vectors work side by side.
+/* flash_overlap.h - part of flash_template.h: what flash_attend.h does, with three groups of rows
+ * under way, so that tiles and vectors work at the same time:
  *
  *   tiles     scores of group n, then weights of group n - 2 times V
- *   vectors   meanwhile the weights of group n - 1, a row at a time between the steps of the tiles
+ *   vectors   meanwhile the weights of group n - 1, row by row between the steps of the tiles
  *
- * One stream of instructions does both: a step of four products keeps the tiles busy for 64 cycles
- * and takes some 40 of the 512 places in which the processor holds instructions in flight, so that
- * it reaches the next rows' weights, which depend on nothing under way, long before the step is
- * done. What a row computes does not depend on when. A tile of keys begins and ends with groups
- * that have no neighbours: of 24 groups of an item that costs one. */
+ * One stream of instructions does both. A step of four products keeps the tiles busy for 64 cycles.
+ * It takes some 40 of the 512 instructions that the processor holds in flight, so the processor
+ * reaches the weights of the next rows, which depend on nothing under way, long before the step is
+ * done. The result of a row does not depend on the order. At both ends of a tile of keys, groups
+ * have no neighbours: of 24 groups of an item this costs the time of one. */
 #define AMX_BESIDE 2
 
+/* A group under way. */
 struct passage {
-    struct attn_flash_scratch w; /* with rows of scores of its own */
+    struct attn_flash_scratch w; /* scores have a place of their own */
     struct group group;
     struct softmax softmax;
-    struct meanwhile meanwhile; /* its weights, as work beside other groups' products */
-    bool live;                  /* some row sees some key */
-    int weighed;                /* rows */
-    int64_t due, steps;         /* count / steps of a row are due for each step */
+    struct meanwhile meanwhile; /* its weights, between the steps of other groups */
+    bool live;                  /* some row sees a key of the tile */
+    int weighed;                /* rows whose weights are done */
+    int64_t due, steps;         /* each step makes count / steps of a row due */
 };
 
-/* What the weights of a group still need. */
+/* Computes weights up to this row. */
 static void weigh_until(struct passage *x, int64_t rows)
 {
     const struct group *group = &x->group;
@@ -41,7 +42,7 @@ static void weigh_step(void *passage)
     weigh_until(x, rows < x->group.count ? rows : x->group.count);
 }
 
-/* Steps of both products of a whole group with a tile of keys. */
+/* Steps of both products of a group with a tile of keys. */
 static int64_t count_steps(const struct attn_flash *job, const struct block *block,
                            const struct tile *tile)
 {
@@ -50,7 +51,7 @@ static int64_t count_steps(const struct attn_flash *job, const struct block *blo
     return keys * (2 * pairs(job->dk) / AMX_INNER + columns);
 }
 
-/* The weights of a group whose scores are final; NULL where they are no work for between steps. */
+/* Begins the weights of a group whose scores are final. Returns NULL if they are done at once. */
 static const struct meanwhile *start_weights(const struct block *block, const struct tile *tile,
                                              struct passage *x)
 {
@@ -68,7 +69,7 @@ static const struct meanwhile *start_weights(const struct block *block, const st
     return NULL;
 }
 
-/* One tile of keys joins the outputs of all groups, which are like `group`. */
+/* All groups of the block meet a tile. `group` holds what they have in common. */
 static void attend_groups(const struct attn_flash_scratch *w, const struct block *block,
                           const struct tile *tile, const struct group *group)
 {

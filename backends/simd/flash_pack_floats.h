@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_pack_floats.h - part of flash_template.h: operands of any strides into the layouts that
- * the micro-kernels read. Reads nothing outside the operands. Rows of q with their columns next to
- * each other are read in place, and so are dense and aligned rows of V; none of 16 bits. */
+/* flash_pack_floats.h - part of flash_template.h: q, K and V, of any type and strides, become
+ * floats in the layouts that the products read. Nothing outside the operands is read. q    rows, in
+ * place if they are f32 and their columns lie next to each other, else in w->q K    w->k,
+ * [key_block/NR][dk][NR], multiplied by what makes a dot product a score V    w->v, [dv/NR, rounded
+ * up][key_block][NR], or in place if it is f32, dense and aligned */
 
-/* Whether the micro-kernels take their rows of q from the operand itself. */
+/* Whether the products read rows of q in place. */
 static bool queries_in_place(const struct attn_flash *job)
 {
     return job->dtype == ATTN_F32 && job->operands.q.stride[3] == 1 &&
@@ -16,7 +18,7 @@ FLASH_INLINE int64_t query_stride(int64_t width)
     return attn_round_up(width, VF_LANES);
 }
 
-/* The `count` <= MR rows from r0 on as floats: in place, or copied to `copy`. */
+/* `count` <= MR rows from r0 on as floats: in place, or copied to `copy`. */
 static void raw_queries(const struct attn_flash *job, const struct block *block, int64_t r0,
                         int count, float *copy, const float **to)
 {
@@ -33,7 +35,7 @@ static void raw_queries(const struct attn_flash *job, const struct block *block,
     }
 }
 
-/* Rows of the block as [rows][query_stride], where the operand cannot be read in place. */
+/* Copies the rows of the block to w->q, as [rows][query_stride]. */
 static void copy_queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
                          const struct block *block)
 {
@@ -44,7 +46,7 @@ static void copy_queries(const struct attn_flash *job, const struct attn_flash_s
                     w->q + r0 * query_stride(job->dq), rows);
 }
 
-/* The `count` <= MR rows from r0 on as the micro-kernels take them. */
+/* `count` <= MR rows from r0 on, as the products read them. */
 FLASH_INLINE void queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
                           const struct block *block, int64_t r0, int count, const float **to)
 {
@@ -56,9 +58,9 @@ FLASH_INLINE void queries(const struct attn_flash *job, const struct attn_flash_
         to[r] = w->q + (r0 + r) * query_stride(job->dp);
 }
 
-/* VF_LANES keys, the columns of a key next to each other, of which [lo, hi) are there: transposed
- * in blocks. The others become 0. As many keys that follow are fetched meanwhile: the hardware does
- * not see through the order of these reads. A hint only, so that it may reach past the end. */
+/* VF_LANES keys whose columns lie next to each other, transposed in blocks. Keys outside [lo, hi)
+ * do not exist and become 0. Prefetches the next VF_LANES keys, because the hardware does not
+ * follow the order of these reads. A prefetch may reach past the end. */
 static void pack_k_columns(const float *from, int64_t key_stride, int64_t lo, int64_t hi,
                            int64_t dk, float factor, float *to)
 {
@@ -82,7 +84,7 @@ static void pack_k_columns(const float *from, int64_t key_stride, int64_t lo, in
     }
 }
 
-/* The same of 16-bit keys, the first of index `at`, by way of w->held. */
+/* The same for 16-bit keys from index `at` on. They are widened to w->held first. */
 static void pack_k_held(const struct attn_flash *job, const struct attn_flash_scratch *w,
                         int64_t at, int64_t lo, int64_t hi, float factor, float *to)
 {
@@ -97,7 +99,7 @@ static void pack_k_held(const struct attn_flash *job, const struct attn_flash_sc
     pack_k_columns(w->held, width, lo, hi, job->dk, factor, to);
 }
 
-/* The same where the columns of a key lie apart: quick where the keys of a column do not. */
+/* The same for keys whose columns lie apart. Fast if the keys of a column lie together. */
 static void pack_k_apart(const struct attn_tensor *k, int64_t at, int64_t lo, int64_t hi,
                          int64_t dk, float factor, float *to)
 {
@@ -114,8 +116,8 @@ static void pack_k_apart(const struct attn_tensor *k, int64_t at, int64_t lo, in
     }
 }
 
-/* Keys [tile.lo, tile.hi), rounded outward to whole vectors, as [key_block/NR][dk][NR], times what
- * makes a dot product a score. Keys outside the interval become 0 and are not read. */
+/* Keys [tile.lo, tile.hi), rounded outward to whole vectors. Keys outside the interval become 0 and
+ * are not read. */
 static void pack_k(const struct attn_flash *job, const struct attn_flash_scratch *w,
                    const struct block *block, const struct tile *tile)
 {
@@ -157,8 +159,7 @@ FLASH_INLINE bool pack_v_row_as(const uint32_t type, const void *data, int64_t a
     return vf_all_equal(sum, zero);
 }
 
-/* The row of V of index `at` into its panels. Returns whether all of it is finite: x * 0 is 0 just
- * then. */
+/* The row of V at index `at`. Returns whether all of it is finite: only then x * 0 is 0. */
 static bool pack_v_row(const struct attn_tensor *v, int64_t at, int64_t dv, float *to,
                        int64_t panel_stride)
 {
@@ -170,8 +171,8 @@ static bool pack_v_row(const struct attn_tensor *v, int64_t at, int64_t dv, floa
     return pack_v_row_as(ATTN_BF16, v->data, at, step, dv, to, panel_stride);
 }
 
-/* Whether aligned floats, a multiple of VF_LANES of them, are finite. Four sums, because one would
- * wait for itself. */
+/* Whether `count` aligned floats, a multiple of VF_LANES, are finite. Four sums, because a single
+ * one would wait for itself. */
 static bool finite_floats(const float *from, int64_t count)
 {
     vf zero = vf_set1(0.0f), sum[4] = {zero, zero, zero, zero};
@@ -184,8 +185,8 @@ static bool finite_floats(const float *from, int64_t count)
     return vf_all_equal(vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3])), zero);
 }
 
-/* Whether rows of V can be read where they are: dense, so that they share no cache sets, and each
- * vector of them in one cache line. */
+/* Whether rows of V can be read in place. They must be dense, so that they do not fall into the
+ * same cache sets, and no vector of them may cross a cache line. */
 static bool values_in_place(const struct attn_flash *job, int64_t base)
 {
     return job->dtype == ATTN_F32 && job->operands.v.stride[3] == 1 &&
@@ -193,8 +194,7 @@ static bool values_in_place(const struct attn_flash *job, int64_t base)
            (uintptr_t)((const float *)job->operands.v.data + base) % sizeof(vf) == 0;
 }
 
-/* Keys [tile.lo, tile.hi) of V, in place or as [panels of NR columns][key_block][NR], and where
- * they are not finite. */
+/* Keys [tile.lo, tile.hi) of V, in place or packed. Notes in the tile which are not finite. */
 static void pack_v(const struct attn_flash *job, const struct attn_flash_scratch *w,
                    const struct block *block, struct tile *tile)
 {

@@ -1,33 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_pack_pairs.h - part of flash_template.h, for instances whose products take pairs of
- * FLASH_TYPE, bf16 or f16: what flash_pack_floats.h does for floats.
+/* flash_pack_pairs.h - part of flash_template.h: what flash_pack_floats.h does, for products of
+ * pairs of FLASH_TYPE.
  *
- * A pair is 32 bits: two elements that are neighbours on the inner axis of a product, the first one
- * in the low half. It lies where a float would, and is loaded, broadcast and stored as one, which
- * changes no bit; so the micro-kernels of flash_product_vectors.h serve both, with `join` for what
- * they do to a pair. Counted in pairs, struct span and struct product mean: q    pair c of a row
- * holds columns 2c, 2c + 1 k    [key_block/NR][pairs(dk)][NR]; pair (c, n) of a panel holds the
- * same columns of key n p    [rows][LD]; pair m holds the weights of keys 2m, 2m + 1 of the tile:
- * as it lies in memory, a row of FLASH_TYPE, one a key v    [dv/NR, rounded
- * up][pairs(key_block)][NR]; pair (m, n) of a panel holds column n of keys 2m, 2m + 1 of the tile
- * The inner axis is filled up with zeros, on both sides, to a multiple of FLASH_STEP elements: 2
- * for vectors. Keys outside [tile.lo, tile.hi) count as such zeros.
- *
- * Beside the operations of flash_template.h an instance defines:
- *   vf_join_pairs     of the pairs in each lane: bf16: sum + a[0] b[0] + a[1] b[1] in f32; f16: a
- *                     pair of sums in f16, sum[n] + a[n] b[n], each rounded once
- *   vf_pairs          the first `count` of 2 * VF_LANES elements as pairs, 0 in the others, which
- *                     are not touched in memory
- *   vf_pairs_of       pairs of the first `even_count` of VF_LANES elements in the low halves, the
- *                     first `odd_count` of others in the high ones, in the same way
- *   vf_pairs_transpose  2 * VF_LANES elements of each of VF_LANES rows, as VF_LANES rows of pairs;
- *                     `to` aligned
- *   vf_store_pairs    two vectors of floats as 2 * VF_LANES elements next to each other, aligned to
- *                     one, rounded to nearest
- *   vf_all_zero       true when no bit is set
- * and, where sums of products are f16:
- *   vh, vh_join       2 * VF_LANES sums in f16, and vf_join_pairs to them; vh_store: as elements
- *   vf_add_neighbours sums of lanes 2n and 2n + 1 of two vectors, one after the other */
+ * A pair is 32 bits: two elements that are neighbours on the inner axis of a product, the first
+ * one in the low half. A pair lies where a float would lie. Loads, broadcasts and stores of floats
+ * move pairs without a change of bits, so flash_product_vectors.h serves both; `join` multiplies
+ * them. struct span and struct product count in pairs then:
+ *   q    pair c of a row holds columns 2c, 2c + 1
+ *   k    [key_block/NR][pairs(dk)][NR]; pair (c, n) of a panel holds the same columns of key n
+ *   p    [rows][LD]; pair m holds the weights of keys 2m, 2m + 1 of the tile. So a row of weights
+ *        is a row of FLASH_TYPE, one element per key.
+ *   v    [dv/NR, rounded up][pairs(key_block)][NR]; pair (m, n) of a panel holds column n of keys
+ *        2m, 2m + 1 of the tile
+ * Zeros fill the inner axis up to a multiple of FLASH_STEP elements, on both sides of the product.
+ * Keys outside [tile.lo, tile.hi) are such zeros. */
 
 /* Pairs that hold `count` elements of the inner axis. */
 FLASH_INLINE int64_t pairs(int64_t count)
@@ -35,8 +21,8 @@ FLASH_INLINE int64_t pairs(int64_t count)
     return attn_round_up(count, FLASH_STEP) / 2;
 }
 
-/* Whether the micro-kernels take their rows of q from the operand itself: rows of whole pairs, each
- * aligned to one. Tiles take 16 rows or 32, at equal distances, be they there or not. */
+/* Whether the products read rows of q in place. Rows must be whole pairs, each aligned to one.
+ * Tiles read 16 or 32 rows at equal distances, even rows that do not exist, so they need a copy. */
 static bool queries_in_place(const struct attn_flash *job)
 {
     const int64_t *stride = job->operands.q.stride;
@@ -50,7 +36,7 @@ FLASH_INLINE int64_t query_stride(int64_t width)
     return attn_round_up(pairs(width), VF_LANES);
 }
 
-/* Rows of the block as [rows][query_stride], where the operand cannot be read in place. */
+/* Copies the rows of the block to w->q, as [rows][query_stride]. */
 static void copy_queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
                          const struct block *block)
 {
@@ -68,7 +54,7 @@ static void copy_queries(const struct attn_flash *job, const struct attn_flash_s
     }
 }
 
-/* The `count` <= MR rows from r0 on as the micro-kernels take them. */
+/* `count` <= MR rows from r0 on, as the products read them. */
 FLASH_INLINE void queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
                           const struct block *block, int64_t r0, int count, const float **to)
 {
@@ -84,10 +70,9 @@ FLASH_INLINE void queries(const struct attn_flash *job, const struct attn_flash_
     }
 }
 
-/* VF_LANES keys, the columns of a key next to each other, of which [lo, hi) are there: transposed
- * in blocks of pairs. The others become 0. As many keys that follow are fetched meanwhile: the
- * hardware does not see through the order of these reads. A hint only, so that it may reach past
- * the end. */
+/* VF_LANES keys whose columns lie next to each other, transposed in blocks of pairs. Keys outside
+ * [lo, hi) do not exist and become 0. Prefetches the next VF_LANES keys, because the hardware does
+ * not follow the order of these reads. A prefetch may reach past the end. */
 static void pack_k_columns(const uint16_t *from, int64_t key_stride, int64_t lo, int64_t hi,
                            int64_t dk, float *to)
 {
@@ -111,7 +96,7 @@ static void pack_k_columns(const uint16_t *from, int64_t key_stride, int64_t lo,
     }
 }
 
-/* The same where the columns of a key lie apart. */
+/* The same for keys whose columns lie apart. */
 static void pack_k_apart(const uint16_t *from, int64_t key_stride, int64_t column_stride,
                          int64_t lo, int64_t hi, int64_t dk, float *to)
 {
@@ -143,7 +128,7 @@ static void pack_k(const struct attn_flash *job, const struct attn_flash_scratch
     }
 }
 
-/* Columns [c, c + VF_LANES) of two keys, of which either may be missing (NULL), as pairs. */
+/* Columns [c, c + VF_LANES) of two keys as pairs. A key that does not exist is NULL. */
 FLASH_INLINE vf pair_keys(const uint16_t *even, const uint16_t *odd, int64_t column_stride,
                           int64_t c, int64_t dv)
 {
@@ -159,8 +144,8 @@ FLASH_INLINE vf pair_keys(const uint16_t *even, const uint16_t *odd, int64_t col
     return vf_pairs_of(columns[0], count, columns[1], count);
 }
 
-/* Keys [tile.lo, tile.hi) of V, rounded outward to the inner axis' step, as panels, and where they
- * are not finite: x * 0 is 0 where it is. Keys outside the interval become 0 and are not read. */
+/* Keys [tile.lo, tile.hi) of V, rounded outward to FLASH_STEP, as panels. Keys outside the interval
+ * become 0 and are not read. Notes in the tile which keys are not finite: x * 0 is not 0 then. */
 static void pack_v(const struct attn_flash *job, const struct attn_flash_scratch *w,
                    const struct block *block, struct tile *tile)
 {

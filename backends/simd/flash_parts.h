@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_parts.h - part of flash_template.h: keys that are split into parts, computed apart
- * and merged. A part is what an item has before its rows are divided: output, maximum and
- * denominator. Parts are merged in the order of their keys, whoever computed them. */
-
-/* The scratch memory with output, maximum and denominator in the place of a part. */
+/* flash_parts.h - part of flash_template.h: keys that are split into parts. A part holds output,
+ * maximum and denominator of all rows of a head, before rows are divided. Parts are merged in the
+ * order of their keys, whichever threads computed them. */
+/* Scratch memory whose output, maximum and denominator are those of a part. */
 static struct attn_flash_scratch part_scratch(const struct attn_flash *job,
                                               const struct attn_flash_scratch *scratch,
                                               int64_t head, int64_t part)
@@ -18,11 +17,11 @@ static struct attn_flash_scratch part_scratch(const struct attn_flash *job,
     return own;
 }
 
-/* Row r of one part joins row r of all before it, whose maximum is at least that of each. */
+/* Row r of a part joins the row r of the parts before it. w->max is the maximum of all parts. */
 static void merge_row(const struct attn_flash_scratch *w, const struct attn_flash_scratch *part,
                       int64_t r, int64_t width)
 {
-    float shift = w->max[r] == -INFINITY ? 0.0f : w->max[r]; /* -inf - -inf would be NaN */
+    float shift = w->max[r] == -INFINITY ? 0.0f : w->max[r]; /* -inf - -inf is NaN */
     vf by = exp2_negative(vf_set1(part->max[r] - shift));
     float *o = w->o + r * width;
     for (int64_t c = 0; c < width; c += VF_LANES)
@@ -30,6 +29,7 @@ static void merge_row(const struct attn_flash_scratch *w, const struct attn_flas
     w->sum[r] += vf_first(by) * part->sum[r];
 }
 
+/* See struct attn_flash_isa. */
 static void merge_parts(const struct attn_flash *job, const struct attn_flash_scratch *w,
                         int64_t head)
 {

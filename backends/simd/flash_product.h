@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_product.h - part of flash_template.h: what the two products are asked to compute. Counted
- * in floats, or in pairs (flash_pack_pairs.h). They are score_product and value_product. */
+/* flash_product.h - part of flash_template.h: the operands of the two products, score_product and
+ * value_product. They count in floats, or in pairs (flash_pack_pairs.h). */
 
-/* What a score sums over the columns: q k, or (q - k)^2. */
+/* A score sums over the columns: q k, or (q - k)^2. */
 enum pairing { DOT, DISTANCE };
 
 FLASH_INLINE vf join(const enum pairing pairing, vf q, vf k, vf sum)
@@ -16,16 +16,17 @@ FLASH_INLINE vf join(const enum pairing pairing, vf q, vf k, vf sum)
 #endif
 }
 
-/* Scores of up to MR rows against the keys [from, to) of a packed tile. */
+/* Scores of up to MR rows with the keys [from, to) of a packed tile. Tiles read q as one matrix:
+ * row r at q[0] + r * dk. */
 struct span {
     const float *q[FLASH_MR]; /* rows of dk columns next to each other */
     const float *k;           /* [keys/NR][dk][NR] */
     int64_t dk, from, to;     /* from, to: multiples of VF_LANES */
     float *s;                 /* [rows][LD] */
-    float *top;               /* [rows][VF_LANES] raised to the scores, lane by lane, of the panels
-                                 that lie within [clean_lo, clean_hi); NaN is passed by */
+    float *top; /* [rows][VF_LANES] maxima, lane by lane; raised to the scores of panels
+                   within [clean_lo, clean_hi), NaN ignored */
     int64_t clean_lo, clean_hi;
-    struct ahead *ahead; /* what to ask for meanwhile, or NULL */
+    struct ahead *ahead; /* what to prefetch meanwhile, or NULL */
     const struct meanwhile *meanwhile;
 };
 
@@ -39,6 +40,6 @@ struct product {
     bool fresh;           /* o holds nothing yet and counts as 0 */
     const float *rescale; /* [rows] */
     const struct meanwhile *meanwhile;
-    float *to[FLASH_MR]; /* rows of o, or of out where it takes whole vectors */
+    float *to[FLASH_MR]; /* rows of o, or of out if it takes whole vectors */
     float by[FLASH_MR];
 };

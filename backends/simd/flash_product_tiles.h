@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_product_tiles.h - part of flash_template.h, for the instance whose products are those of
- * amx_tiles.h: what flash_product_vectors.h does for vectors. Operands are the pairs of
- * flash_pack_pairs.h, with FLASH_STEP AMX_INNER and rows of q that lie query_stride apart.
+/* flash_product_tiles.h - part of flash_template.h: the two products in AMX tiles (amx_tiles.h).
+ * Operands are those of flash_pack_pairs.h. Rows of q lie query_stride apart.
  *
- * What the vectors have to do with a block of sums, once it is in memory, waits until the products
- * of the next block are under way. */
+ * The vectors work on a block of sums, in memory, while the products of the next block run. */
 
-/* Raises `top` to the scores of keys [from, to). */
+/* Raises top to the scores of keys [from, to). */
 static void raise_top(int count, const struct span *x, int64_t from, int64_t to)
 {
     for (int r = 0; r < count && from < to; r++) {
@@ -44,7 +42,7 @@ FLASH_APART void score_product(int count, const struct span *x)
     raise_top(count, x, raise_from, raise_to);
 }
 
-/* Sums of one block, columns [column, column + AMX_BLOCK) or what there is of them, join o. */
+/* The sums of one block, columns [column, column + AMX_BLOCK) as far as they exist, join o. */
 static void join_sums(int count, const struct product *x, int64_t column, const float *sums)
 {
     int64_t left = x->width - column, columns = left < AMX_BLOCK ? left : AMX_BLOCK;
@@ -60,7 +58,7 @@ static void join_sums(int count, const struct product *x, int64_t column, const 
     }
 }
 
-/* Whole steps of keys around [lo, hi): weights and V are 0 in the rest. */
+/* Takes whole steps of keys around [lo, hi). Weights and V are 0 outside. */
 FLASH_APART void value_product(int count, const struct product *x)
 {
     float sums[2][AMX_BLOCK * AMX_BLOCK] __attribute__((aligned(64)));

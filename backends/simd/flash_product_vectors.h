@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_product_vectors.h - part of flash_template.h: the two products. There is a micro-kernel
- * (flash_kernel_f32.h, flash_kernel_f16.h) for every mr up to MR and every nv up to NV, so that
- * nothing is computed for rows that do not exist and little for keys that no row may see. */
+/* flash_product_vectors.h - part of flash_template.h: the two products in vectors. There is a
+ * micro-kernel (flash_kernel_f32.h, flash_kernel_f16.h) for every mr up to MR and every nv up to
+ * NV. So nothing is computed for rows that do not exist, and little for keys that no row may see.
+ */
 
 FLASH_INLINE void score_span(const int mr, const enum pairing pairing, const struct span *x)
 {
@@ -59,7 +60,7 @@ FLASH_APART void score_product(int count, const struct span *x)
     score_rows(count, DOT, x);
 }
 
-/* All columns: whole panels, then what is left of the last one. */
+/* All columns: whole panels, then the rest of the last one. */
 FLASH_INLINE void value_columns(const int mr, const struct product *x)
 {
     int64_t column = 0;

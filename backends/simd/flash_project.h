@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_project.h - part of flash_template.h: score parameters. Scores whose queries are projected
- * before they meet the keys. Bilinear: q^T M takes the place of q, and the rest is a dot product.
- * Additive: W_q q takes the place of q and W_k k, computed tile by tile, that of k; then s = w_v .
- * tanh(W_q q + W_k k), one panel of keys and one row at a time, so that nothing of the size sq x sk
- * x dh exists. All projections run in the micro-kernel of the dot product. */
+/* flash_project.h - part of flash_template.h: projections of queries and keys, for scores that have
+ * parameters.
+ *   bilinear   q^T M replaces q. The rest is a dot product.
+ *   additive   W_q q replaces q, and W_k k, computed tile by tile, replaces k. Then
+ *              s = w_v . tanh(W_q q + W_k k) for one panel of keys and one row at a time, so that
+ *              nothing of the size sq x sk x dh exists.
+ * All projections run in the micro-kernel of the dot product. */
 
 static bool projects_queries(const struct attn_flash *job)
 {
@@ -26,8 +28,8 @@ FLASH_INLINE void pack_matrix_as(const uint32_t type, const void *data, const st
             }
 }
 
-/* The same as panels [rows/unit][columns][unit], multiplied by a factor; zeros in the rows that
- * fill the last panel. */
+/* A matrix as panels [rows/unit][columns][unit], multiplied by a factor. Zeros fill the last
+ * panel. */
 static void pack_matrix(const struct attn_tensor *from, struct matrix x, int64_t unit, float factor,
                         float *to)
 {
@@ -39,8 +41,8 @@ static void pack_matrix(const struct attn_tensor *from, struct matrix x, int64_t
         pack_matrix_as(ATTN_BF16, from->data, &x, unit, factor, to);
 }
 
-/* Score parameters of the block's heads, which are one head or share one set. They carry the
- * factors of the score and of tanh_log2. */
+/* Score parameters of the block's heads: of one head, or of all heads if they share them. They
+ * carry the factors of the score and of tanh_log2. */
 static void pack_params(const struct attn_flash *job, const struct attn_flash_scratch *w,
                         const struct block *block)
 {
@@ -63,8 +65,8 @@ static void pack_params(const struct attn_flash *job, const struct attn_flash_sc
                 job->factor, w->w_v);
 }
 
-/* Rows of the block, projected, where rows as they are would lie. Done in as many columns at a time
- * as a row of scores has room for. */
+/* Projected rows of the block, in the place of rows as they are. A row of scores holds the columns
+ * of one step. */
 static void project_queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
                             const struct block *block)
 {
@@ -86,7 +88,7 @@ static void project_queries(const struct attn_flash *job, const struct attn_flas
     }
 }
 
-/* W_k k for the packed keys of a tile, as [dh][LD]. */
+/* W_k k of the packed keys of a tile, as [dh][LD]. */
 static void project_keys(const struct attn_flash *job, const struct attn_flash_scratch *w,
                          const struct tile *tile)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flash_scores_floats.h - part of flash_template.h: raw scores of a group of rows with a tile of
- * keys, where the products take floats. */
+ * keys, for products of floats. */
 
 /* Squared distances of `count` rows from the keys of a span. */
 FLASH_APART void score_distance(int count, const struct span *x)
@@ -8,7 +8,7 @@ FLASH_APART void score_distance(int count, const struct span *x)
     score_rows(count, DISTANCE, x);
 }
 
-/* s[0..nv) of one row against as many hidden keys. */
+/* Scores of one row with nv vectors of projected keys. */
 FLASH_INLINE void additive_tile(const int nv, const float *q, const float *hidden, const float *w_v,
                                 int64_t dh, float *s)
 {
@@ -25,7 +25,7 @@ FLASH_INLINE void additive_tile(const int nv, const float *q, const float *hidde
         vf_store(s + n * VF_LANES, sum[n]);
 }
 
-/* Scores of the `count` rows of a span, whose k is not used, two vectors of keys at a time. */
+/* Scores of `count` rows, two vectors of keys at a time. The k of the span is not used. */
 FLASH_APART void additive_scores(const struct attn_flash *job, const struct attn_flash_scratch *w,
                                  const struct span *x, int count)
 {
@@ -37,7 +37,7 @@ FLASH_APART void additive_scores(const struct attn_flash *job, const struct attn
                 additive_tile(1, x->q[r], w->hidden + j, w->w_v, job->dh, x->s + r * LD + j);
 }
 
-/* Rows of the block as its products take them. */
+/* Rows of the block as its products read them. */
 static void take_queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
                          const struct block *block)
 {
@@ -50,7 +50,7 @@ static void take_queries(const struct attn_flash *job, const struct attn_flash_s
         copy_queries(job, w, block);
 }
 
-/* The same of keys, with their values or without. */
+/* The keys of a tile as the products read them, with their values or without. */
 static void take_keys(const struct attn_flash *job, const struct attn_flash_scratch *w,
                       const struct block *block, struct tile *tile, bool values)
 {
@@ -62,7 +62,7 @@ static void take_keys(const struct attn_flash *job, const struct attn_flash_scra
         pack_v(job, w, block, tile);
 }
 
-/* Scores of a group against a span, as they are before masks and extras. */
+/* Scores of a group with the keys of a span, before masks and extras. */
 static void raw_scores(const struct attn_flash_scratch *w, const struct block *block,
                        const struct tile *tile, struct group *group, struct span *span)
 {

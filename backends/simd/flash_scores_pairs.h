@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flash_scores_pairs.h - part of flash_template.h: raw scores of a group of rows with a tile of
- * keys, where the products take pairs. */
+ * keys, for products of pairs. The functions are those of flash_scores_floats.h. */
 
-/* The steps of an item, as flash_scores_floats.h has them for floats. */
 static void take_queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
                          const struct block *block)
 {

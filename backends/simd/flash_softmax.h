@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_softmax.h - part of flash_template.h: the online softmax of a group of rows: maxima,
+/* flash_softmax.h - part of flash_template.h: the online softmax of a group of rows. Maxima,
  * weights as floats, denominators. */
 
-/* What the scores in memory are multiplied by to lie in the log2 domain. */
+/* The factor that brings scores in memory to the log2 domain. */
 FLASH_INLINE float score_unit(const struct attn_flash *job)
 {
     return FLASH_PAIRS ? job->unit : 1.0f;
@@ -15,14 +15,15 @@ FLASH_INLINE vf in_log2(vf x, float unit)
 
 /* What a tile changes in the rows of a group. */
 struct softmax {
-    float shift[FLASH_MR]; /* the new maxima; 0 for -inf, because -inf - -inf would be NaN */
+    float shift[FLASH_MR]; /* the new maxima; 0 instead of -inf, because -inf - -inf is NaN */
     float added[FLASH_MR]; /* sums of the tile's weights */
-    /* Old maxima less the new ones, then what was accumulated before must be multiplied by. */
+    /* First the old maxima minus the new ones, then 2 to that: the factor of everything that was
+     * accumulated before. */
     float lag[(FLASH_MR + VF_LANES - 1) / VF_LANES * VF_LANES] __attribute__((aligned(64)));
 };
 
-/* Raises lanes to those of a row's scores in the panels whose maximum the product could not take.
- * NaN among the scores is passed by and comes back in the sum of the weights. */
+/* Raises lanes to the scores of a row in the panels whose maximum the product did not take. NaN
+ * among the scores is ignored here and shows in the sum of the weights. */
 FLASH_INLINE vf rest_of_top(const struct group *group, const struct row *row, vf top)
 {
     for (int64_t j = group->from, end; j < group->to; j = end) {
@@ -36,7 +37,7 @@ FLASH_INLINE vf rest_of_top(const struct group *group, const struct row *row, vf
     return top;
 }
 
-/* Before the weights: brings the rows' maxima up to date. */
+/* Before the weights: updates the maxima of the rows. */
 static void start_softmax(const struct group *group, float *max, struct softmax *x)
 {
     const bool rest = group->clean_lo > group->from || group->clean_hi < group->to;
@@ -52,9 +53,9 @@ static void start_softmax(const struct group *group, float *max, struct softmax 
     }
 }
 
-/* Weights of [from, to) of `mr` rows that are LD apart, relative to their maxima `shift`, in place,
- * and their sums. With `mark`, forbidden cells get -0.0 instead of 0. A lane's sum stands for
- * fixed places in the tile, so that nothing depends on `from` and `to`. */
+/* Weights of [from, to) of `mr` rows from r0 on, relative to the maxima in shift. They replace the
+ * scores. Sets the sums of the rows. With `mark`, forbidden cells become -0.0 instead of 0. A lane
+ * sums fixed places of the tile, so the result does not depend on from and to. */
 FLASH_INLINE void weigh_rows(const int mr, const bool mark, const struct group *group, int r0,
                              const float *shift, float *sum)
 {
@@ -82,7 +83,7 @@ FLASH_INLINE void weigh_rows(const int mr, const bool mark, const struct group *
         sum[r0 + r] = vf_sum(sums[r]);
 }
 
-/* The rows of a group. */
+/* The weights of a group as floats. */
 static void weigh_floats(const struct group *group, bool mark, const float *shift, float *sum)
 {
     const int count = group->count;
@@ -95,7 +96,7 @@ static void weigh_floats(const struct group *group, bool mark, const float *shif
         weigh_rows(1, true, group, r, shift, sum);
 }
 
-/* After them: the denominators. */
+/* After the weights: updates the denominators of the rows. */
 static void end_softmax(const struct group *group, float *sum, struct softmax *x)
 {
     for (int r = 0; r < group->count; r += VF_LANES)
@@ -104,7 +105,8 @@ static void end_softmax(const struct group *group, float *sum, struct softmax *x
         sum[r] = sum[r] * x->lag[r] + x->added[r];
 }
 
-/* Scores of [from, to) to final weights; 0 in forbidden cells, even of a row that is NaN. */
+/* The final weights of a row, in the place of its scores. Forbidden cells become 0, even if the row
+ * is NaN. */
 static void normalise_row(const struct group *group, const struct row *row, float max, float sum)
 {
     const float unit = score_unit(group->job);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_sweep.h - part of flash_template.h: an item's tiles of keys, one after the other. */
+/* flash_sweep.h - part of flash_template.h: an item's tiles of keys, one after the other, and all
+ * of its results. */
 
-/* What a sweep over the tiles does with each group. */
+/* What a sweep over the tiles does: computes outputs, or weights. */
 enum sweep { ATTEND, WEIGH };
 
-/* The weights of one tile, once maximum and denominator are final. */
+/* The weights of a group with a tile, when maximum and denominator are final. */
 static void weigh_group(const struct attn_flash_scratch *w, const struct block *block,
                         const struct tile *tile, struct group *group)
 {
@@ -43,7 +44,7 @@ static void sweep_tiles(const struct attn_flash *job, const struct attn_flash_sc
     }
 }
 
-/* Weights are never held: a second sweep computes them again, into zeros. */
+/* Weights are not kept: a second sweep computes them again. Cells that it does not reach are 0. */
 static void store_weights(const struct attn_flash *job, const struct attn_flash_scratch *w,
                           const struct block *block)
 {
@@ -61,7 +62,7 @@ static void store_weights(const struct attn_flash *job, const struct attn_flash_
     sweep_tiles(job, w, block, WEIGH);
 }
 
-/* Divides by the denominators and writes all results of the block. */
+/* Stores all results of the block. */
 static void store_rows(const struct attn_flash *job, const struct attn_flash_scratch *w,
                        const struct block *block)
 {

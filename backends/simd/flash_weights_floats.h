@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_weights_floats.h - part of flash_template.h: scores of a group to weights, and weights
- * times V, where the products take floats. */
+/* flash_weights_floats.h - part of flash_template.h: scores of a group become weights, and weights
+ * times V join its output, for products of floats. */
 
-/* Scores of a group to weights, relative to `shift`, and their sums. */
+/* Weights of a group, relative to `shift`, in the place of their scores, and their sums. With
+ * `mark`, forbidden cells become -0.0. */
 static void weigh_scores(const struct group *group, bool mark, const float *shift, float *sum)
 {
     weigh_floats(group, mark, shift, sum);
 }
 
-/* value_product where V may hold NaN or Inf: weights of -0.0, the mark of cells that take no part,
- * are skipped instead of multiplied. */
+/* value_product for a V that may hold NaN or Inf. A weight of -0.0 marks a cell that takes no part:
+ * it is skipped. */
 FLASH_APART void value_product_careful(int count, const struct product *x)
 {
     for (int r = 0; r < count; r++) {
@@ -28,7 +29,7 @@ FLASH_APART void value_product_careful(int count, const struct product *x)
     }
 }
 
-/* Weights of a group times V. */
+/* Weights of a group times V. `careful`: V is not finite there, and weights are marked. */
 static void join_values(const struct attn_flash_scratch *w, const struct block *block,
                         const struct tile *tile, const struct group *group, bool careful,
                         struct product *product)

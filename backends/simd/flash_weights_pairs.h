@@ -1,25 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash_weights_pairs.h - part of flash_template.h, for instances whose products take pairs of
- * FLASH_TYPE: scores to weights that are stored as such, and their product with a V that may not be
- * finite.
+/* flash_weights_pairs.h - part of flash_template.h: what flash_weights_floats.h does, for products
+ * of pairs. Weights are stored as FLASH_TYPE.
  *
- * A row of weights takes the place of its row of scores, half as long: who goes through it from its
- * first key on has read a score before a weight is written over it. Sums are taken of the weights
- * before they are rounded, so that lse is that of the scores.
- *
- * Error bound, checked over every argument by test_simd_exp and declared by the plan:
- *   |exp2_brief(x) / 2^x - 1| <= ATTN_PAIRS_E_EXP for -126 <= x <= 0; within 2^-126 below, and
- * 0 for -inf */
-
-/* What is stored in the place of a row of scores. */
+ * A row of weights takes the place of its row of scores and is half as long. It is written from its
+ * first key on, so each score is read before a weight overwrites it. Sums are those of the weights
+ * before rounding, so lse is that of the scores. */
+/* The row of weights in the place of a row of scores. */
 FLASH_INLINE uint16_t *weights_of(float *scores)
 {
     return (uint16_t *)(void *)scores;
 }
 
-/* Weights of [from, to) of a row, 2^(s * unit - shift), stored in place; returns their sum. Two
- * roundings make that of the row's largest score, of which shift is the rounded product, exactly 1.
- * A lane's sum stands for fixed places in the tile, so that nothing depends on `from` and `to`. */
+/* Weights of [from, to) of a row, 2^(s * unit - shift), stored in place. Returns their sum. shift
+ * is the rounded product of the largest score and unit. Here the product is rounded as well, so the
+ * weight of the largest score is exactly 1. A lane sums fixed places of the tile, so the result
+ * does not depend on from and to. */
 FLASH_INLINE float weigh_pairs(float *s, int64_t from, int64_t to, float shift, float unit)
 {
     const vf top = vf_set1(shift);
@@ -39,7 +34,7 @@ FLASH_INLINE float weigh_pairs(float *s, int64_t from, int64_t to, float shift, 
     return vf_sum(sum);
 }
 
-/* Weights [from, to) of `count` rows that are floats yet. */
+/* Narrows weights [from, to) of `count` rows that are still floats. */
 static void narrow_weights(int count, float *weights, int64_t from, int64_t to)
 {
     for (int r = 0; r < count; r++) {
@@ -49,7 +44,7 @@ static void narrow_weights(int count, float *weights, int64_t from, int64_t to)
     }
 }
 
-/* Whether weights of a group are floats until their product: a mark or dropout comes first. */
+/* Whether weights stay floats at first, because of marks or dropout. */
 static bool narrowed_late(const struct group *group, bool mark)
 {
     return mark || group->job->flags & ATTN_FLAG_DROPOUT;
@@ -67,9 +62,9 @@ static void weigh_scores(const struct group *group, bool mark, const float *shif
         sum[r] = weigh_pairs(s + r * LD, group->from, group->to, shift[r], unit);
 }
 
-/* value_product where V may hold NaN or Inf, over keys instead of pairs: weights are floats yet,
- * lest one that is not 0 meet an infinity as 0, and those of -0.0, the mark of cells that take no
- * part, are skipped instead of multiplied. */
+/* value_product for a V that may hold NaN or Inf, over keys instead of pairs. Weights are floats: a
+ * narrowed weight could be 0 where it meets an infinity. A weight of -0.0 marks a cell that takes
+ * no part: it is skipped. */
 FLASH_APART void value_product_careful(int count, const struct product *x)
 {
     for (int r = 0; r < count; r++) {
@@ -88,8 +83,8 @@ FLASH_APART void value_product_careful(int count, const struct product *x)
     }
 }
 
-/* Cells of [lo, hi) around the weights of a group, where a step of the product is longer than a
- * vector, take no part. */
+/* Marks the cells of [lo, hi) around the weights of a group: a step of the product may be longer
+ * than a vector, and these cells take no part. */
 static void clear_around(const struct group *group, int64_t lo, int64_t hi)
 {
     for (int r = 0; r < group->count; r++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm.c - see gemm.h; the product itself is in gemm_template.h. */
+/* gemm.c - see gemm.h. The product itself is in gemm_template.h. */
 #include "gemm.h"
 
 /* Bytes of rows * columns elements, rounded up to 64; -1 on overflow. */
@@ -70,7 +70,7 @@ void attn_gemm_pack_bias(const struct attn_gemm_layout *layout, const struct att
                     : 0.0f;
 }
 
-/* Where the share of a thread begins when `extent` is cut in units. */
+/* Where the share of a thread begins if `extent` is cut in units. */
 static int64_t cut(int64_t extent, int64_t unit, int thread, int threads)
 {
     int64_t at = (extent + unit - 1) / unit * thread / threads * unit;

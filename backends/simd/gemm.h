@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm.h - y = x w^T + bias, what the projections of multi-head attention are: weights packed once,
- * rows of x read where they lie or a few at a time copied, sums in f32.
+/* gemm.h - y = x w^T + bias: the projections of multi-head attention. Weights are packed once. Rows
+ * of x are read in place, or copied a few at a time. Sums are f32.
  *
  * Letters: r row of all batches together, e inner, o column of y. The inner extent is cut into
- * about equal parts; a thread sums up a block of ATTN_GEMM_ROWS x ATTN_GEMM_COLUMNS of y over all
- * parts before it goes on. */
+ * parts of about equal size. A thread sums a block of ATTN_GEMM_ROWS x ATTN_GEMM_COLUMNS of y over
+ * all parts before it goes on. */
 #ifndef ATTN_SIMD_GEMM_H
 #define ATTN_SIMD_GEMM_H
 
 #include "flash.h"
 
-/* A block of weights, part x columns, takes 256 KiB (of 16 bits and not in pairs: 128), a quarter
- * of the second-level cache of the CPUs this is for. It serves up to ATTN_GEMM_ROWS rows of x (192
- * KiB) beside it. */
+/* A block of weights, part x columns, takes 256 KiB, a quarter of the second-level cache of the
+ * CPUs this is for (128 KiB with 16 bits and no pairs). It serves up to ATTN_GEMM_ROWS rows of x,
+ * which take another 192 KiB. */
 #define ATTN_GEMM_DEPTH   256
 #define ATTN_GEMM_COLUMNS 256
 #define ATTN_GEMM_ROWS    192
 
-/* Floats between two rows of sums: more than a power of two, as for scores. */
+/* Floats between two rows of sums: more than a power of two, as in ATTN_FLASH_SCORE_STRIDE. */
 #define ATTN_GEMM_SUM_STRIDE (ATTN_GEMM_COLUMNS + 16)
 
 /* Working memory of a thread, aligned to 64 bytes. */
 struct attn_gemm_scratch {
     float x[8 * ATTN_GEMM_DEPTH];                   /* rows of x that are not read in place */
     float s[8 * ATTN_FLASH_SCORE_STRIDE];           /* products of one row group */
-    float add[ATTN_GEMM_COLUMNS];                   /* a row of what joins y */
-    float y[ATTN_GEMM_ROWS * ATTN_GEMM_SUM_STRIDE]; /* sums of a block where y is 16-bit */
+    float add[ATTN_GEMM_COLUMNS];                   /* a row that joins y */
+    float y[ATTN_GEMM_ROWS * ATTN_GEMM_SUM_STRIDE]; /* sums of a block if y has 16 bits */
 };
 
-/* How an instance wants weights of a type: in panels of nr columns, `pair` elements of the inner
- * extent side by side: 2 where the product takes pairs of bf16, else 1. */
+/* The layout of packed weights for an instance: panels of nr columns, `pair` elements of the inner
+ * extent side by side. pair is 2 if the product takes pairs of bf16, else 1. */
 struct attn_gemm_layout {
     uint32_t dtype;
     int nr, pair;
@@ -47,7 +47,7 @@ struct attn_gemm {
     struct attn_tensor x, y, add; /* [B,S,inner], [B,S,columns] twice; add, without data: none,
                                    joins y last */
     struct attn_gemm_layout layout;
-    const void *packed; /* see attn_gemm_pack; NULL: y is x + add, columns those of x */
+    const void *packed; /* by attn_gemm_pack; NULL: y is x + add, with the columns of x */
     const float *bias;  /* columns rounded up to nr */
 };
 
@@ -56,30 +56,29 @@ struct attn_gemm_part {
     int64_t r0, r1, o0, o1; /* o0: a multiple of nr */
 };
 
-/* Extent of the parts of the inner extent; the last one may have less. A multiple of `pair`. */
+/* Size of the parts of the inner extent, a multiple of `pair`. The last part may be smaller. */
 static inline int64_t attn_gemm_depth(int64_t inner, int pair)
 {
-    int64_t most =
-        ATTN_GEMM_DEPTH * pair; /* pairs take half the room of floats, elements of them */
+    int64_t most = ATTN_GEMM_DEPTH * pair; /* an element of a pair takes half the room of a float */
     int64_t parts = (inner + most - 1) / most;
     return attn_round_up((inner + parts - 1) / parts, pair);
 }
 
-/* Bytes of packed weights, and of their bias, each rounded up to 64; -1 on overflow. */
+/* Bytes of packed weights, and of their bias, rounded up to 64. -1 on overflow. */
 int64_t attn_gemm_packed(const struct attn_gemm_layout *layout, int64_t columns, int64_t inner);
 int64_t attn_gemm_biases(const struct attn_gemm_layout *layout, int64_t columns);
 
-/* Packs w [columns,inner] of any strides, columns rounded up to nr and the inner extent to `pair`
- * with zeros: part after part of the inner extent as [columns/nr][depth/pair][nr][pair]. Elements
- * keep their type. */
+/* Packs w [columns,inner] of any strides, part after part of the inner extent, each as
+ * [columns/nr][depth/pair][nr][pair]. Zeros round columns up to nr and the inner extent to `pair`.
+ * Elements keep their type. */
 void attn_gemm_pack(const struct attn_gemm_layout *layout, const struct attn_tensor *w, void *to);
 
-/* Bias [columns] (dtype 0: zeros) in f32, columns rounded up to nr with zeros. */
+/* Bias [columns] as f32, with zeros up to a multiple of nr. dtype 0: all zeros. */
 void attn_gemm_pack_bias(const struct attn_gemm_layout *layout, const struct attn_tensor *bias,
                          int64_t columns, float *to);
 
-/* The share of one of `threads` threads: of the rows or of the columns, whichever are more, in
- * units of the micro-kernel. */
+/* The share of one of `threads` threads: rows or columns, whichever are more, in units of the
+ * micro-kernel. */
 struct attn_gemm_part attn_gemm_share(const struct attn_gemm *job, const struct attn_flash_isa *isa,
                                       int thread, int threads);
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm_block.h - part of gemm_template.h: a block of y, and the rows of x that it is made of. */
+/* gemm_block.h - part of gemm_template.h: a block of y, and the rows of x that make it. */
 
-/* What a float's place holds of the inner extent: one element, or a pair of bf16
- * (flash_pack_pairs.h). */
+/* Elements of the inner extent in 32 bits: one float, or a pair of bf16 (flash_pack_pairs.h). */
 #define GEMM_PAIR (FLASH_PAIRS ? 2 : 1)
 
 struct gemm_block {
     int64_t r0, r1, o0, columns; /* of y */
     int64_t e0, depth;           /* a part of the inner extent */
-    bool last;                   /* of the parts */
+    bool last;                   /* the last of the parts */
 };
 
 /* Index of element [r][column] of x, y or add. */
@@ -36,8 +35,8 @@ static const float *gemm_floats(const struct attn_gemm *job, const struct gemm_b
     return copy;
 }
 
-/* The same as pairs, in place where they lie whole and aligned. An odd inner extent is filled up
- * with a zero. */
+/* The same as pairs: in place if they are whole and aligned. A zero completes an odd inner extent.
+ */
 static const float *gemm_pairs(const struct attn_gemm *job, const struct gemm_block *block,
                                int64_t r, float *copy)
 {

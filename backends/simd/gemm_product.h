@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm_product.h - part of gemm_template.h: products of rows of x with panels of packed weights. A
- * micro-kernel like that of scores (flash_product_vectors.h), which also reads weights of 16 bits
- * and widens them in registers: that costs next to nothing beside the products of six rows, and
- * half as much is fetched, which is what counts where rows are few. */
-
-/* s[r][0 .. panels * NR) = x[r] w^T over `depth` floats or pairs; mr, panels and type are constants
- * after inlining. What a column is made of, and in which order, depends on none of the three. */
+/* gemm_product.h - part of gemm_template.h: products of rows of x with panels of packed weights.
+ * The micro-kernel is like that of scores (flash_kernel_f32.h). It also reads weights of 16 bits
+ * and widens them in registers. This costs next to nothing with six rows, and half as much memory
+ * is read, which counts with few rows. */
+/* s[r][0 .. panels * NR) = x[r] w^T over `depth` floats or pairs. mr, panels and type are constants
+ * after inlining. The order of the sums of a column depends on none of the three. */
 FLASH_INLINE void gemm_tile(const int mr, const int panels, const uint32_t type,
                             const float *const *x, const void *w, int64_t depth, float *s)
 {
@@ -37,7 +36,7 @@ FLASH_INLINE void gemm_tile(const int mr, const int panels, const uint32_t type,
             vf_store(s + r * LD + n * VF_LANES, sum[r][n]);
 }
 
-/* Some rows and the panels of a block. */
+/* Some rows of x, and the panels of a block. */
 struct gemm_operands {
     const float *x[FLASH_MR];
     const void *w; /* [panels][depth][NR] of `type`, or of pairs */
@@ -46,7 +45,7 @@ struct gemm_operands {
     float *s; /* [rows][LD] */
 };
 
-/* A single row takes two panels at a time, for its sums alone would wait for themselves. */
+/* A single row takes two panels at a time: the sums of one panel would wait for themselves. */
 FLASH_INLINE void gemm_panels(const int mr, const uint32_t type, const struct gemm_operands *op)
 {
     const int64_t size = type == ATTN_F32 ? 4 : 2, step = op->depth * FLASH_NR * size;

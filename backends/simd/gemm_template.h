@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm_template.h - y = x w^T + bias over the vector type and the products of flash_template.h,
- * which an instance includes first.
+/* gemm_template.h - y = x w^T + bias over the vector type of flash_template.h, which an instance
+ * includes first.
  *
- * For each block of rows and columns of y, for each part of the inner extent, for each group of MR
- * rows or fewer: products, then y = bias + products, or y += products from the second part on. A
- * 16-bit y is summed up in scratch memory and rounded once. What an element of y is made of, and in
- * which order, depends on nothing but the inner extent: not on the row's neighbours nor on the
- * thread. */
+ * For each block of rows and columns of y, for each part of the inner extent, for each group of up
+ * to MR rows: products, then y = bias + products, or y += products from the second part on. A y of
+ * 16 bits is summed in scratch memory and rounded once. The order of the sums of an element depends
+ * on the inner extent only, not on neighbouring rows nor on threads. */
 #include "gemm.h"
 
 #include "gemm_block.h"
 #include "gemm_product.h"
 
-/* What joins row r of y last; then its way to y, where it is not there already. */
+/* Adds to row r of y what joins it last, and stores it unless it is in y already. */
 static void gemm_finish_row(const struct attn_gemm *job, const struct gemm_block *block, int64_t r,
                             float *sums, int64_t step, float *add)
 {
@@ -58,7 +57,8 @@ static void gemm_part(const struct attn_gemm *job, const struct gemm_block *bloc
                                .s = scratch->s};
     for (int64_t g = block->r0, count; g < block->r1; g += count) {
         const int64_t left = block->r1 - g, groups = (left + FLASH_MR - 1) / FLASH_MR;
-        count = (left + groups - 1) / groups; /* the last two alike: a few rows wait for loads */
+        count = (left + groups - 1) /
+                groups; /* the last two groups have about equal size: few rows wait for loads */
         gemm_rows(job, block, g, (int)count, scratch->x, op.x);
         gemm_product((int)count, &op);
         for (int64_t n = 0; n < count; n++)
@@ -66,7 +66,7 @@ static void gemm_part(const struct attn_gemm *job, const struct gemm_block *bloc
     }
 }
 
-/* A block of y, x as it is. */
+/* A block of y without weights: x itself. */
 static void gemm_copy(const struct attn_gemm *job, const struct gemm_block *block,
                       struct attn_gemm_scratch *scratch)
 {

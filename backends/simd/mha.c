@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* The next piece of a region that starts at `base`, aligned to 64 bytes. With base NULL it only
- * counts; *used becomes SIZE_MAX on overflow, and where `bytes` is negative. */
+ * counts. *used becomes SIZE_MAX on overflow, or if `bytes` is negative. */
 static void *cut(void *base, size_t *used, int64_t bytes)
 {
     size_t at = *used;
@@ -88,7 +88,7 @@ static struct attn_tensor join(const struct attn_tensor *heads)
                                 .dtype = heads->dtype};
 }
 
-/* A row of y for each of `heads`: x w^T + bias, or x as it is where w is not given. */
+/* A row of y for each row of `heads`: x w^T + bias, or x itself if w is not given. */
 static struct attn_gemm projection(const struct attn_flash_isa *isa, struct attn_tensor x,
                                    const struct attn_tensor *heads, const struct attn_tensor *w,
                                    struct attn_tensor y)
@@ -118,7 +118,7 @@ static void attach_heads(const struct attn_plan *plan, const struct attn_operand
     attn_operands_set(&job->operands, tensors, n_tensors);
 }
 
-/* From the heads to out: the output projection, or what else is left to do. */
+/* From the heads to out: the output projection, or a residual without one. */
 static struct attn_gemm last_step(const struct attn_plan *plan, const struct attn_operands *given)
 {
     const struct attn_mha *mha = plan->mha;
@@ -132,7 +132,7 @@ static struct attn_gemm last_step(const struct attn_plan *plan, const struct att
     return step;
 }
 
-/* All but the packed weights. */
+/* Everything except the packed weights. */
 static void attach_projections(const struct attn_plan *plan, const struct attn_operands *given,
                                struct attn_mha_binding *binding)
 {
@@ -228,7 +228,7 @@ static void project_output(void *context, int thread)
     project(errand->plan, &errand->binding->output, thread);
 }
 
-/* Zeroes the pruned heads of one row of heads, whatever they hold. */
+/* Sets the pruned heads of one row to zero, whatever they hold. */
 static void prune_row(const struct attn_problem *heads, const struct attn_tensor *mask,
                       const struct attn_tensor *out, int64_t at)
 {

@@ -4,7 +4,7 @@
 
 #include "mha.h"
 
-/* Elements of a buffer's row: a cache line more than it needs, for at multiples of 4 KiB rows would
+/* Elements of a buffer's row: a cache line more than it needs. Rows at multiples of 4 KiB would
  * fall into the same cache sets. */
 static int64_t row_of(int64_t width, uint32_t dtype)
 {
@@ -33,14 +33,14 @@ static struct attn_tensor buffer(uint32_t role, uint32_t dtype, int64_t b, int64
                                 .stride = {s * row, d, row, 1}};
 }
 
-/* Whether an operand goes to a projection or to what follows the heads. */
+/* Whether an operand belongs to the projections, or to what follows the heads. */
 static bool is_own(uint32_t role)
 {
     return role == ATTN_OUT || role == ATTN_HEAD_MASK || (role >= ATTN_X_Q && role <= ATTN_B_O);
 }
 
-/* q, k, v and out of the heads. Without an output projection out is the heads side by side, and
- * needs no buffer; but a residual joins what a buffer holds, unless out holds as much. */
+/* q, k, v and out of the heads. Without an output projection, out is the heads side by side and
+ * needs no buffer. The exception: a residual that joins heads of another type than out. */
 static void set_buffers(struct attn_mha *mha, const struct attn_problem *p, uint32_t dtype)
 {
     const struct attn_tensor *out = attn_tensor_find(p, ATTN_OUT);

@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The more rows an item has, the less packing K and V costs; 768 rows hide it. */
+/* The more rows an item has, the less packing K and V costs. MOST_ROWS hide it. */
 #define MOST_ROWS  768
 #define LEAST_ROWS 48
-/* Up to SPLIT_ROWS a key/value head the keys are split into parts, of which K and V take at least
- * PART_BYTES: 5 us at 25 GB/s, some times what it takes to wake a thread. MOST_PARTS of a batch
- * entry occupy the threads; larger ones lose less between them, and their memory does not grow with
- * the keys. */
+/* With up to SPLIT_ROWS rows per key/value head the keys are split into parts. K and V of a part
+ * take at least PART_BYTES: 5 us at 25 GB/s, a few times what it takes to wake a thread. MOST_PARTS
+ * per batch entry keep the threads busy. More parts would cost more, and memory for them would grow
+ * with the keys. */
 #define SPLIT_ROWS 64
 #define PART_BYTES (128 * 1024)
 #define MOST_PARTS 64
@@ -22,18 +22,13 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static int64_t clamp(int64_t value, int64_t low, int64_t high)
-{
-    return value < low ? low : value > high ? high : value;
-}
-
-/* An integer option that the harness has checked; 0 stands for "chosen here". */
+/* An integer option that the harness has checked. 0: not given. */
 static int64_t option(const struct attn_services *services, const char *key)
 {
     return strtoll(attn_option_get(services, key, "0"), NULL, 10);
 }
 
-/* Keys a part, before they are rounded to whole tiles; at least 1. */
+/* Keys per part before they are rounded up to whole tiles, at least 1. */
 static int64_t part_keys(const struct attn_flash *job)
 {
     int64_t splits = (MOST_PARTS + job->groups - 1) / job->groups;
@@ -42,15 +37,15 @@ static int64_t part_keys(const struct attn_flash *job)
     return fit > even ? fit : even;
 }
 
-/* A part as tiles of about equal size. Nothing is packed, so that no cache limits them, and each
- * costs something beside its keys. */
+/* Tiles of about equal size for a part. Nothing is packed, so no cache limits them. Large ones are
+ * better, because each has a cost of its own. */
 static int64_t direct_key_block(const struct attn_flash *job, int64_t nr)
 {
     bool alone = job->sq * job->group == 1;
     int64_t most = alone ? ATTN_FLASH_ROW_KEYS : ATTN_FLASH_MOST_KEYS, keys = part_keys(job);
     int64_t tiles = (keys + most - 1) / most;
-    int64_t even = clamp((keys + tiles - 1) / tiles, ATTN_FLASH_MOST_KEYS, most);
-    return attn_round_up(clamp(even, 1, job->sk > 0 ? job->sk : 1), nr);
+    int64_t even = attn_clamp((keys + tiles - 1) / tiles, ATTN_FLASH_MOST_KEYS, most);
+    return attn_round_up(attn_clamp(even, 1, job->sk > 0 ? job->sk : 1), nr);
 }
 
 static int64_t choose_key_block(const struct attn_plan *plan)
@@ -65,10 +60,10 @@ static int64_t choose_key_block(const struct attn_plan *plan)
     int64_t fit = least(attn_blocking_tile(&plan->caches) * (plan->isa->step > 1 ? 2 : 1) / width,
                         attn_blocking_scores(&plan->caches) / plan->isa->mr) /
                   nr * nr;
-    return clamp(least(fit, attn_round_up(job->sk, nr)), nr, ATTN_FLASH_MOST_KEYS);
+    return attn_clamp(least(fit, attn_round_up(job->sk, nr)), nr, ATTN_FLASH_MOST_KEYS);
 }
 
-/* As many rows as fit, in items of about equal size. */
+/* As many rows as fit in the cache, in items of about equal size. */
 static int64_t choose_item_rows(const struct attn_plan *plan)
 {
     const struct attn_flash *job = &plan->job;
@@ -79,13 +74,13 @@ static int64_t choose_item_rows(const struct attn_plan *plan)
     if (given > 0)
         return attn_round_up(least(given, 8192), mr);
     int64_t width = job->dp + attn_round_up(job->dv, plan->isa->nr);
-    int64_t rows = clamp(attn_blocking_item(&plan->caches) / width, LEAST_ROWS, MOST_ROWS);
+    int64_t rows = attn_clamp(attn_blocking_item(&plan->caches) / width, LEAST_ROWS, MOST_ROWS);
     int64_t items = total ? (total + rows - 1) / rows : 1;
     return attn_round_up(total ? (total + items - 1) / items : 1, mr);
 }
 
-/* Few rows: their keys are split, however few threads there are, so that threads do not change the
- * results. The weights of a row are written by one item. */
+/* With few rows keys are split. The number of threads does not count, so that it does not change
+ * results. Keys are not split if weights are asked for: one item stores the weights of a row. */
 static void choose_splits(struct attn_flash *job, const struct attn_problem *problem)
 {
     job->splits = 1;
@@ -96,7 +91,7 @@ static void choose_splits(struct attn_flash *job, const struct attn_problem *pro
     job->splits = job->splits > 1 ? job->splits : 1;
 }
 
-/* What the job multiplies raw scores by (see flash.h). */
+/* The factors of scores (flash.h). */
 static void choose_factors(const struct attn_flash_isa *isa, struct attn_flash *job,
                            const struct attn_problem *problem)
 {
@@ -107,14 +102,14 @@ static void choose_factors(const struct attn_flash_isa *isa, struct attn_flash *
         job->factor = (float)(scale / problem->softcap * ATTN_FLASH_TANH);
         job->cap2 = (float)(problem->softcap * log2_e);
     }
-    /* A factor of the exponential's argument has to leave 0 and -inf as they are. */
+    /* `unit` must leave 0 and -inf as they are. */
     bool last = isa->step > 1 && job->factor > 0.0f && isfinite(job->factor) &&
                 !(problem->flags & ATTN_FLAG_SOFTCAP) && !attn_tensor_find(problem, ATTN_BIAS) &&
                 !attn_tensor_find(problem, ATTN_ALIBI);
     job->unit = last ? job->factor : 1.0f;
 }
 
-/* Query heads that may share packed keys: those of one key/value head, unless they have score
+/* Query heads that share packed keys: those of one key/value head, unless they have score
  * parameters of their own. */
 static int64_t choose_group(const struct attn_problem *problem)
 {
@@ -126,14 +121,14 @@ static int64_t choose_group(const struct attn_problem *problem)
     return problem->hq / problem->hkv;
 }
 
-/* Whether weights fit their type: dropout magnifies those that it keeps. */
+/* Whether weights fit their type. Dropout magnifies the weights that it keeps. */
 static bool weights_fit(const struct attn_flash_isa *isa, const struct attn_problem *problem)
 {
     return isa->pairs != ATTN_F16 || !(problem->flags & ATTN_FLAG_DROPOUT) ||
            1.0 - problem->dropout_p >= 0x1p-15;
 }
 
-/* The instance that serves a problem: this one, or the one that stands in for it. */
+/* The instance that serves a problem: this one, or the one that serves the rest. */
 static const struct attn_flash_isa *choose_isa(const struct attn_flash_isa *isa,
                                                const struct attn_problem *problem)
 {
@@ -144,7 +139,7 @@ static const struct attn_flash_isa *choose_isa(const struct attn_flash_isa *isa,
     return isa->other;
 }
 
-/* Everything of the job that needs no data. */
+/* Sets everything of the job that needs no data. */
 static void prepare_job(struct attn_plan *plan, const struct attn_problem *problem)
 {
     struct attn_flash *job = &plan->job;
@@ -181,8 +176,8 @@ static void prepare_job(struct attn_plan *plan, const struct attn_problem *probl
         job->b * job->groups * (job->splits > 1 ? job->splits : (total + rows - 1) / rows);
 }
 
-/* Cuts `count` elements of `unit` bytes off a region that starts at `base`, each piece aligned to
- * 64 bytes. With base NULL only the size is added up. */
+/* The next piece of a region that starts at `base`: `count` elements of `unit` bytes, aligned to 64
+ * bytes. With base NULL it only counts. */
 static void *cut(void *base, size_t *used, int64_t count, size_t unit)
 {
     void *piece = base ? (char *)base + *used : NULL;
@@ -190,55 +185,60 @@ static void *cut(void *base, size_t *used, int64_t count, size_t unit)
     return piece;
 }
 
-/* Lays out all memory of the plan; called once to learn its size and once to set the pointers. */
-static size_t lay_out(struct attn_plan *plan, void *base)
+/* The scratch memory of a thread. */
+static struct attn_flash_scratch lay_out_scratch(const struct attn_plan *plan, void *base,
+                                                 size_t *used)
 {
     const struct attn_flash *job = &plan->job;
-    int64_t mr = plan->isa->mr, nr = plan->isa->nr, rows = job->item_rows;
-    int64_t dv16 = attn_round_up(job->dv, nr);
+    const struct attn_flash_isa *isa = plan->isa;
+    const int64_t mr = isa->mr, nr = isa->nr, rows = job->item_rows;
+    const int64_t dv16 = attn_round_up(job->dv, nr), packed = job->direct ? 0 : job->key_block;
+    const int64_t held = job->dtype == ATTN_F32 ? 0 : job->dk > job->dv ? job->dk : job->dv;
     bool projects = job->score == ATTN_SCORE_BILINEAR || job->score == ATTN_SCORE_ADDITIVE;
-    int64_t projected = projects ? attn_round_up(job->dp, nr) : 0;
-    size_t used = 0;
-    int64_t packed = job->direct ? 0 : job->key_block;
-    int64_t held = job->dtype == ATTN_F32 ? 0 : job->dk > job->dv ? job->dk : job->dv;
+    const int64_t projected = projects ? attn_round_up(job->dp, nr) : 0;
+    struct attn_flash_scratch w;
+    w.k = cut(base, used, packed * attn_flash_inner(isa, job->dk), sizeof *w.k);
+    w.held = cut(base, used, 16 * attn_round_up(held, 16), sizeof *w.held);
+    w.v = cut(base, used, attn_flash_inner(isa, packed) * dv16, sizeof *w.v);
+    w.s = cut(base, used, (1 + isa->beside) * mr * ATTN_FLASH_SCORE_STRIDE, sizeof *w.s);
+    w.q = cut(base, used, (rows + 1) * attn_round_up(attn_flash_inner(isa, job->dp), nr),
+              sizeof *w.q);
+    w.o = cut(base, used, rows * dv16, sizeof *w.o);
+    w.max = cut(base, used, rows, sizeof *w.max);
+    w.sum = cut(base, used, rows, sizeof *w.sum);
+    w.lo = cut(base, used, rows, sizeof *w.lo);
+    w.hi = cut(base, used, rows, sizeof *w.hi);
+    w.p_q = cut(base, used, projected * job->dq, sizeof *w.p_q);
+    w.stage = cut(base, used, rows / mr, sizeof *w.stage);
+    w.x = cut(base, used, projected ? attn_round_up(job->dq, nr) * mr : 0, sizeof *w.x);
+    w.p_k = cut(base, used, job->dh * job->dk, sizeof *w.p_k);
+    w.w_v = cut(base, used, job->dh, sizeof *w.w_v);
+    w.hidden = cut(base, used, job->dh * ATTN_FLASH_SCORE_STRIDE, sizeof *w.hidden);
+    return w;
+}
+
+/* Lays out all memory of the plan. Called once to learn its size, and once to set the pointers. */
+static size_t lay_out(struct attn_plan *plan, void *base)
+{
+    struct attn_flash *job = &plan->job;
     int64_t heads = job->b * job->groups, split_heads = job->splits > 1 ? heads : 0;
-    struct attn_share *share = cut(base, &used, plan->threads + 1, sizeof *share);
-    atomic_int *left = cut(base, &used, split_heads, sizeof *left);
-    float *parts =
-        cut(base, &used, split_heads * job->splits * attn_flash_part(job), sizeof *parts);
-    struct attn_flash_scratch *scratch = cut(base, &used, plan->threads, sizeof *scratch);
+    size_t used = 0;
+    plan->share = cut(base, &used, plan->threads + 1, sizeof *plan->share);
+    plan->left = cut(base, &used, split_heads, sizeof *plan->left);
+    job->parts =
+        cut(base, &used, split_heads * job->splits * attn_flash_part(job), sizeof *job->parts);
+    plan->scratch = cut(base, &used, plan->threads, sizeof *plan->scratch);
     for (int t = 0; t < plan->threads; t++) {
-        struct attn_flash_scratch w;
-        w.k = cut(base, &used, packed * attn_flash_inner(plan->isa, job->dk), sizeof *w.k);
-        w.held = cut(base, &used, 16 * attn_round_up(held, 16), sizeof *w.held);
-        w.v = cut(base, &used, attn_flash_inner(plan->isa, packed) * dv16, sizeof *w.v);
-        w.s = cut(base, &used, (1 + plan->isa->beside) * mr * ATTN_FLASH_SCORE_STRIDE, sizeof *w.s);
-        w.q = cut(base, &used, (rows + 1) * attn_round_up(attn_flash_inner(plan->isa, job->dp), nr),
-                  sizeof *w.q);
-        w.o = cut(base, &used, rows * dv16, sizeof *w.o);
-        w.max = cut(base, &used, rows, sizeof *w.max);
-        w.sum = cut(base, &used, rows, sizeof *w.sum);
-        w.lo = cut(base, &used, rows, sizeof *w.lo);
-        w.hi = cut(base, &used, rows, sizeof *w.hi);
-        w.p_q = cut(base, &used, projected * job->dq, sizeof *w.p_q);
-        w.stage = cut(base, &used, rows / mr, sizeof *w.stage);
-        w.x = cut(base, &used, projected ? attn_round_up(job->dq, nr) * mr : 0, sizeof *w.x);
-        w.p_k = cut(base, &used, job->dh * job->dk, sizeof *w.p_k);
-        w.w_v = cut(base, &used, job->dh, sizeof *w.w_v);
-        w.hidden = cut(base, &used, job->dh * ATTN_FLASH_SCORE_STRIDE, sizeof *w.hidden);
+        const struct attn_flash_scratch scratch = lay_out_scratch(plan, base, &used);
         if (base)
-            scratch[t] = w;
+            plan->scratch[t] = scratch;
     }
     for (int64_t h = 0; base && h < split_heads; h++)
-        atomic_init(&left[h], (int)job->splits);
-    plan->share = share;
-    plan->left = left;
-    plan->job.parts = parts;
-    plan->scratch = scratch;
+        atomic_init(&plan->left[h], (int)job->splits);
     return used;
 }
 
-/* All that threads can share, at least 1. */
+/* Units of all heads that threads can share, at least 1. */
 static int64_t count_units(const struct attn_plan *plan)
 {
     int64_t units;
@@ -262,7 +262,7 @@ int attn_plan_create(const struct attn_flash_isa *isa, const struct attn_problem
                                .caches = attn_caches_read("/sys/devices/system/cpu"),
                                .threads = services->threads > 1 ? (int)services->threads : 1};
     prepare_job(made, problem);
-    made->threads = (int)clamp(made->threads, 1, count_units(made));
+    made->threads = (int)attn_clamp(made->threads, 1, count_units(made));
 
     int status = ATTN_OUT_OF_MEMORY;
     size_t bytes = lay_out(made, NULL);
@@ -298,7 +298,7 @@ struct errand {
     const struct attn_flash *job;
 };
 
-/* Who completes the last part of a head merges it, and readies the count for the next run. */
+/* The thread that completes the last part of a head merges its parts and resets the count. */
 static void complete_part(const struct attn_plan *plan, const struct attn_flash *job, int64_t head,
                           const struct attn_flash_scratch *scratch)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin.c - flash attention in vector intrinsics, one backend an instruction set. */
+/* plugin.c - flash attention in vector intrinsics, one backend per instruction set. */
 #include <cpuid.h>
 #include <stdio.h>
 
@@ -9,10 +9,10 @@
 struct binding {
     struct attn_plan *plan;
     struct attn_flash job;
-    struct attn_mha_binding *mha; /* NULL: attention alone */
+    struct attn_mha_binding *mha; /* NULL: attention only */
 };
 
-/* Not every compiler's test below knows it by name. It needs no registers of its own. */
+/* Some compilers' test below does not know F16C by name. F16C needs no registers of its own. */
 static int has_f16c(void)
 {
     unsigned a, b, c, d;
@@ -48,7 +48,7 @@ static int probe_avx512_bf16(const struct attn_services *services, char *why, si
     return ATTN_NO_DEVICE;
 }
 
-/* What surrounds the products of f16. */
+/* What avx512_fp16 needs in addition to AVX512-FP16. */
 static int probe_avx512_pairs(const struct attn_services *services, char *why, size_t size)
 {
     (void)services;
@@ -58,7 +58,7 @@ static int probe_avx512_pairs(const struct attn_services *services, char *why, s
     return ATTN_NO_DEVICE;
 }
 
-/* CPUID is asked directly, as for AMX. */
+/* Asks CPUID directly, as amx_probe.c does. */
 static int probe_avx512_fp16(const struct attn_services *services, char *why, size_t size)
 {
     const unsigned fp16 = 1u << 23; /* leaf 7.0, EDX */
@@ -93,7 +93,7 @@ static int supports(const struct attn_problem *problem, const struct attn_servic
     return attn_plan_supports(problem, why, size);
 }
 
-/* Of the rungs that are for one type: what others serve as well is left to them. */
+/* For rungs for one type only. Other rungs serve the other types. */
 static int supports_only(uint32_t dtype, const struct attn_problem *problem,
                          const struct attn_services *services, char *why, size_t size)
 {
@@ -261,7 +261,7 @@ static const struct attn_option_spec options[] = {
      .help = "query rows for which K and V are packed once; 0: by cache size"},
 };
 
-/* Every rung is the same backend but for its name and the instruction set behind it. */
+/* Backends differ in their name and instruction set only. */
 #define RUNG(isa, supported, sums, text)                                                           \
     static const struct attn_backend isa = {                                                       \
         .struct_size = sizeof(struct attn_backend),                                                \

@@ -2,8 +2,8 @@
 /* share.c - see share.h */
 #include "share.h"
 
-/* What a row costs beside its keys, counted in keys: scaling, storing, starting. It also lets a
- * unit of empty rows, which still writes zeros, count for something. */
+/* What a row costs in addition to its keys, counted in keys: scaling, storing, starting. So a unit
+ * of empty rows, which still writes zeros, costs something. */
 #define ROW_COST 16
 
 static int64_t least(int64_t a, int64_t b)
@@ -24,8 +24,7 @@ int64_t attn_share_units(const struct attn_flash *job, int mr)
     return job->splits > 1 ? job->splits : (total + mr - 1) / mr;
 }
 
-/* By the keys of the first and the last row, which are neighbours or, with split keys, nearly so.
- */
+/* Estimated from the first and the last row, which see about the same keys. */
 static double unit_cost(const struct attn_flash *job, int mr, int64_t b, int64_t unit)
 {
     int64_t total = job->sq * job->group;
@@ -42,7 +41,7 @@ static double unit_cost(const struct attn_flash *job, int mr, int64_t b, int64_t
     return (double)rows * (keys + ROW_COST);
 }
 
-/* Of one head; those of a batch entry cost the same. */
+/* The heads of a batch entry cost the same. */
 static double head_cost(const struct attn_flash *job, int mr, int64_t b)
 {
     int64_t units = attn_share_units(job, mr);

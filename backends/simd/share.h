@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* share.h - the work of a job cut into one consecutive share a thread, and a share into items.
+/* share.h - cuts the work of a job into one consecutive share per thread, and a share into items.
  *
- * Heads b * groups + g are cut into units: mr folded rows or, where keys are split, one part of the
- * keys with all rows. Rows do not depend on what is computed with them, nor parts on who computes
- * them: shares may be cut anywhere between units, anew in each run, for lengths are data. */
+ * Each head b * groups + g is cut into units: mr folded rows or, if keys are split, one part of the
+ * keys with all rows. Results do not depend on the rows computed together, nor on who computes a
+ * part, so shares may be cut between any two units. They are cut anew in each run, because lengths
+ * are data. */
 #ifndef ATTN_SIMD_SHARE_H
 #define ATTN_SIMD_SHARE_H
 
 #include "flash.h"
 
+/* Where a share begins. */
 struct attn_share {
     int64_t head, unit;
 };
 
+/* Units of a head. */
 int64_t attn_share_units(const struct attn_flash *job, int mr);
 
-/* Sets share[0 .. threads]: thread t has the units from share[t] up to share[t + 1], about as much
- * work as any other by the keys that the masks leave. */
+/* Sets share[0 .. threads]: thread t has the units from share[t] up to share[t + 1]. Shares have
+ * about the same work, by the keys that the masks leave. */
 void attn_share_cut(const struct attn_flash *job, int mr, int threads, struct attn_share *share);
 
-/* The item that begins at *at, which moves past it; false where `end` is reached. What a share has
- * of a head becomes items of about equal size. */
+/* The item that begins at *at. Moves *at past it. Returns false at `end`. The units of a head
+ * within a share become items of about equal size. */
 bool attn_share_next(const struct attn_flash *job, int mr, const struct attn_share *end,
                      struct attn_share *at, struct attn_flash_item *item);
 

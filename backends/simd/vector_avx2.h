@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vector_avx2.h - a vector of 8 floats and its operations: AVX2, FMA and F16C. The model of the
- * other vector types: what is said of an operation here holds for all of them. */
+/* vector_avx2.h - a vector of 8 floats and its operations: AVX2, FMA and F16C. It is the model for
+ * other vector types: comments here say what an operation must do in all of them.
+ *
+ * An operation works lane by lane unless its comment says otherwise. Rounding is to nearest even.
+ */
 #ifndef ATTN_SIMD_VECTOR_AVX2_H
 #define ATTN_SIMD_VECTOR_AVX2_H
 
@@ -17,11 +20,13 @@ static inline vf vf_set1(float x)
     return _mm256_set1_ps(x);
 }
 
+/* {0, 1, 2, ...} */
 static inline vf vf_lane_numbers(void)
 {
     return _mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7);
 }
 
+/* vf_load and vf_store: aligned to the vector. vf_loadu and vf_storeu: aligned to the element. */
 static inline vf vf_load(const float *p)
 {
     return _mm256_load_ps(p);
@@ -42,6 +47,8 @@ static inline void vf_storeu(float *p, vf x)
     _mm256_storeu_ps(p, x);
 }
 
+/* The first `count` floats. count <= 0: none; count >= VF_LANES: all. Other lanes are 0 and are not
+ * read. */
 static inline vf vf_load_first(const float *p, int64_t count)
 {
     __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -63,6 +70,7 @@ static inline __m128i load_halves(const uint16_t *p, int64_t count)
     return _mm_or_si128(x, last);
 }
 
+/* 16-bit elements as floats, with the rules of vf_load_first. */
 static inline vf vf_load_f16(const uint16_t *p, int64_t count)
 {
     return _mm256_cvtph_ps(load_halves(p, count));
@@ -74,6 +82,7 @@ static inline vf vf_load_bf16(const uint16_t *p, int64_t count)
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
+/* All lanes as 16-bit elements. NaN stays NaN. */
 static inline void vf_store_f16(uint16_t *p, vf x)
 {
     _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
@@ -111,11 +120,13 @@ static inline vf vf_div(vf a, vf b)
     return _mm256_div_ps(a, b);
 }
 
+/* a * b + c, rounded once. */
 static inline vf vf_fma(vf a, vf b, vf c)
 {
     return _mm256_fmadd_ps(a, b, c);
 }
 
+/* b if either is NaN. */
 static inline vf vf_max(vf a, vf b)
 {
     return _mm256_max_ps(a, b);
@@ -131,11 +142,13 @@ static inline vf vf_abs(vf a)
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
 }
 
+/* `yes` if a == b, else `no`. NaN equals nothing. */
 static inline vf vf_select_equal(vf a, vf b, vf yes, vf no)
 {
     return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_EQ_OQ));
 }
 
+/* `yes` if the byte of the lane is not 0, else `no`. */
 static inline vf vf_select_bytes(const uint8_t *bytes, vf yes, vf no)
 {
     __m256i wide = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)bytes));
@@ -143,16 +156,20 @@ static inline vf vf_select_bytes(const uint8_t *bytes, vf yes, vf no)
     return _mm256_blendv_ps(yes, no, _mm256_castsi256_ps(zero));
 }
 
+/* The bits of a, shifted left by 23. */
 static inline vf vf_shift_to_exponent(vf a)
 {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 23));
 }
 
+/* The nearest integer. */
 static inline vf vf_round(vf a)
 {
     return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
+/* y * 2^n, for y of [1/2, 2] and integers n <= 0. For n < -126 the error is at most 2^-126. 0 if n
+ * is -inf, even if y is NaN. NaN if n is. */
 static inline vf vf_times_power(vf y, vf n)
 {
     __m256i power = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
@@ -160,16 +177,19 @@ static inline vf vf_times_power(vf y, vf n)
     return _mm256_and_ps(product, _mm256_cmp_ps(n, _mm256_set1_ps(-126.0f), _CMP_NLT_UQ));
 }
 
+/* Whether all lanes are equal. */
 static inline bool vf_all_equal(vf a, vf b)
 {
     return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)) == 0xff;
 }
 
+/* The first lane. */
 static inline float vf_first(vf a)
 {
     return _mm256_cvtss_f32(a);
 }
 
+/* The sum of all lanes. */
 static inline float vf_sum(vf a)
 {
     __m128 x = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
@@ -177,6 +197,7 @@ static inline float vf_sum(vf a)
     return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
 }
 
+/* Lane n is the sum of the lanes of x[n], for VF_LANES vectors. */
 static inline vf vf_sums(const vf *x)
 {
     __m256 low = _mm256_hadd_ps(_mm256_hadd_ps(x[0], x[1]), _mm256_hadd_ps(x[2], x[3]));
@@ -185,6 +206,7 @@ static inline vf vf_sums(const vf *x)
                          _mm256_permute2f128_ps(low, high, 0x31));
 }
 
+/* The largest lane. */
 static inline float vf_largest(vf a)
 {
     __m128 x = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
@@ -192,6 +214,8 @@ static inline float vf_largest(vf a)
     return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
 }
 
+/* A block of VF_LANES x VF_LANES floats, transposed and multiplied by a factor. `to` is aligned to
+ * the vector, `from` to the element. */
 static inline void vf_transpose(const float *from, int64_t from_stride, float factor, float *to,
                                 int64_t to_stride)
 {

@@ -48,8 +48,8 @@ static inline vf vf_load_first(const float *p, int64_t count)
     return _mm512_maskz_loadu_ps((__mmask16)lanes, p);
 }
 
-/* Sixteen 16-bit elements, or the first `count`: pairs by a masked load, for which elements would
- * need AVX512BW, an odd last one by itself. */
+/* Sixteen 16-bit elements, or the first `count`: pairs by a masked load, an odd last one by itself.
+ * A masked load of elements would need AVX512BW. */
 static inline __m256i load_halves(const uint16_t *p, int64_t count)
 {
     if (count >= 16)
@@ -169,7 +169,7 @@ static inline float vf_sum(vf a)
     return _mm512_reduce_add_ps(a);
 }
 
-/* Halves the vectors and doubles the sums each holds, four times. */
+/* Four steps. Each halves the number of vectors and doubles the number of sums in each. */
 static inline vf vf_sums(const vf *x)
 {
     __m512 a[8], b[4];
@@ -202,9 +202,9 @@ static inline vf four_quarters(const char *p, int64_t step)
     return _mm512_castsi512_ps(x);
 }
 
-/* A 16 x 16 block of 32-bit lanes, rows from_bytes apart, times *factor or, with NULL, bit by bit.
- * Row 4m + n of each 4x4 block comes from lane block m of a load, so that two steps of shuffles
- * within lanes and none across them are left. */
+/* A 16 x 16 block of 32-bit lanes, transposed. Its rows lie from_bytes apart. Times *factor or, if
+ * that is NULL, bit by bit. Row 4m + n of each 4x4 block comes from lane block m of a load, so two
+ * steps of shuffles within lanes are enough. */
 static inline __attribute__((always_inline)) void
 transpose(const void *from, int64_t from_bytes, const float *factor, float *to, int64_t to_stride)
 {
