@@ -64,9 +64,9 @@ static void define_memory(FILE *out, const struct attn_canvas *canvas,
     fprintf(out, "y_low = %.6g\ny_high = %.6g\nanchor = %.6g\n", peaks->low, peaks->high,
             isfinite(peaks->first) ? peaks->first : peaks->low);
     snprintf(line, sizeof line,
-             "Peak: largest resident memory after create, bind or run, without operands, or the "
-             "high-water "
-             "mark if over 1 MiB more; fresh process. Dashed: n, n\xc2\xb2%s",
+             "Peak: largest resident memory without operands after create, bind or run, or "
+             "high-water mark "
+             "if over 1 MiB more. Dashed: n, n\xc2\xb2%s",
              peaks->zeros ? ". 0: no page" : "");
     attn_define_footer(out, canvas->machine, line);
     snprintf(plot->caption, sizeof plot->caption, "%s. %s.", series->constants, line);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_naive_attention.c - compares the naive backend with a double loop, over the whole operator and
- * in all types. */
+/* test_naive_attention.c - compares the naive backend with a double loop, over the whole operator
+ * and in all types. */
 #include <stddef.h>
 #include <stdint.h>
 
