@@ -62,9 +62,7 @@ double ref_growth(const struct ref_arithmetic *arithmetic, double k);
 /* The same with inputs that are rounded to u_in: (1 + G(k)) (1 + 2 u_in) - 1. */
 double ref_growth_rounded(const struct ref_arithmetic *arithmetic, double k);
 
-/* (1 + g) (1 + G) - 1: adds the chain of a partial sum to g. Returns g if there are no partial
- * sums.
- */
+/* Adds the chain of a partial sum to g: (1 + g) (1 + G) - 1. Without partial sums returns g. */
 double ref_growth_partial(const struct ref_arithmetic *arithmetic, double g);
 
 /* Bound on |tanh(x + e) - tanh(x)| for |e| <= dx, where t = tanh(x). The derivative 1 - tanh^2
@@ -108,9 +106,8 @@ struct ref_keys;
 struct ref_row_bound {
     double rise;      /* how far a computed maximum may be above the true one */
     double chain;     /* N */
-    double product;   /* relative error of a term of the sum over keys: G(N+1), with splits G(N+3),
-                         ... */
-    double quotient;  /* relative error of the division by the sum: G(N+3), ... */
+    double product;   /* relative error of a term of the sum over keys: see BOUND.md 4 */
+    double quotient;  /* relative error of the division by the sum; see BOUND.md 4 */
     double dropout;   /* relative error of the factor of a kept key */
     double underflow; /* what one underflow may lose of out, for v = 1 */
     double partial;   /* the same in a partial sum */

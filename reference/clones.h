@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clones.h - builds a function for wider instruction sets, too. The program chooses at its start.
- */
+/* clones.h - builds a function for wider instruction sets, too; chosen when the program starts. */
 #ifndef ATTN_REFERENCE_CLONES_H
 #define ATTN_REFERENCE_CLONES_H
 

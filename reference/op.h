@@ -85,7 +85,7 @@ struct ref_param {
 
 /* Traits of an operator. Inputs made on purpose, relations and explanations read them. */
 enum {
-    REF_QKV = 1,       /* q, k and v are operands in their final shapes: [B,Hq,Sq,Dq] ... */
+    REF_QKV = 1,       /* q, k and v are operands, not projections: [B,Hq,Sq,Dq] ... */
     REF_PROJECTED = 2, /* q, k and v are projections of x_q, x_k, x_v; heads are cut from widths */
     REF_SOFTMAX = 4    /* scores, mask, softmax over keys, weighted sum of v: steps 1 to 7 of
                           struct attn_problem, with its rules for empty rows */
@@ -111,7 +111,7 @@ struct ref_op {
     const struct ref_output *outputs;          /* ended by role 0; the first one is OUT */
     const struct ref_param *params;            /* ended by a NULL key; NULL: none */
     const char *const *keys;   /* accepted keys of the case language that not every operator has;
-                                  ended   by NULL. sq, dk and so on need no entry */
+                                  ended by NULL. sq, dk and so on need no entry */
     const char *const *needed; /* keys that every case must have, in addition to sq and dk */
     const char *main_operand;  /* the operand whose type is the problem's type: "q", "x_q" */
 
