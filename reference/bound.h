@@ -11,18 +11,18 @@
 #include "reference/reference.h"
 
 /* lambda of the probabilistic bound: a sum of independent errors stays within lambda standard
- * deviations but with probability 2 exp(-lambda^2 / 2), here 7.5e-6 a sum at the very edge. */
+ * deviations, except with probability 2 exp(-lambda^2 / 2): 7.5e-6 per sum. */
 #define REF_LAMBDA 5.0
 
-/* Most bins of frac(log2 p) that rounding errors of p are grouped by: 2/u_P of f16. */
+/* Most bins of frac(log2 p) for grouping the rounding errors of p: 2/u_P of f16. */
 #define REF_BINS 4096
 
 struct ref_arithmetic {
     double u;     /* unit roundoff of the accumulation */
-    double u_op;  /* largest relative error of one operation: u, or 2u where it truncates */
+    double u_op;  /* largest relative error of one operation: u, or 2u if it truncates */
     double three; /* G(3) */
     double omega; /* what an underflow in the accumulation may lose */
-    /* The largest numbers that the accumulation, stored scores, p and projections can be. */
+    /* The largest number of the accumulation, stored scores, p and projections. */
     double largest, score_largest, p_largest, proj_largest;
     double u_in;   /* relative rounding of q or k before the product */
     double u_s;    /* relative rounding of stored scores; 0: kept in the accumulation type */
@@ -34,7 +34,7 @@ struct ref_arithmetic {
     double e_exp, e_arg, e_tanh, e_log;
     double tau;      /* lag of a lazily rescaled maximum */
     double tiles;    /* T = R */
-    double chain;    /* longest chain of additions where declared; 0: n */
+    double chain;    /* longest chain of additions, if declared; 0: n */
     double splits;   /* parts merged by lse; 0: none */
     int bins;        /* B of the grouped sum; 0: not a generic fill, plain sum */
     bool generic;    /* the probabilistic constants apply */
@@ -44,12 +44,12 @@ struct ref_arithmetic {
     int denominator; /* as in struct attn_numerics */
     bool by_norms;   /* gaussian as |q|^2 - 2 q.k + |k|^2 */
     bool out_toward_zero;
-    double copies; /* 2 for f64, where the reference's own error counts; else 1 */
+    double copies; /* how often E counts: 2 for f64, for the reference's own error; else 1 */
     /* Partial sums of q.k and p v. */
     double partial;         /* G of their longest chain, in their type; 0: there are none */
-    double partial_terms;   /* that chain */
+    double partial_terms;   /* length of that chain */
     double partial_omega;   /* what an underflow there may lose */
-    double partial_largest; /* the largest number that they can be */
+    double partial_largest; /* the largest number of their type */
 };
 
 /* The constants of a declaration. */
@@ -62,12 +62,12 @@ double ref_growth(const struct ref_arithmetic *arithmetic, double k);
 /* The same with inputs that are rounded to u_in: (1 + G(k)) (1 + 2 u_in) - 1. */
 double ref_growth_rounded(const struct ref_arithmetic *arithmetic, double k);
 
-/* (1 + g) (1 + G) - 1: g with the chain of a partial sum on top, where there are any. */
+/* Adds the chain of a partial sum to g: (1 + g) (1 + G) - 1. Without partial sums returns g. */
 double ref_growth_partial(const struct ref_arithmetic *arithmetic, double g);
 
 /* Bound on |tanh(x + e) - tanh(x)| for |e| <= dx, where t = tanh(x). The derivative 1 - tanh^2
- * changes by at most a factor exp(2 dx) within dx, and for dx < 1/2 that is below 1 + 4 dx. The
- * last term is what 1 - t^2 loses as t rounds to 1. */
+ * changes by at most a factor exp(2 dx) within dx. For dx < 1/2 that is below 1 + 4 dx. The last
+ * term is what 1 - t^2 loses when t rounds to 1. */
 static inline double ref_tanh_spread(double t, double dx)
 {
     double slope = (1.0 - t * t) * (1.0 + 4.0 * dx) + 0x1p-51;
@@ -76,18 +76,17 @@ static inline double ref_tanh_spread(double t, double dx)
     return dx < 0.5 ? near : far;
 }
 
-/* Rounding of a number of magnitude `least` to `most` to the output type. */
+/* Rounding error of the output type for a number whose magnitude is between `least` and `most`. */
 double ref_store_error(const struct ref_arithmetic *arithmetic, uint32_t dtype, double least,
                        double most);
 
-/* The bound on a stored result: E, as often as it counts, plus the rounding of the output type.
- * 0 where the reference is not finite: there the class decides; +inf at an infinite reference says
- * that NaN may stand in its place, at a finite one that nothing is known. */
+/* The bound on a stored result: copies * E plus the rounding of the output type. It is 0 if the
+ * reference is not finite, because the class decides there. +inf at an infinite reference means
+ * that NaN is accepted, too. +inf at a finite reference means that nothing is known. */
 double ref_bound_final(const struct ref_arithmetic *arithmetic, uint32_t dtype, double reference,
                        double e);
 
-/* One softmax row as the bound sees it: n allowed keys, and the sink as entry n where there is one.
- */
+/* One softmax row as the bound sees it: n allowed keys, and the sink, if any, as entry n. */
 struct ref_softmax {
     int64_t n;
     bool sink;
@@ -103,14 +102,14 @@ struct ref_softmax {
 struct ref_scratch;
 struct ref_keys;
 
-/* What the three outputs of a row share: growth, upper, store in scratch, and these. */
+/* What the three outputs of a row share, in addition to growth, upper and store in scratch. */
 struct ref_row_bound {
-    double rise;      /* that a computed maximum may be above the true one */
+    double rise;      /* how far a computed maximum may be above the true one */
     double chain;     /* N */
-    double product;   /* relative error of a term of the sum over keys: G(N+1) and its kin */
-    double quotient;  /* of what divides them all: G(N+3) and its kin */
-    double dropout;   /* of the factor of a key that is kept */
-    double underflow; /* what one underflow may lose of out, where v = 1 */
+    double product;   /* relative error of a term of the sum over keys: see BOUND.md 4 */
+    double quotient;  /* relative error of the division by the sum; see BOUND.md 4 */
+    double dropout;   /* relative error of the factor of a kept key */
+    double underflow; /* what one underflow may lose of out, for v = 1 */
     double partial;   /* the same in a partial sum */
     double shared;    /* sum of growth over keys and sink */
     double stored;    /* sum of store */
@@ -119,16 +118,19 @@ struct ref_row_bound {
     bool overflows;   /* p or its sum may leave the range of their types */
 };
 
-/* chain, product, quotient and dropout of a row, from its length, lse and dropout alone. */
+/* Sets chain, product, quotient and dropout. Reads only the length, lse and dropout of the row. */
 void ref_bound_roundings(const struct ref_arithmetic *a, const struct ref_softmax *row,
                          struct ref_row_bound *bound);
 
+/* Sets all of *bound, and the arrays growth, upper and store of the scratch. */
 void ref_bound_row(const struct ref_arithmetic *a, const struct ref_softmax *row,
                    struct ref_scratch *scratch, struct ref_row_bound *bound);
-/* E of each column of out. */
+
+/* Writes E of each column of out to `error`. */
 void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row,
                    const struct ref_row_bound *bound, const struct ref_keys *keys,
                    struct ref_scratch *scratch, const double *out, double *error);
+
 /* E of the weight of allowed key t. */
 double ref_bound_weight(const struct ref_arithmetic *a, const struct ref_row_bound *bound,
                         const struct ref_scratch *scratch, int64_t t);

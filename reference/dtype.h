@@ -8,7 +8,7 @@
 
 #include "attnbench/backend.h"
 
-/* Bytes of one element; 0 for a type that is unknown or only reserved. */
+/* Bytes of one element; 0 for an unknown or reserved type. */
 size_t attn_dtype_size(uint32_t dtype);
 
 /* "f64" "f32" "f16" "bf16" "bool" "i32" "i64"; "?" for any other. */
@@ -20,17 +20,17 @@ double attn_dtype_roundoff(uint32_t dtype);
 /* Element `index` of `base` as a double, exactly (i64 beyond 2^53: nearest). bool gives 0 or 1. */
 double attn_dtype_load(uint32_t dtype, const void *base, int64_t index);
 
-/* `count` elements, the first at `index`, `step` elements apart. */
+/* Reads `count` elements, the first at `index`, the others `step` elements apart. */
 void attn_dtype_load_many(uint32_t dtype, const void *base, int64_t index, int64_t step,
                           int64_t count, double *out);
 
-/* Rounds to the nearest number of the type, ties to even, overflow to infinity, NaN kept quiet.
- * Directly from double: never by way of f32. Integers truncate and saturate, NaN gives 0; bool
- * stores value != 0. */
+/* Rounds to the nearest number of the type, ties to even. Overflow gives infinity; NaN stays a
+ * quiet NaN. Rounds directly from double, never through f32. Integers truncate and saturate, and
+ * store NaN as 0. bool stores value != 0. */
 void attn_dtype_store(uint32_t dtype, void *base, int64_t index, double value);
 
-/* Distance between the two numbers of a floating type that enclose |value| (the least subnormal
- * near 0, the last finite binade's spacing at and beyond overflow). */
+/* Distance between the two numbers of a floating type that enclose |value|. Near 0 it is the least
+ * subnormal; at and beyond overflow it is the spacing of the last finite binade. */
 double attn_dtype_ulp(uint32_t dtype, double value);
 
 /* Largest finite number, least normal number, least subnormal number of a floating type. */

@@ -2,8 +2,8 @@
 /* job.h - what the parts of the reference share: one call of ref_compute, the keys of one head, a
  * block of query rows, and the scratch of one thread.
  *
- * Work goes head by head: keys and values of a head are widened to double once (ref_keys), then its
- * query rows (ref_block) run in parallel, each thread with a scratch of its own. */
+ * Heads are computed in turn. Keys and values of a head are widened to double once (ref_keys). Then
+ * its query rows (ref_block) run in parallel, and each thread has its own scratch. */
 #ifndef ATTN_REFERENCE_JOB_H
 #define ATTN_REFERENCE_JOB_H
 
@@ -17,8 +17,9 @@
 #include "reference/operands.h"
 #include "reference/reference.h"
 
-/* Keys, values and what the score has of one (batch, query head). The *_error arrays bound how far
- * a backend's own value may be from ours; NULL where values are exact, or no bound is wanted. */
+/* Keys, values and the score's own arrays of one (batch, query head). The *_error arrays bound how
+ * far a backend's own value may be from ours. They are NULL if values are exact or no bound is
+ * wanted. */
 struct ref_keys {
     const struct ref_score *score;
     int64_t sk, dq, dk, dv, dh;
@@ -29,23 +30,23 @@ struct ref_keys {
     double *v;      /* [Sk, Dv] */
     double *v_error;
     double *v_most;  /* [Dv] with bounds: the largest |v| of a column */
-    void *own;       /* arrays of the score's own (reference/score.h) */
-    double *reach;   /* [Sk], of scores that sum up in two steps, with bounds: bounds what k alone
-                        sums   to: a row of M k, a hidden unit. NULL: there is none */
+    void *own;       /* the score's own arrays (reference/score.h) */
+    double *reach;   /* [Sk], with bounds, for scores that sum up in two steps: an upper limit of
+                        the sums of k alone (a row of M k, a hidden unit). NULL: none */
     int64_t b, g, h; /* what is loaded; -1: nothing */
 };
 
-/* Working memory of one thread. Arrays of keys have room for Sk + 1 entries: the sink is last. What
- * is per key has an entry for each key j of the row's range; once the allowed keys are known, the
- * softmax and all that follows has entries t for these alone, without gaps. */
+/* Working memory of one thread. Arrays of keys have room for Sk + 1 entries: the sink is last.
+ * "Per key" arrays have an entry for each key j of the row's range. "Per allowed key" arrays have
+ * entries t for the allowed keys only, without gaps; the softmax and all later steps use these. */
 struct ref_scratch {
     atomic_flag busy;
     void *memory;
     double *score[3]; /* per key: after scale, after softcap, after bias */
-    double *bias;     /* per key, where there is one */
+    double *bias;     /* per key, if there is a bias */
     double *ds;       /* per key: bound on the error of the score */
     double *magnitude, *spread, *flush;
-    double inner;  /* as reach of struct ref_keys, of the query */
+    double inner;  /* as reach of struct ref_keys, but of the query */
     int64_t *key;  /* per allowed key: its index */
     double *logit; /* its score after bias */
     double *wrong; /* its ds */
@@ -60,14 +61,14 @@ struct ref_scratch {
     double *column[6]; /* [Dv] */
 };
 
-/* Where the rows of a softmax leave what is asked of them, one entry a row of one head; NULL: not
+/* Arrays for the results of the rows of a softmax, one entry per row of one head. NULL: not
  * wanted. */
 struct ref_row_results {
     double *lse, *lse_bound;
     double *weights, *weights_bound; /* [rows, Sk] */
     double *scores[3];               /* [rows, Sk] */
     int64_t *allowed;
-    int64_t heads; /* entries for each unit of output 0: 1, or Hq where a unit is of all heads */
+    int64_t heads; /* entries per unit of output 0: 1, or Hq if a unit covers all heads */
 };
 
 struct ref_job {
@@ -80,7 +81,7 @@ struct ref_job {
     bool bounds;
     uint32_t empty_row;
     int threads;
-    /* Operators with a softmax alone: */
+    /* Only for operators with a softmax: */
     struct ref_row_results rows;
     struct ref_scratch *scratch;
 };
@@ -92,20 +93,21 @@ struct ref_block {
     int64_t b, h, first, count;
     const double *q;       /* [count, Dq] */
     const double *q_error; /* [count, Dq], or NULL: exact */
-    double *out;           /* [count] rows of Dv, out_stride apart */
-    double *error;         /* the same, or NULL: E before the final rounding */
+    double *out;           /* [count] rows of Dv; out_stride elements from row to row */
+    double *error;         /* the same shape: E before the final rounding. NULL: no bound */
     int64_t out_stride;
-    int64_t result_head; /* place of this head among those of struct ref_row_results */
+    int64_t result_head; /* index of this head in the entries of struct ref_row_results */
 };
 
-/* Rows are units of output 0: the number of the one that entry `r` of the request names. */
+/* Rows are units of output 0. Returns the number of the unit that entry `r` of the request names.
+ */
 static inline int64_t ref_row_index(const struct ref_job *job, int64_t r)
 {
     return ref_unit_number(&job->request->units[0], r);
 }
 
-/* Doubles that fit in one allocation of rows * width, or NULL: no memory, or the product does not
- * fit. Zeroed. */
+/* Allocates rows * width doubles, all 0; the caller frees them. NULL if there is no memory, or if
+ * the product does not fit. */
 double *ref_alloc_doubles(int64_t rows, int64_t width);
 
 /* The range of keys, the query and the arithmetic of one row. */
@@ -117,42 +119,42 @@ struct ref_score_span {
     int64_t begin, end;
 };
 
-/* The larger, or NaN where x is: what is not known to be small is not. */
+/* The larger of x and y. NaN if x is NaN, since it is not known to be small. */
 static inline double ref_larger(double x, double y)
 {
     return x > y || isnan(x) ? x : y;
 }
 
-/* keys.c */
+/* keys.c. ref_keys_create returns ATTN_OK or ATTN_OUT_OF_MEMORY. */
 int ref_keys_create(const struct ref_job *job, struct ref_keys *keys);
 void ref_keys_free(struct ref_keys *keys);
-/* Widens the keys and values of query head h, unless they are loaded already. Attention only. */
+/* Widens the keys and values of query head h, if they are not loaded yet. Only for attention. */
 void ref_keys_load(const struct ref_job *job, struct ref_keys *keys, int64_t b, int64_t h);
-/* kt and k_size from k. */
+/* Computes kt and k_size from k. */
 void ref_keys_turn(const struct ref_job *job, struct ref_keys *keys);
-/* Loads what the score has of query head h. */
+/* Loads the score's own arrays of query head h. */
 void ref_keys_load_score(const struct ref_job *job, struct ref_keys *keys, int64_t h);
 
 /* scratch.c */
 struct ref_scratch *ref_scratch_create(const struct attn_problem *problem, int count);
 void ref_scratch_free(struct ref_scratch *scratch, int count);
 
-/* scores.c: the three stages of the score for keys [begin, end) of one row. `q_error`: NULL, or how
- * far q may be off, for scores whose errors come with them. */
+/* scores.c: the three stages of the score for keys [begin, end) of one row. `q_error` is how
+ * far q may be off, for scores that compute their errors in the same pass. NULL: q is exact. */
 void ref_scores(const struct ref_block *block, int64_t i, const double *q, const double *q_error,
                 int64_t begin, int64_t end, struct ref_scratch *scratch);
 
-/* score_error.c: scratch->ds for keys [begin, end), after ref_scores. */
+/* score_error.c: computes scratch->ds for keys [begin, end). Call it after ref_scores. */
 void ref_score_errors(const struct ref_block *block, int64_t i, const double *q,
                       const double *q_error, int64_t begin, int64_t end,
                       struct ref_scratch *scratch);
 
-/* score_error.c: may a step towards the score of one of the first n allowed keys overflow; after
- * ref_score_errors. */
+/* score_error.c: true if a step towards the score of one of the first n allowed keys may overflow.
+ * Call it after ref_score_errors. */
 bool ref_scores_overflow(const struct ref_block *block, const double *q,
                          const struct ref_scratch *scratch, int64_t n);
 
-/* row.c: all rows of a block, in parallel. */
+/* row.c: computes all rows of a block, in parallel. */
 void ref_block_compute(const struct ref_block *block);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* op_shared.h - what several operators have: rows of operand tables, costs. */
+/* op_shared.h - what several operators share: rows of operand tables, costs. */
 #ifndef ATTN_REFERENCE_OP_SHARED_H
 #define ATTN_REFERENCE_OP_SHARED_H
 

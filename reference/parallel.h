@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /* Calls body(context, begin, end) until [0, count) is covered once, in chunks of at most `grain`,
- * from up to `threads` threads (the caller is one). Returns when all are done. Where a thread can
- * not be started the others do its share. */
+ * from up to `threads` threads (the caller is one). Returns when all are done. If a thread cannot
+ * be started, the others do its share. */
 void attn_parallel_for(int threads, int64_t count, int64_t grain,
                        void (*body)(void *context, int64_t begin, int64_t end), void *context);
 

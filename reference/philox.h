@@ -9,9 +9,9 @@
 /* Philox4x32-10: four random words for one counter under one key. */
 void attn_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-/* The same where a caller draws many in a loop, which the compiler may then do several at a time.
- * The multipliers and Weyl increments (golden ratio, sqrt(3) - 1) are the paper's for four 32-bit
- * words (its section 3 and table 2). */
+/* The same, inline: if a caller draws many in a loop, the compiler can vectorise the loop. The
+ * multipliers and Weyl increments (golden ratio, sqrt(3) - 1) are the paper's for four 32-bit words
+ * (its section 3 and table 2). */
 static inline __attribute__((always_inline)) void
 attn_philox4x32_inline(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
@@ -33,7 +33,7 @@ attn_philox4x32_inline(const uint32_t counter[4], const uint32_t key[2], uint32_
     out[3] = x3;
 }
 
-/* Is the weight with linear index [b,h,i,j] kept by dropout p under this seed (see backend.h). */
+/* True if dropout p with this seed keeps the weight with linear index [b,h,i,j] (see backend.h). */
 int attn_dropout_keep(uint64_t seed, uint64_t index, double p);
 
 #endif

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* score.h - a score as data: what it is called, which parameters it has, and how it is computed.
  *
- * A score is one file of reference/scores and one line in the table of
- * known.c. Who asks for the
- * word of a score, its default scale or its parameters reads the row; nobody branches on the number
- * of a score. */
+ * A score is one file of reference/scores and one line in the table of known.c. Its row has the
+ * word, the default scale and the parameters. No code branches on the number of a score. */
 #ifndef ATTN_REFERENCE_SCORE_H
 #define ATTN_REFERENCE_SCORE_H
 
@@ -21,18 +19,18 @@ struct ref_operands;
 struct ref_score_span;
 struct ref_scratch;
 
-/* What a score is made of. Overflow, fills and explanations ask for these. */
+/* Traits of a score. Overflow checks, fills and explanations read them. */
 enum {
-    REF_SCORE_PRODUCT = 1, /* a sum of products of q and k: q may be scaled first */
-    REF_SCORE_PARTIAL = 2, /* its sums may go through partial sums (attn_numerics.partial_type) */
-    REF_SCORE_DISTANCE = 4 /* of q and k: where k is 0 it is not 0 */
+    REF_SCORE_PRODUCT = 1, /* a sum of products of q and k; q may be scaled first */
+    REF_SCORE_PARTIAL = 2, /* may use partial sums (attn_numerics.partial_type) */
+    REF_SCORE_DISTANCE = 4 /* a distance of q and k: not 0 for k = 0 */
 };
 
-/* Figures that a score may keep of its parameters for bounds from norms. */
+/* Numbers that a score may keep about its parameters, for bounds from norms. */
 #define REF_SCORE_PARTS 3
 
-/* A score as norms bound it: |s|, ds, the sum of absolute terms, and underflows in units of omega.
- */
+/* Bounds of a score from norms: |s|, ds, the sum of absolute terms, and what underflows lose in
+ * units of omega. */
 struct ref_score_norm {
     double most, ds, size, lost;
 };
@@ -45,30 +43,31 @@ struct ref_score {
     bool by_width;          /* the default scale is 1/sqrt(dk); else it is 1 */
     bool free_widths;       /* dq may differ from dk */
     bool hidden;            /* has a hidden width, dh */
-    const uint32_t *params; /* roles of its parameters, ended by 0; it needs all of them */
-    const char *rule;       /* what a problem with the parameters of another score breaks */
+    const uint32_t *params; /* roles of its parameters, all required; ended by 0 */
+    const char *rule;       /* the rule broken by a problem with another score's parameters */
 
     /* Multiply-adds of one query and head beyond those of a dot product. NULL: none. */
     double (*cost)(const struct attn_problem *problem);
 
-    /* Arrays of a head that are this score's own, in keys->own, and keys->reach. `load` fills them
-     * for query head h, after the keys. NULL: there are none. 0, or -1: no memory. */
+    /* The score's own arrays of a head, in keys->own, and keys->reach. NULL: there are none.
+     * `create` returns 0, or -1 if there is no memory. `load` fills the arrays for query head h,
+     * after the keys. */
     int (*create)(const struct ref_job *job, struct ref_keys *keys);
     void (*load)(const struct ref_job *job, struct ref_keys *keys, int64_t h);
     void (*destroy)(struct ref_keys *keys);
 
-    /* Raw scores of keys [begin, end) into scratch->score[0]. `q_error`: NULL, or how far q may be
-     * off. */
+    /* Computes raw scores of keys [begin, end) into scratch->score[0]. `q_error` is how far q may
+     * be off; NULL: q is exact. */
     void (*scores)(const struct ref_block *block, const double *q, const double *q_error,
                    int64_t begin, int64_t end, struct ref_scratch *scratch);
 
-    /* With bounds, for the raw score, into scratch: ds without what underflows lose, magnitude,
-     * which bounds every partial sum, flush, what underflows lose in units of omega, and inner,
-     * where there is a reach. NULL: `scores` has left them there. */
+    /* With bounds: computes the errors of the raw score into scratch. ds: without what underflows
+     * lose. magnitude: bounds every partial sum. flush: what underflows lose, in units of omega.
+     * inner: only if there is a reach. NULL: `scores` has computed them already. */
     void (*errors)(const struct ref_score_span *span);
 
-    /* The parameters of head h as norms, and the raw score of a query of length q and keys of
-     * length k at most. measure NULL: there are no parameters. */
+    /* `measure` computes norms of the parameters of head h; NULL: there are no parameters. `norm`
+     * bounds the raw score of a query of length at most q and keys of length at most k. */
     void (*measure)(const struct ref_operands *operands, int64_t h, double part[REF_SCORE_PARTS]);
     void (*norm)(const struct attn_problem *problem, const struct ref_arithmetic *arithmetic,
                  const double *part, double q, double k, struct ref_score_norm *norm);
@@ -77,14 +76,14 @@ struct ref_score {
 /* All scores, in the order of their numbers; ended by NULL. */
 extern const struct ref_score *const ref_scores_known[];
 
-/* By number or by word; NULL: there is none. */
+/* A score by number or by word. NULL: there is none. */
 const struct ref_score *ref_score_find(uint32_t score);
 const struct ref_score *ref_score_named(const char *name);
 
-/* The default scale for keys of this width, which must be known where the scale goes by it. */
+/* The default scale for keys of width dk. dk must be known if the scale depends on it. */
 double ref_score_scale(uint32_t score, int64_t dk);
 
-/* Is a role a parameter of a score. */
+/* True if the score has a parameter with this role. */
 bool ref_score_has(uint32_t score, uint32_t role);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tanh.h - tanh of doubles: additive scores take one a hidden unit and cell. tanh |x| = e / (e +
- * 2), e = exp(2|x|) - 1, in steps that a compiler can vectorise: no call, no branch, no table. */
+/* tanh.h - tanh of doubles. Additive scores compute one per hidden unit and cell. tanh |x| = e / (e
+ * + 2), e = exp(2|x|) - 1. A compiler can vectorise it: there is no call, no branch and no table.
+ */
 #ifndef ATTN_REFERENCE_TANH_H
 #define ATTN_REFERENCE_TANH_H
 
@@ -8,8 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* exp(r) - 1 - r for |r| <= ln 2 / 2 by its Taylor series: what follows r^13 is below 2^-57 of r.
- * Even and odd powers go side by side, as a long chain of dependent steps is what takes time. */
+/* exp(r) - 1 - r for |r| <= ln 2 / 2 by its Taylor series. The terms after r^13 are below 2^-57 of
+ * r. Even and odd powers are summed separately, because a long chain of dependent steps is slow. */
 static inline double ref_tanh_curve(double r)
 {
     const double rr = r * r;
@@ -28,8 +29,8 @@ static inline double ref_tanh_curve(double r)
     return (odd * r + even) * rr;
 }
 
-/* tanh(x), to within 2 ulp, as the C library's; NaN and infinities, signed zeros and subnormals as
- * there. The same bits on every machine. */
+/* tanh(x), within 2 ulp. NaN, infinities, signed zeros and subnormals give what the C library
+ * gives. The bits are the same on every machine. */
 static inline double ref_tanh_of(double x)
 {
     /* ln 2 in two parts: the first has 32 bits, so that its product with an exponent is exact. */
@@ -37,7 +38,7 @@ static inline double ref_tanh_of(double x)
     const double per_ln2 = 0x1.71547652b82fep+0;
     /* Adding it leaves the nearest whole number in the low bits of a double's fraction. */
     const double rounder = 0x1.8p52;
-    /* Beyond, 1 is within 1.03 ulp; up to here e stays below 2^54, where e + 2 is no tie. */
+    /* Beyond this, 1 is within 1.03 ulp. Up to it, e is below 2^54, and e + 2 is no tie. */
     const double flat = 18.7;
     double twice = 2.0 * fabs(x);
     double shifted = twice * per_ln2 + rounder, n = shifted - rounder;
@@ -45,17 +46,17 @@ static inline double ref_tanh_of(double x)
     double power, line, e, below, quotient, lost, y;
     uint64_t bits;
 
-    /* 2^n: n stands in the low bits of `shifted`, and belongs into the exponent. */
+    /* 2^n: moves n from the low bits of `shifted` into the exponent. */
     memcpy(&bits, &shifted, sizeof bits);
     bits = (bits + 1023) << 52;
     memcpy(&power, &bits, sizeof power);
-    /* e = 2^n (1 + r + low + curve) - 1. The straight part leads, what its rounding lost goes with
-     * the small ones; so does that of e + 2. */
+    /* e = 2^n (1 + r + low + curve) - 1. The linear part is `line`. What its rounding lost is added
+     * to the small parts. What the rounding of e + 2 lost is corrected below. */
     line = (power - 1.0) + power * r;
     low = power * low + (power * r - (line - (power - 1.0)));
     e = line + (low + power * ref_tanh_curve(r));
     below = e + 2.0;
-    /* 1 / (e + 2) = (1 - quotient) / 2 is more than good enough for what its rounding lost. */
+    /* 1 / (e + 2) = (1 - quotient) / 2 is accurate enough for that correction. */
     quotient = e / below;
     lost = (e - (below - 2.0)) * (0.5 - 0.5 * quotient);
     y = quotient - quotient * lost;

@@ -7,40 +7,40 @@
 #include "reference/job.h"
 #include "reference/score.h"
 
-/* Keys that a thread takes at a time where it loads them. */
+/* Keys that a thread loads at a time. */
 #define REF_LOAD_KEYS 256
 
 /* s_j = t.k_j for keys [begin, end). */
 void ref_score_dot(const struct ref_keys *keys, const double *t, int64_t begin, int64_t end,
                    double *s);
 
-/* sum_j += sum_c |t_c k_cj| over the keys of a span, k being kt or kt_error. */
+/* sum_j += sum_c |t_c k_cj| for the keys of a span. k is kt or kt_error. */
 void ref_score_columns(const struct ref_score_span *span, const double *t, const double *k,
                        double *sum);
 
-/* Errors of s = t.k, where t = q, or q^T M, in `length` operations a term. `abs_t` and `t_error`
- * bound |t| and its error; both are in scratch, and are used up. flush is on top of what is there.
- */
+/* Errors of s = t.k with t = q or q^T M, for `length` operations per term. `abs_t` and `t_error`
+ * bound |t| and its error. Both are in scratch, and are overwritten. Adds to flush. */
 void ref_score_dot_errors(const struct ref_score_span *span, double *abs_t, double *t_error,
                           double length);
 
-/* A partial sum may lose an underflow a product, `products` of them by what stands before, and
- * `growth` is what the rest of the sum makes of it. Where subnormals are flushed its operands and
- * its results are, as those of the accumulation. */
+/* Adds what underflows in partial sums lose: one per product, for `products` products, times what
+ * the rest of the sum makes of it (`growth`). If subnormals are flushed, operands and results of
+ * partial sums are flushed like those of the accumulation. */
 void ref_score_flush_partial(const struct ref_score_span *span, double products, double growth);
 
-/* Rows of |w| (|k| + e): the absolute terms of w k for keys [begin, end), in `size`, and what
- * e, the error of projected keys, alone does to it, in `off`. */
+/* Rows of |w| (|k| + e), the absolute terms of w k for keys [begin, end), into `size`. The part
+ * that comes from e, the error of projected keys, goes into `off`. */
 void ref_score_sizes(const struct ref_keys *keys, const double *w, int64_t begin, int64_t end,
                      double *size, double *off);
 
-/* Raises most_j to x_j; NaN, which nothing is known to be above, stays. */
+/* Raises most_j to x_j if x_j is larger. NaN stays. */
 void ref_score_raise(double *most, const double *x, int64_t n);
 
 /* The Euclidean length of row `at` of a tensor. */
 double ref_score_length(const struct attn_tensor *tensor, const int64_t *at, int64_t width);
 
-/* Adds partial sums to a norm whose sums grow by `growth` over so many products. */
+/* Sets ds of a norm, and adds what partial sums lose. The sums of the norm have `products` products
+ * and grow by `growth`. */
 void ref_score_norm_partial(const struct ref_arithmetic *arithmetic, double growth, double products,
                             struct ref_score_norm *norm);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernels.h - attention as backends compute it, every operation rounded to a declared type: what
- * the bound must accept, and with a planted error must not. One batch, widths to 64, KERNEL_KEYS.
- */
+/* kernels.h - attention as backends compute it, with every operation rounded to a declared type.
+ * The bound must accept these kernels, and must refuse them with a planted error. One batch, widths
+ * up to 64, at most KERNEL_KEYS keys. */
 #ifndef ATTN_REFERENCE_TESTS_KERNELS_H
 #define ATTN_REFERENCE_TESTS_KERNELS_H
 
@@ -16,7 +16,7 @@ struct kernel {
     uint32_t acc;        /* type that every operation rounds to */
     uint32_t score_type; /* 0: acc */
     uint32_t p_type;     /* 0: acc */
-    int64_t tile;        /* keys a tile of an online softmax; 0: one tile */
+    int64_t tile;        /* keys per tile of an online softmax; 0: one tile */
     int64_t splits;      /* 0: none */
     double tau;
     bool normalised; /* p is divided by the sum before it is stored (one tile) */
@@ -24,15 +24,15 @@ struct kernel {
     bool truncates; /* f32 only */
     bool by_norms;
     uint32_t partial; /* type of partial sums of q.k and p v, of fused products; 0: none */
-    uint32_t terms;   /* products of one */
+    uint32_t terms;   /* products per partial sum */
     enum kernel_bug bug;
 };
 
-/* What such a kernel declares. */
+/* The declaration of such a kernel. */
 struct attn_numerics kernel_numerics(const struct kernel *kernel);
 
-/* out of the problem rounded to its type; lse [Hq,Sq] and weights [Hq,Sq,Sk] before any rounding
- * to an output type. */
+/* Computes out, rounded to the type of the problem, and lse [Hq,Sq] and weights [Hq,Sq,Sk], which
+ * are not rounded to an output type. */
 void kernel_run(const struct kernel *kernel, struct made *m, double *out, double *lse,
                 double *weights);
 

@@ -28,11 +28,11 @@ enum {
     MADE_CROSS = 65536,
     MADE_BROADCAST = 131072, /* masks, biases and keep lack two axes each, in turn by the seed */
     MADE_SHARED = 262144,    /* one M, W_q, W_k, w_v for all heads */
-    MADE_SCALE = 524288      /* spec.scale in the place of the default */
+    MADE_SCALE = 524288      /* spec.scale instead of the default */
 };
 
-/* What to make; zeros mean: b = hq = 1, hkv = hq, sk = sq, dq = dv = dk, dh = dk, f64, attention,
- * scaled_dot. sk = -1 makes no keys. */
+/* The problem to make. Zeros mean: b = hq = 1, hkv = hq, sk = sq, dq = dv = dk, dh = dk, f64,
+ * attention, scaled_dot. sk = -1 makes no keys. */
 struct made_spec {
     uint32_t op, score, dtype;
     int features;

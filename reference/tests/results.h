@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* results.h - everything that the reference gives for a small problem. */
+/* results.h - all results of the reference for a small problem. */
 #ifndef ATTN_REFERENCE_TESTS_RESULTS_H
 #define ATTN_REFERENCE_TESTS_RESULTS_H
 
@@ -20,12 +20,12 @@ struct results {
 /* A plain backend in f32. */
 extern const struct attn_numerics results_f32;
 
-/* Some rows, or all of them; a refusal fails the test. */
+/* Computes some rows, or all of them. A refusal fails the test. */
 void results_compute_rows(struct made *m, const struct attn_numerics *numerics,
                           const struct ref_units *rows, int threads, struct results *r);
 void results_compute(struct made *m, const struct attn_numerics *numerics, struct results *r);
 
-/* Equal but for a few roundings of double. */
+/* Asserts that a and b are equal up to a few roundings of double. */
 void results_assert_near(double a, double b);
 
 /* Sets all elements of a dense tensor. */

@@ -12,27 +12,27 @@ extern const struct ref_op ref_op_mha;
 
 int ref_mha_compute(const struct ref_job *job);
 
-/* y = x w^T + bias for `rows` rows, with w transposed so that sums run along its columns. The error
- * of x comes along. */
+/* y = x w^T + bias for `rows` rows, and the error of y from that of x. w is transposed so that sums
+ * run along its columns. */
 struct ref_projection {
     int64_t rows, in, out;
     const double *x, *x_error; /* [rows, in]; x_error NULL: exact */
     double *y, *y_error;       /* [rows, out]; y_error NULL: no bound */
     bool stored;               /* y is rounded to the type of projections */
-    /* Working arrays, that ref_mha_project fills: */
+    /* Working arrays, which ref_mha_project fills: */
     double *w, *wt; /* [out, in], [in, out] */
     double *bias;   /* [out] */
     double *sum_w;  /* [out]: sum of |w| */
     const struct ref_arithmetic *a;
 };
 
-/* project.c: with rows [first, first + out) of the weight of a role, and its bias (no such tensor:
- * zeros). */
+/* project.c: projects with rows [first, first + out) of the tensor of role `weight`, and the same
+ * entries of that of role `bias` (zeros if there is no such tensor). */
 void ref_mha_project(const struct ref_job *job, uint32_t weight, uint32_t bias, int64_t first,
                      struct ref_projection *p);
 
-/* The error of x where `size`, a bound on |x|, is at most `largest`; else +inf, for what may not
- * fit, as NaN does not. */
+/* Returns `error` if `size`, a bound on |x|, is at most `largest`. Else x may overflow, and the
+ * result is +inf. A `size` of NaN gives +inf, too. */
 static inline double ref_mha_error_within(double error, double size, double largest)
 {
     return size <= largest ? error : INFINITY;
