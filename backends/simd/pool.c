@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c - see pool.h
  *
- * A run is a new value of `round`; who waits looks at it for a while before sleeping. Sleepers are
- * counted, so that nobody takes the lock where nobody sleeps: who goes to sleep raises `asleep` and
- * then looks at the condition once more, who changes the condition does so and then looks at
- * `asleep`, all sequentially consistent, so that one of the two sees the other. */
+ * Each run is a new value of `round`. A waiting thread looks at it for a while before it sleeps.
+ * Sleepers are counted, so no thread takes the lock while none sleeps. A thread that goes to sleep
+ * raises `asleep` and then looks at the condition once more. A thread that changes the condition
+ * then looks at `asleep`. All of this is sequentially consistent, so one of the two sees the other.
+ */
 #include "pool.h"
 
 #include <pthread.h>
@@ -21,8 +22,8 @@
 #define RELAX() ((void)0)
 #endif
 
-/* Looks before sleeping, 20 to 60 us by processor: longer than from one run to the next, or from
- * the projections to attention, and too short to disturb whoever is timed next. */
+/* Looks before sleeping, 20 to 60 us by processor. That is longer than from one run to the next, or
+ * from the projections to attention, and too short to disturb what is timed next. */
 #define LOOKS 1500
 
 struct member {
@@ -31,7 +32,7 @@ struct member {
     int index;
 };
 
-/* A condition variable that costs nothing while nobody sleeps. */
+/* A condition variable that costs nothing while no thread sleeps. */
 struct bell {
     pthread_cond_t rung;
     atomic_int asleep;
@@ -41,7 +42,7 @@ struct attn_pool {
     const struct attn_services *services;
     pthread_mutex_t lock;
     struct bell wake, done;
-    atomic_uint round; /* raised for each run: a member works once a round */
+    atomic_uint round; /* raised for each run: a member works once per round */
     atomic_int busy;   /* members still at work */
     atomic_bool stop;
     int threads, started;
@@ -59,7 +60,7 @@ static void ring(struct attn_pool *pool, struct bell *bell)
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* Returns once ready(pool, seen). */
+/* Returns when ready(pool, seen) is true. */
 static void await(struct attn_pool *pool, struct bell *bell,
                   bool (*ready)(struct attn_pool *pool, unsigned seen), unsigned seen)
 {
@@ -67,7 +68,7 @@ static void await(struct attn_pool *pool, struct bell *bell,
         if (ready(pool, seen))
             return;
         if (n % 32 == 31)
-            sched_yield(); /* to whom we wait for, should the system have put us together */
+            sched_yield(); /* both threads may share a processor */
         RELAX();
     }
     pthread_mutex_lock(&pool->lock);
