@@ -113,7 +113,7 @@ static void direct_make(struct direct *d, dnnl_data_type_t type, int64_t s, int 
     assert_int_equal(
         dnnl_graph_compiled_partition_get_scratchpad_logical_tensor(d->compiled, &t[6]), 0);
     assert_int_equal(dnnl_graph_logical_tensor_get_mem_size(&t[6], &n), 0);
-    d->scratch = services.alloc(NULL, n, 64);
+    d->scratch = services.alloc(services.context, n, 64);
     assert_int_equal(dnnl_graph_tensor_create(&d->pad, &t[6], library.engine, d->scratch), 0);
 #endif
     dnnl_graph_partition_destroy(partition);
@@ -146,7 +146,7 @@ static void direct_free(struct direct *d)
     if (d->pad)
         dnnl_graph_tensor_destroy(d->pad);
     dnnl_graph_compiled_partition_destroy(d->compiled);
-    services.free(NULL, d->scratch);
+    services.free(services.context, d->scratch);
 }
 
 static void plugin_run(void *binding)
@@ -188,7 +188,7 @@ static double beside_direct(void *context)
                                    .sk = c->s,
                                    .dq = WIDTH};
     size_t bytes = (size_t)(HEADS * c->s * WIDTH) * (size_t)attn_element_bytes(c->dtype);
-    void *earlier = services.alloc(NULL, ++c->attempts * 3 * bytes, 64);
+    void *earlier = services.alloc(services.context, ++c->attempts * 3 * bytes, 64);
     struct test_problem made;
     struct direct direct = {0};
     void *plan = NULL, *binding = NULL;
@@ -196,7 +196,7 @@ static double beside_direct(void *context)
     test_problem_make(&spec, &made);
     const struct attn_problem *p = &made.problem;
     float scale = (float)p->scale, *mask = causal_mask(c->s);
-    char *out = services.alloc(NULL, bytes, 64);
+    char *out = services.alloc(services.context, bytes, 64);
     assert_true(earlier && out);
     void *const operands[6] = {attn_tensor_find(p, ATTN_Q)->data,
                                attn_tensor_find(p, ATTN_K)->data,
@@ -216,8 +216,8 @@ static double beside_direct(void *context)
     backend->destroy(plan);
     direct_free(&direct);
     free(mask);
-    services.free(NULL, out);
-    services.free(NULL, earlier);
+    services.free(services.context, out);
+    services.free(services.context, earlier);
     test_problem_free(&made);
     return ratio;
 }
