@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan.h"
+#include "host_args.h"
 
 enum { A, B, C, OPERANDS };
 enum { ROW = 3, COLUMN = 4 }; /* axes of a stack */

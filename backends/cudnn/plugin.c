@@ -3,8 +3,11 @@
 #include <stdio.h>
 
 #include "../cuda/operands.h"
+#include "engine.h"
+#include "graph.h"
 #include "library.h"
 #include "plan.h"
+#include "supports.h"
 
 #ifndef BACKEND /* tests name theirs otherwise */
 #define BACKEND "cuda_cudnn"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* supports.c - which problems are put to cuDNN: those whose meaning is the same there, and whose
  * operands its kernels can load. Whether it has an engine for one of them, only it knows. */
+#include "supports.h"
+
 #include <stdio.h>
 
 #include "attnbench/problem.h"
-#include "graph.h"
 
 /* Its positions are 32 bits wide. */
 #define LARGEST_EXTENT (INT64_C(1) << 30)
