@@ -39,22 +39,22 @@ static const struct tile by_pairs = {0,
                                      1,
                                      1};
 
-/* What the smallest of the devices have: 99 KiB a block (8.6, 8.9, 12.0). */
+/* 8.6, 8.9 and 12.0 have the smallest shared memory: 99 KiB per block. */
 #define SHARED_FITS(width, kind, tiles, warps, keys, masked)                                       \
     _Static_assert(ATTN_CUDA_SHARED(width, tiles, warps, keys) <= 99 * 1024, "shared memory");
 ATTN_CUDA_TILES(SHARED_FITS)
 
-/* Rows of a key/value head up to which the keys are split over blocks: beyond, rows give work
- * enough. */
+/* The keys are split over blocks if a key/value head has at most this number of rows. More rows
+ * give enough work. */
 #define DECODE_ROWS 64
-/* Dot products of f32 go by pairs from so many rows of a head on: below, most of a tile of 32 rows
- * would be empty. */
+/* Dot products of f32 use tiles of pairs if a head has at least this number of rows. With fewer,
+ * most of a tile of 32 rows would be empty. */
 #define PAIRS_ROWS 8
-/* A split has at least so many keys: below, merging costs what splitting gains. */
+/* A split has at least this number of keys. With fewer, merging costs what splitting gains. */
 #define SPLIT_KEYS 256
-/* Blocks that a multiprocessor should find to do when keys are split. */
+/* Keys are split until each multiprocessor has this number of blocks. */
 #define SPLIT_BLOCKS 4
-/* What a grid may have on its third axis. */
+/* A grid has at most this number of blocks on its third axis. */
 #define MOST_SPLITS 65535
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -62,8 +62,9 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* The narrowest tile that holds both widths; the first that does all that the problem asks. q^T M
- * rounded to bf16 is within what numerics can say, but in f16 it might overflow. */
+/* The narrowest tile that holds both widths, and of these the first that has every feature of the
+ * problem. q^T M may be rounded to bf16, because numerics can declare that. In f16 it might
+ * overflow. */
 static const struct tile *choose(const struct attn_problem *p)
 {
     const int plain =
@@ -96,8 +97,8 @@ static int64_t blocks_for(const struct attn_cuda_args *a, const struct tile *til
     return ceil_div((int64_t)a->sq * (a->hq / a->hkv), tile->rows) * a->hkv * batch;
 }
 
-/* Keys of a split, whole tiles of them, so that few rows make many blocks. Weights are not split:
- * they take a row that is finished. */
+/* Keys of a split, in whole tiles, so that few rows make many blocks. Keys are not split if weights
+ * are asked for, because weights need a finished row. */
 static int32_t split_keys_for(const struct attn_cuda_plan *plan, const struct tile *tile,
                               int64_t batch, int weights)
 {
@@ -138,8 +139,8 @@ static void lay_out(struct attn_cuda_plan *plan, const struct tile *tile, int we
             (uint64_t)a->splits * (uint64_t)rows * (uint64_t)(a->dv + 2) * sizeof(float);
 }
 
-/* Projections and their views, which take the place of q and k (flash_pairs.h). supports.c has
- * bounded the products. */
+/* Projections, whose views replace q and k (flash_pairs.h). supports.c has checked that the
+ * products do not overflow. */
 static void lay_out_projections(struct attn_cuda_plan *plan)
 {
     const struct attn_cuda_args *a = &plan->args;

@@ -224,7 +224,7 @@ static void describe(const void *plan, char *text, size_t size)
     if (self->unfused)
         attn_cuda_unfused_describe(self, text + at, size - at);
     else
-        snprintf(text + at, size - at, "%s: %d keys a tile, %u blocks of %u threads, %d split%s",
+        snprintf(text + at, size - at, "%s: %d keys per tile, %u blocks of %u threads, %d split%s",
                  self->kernel_name, (int)self->key_tile, self->grid.blocks_x, self->grid.threads,
                  (int)self->args.splits, self->args.splits > 1 ? "s" : "");
 }

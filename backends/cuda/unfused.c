@@ -39,9 +39,9 @@ int attn_cuda_unfused_supports(const struct attn_problem *p, char *why, size_t s
     if (status != ATTN_OK)
         return status;
     if (p->score != ATTN_SCORE_SCALED_DOT && p->score != ATTN_SCORE_DOT)
-        fault = "only dot products are implemented unfused";
+        fault = "only dot products are implemented as scores";
     else if (cells_of(p) < 0)
-        fault = "so many scores take more bytes than can be counted";
+        fault = "the number of bytes of all scores exceeds 64 bits";
     if (!fault)
         return ATTN_OK;
     snprintf(why, size, "%s", fault);
@@ -189,7 +189,7 @@ void attn_cuda_unfused_describe(const struct attn_cuda_plan *plan, char *text, s
     const struct attn_cuda_unfused *u = plan->unfused;
     void *const dense[] = {u->scores.dense[0], u->scores.dense[1], u->values.dense[1],
                            u->values.dense[2]};
-    int at = snprintf(text, size, "GEMM, softmax of %d threads a row, GEMM", 32 * (int)u->warps);
+    int at = snprintf(text, size, "GEMM, softmax of %d threads per row, GEMM", 32 * (int)u->warps);
     int n = 0;
     for (int d = 0; d < 4; d++)
         if (dense[d])
