@@ -24,7 +24,7 @@ static void add_bias(const struct rogue_job *job, const struct rogue_row *row, i
     rogue_read(bias, attn_row_start(bias, b, row->h, row->i) + j * bias->stride[3], bias->stride[3],
                keys, line);
     for (int64_t t = 0; t < keys; t++)
-        s[t] += line[t];
+        s[t] = line[t] == -INFINITY ? line[t] : s[t] + line[t]; /* whatever k holds there */
 }
 
 static void add_alibi(const struct rogue_job *job, const struct rogue_row *row, int64_t b,
@@ -35,7 +35,7 @@ static void add_alibi(const struct rogue_job *job, const struct rogue_row *row, 
         attn_element_read(alibi->dtype, alibi->data, row->h * alibi->stride[0]);
     const int64_t diagonal = row->i + attn_keys_offset(job->p, &job->t.len, b);
     for (int64_t t = 0; t < keys; t++)
-        s[t] -= slope * (float)llabs(diagonal - j - t);
+        s[t] -= s[t] == -INFINITY ? 0 : slope * (float)llabs(diagonal - j - t);
 }
 
 static void apply_mask(const struct rogue_job *job, const struct rogue_row *row, int64_t b,
