@@ -137,6 +137,7 @@ void ref_arithmetic_init(struct ref_arithmetic *arithmetic, const struct attn_pr
         a.e_log = fmax(a.e_log, REFERENCE_E_LOG);
         a.e_tanh = fmax(a.e_tanh, REFERENCE_E_TANH);
     }
+    ref_arithmetic_further(&a, numerics);
     *arithmetic = a;
 }
 

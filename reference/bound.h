@@ -51,7 +51,17 @@ struct ref_arithmetic {
     double partial_terms;   /* length of that chain */
     double partial_omega;   /* what an underflow there may lose */
     double partial_largest; /* the largest number of their type */
+    /* declared.c */
+    double score_stores; /* roundings of a score to its stored type, 1 or more */
+    double u_pv;         /* relative rounding of p and v before p v */
+    bool alibi_by_key;   /* ALiBi is slope * j */
+    bool on_rise;        /* only a maximum that rises rescales */
 };
+
+/* declared.c: the constants of what is declared by the fields from score_stores on. Called last by
+ * ref_arithmetic_init. */
+void ref_arithmetic_further(struct ref_arithmetic *arithmetic,
+                            const struct attn_numerics *numerics);
 
 /* chains.c: an upper limit of the number of chains of roundings on which the bounds of a request
  * rest: one for each product that the reference adds up. */
@@ -88,6 +98,10 @@ double ref_growth_rounded(const struct ref_arithmetic *arithmetic, double k);
 /* Adds the chain of a partial sum to g: (1 + g) (1 + G) - 1. Without partial sums returns g. */
 double ref_growth_partial(const struct ref_arithmetic *arithmetic, double g);
 
+/* Adds to g what p v goes through besides: the chain of a partial sum, and the rounding of p and v
+ * before the product. */
+double ref_growth_values(const struct ref_arithmetic *arithmetic, double g);
+
 /* Bound on |tanh(x + e) - tanh(x)| for |e| <= dx, where t = tanh(x). The derivative 1 - tanh^2
  * changes by at most a factor exp(2 dx) within dx. For dx < 1/2 that is below 1 + 4 dx. The last
  * term is what 1 - t^2 loses when t rounds to 1. */
@@ -120,6 +134,8 @@ struct ref_softmax {
     double lse;   /* max + log_sum */
     bool dropout; /* the problem has dropout */
     double dropout_p;
+    double offset; /* ALiBi by key: how far scores are from ours, the same for all keys; else 0 */
+    double rises;  /* how often the maximum may rise, if only that rescales; else 0 */
 };
 
 struct ref_scratch;
@@ -148,6 +164,10 @@ struct ref_row_bound {
  * of the row, and its weights p; p NULL: they are not known. */
 void ref_bound_roundings(const struct ref_arithmetic *a, const struct ref_softmax *row,
                          const double *p, struct ref_row_bound *bound);
+
+/* declared.c: the most maxima that the row's scores, in their order or the reverse, may have one
+ * after the other. Reads logit and wrong of the scratch. */
+double ref_bound_rises(const struct ref_scratch *scratch, int64_t n);
 
 /* Sets all of *bound, and the arrays growth, upper and store of the scratch. */
 void ref_bound_row(const struct ref_arithmetic *a, const struct ref_softmax *row,

@@ -37,10 +37,17 @@ struct terms {
     const struct ref_arithmetic *a;
     const struct ref_softmax *row;
     double rise;
+    double rescales;      /* R */
     double log_n;         /* with splits: the largest log of a split's sum */
     double lower, upper;  /* D = sum p exp(-shift) (1 - relative); sum p exp(w) */
     struct wrong largest; /* of any term, each */
 };
+
+/* R: a maximum that does not rise rescales nothing, if that is declared. */
+static double rescales_of(const struct ref_arithmetic *a, const struct ref_softmax *row)
+{
+    return row->rises > 0.0 ? fmin(row->rises, a->tiles) : a->tiles;
+}
 
 static struct terms terms_begin(const struct ref_arithmetic *a, const struct ref_softmax *row,
                                 double rise)
@@ -48,6 +55,7 @@ static struct terms terms_begin(const struct ref_arithmetic *a, const struct ref
     return (struct terms){.a = a,
                           .row = row,
                           .rise = rise,
+                          .rescales = rescales_of(a, row),
                           .log_n = a->splits > 0.0 ? log((double)row->n + 1.0) + a->tau : 0.0};
 }
 
@@ -56,13 +64,15 @@ static struct wrong term_error(const struct terms *x, double s, double ds)
 {
     const struct ref_arithmetic *a = x->a;
     double distance = x->row->max - s + x->rise + ds + 2.0 * a->tau;
-    struct wrong e = {ds + a->three * distance, (1.0 + a->tiles) * a->e_exp + a->e_arg * distance};
+    struct wrong e = {ds + a->three * distance,
+                      (1.0 + x->rescales) * a->e_exp + a->e_arg * distance};
 
     /* The lse of the split that holds this key lies between s and the row's lse. */
     if (a->splits > 0.0) {
         double far = distance + x->row->log_sum;
-        e.shift += 4.0 * a->u_op * (fmax(fabs(s), fabs(x->row->lse)) + ds + x->rise) +
-                   (2.0 * a->u_op + a->e_log) * x->log_n + a->three * far;
+        e.shift +=
+            4.0 * a->u_op * (fmax(fabs(s), fabs(x->row->lse)) + x->row->offset + ds + x->rise) +
+            (2.0 * a->u_op + a->e_log) * x->log_n + a->three * far;
         e.relative += a->e_exp + a->e_arg * far;
     }
     return e;
@@ -232,7 +242,7 @@ void ref_bound_roundings(const struct ref_arithmetic *a, const struct ref_softma
                          const double *p, struct ref_row_bound *bound)
 {
     double terms = (double)row->n + (row->sink ? 1.0 : 0.0);
-    double rescales = a->chain > 0.0 && a->tiles <= 1.0 ? 0.0 : a->tiles;
+    double rescales = a->chain > 0.0 && a->tiles <= 1.0 ? 0.0 : rescales_of(a, row);
 
     bound->chain = (a->chain > 0.0 ? a->chain : terms) + rescales + a->splits;
     if (a->copies > 1.0) /* the reference's own chain */
@@ -241,11 +251,13 @@ void ref_bound_roundings(const struct ref_arithmetic *a, const struct ref_softma
     bound->quotient = expm1(bound->summing) * (1.0 + a->three) + a->three;
     if (a->splits > 0.0) {
         double log_splits = log(a->splits);
-        double merged = a->u_op * (4.0 * fabs(row->lse) + 5.0 * log_splits) +
+        double merged = a->u_op * (4.0 * (fabs(row->lse) + row->offset) + 5.0 * log_splits) +
                         ref_growth(a, a->splits) + a->e_exp +
                         (a->e_log + a->three + a->e_arg) * log_splits;
         bound->quotient += expm1(merged) * (1.0 + bound->quotient);
     }
+    if (a->u_pv > 0.0 && a->denominator != 1) /* the sum may be of rounded p */
+        bound->quotient += a->u_pv * (1.0 + bound->quotient);
     if (row->dropout) {
         double kept = a->u_op * row->dropout_p / (1.0 - row->dropout_p);
         bound->dropout = a->three + (1.0 + a->three) * divide(kept, fmax(1.0 - kept, 0.0));
@@ -264,10 +276,12 @@ static double lse_error(const struct ref_arithmetic *a, const struct ref_softmax
 
     /* A denominator that sums p as stored, or is not declared, carries the rounding of p. */
     if (a->denominator != 1)
-        sum -= log1p(-fmin(bound->stored, 1.0));
+        sum -= log1p(-fmin(bound->stored, 1.0)) + log1p(-fmin(a->u_pv, 1.0));
     log_l = fabs(row->log_sum) + a->tau + sum;
-    steps = sum + a->three * (fabs(row->max) + bound->rise + a->tau) +
+    steps = sum + a->three * (fabs(row->max) + row->offset + bound->rise + a->tau) +
             (ref_growth(a, 2.0) * (1.0 + a->e_log) + a->e_log) * log_l;
+    /* Scores that all differ by an offset: it is computed, and taken off a sum that has it. */
+    steps += (ref_growth(a, 4.0) + a->u_op) * row->offset;
     return steps + a->u_op * (fabs(row->lse) + steps);
 }
 
@@ -310,7 +324,8 @@ static void scale_terms(const struct ref_softmax *row, double lower, double u_p,
 void ref_bound_row(const struct ref_arithmetic *a, const struct ref_softmax *row,
                    struct ref_scratch *x, struct ref_row_bound *bound)
 {
-    const double sink_error = a->three * fabs(row->sink_logit);
+    const double sink_error =
+        a->three * (fabs(row->sink_logit) + row->offset) + ref_growth(a, 4.0) * row->offset;
     struct terms terms;
     double sum, rise = row->sink ? fmax(row->sink_logit + sink_error - row->max, 0.0) : 0.0;
 
@@ -564,7 +579,7 @@ static bool out_overflows(const struct ref_arithmetic *a, const struct ref_softm
                           double out)
 {
     double largest_p = a->normalised ? 1.0 + bound->stored : bound->peak * (1.0 + a->u_p);
-    double most = size, product = ref_growth_partial(a, bound->product);
+    double most = size, product = ref_growth_values(a, bound->product);
 
     if (!a->normalised)
         most = sum * bound->peak * (1.0 + a->u_p);
@@ -614,7 +629,7 @@ void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row
                    const struct ref_row_bound *bound, const struct ref_keys *keys,
                    struct ref_scratch *x, const double *out, double *error)
 {
-    double product = ref_growth_partial(a, bound->product);
+    double product = ref_growth_values(a, bound->product);
     double kept = product + bound->dropout * (1.0 + product);
     /* Dropout magnifies what underflows before it, a flushed v too. */
     double underflows = row->dropout ? bound->chain / (1.0 - row->dropout_p) : bound->chain;

@@ -55,6 +55,7 @@ struct ref_scratch {
     double *noise; /* per key, with k_spread_t: what errors of k make of the score. spread is then
                       what those of q make of it */
     double inner;  /* as reach of struct ref_keys, but of the query */
+    double offset; /* ALiBi by key: what the row's scores differ from ours by; else 0 */
     int64_t *key;  /* per allowed key: its index */
     double *logit; /* its score after bias */
     double *wrong; /* its ds */
@@ -159,6 +160,26 @@ void ref_scores(const struct ref_block *block, int64_t i, const double *q, const
 void ref_score_errors(const struct ref_block *block, int64_t i, const double *q,
                       const double *q_error, const double *q_spread, int64_t begin, int64_t end,
                       struct ref_scratch *scratch);
+
+/* declared.c: adds the rounding of stored scores to scratch->ds. `diagonal` is the key at which
+ * ALiBi is 0. */
+void ref_score_stored(const struct ref_block *block, const struct ref_score_span *x, double slope,
+                      int64_t diagonal);
+
+/* Is ALiBi computed as slope * j? That needs keys up to the diagonal only. */
+static inline bool ref_alibi_by_key(const struct ref_arithmetic *a,
+                                    const struct attn_problem *problem)
+{
+    return a->alibi_by_key && (problem->flags & ATTN_FLAG_CAUSAL);
+}
+
+/* What a backend multiplies the slope of ALiBi by, for key j: the key, or its distance. */
+static inline double ref_alibi_distance(const struct ref_arithmetic *a,
+                                        const struct attn_problem *problem, int64_t diagonal,
+                                        int64_t j)
+{
+    return ref_alibi_by_key(a, problem) ? (double)j : fabs((double)(diagonal - j));
+}
 
 /* score_error.c: true if a step towards the score of one of the first n allowed keys may overflow.
  * Call it after ref_score_errors. */

@@ -197,14 +197,19 @@ static void bound_scores(struct row *row, const double *q, const double *q_error
                          const double *q_spread)
 {
     struct ref_scratch *scratch = row->scratch;
+    const struct ref_arithmetic *a = &job_of(row)->arithmetic;
     int64_t n = row->softmax.n;
 
+    scratch->offset = 0.0;
     if (n > 0)
         ref_score_errors(row->block, row->i, q, q_error, q_spread, scratch->key[0],
                          scratch->key[n - 1] + 1, scratch);
     row->overflow = n > 0 && ref_scores_overflow(row->block, q, scratch, n);
     for (int64_t t = 0; t < n; t++)
         scratch->wrong[t] = scratch->ds[scratch->key[t]];
+    row->softmax.offset = scratch->offset;
+    /* A sink may raise the maximum once more; that of the first key rescales nothing. */
+    row->softmax.rises = a->on_rise ? ref_bound_rises(scratch, n) : 0.0;
 }
 
 /* Where scores may overflow: a cell that ends at -inf takes no part, and its weight is 0 even in a
@@ -286,7 +291,7 @@ static bool settle_by_rule(struct row *row, double *out, double *error)
     if (rule == ATTN_EMPTY_NAN)
         store_rule(row, out, error, NAN, NAN);
     else
-        store_rule(row, out, error, 0.0, -INFINITY);
+        store_rule(row, out, error, 0.0, rule == ATTN_EMPTY_INF ? INFINITY : -INFINITY);
     return true;
 }
 

@@ -33,14 +33,14 @@ static void errors_of_stages(const struct ref_block *block, int64_t i,
     const struct attn_tensor *alibi = operands->by_role[ATTN_ALIBI];
     const struct ref_arithmetic *a = x->a;
     const bool softcap = problem->flags & ATTN_FLAG_SOFTCAP;
-    double slope = alibi ? fabs(ref_load(alibi, &block->h)) : 0.0, scale = fabs(problem->scale);
+    double slope = alibi ? ref_load(alibi, &block->h) : 0.0, scale = fabs(problem->scale);
     double added = (bias ? 1.0 : 0.0) + (alibi ? 1.0 : 0.0), four = ref_growth(a, 4.0);
     double squash = four + a->e_tanh * (1.0 + four), after = ref_growth(a, added + softcap);
     double on_bias = ref_growth(a, added + 2.0), on_alibi = ref_growth(a, added + 4.0);
     double on_flush = scale > 1.0 ? scale : 1.0, cap = problem->softcap;
     int64_t diagonal = i + ref_offset(operands, block->b);
     const struct ref_scratch *scratch = x->scratch;
-    const double *s1 = scratch->score[1], *s2 = scratch->score[2];
+    const double *s1 = scratch->score[1];
     double *ds = scratch->ds;
 
     for (int64_t j = x->begin; j < x->end; j++)
@@ -55,11 +55,10 @@ static void errors_of_stages(const struct ref_block *block, int64_t i,
     for (int64_t j = x->begin; bias && j < x->end; j++)
         ds[j] += on_bias * fabs(scratch->bias[j]);
     for (int64_t j = x->begin; alibi && j < x->end; j++)
-        ds[j] += on_alibi * slope * fabs((double)(diagonal - j));
-    for (int64_t j = x->begin; j < x->end; j++) {
-        double most = fabs(s1[j]) > fabs(s2[j]) ? fabs(s1[j]) : fabs(s2[j]);
-        ds[j] += a->u_s * (most + ds[j]) + a->eta_s;
-    }
+        ds[j] += on_alibi * fabs(slope) * ref_alibi_distance(a, problem, diagonal, j);
+    x->scratch->offset =
+        alibi && ref_alibi_by_key(a, problem) ? fabs(slope * (double)diagonal) : 0.0;
+    ref_score_stored(block, x, slope, diagonal);
     if (x->q_spread)
         scale_spreads(x, scale, softcap);
 }
@@ -92,10 +91,12 @@ bool ref_scores_overflow(const struct ref_block *block, const double *q,
     const bool partial = a->partial > 0.0 && (traits & REF_SCORE_PARTIAL);
     const double *reach = block->keys->reach;
     double scale = fabs(problem->scale), most = scale, on_sum, on_partial;
+    double least = fmin(1.0, scale);
 
     if (problem->flags & ATTN_FLAG_SOFTCAP) {
         scale *= fmax(1.0, 1.0 / problem->softcap); /* the two may be one factor */
         most = fmax(scale, problem->softcap);
+        least = fmin(least, problem->softcap);
     }
     for (int64_t c = 0; product && c < problem->dq; c++) /* q may be scaled first */
         most = fmax(most, fabs(q[c]) * scale);
@@ -109,6 +110,9 @@ bool ref_scores_overflow(const struct ref_block *block, const double *q,
             continue; /* that is by the inputs' doing */
         for (int stage = 0; stage < 3; stage++)
             stored = ref_larger(stored, fabs(s[stage][j]) + scratch->ds[j]);
+        stored += scratch->offset;
+        if (a->score_stores > 1.0) /* before the scale, or as a part of the softcap */
+            stored = ref_larger(stored, (fabs(s[0][j]) + scratch->ds[j]) / least);
         if (!(stored <= a->score_largest))
             return true;
         if (partial && !(scratch->magnitude[j] * on_partial <= a->partial_largest))

@@ -237,8 +237,9 @@ def create(path, raw, threads):
 NUMERICS = ("acc_type", "score_type", "p_type", "proj_type", "p_normalised", "denominator",
             "acc_toward_zero", "out_toward_zero", "ftz", "empty_row", "deterministic",
             "gaussian_by_norms", "invariant", "key_tile", "chain", "splits", "u_in", "e_exp",
-            "e_arg", "e_tanh", "e_log", "tau", "partial_type", "partial_terms")
-EMPTY_ROW = {"zero": 0, "nan": 1, "uniform": 2}
+            "e_arg", "e_tanh", "e_log", "tau", "partial_type", "partial_terms",
+            "score_stores", "alibi_by_key", "p_stochastic", "rescale_on_rise", "u_pv")
+EMPTY_ROW = {"zero": 0, "nan": 1, "uniform": 2, "inf": 3}
 
 
 def numerics(plan):

@@ -164,7 +164,7 @@ static int numerics_check(const struct attn_numerics *n, char *why, size_t size)
         {"acc_toward_zero", n->acc_toward_zero <= 1},
         {"out_toward_zero", n->out_toward_zero <= 1},
         {"ftz", n->ftz <= 1},
-        {"empty_row", n->empty_row <= ATTN_EMPTY_UNIFORM},
+        {"empty_row", n->empty_row <= ATTN_EMPTY_INF},
         {"deterministic", n->deterministic <= 1},
         {"gaussian_by_norms", n->gaussian_by_norms <= 1},
         {"invariant", n->invariant <= (ATTN_INVARIANT_BATCH | ATTN_INVARIANT_THREADS)},
@@ -179,6 +179,10 @@ static int numerics_check(const struct attn_numerics *n, char *why, size_t size)
         {"tau", isfinite(n->tau) && n->tau >= 0},
         {"partial_type", is_partial(n)},
         {"partial_terms", (n->partial_terms > 0) == (n->partial_type > 0)},
+        {"alibi_by_key", n->alibi_by_key <= 1},
+        {"p_stochastic", n->p_stochastic <= 1},
+        {"rescale_on_rise", n->rescale_on_rise <= 1},
+        {"u_pv", isfinite(n->u_pv) && n->u_pv >= 0},
     };
     for (size_t c = 0; c < sizeof(checks) / sizeof(checks[0]); c++) {
         if (!checks[c].good) {

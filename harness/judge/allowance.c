@@ -137,8 +137,22 @@ static struct ref_score_norm full_score(const struct attn_allowance *a, int64_t 
         bias += fabs(ref_load(alibi, &h)) * far;
     }
     s.most += bias;
+    if (x->score_stores > 1) {
+        const double grown = expm1(x->score_stores * log1p(x->u_s));
+        const double wide = p->flags & ATTN_FLAG_SOFTCAP ? fmax(1, p->softcap) : 1;
+        s.ds += grown * (s.most + s.ds) + (1 + grown) * expm1(3 * log1p(x->u_s)) * bias +
+                x->score_stores * (1 + grown) * fmax(wide, scale) * x->eta_s;
+        return s;
+    }
     s.ds += x->u_s * (s.most + s.ds) + x->eta_s;
     return s;
+}
+
+/* What a sink's logit loses where it follows scores that ALiBi by key moves. */
+static double sink_offset(const struct attn_allowance *a, double most)
+{
+    const struct ref_arithmetic *x = &a->arithmetic;
+    return x->alibi_by_key ? (x->three + ref_growth(x, 4)) * most : 0;
 }
 
 /* W: no p is off by more than a factor exp(W), either way. *most: the largest |score| of the row,
@@ -149,7 +163,8 @@ static double exponent_error(const struct attn_allowance *a, int64_t b, int64_t 
     const struct ref_arithmetic *x = &a->arithmetic;
     const struct attn_tensor *sink = find(a, ATTN_SINK);
     const struct ref_score_norm s = full_score(a, b, h, i);
-    const double logit = sink ? fabs(ref_load(sink, &h)) : 0, ds = fmax(s.ds, x->three * logit);
+    const double logit = sink ? fabs(ref_load(sink, &h)) : 0,
+                 ds = fmax(s.ds, x->three * logit + sink_offset(a, s.most));
     const double apart = fmax(2 * s.most, s.most + logit) + 2 * (ds + x->tau);
     double shift = ds + x->three * apart, relative = (1 + x->tiles) * x->e_exp + x->e_arg * apart;
     *most = fmax(s.most, logit);
@@ -181,7 +196,7 @@ void attn_allowance_row(const struct attn_allowance *a, int64_t b, int64_t h, in
     const double underflow = 2 * x->omega * exp(w);
     const double stored = x->u_p > 0 ? x->u_p * upper + n * x->eta_p * exp(w) : 0;
     const double quotient = bound.quotient + underflow * bound.chain;
-    const double product = ref_growth_partial(x, bound.product);
+    const double product = ref_growth_values(x, bound.product);
     const double kept = product + bound.dropout * (1 + product);
     const double keys = row.dropout ? n / (1 - row.dropout_p) : n;
     const double partial =
@@ -190,13 +205,15 @@ void attn_allowance_row(const struct attn_allowance *a, int64_t b, int64_t h, in
     double rounded = 2 * v * stored, sum = w + bound.summing;
     if (x->denominator != 1) {
         rounded = stored < 1 ? (rounded + stored * e1) / (1 - stored) : INFINITY;
-        sum -= log1p(-fmin(stored, 1));
+        sum -= log1p(-fmin(stored, 1)) + log1p(-fmin(x->u_pv, 1));
     }
     const double e =
         e1 + rounded + kept * v * (upper + stored) + underflow * (n * v + bound.chain) + partial;
     *out = x->copies * (e + quotient * (v + e));
     const double log_l = log_n + x->tau + sum;
-    const double steps = sum + x->three * (m + rise + x->tau) +
+    /* By key, ALiBi moves all scores by no more than the largest of them. */
+    const double offset = x->alibi_by_key ? (x->three + ref_growth(x, 4) + x->u_op) * m : 0;
+    const double steps = sum + x->three * (m + rise + x->tau) + offset +
                          (ref_growth(x, 2) * (1 + x->e_log) + x->e_log) * log_l;
     *lse = x->copies * (steps + x->u_op * (m + log_n + steps));
 }

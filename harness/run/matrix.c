@@ -114,7 +114,7 @@ static json_t *feature_json(struct column *columns, size_t n, const struct attn_
 
 static json_t *rules_json(unsigned rules)
 {
-    static const char *const names[] = {"zero", "nan", "uniform"};
+    static const char *const names[] = {"zero", "nan", "uniform", "inf"};
     json_t *list = json_array();
     for (unsigned r = 0; r < sizeof names / sizeof *names; r++)
         if (rules >> r & 1)

@@ -48,7 +48,37 @@ struct attn_numerics kernel_numerics(const struct kernel *k)
                                   .e_log = 1.001 * u,
                                   .tau = k->tau,
                                   .partial_type = k->partial,
-                                  .partial_terms = k->terms};
+                                  .partial_terms = k->terms,
+                                  .score_stores = k->stores && !k->silent ? 7 : 0,
+                                  .alibi_by_key = k->by_key && !k->silent,
+                                  .p_stochastic = k->stochastic && !k->silent,
+                                  .u_pv = k->tf32_pv && !k->silent ? 0x1p-11 : 0.0};
+}
+
+/* A step of a score, as it is stored. */
+static double stored_step(const struct kernel *k, double x)
+{
+    return k->stores ? to_type(k->score_type, x) : x;
+}
+
+/* Rounds to the 11 bits of tf32. */
+static double tf32(const struct kernel *k, double x)
+{
+    int e;
+    double m = frexp(x, &e);
+
+    return k->tf32_pv ? ldexp(rint(ldexp(m, 11)), e - 11) : x;
+}
+
+static double stored_p(const struct kernel *k, double p)
+{
+    static uint64_t state = 1;
+    double ulp = k->stochastic ? attn_dtype_ulp(k->p_type, p) : 0.0, down;
+
+    if (!k->stochastic)
+        return to_type(k->p_type ? k->p_type : k->acc, p);
+    down = floor(p / ulp) * ulp;
+    return made_uniform(&state) < (p - down) / ulp ? down + ulp : down;
 }
 
 /* Operands of one head, as doubles that the kernel's types can hold. */
@@ -152,14 +182,20 @@ static double full_score(const struct kernel *k, const struct head *x, int64_t i
     const struct attn_tensor *bias = attn_tensor_find(p, ATTN_BIAS);
     const struct attn_tensor *alibi = attn_tensor_find(p, ATTN_ALIBI);
     double scale = r(k, p->scale * (k->bug == BUG_SCALE ? 1.02 : 1.0));
-    double s = r(k, scale * raw_score(k, x, x->q + i * p->dq, x->k + j * p->dk));
+    double s = stored_step(k, raw_score(k, x, x->q + i * p->dq, x->k + j * p->dk));
 
-    if (p->flags & ATTN_FLAG_SOFTCAP)
-        s = r(k, p->softcap * r(k, tanh(r(k, s / p->softcap))));
+    s = stored_step(k, r(k, scale * s));
+    if (p->flags & ATTN_FLAG_SOFTCAP) {
+        s = stored_step(k, r(k, tanh(stored_step(k, r(k, s / p->softcap)))));
+        s = stored_step(k, r(k, p->softcap * s));
+    }
     if (bias)
-        s = r(k, s + made_get(bias, (x->h * p->sq + i) * p->sk + j));
-    if (alibi)
-        s = r(k, s - r(k, r(k, made_get(alibi, x->h)) * fabs((double)(i + p->off - j))));
+        s = stored_step(k, r(k, s + made_get(bias, (x->h * p->sq + i) * p->sk + j)));
+    if (alibi) {
+        double far = k->by_key ? -(double)j : fabs((double)(i + p->off - j));
+        double slope = stored_step(k, r(k, made_get(alibi, x->h)));
+        s = r(k, s - stored_step(k, r(k, slope * stored_step(k, far))));
+    }
     return to_type(k->score_type ? k->score_type : k->acc, s);
 }
 
@@ -210,7 +246,7 @@ static void add_tile(const struct kernel *k, const struct head *x, int64_t i, in
         if (s[j] == -INFINITY)
             continue;
         e = r(k, exp(r(k, s[j] - run->max)));
-        stored = to_type(k->p_type ? k->p_type : k->acc, total > 0.0 ? r(k, e / total) : e);
+        stored = stored_p(k, total > 0.0 ? r(k, e / total) : e);
         run->sum = r(k, run->sum + (k->sums_stored ? stored : e));
         if (kept(p, (x->h * p->sq + i) * p->sk + j) == 0.0)
             continue;
@@ -220,7 +256,8 @@ static void add_tile(const struct kernel *k, const struct head *x, int64_t i, in
             if (k->partial)
                 part[c] = fused(k, part[c], stored, x->v[j * p->dv + c]);
             else
-                run->out[c] = r(k, run->out[c] + r(k, stored * x->v[j * p->dv + c]));
+                run->out[c] =
+                    r(k, run->out[c] + r(k, tf32(k, stored) * tf32(k, x->v[j * p->dv + c])));
         if (k->partial && ++held == k->terms) {
             join(k, p->dv, part, run);
             held = 0;
@@ -310,6 +347,9 @@ static void run_row(const struct kernel *k, const struct head *x, int64_t i, dou
         return;
     }
     *lse = r(k, run.max + r(k, log(run.sum)));
+    if (k->by_key)
+        *lse = r(k, *lse - r(k, r(k, made_get(attn_tensor_find(p, ATTN_ALIBI), x->h)) *
+                                    (double)(i + p->off)));
     for (int64_t j = 0; j < p->sk; j++)
         weights[j] = s[j] == -INFINITY ? 0.0 : r(k, r(k, exp(r(k, s[j] - run.max))) / run.sum);
     if (k->normalised) {

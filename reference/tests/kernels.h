@@ -25,6 +25,11 @@ struct kernel {
     bool by_norms;
     uint32_t partial; /* type of partial sums of q.k and p v, of fused products; 0: none */
     uint32_t terms;   /* products per partial sum */
+    bool stores;      /* every step of a score is rounded to score_type, and ALiBi's factors */
+    bool tf32_pv;     /* p and v are rounded to 11 bits before p v */
+    bool by_key;      /* ALiBi under causal as slope * j */
+    bool stochastic;  /* p is rounded up or down at random */
+    bool silent;      /* the four above are not declared */
     enum kernel_bug bug;
 };
 

@@ -238,7 +238,22 @@ static inline const struct attn_tensor *attn_tensor_find(const struct attn_probl
 
 /* How a plan computes, as its author declares it. The error bound is built from this alone; a wrong
  * declaration is a bug that verification finds. The harness initialises it with zeros; comments say
- * what 0 means. u(T) is the unit roundoff of T: f64 2^-53, f32 2^-24, f16 2^-11, bf16 2^-8. */
+ * what 0 means. u(T) is the unit roundoff of T: f64 2^-53, f32 2^-24, f16 2^-11, bf16 2^-8.
+ *
+ * A field that widens the bound has a limit. Beyond it no result is better than `mistrusted`,
+ * because the bound would pass wrong results. The limits follow the coarsest arithmetic with which
+ * kernels of the problem's type are known to work, U: f32 for f64, tf32 (2^-11) for f32, else the
+ * type itself. harness/judge/README.md says why each limit is what it is.
+ *   acc_type                           u at most that of the problem's type
+ *   score_type p_type proj_type        u at most that of U
+ *   partial_type partial_terms         u at most that of U, 64 terms, terms * u at most 2^-5
+ *   u_in u_pv                          u(U)
+ *   e_exp                              2^-22 f64, 2^-11 f32, 2^-9 f16, 2^-7 bf16
+ *   e_exp * (1 + number of tiles)      16 u(U)
+ *   e_arg                              u(U) / 8
+ *   e_tanh                             2^-22 f64, 2^-10 f32 and f16, 2^-7 bf16
+ *   e_log                              2^-22 f64, 2^-11 else
+ *   chain, splits, tau, score_stores   Sk + 256, Sk, 11, 8 */
 struct attn_numerics {
     uint32_t struct_size;  /* set by the harness: fields past it must not be written */
     uint32_t acc_type;     /* accumulation type of all sums; 0: the type of q */
@@ -271,6 +286,19 @@ struct attn_numerics {
      * hold the narrower type exactly. All other sums are in acc_type. */
     uint32_t partial_type;  /* type of partial sums; 0: there are none */
     uint32_t partial_terms; /* most products in one; 0 without partial_type */
+
+    /* 0: the score is rounded to score_type once, before or after the bias. Else: how often it is
+     * on its longest way (product, scale, softcap's division, tanh and product, bias, ALiBi). A
+     * constant that is rounded to score_type counts like a store. */
+    uint32_t score_stores;
+    uint32_t alibi_by_key; /* 1: under ATTN_FLAG_CAUSAL, ALiBi is added as slope * j. It differs
+                              from the operator's by the same number for all keys of a row, which
+                              lse must not keep */
+    uint32_t p_stochastic; /* 1: p is stored as one of its two neighbours in p_type, drawn so that
+                              its mean is p, and drawn anew for each p */
+    uint32_t rescale_on_rise; /* 1: tiles are visited in the order of keys, up or down, and a tile
+                                 that does not raise the maximum multiplies by exactly 1 */
+    double u_pv; /* relative rounding of p and of v before p v (2^-11 for tf32); 0: none */
 };
 
 /* Verification checks what a backend declares here bit for bit. What it does not declare is checked
@@ -279,9 +307,10 @@ struct attn_numerics {
 #define ATTN_INVARIANT_THREADS (1u << 1) /* every number of threads gives the same */
 
 enum attn_empty_row {
-    ATTN_EMPTY_ZERO = 0,   /* out 0, weights 0, lse -inf: the suite's rule */
-    ATTN_EMPTY_NAN = 1,    /* out, weights NaN; lse NaN or -inf */
-    ATTN_EMPTY_UNIFORM = 2 /* weights 1/Sk over all keys */
+    ATTN_EMPTY_ZERO = 0,    /* out 0, weights 0, lse -inf: the suite's rule */
+    ATTN_EMPTY_NAN = 1,     /* out, weights NaN; lse NaN or -inf */
+    ATTN_EMPTY_UNIFORM = 2, /* weights 1/Sk over all keys */
+    ATTN_EMPTY_INF = 3      /* out 0, weights 0, lse +inf */
 };
 
 /* An option from the user (-b NAME:key=value,...), checked against the backend's table. */
