@@ -9,6 +9,8 @@
 
 #include "judge/answers.h"
 #include "judge/expected.h"
+#include "judge/grade.h"
+#include "judge/limits.h"
 #include "judge/rows.h"
 #include "reference/bound.h"
 #include "reference/dtype.h"
@@ -38,6 +40,7 @@ struct attn_judge {
     struct ref_request request; /* the units to check */
     struct answer answers[MAX_REFERENCES];
     int next;
+    struct attn_best *best;        /* for grades; NULL: not asked for yet */
     const struct ref_result *last; /* the reference of the last verdict; NULL: no verdict yet */
 };
 
@@ -73,6 +76,7 @@ void attn_judge_free(struct attn_judge *judge)
         return;
     for (int a = 0; a < MAX_REFERENCES; a++)
         attn_answers_free(&judge->answers[a].result);
+    attn_best_free(judge->best);
     for (int o = 0; o < REF_OUTPUTS; o++)
         free((void *)(uintptr_t)judge->request.units[o].index);
     free(judge);
@@ -361,9 +365,18 @@ void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *nu
     } else {
         v->status = is_trivial(judge, ref, v, &t, v->reason, sizeof v->reason) ? ATTN_MISTRUSTED
                                                                                : ATTN_PASS;
+        if (v->status == ATTN_PASS && !attn_limits_hold(p, numerics, v->reason, sizeof v->reason))
+            v->status = ATTN_MISTRUSTED;
     }
     v->unknown = t.unknown;
     judge->last = ref;
+}
+
+void attn_judge_grade(struct attn_judge *judge, struct attn_judgement *v)
+{
+    struct attn_evidence evidence;
+    if (attn_judge_evidence(judge, &evidence))
+        attn_grade(&judge->best, &evidence, v);
 }
 
 bool attn_judge_evidence(const struct attn_judge *judge, struct attn_evidence *evidence)

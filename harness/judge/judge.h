@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "judge/evidence.h"
 #include "judge/judgement.h"
 #include "reference/reference.h"
 #include "tensor/instance.h"
@@ -29,16 +30,13 @@ void attn_judge_free(struct attn_judge *judge);
 void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *numerics,
                         bool approximate, struct attn_judgement *verdict);
 
-/* The evidence of a verdict on outputs, for explanations. */
-struct attn_evidence {
-    const struct attn_instance *instance;
-    struct ref_request request;   /* what was checked; without the numerics */
-    const struct ref_result *ref; /* right answers and bounds of it */
-};
-
 /* The evidence of the last attn_judge_outputs. It is valid until the judge is asked again or freed.
  * False: no verdict was reached; its status is ERROR. */
 bool attn_judge_evidence(const struct attn_judge *judge, struct attn_evidence *evidence);
+
+/* Sets grade and slack of the last verdict of attn_judge_outputs, while the outputs are still in
+ * the instance's memory. */
+void attn_judge_grade(struct attn_judge *judge, struct attn_judgement *verdict);
 
 /* Compares the reference with a pack's expected answers, with the pack's rtol and atol. max_ratio
  * is the difference over what they allow. PASS, FAIL, or SKIP if the instance has none. */

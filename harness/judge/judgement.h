@@ -14,6 +14,9 @@ struct attn_judgement {
     double max_abs, max_rel, rms;   /* of `out` */
     double delta;   /* the bounds may fail a right result with this probability; 0: never */
     char worst[96]; /* the place of max_ratio: "out[b0 h3 i17 c5]" */
+    /* The answer and its bound by the best arithmetic of the type (grade.h); 0: not measured.
+     * grade: the largest error over its bound. slack: the declared bound over it, median. */
+    double grade, slack;
     int64_t rows_checked, rows_total; /* units of the first output */
     int64_t rows_counted;             /* rows whose keys fill=census counted; 0: not tried */
     int64_t unknown;  /* elements that may be beyond the range of the declared types: not judged */

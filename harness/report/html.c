@@ -98,7 +98,9 @@ static void put_backend_head(FILE *out)
     fputs("<div class=\"wide\"><table>\n<thead><tr><th>backend</th><th>version</th>", out);
     for (int s = 0; s < ATTN_STATUS_COUNT; s++)
         fprintf(out, "<th class=\"n\">%s</th>", attn_status_name((enum attn_status)s));
-    fputs("<th class=\"n\">worst error/bound</th></tr></thead>\n<tbody>\n", out);
+    fputs("<th class=\"n\">worst error/bound</th><th class=\"n\">worst grade</th>"
+          "<th class=\"n\">median slack</th></tr></thead>\n<tbody>\n",
+          out);
 }
 
 static int put_backends(FILE *out, const struct page *page)
@@ -115,7 +117,7 @@ static int put_backends(FILE *out, const struct page *page)
         attn_html_put_cell(out, "backend", backend->label);
         if (!backend->cases || !backend->counted) {
             /* No verdicts: why there are none takes the row. */
-            fprintf(out, "<td class=\"skip\" colspan=\"%d\">", ATTN_STATUS_COUNT + 2);
+            fprintf(out, "<td class=\"skip\" colspan=\"%d\">", ATTN_STATUS_COUNT + 4);
             fputs(backend->cases ? "computes nothing: measures the harness" : "not available: ",
                   out);
             attn_put_html(out, backend->cases ? "" : reason);
@@ -127,8 +129,10 @@ static int put_backends(FILE *out, const struct page *page)
             fprintf(out, "<td class=\"n %s\" data-v=\"%zu\">%zu</td>",
                     backend->counts[s] ? attn_status_name((enum attn_status)s) : "zero",
                     backend->counts[s], backend->counts[s]);
-        double worst = attn_worst_ratio(view, b);
-        attn_html_put_figure(out, "n", worst, attn_figure(worst, figure));
+        const double figures[] = {attn_worst_ratio(view, b), attn_worst_grade(view, b),
+                                  attn_median_slack(view, b)};
+        for (size_t f = 0; f < sizeof figures / sizeof *figures; f++)
+            attn_html_put_figure(out, "n", figures[f], attn_figure(figures[f], figure));
         fputs("</tr>\n", out);
     }
     fputs("</tbody></table></div>\n", out);

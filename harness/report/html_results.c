@@ -73,12 +73,14 @@ static void put_check(FILE *out, const struct attn_view_row *row, int width)
     fprintf(out, "<td class=\"b\" data-v=\"%.6g\">%s", ratio, attn_figure(ratio, figure));
     put_word(out, row);
     fputs("</td>", out);
+    const double grade = attn_field_number(row->verify, "grade");
+    attn_html_put_figure(out, "", grade, attn_figure(grade, figure));
     attn_html_put_figure(out, "", row->peak, attn_figure_bytes(row->peak, figure));
 }
 
 static const struct layout timings = {2, "<th class=\"b\">median</th><th>GFLOP/s</th>", put_timing};
-static const struct layout checks = {2, "<th class=\"b\">error/bound</th><th>peak memory</th>",
-                                     put_check};
+static const struct layout checks = {
+    3, "<th class=\"b\">error/bound</th><th>grade</th><th>peak memory</th>", put_check};
 
 static void put_head(FILE *out, const struct attn_view *view, const struct attn_grid *grid,
                      const struct layout *layout)

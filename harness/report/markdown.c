@@ -22,10 +22,10 @@ static void put_backends(FILE *out, const struct attn_view *view)
     fputs("\n## Verdicts by backend\n\n| backend | version |", out);
     for (int s = 0; s < ATTN_STATUS_COUNT; s++)
         fprintf(out, " %s |", attn_status_name((enum attn_status)s));
-    fputs(" worst error/bound |\n|---|---|", out);
+    fputs(" worst error/bound | worst grade | median slack |\n|---|---|", out);
     for (int s = 0; s < ATTN_STATUS_COUNT; s++)
         fputs("---:|", out);
-    fputs("---:|\n", out);
+    fputs("---:|---:|---:|\n", out);
     for (size_t b = 0; b < view->n_backends; b++) {
         const struct attn_view_backend *backend = &view->backends[b];
         const char *reason = attn_field_text(backend->info, "reason");
@@ -38,7 +38,9 @@ static void put_backends(FILE *out, const struct attn_view *view)
                                           : attn_field_text(backend->info, "version"));
         for (int s = 0; s < ATTN_STATUS_COUNT; s++)
             fprintf(out, " | %zu", backend->counts[s]);
-        fprintf(out, " | %s |\n", attn_figure(attn_worst_ratio(view, b), figure));
+        fprintf(out, " | %s", attn_figure(attn_worst_ratio(view, b), figure));
+        fprintf(out, " | %s", attn_figure(attn_worst_grade(view, b), figure));
+        fprintf(out, " | %s |\n", attn_figure(attn_median_slack(view, b), figure));
     }
 }
 

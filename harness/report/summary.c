@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/text.h"
@@ -55,13 +56,47 @@ bool attn_row_is_trouble(const struct attn_view_row *row)
     return row->status != ATTN_PASS && row->status != ATTN_APPROX && row->status != ATTN_SKIP;
 }
 
-double attn_worst_ratio(const struct attn_view *view, size_t backend)
+static double largest(const struct attn_view *view, size_t backend, const char *field)
 {
     double worst = NAN;
     for (size_t r = 0; r < view->n_rows; r++)
         if (view->rows[r].backend == backend)
-            worst = fmax(worst, attn_field_number(view->rows[r].verify, "max_ratio"));
+            worst = fmax(worst, attn_field_number(view->rows[r].verify, field));
     return worst;
+}
+
+double attn_worst_ratio(const struct attn_view *view, size_t backend)
+{
+    return largest(view, backend, "max_ratio");
+}
+
+double attn_worst_grade(const struct attn_view *view, size_t backend)
+{
+    return largest(view, backend, "grade");
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double attn_median_slack(const struct attn_view *view, size_t backend)
+{
+    double *slacks = malloc((view->n_rows + 1) * sizeof *slacks), median = NAN;
+    size_t n = 0;
+    for (size_t r = 0; slacks && r < view->n_rows; r++) {
+        const struct attn_view_row *row = &view->rows[r];
+        const double slack = attn_field_number(row->verify, "slack");
+        if (row->backend == backend && row->first && isfinite(slack))
+            slacks[n++] = slack;
+    }
+    if (n > 0) {
+        qsort(slacks, n, sizeof *slacks, by_value);
+        median = slacks[n / 2];
+    }
+    free(slacks);
+    return median;
 }
 
 size_t attn_verdict_count(const struct attn_view *view, enum attn_status status)

@@ -8,6 +8,7 @@
 #include "case/operator.h"
 #include "reference/dtype.h"
 #include "results/kept.h"
+#include "run/declared_off.h"
 
 /* A figure is marked if the harness's own cost is a larger part of it than this. */
 static const double overhead_share = 0.01;
@@ -157,7 +158,9 @@ static json_t *numerics_json(const struct attn_plan_info *plan)
                    {"chain", (double)n->chain},
                    {"splits", (double)n->splits},
                    {"partial_terms", n->partial_terms},
+                   {"score_stores", n->score_stores},
                    {"u_in", n->u_in},
+                   {"u_pv", n->u_pv},
                    {"e_exp", n->e_exp},
                    {"e_arg", n->e_arg},
                    {"e_tanh", n->e_tanh},
@@ -168,6 +171,10 @@ static json_t *numerics_json(const struct attn_plan_info *plan)
                    {"acc_toward_zero", n->acc_toward_zero},
                    {"out_toward_zero", n->out_toward_zero},
                    {"ftz", n->ftz},
+                   {"gaussian_by_norms", n->gaussian_by_norms},
+                   {"alibi_by_key", n->alibi_by_key},
+                   {"p_stochastic", n->p_stochastic},
+                   {"rescale_on_rise", n->rescale_on_rise},
                    {"empty_row", n->empty_row},
                    {"deterministic", n->deterministic},
                    {"invariant", n->invariant}};
@@ -212,6 +219,8 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
     bool judged = v->rows_checked > 0;
     put(r, "max_ratio", judged ? number(v->max_ratio) : json_null());
     put(r, "median_ratio", judged ? number(v->median_ratio) : json_null());
+    put(r, "grade", v->grade > 0 ? number(v->grade) : json_null());
+    put(r, "slack", v->slack > 0 ? number(v->slack) : json_null());
     put(r, "max_abs", judged ? number(v->max_abs) : json_null());
     put(r, "max_rel", judged ? number(v->max_rel) : json_null());
     put(r, "rms", judged ? number(v->rms) : json_null());
@@ -233,6 +242,7 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
         put_check(checks, attn_check_name(k), entry->checks_done >> k & 1,
                   entry->checks_ok >> k & 1);
     put(r, "checks", checks);
+    put(r, "declared_off", attn_declared_off_json(&entry->plan, entry->c));
     put(r, "expected", json_boolean(v->status == ATTN_SKIP && entry->harmless));
     put(r, "protection", json_string(entry->plan.protection));
     put(r, "numerics", numerics_json(&entry->plan));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run/declared_off.h"
 #include "run/keep.h"
 #include "run/progress.h"
 #include "run/relations.h"
@@ -82,9 +83,14 @@ static void print_result(FILE *out, const struct attn_entry *entry,
     char label[ATTN_CASE_LINE_MAX], repro[ATTN_REPRO_MAX], ratio[16] = "-";
     if (v->rows_checked > 0)
         snprintf(ratio, sizeof ratio, "%.3f", v->max_ratio);
-    fprintf(out, "%-10s %8s  %-12s %s\n", attn_status_name(v->status), ratio,
+    fprintf(out, "%-10s %8s  %-12s %s", attn_status_name(v->status), ratio,
             entry->contestant ? entry->contestant->info.name : "reference",
             attn_case_label(entry->c, label, sizeof label));
+    if (v->slack > 0)
+        fprintf(out, "  grade: %.2g slack: %.2g", v->grade, v->slack);
+    if (attn_judgement_holds(v->status))
+        attn_declared_off_print(out, &entry->plan, entry->c);
+    fputc('\n', out);
     if (v->status == ATTN_PASS)
         return;
     if (*v->reason)

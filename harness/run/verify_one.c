@@ -63,12 +63,15 @@ bool attn_judgement_holds(enum attn_status status)
 void attn_judgement_merge(struct attn_judgement *kept, const struct attn_judgement *next)
 {
     const double max = fmax(kept->max_ratio, next->max_ratio);
+    const double grade = kept->grade, slack = kept->slack;
     const int64_t counted = kept->rows_counted;
     const double delta = kept->delta + next->delta;
     if (!attn_judgement_holds(next->status) ||
         (kept->status == ATTN_PASS && next->status != ATTN_PASS))
         *kept = *next;
     kept->max_ratio = max;
+    kept->grade = grade;
+    kept->slack = slack;
     kept->delta = delta;
     kept->rows_counted = next->rows_counted > counted ? next->rows_counted : counted;
 }
@@ -155,6 +158,8 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
         return;
     }
     attn_verify_placement(seat, instance, judge, ATTN_PLACE_END, entry, &entry->verdict);
+    if (entry->verdict.rows_checked > 0)
+        attn_judge_grade(judge, &entry->verdict);
     entry->end_done = true;
     entry->end_ok = attn_judgement_holds(entry->verdict.status);
     if (entry->seconds > 0 && instance->flops >= rate_flops)

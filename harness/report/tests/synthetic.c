@@ -97,6 +97,8 @@ static void put_verify(struct maker *maker, const char *backend, const struct sh
     if (strcmp(status, "pass") == 0 || strcmp(status, "fail") == 0) {
         json_object_set_new(record, "max_ratio", json_real(ratio));
         json_object_set_new(record, "median_ratio", json_real(0.02 * ratio));
+        json_object_set_new(record, "grade", json_real(8 * ratio));
+        json_object_set_new(record, "slack", json_real(8));
     }
     json_object_set_new(record, "numerics", json_pack("{s:s}", "acc_type", "f32"));
     json_object_set_new(record, "seconds", json_real(0.01));

@@ -85,6 +85,8 @@ static void a_whole_report(void **state)
     assert_true(strstr(text, "## Pictures") < strstr(text, "## Results"));
     assert_non_null(strstr(text, "\n## Speed-up over naive\n"));
     assert_non_null(strstr(text, "\n| all | "));
+    assert_non_null(strstr(text, " | worst error/bound | worst grade | median slack |\n"));
+    assert_true(folder_count(text, " | 8.00 |\n") >= 2); /* slacks of backends with verdicts */
     free(text);
     for (int axis = 0; pictures && axis < ATTN_SWEEP_COUNT; axis++) {
         char name[64];
