@@ -31,6 +31,18 @@ struct ref_projection {
 void ref_mha_project(const struct ref_job *job, uint32_t weight, uint32_t bias, int64_t first,
                      struct ref_projection *p);
 
+/* spread.c, for generic fills: lambda times how far the errors of y spread, from those errors. */
+void ref_mha_spread(const struct ref_arithmetic *a, const struct ref_projection *p, double *spread);
+
+/* The same for keys, into k_spread_t and k_most_t. `spread` [rows, out] is room to work. */
+void ref_mha_spread_keys(const struct ref_arithmetic *a, const struct ref_projection *p,
+                         const struct ref_keys *keys, double *spread);
+
+/* Adds to y_error what errors of the heads become in the projection p by W_o, which was made as if
+ * they had none. Overwrites `error` [rows, in] and p->wt; `square` [rows, out] is room to work. */
+void ref_mha_join(const struct ref_job *job, const struct ref_projection *p, double *error,
+                  double *square);
+
 /* Returns `error` if `size`, a bound on |x|, is at most `largest`. Else x may overflow, and the
  * result is +inf. A `size` of NaN gives +inf, too. */
 static inline double ref_mha_error_within(double error, double size, double largest)
