@@ -52,6 +52,7 @@ enum attn_fill { /* attn_fill_meaning says what each is */
                  ATTN_FILL_CONSTANT,
                  ATTN_FILL_CANCEL,
                  ATTN_FILL_TINY,
+                 ATTN_FILL_WHOLE,
                  ATTN_FILL_COUNT
 };
 
