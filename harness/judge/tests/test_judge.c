@@ -238,12 +238,12 @@ static void samples_rows_within_the_budget(void **state)
     struct attn_instance *in = instance_of("h=4 s=512 d=64 mask=causal");
     const struct attn_problem *p = &in->problem;
     struct ref_units rows;
-    assert_int_equal(attn_rows_choose(p, 0, 1e18, &rows), 0);
+    assert_int_equal(attn_rows_choose(p, 0, 1e18, 1, &rows), 0);
     assert_null(rows.index);
     assert_int_equal(rows.count, 4 * 512);
 
     double budget = 300 * ref_output_cost(p, 0);
-    assert_int_equal(attn_rows_choose(p, 0, budget, &rows), 0);
+    assert_int_equal(attn_rows_choose(p, 0, budget, 1, &rows), 0);
     assert_non_null(rows.index);
     assert_in_range(rows.count, 500, 600); /* a causal row goes through half of the keys */
     for (int64_t r = 1; r < rows.count; r++)
