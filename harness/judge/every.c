@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "judge/element.h"
 #include "reference/dtype.h"
 #include "reference/every.h"
 #include "tensor/units.h"

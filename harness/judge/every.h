@@ -3,7 +3,7 @@
 #ifndef ATTN_EVERY_H
 #define ATTN_EVERY_H
 
-#include "judge/judge.h"
+#include "tensor/instance.h"
 
 /* Wrong rows that are kept, to be looked at one by one. */
 enum { ATTN_EVERY_KEPT = 64 };
@@ -19,10 +19,5 @@ struct attn_every {
 /* Judges the outputs in the instance's memory. Returns as ref_every_row does. */
 int attn_every_judge(const struct attn_instance *instance, const struct attn_numerics *numerics,
                      int threads, struct attn_every *every, char *why, size_t size);
-
-/* judge.c: error over bound of one element; above 1 or infinite fails. From `threshold` on the type
- * overflows. And that threshold. */
-double attn_element_ratio(double got, double want, double bound, double threshold);
-double attn_overflow_threshold(uint32_t dtype);
 
 #endif

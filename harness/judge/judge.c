@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "judge/answers.h"
+#include "judge/element.h"
 #include "judge/every.h"
 #include "judge/expected.h"
 #include "judge/rows.h"
@@ -147,24 +148,6 @@ struct tally {
     int64_t unknown; /* elements of which nothing is known; not counted in `seen` */
 };
 
-double attn_element_ratio(double got, double want, double bound, double threshold)
-{
-    if (isnan(want))
-        return isnan(got) ? 0 : INFINITY;
-    if (isinf(want)) /* an infinite bound: its key's weight may underflow, and 0 * Inf is NaN */
-        return got == want || (isnan(got) && isinf(bound)) ? 0 : INFINITY;
-    if (isnan(got))
-        return INFINITY;
-    if (isinf(got))
-        return fabs(want) + bound >= threshold && signbit(got) == signbit(want) ? 0 : INFINITY;
-    if (fabs(want) - bound >= threshold)
-        return INFINITY;
-    double error = fabs(got - want);
-    if (error == 0)
-        return 0;
-    return bound > 0 ? error / bound : INFINITY;
-}
-
 static void describe_failure(struct tally *t, const char *where, double got, double want,
                              double bound)
 {
@@ -203,12 +186,6 @@ static bool tally_element(struct tally *t, const struct element *e, double thres
     }
     t->failures += bad;
     return !bad;
-}
-
-double attn_overflow_threshold(uint32_t dtype)
-{
-    double largest = attn_dtype_max(dtype);
-    return dtype == ATTN_F64 ? INFINITY : largest + attn_dtype_ulp(dtype, largest) / 2;
 }
 
 /* A value as the type can hold it. */
