@@ -153,6 +153,31 @@ void ref_bound_roundings(const struct ref_arithmetic *a, const struct ref_softma
 void ref_bound_row(const struct ref_arithmetic *a, const struct ref_softmax *row,
                    struct ref_scratch *scratch, struct ref_row_bound *bound);
 
+/* How wrong p of one term may be: by exp(d) (1 + r), |d| <= shift and |r| <= relative. Neither
+ * falls if `max`, the length or `lse` of the row, or `rise`, is made larger. */
+void ref_bound_term(const struct ref_arithmetic *a, const struct ref_softmax *row, double rise,
+                    double s, double ds, double *shift, double *relative);
+
+/* Sets all of *bound as ref_bound_row does, from sums over the terms: `lower` of p exp(-shift)
+ * (1 - relative), `growth` of p (exp(w) - 1), w = shift + relative, and over the keys alone `upper`
+ * of p exp(w). The sum of p is 1. Returns what the store of one p may lose near 0, over the sum. */
+double ref_bound_sums(const struct ref_arithmetic *a, const struct ref_softmax *row, double rise,
+                      double lower, double growth, double upper, struct ref_row_bound *bound);
+
+/* Sums over the keys of one column, and their largest terms; the letters of BOUND.md 3 and 4. */
+struct ref_column {
+    double e1;   /* E1 */
+    double size; /* A */
+    double sum;  /* of |v| */
+    double rho;
+    double far, high; /* largest |v - ref|, largest |v| */
+};
+
+/* E of an element of out that is not infinite. */
+double ref_bound_column(const struct ref_arithmetic *a, const struct ref_softmax *row,
+                        const struct ref_row_bound *bound, const struct ref_column *column,
+                        double out);
+
 /* Writes E of each column of out to `error`. */
 void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row,
                    const struct ref_row_bound *bound, const struct ref_keys *keys,

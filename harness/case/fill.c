@@ -25,6 +25,7 @@ static const char *const meanings[ATTN_FILL_COUNT] = {
     [ATTN_FILL_CANCEL] = "keys in pairs of opposite v: out is near 0",
     [ATTN_FILL_TINY] = "v near 1e-6: subnormal in f16",
     [ATTN_FILL_WHOLE] = "projections add up small whole numbers: exact in every order",
+    [ATTN_FILL_FEW_QUERIES] = "a few distinct queries: every row is judged at any length",
 };
 
 const char *attn_fill_name(enum attn_fill fill)
@@ -115,7 +116,9 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
     }
     if (fill == ATTN_FILL_WHOLE)
         return projected ? NULL : "projections";
-    if (fill == ATTN_FILL_ROUNDING || fill >= ATTN_FILL_CONSTANT)
+    if (fill == ATTN_FILL_FEW_QUERIES && projected)
+        return "op=" ATTN_DEFAULT_OP ": projections mix what it puts into q, k and v";
+    if (fill == ATTN_FILL_ROUNDING || (fill >= ATTN_FILL_CONSTANT && fill <= ATTN_FILL_TINY))
         return NULL;
     if (fill == ATTN_FILL_CENSUS || fill == ATTN_FILL_EXACT || fill == ATTN_FILL_ONE_HOT)
         if (weight_part(c))
@@ -129,6 +132,10 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
     if (projected && !product && fill != ATTN_FILL_ONE_HOT)
         return "a score that is a product";
     switch (fill) {
+    case ATTN_FILL_FEW_QUERIES: /* every row must see a range of keys */
+        return c->mask_bool || c->bias_normal || c->alibi || c->dropout
+                   ? "rows that see a range of keys: no boolean mask, bias, ALiBi or dropout"
+                   : NULL;
     case ATTN_FILL_SPIKE:
         return !product ? "a score that is a product" : has_mask(c) ? NULL : "a mask";
     case ATTN_FILL_OVERFLOW:

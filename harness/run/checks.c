@@ -18,6 +18,7 @@ static const struct {
     [ATTN_CHECK_SPLIT] = {"split", "keys in two parts, merged by lse: same"},
     [ATTN_CHECK_DUPLICATE_KEY] = {"duplicate_key", "every key twice: same out, lse log 2 higher"},
     [ATTN_CHECK_KEEP] = {"keep", "equal weights: out counts the keys that dropout keeps"},
+    [ATTN_CHECK_PERMUTE_QUERIES] = {"permute_queries", "queries in another order: their rows too"},
     [ATTN_CHECK_THREADS] = {"threads", "another number of threads: same (bit for bit if declared)"},
     [ATTN_CHECK_RERUN] = {"rerun",
                           "up to 50 runs, some on a busy machine: same bits (if declared)"},

@@ -18,6 +18,7 @@ enum attn_check {
     ATTN_CHECK_SPLIT,
     ATTN_CHECK_DUPLICATE_KEY,
     ATTN_CHECK_KEEP,
+    ATTN_CHECK_PERMUTE_QUERIES,
     ATTN_CHECK_THREADS,
     /* the same plan again and again */
     ATTN_CHECK_RERUN,

@@ -68,6 +68,13 @@ static void add_quoted(struct words *words, const char *word)
     add_text(words, "'", 1);
 }
 
+/* Does the result depend on the seed of samples? */
+static bool was_sampled(const struct attn_entry *entry)
+{
+    return entry->verdict.rows_checked < entry->verdict.rows_total ||
+           entry->c->fill == ATTN_FILL_FEW_QUERIES || entry->fill == ATTN_FILL_FEW_QUERIES;
+}
+
 void attn_entry_repro(const struct attn_entry *entry, int threads, char *text, size_t size)
 {
     char line[ATTN_CASE_LINE_MAX], word[2 * ATTN_PATH_MAX];
@@ -83,6 +90,10 @@ void attn_entry_repro(const struct attn_entry *entry, int threads, char *text, s
         add_word(&words, "-b");
         add_quoted(&words, word);
         snprintf(word, sizeof word, "--threads %d", threads);
+        add_word(&words, word);
+    }
+    if (was_sampled(entry)) {
+        snprintf(word, sizeof word, "--sample-seed %llu", (unsigned long long)entry->sample_seed);
         add_word(&words, word);
     }
     struct attn_case failed = *entry->c; /* nothing in the copy is owned */
@@ -125,6 +136,7 @@ static json_t *common(const char *type, const struct attn_entry *entry,
     put(r, "reason", json_string(reason));
     put(r, "repro", json_string(repro));
     put(r, "path", json_string(entry->plan.path));
+    put(r, "sample_seed", json_integer((json_int_t)entry->sample_seed));
     return r;
 }
 
@@ -220,6 +232,7 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
     put(r, "rows_checked", json_integer(v->rows_checked));
     put(r, "rows_total", json_integer(v->rows_total));
     put(r, "rows_counted", json_integer(v->rows_counted));
+    put(r, "rows_every", json_integer(v->rows_every));
     json_t *checks = json_object();
     const struct ref_output *outputs = ref_op_find(entry->c->op)->outputs;
     for (int o = 0; outputs[o].role; o++)

@@ -34,6 +34,7 @@ struct attn_entry {
     bool end_ok, start_ok, end_done, start_done; /* the two placements */
     unsigned fills_done, fills_ok;               /* bit f: enum attn_fill f was tried, held */
     unsigned checks_done, checks_ok;             /* bit k: enum attn_check k was tried, held */
+    uint64_t sample_seed;                        /* of the session */
     enum attn_fill fill;                         /* the fill that failed, if not the case's own */
     double seconds;                              /* fastest run seen */
     double verifying_s; /* wall clock; work shared by a case's backends counts for the first */

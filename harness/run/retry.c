@@ -56,7 +56,8 @@ static bool fails(void *context, const struct attn_case *c)
 {
     struct retry *r = context;
     const struct attn_session *session = r->seat->session;
-    struct attn_entry entry = {.c = c, .contestant = r->seat->contestant};
+    struct attn_entry entry = {
+        .c = c, .contestant = r->seat->contestant, .sample_seed = session->settings.sample_seed};
     struct attn_judge *judge = NULL;
     char why[256];
     struct attn_instance *instance = attn_instance_for(session, c, &entry.verdict);
@@ -147,6 +148,7 @@ void attn_retry_smaller(struct attn_session *session, struct attn_seat *seat,
         attn_progress_note(why);
         return;
     }
+    smallest.sample_seed = session->settings.sample_seed;
     r.last.c = &smallest;
     attn_entry_repro(&r.last, session->settings.threads, repro, sizeof repro);
     entry->smallest = strdup(repro);

@@ -4,11 +4,21 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "results/record.h"
 
 volatile int attn_interrupted;
+
+/* Of so many bits that JSON and shells hold it as it is. */
+static uint64_t fresh_seed(void)
+{
+    uint64_t seed = 0;
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
+        seed = (uint64_t)(attn_now() * 1e9) ^ (uint64_t)getpid() << 32;
+    return seed >> 16;
+}
 
 void attn_settings_default(struct attn_settings *s)
 {
@@ -23,6 +33,7 @@ void attn_settings_default(struct attn_settings *s)
         .min_time_s = 0.005,
         .hot = true,
         .cold = true,
+        .sample_seed = fresh_seed(),
     };
 }
 

@@ -14,7 +14,13 @@
 /* Further fills are tried on cases of up to this many cells, and on backends that run them within
  * this time: the faults that they look for show at any size. Only census proves more when there are
  * more keys, and it counts them all in less time than a run takes. */
-static const double fill_cells = 0x1p24, fill_s = 0.25, census_s = 30.0;
+static const double fill_cells = 0x1p24, fill_s = 0.25, census_s = 30.0, every_s = 120.0;
+
+/* fill=few_queries judges every row; so it is tried where the case itself was sampled. */
+static bool wants_every_row(const struct attn_entry *entry)
+{
+    return entry->verdict.rows_checked < entry->verdict.rows_total && entry->seconds < every_s;
+}
 
 static bool may_fill(const struct attn_entry *entry, enum attn_fill fill)
 {
@@ -23,7 +29,9 @@ static bool may_fill(const struct attn_entry *entry, enum attn_fill fill)
     const bool quick = cells <= fill_cells && entry->seconds < fill_s;
     return entry->end_ok && entry->contestant->info.exactness == ATTN_EXACT &&
            attn_judgement_holds(entry->verdict.status) &&
-           (quick || (fill == ATTN_FILL_CENSUS && entry->seconds < census_s));
+           (fill == ATTN_FILL_FEW_QUERIES
+                ? wants_every_row(entry)
+                : quick || (fill == ATTN_FILL_CENSUS && entry->seconds < census_s));
 }
 
 /* The same sizes under another fill, on every backend that has passed so far. */
@@ -118,7 +126,8 @@ static int verify_reference(struct attn_session *session, const struct attn_case
                             const struct attn_instance *instance, struct attn_judge *judge,
                             FILE *out, char *why, size_t size)
 {
-    struct attn_entry entry = {.c = c, .verified = true, .harmless = true};
+    struct attn_entry entry = {
+        .c = c, .verified = true, .harmless = true, .sample_seed = session->settings.sample_seed};
     attn_case_id(c, entry.id);
     attn_judge_reference(judge, &entry.verdict);
     if (entry.verdict.status == ATTN_SKIP || !instance->c.data)
@@ -160,6 +169,7 @@ int attn_verify_case(struct attn_session *session, struct attn_verification *v, 
         memset(entry, 0, sizeof *entry);
         entry->c = c;
         entry->contestant = &session->roster.items[b];
+        entry->sample_seed = session->settings.sample_seed;
         attn_case_id(c, entry->id);
         if (v->instance) {
             attn_verify_entry(&v->seats[b], v->instance, v->judge, entry);

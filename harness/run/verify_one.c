@@ -48,7 +48,9 @@ struct attn_instance *attn_instance_for(const struct attn_session *session,
         return NULL;
     }
     struct attn_instance *instance;
-    if (attn_instance_create(c, session->settings.host_threads, &instance, why, sizeof why)) {
+    struct attn_case seeded = *c; /* nothing in the copy is owned */
+    seeded.sample_seed = session->settings.sample_seed;
+    if (attn_instance_create(&seeded, session->settings.host_threads, &instance, why, sizeof why)) {
         attn_judgement_set(verdict, ATTN_ERROR, why);
         return NULL;
     }
@@ -63,7 +65,7 @@ bool attn_judgement_holds(enum attn_status status)
 void attn_judgement_merge(struct attn_judgement *kept, const struct attn_judgement *next)
 {
     const double max = fmax(kept->max_ratio, next->max_ratio);
-    const int64_t counted = kept->rows_counted;
+    const int64_t counted = kept->rows_counted, every = kept->rows_every;
     const double delta = kept->delta + next->delta;
     if (!attn_judgement_holds(next->status) ||
         (kept->status == ATTN_PASS && next->status != ATTN_PASS))
@@ -71,6 +73,7 @@ void attn_judgement_merge(struct attn_judgement *kept, const struct attn_judgeme
     kept->max_ratio = max;
     kept->delta = delta;
     kept->rows_counted = next->rows_counted > counted ? next->rows_counted : counted;
+    kept->rows_every = next->rows_every > every ? next->rows_every : every;
 }
 
 /* A run that reached its end has kept every promise. */

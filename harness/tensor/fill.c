@@ -14,6 +14,7 @@
 #include "reference/parallel.h"
 #include "reference/reference.h"
 #include "tensor/craft.h"
+#include "tensor/fill_few.h"
 #include "tensor/operand.h"
 
 /* How many rows of its heads see a key. */
@@ -418,6 +419,8 @@ int attn_fill_craft(struct attn_instance *instance, int threads, char *why, size
     struct craft f = {.instance = instance, .c = c, .score = attn_case_score(c)};
     if (c->fill < ATTN_FILL_CENSUS)
         return 0;
+    if (c->fill == ATTN_FILL_FEW_QUERIES)
+        return attn_fill_few_queries(instance, threads, why, size);
     const struct attn_tensor *k = attn_tensor_find(&instance->problem, ATTN_K);
     if (k == NULL)
         k = attn_tensor_find(&instance->problem, ATTN_X_K);

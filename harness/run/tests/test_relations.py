@@ -20,6 +20,7 @@ ALONE = "s=37 d=16 out=lse"  # no other relation changes what the break looks at
 # the option, the check that must fail, the case
 BREAKS = [
     ("permute_keys", "permute_keys", ALONE),
+    ("permute_queries", "permute_queries", ALONE),
     ("shift", "shift", FULL),
     ("scale_v", "scale_v", FULL),
     ("linear_v", "linear_v", FULL),

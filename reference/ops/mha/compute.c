@@ -161,6 +161,7 @@ static void compute_output(struct mha *m, int64_t first, int64_t count)
                                .out = width,
                                .x = m->heads,
                                .x_error = squares ? NULL : m->heads_error,
+                               .inexact = squares,
                                .y = y,
                                .y_error = bound};
 

@@ -195,7 +195,7 @@ static double error_of(const struct ref_projection *p, const struct terms *t, do
     /* Products with powers of two are not rounded, nor are sums of one term. */
     double chain = (t->scaled ? 0.0 : 1.0) + (additions > 0 ? (double)additions : 0.0), e;
 
-    *exact = !p->x_error && t->survives &&
+    *exact = !p->x_error && !p->inexact && t->survives &&
              ref_exact_sum(&p->exactness, t->size, ldexp(1.0, t->lowest < 1000 ? t->lowest : 1000));
     if (*exact)
         return p->folded ? ref_growth(a, 2.0) * t->size + a->omega * t->flush : 0.0;

@@ -39,7 +39,8 @@ struct ref_few {
  * run along its columns. */
 struct ref_projection {
     int64_t rows, in, out;
-    const double *x, *x_error; /* [rows, in]; x_error NULL: exact */
+    const double *x, *x_error; /* [rows, in]; x_error NULL: exact, unless `inexact` */
+    bool inexact;              /* x has errors, which ref_mha_join adds */
     double *y, *y_error;       /* [rows, out]; y_error NULL: no bound */
     bool stored;               /* y is rounded to the type of projections */
     bool folded;               /* w and bias may hold the scale of the scores */

@@ -67,7 +67,7 @@ static void finish_error(const struct ref_projection *p, int64_t r, double round
      * column.
      */
     double flush = (double)(2 * p->in);
-    const double unit = xe ? 0.0 : ref_exact_unit(&p->exactness, x, 1, p->in);
+    const double unit = xe || p->inexact ? 0.0 : ref_exact_unit(&p->exactness, x, 1, p->in);
 
     for (int64_t i = 0; i < p->in; i++)
         flush += fabs(x[i]) + (xe ? xe[i] : 0.0);
