@@ -7,6 +7,9 @@
 
 #include "reference/dtype.h"
 
+/* Most that a store flushes in any type but f16. */
+#define FLUSHED 0x1p-125
+
 /* Unit roundoff of double. */
 #define U_F64 0x1p-53
 
@@ -113,8 +116,6 @@ void ref_arithmetic_init(struct ref_arithmetic *arithmetic, const struct attn_pr
     a.splits = numerics->splits > 1 ? (double)numerics->splits : 0.0;
     a.generic = ref_delta(numerics, fill) > 0.0;
     a.lambda = a.generic ? ref_lambda(chains) : 0.0;
-    /* Rounded inputs are shared by all columns, and what is flushed has no mean of zero. */
-    a.squares = a.generic && a.u_in == 0.0 && !numerics->ftz;
     a.truncates = numerics->acc_toward_zero;
     a.ftz = numerics->ftz;
     a.u_op = a.truncates ? 2.0 * a.u : a.u;
@@ -124,6 +125,9 @@ void ref_arithmetic_init(struct ref_arithmetic *arithmetic, const struct attn_pr
     a.by_norms = numerics->gaussian_by_norms;
     a.out_toward_zero = numerics->out_toward_zero;
     init_storage(&a, problem, numerics);
+    /* Rounded inputs are shared by all columns. What is flushed has no mean of zero, but beside the
+     * roundings of drawn values it is nothing except in f16. */
+    a.squares = a.generic && a.u_in == 0.0 && (!a.ftz || fmax(a.omega, a.eta_proj) < FLUSHED);
     init_partial(&a, numerics);
     /* The reference works in f64 too: both stay within E of the truth, when E is made from the
      * worse constants of the two. */

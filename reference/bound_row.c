@@ -387,7 +387,7 @@ double ref_bound_sums(const struct ref_arithmetic *a, const struct ref_softmax *
 /* Sums over the keys of a few columns, as many as the registers hold. */
 struct columns {
     double e1[COLUMNS], size[COLUMNS], v[COLUMNS]; /* E1, A, sum |v| */
-    double squares[COLUMNS], rest[COLUMNS];        /* of E1: what adds in squares, and the rest */
+    double squares[COLUMNS];                       /* of what of E1 adds in squares */
 };
 
 /* Adds all keys to `width` columns from `from` on. A dropped key has v = 0, whatever stands there;
@@ -418,19 +418,18 @@ add_keys(const struct ref_softmax *row, const struct ref_keys *keys, const struc
     *sums = sum;
 }
 
-/* As add_keys, where errors of k and v add in squares. */
+/* As add_keys, where errors of k and v add in squares. `rest`: growth without what k adds. */
 static inline __attribute__((always_inline)) void
 add_spread_keys(const struct ref_softmax *row, const struct ref_keys *keys,
-                const struct ref_scratch *x, const double *out, int64_t from, struct columns *sums,
-                int64_t width)
+                const struct ref_scratch *x, const double *rest, const double *out, int64_t from,
+                struct columns *sums, int64_t width)
 {
     static const double zero[COLUMNS];
-    const double *rest = keys->k_spread_t ? x->rest : x->growth;
     struct columns sum = *sums;
 
     for (int64_t t = 0; t < row->n; t++) {
         int64_t at = x->key[t] * keys->dv + from;
-        double keep = x->keep[t], random = keys->k_spread_t ? x->random[t] : 0.0;
+        double growth = rest[t], random = x->random[t], keep = x->keep[t];
         double upper = x->upper[t] + x->store[t]; /* p as stored */
         const double *v = keep != 0.0 ? keys->v + at : zero;
         const double *ve = keep != 0.0 ? keys->v_error + at : zero;
@@ -439,38 +438,40 @@ add_spread_keys(const struct ref_softmax *row, const struct ref_keys *keys,
             double value = keep * v[c], distance = fabs(value - out[c]);
             double of_k = random * distance, of_v = upper * keep * vs[c];
             double size = fabs(value) + keep * ve[c];
-            sum.e1[c] += x->growth[t] * distance + upper * keep * ve[c];
-            sum.rest[c] += rest[t] * distance;
+            sum.e1[c] += growth * distance;
             sum.squares[c] += of_k * of_k + of_v * of_v;
             sum.size[c] += upper * size;
             sum.v[c] += size;
         }
     }
-    for (int64_t c = 0; c < width; c++)
-        sum.e1[c] = fmin(sum.e1[c], sum.rest[c] + sqrt(sum.squares[c]));
     *sums = sum;
 }
 
 /* E1, A and sum |v| of every column. */
 ATTN_CLONES("avx2", "avx512f")
-static void sum_columns(const struct ref_softmax *row, const struct ref_keys *keys,
-                        struct ref_scratch *x, const double *out)
+static void sum_columns(const struct ref_arithmetic *a, const struct ref_softmax *row,
+                        const struct ref_keys *keys, struct ref_scratch *x, const double *out)
 {
+    const bool squares = keys->v_spread && ref_squares(a, row->n);
+    const double *rest = keys->k_spread_t ? x->rest : x->growth;
+
     for (int64_t from = 0, width; from < keys->dv; from += width) {
         struct columns sums = {0};
         width = keys->dv - from < COLUMNS ? keys->dv - from : COLUMNS;
         for (int64_t c = 0; row->sink && c < width; c++)
-            sums.e1[c] = sums.rest[c] = x->growth[row->n] * fabs(out[from + c]);
-        if (width == COLUMNS && keys->v_spread)
-            add_spread_keys(row, keys, x, out + from, from, &sums, COLUMNS);
-        else if (keys->v_spread)
-            add_spread_keys(row, keys, x, out + from, from, &sums, width);
+            sums.e1[c] = x->growth[row->n] * fabs(out[from + c]);
+        if (width == COLUMNS && squares)
+            add_spread_keys(row, keys, x, rest, out + from, from, &sums, COLUMNS);
+        else if (squares)
+            add_spread_keys(row, keys, x, rest, out + from, from, &sums, width);
         else if (width == COLUMNS && !keys->v_error)
             add_keys(row, keys, x, out + from, from, &sums, COLUMNS, false);
         else if (width == COLUMNS)
             add_keys(row, keys, x, out + from, from, &sums, COLUMNS, true);
         else
             add_keys(row, keys, x, out + from, from, &sums, width, keys->v_error != NULL);
+        for (int64_t c = 0; squares && c < width; c++)
+            sums.e1[c] += sqrt(sums.squares[c]);
         memcpy(x->column[0] + from, sums.e1, (size_t)width * sizeof(double));
         memcpy(x->column[1] + from, sums.size, (size_t)width * sizeof(double));
         memcpy(x->column[2] + from, sums.v, (size_t)width * sizeof(double));
@@ -641,10 +642,11 @@ static double lost_partial(const struct ref_arithmetic *a, const struct ref_soft
 /* What of a key's growth adds in squares over the keys: the linear part of what errors of k make of
  * its score, which are others for each key. The rest adds up as it is. */
 static void split_growth(const struct ref_softmax *row, const struct ref_row_bound *bound,
-                         struct ref_scratch *x)
+                         const struct ref_keys *keys, struct ref_scratch *x)
 {
     for (int64_t t = 0; t < row->n; t++) {
-        x->random[t] = divide(x->p[t], bound->least) * x->noise[x->key[t]];
+        const double noise = keys->k_spread_t ? x->noise[x->key[t]] : 0.0;
+        x->random[t] = divide(x->p[t], bound->least) * noise;
         x->rest[t] = fmax(x->growth[t] - x->random[t], 0.0);
     }
 }
@@ -672,9 +674,9 @@ void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row
                    const struct ref_row_bound *bound, const struct ref_keys *keys,
                    struct ref_scratch *x, const double *out, double *error)
 {
-    if (keys->k_spread_t)
-        split_growth(row, bound, x);
-    sum_columns(row, keys, x, out);
+    if (keys->v_spread)
+        split_growth(row, bound, keys, x);
+    sum_columns(a, row, keys, x, out);
     raise_columns(row, bound, keys, x, out);
     if (a->u_p > 0.0)
         sum_stored(a, row, keys, x, out);

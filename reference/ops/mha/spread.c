@@ -51,15 +51,13 @@ struct joining {
     const struct ref_projection *p;
     double *error;  /* [rows, in]: of the heads; squared here */
     double *square; /* [rows, out] */
+    double *grown;  /* [out]: what the root of the squares is multiplied by */
 };
 
 static void join_rows(void *context, int64_t begin, int64_t end)
 {
     const struct joining *x = context;
     const struct ref_projection *p = x->p;
-    /* The roundings of the projection meet the heads with their errors. */
-    const double rounded =
-        ref_growth_rounded(p->a, (double)(p->in + 2)) * sqrt((double)p->in) + p->a->lambda;
 
     for (int64_t r = begin; r < end; r++) {
         double *error = x->error + r * p->in, *square = x->square + r * p->out;
@@ -68,7 +66,7 @@ static void join_rows(void *context, int64_t begin, int64_t end)
         memset(square, 0, (size_t)p->out * sizeof(*square));
         ref_add_rows(error, p->wt, p->out, NULL, p->in, p->out, square);
         for (int64_t c = 0; c < p->out; c++) {
-            const double e = p->y_error[r * p->out + c] + rounded * sqrt(square[c]);
+            const double e = p->y_error[r * p->out + c] + x->grown[c] * sqrt(square[c]);
             p->y_error[r * p->out + c] = isnan(e) ? INFINITY : e;
         }
     }
@@ -77,8 +75,17 @@ static void join_rows(void *context, int64_t begin, int64_t end)
 void ref_mha_join(const struct ref_job *job, const struct ref_projection *p, double *error,
                   double *square)
 {
-    struct joining joining = {p, error, square};
+    struct joining joining = {p, error, square, p->unit_w}; /* which is not needed any more */
+    const double length = (double)(p->in + 2), rounded = ref_growth_rounded(p->a, length);
 
+    /* The sum of n errors is at most sqrt(n) times the root of their squares; the roundings of the
+     * projection meet the heads with their errors. */
+    for (int64_t c = 0; c < p->out; c++) {
+        double n = 0.0;
+        for (int64_t i = 0; i < p->in; i++)
+            n += p->w[c * p->in + i] != 0.0;
+        joining.grown[c] = sqrt(n) * rounded + fmin(sqrt(n), p->a->lambda);
+    }
     for (int64_t x = 0; x < p->in * p->out; x++)
         p->wt[x] *= p->wt[x];
     attn_parallel_for(job->threads, p->rows, ROWS, join_rows, &joining);
