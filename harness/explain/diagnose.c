@@ -183,7 +183,7 @@ static void say(struct attn_judgement *v, const char *text)
 
 /* Sums in 16 bits may stall, as declared. Short partial sums do not: they hold whole numbers up to
  * 8 each, if p is not a fraction. */
-static bool sums_hold(const struct attn_problem *p, const struct attn_numerics *n)
+bool attn_diagnose_counts(const struct attn_problem *p, const struct attn_numerics *n)
 {
     const uint32_t acc = n->acc_type ? n->acc_type : p->dtype;
     const double partial = n->partial_type ? attn_dtype_roundoff(n->partial_type) : 0;
@@ -214,7 +214,7 @@ void attn_diagnose(const struct attn_instance *instance, const struct ref_reques
     }
     char text[320] = "";
     bool ok = true;
-    const bool counts = sums_hold(p, request->numerics);
+    const bool counts = attn_diagnose_counts(p, request->numerics);
     if (fill == ATTN_FILL_CENSUS && counts)
         ok = attn_census_check(&probe, &v->rows_counted, text, sizeof text);
     else if (fill == ATTN_FILL_EXACT && counts)

@@ -202,6 +202,11 @@ static double overflow_threshold(uint32_t dtype)
     return dtype == ATTN_F64 ? INFINITY : largest + attn_dtype_ulp(dtype, largest) / 2;
 }
 
+double attn_judge_ratio(uint32_t dtype, double got, double want, double bound)
+{
+    return element_ratio(got, want, bound, overflow_threshold(dtype));
+}
+
 /* A value as the type can hold it. */
 static double rounded(uint32_t dtype, double value)
 {
