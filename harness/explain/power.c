@@ -144,11 +144,19 @@ static void try_mistake(const struct verdict *v, int mistake, struct attn_power 
 
 /* ---- one verdict ---- */
 
+/* The mistakes that are still to be tried. What made no difference on the first inputs, which are
+ * the case's own, is none in the case. */
+static uint64_t left(const struct attn_power *power)
+{
+    return power->measured ? power->applies & ~power->refused : UINT64_MAX;
+}
+
 static struct attn_power measure(const struct verdict *v, struct attn_power power)
 {
+    const uint64_t todo = left(&power);
     power.measured = true;
     for (int m = 0; attn_power_name(m); m++)
-        if (!(power.refused >> m & 1))
+        if (todo >> m & 1)
             try_mistake(v, m, &power);
     return power;
 }
@@ -168,6 +176,8 @@ static const struct attn_power *find(const struct attn_power_trials *t,
 void attn_power_measure(struct attn_power_trials **trials, const struct attn_evidence *evidence,
                         const struct attn_numerics *numerics, struct attn_power *power)
 {
+    if (left(power) == 0)
+        return;
     if (!*trials)
         *trials = attn_power_trials_make(evidence);
     struct attn_power_trials *t = *trials;

@@ -273,11 +273,12 @@ static int64_t other_head(const struct attn_problem *p, int64_t h, int kind)
                                             : h / (p->hq / p->hkv);
 }
 
-static bool compute_other(struct attn_power_trials *t, const struct attn_power_line *line, int kind)
+static bool compute_other(struct attn_power_trials *t, const struct attn_power_line *line, int kind,
+                          double *to)
 {
     const struct attn_problem *p = t->problem;
     struct attn_power_slice s = {.b = line->b, .h = line->h, .g = other_head(p, line->h, kind)};
-    double *q = NULL, *k = NULL, *const stages[3] = {NULL, NULL, t->other};
+    double *q = NULL, *k = NULL, *const stages[3] = {NULL, NULL, to};
     bool ok = true;
     if (kind == ATTN_SCORES_TILED || kind == ATTN_SCORES_FIRST_HEAD)
         ok = p->hkv > 1 && (kind == ATTN_SCORES_FIRST_HEAD || p->hq != p->hkv);
@@ -296,16 +297,18 @@ static bool compute_other(struct attn_power_trials *t, const struct attn_power_l
 const double *attn_power_other(struct attn_power_trials *t, const struct attn_power_line *line,
                                int kind, int64_t *g)
 {
-    const bool have = t->other_kind == kind && t->other_b == line->b && t->other_h == line->h;
-    t->other_b = have ? line->b : -1;
-    if (!have && !compute_other(t, line, kind))
-        return NULL;
+    const struct attn_problem *p = t->problem;
+    /* The block of a head has three stages of each line; here it has one. */
+    const int64_t block = (line->score[0] - t->scores) / (3 * t->n_queries * p->sk);
+    double *scores = t->other + block * t->n_queries * p->sk;
+    if (t->other_kind != kind)
+        memset(t->other_known, 0, (size_t)(t->n_lines / t->n_queries));
     t->other_kind = kind;
-    t->other_b = line->b;
-    t->other_h = line->h;
-    *g = other_head(t->problem, line->h, kind);
-    for (int64_t n = 0; n < t->n_queries; n++)
+    if (!t->other_known[block])
+        t->other_known[block] = compute_other(t, line, kind, scores) ? 1 : 2;
+    *g = other_head(p, line->h, kind);
+    for (int64_t n = 0; n < t->n_queries && t->other_known[block] == 1; n++)
         if (t->query[n] == line->i)
-            return t->other + n * t->problem->sk;
+            return scores + n * p->sk;
     return NULL;
 }

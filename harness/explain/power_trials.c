@@ -125,15 +125,16 @@ static bool make_room(struct attn_power_trials *t)
     t->lines = calloc(lines, sizeof *t->lines);
     t->units = calloc(units, sizeof *t->units);
     t->scores = calloc(3 * lines * sk + 1, sizeof *t->scores);
-    t->other = calloc((size_t)t->n_queries * sk + 1, sizeof *t->other);
+    t->other = calloc(lines * sk + 1, sizeof *t->other);
+    t->other_known = calloc(lines + 1, 1);
     t->values = calloc((size_t)(p->b * p->hkv), sizeof *t->values);
     t->keys = calloc((size_t)(p->b * p->hkv), sizeof *t->keys);
     t->queries = calloc((size_t)(p->b * p->hq), sizeof *t->queries);
     t->weight = calloc(sk + 1, sizeof *t->weight);
     t->key = calloc(sk + 1, sizeof *t->key);
     t->head = calloc((size_t)(t->lines_of_unit * t->n_value_columns) + 1, sizeof *t->head);
-    if (!t->lines || !t->units || !t->scores || !t->other || !t->values || !t->keys ||
-        !t->queries || !t->weight || !t->key || !t->head)
+    if (!t->lines || !t->units || !t->scores || !t->other || !t->other_known || !t->values ||
+        !t->keys || !t->queries || !t->weight || !t->key || !t->head)
         return false;
     for (size_t u = 0; u < units; u++) {
         t->units[u].out = calloc(answer, sizeof *t->units[u].out);
@@ -254,7 +255,6 @@ struct attn_power_trials *attn_power_trials_make(const struct attn_evidence *e)
     t->problem = &e->instance->problem;
     t->threads = e->request.threads;
     t->projected = ref_op_is(t->problem->op, REF_PROJECTED);
-    t->other_b = -1;
     ref_operands_init(&t->operands, t->problem);
     t->usable = fill_in(t, e);
     return t;
@@ -283,6 +283,7 @@ void attn_power_trials_free(struct attn_power_trials *t)
     free(t->value_column);
     free(t->scores);
     free(t->other);
+    free(t->other_known);
     free(t->w_o);
     free(t->weight);
     free(t->key);

@@ -70,10 +70,10 @@ struct attn_power_trials {
     double *weight;    /* [Sk], scratch of a line */
     int64_t *key;      /* [Sk], scratch */
     double *head;      /* [lines of a unit, value columns], scratch of a unit */
-    /* the last other scores that were asked for, of the lines of one (b, h) */
-    double *other; /* [queries, Sk] */
+    /* the last other scores that were asked for, head by head */
+    double *other;     /* [heads of the lines][queries, Sk] */
+    char *other_known; /* of each head: 0 not yet, 1 known, 2 there are none */
     int other_kind;
-    int64_t other_b, other_h;
     struct attn_power_kept kept[ATTN_POWER_NUMERICS];
     int n_kept;
 };
