@@ -206,6 +206,11 @@ void attn_power_measure(struct attn_power_trials **trials, const struct attn_evi
     free(v.mean);
 }
 
+void attn_power_trials_free(struct attn_power_trials *trials)
+{
+    attn_power_trials_drop(trials);
+}
+
 bool attn_power_enough(const struct attn_power *power, char *why, size_t size)
 {
     const int of = attn_power_of(power), refused = attn_power_refused(power);

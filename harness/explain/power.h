@@ -8,17 +8,10 @@
 #ifndef ATTN_POWER_H
 #define ATTN_POWER_H
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
+#include "explain/power_bits.h"
 #include "judge/judge.h"
-
-/* Bit m stands for mistake number m. */
-struct attn_power {
-    bool measured;
-    uint64_t applies, refused;
-};
 
 /* A verdict proves too little if it would have passed uniform weights, or less than this share of
  * the mistakes that apply would have been refused. judge/README.md says where the share comes from.
@@ -36,8 +29,6 @@ void attn_power_trials_free(struct attn_power_trials *trials);
 void attn_power_measure(struct attn_power_trials **trials, const struct attn_evidence *evidence,
                         const struct attn_numerics *numerics, struct attn_power *power);
 
-/* The name of mistake m, NULL after the last. */
-const char *attn_power_name(int mistake);
 /* Numbers of mistakes that apply, and of those that were refused. */
 int attn_power_of(const struct attn_power *power);
 int attn_power_refused(const struct attn_power *power);

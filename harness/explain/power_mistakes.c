@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-#include "explain/power_slice.h"
-
 /* What a problem must have; all bits of a mistake. */
 enum {
     CAUSAL = 1,

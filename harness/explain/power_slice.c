@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* power_slice.c - scores of one head, right or with a mistake in where they come from. */
-#include "explain/power_slice.h"
+#include "explain/power_trials.h"
 
 #include <stdlib.h>
 #include <string.h>

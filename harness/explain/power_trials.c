@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "explain/mistakes.h"
-#include "explain/power_slice.h"
 #include "reference/dtype.h"
 
 /* Scores of the lines together (of each stage), and multiply-adds of projections of one batch. */
@@ -267,7 +266,7 @@ static void free_all(double **arrays, int64_t count)
     free(arrays);
 }
 
-void attn_power_trials_free(struct attn_power_trials *t)
+void attn_power_trials_drop(struct attn_power_trials *t)
 {
     if (!t)
         return;

@@ -7,7 +7,8 @@
 #ifndef ATTN_POWER_TRIALS_H
 #define ATTN_POWER_TRIALS_H
 
-#include "explain/power.h"
+#include "explain/power_bits.h"
+#include "judge/judge.h"
 #include "reference/operands.h"
 
 enum { ATTN_POWER_COLUMNS = 16, ATTN_POWER_NUMERICS = 8 };
@@ -80,6 +81,7 @@ struct attn_power_trials {
 
 /* NULL: no memory, or it would cost too much. */
 struct attn_power_trials *attn_power_trials_make(const struct attn_evidence *evidence);
+void attn_power_trials_drop(struct attn_power_trials *trials);
 
 /* The values of a key/value head, [Sk, value columns]. NULL: no memory. */
 const double *attn_power_values(struct attn_power_trials *t, int64_t b, int64_t g);
@@ -87,6 +89,25 @@ const double *attn_power_values(struct attn_power_trials *t, int64_t b, int64_t 
  * the mistake does not apply, or there is no memory. */
 const double *attn_power_other(struct attn_power_trials *t, const struct attn_power_line *line,
                                int kind, int64_t *g);
+
+/* ---- one head as a problem of its own (power_slice.c) ---- */
+
+/* Query head h of batch b with key/value head g. q [queries, Dq] and k [Sk, Dk] replace the
+ * operands, if not NULL; `parameters` is the number of a mistake in the score's parameters, or 0.
+ */
+struct attn_power_slice {
+    int64_t b, h, g;
+    const double *q, *k;
+    int parameters;
+};
+
+/* Scores of the trial's queries over all keys, [queries, Sk] for each stage that is not NULL.
+ * False: the mistake does not apply, or there is no memory. */
+bool attn_power_score(struct attn_power_trials *t, const struct attn_power_slice *slice,
+                      double *const stages[3]);
+
+/* Number of mistakes in parameters of scores, counted from 1, and the name of each. */
+const char *attn_power_parameters(int number);
 
 /* power_project.c: row vectors times a weight matrix in double, for multi-head attention. */
 const double *attn_power_keys(struct attn_power_trials *t, int64_t b, int64_t g);

@@ -2,7 +2,6 @@
 /* account.c - counts the checks of a verdict. */
 #include "run/account.h"
 
-#include "run/relations.h"
 #include "run/verify_one.h"
 
 static const char *const reasons[ATTN_WHY_COUNT] = {
@@ -62,8 +61,7 @@ static enum attn_why reason_of(const struct attn_entry *entry, bool asked, enum 
                                                           : ATTN_WHY_SLOW;
 }
 
-void attn_account_close(const struct attn_session *session, const struct attn_instance *instance,
-                        struct attn_entry *entry)
+void attn_account_close(const struct attn_session *session, unsigned fits, struct attn_entry *entry)
 {
     const struct attn_settings *s = &session->settings;
     const struct attn_case *c = entry->c;
@@ -78,8 +76,7 @@ void attn_account_close(const struct attn_session *session, const struct attn_in
                               reason_of(entry, s->fills >> f & 1, ATTN_WHY_FILLS));
     for (enum attn_check k = 0; k < ATTN_CHECK_COUNT; k++) {
         const bool choice = k < ATTN_CHECK_CHOICES;
-        if ((!choice || (further && attn_relations_fit(instance, entry, k))) &&
-            !is_made(entry, ATTN_PART_CHECKS + (int)k))
+        if ((!choice || (further && fits >> k & 1)) && !is_made(entry, ATTN_PART_CHECKS + (int)k))
             attn_account_miss(entry, ATTN_PART_CHECKS + (int)k,
                               reason_of(entry, !choice || s->checks >> k & 1, ATTN_WHY_CHECKS));
     }
@@ -100,4 +97,51 @@ void attn_account_count(const struct attn_entry *entry, int *made, int *apply)
         *made += is_made(entry, part);
         *apply += is_made(entry, part) || (why != ATTN_WHY_NONE && why != ATTN_WHY_REFUSED);
     }
+}
+
+/* How many checks were made, on which smaller case, and which were not. */
+static void put_checks(json_t *r, const struct attn_entry *entry)
+{
+    char line[ATTN_CASE_LINE_MAX];
+    int made, apply;
+    attn_account_count(entry, &made, &apply);
+    if (apply == 0)
+        return;
+    json_object_set_new(r, "checks_made", json_integer(made));
+    json_object_set_new(r, "checks_apply", json_integer(apply));
+    json_t *missed = json_object(), *refused = json_array();
+    for (int part = 0; part < ATTN_PART_COUNT; part++) {
+        const enum attn_why why = attn_account_why(entry, part);
+        if (why == ATTN_WHY_REFUSED)
+            json_array_append_new(refused, json_string(attn_part_name(part)));
+        else if (why != ATTN_WHY_NONE)
+            json_object_set_new(missed, attn_part_name(part), json_string(attn_why_text(why)));
+    }
+    json_object_set_new(r, "checks_missed", missed);
+    json_object_set_new(r, "checks_refused", refused);
+    if (!entry->smaller)
+        return;
+    attn_case_canonical(entry->smaller, line, sizeof line);
+    json_object_set_new(r, "checks_case", json_string(line));
+}
+
+/* The mistakes that the verdict would have refused, of those that apply. */
+static json_t *power_json(const struct attn_power *power)
+{
+    json_t *missed = json_array();
+    if (!power->measured) {
+        json_decref(missed);
+        return json_null();
+    }
+    for (int m = 0; attn_power_name(m); m++)
+        if ((power->applies & ~power->refused) >> m & 1)
+            json_array_append_new(missed, json_string(attn_power_name(m)));
+    return json_pack("{s:i, s:i, s:o}", "refused", attn_power_refused(power), "of",
+                     attn_power_of(power), "missed", missed);
+}
+
+void attn_account_put(json_t *record, const struct attn_entry *entry)
+{
+    put_checks(record, entry);
+    json_object_set_new(record, "power", power_json(&entry->power));
 }

@@ -18,7 +18,7 @@ void attn_account_miss(struct attn_entry *entry, int part, enum attn_why why);
 
 /* Gives every check that fits the case and was not made its reason, after all were tried.
  * `instance` is the case's own. Does nothing for an entry without a verdict on outputs. */
-void attn_account_close(const struct attn_session *session, const struct attn_instance *instance,
+void attn_account_close(const struct attn_session *session, unsigned fits,
                         struct attn_entry *entry);
 
 /* Why a part was not made; NONE: it was made, or does not apply. */
@@ -30,5 +30,8 @@ void attn_account_count(const struct attn_entry *entry, int *made, int *apply);
 /* The name of a part as in a record's `checks`; the reason in words. */
 const char *attn_part_name(int part);
 const char *attn_why_text(enum attn_why why);
+
+/* Adds to the record of a verdict how many checks were made, and its power. */
+void attn_account_put(json_t *record, const struct attn_entry *entry);
 
 #endif

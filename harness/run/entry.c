@@ -9,7 +9,6 @@
 #include "case/operator.h"
 #include "reference/dtype.h"
 #include "results/kept.h"
-#include "run/account.h"
 
 /* A figure is marked if the harness's own cost is a larger part of it than this. */
 static const double overhead_share = 0.01;
@@ -220,47 +219,6 @@ static void put_check(json_t *checks, const char *name, bool done, bool ok)
         put(checks, name, json_string(ok ? "pass" : "fail"));
 }
 
-/* How many checks were made, on which smaller case, and which were not. */
-static void put_account(json_t *r, const struct attn_entry *entry)
-{
-    char line[ATTN_CASE_LINE_MAX];
-    int made, apply;
-    attn_account_count(entry, &made, &apply);
-    if (apply == 0)
-        return;
-    put(r, "checks_made", json_integer(made));
-    put(r, "checks_apply", json_integer(apply));
-    json_t *missed = json_object(), *refused = json_array();
-    for (int part = 0; part < ATTN_PART_COUNT; part++) {
-        const enum attn_why why = attn_account_why(entry, part);
-        if (why == ATTN_WHY_REFUSED)
-            json_array_append_new(refused, json_string(attn_part_name(part)));
-        else if (why != ATTN_WHY_NONE)
-            put(missed, attn_part_name(part), json_string(attn_why_text(why)));
-    }
-    put(r, "checks_missed", missed);
-    put(r, "checks_refused", refused);
-    if (!entry->smaller)
-        return;
-    attn_case_canonical(entry->smaller, line, sizeof line);
-    put(r, "checks_case", json_string(line));
-}
-
-/* The mistakes that the verdict would have refused, of those that apply. */
-static json_t *power_json(const struct attn_power *power)
-{
-    json_t *missed = json_array();
-    if (!power->measured) {
-        json_decref(missed);
-        return json_null();
-    }
-    for (int m = 0; attn_power_name(m); m++)
-        if ((power->applies & ~power->refused) >> m & 1)
-            json_array_append_new(missed, json_string(attn_power_name(m)));
-    return json_pack("{s:i, s:i, s:o}", "refused", attn_power_refused(power), "of",
-                     attn_power_of(power), "missed", missed);
-}
-
 json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_session *session)
 {
     const struct attn_judgement *v = &entry->verdict;
@@ -290,8 +248,6 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
         put_check(checks, attn_check_name(k), entry->checks_done >> k & 1,
                   entry->checks_ok >> k & 1);
     put(r, "checks", checks);
-    put_account(r, entry);
-    put(r, "power", power_json(&entry->power));
     put(r, "expected", json_boolean(v->status == ATTN_SKIP && entry->harmless));
     put(r, "protection", json_string(entry->plan.protection));
     put(r, "numerics", numerics_json(&entry->plan));

@@ -249,6 +249,15 @@ static void check_smaller(struct attn_session *session, struct attn_seat *seats,
     free(small);
 }
 
+static unsigned checks_that_fit(const struct attn_instance *instance,
+                                const struct attn_entry *entry)
+{
+    unsigned fits = 0;
+    for (enum attn_check k = 0; k < ATTN_CHECK_CHOICES && entry->end_done; k++)
+        fits |= (unsigned)attn_relations_fit(instance, entry, k) << k;
+    return fits;
+}
+
 /* A pass that would have been one with usual mistakes in it proves too little. */
 static void mistrust(struct attn_entry *entry)
 {
@@ -271,7 +280,7 @@ void attn_further_checks(struct attn_session *session, struct attn_seat *seats,
     if (costly && !attn_interrupted)
         check_smaller(session, seats, instance, entries);
     for (size_t b = 0; b < n; b++) {
-        attn_account_close(session, instance, &entries[b]);
+        attn_account_close(session, checks_that_fit(instance, &entries[b]), &entries[b]);
         if (session->settings.fills)
             mistrust(&entries[b]);
     }

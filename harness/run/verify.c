@@ -51,6 +51,8 @@ int attn_verify_finish(struct attn_session *session, struct attn_entry *entry, F
 {
     print_result(out, entry, session);
     json_t *record = attn_verify_record(entry, session);
+    if (record)
+        attn_account_put(record, entry);
     free(entry->smallest);
     entry->smallest = NULL;
     if (attn_session_record(session, record)) {
