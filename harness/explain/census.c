@@ -189,15 +189,11 @@ static void decode(const struct row_count *row, char *text, size_t size)
         snprintf(text, size, "does not give each of its %lld keys the same weight", own);
 }
 
-/* Is a column of a row the whole number that it should be? True if rounding of out could hide half
- * a unit, because then nothing is known. */
-static bool counts_right(const struct attn_probe *probe, double got, double sum, int64_t n)
+bool attn_census_counts(uint32_t dtype, double got, double sum, double beside, int64_t n)
 {
-    const uint32_t dtype = probe->instance->problem.dtype;
     if (n == 0)
         return true; /* by the rule that the plan declares, which the bound has judged */
-    const double size = fabs(sum) / (double)n + probe->beside;
-    const double rounding = attn_dtype_ulp(dtype, size) * (double)n;
+    const double rounding = attn_dtype_ulp(dtype, fabs(sum) / (double)n + beside) * (double)n;
     return rounding > 0.5 || fabs(got * (double)n - sum) < 0.5;
 }
 
@@ -220,7 +216,8 @@ static void count_row(struct tally *t, struct attn_probe_row at)
     bool right = true, nothing = true;
     for (int64_t c = 0; c < p->dv; c++) {
         t->probe->row[c] = attn_probe_element(t->probe->out, at.b, at.h, at.i, c);
-        right = right && counts_right(t->probe, t->probe->row[c], t->sum[c], at.n);
+        right = right &&
+                attn_census_counts(p->dtype, t->probe->row[c], t->sum[c], t->probe->beside, at.n);
         nothing = nothing && t->probe->row[c] == 0;
     }
     /* A sum of 0 does not tell how many keys were read. */

@@ -185,7 +185,7 @@ static void say(struct attn_judgement *v, const char *text)
 
 /* Sums in 16 bits may stall, as declared. Short partial sums do not: they hold whole numbers up to
  * 8 each, if p is not a fraction. */
-static bool sums_hold(const struct attn_problem *p, const struct attn_numerics *n)
+bool attn_diagnose_counts(const struct attn_problem *p, const struct attn_numerics *n)
 {
     const uint32_t acc = n->acc_type ? n->acc_type : p->dtype;
     const double partial = n->partial_type ? attn_dtype_roundoff(n->partial_type) : 0;
@@ -204,7 +204,7 @@ static enum attn_status check_heads(const struct attn_instance *instance,
     const bool census = instance->c.fill == ATTN_FILL_CENSUS;
     struct attn_inner inner;
     enum attn_status status = ATTN_PASS;
-    if ((!census && instance->c.fill != ATTN_FILL_EXACT) || !sums_hold(p, numerics))
+    if ((!census && instance->c.fill != ATTN_FILL_EXACT) || !attn_diagnose_counts(p, numerics))
         return ATTN_PASS;
     if (attn_inner_create(instance, &inner) != 0) {
         snprintf(text, size, "no memory to look into the heads");
@@ -258,7 +258,7 @@ static enum attn_status check_fill(const struct attn_instance *instance,
         return ATTN_ERROR;
     }
     bool ok = true;
-    const bool counts = sums_hold(p, request->numerics);
+    const bool counts = attn_diagnose_counts(p, request->numerics);
     if (fill == ATTN_FILL_CENSUS && counts)
         ok = attn_census_check(&probe, &v->rows_counted, text, size);
     else if (fill == ATTN_FILL_EXACT && counts)

@@ -189,6 +189,11 @@ static bool tally_element(struct tally *t, const struct element *e, double thres
     return !bad;
 }
 
+double attn_judge_ratio(uint32_t dtype, double got, double want, double bound)
+{
+    return attn_element_ratio(got, want, bound, attn_overflow_threshold(dtype));
+}
+
 /* A value as the type can hold it. */
 static double rounded(uint32_t dtype, double value)
 {

@@ -59,9 +59,11 @@ static void block_free(struct block *block, size_t backends)
     for (size_t i = 0; i < block->count; i++) {
         attn_judge_free(block->judges[i]);
         attn_instance_free(block->instances[i]);
-        for (size_t b = 0; b < backends && block->entries; b++)
+        for (size_t b = 0; b < backends && block->entries; b++) {
+            attn_entry_clear(entry_at(block, backends, i, b));
             for (int c = 0; c < ATTN_CACHES; c++)
                 free(entry_at(block, backends, i, b)->rounds[c]);
+        }
     }
     free(block->entries);
     memset(block, 0, sizeof *block);

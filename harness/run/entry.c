@@ -3,6 +3,7 @@
 #include "run/entry.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "case/operator.h"
@@ -68,11 +69,33 @@ static void add_quoted(struct words *words, const char *word)
     add_text(words, "'", 1);
 }
 
-/* Does the result depend on the seed of samples? */
-static bool was_sampled(const struct attn_entry *entry)
+bool attn_entry_sampled(const struct attn_entry *entry)
 {
-    return entry->verdict.rows_checked < entry->verdict.rows_total ||
-           entry->c->fill == ATTN_FILL_FEW_QUERIES || entry->fill == ATTN_FILL_FEW_QUERIES;
+    return entry->verdict.rows_checked < entry->verdict.rows_total;
+}
+
+/* Does the result depend on the seed of samples? */
+static bool needs_seed(const struct attn_entry *entry)
+{
+    return attn_entry_sampled(entry) || entry->c->fill == ATTN_FILL_FEW_QUERIES ||
+           entry->fill == ATTN_FILL_FEW_QUERIES;
+}
+
+void attn_entry_clear(struct attn_entry *entry)
+{
+    if (entry->smaller)
+        attn_case_free(entry->smaller);
+    free(entry->smaller);
+    entry->smaller = NULL;
+    entry->failed_smaller = false;
+}
+
+struct attn_case attn_entry_failed_case(const struct attn_entry *entry)
+{
+    struct attn_case failed = entry->failed_smaller ? *entry->smaller : *entry->c;
+    if (entry->fill != ATTN_FILL_NORMAL)
+        failed.fill = entry->fill;
+    return failed;
 }
 
 void attn_entry_repro(const struct attn_entry *entry, int threads, char *text, size_t size)
@@ -92,13 +115,11 @@ void attn_entry_repro(const struct attn_entry *entry, int threads, char *text, s
         snprintf(word, sizeof word, "--threads %d", threads);
         add_word(&words, word);
     }
-    if (was_sampled(entry)) {
+    if (needs_seed(entry)) {
         snprintf(word, sizeof word, "--sample-seed %llu", (unsigned long long)entry->sample_seed);
         add_word(&words, word);
     }
-    struct attn_case failed = *entry->c; /* nothing in the copy is owned */
-    if (entry->fill != ATTN_FILL_NORMAL)
-        failed.fill = entry->fill;
+    const struct attn_case failed = attn_entry_failed_case(entry);
     attn_case_canonical(&failed, line, sizeof line);
     add_quoted(&words, line);
 }

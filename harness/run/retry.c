@@ -48,7 +48,7 @@ static void try_relation(struct retry *r, struct attn_instance *instance, struct
     struct attn_session alone = *r->seat->session; /* nothing in the copy is owned */
     alone.roster.count = 1;
     alone.settings.checks = r->check;
-    attn_relations_verify(&alone, r->seat, instance, entry);
+    attn_relations_verify(&alone, r->seat, instance, entry, true);
 }
 
 /* One try of a legal case. */
@@ -136,7 +136,7 @@ void attn_retry_smaller(struct attn_session *session, struct attn_seat *seat,
                       .failed = entry,
                       .until = attn_now() + most_seconds,
                       .check = broken_relations(entry)};
-    const struct attn_shrink_way way = {.c = entry->c,
+    const struct attn_shrink_way way = {.c = entry->failed_smaller ? entry->smaller : entry->c,
                                         .fill = entry->fill,
                                         .pack = pack,
                                         .context = &r,

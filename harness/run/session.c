@@ -63,6 +63,21 @@ static enum attn_exit claim_of(enum attn_status status, bool harmless, bool stri
     }
 }
 
+/* Does a record lack checks that its command should have made? */
+static bool lacks_checks(const struct attn_settings *settings, const json_t *record)
+{
+    const char *name;
+    json_t *why, *missed = json_object_get(record, "checks_missed");
+    json_object_foreach(missed, name, why)
+    {
+        const char *text = json_string_value(why);
+        if (settings->all_checks || !text ||
+            (strcmp(text, ATTN_WHY_TEXT_FILLS) != 0 && strcmp(text, ATTN_WHY_TEXT_CHECKS) != 0))
+            return true;
+    }
+    return false;
+}
+
 void attn_session_claim(struct attn_session *session, const json_t *record)
 {
     int status = attn_status_parse(json_string_value(json_object_get(record, "status")));
@@ -74,6 +89,8 @@ void attn_session_claim(struct attn_session *session, const json_t *record)
     if (exactness && !strcmp(exactness, "none"))
         return; /* it computes nothing: its verdicts say nothing about attention */
     bool harmless = json_is_true(json_object_get(record, "expected"));
+    if (session->settings.strict && status == ATTN_PASS && lacks_checks(&session->settings, record))
+        session->code = attn_exit_stronger(session->code, ATTN_EXIT_NUMERICS);
     session->code = attn_exit_stronger(
         session->code, claim_of((enum attn_status)status, harmless, session->settings.strict));
 }

@@ -117,6 +117,15 @@ void attn_verify_placement(struct attn_seat *seat, struct attn_instance *instanc
         attn_examine_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, verdict);
 }
 
+void attn_verify_power(struct attn_power_trials **trials, const struct attn_judge *judge,
+                       const struct attn_judgement *verdict, struct attn_entry *entry)
+{
+    struct attn_evidence evidence;
+    if (attn_judgement_holds(verdict->status) && entry->plan.has_numerics &&
+        entry->contestant->info.exactness == ATTN_EXACT && attn_judge_evidence(judge, &evidence))
+        attn_power_measure(trials, &evidence, &entry->plan.numerics, &entry->power);
+}
+
 /* Would the run take longer than the limit, at the rate that this backend has shown? */
 static bool over_limit(struct attn_seat *seat, const struct attn_instance *instance,
                        struct attn_judgement *verdict)
