@@ -8,6 +8,7 @@
 #include "run/keep.h"
 #include "run/progress.h"
 #include "run/relations.h"
+#include "run/renew.h"
 #include "run/retry.h"
 #include "run/verify_one.h"
 
@@ -173,6 +174,7 @@ int attn_verify_case(struct attn_session *session, struct attn_verification *v, 
     }
     if (v->instance) {
         verify_fills(session, v->seats, c, v->entries);
+        attn_renew_verify(session, v->seats, v->instance, v->entries);
         attn_relations_verify(session, v->seats, v->instance, v->entries);
         v->entries[0].verifying_s += seconds_since(&began);
     }
