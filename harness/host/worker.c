@@ -273,6 +273,24 @@ void attn_outputs_copy(struct attn_instance *to, const struct attn_instance *fro
     }
 }
 
+void attn_outputs_swap(struct attn_instance *a, struct attn_instance *b)
+{
+    for (uint32_t t = 0; t < a->problem.n_tensors; t++) {
+        if (!a->operands[t].output)
+            continue;
+        unsigned char *x = a->tensors[t].data, *y = b->tensors[t].data;
+        struct attn_walk walk;
+        size_t offset;
+        attn_walk_begin(&walk, &a->tensors[t], attn_dtype_size(a->tensors[t].dtype));
+        while (attn_walk_next(&walk, &offset))
+            for (size_t i = offset; i < offset + walk.run; i++) {
+                const unsigned char byte = x[i];
+                x[i] = y[i];
+                y[i] = byte;
+            }
+    }
+}
+
 /* Verify, bench and peak: shares the operands, asks, checks the harness's promises, brings the
  * outputs back. `request` holds the parameters of its kind. */
 static struct attn_outcome run_shared(struct attn_worker *worker, struct attn_instance *instance,

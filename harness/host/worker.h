@@ -54,8 +54,9 @@ struct attn_outcome attn_worker_renew(struct attn_worker *worker, struct attn_in
                                       struct attn_instance *twin, int runs, double seconds,
                                       struct attn_plan_info *info);
 
-/* Copies the outputs of an instance to another of the same problem. */
+/* Copies the outputs of an instance to another of the same problem; exchanges them. */
 void attn_outputs_copy(struct attn_instance *to, const struct attn_instance *from);
+void attn_outputs_swap(struct attn_instance *a, struct attn_instance *b);
 
 /* A long use of a plan, in guarded memory. With `runs` > 0: that many runs after a first one, all
  * with the bits of the first one, while a processor is busy now and then. With `runs` 0: several
