@@ -99,7 +99,7 @@ struct attn_shared_operand {
     uint32_t element;                    /* bytes of one element */
     uint32_t output;                     /* 1: in the output memfd */
     uint32_t sparse;                     /* 1: mostly holes; touch elements only */
-    uint32_t lead; /* timing memory must start this many bytes after an aligned address */
+    uint32_t lead;   /* timing memory must start this many bytes after an aligned address */
     uint32_t packed; /* 1: the backend may have transformed it in bind */
     char name[24];   /* in messages */
 };
@@ -111,14 +111,15 @@ struct attn_message_request {
     struct attn_message_head head;
     uint32_t kind; /* enum attn_request_kind */
     uint32_t n_tensors;
-    int32_t runs;                /* VERIFY, REPEAT */
-    int32_t samples;             /* BENCH */
-    double min_time;             /* BENCH */
-    uint32_t cold;               /* BENCH */
-    uint32_t fresh;              /* VERIFY: is the result that of the inputs as they are now */
+    int32_t runs;    /* VERIFY, REPEAT */
+    int32_t samples; /* BENCH */
+    double min_time; /* BENCH */
+    uint32_t cold;   /* BENCH */
+    uint32_t fresh;  /* VERIFY: is the result that of the inputs as they are now */
     /* VERIFY, BENCH: bytes from an operand to the same operand of the second set; 0: none */
-    uint64_t second[2];                      /* inputs, outputs */
-    uint64_t entropy;                        /* BENCH: seeds what the backend must not foresee */
+    uint64_t second[2];                     /* inputs, outputs */
+    double age;                             /* VERIFY with a second set: least age of the plan */
+    uint64_t entropy;                       /* BENCH: seeds what the backend must not foresee */
     struct attn_spot spots[ATTN_SPOTS_MAX]; /* BENCH */
     uint32_t n_spots;
     uint32_t linear;             /* 1 + the input that `out` is linear in; 0: there is none */

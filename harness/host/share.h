@@ -18,8 +18,8 @@
 struct attn_share {
     const struct attn_instance *twin; /* of the second set of inputs; NULL: none */
     uint64_t second[2];               /* bytes from an operand to that of the second set; 0: none */
-    int fds[2];           /* what is sent: inputs, outputs */
-    unsigned char *at[2]; /* the host's own mappings */
+    int fds[2];                       /* what is sent: inputs, outputs */
+    unsigned char *at[2];             /* the host's own mappings */
     size_t bytes[2];
     int own[2]; /* the descriptors behind these mappings */
     uint32_t n_tensors;

@@ -83,7 +83,7 @@ struct attn_plan_info {
 };
 
 #define ATTN_SAMPLES_MAX 64
-#define ATTN_SPOTS_MAX  3
+#define ATTN_SPOTS_MAX   3
 /* One element of an input that changes between two runs of a timing: from its home value to the
  * bits in `away`, or back. */
 struct attn_spot {

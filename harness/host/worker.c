@@ -315,6 +315,7 @@ static struct attn_outcome run_shared(struct attn_worker *worker, struct attn_in
     request.min_time = parameters->min_time;
     request.cold = parameters->cold;
     request.fresh = parameters->fresh;
+    request.age = parameters->age;
     memcpy(request.second, share.second, sizeof(request.second));
     memcpy(request.spots, parameters->spots, sizeof(request.spots));
     request.n_spots = parameters->n_spots;
@@ -361,10 +362,10 @@ struct attn_outcome attn_worker_verify(struct attn_worker *worker, struct attn_i
 
 struct attn_outcome attn_worker_renew(struct attn_worker *worker, struct attn_instance *instance,
                                       struct attn_instance *twin, int runs, double seconds,
-                                      struct attn_plan_info *info)
+                                      double age, struct attn_plan_info *info)
 {
     const struct attn_message_request request = {
-        .kind = ATTN_REQUEST_VERIFY, .runs = runs, .min_time = seconds};
+        .kind = ATTN_REQUEST_VERIFY, .runs = runs, .min_time = seconds, .age = age};
     const struct attn_outcome outcome =
         run_shared(worker, instance, twin, ATTN_PLACE_START, &request, info);
     if (outcome.status == ATTN_PASS)

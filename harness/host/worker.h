@@ -45,14 +45,15 @@ struct attn_outcome attn_worker_verify(struct attn_worker *worker, struct attn_i
                                        enum attn_placement placement, int runs,
                                        struct attn_plan_info *info, double *seconds);
 
-/* A plan bound to the inputs of `instance` and run up to `runs` times, or for `seconds`. Then the
+/* A plan bound to the inputs of `instance` and run up to `runs` times, or for `seconds`, and left
+ * alone until it is `age` seconds old. Then the
  * inputs of `twin`, which has other values for every role of the same problem, take their place in
  * memory, and the plan runs once more on what lies there now. On PASS the outputs in the memory of
  * `twin` hold the result of that run. FAIL: something still computed or wrote after that run had
  * returned, or more processors were used than the configuration gives. A device is bound again. */
 struct attn_outcome attn_worker_renew(struct attn_worker *worker, struct attn_instance *instance,
                                       struct attn_instance *twin, int runs, double seconds,
-                                      struct attn_plan_info *info);
+                                      double age, struct attn_plan_info *info);
 
 /* Copies the outputs of an instance to another of the same problem; exchanges them. */
 void attn_outputs_copy(struct attn_instance *to, const struct attn_instance *from);

@@ -32,7 +32,7 @@ struct block {
     struct attn_instance *instances[BLOCK_CASES];
     struct attn_judge *judges[BLOCK_CASES];
     struct attn_variants variants[BLOCK_CASES]; /* base NULL: not made yet */
-    struct attn_entry *entries; /* [count][backends] */
+    struct attn_entry *entries;                 /* [count][backends] */
 };
 
 static struct attn_entry *entry_at(const struct block *block, size_t backends, size_t i, size_t b)

@@ -12,9 +12,15 @@
 
 /* Backends whose run takes longer are not asked. */
 static const double most_s = 1.0;
-/* Runs before the inputs change: as many as fit into this time. */
-static const double runs_s = 0.03;
+/* Runs before the inputs change: as many as fit into the first time. A backend's first cases may
+ * use more, the second time together, so that its short runs are some hundred on at least one case.
+ */
+static const double runs_s = 0.02, long_runs_s = 2;
 enum { RUNS_MAX = 400 };
+
+/* In sessions of so many cases, one plan of each backend is kept so long before its last run. */
+enum { AGED_CASES = 8 };
+static const double age_s = 1.8;
 
 static bool may_renew(const struct attn_entry *entry)
 {
@@ -39,7 +45,13 @@ static void renew(struct attn_seat *seat, struct attn_instance *instance,
     struct attn_judgement again;
     struct attn_outcome outcome = attn_seat_worker(seat);
     if (outcome.status == ATTN_PASS) {
-        outcome = attn_worker_renew(seat->worker, instance, twin, RUNS_MAX, runs_s, &info);
+        const double most = RUNS_MAX * entry->seconds * seat->session->settings.threads;
+        const double left = fmin(long_runs_s - seat->renewed_s, 2 * most);
+        const bool age = !seat->aged && seat->session->cases.count >= AGED_CASES;
+        seat->renewed_s += fmax(fmin(left, most), 0);
+        seat->aged = seat->aged || age;
+        outcome = attn_worker_renew(seat->worker, instance, twin, RUNS_MAX, fmax(left, runs_s),
+                                    age ? age_s : 0, &info);
         attn_seat_after(seat, &outcome);
     }
     if (outcome.status == ATTN_SKIP)
@@ -55,8 +67,10 @@ static void renew(struct attn_seat *seat, struct attn_instance *instance,
     const enum attn_status was = entry->verdict.status;
     attn_judgement_merge(&entry->verdict, &again);
     if (!ok)
-        fail(entry, again.status, "%s: not the result of the inputs that replaced those of bind: "
-                                  "%.380s", again.reason);
+        fail(entry, again.status,
+             "%s: not the result of the inputs that replaced those of bind: "
+             "%.380s",
+             again.reason);
     else /* the data are not the case's own, so what they prove is not its verdict */
         entry->verdict.status = was;
 }

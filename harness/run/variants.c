@@ -51,8 +51,7 @@ static void add_spot(struct attn_variants *v, const struct attn_tensor *tensor, 
  * of k and v are the same. */
 static void choose_spots(struct attn_variants *v)
 {
-    static const uint32_t roles[][2] = {
-        {ATTN_Q, ATTN_X_Q}, {ATTN_K, ATTN_X_K}, {ATTN_V, ATTN_X_V}};
+    static const uint32_t roles[][2] = {{ATTN_Q, ATTN_X_Q}, {ATTN_K, ATTN_X_K}, {ATTN_V, ATTN_X_V}};
     const struct attn_problem *p = &v->base->problem;
     const uint64_t word = entropy();
     const int64_t keys = (int64_t)ceil(key_share * (double)p->sk);

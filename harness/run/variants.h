@@ -11,19 +11,22 @@
 struct attn_variants {
     struct attn_instance *base; /* not owned */
     struct attn_instance *twin;
-    struct attn_judge *judges[ATTN_STATES]; /* made when first asked; that of state 0 is not owned */
+    struct attn_judge
+        *judges[ATTN_STATES]; /* made when first asked; that of state 0 is not owned */
     struct attn_spot spots[ATTN_SPOTS_MAX];
     uint32_t n_spots;
     int threads;
 };
 
-/* `judge` is that of the instance as it is. Without memory for a twin all inputs stay as they are. */
+/* `judge` is that of the instance as it is. Without memory for a twin all inputs stay as they are.
+ */
 void attn_variants_create(struct attn_instance *base, struct attn_judge *judge, int threads,
                           struct attn_variants *variants);
 void attn_variants_free(struct attn_variants *variants);
 
 /* Judges the outputs of the last run and of the one drawn at random, as attn_worker_bench has left
- * them in the instances and their states in `reply`. The verdict is that of the first that fails. */
+ * them in the instances and their states in `reply`. The verdict is that of the first that fails.
+ */
 void attn_variants_judge(struct attn_variants *variants, const struct attn_bench_reply *reply,
                          const struct attn_numerics *numerics, bool approximate,
                          struct attn_judgement *verdict);

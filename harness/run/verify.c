@@ -174,8 +174,8 @@ int attn_verify_case(struct attn_session *session, struct attn_verification *v, 
     }
     if (v->instance) {
         verify_fills(session, v->seats, c, v->entries);
-        attn_renew_verify(session, v->seats, v->instance, v->entries);
         attn_relations_verify(session, v->seats, v->instance, v->entries);
+        attn_renew_verify(session, v->seats, v->instance, v->entries);
         v->entries[0].verifying_s += seconds_since(&began);
     }
     for (size_t b = 0; b < session->roster.count; b++) {

@@ -83,7 +83,7 @@ static const char *operand_fault(const struct attn_tensor *tensor,
 }
 
 static const char *spot_fault(const struct attn_message_request *request,
-                               const struct attn_spot *spot)
+                              const struct attn_spot *spot)
 {
     if (spot->tensor >= request->n_tensors)
         return "place";

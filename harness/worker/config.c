@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "worker/channel.h"
+#include "worker/load.h"
 #include "worker/serve.h"
 #include "worker/slots.h"
 
@@ -30,6 +31,7 @@ static int set_affinity(struct attn_setup *setup, const struct attn_message_conf
 {
     cpu_set_t set;
     CPU_ZERO(&set);
+    attn_load_inherit();
     setup->n_processors = config->n_processors;
     for (uint32_t p = 0; p < config->n_processors; p++) {
         setup->processors[p] = config->processors[p];

@@ -30,8 +30,8 @@ void attn_owned_free(struct attn_owned *owned);
 void attn_owned_load(const struct attn_message_request *request, const struct attn_owned *owned,
                      uint32_t set);
 
-/* Checks that the inputs are still those of a set that the host sent. Returns 0, or -1 with the first
- * changed one in *operand. */
+/* Checks that the inputs are still those of a set that the host sent. Returns 0, or -1 with the
+ * first changed one in *operand. */
 int attn_owned_check(const struct attn_message_request *request, const struct attn_owned *owned,
                      uint32_t set, uint32_t *operand);
 

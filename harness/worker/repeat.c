@@ -32,7 +32,8 @@ static void rerun(struct attn_plan *plan, const struct attn_message_request *req
         for (uint32_t t = 0; t < request->n_tensors; t++) {
             if (!request->operands[t].output)
                 continue;
-            const uint64_t sum = attn_hash_elements(&guarded->tensors[t], request->operands[t].element);
+            const uint64_t sum =
+                attn_hash_elements(&guarded->tensors[t], request->operands[t].element);
             if (r == 0)
                 first[t] = sum;
             if (sum == first[t])

@@ -44,9 +44,9 @@ struct timing {
     void *const *rotated; /* [n_rotated] bindings that runs of a device are given in turn */
     uint32_t n_rotated, turn, batch;
     struct attn_vary *vary;
-    bool is_long;   /* a run is a sample of its own */
-    double hidden;  /* the least time that the device's clock has left out of a batch */
-    int result; /* of the slot that ended the measurement */
+    bool is_long;  /* a run is a sample of its own */
+    double hidden; /* the least time that the device's clock has left out of a batch */
+    int result;    /* of the slot that ended the measurement */
     char why[256];
     const struct attn_setup *setup;
     const unsigned char *evict; /* 2 x the last-level cache; NULL when hot */
@@ -240,8 +240,9 @@ static int fetch_quickly(struct attn_plan *plan, const struct attn_message_reque
     const double seconds = now() - start;
     if (seconds <= FETCH_S + bytes / FETCH_BYTES_S)
         return 0;
-    attn_reply_set(reply, ATTN_SUSPECT, "fetch takes %.3g s for %.3g MB of results: a copy takes less",
-                   seconds, 1e-6 * bytes);
+    attn_reply_set(reply, ATTN_SUSPECT,
+                   "fetch takes %.3g s for %.3g MB of results: a copy takes less", seconds,
+                   1e-6 * bytes);
     return -1;
 }
 
@@ -322,7 +323,7 @@ static void finish(struct attn_plan *plan, const struct attn_message_request *re
 {
     const bool device = plan->backend->enqueue != NULL, two = request->second[0] > 0;
     if (run_last(plan, vary, reply) != 0 ||
-        (!device && attn_load_settle(request, owned->tensors, SETTLE_S, reply) != 0) ||
+        (!device && attn_load_settle(request, owned->tensors, plan->setup, SETTLE_S, reply) != 0) ||
         fetch_quickly(plan, request, reply) != 0 || plan->backend->exactness == ATTN_NONE)
         return;
     if (device && two)
@@ -367,9 +368,10 @@ static void watch_faults(const struct attn_owned *owned)
 {
     struct attn_fault_region regions[ATTN_MAX_TENSORS];
     for (uint32_t t = 0; t < owned->n; t++)
-        regions[t] = (struct attn_fault_region){.begin = (uintptr_t)owned->mapped[t],
-                                                .end = (uintptr_t)owned->mapped[t] + owned->bytes[t],
-                                                .data = (uintptr_t)owned->tensors[t].data};
+        regions[t] =
+            (struct attn_fault_region){.begin = (uintptr_t)owned->mapped[t],
+                                       .end = (uintptr_t)owned->mapped[t] + owned->bytes[t],
+                                       .data = (uintptr_t)owned->tensors[t].data};
     attn_fault_watch(regions, owned->n);
 }
 
@@ -401,7 +403,8 @@ void attn_serve_bench(struct attn_setup *setup, const struct attn_message_reques
             attn_owned_return(request, &owned, 0);
         attn_vary_home(&vary);
         /* The host words it: it knows the operand by name. */
-        reply->modified = attn_owned_check(request, &owned, vary.set, &changed) != 0 ? changed + 1 : 0;
+        reply->modified =
+            attn_owned_check(request, &owned, vary.set, &changed) != 0 ? changed + 1 : 0;
     }
     attn_owned_free(&owned);
 }

@@ -27,10 +27,10 @@ struct attn_vary {
     uint32_t away;          /* 1: when turn is 0, all spots are away */
     uint32_t set;           /* 0 or 1: the set in place */
     struct attn_vary_spot spots[ATTN_SPOTS_MAX];
-    uint64_t random;    /* state of the generator */
-    double runs;        /* timed so far */
-    int64_t countdown;  /* runs until the outputs are kept; negative: they are not */
-    uint32_t drawn;     /* as in the reply */
+    uint64_t random;   /* state of the generator */
+    double runs;       /* timed so far */
+    int64_t countdown; /* runs until the outputs are kept; negative: they are not */
+    uint32_t drawn;    /* as in the reply */
 };
 
 /* Owned operands of the first set, all spots at home. */
