@@ -13,6 +13,7 @@
 #include "run/progress.h"
 #include "run/roof.h"
 #include "run/seat.h"
+#include "run/suspect.h"
 #include "run/variants.h"
 #include "run/verify.h"
 
@@ -325,9 +326,31 @@ static double block_overhead(const struct block *block, size_t backends)
     return 0;
 }
 
-static int block_finish(struct attn_session *session, struct block *block, double *harness_ns,
-                        char *why, size_t size)
+/* Is a figure of this entry faster than the machine allows? Ceilings that seem to be passed are
+ * measured once more in this block: an honest kernel may have had a better moment than they. */
+static bool is_suspect(const struct attn_session *session, const struct attn_entry *entry,
+                       struct attn_roof *roof, bool *raised, char *reason, size_t size)
 {
+    const struct attn_work work = attn_work_of(entry);
+    for (enum attn_cache c = ATTN_HOT; c < ATTN_CACHES; c++) {
+        struct attn_summary s;
+        if (!attn_entry_summary(entry, c, &s) ||
+            !attn_work_is_suspect(&roof->ceilings, &work, s.median, reason, size))
+            continue;
+        if (!*raised)
+            attn_roof_raise(session, roof);
+        *raised = true;
+        if (attn_work_is_suspect(&roof->ceilings, &work, s.median, reason, size))
+            return true;
+    }
+    return false;
+}
+
+static int block_finish(struct attn_session *session, struct block *block, struct attn_roof *roof,
+                        double *harness_ns, char *why, size_t size)
+{
+    char reason[256];
+    bool raised = false;
     size_t n = session->roster.count;
     double overhead = block_overhead(block, n);
     if (overhead > 0)
@@ -337,6 +360,11 @@ static int block_finish(struct attn_session *session, struct block *block, doubl
             struct attn_entry *entry = entry_at(block, n, i, b);
             if (!entry->timed || attn_interrupted)
                 continue;
+            if (is_suspect(session, entry, roof, &raised, reason, sizeof reason)) {
+                if (timing_failed(session, entry, ATTN_SUSPECT, reason, why, size))
+                    return -1;
+                continue;
+            }
             entry->harness_ns = *harness_ns;
             if (entry->contestant->info.exactness != ATTN_NONE)
                 measure_peak(session, block->instances[i], entry);
@@ -409,7 +437,7 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
         if (result == 0)
             result = block_rounds(session, &block, until, why, size);
         if (result == 0)
-            result = block_finish(session, &block, &harness_ns, why, size);
+            result = block_finish(session, &block, &roof, &harness_ns, why, size);
         first += block.count;
         block_free(&block, n);
     }
