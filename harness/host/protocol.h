@@ -77,6 +77,8 @@ struct attn_message_config {
     uint32_t n_processors; /* 0: do not change the affinity */
     uint32_t processors[ATTN_PROCESSORS_MAX];
     uint64_t data_limit; /* RLIMIT_DATA; 0: none */
+    uint32_t isolate;    /* 1: the worker enters a user namespace of its own */
+    int32_t host;        /* process number */
     char plugin[4096];   /* "": none */
     char backend[32];    /* "": none selected */
     char options[1024];

@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "host/affinity.h"
+#include "host/isolate.h"
 #include "host/process.h"
 #include "host/reply.h"
 #include "host/share.h"
@@ -54,6 +56,8 @@ static int fill_config(const struct attn_worker *worker, struct attn_message_con
         .version = ATTN_PROTOCOL_VERSION,
         .threads = (uint32_t)config->threads,
         .data_limit = data_limit(config),
+        .isolate = !config->foreground && attn_isolate_possible(),
+        .host = (int32_t)getpid(),
     };
     const struct {
         const char *name, *from;
@@ -90,6 +94,8 @@ static struct attn_outcome ensure(struct attn_worker *worker)
     struct attn_message_config message;
     if (worker->pid != 0)
         return (struct attn_outcome){.status = ATTN_PASS};
+    if (!worker->config.foreground)
+        attn_isolate_host();
     if (fill_config(worker, &message, why, sizeof(why)) != 0)
         return attn_outcome_make(ATTN_ERROR, "%s", why);
     if (attn_process_start(worker, why, sizeof(why)) != 0) {
