@@ -23,6 +23,7 @@ enum attn_check {
     /* the same plan again and again */
     ATTN_CHECK_RERUN,
     ATTN_CHECK_LEAKS,
+    ATTN_CHECK_NEW_DATA, /* renew.c */
     /* part of every run */
     ATTN_CHECK_INPUTS,
     ATTN_CHECK_BOUNDS,

@@ -8,6 +8,7 @@
 
 #include "run/account.h"
 #include "run/relations.h"
+#include "run/renew.h"
 #include "run/smaller.h"
 #include "run/verify_one.h"
 
@@ -189,6 +190,7 @@ static void verify_smaller(struct attn_session *session, struct attn_seat *seats
                 begin_smaller(&seats[b], instance, judge, &trials, &small[b]);
         verify_fills(&(struct filling){session, seats, small, true}, c);
         attn_relations_verify(session, seats, instance, small, true);
+        attn_renew_verify(session, seats, instance, small);
     }
     for (size_t b = 0; b < n && !judge; b++)
         for (int part = 0; part < ATTN_PART_COUNT && small[b].c; part++)
@@ -215,6 +217,7 @@ static void check_smaller(struct attn_session *session, struct attn_seat *seats,
                           struct attn_instance *instance, struct attn_entry *entries)
 {
     const size_t n = session->roster.count;
+    const unsigned renewed = 1u << ATTN_CHECK_NEW_DATA;
     struct attn_case c;
     struct attn_entry *small = calloc(n + 1, sizeof *small);
     const bool made =
@@ -226,7 +229,9 @@ static void check_smaller(struct attn_session *session, struct attn_seat *seats,
             small[b] = (struct attn_entry){.c = &c,
                                            .contestant = entries[b].contestant,
                                            .power = entries[b].power,
-                                           .fills_done = entries[b].fills_done};
+                                           .fills_done = entries[b].fills_done,
+                                           .checks_done = entries[b].checks_done & renewed,
+                                           .checks_ok = entries[b].checks_ok & renewed};
     if (made) {
         attn_case_canonical(&c, line, sizeof line);
         verify_smaller(session, seats, &c, small);
@@ -278,6 +283,7 @@ void attn_further_checks(struct attn_session *session, struct attn_seat *seats,
     bool costly = false;
     verify_fills(&(struct filling){session, seats, entries, false}, &instance->c);
     attn_relations_verify(session, seats, instance, entries, false);
+    attn_renew_verify(session, seats, instance, entries);
     for (size_t b = 0; b < n; b++)
         costly = costly || has_costly(session, instance, &entries[b]);
     if (costly && !attn_interrupted)

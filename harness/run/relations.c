@@ -19,9 +19,10 @@
  * run them within this time. As with further fills, the faults that they look for show at any
  * size. */
 static const double most_cells = 0x1p24, most_bytes = 0x1p24, most_s = 0.25;
-/* As many reruns as fit into this time, within these limits. */
-static const double rerun_s = 0.25;
-enum { RERUNS_MIN = 3, RERUNS_MAX = 50 };
+/* As many reruns as fit into the first time, within these limits; short runs may go on, for the
+ * second time and up to the last limit. */
+static const double rerun_s = 0.25, short_rerun_s = 0.06;
+enum { RERUNS_MIN = 3, RERUNS_USUAL = 50, RERUNS_MAX = 400 };
 
 static bool may_try(const struct attn_entry *entry)
 {
@@ -54,7 +55,7 @@ bool attn_relations_fit(const struct attn_instance *instance, const struct attn_
         return false;
     if (check == ATTN_CHECK_RERUN)
         return work.numerics.deterministic;
-    return check == ATTN_CHECK_LEAKS ||
+    return check == ATTN_CHECK_LEAKS || check == ATTN_CHECK_NEW_DATA ||
            (check <= ATTN_CHECK_THREADS && attn_relations[check]->fits(&work));
 }
 
@@ -274,8 +275,9 @@ static void try_relation(const struct attn_relation *relation, struct attn_seat 
 static void try_repeats(const struct attn_session *session, struct attn_seat *seat,
                         struct attn_instance *instance, struct attn_entry *entry)
 {
-    const double fit = entry->seconds > 0 ? rerun_s / entry->seconds : RERUNS_MAX;
-    const int runs = (int)fmin(fmax(fit, RERUNS_MIN), RERUNS_MAX);
+    const double seconds = fmax(entry->seconds, 1e-9);
+    const double usual = fmin(fmax(rerun_s / seconds, RERUNS_MIN), RERUNS_USUAL);
+    const int runs = (int)fmin(fmax(short_rerun_s / seconds, usual), RERUNS_MAX);
     const struct {
         enum attn_check check;
         bool wanted;

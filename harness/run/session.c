@@ -48,6 +48,7 @@ static enum attn_exit claim_of(enum attn_status status, bool harmless, bool stri
 {
     switch (status) {
     case ATTN_FAIL:
+    case ATTN_SUSPECT:
         return ATTN_EXIT_NUMERICS;
     case ATTN_MISTRUSTED:
         return strict ? ATTN_EXIT_NUMERICS : ATTN_EXIT_OK;
