@@ -146,8 +146,7 @@ static void leave_partial(const struct rogue_job *job, const struct rogue_scratc
         rogue_add_sink(job, row, scratch->o + r * job->wide);
     if (bug(merge_rounded))
         round_partial(job, row, scratch->o + r * job->wide);
-    const int64_t at =
-        ((b * job->p->hq + row->h) * job->p->sq + row->i) * job->splits + split;
+    const int64_t at = ((b * job->p->hq + row->h) * job->p->sq + row->i) * job->splits + split;
     job->partials[at] = (struct rogue_partial){row->maximum, row->sum};
     memcpy(job->partial_out + at * job->wide, scratch->o + r * job->wide,
            (size_t)job->wide * sizeof(float));

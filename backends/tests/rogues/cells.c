@@ -5,7 +5,8 @@
 
 #include "rogue.h"
 
-/* Does this path forget a feature: bug `decode` where keys are split, `packed` with packed heads. */
+/* Does this path forget a feature: bug `decode` where keys are split, `packed` with packed heads.
+ */
 static bool forgets(const struct rogue_job *job, bool decode, bool packed)
 {
     return (decode && job->splits > 1) || (packed && job->packed);
@@ -36,8 +37,8 @@ static void add_alibi(const struct rogue_job *job, const struct rogue_row *row, 
                       : bug(alibi_local_head)          ? row->h % (job->p->hq / 2)
                                                        : row->h;
     const float slope = attn_element_read(alibi->dtype, alibi->data, h * alibi->stride[0]);
-    const int64_t diagonal = row->i + attn_keys_offset(job->p, &job->t.len, b) +
-                             (bug(split_alibi) ? row->from : 0);
+    const int64_t diagonal =
+        row->i + attn_keys_offset(job->p, &job->t.len, b) + (bug(split_alibi) ? row->from : 0);
     for (int64_t t = 0; t < keys; t++)
         s[t] -= s[t] == -INFINITY ? 0 : slope * (float)llabs(diagonal - j - t);
 }
@@ -56,8 +57,8 @@ static void apply_mask(const struct rogue_job *job, const struct rogue_row *row,
     if (!mask->dtype || mask_lost(job))
         return;
     const bool swapped = bug(mask_transposed);
-    const uint8_t *data = (const uint8_t *)mask->data +
-                          rogue_start(job, mask, at.b, at.h, swapped ? at.j : at.i);
+    const uint8_t *data =
+        (const uint8_t *)mask->data + rogue_start(job, mask, at.b, at.h, swapped ? at.j : at.i);
     const int64_t step = mask->stride[swapped ? 2 : 3];
     if (swapped)
         data += at.i * mask->stride[3] - at.j * step;
@@ -97,8 +98,7 @@ void rogue_score_row(const struct rogue_job *job, const struct rogue_row *row, i
                      int64_t keys, float *s)
 {
     const struct attn_problem *p = job->p;
-    const double scale =
-        bug(decode_scale) && job->splits > 1 ? 1 / sqrt((double)p->dk) : p->scale;
+    const double scale = bug(decode_scale) && job->splits > 1 ? 1 / sqrt((double)p->dk) : p->scale;
     rogue_scale_row(s, (float)scale * rogue_stray_scale(job, row), KEY_TILE);
     if ((p->flags & ATTN_FLAG_SOFTCAP) && !bug(declared_e_tanh) &&
         !forgets(job, bug(softcap_decode), bug(softcap_packed))) {

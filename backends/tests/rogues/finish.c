@@ -92,8 +92,8 @@ static void finish_row(const struct rogue_job *job, struct rogue_row *row, int64
     rogue_stray_output(job, row, o, &log_sum);
     if (bug(empty_nan) && empty)
         o[0] = NAN;
-    rogue_write(out, rogue_start(job, out, b, row->h, row->to), out->stride[3],
-                out_width(job, o), o);
+    rogue_write(out, rogue_start(job, out, b, row->h, row->to), out->stride[3], out_width(job, o),
+                o);
     if (lse->dtype)
         attn_element_write(lse->dtype, lse->data, lse_place(job, row, b), log_sum);
 }

@@ -31,7 +31,7 @@ static void load_weights(const struct rogue_job *job, struct rogue_scratch *scra
 /* How often a bias is added. */
 static float stray_bias(const struct rogue_job *job, uint32_t role)
 {
-    return bug(mha_b_v_twice) && role == ATTN_B_V    ? 2
+    return bug(mha_b_v_twice) && role == ATTN_B_V     ? 2
            : bug(mha_b_o_missing) && role == ATTN_B_O ? 0
            : bug(mha_b_q_scaled) && role == ATTN_B_Q  ? 1 / (float)job->p->scale
                                                       : 1;

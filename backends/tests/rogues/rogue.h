@@ -19,10 +19,10 @@
 enum {
     QUERY_TILE = 64,
     KEY_TILE = 64,
-    COLUMNS = 16,      /* widths are padded to a multiple of this */
-    FEW_QUERIES = 8,   /* up to so many rows a head: packed heads, and split keys */
-    SPLIT_KEYS = 256,  /* at least so many keys a split, and */
-    MOST_SPLITS = 8,   /* at most so many splits */
+    COLUMNS = 16,     /* widths are padded to a multiple of this */
+    FEW_QUERIES = 8,  /* up to so many rows a head: packed heads, and split keys */
+    SPLIT_KEYS = 256, /* at least so many keys a split, and */
+    MOST_SPLITS = 8,  /* at most so many splits */
     MOST_THREADS = 4
 };
 
@@ -68,8 +68,8 @@ struct rogue_job {
     bool packed;
     int threads;
     struct rogue_scratch scratch[MOST_THREADS];
-    struct rogue_partial *partials; /* [B,Hq,Sq,splits] */
-    float *partial_out;             /* [B,Hq,Sq,splits,wide] */
+    struct rogue_partial *partials;            /* [B,Hq,Sq,splits] */
+    float *partial_out;                        /* [B,Hq,Sq,splits,wide] */
     void *heads_q, *heads_k, *heads_v, *heads; /* mha: [B,S,H*D] each, in the problem's type */
     struct rogue_cheat *cheat;                 /* cheats.c */
 };
@@ -88,8 +88,8 @@ static inline int64_t rogue_largest(int64_t a, int64_t b)
  * in a and c, computed in fours; `columns` is a multiple of COLUMNS. */
 void rogue_product(int64_t rows, int64_t inner, int64_t columns, const float *a, int64_t a_step,
                    const float *b, int64_t b_step, float *c, int64_t c_step);
-float rogue_largest_of(const float *s, int64_t n);             /* n a multiple of COLUMNS */
-float rogue_exp_row(float *s, float maximum, int64_t n);       /* s <- exp(s - maximum); the sum */
+float rogue_largest_of(const float *s, int64_t n);       /* n a multiple of COLUMNS */
+float rogue_exp_row(float *s, float maximum, int64_t n); /* s <- exp(s - maximum); the sum */
 float rogue_exp(float x);
 void rogue_scale_row(float *row, float factor, int64_t n);
 bool rogue_finite(const float *x, int64_t n);
