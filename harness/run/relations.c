@@ -259,7 +259,9 @@ static void verify_relation(struct attn_session *session, struct attn_seat *seat
     struct attn_instance *parts[ATTN_RELATION_PARTS] = {NULL};
     for (size_t b = 0; b < session->roster.count && !attn_interrupted; b++) {
         struct attn_relation_work *work = &works[b];
-        if (!work->was.value[0] || !may_try(&entries[b]) || !relation->fits(work))
+        /* What a check has shown with dense weights it need not show with chosen ones. */
+        const bool done = work->inner && entries[b].checks_done >> relation->check & 1;
+        if (!work->was.value[0] || !may_try(&entries[b]) || done || !relation->fits(work))
             continue;
         for (int n = 0; n < relation->parts; n++) {
             if (!parts[n])
@@ -275,6 +277,52 @@ out:
         attn_instance_free(parts[n]);
 }
 
+/* All relations on a base. `inner`: the attention inside it, if projections are exact; the plans
+ * are then not run again and again once more. */
+static void verify_base(struct attn_session *session, struct attn_seat *seats,
+                        struct attn_instance *instance, const struct attn_inner *inner,
+                        struct attn_entry *entries)
+{
+    const size_t n = session->roster.count;
+    struct attn_relation_work *works = calloc(n + 1, sizeof *works);
+    for (size_t b = 0; works && b < n && !attn_interrupted; b++) {
+        if (!may_try(&entries[b]))
+            continue;
+        works[b].base = instance;
+        works[b].inner = inner;
+        works[b].numerics = entries[b].plan.numerics;
+        /* Failures here are reported elsewhere. */
+        if (run_part(&seats[b], ATTN_CHECK_COUNT, instance, &works[b].was).status == ATTN_PASS &&
+            !inner)
+            try_repeats(session, &seats[b], instance, &entries[b]);
+    }
+    for (int r = 0; works && r <= ATTN_CHECK_THREADS; r++)
+        if (session->settings.checks >> attn_relations[r]->check & 1)
+            verify_relation(session, seats, attn_relations[r], works, entries);
+    for (size_t b = 0; works && b < n; b++)
+        attn_results_free(&works[b].was);
+    free(works);
+}
+
+/* Multi-head attention once more, with projections that are exact: the allowance of attention then
+ * holds for it. */
+static void verify_projected(struct attn_session *session, struct attn_seat *seats,
+                             const struct attn_case *c, struct attn_entry *entries)
+{
+    struct attn_case whole = *c; /* nothing in the copy is owned */
+    struct attn_judgement none;
+    struct attn_inner inner;
+    whole.fill = ATTN_FILL_WHOLE;
+    struct attn_instance *instance = attn_fill_fits(c, ATTN_FILL_WHOLE, NULL, 0)
+                                         ? attn_instance_for(session, &whole, &none)
+                                         : NULL;
+    if (instance && attn_inner_create(instance, &inner) == 0) {
+        verify_base(session, seats, instance, &inner, entries);
+        attn_inner_free(&inner);
+    }
+    attn_instance_free(instance);
+}
+
 void attn_relations_verify(struct attn_session *session, struct attn_seat *seats,
                            struct attn_instance *instance, struct attn_entry *entries)
 {
@@ -284,21 +332,7 @@ void attn_relations_verify(struct attn_session *session, struct attn_seat *seats
     if (c->fill != ATTN_FILL_NORMAL || c->data || c->view & ATTN_VIEW_HUGE || cells > most_cells ||
         (double)instance->bytes > most_bytes || !(session->settings.checks & choices))
         return;
-    const size_t n = session->roster.count;
-    struct attn_relation_work *works = calloc(n + 1, sizeof *works);
-    for (size_t b = 0; works && b < n && !attn_interrupted; b++) {
-        if (!may_try(&entries[b]))
-            continue;
-        works[b].base = instance;
-        works[b].numerics = entries[b].plan.numerics;
-        /* Failures here are reported elsewhere. */
-        if (run_part(&seats[b], ATTN_CHECK_COUNT, instance, &works[b].was).status == ATTN_PASS)
-            try_repeats(session, &seats[b], instance, &entries[b]);
-    }
-    for (int r = 0; works && r <= ATTN_CHECK_THREADS; r++)
-        if (session->settings.checks >> attn_relations[r]->check & 1)
-            verify_relation(session, seats, attn_relations[r], works, entries);
-    for (size_t b = 0; works && b < n; b++)
-        attn_results_free(&works[b].was);
-    free(works);
+    verify_base(session, seats, instance, NULL, entries);
+    if (ref_op_is(c->op, REF_PROJECTED))
+        verify_projected(session, seats, c, entries);
 }

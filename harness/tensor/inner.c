@@ -15,7 +15,26 @@ struct projection {
     int64_t heads, width;
     double *y;    /* [B,heads,rows,width] */
     double *size; /* [B,heads,rows]: squares of sizes are added; NULL: not wanted */
+    bool *exact;
 };
+
+/* The largest power of two of which x is a whole multiple; +inf for 0. */
+static double unit_of(double x)
+{
+    int exponent;
+    const double fraction = frexp(x, &exponent);
+    const int64_t whole = (int64_t)ldexp(fraction, 53);
+
+    if (whole == 0)
+        return INFINITY;
+    return ldexp(1.0, exponent - 53 + __builtin_ctzll((uint64_t)(whole < 0 ? -whole : whole)));
+}
+
+/* Is a number of at most 8 bits? */
+static bool is_narrow(double x)
+{
+    return x == 0.0 || fabs(x) <= 0x1p8 * unit_of(x);
+}
 
 /* The weights of one row that are not 0. Returns their number. */
 static int64_t row_of(const struct attn_tensor *w, int64_t row, int64_t *index, double *weight)
@@ -43,12 +62,16 @@ static int project(const struct projection *p)
         for (int64_t at = 0; at < b * rows; at++) {
             const int64_t batch = at / rows, i = at % rows;
             const int64_t place = (batch * p->heads + row / p->width) * rows + i;
-            double sum = bias, size = fabs(bias);
+            double sum = bias, size = fabs(bias), unit = unit_of(bias);
             for (int64_t n = 0; n < count; n++) {
-                const double term = ref_load(p->x, (int64_t[]){batch, i, index[n]}) * weight[n];
+                const double x = ref_load(p->x, (int64_t[]){batch, i, index[n]});
+                const double term = x * weight[n];
                 sum += term;
                 size += fabs(term);
+                unit = fmin(unit, unit_of(term));
+                *p->exact = *p->exact && is_narrow(x) && is_narrow(weight[n]);
             }
+            *p->exact = *p->exact && size <= 0x1p8 * unit && unit >= 0x1p-14 && size <= 0x1p15;
             p->y[place * p->width + row % p->width] = sum;
             if (p->size)
                 p->size[place] += size * size;
@@ -132,7 +155,8 @@ int attn_inner_create(const struct attn_instance *mha, struct attn_inner *inner)
                                  .k = room(p->b, p->hkv * p->sk, p->dk),
                                  .v = room(p->b, p->hkv * p->sk, p->dv),
                                  .out = room(p->b, p->hq * p->sq, p->dv),
-                                 .q_size = room(p->b, p->hq, p->sq)};
+                                 .q_size = room(p->b, p->hq, p->sq),
+                                 .exact = true};
     inner->instance.c = mha->c; /* nothing in the copy is owned */
     inner->instance.kind = mha->kind;
     inner->instance.problem = *p;
@@ -150,11 +174,11 @@ int attn_inner_create(const struct attn_instance *mha, struct attn_inner *inner)
     x_k = x_k ? x_k : x_q;
     const struct projection all[] = {
         {x_q, attn_tensor_find(p, ATTN_W_Q), attn_tensor_find(p, ATTN_B_Q), p->hq, p->dq, inner->q,
-         inner->q_size},
+         inner->q_size, &inner->exact},
         {x_k, attn_tensor_find(p, ATTN_W_K), attn_tensor_find(p, ATTN_B_K), p->hkv, p->dk, inner->k,
-         NULL},
+         NULL, &inner->exact},
         {x_v ? x_v : x_k, attn_tensor_find(p, ATTN_W_V), attn_tensor_find(p, ATTN_B_V), p->hkv,
-         p->dv, inner->v, NULL}};
+         p->dv, inner->v, NULL, &inner->exact}};
     int status = inner->q && inner->k && inner->v && inner->out && inner->q_size ? 0 : -1;
     for (int n = 0; n < 3 && status == 0; n++)
         status = project(&all[n]);
