@@ -17,8 +17,8 @@ struct attn_results {
     const struct attn_tensor *tensor[REF_OUTPUTS];
     double *value[REF_OUTPUTS]; /* NULL: there is no such output */
     struct attn_allowance allowance;
-    bool bounded;            /* allowance is set, and the comparison is not one of bits */
-    struct attn_inner inner; /* with it, of multi-head attention */
+    bool bounded;                   /* allowance is set, and the comparison is not one of bits */
+    const struct attn_inner *inner; /* of multi-head attention; else NULL. Not owned */
     /* the allowance of the last row that was read */
     int64_t row;
     double out_error, lse_error;
@@ -30,7 +30,7 @@ struct attn_relation_work {
     const struct attn_instance *base, *part[ATTN_RELATION_PARTS];
     struct attn_results was, is[ATTN_RELATION_PARTS];
     /* Multi-head attention whose projections are exact: the attention inside it. Else NULL. */
-    const struct attn_inner *inner;
+    const struct attn_inner *inner, *part_inner[ATTN_RELATION_PARTS];
     struct attn_numerics numerics;
     int64_t pivot; /* causal_prefix: the first key changed; split: keys of the first part */
     int64_t counted_row;
@@ -56,6 +56,9 @@ struct attn_relation {
     int parts;
     bool structured; /* the made problems have ties, constants: no probabilistic bound */
     bool constant_v;
+    /* The inputs that `value` changes, ended by 0; all others of the case's own sizes are copied.
+     * NULL: any. */
+    const uint32_t *changes;
     /* Does it fit the case? Sets the pivot. */
     bool (*fits)(struct attn_relation_work *work);
     /* Changes the case of part `part`; NULL: its sizes are the same. */
@@ -106,7 +109,8 @@ bool attn_relation_never(const struct attn_relation_work *work);
 int attn_results_take(const struct attn_instance *instance, struct attn_results *results);
 void attn_results_free(struct attn_results *results);
 
-/* Makes the allowance of results, if they have one. Returns 0, or -1: no memory. */
+/* Makes the allowance of results, if they have one. Those of multi-head attention need `inner`.
+ * Returns 0, or -1: no memory, or projections that are not exact. */
 int attn_results_bound(struct attn_results *results, const struct attn_numerics *numerics,
                        enum ref_fill_kind kind, bool constant_v);
 

@@ -143,6 +143,7 @@ static bool expect_threads(struct attn_relation_work *work, const struct attn_pl
 const struct attn_relation attn_relation_threads = {
     .check = ATTN_CHECK_THREADS,
     .parts = 1,
+    .changes = (const uint32_t[]){0},
     .fits = fits_threads,
     .value = attn_relation_value_same,
     .expect = expect_threads,

@@ -81,6 +81,9 @@ static bool expect_heads(struct attn_relation_work *work, const struct attn_plac
 const struct attn_relation attn_relation_permute_heads = {
     .check = ATTN_CHECK_PERMUTE_HEADS,
     .parts = 1,
+    .changes =
+        (const uint32_t[]){ATTN_W_Q, ATTN_W_K, ATTN_W_V, ATTN_W_O, ATTN_B_Q, ATTN_B_K, ATTN_B_V,
+                           ATTN_HEAD_MASK, ATTN_SINK, ATTN_ALIBI, ATTN_MASK, ATTN_BIAS, 0},
     .fits = fits_heads,
     .value = value_heads,
     .expect = expect_heads,
@@ -112,6 +115,7 @@ static bool expect_shift_k(struct attn_relation_work *work, const struct attn_pl
 const struct attn_relation attn_relation_shift_k = {
     .check = ATTN_CHECK_SHIFT_K,
     .parts = 1,
+    .changes = (const uint32_t[]){ATTN_B_K, 0},
     .fits = fits_shift_k,
     .value = value_shift_k,
     .expect = expect_shift_k,

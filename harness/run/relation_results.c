@@ -37,7 +37,6 @@ void attn_results_free(struct attn_results *results)
         free(results->value[o]);
     if (results->bounded)
         attn_allowance_free(&results->allowance);
-    attn_inner_free(&results->inner);
     *results = (struct attn_results){0};
 }
 
@@ -76,17 +75,16 @@ int attn_results_bound(struct attn_results *results, const struct attn_numerics 
     const struct attn_instance *attention = results->instance;
     if (ref_op_is(op, REF_PROJECTED | REF_SOFTMAX)) {
         /* Numbers on a grid: never generic. */
-        if (!reads_bits(numerics) || attn_inner_create(results->instance, &results->inner) != 0 ||
-            !results->inner.exact)
+        if (!reads_bits(numerics) || !results->inner || !results->inner->exact)
             return -1;
-        attention = &results->inner.instance;
+        attention = &results->inner->instance;
         kind = REF_FILL_STRUCTURED;
     } else if (!ref_op_is(op, REF_QKV | REF_SOFTMAX)) {
         return 0;
     }
     if (attn_allowance_create(attention, numerics, kind, constant_v, &results->allowance))
         return -1;
-    results->allowance.q_size = results->inner.q_size;
+    results->allowance.q_size = results->inner ? results->inner->q_size : NULL;
     results->bounded = true;
     return 0;
 }
@@ -140,7 +138,7 @@ static double passed_on(const struct attn_results *results, const struct attn_pl
     const struct attn_problem *p = &results->instance->problem;
     const struct ref_arithmetic *a = &results->allowance.arithmetic;
     const struct attn_tensor *b_o = attn_tensor_find(p, ATTN_B_O);
-    const double weight = fabs(results->inner.sources[at->c].weight);
+    const double weight = fabs(results->inner->sources[at->c].weight);
     double size = fabs(value) + (b_o ? fabs(ref_load(b_o, &at->c)) : 0);
     if (p->flags & ATTN_FLAG_RESIDUAL)
         size += fabs(ref_load(attn_tensor_find(p, ATTN_X_Q), at->at));
@@ -157,8 +155,8 @@ static double passed_on(const struct attn_results *results, const struct attn_pl
 double attn_results_slack(struct attn_results *results, const struct attn_place *at)
 {
     const struct attn_problem *p = &results->instance->problem;
-    const bool inside = results->inner.sources && at->c >= 0;
-    const int64_t h = inside ? results->inner.sources[at->c].column / p->dv : at->h;
+    const bool inside = results->inner && at->c >= 0;
+    const int64_t h = inside ? results->inner->sources[at->c].column / p->dv : at->h;
     const int64_t row = (at->b * p->hq + h) * p->sq + at->i;
     if (!results->bounded)
         return 0;

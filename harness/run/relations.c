@@ -61,6 +61,18 @@ static double made_value(const void *context, uint64_t index)
     return m->relation->value(m->work, m->part, m->tensor, at);
 }
 
+/* Is a made operand the case's own, element by element? */
+static bool is_copied(const struct attn_relation *relation, const struct attn_tensor *own,
+                      const struct attn_tensor *made)
+{
+    bool same = relation->changes != NULL && own->rank == made->rank;
+    for (const uint32_t *role = relation->changes; same && *role; role++)
+        same = *role != made->role;
+    for (uint32_t axis = 0; same && axis < own->rank; axis++)
+        same = own->shape[axis] == made->shape[axis] && own->stride[axis] == made->stride[axis];
+    return same;
+}
+
 /* NULL: no time or no memory; then the check is missing in the record. */
 static struct attn_instance *make_part(const struct attn_session *session,
                                        const struct attn_relation *relation,
@@ -75,6 +87,12 @@ static struct attn_instance *make_part(const struct attn_session *session,
     for (uint32_t t = 0; instance && t < instance->problem.n_tensors; t++) {
         if (instance->operands[t].output)
             continue;
+        const struct attn_tensor *own =
+            attn_tensor_find(&work->base->problem, instance->tensors[t].role);
+        if (own && is_copied(relation, own, &instance->tensors[t])) {
+            memcpy(instance->tensors[t].data, own->data, attn_tensor_span(own));
+            continue;
+        }
         const struct making making = {relation, work, &instance->tensors[t], part};
         attn_operand_fill(&instance->tensors[t], session->settings.host_threads, made_value,
                           &making);
@@ -212,6 +230,7 @@ static void try_relation(const struct attn_relation *relation, struct attn_seat 
     work->counted_row = 0;
     for (int n = 0; ready && n < relation->parts && outcome.status == ATTN_PASS; n++) {
         outcome = run_part(seat, relation->check, parts[n], &work->is[n]);
+        work->is[n].inner = work->part_inner[n];
         ready = outcome.status != ATTN_PASS || exact ||
                 attn_results_bound(&work->is[n], &work->numerics, kind, relation->constant_v) == 0;
     }
@@ -257,6 +276,7 @@ static void verify_relation(struct attn_session *session, struct attn_seat *seat
                             struct attn_entry *entries)
 {
     struct attn_instance *parts[ATTN_RELATION_PARTS] = {NULL};
+    struct attn_inner inners[ATTN_RELATION_PARTS] = {0};
     for (size_t b = 0; b < session->roster.count && !attn_interrupted; b++) {
         struct attn_relation_work *work = &works[b];
         /* What a check has shown with dense weights it need not show with chosen ones. */
@@ -267,14 +287,18 @@ static void verify_relation(struct attn_session *session, struct attn_seat *seat
             if (!parts[n])
                 parts[n] = make_part(session, relation, work, n);
             work->part[n] = parts[n];
-            if (!parts[n])
+            if (!parts[n] || (work->inner && !relation->exact(work) && !inners[n].q &&
+                              attn_inner_create(parts[n], &inners[n]) != 0))
                 goto out;
+            work->part_inner[n] = inners[n].q ? &inners[n] : NULL;
         }
         try_relation(relation, &seats[b], parts, work, &entries[b]);
     }
 out:
-    for (int n = 0; n < ATTN_RELATION_PARTS; n++)
+    for (int n = 0; n < ATTN_RELATION_PARTS; n++) {
+        attn_inner_free(&inners[n]);
         attn_instance_free(parts[n]);
+    }
 }
 
 /* All relations on a base. `inner`: the attention inside it, if projections are exact; the plans
@@ -295,6 +319,7 @@ static void verify_base(struct attn_session *session, struct attn_seat *seats,
         if (run_part(&seats[b], ATTN_CHECK_COUNT, instance, &works[b].was).status == ATTN_PASS &&
             !inner)
             try_repeats(session, &seats[b], instance, &entries[b]);
+        works[b].was.inner = inner;
     }
     for (int r = 0; works && r <= ATTN_CHECK_THREADS; r++)
         if (session->settings.checks >> attn_relations[r]->check & 1)
