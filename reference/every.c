@@ -217,7 +217,8 @@ int ref_every_row(const struct attn_problem *problem, const struct ref_request *
         return ATTN_UNSUPPORTED;
     ref_operands_init(&e.job.operands, problem);
     ref_shape_of_problem(e.job.op, problem, &e.job.shape);
-    ref_arithmetic_init(&e.job.arithmetic, problem, request->numerics, REF_FILL_STRUCTURED);
+    /* No chains: nothing of this is probabilistic. */
+    ref_arithmetic_init(&e.job.arithmetic, problem, request->numerics, REF_FILL_STRUCTURED, 0.0);
     e.job.empty_row = request->numerics->empty_row;
     e.lse_dtype = lse ? lse->dtype : problem->dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32;
     status = ref_keys_create(&e.job, &e.keys);

@@ -150,7 +150,7 @@ static void score_keys(const struct every *e, struct every_work *w, int64_t quer
     w->sink = w->sink_growth = w->sink_lower = 0.0;
     if (n > 0) {
         ref_scores(&e->block, i, w->q, NULL, w->first, w->end, x);
-        ref_score_errors(&e->block, i, w->q, NULL, w->first, w->end, x);
+        ref_score_errors(&e->block, i, w->q, NULL, NULL, w->first, w->end, x);
     }
     for (int64_t t = 0; t < n; t++) {
         const int64_t j = w->first + t;

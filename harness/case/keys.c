@@ -30,6 +30,7 @@ const struct attn_choice attn_fill_choices[] = {{"normal", ATTN_FILL_NORMAL},
                                                 {"constant", ATTN_FILL_CONSTANT},
                                                 {"cancel", ATTN_FILL_CANCEL},
                                                 {"tiny", ATTN_FILL_TINY},
+                                                {"whole", ATTN_FILL_WHOLE},
                                                 {"few_queries", ATTN_FILL_FEW_QUERIES},
                                                 {NULL, 0}};
 static const struct attn_choice weights[] = {

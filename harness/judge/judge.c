@@ -12,6 +12,7 @@
 #include "judge/every.h"
 #include "judge/expected.h"
 #include "judge/rows.h"
+#include "reference/bound.h"
 #include "reference/dtype.h"
 #include "reference/every.h"
 #include "tensor/units.h"
@@ -304,6 +305,7 @@ static void judge_sample(struct attn_judge *judge, const struct attn_numerics *n
     v->status = ATTN_ERROR;
     v->rows_checked = judge->request.units[0].count;
     v->rows_total = ref_output_units(p, 0);
+    v->delta = ref_delta(numerics, judge->instance->kind);
     v->ok = UINT32_MAX;
     const struct ref_result *ref = reference_for(judge, numerics, v->reason, sizeof v->reason);
     if (!ref)

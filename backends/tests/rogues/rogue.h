@@ -29,8 +29,19 @@ enum {
 /* Row r of a tile: query i of head h. `to` is where it is written: i, but for some bugs. */
 struct rogue_row {
     int64_t h, i, to;
+    int64_t q_head;        /* whose queries are read: h, but for some bugs */
+    int64_t from;          /* first key of the split */
     struct attn_keys keys; /* those that len, causal and window leave */
     float maximum, sum;
+    float lse;        /* split_lse: of the last split */
+    bool lost;        /* never written */
+    bool uniform;     /* all scores alike */
+    bool first_empty; /* its first split has no keys */
+};
+
+/* The cell of a mask, a bias or dropout. */
+struct rogue_place {
+    int64_t b, h, i, j;
 };
 
 /* Working memory of one thread. `wide` is dv, padded; `inner` the widest row of a product. */
@@ -100,7 +111,18 @@ void rogue_score_row(const struct rogue_job *job, const struct rogue_row *row, i
                      int64_t keys, float *s);
 void rogue_drop_row(const struct rogue_job *job, const struct rogue_row *row, int64_t b, int64_t j,
                     int64_t keys, float *p);
+/* keys.c */
 struct attn_keys rogue_keys_of(const struct rogue_job *job, int64_t b, int64_t i);
+
+/* wraps.c: attn_row_start, and the cell of an operand, as a kernel with a bug sees them. */
+int64_t rogue_start(const struct rogue_job *job, const struct attn_tensor *t, int64_t b, int64_t h,
+                    int64_t i);
+struct rogue_place rogue_place_of(const struct rogue_job *job, const struct rogue_row *row,
+                                  uint32_t role, int64_t b, int64_t j);
+int64_t rogue_kv_head(const struct rogue_job *job, int64_t h);
+bool rogue_heads_apart(void); /* the bug needs heads that are not packed */
+void rogue_name_row(const struct rogue_job *job, struct rogue_row *row, int64_t b, int64_t h,
+                    int64_t i);
 
 /* strays.c: where bugs of single rows and tiles are. */
 bool rogue_in_odd_tile(const struct rogue_job *job, int64_t i); /* 64 rows past the middle */
@@ -116,6 +138,7 @@ void rogue_stray_output(const struct rogue_job *job, const struct rogue_row *row
                         float *lse);
 
 /* attend.c and finish.c */
+void rogue_add_sink(const struct rogue_job *job, struct rogue_row *row, float *o);
 void rogue_attend(struct rogue_job *job);
 void rogue_score_tile(const struct rogue_job *job, struct rogue_scratch *scratch, int64_t b,
                       int64_t g, int64_t rows, int64_t j, int64_t keys);

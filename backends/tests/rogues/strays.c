@@ -82,6 +82,12 @@ bool rogue_stray_exp(float *s, float base, float *sum)
 void rogue_stray_output(const struct rogue_job *job, const struct rogue_row *row, float *o,
                         float *lse)
 {
+    if (bug(split_lse) && job->splits > 1)
+        *lse = row->lse;
+    if (bug(split_lse_base_2) && job->splits > 1)
+        *lse *= 1.44269504f;
+    for (int64_t c = 0; bug(causal_first_head) && row->h > 0 && c < job->p->dv; c++)
+        o[c] = 0;
     if (bug(rows_one_column) && rogue_is_odd_row(job, row->i))
         o[job->p->dv / 2] = 0;
     if (bug(rows_lse_of_tile) && rogue_in_odd_tile(job, row->i))
