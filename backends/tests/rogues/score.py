@@ -17,13 +17,15 @@ import argparse
 import concurrent.futures
 import json
 import os
+import random
 import re
 import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
-from scoring import FOUND, LETTER, RULES, Program, letters, verdict_line  # noqa: E402
+from scoring import (FOUND, LETTER, RULES, Program, letters, make_textbook, rounded,  # noqa: E402
+                     verdict_line)
 
 REFUSED = FOUND + ("suspect",)
 FIELD_CELLS = 1 << 23  # the rules of the field ask for every row: cases up to so many cells
@@ -41,9 +43,32 @@ class Bug:
         self.types = types.split()
         self.groups = [group.strip() for group in cases.split("|")]
 
-    def words(self, group, dtype):
+    def words(self, group, dtype, folder):
+        if group.startswith("pack="):
+            return f"data={make_pack(group.partition('=')[2], dtype, folder)}"
         words = f"{group} dtype={dtype}"
         return words if self.op == "attention" else f"op={self.op} {words}"
+
+
+def make_pack(name, dtype, folder):
+    """keep: attention with an explicit mask of dropout; x_v: mha with x_k and x_v of their own."""
+    path = os.path.join(folder, f"{name}_{dtype}.safetensors")
+    generator, size, heads, width = random.Random(name), 96, 2, 64
+    names = ["q", "k", "v"] if name == "keep" else ["x_q", "x_k", "x_v", "w_q", "w_k", "w_v", "w_o"]
+    tensors = {}
+    for tensor in names:
+        weight = tensor.startswith("w_")
+        rows = [make_textbook.normal_rows(generator, heads * width if weight else size,
+                                          width if name == "keep" else heads * width,
+                                          0.09 if weight else 1.0) for _ in range(heads)]
+        value = [rows] if name == "keep" else rows[0] if weight else rows[:1]
+        tensors[tensor] = (dtype.upper(), rounded(value, dtype))
+    if name == "keep":
+        tensors["keep"] = ("BOOL", [[[[generator.random() > 0.3 for _ in range(size)]
+                                      for _ in range(size)] for _ in range(heads)]])
+    case = "dropout=0.3" if name == "keep" else f"op=mha hq={heads}"
+    make_textbook.write_pack(path, {"case": case, "source": "made for a planted bug"}, tensors)
+    return path
 
 
 def read_bugs():
@@ -79,7 +104,7 @@ class Score:
 
 
 def measure(program, bug, dtype, groups, mode):
-    lines = {f"{bug.name}.{n}": bug.words(g, dtype) for n, g in enumerate(groups)}
+    lines = {f"{bug.name}.{n}": bug.words(g, dtype, program.folder) for n, g in enumerate(groups)}
     path = program.file(f"{bug.name}_{dtype}", lines)
     backend = f"rogue:bug={bug.name}"
     plain = PLAIN if mode == "sample" else []
@@ -134,7 +159,7 @@ def accept_honest(program, work, mode):
     lines = {}
     for bug, dtype, groups in work:
         for n, group in enumerate(groups):
-            words = bug.words(group, dtype)
+            words = bug.words(group, dtype, program.folder)
             if words not in lines.values():
                 lines[f"{bug.name}_{dtype}_{n}"] = words
     plain = PLAIN if mode == "sample" else []
