@@ -221,12 +221,13 @@ def main():
     parser.add_argument("--missed")
     parser.add_argument("--theme", action="append", help="these themes alone")
     parser.add_argument("--bug", action="append", help="these bugs alone, in full")
+    parser.add_argument("--leave-out", action="append", default=[], help="not these bugs")
     parser.add_argument("--no-honest", action="store_true", help="without the honest kernel")
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
     mode = "full" if args.full or args.bug else "quick" if args.quick else "sample"
     bugs = [b for b in read_bugs() if (not args.theme or b.theme in args.theme) and
-            (not args.bug or b.name in args.bug)]
+            (not args.bug or b.name in args.bug) and b.name not in args.leave_out]
     work = chosen_work(bugs, mode)
     with tempfile.TemporaryDirectory(prefix="attnbench-rogues-") as folder:
         program = Program(args.build, "rogue.so", folder)
