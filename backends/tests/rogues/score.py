@@ -111,7 +111,7 @@ def measure(program, bug, dtype, groups, mode):
     _, records = program.verify(backend, path, 1, *SLOW, *plain)
     missed = [r["case"] for r in records if r["status"] not in REFUSED]
     where = [] if missed else ["verify"]
-    if bug.theme == "time" and benched(program, backend, path):
+    if bug.theme == "time" and (missed or mode == "full") and benched(program, backend, path):
         where.append("bench")
     rules = None
     if mode != "sample" and bug.theme != "time" and all(cells(r) <= FIELD_CELLS for r in records):
