@@ -52,6 +52,8 @@ enum attn_fill { /* attn_fill_meaning says what each is */
                  ATTN_FILL_CONSTANT,
                  ATTN_FILL_CANCEL,
                  ATTN_FILL_TINY,
+                 ATTN_FILL_WHOLE,
+                 ATTN_FILL_FEW_QUERIES,
                  ATTN_FILL_COUNT
 };
 
@@ -98,6 +100,9 @@ struct attn_case {
     enum attn_fill fill;
     unsigned view;
     uint64_t seed;
+    /* Which rows are sampled, and which rows of fill=few_queries have which query. Not part of the
+     * language: who makes an instance sets it. */
+    uint64_t sample_seed;
     bool residual, wo;
 
     /* Operators' own parameters as given; NULL: none is given. attn_case_param reads them
@@ -161,7 +166,8 @@ int attn_case_parse_pack_line(const char *text, const char *file, struct attn_ca
 int attn_case_check(const struct attn_case *c, char *why, size_t size);
 
 /* Writes the canonical form, without name; for a pack with `data=` and its hash as `sha256=`. The
- * text parses back to the same case. Returns its length, as snprintf. */
+ * text parses back to the same case. If it does not fit, it ends in "...", so that part of a case
+ * is never read as another case. Returns its full length, as snprintf. */
 size_t attn_case_canonical(const struct attn_case *c, char *text, size_t size);
 
 /* First 16 hex digits of the canonical form's SHA-256 (its data= path left out, its hash kept). */

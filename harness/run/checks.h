@@ -18,10 +18,12 @@ enum attn_check {
     ATTN_CHECK_SPLIT,
     ATTN_CHECK_DUPLICATE_KEY,
     ATTN_CHECK_KEEP,
+    ATTN_CHECK_PERMUTE_QUERIES,
     ATTN_CHECK_THREADS,
     /* the same plan again and again */
     ATTN_CHECK_RERUN,
     ATTN_CHECK_LEAKS,
+    ATTN_CHECK_NEW_DATA, /* renew.c */
     /* part of every run */
     ATTN_CHECK_INPUTS,
     ATTN_CHECK_BOUNDS,

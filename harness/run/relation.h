@@ -66,11 +66,11 @@ struct attn_relation {
     bool (*exact)(const struct attn_relation_work *work);
 };
 
-/* relation_keys.c, relation_values.c, relation_any.c */
+/* relation_keys.c, relation_queries.c, relation_values.c, relation_any.c */
 extern const struct attn_relation attn_relation_permute_keys, attn_relation_shift,
     attn_relation_scale_v, attn_relation_linear_v, attn_relation_ones, attn_relation_causal_prefix,
     attn_relation_gqa, attn_relation_batch, attn_relation_split, attn_relation_duplicate_key,
-    attn_relation_keep, attn_relation_threads;
+    attn_relation_keep, attn_relation_permute_queries, attn_relation_threads;
 
 /* By enum attn_check, up to ATTN_CHECK_THREADS. */
 extern const struct attn_relation *const attn_relations[];
@@ -83,6 +83,8 @@ bool attn_relation_attends(const struct attn_relation_work *work);
 /* The offset of masks in batch b; the axis of keys in a tensor, -1: it has none. */
 int64_t attn_relation_offset(const struct attn_relation_work *work, int64_t b);
 int attn_relation_key_axis(uint32_t role);
+/* Number j of 0 .. n-1 in another order, in which neighbours are far apart. */
+int64_t attn_relation_permuted(int64_t j, int64_t n);
 
 /* Ready-made fields of a relation: value (the case's own operand), expect (the same result within
  * both slacks), exact (always, never). */

@@ -37,9 +37,9 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* Key j of n in the new order: golden-ratio steps around a circle. So neighbours are separated, and
+/* Number j of n in the new order: golden-ratio steps around a circle. So neighbours are separated, and
  * every tile gets keys from the whole range. */
-static int64_t permuted(int64_t j, int64_t n)
+int64_t attn_relation_permuted(int64_t j, int64_t n)
 {
     int64_t step = (int64_t)(0.618 * (double)n) + 1;
     while (common_divisor(step, n) != 1)
@@ -54,7 +54,7 @@ static double value_permuted(const struct attn_relation_work *work, int part,
     const int axis = attn_relation_key_axis(tensor->role);
     if (axis >= 0 && tensor->stride[axis] != 0) {
         const int64_t n = len ? (int64_t)ref_load(len, at) : attn_relation_problem(work)->sk;
-        at[axis] = at[axis] < n ? permuted(at[axis], n) : at[axis];
+        at[axis] = at[axis] < n ? attn_relation_permuted(at[axis], n) : at[axis];
     }
     return attn_relation_value_same(work, part, tensor, at);
 }

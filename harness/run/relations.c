@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reference/bound.h"
 #include "reference/dtype.h"
 #include "reference/operands.h"
+#include "run/account.h"
 #include "run/relation.h"
 #include "run/verify_one.h"
 #include "tensor/operand.h"
@@ -17,14 +19,49 @@
  * run them within this time. As with further fills, the faults that they look for show at any
  * size. */
 static const double most_cells = 0x1p24, most_bytes = 0x1p24, most_s = 0.25;
-/* As many reruns as fit into this time, within these limits. */
-static const double rerun_s = 0.25;
-enum { RERUNS_MIN = 3, RERUNS_MAX = 50 };
+/* As many reruns as fit into the first time, within these limits; short runs may go on, for the
+ * second time and up to the last limit. */
+static const double rerun_s = 0.25, short_rerun_s = 0.06;
+enum { RERUNS_MIN = 3, RERUNS_USUAL = 50, RERUNS_MAX = 400 };
 
 static bool may_try(const struct attn_entry *entry)
 {
-    return entry->end_ok && entry->seconds < most_s && entry->plan.has_numerics &&
-           entry->contestant->info.exactness == ATTN_EXACT && entry->verdict.status == ATTN_PASS;
+    return entry->end_ok && entry->plan.has_numerics &&
+           entry->contestant->info.exactness == ATTN_EXACT &&
+           attn_judgement_holds(entry->verdict.status);
+}
+
+bool attn_relations_cheap(const struct attn_instance *instance, const struct attn_entry *entry)
+{
+    const struct attn_case *c = &instance->c;
+    const double cells = (double)c->b * (double)c->hq * (double)c->sq * (double)c->sk;
+    return !(c->view & ATTN_VIEW_HUGE) && cells <= most_cells &&
+           (double)instance->bytes <= most_bytes && entry->seconds < most_s;
+}
+
+/* Is it worth trying on this backend? */
+static bool is_worth(const struct attn_instance *instance, const struct attn_entry *entry,
+                     bool costly)
+{
+    return may_try(entry) &&
+           (attn_relations_cheap(instance, entry) || (costly && entry->seconds < ATTN_COSTLY_S));
+}
+
+bool attn_relations_fit(const struct attn_instance *instance, const struct attn_entry *entry,
+                        enum attn_check check)
+{
+    struct attn_relation_work work = {.base = instance, .numerics = entry->plan.numerics};
+    if (!entry->plan.has_numerics)
+        return false;
+    if (check == ATTN_CHECK_RERUN)
+        return work.numerics.deterministic;
+    return check == ATTN_CHECK_LEAKS || check == ATTN_CHECK_NEW_DATA ||
+           (check <= ATTN_CHECK_THREADS && attn_relations[check]->fits(&work));
+}
+
+static void miss(struct attn_entry *entry, enum attn_check check, enum attn_why why)
+{
+    attn_account_miss(entry, ATTN_PART_CHECKS + (int)check, why);
 }
 
 static void enter(struct attn_entry *entry, enum attn_check check, enum attn_status status,
@@ -215,8 +252,16 @@ static void try_relation(const struct attn_relation *relation, struct attn_seat 
         ready = outcome.status != ATTN_PASS || exact ||
                 attn_results_bound(&work->is[n], &work->numerics, kind, relation->constant_v) == 0;
     }
+    if (outcome.status == ATTN_SKIP)
+        miss(entry, relation->check,
+             relation->check == ATTN_CHECK_THREADS ? ATTN_WHY_WORKER : ATTN_WHY_REFUSED);
+    else if (!ready)
+        miss(entry, relation->check, ATTN_WHY_MEMORY);
     if (ready && outcome.status == ATTN_PASS) {
         const bool ok = compare(relation, work, text, sizeof text);
+        if (!exact)
+            entry->verdict.delta += ref_delta(&work->numerics, work->base->kind) +
+                                    relation->parts * ref_delta(&work->numerics, kind);
         enter(entry, relation->check, ok ? ATTN_PASS : ATTN_FAIL, text);
     } else if (outcome.status != ATTN_PASS && outcome.status != ATTN_SKIP) {
         enter(entry, relation->check, outcome.status, outcome.reason);
@@ -230,8 +275,9 @@ static void try_relation(const struct attn_relation *relation, struct attn_seat 
 static void try_repeats(const struct attn_session *session, struct attn_seat *seat,
                         struct attn_instance *instance, struct attn_entry *entry)
 {
-    const double fit = entry->seconds > 0 ? rerun_s / entry->seconds : RERUNS_MAX;
-    const int runs = (int)fmin(fmax(fit, RERUNS_MIN), RERUNS_MAX);
+    const double seconds = fmax(entry->seconds, 1e-9);
+    const double usual = fmin(fmax(rerun_s / seconds, RERUNS_MIN), RERUNS_USUAL);
+    const int runs = (int)fmin(fmax(short_rerun_s / seconds, usual), RERUNS_MAX);
     const struct {
         enum attn_check check;
         bool wanted;
@@ -248,7 +294,19 @@ static void try_repeats(const struct attn_session *session, struct attn_seat *se
         attn_seat_after(seat, &outcome);
         if (outcome.status != ATTN_SKIP)
             enter(entry, check, outcome.status, outcome.reason);
+        else
+            miss(entry, check, ATTN_WHY_REFUSED);
     }
+}
+
+/* A problem of a relation cannot be made for any backend. */
+static void miss_all(const struct attn_session *session, const struct attn_relation *relation,
+                     struct attn_relation_work *works, struct attn_entry *entries)
+{
+    for (size_t b = 0; b < session->roster.count; b++)
+        if (works[b].base && relation->fits(&works[b]))
+            miss(&entries[b], relation->check,
+                 attn_session_over(session) ? ATTN_WHY_BUDGET : ATTN_WHY_MEMORY);
 }
 
 /* One relation on all backends. Its problems are made once. */
@@ -265,8 +323,10 @@ static void verify_relation(struct attn_session *session, struct attn_seat *seat
             if (!parts[n])
                 parts[n] = make_part(session, relation, work, n);
             work->part[n] = parts[n];
-            if (!parts[n])
+            if (!parts[n]) {
+                miss_all(session, relation, works, entries);
                 goto out;
+            }
         }
         try_relation(relation, &seats[b], parts, work, &entries[b]);
     }
@@ -276,18 +336,19 @@ out:
 }
 
 void attn_relations_verify(struct attn_session *session, struct attn_seat *seats,
-                           struct attn_instance *instance, struct attn_entry *entries)
+                           struct attn_instance *instance, struct attn_entry *entries, bool costly)
 {
     const struct attn_case *c = &instance->c;
-    const double cells = (double)c->b * (double)c->hq * (double)c->sq * (double)c->sk;
     const unsigned choices = (1u << ATTN_CHECK_CHOICES) - 1;
-    if (c->fill != ATTN_FILL_NORMAL || c->data || c->view & ATTN_VIEW_HUGE || cells > most_cells ||
-        (double)instance->bytes > most_bytes || !(session->settings.checks & choices))
-        return;
     const size_t n = session->roster.count;
+    bool any = false;
+    for (size_t b = 0; b < n; b++)
+        any = any || is_worth(instance, &entries[b], costly);
+    if (!any || c->fill != ATTN_FILL_NORMAL || c->data || !(session->settings.checks & choices))
+        return;
     struct attn_relation_work *works = calloc(n + 1, sizeof *works);
     for (size_t b = 0; works && b < n && !attn_interrupted; b++) {
-        if (!may_try(&entries[b]))
+        if (!is_worth(instance, &entries[b], costly))
             continue;
         works[b].base = instance;
         works[b].numerics = entries[b].plan.numerics;

@@ -22,6 +22,8 @@ struct attn_seat {
     bool other_tried;
     struct attn_seat_rate *rates; /* one for each operator and score seen so far */
     size_t n_rates;
+    double renewed_s; /* spent on long series of runs by the check new_data */
+    bool aged;        /* new_data has waited for a plan to grow old */
 };
 
 void attn_seat_init(struct attn_seat *seat, const struct attn_session *session,
