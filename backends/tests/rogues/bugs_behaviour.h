@@ -27,6 +27,7 @@
     BUG(dropout_factor_p, dropout, attention, "f32 bf16", "h=4 d=64 s=128 dropout=0.3", "kept weights are multiplied by p", "NVIDIA/apex#816") \
     BUG(dropout_seed, dropout, attention, "f32 bf16", "h=4 d=64 s=128 dropout=0.3 seed=7", "the seed of dropout is a constant", "Dao-AILab/flash-attention#2088") \
     BUG(dropout_heads_alike, dropout, attention, "f32 bf16", "h=4 d=64 s=128 dropout=0.3", "all heads have the same dropout", "pytorch/pytorch#188015") \
+    BUG(keep_inverted, dropout, attention, "f32 bf16", "pack=keep", "an explicit keep mask is read as what is dropped", "") \
     BUG(permuted_dense, strides, attention, "f32 bf16", "b=84 h=3 s=3 d=64 layout=bshd", "q of few rows is read as if it were dense", "pytorch/pytorch#181133") \
     BUG(unknown_flags, contract, attention, "f32 bf16", "h=4 d=64 s=128", "supports ignores flags that it does not know", "") \
     BUG(unknown_roles, contract, attention, "f32 bf16", "h=4 d=64 s=128", "supports ignores operands that it does not know", "") \

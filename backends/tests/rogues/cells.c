@@ -140,5 +140,6 @@ void rogue_drop_row(const struct rogue_job *job, const struct rogue_row *row, in
     if (bug(dropout_ignored) || forgets(job, bug(decode_dropout_lost), false))
         return;
     for (int64_t t = 0; t < keys; t++)
-        p[t] = keeps(job, &at, at.j + t) ? p[t] * kept : 0;
+        p[t] = keeps(job, &at, at.j + t) != (bug(keep_inverted) && job->t.keep.dtype) ? p[t] * kept
+                                                                                      : 0;
 }

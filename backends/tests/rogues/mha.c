@@ -124,6 +124,10 @@ static void exchange(struct attn_operands *from)
         from->x_k = from->x_q;
     if (bug(mha_x_q_for_x_v))
         from->x_v = from->x_q;
+    if (bug(mha_x_v_for_x_k))
+        from->x_k = from->x_v;
+    if (bug(mha_x_k_for_x_v))
+        from->x_v = from->x_k;
 }
 
 void rogue_project_inputs(struct rogue_job *job, const struct attn_operands *given)

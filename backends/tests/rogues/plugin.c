@@ -202,7 +202,8 @@ refused:
 }
 
 /* The truth about bug=none. tanhf and logf are those of glibc: at most 2 ulp by its manual, twice
- * that is declared; of exp, twice what a test of all its arguments measured. */
+ * that is declared. exp was at most 8.6e-8 wrong where every 7th argument from -87 to 0 was tried.
+ */
 static void numerics(const void *opaque, struct attn_numerics *numerics)
 {
     const struct plan *plan = opaque;

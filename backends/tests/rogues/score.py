@@ -17,13 +17,15 @@ import argparse
 import concurrent.futures
 import json
 import os
+import random
 import re
 import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
-from scoring import FOUND, LETTER, RULES, Program, letters, verdict_line  # noqa: E402
+from scoring import (FOUND, LETTER, RULES, Program, letters, make_textbook, rounded,  # noqa: E402
+                     verdict_line)
 
 REFUSED = FOUND + ("suspect",)
 FIELD_CELLS = 1 << 23  # the rules of the field ask for every row: cases up to so many cells
@@ -41,9 +43,32 @@ class Bug:
         self.types = types.split()
         self.groups = [group.strip() for group in cases.split("|")]
 
-    def words(self, group, dtype):
+    def words(self, group, dtype, folder):
+        if group.startswith("pack="):
+            return f"data={make_pack(group.partition('=')[2], dtype, folder)}"
         words = f"{group} dtype={dtype}"
         return words if self.op == "attention" else f"op={self.op} {words}"
+
+
+def make_pack(name, dtype, folder):
+    """keep: attention with an explicit mask of dropout; x_v: mha with x_k and x_v of their own."""
+    path = os.path.join(folder, f"{name}_{dtype}.safetensors")
+    generator, size, heads, width = random.Random(name), 96, 2, 64
+    names = ["q", "k", "v"] if name == "keep" else ["x_q", "x_k", "x_v", "w_q", "w_k", "w_v", "w_o"]
+    tensors = {}
+    for tensor in names:
+        weight = tensor.startswith("w_")
+        rows = [make_textbook.normal_rows(generator, heads * width if weight else size,
+                                          width if name == "keep" else heads * width,
+                                          0.09 if weight else 1.0) for _ in range(heads)]
+        value = [rows] if name == "keep" else rows[0] if weight else rows[:1]
+        tensors[tensor] = (dtype.upper(), rounded(value, dtype))
+    if name == "keep":
+        tensors["keep"] = ("BOOL", [[[[generator.random() > 0.3 for _ in range(size)]
+                                      for _ in range(size)] for _ in range(heads)]])
+    case = "dropout=0.3" if name == "keep" else f"op=mha hq={heads}"
+    make_textbook.write_pack(path, {"case": case, "source": "made for a planted bug"}, tensors)
+    return path
 
 
 def read_bugs():
@@ -79,14 +104,14 @@ class Score:
 
 
 def measure(program, bug, dtype, groups, mode):
-    lines = {f"{bug.name}.{n}": bug.words(g, dtype) for n, g in enumerate(groups)}
+    lines = {f"{bug.name}.{n}": bug.words(g, dtype, program.folder) for n, g in enumerate(groups)}
     path = program.file(f"{bug.name}_{dtype}", lines)
     backend = f"rogue:bug={bug.name}"
     plain = PLAIN if mode == "sample" else []
     _, records = program.verify(backend, path, 1, *SLOW, *plain)
     missed = [r["case"] for r in records if r["status"] not in REFUSED]
     where = [] if missed else ["verify"]
-    if bug.theme == "time" and benched(program, backend, path):
+    if bug.theme == "time" and (missed or mode == "full") and benched(program, backend, path):
         where.append("bench")
     rules = None
     if mode != "sample" and bug.theme != "time" and all(cells(r) <= FIELD_CELLS for r in records):
@@ -134,7 +159,7 @@ def accept_honest(program, work, mode):
     lines = {}
     for bug, dtype, groups in work:
         for n, group in enumerate(groups):
-            words = bug.words(group, dtype)
+            words = bug.words(group, dtype, program.folder)
             if words not in lines.values():
                 lines[f"{bug.name}_{dtype}_{n}"] = words
     plain = PLAIN if mode == "sample" else []
@@ -196,12 +221,13 @@ def main():
     parser.add_argument("--missed")
     parser.add_argument("--theme", action="append", help="these themes alone")
     parser.add_argument("--bug", action="append", help="these bugs alone, in full")
+    parser.add_argument("--leave-out", action="append", default=[], help="not these bugs")
     parser.add_argument("--no-honest", action="store_true", help="without the honest kernel")
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
     mode = "full" if args.full or args.bug else "quick" if args.quick else "sample"
     bugs = [b for b in read_bugs() if (not args.theme or b.theme in args.theme) and
-            (not args.bug or b.name in args.bug)]
+            (not args.bug or b.name in args.bug) and b.name not in args.leave_out]
     work = chosen_work(bugs, mode)
     with tempfile.TemporaryDirectory(prefix="attnbench-rogues-") as folder:
         program = Program(args.build, "rogue.so", folder)
