@@ -30,6 +30,7 @@ const struct attn_choice attn_fill_choices[] = {{"normal", ATTN_FILL_NORMAL},
                                                 {"constant", ATTN_FILL_CONSTANT},
                                                 {"cancel", ATTN_FILL_CANCEL},
                                                 {"tiny", ATTN_FILL_TINY},
+                                                {"whole", ATTN_FILL_WHOLE},
                                                 {NULL, 0}};
 static const struct attn_choice weights[] = {
     {"normal", ATTN_WEIGHTS_NORMAL}, {"stiefel", ATTN_WEIGHTS_STIEFEL}, {NULL, 0}};

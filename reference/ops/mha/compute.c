@@ -11,11 +11,11 @@
 struct mha {
     const struct ref_job *job;
     struct ref_keys keys;
-    double *x_q, *x_k, *x_v;     /* [rows, E*] of one batch */
-    double *q, *q_error;         /* [rows, Dq] of one head */
-    double *heads, *heads_error; /* [rows, Hq*Dv] */
-    double *w, *wt;              /* of the projection at work: [out, in], [in, out] */
-    double *bias, *sum_w;        /* of it, too */
+    double *x_q, *x_k, *x_v;       /* [rows, E*] of one batch */
+    double *q, *q_error;           /* [rows, Dq] of one head */
+    double *heads, *heads_error;   /* [rows, Hq*Dv] */
+    double *w, *wt;                /* of the projection at work: [out, in], [in, out] */
+    double *bias, *sum_w, *unit_w; /* of it, too */
 };
 
 static void project(struct mha *m, uint32_t weight, uint32_t bias, int64_t first,
@@ -25,6 +25,7 @@ static void project(struct mha *m, uint32_t weight, uint32_t bias, int64_t first
     p->wt = m->wt;
     p->bias = m->bias;
     p->sum_w = m->sum_w;
+    p->unit_w = m->unit_w;
     ref_mha_project(m->job, weight, bias, first, p);
 }
 
@@ -93,7 +94,8 @@ static void compute_head(struct mha *m, int64_t b, int64_t h, int64_t first, int
                                .x = m->x_q,
                                .y = m->q,
                                .y_error = m->q_error,
-                               .stored = true};
+                               .stored = true,
+                               .folded = true};
     struct ref_block block = {.job = job,
                               .keys = &m->keys,
                               .b = b,
@@ -218,7 +220,8 @@ static int mha_create(struct mha *m, const struct ref_job *job)
                   {&m->w, larger(in, heads), width, true},
                   {&m->wt, larger(in, heads), width, true},
                   {&m->bias, width, 1, true},
-                  {&m->sum_w, width, 1, true}};
+                  {&m->sum_w, width, 1, true},
+                  {&m->unit_w, width, 1, bounds}};
 
     for (size_t a = 0; a < sizeof(arrays) / sizeof(*arrays); a++) {
         if (!arrays[a].wanted)
@@ -244,6 +247,7 @@ static void mha_free(struct mha *m)
     free(m->wt);
     free(m->bias);
     free(m->sum_w);
+    free(m->unit_w);
 }
 
 int ref_mha_compute(const struct ref_job *job)
