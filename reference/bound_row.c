@@ -346,7 +346,7 @@ void ref_bound_row(const struct ref_arithmetic *a, const struct ref_softmax *row
 /* Sums over the keys of a few columns, as many as the registers hold. */
 struct columns {
     double e1[COLUMNS], size[COLUMNS], v[COLUMNS]; /* E1, A, sum |v| */
-    double squares[COLUMNS];                       /* of what of E1 adds in squares */
+    double squares[COLUMNS], own[COLUMNS];         /* of what of E1 adds in squares: of k, of v */
 };
 
 /* Adds all keys to `width` columns from `from` on. A dropped key has v = 0, whatever stands there;
@@ -398,7 +398,8 @@ add_spread_keys(const struct ref_softmax *row, const struct ref_keys *keys,
             double of_k = random * distance, of_v = upper * keep * vs[c];
             double size = fabs(value) + keep * ve[c];
             sum.e1[c] += growth * distance;
-            sum.squares[c] += of_k * of_k + of_v * of_v;
+            sum.squares[c] += of_k * of_k;
+            sum.own[c] += of_v * of_v;
             sum.size[c] += upper * size;
             sum.v[c] += size;
         }
@@ -430,7 +431,8 @@ static void sum_columns(const struct ref_arithmetic *a, const struct ref_softmax
         else
             add_keys(row, keys, x, out + from, from, &sums, width, keys->v_error != NULL);
         for (int64_t c = 0; squares && c < width; c++)
-            sums.e1[c] += sqrt(sums.squares[c]);
+            sums.e1[c] += sqrt(sums.squares[c] + sums.own[c]);
+        memcpy(x->column[6] + from, sums.own, (size_t)width * sizeof(double));
         memcpy(x->column[0] + from, sums.e1, (size_t)width * sizeof(double));
         memcpy(x->column[1] + from, sums.size, (size_t)width * sizeof(double));
         memcpy(x->column[2] + from, sums.v, (size_t)width * sizeof(double));
@@ -604,9 +606,11 @@ static void split_growth(const struct ref_softmax *row, const struct ref_row_bou
                          const struct ref_keys *keys, struct ref_scratch *x)
 {
     for (int64_t t = 0; t < row->n; t++) {
-        const double noise = keys->k_spread_t ? x->noise[x->key[t]] : 0.0;
-        x->random[t] = divide(x->p[t], bound->least) * noise;
-        x->rest[t] = fmax(x->growth[t] - x->random[t], 0.0);
+        const int64_t j = x->key[t];
+        const double p = divide(x->p[t], bound->least);
+        x->random[t] = keys->k_spread_t ? p * x->noise[j] : 0.0;
+        if (keys->k_spread_t)
+            x->rest[t] = fmax(x->growth[t] - p * (ref_spread_of(keys, x, j) - x->spread[j]), 0.0);
     }
 }
 
@@ -632,10 +636,15 @@ void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row
         double e1 = fmin(x->column[0][c], x->column[4][c]), high = x->column[5][c];
         double big = fmin(x->column[1][c], high * (1.0 + bound->stored)), sum = x->column[2][c];
         double rho = fmin(x->column[3][c], bound->stored * (high + fabs(out[c])));
-        double e = e1 + stored_error(a, bound, rho, e1) + kept * big +
-                   bound->lost * (1.0 + kept) * high + bound->underflow * (sum + underflows);
-        if (a->partial > 0.0)
-            e += (1.0 + product) * lost_partial(a, row, bound, sum);
+        double rest =
+            kept * big + bound->lost * (1.0 + kept) * high + bound->underflow * (sum + underflows);
+        double e = e1 + stored_error(a, bound, rho, e1) + rest;
+        if (a->partial > 0.0) {
+            double lost = (1.0 + product) * lost_partial(a, row, bound, sum);
+            rest += lost;
+            e += lost;
+        }
+        x->column[5][c] = rest + bound->quotient * (fabs(out[c]) + e); /* for ref_bound_join */
         error[c] = e + bound->quotient * (fabs(out[c]) + e);
         if (isinf(out[c]))
             error[c] = may_vanish(a, row, bound, keys, x, c) ? INFINITY : 0.0;
