@@ -387,7 +387,7 @@ double ref_bound_sums(const struct ref_arithmetic *a, const struct ref_softmax *
 /* Sums over the keys of a few columns, as many as the registers hold. */
 struct columns {
     double e1[COLUMNS], size[COLUMNS], v[COLUMNS]; /* E1, A, sum |v| */
-    double squares[COLUMNS];                       /* of what of E1 adds in squares */
+    double squares[COLUMNS], own[COLUMNS];         /* of what of E1 adds in squares: of k, of v */
 };
 
 /* Adds all keys to `width` columns from `from` on. A dropped key has v = 0, whatever stands there;
@@ -439,7 +439,8 @@ add_spread_keys(const struct ref_softmax *row, const struct ref_keys *keys,
             double of_k = random * distance, of_v = upper * keep * vs[c];
             double size = fabs(value) + keep * ve[c];
             sum.e1[c] += growth * distance;
-            sum.squares[c] += of_k * of_k + of_v * of_v;
+            sum.squares[c] += of_k * of_k;
+            sum.own[c] += of_v * of_v;
             sum.size[c] += upper * size;
             sum.v[c] += size;
         }
@@ -471,7 +472,8 @@ static void sum_columns(const struct ref_arithmetic *a, const struct ref_softmax
         else
             add_keys(row, keys, x, out + from, from, &sums, width, keys->v_error != NULL);
         for (int64_t c = 0; squares && c < width; c++)
-            sums.e1[c] += sqrt(sums.squares[c]);
+            sums.e1[c] += sqrt(sums.squares[c] + sums.own[c]);
+        memcpy(x->column[6] + from, sums.own, (size_t)width * sizeof(double));
         memcpy(x->column[0] + from, sums.e1, (size_t)width * sizeof(double));
         memcpy(x->column[1] + from, sums.size, (size_t)width * sizeof(double));
         memcpy(x->column[2] + from, sums.v, (size_t)width * sizeof(double));
@@ -645,14 +647,17 @@ static void split_growth(const struct ref_softmax *row, const struct ref_row_bou
                          const struct ref_keys *keys, struct ref_scratch *x)
 {
     for (int64_t t = 0; t < row->n; t++) {
-        const double noise = keys->k_spread_t ? x->noise[x->key[t]] : 0.0;
-        x->random[t] = divide(x->p[t], bound->least) * noise;
-        x->rest[t] = fmax(x->growth[t] - x->random[t], 0.0);
+        const int64_t j = x->key[t];
+        const double p = divide(x->p[t], bound->least);
+        x->random[t] = keys->k_spread_t ? p * x->noise[j] : 0.0;
+        if (keys->k_spread_t)
+            x->rest[t] = fmax(x->growth[t] - p * (ref_spread_of(keys, x, j) - x->spread[j]), 0.0);
     }
 }
 
 double ref_bound_column(const struct ref_arithmetic *a, const struct ref_softmax *row,
-                        const struct ref_row_bound *bound, const struct ref_column *x, double out)
+                        const struct ref_row_bound *bound, const struct ref_column *x, double out,
+                        double *rest)
 {
     double product = ref_growth_partial(a, bound->product);
     double kept = product + bound->dropout * (1.0 + product);
@@ -661,12 +666,17 @@ double ref_bound_column(const struct ref_arithmetic *a, const struct ref_softmax
     /* The weights of a backend sum to 1, too, however wrong they are. */
     double e1 = fmin(x->e1, x->far), big = fmin(x->size, x->high * (1.0 + bound->stored));
     double rho = fmin(x->rho, bound->stored * (x->high + fabs(out)));
-    double e = e1 + stored_error(a, bound, rho, e1) + kept * big +
-               bound->lost * (1.0 + kept) * x->high + bound->underflow * (x->sum + underflows);
+    double others = kept * big + bound->lost * (1.0 + kept) * x->high +
+                    bound->underflow * (x->sum + underflows);
+    double e, quotient;
 
     if (a->partial > 0.0)
-        e += (1.0 + product) * lost_partial(a, row, bound, x->sum);
-    e += bound->quotient * (fabs(out) + e);
+        others += (1.0 + product) * lost_partial(a, row, bound, x->sum);
+    e = e1 + stored_error(a, bound, rho, e1) + others;
+    quotient = bound->quotient * (fabs(out) + e);
+    if (rest)
+        *rest = others + quotient;
+    e += quotient;
     return out_overflows(a, row, bound, big, x->sum, x->high, fabs(out) + e) ? INFINITY : e;
 }
 
@@ -689,10 +699,10 @@ void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row
                                           .rho = x->column[3][c],
                                           .far = x->column[4][c],
                                           .high = x->column[5][c]};
+        /* What stands in column 5 then is for ref_bound_join. */
+        error[c] = ref_bound_column(a, row, bound, &column, out[c], &x->column[5][c]);
         if (isinf(out[c]))
             error[c] = may_vanish(a, row, bound, keys, x, c) ? INFINITY : 0.0;
-        else
-            error[c] = ref_bound_column(a, row, bound, &column, out[c]);
     }
 }
 

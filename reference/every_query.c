@@ -209,7 +209,7 @@ static void bound_row(const struct every *e, const struct every_work *w,
             .far = keys ? 1.0 + size : size,
             .high = keys ? 1.0 : 0.0};
         const double error_c =
-            bound.overflows ? INFINITY : ref_bound_column(a, row, &bound, &column, ref);
+            bound.overflows ? INFINITY : ref_bound_column(a, row, &bound, &column, ref, NULL);
         error[c] = ref_bound_final(a, e->job.operands.problem->dtype, ref, error_c);
     }
     answer[2 * dv + 1] =

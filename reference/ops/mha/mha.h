@@ -77,10 +77,33 @@ void ref_mha_spread(const struct ref_arithmetic *a, const struct ref_projection 
 void ref_mha_spread_keys(const struct ref_arithmetic *a, const struct ref_projection *p,
                          const struct ref_keys *keys, double *spread);
 
+/* Errors of the heads on their way through W_o, on generic fills. */
+struct ref_mha_joining {
+    struct ref_joined joined; /* of the head at work */
+    double *row;              /* [Dv]: room to load W_o */
+    double *squares;          /* [rows, Eo]: sum of most^2 over the heads */
+    double *stays;            /* [rows, Eo]: sum of stays most */
+};
+
+/* Is it worth it? Else errors of the heads are added up as they are. */
+bool ref_mha_joins(const struct ref_job *job, const struct ref_keys *keys);
+
+/* ATTN_OK or ATTN_OUT_OF_MEMORY; free it in either case. */
+int ref_mha_joining_create(const struct ref_job *job, int64_t rows, struct ref_mha_joining *m);
+void ref_mha_joining_free(struct ref_mha_joining *m);
+
+/* Prepares head h, whose keys are loaded. Head 0 is the first. */
+void ref_mha_joining_load(const struct ref_job *job, const struct ref_keys *keys, int64_t h,
+                          int64_t rows, struct ref_mha_joining *m);
+
+/* Adds row r of the head at work to the sums over the heads. */
+void ref_mha_joining_add(struct ref_mha_joining *m, int64_t r);
+
 /* Adds to y_error what errors of the heads become in the projection p by W_o, which was made as if
- * they had none. Overwrites `error` [rows, in] and p->wt; `square` [rows, out] is room to work. */
-void ref_mha_join(const struct ref_job *job, const struct ref_projection *p, double *error,
-                  double *square);
+ * they had none. error [rows, in]: of the heads. Overwrites p->w; `square` [rows, out] is room to
+ * work. */
+void ref_mha_join(const struct ref_job *job, const struct ref_projection *p,
+                  struct ref_mha_joining *m, const double *error, double *square);
 
 /* Returns `error` if `size`, a bound on |x|, is at most `largest`. Else x may overflow, and the
  * result is +inf. A `size` of NaN gives +inf, too. */
