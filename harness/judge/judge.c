@@ -10,6 +10,7 @@
 #include "judge/answers.h"
 #include "judge/expected.h"
 #include "judge/rows.h"
+#include "reference/bound.h"
 #include "reference/dtype.h"
 #include "tensor/units.h"
 
@@ -317,6 +318,7 @@ void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *nu
     v->status = ATTN_ERROR;
     v->rows_checked = judge->request.units[0].count;
     v->rows_total = ref_output_units(p, 0);
+    v->delta = ref_delta(numerics, judge->instance->kind);
     v->ok = UINT32_MAX;
     const struct ref_result *ref = reference_for(judge, numerics, v->reason, sizeof v->reason);
     if (!ref)

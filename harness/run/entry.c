@@ -215,6 +215,7 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
     put(r, "max_abs", judged ? number(v->max_abs) : json_null());
     put(r, "max_rel", judged ? number(v->max_rel) : json_null());
     put(r, "rms", judged ? number(v->rms) : json_null());
+    put(r, "delta", judged ? number(v->delta) : json_null());
     put(r, "worst", json_string(v->worst));
     put(r, "rows_checked", json_integer(v->rows_checked));
     put(r, "rows_total", json_integer(v->rows_total));

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reference/bound.h"
 #include "reference/dtype.h"
 #include "reference/operands.h"
 #include "run/relation.h"
@@ -236,6 +237,9 @@ static void try_relation(const struct attn_relation *relation, struct attn_seat 
     }
     if (ready && outcome.status == ATTN_PASS) {
         const bool ok = compare(relation, work, text, sizeof text);
+        if (!exact)
+            entry->verdict.delta += ref_delta(&work->numerics, work->base->kind) +
+                                    relation->parts * ref_delta(&work->numerics, kind);
         enter(entry, relation->check, ok ? ATTN_PASS : ATTN_FAIL, text);
     } else if (outcome.status != ATTN_PASS && outcome.status != ATTN_SKIP) {
         enter(entry, relation->check, outcome.status, outcome.reason);

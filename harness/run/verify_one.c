@@ -64,10 +64,12 @@ void attn_judgement_merge(struct attn_judgement *kept, const struct attn_judgeme
 {
     const double max = fmax(kept->max_ratio, next->max_ratio);
     const int64_t counted = kept->rows_counted;
+    const double delta = kept->delta + next->delta;
     if (!attn_judgement_holds(next->status) ||
         (kept->status == ATTN_PASS && next->status != ATTN_PASS))
         *kept = *next;
     kept->max_ratio = max;
+    kept->delta = delta;
     kept->rows_counted = next->rows_counted > counted ? next->rows_counted : counted;
 }
 

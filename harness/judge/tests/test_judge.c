@@ -45,6 +45,24 @@ static void accepts_the_rounded_reference(void **state)
     attn_instance_free(in);
 }
 
+/* On values drawn at random the bound is probabilistic. */
+static void states_the_probability_of_its_bounds(void **state)
+{
+    static const struct {
+        const char *line;
+        double delta;
+    } table[] = {{"h=2 s=8 d=8", 1e-6}, {"h=2 s=8 d=8 fill=ones", 0}};
+
+    (void)state;
+    for (size_t t = 0; t < sizeof table / sizeof *table; t++) {
+        struct attn_instance *in = instance_of(table[t].line);
+        answer_correctly(in);
+        const struct attn_judgement v = judge_with(in, 1e-7);
+        assert_true(v.delta == table[t].delta);
+        attn_instance_free(in);
+    }
+}
+
 static void names_the_one_wrong_element(void **state)
 {
     (void)state;
@@ -258,6 +276,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(accepts_the_rounded_reference),
+        cmocka_unit_test(states_the_probability_of_its_bounds),
         cmocka_unit_test(names_the_one_wrong_element),
         cmocka_unit_test(judges_lse_too),
         cmocka_unit_test(refuses_what_is_not_finite),

@@ -61,6 +61,9 @@ bool ref_few_usable(const struct ref_few *few, const double *x, const double *x_
 /* Row r of y, and its errors, the rounding of its storage included. */
 void ref_few_project(const struct ref_projection *p, int64_t r);
 
+/* exact.c: relative error of a product that a folded scale makes of an exact one. */
+double ref_mha_fold(const struct ref_projection *p);
+
 /* project.c: adds the rounding of the storage to the error of entry `at` of y. */
 void ref_mha_store(const struct ref_projection *p, int64_t at);
 
@@ -68,6 +71,18 @@ void ref_mha_store(const struct ref_projection *p, int64_t at);
  * entries of that of role `bias` (zeros if there is no such tensor). */
 void ref_mha_project(const struct ref_job *job, uint32_t weight, uint32_t bias, int64_t first,
                      struct ref_projection *p);
+
+/* spread.c, for generic fills: lambda times how far the errors of y spread, from those errors. */
+void ref_mha_spread(const struct ref_arithmetic *a, const struct ref_projection *p, double *spread);
+
+/* The same for keys, into k_spread_t and k_most_t. `spread` [rows, out] is room to work. */
+void ref_mha_spread_keys(const struct ref_arithmetic *a, const struct ref_projection *p,
+                         const struct ref_keys *keys, double *spread);
+
+/* Adds to y_error what errors of the heads become in the projection p by W_o, which was made as if
+ * they had none. Overwrites `error` [rows, in] and p->wt; `square` [rows, out] is room to work. */
+void ref_mha_join(const struct ref_job *job, const struct ref_projection *p, double *error,
+                  double *square);
 
 /* Returns `error` if `size`, a bound on |x|, is at most `largest`. Else x may overflow, and the
  * result is +inf. A `size` of NaN gives +inf, too. */
