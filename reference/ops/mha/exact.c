@@ -55,7 +55,10 @@ struct ref_exactness ref_exactness_of(const struct ref_job *job, bool stored)
         x.least = fmax(x.least, a->ftz ? attn_dtype_min_normal(types[t])
                                        : attn_dtype_min_subnormal(types[t]));
     }
-    /* A rounding that is not to so many bits may change any number. */
+    /* A rounding that is not to so many bits may change any number. Heads, which are not stored as
+     * projections are, have errors that W_o may meet later. */
+    if (!stored)
+        x.u = INFINITY;
     if (x.u_in != 0.0 && (frexp(x.u_in, &exponent) != 0.5 || x.u_in > 0.25))
         x.u = INFINITY;
     return x;
@@ -88,6 +91,12 @@ double ref_exact_unit(const struct ref_exactness *x, const double *value, int64_
             return 0.0;
     }
     return lowest < 1 << 16 ? ldexp(1.0, lowest) : INFINITY;
+}
+
+double ref_mha_fold(const struct ref_projection *p)
+{
+    /* On generic fills the error is taken in squares as that of a chain of all terms. */
+    return ref_growth(p->a, p->a->generic ? (double)p->in + 2.0 : 2.0);
 }
 
 /* ---- few weights ---- */
@@ -198,8 +207,8 @@ static double error_of(const struct ref_projection *p, const struct terms *t, do
     *exact = !p->x_error && !p->inexact && t->survives &&
              ref_exact_sum(&p->exactness, t->size, ldexp(1.0, t->lowest < 1000 ? t->lowest : 1000));
     if (*exact)
-        return p->folded ? ref_growth(a, 2.0) * t->size + a->omega * t->flush : 0.0;
-    chain += chain > 0.0 ? 1.0 : 0.0;
+        return p->folded ? ref_mha_fold(p) * t->size + a->omega * t->flush : 0.0;
+    chain = chain > 0.0 ? (double)t->count + 2.0 : 0.0; /* as if all weights were used */
     e = ref_growth_rounded(a, chain) * t->size + t->passed + a->omega * t->flush;
     return ref_mha_error_within(e, t->size * (1.0 + ref_growth(a, chain)), a->largest);
 }

@@ -62,6 +62,9 @@ bool ref_few_usable(const struct ref_few *few, const double *x, const double *x_
 /* Row r of y, and its errors, the rounding of its storage included. */
 void ref_few_project(const struct ref_projection *p, int64_t r);
 
+/* exact.c: relative error of a product that a folded scale makes of an exact one. */
+double ref_mha_fold(const struct ref_projection *p);
+
 /* project.c: adds the rounding of the storage to the error of entry `at` of y. */
 void ref_mha_store(const struct ref_projection *p, int64_t at);
 

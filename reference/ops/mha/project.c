@@ -73,7 +73,7 @@ static void finish_error(const struct ref_projection *p, int64_t r, double round
         flush += fabs(x[i]) + (xe ? xe[i] : 0.0);
     for (int64_t c = 0; c < p->out; c++) {
         if (unit * p->unit_w[c] > 0.0 && is_exact(p, c, e[c] / rounded, unit)) {
-            e[c] = p->folded ? ref_growth(a, 2.0) * (e[c] / rounded + fabs(p->bias[c])) : 0.0;
+            e[c] = p->folded ? ref_mha_fold(p) * (e[c] / rounded + fabs(p->bias[c])) : 0.0;
             e[c] += p->folded ? a->omega * (flush + p->sum_w[c]) : 0.0;
             continue;
         }
