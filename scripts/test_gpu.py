@@ -65,7 +65,7 @@ class Script(unittest.TestCase):
                      "- matrix, cuda_emu: 2 pass; the same bits in all reruns of 2 cases",
                      "- memcheck: 1 processes, nothing found", "- racecheck: 1 processes"):
             self.assertIn(line, text)
-        self.assertRegex(text, r"- clocks held down by: power cap; heat, by the software \((\d+) of \1 ")
+        self.assertRegex(text, r"- clocks held down by: power cap; heat \(software\) \((\d+) of \1 ")
 
     def test_what_the_sanitizer_finds_fails(self):
         done, text, _ = self.run_emulated("7 errors")

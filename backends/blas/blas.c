@@ -31,7 +31,7 @@ static const struct attn_option_spec options[] = {
     {.key = "rows",
      .type = ATTN_OPTION_INT,
      .default_value = "0",
-     .help = "blocked: query rows a block; 0: chosen so that the block's scores stay in cache"},
+     .help = "blocked: query rows per block; 0: chosen so that the block's scores stay in cache"},
 };
 
 static void version(char *text, size_t size)

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "attention.h"
+#include "host_args.h"
 #include "product.h"
 
 enum { Q, K, V, O, PROJECTIONS };
@@ -113,7 +115,7 @@ void attn_cuda_mha_destroy(struct attn_cuda_plan *plan)
         attn_gpu_release(mha->buffers[n]);
     }
     services->free(services->context, mha);
-    attn_cuda_plan_destroy(plan);
+    attn_cuda_attention_destroy(plan);
 }
 
 void attn_cuda_mha_attach(const struct attn_cuda_plan *plan, const struct attn_problem *given,
@@ -192,7 +194,7 @@ int attn_cuda_mha_start(const struct attn_cuda_plan *plan, const struct attn_pro
     for (int n = Q; n <= V && status == ATTN_OK; n++)
         status = project(plan, given, n, input_of(given, n)->data, mha->buffers[n], why, size);
     if (status == ATTN_OK)
-        status = attn_cuda_plan_start(plan, args, why, size);
+        status = attn_cuda_attention_start(plan, args, why, size);
     if (status == ATTN_OK && mask)
         status = prune(plan, mask, args, why, size);
     if (status == ATTN_OK && mha->buffers[O])

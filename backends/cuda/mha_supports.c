@@ -59,7 +59,7 @@ int attn_cuda_mha_heads(const struct attn_problem *p, struct attn_problem *heads
         if (attn_cuda_mha_owns(role))
             continue;
         if (n == ATTN_CUDA_MHA_TENSORS)
-            return refuse(why, size, "so many operands are not supported");
+            return refuse(why, size, "too many operands are given");
         tensors[n++] = p->tensors[t];
     }
     heads->tensors = tensors;
@@ -78,7 +78,7 @@ static int check_sizes(const struct attn_problem *p, char *why, size_t size)
     if (__builtin_mul_overflow(rows, p->b, &rows) || rows > INT32_MAX ||
         __builtin_mul_overflow(width, 4 * p->hq, &width) ||
         __builtin_mul_overflow(rows, width, &rows))
-        return refuse(why, size, "so many projected rows are not supported");
+        return refuse(why, size, "the projected rows of all heads are too large");
     return ATTN_OK;
 }
 

@@ -45,14 +45,8 @@ static const struct {
 
 /* nvmlClocksThrottleReason*, bit 0 first. */
 static const char *const reasons[] = {
-    "idle",
-    "application clocks",
-    "power cap",
-    "hardware slowdown",
-    "sync boost",
-    "heat, by the software",
-    "heat, by the hardware",
-    "power brake",
+    "idle",       "application clocks", "power cap",       "hardware slowdown",
+    "sync boost", "heat (software)",    "heat (hardware)", "power brake",
     "display",
 };
 
@@ -87,7 +81,7 @@ static void read_reasons(void *handle, char *text, size_t size)
     unsigned long long bits = 0;
     size_t used = 0;
     if (!nvml.GetReasons) {
-        snprintf(text, size, "not known: %s has no function for it", NVML);
+        snprintf(text, size, "not known: %s lacks the function", NVML);
         return;
     }
     const result status = nvml.GetReasons(handle, &bits);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.h - what the kernels can do, and how one problem is given to them. */
+/* plan.h - one problem on the GPU: the data of fused and of unfused attention. */
 #ifndef ATTN_CUDA_PLAN_H
 #define ATTN_CUDA_PLAN_H
 
@@ -25,26 +25,12 @@ struct attn_cuda_plan {
     uint64_t step_bytes; /* of these three */
 };
 
-/* ATTN_OK, or ATTN_UNSUPPORTED with the reason. */
-int attn_cuda_supports(const struct attn_problem *problem, char *why, size_t size);
+/* Opens the device and makes a plan with the arguments of a problem, without queue and kernels.
+ * flash.c and unfused.c add the rest. */
+int attn_cuda_plan_new(const struct attn_problem *problem, const struct attn_services *services,
+                       struct attn_cuda_plan **plan, char *why, size_t size);
 
-/* The problem must be supported. Frees everything on failure. */
-int attn_cuda_plan_create(const struct attn_problem *problem, const struct attn_services *services,
-                          struct attn_cuda_plan **plan, char *why, size_t size);
-void attn_cuda_plan_destroy(struct attn_cuda_plan *plan);
-
-/* Starts the attention of one run, without projections. */
-int attn_cuda_plan_start(const struct attn_cuda_plan *plan, const struct attn_cuda_args *args,
-                         char *why, size_t size);
-
-/* The arguments of the kernels of a problem, without operands. */
-struct attn_cuda_args attn_cuda_args_of(const struct attn_problem *problem);
-
-/* Finds the kernel STEP_TYPE of an element type and allows it this much shared memory. */
-int attn_cuda_find_step(const char *step, uint32_t dtype, uint32_t shared_bytes, void **kernel,
-                        char *why, size_t size);
-
-/* The view of a role in the arguments. */
-struct attn_cuda_view *attn_cuda_view_of(struct attn_cuda_args *args, uint32_t role);
+/* Frees the plan, its queue, and what it holds on the device, except `unfused` and `mha`. */
+void attn_cuda_plan_free(struct attn_cuda_plan *plan);
 
 #endif

@@ -4,10 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attention.h"
 #include "cublas.h"
+#include "flash.h"
+#include "host_args.h"
 #include "mha.h"
 #include "operands.h"
-#include "plan.h"
+#include "supports.h"
 #include "unfused.h"
 
 #ifndef BACKEND /* tests name theirs otherwise */
@@ -82,7 +85,7 @@ static int create_any(attn_cuda_creator *attention, const struct attn_problem *p
 static int create(const struct attn_problem *problem, const struct attn_services *services,
                   void **plan, char *why, size_t size)
 {
-    return create_any(attn_cuda_plan_create, problem, services, plan, why, size);
+    return create_any(attn_cuda_flash_create, problem, services, plan, why, size);
 }
 
 static int create_unfused(const struct attn_problem *problem, const struct attn_services *services,
@@ -180,7 +183,7 @@ static int enqueue(void *binding, char *why, size_t size)
     int status = attn_gpu_mark(self->plan->queue, 0, why, size);
     if (status == ATTN_OK)
         status = self->plan->mha ? attn_cuda_mha_start(self->plan, &tensors, &self->args, why, size)
-                                 : attn_cuda_plan_start(self->plan, &self->args, why, size);
+                                 : attn_cuda_attention_start(self->plan, &self->args, why, size);
     if (status == ATTN_OK)
         status = attn_gpu_mark(self->plan->queue, 1, why, size);
     return status;
@@ -221,7 +224,7 @@ static void describe(const void *plan, char *text, size_t size)
     if (self->unfused)
         attn_cuda_unfused_describe(self, text + at, size - at);
     else
-        snprintf(text + at, size - at, "%s: %d keys a tile, %u blocks of %u threads, %d split%s",
+        snprintf(text + at, size - at, "%s: %d keys per tile, %u blocks of %u threads, %d split%s",
                  self->kernel_name, (int)self->key_tile, self->grid.blocks_x, self->grid.threads,
                  (int)self->args.splits, self->args.splits > 1 ? "s" : "");
 }
@@ -239,7 +242,7 @@ static void destroy(void *plan)
     if (self->mha)
         attn_cuda_mha_destroy(self);
     else
-        attn_cuda_plan_destroy(self);
+        attn_cuda_attention_destroy(self);
 }
 
 static const struct attn_option_spec options[] = {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan.h"
+#include "host_args.h"
 
 enum { A, B, C, OPERANDS };
 enum { ROW = 3, COLUMN = 4 }; /* axes of a stack */
@@ -80,7 +80,7 @@ int attn_cuda_product_create(struct attn_cuda_product *p, char *why, size_t size
         const int64_t bytes = dense_stack(p, o, &dense);
         const int64_t extent[] = {p->extent[0], p->extent[1], p->extent[2], rows_of(p, o)};
         if (bytes < 0 || lay_rows(extent) < 0) {
-            snprintf(why, size, "an operand to be copied has too many rows");
+            snprintf(why, size, "an operand that must be copied has too many rows");
             status = ATTN_UNSUPPORTED;
         } else {
             status = attn_gpu_allocate((uint64_t)bytes, &p->dense[o], why, size);

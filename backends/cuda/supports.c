@@ -1,38 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* supports.c - the limits of the kernels, and where each operand goes. */
+/* supports.c - see supports.h. */
+#include "supports.h"
+
 #include <stdio.h>
 
 #include "attnbench/problem.h"
-#include "plan.h"
 
 /* Positions are 32 bits wide: i + off + window_right stays below 2^31 with extents up to 2^28. */
 #define LARGEST_EXTENT (INT64_C(1) << 28)
 /* Rows of all heads: counted in 32 bits, in whole tiles. */
 #define MOST_ROWS     (INT64_C(1) << 30)
 #define LARGEST_WIDTH 256
-
-/* Where the view of each operand is in the arguments of a kernel. */
-static const struct place {
-    uint32_t role;
-    size_t view;
-} places[] = {
-    {ATTN_Q, offsetof(struct attn_cuda_args, q)},
-    {ATTN_K, offsetof(struct attn_cuda_args, k)},
-    {ATTN_V, offsetof(struct attn_cuda_args, v)},
-    {ATTN_OUT, offsetof(struct attn_cuda_args, out)},
-    {ATTN_LSE, offsetof(struct attn_cuda_args, lse)},
-    {ATTN_MASK, offsetof(struct attn_cuda_args, mask)},
-    {ATTN_BIAS, offsetof(struct attn_cuda_args, bias)},
-    {ATTN_LEN, offsetof(struct attn_cuda_args, len)},
-    {ATTN_ALIBI, offsetof(struct attn_cuda_args, alibi)},
-    {ATTN_SINK, offsetof(struct attn_cuda_args, sink)},
-    {ATTN_KEEP, offsetof(struct attn_cuda_args, keep)},
-    {ATTN_WEIGHTS, offsetof(struct attn_cuda_args, weights)},
-    {ATTN_SCORE_M, offsetof(struct attn_cuda_args, score_q)},
-    {ATTN_SCORE_WQ, offsetof(struct attn_cuda_args, score_q)},
-    {ATTN_SCORE_WK, offsetof(struct attn_cuda_args, score_k)},
-    {ATTN_SCORE_WV, offsetof(struct attn_cuda_args, score_v)},
-};
 
 static const uint32_t optional[] = {ATTN_LSE,   ATTN_WEIGHTS, ATTN_MASK, ATTN_BIAS, ATTN_LEN,
                                     ATTN_ALIBI, ATTN_SINK,    ATTN_KEEP, 0};
@@ -61,15 +39,6 @@ static const struct attn_limits limits = {
     .widest = LARGEST_WIDTH,
     .no_op = "only attention itself is implemented, without projections",
 };
-
-struct attn_cuda_view *attn_cuda_view_of(struct attn_cuda_args *args, uint32_t role)
-{
-    size_t place = 0;
-
-    while (places[place].role != role)
-        place++;
-    return (struct attn_cuda_view *)(void *)((char *)args + places[place].view);
-}
 
 /* Are the extents within what 32 bits count. */
 static int fits_32_bits(const struct attn_problem *p)

@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "host_args.h"
 #include "instances.h"
 #include "product.h"
+#include "supports.h"
 
 /* Keys that a warp of the softmax has at the least, and warps a row at the most. */
 #define WARP_KEYS  128
@@ -37,9 +39,9 @@ int attn_cuda_unfused_supports(const struct attn_problem *p, char *why, size_t s
     if (status != ATTN_OK)
         return status;
     if (p->score != ATTN_SCORE_SCALED_DOT && p->score != ATTN_SCORE_DOT)
-        fault = "only dot products are implemented unfused";
+        fault = "only dot products are implemented as scores";
     else if (cells_of(p) < 0)
-        fault = "so many scores take more bytes than can be counted";
+        fault = "the number of bytes of all scores exceeds 64 bits";
     if (!fault)
         return ATTN_OK;
     snprintf(why, size, "%s", fault);
@@ -114,20 +116,13 @@ int attn_cuda_unfused_create(const struct attn_problem *problem,
                              const struct attn_services *services, struct attn_cuda_plan **out,
                              char *why, size_t size)
 {
-    int status = attn_gpu_open(services, why, size);
+    struct attn_cuda_plan *plan;
+    int status = attn_cuda_plan_new(problem, services, &plan, why, size);
     if (status != ATTN_OK)
         return status;
-    struct attn_cuda_plan *plan = services->alloc(services->context, sizeof *plan, 64);
-    if (!plan) {
-        snprintf(why, size, "no memory for a plan");
-        return ATTN_OUT_OF_MEMORY;
-    }
-    *plan = (struct attn_cuda_plan){.services = services,
-                                    .args = attn_cuda_args_of(problem),
-                                    .dtype = problem->dtype,
-                                    .key_tile = 32, /* that of flash_row, which repairs rows */
-                                    .tensor_cores = problem->dtype != ATTN_F32,
-                                    .unfused = calloc(1, sizeof *plan->unfused)};
+    plan->key_tile = 32; /* that of flash_row, which repairs rows */
+    plan->tensor_cores = problem->dtype != ATTN_F32;
+    plan->unfused = calloc(1, sizeof *plan->unfused);
     if (!plan->unfused) {
         snprintf(why, size, "no memory for a plan");
         status = ATTN_OUT_OF_MEMORY;
@@ -141,11 +136,11 @@ int attn_cuda_unfused_create(const struct attn_problem *problem,
     if (status == ATTN_OK)
         *out = plan;
     else
-        attn_cuda_plan_destroy(plan);
+        attn_cuda_unfused_destroy(plan);
     return status;
 }
 
-void attn_cuda_unfused_destroy(struct attn_cuda_unfused *u)
+static void release_steps(struct attn_cuda_unfused *u)
 {
     attn_cuda_product_destroy(&u->scores);
     attn_cuda_product_destroy(&u->values);
@@ -153,6 +148,13 @@ void attn_cuda_unfused_destroy(struct attn_cuda_unfused *u)
         attn_gpu_release(u->p);
     attn_gpu_release(u->s);
     free(u);
+}
+
+void attn_cuda_unfused_destroy(struct attn_cuda_plan *plan)
+{
+    if (plan->unfused)
+        release_steps(plan->unfused);
+    attn_cuda_plan_free(plan);
 }
 
 int attn_cuda_unfused_start(const struct attn_cuda_plan *plan, const struct attn_cuda_args *args,
@@ -187,7 +189,7 @@ void attn_cuda_unfused_describe(const struct attn_cuda_plan *plan, char *text, s
     const struct attn_cuda_unfused *u = plan->unfused;
     void *const dense[] = {u->scores.dense[0], u->scores.dense[1], u->values.dense[1],
                            u->values.dense[2]};
-    int at = snprintf(text, size, "GEMM, softmax of %d threads a row, GEMM", 32 * (int)u->warps);
+    int at = snprintf(text, size, "GEMM, softmax of %d threads per row, GEMM", 32 * (int)u->warps);
     int n = 0;
     for (int d = 0; d < 4; d++)
         if (dense[d])

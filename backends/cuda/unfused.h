@@ -9,13 +9,15 @@
 /* For attention alone. ATTN_OK, or ATTN_UNSUPPORTED with the reason. */
 int attn_cuda_unfused_supports(const struct attn_problem *problem, char *why, size_t size);
 
-/* Like attn_cuda_plan_create. Such a plan is started and destroyed like any other. */
+/* The problem must be supported. Frees everything on failure. Destroy the plan with
+ * attn_cuda_unfused_destroy. */
 int attn_cuda_unfused_create(const struct attn_problem *problem,
                              const struct attn_services *services, struct attn_cuda_plan **plan,
                              char *why, size_t size);
 
-/* For plan.c. */
-void attn_cuda_unfused_destroy(struct attn_cuda_unfused *unfused);
+void attn_cuda_unfused_destroy(struct attn_cuda_plan *plan);
+
+/* Starts one run. */
 int attn_cuda_unfused_start(const struct attn_cuda_plan *plan, const struct attn_cuda_args *args,
                             char *why, size_t size);
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "attnbench/backend.h"
 #include "library.h"
 
 #define OPERANDS 16 /* at most, of a run */

@@ -11,6 +11,7 @@
 #include "engine.h"
 #include "graph.h"
 #include "library.h"
+#include "supports.h"
 
 struct builder {
     struct attn_cudnn_graph *graph;

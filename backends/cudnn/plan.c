@@ -5,7 +5,10 @@
 #include <stdio.h>
 
 #include "../cuda/gpu.h"
+#include "engine.h"
+#include "graph.h"
 #include "library.h"
+#include "supports.h"
 
 /* Of the process: a handle holds memory of the device, and is no part of a plan. */
 static void *handle, *device;

@@ -3,7 +3,12 @@
 #ifndef ATTN_CUDNN_PLAN_H
 #define ATTN_CUDNN_PLAN_H
 
-#include "graph.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#include "attnbench/backend.h"
+
+struct attn_cudnn_graph;
 
 struct attn_cudnn_plan {
     const struct attn_services *services;

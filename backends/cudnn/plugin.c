@@ -3,8 +3,11 @@
 #include <stdio.h>
 
 #include "../cuda/operands.h"
+#include "engine.h"
+#include "graph.h"
 #include "library.h"
 #include "plan.h"
+#include "supports.h"
 
 #ifndef BACKEND /* tests name theirs otherwise */
 #define BACKEND "cuda_cudnn"
@@ -64,11 +67,10 @@ static void numerics(const void *plan, struct attn_numerics *n)
     n->e_exp = 0x1p-22;
     n->e_arg = 0x1p-22;
     n->e_log = 0x1p-22;
-    n->source =
-        "cuDNN's documentation: FlashAttention-2, deterministic; its graph: f32 but for the "
-        "weights as operand of the second product. exp, log by the PTX manual; sums of "
-        "tensor cores by Fasi, Higham, Mikaitis, Pranesh (2021). Tile: the smallest "
-        "in names of its kernels; splits: by the workspace";
+    n->source = "cuDNN's documentation: FlashAttention-2, deterministic; its graph: f32 except the "
+                "weights as operand of the second product. exp, log by the PTX manual; sums of "
+                "tensor cores by Fasi, Higham, Mikaitis, Pranesh (2021). Tile: the smallest "
+                "in names of its kernels; splits: by the workspace";
 }
 
 static void release(void *binding)

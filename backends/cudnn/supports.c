@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* supports.c - which problems are put to cuDNN: those whose meaning is the same there, and whose
  * operands its kernels can load. Whether it has an engine for one of them, only it knows. */
+#include "supports.h"
+
 #include <stdio.h>
 
 #include "attnbench/problem.h"
-#include "graph.h"
 
 /* Its positions are 32 bits wide. */
 #define LARGEST_EXTENT (INT64_C(1) << 30)
@@ -100,7 +101,7 @@ static const char *mask_fault(const struct attn_problem *p)
     if (alibi && (band.right != 0 || (p->flags & ATTN_FLAG_OFF_BR && band.bottom_right)))
         return "ALiBi is only supported under a causal mask from the first row and key";
     if (band.bottom_right && (alibi || attn_tensor_find(p, ATTN_BIAS)))
-        return "a bias beside a mask to the last row and key is not supported";
+        return "a bias together with a mask to the last row and key is not supported";
     if (p->sq == 1 && attn_tensor_find(p, ATTN_SINK))
         return "a sink for a single query is not supported";
     return NULL;

@@ -130,7 +130,7 @@ static void release(void *binding)
 static void describe(const void *plan, char *text, size_t size)
 {
     const struct plan *p = plan;
-    snprintf(text, size, "three passes a row, sums in %s, one thread",
+    snprintf(text, size, "three passes per row, sums in %s, one thread",
              p->problem->dtype == ATTN_F64 ? "f64" : "f32");
 }
 
@@ -146,7 +146,7 @@ static const struct attn_backend backend = {
     .struct_size = sizeof(struct attn_backend),
     .exactness = ATTN_EXACT,
     .name = "naive",
-    .description = "plain C, three passes a row, the whole operator",
+    .description = "plain C, three passes per row, the whole operator",
     .version = version,
     .supports = supports,
     .create = create,

@@ -286,7 +286,8 @@ int attn_onednn_graph_create(const struct attn_onednn_library *library,
         *graph = made;
         return ATTN_OK;
     }
-    snprintf(why, size, "the library makes no single partition of it (status %d)", (int)status);
+    snprintf(why, size, "oneDNN does not make one partition of this problem (status %d)",
+             (int)status);
     attn_onednn_graph_destroy(made);
     return status == dnnl_out_of_memory ? ATTN_OUT_OF_MEMORY : ATTN_UNSUPPORTED;
 }

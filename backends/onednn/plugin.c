@@ -42,7 +42,7 @@ static const struct attn_option_spec options[] = {
      .choices = "auto|graph|primitives",
      .default_value = "auto",
      .help = "graph: one partition of the Graph API or nothing; primitives: matmul, softmax, "
-             "matmul; auto: graph where the library makes one partition"},
+             "matmul; auto: graph if the library makes one partition"},
     {.key = "scores",
      .type = ATTN_OPTION_CHOICE,
      .choices = "f32|as_q",
@@ -99,8 +99,8 @@ static int choose(struct plan *plan, const struct attn_operands *operands, char 
         plan->narrow = 0;
     } else if (!strcmp(wanted, "graph")) {
         snprintf(why, size,
-                 "softcap, sink, dropout, lse, weights and additive scores have no place in a "
-                 "partition");
+                 "path=graph does not support softcap, sink, dropout, lse, weights and additive "
+                 "scores");
         return ATTN_UNSUPPORTED;
     }
     return attn_onednn_primitives_create(&plan->library, p, operands, &plan->mask, is_plain,

@@ -103,7 +103,6 @@ int attn_onednn_result(dnnl_status_t status, char *why, size_t size)
 {
     if (!status)
         return ATTN_OK;
-    snprintf(why, size, "oneDNN has no primitives for it, or could not execute one (status %d)",
-             (int)status);
+    snprintf(why, size, "oneDNN could not make or execute a primitive (status %d)", (int)status);
     return status == dnnl_out_of_memory ? ATTN_OUT_OF_MEMORY : ATTN_FAILED;
 }

@@ -33,6 +33,41 @@ static const char *mixed_product(const struct attn_problem *p)
     return NULL;
 }
 
+/* The elements from one row of k or v to the next, or between columns if these lie apart instead.
+ * 0: neither is contiguous, so the operand is copied before the library sees it. */
+static int64_t distance(const struct attn_tensor *x)
+{
+    const int64_t rows = x->shape[2] > 1 ? x->stride[2] : 0;
+    const int64_t columns = x->shape[3] > 1 ? x->stride[3] : 0;
+    if (rows > 1 && columns > 1)
+        return 0;
+    return rows > columns ? rows : columns;
+}
+
+/* Products multiply by k and v where these lie. Their code reaches sixteen rows from one register,
+ * by displacements of 32 bits. From this many bytes between rows on, some shapes get no primitive
+ * or make the Graph API abort, and the thread gets no other code afterwards (3.13). */
+#define FAR_BYTES (INT64_C(1) << 27)
+
+/* Whether k or v lies like that, with the reason. */
+
+static int is_far(const struct attn_problem *p, char *why, size_t size)
+{
+    for (uint32_t t = 0; t < p->n_tensors; t++) {
+        const struct attn_tensor *x = &p->tensors[t];
+        if (x->role != ATTN_K && x->role != ATTN_V)
+            continue;
+        const int64_t limit = FAR_BYTES / attn_element_bytes(x->dtype);
+        if (distance(x) < limit)
+            continue;
+        snprintf(why, size,
+                 "rows or columns of %s lie %lld elements apart; oneDNN reaches less than %lld",
+                 attn_problem_role_name(x->role), (long long)distance(x), (long long)limit);
+        return 1;
+    }
+    return 0;
+}
+
 /* NULL, or what the library or this use of it rules out. */
 static const char *library_fault(const struct attn_problem *p, uint32_t threads)
 {
@@ -49,6 +84,8 @@ int attn_onednn_supports(const struct attn_problem *problem, const struct attn_s
                          char *why, size_t size)
 {
     if (attn_problem_check(problem, &limits, why, size) != ATTN_OK)
+        return ATTN_UNSUPPORTED;
+    if (is_far(problem, why, size))
         return ATTN_UNSUPPORTED;
     const char *fault, *mixed = mixed_product(problem);
     if (problem->score == ATTN_SCORE_BILINEAR && problem->dtype == ATTN_F16) {

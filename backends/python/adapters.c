@@ -88,7 +88,7 @@ static uint32_t add_folder(const char *folder, struct attn_adapter *adapters, ui
         for (uint32_t a = 0; a < n && !known; a++)
             known = strcmp(adapters[a].name, name) == 0;
         if (!known && n == ATTN_ADAPTERS_MAX) {
-            fprintf(stderr, "python: %s/%s left out, there are %d adapters before it\n", folder,
+            fprintf(stderr, "python: %s/%s is left out: at most %d adapters are possible\n", folder,
                     file, ATTN_ADAPTERS_MAX);
         } else if (!known) {
             *adapter = (struct attn_adapter){.exactness = ATTN_EXACT};

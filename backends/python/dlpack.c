@@ -84,7 +84,7 @@ static int read_tensor(unsigned long long pointer, unsigned code, unsigned bits,
     const int rank = read_extents(shape, tensor->shape);
     if (rank < 0 || read_extents(strides, tensor->strides) != rank) {
         if (!py.ErrorOccurred())
-            py.SetError(*py.BufferError, "shape and strides are not of one rank within 6");
+            py.SetError(*py.BufferError, "shape and strides must have the same rank, at most 6");
         return -1;
     }
     tensor->data = (void *)(uintptr_t)pointer;
@@ -189,7 +189,7 @@ static PyObject *copy_from(PyObject *self, PyObject *args)
     const struct dl_tensor *from = tensor_of(capsule);
     const char *wrong = NULL;
     if (!from || from->device_type != DEVICE_CPU)
-        wrong = "is no array in this machine's memory";
+        wrong = "is not an array in host memory";
     else if (!same_shape(from, &to))
         wrong = "has another shape";
     else if (from->code != to.code || from->bits != to.bits || from->lanes != 1)

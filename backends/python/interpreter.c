@@ -55,7 +55,7 @@ static const struct {
     {"_Py_NoneStruct", AT(None)},
 };
 
-/* ATTNBENCH_PYTHON, else the virtual environment beside the plugin, else the distribution's. */
+/* ATTNBENCH_PYTHON, else the virtual environment next to the plugin, else the distribution's. */
 static int find_program(char path[PATH_MAX], char *why, size_t size)
 {
     const char *given = getenv("ATTNBENCH_PYTHON");
@@ -79,7 +79,7 @@ static void *open_library(const char *program, char *why, size_t size)
     char *slash = realpath(program, real) ? strrchr(real, '/') : NULL;
     int minor;
     if (!slash || sscanf(slash, "/python3.%d", &minor) != 1) {
-        snprintf(why, size, "%.200s is no python3.X, so that its library cannot be told", program);
+        snprintf(why, size, "%.200s is not named python3.X, so its library is not known", program);
         return NULL;
     }
     *slash = 0;
@@ -149,7 +149,8 @@ static int start(PyObject **helper, char *why, size_t size)
         return ATTN_OK;
     if (py.ErrorOccurred())
         py.PrintError(0);
-    snprintf(why, size, "attnbench_python.py, beside the plugin, cannot be imported");
+    snprintf(why, size,
+             "attnbench_python.py next to the plugin cannot be imported; the log says why");
     return ATTN_NO_DEVICE;
 }
 

@@ -13,12 +13,12 @@ struct plan {
     char source[256]; /* of numerics, for as long as the plan */
 };
 
-/* Takes an answer (code, sentence, ...), and where the code is ATTN_OK its third element, as a new
- * reference, into *made. Drops the answer. */
+/* Reads an answer (code, sentence, ...). If the code is ATTN_OK, *made becomes a new reference to
+ * its third element. Drops the answer. */
 static int judge(PyObject *answer, PyObject **made, char *why, size_t size)
 {
     int code = ATTN_FAILED;
-    const char *sentence = "the answer of attnbench_python is none, see the log";
+    const char *sentence = "attnbench_python gave no answer; the log says why";
     PyObject *third = NULL;
     if (answer && !py.ParseTuple(answer, "is|O", &code, &sentence, &third))
         code = ATTN_FAILED;
@@ -69,7 +69,7 @@ int attn_python_supports(const struct attn_adapter *adapter, const struct attn_p
 {
     PyObject *helper;
     if (problem->struct_size < sizeof(*problem)) {
-        snprintf(why, size, "the problem is of an older harness");
+        snprintf(why, size, "the harness is older than this plugin");
         return ATTN_UNSUPPORTED;
     }
     const int result = attn_python_start(&helper, why, size);

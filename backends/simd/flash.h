@@ -51,15 +51,18 @@ struct attn_flash {
     uint32_t score; /* enum attn_score */
     uint64_t flags; /* ATTN_FLAG_* */
 
-    /* Scores lie in the log2 domain. `factor` brings them there: it multiplies k, M or w_v when
-     * they are packed, or a gaussian score itself. It is scale * log2(e). With softcap it is scale
-     * / softcap * ATTN_FLASH_TANH instead, and softcap adds its own factor cap2. Gaussian scores
-     * have -1/2 in it as well. */
+    /* Scores lie in the log2 domain. `factor` brings them there. It is scale * log2(e). With
+     * softcap it is scale / softcap * ATTN_FLASH_TANH instead, and softcap adds its own factor
+     * cap2. Gaussian scores have -1/2 in it as well. One of these three takes it: */
     float factor;
-    float unit; /* brings scores in memory to that domain. 1, except: K packed as pairs cannot take
-                   `factor`, so the exponential applies it if nothing else comes before */
-    float cap2; /* softcap * log2(e) */
-    float keep_by;      /* 1 / (1 - dropout_p) */
+    float packed;  /* multiplies k, M or w_v when they are packed, or q if K is read in place. 1 if
+                      these cannot take `factor`: gaussian scores, K packed as pairs, and a factor
+                      beyond ATTN_FLASH_MOST_PACKED, with which they might overflow */
+    float unit;    /* multiplies scores in the exponential. 1, except with K packed as pairs if
+                      nothing comes before the exponential */
+    bool late;     /* neither of the two does: scores in memory are multiplied by `factor` */
+    float cap2;    /* softcap * log2(e) */
+    float keep_by; /* 1 / (1 - dropout_p) */
     uint32_t keep_from; /* attn_dropout_threshold */
 
     bool direct;       /* few rows: K and V are read in place (flash_direct.h) */
@@ -70,6 +73,11 @@ struct attn_flash {
     float *parts; /* [b][groups][splits], each attn_flash_part(job) floats: [rows][dv rounded up
                      to a vector] output, [rows] maximum, [rows] denominator */
 };
+
+/* Packed operands take a factor up to this size, so they overflow only where an element exceeds
+ * 2^120. Some kinds of attention learn scales of up to 100. A score that is multiplied late costs
+ * a pass over the scores. */
+#define ATTN_FLASH_MOST_PACKED 0x1p8f
 
 /* What one call of run_item computes. */
 struct attn_flash_item {

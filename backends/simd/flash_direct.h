@@ -19,31 +19,25 @@
 #define DIRECT_AHEAD 1024 /* bytes: prefetches go 1 KiB ahead; a page is too far */
 #define DIRECT_TOUCH 4096 /* bytes: touches go 4 KiB ahead */
 
-/* q takes the factor of the scores, because K is read in place. */
-static inline float query_factor(const struct attn_flash *job)
-{
-    return job->score == ATTN_SCORE_GAUSSIAN ? 1.0f : job->factor;
-}
-
 /* Floats between two queries: dk, rounded up. Zeros meet the end of a key's last vector. */
 FLASH_INLINE int64_t direct_query_stride(const struct attn_flash *job)
 {
     return attn_round_up(job->dk, VF_LANES);
 }
 
-/* Rows of the block, scaled, as [rows][direct_query_stride]. */
+/* Rows of the block as [rows][direct_query_stride]. q takes what packed keys would take, because K
+ * is read in place. */
 static void direct_queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
                            const struct block *block)
 {
     int64_t stride = direct_query_stride(job);
-    float factor = query_factor(job);
     for (int64_t r = 0; r < block->rows; r++) {
         int64_t h = row_head(job, block, r), i = row_query(job, block, r);
         float *to = w->q + r * stride;
         widen(&job->operands.q, attn_row_start(&job->operands.q, block->b, h, i),
               job->operands.q.stride[3], job->dk, to);
         for (int64_t c = 0; c < stride; c += VF_LANES)
-            vf_store(to + c, vf_mul(vf_set1(factor), vf_load(to + c)));
+            vf_store(to + c, vf_mul(vf_set1(job->packed), vf_load(to + c)));
     }
 }
 

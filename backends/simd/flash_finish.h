@@ -2,19 +2,11 @@
 /* flash_finish.h - part of flash_template.h: raw scores become final ones. Scale, softcap, bias,
  * ALiBi and masks. */
 
-/* Whether the scale is applied to scores in memory. Nothing that was packed could take it, and
- * something comes before the exponential. */
-static bool scaled_late(const struct attn_flash *job)
-{
-    return job->score == ATTN_SCORE_GAUSSIAN || (FLASH_PAIRS && job->unit != job->factor);
-}
-
 /* Whether raw scores are final within the intervals of their rows. */
 static bool scores_are_plain(const struct attn_flash *job)
 {
-    return !scaled_late(job) && job->score != ATTN_SCORE_ADDITIVE &&
-           !(job->flags & ATTN_FLAG_SOFTCAP) && !job->operands.bias.data &&
-           !job->operands.alibi.data && !job->operands.mask.data;
+    return !job->late && job->score != ATTN_SCORE_ADDITIVE && !(job->flags & ATTN_FLAG_SOFTCAP) &&
+           !job->operands.bias.data && !job->operands.alibi.data && !job->operands.mask.data;
 }
 
 static void scale_scores(const struct group *group, const struct row *row)
@@ -106,7 +98,7 @@ static void mask_scores(const struct group *group, const struct row *row)
 static void finish_scores(const struct group *group, const struct row *row)
 {
     const struct attn_flash *job = group->job;
-    if (scaled_late(job))
+    if (job->late)
         scale_scores(group, row);
     if (job->flags & ATTN_FLAG_SOFTCAP)
         cap_scores(group, row);

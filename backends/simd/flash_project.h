@@ -50,7 +50,7 @@ static void pack_params(const struct attn_flash *job, const struct attn_flash_sc
     if (job->score == ATTN_SCORE_BILINEAR) {
         const int64_t *m = job->operands.m.stride;
         pack_matrix(&job->operands.m, (struct matrix){h * m[0], m[2], m[1], job->dk, job->dq},
-                    FLASH_NR, job->factor, w->p_q);
+                    FLASH_NR, job->packed, w->p_q);
         return;
     }
     const int64_t *w_q = job->operands.score_w_q.stride, *w_k = job->operands.score_w_k.stride,
@@ -62,7 +62,7 @@ static void pack_params(const struct attn_flash *job, const struct attn_flash_sc
     pack_matrix(&job->operands.score_w_k,
                 (struct matrix){h * w_k[0], w_k[1], w_k[2], job->dh, job->dk}, 1, twice, w->p_k);
     pack_matrix(&job->operands.score_w_v, (struct matrix){h * w_v[0], w_v[1], 0, job->dh, 1}, 1,
-                job->factor, w->w_v);
+                job->packed, w->w_v);
 }
 
 /* Projected rows of the block, in the place of rows as they are. A row of scores holds the columns

@@ -102,11 +102,16 @@ static void choose_factors(const struct attn_flash_isa *isa, struct attn_flash *
         job->factor = (float)(scale / problem->softcap * ATTN_FLASH_TANH);
         job->cap2 = (float)(problem->softcap * log2_e);
     }
+    /* Gaussian scores have a factor of their own place: after the sum of squares. */
+    bool taken = isa->step == 1 && problem->score != ATTN_SCORE_GAUSSIAN &&
+                 !(fabsf(job->factor) > ATTN_FLASH_MOST_PACKED);
+    job->packed = taken ? job->factor : 1.0f;
     /* `unit` must leave 0 and -inf as they are. */
     bool last = isa->step > 1 && job->factor > 0.0f && isfinite(job->factor) &&
                 !(problem->flags & ATTN_FLAG_SOFTCAP) && !attn_tensor_find(problem, ATTN_BIAS) &&
                 !attn_tensor_find(problem, ATTN_ALIBI);
     job->unit = last ? job->factor : 1.0f;
+    job->late = !taken && !last;
 }
 
 /* Query heads that share packed keys: those of one key/value head, unless they have score

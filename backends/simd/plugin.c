@@ -99,7 +99,7 @@ static int supports_only(uint32_t dtype, const struct attn_problem *problem,
 {
     if (problem->dtype == dtype)
         return supports(problem, services, why, size);
-    snprintf(why, size, "this rung is for %s alone", type_name(dtype));
+    snprintf(why, size, "this rung is only for %s", type_name(dtype));
     return ATTN_UNSUPPORTED;
 }
 
@@ -232,7 +232,7 @@ static void describe(const void *plan, char *text, size_t size)
 {
     const struct attn_plan *self = plan;
     snprintf(text, size,
-             "%sflash %s %s: micro-kernel %dx%d, %lld keys a tile, %lld items of %lld rows, "
+             "%sflash %s %s: micro-kernel %dx%d, %lld keys per tile, %lld items of %lld rows, "
              "%d thread%s, caches of %lld and %lld KiB",
              self->mha ? "projections with packed weights, " : "", type_name(self->job.dtype),
              self->isa->name, self->isa->mr, self->isa->nr, (long long)self->job.key_block,
@@ -254,7 +254,7 @@ static const struct attn_option_spec options[] = {
     {.key = "key_block",
      .type = ATTN_OPTION_INT,
      .default_value = "0",
-     .help = "keys a tile, rounded up to the micro-kernel; 0: by cache size"},
+     .help = "keys per tile, rounded up to the micro-kernel; 0: by cache size"},
     {.key = "item_rows",
      .type = ATTN_OPTION_INT,
      .default_value = "0",

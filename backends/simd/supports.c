@@ -54,7 +54,7 @@ static const char *size_fault(const struct attn_problem *p)
     if (p->off > LARGEST_EXTENT || p->off < -LARGEST_EXTENT)
         return "mask offsets beyond 2^40 are not supported";
     if (p->op == ATTN_OP_MHA && !attn_mha_fits(p))
-        return "so many projected rows are not supported";
+        return "the projected rows of all heads are too large";
     return NULL;
 }
 

@@ -66,10 +66,13 @@ static void write_case(const struct attn_case *c, struct attn_sink *sink)
 
 size_t attn_case_canonical(const struct attn_case *c, char *text, size_t size)
 {
+    static const char cut[] = "...";
     struct attn_sink sink = {.text = text, .size = size, .path = true};
     if (size > 0)
         text[0] = '\0';
     write_case(c, &sink);
+    if (sink.length >= size && size > sizeof cut)
+        memcpy(text + size - sizeof cut, cut, sizeof cut);
     return sink.length;
 }
 

@@ -161,7 +161,8 @@ int attn_case_parse_pack_line(const char *text, const char *file, struct attn_ca
 int attn_case_check(const struct attn_case *c, char *why, size_t size);
 
 /* Writes the canonical form, without name; for a pack with `data=` and its hash as `sha256=`. The
- * text parses back to the same case. Returns its length, as snprintf. */
+ * text parses back to the same case. If it does not fit, it ends in "...", so that part of a case
+ * is never read as another case. Returns its full length, as snprintf. */
 size_t attn_case_canonical(const struct attn_case *c, char *text, size_t size);
 
 /* First 16 hex digits of the canonical form's SHA-256 (its data= path left out, its hash kept). */

@@ -44,8 +44,9 @@ static void print_timings(const struct attn_session *session)
                text_at(r, "cache"), number_at(r, "time_ns", "median") / 1e3, interval, rate,
                json_is_true(json_object_get(r, "overhead_marked")) ? " *" : "");
     }
-    printf("\nGFLOP/s: 2*(dk+dv) per allowed cell and head, over the median. *: the harness's own "
-           "cost is over 1 %%.\n");
+    printf(
+        "\nGFLOP/s: FLOPs, counted as in the operator's OP.md, over the median. *: the harness's "
+        "own cost is over 1 %%.\n");
     json_array_foreach(session->records, i, r)
     {
         const char *status = text_at(r, "status");

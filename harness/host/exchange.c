@@ -158,7 +158,7 @@ struct attn_outcome attn_exchange(struct attn_worker *worker, const struct attn_
     if (send_message(worker->socket, exchange->message, exchange->fds) != 0) {
         if (errno == EPIPE || errno == ECONNRESET)
             return gone(worker);
-        return protocol_error(worker, "the worker does not take requests");
+        return protocol_error(worker, "the worker does not accept requests");
     }
     for (;;) {
         switch (attn_process_wait(worker, deadline)) {

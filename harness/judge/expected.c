@@ -45,42 +45,52 @@ static bool agree_all(const struct attn_expected *e, const double *got, const do
 }
 
 /* Compares the values of all units of output o, or of its shape, with a pack's expected answer. The
- * expected answer is in the order of the tensor. */
-static bool agree_output(const struct attn_instance *instance, int o, const double *got,
-                         const double *want, const char *name, struct attn_judgement *v)
+ * expected answer is in the order of the tensor. The result: ATTN_PASS, ATTN_FAIL, or ATTN_ERROR if
+ * there is no memory. */
+static enum attn_status agree_output(const struct attn_instance *instance, int o, const double *got,
+                                     const double *want, const char *name, struct attn_judgement *v)
 {
     struct attn_units units;
     attn_units_of(&instance->problem, o, &units);
     double *ordered = attn_answers_doubles(units.count, units.width);
     if (!ordered) {
         snprintf(v->reason, sizeof v->reason, "no memory to compare %s with the pack", name);
-        return false;
+        return ATTN_ERROR;
     }
     attn_units_in_order(&units, got, ordered);
     bool ok = agree_all(&instance->expected, ordered, want, units.count * units.width, name, v);
     free(ordered);
-    return ok;
+    return ok ? ATTN_PASS : ATTN_FAIL;
 }
 
-/* Compares a reference of all units with the pack's expected answers. */
-static bool agree_with_pack(const struct attn_instance *instance, const struct ref_result *r,
-                            struct attn_judgement *v)
+/* Compares a reference of all units with the pack's expected answers. The result is as above. An
+ * error ends the comparison. */
+static enum attn_status agree_with_pack(const struct attn_instance *instance,
+                                        const struct ref_result *r, struct attn_judgement *v)
 {
     const struct attn_expected *e = &instance->expected;
     const struct ref_op *op = ref_op_find(instance->problem.op);
     const int weights = ref_output_of(op, ATTN_WEIGHTS); /* scores have its shape */
-    bool ok = true;
+    enum attn_status all = ATTN_PASS, one;
     for (int o = 0; o < REF_OUTPUTS && op->outputs[o].role; o++) {
         const struct ref_output *output = &op->outputs[o];
         const double *want = e->output[o];
-        if (!want || agree_output(instance, o, r->output[o].value, want, output->name, v))
+        if (!want)
             continue;
-        v->ok &= ~(1u << o);
-        ok = false;
+        one = agree_output(instance, o, r->output[o].value, want, output->name, v);
+        if (one == ATTN_ERROR)
+            return one;
+        if (one == ATTN_FAIL) {
+            v->ok &= ~(1u << o);
+            all = ATTN_FAIL;
+        }
     }
-    if (e->scores && weights >= 0)
-        ok &= agree_output(instance, weights, r->scores[e->scores_stage], e->scores, "scores", v);
-    return ok;
+    if (e->scores && weights >= 0) {
+        const double *scores = r->scores[e->scores_stage];
+        one = agree_output(instance, weights, scores, e->scores, "scores", v);
+        all = one == ATTN_PASS ? all : one;
+    }
+    return all;
 }
 
 void attn_expected_judge(const struct attn_instance *in, int threads, struct attn_judgement *v)
@@ -116,7 +126,7 @@ void attn_expected_judge(const struct attn_instance *in, int threads, struct att
     }
     if (ref_compute(p, &request, &r, v->reason, sizeof v->reason) != ATTN_OK)
         goto out;
-    v->status = agree_with_pack(in, &r, v) ? ATTN_PASS : ATTN_FAIL;
+    v->status = agree_with_pack(in, &r, v);
 out:
     attn_answers_free(&r);
 }

@@ -135,8 +135,9 @@ static int put_backends(FILE *out, const struct page *page)
     return 0;
 }
 
-/* RFC 3986: what is not said plainly in a URL is said in hexadecimal. Blanks are left, which every
- * browser takes, and which a line break, that browsers drop from URLs, becomes. */
+/* Writes text as part of a URL. RFC 3986: characters that may not stand in a URL are written in
+ * hexadecimal. Blanks stay, because every browser accepts them. Browsers drop line breaks from
+ * URLs, so a line break becomes a blank. */
 void attn_html_put_url(FILE *out, const char *text)
 {
     for (; *text; text++) {
@@ -150,8 +151,8 @@ void attn_html_put_url(FILE *out, const char *text)
     }
 }
 
-/* As a data: image, not as elements of the page: two pictures of one page would share the ids of
- * their markers and clipping paths, and nothing inside an image can run or fetch. */
+/* Writes a picture as a data: image, not as elements of the page. Two pictures of one page would
+ * share the ids of their markers and clipping paths. Nothing inside an image can run or fetch. */
 static int put_picture(FILE *out, const struct page *page, const struct attn_plot *plot)
 {
     char path[4352];

@@ -19,7 +19,7 @@
 void attn_limit_set(const json_t *machine, const struct attn_view_backend *backend,
                     struct attn_view_row *row);
 
-/* "83 %" of the multiply-add peak, "91 % L2"; "" without a share. */
+/* "83 %" of the multiply-add peak, "91 % L2"; "" if there is no share. */
 const char *attn_limit_text(const struct attn_view_row *row, char *text, size_t size);
 
 /* All ceilings of the run in one line of at most `size` bytes; a dash if there are none. */

@@ -14,7 +14,8 @@ void attn_protocol_text(const struct attn_view *view, const json_t *machine, cha
 void attn_machine_text(const json_t *machine, char *text, size_t size);
 void attn_build_text(const json_t *machine, char *text, size_t size);
 
-#define ATTN_FLOP_CONVENTION "FLOPs: 2(dk+dv) per allowed cell and head"
+/* def.c of each operator counts them, and its OP.md says how. */
+#define ATTN_FLOP_CONVENTION "FLOPs: counted as in the operator's OP.md"
 
 /* Whether a verdict needs attention: it is not pass, approx or skip. */
 bool attn_row_is_trouble(const struct attn_view_row *row);

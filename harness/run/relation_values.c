@@ -50,8 +50,8 @@ const struct attn_relation attn_relation_shift = {
 
 /* ---- scale_v ---- */
 
-/* Powers of two scale normal numbers without rounding. With the range of f32 all numbers here are
- * normal; the smallest results of f16 are not. */
+/* Powers of two scale normal numbers without rounding. With the range of f32 few numbers are below
+ * these; due_to_underflow counts them. Sums in f16 meet them everywhere. */
 static bool fits_scale(struct attn_relation_work *work)
 {
     return attn_relation_attends(work) && work->numerics.deterministic &&
@@ -73,15 +73,38 @@ static double value_scaled(const struct attn_relation_work *work, int part,
            (tensor->role == ATTN_V ? column_factor(at[3]) : 1);
 }
 
+/* How far results of this size may differ, because numbers below the least normal one do not scale.
+ *
+ * Each key's product with v, its addition and its rescaling may lose half a subnormal of the
+ * accumulation, or the least normal number if it flushes. They lose it in both runs, and the factor
+ * 2 of one of them doubles it: 3 times 1 + 2 losses a key. The sum of a key that differs so may
+ * round the other way, by one spacing, when it is added and when it is rescaled.
+ *
+ * Sums of a certain size do not notice. Of n keys, the products below the least normal number and
+ * what they lose add up to less than half the spacing of a sum that is larger than 2n / u least
+ * normal numbers. So they round away in both runs.
+ *
+ * The store loses as much in its own type, and rounds a different sum the other way. */
+static double due_to_underflow(const struct attn_relation_work *work, double size)
+{
+    const struct attn_problem *p = attn_relation_problem(work);
+    const struct attn_numerics *numerics = &work->numerics;
+    const uint32_t acc = numerics->acc_type ? numerics->acc_type : p->dtype;
+    const double normal = attn_dtype_min_normal(acc), n = (double)p->sk;
+    const double loss = numerics->ftz ? normal : attn_dtype_min_subnormal(acc) / 2;
+    double due =
+        size < 4 * attn_dtype_min_normal(p->dtype) ? 2 * attn_dtype_min_subnormal(p->dtype) : 0;
+    if (size <= 2 * n / attn_dtype_roundoff(acc) * normal)
+        due += n * (9 * loss + 2 * attn_dtype_ulp(acc, size)) + attn_dtype_ulp(p->dtype, size);
+    return due;
+}
+
 static bool expect_scaled(struct attn_relation_work *work, const struct attn_place *at,
                           struct attn_expectation *e)
 {
-    const uint32_t dtype = attn_relation_problem(work)->dtype;
     e->want = attn_results_read(&work->was, at) * (at->c < 0 ? 1 : column_factor(at->c));
     e->got = attn_results_read(&work->is[0], at);
-    e->allowed = at->c >= 0 && fabs(e->want) < 4 * attn_dtype_min_normal(dtype)
-                     ? 2 * attn_dtype_min_subnormal(dtype)
-                     : 0;
+    e->allowed = at->c < 0 ? 0 : due_to_underflow(work, fabs(e->want));
     return true;
 }
 

@@ -49,12 +49,19 @@ static bool is_complete(const struct attn_session *session, const struct attn_ca
     return true;
 }
 
+/* Notes a key. Returns 0, or -1: no memory. */
+static int note(json_t *keys, const char *key)
+{
+    return json_object_set_new(keys, key, json_true());
+}
+
 /* Removes the cases that are done. Returns the ids of those that remain, or NULL: no memory. */
 static json_t *keep_open(struct attn_session *session, const json_t *done)
 {
     char id[ATTN_CASE_ID_LEN + 1];
     json_t *open = json_object();
     size_t kept = 0;
+    bool ok = open != NULL;
     for (size_t i = 0; open && i < session->cases.count; i++) {
         struct attn_case *c = &session->cases.items[i];
         if (is_complete(session, c, done)) {
@@ -62,12 +69,15 @@ static json_t *keep_open(struct attn_session *session, const json_t *done)
             continue;
         }
         attn_case_id(c, id);
-        json_object_set_new(open, id, json_true());
+        ok = ok && note(open, id) == 0;
         session->cases.items[kept++] = *c;
     }
     if (open)
         session->cases.count = kept;
-    return open;
+    if (ok)
+        return open;
+    json_decref(open);
+    return NULL;
 }
 
 /* Keys that are done, from all records. NULL: no memory. */
@@ -80,8 +90,10 @@ static json_t *keys_done(const json_t *records, const char *last)
     {
         key_of(text_of(record, "id"), text_of(record, "backend"), text_of(record, "options"),
                (int)json_integer_value(json_object_get(record, "threads")), key, sizeof key);
-        if (ends_key(record, last))
-            json_object_set_new(done, key, json_true());
+        if (done && ends_key(record, last) && note(done, key)) {
+            json_decref(done);
+            done = NULL;
+        }
     }
     return done;
 }
@@ -100,17 +112,17 @@ int attn_resume(struct attn_session *session, char *why, size_t size)
            *open = done ? keep_open(session, done) : NULL;
     size_t i;
     json_t *record;
-    if (!open)
-        snprintf(why, size, "no memory for the records of '%s'", session->folder);
+    int result = open ? 0 : -1;
     /* Old records of cases that are measured again neither count nor are shown. */
     json_array_foreach(records, i, record)
     {
-        if (!open || json_object_get(open, text_of(record, "id")))
+        if (result || json_object_get(open, text_of(record, "id")))
             continue;
         attn_session_claim(session, record);
-        json_array_append(session->records, record);
+        result = json_array_append(session->records, record);
     }
-    const int result = open ? 0 : -1;
+    if (result)
+        snprintf(why, size, "no memory for the records of '%s'", session->folder);
     json_decref(open);
     json_decref(done);
     json_decref(records);

@@ -325,7 +325,9 @@ static unsigned char *look_at_keys(const struct attn_instance *instance, int64_t
 }
 
 /* Keys that no row sees hold NaN, Inf and -Inf in turn. Of the keys that some rows see, the last
- * one holds NaN, which must reach only these rows. */
+ * one holds NaN, which must reach only these rows. In self-attention, the row of x that makes such
+ * a key makes a query, too. It holds NaN always: an infinite query may have scores of -Inf, and the
+ * weights of these are unknown in a row of NaN, so the result could not be trusted. */
 static double poisoned(const void *context, uint64_t index)
 {
     static const double poison[] = {NAN, INFINITY, -INFINITY};
@@ -336,7 +338,7 @@ static double poisoned(const void *context, uint64_t index)
     const unsigned char *seen = f->seen + row / sk * heads * sk;
     uint64_t key = row % sk;
     if (seen[key] == SEEN_BY_NONE)
-        return poison[key % 3];
+        return f->role == ATTN_X_Q ? NAN : poison[key % 3];
     if (seen[key] == SEEN_BY_SOME) {
         while (++key < sk && seen[key] != SEEN_BY_SOME)
             continue;

@@ -241,5 +241,6 @@ void attn_serve_ceilings(struct attn_setup *setup, struct attn_message_reply *re
     measure_tiles(setup, ceilings);
     measure_reads(setup, &rungs[n - 1], ceilings);
     if (!(ceilings->rungs[n - 1].f32 > 0) || !(ceilings->reads[ceilings->n_reads - 1].gbs > 0))
-        attn_reply_set(reply, ATTN_ERROR, "the threads or the memory to measure with were refused");
+        attn_reply_set(reply, ATTN_ERROR,
+                       "the system refused threads or memory for the measurement");
 }

@@ -93,7 +93,8 @@ static bool available(struct attn_setup *setup, const struct attn_backend *backe
 {
     why[0] = 0;
     if (setup->init_result != ATTN_OK) {
-        snprintf(why, size, "%s", setup->init_why[0] ? setup->init_why : "its init failed");
+        snprintf(why, size, "%s",
+                 setup->init_why[0] ? setup->init_why : "init of the plugin failed");
         return false;
     }
     if (!backend->probe)
@@ -103,7 +104,7 @@ static bool available(struct attn_setup *setup, const struct attn_backend *backe
     const int result = backend->probe(&setup->services, why, size);
     attn_slot_leave(broken, sizeof(broken));
     if (result != ATTN_OK && !why[0])
-        snprintf(why, size, "its probe gave no reason");
+        snprintf(why, size, "probe of the backend gave no reason");
     return result == ATTN_OK;
 }
 

@@ -10,7 +10,7 @@
 namespace
 {
 
-/* Keeps each repetition, prints nothing; aggregates are ours to compute. */
+/* Keeps each repetition and prints nothing. We compute the aggregates. */
 class Collector : public benchmark::BenchmarkReporter
 {
   public:
@@ -82,7 +82,7 @@ void self_timed_loop(benchmark::State &state, const attn_gbench_job &job, bool &
     }
 }
 
-/* The loop that is timed from outside holds nothing but the call. */
+/* The loop that is timed from outside contains only the call. */
 void bare_loop(benchmark::State &state, const attn_gbench_job &job, bool &failed)
 {
     int (*const run)(void *) = job.run;

@@ -83,7 +83,7 @@ int main(int argc, char **argv)
      * parent is another process by now. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (argc != 2 || fcntl(ATTN_PROTOCOL_FD, F_SETFD, FD_CLOEXEC) != 0) {
-        fprintf(stderr, "attnbench-worker: started by attnbench, not by hand\n");
+        fprintf(stderr, "attnbench-worker: only attnbench starts this program\n");
         return 2;
     }
     if ((long)getppid() != strtol(argv[1], NULL, 10))

@@ -135,7 +135,8 @@ static void measure_device(struct attn_setup *setup, const struct attn_message_r
     reply->bytes = beyond(reply->after.allocated_bytes, operands);
     reply->taken = beyond(reply->after.used_bytes, reply->before.used_bytes);
     if (reply->status == ATTN_PASS && reply->after.allocated_bytes == 0)
-        attn_reply_set(reply, ATTN_SKIP, "the backend does not say what it holds of its device");
+        attn_reply_set(reply, ATTN_SKIP,
+                       "the backend does not say how much memory of its device it holds");
 }
 
 void attn_serve_peak(struct attn_setup *setup, const struct attn_message_request *request,

@@ -39,8 +39,8 @@ static void rerun(struct attn_plan *plan, const struct attn_message_request *req
             if (sum == first[t])
                 continue;
             attn_reply_set(reply, ATTN_FAIL,
-                           "run %d gives other bits in %s than the first, though deterministic is "
-                           "declared",
+                           "run %d gives different bits in %s than the first run, although the "
+                           "backend declares deterministic",
                            r + 1, request->operands[t].name);
             return;
         }

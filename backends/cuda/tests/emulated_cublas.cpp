@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* emulated_cublas.cpp - as much of libcublas as cublas.c calls, for tests: products in plain loops,
- * with sums cut off to f32 as tensor cores do for 16 bits, and operands that must lie in memory of
- * the emulated device. What the library would refuse, it refuses. */
+/* emulated_cublas.cpp - the part of libcublas that cublas.c calls, for tests. Products are plain
+ * loops. For 16-bit types, sums are rounded to f32 toward zero, as tensor cores do. Operands must
+ * lie in memory of the emulated device. It refuses what the library would refuse. */
 #include <math.h>
 
 #include "launch.h"
@@ -19,7 +19,7 @@ struct library {
     int math;
 };
 
-/* One matrix of a batch, by columns: `rows` elements a column, columns `ld` apart. */
+/* One matrix of a batch, column-major: `rows` elements per column, `ld` from column to column. */
 struct matrix {
     char *data;
     int type;

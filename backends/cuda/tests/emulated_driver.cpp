@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* emulated_driver.cpp - a CUDA driver for tests: as much of libcuda.so.1 as driver.c calls, over
- * the emulation, and of the management library what nvml.c calls. It has a GPU for each planted
- * bug, in the order of EMULATED_PLANTS; GPU 0 has none. What a driver would refuse, it refuses. */
+/* emulated_driver.cpp - a CUDA driver for tests, over the emulation: the part of libcuda.so.1 that
+ * driver.c calls, and the part of the management library that nvml.c calls. It has one GPU for each
+ * planted bug, in the order of EMULATED_PLANTS. GPU 0 has no bug. It refuses what a driver would
+ * refuse. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,17 +98,18 @@ enum {
     LAUNCH_FAILED = 719
 };
 enum { MULTIPROCESSORS = 16, L2_CACHE_SIZE = 38, MAJOR = 75, MINOR = 76, MAX_DYNAMIC_SHARED = 8 };
-/* Bytes of a block: without asking, and of 8.6, 8.9 and 12.0, which have the least. */
+/* Shared memory of a block in bytes: without asking, and at most. The second is that of 8.6, 8.9
+ * and 12.0, which have the least. */
 constexpr unsigned UNASKED_SHARED = 48 << 10, MOST_SHARED = 99 << 10;
 size_t used_memory = (size_t)3 << 20; /* for the driver itself */
 
 char violation[256] = "unspecified launch failure";
 int context, module, stream;
-/* An event is the count of what was started before it; 0: not recorded. */
+/* An event is the number of operations that were started before it. 0: not recorded. */
 unsigned started = 1;
 bool context_is_current;
 
-/* A launch that went wrong is reported by whoever waits for it. */
+/* The call that waits for a launch reports its error. */
 int pending_status = SUCCESS;
 
 } /* namespace */
@@ -154,7 +156,8 @@ EXPORT cuDeviceGetName(char *name, int size, int device)
     return SUCCESS;
 }
 
-/* Few multiprocessors, so that few keys are split; little cache, so that few operands exceed it. */
+/* Few multiprocessors, so that keys are split from few keys on. Little cache, so that small
+ * operands exceed it. */
 EXPORT cuDeviceGetAttribute(int *value, int attribute, int)
 {
     const struct {
@@ -299,7 +302,7 @@ EXPORT cuEventRecord(void *which, void *on)
     return on == &stream ? SUCCESS : INVALID;
 }
 
-/* Nothing here says how long a GPU would take: a millisecond for each launch and copy. */
+/* A millisecond for each launch and copy. It says nothing about the time of a GPU. */
 EXPORT cuEventElapsedTime(float *ms, void *first, void *last)
 {
     const unsigned begin = *(unsigned *)first, end = *(unsigned *)last;
@@ -327,7 +330,7 @@ EXPORT cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsign
     return SUCCESS;
 }
 
-/* ---- the management library: it knows the first GPU, which is hot and short of power ---- */
+/* ---- the management library: it knows the first GPU, which is hot and lacks power ---- */
 
 EXPORT nvmlInit_v2(void)
 {

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* emulation.h - the functions of device.h on the host, for tests: a block's threads run one after
- * another, each with a stack of its own, and change over where the hardware brings lanes or warps
- * together. Every access is checked:
+/* emulation.h - the functions of device.h on the host, for tests. The threads of a block run one
+ * after another, and each has its own stack. They switch at operations in which the hardware brings
+ * lanes or warps together. Every access is checked:
  *
- *   shared memory   inside what the launch asked for, aligned, written before it is read, with no
- *                   copy of cp.async under way in it or left behind; two threads that touch a word
- *                   with no barrier between, one of them writing, are a race, whatever their order
- *   global memory   inside an allocation of the emulated device; what a thread has written others
- *                   touch after a barrier or a meeting of their warp, and other blocks not at all
- *   lanes           all 32 take part in each operation of a warp, and in the same one
+ *   shared memory   It is inside what the launch asked for, aligned, and written before it is
+ *                   read. No copy of cp.async is pending in it, then or at the end. It is a race if
+ *                   two threads touch a word without a barrier between them and one of them writes,
+ *                   whatever their order.
+ *   global memory   It is inside an allocation of the emulated device. Other threads touch what a
+ *                   thread has written only after a barrier or a meeting of their warp. Other
+ * blocks do not touch it. lanes           All 32 take part in each operation of a warp, and in the
+ * same one.
  *
- * A violation ends the launch with one sentence. Not a model of time, of caches, or of memory order
- * between blocks. */
+ * A violation ends the launch with one sentence. The emulation does not model time, caches, or the
+ * order of memory between blocks. */
 #ifndef ATTN_CUDA_EMULATION_H
 #define ATTN_CUDA_EMULATION_H
 
@@ -22,7 +24,7 @@
 #define DEVICE_CALL
 #define PLANTED(name) (emulated_plant == plant_##name)
 
-/* The bugs that the kernels can be asked for. */
+/* The bugs that can be planted in the kernels. */
 #define EMULATED_PLANTS(X)                                                                         \
     X(none)                                                                                        \
     X(lane)                                                                                        \
@@ -50,7 +52,7 @@ enum warp_operation {
     WARP_MULTIPLY_BF16
 };
 
-/* What a lane brings to an operation of its warp, and takes from it. */
+/* The operands and results of a lane in an operation of its warp. */
 struct lane_operands {
     uint32_t in[6]; /* bits, an address, or the fragments of a (4) and b (2) */
     uint32_t out[4];
@@ -224,7 +226,9 @@ float exp2_fast(float x);
 
 typedef void emulated_kernel(const void *args);
 
-/* Runs every block, in random order of warps. NULL, or the sentence that says what is wrong. */
+/* Runs every block, with warps in random order. Returns NULL, or a sentence that says what is
+ * wrong.
+ */
 const char *emulated_launch(emulated_kernel *kernel, const void *args, int blocks_x, int blocks_z,
                             int threads, uint32_t shared_bytes);
 
@@ -232,7 +236,7 @@ const char *emulated_launch(emulated_kernel *kernel, const void *args, int block
 void *emulated_alloc(size_t bytes);
 bool emulated_free(void *memory);
 size_t emulated_size(void *memory); /* 0: not allocated */
-/* Do these bytes lie in one allocation. */
+/* True if these bytes lie in one allocation. */
 bool emulated_holds(const void *from, size_t bytes);
 
 #endif

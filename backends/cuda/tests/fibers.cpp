@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fibers.cpp - the threads of a block: a stack each, and who runs next. Within a warp each lane
- * runs to its next common operation, then the next lane; the last to come carries it out. Warps
- * change at barriers, in random order. */
+/* fibers.cpp - the threads of a block: one stack for each, and which one runs next. Each lane of a
+ * warp runs up to its next common operation, then the next lane runs. The last lane to arrive
+ * computes the operation. At barriers another warp runs, in random order. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <ucontext.h>
@@ -15,8 +15,8 @@ namespace
 constexpr int LANES = 32;
 constexpr size_t STACK = 64 << 10;
 
-/* A context is entered once by setcontext, and after that by longjmp, which asks nothing of the
- * system. */
+/* A context is entered once by setcontext, and after that by longjmp, which makes no system call.
+ */
 struct fiber {
     ucontext_t entry;
     jmp_buf point;
@@ -81,7 +81,7 @@ void prepare(int count)
     }
 }
 
-/* Back to the scheduler; the warp goes on later with this lane. */
+/* Goes back to the scheduler. The warp continues later with this lane. */
 void leave(warp &w, int lane)
 {
     w.next = lane;
@@ -98,8 +98,7 @@ int count(warp_state state)
     return n;
 }
 
-/* A warp that can run, any of them; -1 where all have ended. Where all wait at the barrier, it
- * opens. */
+/* Any warp that can run, or -1 if all have ended. If all wait at the barrier, it opens. */
 int choose()
 {
     if (count(READY) == 0 && count(WAITING) > 0) {

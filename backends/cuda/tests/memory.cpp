@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.cpp - the memory of the emulated device, and who may touch what when. */
+/* memory.cpp - the memory of the emulated device, and which thread may touch which bytes when. */
 #include <map>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -13,7 +13,7 @@ namespace
 
 enum { NOBODY = -1, MANY = -2, WORD = 4 };
 
-/* One word of shared memory: who wrote it and who read it last, and between which barriers. */
+/* One word of shared memory: which threads wrote and read it last, and between which barriers. */
 struct word_state {
     bool written, in_flight;
     int writer, reader;
@@ -34,7 +34,8 @@ std::vector<int> groups;                       /* that each thread has committed
 unsigned epoch;
 std::map<uintptr_t, size_t> allocations; /* first byte -> bytes */
 
-/* Who wrote an element of global memory in this launch, between which barriers and meetings. */
+/* Which thread wrote an element of global memory in this launch, between which barriers and
+ * meetings. */
 struct global_write {
     unsigned block, epoch, met;
     int thread;
@@ -43,7 +44,7 @@ std::unordered_map<uintptr_t, global_write> global_writes;
 unsigned block;
 std::vector<unsigned> meetings; /* of each warp */
 
-/* Does what was written lie before what the current thread does. */
+/* True if a write is ordered before what the current thread does now. */
 bool lies_before(const global_write &write)
 {
     const int thread = emulated_current.thread, warp = thread / 32;
@@ -53,7 +54,7 @@ bool lies_before(const global_write &write)
            (write.thread / 32 == warp && write.met != meetings[(size_t)warp]);
 }
 
-/* Words at .. at+bytes-1, or a violation. */
+/* The words of at .. at+bytes-1, or a violation. */
 word_state *words_at(uint32_t at, size_t bytes)
 {
     if (at % bytes != 0)
@@ -145,8 +146,8 @@ void emulated_shared_write(uint32_t at, const void *from, size_t bytes)
     memcpy(&shared[at], from, bytes);
 }
 
-/* The bytes may arrive at any time from now until the wait: nobody may touch the place. They arrive
- * at the wait, the latest time there is. */
+/* The bytes may arrive at any time between now and the wait, so no thread may touch their place.
+ * Here they arrive at the wait, as late as possible. */
 void emulated_copy(uint32_t to, const void *from, bool wanted)
 {
     const size_t thread = (size_t)emulated_current.thread;
@@ -218,7 +219,7 @@ bool emulated_free(void *memory)
 
 bool emulated_holds(const void *from, size_t bytes)
 {
-    static uintptr_t first, last; /* the allocation of the access before, most often */
+    static uintptr_t first, last; /* the allocation of the previous access: most often the same */
     const uintptr_t at = (uintptr_t)from;
     if (at < first || at + bytes > last || allocations.find(first) == allocations.end()) {
         auto above = allocations.upper_bound(at);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* warp.cpp - what the lanes of a warp do together, after the PTX manual: fragments of mma.m16n8k16
- * and ldmatrix, shuffles, votes; and the arithmetic of one lane. */
+/* warp.cpp - the common operations of a warp as the PTX manual defines them: fragments of
+ * mma.m16n8k16 and ldmatrix, shuffles, votes. Also the arithmetic of one lane. */
 #include <math.h>
 #include <vector>
 
@@ -57,8 +57,8 @@ void multiply(warp_operation operation, lane_operands *const *lanes)
     }
 }
 
-/* Matrix m of four: lane l gave its row l - 8m; lane 4g + t takes elements 2t, 2t+1 of row g, or,
- * transposed, of column g. */
+/* Matrix m of four. Lane l gave its row l - 8m. Lane 4g + t receives elements 2t and 2t+1 of row g,
+ * or of column g if transposed. */
 void load_four(bool transposed, int base, lane_operands *const *lanes)
 {
     for (int m = 0; m < 4; m++) {
@@ -137,10 +137,10 @@ uint16_t emulated_f16_bits(float value)
         return 0x7fff; /* what cvt gives for NaN */
     if (size >= 65520.0f)
         return sign | 0x7c00;
-    int exponent = -24; /* that of 0 counts as subnormal */
+    int exponent = -24; /* 0 counts as subnormal */
     if (size > 0)
         frexpf(size, &exponent);
-    /* the unit in the last place, that of subnormals at the least; rintf rounds to even */
+    /* the unit in the last place, at least that of subnormals; rintf rounds to even */
     const int unit = exponent - 11 < -24 ? -24 : exponent - 11;
     const int steps = (int)rintf(ldexpf(size, -unit));
     return (uint16_t)(sign + ((unit + 24) << 10) + steps);
@@ -154,8 +154,8 @@ uint16_t emulated_bf16_bits(float value)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* The hardware errs by up to 2^-22, but not at 0. Here each x errs by its own pattern of bits, so
- * that nothing rests on an exact exponential. */
+/* The hardware has an error of up to 2^-22, except at 0. Here the bits of x choose the error, so
+ * that no result depends on an exact exponential. */
 float exp2_fast(float x)
 {
     const int error = (int)((bits_of(x) * 2654435761u >> 24) % 3) - 1;

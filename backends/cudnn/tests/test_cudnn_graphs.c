@@ -10,8 +10,10 @@
 
 #include <cmocka.h>
 
+#include "../engine.h"
 #include "../graph.h"
 #include "../library.h"
+#include "../supports.h"
 #include "specs.h"
 
 /* What cuDNN writes of a device, with the figures of its data sheet. */

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "../graph.h"
+#include "../supports.h"
 #include "specs.h"
 
 static int answer(const struct test_spec *spec, char *why, size_t size)

@@ -127,6 +127,49 @@ static void projects_wide_queries(void **state)
     }
 }
 
+/* All elements of an operand times 2^exponent. */
+static void magnify(struct test_problem *made, uint32_t role, int exponent)
+{
+    for (uint32_t t = 0; t < made->problem.n_tensors; t++)
+        for (size_t n = 0; made->tensors[t].role == role && n < made->bytes[t] / sizeof(float);
+             n++) {
+            float *x = (float *)made->tensors[t].data + n;
+            *x = ldexpf(*x, exponent);
+        }
+}
+
+/* Scores of usual size, of one factor so small that the other one times the scale overflows. */
+static void takes_a_large_scale(void **state)
+{
+    static const struct {
+        uint32_t score, small, large;
+    } kinds[] = {{ATTN_SCORE_SCALED_DOT, ATTN_Q, ATTN_K},
+                 {ATTN_SCORE_SCALED_DOT, ATTN_K, ATTN_Q},
+                 {ATTN_SCORE_BILINEAR, ATTN_Q, ATTN_SCORE_M},
+                 {ATTN_SCORE_BILINEAR, ATTN_K, ATTN_SCORE_M},
+                 {ATTN_SCORE_ADDITIVE, ATTN_SCORE_WK, ATTN_SCORE_WV}};
+    for (size_t n = 0; n < 4 * sizeof kinds / sizeof *kinds; n++) {
+        struct test_spec spec = {.name = "large scale",
+                                 .hq = 2,
+                                 .hkv = 1,
+                                 .sq = n % 2 ? 3 : 20,
+                                 .sk = 37,
+                                 .with = ALL_OUT | (n / 2 % 2 ? WITH_BIAS : 0)};
+        struct test_problem made;
+        spec = with_score(spec, kinds[n / 4].score);
+        spec.dq = spec.score == ATTN_SCORE_SCALED_DOT ? spec.dk : spec.dq;
+        spec.scale = ldexp(0.2, 80);
+        test_problem_make(&spec, &made);
+        magnify(&made, kinds[n / 4].small, -130);
+        magnify(&made, kinds[n / 4].large, 50);
+        if (spec.score == ATTN_SCORE_ADDITIVE)
+            magnify(&made, ATTN_Q, -130);
+        test_run(*state, &made);
+        test_check(&spec, &made);
+        test_problem_free(&made);
+    }
+}
+
 /* NaN and infinities in one key or query: in the rows that see it, what IEEE makes of the score. */
 static void keeps_nan_to_its_rows(void **state)
 {
@@ -270,6 +313,7 @@ static int test_rung(const struct attn_backend *rung)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(matches_the_oracle, (void *)(uintptr_t)rung),
         cmocka_unit_test_prestate(projects_wide_queries, (void *)(uintptr_t)rung),
+        cmocka_unit_test_prestate(takes_a_large_scale, (void *)(uintptr_t)rung),
         cmocka_unit_test_prestate(keeps_nan_to_its_rows, (void *)(uintptr_t)rung),
         cmocka_unit_test_prestate(same_bits_however_cut, (void *)(uintptr_t)rung),
         cmocka_unit_test_prestate(refuses_odd_parameters, (void *)(uintptr_t)rung),

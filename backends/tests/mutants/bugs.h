@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bugs.h - the bugs that the mutant backend can be given, one at a time: option bug=NAME.
+/* bugs.h - the bugs of the mutant backend. Option bug=NAME plants one of them.
  *
- * BUG(name, class, types, cases, text). `class` is the kind of bug, by the list in README.md;
- * `types` are the types of q in which it can show, `cases` the lines of mutants.cases on which it
- * can. score.py reads this table too: an entry a line. */
+ * BUG(name, class, types, cases, text). `class` is the kind of bug, from the list in README.md. The
+ * bug can change results in the types of q that `types` names, on the lines of mutants.cases that
+ * `cases` names. score.py reads this table too, so each entry is one line. */
 #ifndef ATTN_MUTANT_BUGS_H
 #define ATTN_MUTANT_BUGS_H
 
@@ -167,7 +167,7 @@ enum mutant_bug {
 #undef BUG
 };
 
-/* The bug of this process, set by `create` from the option: a worker serves one backend. */
+/* The bug of this process. `create` sets it from the option. A worker serves one backend. */
 extern enum mutant_bug mutant_planted;
 
 #define bug(name) (mutant_planted == BUG_##name)

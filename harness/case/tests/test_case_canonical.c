@@ -45,8 +45,10 @@ static void test_bounds(void **state)
     char text[8] = "#######";
     assert_int_equal(attn_case_canonical(&c, NULL, 0), 9);
     assert_int_equal(attn_case_canonical(&c, text, 6), 9);
-    assert_string_equal(text, "dk=8 ");
+    assert_string_equal(text, "dk..."); /* what was cut off is not hidden */
     assert_int_equal(text[6], '#');
+    assert_int_equal(attn_case_canonical(&c, text, 3), 9);
+    assert_string_equal(text, "dk"); /* no room for that */
     attn_case_free(&c);
 }
 

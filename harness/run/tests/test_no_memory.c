@@ -23,6 +23,7 @@
 #include "reference/dtype.h"
 #include "report/compare.h"
 #include "results/record.h"
+#include "run/resume.h"
 #include "run/roster.h"
 #include "run/suite.h"
 
@@ -39,6 +40,8 @@ void *__wrap_realloc(void *old, size_t size);
 void *__wrap_reallocarray(void *old, size_t count, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
 char *__wrap_strdup(const char *text);
+json_t *__real_attn_record_read(const char *path, int *torn, char *why, size_t size);
+json_t *__wrap_attn_record_read(const char *path, int *torn, char *why, size_t size);
 
 static const char *cases_folder;
 static long until_refusal = -1; /* allocations still granted; negative: all */
@@ -79,6 +82,20 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size)
 char *__wrap_strdup(const char *text)
 {
     return refused() ? NULL : __real_strdup(text);
+}
+
+static bool reading_succeeds;
+
+/* Without memory Jansson's scanner drops single bytes of a text and says nothing. */
+json_t *__wrap_attn_record_read(const char *path, int *torn, char *why, size_t size)
+{
+    const long left = until_refusal;
+    if (reading_succeeds)
+        until_refusal = -1;
+    json_t *records = __real_attn_record_read(path, torn, why, size);
+    if (reading_succeeds)
+        until_refusal = left;
+    return records;
 }
 
 /* Refuses allocation 0, 1, 2 ... of `work`, which returns 0 or leaves a reason, until it makes
@@ -230,6 +247,9 @@ static int judge_case(const struct attn_case *c, char *why, size_t size)
             attn_judge_reference(judge, &v);
         else
             attn_examine_outputs(judge, &numerics, false, &v);
+        /* Lack of memory is an error of this machine, never a verdict about an answer. */
+        if (v.status == ATTN_FAIL && strstr(v.reason, "memory"))
+            fail_msg("fail for lack of memory: %s", v.reason);
         status = v.status == ATTN_ERROR ? -1 : 0;
         if (status != 0)
             snprintf(why, size, "%s", v.reason);
@@ -306,6 +326,71 @@ static int write_junit(char *why, size_t size)
     return attn_junit_write(run.records, "/dev/null", why, size);
 }
 
+static char run_folder[] = "/tmp/attn_no_memory_XXXXXX";
+
+/* Many verdicts, so that lists of keys must grow, on the first of two cases. */
+static void make_run(void)
+{
+    char path[ATTN_PATH_MAX];
+    assert_non_null(mkdtemp(run_folder));
+    attn_path_join(path, run_folder, "results.ndjson");
+    const int fd = open(path, O_WRONLY | O_CREAT, 0644);
+    assert_true(fd >= 0);
+    char id[ATTN_CASE_ID_LEN + 1], backend[16];
+    attn_case_id(&made.items[0], id);
+    for (int b = 0; b < 24; b++) {
+        snprintf(backend, sizeof backend, "b%d", b);
+        json_t *record =
+            json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:s}", "type", "verify", "id", id, "backend",
+                      backend, "options", "", "threads", 1, "status", "fail", "reason", "");
+        assert_int_equal(attn_record_append(fd, record), 0);
+        json_decref(record);
+    }
+    close(fd);
+}
+
+/* A finished case is not measured again, and every record of it counts. */
+static int resume_run(char *why, size_t size)
+{
+    struct attn_contestant b3 = {.info = {.name = "b3"}};
+    struct attn_case_list cases = {0};
+    if (parse("s=4 d=8", &cases, why, size) || parse("s=5 d=8", &cases, why, size)) {
+        attn_case_list_free(&cases);
+        return -1;
+    }
+    struct attn_session session = {.settings = {.threads = 1},
+                                   .roster = {.items = &b3, .count = 1},
+                                   .cases = cases,
+                                   .records = json_array()};
+    int status = session.records ? 0 : -1;
+    snprintf(session.folder, sizeof session.folder, "%s", run_folder);
+    if (status)
+        snprintf(why, size, "no memory");
+    else
+        status = attn_resume(&session, why, size);
+    if (status == 0 && (session.cases.count != 1 || json_array_size(session.records) != 24))
+        fail_msg("%zu cases left, %zu of 24 records, and no word of it", session.cases.count,
+                 json_array_size(session.records));
+    attn_case_list_free(&session.cases);
+    json_decref(session.records);
+    return status;
+}
+
+static void resuming(void **state)
+{
+    (void)state;
+    char why[512] = "", path[ATTN_PATH_MAX];
+    assert_int_equal(parse("s=4 d=8", &made, why, sizeof why), 0);
+    make_run();
+    reading_succeeds = true;
+    with_refusals(resume_run, 20);
+    reading_succeeds = false;
+    attn_case_list_free(&made);
+    attn_path_join(path, run_folder, "results.ndjson");
+    unlink(path);
+    rmdir(run_folder);
+}
+
 /* Results of two backends on one case, written, read, compared. */
 static void results_and_comparison(void **state)
 {
@@ -345,6 +430,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(parsing),
         cmocka_unit_test(finding_backends),
         cmocka_unit_test(judging),
+        cmocka_unit_test(resuming),
         cmocka_unit_test(results_and_comparison),
     };
     if (argc != 4)

@@ -78,6 +78,17 @@ class Relations(unittest.TestCase):
                 self.assertTrue(records[0]["reason"].startswith(name + ": "))
                 self.assertEqual(done.returncode, 3)
 
+    def test_scale_v_allows_for_subnormal_products(self):
+        # Each of 64 products p v may be subnormal, and their sum is not.
+        case = ("b=4 dk=72 hq=2 layout=bhds mask=past:42+len:rand out=weights score=gaussian "
+                "seed=66 sink=1 sk=64 sq=25 view=broadcast")
+        done = subprocess.run(
+            [PROGRAM, "verify", "-b", "naive", "--fills", "none", "--checks", "scale_v", "--json",
+             case], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+            check=False)
+        record = json.loads(done.stdout)
+        self.assertEqual(record["checks"]["scale_v"], "pass", done.stdout + done.stderr)
+
     def test_checks_are_chosen_by_name(self):
         words = ("--fills", "none", "-b", "test:break=shift")
         records, done = verify("relations", FULL, *words, "--checks", "ones,gqa")

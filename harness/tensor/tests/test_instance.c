@@ -288,6 +288,34 @@ static void fills(void **state)
     attn_instance_free(in);
 }
 
+/* Which kinds of numbers an operand has. */
+static void kinds_in(const struct attn_tensor *t, bool *has_nan, bool *has_infinity)
+{
+    *has_nan = *has_infinity = false;
+    for (int64_t n = 0; n < attn_operand_count(t); n++) {
+        const double x = attn_dtype_load(t->dtype, t->data, n);
+        *has_nan = *has_nan || isnan(x);
+        *has_infinity = *has_infinity || isinf(x);
+    }
+}
+
+/* A row of x that no query sees is a query itself where keys have no x of their own. */
+static void poison_of_queries_is_nan(void **state)
+{
+    (void)state;
+    bool nan, infinity;
+    struct attn_instance *in = make("op=mha b=2 hq=1 s=9 dk=1 mask=len:3 fill=poison");
+    kinds_in(tensor_of(in, ATTN_X_Q), &nan, &infinity);
+    assert_true(nan && !infinity);
+    attn_instance_free(in);
+    in = make("op=mha b=2 hq=1 sq=9 sk=9 dk=1 mask=len:3 kv=cross fill=poison");
+    kinds_in(tensor_of(in, ATTN_X_K), &nan, &infinity);
+    assert_true(nan && infinity);
+    kinds_in(tensor_of(in, ATTN_X_Q), &nan, &infinity);
+    assert_true(!nan && !infinity);
+    attn_instance_free(in);
+}
+
 static void multi_head_operands(void **state)
 {
     (void)state;
@@ -445,6 +473,7 @@ int main(void)
         cmocka_unit_test(masks_and_biases_broadcast),
         cmocka_unit_test(alibi_slopes),
         cmocka_unit_test(fills),
+        cmocka_unit_test(poison_of_queries_is_nan),
         cmocka_unit_test(multi_head_operands),
         cmocka_unit_test(weights_keep_the_scale),
         cmocka_unit_test(stiefel_weights),
