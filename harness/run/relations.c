@@ -21,7 +21,7 @@
 static const double most_cells = 0x1p24, most_bytes = 0x1p24, most_s = 0.25;
 /* As many reruns as fit into the first time, within these limits; short runs may go on, for the
  * second time and up to the last limit. */
-static const double rerun_s = 0.25, short_rerun_s = 0.06;
+static const double rerun_s = 0.25, short_rerun_s = 0.02;
 enum { RERUNS_MIN = 3, RERUNS_USUAL = 50, RERUNS_MAX = 400 };
 
 static bool may_try(const struct attn_entry *entry)

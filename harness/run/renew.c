@@ -11,12 +11,14 @@
 #include "run/machine.h"
 #include "run/verify_one.h"
 
+/* Multiply-adds of the reference: whole answers of small cases, a sample of large ones. */
+static const double budget = 3e7;
 /* Backends whose run takes longer are asked on a smaller case (further.c). */
 static const double most_s = 1.0;
 /* Runs before the inputs change: as many as fit into the first time. A backend's first cases may
  * use more, the second time together, so that its short runs are some hundred on at least one case.
  */
-static const double runs_s = 0.02, long_runs_s = 2;
+static const double runs_s = 0.004, long_runs_s = 1;
 enum { RUNS_MAX = 400 };
 
 /* In sessions of so many cases, one plan of each backend is kept so long before its last run. */
@@ -105,7 +107,7 @@ void attn_renew_verify(struct attn_session *session, struct attn_seat *seats,
     }
     const int threads = session->settings.host_threads;
     if (attn_twin_create(instance, true, threads, &twin, why, sizeof why) == 0 &&
-        attn_judge_create(twin, ATTN_FILL_BUDGET, threads, &judge, why, sizeof why) == 0)
+        attn_judge_create(twin, budget, threads, &judge, why, sizeof why) == 0)
         for (size_t b = 0; b < session->roster.count && !attn_interrupted; b++)
             if (may_renew(&entries[b]))
                 renew(&seats[b], instance, twin, judge, &entries[b]);

@@ -34,6 +34,7 @@
 /* A fetch copies results; a slow link copies so much in a second, and sets out within this time. */
 #define FETCH_BYTES_S 1e8
 #define FETCH_S       1e-2
+#define FETCH_TRIES   5
 
 /* Sets of operands that a cold device goes through in turn; so many of the smallest ones. */
 #define ROTATED_MOST 1024
@@ -224,24 +225,25 @@ static int run_last(struct attn_plan *plan, struct attn_vary *vary,
     return 0;
 }
 
-/* Results of a device come back by a copy, not by work. */
+/* Results come back by a copy, not by work. The best of a few: others may have the processor. */
 static int fetch_quickly(struct attn_plan *plan, const struct attn_message_request *request,
                          struct attn_message_reply *reply)
 {
-    double bytes = 0;
+    double bytes = 0, best = HUGE_VAL;
     for (uint32_t t = 0; t < request->n_tensors; t++)
         bytes += request->operands[t].output ? (double)request->operands[t].span : 0;
-    if (attn_plan_fetch(plan, reply) != 0)
-        return -1;
-    /* Again: the first may have been delayed, or may have prepared something. */
-    const double start = now();
-    if (attn_plan_fetch(plan, reply) != 0)
-        return -1;
-    const double seconds = now() - start;
-    if (seconds <= FETCH_S + bytes / FETCH_BYTES_S)
+    const double allowed = FETCH_S + bytes / FETCH_BYTES_S;
+    for (int n = 0; n < FETCH_TRIES && best > allowed; n++) {
+        const double start = now();
+        if (attn_plan_fetch(plan, reply) != 0)
+            return -1;
+        const double seconds = now() - start;
+        best = seconds < best ? seconds : best;
+    }
+    if (best <= allowed)
         return 0;
     attn_reply_set(reply, ATTN_SUSPECT,
-                   "fetch takes %.3g s for %.3g MB of results: a copy takes less", seconds,
+                   "fetch takes %.3g s for %.3g MB of results: a copy takes less", best,
                    1e-6 * bytes);
     return -1;
 }
