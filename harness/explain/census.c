@@ -189,7 +189,7 @@ static void decode(const struct row_count *row, char *text, size_t size)
         snprintf(text, size, "does not give each of its %lld keys the same weight", own);
 }
 
-bool attn_census_counts(uint32_t dtype, double got, double sum, double beside, int64_t n)
+bool attn_census_counts(uint32_t dtype, double got, double sum, int64_t n, double beside)
 {
     if (n == 0)
         return true; /* by the rule that the plan declares, which the bound has judged */
@@ -217,7 +217,7 @@ static void count_row(struct tally *t, struct attn_probe_row at)
     for (int64_t c = 0; c < p->dv; c++) {
         t->probe->row[c] = attn_probe_element(t->probe->out, at.b, at.h, at.i, c);
         right = right &&
-                attn_census_counts(p->dtype, t->probe->row[c], t->sum[c], t->probe->beside, at.n);
+                attn_census_counts(p->dtype, t->probe->row[c], t->sum[c], at.n, t->probe->beside);
         nothing = nothing && t->probe->row[c] == 0;
     }
     /* A sum of 0 does not tell how many keys were read. */

@@ -64,27 +64,58 @@ static bool is_refused(uint32_t dtype, double wrong, double want, double bound)
     return !(attn_judge_ratio(dtype, rounded(dtype, wrong), want, bound) <= 1);
 }
 
-/* What census and exact know beyond the bound. */
+/* The keys of a unit if all of its lines see as many; else 0. */
+static int64_t keys_of(const struct verdict *v, const struct attn_power_unit *unit)
+{
+    const int64_t lines = v->trials->lines_of_unit;
+    const int64_t *n = v->evidence->ref->allowed + unit->place * lines;
+    for (int64_t k = 1; k < lines; k++)
+        if (n[k] != n[0])
+            return 0;
+    return n[0];
+}
+
+/* fill=census: out times the number of keys is a whole number. In multi-head attention it is one
+ * where W_o shows the heads, as stored. */
 static bool is_miscounted(const struct verdict *v, const struct attn_power_unit *unit)
 {
     const struct attn_power_trials *t = v->trials;
+    const int64_t n = keys_of(v, unit);
+    const uint32_t type = t->problem->dtype, stored = v->numerics->proj_type;
+    const bool coarser =
+        t->projected && stored && attn_dtype_roundoff(stored) > attn_dtype_roundoff(type);
+    bool wrong = false;
+    for (int64_t c = 0; c < t->n_columns; c++) {
+        const double sum = unit->out[c] * (double)n, got = rounded(type, v->out[c]);
+        if (fabs(sum - round(sum)) > 1e-6)
+            return false;
+        wrong = wrong || !attn_census_counts(coarser ? stored : type, got, round(sum), n, 0);
+    }
+    return wrong;
+}
+
+/* fill=exact: the bits of out are known. */
+static bool is_inexact(const struct verdict *v, const struct attn_power_unit *unit)
+{
+    const struct attn_power_trials *t = v->trials;
     const struct attn_problem *p = t->problem;
-    const enum attn_fill fill = t->instance->c.fill;
     const struct attn_power_line *line = &t->lines[unit->line];
-    if (!v->counts || t->projected || (fill != ATTN_FILL_CENSUS && fill != ATTN_FILL_EXACT))
-        return false;
-    const int64_t n = v->evidence->ref->allowed[unit->place];
-    if (fill == ATTN_FILL_EXACT &&
+    if (t->projected ||
         !attn_exact_row(t->instance, (line->b * p->hq + line->h) * p->sq + line->i, v->mean))
         return false;
-    for (int64_t c = 0; c < t->n_columns; c++) {
-        const double got = rounded(p->dtype, v->out[c]);
-        if (fill == ATTN_FILL_EXACT
-                ? got != v->mean[t->column[c]]
-                : !attn_census_counts(p->dtype, got, round(unit->out[c] * (double)n), 0, n))
+    for (int64_t c = 0; c < t->n_columns; c++)
+        if (rounded(p->dtype, v->out[c]) != v->mean[t->column[c]])
             return true;
-    }
     return false;
+}
+
+/* What a fill knows beyond the bound. */
+static bool is_known_wrong(const struct verdict *v, const struct attn_power_unit *unit)
+{
+    const enum attn_fill fill = v->trials->instance->c.fill;
+    return v->counts && (fill == ATTN_FILL_CENSUS  ? is_miscounted(v, unit)
+                         : fill == ATTN_FILL_EXACT ? is_inexact(v, unit)
+                                                   : false);
 }
 
 /* The answer of a unit with a mistake: does it differ, would it be refused? */
@@ -116,7 +147,7 @@ static void try_unit(const struct verdict *v, const struct attn_power_unit *unit
             *refused || is_refused(lse_tensor->dtype, v->lse[n], lse.value[at], lse.bound[at]);
     }
     *applies = *applies || other;
-    *refused = *refused || (other && is_miscounted(v, unit));
+    *refused = *refused || (other && is_known_wrong(v, unit));
 }
 
 /* The rule for rows without keys is compared exactly, so any such row that was judged will do. */

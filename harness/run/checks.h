@@ -19,6 +19,8 @@ enum attn_check {
     ATTN_CHECK_DUPLICATE_KEY,
     ATTN_CHECK_KEEP,
     ATTN_CHECK_PERMUTE_QUERIES,
+    ATTN_CHECK_PERMUTE_HEADS,
+    ATTN_CHECK_SHIFT_K,
     ATTN_CHECK_THREADS,
     /* the same plan again and again */
     ATTN_CHECK_RERUN,

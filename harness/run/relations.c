@@ -98,6 +98,18 @@ static double made_value(const void *context, uint64_t index)
     return m->relation->value(m->work, m->part, m->tensor, at);
 }
 
+/* Is a made operand the case's own, element by element? */
+static bool is_copied(const struct attn_relation *relation, const struct attn_tensor *own,
+                      const struct attn_tensor *made)
+{
+    bool same = relation->changes != NULL && own->rank == made->rank;
+    for (const uint32_t *role = relation->changes; same && *role; role++)
+        same = *role != made->role;
+    for (uint32_t axis = 0; same && axis < own->rank; axis++)
+        same = own->shape[axis] == made->shape[axis] && own->stride[axis] == made->stride[axis];
+    return same;
+}
+
 /* NULL: no time or no memory; then the check is missing in the record. */
 static struct attn_instance *make_part(const struct attn_session *session,
                                        const struct attn_relation *relation,
@@ -112,6 +124,12 @@ static struct attn_instance *make_part(const struct attn_session *session,
     for (uint32_t t = 0; instance && t < instance->problem.n_tensors; t++) {
         if (instance->operands[t].output)
             continue;
+        const struct attn_tensor *own =
+            attn_tensor_find(&work->base->problem, instance->tensors[t].role);
+        if (own && is_copied(relation, own, &instance->tensors[t])) {
+            memcpy(instance->tensors[t].data, own->data, attn_tensor_span(own));
+            continue;
+        }
         const struct making making = {relation, work, &instance->tensors[t], part};
         attn_operand_fill(&instance->tensors[t], session->settings.host_threads, made_value,
                           &making);
@@ -249,6 +267,7 @@ static void try_relation(const struct attn_relation *relation, struct attn_seat 
     work->counted_row = 0;
     for (int n = 0; ready && n < relation->parts && outcome.status == ATTN_PASS; n++) {
         outcome = run_part(seat, relation->check, parts[n], &work->is[n]);
+        work->is[n].inner = work->part_inner[n];
         ready = outcome.status != ATTN_PASS || exact ||
                 attn_results_bound(&work->is[n], &work->numerics, kind, relation->constant_v) == 0;
     }
@@ -315,46 +334,59 @@ static void verify_relation(struct attn_session *session, struct attn_seat *seat
                             struct attn_entry *entries)
 {
     struct attn_instance *parts[ATTN_RELATION_PARTS] = {NULL};
+    struct attn_inner inners[ATTN_RELATION_PARTS] = {0};
     for (size_t b = 0; b < session->roster.count && !attn_interrupted; b++) {
         struct attn_relation_work *work = &works[b];
-        if (!work->was.value[0] || !may_try(&entries[b]) || !relation->fits(work))
+        /* What a check has shown with dense weights it need not show with chosen ones. */
+        const bool done = work->inner && entries[b].checks_done >> relation->check & 1;
+        if (!work->was.value[0] || !may_try(&entries[b]) || done || !relation->fits(work))
             continue;
         for (int n = 0; n < relation->parts; n++) {
             if (!parts[n])
                 parts[n] = make_part(session, relation, work, n);
             work->part[n] = parts[n];
-            if (!parts[n]) {
+            if (!parts[n] || (work->inner && !relation->exact(work) && !inners[n].q &&
+                              attn_inner_create(parts[n], &inners[n]) != 0)) {
                 miss_all(session, relation, works, entries);
                 goto out;
             }
+            work->part_inner[n] = inners[n].q ? &inners[n] : NULL;
         }
         try_relation(relation, &seats[b], parts, work, &entries[b]);
     }
 out:
-    for (int n = 0; n < ATTN_RELATION_PARTS; n++)
+    for (int n = 0; n < ATTN_RELATION_PARTS; n++) {
+        attn_inner_free(&inners[n]);
         attn_instance_free(parts[n]);
+    }
 }
 
-void attn_relations_verify(struct attn_session *session, struct attn_seat *seats,
-                           struct attn_instance *instance, struct attn_entry *entries, bool costly)
+/* Inputs that relations begin with. */
+struct base {
+    struct attn_instance *instance;
+    const struct attn_inner *inner; /* the attention inside it, if projections are exact; the plans
+                                       are then not run again and again once more */
+    bool costly;
+};
+
+/* All relations on a base. */
+static void verify_base(struct attn_session *session, struct attn_seat *seats,
+                        const struct base *base, struct attn_entry *entries)
 {
-    const struct attn_case *c = &instance->c;
-    const unsigned choices = (1u << ATTN_CHECK_CHOICES) - 1;
     const size_t n = session->roster.count;
-    bool any = false;
-    for (size_t b = 0; b < n; b++)
-        any = any || is_worth(instance, &entries[b], costly);
-    if (!any || c->fill != ATTN_FILL_NORMAL || c->data || !(session->settings.checks & choices))
-        return;
     struct attn_relation_work *works = calloc(n + 1, sizeof *works);
     for (size_t b = 0; works && b < n && !attn_interrupted; b++) {
-        if (!is_worth(instance, &entries[b], costly))
+        if (!is_worth(base->instance, &entries[b], base->costly))
             continue;
-        works[b].base = instance;
+        works[b].base = base->instance;
+        works[b].inner = base->inner;
         works[b].numerics = entries[b].plan.numerics;
         /* Failures here are reported elsewhere. */
-        if (run_part(&seats[b], ATTN_CHECK_COUNT, instance, &works[b].was).status == ATTN_PASS)
-            try_repeats(session, &seats[b], instance, &entries[b]);
+        const enum attn_status status =
+            run_part(&seats[b], ATTN_CHECK_COUNT, base->instance, &works[b].was).status;
+        if (status == ATTN_PASS && !base->inner)
+            try_repeats(session, &seats[b], base->instance, &entries[b]);
+        works[b].was.inner = base->inner;
     }
     for (int r = 0; works && r <= ATTN_CHECK_THREADS; r++)
         if (session->settings.checks >> attn_relations[r]->check & 1)
@@ -362,4 +394,40 @@ void attn_relations_verify(struct attn_session *session, struct attn_seat *seats
     for (size_t b = 0; works && b < n; b++)
         attn_results_free(&works[b].was);
     free(works);
+}
+
+/* Multi-head attention once more, with projections that are exact: the allowance of attention then
+ * holds for it. */
+static void verify_projected(struct attn_session *session, struct attn_seat *seats,
+                             const struct attn_case *c, struct attn_entry *entries, bool costly)
+{
+    struct attn_case whole = *c; /* nothing in the copy is owned */
+    struct attn_judgement none;
+    struct attn_inner inner;
+    whole.fill = ATTN_FILL_WHOLE;
+    struct attn_instance *instance = attn_fill_fits(c, ATTN_FILL_WHOLE, NULL, 0)
+                                         ? attn_instance_for(session, &whole, &none)
+                                         : NULL;
+    if (instance && attn_inner_create(instance, &inner) == 0) {
+        const struct base base = {instance, &inner, costly};
+        verify_base(session, seats, &base, entries);
+        attn_inner_free(&inner);
+    }
+    attn_instance_free(instance);
+}
+
+void attn_relations_verify(struct attn_session *session, struct attn_seat *seats,
+                           struct attn_instance *instance, struct attn_entry *entries, bool costly)
+{
+    const struct attn_case *c = &instance->c;
+    const unsigned choices = (1u << ATTN_CHECK_CHOICES) - 1;
+    bool any = false;
+    for (size_t b = 0; b < session->roster.count; b++)
+        any = any || is_worth(instance, &entries[b], costly);
+    if (!any || c->fill != ATTN_FILL_NORMAL || c->data || !(session->settings.checks & choices))
+        return;
+    const struct base own = {instance, NULL, costly};
+    verify_base(session, seats, &own, entries);
+    if (ref_op_is(c->op, REF_PROJECTED))
+        verify_projected(session, seats, c, entries, costly);
 }

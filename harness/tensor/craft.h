@@ -37,5 +37,7 @@ int64_t attn_craft_bits(int64_t keys);
 /* fill_mha.c: makes x_*, w_* and b_* of multi-head attention, so that its projections are exact in
  * every type, and q, k, v what the fill wants them to be. */
 void attn_craft_projected(const struct craft *f, int threads);
+/* Does it write every element of this operand of the case? */
+bool attn_craft_makes(const struct attn_case *c, uint32_t role);
 
 #endif

@@ -365,6 +365,12 @@ static value_function maker(enum attn_fill fill, uint32_t role)
     }
 }
 
+bool attn_craft_makes(const struct attn_case *c, uint32_t role)
+{
+    return ref_op_is(c->op, REF_PROJECTED) && c->fill >= ATTN_FILL_CENSUS &&
+           c->fill != ATTN_FILL_POISON && maker(c->fill, role);
+}
+
 void attn_craft_projected(const struct craft *f, int threads)
 {
     const struct attn_problem *p = &f->instance->problem;

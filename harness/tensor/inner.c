@@ -15,7 +15,31 @@ struct projection {
     int64_t heads, width;
     double *y;    /* [B,heads,rows,width] */
     double *size; /* [B,heads,rows]: squares of sizes are added; NULL: not wanted */
+    bool *exact;
 };
+
+/* The largest power of two of which x is a whole multiple; +inf for 0. x is normal, or called less
+ * than it is. */
+static double unit_of(double x)
+{
+    uint64_t bits, mantissa;
+    double unit;
+
+    if (x == 0.0)
+        return INFINITY;
+    memcpy(&bits, &x, sizeof bits);
+    mantissa = (bits & ((1ull << 52) - 1)) | 1ull << 52;
+    const int64_t exponent = (int64_t)(bits >> 52 & 0x7ff) - 52 + __builtin_ctzll(mantissa);
+    bits = exponent > 0 ? (uint64_t)exponent << 52 : 0;
+    memcpy(&unit, &bits, sizeof unit);
+    return unit;
+}
+
+/* Is a number of at most 8 bits? */
+static bool is_narrow(double x)
+{
+    return x == 0.0 || fabs(x) <= 0x1p8 * unit_of(x);
+}
 
 /* The weights of one row that are not 0. Returns their number. */
 static int64_t row_of(const struct attn_tensor *w, int64_t row, int64_t *index, double *weight)
@@ -36,28 +60,38 @@ static int project(const struct projection *p)
     const int64_t b = p->x->shape[0], rows = p->x->shape[1], in = p->x->shape[2];
     int64_t *index = calloc((size_t)in, sizeof *index);
     double *weight = calloc((size_t)in, sizeof *weight);
+    double *x = calloc((size_t)(b * rows), (size_t)in * sizeof *x);
+    const bool ok = index && weight && x;
 
-    for (int64_t row = 0; index && weight && row < p->heads * p->width; row++) {
+    for (int64_t at = 0; ok && at < b * rows * in; at++) {
+        x[at] = ref_load(p->x, (int64_t[]){at / in / rows, at / in % rows, at % in});
+        *p->exact = *p->exact && is_narrow(x[at]);
+    }
+    for (int64_t row = 0; ok && row < p->heads * p->width; row++) {
         const int64_t count = row_of(p->w, row, index, weight);
         const double bias = p->bias ? ref_load(p->bias, &row) : 0.0;
+        for (int64_t n = 0; n < count; n++)
+            *p->exact = *p->exact && is_narrow(weight[n]);
         for (int64_t at = 0; at < b * rows; at++) {
             const int64_t batch = at / rows, i = at % rows;
             const int64_t place = (batch * p->heads + row / p->width) * rows + i;
-            double sum = bias, size = fabs(bias);
+            double sum = bias, size = fabs(bias), unit = unit_of(bias);
             for (int64_t n = 0; n < count; n++) {
-                const double term = ref_load(p->x, (int64_t[]){batch, i, index[n]}) * weight[n];
+                const double term = x[at * in + index[n]] * weight[n];
                 sum += term;
                 size += fabs(term);
+                unit = fmin(unit, unit_of(term));
             }
+            *p->exact = *p->exact && size <= 0x1p8 * unit && unit >= 0x1p-14 && size <= 0x1p15;
             p->y[place * p->width + row % p->width] = sum;
             if (p->size)
                 p->size[place] += size * size;
         }
     }
-    const int status = index && weight ? 0 : -1;
     free(index);
     free(weight);
-    return status;
+    free(x);
+    return ok ? 0 : -1;
 }
 
 static bool is_shared(uint32_t role)
@@ -116,6 +150,16 @@ static int find_sources(const struct attn_problem *p, struct attn_inner *inner)
     return ok ? 0 : -1;
 }
 
+/* The operator of q, k and v with a softmax. */
+static uint32_t attention(void)
+{
+    const struct ref_op *const *op = ref_ops;
+
+    while (*op && !ref_op_is((*op)->op, REF_QKV | REF_SOFTMAX))
+        op++;
+    return *op ? (*op)->op : 0;
+}
+
 static double *room(int64_t a, int64_t b, int64_t c)
 {
     return calloc((size_t)(a * b) * (size_t)(c > 0 ? c : 1) + 1, sizeof(double));
@@ -132,11 +176,12 @@ int attn_inner_create(const struct attn_instance *mha, struct attn_inner *inner)
                                  .k = room(p->b, p->hkv * p->sk, p->dk),
                                  .v = room(p->b, p->hkv * p->sk, p->dv),
                                  .out = room(p->b, p->hq * p->sq, p->dv),
-                                 .q_size = room(p->b, p->hq, p->sq)};
+                                 .q_size = room(p->b, p->hq, p->sq),
+                                 .exact = true};
     inner->instance.c = mha->c; /* nothing in the copy is owned */
     inner->instance.kind = mha->kind;
     inner->instance.problem = *p;
-    inner->instance.problem.op = ATTN_OP_ATTENTION;
+    inner->instance.problem.op = attention();
     inner->instance.problem.tensors = inner->instance.tensors;
     inner->instance.problem.n_tensors = 0;
     for (uint32_t t = 0; t < p->n_tensors; t++)
@@ -150,11 +195,11 @@ int attn_inner_create(const struct attn_instance *mha, struct attn_inner *inner)
     x_k = x_k ? x_k : x_q;
     const struct projection all[] = {
         {x_q, attn_tensor_find(p, ATTN_W_Q), attn_tensor_find(p, ATTN_B_Q), p->hq, p->dq, inner->q,
-         inner->q_size},
+         inner->q_size, &inner->exact},
         {x_k, attn_tensor_find(p, ATTN_W_K), attn_tensor_find(p, ATTN_B_K), p->hkv, p->dk, inner->k,
-         NULL},
+         NULL, &inner->exact},
         {x_v ? x_v : x_k, attn_tensor_find(p, ATTN_W_V), attn_tensor_find(p, ATTN_B_V), p->hkv,
-         p->dv, inner->v, NULL}};
+         p->dv, inner->v, NULL, &inner->exact}};
     int status = inner->q && inner->k && inner->v && inner->out && inner->q_size ? 0 : -1;
     for (int n = 0; n < 3 && status == 0; n++)
         status = project(&all[n]);

@@ -21,10 +21,14 @@ struct attn_inner {
     struct attn_inner_source *sources; /* of every element of a row of out */
     bool visible;  /* each column of the heads is an element of out, alone; pruned heads aside */
     double beside; /* the largest |b_o| + |x| that is added to one of them */
+    bool exact;    /* no type rounds a sum of the projections: see attn_inner_create */
 };
 
-/* Projects with the weights that are not 0: cheap where these are few. Returns 0, or -1: no memory.
- * `mha` must outlive the inner problem; both may be freed in any order otherwise. */
+/* Projects with the weights that are not 0: cheap where these are few. `exact`: every sum of
+ * absolute terms is at most 2^8 of a power of two, from 2^-14 on, of which all terms are whole
+ * multiples, as are x and w of at most 2^8; so no order of summation is rounded in any floating
+ * type, subnormals flushed or not (reference/ops/mha/OP.md). Returns 0, or -1: no memory. `mha`
+ * must outlive the inner problem; both may be freed in any order otherwise. */
 int attn_inner_create(const struct attn_instance *mha, struct attn_inner *inner);
 void attn_inner_free(struct attn_inner *inner);
 

@@ -296,6 +296,28 @@ class Verify(Case):
         self.assertEqual(record["checks_missed"]["shift"], "left out by --checks")
         self.expect(3, *fewer, "--strict")
 
+    def test_rows_are_sampled_by_a_fresh_seed_that_can_be_given(self):
+        words = ("verify", "-b", "naive", "sq=20000 sk=128 d=64", "--fills", "none", "--checks",
+                 "none", "--json")
+        first, other = (json.loads(self.expect(0, *words).stdout.splitlines()[0])
+                        for _ in range(2))
+        self.assertLess(first["rows_checked"], first["rows_total"])
+        self.assertNotEqual(first["sample_seed"], other["sample_seed"])
+        self.assertIn(f"--sample-seed {first['sample_seed']} ", first["repro"])
+        again = json.loads(self.expect(0, *words, "--sample-seed", str(first["sample_seed"]))
+                           .stdout.splitlines()[0])
+        for field in ("sample_seed", "rows_checked", "max_ratio", "rms", "worst", "repro"):
+            self.assertEqual(again[field], first[field], field)
+        self.assertIn("'x' is not a number", self.expect(2, *words, "--sample-seed", "x").stderr)
+
+    def test_every_row_is_judged_where_the_case_was_sampled(self):
+        done = self.expect(0, "verify", "-b", "naive", "sq=20000 sk=128 d=64 mask=causal", "--json",
+                           "--fills", "few_queries", "--checks", "none")
+        record = json.loads(done.stdout.splitlines()[0])
+        self.assertLess(record["rows_checked"], record["rows_total"])
+        self.assertEqual(record["rows_every"], record["rows_total"])
+        self.assertEqual(record["checks"]["few_queries"], "pass")
+
     def test_a_fill_finds_what_random_numbers_hide(self):
         done = self.expect(3, "verify", "--plugin", broken("no_maximum"), PLAIN)
         self.assertRegex(done.stdout, r"rerun: attnbench verify .*fill=(one_hot|negative)")
