@@ -41,7 +41,7 @@ static void sizes_keep_their_remainders(void **state)
     (void)state;
     expect("h=8 s=4097 d=64 mask=causal", 1, 0x1p20, "dk=64 hq=2 mask=causal sq=513");
     expect("b=7 hq=32 hkv=8 sq=1 sk=16390 d=128", 1, 0x1p14, "b=2 dk=128 hkv=2 hq=8 sk=518 sq=1");
-    expect("sq=300 sk=5000 d=8", 1, 0x1p16, "dk=8 sk=200 sq=236");
+    expect("sq=300 sk=5000 d=8", 1, 0x1p16, "dk=8 sk=264 sq=236");
 }
 
 /* The longer one stays the longer, whatever is asked for. */
@@ -81,7 +81,7 @@ static void features_stay(void **state)
     expect("op=mha h=16 s=1024 d=64 residual=1 prune=1/9", 0.001, 0x1p24,
            "dk=64 e=1024 hq=2 op=mha prune=1 residual=1 sq=192");
     expect("sq=512 sk=4608 d=8 mask=causal+past:4096", 1, 0x1p18,
-           "dk=8 mask=causal+past:128 sk=320 sq=192");
+           "dk=8 mask=causal+past:320 sk=576 sq=256");
     expect("b=2 h=2 s=5 d=8 view=huge", 1, 0x1p24, "b=2 dk=8 hq=2 sq=5");
 }
 
