@@ -67,6 +67,11 @@ static double cells_of(const struct attn_case *c)
     return (double)c->b * (double)c->hq * (double)c->sq * (double)c->sk;
 }
 
+static int order(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
 /* One step. False: nothing can become smaller. */
 static bool step(struct attn_case *c)
 {
@@ -82,16 +87,18 @@ static bool step(struct attn_case *c)
         c->hkv = LEAST_HEADS;
         return true;
     }
-    /* The longer one first; both if they are equal, or if it would become the shorter one. */
-    const bool queries = c->sq >= c->sk || sk <= c->sq, keys = c->sk >= c->sq || sq <= c->sk;
-    const struct attn_case was = *c; /* nothing in the copy is owned */
-    c->sq = queries ? sq : c->sq;
-    c->sk = keys ? sk : c->sk;
-    if ((c->sq < c->sk) == (was.sq < was.sk) && (c->sq > c->sk) == (was.sq > was.sk) &&
-        (c->sq < was.sq || c->sk < was.sk))
-        return true;
-    c->sq = was.sq;
-    c->sk = was.sk;
+    const struct {
+        int64_t sq, sk;
+    } ways[] = {{c->sq > c->sk ? sq : c->sq, c->sk > c->sq ? sk : c->sk}, /* the longer one */
+                {sq, sk},
+                {c->sq < c->sk ? sq : c->sq, c->sk < c->sq ? sk : c->sk}};
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+        if (order(ways[w].sq, ways[w].sk) == order(c->sq, c->sk) &&
+            (ways[w].sq < c->sq || ways[w].sk < c->sk)) {
+            c->sq = ways[w].sq;
+            c->sk = ways[w].sk;
+            return true;
+        }
     return false;
 }
 
