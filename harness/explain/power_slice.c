@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "case/operator.h"
 #include "explain/mistakes.h"
 #include "reference/dtype.h"
 #include "reference/score.h"
@@ -138,7 +139,7 @@ static void slice_tensors(struct attn_mutation *m, struct attn_power_trials *t,
                           const struct attn_power_slice *s, const double *spread)
 {
     static const uint32_t left_out[] = {ATTN_MASK, ATTN_SINK, ATTN_KEEP, 0};
-    const struct ref_op *attention = ref_op_find(ATTN_OP_ATTENTION);
+    const struct ref_op *attention = ref_op_named(ATTN_DEFAULT_OP);
     const struct attn_problem *p = t->problem;
     for (uint32_t n = 0; n < p->n_tensors; n++) {
         const struct ref_operand *operand = ref_operand_of(attention, p->tensors[n].role);
@@ -186,7 +187,7 @@ static bool compute(struct attn_power_trials *t, const struct attn_power_slice *
     m->problem.n_tensors = 0;
     m->problem.tensors = m->tensors;
     slice_tensors(m, t, s, spread);
-    m->problem.op = ATTN_OP_ATTENTION;
+    m->problem.op = ref_op_named(ATTN_DEFAULT_OP)->op;
     m->problem.b = m->problem.hq = m->problem.hkv = 1;
     m->problem.flags &= ~(uint64_t)(ATTN_FLAG_DROPOUT | ATTN_FLAG_RESIDUAL);
     if (t->projected)
