@@ -19,6 +19,8 @@
 static const double most_cells = 0x1p24, most_bytes = 0x1p24, most_s = 0.25;
 /* As many reruns as fit into this time, within these limits. */
 static const double rerun_s = 0.25;
+/* Growth of memory is looked for in runs up to this long, twice for this long. */
+static const double growth_run_s = 2e-4, growth_s = 0.15;
 enum { RERUNS_MIN = 3, RERUNS_MAX = 50 };
 
 static bool may_try(const struct attn_entry *entry)
@@ -32,7 +34,7 @@ static void enter(struct attn_entry *entry, enum attn_check check, enum attn_sta
 {
     const bool ok = status == ATTN_PASS;
     entry->checks_done |= 1u << check;
-    entry->checks_ok |= (unsigned)ok << check;
+    entry->checks_ok = (entry->checks_ok & ~(1u << check)) | (unsigned)ok << check;
     if (ok)
         return;
     entry->verdict.status = status;
@@ -225,6 +227,23 @@ static void try_relation(const struct attn_relation *relation, struct attn_seat 
         attn_results_free(&work->is[n]);
 }
 
+/* Does memory grow with plans or runs? Asked once for each operator and score, on a short case: a
+ * long one has no time for many of them. */
+static void try_growth(struct attn_seat *seat, struct attn_instance *instance,
+                       struct attn_entry *entry)
+{
+    if (entry->seconds > growth_run_s || !may_try(entry) ||
+        !attn_seat_once(seat, &instance->problem))
+        return;
+    struct attn_worker *worker = worker_for(seat, ATTN_CHECK_LEAKS);
+    if (!worker)
+        return;
+    const struct attn_outcome outcome = attn_worker_growth(worker, instance, growth_s);
+    attn_seat_after(seat, &outcome);
+    if (outcome.status != ATTN_PASS && outcome.status != ATTN_SKIP)
+        enter(entry, ATTN_CHECK_LEAKS, outcome.status, outcome.reason);
+}
+
 /* Runs the same plan again and again: is its answer always the same, and does it leave nothing
  * behind? */
 static void try_repeats(const struct attn_session *session, struct attn_seat *seat,
@@ -249,6 +268,8 @@ static void try_repeats(const struct attn_session *session, struct attn_seat *se
         if (outcome.status != ATTN_SKIP)
             enter(entry, check, outcome.status, outcome.reason);
     }
+    if (session->settings.checks >> ATTN_CHECK_LEAKS & 1)
+        try_growth(seat, instance, entry);
 }
 
 /* One relation on all backends. Its problems are made once. */
