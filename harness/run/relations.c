@@ -227,7 +227,7 @@ static void try_relation(const struct attn_relation *relation, struct attn_seat 
         attn_results_free(&work->is[n]);
 }
 
-/* Does memory grow with plans or runs? Asked once for each operator and score, on a short case: a
+/* Does memory grow with plans or runs? Asked once for each operator, on a short case: a
  * long one has no time for many of them. */
 static void try_growth(struct attn_seat *seat, struct attn_instance *instance,
                        struct attn_entry *entry)

@@ -91,11 +91,13 @@ static struct attn_seat_answer *answer_of(struct attn_seat *seat, const struct a
 
 bool attn_seat_once(struct attn_seat *seat, const struct attn_problem *problem)
 {
+    bool first = seat->n_answers > 0;
+    for (size_t a = 0; a < seat->n_answers; a++)
+        first = first && !(seat->answers[a].op == problem->op && seat->answers[a].grown);
     struct attn_seat_answer *answer = answer_of(seat, problem);
-    const bool first = answer && !answer->grown;
-    if (first)
+    if (first && answer)
         answer->grown = true;
-    return first;
+    return first && answer;
 }
 
 struct attn_outcome attn_seat_unknowns(struct attn_seat *seat, const struct attn_instance *instance)

@@ -47,7 +47,7 @@ void attn_seat_after(struct attn_seat *seat, const struct attn_outcome *outcome)
  * for each operator and score of a session. `instance` has a problem that the backend accepts. */
 struct attn_outcome attn_seat_unknowns(struct attn_seat *seat,
                                        const struct attn_instance *instance);
-/* True once for each operator and score that attn_seat_unknowns has asked about. */
+/* True once for each operator that attn_seat_unknowns has asked about. */
 bool attn_seat_once(struct attn_seat *seat, const struct attn_problem *problem);
 /* Stops the workers. The rates stay. */
 void attn_seat_leave(struct attn_seat *seat);
