@@ -7,6 +7,9 @@
 
 #include "reference/dtype.h"
 
+/* Most that a store flushes in any type but f16. */
+#define FLUSHED 0x1p-125
+
 /* Unit roundoff of double. */
 #define U_F64 0x1p-53
 
@@ -59,14 +62,21 @@ static void init_storage(struct ref_arithmetic *a, const struct attn_problem *pr
         a->bins = (int)fmin(2.0 / a->u_p, REF_BINS);
 }
 
+static double worst_growth(double u, double k)
+{
+    return fmin(expm1(-k * log1p(-u)), DBL_MAX);
+}
+
+static double likely_growth(const struct ref_arithmetic *a, double u, double k)
+{
+    return expm1((a->lambda * sqrt(k) * u + k * u * u) / (1.0 - u));
+}
+
 static double growth(const struct ref_arithmetic *a, double u, double k)
 {
-    double worst = k * u < 1.0 ? k * u / (1.0 - k * u) : DBL_MAX, likely;
+    double worst = worst_growth(u, k);
 
-    if (!a->generic)
-        return worst;
-    likely = expm1(REF_LAMBDA * sqrt(k) * u + k * u * u / (1.0 - u));
-    return fmin(worst, likely);
+    return a->generic ? fmin(worst, likely_growth(a, u, k)) : worst;
 }
 
 static void init_partial(struct ref_arithmetic *a, const struct attn_numerics *numerics)
@@ -85,7 +95,8 @@ static void init_partial(struct ref_arithmetic *a, const struct attn_numerics *n
 }
 
 void ref_arithmetic_init(struct ref_arithmetic *arithmetic, const struct attn_problem *problem,
-                         const struct attn_numerics *numerics, enum ref_fill_kind fill)
+                         const struct attn_numerics *numerics, enum ref_fill_kind fill,
+                         double chains)
 {
     uint32_t acc = numerics->acc_type ? numerics->acc_type : problem->dtype;
     struct ref_arithmetic a = {.u = attn_dtype_roundoff(acc), .copies = 1.0};
@@ -103,7 +114,8 @@ void ref_arithmetic_init(struct ref_arithmetic *arithmetic, const struct attn_pr
                   : 1.0;
     a.chain = (double)numerics->chain;
     a.splits = numerics->splits > 1 ? (double)numerics->splits : 0.0;
-    a.generic = fill == REF_FILL_GENERIC && !numerics->acc_toward_zero;
+    a.generic = ref_delta(numerics, fill) > 0.0;
+    a.lambda = a.generic ? ref_lambda(chains) : 0.0;
     a.truncates = numerics->acc_toward_zero;
     a.ftz = numerics->ftz;
     a.u_op = a.truncates ? 2.0 * a.u : a.u;
@@ -113,6 +125,9 @@ void ref_arithmetic_init(struct ref_arithmetic *arithmetic, const struct attn_pr
     a.by_norms = numerics->gaussian_by_norms;
     a.out_toward_zero = numerics->out_toward_zero;
     init_storage(&a, problem, numerics);
+    /* Rounded inputs are shared by all columns. What is flushed has no mean of zero, but beside the
+     * roundings of drawn values it is nothing except in f16. */
+    a.squares = a.generic && a.u_in == 0.0 && (!a.ftz || fmax(a.omega, a.eta_proj) < FLUSHED);
     init_partial(&a, numerics);
     /* The reference works in f64 too: both stay within E of the truth, when E is made from the
      * worse constants of the two. */
@@ -128,6 +143,27 @@ void ref_arithmetic_init(struct ref_arithmetic *arithmetic, const struct attn_pr
 double ref_growth(const struct ref_arithmetic *a, double k)
 {
     return growth(a, a->u_op, k);
+}
+
+bool ref_squares(const struct ref_arithmetic *a, int64_t terms)
+{
+    /* The mean of |x| of normal numbers is sqrt(2 / pi) of its root mean square. */
+    return a->squares && 2.0 / M_PI * (double)terms > a->lambda * a->lambda;
+}
+
+bool ref_squares_stored(const struct ref_arithmetic *a, int64_t terms)
+{
+    return a->u_proj > 0.0 ? ref_squares(a, terms) : a->squares;
+}
+
+double ref_growth_worst(const struct ref_arithmetic *a, double k)
+{
+    return worst_growth(a->u_op, k);
+}
+
+double ref_growth_likely(const struct ref_arithmetic *a, double k)
+{
+    return likely_growth(a, a->u_op, k);
 }
 
 double ref_growth_partial(const struct ref_arithmetic *a, double g)

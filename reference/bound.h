@@ -10,18 +10,18 @@
 #include "attnbench/backend.h"
 #include "reference/reference.h"
 
-/* lambda of the probabilistic bound: a sum of independent errors stays within lambda standard
- * deviations, except with probability 2 exp(-lambda^2 / 2): 7.5e-6 per sum. */
-#define REF_LAMBDA 5.0
+/* delta: the probabilistic terms of one request may all fail together with this probability. */
+#define REF_DELTA 1e-6
 
 /* Most bins of frac(log2 p) for grouping the rounding errors of p: 2/u_P of f16. */
 #define REF_BINS 4096
 
 struct ref_arithmetic {
-    double u;     /* unit roundoff of the accumulation */
-    double u_op;  /* largest relative error of one operation: u, or 2u if it truncates */
-    double three; /* G(3) */
-    double omega; /* what an underflow in the accumulation may lose */
+    double u;      /* unit roundoff of the accumulation */
+    double lambda; /* a chain of roundings stays within lambda standard deviations */
+    double u_op;   /* largest relative error of one operation: u, or 2u if it truncates */
+    double three;  /* G(3) */
+    double omega;  /* what an underflow in the accumulation may lose */
     /* The largest number of the accumulation, stored scores, p and projections. */
     double largest, score_largest, p_largest, proj_largest;
     double u_in;   /* relative rounding of q or k before the product */
@@ -38,6 +38,7 @@ struct ref_arithmetic {
     double splits;   /* parts merged by lse; 0: none */
     int bins;        /* B of the grouped sum; 0: not a generic fill, plain sum */
     bool generic;    /* the probabilistic constants apply */
+    bool squares;    /* errors of projections add in squares, too */
     bool truncates;  /* accumulation rounds toward zero */
     bool ftz;        /* a store flushes subnormals */
     bool normalised; /* p is stored divided by the row sum */
@@ -52,12 +53,34 @@ struct ref_arithmetic {
     double partial_largest; /* the largest number of their type */
 };
 
-/* The constants of a declaration. */
+/* chains.c: an upper limit of the number of chains of roundings on which the bounds of a request
+ * rest: one for each product that the reference adds up. */
+double ref_chains(const struct attn_problem *problem, const struct ref_request *request);
+
+/* The lambda with which `chains` chains fail together with probability REF_DELTA at most. */
+double ref_lambda(double chains);
+
+/* The probability with which the bounds of such a request may fail: 0 if all of them are
+ * deterministic. */
+double ref_delta(const struct attn_numerics *numerics, enum ref_fill_kind fill);
+
+/* The constants of a declaration, for results that rest on `chains` chains of roundings. */
 void ref_arithmetic_init(struct ref_arithmetic *arithmetic, const struct attn_problem *problem,
-                         const struct attn_numerics *numerics, enum ref_fill_kind fill);
+                         const struct attn_numerics *numerics, enum ref_fill_kind fill,
+                         double chains);
 
 /* G(k): relative error bound of a sum or product of k operations. */
 double ref_growth(const struct ref_arithmetic *arithmetic, double k);
+
+/* Do `terms` errors of about the same size add up to less in squares, lambda times, than as they
+ * are? ref_squares_stored: errors of projections, which are sums of many roundings where
+ * projections are not stored narrower. */
+bool ref_squares(const struct ref_arithmetic *arithmetic, int64_t terms);
+bool ref_squares_stored(const struct ref_arithmetic *arithmetic, int64_t terms);
+
+/* The two of which G(k) is the smaller on generic fills: the worst case, and g(k). */
+double ref_growth_worst(const struct ref_arithmetic *arithmetic, double k);
+double ref_growth_likely(const struct ref_arithmetic *arithmetic, double k);
 
 /* The same with inputs that are rounded to u_in: (1 + G(k)) (1 + 2 u_in) - 1. */
 double ref_growth_rounded(const struct ref_arithmetic *arithmetic, double k);
@@ -107,6 +130,9 @@ struct ref_row_bound {
     double rise;      /* how far a computed maximum may be above the true one */
     double chain;     /* N */
     double product;   /* relative error of a term of the sum over keys: see BOUND.md 4 */
+    double lost;      /* what keys too small for the sum may lose on top, for v = 1 */
+    double least;     /* D: a lower limit of the sum of p over the exact one */
+    double summing;   /* error of the log of the sum of p */
     double quotient;  /* relative error of the division by the sum; see BOUND.md 4 */
     double dropout;   /* relative error of the factor of a kept key */
     double underflow; /* what one underflow may lose of out, for v = 1 */
@@ -118,13 +144,39 @@ struct ref_row_bound {
     bool overflows;   /* p or its sum may leave the range of their types */
 };
 
-/* Sets chain, product, quotient and dropout. Reads only the length, lse and dropout of the row. */
+/* Sets chain, product, lost, summing, quotient and dropout. Reads only the length, lse and dropout
+ * of the row, and its weights p; p NULL: they are not known. */
 void ref_bound_roundings(const struct ref_arithmetic *a, const struct ref_softmax *row,
-                         struct ref_row_bound *bound);
+                         const double *p, struct ref_row_bound *bound);
 
 /* Sets all of *bound, and the arrays growth, upper and store of the scratch. */
 void ref_bound_row(const struct ref_arithmetic *a, const struct ref_softmax *row,
                    struct ref_scratch *scratch, struct ref_row_bound *bound);
+
+/* How wrong p of one term may be: by exp(d) (1 + r), |d| <= shift and |r| <= relative. Neither
+ * falls if `max`, the length or `lse` of the row, or `rise`, is made larger. */
+void ref_bound_term(const struct ref_arithmetic *a, const struct ref_softmax *row, double rise,
+                    double s, double ds, double *shift, double *relative);
+
+/* Sets all of *bound as ref_bound_row does, from sums over the terms: `lower` of p exp(-shift)
+ * (1 - relative), `growth` of p (exp(w) - 1), w = shift + relative, and over the keys alone `upper`
+ * of p exp(w). The sum of p is 1. Returns what the store of one p may lose near 0, over the sum. */
+double ref_bound_sums(const struct ref_arithmetic *a, const struct ref_softmax *row, double rise,
+                      double lower, double growth, double upper, struct ref_row_bound *bound);
+
+/* Sums over the keys of one column, and their largest terms; the letters of BOUND.md 3 and 4. */
+struct ref_column {
+    double e1;   /* E1 */
+    double size; /* A */
+    double sum;  /* of |v| */
+    double rho;
+    double far, high; /* largest |v - ref|, largest |v| */
+};
+
+/* E of an element of out that is not infinite. */
+double ref_bound_column(const struct ref_arithmetic *a, const struct ref_softmax *row,
+                        const struct ref_row_bound *bound, const struct ref_column *column,
+                        double out);
 
 /* Writes E of each column of out to `error`. */
 void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row,

@@ -14,6 +14,16 @@
 #define SMALL  0.125
 #define NORMAL 0x1p-1000
 
+/* Weights are resolved by a sum of 1 from this many u on: two units in its last place. */
+#define GRID 4.0
+
+/* No addition of positive numbers gains more than its smaller operand: a sum of 1 may come to 2,
+ * and a little more where sums of sums gain again. The log of that. */
+#define LOG_MOST_SUM 0.75
+
+/* Where a chain may lose more than this, sums may stall. */
+#define STALLS 0.0625
+
 /* Columns whose sums over the keys are made at a time: a cache line. */
 #define COLUMNS 8
 
@@ -150,8 +160,76 @@ static void order_by_bin(const struct ref_arithmetic *a, const struct ref_softma
         x->same[o] = bin[x->order[o]] == bin[x->order[o - 1]] ? 1.0 : 0.0;
 }
 
+/* On generic fills: does the sum of p round at random, with errors of mean zero? Keys whose weight
+ * is below a few units in the last place of the sum may be lost in it, all in one direction: so may
+ * all keys if their weights are alike to that accuracy. Returns what such keys may lose of a sum of
+ * 1: of an addition never more than its smaller operand, nor than u of the result. */
+static double lost_keys(const struct ref_arithmetic *a, const struct ref_softmax *row,
+                        const double *p)
+{
+    const double u = a->u_op * (1.0 + a->u_op), grid = GRID * a->u_op;
+    double small = 0.0, all = 0.0, apart = 0.0, last = INFINITY, resolved = 0.0;
+
+    for (int64_t t = 0; t < row->n; t++) {
+        const double most = p[t] < u ? p[t] : u;
+        const bool seen = p[t] >= grid;
+        all += most;
+        small += seen ? 0.0 : most;
+        apart += seen ? fmin(fabs(p[t] - last), grid) : 0.0;
+        resolved += seen;
+        last = seen ? p[t] : last;
+    }
+    return apart >= 0.5 * grid * resolved ? small : all;
+}
+
+/* A lower limit of a sum of 1 in floating point, in any order: if it does not exceed x, then each
+ * key adds at least its weight less u x; see BOUND.md 4. */
+static double least_sum(const struct ref_arithmetic *a, const struct ref_softmax *row,
+                        const double *p)
+{
+    double low = 0.0, high = 1.0, sink = 1.0;
+
+    for (int64_t t = 0; t < row->n; t++)
+        sink -= p[t];
+    for (int step = 0; step < 30; step++) {
+        const double x = 0.5 * (low + high), lost = a->u_op * x;
+        double sum = fmax(sink - lost, 0.0);
+        for (int64_t t = 0; t < row->n; t++)
+            sum += p[t] > lost ? p[t] - lost : 0.0;
+        if (sum * (1.0 - 1e-12) >= x)
+            low = x;
+        else
+            high = x;
+    }
+    return low;
+}
+
+/* Sets product, lost and summing: how sums over the keys grow errors. */
+static void bound_sums(const struct ref_arithmetic *a, const struct ref_softmax *row,
+                       const double *p, double rescales, struct ref_row_bound *bound)
+{
+    /* A split is divided by its sum and multiplied by its weight. */
+    const double length = bound->chain + (a->splits > 0.0 ? 3.0 : 1.0);
+    const double once = -log1p(-a->u_op), likely = ref_growth_likely(a, length);
+    double sum;
+
+    bound->product = ref_growth_worst(a, length);
+    bound->summing = bound->chain * once;
+    if (p && !a->truncates && bound->summing > STALLS)
+        bound->summing = fmin(bound->summing, fmax(-log(least_sum(a, row, p)), LOG_MOST_SUM) +
+                                                  (rescales + a->splits + 1.0) * once);
+    if (!a->generic || !(likely < bound->product) || (!p && bound->summing > STALLS))
+        return;
+    bound->lost = p ? lost_keys(a, row, p) : 0.0;
+    sum = ref_growth_likely(a, bound->chain);
+    sum += bound->lost * (1.0 + sum);
+    bound->product = likely;
+    if (sum < 1.0)
+        bound->summing = fmin(bound->summing, -log1p(-sum));
+}
+
 void ref_bound_roundings(const struct ref_arithmetic *a, const struct ref_softmax *row,
-                         struct ref_row_bound *bound)
+                         const double *p, struct ref_row_bound *bound)
 {
     double terms = (double)row->n + (row->sink ? 1.0 : 0.0);
     double rescales = a->chain > 0.0 && a->tiles <= 1.0 ? 0.0 : a->tiles;
@@ -159,9 +237,8 @@ void ref_bound_roundings(const struct ref_arithmetic *a, const struct ref_softma
     bound->chain = (a->chain > 0.0 ? a->chain : terms) + rescales + a->splits;
     if (a->copies > 1.0) /* the reference's own chain */
         bound->chain = fmax(bound->chain, terms + 1.0);
-    /* A split is divided by its sum and multiplied by its weight. */
-    bound->product = ref_growth(a, bound->chain + (a->splits > 0.0 ? 3.0 : 1.0));
-    bound->quotient = ref_growth(a, bound->chain + 3.0);
+    bound_sums(a, row, p, rescales, bound);
+    bound->quotient = expm1(bound->summing) * (1.0 + a->three) + a->three;
     if (a->splits > 0.0) {
         double log_splits = log(a->splits);
         double merged = a->u_op * (4.0 * fabs(row->lse) + 5.0 * log_splits) +
@@ -183,7 +260,7 @@ static double lse_error(const struct ref_arithmetic *a, const struct ref_softmax
     double sum = fmin(fmax(log(terms->upper), -log(terms->lower)), worst);
     double log_l, steps;
 
-    sum += ref_growth(a, bound->chain);
+    sum += bound->summing;
 
     /* A denominator that sums p as stored, or is not declared, carries the rounding of p. */
     if (a->denominator != 1)
@@ -200,12 +277,12 @@ static void bound_range(const struct ref_arithmetic *a, const struct ref_softmax
                         struct ref_row_bound *bound)
 {
     bool at_once = a->tiles <= 1.0 && a->splits == 0.0;
+    double grown = fmin(1.0 + bound->quotient, exp(LOG_MOST_SUM));
 
     bound->peak = exp(a->tau * (1.0 + a->three)) * (1.0 + a->e_exp + a->e_arg * a->tau);
     bound->overflows =
         !(bound->peak <= a->p_largest &&
-          (at_once ? row->sum : (double)row->n + 1.0) * bound->peak * (1.0 + bound->quotient) <=
-              a->largest);
+          (at_once ? row->sum : (double)row->n + 1.0) * bound->peak * grown <= a->largest);
 }
 
 /* growth, upper and store of every key, and what they add up to. */
@@ -230,6 +307,23 @@ static void scale_terms(const struct ref_softmax *row, double lower, double u_p,
     bound->stored = fmin(stored, u_p + (double)row->n * eta);
 }
 
+/* What the sums over the terms say about all outputs of a row. `p`: see ref_bound_roundings. */
+static void settle(const struct ref_arithmetic *a, const struct ref_softmax *row, const double *p,
+                   const struct terms *terms, struct ref_row_bound *bound)
+{
+    ref_bound_roundings(a, row, p, bound);
+    bound_range(a, row, bound);
+    /* What the sum of p loses to underflow. */
+    bound->quotient += bound->underflow * bound->chain;
+    bound->lse_error = lse_error(a, row, bound, terms);
+}
+
+/* The sum that a backend divides by: the key of the computed maximum has p = exp(0). */
+static double divisor(const struct ref_arithmetic *a, const struct ref_softmax *row, double lower)
+{
+    return a->normalised ? 1.0 : fmax(row->sum * lower, 1.0 - a->e_exp);
+}
+
 void ref_bound_row(const struct ref_arithmetic *a, const struct ref_softmax *row,
                    struct ref_scratch *x, struct ref_row_bound *bound)
 {
@@ -251,23 +345,49 @@ void ref_bound_row(const struct ref_arithmetic *a, const struct ref_softmax *row
     if (row->sink)
         add_term(&terms, row->sink_logit, sink_error, 0.0, &x->growth[row->n], &x->upper[row->n],
                  0.0);
-    /* The key of the computed maximum has p = exp(0). */
-    sum = a->normalised ? 1.0 : fmax(row->sum * terms.lower, 1.0 - a->e_exp);
+    sum = divisor(a, row, terms.lower);
+    bound->least = terms.lower;
     bound->underflow = divide(2.0 * a->omega, sum);
     bound->partial = divide(a->partial_omega, sum);
     scale_terms(row, terms.lower, a->u_p, a->u_p > 0.0 ? divide(a->eta_p, sum) : 0.0, x, bound);
     if (a->u_p > 0.0)
         order_by_bin(a, row, x);
-    ref_bound_roundings(a, row, bound);
-    bound_range(a, row, bound);
-    /* What the sum of p loses to underflow. */
-    bound->quotient += bound->underflow * bound->chain;
-    bound->lse_error = lse_error(a, row, bound, &terms);
+    settle(a, row, x->p, &terms, bound);
+}
+
+void ref_bound_term(const struct ref_arithmetic *a, const struct ref_softmax *row, double rise,
+                    double s, double ds, double *shift, double *relative)
+{
+    const struct terms terms = terms_begin(a, row, rise);
+    const struct wrong e = term_error(&terms, s, ds);
+
+    *shift = e.shift;
+    *relative = e.relative;
+}
+
+double ref_bound_sums(const struct ref_arithmetic *a, const struct ref_softmax *row, double rise,
+                      double lower, double growth, double upper, struct ref_row_bound *bound)
+{
+    const double sum = divisor(a, row, lower), n = (double)row->n;
+    const double eta = a->u_p > 0.0 ? divide(a->eta_p, sum) : 0.0;
+    struct terms terms = terms_begin(a, row, rise);
+
+    terms.lower = lower;
+    terms.upper = 1.0 + growth;
+    terms.largest.shift = INFINITY; /* not known: the sums decide */
+    *bound = (struct ref_row_bound){.rise = rise,
+                                    .underflow = divide(2.0 * a->omega, sum),
+                                    .partial = divide(a->partial_omega, sum),
+                                    .shared = divide(growth, lower)};
+    bound->stored = fmin(a->u_p * divide(upper, lower), a->u_p) + n * eta;
+    settle(a, row, NULL, &terms, bound);
+    return eta;
 }
 
 /* Sums over the keys of a few columns, as many as the registers hold. */
 struct columns {
     double e1[COLUMNS], size[COLUMNS], v[COLUMNS]; /* E1, A, sum |v| */
+    double squares[COLUMNS];                       /* of what of E1 adds in squares */
 };
 
 /* Adds all keys to `width` columns from `from` on. A dropped key has v = 0, whatever stands there;
@@ -298,22 +418,60 @@ add_keys(const struct ref_softmax *row, const struct ref_keys *keys, const struc
     *sums = sum;
 }
 
+/* As add_keys, where errors of k and v add in squares. `rest`: growth without what k adds. */
+static inline __attribute__((always_inline)) void
+add_spread_keys(const struct ref_softmax *row, const struct ref_keys *keys,
+                const struct ref_scratch *x, const double *rest, const double *out, int64_t from,
+                struct columns *sums, int64_t width)
+{
+    static const double zero[COLUMNS];
+    struct columns sum = *sums;
+
+    for (int64_t t = 0; t < row->n; t++) {
+        int64_t at = x->key[t] * keys->dv + from;
+        double growth = rest[t], random = x->random[t], keep = x->keep[t];
+        double upper = x->upper[t] + x->store[t]; /* p as stored */
+        const double *v = keep != 0.0 ? keys->v + at : zero;
+        const double *ve = keep != 0.0 ? keys->v_error + at : zero;
+        const double *vs = keep != 0.0 ? keys->v_spread + at : zero;
+        for (int64_t c = 0; c < width; c++) {
+            double value = keep * v[c], distance = fabs(value - out[c]);
+            double of_k = random * distance, of_v = upper * keep * vs[c];
+            double size = fabs(value) + keep * ve[c];
+            sum.e1[c] += growth * distance;
+            sum.squares[c] += of_k * of_k + of_v * of_v;
+            sum.size[c] += upper * size;
+            sum.v[c] += size;
+        }
+    }
+    *sums = sum;
+}
+
 /* E1, A and sum |v| of every column. */
 ATTN_CLONES("avx2", "avx512f")
-static void sum_columns(const struct ref_softmax *row, const struct ref_keys *keys,
-                        struct ref_scratch *x, const double *out)
+static void sum_columns(const struct ref_arithmetic *a, const struct ref_softmax *row,
+                        const struct ref_keys *keys, struct ref_scratch *x, const double *out)
 {
+    const bool squares = keys->v_spread && ref_squares(a, row->n);
+    const double *rest = keys->k_spread_t ? x->rest : x->growth;
+
     for (int64_t from = 0, width; from < keys->dv; from += width) {
         struct columns sums = {0};
         width = keys->dv - from < COLUMNS ? keys->dv - from : COLUMNS;
         for (int64_t c = 0; row->sink && c < width; c++)
             sums.e1[c] = x->growth[row->n] * fabs(out[from + c]);
-        if (width == COLUMNS && !keys->v_error)
+        if (width == COLUMNS && squares)
+            add_spread_keys(row, keys, x, rest, out + from, from, &sums, COLUMNS);
+        else if (squares)
+            add_spread_keys(row, keys, x, rest, out + from, from, &sums, width);
+        else if (width == COLUMNS && !keys->v_error)
             add_keys(row, keys, x, out + from, from, &sums, COLUMNS, false);
         else if (width == COLUMNS)
             add_keys(row, keys, x, out + from, from, &sums, COLUMNS, true);
         else
             add_keys(row, keys, x, out + from, from, &sums, width, keys->v_error != NULL);
+        for (int64_t c = 0; squares && c < width; c++)
+            sums.e1[c] += sqrt(sums.squares[c]);
         memcpy(x->column[0] + from, sums.e1, (size_t)width * sizeof(double));
         memcpy(x->column[1] + from, sums.size, (size_t)width * sizeof(double));
         memcpy(x->column[2] + from, sums.v, (size_t)width * sizeof(double));
@@ -418,7 +576,7 @@ static void sum_stored(const struct ref_arithmetic *a, const struct ref_softmax 
             add_stored(row, keys, x, centre, from, &sums, COLUMNS, false, false);
         for (int64_t c = 0; c < width; c++)
             x->column[3][from + c] =
-                a->bins > 0 ? fmin(sums.all[c], REF_LAMBDA * sqrt(sums.squares[c])) : sums.all[c];
+                a->bins > 0 ? fmin(sums.all[c], a->lambda * sqrt(sums.squares[c])) : sums.all[c];
     }
 }
 
@@ -481,35 +639,60 @@ static double lost_partial(const struct ref_arithmetic *a, const struct ref_soft
     return bound->partial * (a->ftz ? 3.0 * keys + sum : keys);
 }
 
-void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row,
-                   const struct ref_row_bound *bound, const struct ref_keys *keys,
-                   struct ref_scratch *x, const double *out, double *error)
+/* What of a key's growth adds in squares over the keys: the linear part of what errors of k make of
+ * its score, which are others for each key. The rest adds up as it is. */
+static void split_growth(const struct ref_softmax *row, const struct ref_row_bound *bound,
+                         const struct ref_keys *keys, struct ref_scratch *x)
+{
+    for (int64_t t = 0; t < row->n; t++) {
+        const double noise = keys->k_spread_t ? x->noise[x->key[t]] : 0.0;
+        x->random[t] = divide(x->p[t], bound->least) * noise;
+        x->rest[t] = fmax(x->growth[t] - x->random[t], 0.0);
+    }
+}
+
+double ref_bound_column(const struct ref_arithmetic *a, const struct ref_softmax *row,
+                        const struct ref_row_bound *bound, const struct ref_column *x, double out)
 {
     double product = ref_growth_partial(a, bound->product);
     double kept = product + bound->dropout * (1.0 + product);
     /* Dropout magnifies what underflows before it, a flushed v too. */
     double underflows = row->dropout ? bound->chain / (1.0 - row->dropout_p) : bound->chain;
+    /* The weights of a backend sum to 1, too, however wrong they are. */
+    double e1 = fmin(x->e1, x->far), big = fmin(x->size, x->high * (1.0 + bound->stored));
+    double rho = fmin(x->rho, bound->stored * (x->high + fabs(out)));
+    double e = e1 + stored_error(a, bound, rho, e1) + kept * big +
+               bound->lost * (1.0 + kept) * x->high + bound->underflow * (x->sum + underflows);
 
-    sum_columns(row, keys, x, out);
+    if (a->partial > 0.0)
+        e += (1.0 + product) * lost_partial(a, row, bound, x->sum);
+    e += bound->quotient * (fabs(out) + e);
+    return out_overflows(a, row, bound, big, x->sum, x->high, fabs(out) + e) ? INFINITY : e;
+}
+
+void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row,
+                   const struct ref_row_bound *bound, const struct ref_keys *keys,
+                   struct ref_scratch *x, const double *out, double *error)
+{
+    if (keys->v_spread)
+        split_growth(row, bound, keys, x);
+    sum_columns(a, row, keys, x, out);
     raise_columns(row, bound, keys, x, out);
     if (a->u_p > 0.0)
         sum_stored(a, row, keys, x, out);
     else
         memset(x->column[3], 0, (size_t)keys->dv * sizeof(double));
     for (int64_t c = 0; c < keys->dv; c++) {
-        /* The weights of a backend sum to 1, too, however wrong they are. */
-        double e1 = fmin(x->column[0][c], x->column[4][c]), high = x->column[5][c];
-        double big = fmin(x->column[1][c], high * (1.0 + bound->stored)), sum = x->column[2][c];
-        double rho = fmin(x->column[3][c], bound->stored * (high + fabs(out[c])));
-        double e = e1 + stored_error(a, bound, rho, e1) + kept * big +
-                   bound->underflow * (sum + underflows);
-        if (a->partial > 0.0)
-            e += (1.0 + product) * lost_partial(a, row, bound, sum);
-        error[c] = e + bound->quotient * (fabs(out[c]) + e);
+        const struct ref_column column = {.e1 = x->column[0][c],
+                                          .size = x->column[1][c],
+                                          .sum = x->column[2][c],
+                                          .rho = x->column[3][c],
+                                          .far = x->column[4][c],
+                                          .high = x->column[5][c]};
         if (isinf(out[c]))
             error[c] = may_vanish(a, row, bound, keys, x, c) ? INFINITY : 0.0;
-        else if (out_overflows(a, row, bound, big, sum, high, fabs(out[c]) + error[c]))
-            error[c] = INFINITY;
+        else
+            error[c] = ref_bound_column(a, row, bound, &column, out[c]);
     }
 }
 

@@ -106,7 +106,8 @@ int ref_compute(const struct attn_problem *problem, const struct ref_request *re
     ref_shape_of_problem(job.op, problem, &job.shape);
     job.threads = request->threads > 1 ? request->threads : 1;
     if (numerics) {
-        ref_arithmetic_init(&job.arithmetic, problem, numerics, request->fill);
+        ref_arithmetic_init(&job.arithmetic, problem, numerics, request->fill,
+                            ref_chains(problem, request));
         job.empty_row = numerics->empty_row;
     }
     for (int o = 0; !numerics && o < REF_OUTPUTS; o++)

@@ -29,11 +29,17 @@ struct ref_keys {
     double *k_size; /* [Sk] with bounds: sum of |k| and k_error */
     double *v;      /* [Sk, Dv] */
     double *v_error;
-    double *v_most;  /* [Dv] with bounds: the largest |v| of a column */
-    void *own;       /* the score's own arrays (reference/score.h) */
-    double *reach;   /* [Sk], with bounds, for scores that sum up in two steps: an upper limit of
-                        the sums of k alone (a row of M k, a hidden unit). NULL: none */
-    int64_t b, g, h; /* what is loaded; -1: nothing */
+    /* On generic fills, lambda times how far the errors of projections spread: squares of it for k.
+     * NULL: errors are added up as they are. */
+    double *k_spread_t; /* [Dk, Sk], for scores with REF_SCORE_COLUMNS */
+    double
+        *k_most_t; /* [Dk, Sk] with k_spread_t: |k| + k_error, squared if ref_squares_stored(dk) */
+    double *v_spread; /* [Sk, Dv] */
+    double *v_most;   /* [Dv] with bounds: the largest |v| of a column */
+    void *own;        /* the score's own arrays (reference/score.h) */
+    double *reach;    /* [Sk], with bounds, for scores that sum up in two steps: an upper limit of
+                         the sums of k alone (a row of M k, a hidden unit). NULL: none */
+    int64_t b, g, h;  /* what is loaded; -1: nothing */
 };
 
 /* Working memory of one thread. Arrays of keys have room for Sk + 1 entries: the sink is last.
@@ -46,6 +52,8 @@ struct ref_scratch {
     double *bias;     /* per key, if there is a bias */
     double *ds;       /* per key: bound on the error of the score */
     double *magnitude, *spread, *flush;
+    double *noise; /* per key, with k_spread_t: what errors of k make of the score. spread is then
+                      what those of q make of it */
     double inner;  /* as reach of struct ref_keys, but of the query */
     int64_t *key;  /* per allowed key: its index */
     double *logit; /* its score after bias */
@@ -53,6 +61,7 @@ struct ref_scratch {
     double *p, *keep;
     double *weight; /* of the kept keys, in order */
     double *growth, *upper, *store;
+    double *rest, *random; /* with k_spread_t: growth without what adds in squares, and that */
     int64_t *order, *start;
     double *same;      /* 1: the key is in the bin of the one before it in `order`; else 0 */
     double *query[3];  /* [max(Dq, Dk)], for the score */
@@ -91,10 +100,11 @@ struct ref_block {
     const struct ref_job *job;
     const struct ref_keys *keys;
     int64_t b, h, first, count;
-    const double *q;       /* [count, Dq] */
-    const double *q_error; /* [count, Dq], or NULL: exact */
-    double *out;           /* [count] rows of Dv; out_stride elements from row to row */
-    double *error;         /* the same shape: E before the final rounding. NULL: no bound */
+    const double *q;        /* [count, Dq] */
+    const double *q_error;  /* [count, Dq], or NULL: exact */
+    const double *q_spread; /* [count, Dq]: as the spreads of keys. NULL: none */
+    double *out;            /* [count] rows of Dv; out_stride elements from row to row */
+    double *error;          /* the same shape: E before the final rounding. NULL: no bound */
     int64_t out_stride;
     int64_t result_head; /* index of this head in the entries of struct ref_row_results */
 };
@@ -116,6 +126,7 @@ struct ref_score_span {
     const struct ref_arithmetic *a;
     struct ref_scratch *scratch;
     const double *q, *q_error; /* q_error NULL: exact */
+    const double *q_spread;    /* NULL unless keys->k_spread_t */
     int64_t begin, end;
 };
 
@@ -146,7 +157,7 @@ void ref_scores(const struct ref_block *block, int64_t i, const double *q, const
 
 /* score_error.c: computes scratch->ds for keys [begin, end). Call it after ref_scores. */
 void ref_score_errors(const struct ref_block *block, int64_t i, const double *q,
-                      const double *q_error, int64_t begin, int64_t end,
+                      const double *q_error, const double *q_spread, int64_t begin, int64_t end,
                       struct ref_scratch *scratch);
 
 /* score_error.c: true if a step towards the score of one of the first n allowed keys may overflow.

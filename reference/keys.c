@@ -12,11 +12,28 @@
 /* Keys that a thread takes at a time. */
 #define KEYS 256
 
+/* Are no two rows of x or of a weight the same by their strides? Equal numbers round alike. */
+static bool rows_differ(const struct ref_operands *operands)
+{
+    static const uint32_t roles[] = {ATTN_X_Q, ATTN_X_K, ATTN_X_V, ATTN_W_Q,
+                                     ATTN_W_K, ATTN_W_V, ATTN_W_O};
+
+    for (size_t r = 0; r < sizeof(roles) / sizeof(*roles); r++) {
+        const struct attn_tensor *t = operands->by_role[roles[r]];
+        for (uint32_t axis = t && t->rank == 3 ? 1 : 0; t && axis < t->rank; axis++)
+            if (t->stride[axis] == 0 && t->shape[axis] > 1)
+                return false;
+    }
+    return true;
+}
+
 int ref_keys_create(const struct ref_job *job, struct ref_keys *keys)
 {
     const struct attn_problem *problem = job->operands.problem;
     bool projected = (job->op->traits & REF_PROJECTED) && job->bounds;
     const struct ref_score *score = ref_score_find(problem->score);
+    const bool squares = projected && job->arithmetic.squares && rows_differ(&job->operands);
+    const bool columns = squares && (score->traits & REF_SCORE_COLUMNS);
 
     *keys = (struct ref_keys){.score = score,
                               .sk = problem->sk,
@@ -39,6 +56,9 @@ int ref_keys_create(const struct ref_job *job, struct ref_keys *keys)
         {&keys->k_error, keys->sk, keys->dk, projected},
         {&keys->kt_error, keys->dk, keys->sk, projected},
         {&keys->v_error, keys->sk, keys->dv, projected},
+        {&keys->k_spread_t, keys->dk, keys->sk, columns},
+        {&keys->k_most_t, keys->dk, keys->sk, columns},
+        {&keys->v_spread, keys->sk, keys->dv, squares},
         {&keys->v_most, keys->dv, 1, job->bounds},
     };
     for (size_t a = 0; a < sizeof(arrays) / sizeof(*arrays); a++) {
@@ -66,6 +86,9 @@ void ref_keys_free(struct ref_keys *keys)
     free(keys->k_error);
     free(keys->kt_error);
     free(keys->v_error);
+    free(keys->k_spread_t);
+    free(keys->k_most_t);
+    free(keys->v_spread);
     free(keys->v_most);
     free(keys->reach);
     if (keys->score && keys->score->destroy)

@@ -77,6 +77,7 @@ static void allow_all(struct row *row)
     for (int64_t j = 0; j < sk; j++) {
         row->scratch->key[j] = j;
         row->scratch->logit[j] = row->scratch->wrong[j] = 0.0;
+        row->scratch->noise[j] = row->scratch->spread[j] = 0.0;
     }
     row->softmax.n = sk;
     row->softmax.sink = false;
@@ -192,14 +193,15 @@ static void store_weights(const struct row *row)
 }
 
 /* ds of every allowed key, and whether a score of theirs may overflow. */
-static void bound_scores(struct row *row, const double *q, const double *q_error)
+static void bound_scores(struct row *row, const double *q, const double *q_error,
+                         const double *q_spread)
 {
     struct ref_scratch *scratch = row->scratch;
     int64_t n = row->softmax.n;
 
     if (n > 0)
-        ref_score_errors(row->block, row->i, q, q_error, scratch->key[0], scratch->key[n - 1] + 1,
-                         scratch);
+        ref_score_errors(row->block, row->i, q, q_error, q_spread, scratch->key[0],
+                         scratch->key[n - 1] + 1, scratch);
     row->overflow = n > 0 && ref_scores_overflow(row->block, q, scratch, n);
     for (int64_t t = 0; t < n; t++)
         scratch->wrong[t] = scratch->ds[scratch->key[t]];
@@ -288,8 +290,8 @@ static bool settle_by_rule(struct row *row, double *out, double *error)
     return true;
 }
 
-static void compute_row(struct row *row, const double *q, const double *q_error, double *out,
-                        double *error)
+static void compute_row(struct row *row, const double *q, const double *q_error,
+                        const double *q_spread, double *out, double *error)
 {
     const struct ref_job *job = job_of(row);
     const struct attn_problem *problem = problem_of(row);
@@ -309,7 +311,7 @@ static void compute_row(struct row *row, const double *q, const double *q_error,
     if (job->rows.allowed)
         job->rows.allowed[row->slot] = row->softmax.n;
     if (job->bounds)
-        bound_scores(row, q, q_error);
+        bound_scores(row, q, q_error, q_spread);
     if (settle_by_rule(row, out, error))
         return;
     softmax(row);
@@ -345,6 +347,7 @@ static void compute_rows(void *context, int64_t begin, int64_t end)
                           .slot = (block->first + r) * job->rows.heads + block->result_head};
         compute_row(&row, block->q + r * problem->dq,
                     block->q_error ? block->q_error + r * problem->dq : NULL,
+                    block->q_spread ? block->q_spread + r * problem->dq : NULL,
                     block->out ? block->out + r * block->out_stride : scratch->out,
                     block->error ? block->error + r * block->out_stride : NULL);
     }

@@ -21,9 +21,10 @@ struct ref_scratch;
 
 /* Traits of a score. Overflow checks, fills and explanations read them. */
 enum {
-    REF_SCORE_PRODUCT = 1, /* a sum of products of q and k; q may be scaled first */
-    REF_SCORE_PARTIAL = 2, /* may use partial sums (attn_numerics.partial_type) */
-    REF_SCORE_DISTANCE = 4 /* a distance of q and k: not 0 for k = 0 */
+    REF_SCORE_PRODUCT = 1,  /* a sum of products of q and k; q may be scaled first */
+    REF_SCORE_PARTIAL = 2,  /* may use partial sums (attn_numerics.partial_type) */
+    REF_SCORE_DISTANCE = 4, /* a distance of q and k: not 0 for k = 0 */
+    REF_SCORE_COLUMNS = 8   /* each column of k meets one of q alone: errors add in squares */
 };
 
 /* Numbers that a score may keep about its parameters, for bounds from norms. */

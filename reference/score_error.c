@@ -6,6 +6,22 @@
 #include "reference/job.h"
 #include "reference/score.h"
 
+/* What adds in squares, on its way to the score. A softcap makes less of it, but not the same of
+ * each key: there all of it counts as if it did not add in squares. */
+static void scale_spreads(const struct ref_score_span *x, double scale, bool softcap)
+{
+    double *noise = x->scratch->noise, *spread = x->scratch->spread;
+
+    for (int64_t j = x->begin; j < x->end; j++) {
+        noise[j] *= scale;
+        spread[j] *= scale;
+    }
+    for (int64_t j = x->begin; softcap && j < x->end; j++) {
+        spread[j] += noise[j];
+        noise[j] = 0.0;
+    }
+}
+
 /* Steps 2 and 3 on top of the error of the raw score. A kernel over exp2 has log2 e in the scale,
  * or multiplies by it once more after softcap and bias. */
 static void errors_of_stages(const struct ref_block *block, int64_t i,
@@ -44,14 +60,22 @@ static void errors_of_stages(const struct ref_block *block, int64_t i,
         double most = fabs(s1[j]) > fabs(s2[j]) ? fabs(s1[j]) : fabs(s2[j]);
         ds[j] += a->u_s * (most + ds[j]) + a->eta_s;
     }
+    if (x->q_spread)
+        scale_spreads(x, scale, softcap);
 }
 
 void ref_score_errors(const struct ref_block *block, int64_t i, const double *q,
-                      const double *q_error, int64_t begin, int64_t end,
+                      const double *q_error, const double *q_spread, int64_t begin, int64_t end,
                       struct ref_scratch *scratch)
 {
-    struct ref_score_span x = {block->keys, &block->job->arithmetic, scratch, q, q_error, begin,
-                               end};
+    const struct ref_score_span x = {.keys = block->keys,
+                                     .a = &block->job->arithmetic,
+                                     .scratch = scratch,
+                                     .q = q,
+                                     .q_error = q_error,
+                                     .q_spread = q_spread,
+                                     .begin = begin,
+                                     .end = end};
 
     if (block->keys->score->errors)
         block->keys->score->errors(&x);

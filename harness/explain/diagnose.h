@@ -27,4 +27,7 @@ double attn_rounding_unit(const struct attn_instance *instance,
                           const struct attn_numerics *numerics);
 bool attn_rounding_counts(int64_t keys, double first);
 
+/* Do sums hold whole numbers with these numerics, so that census and exact may be counted? */
+bool attn_diagnose_counts(const struct attn_problem *problem, const struct attn_numerics *numerics);
+
 #endif

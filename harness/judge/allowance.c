@@ -81,7 +81,9 @@ int attn_allowance_create(const struct attn_instance *instance,
     const struct attn_problem *p = &instance->problem;
     *a = (struct attn_allowance){
         .problem = p, .score = ref_score_find(p->score), .constant = constant};
-    ref_arithmetic_init(&a->arithmetic, p, numerics, kind);
+    struct ref_request all = {.fill = kind};
+    ref_request_all(p, &all);
+    ref_arithmetic_init(&a->arithmetic, p, numerics, kind, ref_chains(p, &all));
     a->keys = calloc((size_t)(p->b * p->hkv), sizeof *a->keys);
     a->values = calloc((size_t)(p->b * p->hkv), sizeof *a->values);
     a->scores = calloc((size_t)p->hq, REF_SCORE_PARTS * sizeof *a->scores);
@@ -116,6 +118,8 @@ static struct ref_score_norm full_score(const struct attn_allowance *a, int64_t 
     const double longest = a->keys[b * p->hkv + h / (p->hq / p->hkv)];
     struct ref_score_norm s = {0};
     a->score->norm(p, x, a->scores + REF_SCORE_PARTS * h, q, longest, &s);
+    if (a->q_size)
+        s.ds += ref_growth(x, 2) * a->q_size[(b * p->hq + h) * p->sq + i] * longest;
     double bias = a->bias, after = added;
     s.ds = scale * s.ds + x->omega * (fmax(1, scale) * s.lost + s.size + 4);
     s.most *= scale;
@@ -175,7 +179,7 @@ void attn_allowance_row(const struct attn_allowance *a, int64_t b, int64_t h, in
                                     .dropout = p->flags & ATTN_FLAG_DROPOUT,
                                     .dropout_p = p->dropout_p};
     struct ref_row_bound bound = {0};
-    ref_bound_roundings(x, &row, &bound);
+    ref_bound_roundings(x, &row, NULL, &bound);
     const double underflow = 2 * x->omega * exp(w);
     const double stored = x->u_p > 0 ? x->u_p * upper + n * x->eta_p * exp(w) : 0;
     const double quotient = bound.quotient + underflow * bound.chain;
@@ -185,7 +189,7 @@ void attn_allowance_row(const struct attn_allowance *a, int64_t b, int64_t h, in
     const double partial =
         x->partial_omega * exp(w) * (1 + product) * (x->ftz ? 3 * keys + n * v : keys);
     const double e1 = a->constant ? 0 : 2 * v * expm1(w) * exp(w);
-    double rounded = 2 * v * stored, sum = w + ref_growth(x, bound.chain);
+    double rounded = 2 * v * stored, sum = w + bound.summing;
     if (x->denominator != 1) {
         rounded = stored < 1 ? (rounded + stored * e1) / (1 - stored) : INFINITY;
         sum -= log1p(-fmin(stored, 1));

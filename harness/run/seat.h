@@ -31,6 +31,8 @@ struct attn_seat {
     size_t n_rates;
     struct attn_seat_answer *answers; /* one for each operator and score asked about so far */
     size_t n_answers;
+    double renewed_s; /* spent on long series of runs by the check new_data */
+    bool aged;        /* new_data has waited for a plan to grow old */
 };
 
 void attn_seat_init(struct attn_seat *seat, const struct attn_session *session,

@@ -48,7 +48,9 @@ struct attn_instance *attn_instance_for(const struct attn_session *session,
         return NULL;
     }
     struct attn_instance *instance;
-    if (attn_instance_create(c, session->settings.host_threads, &instance, why, sizeof why)) {
+    struct attn_case seeded = *c; /* nothing in the copy is owned */
+    seeded.sample_seed = session->settings.sample_seed;
+    if (attn_instance_create(&seeded, session->settings.host_threads, &instance, why, sizeof why)) {
         attn_judgement_set(verdict, ATTN_ERROR, why);
         return NULL;
     }
@@ -63,12 +65,15 @@ bool attn_judgement_holds(enum attn_status status)
 void attn_judgement_merge(struct attn_judgement *kept, const struct attn_judgement *next)
 {
     const double max = fmax(kept->max_ratio, next->max_ratio);
-    const int64_t counted = kept->rows_counted;
+    const int64_t counted = kept->rows_counted, every = kept->rows_every;
+    const double delta = kept->delta + next->delta;
     if (!attn_judgement_holds(next->status) ||
         (kept->status == ATTN_PASS && next->status != ATTN_PASS))
         *kept = *next;
     kept->max_ratio = max;
+    kept->delta = delta;
     kept->rows_counted = next->rows_counted > counted ? next->rows_counted : counted;
+    kept->rows_every = next->rows_every > every ? next->rows_every : every;
 }
 
 /* A run that reached its end has kept every promise. */
@@ -110,6 +115,15 @@ void attn_verify_placement(struct attn_seat *seat, struct attn_instance *instanc
                            "the plan declares no numerics, so it has no bound");
     else
         attn_examine_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, verdict);
+}
+
+void attn_verify_power(struct attn_power_trials **trials, const struct attn_judge *judge,
+                       const struct attn_judgement *verdict, struct attn_entry *entry)
+{
+    struct attn_evidence evidence;
+    if (attn_judgement_holds(verdict->status) && entry->plan.has_numerics &&
+        entry->contestant->info.exactness == ATTN_EXACT && attn_judge_evidence(judge, &evidence))
+        attn_power_measure(trials, &evidence, &entry->plan.numerics, &entry->power);
 }
 
 /* Would the run take longer than the limit, at the rate that this backend has shown? */

@@ -32,13 +32,50 @@ void ref_score_flush_partial(const struct ref_score_span *x, double products, do
         flush[j] += unit * (a->ftz ? flush[j] : products);
 }
 
+/* What errors of q and k make of q.k: noise for those of k, in squares over the columns; spread for
+ * those of q, which meet k with its error, in squares or as they are. */
+static void add_squares(const struct ref_score_span *x, const double *q_error)
+{
+    struct ref_scratch *s = x->scratch;
+    const struct ref_keys *keys = x->keys;
+    const int64_t n = x->end - x->begin;
+    const bool squares = ref_squares_stored(x->a, keys->dk);
+    double *factor = s->query[2];
+
+    memset(s->noise + x->begin, 0, (size_t)n * sizeof(double));
+    for (int64_t c = 0; c < keys->dk; c++)
+        factor[c] = x->q[c] * x->q[c];
+    ref_add_rows(factor, keys->k_spread_t + x->begin, keys->sk, NULL, keys->dk, n,
+                 s->noise + x->begin);
+    for (int64_t c = 0; c < keys->dk; c++)
+        factor[c] = squares ? x->q_spread[c] * x->q_spread[c] : q_error[c];
+    ref_add_rows(factor, keys->k_most_t + x->begin, keys->sk, NULL, keys->dk, n,
+                 s->spread + x->begin);
+    for (int64_t j = x->begin; j < x->end; j++)
+        s->noise[j] = sqrt(s->noise[j]);
+    for (int64_t j = x->begin; squares && j < x->end; j++)
+        s->spread[j] = sqrt(s->spread[j]);
+}
+
+/* The same added up as they are, into spread: |t| ke + te (|k| + ke). */
+static void add_errors(const struct ref_score_span *x, double *abs_t, const double *t_error)
+{
+    const struct ref_keys *keys = x->keys;
+
+    ref_score_columns(x, t_error, keys->kt, x->scratch->spread);
+    for (int64_t c = 0; c < keys->dk; c++)
+        abs_t[c] += t_error[c];
+    ref_score_columns(x, abs_t, keys->kt_error, x->scratch->spread);
+}
+
 void ref_score_dot_errors(const struct ref_score_span *x, double *abs_t, double *t_error,
                           double length)
 {
     struct ref_scratch *s = x->scratch;
     const struct ref_keys *keys = x->keys;
     double g = ref_growth_partial(x->a, ref_growth_rounded(x->a, length));
-    double lost = (double)(2 * keys->dk);
+    /* The sum of absolute values is that many times wider than a sum in squares, at most. */
+    double lost = (double)(2 * keys->dk), wide = x->q_spread ? sqrt((double)keys->dk) : 1.0;
     size_t bytes = (size_t)(x->end - x->begin) * sizeof(double);
 
     memset(s->magnitude + x->begin, 0, bytes);
@@ -46,15 +83,14 @@ void ref_score_dot_errors(const struct ref_score_span *x, double *abs_t, double 
     ref_score_columns(x, abs_t, keys->kt, s->magnitude);
     for (int64_t c = 0; c < keys->dk; c++)
         lost += abs_t[c] + t_error[c];
-    if (keys->kt_error) { /* |t| ke + te (|k| + ke) */
-        ref_score_columns(x, t_error, keys->kt, s->spread);
-        for (int64_t c = 0; c < keys->dk; c++)
-            abs_t[c] += t_error[c];
-        ref_score_columns(x, abs_t, keys->kt_error, s->spread);
-    }
+    if (x->q_spread)
+        add_squares(x, t_error);
+    else if (keys->kt_error)
+        add_errors(x, abs_t, t_error);
     for (int64_t j = x->begin; j < x->end; j++) {
-        s->magnitude[j] += s->spread[j];
-        s->ds[j] = g * s->magnitude[j] + s->spread[j];
+        double off = x->q_spread ? s->spread[j] + s->noise[j] : s->spread[j];
+        s->magnitude[j] += wide * off;
+        s->ds[j] = g * s->magnitude[j] + off;
         s->flush[j] += lost;
     }
     /* Of q^T M k the last product may be that with q. */

@@ -16,22 +16,18 @@ import json
 import os
 import random
 import re
-import struct
 import subprocess
 import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "scripts"))
-import make_textbook  # noqa: E402  (writes packs)
+sys.path.insert(0, os.path.join(HERE, ".."))
+from scoring import (FOUND, LETTER, RULES, Program, letters, make_textbook, rounded,  # noqa: E402
+                     verdict_line)
 
-RULES = {"allclose": "allclose 1e-2", "nmse": "ggml NMSE 5e-4", "flashinfer": "flashinfer-bench",
-         "flash2x": "FlashAttention 2x", "onednn": "oneDNN SDPA"}
 OUTPUTS = ["out", "lse", "weights", "memory", "fresh", "crash"]
-LETTER = {"f32": "f", "bf16": "b", "f16": "h"}
 RACES = (71, 72)  # which fills see them is a matter of timing
 UNSEEN = (67, 68, 69, 70) + RACES  # one run alone need not show them in any byte
-FOUND = ("fail", "crash", "timeout", "oom", "error")
 
 
 class Bug:
@@ -54,22 +50,8 @@ def read_cases():
 
 # ---- packs: what the case language has no words for ----
 
-def bf16(value):
-    bits = struct.unpack("<I", struct.pack("<f", value))[0]
-    if value != value or abs(value) == float("inf"):
-        return bits >> 16
-    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-
-
-def rounded(value, dtype):
-    if isinstance(value, list):
-        return [rounded(entry, dtype) for entry in value]
-    return value if dtype == "f32" else bf16(value)
-
-
 def make_packs(folder, dtype):
     """Two heads, 24 queries and keys, width 16. Returns {case name: case words}."""
-    make_textbook.FORMAT["BF16"] = "H"
     keys, width, kind = 24, 16, dtype.upper()
     infinity, cases = float("inf"), {}
     for name in ("nan_key", "inf_key", "bias_inf", "sink_large"):
@@ -99,10 +81,9 @@ def make_packs(folder, dtype):
 
 # ---- running ----
 
-class Suite:
+class Suite(Program):
     def __init__(self, build, folder):
-        self.build, self.folder = os.path.abspath(build), folder
-        self.plugin = os.path.join(self.build, "tests", "plugins", "mutant.so")
+        super().__init__(build, "mutant.so", folder)
         plain = read_cases()
         self.cases = {}  # type -> {name: words}
         for dtype in LETTER:
@@ -112,33 +93,6 @@ class Suite:
             if dtype != "f16":
                 self.cases[dtype].update(make_packs(folder, dtype))
         self.fits = {}  # (type, case) -> fills
-
-    def file(self, name, lines):
-        path = os.path.join(self.folder, name + ".cases")
-        with open(path, "w", encoding="utf-8") as file:
-            file.writelines(f"{key}: {words}\n" for key, words in lines.items())
-        return path
-
-    def verify(self, backend, path, threads, *more):
-        """Exit code and records of one `attnbench verify`."""
-        command = [os.path.join(self.build, "bin", "attnbench"), "verify", "--json", "--threads",
-                   str(threads), *more, path]
-        if backend:
-            command[2:2] = ["--plugin", self.plugin, "-b", backend]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
-        if done.returncode not in (0, 3, 6):
-            sys.exit(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
-        records = [json.loads(line) for line in done.stdout.splitlines()]
-        return done.returncode, [r for r in records if r["type"] == "verify"]
-
-    def field(self, bug, path, threads):
-        """[{case, changed, accepted}] of each line, up to where the mutant crashed."""
-        done = subprocess.run([os.path.join(self.build, "tests", "mutant_field"), self.plugin, bug,
-                               str(threads), path],
-                              capture_output=True, text=True, timeout=900, check=False)
-        if done.returncode > 0:
-            sys.exit(f"mutant_field {bug} {path}: {done.stderr}")
-        return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def threads_of(case):
@@ -168,7 +122,7 @@ def accept_correct(suite):
 
 def fill_names(suite):
     if not hasattr(suite, "fills"):
-        done = subprocess.run([os.path.join(suite.build, "bin", "attnbench"), "list", "fills",
+        done = subprocess.run([suite.attnbench, "list", "fills",
                                "--json"], capture_output=True, text=True, check=True)
         suite.fills = [entry["name"] for entry in json.loads(done.stdout)]
         suite.fills = suite.fills[suite.fills.index("census"):]
@@ -236,17 +190,6 @@ def score_all(suite, bugs, full):
 
 
 # ---- the matrix ----
-
-def letters(scores, test):
-    return "".join(LETTER[s.dtype] for s in scores if test(s))
-
-
-def verdict_line(title, scores, found):
-    missed = [s.dtype for s in scores if not found(s)]
-    f32 = missed.count("f32")
-    return (f"| {title} | {len(scores) - len(missed)} | {len(missed)} | {f32} | "
-            f"{len(missed) - f32} |")
-
 
 def matrix(bugs, scores, fills):
     extra = sorted({name for s in scores for name in s.found} - set(OUTPUTS) - set(fills))

@@ -20,6 +20,7 @@ ALONE = "s=37 d=16 out=lse"  # no other relation changes what the break looks at
 # the option, the check that must fail, the case
 BREAKS = [
     ("permute_keys", "permute_keys", ALONE),
+    ("permute_queries", "permute_queries", ALONE),
     ("shift", "shift", FULL),
     ("scale_v", "scale_v", FULL),
     ("linear_v", "linear_v", FULL),
@@ -43,6 +44,10 @@ BREAKS = [
     ("tanh", "functions", ALONE + " softcap=20"),
     ("log", "functions", ALONE),
 ]
+PROJECTED = "op=mha b=2 hq=4 hkv=2 sq=9 sk=21 d=8 kv=cross proj_bias=1 out=lse"
+# of multi-head attention, with projections that are exact
+PROJECTED_BREAKS = ["permute_keys", "shift", "scale_v", "linear_v", "ones", "gqa",
+                    "duplicate_key", "permute_heads", "shift_k"]
 PROMISES = [("modify", "inputs"), ("gap", "bounds"), ("read_past", "bounds"),
             ("write_before", "bounds"), ("ftz", "state")]
 
@@ -82,6 +87,18 @@ class Relations(unittest.TestCase):
                 self.assertEqual(self.broken(records[0]), [name])
                 self.assertTrue(records[0]["reason"].startswith(name + ": "))
                 self.assertEqual(done.returncode, 3)
+
+    def test_each_broken_relation_of_projected_heads_is_named(self):
+        records, done = verify("relations_mha", PROJECTED)
+        self.assertEqual([r["status"] for r in records], ["pass"], done.stdout + done.stderr)
+        self.assertLessEqual(set(PROJECTED_BREAKS) | {"threads", "batch"},
+                             records[0]["checks"].keys())
+        for name in PROJECTED_BREAKS:
+            with self.subTest(option=name):
+                words = ("--fills", "none", "-b", "test:break=" + name)
+                records, done = verify("relations_mha", PROJECTED, *words)
+                self.assertEqual(records[0]["status"], "fail", done.stdout + done.stderr)
+                self.assertEqual(self.broken(records[0]), [name])
 
     def test_scale_v_allows_for_subnormal_products(self):
         # Each of 64 products p v may be subnormal, and their sum is not.

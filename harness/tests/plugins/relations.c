@@ -12,11 +12,11 @@
 
 #define WRONG 1.01F /* beyond every allowance on the sizes tried */
 
-static char broken[32];           /* the option */
-static uint32_t threads;          /* that the host offers */
-static struct attn_problem first; /* sizes of the first plan of the process */
-static float first_k, first_v;    /* and its first elements of k and v */
-static int runs;                  /* of the plan */
+static char broken[32];                 /* the option */
+static uint32_t threads;                /* that the host offers */
+static struct attn_problem first;       /* sizes of the first plan of the process */
+static float first_q, first_k, first_v; /* and its first elements of q, k and v */
+static int runs;                        /* of the plan */
 
 static void *volatile lost; /* what was allocated last, and is not freed */
 
@@ -149,12 +149,14 @@ static float factor(const struct attn_problem *p, int64_t b, int64_t h)
     const struct attn_tensor *k = attn_tensor_find(p, ATTN_K), *v = attn_tensor_find(p, ATTN_V);
     const float *v0 = row(v, b, h / (p->hq / p->hkv), 0);
     const float *last = row(k, b, h / (p->hq / p->hkv), p->sk - 1);
-    const int wrong = (is("permute_keys") && row(k, 0, 0, 0)[0] != first_k) ||
-                      (is("shift") && attn_tensor_find(p, ATTN_BIAS)) ||
-                      (is("linear_v") && p->sk > 1 && v0[v->stride[2]] == 0 && v0[0] != 0) ||
-                      (is("gqa") && p->hkv != first.hkv) || (is("batch") && p->b != first.b) ||
-                      (is("duplicate_key") && p->sk > first.sk) || (is("threads") && threads > 1) ||
-                      (is("ones") && v0[0] == 1 && v0[1] == 1);
+    const int wrong =
+        (is("permute_queries") && row(attn_tensor_find(p, ATTN_Q), 0, 0, 0)[0] != first_q) ||
+        (is("permute_keys") && row(k, 0, 0, 0)[0] != first_k) ||
+        (is("shift") && attn_tensor_find(p, ATTN_BIAS)) ||
+        (is("linear_v") && p->sk > 1 && v0[v->stride[2]] == 0 && v0[0] != 0) ||
+        (is("gqa") && p->hkv != first.hkv) || (is("batch") && p->b != first.b) ||
+        (is("duplicate_key") && p->sk > first.sk) || (is("threads") && threads > 1) ||
+        (is("ones") && v0[0] == 1 && v0[1] == 1);
     const int barely = (is("scale_v") && v0[0] == -first_v && first_v != 0) ||
                        (is("rerun") && runs > 2) || (is("batch_bits") && p->b != first.b) ||
                        (is("threads_bits") && threads > 1);
@@ -208,6 +210,7 @@ static int run(void *binding, char *why, size_t size)
     if (is("grow_run"))
         lost = calloc(1, 256);
     if (first_k == 0 && p->sk > 0) {
+        first_q = base->q[0];
         first_k = base->k[0];
         first_v = base->v[0];
     }
@@ -223,9 +226,10 @@ static int run(void *binding, char *why, size_t size)
 static const struct attn_option_spec options[] = {
     {.key = "break",
      .type = ATTN_OPTION_CHOICE,
-     .choices = "nothing|permute_keys|shift|scale_v|linear_v|ones|causal_prefix|gqa|batch|"
-                "batch_bits|split|duplicate_key|keep|threads|threads_bits|rerun|leak_thread|"
-                "leak_descriptor|leak_mapping|grow_plan|grow_run|exp|tanh|log",
+     .choices =
+         "nothing|permute_keys|permute_queries|shift|scale_v|linear_v|ones|causal_prefix|gqa|batch|"
+         "batch_bits|split|duplicate_key|keep|threads|threads_bits|rerun|leak_thread|"
+         "leak_descriptor|leak_mapping|grow_plan|grow_run|exp|tanh|log",
      .default_value = "nothing",
      .help = "what does not hold"},
 };

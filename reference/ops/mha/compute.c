@@ -11,11 +11,13 @@
 struct mha {
     const struct ref_job *job;
     struct ref_keys keys;
-    double *x_q, *x_k, *x_v;     /* [rows, E*] of one batch */
-    double *q, *q_error;         /* [rows, Dq] of one head */
-    double *heads, *heads_error; /* [rows, Hq*Dv] */
-    double *w, *wt;              /* of the projection at work: [out, in], [in, out] */
-    double *bias, *sum_w;        /* of it, too */
+    double *x_q, *x_k, *x_v;       /* [rows, E*] of one batch */
+    double *q, *q_error;           /* [rows, Dq] of one head */
+    double *q_spread;              /* the same; NULL unless keys.k_spread_t */
+    double *room;                  /* for spreads: [Sk, Dk] or [rows, Eo] */
+    double *heads, *heads_error;   /* [rows, Hq*Dv] */
+    double *w, *wt;                /* of the projection at work: [out, in], [in, out] */
+    double *bias, *sum_w, *unit_w; /* of it, too */
 };
 
 static void project(struct mha *m, uint32_t weight, uint32_t bias, int64_t first,
@@ -25,6 +27,7 @@ static void project(struct mha *m, uint32_t weight, uint32_t bias, int64_t first
     p->wt = m->wt;
     p->bias = m->bias;
     p->sum_w = m->sum_w;
+    p->unit_w = m->unit_w;
     ref_mha_project(m->job, weight, bias, first, p);
 }
 
@@ -56,7 +59,11 @@ static void project_keys(struct mha *m, int64_t g)
 
     project(m, ATTN_W_K, ATTN_B_K, g * keys->dk, &k);
     ref_keys_turn(m->job, keys);
+    if (keys->k_spread_t)
+        ref_mha_spread_keys(&m->job->arithmetic, &k, keys, m->room);
     project(m, ATTN_W_V, ATTN_B_V, g * keys->dv, &v);
+    if (keys->v_spread)
+        ref_mha_spread(&m->job->arithmetic, &v, keys->v_spread);
 }
 
 /* A pruned head is zero from here on; the others may be stored rounded before W_o. */
@@ -93,7 +100,8 @@ static void compute_head(struct mha *m, int64_t b, int64_t h, int64_t first, int
                                .x = m->x_q,
                                .y = m->q,
                                .y_error = m->q_error,
-                               .stored = true};
+                               .stored = true,
+                               .folded = true};
     struct ref_block block = {.job = job,
                               .keys = &m->keys,
                               .b = b,
@@ -102,12 +110,15 @@ static void compute_head(struct mha *m, int64_t b, int64_t h, int64_t first, int
                               .count = count,
                               .q = m->q,
                               .q_error = m->q_error,
+                              .q_spread = m->q_spread,
                               .out = m->heads + h * problem->dv,
                               .error = m->heads_error ? m->heads_error + h * problem->dv : NULL,
                               .out_stride = problem->hq * problem->dv,
                               .result_head = h};
 
     project(m, ATTN_W_Q, ATTN_B_Q, h * problem->dq, &q);
+    if (m->q_spread)
+        ref_mha_spread(&job->arithmetic, &q, m->q_spread);
     ref_keys_load_score(job, &m->keys, h);
     ref_block_compute(&block);
     settle_head(m, h, count);
@@ -142,13 +153,15 @@ static void compute_output(struct mha *m, int64_t first, int64_t count)
     const struct attn_problem *problem = job->operands.problem;
     const struct ref_values *out = &job->result->output[0];
     int64_t in = problem->hq * problem->dv, width = ref_extent(&job->shape, 'o');
+    bool squares = m->keys.v_spread && ref_squares(&job->arithmetic, in);
     double *y = out->value ? out->value + first * width : NULL;
     double *bound = out->bound ? out->bound + first * width : NULL;
     struct ref_projection o = {.rows = count,
                                .in = in,
                                .out = width,
                                .x = m->heads,
-                               .x_error = m->heads_error,
+                               .x_error = squares ? NULL : m->heads_error,
+                               .inexact = squares,
                                .y = y,
                                .y_error = bound};
 
@@ -156,6 +169,8 @@ static void compute_output(struct mha *m, int64_t first, int64_t count)
         return;
     if (job->operands.by_role[ATTN_W_O]) {
         project(m, ATTN_W_O, ATTN_B_O, 0, &o);
+        if (squares && bound)
+            ref_mha_join(job, &o, m->heads_error, m->room);
     } else {
         memcpy(y, m->heads, (size_t)(count * in) * sizeof(*y));
         if (bound)
@@ -204,6 +219,8 @@ static int mha_create(struct mha *m, const struct ref_job *job)
     /* The widest projection: one head, or W_o. */
     int64_t width = larger(out, ref_extent(&job->shape, 'o'));
     bool bounds = job->bounds;
+    int status = ref_keys_create(job, &m->keys);
+    bool columns = m->keys.k_spread_t != NULL, squares = m->keys.v_spread != NULL;
     struct {
         double **array;
         int64_t rows, width;
@@ -213,21 +230,24 @@ static int mha_create(struct mha *m, const struct ref_job *job)
                   {&m->x_v, sk, ev, true},
                   {&m->q, rows, problem->dq, true},
                   {&m->q_error, rows, problem->dq, bounds},
+                  {&m->q_spread, rows, problem->dq, columns},
+                  {&m->room, larger(sk, rows), width, squares},
                   {&m->heads, rows, heads, true},
                   {&m->heads_error, rows, heads, bounds},
                   {&m->w, larger(in, heads), width, true},
                   {&m->wt, larger(in, heads), width, true},
                   {&m->bias, width, 1, true},
-                  {&m->sum_w, width, 1, true}};
+                  {&m->sum_w, width, 1, true},
+                  {&m->unit_w, width, 1, bounds}};
 
-    for (size_t a = 0; a < sizeof(arrays) / sizeof(*arrays); a++) {
+    for (size_t a = 0; status == ATTN_OK && a < sizeof(arrays) / sizeof(*arrays); a++) {
         if (!arrays[a].wanted)
             continue;
         *arrays[a].array = ref_alloc_doubles(arrays[a].rows, arrays[a].width);
         if (!*arrays[a].array)
             return ATTN_OUT_OF_MEMORY;
     }
-    return ref_keys_create(job, &m->keys);
+    return status;
 }
 
 static void mha_free(struct mha *m)
@@ -238,12 +258,15 @@ static void mha_free(struct mha *m)
     free(m->x_v);
     free(m->q);
     free(m->q_error);
+    free(m->q_spread);
+    free(m->room);
     free(m->heads);
     free(m->heads_error);
     free(m->w);
     free(m->wt);
     free(m->bias);
     free(m->sum_w);
+    free(m->unit_w);
 }
 
 int ref_mha_compute(const struct ref_job *job)
