@@ -91,7 +91,8 @@ enum attn_request_kind {
     ATTN_REQUEST_BENCH,
     ATTN_REQUEST_PEAK,
     ATTN_REQUEST_CEILINGS,
-    ATTN_REQUEST_REPEAT
+    ATTN_REQUEST_REPEAT,
+    ATTN_REQUEST_UNKNOWNS
 };
 
 /* Where an operand lies in its memfd: whole pages [offset, offset + pages), its first element at

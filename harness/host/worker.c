@@ -243,16 +243,29 @@ struct attn_outcome attn_worker_inspect(const struct attn_worker_config *config,
     return outcome;
 }
 
-struct attn_outcome attn_worker_supports(struct attn_worker *worker,
-                                         const struct attn_instance *instance)
+/* A request about a problem without operands. */
+static struct attn_outcome ask(struct attn_worker *worker, uint32_t kind,
+                               const struct attn_instance *instance)
 {
     struct attn_message_request request;
     const struct attn_outcome ready = ensure(worker);
     if (ready.status != ATTN_PASS)
         return ready;
-    fill_request(&request, ATTN_REQUEST_SUPPORTS, instance, NULL);
+    fill_request(&request, kind, instance, NULL);
     const struct attn_exchange exchange = {.message = &request.head, .instance = instance};
     return attn_exchange(worker, &exchange);
+}
+
+struct attn_outcome attn_worker_supports(struct attn_worker *worker,
+                                         const struct attn_instance *instance)
+{
+    return ask(worker, ATTN_REQUEST_SUPPORTS, instance);
+}
+
+struct attn_outcome attn_worker_unknowns(struct attn_worker *worker,
+                                         const struct attn_instance *instance)
+{
+    return ask(worker, ATTN_REQUEST_UNKNOWNS, instance);
 }
 
 /* A word that no plugin can know in advance. */
@@ -390,6 +403,13 @@ struct attn_outcome attn_worker_repeat(struct attn_worker *worker, struct attn_i
         run_shared(worker, instance, NULL, ATTN_PLACE_END, &request, NULL);
     attn_unrest_end(&unrest);
     return outcome;
+}
+
+struct attn_outcome attn_worker_growth(struct attn_worker *worker, struct attn_instance *instance,
+                                       double seconds)
+{
+    const struct attn_message_request request = {.kind = ATTN_REQUEST_REPEAT, .min_time = seconds};
+    return run_shared(worker, instance, NULL, ATTN_PLACE_END, &request, NULL);
 }
 
 struct attn_outcome attn_worker_bench(struct attn_worker *worker, struct attn_instance *instance,

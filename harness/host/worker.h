@@ -66,8 +66,19 @@ void attn_outputs_swap(struct attn_instance *a, struct attn_instance *b);
 struct attn_outcome attn_worker_repeat(struct attn_worker *worker, struct attn_instance *instance,
                                        int runs);
 
+/* The same question about bytes: up to a thousand plans for `seconds`, then up to ten thousand runs
+ * of one plan for as long. FAIL if memory grows with them to the end. */
+struct attn_outcome attn_worker_growth(struct attn_worker *worker, struct attn_instance *instance,
+                                       double seconds);
+
 /* Asks `supports` only: PASS, or SKIP with the reason. */
 struct attn_outcome attn_worker_supports(struct attn_worker *worker,
+                                         const struct attn_instance *instance);
+
+/* Asks `supports` for the instance's problem, which it accepts, with one flag, word, type, role or
+ * space that has no meaning. PASS if every such question is refused, FAIL with the first that is
+ * not. */
+struct attn_outcome attn_worker_unknowns(struct attn_worker *worker,
                                          const struct attn_instance *instance);
 
 /* One timing in the worker's own memory (64-byte aligned, huge pages advised, first touched

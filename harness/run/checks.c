@@ -18,6 +18,8 @@ static const struct {
     [ATTN_CHECK_SPLIT] = {"split", "keys in two parts, merged by lse: same"},
     [ATTN_CHECK_DUPLICATE_KEY] = {"duplicate_key", "every key twice: same out, lse log 2 higher"},
     [ATTN_CHECK_KEEP] = {"keep", "equal weights: out counts the keys that dropout keeps"},
+    [ATTN_CHECK_FUNCTIONS] = {"functions",
+                              "two keys at known distances: exp, tanh, log as declared"},
     [ATTN_CHECK_PERMUTE_QUERIES] = {"permute_queries", "queries in another order: their rows too"},
     [ATTN_CHECK_PERMUTE_HEADS] = {"permute_heads",
                                   "heads in another order, with their weights: same"},
@@ -25,12 +27,13 @@ static const struct {
     [ATTN_CHECK_THREADS] = {"threads", "another number of threads: same (bit for bit if declared)"},
     [ATTN_CHECK_RERUN] = {"rerun",
                           "up to 400 runs, some on a busy machine: same bits (if declared)"},
-    [ATTN_CHECK_LEAKS] = {"leaks", "plans leave no thread, descriptor or mapping behind"},
+    [ATTN_CHECK_LEAKS] = {"leaks", "plans and runs leave no thread, descriptor or memory behind"},
     [ATTN_CHECK_NEW_DATA] = {"new_data",
                              "other values in every input after bind and many runs: right"},
     [ATTN_CHECK_INPUTS] = {"inputs", "no input is written to (always on)"},
     [ATTN_CHECK_BOUNDS] = {"bounds", "no access outside an operand, no gap touched (always on)"},
     [ATTN_CHECK_STATE] = {"state", "MXCSR and x87 control word left as they were (always on)"},
+    [ATTN_CHECK_UNKNOWNS] = {"unknowns", "supports refuses what has no meaning yet (always on)"},
 };
 
 const char *attn_check_name(enum attn_check check)

@@ -73,12 +73,13 @@ struct attn_relation {
     bool (*exact)(const struct attn_relation_work *work);
 };
 
-/* relation_keys.c, relation_queries.c, relation_values.c, relation_any.c, relation_heads.c */
+/* relation_keys.c, relation_queries.c, relation_values.c, relation_any.c, relation_heads.c,
+ * relation_functions.c */
 extern const struct attn_relation attn_relation_permute_keys, attn_relation_shift,
     attn_relation_scale_v, attn_relation_linear_v, attn_relation_ones, attn_relation_causal_prefix,
     attn_relation_gqa, attn_relation_batch, attn_relation_split, attn_relation_duplicate_key,
-    attn_relation_keep, attn_relation_permute_queries, attn_relation_permute_heads,
-    attn_relation_shift_k, attn_relation_threads;
+    attn_relation_keep, attn_relation_functions, attn_relation_permute_queries,
+    attn_relation_permute_heads, attn_relation_shift_k, attn_relation_threads;
 
 /* By enum attn_check, up to ATTN_CHECK_THREADS. */
 extern const struct attn_relation *const attn_relations[];

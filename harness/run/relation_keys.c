@@ -45,8 +45,8 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* Number j of n in the new order: golden-ratio steps around a circle. So neighbours are separated, and
- * every tile gets keys from the whole range. */
+/* Number j of n in the new order: golden-ratio steps around a circle. So neighbours are separated,
+ * and every tile gets keys from the whole range. */
 int64_t attn_relation_permuted(int64_t j, int64_t n)
 {
     int64_t step = (int64_t)(0.618 * (double)n) + 1;

@@ -110,6 +110,7 @@ const struct attn_relation *const attn_relations[ATTN_CHECK_THREADS + 1] = {
     [ATTN_CHECK_SPLIT] = &attn_relation_split,
     [ATTN_CHECK_DUPLICATE_KEY] = &attn_relation_duplicate_key,
     [ATTN_CHECK_KEEP] = &attn_relation_keep,
+    [ATTN_CHECK_FUNCTIONS] = &attn_relation_functions,
     [ATTN_CHECK_PERMUTE_QUERIES] = &attn_relation_permute_queries,
     [ATTN_CHECK_PERMUTE_HEADS] = &attn_relation_permute_heads,
     [ATTN_CHECK_SHIFT_K] = &attn_relation_shift_k,

@@ -25,6 +25,9 @@ struct retry {
 bool attn_retry_wanted(const struct attn_entry *entry)
 {
     const enum attn_status s = entry->verdict.status;
+    /* What `supports` accepts does not depend on sizes. */
+    if (entry->checks_done & ~entry->checks_ok & 1u << ATTN_CHECK_UNKNOWNS)
+        return false;
     return s == ATTN_FAIL || s == ATTN_CRASH || s == ATTN_TIMEOUT || s == ATTN_OOM ||
            s == ATTN_ERROR;
 }

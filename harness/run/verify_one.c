@@ -141,6 +141,23 @@ static bool over_limit(struct attn_seat *seat, const struct attn_instance *insta
     return true;
 }
 
+/* Does `supports` refuse what has no meaning? A backend that computes nothing may accept it. */
+static bool refuses_unknowns(struct attn_seat *seat, const struct attn_instance *instance,
+                             struct attn_entry *entry)
+{
+    const unsigned bit = 1u << ATTN_CHECK_UNKNOWNS;
+    if (entry->contestant->info.exactness == ATTN_NONE)
+        return true;
+    const struct attn_outcome outcome = attn_seat_unknowns(seat, instance);
+    if (outcome.status == ATTN_PASS || outcome.status == ATTN_FAIL) {
+        entry->checks_done |= bit;
+        entry->checks_ok |= outcome.status == ATTN_PASS ? bit : 0;
+    }
+    if (outcome.status != ATTN_PASS)
+        attn_judgement_set(&entry->verdict, outcome.status, outcome.reason);
+    return outcome.status == ATTN_PASS;
+}
+
 void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
                        struct attn_judge *judge, struct attn_entry *entry)
 {
@@ -162,6 +179,8 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
         attn_judgement_set(&entry->verdict, outcome.status, outcome.reason);
         return;
     }
+    if (!refuses_unknowns(seat, instance, entry))
+        return;
     if (over_limit(seat, instance, &entry->verdict)) {
         entry->harmless = true;
         return;

@@ -61,6 +61,39 @@ static void test_unsupported(void **state)
     tiny_free(instance);
 }
 
+/* Whoever accepts everything is found at the first question; good refuses them all. */
+static void test_unknowns(void **state)
+{
+    (void)state;
+    static const char *const accepted[] = {"flag bit 7",
+                                           "op ",
+                                           "score ",
+                                           "a problem of type ",
+                                           "an operand of role ",
+                                           "a problem structure of ",
+                                           "type 0 of q",
+                                           "q in memory space ",
+                                           "q on device 1"};
+    struct attn_worker_config config = attempt_config(PLUGIN("good"));
+    struct attn_worker *worker;
+    struct attn_instance *instance = tiny_create(3, 5, 4, 0);
+    expect(attn_worker_start(&config, &worker), ATTN_PASS, "");
+    expect(attn_worker_unknowns(worker, instance), ATTN_PASS, "");
+    attn_worker_stop(worker);
+    config.plugin_path = PLUGIN("credulous");
+    for (size_t n = 0; n < sizeof(accepted) / sizeof(accepted[0]); n++) {
+        char options[32], reason[64];
+        snprintf(options, sizeof(options), "accepts=%zu", n);
+        snprintf(reason, sizeof(reason), "supports accepts %s", accepted[n]);
+        config.options = options;
+        expect(attn_worker_start(&config, &worker), ATTN_PASS, "");
+        expect(attn_worker_supports(worker, instance), ATTN_PASS, "");
+        expect_start(attn_worker_unknowns(worker, instance), ATTN_FAIL, reason);
+        attn_worker_stop(worker);
+    }
+    tiny_free(instance);
+}
+
 static void test_no_keys(void **state)
 {
     (void)state;
@@ -295,14 +328,15 @@ static void test_snoop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),      cmocka_unit_test(test_unsupported),
-        cmocka_unit_test(test_no_keys),   cmocka_unit_test(test_crashes),
-        cmocka_unit_test(test_promises),  cmocka_unit_test(test_state),
-        cmocka_unit_test(test_unwritten), cmocka_unit_test(test_stale),
-        cmocka_unit_test(test_errors),    cmocka_unit_test(test_hog),
-        cmocka_unit_test(test_flood),     cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_inspect),   cmocka_unit_test(test_renewed),
-        cmocka_unit_test(test_lingering), cmocka_unit_test(test_snoop),
+        cmocka_unit_test(test_good),     cmocka_unit_test(test_unsupported),
+        cmocka_unit_test(test_no_keys),  cmocka_unit_test(test_crashes),
+        cmocka_unit_test(test_unknowns), cmocka_unit_test(test_promises),
+        cmocka_unit_test(test_state),    cmocka_unit_test(test_unwritten),
+        cmocka_unit_test(test_stale),    cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_hog),      cmocka_unit_test(test_flood),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_inspect),
+        cmocka_unit_test(test_renewed),  cmocka_unit_test(test_lingering),
+        cmocka_unit_test(test_snoop),
     };
     if (attempt_setup() != 0)
         return 1;

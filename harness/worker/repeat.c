@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "worker/growth.h"
 #include "worker/guard.h"
 #include "worker/load.h"
 #include "worker/serve.h"
@@ -69,7 +70,7 @@ static uint64_t descriptors_now(void)
     return n;
 }
 
-static uint64_t mapped_now(void)
+uint64_t attn_mapped_now(void)
 {
     char line[128] = "0";
     FILE *file = fopen("/proc/self/statm", "re");
@@ -84,7 +85,7 @@ static void count(uint64_t now[THINGS])
 {
     now[THREADS] = attn_threads_now();
     now[DESCRIPTORS] = descriptors_now();
-    now[MAPPED] = mapped_now();
+    now[MAPPED] = attn_mapped_now();
 }
 
 /* Counts, and again where there is more than before, as long as that may be passing. */
@@ -148,7 +149,9 @@ void attn_serve_repeat(struct attn_setup *setup, const struct attn_message_reque
         attn_reply_set(reply, ATTN_ERROR, "%s", why);
         return;
     }
-    if (request->runs == 0) {
+    if (request->runs == 0 && request->min_time > 0) {
+        attn_growth_find(setup, request, &guarded, reply);
+    } else if (request->runs == 0) {
         count_leaks(setup, request, &guarded, reply);
     } else {
         if (attn_plan_open(setup, request, &plan, reply) == 0)

@@ -38,6 +38,11 @@ BREAKS = [
     ("leak_thread", "leaks", FULL),
     ("leak_descriptor", "leaks", FULL),
     ("leak_mapping", "leaks", FULL),
+    ("grow_plan", "leaks", FULL),
+    ("grow_run", "leaks", FULL),
+    ("exp", "functions", ALONE),
+    ("tanh", "functions", ALONE + " softcap=20"),
+    ("log", "functions", ALONE),
 ]
 PROJECTED = "op=mha b=2 hq=4 hkv=2 sq=9 sk=21 d=8 kv=cross proj_bias=1 out=lse"
 # of multi-head attention, with projections that are exact
@@ -62,11 +67,11 @@ class Relations(unittest.TestCase):
         seen = set()
         for case in (FULL, CAUSAL, DROPOUT, FULL + " mask=len:rand+bool:0.8:bk",
                      FULL + " bias=normal:hqk", "b=3 sq=1 sk=40 d=16 mask=causal+past:39",
-                     "sq=5 sk=0 d=8", "sq=40 sk=9 d=16 mask=causal out=lse"):
+                     "sq=5 sk=0 d=8", ALONE + " softcap=20", "sq=40 sk=9 d=16 mask=causal out=lse"):
             records, done = verify("relations", case)
             self.assertEqual([r["status"] for r in records], ["pass"], done.stdout + done.stderr)
             seen |= records[0]["checks"].keys()
-        wanted = {name for _, name, _ in BREAKS} | {"inputs", "bounds", "state"}
+        wanted = {name for _, name, _ in BREAKS} | {"inputs", "bounds", "state", "unknowns"}
         if len(os.sched_getaffinity(0)) < 2:
             wanted.discard("threads")
         self.assertLessEqual(wanted, seen)
@@ -124,6 +129,16 @@ class Relations(unittest.TestCase):
                                        "s=24 d=8")
                 self.assertEqual(records[0]["status"], "fail", done.stdout + done.stderr)
                 self.assertIn(name, self.broken(records[0]))
+
+    def test_what_has_no_meaning_must_be_refused(self):
+        # In the record of every case, though the backend is asked once.
+        for accepts in (0, 4):
+            records, done = verify("credulous", "s=8,24 d=8", "-b", f"test:accepts={accepts}")
+            self.assertEqual([r["status"] for r in records], ["fail"] * 2, done.stderr)
+            for record in records:
+                self.assertEqual(self.broken(record), ["unknowns"])
+                self.assertTrue(record["reason"].startswith("supports accepts "), record["reason"])
+            self.assertEqual(done.returncode, 3)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,6 @@ static struct attn_problem first; /* sizes of the first plan of the process */
 /* Of the first run whose weights are few: the operands that the case itself has then. */
 static float whole_x, whole_bias_k, whole_bias_v, whole_row[4096];
 
-static const uint32_t known[] = {ATTN_X_Q, ATTN_X_K, ATTN_W_Q, ATTN_W_K, ATTN_W_V,
-                                 ATTN_W_O, ATTN_B_Q, ATTN_B_K, ATTN_B_V, ATTN_B_O,
-                                 ATTN_OUT, ATTN_LSE, ATTN_BIAS};
-
 static int is(const char *name)
 {
     return strcmp(broken, name) == 0;
@@ -24,14 +20,16 @@ static int is(const char *name)
 static int supports(const struct attn_problem *problem, const struct attn_services *services,
                     char *why, size_t size)
 {
-    uint32_t found = 0;
+    static const uint32_t optional[] = {ATTN_LSE, ATTN_BIAS, ATTN_X_K, ATTN_W_O, ATTN_B_Q,
+                                        ATTN_B_K, ATTN_B_V,  ATTN_B_O, 0};
+    static const struct attn_limits limits = {.ops = ATTN_BIT(ATTN_OP_MHA),
+                                              .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT),
+                                              .dtypes = ATTN_BIT(ATTN_F32),
+                                              .optional = optional};
     (void)services;
-    for (size_t r = 0; r < sizeof(known) / sizeof(known[0]); r++)
-        found += attn_tensor_find(problem, known[r]) != NULL;
-    if (problem->op == ATTN_OP_MHA && problem->dtype == ATTN_F32 && problem->sk <= 256 &&
-        problem->score == ATTN_SCORE_SCALED_DOT && found == problem->n_tensors &&
-        problem->flags == 0 && attn_tensor_find(problem, ATTN_W_O) &&
-        attn_tensor_find(problem, ATTN_B_K) && attn_tensor_find(problem, ATTN_X_K))
+    if (attn_problem_check(problem, &limits, why, size) == ATTN_OK && problem->sk <= 256 &&
+        attn_tensor_find(problem, ATTN_W_O) && attn_tensor_find(problem, ATTN_B_K) &&
+        attn_tensor_find(problem, ATTN_X_K))
         return ATTN_OK;
     snprintf(why, size, "only f32 cross-attention with biases and W_o, of at most 256 keys");
     return ATTN_UNSUPPORTED;
