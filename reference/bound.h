@@ -173,10 +173,52 @@ double ref_bound_rises(const struct ref_scratch *scratch, int64_t n);
 void ref_bound_row(const struct ref_arithmetic *a, const struct ref_softmax *row,
                    struct ref_scratch *scratch, struct ref_row_bound *bound);
 
-/* Writes E of each column of out to `error`. */
+/* How wrong p of one term may be: by exp(d) (1 + r), |d| <= shift and |r| <= relative. Neither
+ * falls if `max`, the length or `lse` of the row, or `rise`, is made larger. */
+void ref_bound_term(const struct ref_arithmetic *a, const struct ref_softmax *row, double rise,
+                    double s, double ds, double *shift, double *relative);
+
+/* Sets all of *bound as ref_bound_row does, from sums over the terms: `lower` of p exp(-shift)
+ * (1 - relative), `growth` of p (exp(w) - 1), w = shift + relative, and over the keys alone `upper`
+ * of p exp(w). The sum of p is 1. Returns what the store of one p may lose near 0, over the sum. */
+double ref_bound_sums(const struct ref_arithmetic *a, const struct ref_softmax *row, double rise,
+                      double lower, double growth, double upper, struct ref_row_bound *bound);
+
+/* Sums over the keys of one column, and their largest terms; the letters of BOUND.md 3 and 4. */
+struct ref_column {
+    double e1;   /* E1 */
+    double size; /* A */
+    double sum;  /* of |v| */
+    double rho;
+    double far, high; /* largest |v - ref|, largest |v| */
+};
+
+/* E of an element of out that is not infinite; *rest, if not NULL: without errors of weights. */
+double ref_bound_column(const struct ref_arithmetic *a, const struct ref_softmax *row,
+                        const struct ref_row_bound *bound, const struct ref_column *column,
+                        double out, double *rest);
+
+/* Writes E of each column of out to `error`. With keys->v_spread, columns 5 and 6 of the scratch
+ * are then E without errors of weights, and the square of what errors of v are in the rest of E. */
 void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row,
                    const struct ref_row_bound *bound, const struct ref_keys *keys,
                    struct ref_scratch *scratch, const double *out, double *error);
+
+/* bound_join.c. ref_bound_join, after ref_bound_out: computes entry r of most and stays of
+ * `joined`. ref_bound_joins: may it be called for this row? */
+struct ref_joined;
+bool ref_bound_joins(const struct ref_arithmetic *a, const struct ref_softmax *row,
+                     const struct ref_row_bound *bound);
+void ref_bound_join(const struct ref_softmax *row, const struct ref_row_bound *bound,
+                    const struct ref_keys *keys, struct ref_scratch *scratch, const double *out,
+                    const struct ref_joined *joined, int64_t r);
+
+/* y_c += x_0 a_0c + x_1 a_1c + ... as ref_add_rows, but in float: off by ref_float_error of the sum
+ * of the absolute values. ref_length: the Euclidean norm. */
+void ref_add_floats(const double *x, const float *a, int64_t stride, const int64_t *index,
+                    int64_t rows, int64_t width, float *y);
+double ref_float_error(int64_t terms);
+double ref_length(const double *x, int64_t n);
 
 /* E of the weight of allowed key t. */
 double ref_bound_weight(const struct ref_arithmetic *a, const struct ref_row_bound *bound,

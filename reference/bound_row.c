@@ -321,6 +321,23 @@ static void scale_terms(const struct ref_softmax *row, double lower, double u_p,
     bound->stored = fmin(stored, u_p + (double)row->n * eta);
 }
 
+/* What the sums over the terms say about all outputs of a row. `p`: see ref_bound_roundings. */
+static void settle(const struct ref_arithmetic *a, const struct ref_softmax *row, const double *p,
+                   const struct terms *terms, struct ref_row_bound *bound)
+{
+    ref_bound_roundings(a, row, p, bound);
+    bound_range(a, row, bound);
+    /* What the sum of p loses to underflow. */
+    bound->quotient += bound->underflow * bound->chain;
+    bound->lse_error = lse_error(a, row, bound, terms);
+}
+
+/* The sum that a backend divides by: the key of the computed maximum has p = exp(0). */
+static double divisor(const struct ref_arithmetic *a, const struct ref_softmax *row, double lower)
+{
+    return a->normalised ? 1.0 : fmax(row->sum * lower, 1.0 - a->e_exp);
+}
+
 void ref_bound_row(const struct ref_arithmetic *a, const struct ref_softmax *row,
                    struct ref_scratch *x, struct ref_row_bound *bound)
 {
@@ -343,25 +360,49 @@ void ref_bound_row(const struct ref_arithmetic *a, const struct ref_softmax *row
     if (row->sink)
         add_term(&terms, row->sink_logit, sink_error, 0.0, &x->growth[row->n], &x->upper[row->n],
                  0.0);
-    /* The key of the computed maximum has p = exp(0). */
-    sum = a->normalised ? 1.0 : fmax(row->sum * terms.lower, 1.0 - a->e_exp);
+    sum = divisor(a, row, terms.lower);
     bound->least = terms.lower;
     bound->underflow = divide(2.0 * a->omega, sum);
     bound->partial = divide(a->partial_omega, sum);
     scale_terms(row, terms.lower, a->u_p, a->u_p > 0.0 ? divide(a->eta_p, sum) : 0.0, x, bound);
     if (a->u_p > 0.0)
         order_by_bin(a, row, x);
-    ref_bound_roundings(a, row, x->p, bound);
-    bound_range(a, row, bound);
-    /* What the sum of p loses to underflow. */
-    bound->quotient += bound->underflow * bound->chain;
-    bound->lse_error = lse_error(a, row, bound, &terms);
+    settle(a, row, x->p, &terms, bound);
+}
+
+void ref_bound_term(const struct ref_arithmetic *a, const struct ref_softmax *row, double rise,
+                    double s, double ds, double *shift, double *relative)
+{
+    const struct terms terms = terms_begin(a, row, rise);
+    const struct wrong e = term_error(&terms, s, ds);
+
+    *shift = e.shift;
+    *relative = e.relative;
+}
+
+double ref_bound_sums(const struct ref_arithmetic *a, const struct ref_softmax *row, double rise,
+                      double lower, double growth, double upper, struct ref_row_bound *bound)
+{
+    const double sum = divisor(a, row, lower), n = (double)row->n;
+    const double eta = a->u_p > 0.0 ? divide(a->eta_p, sum) : 0.0;
+    struct terms terms = terms_begin(a, row, rise);
+
+    terms.lower = lower;
+    terms.upper = 1.0 + growth;
+    terms.largest.shift = INFINITY; /* not known: the sums decide */
+    *bound = (struct ref_row_bound){.rise = rise,
+                                    .underflow = divide(2.0 * a->omega, sum),
+                                    .partial = divide(a->partial_omega, sum),
+                                    .shared = divide(growth, lower)};
+    bound->stored = fmin(a->u_p * divide(upper, lower), a->u_p) + n * eta;
+    settle(a, row, NULL, &terms, bound);
+    return eta;
 }
 
 /* Sums over the keys of a few columns, as many as the registers hold. */
 struct columns {
     double e1[COLUMNS], size[COLUMNS], v[COLUMNS]; /* E1, A, sum |v| */
-    double squares[COLUMNS];                       /* of what of E1 adds in squares */
+    double squares[COLUMNS], own[COLUMNS];         /* of what of E1 adds in squares: of k, of v */
 };
 
 /* Adds all keys to `width` columns from `from` on. A dropped key has v = 0, whatever stands there;
@@ -413,7 +454,8 @@ add_spread_keys(const struct ref_softmax *row, const struct ref_keys *keys,
             double of_k = random * distance, of_v = upper * keep * vs[c];
             double size = fabs(value) + keep * ve[c];
             sum.e1[c] += growth * distance;
-            sum.squares[c] += of_k * of_k + of_v * of_v;
+            sum.squares[c] += of_k * of_k;
+            sum.own[c] += of_v * of_v;
             sum.size[c] += upper * size;
             sum.v[c] += size;
         }
@@ -445,7 +487,8 @@ static void sum_columns(const struct ref_arithmetic *a, const struct ref_softmax
         else
             add_keys(row, keys, x, out + from, from, &sums, width, keys->v_error != NULL);
         for (int64_t c = 0; squares && c < width; c++)
-            sums.e1[c] += sqrt(sums.squares[c]);
+            sums.e1[c] += sqrt(sums.squares[c] + sums.own[c]);
+        memcpy(x->column[6] + from, sums.own, (size_t)width * sizeof(double));
         memcpy(x->column[0] + from, sums.e1, (size_t)width * sizeof(double));
         memcpy(x->column[1] + from, sums.size, (size_t)width * sizeof(double));
         memcpy(x->column[2] + from, sums.v, (size_t)width * sizeof(double));
@@ -619,21 +662,43 @@ static void split_growth(const struct ref_softmax *row, const struct ref_row_bou
                          const struct ref_keys *keys, struct ref_scratch *x)
 {
     for (int64_t t = 0; t < row->n; t++) {
-        const double noise = keys->k_spread_t ? x->noise[x->key[t]] : 0.0;
-        x->random[t] = divide(x->p[t], bound->least) * noise;
-        x->rest[t] = fmax(x->growth[t] - x->random[t], 0.0);
+        const int64_t j = x->key[t];
+        const double p = divide(x->p[t], bound->least);
+        x->random[t] = keys->k_spread_t ? p * x->noise[j] : 0.0;
+        if (keys->k_spread_t)
+            x->rest[t] = fmax(x->growth[t] - p * (ref_spread_of(keys, x, j) - x->spread[j]), 0.0);
     }
+}
+
+double ref_bound_column(const struct ref_arithmetic *a, const struct ref_softmax *row,
+                        const struct ref_row_bound *bound, const struct ref_column *x, double out,
+                        double *rest)
+{
+    double product = ref_growth_values(a, bound->product);
+    double kept = product + bound->dropout * (1.0 + product);
+    /* Dropout magnifies what underflows before it, a flushed v too. */
+    double underflows = row->dropout ? bound->chain / (1.0 - row->dropout_p) : bound->chain;
+    /* The weights of a backend sum to 1, too, however wrong they are. */
+    double e1 = fmin(x->e1, x->far), big = fmin(x->size, x->high * (1.0 + bound->stored));
+    double rho = fmin(x->rho, bound->stored * (x->high + fabs(out)));
+    double others = kept * big + bound->lost * (1.0 + kept) * x->high +
+                    bound->underflow * (x->sum + underflows);
+    double e, quotient;
+
+    if (a->partial > 0.0)
+        others += (1.0 + product) * lost_partial(a, row, bound, x->sum);
+    e = e1 + stored_error(a, bound, rho, e1) + others;
+    quotient = bound->quotient * (fabs(out) + e);
+    if (rest)
+        *rest = others + quotient;
+    e += quotient;
+    return out_overflows(a, row, bound, big, x->sum, x->high, fabs(out) + e) ? INFINITY : e;
 }
 
 void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row,
                    const struct ref_row_bound *bound, const struct ref_keys *keys,
                    struct ref_scratch *x, const double *out, double *error)
 {
-    double product = ref_growth_values(a, bound->product);
-    double kept = product + bound->dropout * (1.0 + product);
-    /* Dropout magnifies what underflows before it, a flushed v too. */
-    double underflows = row->dropout ? bound->chain / (1.0 - row->dropout_p) : bound->chain;
-
     if (keys->v_spread)
         split_growth(row, bound, keys, x);
     sum_columns(a, row, keys, x, out);
@@ -643,19 +708,16 @@ void ref_bound_out(const struct ref_arithmetic *a, const struct ref_softmax *row
     else
         memset(x->column[3], 0, (size_t)keys->dv * sizeof(double));
     for (int64_t c = 0; c < keys->dv; c++) {
-        /* The weights of a backend sum to 1, too, however wrong they are. */
-        double e1 = fmin(x->column[0][c], x->column[4][c]), high = x->column[5][c];
-        double big = fmin(x->column[1][c], high * (1.0 + bound->stored)), sum = x->column[2][c];
-        double rho = fmin(x->column[3][c], bound->stored * (high + fabs(out[c])));
-        double e = e1 + stored_error(a, bound, rho, e1) + kept * big +
-                   bound->lost * (1.0 + kept) * high + bound->underflow * (sum + underflows);
-        if (a->partial > 0.0)
-            e += (1.0 + product) * lost_partial(a, row, bound, sum);
-        error[c] = e + bound->quotient * (fabs(out[c]) + e);
+        const struct ref_column column = {.e1 = x->column[0][c],
+                                          .size = x->column[1][c],
+                                          .sum = x->column[2][c],
+                                          .rho = x->column[3][c],
+                                          .far = x->column[4][c],
+                                          .high = x->column[5][c]};
+        /* What stands in column 5 then is for ref_bound_join. */
+        error[c] = ref_bound_column(a, row, bound, &column, out[c], &x->column[5][c]);
         if (isinf(out[c]))
             error[c] = may_vanish(a, row, bound, keys, x, c) ? INFINITY : 0.0;
-        else if (out_overflows(a, row, bound, big, sum, high, fabs(out[c]) + error[c]))
-            error[c] = INFINITY;
     }
 }
 

@@ -32,14 +32,14 @@ struct ref_keys {
     /* On generic fills, lambda times how far the errors of projections spread: squares of it for k.
      * NULL: errors are added up as they are. */
     double *k_spread_t; /* [Dk, Sk], for scores with REF_SCORE_COLUMNS */
-    double
-        *k_most_t; /* [Dk, Sk] with k_spread_t: |k| + k_error, squared if ref_squares_stored(dk) */
-    double *v_spread; /* [Sk, Dv] */
-    double *v_most;   /* [Dv] with bounds: the largest |v| of a column */
-    void *own;        /* the score's own arrays (reference/score.h) */
-    double *reach;    /* [Sk], with bounds, for scores that sum up in two steps: an upper limit of
-                         the sums of k alone (a row of M k, a hidden unit). NULL: none */
-    int64_t b, g, h;  /* what is loaded; -1: nothing */
+    double *k_most_t;   /* [Dk, Sk] with k_spread_t: |k| + k_error, squared if q_squares */
+    double *v_spread;   /* [Sk, Dv] */
+    bool q_squares;     /* errors of q add in squares over the columns; else as they are */
+    double *v_most;     /* [Dv] with bounds: the largest |v| of a column */
+    void *own;          /* the score's own arrays (reference/score.h) */
+    double *reach;      /* [Sk], with bounds, for scores that sum up in two steps: an upper limit of
+                           the sums of k alone (a row of M k, a hidden unit). NULL: none */
+    int64_t b, g, h;    /* what is loaded; -1: nothing */
 };
 
 /* Working memory of one thread. Arrays of keys have room for Sk + 1 entries: the sink is last.
@@ -68,7 +68,7 @@ struct ref_scratch {
     double *query[3];  /* [max(Dq, Dk)], for the score */
     double *hidden[3]; /* [Dh], for the score */
     double *out;       /* [Dv] */
-    double *column[6]; /* [Dv] */
+    double *column[7]; /* [Dv] */
 };
 
 /* Arrays for the results of the rows of a softmax, one entry per row of one head. NULL: not
@@ -96,6 +96,19 @@ struct ref_job {
     struct ref_scratch *scratch;
 };
 
+/* Errors of the weights of one head on their way through W_o, on generic fills: there the columns
+ * of a head share them, so they are followed to each column of out. */
+struct ref_joined {
+    int64_t width;  /* Eo */
+    float *value;   /* [Sk, Eo]: |W_o v| of the keys, W_o of this head; never less */
+    float *weight;  /* [Dv, Eo]: W_o of this head, transposed */
+    double longest; /* the longest row of that W_o (Euclidean) */
+    float *most;    /* [count, Eo]: what errors of weights make of out, at most */
+    double *stays;  /* [count]: the part of that which does not add in squares over the heads */
+    double *rest;   /* as `error` of the block: all other errors of a column, without .. */
+    double *own;    /* .. those of its v alone, which are no other column's. Squared */
+};
+
 /* Requested rows [first, first + count) of one (b, h), with their queries in double. */
 struct ref_block {
     const struct ref_job *job;
@@ -107,6 +120,7 @@ struct ref_block {
     double *out;            /* [count] rows of Dv; out_stride elements from row to row */
     double *error;          /* the same shape: E before the final rounding. NULL: no bound */
     int64_t out_stride;
+    const struct ref_joined *joined; /* NULL: not wanted */
     int64_t result_head; /* index of this head in the entries of struct ref_row_results */
 };
 
@@ -135,6 +149,14 @@ struct ref_score_span {
 static inline double ref_larger(double x, double y)
 {
     return x > y || isnan(x) ? x : y;
+}
+
+/* What errors of k and q make of the score of key j together (noise and spread of the scratch). */
+static inline double ref_spread_of(const struct ref_keys *keys, const struct ref_scratch *x,
+                                   int64_t j)
+{
+    return keys->q_squares ? sqrt(x->noise[j] * x->noise[j] + x->spread[j] * x->spread[j])
+                           : x->noise[j] + x->spread[j];
 }
 
 /* keys.c. ref_keys_create returns ATTN_OK or ATTN_OUT_OF_MEMORY. */

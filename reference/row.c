@@ -237,6 +237,27 @@ static void store_unknown(const struct row *row, double *error)
     store_unknown_weights(row);
 }
 
+/* The errors of a row of which W_o makes out, part by part. Where keys are few they stay together.
+ */
+static void store_joined(const struct row *row, const struct ref_row_bound *bound,
+                         const double *out, const double *error)
+{
+    const struct ref_block *block = row->block;
+    const struct ref_joined *joined = block->joined;
+    const int64_t at = error - block->error, dv = block->keys->dv;
+
+    if (!ref_bound_joins(&job_of(row)->arithmetic, &row->softmax, bound))
+        return;
+    for (int64_t c = 0; c < dv; c++) {
+        if (!isfinite(error[c]))
+            return;
+    }
+    memcpy(joined->rest + at, row->scratch->column[5], (size_t)dv * sizeof(double));
+    memcpy(joined->own + at, row->scratch->column[6], (size_t)dv * sizeof(double));
+    ref_bound_join(&row->softmax, bound, block->keys, row->scratch, out, joined,
+                   at / block->out_stride);
+}
+
 static void store_bounds(const struct row *row, const double *out, double *error)
 {
     const struct ref_job *job = job_of(row);
@@ -255,6 +276,8 @@ static void store_bounds(const struct row *row, const double *out, double *error
     }
     if (error)
         ref_bound_out(a, &row->softmax, &bound, row->block->keys, scratch, out, error);
+    if (error && row->block->joined)
+        store_joined(row, &bound, out, error);
     if (result->lse_bound)
         result->lse_bound[row->slot] =
             row->uniform ? 0.0

@@ -17,7 +17,7 @@ static void scale_spreads(const struct ref_score_span *x, double scale, bool sof
         spread[j] *= scale;
     }
     for (int64_t j = x->begin; softcap && j < x->end; j++) {
-        spread[j] += noise[j];
+        spread[j] = ref_spread_of(x->keys, x->scratch, j);
         noise[j] = 0.0;
     }
 }

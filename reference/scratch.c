@@ -38,8 +38,8 @@ static bool scratch_init(struct ref_scratch *s, const struct attn_problem *probl
                           &s->p,         &s->keep,     &s->weight,   &s->same,  &s->growth,
                           &s->upper,     &s->store,    &s->noise,    &s->rest,  &s->random};
     double **per_column[] = {&s->out,       &s->column[0], &s->column[1], &s->column[2],
-                             &s->column[3], &s->column[4], &s->column[5]};
-    double *next = ref_alloc_doubles(keys * 20 + query * 3 + hidden * 3 + columns * 7, 1);
+                             &s->column[3], &s->column[4], &s->column[5], &s->column[6]};
+    double *next = ref_alloc_doubles(keys * 20 + query * 3 + hidden * 3 + columns * 8, 1);
 
     s->memory = next;
     s->key = calloc((size_t)keys, sizeof(*s->key));

@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """scoring.py - what the scores of planted bugs share (mutants/score.py, rogues/score.py): one call
-of the program on a backend with a bug, the rules of the field, and lines of a matrix."""
+of the program on a backend with a bug, the rules of the field, packs, and lines of a matrix."""
 import json
 import os
+import struct
 import subprocess
 import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "scripts"))
+import make_textbook  # noqa: E402  (writes packs)
+
+make_textbook.FORMAT["BF16"] = "H"
 
 RULES = {"allclose": "allclose 1e-2", "nmse": "ggml NMSE 5e-4", "flashinfer": "flashinfer-bench",
          "flash2x": "FlashAttention 2x", "onednn": "oneDNN SDPA"}
@@ -61,3 +68,18 @@ def verdict_line(title, scores, found):
     f32 = missed.count("f32")
     return (f"| {title} | {len(scores) - len(missed)} | {len(missed)} | {f32} | "
             f"{len(missed) - f32} |")
+
+
+# ---- packs: what the case language has no words for ----
+
+def bf16(value):
+    bits = struct.unpack("<I", struct.pack("<f", value))[0]
+    if value != value or abs(value) == float("inf"):
+        return bits >> 16
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+
+
+def rounded(value, dtype):
+    if isinstance(value, list):
+        return [rounded(entry, dtype) for entry in value]
+    return value if dtype == "f32" else bf16(value)

@@ -52,6 +52,8 @@ enum attn_fill { /* attn_fill_meaning says what each is */
                  ATTN_FILL_CONSTANT,
                  ATTN_FILL_CANCEL,
                  ATTN_FILL_TINY,
+                 ATTN_FILL_WHOLE,
+                 ATTN_FILL_FEW_QUERIES,
                  ATTN_FILL_COUNT
 };
 
@@ -98,6 +100,9 @@ struct attn_case {
     enum attn_fill fill;
     unsigned view;
     uint64_t seed;
+    /* Which rows are sampled, and which rows of fill=few_queries have which query. Not part of the
+     * language: who makes an instance sets it. */
+    uint64_t sample_seed;
     bool residual, wo;
 
     /* Operators' own parameters as given; NULL: none is given. attn_case_param reads them

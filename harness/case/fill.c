@@ -24,6 +24,8 @@ static const char *const meanings[ATTN_FILL_COUNT] = {
     [ATTN_FILL_CONSTANT] = "all keys of a head are alike, and all its values",
     [ATTN_FILL_CANCEL] = "keys in pairs of opposite v: out is near 0",
     [ATTN_FILL_TINY] = "v near 1e-6: subnormal in f16",
+    [ATTN_FILL_WHOLE] = "projections add up small whole numbers: exact in every order",
+    [ATTN_FILL_FEW_QUERIES] = "a few distinct queries: every row is judged at any length",
 };
 
 const char *attn_fill_name(enum attn_fill fill)
@@ -64,6 +66,34 @@ static bool keys_are_distinct(const struct attn_case *c)
     return columns >= 31 || c->sk <= (int64_t)1 << columns;
 }
 
+/* Columns of x that a fill of multi-head attention needs: harness/tensor/fill_mha.c lays them out.
+ */
+static int64_t columns_needed(const struct attn_case *c, enum attn_fill fill)
+{
+    const int64_t free = 3; /* one each for q, k and v */
+    int64_t bits = 1;
+
+    while (c->sk > (int64_t)1 << bits)
+        bits++;
+    switch (fill) {
+    case ATTN_FILL_WHOLE:
+    case ATTN_FILL_CENSUS:
+        return 1;
+    case ATTN_FILL_ONE_HOT: /* codes of the keys, and of the key of one head */
+        return 2 * bits + 1;
+    case ATTN_FILL_EXACT:
+    case ATTN_FILL_STAIR_UP:
+    case ATTN_FILL_STAIR_DOWN:
+    case ATTN_FILL_SPIKE:
+        return 2 + free;
+    case ATTN_FILL_OVERFLOW:
+    case ATTN_FILL_NEGATIVE:
+        return 1 + free;
+    default:
+        return free;
+    }
+}
+
 /* What a fill needs and the case does not have; some needs are written into `text`. */
 static const char *why_not(const struct attn_case *c, enum attn_fill fill, char text[64])
 {
@@ -77,11 +107,18 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
         return "keys";
     if (fill == ATTN_FILL_POISON)
         return has_mask(c) ? NULL : "a mask";
-    if (!ref_op_is(c->op, REF_QKV))
-        return ref_op_is(c->op, REF_PROJECTED) ? "op=" ATTN_DEFAULT_OP
-                                                 ": projections mix what it puts into q, k and v"
-                                               : "an operator with q, k and v";
-    if (fill == ATTN_FILL_ROUNDING || fill >= ATTN_FILL_CONSTANT)
+    const bool projected = ref_op_is(c->op, REF_PROJECTED);
+    if (!ref_op_is(c->op, REF_QKV) && !projected)
+        return "an operator with q, k and v";
+    if (projected && c->e < columns_needed(c, fill)) {
+        snprintf(text, 64, "e of at least %lld", (long long)columns_needed(c, fill));
+        return text;
+    }
+    if (fill == ATTN_FILL_WHOLE)
+        return projected ? NULL : "projections";
+    if (fill == ATTN_FILL_FEW_QUERIES && projected)
+        return "op=" ATTN_DEFAULT_OP ": projections mix what it puts into q, k and v";
+    if (fill == ATTN_FILL_ROUNDING || (fill >= ATTN_FILL_CONSTANT && fill <= ATTN_FILL_TINY))
         return NULL;
     if (fill == ATTN_FILL_CENSUS || fill == ATTN_FILL_EXACT || fill == ATTN_FILL_ONE_HOT)
         if (weight_part(c))
@@ -92,7 +129,13 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
         return "a scale between 1e-4 and 1e4";
     if ((fill == ATTN_FILL_EXACT || fill == ATTN_FILL_ONE_HOT) && c->softcap > 0)
         return "scores without softcap";
+    if (projected && !product && fill != ATTN_FILL_ONE_HOT)
+        return "a score that is a product";
     switch (fill) {
+    case ATTN_FILL_FEW_QUERIES: /* every row must see a range of keys */
+        return c->mask_bool || c->bias_normal || c->alibi || c->dropout
+                   ? "rows that see a range of keys: no boolean mask, bias, ALiBi or dropout"
+                   : NULL;
     case ATTN_FILL_SPIKE:
         return !product ? "a score that is a product" : has_mask(c) ? NULL : "a mask";
     case ATTN_FILL_OVERFLOW:

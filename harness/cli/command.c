@@ -141,7 +141,8 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c,
             c->verb = v;
     if (!c->verb)
         return unknown_verb(argv[1], why, size);
-    c->settings.fills = c->settings.checks = c->verb->run == attn_verb_verify ? ~0u : 0;
+    c->settings.all_checks = c->verb->run == attn_verb_verify;
+    c->settings.fills = c->settings.checks = c->settings.all_checks ? ~0u : 0;
 
     struct option longs[ATTN_FLAGS_MAX];
     char shorts[2 * ATTN_FLAGS_MAX];

@@ -258,6 +258,16 @@ static enum attn_exit take_seed(const struct attn_flag *flag, char *text, struct
     return ATTN_EXIT_OK;
 }
 
+static enum attn_exit take_sample_seed(const struct attn_flag *flag, char *text,
+                                       struct attn_command *c, char *why, size_t size)
+{
+    long long seed;
+    if (!integer(text, 0, INT64_MAX, &seed))
+        return bad_value(flag, text, "a number from 0 to 2^63-1", why, size);
+    c->settings.sample_seed = (uint64_t)seed;
+    return ATTN_EXIT_OK;
+}
+
 static enum attn_exit take_margin(const struct attn_flag *flag, char *text, struct attn_command *c,
                                   char *why, size_t size)
 {
@@ -308,6 +318,8 @@ const struct attn_flag attn_flags[] = {
      "only cases whose name or id matches"},
     {"shard", 0, "I/N", WORKS | LIST, take_shard, 0, 0, "every N-th case, from the I-th on"},
     {"seed", 0, "N", WORKS | LIST, take_seed, 0, 0, "replaces the seed of every case"},
+    {"sample-seed", 0, "N", WORKS, take_sample_seed, 0, 0,
+     "decides which rows are judged where not all are (default: fresh; a record has it)"},
     {"budget", 0, "TIME", WORKS, take_time, AT(settings.budget_s), 0,
      "give up rounds, and then cases, to end in this time (10m, 90s)"},
     {"threads", 0, "N", WORKS, take_count, AT(settings.threads), 4096,

@@ -17,6 +17,7 @@
 #include "reference/clones.h"
 #include "reference/dtype.h"
 #include "reference/operands.h"
+#include "tensor/inner.h"
 
 /* With fewer columns a decoded key is only a guess. With fewer keys two guesses agree: none of one
  * key, and a pair that cancels. */
@@ -50,7 +51,8 @@ static bool agrees(const struct row_count *row, const double *sum, int64_t count
     const struct attn_problem *p = &row->probe->instance->problem;
     for (int64_t c = 0; c < p->dv; c++) {
         const double want = count ? sum[c] / (double)count : 0;
-        const double room = 0.02 / (double)(count + 1) + attn_dtype_ulp(p->dtype, fabs(want));
+        const double room =
+            0.02 / (double)(count + 1) + attn_dtype_ulp(p->dtype, fabs(want) + row->probe->beside);
         if (!(fabs(row->got[c] - want) <= room))
             return false;
     }
@@ -187,13 +189,11 @@ static void decode(const struct row_count *row, char *text, size_t size)
         snprintf(text, size, "does not give each of its %lld keys the same weight", own);
 }
 
-/* Is a column of a row the whole number that it should be? True if rounding of out could hide half
- * a unit, because then nothing is known. */
-static bool counts_right(const struct attn_problem *p, double got, double sum, int64_t n)
+bool attn_census_counts(uint32_t dtype, double got, double sum, int64_t n, double beside)
 {
     if (n == 0)
         return true; /* by the rule that the plan declares, which the bound has judged */
-    const double rounding = attn_dtype_ulp(p->dtype, fabs(sum) / (double)n) * (double)n;
+    const double rounding = attn_dtype_ulp(dtype, fabs(sum) / (double)n + beside) * (double)n;
     return rounding > 0.5 || fabs(got * (double)n - sum) < 0.5;
 }
 
@@ -216,7 +216,8 @@ static void count_row(struct tally *t, struct attn_probe_row at)
     bool right = true, nothing = true;
     for (int64_t c = 0; c < p->dv; c++) {
         t->probe->row[c] = attn_probe_element(t->probe->out, at.b, at.h, at.i, c);
-        right = right && counts_right(p, t->probe->row[c], t->sum[c], at.n);
+        right = right &&
+                attn_census_counts(p->dtype, t->probe->row[c], t->sum[c], at.n, t->probe->beside);
         nothing = nothing && t->probe->row[c] == 0;
     }
     /* A sum of 0 does not tell how many keys were read. */
@@ -309,6 +310,8 @@ static void count_all(struct tally *t, int32_t *before, uint64_t *plus, uint64_t
             mark_plus(t->probe, at.b, at.g, plus);
         else if (at.h % (p->hq / p->hkv) == 0)
             sum_before(t->probe, at.b, at.g, before);
+        if (attn_inner_pruned(p, at.h))
+            continue;
         for (at.i = 0; at.i < p->sq; at.i++) {
             int64_t begin, end;
             ref_key_range(&operands, at.b, at.i, &begin, &end);

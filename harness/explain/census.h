@@ -10,4 +10,8 @@
  * coarse to tell. */
 bool attn_census_check(const struct attn_probe *probe, int64_t *counted, char *text, size_t size);
 
+/* Is a column of a row the whole number `sum` over n keys that it should be? True if rounding of
+ * out (with `beside` added to it) could hide half a unit, because then nothing is known. */
+bool attn_census_counts(uint32_t dtype, double got, double sum, int64_t n, double beside);
+
 #endif

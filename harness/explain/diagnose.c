@@ -11,6 +11,7 @@
 #include "explain/probe.h"
 #include "reference/dtype.h"
 #include "reference/score.h"
+#include "tensor/inner.h"
 
 /* The columns of a row share the roundings of its p, so the mean needs this many rows. */
 static const int64_t least_rows = 64, least_keys = 8;
@@ -50,7 +51,8 @@ static bool check_exact(const struct attn_probe *probe, char *text, size_t size)
     const struct attn_problem *p = &probe->instance->problem;
     for (int64_t r = 0; r < probe->rows->count; r++) {
         const struct attn_probe_row at = attn_probe_row(probe, r);
-        if (!attn_exact_row(probe->instance, (at.b * p->hq + at.h) * p->sq + at.i, probe->row))
+        if (attn_inner_pruned(p, at.h) ||
+            !attn_exact_row(probe->instance, (at.b * p->hq + at.h) * p->sq + at.i, probe->row))
             continue;
         for (int64_t c = 0; c < p->dv; c++) {
             const double got = attn_probe_element(probe->out, at.b, at.h, at.i, c);
@@ -191,13 +193,58 @@ bool attn_diagnose_counts(const struct attn_problem *p, const struct attn_numeri
            (partial < 1e-4 || (!n->p_normalised && 8 * n->partial_terms * partial <= 1));
 }
 
-void attn_diagnose(const struct attn_instance *instance, const struct ref_request *request,
-                   const struct ref_result *ref, struct attn_judgement *v)
+/* Multi-head attention: every row of every head, as W_o shows it. A residual changes the last bit,
+ * so only census can take it off. */
+static enum attn_status check_heads(const struct attn_instance *instance,
+                                    const struct attn_numerics *numerics, struct attn_judgement *v,
+                                    char *text, size_t size)
+{
+    const struct attn_problem *p = &instance->problem;
+    const uint32_t stored = numerics->proj_type ? numerics->proj_type : p->dtype;
+    const bool census = instance->c.fill == ATTN_FILL_CENSUS;
+    struct attn_inner inner;
+    enum attn_status status = ATTN_PASS;
+    if ((!census && instance->c.fill != ATTN_FILL_EXACT) || !attn_diagnose_counts(p, numerics))
+        return ATTN_PASS;
+    if (attn_inner_create(instance, &inner) != 0) {
+        snprintf(text, size, "no memory to look into the heads");
+        return ATTN_ERROR;
+    }
+    attn_inner_read(instance, &inner);
+    if (attn_dtype_roundoff(stored) > attn_dtype_roundoff(p->dtype))
+        inner.instance.problem.dtype = stored;
+    struct attn_problem *own = &inner.instance.problem;
+    const struct ref_units all = {.count = own->b * own->hq * own->sq};
+    struct ref_result ref = {.allowed = calloc((size_t)all.count, sizeof *ref.allowed)};
+    struct attn_probe probe = {.instance = &inner.instance,
+                               .rows = &all,
+                               .ref = &ref,
+                               .k = attn_tensor_find(own, ATTN_K),
+                               .v = attn_tensor_find(own, ATTN_V),
+                               .out = attn_tensor_find(own, ATTN_OUT),
+                               .row = calloc((size_t)own->dv, sizeof *probe.row),
+                               .beside = inner.beside};
+    if (!probe.row || !ref.allowed) {
+        snprintf(text, size, "no memory to look into the heads");
+        status = ATTN_ERROR;
+    } else if (inner.visible && census) {
+        status = attn_census_check(&probe, &v->rows_counted, text, size) ? ATTN_PASS : ATTN_FAIL;
+        v->rows_counted = ref_output_units(p, 0);
+    } else if (inner.visible && inner.beside == 0) {
+        status = check_exact(&probe, text, size) ? ATTN_PASS : ATTN_FAIL;
+    }
+    free(probe.row);
+    free(ref.allowed);
+    attn_inner_free(&inner);
+    return status;
+}
+
+static enum attn_status check_fill(const struct attn_instance *instance,
+                                   const struct ref_request *request, const struct ref_result *ref,
+                                   struct attn_judgement *v, char *text, size_t size)
 {
     const struct attn_problem *p = &instance->problem;
     const enum attn_fill fill = instance->c.fill;
-    if (!ref_op_is(p->op, REF_QKV | REF_SOFTMAX) || instance->c.data || fill < ATTN_FILL_CENSUS)
-        return;
     struct attn_probe probe = {.instance = instance,
                                .rows = &request->units[0],
                                .ref = ref,
@@ -207,27 +254,39 @@ void attn_diagnose(const struct attn_instance *instance, const struct ref_reques
                                .out = attn_tensor_find(p, ATTN_OUT),
                                .row = calloc((size_t)p->dv, sizeof *probe.row)};
     if (!probe.row) {
-        v->status = ATTN_ERROR;
-        snprintf(v->reason, sizeof v->reason, "no memory to look into fill=%s",
-                 attn_fill_name(fill));
-        return;
+        snprintf(text, size, "no memory to look into fill=%s", attn_fill_name(fill));
+        return ATTN_ERROR;
     }
-    char text[320] = "";
     bool ok = true;
     const bool counts = attn_diagnose_counts(p, request->numerics);
     if (fill == ATTN_FILL_CENSUS && counts)
-        ok = attn_census_check(&probe, &v->rows_counted, text, sizeof text);
+        ok = attn_census_check(&probe, &v->rows_counted, text, size);
     else if (fill == ATTN_FILL_EXACT && counts)
-        ok = check_exact(&probe, text, sizeof text);
+        ok = check_exact(&probe, text, size);
     else if (fill == ATTN_FILL_ROUNDING)
-        ok = check_rounding(&probe, request->numerics, text, sizeof text);
+        ok = check_rounding(&probe, request->numerics, text, size);
     else if (fill == ATTN_FILL_ONE_HOT && v->status == ATTN_FAIL)
-        explain_one_hot(&probe, text, sizeof text);
+        explain_one_hot(&probe, text, size);
     free(probe.row);
+    return ok ? ATTN_PASS : ATTN_FAIL;
+}
+
+void attn_diagnose(const struct attn_instance *instance, const struct ref_request *request,
+                   const struct ref_result *ref, struct attn_judgement *v)
+{
+    const uint32_t op = instance->problem.op;
+    char text[320] = "";
+    enum attn_status status = ATTN_PASS;
+    if (instance->c.data || instance->c.fill < ATTN_FILL_CENSUS)
+        return;
+    if (ref_op_is(op, REF_QKV | REF_SOFTMAX))
+        status = check_fill(instance, request, ref, v, text, sizeof text);
+    else if (ref_op_is(op, REF_PROJECTED | REF_SOFTMAX))
+        status = check_heads(instance, request->numerics, v, text, sizeof text);
     if (*text)
         say(v, text);
-    if (!ok) {
-        v->status = ATTN_FAIL;
+    if (status != ATTN_PASS) {
+        v->status = status;
         v->ok &= ~1u;
     }
 }

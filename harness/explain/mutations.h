@@ -10,7 +10,7 @@
 
 #include "tensor/instance.h"
 
-enum { ATTN_MUTATION_COPIES = 4 };
+enum { ATTN_MUTATION_COPIES = 12 };
 
 struct attn_mutation {
     struct attn_problem problem; /* its tensors are those below */

@@ -15,7 +15,8 @@ struct attn_probe {
     const struct ref_result *ref;
     const double *want; /* [rows, Dv]: out of the reference */
     const struct attn_tensor *k, *v, *out;
-    double *row; /* [Dv], scratch */
+    double *row;   /* [Dv], scratch */
+    double beside; /* out was rounded with as much added to it (a residual) */
 };
 
 /* The indices of row r of the verdict, and the number of keys that it sees. */

@@ -27,7 +27,7 @@
 #include "host/types.h"
 #include "tensor/instance.h"
 
-#define ATTN_PROTOCOL_VERSION 6u
+#define ATTN_PROTOCOL_VERSION 7u
 #define ATTN_PROTOCOL_FD      3
 #define ATTN_MESSAGE_MAX      65536 /* bytes; well below the default send buffer */
 #define ATTN_PROCESSORS_MAX   1024
@@ -77,6 +77,8 @@ struct attn_message_config {
     uint32_t n_processors; /* 0: do not change the affinity */
     uint32_t processors[ATTN_PROCESSORS_MAX];
     uint64_t data_limit; /* RLIMIT_DATA; 0: none */
+    uint32_t isolate;    /* 1: the worker enters a user namespace of its own */
+    int32_t host;        /* process number */
     char plugin[4096];   /* "": none */
     char backend[32];    /* "": none selected */
     char options[1024];
@@ -89,7 +91,8 @@ enum attn_request_kind {
     ATTN_REQUEST_BENCH,
     ATTN_REQUEST_PEAK,
     ATTN_REQUEST_CEILINGS,
-    ATTN_REQUEST_REPEAT
+    ATTN_REQUEST_REPEAT,
+    ATTN_REQUEST_UNKNOWNS
 };
 
 /* Where an operand lies in its memfd: whole pages [offset, offset + pages), its first element at
@@ -99,20 +102,29 @@ struct attn_shared_operand {
     uint32_t element;                    /* bytes of one element */
     uint32_t output;                     /* 1: in the output memfd */
     uint32_t sparse;                     /* 1: mostly holes; touch elements only */
-    uint32_t lead; /* timing memory must start this many bytes after an aligned address */
-    char name[24]; /* in messages */
+    uint32_t lead;   /* timing memory must start this many bytes after an aligned address */
+    uint32_t packed; /* 1: the backend may have transformed it in bind */
+    char name[24];   /* in messages */
 };
 
-/* VERIFY, REPEAT, BENCH and PEAK send two descriptors: inputs (read-only), outputs. */
+/* VERIFY, REPEAT, BENCH and PEAK send two descriptors: inputs (read-only), outputs. Either file may
+ * hold its operands twice: a second set of inputs with other values, and room for the outputs of a
+ * second run. */
 struct attn_message_request {
     struct attn_message_head head;
     uint32_t kind; /* enum attn_request_kind */
     uint32_t n_tensors;
-    int32_t runs;                /* VERIFY, REPEAT */
-    int32_t samples;             /* BENCH */
-    double min_time;             /* BENCH */
-    uint32_t cold;               /* BENCH */
-    uint32_t fresh;              /* VERIFY: is the result that of the inputs as they are now */
+    int32_t runs;    /* VERIFY, REPEAT */
+    int32_t samples; /* BENCH */
+    double min_time; /* BENCH */
+    uint32_t cold;   /* BENCH */
+    uint32_t fresh;  /* VERIFY: is the result that of the inputs as they are now */
+    /* VERIFY, BENCH: bytes from an operand to the same operand of the second set; 0: none */
+    uint64_t second[2];                     /* inputs, outputs */
+    double age;                             /* VERIFY with a second set: least age of the plan */
+    uint64_t entropy;                       /* BENCH: seeds what the backend must not foresee */
+    struct attn_spot spots[ATTN_SPOTS_MAX]; /* BENCH */
+    uint32_t n_spots;
     uint32_t linear;             /* 1 + the input that `out` is linear in; 0: there is none */
     char linear_word[20];        /* what messages call it */
     struct attn_problem problem; /* its tensors pointer is NULL */
@@ -165,6 +177,8 @@ struct attn_message_reply {
     uint32_t fresh;    /* VERIFY, BENCH: 1: that was asked and holds */
     uint32_t broken;   /* with FAIL: enum attn_promise */
     double seconds;    /* VERIFY */
+    uint32_t last;     /* BENCH: the state of the inputs, enum attn_state, of the last run */
+    uint32_t drawn;    /* BENCH: 1 + that of the run drawn at random; 0: none was */
     double samples_ns[ATTN_SAMPLES_MAX];
     int64_t iterations[ATTN_SAMPLES_MAX];
     struct attn_device before, after; /* BENCH, PEAK; struct_size 0: unknown */

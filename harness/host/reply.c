@@ -224,7 +224,8 @@ int attn_reply_check(const struct attn_message_reply *reply, char *why, size_t s
     if (reply->head.length != sizeof(*reply))
         bad = "length";
     else if (reply->status != ATTN_PASS && reply->status != ATTN_FAIL &&
-             reply->status != ATTN_SKIP && reply->status != ATTN_OOM && reply->status != ATTN_ERROR)
+             reply->status != ATTN_SKIP && reply->status != ATTN_OOM &&
+             reply->status != ATTN_ERROR && reply->status != ATTN_SUSPECT)
         bad = "status";
     else if (reply->n_samples > ATTN_SAMPLES_MAX)
         bad = "number of samples";
@@ -234,6 +235,8 @@ int attn_reply_check(const struct attn_message_reply *reply, char *why, size_t s
         bad = "promise";
     else if (!is_time(reply->seconds))
         bad = "time";
+    else if (reply->last >= ATTN_STATES || reply->drawn > ATTN_STATES)
+        bad = "state";
     else if (!are_ceilings(&reply->ceilings))
         bad = "ceiling";
     else if (!is_device(&reply->before) || !is_device(&reply->after))

@@ -20,10 +20,12 @@ enum { INPUTS, OUTPUTS };
 
 static const unsigned char PRIME = 0xFF;
 
-static unsigned char *first_element(const struct attn_share *share, uint32_t t)
+/* Of one set of operands: 0 the first, 1 the second. */
+static unsigned char *first_element(const struct attn_share *share, uint32_t t, int set)
 {
     const struct attn_shared_operand *operand = &share->operands[t];
-    return share->at[operand->output] + operand->offset + operand->start;
+    return share->at[operand->output] + (set ? share->second[operand->output] : 0) +
+           operand->offset + operand->start;
 }
 
 /* Gives every operand whole pages of one of the two files. */
@@ -55,6 +57,7 @@ static int lay_out(const struct attn_instance *instance, enum attn_placement pla
             .output = from->output,
             .sparse = from->mapped > 0,
             .lead = (uint32_t)lead,
+            .packed = attn_role_is_packed(instance->tensors[t].role),
         };
         if (operand->element == 0 || __builtin_add_overflow(*total, pages, total))
             return -1;
@@ -80,12 +83,13 @@ static int make_file(struct attn_share *share, int which)
 }
 
 /* Fills one operand's pages. A sparse one keeps its holes: only its elements are touched. */
-static void fill(const struct attn_share *share, const struct attn_instance *instance, uint32_t t)
+static void fill(const struct attn_share *share, const struct attn_instance *instance, uint32_t t,
+                 int set)
 {
     const struct attn_shared_operand *operand = &share->operands[t];
     const unsigned char *from = instance->tensors[t].data;
-    unsigned char *pages = share->at[operand->output] + operand->offset;
-    unsigned char *to = first_element(share, t);
+    unsigned char *to = first_element(share, t, set);
+    unsigned char *pages = to - operand->start;
 
     if (!operand->sparse) {
         if (operand->output) {
@@ -130,19 +134,50 @@ static int seal(struct attn_share *share)
     return 0;
 }
 
+/* Makes room for second sets. */
+static int double_files(const struct attn_instance *instance, const struct attn_instance *twin,
+                        bool outputs, struct attn_share *share)
+{
+    for (uint32_t t = 0; twin && t < share->n_tensors; t++)
+        if (twin->problem.n_tensors != share->n_tensors ||
+            twin->operands[t].span != instance->operands[t].span ||
+            twin->tensors[t].role != instance->tensors[t].role)
+            return -1;
+    share->twin = twin;
+    for (int f = INPUTS; f <= OUTPUTS; f++) {
+        if (!(f == INPUTS ? twin != NULL : outputs))
+            continue;
+        share->second[f] = share->bytes[f];
+        if (__builtin_mul_overflow(share->bytes[f], (size_t)2, &share->bytes[f]))
+            return -1;
+    }
+    return 0;
+}
+
 int attn_share_create(const struct attn_instance *instance, enum attn_placement placement,
                       struct attn_share *share, char *why, size_t size)
 {
+    return attn_share_create_pair(instance, NULL, false, placement, share, why, size);
+}
+
+int attn_share_create_pair(const struct attn_instance *instance, const struct attn_instance *twin,
+                           bool outputs, enum attn_placement placement, struct attn_share *share,
+                           char *why, size_t size)
+{
     *share = (struct attn_share){.fds = {-1, -1}, .own = {-1, -1}};
-    if (lay_out(instance, placement, share) != 0) {
+    if (lay_out(instance, placement, share) != 0 ||
+        double_files(instance, twin, outputs, share) != 0) {
         snprintf(why, size, "operands have no size that fits in memory");
         return -1;
     }
     for (int f = INPUTS; f <= OUTPUTS; f++)
         if (make_file(share, f) != 0)
             goto fail;
-    for (uint32_t t = 0; t < share->n_tensors; t++)
-        fill(share, instance, t);
+    for (uint32_t t = 0; t < share->n_tensors; t++) {
+        fill(share, instance, t, 0);
+        if (twin && !share->operands[t].output)
+            fill(share, twin, t, 1);
+    }
     if (seal(share) != 0)
         goto fail;
     return 0;
@@ -153,9 +188,9 @@ fail:
 }
 
 static bool inputs_equal(const struct attn_share *share, const struct attn_instance *instance,
-                         uint32_t t)
+                         uint32_t t, int set)
 {
-    const unsigned char *was = instance->tensors[t].data, *is = first_element(share, t);
+    const unsigned char *was = instance->tensors[t].data, *is = first_element(share, t, set);
     struct attn_walk walk;
     size_t offset;
     attn_walk_begin(&walk, &instance->tensors[t], share->operands[t].element);
@@ -241,7 +276,8 @@ enum attn_promise attn_share_check(const struct attn_share *share,
         if (share->operands[t].output) {
             if (check_gaps(share, instance, t, why, size) != 0)
                 return ATTN_PROMISE_BOUNDS;
-        } else if (!inputs_equal(share, instance, t)) {
+        } else if (!inputs_equal(share, instance, t, 0) ||
+                   (share->twin && !inputs_equal(share, share->twin, t, 1))) {
             snprintf(why, size, "modifies input %s", attn_role_name(instance->tensors[t].role));
             return ATTN_PROMISE_INPUTS;
         }
@@ -249,19 +285,29 @@ enum attn_promise attn_share_check(const struct attn_share *share,
     return ATTN_PROMISE_NONE;
 }
 
-void attn_share_collect(const struct attn_share *share, struct attn_instance *instance)
+static void collect(const struct attn_share *share, struct attn_instance *instance, int set)
 {
     for (uint32_t t = 0; t < share->n_tensors; t++) {
         if (!share->operands[t].output)
             continue;
         unsigned char *to = instance->tensors[t].data;
-        const unsigned char *from = first_element(share, t);
+        const unsigned char *from = first_element(share, t, set);
         struct attn_walk walk;
         size_t offset;
         attn_walk_begin(&walk, &instance->tensors[t], share->operands[t].element);
         while (attn_walk_next(&walk, &offset))
             memcpy(to + offset, from + offset, walk.run);
     }
+}
+
+void attn_share_collect(const struct attn_share *share, struct attn_instance *instance)
+{
+    collect(share, instance, 0);
+}
+
+void attn_share_collect_second(const struct attn_share *share, struct attn_instance *instance)
+{
+    collect(share, instance, 1);
 }
 
 void attn_share_free(struct attn_share *share)

@@ -9,14 +9,17 @@
 #ifndef ATTN_SHARE_H
 #define ATTN_SHARE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "host/protocol.h"
 #include "tensor/instance.h"
 
 struct attn_share {
-    int fds[2];           /* what is sent: inputs, outputs */
-    unsigned char *at[2]; /* the host's own mappings */
+    const struct attn_instance *twin; /* of the second set of inputs; NULL: none */
+    uint64_t second[2];               /* bytes from an operand to that of the second set; 0: none */
+    int fds[2];                       /* what is sent: inputs, outputs */
+    unsigned char *at[2];             /* the host's own mappings */
     size_t bytes[2];
     int own[2]; /* the descriptors behind these mappings */
     uint32_t n_tensors;
@@ -29,6 +32,12 @@ struct attn_share {
 int attn_share_create(const struct attn_instance *instance, enum attn_placement placement,
                       struct attn_share *share, char *why, size_t size);
 
+/* The same, with the inputs of `twin` as a second set, and room for a second set of outputs if
+ * `outputs`. Every operand of the twin must be as long as that of the instance. */
+int attn_share_create_pair(const struct attn_instance *instance, const struct attn_instance *twin,
+                           bool outputs, enum attn_placement placement, struct attn_share *share,
+                           char *why, size_t size);
+
 /* Checks that the inputs are unchanged, and that the bytes between and around output elements are
  * still primed. Returns 0, or the broken promise with its description ("modifies input q"). */
 enum attn_promise attn_share_check(const struct attn_share *share,
@@ -36,6 +45,9 @@ enum attn_promise attn_share_check(const struct attn_share *share,
 
 /* Copies the output elements into the instance's own memory. */
 void attn_share_collect(const struct attn_share *share, struct attn_instance *instance);
+
+/* The same from the second set of outputs. */
+void attn_share_collect_second(const struct attn_share *share, struct attn_instance *instance);
 
 void attn_share_free(struct attn_share *share);
 

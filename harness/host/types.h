@@ -83,10 +83,29 @@ struct attn_plan_info {
 };
 
 #define ATTN_SAMPLES_MAX 64
+#define ATTN_SPOTS_MAX   3
+/* One element of an input that changes between two runs of a timing: from its home value to the
+ * bits in `away`, or back. */
+struct attn_spot {
+    uint32_t tensor;
+    uint32_t reserved;
+    uint64_t offset; /* bytes from the operand's first element */
+    uint64_t away;   /* bits of the element, in its low bytes */
+};
+
+/* Which inputs a run had: bit 0: every place is away; bit 1: the second set. */
+enum attn_state { ATTN_STATE_AWAY = 1, ATTN_STATE_SECOND = 2, ATTN_STATES = 4 };
+
+struct attn_instance;
 struct attn_bench_params {
     bool cold;       /* evict caches before every timed run */
     double min_time; /* seconds per sample, hot */
     int samples;     /* <= ATTN_SAMPLES_MAX; 1 if a run is long (LONG_RUN_S, timing.c) */
+    /* Other data for the same problem: inputs alternate between the samples, and elements change
+     * between runs. It receives the outputs of a run drawn at random. NULL: inputs stay. */
+    struct attn_instance *twin;
+    const struct attn_spot *spots; /* [n_spots] */
+    uint32_t n_spots;
 };
 struct attn_bench_reply {
     int n;
@@ -96,6 +115,8 @@ struct attn_bench_reply {
     /* The device before the first and after the last sample; struct_size 0: the backend reports no
      * device. */
     struct attn_device before, after;
+    uint32_t last;  /* enum attn_state: that of the inputs of the last run */
+    uint32_t drawn; /* 1 + that of the run drawn at random; 0: none was */
 };
 
 /* The machine's limits. */

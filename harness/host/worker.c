@@ -7,12 +7,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 #include "host/affinity.h"
+#include "host/isolate.h"
 #include "host/process.h"
 #include "host/reply.h"
 #include "host/share.h"
 #include "host/unrest.h"
+#include "host/walk.h"
+#include "reference/dtype.h"
 #include "reference/op.h"
 
 #define STOP_GRACE_S 1.0
@@ -51,6 +56,8 @@ static int fill_config(const struct attn_worker *worker, struct attn_message_con
         .version = ATTN_PROTOCOL_VERSION,
         .threads = (uint32_t)config->threads,
         .data_limit = data_limit(config),
+        .isolate = !config->foreground && attn_isolate_possible(),
+        .host = (int32_t)getpid(),
     };
     const struct {
         const char *name, *from;
@@ -87,6 +94,8 @@ static struct attn_outcome ensure(struct attn_worker *worker)
     struct attn_message_config message;
     if (worker->pid != 0)
         return (struct attn_outcome){.status = ATTN_PASS};
+    if (!worker->config.foreground)
+        attn_isolate_host();
     if (fill_config(worker, &message, why, sizeof(why)) != 0)
         return attn_outcome_make(ATTN_ERROR, "%s", why);
     if (attn_process_start(worker, why, sizeof(why)) != 0) {
@@ -234,22 +243,77 @@ struct attn_outcome attn_worker_inspect(const struct attn_worker_config *config,
     return outcome;
 }
 
-struct attn_outcome attn_worker_supports(struct attn_worker *worker,
-                                         const struct attn_instance *instance)
+/* A request about a problem without operands. */
+static struct attn_outcome ask(struct attn_worker *worker, uint32_t kind,
+                               const struct attn_instance *instance)
 {
     struct attn_message_request request;
     const struct attn_outcome ready = ensure(worker);
     if (ready.status != ATTN_PASS)
         return ready;
-    fill_request(&request, ATTN_REQUEST_SUPPORTS, instance, NULL);
+    fill_request(&request, kind, instance, NULL);
     const struct attn_exchange exchange = {.message = &request.head, .instance = instance};
     return attn_exchange(worker, &exchange);
+}
+
+struct attn_outcome attn_worker_supports(struct attn_worker *worker,
+                                         const struct attn_instance *instance)
+{
+    return ask(worker, ATTN_REQUEST_SUPPORTS, instance);
+}
+
+struct attn_outcome attn_worker_unknowns(struct attn_worker *worker,
+                                         const struct attn_instance *instance)
+{
+    return ask(worker, ATTN_REQUEST_UNKNOWNS, instance);
+}
+
+/* A word that no plugin can know in advance. */
+static uint64_t draw_entropy(void)
+{
+    uint64_t word;
+    if (getrandom(&word, sizeof(word), GRND_NONBLOCK) != sizeof(word))
+        word = (uint64_t)(1e9 * attn_now());
+    return word;
+}
+
+void attn_outputs_copy(struct attn_instance *to, const struct attn_instance *from)
+{
+    for (uint32_t t = 0; t < to->problem.n_tensors; t++) {
+        if (!to->operands[t].output)
+            continue;
+        unsigned char *data = to->tensors[t].data;
+        const unsigned char *source = from->tensors[t].data;
+        struct attn_walk walk;
+        size_t offset;
+        attn_walk_begin(&walk, &to->tensors[t], attn_dtype_size(to->tensors[t].dtype));
+        while (attn_walk_next(&walk, &offset))
+            memcpy(data + offset, source + offset, walk.run);
+    }
+}
+
+void attn_outputs_swap(struct attn_instance *a, struct attn_instance *b)
+{
+    for (uint32_t t = 0; t < a->problem.n_tensors; t++) {
+        if (!a->operands[t].output)
+            continue;
+        unsigned char *x = a->tensors[t].data, *y = b->tensors[t].data;
+        struct attn_walk walk;
+        size_t offset;
+        attn_walk_begin(&walk, &a->tensors[t], attn_dtype_size(a->tensors[t].dtype));
+        while (attn_walk_next(&walk, &offset))
+            for (size_t i = offset; i < offset + walk.run; i++) {
+                const unsigned char byte = x[i];
+                x[i] = y[i];
+                y[i] = byte;
+            }
+    }
 }
 
 /* Verify, bench and peak: shares the operands, asks, checks the harness's promises, brings the
  * outputs back. `request` holds the parameters of its kind. */
 static struct attn_outcome run_shared(struct attn_worker *worker, struct attn_instance *instance,
-                                      enum attn_placement placement,
+                                      struct attn_instance *twin, enum attn_placement placement,
                                       const struct attn_message_request *parameters,
                                       struct attn_plan_info *info)
 {
@@ -260,7 +324,9 @@ static struct attn_outcome run_shared(struct attn_worker *worker, struct attn_in
     struct attn_outcome outcome = ensure(worker);
     if (outcome.status != ATTN_PASS)
         return outcome;
-    if (attn_share_create(instance, placement, &share, why, sizeof(why)) != 0)
+    const bool two_results = twin && parameters->kind == ATTN_REQUEST_BENCH;
+    if (attn_share_create_pair(instance, twin, two_results, placement, &share, why, sizeof(why)) !=
+        0)
         return attn_outcome_make(ATTN_ERROR, "%s", why);
     fill_request(&request, parameters->kind, instance, &share);
     request.runs = parameters->runs;
@@ -268,6 +334,11 @@ static struct attn_outcome run_shared(struct attn_worker *worker, struct attn_in
     request.min_time = parameters->min_time;
     request.cold = parameters->cold;
     request.fresh = parameters->fresh;
+    request.age = parameters->age;
+    memcpy(request.second, share.second, sizeof(request.second));
+    memcpy(request.spots, parameters->spots, sizeof(request.spots));
+    request.n_spots = parameters->n_spots;
+    request.entropy = draw_entropy();
     const struct attn_exchange exchange = {
         .message = &request.head, .fds = share.fds, .instance = instance};
     outcome = attn_exchange(worker, &exchange);
@@ -286,8 +357,11 @@ static struct attn_outcome run_shared(struct attn_worker *worker, struct attn_in
         outcome = attn_outcome_make(ATTN_FAIL, "%s", why);
         outcome.broken = broken;
     }
-    if (outcome.status == ATTN_PASS)
+    if (outcome.status == ATTN_PASS) {
         attn_share_collect(&share, instance);
+        if (two_results)
+            attn_share_collect_second(&share, twin);
+    }
     attn_share_free(&share);
     return outcome;
 }
@@ -298,9 +372,23 @@ struct attn_outcome attn_worker_verify(struct attn_worker *worker, struct attn_i
 {
     const struct attn_message_request request = {
         .kind = ATTN_REQUEST_VERIFY, .runs = runs, .fresh = placement == ATTN_PLACE_START};
-    const struct attn_outcome outcome = run_shared(worker, instance, placement, &request, info);
+    const struct attn_outcome outcome =
+        run_shared(worker, instance, NULL, placement, &request, info);
     if (outcome.status == ATTN_PASS && seconds)
         *seconds = worker->in.reply.seconds;
+    return outcome;
+}
+
+struct attn_outcome attn_worker_renew(struct attn_worker *worker, struct attn_instance *instance,
+                                      struct attn_instance *twin, int runs, double seconds,
+                                      double age, struct attn_plan_info *info)
+{
+    const struct attn_message_request request = {
+        .kind = ATTN_REQUEST_VERIFY, .runs = runs, .min_time = seconds, .age = age};
+    const struct attn_outcome outcome =
+        run_shared(worker, instance, twin, ATTN_PLACE_START, &request, info);
+    if (outcome.status == ATTN_PASS)
+        attn_outputs_copy(twin, instance);
     return outcome;
 }
 
@@ -312,24 +400,36 @@ struct attn_outcome attn_worker_repeat(struct attn_worker *worker, struct attn_i
     /* The worker is started from this thread, which its death signal is bound to. */
     attn_unrest_begin(&unrest);
     const struct attn_outcome outcome =
-        run_shared(worker, instance, ATTN_PLACE_END, &request, NULL);
+        run_shared(worker, instance, NULL, ATTN_PLACE_END, &request, NULL);
     attn_unrest_end(&unrest);
     return outcome;
+}
+
+struct attn_outcome attn_worker_growth(struct attn_worker *worker, struct attn_instance *instance,
+                                       double seconds)
+{
+    const struct attn_message_request request = {.kind = ATTN_REQUEST_REPEAT, .min_time = seconds};
+    return run_shared(worker, instance, NULL, ATTN_PLACE_END, &request, NULL);
 }
 
 struct attn_outcome attn_worker_bench(struct attn_worker *worker, struct attn_instance *instance,
                                       const struct attn_bench_params *params,
                                       struct attn_bench_reply *reply, struct attn_plan_info *info)
 {
-    const struct attn_message_request request = {
+    struct attn_message_request request = {
         .kind = ATTN_REQUEST_BENCH,
         .samples = params->samples,
         .min_time = params->min_time,
         .cold = params->cold,
+        .n_spots = params->n_spots,
     };
+    if (params->n_spots > 0)
+        memcpy(request.spots, params->spots, params->n_spots * sizeof(*params->spots));
     const struct attn_outcome outcome =
-        run_shared(worker, instance, ATTN_PLACE_START, &request, info);
+        run_shared(worker, instance, params->twin, ATTN_PLACE_START, &request, info);
     if (outcome.status == ATTN_PASS) {
+        reply->last = worker->in.reply.last;
+        reply->drawn = worker->in.reply.drawn;
         reply->n = (int)worker->in.reply.n_samples;
         memcpy(reply->samples_ns, worker->in.reply.samples_ns, sizeof(reply->samples_ns));
         memcpy(reply->iterations, worker->in.reply.iterations, sizeof(reply->iterations));
@@ -344,7 +444,7 @@ struct attn_outcome attn_worker_peak(struct attn_worker *worker, struct attn_ins
 {
     const struct attn_message_request request = {.kind = ATTN_REQUEST_PEAK};
     const struct attn_outcome outcome =
-        run_shared(worker, instance, ATTN_PLACE_START, &request, NULL);
+        run_shared(worker, instance, NULL, ATTN_PLACE_START, &request, NULL);
     if (outcome.status == ATTN_PASS) {
         *bytes = worker->in.reply.bytes;
         *taken = worker->in.reply.taken;

@@ -45,6 +45,20 @@ struct attn_outcome attn_worker_verify(struct attn_worker *worker, struct attn_i
                                        enum attn_placement placement, int runs,
                                        struct attn_plan_info *info, double *seconds);
 
+/* A plan bound to the inputs of `instance` and run up to `runs` times, or for `seconds`, and left
+ * alone until it is `age` seconds old. Then the
+ * inputs of `twin`, which has other values for every role of the same problem, take their place in
+ * memory, and the plan runs once more on what lies there now. On PASS the outputs in the memory of
+ * `twin` hold the result of that run. FAIL: something still computed or wrote after that run had
+ * returned, or more processors were used than the configuration gives. A device is bound again. */
+struct attn_outcome attn_worker_renew(struct attn_worker *worker, struct attn_instance *instance,
+                                      struct attn_instance *twin, int runs, double seconds,
+                                      double age, struct attn_plan_info *info);
+
+/* Copies the outputs of an instance to another of the same problem; exchanges them. */
+void attn_outputs_copy(struct attn_instance *to, const struct attn_instance *from);
+void attn_outputs_swap(struct attn_instance *a, struct attn_instance *b);
+
 /* A long use of a plan, in guarded memory. With `runs` > 0: that many runs after a first one, all
  * with the bits of the first one, while a processor is busy now and then. With `runs` 0: several
  * plans, one after the other; it fails if each leaves more threads, descriptors or mapped memory
@@ -52,8 +66,19 @@ struct attn_outcome attn_worker_verify(struct attn_worker *worker, struct attn_i
 struct attn_outcome attn_worker_repeat(struct attn_worker *worker, struct attn_instance *instance,
                                        int runs);
 
+/* The same question about bytes: up to a thousand plans for `seconds`, then up to ten thousand runs
+ * of one plan for as long. FAIL if memory grows with them to the end. */
+struct attn_outcome attn_worker_growth(struct attn_worker *worker, struct attn_instance *instance,
+                                       double seconds);
+
 /* Asks `supports` only: PASS, or SKIP with the reason. */
 struct attn_outcome attn_worker_supports(struct attn_worker *worker,
+                                         const struct attn_instance *instance);
+
+/* Asks `supports` for the instance's problem, which it accepts, with one flag, word, type, role or
+ * space that has no meaning. PASS if every such question is refused, FAIL with the first that is
+ * not. */
+struct attn_outcome attn_worker_unknowns(struct attn_worker *worker,
                                          const struct attn_instance *instance);
 
 /* One timing in the worker's own memory (64-byte aligned, huge pages advised, first touched

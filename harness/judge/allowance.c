@@ -118,6 +118,8 @@ static struct ref_score_norm full_score(const struct attn_allowance *a, int64_t 
     const double longest = a->keys[b * p->hkv + h / (p->hq / p->hkv)];
     struct ref_score_norm s = {0};
     a->score->norm(p, x, a->scores + REF_SCORE_PARTS * h, q, longest, &s);
+    if (a->q_size)
+        s.ds += ref_growth(x, 2) * a->q_size[(b * p->hq + h) * p->sq + i] * longest;
     double bias = a->bias, after = added;
     s.ds = scale * s.ds + x->omega * (fmax(1, scale) * s.lost + s.size + 4);
     s.most *= scale;

@@ -25,6 +25,10 @@ struct attn_allowance {
     double *scores; /* [Hq, REF_SCORE_PARTS] norms of score parameters */
     double bias;    /* largest |bias| */
     bool constant;  /* v is the same for all keys */
+    /* Multi-head attention: [B,Hq,Sq] norm of what the sum of each column of q adds up in absolute
+     * values. A scale that is folded into w_q costs two roundings of each term, so ds grows by
+     * G(2) of it times the longest key. NULL: q is given. */
+    const double *q_size;
 };
 
 /* For operators with q, k, v and a softmax (REF_QKV | REF_SOFTMAX), with finite operands. Returns

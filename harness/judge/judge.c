@@ -8,12 +8,15 @@
 #include <string.h>
 
 #include "judge/answers.h"
+#include "judge/element.h"
+#include "judge/every.h"
 #include "judge/expected.h"
 #include "judge/grade.h"
 #include "judge/limits.h"
 #include "judge/rows.h"
 #include "reference/bound.h"
 #include "reference/dtype.h"
+#include "reference/every.h"
 #include "tensor/units.h"
 
 enum {
@@ -27,6 +30,9 @@ static const int64_t least_keys = 8;
 /* ... unless every true value is a number of the output type to within this part of an ulp: the
  * value of a key that takes all the weight, the residual that pruned heads leave, an underflow. */
 static const double exact_ulp = 1e-3;
+
+#define OUT_OF_RANGE                                                                               \
+    "%lld of %lld elements may be beyond the range of the declared types, so they are not judged"
 
 struct answer {
     bool used;
@@ -42,6 +48,8 @@ struct attn_judge {
     int next;
     struct attn_best *best;        /* for grades; NULL: not asked for yet */
     const struct ref_result *last; /* the reference of the last verdict; NULL: no verdict yet */
+    bool every;                    /* every row can be judged, besides the sample */
+    struct attn_judge *wrong;      /* of rows outside the sample that were wrong; NULL: none */
 };
 
 int attn_judge_create(const struct attn_instance *instance, double budget, int threads,
@@ -59,8 +67,11 @@ int attn_judge_create(const struct attn_instance *instance, double budget, int t
         leaders += judge->op->outputs[o].leader == o;
     for (int o = 0; judge->op->outputs[o].role; o++)
         if (judge->op->outputs[o].leader == o &&
-            attn_rows_choose(&instance->problem, o, budget / leaders, &judge->request.units[o]))
+            attn_rows_choose(&instance->problem, o, budget / leaders, instance->c.sample_seed,
+                             &judge->request.units[o]))
             goto no_memory;
+    judge->every = instance->c.fill == ATTN_FILL_FEW_QUERIES && judge->request.units[0].index &&
+                   ref_every_fits(&instance->problem, NULL, 0);
     *out = judge;
     return 0;
 
@@ -79,6 +90,7 @@ void attn_judge_free(struct attn_judge *judge)
     attn_best_free(judge->best);
     for (int o = 0; o < REF_OUTPUTS; o++)
         free((void *)(uintptr_t)judge->request.units[o].index);
+    attn_judge_free(judge->wrong);
     free(judge);
 }
 
@@ -141,26 +153,6 @@ struct tally {
     int64_t unknown; /* elements of which nothing is known; not counted in `seen` */
 };
 
-/* The error of one element over its bound: > 1 or infinite fails. From `threshold` on the type
- * overflows. */
-static double element_ratio(double got, double want, double bound, double threshold)
-{
-    if (isnan(want))
-        return isnan(got) ? 0 : INFINITY;
-    if (isinf(want)) /* an infinite bound: its key's weight may underflow, and 0 * Inf is NaN */
-        return got == want || (isnan(got) && isinf(bound)) ? 0 : INFINITY;
-    if (isnan(got))
-        return INFINITY;
-    if (isinf(got))
-        return fabs(want) + bound >= threshold && signbit(got) == signbit(want) ? 0 : INFINITY;
-    if (fabs(want) - bound >= threshold)
-        return INFINITY;
-    double error = fabs(got - want);
-    if (error == 0)
-        return 0;
-    return bound > 0 ? error / bound : INFINITY;
-}
-
 static void describe_failure(struct tally *t, const char *where, double got, double want,
                              double bound)
 {
@@ -185,7 +177,7 @@ static bool tally_element(struct tally *t, const struct element *e, double thres
         t->unknown++;
         return true;
     }
-    double ratio = element_ratio(e->got, e->want, e->bound, threshold);
+    double ratio = attn_element_ratio(e->got, e->want, e->bound, threshold);
     if (t->seen++ % t->stride == 0 && t->kept < MAX_RATIOS)
         t->ratios[t->kept++] = ratio;
     bool bad = !(ratio <= 1);
@@ -201,10 +193,9 @@ static bool tally_element(struct tally *t, const struct element *e, double thres
     return !bad;
 }
 
-static double overflow_threshold(uint32_t dtype)
+double attn_judge_ratio(uint32_t dtype, double got, double want, double bound)
 {
-    double largest = attn_dtype_max(dtype);
-    return dtype == ATTN_F64 ? INFINITY : largest + attn_dtype_ulp(dtype, largest) / 2;
+    return attn_element_ratio(got, want, bound, attn_overflow_threshold(dtype));
 }
 
 /* A value as the type can hold it. */
@@ -241,7 +232,7 @@ static bool tally_output(const struct attn_judge *judge, int o, const struct ref
     attn_units_of(&judge->instance->problem, o, &units);
     const struct ref_units *leaders = &judge->request.units[units.output->leader];
     const struct attn_tensor *tensor = units.tensor;
-    double threshold = overflow_threshold(tensor->dtype);
+    double threshold = attn_overflow_threshold(tensor->dtype);
     bool ok = true;
     for (int64_t r = 0; r < leaders->count * units.followers; r++) {
         const int64_t unit =
@@ -313,8 +304,9 @@ static int64_t elements_of(const struct attn_judge *judge, uint32_t outputs)
     return elements;
 }
 
-void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *numerics,
-                        bool approximate, struct attn_judgement *v)
+/* The rows that are checked, by the reference row by row. */
+static void judge_sample(struct attn_judge *judge, const struct attn_numerics *numerics,
+                         bool approximate, struct attn_judgement *v)
 {
     const struct attn_problem *p = &judge->instance->problem;
     memset(v, 0, sizeof *v);
@@ -358,10 +350,8 @@ void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *nu
                  (long long)t.failures, (long long)t.seen);
     } else if (t.unknown) {
         v->status = ATTN_MISTRUSTED;
-        snprintf(v->reason, sizeof v->reason,
-                 "%lld of %lld elements may be beyond the range of the declared types, so they are "
-                 "not judged",
-                 (long long)t.unknown, (long long)(t.unknown + t.seen));
+        snprintf(v->reason, sizeof v->reason, OUT_OF_RANGE, (long long)t.unknown,
+                 (long long)(t.unknown + t.seen));
     } else {
         v->status = is_trivial(judge, ref, v, &t, v->reason, sizeof v->reason) ? ATTN_MISTRUSTED
                                                                                : ATTN_PASS;
@@ -370,6 +360,72 @@ void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *nu
     }
     v->unknown = t.unknown;
     judge->last = ref;
+}
+
+/* Judges wrong rows outside the sample one by one, so that the evidence is of them. */
+static void judge_wrong(struct attn_judge *judge, const struct attn_numerics *numerics,
+                        const struct attn_every *every, struct attn_judgement *v)
+{
+    struct attn_judge *wrong = calloc(1, sizeof *wrong);
+    int64_t *index = calloc(ATTN_EVERY_KEPT, sizeof *index);
+    v->status = ATTN_FAIL;
+    v->ok &= ~1u;
+    snprintf(v->reason, sizeof v->reason, "%s is beyond its bound", every->worst);
+    if (wrong && index) {
+        memcpy(index, every->kept, (size_t)every->n_kept * sizeof *index);
+        *wrong = (struct attn_judge){.instance = judge->instance,
+                                     .op = judge->op,
+                                     .request = {.units = {{every->n_kept, index}},
+                                                 .fill = judge->request.fill,
+                                                 .threads = judge->request.threads}};
+        struct attn_judgement alone;
+        judge_sample(wrong, numerics, false, &alone);
+        if (alone.status == ATTN_FAIL)
+            *v = alone;
+        judge->wrong = wrong;
+    } else {
+        free(wrong);
+        free(index);
+    }
+    const size_t n = strlen(v->reason);
+    snprintf(v->reason + n, sizeof v->reason - n, "; %lld of all %lld rows wrong",
+             (long long)every->wrong, (long long)every->rows);
+}
+
+/* Every row, after the sample has passed. If the reference cannot do that, the sample stands, as
+ * rows_checked says. */
+static void judge_every(struct attn_judge *judge, const struct attn_numerics *numerics,
+                        struct attn_judgement *v)
+{
+    struct attn_every every;
+    char why[256];
+    if (attn_every_judge(judge->instance, numerics, judge->request.threads, &every, why,
+                         sizeof why) != ATTN_OK)
+        return;
+    if (every.wrong > 0)
+        judge_wrong(judge, numerics, &every, v);
+    else if (every.unknown > v->unknown) {
+        v->status = ATTN_MISTRUSTED;
+        v->unknown = every.unknown;
+        snprintf(v->reason, sizeof v->reason, OUT_OF_RANGE, (long long)every.unknown,
+                 (long long)every.rows * ref_output_width(&judge->instance->problem, 0));
+    }
+    if (every.max_ratio > v->max_ratio) {
+        v->max_ratio = every.max_ratio;
+        memcpy(v->worst, every.worst, sizeof v->worst);
+    }
+    v->rows_checked = every.rows;
+    v->rows_every = every.rows;
+}
+
+void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *numerics,
+                        bool approximate, struct attn_judgement *v)
+{
+    attn_judge_free(judge->wrong);
+    judge->wrong = NULL;
+    judge_sample(judge, numerics, approximate, v);
+    if (judge->every && (v->status == ATTN_PASS || v->status == ATTN_MISTRUSTED))
+        judge_every(judge, numerics, v);
 }
 
 void attn_judge_grade(struct attn_judge *judge, struct attn_judgement *v)
@@ -381,6 +437,8 @@ void attn_judge_grade(struct attn_judge *judge, struct attn_judgement *v)
 
 bool attn_judge_evidence(const struct attn_judge *judge, struct attn_evidence *evidence)
 {
+    if (judge->wrong && judge->wrong->last)
+        return attn_judge_evidence(judge->wrong, evidence);
     *evidence = (struct attn_evidence){
         .instance = judge->instance, .request = judge->request, .ref = judge->last};
     return judge->last != NULL;

@@ -42,4 +42,7 @@ void attn_judge_grade(struct attn_judge *judge, struct attn_judgement *verdict);
  * is the difference over what they allow. PASS, FAIL, or SKIP if the instance has none. */
 void attn_judge_reference(struct attn_judge *judge, struct attn_judgement *verdict);
 
+/* The rule for one element: its error over its bound. Above 1, or infinite: refused. */
+double attn_judge_ratio(uint32_t dtype, double got, double want, double bound);
+
 #endif

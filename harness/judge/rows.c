@@ -9,8 +9,10 @@
 #include "reference/operands.h"
 #include "reference/philox.h"
 
-/* Queries next to which tiled kernels go wrong: multiples of these, one before and one after. */
-static const int64_t tiles[] = {16, 64, 96, 128};
+/* Tiled kernels go wrong next to multiples of this, one before and one after. */
+enum { EDGE = 16 };
+/* Of so many units in a row, the tile of a usual kernel, at least one is taken. */
+enum { TILE = 64 };
 /* The cost of a row without its keys, as a share of the cost of all keys. */
 static const double least_share = 0.01;
 enum { MAX_ROWS = 1 << 22 };
@@ -106,7 +108,19 @@ struct sampled {
     bool sees_keys;
     int64_t total, last, groups; /* units; the extent of their last index; all others together */
     int64_t wanted;
+    uint64_t seed;
+    uint32_t draws;
 };
+
+/* A random number in 0 .. count-1. */
+static int64_t below(struct sampled *s, int64_t count)
+{
+    const uint32_t counter[4] = {s->draws++, (uint32_t)(s->seed >> 32), 0, 0};
+    const uint32_t key[2] = {0x726f7773u, (uint32_t)s->seed};
+    uint32_t word[4];
+    attn_philox4x32(counter, key, word);
+    return (int64_t)(((uint64_t)word[0] << 31 ^ word[1]) % (uint64_t)count);
+}
 
 /* Of every group the first and the last unit, and the rows with the most and the fewest keys. */
 static int add_groups(const struct sampled *s, struct row_set *set)
@@ -122,40 +136,52 @@ static int add_groups(const struct sampled *s, struct row_set *set)
     return 0;
 }
 
-static int add_tiles(const struct sampled *s, struct row_set *set)
+/* A random unit among [from, end) of a group; every other one is next to an edge, if one is there.
+ */
+static int add_one(struct sampled *s, struct row_set *set, int64_t group, int64_t from, int64_t end)
 {
-    for (size_t t = 0; t < sizeof tiles / sizeof *tiles; t++)
-        for (int64_t i = tiles[t]; i < s->last && set->count < s->wanted / 2; i += tiles[t]) {
-            int64_t g = (i / tiles[t]) % s->groups;
-            for (int64_t k = i - 1; k <= i + 1 && k < s->last; k++)
-                if (row_add(set, g * s->last + k))
-                    return -1;
-        }
+    int64_t unit = from + below(s, end - from);
+    if (below(s, 2) == 0) {
+        const int64_t edge = (unit + EDGE / 2) / EDGE * EDGE + below(s, 3) - 1;
+        unit = edge >= from && edge < end ? edge : unit;
+    }
+    return row_add(set, group * s->last + unit);
+}
+
+/* One unit of every tile of every group. If there are more of these than wanted, the tiles are cut
+ * into as many runs, and the groups take turns. */
+static int add_tiles(struct sampled *s, struct row_set *set)
+{
+    const int64_t tiles = (s->last + TILE - 1) / TILE, room = s->wanted - set->count;
+    const int64_t all = tiles * s->groups, count = room < all ? room : all;
+    const int64_t first = below(s, s->groups);
+    for (int64_t n = 0; n < count; n++) {
+        const int64_t from = n * tiles / count, end = (n + 1) * tiles / count;
+        const int64_t tile = end > from ? from + below(s, end - from) : from;
+        const int64_t unit = tile * TILE, left = s->last - unit;
+        if (add_one(s, set, (first + n) % s->groups, unit, unit + (left < TILE ? left : TILE)))
+            return -1;
+    }
     sort_unique(set);
     return 0;
 }
 
-static int add_random(const struct sampled *s, struct row_set *set)
+static int add_random(struct sampled *s, struct row_set *set)
 {
-    uint32_t draw = 0;
     for (int pass = 0; pass < 4 && set->count < s->wanted; pass++) { /* some are drawn twice */
-        for (int64_t missing = s->wanted - set->count; missing > 0; missing--, draw++) {
-            uint32_t counter[4] = {draw, 0, 0, 0}, key[2] = {0x726f7773u, 0}, word[4];
-            attn_philox4x32(counter, key, word);
-            uint64_t wide = (uint64_t)word[0] << 32 | word[1];
-            if (row_add(set, (int64_t)(wide % (uint64_t)s->total)))
+        for (int64_t missing = s->wanted - set->count; missing > 0; missing--)
+            if (add_one(s, set, below(s, s->groups), 0, s->last))
                 return -1;
-        }
         sort_unique(set);
     }
     return 0;
 }
 
-int attn_rows_choose(const struct attn_problem *p, int output, double budget,
+int attn_rows_choose(const struct attn_problem *p, int output, double budget, uint64_t seed,
                      struct ref_units *units)
 {
     const struct ref_op *op = ref_op_find(p->op);
-    struct sampled s = {.problem = p, .output = &op->outputs[output]};
+    struct sampled s = {.problem = p, .output = &op->outputs[output], .seed = seed};
     ref_shape_of_problem(op, p, &s.shape);
     s.total = ref_unit_count(s.output, &s.shape);
     s.sees_keys = sees_keys(op, output);

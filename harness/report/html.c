@@ -207,6 +207,14 @@ static int put_skips(FILE *out, const struct page *page)
     return -1;
 }
 
+static int put_power(FILE *out, const struct page *page)
+{
+    if (attn_html_put_power(out, page->parts->view) == 0)
+        return 0;
+    snprintf(page->why, page->size, "no memory for the table of power");
+    return -1;
+}
+
 static int put_results(FILE *out, const struct page *page)
 {
     if (attn_html_put_results(out, page->parts->view) == 0)
@@ -236,7 +244,7 @@ static const struct {
     {"FACTS", put_facts},       {"TILES", put_tiles},     {"TROUBLES", put_troubles},
     {"BACKENDS", put_backends}, {"SKIPS", put_skips},     {"PICTURES", put_pictures},
     {"RESULTS", put_results},   {"SPEEDUP", put_speedup}, {"SUPPORT", put_support},
-    {"HEATMAPS", put_heatmaps},
+    {"HEATMAPS", put_heatmaps}, {"POWER", put_power},
 };
 
 static int put_placeholder(FILE *out, const struct page *page, const char *name, size_t length)

@@ -43,6 +43,7 @@ static void put_case(FILE *out, const struct attn_view *view, const struct attn_
     fprintf(out, "\" time=\"%.6f\">\n", seconds_of(row));
     switch (row->status) {
     case ATTN_FAIL:
+    case ATTN_SUSPECT:
         put_message(out, "failure", row);
         break;
     case ATTN_SKIP:
@@ -79,7 +80,7 @@ static struct tally count(const struct attn_view *view, size_t backend)
         if (!row->first || row->backend != backend || !view->backends[backend].counted)
             continue;
         tally.tests++;
-        tally.failures += row->status == ATTN_FAIL;
+        tally.failures += row->status == ATTN_FAIL || row->status == ATTN_SUSPECT;
         tally.skipped += row->status == ATTN_SKIP;
         tally.errors += row->status >= ATTN_CRASH && row->status <= ATTN_ERROR;
         tally.seconds += seconds_of(row);

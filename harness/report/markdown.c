@@ -263,7 +263,7 @@ int attn_markdown_put(FILE *out, const struct attn_report_parts *parts)
         fputs("- The run was cut short: half a record at its end was dropped\n", out);
     put_troubles(out, parts->view);
     put_backends(out, parts->view);
-    if (put_skips(out, parts->view) != 0)
+    if (attn_markdown_put_power(out, parts->view) != 0 || put_skips(out, parts->view) != 0)
         return -1;
     put_pictures(out, parts);
     put_speedup(out, parts->speedup);

@@ -128,6 +128,7 @@ static void settle(struct attn_pair *pair, const struct attn_compare_options *op
         bool refused = pair->next->status == ATTN_SKIP && !attn_row_lacks_means(pair->next) &&
                        !options->backends[0];
         bool broke = refused || pair->next->status == ATTN_FAIL ||
+                     pair->next->status == ATTN_SUSPECT ||
                      (pair->next->status >= ATTN_CRASH && pair->next->status <= ATTN_ERROR);
         pair->verdict = broke ? ATTN_BROKE : ATTN_ONLY_BASE;
         pair->reason = pair->next->reason;

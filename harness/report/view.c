@@ -231,6 +231,9 @@ static int finish_row(struct attn_view_row *row, const struct index *index, cons
     row->threads = attn_field_number(source, "threads");
     row->cache = attn_field_text(row->bench, "cache");
     row->sizes = json_object_get(index->sizes, row->id);
+    /* A time that cannot be that of the work is no figure. */
+    if (row->status == ATTN_SUSPECT)
+        row->bench = NULL;
     row->median = positive(attn_field_number(row->bench, "time_ns.median"));
     const json_t *ci = attn_field_at(row->bench, "time_ns.ci95");
     const json_t *lo = json_array_get(ci, 0), *hi = json_array_get(ci, 1);

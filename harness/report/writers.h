@@ -36,6 +36,9 @@ void attn_junit_put(FILE *out, const struct attn_view *view);
 /* Fill the placeholders for tables of results. Return 0, or -1: no memory. */
 int attn_html_put_results(FILE *out, const struct attn_view *view);
 int attn_html_put_skips(FILE *out, const struct attn_view *view);
+/* How much the verdicts prove. Write nothing for a run without counts of checks. */
+int attn_html_put_power(FILE *out, const struct attn_view *view);
+int attn_markdown_put_power(FILE *out, const struct attn_view *view);
 /* Writes nothing if there is no baseline. */
 void attn_html_put_speedup(FILE *out, const struct attn_speedup *speedup);
 /* Write nothing if the run kept no weights of packs. The HTML version embeds the pictures of

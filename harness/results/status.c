@@ -9,7 +9,7 @@ static const char *const names[ATTN_STATUS_COUNT] = {
     [ATTN_SKIP] = "skip",       [ATTN_MISTRUSTED] = "mistrusted",
     [ATTN_APPROX] = "approx",   [ATTN_CRASH] = "crash",
     [ATTN_TIMEOUT] = "timeout", [ATTN_OOM] = "oom",
-    [ATTN_ERROR] = "error",
+    [ATTN_ERROR] = "error",     [ATTN_SUSPECT] = "suspect",
 };
 
 const char *attn_status_name(enum attn_status status)

@@ -12,11 +12,12 @@ enum attn_status {
     ATTN_CRASH,
     ATTN_TIMEOUT,
     ATTN_OOM,
-    ATTN_ERROR, /* the backend answered with a failure, or the harness could not do its part */
+    ATTN_ERROR,   /* the backend answered with a failure, or the harness could not do its part */
+    ATTN_SUSPECT, /* its time cannot be that of its work: no figure of it is used */
     ATTN_STATUS_COUNT
 };
 
-/* "pass" "fail" "skip" "mistrusted" "approx" "crash" "timeout" "oom" "error" */
+/* "pass" "fail" "skip" "mistrusted" "approx" "crash" "timeout" "oom" "error" "suspect" */
 const char *attn_status_name(enum attn_status status);
 int attn_status_parse(const char *name); /* -1: none of them */
 
@@ -24,7 +25,7 @@ enum attn_exit {
     ATTN_EXIT_OK = 0,
     ATTN_EXIT_INTERNAL = 1,
     ATTN_EXIT_USAGE = 2,
-    ATTN_EXIT_NUMERICS = 3, /* fail, mistrusted under --strict, or an unexpected skip */
+    ATTN_EXIT_NUMERICS = 3, /* fail, suspect, mistrusted under --strict, or an unexpected skip */
     ATTN_EXIT_REGRESSION = 4,
     ATTN_EXIT_INCONCLUSIVE = 5, /* under --strict */
     ATTN_EXIT_INCOMPLETE = 6,   /* crash, timeout, oom, error */

@@ -7,13 +7,14 @@
 #include <string.h>
 
 #include "case/operator.h"
-#include "explain/examine.h"
 #include "reference/philox.h"
 #include "run/machine.h"
 #include "run/matrix.h"
 #include "run/progress.h"
 #include "run/roof.h"
 #include "run/seat.h"
+#include "run/suspect.h"
+#include "run/variants.h"
 #include "run/verify.h"
 
 /* Each round of a block starts every backend again, which takes PyTorch seconds. */
@@ -31,7 +32,8 @@ struct block {
     size_t first, count;
     struct attn_instance *instances[BLOCK_CASES];
     struct attn_judge *judges[BLOCK_CASES];
-    struct attn_entry *entries; /* [count][backends] */
+    struct attn_variants variants[BLOCK_CASES]; /* base NULL: not made yet */
+    struct attn_entry *entries;                 /* [count][backends] */
 };
 
 static struct attn_entry *entry_at(const struct block *block, size_t backends, size_t i, size_t b)
@@ -46,6 +48,7 @@ static size_t block_size(const struct attn_session *session, size_t first)
     size_t n = 0;
     while (n < BLOCK_CASES && first + n < session->cases.count) {
         uint64_t next = attn_case_bytes(&session->cases.items[first + n]);
+        next = next > UINT64_MAX / 2 ? UINT64_MAX : 2 * next; /* with its twin */
         if (n > 0 && (next > block_bytes || bytes + next > block_bytes))
             break;
         bytes = next > block_bytes ? block_bytes : bytes + next;
@@ -57,11 +60,14 @@ static size_t block_size(const struct attn_session *session, size_t first)
 static void block_free(struct block *block, size_t backends)
 {
     for (size_t i = 0; i < block->count; i++) {
+        attn_variants_free(&block->variants[i]);
         attn_judge_free(block->judges[i]);
         attn_instance_free(block->instances[i]);
-        for (size_t b = 0; b < backends && block->entries; b++)
+        for (size_t b = 0; b < backends && block->entries; b++) {
+            attn_entry_clear(entry_at(block, backends, i, b));
             for (int c = 0; c < ATTN_CACHES; c++)
                 free(entry_at(block, backends, i, b)->rounds[c]);
+        }
     }
     free(block->entries);
     memset(block, 0, sizeof *block);
@@ -119,8 +125,8 @@ struct turn {
     size_t size;
 };
 
-static int time_once(const struct turn *turn, struct attn_instance *instance,
-                     struct attn_judge *judge, struct attn_entry *entry, enum attn_cache cache)
+static int time_once(const struct turn *turn, struct attn_variants *variants,
+                     struct attn_entry *entry, enum attn_cache cache)
 {
     struct attn_session *session = turn->session;
     struct attn_seat *seat = turn->seat;
@@ -136,12 +142,15 @@ static int time_once(const struct turn *turn, struct attn_instance *instance,
                                        .min_time = s->min_time_s,
                                        .samples = entry->seconds > long_run_s ? 1
                                                   : cache == ATTN_COLD        ? COLD_SAMPLES
-                                                                              : s->samples};
+                                                                              : s->samples,
+                                       .twin = variants->twin,
+                                       .spots = variants->spots,
+                                       .n_spots = variants->n_spots};
     struct attn_bench_reply reply;
     const double began = attn_now();
     struct attn_outcome outcome = attn_seat_worker(seat);
     if (outcome.status == ATTN_PASS) {
-        outcome = attn_worker_bench(seat->worker, instance, &params, &reply, &entry->plan);
+        outcome = attn_worker_bench(seat->worker, variants->base, &params, &reply, &entry->plan);
         attn_seat_after(seat, &outcome);
     }
     if (attn_interrupted) /* the signal cut the result short */
@@ -153,7 +162,8 @@ static int time_once(const struct turn *turn, struct attn_instance *instance,
     uint32_t exactness = entry->contestant->info.exactness;
     if (exactness != ATTN_NONE) {
         struct attn_judgement again;
-        attn_examine_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, &again);
+        attn_variants_judge(variants, &reply, &entry->plan.numerics, exactness == ATTN_APPROXIMATE,
+                            &again);
         if (again.status == ATTN_FAIL || again.status == ATTN_ERROR)
             return timing_failed(session, entry, again.status, again.reason, why, size);
     }
@@ -183,10 +193,13 @@ static int take_turn(struct attn_session *session, struct block *block, size_t b
     for (size_t i = 0; i < block->count && result == 0 && !attn_interrupted; i++) {
         struct attn_entry *entry = entry_at(block, n, i, b);
         bool none = entry->contestant->info.exactness == ATTN_NONE;
+        struct attn_variants *variants = &block->variants[i];
+        if (entry->timed && !variants->base)
+            attn_variants_create(block->instances[i], block->judges[i], s->host_threads, variants);
         if (entry->timed && (s->hot || none))
-            result = time_once(&turn, block->instances[i], block->judges[i], entry, ATTN_HOT);
+            result = time_once(&turn, variants, entry, ATTN_HOT);
         if (entry->timed && s->cold && !none && entry->seconds < long_run_s && result == 0)
-            result = time_once(&turn, block->instances[i], block->judges[i], entry, ATTN_COLD);
+            result = time_once(&turn, variants, entry, ATTN_COLD);
     }
     attn_seat_free(&seat);
     return result;
@@ -315,9 +328,31 @@ static double block_overhead(const struct block *block, size_t backends)
     return 0;
 }
 
-static int block_finish(struct attn_session *session, struct block *block, double *harness_ns,
-                        char *why, size_t size)
+/* Is a figure of this entry faster than the machine allows? Ceilings that seem to be passed are
+ * measured once more in this block: an honest kernel may have had a better moment than they. */
+static bool is_suspect(const struct attn_session *session, const struct attn_entry *entry,
+                       struct attn_roof *roof, bool *raised, char *reason, size_t size)
 {
+    const struct attn_work work = attn_work_of(entry);
+    for (enum attn_cache c = ATTN_HOT; c < ATTN_CACHES; c++) {
+        struct attn_summary s;
+        if (!attn_entry_summary(entry, c, &s) ||
+            !attn_work_is_suspect(&roof->ceilings, &work, s.median, reason, size))
+            continue;
+        if (!*raised)
+            attn_roof_raise(session, roof);
+        *raised = true;
+        if (attn_work_is_suspect(&roof->ceilings, &work, s.median, reason, size))
+            return true;
+    }
+    return false;
+}
+
+static int block_finish(struct attn_session *session, struct block *block, struct attn_roof *roof,
+                        double *harness_ns, char *why, size_t size)
+{
+    char reason[256];
+    bool raised = false;
     size_t n = session->roster.count;
     double overhead = block_overhead(block, n);
     if (overhead > 0)
@@ -327,6 +362,11 @@ static int block_finish(struct attn_session *session, struct block *block, doubl
             struct attn_entry *entry = entry_at(block, n, i, b);
             if (!entry->timed || attn_interrupted)
                 continue;
+            if (is_suspect(session, entry, roof, &raised, reason, sizeof reason)) {
+                if (timing_failed(session, entry, ATTN_SUSPECT, reason, why, size))
+                    return -1;
+                continue;
+            }
             entry->harness_ns = *harness_ns;
             if (entry->contestant->info.exactness != ATTN_NONE)
                 measure_peak(session, block->instances[i], entry);
@@ -399,7 +439,7 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
         if (result == 0)
             result = block_rounds(session, &block, until, why, size);
         if (result == 0)
-            result = block_finish(session, &block, &harness_ns, why, size);
+            result = block_finish(session, &block, &roof, &harness_ns, why, size);
         first += block.count;
         block_free(&block, n);
     }

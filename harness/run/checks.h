@@ -18,14 +18,20 @@ enum attn_check {
     ATTN_CHECK_SPLIT,
     ATTN_CHECK_DUPLICATE_KEY,
     ATTN_CHECK_KEEP,
+    ATTN_CHECK_PERMUTE_QUERIES,
+    ATTN_CHECK_PERMUTE_HEADS,
+    ATTN_CHECK_SHIFT_K,
+    ATTN_CHECK_FUNCTIONS,
     ATTN_CHECK_THREADS,
     /* the same plan again and again */
     ATTN_CHECK_RERUN,
     ATTN_CHECK_LEAKS,
+    ATTN_CHECK_NEW_DATA, /* renew.c */
     /* part of every run */
     ATTN_CHECK_INPUTS,
     ATTN_CHECK_BOUNDS,
     ATTN_CHECK_STATE,
+    ATTN_CHECK_UNKNOWNS, /* once for each operator and score, and entered for all of their cases */
     ATTN_CHECK_COUNT,
     ATTN_CHECK_CHOICES =
         ATTN_CHECK_INPUTS /* the checks before it can be chosen, the rest are always on */

@@ -3,6 +3,7 @@
 #include "run/entry.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "case/operator.h"
@@ -69,6 +70,35 @@ static void add_quoted(struct words *words, const char *word)
     add_text(words, "'", 1);
 }
 
+bool attn_entry_sampled(const struct attn_entry *entry)
+{
+    return entry->verdict.rows_checked < entry->verdict.rows_total;
+}
+
+/* Does the result depend on the seed of samples? */
+static bool needs_seed(const struct attn_entry *entry)
+{
+    return attn_entry_sampled(entry) || entry->c->fill == ATTN_FILL_FEW_QUERIES ||
+           entry->fill == ATTN_FILL_FEW_QUERIES;
+}
+
+void attn_entry_clear(struct attn_entry *entry)
+{
+    if (entry->smaller)
+        attn_case_free(entry->smaller);
+    free(entry->smaller);
+    entry->smaller = NULL;
+    entry->failed_smaller = false;
+}
+
+struct attn_case attn_entry_failed_case(const struct attn_entry *entry)
+{
+    struct attn_case failed = entry->failed_smaller ? *entry->smaller : *entry->c;
+    if (entry->fill != ATTN_FILL_NORMAL)
+        failed.fill = entry->fill;
+    return failed;
+}
+
 void attn_entry_repro(const struct attn_entry *entry, int threads, char *text, size_t size)
 {
     char line[ATTN_CASE_LINE_MAX], word[2 * ATTN_PATH_MAX];
@@ -86,9 +116,11 @@ void attn_entry_repro(const struct attn_entry *entry, int threads, char *text, s
         snprintf(word, sizeof word, "--threads %d", threads);
         add_word(&words, word);
     }
-    struct attn_case failed = *entry->c; /* nothing in the copy is owned */
-    if (entry->fill != ATTN_FILL_NORMAL)
-        failed.fill = entry->fill;
+    if (needs_seed(entry)) {
+        snprintf(word, sizeof word, "--sample-seed %llu", (unsigned long long)entry->sample_seed);
+        add_word(&words, word);
+    }
+    const struct attn_case failed = attn_entry_failed_case(entry);
     attn_case_canonical(&failed, line, sizeof line);
     add_quoted(&words, line);
 }
@@ -126,6 +158,7 @@ static json_t *common(const char *type, const struct attn_entry *entry,
     put(r, "reason", json_string(reason));
     put(r, "repro", json_string(repro));
     put(r, "path", json_string(entry->plan.path));
+    put(r, "sample_seed", json_integer((json_int_t)entry->sample_seed));
     return r;
 }
 
@@ -229,6 +262,7 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
     put(r, "rows_checked", json_integer(v->rows_checked));
     put(r, "rows_total", json_integer(v->rows_total));
     put(r, "rows_counted", json_integer(v->rows_counted));
+    put(r, "rows_every", json_integer(v->rows_every));
     json_t *checks = json_object();
     const struct ref_output *outputs = ref_op_find(entry->c->op)->outputs;
     for (int o = 0; outputs[o].role; o++)

@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "explain/power.h"
 #include "host/worker.h"
 #include "judge/judge.h"
 #include "results/statistics.h"
@@ -21,6 +22,23 @@ struct attn_round {
     double samples_ns[ATTN_SAMPLES_MAX];
 };
 
+/* Why a check that fits a case was not made (account.h). */
+enum attn_why {
+    ATTN_WHY_NONE,
+    ATTN_WHY_FILLS,
+    ATTN_WHY_CHECKS,
+    ATTN_WHY_BUDGET,
+    ATTN_WHY_MEMORY,
+    ATTN_WHY_SLOW,
+    ATTN_WHY_FAILED,
+    ATTN_WHY_INTERRUPTED,
+    ATTN_WHY_WORKER,
+    ATTN_WHY_REFUSED_SMALLER,
+    ATTN_WHY_REFUSED, /* so it does not apply to this backend */
+    ATTN_WHY_COUNT
+};
+enum { ATTN_PARTS_MAX = 64 };
+
 struct attn_entry {
     const struct attn_case *c;
     const struct attn_contestant *contestant;
@@ -34,8 +52,15 @@ struct attn_entry {
     bool end_ok, start_ok, end_done, start_done; /* the two placements */
     unsigned fills_done, fills_ok;               /* bit f: enum attn_fill f was tried, held */
     unsigned checks_done, checks_ok;             /* bit k: enum attn_check k was tried, held */
+    uint64_t sample_seed;                        /* of the session */
     enum attn_fill fill;                         /* the fill that failed, if not the case's own */
-    double seconds;                              /* fastest run seen */
+    unsigned char missed[ATTN_PARTS_MAX]; /* enum attn_why of each part of account.h; 0: it was
+                                             made, or does not apply */
+    struct attn_case *smaller; /* the case on which checks were made that cost too much on `c`;
+                                  NULL: none. Owned (attn_entry_clear) */
+    struct attn_power power;   /* mistakes that the verdict would have refused */
+    bool failed_smaller;       /* it failed on that case */
+    double seconds;            /* fastest run seen */
     double verifying_s; /* wall clock; work shared by a case's backends counts for the first */
     bool kept;          /* its weights are in the run folder */
     char *smallest;     /* repro line of the shrunk case; attn_verify_finish frees it */
@@ -56,6 +81,15 @@ struct attn_entry {
     uint64_t bytes;
     double harness_ns; /* cost of the harness itself on this case; 0: not measured */
 };
+
+/* Was the case itself judged on some of its rows only? */
+bool attn_entry_sampled(const struct attn_entry *entry);
+
+/* Frees what an entry owns besides its rounds. */
+void attn_entry_clear(struct attn_entry *entry);
+
+/* The case, with its fill, on which an entry has failed. Nothing in the copy is owned. */
+struct attn_case attn_entry_failed_case(const struct attn_entry *entry);
 
 /* The line that reruns the entry, quoted for a shell: "attnbench verify -b NAME 'case'", or bench
  * for a fault that only a timing shows. */

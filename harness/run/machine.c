@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "host/isolate.h"
 #include "run/entry.h"
 #include "run/version.h"
 
@@ -166,7 +167,7 @@ json_t *attn_machine_json(const struct attn_session *session, const struct attn_
     read_line("/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof thp);
     return json_pack(
         "{s:{s:s, s:s, s:s}, s:s, s:o, s:I, s:s, s:s, s:i, s:o, s:s, s:s,"
-        " s:{s:i, s:i, s:f, s:s, s:f}, s:o, s:o, s:o}",
+        " s:{s:i, s:i, s:f, s:s, s:f}, s:o, s:o, s:o, s:s}",
         "attnbench", "version", ATTNBENCH_VERSION, "commit", ATTNBENCH_COMMIT, "build",
         ATTNBENCH_BUILD, "date", date, "cpu", cpu_json(), "memory_bytes",
         (json_int_t)memory_line("MemTotal"), "kernel", kernel.release, "compiler",
@@ -174,7 +175,8 @@ json_t *attn_machine_json(const struct attn_session *session, const struct attn_
         governor, "thp", thp, "protocol", "rounds", s->rounds, "samples", s->samples, "min_time_s",
         s->min_time_s, "order", "random in each round", "budget_s", s->budget_s, "ceilings",
         ceilings_json(&roof->ceilings, roof->gemm), "backends", backends_json(&session->roster),
-        "harness_ns", harness_ns > 0 ? json_real(harness_ns) : json_null());
+        "harness_ns", harness_ns > 0 ? json_real(harness_ns) : json_null(), "isolation",
+        attn_isolate_level());
 }
 
 __attribute__((format(printf, 5, 6))) static void

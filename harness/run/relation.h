@@ -6,6 +6,7 @@
 
 #include "judge/allowance.h"
 #include "run/checks.h"
+#include "tensor/inner.h"
 
 enum { ATTN_RELATION_PARTS = 2 };
 
@@ -16,7 +17,8 @@ struct attn_results {
     const struct attn_tensor *tensor[REF_OUTPUTS];
     double *value[REF_OUTPUTS]; /* NULL: there is no such output */
     struct attn_allowance allowance;
-    bool bounded; /* allowance is set: attention, and the comparison is not one of bits */
+    bool bounded;                   /* allowance is set, and the comparison is not one of bits */
+    const struct attn_inner *inner; /* of multi-head attention; else NULL. Not owned */
     /* the allowance of the last row that was read */
     int64_t row;
     double out_error, lse_error;
@@ -27,6 +29,8 @@ struct attn_results {
 struct attn_relation_work {
     const struct attn_instance *base, *part[ATTN_RELATION_PARTS];
     struct attn_results was, is[ATTN_RELATION_PARTS];
+    /* Multi-head attention whose projections are exact: the attention inside it. Else NULL. */
+    const struct attn_inner *inner, *part_inner[ATTN_RELATION_PARTS];
     struct attn_numerics numerics;
     int64_t pivot; /* causal_prefix: the first key changed; split: keys of the first part */
     int64_t counted_row;
@@ -52,6 +56,9 @@ struct attn_relation {
     int parts;
     bool structured; /* the made problems have ties, constants: no probabilistic bound */
     bool constant_v;
+    /* The inputs that `value` changes, ended by 0; all others of the case's own sizes are copied.
+     * NULL: any. */
+    const uint32_t *changes;
     /* Does it fit the case? Sets the pivot. */
     bool (*fits)(struct attn_relation_work *work);
     /* Changes the case of part `part`; NULL: its sizes are the same. */
@@ -66,11 +73,13 @@ struct attn_relation {
     bool (*exact)(const struct attn_relation_work *work);
 };
 
-/* relation_keys.c, relation_values.c, relation_any.c */
+/* relation_keys.c, relation_queries.c, relation_values.c, relation_any.c, relation_heads.c,
+ * relation_functions.c */
 extern const struct attn_relation attn_relation_permute_keys, attn_relation_shift,
     attn_relation_scale_v, attn_relation_linear_v, attn_relation_ones, attn_relation_causal_prefix,
     attn_relation_gqa, attn_relation_batch, attn_relation_split, attn_relation_duplicate_key,
-    attn_relation_keep, attn_relation_threads;
+    attn_relation_keep, attn_relation_functions, attn_relation_permute_queries,
+    attn_relation_permute_heads, attn_relation_shift_k, attn_relation_threads;
 
 /* By enum attn_check, up to ATTN_CHECK_THREADS. */
 extern const struct attn_relation *const attn_relations[];
@@ -80,9 +89,16 @@ const struct attn_problem *attn_relation_problem(const struct attn_relation_work
 bool attn_relation_has(const struct attn_relation_work *work, uint32_t role);
 bool attn_relation_flagged(const struct attn_relation_work *work, uint64_t flags);
 bool attn_relation_attends(const struct attn_relation_work *work);
+/* Is it multi-head attention of which the allowance knows how far out may be off: exact
+ * projections, a plain product as score, one column of the heads in each element of out. */
+bool attn_relation_projects(const struct attn_relation_work *work);
+/* Either of the two. */
+bool attn_relation_bounded(const struct attn_relation_work *work);
 /* The offset of masks in batch b; the axis of keys in a tensor, -1: it has none. */
 int64_t attn_relation_offset(const struct attn_relation_work *work, int64_t b);
 int attn_relation_key_axis(uint32_t role);
+/* Number j of 0 .. n-1 in another order, in which neighbours are far apart. */
+int64_t attn_relation_permuted(int64_t j, int64_t n);
 
 /* Ready-made fields of a relation: value (the case's own operand), expect (the same result within
  * both slacks), exact (always, never). */
@@ -97,7 +113,8 @@ bool attn_relation_never(const struct attn_relation_work *work);
 int attn_results_take(const struct attn_instance *instance, struct attn_results *results);
 void attn_results_free(struct attn_results *results);
 
-/* Makes the allowance of results, if they have one. Returns 0, or -1: no memory. */
+/* Makes the allowance of results, if they have one. Those of multi-head attention need `inner`.
+ * Returns 0, or -1: no memory, or projections that are not exact. */
 int attn_results_bound(struct attn_results *results, const struct attn_numerics *numerics,
                        enum ref_fill_kind kind, bool constant_v);
 

@@ -77,7 +77,7 @@ static bool fits_batch(struct attn_relation_work *work)
 {
     return attn_relation_problem(work)->b > 1 && has_batches(work) &&
            !attn_relation_flagged(work, ATTN_FLAG_DROPOUT) &&
-           (attn_relation_attends(work) || is_batch_exact(work));
+           (attn_relation_bounded(work) || is_batch_exact(work));
 }
 
 static void recast_batch(const struct attn_relation_work *work, int part, struct attn_case *c)
@@ -129,7 +129,7 @@ static bool is_threads_exact(const struct attn_relation_work *work)
 
 static bool fits_threads(struct attn_relation_work *work)
 {
-    return attn_relation_attends(work) || is_threads_exact(work);
+    return attn_relation_bounded(work) || is_threads_exact(work);
 }
 
 static bool expect_threads(struct attn_relation_work *work, const struct attn_place *at,
@@ -143,6 +143,7 @@ static bool expect_threads(struct attn_relation_work *work, const struct attn_pl
 const struct attn_relation attn_relation_threads = {
     .check = ATTN_CHECK_THREADS,
     .parts = 1,
+    .changes = (const uint32_t[]){0},
     .fits = fits_threads,
     .value = attn_relation_value_same,
     .expect = expect_threads,

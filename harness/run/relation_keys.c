@@ -10,6 +10,14 @@
 
 /* ---- permute_keys ---- */
 
+/* Has the problem an operand of keys and values alone? In self-attention they are the queries, too.
+ */
+static bool has_keys_alone(const struct attn_relation_work *work)
+{
+    return attn_relation_attends(work) ||
+           (attn_relation_has(work, ATTN_X_K) && !attn_relation_has(work, ATTN_X_V));
+}
+
 /* With lengths, keys change places within their batch, so no operand with keys may be shared by
  * batches. */
 static bool fits_permute(struct attn_relation_work *work)
@@ -17,8 +25,8 @@ static bool fits_permute(struct attn_relation_work *work)
     const struct attn_problem *p = attn_relation_problem(work);
     const struct attn_tensor *len = attn_tensor_find(p, ATTN_LEN);
     const uint64_t by_position = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_DROPOUT;
-    if (!attn_relation_attends(work) || attn_relation_flagged(work, by_position) ||
-        attn_relation_has(work, ATTN_ALIBI) || p->sk < 2)
+    if (!attn_relation_bounded(work) || attn_relation_flagged(work, by_position) ||
+        attn_relation_has(work, ATTN_ALIBI) || p->sk < 2 || !has_keys_alone(work))
         return false;
     for (uint32_t t = 0; len && t < p->n_tensors; t++)
         if (attn_relation_key_axis(p->tensors[t].role) >= 0 && p->tensors[t].stride[0] == 0 &&
@@ -37,9 +45,9 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* Key j of n in the new order: golden-ratio steps around a circle. So neighbours are separated, and
- * every tile gets keys from the whole range. */
-static int64_t permuted(int64_t j, int64_t n)
+/* Number j of n in the new order: golden-ratio steps around a circle. So neighbours are separated,
+ * and every tile gets keys from the whole range. */
+int64_t attn_relation_permuted(int64_t j, int64_t n)
 {
     int64_t step = (int64_t)(0.618 * (double)n) + 1;
     while (common_divisor(step, n) != 1)
@@ -54,7 +62,7 @@ static double value_permuted(const struct attn_relation_work *work, int part,
     const int axis = attn_relation_key_axis(tensor->role);
     if (axis >= 0 && tensor->stride[axis] != 0) {
         const int64_t n = len ? (int64_t)ref_load(len, at) : attn_relation_problem(work)->sk;
-        at[axis] = at[axis] < n ? permuted(at[axis], n) : at[axis];
+        at[axis] = at[axis] < n ? attn_relation_permuted(at[axis], n) : at[axis];
     }
     return attn_relation_value_same(work, part, tensor, at);
 }
@@ -62,6 +70,7 @@ static double value_permuted(const struct attn_relation_work *work, int part,
 const struct attn_relation attn_relation_permute_keys = {
     .check = ATTN_CHECK_PERMUTE_KEYS,
     .parts = 1,
+    .changes = (const uint32_t[]){ATTN_K, ATTN_V, ATTN_X_K, ATTN_MASK, ATTN_BIAS, 0},
     .fits = fits_permute,
     .value = value_permuted,
     .expect = attn_relation_expect_same,
@@ -72,7 +81,7 @@ const struct attn_relation attn_relation_permute_keys = {
 
 static bool fits_gqa(struct attn_relation_work *work)
 {
-    return attn_relation_attends(work) &&
+    return attn_relation_bounded(work) &&
            attn_relation_problem(work)->hkv < attn_relation_problem(work)->hq;
 }
 
@@ -85,14 +94,20 @@ static void recast_gqa(const struct attn_relation_work *work, int part, struct a
 static double value_gqa(const struct attn_relation_work *work, int part,
                         const struct attn_tensor *tensor, int64_t at[ATTN_MAX_RANK])
 {
+    const struct attn_problem *p = attn_relation_problem(work);
+    const int64_t width = tensor->role == ATTN_W_K || tensor->role == ATTN_B_K ? p->dk : p->dv;
     if (tensor->role == ATTN_K || tensor->role == ATTN_V)
-        at[1] /= attn_relation_problem(work)->hq / attn_relation_problem(work)->hkv;
+        at[1] /= p->hq / p->hkv;
+    else if (tensor->role == ATTN_W_K || tensor->role == ATTN_B_K || tensor->role == ATTN_W_V ||
+             tensor->role == ATTN_B_V) /* rows of a head */
+        at[0] = at[0] / width / (p->hq / p->hkv) * width + at[0] % width;
     return attn_relation_value_same(work, part, tensor, at);
 }
 
 const struct attn_relation attn_relation_gqa = {
     .check = ATTN_CHECK_GQA,
     .parts = 1,
+    .changes = (const uint32_t[]){ATTN_K, ATTN_V, ATTN_W_K, ATTN_W_V, ATTN_B_K, ATTN_B_V, 0},
     .fits = fits_gqa,
     .recast = recast_gqa,
     .value = value_gqa,
@@ -180,9 +195,9 @@ const struct attn_relation attn_relation_split = {
 static bool fits_duplicate(struct attn_relation_work *work)
 {
     const uint64_t by_position = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_DROPOUT;
-    return attn_relation_attends(work) && !attn_relation_flagged(work, by_position) &&
-           !attn_relation_has(work, ATTN_ALIBI) && !attn_relation_has(work, ATTN_SINK) &&
-           attn_relation_problem(work)->sk > 0;
+    return attn_relation_bounded(work) && has_keys_alone(work) &&
+           !attn_relation_flagged(work, by_position) && !attn_relation_has(work, ATTN_ALIBI) &&
+           !attn_relation_has(work, ATTN_SINK) && attn_relation_problem(work)->sk > 0;
 }
 
 static void recast_duplicate(const struct attn_relation_work *work, int part, struct attn_case *c)
@@ -212,6 +227,7 @@ const struct attn_relation attn_relation_duplicate_key = {
     .check = ATTN_CHECK_DUPLICATE_KEY,
     .parts = 1,
     .structured = true,
+    .changes = (const uint32_t[]){ATTN_K, ATTN_V, ATTN_X_K, ATTN_MASK, ATTN_BIAS, ATTN_LEN, 0},
     .fits = fits_duplicate,
     .recast = recast_duplicate,
     .value = value_duplicate,

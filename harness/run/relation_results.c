@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "reference/dtype.h"
+#include "reference/operands.h"
 #include "run/relation.h"
 
 static int64_t offset_of(const struct attn_tensor *tensor, const int64_t *at)
@@ -60,13 +61,30 @@ int attn_results_take(const struct attn_instance *instance, struct attn_results 
     return 0;
 }
 
+/* Does reading the inputs leave numbers of 8 bits as they are? */
+static bool reads_bits(const struct attn_numerics *numerics)
+{
+    int exponent;
+    return numerics->u_in == 0 || (frexp(numerics->u_in, &exponent) == 0.5 && exponent <= -7);
+}
+
 int attn_results_bound(struct attn_results *results, const struct attn_numerics *numerics,
                        enum ref_fill_kind kind, bool constant_v)
 {
-    if (!ref_op_is(results->instance->problem.op, REF_QKV | REF_SOFTMAX))
+    const uint32_t op = results->instance->problem.op;
+    const struct attn_instance *attention = results->instance;
+    if (ref_op_is(op, REF_PROJECTED | REF_SOFTMAX)) {
+        /* Numbers on a grid: never generic. */
+        if (!reads_bits(numerics) || !results->inner || !results->inner->exact)
+            return -1;
+        attention = &results->inner->instance;
+        kind = REF_FILL_STRUCTURED;
+    } else if (!ref_op_is(op, REF_QKV | REF_SOFTMAX)) {
         return 0;
-    if (attn_allowance_create(results->instance, numerics, kind, constant_v, &results->allowance))
+    }
+    if (attn_allowance_create(attention, numerics, kind, constant_v, &results->allowance))
         return -1;
+    results->allowance.q_size = results->inner ? results->inner->q_size : NULL;
     results->bounded = true;
     return 0;
 }
@@ -112,14 +130,38 @@ double attn_results_read(const struct attn_results *results, const struct attn_p
     return results->value[at->output][index];
 }
 
+/* E of the attention inside, through W_o, bias and residual, as reference/ops/mha/OP.md has it.
+ * Their values are known only together: their sizes are at most `size`. */
+static double passed_on(const struct attn_results *results, const struct attn_place *at,
+                        double value, double e)
+{
+    const struct attn_problem *p = &results->instance->problem;
+    const struct ref_arithmetic *a = &results->allowance.arithmetic;
+    const struct attn_tensor *b_o = attn_tensor_find(p, ATTN_B_O);
+    const double weight = fabs(results->inner->sources[at->c].weight);
+    double size = fabs(value) + (b_o ? fabs(ref_load(b_o, &at->c)) : 0);
+    if (p->flags & ATTN_FLAG_RESIDUAL)
+        size += fabs(ref_load(attn_tensor_find(p, ATTN_X_Q), at->at));
+    size *= 1.01; /* the true values are larger by the errors of value and its storage */
+    if (attn_tensor_find(p, ATTN_W_O)) {
+        e = weight * e + a->u_proj * (size + weight * e) + weight * a->eta_proj;
+        e += ref_growth_rounded(a, 3) * (size + e) + a->omega * (4 + weight + size);
+    }
+    if (p->flags & ATTN_FLAG_RESIDUAL)
+        e += (a->u_proj + 2 * a->u_op) * (size + e) + a->eta_proj + a->omega;
+    return a->copies * e;
+}
+
 double attn_results_slack(struct attn_results *results, const struct attn_place *at)
 {
     const struct attn_problem *p = &results->instance->problem;
-    const int64_t row = (at->b * p->hq + at->h) * p->sq + at->i;
+    const bool inside = results->inner && at->c >= 0;
+    const int64_t h = inside ? results->inner->sources[at->c].column / p->dv : at->h;
+    const int64_t row = (at->b * p->hq + h) * p->sq + at->i;
     if (!results->bounded)
         return 0;
     if (results->row != row) {
-        attn_allowance_row(&results->allowance, at->b, at->h, at->i, &results->out_error,
+        attn_allowance_row(&results->allowance, at->b, h, at->i, &results->out_error,
                            &results->lse_error);
         results->row = row;
     }
@@ -128,5 +170,8 @@ double attn_results_slack(struct attn_results *results, const struct attn_place 
     const uint32_t dtype = results->tensor[at->output]->dtype;
     const double stored =
         ref_store_error(&results->allowance.arithmetic, dtype, fabs(value), fabs(value));
-    return (at->c < 0 ? results->lse_error : results->out_error) + (isfinite(value) ? stored : 0);
+    double error = at->c < 0 ? results->lse_error : results->out_error;
+    if (inside)
+        error = passed_on(results, at, isfinite(value) ? value : 0, error);
+    return error + (isfinite(value) ? stored : 0);
 }

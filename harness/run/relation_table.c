@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* relation_table.c - the table of relations, and what most of them have in common. */
 #include "reference/operands.h"
+#include "reference/score.h"
 #include "run/relation.h"
 
 const struct attn_problem *attn_relation_problem(const struct attn_relation_work *work)
@@ -21,6 +22,21 @@ bool attn_relation_flagged(const struct attn_relation_work *work, uint64_t flags
 bool attn_relation_attends(const struct attn_relation_work *work)
 {
     return ref_op_is(attn_relation_problem(work)->op, REF_QKV | REF_SOFTMAX);
+}
+
+bool attn_relation_projects(const struct attn_relation_work *work)
+{
+    const struct attn_problem *p = attn_relation_problem(work);
+    bool single = work->inner && work->inner->exact;
+    for (int64_t o = 0; single && o < ref_output_width(p, 0); o++)
+        single = work->inner->sources[o].column >= 0;
+    return single && (ref_score_find(p->score)->traits & REF_SCORE_PRODUCT) &&
+           !attn_relation_has(work, ATTN_SCORE_M);
+}
+
+bool attn_relation_bounded(const struct attn_relation_work *work)
+{
+    return attn_relation_attends(work) || attn_relation_projects(work);
 }
 
 /* The case's own operand at these indices. */
@@ -44,6 +60,8 @@ int attn_relation_key_axis(uint32_t role)
     case ATTN_K:
     case ATTN_V:
         return 2;
+    case ATTN_X_K:
+        return 1;
     case ATTN_MASK:
     case ATTN_BIAS:
         return 3;
@@ -92,5 +110,9 @@ const struct attn_relation *const attn_relations[ATTN_CHECK_THREADS + 1] = {
     [ATTN_CHECK_SPLIT] = &attn_relation_split,
     [ATTN_CHECK_DUPLICATE_KEY] = &attn_relation_duplicate_key,
     [ATTN_CHECK_KEEP] = &attn_relation_keep,
+    [ATTN_CHECK_FUNCTIONS] = &attn_relation_functions,
+    [ATTN_CHECK_PERMUTE_QUERIES] = &attn_relation_permute_queries,
+    [ATTN_CHECK_PERMUTE_HEADS] = &attn_relation_permute_heads,
+    [ATTN_CHECK_SHIFT_K] = &attn_relation_shift_k,
     [ATTN_CHECK_THREADS] = &attn_relation_threads,
 };

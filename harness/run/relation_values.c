@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "reference/dtype.h"
+#include "reference/operands.h"
 
 #define SHIFT 16.0 /* exact in every type, and beyond the scores of random inputs */
 
@@ -13,7 +14,7 @@
 
 static bool fits_shift(struct attn_relation_work *work)
 {
-    return attn_relation_attends(work) && !attn_relation_has(work, ATTN_BIAS) &&
+    return attn_relation_bounded(work) && !attn_relation_has(work, ATTN_BIAS) &&
            !attn_relation_has(work, ATTN_SINK);
 }
 
@@ -41,6 +42,7 @@ static bool expect_shift(struct attn_relation_work *work, const struct attn_plac
 const struct attn_relation attn_relation_shift = {
     .check = ATTN_CHECK_SHIFT,
     .parts = 1,
+    .changes = (const uint32_t[]){ATTN_BIAS, 0},
     .fits = fits_shift,
     .recast = recast_shift,
     .value = value_shift,
@@ -54,7 +56,11 @@ const struct attn_relation attn_relation_shift = {
  * these; due_to_underflow counts them. Sums in f16 meet them everywhere. */
 static bool fits_scale(struct attn_relation_work *work)
 {
-    return attn_relation_attends(work) && work->numerics.deterministic &&
+    if (attn_relation_projects(work) && /* heads of f16 are stored, and x is not scaled */
+        (attn_relation_problem(work)->dtype == ATTN_F16 || work->numerics.proj_type == ATTN_F16 ||
+         attn_relation_flagged(work, ATTN_FLAG_RESIDUAL)))
+        return false;
+    return attn_relation_bounded(work) && work->numerics.deterministic &&
            (work->numerics.acc_type ? work->numerics.acc_type
                                     : attn_relation_problem(work)->dtype) != ATTN_F16 &&
            work->numerics.partial_type != ATTN_F16;
@@ -66,11 +72,22 @@ static double column_factor(int64_t c)
     return factors[c % 3];
 }
 
+/* The column of v that makes column c of out. */
+static int64_t value_column(const struct attn_relation_work *work, int64_t c)
+{
+    return work->inner ? work->inner->sources[c].column % attn_relation_problem(work)->dv : c;
+}
+
 static double value_scaled(const struct attn_relation_work *work, int part,
                            const struct attn_tensor *tensor, int64_t at[ATTN_MAX_RANK])
 {
-    return attn_relation_value_same(work, part, tensor, at) *
-           (tensor->role == ATTN_V ? column_factor(at[3]) : 1);
+    const int64_t dv = attn_relation_problem(work)->dv;
+    const double factor = tensor->role == ATTN_V ? column_factor(at[3])
+                          : tensor->role == ATTN_W_V || tensor->role == ATTN_B_V
+                              ? column_factor(at[0] % dv)
+                          : tensor->role == ATTN_B_O ? column_factor(value_column(work, at[0]))
+                                                     : 1;
+    return factor * attn_relation_value_same(work, part, tensor, at);
 }
 
 /* How far results of this size may differ, because numbers below the least normal one do not scale.
@@ -102,7 +119,8 @@ static double due_to_underflow(const struct attn_relation_work *work, double siz
 static bool expect_scaled(struct attn_relation_work *work, const struct attn_place *at,
                           struct attn_expectation *e)
 {
-    e->want = attn_results_read(&work->was, at) * (at->c < 0 ? 1 : column_factor(at->c));
+    e->want = attn_results_read(&work->was, at) *
+              (at->c < 0 ? 1 : column_factor(value_column(work, at->c)));
     e->got = attn_results_read(&work->is[0], at);
     e->allowed = at->c < 0 ? 0 : due_to_underflow(work, fabs(e->want));
     return true;
@@ -111,6 +129,7 @@ static bool expect_scaled(struct attn_relation_work *work, const struct attn_pla
 const struct attn_relation attn_relation_scale_v = {
     .check = ATTN_CHECK_SCALE_V,
     .parts = 1,
+    .changes = (const uint32_t[]){ATTN_V, ATTN_W_V, ATTN_B_V, ATTN_B_O, 0},
     .fits = fits_scale,
     .value = value_scaled,
     .expect = expect_scaled,
@@ -121,15 +140,18 @@ const struct attn_relation attn_relation_scale_v = {
 
 static bool fits_linear(struct attn_relation_work *work)
 {
-    return attn_relation_attends(work) && attn_relation_problem(work)->sk > 1;
+    return attn_relation_bounded(work) && attn_relation_problem(work)->sk > 1 &&
+           !attn_relation_flagged(work, ATTN_FLAG_RESIDUAL);
 }
 
 static double value_linear(const struct attn_relation_work *work, int part,
                            const struct attn_tensor *tensor, int64_t at[ATTN_MAX_RANK])
 {
-    return tensor->role == ATTN_V && at[2] % 2 != part
-               ? 0
-               : attn_relation_value_same(work, part, tensor, at);
+    /* Multi-head attention: the even columns of W_v with the biases, and the odd ones. */
+    const bool zero = (tensor->role == ATTN_V && at[2] % 2 != part) ||
+                      (tensor->role == ATTN_W_V && at[1] % 2 != part) ||
+                      ((tensor->role == ATTN_B_V || tensor->role == ATTN_B_O) && part > 0);
+    return zero ? 0 : attn_relation_value_same(work, part, tensor, at);
 }
 
 static bool expect_linear(struct attn_relation_work *work, const struct attn_place *at,
@@ -147,6 +169,7 @@ const struct attn_relation attn_relation_linear_v = {
     .check = ATTN_CHECK_LINEAR_V,
     .parts = 2,
     .structured = true,
+    .changes = (const uint32_t[]){ATTN_V, ATTN_W_V, ATTN_B_V, ATTN_B_O, 0},
     .fits = fits_linear,
     .value = value_linear,
     .expect = expect_linear,
@@ -157,22 +180,42 @@ const struct attn_relation attn_relation_linear_v = {
 
 static bool fits_ones(struct attn_relation_work *work)
 {
-    return attn_relation_attends(work) && !attn_relation_has(work, ATTN_SINK) &&
+    return attn_relation_bounded(work) && !attn_relation_has(work, ATTN_SINK) &&
+           (attn_relation_attends(work) || attn_relation_has(work, ATTN_B_V)) &&
            !attn_relation_flagged(work, ATTN_FLAG_DROPOUT);
 }
 
 static double value_ones(const struct attn_relation_work *work, int part,
                          const struct attn_tensor *tensor, int64_t at[ATTN_MAX_RANK])
 {
-    return tensor->role == ATTN_V ? 1 : attn_relation_value_same(work, part, tensor, at);
+    return tensor->role == ATTN_V || tensor->role == ATTN_B_V ? 1
+           : tensor->role == ATTN_W_V                         ? 0
+                                      : attn_relation_value_same(work, part, tensor, at);
 }
 
-static bool sees_a_key(const struct attn_problem *p, const struct attn_place *at)
+static bool sees_a_key(const struct attn_problem *p, const struct attn_place *at, int64_t h)
 {
     for (int64_t j = 0; j < p->sk; j++)
-        if (ref_allowed(p, at->b, at->h, at->i, j))
+        if (ref_allowed(p, at->b, h, at->i, j))
             return true;
     return false;
+}
+
+/* What out is where its head is `y`. Sets the head. */
+static double of_head(const struct attn_relation_work *work, const struct attn_place *at, double y,
+                      int64_t *h)
+{
+    const struct attn_problem *p = attn_relation_problem(work);
+    const struct attn_tensor *b_o = attn_tensor_find(p, ATTN_B_O);
+    *h = at->h;
+    if (!work->inner)
+        return y;
+    const struct attn_inner_source *source = &work->inner->sources[at->c];
+    *h = source->column / p->dv;
+    return source->weight * (attn_inner_pruned(p, *h) ? 0 : y) + (b_o ? ref_load(b_o, &at->c) : 0) +
+           (attn_relation_flagged(work, ATTN_FLAG_RESIDUAL)
+                ? ref_load(attn_tensor_find(p, ATTN_X_Q), (int64_t[]){at->b, at->i, at->c})
+                : 0);
 }
 
 static bool expect_ones(struct attn_relation_work *work, const struct attn_place *at,
@@ -180,11 +223,14 @@ static bool expect_ones(struct attn_relation_work *work, const struct attn_place
 {
     if (at->c < 0)
         return false;
+    int64_t h;
     e->got = attn_results_read(&work->is[0], at);
-    e->want = 1;
+    e->want = of_head(work, at, 1, &h);
     e->allowed = attn_results_slack(&work->is[0], at);
-    if (!(fabs(e->got - 1) <= e->allowed) && !sees_a_key(attn_relation_problem(work), at)) {
-        e->want = e->allowed = 0;
+    if (!(fabs(e->got - e->want) <= e->allowed) &&
+        !sees_a_key(attn_relation_problem(work), at, h)) {
+        e->want = of_head(work, at, 0, &h);
+        e->allowed = work->inner ? e->allowed : 0;
         return work->numerics.empty_row == ATTN_EMPTY_ZERO;
     }
     return true;
@@ -195,6 +241,7 @@ const struct attn_relation attn_relation_ones = {
     .parts = 1,
     .structured = true,
     .constant_v = true,
+    .changes = (const uint32_t[]){ATTN_V, ATTN_W_V, ATTN_B_V, 0},
     .fits = fits_ones,
     .value = value_ones,
     .expect = expect_ones,

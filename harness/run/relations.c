@@ -9,6 +9,7 @@
 #include "reference/bound.h"
 #include "reference/dtype.h"
 #include "reference/operands.h"
+#include "run/account.h"
 #include "run/relation.h"
 #include "run/verify_one.h"
 #include "tensor/operand.h"
@@ -18,14 +19,51 @@
  * run them within this time. As with further fills, the faults that they look for show at any
  * size. */
 static const double most_cells = 0x1p24, most_bytes = 0x1p24, most_s = 0.25;
-/* As many reruns as fit into this time, within these limits. */
-static const double rerun_s = 0.25;
-enum { RERUNS_MIN = 3, RERUNS_MAX = 50 };
+/* As many reruns as fit into the first time, within these limits; short runs may go on, for the
+ * second time and up to the last limit. */
+static const double rerun_s = 0.25, short_rerun_s = 0.02;
+enum { RERUNS_MIN = 3, RERUNS_USUAL = 50, RERUNS_MAX = 400 };
+/* Growth of memory is looked for in runs up to this long, twice for this long. */
+static const double growth_run_s = 2e-4, growth_s = 0.15;
 
 static bool may_try(const struct attn_entry *entry)
 {
-    return entry->end_ok && entry->seconds < most_s && entry->plan.has_numerics &&
-           entry->contestant->info.exactness == ATTN_EXACT && entry->verdict.status == ATTN_PASS;
+    return entry->end_ok && entry->plan.has_numerics &&
+           entry->contestant->info.exactness == ATTN_EXACT &&
+           attn_judgement_holds(entry->verdict.status);
+}
+
+bool attn_relations_cheap(const struct attn_instance *instance, const struct attn_entry *entry)
+{
+    const struct attn_case *c = &instance->c;
+    const double cells = (double)c->b * (double)c->hq * (double)c->sq * (double)c->sk;
+    return !(c->view & ATTN_VIEW_HUGE) && cells <= most_cells &&
+           (double)instance->bytes <= most_bytes && entry->seconds < most_s;
+}
+
+/* Is it worth trying on this backend? */
+static bool is_worth(const struct attn_instance *instance, const struct attn_entry *entry,
+                     bool costly)
+{
+    return may_try(entry) &&
+           (attn_relations_cheap(instance, entry) || (costly && entry->seconds < ATTN_COSTLY_S));
+}
+
+bool attn_relations_fit(const struct attn_instance *instance, const struct attn_entry *entry,
+                        enum attn_check check)
+{
+    struct attn_relation_work work = {.base = instance, .numerics = entry->plan.numerics};
+    if (!entry->plan.has_numerics)
+        return false;
+    if (check == ATTN_CHECK_RERUN)
+        return work.numerics.deterministic;
+    return check == ATTN_CHECK_LEAKS || check == ATTN_CHECK_NEW_DATA ||
+           (check <= ATTN_CHECK_THREADS && attn_relations[check]->fits(&work));
+}
+
+static void miss(struct attn_entry *entry, enum attn_check check, enum attn_why why)
+{
+    attn_account_miss(entry, ATTN_PART_CHECKS + (int)check, why);
 }
 
 static void enter(struct attn_entry *entry, enum attn_check check, enum attn_status status,
@@ -33,7 +71,7 @@ static void enter(struct attn_entry *entry, enum attn_check check, enum attn_sta
 {
     const bool ok = status == ATTN_PASS;
     entry->checks_done |= 1u << check;
-    entry->checks_ok |= (unsigned)ok << check;
+    entry->checks_ok = (entry->checks_ok & ~(1u << check)) | (unsigned)ok << check;
     if (ok)
         return;
     entry->verdict.status = status;
@@ -62,6 +100,18 @@ static double made_value(const void *context, uint64_t index)
     return m->relation->value(m->work, m->part, m->tensor, at);
 }
 
+/* Is a made operand the case's own, element by element? */
+static bool is_copied(const struct attn_relation *relation, const struct attn_tensor *own,
+                      const struct attn_tensor *made)
+{
+    bool same = relation->changes != NULL && own->rank == made->rank;
+    for (const uint32_t *role = relation->changes; same && *role; role++)
+        same = *role != made->role;
+    for (uint32_t axis = 0; same && axis < own->rank; axis++)
+        same = own->shape[axis] == made->shape[axis] && own->stride[axis] == made->stride[axis];
+    return same;
+}
+
 /* NULL: no time or no memory; then the check is missing in the record. */
 static struct attn_instance *make_part(const struct attn_session *session,
                                        const struct attn_relation *relation,
@@ -76,6 +126,12 @@ static struct attn_instance *make_part(const struct attn_session *session,
     for (uint32_t t = 0; instance && t < instance->problem.n_tensors; t++) {
         if (instance->operands[t].output)
             continue;
+        const struct attn_tensor *own =
+            attn_tensor_find(&work->base->problem, instance->tensors[t].role);
+        if (own && is_copied(relation, own, &instance->tensors[t])) {
+            memcpy(instance->tensors[t].data, own->data, attn_tensor_span(own));
+            continue;
+        }
         const struct making making = {relation, work, &instance->tensors[t], part};
         attn_operand_fill(&instance->tensors[t], session->settings.host_threads, made_value,
                           &making);
@@ -87,6 +143,8 @@ static struct attn_instance *make_part(const struct attn_session *session,
 
 static bool agrees(const struct attn_expectation *e)
 {
+    if (!isfinite(e->allowed)) /* a step may leave the range of its type: nothing is known */
+        return true;
     if (isnan(e->want) || isnan(e->got))
         return isnan(e->want) && isnan(e->got);
     return e->want == e->got || fabs(e->got - e->want) <= e->allowed;
@@ -213,9 +271,15 @@ static void try_relation(const struct attn_relation *relation, struct attn_seat 
     work->counted_row = 0;
     for (int n = 0; ready && n < relation->parts && outcome.status == ATTN_PASS; n++) {
         outcome = run_part(seat, relation->check, parts[n], &work->is[n]);
+        work->is[n].inner = work->part_inner[n];
         ready = outcome.status != ATTN_PASS || exact ||
                 attn_results_bound(&work->is[n], &work->numerics, kind, relation->constant_v) == 0;
     }
+    if (outcome.status == ATTN_SKIP)
+        miss(entry, relation->check,
+             relation->check == ATTN_CHECK_THREADS ? ATTN_WHY_WORKER : ATTN_WHY_REFUSED);
+    else if (!ready)
+        miss(entry, relation->check, ATTN_WHY_MEMORY);
     if (ready && outcome.status == ATTN_PASS) {
         const bool ok = compare(relation, work, text, sizeof text);
         if (!exact)
@@ -229,13 +293,31 @@ static void try_relation(const struct attn_relation *relation, struct attn_seat 
         attn_results_free(&work->is[n]);
 }
 
+/* Does memory grow with plans or runs? Asked once for each operator, on a short case: a
+ * long one has no time for many of them. */
+static void try_growth(struct attn_seat *seat, struct attn_instance *instance,
+                       struct attn_entry *entry)
+{
+    if (entry->seconds > growth_run_s || !may_try(entry) ||
+        !attn_seat_once(seat, &instance->problem))
+        return;
+    struct attn_worker *worker = worker_for(seat, ATTN_CHECK_LEAKS);
+    if (!worker)
+        return;
+    const struct attn_outcome outcome = attn_worker_growth(worker, instance, growth_s);
+    attn_seat_after(seat, &outcome);
+    if (outcome.status != ATTN_PASS && outcome.status != ATTN_SKIP)
+        enter(entry, ATTN_CHECK_LEAKS, outcome.status, outcome.reason);
+}
+
 /* Runs the same plan again and again: is its answer always the same, and does it leave nothing
  * behind? */
 static void try_repeats(const struct attn_session *session, struct attn_seat *seat,
                         struct attn_instance *instance, struct attn_entry *entry)
 {
-    const double fit = entry->seconds > 0 ? rerun_s / entry->seconds : RERUNS_MAX;
-    const int runs = (int)fmin(fmax(fit, RERUNS_MIN), RERUNS_MAX);
+    const double seconds = fmax(entry->seconds, 1e-9);
+    const double usual = fmin(fmax(rerun_s / seconds, RERUNS_MIN), RERUNS_USUAL);
+    const int runs = (int)fmin(fmax(short_rerun_s / seconds, usual), RERUNS_MAX);
     const struct {
         enum attn_check check;
         bool wanted;
@@ -252,7 +334,21 @@ static void try_repeats(const struct attn_session *session, struct attn_seat *se
         attn_seat_after(seat, &outcome);
         if (outcome.status != ATTN_SKIP)
             enter(entry, check, outcome.status, outcome.reason);
+        else
+            miss(entry, check, ATTN_WHY_REFUSED);
     }
+    if (session->settings.checks >> ATTN_CHECK_LEAKS & 1)
+        try_growth(seat, instance, entry);
+}
+
+/* A problem of a relation cannot be made for any backend. */
+static void miss_all(const struct attn_session *session, const struct attn_relation *relation,
+                     struct attn_relation_work *works, struct attn_entry *entries)
+{
+    for (size_t b = 0; b < session->roster.count; b++)
+        if (works[b].base && relation->fits(&works[b]))
+            miss(&entries[b], relation->check,
+                 attn_session_over(session) ? ATTN_WHY_BUDGET : ATTN_WHY_MEMORY);
 }
 
 /* One relation on all backends. Its problems are made once. */
@@ -261,43 +357,59 @@ static void verify_relation(struct attn_session *session, struct attn_seat *seat
                             struct attn_entry *entries)
 {
     struct attn_instance *parts[ATTN_RELATION_PARTS] = {NULL};
+    struct attn_inner inners[ATTN_RELATION_PARTS] = {0};
     for (size_t b = 0; b < session->roster.count && !attn_interrupted; b++) {
         struct attn_relation_work *work = &works[b];
-        if (!work->was.value[0] || !may_try(&entries[b]) || !relation->fits(work))
+        /* What a check has shown with dense weights it need not show with chosen ones. */
+        const bool done = work->inner && entries[b].checks_done >> relation->check & 1;
+        if (!work->was.value[0] || !may_try(&entries[b]) || done || !relation->fits(work))
             continue;
         for (int n = 0; n < relation->parts; n++) {
             if (!parts[n])
                 parts[n] = make_part(session, relation, work, n);
             work->part[n] = parts[n];
-            if (!parts[n])
+            if (!parts[n] || (work->inner && !relation->exact(work) && !inners[n].q &&
+                              attn_inner_create(parts[n], &inners[n]) != 0)) {
+                miss_all(session, relation, works, entries);
                 goto out;
+            }
+            work->part_inner[n] = inners[n].q ? &inners[n] : NULL;
         }
         try_relation(relation, &seats[b], parts, work, &entries[b]);
     }
 out:
-    for (int n = 0; n < ATTN_RELATION_PARTS; n++)
+    for (int n = 0; n < ATTN_RELATION_PARTS; n++) {
+        attn_inner_free(&inners[n]);
         attn_instance_free(parts[n]);
+    }
 }
 
-void attn_relations_verify(struct attn_session *session, struct attn_seat *seats,
-                           struct attn_instance *instance, struct attn_entry *entries)
+/* Inputs that relations begin with. */
+struct base {
+    struct attn_instance *instance;
+    const struct attn_inner *inner; /* the attention inside it, if projections are exact; the plans
+                                       are then not run again and again once more */
+    bool costly;
+};
+
+/* All relations on a base. */
+static void verify_base(struct attn_session *session, struct attn_seat *seats,
+                        const struct base *base, struct attn_entry *entries)
 {
-    const struct attn_case *c = &instance->c;
-    const double cells = (double)c->b * (double)c->hq * (double)c->sq * (double)c->sk;
-    const unsigned choices = (1u << ATTN_CHECK_CHOICES) - 1;
-    if (c->fill != ATTN_FILL_NORMAL || c->data || c->view & ATTN_VIEW_HUGE || cells > most_cells ||
-        (double)instance->bytes > most_bytes || !(session->settings.checks & choices))
-        return;
     const size_t n = session->roster.count;
     struct attn_relation_work *works = calloc(n + 1, sizeof *works);
     for (size_t b = 0; works && b < n && !attn_interrupted; b++) {
-        if (!may_try(&entries[b]))
+        if (!is_worth(base->instance, &entries[b], base->costly))
             continue;
-        works[b].base = instance;
+        works[b].base = base->instance;
+        works[b].inner = base->inner;
         works[b].numerics = entries[b].plan.numerics;
         /* Failures here are reported elsewhere. */
-        if (run_part(&seats[b], ATTN_CHECK_COUNT, instance, &works[b].was).status == ATTN_PASS)
-            try_repeats(session, &seats[b], instance, &entries[b]);
+        const enum attn_status status =
+            run_part(&seats[b], ATTN_CHECK_COUNT, base->instance, &works[b].was).status;
+        if (status == ATTN_PASS && !base->inner)
+            try_repeats(session, &seats[b], base->instance, &entries[b]);
+        works[b].was.inner = base->inner;
     }
     for (int r = 0; works && r <= ATTN_CHECK_THREADS; r++)
         if (session->settings.checks >> attn_relations[r]->check & 1)
@@ -305,4 +417,40 @@ void attn_relations_verify(struct attn_session *session, struct attn_seat *seats
     for (size_t b = 0; works && b < n; b++)
         attn_results_free(&works[b].was);
     free(works);
+}
+
+/* Multi-head attention once more, with projections that are exact: the allowance of attention then
+ * holds for it. */
+static void verify_projected(struct attn_session *session, struct attn_seat *seats,
+                             const struct attn_case *c, struct attn_entry *entries, bool costly)
+{
+    struct attn_case whole = *c; /* nothing in the copy is owned */
+    struct attn_judgement none;
+    struct attn_inner inner;
+    whole.fill = ATTN_FILL_WHOLE;
+    struct attn_instance *instance = attn_fill_fits(c, ATTN_FILL_WHOLE, NULL, 0)
+                                         ? attn_instance_for(session, &whole, &none)
+                                         : NULL;
+    if (instance && attn_inner_create(instance, &inner) == 0) {
+        const struct base base = {instance, &inner, costly};
+        verify_base(session, seats, &base, entries);
+        attn_inner_free(&inner);
+    }
+    attn_instance_free(instance);
+}
+
+void attn_relations_verify(struct attn_session *session, struct attn_seat *seats,
+                           struct attn_instance *instance, struct attn_entry *entries, bool costly)
+{
+    const struct attn_case *c = &instance->c;
+    const unsigned choices = (1u << ATTN_CHECK_CHOICES) - 1;
+    bool any = false;
+    for (size_t b = 0; b < session->roster.count; b++)
+        any = any || is_worth(instance, &entries[b], costly);
+    if (!any || c->fill != ATTN_FILL_NORMAL || c->data || !(session->settings.checks & choices))
+        return;
+    const struct base own = {instance, NULL, costly};
+    verify_base(session, seats, &own, entries);
+    if (ref_op_is(c->op, REF_PROJECTED))
+        verify_projected(session, seats, c, entries, costly);
 }

@@ -25,6 +25,9 @@ struct retry {
 bool attn_retry_wanted(const struct attn_entry *entry)
 {
     const enum attn_status s = entry->verdict.status;
+    /* What `supports` accepts does not depend on sizes. */
+    if (entry->checks_done & ~entry->checks_ok & 1u << ATTN_CHECK_UNKNOWNS)
+        return false;
     return s == ATTN_FAIL || s == ATTN_CRASH || s == ATTN_TIMEOUT || s == ATTN_OOM ||
            s == ATTN_ERROR;
 }
@@ -48,7 +51,7 @@ static void try_relation(struct retry *r, struct attn_instance *instance, struct
     struct attn_session alone = *r->seat->session; /* nothing in the copy is owned */
     alone.roster.count = 1;
     alone.settings.checks = r->check;
-    attn_relations_verify(&alone, r->seat, instance, entry);
+    attn_relations_verify(&alone, r->seat, instance, entry, true);
 }
 
 /* One try of a legal case. */
@@ -56,7 +59,8 @@ static bool fails(void *context, const struct attn_case *c)
 {
     struct retry *r = context;
     const struct attn_session *session = r->seat->session;
-    struct attn_entry entry = {.c = c, .contestant = r->seat->contestant};
+    struct attn_entry entry = {
+        .c = c, .contestant = r->seat->contestant, .sample_seed = session->settings.sample_seed};
     struct attn_judge *judge = NULL;
     char why[256];
     struct attn_instance *instance = attn_instance_for(session, c, &entry.verdict);
@@ -135,7 +139,7 @@ void attn_retry_smaller(struct attn_session *session, struct attn_seat *seat,
                       .failed = entry,
                       .until = attn_now() + most_seconds,
                       .check = broken_relations(entry)};
-    const struct attn_shrink_way way = {.c = entry->c,
+    const struct attn_shrink_way way = {.c = entry->failed_smaller ? entry->smaller : entry->c,
                                         .fill = entry->fill,
                                         .pack = pack,
                                         .context = &r,
@@ -147,6 +151,7 @@ void attn_retry_smaller(struct attn_session *session, struct attn_seat *seat,
         attn_progress_note(why);
         return;
     }
+    smallest.sample_seed = session->settings.sample_seed;
     r.last.c = &smallest;
     attn_entry_repro(&r.last, session->settings.threads, repro, sizeof repro);
     entry->smallest = strdup(repro);

@@ -76,6 +76,51 @@ void attn_seat_free(struct attn_seat *seat)
     free(seat->rates);
     seat->rates = NULL;
     seat->n_rates = 0;
+    free(seat->answers);
+    seat->answers = NULL;
+    seat->n_answers = 0;
+}
+
+static struct attn_seat_answer *answer_of(struct attn_seat *seat, const struct attn_problem *p)
+{
+    for (size_t a = 0; a < seat->n_answers; a++)
+        if (seat->answers[a].op == p->op && seat->answers[a].score == p->score)
+            return &seat->answers[a];
+    return NULL;
+}
+
+bool attn_seat_once(struct attn_seat *seat, const struct attn_problem *problem)
+{
+    bool first = seat->n_answers > 0;
+    for (size_t a = 0; a < seat->n_answers; a++)
+        first = first && !(seat->answers[a].op == problem->op && seat->answers[a].grown);
+    struct attn_seat_answer *answer = answer_of(seat, problem);
+    if (first && answer)
+        answer->grown = true;
+    return first && answer;
+}
+
+struct attn_outcome attn_seat_unknowns(struct attn_seat *seat, const struct attn_instance *instance)
+{
+    const struct attn_problem *p = &instance->problem;
+    const struct attn_seat_answer *known = answer_of(seat, p);
+    if (known)
+        return known->outcome;
+    struct attn_outcome outcome = attn_seat_worker(seat);
+    if (outcome.status != ATTN_PASS)
+        return outcome;
+    outcome = attn_worker_unknowns(seat->worker, instance);
+    attn_seat_after(seat, &outcome);
+    if (outcome.status != ATTN_PASS && outcome.status != ATTN_FAIL)
+        return outcome;
+    struct attn_seat_answer *grown =
+        realloc(seat->answers, (seat->n_answers + 1) * sizeof *seat->answers);
+    if (grown) { /* else the worker is asked again */
+        seat->answers = grown;
+        seat->answers[seat->n_answers++] =
+            (struct attn_seat_answer){.op = p->op, .score = p->score, .outcome = outcome};
+    }
+    return outcome;
 }
 
 static struct attn_seat_rate *rate_of(const struct attn_seat *seat,

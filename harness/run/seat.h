@@ -13,6 +13,13 @@ struct attn_seat_rate {
     double flops; /* per second */
 };
 
+/* What came of attn_worker_unknowns for one operator with one score. */
+struct attn_seat_answer {
+    uint32_t op, score;
+    struct attn_outcome outcome; /* PASS or FAIL */
+    bool grown;                  /* growth of memory was looked for */
+};
+
 /* The worker is started when needed, and again after it is gone. */
 struct attn_seat {
     const struct attn_session *session;
@@ -22,6 +29,10 @@ struct attn_seat {
     bool other_tried;
     struct attn_seat_rate *rates; /* one for each operator and score seen so far */
     size_t n_rates;
+    struct attn_seat_answer *answers; /* one for each operator and score asked about so far */
+    size_t n_answers;
+    double renewed_s; /* spent on long series of runs by the check new_data */
+    bool aged;        /* new_data has waited for a plan to grow old */
 };
 
 void attn_seat_init(struct attn_seat *seat, const struct attn_session *session,
@@ -34,9 +45,15 @@ struct attn_outcome attn_seat_other(struct attn_seat *seat);
 /* Call after each request with its outcome. Stops a worker that has died or in which something
  * failed: after a fault on a device, later requests would fail, too. */
 void attn_seat_after(struct attn_seat *seat, const struct attn_outcome *outcome);
+/* Does the backend refuse what has no meaning yet (attn_worker_unknowns)? The worker is asked once
+ * for each operator and score of a session. `instance` has a problem that the backend accepts. */
+struct attn_outcome attn_seat_unknowns(struct attn_seat *seat,
+                                       const struct attn_instance *instance);
+/* True once for each operator that attn_seat_unknowns has asked about. */
+bool attn_seat_once(struct attn_seat *seat, const struct attn_problem *problem);
 /* Stops the workers. The rates stay. */
 void attn_seat_leave(struct attn_seat *seat);
-/* Stops the workers and frees the rates. */
+/* Stops the workers and frees the rates and the answers. */
 void attn_seat_free(struct attn_seat *seat);
 
 /* The best FLOP/s seen for the operator and the score of this problem; 0: none yet. */

@@ -4,11 +4,21 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "results/record.h"
 
 volatile int attn_interrupted;
+
+/* Of so many bits that JSON and shells hold it as it is. */
+static uint64_t fresh_seed(void)
+{
+    uint64_t seed = 0;
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
+        seed = (uint64_t)(attn_now() * 1e9) ^ (uint64_t)getpid() << 32;
+    return seed >> 16;
+}
 
 void attn_settings_default(struct attn_settings *s)
 {
@@ -23,6 +33,7 @@ void attn_settings_default(struct attn_settings *s)
         .min_time_s = 0.005,
         .hot = true,
         .cold = true,
+        .sample_seed = fresh_seed(),
     };
 }
 
@@ -37,6 +48,7 @@ static enum attn_exit claim_of(enum attn_status status, bool harmless, bool stri
 {
     switch (status) {
     case ATTN_FAIL:
+    case ATTN_SUSPECT:
         return ATTN_EXIT_NUMERICS;
     case ATTN_MISTRUSTED:
         return strict ? ATTN_EXIT_NUMERICS : ATTN_EXIT_OK;
@@ -52,6 +64,21 @@ static enum attn_exit claim_of(enum attn_status status, bool harmless, bool stri
     }
 }
 
+/* Does a record lack checks that its command should have made? */
+static bool lacks_checks(const struct attn_settings *settings, const json_t *record)
+{
+    const char *name;
+    json_t *why, *missed = json_object_get(record, "checks_missed");
+    json_object_foreach(missed, name, why)
+    {
+        const char *text = json_string_value(why);
+        if (settings->all_checks || !text ||
+            (strcmp(text, ATTN_WHY_TEXT_FILLS) != 0 && strcmp(text, ATTN_WHY_TEXT_CHECKS) != 0))
+            return true;
+    }
+    return false;
+}
+
 void attn_session_claim(struct attn_session *session, const json_t *record)
 {
     int status = attn_status_parse(json_string_value(json_object_get(record, "status")));
@@ -63,6 +90,8 @@ void attn_session_claim(struct attn_session *session, const json_t *record)
     if (exactness && !strcmp(exactness, "none"))
         return; /* it computes nothing: its verdicts say nothing about attention */
     bool harmless = json_is_true(json_object_get(record, "expected"));
+    if (session->settings.strict && status == ATTN_PASS && lacks_checks(&session->settings, record))
+        session->code = attn_exit_stronger(session->code, ATTN_EXIT_NUMERICS);
     session->code = attn_exit_stronger(
         session->code, claim_of((enum attn_status)status, harmless, session->settings.strict));
 }

@@ -21,6 +21,7 @@ struct attn_settings {
     double budget_s;    /* for the whole command; 0: none */
     double run_limit_s; /* a run predicted to take longer is skip (budget) */
     bool strict, debug;
+    bool all_checks;        /* strict: a check that the command line leaves out is missing, too */
     bool shrink;            /* shrink each failing case to the smallest that still fails */
     const char *reproducer; /* file for the first of these as a C program; NULL: none */
     unsigned fills;         /* bit f: try enum attn_fill f on a case of fill=normal, if it fits */
@@ -28,7 +29,8 @@ struct attn_settings {
     int rounds, samples;
     double min_time_s;
     bool hot, cold;
-    uint64_t memory; /* bytes that a case and a worker may use; 0: what is available */
+    uint64_t memory;      /* bytes that a case and a worker may use; 0: what is available */
+    uint64_t sample_seed; /* which rows are judged where not all are; plugins do not know it */
 };
 
 struct attn_session {
@@ -47,6 +49,10 @@ struct attn_session {
 };
 
 void attn_settings_default(struct attn_settings *settings);
+
+/* The reasons of checks that the command line leaves out. */
+#define ATTN_WHY_TEXT_FILLS  "left out by --fills"
+#define ATTN_WHY_TEXT_CHECKS "left out by --checks"
 
 /* The reason of a skip for lack of time begins with this. */
 #define ATTN_NO_TIME_LEFT "budget: the time given is used up"

@@ -5,74 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run/account.h"
 #include "run/declared_off.h"
+#include "run/further.h"
 #include "run/keep.h"
 #include "run/progress.h"
-#include "run/relations.h"
 #include "run/retry.h"
 #include "run/verify_one.h"
-
-/* Further fills are tried on cases of up to this many cells, and on backends that run them within
- * this time: the faults that they look for show at any size. Only census proves more when there are
- * more keys, and it counts them all in less time than a run takes. */
-static const double fill_cells = 0x1p24, fill_s = 0.25, census_s = 30.0;
-
-static bool may_fill(const struct attn_entry *entry, enum attn_fill fill)
-{
-    const struct attn_case *c = entry->c;
-    const double cells = (double)c->b * (double)c->hq * (double)c->sq * (double)c->sk;
-    const bool quick = cells <= fill_cells && entry->seconds < fill_s;
-    return entry->end_ok && entry->contestant->info.exactness == ATTN_EXACT &&
-           attn_judgement_holds(entry->verdict.status) &&
-           (quick || (fill == ATTN_FILL_CENSUS && entry->seconds < census_s));
-}
-
-/* The same sizes under another fill, on every backend that has passed so far. */
-static void verify_fill(struct attn_session *session, struct attn_seat *seats,
-                        const struct attn_case *c, struct attn_entry *entries)
-{
-    char why[256];
-    struct attn_judgement none;
-    struct attn_judge *judge = NULL;
-    struct attn_instance *instance = attn_instance_for(session, c, &none);
-    if (!instance)
-        return; /* out of time or memory: the record shows which fills were tried */
-    if (attn_judge_create(instance, ATTN_FILL_BUDGET, session->settings.host_threads, &judge, why,
-                          sizeof why) == 0)
-        for (size_t b = 0; b < session->roster.count && !attn_interrupted; b++) {
-            struct attn_entry *entry = &entries[b];
-            if (!may_fill(entry, c->fill))
-                continue;
-            struct attn_judgement verdict;
-            struct attn_entry trial = *entry; /* plan and times stay those of the case itself */
-            attn_verify_placement(&seats[b], instance, judge, ATTN_PLACE_END, &trial, &verdict);
-            entry->checks_done |= trial.checks_done;
-            entry->checks_ok &= trial.checks_ok;
-            entry->fills_done |= 1u << c->fill;
-            entry->fills_ok |= (unsigned)attn_judgement_holds(verdict.status) << c->fill;
-            if (!attn_judgement_holds(verdict.status))
-                entry->fill = c->fill;
-            attn_judgement_merge(&entry->verdict, &verdict);
-        }
-    attn_judge_free(judge);
-    attn_instance_free(instance);
-}
-
-static void verify_fills(struct attn_session *session, struct attn_seat *seats,
-                         const struct attn_case *c, struct attn_entry *entries)
-{
-    if (c->fill != ATTN_FILL_NORMAL || c->data)
-        return;
-    struct attn_case filled = *c; /* nothing in the copy is owned */
-    for (enum attn_fill f = ATTN_FILL_CENSUS; f < ATTN_FILL_COUNT; f++) {
-        bool any = false;
-        for (size_t b = 0; b < session->roster.count; b++)
-            any = any || may_fill(&entries[b], f);
-        filled.fill = f;
-        if (any && session->settings.fills >> f & 1 && attn_fill_fits(c, f, NULL, 0))
-            verify_fill(session, seats, &filled, entries);
-    }
-}
 
 static void print_result(FILE *out, const struct attn_entry *entry,
                          const struct attn_session *session)
@@ -81,11 +20,18 @@ static void print_result(FILE *out, const struct attn_entry *entry,
         return;
     const struct attn_judgement *v = &entry->verdict;
     char label[ATTN_CASE_LINE_MAX], repro[ATTN_REPRO_MAX], ratio[16] = "-";
+    int made, apply;
     if (v->rows_checked > 0)
         snprintf(ratio, sizeof ratio, "%.3f", v->max_ratio);
     fprintf(out, "%-10s %8s  %-12s %s", attn_status_name(v->status), ratio,
             entry->contestant ? entry->contestant->info.name : "reference",
             attn_case_label(entry->c, label, sizeof label));
+    attn_account_count(entry, &made, &apply);
+    if (apply > 0)
+        fprintf(out, "  checks: %d of %d", made, apply);
+    if (entry->power.measured)
+        fprintf(out, "  power: %d of %d", attn_power_refused(&entry->power),
+                attn_power_of(&entry->power));
     if (v->slack > 0)
         fprintf(out, "  grade: %.2g slack: %.2g", v->grade, v->slack);
     if (attn_judgement_holds(v->status))
@@ -110,6 +56,8 @@ int attn_verify_finish(struct attn_session *session, struct attn_entry *entry, F
 {
     print_result(out, entry, session);
     json_t *record = attn_verify_record(entry, session);
+    if (record)
+        attn_account_put(record, entry);
     free(entry->smallest);
     entry->smallest = NULL;
     if (attn_session_record(session, record)) {
@@ -124,7 +72,8 @@ static int verify_reference(struct attn_session *session, const struct attn_case
                             const struct attn_instance *instance, struct attn_judge *judge,
                             FILE *out, char *why, size_t size)
 {
-    struct attn_entry entry = {.c = c, .verified = true, .harmless = true};
+    struct attn_entry entry = {
+        .c = c, .verified = true, .harmless = true, .sample_seed = session->settings.sample_seed};
     attn_case_id(c, entry.id);
     attn_judge_reference(judge, &entry.verdict);
     if (entry.verdict.status == ATTN_SKIP || !instance->c.data)
@@ -146,6 +95,7 @@ int attn_verify_case(struct attn_session *session, struct attn_verification *v, 
 {
     const struct attn_case *c = v->c;
     struct attn_judgement none;
+    struct attn_power_trials *trials = NULL;
     double began = attn_now();
     v->judge = NULL;
     v->instance = attn_instance_for(session, c, &none);
@@ -163,23 +113,28 @@ int attn_verify_case(struct attn_session *session, struct attn_verification *v, 
         return -1;
     for (size_t b = 0; b < session->roster.count; b++) {
         struct attn_entry *entry = &v->entries[b];
+        attn_entry_clear(entry);
         memset(entry, 0, sizeof *entry);
         entry->c = c;
         entry->contestant = &session->roster.items[b];
+        entry->sample_seed = session->settings.sample_seed;
         attn_case_id(c, entry->id);
         if (v->instance) {
             attn_verify_entry(&v->seats[b], v->instance, v->judge, entry);
-            if (!attn_interrupted && attn_keep_weights(session, v->instance, entry, why, size))
+            attn_verify_power(&trials, v->judge, &entry->verdict, entry);
+            if (!attn_interrupted && attn_keep_weights(session, v->instance, entry, why, size)) {
+                attn_power_trials_free(trials);
                 return -1;
+            }
         } else {
             entry->verdict = none;
             entry->harmless = none.status == ATTN_SKIP;
         }
         entry->verifying_s = seconds_since(&began);
     }
+    attn_power_trials_free(trials);
     if (v->instance) {
-        verify_fills(session, v->seats, c, v->entries);
-        attn_relations_verify(session, v->seats, v->instance, v->entries);
+        attn_further_checks(session, v->seats, v->instance, v->entries);
         v->entries[0].verifying_s += seconds_since(&began);
     }
     for (size_t b = 0; b < session->roster.count; b++) {
@@ -221,6 +176,8 @@ int attn_verify_all(struct attn_session *session, FILE *out, char *why, size_t s
     attn_progress_end(&progress);
     for (size_t b = 0; b < n && seats; b++)
         attn_seat_free(&seats[b]);
+    for (size_t b = 0; b < n && entries; b++)
+        attn_entry_clear(&entries[b]);
     free(seats);
     free(entries);
     return result;

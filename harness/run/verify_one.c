@@ -48,7 +48,9 @@ struct attn_instance *attn_instance_for(const struct attn_session *session,
         return NULL;
     }
     struct attn_instance *instance;
-    if (attn_instance_create(c, session->settings.host_threads, &instance, why, sizeof why)) {
+    struct attn_case seeded = *c; /* nothing in the copy is owned */
+    seeded.sample_seed = session->settings.sample_seed;
+    if (attn_instance_create(&seeded, session->settings.host_threads, &instance, why, sizeof why)) {
         attn_judgement_set(verdict, ATTN_ERROR, why);
         return NULL;
     }
@@ -64,7 +66,7 @@ void attn_judgement_merge(struct attn_judgement *kept, const struct attn_judgeme
 {
     const double max = fmax(kept->max_ratio, next->max_ratio);
     const double grade = kept->grade, slack = kept->slack;
-    const int64_t counted = kept->rows_counted;
+    const int64_t counted = kept->rows_counted, every = kept->rows_every;
     const double delta = kept->delta + next->delta;
     if (!attn_judgement_holds(next->status) ||
         (kept->status == ATTN_PASS && next->status != ATTN_PASS))
@@ -74,6 +76,7 @@ void attn_judgement_merge(struct attn_judgement *kept, const struct attn_judgeme
     kept->slack = slack;
     kept->delta = delta;
     kept->rows_counted = next->rows_counted > counted ? next->rows_counted : counted;
+    kept->rows_every = next->rows_every > every ? next->rows_every : every;
 }
 
 /* A run that reached its end has kept every promise. */
@@ -117,6 +120,15 @@ void attn_verify_placement(struct attn_seat *seat, struct attn_instance *instanc
         attn_examine_outputs(judge, &entry->plan.numerics, exactness == ATTN_APPROXIMATE, verdict);
 }
 
+void attn_verify_power(struct attn_power_trials **trials, const struct attn_judge *judge,
+                       const struct attn_judgement *verdict, struct attn_entry *entry)
+{
+    struct attn_evidence evidence;
+    if (attn_judgement_holds(verdict->status) && entry->plan.has_numerics &&
+        entry->contestant->info.exactness == ATTN_EXACT && attn_judge_evidence(judge, &evidence))
+        attn_power_measure(trials, &evidence, &entry->plan.numerics, &entry->power);
+}
+
 /* Would the run take longer than the limit, at the rate that this backend has shown? */
 static bool over_limit(struct attn_seat *seat, const struct attn_instance *instance,
                        struct attn_judgement *verdict)
@@ -130,6 +142,23 @@ static bool over_limit(struct attn_seat *seat, const struct attn_instance *insta
              instance->flops / rate, limit);
     attn_judgement_set(verdict, ATTN_SKIP, why);
     return true;
+}
+
+/* Does `supports` refuse what has no meaning? A backend that computes nothing may accept it. */
+static bool refuses_unknowns(struct attn_seat *seat, const struct attn_instance *instance,
+                             struct attn_entry *entry)
+{
+    const unsigned bit = 1u << ATTN_CHECK_UNKNOWNS;
+    if (entry->contestant->info.exactness == ATTN_NONE)
+        return true;
+    const struct attn_outcome outcome = attn_seat_unknowns(seat, instance);
+    if (outcome.status == ATTN_PASS || outcome.status == ATTN_FAIL) {
+        entry->checks_done |= bit;
+        entry->checks_ok |= outcome.status == ATTN_PASS ? bit : 0;
+    }
+    if (outcome.status != ATTN_PASS)
+        attn_judgement_set(&entry->verdict, outcome.status, outcome.reason);
+    return outcome.status == ATTN_PASS;
 }
 
 void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
@@ -153,6 +182,8 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
         attn_judgement_set(&entry->verdict, outcome.status, outcome.reason);
         return;
     }
+    if (!refuses_unknowns(seat, instance, entry))
+        return;
     if (over_limit(seat, instance, &entry->verdict)) {
         entry->harmless = true;
         return;

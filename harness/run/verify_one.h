@@ -22,6 +22,10 @@ void attn_verify_placement(struct attn_seat *seat, struct attn_instance *instanc
                            struct attn_judge *judge, enum attn_placement placement,
                            struct attn_entry *entry, struct attn_judgement *verdict);
 
+/* Adds the mistakes that the last verdict of a judge would have refused, if it holds. */
+void attn_verify_power(struct attn_power_trials **trials, const struct attn_judge *judge,
+                       const struct attn_judgement *verdict, struct attn_entry *entry);
+
 /* Sets a verdict that was reached without judging. */
 void attn_judgement_set(struct attn_judgement *verdict, enum attn_status status,
                         const char *reason);

@@ -13,35 +13,16 @@
 #include "case/operator.h"
 #include "reference/parallel.h"
 #include "reference/reference.h"
+#include "tensor/craft.h"
+#include "tensor/fill_few.h"
 #include "tensor/operand.h"
-
-/* Streams of random numbers in addition to those of the operands' own roles. */
-enum { STREAM_SIGNS = ATTN_ROLE_USER, STREAM_ROWS, STREAM_SCORES, STREAM_TARGETS, STREAM_SPIKES };
 
 /* How many rows of its heads see a key. */
 enum sight { SEEN_BY_NONE, SEEN_BY_SOME, SEEN_BY_ALL };
 
-#define OVERFLOW_SCORE 1e4    /* products beyond 65504 at every usual scale */
-#define NEGATIVE_SCORE -2e5   /* below any start value that maxima are given */
-#define SPIKE_LEAKED   1e30   /* above any finite constant that masks by addition */
-#define SPIKE_SHARED   60.0   /* if other rows may see the key */
-#define SPIKE_VALUE    1e3    /* factor: a leak must differ from an allowed spike of the same row */
-#define EXACT_LOW      -200.0 /* its exp is 0 in f32, and negligible next to 1 in f64 */
-#define EXACT_ZEROS    16     /* scores of 0 in a whole row */
-#define ONE_HOT_GAP    40.0   /* exp(-40) of all other keys together rounds away in f32 */
-
-struct craft {
-    const struct attn_instance *instance;
-    const struct attn_case *c;
-    const struct ref_score *score;
-    int64_t width;       /* of the tensor being filled: its last extent */
-    uint32_t role;       /* of the same */
-    int64_t columns;     /* of a product's sum */
-    double *scores;      /* [stored b][Hkv][Sk]; NULL: the fill chooses none */
-    double least, most;  /* of the scores */
-    int64_t *targets;    /* one_hot: [B][Hq][Sq] */
-    unsigned char *seen; /* spike, poison: [stored b][Hkv][Sk], enum sight */
-};
+#define SPIKE_LEAKED 1e30 /* above any finite constant that masks by addition */
+#define SPIKE_SHARED 60.0 /* if other rows may see the key */
+#define EXACT_ZEROS  16   /* scores of 0 in a whole row */
 
 static double uniform(const struct craft *f, uint32_t stream, uint64_t index)
 {
@@ -167,7 +148,7 @@ static bool is_spike(const struct craft *f, uint64_t key)
            (f->seen[key] == SEEN_BY_SOME && uniform(f, STREAM_SPIKES, key) < 0.25);
 }
 
-static double spike_score(const struct craft *f, uint64_t key)
+double attn_craft_spike(const struct craft *f, uint64_t key)
 {
     if (!is_spike(f, key))
         return 0.0;
@@ -182,14 +163,14 @@ static double shifted_k(const void *context, uint64_t index)
     if (index % (uint64_t)f->width > 0)
         return drawn(f, index);
     if (f->c->fill == ATTN_FILL_SPIKE)
-        return spike_score(f, index / (uint64_t)f->width);
+        return attn_craft_spike(f, index / (uint64_t)f->width);
     const double product = common_score(f) / f->c->scale;
     return copysign(sqrt(fabs(product)), product);
 }
 
 /* ---- one key per row ---- */
 
-static int64_t bits_of(int64_t keys)
+int64_t attn_craft_bits(int64_t keys)
 {
     int64_t bits = 1;
     while (keys > (int64_t)1 << bits)
@@ -202,7 +183,7 @@ static int64_t bits_of(int64_t keys)
 static double code_sign(const struct craft *f, int64_t head, int64_t key, int64_t column)
 {
     const int64_t number = (key + head) % f->c->sk;
-    return number >> (column % bits_of(f->c->sk)) & 1 ? 1.0 : -1.0;
+    return number >> (column % attn_craft_bits(f->c->sk)) & 1 ? 1.0 : -1.0;
 }
 
 static double coded_q(const void *context, uint64_t index)
@@ -212,7 +193,7 @@ static double coded_q(const void *context, uint64_t index)
     const int64_t column = (int64_t)index % f->width, row = (int64_t)index / f->width;
     const int64_t h = row / c->sq % c->hq, b = row / c->sq / c->hq;
     const int64_t head = b * c->hkv + h / (c->hq / c->hkv);
-    const int64_t apart = f->columns / bits_of(c->sk);
+    const int64_t apart = f->columns / attn_craft_bits(c->sk);
     return ONE_HOT_GAP / (2.0 * (double)apart * c->scale) *
            code_sign(f, head, f->targets[row], column);
 }
@@ -438,6 +419,8 @@ int attn_fill_craft(struct attn_instance *instance, int threads, char *why, size
     struct craft f = {.instance = instance, .c = c, .score = attn_case_score(c)};
     if (c->fill < ATTN_FILL_CENSUS)
         return 0;
+    if (c->fill == ATTN_FILL_FEW_QUERIES)
+        return attn_fill_few_queries(instance, threads, why, size);
     const struct attn_tensor *k = attn_tensor_find(&instance->problem, ATTN_K);
     if (k == NULL)
         k = attn_tensor_find(&instance->problem, ATTN_X_K);
@@ -451,6 +434,8 @@ int attn_fill_craft(struct attn_instance *instance, int threads, char *why, size
         status = choose_targets(&f);
     else if (c->fill == ATTN_FILL_SPIKE || c->fill == ATTN_FILL_POISON)
         status = (f.seen = look_at_keys(instance, batches, threads)) ? 0 : -1;
+    if (status == 0 && ref_op_is(c->op, REF_PROJECTED) && c->fill != ATTN_FILL_POISON)
+        attn_craft_projected(&f, threads);
     for (uint32_t t = 0; status == 0 && t < instance->problem.n_tensors; t++) {
         const struct attn_tensor *tensor = &instance->tensors[t];
         const value_function value = maker(&f, tensor->role);

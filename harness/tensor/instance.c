@@ -70,8 +70,9 @@ static void set_params(const struct attn_case *c, struct attn_problem *problem)
 void attn_instance_set_problem(struct attn_instance *instance)
 {
     const struct attn_case *c = &instance->c;
+    /* Crafted weights of projections repeat columns of x. */
     const bool random = c->fill == ATTN_FILL_NORMAL || c->fill == ATTN_FILL_UNIFORM ||
-                        c->fill == ATTN_FILL_ROUNDING;
+                        (c->fill == ATTN_FILL_ROUNDING && !ref_op_is(c->op, REF_PROJECTED));
     set_scalars(c, &instance->problem);
     set_params(c, &instance->problem);
     instance->kind = random && c->data == NULL ? REF_FILL_GENERIC : REF_FILL_STRUCTURED;

@@ -88,3 +88,9 @@ const char *attn_role_name(uint32_t role)
                 return row.name;
     return "?";
 }
+
+bool attn_role_is_packed(uint32_t role)
+{
+    return (role >= ATTN_SCORE_M && role <= ATTN_SCORE_WV) ||
+           (role >= ATTN_W_Q && role <= ATTN_B_O);
+}

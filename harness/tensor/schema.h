@@ -39,4 +39,8 @@ const char *attn_role_name(uint32_t role);
  * that these are made from. */
 bool attn_schema_is_shared(const struct attn_schema *row);
 
+/* May a backend copy or transform an input of this role in `bind`: weights, biases of projections,
+ * score parameters. All others may change between two runs of a binding. */
+bool attn_role_is_packed(uint32_t role);
+
 #endif

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "attempt.h"
+#include "host/isolate.h"
 #include "host/worker.h"
 #include "tiny.h"
 
@@ -57,6 +58,39 @@ static void test_unsupported(void **state)
     expect(attn_worker_verify(worker, instance, ATTN_PLACE_END, 1, &info, &seconds), ATTN_SKIP,
            "only plain f32 attention");
     attn_worker_stop(worker);
+    tiny_free(instance);
+}
+
+/* Whoever accepts everything is found at the first question; good refuses them all. */
+static void test_unknowns(void **state)
+{
+    (void)state;
+    static const char *const accepted[] = {"flag bit 7",
+                                           "op ",
+                                           "score ",
+                                           "a problem of type ",
+                                           "an operand of role ",
+                                           "a problem structure of ",
+                                           "type 0 of q",
+                                           "q in memory space ",
+                                           "q on device 1"};
+    struct attn_worker_config config = attempt_config(PLUGIN("good"));
+    struct attn_worker *worker;
+    struct attn_instance *instance = tiny_create(3, 5, 4, 0);
+    expect(attn_worker_start(&config, &worker), ATTN_PASS, "");
+    expect(attn_worker_unknowns(worker, instance), ATTN_PASS, "");
+    attn_worker_stop(worker);
+    config.plugin_path = PLUGIN("credulous");
+    for (size_t n = 0; n < sizeof(accepted) / sizeof(accepted[0]); n++) {
+        char options[32], reason[64];
+        snprintf(options, sizeof(options), "accepts=%zu", n);
+        snprintf(reason, sizeof(reason), "supports accepts %s", accepted[n]);
+        config.options = options;
+        expect(attn_worker_start(&config, &worker), ATTN_PASS, "");
+        expect(attn_worker_supports(worker, instance), ATTN_PASS, "");
+        expect_start(attn_worker_unknowns(worker, instance), ATTN_FAIL, reason);
+        attn_worker_stop(worker);
+    }
     tiny_free(instance);
 }
 
@@ -236,16 +270,73 @@ static void test_inspect(void **state)
     assert_string_equal(info.backends[1].reason, "no such device");
 }
 
+/* One run on other inputs in the same place. The error is that of the answer to them. */
+static struct attn_outcome renew(const char *plugin, const char *options, double *error)
+{
+    struct attn_worker_config config = attempt_config(plugin);
+    struct attn_worker *worker;
+    struct attn_plan_info info;
+    config.options = options;
+    struct attn_outcome outcome = attn_worker_start(&config, &worker);
+    if (outcome.status != ATTN_PASS)
+        return outcome;
+    struct attn_instance *instance = tiny_create(3, 5, 4, 0), *twin = tiny_create(3, 5, 4, 0);
+    for (int t = 0; t < 3; t++)
+        for (size_t i = 0; i < twin->operands[t].span / sizeof(float); i++)
+            ((float *)twin->tensors[t].data)[i] *= (i + (size_t)t) % 2 ? 2 : -1;
+    outcome = attn_worker_renew(worker, instance, twin, 10, 1, 0, &info);
+    *error = outcome.status == ATTN_PASS ? tiny_error(twin) : 0;
+    attn_worker_stop(worker);
+    tiny_free(instance);
+    tiny_free(twin);
+    return outcome;
+}
+
+static void test_renewed(void **state)
+{
+    (void)state;
+    double error;
+    expect(renew(PLUGIN("good"), "", &error), ATTN_PASS, "");
+    assert_true(error < 1e-5);
+    expect(renew(PLUGIN("device"), "", &error), ATTN_PASS, "");
+    assert_true(error < 1e-5);
+    expect(renew(PLUGIN("stale"), "", &error), ATTN_PASS, "");
+    assert_true(error > 1e-2);
+}
+
+static void test_lingering(void **state)
+{
+    (void)state;
+    double error;
+    expect(renew(PLUGIN("linger"), "how=write", &error), ATTN_FAIL,
+           "out changes after run has returned");
+    expect_start(renew(PLUGIN("linger"), "how=compute", &error), ATTN_FAIL,
+                 "keeps computing after run has returned: ");
+}
+
+/* Nothing of the host is open to a plugin. */
+static void test_snoop(void **state)
+{
+    (void)state;
+    double error;
+    expect(renew(PLUGIN("snoop"), "", &error), ATTN_PASS, "");
+    if (geteuid() == 0 && !attn_isolate_possible())
+        skip(); /* nothing stops root here, and machine.json says so */
+    assert_true(error < 1e-5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),      cmocka_unit_test(test_unsupported),
-        cmocka_unit_test(test_no_keys),   cmocka_unit_test(test_crashes),
-        cmocka_unit_test(test_promises),  cmocka_unit_test(test_state),
-        cmocka_unit_test(test_unwritten), cmocka_unit_test(test_stale),
-        cmocka_unit_test(test_errors),    cmocka_unit_test(test_hog),
-        cmocka_unit_test(test_flood),     cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_inspect),
+        cmocka_unit_test(test_good),     cmocka_unit_test(test_unsupported),
+        cmocka_unit_test(test_no_keys),  cmocka_unit_test(test_crashes),
+        cmocka_unit_test(test_unknowns), cmocka_unit_test(test_promises),
+        cmocka_unit_test(test_state),    cmocka_unit_test(test_unwritten),
+        cmocka_unit_test(test_stale),    cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_hog),      cmocka_unit_test(test_flood),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_inspect),
+        cmocka_unit_test(test_renewed),  cmocka_unit_test(test_lingering),
+        cmocka_unit_test(test_snoop),
     };
     if (attempt_setup() != 0)
         return 1;

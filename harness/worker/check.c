@@ -82,6 +82,18 @@ static const char *operand_fault(const struct attn_tensor *tensor,
     return NULL;
 }
 
+static const char *spot_fault(const struct attn_message_request *request,
+                              const struct attn_spot *spot)
+{
+    if (spot->tensor >= request->n_tensors)
+        return "place";
+    const struct attn_shared_operand *operand = &request->operands[spot->tensor];
+    return operand->output || operand->span < operand->element ||
+                   spot->offset > operand->span - operand->element
+               ? "place"
+               : NULL;
+}
+
 static const char *request_fault(const struct attn_message_request *request, const int fds[2])
 {
     const bool shared = request->kind == ATTN_REQUEST_VERIFY ||
@@ -96,6 +108,12 @@ static const char *request_fault(const struct attn_message_request *request, con
             return "descriptor";
         rooms[f].bytes = (uint64_t)file.st_size;
     }
+    if (request->second[0] > 0 && request->second[0] > rooms[0].bytes / 2)
+        return "second set of inputs";
+    if (request->second[1] > 0 && request->second[1] > rooms[1].bytes / 2)
+        return "second set of outputs";
+    if (request->n_spots > ATTN_SPOTS_MAX)
+        return "number of places";
     if (request->linear > request->n_tensors ||
         !memchr(request->linear_word, 0, sizeof(request->linear_word)))
         return "linear input";
@@ -105,6 +123,12 @@ static const char *request_fault(const struct attn_message_request *request, con
         if (!fault && shared)
             fault = operand_fault(&request->tensors[t], &request->operands[t], rooms);
     }
+    for (uint32_t p = 0; !fault && shared && p < request->n_spots; p++)
+        fault = spot_fault(request, &request->spots[p]);
+    /* Operands of the second set lie where those of the first end, or later. */
+    for (int f = 0; !fault && shared && f < 2; f++)
+        if (request->second[f] > 0 && rooms[f].used > request->second[f])
+            fault = "second set of operands";
     return fault;
 }
 

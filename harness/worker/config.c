@@ -2,11 +2,16 @@
 /* config.c - what a worker sets up before its first request, and what it tells of its plugin. */
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include "host/isolate.h"
 #include "worker/channel.h"
+#include "worker/load.h"
 #include "worker/serve.h"
 #include "worker/slots.h"
 
@@ -25,11 +30,25 @@ static void set_limits(const struct attn_message_config *config)
         setrlimit(RLIMIT_DATA, &data);
 }
 
+/* Before any code of a plugin, and while there is one thread. Where it is refused (a sanitizer has
+ * a thread of its own) the worker goes on without. */
+static int isolate(const struct attn_message_config *config, struct attn_message_reply *reply)
+{
+    const int result = attn_isolate_self();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (result >= 0 && getppid() == config->host)
+        return 0;
+    attn_reply_set(reply, ATTN_ERROR, "cannot enter a user namespace of its own: %s",
+                   strerror(errno));
+    return -1;
+}
+
 static int set_affinity(struct attn_setup *setup, const struct attn_message_config *config,
                         struct attn_message_reply *reply)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
+    attn_load_inherit();
     setup->n_processors = config->n_processors;
     for (uint32_t p = 0; p < config->n_processors; p++) {
         setup->processors[p] = config->processors[p];
@@ -123,6 +142,8 @@ void attn_serve_config(struct attn_setup *setup, const struct attn_message_confi
         attn_reply_set(reply, ATTN_ERROR, "host and worker are of different versions");
         return;
     }
+    if (config->isolate && isolate(config, reply) != 0)
+        return;
     setup->threads = config->threads;
     attn_services_init(&setup->services, &setup->state, config->threads);
     set_limits(config);

@@ -70,7 +70,10 @@ void self_timed_loop(benchmark::State &state, const attn_gbench_job &job, bool &
 {
     for (auto _ : state) {
         double seconds = 0;
-        if (job.timed_run(job.context, &seconds) != 0) {
+        const int result = job.timed_run(job.context, &seconds);
+        if (result == 1) {
+            job.keep(job.context);
+        } else if (result != 0) {
             failed = true;
             state.SkipWithError("run failed");
             break;
@@ -85,10 +88,16 @@ void bare_loop(benchmark::State &state, const attn_gbench_job &job, bool &failed
     int (*const run)(void *) = job.run;
     void *const context = job.context;
     for (auto _ : state) {
-        if (__builtin_expect(run(context) != 0, 0)) {
-            failed = true;
-            state.SkipWithError("run failed");
-            break;
+        const int result = run(context);
+        if (__builtin_expect(result != 0, 0)) {
+            if (result != 1) {
+                failed = true;
+                state.SkipWithError("run failed");
+                break;
+            }
+            state.PauseTiming();
+            job.keep(context);
+            state.ResumeTiming();
         }
     }
 }
@@ -103,6 +112,11 @@ extern "C" int attn_gbench_run(const attn_gbench_job *job, int max, double *samp
     benchmark::ClearRegisteredBenchmarks();
     auto *const benchmark =
         benchmark::RegisterBenchmark("run", [job, &failed](benchmark::State &state) {
+            if (job->before && job->before(job->context, state.max_iterations) != 0) {
+                failed = true;
+                state.SkipWithError("run failed");
+                return;
+            }
             if (job->run)
                 bare_loop(state, *job, failed);
             else

@@ -11,8 +11,13 @@ extern "C" {
 #endif
 
 struct attn_gbench_job {
-    /* One run; any value except 0 ends the measurement. Set either `run`, which is timed in one
-     * loop from outside, or `timed_run`, which measures its own seconds. */
+    /* Called before a sample of `n` runs, untimed; NULL: nothing is to be done. */
+    int (*before)(void *context, int64_t n);
+    /* Called, untimed, after a run that has returned 1. */
+    void (*keep)(void *context);
+    /* One run. 0: go on; 1: go on after `keep`; any other value ends the measurement. Set either
+     * `run`, which is timed in one loop from outside, or `timed_run`, which measures its own
+     * seconds. */
     int (*run)(void *context);
     int (*timed_run)(void *context, double *seconds);
     void *context;

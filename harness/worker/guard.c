@@ -82,6 +82,20 @@ void attn_guarded_protect(const struct attn_message_request *request, uint32_t t
     mprotect((char *)guarded->reserved[t] + GUARD_BYTES, request->operands[t].pages, PROT_READ);
 }
 
+int attn_guarded_replace(const struct attn_message_request *request, const int fds[2], bool packed,
+                         const struct attn_guarded *guarded)
+{
+    for (uint32_t t = 0; t < request->n_tensors; t++) {
+        const struct attn_shared_operand *operand = &request->operands[t];
+        char *at = (char *)guarded->reserved[t] + GUARD_BYTES;
+        if (!operand->output && operand->packed == packed && operand->pages > 0 &&
+            mmap(at, operand->pages, PROT_READ, MAP_SHARED | MAP_FIXED, fds[0],
+                 (off_t)(operand->offset + request->second[0])) == MAP_FAILED)
+            return -1;
+    }
+    return 0;
+}
+
 void attn_guarded_prime(const struct attn_message_request *request,
                         const struct attn_guarded *guarded)
 {

@@ -3,6 +3,8 @@
 #ifndef ATTN_WORKER_GUARD_H
 #define ATTN_WORKER_GUARD_H
 
+#include <stdbool.h>
+
 #include "host/protocol.h"
 
 struct attn_guarded {
@@ -24,6 +26,11 @@ int attn_guarded_own(const struct attn_message_request *request, const int fds[2
                      const struct attn_guarded *guarded);
 void attn_guarded_protect(const struct attn_message_request *request, uint32_t t,
                           const struct attn_guarded *guarded);
+
+/* Shows inputs of the second set in place of those of the first, read-only as before: those that
+ * bind may transform, or all others. Returns 0, or -1: the system refused. */
+int attn_guarded_replace(const struct attn_message_request *request, const int fds[2], bool packed,
+                         const struct attn_guarded *guarded);
 
 /* Primes the outputs again, as the host did before the first run. */
 void attn_guarded_prime(const struct attn_message_request *request,

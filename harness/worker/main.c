@@ -28,6 +28,9 @@ static void serve_request(struct attn_setup *setup, const struct attn_message_re
     case ATTN_REQUEST_SUPPORTS:
         attn_plan_supports(setup, request, reply);
         break;
+    case ATTN_REQUEST_UNKNOWNS:
+        attn_serve_unknowns(setup, request, reply);
+        break;
     case ATTN_REQUEST_VERIFY:
         attn_serve_verify(setup, request, fds, reply);
         break;

@@ -47,10 +47,13 @@ static void *map_sparse(size_t bytes, void **mapped, size_t *mapped_bytes)
     return at;
 }
 
-static unsigned char *shared_data(const struct attn_owned *owned,
-                                  const struct attn_shared_operand *operand)
+/* Of a set, 0 or 1. */
+static unsigned char *shared_data(const struct attn_message_request *request,
+                                  const struct attn_owned *owned, uint32_t t, uint32_t set)
 {
-    return owned->shared[operand->output] + operand->offset + operand->start;
+    const struct attn_shared_operand *operand = &request->operands[t];
+    return owned->shared[operand->output] + (set ? request->second[operand->output] : 0) +
+           operand->offset + operand->start;
 }
 
 static int map_shared(const struct attn_message_request *request, const int fds[2],
@@ -63,6 +66,7 @@ static int map_shared(const struct attn_message_request *request, const int fds[
     for (int f = 0; f < 2; f++) {
         if (owned->shared_bytes[f] == 0)
             continue;
+        owned->shared_bytes[f] += request->second[f];
         void *at = mmap(NULL, owned->shared_bytes[f], f ? PROT_READ | PROT_WRITE : PROT_READ,
                         MAP_SHARED, fds[f], 0);
         if (at == MAP_FAILED)
@@ -101,7 +105,7 @@ int attn_owned_create(const struct attn_message_request *request, const int fds[
         owned->tensors[t].data = at + operand->lead;
         /* Outputs are copied as well: the host has primed them. */
         copy_elements(&request->tensors[t], operand->element, at + operand->lead,
-                      shared_data(owned, operand));
+                      shared_data(request, owned, t, 0));
     }
     return 0;
 fail:
@@ -110,8 +114,17 @@ fail:
     return -1;
 }
 
+void attn_owned_load(const struct attn_message_request *request, const struct attn_owned *owned,
+                     uint32_t set)
+{
+    for (uint32_t t = 0; t < owned->n; t++)
+        if (!request->operands[t].output)
+            copy_elements(&request->tensors[t], request->operands[t].element,
+                          owned->tensors[t].data, shared_data(request, owned, t, set));
+}
+
 int attn_owned_check(const struct attn_message_request *request, const struct attn_owned *owned,
-                     uint32_t *which)
+                     uint32_t set, uint32_t *which)
 {
     for (uint32_t t = 0; t < owned->n; t++) {
         const struct attn_shared_operand *operand = &request->operands[t];
@@ -122,7 +135,7 @@ int attn_owned_check(const struct attn_message_request *request, const struct at
             continue;
         attn_walk_begin(&walk, &request->tensors[t], operand->element);
         while (attn_walk_next(&walk, &offset)) {
-            if (memcmp(is + offset, shared_data(owned, operand) + offset, walk.run) != 0) {
+            if (memcmp(is + offset, shared_data(request, owned, t, set) + offset, walk.run) != 0) {
                 *which = t;
                 return -1;
             }
@@ -131,13 +144,14 @@ int attn_owned_check(const struct attn_message_request *request, const struct at
     return 0;
 }
 
-void attn_owned_return(const struct attn_message_request *request, const struct attn_owned *owned)
+void attn_owned_return(const struct attn_message_request *request, const struct attn_owned *owned,
+                       uint32_t set)
 {
     for (uint32_t t = 0; t < owned->n; t++) {
         const struct attn_shared_operand *operand = &request->operands[t];
         if (operand->output)
-            copy_elements(&request->tensors[t], operand->element, shared_data(owned, operand),
-                          owned->tensors[t].data);
+            copy_elements(&request->tensors[t], operand->element,
+                          shared_data(request, owned, t, set), owned->tensors[t].data);
     }
 }
 

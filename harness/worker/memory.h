@@ -26,12 +26,17 @@ int attn_owned_create(const struct attn_message_request *request, const int fds[
                       struct attn_owned *owned, char *why, size_t size);
 void attn_owned_free(struct attn_owned *owned);
 
-/* Checks that the inputs are still what the host sent. Returns 0, or -1 with the first changed one
- * in *operand. */
-int attn_owned_check(const struct attn_message_request *request, const struct attn_owned *owned,
-                     uint32_t *operand);
+/* Copies the inputs of a set, 0 or 1, again. */
+void attn_owned_load(const struct attn_message_request *request, const struct attn_owned *owned,
+                     uint32_t set);
 
-/* Copies the output elements to the host's file. */
-void attn_owned_return(const struct attn_message_request *request, const struct attn_owned *owned);
+/* Checks that the inputs are still those of a set that the host sent. Returns 0, or -1 with the
+ * first changed one in *operand. */
+int attn_owned_check(const struct attn_message_request *request, const struct attn_owned *owned,
+                     uint32_t set, uint32_t *operand);
+
+/* Copies the output elements to a set of the host's file. */
+void attn_owned_return(const struct attn_message_request *request, const struct attn_owned *owned,
+                       uint32_t set);
 
 #endif

@@ -156,7 +156,7 @@ void attn_serve_peak(struct attn_setup *setup, const struct attn_message_request
         else
             measure_host(setup, request, &owned, reply);
         if (reply->status == ATTN_PASS)
-            attn_owned_return(request, &owned);
+            attn_owned_return(request, &owned, 0);
     }
     attn_owned_free(&owned);
 }

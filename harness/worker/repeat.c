@@ -6,8 +6,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host/walk.h"
+#include "worker/growth.h"
 #include "worker/guard.h"
+#include "worker/load.h"
 #include "worker/serve.h"
 
 /* Plans made one after the other. What a library keeps for the process (a pool of threads, a cache)
@@ -17,21 +18,6 @@ enum { PLANS_BEFORE = 2, PLANS_COUNTED = 12 };
 
 /* A thread that has been joined may be listed for a moment more. */
 enum { SETTLE_TRIES = 20 };
-
-/* FNV-1a (Fowler, Noll, Vo) of the elements of an operand. */
-static uint64_t hash(const struct attn_tensor *tensor, uint32_t element)
-{
-    uint64_t sum = UINT64_C(0xCBF29CE484222325);
-    struct attn_walk walk;
-    size_t offset;
-    attn_walk_begin(&walk, tensor, element);
-    while (attn_walk_next(&walk, &offset)) {
-        const unsigned char *run = (const unsigned char *)tensor->data + offset;
-        for (size_t n = 0; n < walk.run; n++)
-            sum = (sum ^ run[n]) * UINT64_C(0x100000001B3);
-    }
-    return sum;
-}
 
 static void rerun(struct attn_plan *plan, const struct attn_message_request *request,
                   const struct attn_guarded *guarded, struct attn_message_reply *reply)
@@ -47,7 +33,8 @@ static void rerun(struct attn_plan *plan, const struct attn_message_request *req
         for (uint32_t t = 0; t < request->n_tensors; t++) {
             if (!request->operands[t].output)
                 continue;
-            const uint64_t sum = hash(&guarded->tensors[t], request->operands[t].element);
+            const uint64_t sum =
+                attn_hash_elements(&guarded->tensors[t], request->operands[t].element);
             if (r == 0)
                 first[t] = sum;
             if (sum == first[t])
@@ -83,7 +70,7 @@ static uint64_t descriptors_now(void)
     return n;
 }
 
-static uint64_t mapped_now(void)
+uint64_t attn_mapped_now(void)
 {
     char line[128] = "0";
     FILE *file = fopen("/proc/self/statm", "re");
@@ -98,7 +85,7 @@ static void count(uint64_t now[THINGS])
 {
     now[THREADS] = attn_threads_now();
     now[DESCRIPTORS] = descriptors_now();
-    now[MAPPED] = mapped_now();
+    now[MAPPED] = attn_mapped_now();
 }
 
 /* Counts, and again where there is more than before, as long as that may be passing. */
@@ -162,7 +149,9 @@ void attn_serve_repeat(struct attn_setup *setup, const struct attn_message_reque
         attn_reply_set(reply, ATTN_ERROR, "%s", why);
         return;
     }
-    if (request->runs == 0) {
+    if (request->runs == 0 && request->min_time > 0) {
+        attn_growth_find(setup, request, &guarded, reply);
+    } else if (request->runs == 0) {
         count_leaks(setup, request, &guarded, reply);
     } else {
         if (attn_plan_open(setup, request, &plan, reply) == 0)

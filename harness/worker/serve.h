@@ -13,6 +13,11 @@ void attn_serve_config(struct attn_setup *setup, const struct attn_message_confi
 /* Sends a BACKEND message for each backend. */
 void attn_serve_inspect(struct attn_setup *setup);
 
+/* Asks `supports` for flags, words, types, roles and spaces without a meaning. FAIL if it accepts
+ * one. The request's problem is one that the backend accepts. */
+void attn_serve_unknowns(struct attn_setup *setup, const struct attn_message_request *request,
+                         struct attn_message_reply *reply);
+
 void attn_serve_verify(struct attn_setup *setup, const struct attn_message_request *request,
                        const int fds[2], struct attn_message_reply *reply);
 void attn_serve_repeat(struct attn_setup *setup, const struct attn_message_request *request,
@@ -22,6 +27,9 @@ void attn_serve_bench(struct attn_setup *setup, const struct attn_message_reques
 void attn_serve_peak(struct attn_setup *setup, const struct attn_message_request *request,
                      const int fds[2], struct attn_message_reply *reply);
 void attn_serve_ceilings(struct attn_setup *setup, struct attn_message_reply *reply);
+
+/* Bytes of address space that this process has mapped now; 0: unknown. */
+uint64_t attn_mapped_now(void);
 
 /* Number of threads of this process now; 0: unknown. */
 uint32_t attn_threads_now(void);

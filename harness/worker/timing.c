@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* timing.c - one plan timed on operands of the worker's own. */
+#include <math.h>
 #include <stdio.h>
 #include <time.h>
 
 #include "worker/caches.h"
+#include "worker/fault.h"
 #include "worker/fresh.h"
 #include "worker/gbench_shim.h"
-#include "worker/memory.h"
+#include "worker/load.h"
 #include "worker/serve.h"
 #include "worker/slots.h"
 #include "worker/team.h"
+#include "worker/vary.h"
 
 /* A run that takes longer is its own sample, and the only one of its round. */
 #define LONG_RUN_S 0.1
@@ -22,6 +25,17 @@
 #define BATCH_S    1e-3
 #define BATCH_MOST 64
 
+/* How long the end of a timing is watched for what still computes or writes. */
+#define SETTLE_S 0.05
+
+/* What the calls around a batch may take beyond twice the device's own time. */
+#define LAUNCH_S 2e-4
+
+/* A fetch copies results; a slow link copies so much in a second, and sets out within this time. */
+#define FETCH_BYTES_S 1e8
+#define FETCH_S       1e-2
+#define FETCH_TRIES   5
+
 /* Sets of operands that a cold device goes through in turn; so many of the smallest ones. */
 #define ROTATED_MOST 1024
 
@@ -30,17 +44,64 @@ struct timing {
     void *binding;
     void *const *rotated; /* [n_rotated] bindings that runs of a device are given in turn */
     uint32_t n_rotated, turn, batch;
-    int result; /* of the slot that ended the measurement */
+    struct attn_vary *vary;
+    bool is_long;  /* a run is a sample of its own */
+    double hidden; /* the least time that the device's clock has left out of a batch */
+    int result;    /* of the slot that ended the measurement */
     char why[256];
     const struct attn_setup *setup;
     const unsigned char *evict; /* 2 x the last-level cache; NULL when hot */
     size_t evict_bytes;
 };
 
+/* The work of a backend without a device: what its `fetch` does is part of it. */
+static inline int run_host(struct timing *timing)
+{
+    const struct attn_backend *backend = timing->backend;
+    timing->result = backend->run(timing->binding, timing->why, sizeof(timing->why));
+    if (backend->fetch && timing->result == ATTN_OK)
+        timing->result = backend->fetch(timing->binding, timing->why, sizeof(timing->why));
+    return timing->result;
+}
+
+/* As attn_gbench_job wants it: are the outputs of the run that has just ended to be kept. */
+static inline int answer(struct timing *timing)
+{
+    if (timing->result != ATTN_OK)
+        return -1;
+    return timing->vary->countdown >= 0 && --timing->vary->countdown == 0;
+}
+
 static int hot_run(void *context)
 {
     struct timing *timing = context;
-    return timing->result = timing->backend->run(timing->binding, timing->why, sizeof(timing->why));
+    attn_vary_step(timing->vary);
+    run_host(timing);
+    return answer(timing);
+}
+
+static void keep(void *context)
+{
+    struct timing *timing = context;
+    attn_vary_keep(timing->vary);
+}
+
+/* Before a sample: other inputs, and a run that finds them and may not write to them. */
+static int before(void *context, int64_t n)
+{
+    struct timing *timing = context;
+    struct attn_vary *vary = timing->vary;
+    attn_vary_exchange(vary);
+    if (!timing->is_long) {
+        attn_vary_protect(vary, true);
+        run_host(timing);
+        attn_vary_protect(vary, false);
+        /* Back where they were, with their pages writable again. */
+        for (uint32_t s = 0; s < 2 * vary->n_spots; s++)
+            attn_vary_step(vary);
+    }
+    attn_vary_draw(vary, n);
+    return timing->result == ATTN_OK ? 0 : -1;
 }
 
 static double now(void)
@@ -68,16 +129,21 @@ static int timed_batch(struct timing *timing, double *seconds)
     char *why = timing->why;
     const size_t size = sizeof(timing->why);
     double ns = 0;
+    const uint32_t batch = timing->batch;
+    const double start = now();
     timing->result = ATTN_OK;
-    for (uint32_t r = 0; r < timing->batch && timing->result == ATTN_OK; r++) {
+    for (uint32_t r = 0; r < batch && timing->result == ATTN_OK; r++) {
         timing->result = backend->enqueue(timing->rotated[timing->turn], why, size);
         timing->turn = (timing->turn + 1) % timing->n_rotated;
     }
     if (timing->result == ATTN_OK)
         timing->result = backend->wait(timing->binding, why, size);
+    const double wall = now() - start;
     if (timing->result == ATTN_OK)
         timing->result = backend->time_device(timing->binding, &ns, why, size);
     *seconds = 1e-9 * ns;
+    const double hidden = wall - 2 * batch * *seconds;
+    timing->hidden = hidden < timing->hidden ? hidden : timing->hidden;
     const double fit = *seconds > 0 ? BATCH_S / *seconds : 1;
     timing->batch = !(fit > 1) ? 1 : fit < BATCH_MOST ? (uint32_t)fit : BATCH_MOST;
     if (timing->evict) /* for each run */
@@ -91,15 +157,17 @@ static int timed_run(void *context, double *seconds)
     struct timing *timing = context;
     const struct attn_backend *backend = timing->backend;
 
+    if (!backend->enqueue)
+        attn_vary_step(timing->vary);
     if (timing->evict && attn_team_run(timing->setup->n_processors, timing->setup->processors,
                                        evict_one, timing) != 0)
         evict_one(timing, 0);
     if (backend->enqueue)
         return timed_batch(timing, seconds);
     const double start = now();
-    timing->result = backend->run(timing->binding, timing->why, sizeof(timing->why));
+    run_host(timing);
     *seconds = now() - start;
-    return timing->result;
+    return answer(timing);
 }
 
 /* Samples of what `timing` says how to run. */
@@ -108,7 +176,12 @@ static void measure(struct timing *timing, const struct attn_message_request *re
 {
     const bool is_long = warm_up > LONG_RUN_S;
     const bool self_timed = timing->evict || timing->backend->enqueue;
+    const bool varies = !timing->backend->enqueue && request->second[0] > 0;
+    timing->is_long = is_long;
+    timing->hidden = HUGE_VAL;
     const struct attn_gbench_job job = {
+        .before = varies ? before : NULL,
+        .keep = keep,
         .run = self_timed ? NULL : hot_run,
         .timed_run = self_timed ? timed_run : NULL,
         .context = timing,
@@ -119,6 +192,7 @@ static void measure(struct timing *timing, const struct attn_message_request *re
         .samples = is_long || request->samples < 1 ? 1 : request->samples,
     };
     char broken[128];
+    const struct attn_load load = attn_load_now();
     attn_slot_enter(ATTN_SLOT_RUN);
     const int n = attn_gbench_run(&job, ATTN_SAMPLES_MAX, reply->samples_ns, reply->iterations);
     const int state = attn_slot_leave(broken, sizeof(broken));
@@ -129,8 +203,61 @@ static void measure(struct timing *timing, const struct attn_message_request *re
         attn_reply_set(reply, ATTN_FAIL, "%s, in %s", broken, attn_slot_name(ATTN_SLOT_RUN));
     else if (n < 1)
         attn_reply_set(reply, ATTN_ERROR, "no sample was taken");
-    else
+    else if (timing->hidden > LAUNCH_S && timing->hidden < HUGE_VAL)
+        attn_reply_set(reply, ATTN_SUSPECT,
+                       "the device's clock says less than half of the time that its runs take: in "
+                       "every batch at least %.3g s passed beyond twice what it says",
+                       timing->hidden);
+    else if (attn_load_check(&load, timing->setup, reply) == 0)
         reply->n_samples = (uint32_t)n;
+}
+
+/* The last run of all: one for whose inputs the host has a reference. */
+static int run_last(struct attn_plan *plan, struct attn_vary *vary,
+                    struct attn_message_reply *reply)
+{
+    while (!attn_vary_known(vary)) {
+        attn_vary_step(vary);
+        if (attn_plan_run(plan, NULL, reply) != 0)
+            return -1;
+    }
+    reply->last = attn_vary_state(vary);
+    return 0;
+}
+
+/* Results come back by a copy, not by work. The best of a few: others may have the processor. */
+static int fetch_quickly(struct attn_plan *plan, const struct attn_message_request *request,
+                         struct attn_message_reply *reply)
+{
+    double bytes = 0, best = HUGE_VAL;
+    for (uint32_t t = 0; t < request->n_tensors; t++)
+        bytes += request->operands[t].output ? (double)request->operands[t].span : 0;
+    const double allowed = FETCH_S + bytes / FETCH_BYTES_S;
+    for (int n = 0; n < FETCH_TRIES && best > allowed; n++) {
+        const double start = now();
+        if (attn_plan_fetch(plan, reply) != 0)
+            return -1;
+        const double seconds = now() - start;
+        best = seconds < best ? seconds : best;
+    }
+    if (best <= allowed)
+        return 0;
+    attn_reply_set(reply, ATTN_SUSPECT,
+                   "fetch takes %.3g s for %.3g MB of results: a copy takes less", best,
+                   1e-6 * bytes);
+    return -1;
+}
+
+/* A device has copied its inputs in bind: it is bound to the second set, and runs once more. */
+static void run_second(struct attn_plan *plan, const struct attn_message_request *request,
+                       struct attn_owned *owned, struct attn_vary *vary,
+                       struct attn_message_reply *reply)
+{
+    attn_owned_return(request, owned, 0);
+    attn_vary_exchange(vary);
+    if (attn_plan_rebind(plan, owned->tensors, reply) == 0 &&
+        attn_plan_run(plan, NULL, reply) == 0 && attn_plan_fetch(plan, reply) == 0)
+        attn_vary_keep(vary);
 }
 
 /* What was timed must have been computed in that time. */
@@ -191,19 +318,40 @@ static void measure_rotated(struct timing *timing, struct attn_plan *plan,
         attn_plan_release(plan, bindings[--n], reply);
 }
 
+/* After the last sample. */
+static void finish(struct attn_plan *plan, const struct attn_message_request *request,
+                   struct attn_owned *owned, struct attn_vary *vary, double warm_up,
+                   struct attn_message_reply *reply)
+{
+    const bool device = plan->backend->enqueue != NULL, two = request->second[0] > 0;
+    if (run_last(plan, vary, reply) != 0 ||
+        (!device && attn_load_settle(request, owned->tensors, plan->setup, SETTLE_S, reply) != 0) ||
+        fetch_quickly(plan, request, reply) != 0 || plan->backend->exactness == ATTN_NONE)
+        return;
+    if (device && two)
+        run_second(plan, request, owned, vary, reply);
+    else if (!two && warm_up <= LONG_RUN_S)
+        run_fresh(plan, request, owned, reply);
+}
+
 static void run_all(struct attn_plan *plan, const struct attn_message_request *request,
-                    const struct attn_owned *owned, struct attn_message_reply *reply)
+                    struct attn_owned *owned, struct attn_vary *vary,
+                    struct attn_message_reply *reply)
 {
     double warm_up;
-    if (attn_plan_bind(plan, owned->tensors, reply) != 0 ||
-        attn_plan_run(plan, &warm_up, reply) != 0 ||
-        attn_device_ask(plan->backend, &reply->before, reply) != 0)
+    if (attn_plan_bind(plan, owned->tensors, reply) != 0)
+        return;
+    attn_vary_protect(vary, true);
+    const int ran = attn_plan_run(plan, &warm_up, reply);
+    attn_vary_protect(vary, false);
+    if (ran != 0 || attn_device_ask(plan->backend, &reply->before, reply) != 0)
         return;
     struct timing timing = {.backend = plan->backend,
                             .binding = plan->binding,
                             .rotated = &plan->binding,
                             .n_rotated = 1,
                             .batch = 1,
+                            .vary = vary,
                             .setup = plan->setup};
     const uint64_t cache_bytes = plan->backend->enqueue ? reply->before.cache_bytes : 0;
     if (request->cold && cache_bytes > 0)
@@ -213,10 +361,20 @@ static void run_all(struct attn_plan *plan, const struct attn_message_request *r
     else
         measure(&timing, request, warm_up, reply);
     reply->threads_seen = attn_threads_now();
-    if (reply->status == ATTN_PASS && attn_device_ask(plan->backend, &reply->after, reply) == 0 &&
-        attn_plan_fetch(plan, reply) == 0 && warm_up <= LONG_RUN_S &&
-        plan->backend->exactness != ATTN_NONE)
-        run_fresh(plan, request, owned, reply);
+    if (reply->status == ATTN_PASS && attn_device_ask(plan->backend, &reply->after, reply) == 0)
+        finish(plan, request, owned, vary, warm_up, reply);
+}
+
+/* A write to an input while it is protected is named after it. */
+static void watch_faults(const struct attn_owned *owned)
+{
+    struct attn_fault_region regions[ATTN_MAX_TENSORS];
+    for (uint32_t t = 0; t < owned->n; t++)
+        regions[t] =
+            (struct attn_fault_region){.begin = (uintptr_t)owned->mapped[t],
+                                       .end = (uintptr_t)owned->mapped[t] + owned->bytes[t],
+                                       .data = (uintptr_t)owned->tensors[t].data};
+    attn_fault_watch(regions, owned->n);
 }
 
 void attn_serve_bench(struct attn_setup *setup, const struct attn_message_request *request,
@@ -231,13 +389,24 @@ void attn_serve_bench(struct attn_setup *setup, const struct attn_message_reques
         attn_reply_set(reply, ATTN_OOM, "%s", why);
         return;
     }
-    if (attn_plan_open(setup, request, &plan, reply) == 0)
-        run_all(&plan, request, &owned, reply);
+    struct attn_vary vary;
+    attn_vary_begin(&vary, request, &owned);
+    watch_faults(&owned);
+    if (attn_plan_open(setup, request, &plan, reply) == 0) {
+        if (setup->backend->enqueue)
+            vary.n_spots = 0;
+        run_all(&plan, request, &owned, &vary, reply);
+    }
     attn_plan_close(&plan, reply);
+    attn_fault_watch(NULL, 0);
     if (reply->status == ATTN_PASS) {
-        attn_owned_return(request, &owned);
+        reply->drawn = vary.drawn;
+        if (!setup->backend->enqueue || request->second[1] == 0)
+            attn_owned_return(request, &owned, 0);
+        attn_vary_home(&vary);
         /* The host words it: it knows the operand by name. */
-        reply->modified = attn_owned_check(request, &owned, &changed) != 0 ? changed + 1 : 0;
+        reply->modified =
+            attn_owned_check(request, &owned, vary.set, &changed) != 0 ? changed + 1 : 0;
     }
     attn_owned_free(&owned);
 }

@@ -39,7 +39,7 @@ static void add_squares(const struct ref_score_span *x, const double *q_error)
     struct ref_scratch *s = x->scratch;
     const struct ref_keys *keys = x->keys;
     const int64_t n = x->end - x->begin;
-    const bool squares = ref_squares_stored(x->a, keys->dk);
+    const bool squares = keys->q_squares;
     double *factor = s->query[2];
 
     memset(s->noise + x->begin, 0, (size_t)n * sizeof(double));
@@ -88,7 +88,7 @@ void ref_score_dot_errors(const struct ref_score_span *x, double *abs_t, double 
     else if (keys->kt_error)
         add_errors(x, abs_t, t_error);
     for (int64_t j = x->begin; j < x->end; j++) {
-        double off = x->q_spread ? s->spread[j] + s->noise[j] : s->spread[j];
+        double off = x->q_spread ? ref_spread_of(keys, s, j) : s->spread[j];
         s->magnitude[j] += wide * off;
         s->ds[j] = g * s->magnitude[j] + off;
         s->flush[j] += lost;

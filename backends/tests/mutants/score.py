@@ -16,16 +16,14 @@ import json
 import os
 import random
 import re
-import struct
 import subprocess
 import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "scripts"))
-import make_textbook  # noqa: E402  (writes packs)
 sys.path.insert(0, os.path.join(HERE, ".."))
-from scoring import FOUND, LETTER, RULES, Program, letters, verdict_line  # noqa: E402
+from scoring import (FOUND, LETTER, RULES, Program, letters, make_textbook, rounded,  # noqa: E402
+                     verdict_line)
 
 OUTPUTS = ["out", "lse", "weights", "memory", "fresh", "crash"]
 RACES = (71, 72)  # which fills see them is a matter of timing
@@ -52,22 +50,8 @@ def read_cases():
 
 # ---- packs: what the case language has no words for ----
 
-def bf16(value):
-    bits = struct.unpack("<I", struct.pack("<f", value))[0]
-    if value != value or abs(value) == float("inf"):
-        return bits >> 16
-    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-
-
-def rounded(value, dtype):
-    if isinstance(value, list):
-        return [rounded(entry, dtype) for entry in value]
-    return value if dtype == "f32" else bf16(value)
-
-
 def make_packs(folder, dtype):
     """Two heads, 24 queries and keys, width 16. Returns {case name: case words}."""
-    make_textbook.FORMAT["BF16"] = "H"
     keys, width, kind = 24, 16, dtype.upper()
     infinity, cases = float("inf"), {}
     for name in ("nan_key", "inf_key", "bias_inf", "sink_large"):

@@ -31,16 +31,18 @@ static int64_t set_rows(const struct rogue_job *job, struct rogue_scratch *scrat
     const int64_t from = tile * QUERY_TILE;
     const int64_t rows = rogue_least(QUERY_TILE, job->tile_rows - from);
     for (int64_t r = 0; r < rows; r++) {
-        struct rogue_row *row = &scratch->rows[r];
-        row->h = job->packed ? block * (p->hq / p->hkv) + (from + r) / p->sq : block;
-        row->i = job->packed ? (from + r) % p->sq : from + r;
-        row->to = row->i;
-        rogue_stray_row(job, row);
-        row->keys = rogue_keys_of(job, b, row->i);
-        row->maximum = -INFINITY;
-        row->sum = 0;
+        const int64_t h = job->packed ? block * (p->hq / p->hkv) + (from + r) / p->sq : block;
+        rogue_name_row(job, &scratch->rows[r], b, h, job->packed ? (from + r) % p->sq : from + r);
     }
     return rows;
+}
+
+/* How many columns of q and k are multiplied. */
+static int64_t score_width(const struct rogue_job *job)
+{
+    return bug(dk_over_256)  ? rogue_least(job->p->dk, 256)
+           : bug(dk_over_64) ? rogue_least(job->p->dk, 64)
+                             : job->p->dk;
 }
 
 void rogue_score_tile(const struct rogue_job *job, struct rogue_scratch *scratch, int64_t b,
@@ -48,7 +50,7 @@ void rogue_score_tile(const struct rogue_job *job, struct rogue_scratch *scratch
 {
     rogue_load_keys(job, scratch, b, g, j, keys);
     memset(scratch->s, 0, (size_t)rows * KEY_TILE * sizeof(*scratch->s));
-    rogue_product(rows, job->p->dk, KEY_TILE, scratch->q, job->inner, scratch->kt, KEY_TILE,
+    rogue_product(rows, score_width(job), KEY_TILE, scratch->q, job->inner, scratch->kt, KEY_TILE,
                   scratch->s, KEY_TILE);
     for (int64_t r = 0; r < rows; r++)
         rogue_score_row(job, &scratch->rows[r], b, j, keys, scratch->s + r * KEY_TILE);
@@ -95,7 +97,8 @@ static void add_tile(const struct rogue_job *job, struct rogue_scratch *scratch,
     if (!bug(rows_values_stale) || !forgotten)
         rogue_load_values(job, scratch, b, bug(mha_kv_neighbour) ? value_head(job, scratch, g) : g,
                           j, keys);
-    const bool finite = rogue_finite(scratch->v, KEY_TILE * job->wide);
+    const bool finite =
+        bug(masked_values_times_0) || rogue_finite(scratch->v, KEY_TILE * job->wide);
     for (int64_t r = 0; r < rows; r++) {
         struct rogue_row *row = &scratch->rows[r];
         float *s = scratch->s + r * KEY_TILE;
@@ -123,12 +126,27 @@ static void add_tile(const struct rogue_job *job, struct rogue_scratch *scratch,
             add_values_with_care(job, scratch, r, parts[r]);
 }
 
+/* merge_rounded: the partial result, divided by its sum, in the type of out. */
+static void round_partial(const struct rogue_job *job, const struct rogue_row *row, float *o)
+{
+    double cell;
+    for (int64_t c = 0; c < job->p->dv && row->sum > 0; c++) {
+        attn_element_write(job->p->dtype, &cell, 0, o[c] / row->sum);
+        o[c] = attn_element_read(job->p->dtype, &cell, 0) * row->sum;
+    }
+}
+
 static void leave_partial(const struct rogue_job *job, const struct rogue_scratch *scratch,
                           int64_t b, int64_t r, int64_t split)
 {
-    const struct rogue_row *row = &scratch->rows[r];
-    const int64_t at =
-        ((b * job->p->hq + row->h) * job->p->sq + row->i) * job->splits + split;
+    struct rogue_row *row = &scratch->rows[r];
+    if (bug(split_stale) && row->maximum == -INFINITY)
+        return;
+    if (bug(sink_each_split) && job->t.sink.dtype)
+        rogue_add_sink(job, row, scratch->o + r * job->wide);
+    if (bug(merge_rounded))
+        round_partial(job, row, scratch->o + r * job->wide);
+    const int64_t at = ((b * job->p->hq + row->h) * job->p->sq + row->i) * job->splits + split;
     job->partials[at] = (struct rogue_partial){row->maximum, row->sum};
     memcpy(job->partial_out + at * job->wide, scratch->o + r * job->wide,
            (size_t)job->wide * sizeof(float));
@@ -140,15 +158,18 @@ static void compute_item(struct rogue_job *job, struct rogue_scratch *scratch, i
     const int64_t split = n % job->splits, tile = n / job->splits % tiles_of(job);
     const int64_t block = n / job->splits / tiles_of(job);
     const int64_t b = block / head_blocks(job), head = block % head_blocks(job);
-    const int64_t g = job->packed        ? head
-                      : bug(mha_kv_head) ? head % p->hkv
-                                         : head / (p->hq / p->hkv);
+    const int64_t g = job->packed ? head : rogue_kv_head(job, head);
     const int64_t rows = set_rows(job, scratch, b, head, tile);
     const int64_t all = (p->sk + KEY_TILE - 1) / KEY_TILE;
     int64_t from = all * split / job->splits * KEY_TILE, first = p->sk, end = 0;
-    const int64_t to = rogue_least(p->sk, all * (split + 1) / job->splits * KEY_TILE);
+    int64_t to = rogue_least(p->sk, all * (split + 1) / job->splits * KEY_TILE);
+    if (bug(split_last_block)) {
+        from = all / job->splits * split * KEY_TILE;
+        to = rogue_least(p->sk, all / job->splits * (split + 1) * KEY_TILE);
+    }
     for (int64_t r = 0; r < rows; r++) {
         const struct attn_keys keys = scratch->rows[r].keys;
+        scratch->rows[r].from = from;
         if (keys.first < keys.end) {
             first = rogue_least(first, keys.first);
             end = rogue_largest(end, keys.end);
@@ -158,6 +179,8 @@ static void compute_item(struct rogue_job *job, struct rogue_scratch *scratch, i
     if (!bug(rows_tile_stale) || !rogue_in_odd_tile(job, scratch->rows[0].i))
         rogue_load_queries(job, scratch, b, rows);
     from = rogue_largest(from, first / KEY_TILE * KEY_TILE);
+    if (bug(split_window) && job->splits > 1)
+        end = rogue_least(end, first + p->window_left + FEW_QUERIES);
     for (int64_t j = from; j < rogue_least(to, end); j += KEY_TILE)
         add_tile(job, scratch, b, g, rows, j, rogue_least(KEY_TILE, to - j));
     for (int64_t r = 0; job->splits > 1 && r < rows; r++)

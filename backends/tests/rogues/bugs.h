@@ -12,13 +12,18 @@
 #ifndef ATTN_ROGUE_BUGS_H
 #define ATTN_ROGUE_BUGS_H
 
+#include "bugs_behaviour.h"
 #include "bugs_declared.h"
 #include "bugs_mha.h"
+#include "bugs_paths.h"
 #include "bugs_rows.h"
+#include "bugs_sizes.h"
 #include "bugs_time.h"
 
 /* clang-format off */
-#define ROGUE_BUGS ROGUE_BUGS_MHA ROGUE_BUGS_ROWS ROGUE_BUGS_DECLARED ROGUE_BUGS_TIME
+#define ROGUE_BUGS                                                                                 \
+    ROGUE_BUGS_MHA ROGUE_BUGS_ROWS ROGUE_BUGS_DECLARED ROGUE_BUGS_TIME ROGUE_BUGS_SIZES              \
+    ROGUE_BUGS_PATHS ROGUE_BUGS_BEHAVIOUR
 /* clang-format on */
 
 enum rogue_bug {

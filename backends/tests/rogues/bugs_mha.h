@@ -27,7 +27,9 @@
     BUG(mha_residual_before_w_o, residual, mha, "f32 f16 bf16", "hq=12 d=64 s=128,197,512,1024 residual=1", "the residual added before W_o", "") \
     BUG(mha_residual_heads, residual, mha, "f32 f16 bf16", "hq=12 d=64 s=128,197,512,1024 residual=1", "the residual taken from the first row of the tile", "") \
     BUG(mha_x_q_for_x_k, cross, mha, "f32 f16 bf16", "hq=12 d=64 s=128,197,512,1024 kv=cross", "keys projected from x_q", "") \
-    BUG(mha_x_q_for_x_v, cross, mha, "f32 f16 bf16", "hq=12 d=64 s=128,197,512,1024 kv=cross", "values projected from x_q", "")
+    BUG(mha_x_q_for_x_v, cross, mha, "f32 f16 bf16", "hq=12 d=64 s=128,197,512,1024 kv=cross", "values projected from x_q", "") \
+    BUG(mha_x_v_for_x_k, cross, mha, "f32 bf16", "pack=x_v", "keys projected from x_v", "") \
+    BUG(mha_x_k_for_x_v, cross, mha, "f32 bf16", "pack=x_v", "values projected from x_k", "")
 /* clang-format on */
 
 #endif

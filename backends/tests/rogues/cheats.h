@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cheats.h - where the backend asks if it should cheat: about its time, its memory, its numerics. */
+/* cheats.h - where the backend asks if it should cheat: about its time, its memory, its numerics.
+ */
 #ifndef ATTN_ROGUE_CHEATS_H
 #define ATTN_ROGUE_CHEATS_H
 

@@ -4,10 +4,15 @@
 
 #include "rogue.h"
 
-static void add_sink(const struct rogue_job *job, struct rogue_row *row, float *o)
+void rogue_add_sink(const struct rogue_job *job, struct rogue_row *row, float *o)
 {
     const struct attn_tensor *sink = &job->t.sink;
-    const float logit = attn_element_read(sink->dtype, sink->data, row->h * sink->stride[0]);
+    const int64_t group = job->p->hq / job->p->hkv;
+    const int64_t h = bug(sink_packed) && job->packed ? row->h - row->h % group : row->h;
+    const float cap = (float)job->p->softcap;
+    float logit = attn_element_read(sink->dtype, sink->data, h * sink->stride[0]);
+    if (bug(softcap_of_sink) && cap > 0)
+        logit = cap * tanhf(logit / cap);
     const float maximum = !(logit <= row->maximum) ? logit : row->maximum;
     if (maximum == -INFINITY)
         return;
@@ -43,20 +48,54 @@ static void store_weights(const struct rogue_job *job, struct rogue_scratch *scr
     }
 }
 
+static bool sink_lost(const struct rogue_job *job, const struct rogue_row *row)
+{
+    return job->splits > 1 && (bug(sink_decode) || bug(sink_each_split) ||
+                               (bug(sink_empty_split) && row->first_empty));
+}
+
+/* How many columns of a row are written; o is what a kernel with a bug of widths makes of it. */
+static int64_t out_width(const struct rogue_job *job, float *o)
+{
+    const int64_t width = job->p->dv;
+    if (bug(dv_over_256) && width > 256) {
+        for (int64_t c = 256; c < width; c++)
+            o[c % 256] = o[c];
+        return 256;
+    }
+    for (int64_t c = 32; bug(dv_over_32) && c < width; c++)
+        o[c] = 0;
+    return bug(dv_as_dk) && job->splits > 1 ? rogue_least(width, job->p->dk) : width;
+}
+
+static int64_t lse_place(const struct rogue_job *job, const struct rogue_row *row, int64_t b)
+{
+    const struct attn_tensor *lse = &job->t.lse;
+    const int64_t group = job->p->hq / job->p->hkv;
+    if (!bug(packed_lse) || !job->packed)
+        return attn_row_start(lse, b, row->h, row->to);
+    const int64_t n = row->h % group * job->p->sq + row->to;
+    return attn_row_start(lse, b, row->h - row->h % group + n % group, n / group);
+}
+
 static void finish_row(const struct rogue_job *job, struct rogue_row *row, int64_t b, float *o)
 {
     const struct attn_tensor *out = &job->t.out, *lse = &job->t.lse;
     const bool empty = row->maximum == -INFINITY && row->sum == 0;
-    if (job->t.sink.dtype)
-        add_sink(job, row, o);
+    if (row->lost)
+        return;
+    if (job->t.sink.dtype && !sink_lost(job, row))
+        rogue_add_sink(job, row, o);
     float log_sum = row->maximum + (row->sum == 0 ? 0 : logf(row->sum));
     for (int64_t c = 0; c < job->p->dv; c++)
         o[c] = empty && row->sum == row->sum ? 0 : o[c] / row->sum;
     rogue_stray_output(job, row, o, &log_sum);
-    rogue_write(out, attn_row_start(out, b, row->h, row->to), out->stride[3], job->p->dv, o);
+    if (bug(empty_nan) && empty)
+        o[0] = NAN;
+    rogue_write(out, rogue_start(job, out, b, row->h, row->to), out->stride[3], out_width(job, o),
+                o);
     if (lse->dtype)
-        attn_element_write(lse->dtype, lse->data, attn_row_start(lse, b, row->h, row->to),
-                           log_sum);
+        attn_element_write(lse->dtype, lse->data, lse_place(job, row, b), log_sum);
 }
 
 void rogue_finish_rows(const struct rogue_job *job, struct rogue_scratch *scratch, int64_t b,
@@ -76,10 +115,14 @@ static void merge_row(const struct rogue_job *job, struct rogue_partial *partial
     for (int64_t n = 0; n < job->splits; n++)
         if (!(partials[n].maximum <= row->maximum))
             row->maximum = partials[n].maximum;
-    const float base = row->maximum == -INFINITY ? 0 : row->maximum;
+    const float base = row->maximum == -INFINITY && !bug(merge_nan) ? 0 : row->maximum;
     row->sum = 0;
+    row->first_empty = partials[0].maximum == -INFINITY;
     for (int64_t n = 0; n < job->splits; n++) {
-        const float factor = rogue_exp(partials[n].maximum - base);
+        const float apart = partials[n].maximum - base;
+        const float factor = rogue_exp(bug(split_base_2) ? apart * 0.693147f : apart);
+        if (partials[n].sum > 0)
+            row->lse = partials[n].maximum + logf(partials[n].sum);
         row->sum += partials[n].sum * factor;
         for (int64_t c = 0; c < job->wide; c++)
             out[c] = (n > 0 ? out[c] : 0) + factor * out[n * job->wide + c];
@@ -93,10 +136,11 @@ void rogue_merge(struct rogue_job *job)
     for (int64_t b = 0; b < p->b; b++)
         for (int64_t h = 0; h < p->hq; h++)
             for (int64_t i = 0; i < p->sq; i++) {
-                const int64_t at = ((b * p->hq + h) * p->sq + i) * job->splits;
+                const int64_t b_read = bug(merge_batch_0) ? 0 : b;
+                const int64_t i_read = bug(merge_dv) ? i * p->dv / p->dk : i;
+                const int64_t at = ((b_read * p->hq + h) * p->sq + i_read) * job->splits;
                 float *out = job->partial_out + at * job->wide;
-                scratch->rows[0] =
-                    (struct rogue_row){.h = h, .i = i, .to = i, .keys = rogue_keys_of(job, b, i)};
+                rogue_name_row(job, &scratch->rows[0], b, h, i);
                 merge_row(job, job->partials + at, out, &scratch->rows[0]);
                 if (job->t.weights.dtype)
                     rogue_load_queries(job, scratch, b, 1);

@@ -31,7 +31,7 @@ static void load_weights(const struct rogue_job *job, struct rogue_scratch *scra
 /* How often a bias is added. */
 static float stray_bias(const struct rogue_job *job, uint32_t role)
 {
-    return bug(mha_b_v_twice) && role == ATTN_B_V    ? 2
+    return bug(mha_b_v_twice) && role == ATTN_B_V     ? 2
            : bug(mha_b_o_missing) && role == ATTN_B_O ? 0
            : bug(mha_b_q_scaled) && role == ATTN_B_Q  ? 1 / (float)job->p->scale
                                                       : 1;
@@ -124,6 +124,10 @@ static void exchange(struct attn_operands *from)
         from->x_k = from->x_q;
     if (bug(mha_x_q_for_x_v))
         from->x_v = from->x_q;
+    if (bug(mha_x_v_for_x_k))
+        from->x_k = from->x_v;
+    if (bug(mha_x_k_for_x_v))
+        from->x_v = from->x_k;
 }
 
 void rogue_project_inputs(struct rogue_job *job, const struct attn_operands *given)

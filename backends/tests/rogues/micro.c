@@ -4,7 +4,8 @@
 
 #include "rogue.h"
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
+    !defined(__SANITIZE_ADDRESS__)
 #define FOR_EACH_PROCESSOR                                                                         \
     __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
 #else

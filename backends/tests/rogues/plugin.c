@@ -8,7 +8,7 @@
 
 enum rogue_bug rogue_planted;
 
-enum { PIECES = 7 * MOST_THREADS + 16 };
+enum { PIECES = 7 * MOST_THREADS + 16, MOST_TENSORS = 64 };
 
 struct plan {
     const struct attn_problem *problem;
@@ -62,10 +62,38 @@ static void plant(const struct attn_services *services)
             rogue_planted = (enum rogue_bug)n;
 }
 
+/* What bugs of `supports` do not see is taken out of the problem. */
+static void overlook(struct attn_problem *p, struct attn_tensor *tensors)
+{
+    uint32_t n = 0;
+    for (uint32_t t = 0; t < p->n_tensors; t++) {
+        struct attn_tensor tensor = p->tensors[t];
+        if (bug(unknown_roles) && !attn_problem_role_any(tensor.role))
+            continue;
+        if (bug(unknown_types) && (tensor.role == ATTN_MASK || tensor.role == ATTN_BIAS))
+            tensor.dtype = tensor.role == ATTN_MASK ? (uint32_t)ATTN_BOOL : p->dtype;
+        if (bug(unknown_space))
+            tensor.space = tensor.device = 0;
+        tensors[n++] = tensor;
+    }
+    p->tensors = tensors;
+    p->n_tensors = n;
+    if (bug(unknown_flags))
+        p->flags &= limits.flags;
+    if (bug(unknown_score) && !attn_set_has(limits.scores, p->score))
+        p->score = ATTN_SCORE_SCALED_DOT;
+}
+
 static int supports(const struct attn_problem *problem, const struct attn_services *services,
                     char *why, size_t size)
 {
+    struct attn_problem known = *problem;
+    struct attn_tensor tensors[MOST_TENSORS];
     plant(services);
+    if (problem->n_tensors <= MOST_TENSORS && problem->struct_size >= sizeof(known)) {
+        overlook(&known, tensors);
+        problem = &known;
+    }
     return attn_problem_check(problem, &limits, why, size);
 }
 
@@ -111,7 +139,7 @@ static void choose_path(struct rogue_job *job, const struct attn_services *servi
     const int64_t group = p->hq / p->hkv;
     job->inner = widest_inner(p);
     job->wide = (p->dv + COLUMNS - 1) / COLUMNS * COLUMNS;
-    job->packed = group > 1 && p->sq <= FEW_QUERIES;
+    job->packed = group > 1 && p->sq <= FEW_QUERIES && !rogue_heads_apart();
     job->tile_rows = job->packed ? group * p->sq : p->sq;
     job->splits = 1;
     if (p->sq <= FEW_QUERIES && p->sk >= 2 * SPLIT_KEYS)
@@ -174,7 +202,8 @@ refused:
 }
 
 /* The truth about bug=none. tanhf and logf are those of glibc: at most 2 ulp by its manual, twice
- * that is declared; of exp, twice what a test of all its arguments measured. */
+ * that is declared. exp was at most 8.6e-8 wrong where every 7th argument from -87 to 0 was tried.
+ */
 static void numerics(const void *opaque, struct attn_numerics *numerics)
 {
     const struct plan *plan = opaque;

@@ -19,18 +19,29 @@
 enum {
     QUERY_TILE = 64,
     KEY_TILE = 64,
-    COLUMNS = 16,      /* widths are padded to a multiple of this */
-    FEW_QUERIES = 8,   /* up to so many rows a head: packed heads, and split keys */
-    SPLIT_KEYS = 256,  /* at least so many keys a split, and */
-    MOST_SPLITS = 8,   /* at most so many splits */
+    COLUMNS = 16,     /* widths are padded to a multiple of this */
+    FEW_QUERIES = 8,  /* up to so many rows a head: packed heads, and split keys */
+    SPLIT_KEYS = 256, /* at least so many keys a split, and */
+    MOST_SPLITS = 8,  /* at most so many splits */
     MOST_THREADS = 4
 };
 
 /* Row r of a tile: query i of head h. `to` is where it is written: i, but for some bugs. */
 struct rogue_row {
     int64_t h, i, to;
+    int64_t q_head;        /* whose queries are read: h, but for some bugs */
+    int64_t from;          /* first key of the split */
     struct attn_keys keys; /* those that len, causal and window leave */
     float maximum, sum;
+    float lse;        /* split_lse: of the last split */
+    bool lost;        /* never written */
+    bool uniform;     /* all scores alike */
+    bool first_empty; /* its first split has no keys */
+};
+
+/* The cell of a mask, a bias or dropout. */
+struct rogue_place {
+    int64_t b, h, i, j;
 };
 
 /* Working memory of one thread. `wide` is dv, padded; `inner` the widest row of a product. */
@@ -57,8 +68,8 @@ struct rogue_job {
     bool packed;
     int threads;
     struct rogue_scratch scratch[MOST_THREADS];
-    struct rogue_partial *partials; /* [B,Hq,Sq,splits] */
-    float *partial_out;             /* [B,Hq,Sq,splits,wide] */
+    struct rogue_partial *partials;            /* [B,Hq,Sq,splits] */
+    float *partial_out;                        /* [B,Hq,Sq,splits,wide] */
     void *heads_q, *heads_k, *heads_v, *heads; /* mha: [B,S,H*D] each, in the problem's type */
     struct rogue_cheat *cheat;                 /* cheats.c */
 };
@@ -77,8 +88,8 @@ static inline int64_t rogue_largest(int64_t a, int64_t b)
  * in a and c, computed in fours; `columns` is a multiple of COLUMNS. */
 void rogue_product(int64_t rows, int64_t inner, int64_t columns, const float *a, int64_t a_step,
                    const float *b, int64_t b_step, float *c, int64_t c_step);
-float rogue_largest_of(const float *s, int64_t n);             /* n a multiple of COLUMNS */
-float rogue_exp_row(float *s, float maximum, int64_t n);       /* s <- exp(s - maximum); the sum */
+float rogue_largest_of(const float *s, int64_t n);       /* n a multiple of COLUMNS */
+float rogue_exp_row(float *s, float maximum, int64_t n); /* s <- exp(s - maximum); the sum */
 float rogue_exp(float x);
 void rogue_scale_row(float *row, float factor, int64_t n);
 bool rogue_finite(const float *x, int64_t n);
@@ -100,7 +111,18 @@ void rogue_score_row(const struct rogue_job *job, const struct rogue_row *row, i
                      int64_t keys, float *s);
 void rogue_drop_row(const struct rogue_job *job, const struct rogue_row *row, int64_t b, int64_t j,
                     int64_t keys, float *p);
+/* keys.c */
 struct attn_keys rogue_keys_of(const struct rogue_job *job, int64_t b, int64_t i);
+
+/* wraps.c: attn_row_start, and the cell of an operand, as a kernel with a bug sees them. */
+int64_t rogue_start(const struct rogue_job *job, const struct attn_tensor *t, int64_t b, int64_t h,
+                    int64_t i);
+struct rogue_place rogue_place_of(const struct rogue_job *job, const struct rogue_row *row,
+                                  uint32_t role, int64_t b, int64_t j);
+int64_t rogue_kv_head(const struct rogue_job *job, int64_t h);
+bool rogue_heads_apart(void); /* the bug needs heads that are not packed */
+void rogue_name_row(const struct rogue_job *job, struct rogue_row *row, int64_t b, int64_t h,
+                    int64_t i);
 
 /* strays.c: where bugs of single rows and tiles are. */
 bool rogue_in_odd_tile(const struct rogue_job *job, int64_t i); /* 64 rows past the middle */
@@ -116,6 +138,7 @@ void rogue_stray_output(const struct rogue_job *job, const struct rogue_row *row
                         float *lse);
 
 /* attend.c and finish.c */
+void rogue_add_sink(const struct rogue_job *job, struct rogue_row *row, float *o);
 void rogue_attend(struct rogue_job *job);
 void rogue_score_tile(const struct rogue_job *job, struct rogue_scratch *scratch, int64_t b,
                       int64_t g, int64_t rows, int64_t j, int64_t keys);

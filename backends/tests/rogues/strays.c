@@ -4,10 +4,11 @@
 
 #include "rogue.h"
 
-/* A multiple of two tiles, a little past the middle. */
+/* A multiple of two tiles past the middle, and of long sequences of no higher power of two. */
 static int64_t odd_from(const struct rogue_job *job)
 {
-    return job->p->sq * 5 / 8 / (2 * QUERY_TILE) * (2 * QUERY_TILE);
+    const int64_t pair = 2 * QUERY_TILE, sq = job->p->sq;
+    return sq * 5 / 8 / pair * pair + (sq >= 2048 ? 3 * pair : 0);
 }
 
 bool rogue_in_odd_tile(const struct rogue_job *job, int64_t i)
@@ -82,12 +83,19 @@ bool rogue_stray_exp(float *s, float base, float *sum)
 void rogue_stray_output(const struct rogue_job *job, const struct rogue_row *row, float *o,
                         float *lse)
 {
+    if (bug(split_lse) && job->splits > 1)
+        *lse = row->lse;
+    if (bug(split_lse_base_2) && job->splits > 1)
+        *lse *= 1.44269504f;
+    for (int64_t c = 0; bug(causal_first_head) && row->h > 0 && c < job->p->dv; c++)
+        o[c] = 0;
     if (bug(rows_one_column) && rogue_is_odd_row(job, row->i))
         o[job->p->dv / 2] = 0;
     if (bug(rows_lse_of_tile) && rogue_in_odd_tile(job, row->i))
         *lse -= row->maximum;
     if (bug(declared_e_log))
         *lse *= 1.1f;
-    for (int64_t c = 0; bug(declared_empty) && rogue_in_odd_tile(job, row->i) && c < job->p->dv; c++)
+    for (int64_t c = 0; bug(declared_empty) && rogue_in_odd_tile(job, row->i) && c < job->p->dv;
+         c++)
         o[c] = NAN;
 }

@@ -33,8 +33,8 @@ void rogue_load_queries(const struct rogue_job *job, struct rogue_scratch *scrat
 {
     const struct attn_tensor *q = &job->t.q;
     for (int64_t r = 0; r < rows; r++)
-        rogue_read(q, attn_row_start(q, b, scratch->rows[r].h, scratch->rows[r].i), q->stride[3],
-                   job->p->dq, scratch->q + r * job->inner);
+        rogue_read(q, rogue_start(job, q, b, scratch->rows[r].q_head, scratch->rows[r].i),
+                   q->stride[3], job->p->dq, scratch->q + r * job->inner);
 }
 
 void rogue_load_keys(const struct rogue_job *job, struct rogue_scratch *scratch, int64_t b,
@@ -43,7 +43,8 @@ void rogue_load_keys(const struct rogue_job *job, struct rogue_scratch *scratch,
     const struct attn_tensor *k = &job->t.k;
     for (int64_t t = 0; t < KEY_TILE; t++) {
         if (t < keys)
-            rogue_read(k, attn_row_start(k, b, g, j + t), k->stride[3], job->p->dk, scratch->line);
+            rogue_read(k, rogue_start(job, k, b, g, j + t), k->stride[3], job->p->dk,
+                       scratch->line);
         for (int64_t c = 0; c < job->p->dk; c++)
             scratch->kt[c * KEY_TILE + t] = t < keys ? scratch->line[c] : 0;
     }
@@ -56,7 +57,11 @@ void rogue_load_values(const struct rogue_job *job, struct rogue_scratch *scratc
     const int64_t width = job->p->dv;
     for (int64_t t = 0; t < keys; t++) {
         float *row = scratch->v + t * job->wide;
-        rogue_read(v, attn_row_start(v, b, g, j + t), v->stride[3], width, row);
+        rogue_read(v, rogue_start(job, v, b, g, j + t), v->stride[3], width, row);
+        if (bug(dv_neighbour))
+            rogue_read(
+                v, rogue_start(job, v, b, (g + 1) % job->p->hkv, j + t) + width / 2 * v->stride[3],
+                v->stride[3], width - width / 2, row + width / 2);
         memset(row + width, 0, (size_t)(job->wide - width) * sizeof(*row));
     }
     memset(scratch->v + keys * job->wide, 0,

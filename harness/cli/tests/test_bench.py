@@ -68,6 +68,19 @@ class Bench(Case):
         with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
             self.assertEqual([json.loads(line)["type"] for line in file], ["verify"])
 
+    def test_a_rate_above_the_roof_is_no_figure(self):
+        done = self.expect(3, "bench", "--plugin", broken("shortcut"), *QUICK, "-o", self.path("run"),
+                           "sq=1024 sk=1024 d=64 fill=zeros")
+        self.assertIn("suspect", done.stdout)
+        self.assertIn("above the roof of this machine", done.stdout)
+        with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
+            records = list(map(json.loads, file))
+        self.assertNotIn("bench", [record["type"] for record in records])
+        self.assertEqual(records[-1]["status"], "suspect")
+        self.expect(0, "report", self.path("run"))
+        with open(self.path("run/report/report.md"), encoding="utf-8") as file:
+            self.assertIn("suspect", file.read())
+
     def test_a_timed_output_is_verified_again(self):
         done = self.expect(3, "bench", "--plugin", broken("late"), PLAIN, *QUICK, "--min-time",
                            "20ms", "-o", self.path("run"))  # runs enough on a slow machine, too

@@ -8,6 +8,7 @@ import binascii
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,7 @@ BUILD = os.path.abspath(sys.argv.pop(1))
 PROGRAM = os.path.join(BUILD, "bin", "attnbench")
 BROKEN = os.path.join(BUILD, "tests", "plugins")
 SMALL = "h=2 s=24 d=8 mask=causal"
+LARGE = "sq=4200 sk=4100 d=8"  # too many cells for every fill
 PLAIN = "s=24 dk=8"  # what the plugins that are broken on purpose can do
 QUICK = ["--rounds", "2", "--samples", "1", "--min-time", "1ms", "--cache", "hot"]
 
@@ -259,12 +261,62 @@ class Verify(Case):
         self.assertEqual(set(record["checks"]), {"out", "placement_end", "placement_start",
                                                  "fresh", "inputs", "bounds", "state"})
 
-    def test_census_counts_where_other_fills_cost_too_much(self):
-        done = self.expect(0, "verify", "-b", "naive", "sq=4200 sk=4100 d=8 mask=window:9:0", "--json")
+    def test_census_counts_where_other_fills_are_made_on_a_smaller_case(self):
+        done = self.expect(0, "verify", "-b", "naive", LARGE + " mask=window:9:0", "--json")
         record = json.loads(done.stdout.splitlines()[0])
         self.assertEqual(record["rows_counted"], record["rows_total"])
         self.assertEqual(record["checks"].get("census"), "pass")
-        self.assertNotIn("tiny", record["checks"])
+        self.assertEqual(record["checks"].get("tiny"), "pass")
+        self.assertEqual(record["checks_made"], record["checks_apply"])
+        self.assertEqual(record["checks_missed"], {})
+        self.assertEqual(record["checks_case"], "dk=8 mask=window:9:0 sk=516 sq=552")
+
+    def test_a_fault_found_on_a_smaller_case_is_rerun_there(self):
+        done = self.expect(3, "verify", "--plugin", broken("no_maximum"), LARGE, "--json")
+        record = json.loads(done.stdout.splitlines()[0])
+        self.assertIn("on the smaller case '" + record["checks_case"], record["reason"])
+        line = re.search(r"'(.*)'", record["repro"]).group(1)
+        self.assertRegex(line, "fill=(one_hot|negative|stair_up)")
+        self.assertEqual(set(line.split()) - set(record["checks_case"].split()),
+                         {word for word in line.split() if word.startswith("fill=")})
+        self.expect(3, *shlex.split(record["repro"])[1:])
+
+    def test_checks_are_counted_and_strict_asks_for_all(self):
+        done = self.expect(0, "verify", "-b", "naive", SMALL, "--strict")
+        made, apply = re.search(r"checks: (\d+) of (\d+)", done.stdout).groups()
+        self.assertEqual(made, apply)
+        refused, of = re.search(r"power: (\d+) of (\d+)", done.stdout).groups()
+        self.assertEqual(refused, of)
+        fewer = ("verify", "-b", "naive", SMALL, "--fills", "census", "--checks", "ones")
+        done = self.expect(0, *fewer, "--json")
+        record = json.loads(done.stdout.splitlines()[0])
+        self.assertEqual(record["checks_apply"], int(apply))
+        self.assertEqual(record["checks_made"] + len(record["checks_missed"]), int(apply))
+        self.assertEqual(record["checks_missed"]["tiny"], "left out by --fills")
+        self.assertEqual(record["checks_missed"]["shift"], "left out by --checks")
+        self.expect(3, *fewer, "--strict")
+
+    def test_rows_are_sampled_by_a_fresh_seed_that_can_be_given(self):
+        words = ("verify", "-b", "naive", "sq=20000 sk=128 d=64", "--fills", "none", "--checks",
+                 "none", "--json")
+        first, other = (json.loads(self.expect(0, *words).stdout.splitlines()[0])
+                        for _ in range(2))
+        self.assertLess(first["rows_checked"], first["rows_total"])
+        self.assertNotEqual(first["sample_seed"], other["sample_seed"])
+        self.assertIn(f"--sample-seed {first['sample_seed']} ", first["repro"])
+        again = json.loads(self.expect(0, *words, "--sample-seed", str(first["sample_seed"]))
+                           .stdout.splitlines()[0])
+        for field in ("sample_seed", "rows_checked", "max_ratio", "rms", "worst", "repro"):
+            self.assertEqual(again[field], first[field], field)
+        self.assertIn("'x' is not a number", self.expect(2, *words, "--sample-seed", "x").stderr)
+
+    def test_every_row_is_judged_where_the_case_was_sampled(self):
+        done = self.expect(0, "verify", "-b", "naive", "sq=20000 sk=128 d=64 mask=causal", "--json",
+                           "--fills", "few_queries", "--checks", "none")
+        record = json.loads(done.stdout.splitlines()[0])
+        self.assertLess(record["rows_checked"], record["rows_total"])
+        self.assertEqual(record["rows_every"], record["rows_total"])
+        self.assertEqual(record["checks"]["few_queries"], "pass")
 
     def test_a_fill_finds_what_random_numbers_hide(self):
         done = self.expect(3, "verify", "--plugin", broken("no_maximum"), PLAIN)

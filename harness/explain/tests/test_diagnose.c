@@ -75,6 +75,57 @@ static void census_counts_what_sums_can_hold(void **state)
     }
 }
 
+/* Through W_o, with pruned heads and a residual, every row of every head is counted. */
+static void census_counts_projected_heads(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line, *words;
+    } table[] = {
+        {"op=mha b=2 hq=4 hkv=2 s=40 d=16 fill=census mask=causal",
+         "census: b0 h0 query 3 misses key 3 (and 319 more rows)"},
+        {"op=mha b=2 hq=4 hkv=2 s=40 d=16 fill=census mask=causal dtype=bf16",
+         "census: b0 h0 query 3 misses key 3 (and 319 more rows)"},
+        {"op=mha b=2 hq=4 hkv=2 s=40 d=16 fill=census mask=causal residual=1 prune=0",
+         "census: b0 h1 query 3 misses key 3 (and 239 more rows)"},
+        {"op=mha b=2 hq=4 hkv=2 s=40 d=16 fill=census mask=causal wo=0 e=40",
+         "census: b0 h0 query 3 misses key 3 (and 319 more rows)"},
+    };
+    for (size_t t = 0; t < 2 * sizeof table / sizeof *table; t++) {
+        struct attn_instance *in = instance_of(table[t / 2].line);
+        struct attn_problem as = in->problem;
+        as.off = t % 2 ? -1 : 0;
+        answer(in, &as, attn_dtype_store);
+        const struct attn_judgement v = judge(in);
+        assert_int_equal(v.rows_counted, 80);
+        if (t % 2)
+            expect(v, table[t / 2].words);
+        else if (v.status != ATTN_PASS && v.status != ATTN_MISTRUSTED)
+            fail_msg("%s: %s", table[t / 2].line, v.reason);
+    }
+}
+
+/* The bits of fill=exact survive projections, and a last bit that is wrong shows in any head. */
+static void exact_reads_projected_heads(void **state)
+{
+    (void)state;
+    for (int wrong = 0; wrong < 2; wrong++) {
+        struct attn_instance *in =
+            instance_of("op=mha b=2 hq=4 hkv=2 s=32 d=16 fill=exact prune=2");
+        answer(in, &in->problem, attn_dtype_store);
+        const struct attn_tensor *out = attn_tensor_find(&in->problem, ATTN_OUT);
+        float *element = (float *)out->data + out->stride[0] + 7 * out->stride[1];
+        while (*element == 0)
+            element++;
+        *element = wrong ? nextafterf(*element, 100) : *element;
+        const struct attn_judgement v = judge(in);
+        if (wrong)
+            expect(v, "exact: out[b1 h");
+        else
+            assert_int_equal(v.status, ATTN_PASS);
+    }
+}
+
 static void census_names_what_is_lost(void **state)
 {
     (void)state;
@@ -278,6 +329,8 @@ int main(void)
         cmocka_unit_test(right_answers_pass),
         cmocka_unit_test(census_names_the_key),
         cmocka_unit_test(census_counts_what_sums_can_hold),
+        cmocka_unit_test(census_counts_projected_heads),
+        cmocka_unit_test(exact_reads_projected_heads),
         cmocka_unit_test(census_names_what_is_lost),
         cmocka_unit_test(census_sees_lost_pairs),
         cmocka_unit_test(census_names_the_head),

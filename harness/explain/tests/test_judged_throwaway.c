@@ -129,7 +129,7 @@ static void samples_of_each_output_are_their_own(void **state)
     v = examine(in, budget); /* half of it for each output */
     assert_int_equal(v.status, ATTN_PASS);
     assert_in_range(v.rows_checked, 190, 260);
-    assert_int_equal(attn_rows_choose(&in->problem, 1, 0, &units), 0);
+    assert_int_equal(attn_rows_choose(&in->problem, 1, 0, 1, &units), 0);
     assert_int_equal(units.count, 4); /* the first and last head of each batch */
     assert_int_equal(units.index[0], 0);
     assert_int_equal(units.index[1], H - 1);

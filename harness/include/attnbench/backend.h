@@ -34,7 +34,7 @@
  * appended. Each enumeration and the flag set are open: a backend MUST answer ATTN_UNSUPPORTED,
  * with the reason, to any op, score, role, type, space or flag that it does not know. A new
  * feature of the operator always comes with a new flag, role or value. So an old backend refuses
- * it and never computes something else.
+ * it and never computes something else. It refuses a struct_size below its own structure, too.
  *
  * problem.h, in the same folder, is optional. It checks a problem against a backend's limits and
  * reads masks, dropout and 16-bit types.

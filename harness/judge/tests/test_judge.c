@@ -256,12 +256,12 @@ static void samples_rows_within_the_budget(void **state)
     struct attn_instance *in = instance_of("h=4 s=512 d=64 mask=causal");
     const struct attn_problem *p = &in->problem;
     struct ref_units rows;
-    assert_int_equal(attn_rows_choose(p, 0, 1e18, &rows), 0);
+    assert_int_equal(attn_rows_choose(p, 0, 1e18, 1, &rows), 0);
     assert_null(rows.index);
     assert_int_equal(rows.count, 4 * 512);
 
     double budget = 300 * ref_output_cost(p, 0);
-    assert_int_equal(attn_rows_choose(p, 0, budget, &rows), 0);
+    assert_int_equal(attn_rows_choose(p, 0, budget, 1, &rows), 0);
     assert_non_null(rows.index);
     assert_in_range(rows.count, 500, 600); /* a causal row goes through half of the keys */
     for (int64_t r = 1; r < rows.count; r++)
@@ -269,6 +269,60 @@ static void samples_rows_within_the_budget(void **state)
     assert_int_equal(rows.index[0], 0);
     assert_int_equal(rows.index[rows.count - 1], 4 * 512 - 1);
     free((void *)(uintptr_t)rows.index);
+    attn_instance_free(in);
+}
+
+/* The rows of a sample that lie in tile t of a head. */
+static int64_t rows_in_tile(const struct ref_units *rows, int64_t sq, int64_t head, int64_t t)
+{
+    int64_t count = 0;
+    for (int64_t r = 0; r < rows->count; r++)
+        count += rows->index[r] / sq == head && rows->index[r] % sq / 64 == t;
+    return count;
+}
+
+static void samples_every_tile_of_every_head(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of("h=2 s=2048 d=64");
+    struct ref_units rows;
+    assert_int_equal(
+        attn_rows_choose(&in->problem, 0, 72 * ref_output_cost(&in->problem, 0), 1, &rows), 0);
+    assert_in_range(rows.count, 64, 72);
+    for (int64_t tile = 0; tile < 64; tile++)
+        assert_true(rows_in_tile(&rows, 2048, tile / 32, tile % 32) > 0);
+    free((void *)(uintptr_t)rows.index);
+
+    /* Not enough for all: every two tiles have one, and the heads take turns. */
+    assert_int_equal(
+        attn_rows_choose(&in->problem, 0, 40 * ref_output_cost(&in->problem, 0), 1, &rows), 0);
+    for (int64_t pair = 0; pair < 16; pair++)
+        for (int64_t head = 0; head < 2; head++)
+            assert_true(rows_in_tile(&rows, 2048, head, 2 * pair) +
+                            rows_in_tile(&rows, 2048, head, 2 * pair + 1) >
+                        0);
+    free((void *)(uintptr_t)rows.index);
+    attn_instance_free(in);
+}
+
+static void samples_other_rows_with_another_seed(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of("h=1 s=4096 d=64");
+    struct ref_units rows[3];
+    int64_t common = 0;
+    for (int n = 0; n < 3; n++)
+        assert_int_equal(attn_rows_choose(&in->problem, 0, 100 * ref_output_cost(&in->problem, 0),
+                                          n < 2 ? 7 : 7ull << 32, &rows[n]),
+                         0);
+    assert_int_equal(rows[0].count, rows[1].count);
+    assert_memory_equal(rows[0].index, rows[1].index, (size_t)rows[0].count * sizeof(int64_t));
+    for (int64_t r = 0; r < rows[0].count; r++)
+        for (int64_t s = 0; s < rows[2].count; s++)
+            common += rows[0].index[r] == rows[2].index[s];
+    assert_in_range(common, 2, 20);
+    for (int n = 0; n < 3; n++)
+        free((void *)(uintptr_t)rows[n].index);
     attn_instance_free(in);
 }
 
@@ -287,6 +341,8 @@ int main(void)
         cmocka_unit_test(knows_nothing_beyond_the_range_of_f32),
         cmocka_unit_test(knows_nothing_of_sums_that_overflow),
         cmocka_unit_test(samples_rows_within_the_budget),
+        cmocka_unit_test(samples_every_tile_of_every_head),
+        cmocka_unit_test(samples_other_rows_with_another_seed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@ ALONE = "s=37 d=16 out=lse"  # no other relation changes what the break looks at
 # the option, the check that must fail, the case
 BREAKS = [
     ("permute_keys", "permute_keys", ALONE),
+    ("permute_queries", "permute_queries", ALONE),
     ("shift", "shift", FULL),
     ("scale_v", "scale_v", FULL),
     ("linear_v", "linear_v", FULL),
@@ -37,7 +38,16 @@ BREAKS = [
     ("leak_thread", "leaks", FULL),
     ("leak_descriptor", "leaks", FULL),
     ("leak_mapping", "leaks", FULL),
+    ("grow_plan", "leaks", FULL),
+    ("grow_run", "leaks", FULL),
+    ("exp", "functions", ALONE),
+    ("tanh", "functions", ALONE + " softcap=20"),
+    ("log", "functions", ALONE),
 ]
+PROJECTED = "op=mha b=2 hq=4 hkv=2 sq=9 sk=21 d=8 kv=cross proj_bias=1 out=lse"
+# of multi-head attention, with projections that are exact
+PROJECTED_BREAKS = ["permute_keys", "shift", "scale_v", "linear_v", "ones", "gqa",
+                    "duplicate_key", "permute_heads", "shift_k"]
 PROMISES = [("modify", "inputs"), ("gap", "bounds"), ("read_past", "bounds"),
             ("write_before", "bounds"), ("ftz", "state")]
 
@@ -57,11 +67,11 @@ class Relations(unittest.TestCase):
         seen = set()
         for case in (FULL, CAUSAL, DROPOUT, FULL + " mask=len:rand+bool:0.8:bk",
                      FULL + " bias=normal:hqk", "b=3 sq=1 sk=40 d=16 mask=causal+past:39",
-                     "sq=5 sk=0 d=8", "sq=40 sk=9 d=16 mask=causal out=lse"):
+                     "sq=5 sk=0 d=8", ALONE + " softcap=20", "sq=40 sk=9 d=16 mask=causal out=lse"):
             records, done = verify("relations", case)
             self.assertEqual([r["status"] for r in records], ["pass"], done.stdout + done.stderr)
             seen |= records[0]["checks"].keys()
-        wanted = {name for _, name, _ in BREAKS} | {"inputs", "bounds", "state"}
+        wanted = {name for _, name, _ in BREAKS} | {"inputs", "bounds", "state", "unknowns"}
         if len(os.sched_getaffinity(0)) < 2:
             wanted.discard("threads")
         self.assertLessEqual(wanted, seen)
@@ -77,6 +87,18 @@ class Relations(unittest.TestCase):
                 self.assertEqual(self.broken(records[0]), [name])
                 self.assertTrue(records[0]["reason"].startswith(name + ": "))
                 self.assertEqual(done.returncode, 3)
+
+    def test_each_broken_relation_of_projected_heads_is_named(self):
+        records, done = verify("relations_mha", PROJECTED)
+        self.assertEqual([r["status"] for r in records], ["pass"], done.stdout + done.stderr)
+        self.assertLessEqual(set(PROJECTED_BREAKS) | {"threads", "batch"},
+                             records[0]["checks"].keys())
+        for name in PROJECTED_BREAKS:
+            with self.subTest(option=name):
+                words = ("--fills", "none", "-b", "test:break=" + name)
+                records, done = verify("relations_mha", PROJECTED, *words)
+                self.assertEqual(records[0]["status"], "fail", done.stdout + done.stderr)
+                self.assertEqual(self.broken(records[0]), [name])
 
     def test_scale_v_allows_for_subnormal_products(self):
         # Each of 64 products p v may be subnormal, and their sum is not.
@@ -107,6 +129,16 @@ class Relations(unittest.TestCase):
                                        "s=24 d=8")
                 self.assertEqual(records[0]["status"], "fail", done.stdout + done.stderr)
                 self.assertIn(name, self.broken(records[0]))
+
+    def test_what_has_no_meaning_must_be_refused(self):
+        # In the record of every case, though the backend is asked once.
+        for accepts in (0, 4):
+            records, done = verify("credulous", "s=8,24 d=8", "-b", f"test:accepts={accepts}")
+            self.assertEqual([r["status"] for r in records], ["fail"] * 2, done.stderr)
+            for record in records:
+                self.assertEqual(self.broken(record), ["unknowns"])
+                self.assertTrue(record["reason"].startswith("supports accepts "), record["reason"])
+            self.assertEqual(done.returncode, 3)
 
 
 if __name__ == "__main__":

@@ -420,6 +420,43 @@ static void scalars_and_work(void **state)
     attn_instance_free(in);
 }
 
+/* Row n of q. */
+static const float *query(const struct attn_instance *in, int64_t n)
+{
+    const struct attn_tensor *q = attn_tensor_find(&in->problem, ATTN_Q);
+    return (const float *)q->data + n * q->shape[3];
+}
+
+/* Few distinct queries, shared by the heads of a group; neighbours differ; v are signs. */
+static void few_queries(void **state)
+{
+    (void)state;
+    enum { SQ = 300, D = 16 };
+    struct attn_instance *in = make("b=2 hq=4 hkv=2 sq=300 sk=90 dk=16 fill=few_queries");
+    const struct attn_tensor *v = attn_tensor_find(&in->problem, ATTN_V);
+    for (int64_t head = 0; head < 8; head += 2) {
+        const float *seen[64];
+        int64_t count = 0, elsewhere = 0;
+        for (int64_t i = 0; i < 2 * SQ; i++) { /* two heads of one group */
+            const float *q = query(in, head * SQ + i);
+            int64_t n = 0;
+            while (n < count && memcmp(seen[n], q, D * sizeof *q) != 0)
+                n++;
+            assert_true(n < 32);
+            seen[n] = q;
+            count += n == count;
+            if (i % SQ > 0)
+                assert_memory_not_equal(q, q - D, D * sizeof *q);
+            elsewhere += i >= 64 && memcmp(q, q - (ptrdiff_t)64 * D, D * sizeof *q) != 0;
+        }
+        assert_int_equal(count, 32);
+        assert_true(elsewhere > 400);
+    }
+    for (int64_t x = 0; x < attn_operand_count(v); x++)
+        assert_true(fabsf(((const float *)v->data)[x]) == 1);
+    attn_instance_free(in);
+}
+
 static void threads_do_not_change_bits(void **state)
 {
     (void)state;
@@ -478,6 +515,7 @@ int main(void)
         cmocka_unit_test(weights_keep_the_scale),
         cmocka_unit_test(stiefel_weights),
         cmocka_unit_test(scalars_and_work),
+        cmocka_unit_test(few_queries),
         cmocka_unit_test(threads_do_not_change_bits),
         cmocka_unit_test(memory_refused),
         cmocka_unit_test(names_of_roles),

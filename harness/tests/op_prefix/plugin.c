@@ -16,11 +16,26 @@ struct binding {
     const struct attn_tensor *v, *shift, *out, *count;
 };
 
+/* Are all operands those of the operator, in memory of the host? */
+static int operands_known(const struct attn_problem *p)
+{
+    int known = 1;
+    for (uint32_t t = 0; t < p->n_tensors; t++) {
+        const struct attn_tensor *tensor = &p->tensors[t];
+        known = known && tensor->dtype == ATTN_F32 && tensor->space == ATTN_HOST &&
+                tensor->device == 0 &&
+                (tensor->role == ATTN_V || tensor->role == ATTN_OUT ||
+                 tensor->role == PREFIX_COUNT || tensor->role == PREFIX_SHIFT);
+    }
+    return known;
+}
+
 static int supports(const struct attn_problem *problem, const struct attn_services *services,
                     char *why, size_t size)
 {
     (void)services;
-    if (problem->op == PREFIX_OP && problem->dtype == ATTN_F32 && problem->flags == 0)
+    if (problem->op == PREFIX_OP && problem->dtype == ATTN_F32 && problem->flags == 0 &&
+        problem->struct_size >= sizeof(*problem) && operands_known(problem))
         return ATTN_OK;
     snprintf(why, size, "only means of prefixes in f32");
     return ATTN_UNSUPPORTED;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "attnbench/backend.h"
+#include "attnbench/problem.h"
 
 struct base_binding {
     struct attn_problem problem;
@@ -21,13 +21,18 @@ struct base_binding {
 static inline int base_supports(const struct attn_problem *problem,
                                 const struct attn_services *services, char *why, size_t size)
 {
+    static const struct attn_limits limits = {.ops = ATTN_BIT(ATTN_OP_ATTENTION),
+                                              .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT),
+                                              .dtypes = ATTN_BIT(ATTN_F32)};
     (void)services;
-    if (problem->op == ATTN_OP_ATTENTION && problem->dtype == ATTN_F32 && problem->flags == 0 &&
-        !attn_tensor_find(problem, ATTN_LSE))
+    if (attn_problem_check(problem, &limits, why, size) == ATTN_OK)
         return ATTN_OK;
     snprintf(why, size, "only plain f32 attention");
     return ATTN_UNSUPPORTED;
 }
+
+/* Of the last plan; all are the same. */
+static const struct attn_services *base_services;
 
 static inline int base_create(const struct attn_problem *problem,
                               const struct attn_services *services, void **plan, char *why,
@@ -40,6 +45,7 @@ static inline int base_create(const struct attn_problem *problem,
     }
     *copy = *problem;
     *plan = copy;
+    base_services = services;
     return ATTN_OK;
 }
 
@@ -125,7 +131,8 @@ static inline void base_release(void *binding)
 
 static inline void base_destroy(void *plan)
 {
-    (void)plan; /* counted memory goes with the process */
+    if (base_services)
+        base_services->free(base_services->context, plan);
 }
 
 /* Everything of a backend but create and run, as compiled with the first header of this version. */

@@ -12,11 +12,13 @@
 
 #define WRONG 1.01F /* beyond every allowance on the sizes tried */
 
-static char broken[32];           /* the option */
-static uint32_t threads;          /* that the host offers */
-static struct attn_problem first; /* sizes of the first plan of the process */
-static float first_k, first_v;    /* and its first elements of k and v */
-static int runs;                  /* of the plan */
+static char broken[32];                 /* the option */
+static uint32_t threads;                /* that the host offers */
+static struct attn_problem first;       /* sizes of the first plan of the process */
+static float first_q, first_k, first_v; /* and its first elements of q, k and v */
+static int runs;                        /* of the plan */
+
+static void *volatile lost; /* what was allocated last, and is not freed */
 
 static int is(const char *name)
 {
@@ -26,17 +28,17 @@ static int is(const char *name)
 static int supports(const struct attn_problem *problem, const struct attn_services *services,
                     char *why, size_t size)
 {
-    static const uint32_t known[] = {ATTN_Q,   ATTN_K,    ATTN_V,   ATTN_OUT,
-                                     ATTN_LSE, ATTN_BIAS, ATTN_LEN, ATTN_MASK};
-    uint32_t found = 0;
+    static const uint32_t optional[] = {ATTN_LSE, ATTN_BIAS, ATTN_LEN, ATTN_MASK, 0};
+    static const struct attn_limits limits = {.ops = ATTN_BIT(ATTN_OP_ATTENTION),
+                                              .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT),
+                                              .dtypes = ATTN_BIT(ATTN_F32),
+                                              .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_DROPOUT |
+                                                       ATTN_FLAG_SOFTCAP,
+                                              .optional = optional};
     (void)services;
-    for (size_t r = 0; r < sizeof(known) / sizeof(known[0]); r++)
-        found += attn_tensor_find(problem, known[r]) != NULL;
-    if (problem->op == ATTN_OP_ATTENTION && problem->dtype == ATTN_F32 &&
-        problem->score == ATTN_SCORE_SCALED_DOT && found == problem->n_tensors &&
-        !(problem->flags & ~(ATTN_FLAG_CAUSAL | ATTN_FLAG_DROPOUT)))
+    if (attn_problem_check(problem, &limits, why, size) == ATTN_OK)
         return ATTN_OK;
-    snprintf(why, size, "only f32 attention, causal, with lengths, mask, bias or dropout");
+    snprintf(why, size, "only f32 attention, causal, with softcap, lengths, mask, bias, dropout");
     return ATTN_UNSUPPORTED;
 }
 
@@ -61,6 +63,8 @@ static int create(const struct attn_problem *problem, const struct attn_services
     if (is("leak_mapping") &&
         mmap(NULL, 1 << 24, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
         return ATTN_FAILED;
+    if (is("grow_plan"))
+        lost = calloc(1, 40000);
     if (is("leak_thread") && pthread_create(&thread, NULL, sleep_for_ever, NULL) != 0)
         return ATTN_FAILED;
     return base_create(problem, services, plan, why, size);
@@ -71,6 +75,7 @@ static void numerics(const void *plan, struct attn_numerics *n)
     base_numerics(plan, n);
     n->deterministic = 1;
     n->e_log = 0x1p-23;
+    n->e_tanh = 0x1p-22;
     if (is("batch_bits"))
         n->invariant = ATTN_INVARIANT_BATCH;
     if (is("threads_bits"))
@@ -123,6 +128,9 @@ static float score_row(const struct attn_problem *p, int64_t b, int64_t h, int64
         for (int64_t c = 0; c < p->dk; c++)
             sum += q[c] * k[c];
         s[j] = sum * (float)p->scale;
+        if (p->flags & ATTN_FLAG_SOFTCAP)
+            s[j] =
+                (float)p->softcap * tanhf(s[j] / (float)p->softcap) * (is("tanh") ? 1 + 2e-6F : 1);
         if (bias)
             s[j] += row(bias, b, h, i)[j * bias->stride[3]];
         const int seen =
@@ -141,12 +149,14 @@ static float factor(const struct attn_problem *p, int64_t b, int64_t h)
     const struct attn_tensor *k = attn_tensor_find(p, ATTN_K), *v = attn_tensor_find(p, ATTN_V);
     const float *v0 = row(v, b, h / (p->hq / p->hkv), 0);
     const float *last = row(k, b, h / (p->hq / p->hkv), p->sk - 1);
-    const int wrong = (is("permute_keys") && row(k, 0, 0, 0)[0] != first_k) ||
-                      (is("shift") && attn_tensor_find(p, ATTN_BIAS)) ||
-                      (is("linear_v") && p->sk > 1 && v0[v->stride[2]] == 0 && v0[0] != 0) ||
-                      (is("gqa") && p->hkv != first.hkv) || (is("batch") && p->b != first.b) ||
-                      (is("duplicate_key") && p->sk > first.sk) || (is("threads") && threads > 1) ||
-                      (is("ones") && v0[0] == 1 && v0[1] == 1);
+    const int wrong =
+        (is("permute_queries") && row(attn_tensor_find(p, ATTN_Q), 0, 0, 0)[0] != first_q) ||
+        (is("permute_keys") && row(k, 0, 0, 0)[0] != first_k) ||
+        (is("shift") && attn_tensor_find(p, ATTN_BIAS)) ||
+        (is("linear_v") && p->sk > 1 && v0[v->stride[2]] == 0 && v0[0] != 0) ||
+        (is("gqa") && p->hkv != first.hkv) || (is("batch") && p->b != first.b) ||
+        (is("duplicate_key") && p->sk > first.sk) || (is("threads") && threads > 1) ||
+        (is("ones") && v0[0] == 1 && v0[1] == 1);
     const int barely = (is("scale_v") && v0[0] == -first_v && first_v != 0) ||
                        (is("rerun") && runs > 2) || (is("batch_bits") && p->b != first.b) ||
                        (is("threads_bits") && threads > 1);
@@ -170,7 +180,7 @@ static void attend_row(const struct attn_problem *p, int64_t b, int64_t h, int64
     for (int64_t j = 0; j < p->sk && max > -INFINITY; j++) {
         if (s[j] == -INFINITY)
             continue;
-        const float e = expf(s[j] - max);
+        const float e = expf(s[j] - max) * (is("exp") && s[j] < max ? 1 + 2e-6F : 1);
         sum += e;
         if (p->flags & ATTN_FLAG_DROPOUT &&
             (!keeps(p, (uint64_t)(index + j)) || (is("keep") && counted && j == 7)))
@@ -183,7 +193,8 @@ static void attend_row(const struct attn_problem *p, int64_t b, int64_t h, int64
         out[c] = out[c] / sum * by;
     if (lse)
         ((float *)lse->data)[b * lse->stride[0] + h * lse->stride[1] + i * lse->stride[2]] =
-            max + logf(sum) + (is("split") && p->sk < first.sk ? 0.01F * (float)(i % 2) : 0);
+            max + logf(sum) * (is("log") ? 1 + 9e-7F : 1) +
+            (is("split") && p->sk < first.sk ? 0.01F * (float)(i % 2) : 0);
 }
 
 static int run(void *binding, char *why, size_t size)
@@ -196,7 +207,10 @@ static int run(void *binding, char *why, size_t size)
         return ATTN_FAILED;
     }
     runs++;
+    if (is("grow_run"))
+        lost = calloc(1, 256);
     if (first_k == 0 && p->sk > 0) {
+        first_q = base->q[0];
         first_k = base->k[0];
         first_v = base->v[0];
     }
@@ -212,9 +226,10 @@ static int run(void *binding, char *why, size_t size)
 static const struct attn_option_spec options[] = {
     {.key = "break",
      .type = ATTN_OPTION_CHOICE,
-     .choices = "nothing|permute_keys|shift|scale_v|linear_v|ones|causal_prefix|gqa|batch|"
-                "batch_bits|split|duplicate_key|keep|threads|threads_bits|rerun|leak_thread|"
-                "leak_descriptor|leak_mapping",
+     .choices =
+         "nothing|permute_keys|permute_queries|shift|scale_v|linear_v|ones|causal_prefix|gqa|batch|"
+         "batch_bits|split|duplicate_key|keep|threads|threads_bits|rerun|leak_thread|"
+         "leak_descriptor|leak_mapping|grow_plan|grow_run|exp|tanh|log",
      .default_value = "nothing",
      .help = "what does not hold"},
 };

@@ -11,13 +11,15 @@
 struct mha {
     const struct ref_job *job;
     struct ref_keys keys;
-    double *x_q, *x_k, *x_v;     /* [rows, E*] of one batch */
-    double *q, *q_error;         /* [rows, Dq] of one head */
-    double *q_spread;            /* the same; NULL unless keys.k_spread_t */
-    double *room;                /* for spreads: [Sk, Dk] or [rows, Eo] */
-    double *heads, *heads_error; /* [rows, Hq*Dv] */
-    double *w, *wt;              /* of the projection at work: [out, in], [in, out] */
-    double *bias, *sum_w;        /* of it, too */
+    double *x_q, *x_k, *x_v;         /* [rows, E*] of one batch */
+    double *q, *q_error;             /* [rows, Dq] of one head */
+    double *q_spread;                /* the same; NULL unless keys.k_spread_t */
+    struct ref_mha_joining *joining; /* NULL: errors of heads are added up as they are */
+    struct ref_mha_joining joining_of;
+    double *room;                  /* for spreads: [Sk, Dk] or [rows, Eo] */
+    double *heads, *heads_error;   /* [rows, Hq*Dv] */
+    double *w, *wt;                /* of the projection at work: [out, in], [in, out] */
+    double *bias, *sum_w, *unit_w; /* of it, too */
 };
 
 static void project(struct mha *m, uint32_t weight, uint32_t bias, int64_t first,
@@ -27,6 +29,7 @@ static void project(struct mha *m, uint32_t weight, uint32_t bias, int64_t first
     p->wt = m->wt;
     p->bias = m->bias;
     p->sum_w = m->sum_w;
+    p->unit_w = m->unit_w;
     ref_mha_project(m->job, weight, bias, first, p);
 }
 
@@ -65,6 +68,19 @@ static void project_keys(struct mha *m, int64_t g)
         ref_mha_spread(&m->job->arithmetic, &v, keys->v_spread);
 }
 
+/* The parts of the error of one column; a row that was not joined has all in one. */
+static void settle_joined(struct mha *m, int64_t r, int64_t at, double error, double store)
+{
+    const struct ref_joined *x = &m->joining->joined;
+    const double stored = m->job->arithmetic.lambda * store;
+
+    if (x->stays[r] < 0.0) {
+        x->rest[at] = error;
+        x->own[at] = 0.0;
+    }
+    x->own[at] += stored * stored;
+}
+
 /* A pruned head is zero from here on; the others may be stored rounded before W_o. */
 static void settle_head(struct mha *m, int64_t h, int64_t rows)
 {
@@ -80,13 +96,22 @@ static void settle_head(struct mha *m, int64_t h, int64_t rows)
             double *e = m->heads_error ? m->heads_error + r * width + c : NULL;
             if (pruned)
                 *o = 0.0;
+            if (e && pruned && m->joining)
+                m->joining->joined.rest[r * width + c] = m->joining->joined.own[r * width + c] =
+                    0.0;
             if (e && pruned)
                 *e = 0.0;
             else if (e && stored) {
-                *e += job->arithmetic.u_proj * (fabs(*o) + *e) + job->arithmetic.eta_proj;
+                const double store =
+                    job->arithmetic.u_proj * (fabs(*o) + *e) + job->arithmetic.eta_proj;
+                if (m->joining)
+                    settle_joined(m, r, r * width + c, *e, store);
+                *e += store;
                 *e = ref_mha_error_within(*e, fabs(*o) + *e, job->arithmetic.proj_largest);
             }
         }
+    for (int64_t r = 0; m->joining && !pruned && r < rows; r++)
+        ref_mha_joining_add(m->joining, r);
 }
 
 static void compute_head(struct mha *m, int64_t b, int64_t h, int64_t first, int64_t count)
@@ -99,7 +124,8 @@ static void compute_head(struct mha *m, int64_t b, int64_t h, int64_t first, int
                                .x = m->x_q,
                                .y = m->q,
                                .y_error = m->q_error,
-                               .stored = true};
+                               .stored = true,
+                               .folded = true};
     struct ref_block block = {.job = job,
                               .keys = &m->keys,
                               .b = b,
@@ -113,11 +139,19 @@ static void compute_head(struct mha *m, int64_t b, int64_t h, int64_t first, int
                               .error = m->heads_error ? m->heads_error + h * problem->dv : NULL,
                               .out_stride = problem->hq * problem->dv,
                               .result_head = h};
+    struct ref_joined joined;
 
     project(m, ATTN_W_Q, ATTN_B_Q, h * problem->dq, &q);
     if (m->q_spread)
         ref_mha_spread(&job->arithmetic, &q, m->q_spread);
     ref_keys_load_score(job, &m->keys, h);
+    if (m->joining) {
+        joined = m->joining->joined;
+        joined.rest += h * problem->dv;
+        joined.own += h * problem->dv;
+        ref_mha_joining_load(job, &m->keys, h, count, m->joining);
+        block.joined = &joined;
+    }
     ref_block_compute(&block);
     settle_head(m, h, count);
 }
@@ -151,14 +185,14 @@ static void compute_output(struct mha *m, int64_t first, int64_t count)
     const struct attn_problem *problem = job->operands.problem;
     const struct ref_values *out = &job->result->output[0];
     int64_t in = problem->hq * problem->dv, width = ref_extent(&job->shape, 'o');
-    bool squares = m->keys.v_spread && ref_squares(&job->arithmetic, in);
     double *y = out->value ? out->value + first * width : NULL;
     double *bound = out->bound ? out->bound + first * width : NULL;
     struct ref_projection o = {.rows = count,
                                .in = in,
                                .out = width,
                                .x = m->heads,
-                               .x_error = squares ? NULL : m->heads_error,
+                               .x_error = m->joining ? NULL : m->heads_error,
+                               .inexact = m->joining != NULL,
                                .y = y,
                                .y_error = bound};
 
@@ -166,8 +200,8 @@ static void compute_output(struct mha *m, int64_t first, int64_t count)
         return;
     if (job->operands.by_role[ATTN_W_O]) {
         project(m, ATTN_W_O, ATTN_B_O, 0, &o);
-        if (squares && bound)
-            ref_mha_join(job, &o, m->heads_error, m->room);
+        if (m->joining && bound)
+            ref_mha_join(job, &o, m->joining, m->heads_error, m->room);
     } else {
         memcpy(y, m->heads, (size_t)(count * in) * sizeof(*y));
         if (bound)
@@ -217,6 +251,7 @@ static int mha_create(struct mha *m, const struct ref_job *job)
     int64_t width = larger(out, ref_extent(&job->shape, 'o'));
     bool bounds = job->bounds;
     int status = ref_keys_create(job, &m->keys);
+    bool joins = status == ATTN_OK && bounds && ref_mha_joins(job, &m->keys);
     bool columns = m->keys.k_spread_t != NULL, squares = m->keys.v_spread != NULL;
     struct {
         double **array;
@@ -234,7 +269,8 @@ static int mha_create(struct mha *m, const struct ref_job *job)
                   {&m->w, larger(in, heads), width, true},
                   {&m->wt, larger(in, heads), width, true},
                   {&m->bias, width, 1, true},
-                  {&m->sum_w, width, 1, true}};
+                  {&m->sum_w, width, 1, true},
+                  {&m->unit_w, width, 1, bounds}};
 
     for (size_t a = 0; status == ATTN_OK && a < sizeof(arrays) / sizeof(*arrays); a++) {
         if (!arrays[a].wanted)
@@ -243,6 +279,10 @@ static int mha_create(struct mha *m, const struct ref_job *job)
         if (!*arrays[a].array)
             return ATTN_OUT_OF_MEMORY;
     }
+    m->keys.q_squares = joins || (columns && ref_squares_stored(&job->arithmetic, problem->dk));
+    m->joining = joins ? &m->joining_of : NULL;
+    if (joins && status == ATTN_OK)
+        status = ref_mha_joining_create(job, rows, m->joining);
     return status;
 }
 
@@ -256,12 +296,15 @@ static void mha_free(struct mha *m)
     free(m->q_error);
     free(m->q_spread);
     free(m->room);
+    if (m->joining)
+        ref_mha_joining_free(m->joining);
     free(m->heads);
     free(m->heads_error);
     free(m->w);
     free(m->wt);
     free(m->bias);
     free(m->sum_w);
+    free(m->unit_w);
 }
 
 int ref_mha_compute(const struct ref_job *job)

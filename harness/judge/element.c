@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* element.c - class first, then error against bound. */
+#include "judge/element.h"
+
+#include <math.h>
+
+#include "attnbench/backend.h"
+#include "reference/dtype.h"
+
+double attn_element_ratio(double got, double want, double bound, double threshold)
+{
+    if (isnan(want))
+        return isnan(got) ? 0 : INFINITY;
+    if (isinf(want)) /* an infinite bound: its key's weight may underflow, and 0 * Inf is NaN */
+        return got == want || (isnan(got) && isinf(bound)) ? 0 : INFINITY;
+    if (isnan(got))
+        return INFINITY;
+    if (isinf(got))
+        return fabs(want) + bound >= threshold && signbit(got) == signbit(want) ? 0 : INFINITY;
+    if (fabs(want) - bound >= threshold)
+        return INFINITY;
+    double error = fabs(got - want);
+    if (error == 0)
+        return 0;
+    return bound > 0 ? error / bound : INFINITY;
+}
+
+double attn_overflow_threshold(uint32_t dtype)
+{
+    double largest = attn_dtype_max(dtype);
+    return dtype == ATTN_F64 ? INFINITY : largest + attn_dtype_ulp(dtype, largest) / 2;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* element.h - error over bound of one element. Private to this folder. */
+#ifndef ATTN_ELEMENT_H
+#define ATTN_ELEMENT_H
+
+#include <stdint.h>
+
+/* The error of one element over its bound: > 1 or infinite fails. From `threshold` on the type
+ * overflows. */
+double attn_element_ratio(double got, double want, double bound, double threshold);
+
+/* The threshold of a type. */
+double attn_overflow_threshold(uint32_t dtype);
+
+#endif

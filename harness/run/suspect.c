@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* suspect.c - the least time that the ceilings allow.
+ *
+ * Multiply-adds: flops / peak, where peak is the best loop that the machine has for the type; f16
+ * and bf16 may also be widened and multiplied in f32. flops counts allowed cells only, and a dense
+ * product has no way around its multiply-adds.
+ *
+ * Bytes: caches may hold what earlier runs have read, in any order and by any policy, but no more
+ * than their sizes together. So of W bytes at least W - C come from below the levels whose sizes
+ * add up to C, and the run takes at least (W - C) / rate of the next level; W / rate of the nearest
+ * is the case C = 0. */
+#include "run/suspect.h"
+
+#include <math.h>
+
+/* Ceilings are the best of their trials before and after, and are measured again before anything is
+ * suspect; two such figures differed by up to 8 % on a shared machine. */
+static const double flops_margin = 1.15;
+/* A loop of plain loads is not the best reader of one core: prefetches may keep more lines under
+ * way. Nor are loads alone the best of copies. */
+static const double read_margin = 2.0;
+
+static double peak_of(const struct attn_ceilings *ceilings, uint32_t dtype)
+{
+    double peak = 0;
+    for (uint32_t r = 0; r < ceilings->n_rungs; r++) {
+        const struct attn_rung *rung = &ceilings->rungs[r];
+        if (dtype == ATTN_F64) {
+            peak = fmax(peak, rung->f64);
+            continue;
+        }
+        peak = fmax(peak, rung->f32);
+        peak = fmax(peak, dtype == ATTN_F16 ? rung->f16 : dtype == ATTN_BF16 ? rung->bf16 : 0);
+    }
+    return peak;
+}
+
+/* Nanoseconds; *level is the one that takes them. */
+static double read_ns(const struct attn_ceilings *ceilings, double bytes, uint32_t *level)
+{
+    double most = 0, held = 0;
+    for (uint32_t r = 0; r < ceilings->n_reads; r++) {
+        const struct attn_read *read = &ceilings->reads[r];
+        const double ns = read->gbs > 0 ? (bytes - held) / read->gbs : 0;
+        if (ns > most) {
+            most = ns;
+            *level = r;
+        }
+        held += (double)read->bytes;
+    }
+    return most;
+}
+
+/* May parts of the operands or of the work be left out: no key may be masked, no head pruned, no
+ * weight dropped, no batch shared. */
+static bool is_whole(const struct attn_entry *entry)
+{
+    const struct attn_case *c = entry->c;
+    return entry->nnz == c->b * c->hq * c->sq * c->sk && !c->dropout && c->n_prune == 0 &&
+           !(c->view & ATTN_VIEW_BROADCAST);
+}
+
+struct attn_work attn_work_of(const struct attn_entry *entry)
+{
+    const struct attn_case *c = entry->c;
+    struct attn_work work = {.dtype = c->dtype};
+    if (entry->contestant->info.exactness != ATTN_EXACT || entry->contestant->info.device ||
+        c->data || c->dropout || c->n_prune > 0 || c->view & ATTN_VIEW_BROADCAST)
+        return work;
+    work.flops = entry->flops;
+    work.bytes = is_whole(entry) ? (double)entry->bytes : 0;
+    return work;
+}
+
+bool attn_work_is_suspect(const struct attn_ceilings *ceilings, const struct attn_work *work,
+                          double ns, char *why, size_t size)
+{
+    const double peak = peak_of(ceilings, work->dtype);
+    uint32_t level = 0;
+    if (!(ns > 0) || !(work->flops > 0))
+        return false;
+    if (peak > 0 && work->flops / ns > flops_margin * peak) {
+        snprintf(why, size,
+                 "its rate of %.4g GFLOP/s is above the roof of this machine, %.4g GFLOP/s of "
+                 "multiply-adds: it cannot have done its work in that time",
+                 work->flops / ns, peak);
+        return true;
+    }
+    const double least = read_ns(ceilings, work->bytes, &level);
+    if (!(least > read_margin * ns))
+        return false;
+    snprintf(why, size,
+             "it takes %.4g us for %.4g MB, which this machine cannot read in less than %.4g us "
+             "(%.4g GB/s from %s): it cannot have done its work in that time",
+             1e-3 * ns, 1e-6 * work->bytes, 1e-3 * least, ceilings->reads[level].gbs,
+             ceilings->reads[level].bytes > 0 ? "that cache" : "memory");
+    return true;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* variants.c - chooses the spots, and judges under the inputs that a run had. */
+#include "run/variants.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "explain/examine.h"
+#include "pack/twin.h"
+#include "reference/dtype.h"
+#include "run/verify_one.h"
+
+/* What an element becomes. A score moves by 16 of the numbers that normal ones are, which no weight
+ * survives unchanged. A value, of which out has only its weight's share, must stand out in the mean
+ * of all keys; below 2^12 it is exact, and sums with it stay finite, in every type. */
+static const double score_away = 16, value_least = 16, value_most = 4096;
+
+/* Keys that a spot may lie at: the first of all, which causal rows see. */
+static const double key_share = 0.25;
+
+static uint64_t entropy(void)
+{
+    uint64_t word = 0;
+    if (getrandom(&word, sizeof word, GRND_NONBLOCK) != sizeof word)
+        word = (uint64_t)(1e9 * attn_now());
+    return word;
+}
+
+static double value_away(const struct attn_problem *p)
+{
+    return fmin(fmax(exp2(floor(log2(fmax((double)p->sk / 8, 1)))), value_least), value_most);
+}
+
+/* Takes an element of the tensor with these indices as the next spot. */
+static void add_spot(struct attn_variants *v, const struct attn_tensor *tensor, const int64_t *at,
+                     double away)
+{
+    struct attn_spot *spot = &v->spots[v->n_spots++];
+    const size_t size = attn_dtype_size(tensor->dtype);
+    int64_t element = 0;
+    for (uint32_t a = 0; a < tensor->rank; a++)
+        element += at[a] % tensor->shape[a] * tensor->stride[a];
+    *spot = (struct attn_spot){.tensor = (uint32_t)(tensor - v->base->tensors),
+                               .offset = (uint64_t)element * size};
+    attn_dtype_store(tensor->dtype, &spot->away, 0, away);
+}
+
+/* One element of q, of k and of v, or of the inputs that these are made from. The key and the head
+ * of k and v are the same. */
+static void choose_spots(struct attn_variants *v)
+{
+    static const uint32_t roles[][2] = {{ATTN_Q, ATTN_X_Q}, {ATTN_K, ATTN_X_K}, {ATTN_V, ATTN_X_V}};
+    const struct attn_problem *p = &v->base->problem;
+    const uint64_t word = entropy();
+    const int64_t keys = (int64_t)ceil(key_share * (double)p->sk);
+    const int64_t key = keys > 0 ? (int64_t)(word >> 32) % keys : 0;
+    for (int r = 0; r < 3; r++) {
+        const struct attn_tensor *tensor = attn_tensor_find(p, roles[r][0]);
+        const bool plain = tensor != NULL;
+        tensor = plain ? tensor : attn_tensor_find(p, roles[r][1]);
+        if (!tensor || tensor->rank < 3)
+            continue;
+        bool empty = false;
+        for (uint32_t a = 0; a < tensor->rank; a++)
+            empty = empty || tensor->shape[a] < 1;
+        if (empty)
+            continue;
+        const uint32_t row = tensor->rank - 2;
+        int64_t at[ATTN_MAX_RANK] = {0};
+        at[0] = (int64_t)(word & 0xff);
+        at[1] = plain ? (int64_t)(word >> 8 & 0xff) : 0;
+        at[row] = r == 0 && plain ? (int64_t)(word >> 16 & 0xffff) : key;
+        at[row + 1] = (int64_t)(word >> 4 & 0xff) + r;
+        add_spot(v, tensor, at, plain && r < 2 ? score_away : value_away(p));
+    }
+}
+
+void attn_variants_create(struct attn_instance *base, struct attn_judge *judge, int threads,
+                          struct attn_variants *v)
+{
+    char why[256];
+    const struct attn_case *c = &base->c;
+    *v = (struct attn_variants){.base = base, .judges = {judge}, .threads = threads};
+    if (attn_twin_create(base, false, threads, &v->twin, why, sizeof why) != 0)
+        v->twin = NULL;
+    /* What a fill proves would not hold with an element of another kind. */
+    const bool random = c->fill == ATTN_FILL_NORMAL || c->fill == ATTN_FILL_UNIFORM;
+    if (v->twin && random && !c->data)
+        choose_spots(v);
+}
+
+void attn_variants_free(struct attn_variants *v)
+{
+    for (uint32_t s = 1; s < ATTN_STATES; s++)
+        attn_judge_free(v->judges[s]);
+    attn_instance_free(v->twin);
+    *v = (struct attn_variants){0};
+}
+
+/* Exchanges the elements at the spots with what is kept for them. */
+static void exchange_spots(struct attn_variants *v, const struct attn_instance *instance,
+                           uint64_t kept[ATTN_SPOTS_MAX])
+{
+    for (uint32_t s = 0; s < v->n_spots; s++) {
+        const struct attn_tensor *tensor = &instance->tensors[v->spots[s].tensor];
+        unsigned char *at = (unsigned char *)tensor->data + v->spots[s].offset;
+        const size_t size = attn_dtype_size(tensor->dtype);
+        uint64_t was = 0;
+        memcpy(&was, at, size);
+        memcpy(at, &kept[s], size);
+        kept[s] = was;
+    }
+}
+
+/* Judges the outputs in the memory of the instance that the state belongs to. */
+static void judge_state(struct attn_variants *v, uint32_t state,
+                        const struct attn_numerics *numerics, bool approximate,
+                        struct attn_judgement *verdict)
+{
+    struct attn_instance *instance = state & ATTN_STATE_SECOND ? v->twin : v->base;
+    const bool away = state & ATTN_STATE_AWAY;
+    uint64_t kept[ATTN_SPOTS_MAX];
+    char why[256];
+    for (uint32_t s = 0; s < v->n_spots; s++)
+        kept[s] = v->spots[s].away;
+    if (away)
+        exchange_spots(v, instance, kept);
+    if (!v->judges[state] && attn_judge_create(instance, ATTN_FILL_BUDGET, v->threads,
+                                               &v->judges[state], why, sizeof why) != 0)
+        attn_judgement_set(verdict, ATTN_ERROR, why);
+    else
+        attn_examine_outputs(v->judges[state], numerics, approximate, verdict);
+    if (away)
+        exchange_spots(v, instance, kept);
+}
+
+static bool broke(const struct attn_judgement *verdict)
+{
+    return verdict->status == ATTN_FAIL || verdict->status == ATTN_ERROR;
+}
+
+void attn_variants_judge(struct attn_variants *v, const struct attn_bench_reply *reply,
+                         const struct attn_numerics *numerics, bool approximate,
+                         struct attn_judgement *verdict)
+{
+    /* The last run's outputs lie in the base, the other's in the twin; each goes to where its state
+     * belongs, the twin's first if both belong there. */
+    const bool drawn = v->twin && reply->drawn > 0;
+    const uint32_t random = drawn ? reply->drawn - 1 : 0;
+    if (drawn && random & ATTN_STATE_SECOND) {
+        judge_state(v, random, numerics, approximate, verdict);
+        if (broke(verdict))
+            return;
+    }
+    if (v->twin && reply->last & ATTN_STATE_SECOND && drawn && !(random & ATTN_STATE_SECOND))
+        attn_outputs_swap(v->base, v->twin);
+    else if (v->twin && reply->last & ATTN_STATE_SECOND)
+        attn_outputs_copy(v->twin, v->base);
+    judge_state(v, v->twin ? reply->last : 0, numerics, approximate, verdict);
+    if (broke(verdict) || !drawn || random & ATTN_STATE_SECOND)
+        return;
+    if (!(reply->last & ATTN_STATE_SECOND))
+        attn_outputs_copy(v->base, v->twin);
+    judge_state(v, random, numerics, approximate, verdict);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* linger.c - right answers, and a thread beside or after them. Option how: `write` stores the last
+ * element 5 ms after run has returned, `compute` computes on for 100 ms, `beside` computes beside
+ * run on any processor. */
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+
+#include "base.h"
+
+static char how[16];
+static float *late_to, late_value;
+static pthread_t thread;
+static int running;
+static volatile int stop;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void *linger(void *argument)
+{
+    const double start = now();
+    cpu_set_t all;
+    if (strcmp(how, "write") == 0) {
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        *late_to = late_value;
+    }
+    memset(&all, 0xff, sizeof(all));
+    if (strcmp(how, "beside") == 0)
+        sched_setaffinity(0, sizeof(all), &all);
+    while (strcmp(how, "write") != 0 && !stop && now() < start + 0.1)
+        continue;
+    return argument;
+}
+
+static void join(void)
+{
+    if (running)
+        pthread_join(thread, NULL);
+    running = 0;
+}
+
+static int create(const struct attn_problem *problem, const struct attn_services *services,
+                  void **plan, char *why, size_t size)
+{
+    snprintf(how, sizeof(how), "%s", attn_option_get(services, "how", "write"));
+    return base_create(problem, services, plan, why, size);
+}
+
+static int run(void *binding, char *why, size_t size)
+{
+    const struct base_binding *b = binding;
+    const int beside = strcmp(how, "beside") == 0;
+    join();
+    stop = 0;
+    if (beside)
+        running = pthread_create(&thread, NULL, linger, NULL) == 0;
+    const double start = now();
+    base_run(binding, why, size);
+    while (beside && now() < start + 0.02)
+        continue;
+    stop = beside;
+    if (beside) {
+        join();
+        return ATTN_OK;
+    }
+    late_to = &b->out[b->out_elements - 1];
+    late_value = *late_to;
+    if (strcmp(how, "write") == 0)
+        *late_to = 0;
+    running = pthread_create(&thread, NULL, linger, NULL) == 0;
+    return ATTN_OK;
+}
+
+static void release(void *binding)
+{
+    join();
+    base_release(binding);
+}
+
+static const struct attn_option_spec options[] = {{.key = "how",
+                                                   .type = ATTN_OPTION_CHOICE,
+                                                   .choices = "write|compute|beside",
+                                                   .default_value = "write",
+                                                   .help = "what lingers"}};
+static const struct attn_backend backend = {.struct_size = offsetof(struct attn_backend, device),
+                                            .name = "test",
+                                            .description = "a test backend",
+                                            .options = options,
+                                            .n_options = 1,
+                                            .supports = base_supports,
+                                            .create = create,
+                                            .numerics = base_numerics,
+                                            .bind = base_bind,
+                                            .run = run,
+                                            .release = release,
+                                            .destroy = base_destroy};
+static const struct attn_backend *const table[] = {&backend};
+const struct attn_plugin attn_plugin = {BASE_PLUGIN(table)};

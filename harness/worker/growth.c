@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* growth.c - does memory grow with every plan, or with every run, to the end?
+ *
+ * Libraries keep things for the process: pools, caches, the garbage of an interpreter. These come
+ * to an end, or come and go. So memory is read after each tenth of the work. Only growth in every
+ * one of the last eight tenths is a leak. */
+#include <malloc.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "worker/growth.h"
+#include "worker/serve.h"
+
+/* As much work as fits into the time, up to these. */
+enum { PLANS_MOST = 1000, RUNS_MOST = 10000 };
+enum { TENTHS = 10, TENTHS_COUNTED = 8, LEAST_EACH = 5 };
+/* Less than this for each plan or run is no leak of theirs. */
+#define LEAST_BYTES 16
+
+static double read_clock(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double now(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+static double processor_time(void)
+{
+    return read_clock(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+/* What the allocator has given out, to the byte; and all that is mapped, to the page. */
+enum { HEAP, MAPPED, MEMORIES };
+
+static void read_memory(int64_t bytes[MEMORIES])
+{
+    const struct mallinfo2 info = mallinfo2();
+    bytes[HEAP] = (int64_t)(info.uordblks + info.hblkhd);
+    bytes[MAPPED] = (int64_t)attn_mapped_now();
+}
+
+/* One plan with one run, or one run of a plan that is kept. */
+typedef int (*attn_work)(void *context, struct attn_message_reply *reply);
+
+/* Does the work again and again, and fails the reply if memory grows to the end. */
+static void grow(attn_work work, void *context, const char *what, int most, double seconds,
+                 struct attn_message_reply *reply)
+{
+    int64_t at[TENTHS + 1][MEMORIES];
+    if (work(context, reply) != 0)
+        return;
+    const double begin = now(), used = processor_time();
+    if (work(context, reply) != 0)
+        return;
+    /* By processor time, so that a busy machine does not shorten the test; a backend that waits for
+     * a device is limited by the clock. */
+    const double once = fmax(processor_time() - used, (now() - begin) / 8) + 1e-9;
+    const double fit = seconds / TENTHS / once;
+    const int each = fit < LEAST_EACH ? LEAST_EACH : fit > most / TENTHS ? most / TENTHS : (int)fit;
+    read_memory(at[0]);
+    for (int tenth = 1; tenth <= TENTHS; tenth++) {
+        for (int n = 0; n < each; n++)
+            if (work(context, reply) != 0)
+                return;
+        read_memory(at[tenth]);
+    }
+    for (int m = 0; m < MEMORIES; m++) {
+        const int first = TENTHS - TENTHS_COUNTED;
+        const int64_t grown = at[TENTHS][m] - at[first][m];
+        bool always = grown >= (int64_t)LEAST_BYTES * TENTHS_COUNTED * each;
+        for (int tenth = first; tenth < TENTHS; tenth++)
+            always = always && at[tenth + 1][m] > at[tenth][m];
+        if (!always)
+            continue;
+        attn_reply_set(reply, ATTN_FAIL, "memory grows by %lld bytes with each %s, through %d %ss",
+                       (long long)(grown / TENTHS_COUNTED / each), what, TENTHS * each, what);
+        return;
+    }
+}
+
+struct use {
+    struct attn_setup *setup;
+    const struct attn_message_request *request;
+    const struct attn_guarded *guarded;
+    struct attn_plan plan;
+};
+
+static int open_plan(struct use *use, struct attn_message_reply *reply)
+{
+    if (attn_plan_open(use->setup, use->request, &use->plan, reply) != 0)
+        return -1;
+    return attn_plan_bind(&use->plan, use->guarded->tensors, reply);
+}
+
+static int run_plan(void *context, struct attn_message_reply *reply)
+{
+    struct use *use = context;
+    if (attn_plan_run(&use->plan, NULL, reply) != 0)
+        return -1;
+    return attn_plan_fetch(&use->plan, reply);
+}
+
+static int make_plan(void *context, struct attn_message_reply *reply)
+{
+    struct use *use = context;
+    if (open_plan(use, reply) == 0)
+        run_plan(use, reply);
+    attn_plan_close(&use->plan, reply);
+    return reply->status == ATTN_PASS ? 0 : -1;
+}
+
+void attn_growth_find(struct attn_setup *setup, const struct attn_message_request *request,
+                      const struct attn_guarded *guarded, struct attn_message_reply *reply)
+{
+    struct use use = {.setup = setup, .request = request, .guarded = guarded};
+    grow(make_plan, &use, "plan", PLANS_MOST, request->min_time, reply);
+    if (reply->status != ATTN_PASS)
+        return;
+    if (open_plan(&use, reply) == 0)
+        grow(run_plan, &use, "run", RUNS_MOST, request->min_time, reply);
+    attn_plan_close(&use.plan, reply);
+}

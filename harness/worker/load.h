@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* load.h - processor time that a backend uses: more than it is given, or after `run` has returned.
+ */
+#ifndef ATTN_WORKER_LOAD_H
+#define ATTN_WORKER_LOAD_H
+
+#include "worker/plan.h"
+
+/* Seconds so far. */
+struct attn_load {
+    double wall;
+    double process; /* processor time of this process and of the processes that it has started */
+};
+
+struct attn_load attn_load_now(void);
+
+/* Processor time of this process alone, which costs less to ask. */
+double attn_load_processor(void);
+
+/* Was no more used since `before` than the setup gives, and may no thread run on a processor that
+ * was not given? Threads that wait are not counted: a library may keep some. Returns 0, or -1 with
+ * status and reason in the reply. */
+int attn_load_check(const struct attn_load *before, const struct attn_setup *setup,
+                    struct attn_message_reply *reply);
+
+/* Notes which processors the process was started with. */
+void attn_load_inherit(void);
+
+/* Gives the calling thread, and threads that it starts later, one processor more than the setup, if
+ * the machine has one: threads that should take turns can then be seen to run at the same time. */
+void attn_load_widen(const struct attn_setup *setup);
+void attn_load_narrow(const struct attn_setup *setup);
+
+/* Call it after `run` has returned. If there is anybody else who could still compute or write,
+ * waits for about `seconds`. With more than one thread it waits longer while the process is busy:
+ * threads of a pool may spin for a while. Returns 0, or -1 with status and reason: the process
+ * stays busy, or an output has changed. */
+int attn_load_settle(const struct attn_message_request *request, const struct attn_tensor *tensors,
+                     const struct attn_setup *setup, double seconds,
+                     struct attn_message_reply *reply);
+
+/* FNV-1a (Fowler, Noll, Vo) of the elements of an operand. */
+uint64_t attn_hash_elements(const struct attn_tensor *tensor, uint32_t element);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vary.c - two sets of inputs in one place, and elements that go away and come back. */
+#include "worker/vary.h"
+
+#include <sys/mman.h>
+
+#include "host/walk.h"
+
+/* SplitMix64 (Steele, Lea and Flood 2014). */
+static uint64_t next_random(struct attn_vary *vary)
+{
+    uint64_t z = vary->random += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+    return z ^ z >> 31;
+}
+
+/* [0, 1) */
+static double uniform(struct attn_vary *vary)
+{
+    return 0x1p-53 * (double)(next_random(vary) >> 11);
+}
+
+static bool has_sets(const struct attn_vary *vary)
+{
+    return vary->request->second[0] > 0;
+}
+
+/* From the values that lie there now, all of them home. */
+static void find_flips(struct attn_vary *vary)
+{
+    for (uint32_t s = 0; s < vary->n_spots; s++) {
+        struct attn_vary_spot *spot = &vary->spots[s];
+        uint64_t home = 0;
+        memcpy(&home, spot->at, spot->size);
+        spot->flip = home ^ spot->away;
+    }
+}
+
+void attn_vary_begin(struct attn_vary *vary, const struct attn_message_request *request,
+                     struct attn_owned *owned)
+{
+    *vary = (struct attn_vary){.request = request,
+                               .owned = owned,
+                               .n_spots = request->n_spots,
+                               .random = request->entropy,
+                               .countdown = -1};
+    for (uint32_t s = 0; s < request->n_spots; s++) {
+        const struct attn_spot *spot = &request->spots[s];
+        vary->spots[s] = (struct attn_vary_spot){
+            .at = (unsigned char *)owned->tensors[spot->tensor].data + spot->offset,
+            .away = spot->away,
+            .size = request->operands[spot->tensor].element};
+    }
+    find_flips(vary);
+}
+
+uint32_t attn_vary_state(const struct attn_vary *vary)
+{
+    return (vary->away ? ATTN_STATE_AWAY : 0) | (vary->set ? ATTN_STATE_SECOND : 0);
+}
+
+void attn_vary_home(struct attn_vary *vary)
+{
+    /* At most once through the cycle. */
+    while (vary->turn != 0 || vary->away)
+        attn_vary_step(vary);
+}
+
+void attn_vary_exchange(struct attn_vary *vary)
+{
+    attn_vary_home(vary);
+    if (!has_sets(vary))
+        return;
+    vary->set ^= 1;
+    attn_owned_load(vary->request, vary->owned, vary->set);
+    find_flips(vary);
+}
+
+void attn_vary_protect(const struct attn_vary *vary, bool protect)
+{
+    for (uint32_t t = 0; t < vary->owned->n; t++)
+        if (!vary->request->operands[t].output && !vary->request->operands[t].sparse)
+            mprotect(vary->owned->mapped[t], vary->owned->bytes[t],
+                     protect ? PROT_READ : PROT_READ | PROT_WRITE);
+}
+
+void attn_vary_draw(struct attn_vary *vary, int64_t n)
+{
+    const int64_t cycle = vary->n_spots > 0 ? vary->n_spots : 1;
+    vary->countdown = -1;
+    if (vary->request->second[1] == 0 || n < 1)
+        return;
+    /* A sample of fewer runs than there are spots ends with all of them away or home. */
+    const int64_t skipped = n < cycle ? cycle - n + (uniform(vary) < 0.5 ? cycle : 0) : 0;
+    for (int64_t r = 0; r < skipped; r++)
+        attn_vary_step(vary);
+    vary->runs += (double)n;
+    if (uniform(vary) * vary->runs >= (double)n)
+        return;
+    int64_t run = 1 + (int64_t)(uniform(vary) * (double)n);
+    run = run > n ? n : run;
+    /* The nearest run before it, or the first of all, after which the spots agree. */
+    const int64_t steps = n < cycle ? n : run - run % cycle;
+    vary->countdown = steps > 0 ? steps : cycle;
+}
+
+void attn_vary_keep(struct attn_vary *vary)
+{
+    attn_owned_return(vary->request, vary->owned, 1);
+    vary->drawn = 1 + attn_vary_state(vary);
+}
