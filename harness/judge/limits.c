@@ -22,7 +22,8 @@ static const struct row of_bf16 = {0x1p-8, 0x1p-7, 0x1p-7, 0x1p-11};
 static const double argument_part = 1.0 / 8;
 /* All exps that one weight goes through, in roundoffs. */
 static const double most_exps = 16;
-/* A partial sum may lose this much of the sum of its magnitudes, with this many terms. */
+/* A partial or truncated sum may lose this much of the sum of its magnitudes, with this many terms.
+ */
 static const double most_partial = 0x1p-5, most_terms = 64;
 /* Keys of a padded tile that a chain of additions may go through besides those there are. */
 static const double padding = 256;
@@ -57,6 +58,8 @@ int attn_limits_of(const struct attn_problem *p, const struct attn_numerics *n,
     const struct row *row = row_of(p->dtype);
     const double sk = (double)p->sk, terms = n->partial_terms, u = row->roundoff;
     const double partial = n->partial_type ? attn_dtype_roundoff(n->partial_type) : 0;
+    const double acc = attn_dtype_roundoff(n->acc_type ? n->acc_type : p->dtype);
+    const double truncated = n->acc_toward_zero ? 2 * acc * sk : 0;
     const struct attn_limit all[] = {
         type_limit("acc_type", n->acc_type, attn_dtype_roundoff(p->dtype)),
         type_limit("score_type", n->score_type, u),
@@ -65,6 +68,7 @@ int attn_limits_of(const struct attn_problem *p, const struct attn_numerics *n,
         type_limit("partial_type", n->partial_type, u),
         {"partial_terms", terms, most_terms, 0},
         {"partial_terms times the roundoff of partial_type", terms * partial, most_partial, 0},
+        {"acc_toward_zero times what so many keys lose", truncated, most_partial, 0},
         {"chain", (double)n->chain, sk + padding, 0},
         {"splits", (double)n->splits, fmax(sk, 1), 0},
         {"u_in", n->u_in, u, 0},
