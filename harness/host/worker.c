@@ -252,6 +252,9 @@ static struct attn_outcome ask(struct attn_worker *worker, uint32_t kind,
     if (ready.status != ATTN_PASS)
         return ready;
     fill_request(&request, kind, instance, NULL);
+    /* To an operator without scores no score is unknown. */
+    if (kind == ATTN_REQUEST_UNKNOWNS && ref_op_find(instance->problem.op)->scores == 0)
+        request.problem.score = 0;
     const struct attn_exchange exchange = {.message = &request.head, .instance = instance};
     return attn_exchange(worker, &exchange);
 }

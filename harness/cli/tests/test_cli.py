@@ -259,7 +259,7 @@ class Verify(Case):
                            "--checks", "none")
         record = json.loads(done.stdout.splitlines()[0])
         self.assertEqual(set(record["checks"]), {"out", "placement_end", "placement_start",
-                                                 "fresh", "inputs", "bounds", "state"})
+                                                 "fresh", "unknowns", "inputs", "bounds", "state"})
 
     def test_census_counts_where_other_fills_are_made_on_a_smaller_case(self):
         done = self.expect(0, "verify", "-b", "naive", LARGE + " mask=window:9:0", "--json")

@@ -22,7 +22,8 @@ static inline int base_supports(const struct attn_problem *problem,
                                 const struct attn_services *services, char *why, size_t size)
 {
     static const struct attn_limits limits = {.ops = ATTN_BIT(ATTN_OP_ATTENTION),
-                                              .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT),
+                                              .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) |
+                                                        ATTN_BIT(ATTN_SCORE_DOT),
                                               .dtypes = ATTN_BIT(ATTN_F32)};
     (void)services;
     if (attn_problem_check(problem, &limits, why, size) == ATTN_OK)
