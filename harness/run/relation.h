@@ -14,6 +14,7 @@ enum { ATTN_RELATION_PARTS = 2 };
  * doubles in dense logical order. */
 struct attn_results {
     const struct attn_instance *instance;
+    struct attn_numerics numerics; /* of the plan that computed them */
     const struct attn_tensor *tensor[REF_OUTPUTS];
     double *value[REF_OUTPUTS]; /* NULL: there is no such output */
     struct attn_allowance allowance;

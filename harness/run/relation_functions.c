@@ -129,7 +129,7 @@ struct truth {
 static struct truth truth_of(const struct attn_relation_work *work, const struct attn_place *at,
                              double u)
 {
-    const struct attn_numerics *n = &work->numerics;
+    const struct attn_numerics *n = &work->is[0].numerics;
     const double cap = work->base->c.softcap, keys = (double)keys_of(work);
     const double x = distance(work, at->b, at->h, at->i);
     const double z = cap > 0 ? cap * tanh(x / cap) : x;
@@ -171,7 +171,7 @@ static double lost(const struct attn_numerics *n, uint32_t acc, uint32_t dtype)
 static bool expect(struct attn_relation_work *work, const struct attn_place *at,
                    struct attn_expectation *e)
 {
-    const struct attn_numerics *n = &work->numerics;
+    const struct attn_numerics *n = &work->is[0].numerics;
     const uint32_t dtype = attn_relation_problem(work)->dtype;
     const uint32_t acc = n->acc_type ? n->acc_type : dtype;
     const uint32_t stored = work->is[0].tensor[at->output]->dtype;

@@ -24,11 +24,12 @@ static const double most_cells = 0x1p24, most_bytes = 0x1p24, most_s = 0.25;
 static const double rerun_s = 0.25, short_rerun_s = 0.02;
 enum { RERUNS_MIN = 3, RERUNS_USUAL = 50, RERUNS_MAX = 400 };
 /* Growth of memory is looked for in runs up to this long, twice for this long. */
-static const double growth_run_s = 2e-4, growth_s = 0.15;
+static const double growth_run_s = 5e-3, growth_s = 0.15;
 
+/* Where steps may leave the range of their types, nothing is known of results. */
 static bool may_try(const struct attn_entry *entry)
 {
-    return entry->end_ok && entry->plan.has_numerics &&
+    return entry->end_ok && entry->plan.has_numerics && entry->verdict.unknown == 0 &&
            entry->contestant->info.exactness == ATTN_EXACT &&
            attn_judgement_holds(entry->verdict.status);
 }
@@ -53,7 +54,7 @@ bool attn_relations_fit(const struct attn_instance *instance, const struct attn_
                         enum attn_check check)
 {
     struct attn_relation_work work = {.base = instance, .numerics = entry->plan.numerics};
-    if (!entry->plan.has_numerics)
+    if (!entry->plan.has_numerics || entry->verdict.unknown > 0)
         return false;
     if (check == ATTN_CHECK_RERUN)
         return work.numerics.deterministic;
@@ -143,8 +144,6 @@ static struct attn_instance *make_part(const struct attn_session *session,
 
 static bool agrees(const struct attn_expectation *e)
 {
-    if (!isfinite(e->allowed)) /* a step may leave the range of its type: nothing is known */
-        return true;
     if (isnan(e->want) || isnan(e->got))
         return isnan(e->want) && isnan(e->got);
     return e->want == e->got || fabs(e->got - e->want) <= e->allowed;
@@ -252,8 +251,11 @@ static struct attn_outcome run_part(struct attn_seat *seat, enum attn_check chec
         attn_worker_verify(worker, instance, ATTN_PLACE_END, 1, &info, &seconds);
     if (check != ATTN_CHECK_THREADS)
         attn_seat_after(seat, &outcome);
-    if (outcome.status == ATTN_PASS && attn_results_take(instance, results) != 0)
+    if (outcome.status != ATTN_PASS)
+        return outcome;
+    if (attn_results_take(instance, results) != 0)
         outcome.status = ATTN_SKIP;
+    results->numerics = info.numerics;
     return outcome;
 }
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "attnbench/problem.h"
+#include "attnbench/backend.h"
 
 struct base_binding {
     struct attn_problem problem;
@@ -18,15 +18,30 @@ struct base_binding {
     int64_t out_elements;
 };
 
+static inline int base_score_known(uint32_t score)
+{
+    return score == ATTN_SCORE_SCALED_DOT || score == ATTN_SCORE_DOT;
+}
+
+/* q, k, v and out, in f32 and in the host's memory. */
+static inline int base_operands_known(const struct attn_problem *problem)
+{
+    for (uint32_t t = 0; t < problem->n_tensors; t++) {
+        const struct attn_tensor *x = &problem->tensors[t];
+        if ((x->role != ATTN_Q && x->role != ATTN_K && x->role != ATTN_V && x->role != ATTN_OUT) ||
+            x->dtype != ATTN_F32 || x->space != ATTN_HOST || x->device != 0)
+            return 0;
+    }
+    return 1;
+}
+
 static inline int base_supports(const struct attn_problem *problem,
                                 const struct attn_services *services, char *why, size_t size)
 {
-    static const struct attn_limits limits = {.ops = ATTN_BIT(ATTN_OP_ATTENTION),
-                                              .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) |
-                                                        ATTN_BIT(ATTN_SCORE_DOT),
-                                              .dtypes = ATTN_BIT(ATTN_F32)};
     (void)services;
-    if (attn_problem_check(problem, &limits, why, size) == ATTN_OK)
+    if (problem->op == ATTN_OP_ATTENTION && base_score_known(problem->score) &&
+        problem->dtype == ATTN_F32 && problem->flags == 0 &&
+        problem->struct_size >= sizeof(*problem) && base_operands_known(problem))
         return ATTN_OK;
     snprintf(why, size, "only plain f32 attention");
     return ATTN_UNSUPPORTED;

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "attnbench/problem.h"
 #include "base.h"
 
 #define WRONG 1.01F /* beyond every allowance on the sizes tried */

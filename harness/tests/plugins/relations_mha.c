@@ -3,6 +3,7 @@
  * keeps within the bound on the case itself, and shows when the backend is compared with itself. */
 #include <string.h>
 
+#include "attnbench/problem.h"
 #include "base.h"
 
 #define WRONG 1.02F /* beyond every allowance on the sizes tried */
