@@ -8,9 +8,9 @@
 
 #include "attnbench/problem.h"
 
-/* Declared error of the library's exp: |computed/exact - 1| <= E_EXP + E_ARG |x|. The second term is
- * there because on SSE4.1 the error grows with |x|. tests/test_onednn_attention.c measures it, and
- * NOTES.md has the figures. */
+/* Declared error of the library's exp: |computed/exact - 1| <= E_EXP + E_ARG |x|. The second term
+ * is there because on SSE4.1 the error grows with |x|. tests/test_onednn_attention.c measures it,
+ * and NOTES.md has the figures. */
 #define ATTN_ONEDNN_E_EXP 0x1p-20
 #define ATTN_ONEDNN_E_ARG 0x1p-24
 

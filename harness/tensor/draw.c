@@ -150,8 +150,7 @@ static int draw_orthonormal(const struct attn_tensor *tensor, const struct strea
 static void draw_activation(const struct attn_case *c, const struct attn_tensor *tensor,
                             struct stream *stream, int threads)
 {
-    if ((c->fill >= ATTN_FILL_CENSUS && tensor->role == ATTN_V) ||
-        c->fill == ATTN_FILL_FEW_QUERIES)
+    if ((c->fill >= ATTN_FILL_CENSUS && tensor->role == ATTN_V) || c->fill == ATTN_FILL_FEW_QUERIES)
         return; /* fill.c writes every element */
     switch (c->fill) {
     default: /* fills that change parts of a normal draw */

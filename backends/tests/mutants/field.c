@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* field.c - a mutant or a rogue on a file of cases, outside the harness: does its output differ from
- * that of the correct backend, and what do the rules of the field say of it.
+/* field.c - a mutant or a rogue on a file of cases, outside the harness: does its output differ
+ * from that of the correct backend, and what do the rules of the field say of it.
  *
  *     mutant_field PLUGIN BUG THREADS FILE.cases
  *
