@@ -155,6 +155,8 @@ static void wrong_kernels_are_refused(void **state)
     for (size_t t = 0; t < 3; t++)
         for (int bug = 0; bug < 3; bug++) {
             struct made m;
+            if (bug == 2 && types[t] == ATTN_BF16)
+                continue;
             make(&m, types[t], S, 32, 0, 11);
             const int64_t count = S * ref_output_width(&m.problem, 0);
             reference(&m.problem, &numerics, REF_FILL_GENERIC, value, bound);
@@ -166,10 +168,8 @@ static void wrong_kernels_are_refused(void **state)
                 q->data = k->data;
                 k->data = data;
             }
-            if (bug == 2 && types[t] != ATTN_BF16)
+            if (bug == 2)
                 m.problem.scale *= 1.1;
-            else if (bug == 2)
-                continue;
             reference(&m.problem, NULL, REF_FILL_GENERIC, got, NULL);
             if (!(ratio(got, value, bound, count) > 1.0))
                 fail_msg("type %u, bug %d: ratio %.3g", types[t], bug,
