@@ -41,19 +41,19 @@ part() {
 
 scripts/build.sh --install-only fuzz # which needs what the others need, and clang
 export ATTNBENCH_NO_INSTALL=1
-part "building for release" 240 scripts/build.sh "${tier[@]}" release
-part "tests in release" 420 \
+part "building for release" 110 scripts/build.sh "${tier[@]}" release
+part "tests in release" 660 \
     ctest --test-dir build --output-on-failure -j "$(nproc)" "${release[@]}"
 
 # The same tests with sanitizers. Leak checking stays on; the allocator may refuse, as tests of
 # refused memory want it to.
-part "building with sanitizers" 240 scripts/build.sh "${tier[@]}" asan-ubsan
-part "tests with sanitizers" 360 env \
+part "building with sanitizers" 220 scripts/build.sh "${tier[@]}" asan-ubsan
+part "tests with sanitizers" 370 env \
     ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=1 \
     UBSAN_OPTIONS=print_stacktrace=1 \
     ctest --test-dir build-asan-ubsan --output-on-failure -j "$(nproc)" "${sanitized[@]}"
 
-part "fuzzing" 240 scripts/fuzz.sh 60
+part "fuzzing" 140 scripts/fuzz.sh 60
 [ "$full" = 1 ] || exit 0
 
 # A worker with a race ends at once, which is a verdict; nothing is suppressed. blas_attention is
