@@ -267,8 +267,11 @@ static void copy_operands(const struct attn_message_request *request, const int 
         attn_reply_set(reply, ATTN_ERROR, "%s", why);
         return;
     }
-    if (attn_owned_check(request, &owned, &which) == 0)
-        attn_owned_return(request, &owned);
+    for (uint32_t set = 0; set < (request->second[1] != 0 ? 2U : 1U); set++) {
+        attn_owned_load(request, &owned, set);
+        if (attn_owned_check(request, &owned, set, &which) == 0)
+            attn_owned_return(request, &owned, set);
+    }
     attn_owned_free(&owned);
 }
 
