@@ -65,6 +65,13 @@ class Relations(unittest.TestCase):
     def broken(self, record):
         return [name for name, verdict in record["checks"].items() if verdict == "fail"]
 
+    def assert_delta(self, delta):
+        """Whole shares of the comparisons that were made, and no more than the verdict may have."""
+        shares = delta / (1e-6 / 64)
+        self.assertAlmostEqual(shares, round(shares), places=6)
+        self.assertGreater(shares, 2)
+        self.assertLessEqual(delta, 1e-6)
+
     def test_what_is_right_passes_every_check(self):
         seen = set()
         for case in (FULL, CAUSAL, DROPOUT, FULL + " mask=len:rand+bool:0.8:bk",
@@ -72,6 +79,7 @@ class Relations(unittest.TestCase):
                      "sq=5 sk=0 d=8", ALONE + " softcap=20", "sq=40 sk=9 d=16 mask=causal out=lse"):
             records, done = verify("relations", case)
             self.assertEqual([r["status"] for r in records], ["pass"], done.stdout + done.stderr)
+            self.assert_delta(records[0]["delta"])
             seen |= records[0]["checks"].keys()
         wanted = {name for _, name, _ in BREAKS} | {"inputs", "bounds", "state", "unknowns"}
         if len(os.sched_getaffinity(0)) < 2:
