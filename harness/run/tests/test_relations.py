@@ -45,6 +45,10 @@ BREAKS = [
     ("exp", "functions", ALONE),
     ("tanh", "functions", ALONE + " softcap=20"),
     ("log", "functions", ALONE),
+    ("exp", "functions", ALONE + " score=bilinear"),
+    ("exp", "functions", ALONE + " h=4 score=gaussian"),
+    ("exp", "functions", ALONE + " h=4 score=additive dh=8"),
+    ("tanh", "functions", ALONE + " h=4 score=additive dh=8"),
 ]
 PROJECTED = "op=mha b=2 hq=4 hkv=2 sq=9 sk=21 d=8 kv=cross proj_bias=1 out=lse"
 # of multi-head attention, with projections that are exact
@@ -111,6 +115,8 @@ class Relations(unittest.TestCase):
                 records, done = verify("relations_mha", PROJECTED, *words)
                 self.assertEqual(records[0]["status"], "fail", done.stdout + done.stderr)
                 self.assertEqual(self.broken(records[0]), [name])
+        records, done = verify("relations_mha", PROJECTED, "--fills", "none", "-b", "test:break=exp")
+        self.assertEqual(self.broken(records[0]), ["functions"], done.stdout + done.stderr)
 
     def test_scale_v_allows_for_subnormal_products(self):
         # Each of 64 products p v may be subnormal, and their sum is not.
