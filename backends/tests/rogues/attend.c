@@ -108,13 +108,13 @@ static void add_tile(const struct rogue_job *job, struct rogue_scratch *scratch,
         const float maximum = tile > row->maximum ? tile : row->maximum;
         const float base = maximum == -INFINITY ? 0 : maximum;
         if (row->maximum != maximum && row->maximum != -INFINITY) {
-            const float factor = rogue_exp(row->maximum - base);
+            const float factor = rogue_stray_rescale(rogue_exp(row->maximum - base));
             row->sum *= factor;
             rogue_scale_row(scratch->o + r * job->wide, factor, job->wide);
         }
         row->maximum = maximum;
         float sum;
-        row->sum += rogue_stray_exp(s, base, &sum) ? sum : rogue_exp_row(s, base, KEY_TILE);
+        row->sum += rogue_stray_exp(job, s, base, &sum) ? sum : rogue_exp_row(s, base, KEY_TILE);
         if (job->p->flags & ATTN_FLAG_DROPOUT)
             rogue_drop_row(job, row, b, j, keys, s);
     }
