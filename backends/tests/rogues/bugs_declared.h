@@ -21,16 +21,16 @@
     BUG(declared_p, narrow, attention, "f32", "h=12 d=80 s=512", "p stored in bf16 declared hides a key whose weight is halved", "") \
     BUG(declared_truncation, narrow, attention, "f32", "h=12 d=80 s=512", "sums in bf16 toward zero declared hide a scale 10 % off", "") \
     BUG(declared_empty, rule, attention, "f32 f16 bf16", "h=4 d=64 sq=512 sk=256 mask=causal_br", "rows without keys declared NaN, and 64 other rows are NaN", "") \
-    BUG(joint_all_uniform, joint, attention, "bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "all declarations at their limits together hide weights that are all alike", "") \
-    BUG(joint_all_scale_10, joint, attention, "bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "all declarations at their limits together hide a scale 10 % off", "") \
-    BUG(joint_all_scale_2, joint, attention, "bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "all declarations at their limits together hide a scale 2 % off", "") \
-    BUG(joint_all_last_key, joint, attention, "bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "all declarations at their limits together hide a dropped key", "") \
-    BUG(joint_scores_uniform, joint, attention, "bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "u_in and eight stores of scores at their limits hide weights that are all alike", "") \
-    BUG(joint_scores_scale_10, joint, attention, "bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "u_in and eight stores of scores at their limits hide a scale 10 % off", "") \
-    BUG(joint_scores_scale_2, joint, attention, "bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "u_in and eight stores of scores at their limits hide a scale 2 % off", "") \
-    BUG(joint_weights_uniform, joint, attention, "bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "e_exp, e_arg and tau at their limits hide weights that are all alike", "") \
-    BUG(joint_weights_scale_10, joint, attention, "bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "e_exp, e_arg and tau at their limits hide a scale 10 % off", "") \
-    BUG(joint_values_last_key, joint, attention, "bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "u_pv, p and partial sums at their limits hide a dropped key", "") \
+    BUG(joint_all_uniform, joint, attention, "f32 bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "all declarations at their limits together hide weights that are all alike", "") \
+    BUG(joint_all_scale_10, joint, attention, "f32 bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "all declarations at their limits together hide a scale 10 % off", "") \
+    BUG(joint_all_scale_2, joint, attention, "f32 bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "all declarations at their limits together hide a scale 2 % off", "") \
+    BUG(joint_all_last_key, joint, attention, "f32 bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "all declarations at their limits together hide a dropped key", "") \
+    BUG(joint_scores_uniform, joint, attention, "f32 bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "u_in and eight stores of scores at their limits hide weights that are all alike", "") \
+    BUG(joint_scores_scale_10, joint, attention, "f32 bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "u_in and eight stores of scores at their limits hide a scale 10 % off", "") \
+    BUG(joint_scores_scale_2, joint, attention, "f32 bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "u_in and eight stores of scores at their limits hide a scale 2 % off", "") \
+    BUG(joint_weights_uniform, joint, attention, "f32 bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "e_exp, e_arg and tau at their limits hide weights that are all alike", "") \
+    BUG(joint_weights_scale_10, joint, attention, "f32 bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "e_exp, e_arg and tau at their limits hide a scale 10 % off", "") \
+    BUG(joint_values_last_key, joint, attention, "f32 bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "u_pv, p and partial sums at their limits hide a dropped key", "") \
     BUG(joint_sums_scale_10, joint, attention, "bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "sums in 16 bits, their chain and splits at their limits hide a scale 10 % off", "") \
     BUG(joint_sums_scale_2, joint, attention, "bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "sums in 16 bits, their chain and splits at their limits hide a scale 2 % off", "") \
     BUG(joint_sums_last_key, joint, attention, "bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "sums in 16 bits, their chain and splits at their limits hide a dropped key", "") \

@@ -250,18 +250,24 @@ void rogue_cheat_after(struct rogue_job *job)
         cheat->running = pthread_create(&cheat->late, NULL, work_on, NULL) == 0;
 }
 
-/* Every field of one kind at its own limit (harness/judge/limits.c), in a type of 16 bits. */
+/* The coarsest type that may be declared. */
+static uint32_t coarsest(const struct attn_problem *p)
+{
+    return p->dtype == ATTN_BF16 ? ATTN_BF16 : ATTN_F16;
+}
+
+/* Every field of one kind at its own limit (harness/judge/limits.c). */
 static void declare_scores(struct attn_numerics *n, const struct attn_problem *p, double u)
 {
     n->u_in = u;
-    n->score_type = p->dtype;
+    n->score_type = coarsest(p);
     n->score_stores = 8;
 }
 
 static void declare_weights(struct attn_numerics *n, const struct attn_problem *p, double u)
 {
     const double tiles = (double)((p->sk + KEY_TILE - 1) / KEY_TILE);
-    const double most = p->dtype == ATTN_BF16 ? 0x1p-7 : 0x1p-9;
+    const double most = p->dtype == ATTN_BF16 ? 0x1p-7 : p->dtype == ATTN_F16 ? 0x1p-9 : u;
     n->e_exp = most < 16 * u / (1 + tiles) ? most : 16 * u / (1 + tiles);
     n->e_arg = u / 8;
     n->tau = 11;
@@ -270,9 +276,9 @@ static void declare_weights(struct attn_numerics *n, const struct attn_problem *
 static void declare_values(struct attn_numerics *n, const struct attn_problem *p, double u)
 {
     n->u_pv = u;
-    n->p_type = p->dtype;
+    n->p_type = coarsest(p);
     n->denominator = 0;
-    n->partial_type = p->dtype;
+    n->partial_type = coarsest(p);
     n->partial_terms = p->dtype == ATTN_BF16 ? 8 : 64;
 }
 
