@@ -73,8 +73,8 @@ static float exp_wrong(const struct rogue_job *job, float x)
     const bool split = job->splits > 1;
     if (bug(exp_2e6_far))
         return x < -8 ? 2e-5f : 0;
-    if (bug(exp_1e5_lse))
-        return x < -1 ? 1e-5f : 0;
+    if (bug(exp_5e6_lse))
+        return x < -1 ? 5e-6f : 0;
     if (bug(exp_2e6) || bug(exp_2e6_mha) || (bug(exp_2e6_split) && split) ||
         (bug(exp_2e6_packed) && job->packed && !split))
         return x < -1 ? 2e-6f : 0;
@@ -84,7 +84,7 @@ static float exp_wrong(const struct rogue_job *job, float x)
 bool rogue_stray_exp(const struct rogue_job *job, float *s, float base, float *sum)
 {
     const bool by_path = bug(exp_2e6_mha) || bug(exp_2e6_split) || bug(exp_2e6_packed);
-    if (!by_path && !bug(exp_2e6) && !bug(exp_2e6_far) && !bug(exp_1e5_lse) && !bug(declared_p))
+    if (!by_path && !bug(exp_2e6) && !bug(exp_2e6_far) && !bug(exp_5e6_lse) && !bug(declared_p))
         return false;
     *sum = 0;
     for (int64_t t = 0; t < KEY_TILE; t++) {

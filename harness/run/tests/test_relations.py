@@ -54,6 +54,17 @@ PROJECTED = "op=mha b=2 hq=4 hkv=2 sq=9 sk=21 d=8 kv=cross proj_bias=1 out=lse"
 # of multi-head attention, with projections that are exact
 PROJECTED_BREAKS = ["permute_keys", "shift", "scale_v", "linear_v", "ones", "gqa",
                     "duplicate_key", "permute_heads", "shift_k"]
+# of the attack plugin: an exp that is wrong on one path of a kernel
+EXP_PATHS = [
+    ("exp_2e6", "h=4 d=16 s=70"),
+    ("exp_2e6_mha", "op=mha hq=4 d=16 s=40"),
+    ("exp_2e6_mha", "op=mha hq=4 hkv=2 d=16 sq=4 sk=600 kv=cross e=64"),
+    ("exp_2e6_split", "hq=4 hkv=2 d=16 sq=4 sk=600"),
+    ("exp_2e6_packed", "hq=8 hkv=2 d=16 sq=2 sk=100"),
+    ("exp_2e6_rescale", "h=4 d=16 s=70"),
+    ("exp_2e5_merge", "h=4 d=16 sq=4 sk=600"),
+    ("exp_5e6_lse", "h=4 d=16 s=40 out=lse dtype=bf16"),
+]
 PROMISES = [("modify", "inputs"), ("gap", "bounds"), ("read_past", "bounds"),
             ("write_before", "bounds"), ("ftz", "state")]
 
@@ -117,6 +128,15 @@ class Relations(unittest.TestCase):
                 self.assertEqual(self.broken(records[0]), [name])
         records, done = verify("relations_mha", PROJECTED, "--fills", "none", "-b", "test:break=exp")
         self.assertEqual(self.broken(records[0]), ["functions"], done.stdout + done.stderr)
+
+    def test_functions_are_tested_on_each_path(self):
+        words = ("--threads", "1", "--fills", "none", "--checks", "functions")
+        for bug, case in EXP_PATHS:
+            with self.subTest(bug=bug, case=case):
+                records, done = verify("rogue", case, *words, "-b", "rogue:bug=" + bug)
+                self.assertEqual(self.broken(records[0]), ["functions"], done.stdout + done.stderr)
+                records, done = verify("rogue", case, *words, "-b", "rogue")
+                self.assertEqual(records[0]["checks"]["functions"], "pass", done.stdout)
 
     def test_scale_v_allows_for_subnormal_products(self):
         # Each of 64 products p v may be subnormal, and their sum is not.
