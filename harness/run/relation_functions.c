@@ -51,18 +51,6 @@ static double value(const struct attn_relation_work *work, int part,
     return attn_function_form_of(work)->value(work, tensor, at);
 }
 
-/* A row as it must be: the weights of `first` and of all `other` keys, lse, and what the functions
- * may do to the quotient of the two weights. */
-struct truth {
-    double x;                    /* distance, before a softcap */
-    double first, other, others; /* weights, and how many keys `other` are */
-    double lse, most, sum;
-    double score;  /* error of the score that is not 0 */
-    double wrong;  /* relative error of other / first */
-    double common; /* relative error of both, which lse has alone */
-    double adding; /* relative error of a sum of that many keys */
-};
-
 /* Do both keys go through the same tile, and through the same rescales and merges after it? Then
  * these cancel in the quotient. The first tile is one that begins at key 0, and so is the first
  * split. */
@@ -98,8 +86,8 @@ static double projected_roundoff(const struct attn_relation_work *work)
     return narrowing(work, type ? type : attn_relation_problem(work)->dtype);
 }
 
-static struct truth truth_of(const struct attn_relation_work *work, const struct attn_place *at,
-                             int64_t h, double u)
+static struct attn_function_truth make_truth(const struct attn_relation_work *work,
+                                             const struct attn_place *at, int64_t h, double u)
 {
     const struct attn_numerics *n = &work->is[0].numerics;
     const struct attn_function_form *form = attn_function_form_of(work);
@@ -108,7 +96,7 @@ static struct truth truth_of(const struct attn_relation_work *work, const struct
     const double z = cap > 0 ? cap * tanh(x / cap) : x;
     /* Rows of equal scores have no key far below. */
     const double others = attn_functions_dense(work) || x == 0 ? keys - 1 : 1;
-    struct truth t = {.x = x, .most = fmax(0, z), .others = others};
+    struct attn_function_truth t = {.x = x, .most = fmax(0, z), .others = others};
     const double first = exp(-t.most), other = others * exp(z - t.most);
     t.sum = first + other;
     t.first = first / t.sum;
@@ -145,9 +133,21 @@ static double lost(const struct attn_numerics *n, uint32_t acc, uint32_t dtype)
     return 2 * sum;
 }
 
+/* The same for all columns of a row, so the last one is kept. */
+static const struct attn_function_truth *truth_of(struct attn_relation_work *work,
+                                                  const struct attn_place *at, int64_t h, double u)
+{
+    const struct attn_problem *p = attn_relation_problem(work);
+    const int64_t row = (at->b * p->hq + h) * p->sq + at->i + 1;
+    if (work->truth_row != row)
+        work->truth = make_truth(work, at, h, u);
+    work->truth_row = row;
+    return &work->truth;
+}
+
 /* lse: the larger weight is in the sum whole, the smaller one is wrong by t.wrong. */
-static void expect_lse(const struct attn_relation_work *work, const struct truth *t, double u,
-                       struct attn_expectation *e)
+static void expect_lse(const struct attn_relation_work *work, const struct attn_function_truth *t,
+                       double u, struct attn_expectation *e)
 {
     const struct attn_numerics *n = &work->is[0].numerics;
     e->want = t->lse;
@@ -158,8 +158,9 @@ static void expect_lse(const struct attn_relation_work *work, const struct truth
         e->allowed += narrowing(work, n->p_type);
 }
 
-static void expect_weight(const struct attn_relation_work *work, const struct truth *t, double u,
-                          bool other, struct attn_expectation *e)
+static void expect_weight(const struct attn_relation_work *work,
+                          const struct attn_function_truth *t, double u, bool other,
+                          struct attn_expectation *e)
 {
     const struct attn_problem *p = attn_relation_problem(work);
     const struct attn_numerics *n = &work->is[0].numerics;
@@ -210,12 +211,14 @@ static bool expect(struct attn_relation_work *work, const struct attn_place *at,
     int64_t h, c;
     if (at->i >= work->part[0]->problem.sq || !source_of(work, at, &h, &c))
         return false;
-    const struct truth t = truth_of(work, at, h, u);
+    const struct attn_function_truth *t = truth_of(work, at, h, u);
     e->got = attn_results_read(&work->is[0], at);
     if (at->c < 0)
-        expect_lse(work, &t, u, e);
+        expect_lse(work, t, u, e);
     else
-        expect_weight(work, &t, u, c % 2, e);
+        expect_weight(work, t, u, c % 2, e);
+    if (u <= attn_dtype_roundoff(ATTN_F64))
+        e->allowed *= 2; /* what is wanted is computed in f64, too */
     e->allowed +=
         attn_dtype_roundoff(stored) * (n->out_toward_zero ? 2 : 1) * (fabs(e->want) + e->allowed);
     return true;
