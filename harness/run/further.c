@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "run/account.h"
+#include "run/age.h"
 #include "run/relations.h"
 #include "run/renew.h"
 #include "run/smaller.h"
@@ -281,6 +282,7 @@ void attn_further_checks(struct attn_session *session, struct attn_seat *seats,
 {
     const size_t n = session->roster.count;
     bool costly = false;
+    attn_age_begin(session, seats, entries);
     verify_fills(&(struct filling){session, seats, entries, false}, &instance->c);
     attn_relations_verify(session, seats, instance, entries, false);
     attn_renew_verify(session, seats, instance, entries);

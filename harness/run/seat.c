@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "run/age.h"
 #include "run/progress.h"
 
 void attn_seat_init(struct attn_seat *seat, const struct attn_session *session,
@@ -64,6 +65,7 @@ void attn_seat_after(struct attn_seat *seat, const struct attn_outcome *outcome)
 
 void attn_seat_leave(struct attn_seat *seat)
 {
+    attn_age_lose(seat);
     attn_worker_stop(seat->worker);
     attn_worker_stop(seat->other);
     seat->worker = seat->other = NULL;
@@ -79,6 +81,9 @@ void attn_seat_free(struct attn_seat *seat)
     free(seat->answers);
     seat->answers = NULL;
     seat->n_answers = 0;
+    free(seat->ages);
+    seat->ages = NULL;
+    seat->n_ages = 0;
 }
 
 static struct attn_seat_answer *answer_of(struct attn_seat *seat, const struct attn_problem *p)

@@ -20,6 +20,11 @@ struct attn_seat_answer {
     bool grown;                  /* growth of memory was looked for */
 };
 
+/* A kind of problem that age.c has asked about. */
+struct attn_age_key {
+    uint32_t op, score, dtype;
+};
+
 /* The worker is started when needed, and again after it is gone. */
 struct attn_seat {
     const struct attn_session *session;
@@ -32,7 +37,11 @@ struct attn_seat {
     struct attn_seat_answer *answers; /* one for each operator and score asked about so far */
     size_t n_answers;
     double renewed_s; /* spent on long series of runs by the check new_data */
-    bool aged;        /* new_data has waited for a plan to grow old */
+    /* age.c: what it has asked about, and the plan that it has left in `worker` */
+    struct attn_age_key *ages;
+    size_t n_ages;
+    struct attn_age *age;
+    bool age_done; /* such a plan has been judged */
 };
 
 void attn_seat_init(struct attn_seat *seat, const struct attn_session *session,
@@ -53,7 +62,7 @@ struct attn_outcome attn_seat_unknowns(struct attn_seat *seat,
 bool attn_seat_once(struct attn_seat *seat, const struct attn_problem *problem);
 /* Stops the workers. The rates stay. */
 void attn_seat_leave(struct attn_seat *seat);
-/* Stops the workers and frees the rates and the answers. */
+/* Stops the workers and frees what is known of the backend. */
 void attn_seat_free(struct attn_seat *seat);
 
 /* The best FLOP/s seen for the operator and the score of this problem; 0: none yet. */

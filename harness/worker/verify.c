@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verify.c - one plan on guarded operands. */
 #include <dirent.h>
-#include <math.h>
-#include <time.h>
 
+#include "worker/aged.h"
 #include "worker/fresh.h"
 #include "worker/guard.h"
 #include "worker/load.h"
@@ -33,9 +32,6 @@ static void run_fresh(struct attn_plan *plan, const struct attn_message_request 
     attn_guarded_protect(request, t, guarded);
     attn_fresh_run(plan, request, guarded->tensors, reply);
 }
-
-/* How long the end of a run is watched for what still computes or writes. */
-#define SETTLE_S 0.02
 
 /* Weights and score parameters first, with a new binding, since bind may have transformed them;
  * then all others, under that binding. A device has copied its inputs, so it is bound once more. */
@@ -73,14 +69,9 @@ static void run_renewed(struct attn_plan *plan, const struct attn_message_reques
             return;
     if (attn_load_check(&before, plan->setup, reply) != 0)
         return;
-    const double old = before.wall + request->age - attn_load_now().wall;
-    if (old > 0)
-        nanosleep(
-            &(struct timespec){.tv_sec = (time_t)old, .tv_nsec = (long)(1e9 * (old - floor(old)))},
-            NULL);
     if (replace_inputs(plan, request, fds, guarded, reply) == 0 &&
         attn_plan_run(plan, NULL, reply) == 0 &&
-        attn_load_settle(request, guarded->tensors, plan->setup, SETTLE_S, reply) == 0)
+        attn_load_settle(request, guarded->tensors, plan->setup, ATTN_SETTLE_S, reply) == 0)
         attn_plan_fetch(plan, reply);
 }
 
@@ -107,21 +98,25 @@ static void run_all(struct attn_plan *plan, const struct attn_message_request *r
 void attn_serve_verify(struct attn_setup *setup, const struct attn_message_request *request,
                        const int fds[2], struct attn_message_reply *reply)
 {
-    struct attn_plan plan;
-    struct attn_guarded guarded;
+    struct attn_aged here, *use = request->keep ? attn_aged_empty() : &here;
     char why[256];
 
-    if (attn_guarded_map(request, fds, &guarded, why, sizeof(why)) != 0) {
+    use->request = *request; /* the plan may look at its tensors as long as it lives */
+    if (attn_guarded_map(request, fds, &use->guarded, why, sizeof(why)) != 0) {
         attn_reply_set(reply, ATTN_ERROR, "%s", why);
         return;
     }
     const bool renewed = request->second[0] > 0;
     if (renewed)
         attn_load_widen(setup);
-    if (attn_plan_open(setup, request, &plan, reply) == 0)
-        (renewed ? run_renewed : run_all)(&plan, request, fds, &guarded, reply);
-    attn_plan_close(&plan, reply);
+    if (attn_plan_open(setup, &use->request, &use->plan, reply) == 0)
+        (renewed ? run_renewed : run_all)(&use->plan, &use->request, fds, &use->guarded, reply);
     if (renewed)
         attn_load_narrow(setup);
-    attn_guarded_unmap(&guarded);
+    if (request->keep && reply->status == ATTN_PASS) {
+        attn_aged_keep();
+        return;
+    }
+    attn_plan_close(&use->plan, reply);
+    attn_guarded_unmap(&use->guarded);
 }
