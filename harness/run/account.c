@@ -107,6 +107,25 @@ void attn_account_count(const struct attn_entry *entry, int *made, int *apply)
     }
 }
 
+bool attn_account_enough(const struct attn_entry *entry, char *why, size_t size)
+{
+    int made, apply, left_out = 0, missed[ATTN_WHY_COUNT] = {0};
+    enum attn_why most = ATTN_WHY_SLOW;
+    attn_account_count(entry, &made, &apply);
+    for (int part = 0; part < ATTN_PART_COUNT; part++)
+        missed[attn_account_why(entry, part)]++;
+    left_out = missed[ATTN_WHY_FILLS] + missed[ATTN_WHY_CHECKS];
+    if (2 * made >= apply - left_out)
+        return true;
+    missed[ATTN_WHY_NONE] = missed[ATTN_WHY_FILLS] = missed[ATTN_WHY_CHECKS] = 0;
+    missed[ATTN_WHY_REFUSED] = 0;
+    for (int w = 0; w < ATTN_WHY_COUNT; w++)
+        most = missed[w] > missed[most] ? (enum attn_why)w : most;
+    snprintf(why, size, "only %d of the %d checks that apply were made; %d were not because: %s",
+             made, apply - left_out, missed[most], attn_why_text(most));
+    return false;
+}
+
 /* How many checks were made, on which smaller case, and which were not. */
 static void put_checks(json_t *r, const struct attn_entry *entry)
 {

@@ -37,6 +37,11 @@ double attn_load_processor(void)
     return seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+double attn_load_wall(void)
+{
+    return seconds_of(CLOCK_MONOTONIC);
+}
+
 /* Processor time of the living children of a process and of theirs; counts them. */
 static double children_of(long pid, int depth, int *count)
 {

@@ -16,8 +16,9 @@ struct attn_load {
 
 struct attn_load attn_load_now(void);
 
-/* Processor time of this process alone, which costs less to ask. */
+/* Processor time of this process alone, and wall time, which cost less to ask. */
 double attn_load_processor(void);
+double attn_load_wall(void);
 
 /* Has the backend computed since `before` on no more threads at once than the setup gives, and may
  * no thread run on a processor that was not given? Call both from the thread that calls `run`.

@@ -52,6 +52,9 @@ static int replace_inputs(struct attn_plan *plan, const struct attn_message_requ
     return plan->backend->enqueue ? attn_plan_rebind(plan, guarded->tensors, reply) : 0;
 }
 
+/* The wall time of a series of runs, at most, over its processor time. */
+#define WALL_SHARE 4
+
 /* Runs that answer for the first inputs, and one that must answer for the second. Nothing is primed
  * between them: what lies in the outputs is a right answer, to another question. */
 static void run_renewed(struct attn_plan *plan, const struct attn_message_request *request,
@@ -61,9 +64,11 @@ static void run_renewed(struct attn_plan *plan, const struct attn_message_reques
     if (attn_plan_bind(plan, guarded->tensors, reply) != 0)
         return;
     const struct attn_load before = attn_load_now();
-    /* Processor time: on a busy machine it is still as many runs. */
+    /* Processor time: on a busy machine it is still as many runs. Who waits for a device or sleeps
+     * is limited by the clock. */
     const double start = attn_load_processor();
-    for (int32_t r = 0; r < request->runs && attn_load_processor() - start <= request->min_time;
+    for (int32_t r = 0; r < request->runs && attn_load_processor() - start <= request->min_time &&
+                        attn_load_wall() - before.wall <= WALL_SHARE * request->min_time;
          r++)
         if (attn_plan_run(plan, NULL, reply) != 0)
             return;
