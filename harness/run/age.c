@@ -26,31 +26,6 @@ static const double most_bytes = 0x1p23;
 /* Multiply-adds of the reference. */
 static const double budget = 1e7;
 
-/* The plan that has stayed in a worker, and the answer to its first inputs. */
-struct attn_age {
-    struct attn_case c;
-    struct attn_instance *instance;
-    struct attn_judge *judge;
-    struct attn_numerics numerics;
-    double since;
-};
-
-static void age_free(struct attn_age *age)
-{
-    if (!age)
-        return;
-    attn_judge_free(age->judge);
-    attn_instance_free(age->instance);
-    attn_case_free(&age->c);
-    free(age);
-}
-
-void attn_age_lose(struct attn_seat *seat)
-{
-    age_free(seat->age);
-    seat->age = NULL;
-}
-
 static void fail(struct attn_entry *entry, const struct attn_case *c, enum attn_status status,
                  const char *when, const char *reason)
 {
@@ -73,11 +48,11 @@ static void judge_run(struct attn_entry *entry, const struct attn_case *c, struc
 /* Has this operator, score and type been asked about? Notes it. */
 static bool is_known(struct attn_seat *seat, const struct attn_problem *p)
 {
-    const struct attn_age_key key = {p->op, p->score, p->dtype};
+    const struct attn_seat_kind key = {p->op, p->score, p->dtype};
     for (size_t k = 0; k < seat->n_ages; k++)
         if (memcmp(&seat->ages[k], &key, sizeof key) == 0)
             return true;
-    struct attn_age_key *grown = realloc(seat->ages, (seat->n_ages + 1) * sizeof *grown);
+    struct attn_seat_kind *grown = realloc(seat->ages, (seat->n_ages + 1) * sizeof *grown);
     if (grown) { /* else it is asked about again */
         seat->ages = grown;
         seat->ages[seat->n_ages++] = key;
@@ -88,7 +63,7 @@ static bool is_known(struct attn_seat *seat, const struct attn_problem *p)
 /* Runs a plan of the case many times, then with other inputs. SKIP: the backend refuses the case,
  * or there is no memory for it. The plan stays if `keep`. */
 static enum attn_status run_many(struct attn_session *session, struct attn_seat *seat,
-                                 struct attn_entry *entry, struct attn_age *age, bool keep)
+                                 struct attn_entry *entry, struct attn_seat_plan *age, bool keep)
 {
     char why[256];
     struct attn_judgement none;
@@ -136,7 +111,7 @@ static void begin(struct attn_session *session, struct attn_seat *seat, struct a
 {
     enum attn_status status = ATTN_SKIP;
     for (int itself = 0; itself < 2 && status == ATTN_SKIP; itself++) {
-        struct attn_age *age = calloc(1, sizeof *age);
+        struct attn_seat_plan *age = calloc(1, sizeof *age);
         if (!age || choose_case(entry, itself, &age->c) != 0) {
             free(age);
             continue;
@@ -145,7 +120,7 @@ static void begin(struct attn_session *session, struct attn_seat *seat, struct a
         if (keep && status == ATTN_PASS && attn_judgement_holds(entry->verdict.status))
             seat->age = age;
         else
-            age_free(age);
+            attn_seat_plan_free(age);
     }
 }
 
@@ -180,7 +155,7 @@ void attn_age_end(struct attn_session *session, struct attn_seat *seats, struct 
 {
     for (size_t b = 0; b < session->roster.count; b++) {
         struct attn_seat *seat = &seats[b];
-        struct attn_age *age = seat->age;
+        struct attn_seat_plan *age = seat->age;
         const bool holds = attn_judgement_holds(entries[b].verdict.status);
         const bool skipped = entries[b].verdict.status == ATTN_SKIP;
         /* The verdict should be that of a case that holds so far. */
@@ -197,6 +172,6 @@ void attn_age_end(struct attn_session *session, struct attn_seat *seats, struct 
             judge_run(&entries[b], &age->c, age->judge, &age->numerics, "two seconds later");
         else if (outcome.status != ATTN_SKIP && !attn_interrupted)
             fail(&entries[b], &age->c, outcome.status, "run two seconds later", outcome.reason);
-        age_free(age);
+        attn_seat_plan_free(age);
     }
 }

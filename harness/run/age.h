@@ -19,7 +19,4 @@ void attn_age_begin(struct attn_session *session, struct attn_seat *seats,
 void attn_age_end(struct attn_session *session, struct attn_seat *seats, struct attn_entry *entries,
                   bool last);
 
-/* Forgets the plan that has stayed. Its worker is about to go. */
-void attn_age_lose(struct attn_seat *seat);
-
 #endif

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "run/age.h"
 #include "run/progress.h"
 
 void attn_seat_init(struct attn_seat *seat, const struct attn_session *session,
@@ -63,9 +62,20 @@ void attn_seat_after(struct attn_seat *seat, const struct attn_outcome *outcome)
         attn_seat_leave(seat);
 }
 
+void attn_seat_plan_free(struct attn_seat_plan *plan)
+{
+    if (!plan)
+        return;
+    attn_judge_free(plan->judge);
+    attn_instance_free(plan->instance);
+    attn_case_free(&plan->c);
+    free(plan);
+}
+
 void attn_seat_leave(struct attn_seat *seat)
 {
-    attn_age_lose(seat);
+    attn_seat_plan_free(seat->age);
+    seat->age = NULL;
     attn_worker_stop(seat->worker);
     attn_worker_stop(seat->other);
     seat->worker = seat->other = NULL;

@@ -5,6 +5,7 @@
 #define ATTN_SEAT_H
 
 #include "host/worker.h"
+#include "judge/judge.h"
 #include "run/session.h"
 
 /* The best rate that a backend has shown on one operator with one score. */
@@ -21,9 +22,20 @@ struct attn_seat_answer {
 };
 
 /* A kind of problem that age.c has asked about. */
-struct attn_age_key {
+struct attn_seat_kind {
     uint32_t op, score, dtype;
 };
+
+/* A plan that has stayed in the worker, and what judges it (age.c). */
+struct attn_seat_plan {
+    struct attn_case c;
+    struct attn_instance *instance;
+    struct attn_judge *judge; /* of the plan's first inputs */
+    struct attn_numerics numerics;
+    double since; /* attn_now() */
+};
+
+void attn_seat_plan_free(struct attn_seat_plan *plan);
 
 /* The worker is started when needed, and again after it is gone. */
 struct attn_seat {
@@ -38,9 +50,9 @@ struct attn_seat {
     size_t n_answers;
     double renewed_s; /* spent on long series of runs by the check new_data */
     /* age.c: what it has asked about, and the plan that it has left in `worker` */
-    struct attn_age_key *ages;
+    struct attn_seat_kind *ages;
     size_t n_ages;
-    struct attn_age *age;
+    struct attn_seat_plan *age;
     bool age_done; /* such a plan has been judged */
 };
 

@@ -32,7 +32,8 @@ static int64_t halved(int64_t size, const struct least *least)
 }
 
 /* A position along a size that has become smaller: no position keeps all of its distances to both
- * ends, so it keeps its remainder, and moves to the middle if it would be outside. */
+ * ends, so it keeps its remainder, and moves to the middle if it would be outside. None becomes 0.
+ */
 static int64_t moved(int64_t position, int64_t was, int64_t is, int64_t tile)
 {
     if (position >= was)
@@ -40,7 +41,7 @@ static int64_t moved(int64_t position, int64_t was, int64_t is, int64_t tile)
     if (position < is)
         return position;
     const int64_t middle = is / tile / 2 * tile + position % tile;
-    return middle < is ? middle : is - 1;
+    return middle == 0 ? (is + 1) / 2 : middle < is ? middle : is - 1;
 }
 
 /* Makes lists, windows and offsets fit sizes that have become smaller. 0, or -1: no memory. */
