@@ -124,6 +124,7 @@ struct truth {
     double score;  /* error of the score that is not 0 */
     double wrong;  /* relative error of other / first */
     double adding; /* relative error of a sum of that many keys */
+    double others; /* keys at the distance of the row */
 };
 
 static struct truth truth_of(const struct attn_relation_work *work, const struct attn_place *at,
@@ -135,7 +136,7 @@ static struct truth truth_of(const struct attn_relation_work *work, const struct
     const double z = cap > 0 ? cap * tanh(x / cap) : x;
     /* Rows of equal scores have no key far below. */
     const double others = dense(work) || x == 0 ? keys - 1 : 1;
-    struct truth t = {.most = fmax(0, z)};
+    struct truth t = {.most = fmax(0, z), .others = others};
     const double first = exp(-t.most), other = others * exp(z - t.most);
     t.sum = first + other;
     t.first = first / t.sum;
@@ -146,7 +147,9 @@ static struct truth truth_of(const struct attn_relation_work *work, const struct
     const double tiles =
         n->key_tile > 0 ? ceil(keys / (double)n->key_tile) : 1; /* a rescale between two of them */
     const double parts = n->splits > 1 ? 1 : 0, far = fabs(z) + 2 * n->tau;
-    const double stored = n->score_type ? attn_dtype_roundoff(n->score_type) : 0;
+    const double stores = n->score_stores > 1 ? n->score_stores : 1;
+    const double stored =
+        n->score_type ? expm1(stores * log1p(attn_dtype_roundoff(n->score_type))) : 0;
     t.score = (2 * n->u_in + stored) * fabs(z);
     if (cap > 0)
         t.score += (CAP_ROUNDINGS * u + n->e_tanh) * fabs(z);
@@ -158,7 +161,14 @@ static struct truth truth_of(const struct attn_relation_work *work, const struct
     return t;
 }
 
-/* What may underflow, in each type that a weight is kept in. */
+/* The roundings of p before it is multiplied: as it is stored, and as an operand. */
+static double p_roundings(const struct attn_numerics *n)
+{
+    const double stored = n->p_type ? attn_dtype_roundoff(n->p_type) : 0;
+    return stored * (n->p_stochastic ? 2 : 1) + n->u_pv;
+}
+
+/* What may underflow of one key, in each type that a weight is kept in. */
 static double lost(const struct attn_numerics *n, uint32_t acc, uint32_t dtype)
 {
     const uint32_t types[] = {acc, n->p_type ? n->p_type : acc, dtype};
@@ -185,19 +195,17 @@ static bool expect(struct attn_relation_work *work, const struct attn_place *at,
         e->allowed = small * t.wrong + n->e_exp + t.adding + 2 * u +
                      (n->e_log + 4 * u) * fabs(log_sum) + (t.most > 0 ? t.score : 0) +
                      ARGUMENT_ROUNDINGS * u * (t.most + n->tau);
-        if (n->denominator != 1 && n->p_type)
-            e->allowed += attn_dtype_roundoff(n->p_type);
+        if (n->denominator != 1)
+            e->allowed += p_roundings(n);
     } else {
         const bool other = at->c % 2;
         const double want = other ? t.other : t.first;
-        double roundings = WEIGHT_ROUNDINGS * u + t.adding * (other ? 2 : 1);
-        if (n->p_type)
-            roundings += 2 * attn_dtype_roundoff(n->p_type);
+        double roundings = WEIGHT_ROUNDINGS * u + t.adding * (other ? 2 : 1) + 2 * p_roundings(n);
         if (n->partial_type)
             roundings += (double)keys_of(work) * attn_dtype_roundoff(n->partial_type);
         e->want = want;
-        e->allowed =
-            t.first * t.other * t.wrong * (1 + t.wrong) + want * roundings + lost(n, acc, dtype);
+        e->allowed = t.first * t.other * t.wrong * (1 + t.wrong) + want * roundings +
+                     (other ? t.others : 1) * lost(n, acc, dtype);
         /* Rows of equal scores: `other` counts one key of them. */
         if (other && !dense(work) && distance(work, at->b, at->h, at->i) == 0)
             e->want /= (double)keys_of(work) - 1;
