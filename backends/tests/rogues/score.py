@@ -114,7 +114,9 @@ class Line:
     """One bug, or honest code (bug None), on one case. `entry` is what the log says of it."""
 
     def __init__(self, bug, dtype, words, field):
-        self.bug, self.dtype, self.words, self.field = bug, dtype, words, field
+        self.bug, self.dtype, self.words = bug, dtype, words
+        self.field = field  # the rules of the field are asked
+        self.rules = None  # those that refuse it
         self.key = (bug.name if bug else "none", dtype, re.sub(r"data=.*/", "data=", words))
         self.cost = cells(words)
         self.entry = None
@@ -125,22 +127,20 @@ class Line:
                 (self.bug.theme == "declared" and self.entry["status"] == "mistrusted"))
 
     def measure(self, program, mode, seconds):
-        """Asks verify; bench and the rules of the field where they have a say."""
+        """Asks verify, and bench where it has a say."""
+        name = self.key[0]
         path = program.file("_".join(self.key[:2]) + f"_{abs(hash(self.words))}",
                             {"line": self.words})
-        name = self.key[0]
         begun = time.monotonic()
         _, records = program.verify(f"rogue:bug={name}", path, 1, *SLOW,
                                     *(PLAIN if mode == "sample" else []), timeout=seconds)
         record = records[-1]
         self.entry = {"bug": name, "dtype": self.dtype, "case": self.key[2],
                       "status": record["status"], "reason": record["reason"],
-                      "checks": len(record["checks"]), "bench": None, "rules": None}
+                      "checks": len(record["checks"]), "bench": None}
         if self.bug and self.bug.theme == "time":
             if not self.refused() or (mode == "full" and self.dtype == self.bug.types[0]):
                 self.entry["bench"] = benched(program, f"rogue:bug={name}", path)
-        elif self.bug and self.field and mode != "sample":
-            self.entry["rules"] = sorted(ask_the_field(program, self.bug, path))
         self.entry["seconds"] = round(time.monotonic() - begun, 1)
 
 
@@ -152,8 +152,8 @@ class Score:
         self.missed = [line for line in lines if not line.refused()]
         self.found = not self.missed
         self.benched = any(line.entry["bench"] for line in lines)
-        asked = [set(l.entry["rules"]) for l in lines if l.entry["rules"] is not None]
-        self.rules = set.intersection(*asked) if asked else None
+        asked = [line.rules for line in lines if line.rules is not None]
+        self.rules = set(asked[0]) if asked else None
 
 
 def benched(program, backend, path):
@@ -164,11 +164,14 @@ def benched(program, backend, path):
     return code in (3, 6)
 
 
-def ask_the_field(program, bug, path):
-    lines = program.field(bug.name, path, 1)
-    if not lines:  # it crashed
-        return set(RULES)
-    return {rule for rule in RULES if all(rule not in line["accepted"] for line in lines)}
+def ask_the_field(program, lines):
+    """{bug: rules that refuse it} of lines with one case. A crash is a refusal by all."""
+    path = program.file(f"field_{lines[0].dtype}_{abs(hash(lines[0].words))}",
+                        {"line": lines[0].words})
+    answers = program.field(",".join(line.bug.name for line in lines), path, 1)
+    accepted = {answer["bug"]: answer["accepted"] for answer in answers}
+    return {line.bug.name: sorted(set(RULES) - set(accepted.get(line.bug.name, ())))
+            for line in lines}
 
 
 def chosen_work(bugs, mode, folder):
@@ -189,7 +192,8 @@ def chosen_work(bugs, mode, folder):
         least = min(cells(case) for case in cases)
         asked = next(case for case in cases if cells(case) == least)
         work += [Line(bug, dtype, bug.words(case, dtype, folder),
-                      case is asked and least <= FIELD_CELLS)
+                      case is asked and least <= FIELD_CELLS and bug.theme != "time" and
+                      mode != "sample")
                  for dtype in types for case in cases]
     return work
 
@@ -307,29 +311,52 @@ def read_log(path):
         return {}
     with open(path, encoding="utf-8") as file:
         entries = [json.loads(line) for line in file]
-    return {(e["bug"], e["dtype"], e["case"]): e for e in entries}
+    return {(e["bug"], e["dtype"], e["case"], "rules" in e): e for e in entries}
 
 
 def try_lines(program, lines, mode, args):
     """Cheap lines first, so that a run that is cut off has tried most of them."""
     known, lock, begun = read_log(args.log), threading.Lock(), time.monotonic()
 
+    def append(path, text):
+        with lock:
+            if path:
+                with open(path, "a", encoding="utf-8") as file:
+                    file.write(text + "\n")
+
+    def too_much(line):
+        return (args.logged or line.cost > args.cells or
+                time.monotonic() - begun > args.seconds)
+
     def attempt(line):
-        line.entry = known.get(line.key)
-        if (line.entry or args.logged or line.cost > args.cells or
-                time.monotonic() - begun > args.seconds):
+        line.entry = known.get((*line.key, False))
+        if line.entry or too_much(line):
             return
         line.measure(program, mode, 1800)
-        with lock:
-            if args.log:
-                with open(args.log, "a", encoding="utf-8") as file:
-                    file.write(json.dumps(line.entry) + "\n")
-            if args.missed and line.bug and not line.refused():
-                with open(args.missed, "a", encoding="utf-8") as file:
-                    file.write(describe(line) + "\n")
+        append(args.log, json.dumps(line.entry))
+        if line.bug and not line.refused():
+            append(args.missed, describe(line))
 
+    def ask(alike):
+        for line in alike:
+            line.rules = known.get((*line.key, True), {}).get("rules")
+        alike = [line for line in alike if line.rules is None]
+        if not alike or too_much(alike[0]):
+            return
+        for name, rules in ask_the_field(program, alike).items():
+            line = next(line for line in alike if line.bug.name == name)
+            line.rules = rules
+            append(args.log, json.dumps({"bug": name, "dtype": line.dtype, "case": line.key[2],
+                                         "rules": rules}))
+
+    lines = sorted(lines, key=lambda line: line.cost)
+    asked = {}  # lines of one case, which share its reference
+    for line in lines:
+        if line.field:
+            asked.setdefault(line.key[1:], []).append(line)
     with concurrent.futures.ThreadPoolExecutor(max_workers=args.jobs) as pool:
-        list(pool.map(attempt, sorted(lines, key=lambda line: line.cost)))
+        list(pool.map(attempt, lines))
+        list(pool.map(ask, asked.values()))
 
 
 if __name__ == "__main__":
