@@ -21,6 +21,9 @@ struct attn_summary {
 int attn_summarise(const double *const *samples, const size_t *counts, size_t rounds,
                    struct attn_summary *out);
 
+/* Ascending. The values hold no NAN. */
+void attn_sort_doubles(double *values, size_t n);
+
 /* Quantile of a sorted array, linear between order statistics (Hyndman and Fan 1996, type 7). */
 double attn_quantile_sorted(const double *sorted, size_t n, double q);
 
@@ -30,6 +33,10 @@ struct attn_ratio {
     double ratio, lo, hi;
 };
 struct attn_ratio attn_ratio_of(const double *a, size_t na, const double *b, size_t nb);
+
+/* The t that |T| exceeds with probability `tail` (0 < tail < 1), T of Student's distribution with
+ * `df` degrees of freedom (df >= 1, real). */
+double attn_student_tail(double tail, double df);
 
 /* Two-sided 97.5 % quantile of Student's t with `df` degrees of freedom (df >= 1, real). */
 double attn_student_t975(double df);
