@@ -79,7 +79,7 @@ class Student(unittest.TestCase):
 class Paired(unittest.TestCase):
     """The decision rule of paired.h over its whole sequence of looks."""
 
-    ROWS = 100000 if FULL else 1000
+    ROWS = 40000 if FULL else 1000
 
     def sequence(self, shape, spread, effect, margin):
         """Share of series of which any look misses, share of each verdict, mean pairs."""
@@ -97,8 +97,8 @@ class Paired(unittest.TestCase):
         return missed.value / self.ROWS, shares, pairs.value
 
     def at_most(self, share, rate, what):
-        """`rate`, and four standard errors of the simulation."""
-        self.assertLessEqual(share, rate + 4 * (rate * (1 - rate) / self.ROWS) ** 0.5, what)
+        """`rate`, and three standard errors of the simulation."""
+        self.assertLessEqual(share, rate + 3 * (rate * (1 - rate) / self.ROWS) ** 0.5, what)
 
     def test_looks_together(self):
         """All looks of a series hold the truth in 99 %."""
