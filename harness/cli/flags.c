@@ -365,6 +365,8 @@ const struct attn_flag attn_flags[] = {
     {"backends", 0, "A,B", COMPARE, take_pair, 0, 0, "compare B with A, within one run"},
     {"baseline", 0, "NAME", REPORT | RUN, take_text, AT(report.baseline), 0,
      "report, run: the backend that speed-ups refer to (default: the slowest exact one)"},
+    {"cross", 0, NULL, COMPARE, take_switch, AT(compare.cross), 0,
+     "compare runs although their machines, builds or protocols differ"},
     {"map", 0, "A=B", COMPARE, take_map, 0, 0, "compare A of BASE or NEW with B of the other"},
     {"matrix", 0, NULL, LIST, take_switch, AT(matrix), 0,
      "list backends: what each one supports, over a grid of problems"},

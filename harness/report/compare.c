@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/comparable.h"
 #include "report/text.h"
 
 static const char *const verdict_names[] = {"same",  "faster",    "slower",  "unclear",
@@ -48,27 +49,21 @@ static void judge(struct attn_pair *pair, double margin)
         pair->verdict = ATTN_UNCLEAR;
 }
 
-/* What differs between the machines of two runs; 0 when nothing does. A field that either run does
- * not state cannot be taken as equal. */
-static int machines_differ(const struct attn_run_data *base, const struct attn_run_data *next,
-                           char *why, size_t size)
+/* One sentence: the first difference that stops the comparison, and how many more there are. */
+static void explain_differences(const struct attn_differences *differences, char *why, size_t size)
 {
-    static const char *const fields[][2] = {
-        {"cpu.model", "CPU model"}, {"threads", "number of threads"}, {"attnbench.build", "build"}};
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        const json_t *a = attn_field_at(base->machine, fields[i][0]);
-        const json_t *b = attn_field_at(next->machine, fields[i][0]);
-        if (a && b && json_equal(a, b))
-            continue;
-        char *x = a ? json_dumps(a, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
-        char *y = b ? json_dumps(b, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
-        snprintf(why, size, "not comparable: the %s is %.120s in the base and %.120s in the new",
-                 fields[i][1], x ? x : "not stated", y ? y : "not stated");
-        free(x);
-        free(y);
-        return -1;
-    }
-    return 0;
+    const struct attn_difference *first = differences->items;
+    while (!first->stops)
+        first++;
+    const size_t more = differences->stopping - 1;
+    int n =
+        snprintf(why, size, "not comparable: the %.96s is %.128s in the base and %.128s in the new",
+                 first->what, first->base, first->next);
+    if (more && n > 0 && (size_t)n < size)
+        n += snprintf(why + n, size - (size_t)n, ", and %zu more difference%s", more,
+                      more > 1 ? "s" : "");
+    if (n > 0 && (size_t)n < size)
+        snprintf(why + n, size - (size_t)n, "; --cross compares nevertheless");
 }
 
 struct tally {
@@ -212,8 +207,18 @@ static json_t *pair_json(const struct attn_pair *pair)
                      "new_ns", finite_or_null(centre(pair->next)), "reason", pair->reason);
 }
 
+static void put_differences(FILE *out, const struct attn_differences *differences)
+{
+    for (size_t i = 0; i < differences->count; i++) {
+        const struct attn_difference *d = &differences->items[i];
+        fprintf(out, "%s: the %s is %s in the base and %s in the new\n",
+                d->stops ? "differs" : "changed", d->what, d->base, d->next);
+    }
+}
+
 static int put_json(FILE *out, const struct attn_pairs *pairs, const struct tally *tally,
-                    double margin, enum attn_exit code, const char *reason)
+                    const struct attn_differences *differences, double margin, enum attn_exit code,
+                    const char *reason)
 {
     json_t *list = json_array(), *counts = json_object();
     int bad = !list || !counts;
@@ -222,9 +227,10 @@ static int put_json(FILE *out, const struct attn_pairs *pairs, const struct tall
     for (int v = 0; !bad && v <= ATTN_ONLY_NEW; v++)
         bad = json_object_set_new(counts, verdict_names[v],
                                   json_integer((json_int_t)tally->of[v])) != 0;
-    json_t *root = json_pack("{s:f,s:o,s:o,s:o,s:i,s:s}", "margin", margin, "results", list,
-                             "counts", counts, "geometric_mean", finite_or_null(tally->geomean),
-                             "exit", (int)code, "reason", reason);
+    json_t *root =
+        json_pack("{s:f,s:o,s:o,s:o,s:i,s:s,s:o}", "margin", margin, "results", list, "counts",
+                  counts, "geometric_mean", finite_or_null(tally->geomean), "exit", (int)code,
+                  "reason", reason, "differences", attn_differences_json(differences));
     bad = bad || !root || json_dumpf(root, out, JSON_INDENT(1) | JSON_PRESERVE_ORDER) != 0;
     json_decref(root);
     fputc('\n', out);
@@ -232,13 +238,14 @@ static int put_json(FILE *out, const struct attn_pairs *pairs, const struct tall
 }
 
 static int put(FILE *out, const struct attn_compare_options *options,
-               const struct attn_pairs *pairs, const struct tally *tally, enum attn_exit code,
-               const char *reason)
+               const struct attn_pairs *pairs, const struct tally *tally,
+               const struct attn_differences *differences, enum attn_exit code, const char *reason)
 {
     if (options->json)
-        return put_json(out, pairs, tally, options->margin, code, reason);
+        return put_json(out, pairs, tally, differences, options->margin, code, reason);
     if (pairs->count)
         put_table(out, pairs, tally);
+    put_differences(out, differences);
     if (*reason)
         fprintf(out, "%s\n", reason);
     return 0;
@@ -250,12 +257,19 @@ int attn_compare(const struct attn_run_data *base, const struct attn_run_data *n
 {
     struct attn_pairs pairs = {0};
     struct tally tally = {.geomean = NAN};
-    char reason[512] = "";
+    struct attn_differences differences = {0};
+    char reason[768] = "";
     enum attn_exit verdict = ATTN_EXIT_BASELINE;
     int status = -1;
-    if (base == next || machines_differ(base, next, reason, sizeof reason) == 0) {
+    if (base != next && attn_differences_find(base, next, &differences) != 0) {
+        snprintf(why, size, "no memory for the comparison");
+        return -1;
+    }
+    if (differences.stopping && !options->cross) {
+        explain_differences(&differences, reason, sizeof reason);
+    } else {
         if (attn_pairs_create(base, next, options, &pairs, why, size) != 0)
-            return -1;
+            goto done;
         for (size_t i = 0; i < pairs.count; i++)
             if (pairs.items[i].verdict == ATTN_SAME)
                 judge(&pairs.items[i], options->margin);
@@ -265,7 +279,7 @@ int attn_compare(const struct attn_run_data *base, const struct attn_run_data *n
         if (verdict == ATTN_EXIT_NOTHING)
             attn_pairs_explain_none(&pairs, options, reason, sizeof reason);
     }
-    if (put(out, options, &pairs, &tally, verdict, reason) != 0 || ferror(out)) {
+    if (put(out, options, &pairs, &tally, &differences, verdict, reason) != 0 || ferror(out)) {
         snprintf(why, size, "the comparison could not be written");
         goto done;
     }
@@ -274,5 +288,6 @@ int attn_compare(const struct attn_run_data *base, const struct attn_run_data *n
     status = 0;
 done:
     attn_pairs_free(&pairs);
+    attn_differences_free(&differences);
     return status;
 }

@@ -24,6 +24,7 @@ struct attn_compare_options {
     const char *backends[2]; /* --backends A,B within one run; NULL: by backend name across runs */
     const char *map[ATTN_MAP_MAX][2]; /* --map A=B: compares A of base or new with B of the other */
     int n_map;
+    bool cross;  /* compares runs that are not comparable (comparable.h) */
     bool strict; /* ATTN_UNCLEAR gives exit code 5 */
     bool json;   /* JSON in place of a table */
 };

@@ -53,6 +53,40 @@ class Compare(Case):
             self.assertIn("a percentage", self.expect(2, "compare", run, slow, "--margin",
                                                       margin).stderr)
 
+    def test_runs_that_are_not_comparable(self):
+        run, other = self.run_of("run"), self.run_of("other", 1.5)
+        with open(other + "/machine.json", encoding="utf-8") as file:
+            machine = json.load(file)
+        for fact in ("vendor", "family", "number", "stepping", "l1d"):
+            self.assertIn(fact, machine["cpu"])
+        self.assertTrue(all(len(b["plugin_sha256"]) == 64 for b in machine["backends"]))
+        self.assertGreater(machine["page_bytes"], 0)
+        self.assertIn("-O", machine["compiler_flags"])
+        machine["page_bytes"] *= 2
+        machine["compiler_flags"] = "-O9"
+        machine["backends"][0]["plugin_sha256"] = "0"
+        with open(other + "/machine.json", "w", encoding="utf-8") as file:
+            json.dump(machine, file)
+        done = self.expect(8, "compare", run, other)
+        self.assertIn("differs: the page size is ", done.stdout)
+        self.assertIn("differs: the set of compiler flags is ", done.stdout)
+        self.assertIn("changed: the plugin file of ", done.stdout)
+        self.assertIn("--cross compares nevertheless", done.stderr)
+        found = json.loads(self.expect(8, "compare", run, other, "--json").stdout)
+        self.assertEqual(sum(d["stops"] for d in found["differences"]), 2)
+        self.assertIn("2 slower", self.expect(4, "compare", run, other, "--cross").stdout)
+
+    def test_more_rounds_than_64(self):
+        self.expect(2, "bench", "-b", "naive", "--rounds", "1001", "-o", self.path("no"), PLAIN)
+        self.expect(0, "bench", "-b", "naive", *QUICK, "--rounds", "66", "--min-time", "10us", "-o",
+                    self.path("long"), PLAIN)
+        with open(self.path("long/results.ndjson"), encoding="utf-8") as file:
+            records = [json.loads(line) for line in file]
+        bench = [r for r in records if r["type"] == "bench"][0]
+        self.assertEqual(len(bench["samples_ns"]), 66)
+        low, high = bench["time_ns"]["ci95"]
+        self.assertLessEqual(low, high)
+
 
 class Runs(Case):
     def test_run_leaves_results_and_report(self):

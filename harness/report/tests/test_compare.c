@@ -237,6 +237,56 @@ static void two_backends_of_one_run(void **state)
     attn_run_release(&run);
 }
 
+/* Results of `backend` with options become those of `mine` with others. */
+static void rename_to_mine(struct attn_run_data *run, const char *backend, const char *options,
+                           const char *others)
+{
+    size_t i;
+    json_t *record;
+    json_array_foreach(run->records, i, record)
+    {
+        if (strcmp(json_string_value(json_object_get(record, "backend")), backend) != 0 ||
+            strcmp(json_string_value(json_object_get(record, "options")), options) != 0)
+            continue;
+        json_object_set_new(record, "backend", json_string("mine"));
+        json_object_set_new(record, "options", json_string(others));
+    }
+}
+
+/* One backend with and without options: "mine" is the one without. Where there is none, it is all
+ * that have options, but no result meets itself. */
+static void options_of_one_backend(void **state)
+{
+    (void)state;
+    struct attn_run_data run = quiet(1);
+    rename_to_mine(&run, "blas", "", "");
+    rename_to_mine(&run, "avx2", "", "x=0");
+    struct attn_compare_options options = {.margin = 0.03, .backends = {"mine", "mine:x=0"}};
+    static const char *const bases[] = {"mine", "mine:x=1"};
+    for (int turn = 0; turn < 2; turn++) {
+        json_t *json = compare(&run, &run, &options, ATTN_EXIT_OK), *result;
+        assert_true(counted(json, "faster") > 30);
+        assert_int_equal(counted(json, "same"), 0);
+        size_t i;
+        json_array_foreach(json_object_get(json, "results"), i, result)
+        {
+            const char *verdict = json_string_value(json_object_get(result, "verdict"));
+            const char *of = json_string_value(json_object_get(result, "backend"));
+            if (strcmp(verdict, "only new") != 0)
+                assert_string_equal(of, bases[turn]);
+            assert_string_equal(json_string_value(json_object_get(result, "new_backend")),
+                                "mine:x=0");
+        }
+        json_decref(json);
+        rename_to_mine(&run, "mine", "", "x=1");
+    }
+    options.backends[0] = "mine:x=0";
+    json_t *json = compare(&run, &run, &options, ATTN_EXIT_NOTHING);
+    assert_non_null(strstr(json_string_value(json_object_get(json, "reason")), "twice"));
+    json_decref(json);
+    attn_run_release(&run);
+}
+
 static void mapped_backends(void **state)
 {
     (void)state;
@@ -333,6 +383,7 @@ int main(void)
         cmocka_unit_test(not_comparable),
         cmocka_unit_test(nothing_in_common),
         cmocka_unit_test(two_backends_of_one_run),
+        cmocka_unit_test(options_of_one_backend),
         cmocka_unit_test(mapped_backends),
         cmocka_unit_test(the_table),
         cmocka_unit_test(mutated_records),
