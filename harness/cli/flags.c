@@ -279,6 +279,17 @@ static enum attn_exit take_margin(const struct attn_flag *flag, char *text, stru
     return ATTN_EXIT_OK;
 }
 
+static enum attn_exit take_discoveries(const struct attn_flag *flag, char *text,
+                                       struct attn_command *c, char *why, size_t size)
+{
+    char *end;
+    double percent = strtod(text, &end);
+    if (end == text || (*end && strcmp(end, "%") != 0) || !(percent > 0 && percent < 100))
+        return bad_value(flag, text, "a percentage above 0 and below 100", why, size);
+    c->compare.discoveries = percent / 100;
+    return ATTN_EXIT_OK;
+}
+
 static enum attn_exit take_drift(const struct attn_flag *flag, char *text, struct attn_command *c,
                                  char *why, size_t size)
 {
@@ -365,6 +376,9 @@ const struct attn_flag attn_flags[] = {
     {"backends", 0, "A,B", COMPARE, take_pair, 0, 0, "compare B with A, within one run"},
     {"baseline", 0, "NAME", REPORT | RUN, take_text, AT(report.baseline), 0,
      "report, run: the backend that speed-ups refer to (default: the slowest exact one)"},
+    {"discoveries", 0, "PERCENT", COMPARE, take_discoveries, 0, 0,
+     "of all slower and faster, so many may be false (Benjamini-Hochberg; default: each by "
+     "itself)"},
     {"cross", 0, NULL, COMPARE, take_switch, AT(compare.cross), 0,
      "compare runs although their machines, builds or protocols differ"},
     {"map", 0, "A=B", COMPARE, take_map, 0, 0, "compare A of BASE or NEW with B of the other"},

@@ -6,7 +6,9 @@
  *   slower   lo > 1 + m             all of it beyond the margin: a regression
  *   faster   hi < 1 / (1 + m)       the same with the sides swapped
  *   same     [lo, hi] inside [1 / (1 + m), 1 + m]
- *   unclear  anything else: more rounds would tell */
+ *   unclear  anything else: more rounds would tell
+ * Of n equal results 2.5 % at most are slower by chance, and as many faster. With --discoveries the
+ * rate of these among all that are slower or faster is bounded (Benjamini and Hochberg). */
 #include "report/compare.h"
 
 #include <math.h>
@@ -15,6 +17,7 @@
 
 #include "report/comparable.h"
 #include "report/text.h"
+#include "results/figures.h"
 
 static const char *const verdict_names[] = {"same",  "faster",    "slower",  "unclear",
                                             "broke", "only base", "only new"};
@@ -39,6 +42,7 @@ static void judge(struct attn_pair *pair, double margin)
     free(base);
     free(next);
     pair->ratio = r;
+    pair->p = attn_ratio_p(&r, margin);
     if (r.lo > 1 + margin)
         pair->verdict = ATTN_SLOWER;
     else if (r.hi < 1 / (1 + margin))
@@ -64,6 +68,31 @@ static void explain_differences(const struct attn_differences *differences, char
                       more > 1 ? "s" : "");
     if (n > 0 && (size_t)n < size)
         snprintf(why + n, size - (size_t)n, "; --cross compares nevertheless");
+}
+
+/* Adjusts the p-values of all judged pairs. One that is beyond the margin by itself, but would be a
+ * false discovery too often among so many, is unclear. */
+static int adjust(struct attn_pairs *pairs, double rate)
+{
+    double *p = calloc(pairs->count + 1, sizeof *p);
+    size_t n = 0;
+    if (!p)
+        return -1;
+    for (size_t i = 0; i < pairs->count; i++)
+        if (!isnan(pairs->items[i].p))
+            p[n++] = pairs->items[i].p;
+    const int status = attn_false_discovery(p, n, p);
+    n = 0;
+    for (size_t i = 0; status == 0 && i < pairs->count; i++) {
+        struct attn_pair *pair = &pairs->items[i];
+        if (isnan(pair->p))
+            continue;
+        pair->p = p[n++];
+        if ((pair->verdict == ATTN_SLOWER || pair->verdict == ATTN_FASTER) && pair->p > rate)
+            pair->verdict = ATTN_UNCLEAR;
+    }
+    free(p);
+    return status;
 }
 
 struct tally {
@@ -198,13 +227,14 @@ static json_t *finite_or_null(double value)
 static json_t *pair_json(const struct attn_pair *pair)
 {
     const struct attn_view_row *row = pair->row;
-    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:o,s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:s}", "id", row->id,
+    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:o,s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:s,s:o}", "id", row->id,
                      "case", row->line, "label", row->label, "backend", pair->base_label,
                      "new_backend", pair->next_label, "threads", finite_or_null(row->threads),
                      "cache", row->cache, "verdict", verdict_names[pair->verdict], "ratio",
                      finite_or_null(pair->ratio.ratio), "lo", finite_or_null(pair->ratio.lo), "hi",
                      finite_or_null(pair->ratio.hi), "base_ns", finite_or_null(centre(pair->base)),
-                     "new_ns", finite_or_null(centre(pair->next)), "reason", pair->reason);
+                     "new_ns", finite_or_null(centre(pair->next)), "reason", pair->reason, "p",
+                     finite_or_null(pair->p));
 }
 
 static void put_differences(FILE *out, const struct attn_differences *differences)
@@ -273,6 +303,10 @@ int attn_compare(const struct attn_run_data *base, const struct attn_run_data *n
         for (size_t i = 0; i < pairs.count; i++)
             if (pairs.items[i].verdict == ATTN_SAME)
                 judge(&pairs.items[i], options->margin);
+        if (options->discoveries > 0 && adjust(&pairs, options->discoveries) != 0) {
+            snprintf(why, size, "no memory for the comparison");
+            goto done;
+        }
         qsort(pairs.items, pairs.count, sizeof *pairs.items, compare_pairs);
         tally = count(&pairs);
         verdict = exit_of(&tally, options->strict);

@@ -172,7 +172,8 @@ static int fill(const struct attn_compare_options *options, struct attn_pairs *p
         }
         struct attn_pair *pair = &pairs->items[pairs->count++];
         *pair = (struct attn_pair){.base = row, .next = other, .row = row, .reason = ""};
-        pair->ratio = (struct attn_ratio){NAN, 0, INFINITY};
+        pair->ratio = (struct attn_ratio){NAN, 0, INFINITY, -1, 1};
+        pair->p = NAN;
         pair->base_label = base->backends[row->backend].label;
         pair->next_label = other ? next->backends[other->backend].label : pair->base_label;
         settle(pair, options);
@@ -189,7 +190,8 @@ static int fill(const struct attn_compare_options *options, struct attn_pairs *p
                                                           .next_label = label,
                                                           .reason = "",
                                                           .verdict = ATTN_ONLY_NEW,
-                                                          .ratio = {NAN, 0, INFINITY}};
+                                                          .p = NAN,
+                                                          .ratio = {NAN, 0, INFINITY, -1, 1}};
     }
     return 0;
 }

@@ -106,6 +106,11 @@ double attn_student_tail(double tail, double df)
     return t;
 }
 
+double attn_student_p(double t, double df)
+{
+    return t == 0 ? 1 : isinf(t) ? 0 : beta_regularised(df / (df + t * t), df / 2, 0.5);
+}
+
 double attn_student_t975(double df)
 {
     return attn_student_tail(0.05, df);
@@ -206,7 +211,7 @@ int attn_summarise(const double *const *samples, const size_t *counts, size_t ro
  * 1946. On logarithms, so that swapping the sides inverts the interval. */
 struct attn_ratio attn_ratio_of(const double *a, size_t na, const double *b, size_t nb)
 {
-    struct attn_ratio out = {NAN, 0, INFINITY};
+    struct attn_ratio out = {NAN, 0, INFINITY, -1, 1};
     if (na == 0 || nb == 0)
         return out;
     double mean_a, mean_b, var_a, var_b;
@@ -218,14 +223,22 @@ struct attn_ratio attn_ratio_of(const double *a, size_t na, const double *b, siz
         return out;
     double ea = var_a / (double)na, eb = var_b / (double)nb;
     double half = 0;
+    out.error = sqrt(ea + eb);
     if (ea + eb > 0) {
-        double df =
-            (ea + eb) * (ea + eb) / (ea * ea / (double)(na - 1) + eb * eb / (double)(nb - 1));
-        half = attn_student_t975(df) * sqrt(ea + eb);
+        out.df = (ea + eb) * (ea + eb) / (ea * ea / (double)(na - 1) + eb * eb / (double)(nb - 1));
+        half = attn_student_t975(out.df) * out.error;
     }
     out.lo = exp(centre - half);
     out.hi = exp(centre + half);
     return out;
+}
+
+double attn_ratio_p(const struct attn_ratio *ratio, double margin)
+{
+    const double beyond = fabs(log(ratio->ratio)) - log1p(margin);
+    if (ratio->error < 0 || !(beyond > 0))
+        return 1;
+    return attn_student_p(beyond / ratio->error, ratio->df);
 }
 
 double attn_loglog_slope(const double *x, const double *y, size_t n)

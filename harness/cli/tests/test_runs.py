@@ -49,6 +49,9 @@ class Compare(Case):
         self.expect(4, "compare", run, slow)
         self.expect(4, "compare", run, slow, "--margin", "40%")
         self.expect(0, "compare", run, slow, "--margin", "60")
+        self.expect(4, "compare", run, slow, "--discoveries", "1%")
+        for rate in ("x", "0", "100", "5%%"):
+            self.expect(2, "compare", run, slow, "--discoveries", rate)
         for margin in ("x", "-1", "100", "5%%"):
             self.assertIn("a percentage", self.expect(2, "compare", run, slow, "--margin",
                                                       margin).stderr)

@@ -136,6 +136,31 @@ static void too_noisy_to_say(void **state)
     attn_run_release(&next);
 }
 
+/* Noise of a tenth and no margin: some of 130 equal results are slower or faster by chance. A rate
+ * of false discoveries drops them, and keeps what was planted. */
+static void many_verdicts(void **state)
+{
+    (void)state;
+    struct attn_compare_options each = {.margin = 0}, rated = {.margin = 0, .discoveries = 0.05};
+    struct attn_run_data base = synthetic_run((struct synthetic){.seed = 1, .noise = 0.1});
+    struct attn_run_data next = synthetic_run((struct synthetic){.seed = 2, .noise = 0.1});
+    json_t *json = compare(&base, &next, &each, ATTN_EXIT_REGRESSION);
+    assert_true(counted(json, "slower") + counted(json, "faster") >= 4);
+    json_decref(json);
+    json = compare(&base, &next, &rated, ATTN_EXIT_OK);
+    assert_int_equal(counted(json, "slower") + counted(json, "faster"), 0);
+    json_decref(json);
+    attn_run_release(&next);
+    next =
+        synthetic_run((struct synthetic){.seed = 2, .noise = 0.1, .slow = "avx2", .slowdown = 1.5});
+    json = compare(&base, &next, &rated, ATTN_EXIT_REGRESSION);
+    assert_true(counted(json, "slower") > 50);
+    assert_true(counted(json, "slower") + counted(json, "faster") < 72);
+    json_decref(json);
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
 static void broke_and_missing(void **state)
 {
     (void)state;
@@ -379,6 +404,7 @@ int main(void)
         cmocka_unit_test(equal_runs),
         cmocka_unit_test(a_regression),
         cmocka_unit_test(too_noisy_to_say),
+        cmocka_unit_test(many_verdicts),
         cmocka_unit_test(broke_and_missing),
         cmocka_unit_test(not_comparable),
         cmocka_unit_test(nothing_in_common),
