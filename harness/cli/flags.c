@@ -276,6 +276,7 @@ static enum attn_exit take_margin(const struct attn_flag *flag, char *text, stru
     if (end == text || (*end && strcmp(end, "%") != 0) || !(percent >= 0 && percent < 100))
         return bad_value(flag, text, "a percentage from 0 to 100", why, size);
     c->compare.margin = percent / 100;
+    c->compare.margin_given = true;
     return ATTN_EXIT_OK;
 }
 
@@ -369,10 +370,12 @@ const struct attn_flag attn_flags[] = {
      "N random cases over the whole language, drawn from --seed (default 1), with --shrink"},
     {"baseline", 0, "FILE", VERIFY, take_text, AT(baseline), 0,
      "verify: results.ndjson or folder of an earlier run; exit 3 if errors have grown"},
-    {"drift", 0, "FACTOR", VERIFY, take_drift, 0, 0,
-     "with --baseline: error over bound may grow by this factor (default 2)"},
+    {"drift", 0, "FACTOR", VERIFY | COMPARE, take_drift, 0, 0,
+     "with --baseline or --gate: error over bound may grow by this factor (default 2)"},
     {"margin", 0, "PERCENT", COMPARE, take_margin, 0, 0,
-     "differences up to this count as equal (default 3)"},
+     "differences up to this count as equal (default 10 between two runs, else 3)"},
+    {"gate", 0, NULL, COMPARE, take_switch, AT(compare.gate), 0,
+     "BASE gates memory and accuracy, too: exit 4 if peaks or their order grew, 3 if errors did"},
     {"backends", 0, "A,B", COMPARE, take_pair, 0, 0, "compare B with A, within one run"},
     {"baseline", 0, "NAME", REPORT | RUN, take_text, AT(report.baseline), 0,
      "report, run: the backend that speed-ups refer to (default: the slowest exact one)"},

@@ -38,8 +38,9 @@ struct attn_paired_look {
     enum attn_paired_verdict verdict;
     double estimate; /* trimmed mean of the pairs */
     double lo, hi;   /* 99 %, true at whichever look one stops; -INFINITY, INFINITY below 6 pairs */
-    double least;    /* the rule finds an effect of this size with 95 %, at these pairs and their
-                      * spread; INFINITY below 6 pairs */
+    /* An effect of this size would have been found, with its confirmation, in 95 % (normal pairs;
+     * 90 % if their tails are heavy). INFINITY below 6 pairs. */
+    double least;
     size_t pairs;
 };
 

@@ -79,6 +79,36 @@ class Compare(Case):
         self.assertEqual(sum(d["stops"] for d in found["differences"]), 2)
         self.assertIn("2 slower", self.expect(4, "compare", run, other, "--cross").stdout)
 
+    def test_margin_between_runs_is_wide(self):
+        run, slow = self.run_of("run"), self.run_of("slow", 1.06)
+        self.assertIn("times are absolute", self.expect(0, "compare", run, slow).stdout)
+        self.expect(4, "compare", run, slow, "--margin", "3")
+        self.expect(4, "compare", run, self.run_of("slower", 1.15))
+
+    def test_one_baseline_gates_three_things(self):
+        def with_peaks(factor, error):
+            def change(record):
+                if record["type"] == "bench":
+                    record["samples_ns"] = [[1000.0], [1001.0]]
+                    record["peak_bytes"] = factor * 1048576
+                elif record["type"] == "verify":
+                    record["max_ratio"] *= error
+            return change
+        run = self.run_folder("run", change=with_peaks(1, 1))
+        same = self.run_folder("same", change=with_peaks(1, 1))
+        more = self.run_folder("more", change=with_peaks(2, 1))
+        worse = self.run_folder("worse", change=with_peaks(1, 3))
+        self.assertIn("gate: time passed, memory passed, accuracy passed",
+                      self.expect(0, "compare", run, same, "--gate").stdout)
+        self.assertIn("peak: was 1.00 MiB, is 2.00 MiB  naive",
+                      self.expect(4, "compare", run, more, "--gate").stdout)
+        self.expect(0, "compare", run, more)
+        self.assertIn("drift: naive on ", self.expect(3, "compare", run, worse, "--gate").stdout)
+        self.expect(0, "compare", run, worse, "--gate", "--drift", "4")
+        found = json.loads(self.expect(3, "compare", run, worse, "--gate", "--json").stdout)["gate"]
+        self.assertEqual((found["memory"]["grew"], found["accuracy"]["drifted"]), (0, 1))
+        self.expect(2, "compare", run, "--gate", "--backends", "naive,avx2")
+
     def test_more_rounds_than_64(self):
         self.expect(2, "bench", "-b", "naive", "--rounds", "1001", "-o", self.path("no"), PLAIN)
         self.expect(0, "bench", "-b", "naive", *QUICK, "--rounds", "66", "--min-time", "10us", "-o",

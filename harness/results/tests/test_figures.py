@@ -77,10 +77,17 @@ class Interval(ctypes.Structure):
                 ("n", ctypes.c_size_t)]
 
 
+class Look(ctypes.Structure):
+    _fields_ = [("verdict", ctypes.c_int)] + [(name, ctypes.c_double) for name in (
+        "estimate", "lo", "hi", "least")] + [("pairs", ctypes.c_size_t)]
+
+
 class Ratio(ctypes.Structure):
     _fields_ = [(name, ctypes.c_double) for name in ("ratio", "lo", "hi", "error", "df")]
 
 
+lib.attn_paired_judge.restype = Look
+lib.attn_paired_judge.argtypes = [DOUBLES, ctypes.c_size_t, ctypes.c_double]
 lib.attn_student_p.restype = ctypes.c_double
 lib.attn_student_p.argtypes = [ctypes.c_double, ctypes.c_double]
 lib.attn_ratio_of.restype = Ratio
@@ -287,6 +294,18 @@ class Paired(unittest.TestCase):
         for shape in SHAPES:
             _, shares, _ = self.sequence(shape, 0.01, margin, margin)
             self.at_most(1 - shares["unclear"], 0.01, shape.__name__)
+
+    def test_least_effect(self):
+        """The mean of `least` at 16 pairs is found in 95 %, in 90 % with heavy tails."""
+        margin = np.log(1.03)
+        for shape, share in ((normal, 0.95), (heavy, 0.9), (contaminated, 0.9)):
+            rng = np.random.default_rng(11)
+            series = (doubles(0.03 * shape(rng, 16)) for _ in range(1000))
+            least = np.mean([lib.attn_paired_judge(s, 16, margin).least for s in series])
+            _, shares, _ = self.sequence(shape, 0.03, least, margin)
+            print("effect of %.1f %%, the least to be found, %s: %.4f" %
+                  (100 * np.expm1(least), shape.__name__, shares["slower"]))
+            self.assertLess(abs(shares["slower"] - share), 0.03, shape.__name__)
 
     def test_planted(self):
         """A slowdown of 5 % is found where the spread of pairs is a hundredth."""
