@@ -44,9 +44,10 @@ class Program:
             sys.exit(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
         return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
-    def verify(self, backend, path, threads, *more):
+    def verify(self, backend, path, threads, *more, timeout=900):
         """Exit code and verdicts of one `attnbench verify`."""
-        code, records = self.records("verify", backend, path, "--threads", str(threads), *more)
+        code, records = self.records("verify", backend, path, "--threads", str(threads), *more,
+                                     timeout=timeout)
         return code, [r for r in records if r["type"] == "verify"]
 
     def field(self, bug, path, threads):

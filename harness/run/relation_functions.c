@@ -107,8 +107,9 @@ static struct attn_function_truth make_truth(const struct attn_relation_work *wo
     const double tiles =
         n->key_tile > 0 ? ceil(keys / (double)n->key_tile) : 1; /* a rescale between two of them */
     const double parts = n->splits > 1 ? 1 : 0, far = fabs(z) + 2 * n->tau;
-    t.score = (2 * n->u_in + narrowing(work, n->score_type) + 2 * projected_roundoff(work) +
-               form->roundings * u) *
+    const double stores = n->score_stores > 1 ? n->score_stores : 1;
+    t.score = (2 * n->u_in + expm1(stores * log1p(narrowing(work, n->score_type))) +
+               2 * projected_roundoff(work) + form->roundings * u) *
               fabs(z);
     if (form->tanh)
         t.score += n->e_tanh * fabs(z);
@@ -123,7 +124,14 @@ static struct attn_function_truth make_truth(const struct attn_relation_work *wo
     return t;
 }
 
-/* What may underflow, in each type that a weight is kept in. */
+/* The roundings of p before it is multiplied: as it is stored, and as an operand. */
+static double p_roundings(const struct attn_relation_work *work)
+{
+    const struct attn_numerics *n = &work->is[0].numerics;
+    return narrowing(work, n->p_type) * (n->p_stochastic ? 2 : 1) + n->u_pv;
+}
+
+/* What may underflow of one key, in each type that a weight is kept in. */
 static double lost(const struct attn_numerics *n, uint32_t acc, uint32_t dtype)
 {
     const uint32_t types[] = {acc, n->p_type ? n->p_type : acc, dtype};
@@ -155,7 +163,7 @@ static void expect_lse(const struct attn_relation_work *work, const struct attn_
                  (n->e_log + 4 * u) * fabs(log(t->sum)) + (t->most > 0 ? t->score : 0) +
                  ARGUMENT_ROUNDINGS * u * (t->most + n->tau);
     if (n->denominator != 1)
-        e->allowed += narrowing(work, n->p_type);
+        e->allowed += p_roundings(work);
 }
 
 static void expect_weight(const struct attn_relation_work *work,
@@ -169,12 +177,12 @@ static void expect_weight(const struct attn_relation_work *work,
     double roundings = WEIGHT_ROUNDINGS * u + t->adding * (other ? 2 : 1);
     if (n->splits > 1)
         roundings += MERGE_ROUNDINGS * u;
-    roundings += 2 * narrowing(work, n->p_type) + 2 * projected_roundoff(work);
+    roundings += 2 * p_roundings(work) + 2 * projected_roundoff(work);
     if (n->partial_type)
         roundings += (double)attn_functions_keys(work) * attn_dtype_roundoff(n->partial_type);
     e->want = want;
-    e->allowed =
-        t->first * t->other * t->wrong * (1 + t->wrong) + want * roundings + lost(n, acc, p->dtype);
+    e->allowed = t->first * t->other * t->wrong * (1 + t->wrong) + want * roundings +
+                 (other ? t->others : 1) * lost(n, acc, p->dtype);
     /* Rows of equal scores: `other` counts one key of them. */
     if (other && !attn_functions_dense(work) && t->x == 0)
         e->want /= t->others;

@@ -2,12 +2,15 @@
 /* field.c - a mutant or a rogue on a file of cases, outside the harness: does its output differ
  * from that of the correct backend, and what do the rules of the field say of it.
  *
- *     mutant_field PLUGIN BUG THREADS FILE.cases
+ *     mutant_field PLUGIN BUG[,BUG]... THREADS FILE.cases
  *
- * Prints {"case": name, "changed": bool, "accepted": [rule, ...]} a line. A mutant may crash it. */
+ * Prints {"bug": name, "case": name, "changed": bool, "accepted": [rule, ...]} a line. The last
+ * bug may crash it; each one before has a process of its own, and prints nothing if it crashes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "pack/make.h"
 #include "pack/pack.h"
@@ -69,7 +72,8 @@ static double magnitude(const struct attn_problem *p, const double *weights, int
     return sum;
 }
 
-/* Fills got, or peer, and want from an output; returns how many elements there are. */
+/* Fills got, or peer with all that is the same for every bug, from an output; returns how many
+ * elements there are. */
 static int64_t collect(const struct attn_instance *in, const struct answer *answer,
                        const double *weights, bool peer, struct rule_element *to)
 {
@@ -85,6 +89,8 @@ static int64_t collect(const struct attn_instance *in, const struct answer *answ
         const int64_t i = mha ? row / heads % p->sq : row % p->sq, b = row / heads / p->sq;
         const double value = attn_dtype_load(t->dtype, t->data, offset(t, b, h, i, c));
         *(peer ? &to[n].peer : &to[n].got) = value;
+        if (!peer) /* what follows is known */
+            continue;
         to[n].want = answer->want[n];
         to[n].magnitude =
             answer->role == ATTN_OUT && !mha ? magnitude(p, weights + row * p->sk, b, h, c) : 0;
@@ -139,7 +145,8 @@ static int collect_all(const struct attn_instance *in, const struct ref_result *
     return 0;
 }
 
-static void print(const struct attn_instance *in, const struct outputs *o, bool changed)
+static void print(const struct attn_instance *in, const char *bug, const struct outputs *o,
+                  bool changed)
 {
     bool accepted[RULES];
     for (int r = 0; r < RULES; r++)
@@ -148,7 +155,7 @@ static void print(const struct attn_instance *in, const struct outputs *o, bool 
         const struct attn_tensor *t = attn_tensor_find(&in->problem, o->answers[n].role);
         rules_apply(o->elements[n], o->counts[n], t->dtype, in->problem.sk, accepted);
     }
-    printf("{\"case\": \"%s\", \"changed\": %s, \"accepted\": [", in->c.name,
+    printf("{\"bug\": \"%s\", \"case\": \"%s\", \"changed\": %s, \"accepted\": [", bug, in->c.name,
            changed ? "true" : "false");
     const char *comma = "";
     for (int r = 0; r < RULES; r++)
@@ -179,34 +186,64 @@ static int make_reference(const struct attn_instance *in, struct ref_result *ref
     return ref_compute(p, &all, ref, why, size) == ATTN_OK ? 0 : -1;
 }
 
+/* What the reference and the correct backend say of a case. */
+struct truth {
+    struct ref_result ref;
+    struct outputs outputs;
+    unsigned char *before;
+};
+
 static int judge(const struct attn_backend *backend, const char *bug, uint32_t threads,
-                 const struct attn_case *c, char *why, size_t size)
+                 const struct attn_instance *in, struct truth *truth, char *why, size_t size)
+{
+    size_t bytes;
+    prime(in);
+    if (run(backend, bug, threads, in, why, size) != ATTN_OK ||
+        collect_all(in, &truth->ref, false, &truth->outputs))
+        return -1;
+    unsigned char *after = snapshot(in, &bytes);
+    if (!after)
+        return -1;
+    print(in, bug, &truth->outputs, memcmp(truth->before, after, bytes) != 0);
+    free(after);
+    return 0;
+}
+
+/* Every bug of the list, each from the same inputs: all but the last in a process of its own. */
+static int judge_all(const struct attn_backend *backend, const char *list, uint32_t threads,
+                     const struct attn_instance *in, struct truth *truth, char *why, size_t size)
+{
+    char bug[64];
+    for (const char *comma; (comma = strchr(list, ',')); list = comma + 1) {
+        snprintf(bug, sizeof(bug), "%.*s", (int)(comma - list), list);
+        const pid_t child = fork();
+        if (child == 0)
+            _exit(judge(backend, bug, threads, in, truth, why, size) ? 1 : 0);
+        if (child < 0 || waitpid(child, NULL, 0) < 0)
+            return -1;
+    }
+    return judge(backend, list, threads, in, truth, why, size);
+}
+
+static int judge_case(const struct attn_backend *backend, const char *list, uint32_t threads,
+                      const struct attn_case *c, char *why, size_t size)
 {
     struct attn_instance *in;
-    struct ref_result ref = {0};
-    struct outputs outputs = {.n = 0};
-    unsigned char *before = NULL, *after = NULL;
+    struct truth truth = {.outputs = {.n = 0}};
     size_t bytes;
     int status = -1;
     if (attn_instance_create(c, 1, &in, why, size))
         return -1;
-    if (make_reference(in, &ref, &outputs, why, size) ||
-        run(backend, "none", threads, in, why, size) != ATTN_OK ||
-        collect_all(in, &ref, true, &outputs) || !(before = snapshot(in, &bytes)))
-        goto out;
-    prime(in);
-    if (run(backend, bug, threads, in, why, size) != ATTN_OK ||
-        collect_all(in, &ref, false, &outputs) || !(after = snapshot(in, &bytes)))
-        goto out;
-    print(in, &outputs, memcmp(before, after, bytes) != 0);
-    status = 0;
-out:
-    free(before);
-    free(after);
-    for (int n = 0; n < outputs.n; n++)
-        free(outputs.elements[n]);
+    if (make_reference(in, &truth.ref, &truth.outputs, why, size) == 0 &&
+        run(backend, "none", threads, in, why, size) == ATTN_OK &&
+        collect_all(in, &truth.ref, true, &truth.outputs) == 0 &&
+        (truth.before = snapshot(in, &bytes)))
+        status = judge_all(backend, list, threads, in, &truth, why, size);
+    free(truth.before);
+    for (int n = 0; n < truth.outputs.n; n++)
+        free(truth.outputs.elements[n]);
     for (int o = 0; o < REF_OUTPUTS; o++)
-        free(ref.output[o].value);
+        free(truth.ref.output[o].value);
     attn_instance_free(in);
     return status;
 }
@@ -215,7 +252,7 @@ int main(int argc, char **argv)
 {
     struct attn_case_list cases = {0};
     struct attn_loaded loaded = {0};
-    char why[512] = "usage: mutant_field PLUGIN BUG THREADS FILE.cases";
+    char why[512] = "usage: mutant_field PLUGIN BUG[,BUG]... THREADS FILE.cases";
     int status = 2;
     if (argc != 5 || attn_plugin_load(argv[1], &loaded, why, sizeof(why)) ||
         attn_case_parse_file(argv[4], &cases, why, sizeof(why)))
@@ -224,8 +261,8 @@ int main(int argc, char **argv)
     status = 0;
     for (size_t n = 0; status == 0 && n < cases.count; n++)
         if ((cases.items[n].data && attn_pack_resolve(&cases.items[n], why, sizeof(why))) ||
-            judge(backend, argv[2], (uint32_t)strtoul(argv[3], NULL, 10), &cases.items[n], why,
-                  sizeof(why)))
+            judge_case(backend, argv[2], (uint32_t)strtoul(argv[3], NULL, 10), &cases.items[n], why,
+                       sizeof(why)))
             status = 1;
 out:
     if (status)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "honest.h"
 #include "rogue.h"
 
 struct share {
@@ -50,8 +51,8 @@ void rogue_score_tile(const struct rogue_job *job, struct rogue_scratch *scratch
 {
     rogue_load_keys(job, scratch, b, g, j, keys);
     memset(scratch->s, 0, (size_t)rows * KEY_TILE * sizeof(*scratch->s));
-    rogue_product(rows, score_width(job), KEY_TILE, scratch->q, job->inner, scratch->kt, KEY_TILE,
-                  scratch->s, KEY_TILE);
+    rogue_arith_product(rows, score_width(job), KEY_TILE, scratch->q, job->inner, scratch->kt,
+                        KEY_TILE, scratch->s, KEY_TILE);
     for (int64_t r = 0; r < rows; r++)
         rogue_score_row(job, &scratch->rows[r], b, j, keys, scratch->s + r * KEY_TILE);
 }
@@ -105,22 +106,27 @@ static void add_tile(const struct rogue_job *job, struct rogue_scratch *scratch,
         if (!finite)
             parts[r] = parts_of(s);
         const float tile = rogue_largest_of(s, KEY_TILE);
-        const float maximum = tile > row->maximum ? tile : row->maximum;
+        const float maximum = rogue_arith_maximum(row->maximum, tile);
         const float base = maximum == -INFINITY ? 0 : maximum;
         if (row->maximum != maximum && row->maximum != -INFINITY) {
             const float factor = rogue_stray_rescale(rogue_exp(row->maximum - base));
             row->sum *= factor;
             rogue_scale_row(scratch->o + r * job->wide, factor, job->wide);
+            rogue_round_sums(&row->sum, 1);
+            rogue_round_sums(scratch->o + r * job->wide, job->wide);
         }
         row->maximum = maximum;
         float sum;
-        row->sum += rogue_stray_exp(job, s, base, &sum) ? sum : rogue_exp_row(s, base, KEY_TILE);
+        if (!rogue_stray_exp(job, s, base, &sum))
+            sum = rogue_exp_row(s, base, KEY_TILE);
+        sum = rogue_round_p(job, s, sum);
+        row->sum = rogue_add_p(row->sum, s, sum);
         if (job->p->flags & ATTN_FLAG_DROPOUT)
             rogue_drop_row(job, row, b, j, keys, s);
     }
     if (finite)
-        rogue_product(rows, KEY_TILE, job->wide, scratch->s, KEY_TILE, scratch->v, job->wide,
-                      scratch->o, job->wide);
+        rogue_arith_product(rows, KEY_TILE, job->wide, scratch->s, KEY_TILE, scratch->v, job->wide,
+                            scratch->o, job->wide);
     else
         for (int64_t r = 0; r < rows; r++)
             add_values_with_care(job, scratch, r, parts[r]);
@@ -143,7 +149,7 @@ static void leave_partial(const struct rogue_job *job, const struct rogue_scratc
     if (bug(split_stale) && row->maximum == -INFINITY)
         return;
     if (bug(sink_each_split) && job->t.sink.dtype)
-        rogue_add_sink(job, row, scratch->o + r * job->wide);
+        rogue_add_sink(job, row, b, scratch->o + r * job->wide);
     if (bug(merge_rounded))
         round_partial(job, row, scratch->o + r * job->wide);
     const int64_t at = ((b * job->p->hq + row->h) * job->p->sq + row->i) * job->splits + split;

@@ -31,7 +31,7 @@
     BUG(permuted_dense, strides, attention, "f32 bf16", "b=84 h=3 s=3 d=64 layout=bshd", "q of few rows is read as if it were dense", "pytorch/pytorch#181133") \
     BUG(unknown_flags, contract, attention, "f32 bf16", "h=4 d=64 s=128", "supports ignores flags that it does not know", "") \
     BUG(unknown_roles, contract, attention, "f32 bf16", "h=4 d=64 s=128", "supports ignores operands that it does not know", "") \
-    BUG(unknown_types, contract, attention, "f32 bf16", "h=4 d=64 s=128", "supports takes reserved types of masks and biases", "") \
+    BUG(unknown_types, contract, attention, "f32 bf16", "h=4 d=64 s=128 mask=bool:0.6 bias=normal", "supports takes reserved types of masks and biases", "") \
     BUG(unknown_score, contract, attention, "f32 bf16", "h=4 d=64 s=128", "supports takes scores that it does not know for q.k", "") \
     BUG(unknown_space, contract, attention, "f32 bf16", "h=4 d=64 s=128", "supports takes operands in the memory of a device", "")
 /* clang-format on */

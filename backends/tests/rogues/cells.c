@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "honest.h"
 #include "rogue.h"
 
 /* Does this path forget a feature: bug `decode` where keys are split, `packed` with packed heads.
@@ -39,8 +40,11 @@ static void add_alibi(const struct rogue_job *job, const struct rogue_row *row, 
     const float slope = attn_element_read(alibi->dtype, alibi->data, h * alibi->stride[0]);
     const int64_t diagonal =
         row->i + attn_keys_offset(job->p, &job->t.len, b) + (bug(split_alibi) ? row->from : 0);
+    const bool by_key = rogue_alibi_by_key(job);
     for (int64_t t = 0; t < keys; t++)
-        s[t] -= s[t] == -INFINITY ? 0 : slope * (float)llabs(diagonal - j - t);
+        s[t] += s[t] == -INFINITY ? 0
+                : by_key          ? slope * (float)(j + t)
+                                  : -slope * (float)llabs(diagonal - j - t);
 }
 
 static bool mask_lost(const struct rogue_job *job)
@@ -99,17 +103,24 @@ void rogue_score_row(const struct rogue_job *job, const struct rogue_row *row, i
 {
     const struct attn_problem *p = job->p;
     const double scale = bug(decode_scale) && job->splits > 1 ? 1 / sqrt((double)p->dk) : p->scale;
+    rogue_round_scores(job, s);
     rogue_scale_row(s, (float)scale * rogue_stray_scale(job, row), KEY_TILE);
+    rogue_round_scores(job, s);
     if ((p->flags & ATTN_FLAG_SOFTCAP) && !bug(declared_e_tanh) &&
         !forgets(job, bug(softcap_decode), bug(softcap_packed))) {
         const float cap = (float)p->softcap;
         for (int64_t t = 0; t < keys; t++)
-            s[t] = cap * tanhf(s[t] / cap);
+            s[t] = cap * rogue_round_score(job, tanhf(rogue_round_score(job, s[t] / cap)));
+        rogue_round_scores(job, s);
     }
-    if (job->t.bias.dtype && !forgets(job, bug(decode_bias_lost), false))
+    if (job->t.bias.dtype && !forgets(job, bug(decode_bias_lost), false)) {
         add_bias(job, row, b, j, keys, s);
-    if (job->t.alibi.dtype && !forgets(job, bug(decode_alibi_lost), false))
+        rogue_round_scores(job, s);
+    }
+    if (job->t.alibi.dtype && !forgets(job, bug(decode_alibi_lost), false)) {
         add_alibi(job, row, b, j, keys, s);
+        rogue_round_scores(job, s);
+    }
     apply_range(job, row, j, keys, s);
     apply_mask(job, row, b, j, keys, s);
     if (rogue_planted != ROGUE_none)

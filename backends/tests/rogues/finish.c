@@ -2,9 +2,10 @@
 /* finish.c - splits merged, the sink, and the outputs of a row. */
 #include <math.h>
 
+#include "honest.h"
 #include "rogue.h"
 
-void rogue_add_sink(const struct rogue_job *job, struct rogue_row *row, float *o)
+void rogue_add_sink(const struct rogue_job *job, struct rogue_row *row, int64_t b, float *o)
 {
     const struct attn_tensor *sink = &job->t.sink;
     const int64_t group = job->p->hq / job->p->hkv;
@@ -13,6 +14,7 @@ void rogue_add_sink(const struct rogue_job *job, struct rogue_row *row, float *o
     float logit = attn_element_read(sink->dtype, sink->data, h * sink->stride[0]);
     if (bug(softcap_of_sink) && cap > 0)
         logit = cap * tanhf(logit / cap);
+    logit += rogue_alibi_shift(job, row, b);
     const float maximum = !(logit <= row->maximum) ? logit : row->maximum;
     if (maximum == -INFINITY)
         return;
@@ -85,11 +87,13 @@ static void finish_row(const struct rogue_job *job, struct rogue_row *row, int64
     if (row->lost)
         return;
     if (job->t.sink.dtype && !sink_lost(job, row))
-        rogue_add_sink(job, row, o);
+        rogue_add_sink(job, row, b, o);
     float log_sum = row->maximum + (row->sum == 0 ? 0 : logf(row->sum));
+    log_sum -= rogue_alibi_shift(job, row, b);
     for (int64_t c = 0; c < job->p->dv; c++)
         o[c] = empty && row->sum == row->sum ? 0 : o[c] / row->sum;
     rogue_stray_output(job, row, o, &log_sum);
+    rogue_round_output(job, o, job->p->dv);
     if (bug(empty_nan) && empty)
         o[0] = NAN;
     rogue_write(out, rogue_start(job, out, b, row->h, row->to), out->stride[3], out_width(job, o),

@@ -6,8 +6,7 @@
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
     !defined(__SANITIZE_ADDRESS__)
-#define FOR_EACH_PROCESSOR                                                                         \
-    __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#define FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "fma", "default")))
 #else
 #define FOR_EACH_PROCESSOR
 #endif

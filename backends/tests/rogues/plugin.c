@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cheats.h"
+#include "honest.h"
 #include "rogue.h"
 
 enum rogue_bug rogue_planted;
@@ -30,15 +31,26 @@ static const char *const names[] = {"none",
 #undef BUG
 };
 
-static const struct attn_option_spec options[] = {{
-    .key = "bug",
-    .type = ATTN_OPTION_CHOICE,
+static const struct attn_option_spec options[] = {
+    {
+        .key = "bug",
+        .type = ATTN_OPTION_CHOICE,
 #define BUG(name, class, op, types, cases, text, source) "|" #name
-    .choices = "none" ROGUE_BUGS,
+        .choices = "none" ROGUE_BUGS,
 #undef BUG
-    .default_value = "none",
-    .help = "what is wrong with it",
-}};
+        .default_value = "none",
+        .help = "what is wrong with it",
+    },
+    {
+        .key = "arith",
+        .type = ATTN_OPTION_CHOICE,
+#define ARITH(name, types, text) "|" #name
+        .choices = "f32" ROGUE_ARITHS,
+#undef ARITH
+        .default_value = "f32",
+        .help = "how it computes, and says that it does",
+    },
+};
 
 static const uint32_t optional[] = {
     ATTN_LSE,  ATTN_WEIGHTS, ATTN_MASK,      ATTN_BIAS, ATTN_LEN, ATTN_ALIBI,
@@ -60,6 +72,7 @@ static void plant(const struct attn_services *services)
     for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++)
         if (strcmp(names[n], wanted) == 0)
             rogue_planted = (enum rogue_bug)n;
+    rogue_arith_choose(attn_option_get(services, "arith", "f32"));
 }
 
 /* What bugs of `supports` do not see is taken out of the problem. */
@@ -94,7 +107,8 @@ static int supports(const struct attn_problem *problem, const struct attn_servic
         overlook(&known, tensors);
         problem = &known;
     }
-    return attn_problem_check(problem, &limits, why, size);
+    const int status = attn_problem_check(problem, &limits, why, size);
+    return status != ATTN_OK || rogue_arith_takes(problem, why, size) ? status : ATTN_UNSUPPORTED;
 }
 
 /* Counted memory for rows * columns elements, or NULL; a product that overflows asks for too much.
@@ -144,6 +158,7 @@ static void choose_path(struct rogue_job *job, const struct attn_services *servi
     job->splits = 1;
     if (p->sq <= FEW_QUERIES && p->sk >= 2 * SPLIT_KEYS)
         job->splits = rogue_least(p->sk / SPLIT_KEYS, MOST_SPLITS);
+    job->splits = rogue_arith_splits(p->sk, job->splits);
     job->threads = (int)rogue_least(services->threads, MOST_THREADS);
     if (bug(thread_too_many))
         job->threads = 2;
@@ -221,6 +236,7 @@ static void numerics(const void *opaque, struct attn_numerics *numerics)
     numerics->e_exp = 2.5e-7;
     numerics->e_tanh = 8 * u;
     numerics->e_log = 4 * u;
+    rogue_arith_declare(numerics, plan->problem);
     rogue_declare_falsely(numerics, plan->problem);
 }
 

@@ -140,7 +140,7 @@ void rogue_stray_output(const struct rogue_job *job, const struct rogue_row *row
                         float *lse);
 
 /* attend.c and finish.c */
-void rogue_add_sink(const struct rogue_job *job, struct rogue_row *row, float *o);
+void rogue_add_sink(const struct rogue_job *job, struct rogue_row *row, int64_t b, float *o);
 void rogue_attend(struct rogue_job *job);
 void rogue_score_tile(const struct rogue_job *job, struct rogue_scratch *scratch, int64_t b,
                       int64_t g, int64_t rows, int64_t j, int64_t keys);

@@ -4,24 +4,28 @@
 
     score.py BUILD                one bug of each class in seconds: without fills, first type and line
     score.py BUILD --quick        every bug with all fills, one line and one type of it
-    score.py BUILD --full         every bug, every type, every line
+    score.py BUILD --full         every bug, every type, every line; cheap lines first
     score.py BUILD --full --write  and writes MATRIX.md; with --quick, of what was tried
     score.py BUILD --log FILE     appends each result to FILE, and skips what FILE has already
-    score.py BUILD --quick --log FILE --logged --write  writes what FILE has, and tries nothing
-    score.py BUILD --missed FILE  writes what is missed
+    score.py BUILD --seconds N    begins no line after N seconds
+    score.py BUILD --full --log FILE --logged --write  writes what FILE has, and tries nothing
+    score.py BUILD --missed FILE  appends what is missed as soon as it is seen
 
-A bug is found in a type if `attnbench verify` refuses each of its lines in that type; for the
-theme `time`, if verify or `attnbench bench` does. Exits with 1 if honest code is refused or a bug is
-missed.
+A line is refused if `attnbench verify` refuses it; for the theme `time`, if verify or `attnbench
+bench` does. A bug is found in a type if each of its lines is refused. Exits with 1 if honest code
+is refused or a bug is missed.
 """
 import argparse
 import concurrent.futures
+import itertools
 import json
 import os
 import random
 import re
 import sys
 import tempfile
+import threading
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
@@ -29,7 +33,7 @@ from scoring import (FOUND, LETTER, RULES, Program, letters, make_textbook, roun
                      verdict_line)
 
 REFUSED = FOUND + ("suspect",)
-FIELD_CELLS = 1 << 23  # the rules of the field ask for every row: cases up to so many cells
+FIELD_CELLS = 1 << 27  # the rules of the field ask for every row: cases up to so many cells
 SLOW = ["--run-limit", "0", "--timeout", "600s"]
 PLAIN = ["--fills", "none", "--checks", "none"]
 # Not in the sample of the fast tier: what needs fills, minutes, or a second program.
@@ -84,45 +88,72 @@ def read_bugs():
     return bugs
 
 
-def first_of_lists(words):
-    """The words with the first value of each list and range, and with the first word of parts."""
-    return " ".join(re.sub(r"[,].*", "", word) if "/" not in word.split("=")[0] else word
-                    for word in words.split())
+def expand(words):
+    """The cases of a line: every combination of the values of its lists."""
+    keys, lists = [], []
+    for word in words.split():
+        key, _, values = word.partition("=")
+        keys.append(key)
+        lists.append([values] if key == "data" else values.split(","))
+    return [" ".join(f"{k}={v}" for k, v in zip(keys, chosen))
+            for chosen in itertools.product(*lists)]
+
+
+def cells(words):
+    """How many cells the weights of a case have; packs are small."""
+    sizes = {"b": 1, "hq": 1, "sq": 1, "sk": 1}
+    for word in words.split():
+        key, _, value = word.partition("=")
+        for name in {"h": ["hq"], "s": ["sq", "sk"], "hq/hkv": ["hq"]}.get(key, [key]):
+            if name in sizes:
+                sizes[name] = int(value.partition("/")[0])
+    return sizes["b"] * sizes["hq"] * sizes["sq"] * sizes["sk"]
+
+
+class Line:
+    """One bug, or honest code (bug None), on one case. `entry` is what the log says of it."""
+
+    def __init__(self, bug, dtype, words, field):
+        self.bug, self.dtype, self.words = bug, dtype, words
+        self.field = field  # the rules of the field are asked
+        self.rules = None  # those that refuse it
+        self.key = (bug.name if bug else "none", dtype, re.sub(r"data=.*/", "data=", words))
+        self.cost = cells(words)
+        self.entry = None
+
+    def refused(self):
+        """A declaration beyond its limits makes a pass mistrusted, which is all that can be said."""
+        return (self.entry["status"] in REFUSED or self.entry["bench"] or
+                (self.bug.theme == "declared" and self.entry["status"] == "mistrusted"))
+
+    def measure(self, program, mode, seconds):
+        """Asks verify, and bench where it has a say."""
+        name = self.key[0]
+        path = program.file("_".join(self.key[:2]) + f"_{abs(hash(self.words))}",
+                            {"line": self.words})
+        begun = time.monotonic()
+        _, records = program.verify(f"rogue:bug={name}", path, 1, *SLOW,
+                                    *(PLAIN if mode == "sample" else []), timeout=seconds)
+        record = records[-1]
+        self.entry = {"bug": name, "dtype": self.dtype, "case": self.key[2],
+                      "status": record["status"], "reason": record["reason"],
+                      "checks": len(record["checks"]), "bench": None}
+        if self.bug and self.bug.theme == "time":
+            if not self.refused() or (mode == "full" and self.dtype == self.bug.types[0]):
+                self.entry["bench"] = benched(program, f"rogue:bug={name}", path)
+        self.entry["seconds"] = round(time.monotonic() - begun, 1)
 
 
 class Score:
-    """One bug in one type, on some of its lines; or what a log says of it."""
+    """One bug in one type, on the lines that were tried."""
 
-    def __init__(self, bug, dtype, missed, where, rules):
-        self.bug, self.dtype, self.missed, self.where = bug, dtype, missed, where
-        self.rules = None if rules is None else set(rules)
-        self.found = bool(where)
-
-    def line(self):
-        rules = None if self.rules is None else sorted(self.rules)
-        return json.dumps({"bug": self.bug.name, "dtype": self.dtype, "missed": self.missed,
-                           "where": self.where, "rules": rules})
-
-
-def measure(program, bug, dtype, groups, mode):
-    lines = {f"{bug.name}.{n}": bug.words(g, dtype, program.folder) for n, g in enumerate(groups)}
-    path = program.file(f"{bug.name}_{dtype}", lines)
-    backend = f"rogue:bug={bug.name}"
-    plain = PLAIN if mode == "sample" else []
-    _, records = program.verify(backend, path, 1, *SLOW, *plain)
-    missed = [r["case"] for r in records if r["status"] not in REFUSED]
-    where = [] if missed else ["verify"]
-    if bug.theme == "time" and (missed or mode == "full") and benched(program, backend, path):
-        where.append("bench")
-    rules = None
-    if mode != "sample" and bug.theme != "time" and all(cells(r) <= FIELD_CELLS for r in records):
-        rules = ask_the_field(program, bug, path)
-    return Score(bug, dtype, missed, where, rules)
-
-
-def cells(record):
-    s = record["sizes"]
-    return s["b"] * s["hq"] * s["sq"] * s["sk"] if s else 1 << 62
+    def __init__(self, bug, dtype, lines):
+        self.bug, self.dtype = bug, dtype
+        self.missed = [line for line in lines if not line.refused()]
+        self.found = not self.missed
+        self.benched = any(line.entry["bench"] for line in lines)
+        asked = [line.rules for line in lines if line.rules is not None]
+        self.rules = set(asked[0]) if asked else None
 
 
 def benched(program, backend, path):
@@ -133,63 +164,71 @@ def benched(program, backend, path):
     return code in (3, 6)
 
 
-def ask_the_field(program, bug, path):
-    lines = program.field(bug.name, path, 1)
-    if not lines:  # it crashed
-        return set(RULES)
-    return {rule for rule in RULES if all(rule not in line["accepted"] for line in lines)}
+def ask_the_field(program, lines):
+    """{bug: rules that refuse it} of lines with one case. A crash is a refusal by all."""
+    path = program.file(f"field_{lines[0].dtype}_{abs(hash(lines[0].words))}",
+                        {"line": lines[0].words})
+    answers = program.field(",".join(line.bug.name for line in lines), path, 1)
+    accepted = {answer["bug"]: answer["accepted"] for answer in answers}
+    return {line.bug.name: sorted(set(RULES) - set(accepted.get(line.bug.name, ())))
+            for line in lines}
 
 
-def chosen_work(bugs, mode):
-    """[(bug, type, groups)]. Quick: one type and one line of each bug, types taken in turn."""
+def chosen_work(bugs, mode, folder):
+    """The lines to try. Quick: one type and one case of each bug, types taken in turn. The field
+    is asked on the smallest case of each."""
     work, kinds = [], set()
     for number, bug in enumerate(bugs):
-        if mode == "full":
-            work += [(bug, dtype, bug.groups) for dtype in bug.types]
-        elif mode == "quick":
-            work.append((bug, bug.types[number % len(bug.types)], [first_of_lists(bug.groups[0])]))
-        elif ((bug.theme, bug.kind) not in kinds and bug.theme in SAMPLED and
-              bug.kind not in NOT_SAMPLED):
+        cases = [case for group in bug.groups for case in expand(group)]
+        types = bug.types
+        if mode == "sample":
+            if ((bug.theme, bug.kind) in kinds or bug.theme not in SAMPLED or
+                    bug.kind in NOT_SAMPLED):
+                continue
             kinds.add((bug.theme, bug.kind))
-            work.append((bug, bug.types[0], [first_of_lists(bug.groups[0])]))
+        if mode != "full":
+            cases = cases[:1]
+            types = [types[0 if mode == "sample" else number % len(types)]]
+        least = min(cells(case) for case in cases)
+        asked = next(case for case in cases if cells(case) == least)
+        work += [Line(bug, dtype, bug.words(case, dtype, folder),
+                      case is asked and least <= FIELD_CELLS and bug.theme != "time" and
+                      mode != "sample")
+                 for dtype in types for case in cases]
     return work
 
 
-def accept_honest(program, work, mode):
-    """The honest kernel on the same lines: complaints if it is refused. A verdict may say that it
-    proves too little (mistrusted); that is no refusal."""
+def honest_work(work):
+    """The same cases with the honest kernel, once each."""
     lines = {}
-    for bug, dtype, groups in work:
-        for n, group in enumerate(groups):
-            words = bug.words(group, dtype, program.folder)
-            if words not in lines.values():
-                lines[f"{bug.name}_{dtype}_{n}"] = words
-    plain = PLAIN if mode == "sample" else []
-    _, records = program.verify("rogue", program.file("honest", lines), 1, *SLOW, *plain)
-    return [f"the honest kernel is {r['status']}: {r['reason']}\n    {r['repro']}"
-            for r in records if r["status"] not in ("pass", "mistrusted")]
+    for line in work:
+        line = Line(None, line.dtype, line.words, False)
+        lines.setdefault(line.key, line)
+    return list(lines.values())
 
 
-def matrix(scores, mode):
+def matrix(scores, work, mode):
+    """`work`: all lines, also those that were not tried."""
     found = sum(s.found for s in scores)
+    tried = sum(line.entry is not None for line in work)
     judged = [s for s in scores if s.rules is not None]
     lines = [
         "# Which rogue is found", "",
         f"Written by `score.py --{mode} --write`; do not edit. " +
-        ("Every bug in every type, on all its lines." if mode == "full" else
-         f"One type and one line of each bug; {len({s.bug.name for s in scores})} of "
+        (f"Every bug in every type: {tried} of {len(work)} cases were tried." if mode == "full" else
+         f"One type and one case of each bug; {len({s.bug.name for s in scores})} of "
          f"{len(read_bugs())} bugs were tried."), "",
-        "A letter is a type: f f32, b bf16, h f16. `found`: every line is refused. `missed`: at least",
+        "A letter is a type: f f32, b bf16, h f16. `found`: every case is refused. `missed`: at least",
         "one passes. `bench`: refused when timed, too. On the right: in which types a rule of the field",
-        f"refuses every line; `-` where a line has over {FIELD_CELLS} cells, and for bugs of time.", "",
+        f"refuses the smallest case; `-` where it has over {FIELD_CELLS} cells, and for bugs of time.", "",
         f"**{len({s.bug.name for s in scores})} bugs, {len(scores)} mutants with their types: {found} "
         f"found, {len(scores) - found} missed.**", "",
         "| theme | class | found / all | f32 | f16 | bf16 |", "|---|---|---:|---:|---:|---:|"]
     for theme, kind in sorted({(s.bug.theme, s.bug.kind) for s in scores}):
         mine = [s for s in scores if (s.bug.theme, s.bug.kind) == (theme, kind)]
-        cells = [share(mine)] + [share([s for s in mine if s.dtype == d])
-                                 for d in ("f32", "f16", "bf16")]
-        lines.append(f"| {theme} | {kind} | " + " | ".join(cells) + " |")
+        shares = [share(mine)] + [share([s for s in mine if s.dtype == d])
+                                  for d in ("f32", "f16", "bf16")]
+        lines.append(f"| {theme} | {kind} | " + " | ".join(shares) + " |")
     lines += ["", f"The {len(judged)} mutants on which the rules of the field were tried:", "",
               "| verdict | found | missed | of them f32 | bf16 and f16 |", "|---|---:|---:|---:|---:|",
               verdict_line("attnbench verify", judged, lambda s: s.found),
@@ -205,7 +244,7 @@ def matrix(scores, mode):
         text = bug.text.replace("|", "\\|")
         lines.append(f"| {bug.theme} | {bug.kind} | `{bug.name}` {text} | "
                      f"{letters(mine, lambda s: s.found)} | {letters(mine, lambda s: not s.found)} | "
-                     f"{letters(mine, lambda s: 'bench' in s.where)} | " + " | ".join(rules) +
+                     f"{letters(mine, lambda s: s.benched)} | " + " | ".join(rules) +
                      f" | {bug.source} |")
     return "\n".join(lines) + "\n"
 
@@ -214,7 +253,7 @@ def share(scores):
     return f"{sum(s.found for s in scores)} / {len(scores)}" if scores else ""
 
 
-def main():
+def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
     parser.add_argument("--full", action="store_true")
@@ -224,61 +263,100 @@ def main():
     parser.add_argument("--logged", action="store_true", help="nothing but what the log has")
     parser.add_argument("--missed")
     parser.add_argument("--theme", action="append", help="these themes alone")
+    parser.add_argument("--dtype", action="append", help="these types alone")
     parser.add_argument("--bug", action="append", help="these bugs alone, in full")
     parser.add_argument("--leave-out", action="append", default=[], help="not these bugs")
     parser.add_argument("--no-honest", action="store_true", help="without the honest kernel")
+    parser.add_argument("--seconds", type=float, default=1e9, help="no line begins after this")
+    parser.add_argument("--cells", type=float, default=1e18, help="no case has more")
     parser.add_argument("--jobs", type=int, default=2)
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    args = parse_arguments()
     mode = "full" if args.full or args.bug else "quick" if args.quick else "sample"
     bugs = [b for b in read_bugs() if (not args.theme or b.theme in args.theme) and
             (not args.bug or b.name in args.bug) and b.name not in args.leave_out]
-    work = chosen_work(bugs, mode)
-    if args.logged:
-        known = read_log(args.log, {b.name: b for b in bugs})
-        work = [(b, dtype, b.groups) for b in bugs for dtype in b.types if (b.name, dtype) in known]
     with tempfile.TemporaryDirectory(prefix="attnbench-rogues-") as folder:
         program = Program(args.build, "rogue.so", folder)
-        complaints = [] if args.no_honest or args.logged else accept_honest(program, work, mode)
-        scores = score_all(program, work, mode, args)
-    missed = [f"{s.bug.theme} {s.bug.name} {s.dtype}: {s.bug.text}: {case}"
-              for s in scores if not s.found for case in s.missed]
-    if args.missed:
-        with open(args.missed, "w", encoding="utf-8") as file:
-            file.writelines(line + "\n" for line in missed)
+        work = [line for line in chosen_work(bugs, mode, folder)
+                if not args.dtype or line.dtype in args.dtype]
+        honest = [] if args.no_honest else honest_work(work)
+        try_lines(program, work + honest, mode, args)
+    refused = [f"the honest kernel is {line.entry['status']}: {line.entry['reason']}\n"
+               f"    {line.words}" for line in honest
+               if line.entry and line.entry["status"] not in ("pass", "mistrusted")]
+    scores = [Score(bug, dtype, lines) for bug in bugs for dtype in bug.types
+              if (lines := [l for l in work if l.bug is bug and l.dtype == dtype and l.entry])]
+    missed = [describe(line) for s in scores for line in s.missed]
     if args.write:
         with open(os.path.join(HERE, "MATRIX.md"), "w", encoding="utf-8") as file:
-            file.write(matrix(scores, mode))
-    print("\n".join(complaints + [f"missed: {line}" for line in missed]))
-    print(f"{sum(s.found for s in scores)} of {len(scores)} rogues found")
-    return 1 if complaints or missed else 0
+            file.write(matrix(scores, work, mode))
+    print("\n".join(refused + [f"missed: {line}" for line in missed]))
+    print(f"{sum(s.found for s in scores)} of {len(scores)} rogues found, on "
+          f"{sum(line.entry is not None for line in work)} of {len(work)} cases; honest on "
+          f"{sum(line.entry is not None for line in honest)} of {len(honest)}")
+    return 1 if refused or missed else 0
 
 
-def read_log(path, bugs):
-    """{(bug, type): score} of an earlier run."""
+def describe(line):
+    return (f"{line.bug.theme} {line.bug.name} {line.dtype}: {line.bug.text}: {line.key[2]}: "
+            f"{line.entry['status']} {line.entry['reason']}")
+
+
+def read_log(path):
+    """{key of a line: entry} of earlier runs."""
     if not path or not os.path.exists(path):
         return {}
     with open(path, encoding="utf-8") as file:
         entries = [json.loads(line) for line in file]
-    return {(e["bug"], e["dtype"]): Score(bugs[e["bug"]], e["dtype"], e["missed"], e["where"],
-                                          e["rules"])
-            for e in entries if e["bug"] in bugs}
+    return {(e["bug"], e["dtype"], e["case"], "rules" in e): e for e in entries}
 
 
-def score_all(program, work, mode, args):
-    known = read_log(args.log, {w[0].name: w[0] for w in work})
+def try_lines(program, lines, mode, args):
+    """Cheap lines first, so that a run that is cut off has tried most of them."""
+    known, lock, begun = read_log(args.log), threading.Lock(), time.monotonic()
 
-    def score(entry):
-        bug, dtype, groups = entry
-        if (bug.name, dtype) in known:
-            return known[bug.name, dtype]
-        result = measure(program, bug, dtype, groups, mode)
-        if args.log:
-            with open(args.log, "a", encoding="utf-8") as file:
-                file.write(result.line() + "\n")
-        return result
+    def append(path, text):
+        with lock:
+            if path:
+                with open(path, "a", encoding="utf-8") as file:
+                    file.write(text + "\n")
 
+    def too_much(line):
+        return (args.logged or line.cost > args.cells or
+                time.monotonic() - begun > args.seconds)
+
+    def attempt(line):
+        line.entry = known.get((*line.key, False))
+        if line.entry or too_much(line):
+            return
+        line.measure(program, mode, 1800)
+        append(args.log, json.dumps(line.entry))
+        if line.bug and not line.refused():
+            append(args.missed, describe(line))
+
+    def ask(alike):
+        for line in alike:
+            line.rules = known.get((*line.key, True), {}).get("rules")
+        alike = [line for line in alike if line.rules is None]
+        if not alike or too_much(alike[0]):
+            return
+        for name, rules in ask_the_field(program, alike).items():
+            line = next(line for line in alike if line.bug.name == name)
+            line.rules = rules
+            append(args.log, json.dumps({"bug": name, "dtype": line.dtype, "case": line.key[2],
+                                         "rules": rules}))
+
+    lines = sorted(lines, key=lambda line: line.cost)
+    asked = {}  # lines of one case, which share its reference
+    for line in lines:
+        if line.field:
+            asked.setdefault(line.key[1:], []).append(line)
     with concurrent.futures.ThreadPoolExecutor(max_workers=args.jobs) as pool:
-        return list(pool.map(score, work))
+        list(pool.map(attempt, lines))
+        list(pool.map(ask, asked.values()))
 
 
 if __name__ == "__main__":

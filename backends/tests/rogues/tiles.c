@@ -2,6 +2,7 @@
 /* tiles.c - operands of any type and stride as tiles of f32, and results back. */
 #include <string.h>
 
+#include "honest.h"
 #include "rogue.h"
 
 void rogue_read(const struct attn_tensor *t, int64_t at, int64_t step, int64_t n, float *to)
@@ -32,9 +33,11 @@ void rogue_load_queries(const struct rogue_job *job, struct rogue_scratch *scrat
                         int64_t rows)
 {
     const struct attn_tensor *q = &job->t.q;
-    for (int64_t r = 0; r < rows; r++)
+    for (int64_t r = 0; r < rows; r++) {
         rogue_read(q, rogue_start(job, q, b, scratch->rows[r].q_head, scratch->rows[r].i),
                    q->stride[3], job->p->dq, scratch->q + r * job->inner);
+        rogue_round_operands(scratch->q + r * job->inner, job->p->dq);
+    }
 }
 
 void rogue_load_keys(const struct rogue_job *job, struct rogue_scratch *scratch, int64_t b,
@@ -45,6 +48,7 @@ void rogue_load_keys(const struct rogue_job *job, struct rogue_scratch *scratch,
         if (t < keys)
             rogue_read(k, rogue_start(job, k, b, g, j + t), k->stride[3], job->p->dk,
                        scratch->line);
+        rogue_round_operands(scratch->line, job->p->dk);
         for (int64_t c = 0; c < job->p->dk; c++)
             scratch->kt[c * KEY_TILE + t] = t < keys ? scratch->line[c] : 0;
     }
@@ -62,6 +66,7 @@ void rogue_load_values(const struct rogue_job *job, struct rogue_scratch *scratc
             rogue_read(
                 v, rogue_start(job, v, b, (g + 1) % job->p->hkv, j + t) + width / 2 * v->stride[3],
                 v->stride[3], width - width / 2, row + width / 2);
+        rogue_round_operands(row, width);
         memset(row + width, 0, (size_t)(job->wide - width) * sizeof(*row));
     }
     memset(scratch->v + keys * job->wide, 0,
