@@ -41,6 +41,7 @@ static void judge_run(struct attn_entry *entry, const struct attn_case *c, struc
 {
     struct attn_judgement verdict;
     attn_examine_outputs(judge, numerics, false, &verdict);
+    entry->verdict.delta += verdict.delta;
     if (!attn_judgement_holds(verdict.status))
         fail(entry, c, verdict.status, when, verdict.reason);
 }
