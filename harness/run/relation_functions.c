@@ -97,7 +97,9 @@ static struct attn_function_truth make_truth(const struct attn_relation_work *wo
     /* Rows of equal scores have no key far below. */
     const double others = attn_functions_dense(work) || x == 0 ? keys - 1 : 1;
     struct attn_function_truth t = {.x = x, .most = fmax(0, z), .others = others};
+    const double more = 1.02 * x, moved = cap > 0 ? cap * tanh(more / cap) : more;
     const double first = exp(-t.most), other = others * exp(z - t.most);
+    t.mistaken = 1 / (1 + others * exp(moved));
     t.sum = first + other;
     t.first = first / t.sum;
     t.other = other / t.sum;
@@ -229,6 +231,8 @@ static bool expect(struct attn_relation_work *work, const struct attn_place *at,
         e->allowed *= 2; /* what is wanted is computed in f64, too */
     e->allowed +=
         attn_dtype_roundoff(stored) * (n->out_toward_zero ? 2 : 1) * (fabs(e->want) + e->allowed);
+    if (at->c >= 0 && c % 2 == 0 && fabs(t->mistaken - e->want) > e->allowed)
+        work->sees_scale = true;
     return true;
 }
 
