@@ -114,7 +114,7 @@ static struct attn_outcome bench_tiny(const char *plugin, const char *options, b
     struct attn_worker *worker = start_with(plugin, options);
     struct attn_instance *instance = tiny_create(3, 5, 4, 0);
     struct attn_bench_reply reply;
-    const struct attn_bench_params params = {.cold = cold, .min_time = 0.01, .samples = 3};
+    const struct attn_bench_params params = {.cold = cold, .min_time = 0.05, .samples = 4};
     const struct attn_outcome outcome = bench(worker, instance, &params, &reply);
     tiny_free(instance);
     attn_worker_stop(worker);
