@@ -315,7 +315,7 @@ void attn_further_checks(struct attn_session *session, struct attn_seat *seats,
 {
     const size_t n = session->roster.count;
     bool costly = false;
-    attn_age_begin(session, seats, entries);
+    attn_age_begin(session, seats, entries, true);
     verify_fills(&(struct filling){session, seats, entries, false}, &instance->c);
     attn_relations_verify(session, seats, instance, entries, false);
     attn_renew_verify(session, seats, instance, entries);
@@ -323,6 +323,7 @@ void attn_further_checks(struct attn_session *session, struct attn_seat *seats,
         costly = costly || has_costly(session, instance, &entries[b]);
     if (costly && !attn_interrupted)
         check_smaller(session, seats, instance, entries);
+    attn_age_begin(session, seats, entries, false);
     for (size_t b = 0; b < n; b++) {
         attn_account_close(session, checks_that_fit(instance, &entries[b]), &entries[b]);
         mistrust(&entries[b], session->settings.fills != 0);

@@ -23,8 +23,6 @@ static const double most_cells = 0x1p24, most_bytes = 0x1p24, most_s = 0.25;
  * second time and up to the last limit. */
 static const double rerun_s = 0.25, short_rerun_s = 0.02;
 enum { RERUNS_MIN = 3, RERUNS_USUAL = 50, RERUNS_MAX = 400 };
-/* Growth of memory is looked for in runs up to this long, twice for this long. */
-static const double growth_run_s = 5e-3, growth_s = 0.15;
 
 /* Where steps may leave the range of their types, nothing is known of results. */
 static bool may_try(const struct attn_entry *entry)
@@ -295,23 +293,6 @@ static void try_relation(const struct attn_relation *relation, struct attn_seat 
         attn_results_free(&work->is[n]);
 }
 
-/* Does memory grow with plans or runs? Asked once for each operator, on a short case: a
- * long one has no time for many of them. */
-static void try_growth(struct attn_seat *seat, struct attn_instance *instance,
-                       struct attn_entry *entry)
-{
-    if (entry->seconds > growth_run_s || !may_try(entry) ||
-        !attn_seat_once(seat, &instance->problem))
-        return;
-    struct attn_worker *worker = worker_for(seat, ATTN_CHECK_LEAKS);
-    if (!worker)
-        return;
-    const struct attn_outcome outcome = attn_worker_growth(worker, instance, growth_s);
-    attn_seat_after(seat, &outcome);
-    if (outcome.status != ATTN_PASS && outcome.status != ATTN_SKIP)
-        enter(entry, ATTN_CHECK_LEAKS, outcome.status, outcome.reason);
-}
-
 /* Runs the same plan again and again: is its answer always the same, and does it leave nothing
  * behind? */
 static void try_repeats(const struct attn_session *session, struct attn_seat *seat,
@@ -339,8 +320,6 @@ static void try_repeats(const struct attn_session *session, struct attn_seat *se
         else
             miss(entry, check, ATTN_WHY_REFUSED);
     }
-    if (session->settings.checks >> ATTN_CHECK_LEAKS & 1)
-        try_growth(seat, instance, entry);
 }
 
 /* A problem of a relation cannot be made for any backend. */
