@@ -15,10 +15,9 @@ static const float lag = 5;
 static const struct {
     const char *name;
     uint32_t types;
-} known[] = {
-    {"f32", ANY_TYPE},
+} known[] = {{"f32", ANY_TYPE},
 #define ARITH(name, types, text) {#name, types},
-    ROGUE_ARITHS
+             ROGUE_ARITHS
 #undef ARITH
 };
 
