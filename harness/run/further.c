@@ -71,14 +71,15 @@ static void fill_one(const struct filling *f, size_t b, struct attn_instance *in
 }
 
 /* The same sizes under another fill, on every backend that has passed so far. */
-static void verify_fill(const struct filling *f, const struct attn_case *c)
+static void verify_fill(const struct filling *f, const struct attn_instance *like,
+                        const struct attn_case *c)
 {
     char why[256];
     struct attn_judgement none;
     struct attn_judge *judge = NULL;
     struct attn_power_trials *trials = NULL;
     const size_t n = f->session->roster.count;
-    struct attn_instance *instance = attn_instance_for(f->session, c, &none);
+    struct attn_instance *instance = attn_instance_for(f->session, c, like, &none);
     if (instance && attn_judge_create(instance, ATTN_FILL_BUDGET, f->session->settings.host_threads,
                                       &judge, why, sizeof why) == 0)
         for (size_t b = 0; b < n && !attn_interrupted; b++)
@@ -93,8 +94,9 @@ static void verify_fill(const struct filling *f, const struct attn_case *c)
     attn_instance_free(instance);
 }
 
-static void verify_fills(const struct filling *f, const struct attn_case *c)
+static void verify_fills(const struct filling *f, const struct attn_instance *instance)
 {
+    const struct attn_case *c = &instance->c;
     if (c->fill != ATTN_FILL_NORMAL || c->data)
         return;
     struct attn_case filled = *c; /* nothing in the copy is owned */
@@ -104,7 +106,7 @@ static void verify_fills(const struct filling *f, const struct attn_case *c)
             any = any || may_fill(f, b, fill);
         filled.fill = fill;
         if (any && f->session->settings.fills >> fill & 1 && attn_fill_fits(c, fill, NULL, 0))
-            verify_fill(f, &filled);
+            verify_fill(f, instance, &filled);
     }
 }
 
@@ -182,13 +184,13 @@ static void verify_smaller(struct attn_session *session, struct attn_seat *seats
     struct attn_judge *judge = NULL;
     struct attn_power_trials *trials = NULL;
     const size_t n = session->roster.count;
-    struct attn_instance *instance = attn_instance_for(session, c, &none);
+    struct attn_instance *instance = attn_instance_for(session, c, NULL, &none);
     if (instance && attn_judge_create(instance, ATTN_FILL_BUDGET, session->settings.host_threads,
                                       &judge, why, sizeof why) == 0) {
         for (size_t b = 0; b < n && !attn_interrupted; b++)
             if (small[b].c)
                 begin_smaller(&seats[b], instance, judge, &trials, &small[b]);
-        verify_fills(&(struct filling){session, seats, small, true}, c);
+        verify_fills(&(struct filling){session, seats, small, true}, instance);
         attn_relations_verify(session, seats, instance, small, true);
         attn_renew_verify(session, seats, instance, small);
     }
@@ -251,7 +253,7 @@ static void check_smaller(struct attn_session *session, struct attn_seat *seats,
     if (made) {
         attn_case_free(&c);
     } else { /* it is small already */
-        verify_fills(&(struct filling){session, seats, entries, true}, &instance->c);
+        verify_fills(&(struct filling){session, seats, entries, true}, instance);
         attn_relations_verify(session, seats, instance, entries, true);
     }
     free(small);
@@ -281,7 +283,7 @@ void attn_further_checks(struct attn_session *session, struct attn_seat *seats,
 {
     const size_t n = session->roster.count;
     bool costly = false;
-    verify_fills(&(struct filling){session, seats, entries, false}, &instance->c);
+    verify_fills(&(struct filling){session, seats, entries, false}, instance);
     attn_relations_verify(session, seats, instance, entries, false);
     attn_renew_verify(session, seats, instance, entries);
     for (size_t b = 0; b < n; b++)

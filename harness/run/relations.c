@@ -119,11 +119,10 @@ static struct attn_instance *make_part(const struct attn_session *session,
                                        const struct attn_relation_work *work, int part)
 {
     struct attn_case c = work->base->c; /* nothing in the copy is owned */
-    struct attn_judgement none;
     if (relation->recast)
         relation->recast(work, part, &c);
     c.fill = ATTN_FILL_ZEROS; /* every input is written below */
-    struct attn_instance *instance = attn_instance_for(session, &c, &none);
+    struct attn_instance *instance = attn_instance_blank(session, &c);
     for (uint32_t t = 0; instance && t < instance->problem.n_tensors; t++) {
         if (instance->operands[t].output)
             continue;
@@ -431,7 +430,7 @@ static void verify_projected(struct attn_session *session, struct attn_seat *sea
     struct attn_inner inner;
     whole.fill = ATTN_FILL_WHOLE;
     struct attn_instance *instance = attn_fill_fits(c, ATTN_FILL_WHOLE, NULL, 0)
-                                         ? attn_instance_for(session, &whole, &none)
+                                         ? attn_instance_for(session, &whole, NULL, &none)
                                          : NULL;
     if (instance && attn_inner_create(instance, &inner) == 0) {
         const struct base base = {instance, &inner, costly};
