@@ -16,10 +16,10 @@
  * time; others get a smaller case, because the faults that fills look for show at any size. Only
  * census proves more when there are more keys, and it counts them all in less time than a run
  * takes. */
-static const double fill_cells = 0x1p24, fill_s = 0.25, census_s = 30.0, every_s = 120.0;
+static const double fill_cells = 0x1p24, fill_s = 0.1, census_s = 30.0, every_s = 120.0;
 /* A smaller case has at most this many cells and bytes of operands, and a run of it should take
  * this long. */
-static const double smaller_cells = 0x1p20, smaller_bytes = 0x1p23, smaller_s = 0.05;
+static const double smaller_cells = 0x1p20, smaller_bytes = 0x1p23, smaller_s = 0.02;
 
 static bool may_check(const struct attn_entry *entry)
 {

@@ -18,10 +18,11 @@
 /* Relations are tried on cases of up to this many cells and bytes of operands, and on backends that
  * run them within this time. As with further fills, the faults that they look for show at any
  * size. */
-static const double most_cells = 0x1p24, most_bytes = 0x1p24, most_s = 0.25;
+static const double most_cells = 0x1p24, most_bytes = 0x1p24, most_s = 0.1;
 /* As many reruns as fit into the first time, within these limits; short runs may go on, for the
- * second time and up to the last limit. */
-static const double rerun_s = 0.25, short_rerun_s = 0.02;
+ * second time and up to the last limit. Once a backend has spent the third time on long series in a
+ * session, the fourth time takes the place of the first: bits that change do so on many cases. */
+static const double rerun_s = 0.25, short_rerun_s = 0.02, long_reruns_s = 3, later_rerun_s = 0.06;
 enum { RERUNS_MIN = 3, RERUNS_USUAL = 50, RERUNS_MAX = 400 };
 /* Growth of memory is looked for in runs up to this long, twice for this long. */
 static const double growth_run_s = 5e-3, growth_s = 0.15;
@@ -317,7 +318,8 @@ static void try_repeats(const struct attn_session *session, struct attn_seat *se
                         struct attn_instance *instance, struct attn_entry *entry)
 {
     const double seconds = fmax(entry->seconds, 1e-9);
-    const double usual = fmin(fmax(rerun_s / seconds, RERUNS_MIN), RERUNS_USUAL);
+    const double most_time = seat->rerun_s < long_reruns_s ? rerun_s : later_rerun_s;
+    const double usual = fmin(fmax(most_time / seconds, RERUNS_MIN), RERUNS_USUAL);
     const int runs = (int)fmin(fmax(short_rerun_s / seconds, usual), RERUNS_MAX);
     const struct {
         enum attn_check check;
@@ -332,6 +334,7 @@ static void try_repeats(const struct attn_session *session, struct attn_seat *se
             !may_try(entry))
             continue;
         const struct attn_outcome outcome = attn_worker_repeat(worker, instance, repeats[r].runs);
+        seat->rerun_s += repeats[r].runs * seconds;
         attn_seat_after(seat, &outcome);
         if (outcome.status != ATTN_SKIP)
             enter(entry, check, outcome.status, outcome.reason);
