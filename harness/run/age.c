@@ -128,7 +128,7 @@ static enum attn_status run_case(const struct ageing *how, struct attn_seat_plan
     struct attn_instance *twin = NULL;
     enum attn_status status = ATTN_SKIP;
     const int threads = how->session->settings.host_threads;
-    age->instance = attn_instance_for(how->session, &age->c, &none);
+    age->instance = attn_instance_for(how->session, &age->c, NULL, &none);
     if (age->instance &&
         attn_twin_create(age->instance, true, threads, &twin, why, sizeof why) == 0 &&
         attn_judge_create(age->instance, budget, threads, &age->judge, why, sizeof why) == 0 &&
