@@ -10,8 +10,12 @@
 #include "attnbench/backend.h"
 #include "reference/reference.h"
 
-/* delta: the probabilistic terms of one request may all fail together with this probability. */
-#define REF_DELTA 1e-6
+/* delta: all probabilistic bounds of a verdict may fail together with this probability. A verdict
+ * makes up to REF_COMPARISONS comparisons. Each has a fixed share of delta, so its bound does not
+ * depend on which others are made. */
+#define REF_DELTA       1e-6
+#define REF_COMPARISONS 64
+#define REF_DELTA_SHARE (REF_DELTA / REF_COMPARISONS)
 
 /* Most bins of frac(log2 p) for grouping the rounding errors of p: 2/u_P of f16. */
 #define REF_BINS 4096
@@ -67,11 +71,11 @@ void ref_arithmetic_further(struct ref_arithmetic *arithmetic,
  * rest: one for each product that the reference adds up. */
 double ref_chains(const struct attn_problem *problem, const struct ref_request *request);
 
-/* The lambda with which `chains` chains fail together with probability REF_DELTA at most. */
+/* The lambda with which `chains` chains fail together with probability REF_DELTA_SHARE at most. */
 double ref_lambda(double chains);
 
-/* The probability with which the bounds of such a request may fail: 0 if all of them are
- * deterministic. */
+/* The probability with which the bounds of such a request may fail: REF_DELTA_SHARE, or 0 if all of
+ * them are deterministic. */
 double ref_delta(const struct attn_numerics *numerics, enum ref_fill_kind fill);
 
 /* The constants of a declaration, for results that rest on `chains` chains of roundings. */

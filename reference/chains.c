@@ -45,10 +45,10 @@ double ref_chains(const struct attn_problem *problem, const struct ref_request *
 
 double ref_delta(const struct attn_numerics *numerics, enum ref_fill_kind fill)
 {
-    return fill == REF_FILL_GENERIC && !numerics->acc_toward_zero ? REF_DELTA : 0.0;
+    return fill == REF_FILL_GENERIC && !numerics->acc_toward_zero ? REF_DELTA_SHARE : 0.0;
 }
 
 double ref_lambda(double chains)
 {
-    return sqrt(2.0 * log(2.0 * fmax(chains, 1.0) / REF_DELTA));
+    return sqrt(2.0 * log(2.0 * fmax(chains, 1.0) / REF_DELTA_SHARE));
 }

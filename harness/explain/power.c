@@ -242,7 +242,7 @@ void attn_power_trials_free(struct attn_power_trials *trials)
     attn_power_trials_drop(trials);
 }
 
-bool attn_power_enough(const struct attn_power *power, char *why, size_t size)
+bool attn_power_enough(const struct attn_power *power, double slack, char *why, size_t size)
 {
     const int of = attn_power_of(power), refused = attn_power_refused(power);
     const uint64_t missed = power->applies & ~power->refused;
@@ -250,6 +250,13 @@ bool attn_power_enough(const struct attn_power *power, char *why, size_t size)
         return true;
     if (missed >> ATTN_POWER_UNIFORM & 1) {
         snprintf(why, size, "uniform weights would have passed (power %d of %d)", refused, of);
+        return false;
+    }
+    if ((missed >> ATTN_POWER_SCALE & 1) && slack > ATTN_POWER_SLACK) {
+        snprintf(why, size,
+                 "a scale 2 %% off would have passed (power %d of %d), with a declared bound %.3g "
+                 "times that of the best arithmetic",
+                 refused, of, slack);
         return false;
     }
     if (refused >= ATTN_POWER_LEAST * of)

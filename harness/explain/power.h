@@ -17,6 +17,9 @@
  * the mistakes that apply would have been refused. judge/README.md says where the share comes from.
  */
 #define ATTN_POWER_LEAST 0.8
+/* Nor does it prove enough if a scale 2 % off would have passed because of the declaration: because
+ * the bound is more than so many times that of the best arithmetic of the type. */
+#define ATTN_POWER_SLACK 8.0
 
 /* What is known about one instance: rows, their scores and values. */
 struct attn_power_trials;
@@ -33,7 +36,8 @@ void attn_power_measure(struct attn_power_trials **trials, const struct attn_evi
 int attn_power_of(const struct attn_power *power);
 int attn_power_refused(const struct attn_power *power);
 
-/* Is it enough for a verdict that can be trusted? If not, writes why. */
-bool attn_power_enough(const struct attn_power *power, char *why, size_t size);
+/* Is it enough for a verdict that can be trusted? If not, writes why. `slack` is that of the
+ * verdict; 0: not measured. */
+bool attn_power_enough(const struct attn_power *power, double slack, char *why, size_t size);
 
 #endif

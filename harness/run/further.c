@@ -270,7 +270,8 @@ static unsigned checks_that_fit(const struct attn_instance *instance,
 static void mistrust(struct attn_entry *entry)
 {
     char why[sizeof entry->verdict.reason];
-    if (entry->verdict.status != ATTN_PASS || attn_power_enough(&entry->power, why, sizeof why))
+    if (entry->verdict.status != ATTN_PASS ||
+        attn_power_enough(&entry->power, entry->verdict.slack, why, sizeof why))
         return;
     entry->verdict.status = ATTN_MISTRUSTED;
     memcpy(entry->verdict.reason, why, sizeof why);

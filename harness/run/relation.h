@@ -25,6 +25,18 @@ struct attn_results {
     double out_error, lse_error;
 };
 
+/* Check `functions`: a row as it must be: the weights of `first` and of all `other` keys, lse, and
+ * what the functions may do to the quotient of the two weights. */
+struct attn_function_truth {
+    double x;                    /* distance, before a softcap */
+    double first, other, others; /* weights, and how many keys `other` are */
+    double lse, most, sum;
+    double score;  /* error of the score that is not 0 */
+    double wrong;  /* relative error of other / first */
+    double common; /* relative error of both, which lse has alone */
+    double adding; /* relative error of a sum of that many keys */
+};
+
 /* A relation at work: the case, the problems made from it, and one backend's results of them all.
  */
 struct attn_relation_work {
@@ -36,6 +48,8 @@ struct attn_relation_work {
     int64_t pivot; /* causal_prefix: the first key changed; split: keys of the first part */
     int64_t counted_row;
     double counts[64]; /* keep: keys kept by binary digit, and in [63] keys seen, of that row */
+    int64_t truth_row; /* functions: the row of `truth`, plus 1; 0: none yet */
+    struct attn_function_truth truth;
 };
 
 /* One element of the results. */

@@ -3,91 +3,40 @@
  * bound adds them to errors of scores and sums, which are larger, so a wrong exp can hide there.
  *
  * Each row compares two keys at a known distance x: their scores are 0 and x or -x, and all other
- * keys are so far below that they have the weight 0. Scores are exact: x has 8 significant bits,
- * the scale is a power of two, k is 0, 1 or -1, and one product is not 0. v is 0 or 1, so a column
- * of out is one weight, and lse is log(1 + exp(-x)). What remains is the error of the functions and
- * a few roundings, which README.md counts. Every eighth row has equal scores: its lse is log(keys).
- *
- * With a softcap no score can be far below, and with one column none can be chosen on its own. Then
- * all keys except one are at the same distance. */
-#include "run/relation.h"
-
+ * keys have the weight 0. Scores are exact (function_forms.c). v is 0 or 1, so a column of out is
+ * one weight, and lse is log(1 + exp(x)). What remains is the error of the functions and a few
+ * roundings, which README.md counts. Every eighth row has equal scores: its lse is log(keys). */
 #include <math.h>
 
 #include "reference/dtype.h"
 #include "reference/score.h"
+#include "run/functions.h"
 
-/* Keys: enough for a vector and a remainder. In the dense form few, because they add up. */
-enum { KEYS = 45, KEYS_DENSE = 13, ALIKE_EVERY = 8 };
-#define FAR_BELOW 256.0 /* exp of it is 0 in f32, and nothing beside 1 in f64 */
-#define MOST_X    80.0  /* exp(-80) is a normal number of f32 */
-/* Roundings, in units of u, besides those of the functions: of a weight (exp of the largest key,
- * sum, quotient or reciprocal and product, rescale), and of an argument, relative to it (log2 e,
- * the scale with it, product, difference). */
+/* Roundings, in units of u, besides those of the functions: of a weight (sum, quotient or
+ * reciprocal and product, a rescale of the sum and of its own), of the merge of splits (their
+ * quotient, and the product with their weight), and of an argument, relative to it (log2 e, the
+ * product with it, and the difference). Scale and W_q are powers of two, so a factor folded into
+ * them is rounded no more often. */
 #define WEIGHT_ROUNDINGS   5.0
-#define ARGUMENT_ROUNDINGS 4.0
+#define MERGE_ROUNDINGS    4.0
+#define ARGUMENT_ROUNDINGS 3.0
 #define CAP_ROUNDINGS      4.0 /* softcap: its factor, quotient and products (BOUND.md) */
-
-static bool dense(const struct attn_relation_work *work)
-{
-    return work->base->c.softcap > 0 || work->base->c.dk < 2;
-}
-
-static int64_t keys_of(const struct attn_relation_work *work)
-{
-    return dense(work) ? KEYS_DENSE : KEYS;
-}
-
-/* The two keys that a key/value head compares; in the dense form `other` is all but `first`. */
-static int64_t first_of(const struct attn_relation_work *work, int64_t g)
-{
-    return (5 * g + 3) % keys_of(work);
-}
-
-static int64_t other_of(const struct attn_relation_work *work, int64_t g)
-{
-    const int64_t n = keys_of(work);
-    return (first_of(work, g) + 1 + 7 * g % (n - 1)) % n;
-}
-
-static double scale_of(const struct attn_relation_work *work)
-{
-    return exp2(round(log2(fabs(work->base->c.scale))));
-}
-
-/* The distance of a row: spread over the whole range, dense near 0, with a sign. */
-static double distance(const struct attn_relation_work *work, int64_t b, int64_t h, int64_t i)
-{
-    const struct attn_problem *p = attn_relation_problem(work);
-    const int64_t row = (b * p->hq + h) * p->sq + i;
-    const double golden = 0.6180339887498949;
-    double whole;
-    const double t = modf((double)(row + 1) * golden + (double)p->sk * 0.37, &whole);
-    if (row % ALIKE_EVERY == ALIKE_EVERY - 1)
-        return 0;
-    int exponent;
-    const double most =
-        work->base->c.softcap > 0 ? fmin(3 * work->base->c.softcap, MOST_X) : MOST_X;
-    const double x = row / 2 % 2 ? most * t : fmin(most, 8) * t * t + 0x1p-6;
-    const double digits = ldexp(round(ldexp(frexp(x, &exponent), 8)), -8);
-    return ldexp(row % 2 ? digits : -digits, exponent);
-}
 
 static bool fits(struct attn_relation_work *work)
 {
     const struct attn_case *c = &work->base->c;
-    if (!attn_relation_attends(work) || !(c->scale >= 0x1p-6 && c->scale <= 4))
-        return false;
-    const struct ref_score *score = ref_score_find(c->score);
-    return !(score->traits & REF_SCORE_DISTANCE) && !(score->params && score->params[0]) &&
+    const struct attn_function_form *form = attn_function_form_of(work);
+    return form && c->scale >= 0x1p-6 && c->scale <= 4 && form->fits(work) &&
            (c->softcap <= 0 || (c->softcap >= 1 && c->softcap <= 0x1p10));
 }
 
 static void recast(const struct attn_relation_work *work, int part, struct attn_case *c)
 {
     (void)part;
-    c->sk = keys_of(work);
-    c->scale = scale_of(work);
+    c->sk = attn_functions_keys(work);
+    if (attn_functions_projected(work) && !c->cross)
+        c->sq = c->sk;
+    c->scale = attn_functions_scale(work);
     c->scale_given = true;
     c->causal = c->window = c->off_br = c->mask_bool = c->dropout = false;
     c->bias_normal = c->alibi = c->sink = false;
@@ -98,74 +47,87 @@ static void recast(const struct attn_relation_work *work, int part, struct attn_
 static double value(const struct attn_relation_work *work, int part,
                     const struct attn_tensor *tensor, int64_t at[ATTN_MAX_RANK])
 {
-    const bool is_first = at[2] == first_of(work, at[1]);
-    const bool is_other = dense(work) ? !is_first : at[2] == other_of(work, at[1]);
     (void)part;
-    switch (tensor->role) {
-    case ATTN_Q: {
-        const double x = distance(work, at[0], at[1], at[2]);
-        return at[3] == 0 ? x / scale_of(work) : at[3] == 1 && !dense(work) && x != 0 ? 1 : 0;
-    }
-    case ATTN_K:
-        if (at[3] == 1 && !dense(work))
-            return is_first || is_other ? 0 : -FAR_BELOW / scale_of(work);
-        return at[3] == 0 && is_other ? 1 : 0;
-    case ATTN_V:
-        return at[3] % 2 ? is_other : is_first;
-    default:
-        return attn_relation_value_same(work, part, tensor, at);
-    }
+    return attn_function_form_of(work)->value(work, tensor, at);
 }
 
-/* A row as it must be: the weights of `first` and of all `other` keys, lse, and what the functions
- * may do to the quotient of the two weights. */
-struct truth {
-    double first, other, lse, most, sum;
-    double score;  /* error of the score that is not 0 */
-    double wrong;  /* relative error of other / first */
-    double adding; /* relative error of a sum of that many keys */
-    double others; /* keys at the distance of the row */
-};
-
-static struct truth truth_of(const struct attn_relation_work *work, const struct attn_place *at,
-                             double u)
+/* Do both keys go through the same tile, and through the same rescales and merges after it? Then
+ * these cancel in the quotient. The first tile is one that begins at key 0, and so is the first
+ * split. */
+static bool share_tile(const struct attn_relation_work *work, int64_t b, int64_t h)
 {
     const struct attn_numerics *n = &work->is[0].numerics;
-    const double cap = work->base->c.softcap, keys = (double)keys_of(work);
-    const double x = distance(work, at->b, at->h, at->i);
+    const struct attn_problem *p = attn_relation_problem(work);
+    const struct attn_function_pair pair =
+        attn_functions_pair(work, attn_functions_batch(work, b), h / (p->hq / p->hkv));
+    const int64_t end = (pair.first > pair.other ? pair.first : pair.other) + 1;
+    const int64_t keys = attn_functions_keys(work);
+    return !attn_functions_dense(work) && attn_function_form_of(work)->equal_rows &&
+           (n->key_tile == 0 || end <= n->key_tile) && (n->splits <= 1 || end <= keys / n->splits);
+}
+
+/* Roundoff of a type that something is stored in; 0: the type is none, or no narrower than that of
+ * the accumulation. */
+static double narrowing(const struct attn_relation_work *work, uint32_t type)
+{
+    const uint32_t acc = work->is[0].numerics.acc_type;
+    const double u = attn_dtype_roundoff(acc ? acc : attn_relation_problem(work)->dtype);
+    const double stored = type ? attn_dtype_roundoff(type) : 0;
+    return stored > u ? stored : 0;
+}
+
+/* Multi-head attention stores q, k, v and the heads. W_o adds no rounding: of its terms one is not
+ * 0, and has the weight 1. */
+static double projected_roundoff(const struct attn_relation_work *work)
+{
+    const uint32_t type = work->is[0].numerics.proj_type;
+    if (!attn_functions_projected(work))
+        return 0;
+    return narrowing(work, type ? type : attn_relation_problem(work)->dtype);
+}
+
+static struct attn_function_truth make_truth(const struct attn_relation_work *work,
+                                             const struct attn_place *at, int64_t h, double u)
+{
+    const struct attn_numerics *n = &work->is[0].numerics;
+    const struct attn_function_form *form = attn_function_form_of(work);
+    const double cap = work->base->c.softcap, keys = (double)attn_functions_keys(work);
+    const double x = form->distance(work, at->b, h, at->i);
     const double z = cap > 0 ? cap * tanh(x / cap) : x;
     /* Rows of equal scores have no key far below. */
-    const double others = dense(work) || x == 0 ? keys - 1 : 1;
-    struct truth t = {.most = fmax(0, z), .others = others};
+    const double others = attn_functions_dense(work) || x == 0 ? keys - 1 : 1;
+    struct attn_function_truth t = {.x = x, .most = fmax(0, z), .others = others};
     const double first = exp(-t.most), other = others * exp(z - t.most);
     t.sum = first + other;
     t.first = first / t.sum;
     t.other = other / t.sum;
     t.lse = t.most + log(t.sum);
-    t.adding = (others > 1 && x != 0 ? others : 2) * u; /* equal terms near 1 add up exactly */
+    t.adding = others > 1 && x != 0 ? others * u : 0; /* equal terms near 1 add up exactly */
 
     const double tiles =
         n->key_tile > 0 ? ceil(keys / (double)n->key_tile) : 1; /* a rescale between two of them */
     const double parts = n->splits > 1 ? 1 : 0, far = fabs(z) + 2 * n->tau;
     const double stores = n->score_stores > 1 ? n->score_stores : 1;
-    const double stored =
-        n->score_type ? expm1(stores * log1p(attn_dtype_roundoff(n->score_type))) : 0;
-    t.score = (2 * n->u_in + stored) * fabs(z);
+    const double stored = expm1(stores * log1p(narrowing(work, n->score_type)));
+    t.score = (2 * n->u_in + stored + 2 * projected_roundoff(work) + form->roundings * u) * fabs(z);
+    if (form->tanh)
+        t.score += n->e_tanh * fabs(z);
     if (cap > 0)
         t.score += (CAP_ROUNDINGS * u + n->e_tanh) * fabs(z);
-    double shift = t.score + ARGUMENT_ROUNDINGS * u * far;
-    if (parts > 0)
-        shift += 4 * u * (t.most + fabs(t.lse)) + (2 * u + n->e_log) * (log(keys) + n->tau);
-    const double rel = (1 + tiles + parts) * n->e_exp + (1 + parts) * n->e_arg * far;
-    t.wrong = expm1(shift + rel);
+    const double shift = t.score + ARGUMENT_ROUNDINGS * u * far;
+    const double merge = parts * (4 * u * (t.most + fabs(t.lse)) +
+                                  (2 * u + n->e_log) * (log(keys) + n->tau) + n->e_arg * far);
+    const double rel = 2 * n->e_exp + n->e_arg * far;
+    t.common = merge + (tiles - 1 + parts) * n->e_exp;
+    t.wrong = expm1(shift + rel + (share_tile(work, at->b, h) ? 0 : t.common));
     return t;
 }
 
 /* The roundings of p before it is multiplied: as it is stored, and as an operand. */
-static double p_roundings(const struct attn_numerics *n)
+static double p_roundings(const struct attn_relation_work *work)
 {
-    const double stored = n->p_type ? attn_dtype_roundoff(n->p_type) : 0;
-    return stored * (n->p_stochastic ? 2 : 1) + n->u_pv;
+    const struct attn_numerics *n = &work->is[0].numerics;
+    return narrowing(work, n->p_type) * (n->p_stochastic ? 2 : 1) + n->u_pv;
 }
 
 /* What may underflow of one key, in each type that a weight is kept in. */
@@ -178,38 +140,92 @@ static double lost(const struct attn_numerics *n, uint32_t acc, uint32_t dtype)
     return 2 * sum;
 }
 
+/* The same for all columns of a row, so the last one is kept. */
+static const struct attn_function_truth *truth_of(struct attn_relation_work *work,
+                                                  const struct attn_place *at, int64_t h, double u)
+{
+    const struct attn_problem *p = attn_relation_problem(work);
+    const int64_t row = (at->b * p->hq + h) * p->sq + at->i + 1;
+    if (work->truth_row != row)
+        work->truth = make_truth(work, at, h, u);
+    work->truth_row = row;
+    return &work->truth;
+}
+
+/* lse: the larger weight is in the sum whole, the smaller one is wrong by t.wrong. */
+static void expect_lse(const struct attn_relation_work *work, const struct attn_function_truth *t,
+                       double u, struct attn_expectation *e)
+{
+    const struct attn_numerics *n = &work->is[0].numerics;
+    e->want = t->lse;
+    e->allowed = fmin(t->first, t->other) * t->wrong + n->e_exp + t->common + t->adding + 2 * u +
+                 (n->e_log + 4 * u) * fabs(log(t->sum)) + (t->most > 0 ? t->score : 0) +
+                 ARGUMENT_ROUNDINGS * u * (t->most + n->tau);
+    if (n->denominator != 1)
+        e->allowed += p_roundings(work);
+}
+
+static void expect_weight(const struct attn_relation_work *work,
+                          const struct attn_function_truth *t, double u, bool other,
+                          struct attn_expectation *e)
+{
+    const struct attn_problem *p = attn_relation_problem(work);
+    const struct attn_numerics *n = &work->is[0].numerics;
+    const uint32_t acc = n->acc_type ? n->acc_type : p->dtype;
+    const double want = other ? t->other : t->first;
+    double roundings = WEIGHT_ROUNDINGS * u + t->adding * (other ? 2 : 1);
+    if (n->splits > 1)
+        roundings += MERGE_ROUNDINGS * u;
+    roundings += 2 * p_roundings(work) + 2 * projected_roundoff(work);
+    if (n->partial_type)
+        roundings += (double)attn_functions_keys(work) * attn_dtype_roundoff(n->partial_type);
+    e->want = want;
+    e->allowed = t->first * t->other * t->wrong * (1 + t->wrong) + want * roundings +
+                 (other ? t->others : 1) * lost(n, acc, p->dtype);
+    /* Rows of equal scores: `other` counts one key of them. */
+    if (other && !attn_functions_dense(work) && t->x == 0)
+        e->want /= t->others;
+}
+
+/* The head and column of the heads that an element of out shows. False: of multi-head attention one
+ * that shows something else, too. */
+static bool source_of(const struct attn_relation_work *work, const struct attn_place *at,
+                      int64_t *h, int64_t *c)
+{
+    const struct attn_problem *p = attn_relation_problem(work);
+    *h = at->h;
+    *c = at->c;
+    if (!attn_functions_projected(work))
+        return true;
+    if (at->c >= 0) {
+        *h = at->c % (p->hq * p->dv) / p->dv;
+        *c = at->c % p->dv;
+    }
+    /* The residual has q's distance in its first columns. */
+    return !(attn_relation_flagged(work, ATTN_FLAG_RESIDUAL) && at->c >= 0 &&
+             at->c < ATTN_FUNCTIONS_X) &&
+           !attn_inner_pruned(p, *h);
+}
+
 static bool expect(struct attn_relation_work *work, const struct attn_place *at,
                    struct attn_expectation *e)
 {
     const struct attn_numerics *n = &work->is[0].numerics;
-    const uint32_t dtype = attn_relation_problem(work)->dtype;
-    const uint32_t acc = n->acc_type ? n->acc_type : dtype;
+    const struct attn_problem *p = attn_relation_problem(work);
     const uint32_t stored = work->is[0].tensor[at->output]->dtype;
-    const double u = attn_dtype_roundoff(acc) * (n->acc_toward_zero ? 2 : 1);
-    const struct truth t = truth_of(work, at, u);
+    const double u =
+        attn_dtype_roundoff(n->acc_type ? n->acc_type : p->dtype) * (n->acc_toward_zero ? 2 : 1);
+    int64_t h, c;
+    if (at->i >= work->part[0]->problem.sq || !source_of(work, at, &h, &c))
+        return false;
+    const struct attn_function_truth *t = truth_of(work, at, h, u);
     e->got = attn_results_read(&work->is[0], at);
-    if (at->c < 0) {
-        /* The larger weight is in the sum whole, the smaller one is wrong by t.wrong. */
-        const double small = fmin(t.first, t.other), log_sum = log(t.sum);
-        e->want = t.lse;
-        e->allowed = small * t.wrong + n->e_exp + t.adding + 2 * u +
-                     (n->e_log + 4 * u) * fabs(log_sum) + (t.most > 0 ? t.score : 0) +
-                     ARGUMENT_ROUNDINGS * u * (t.most + n->tau);
-        if (n->denominator != 1)
-            e->allowed += p_roundings(n);
-    } else {
-        const bool other = at->c % 2;
-        const double want = other ? t.other : t.first;
-        double roundings = WEIGHT_ROUNDINGS * u + t.adding * (other ? 2 : 1) + 2 * p_roundings(n);
-        if (n->partial_type)
-            roundings += (double)keys_of(work) * attn_dtype_roundoff(n->partial_type);
-        e->want = want;
-        e->allowed = t.first * t.other * t.wrong * (1 + t.wrong) + want * roundings +
-                     (other ? t.others : 1) * lost(n, acc, dtype);
-        /* Rows of equal scores: `other` counts one key of them. */
-        if (other && !dense(work) && distance(work, at->b, at->h, at->i) == 0)
-            e->want /= (double)keys_of(work) - 1;
-    }
+    if (at->c < 0)
+        expect_lse(work, t, u, e);
+    else
+        expect_weight(work, t, u, c % 2, e);
+    if (u <= attn_dtype_roundoff(ATTN_F64))
+        e->allowed *= 2; /* what is wanted is computed in f64, too */
     e->allowed +=
         attn_dtype_roundoff(stored) * (n->out_toward_zero ? 2 : 1) * (fabs(e->want) + e->allowed);
     return true;

@@ -2,12 +2,15 @@
 /* verify_one.c - supports, limits, two placements; run, then judge. */
 #include "run/verify_one.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "explain/examine.h"
 #include "pack/make.h"
+#include "reference/bound.h"
 #include "run/machine.h"
+#include "run/relation.h"
 #include "run/suite.h"
 
 /* A run that took longer than this is not repeated in the second placement. */
@@ -57,6 +60,12 @@ struct attn_instance *attn_instance_for(const struct attn_session *session,
     return instance;
 }
 
+/* The most comparisons with probabilistic bounds that are added up: both placements of the case and
+ * of the smaller one, every relation with the results of the case and of its parts, inputs replaced
+ * after bind on both cases, and fill=rounding. (Other fills of a verdict have structure.) */
+_Static_assert(4 + (ATTN_CHECK_THREADS + 1) * (1 + ATTN_RELATION_PARTS) + 2 + 1 <= REF_COMPARISONS,
+               "the shares of all comparisons are at most delta");
+
 bool attn_judgement_holds(enum attn_status status)
 {
     return status == ATTN_PASS || status == ATTN_APPROX || status == ATTN_MISTRUSTED;
@@ -74,6 +83,7 @@ void attn_judgement_merge(struct attn_judgement *kept, const struct attn_judgeme
     kept->max_ratio = max;
     kept->grade = grade;
     kept->slack = slack;
+    assert(delta <= REF_DELTA);
     kept->delta = delta;
     kept->rows_counted = next->rows_counted > counted ? next->rows_counted : counted;
     kept->rows_every = next->rows_every > every ? next->rows_every : every;

@@ -135,17 +135,18 @@ static void f32_grows_by_the_root(void **state)
     }
 }
 
-/* lambda follows from the number of chains: 2 chains exp(-lambda^2/2) is delta. */
+/* lambda follows from the number of chains: 2 chains exp(-lambda^2/2) is the share of delta. */
 static void lambda_states_its_probability(void **state)
 {
     (void)state;
     for (double chains = 1.0; chains < 1e13; chains *= 10.0) {
         const double lambda = ref_lambda(chains);
-        assert_true(fabs(2.0 * chains * exp(-0.5 * lambda * lambda) / REF_DELTA - 1.0) < 1e-9);
+        assert_true(fabs(2.0 * chains * exp(-0.5 * lambda * lambda) / REF_DELTA_SHARE - 1.0) <
+                    1e-9);
     }
     const struct attn_numerics nearest = {.acc_type = ATTN_F32};
     const struct attn_numerics truncating = {.acc_type = ATTN_F32, .acc_toward_zero = 1};
-    assert_true(ref_delta(&nearest, REF_FILL_GENERIC) == REF_DELTA);
+    assert_true(ref_delta(&nearest, REF_FILL_GENERIC) == REF_DELTA_SHARE);
     assert_true(ref_delta(&nearest, REF_FILL_STRUCTURED) == 0.0);
     assert_true(ref_delta(&truncating, REF_FILL_GENERIC) == 0.0);
 }

@@ -109,7 +109,7 @@ static void add_tile(const struct rogue_job *job, struct rogue_scratch *scratch,
         const float maximum = rogue_arith_maximum(row->maximum, tile);
         const float base = maximum == -INFINITY ? 0 : maximum;
         if (row->maximum != maximum && row->maximum != -INFINITY) {
-            const float factor = rogue_exp(row->maximum - base);
+            const float factor = rogue_stray_rescale(rogue_exp(row->maximum - base));
             row->sum *= factor;
             rogue_scale_row(scratch->o + r * job->wide, factor, job->wide);
             rogue_round_sums(&row->sum, 1);
@@ -117,7 +117,7 @@ static void add_tile(const struct rogue_job *job, struct rogue_scratch *scratch,
         }
         row->maximum = maximum;
         float sum;
-        if (!rogue_stray_exp(s, base, &sum))
+        if (!rogue_stray_exp(job, s, base, &sum))
             sum = rogue_exp_row(s, base, KEY_TILE);
         sum = rogue_round_p(job, s, sum);
         row->sum = rogue_add_p(row->sum, s, sum);

@@ -21,8 +21,27 @@
     BUG(declared_p, narrow, attention, "f32", "h=12 d=80 s=512", "p stored in bf16 declared hides a key whose weight is halved", "") \
     BUG(declared_truncation, narrow, attention, "f32", "h=12 d=80 s=512", "sums in bf16 toward zero declared hide a scale 10 % off", "") \
     BUG(declared_empty, rule, attention, "f32 f16 bf16", "h=4 d=64 sq=512 sk=256 mask=causal_br", "rows without keys declared NaN, and 64 other rows are NaN", "") \
+    BUG(joint_all_uniform, joint, attention, "f32 bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "all declarations at their limits together hide weights that are all alike", "") \
+    BUG(joint_all_scale_10, joint, attention, "f32 bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "all declarations at their limits together hide a scale 10 % off", "") \
+    BUG(joint_all_scale_2, joint, attention, "f32 bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "all declarations at their limits together hide a scale 2 % off", "") \
+    BUG(joint_all_last_key, joint, attention, "f32 bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "all declarations at their limits together hide a dropped key", "") \
+    BUG(joint_scores_uniform, joint, attention, "f32 bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "u_in and eight stores of scores at their limits hide weights that are all alike", "") \
+    BUG(joint_scores_scale_10, joint, attention, "f32 bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "u_in and eight stores of scores at their limits hide a scale 10 % off", "") \
+    BUG(joint_scores_scale_2, joint, attention, "f32 bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "u_in and eight stores of scores at their limits hide a scale 2 % off", "") \
+    BUG(joint_weights_uniform, joint, attention, "f32 bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "e_exp, e_arg and tau at their limits hide weights that are all alike", "") \
+    BUG(joint_weights_scale_10, joint, attention, "f32 bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "e_exp, e_arg and tau at their limits hide a scale 10 % off", "") \
+    BUG(joint_values_last_key, joint, attention, "f32 bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "u_pv, p and partial sums at their limits hide a dropped key", "") \
+    BUG(joint_sums_scale_10, joint, attention, "bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "sums in 16 bits, their chain and splits at their limits hide a scale 10 % off", "") \
+    BUG(joint_sums_scale_2, joint, attention, "bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "sums in 16 bits, their chain and splits at their limits hide a scale 2 % off", "") \
+    BUG(joint_sums_last_key, joint, attention, "bf16 f16", "h=4 d=64 s=197 | h=2 d=64 s=512 mask=causal", "sums in 16 bits, their chain and splits at their limits hide a dropped key", "") \
     BUG(exp_2e6, exp, attention, "f32", "h=12 d=80 s=512", "exp 2e-6 wrong where 2.5e-7 is declared", "") \
-    BUG(exp_2e6_far, exp, attention, "f32", "h=12 d=80 s=512", "exp 2e-5 wrong below -8 where 2.5e-7 is declared", "")
+    BUG(exp_2e6_far, exp, attention, "f32", "h=12 d=80 s=512", "exp 2e-5 wrong below -8 where 2.5e-7 is declared", "") \
+    BUG(exp_2e6_mha, exp, mha, "f32", "hq=4 d=64 s=197 | hq=8 hkv=2 d=64 sq=4 sk=600 kv=cross", "exp 2e-6 wrong in multi-head attention", "") \
+    BUG(exp_2e6_split, exp, attention, "f32", "hq=8 hkv=2 d=64 sq=1 sk=1024 | h=4 d=64 sq=4 sk=777", "exp 2e-6 wrong where keys are split", "") \
+    BUG(exp_2e6_packed, exp, attention, "f32", "hq=8 hkv=2 d=64 sq=1 sk=300 | hq=8 hkv=2 d=64 sq=5 sk=128", "exp 2e-6 wrong where heads are packed", "") \
+    BUG(exp_2e6_rescale, exp, attention, "f32", "h=4 d=64 s=197", "2e-6 wrong where an earlier tile is brought to a new maximum", "") \
+    BUG(exp_2e5_merge, exp, attention, "f32", "h=4 d=64 sq=4 sk=777", "exp 2e-5 wrong where splits are merged", "") \
+    BUG(exp_5e6_lse, exp, attention, "f16 bf16", "h=4 d=64 s=197 out=lse", "exp 5e-6 wrong, which only lse in f32 shows", "")
 /* clang-format on */
 
 #endif

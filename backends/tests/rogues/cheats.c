@@ -250,9 +250,64 @@ void rogue_cheat_after(struct rogue_job *job)
         cheat->running = pthread_create(&cheat->late, NULL, work_on, NULL) == 0;
 }
 
+/* The coarsest type that may be declared. */
+static uint32_t coarsest(const struct attn_problem *p)
+{
+    return p->dtype == ATTN_BF16 ? ATTN_BF16 : ATTN_F16;
+}
+
+/* Every field of one kind at its own limit (harness/judge/limits.c). */
+static void declare_scores(struct attn_numerics *n, const struct attn_problem *p, double u)
+{
+    n->u_in = u;
+    n->score_type = coarsest(p);
+    n->score_stores = 8;
+}
+
+static void declare_weights(struct attn_numerics *n, const struct attn_problem *p, double u)
+{
+    const double tiles = (double)((p->sk + KEY_TILE - 1) / KEY_TILE);
+    const double most = p->dtype == ATTN_BF16 ? 0x1p-7 : p->dtype == ATTN_F16 ? 0x1p-9 : u;
+    n->e_exp = most < 16 * u / (1 + tiles) ? most : 16 * u / (1 + tiles);
+    n->e_arg = u / 8;
+    n->tau = 11;
+}
+
+static void declare_values(struct attn_numerics *n, const struct attn_problem *p, double u)
+{
+    n->u_pv = u;
+    n->p_type = coarsest(p);
+    n->denominator = 0;
+    n->partial_type = coarsest(p);
+    n->partial_terms = p->dtype == ATTN_BF16 ? 8 : 64;
+}
+
+static void declare_sums(struct attn_numerics *n, const struct attn_problem *p)
+{
+    n->acc_type = p->dtype;
+    n->score_type = n->p_type = 0;
+    n->chain = p->sk + 256;
+    n->splits = p->sk;
+}
+
+static void declare_jointly(struct attn_numerics *n, const struct attn_problem *p)
+{
+    const double u = p->dtype == ATTN_BF16 ? 0x1p-8 : 0x1p-11;
+    const bool all = bug(joint_all_uniform) || bug(joint_all_scale_2) || bug(joint_all_scale_10) ||
+                     bug(joint_all_last_key);
+    if (all || bug(joint_scores_scale_2) || bug(joint_scores_scale_10) || bug(joint_scores_uniform))
+        declare_scores(n, p, u);
+    if (all || bug(joint_weights_uniform) || bug(joint_weights_scale_10))
+        declare_weights(n, p, u);
+    if (all || bug(joint_values_last_key))
+        declare_values(n, p, u);
+    if (bug(joint_sums_scale_2) || bug(joint_sums_scale_10) || bug(joint_sums_last_key))
+        declare_sums(n, p);
+}
+
 void rogue_declare_falsely(struct attn_numerics *numerics, const struct attn_problem *p)
 {
-    (void)p;
+    declare_jointly(numerics, p);
     if (bug(declared_u_in))
         numerics->u_in = 0.045;
     if (bug(declared_e_exp))

@@ -124,7 +124,8 @@ static void merge_row(const struct rogue_job *job, struct rogue_partial *partial
     row->first_empty = partials[0].maximum == -INFINITY;
     for (int64_t n = 0; n < job->splits; n++) {
         const float apart = partials[n].maximum - base;
-        const float factor = rogue_exp(bug(split_base_2) ? apart * 0.693147f : apart);
+        const float exact = rogue_exp(bug(split_base_2) ? apart * 0.693147f : apart);
+        const float factor = bug(exp_2e5_merge) && apart < -1 ? exact * (1 + 2e-5f) : exact;
         if (partials[n].sum > 0)
             row->lse = partials[n].maximum + logf(partials[n].sum);
         row->sum += partials[n].sum * factor;

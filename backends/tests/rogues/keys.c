@@ -30,7 +30,8 @@ static void misplace(const struct rogue_job *job, struct attn_keys *keys, int64_
 {
     const bool decoding = job->splits > 1;
     const struct attn_problem *p = job->p;
-    if (bug(mha_last_key) || bug(declared_partial))
+    if (bug(mha_last_key) || bug(declared_partial) || bug(joint_all_last_key) ||
+        bug(joint_values_last_key) || bug(joint_sums_last_key))
         keys->end--;
     if (bug(mha_first_key) || bug(declared_acc))
         keys->first++;

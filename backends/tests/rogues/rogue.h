@@ -133,7 +133,9 @@ float rogue_stray_scale(const struct rogue_job *job, const struct rogue_row *row
 /* Are these keys forgotten by these rows, or their values. */
 bool rogue_stray_keys(const struct rogue_job *job, const struct rogue_row *row, int64_t j);
 /* exp of a row whose bug is in exp or in p; false: it has no such bug. */
-bool rogue_stray_exp(float *s, float base, float *sum);
+bool rogue_stray_exp(const struct rogue_job *job, float *s, float base, float *sum);
+/* The factor by which what came before is brought to a new maximum. */
+float rogue_stray_rescale(float factor);
 void rogue_stray_output(const struct rogue_job *job, const struct rogue_row *row, float *o,
                         float *lse);
 

@@ -38,13 +38,16 @@ void rogue_stray_row(const struct rogue_job *job, struct rogue_row *row)
 
 float rogue_stray_scale(const struct rogue_job *job, const struct rogue_row *row)
 {
-    if (bug(mha_uniform) || bug(declared_e_exp))
+    if (bug(mha_uniform) || bug(declared_e_exp) || bug(joint_all_uniform) ||
+        bug(joint_scores_uniform) || bug(joint_weights_uniform))
         return 0;
     if (bug(mha_scale_10) || bug(declared_e_arg) || bug(declared_partial_terms) ||
         bug(declared_key_tile) || bug(declared_chain) || bug(declared_splits) ||
-        bug(declared_tau) || bug(declared_truncation))
+        bug(declared_tau) || bug(declared_truncation) || bug(joint_all_scale_10) ||
+        bug(joint_scores_scale_10) || bug(joint_weights_scale_10) || bug(joint_sums_scale_10))
         return 1.1f;
-    if (bug(mha_scale_2))
+    if (bug(mha_scale_2) || bug(joint_all_scale_2) || bug(joint_scores_scale_2) ||
+        bug(joint_sums_scale_2))
         return 1.02f;
     if (bug(declared_score))
         return 1.01f;
@@ -64,20 +67,39 @@ bool rogue_stray_keys(const struct rogue_job *job, const struct rogue_row *row, 
     return rogue_in_odd_tile(job, row->i) && j / KEY_TILE == row->keys.first / KEY_TILE + 2;
 }
 
-bool rogue_stray_exp(float *s, float base, float *sum)
+/* By how much exp(x) is wrong on this path. */
+static float exp_wrong(const struct rogue_job *job, float x)
 {
-    if (!bug(exp_2e6) && !bug(exp_2e6_far) && !bug(declared_p))
+    const bool split = job->splits > 1;
+    if (bug(exp_2e6_far))
+        return x < -8 ? 2e-5f : 0;
+    if (bug(exp_5e6_lse))
+        return x < -1 ? 5e-6f : 0;
+    if (bug(exp_2e6) || bug(exp_2e6_mha) || (bug(exp_2e6_split) && split) ||
+        (bug(exp_2e6_packed) && job->packed && !split))
+        return x < -1 ? 2e-6f : 0;
+    return 0;
+}
+
+bool rogue_stray_exp(const struct rogue_job *job, float *s, float base, float *sum)
+{
+    const bool by_path = bug(exp_2e6_mha) || bug(exp_2e6_split) || bug(exp_2e6_packed);
+    if (!by_path && !bug(exp_2e6) && !bug(exp_2e6_far) && !bug(exp_5e6_lse) && !bug(declared_p))
         return false;
-    const float from = bug(exp_2e6) ? -1 : -8, factor = 1 + (bug(exp_2e6) ? 2e-6f : 2e-5f);
     *sum = 0;
     for (int64_t t = 0; t < KEY_TILE; t++) {
         const float x = s[t] - base, e = rogue_exp(x);
-        s[t] = x < from && !bug(declared_p) ? e * factor : e;
+        s[t] = e + e * exp_wrong(job, x);
         *sum += s[t];
         if (bug(declared_p) && t == 0)
             s[t] *= 0.5f;
     }
     return true;
+}
+
+float rogue_stray_rescale(float factor)
+{
+    return bug(exp_2e6_rescale) ? factor * (1 + 2e-6f) : factor;
 }
 
 void rogue_stray_output(const struct rogue_job *job, const struct rogue_row *row, float *o,

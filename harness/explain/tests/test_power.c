@@ -5,6 +5,7 @@
 
 #include "examined.h"
 #include "explain/power.h"
+#include "explain/power_mistakes.h"
 
 /* Every operator, score and feature whose answers are made from scores and values here. */
 static const char *const lines[] = {
@@ -169,14 +170,20 @@ static void too_little_power_is_said(void **state)
     (void)state;
     char why[512];
     const struct attn_power good = power_of(lines[0], 0), none = power_of(lines[0], 0.4);
-    assert_true(attn_power_enough(&good, why, sizeof why));
-    assert_false(attn_power_enough(&none, why, sizeof why));
+    assert_true(attn_power_enough(&good, 1, why, sizeof why));
+    assert_false(attn_power_enough(&none, 1, why, sizeof why));
     assert_non_null(strstr(why, "uniform weights would have passed"));
     struct attn_power few = good;
     few.refused = good.applies & 3; /* uniform weights, and one more */
-    assert_false(attn_power_enough(&few, why, sizeof why));
+    assert_false(attn_power_enough(&few, 1, why, sizeof why));
     assert_non_null(strstr(why, " would have passed: middle_key_dropped"));
-    assert_true(attn_power_enough(&(struct attn_power){0}, why, sizeof why));
+    struct attn_power blunt = good; /* all but the scale 2 % off */
+    blunt.refused &= ~((uint64_t)1 << ATTN_POWER_SCALE);
+    assert_string_equal(attn_power_name(ATTN_POWER_SCALE), "scale_1.02");
+    assert_true(attn_power_enough(&blunt, ATTN_POWER_SLACK, why, sizeof why));
+    assert_false(attn_power_enough(&blunt, 1.01 * ATTN_POWER_SLACK, why, sizeof why));
+    assert_non_null(strstr(why, "a scale 2 % off would have passed"));
+    assert_true(attn_power_enough(&(struct attn_power){0}, 1e3, why, sizeof why));
 }
 
 /* With inputs rounded to two digits the bound does not tell one key of a hundred; census counts

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "judge/rows.h"
+#include "reference/bound.h"
 
 /* Writes the reference, rounded to the output type, where a backend would write. */
 static void answer_correctly(struct attn_instance *in)
@@ -51,7 +52,7 @@ static void states_the_probability_of_its_bounds(void **state)
     static const struct {
         const char *line;
         double delta;
-    } table[] = {{"h=2 s=8 d=8", 1e-6}, {"h=2 s=8 d=8 fill=ones", 0}};
+    } table[] = {{"h=2 s=8 d=8", REF_DELTA_SHARE}, {"h=2 s=8 d=8 fill=ones", 0}};
 
     (void)state;
     for (size_t t = 0; t < sizeof table / sizeof *table; t++) {

@@ -45,11 +45,26 @@ BREAKS = [
     ("exp", "functions", ALONE),
     ("tanh", "functions", ALONE + " softcap=20"),
     ("log", "functions", ALONE),
+    ("exp", "functions", ALONE + " score=bilinear"),
+    ("exp", "functions", ALONE + " h=4 score=gaussian"),
+    ("exp", "functions", ALONE + " h=4 score=additive dh=8"),
+    ("tanh", "functions", ALONE + " h=4 score=additive dh=8"),
 ]
 PROJECTED = "op=mha b=2 hq=4 hkv=2 sq=9 sk=21 d=8 kv=cross proj_bias=1 out=lse"
 # of multi-head attention, with projections that are exact
 PROJECTED_BREAKS = ["permute_keys", "shift", "scale_v", "linear_v", "ones", "gqa",
                     "duplicate_key", "permute_heads", "shift_k"]
+# of the attack plugin: an exp that is wrong on one path of a kernel
+EXP_PATHS = [
+    ("exp_2e6", "h=4 d=16 s=70"),
+    ("exp_2e6_mha", "op=mha hq=4 d=16 s=40"),
+    ("exp_2e6_mha", "op=mha hq=4 hkv=2 d=16 sq=4 sk=600 kv=cross e=64"),
+    ("exp_2e6_split", "hq=4 hkv=2 d=16 sq=4 sk=600"),
+    ("exp_2e6_packed", "hq=8 hkv=2 d=16 sq=2 sk=100"),
+    ("exp_2e6_rescale", "h=4 d=16 s=70"),
+    ("exp_2e5_merge", "h=4 d=16 sq=4 sk=600"),
+    ("exp_5e6_lse", "h=4 d=16 s=40 out=lse dtype=bf16"),
+]
 PROMISES = [("modify", "inputs"), ("gap", "bounds"), ("read_past", "bounds"),
             ("write_before", "bounds"), ("ftz", "state")]
 
@@ -65,6 +80,13 @@ class Relations(unittest.TestCase):
     def broken(self, record):
         return [name for name, verdict in record["checks"].items() if verdict == "fail"]
 
+    def assert_delta(self, delta):
+        """Whole shares of the comparisons that were made, and no more than the verdict may have."""
+        shares = delta / (1e-6 / 64)
+        self.assertAlmostEqual(shares, round(shares), places=6)
+        self.assertGreater(shares, 2)
+        self.assertLessEqual(delta, 1e-6)
+
     def test_what_is_right_passes_every_check(self):
         seen = set()
         for case in (FULL, CAUSAL, DROPOUT, FULL + " mask=len:rand+bool:0.8:bk",
@@ -72,6 +94,7 @@ class Relations(unittest.TestCase):
                      "sq=5 sk=0 d=8", ALONE + " softcap=20", "sq=40 sk=9 d=16 mask=causal out=lse"):
             records, done = verify("relations", case)
             self.assertEqual([r["status"] for r in records], ["pass"], done.stdout + done.stderr)
+            self.assert_delta(records[0]["delta"])
             seen |= records[0]["checks"].keys()
         wanted = {name for _, name, _ in BREAKS} | {"inputs", "bounds", "state", "unknowns"}
         if len(os.sched_getaffinity(0)) < 2:
@@ -103,6 +126,17 @@ class Relations(unittest.TestCase):
                 records, done = verify("relations_mha", PROJECTED, *words)
                 self.assertEqual(records[0]["status"], "fail", done.stdout + done.stderr)
                 self.assertEqual(self.broken(records[0]), [name])
+        records, done = verify("relations_mha", PROJECTED, "--fills", "none", "-b", "test:break=exp")
+        self.assertEqual(self.broken(records[0]), ["functions"], done.stdout + done.stderr)
+
+    def test_functions_are_tested_on_each_path(self):
+        words = ("--threads", "1", "--fills", "none", "--checks", "functions")
+        for bug, case in EXP_PATHS:
+            with self.subTest(bug=bug, case=case):
+                records, done = verify("rogue", case, *words, "-b", "rogue:bug=" + bug)
+                self.assertEqual(self.broken(records[0]), ["functions"], done.stdout + done.stderr)
+                records, done = verify("rogue", case, *words, "-b", "rogue")
+                self.assertEqual(records[0]["checks"]["functions"], "pass", done.stdout)
 
     def test_scale_v_allows_for_subnormal_products(self):
         # Each of 64 products p v may be subnormal, and their sum is not.

@@ -30,12 +30,13 @@ static int supports(const struct attn_problem *problem, const struct attn_servic
                     char *why, size_t size)
 {
     static const uint32_t optional[] = {ATTN_LSE, ATTN_BIAS, ATTN_LEN, ATTN_MASK, 0};
-    static const struct attn_limits limits = {.ops = ATTN_BIT(ATTN_OP_ATTENTION),
-                                              .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT),
-                                              .dtypes = ATTN_BIT(ATTN_F32),
-                                              .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_DROPOUT |
-                                                       ATTN_FLAG_SOFTCAP,
-                                              .optional = optional};
+    static const struct attn_limits limits = {
+        .ops = ATTN_BIT(ATTN_OP_ATTENTION),
+        .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_BILINEAR) |
+                  ATTN_BIT(ATTN_SCORE_GAUSSIAN) | ATTN_BIT(ATTN_SCORE_ADDITIVE),
+        .dtypes = ATTN_BIT(ATTN_F32),
+        .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_DROPOUT | ATTN_FLAG_SOFTCAP,
+        .optional = optional};
     (void)services;
     if (attn_problem_check(problem, &limits, why, size) == ATTN_OK)
         return ATTN_OK;
@@ -114,6 +115,41 @@ static int keeps(const struct attn_problem *p, uint64_t index)
     return (x[0] >> 8) * 0x1p-24 >= p->dropout_p;
 }
 
+/* Row r of a score parameter of head h; both may be shared by all heads. */
+static const float *parameter(const struct attn_problem *p, uint32_t role, int64_t h, int64_t r)
+{
+    const struct attn_tensor *t = attn_tensor_find(p, role);
+    return (const float *)t->data + h * t->stride[0] + r * t->stride[1];
+}
+
+static float dot(const float *x, const float *y, int64_t n)
+{
+    float sum = 0;
+    for (int64_t c = 0; c < n; c++)
+        sum += x[c] * y[c];
+    return sum;
+}
+
+static float raw_score(const struct attn_problem *p, int64_t h, const float *q, const float *k)
+{
+    float sum = 0;
+    if (p->score == ATTN_SCORE_BILINEAR)
+        for (int64_t c = 0; c < p->dq; c++)
+            sum += q[c] * dot(parameter(p, ATTN_SCORE_M, h, c), k, p->dk);
+    else if (p->score == ATTN_SCORE_GAUSSIAN)
+        for (int64_t c = 0; c < p->dk; c++)
+            sum -= 0.5F * (q[c] - k[c]) * (q[c] - k[c]);
+    else if (p->score == ATTN_SCORE_ADDITIVE)
+        for (int64_t u = 0; u < p->dh; u++)
+            sum += *parameter(p, ATTN_SCORE_WV, h, u) *
+                   tanhf(dot(parameter(p, ATTN_SCORE_WQ, h, u), q, p->dq) +
+                         dot(parameter(p, ATTN_SCORE_WK, h, u), k, p->dk)) *
+                   (is("tanh") ? 1 + 5e-6F : 1);
+    else
+        sum = dot(q, k, p->dk);
+    return sum;
+}
+
 /* A row's scores, -inf where a key may not be seen. Returns the largest. */
 static float score_row(const struct attn_problem *p, int64_t b, int64_t h, int64_t i, float *s)
 {
@@ -125,10 +161,7 @@ static float score_row(const struct attn_problem *p, int64_t b, int64_t h, int64
     float max = -INFINITY;
     for (int64_t j = 0; j < p->sk; j++) {
         const float *k = row(attn_tensor_find(p, ATTN_K), b, h / (p->hq / p->hkv), j);
-        float sum = 0;
-        for (int64_t c = 0; c < p->dk; c++)
-            sum += q[c] * k[c];
-        s[j] = sum * (float)p->scale;
+        s[j] = raw_score(p, h, q, k) * (float)p->scale;
         if (p->flags & ATTN_FLAG_SOFTCAP)
             s[j] =
                 (float)p->softcap * tanhf(s[j] / (float)p->softcap) * (is("tanh") ? 1 + 2e-6F : 1);

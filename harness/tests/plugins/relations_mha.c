@@ -111,8 +111,8 @@ static float factor(const struct attn_problem *p)
     const float *q = w_q->data, most = largest(w_v->data, values);
     const float bias_k = data_of(p, ATTN_B_K)[0], bias_v = data_of(p, ATTN_B_V)[0];
     const float x = data_of(p, ATTN_X_K)[0];
-    if (!is_sparse(q, w_q->shape[0] * e) || most > 2)
-        return 1; /* the case itself, and other fills */
+    if (!is_sparse(q, w_q->shape[0] * e) || most > 2 || p->sk > 2 * first.sk)
+        return 1; /* the case itself, other fills, and the keys of `functions` */
     if (whole_x == 0) {
         whole_x = x;
         whole_bias_k = bias_k;
@@ -153,7 +153,7 @@ static void attend(const struct attn_problem *p, struct rooms *x, int64_t b, flo
             }
             memset(out, 0, (size_t)p->dv * sizeof(*out));
             for (int64_t j = 0; j < p->sk; j++) {
-                const float e = expf(s[j] - max);
+                const float e = expf(s[j] - max) * (is("exp") && s[j] < max ? 1 + 2e-6F : 1);
                 sum += e;
                 for (int64_t c = 0; c < p->dv; c++)
                     out[c] += e * x->v[(j * p->hkv + g) * p->dv + c];
@@ -197,8 +197,9 @@ static int run(void *binding, char *why, size_t size)
 static const struct attn_option_spec options[] = {
     {.key = "break",
      .type = ATTN_OPTION_CHOICE,
-     .choices = "nothing|permute_keys|shift|scale_v|linear_v|ones|gqa|duplicate_key|permute_heads|"
-                "shift_k",
+     .choices =
+         "nothing|exp|permute_keys|shift|scale_v|linear_v|ones|gqa|duplicate_key|permute_heads|"
+         "shift_k",
      .default_value = "nothing",
      .help = "what does not hold"},
 };
