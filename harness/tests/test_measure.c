@@ -133,17 +133,23 @@ static void test_false_clock(void **state)
     assert_int_equal(strncmp(outcome.reason, reason, strlen(reason)), 0);
 }
 
-/* A thread that computes beside run, on whatever processors there are. */
-static void test_beside(void **state)
+/* Something that computes beside run, on whatever processors there are. */
+static void expect_beside(const char *how)
 {
-    (void)state;
     const char *reason = "more threads compute at once than --threads 1: ";
     struct attn_outcome outcome = {.status = ATTN_PASS};
     /* On a machine that is full the thread may hardly get a turn. */
     for (int n = 0; n < 5 && outcome.status == ATTN_PASS; n++)
-        outcome = bench_tiny(PLUGIN("linger"), "how=beside", 0.05);
+        outcome = bench_tiny(PLUGIN("linger"), how, 0.05);
     assert_int_equal(outcome.status, ATTN_FAIL);
     assert_int_equal(strncmp(outcome.reason, reason, strlen(reason)), 0);
+}
+
+static void test_beside(void **state)
+{
+    (void)state;
+    expect_beside("how=beside");
+    expect_beside("how=daemon");
 }
 
 static void test_device_memory(void **state)
