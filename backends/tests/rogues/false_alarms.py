@@ -5,31 +5,59 @@ arith=NAME (honest.h). Every case must pass, as it was drawn and under every fil
 fits it. What is refused is a fault of the bound, of a check, or of what the kernel declares.
 
     false_alarms.py BUILD [--seed N] [--results N] [--seconds S] [--log FILE] [--logged]
-                    [--arith NAME]...
+                    [--arith NAME]... [--jobs N]
 
-The cases are those of `attnbench verify --fuzz`: batch I of seed N has the seed N * 10^6 + I. With
---log a run that was cut off goes on; --logged reports what FILE has and tries nothing.
+The cases are those of `attnbench verify --fuzz` that rogue takes, in f32, f16 and bf16 by turns.
+Batch I of seed N has the seed N * 10^6 + I. With --log a run that was cut off goes on; --logged
+reports what FILE has and tries nothing.
 """
 import argparse
 import collections
+import concurrent.futures
 import json
 import os
 import re
 import statistics
+import subprocess
 import sys
+import tempfile
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "harness", "run", "tests"))
-import campaign  # noqa: E402  (the batches, and which fills there are)
+sys.path[:0] = [os.path.join(HERE, ".."),
+                os.path.join(HERE, "..", "..", "..", "harness", "run", "tests")]
+import campaign  # noqa: E402  (which fills there are)
+from scoring import Program  # noqa: E402
 
-BATCH = 20
+DRAWN = 40  # cases of a batch, of which about half are of other scores
+TYPES = ("f32", "f16", "bf16")
 KEPT = ("options", "status", "reason", "case", "repro", "max_ratio")
 
 
 def ariths():
     with open(os.path.join(HERE, "honest.h"), encoding="utf-8") as file:
         return ["f32"] + re.findall(r"^ +ARITH\((\w+),", file.read(), re.M)
+
+
+def draw(program, seed):
+    """The cases of a batch, {name: words}."""
+    done = subprocess.run([program.attnbench, "verify", "--plugin", program.plugin, "--fuzz",
+                           str(DRAWN), "--seed", str(seed), "--dry-run"],
+                          capture_output=True, text=True, check=True)
+    lines = [" ".join(word for word in line.split() if not word.startswith("dtype="))
+             for line in done.stdout.splitlines()
+             if not re.search(r"score=(bilinear|additive|gaussian)", line)]
+    return {f"case_{n}": f"{line} dtype={TYPES[n % len(TYPES)]}" for n, line in enumerate(lines)}
+
+
+def verify(program, names, seed, fills):
+    """The records of a batch on every kernel, as the log keeps them."""
+    path = program.file(f"batch_{seed}", draw(program, seed))
+    backends = [word for name in names for word in ("-b", f"rogue:arith={name}")]
+    _, records = program.verify(backends[1], path, 1 + seed % 2, "--run-limit", "0", *backends[2:],
+                                timeout=7200)
+    return [summary(r, fills) for r in records]
 
 
 def summary(record, fills):
@@ -95,6 +123,7 @@ def parse_arguments():
                         help="no batch begins after so many have held")
     parser.add_argument("--seconds", type=float, default=1e9, help="no batch begins after this")
     parser.add_argument("--arith", action="append", help="these kernels alone")
+    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--log")
     parser.add_argument("--logged", action="store_true", help="nothing but what the log has")
     return parser.parse_args()
@@ -102,27 +131,30 @@ def parse_arguments():
 
 def main():
     args = parse_arguments()
-    build = os.path.abspath(args.build)
-    program = os.path.join(build, "bin", "attnbench")
-    plugin = os.path.join(build, "tests", "plugins", "rogue.so")
-    backends = [f"rogue:arith={name}" for name in args.arith or ariths()]
-    fills = campaign.fill_names(program)
-    known, alarms = read_log(args.log), Alarms()
+    known, alarms, lock = read_log(args.log), Alarms(), threading.Lock()
     for records in known.values():
         alarms.add(records)
-    begun, batch = time.monotonic(), 0
-    while (not args.logged and alarms.results() < args.results and
-           time.monotonic() - begun < args.seconds):
-        seed, batch = args.seed * campaign.BATCHES_MAX + batch, batch + 1
-        if seed in known:
-            continue
-        records = [summary(r, fills) for r in
-                   campaign.verify(program, backends, BATCH, seed, 1 + batch % 2, plugin)
-                   if r["type"] == "verify"]
-        alarms.add(records)
-        if args.log:
-            with open(args.log, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"seed": seed, "records": records}) + "\n")
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="attnbench-alarms-") as folder:
+        program = Program(args.build, "rogue.so", folder)
+        fills = campaign.fill_names(program.attnbench)
+
+        def work(job):
+            batch = job
+            while (not args.logged and alarms.results() < args.results and
+                   time.monotonic() - begun < args.seconds):
+                seed, batch = args.seed * campaign.BATCHES_MAX + batch, batch + args.jobs
+                if seed in known:
+                    continue
+                records = verify(program, args.arith or ariths(), seed, fills)
+                with lock:
+                    alarms.add(records)
+                    if args.log:
+                        with open(args.log, "a", encoding="utf-8") as file:
+                            file.write(json.dumps({"seed": seed, "records": records}) + "\n")
+
+        with concurrent.futures.ThreadPoolExecutor(max_workers=args.jobs) as pool:
+            list(pool.map(work, range(args.jobs)))
     alarms.report()
     return 1 if alarms.bad() or not alarms.results() else 0
 

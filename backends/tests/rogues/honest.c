@@ -15,10 +15,9 @@ static const float lag = 5;
 static const struct {
     const char *name;
     uint32_t types;
-} known[] = {
-    {"f32", ANY_TYPE},
+} known[] = {{"f32", ANY_TYPE},
 #define ARITH(name, types, text) {#name, types},
-    ROGUE_ARITHS
+             ROGUE_ARITHS
 #undef ARITH
 };
 
@@ -84,11 +83,11 @@ float rogue_round_score(const struct rogue_job *job, float s)
 /* The type in which p is stored, 0 if it stays as it is. */
 static uint32_t type_of_p(uint32_t dtype)
 {
-    return arith(bf16_p)                     ? (uint32_t)ATTN_BF16
-           : arith(f16_p) || arith(f16_sums) ? (uint32_t)ATTN_F16
-           : arith(stochastic)               ? (uint32_t)(dtype == ATTN_BF16 ? ATTN_BF16 : ATTN_F16)
-           : arith(unfused)                  ? dtype
-                                             : 0;
+    return arith(bf16_p)       ? (uint32_t)ATTN_BF16
+           : arith(f16_p)      ? (uint32_t)ATTN_F16
+           : arith(stochastic) ? (uint32_t)(dtype == ATTN_BF16 ? ATTN_BF16 : ATTN_F16)
+           : arith(unfused)    ? dtype
+                               : 0;
 }
 
 /* 64 bits that no other n has (splitmix64). */
@@ -157,7 +156,7 @@ float rogue_arith_maximum(float before, float tile)
     return tile > before && !low ? tile : before;
 }
 
-/* c += a b in f16, in order. Factors are f16, so that each step is rounded once. */
+/* c += a b in f16, in order. Each step is computed in f64 and rounded to f16. */
 static void product_f16(int64_t rows, int64_t inner, int64_t columns, const float *a,
                         int64_t a_step, const float *b, int64_t b_step, float *c, int64_t c_step)
 {
@@ -165,8 +164,8 @@ static void product_f16(int64_t rows, int64_t inner, int64_t columns, const floa
         for (int64_t i = 0; i < inner; i++)
             for (int64_t n = 0; n < columns; n++) {
                 float *to = c + r * c_step + n;
-                const double exact = (double)a[r * a_step + i] * (double)b[i * b_step + n] +
-                                     (double)*to; /* 22 bits and 11 bits, 2^80 apart at most */
+                const double exact =
+                    (double)a[r * a_step + i] * (double)b[i * b_step + n] + (double)*to;
                 *to = round_to(ATTN_F16, (float)exact);
             }
 }
@@ -231,7 +230,7 @@ void rogue_arith_declare(struct attn_numerics *numerics, const struct attn_probl
         numerics->u_in = numerics->u_pv = 0x1p-11;
     if (arith(f16_sums))
         numerics->acc_type = ATTN_F16;
-    if (arith(f16_p) || arith(unfused) || arith(f16_sums))
+    if (arith(f16_p) || arith(unfused))
         numerics->denominator = 2;
     if (arith(lazy))
         numerics->tau = (double)lag * (1 + 0x1p-20);

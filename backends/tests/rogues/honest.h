@@ -11,7 +11,6 @@
 #include "rogue.h"
 
 #define ANY_TYPE (ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16))
-#define HALVES   (ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16))
 
 /* clang-format off */
 #define ROGUE_ARITHS \
@@ -22,7 +21,7 @@
     ARITH(f16_p, ANY_TYPE, "p rounded to f16; the denominator sums it as stored") \
     ARITH(split, ANY_TYPE, "keys always in up to 3 parts, which a merge joins") \
     ARITH(lazy, ANY_TYPE, "rescales only if the maximum rose by more than 5") \
-    ARITH(unfused, HALVES, "scores stored in the type of q at each step, p once") \
+    ARITH(unfused, ANY_TYPE, "scores stored in the type of q at each step, p once") \
     ARITH(stochastic, ANY_TYPE, "p rounded at random, to bf16 for bf16, else to f16") \
     ARITH(alibi_by_key, ANY_TYPE, "ALiBi as slope times j under a causal mask") \
     ARITH(truncate, ANY_TYPE, "sums of products and the store of out toward zero")

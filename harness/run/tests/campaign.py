@@ -24,14 +24,12 @@ GOOD = {"pass", "skip"}
 EXTREME = {"scale=3000", "scale=1e+08", "scale=1e+38", "softcap=1e+300"}
 
 
-def verify(program, backends, count, seed, threads, plugin=None):
+def verify(program, backends, count, seed, threads):
     """The records of one batch; exits where the program itself fails."""
     command = [program, "verify", "--json", "--fuzz", str(count), "--seed", str(seed),
                "--threads", str(threads), "--run-limit", "0"]
     for backend in backends:
         command += ["-b", backend]
-    if plugin:
-        command += ["--plugin", plugin]
     done = subprocess.run(command, capture_output=True, text=True, check=False,
                           stdin=subprocess.DEVNULL)
     if done.returncode not in (0, 3, 6):
