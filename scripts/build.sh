@@ -87,6 +87,17 @@ make_onnx_packs() {
     touch "$stamp"
 }
 
+# SciPy, for the test figures.
+install_scipy() {
+    local list=scripts/requirements-scipy.txt stamp=.deps/venv/.scipy
+    [ -e "$stamp" ] && [ ! "$list" -nt "$stamp" ] && return 0
+    make_venv || return
+    say "fetching SciPy"
+    .deps/venv/bin/python3 -m pip install -q --disable-pip-version-check --no-deps -r "$list" ||
+        return
+    touch "$stamp"
+}
+
 # What a run on the CPU loads of oneDNN's wheels: 0.5 GB of 1.8. The rest serves GPUs and compilers.
 onednn_files=(include/oneapi lib/libdnnl.so.3 lib/libsycl.so.9 lib/libtbb.so.12
     lib/libtbbmalloc.so.2 lib/libur_loader.so.0 lib/libOpenCL.so.1
@@ -153,6 +164,7 @@ if [ "${ATTNBENCH_NO_INSTALL:-}" != 1 ]; then
     [ "$cuda" = 0 ] || command -v nvcc >/dev/null || install_cuda ||
         say "no nvcc: the CUDA backend is left out (see the error above)"
     make_packs || say "no packs: the suite runs without real tensors (see the error above)"
+    install_scipy || say "no SciPy: the test of the statistics is left out (see the error above)"
     make_onnx_packs || say "no packs of ONNX's cases: their test is left out (see the error above)"
 fi
 [ "$build" = 1 ] || exit 0

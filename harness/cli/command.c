@@ -46,11 +46,11 @@ const char *const attn_exit_meanings[ATTN_EXIT_CODES] = {
     [ATTN_EXIT_INTERNAL] = "internal error",
     [ATTN_EXIT_USAGE] = "usage, or bad input",
     [ATTN_EXIT_NUMERICS] = "numbers are wrong, or a refusal that is on no list of expected skips",
-    [ATTN_EXIT_REGRESSION] = "slower",
+    [ATTN_EXIT_REGRESSION] = "slower, or more memory (compare --gate)",
     [ATTN_EXIT_INCONCLUSIVE] = "inconclusive (under --strict)",
     [ATTN_EXIT_INCOMPLETE] = "incomplete (crash, timeout, out of memory, error)",
     [ATTN_EXIT_NOTHING] = "nothing matched",
-    [ATTN_EXIT_BASELINE] = "baseline not comparable",
+    [ATTN_EXIT_BASELINE] = "not comparable with the baseline",
 };
 
 static enum attn_exit unknown_verb(const char *word, char *why, size_t size)

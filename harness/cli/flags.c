@@ -276,6 +276,18 @@ static enum attn_exit take_margin(const struct attn_flag *flag, char *text, stru
     if (end == text || (*end && strcmp(end, "%") != 0) || !(percent >= 0 && percent < 100))
         return bad_value(flag, text, "a percentage from 0 to 100", why, size);
     c->compare.margin = percent / 100;
+    c->compare.margin_given = true;
+    return ATTN_EXIT_OK;
+}
+
+static enum attn_exit take_discoveries(const struct attn_flag *flag, char *text,
+                                       struct attn_command *c, char *why, size_t size)
+{
+    char *end;
+    double percent = strtod(text, &end);
+    if (end == text || (*end && strcmp(end, "%") != 0) || !(percent > 0 && percent < 100))
+        return bad_value(flag, text, "a percentage above 0 and below 100", why, size);
+    c->compare.discoveries = percent / 100;
     return ATTN_EXIT_OK;
 }
 
@@ -358,13 +370,20 @@ const struct attn_flag attn_flags[] = {
      "N random cases over the whole language, drawn from --seed (default 1), with --shrink"},
     {"baseline", 0, "FILE", VERIFY, take_text, AT(baseline), 0,
      "verify: results.ndjson or folder of an earlier run; exit 3 if errors have grown"},
-    {"drift", 0, "FACTOR", VERIFY, take_drift, 0, 0,
-     "with --baseline: error over bound may grow by this factor (default 2)"},
+    {"drift", 0, "FACTOR", VERIFY | COMPARE, take_drift, 0, 0,
+     "with --baseline or --gate: error over bound may grow by this factor (default 2)"},
     {"margin", 0, "PERCENT", COMPARE, take_margin, 0, 0,
-     "differences up to this count as equal (default 3)"},
+     "differences up to this count as equal (default 10 between two runs, else 3)"},
+    {"gate", 0, NULL, COMPARE, take_switch, AT(compare.gate), 0,
+     "BASE gates memory and accuracy, too: exit 4 if peaks or their order grew, 3 if errors did"},
     {"backends", 0, "A,B", COMPARE, take_pair, 0, 0, "compare B with A, within one run"},
     {"baseline", 0, "NAME", REPORT | RUN, take_text, AT(report.baseline), 0,
      "report, run: the backend that speed-ups refer to (default: the slowest exact one)"},
+    {"discoveries", 0, "PERCENT", COMPARE, take_discoveries, 0, 0,
+     "of all slower and faster, so many may be false (Benjamini-Hochberg; default: each by "
+     "itself)"},
+    {"cross", 0, NULL, COMPARE, take_switch, AT(compare.cross), 0,
+     "compare runs although their machines, builds or protocols differ"},
     {"map", 0, "A=B", COMPARE, take_map, 0, 0, "compare A of BASE or NEW with B of the other"},
     {"matrix", 0, NULL, LIST, take_switch, AT(matrix), 0,
      "list backends: what each one supports, over a grid of problems"},

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verb_bench.c - attnbench bench, report, run and compare: the verbs that use a run folder. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
 #include "report/report.h"
 #include "run/bench.h"
+#include "run/drift.h"
 #include "run/resume.h"
 
 static double number_at(const json_t *record, const char *outer, const char *key)
@@ -151,6 +153,31 @@ enum attn_exit attn_verb_report(struct attn_command *c, const struct attn_paths 
     return write_report(c->arguments[0], c->out, &c->report, c->json, paths);
 }
 
+/* Two stored runs were not measured side by side: their times differ by more than the noise in
+ * each.
+ */
+#define STORED_MARGIN 0.1
+
+/* Whether the errors of a run have grown since the base; the lines say where, and are the caller's.
+ * Returns 0, or -1: no memory. */
+static int judge_accuracy(const struct attn_command *c, const struct attn_run_data *base,
+                          const struct attn_run_data *next, struct attn_accuracy *accuracy,
+                          char **lines)
+{
+    struct attn_drift drift;
+    size_t length;
+    json_t *earlier = attn_drift_passed(base->records);
+    FILE *out = earlier ? open_memstream(lines, &length) : NULL;
+    int status = out ? attn_drift_judge(earlier, next->records, c->drift, out, &drift) : -1;
+    if (out && fclose(out) != 0)
+        status = -1;
+    json_decref(earlier);
+    if (status == 0)
+        *accuracy = (struct attn_accuracy){drift.compared - drift.unmatched, drift.unmatched,
+                                           drift.drifted, *lines};
+    return status;
+}
+
 enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_paths *paths)
 {
     (void)paths;
@@ -168,12 +195,22 @@ enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_paths
         return attn_complain(ATTN_EXIT_USAGE, why);
     }
     struct attn_compare_options options = c->compare;
+    struct attn_accuracy accuracy = {.lines = ""};
+    char *lines = NULL;
     options.json = c->json;
     options.strict = c->settings.strict;
-    if (attn_compare(&base, within ? &base : &next, &options, stdout, &code, why, sizeof why))
+    options.accuracy = &accuracy;
+    if (!within && !options.margin_given)
+        options.margin = STORED_MARGIN;
+    if (within && options.gate)
+        code = attn_complain(ATTN_EXIT_USAGE, "--gate needs BASE and NEW");
+    else if (options.gate && judge_accuracy(c, &base, &next, &accuracy, &lines))
+        code = attn_complain(ATTN_EXIT_INTERNAL, "no memory to compare the errors of both runs");
+    else if (attn_compare(&base, within ? &base : &next, &options, stdout, &code, why, sizeof why))
         code = attn_complain(ATTN_EXIT_INTERNAL, why);
     else if (code == ATTN_EXIT_BASELINE || code == ATTN_EXIT_NOTHING)
         attn_complain(code, why);
+    free(lines);
     if (!within)
         attn_run_release(&next);
     attn_run_release(&base);

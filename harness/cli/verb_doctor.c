@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
-#include "run/machine.h"
+#include "run/findings.h"
 
 /* Is a program on PATH? */
 static bool on_path(const char *program)
@@ -20,9 +20,25 @@ static bool on_path(const char *program)
     return found;
 }
 
+static void add(json_t *list, enum attn_level level, const char *what, const char *text,
+                const char *hint)
+{
+    json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "level", attn_level_name(level),
+                                          "what", what, "text", text, "hint", hint));
+}
+
+static void put(const json_t *item)
+{
+    const char *hint = json_string_value(json_object_get(item, "hint"));
+    printf("%-8s %-15s %s\n", json_string_value(json_object_get(item, "level")),
+           json_string_value(json_object_get(item, "what")),
+           json_string_value(json_object_get(item, "text")));
+    if (hint && *hint)
+        printf("%-24s %s\n", "", hint);
+}
+
 enum attn_exit attn_verb_doctor(struct attn_command *c, const struct attn_paths *paths)
 {
-    static const char *const marks[] = {"ok", "note", "warn"};
     struct attn_finding findings[ATTN_FINDINGS_MAX];
     struct attn_roster roster;
     struct attn_roster_wish wish = {
@@ -35,16 +51,13 @@ enum attn_exit attn_verb_doctor(struct attn_command *c, const struct attn_paths 
     const enum attn_exit code = attn_roster_load(paths, &wish, &roster, why, sizeof why);
     if (code)
         return attn_complain(code, why);
-    size_t n = attn_machine_findings(findings);
+    const size_t n = attn_findings("", findings);
     json_t *machine = json_array(), *backends = json_array();
     for (size_t f = 0; f < n; f++)
-        json_array_append_new(machine,
-                              json_pack("{s:s, s:s, s:s}", "level", marks[findings[f].grave],
-                                        "what", findings[f].what, "text", findings[f].text));
-    bool plots = on_path("gnuplot");
-    json_array_append_new(machine, json_pack("{s:s, s:s, s:s}", "level", marks[plots ? 0 : 1],
-                                             "what", "gnuplot", "text",
-                                             plots ? "found" : "missing: reports have no plots"));
+        add(machine, findings[f].level, findings[f].what, findings[f].text, findings[f].hint);
+    const bool plots = on_path("gnuplot");
+    add(machine, plots ? ATTN_LEVEL_OK : ATTN_LEVEL_WARN, "gnuplot",
+        plots ? "found" : "missing: reports have no plots", plots ? "" : "install gnuplot-nox");
     for (size_t b = 0; b < roster.count; b++) {
         const struct attn_backend_info *info = &roster.items[b].info;
         json_array_append_new(backends, json_pack("{s:s, s:b, s:s}", "name", info->name,
@@ -63,14 +76,17 @@ enum attn_exit attn_verb_doctor(struct attn_command *c, const struct attn_paths 
         size_t i;
         json_t *item;
         json_array_foreach(machine, i, item)
-            printf("%-5s %-12s %s\n", json_string_value(json_object_get(item, "level")),
-                   json_string_value(json_object_get(item, "what")),
-                   json_string_value(json_object_get(item, "text")));
+        {
+            put(item);
+        }
         printf("\n");
-        json_array_foreach(backends, i, item) printf(
-            "%-5s %-12s %s\n", json_is_true(json_object_get(item, "available")) ? "ok" : "none",
-            json_string_value(json_object_get(item, "name")),
-            json_string_value(json_object_get(item, "text")));
+        json_array_foreach(backends, i, item)
+        {
+            printf("%-8s %-15s %s\n",
+                   json_is_true(json_object_get(item, "available")) ? "OK" : "none",
+                   json_string_value(json_object_get(item, "name")),
+                   json_string_value(json_object_get(item, "text")));
+        }
     }
     json_decref(machine);
     json_decref(backends);

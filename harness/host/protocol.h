@@ -27,7 +27,7 @@
 #include "host/types.h"
 #include "tensor/instance.h"
 
-#define ATTN_PROTOCOL_VERSION 7u
+#define ATTN_PROTOCOL_VERSION 8u
 #define ATTN_PROTOCOL_FD      3
 #define ATTN_MESSAGE_MAX      65536 /* bytes; well below the default send buffer */
 #define ATTN_PROCESSORS_MAX   1024
@@ -92,7 +92,8 @@ enum attn_request_kind {
     ATTN_REQUEST_PEAK,
     ATTN_REQUEST_CEILINGS,
     ATTN_REQUEST_REPEAT,
-    ATTN_REQUEST_UNKNOWNS
+    ATTN_REQUEST_UNKNOWNS,
+    ATTN_REQUEST_AGED
 };
 
 /* Where an operand lies in its memfd: whole pages [offset, offset + pages), its first element at
@@ -107,9 +108,9 @@ struct attn_shared_operand {
     char name[24];   /* in messages */
 };
 
-/* VERIFY, REPEAT, BENCH and PEAK send two descriptors: inputs (read-only), outputs. Either file may
- * hold its operands twice: a second set of inputs with other values, and room for the outputs of a
- * second run. */
+/* VERIFY, REPEAT, BENCH, PEAK and AGED send two descriptors: inputs (read-only), outputs. Either
+ * file may hold its operands twice: a second set of inputs with other values, and room for the
+ * outputs of a second run. */
 struct attn_message_request {
     struct attn_message_head head;
     uint32_t kind; /* enum attn_request_kind */
@@ -121,10 +122,10 @@ struct attn_message_request {
     uint32_t fresh;  /* VERIFY: is the result that of the inputs as they are now */
     /* VERIFY, BENCH: bytes from an operand to the same operand of the second set; 0: none */
     uint64_t second[2];                     /* inputs, outputs */
-    double age;                             /* VERIFY with a second set: least age of the plan */
     uint64_t entropy;                       /* BENCH: seeds what the backend must not foresee */
     struct attn_spot spots[ATTN_SPOTS_MAX]; /* BENCH */
     uint32_t n_spots;
+    uint32_t keep;               /* VERIFY with a second set: the plan stays, for AGED */
     uint32_t linear;             /* 1 + the input that `out` is linear in; 0: there is none */
     char linear_word[20];        /* what messages call it */
     struct attn_problem problem; /* its tensors pointer is NULL */

@@ -337,7 +337,7 @@ static struct attn_outcome run_shared(struct attn_worker *worker, struct attn_in
     request.min_time = parameters->min_time;
     request.cold = parameters->cold;
     request.fresh = parameters->fresh;
-    request.age = parameters->age;
+    request.keep = parameters->keep;
     memcpy(request.second, share.second, sizeof(request.second));
     memcpy(request.spots, parameters->spots, sizeof(request.spots));
     request.n_spots = parameters->n_spots;
@@ -384,15 +384,21 @@ struct attn_outcome attn_worker_verify(struct attn_worker *worker, struct attn_i
 
 struct attn_outcome attn_worker_renew(struct attn_worker *worker, struct attn_instance *instance,
                                       struct attn_instance *twin, int runs, double seconds,
-                                      double age, struct attn_plan_info *info)
+                                      bool keep, struct attn_plan_info *info)
 {
     const struct attn_message_request request = {
-        .kind = ATTN_REQUEST_VERIFY, .runs = runs, .min_time = seconds, .age = age};
+        .kind = ATTN_REQUEST_VERIFY, .runs = runs, .min_time = seconds, .keep = keep};
     const struct attn_outcome outcome =
         run_shared(worker, instance, twin, ATTN_PLACE_START, &request, info);
     if (outcome.status == ATTN_PASS)
         attn_outputs_copy(twin, instance);
     return outcome;
+}
+
+struct attn_outcome attn_worker_aged(struct attn_worker *worker, struct attn_instance *instance)
+{
+    const struct attn_message_request request = {.kind = ATTN_REQUEST_AGED};
+    return run_shared(worker, instance, NULL, ATTN_PLACE_START, &request, NULL);
 }
 
 struct attn_outcome attn_worker_repeat(struct attn_worker *worker, struct attn_instance *instance,

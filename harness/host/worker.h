@@ -45,15 +45,20 @@ struct attn_outcome attn_worker_verify(struct attn_worker *worker, struct attn_i
                                        enum attn_placement placement, int runs,
                                        struct attn_plan_info *info, double *seconds);
 
-/* A plan bound to the inputs of `instance` and run up to `runs` times, or for `seconds`, and left
- * alone until it is `age` seconds old. Then the
+/* A plan bound to the inputs of `instance` and run up to `runs` times, or for `seconds`. Then the
  * inputs of `twin`, which has other values for every role of the same problem, take their place in
  * memory, and the plan runs once more on what lies there now. On PASS the outputs in the memory of
  * `twin` hold the result of that run. FAIL: something still computed or wrote after that run had
- * returned, or more processors were used than the configuration gives. A device is bound again. */
+ * returned, or more threads computed at once than the configuration gives. A device is bound again.
+ * With `keep` the worker keeps the plan after a PASS, beside the next requests. */
 struct attn_outcome attn_worker_renew(struct attn_worker *worker, struct attn_instance *instance,
                                       struct attn_instance *twin, int runs, double seconds,
-                                      double age, struct attn_plan_info *info);
+                                      bool keep, struct attn_plan_info *info);
+
+/* Puts the inputs of `instance`, which has the same problem, in the place of those of the plan that
+ * was kept, runs it once more, and closes it. On PASS the outputs in the instance's memory hold the
+ * result. SKIP: the process that kept the plan is gone. */
+struct attn_outcome attn_worker_aged(struct attn_worker *worker, struct attn_instance *instance);
 
 /* Copies the outputs of an instance to another of the same problem; exchanges them. */
 void attn_outputs_copy(struct attn_instance *to, const struct attn_instance *from);

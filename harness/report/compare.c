@@ -6,14 +6,19 @@
  *   slower   lo > 1 + m             all of it beyond the margin: a regression
  *   faster   hi < 1 / (1 + m)       the same with the sides swapped
  *   same     [lo, hi] inside [1 / (1 + m), 1 + m]
- *   unclear  anything else: more rounds would tell */
+ *   unclear  anything else: more rounds would tell
+ * Of n equal results 2.5 % at most are slower by chance, and as many faster. With --discoveries the
+ * rate of these among all that are slower or faster is bounded (Benjamini and Hochberg). */
 #include "report/compare.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/comparable.h"
+#include "report/footprint.h"
 #include "report/text.h"
+#include "results/figures.h"
 
 static const char *const verdict_names[] = {"same",  "faster",    "slower",  "unclear",
                                             "broke", "only base", "only new"};
@@ -38,6 +43,7 @@ static void judge(struct attn_pair *pair, double margin)
     free(base);
     free(next);
     pair->ratio = r;
+    pair->p = attn_ratio_p(&r, margin);
     if (r.lo > 1 + margin)
         pair->verdict = ATTN_SLOWER;
     else if (r.hi < 1 / (1 + margin))
@@ -48,33 +54,63 @@ static void judge(struct attn_pair *pair, double margin)
         pair->verdict = ATTN_UNCLEAR;
 }
 
-/* What differs between the machines of two runs; 0 when nothing does. A field that either run does
- * not state cannot be taken as equal. */
-static int machines_differ(const struct attn_run_data *base, const struct attn_run_data *next,
-                           char *why, size_t size)
+/* One sentence: the first difference that stops the comparison, and how many more there are. */
+static void explain_differences(const struct attn_differences *differences, char *why, size_t size)
 {
-    static const char *const fields[][2] = {
-        {"cpu.model", "CPU model"}, {"threads", "number of threads"}, {"attnbench.build", "build"}};
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        const json_t *a = attn_field_at(base->machine, fields[i][0]);
-        const json_t *b = attn_field_at(next->machine, fields[i][0]);
-        if (a && b && json_equal(a, b))
-            continue;
-        char *x = a ? json_dumps(a, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
-        char *y = b ? json_dumps(b, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
-        snprintf(why, size, "not comparable: the %s is %.120s in the base and %.120s in the new",
-                 fields[i][1], x ? x : "not stated", y ? y : "not stated");
-        free(x);
-        free(y);
+    const struct attn_difference *first = differences->items;
+    while (!first->stops)
+        first++;
+    const size_t more = differences->stopping - 1;
+    int n =
+        snprintf(why, size, "not comparable: the %.96s is %.128s in the base and %.128s in the new",
+                 first->what, first->base, first->next);
+    if (more && n > 0 && (size_t)n < size)
+        n += snprintf(why + n, size - (size_t)n, ", and %zu more difference%s", more,
+                      more > 1 ? "s" : "");
+    if (n > 0 && (size_t)n < size)
+        snprintf(why + n, size - (size_t)n, "; --cross compares nevertheless");
+}
+
+/* Adjusts the p-values of all judged pairs. One that is beyond the margin by itself, but would be a
+ * false discovery too often among so many, is unclear. */
+static int adjust(struct attn_pairs *pairs, double rate)
+{
+    double *p = calloc(pairs->count + 1, sizeof *p);
+    size_t n = 0;
+    if (!p)
         return -1;
+    for (size_t i = 0; i < pairs->count; i++)
+        if (!isnan(pairs->items[i].p))
+            p[n++] = pairs->items[i].p;
+    const int status = attn_false_discovery(p, n, p);
+    n = 0;
+    for (size_t i = 0; status == 0 && i < pairs->count; i++) {
+        struct attn_pair *pair = &pairs->items[i];
+        if (isnan(pair->p))
+            continue;
+        pair->p = p[n++];
+        if ((pair->verdict == ATTN_SLOWER || pair->verdict == ATTN_FASTER) && pair->p > rate)
+            pair->verdict = ATTN_UNCLEAR;
     }
-    return 0;
+    free(p);
+    return status;
 }
 
 struct tally {
     size_t of[ATTN_ONLY_NEW + 1];
     size_t rated;
     double geomean;
+};
+
+/* All that a comparison has found. */
+struct findings {
+    struct attn_pairs pairs;
+    struct attn_differences differences;
+    struct attn_footprint footprint; /* empty without the gate */
+    struct tally tally;
+    bool stored; /* two runs, not two backends of one */
+    enum attn_exit code;
+    char reason[768];
 };
 
 static struct tally count(const struct attn_pairs *pairs)
@@ -94,14 +130,17 @@ static struct tally count(const struct attn_pairs *pairs)
     return tally;
 }
 
-static enum attn_exit exit_of(const struct tally *tally, int strict)
+static enum attn_exit exit_of(const struct findings *f, const struct attn_compare_options *options)
 {
+    const struct tally *tally = &f->tally;
     if (tally->rated + tally->of[ATTN_BROKE] == 0)
         return ATTN_EXIT_NOTHING;
     enum attn_exit code = ATTN_EXIT_OK;
-    if (tally->of[ATTN_SLOWER] + tally->of[ATTN_BROKE])
+    if (tally->of[ATTN_SLOWER] + tally->of[ATTN_BROKE] + f->footprint.grew + f->footprint.steeper)
         code = attn_exit_stronger(code, ATTN_EXIT_REGRESSION);
-    if (strict && tally->of[ATTN_UNCLEAR])
+    if (options->gate && options->accuracy && options->accuracy->drifted)
+        code = attn_exit_stronger(code, ATTN_EXIT_NUMERICS);
+    if (options->strict && tally->of[ATTN_UNCLEAR])
         code = attn_exit_stronger(code, ATTN_EXIT_INCONCLUSIVE);
     return code;
 }
@@ -203,44 +242,119 @@ static json_t *finite_or_null(double value)
 static json_t *pair_json(const struct attn_pair *pair)
 {
     const struct attn_view_row *row = pair->row;
-    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:o,s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:s}", "id", row->id,
+    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:o,s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:s,s:o}", "id", row->id,
                      "case", row->line, "label", row->label, "backend", pair->base_label,
                      "new_backend", pair->next_label, "threads", finite_or_null(row->threads),
                      "cache", row->cache, "verdict", verdict_names[pair->verdict], "ratio",
                      finite_or_null(pair->ratio.ratio), "lo", finite_or_null(pair->ratio.lo), "hi",
                      finite_or_null(pair->ratio.hi), "base_ns", finite_or_null(centre(pair->base)),
-                     "new_ns", finite_or_null(centre(pair->next)), "reason", pair->reason);
+                     "new_ns", finite_or_null(centre(pair->next)), "reason", pair->reason, "p",
+                     finite_or_null(pair->p));
 }
 
-static int put_json(FILE *out, const struct attn_pairs *pairs, const struct tally *tally,
-                    double margin, enum attn_exit code, const char *reason)
+static void put_differences(FILE *out, const struct attn_differences *differences)
+{
+    for (size_t i = 0; i < differences->count; i++) {
+        const struct attn_difference *d = &differences->items[i];
+        fprintf(out, "%s: the %s is %s in the base and %s in the new\n",
+                d->stops ? "differs" : "changed", d->what, d->base, d->next);
+    }
+}
+
+/* What else the gate judges, after the table of times. */
+static void put_gate(FILE *out, const struct findings *f,
+                     const struct attn_compare_options *options)
+{
+    const struct attn_accuracy *accuracy = options->accuracy;
+    const size_t slower = f->tally.of[ATTN_SLOWER] + f->tally.of[ATTN_BROKE];
+    const size_t grew = f->footprint.grew + f->footprint.steeper;
+    attn_footprint_put(&f->footprint, out);
+    if (accuracy)
+        fprintf(out, "accuracy: %d results compared, %d drifted\n%s", accuracy->compared,
+                accuracy->drifted, accuracy->lines);
+    fprintf(out, "gate: time %s, memory %s, accuracy %s\n", slower ? "FAILED" : "passed",
+            grew ? "FAILED" : "passed",
+            !accuracy            ? "not judged"
+            : accuracy->drifted  ? "FAILED"
+            : accuracy->compared ? "passed"
+                                 : "not judged");
+}
+
+static json_t *gate_json(const struct findings *f, const struct attn_compare_options *options)
+{
+    const struct attn_accuracy *a = options->accuracy;
+    if (!options->gate)
+        return json_null();
+    return json_pack("{s:{s:I,s:I,s:I,s:I,s:O},s:{s:i,s:i,s:s}}", "memory", "compared",
+                     (json_int_t)f->footprint.compared, "grew", (json_int_t)f->footprint.grew,
+                     "orders", (json_int_t)f->footprint.orders, "steeper",
+                     (json_int_t)f->footprint.steeper, "results", f->footprint.list, "accuracy",
+                     "compared", a ? a->compared : 0, "drifted", a ? a->drifted : 0, "lines",
+                     a ? a->lines : "");
+}
+
+static int put_json(FILE *out, const struct findings *f, const struct attn_compare_options *options)
 {
     json_t *list = json_array(), *counts = json_object();
     int bad = !list || !counts;
-    for (size_t i = 0; !bad && i < pairs->count; i++)
-        bad = json_array_append_new(list, pair_json(&pairs->items[i])) != 0;
+    for (size_t i = 0; !bad && i < f->pairs.count; i++)
+        bad = json_array_append_new(list, pair_json(&f->pairs.items[i])) != 0;
     for (int v = 0; !bad && v <= ATTN_ONLY_NEW; v++)
         bad = json_object_set_new(counts, verdict_names[v],
-                                  json_integer((json_int_t)tally->of[v])) != 0;
-    json_t *root = json_pack("{s:f,s:o,s:o,s:o,s:i,s:s}", "margin", margin, "results", list,
-                             "counts", counts, "geometric_mean", finite_or_null(tally->geomean),
-                             "exit", (int)code, "reason", reason);
+                                  json_integer((json_int_t)f->tally.of[v])) != 0;
+    json_t *root = json_pack("{s:f,s:o,s:o,s:o,s:i,s:s,s:o,s:o}", "margin", options->margin,
+                             "results", list, "counts", counts, "geometric_mean",
+                             finite_or_null(f->tally.geomean), "exit", (int)f->code, "reason",
+                             f->reason, "differences", attn_differences_json(&f->differences),
+                             "gate", f->footprint.list ? gate_json(f, options) : json_null());
     bad = bad || !root || json_dumpf(root, out, JSON_INDENT(1) | JSON_PRESERVE_ORDER) != 0;
     json_decref(root);
     fputc('\n', out);
     return bad ? -1 : 0;
 }
 
-static int put(FILE *out, const struct attn_compare_options *options,
-               const struct attn_pairs *pairs, const struct tally *tally, enum attn_exit code,
-               const char *reason)
+static int put(FILE *out, const struct findings *f, const struct attn_compare_options *options)
 {
     if (options->json)
-        return put_json(out, pairs, tally, options->margin, code, reason);
-    if (pairs->count)
-        put_table(out, pairs, tally);
-    if (*reason)
-        fprintf(out, "%s\n", reason);
+        return put_json(out, f, options);
+    if (f->pairs.count)
+        put_table(out, &f->pairs, &f->tally);
+    if (f->pairs.count && f->stored)
+        fprintf(out,
+                "times are absolute: they hold for this machine in the state of both runs; "
+                "margin %g %%\n",
+                100 * options->margin);
+    if (f->footprint.list)
+        put_gate(out, f, options);
+    put_differences(out, &f->differences);
+    if (*f->reason)
+        fprintf(out, "%s\n", f->reason);
+    return 0;
+}
+
+static const char no_memory[] = "no memory for the comparison";
+
+/* Pairs the results and judges each; with the gate, memory as well. */
+static int find(const struct attn_run_data *base, const struct attn_run_data *next,
+                const struct attn_compare_options *options, struct findings *f, char *why,
+                size_t size)
+{
+    struct attn_pairs *pairs = &f->pairs;
+    if (attn_pairs_create(base, next, options, pairs, why, size) != 0)
+        return -1;
+    for (size_t i = 0; i < pairs->count; i++)
+        if (pairs->items[i].verdict == ATTN_SAME)
+            judge(&pairs->items[i], options->margin);
+    if ((options->discoveries > 0 && adjust(pairs, options->discoveries) != 0) ||
+        (options->gate && attn_footprint_judge(pairs, &f->footprint) != 0)) {
+        snprintf(why, size, "%s", no_memory);
+        return -1;
+    }
+    qsort(pairs->items, pairs->count, sizeof *pairs->items, compare_pairs);
+    f->tally = count(pairs);
+    f->code = exit_of(f, options);
+    if (f->code == ATTN_EXIT_NOTHING)
+        attn_pairs_explain_none(pairs, options, f->reason, sizeof f->reason);
     return 0;
 }
 
@@ -248,31 +362,26 @@ int attn_compare(const struct attn_run_data *base, const struct attn_run_data *n
                  const struct attn_compare_options *options, FILE *out, enum attn_exit *code,
                  char *why, size_t size)
 {
-    struct attn_pairs pairs = {0};
-    struct tally tally = {.geomean = NAN};
-    char reason[512] = "";
-    enum attn_exit verdict = ATTN_EXIT_BASELINE;
-    int status = -1;
-    if (base == next || machines_differ(base, next, reason, sizeof reason) == 0) {
-        if (attn_pairs_create(base, next, options, &pairs, why, size) != 0)
-            return -1;
-        for (size_t i = 0; i < pairs.count; i++)
-            if (pairs.items[i].verdict == ATTN_SAME)
-                judge(&pairs.items[i], options->margin);
-        qsort(pairs.items, pairs.count, sizeof *pairs.items, compare_pairs);
-        tally = count(&pairs);
-        verdict = exit_of(&tally, options->strict);
-        if (verdict == ATTN_EXIT_NOTHING)
-            attn_pairs_explain_none(&pairs, options, reason, sizeof reason);
+    struct findings f = {.tally.geomean = NAN, .stored = base != next, .code = ATTN_EXIT_BASELINE};
+    int status = 0;
+    if (f.stored && attn_differences_find(base, next, &f.differences) != 0) {
+        snprintf(why, size, "%s", no_memory);
+        return -1;
     }
-    if (put(out, options, &pairs, &tally, verdict, reason) != 0 || ferror(out)) {
+    if (f.differences.stopping && !options->cross)
+        explain_differences(&f.differences, f.reason, sizeof f.reason);
+    else
+        status = find(base, next, options, &f, why, size);
+    if (status == 0 && (put(out, &f, options) != 0 || ferror(out))) {
         snprintf(why, size, "the comparison could not be written");
-        goto done;
+        status = -1;
     }
-    snprintf(why, size, "%s", reason);
-    *code = verdict;
-    status = 0;
-done:
-    attn_pairs_free(&pairs);
+    if (status == 0) {
+        snprintf(why, size, "%s", f.reason);
+        *code = f.code;
+    }
+    attn_pairs_free(&f.pairs);
+    attn_differences_free(&f.differences);
+    attn_footprint_free(&f.footprint);
     return status;
 }

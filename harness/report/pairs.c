@@ -19,16 +19,27 @@ static bool is_timed(const struct attn_view_row *row)
     return n > 0;
 }
 
-/* A name given by the user: of the backend alone, or with its options. */
-static bool is_named(const struct attn_view_backend *backend, const char *name)
+static bool has_label(const struct attn_view *view, const char *label)
 {
-    return strcmp(backend->label, name) == 0 || strcmp(backend->name, name) == 0;
+    for (size_t b = 0; b < view->n_backends; b++)
+        if (view->backends[b].cases && strcmp(view->backends[b].label, label) == 0)
+            return true;
+    return false;
+}
+
+/* A name given by the user: of the backend with these options, or of the backend with any options
+ * where the run has none of exactly this label. */
+static bool is_named(const struct attn_view *view, const struct attn_view_backend *backend,
+                     const char *name)
+{
+    return strcmp(backend->label, name) == 0 ||
+           (strcmp(backend->name, name) == 0 && !has_label(view, name));
 }
 
 static bool has_backend(const struct attn_view *view, const char *name)
 {
     for (size_t b = 0; b < view->n_backends; b++)
-        if (view->backends[b].cases && is_named(&view->backends[b], name))
+        if (view->backends[b].cases && is_named(view, &view->backends[b], name))
             return true;
     return false;
 }
@@ -40,8 +51,10 @@ static bool belong(const struct attn_compare_options *options, const struct attn
 {
     if (!base->counted || !next->counted)
         return false;
-    if (options->backends[0] && options->backends[1])
-        return is_named(base, options->backends[0]) && is_named(next, options->backends[1]);
+    if (options->backends[0] && options->backends[1]) /* of one run: not a result with itself */
+        return is_named(&pairs->base, base, options->backends[0]) &&
+               is_named(&pairs->next, next, options->backends[1]) &&
+               strcmp(base->label, next->label) != 0;
     bool mapped = false;
     for (int m = 0; m < options->n_map; m++) {
         const char *from = options->map[m][0], *to = options->map[m][1];
@@ -49,9 +62,11 @@ static bool belong(const struct attn_compare_options *options, const struct attn
             from = options->map[m][1];
             to = options->map[m][0];
         }
-        if (is_named(base, from) && is_named(next, to))
+        const bool is_from = is_named(&pairs->base, base, from);
+        const bool is_to = is_named(&pairs->next, next, to);
+        if (is_from && is_to)
             return true;
-        mapped = mapped || is_named(base, from) || is_named(next, to);
+        mapped = mapped || is_from || is_to;
     }
     return !mapped && strcmp(base->label, next->label) == 0;
 }
@@ -157,7 +172,8 @@ static int fill(const struct attn_compare_options *options, struct attn_pairs *p
         }
         struct attn_pair *pair = &pairs->items[pairs->count++];
         *pair = (struct attn_pair){.base = row, .next = other, .row = row, .reason = ""};
-        pair->ratio = (struct attn_ratio){NAN, 0, INFINITY};
+        pair->ratio = (struct attn_ratio){NAN, 0, INFINITY, -1, 1};
+        pair->p = NAN;
         pair->base_label = base->backends[row->backend].label;
         pair->next_label = other ? next->backends[other->backend].label : pair->base_label;
         settle(pair, options);
@@ -174,7 +190,8 @@ static int fill(const struct attn_compare_options *options, struct attn_pairs *p
                                                           .next_label = label,
                                                           .reason = "",
                                                           .verdict = ATTN_ONLY_NEW,
-                                                          .ratio = {NAN, 0, INFINITY}};
+                                                          .p = NAN,
+                                                          .ratio = {NAN, 0, INFINITY, -1, 1}};
     }
     return 0;
 }
@@ -229,7 +246,11 @@ void attn_pairs_explain_none(const struct attn_pairs *pairs,
                  near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
         return;
     }
-    snprintf(why, size, "nothing to compare: no result was timed on both sides");
+    const bool itself = options->backends[0] && options->backends[1] &&
+                        strcmp(options->backends[0], options->backends[1]) == 0;
+    snprintf(why, size, "nothing to compare: %s",
+             itself ? "--backends names the same backend twice"
+                    : "no result was timed on both sides");
 }
 
 void attn_pairs_free(struct attn_pairs *pairs)

@@ -19,13 +19,24 @@ enum attn_comparison {
 
 enum { ATTN_MAP_MAX = 16 };
 
+/* What a comparison of the errors of two runs has found (run/drift.h). */
+struct attn_accuracy {
+    int compared, unmatched, drifted;
+    const char *lines; /* one for each that drifted */
+};
+
 struct attn_compare_options {
-    double margin;           /* 0.03 */
+    double margin; /* 0.03 */
+    bool margin_given;
     const char *backends[2]; /* --backends A,B within one run; NULL: by backend name across runs */
     const char *map[ATTN_MAP_MAX][2]; /* --map A=B: compares A of base or new with B of the other */
     int n_map;
-    bool strict; /* ATTN_UNCLEAR gives exit code 5 */
-    bool json;   /* JSON in place of a table */
+    double discoveries; /* share of false ones allowed among slower and faster; 0: each by itself */
+    bool gate;          /* judge peaks of memory (footprint.h) and accuracy, too */
+    const struct attn_accuracy *accuracy; /* with gate */
+    bool cross;                           /* compares runs that are not comparable (comparable.h) */
+    bool strict;                          /* ATTN_UNCLEAR gives exit code 5 */
+    bool json;                            /* JSON in place of a table */
 };
 
 struct attn_pair {
@@ -35,6 +46,8 @@ struct attn_pair {
     const char *reason;                      /* why a side was not timed, or "" */
     enum attn_comparison verdict;
     struct attn_ratio ratio; /* NAN, 0, INFINITY until judged */
+    double p;                /* of the ratio against the margin; adjusted for the number of results
+                                where options->discoveries; NAN until judged */
 };
 
 struct attn_pairs {

@@ -132,7 +132,7 @@ void attn_speedup_free(struct attn_speedup *speedup)
 
 struct attn_ratio attn_speedup_of(const struct attn_speedup *speedup, size_t line, size_t column)
 {
-    struct attn_ratio ratio = {NAN, NAN, NAN};
+    struct attn_ratio ratio = {NAN, NAN, NAN, -1, 1};
     const struct attn_view_row **cells = speedup->grid.lines[line].cells;
     const struct attn_view_row *base = cells[speedup->baseline], *row = cells[column];
     double *base_medians = NULL, *medians = NULL;

@@ -17,6 +17,12 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+void attn_sort_doubles(double *values, size_t n)
+{
+    if (n > 1)
+        qsort(values, n, sizeof *values, compare_doubles);
+}
+
 /* Hyndman and Fan, "Sample quantiles in statistical packages", The American Statistician 50(4),
  * 1996, definition 7: position q (n-1), counted from 0. */
 double attn_quantile_sorted(const double *sorted, size_t n, double q)
@@ -68,24 +74,46 @@ static double beta_regularised(double x, double a, double b)
     return 1 - front * beta_fraction(1 - x, b, a) / b;
 }
 
-/* P(|T| <= t) = I_y(1/2, df/2), y = t^2 / (df + t^2) (Abramowitz and Stegun 26.7.1), solved for
- * 0.95 by bisection: the bracket holds the quantile of every df >= 1 (12.706 at 1, 1.960 at inf).
- */
-double attn_student_t975(double df)
+/* Density of Student's distribution. */
+static double student_density(double t, double df)
+{
+    return exp(lgamma((df + 1) / 2) - lgamma(df / 2) - (df + 1) / 2 * log1p(t * t / df)) /
+           sqrt(df * 3.14159265358979323846);
+}
+
+/* P(|T| > t) = I_x(df/2, 1/2), x = df / (df + t^2) (Abramowitz and Stegun 26.7.1): the tail itself,
+ * and not 1 minus it, so that small tails keep their digits. Solved by Newton steps within a
+ * bracket, halved where a step leaves it. */
+double attn_student_tail(double tail, double df)
 {
     if (!(df >= 1))
         df = 1;
     if (df > 1e7)
-        return 1.959963984540054; /* the normal's: they differ by 2.4e-7 here */
-    double lo = 1.9, hi = 13;
-    for (int i = 0; i < 50; i++) {
-        double t = (lo + hi) / 2;
-        if (beta_regularised(t * t / (df + t * t), 0.5, df / 2) < 0.95)
-            lo = t;
-        else
-            hi = t;
+        df = 1e7; /* t differs from the normal's by less than 1e-6 of itself here */
+    double lo = 0, hi = 2, t = 2;
+    while (beta_regularised(df / (df + hi * hi), df / 2, 0.5) > tail && hi < 1e150) {
+        lo = hi;
+        t = hi *= 2;
     }
-    return (lo + hi) / 2;
+    for (int i = 0; i < 200 && hi - lo > 1e-14 * hi; i++) {
+        const double over = beta_regularised(df / (df + t * t), df / 2, 0.5) - tail;
+        *(over > 0 ? &lo : &hi) = t;
+        const double next = t + over / (2 * student_density(t, df));
+        if (fabs(next - t) <= 1e-14 * t)
+            return next;
+        t = next > lo && next < hi ? next : (lo + hi) / 2;
+    }
+    return t;
+}
+
+double attn_student_p(double t, double df)
+{
+    return t == 0 ? 1 : isinf(t) ? 0 : beta_regularised(df / (df + t * t), df / 2, 0.5);
+}
+
+double attn_student_t975(double df)
+{
+    return attn_student_tail(0.05, df);
 }
 
 /* Mean and variance (n-1) of the logarithms. */
@@ -133,7 +161,7 @@ static void interval_by_t(const double *medians, size_t n, double *lo, double *h
 
 static double median_of(double *values, size_t n)
 {
-    qsort(values, n, sizeof *values, compare_doubles);
+    attn_sort_doubles(values, n);
     return attn_quantile_sorted(values, n, 0.5);
 }
 
@@ -183,7 +211,7 @@ int attn_summarise(const double *const *samples, const size_t *counts, size_t ro
  * 1946. On logarithms, so that swapping the sides inverts the interval. */
 struct attn_ratio attn_ratio_of(const double *a, size_t na, const double *b, size_t nb)
 {
-    struct attn_ratio out = {NAN, 0, INFINITY};
+    struct attn_ratio out = {NAN, 0, INFINITY, -1, 1};
     if (na == 0 || nb == 0)
         return out;
     double mean_a, mean_b, var_a, var_b;
@@ -195,14 +223,22 @@ struct attn_ratio attn_ratio_of(const double *a, size_t na, const double *b, siz
         return out;
     double ea = var_a / (double)na, eb = var_b / (double)nb;
     double half = 0;
+    out.error = sqrt(ea + eb);
     if (ea + eb > 0) {
-        double df =
-            (ea + eb) * (ea + eb) / (ea * ea / (double)(na - 1) + eb * eb / (double)(nb - 1));
-        half = attn_student_t975(df) * sqrt(ea + eb);
+        out.df = (ea + eb) * (ea + eb) / (ea * ea / (double)(na - 1) + eb * eb / (double)(nb - 1));
+        half = attn_student_t975(out.df) * out.error;
     }
     out.lo = exp(centre - half);
     out.hi = exp(centre + half);
     return out;
+}
+
+double attn_ratio_p(const struct attn_ratio *ratio, double margin)
+{
+    const double beyond = fabs(log(ratio->ratio)) - log1p(margin);
+    if (ratio->error < 0 || !(beyond > 0))
+        return 1;
+    return attn_student_p(beyond / ratio->error, ratio->df);
 }
 
 double attn_loglog_slope(const double *x, const double *y, size_t n)

@@ -21,6 +21,9 @@ struct attn_summary {
 int attn_summarise(const double *const *samples, const size_t *counts, size_t rounds,
                    struct attn_summary *out);
 
+/* Ascending. The values hold no NAN. */
+void attn_sort_doubles(double *values, size_t n);
+
 /* Quantile of a sorted array, linear between order statistics (Hyndman and Fan 1996, type 7). */
 double attn_quantile_sorted(const double *sorted, size_t n, double q);
 
@@ -28,8 +31,21 @@ double attn_quantile_sorted(const double *sorted, size_t n, double q);
  * Welch's t. With fewer than two rounds on a side the interval is (0, inf). */
 struct attn_ratio {
     double ratio, lo, hi;
+    double error, df; /* standard error of ln ratio, degrees of freedom; error < 0: unknown */
 };
 struct attn_ratio attn_ratio_of(const double *a, size_t na, const double *b, size_t nb);
+
+/* Two-sided p-value of "the ratio is within the margin": the interval of attn_ratio_of is wholly
+ * beyond 1 + margin, or below 1 / (1 + margin), where it is below 0.05. 1 where the error is not
+ * known. With margin 0 it is that of Welch's test. */
+double attn_ratio_p(const struct attn_ratio *ratio, double margin);
+
+/* The t that |T| exceeds with probability `tail` (0 < tail < 1), T of Student's distribution with
+ * `df` degrees of freedom (df >= 1, real). */
+double attn_student_tail(double tail, double df);
+
+/* P(|T| > |t|): the p-value of a two-sided t test. */
+double attn_student_p(double t, double df);
 
 /* Two-sided 97.5 % quantile of Student's t with `df` degrees of freedom (df >= 1, real). */
 double attn_student_t975(double df);

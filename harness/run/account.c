@@ -53,12 +53,15 @@ static bool is_judged(const struct attn_entry *entry)
     return entry->contestant && entry->contestant->info.exactness == ATTN_EXACT && entry->end_done;
 }
 
-static enum attn_why reason_of(const struct attn_entry *entry, bool asked, enum attn_why not_asked)
+/* Gives a part that was not made its reason. What is not asked for has no other. */
+static void close_part(struct attn_entry *entry, int part, bool asked, enum attn_why not_asked)
 {
-    return !asked                                         ? not_asked
-           : !attn_judgement_holds(entry->verdict.status) ? ATTN_WHY_FAILED
-           : attn_interrupted                             ? ATTN_WHY_INTERRUPTED
-                                                          : ATTN_WHY_SLOW;
+    if (!asked)
+        entry->missed[part] = (unsigned char)not_asked;
+    attn_account_miss(entry, part,
+                      !attn_judgement_holds(entry->verdict.status) ? ATTN_WHY_FAILED
+                      : attn_interrupted                           ? ATTN_WHY_INTERRUPTED
+                                                                   : ATTN_WHY_SLOW);
 }
 
 /* Is a fill due on a case? few_queries judges every row, so it is due where the case was sampled.
@@ -77,16 +80,15 @@ void attn_account_close(const struct attn_session *session, unsigned fits, struc
         return;
     const bool further = c->fill == ATTN_FILL_NORMAL && !c->data;
     if (!entry->start_done)
-        attn_account_miss(entry, ATTN_PART_START, reason_of(entry, true, ATTN_WHY_NONE));
+        close_part(entry, ATTN_PART_START, true, ATTN_WHY_NONE);
     for (enum attn_fill f = ATTN_FILL_CENSUS; f < ATTN_FILL_COUNT; f++)
         if (further && is_due(entry, f) && !is_made(entry, ATTN_PART_FILLS + (int)f))
-            attn_account_miss(entry, ATTN_PART_FILLS + (int)f,
-                              reason_of(entry, s->fills >> f & 1, ATTN_WHY_FILLS));
+            close_part(entry, ATTN_PART_FILLS + (int)f, s->fills >> f & 1, ATTN_WHY_FILLS);
     for (enum attn_check k = 0; k < ATTN_CHECK_COUNT; k++) {
         const bool choice = k < ATTN_CHECK_CHOICES;
         if ((!choice || (further && fits >> k & 1)) && !is_made(entry, ATTN_PART_CHECKS + (int)k))
-            attn_account_miss(entry, ATTN_PART_CHECKS + (int)k,
-                              reason_of(entry, !choice || s->checks >> k & 1, ATTN_WHY_CHECKS));
+            close_part(entry, ATTN_PART_CHECKS + (int)k, !choice || s->checks >> k & 1,
+                       ATTN_WHY_CHECKS);
     }
 }
 
@@ -105,6 +107,25 @@ void attn_account_count(const struct attn_entry *entry, int *made, int *apply)
         *made += is_made(entry, part);
         *apply += is_made(entry, part) || (why != ATTN_WHY_NONE && why != ATTN_WHY_REFUSED);
     }
+}
+
+bool attn_account_enough(const struct attn_entry *entry, char *why, size_t size)
+{
+    int made, apply, left_out = 0, missed[ATTN_WHY_COUNT] = {0};
+    enum attn_why most = ATTN_WHY_SLOW;
+    attn_account_count(entry, &made, &apply);
+    for (int part = 0; part < ATTN_PART_COUNT; part++)
+        missed[attn_account_why(entry, part)]++;
+    left_out = missed[ATTN_WHY_FILLS] + missed[ATTN_WHY_CHECKS];
+    if (2 * made >= apply - left_out)
+        return true;
+    missed[ATTN_WHY_NONE] = missed[ATTN_WHY_FILLS] = missed[ATTN_WHY_CHECKS] = 0;
+    missed[ATTN_WHY_REFUSED] = 0;
+    for (int w = 0; w < ATTN_WHY_COUNT; w++)
+        most = missed[w] > missed[most] ? (enum attn_why)w : most;
+    snprintf(why, size, "only %d of the %d checks that apply were made; %d were not because: %s",
+             made, apply - left_out, missed[most], attn_why_text(most));
+    return false;
 }
 
 /* How many checks were made, on which smaller case, and which were not. */

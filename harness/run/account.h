@@ -27,6 +27,10 @@ enum attn_why attn_account_why(const struct attn_entry *entry, int part);
 /* How many checks apply, and how many of them were made. *apply is 0 if nothing was judged. */
 void attn_account_count(const struct attn_entry *entry, int *made, int *apply);
 
+/* Were at least half of the checks made that apply and that the command line does not leave out?
+ * Otherwise a sentence goes into (why, size). */
+bool attn_account_enough(const struct attn_entry *entry, char *why, size_t size);
+
 /* The name of a part as in a record's `checks`; the reason in words. */
 const char *attn_part_name(int part);
 const char *attn_why_text(enum attn_why why);

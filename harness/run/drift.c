@@ -47,6 +47,18 @@ static bool same_type(const json_t *a, const json_t *b)
                    text_of(json_object_get(b, "sizes"), "dtype"));
 }
 
+json_t *attn_drift_passed(const json_t *records)
+{
+    json_t *kept = json_array(), *record;
+    size_t i;
+    json_array_foreach(records, i, record)
+    {
+        if (kept && passed(record))
+            json_array_append(kept, record);
+    }
+    return kept;
+}
+
 json_t *attn_drift_read(const char *path, char *why, size_t size)
 {
     char file[ATTN_PATH_MAX];
@@ -58,13 +70,8 @@ json_t *attn_drift_read(const char *path, char *why, size_t size)
     }
     if (!folder)
         snprintf(file, sizeof file, "%s", path);
-    json_t *records = attn_record_read(file, NULL, why, size), *record, *kept = json_array();
-    size_t i;
-    json_array_foreach(records, i, record)
-    {
-        if (kept && passed(record))
-            json_array_append(kept, record);
-    }
+    json_t *records = attn_record_read(file, NULL, why, size);
+    json_t *kept = attn_drift_passed(records);
     json_decref(records);
     if (records && json_array_size(kept) > 0)
         return kept;

@@ -18,6 +18,10 @@ struct attn_drift {
  * a new reference, or NULL with the reason: it cannot be read, or holds no verdict that passed. */
 json_t *attn_drift_read(const char *path, char *why, size_t size);
 
+/* Those of `records` that are verdicts that passed, as attn_drift_read keeps them. A new reference,
+ * or NULL: no memory. */
+json_t *attn_drift_passed(const json_t *records);
+
 /* Compares the verdicts in `records` that passed with the earlier ones of the same case, backend,
  * options and threads. Prints one sentence on `out` for each whose max_ratio is more than `factor`
  * times the earlier value. The median over that backend's cases of the same type replaces the

@@ -13,7 +13,7 @@
 #include "run/checks.h"
 #include "run/session.h"
 
-enum { ATTN_ROUNDS_MAX = 64 };
+enum { ATTN_ROUNDS_MAX = 1000 };
 enum attn_cache { ATTN_HOT, ATTN_COLD, ATTN_CACHES };
 
 /* Samples of one round, as bench_reply gave them. */

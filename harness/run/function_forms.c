@@ -132,7 +132,8 @@ static double projected_value(const struct attn_relation_work *work,
 /* ---- distances: first is q itself. In column 0 other is y away, and the score is -y^2 scale / 2.
  * Columns from 1 on belong to pairs of keys: q has a far value in that of its pair. Every square is
  * exact in f32: y has 8 bits at most, and is a whole multiple of a 64th of the unit, which follows
- * the scale. */
+ * the scale. In the dense form first is y away: one weight below many alike shows more of exp than
+ * many below one, because their sum is rounded. */
 
 static double unit_of(const struct attn_relation_work *work)
 {
@@ -159,7 +160,7 @@ static double gaussian_distance(const struct attn_relation_work *work, int64_t b
     const struct attn_case *c = &work->base->c;
     const int64_t g = h / (c->hq / c->hkv);
     const double y = apart(work, attn_functions_batch(work, b), g, i % pairs_of(work));
-    return -0.5 * y * y;
+    return (attn_functions_dense(work) ? 0.5 : -0.5) * y * y;
 }
 
 /* Sums in f32 hold the squares; norms cancel. */
@@ -182,7 +183,7 @@ static double gaussian_value(const struct attn_relation_work *work,
     if (tensor->role != ATTN_K) /* of each pair the even key is first */
         return dense ? attn_functions_v(work, at) : at[2] < 2 * pairs && at[2] % 2 == at[3] % 2;
     if (dense)
-        return c == 0 && attn_functions_is_other(work, at[0], at[1], at[2])
+        return c == 0 && attn_functions_is_first(work, at[0], at[1], at[2])
                    ? unit * apart(work, at[0], at[1], 0)
                    : 0;
     if (c == 0)
@@ -191,7 +192,8 @@ static double gaussian_value(const struct attn_relation_work *work,
 }
 
 /* ---- additive: q is 0. Key first is 0, so all its tanh are. Other turns on one hidden unit, whose
- * w_v is the distance over its tanh; the last unit is far below. */
+ * w_v is the distance over its tanh; the last unit is far below. In the dense form first is below.
+ */
 
 static int64_t units_of(const struct attn_relation_work *work)
 {
@@ -207,7 +209,7 @@ static double argument(int64_t unit)
 static double unit_weight(const struct attn_relation_work *work, int64_t h, int64_t unit)
 {
     const double x = attn_functions_spread(work, h * units_of(work) + unit);
-    return (unit / 2 + h) % 2 ? x : -x;
+    return attn_functions_dense(work) || (unit / 2 + h) % 2 ? x : -x;
 }
 
 /* Parameters may be shared by all heads. */

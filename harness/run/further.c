@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "run/account.h"
+#include "run/age.h"
 #include "run/relations.h"
 #include "run/renew.h"
 #include "run/smaller.h"
@@ -211,50 +212,79 @@ static double share_for(const struct attn_session *session, const struct attn_in
     return smaller_s / slowest;
 }
 
-/* A smaller case for the backends that need one, or the case itself if it cannot be made smaller.
- */
-static void check_smaller(struct attn_session *session, struct attn_seat *seats,
-                          struct attn_instance *instance, struct attn_entry *entries)
+/* Was a backend too slow even on a smaller case? */
+static bool is_slow(const struct attn_entry *small)
+{
+    return !small->end_ok && small->missed[ATTN_PART_START] == ATTN_WHY_SLOW;
+}
+
+/* Makes the checks on the smaller case `c` for the backends that are `wanted`, and merges them into
+ * their entries. With `again`, those that are too slow even there are wanted once more. */
+static void check_on(struct attn_session *session, struct attn_seat *seats,
+                     const struct attn_case *c, struct attn_entry *entries, bool *wanted,
+                     bool again)
 {
     const size_t n = session->roster.count;
     const unsigned renewed = 1u << ATTN_CHECK_NEW_DATA;
-    struct attn_case c;
-    struct attn_entry *small = calloc(n + 1, sizeof *small);
-    const bool made =
-        small && attn_smaller_case(entries[0].c, share_for(session, instance, entries),
-                                   smaller_cells, smaller_bytes, &c) == 0;
     char line[ATTN_CASE_LINE_MAX];
-    for (size_t b = 0; made && b < n; b++)
-        if (has_costly(session, instance, &entries[b]))
-            small[b] = (struct attn_entry){.c = &c,
+    struct attn_entry *small = calloc(n + 1, sizeof *small);
+    for (size_t b = 0; small && b < n; b++)
+        if (wanted[b])
+            small[b] = (struct attn_entry){.c = c,
                                            .contestant = entries[b].contestant,
                                            .power = entries[b].power,
                                            .fills_done = entries[b].fills_done,
                                            .checks_done = entries[b].checks_done & renewed,
                                            .checks_ok = entries[b].checks_ok & renewed};
-    if (made) {
-        attn_case_canonical(&c, line, sizeof line);
-        verify_smaller(session, seats, &c, small);
-    }
-    for (size_t b = 0; made && b < n; b++) {
+    attn_case_canonical(c, line, sizeof line);
+    if (small)
+        verify_smaller(session, seats, c, small);
+    for (size_t b = 0; small && b < n; b++) {
         struct attn_entry *entry = &entries[b];
-        if (!small[b].c)
+        if (!wanted[b] || (again && is_slow(&small[b])))
             continue;
+        wanted[b] = false;
         entry->smaller = calloc(1, sizeof *entry->smaller);
-        if (entry->smaller && attn_case_copy(entry->smaller, &c)) {
+        if (entry->smaller && attn_case_copy(entry->smaller, c)) {
             free(entry->smaller);
             entry->smaller = NULL;
         }
         if (entry->smaller)
             merge(entry, &small[b], line);
     }
-    if (made) {
+    free(small);
+}
+
+/* A smaller case for the backends that need one, or the case itself if it cannot be made smaller.
+ * Who is too slow there as well gets a tiny one. */
+static void check_smaller(struct attn_session *session, struct attn_seat *seats,
+                          struct attn_instance *instance, struct attn_entry *entries)
+{
+    const size_t n = session->roster.count;
+    struct attn_case c, tiny;
+    bool any = false, *wanted = calloc(n + 1, sizeof *wanted);
+    if (!wanted)
+        return;
+    const bool other = attn_smaller_tiny(entries[0].c, &tiny) == 0;
+    for (size_t b = 0; b < n; b++)
+        wanted[b] = has_costly(session, instance, &entries[b]);
+    if (attn_smaller_case(entries[0].c, share_for(session, instance, entries), smaller_cells,
+                          smaller_bytes, &c) == 0) {
+        check_on(session, seats, &c, entries, wanted, other);
         attn_case_free(&c);
     } else { /* it is small already */
         verify_fills(&(struct filling){session, seats, entries, true}, &instance->c);
         attn_relations_verify(session, seats, instance, entries, true);
+        for (size_t b = 0; b < n; b++)
+            wanted[b] = wanted[b] && entries[b].seconds >= ATTN_COSTLY_S;
     }
-    free(small);
+    for (size_t b = 0; b < n; b++)
+        any = any || wanted[b];
+    if (other && any && !attn_interrupted)
+        check_on(session, seats, &tiny, entries, wanted, false);
+    if (other)
+        attn_case_free(&tiny);
+    free(wanted);
 }
 
 static unsigned checks_that_fit(const struct attn_instance *instance,
@@ -266,12 +296,15 @@ static unsigned checks_that_fit(const struct attn_instance *instance,
     return fits;
 }
 
-/* A pass that would have been one with usual mistakes in it proves too little. */
-static void mistrust(struct attn_entry *entry)
+/* A pass that would have been one with usual mistakes in it proves too little; so does one without
+ * most of its checks. */
+static void mistrust(struct attn_entry *entry, bool by_power)
 {
     char why[sizeof entry->verdict.reason];
     if (entry->verdict.status != ATTN_PASS ||
-        attn_power_enough(&entry->power, entry->verdict.slack, why, sizeof why))
+        ((!by_power ||
+          attn_power_enough(&entry->power, entry->verdict.slack, why, sizeof why)) &&
+         attn_account_enough(entry, why, sizeof why)))
         return;
     entry->verdict.status = ATTN_MISTRUSTED;
     memcpy(entry->verdict.reason, why, sizeof why);
@@ -282,6 +315,7 @@ void attn_further_checks(struct attn_session *session, struct attn_seat *seats,
 {
     const size_t n = session->roster.count;
     bool costly = false;
+    attn_age_begin(session, seats, entries);
     verify_fills(&(struct filling){session, seats, entries, false}, &instance->c);
     attn_relations_verify(session, seats, instance, entries, false);
     attn_renew_verify(session, seats, instance, entries);
@@ -291,7 +325,6 @@ void attn_further_checks(struct attn_session *session, struct attn_seat *seats,
         check_smaller(session, seats, instance, entries);
     for (size_t b = 0; b < n; b++) {
         attn_account_close(session, checks_that_fit(instance, &entries[b]), &entries[b]);
-        if (session->settings.fills)
-            mistrust(&entries[b]);
+        mistrust(&entries[b], session->settings.fills != 0);
     }
 }

@@ -2,8 +2,9 @@
 /* machine.c - reads the kernel's files about the machine; measures nothing. */
 #include "run/machine.h"
 
+#include <gnu/libc-version.h>
 #include <sched.h>
-#include <stdarg.h>
+#include <sha2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -12,45 +13,13 @@
 
 #include "host/isolate.h"
 #include "run/entry.h"
+#include "run/kernel_files.h"
 #include "run/version.h"
-
-/* Content of a small text file without the trailing newline; "" if it cannot be read. */
-static void read_line(const char *path, char *text, size_t size)
-{
-    text[0] = '\0';
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return;
-    if (!fgets(text, (int)size, file))
-        text[0] = '\0';
-    text[strcspn(text, "\n")] = '\0';
-    fclose(file);
-}
-
-/* Value of "key : value" in a file like /proc/cpuinfo or /proc/meminfo. */
-static void value_in(const char *path, const char *key, char *text, size_t size)
-{
-    text[0] = '\0';
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return;
-    char line[8192];
-    size_t n = strlen(key);
-    while (fgets(line, sizeof line, file)) {
-        char *colon = strchr(line, ':');
-        if (strncmp(line, key, n) != 0 || !colon)
-            continue;
-        colon += 1 + strspn(colon + 1, " \t");
-        snprintf(text, size, "%.*s", (int)strcspn(colon, "\n"), colon);
-        break;
-    }
-    fclose(file);
-}
 
 static uint64_t memory_line(const char *key)
 {
     char text[64];
-    value_in("/proc/meminfo", key, text, sizeof text);
+    attn_file_value("", "/proc/meminfo", key, text, sizeof text);
     return strtoull(text, NULL, 10) * 1024;
 }
 
@@ -63,19 +32,19 @@ static json_t *cache_json(int index)
 {
     char path[96], text[32];
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", index);
-    read_line(path, text, sizeof text);
+    attn_file_line("", path, text, sizeof text);
     return json_string(text);
 }
 
 /* The CPU's flags that name vector extensions. The others do not matter for attention. */
-static json_t *flags_json(void)
+json_t *attn_cpu_flags(const char *root)
 {
     static const char *const wanted[] = {"sse4_2",      "avx",         "avx2",        "fma",
                                          "f16c",        "avx512f",     "avx512bw",    "avx512vl",
                                          "avx512_bf16", "avx512_fp16", "avx512_vnni", "amx_tile",
                                          "amx_bf16",    "amx_fp16"};
     char flags[8192];
-    value_in("/proc/cpuinfo", "flags", flags, sizeof flags);
+    attn_file_value(root, "/proc/cpuinfo", "flags", flags, sizeof flags);
     json_t *list = json_array();
     char *rest = flags;
     for (char *word; (word = strsep(&rest, " "));)
@@ -85,14 +54,46 @@ static json_t *flags_json(void)
     return list;
 }
 
+static json_t *cpuinfo_json(const char *key)
+{
+    char text[256];
+    attn_file_value("", "/proc/cpuinfo", key, text, sizeof text);
+    return json_string(text);
+}
+
 static json_t *cpu_json(void)
 {
-    char model[256];
-    value_in("/proc/cpuinfo", "model name", model, sizeof model);
-    return json_pack("{s:s, s:i, s:i, s:o, s:o, s:o, s:o}", "model", model, "cores",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:o}", "model",
+                     cpuinfo_json("model name"), "vendor", cpuinfo_json("vendor_id"), "family",
+                     cpuinfo_json("cpu family"), "number", cpuinfo_json("model"), "stepping",
+                     cpuinfo_json("stepping"), "microcode", cpuinfo_json("microcode"), "cores",
                      (int)sysconf(_SC_NPROCESSORS_CONF), "online",
                      (int)sysconf(_SC_NPROCESSORS_ONLN), "l1d", cache_json(0), "l2", cache_json(2),
-                     "l3", cache_json(3), "flags", flags_json());
+                     "l3", cache_json(3), "flags", attn_cpu_flags(""));
+}
+
+int64_t attn_throttle_events(const char *root)
+{
+    int64_t events = -1;
+    for (int c = 0; c < CPU_SETSIZE; c++) {
+        char path[96], text[32];
+        snprintf(path, sizeof path,
+                 "/sys/devices/system/cpu/cpu%d/thermal_throttle/core_throttle_count", c);
+        attn_file_line(root, path, text, sizeof text);
+        if (*text)
+            events = (events < 0 ? 0 : events) + strtoll(text, NULL, 10);
+    }
+    return events;
+}
+
+/* How often the processors were throttled since the first call, which begins the run. */
+static json_t *throttled_json(void)
+{
+    static int64_t before = -1;
+    const int64_t now = attn_throttle_events("");
+    if (before < 0)
+        before = now;
+    return now < 0 ? json_null() : json_integer(now - before);
 }
 
 static json_t *affinity_json(void)
@@ -112,12 +113,16 @@ static json_t *backends_json(const struct attn_roster *roster)
     for (size_t b = 0; b < roster->count; b++) {
         const struct attn_contestant *c = &roster->items[b];
         const char *slash = strrchr(c->plugin, '/');
+        char hash[SHA256_DIGEST_STRING_LENGTH] = "";
+        if (c->missing || !SHA256File(c->plugin, hash))
+            hash[0] = '\0';
         json_array_append_new(
-            list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:b}", "name", c->info.name,
-                            "plugin", slash ? slash + 1 : c->plugin, "version", c->info.version,
-                            "description", c->info.description, "options", c->options, "exactness",
-                            attn_exactness_name(c->info.exactness), "available", c->info.available,
-                            "reason", c->info.reason, "device", c->info.device == 1));
+            list,
+            json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:b}", "name", c->info.name,
+                      "plugin", slash ? slash + 1 : c->plugin, "plugin_sha256", hash, "version",
+                      c->info.version, "description", c->info.description, "options", c->options,
+                      "exactness", attn_exactness_name(c->info.exactness), "available",
+                      c->info.available, "reason", c->info.reason, "device", c->info.device == 1));
     }
     return list;
 }
@@ -163,11 +168,12 @@ json_t *attn_machine_json(const struct attn_session *session, const struct attn_
     struct tm utc;
     gmtime_r(&now, &utc);
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor, sizeof governor);
-    read_line("/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof thp);
+    attn_file_line("", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor,
+                   sizeof governor);
+    attn_file_line("", "/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof thp);
     return json_pack(
         "{s:{s:s, s:s, s:s}, s:s, s:o, s:I, s:s, s:s, s:i, s:o, s:s, s:s,"
-        " s:{s:i, s:i, s:f, s:s, s:f}, s:o, s:o, s:o, s:s}",
+        " s:{s:i, s:i, s:f, s:s, s:f}, s:o, s:o, s:o, s:s, s:s, s:s, s:i, s:o}",
         "attnbench", "version", ATTNBENCH_VERSION, "commit", ATTNBENCH_COMMIT, "build",
         ATTNBENCH_BUILD, "date", date, "cpu", cpu_json(), "memory_bytes",
         (json_int_t)memory_line("MemTotal"), "kernel", kernel.release, "compiler",
@@ -176,75 +182,6 @@ json_t *attn_machine_json(const struct attn_session *session, const struct attn_
         s->min_time_s, "order", "random in each round", "budget_s", s->budget_s, "ceilings",
         ceilings_json(&roof->ceilings, roof->gemm), "backends", backends_json(&session->roster),
         "harness_ns", harness_ns > 0 ? json_real(harness_ns) : json_null(), "isolation",
-        attn_isolate_level());
-}
-
-__attribute__((format(printf, 5, 6))) static void
-find(struct attn_finding *findings, size_t *n, int grave, const char *what, const char *format, ...)
-{
-    if (*n == ATTN_FINDINGS_MAX)
-        return;
-    struct attn_finding *f = &findings[(*n)++];
-    f->grave = grave;
-    snprintf(f->what, sizeof f->what, "%s", what);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(f->text, sizeof f->text, format, args);
-    va_end(args);
-}
-
-static void find_frequency(struct attn_finding *findings, size_t *n)
-{
-    char text[128];
-    read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", text, sizeof text);
-    if (!*text)
-        find(findings, n, 1, "governor", "not visible: frequency may change between runs");
-    else
-        find(findings, n, strcmp(text, "performance") ? 2 : 0, "governor", "%s%s", text,
-             strcmp(text, "performance") ? "; 'performance' keeps the clock steady" : "");
-    read_line("/sys/devices/system/cpu/smt/active", text, sizeof text);
-    if (*text)
-        find(findings, n, !strcmp(text, "1"), "smt", "%s",
-             !strcmp(text, "1") ? "on: two threads may share a core" : "off");
-}
-
-static void find_load(struct attn_finding *findings, size_t *n)
-{
-    double load[1] = {0};
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    if (getloadavg(load, 1) == 1)
-        find(findings, n, load[0] > 0.3 * (double)online ? 2 : 0, "load",
-             "%.2f runnable on %ld processors%s", load[0], online,
-             load[0] > 0.3 * (double)online ? "; other work will disturb timings" : "");
-    char flags[8192];
-    value_in("/proc/cpuinfo", "flags", flags, sizeof flags);
-    if (strstr(flags, "hypervisor"))
-        find(findings, n, 1, "virtual", "a virtual machine: other guests may take time unseen");
-}
-
-size_t attn_machine_findings(struct attn_finding findings[ATTN_FINDINGS_MAX])
-{
-    size_t n = 0;
-    char text[256];
-    value_in("/proc/cpuinfo", "model name", text, sizeof text);
-    find(findings, &n, 0, "cpu", "%s, %ld processors online", text, sysconf(_SC_NPROCESSORS_ONLN));
-    json_t *flags = flags_json();
-    size_t used = 0;
-    for (size_t f = 0; f < json_array_size(flags) && used < sizeof text; f++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", f ? " " : "",
-                                 json_string_value(json_array_get(flags, f)));
-    json_decref(flags);
-    find(findings, &n, 0, "isa", "%s", used ? text : "no vector extension known here");
-    find(findings, &n, 0, "memory", "%.1f GiB available of %.1f",
-         (double)attn_memory_available() / 1073741824.0,
-         (double)memory_line("MemTotal") / 1073741824.0);
-    find_frequency(findings, &n);
-    read_line("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text);
-    find(findings, &n, strstr(text, "[never]") != NULL, "huge pages", "%s", text);
-    find_load(findings, &n);
-    read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource", text,
-              sizeof text);
-    find(findings, &n, strcmp(text, "tsc") != 0 && strcmp(text, "kvm-clock") != 0, "clock", "%s",
-         text);
-    return n;
+        attn_isolate_level(), "compiler_flags", ATTNBENCH_FLAGS, "libc", gnu_get_libc_version(),
+        "page_bytes", (int)sysconf(_SC_PAGESIZE), "throttled", throttled_json());
 }

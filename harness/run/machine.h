@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* machine.h - describes the machine of a run, and says whether it is fit for measuring. */
+/* machine.h - describes the machine of a run. `root` is as in kernel_files.h. */
 #ifndef ATTN_MACHINE_H
 #define ATTN_MACHINE_H
 
@@ -17,13 +17,10 @@ uint64_t attn_memory_available(void);
 json_t *attn_machine_json(const struct attn_session *session, const struct attn_roof *roof,
                           double harness_ns);
 
-/* A fact about the machine that spoils measurements, or is good to know. */
-struct attn_finding {
-    int grave; /* 0: as it should be, 1: worth knowing, 2: spoils timings */
-    char what[48];
-    char text[256];
-};
-enum { ATTN_FINDINGS_MAX = 24 };
-size_t attn_machine_findings(struct attn_finding findings[ATTN_FINDINGS_MAX]);
+/* The CPU's flags that name vector extensions, as a list of strings. */
+json_t *attn_cpu_flags(const char *root);
+
+/* How often heat has throttled the processors since boot, all together; -1: not visible. */
+int64_t attn_throttle_events(const char *root);
 
 #endif

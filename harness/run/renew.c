@@ -16,29 +16,31 @@ static const double budget = 3e7;
 /* Backends whose run takes longer are asked on a smaller case (further.c). */
 static const double most_s = 1.0;
 /* Runs before the inputs change: as many as fit into the first time. A backend's first cases may
- * use more, the second time together, so that its short runs are some hundred on at least one case.
- */
-static const double runs_s = 0.004, long_runs_s = 1;
+ * use more, the second time together. (age.c runs a plan some hundred times, on a tiny case.) */
+static const double runs_s = 0.004, long_runs_s = 0.25;
 enum { RUNS_MAX = 400 };
 
-/* In sessions of so many cases, one plan of each backend is kept so long before its last run. */
-enum { AGED_CASES = 8 };
-static const double age_s = 1.8;
-
-static bool may_renew(const struct attn_entry *entry)
+bool attn_renew_may(const struct attn_entry *entry)
 {
-    return entry->end_ok && entry->seconds < most_s &&
-           !(entry->checks_done >> ATTN_CHECK_NEW_DATA & 1) && entry->plan.has_numerics &&
+    return entry->end_ok && entry->plan.has_numerics &&
            entry->contestant->info.exactness == ATTN_EXACT &&
            attn_judgement_holds(entry->verdict.status);
 }
 
-static void fail(struct attn_entry *entry, enum attn_status status, const char *format,
-                 const char *reason)
+static bool may_renew(const struct attn_entry *entry)
 {
+    return attn_renew_may(entry) && entry->seconds < most_s &&
+           !(entry->checks_done >> ATTN_CHECK_NEW_DATA & 1);
+}
+
+void attn_renew_fail(struct attn_entry *entry, enum attn_status status, const char *what,
+                     const char *reason)
+{
+    entry->checks_done |= 1u << ATTN_CHECK_NEW_DATA;
+    entry->checks_ok &= ~(1u << ATTN_CHECK_NEW_DATA);
     entry->verdict.status = status;
-    snprintf(entry->verdict.reason, sizeof entry->verdict.reason, format,
-             attn_check_name(ATTN_CHECK_NEW_DATA), reason);
+    snprintf(entry->verdict.reason, sizeof entry->verdict.reason, "%s: %.150s%s%.320s",
+             attn_check_name(ATTN_CHECK_NEW_DATA), what, *what ? ": " : "", reason);
 }
 
 static void renew(struct attn_seat *seat, struct attn_instance *instance,
@@ -51,18 +53,16 @@ static void renew(struct attn_seat *seat, struct attn_instance *instance,
     if (outcome.status == ATTN_PASS) {
         const double most = RUNS_MAX * entry->seconds * seat->session->settings.threads;
         const double left = fmin(long_runs_s - seat->renewed_s, 2 * most);
-        const bool age = !seat->aged && seat->session->cases.count >= AGED_CASES;
         seat->renewed_s += fmax(fmin(left, most), 0);
-        seat->aged = seat->aged || age;
         outcome = attn_worker_renew(seat->worker, instance, twin, RUNS_MAX, fmax(left, runs_s),
-                                    age ? age_s : 0, &info);
+                                    false, &info);
         attn_seat_after(seat, &outcome);
     }
     if (outcome.status == ATTN_SKIP)
         return;
     entry->checks_done |= bit;
     if (outcome.status != ATTN_PASS) {
-        fail(entry, outcome.status, "%s: %.400s", outcome.reason);
+        attn_renew_fail(entry, outcome.status, "", outcome.reason);
         return;
     }
     attn_examine_outputs(judge, &info.numerics, false, &again);
@@ -71,10 +71,8 @@ static void renew(struct attn_seat *seat, struct attn_instance *instance,
     const enum attn_status was = entry->verdict.status;
     attn_judgement_merge(&entry->verdict, &again);
     if (!ok)
-        fail(entry, again.status,
-             "%s: not the result of the inputs that replaced those of bind: "
-             "%.380s",
-             again.reason);
+        attn_renew_fail(entry, again.status,
+                        "not the result of the inputs that replaced those of bind", again.reason);
     else /* the data are not the case's own, so what they prove is not its verdict */
         entry->verdict.status = was;
 }

@@ -62,8 +62,20 @@ void attn_seat_after(struct attn_seat *seat, const struct attn_outcome *outcome)
         attn_seat_leave(seat);
 }
 
+void attn_seat_plan_free(struct attn_seat_plan *plan)
+{
+    if (!plan)
+        return;
+    attn_judge_free(plan->judge);
+    attn_instance_free(plan->instance);
+    attn_case_free(&plan->c);
+    free(plan);
+}
+
 void attn_seat_leave(struct attn_seat *seat)
 {
+    attn_seat_plan_free(seat->age);
+    seat->age = NULL;
     attn_worker_stop(seat->worker);
     attn_worker_stop(seat->other);
     seat->worker = seat->other = NULL;
@@ -79,6 +91,9 @@ void attn_seat_free(struct attn_seat *seat)
     free(seat->answers);
     seat->answers = NULL;
     seat->n_answers = 0;
+    free(seat->ages);
+    seat->ages = NULL;
+    seat->n_ages = 0;
 }
 
 static struct attn_seat_answer *answer_of(struct attn_seat *seat, const struct attn_problem *p)

@@ -5,6 +5,7 @@
 #define ATTN_SEAT_H
 
 #include "host/worker.h"
+#include "judge/judge.h"
 #include "run/session.h"
 
 /* The best rate that a backend has shown on one operator with one score. */
@@ -20,6 +21,22 @@ struct attn_seat_answer {
     bool grown;                  /* growth of memory was looked for */
 };
 
+/* A kind of problem that age.c has asked about. */
+struct attn_seat_kind {
+    uint32_t op, score, dtype;
+};
+
+/* A plan that has stayed in the worker, and what judges it (age.c). */
+struct attn_seat_plan {
+    struct attn_case c;
+    struct attn_instance *instance;
+    struct attn_judge *judge; /* of the plan's first inputs */
+    struct attn_numerics numerics;
+    double since; /* attn_now() */
+};
+
+void attn_seat_plan_free(struct attn_seat_plan *plan);
+
 /* The worker is started when needed, and again after it is gone. */
 struct attn_seat {
     const struct attn_session *session;
@@ -32,7 +49,11 @@ struct attn_seat {
     struct attn_seat_answer *answers; /* one for each operator and score asked about so far */
     size_t n_answers;
     double renewed_s; /* spent on long series of runs by the check new_data */
-    bool aged;        /* new_data has waited for a plan to grow old */
+    /* age.c: what it has asked about, and the plan that it has left in `worker` */
+    struct attn_seat_kind *ages;
+    size_t n_ages;
+    struct attn_seat_plan *age;
+    bool age_done; /* such a plan has been judged */
 };
 
 void attn_seat_init(struct attn_seat *seat, const struct attn_session *session,
@@ -53,7 +74,7 @@ struct attn_outcome attn_seat_unknowns(struct attn_seat *seat,
 bool attn_seat_once(struct attn_seat *seat, const struct attn_problem *problem);
 /* Stops the workers. The rates stay. */
 void attn_seat_leave(struct attn_seat *seat);
-/* Stops the workers and frees the rates and the answers. */
+/* Stops the workers and frees what is known of the backend. */
 void attn_seat_free(struct attn_seat *seat);
 
 /* The best FLOP/s seen for the operator and the score of this problem; 0: none yet. */

@@ -15,4 +15,9 @@
 int attn_smaller_case(const struct attn_case *c, double share, double cells, double bytes,
                       struct attn_case *smaller);
 
+/* The smallest of its kind: one batch, one key/value head, and sq and sk from 8 to 15, with their
+ * remainders modulo 8 (what is shorter stays), for backends that are slow even on a smaller case,
+ * and for runs by the hundred. */
+int attn_smaller_tiny(const struct attn_case *c, struct attn_case *smaller);
+
 #endif

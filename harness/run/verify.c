@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "run/account.h"
+#include "run/age.h"
 #include "run/declared_off.h"
 #include "run/further.h"
 #include "run/keep.h"
@@ -137,6 +138,8 @@ int attn_verify_case(struct attn_session *session, struct attn_verification *v, 
         attn_further_checks(session, v->seats, v->instance, v->entries);
         v->entries[0].verifying_s += seconds_since(&began);
     }
+    attn_age_end(session, v->seats, v->entries,
+                 c == &session->cases.items[session->cases.count - 1]);
     for (size_t b = 0; b < session->roster.count; b++) {
         if (attn_interrupted) /* a verdict that we caused ourselves is none */
             return 0;

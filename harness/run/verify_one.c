@@ -60,10 +60,12 @@ struct attn_instance *attn_instance_for(const struct attn_session *session,
     return instance;
 }
 
-/* The most comparisons with probabilistic bounds that are added up: both placements of the case and
- * of the smaller one, every relation with the results of the case and of its parts, inputs replaced
- * after bind on both cases, and fill=rounding. (Other fills of a verdict have structure.) */
-_Static_assert(4 + (ATTN_CHECK_THREADS + 1) * (1 + ATTN_RELATION_PARTS) + 2 + 1 <= REF_COMPARISONS,
+/* The most comparisons with probabilistic bounds that are added up. On the case, the smaller one
+ * and the tiny one: both placements, and inputs replaced after bind. Once: every relation with the
+ * results of the case and of its parts, a plan of many runs and of some age, and fill=rounding.
+ * (Other fills of a verdict have structure.) */
+_Static_assert(3 * 3 + (ATTN_CHECK_THREADS + 1) * (1 + ATTN_RELATION_PARTS) + 2 + 1 <=
+                   REF_COMPARISONS,
                "the shares of all comparisons are at most delta");
 
 bool attn_judgement_holds(enum attn_status status)

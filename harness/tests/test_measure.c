@@ -16,17 +16,23 @@
 #define PLUGIN(name) TEST_PLUGIN_DIR "/" name ".so"
 #define MIB          ((uint64_t)1 << 20)
 
-static struct attn_worker *start(const char *plugin)
+static struct attn_worker *start_with(const char *plugin, const char *options)
 {
     const struct attn_worker_config config = {.worker_path = TEST_WORKER,
                                               .plugin_path = plugin,
                                               .backend = plugin ? "test" : NULL,
+                                              .options = options,
                                               .threads = 1};
     struct attn_worker *worker;
     const struct attn_outcome outcome = attn_worker_start(&config, &worker);
     if (outcome.status != ATTN_PASS)
         fail_msg("%s", outcome.reason);
     return worker;
+}
+
+static struct attn_worker *start(const char *plugin)
+{
+    return start_with(plugin, NULL);
 }
 
 static struct attn_outcome bench(struct attn_worker *worker, struct attn_instance *instance,
@@ -100,6 +106,40 @@ static void test_device(void **state)
     assert_true(tiny_error(instance) < 1e-5);
     tiny_free(instance);
     attn_worker_stop(worker);
+}
+
+/* A timing of a tiny problem. */
+static struct attn_outcome bench_tiny(const char *plugin, const char *options, bool cold)
+{
+    struct attn_worker *worker = start_with(plugin, options);
+    struct attn_instance *instance = tiny_create(3, 5, 4, 0);
+    struct attn_bench_reply reply;
+    const struct attn_bench_params params = {.cold = cold, .min_time = 0.01, .samples = 3};
+    const struct attn_outcome outcome = bench(worker, instance, &params, &reply);
+    tiny_free(instance);
+    attn_worker_stop(worker);
+    return outcome;
+}
+
+/* A device's clock that leaves out nine tenths of the time. */
+static void test_false_clock(void **state)
+{
+    (void)state;
+    const char *reason = "the device's clock says less than half of the time";
+    assert_int_equal(bench_tiny(PLUGIN("false_clock"), "by=1", false).status, ATTN_PASS);
+    const struct attn_outcome outcome = bench_tiny(PLUGIN("false_clock"), "by=10", false);
+    assert_int_equal(outcome.status, ATTN_SUSPECT);
+    assert_int_equal(strncmp(outcome.reason, reason, strlen(reason)), 0);
+}
+
+/* A thread that computes beside run, on whatever processors there are. */
+static void test_beside(void **state)
+{
+    (void)state;
+    const char *reason = "more threads compute at once than --threads 1: ";
+    const struct attn_outcome outcome = bench_tiny(PLUGIN("linger"), "how=beside", false);
+    assert_int_equal(outcome.status, ATTN_FAIL);
+    assert_int_equal(strncmp(outcome.reason, reason, strlen(reason)), 0);
 }
 
 static void test_device_memory(void **state)
@@ -228,6 +268,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hot_and_cold),  cmocka_unit_test(test_device),
+        cmocka_unit_test(test_false_clock),   cmocka_unit_test(test_beside),
         cmocka_unit_test(test_device_memory), cmocka_unit_test(test_long_run),
         cmocka_unit_test(test_failures),      cmocka_unit_test(test_peak),
         cmocka_unit_test(test_ceilings),

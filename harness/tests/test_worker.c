@@ -284,7 +284,7 @@ static struct attn_outcome renew(const char *plugin, const char *options, double
     for (int t = 0; t < 3; t++)
         for (size_t i = 0; i < twin->operands[t].span / sizeof(float); i++)
             ((float *)twin->tensors[t].data)[i] *= (i + (size_t)t) % 2 ? 2 : -1;
-    outcome = attn_worker_renew(worker, instance, twin, 10, 1, 0, &info);
+    outcome = attn_worker_renew(worker, instance, twin, 10, 1, false, &info);
     *error = outcome.status == ATTN_PASS ? tiny_error(twin) : 0;
     attn_worker_stop(worker);
     tiny_free(instance);

@@ -15,7 +15,7 @@
 #define GUARD_BYTES ((size_t)1 << 20)
 
 static int map_one(const struct attn_message_request *request, uint32_t t, int fd,
-                   struct attn_guarded *guarded, struct attn_fault_region *region)
+                   struct attn_guarded *guarded)
 {
     const struct attn_shared_operand *operand = &request->operands[t];
     const size_t bytes = operand->pages + 2 * GUARD_BYTES;
@@ -31,27 +31,54 @@ static int map_one(const struct attn_message_request *request, uint32_t t, int f
         return -1;
     guarded->tensors[t] = request->tensors[t];
     guarded->tensors[t].data = at + GUARD_BYTES + operand->start;
-    *region = (struct attn_fault_region){
-        .begin = (uintptr_t)at,
-        .end = (uintptr_t)at + bytes,
-        .data = (uintptr_t)guarded->tensors[t].data,
-    };
     return 0;
+}
+
+void attn_guarded_watch(const struct attn_guarded *guarded)
+{
+    struct attn_fault_region regions[ATTN_MAX_TENSORS];
+    for (uint32_t t = 0; t < guarded->n; t++)
+        regions[t] = (struct attn_fault_region){
+            .begin = (uintptr_t)guarded->reserved[t],
+            .end = (uintptr_t)guarded->reserved[t] + guarded->bytes[t],
+            .data = (uintptr_t)guarded->tensors[t].data,
+        };
+    attn_fault_watch(regions, guarded->n);
 }
 
 int attn_guarded_map(const struct attn_message_request *request, const int fds[2],
                      struct attn_guarded *guarded, char *why, size_t size)
 {
-    struct attn_fault_region regions[ATTN_MAX_TENSORS];
     *guarded = (struct attn_guarded){.n = request->n_tensors};
     for (uint32_t t = 0; t < request->n_tensors; t++) {
-        if (map_one(request, t, fds[request->operands[t].output], guarded, &regions[t]) != 0) {
+        if (map_one(request, t, fds[request->operands[t].output], guarded) != 0) {
             snprintf(why, size, "cannot map the operands: %s", strerror(errno));
             attn_guarded_unmap(guarded);
             return -1;
         }
     }
-    attn_fault_watch(regions, request->n_tensors);
+    attn_guarded_watch(guarded);
+    return 0;
+}
+
+int attn_guarded_remap(const struct attn_message_request *request, const int fds[2],
+                       const struct attn_message_request *was, struct attn_guarded *guarded)
+{
+    if (request->n_tensors != was->n_tensors)
+        return -1;
+    for (uint32_t t = 0; t < request->n_tensors; t++) {
+        const struct attn_shared_operand *operand = &request->operands[t];
+        const struct attn_shared_operand *before = &was->operands[t];
+        if (operand->pages != before->pages || operand->start != before->start ||
+            operand->output != before->output)
+            return -1;
+        const int protection = operand->output ? PROT_READ | PROT_WRITE : PROT_READ;
+        if (operand->pages > 0 && mmap((char *)guarded->reserved[t] + GUARD_BYTES, operand->pages,
+                                       protection, MAP_SHARED | MAP_FIXED, fds[operand->output],
+                                       (off_t)operand->offset) == MAP_FAILED)
+            return -1;
+    }
+    attn_guarded_watch(guarded);
     return 0;
 }
 

@@ -18,6 +18,10 @@ struct attn_guarded {
  * 0, or -1 with the reason. */
 int attn_guarded_map(const struct attn_message_request *request, const int fds[2],
                      struct attn_guarded *guarded, char *why, size_t size);
+/* Maps the operands of another request of the same problem in the same places. Returns 0, or -1:
+ * the problem is another one, or the system refused. */
+int attn_guarded_remap(const struct attn_message_request *request, const int fds[2],
+                       const struct attn_message_request *was, struct attn_guarded *guarded);
 void attn_guarded_unmap(struct attn_guarded *guarded);
 
 /* attn_guarded_own makes one input a private, writable copy, so the host's copy stays unchanged;
@@ -31,6 +35,9 @@ void attn_guarded_protect(const struct attn_message_request *request, uint32_t t
  * bind may transform, or all others. Returns 0, or -1: the system refused. */
 int attn_guarded_replace(const struct attn_message_request *request, const int fds[2], bool packed,
                          const struct attn_guarded *guarded);
+
+/* Gives the places of the operands to the fault handler once more. */
+void attn_guarded_watch(const struct attn_guarded *guarded);
 
 /* Primes the outputs again, as the host did before the first run. */
 void attn_guarded_prime(const struct attn_message_request *request,

@@ -3,6 +3,7 @@
 #include "worker/load.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,11 @@ double attn_load_processor(void)
     return seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+double attn_load_wall(void)
+{
+    return seconds_of(CLOCK_MONOTONIC);
+}
+
 /* Processor time of the living children of a process and of theirs; counts them. */
 static double children_of(long pid, int depth, int *count)
 {
@@ -66,6 +72,18 @@ static double children_of(long pid, int depth, int *count)
     return sum;
 }
 
+/* Seconds that the calling thread was ready to run and had no processor. */
+static double delay(void)
+{
+    char line[128] = "";
+    unsigned long long ran, waited;
+    FILE *file = fopen("/proc/thread-self/schedstat", "re");
+    const bool read = file && fgets(line, sizeof(line), file);
+    if (file)
+        fclose(file);
+    return read && sscanf(line, "%llu %llu", &ran, &waited) == 2 ? 1e-9 * (double)waited : 0;
+}
+
 struct attn_load attn_load_now(void)
 {
     enum { DEPTH = 4 };
@@ -76,7 +94,9 @@ struct attn_load attn_load_now(void)
                           1e-6 * (double)(ended.ru_utime.tv_usec + ended.ru_stime.tv_usec);
     const double children = children_of((long)getpid(), DEPTH, &count);
     return (struct attn_load){.wall = seconds_of(CLOCK_MONOTONIC),
-                              .process = seconds_of(CLOCK_PROCESS_CPUTIME_ID) + reaped + children};
+                              .process = seconds_of(CLOCK_PROCESS_CPUTIME_ID) + reaped + children,
+                              .thread = seconds_of(CLOCK_THREAD_CPUTIME_ID),
+                              .delayed = delay()};
 }
 
 /* Where the host's choice of processors lies, and one more that the calling thread may have now. */
@@ -140,14 +160,16 @@ int attn_load_check(const struct attn_load *before, const struct attn_setup *set
                     struct attn_message_reply *reply)
 {
     const struct attn_load now = attn_load_now();
-    const double wall = now.wall - before->wall, used = now.process - before->process;
+    const double wall = now.wall - before->wall, thread = now.thread - before->thread;
+    const double others = now.process - before->process - thread;
+    const double idle = fmax(wall - thread - (now.delayed - before->delayed), 0);
     const double threads = setup->threads;
-    if (used > threads * wall * (1 + SLACK_SHARE) + SLACK_S) {
-        attn_reply_set(
-            reply, ATTN_FAIL,
-            "used %.2f processors for %.3g s, but has --threads %u: threads or processes "
-            "ran on processors that were not given",
-            used / wall, wall, setup->threads);
+    if (others > idle + (threads - 1) * wall + SLACK_SHARE * threads * wall + SLACK_S) {
+        attn_reply_set(reply, ATTN_FAIL,
+                       "more threads compute at once than --threads %u: other threads or processes "
+                       "took %.3g s of processor time in %.3g s, of which the calling thread was "
+                       "idle for %.3g s",
+                       setup->threads, others, wall, idle);
         return -1;
     }
     if (CPU_COUNT(&given) == 0)

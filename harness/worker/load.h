@@ -10,16 +10,22 @@
 struct attn_load {
     double wall;
     double process; /* processor time of this process and of the processes that it has started */
+    double thread;  /* of the calling thread alone */
+    double delayed; /* of the calling thread: ready, but others had the processor; 0: not known */
 };
 
 struct attn_load attn_load_now(void);
 
-/* Processor time of this process alone, which costs less to ask. */
+/* Processor time of this process alone, and wall time, which cost less to ask. */
 double attn_load_processor(void);
+double attn_load_wall(void);
 
-/* Was no more used since `before` than the setup gives, and may no thread run on a processor that
- * was not given? Threads that wait are not counted: a library may keep some. Returns 0, or -1 with
- * status and reason in the reply. */
+/* Has the backend computed since `before` on no more threads at once than the setup gives, and may
+ * no thread run on a processor that was not given? Call both from the thread that calls `run`.
+ * While that one computes or would like to, all others together may have the time of one thread
+ * less. This shows on a busy machine, too, where all of them together get less than one processor.
+ * Threads that wait are not counted: a library may keep some. Returns 0, or -1 with status and
+ * reason in the reply. */
 int attn_load_check(const struct attn_load *before, const struct attn_setup *setup,
                     struct attn_message_reply *reply);
 

@@ -34,6 +34,9 @@ static void serve_request(struct attn_setup *setup, const struct attn_message_re
     case ATTN_REQUEST_VERIFY:
         attn_serve_verify(setup, request, fds, reply);
         break;
+    case ATTN_REQUEST_AGED:
+        attn_serve_aged(request, fds, reply);
+        break;
     case ATTN_REQUEST_REPEAT:
         attn_serve_repeat(setup, request, fds, reply);
         break;

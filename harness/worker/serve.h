@@ -20,6 +20,9 @@ void attn_serve_unknowns(struct attn_setup *setup, const struct attn_message_req
 
 void attn_serve_verify(struct attn_setup *setup, const struct attn_message_request *request,
                        const int fds[2], struct attn_message_reply *reply);
+/* One more run of the plan that a VERIFY has kept. SKIP: none is kept. */
+void attn_serve_aged(const struct attn_message_request *request, const int fds[2],
+                     struct attn_message_reply *reply);
 void attn_serve_repeat(struct attn_setup *setup, const struct attn_message_request *request,
                        const int fds[2], struct attn_message_reply *reply);
 void attn_serve_bench(struct attn_setup *setup, const struct attn_message_request *request,

@@ -142,12 +142,15 @@ static int timed_batch(struct timing *timing, double *seconds)
     if (timing->result == ATTN_OK)
         timing->result = backend->time_device(timing->binding, &ns, why, size);
     *seconds = 1e-9 * ns;
-    const double hidden = wall - 2 * batch * *seconds;
-    timing->hidden = hidden < timing->hidden ? hidden : timing->hidden;
     const double fit = *seconds > 0 ? BATCH_S / *seconds : 1;
     timing->batch = !(fit > 1) ? 1 : fit < BATCH_MOST ? (uint32_t)fit : BATCH_MOST;
     if (timing->evict) /* for each run */
         timing->batch = 1;
+    /* A batch as long as it should be: the trial of one run may be shorter than what may be hidden.
+     */
+    const double hidden = wall - 2 * batch * *seconds;
+    if (2 * batch >= timing->batch)
+        timing->hidden = hidden < timing->hidden ? hidden : timing->hidden;
     return timing->result;
 }
 

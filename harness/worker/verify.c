@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verify.c - one plan on guarded operands. */
 #include <dirent.h>
-#include <math.h>
-#include <time.h>
 
+#include "worker/aged.h"
 #include "worker/fresh.h"
 #include "worker/guard.h"
 #include "worker/load.h"
@@ -34,9 +33,6 @@ static void run_fresh(struct attn_plan *plan, const struct attn_message_request 
     attn_fresh_run(plan, request, guarded->tensors, reply);
 }
 
-/* How long the end of a run is watched for what still computes or writes. */
-#define SETTLE_S 0.02
-
 /* Weights and score parameters first, with a new binding, since bind may have transformed them;
  * then all others, under that binding. A device has copied its inputs, so it is bound once more. */
 static int replace_inputs(struct attn_plan *plan, const struct attn_message_request *request,
@@ -56,6 +52,9 @@ static int replace_inputs(struct attn_plan *plan, const struct attn_message_requ
     return plan->backend->enqueue ? attn_plan_rebind(plan, guarded->tensors, reply) : 0;
 }
 
+/* The wall time of a series of runs, at most, over its processor time. */
+#define WALL_SHARE 4
+
 /* Runs that answer for the first inputs, and one that must answer for the second. Nothing is primed
  * between them: what lies in the outputs is a right answer, to another question. */
 static void run_renewed(struct attn_plan *plan, const struct attn_message_request *request,
@@ -65,22 +64,19 @@ static void run_renewed(struct attn_plan *plan, const struct attn_message_reques
     if (attn_plan_bind(plan, guarded->tensors, reply) != 0)
         return;
     const struct attn_load before = attn_load_now();
-    /* Processor time: on a busy machine it is still as many runs. */
+    /* Processor time: on a busy machine it is still as many runs. Who waits for a device or sleeps
+     * is limited by the clock. */
     const double start = attn_load_processor();
-    for (int32_t r = 0; r < request->runs && attn_load_processor() - start <= request->min_time;
+    for (int32_t r = 0; r < request->runs && attn_load_processor() - start <= request->min_time &&
+                        attn_load_wall() - before.wall <= WALL_SHARE * request->min_time;
          r++)
         if (attn_plan_run(plan, NULL, reply) != 0)
             return;
     if (attn_load_check(&before, plan->setup, reply) != 0)
         return;
-    const double old = before.wall + request->age - attn_load_now().wall;
-    if (old > 0)
-        nanosleep(
-            &(struct timespec){.tv_sec = (time_t)old, .tv_nsec = (long)(1e9 * (old - floor(old)))},
-            NULL);
     if (replace_inputs(plan, request, fds, guarded, reply) == 0 &&
         attn_plan_run(plan, NULL, reply) == 0 &&
-        attn_load_settle(request, guarded->tensors, plan->setup, SETTLE_S, reply) == 0)
+        attn_load_settle(request, guarded->tensors, plan->setup, ATTN_SETTLE_S, reply) == 0)
         attn_plan_fetch(plan, reply);
 }
 
@@ -107,21 +103,25 @@ static void run_all(struct attn_plan *plan, const struct attn_message_request *r
 void attn_serve_verify(struct attn_setup *setup, const struct attn_message_request *request,
                        const int fds[2], struct attn_message_reply *reply)
 {
-    struct attn_plan plan;
-    struct attn_guarded guarded;
+    struct attn_aged here, *use = request->keep ? attn_aged_empty() : &here;
     char why[256];
 
-    if (attn_guarded_map(request, fds, &guarded, why, sizeof(why)) != 0) {
+    use->request = *request; /* the plan may look at its tensors as long as it lives */
+    if (attn_guarded_map(request, fds, &use->guarded, why, sizeof(why)) != 0) {
         attn_reply_set(reply, ATTN_ERROR, "%s", why);
         return;
     }
     const bool renewed = request->second[0] > 0;
     if (renewed)
         attn_load_widen(setup);
-    if (attn_plan_open(setup, request, &plan, reply) == 0)
-        (renewed ? run_renewed : run_all)(&plan, request, fds, &guarded, reply);
-    attn_plan_close(&plan, reply);
+    if (attn_plan_open(setup, &use->request, &use->plan, reply) == 0)
+        (renewed ? run_renewed : run_all)(&use->plan, &use->request, fds, &use->guarded, reply);
     if (renewed)
         attn_load_narrow(setup);
-    attn_guarded_unmap(&guarded);
+    if (request->keep && reply->status == ATTN_PASS) {
+        attn_aged_keep();
+        return;
+    }
+    attn_plan_close(&use->plan, reply);
+    attn_guarded_unmap(&use->guarded);
 }

@@ -535,7 +535,13 @@ class Doctor(Case):
         found = json.loads(self.expect(0, "doctor", "--json").stdout)
         self.assertIn("cpu", [item["what"] for item in found["machine"]])
         self.assertIn("naive", [item["name"] for item in found["backends"]])
-        self.assertIn("cpu", self.expect(0, "doctor").stdout)
+        for item in found["machine"]:
+            self.assertIn(item["level"], ("OK", "WARN", "FAIL", "unknown"))
+            self.assertEqual(item["hint"] == "", item["level"] == "OK", item)
+        shown = self.expect(0, "doctor").stdout
+        for what in ("cpu", "governor", "turbo", "smt", "huge pages", "cpu pressure", "steal",
+                     "timer", "counters", "gpu clocks"):
+            self.assertRegex(shown, r"(?m)^(OK|WARN|FAIL|unknown) +%s +\S" % what)
 
 
 if __name__ == "__main__":

@@ -49,9 +49,76 @@ class Compare(Case):
         self.expect(4, "compare", run, slow)
         self.expect(4, "compare", run, slow, "--margin", "40%")
         self.expect(0, "compare", run, slow, "--margin", "60")
+        self.expect(4, "compare", run, slow, "--discoveries", "1%")
+        for rate in ("x", "0", "100", "5%%"):
+            self.expect(2, "compare", run, slow, "--discoveries", rate)
         for margin in ("x", "-1", "100", "5%%"):
             self.assertIn("a percentage", self.expect(2, "compare", run, slow, "--margin",
                                                       margin).stderr)
+
+    def test_runs_that_are_not_comparable(self):
+        run, other = self.run_of("run"), self.run_of("other", 1.5)
+        with open(other + "/machine.json", encoding="utf-8") as file:
+            machine = json.load(file)
+        for fact in ("vendor", "family", "number", "stepping", "l1d"):
+            self.assertIn(fact, machine["cpu"])
+        self.assertTrue(all(len(b["plugin_sha256"]) == 64 for b in machine["backends"]))
+        self.assertGreater(machine["page_bytes"], 0)
+        self.assertIn("-O", machine["compiler_flags"])
+        machine["page_bytes"] *= 2
+        machine["compiler_flags"] = "-O9"
+        machine["backends"][0]["plugin_sha256"] = "0"
+        with open(other + "/machine.json", "w", encoding="utf-8") as file:
+            json.dump(machine, file)
+        done = self.expect(8, "compare", run, other)
+        self.assertIn("differs: the page size is ", done.stdout)
+        self.assertIn("differs: the set of compiler flags is ", done.stdout)
+        self.assertIn("changed: the plugin file of ", done.stdout)
+        self.assertIn("--cross compares nevertheless", done.stderr)
+        found = json.loads(self.expect(8, "compare", run, other, "--json").stdout)
+        self.assertEqual(sum(d["stops"] for d in found["differences"]), 2)
+        self.assertIn("2 slower", self.expect(4, "compare", run, other, "--cross").stdout)
+
+    def test_margin_between_runs_is_wide(self):
+        run, slow = self.run_of("run"), self.run_of("slow", 1.06)
+        self.assertIn("times are absolute", self.expect(0, "compare", run, slow).stdout)
+        self.expect(4, "compare", run, slow, "--margin", "3")
+        self.expect(4, "compare", run, self.run_of("slower", 1.15))
+
+    def test_one_baseline_gates_three_things(self):
+        def with_peaks(factor, error):
+            def change(record):
+                if record["type"] == "bench":
+                    record["samples_ns"] = [[1000.0], [1001.0]]
+                    record["peak_bytes"] = factor * 1048576
+                elif record["type"] == "verify":
+                    record["max_ratio"] *= error
+            return change
+        run = self.run_folder("run", change=with_peaks(1, 1))
+        same = self.run_folder("same", change=with_peaks(1, 1))
+        more = self.run_folder("more", change=with_peaks(2, 1))
+        worse = self.run_folder("worse", change=with_peaks(1, 3))
+        self.assertIn("gate: time passed, memory passed, accuracy passed",
+                      self.expect(0, "compare", run, same, "--gate").stdout)
+        self.assertIn("peak: was 1.00 MiB, is 2.00 MiB  naive",
+                      self.expect(4, "compare", run, more, "--gate").stdout)
+        self.expect(0, "compare", run, more)
+        self.assertIn("drift: naive on ", self.expect(3, "compare", run, worse, "--gate").stdout)
+        self.expect(0, "compare", run, worse, "--gate", "--drift", "4")
+        found = json.loads(self.expect(3, "compare", run, worse, "--gate", "--json").stdout)["gate"]
+        self.assertEqual((found["memory"]["grew"], found["accuracy"]["drifted"]), (0, 1))
+        self.expect(2, "compare", run, "--gate", "--backends", "naive,avx2")
+
+    def test_more_rounds_than_64(self):
+        self.expect(2, "bench", "-b", "naive", "--rounds", "1001", "-o", self.path("no"), PLAIN)
+        self.expect(0, "bench", "-b", "naive", *QUICK, "--rounds", "66", "--min-time", "10us", "-o",
+                    self.path("long"), PLAIN)
+        with open(self.path("long/results.ndjson"), encoding="utf-8") as file:
+            records = [json.loads(line) for line in file]
+        bench = [r for r in records if r["type"] == "bench"][0]
+        self.assertEqual(len(bench["samples_ns"]), 66)
+        low, high = bench["time_ns"]["ci95"]
+        self.assertLessEqual(low, high)
 
 
 class Runs(Case):

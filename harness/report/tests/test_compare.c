@@ -136,6 +136,31 @@ static void too_noisy_to_say(void **state)
     attn_run_release(&next);
 }
 
+/* Noise of a tenth and no margin: some of 130 equal results are slower or faster by chance. A rate
+ * of false discoveries drops them, and keeps what was planted. */
+static void many_verdicts(void **state)
+{
+    (void)state;
+    struct attn_compare_options each = {.margin = 0}, rated = {.margin = 0, .discoveries = 0.05};
+    struct attn_run_data base = synthetic_run((struct synthetic){.seed = 1, .noise = 0.1});
+    struct attn_run_data next = synthetic_run((struct synthetic){.seed = 2, .noise = 0.1});
+    json_t *json = compare(&base, &next, &each, ATTN_EXIT_REGRESSION);
+    assert_true(counted(json, "slower") + counted(json, "faster") >= 4);
+    json_decref(json);
+    json = compare(&base, &next, &rated, ATTN_EXIT_OK);
+    assert_int_equal(counted(json, "slower") + counted(json, "faster"), 0);
+    json_decref(json);
+    attn_run_release(&next);
+    next =
+        synthetic_run((struct synthetic){.seed = 2, .noise = 0.1, .slow = "avx2", .slowdown = 1.5});
+    json = compare(&base, &next, &rated, ATTN_EXIT_REGRESSION);
+    assert_true(counted(json, "slower") > 50);
+    assert_true(counted(json, "slower") + counted(json, "faster") < 72);
+    json_decref(json);
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
 static void broke_and_missing(void **state)
 {
     (void)state;
@@ -237,6 +262,56 @@ static void two_backends_of_one_run(void **state)
     attn_run_release(&run);
 }
 
+/* Results of `backend` with options become those of `mine` with others. */
+static void rename_to_mine(struct attn_run_data *run, const char *backend, const char *options,
+                           const char *others)
+{
+    size_t i;
+    json_t *record;
+    json_array_foreach(run->records, i, record)
+    {
+        if (strcmp(json_string_value(json_object_get(record, "backend")), backend) != 0 ||
+            strcmp(json_string_value(json_object_get(record, "options")), options) != 0)
+            continue;
+        json_object_set_new(record, "backend", json_string("mine"));
+        json_object_set_new(record, "options", json_string(others));
+    }
+}
+
+/* One backend with and without options: "mine" is the one without. Where there is none, it is all
+ * that have options, but no result meets itself. */
+static void options_of_one_backend(void **state)
+{
+    (void)state;
+    struct attn_run_data run = quiet(1);
+    rename_to_mine(&run, "blas", "", "");
+    rename_to_mine(&run, "avx2", "", "x=0");
+    struct attn_compare_options options = {.margin = 0.03, .backends = {"mine", "mine:x=0"}};
+    static const char *const bases[] = {"mine", "mine:x=1"};
+    for (int turn = 0; turn < 2; turn++) {
+        json_t *json = compare(&run, &run, &options, ATTN_EXIT_OK), *result;
+        assert_true(counted(json, "faster") > 30);
+        assert_int_equal(counted(json, "same"), 0);
+        size_t i;
+        json_array_foreach(json_object_get(json, "results"), i, result)
+        {
+            const char *verdict = json_string_value(json_object_get(result, "verdict"));
+            const char *of = json_string_value(json_object_get(result, "backend"));
+            if (strcmp(verdict, "only new") != 0)
+                assert_string_equal(of, bases[turn]);
+            assert_string_equal(json_string_value(json_object_get(result, "new_backend")),
+                                "mine:x=0");
+        }
+        json_decref(json);
+        rename_to_mine(&run, "mine", "", "x=1");
+    }
+    options.backends[0] = "mine:x=0";
+    json_t *json = compare(&run, &run, &options, ATTN_EXIT_NOTHING);
+    assert_non_null(strstr(json_string_value(json_object_get(json, "reason")), "twice"));
+    json_decref(json);
+    attn_run_release(&run);
+}
+
 static void mapped_backends(void **state)
 {
     (void)state;
@@ -329,10 +404,12 @@ int main(void)
         cmocka_unit_test(equal_runs),
         cmocka_unit_test(a_regression),
         cmocka_unit_test(too_noisy_to_say),
+        cmocka_unit_test(many_verdicts),
         cmocka_unit_test(broke_and_missing),
         cmocka_unit_test(not_comparable),
         cmocka_unit_test(nothing_in_common),
         cmocka_unit_test(two_backends_of_one_run),
+        cmocka_unit_test(options_of_one_backend),
         cmocka_unit_test(mapped_backends),
         cmocka_unit_test(the_table),
         cmocka_unit_test(mutated_records),

@@ -92,10 +92,34 @@ static void what_is_small_stays(void **state)
     expect("h=8 s=64 d=8", 1, 0x1p24, "none");
 }
 
+static void expect_tiny(const char *line, const char *wanted)
+{
+    char text[ATTN_CASE_LINE_MAX] = "none";
+    struct attn_case_list list = {0};
+    struct attn_case tiny;
+    if (attn_smaller_tiny(parse(line, &list), &tiny) == 0) {
+        attn_case_canonical(&tiny, text, sizeof text);
+        attn_case_free(&tiny);
+    }
+    assert_string_equal(text, wanted);
+    attn_case_list_free(&list);
+}
+
+static void tiny_ones(void **state)
+{
+    (void)state;
+    expect_tiny("b=4 h=8 s=2050 d=32 mask=causal+window:1000:0 bias=alibi dtype=bf16",
+                "bias=alibi dk=32 dtype=bf16 mask=causal+window:5:0 sq=10");
+    expect_tiny("b=7 hq=32 hkv=8 sq=1 sk=16390 d=128", "dk=128 hkv=1 hq=4 sk=14 sq=1");
+    expect_tiny("op=mha h=12 s=512 d=64", "dk=64 e=768 hq=1 op=mha sq=8");
+    expect_tiny("s=5 d=8", "none");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_keep_their_remainders), cmocka_unit_test(order_stays),
-        cmocka_unit_test(features_stay), cmocka_unit_test(what_is_small_stays)};
+        cmocka_unit_test(features_stay), cmocka_unit_test(what_is_small_stays),
+        cmocka_unit_test(tiny_ones)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -234,7 +234,7 @@ static void send_message(int socket, const void *bytes, size_t size, const int *
 static void put_message(int socket, struct fuzz_input *input)
 {
     static union attn_request_buffer message;
-    const uint8_t type = fuzz_byte(input) % 8;
+    const uint8_t type = fuzz_byte(input) % 9;
     if (type == 0 && input->size > 0) {
         send_message(socket, input->data, input->size < 4096 ? input->size : 4096, NULL);
         return;
@@ -246,6 +246,7 @@ static void put_message(int socket, struct fuzz_input *input)
         make_request(&message.request, type <= 4   ? ATTN_REQUEST_VERIFY
                                        : type == 5 ? ATTN_REQUEST_REPEAT
                                        : type == 6 ? ATTN_REQUEST_BENCH
+                                       : type == 8 ? ATTN_REQUEST_AGED
                                                    : ATTN_REQUEST_SUPPORTS);
     const uint32_t length = message.head.length;
     fuzz_patch(input, &message, length);
@@ -292,6 +293,8 @@ static void serve(const union attn_request_buffer *message, const int fds[2])
         attn_serve_verify(&setup, &message->request, fds, &reply);
     else if (message->request.kind == ATTN_REQUEST_REPEAT && message->request.runs < 4)
         attn_serve_repeat(&setup, &message->request, fds, &reply);
+    else if (message->request.kind == ATTN_REQUEST_AGED)
+        attn_serve_aged(&message->request, fds, &reply);
     else if (message->request.kind == ATTN_REQUEST_BENCH)
         copy_operands(&message->request, fds, &reply);
     else if (message->request.kind == ATTN_REQUEST_SUPPORTS)

@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slow.c - sleeps for more than a second in each run. Its table ends before the slot `device`; what
- * is in memory there must not be called. */
+/* slow.c - sleeps for more than a second in each run, with when=large only if there are many
+ * queries. Its table ends before the slot `device`; what is in memory there must not be called. */
 #include <time.h>
 
 #include "base.h"
 
+static int large_only;
+
+static int create(const struct attn_problem *problem, const struct attn_services *services,
+                  void **plan, char *why, size_t size)
+{
+    large_only = *attn_option_get(services, "when", "always") == 'l';
+    return base_create(problem, services, plan, why, size);
+}
+
 static int run(void *binding, char *why, size_t size)
 {
-    nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 50000000}, NULL);
+    const struct base_binding *b = binding;
+    if (!large_only || b->problem.sq > 64)
+        nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 50000000}, NULL);
     return base_run(binding, why, size);
 }
 
@@ -17,7 +28,12 @@ static void beyond(struct attn_device *device)
     base_fault();
 }
 
-static const struct attn_backend backend = {BASE_BACKEND, .create = base_create, .run = run,
-                                            .device = beyond};
+static const struct attn_option_spec options[] = {{.key = "when",
+                                                   .type = ATTN_OPTION_CHOICE,
+                                                   .choices = "always|large",
+                                                   .default_value = "always",
+                                                   .help = "which runs are slow"}};
+static const struct attn_backend backend = {BASE_BACKEND,       .create = create, .run = run,
+                                            .options = options, .n_options = 1,   .device = beyond};
 static const struct attn_backend *const table[] = {&backend};
 const struct attn_plugin attn_plugin = {BASE_PLUGIN(table)};

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* comparable.c - goes through what machine.json and the rounds say of two runs. */
+#include "report/comparable.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/text.h"
+
+static void as_text(const json_t *value, char *text, size_t size)
+{
+    char *dumped = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    snprintf(text, size, "%s", dumped ? dumped : "not stated");
+    free(dumped);
+}
+
+static int add(struct attn_differences *out, bool stops, const char *what, const json_t *base,
+               const json_t *next)
+{
+    struct attn_difference *items = reallocarray(out->items, out->count + 1, sizeof *items);
+    if (!items)
+        return -1;
+    out->items = items;
+    struct attn_difference *d = &items[out->count++];
+    out->stopping += stops;
+    d->stops = stops;
+    snprintf(d->what, sizeof d->what, "%s", what);
+    as_text(base, d->base, sizeof d->base);
+    as_text(next, d->next, sizeof d->next);
+    return 0;
+}
+
+static bool equal(const json_t *a, const json_t *b)
+{
+    return (!a && !b) || (a && b && json_equal(a, b));
+}
+
+static int compare_fields(const json_t *base, const json_t *next, struct attn_differences *out)
+{
+    static const struct {
+        const char *path, *what;
+        bool must; /* be stated by both */
+    } fields[] = {{"cpu.model", "CPU model", true},
+                  {"cpu.vendor", "CPU vendor", false},
+                  {"cpu.family", "CPU family", false},
+                  {"cpu.number", "CPU model number", false},
+                  {"cpu.stepping", "CPU stepping", false},
+                  {"cpu.l1d", "L1 data cache", false},
+                  {"cpu.l2", "L2 cache", false},
+                  {"cpu.l3", "L3 cache", false},
+                  {"cpu.online", "number of processors", false},
+                  {"threads", "number of threads", true},
+                  {"affinity", "affinity", false},
+                  {"governor", "frequency governor", false},
+                  {"page_bytes", "page size", false},
+                  {"thp", "setting of huge pages", false},
+                  {"attnbench.build", "build", true},
+                  {"compiler", "compiler", false},
+                  {"compiler_flags", "set of compiler flags", false},
+                  {"libc", "C library", false},
+                  {"throttled", "number of throttling events", false}};
+    for (size_t f = 0; f < sizeof fields / sizeof fields[0]; f++) {
+        const json_t *a = attn_field_at(base, fields[f].path);
+        const json_t *b = attn_field_at(next, fields[f].path);
+        const bool unstated = !a && !b && fields[f].must;
+        if ((unstated || !equal(a, b)) && add(out, true, fields[f].what, a, b) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* More rounds make an interval narrower and change no time; a budget ends a run early. */
+static bool may_differ(const char *key)
+{
+    return strcmp(key, "rounds") == 0 || strcmp(key, "budget_s") == 0;
+}
+
+static int compare_protocols(json_t *base, json_t *next, struct attn_differences *out)
+{
+    const char *key;
+    json_t *value;
+    for (int side = 0; side < 2; side++) {
+        json_object_foreach(side ? next : base, key, value)
+        {
+            const json_t *other = json_object_get(side ? base : next, key);
+            char what[96];
+            if (may_differ(key) || (side && other) || equal(value, other))
+                continue;
+            snprintf(what, sizeof what, "protocol's %.64s", key);
+            if (add(out, true, what, side ? NULL : value, side ? value : NULL) != 0)
+                return -1;
+            if (other) /* of side 0: name both values */
+                as_text(other, out->items[out->count - 1].next, sizeof out->items[0].next);
+        }
+    }
+    return 0;
+}
+
+static int compare_rates(const json_t *base, const json_t *next, const char *key, const char *of,
+                         struct attn_differences *out)
+{
+    const json_t *a = json_object_get(base, key), *b = json_object_get(next, key);
+    const double x = json_number_value(a), y = json_number_value(b);
+    char what[96];
+    if ((x <= 0 && y <= 0) || (x > 0 && y > 0 && fabs(log(y / x)) <= log(ATTN_CEILINGS_FACTOR)))
+        return 0;
+    snprintf(what, sizeof what, "ceiling %.32s %.32s", of, key);
+    return add(out, true, what, a, b);
+}
+
+/* The item of a list whose `key` is `name`. */
+static const json_t *named(const json_t *list, const char *key, const char *name)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(list, i, item)
+    {
+        if (strcmp(attn_field_text(item, key), name) == 0)
+            return item;
+    }
+    return NULL;
+}
+
+static int compare_ceilings(const json_t *base, const json_t *next, struct attn_differences *out)
+{
+    static const struct {
+        const char *list, *name, *rates[4];
+    } kinds[] = {{"rungs", "isa", {"f32", "f64", "f16", "bf16"}}, {"reads", "level", {"gbs"}}};
+    const bool has_base = json_is_object(base), has_next = json_is_object(next);
+    if (has_base != has_next)
+        return add(out, true, "ceilings", has_base ? json_object_get(base, "isa") : NULL,
+                   has_next ? json_object_get(next, "isa") : NULL);
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        const json_t *lists[2] = {json_object_get(base, kinds[k].list),
+                                  json_object_get(next, kinds[k].list)};
+        for (int side = 0; side < 2; side++) {
+            size_t i;
+            json_t *item;
+            json_array_foreach(lists[side], i, item)
+            {
+                const char *name = attn_field_text(item, kinds[k].name);
+                const json_t *other = named(lists[1 - side], kinds[k].name, name);
+                if (side && other)
+                    continue;
+                for (size_t r = 0; r < 4 && kinds[k].rates[r]; r++)
+                    if (compare_rates(side ? other : item, side ? item : other, kinds[k].rates[r],
+                                      name, out) != 0)
+                        return -1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* What held down the clocks of a backend's device in any round; "none" where nothing did. */
+static json_t *throttling_of(const json_t *records, const json_t *backend)
+{
+    static const char *const ends[] = {"device.before", "device.after"};
+    size_t i;
+    json_t *record;
+    json_array_foreach(records, i, record)
+    {
+        if (strcmp(attn_field_text(record, "type"), "round") != 0 ||
+            strcmp(attn_field_text(record, "backend"), attn_field_text(backend, "name")) != 0 ||
+            strcmp(attn_field_text(record, "options"), attn_field_text(backend, "options")) != 0)
+            continue;
+        for (size_t e = 0; e < 2; e++) {
+            const char *what = attn_field_text(attn_field_at(record, ends[e]), "throttled");
+            if (*what && strcmp(what, "none") != 0)
+                return json_string(what);
+        }
+    }
+    return json_string("none");
+}
+
+static int compare_device(const struct attn_run_data *base, const struct attn_run_data *next,
+                          const json_t *backend, struct attn_differences *out)
+{
+    char what[96];
+    json_t *a = throttling_of(base->records, backend), *b = throttling_of(next->records, backend);
+    int status = 0;
+    if (!equal(a, b)) {
+        snprintf(what, sizeof what, "throttling of %.64s", attn_field_text(backend, "name"));
+        status = add(out, true, what, a, b);
+    }
+    json_decref(a);
+    json_decref(b);
+    return status;
+}
+
+/* The backends that both runs could use. */
+static int compare_backends(const struct attn_run_data *base, const struct attn_run_data *next,
+                            struct attn_differences *out)
+{
+    const json_t *others = json_object_get(next->machine, "backends");
+    size_t i, j;
+    json_t *a, *b;
+    json_array_foreach(json_object_get(base->machine, "backends"), i, a)
+    {
+        json_array_foreach(others, j, b)
+        {
+            const bool device = attn_field_true(a, "device");
+            const char *name = attn_field_text(a, "name");
+            char what[96];
+            if (strcmp(name, attn_field_text(b, "name")) != 0 ||
+                strcmp(attn_field_text(a, "options"), attn_field_text(b, "options")) != 0 ||
+                !attn_field_true(a, "available") || !attn_field_true(b, "available"))
+                continue;
+            const json_t *x = json_object_get(a, "version"), *y = json_object_get(b, "version");
+            snprintf(what, sizeof what, "%s of %.64s", device ? "device or driver" : "version",
+                     name);
+            if (!equal(x, y) && add(out, true, what, x, y) != 0)
+                return -1;
+            x = json_object_get(a, "plugin_sha256");
+            y = json_object_get(b, "plugin_sha256");
+            snprintf(what, sizeof what, "plugin file of %.64s", name);
+            if (!equal(x, y) && add(out, false, what, x, y) != 0)
+                return -1;
+            if (device && compare_device(base, next, a, out) != 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+int attn_differences_find(const struct attn_run_data *base, const struct attn_run_data *next,
+                          struct attn_differences *out)
+{
+    const json_t *a = base->machine, *b = next->machine;
+    *out = (struct attn_differences){0};
+    if (compare_fields(a, b, out) == 0 &&
+        compare_protocols(json_object_get(a, "protocol"), json_object_get(b, "protocol"), out) ==
+            0 &&
+        compare_ceilings(json_object_get(a, "ceilings"), json_object_get(b, "ceilings"), out) ==
+            0 &&
+        compare_backends(base, next, out) == 0)
+        return 0;
+    attn_differences_free(out);
+    return -1;
+}
+
+void attn_differences_free(struct attn_differences *differences)
+{
+    free(differences->items);
+    *differences = (struct attn_differences){0};
+}
+
+json_t *attn_differences_json(const struct attn_differences *differences)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < differences->count; i++) {
+        const struct attn_difference *d = &differences->items[i];
+        json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:b}", "what", d->what, "base", d->base,
+                                              "new", d->next, "stops", d->stops));
+    }
+    return list;
+}

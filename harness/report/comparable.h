@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* comparable.h - whether the times of two runs may be compared: names each difference between their
+ * machines, builds and protocols. */
+#ifndef ATTN_REPORT_COMPARABLE_H
+#define ATTN_REPORT_COMPARABLE_H
+
+#include <stdbool.h>
+
+#include "report/report.h"
+
+/* Ceilings may differ by this factor: they are measured, too. */
+#define ATTN_CEILINGS_FACTOR 1.1
+
+struct attn_difference {
+    char what[96];             /* "CPU model", "version of blas", ... */
+    char base[128], next[128]; /* as JSON, or "not stated" */
+    bool stops;                /* false: a plugin's file. It is what the comparison is about */
+};
+
+struct attn_differences {
+    struct attn_difference *items;
+    size_t count, stopping;
+};
+
+/* What differs: processor, caches, threads, affinity, protocol (except the numbers of rounds and
+ * the budget), pages, compiler and flags, C library, throttling, ceilings; versions, devices and
+ * plugin files of the backends that both runs have. A field that one run does not state differs.
+ * CPU model, threads and build must be stated. Returns 0, or -1: no memory. */
+int attn_differences_find(const struct attn_run_data *base, const struct attn_run_data *next,
+                          struct attn_differences *out);
+void attn_differences_free(struct attn_differences *differences);
+
+/* A new list of {what, base, new, stops}. */
+json_t *attn_differences_json(const struct attn_differences *differences);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* figures.h - the low quantile of a timing with its interval, and many verdicts at once. */
+#ifndef ATTN_FIGURES_H
+#define ATTN_FIGURES_H
+
+#include <stddef.h>
+
+/* Which quantile of the batches of a round stands for it. Noise only adds time, so a low quantile
+ * says what the code takes; the least batch of all would depend on how many there are. */
+#define ATTN_LOW_QUANTILE 0.1
+
+/* 95 % */
+struct attn_interval {
+    double value;  /* the quantile */
+    double lo, hi; /* -INFINITY, INFINITY: too few values for a limit on this side */
+    size_t n;      /* independent values */
+};
+
+/* The q-quantile of the distribution that n independent values, sorted, come from, with the
+ * interval between interpolated order statistics (Nyblom 1992; Hettmansperger and Sheather 1986 for
+ * the median). No distribution is assumed. Both limits are values that were observed, or between
+ * two of them. A low quantile of 0.1 has a lower limit from 36 values on, the median from 6. n
+ * >= 1. */
+struct attn_interval attn_quantile_interval(const double *sorted, size_t n, double q);
+
+/* The low quantile of a timing in rounds: samples[r][0..count[r]), rounds without samples ignored.
+ * The value is the median over rounds of each round's low quantile. Rounds are the unit, as in
+ * attn_summarise. 6 rounds or more: the interval of attn_quantile_interval, within the batches
+ * seen; 2 to 5: Student's t of the logarithms, which may pass them (cut there, it would cover 75 to
+ * 87 % with 2 and 3 rounds); 1: none. The interval holds the value. Returns 0, or -1: no samples,
+ * or no memory. */
+int attn_low_summarise(const double *const *samples, const size_t *counts, size_t rounds,
+                       struct attn_interval *out);
+
+/* Benjamini and Hochberg 1995: adjusted[i] is the least rate of false discoveries at which p[i] of
+ * n is one. Returns 0, or -1: no memory. p may equal adjusted. */
+int attn_false_discovery(const double *p, size_t n, double *adjusted);
+
+#endif

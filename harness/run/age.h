@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* age.h - does a plan still answer rightly after some hundred runs, and seconds later? Part of the
+ * check `new_data`. */
+#ifndef ATTN_AGE_H
+#define ATTN_AGE_H
+
+#include "run/entry.h"
+#include "run/seat.h"
+
+/* Once for each operator, score and type that a backend has passed: runs a plan of the smallest
+ * case with the same features some hundred times, exchanges its inputs, and judges one run more. In
+ * `verify` the first such plan of each backend stays in its worker. */
+void attn_age_begin(struct attn_session *session, struct attn_seat *seats,
+                    struct attn_entry *entries);
+
+/* Judges one more run of each plan that has stayed, on its first inputs, once it is old enough.
+ * After the last case of a session it waits for that. A wrong answer is a verdict of the entry at
+ * hand. */
+void attn_age_end(struct attn_session *session, struct attn_seat *seats, struct attn_entry *entries,
+                  bool last);
+
+#endif
