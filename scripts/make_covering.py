@@ -50,6 +50,9 @@ SIZES = {
 }
 MOST_CELLS = 1 << 16        # scores of a case
 MOST_ELEMENTS = 1 << 19     # of all operands together
+# Time goes with size. A case may use the least of these shares of both limits that its first pair
+# or triple leaves open.
+SHARES = [1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1]
 
 
 def cost(row):
@@ -68,10 +71,11 @@ def cost(row):
     return cells, elements
 
 
-def valid(row):
-    """False if no case can have all of these values, whatever the others are."""
+def valid(row, share=1):
+    """False if no case of this share of the limits can have all of these values, whatever the others
+    are."""
     cells, elements = cost(row)
-    if cells > MOST_CELLS or elements > MOST_ELEMENTS:
+    if cells > share * MOST_CELLS or elements > share * MOST_ELEMENTS:
         return False
     if row.get("heads", 1) >= 32 and row.get("group", 1) > 2:
         return False                         # 17 times 33 heads prove nothing more
@@ -95,14 +99,14 @@ def wanted():
     return parts
 
 
-def complete(part):
+def complete(part, share=1):
     """The row with the least values that has this part, or None."""
     row = dict(part)
     for name in NAMES:
         if name in row:
             continue
         for value in AXES[name]:
-            if valid({**row, name: value}):
+            if valid({**row, name: value}, share):
                 row[name] = value
                 break
         else:
@@ -116,8 +120,13 @@ def covers(row):
     return found
 
 
+def share_of(part):
+    return next(share for share in SHARES if complete(part, share))
+
+
 def extend(part, missing, uses):
-    """A row with this part that covers much of what is missing."""
+    """A row with this part that covers much of what is missing, and is no larger than it must be."""
+    share = share_of(part)
     row = dict(part)
     for name in NAMES:
         if name in row:
@@ -125,7 +134,7 @@ def extend(part, missing, uses):
         best = None
         for place, value in enumerate(AXES[name]):
             tried = {**row, name: value}
-            if not valid(tried) or not complete(tried):
+            if not valid(tried, share) or not complete(tried, share):
                 continue
             gain = sum(key({name: value, other: row[other]}) in missing for other in row)
             if set(TRIPLE) <= set(tried) and name in TRIPLE:
@@ -138,7 +147,8 @@ def extend(part, missing, uses):
 
 
 def array():
-    parts = wanted()
+    # What needs the largest cases comes first: they cover much of the rest.
+    parts = sorted(wanted(), key=share_of, reverse=True)
     missing = {key(p): None for p in parts}   # in order
     uses, rows = {}, []
     for part in parts:

@@ -374,6 +374,8 @@ const struct attn_flag attn_flags[] = {
      "with --baseline or --gate: error over bound may grow by this factor (default 2)"},
     {"margin", 0, "PERCENT", COMPARE, take_margin, 0, 0,
      "differences up to this count as equal (default 10 between two runs, else 3)"},
+    {"anchor", 0, "NAME", COMPARE, take_text, AT(compare.anchor), 0,
+     "compare times relative to those of this backend, in the same rounds of both runs"},
     {"gate", 0, NULL, COMPARE, take_switch, AT(compare.gate), 0,
      "BASE gates memory and accuracy, too: exit 4 if peaks or their order grew, 3 if errors did"},
     {"backends", 0, "A,B", COMPARE, take_pair, 0, 0, "compare B with A, within one run"},

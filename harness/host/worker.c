@@ -406,11 +406,14 @@ struct attn_outcome attn_worker_repeat(struct attn_worker *worker, struct attn_i
 {
     const struct attn_message_request request = {.kind = ATTN_REQUEST_REPEAT, .runs = runs};
     struct attn_unrest unrest;
-    /* The worker is started from this thread, which its death signal is bound to. */
-    attn_unrest_begin(&unrest);
+    /* The worker is started from this thread, which its death signal is bound to. Plans that are
+     * made to count what they leave behind need no other work beside them. */
+    if (runs > 0)
+        attn_unrest_begin(&unrest);
     const struct attn_outcome outcome =
         run_shared(worker, instance, NULL, ATTN_PLACE_END, &request, NULL);
-    attn_unrest_end(&unrest);
+    if (runs > 0)
+        attn_unrest_end(&unrest);
     return outcome;
 }
 

@@ -30,3 +30,32 @@ double attn_overflow_threshold(uint32_t dtype)
     double largest = attn_dtype_max(dtype);
     return dtype == ATTN_F64 ? INFINITY : largest + attn_dtype_ulp(dtype, largest) / 2;
 }
+
+double attn_median_of(double *values, int64_t count)
+{
+    const int64_t middle = count / 2;
+    int64_t first = 0, last = count - 1;
+    while (first < last) {
+        /* Equal values go to either side, so that many of them cost no more than different ones. */
+        const double pivot = values[first + (last - first) / 2];
+        int64_t i = first, j = last;
+        while (i <= j) {
+            while (values[i] < pivot)
+                i++;
+            while (values[j] > pivot)
+                j--;
+            if (i <= j) {
+                const double value = values[i];
+                values[i++] = values[j];
+                values[j--] = value;
+            }
+        }
+        if (middle <= j)
+            last = j;
+        else if (middle >= i)
+            first = i;
+        else
+            break;
+    }
+    return count > 0 ? values[middle] : 0;
+}

@@ -12,4 +12,8 @@ double attn_element_ratio(double got, double want, double bound, double threshol
 /* The threshold of a type. */
 double attn_overflow_threshold(uint32_t dtype);
 
+/* The element that sorting would put at count / 2; 0 if there is none. Reorders the values, none of
+ * which is NaN, in linear time. */
+double attn_median_of(double *values, int64_t count);
+
 #endif

@@ -6,13 +6,14 @@
 #include <stdlib.h>
 
 #include "judge/answers.h"
+#include "judge/element.h"
 #include "reference/dtype.h"
 #include "tensor/units.h"
 
 enum {
     LEAST_ROWS = 8,      /* as many rows are graded, if there are so many */
     ROW_SHARE = 16,      /* one row of so many */
-    MAX_SLACKS = 1 << 14 /* quotients kept for the median */
+    MAX_SLACKS = 1 << 12 /* quotients kept for the median */
 };
 
 struct attn_best {
@@ -122,12 +123,6 @@ static void tally_output(const struct attn_best *best, const struct attn_evidenc
     }
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 void attn_grade(struct attn_best **kept, const struct attn_evidence *evidence,
                 struct attn_judgement *v)
 {
@@ -149,8 +144,7 @@ void attn_grade(struct attn_best **kept, const struct attn_evidence *evidence,
         if (best->result.output[o].bound && evidence->ref->output[o].bound)
             tally_output(best, evidence, o, &t);
     if (t.kept > 0) {
-        qsort(t.slacks, (size_t)t.kept, sizeof *t.slacks, by_value);
-        v->slack = t.slacks[t.kept / 2];
+        v->slack = attn_median_of(t.slacks, t.kept);
         v->grade = t.grade;
     }
     free(t.slacks);

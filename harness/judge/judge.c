@@ -254,12 +254,6 @@ static bool tally_output(const struct attn_judge *judge, int o, const struct ref
     return ok;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Does a pass of these rows prove too little? Rounding must show, and the output must vary if the
  * reference varies. */
 static bool is_trivial(const struct attn_judge *judge, const struct ref_result *ref,
@@ -335,8 +329,7 @@ static void judge_sample(struct attn_judge *judge, const struct attn_numerics *n
     for (int o = 0; o < REF_OUTPUTS; o++)
         if ((v->has >> o & 1) && !tally_output(judge, o, &ref->output[o], &t))
             v->ok &= ~(1u << o);
-    qsort(t.ratios, (size_t)t.kept, sizeof *t.ratios, by_value);
-    v->median_ratio = t.kept ? t.ratios[t.kept / 2] : 0;
+    v->median_ratio = attn_median_of(t.ratios, t.kept);
     v->rms = t.out_elements ? sqrt(t.sum_squares / (double)t.out_elements) : 0;
     free(t.ratios);
 

@@ -7,6 +7,12 @@
 int attn_instance_create(const struct attn_case *c, int threads, struct attn_instance **out,
                          char *why, size_t size)
 {
+    return attn_instance_create_like(c, NULL, threads, out, why, size);
+}
+
+int attn_instance_create_like(const struct attn_case *c, const struct attn_instance *like,
+                              int threads, struct attn_instance **out, char *why, size_t size)
+{
     struct attn_instance *instance = NULL;
     if (attn_instance_begin(c, &instance, why, size) != 0)
         return -1;
@@ -15,7 +21,7 @@ int attn_instance_create(const struct attn_case *c, int threads, struct attn_ins
         goto fail;
     attn_instance_set_problem(instance);
     if ((is_pack ? attn_pack_load(instance, why, size)
-                 : attn_instance_draw(instance, threads, why, size)) != 0)
+                 : attn_instance_draw(instance, like, threads, why, size)) != 0)
         goto fail;
     attn_instance_count(instance);
     *out = instance;
@@ -23,5 +29,18 @@ int attn_instance_create(const struct attn_case *c, int threads, struct attn_ins
 
 fail:
     attn_instance_free(instance);
+    return -1;
+}
+
+int attn_instance_create_blank(const struct attn_case *c, struct attn_instance **out, char *why,
+                               size_t size)
+{
+    if (attn_instance_begin(c, out, why, size) != 0)
+        return -1;
+    attn_instance_set_problem(*out);
+    if (attn_instance_lay_out(*out, why, size) == 0)
+        return 0;
+    attn_instance_free(*out);
+    *out = NULL;
     return -1;
 }

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/anchor.h"
 #include "report/comparable.h"
 #include "report/footprint.h"
 #include "report/text.h"
@@ -34,11 +35,23 @@ static double centre(const struct attn_view_row *row)
     return n ? exp(logs / (double)n) : (double)NAN;
 }
 
-static void judge(struct attn_pair *pair, double margin)
+/* With an anchor all times are relative to it. */
+static size_t medians_of(const struct attn_view *view, const struct attn_view_row *row,
+                         const char *anchor, double **medians)
 {
+    return anchor ? attn_anchored_medians(view, row, anchor, medians)
+                  : attn_view_round_medians(row->bench, medians);
+}
+
+static void judge(const struct attn_pairs *pairs, struct attn_pair *pair,
+                  const struct attn_compare_options *options)
+{
+    const double margin = options->margin;
     double *base = NULL, *next = NULL;
-    size_t n_base = attn_view_round_medians(pair->base->bench, &base);
-    size_t n_next = attn_view_round_medians(pair->next->bench, &next);
+    size_t n_base = medians_of(&pairs->base, pair->base, options->anchor, &base);
+    size_t n_next = medians_of(&pairs->next, pair->next, options->anchor, &next);
+    if (options->anchor && (!n_base || !n_next))
+        pair->reason = "the anchor was not timed in the same rounds";
     struct attn_ratio r = attn_ratio_of(base, n_base, next, n_next);
     free(base);
     free(next);
@@ -319,7 +332,10 @@ static int put(FILE *out, const struct findings *f, const struct attn_compare_op
         return put_json(out, f, options);
     if (f->pairs.count)
         put_table(out, &f->pairs, &f->tally);
-    if (f->pairs.count && f->stored)
+    if (f->pairs.count && options->anchor)
+        fprintf(out, "ratios are of times relative to %s, round by round; margin %g %%\n",
+                options->anchor, 100 * options->margin);
+    else if (f->pairs.count && f->stored)
         fprintf(out,
                 "times are absolute: they hold for this machine in the state of both runs; "
                 "margin %g %%\n",
@@ -332,6 +348,19 @@ static int put(FILE *out, const struct findings *f, const struct attn_compare_op
     return 0;
 }
 
+/* The anchor is what the others are held against, and no result of its own. */
+static void drop_anchor(struct attn_pairs *pairs, const char *anchor)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < pairs->count; i++) {
+        const struct attn_pair *pair = &pairs->items[i];
+        const struct attn_view *view = pair->base ? &pairs->base : &pairs->next;
+        if (!attn_anchor_is(view, pair->row, anchor))
+            pairs->items[kept++] = *pair;
+    }
+    pairs->count = kept;
+}
+
 static const char no_memory[] = "no memory for the comparison";
 
 /* Pairs the results and judges each; with the gate, memory as well. */
@@ -342,9 +371,11 @@ static int find(const struct attn_run_data *base, const struct attn_run_data *ne
     struct attn_pairs *pairs = &f->pairs;
     if (attn_pairs_create(base, next, options, pairs, why, size) != 0)
         return -1;
+    if (options->anchor)
+        drop_anchor(pairs, options->anchor);
     for (size_t i = 0; i < pairs->count; i++)
         if (pairs->items[i].verdict == ATTN_SAME)
-            judge(&pairs->items[i], options->margin);
+            judge(pairs, &pairs->items[i], options);
     if ((options->discoveries > 0 && adjust(pairs, options->discoveries) != 0) ||
         (options->gate && attn_footprint_judge(pairs, &f->footprint) != 0)) {
         snprintf(why, size, "%s", no_memory);
@@ -353,7 +384,11 @@ static int find(const struct attn_run_data *base, const struct attn_run_data *ne
     qsort(pairs->items, pairs->count, sizeof *pairs->items, compare_pairs);
     f->tally = count(pairs);
     f->code = exit_of(f, options);
-    if (f->code == ATTN_EXIT_NOTHING)
+    if (f->code == ATTN_EXIT_NOTHING && options->anchor && pairs->count)
+        snprintf(f->reason, sizeof f->reason,
+                 "nothing to compare: no result has the anchor '%.100s' in the same rounds",
+                 options->anchor);
+    else if (f->code == ATTN_EXIT_NOTHING)
         attn_pairs_explain_none(pairs, options, f->reason, sizeof f->reason);
     return 0;
 }

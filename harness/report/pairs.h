@@ -32,6 +32,7 @@ struct attn_compare_options {
     const char *map[ATTN_MAP_MAX][2]; /* --map A=B: compares A of base or new with B of the other */
     int n_map;
     double discoveries; /* share of false ones allowed among slower and faster; 0: each by itself */
+    const char *anchor; /* a backend of both runs, to which times are relative; NULL: none */
     bool gate;          /* judge peaks of memory (footprint.h) and accuracy, too */
     const struct attn_accuracy *accuracy; /* with gate */
     bool cross;                           /* compares runs that are not comparable (comparable.h) */

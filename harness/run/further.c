@@ -17,10 +17,10 @@
  * time; others get a smaller case, because the faults that fills look for show at any size. Only
  * census proves more when there are more keys, and it counts them all in less time than a run
  * takes. */
-static const double fill_cells = 0x1p24, fill_s = 0.25, census_s = 30.0, every_s = 120.0;
+static const double fill_cells = 0x1p24, fill_s = 0.1, census_s = 30.0, every_s = 120.0;
 /* A smaller case has at most this many cells and bytes of operands, and a run of it should take
  * this long. */
-static const double smaller_cells = 0x1p20, smaller_bytes = 0x1p23, smaller_s = 0.05;
+static const double smaller_cells = 0x1p20, smaller_bytes = 0x1p23, smaller_s = 0.02;
 
 static bool may_check(const struct attn_entry *entry)
 {
@@ -72,14 +72,15 @@ static void fill_one(const struct filling *f, size_t b, struct attn_instance *in
 }
 
 /* The same sizes under another fill, on every backend that has passed so far. */
-static void verify_fill(const struct filling *f, const struct attn_case *c)
+static void verify_fill(const struct filling *f, const struct attn_instance *like,
+                        const struct attn_case *c)
 {
     char why[256];
     struct attn_judgement none;
     struct attn_judge *judge = NULL;
     struct attn_power_trials *trials = NULL;
     const size_t n = f->session->roster.count;
-    struct attn_instance *instance = attn_instance_for(f->session, c, &none);
+    struct attn_instance *instance = attn_instance_for(f->session, c, like, &none);
     if (instance && attn_judge_create(instance, ATTN_FILL_BUDGET, f->session->settings.host_threads,
                                       &judge, why, sizeof why) == 0)
         for (size_t b = 0; b < n && !attn_interrupted; b++)
@@ -94,8 +95,9 @@ static void verify_fill(const struct filling *f, const struct attn_case *c)
     attn_instance_free(instance);
 }
 
-static void verify_fills(const struct filling *f, const struct attn_case *c)
+static void verify_fills(const struct filling *f, const struct attn_instance *instance)
 {
+    const struct attn_case *c = &instance->c;
     if (c->fill != ATTN_FILL_NORMAL || c->data)
         return;
     struct attn_case filled = *c; /* nothing in the copy is owned */
@@ -105,7 +107,7 @@ static void verify_fills(const struct filling *f, const struct attn_case *c)
             any = any || may_fill(f, b, fill);
         filled.fill = fill;
         if (any && f->session->settings.fills >> fill & 1 && attn_fill_fits(c, fill, NULL, 0))
-            verify_fill(f, &filled);
+            verify_fill(f, instance, &filled);
     }
 }
 
@@ -183,13 +185,13 @@ static void verify_smaller(struct attn_session *session, struct attn_seat *seats
     struct attn_judge *judge = NULL;
     struct attn_power_trials *trials = NULL;
     const size_t n = session->roster.count;
-    struct attn_instance *instance = attn_instance_for(session, c, &none);
+    struct attn_instance *instance = attn_instance_for(session, c, NULL, &none);
     if (instance && attn_judge_create(instance, ATTN_FILL_BUDGET, session->settings.host_threads,
                                       &judge, why, sizeof why) == 0) {
         for (size_t b = 0; b < n && !attn_interrupted; b++)
             if (small[b].c)
                 begin_smaller(&seats[b], instance, judge, &trials, &small[b]);
-        verify_fills(&(struct filling){session, seats, small, true}, c);
+        verify_fills(&(struct filling){session, seats, small, true}, instance);
         attn_relations_verify(session, seats, instance, small, true);
         attn_renew_verify(session, seats, instance, small);
     }
@@ -273,7 +275,7 @@ static void check_smaller(struct attn_session *session, struct attn_seat *seats,
         check_on(session, seats, &c, entries, wanted, other);
         attn_case_free(&c);
     } else { /* it is small already */
-        verify_fills(&(struct filling){session, seats, entries, true}, &instance->c);
+        verify_fills(&(struct filling){session, seats, entries, true}, instance);
         attn_relations_verify(session, seats, instance, entries, true);
         for (size_t b = 0; b < n; b++)
             wanted[b] = wanted[b] && entries[b].seconds >= ATTN_COSTLY_S;
@@ -302,8 +304,7 @@ static void mistrust(struct attn_entry *entry, bool by_power)
 {
     char why[sizeof entry->verdict.reason];
     if (entry->verdict.status != ATTN_PASS ||
-        ((!by_power ||
-          attn_power_enough(&entry->power, entry->verdict.slack, why, sizeof why)) &&
+        ((!by_power || attn_power_enough(&entry->power, entry->verdict.slack, why, sizeof why)) &&
          attn_account_enough(entry, why, sizeof why)))
         return;
     entry->verdict.status = ATTN_MISTRUSTED;
@@ -315,14 +316,15 @@ void attn_further_checks(struct attn_session *session, struct attn_seat *seats,
 {
     const size_t n = session->roster.count;
     bool costly = false;
-    attn_age_begin(session, seats, entries);
-    verify_fills(&(struct filling){session, seats, entries, false}, &instance->c);
+    attn_age_begin(session, seats, entries, true);
+    verify_fills(&(struct filling){session, seats, entries, false}, instance);
     attn_relations_verify(session, seats, instance, entries, false);
     attn_renew_verify(session, seats, instance, entries);
     for (size_t b = 0; b < n; b++)
         costly = costly || has_costly(session, instance, &entries[b]);
     if (costly && !attn_interrupted)
         check_smaller(session, seats, instance, entries);
+    attn_age_begin(session, seats, entries, false);
     for (size_t b = 0; b < n; b++) {
         attn_account_close(session, checks_that_fit(instance, &entries[b]), &entries[b]);
         mistrust(&entries[b], session->settings.fills != 0);

@@ -20,9 +20,12 @@ struct attn_results {
     struct attn_allowance allowance;
     bool bounded;                   /* allowance is set, and the comparison is not one of bits */
     const struct attn_inner *inner; /* of multi-head attention; else NULL. Not owned */
-    /* the allowance of the last row that was read */
-    int64_t row;
-    double out_error, lse_error;
+    /* [Hq] the allowance of the last row that was read of each head: a row of out of multi-head
+     * attention has columns of all heads */
+    struct attn_row_allowance {
+        int64_t row; /* 1 + its number; 0: none was read */
+        double out, lse;
+    } * rows;
 };
 
 /* Check `functions`: a row as it must be: the weights of `first` and of all `other` keys, lse, and

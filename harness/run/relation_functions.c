@@ -108,9 +108,8 @@ static struct attn_function_truth make_truth(const struct attn_relation_work *wo
         n->key_tile > 0 ? ceil(keys / (double)n->key_tile) : 1; /* a rescale between two of them */
     const double parts = n->splits > 1 ? 1 : 0, far = fabs(z) + 2 * n->tau;
     const double stores = n->score_stores > 1 ? n->score_stores : 1;
-    t.score = (2 * n->u_in + expm1(stores * log1p(narrowing(work, n->score_type))) +
-               2 * projected_roundoff(work) + form->roundings * u) *
-              fabs(z);
+    const double stored = expm1(stores * log1p(narrowing(work, n->score_type)));
+    t.score = (2 * n->u_in + stored + 2 * projected_roundoff(work) + form->roundings * u) * fabs(z);
     if (form->tanh)
         t.score += n->e_tanh * fabs(z);
     if (cap > 0)

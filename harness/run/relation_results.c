@@ -37,6 +37,7 @@ void attn_results_free(struct attn_results *results)
         free(results->value[o]);
     if (results->bounded)
         attn_allowance_free(&results->allowance);
+    free(results->rows);
     *results = (struct attn_results){0};
 }
 
@@ -47,7 +48,7 @@ static const struct ref_op *op_of(const struct attn_results *results)
 
 int attn_results_take(const struct attn_instance *instance, struct attn_results *results)
 {
-    *results = (struct attn_results){.instance = instance, .row = -1};
+    *results = (struct attn_results){.instance = instance};
     const struct ref_output *outputs = op_of(results)->outputs;
     for (int o = 0; outputs[o].role; o++) {
         const struct attn_tensor *tensor = attn_tensor_find(&instance->problem, outputs[o].role);
@@ -82,7 +83,10 @@ int attn_results_bound(struct attn_results *results, const struct attn_numerics 
     } else if (!ref_op_is(op, REF_QKV | REF_SOFTMAX)) {
         return 0;
     }
-    if (attn_allowance_create(attention, numerics, kind, constant_v, &results->allowance))
+    if (!results->rows)
+        results->rows = calloc((size_t)results->instance->problem.hq, sizeof *results->rows);
+    if (!results->rows ||
+        attn_allowance_create(attention, numerics, kind, constant_v, &results->allowance))
         return -1;
     results->allowance.q_size = results->inner ? results->inner->q_size : NULL;
     results->bounded = true;
@@ -160,17 +164,17 @@ double attn_results_slack(struct attn_results *results, const struct attn_place 
     const int64_t row = (at->b * p->hq + h) * p->sq + at->i;
     if (!results->bounded)
         return 0;
-    if (results->row != row) {
-        attn_allowance_row(&results->allowance, at->b, h, at->i, &results->out_error,
-                           &results->lse_error);
-        results->row = row;
+    struct attn_row_allowance *known = &results->rows[h];
+    if (known->row != row + 1) {
+        attn_allowance_row(&results->allowance, at->b, h, at->i, &known->out, &known->lse);
+        known->row = row + 1;
     }
     /* What was rounded lies in the binade of the result, or at its edge. */
     const double value = attn_results_read(results, at);
     const uint32_t dtype = results->tensor[at->output]->dtype;
     const double stored =
         ref_store_error(&results->allowance.arithmetic, dtype, fabs(value), fabs(value));
-    double error = at->c < 0 ? results->lse_error : results->out_error;
+    double error = at->c < 0 ? known->lse : known->out;
     if (inside)
         error = passed_on(results, at, isfinite(value) ? value : 0, error);
     return error + (isfinite(value) ? stored : 0);

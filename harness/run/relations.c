@@ -18,13 +18,12 @@
 /* Relations are tried on cases of up to this many cells and bytes of operands, and on backends that
  * run them within this time. As with further fills, the faults that they look for show at any
  * size. */
-static const double most_cells = 0x1p24, most_bytes = 0x1p24, most_s = 0.25;
+static const double most_cells = 0x1p24, most_bytes = 0x1p24, most_s = 0.1;
 /* As many reruns as fit into the first time, within these limits; short runs may go on, for the
- * second time and up to the last limit. */
-static const double rerun_s = 0.25, short_rerun_s = 0.02;
+ * second time and up to the last limit. Once a backend has spent the third time on long series in a
+ * session, the fourth time takes the place of the first: bits that change do so on many cases. */
+static const double rerun_s = 0.25, short_rerun_s = 0.02, long_reruns_s = 3, later_rerun_s = 0.06;
 enum { RERUNS_MIN = 3, RERUNS_USUAL = 50, RERUNS_MAX = 400 };
-/* Growth of memory is looked for in runs up to this long, twice for this long. */
-static const double growth_run_s = 5e-3, growth_s = 0.15;
 
 /* Where steps may leave the range of their types, nothing is known of results. */
 static bool may_try(const struct attn_entry *entry)
@@ -119,11 +118,10 @@ static struct attn_instance *make_part(const struct attn_session *session,
                                        const struct attn_relation_work *work, int part)
 {
     struct attn_case c = work->base->c; /* nothing in the copy is owned */
-    struct attn_judgement none;
     if (relation->recast)
         relation->recast(work, part, &c);
     c.fill = ATTN_FILL_ZEROS; /* every input is written below */
-    struct attn_instance *instance = attn_instance_for(session, &c, &none);
+    struct attn_instance *instance = attn_instance_blank(session, &c);
     for (uint32_t t = 0; instance && t < instance->problem.n_tensors; t++) {
         if (instance->operands[t].output)
             continue;
@@ -295,30 +293,14 @@ static void try_relation(const struct attn_relation *relation, struct attn_seat 
         attn_results_free(&work->is[n]);
 }
 
-/* Does memory grow with plans or runs? Asked once for each operator, on a short case: a
- * long one has no time for many of them. */
-static void try_growth(struct attn_seat *seat, struct attn_instance *instance,
-                       struct attn_entry *entry)
-{
-    if (entry->seconds > growth_run_s || !may_try(entry) ||
-        !attn_seat_once(seat, &instance->problem))
-        return;
-    struct attn_worker *worker = worker_for(seat, ATTN_CHECK_LEAKS);
-    if (!worker)
-        return;
-    const struct attn_outcome outcome = attn_worker_growth(worker, instance, growth_s);
-    attn_seat_after(seat, &outcome);
-    if (outcome.status != ATTN_PASS && outcome.status != ATTN_SKIP)
-        enter(entry, ATTN_CHECK_LEAKS, outcome.status, outcome.reason);
-}
-
 /* Runs the same plan again and again: is its answer always the same, and does it leave nothing
  * behind? */
 static void try_repeats(const struct attn_session *session, struct attn_seat *seat,
                         struct attn_instance *instance, struct attn_entry *entry)
 {
     const double seconds = fmax(entry->seconds, 1e-9);
-    const double usual = fmin(fmax(rerun_s / seconds, RERUNS_MIN), RERUNS_USUAL);
+    const double most_time = seat->rerun_s < long_reruns_s ? rerun_s : later_rerun_s;
+    const double usual = fmin(fmax(most_time / seconds, RERUNS_MIN), RERUNS_USUAL);
     const int runs = (int)fmin(fmax(short_rerun_s / seconds, usual), RERUNS_MAX);
     const struct {
         enum attn_check check;
@@ -333,14 +315,13 @@ static void try_repeats(const struct attn_session *session, struct attn_seat *se
             !may_try(entry))
             continue;
         const struct attn_outcome outcome = attn_worker_repeat(worker, instance, repeats[r].runs);
+        seat->rerun_s += repeats[r].runs * seconds;
         attn_seat_after(seat, &outcome);
         if (outcome.status != ATTN_SKIP)
             enter(entry, check, outcome.status, outcome.reason);
         else
             miss(entry, check, ATTN_WHY_REFUSED);
     }
-    if (session->settings.checks >> ATTN_CHECK_LEAKS & 1)
-        try_growth(seat, instance, entry);
 }
 
 /* A problem of a relation cannot be made for any backend. */
@@ -431,7 +412,7 @@ static void verify_projected(struct attn_session *session, struct attn_seat *sea
     struct attn_inner inner;
     whole.fill = ATTN_FILL_WHOLE;
     struct attn_instance *instance = attn_fill_fits(c, ATTN_FILL_WHOLE, NULL, 0)
-                                         ? attn_instance_for(session, &whole, &none)
+                                         ? attn_instance_for(session, &whole, NULL, &none)
                                          : NULL;
     if (instance && attn_inner_create(instance, &inner) == 0) {
         const struct base base = {instance, &inner, costly};

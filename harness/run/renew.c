@@ -33,14 +33,12 @@ static bool may_renew(const struct attn_entry *entry)
            !(entry->checks_done >> ATTN_CHECK_NEW_DATA & 1);
 }
 
-void attn_renew_fail(struct attn_entry *entry, enum attn_status status, const char *what,
-                     const char *reason)
+static void fail(struct attn_entry *entry, enum attn_status status, const char *what,
+                 const char *reason)
 {
-    entry->checks_done |= 1u << ATTN_CHECK_NEW_DATA;
-    entry->checks_ok &= ~(1u << ATTN_CHECK_NEW_DATA);
     entry->verdict.status = status;
-    snprintf(entry->verdict.reason, sizeof entry->verdict.reason, "%s: %.150s%s%.320s",
-             attn_check_name(ATTN_CHECK_NEW_DATA), what, *what ? ": " : "", reason);
+    snprintf(entry->verdict.reason, sizeof entry->verdict.reason, "%s: %s%.380s",
+             attn_check_name(ATTN_CHECK_NEW_DATA), what, reason);
 }
 
 static void renew(struct attn_seat *seat, struct attn_instance *instance,
@@ -62,7 +60,7 @@ static void renew(struct attn_seat *seat, struct attn_instance *instance,
         return;
     entry->checks_done |= bit;
     if (outcome.status != ATTN_PASS) {
-        attn_renew_fail(entry, outcome.status, "", outcome.reason);
+        fail(entry, outcome.status, "", outcome.reason);
         return;
     }
     attn_examine_outputs(judge, &info.numerics, false, &again);
@@ -71,8 +69,8 @@ static void renew(struct attn_seat *seat, struct attn_instance *instance,
     const enum attn_status was = entry->verdict.status;
     attn_judgement_merge(&entry->verdict, &again);
     if (!ok)
-        attn_renew_fail(entry, again.status,
-                        "not the result of the inputs that replaced those of bind", again.reason);
+        fail(entry, again.status,
+             "not the result of the inputs that replaced those of bind: ", again.reason);
     else /* the data are not the case's own, so what they prove is not its verdict */
         entry->verdict.status = was;
 }

@@ -15,8 +15,4 @@ void attn_renew_verify(struct attn_session *session, struct attn_seat *seats,
 /* May it be tried on a backend? */
 bool attn_renew_may(const struct attn_entry *entry);
 
-/* Enters that the check has failed. `what`: of which run. */
-void attn_renew_fail(struct attn_entry *entry, enum attn_status status, const char *what,
-                     const char *reason);
-
 #endif

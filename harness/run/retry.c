@@ -63,7 +63,7 @@ static bool fails(void *context, const struct attn_case *c)
         .c = c, .contestant = r->seat->contestant, .sample_seed = session->settings.sample_seed};
     struct attn_judge *judge = NULL;
     char why[256];
-    struct attn_instance *instance = attn_instance_for(session, c, &entry.verdict);
+    struct attn_instance *instance = attn_instance_for(session, c, NULL, &entry.verdict);
     if (instance && attn_judge_create(instance, ATTN_FILL_BUDGET, session->settings.host_threads,
                                       &judge, why, sizeof why) == 0) {
         attn_verify_entry(r->seat, instance, judge, &entry);

@@ -49,6 +49,7 @@ struct attn_seat {
     struct attn_seat_answer *answers; /* one for each operator and score asked about so far */
     size_t n_answers;
     double renewed_s; /* spent on long series of runs by the check new_data */
+    double rerun_s;   /* spent by the check rerun */
     /* age.c: what it has asked about, and the plan that it has left in `worker` */
     struct attn_seat_kind *ages;
     size_t n_ages;

@@ -13,8 +13,8 @@
 
 #include <math.h>
 
-/* Ceilings are the best of their trials before and after, and are measured again before anything is
- * suspect; two such figures differed by up to 8 % on a shared machine. */
+/* Ceilings are the best of many trials before and after, and are measured again before anything is
+ * suspect. What an honest figure may be above them is the noise of a best, not of a mean. */
 static const double flops_margin = 1.15;
 /* A loop of plain loads is not the best reader of one core: prefetches may keep more lines under
  * way. Nor are loads alone the best of copies. */

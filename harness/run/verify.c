@@ -99,7 +99,7 @@ int attn_verify_case(struct attn_session *session, struct attn_verification *v, 
     struct attn_power_trials *trials = NULL;
     double began = attn_now();
     v->judge = NULL;
-    v->instance = attn_instance_for(session, c, &none);
+    v->instance = attn_instance_for(session, c, NULL, &none);
     if (v->instance) {
         char reason[512];
         if (attn_judge_create(v->instance, ATTN_JUDGE_BUDGET, session->settings.host_threads,

@@ -6,10 +6,14 @@
 #include "run/entry.h"
 #include "run/seat.h"
 
-/* Makes an instance. On failure returns NULL, and the verdict says why: skip (needs ..., have ...)
- * if it does not fit in memory, ERROR otherwise. */
+/* Makes an instance; `like` as in attn_instance_create_like. On failure returns NULL, and the
+ * verdict says why: skip (needs ..., have ...) if it does not fit in memory, ERROR otherwise. */
 struct attn_instance *attn_instance_for(const struct attn_session *session,
-                                        const struct attn_case *c, struct attn_judgement *verdict);
+                                        const struct attn_case *c, const struct attn_instance *like,
+                                        struct attn_judgement *verdict);
+/* One whose inputs the caller writes. NULL: no time, or no memory. */
+struct attn_instance *attn_instance_blank(const struct attn_session *session,
+                                          const struct attn_case *c);
 
 /* Fills the entry's verification part. A backend that computes nothing gets PASS without judging.
  * All backends of a case share `judge`. */

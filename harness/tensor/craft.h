@@ -15,6 +15,9 @@ enum { STREAM_SIGNS = ATTN_ROLE_USER, STREAM_ROWS, STREAM_SCORES, STREAM_TARGETS
 #define EXACT_LOW      -200.0 /* its exp is 0 in f32, and negligible next to 1 in f64 */
 #define ONE_HOT_GAP    40.0   /* exp(-40) of all other keys together rounds away in f32 */
 
+/* How many rows of its heads see a key. */
+enum sight { SEEN_BY_NONE, SEEN_BY_SOME, SEEN_BY_ALL };
+
 struct craft {
     const struct attn_instance *instance;
     const struct attn_case *c;
@@ -30,6 +33,10 @@ struct craft {
 
 /* The score by which fill=spike marks a key, numbered as in `seen`; 0: it is no spike. */
 double attn_craft_spike(const struct craft *f, uint64_t key);
+
+/* fill_sight.c: the sight of every key, [batches][Hkv][Sk]; the caller frees it. NULL: no memory.
+ */
+unsigned char *attn_craft_look(const struct attn_instance *instance, int64_t batches, int threads);
 
 /* Binary digits that number so many keys. */
 int64_t attn_craft_bits(int64_t keys);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "reference/parallel.h"
-#include "tensor/craft.h"
+#include "tensor/fill.h"
 #include "tensor/operand.h"
 #include "tensor/random.h"
 
@@ -150,8 +150,8 @@ static int draw_orthonormal(const struct attn_tensor *tensor, const struct strea
 static void draw_activation(const struct attn_case *c, const struct attn_tensor *tensor,
                             struct stream *stream, int threads)
 {
-    if ((c->fill >= ATTN_FILL_CENSUS && tensor->role == ATTN_V) || c->fill == ATTN_FILL_FEW_QUERIES)
-        return; /* fill.c writes every element */
+    if (c->fill == ATTN_FILL_FEW_QUERIES)
+        return; /* fill_few.c writes every element */
     switch (c->fill) {
     default: /* fills that change parts of a normal draw */
         attn_operand_fill_runs(tensor, threads, normal_values, stream);
@@ -179,7 +179,7 @@ int attn_operand_draw(const struct attn_case *c, const struct attn_tensor *tenso
     struct stream stream = {.seed = c->seed, .role = tensor->role, .scale = 1, .c = c};
     double (*value)(const void *context, uint64_t index) = NULL;
     void (*values)(const void *context, uint64_t first, double *) = normal_values;
-    if (attn_craft_makes(c, tensor->role))
+    if (attn_fill_makes(c, tensor->role))
         return 0;
     switch (tensor->role) {
     case ATTN_W_Q:

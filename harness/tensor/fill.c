@@ -11,14 +11,9 @@
 #include <stdlib.h>
 
 #include "case/operator.h"
-#include "reference/parallel.h"
-#include "reference/reference.h"
 #include "tensor/craft.h"
 #include "tensor/fill_few.h"
 #include "tensor/operand.h"
-
-/* How many rows of its heads see a key. */
-enum sight { SEEN_BY_NONE, SEEN_BY_SOME, SEEN_BY_ALL };
 
 #define SPIKE_LEAKED 1e30 /* above any finite constant that masks by addition */
 #define SPIKE_SHARED 60.0 /* if other rows may see the key */
@@ -134,11 +129,10 @@ static double common_score(const struct craft *f)
     return f->c->fill == ATTN_FILL_OVERFLOW ? OVERFLOW_SCORE : NEGATIVE_SCORE;
 }
 
-static double shifted_q(const void *context, uint64_t index)
+static double shifted_q(const struct craft *f, uint64_t index, double drawn)
 {
-    const struct craft *f = context;
     if (index % (uint64_t)f->width > 0)
-        return drawn(f, index);
+        return drawn;
     return f->c->fill == ATTN_FILL_SPIKE ? 1.0 : sqrt(fabs(common_score(f) / f->c->scale));
 }
 
@@ -157,11 +151,10 @@ double attn_craft_spike(const struct craft *f, uint64_t key)
     return copysign(f->c->dtype == ATTN_F16 ? 6e4 : SPIKE_LEAKED, f->c->scale);
 }
 
-static double shifted_k(const void *context, uint64_t index)
+static double shifted_k(const struct craft *f, uint64_t index, double drawn)
 {
-    const struct craft *f = context;
     if (index % (uint64_t)f->width > 0)
-        return drawn(f, index);
+        return drawn;
     if (f->c->fill == ATTN_FILL_SPIKE)
         return attn_craft_spike(f, index / (uint64_t)f->width);
     const double product = common_score(f) / f->c->scale;
@@ -217,21 +210,27 @@ static double crafted_v(const void *context, uint64_t index)
         return attn_fill_census_sign(f->c->seed, (int64_t)head, (int64_t)key, (int64_t)column);
     case ATTN_FILL_EXACT:
         return floor(17.0 * uniform(f, f->role, index)) - 8.0;
-    case ATTN_FILL_SPIKE:
-        return drawn(f, index) * (is_spike(f, row) ? SPIKE_VALUE : 1.0);
     case ATTN_FILL_ROUNDING:
         return 0.5 + uniform(f, f->role, index);
     case ATTN_FILL_CONSTANT:
         return drawn(f, head * (uint64_t)f->width + column);
-    case ATTN_FILL_CANCEL: {
+    default: { /* cancel */
         const double value = drawn(f, index - key % 2 * (uint64_t)f->width);
         return key % 2 ? -value : value;
     }
-    case ATTN_FILL_TINY:
-        return 1e-6 * drawn(f, index);
-    default:
-        return drawn(f, index);
     }
+}
+
+static double spiked_v(const struct craft *f, uint64_t index, double drawn)
+{
+    return drawn * (is_spike(f, index / (uint64_t)f->width) ? SPIKE_VALUE : 1.0);
+}
+
+static double tiny_v(const struct craft *f, uint64_t index, double drawn)
+{
+    (void)f;
+    (void)index;
+    return 1e-6 * drawn;
 }
 
 /* All keys of a head are alike, or every two keys. */
@@ -244,75 +243,13 @@ static double repeated_k(const void *context, uint64_t index)
     return drawn(f, (head * sk + same) * width + column);
 }
 
-/* ---- which keys are seen ---- */
-
-struct sighting {
-    const struct attn_problem *problem;
-    int64_t batches; /* that k stores */
-    unsigned char *seen;
-};
-
-static enum sight sight_of(const struct attn_problem *p, int64_t b, int64_t g, int64_t key)
-{
-    const int64_t group = p->hq / p->hkv;
-    bool none = true, all = true;
-    for (int64_t h = g * group; h < (g + 1) * group; h++)
-        for (int64_t i = 0; i < p->sq && (none || all); i++) {
-            const bool seen = ref_allowed(p, b, h, i, key);
-            none = none && !seen;
-            all = all && seen;
-        }
-    return none ? SEEN_BY_NONE : all ? SEEN_BY_ALL : SEEN_BY_SOME;
-}
-
-static void look(void *context, int64_t begin, int64_t end)
-{
-    const struct sighting *s = context;
-    const struct attn_problem *p = s->problem;
-    for (int64_t at = begin; at < end; at++) {
-        const int64_t key = at % p->sk, g = at / p->sk % p->hkv, first = at / p->sk / p->hkv;
-        enum sight sight = sight_of(p, first, g, key);
-        /* With one k for all batches, a key counts the rows of all batches. */
-        for (int64_t b = first + s->batches; b < p->b && sight != SEEN_BY_SOME; b += s->batches)
-            sight = sight_of(p, b, g, key) == sight ? sight : SEEN_BY_SOME;
-        s->seen[at] = (unsigned char)sight;
-    }
-}
-
-/* A row of x is projected to a key of all heads at once. */
-static void merge_heads(const struct attn_problem *p, int64_t batches, unsigned char *seen)
-{
-    for (int64_t b = 0; b < batches; b++)
-        for (int64_t key = 0; key < p->sk; key++) {
-            unsigned char *first = &seen[b * p->hkv * p->sk + key];
-            for (int64_t g = 1; g < p->hkv; g++)
-                if (first[g * p->sk] != *first)
-                    *first = SEEN_BY_SOME;
-        }
-}
-
-static unsigned char *look_at_keys(const struct attn_instance *instance, int64_t batches,
-                                   int threads)
-{
-    const struct attn_problem *p = &instance->problem;
-    const int64_t keys = batches * p->hkv * p->sk;
-    struct sighting s = {p, batches, calloc((size_t)keys, 1)};
-    if (s.seen == NULL)
-        return NULL;
-    attn_parallel_for(threads, keys, 16, look, &s);
-    if (ref_op_is(p->op, REF_PROJECTED))
-        merge_heads(p, batches, s.seen);
-    return s.seen;
-}
-
 /* Keys that no row sees hold NaN, Inf and -Inf in turn. Of the keys that some rows see, the last
  * one holds NaN, which must reach only these rows. In self-attention, the row of x that makes such
  * a key makes a query, too. It holds NaN always: an infinite query may have scores of -Inf, and the
  * weights of these are unknown in a row of NaN, so the result could not be trusted. */
-static double poisoned(const void *context, uint64_t index)
+static double poisoned(const struct craft *f, uint64_t index, double drawn)
 {
     static const double poison[] = {NAN, INFINITY, -INFINITY};
-    const struct craft *f = context;
     const struct attn_case *c = f->c;
     const uint64_t row = index / (uint64_t)f->width, sk = (uint64_t)c->sk;
     const uint64_t heads = ref_op_is(c->op, REF_PROJECTED) ? (uint64_t)c->hkv : 1;
@@ -326,7 +263,7 @@ static double poisoned(const void *context, uint64_t index)
         if (key == sk)
             return NAN;
     }
-    return drawn(f, index);
+    return drawn;
 }
 
 /* ---- putting it together ---- */
@@ -372,45 +309,115 @@ static int choose_targets(struct craft *f)
     return 0;
 }
 
-typedef double (*value_function)(const void *context, uint64_t index);
+/* How the fill makes an operand: each value anew, or from the one that is drawn at its place. */
+struct maker {
+    double (*value)(const void *context, uint64_t index);
+    double (*change)(const struct craft *f, uint64_t index, double drawn);
+};
 
-/* The function by which the fill makes an operand; NULL: it stays as drawn. */
-static value_function maker(const struct craft *f, uint32_t role)
+#define MADE(function)    ((struct maker){.value = (function)})
+#define CHANGED(function) ((struct maker){.change = (function)})
+#define AS_DRAWN          ((struct maker){NULL, NULL})
+
+static bool chooses_scores(enum attn_fill fill)
 {
-    const enum attn_fill fill = f->c->fill;
-    const bool chosen = f->scores != NULL;
-    const bool shifted =
-        fill == ATTN_FILL_SPIKE || fill == ATTN_FILL_OVERFLOW || fill == ATTN_FILL_NEGATIVE;
-    const bool coded = fill == ATTN_FILL_ONE_HOT;
+    return fill == ATTN_FILL_EXACT || fill == ATTN_FILL_STAIR_UP || fill == ATTN_FILL_STAIR_DOWN;
+}
+
+static bool shifts_scores(enum attn_fill fill)
+{
+    return fill == ATTN_FILL_SPIKE || fill == ATTN_FILL_OVERFLOW || fill == ATTN_FILL_NEGATIVE;
+}
+
+static struct maker maker_of_q(enum attn_fill fill)
+{
+    return chooses_scores(fill)        ? MADE(scored_q)
+           : shifts_scores(fill)       ? CHANGED(shifted_q)
+           : fill == ATTN_FILL_ONE_HOT ? MADE(coded_q)
+                                       : AS_DRAWN;
+}
+
+static struct maker maker_of_k(enum attn_fill fill)
+{
+    return chooses_scores(fill)                                     ? MADE(scored_k)
+           : shifts_scores(fill)                                    ? CHANGED(shifted_k)
+           : fill == ATTN_FILL_ONE_HOT                              ? MADE(coded_k)
+           : fill == ATTN_FILL_CENSUS                               ? MADE(nothing)
+           : fill == ATTN_FILL_CONSTANT || fill == ATTN_FILL_CANCEL ? MADE(repeated_k)
+           : fill == ATTN_FILL_POISON                               ? CHANGED(poisoned)
+                                                                    : AS_DRAWN;
+}
+
+static struct maker maker_of_v(enum attn_fill fill)
+{
+    switch (fill) {
+    case ATTN_FILL_CENSUS:
+    case ATTN_FILL_EXACT:
+    case ATTN_FILL_ROUNDING:
+    case ATTN_FILL_CONSTANT:
+    case ATTN_FILL_CANCEL:
+        return MADE(crafted_v);
+    case ATTN_FILL_SPIKE:
+        return CHANGED(spiked_v);
+    case ATTN_FILL_TINY:
+        return CHANGED(tiny_v);
+    case ATTN_FILL_POISON:
+        return CHANGED(poisoned);
+    default:
+        return AS_DRAWN;
+    }
+}
+
+static struct maker maker_of(const struct attn_case *c, uint32_t role)
+{
+    const enum attn_fill fill = c->fill;
+    const bool chosen = chooses_scores(fill), poison = fill == ATTN_FILL_POISON;
     switch (role) {
     case ATTN_Q:
-        return chosen ? scored_q : shifted ? shifted_q : coded ? coded_q : NULL;
+        return maker_of_q(fill);
     case ATTN_K:
-        return chosen                                                   ? scored_k
-               : shifted                                                ? shifted_k
-               : coded                                                  ? coded_k
-               : fill == ATTN_FILL_CENSUS                               ? nothing
-               : fill == ATTN_FILL_CONSTANT || fill == ATTN_FILL_CANCEL ? repeated_k
-               : fill == ATTN_FILL_POISON                               ? poisoned
-                                                                        : NULL;
+        return maker_of_k(fill);
     case ATTN_V:
-        return fill == ATTN_FILL_POISON ? poisoned : crafted_v;
+        return maker_of_v(fill);
     case ATTN_SCORE_M:
-        return chosen || shifted || coded ? identity_m : NULL;
+        return chosen || shifts_scores(fill) || fill == ATTN_FILL_ONE_HOT ? MADE(identity_m)
+                                                                          : AS_DRAWN;
     case ATTN_SCORE_WQ:
-        return chosen ? nothing : NULL;
+        return chosen ? MADE(nothing) : AS_DRAWN;
     case ATTN_SCORE_WK:
-        return chosen ? additive_wk : NULL;
+        return chosen ? MADE(additive_wk) : AS_DRAWN;
     case ATTN_SCORE_WV:
-        return chosen ? additive_wv : NULL;
+        return chosen ? MADE(additive_wv) : AS_DRAWN;
     case ATTN_X_K:
     case ATTN_X_V:
-        return fill == ATTN_FILL_POISON ? poisoned : NULL;
+        return poison ? CHANGED(poisoned) : AS_DRAWN;
     case ATTN_X_Q: /* which is x_k, too, in self-attention */
-        return fill == ATTN_FILL_POISON && !f->c->cross ? poisoned : NULL;
+        return poison && !c->cross ? CHANGED(poisoned) : AS_DRAWN;
     default:
-        return NULL;
+        return AS_DRAWN;
     }
+}
+
+struct changing {
+    const struct craft *craft;
+    struct maker maker;
+    uint64_t count; /* elements; the last run ends beyond them */
+};
+
+static void changed_values(const void *context, uint64_t first, double values[ATTN_RANDOM_RUN])
+{
+    const struct changing *c = context;
+    attn_random_normals(c->craft->c->seed, c->craft->role, first, values);
+    for (unsigned n = 0; n < ATTN_RANDOM_RUN && first + n < c->count; n++)
+        values[n] = c->maker.change(c->craft, first + n, values[n]);
+}
+
+bool attn_fill_makes(const struct attn_case *c, uint32_t role)
+{
+    if (c->fill < ATTN_FILL_CENSUS || c->fill == ATTN_FILL_FEW_QUERIES)
+        return false;
+    const struct maker maker = maker_of(c, role);
+    return attn_craft_makes(c, role) || maker.value || maker.change;
 }
 
 int attn_fill_craft(struct attn_instance *instance, int threads, char *why, size_t size)
@@ -427,23 +434,25 @@ int attn_fill_craft(struct attn_instance *instance, int threads, char *why, size
     const int64_t batches = k != NULL && k->stride[0] == 0 && c->b > 1 ? 1 : c->b;
     f.columns = c->dq < c->dk ? c->dq : c->dk;
     int status = 0;
-    if (c->fill == ATTN_FILL_EXACT || c->fill == ATTN_FILL_STAIR_UP ||
-        c->fill == ATTN_FILL_STAIR_DOWN)
+    if (chooses_scores(c->fill))
         status = choose_scores(&f, batches);
     else if (c->fill == ATTN_FILL_ONE_HOT)
         status = choose_targets(&f);
     else if (c->fill == ATTN_FILL_SPIKE || c->fill == ATTN_FILL_POISON)
-        status = (f.seen = look_at_keys(instance, batches, threads)) ? 0 : -1;
+        status = (f.seen = attn_craft_look(instance, batches, threads)) ? 0 : -1;
     if (status == 0 && ref_op_is(c->op, REF_PROJECTED) && c->fill != ATTN_FILL_POISON)
         attn_craft_projected(&f, threads);
     for (uint32_t t = 0; status == 0 && t < instance->problem.n_tensors; t++) {
         const struct attn_tensor *tensor = &instance->tensors[t];
-        const value_function value = maker(&f, tensor->role);
-        if (value == NULL)
-            continue;
+        const struct maker maker = maker_of(c, tensor->role);
         f.width = tensor->shape[tensor->rank - 1];
         f.role = tensor->role;
-        attn_operand_fill(tensor, threads, value, &f);
+        if (maker.value)
+            attn_operand_fill(tensor, threads, maker.value, &f);
+        else if (maker.change)
+            attn_operand_fill_runs(
+                tensor, threads, changed_values,
+                &(struct changing){&f, maker, (uint64_t)attn_operand_count(tensor)});
     }
     if (status != 0)
         snprintf(why, size, "no memory for fill=%s", attn_fill_name(c->fill));

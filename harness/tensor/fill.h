@@ -10,6 +10,9 @@
  * ATTN_FILL_CENSUS. Returns 0, or -1 with the reason (no memory). */
 int attn_fill_craft(struct attn_instance *instance, int threads, char *why, size_t size);
 
+/* Does the fill of the case write every element of this operand, so that it need not be drawn? */
+bool attn_fill_makes(const struct attn_case *c, uint32_t role);
+
 /* census: v of key j in column c of a head, 1 or -1. `head` counts over batches and key/value
  * heads, as v stores them. Neighbouring keys have opposite signs: in half of the columns 2t and
  * 2t+1, in the others 2t-1 and 2t. So any range of keys adds up to -2..2, and keys lost in whole

@@ -78,17 +78,37 @@ void attn_instance_set_problem(struct attn_instance *instance)
     instance->kind = random && c->data == NULL ? REF_FILL_GENERIC : REF_FILL_STRUCTURED;
 }
 
-int attn_instance_draw(struct attn_instance *instance, int threads, char *why, size_t size)
+/* How the inputs of an instance get their values. */
+struct source {
+    const struct attn_instance *like; /* copied where it fits; NULL: nothing is */
+    int threads;
+    bool blank; /* the caller writes them */
+};
+
+/* Copies an input that is drawn alike under either fill. False: it must be drawn. */
+static bool copy_like(const struct attn_case *c, const struct attn_instance *like,
+                      const struct attn_tensor *tensor)
+{
+    const struct attn_tensor *from = like ? attn_tensor_find(&like->problem, tensor->role) : NULL;
+    if (!from || from->dtype != tensor->dtype || from->rank != tensor->rank ||
+        like->c.fill != ATTN_FILL_NORMAL || like->c.seed != c->seed || c->data ||
+        c->fill < ATTN_FILL_CENSUS || c->fill == ATTN_FILL_FEW_QUERIES ||
+        c->view & ATTN_VIEW_HUGE || attn_fill_makes(c, tensor->role))
+        return false;
+    for (uint32_t axis = 0; axis < tensor->rank; axis++)
+        if (from->shape[axis] != tensor->shape[axis] || from->stride[axis] != tensor->stride[axis])
+            return false;
+    memcpy(tensor->data, from->data, attn_tensor_span(tensor));
+    return true;
+}
+
+static int make_inputs(struct attn_instance *instance, const struct ref_shape *shape,
+                       const struct source *source, char *why, size_t size)
 {
     const struct attn_case *c = &instance->c;
     const struct ref_op *op = attn_case_op(c);
     const unsigned shared = c->view & ATTN_VIEW_BROADCAST ? 1 : 0;
     struct attn_schema schema;
-    struct ref_shape shape;
-    if (!attn_case_shape(c, &shape)) {
-        snprintf(why, size, "the sizes of the projections overflow");
-        return -1;
-    }
     for (size_t n = 0; attn_schema_at(op, n, &schema) && !schema.output; n++) {
         struct attn_drawn drawn;
         if (!attn_case_draws(c, ref_operand_at(op, n), &drawn))
@@ -98,13 +118,39 @@ int attn_instance_draw(struct attn_instance *instance, int threads, char *why, s
             .rank = drawn.rank,
             .dtype = attn_type_drawn(c, schema.type),
             .broadcast = drawn.one | (attn_schema_is_shared(&schema) ? shared : 0)};
-        const struct attn_tensor *tensor = attn_operand_add(instance, &form, &shape, why, size);
-        if (tensor == NULL || attn_operand_draw(c, tensor, threads, why, size) != 0)
+        const struct attn_tensor *tensor = attn_operand_add(instance, &form, shape, why, size);
+        if (tensor == NULL)
+            return -1;
+        if (!source->blank && !copy_like(c, source->like, tensor) &&
+            attn_operand_draw(c, tensor, source->threads, why, size) != 0)
             return -1;
     }
-    if (attn_fill_craft(instance, threads, why, size) != 0)
+    return source->blank ? 0 : attn_fill_craft(instance, source->threads, why, size);
+}
+
+static int make_operands(struct attn_instance *instance, const struct source *source, char *why,
+                         size_t size)
+{
+    struct ref_shape shape;
+    if (!attn_case_shape(&instance->c, &shape)) {
+        snprintf(why, size, "the sizes of the projections overflow");
         return -1;
-    return attn_operand_add_outputs(instance, &shape, why, size);
+    }
+    return make_inputs(instance, &shape, source, why, size) == 0
+               ? attn_operand_add_outputs(instance, &shape, why, size)
+               : -1;
+}
+
+int attn_instance_draw(struct attn_instance *instance, const struct attn_instance *like,
+                       int threads, char *why, size_t size)
+{
+    const struct source source = {.like = like, .threads = threads};
+    return make_operands(instance, &source, why, size);
+}
+
+int attn_instance_lay_out(struct attn_instance *instance, char *why, size_t size)
+{
+    return make_operands(instance, &(struct source){.blank = true}, why, size);
 }
 
 void attn_instance_count(struct attn_instance *instance)

@@ -14,9 +14,13 @@ int attn_instance_begin(const struct attn_case *c, struct attn_instance **out, c
                         size_t size);
 /* Sets the problem, without its tensors, from the case, whose sizes must be known. */
 void attn_instance_set_problem(struct attn_instance *instance);
-/* Makes the operands of a case without a pack: random tensors from Philox by seed and role. Returns
- * 0, or -1 with the reason. */
-int attn_instance_draw(struct attn_instance *instance, int threads, char *why, size_t size);
+/* Makes the operands of a case without a pack: random tensors from Philox by seed and role. `like`:
+ * an instance of the same case under fill=normal, or NULL; operands that are alike are copied from
+ * it, which is faster. Returns 0, or -1 with the reason. */
+int attn_instance_draw(struct attn_instance *instance, const struct attn_instance *like,
+                       int threads, char *why, size_t size);
+/* The same operands in memory; the caller writes every element of the inputs. */
+int attn_instance_lay_out(struct attn_instance *instance, char *why, size_t size);
 /* Counts cells, FLOPs and bytes, from the operands. */
 void attn_instance_count(struct attn_instance *instance);
 

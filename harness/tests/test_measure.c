@@ -109,12 +109,12 @@ static void test_device(void **state)
 }
 
 /* A timing of a tiny problem. */
-static struct attn_outcome bench_tiny(const char *plugin, const char *options, bool cold)
+static struct attn_outcome bench_tiny(const char *plugin, const char *options, double min_time)
 {
     struct attn_worker *worker = start_with(plugin, options);
     struct attn_instance *instance = tiny_create(3, 5, 4, 0);
     struct attn_bench_reply reply;
-    const struct attn_bench_params params = {.cold = cold, .min_time = 0.01, .samples = 3};
+    const struct attn_bench_params params = {.min_time = min_time, .samples = 4};
     const struct attn_outcome outcome = bench(worker, instance, &params, &reply);
     tiny_free(instance);
     attn_worker_stop(worker);
@@ -126,20 +126,30 @@ static void test_false_clock(void **state)
 {
     (void)state;
     const char *reason = "the device's clock says less than half of the time";
-    assert_int_equal(bench_tiny(PLUGIN("false_clock"), "by=1", false).status, ATTN_PASS);
-    const struct attn_outcome outcome = bench_tiny(PLUGIN("false_clock"), "by=10", false);
-    assert_int_equal(outcome.status, ATTN_SUSPECT);
+    assert_int_equal(bench_tiny(PLUGIN("false_clock"), "by=1", 0.001).status, ATTN_PASS);
+    const struct attn_outcome outcome = bench_tiny(PLUGIN("false_clock"), "by=10", 0.001);
+    if (outcome.status != ATTN_SUSPECT)
+        fail_msg("%s", outcome.reason);
     assert_int_equal(strncmp(outcome.reason, reason, strlen(reason)), 0);
 }
 
-/* A thread that computes beside run, on whatever processors there are. */
+/* Something that computes beside run, on whatever processors there are. */
+static void expect_beside(const char *how)
+{
+    const char *reason = "more threads compute at once than --threads 1: ";
+    struct attn_outcome outcome = {.status = ATTN_PASS};
+    /* On a machine that is full the thread may hardly get a turn. */
+    for (int n = 0; n < 5 && outcome.status == ATTN_PASS; n++)
+        outcome = bench_tiny(PLUGIN("linger"), how, 0.05);
+    assert_int_equal(outcome.status, ATTN_FAIL);
+    assert_int_equal(strncmp(outcome.reason, reason, strlen(reason)), 0);
+}
+
 static void test_beside(void **state)
 {
     (void)state;
-    const char *reason = "more threads compute at once than --threads 1: ";
-    const struct attn_outcome outcome = bench_tiny(PLUGIN("linger"), "how=beside", false);
-    assert_int_equal(outcome.status, ATTN_FAIL);
-    assert_int_equal(strncmp(outcome.reason, reason, strlen(reason)), 0);
+    expect_beside("how=beside");
+    expect_beside("how=daemon");
 }
 
 static void test_device_memory(void **state)

@@ -88,6 +88,8 @@ int main(int argc, char **argv)
     /* First of all, so that the host's death at any later time is noticed; if it came before, the
      * parent is another process by now. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* What a plugin starts stays below this process, so that its processor time is seen. */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (argc != 2 || fcntl(ATTN_PROTOCOL_FD, F_SETFD, FD_CLOEXEC) != 0) {
         fprintf(stderr, "attnbench-worker: only attnbench starts this program\n");
         return 2;

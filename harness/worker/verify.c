@@ -96,7 +96,11 @@ static void run_all(struct attn_plan *plan, const struct attn_message_request *r
             reply->seconds = seconds;
     }
     reply->threads_seen = attn_threads_now();
-    if (attn_plan_fetch(plan, reply) == 0 && request->fresh)
+    const double ran = attn_load_wall();
+    const int fetched = attn_plan_fetch(plan, reply);
+    if (!plan->backend->enqueue) /* work that is done there is part of the run */
+        reply->seconds += attn_load_wall() - ran;
+    if (fetched == 0 && request->fresh)
         run_fresh(plan, request, fds, guarded, reply);
 }
 

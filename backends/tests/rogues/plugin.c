@@ -263,7 +263,8 @@ static void compute(struct binding *binding)
     if (job->p->op != ATTN_OP_MHA) {
         job->t = binding->given;
         rogue_cheat_operands(job);
-        rogue_attend(job);
+        if (!bug(updates_in_place) || !rogue_update_run(job))
+            rogue_attend(job);
         return;
     }
     rogue_project_inputs(job, &binding->given);
@@ -295,6 +296,7 @@ static void release(void *opaque)
     struct binding *binding = opaque;
     const struct attn_services *services = binding->plan->services;
     rogue_cheat_release(&binding->job);
+    rogue_update_free(binding->job.update);
     services->free(services->context, binding);
 }
 

@@ -72,6 +72,7 @@ struct rogue_job {
     float *partial_out;                        /* [B,Hq,Sq,splits,wide] */
     void *heads_q, *heads_k, *heads_v, *heads; /* mha: [B,S,H*D] each, in the problem's type */
     struct rogue_cheat *cheat;                 /* cheats.c */
+    struct rogue_update *update;               /* update.c; of a binding */
 };
 
 static inline int64_t rogue_least(int64_t a, int64_t b)
@@ -148,6 +149,10 @@ void rogue_score_tile(const struct rogue_job *job, struct rogue_scratch *scratch
 void rogue_finish_rows(const struct rogue_job *job, struct rogue_scratch *scratch, int64_t b,
                        int64_t rows, float *o);
 void rogue_merge(struct rogue_job *job);
+
+/* update.c: false: the problem is none of its kind. */
+bool rogue_update_run(struct rogue_job *job);
+void rogue_update_free(struct rogue_update *update);
 
 /* mha.c */
 void rogue_project_inputs(struct rogue_job *job, const struct attn_operands *given);

@@ -84,7 +84,7 @@ class Bench(Case):
 
     def test_a_timed_output_is_verified_again(self):
         done = self.expect(3, "bench", "--plugin", broken("late"), PLAIN, *QUICK, "--min-time",
-                           "20ms", "-o", self.path("run"))  # runs enough on a slow machine, too
+                           "50ms", "-o", self.path("run"))  # runs enough on a slow machine, too
         self.assertIn("while timed: out[", done.stdout)
         repro = re.search(r"rerun: attnbench (.*) '(.*)'", done.stdout)
         again = self.expect(3, *repro.group(1).split(), repro.group(2), cwd=self.folder)

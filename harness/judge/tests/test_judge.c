@@ -4,7 +4,9 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "judge/element.h"
 #include "judge/rows.h"
 #include "reference/bound.h"
 
@@ -327,6 +329,27 @@ static void samples_other_rows_with_another_seed(void **state)
     attn_instance_free(in);
 }
 
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void median_is_that_of_sorting(void **state)
+{
+    double values[201], sorted[201];
+    (void)state;
+    assert_true(attn_median_of(values, 0) == 0);
+    for (int count = 1; count <= 201; count++)
+        for (int kinds = 1; kinds <= 401; kinds += 40) { /* few kinds: many equal values */
+            for (int n = 0; n < count; n++)
+                values[n] = n % 50 == 49 ? INFINITY : (double)(rand() % kinds);
+            memcpy(sorted, values, sizeof sorted);
+            qsort(sorted, (size_t)count, sizeof *sorted, by_value);
+            assert_true(attn_median_of(values, count) == sorted[count / 2]);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -344,6 +367,7 @@ int main(void)
         cmocka_unit_test(samples_rows_within_the_budget),
         cmocka_unit_test(samples_every_tile_of_every_head),
         cmocka_unit_test(samples_other_rows_with_another_seed),
+        cmocka_unit_test(median_is_that_of_sorting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,6 +161,72 @@ static void many_verdicts(void **state)
     attn_run_release(&next);
 }
 
+/* The time of each sample of a run grows from round to round, and by a factor. */
+static void drift(struct attn_run_data *run, double factor)
+{
+    size_t i, r, s;
+    json_t *record, *round, *sample;
+    json_array_foreach(run->records, i, record)
+    {
+        json_array_foreach(json_object_get(record, "samples_ns"), r, round)
+        {
+            json_array_foreach(round, s, sample)
+            {
+                json_array_set_new(
+                    round, s,
+                    json_real(json_number_value(sample) * factor * (1 + 0.2 * (double)r)));
+            }
+        }
+    }
+}
+
+/* A machine that is 30 % slower and drifts by a fifth each round: unclear or slower as it stands,
+ * the same relative to an anchor, and what was planted is found. */
+static void relative_to_an_anchor(void **state)
+{
+    (void)state;
+    struct attn_compare_options anchored = {.margin = 0.03, .anchor = "naive"};
+    struct attn_run_data base = quiet(1), next = quiet(2);
+    drift(&next, 1.3);
+    json_t *json = compare(&base, &next, &plain, ATTN_EXIT_REGRESSION), *result;
+    assert_int_equal(counted(json, "same"), 0);
+    json_decref(json);
+    json = compare(&base, &next, &anchored, ATTN_EXIT_OK);
+    assert_true(counted(json, "same") > 100);
+    size_t i;
+    json_array_foreach(json_object_get(json, "results"), i, result)
+    {
+        /* naive was not timed where it would have taken too long */
+        const char *reason = json_string_value(json_object_get(result, "reason"));
+        const char *verdict = json_string_value(json_object_get(result, "verdict"));
+        if (strcmp(verdict, "unclear") == 0)
+            assert_non_null(strstr(reason, "the anchor was not timed"));
+        else
+            assert_null(strstr(reason, "the anchor was not timed"));
+        assert_string_not_equal(json_string_value(json_object_get(result, "backend")), "naive");
+    }
+    json_decref(json);
+    attn_run_release(&next);
+    next = synthetic_run(
+        (struct synthetic){.seed = 2, .noise = 0.001, .slow = "avx2", .slowdown = 1.1});
+    drift(&next, 1.3);
+    json = compare(&base, &next, &anchored, ATTN_EXIT_REGRESSION);
+    assert_true(counted(json, "slower") >= 66 - 10);
+    assert_int_equal(counted(json, "faster"), 0);
+    json_decref(json);
+    /* An anchor that was not timed makes no verdict. */
+    anchored.anchor = "nonesuch";
+    json = compare(&base, &next, &anchored, ATTN_EXIT_NOTHING);
+    assert_int_equal(counted(json, "slower") + counted(json, "same"), 0);
+    assert_non_null(strstr(json_string_value(json_object_get(json, "reason")), "'nonesuch'"));
+    assert_non_null(strstr(json_string_value(json_object_get(
+                               json_array_get(json_object_get(json, "results"), 0), "reason")),
+                           "the anchor was not timed"));
+    json_decref(json);
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
 static void broke_and_missing(void **state)
 {
     (void)state;
@@ -405,6 +471,7 @@ int main(void)
         cmocka_unit_test(a_regression),
         cmocka_unit_test(too_noisy_to_say),
         cmocka_unit_test(many_verdicts),
+        cmocka_unit_test(relative_to_an_anchor),
         cmocka_unit_test(broke_and_missing),
         cmocka_unit_test(not_comparable),
         cmocka_unit_test(nothing_in_common),

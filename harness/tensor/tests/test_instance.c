@@ -457,6 +457,41 @@ static void few_queries(void **state)
     attn_instance_free(in);
 }
 
+/* What can be copied from the case's own inputs is what would be drawn, under every fill. */
+static void copies_are_what_is_drawn(void **state)
+{
+    static const char *const lines[] = {
+        "b=2 hq=4 hkv=2 s=9 d=33 mask=bool:0.7 bias=normal:hk sink=1 view=gaps",
+        "b=2 h=2 sq=5 sk=12 d=8 score=bilinear mask=len:rand bias=alibi dtype=f16 layout=bshd",
+        "b=3 h=2 s=7 d=16 score=additive dh=4 mask=causal view=broadcast+offset1 dtype=f64",
+        "op=mha b=2 h=2 s=9 d=8 weights=stiefel dtype=bf16",
+    };
+    (void)state;
+    for (size_t n = 0; n < sizeof lines / sizeof *lines; n++) {
+        struct attn_instance *own = make(lines[n]);
+        for (enum attn_fill fill = ATTN_FILL_UNIFORM; fill < ATTN_FILL_COUNT; fill++) {
+            struct attn_case c = own->c; /* nothing in the copy is owned */
+            struct attn_instance *drawn, *copied;
+            char why[512];
+            c.fill = fill;
+            if (!attn_fill_fits(&own->c, fill, NULL, 0))
+                continue;
+            assert_int_equal(attn_instance_create(&c, 2, &drawn, why, sizeof why), 0);
+            assert_int_equal(attn_instance_create_like(&c, own, 2, &copied, why, sizeof why), 0);
+            assert_int_equal(drawn->problem.n_tensors, copied->problem.n_tensors);
+            for (uint32_t t = 0; t < drawn->problem.n_tensors; t++)
+                if (memcmp(drawn->tensors[t].data, copied->tensors[t].data,
+                           attn_tensor_span(&drawn->tensors[t])))
+                    fail_msg("%s fill=%s: %s differs", lines[n], attn_fill_name(fill),
+                             attn_role_name(drawn->tensors[t].role));
+            assert_true(drawn->nnz == copied->nnz && drawn->flops == copied->flops);
+            attn_instance_free(drawn);
+            attn_instance_free(copied);
+        }
+        attn_instance_free(own);
+    }
+}
+
 static void threads_do_not_change_bits(void **state)
 {
     (void)state;
@@ -516,6 +551,7 @@ int main(void)
         cmocka_unit_test(stiefel_weights),
         cmocka_unit_test(scalars_and_work),
         cmocka_unit_test(few_queries),
+        cmocka_unit_test(copies_are_what_is_drawn),
         cmocka_unit_test(threads_do_not_change_bits),
         cmocka_unit_test(memory_refused),
         cmocka_unit_test(names_of_roles),
