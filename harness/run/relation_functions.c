@@ -96,9 +96,12 @@ static struct attn_function_truth make_truth(const struct attn_relation_work *wo
     const double z = cap > 0 ? cap * tanh(x / cap) : x;
     /* Rows of equal scores have no key far below. */
     const double others = attn_functions_dense(work) || x == 0 ? keys - 1 : 1;
-    struct attn_function_truth t = {.x = x, .most = fmax(0, z), .others = others};
+    /* The larger score, if that of first is 0. */
+    const double most = fmax(0, z);
+    const double score = form->dense_first && attn_functions_dense(work) ? -z : 0; /* of first */
+    struct attn_function_truth t = {.x = x, .most = most + score, .others = others};
     const double more = 1.02 * x, moved = cap > 0 ? cap * tanh(more / cap) : more;
-    const double first = exp(-t.most), other = others * exp(z - t.most);
+    const double first = exp(-most), other = others * exp(z - most);
     t.mistaken = 1 / (1 + others * exp(moved));
     t.sum = first + other;
     t.first = first / t.sum;

@@ -19,9 +19,9 @@
 #define SLACK_SHARE 0.05
 #define SLACK_S     2e-3
 
-/* oneDNN's runtime took 16 to 27 us a run beside its caller, on a machine with eight busy programs
+/* oneDNN's runtime took 16 to 180 us a run beside its caller, on a machine with 8 busy programs
  * a processor. */
-#define HANDOVER_S 50e-6
+#define HANDOVER_S 500e-6
 
 /* Spinning threads of OpenMP runtimes give up after 0.2 s at most, by their defaults. */
 #define SPIN_MOST_S 1.0
