@@ -163,8 +163,13 @@ int attn_load_check(const struct attn_load *before, const struct attn_setup *set
     const double wall = now.wall - before->wall, thread = now.thread - before->thread;
     const double others = now.process - before->process - thread;
     const double idle = fmax(wall - thread - (now.delayed - before->delayed), 0);
-    const double threads = setup->threads;
-    if (others > idle + (threads - 1) * wall + SLACK_SHARE * threads * wall + SLACK_S) {
+    const double threads = setup->threads, used = others + thread;
+    /* What they took beyond their due while the caller was no idler than that. Who hands its work
+     * to another thread may lose the processor to it before it waits, but computes little itself.
+     */
+    const double beside = fmin(others - idle - (threads - 1) * wall, thread);
+    if (used > threads * wall * (1 + SLACK_SHARE) + SLACK_S ||
+        beside > used * SLACK_SHARE + SLACK_S) {
         attn_reply_set(reply, ATTN_FAIL,
                        "more threads compute at once than --threads %u: other threads or processes "
                        "took %.3g s of processor time in %.3g s, of which the calling thread was "
