@@ -167,9 +167,13 @@ int attn_load_check(const struct attn_load *before, int64_t runs, const struct a
     const double wall = now.wall - before->wall, thread = now.thread - before->thread;
     const double others = now.process - before->process - thread;
     const double idle = fmax(wall - thread - (now.delayed - before->delayed), 0);
-    const double threads = setup->threads;
-    const double slack = SLACK_SHARE * threads * wall + SLACK_S + HANDOVER_S * (double)runs;
-    if (others > idle + (threads - 1) * wall + slack) {
+    const double threads = setup->threads, used = others + thread;
+    /* What they took beyond their due while the caller was no idler than that. Who hands its work
+     * to another thread may lose the processor to it before it waits, but computes little itself.
+     */
+    const double beside = fmin(others - idle - (threads - 1) * wall, thread);
+    const double slack = SLACK_S + HANDOVER_S * (double)runs;
+    if (used > threads * wall * (1 + SLACK_SHARE) + slack || beside > used * SLACK_SHARE + slack) {
         attn_reply_set(reply, ATTN_FAIL,
                        "more threads compute at once than --threads %u: other threads or processes "
                        "took %.3g s of processor time in %.3g s, of which the calling thread was "
