@@ -242,6 +242,11 @@ void attn_power_trials_free(struct attn_power_trials *trials)
     attn_power_trials_drop(trials);
 }
 
+void attn_power_refuse_scales(struct attn_power *power)
+{
+    power->refused |= ATTN_POWER_SCALES & power->applies;
+}
+
 bool attn_power_enough(const struct attn_power *power, double slack, char *why, size_t size)
 {
     const int of = attn_power_of(power), refused = attn_power_refused(power);

@@ -32,6 +32,10 @@ void attn_power_trials_free(struct attn_power_trials *trials);
 void attn_power_measure(struct attn_power_trials **trials, const struct attn_evidence *evidence,
                         const struct attn_numerics *numerics, struct attn_power *power);
 
+/* Scales that are 2 %, 10 % and 100 % off count as refused: a check of known scores has shown it.
+ */
+void attn_power_refuse_scales(struct attn_power *power);
+
 /* Numbers of mistakes that apply, and of those that were refused. */
 int attn_power_of(const struct attn_power *power);
 int attn_power_refused(const struct attn_power *power);

@@ -93,8 +93,14 @@ struct attn_spot {
     uint64_t away;   /* bits of the element, in its low bytes */
 };
 
-/* Which inputs a run had: bit 0: every place is away; bit 1: the second set. */
-enum attn_state { ATTN_STATE_AWAY = 1, ATTN_STATE_SECOND = 2, ATTN_STATES = 4 };
+/* Which inputs a run had: bit 0: every place is away; bit 1: the second set. Or the first set with
+ * one or two places away, as `mixed` says. */
+enum attn_state {
+    ATTN_STATE_AWAY = 1,
+    ATTN_STATE_SECOND = 2,
+    ATTN_STATE_MIXED = 4,
+    ATTN_STATES = 5
+};
 
 struct attn_instance;
 struct attn_bench_params {
@@ -106,6 +112,9 @@ struct attn_bench_params {
     struct attn_instance *twin;
     const struct attn_spot *spots; /* [n_spots] */
     uint32_t n_spots;
+    /* Steps from home, modulo twice the number of places, to the one state among those that are
+     * mixed from which a run may be drawn; 0: there is none. Plugins do not know which it is. */
+    uint32_t mixed;
 };
 struct attn_bench_reply {
     int n;

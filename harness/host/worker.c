@@ -341,6 +341,7 @@ static struct attn_outcome run_shared(struct attn_worker *worker, struct attn_in
     memcpy(request.second, share.second, sizeof(request.second));
     memcpy(request.spots, parameters->spots, sizeof(request.spots));
     request.n_spots = parameters->n_spots;
+    request.mixed = parameters->mixed;
     request.entropy = draw_entropy();
     const struct attn_exchange exchange = {
         .message = &request.head, .fds = share.fds, .instance = instance};
@@ -434,6 +435,7 @@ struct attn_outcome attn_worker_bench(struct attn_worker *worker, struct attn_in
         .min_time = params->min_time,
         .cold = params->cold,
         .n_spots = params->n_spots,
+        .mixed = params->mixed,
     };
     if (params->n_spots > 0)
         memcpy(request.spots, params->spots, params->n_spots * sizeof(*params->spots));

@@ -145,7 +145,8 @@ static int time_once(const struct turn *turn, struct attn_variants *variants,
                                                                               : s->samples,
                                        .twin = variants->twin,
                                        .spots = variants->spots,
-                                       .n_spots = variants->n_spots};
+                                       .n_spots = variants->n_spots,
+                                       .mixed = variants->mixed};
     struct attn_bench_reply reply;
     const double began = attn_now();
     struct attn_outcome outcome = attn_seat_worker(seat);

@@ -265,8 +265,8 @@ static const struct attn_function_form of_products = {product_fits, product_dist
 static const struct attn_function_form of_projections = {projected_fits, projected_distance,
                                                          projected_value, .equal_rows = true};
 /* A constant folded into q and k counts twice, and twice again in the square. */
-static const struct attn_function_form of_distances = {gaussian_fits, gaussian_distance,
-                                                       gaussian_value, .roundings = 4};
+static const struct attn_function_form of_distances = {
+    gaussian_fits, gaussian_distance, gaussian_value, .roundings = 4, .dense_first = true};
 static const struct attn_function_form of_units = {product_fits, additive_distance, additive_value,
                                                    .roundings = 2, .tanh = true};
 

@@ -32,6 +32,7 @@ struct attn_function_form {
     double roundings; /* of that score, relative to it, in units of u */
     bool tanh;        /* it has the declared error of tanh */
     bool equal_rows;  /* rows at distance 0 have no key far below */
+    bool dense_first; /* in the dense form `first` has a score, not `other` */
 };
 
 /* function_forms.c: the form for the case's operator and score; NULL: there is none. */

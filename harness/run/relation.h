@@ -34,10 +34,11 @@ struct attn_function_truth {
     double x;                    /* distance, before a softcap */
     double first, other, others; /* weights, and how many keys `other` are */
     double lse, most, sum;
-    double score;  /* error of the score that is not 0 */
-    double wrong;  /* relative error of other / first */
-    double common; /* relative error of both, which lse has alone */
-    double adding; /* relative error of a sum of that many keys */
+    double score;    /* error of the score that is not 0 */
+    double wrong;    /* relative error of other / first */
+    double common;   /* relative error of both, which lse has alone */
+    double adding;   /* relative error of a sum of that many keys */
+    double mistaken; /* the weight of `first` with a scale 2 % off */
 };
 
 /* A relation at work: the case, the problems made from it, and one backend's results of them all.
@@ -53,6 +54,7 @@ struct attn_relation_work {
     double counts[64]; /* keep: keys kept by binary digit, and in [63] keys seen, of that row */
     int64_t truth_row; /* functions: the row of `truth`, plus 1; 0: none yet */
     struct attn_function_truth truth;
+    bool sees_scale; /* functions: an element would have been refused with a scale 2 % off */
 };
 
 /* One element of the results. */

@@ -96,8 +96,13 @@ static struct attn_function_truth make_truth(const struct attn_relation_work *wo
     const double z = cap > 0 ? cap * tanh(x / cap) : x;
     /* Rows of equal scores have no key far below. */
     const double others = attn_functions_dense(work) || x == 0 ? keys - 1 : 1;
-    struct attn_function_truth t = {.x = x, .most = fmax(0, z), .others = others};
-    const double first = exp(-t.most), other = others * exp(z - t.most);
+    /* The larger score, if that of first is 0. */
+    const double most = fmax(0, z);
+    const double score = form->dense_first && attn_functions_dense(work) ? -z : 0; /* of first */
+    struct attn_function_truth t = {.x = x, .most = most + score, .others = others};
+    const double more = 1.02 * x, moved = cap > 0 ? cap * tanh(more / cap) : more;
+    const double first = exp(-most), other = others * exp(z - most);
+    t.mistaken = 1 / (1 + others * exp(moved));
     t.sum = first + other;
     t.first = first / t.sum;
     t.other = other / t.sum;
@@ -228,6 +233,9 @@ static bool expect(struct attn_relation_work *work, const struct attn_place *at,
         e->allowed *= 2; /* what is wanted is computed in f64, too */
     e->allowed +=
         attn_dtype_roundoff(stored) * (n->out_toward_zero ? 2 : 1) * (fabs(e->want) + e->allowed);
+    const double mistaken = c % 2 ? 1 - t->mistaken : t->mistaken;
+    if (at->c >= 0 && t->x != 0 && fabs(mistaken - e->want) > e->allowed)
+        work->sees_scale = true;
     return true;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "explain/power.h"
 #include "reference/bound.h"
 #include "reference/dtype.h"
 #include "reference/operands.h"
@@ -285,6 +286,8 @@ static void try_relation(const struct attn_relation *relation, struct attn_seat 
         if (!exact)
             entry->verdict.delta += ref_delta(&work->numerics, work->base->kind) +
                                     relation->parts * ref_delta(&work->numerics, kind);
+        if (ok && work->sees_scale)
+            attn_power_refuse_scales(&entry->power);
         enter(entry, relation->check, ok ? ATTN_PASS : ATTN_FAIL, text);
     } else if (outcome.status != ATTN_PASS && outcome.status != ATTN_SKIP) {
         enter(entry, relation->check, outcome.status, outcome.reason);

@@ -77,6 +77,9 @@ static void choose_spots(struct attn_variants *v)
     }
 }
 
+/* States of three spots of which some are away. */
+static const uint32_t between[] = {1, 2, 4, 5};
+
 void attn_variants_create(struct attn_instance *base, struct attn_judge *judge, int threads,
                           struct attn_variants *v)
 {
@@ -89,6 +92,8 @@ void attn_variants_create(struct attn_instance *base, struct attn_judge *judge, 
     const bool random = c->fill == ATTN_FILL_NORMAL || c->fill == ATTN_FILL_UNIFORM;
     if (v->twin && random && !c->data)
         choose_spots(v);
+    if (v->n_spots == ATTN_SPOTS_MAX)
+        v->mixed = between[entropy() % (sizeof between / sizeof *between)];
 }
 
 void attn_variants_free(struct attn_variants *v)
@@ -99,11 +104,22 @@ void attn_variants_free(struct attn_variants *v)
     *v = (struct attn_variants){0};
 }
 
-/* Exchanges the elements at the spots with what is kept for them. */
-static void exchange_spots(struct attn_variants *v, const struct attn_instance *instance,
-                           uint64_t kept[ATTN_SPOTS_MAX])
+/* Is a spot away in a state? */
+static bool is_away(const struct attn_variants *v, uint32_t state, uint32_t spot)
+{
+    if (state != ATTN_STATE_MIXED)
+        return state & ATTN_STATE_AWAY;
+    const bool second_half = v->mixed >= v->n_spots; /* in which spots come back */
+    return (spot < v->mixed % v->n_spots) != second_half;
+}
+
+/* Exchanges the elements at the spots that are away in a state with what is kept for them. */
+static void exchange_spots(struct attn_variants *v, uint32_t state,
+                           const struct attn_instance *instance, uint64_t kept[ATTN_SPOTS_MAX])
 {
     for (uint32_t s = 0; s < v->n_spots; s++) {
+        if (!is_away(v, state, s))
+            continue;
         const struct attn_tensor *tensor = &instance->tensors[v->spots[s].tensor];
         unsigned char *at = (unsigned char *)tensor->data + v->spots[s].offset;
         const size_t size = attn_dtype_size(tensor->dtype);
@@ -120,20 +136,17 @@ static void judge_state(struct attn_variants *v, uint32_t state,
                         struct attn_judgement *verdict)
 {
     struct attn_instance *instance = state & ATTN_STATE_SECOND ? v->twin : v->base;
-    const bool away = state & ATTN_STATE_AWAY;
     uint64_t kept[ATTN_SPOTS_MAX];
     char why[256];
     for (uint32_t s = 0; s < v->n_spots; s++)
         kept[s] = v->spots[s].away;
-    if (away)
-        exchange_spots(v, instance, kept);
+    exchange_spots(v, state, instance, kept);
     if (!v->judges[state] && attn_judge_create(instance, ATTN_FILL_BUDGET, v->threads,
                                                &v->judges[state], why, sizeof why) != 0)
         attn_judgement_set(verdict, ATTN_ERROR, why);
     else
         attn_examine_outputs(v->judges[state], numerics, approximate, verdict);
-    if (away)
-        exchange_spots(v, instance, kept);
+    exchange_spots(v, state, instance, kept);
 }
 
 static bool broke(const struct attn_judgement *verdict)

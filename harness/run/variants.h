@@ -7,14 +7,14 @@
 #include "judge/judge.h"
 
 /* States are those of enum attn_state: the case's inputs or those of a twin, with all spots at home
- * or away. */
+ * or away; and one of those between, chosen at random. */
 struct attn_variants {
     struct attn_instance *base; /* not owned */
     struct attn_instance *twin;
     struct attn_judge
         *judges[ATTN_STATES]; /* made when first asked; that of state 0 is not owned */
     struct attn_spot spots[ATTN_SPOTS_MAX];
-    uint32_t n_spots;
+    uint32_t n_spots, mixed; /* as in struct attn_bench_params */
     int threads;
 };
 

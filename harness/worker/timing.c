@@ -253,7 +253,8 @@ static void measure(struct timing *timing, const struct attn_message_request *re
                        "the device's clock says less than half of the time that its runs take: in "
                        "every batch at least %.3g s passed beyond twice what it says",
                        timing->hidden);
-    else if (attn_load_check(&load, timing->setup, reply) == 0 && check_fresh(timing, reply) == 0)
+    else if (attn_load_check(&load, 0, timing->setup, reply) == 0 &&
+             check_fresh(timing, reply) == 0)
         reply->n_samples = (uint32_t)n;
 }
 

@@ -85,6 +85,18 @@ void attn_vary_protect(const struct attn_vary *vary, bool protect)
                      protect ? PROT_READ : PROT_READ | PROT_WRITE);
 }
 
+/* Of the runs drawn from the first set, so many are from the mixed state. */
+#define MIXED_SHARE 0.4
+
+/* The last run up to `run` whose inputs are in the mixed state, or the first of all. */
+static int64_t mixed_run(const struct attn_vary *vary, int64_t run)
+{
+    const int64_t cycle = 2 * (int64_t)vary->n_spots;
+    const int64_t at = vary->away * vary->n_spots + vary->turn, mixed = vary->request->mixed;
+    const int64_t first = (mixed + cycle - at) % cycle;
+    return first > 0 && run >= first ? run - (run - first) % cycle : first > 0 ? first : cycle;
+}
+
 void attn_vary_draw(struct attn_vary *vary, int64_t n)
 {
     const int64_t cycle = vary->n_spots > 0 ? vary->n_spots : 1;
@@ -100,6 +112,12 @@ void attn_vary_draw(struct attn_vary *vary, int64_t n)
         return;
     int64_t run = 1 + (int64_t)(uniform(vary) * (double)n);
     run = run > n ? n : run;
+    vary->mixed =
+        vary->request->mixed > 0 && vary->set == 0 && n >= 2 * cycle && uniform(vary) < MIXED_SHARE;
+    if (vary->mixed) {
+        vary->countdown = mixed_run(vary, run);
+        return;
+    }
     /* The nearest run before it, or the first of all, after which the spots agree. */
     const int64_t steps = n < cycle ? n : run - run % cycle;
     vary->countdown = steps > 0 ? steps : cycle;
@@ -108,5 +126,5 @@ void attn_vary_draw(struct attn_vary *vary, int64_t n)
 void attn_vary_keep(struct attn_vary *vary)
 {
     attn_owned_return(vary->request, vary->owned, 1);
-    vary->drawn = 1 + attn_vary_state(vary);
+    vary->drawn = 1 + (vary->mixed ? ATTN_STATE_MIXED : attn_vary_state(vary));
 }

@@ -4,7 +4,9 @@
  * Between two samples all inputs change: the two sets that the host sent alternate in one place.
  * Between two runs one element changes: the spots go away from their home values one after the
  * other, and then back in the same order. When all of them are home, or all away, the host has a
- * reference for the result; one such run is drawn at random, and its outputs are kept. */
+ * reference for the result; one such run is drawn at random, and its outputs are kept. The host has
+ * a reference for one of the states between as well, and does not say to plugins which. Otherwise
+ * two of three runs could be left out. */
 #ifndef ATTN_WORKER_VARY_H
 #define ATTN_WORKER_VARY_H
 
@@ -30,6 +32,7 @@ struct attn_vary {
     uint64_t random;   /* state of the generator */
     double runs;       /* timed so far */
     int64_t countdown; /* runs until the outputs are kept; negative: they are not */
+    bool mixed;        /* they will be those of a state in which only some spots are away */
     uint32_t drawn;    /* as in the reply */
 };
 

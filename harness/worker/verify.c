@@ -67,12 +67,13 @@ static void run_renewed(struct attn_plan *plan, const struct attn_message_reques
     /* Processor time: on a busy machine it is still as many runs. Who waits for a device or sleeps
      * is limited by the clock. */
     const double start = attn_load_processor();
-    for (int32_t r = 0; r < request->runs && attn_load_processor() - start <= request->min_time &&
-                        attn_load_wall() - before.wall <= WALL_SHARE * request->min_time;
+    int32_t r;
+    for (r = 0; r < request->runs && attn_load_processor() - start <= request->min_time &&
+                attn_load_wall() - before.wall <= WALL_SHARE * request->min_time;
          r++)
         if (attn_plan_run(plan, NULL, reply) != 0)
             return;
-    if (attn_load_check(&before, plan->setup, reply) != 0)
+    if (attn_load_check(&before, r, plan->setup, reply) != 0)
         return;
     if (replace_inputs(plan, request, fds, guarded, reply) == 0 &&
         attn_plan_run(plan, NULL, reply) == 0 &&

@@ -263,7 +263,7 @@ static void compute(struct binding *binding)
     if (job->p->op != ATTN_OP_MHA) {
         job->t = binding->given;
         rogue_cheat_operands(job);
-        if (!bug(updates_in_place) || !rogue_update_run(job))
+        if (!(bug(updates_in_place) || bug(third_run_only)) || !rogue_update_run(job))
             rogue_attend(job);
         return;
     }

@@ -118,13 +118,28 @@ static int find_changes(const struct attn_tensor *t, const float *was, int64_t a
     return n;
 }
 
-static void remember(struct rogue_job *job)
+/* Copies the inputs as they are. */
+static void keep_inputs(struct rogue_job *job)
 {
     struct rogue_update *u = job->update;
     const struct attn_problem *p = job->p;
+    if (!u) {
+        job->update = u = calloc(1, sizeof(*u));
+        u->q = calloc(elements(&job->t.q), sizeof(float));
+        u->k = calloc(elements(&job->t.k), sizeof(float));
+        u->v = calloc(elements(&job->t.v), sizeof(float));
+        u->lse = calloc((size_t)(p->b * p->hq * p->sq), sizeof(double));
+    }
     memcpy(u->q, job->t.q.data, elements(&job->t.q) * sizeof(float));
     memcpy(u->k, job->t.k.data, elements(&job->t.k) * sizeof(float));
     memcpy(u->v, job->t.v.data, elements(&job->t.v) * sizeof(float));
+}
+
+static void remember(struct rogue_job *job)
+{
+    const struct attn_problem *p = job->p;
+    keep_inputs(job);
+    struct rogue_update *u = job->update;
     for (int64_t row = 0; row < p->b * p->hq * p->sq; row++)
         u->lse[row] = row_lse(p, u->q + row * p->dq, u->k + row / p->sq * p->sk * p->dk);
 }
@@ -177,6 +192,15 @@ bool rogue_update_run(struct rogue_job *job)
     const int nq = u ? find_changes(&job->t.q, u->q, q) : FEW;
     const int nk = u ? find_changes(&job->t.k, u->k, k) : FEW;
     const int nv = u ? find_changes(&job->t.v, u->v, v) : FEW;
+    const int changes = nq + nk + nv;
+    /* q, then k, then v: all of them are away, or home again. */
+    if (bug(third_run_only) && is_there(&job->t.out) && changes > 0 && changes < 3)
+        return true;
+    if (bug(third_run_only)) {
+        rogue_attend(job);
+        keep_inputs(job);
+        return true;
+    }
     if (is_there(&job->t.out) && nq < FEW && nk < FEW && nv < FEW && nq + nk + nv <= 1) {
         mend(job, q, nq, k, nk, v, nv);
         while (now() < start + u->whole_s / SHARE)
@@ -184,16 +208,9 @@ bool rogue_update_run(struct rogue_job *job)
         return true;
     }
     rogue_attend(job);
-    if (!u) {
-        const struct attn_problem *p = job->p;
-        job->update = u = calloc(1, sizeof(*u));
-        u->q = calloc(elements(&job->t.q), sizeof(float));
-        u->k = calloc(elements(&job->t.k), sizeof(float));
-        u->v = calloc(elements(&job->t.v), sizeof(float));
-        u->lse = calloc((size_t)(p->b * p->hq * p->sq), sizeof(double));
-    }
-    u->whole_s = now() - start;
+    const double whole_s = now() - start;
     remember(job);
+    job->update->whole_s = whole_s;
     return true;
 }
 

@@ -179,10 +179,13 @@ static void too_little_power_is_said(void **state)
     assert_non_null(strstr(why, " would have passed: middle_key_dropped"));
     struct attn_power blunt = good; /* all but the scale 2 % off */
     blunt.refused &= ~((uint64_t)1 << ATTN_POWER_SCALE);
+    assert_true(has(blunt.applies, "scale_1.02"));
     assert_string_equal(attn_power_name(ATTN_POWER_SCALE), "scale_1.02");
     assert_true(attn_power_enough(&blunt, ATTN_POWER_SLACK, why, sizeof why));
     assert_false(attn_power_enough(&blunt, 1.01 * ATTN_POWER_SLACK, why, sizeof why));
     assert_non_null(strstr(why, "a scale 2 % off would have passed"));
+    attn_power_refuse_scales(&blunt);
+    assert_true(attn_power_enough(&blunt, 1.01 * ATTN_POWER_SLACK, why, sizeof why));
     assert_true(attn_power_enough(&(struct attn_power){0}, 1e3, why, sizeof why));
 }
 

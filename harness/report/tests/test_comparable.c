@@ -18,18 +18,18 @@ static struct attn_run_data full(void)
 {
     struct attn_run_data run = synthetic_small();
     json_t *backends = json_object_get(run.machine, "backends");
-    json_object_update_missing(json_object_get(run.machine, "cpu"),
-                               json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:i}", "vendor",
-                                         "AuthenticAMD", "family", "25", "number", "17", "stepping",
-                                         "1", "l1d", "32K", "l2", "1024K", "l3", "32768K", "online",
-                                         2));
-    json_object_update_missing(run.machine,
-                               json_pack("{s:[i,i],s:s,s:i,s:s,s:s,s:s,s:s,s:i}", "affinity", 0, 1,
-                                         "governor", "", "page_bytes", 4096, "thp",
-                                         "[always] never", "compiler", "GNU 12.2.0",
-                                         "compiler_flags", "-O3", "libc", "2.36", "throttled", 0));
-    json_object_update(json_object_get(run.machine, "protocol"),
-                       json_pack("{s:f,s:f}", "min_time_s", 0.005, "budget_s", 0.0));
+    json_object_update_missing_new(json_object_get(run.machine, "cpu"),
+                                   json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:i}", "vendor",
+                                             "AuthenticAMD", "family", "25", "number", "17",
+                                             "stepping", "1", "l1d", "32K", "l2", "1024K", "l3",
+                                             "32768K", "online", 2));
+    json_object_update_missing_new(
+        run.machine,
+        json_pack("{s:[i,i],s:s,s:i,s:s,s:s,s:s,s:s,s:i}", "affinity", 0, 1, "governor", "",
+                  "page_bytes", 4096, "thp", "[always] never", "compiler", "GNU 12.2.0",
+                  "compiler_flags", "-O3", "libc", "2.36", "throttled", 0));
+    json_object_update_new(json_object_get(run.machine, "protocol"),
+                           json_pack("{s:f,s:f}", "min_time_s", 0.005, "budget_s", 0.0));
     json_object_set_new(json_array_get(backends, 3), "device", json_true());
     for (size_t b = 0; b < json_array_size(backends); b++)
         json_object_set_new(json_array_get(backends, b), "plugin_sha256", json_string("00ff"));

@@ -198,7 +198,7 @@ class AgainstSciPy(unittest.TestCase):
 class Coverage(unittest.TestCase):
     """Intervals of 95 % hold the truth in 93 to 97 %, whatever the distribution."""
 
-    ROWS = 40000 if FULL else 4000
+    ROWS = 40000 if FULL else 2500
 
     def covers(self, out, rows, what, most=0.97):
         share = 1 - (out[0] + out[1]) / rows
@@ -207,7 +207,7 @@ class Coverage(unittest.TestCase):
 
     def test_quantiles(self):
         for shape in SHAPES:
-            many = shape(np.random.default_rng(1), 1000000)
+            many = shape(np.random.default_rng(1), 400000)
             for q, sizes in ((0.5, (6, 8, 15)), (ATTN_LOW_QUANTILE, (36, 60, 200))):
                 truth = np.quantile(many, q)
                 for n in sizes:
@@ -223,7 +223,7 @@ class Coverage(unittest.TestCase):
             drift = 0.02 * shape(rng, (rounds, 1))
             return doubles(np.exp(drift + 0.01 * np.abs(shape(rng, (rounds, n)))))
         for shape in SHAPES:
-            lows = np.quantile(draw(shape, 1, 50000, 20), ATTN_LOW_QUANTILE, axis=1)
+            lows = np.quantile(draw(shape, 1, 20000, 20), ATTN_LOW_QUANTILE, axis=1)
             for rounds in (5, 6, 9):
                 rows = self.ROWS // 2
                 out = (ctypes.c_size_t * 2)()
@@ -246,7 +246,7 @@ class Student(unittest.TestCase):
 class Paired(unittest.TestCase):
     """The decision rule of paired.h over its whole sequence of looks."""
 
-    ROWS = 40000 if FULL else 1000
+    ROWS = 40000 if FULL else 600
 
     def sequence(self, shape, spread, effect, margin):
         """Share of series of which any look misses, share of each verdict, mean pairs."""
@@ -300,7 +300,7 @@ class Paired(unittest.TestCase):
         margin = np.log(1.03)
         for shape, share in ((normal, 0.95), (heavy, 0.9), (contaminated, 0.9)):
             rng = np.random.default_rng(11)
-            series = (doubles(0.03 * shape(rng, 16)) for _ in range(1000))
+            series = (doubles(0.03 * shape(rng, 16)) for _ in range(500))
             least = np.mean([lib.attn_paired_judge(s, 16, margin).least for s in series])
             _, shares, _ = self.sequence(shape, 0.03, least, margin)
             print("effect of %.1f %%, the least to be found, %s: %.4f" %
