@@ -99,7 +99,8 @@ static double value_scaled(const struct attn_relation_work *work, int part,
  *
  * Sums of a certain size do not notice. Of n keys, the products below the least normal number and
  * what they lose add up to less than half the spacing of a sum that is larger than 2n / u least
- * normal numbers. So they round away in both runs.
+ * normal numbers. So they round away in both runs. Sums toward zero do notice: taking anything away
+ * from one lowers it by a whole spacing, and a product that is lost in one run takes nothing away.
  *
  * The store loses as much in its own type, and rounds a different sum the other way. */
 static double due_to_underflow(const struct attn_relation_work *work, double size)
@@ -111,7 +112,7 @@ static double due_to_underflow(const struct attn_relation_work *work, double siz
     const double loss = numerics->ftz ? normal : attn_dtype_min_subnormal(acc) / 2;
     double due =
         size < 4 * attn_dtype_min_normal(p->dtype) ? 2 * attn_dtype_min_subnormal(p->dtype) : 0;
-    if (size <= 2 * n / attn_dtype_roundoff(acc) * normal)
+    if (numerics->acc_toward_zero || size <= 2 * n / attn_dtype_roundoff(acc) * normal)
         due += n * (9 * loss + 2 * attn_dtype_ulp(acc, size)) + attn_dtype_ulp(p->dtype, size);
     return due;
 }

@@ -5,7 +5,7 @@ arith=NAME (honest.h). Every case must pass, as it was drawn and under every fil
 fits it. What is refused is a fault of the bound, of a check, or of what the kernel declares.
 
     false_alarms.py BUILD [--seed N] [--results N] [--seconds S] [--log FILE] [--logged]
-                    [--arith NAME]... [--jobs N]
+                    [--arith NAME]... [--jobs N] [--checks LIST]
 
 The cases are those of `attnbench verify --fuzz` that rogue takes, in f32, f16 and bf16 by turns.
 Batch I of seed N has the seed N * 10^6 + I. With --log a run that was cut off goes on; --logged
@@ -62,12 +62,12 @@ def draw(program, seed):
     return {f"case_{n}": f"{line} dtype={TYPES[n % len(TYPES)]}" for n, line in enumerate(lines)}
 
 
-def verify(program, names, seed, fills):
+def verify(program, names, checks, seed, fills):
     """The records of a batch on every kernel, as the log keeps them."""
     path = program.file(f"batch_{seed}", draw(program, seed))
     backends = [word for name in names for word in ("-b", f"rogue:arith={name}")]
-    _, records = program.verify(backends[1], path, 1 + seed % 2, "--run-limit", "0", *backends[2:],
-                                timeout=7200)
+    _, records = program.verify(backends[1], path, 1 + seed % 2, "--run-limit", "0",
+                                "--checks", checks, *backends[2:], timeout=7200)
     return [summary(r, fills) for r in records]
 
 
@@ -135,6 +135,7 @@ def parse_arguments():
     parser.add_argument("--seconds", type=float, default=1e9, help="no batch begins after this")
     parser.add_argument("--arith", action="append", help="these kernels alone")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--checks", default="all", help="as of `attnbench verify`")
     parser.add_argument("--log")
     parser.add_argument("--logged", action="store_true", help="nothing but what the log has")
     return parser.parse_args()
@@ -157,7 +158,7 @@ def main():
                 seed, batch = args.seed * campaign.BATCHES_MAX + batch, batch + args.jobs
                 if seed in known:
                     continue
-                records = verify(program, args.arith or ariths(), seed, fills)
+                records = verify(program, args.arith or ariths(), args.checks, seed, fills)
                 with lock:
                     alarms.add(records)
                     if args.log:
