@@ -234,7 +234,7 @@ static void send_message(int socket, const void *bytes, size_t size, const int *
 static void put_message(int socket, struct fuzz_input *input)
 {
     static union attn_request_buffer message;
-    const uint8_t type = fuzz_byte(input) % 9;
+    const uint8_t type = fuzz_byte(input) % 11;
     if (type == 0 && input->size > 0) {
         send_message(socket, input->data, input->size < 4096 ? input->size : 4096, NULL);
         return;
@@ -242,12 +242,16 @@ static void put_message(int socket, struct fuzz_input *input)
     int fds[2] = {make_file(), make_file()};
     if (type <= 2)
         make_config(&message.config);
+    else if (type == 9)
+        message.batch = (struct attn_message_batch){
+            .head = {sizeof message.batch, ATTN_MESSAGE_BATCH}, .exchange = 1};
     else
-        make_request(&message.request, type <= 4   ? ATTN_REQUEST_VERIFY
-                                       : type == 5 ? ATTN_REQUEST_REPEAT
-                                       : type == 6 ? ATTN_REQUEST_BENCH
-                                       : type == 8 ? ATTN_REQUEST_AGED
-                                                   : ATTN_REQUEST_SUPPORTS);
+        make_request(&message.request, type <= 4    ? ATTN_REQUEST_VERIFY
+                                       : type == 5  ? ATTN_REQUEST_REPEAT
+                                       : type == 6  ? ATTN_REQUEST_BENCH
+                                       : type == 8  ? ATTN_REQUEST_AGED
+                                       : type == 10 ? ATTN_REQUEST_LIVE
+                                                    : ATTN_REQUEST_SUPPORTS);
     const uint32_t length = message.head.length;
     fuzz_patch(input, &message, length);
     send_message(socket, &message, length, type == 7 ? NULL : fds);
@@ -264,7 +268,9 @@ static void copy_operands(const struct attn_message_request *request, const int 
     static struct attn_owned owned;
     char why[256];
     uint32_t which;
-    if (attn_owned_create(request, fds, &owned, why, sizeof why) != 0) {
+    const bool together = request->kind == ATTN_REQUEST_LIVE;
+    if ((together ? attn_owned_create_together : attn_owned_create)(request, fds, &owned, why,
+                                                                    sizeof why) != 0) {
         attn_reply_set(reply, ATTN_ERROR, "%s", why);
         return;
     }
@@ -295,7 +301,8 @@ static void serve(const union attn_request_buffer *message, const int fds[2])
         attn_serve_repeat(&setup, &message->request, fds, &reply);
     else if (message->request.kind == ATTN_REQUEST_AGED)
         attn_serve_aged(&message->request, fds, &reply);
-    else if (message->request.kind == ATTN_REQUEST_BENCH)
+    else if (message->request.kind == ATTN_REQUEST_BENCH ||
+             message->request.kind == ATTN_REQUEST_LIVE)
         copy_operands(&message->request, fds, &reply);
     else if (message->request.kind == ATTN_REQUEST_SUPPORTS)
         attn_plan_supports(&setup, &message->request, &reply);
