@@ -233,7 +233,8 @@ static bool expect(struct attn_relation_work *work, const struct attn_place *at,
         e->allowed *= 2; /* what is wanted is computed in f64, too */
     e->allowed +=
         attn_dtype_roundoff(stored) * (n->out_toward_zero ? 2 : 1) * (fabs(e->want) + e->allowed);
-    if (at->c >= 0 && c % 2 == 0 && fabs(t->mistaken - e->want) > e->allowed)
+    const double mistaken = c % 2 ? 1 - t->mistaken : t->mistaken;
+    if (at->c >= 0 && t->x != 0 && fabs(mistaken - e->want) > e->allowed)
         work->sees_scale = true;
     return true;
 }

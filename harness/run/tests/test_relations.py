@@ -91,7 +91,9 @@ class Relations(unittest.TestCase):
         seen = set()
         for case in (FULL, CAUSAL, DROPOUT, FULL + " mask=len:rand+bool:0.8:bk",
                      FULL + " bias=normal:hqk", "b=3 sq=1 sk=40 d=16 mask=causal+past:39",
-                     "sq=5 sk=0 d=8", ALONE + " softcap=20", "sq=40 sk=9 d=16 mask=causal out=lse"):
+                     "sq=5 sk=0 d=8", ALONE + " softcap=20",
+                     "h=2 d=16 out=lse score=gaussian softcap=21 sk=38 sq=13",
+                     "sq=40 sk=9 d=16 mask=causal out=lse"):
             records, done = verify("relations", case)
             self.assertEqual([r["status"] for r in records], ["pass"], done.stdout + done.stderr)
             self.assert_delta(records[0]["delta"])
