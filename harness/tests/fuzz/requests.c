@@ -29,8 +29,11 @@ enum { PAGE = 4096, N_TENSORS = 4, ROWS = 3, WIDTH = 5 };
 
 /* ---- a plugin ---- */
 
-static const struct attn_tensor *bound;
-static uint32_t n_bound;
+/* A plan that is kept outlives the bindings of requests after it. */
+struct binding {
+    const struct attn_tensor *tensors;
+    uint32_t n;
+};
 
 static int supports(const struct attn_problem *problem, const struct attn_services *services,
                     char *why, size_t size)
@@ -54,9 +57,12 @@ static int attach(void *plan, const struct attn_tensor *tensors, uint32_t n_tens
 {
     (void)why;
     (void)size;
-    bound = tensors;
-    n_bound = n_tensors;
-    *binding = plan;
+    (void)plan;
+    struct binding *made = malloc(sizeof *made);
+    if (!made)
+        return ATTN_OUT_OF_MEMORY;
+    *made = (struct binding){tensors, n_tensors};
+    *binding = made;
     return ATTN_OK;
 }
 
@@ -67,17 +73,18 @@ static size_t element_of(uint32_t role)
 
 static int run(void *binding, char *why, size_t size)
 {
-    (void)binding;
+    const struct binding *made = binding;
     (void)why;
     (void)size;
-    for (uint32_t t = 0; t < n_bound; t++) {
-        const size_t element = element_of(bound[t].role);
+    for (uint32_t t = 0; t < made->n; t++) {
+        const struct attn_tensor *tensor = &made->tensors[t];
+        const size_t element = element_of(tensor->role);
         struct attn_walk walk;
         size_t offset;
-        attn_walk_begin(&walk, &bound[t], element);
+        attn_walk_begin(&walk, tensor, element);
         while (attn_walk_next(&walk, &offset)) {
-            unsigned char *at = (unsigned char *)bound[t].data + offset;
-            if (bound[t].role == ATTN_OUT)
+            unsigned char *at = (unsigned char *)tensor->data + offset;
+            if (tensor->role == ATTN_OUT)
                 memset(at, 1, walk.run);
             else
                 (void)(*(volatile unsigned char *)at +
@@ -106,7 +113,7 @@ static const struct attn_backend backend = {
     .create = create,
     .bind = attach,
     .run = run,
-    .release = leave,
+    .release = free,
     .destroy = leave,
 };
 static const struct attn_backend *const backends[] = {&backend};
