@@ -31,7 +31,8 @@ const struct attn_verb attn_verbs[] = {
      "compare two runs, two backends of one run, or two live backends, case by case",
      "Exit code 4 if a whole interval is slower than the margin. --live runs A and B (NAME or\n"
      "NAME:key=value) in alternation and compares processor time. It says slower only if fresh\n"
-     "workers confirm it. Exit code 5 then means that no verdict was reached.",
+     "workers confirm it. Exit code 5 then means that no verdict was reached. --plugin, --budget,\n"
+     "--threads, --timeout and --memory are for --live.",
      attn_verb_compare},
     {"doctor", "", "check that this machine is fit for measuring, and what each backend lacks", "",
      attn_verb_doctor},

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "live/cycles.h"
 #include "report/report.h"
 #include "run/bench.h"
 #include "run/drift.h"
@@ -182,9 +183,9 @@ enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_paths
 {
     if (c->live)
         return attn_verb_compare_live(c, paths);
-    if (c->n_plugins || c->settings.budget_s > 0)
-        return attn_complain(ATTN_EXIT_USAGE, "--plugin and --budget need --live: without it, "
-                                              "compare reads finished runs");
+    if (c->n_plugins || c->settings.budget_s > 0 || c->pair_s != ATTN_PAIR_LEAST_S)
+        return attn_complain(ATTN_EXIT_USAGE, "--plugin, --budget and --pair-time need --live: "
+                                              "without it, compare reads finished runs");
     bool within = c->compare.backends[0] != NULL;
     if (c->n_arguments != (within ? 1u : 2u))
         return attn_complain(
