@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "live/cycles.h"
 #include "run/drift.h"
 
 const struct attn_verb attn_verbs[] = {
@@ -26,9 +27,13 @@ const struct attn_verb attn_verbs[] = {
      "RUN/report.",
      attn_verb_report},
     {"run", "[CASES...] -o RUN", "bench, then report", "", attn_verb_run},
-    {"compare", "BASE NEW | RUN --backends A,B",
-     "compare two runs, or two backends of one run, case by case",
-     "Exit code 4 if a whole interval is slower than the margin.", attn_verb_compare},
+    {"compare", "BASE NEW | RUN --backends A,B | --live A B CASE...",
+     "compare two runs, two backends of one run, or two live backends, case by case",
+     "Exit code 4 if a whole interval is slower than the margin. --live runs A and B (NAME or\n"
+     "NAME:key=value) in alternation and compares processor time. It says slower only if fresh\n"
+     "workers confirm it. Exit code 5 then means that no verdict was reached. --plugin, --budget,\n"
+     "--threads, --timeout and --memory are for --live.",
+     attn_verb_compare},
     {"doctor", "", "check that this machine is fit for measuring, and what each backend lacks", "",
      attn_verb_doctor},
     {"new-backend", "NAME [-o DIR]", "the skeleton of a plugin, in DIR/NAME (default: backends/)",
@@ -47,7 +52,7 @@ const char *const attn_exit_meanings[ATTN_EXIT_CODES] = {
     [ATTN_EXIT_USAGE] = "usage, or bad input",
     [ATTN_EXIT_NUMERICS] = "numbers are wrong, or a refusal that is on no list of expected skips",
     [ATTN_EXIT_REGRESSION] = "slower, or more memory (compare --gate)",
-    [ATTN_EXIT_INCONCLUSIVE] = "inconclusive (under --strict)",
+    [ATTN_EXIT_INCONCLUSIVE] = "inconclusive (under --strict, or --live)",
     [ATTN_EXIT_INCOMPLETE] = "incomplete (crash, timeout, out of memory, error)",
     [ATTN_EXIT_NOTHING] = "nothing matched",
     [ATTN_EXIT_BASELINE] = "not comparable with the baseline",
@@ -131,6 +136,7 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c,
     attn_settings_default(&c->settings);
     c->compare.margin = 0.03;
     c->drift = ATTN_DRIFT_FACTOR;
+    c->pair_s = ATTN_PAIR_LEAST_S;
     if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
         !strcmp(argv[1], "help")) {
         c->help = true;

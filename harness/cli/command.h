@@ -50,11 +50,12 @@ struct attn_command {
     const char *out, *junit;
     const char *baseline; /* of verify */
     double drift;
+    double pair_s; /* of compare --live */
     struct attn_settings settings;
     struct attn_suite_wish suite;
     struct attn_compare_options compare;
     struct attn_report_options report;
-    bool json, resume, dry_run, matrix, help;
+    bool json, resume, dry_run, matrix, live, help;
 };
 
 extern const struct attn_verb attn_verbs[]; /* terminated by a NULL name */
@@ -113,6 +114,7 @@ enum attn_exit attn_verb_bench(struct attn_command *command, const struct attn_p
 enum attn_exit attn_verb_report(struct attn_command *command, const struct attn_paths *paths);
 enum attn_exit attn_verb_run(struct attn_command *command, const struct attn_paths *paths);
 enum attn_exit attn_verb_compare(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_compare_live(struct attn_command *command, const struct attn_paths *paths);
 enum attn_exit attn_verb_doctor(struct attn_command *command, const struct attn_paths *paths);
 enum attn_exit attn_verb_new_backend(struct attn_command *command, const struct attn_paths *paths);
 

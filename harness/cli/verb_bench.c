@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "live/cycles.h"
 #include "report/report.h"
 #include "run/bench.h"
 #include "run/drift.h"
@@ -180,11 +181,17 @@ static int judge_accuracy(const struct attn_command *c, const struct attn_run_da
 
 enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_paths *paths)
 {
-    (void)paths;
+    if (c->live)
+        return attn_verb_compare_live(c, paths);
+    if (c->n_plugins || c->settings.budget_s > 0 || c->pair_s != ATTN_PAIR_LEAST_S)
+        return attn_complain(ATTN_EXIT_USAGE, "--plugin, --budget and --pair-time need --live: "
+                                              "without it, compare reads finished runs");
     bool within = c->compare.backends[0] != NULL;
     if (c->n_arguments != (within ? 1u : 2u))
-        return attn_complain(ATTN_EXIT_USAGE,
-                             "compare needs BASE and NEW, or one RUN with --backends A,B");
+        return attn_complain(
+            ATTN_EXIT_USAGE,
+            "compare needs BASE and NEW, or one RUN with --backends A,B, or --live A B "
+            "CASES");
     struct attn_run_data base, next;
     char why[1024];
     if (attn_run_read(c->arguments[0], &base, why, sizeof why))

@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The lowest processor that shares a core with this one. */
-static uint32_t core_of(const char *topology, uint32_t processor)
+uint32_t attn_affinity_core(const char *topology, uint32_t processor)
 {
     char path[4200], text[64];
     snprintf(path, sizeof(path), "%s/cpu%u/topology/thread_siblings_list", topology, processor);
@@ -37,7 +36,7 @@ int attn_affinity_choose(const char *topology, const cpu_set_t *allowed, uint32_
         for (uint32_t p = 0; p < CPU_SETSIZE && n < threads; p++) {
             if (!CPU_ISSET(p, allowed) || CPU_ISSET(p, &taken))
                 continue;
-            const uint32_t core = core_of(topology, p);
+            const uint32_t core = attn_affinity_core(topology, p);
             if (pass == 0 && CPU_ISSET(core, &cores))
                 continue;
             CPU_SET(core, &cores);

@@ -15,4 +15,7 @@
 int attn_affinity_choose(const char *topology, const cpu_set_t *allowed, uint32_t threads,
                          uint32_t *processors, char *why, size_t size);
 
+/* The lowest processor that shares a physical core with this one. */
+uint32_t attn_affinity_core(const char *topology, uint32_t processor);
+
 #endif

@@ -149,6 +149,14 @@ static struct attn_outcome fault(struct attn_worker *worker, const struct attn_e
     return attn_outcome_of_fault(&report, exchange->instance);
 }
 
+static struct attn_outcome sample_outcome(struct attn_worker *worker)
+{
+    char why[256];
+    if (attn_sample_check(&worker->in.sample, why, sizeof(why)) != 0)
+        return protocol_error(worker, why);
+    return (struct attn_outcome){.status = ATTN_PASS};
+}
+
 struct attn_outcome attn_exchange(struct attn_worker *worker, const struct attn_exchange *exchange)
 {
     char why[256];
@@ -167,6 +175,8 @@ struct attn_outcome attn_exchange(struct attn_worker *worker, const struct attn_
                 return reply_outcome(worker);
             if (worker->in.head.type == ATTN_MESSAGE_FAULT)
                 return fault(worker, exchange);
+            if (worker->in.head.type == ATTN_MESSAGE_SAMPLE && exchange->live)
+                return sample_outcome(worker);
             if (take_progress(worker, exchange, why, sizeof(why)) != 0)
                 return protocol_error(worker, why);
             break;

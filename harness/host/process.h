@@ -31,6 +31,7 @@ struct attn_worker {
         struct attn_message_backend backend;
         struct attn_message_fault fault;
         struct attn_message_reply reply;
+        struct attn_message_sample sample;
         unsigned char bytes[ATTN_MESSAGE_MAX];
     } in; /* the last message */
 };
@@ -70,12 +71,14 @@ double attn_process_deadline(double deadline);
 /* One request, and what it wants besides the reply. */
 struct attn_exchange {
     const struct attn_message_head *message;
+    bool live; /* a SAMPLE ends the exchange, too: it is in worker->in, and the request goes on */
     const int *fds; /* two descriptors to send along, or NULL */
     const struct attn_instance *instance;
     struct attn_plugin_info *info; /* receives BACKEND messages, or NULL: none are expected */
 };
 
-/* Sends one message and waits for its reply. On PASS, worker->in.reply holds the checked reply.
+/* Sends one message and waits for its reply. On PASS, worker->in.reply holds the checked reply, or,
+ * if `live`, worker->in.sample a checked sample: the head's type tells.
  * Whenever the state of the worker is in doubt, its process is ended. */
 struct attn_outcome attn_exchange(struct attn_worker *worker, const struct attn_exchange *exchange);
 

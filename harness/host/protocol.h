@@ -13,6 +13,9 @@
  *                            <-   PHASE ...              each slot before it is called
  *                            <-   BACKEND ...            inspect only
  *                            <-   REPLY | FAULT          FAULT: the worker then exits
+ *                            <-   SAMPLE                 LIVE only: the plan is ready
+ *   BATCH                    ->                          LIVE only, any number of times
+ *                            <-   SAMPLE | REPLY | FAULT REPLY: it has failed, or was told to end
  *   end of file              ->                          the worker exits
  *
  * The host trusts nothing that comes back. It checks lengths, types, enumerations, strings and
@@ -27,7 +30,7 @@
 #include "host/types.h"
 #include "tensor/instance.h"
 
-#define ATTN_PROTOCOL_VERSION 8u
+#define ATTN_PROTOCOL_VERSION 9u
 #define ATTN_PROTOCOL_FD      3
 #define ATTN_MESSAGE_MAX      65536 /* bytes; well below the default send buffer */
 #define ATTN_PROCESSORS_MAX   1024
@@ -38,7 +41,9 @@ enum attn_message_type {
     ATTN_MESSAGE_PHASE,
     ATTN_MESSAGE_BACKEND,
     ATTN_MESSAGE_FAULT,
-    ATTN_MESSAGE_REPLY
+    ATTN_MESSAGE_REPLY,
+    ATTN_MESSAGE_BATCH,
+    ATTN_MESSAGE_SAMPLE
 };
 
 struct attn_message_head {
@@ -93,6 +98,7 @@ enum attn_request_kind {
     ATTN_REQUEST_CEILINGS,
     ATTN_REQUEST_REPEAT,
     ATTN_REQUEST_UNKNOWNS,
+    ATTN_REQUEST_LIVE,
     ATTN_REQUEST_AGED
 };
 
@@ -108,22 +114,23 @@ struct attn_shared_operand {
     char name[24];   /* in messages */
 };
 
-/* VERIFY, REPEAT, BENCH, PEAK and AGED send two descriptors: inputs (read-only), outputs. Either
- * file may hold its operands twice: a second set of inputs with other values, and room for the
- * outputs of a second run. */
+/* VERIFY, REPEAT, BENCH, LIVE, PEAK and AGED send two descriptors: inputs (read-only), outputs.
+ * Either file may hold its operands twice: a second set of inputs with other values, and room for
+ * the outputs of a second run. */
 struct attn_message_request {
     struct attn_message_head head;
     uint32_t kind; /* enum attn_request_kind */
     uint32_t n_tensors;
-    int32_t runs;    /* VERIFY, REPEAT */
-    int32_t samples; /* BENCH */
-    double min_time; /* BENCH */
-    uint32_t cold;   /* BENCH */
-    uint32_t fresh;  /* VERIFY: is the result that of the inputs as they are now */
-    /* VERIFY, BENCH: bytes from an operand to the same operand of the second set; 0: none */
-    uint64_t second[2];                     /* inputs, outputs */
-    uint64_t entropy;                       /* BENCH: seeds what the backend must not foresee */
-    struct attn_spot spots[ATTN_SPOTS_MAX]; /* BENCH */
+    int32_t runs;       /* VERIFY, REPEAT */
+    int32_t samples;    /* BENCH */
+    double min_time;    /* BENCH */
+    uint32_t cold;      /* BENCH */
+    uint32_t fresh;     /* VERIFY: is the result that of the inputs as they are now */
+    int64_t iterations; /* LIVE: runs of a batch; 0: the worker finds them */
+    /* VERIFY, BENCH, LIVE: bytes from an operand to the same operand of the second set; 0: none */
+    uint64_t second[2]; /* inputs, outputs */
+    uint64_t entropy;   /* BENCH, LIVE: seeds what the backend must not foresee */
+    struct attn_spot spots[ATTN_SPOTS_MAX]; /* BENCH, LIVE */
     uint32_t n_spots;
     uint32_t mixed;              /* BENCH: steps to the mixed state that may be drawn; 0: none */
     uint32_t keep;               /* VERIFY with a second set: the plan stays, for AGED */
@@ -132,6 +139,19 @@ struct attn_message_request {
     struct attn_problem problem; /* its tensors pointer is NULL */
     struct attn_tensor tensors[ATTN_MAX_TENSORS];
     struct attn_shared_operand operands[ATTN_MAX_TENSORS];
+};
+
+/* What a worker that serves LIVE is to do next. */
+struct attn_message_batch {
+    struct attn_message_head head;
+    uint32_t exchange; /* 1: the inputs of the other set take their place first */
+    uint32_t end;      /* 1: no batch, but the last checks and the reply */
+};
+
+/* A batch of a LIVE request, or, as the first one, that the plan is ready. */
+struct attn_message_sample {
+    struct attn_message_head head;
+    struct attn_live_sample sample;
 };
 
 struct attn_message_phase {

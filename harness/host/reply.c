@@ -251,6 +251,24 @@ int attn_reply_check(const struct attn_message_reply *reply, char *why, size_t s
     return reply->has_numerics ? numerics_check(&reply->numerics, why, size) : 0;
 }
 
+int attn_sample_check(const struct attn_message_sample *message, char *why, size_t size)
+{
+    const struct attn_live_sample *s = &message->sample;
+    const char *bad = NULL;
+    if (message->head.length != sizeof(*message))
+        bad = "length";
+    else if (!is_time(s->wall_ns) || !is_time(s->processor_ns) || !is_time(s->device_ns))
+        bad = "time";
+    else if (s->iterations < 1)
+        bad = "number of runs";
+    else if (s->clock > ATTN_CLOCK_DEVICE)
+        bad = "clock";
+    if (!bad)
+        return 0;
+    snprintf(why, size, "the worker sent a sample with an impossible %s", bad);
+    return -1;
+}
+
 /* Makes the text of a fixed field safe in place. */
 static void text_clean(char *text, size_t size)
 {

@@ -24,8 +24,10 @@ struct attn_outcome attn_outcome_of_fault(const struct attn_message_fault *fault
 /* The worker ended without a message, by exit or by a signal. */
 struct attn_outcome attn_outcome_of_exit(int wait_status, uint32_t slot);
 
-/* Checks every field of a reply and of a backend's description. Return 0, or -1 with the reason. */
+/* Checks every field of a reply, of a sample and of a backend's description. Return 0, or -1 with
+ * the reason. */
 int attn_reply_check(const struct attn_message_reply *reply, char *why, size_t size);
+int attn_sample_check(const struct attn_message_sample *sample, char *why, size_t size);
 int attn_backend_info_check(struct attn_backend_info *info, char *why, size_t size);
 
 /* Copies what a checked reply says about a device. */

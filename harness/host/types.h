@@ -57,11 +57,12 @@ struct attn_worker_config {
     const char *backend;     /* name within the plugin; NULL: only attn_worker_inspect follows */
     const char *options;     /* "key=value,key=value" as given with -b, or "" */
     int threads;
-    const char *log_path; /* stdout and stderr of the worker, appended; NULL: discarded */
-    size_t log_cap;       /* bytes that a worker may add, LOG_CAPS times that all; 0: LOG_CAP */
-    uint64_t rss_limit;   /* bytes of resident and of data memory; 0: most of what is available */
-    double timeout_s;     /* watchdog for each request; 0: TIMEOUT_S */
-    bool foreground;      /* --debug: own terminal, no watchdog */
+    const uint32_t *processors; /* [threads] to run on; NULL: the first that this process has */
+    const char *log_path;       /* stdout and stderr of the worker, appended; NULL: discarded */
+    size_t log_cap;     /* bytes that a worker may add, LOG_CAPS times that all; 0: LOG_CAP */
+    uint64_t rss_limit; /* bytes of resident and of data memory; 0: most of what is available */
+    double timeout_s;   /* watchdog for each request; 0: TIMEOUT_S */
+    bool foreground;    /* --debug: own terminal, no watchdog */
 };
 
 /* How operands lie in the guarded mapping. */
@@ -126,6 +127,27 @@ struct attn_bench_reply {
     struct attn_device before, after;
     uint32_t last;  /* enum attn_state: that of the inputs of the last run */
     uint32_t drawn; /* 1 + that of the run drawn at random; 0: none was */
+};
+
+/* The clock of live batches: the same for all batches of a plan. */
+enum attn_clock {
+    ATTN_CLOCK_THREAD,  /* processor time of the thread that calls `run` */
+    ATTN_CLOCK_PROCESS, /* processor time of all threads: the plugin has threads of its own */
+    ATTN_CLOCK_WALL,    /* several threads were given, which wait for each other */
+    ATTN_CLOCK_DEVICE   /* the device's own */
+};
+
+/* One batch of runs in a live worker (host/live.h). Times are of the whole batch. */
+struct attn_live_sample {
+    int64_t iterations;  /* runs of the batch; in the first sample, of every batch */
+    double wall_ns;      /* in the first sample, the fastest of several single runs */
+    double processor_ns; /* thread or process, as `clock` says; process if that is the wall clock */
+    double device_ns;    /* 0: no device */
+    uint64_t switches;   /* involuntary: others took the processor */
+    uint64_t bytes;      /* of operands */
+    uint64_t huge_bytes; /* of these in pages of 2 MiB */
+    uint32_t clock;      /* enum attn_clock */
+    uint32_t reserved;
 };
 
 /* The machine's limits. */

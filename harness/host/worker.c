@@ -7,14 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "host/affinity.h"
 #include "host/isolate.h"
 #include "host/process.h"
 #include "host/reply.h"
-#include "host/share.h"
+#include "host/shared.h"
 #include "host/unrest.h"
 #include "host/walk.h"
 #include "reference/dtype.h"
@@ -76,19 +75,23 @@ static int fill_config(const struct attn_worker *worker, struct attn_message_con
         }
         memcpy(texts[t].to, from, strlen(from) + 1);
     }
+    message->n_processors = message->threads;
+    if (config->processors) {
+        memcpy(message->processors, config->processors,
+               message->threads * sizeof(*message->processors));
+        return 0;
+    }
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
         snprintf(why, size, "cannot ask for the processors: %s", strerror(errno));
         return -1;
     }
     _Static_assert(ATTN_PROCESSORS_MAX >= CPU_SETSIZE, "every processor of a set fits a message");
-    message->n_processors = message->threads;
     return attn_affinity_choose("/sys/devices/system/cpu", &allowed, message->threads,
                                 message->processors, why, size);
 }
 
-/* Makes sure that there is a process, and that it has been told what it is for. */
-static struct attn_outcome ensure(struct attn_worker *worker)
+struct attn_outcome attn_worker_ensure(struct attn_worker *worker)
 {
     char why[384];
     struct attn_message_config message;
@@ -118,6 +121,7 @@ static void free_worker(struct attn_worker *worker)
     free((void *)(uintptr_t)worker->config.backend);
     free((void *)(uintptr_t)worker->config.options);
     free((void *)(uintptr_t)worker->config.log_path);
+    free((void *)(uintptr_t)worker->config.processors);
     free(worker);
 }
 
@@ -128,6 +132,19 @@ static bool own(const char **text)
         return true;
     *text = strdup(*text);
     return *text != NULL;
+}
+
+/* The same for the list of processors. */
+static bool own_processors(struct attn_worker_config *config)
+{
+    const size_t bytes = (size_t)config->threads * sizeof(*config->processors);
+    if (!config->processors)
+        return true;
+    uint32_t *copy = malloc(bytes);
+    if (copy)
+        memcpy(copy, config->processors, bytes);
+    config->processors = copy;
+    return copy != NULL;
 }
 
 void attn_workers_forward(int sig)
@@ -153,7 +170,7 @@ struct attn_outcome attn_worker_start(const struct attn_worker_config *config,
     const char **texts[] = {&worker->config.worker_path, &worker->config.plugin_path,
                             &worker->config.backend, &worker->config.options,
                             &worker->config.log_path};
-    bool copied = true;
+    bool copied = own_processors(&worker->config);
     /* All of them, whatever fails: each must be a copy, or NULL, before it may be freed. */
     for (size_t t = 0; t < sizeof(texts) / sizeof(texts[0]); t++)
         copied = own(texts[t]) && copied;
@@ -164,7 +181,7 @@ struct attn_outcome attn_worker_start(const struct attn_worker_config *config,
     if (!(config->timeout_s > 0))
         worker->config.timeout_s = TIMEOUT_S;
 
-    const struct attn_outcome outcome = copied ? ensure(worker) : no_memory();
+    const struct attn_outcome outcome = copied ? attn_worker_ensure(worker) : no_memory();
     if (outcome.status == ATTN_PASS)
         *out = worker;
     else
@@ -186,42 +203,6 @@ long attn_worker_pid(const struct attn_worker *worker)
     return worker->pid;
 }
 
-/* The input of a floating type whose signs, when turned, must show in `out`. */
-static void fill_linear(struct attn_message_request *request, const struct attn_problem *problem)
-{
-    const struct ref_op *op = ref_op_find(problem->op);
-    const char *word = "";
-    const uint32_t role = op && op->linear ? op->linear(problem, &word) : 0;
-    for (uint32_t t = 0; role && t < request->n_tensors; t++)
-        if (request->tensors[t].role == role && request->tensors[t].dtype <= ATTN_BF16)
-            request->linear = t + 1;
-    snprintf(request->linear_word, sizeof(request->linear_word), "%s", word);
-}
-
-/* A request about a problem; what belongs to a share is filled in where there is one. */
-static void fill_request(struct attn_message_request *request, uint32_t kind,
-                         const struct attn_instance *instance, const struct attn_share *share)
-{
-    *request = (struct attn_message_request){
-        .head = {.length = sizeof(*request), .type = ATTN_MESSAGE_REQUEST},
-        .kind = kind,
-    };
-    if (!instance)
-        return;
-    request->problem = instance->problem;
-    request->problem.tensors = NULL;
-    request->n_tensors = instance->problem.n_tensors;
-    for (uint32_t t = 0; t < request->n_tensors; t++) {
-        request->tensors[t] = instance->tensors[t];
-        request->tensors[t].data = NULL;
-        if (share)
-            request->operands[t] = share->operands[t];
-        snprintf(request->operands[t].name, sizeof(request->operands[t].name), "%s",
-                 attn_role_name(instance->tensors[t].role));
-    }
-    fill_linear(request, &instance->problem);
-}
-
 struct attn_outcome attn_worker_inspect(const struct attn_worker_config *config,
                                         struct attn_plugin_info *info)
 {
@@ -236,7 +217,7 @@ struct attn_outcome attn_worker_inspect(const struct attn_worker_config *config,
     struct attn_outcome outcome = attn_worker_start(&plain, &worker);
     if (outcome.status != ATTN_PASS)
         return outcome;
-    fill_request(&request, ATTN_REQUEST_INSPECT, NULL, NULL);
+    attn_request_fill(&request, ATTN_REQUEST_INSPECT, NULL, NULL);
     const struct attn_exchange exchange = {.message = &request.head, .info = info};
     outcome = attn_exchange(worker, &exchange);
     attn_worker_stop(worker);
@@ -248,10 +229,10 @@ static struct attn_outcome ask(struct attn_worker *worker, uint32_t kind,
                                const struct attn_instance *instance)
 {
     struct attn_message_request request;
-    const struct attn_outcome ready = ensure(worker);
+    const struct attn_outcome ready = attn_worker_ensure(worker);
     if (ready.status != ATTN_PASS)
         return ready;
-    fill_request(&request, kind, instance, NULL);
+    attn_request_fill(&request, kind, instance, NULL);
     /* To an operator without scores no score is unknown. */
     if (kind == ATTN_REQUEST_UNKNOWNS && ref_op_find(instance->problem.op)->scores == 0)
         request.problem.score = 0;
@@ -269,15 +250,6 @@ struct attn_outcome attn_worker_unknowns(struct attn_worker *worker,
                                          const struct attn_instance *instance)
 {
     return ask(worker, ATTN_REQUEST_UNKNOWNS, instance);
-}
-
-/* A word that no plugin can know in advance. */
-static uint64_t draw_entropy(void)
-{
-    uint64_t word;
-    if (getrandom(&word, sizeof(word), GRND_NONBLOCK) != sizeof(word))
-        word = (uint64_t)(1e9 * attn_now());
-    return word;
 }
 
 void attn_outputs_copy(struct attn_instance *to, const struct attn_instance *from)
@@ -313,61 +285,15 @@ void attn_outputs_swap(struct attn_instance *a, struct attn_instance *b)
     }
 }
 
-/* Verify, bench and peak: shares the operands, asks, checks the harness's promises, brings the
- * outputs back. `request` holds the parameters of its kind. */
+/* Verify, bench and peak: one request with operands. `parameters` are those of its kind. */
 static struct attn_outcome run_shared(struct attn_worker *worker, struct attn_instance *instance,
                                       struct attn_instance *twin, enum attn_placement placement,
                                       const struct attn_message_request *parameters,
                                       struct attn_plan_info *info)
 {
-    struct attn_share share;
-    struct attn_message_request request;
-    char why[256];
-
-    struct attn_outcome outcome = ensure(worker);
-    if (outcome.status != ATTN_PASS)
-        return outcome;
-    const bool two_results = twin && parameters->kind == ATTN_REQUEST_BENCH;
-    if (attn_share_create_pair(instance, twin, two_results, placement, &share, why, sizeof(why)) !=
-        0)
-        return attn_outcome_make(ATTN_ERROR, "%s", why);
-    fill_request(&request, parameters->kind, instance, &share);
-    request.runs = parameters->runs;
-    request.samples = parameters->samples;
-    request.min_time = parameters->min_time;
-    request.cold = parameters->cold;
-    request.fresh = parameters->fresh;
-    request.keep = parameters->keep;
-    memcpy(request.second, share.second, sizeof(request.second));
-    memcpy(request.spots, parameters->spots, sizeof(request.spots));
-    request.n_spots = parameters->n_spots;
-    request.mixed = parameters->mixed;
-    request.entropy = draw_entropy();
-    const struct attn_exchange exchange = {
-        .message = &request.head, .fds = share.fds, .instance = instance};
-    outcome = attn_exchange(worker, &exchange);
-    if (outcome.status == ATTN_PASS && info)
-        attn_plan_info_take(info, &worker->in.reply, share.protection);
-    const uint32_t modified = outcome.status == ATTN_PASS ? worker->in.reply.modified : 0;
-    enum attn_promise broken = ATTN_PROMISE_NONE;
-    if (modified > 0 && modified <= instance->problem.n_tensors) {
-        broken = ATTN_PROMISE_INPUTS;
-        snprintf(why, sizeof(why), "modifies input %s",
-                 attn_role_name(instance->tensors[modified - 1].role));
-    } else if (outcome.status == ATTN_PASS) {
-        broken = attn_share_check(&share, instance, why, sizeof(why));
-    }
-    if (broken != ATTN_PROMISE_NONE) {
-        outcome = attn_outcome_make(ATTN_FAIL, "%s", why);
-        outcome.broken = broken;
-    }
-    if (outcome.status == ATTN_PASS) {
-        attn_share_collect(&share, instance);
-        if (two_results)
-            attn_share_collect_second(&share, twin);
-    }
-    attn_share_free(&share);
-    return outcome;
+    struct attn_shared shared = {.instance = instance, .twin = twin};
+    const struct attn_outcome outcome = attn_shared_send(worker, &shared, placement, parameters);
+    return attn_shared_finish(worker, &shared, outcome, info);
 }
 
 struct attn_outcome attn_worker_verify(struct attn_worker *worker, struct attn_instance *instance,
@@ -469,10 +395,10 @@ struct attn_outcome attn_worker_peak(struct attn_worker *worker, struct attn_ins
 struct attn_outcome attn_worker_ceilings(struct attn_worker *worker, struct attn_ceilings *ceilings)
 {
     struct attn_message_request request;
-    const struct attn_outcome ready = ensure(worker);
+    const struct attn_outcome ready = attn_worker_ensure(worker);
     if (ready.status != ATTN_PASS)
         return ready;
-    fill_request(&request, ATTN_REQUEST_CEILINGS, NULL, NULL);
+    attn_request_fill(&request, ATTN_REQUEST_CEILINGS, NULL, NULL);
     const struct attn_exchange exchange = {.message = &request.head};
     const struct attn_outcome outcome = attn_exchange(worker, &exchange);
     if (outcome.status == ATTN_PASS) {

@@ -11,7 +11,8 @@
 
 static void as_text(const json_t *value, char *text, size_t size)
 {
-    char *dumped = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    const size_t flags = JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(5);
+    char *dumped = value ? json_dumps(value, flags) : NULL;
     snprintf(text, size, "%s", dumped ? dumped : "not stated");
     free(dumped);
 }
@@ -98,15 +99,13 @@ static int compare_protocols(json_t *base, json_t *next, struct attn_differences
     return 0;
 }
 
-static int compare_rates(const json_t *base, const json_t *next, const char *key, const char *of,
+static int compare_rates(const json_t *base, const json_t *next, const char *key, const char *what,
                          struct attn_differences *out)
 {
     const json_t *a = json_object_get(base, key), *b = json_object_get(next, key);
     const double x = json_number_value(a), y = json_number_value(b);
-    char what[96];
     if ((x <= 0 && y <= 0) || (x > 0 && y > 0 && fabs(log(y / x)) <= log(ATTN_CEILINGS_FACTOR)))
         return 0;
-    snprintf(what, sizeof what, "ceiling %.32s %.32s", of, key);
     return add(out, true, what, a, b);
 }
 
@@ -123,11 +122,31 @@ static const json_t *named(const json_t *list, const char *key, const char *name
     return NULL;
 }
 
+/* A list of ceilings: what its items are called by, and the rates in each. */
+struct ceiling_kind {
+    const char *list, *name, *rates[4];
+    bool reads;
+};
+
+static int compare_item(const json_t *base, const json_t *next, const struct ceiling_kind *kind,
+                        const char *name, struct attn_differences *out)
+{
+    for (size_t r = 0; r < 4 && kind->rates[r]; r++) {
+        char what[96];
+        if (kind->reads)
+            snprintf(what, sizeof what, "ceiling of reads from %.32s (GB/s)", name);
+        else
+            snprintf(what, sizeof what, "ceiling of %.32s in %.8s (GFLOP/s)", name, kind->rates[r]);
+        if (compare_rates(base, next, kind->rates[r], what, out) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int compare_ceilings(const json_t *base, const json_t *next, struct attn_differences *out)
 {
-    static const struct {
-        const char *list, *name, *rates[4];
-    } kinds[] = {{"rungs", "isa", {"f32", "f64", "f16", "bf16"}}, {"reads", "level", {"gbs"}}};
+    static const struct ceiling_kind kinds[] = {
+        {"rungs", "isa", {"f32", "f64", "f16", "bf16"}, false}, {"reads", "level", {"gbs"}, true}};
     const bool has_base = json_is_object(base), has_next = json_is_object(next);
     if (has_base != has_next)
         return add(out, true, "ceilings", has_base ? json_object_get(base, "isa") : NULL,
@@ -144,10 +163,8 @@ static int compare_ceilings(const json_t *base, const json_t *next, struct attn_
                 const json_t *other = named(lists[1 - side], kinds[k].name, name);
                 if (side && other)
                     continue;
-                for (size_t r = 0; r < 4 && kinds[k].rates[r]; r++)
-                    if (compare_rates(side ? other : item, side ? item : other, kinds[k].rates[r],
-                                      name, out) != 0)
-                        return -1;
+                if (compare_item(side ? other : item, side ? item : other, &kinds[k], name, out))
+                    return -1;
             }
         }
     }

@@ -342,9 +342,7 @@ static int put(FILE *out, const struct findings *f, const struct attn_compare_op
                 100 * options->margin);
     if (f->footprint.list)
         put_gate(out, f, options);
-    put_differences(out, &f->differences);
-    if (*f->reason)
-        fprintf(out, "%s\n", f->reason);
+    put_differences(out, &f->differences); /* why nothing was compared is for stderr */
     return 0;
 }
 

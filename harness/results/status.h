@@ -27,7 +27,7 @@ enum attn_exit {
     ATTN_EXIT_USAGE = 2,
     ATTN_EXIT_NUMERICS = 3, /* fail, suspect, mistrusted under --strict, or an unexpected skip */
     ATTN_EXIT_REGRESSION = 4,
-    ATTN_EXIT_INCONCLUSIVE = 5, /* under --strict */
+    ATTN_EXIT_INCONCLUSIVE = 5, /* under --strict, or of a live comparison */
     ATTN_EXIT_INCOMPLETE = 6,   /* crash, timeout, oom, error */
     ATTN_EXIT_NOTHING = 7,
     ATTN_EXIT_BASELINE = 8

@@ -83,7 +83,7 @@ static void find_cpu(struct findings *f)
          used ? text : "no vector extension known here");
     if (strstr(flags, "hypervisor"))
         find(f, ATTN_LEVEL_WARN, "virtual",
-             "compare paired (both contestants in one run); do not trust absolute times",
+             "compare with 'compare --live'; do not trust absolute times",
              "a virtual machine: other guests may take time unseen");
 }
 
@@ -201,7 +201,7 @@ static void find_pressure(struct findings *f)
         const char *file, *what, *hint;
         double warn, fail;
     } kinds[] = {
-        {"cpu", "cpu pressure", "end other work; paired comparisons bear it better", 5, 25},
+        {"cpu", "cpu pressure", "end other work; 'compare --live' bears it better", 5, 25},
         {"memory", "memory pressure", "end what takes memory: pages are being reclaimed", 1, 10}};
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         const double percent = pressure(f, kinds[k].file);
@@ -270,7 +270,7 @@ static void find_steal(struct findings *f)
          most >= 10  ? ATTN_LEVEL_FAIL
          : most >= 1 ? ATTN_LEVEL_WARN
                      : ATTN_LEVEL_OK,
-         "steal", "other guests take processor time: compare paired, by processor time",
+         "steal", "other guests take processor time: 'compare --live' leaves it out",
          "%.1f %% of the time now, %.1f %% since boot", now, boot);
 }
 

@@ -119,7 +119,7 @@ static void reproduce(struct attn_session *session, const struct attn_entry *sma
     char why[256];
     const struct attn_failure failure = {
         .c = smallest->c,
-        .backend = smallest->contestant->info.name,
+        .backend = smallest->contestant->offered,
         .options = smallest->contestant->options,
         .verdict = &smallest->verdict,
         .numerics = smallest->plan.has_numerics ? &smallest->plan.numerics : NULL,

@@ -86,14 +86,14 @@ static int load_skips(const char *path, struct attn_contestant *c, char *why, si
 /* PLUGIN.skips is for all backends of a plugin, PLUGIN/BACKEND.skips for one of several. */
 static int load_lists(struct attn_contestant *c, char *why, size_t size)
 {
-    char path[ATTN_PATH_MAX + sizeof c->info.name + 8];
+    char path[ATTN_PATH_MAX + sizeof c->offered + 8];
     const int stem = (int)strlen(c->plugin) - 3; /* without ".so" */
     if (stem < 0)
         return 0;
     snprintf(path, sizeof path, "%.*s.skips", stem, c->plugin);
     if (load_skips(path, c, why, size))
         return -1;
-    snprintf(path, sizeof path, "%.*s/%s.skips", stem, c->plugin, c->info.name);
+    snprintf(path, sizeof path, "%.*s/%s.skips", stem, c->plugin, c->offered);
     return load_skips(path, c, why, size);
 }
 
@@ -102,10 +102,36 @@ static bool is_lost(enum attn_status status)
     return status == ATTN_CRASH || status == ATTN_TIMEOUT || status == ATTN_OOM;
 }
 
-static enum attn_exit add_plugin(const struct attn_paths *paths, const char *path,
+/* Splits NAME=FILE. Returns the file; `label` gets the name, or "" if there is none. */
+static const char *split_label(const char *word, char label[32])
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+    const size_t length = strspn(word, letters);
+    const bool named = length > 0 && length < 32 && word[length] == '=' && word[0] >= 'a';
+    snprintf(label, 32, "%.*s", named ? (int)length : 0, word);
+    return named ? word + length + 1 : word;
+}
+
+/* Gives a backend the name that the command line has for it. Returns 0, or -1: it is too long. */
+static int rename_backend(struct attn_contestant *c, bool only)
+{
+    char name[64];
+    memcpy(c->offered, c->info.name, sizeof c->offered);
+    if (!*c->label)
+        return 0;
+    const int n = only ? snprintf(name, sizeof name, "%s", c->label)
+                       : snprintf(name, sizeof name, "%s_%s", c->label, c->offered);
+    snprintf(c->info.name, sizeof c->info.name, "%.31s", name);
+    return n < (int)sizeof c->info.name ? 0 : -1;
+}
+
+/* `word` is a file or, if it must be one, NAME=FILE. */
+static enum attn_exit add_plugin(const struct attn_paths *paths, const char *word,
                                  const struct attn_roster_wish *wish, bool must,
                                  struct attn_roster *roster, char *why, size_t size)
 {
+    char label[32] = "";
+    const char *path = must ? split_label(word, label) : word;
     struct attn_plugin_info *info = calloc(1, sizeof *info);
     if (!info) {
         snprintf(why, size, "no memory to look into %s", path);
@@ -135,18 +161,25 @@ static enum attn_exit add_plugin(const struct attn_paths *paths, const char *pat
                  outcome.reason);
     }
     for (uint32_t b = 0; b < info->n_backends; b++) {
-        struct attn_contestant *twin = find(roster, info->backends[b].name);
+        struct attn_contestant next = {.info = info->backends[b], .named = must};
+        memcpy(next.label, label, sizeof label);
+        if (rename_backend(&next, info->n_backends == 1)) {
+            snprintf(why, size, "--plugin %s: the name %s_%s has more than 31 characters", word,
+                     label, next.offered);
+            goto out;
+        }
+        const struct attn_contestant *twin = find(roster, next.info.name);
         if (twin) {
-            snprintf(why, size, "backend '%s' is offered by both %s and %s", twin->info.name,
-                     twin->plugin, path);
+            snprintf(why, size, "backend '%s' is offered by both %s and %s%s", twin->info.name,
+                     twin->plugin, path,
+                     must ? "; --plugin NAME=FILE gives the second one a name" : "");
             goto out;
         }
         struct attn_contestant *c = add(roster, why, size);
         if (!c)
             goto out;
-        c->info = info->backends[b];
+        *c = next;
         snprintf(c->plugin, sizeof c->plugin, "%s", path);
-        c->named = must;
         if (load_lists(c, why, size))
             goto out;
     }
@@ -253,7 +286,7 @@ static int check_options(const struct attn_paths *paths, const struct attn_roste
 {
     struct attn_worker_config config = {.worker_path = paths->worker,
                                         .plugin_path = c->plugin,
-                                        .backend = c->info.name,
+                                        .backend = c->offered,
                                         .options = c->options,
                                         .threads = 1,
                                         .timeout_s = wish->timeout_s};

@@ -19,6 +19,8 @@ struct attn_skip {
 struct attn_contestant {
     char plugin[ATTN_PATH_MAX];
     struct attn_backend_info info; /* info.available false: reason says why */
+    char label[32];                /* NAME of --plugin NAME=FILE; "": none */
+    char offered[32];              /* what the plugin calls it; info.name is its name here */
     char options[512];             /* as given with -b; "": none */
     bool missing;                  /* left out of this build; there is no plugin to start */
     bool named;                    /* with --plugin: a rerun must name it too */
@@ -39,7 +41,9 @@ struct attn_roster {
     size_t n_absent;
 };
 
-/* What the command line asks for: -b NAME[:options] and --plugin FILE, each any number of times. */
+/* What the command line asks for: -b NAME[:options] and --plugin [NAME=]FILE, each any number of
+ * times. With NAME= the backend of the file is called NAME here, or NAME_BACKEND if the file offers
+ * several, so that two builds of one backend can be told apart. */
 struct attn_roster_wish {
     const char *const *backends;
     size_t n_backends;

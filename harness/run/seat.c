@@ -24,9 +24,10 @@ static struct attn_outcome start(struct attn_seat *seat, int threads, struct att
     struct attn_worker_config config = {
         .worker_path = seat->session->paths->worker,
         .plugin_path = seat->contestant->plugin,
-        .backend = seat->contestant->info.name,
+        .backend = seat->contestant->offered,
         .options = seat->contestant->options,
         .threads = threads,
+        .processors = seat->processors,
         .log_path = *seat->session->log ? seat->session->log : NULL,
         .timeout_s = s->timeout_s,
         .rss_limit = s->memory,

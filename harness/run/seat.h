@@ -41,6 +41,7 @@ void attn_seat_plan_free(struct attn_seat_plan *plan);
 struct attn_seat {
     const struct attn_session *session;
     const struct attn_contestant *contestant;
+    const uint32_t *processors; /* [threads] of the worker; NULL: any. Not owned */
     struct attn_worker *worker;
     struct attn_worker *other; /* with another number of threads, for the check `threads` */
     bool other_tried;

@@ -34,6 +34,8 @@ int attn_channel_receive(union attn_request_buffer *buffer, int fds[2])
         return ATTN_MESSAGE_CONFIG;
     if (buffer->head.type == ATTN_MESSAGE_REQUEST && (size_t)n == sizeof(buffer->request))
         return ATTN_MESSAGE_REQUEST;
+    if (buffer->head.type == ATTN_MESSAGE_BATCH && (size_t)n == sizeof(buffer->batch))
+        return ATTN_MESSAGE_BATCH;
     return -1;
 }
 

@@ -11,6 +11,7 @@ union attn_request_buffer {
     struct attn_message_head head;
     struct attn_message_config config;
     struct attn_message_request request;
+    struct attn_message_batch batch;
 };
 
 /* Waits for the next message. fds gets the two descriptors that came with it, or -1, -1; the caller

@@ -98,8 +98,8 @@ static const char *request_fault(const struct attn_message_request *request, con
 {
     const bool shared = request->kind == ATTN_REQUEST_VERIFY ||
                         request->kind == ATTN_REQUEST_REPEAT ||
-                        request->kind == ATTN_REQUEST_BENCH || request->kind == ATTN_REQUEST_PEAK ||
-                        request->kind == ATTN_REQUEST_AGED;
+                        request->kind == ATTN_REQUEST_BENCH || request->kind == ATTN_REQUEST_LIVE ||
+                        request->kind == ATTN_REQUEST_PEAK || request->kind == ATTN_REQUEST_AGED;
     struct room rooms[2] = {{0, 0}, {0, 0}};
     if (request->n_tensors > ATTN_MAX_TENSORS)
         return "number of tensors";
@@ -115,6 +115,8 @@ static const char *request_fault(const struct attn_message_request *request, con
         return "second set of outputs";
     if (request->n_spots > ATTN_SPOTS_MAX)
         return "number of places";
+    if (request->iterations < 0)
+        return "number of runs";
     if (request->linear > request->n_tensors ||
         !memchr(request->linear_word, 0, sizeof(request->linear_word)))
         return "linear input";
@@ -136,8 +138,9 @@ static const char *request_fault(const struct attn_message_request *request, con
 int attn_message_check(const union attn_request_buffer *message, const int fds[2], char *why,
                        size_t size)
 {
-    const char *fault = message->head.type == ATTN_MESSAGE_CONFIG
-                            ? config_fault(&message->config)
+    const char *fault = message->head.type == ATTN_MESSAGE_CONFIG ? config_fault(&message->config)
+                        : message->head.type == ATTN_MESSAGE_BATCH
+                            ? "order: a batch outside a live request"
                             : request_fault(&message->request, fds);
     if (!fault)
         return 0;

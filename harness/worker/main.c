@@ -43,6 +43,9 @@ static void serve_request(struct attn_setup *setup, const struct attn_message_re
     case ATTN_REQUEST_BENCH:
         attn_serve_bench(setup, request, fds, reply);
         break;
+    case ATTN_REQUEST_LIVE:
+        attn_serve_live(setup, request, fds, reply);
+        break;
     case ATTN_REQUEST_PEAK:
         attn_serve_peak(setup, request, fds, reply);
         break;

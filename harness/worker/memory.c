@@ -3,13 +3,16 @@
 #include "worker/memory.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "host/walk.h"
 
-#define HUGE_PAGE ((size_t)2 << 20)
+#define HUGE_PAGE  ((size_t)2 << 20)
+#define SMALL_PAGE ((size_t)4096)
 
 void *attn_memory_map(size_t bytes, void **mapped, size_t *mapped_bytes)
 {
@@ -112,6 +115,101 @@ fail:
     snprintf(why, size, "no memory for the operands: %s", strerror(errno));
     attn_owned_free(owned);
     return -1;
+}
+
+static uint64_t rounded(uint64_t bytes, uint64_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/* One mapping for all operands of a kind. Returns 0, or -1 with errno. */
+static int map_together(const struct attn_message_request *request, uint32_t output,
+                        struct attn_owned *owned)
+{
+    uint64_t offsets[ATTN_MAX_TENSORS] = {0}, total = 0;
+    uint32_t first = UINT32_MAX;
+    for (uint32_t t = 0; t < request->n_tensors; t++) {
+        const struct attn_shared_operand *operand = &request->operands[t];
+        if (operand->output != output || operand->sparse)
+            continue;
+        first = first == UINT32_MAX ? t : first;
+        offsets[t] = total;
+        total += rounded(operand->span + operand->lead, SMALL_PAGE);
+    }
+    if (first == UINT32_MAX)
+        return 0;
+    unsigned char *at =
+        attn_memory_map(rounded(total, HUGE_PAGE), &owned->mapped[first], &owned->bytes[first]);
+    for (uint32_t t = 0; at && t < request->n_tensors; t++) {
+        const struct attn_shared_operand *operand = &request->operands[t];
+        if (operand->output == output && !operand->sparse)
+            owned->tensors[t].data = at + offsets[t] + operand->lead;
+    }
+    return at ? 0 : -1;
+}
+
+int attn_owned_create_together(const struct attn_message_request *request, const int fds[2],
+                               struct attn_owned *owned, char *why, size_t size)
+{
+    *owned = (struct attn_owned){.n = request->n_tensors};
+    bool mapped = map_shared(request, fds, owned) == 0;
+    for (uint32_t t = 0; t < request->n_tensors; t++)
+        owned->tensors[t] = request->tensors[t];
+    mapped = mapped && map_together(request, 0, owned) == 0 && map_together(request, 1, owned) == 0;
+    for (uint32_t t = 0; mapped && t < request->n_tensors; t++) {
+        const struct attn_shared_operand *operand = &request->operands[t];
+        if (operand->sparse) {
+            unsigned char *at =
+                map_sparse(operand->span + operand->lead, &owned->mapped[t], &owned->bytes[t]);
+            mapped = at != NULL;
+            owned->tensors[t].data = at ? at + operand->lead : NULL;
+        }
+        if (mapped)
+            copy_elements(&request->tensors[t], operand->element, owned->tensors[t].data,
+                          shared_data(request, owned, t, 0));
+    }
+    if (mapped)
+        return 0;
+    snprintf(why, size, "no memory for the operands: %s", strerror(errno));
+    attn_owned_free(owned);
+    return -1;
+}
+
+static bool holds(const struct attn_owned *owned, uintptr_t begin, uintptr_t end)
+{
+    for (uint32_t t = 0; t < owned->n; t++) {
+        const uintptr_t at = (uintptr_t)owned->mapped[t];
+        if (at && begin < at + owned->bytes[t] && at < end)
+            return true;
+    }
+    return false;
+}
+
+/* The number of kibibytes that a line of smaps gives this field; 0: it is another field. */
+static uint64_t field_kib(const char *line, const char *field)
+{
+    const size_t length = strlen(field);
+    return strncmp(line, field, length) == 0 ? strtoull(line + length, NULL, 10) : 0;
+}
+
+uint64_t attn_owned_huge(const struct attn_owned *owned, uint64_t *bytes)
+{
+    char line[512], *next;
+    uint64_t huge = 0;
+    bool ours = false;
+    *bytes = 0;
+    FILE *file = fopen("/proc/self/smaps", "re");
+    while (file && fgets(line, sizeof(line), file)) {
+        /* A mapping begins with "begin-end ", its fields with a word and a colon. */
+        const unsigned long long begin = strtoull(line, &next, 16);
+        if (next != line && *next == '-')
+            ours = holds(owned, (uintptr_t)begin, (uintptr_t)strtoull(next + 1, NULL, 16));
+        *bytes += ours ? 1024 * field_kib(line, "Rss:") : 0;
+        huge += ours ? 1024 * field_kib(line, "AnonHugePages:") : 0;
+    }
+    if (file)
+        fclose(file);
+    return huge;
 }
 
 void attn_owned_load(const struct attn_message_request *request, const struct attn_owned *owned,

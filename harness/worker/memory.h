@@ -26,6 +26,16 @@ int attn_owned_create(const struct attn_message_request *request, const int fds[
                       struct attn_owned *owned, char *why, size_t size);
 void attn_owned_free(struct attn_owned *owned);
 
+/* The same with all inputs in one mapping and all outputs in another, both aligned to pages of 2
+ * MiB and advised to use them: each operand has the same offset in every worker, so that two
+ * workers differ less in what their caches hold. The first operand of each kind holds the mapping.
+ */
+int attn_owned_create_together(const struct attn_message_request *request, const int fds[2],
+                               struct attn_owned *owned, char *why, size_t size);
+
+/* Bytes of these mappings that lie in pages of 2 MiB now; *bytes: of all. */
+uint64_t attn_owned_huge(const struct attn_owned *owned, uint64_t *bytes);
+
 /* Copies the inputs of a set, 0 or 1, again. */
 void attn_owned_load(const struct attn_message_request *request, const struct attn_owned *owned,
                      uint32_t set);

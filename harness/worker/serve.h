@@ -27,6 +27,9 @@ void attn_serve_repeat(struct attn_setup *setup, const struct attn_message_reque
                        const int fds[2], struct attn_message_reply *reply);
 void attn_serve_bench(struct attn_setup *setup, const struct attn_message_request *request,
                       const int fds[2], struct attn_message_reply *reply);
+/* Answers BATCH messages until the host sends the last one, or something fails. */
+void attn_serve_live(struct attn_setup *setup, const struct attn_message_request *request,
+                     const int fds[2], struct attn_message_reply *reply);
 void attn_serve_peak(struct attn_setup *setup, const struct attn_message_request *request,
                      const int fds[2], struct attn_message_reply *reply);
 void attn_serve_ceilings(struct attn_setup *setup, struct attn_message_reply *reply);

@@ -12,6 +12,7 @@
 #include "worker/serve.h"
 #include "worker/slots.h"
 #include "worker/team.h"
+#include "worker/timing.h"
 #include "worker/vary.h"
 
 /* A run that takes longer is its own sample, and the only one of its round. */
@@ -364,10 +365,9 @@ static void measure_rotated(struct timing *timing, struct attn_plan *plan,
         attn_plan_release(plan, bindings[--n], reply);
 }
 
-/* After the last sample. */
-static void finish(struct attn_plan *plan, const struct attn_message_request *request,
-                   struct attn_owned *owned, struct attn_vary *vary, double warm_up,
-                   struct attn_message_reply *reply)
+void attn_timing_finish(struct attn_plan *plan, const struct attn_message_request *request,
+                        struct attn_owned *owned, struct attn_vary *vary, double warm_up,
+                        struct attn_message_reply *reply)
 {
     const bool device = plan->backend->enqueue != NULL, two = request->second[0] > 0;
     if (run_last(plan, vary, reply) != 0 ||
@@ -408,7 +408,7 @@ static void run_all(struct attn_plan *plan, const struct attn_message_request *r
         measure(&timing, request, warm_up, reply);
     reply->threads_seen = attn_threads_now();
     if (reply->status == ATTN_PASS && attn_device_ask(plan->backend, &reply->after, reply) == 0)
-        finish(plan, request, owned, vary, warm_up, reply);
+        attn_timing_finish(plan, request, owned, vary, warm_up, reply);
 }
 
 /* A write to an input while it is protected is named after it. */
@@ -423,12 +423,24 @@ static void watch_faults(const struct attn_owned *owned)
     attn_fault_watch(regions, owned->n);
 }
 
+void attn_timing_return(const struct attn_backend *backend,
+                        const struct attn_message_request *request, struct attn_owned *owned,
+                        struct attn_vary *vary, struct attn_message_reply *reply)
+{
+    uint32_t changed;
+    reply->drawn = vary->drawn;
+    if (!backend->enqueue || request->second[1] == 0)
+        attn_owned_return(request, owned, 0);
+    attn_vary_home(vary);
+    /* The host words it: it knows the operand by name. */
+    reply->modified = attn_owned_check(request, owned, vary->set, &changed) != 0 ? changed + 1 : 0;
+}
+
 void attn_serve_bench(struct attn_setup *setup, const struct attn_message_request *request,
                       const int fds[2], struct attn_message_reply *reply)
 {
     struct attn_owned owned;
     struct attn_plan plan;
-    uint32_t changed;
     char why[256];
 
     if (attn_owned_create(request, fds, &owned, why, sizeof(why)) != 0) {
@@ -445,14 +457,7 @@ void attn_serve_bench(struct attn_setup *setup, const struct attn_message_reques
     }
     attn_plan_close(&plan, reply);
     attn_fault_watch(NULL, 0);
-    if (reply->status == ATTN_PASS) {
-        reply->drawn = vary.drawn;
-        if (!setup->backend->enqueue || request->second[1] == 0)
-            attn_owned_return(request, &owned, 0);
-        attn_vary_home(&vary);
-        /* The host words it: it knows the operand by name. */
-        reply->modified =
-            attn_owned_check(request, &owned, vary.set, &changed) != 0 ? changed + 1 : 0;
-    }
+    if (reply->status == ATTN_PASS)
+        attn_timing_return(setup->backend, request, &owned, &vary, reply);
     attn_owned_free(&owned);
 }

@@ -116,6 +116,21 @@ class Help(Case):
         self.expect(2)
 
 
+    def test_a_plugin_may_be_given_a_name(self):
+        late = broken("unwritten")
+        done = self.expect(3, "verify", "--plugin", "new=" + late, "-b", "new", PLAIN)
+        rerun = re.search(r"rerun: attnbench (.*)", done.stdout).group(1)
+        self.assertIn(f"--plugin new={late} -b new ", rerun)
+        self.expect(3, *shlex.split(rerun))
+        # One of several backends; and a path that only looks like a name.
+        self.expect(0, "verify", "--plugin", "two=" + broken("twins"), "-b", "two_test:tile=4", PLAIN)
+        self.expect(2, "verify", "--plugin", "two=" + broken("twins"), "-b", "two", PLAIN)
+        copy = os.path.join(self.folder, "a=b.so")
+        shutil.copy(broken("good"), copy)
+        self.expect(0, "verify", "--plugin", copy, PLAIN)
+        self.expect(2, "verify", "--plugin", 32 * "n" + "=" + late, PLAIN)
+
+
 class List(Case):
     def test_backends(self):
         listed = json.loads(self.expect(0, "list", "--json").stdout)

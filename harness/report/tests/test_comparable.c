@@ -59,6 +59,7 @@ static enum attn_exit compare(const struct attn_run_data *base, const struct att
     FILE *out = fmemopen(text, size, "w");
     assert_int_equal(attn_compare(base, next, &options, out, &code, why, sizeof why), 0);
     fclose(out);
+    snprintf(text + strlen(text), size - strlen(text), "%s", why); /* for stderr */
     return code;
 }
 
@@ -92,12 +93,13 @@ static const struct {
     {"protocol.batch_s", "0.1", "protocol's batch_s", false},
     {"protocol.rounds", "64", "", true},
     {"protocol.budget_s", "64", "", true},
-    {"ceilings.rungs.1.f32", "207.0", "ceiling avx512 f32", false}, /* of 228.4: 10.3 % */
+    {"ceilings.rungs.1.f32", "207.0", "ceiling of avx512 in f32 (GFLOP/s)",
+     false}, /* of 228.4: 10.3 % */
     {"ceilings.rungs.1.f32", "208.0", "", true},
-    {"ceilings.rungs.1.f32", "252.0", "ceiling avx512 f32", false},
-    {"ceilings.rungs.0.f16", "1.0", "ceiling avx2 f16", false},
-    {"ceilings.reads.1.gbs", "100.0", "ceiling L2 gbs", false},
-    {"ceilings.reads.2.level", "\"L3\"", "ceiling memory gbs", false},
+    {"ceilings.rungs.1.f32", "252.0", "ceiling of avx512 in f32 (GFLOP/s)", false},
+    {"ceilings.rungs.0.f16", "1.0", "ceiling of avx2 in f16 (GFLOP/s)", false},
+    {"ceilings.reads.1.gbs", "100.0", "ceiling of reads from L2 (GB/s)", false},
+    {"ceilings.reads.2.level", "\"L3\"", "ceiling of reads from memory (GB/s)", false},
     {"ceilings", "null", "ceilings", false},
     {"backends.3.version", "\"OpenBLAS 0.3.99\"", "device or driver of blas", false},
     {"backends.1.version", "\"2\"", "version of naive", false},

@@ -29,8 +29,11 @@ enum { PAGE = 4096, N_TENSORS = 4, ROWS = 3, WIDTH = 5 };
 
 /* ---- a plugin ---- */
 
-static const struct attn_tensor *bound;
-static uint32_t n_bound;
+/* A plan that is kept outlives the bindings of requests after it. */
+struct binding {
+    const struct attn_tensor *tensors;
+    uint32_t n;
+};
 
 static int supports(const struct attn_problem *problem, const struct attn_services *services,
                     char *why, size_t size)
@@ -54,9 +57,12 @@ static int attach(void *plan, const struct attn_tensor *tensors, uint32_t n_tens
 {
     (void)why;
     (void)size;
-    bound = tensors;
-    n_bound = n_tensors;
-    *binding = plan;
+    (void)plan;
+    struct binding *made = malloc(sizeof *made);
+    if (!made)
+        return ATTN_OUT_OF_MEMORY;
+    *made = (struct binding){tensors, n_tensors};
+    *binding = made;
     return ATTN_OK;
 }
 
@@ -67,17 +73,18 @@ static size_t element_of(uint32_t role)
 
 static int run(void *binding, char *why, size_t size)
 {
-    (void)binding;
+    const struct binding *made = binding;
     (void)why;
     (void)size;
-    for (uint32_t t = 0; t < n_bound; t++) {
-        const size_t element = element_of(bound[t].role);
+    for (uint32_t t = 0; t < made->n; t++) {
+        const struct attn_tensor *tensor = &made->tensors[t];
+        const size_t element = element_of(tensor->role);
         struct attn_walk walk;
         size_t offset;
-        attn_walk_begin(&walk, &bound[t], element);
+        attn_walk_begin(&walk, tensor, element);
         while (attn_walk_next(&walk, &offset)) {
-            unsigned char *at = (unsigned char *)bound[t].data + offset;
-            if (bound[t].role == ATTN_OUT)
+            unsigned char *at = (unsigned char *)tensor->data + offset;
+            if (tensor->role == ATTN_OUT)
                 memset(at, 1, walk.run);
             else
                 (void)(*(volatile unsigned char *)at +
@@ -106,7 +113,7 @@ static const struct attn_backend backend = {
     .create = create,
     .bind = attach,
     .run = run,
-    .release = leave,
+    .release = free,
     .destroy = leave,
 };
 static const struct attn_backend *const backends[] = {&backend};
@@ -234,7 +241,7 @@ static void send_message(int socket, const void *bytes, size_t size, const int *
 static void put_message(int socket, struct fuzz_input *input)
 {
     static union attn_request_buffer message;
-    const uint8_t type = fuzz_byte(input) % 9;
+    const uint8_t type = fuzz_byte(input) % 11;
     if (type == 0 && input->size > 0) {
         send_message(socket, input->data, input->size < 4096 ? input->size : 4096, NULL);
         return;
@@ -242,12 +249,16 @@ static void put_message(int socket, struct fuzz_input *input)
     int fds[2] = {make_file(), make_file()};
     if (type <= 2)
         make_config(&message.config);
+    else if (type == 9)
+        message.batch = (struct attn_message_batch){
+            .head = {sizeof message.batch, ATTN_MESSAGE_BATCH}, .exchange = 1};
     else
-        make_request(&message.request, type <= 4   ? ATTN_REQUEST_VERIFY
-                                       : type == 5 ? ATTN_REQUEST_REPEAT
-                                       : type == 6 ? ATTN_REQUEST_BENCH
-                                       : type == 8 ? ATTN_REQUEST_AGED
-                                                   : ATTN_REQUEST_SUPPORTS);
+        make_request(&message.request, type <= 4    ? ATTN_REQUEST_VERIFY
+                                       : type == 5  ? ATTN_REQUEST_REPEAT
+                                       : type == 6  ? ATTN_REQUEST_BENCH
+                                       : type == 8  ? ATTN_REQUEST_AGED
+                                       : type == 10 ? ATTN_REQUEST_LIVE
+                                                    : ATTN_REQUEST_SUPPORTS);
     const uint32_t length = message.head.length;
     fuzz_patch(input, &message, length);
     send_message(socket, &message, length, type == 7 ? NULL : fds);
@@ -264,7 +275,9 @@ static void copy_operands(const struct attn_message_request *request, const int 
     static struct attn_owned owned;
     char why[256];
     uint32_t which;
-    if (attn_owned_create(request, fds, &owned, why, sizeof why) != 0) {
+    const bool together = request->kind == ATTN_REQUEST_LIVE;
+    if ((together ? attn_owned_create_together : attn_owned_create)(request, fds, &owned, why,
+                                                                    sizeof why) != 0) {
         attn_reply_set(reply, ATTN_ERROR, "%s", why);
         return;
     }
@@ -295,7 +308,8 @@ static void serve(const union attn_request_buffer *message, const int fds[2])
         attn_serve_repeat(&setup, &message->request, fds, &reply);
     else if (message->request.kind == ATTN_REQUEST_AGED)
         attn_serve_aged(&message->request, fds, &reply);
-    else if (message->request.kind == ATTN_REQUEST_BENCH)
+    else if (message->request.kind == ATTN_REQUEST_BENCH ||
+             message->request.kind == ATTN_REQUEST_LIVE)
         copy_operands(&message->request, fds, &reply);
     else if (message->request.kind == ATTN_REQUEST_SUPPORTS)
         attn_plan_supports(&setup, &message->request, &reply);

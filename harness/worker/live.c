@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* live.c - a bound plan that the host times batch by batch. */
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "worker/channel.h"
+#include "worker/clocks.h"
+#include "worker/fault.h"
+#include "worker/load.h"
+#include "worker/serve.h"
+#include "worker/slots.h"
+#include "worker/timing.h"
+#include "worker/vary.h"
+
+/* A batch takes at most this long, or is one run. A scheduler's slice is longer, so that most
+ * batches are not interrupted. A device needs more runs to hide launches behind. */
+#define BATCH_S        2e-4
+#define BATCH_DEVICE_S 1e-3
+#define BATCH_MOST     100000
+#define BATCH_LAUNCHES 64
+
+/* Single runs from which the length of a batch is found; fewer where these take long. */
+#define SINGLES   16
+#define SINGLES_S 0.02
+
+/* A backend that gives the processor back by itself, and whose threads in some run compute or want
+ * to compute for less than this share of its time, has its work done elsewhere. */
+#define WAITS_SHARE 0.7
+
+/* Processor time outside `run` and in other processes that is no work: clocks of other threads are
+ * read a little apart. */
+#define ASTRAY_SHARE 0.05
+#define ASTRAY_S     2e-3
+
+/* As in timing.c: what the calls around a batch may take beyond twice the device's own time. */
+#define LAUNCH_S 2e-4
+
+struct live {
+    struct attn_plan plan;
+    struct attn_owned owned;
+    struct attn_vary vary;
+    const struct attn_message_request *request;
+    int64_t iterations;
+    uint32_t clock; /* enum attn_clock */
+    double single;  /* seconds of the fastest single run */
+    double own;     /* processor time of the process before the first batch */
+    double runs;    /* processor time of the process while it served batches */
+    double others;  /* that of other threads than this one, while it did */
+    double astray;  /* the same, while it did not */
+    double hidden;  /* the least time that a device's clock has left out of a batch */
+    int result;     /* of the slot that ended the batches */
+    char why[256];
+};
+
+/* The work of a backend without a device: what its `fetch` does is part of it. */
+static int run_host(struct live *live)
+{
+    const struct attn_backend *backend = live->plan.backend;
+    live->result = backend->run(live->plan.binding, live->why, sizeof(live->why));
+    if (backend->fetch && live->result == ATTN_OK)
+        live->result = backend->fetch(live->plan.binding, live->why, sizeof(live->why));
+    return live->result;
+}
+
+static int run_device(struct live *live, int64_t n, struct attn_live_sample *sample)
+{
+    const struct attn_backend *backend = live->plan.backend;
+    void *const binding = live->plan.binding;
+    char *why = live->why;
+    double ns = 0;
+    const struct attn_reading start = attn_clocks_read();
+    live->result = ATTN_OK;
+    for (int64_t r = 0; r < n && live->result == ATTN_OK; r++)
+        live->result = backend->enqueue(binding, why, sizeof(live->why));
+    if (live->result == ATTN_OK)
+        live->result = backend->wait(binding, why, sizeof(live->why));
+    const struct attn_reading end = attn_clocks_read();
+    if (live->result == ATTN_OK)
+        live->result = backend->time_device(binding, &ns, why, sizeof(live->why));
+    const double wall = end.wall - start.wall;
+    /* Only of whole batches: a single run may be shorter than what may be hidden. */
+    const double hidden = wall - 2e-9 * ns * (double)n;
+    if (n == live->iterations && hidden < live->hidden)
+        live->hidden = hidden;
+    sample->wall_ns = 1e9 * wall;
+    sample->processor_ns = 1e9 * (end.process - start.process);
+    sample->device_ns = ns > 0 ? ns * (double)n : 0;
+    return live->result;
+}
+
+/* A stretch of runs between two looks at the clocks. The wall clock is read outside the other. */
+struct stretch {
+    double wall, processor;
+};
+
+static struct stretch begin(uint32_t clock)
+{
+    const double wall = attn_clock_seconds(CLOCK_MONOTONIC);
+    return (struct stretch){wall, attn_clock_seconds(clock == ATTN_CLOCK_THREAD
+                                                         ? CLOCK_THREAD_CPUTIME_ID
+                                                         : CLOCK_PROCESS_CPUTIME_ID)};
+}
+
+static void end(uint32_t clock, struct stretch since, struct attn_live_sample *sample)
+{
+    const double processor = attn_clock_seconds(
+        clock == ATTN_CLOCK_THREAD ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID);
+    sample->processor_ns += 1e9 * (processor - since.processor);
+    sample->wall_ns += 1e9 * (attn_clock_seconds(CLOCK_MONOTONIC) - since.wall);
+}
+
+/* A batch, timed without the copies that are made for the host in it. */
+static int batch_host(struct live *live, struct attn_live_sample *sample)
+{
+    struct attn_vary *vary = &live->vary;
+    attn_vary_draw(vary, live->iterations);
+    struct stretch since = begin(live->clock);
+    for (int64_t r = 0; r < live->iterations; r++) {
+        attn_vary_step(vary);
+        if (run_host(live) != ATTN_OK)
+            return live->result;
+        if (vary->countdown < 0 || --vary->countdown > 0)
+            continue;
+        vary->countdown = -1;
+        end(live->clock, since, sample);
+        attn_vary_keep(vary);
+        since = begin(live->clock);
+    }
+    end(live->clock, since, sample);
+    return ATTN_OK;
+}
+
+/* Other inputs, and a run that finds them and may not write to them. */
+static int exchange(struct live *live)
+{
+    attn_vary_exchange(&live->vary);
+    attn_vary_protect(&live->vary, true);
+    run_host(live);
+    attn_vary_protect(&live->vary, false);
+    return live->result;
+}
+
+static int serve_batch(struct live *live, bool other, struct attn_live_sample *sample)
+{
+    *sample = (struct attn_live_sample){.iterations = live->iterations, .clock = live->clock};
+    const struct attn_reading before = attn_clocks_read();
+    int result = ATTN_OK;
+    if (live->plan.backend->enqueue) {
+        result = run_device(live, live->iterations, sample);
+    } else {
+        attn_vary_home(&live->vary);
+        /* The other worker has had the caches: one run brings the operands back. A long run does
+         * that by itself. */
+        if (other)
+            result = exchange(live);
+        else if (live->iterations > 1)
+            result = run_host(live);
+        const uint64_t switches = attn_clocks_switches(live->clock != ATTN_CLOCK_THREAD);
+        if (result == ATTN_OK)
+            result = batch_host(live, sample);
+        sample->switches = attn_clocks_switches(live->clock != ATTN_CLOCK_THREAD) - switches;
+    }
+    const struct attn_reading after = attn_clocks_read();
+    const double process = after.process - before.process;
+    live->runs += process;
+    live->others += process - (after.thread - before.thread);
+    return result;
+}
+
+/* The clock that tells the time of this backend's work. */
+static uint32_t clock_of(const struct live *live, int waits, int runs, double share)
+{
+    if (live->plan.backend->enqueue)
+        return ATTN_CLOCK_DEVICE;
+    if (live->plan.setup->threads > 1 || (2 * waits > runs && share < WAITS_SHARE))
+        return ATTN_CLOCK_WALL;
+    return attn_threads_now() == 1 ? ATTN_CLOCK_THREAD : ATTN_CLOCK_PROCESS;
+}
+
+/* Single runs: how long a batch is to be, and by which clock. */
+static int find_batch(struct live *live, double warm_up)
+{
+    const bool device = live->plan.backend->enqueue != NULL;
+    const double until = attn_clock_seconds(CLOCK_MONOTONIC) + SINGLES_S;
+    int runs = 0, waits = 0;
+    double share = 1;
+    live->single = warm_up;
+    for (; runs < SINGLES && (runs == 0 || attn_clock_seconds(CLOCK_MONOTONIC) < until); runs++) {
+        struct attn_live_sample sample = {0};
+        const double waited = attn_clocks_delayed();
+        const struct attn_reading start = attn_clocks_read();
+        attn_vary_step(&live->vary);
+        if ((device ? run_device(live, 1, &sample) : run_host(live)) != ATTN_OK)
+            return live->result;
+        const struct attn_reading now = attn_clocks_read();
+        const double seconds = device ? 1e-9 * sample.device_ns : now.wall - start.wall;
+        waits += now.given > start.given;
+        share = fmin(share, (now.process - start.process + attn_clocks_delayed() - waited) /
+                                (now.wall - start.wall));
+        live->single = seconds > 0 && seconds < live->single ? seconds : live->single;
+    }
+    live->clock = clock_of(live, waits, runs, share);
+    const double fit = (device ? BATCH_DEVICE_S : BATCH_S) / live->single;
+    const double most = device ? BATCH_LAUNCHES : BATCH_MOST;
+    live->iterations = live->request->iterations > 0 ? live->request->iterations
+                       : !(fit > 1)                  ? 1
+                                                     : (int64_t)fmin(fit, most);
+    return ATTN_OK;
+}
+
+static void send_sample(const struct attn_live_sample *sample)
+{
+    const struct attn_message_sample message = {
+        .head = {.length = sizeof(message), .type = ATTN_MESSAGE_SAMPLE}, .sample = *sample};
+    attn_channel_send(&message.head);
+}
+
+/* Waits for the host. Other threads have nothing to do meanwhile. */
+static int receive(struct live *live, struct attn_message_batch *order)
+{
+    static union attn_request_buffer buffer;
+    int fds[2];
+    const struct attn_reading before = attn_clocks_read();
+    const int type = attn_channel_receive(&buffer, fds);
+    const struct attn_reading after = attn_clocks_read();
+    live->astray += (after.process - before.process) - (after.thread - before.thread);
+    *order = type == ATTN_MESSAGE_BATCH ? buffer.batch : (struct attn_message_batch){.end = 1};
+    return type;
+}
+
+/* Serves batches to the last. Returns the result of the slot that ended them. */
+static int serve_all(struct live *live, double warm_up)
+{
+    struct attn_message_batch order;
+    struct attn_live_sample sample = {0};
+    if (find_batch(live, warm_up) != ATTN_OK)
+        return live->result;
+    sample.huge_bytes = attn_owned_huge(&live->owned, &sample.bytes);
+    sample.iterations = live->iterations;
+    sample.wall_ns = 1e9 * live->single;
+    sample.clock = live->clock;
+    for (;;) {
+        send_sample(&sample);
+        receive(live, &order);
+        if (order.end)
+            return ATTN_OK;
+        const int result = serve_batch(live, order.exchange != 0, &sample);
+        if (result != ATTN_OK)
+            return result;
+    }
+}
+
+/* Was all work done in `run`, and by those whose time is counted? */
+static int check_work(const struct live *live, const struct attn_load *before,
+                      struct attn_message_reply *reply)
+{
+    const double allowed = ASTRAY_S + ASTRAY_SHARE * live->runs;
+    const double own = attn_load_processor() - live->own;
+    const double children = attn_load_now().process - before->process - own;
+    if (attn_load_check(before, 0, live->plan.setup, reply) != 0)
+        return -1;
+    if (live->plan.setup->threads > 1 || live->clock == ATTN_CLOCK_DEVICE)
+        return 0; /* threads of a pool may spin, and the wall clock counts */
+    if (live->astray > allowed)
+        attn_reply_set(reply, ATTN_FAIL,
+                       "computes between runs: other threads used %.3g s of processor time while "
+                       "no run was under way",
+                       live->astray);
+    else if (live->clock == ATTN_CLOCK_THREAD && live->others > allowed)
+        attn_reply_set(reply, ATTN_FAIL,
+                       "other threads used %.3g s of processor time, but there were none before "
+                       "the timing",
+                       live->others);
+    else if (live->clock != ATTN_CLOCK_WALL && children > allowed)
+        attn_reply_set(reply, ATTN_FAIL,
+                       "processes that it has started used %.3g s of processor time", children);
+    return reply->status == ATTN_PASS ? 0 : -1;
+}
+
+/* Batches in the slot `run`, and the checks behind them. */
+static void time_all(struct live *live, double warm_up, struct attn_message_reply *reply)
+{
+    char broken[128];
+    const struct attn_load load = attn_load_now();
+    live->own = attn_load_processor();
+    live->hidden = HUGE_VAL;
+    attn_slot_enter(ATTN_SLOT_RUN);
+    serve_all(live, warm_up);
+    const int state = attn_slot_leave(broken, sizeof(broken));
+    live->why[sizeof(live->why) - 1] = 0;
+    if (live->result != ATTN_OK)
+        attn_reply_result(reply, ATTN_SLOT_RUN, live->result, live->why);
+    else if (state != 0)
+        attn_reply_set(reply, ATTN_FAIL, "%s, in %s", broken, attn_slot_name(ATTN_SLOT_RUN));
+    else if (live->hidden > LAUNCH_S && live->hidden < HUGE_VAL)
+        attn_reply_set(reply, ATTN_SUSPECT,
+                       "the device's clock says less than half of the time that its runs take: in "
+                       "every batch at least %.3g s passed beyond twice what it says",
+                       live->hidden);
+    else if (check_work(live, &load, reply) == 0)
+        reply->threads_seen = attn_threads_now();
+}
+
+static void serve_plan(struct live *live, struct attn_message_reply *reply)
+{
+    double warm_up;
+    if (attn_plan_bind(&live->plan, live->owned.tensors, reply) != 0)
+        return;
+    attn_vary_protect(&live->vary, true);
+    const int ran = attn_plan_run(&live->plan, &warm_up, reply);
+    attn_vary_protect(&live->vary, false);
+    if (ran != 0 || attn_device_ask(live->plan.backend, &reply->before, reply) != 0)
+        return;
+    time_all(live, warm_up, reply);
+    if (reply->status == ATTN_PASS &&
+        attn_device_ask(live->plan.backend, &reply->after, reply) == 0)
+        attn_timing_finish(&live->plan, live->request, &live->owned, &live->vary, warm_up, reply);
+}
+
+/* A write to an input while it is protected is named after it. */
+static void watch_faults(const struct live *live)
+{
+    struct attn_fault_region regions[ATTN_MAX_TENSORS];
+    for (uint32_t t = 0; t < live->owned.n; t++) {
+        const struct attn_shared_operand *operand = &live->request->operands[t];
+        const uintptr_t data = (uintptr_t)live->owned.tensors[t].data;
+        regions[t] = (struct attn_fault_region){
+            .begin = data - operand->lead, .end = data + operand->span, .data = data};
+    }
+    attn_fault_watch(regions, live->owned.n);
+}
+
+void attn_serve_live(struct attn_setup *setup, const struct attn_message_request *request,
+                     const int fds[2], struct attn_message_reply *reply)
+{
+    struct live live = {.request = request};
+    char why[256];
+
+    if (attn_owned_create_together(request, fds, &live.owned, why, sizeof(why)) != 0) {
+        attn_reply_set(reply, ATTN_OOM, "%s", why);
+        return;
+    }
+    attn_vary_begin(&live.vary, request, &live.owned);
+    watch_faults(&live);
+    if (attn_plan_open(setup, request, &live.plan, reply) == 0) {
+        if (setup->backend->enqueue)
+            live.vary.n_spots = 0;
+        serve_plan(&live, reply);
+    }
+    attn_plan_close(&live.plan, reply);
+    attn_fault_watch(NULL, 0);
+    if (reply->status == ATTN_PASS)
+        attn_timing_return(setup->backend, request, &live.owned, &live.vary, reply);
+    attn_owned_free(&live.owned);
+}
