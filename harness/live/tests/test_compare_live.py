@@ -75,8 +75,9 @@ class Live(unittest.TestCase):
         self.check_pairs(result)
 
     def test_results_of_timed_runs_are_judged(self):
-        # Right in its first three runs, then wrong.
-        done = self.live(3, "--plugin", plugin("late"), "test", "naive", ONE_HEAD)
+        # Right in its first 600 runs, then wrong. So small a case runs more often in 60 cycles, even
+        # with sanitizers.
+        done = self.live(3, "--plugin", plugin("late"), "test", "naive", "s=4 dk=8")
         self.assertIn("while timed: out[", done.stdout)
         self.assertNotIn("same", done.stdout)
 
