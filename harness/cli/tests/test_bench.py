@@ -47,7 +47,9 @@ class Bench(Case):
         self.assertGreater(machine["harness_ns"], 0)
 
     def test_a_device_tells_of_itself(self):
-        self.expect(0, "bench", "--plugin", broken("device"), PLAIN, *QUICK, "-o", self.path("run"))
+        # So small that a run takes no longer than the device says, with sanitizers, too.
+        self.expect(0, "bench", "--plugin", broken("device"), "s=11 dk=8", *QUICK, "-o",
+                    self.path("run"))
         with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
             records = {record["type"]: record for record in map(json.loads, file)}
         for when in ("before", "after"):
@@ -87,7 +89,8 @@ class Bench(Case):
                            "50ms", "-o", self.path("run"))  # runs enough on a slow machine, too
         self.assertIn("while timed: out[", done.stdout)
         repro = re.search(r"rerun: attnbench (.*) '(.*)'", done.stdout)
-        again = self.expect(3, *repro.group(1).split(), repro.group(2), cwd=self.folder)
+        again = self.expect(3, *repro.group(1).split(), "--min-time", "50ms", repro.group(2),
+                            cwd=self.folder)
         self.assertIn("while timed: out[", again.stdout)
         with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
             self.assertNotIn("bench", [json.loads(line)["type"] for line in file])
