@@ -24,7 +24,7 @@
     BUG(third_run_only, updated, attention, "f32", "d=64 s=256", "computes only where three elements have changed since it last did, or many", "") \
     BUG(coarse_in_series, skipped, attention, "f32", "h=4 d=64 s=256", "q in bf16 if the run before has ended within the last 0.1 ms", "") \
     BUG(w_kept, kept, mha, "f32 f16 bf16", "hq=4 d=64 s=128", "weights of mha kept from the first run, beyond the binding", "") \
-    BUG(thread_too_many, threads, attention, "f32 f16 bf16", "h=4 d=64 s=256", "two threads where one is allowed", "") \
+    BUG(thread_too_many, threads, attention, "f32 f16 bf16", "h=4 d=64 s=512", "two threads where one is allowed", "") \
     BUG(late_writer, late, attention, "f32 f16 bf16", "h=4 d=64 s=256", "a thread writes the last row 2 ms after run returns", "") \
     BUG(busy_after_run, late, attention, "f32 f16 bf16", "h=4 d=64 s=256", "a thread works on for 20 ms after run returns", "") \
     BUG(wrong_after_60, drift, attention, "f32 f16 bf16", "h=4 d=64 s=256", "wrong from the 60th run of a plan on", "") \
