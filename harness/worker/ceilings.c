@@ -3,7 +3,6 @@
  * cache and from memory, all on all of the worker's processors at once. */
 #include <stdbool.h>
 #include <stdio.h>
-#include <time.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -12,6 +11,7 @@
 #endif
 
 #include "worker/caches.h"
+#include "worker/clocks.h"
 #include "worker/fma.h"
 #include "worker/memory.h"
 #include "worker/serve.h"
@@ -25,13 +25,6 @@
 #define READ_BYTES_MAX ((size_t)1 << 30)
 /* What each processor reads of a buffer: a multiple of this. */
 #define READ_GRAIN ((size_t)4096)
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* One trial on all processors; each notes when it began and ended. */
 struct trial {
@@ -47,21 +40,21 @@ struct trial {
 static void fma_body(void *context, uint32_t i)
 {
     struct trial *trial = context;
-    trial->begin[i] = now();
+    trial->begin[i] = attn_clock_wall();
     trial->work[i] = trial->fma(trial->rounds);
-    trial->end[i] = now();
+    trial->end[i] = attn_clock_wall();
 }
 
 static void read_body(void *context, uint32_t i)
 {
     struct trial *trial = context;
     const unsigned char *from = trial->buffer + i * trial->part;
-    trial->begin[i] = now();
+    trial->begin[i] = attn_clock_wall();
     for (int64_t r = 0; r < trial->rounds; r++) {
         const uint64_t sum = trial->read(from, trial->part);
         __asm__ volatile("" : : "r"(sum));
     }
-    trial->end[i] = now();
+    trial->end[i] = attn_clock_wall();
     trial->work[i] = (double)trial->part * (double)trial->rounds;
 }
 
@@ -102,9 +95,9 @@ static double fma_rate(const struct attn_setup *setup, double (*fma)(int64_t rou
         return 0;
     trial.fma = fma;
     for (trial.rounds = 1024; trial.rounds < INT64_C(1) << 40; trial.rounds *= 2) {
-        const double start = now();
+        const double start = attn_clock_wall();
         fma(trial.rounds);
-        if (now() - start >= TRIAL_S)
+        if (attn_clock_wall() - start >= TRIAL_S)
             break;
     }
     return 1e-9 * best_rate(setup, &trial, fma_body);

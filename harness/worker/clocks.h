@@ -16,12 +16,14 @@ struct attn_reading attn_clocks_read(void);
 
 /* Seconds of one clock; 0: there is none. */
 double attn_clock_seconds(clockid_t clock);
+double attn_clock_wall(void);    /* CLOCK_MONOTONIC */
+double attn_clock_process(void); /* CLOCK_PROCESS_CPUTIME_ID */
 
 /* Times that others took the processor from the caller, or from all threads of the process. */
 uint64_t attn_clocks_switches(bool process);
 
-/* Seconds for which threads of this process have waited for a processor; 0 where the kernel does
- * not say. */
-double attn_clocks_delayed(void);
+/* Seconds for which the caller, or all threads of the process, were ready to run and had no
+ * processor; 0 where the kernel does not say. */
+double attn_clocks_delayed(bool process);
 
 #endif

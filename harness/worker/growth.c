@@ -8,9 +8,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "worker/clocks.h"
 #include "worker/growth.h"
 #include "worker/serve.h"
 
@@ -21,23 +21,6 @@ enum { TENTHS = 10, TENTHS_COUNTED = 8, LEAST_EACH = 5 };
 enum { SERIES = 3 };
 /* Less than this for each plan or run is no leak of theirs. */
 #define LEAST_BYTES 16
-
-static double read_clock(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static double now(void)
-{
-    return read_clock(CLOCK_MONOTONIC);
-}
-
-static double processor_time(void)
-{
-    return read_clock(CLOCK_PROCESS_CPUTIME_ID);
-}
 
 /* What the allocator has given out, to the byte; and all that is mapped, to the page. */
 enum { HEAP, MAPPED, MEMORIES };
@@ -84,12 +67,12 @@ static void grow(attn_work work, void *context, const char *what, int most, doub
     int64_t grown = 0;
     if (work(context, reply) != 0)
         return;
-    const double begin = now(), used = processor_time();
+    const double begin = attn_clock_wall(), used = attn_clock_process();
     if (work(context, reply) != 0)
         return;
     /* By processor time, so that a busy machine does not shorten the test; a backend that waits for
      * a device is limited by the clock. */
-    const double once = fmax(processor_time() - used, (now() - begin) / 8) + 1e-9;
+    const double once = fmax(attn_clock_process() - used, (attn_clock_wall() - begin) / 8) + 1e-9;
     const double fit = seconds / TENTHS / once;
     const int each = fit < LEAST_EACH ? LEAST_EACH : fit > most / TENTHS ? most / TENTHS : (int)fit;
     for (int s = 0; s < SERIES; s++)

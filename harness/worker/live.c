@@ -96,7 +96,7 @@ struct stretch {
 
 static struct stretch begin(uint32_t clock)
 {
-    const double wall = attn_clock_seconds(CLOCK_MONOTONIC);
+    const double wall = attn_clock_wall();
     return (struct stretch){wall, attn_clock_seconds(clock == ATTN_CLOCK_THREAD
                                                          ? CLOCK_THREAD_CPUTIME_ID
                                                          : CLOCK_PROCESS_CPUTIME_ID)};
@@ -107,7 +107,7 @@ static void end(uint32_t clock, struct stretch since, struct attn_live_sample *s
     const double processor = attn_clock_seconds(
         clock == ATTN_CLOCK_THREAD ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID);
     sample->processor_ns += 1e9 * (processor - since.processor);
-    sample->wall_ns += 1e9 * (attn_clock_seconds(CLOCK_MONOTONIC) - since.wall);
+    sample->wall_ns += 1e9 * (attn_clock_wall() - since.wall);
 }
 
 /* A batch, timed without the copies that are made for the host in it. */
@@ -182,13 +182,13 @@ static uint32_t clock_of(const struct live *live, int waits, int runs, double sh
 static int find_batch(struct live *live, double warm_up)
 {
     const bool device = live->plan.backend->enqueue != NULL;
-    const double until = attn_clock_seconds(CLOCK_MONOTONIC) + SINGLES_S;
+    const double until = attn_clock_wall() + SINGLES_S;
     int runs = 0, waits = 0;
     double share = 1;
     live->single = warm_up;
-    for (; runs < SINGLES && (runs == 0 || attn_clock_seconds(CLOCK_MONOTONIC) < until); runs++) {
+    for (; runs < SINGLES && (runs == 0 || attn_clock_wall() < until); runs++) {
         struct attn_live_sample sample = {0};
-        const double waited = attn_clocks_delayed();
+        const double waited = attn_clocks_delayed(true);
         const struct attn_reading start = attn_clocks_read();
         attn_vary_step(&live->vary);
         if ((device ? run_device(live, 1, &sample) : run_host(live)) != ATTN_OK)
@@ -196,7 +196,7 @@ static int find_batch(struct live *live, double warm_up)
         const struct attn_reading now = attn_clocks_read();
         const double seconds = device ? 1e-9 * sample.device_ns : now.wall - start.wall;
         waits += now.given > start.given;
-        share = fmin(share, (now.process - start.process + attn_clocks_delayed() - waited) /
+        share = fmin(share, (now.process - start.process + attn_clocks_delayed(true) - waited) /
                                 (now.wall - start.wall));
         live->single = seconds > 0 && seconds < live->single ? seconds : live->single;
     }
@@ -256,7 +256,7 @@ static int check_work(const struct live *live, const struct attn_load *before,
                       struct attn_message_reply *reply)
 {
     const double allowed = ASTRAY_S + ASTRAY_SHARE * live->runs;
-    const double own = attn_load_processor() - live->own;
+    const double own = attn_clock_process() - live->own;
     const double children = attn_load_now().process - before->process - own;
     if (attn_load_check(before, 0, live->plan.setup, reply) != 0)
         return -1;
@@ -283,7 +283,7 @@ static void time_all(struct live *live, double warm_up, struct attn_message_repl
 {
     char broken[128];
     const struct attn_load load = attn_load_now();
-    live->own = attn_load_processor();
+    live->own = attn_clock_process();
     live->hidden = HUGE_VAL;
     attn_slot_enter(ATTN_SLOT_RUN);
     serve_all(live, warm_up);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "host/walk.h"
+#include "worker/clocks.h"
 #include "worker/serve.h"
 
 /* The scheduler's clocks of several processors may be read a little apart, and threads that end
@@ -27,22 +28,6 @@
  * have threads for other ends, so once or twice it may be more. What they write is seen anyway. */
 #define QUIET_S 1e-3
 enum { BUSY_NAPS = 3 };
-
-static double seconds_of(clockid_t clock)
-{
-    struct timespec t = {0};
-    return clock_gettime(clock, &t) == 0 ? (double)t.tv_sec + 1e-9 * (double)t.tv_nsec : 0;
-}
-
-double attn_load_processor(void)
-{
-    return seconds_of(CLOCK_PROCESS_CPUTIME_ID);
-}
-
-double attn_load_wall(void)
-{
-    return seconds_of(CLOCK_MONOTONIC);
-}
 
 /* Processor time of the living children of a process and of theirs; counts them. */
 static double children_of(long pid, int depth, int *count)
@@ -63,7 +48,7 @@ static double children_of(long pid, int depth, int *count)
         for (long child = strtol(line, &next, 10); child > 0; child = strtol(next, &next, 10)) {
             clockid_t clock;
             if (clock_getcpuclockid((pid_t)child, &clock) == 0)
-                sum += seconds_of(clock);
+                sum += attn_clock_seconds(clock);
             ++*count;
             if (depth > 0)
                 sum += children_of(child, depth - 1, count);
@@ -72,18 +57,6 @@ static double children_of(long pid, int depth, int *count)
     if (tasks)
         closedir(tasks);
     return sum;
-}
-
-/* Seconds that the calling thread was ready to run and had no processor. */
-static double delay(void)
-{
-    char line[128] = "";
-    unsigned long long ran, waited;
-    FILE *file = fopen("/proc/thread-self/schedstat", "re");
-    const bool read = file && fgets(line, sizeof(line), file);
-    if (file)
-        fclose(file);
-    return read && sscanf(line, "%llu %llu", &ran, &waited) == 2 ? 1e-9 * (double)waited : 0;
 }
 
 struct attn_load attn_load_now(void)
@@ -95,10 +68,10 @@ struct attn_load attn_load_now(void)
     const double reaped = (double)(ended.ru_utime.tv_sec + ended.ru_stime.tv_sec) +
                           1e-6 * (double)(ended.ru_utime.tv_usec + ended.ru_stime.tv_usec);
     const double children = children_of((long)getpid(), DEPTH, &count);
-    return (struct attn_load){.wall = seconds_of(CLOCK_MONOTONIC),
-                              .process = seconds_of(CLOCK_PROCESS_CPUTIME_ID) + reaped + children,
-                              .thread = seconds_of(CLOCK_THREAD_CPUTIME_ID),
-                              .delayed = delay()};
+    return (struct attn_load){.wall = attn_clock_wall(),
+                              .process = attn_clock_process() + reaped + children,
+                              .thread = attn_clock_seconds(CLOCK_THREAD_CPUTIME_ID),
+                              .delayed = attn_clocks_delayed(false)};
 }
 
 /* Where the host's choice of processors lies, and one more that the calling thread may have now. */

@@ -16,17 +16,13 @@ struct attn_load {
 
 struct attn_load attn_load_now(void);
 
-/* Processor time of this process alone, and wall time, which cost less to ask. */
-double attn_load_processor(void);
-double attn_load_wall(void);
-
 /* Has the backend computed since `before` on no more threads at once than the setup gives, and may
  * no thread run on a processor that was not given? Call both from the thread that calls `run`.
  * While that one computes or would like to, all others together may have the time of one thread
  * less. This shows on a busy machine, too, where all of them together get less than one processor.
- * Threads that wait are not counted: a library may keep some. `spin`: seconds in which the caller may
- * have spun while a thread of a runtime computed. Returns 0, or -1 with status and reason in the
- * reply. */
+ * Threads that wait are not counted: a library may keep some. `spin`: seconds in which the caller
+ * may have spun while a thread of a runtime computed. Returns 0, or -1 with status and reason in
+ * the reply. */
 int attn_load_check(const struct attn_load *before, double spin, const struct attn_setup *setup,
                     struct attn_message_reply *reply);
 

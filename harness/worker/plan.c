@@ -5,8 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "worker/clocks.h"
 #include "worker/slots.h"
 
 #define WHY_SIZE 384
@@ -166,21 +166,14 @@ int attn_plan_bind_another(struct attn_plan *plan, const struct attn_tensor *ten
     return -1;
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 int attn_plan_run(struct attn_plan *plan, double *seconds, struct attn_message_reply *reply)
 {
     char why[WHY_SIZE] = "";
     attn_slot_enter(ATTN_SLOT_RUN);
-    const double start = now();
+    const double start = attn_clock_wall();
     const int result = plan->backend->run(plan->binding, why, sizeof(why));
     if (seconds)
-        *seconds = now() - start;
+        *seconds = attn_clock_wall() - start;
     return finish(reply, ATTN_SLOT_RUN, result, why);
 }
 

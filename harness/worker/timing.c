@@ -2,9 +2,9 @@
 /* timing.c - one plan timed on operands of the worker's own. */
 #include <math.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "worker/caches.h"
+#include "worker/clocks.h"
 #include "worker/fault.h"
 #include "worker/fresh.h"
 #include "worker/gbench_shim.h"
@@ -101,7 +101,7 @@ static void keep(void *context)
 static void note_usual(struct timing *timing)
 {
     const double each =
-        timing->runs > 0 ? (attn_load_processor() - timing->start) / (double)timing->runs : 0;
+        timing->runs > 0 ? (attn_clock_process() - timing->start) / (double)timing->runs : 0;
     if (timing->runs > timing->usual_runs)
         timing->usual = each;
     else if (timing->runs == timing->usual_runs)
@@ -119,9 +119,9 @@ static int before(void *context, int64_t n)
     attn_vary_exchange(vary);
     if (!timing->is_long) {
         attn_vary_protect(vary, true);
-        const double start = attn_load_processor();
+        const double start = attn_clock_process();
         run_host(timing);
-        timing->fresh = fmin(timing->fresh, attn_load_processor() - start);
+        timing->fresh = fmin(timing->fresh, attn_clock_process() - start);
         attn_vary_protect(vary, false);
         /* Back where they were, with their pages writable again. */
         for (uint32_t s = 0; s < 2 * vary->n_spots; s++)
@@ -129,15 +129,8 @@ static int before(void *context, int64_t n)
     }
     attn_vary_draw(vary, n);
     timing->runs = n;
-    timing->start = attn_load_processor();
+    timing->start = attn_clock_process();
     return timing->result == ATTN_OK ? 0 : -1;
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* Reads one word of every line, so that nothing else stays in the caches of this processor. */
@@ -159,7 +152,7 @@ static int timed_batch(struct timing *timing, double *seconds)
     const size_t size = sizeof(timing->why);
     double ns = 0;
     const uint32_t batch = timing->batch;
-    const double start = now();
+    const double start = attn_clock_wall();
     timing->result = ATTN_OK;
     for (uint32_t r = 0; r < batch && timing->result == ATTN_OK; r++) {
         timing->result = backend->enqueue(timing->rotated[timing->turn], why, size);
@@ -167,7 +160,7 @@ static int timed_batch(struct timing *timing, double *seconds)
     }
     if (timing->result == ATTN_OK)
         timing->result = backend->wait(timing->binding, why, size);
-    const double wall = now() - start;
+    const double wall = attn_clock_wall() - start;
     if (timing->result == ATTN_OK)
         timing->result = backend->time_device(timing->binding, &ns, why, size);
     *seconds = 1e-9 * ns;
@@ -196,9 +189,9 @@ static int timed_run(void *context, double *seconds)
         evict_one(timing, 0);
     if (backend->enqueue)
         return timed_batch(timing, seconds);
-    const double start = now();
+    const double start = attn_clock_wall();
     run_host(timing);
-    *seconds = now() - start;
+    *seconds = attn_clock_wall() - start;
     return answer(timing);
 }
 
@@ -281,10 +274,10 @@ static int fetch_quickly(struct attn_plan *plan, const struct attn_message_reque
         bytes += request->operands[t].output ? (double)request->operands[t].span : 0;
     const double allowed = FETCH_S + bytes / FETCH_BYTES_S;
     for (int n = 0; n < FETCH_TRIES && best > allowed; n++) {
-        const double start = now();
+        const double start = attn_clock_wall();
         if (attn_plan_fetch(plan, reply) != 0)
             return -1;
-        const double seconds = now() - start;
+        const double seconds = attn_clock_wall() - start;
         best = seconds < best ? seconds : best;
     }
     if (best <= allowed)

@@ -3,6 +3,7 @@
 #include <dirent.h>
 
 #include "worker/aged.h"
+#include "worker/clocks.h"
 #include "worker/fresh.h"
 #include "worker/guard.h"
 #include "worker/load.h"
@@ -71,10 +72,10 @@ static void run_renewed(struct attn_plan *plan, const struct attn_message_reques
     const struct attn_load before = attn_load_now();
     /* Processor time: on a busy machine it is still as many runs. Who waits for a device or sleeps
      * is limited by the clock. */
-    const double start = attn_load_processor();
+    const double start = attn_clock_process();
     int32_t r;
-    for (r = 0; r < request->runs && attn_load_processor() - start <= request->min_time &&
-                attn_load_wall() - before.wall <= WALL_SHARE * request->min_time;
+    for (r = 0; r < request->runs && attn_clock_process() - start <= request->min_time &&
+                attn_clock_wall() - before.wall <= WALL_SHARE * request->min_time;
          r++)
         if (attn_plan_run(plan, NULL, reply) != 0)
             return;
@@ -102,10 +103,10 @@ static void run_all(struct attn_plan *plan, const struct attn_message_request *r
             reply->seconds = seconds;
     }
     reply->threads_seen = attn_threads_now();
-    const double ran = attn_load_wall();
+    const double ran = attn_clock_wall();
     const int fetched = attn_plan_fetch(plan, reply);
     if (!plan->backend->enqueue) /* work that is done there is part of the run */
-        reply->seconds += attn_load_wall() - ran;
+        reply->seconds += attn_clock_wall() - ran;
     if (fetched == 0 && request->fresh)
         run_fresh(plan, request, fds, guarded, reply);
 }
