@@ -164,8 +164,8 @@ struct ref_row_bound {
     bool overflows;   /* p or its sum may leave the range of their types */
 };
 
-/* Sets chain, product, lost, summing, quotient and dropout. Reads only the length, lse and dropout
- * of the row, and its weights p; p NULL: they are not known. */
+/* bound_roundings.c: sets chain, product, lost, summing, quotient and dropout. Reads only the
+ * length, lse and dropout of the row, and its weights p; p NULL: they are not known. */
 void ref_bound_roundings(const struct ref_arithmetic *a, const struct ref_softmax *row,
                          const double *p, struct ref_row_bound *bound);
 
@@ -173,7 +173,7 @@ void ref_bound_roundings(const struct ref_arithmetic *a, const struct ref_softma
  * after the other. Reads logit and wrong of the scratch. */
 double ref_bound_rises(const struct ref_scratch *scratch, int64_t n);
 
-/* Sets all of *bound, and the arrays growth, upper and store of the scratch. */
+/* bound_row.c: sets all of *bound, and the arrays growth, upper and store of the scratch. */
 void ref_bound_row(const struct ref_arithmetic *a, const struct ref_softmax *row,
                    struct ref_scratch *scratch, struct ref_row_bound *bound);
 
@@ -197,7 +197,8 @@ struct ref_column {
     double far, high; /* largest |v - ref|, largest |v| */
 };
 
-/* E of an element of out that is not infinite; *rest, if not NULL: without errors of weights. */
+/* bound_out.c: E of an element of out that is not infinite; *rest, if not NULL: without errors of
+ * weights. */
 double ref_bound_column(const struct ref_arithmetic *a, const struct ref_softmax *row,
                         const struct ref_row_bound *bound, const struct ref_column *column,
                         double out, double *rest);
