@@ -60,10 +60,6 @@ struct attn_outcome attn_worker_renew(struct attn_worker *worker, struct attn_in
  * result. SKIP: the process that kept the plan is gone. */
 struct attn_outcome attn_worker_aged(struct attn_worker *worker, struct attn_instance *instance);
 
-/* Copies the outputs of an instance to another of the same problem; exchanges them. */
-void attn_outputs_copy(struct attn_instance *to, const struct attn_instance *from);
-void attn_outputs_swap(struct attn_instance *a, struct attn_instance *b);
-
 /* A long use of a plan, in guarded memory. With `runs` > 0: that many runs after a first one, all
  * with the bits of the first one, while a processor is busy now and then. With `runs` 0: several
  * plans, one after the other; it fails if each leaves more threads, descriptors or mapped memory

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "explain/examine.h"
+#include "host/outputs.h"
 #include "pack/twin.h"
 #include "reference/dtype.h"
 #include "run/verify_one.h"

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "host/live.h"
+#include "host/outputs.h"
 #include "host/reply.h"
 #include "tiny.h"
 
