@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* judge.c - class first, then error against bound; nothing that is NaN can pass. */
+/* judge.c - the references of an instance, and the verdicts on its outputs. */
 #include "judge/judge.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,22 +13,15 @@
 #include "judge/grade.h"
 #include "judge/limits.h"
 #include "judge/rows.h"
+#include "judge/tally.h"
 #include "reference/bound.h"
-#include "reference/dtype.h"
 #include "reference/every.h"
-#include "tensor/units.h"
 
-enum {
-    MAX_REFERENCES = 8,  /* numerics kept at a time; more than backends that usually run */
-    MAX_RATIOS = 1 << 16 /* ratios kept for the median; an even sample of all */
-};
+enum { MAX_REFERENCES = 8 }; /* numerics kept at a time; more than backends that usually run */
 
 /* A pass below this was not computed independently: rounding alone gives a larger error. */
 static const double least_ratio = 1e-6;
 static const int64_t least_keys = 8;
-/* ... unless every true value is a number of the output type to within this part of an ulp: the
- * value of a key that takes all the weight, the residual that pruned heads leave, an underflow. */
-static const double exact_ulp = 1e-3;
 
 #define OUT_OF_RANGE                                                                               \
     "%lld of %lld elements may be beyond the range of the declared types, so they are not judged"
@@ -139,125 +131,15 @@ static const struct ref_result *reference_for(struct attn_judge *judge,
     return &slot->result;
 }
 
-/* Running figures over the elements of a verdict. */
-struct tally {
-    struct attn_judgement *verdict;
-    double *ratios;
-    int64_t seen, kept, stride;
-    double sum_squares;
-    int64_t out_elements;
-    int64_t zeros;   /* elements of out that are 0 where the reference is not */
-    int64_t inexact; /* elements of its reference that must be rounded to be stored */
-    double least, most, ref_least, ref_most; /* ranges of out and of its reference */
-    int64_t failures;
-    int64_t unknown; /* elements of which nothing is known; not counted in `seen` */
-};
-
-static void describe_failure(struct tally *t, const char *where, double got, double want,
-                             double bound)
-{
-    struct attn_judgement *v = t->verdict;
-    snprintf(v->reason, sizeof v->reason,
-             "%s is %.9g, the reference says %.9g, allowed error %.3g%s", where, got, want, bound,
-             isnan(got) && !isnan(want) ? " (NaN: wrong, or never written)" : "");
-}
-
-/* Element c of a unit: what was computed, and what the reference says. */
-struct element {
-    const struct attn_units *units;
-    int64_t unit, c;
-    double got, want, bound;
-};
-
-/* Counts one element. Its place is written out only if it is the worst so far. */
-static bool tally_element(struct tally *t, const struct element *e, double threshold)
-{
-    struct attn_judgement *v = t->verdict;
-    if (isinf(e->bound) && !isinf(e->want)) {
-        t->unknown++;
-        return true;
-    }
-    double ratio = attn_element_ratio(e->got, e->want, e->bound, threshold);
-    if (t->seen++ % t->stride == 0 && t->kept < MAX_RATIOS)
-        t->ratios[t->kept++] = ratio;
-    bool bad = !(ratio <= 1);
-    if (ratio > v->max_ratio || (t->seen == 1)) {
-        int64_t at[ATTN_MAX_RANK];
-        attn_unit_indices(e->units, e->unit, e->c, at);
-        attn_unit_name(e->units, at, v->worst, sizeof v->worst);
-        if (bad && (t->failures == 0 || ratio > v->max_ratio))
-            describe_failure(t, v->worst, e->got, e->want, e->bound);
-        v->max_ratio = ratio;
-    }
-    t->failures += bad;
-    return !bad;
-}
-
 double attn_judge_ratio(uint32_t dtype, double got, double want, double bound)
 {
     return attn_element_ratio(got, want, bound, attn_overflow_threshold(dtype));
 }
 
-/* A value as the type can hold it. */
-static double rounded(uint32_t dtype, double value)
-{
-    double stored;
-    attn_dtype_store(dtype, &stored, 0, value);
-    return attn_dtype_load(dtype, &stored, 0);
-}
-
-/* Figures that only the first output has. */
-static void tally_first(struct tally *t, const struct element *e, uint32_t dtype)
-{
-    t->out_elements++;
-    if (!isfinite(e->got) || !isfinite(e->want) || !isfinite(e->bound))
-        return;
-    double error = fabs(e->got - e->want);
-    t->sum_squares += error * error;
-    t->verdict->max_abs = fmax(t->verdict->max_abs, error);
-    double best = rounded(dtype, e->want);
-    t->inexact += fabs(best - e->want) > exact_ulp * attn_dtype_ulp(dtype, fabs(e->want));
-    t->zeros += e->got == 0 && best != 0;
-    t->least = fmin(t->least, e->got), t->most = fmax(t->most, e->got);
-    t->ref_least = fmin(t->ref_least, best), t->ref_most = fmax(t->ref_most, best);
-    if (e->want != 0)
-        t->verdict->max_rel = fmax(t->verdict->max_rel, error / fabs(e->want));
-}
-
-/* Output o, unit by unit, in the sample of its leader. */
-static bool tally_output(const struct attn_judge *judge, int o, const struct ref_values *ref,
-                         struct tally *t)
-{
-    struct attn_units units;
-    attn_units_of(&judge->instance->problem, o, &units);
-    const struct ref_units *leaders = &judge->request.units[units.output->leader];
-    const struct attn_tensor *tensor = units.tensor;
-    double threshold = attn_overflow_threshold(tensor->dtype);
-    bool ok = true;
-    for (int64_t r = 0; r < leaders->count * units.followers; r++) {
-        const int64_t unit =
-            ref_unit_number(leaders, r / units.followers) * units.followers + r % units.followers;
-        const int64_t base = attn_unit_base(&units, unit);
-        for (int64_t c = 0; c < units.width; c++) {
-            const int64_t k = r * units.width + c, at = attn_unit_element(&units, base, c);
-            const struct element e = {.units = &units,
-                                      .unit = unit,
-                                      .c = c,
-                                      .got = attn_dtype_load(tensor->dtype, tensor->data, at),
-                                      .want = ref->value[k],
-                                      .bound = ref->bound[k]};
-            ok &= tally_element(t, &e, threshold);
-            if (o == 0)
-                tally_first(t, &e, tensor->dtype);
-        }
-    }
-    return ok;
-}
-
 /* Does a pass of these rows prove too little? Rounding must show, and the output must vary if the
  * reference varies. */
 static bool is_trivial(const struct attn_judge *judge, const struct ref_result *ref,
-                       const struct attn_judgement *v, const struct tally *t, char *reason,
+                       const struct attn_judgement *v, const struct attn_tally *t, char *reason,
                        size_t size)
 {
     const struct attn_instance *in = judge->instance;
@@ -287,17 +169,6 @@ static bool is_trivial(const struct attn_judge *judge, const struct ref_result *
     return true;
 }
 
-/* Elements of all outputs that are checked. */
-static int64_t elements_of(const struct attn_judge *judge, uint32_t outputs)
-{
-    const struct attn_problem *p = &judge->instance->problem;
-    int64_t elements = 0;
-    for (int o = 0; o < REF_OUTPUTS; o++)
-        if (outputs >> o & 1)
-            elements += ref_requested_units(p, &judge->request, o) * ref_output_width(p, o);
-    return elements;
-}
-
 /* The rows that are checked, by the reference row by row. */
 static void judge_sample(struct attn_judge *judge, const struct attn_numerics *numerics,
                          bool approximate, struct attn_judgement *v)
@@ -315,23 +186,11 @@ static void judge_sample(struct attn_judge *judge, const struct attn_numerics *n
         return;
 
     v->has = outputs_of(judge);
-    struct tally t = {.verdict = v,
-                      .stride = elements_of(judge, v->has) / MAX_RATIOS + 1,
-                      .least = INFINITY,
-                      .most = -INFINITY,
-                      .ref_least = INFINITY,
-                      .ref_most = -INFINITY};
-    t.ratios = malloc(MAX_RATIOS * sizeof *t.ratios);
-    if (!t.ratios) {
+    struct attn_tally t;
+    if (attn_tally_outputs(judge->instance, &judge->request, ref, v, &t) != 0) {
         snprintf(v->reason, sizeof v->reason, "no memory to judge");
         return;
     }
-    for (int o = 0; o < REF_OUTPUTS; o++)
-        if ((v->has >> o & 1) && !tally_output(judge, o, &ref->output[o], &t))
-            v->ok &= ~(1u << o);
-    v->median_ratio = attn_median_of(t.ratios, t.kept);
-    v->rms = t.out_elements ? sqrt(t.sum_squares / (double)t.out_elements) : 0;
-    free(t.ratios);
 
     if (approximate) {
         v->status = ATTN_APPROX;
