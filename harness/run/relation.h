@@ -129,7 +129,20 @@ bool attn_relation_expect_same(struct attn_relation_work *work, const struct att
 bool attn_relation_always(const struct attn_relation_work *work);
 bool attn_relation_never(const struct attn_relation_work *work);
 
-/* Copies the instance's outputs. Returns 0, or -1: no memory. Free the results in either case. */
+/* relation_problems.c: makes the problem of part `part`; free it with attn_instance_free. NULL: no
+ * time or no memory; then the check is missing in the record. */
+struct attn_session;
+struct attn_instance *attn_relation_make(const struct attn_session *session,
+                                         const struct attn_relation *relation,
+                                         const struct attn_relation_work *work, int part);
+
+/* relation_compare.c: goes through the case's results. False, with a sentence, at the first that
+ * does not agree. */
+bool attn_relation_holds(const struct attn_relation *relation, struct attn_relation_work *work,
+                         char *text, size_t size);
+
+/* relation_results.c: copies the instance's outputs. Returns 0, or -1: no memory. Free the results
+ * in either case. */
 int attn_results_take(const struct attn_instance *instance, struct attn_results *results);
 void attn_results_free(struct attn_results *results);
 

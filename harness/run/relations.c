@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relations.c - makes the problems of each relation, runs them, and compares. */
+/* relations.c - runs the problems of each relation on each backend, and enters what comes of it. */
 #include "run/relations.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "explain/power.h"
 #include "reference/bound.h"
-#include "reference/dtype.h"
-#include "reference/operands.h"
 #include "run/account.h"
 #include "run/relation.h"
 #include "run/verify_one.h"
-#include "tensor/operand.h"
-#include "tensor/units.h"
 
 /* Relations are tried on cases of up to this many cells and bytes of operands, and on backends that
  * run them within this time. As with further fills, the faults that they look for show at any
@@ -80,153 +76,6 @@ static void enter(struct attn_entry *entry, enum attn_check check, enum attn_sta
              reason);
 }
 
-/* ---- made problems ---- */
-
-struct making {
-    const struct attn_relation *relation;
-    const struct attn_relation_work *work;
-    const struct attn_tensor *tensor;
-    int part;
-};
-
-static double made_value(const void *context, uint64_t index)
-{
-    const struct making *m = context;
-    int64_t at[ATTN_MAX_RANK] = {0}, rest = (int64_t)index;
-    for (uint32_t axis = m->tensor->rank; axis-- > 0;) {
-        const int64_t extent = m->tensor->stride[axis] == 0 ? 1 : m->tensor->shape[axis];
-        at[axis] = rest % extent;
-        rest /= extent;
-    }
-    return m->relation->value(m->work, m->part, m->tensor, at);
-}
-
-/* Is a made operand the case's own, element by element? */
-static bool is_copied(const struct attn_relation *relation, const struct attn_tensor *own,
-                      const struct attn_tensor *made)
-{
-    bool same = relation->changes != NULL && own->rank == made->rank;
-    for (const uint32_t *role = relation->changes; same && *role; role++)
-        same = *role != made->role;
-    for (uint32_t axis = 0; same && axis < own->rank; axis++)
-        same = own->shape[axis] == made->shape[axis] && own->stride[axis] == made->stride[axis];
-    return same;
-}
-
-/* NULL: no time or no memory; then the check is missing in the record. */
-static struct attn_instance *make_part(const struct attn_session *session,
-                                       const struct attn_relation *relation,
-                                       const struct attn_relation_work *work, int part)
-{
-    struct attn_case c = work->base->c; /* nothing in the copy is owned */
-    if (relation->recast)
-        relation->recast(work, part, &c);
-    c.fill = ATTN_FILL_ZEROS; /* every input is written below */
-    struct attn_instance *instance = attn_instance_blank(session, &c);
-    for (uint32_t t = 0; instance && t < instance->problem.n_tensors; t++) {
-        if (instance->operands[t].output)
-            continue;
-        const struct attn_tensor *own =
-            attn_tensor_find(&work->base->problem, instance->tensors[t].role);
-        if (own && is_copied(relation, own, &instance->tensors[t])) {
-            memcpy(instance->tensors[t].data, own->data, attn_tensor_span(own));
-            continue;
-        }
-        const struct making making = {relation, work, &instance->tensors[t], part};
-        attn_operand_fill(&instance->tensors[t], session->settings.host_threads, made_value,
-                          &making);
-    }
-    return instance;
-}
-
-/* ---- comparing ---- */
-
-static bool agrees(const struct attn_expectation *e)
-{
-    if (isnan(e->want) || isnan(e->got))
-        return isnan(e->want) && isnan(e->got);
-    return e->want == e->got || fabs(e->got - e->want) <= e->allowed;
-}
-
-static void describe(const struct attn_problem *p, const struct attn_place *at,
-                     const struct attn_expectation *e, char *text, size_t size)
-{
-    struct attn_units units;
-    char place[96];
-    attn_units_of(p, at->output, &units);
-    attn_unit_name(&units, at->at, place, sizeof place);
-    snprintf(text, size, "%s: expected %.9g, got %.9g, allowed difference %.3g", place, e->want,
-             e->got, e->allowed);
-}
-
-/* Checks one place of the results. False, with a sentence, if the relation does not hold there. */
-static bool holds_at(const struct attn_relation *relation, struct attn_relation_work *work,
-                     const struct attn_place *at, char *text, size_t size)
-{
-    struct attn_expectation e;
-    if (!relation->expect(work, at, &e) || agrees(&e))
-        return true;
-    describe(&work->base->problem, at, &e, text, size);
-    return false;
-}
-
-/* Row by row: its lse, then its part of out. */
-static bool compare_rows(const struct attn_relation *relation, struct attn_relation_work *work,
-                         char *text, size_t size)
-{
-    const struct attn_problem *p = &work->base->problem;
-    const struct ref_op *op = ref_op_find(p->op);
-    const int lse = ref_output_of(op, ATTN_LSE);
-    const bool by_head = strchr(op->outputs[0].unit, 'h'); /* else out is visited at head 0 only */
-    const int64_t width = ref_output_width(p, 0);
-    const int64_t first = lse >= 0 && work->was.value[lse] ? -1 : 0;
-    struct attn_place row = {0};
-    for (row.b = 0; row.b < p->b; row.b++)
-        for (row.h = 0; row.h < p->hq; row.h++)
-            for (row.i = 0; row.i < p->sq; row.i++)
-                for (row.c = first; row.c < (by_head || row.h == 0 ? width : 0); row.c++) {
-                    const struct attn_place at = attn_place_of(op, row.c < 0 ? lse : 0, &row);
-                    if (!holds_at(relation, work, &at, text, size))
-                        return false;
-                }
-    return true;
-}
-
-/* All elements of an output. */
-static bool compare_output(const struct attn_relation *relation, struct attn_relation_work *work,
-                           int output, char *text, size_t size)
-{
-    const struct attn_tensor *tensor = work->was.tensor[output];
-    const char *shape = ref_op_find(work->base->problem.op)->outputs[output].shape;
-    const char *batch = strchr(shape, 'b');
-    struct attn_place at = {.output = output};
-    int64_t count = 1;
-    for (uint32_t axis = 0; axis < tensor->rank; axis++)
-        count *= tensor->shape[axis];
-    for (int64_t n = 0; n < count; n++) {
-        at.b = batch ? at.at[batch - shape] : 0;
-        if (!holds_at(relation, work, &at, text, size))
-            return false;
-        for (uint32_t axis = tensor->rank; axis-- > 0 && ++at.at[axis] == tensor->shape[axis];)
-            at.at[axis] = 0;
-    }
-    return true;
-}
-
-/* Goes through the case's results. False, with a sentence, at the first that does not agree. */
-static bool compare(const struct attn_relation *relation, struct attn_relation_work *work,
-                    char *text, size_t size)
-{
-    bool ok = true;
-    if (ref_op_is(work->base->problem.op, REF_SOFTMAX))
-        return compare_rows(relation, work, text, size);
-    for (int o = 0; o < REF_OUTPUTS && ok; o++)
-        ok = !work->was.value[o] || compare_output(relation, work, o, text, size);
-    return ok;
-}
-
-/* ---- running ---- */
-
 /* The worker that a relation needs: the seat's, or one with another number of threads. NULL: there
  * is no such worker; the relation then gets no verdict. */
 static struct attn_worker *worker_for(struct attn_seat *seat, enum attn_check check)
@@ -282,7 +131,7 @@ static void try_relation(const struct attn_relation *relation, struct attn_seat 
     else if (!ready)
         miss(entry, relation->check, ATTN_WHY_MEMORY);
     if (ready && outcome.status == ATTN_PASS) {
-        const bool ok = compare(relation, work, text, sizeof text);
+        const bool ok = attn_relation_holds(relation, work, text, sizeof text);
         if (!exact)
             entry->verdict.delta += ref_delta(&work->numerics, work->base->kind) +
                                     relation->parts * ref_delta(&work->numerics, kind);
@@ -352,7 +201,7 @@ static void verify_relation(struct attn_session *session, struct attn_seat *seat
             continue;
         for (int n = 0; n < relation->parts; n++) {
             if (!parts[n])
-                parts[n] = make_part(session, relation, work, n);
+                parts[n] = attn_relation_make(session, relation, work, n);
             work->part[n] = parts[n];
             if (!parts[n] || (work->inner && !relation->exact(work) && !inners[n].q &&
                               attn_inner_create(parts[n], &inners[n]) != 0)) {
