@@ -33,14 +33,8 @@
 #define ASTRAY_SHARE 0.05
 #define ASTRAY_S     2e-3
 
-/* As in timing.c: what the calls around a batch may take beyond twice the device's own time. */
-#define LAUNCH_S 2e-4
-
 struct live {
-    struct attn_plan plan;
-    struct attn_owned owned;
-    struct attn_vary vary;
-    const struct attn_message_request *request;
+    struct attn_timing timing;
     int64_t iterations;
     uint32_t clock; /* enum attn_clock */
     double single;  /* seconds of the fastest single run */
@@ -48,45 +42,33 @@ struct live {
     double runs;    /* processor time of the process while it served batches */
     double others;  /* that of other threads than this one, while it did */
     double astray;  /* the same, while it did not */
-    double hidden;  /* the least time that a device's clock has left out of a batch */
-    int result;     /* of the slot that ended the batches */
-    char why[256];
 };
-
-/* The work of a backend without a device: what its `fetch` does is part of it. */
-static int run_host(struct live *live)
-{
-    const struct attn_backend *backend = live->plan.backend;
-    live->result = backend->run(live->plan.binding, live->why, sizeof(live->why));
-    if (backend->fetch && live->result == ATTN_OK)
-        live->result = backend->fetch(live->plan.binding, live->why, sizeof(live->why));
-    return live->result;
-}
 
 static int run_device(struct live *live, int64_t n, struct attn_live_sample *sample)
 {
-    const struct attn_backend *backend = live->plan.backend;
-    void *const binding = live->plan.binding;
-    char *why = live->why;
+    struct attn_timing *timing = &live->timing;
+    const struct attn_backend *backend = timing->plan.backend;
+    void *const binding = timing->plan.binding;
+    char *why = timing->why;
     double ns = 0;
     const struct attn_reading start = attn_clocks_read();
-    live->result = ATTN_OK;
-    for (int64_t r = 0; r < n && live->result == ATTN_OK; r++)
-        live->result = backend->enqueue(binding, why, sizeof(live->why));
-    if (live->result == ATTN_OK)
-        live->result = backend->wait(binding, why, sizeof(live->why));
+    timing->result = ATTN_OK;
+    for (int64_t r = 0; r < n && timing->result == ATTN_OK; r++)
+        timing->result = backend->enqueue(binding, why, sizeof(timing->why));
+    if (timing->result == ATTN_OK)
+        timing->result = backend->wait(binding, why, sizeof(timing->why));
     const struct attn_reading end = attn_clocks_read();
-    if (live->result == ATTN_OK)
-        live->result = backend->time_device(binding, &ns, why, sizeof(live->why));
+    if (timing->result == ATTN_OK)
+        timing->result = backend->time_device(binding, &ns, why, sizeof(timing->why));
     const double wall = end.wall - start.wall;
     /* Only of whole batches: a single run may be shorter than what may be hidden. */
     const double hidden = wall - 2e-9 * ns * (double)n;
-    if (n == live->iterations && hidden < live->hidden)
-        live->hidden = hidden;
+    if (n == live->iterations && hidden < timing->hidden)
+        timing->hidden = hidden;
     sample->wall_ns = 1e9 * wall;
     sample->processor_ns = 1e9 * (end.process - start.process);
     sample->device_ns = ns > 0 ? ns * (double)n : 0;
-    return live->result;
+    return timing->result;
 }
 
 /* A stretch of runs between two looks at the clocks. The wall clock is read outside the other. */
@@ -113,13 +95,13 @@ static void end(uint32_t clock, struct stretch since, struct attn_live_sample *s
 /* A batch, timed without the copies that are made for the host in it. */
 static int batch_host(struct live *live, struct attn_live_sample *sample)
 {
-    struct attn_vary *vary = &live->vary;
+    struct attn_vary *vary = &live->timing.vary;
     attn_vary_draw(vary, live->iterations);
     struct stretch since = begin(live->clock);
     for (int64_t r = 0; r < live->iterations; r++) {
         attn_vary_step(vary);
-        if (run_host(live) != ATTN_OK)
-            return live->result;
+        if (attn_timing_run(&live->timing) != ATTN_OK)
+            return live->timing.result;
         if (vary->countdown < 0 || --vary->countdown > 0)
             continue;
         vary->countdown = -1;
@@ -134,11 +116,11 @@ static int batch_host(struct live *live, struct attn_live_sample *sample)
 /* Other inputs, and a run that finds them and may not write to them. */
 static int exchange(struct live *live)
 {
-    attn_vary_exchange(&live->vary);
-    attn_vary_protect(&live->vary, true);
-    run_host(live);
-    attn_vary_protect(&live->vary, false);
-    return live->result;
+    attn_vary_exchange(&live->timing.vary);
+    attn_vary_protect(&live->timing.vary, true);
+    attn_timing_run(&live->timing);
+    attn_vary_protect(&live->timing.vary, false);
+    return live->timing.result;
 }
 
 static int serve_batch(struct live *live, bool other, struct attn_live_sample *sample)
@@ -146,16 +128,16 @@ static int serve_batch(struct live *live, bool other, struct attn_live_sample *s
     *sample = (struct attn_live_sample){.iterations = live->iterations, .clock = live->clock};
     const struct attn_reading before = attn_clocks_read();
     int result = ATTN_OK;
-    if (live->plan.backend->enqueue) {
+    if (live->timing.plan.backend->enqueue) {
         result = run_device(live, live->iterations, sample);
     } else {
-        attn_vary_home(&live->vary);
+        attn_vary_home(&live->timing.vary);
         /* The other worker has had the caches: one run brings the operands back. A long run does
          * that by itself. */
         if (other)
             result = exchange(live);
         else if (live->iterations > 1)
-            result = run_host(live);
+            result = attn_timing_run(&live->timing);
         const uint64_t switches = attn_clocks_switches(live->clock != ATTN_CLOCK_THREAD);
         if (result == ATTN_OK)
             result = batch_host(live, sample);
@@ -171,28 +153,28 @@ static int serve_batch(struct live *live, bool other, struct attn_live_sample *s
 /* The clock that tells the time of this backend's work. */
 static uint32_t clock_of(const struct live *live, int waits, int runs, double share)
 {
-    if (live->plan.backend->enqueue)
+    if (live->timing.plan.backend->enqueue)
         return ATTN_CLOCK_DEVICE;
-    if (live->plan.setup->threads > 1 || (2 * waits > runs && share < WAITS_SHARE))
+    if (live->timing.plan.setup->threads > 1 || (2 * waits > runs && share < WAITS_SHARE))
         return ATTN_CLOCK_WALL;
     return attn_threads_now() == 1 ? ATTN_CLOCK_THREAD : ATTN_CLOCK_PROCESS;
 }
 
 /* Single runs: how long a batch is to be, and by which clock. */
-static int find_batch(struct live *live, double warm_up)
+static int find_batch(struct live *live)
 {
-    const bool device = live->plan.backend->enqueue != NULL;
+    const bool device = live->timing.plan.backend->enqueue != NULL;
     const double until = attn_clock_wall() + SINGLES_S;
     int runs = 0, waits = 0;
     double share = 1;
-    live->single = warm_up;
+    live->single = live->timing.warm_up;
     for (; runs < SINGLES && (runs == 0 || attn_clock_wall() < until); runs++) {
         struct attn_live_sample sample = {0};
         const double waited = attn_clocks_delayed(true);
         const struct attn_reading start = attn_clocks_read();
-        attn_vary_step(&live->vary);
-        if ((device ? run_device(live, 1, &sample) : run_host(live)) != ATTN_OK)
-            return live->result;
+        attn_vary_step(&live->timing.vary);
+        if ((device ? run_device(live, 1, &sample) : attn_timing_run(&live->timing)) != ATTN_OK)
+            return live->timing.result;
         const struct attn_reading now = attn_clocks_read();
         const double seconds = device ? 1e-9 * sample.device_ns : now.wall - start.wall;
         waits += now.given > start.given;
@@ -203,9 +185,9 @@ static int find_batch(struct live *live, double warm_up)
     live->clock = clock_of(live, waits, runs, share);
     const double fit = (device ? BATCH_DEVICE_S : BATCH_S) / live->single;
     const double most = device ? BATCH_LAUNCHES : BATCH_MOST;
-    live->iterations = live->request->iterations > 0 ? live->request->iterations
-                       : !(fit > 1)                  ? 1
-                                                     : (int64_t)fmin(fit, most);
+    live->iterations = live->timing.request->iterations > 0 ? live->timing.request->iterations
+                       : !(fit > 1)                         ? 1
+                                                            : (int64_t)fmin(fit, most);
     return ATTN_OK;
 }
 
@@ -230,13 +212,13 @@ static int receive(struct live *live, struct attn_message_batch *order)
 }
 
 /* Serves batches to the last. Returns the result of the slot that ended them. */
-static int serve_all(struct live *live, double warm_up)
+static int serve_all(struct live *live)
 {
     struct attn_message_batch order;
     struct attn_live_sample sample = {0};
-    if (find_batch(live, warm_up) != ATTN_OK)
-        return live->result;
-    sample.huge_bytes = attn_owned_huge(&live->owned, &sample.bytes);
+    if (find_batch(live) != ATTN_OK)
+        return live->timing.result;
+    sample.huge_bytes = attn_owned_huge(&live->timing.owned, &sample.bytes);
     sample.iterations = live->iterations;
     sample.wall_ns = 1e9 * live->single;
     sample.clock = live->clock;
@@ -258,9 +240,9 @@ static int check_work(const struct live *live, const struct attn_load *before,
     const double allowed = ASTRAY_S + ASTRAY_SHARE * live->runs;
     const double own = attn_clock_process() - live->own;
     const double children = attn_load_now().process - before->process - own;
-    if (attn_load_check(before, 0, live->plan.setup, reply) != 0)
+    if (attn_load_check(before, 0, live->timing.plan.setup, reply) != 0)
         return -1;
-    if (live->plan.setup->threads > 1 || live->clock == ATTN_CLOCK_DEVICE)
+    if (live->timing.plan.setup->threads > 1 || live->clock == ATTN_CLOCK_DEVICE)
         return 0; /* threads of a pool may spin, and the wall clock counts */
     if (live->astray > allowed)
         attn_reply_set(reply, ATTN_FAIL,
@@ -279,78 +261,42 @@ static int check_work(const struct live *live, const struct attn_load *before,
 }
 
 /* Batches in the slot `run`, and the checks behind them. */
-static void time_all(struct live *live, double warm_up, struct attn_message_reply *reply)
+static void time_all(struct live *live, struct attn_message_reply *reply)
 {
-    char broken[128];
     const struct attn_load load = attn_load_now();
     live->own = attn_clock_process();
-    live->hidden = HUGE_VAL;
     attn_slot_enter(ATTN_SLOT_RUN);
-    serve_all(live, warm_up);
-    const int state = attn_slot_leave(broken, sizeof(broken));
-    live->why[sizeof(live->why) - 1] = 0;
-    if (live->result != ATTN_OK)
-        attn_reply_result(reply, ATTN_SLOT_RUN, live->result, live->why);
-    else if (state != 0)
-        attn_reply_set(reply, ATTN_FAIL, "%s, in %s", broken, attn_slot_name(ATTN_SLOT_RUN));
-    else if (live->hidden > LAUNCH_S && live->hidden < HUGE_VAL)
-        attn_reply_set(reply, ATTN_SUSPECT,
-                       "the device's clock says less than half of the time that its runs take: in "
-                       "every batch at least %.3g s passed beyond twice what it says",
-                       live->hidden);
-    else if (check_work(live, &load, reply) == 0)
+    serve_all(live);
+    if (attn_timing_leave(&live->timing, reply) == 0 &&
+        attn_timing_check_clock(&live->timing, reply) == 0 && check_work(live, &load, reply) == 0)
         reply->threads_seen = attn_threads_now();
 }
 
-static void serve_plan(struct live *live, struct attn_message_reply *reply)
-{
-    double warm_up;
-    if (attn_plan_bind(&live->plan, live->owned.tensors, reply) != 0)
-        return;
-    attn_vary_protect(&live->vary, true);
-    const int ran = attn_plan_run(&live->plan, &warm_up, reply);
-    attn_vary_protect(&live->vary, false);
-    if (ran != 0 || attn_device_ask(live->plan.backend, &reply->before, reply) != 0)
-        return;
-    time_all(live, warm_up, reply);
-    if (reply->status == ATTN_PASS &&
-        attn_device_ask(live->plan.backend, &reply->after, reply) == 0)
-        attn_timing_finish(&live->plan, live->request, &live->owned, &live->vary, warm_up, reply);
-}
-
 /* A write to an input while it is protected is named after it. */
-static void watch_faults(const struct live *live)
+static void watch_faults(const struct attn_timing *timing)
 {
     struct attn_fault_region regions[ATTN_MAX_TENSORS];
-    for (uint32_t t = 0; t < live->owned.n; t++) {
-        const struct attn_shared_operand *operand = &live->request->operands[t];
-        const uintptr_t data = (uintptr_t)live->owned.tensors[t].data;
+    for (uint32_t t = 0; t < timing->owned.n; t++) {
+        const struct attn_shared_operand *operand = &timing->request->operands[t];
+        const uintptr_t data = (uintptr_t)timing->owned.tensors[t].data;
         regions[t] = (struct attn_fault_region){
             .begin = data - operand->lead, .end = data + operand->span, .data = data};
     }
-    attn_fault_watch(regions, live->owned.n);
+    attn_fault_watch(regions, timing->owned.n);
 }
 
 void attn_serve_live(struct attn_setup *setup, const struct attn_message_request *request,
                      const int fds[2], struct attn_message_reply *reply)
 {
-    struct live live = {.request = request};
+    struct live live = {.timing = {.request = request}};
     char why[256];
 
-    if (attn_owned_create_together(request, fds, &live.owned, why, sizeof(why)) != 0) {
+    if (attn_owned_create_together(request, fds, &live.timing.owned, why, sizeof(why)) != 0) {
         attn_reply_set(reply, ATTN_OOM, "%s", why);
         return;
     }
-    attn_vary_begin(&live.vary, request, &live.owned);
-    watch_faults(&live);
-    if (attn_plan_open(setup, request, &live.plan, reply) == 0) {
-        if (setup->backend->enqueue)
-            live.vary.n_spots = 0;
-        serve_plan(&live, reply);
-    }
-    attn_plan_close(&live.plan, reply);
-    attn_fault_watch(NULL, 0);
-    if (reply->status == ATTN_PASS)
-        attn_timing_return(setup->backend, request, &live.owned, &live.vary, reply);
-    attn_owned_free(&live.owned);
+    watch_faults(&live.timing);
+    if (attn_timing_begin(&live.timing, setup, reply) == 0)
+        time_all(&live, reply);
+    attn_timing_end(&live.timing, reply);
 }

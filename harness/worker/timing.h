@@ -1,22 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timing.h - what every timing ends with: the checks after the last run, and what goes back. */
+/* timing.h - what every timing begins and ends with, whoever takes the time in between.
+ *
+ * Fill in `request` and `owned` and call attn_fault_watch; then, between attn_timing_begin and
+ * attn_timing_end, call the slots of `plan`. A failure goes into the reply. */
 #ifndef ATTN_WORKER_TIMING_H
 #define ATTN_WORKER_TIMING_H
 
 #include "worker/plan.h"
 #include "worker/vary.h"
 
-/* After the last timed run of a bound plan: one more run for whose inputs the host has a reference,
- * and the checks that nothing computes after `run` and that `fetch` only copies. warm_up: seconds
- * of the first run. A failure goes into the reply. */
-void attn_timing_finish(struct attn_plan *plan, const struct attn_message_request *request,
-                        struct attn_owned *owned, struct attn_vary *vary, double warm_up,
-                        struct attn_message_reply *reply);
+struct attn_timing {
+    const struct attn_message_request *request;
+    struct attn_owned owned;
+    struct attn_vary vary;
+    struct attn_plan plan;
+    double warm_up; /* seconds of the first run */
+    bool is_long;   /* a run is a sample of its own */
+    double hidden;  /* the least time that a device's clock has left out of a batch */
+    int result;     /* of the slot that ended the timing */
+    char why[256];
+};
 
-/* After the plan is closed, if all has passed: the outputs go back to the host, and the reply says
- * which run was kept and whether an input was written to. */
-void attn_timing_return(const struct attn_backend *backend,
-                        const struct attn_message_request *request, struct attn_owned *owned,
-                        struct attn_vary *vary, struct attn_message_reply *reply);
+/* Opens and binds the plan, runs it once with inputs that it may not write to, and asks for the
+ * state of the device. Returns 0 or -1; call attn_timing_end in any case. */
+int attn_timing_begin(struct attn_timing *timing, struct attn_setup *setup,
+                      struct attn_message_reply *reply);
+
+/* The work of a backend without a device: what its `fetch` does is part of it. */
+static inline int attn_timing_run(struct attn_timing *timing)
+{
+    const struct attn_plan *plan = &timing->plan;
+    const struct attn_backend *backend = plan->backend;
+    timing->result = backend->run(plan->binding, timing->why, sizeof(timing->why));
+    if (backend->fetch && timing->result == ATTN_OK)
+        timing->result = backend->fetch(plan->binding, timing->why, sizeof(timing->why));
+    return timing->result;
+}
+
+/* After the last timed run: leaves the slot `run`. Returns 0; or -1: a slot has failed or has
+ * broken a promise. */
+int attn_timing_leave(struct attn_timing *timing, struct attn_message_reply *reply);
+
+/* Does the device's clock leave out much of the time of its batches? Returns 0; or -1: it does. */
+int attn_timing_check_clock(const struct attn_timing *timing, struct attn_message_reply *reply);
+
+/* If all has passed: one more run for whose inputs the host has a reference, and the checks that
+ * nothing computes after `run` and that `fetch` only copies. Closes the plan. If all has passed
+ * still, the outputs go back to the host, and the reply says which run was kept and whether an
+ * input was written to. Frees the operands. */
+void attn_timing_end(struct attn_timing *timing, struct attn_message_reply *reply);
 
 #endif
