@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
+#include "host/entropy.h"
 #include "host/process.h"
 #include "host/reply.h"
 #include "reference/op.h"
@@ -45,15 +45,6 @@ void attn_request_fill(struct attn_message_request *request, uint32_t kind,
     fill_linear(request, &instance->problem);
 }
 
-/* A word that no plugin can know in advance. */
-static uint64_t draw_entropy(void)
-{
-    uint64_t word;
-    if (getrandom(&word, sizeof(word), GRND_NONBLOCK) != sizeof(word))
-        word = (uint64_t)(1e9 * attn_now());
-    return word;
-}
-
 struct attn_outcome attn_shared_send(struct attn_worker *worker, struct attn_shared *shared,
                                      enum attn_placement placement,
                                      const struct attn_message_request *parameters)
@@ -83,7 +74,7 @@ struct attn_outcome attn_shared_send(struct attn_worker *worker, struct attn_sha
     memcpy(request.spots, parameters->spots, sizeof(request.spots));
     request.n_spots = parameters->n_spots;
     request.mixed = parameters->mixed;
-    request.entropy = draw_entropy();
+    request.entropy = attn_entropy();
     const struct attn_exchange exchange = {
         .message = &request.head, .live = live, .fds = share->fds, .instance = shared->instance};
     return attn_exchange(worker, &exchange);

@@ -6,9 +6,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
+#include "host/entropy.h"
 #include "host/live.h"
 #include "run/variants.h"
 #include "run/verify.h"
@@ -73,14 +73,6 @@ static bool world_stopped(void *context)
 {
     (void)context;
     return attn_interrupted != 0;
-}
-
-static uint64_t entropy(void)
-{
-    uint64_t word = 0;
-    if (getrandom(&word, sizeof word, GRND_NONBLOCK) != sizeof word)
-        word = (uint64_t)(1e9 * attn_now());
-    return word;
 }
 
 /* Starts a fresh worker on the claimed processors, with a plan ready in it. */
@@ -168,7 +160,7 @@ static int measure_pair(struct match *match, bool *ended, char *why, size_t size
     const struct attn_cycles_world world = {.now = world_now,
                                             .pause = world_pause,
                                             .stopped = world_stopped,
-                                            .random = entropy(),
+                                            .random = attn_entropy(),
                                             .clock = clock,
                                             .least_s = match->options->pair_s};
     struct player players[2] = {{.live = NULL}, {.live = NULL}};

@@ -4,9 +4,9 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
+#include "host/entropy.h"
 #include "results/record.h"
 
 volatile int attn_interrupted;
@@ -14,10 +14,7 @@ volatile int attn_interrupted;
 /* Of so many bits that JSON and shells hold it as it is. */
 static uint64_t fresh_seed(void)
 {
-    uint64_t seed = 0;
-    if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
-        seed = (uint64_t)(attn_now() * 1e9) ^ (uint64_t)getpid() << 32;
-    return seed >> 16;
+    return attn_entropy() >> 16;
 }
 
 void attn_settings_default(struct attn_settings *s)

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "explain/examine.h"
+#include "host/entropy.h"
 #include "host/outputs.h"
 #include "pack/twin.h"
 #include "reference/dtype.h"
@@ -20,14 +20,6 @@ static const double score_away = 16, value_least = 16, value_most = 4096;
 
 /* Keys that a spot may lie at: the first of all, which causal rows see. */
 static const double key_share = 0.25;
-
-static uint64_t entropy(void)
-{
-    uint64_t word = 0;
-    if (getrandom(&word, sizeof word, GRND_NONBLOCK) != sizeof word)
-        word = (uint64_t)(1e9 * attn_now());
-    return word;
-}
 
 static double value_away(const struct attn_problem *p)
 {
@@ -54,7 +46,7 @@ static void choose_spots(struct attn_variants *v)
 {
     static const uint32_t roles[][2] = {{ATTN_Q, ATTN_X_Q}, {ATTN_K, ATTN_X_K}, {ATTN_V, ATTN_X_V}};
     const struct attn_problem *p = &v->base->problem;
-    const uint64_t word = entropy();
+    const uint64_t word = attn_entropy();
     const int64_t keys = (int64_t)ceil(key_share * (double)p->sk);
     const int64_t key = keys > 0 ? (int64_t)(word >> 32) % keys : 0;
     for (int r = 0; r < 3; r++) {
@@ -94,7 +86,7 @@ void attn_variants_create(struct attn_instance *base, struct attn_judge *judge, 
     if (v->twin && random && !c->data)
         choose_spots(v);
     if (v->n_spots == ATTN_SPOTS_MAX)
-        v->mixed = between[entropy() % (sizeof between / sizeof *between)];
+        v->mixed = between[attn_entropy() % (sizeof between / sizeof *between)];
 }
 
 void attn_variants_free(struct attn_variants *v)
