@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "host/splitmix.h"
 #include "results/paired.h"
 #include "results/statistics.h"
 
@@ -46,15 +47,6 @@ static const double *by_clock(const struct times *times, uint32_t clock)
     return clock == ATTN_CLOCK_WALL     ? times->wall
            : clock == ATTN_CLOCK_DEVICE ? times->device
                                         : times->processor;
-}
-
-/* SplitMix64 (Steele, Lea and Flood 2014). */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-    return z ^ z >> 31;
 }
 
 static int compare_doubles(const void *a, const void *b)
@@ -139,7 +131,7 @@ static int run_cycles(const struct attn_side sides[2], const struct attn_cycles_
     const double began = world->now(world->context);
     uint64_t random = world->random;
     while (!ends(times, world->least_s, pair)) {
-        const int first = (int)(next_random(&random) >> 63);
+        const int first = (int)(attn_splitmix(&random) >> 63);
         const bool exchange = exchanges(pair->cycles);
         for (int turn = 0; turn < 2; turn++) {
             const int s = first ^ turn;

@@ -4,21 +4,12 @@
 
 #include <sys/mman.h>
 
-#include "host/walk.h"
-
-/* SplitMix64 (Steele, Lea and Flood 2014). */
-static uint64_t next_random(struct attn_vary *vary)
-{
-    uint64_t z = vary->random += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-    return z ^ z >> 31;
-}
+#include "host/splitmix.h"
 
 /* [0, 1) */
 static double uniform(struct attn_vary *vary)
 {
-    return 0x1p-53 * (double)(next_random(vary) >> 11);
+    return 0x1p-53 * (double)(attn_splitmix(&vary->random) >> 11);
 }
 
 static bool has_sets(const struct attn_vary *vary)
