@@ -49,19 +49,6 @@ static const double *by_clock(const struct times *times, uint32_t clock)
                                         : times->processor;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Sorts the values. */
-static double median_of(double *values, size_t n)
-{
-    qsort(values, n, sizeof *values, compare_doubles);
-    return attn_quantile_sorted(values, n, 0.5);
-}
-
 /* Standard error of the median over the cycles so far, from their quartiles: a normal distribution
  * has 1.349 standard deviations between them, and its median an error of 1.2533 / sqrt(n). */
 static double error_of(const struct times *times, const struct attn_pair_figures *pair)
@@ -73,7 +60,7 @@ static double error_of(const struct times *times, const struct attn_pair_figures
         return 0;
     for (size_t i = 0; i < n; i++)
         logs[i] = a[i] > 0 && b[i] > 0 ? log(b[i] / a[i]) : 0;
-    qsort(logs, n, sizeof *logs, compare_doubles);
+    attn_sort_doubles(logs, n);
     const double width = attn_quantile_sorted(logs, n, 0.75) - attn_quantile_sorted(logs, n, 0.25);
     free(logs);
     return 1.2533 / 1.349 * width / sqrt((double)n);
@@ -161,9 +148,9 @@ static void summarise(struct times *times, struct attn_pair_figures *pair)
         side->least = own[0];
         for (size_t i = 1; i < n; i++)
             side->least = own[i] < side->least ? own[i] : side->least;
-        side->wall = median_of(times[s].wall, n);
-        side->processor = median_of(times[s].processor, n);
-        side->device = median_of(times[s].device, n);
+        side->wall = attn_median(times[s].wall, n);
+        side->processor = attn_median(times[s].processor, n);
+        side->device = attn_median(times[s].device, n);
         wall += side->wall_all;
         processor += side->processor_all;
     }

@@ -57,12 +57,6 @@ static void find_slots(const struct attn_view *view, struct errors *errors)
             errors->backends[errors->n_backends++] = b;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Widens the range by a figure that has a place in it. */
 static void widen(struct errors *errors, double ratio)
 {
@@ -86,8 +80,8 @@ static void put_slot(FILE *out, FILE *lines, const struct attn_view *view, size_
         if (median >= 0)
             errors->medians[n_medians++] = median;
     }
-    qsort(errors->worst, n, sizeof *errors->worst, compare_doubles);
-    qsort(errors->medians, n_medians, sizeof *errors->medians, compare_doubles);
+    attn_sort_doubles(errors->worst, n);
+    attn_sort_doubles(errors->medians, n_medians);
     for (size_t i = 0; i < n; i++) {
         fprintf(out, "%zu %zu %.6g %.6g\n", type + 1, backend + 1,
                 ((double)i + 0.5) / (double)n - 0.5, errors->worst[i]);

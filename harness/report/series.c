@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "report/text.h"
+#include "results/statistics.h"
 
 /* Words of a canonical case line that follow the swept size, and so say nothing of the family. */
 static const char *const swept_words[ATTN_SWEEP_COUNT][6] = {
@@ -185,12 +186,6 @@ static int find_family(const struct attn_view *view, enum attn_sweep axis, bool 
     return status;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* "b=1, h=8, d=64, f32, no mask, 2 threads", the swept size left out. */
 static void state_constants(struct attn_series *series, const struct attn_view_row *row)
 {
@@ -241,7 +236,7 @@ int attn_series_find(const struct attn_view *view, enum attn_sweep axis, bool ca
     memset(series, 0, sizeof *series);
     series->axis = axis;
     series->causal = causal;
-    qsort(family.x, family.n, sizeof family.x[0], compare_doubles);
+    attn_sort_doubles(family.x, family.n);
     series->n_points = family.n < ATTN_SERIES_POINTS ? family.n : ATTN_SERIES_POINTS;
     series->left_out = family.n - series->n_points;
     memcpy(series->x, family.x, series->n_points * sizeof series->x[0]);

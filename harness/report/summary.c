@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "report/text.h"
+#include "results/statistics.h"
 
 void attn_protocol_text(const struct attn_view *view, const json_t *machine, char *text,
                         size_t size)
@@ -75,12 +76,6 @@ double attn_worst_grade(const struct attn_view *view, size_t backend)
     return largest(view, backend, "grade");
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double attn_median_slack(const struct attn_view *view, size_t backend)
 {
     double *slacks = malloc((view->n_rows + 1) * sizeof *slacks), median = NAN;
@@ -92,7 +87,7 @@ double attn_median_slack(const struct attn_view *view, size_t backend)
             slacks[n++] = slack;
     }
     if (n > 0) {
-        qsort(slacks, n, sizeof *slacks, by_value);
+        attn_sort_doubles(slacks, n);
         median = slacks[n / 2];
     }
     free(slacks);

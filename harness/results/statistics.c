@@ -37,6 +37,12 @@ double attn_quantile_sorted(const double *sorted, size_t n, double q)
     return sorted[below] + part * (sorted[below + 1] - sorted[below]);
 }
 
+double attn_median(double *values, size_t n)
+{
+    attn_sort_doubles(values, n);
+    return attn_quantile_sorted(values, n, 0.5);
+}
+
 /* Continued fraction of the incomplete beta function (Abramowitz and Stegun 26.5.8), evaluated by
  * the modified Lentz method. Converges in O(sqrt(max(a, b))) terms for x < (a+1)/(a+b+2). */
 static double beta_fraction(double x, double a, double b)
@@ -159,12 +165,6 @@ static void interval_by_t(const double *medians, size_t n, double *lo, double *h
     *hi = exp(mean + half);
 }
 
-static double median_of(double *values, size_t n)
-{
-    attn_sort_doubles(values, n);
-    return attn_quantile_sorted(values, n, 0.5);
-}
-
 int attn_summarise(const double *const *samples, const size_t *counts, size_t rounds,
                    struct attn_summary *out)
 {
@@ -184,15 +184,15 @@ int attn_summarise(const double *const *samples, const size_t *counts, size_t ro
         if (counts[r] == 0)
             continue;
         memcpy(all + filled, samples[r], counts[r] * sizeof *all);
-        medians[m++] = median_of(all + filled, counts[r]);
+        medians[m++] = attn_median(all + filled, counts[r]);
         filled += counts[r];
     }
     struct attn_summary s = {.n = n, .rounds = used, .lo = 0, .hi = INFINITY};
-    s.median = median_of(all, n);
+    s.median = attn_median(all, n);
     s.min = all[0];
     s.p10 = attn_quantile_sorted(all, n, 0.1);
     s.p90 = attn_quantile_sorted(all, n, 0.9);
-    double centre = median_of(medians, used);
+    double centre = attn_median(medians, used);
     if (used >= ORDER_ROUNDS)
         interval_by_order(medians, used, &s.lo, &s.hi);
     else if (used >= 2)

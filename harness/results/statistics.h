@@ -24,6 +24,9 @@ int attn_summarise(const double *const *samples, const size_t *counts, size_t ro
 /* Ascending. The values hold no NAN. */
 void attn_sort_doubles(double *values, size_t n);
 
+/* Sorts the values and returns the quantile 0.5. */
+double attn_median(double *values, size_t n);
+
 /* Quantile of a sorted array, linear between order statistics (Hyndman and Fan 1996, type 7). */
 double attn_quantile_sorted(const double *sorted, size_t n, double q);
 

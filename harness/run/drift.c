@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "results/record.h"
+#include "results/statistics.h"
 #include "run/paths.h"
 
 static const char *text_of(const json_t *record, const char *key)
@@ -81,12 +82,6 @@ json_t *attn_drift_read(const char *path, char *why, size_t size)
     return NULL;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median of errors over bounds, for this backend in this type. `scratch` has room for one
  * number per earlier record. */
 static double usual(const json_t *earlier, const json_t *like, double *scratch)
@@ -98,7 +93,7 @@ static double usual(const json_t *earlier, const json_t *like, double *scratch)
         if (same_backend(record, like) && same_type(record, like))
             scratch[n++] = ratio_of(record);
     }
-    qsort(scratch, n, sizeof *scratch, by_value);
+    attn_sort_doubles(scratch, n);
     return n ? scratch[n / 2] : 0;
 }
 
