@@ -79,9 +79,6 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *co
 /* Help of the whole program (verb NULL) or of one verb, on stdout. */
 void attn_command_help(const struct attn_verb *verb);
 
-/* "10m" "90s" "1h" "250ms" "90" (seconds). Returns -1 if the text is not a duration. */
-double attn_duration_parse(const char *text);
-
 /* Prints one line on stderr, "attnbench: ...", and returns `code`. */
 enum attn_exit attn_complain(enum attn_exit code, const char *text);
 

@@ -2,13 +2,13 @@
 /* flags.c - the table of options. One row says everything about an option, with a function that
  * reads its argument. A new option is one row. */
 #include <errno.h>
-#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/number.h"
 #include "run/checks.h"
 #include "run/drift.h"
 #include "run/entry.h"
@@ -27,30 +27,6 @@ enum {
     WORKS = VERIFY | TIMES,
     ALL = 255
 };
-
-double attn_duration_parse(const char *text)
-{
-    char *end;
-    double value = strtod(text, &end);
-    if (end == text || !(value >= 0) || isinf(value))
-        return -1;
-    static const struct {
-        const char *unit;
-        double seconds;
-    } units[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"m", 60}, {"h", 3600}};
-    for (size_t u = 0; u < sizeof units / sizeof *units; u++)
-        if (!strcmp(end, units[u].unit))
-            return value * units[u].seconds;
-    return -1;
-}
-
-static bool integer(const char *text, long long least, long long most, long long *value)
-{
-    char *end;
-    errno = 0;
-    *value = strtoll(text, &end, 10);
-    return *text && !*end && errno == 0 && *value >= least && *value <= most;
-}
 
 static enum attn_exit bad_value(const struct attn_flag *flag, const char *text, const char *wanted,
                                 char *why, size_t size)
@@ -89,7 +65,7 @@ static enum attn_exit take_count(const struct attn_flag *flag, char *text, struc
                                  char *why, size_t size)
 {
     long long n;
-    if (!integer(text, 1, flag->most, &n)) {
+    if (!attn_integer_parse(text, 1, flag->most, &n)) {
         char wanted[64];
         snprintf(wanted, sizeof wanted, "a number from 1 to %d", flag->most);
         return bad_value(flag, text, wanted, why, size);
@@ -113,15 +89,11 @@ static enum attn_exit take_time(const struct attn_flag *flag, char *text, struct
 static enum attn_exit take_size(const struct attn_flag *flag, char *text, struct attn_command *c,
                                 char *why, size_t size)
 {
-    static const char units[] = "KMGT";
-    char *end;
-    const double number = strtod(text, &end);
-    const char *unit = *end ? strchr(units, *end) : NULL;
-    const double value = unit ? ldexp(number, 10 * (int)(unit - units + 1)) : number;
+    const double bytes = attn_size_parse(text);
     /* Less than 64 MiB is not enough for a worker and the libraries that it loads. */
-    if (end == text || (*end && !unit) || (unit && end[1]) || !(value >= 0x1p26 && value < 0x1p62))
+    if (!(bytes >= 0x1p26 && bytes < 0x1p62))
         return bad_value(flag, text, "a size of at least 64M (512M, 8G)", why, size);
-    *(uint64_t *)place(flag, c) = (uint64_t)value;
+    *(uint64_t *)place(flag, c) = (uint64_t)bytes;
     return ATTN_EXIT_OK;
 }
 
@@ -156,7 +128,7 @@ static enum attn_exit take_shard(const struct attn_flag *flag, char *text, struc
     long long i = 0, n = 0;
     if (slash && (size_t)(slash - text) < sizeof first) {
         snprintf(first, sizeof first, "%.*s", (int)(slash - text), text);
-        if (integer(slash + 1, 1, 1000000, &n) && integer(first, 1, n, &i)) {
+        if (attn_integer_parse(slash + 1, 1, 1000000, &n) && attn_integer_parse(first, 1, n, &i)) {
             c->suite.shard = (int)i;
             c->suite.shards = (int)n;
             return ATTN_EXIT_OK;
@@ -262,7 +234,7 @@ static enum attn_exit take_sample_seed(const struct attn_flag *flag, char *text,
                                        struct attn_command *c, char *why, size_t size)
 {
     long long seed;
-    if (!integer(text, 0, INT64_MAX, &seed))
+    if (!attn_integer_parse(text, 0, INT64_MAX, &seed))
         return bad_value(flag, text, "a number from 0 to 2^63-1", why, size);
     c->settings.sample_seed = (uint64_t)seed;
     return ATTN_EXIT_OK;
@@ -271,9 +243,8 @@ static enum attn_exit take_sample_seed(const struct attn_flag *flag, char *text,
 static enum attn_exit take_margin(const struct attn_flag *flag, char *text, struct attn_command *c,
                                   char *why, size_t size)
 {
-    char *end;
-    double percent = strtod(text, &end);
-    if (end == text || (*end && strcmp(end, "%") != 0) || !(percent >= 0 && percent < 100))
+    const double percent = attn_percentage_parse(text);
+    if (percent < 0)
         return bad_value(flag, text, "a percentage from 0 to 100", why, size);
     c->compare.margin = percent / 100;
     c->compare.margin_given = true;
@@ -283,9 +254,8 @@ static enum attn_exit take_margin(const struct attn_flag *flag, char *text, stru
 static enum attn_exit take_discoveries(const struct attn_flag *flag, char *text,
                                        struct attn_command *c, char *why, size_t size)
 {
-    char *end;
-    double percent = strtod(text, &end);
-    if (end == text || (*end && strcmp(end, "%") != 0) || !(percent > 0 && percent < 100))
+    const double percent = attn_percentage_parse(text);
+    if (!(percent > 0))
         return bad_value(flag, text, "a percentage above 0 and below 100", why, size);
     c->compare.discoveries = percent / 100;
     return ATTN_EXIT_OK;
