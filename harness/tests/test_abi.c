@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "attempt.h"
 #include "host/worker.h"
 #include "tiny.h"
 
@@ -90,18 +91,11 @@ static void test_out_of_tree(void **state)
                        NULL};
     assert_int_equal(run(compile), 0);
 
-    const struct attn_worker_config config = {
-        .worker_path = TEST_WORKER, .plugin_path = plugin, .backend = "test", .threads = 1};
-    struct attn_worker *worker;
+    struct attn_worker *worker = attempt_worker(plugin, NULL, NULL);
     struct attn_plan_info info;
     double seconds;
-    struct attn_outcome outcome = attn_worker_start(&config, &worker);
-    if (outcome.status != ATTN_PASS)
-        fail_msg("%s", outcome.reason);
     struct attn_instance *instance = tiny_create(3, 5, 4, 0);
-    outcome = attn_worker_verify(worker, instance, ATTN_PLACE_END, 1, &info, &seconds);
-    if (outcome.status != ATTN_PASS)
-        fail_msg("%s", outcome.reason);
+    expect(attn_worker_verify(worker, instance, ATTN_PLACE_END, 1, &info, &seconds), ATTN_PASS, "");
     assert_true(tiny_error(instance) < 1e-5);
     tiny_free(instance);
     attn_worker_stop(worker);

@@ -12,32 +12,15 @@
 
 #include <cmocka.h>
 
+#include "attempt.h"
 #include "host/live.h"
 #include "host/outputs.h"
 #include "host/reply.h"
 #include "tiny.h"
 
-#define PLUGIN(name) TEST_PLUGIN_DIR "/" name ".so"
-
-static struct attn_worker *start_on(const char *plugin, const char *options,
-                                    const uint32_t *processors)
-{
-    const struct attn_worker_config config = {.worker_path = TEST_WORKER,
-                                              .plugin_path = plugin,
-                                              .backend = "test",
-                                              .options = options,
-                                              .threads = 1,
-                                              .processors = processors};
-    struct attn_worker *worker;
-    const struct attn_outcome outcome = attn_worker_start(&config, &worker);
-    if (outcome.status != ATTN_PASS)
-        fail_msg("%s", outcome.reason);
-    return worker;
-}
-
 static struct attn_worker *start(const char *plugin)
 {
-    return start_on(plugin, "", NULL);
+    return attempt_worker(plugin, NULL, NULL);
 }
 
 /* The same problem with other values. */
@@ -143,40 +126,27 @@ static void test_device(void **state)
     attn_worker_stop(worker);
 }
 
+static struct attn_outcome begin_live(struct attn_worker *worker, struct attn_instance *instance)
+{
+    const struct attn_live_params params = {.iterations = 0};
+    struct attn_live_sample first;
+    struct attn_live *live;
+    const struct attn_outcome outcome = attn_live_begin(worker, instance, &params, &live, &first);
+    assert_null(live);
+    return outcome;
+}
+
 static void test_failures(void **state)
 {
     (void)state;
-    static const struct {
-        const char *plugin;
-        enum attn_status status;
-        const char *reason;
-    } table[] = {
-        {PLUGIN("refuse"), ATTN_ERROR, "run failed: the sky is falling"},
-        {PLUGIN("modify"), ATTN_FAIL, "writes to input q at byte 8, in run"},
-        {PLUGIN("crash"), ATTN_CRASH, "crashed in run (SIGSEGV at 0x40)"},
-        {PLUGIN("ftz"), ATTN_FAIL, "leaves MXCSR changed (0x1f80 -> 0x9f80), in run"},
-    };
-    for (size_t t = 0; t < sizeof(table) / sizeof(table[0]); t++) {
-        struct attn_worker *worker = start(table[t].plugin);
-        struct attn_instance *instance = tiny_create(3, 5, 4, 0);
-        const struct attn_live_params params = {.iterations = 0};
-        struct attn_live_sample first;
-        struct attn_live *live;
-        const struct attn_outcome outcome =
-            attn_live_begin(worker, instance, &params, &live, &first);
-        assert_null(live);
-        assert_int_equal(outcome.status, table[t].status);
-        assert_string_equal(outcome.reason, table[t].reason);
-        tiny_free(instance);
-        attn_worker_stop(worker);
-    }
+    attempt_failures(begin_live);
 }
 
 /* What a thread computes between two runs is in nobody's time. */
 static void test_work_between_runs(void **state)
 {
     (void)state;
-    struct attn_worker *worker = start_on(PLUGIN("linger"), "how=compute", NULL);
+    struct attn_worker *worker = attempt_worker(PLUGIN("linger"), "how=compute", NULL);
     struct attn_instance *instance = tiny_create(3, 5, 4, 0);
     const struct attn_live_params params = {.iterations = 1};
     struct attn_live_sample sample;
@@ -222,7 +192,7 @@ static void test_processors(void **state)
     for (uint32_t p = 0; p < CPU_SETSIZE; p++) {
         if (!CPU_ISSET(p, &allowed))
             continue;
-        struct attn_worker *worker = start_on(PLUGIN("good"), "", &p);
+        struct attn_worker *worker = attempt_worker(PLUGIN("good"), "", &p);
         const pid_t pid = (pid_t)attn_worker_pid(worker);
         assert_int_equal(sched_getaffinity(pid, sizeof(has), &has), 0);
         assert_int_equal(CPU_COUNT(&has), 1);

@@ -10,29 +10,15 @@
 
 #include <cmocka.h>
 
+#include "attempt.h"
 #include "host/worker.h"
 #include "tiny.h"
 
-#define PLUGIN(name) TEST_PLUGIN_DIR "/" name ".so"
-#define MIB          ((uint64_t)1 << 20)
-
-static struct attn_worker *start_with(const char *plugin, const char *options)
-{
-    const struct attn_worker_config config = {.worker_path = TEST_WORKER,
-                                              .plugin_path = plugin,
-                                              .backend = plugin ? "test" : NULL,
-                                              .options = options,
-                                              .threads = 1};
-    struct attn_worker *worker;
-    const struct attn_outcome outcome = attn_worker_start(&config, &worker);
-    if (outcome.status != ATTN_PASS)
-        fail_msg("%s", outcome.reason);
-    return worker;
-}
+#define MIB ((uint64_t)1 << 20)
 
 static struct attn_worker *start(const char *plugin)
 {
-    return start_with(plugin, NULL);
+    return attempt_worker(plugin, NULL, NULL);
 }
 
 static struct attn_outcome bench(struct attn_worker *worker, struct attn_instance *instance,
@@ -111,7 +97,7 @@ static void test_device(void **state)
 /* A timing of a tiny problem. */
 static struct attn_outcome bench_tiny(const char *plugin, const char *options, double min_time)
 {
-    struct attn_worker *worker = start_with(plugin, options);
+    struct attn_worker *worker = attempt_worker(plugin, options, NULL);
     struct attn_instance *instance = tiny_create(3, 5, 4, 0);
     struct attn_bench_reply reply;
     const struct attn_bench_params params = {.min_time = min_time, .samples = 4};
@@ -181,30 +167,17 @@ static void test_long_run(void **state)
     attn_worker_stop(worker);
 }
 
+static struct attn_outcome bench_briefly(struct attn_worker *worker, struct attn_instance *instance)
+{
+    struct attn_bench_reply reply;
+    const struct attn_bench_params params = {.min_time = 0.001, .samples = 2};
+    return bench(worker, instance, &params, &reply);
+}
+
 static void test_failures(void **state)
 {
     (void)state;
-    static const struct {
-        const char *plugin;
-        enum attn_status status;
-        const char *reason;
-    } table[] = {
-        {PLUGIN("refuse"), ATTN_ERROR, "run failed: the sky is falling"},
-        {PLUGIN("modify"), ATTN_FAIL, "writes to input q at byte 8, in run"},
-        {PLUGIN("crash"), ATTN_CRASH, "crashed in run (SIGSEGV at 0x40)"},
-        {PLUGIN("ftz"), ATTN_FAIL, "leaves MXCSR changed (0x1f80 -> 0x9f80), in run"},
-    };
-    for (size_t t = 0; t < sizeof(table) / sizeof(table[0]); t++) {
-        struct attn_worker *worker = start(table[t].plugin);
-        struct attn_instance *instance = tiny_create(3, 5, 4, 0);
-        struct attn_bench_reply reply;
-        const struct attn_bench_params params = {.min_time = 0.001, .samples = 2};
-        const struct attn_outcome outcome = bench(worker, instance, &params, &reply);
-        assert_int_equal(outcome.status, table[t].status);
-        assert_string_equal(outcome.reason, table[t].reason);
-        tiny_free(instance);
-        attn_worker_stop(worker);
-    }
+    attempt_failures(bench_briefly);
 }
 
 static uint64_t peak(const char *plugin)
