@@ -25,9 +25,10 @@ static int map_one(const struct attn_message_request *request, uint32_t t, int f
     guarded->reserved[t] = at;
     guarded->bytes[t] = bytes;
     const int protection = operand->output ? PROT_READ | PROT_WRITE : PROT_READ;
-    if (operand->pages > 0 &&
-        mmap(at + GUARD_BYTES, operand->pages, protection, MAP_SHARED | MAP_FIXED, fd,
-             (off_t)operand->offset) == MAP_FAILED)
+    /* The host has written all pages that are not sparse: mapped now, they need no faults later. */
+    const int flags = MAP_SHARED | MAP_FIXED | (operand->sparse ? 0 : MAP_POPULATE);
+    if (operand->pages > 0 && mmap(at + GUARD_BYTES, operand->pages, protection, flags, fd,
+                                   (off_t)operand->offset) == MAP_FAILED)
         return -1;
     guarded->tensors[t] = request->tensors[t];
     guarded->tensors[t].data = at + GUARD_BYTES + operand->start;
