@@ -49,54 +49,6 @@ static void stem_of(const char *path, char *stem, size_t size)
         *dot = '\0';
 }
 
-/* Reads a file of expected skips. A malformed line is an error: a skip that silently does not apply
- * would hide a gap. No file: no skips. */
-static int load_skips(const char *path, struct attn_contestant *c, char *why, size_t size)
-{
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return 0;
-    char line[512];
-    int result = 0;
-    for (int number = 1; result == 0 && fgets(line, sizeof line, file); number++) {
-        line[strcspn(line, "\r\n")] = '\0';
-        char *text = line + strspn(line, " \t"), *colon = strchr(text, ':');
-        if (*text == '#' || *text == '\0')
-            continue;
-        if (!colon || colon == text || !colon[1 + strspn(colon + 1, " \t")]) {
-            snprintf(why, size, "%s:%d: expected 'case glob: reason'", path, number);
-            result = -1;
-            break;
-        }
-        struct attn_skip *grown = realloc(c->skips, (c->n_skips + 1) * sizeof *c->skips);
-        if (!grown) {
-            snprintf(why, size, "no memory for %s", path);
-            result = -1;
-            break;
-        }
-        c->skips = grown;
-        struct attn_skip *skip = &grown[c->n_skips++];
-        snprintf(skip->glob, sizeof skip->glob, "%.*s", (int)(colon - text), text);
-        snprintf(skip->reason, sizeof skip->reason, "%s", colon + 1 + strspn(colon + 1, " \t"));
-    }
-    fclose(file);
-    return result;
-}
-
-/* PLUGIN.skips is for all backends of a plugin, PLUGIN/BACKEND.skips for one of several. */
-static int load_lists(struct attn_contestant *c, char *why, size_t size)
-{
-    char path[ATTN_PATH_MAX + sizeof c->offered + 8];
-    const int stem = (int)strlen(c->plugin) - 3; /* without ".so" */
-    if (stem < 0)
-        return 0;
-    snprintf(path, sizeof path, "%.*s.skips", stem, c->plugin);
-    if (load_skips(path, c, why, size))
-        return -1;
-    snprintf(path, sizeof path, "%.*s/%s.skips", stem, c->plugin, c->offered);
-    return load_skips(path, c, why, size);
-}
-
 static bool is_lost(enum attn_status status)
 {
     return status == ATTN_CRASH || status == ATTN_TIMEOUT || status == ATTN_OOM;
@@ -180,7 +132,7 @@ static enum attn_exit add_plugin(const struct attn_paths *paths, const char *wor
             goto out;
         *c = next;
         snprintf(c->plugin, sizeof c->plugin, "%s", path);
-        if (load_lists(c, why, size))
+        if (attn_expected_skips_load(c->plugin, c->offered, &c->skips, &c->n_skips, why, size))
             goto out;
     }
     result = ATTN_EXIT_OK;
@@ -425,12 +377,4 @@ void attn_roster_free(struct attn_roster *roster)
     free(roster->items);
     free(roster->absent);
     memset(roster, 0, sizeof *roster);
-}
-
-const char *attn_expected_skip(const struct attn_contestant *contestant, const char *case_name)
-{
-    for (size_t i = 0; i < contestant->n_skips; i++)
-        if (attn_glob(contestant->skips[i].glob, case_name))
-            return contestant->skips[i].reason;
-    return NULL;
 }

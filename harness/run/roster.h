@@ -8,13 +8,8 @@
 #include <stddef.h>
 
 #include "host/worker.h"
+#include "run/expected_skips.h"
 #include "run/paths.h"
-
-/* One line "case glob: reason" of PLUGIN.skips, or of PLUGIN/BACKEND.skips. */
-struct attn_skip {
-    char glob[128];
-    char reason[256];
-};
 
 struct attn_contestant {
     char plugin[ATTN_PATH_MAX];
@@ -63,8 +58,5 @@ struct attn_roster_wish {
 enum attn_exit attn_roster_load(const struct attn_paths *paths, const struct attn_roster_wish *wish,
                                 struct attn_roster *roster, char *why, size_t size);
 void attn_roster_free(struct attn_roster *roster);
-
-/* The reason, if a refusal of this case is expected of the backend; NULL otherwise. */
-const char *attn_expected_skip(const struct attn_contestant *contestant, const char *case_name);
 
 #endif

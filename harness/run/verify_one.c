@@ -211,7 +211,8 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
         attn_seat_after(seat, &outcome);
         if (outcome.status == ATTN_SKIP)
             entry->harmless = !attn_suite_is_standard(seat->session->paths, entry->c) ||
-                              attn_expected_skip(entry->contestant, entry->c->name);
+                              attn_expected_skip(entry->contestant->skips,
+                                                 entry->contestant->n_skips, entry->c->name);
     }
     if (outcome.status != ATTN_PASS) {
         attn_judgement_set(&entry->verdict, outcome.status, outcome.reason);

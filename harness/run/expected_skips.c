@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* expected_skips.c - reads lines "case glob: reason", and finds that of a case. */
+#include "run/expected_skips.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "case/case.h"
+#include "run/paths.h"
+
+/* No file: no skips. */
+static int load_skips(const char *path, struct attn_skip **skips, size_t *n, char *why, size_t size)
+{
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return 0;
+    char line[512];
+    int result = 0;
+    for (int number = 1; result == 0 && fgets(line, sizeof line, file); number++) {
+        line[strcspn(line, "\r\n")] = '\0';
+        char *text = line + strspn(line, " \t"), *colon = strchr(text, ':');
+        if (*text == '#' || *text == '\0')
+            continue;
+        if (!colon || colon == text || !colon[1 + strspn(colon + 1, " \t")]) {
+            snprintf(why, size, "%s:%d: expected 'case glob: reason'", path, number);
+            result = -1;
+            break;
+        }
+        struct attn_skip *grown = realloc(*skips, (*n + 1) * sizeof **skips);
+        if (!grown) {
+            snprintf(why, size, "no memory for %s", path);
+            result = -1;
+            break;
+        }
+        *skips = grown;
+        struct attn_skip *skip = &grown[(*n)++];
+        snprintf(skip->glob, sizeof skip->glob, "%.*s", (int)(colon - text), text);
+        snprintf(skip->reason, sizeof skip->reason, "%s", colon + 1 + strspn(colon + 1, " \t"));
+    }
+    fclose(file);
+    return result;
+}
+
+int attn_expected_skips_load(const char *plugin, const char *backend, struct attn_skip **skips,
+                             size_t *n, char *why, size_t size)
+{
+    char path[ATTN_PATH_MAX + 64];            /* with the name of a backend */
+    const int stem = (int)strlen(plugin) - 3; /* without ".so" */
+    if (stem < 0)
+        return 0;
+    snprintf(path, sizeof path, "%.*s.skips", stem, plugin);
+    if (load_skips(path, skips, n, why, size))
+        return -1;
+    snprintf(path, sizeof path, "%.*s/%s.skips", stem, plugin, backend);
+    return load_skips(path, skips, n, why, size);
+}
+
+const char *attn_expected_skip(const struct attn_skip *skips, size_t n, const char *case_name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (attn_glob(skips[i].glob, case_name))
+            return skips[i].reason;
+    return NULL;
+}
