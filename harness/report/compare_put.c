@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* compare_put.c - a comparison as a table or as JSON. */
+#include "report/compare_put.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/text.h"
+#include "results/figures.h"
+
+static const char *const verdict_names[] = {"same",  "faster",    "slower",  "unclear",
+                                            "broke", "only base", "only new"};
+
+/* What the ratio is made of: the geometric mean of the round medians, NAN where there are none. */
+static double centre(const struct attn_view_row *row)
+{
+    double *medians = NULL, logs = 0;
+    size_t n = row ? attn_view_round_medians(row->bench, &medians) : 0;
+    for (size_t i = 0; i < n; i++)
+        logs += log(medians[i]);
+    free(medians);
+    return n ? exp(logs / (double)n) : (double)NAN;
+}
+
+static const char *names_of(const struct attn_pair *pair, char *text, size_t size)
+{
+    const char *a = pair->base_label, *b = pair->next_label;
+    if (strcmp(a, b) == 0)
+        snprintf(text, size, "%s", a);
+    else
+        snprintf(text, size, "%s -> %s", a, b);
+    return text;
+}
+
+/* A cell of `width` characters, to the right of its column where width > 0, else to the left, and
+ * two blanks. printf counts bytes, and the micro sign has two. */
+static void put_cell(FILE *out, const char *text, int width)
+{
+    int pad = abs(width);
+    for (const char *c = text; *c; c++)
+        pad -= ((unsigned char)*c & 0xc0) != 0x80;
+    fprintf(out, "%*s%s%*s", width > 0 && pad > 0 ? pad : 0, "", text,
+            width < 0 && pad > 0 ? pad + 2 : 2, "");
+}
+
+static const struct {
+    const char *head;
+    int width;
+} columns[] = {{"verdict", -9}, {"new/base", 8}, {"95 % interval", 14},
+               {"base", 9},     {"new", 9},      {"backend", -12}};
+
+static void put_cells(FILE *out, const char *const cells[])
+{
+    for (size_t c = 0; c < sizeof columns / sizeof columns[0]; c++)
+        put_cell(out, cells ? cells[c] : columns[c].head, columns[c].width);
+}
+
+static void put_line(FILE *out, const struct attn_pair *pair)
+{
+    char ratio[ATTN_FIGURE_MAX] = "-", interval[64] = "-", base[ATTN_FIGURE_MAX] = "-";
+    char next[ATTN_FIGURE_MAX] = "-", names[288];
+    if (isfinite(pair->ratio.ratio))
+        snprintf(ratio, sizeof ratio, "%.3f", pair->ratio.ratio);
+    if (isfinite(pair->ratio.hi))
+        snprintf(interval, sizeof interval, "%.3f..%.3f", pair->ratio.lo, pair->ratio.hi);
+    if (isfinite(centre(pair->base)))
+        attn_figure_time(centre(pair->base), base);
+    if (isfinite(centre(pair->next)))
+        attn_figure_time(centre(pair->next), next);
+    names_of(pair, names, sizeof names);
+    put_cells(out, (const char *const[]){verdict_names[pair->verdict], ratio, interval, base, next,
+                                         names});
+    fprintf(out, "%s%s%s%s\n", pair->row->label,
+            strcmp(pair->row->cache, "cold") == 0 ? " (cold)" : "", *pair->reason ? ": " : "",
+            pair->reason);
+}
+
+static void put_table(FILE *out, const struct attn_pairs *pairs,
+                      const struct attn_compare_tally *tally)
+{
+    put_cells(out, NULL);
+    fputs("case\n", out);
+    for (size_t i = 0; i < pairs->count; i++)
+        put_line(out, &pairs->items[i]);
+    static const enum attn_comparison order[] = {ATTN_BROKE,   ATTN_SLOWER, ATTN_UNCLEAR,
+                                                 ATTN_SAME,    ATTN_FASTER, ATTN_ONLY_BASE,
+                                                 ATTN_ONLY_NEW};
+    const char *between = "";
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        if (!tally->of[order[i]])
+            continue;
+        fprintf(out, "%s%zu %s", between, tally->of[order[i]], verdict_names[order[i]]);
+        between = ", ";
+    }
+    if (tally->rated)
+        fprintf(out, "; geometric mean of new/base %.3f over %zu (above 1 is slower)",
+                tally->geomean, tally->rated);
+    fputc('\n', out);
+}
+
+static json_t *finite_or_null(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *pair_json(const struct attn_pair *pair)
+{
+    const struct attn_view_row *row = pair->row;
+    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:o,s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:s,s:o}", "id", row->id,
+                     "case", row->line, "label", row->label, "backend", pair->base_label,
+                     "new_backend", pair->next_label, "threads", finite_or_null(row->threads),
+                     "cache", row->cache, "verdict", verdict_names[pair->verdict], "ratio",
+                     finite_or_null(pair->ratio.ratio), "lo", finite_or_null(pair->ratio.lo), "hi",
+                     finite_or_null(pair->ratio.hi), "base_ns", finite_or_null(centre(pair->base)),
+                     "new_ns", finite_or_null(centre(pair->next)), "reason", pair->reason, "p",
+                     finite_or_null(pair->p));
+}
+
+static void put_differences(FILE *out, const struct attn_differences *differences)
+{
+    for (size_t i = 0; i < differences->count; i++) {
+        const struct attn_difference *d = &differences->items[i];
+        fprintf(out, "%s: the %s is %s in the base and %s in the new\n",
+                d->stops ? "differs" : "changed", d->what, d->base, d->next);
+    }
+}
+
+/* What else the gate judges, after the table of times. */
+static void put_gate(FILE *out, const struct attn_compare_findings *f,
+                     const struct attn_compare_options *options)
+{
+    const struct attn_accuracy *accuracy = options->accuracy;
+    const size_t slower = f->tally.of[ATTN_SLOWER] + f->tally.of[ATTN_BROKE];
+    const size_t grew = f->footprint.grew + f->footprint.steeper;
+    attn_footprint_put(&f->footprint, out);
+    if (accuracy)
+        fprintf(out, "accuracy: %d results compared, %d drifted\n%s", accuracy->compared,
+                accuracy->drifted, accuracy->lines);
+    fprintf(out, "gate: time %s, memory %s, accuracy %s\n", slower ? "FAILED" : "passed",
+            grew ? "FAILED" : "passed",
+            !accuracy            ? "not judged"
+            : accuracy->drifted  ? "FAILED"
+            : accuracy->compared ? "passed"
+                                 : "not judged");
+}
+
+static json_t *gate_json(const struct attn_compare_findings *f,
+                         const struct attn_compare_options *options)
+{
+    const struct attn_accuracy *a = options->accuracy;
+    if (!options->gate)
+        return json_null();
+    return json_pack("{s:{s:I,s:I,s:I,s:I,s:O},s:{s:i,s:i,s:s}}", "memory", "compared",
+                     (json_int_t)f->footprint.compared, "grew", (json_int_t)f->footprint.grew,
+                     "orders", (json_int_t)f->footprint.orders, "steeper",
+                     (json_int_t)f->footprint.steeper, "results", f->footprint.list, "accuracy",
+                     "compared", a ? a->compared : 0, "drifted", a ? a->drifted : 0, "lines",
+                     a ? a->lines : "");
+}
+
+static int put_json(FILE *out, const struct attn_compare_findings *f,
+                    const struct attn_compare_options *options)
+{
+    json_t *list = json_array(), *counts = json_object();
+    int bad = !list || !counts;
+    for (size_t i = 0; !bad && i < f->pairs.count; i++)
+        bad = json_array_append_new(list, pair_json(&f->pairs.items[i])) != 0;
+    for (int v = 0; !bad && v <= ATTN_ONLY_NEW; v++)
+        bad = json_object_set_new(counts, verdict_names[v],
+                                  json_integer((json_int_t)f->tally.of[v])) != 0;
+    json_t *root = json_pack("{s:f,s:o,s:o,s:o,s:i,s:s,s:o,s:o}", "margin", options->margin,
+                             "results", list, "counts", counts, "geometric_mean",
+                             finite_or_null(f->tally.geomean), "exit", (int)f->code, "reason",
+                             f->reason, "differences", attn_differences_json(&f->differences),
+                             "gate", f->footprint.list ? gate_json(f, options) : json_null());
+    bad = bad || !root || json_dumpf(root, out, JSON_INDENT(1) | JSON_PRESERVE_ORDER) != 0;
+    json_decref(root);
+    fputc('\n', out);
+    return bad ? -1 : 0;
+}
+
+int attn_compare_put(FILE *out, const struct attn_compare_findings *f,
+                     const struct attn_compare_options *options)
+{
+    if (options->json)
+        return put_json(out, f, options);
+    if (f->pairs.count)
+        put_table(out, &f->pairs, &f->tally);
+    if (f->pairs.count && options->anchor)
+        fprintf(out, "ratios are of times relative to %s, round by round; margin %g %%\n",
+                options->anchor, 100 * options->margin);
+    else if (f->pairs.count && f->stored)
+        fprintf(out,
+                "times are absolute: they hold for this machine in the state of both runs; "
+                "margin %g %%\n",
+                100 * options->margin);
+    if (f->footprint.list)
+        put_gate(out, f, options);
+    put_differences(out, &f->differences); /* why nothing was compared is for stderr */
+    return 0;
+}
