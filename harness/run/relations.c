@@ -19,7 +19,7 @@ static const double most_cells = 0x1p24, most_bytes = 0x1p24, most_s = 0.1;
 /* As many reruns as fit into the first time, within these limits; short runs may go on, for the
  * second time and up to the last limit. Once a backend has spent the third time on long series in a
  * session, the fourth time takes the place of the first: bits that change do so on many cases. */
-static const double rerun_s = 0.25, short_rerun_s = 0.02, long_reruns_s = 3, later_rerun_s = 0.06;
+static const double rerun_s = 0.25, short_rerun_s = 0.01, long_reruns_s = 3, later_rerun_s = 0.03;
 enum { RERUNS_MIN = 3, RERUNS_USUAL = 50, RERUNS_MAX = 400 };
 
 /* Where steps may leave the range of their types, nothing is known of results. */
