@@ -223,6 +223,12 @@ static int put_results(FILE *out, const struct page *page)
     return -1;
 }
 
+static int put_ranking(FILE *out, const struct page *page)
+{
+    attn_html_put_ranking(out, page->parts);
+    return 0;
+}
+
 static int put_speedup(FILE *out, const struct page *page)
 {
     attn_html_put_speedup(out, page->parts->speedup);
@@ -244,7 +250,7 @@ static const struct {
     {"FACTS", put_facts},       {"TILES", put_tiles},     {"TROUBLES", put_troubles},
     {"BACKENDS", put_backends}, {"SKIPS", put_skips},     {"PICTURES", put_pictures},
     {"RESULTS", put_results},   {"SPEEDUP", put_speedup}, {"SUPPORT", put_support},
-    {"HEATMAPS", put_heatmaps}, {"POWER", put_power},
+    {"HEATMAPS", put_heatmaps}, {"POWER", put_power},     {"FASTEST", put_ranking},
 };
 
 static int put_placeholder(FILE *out, const struct page *page, const char *name, size_t length)

@@ -9,14 +9,14 @@
 
 #include "report/text.h"
 
-static bool is_timed(const struct attn_view_row *row)
+bool attn_row_timed(const struct attn_view_row *row)
 {
     return row && isfinite(row->median) &&
            (row->status == ATTN_PASS || row->status == ATTN_MISTRUSTED ||
             row->status == ATTN_APPROX);
 }
 
-static bool is_exact(const struct attn_view_row *row)
+bool attn_row_exact(const struct attn_view_row *row)
 {
     return row->status != ATTN_APPROX &&
            strcmp(attn_field_text(row->bench, "exactness"), "approximate") != 0;
@@ -34,12 +34,12 @@ static bool is_candidate(const struct attn_grid *grid, size_t column)
     for (size_t i = 0; i < grid->n_lines; i++) {
         bool any = false;
         for (size_t c = 0; c < grid->n_columns; c++)
-            any = any || is_timed(grid->lines[i].cells[c]);
+            any = any || attn_row_timed(grid->lines[i].cells[c]);
         const struct attn_view_row *row = grid->lines[i].cells[column];
-        if (is_timed(row) && !is_exact(row))
+        if (attn_row_timed(row) && !attn_row_exact(row))
             return false;
         lines += any;
-        timed += is_timed(row);
+        timed += attn_row_timed(row);
     }
     return 2 * timed > lines;
 }
@@ -51,7 +51,7 @@ static double shared_time(const struct attn_grid *grid, const bool *candidates, 
     for (size_t i = 0; i < grid->n_lines; i++) {
         bool shared = true;
         for (size_t c = 0; c < grid->n_columns; c++)
-            shared = shared && (!candidates[c] || is_timed(grid->lines[i].cells[c]));
+            shared = shared && (!candidates[c] || attn_row_timed(grid->lines[i].cells[c]));
         if (shared)
             sum += log(grid->lines[i].cells[column]->median);
     }
@@ -130,13 +130,11 @@ void attn_speedup_free(struct attn_speedup *speedup)
     attn_grid_free(&speedup->grid);
 }
 
-struct attn_ratio attn_speedup_of(const struct attn_speedup *speedup, size_t line, size_t column)
+struct attn_ratio attn_row_ratio(const struct attn_view_row *base, const struct attn_view_row *row)
 {
     struct attn_ratio ratio = {NAN, NAN, NAN, -1, 1};
-    const struct attn_view_row **cells = speedup->grid.lines[line].cells;
-    const struct attn_view_row *base = cells[speedup->baseline], *row = cells[column];
     double *base_medians = NULL, *medians = NULL;
-    if (!is_timed(base) || !is_timed(row))
+    if (!attn_row_timed(base) || !attn_row_timed(row))
         return ratio;
     size_t n_base = attn_view_round_medians(base->bench, &base_medians);
     size_t n = attn_view_round_medians(row->bench, &medians);
@@ -145,6 +143,12 @@ struct attn_ratio attn_speedup_of(const struct attn_speedup *speedup, size_t lin
     free(base_medians);
     free(medians);
     return ratio;
+}
+
+struct attn_ratio attn_speedup_of(const struct attn_speedup *speedup, size_t line, size_t column)
+{
+    const struct attn_view_row **cells = speedup->grid.lines[line].cells;
+    return attn_row_ratio(cells[speedup->baseline], cells[column]);
 }
 
 struct attn_speedup_mean attn_speedup_mean(const struct attn_speedup *speedup, size_t first,

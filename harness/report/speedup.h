@@ -6,6 +6,16 @@
 #include "report/grid.h"
 #include "results/statistics.h"
 
+/* Whether a row has a time of right numbers, and whether these are exact. */
+bool attn_row_timed(const struct attn_view_row *row);
+bool attn_row_exact(const struct attn_view_row *row);
+
+/* The time of `base` over the time of `row`, two results of one case in one run: above 1 `row` is
+ * faster. Every ratio that a report shows comes from here. Uses round medians and Welch's interval,
+ * which is (0, INFINITY) if a side has one round. All NAN if one of the two was not timed, was
+ * wrong, or is NULL. */
+struct attn_ratio attn_row_ratio(const struct attn_view_row *base, const struct attn_view_row *row);
+
 struct attn_speedup {
     struct attn_grid grid; /* ATTN_GRID_HOT; the view must outlive it */
     size_t baseline;       /* a column of the grid; n_columns: no baseline */
@@ -24,9 +34,7 @@ int attn_speedup_create(const struct attn_view *view, const char *wanted,
                         struct attn_speedup *speedup, char *why, size_t size);
 void attn_speedup_free(struct attn_speedup *speedup);
 
-/* The baseline's time over the time of the column's backend: above 1 the backend is faster. Uses
- * round medians and Welch's interval, which is (0, INFINITY) if a side has one round. All NAN if
- * one of the two was not timed or was wrong. */
+/* attn_row_ratio of the baseline and the column's backend. */
 struct attn_ratio attn_speedup_of(const struct attn_speedup *speedup, size_t line, size_t column);
 
 struct attn_speedup_mean {

@@ -64,6 +64,7 @@ int attn_report_write(const struct attn_run_data *run, const struct attn_report_
     struct attn_plots plots;
     struct attn_heatmaps heatmaps = {0};
     struct attn_speedup speedup = {0};
+    struct attn_ranking ranking = {0};
     char path[4352], *page = NULL;
     size_t length;
     int status = -1;
@@ -84,17 +85,22 @@ int attn_report_write(const struct attn_run_data *run, const struct attn_report_
         status = fit;
         goto out;
     }
+    if (attn_ranking_create(&speedup.grid, &ranking) != 0) {
+        snprintf(why, size, "no memory for the ranking of backends");
+        goto out;
+    }
     const struct attn_canvas canvas = {&view, run->machine, out_dir, why, size};
     if (attn_plots_write(&canvas, script_dir, &plots, note, note_size) != 0 ||
         attn_heatmaps_write(&canvas, run->path, script_dir, plots.stuck, &heatmaps) != 0)
         goto out;
-    struct attn_report_parts parts = {run, &view, &plots, &heatmaps, &speedup, note};
+    struct attn_report_parts parts = {run, &view, &plots, &heatmaps, &speedup, &ranking, note};
     for (int kind = 0; kind < DOCUMENT_COUNT; kind++)
         if (write_document((enum document)kind, &parts, page, out_dir, why, size) != 0)
             goto out;
     status = 0;
 out:
     attn_heatmaps_free(&heatmaps);
+    attn_ranking_free(&ranking);
     attn_speedup_free(&speedup);
     attn_view_free(&view);
     free(page);

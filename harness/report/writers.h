@@ -7,6 +7,7 @@
 
 #include "report/heatmap.h"
 #include "report/plots.h"
+#include "report/ranking.h"
 #include "report/speedup.h"
 #include "report/view.h"
 
@@ -16,6 +17,7 @@ struct attn_report_parts {
     const struct attn_plots *plots;
     const struct attn_heatmaps *heatmaps;
     const struct attn_speedup *speedup;
+    const struct attn_ranking *ranking;
     const char *note; /* why pictures are missing, or "" */
 };
 
@@ -39,6 +41,10 @@ int attn_html_put_skips(FILE *out, const struct attn_view *view);
 /* How much the verdicts prove. Write nothing for a run without counts of checks. */
 int attn_html_put_power(FILE *out, const struct attn_view *view);
 int attn_markdown_put_power(FILE *out, const struct attn_view *view);
+/* Who is fastest where, by how much, how sure. Write nothing if no case was timed on two
+ * backends. */
+void attn_html_put_ranking(FILE *out, const struct attn_report_parts *parts);
+void attn_markdown_put_ranking(FILE *out, const struct attn_report_parts *parts);
 /* Writes nothing if there is no baseline. */
 void attn_html_put_speedup(FILE *out, const struct attn_speedup *speedup);
 /* Write nothing if the run kept no weights of packs. The HTML version embeds the pictures of

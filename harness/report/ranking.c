@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ranking.c - ranks the backends of every case, and of every family of cases. */
+#include "report/ranking.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/text.h"
+
+static const struct attn_ratio no_ratio = {NAN, NAN, NAN, -1, 1};
+
+static bool is_ranked(const struct attn_view_row *row)
+{
+    return row && attn_row_timed(row) && attn_row_exact(row) &&
+           isfinite(attn_row_ratio(row, row).ratio);
+}
+
+/* The fastest backend of a line but `except`; n_columns: none. */
+static size_t fastest(const struct attn_grid *grid, size_t line, size_t except)
+{
+    const struct attn_view_row **cells = grid->lines[line].cells;
+    size_t best = grid->n_columns;
+    for (size_t c = 0; c < grid->n_columns; c++)
+        if (c != except && is_ranked(cells[c]) &&
+            (best == grid->n_columns || attn_row_ratio(cells[best], cells[c]).ratio > 1))
+            best = c;
+    return best;
+}
+
+static struct attn_rank rank_line(const struct attn_grid *grid, size_t line)
+{
+    const struct attn_view_row **cells = grid->lines[line].cells;
+    const size_t none = grid->n_columns;
+    struct attn_rank rank = {fastest(grid, line, none), none, 0, no_ratio, false};
+    if (rank.first == none)
+        return rank;
+    rank.second = fastest(grid, line, rank.first);
+    rank.ranked = 1;
+    rank.clear = rank.second != none;
+    for (size_t c = 0; c < none; c++) {
+        if (c == rank.first || !is_ranked(cells[c]))
+            continue;
+        struct attn_ratio ratio = attn_row_ratio(cells[c], cells[rank.first]);
+        rank.ranked++;
+        rank.clear = rank.clear && ratio.lo > 1;
+        if (c == rank.second)
+            rank.ratio = ratio;
+    }
+    return rank;
+}
+
+struct attn_ratio attn_ratio_mean(const struct attn_ratio *ratios, size_t count)
+{
+    struct attn_ratio mean = no_ratio;
+    double logs = 0, squares = 0, fourths = 0, n = (double)count;
+    bool known = true;
+    if (!count)
+        return mean;
+    for (size_t i = 0; i < count; i++) {
+        const double square = ratios[i].error * ratios[i].error / (n * n);
+        logs += log(ratios[i].ratio);
+        known = known && ratios[i].error >= 0;
+        squares += square;
+        fourths += square * square / ratios[i].df;
+    }
+    mean = (struct attn_ratio){exp(logs / n), 0, INFINITY, -1, 1};
+    if (!known)
+        return mean;
+    double half = 0;
+    mean.error = sqrt(squares);
+    if (squares > 0) {
+        mean.df = squares * squares / fourths;
+        half = attn_student_t975(mean.df) * mean.error;
+    }
+    mean.lo = mean.ratio * exp(-half);
+    mean.hi = mean.ratio * exp(half);
+    return mean;
+}
+
+/* "sweep_heads/" of a case's name, or the name of its group. */
+static size_t family_length(const struct attn_grid_line *line)
+{
+    size_t length = strcspn(line->group, "/");
+    return line->group[length] ? length + 1 : line->group_length;
+}
+
+bool attn_family_has(const struct attn_family *family, const struct attn_grid_line *line)
+{
+    return family_length(line) == family->length &&
+           memcmp(line->group, family->name, family->length) == 0;
+}
+
+/* The geometric mean over the cases of a family in which both columns were ranked. `room` holds a
+ * ratio for every line. */
+static struct attn_ratio mean_over(const struct attn_ranking *ranking,
+                                   const struct attn_family *family, size_t first, size_t second,
+                                   struct attn_ratio *room, size_t *shared)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < ranking->grid->n_lines; i++) {
+        const struct attn_grid_line *line = &ranking->grid->lines[i];
+        if (attn_family_has(family, line) && is_ranked(line->cells[first]) &&
+            is_ranked(line->cells[second]))
+            room[n++] = attn_row_ratio(line->cells[second], line->cells[first]);
+    }
+    *shared = n;
+    return attn_ratio_mean(room, n);
+}
+
+/* The column with most wins but `except`; of equals, the one that is faster in the mean. A backend
+ * that was never first but for `except` wins where it is second to that one. */
+static size_t leader(const struct attn_ranking *ranking, const struct attn_family *family,
+                     size_t except, struct attn_ratio *room)
+{
+    const size_t none = ranking->grid->n_columns;
+    size_t best = none, most = 0;
+    for (size_t c = 0; c < none; c++) {
+        size_t wins = c == except ? 0 : family->wins[c], shared;
+        for (size_t i = 0; except < none && c != except && i < ranking->grid->n_lines; i++)
+            wins += ranking->lines[i].first == except && ranking->lines[i].second == c &&
+                    attn_family_has(family, &ranking->grid->lines[i]);
+        if (wins > most || (wins && wins == most &&
+                            mean_over(ranking, family, best, c, room, &shared).ratio < 1)) {
+            most = wins;
+            best = c;
+        }
+    }
+    return best;
+}
+
+static void judge_family(const struct attn_ranking *ranking, struct attn_family *family,
+                         struct attn_ratio *room)
+{
+    const size_t none = ranking->grid->n_columns;
+    family->first = leader(ranking, family, none, room);
+    family->second = leader(ranking, family, family->first, room);
+    family->ratio = no_ratio;
+    if (family->first != none && family->second != none)
+        family->ratio =
+            mean_over(ranking, family, family->first, family->second, room, &family->shared);
+}
+
+static struct attn_family *family_of(struct attn_ranking *ranking,
+                                     const struct attn_grid_line *line)
+{
+    for (size_t f = 0; f < ranking->n_families; f++)
+        if (attn_family_has(&ranking->families[f], line))
+            return &ranking->families[f];
+    struct attn_family *fresh = &ranking->families[ranking->n_families++];
+    fresh->name = line->group;
+    fresh->length = family_length(line);
+    fresh->wins = ranking->wins + ranking->n_families * ranking->grid->n_columns;
+    return fresh;
+}
+
+static void file_line(struct attn_ranking *ranking, size_t at)
+{
+    const struct attn_grid_line *line = &ranking->grid->lines[at];
+    const struct attn_rank *rank = &ranking->lines[at];
+    if (!rank->ranked)
+        return;
+    struct attn_family *family = family_of(ranking, line);
+    const double flops = attn_field_number(line->cells[rank->first]->bench, "flops");
+    if (flops > 0 && isfinite(flops))
+        family->work += flops;
+    if (rank->ranked < 2) {
+        family->alone++;
+        return;
+    }
+    family->cases++;
+    family->clear += rank->clear;
+    family->wins[rank->first]++;
+    ranking->cases++;
+    ranking->clear += rank->clear;
+    ranking->wins[rank->first]++;
+}
+
+static int by_work(const void *a, const void *b)
+{
+    const struct attn_family *x = a, *y = b;
+    if (x->work != y->work)
+        return x->work < y->work ? 1 : -1;
+    return x->wins < y->wins ? -1 : 1; /* as they were filed */
+}
+
+int attn_ranking_create(const struct attn_grid *grid, struct attn_ranking *ranking)
+{
+    struct attn_ranking fresh = {.grid = grid};
+    struct attn_ratio *room = calloc(grid->n_lines + 1, sizeof *room);
+    size_t kept = 0;
+    fresh.lines = calloc(grid->n_lines + 1, sizeof *fresh.lines);
+    fresh.families = calloc(grid->n_lines + 1, sizeof *fresh.families);
+    fresh.wins = fresh.storage =
+        calloc((grid->n_lines + 1) * (grid->n_columns + 1), sizeof *fresh.storage);
+    if (!room || !fresh.lines || !fresh.families || !fresh.storage) {
+        free(room);
+        attn_ranking_free(&fresh);
+        return -1;
+    }
+    for (size_t i = 0; i < grid->n_lines; i++) {
+        fresh.lines[i] = rank_line(grid, i);
+        file_line(&fresh, i);
+    }
+    for (size_t f = 0; f < fresh.n_families; f++) {
+        if (!fresh.families[f].cases)
+            continue;
+        fresh.families[kept] = fresh.families[f];
+        judge_family(&fresh, &fresh.families[kept++], room);
+    }
+    fresh.n_families = kept;
+    qsort(fresh.families, kept, sizeof *fresh.families, by_work);
+    free(room);
+    *ranking = fresh;
+    return 0;
+}
+
+void attn_ranking_free(struct attn_ranking *ranking)
+{
+    free(ranking->lines);
+    free(ranking->families);
+    free(ranking->storage);
+    *ranking = (struct attn_ranking){0};
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_report_ranking.c - the fastest backend of cases and families, and how sure that is. */
+#include "report/ranking.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "report/text.h"
+#include "report/writers.h"
+#include "synthetic.h"
+
+static struct attn_run_data run;
+static struct attn_view view;
+static struct attn_grid grid;
+static struct attn_ranking ranking;
+
+/* The ranking of `run` as it is now. */
+static void build(void)
+{
+    char why[256];
+    attn_ranking_free(&ranking);
+    attn_grid_free(&grid);
+    attn_view_free(&view);
+    if (attn_view_create(run.records, run.machine, &view, why, sizeof why) != 0)
+        fail_msg("%s", why);
+    assert_int_equal(attn_grid_create(&view, ATTN_GRID_HOT, &grid), 0);
+    assert_int_equal(attn_ranking_create(&grid, &ranking), 0);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    run = synthetic_run((struct synthetic){.seed = 1});
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    attn_ranking_free(&ranking);
+    attn_grid_free(&grid);
+    attn_view_free(&view);
+    attn_run_release(&run);
+    return 0;
+}
+
+static const char *label(size_t column)
+{
+    return column < grid.n_columns ? view.backends[grid.columns[column]].label : "none";
+}
+
+static const struct attn_rank *rank_of(const char *line)
+{
+    for (size_t i = 0; i < grid.n_lines; i++)
+        if (strcmp(grid.lines[i].row->line, line) == 0)
+            return &ranking.lines[i];
+    fail_msg("%s has no line", line);
+    return NULL;
+}
+
+static const struct attn_family *family_of(const char *name)
+{
+    for (size_t f = 0; f < ranking.n_families; f++)
+        if (strlen(name) == ranking.families[f].length &&
+            memcmp(ranking.families[f].name, name, strlen(name)) == 0)
+            return &ranking.families[f];
+    fail_msg("there is no family %s", name);
+    return NULL;
+}
+
+/* Sets a field in the records of a backend, all or those of a case. */
+static void change(const char *backend, const char *line, const char *key, const char *value)
+{
+    size_t i;
+    json_t *record;
+    json_array_foreach(run.records, i, record)
+    {
+        if (strcmp(attn_field_text(record, "backend"), backend) == 0 &&
+            (!line || strcmp(attn_field_text(record, "case"), line) == 0))
+            json_object_set_new(record, key, json_string(value));
+    }
+}
+
+static void the_mean_of_ratios(void **state)
+{
+    (void)state;
+    /* Two of equal error: it shrinks by the root of two, and degrees of freedom add. */
+    const struct attn_ratio pair[] = {{2, 1, 4, 0.1, 6}, {8, 4, 16, 0.1, 6}};
+    struct attn_ratio mean = attn_ratio_mean(pair, 2);
+    assert_true(fabs(mean.ratio - 4) < 1e-12);
+    assert_true(fabs(mean.error - 0.1 / sqrt(2)) < 1e-12 && fabs(mean.df - 12) < 1e-9);
+    const double half = attn_student_t975(12) * 0.1 / sqrt(2);
+    assert_true(fabs(log(mean.hi / 4) - half) < 1e-9 && fabs(log(4 / mean.lo) - half) < 1e-9);
+    /* One alone stays what it is. */
+    mean = attn_ratio_mean(pair, 1);
+    assert_true(fabs(mean.ratio - 2) < 1e-12 && fabs(mean.df - 6) < 1e-9);
+    /* An unknown error makes the whole unknown. */
+    const struct attn_ratio unknown[] = {{2, 1, 4, 0.1, 6}, {2, 0, INFINITY, -1, 1}};
+    mean = attn_ratio_mean(unknown, 2);
+    assert_true(fabs(mean.ratio - 2) < 1e-12 && mean.lo == 0 && isinf(mean.hi));
+    assert_true(isnan(attn_ratio_mean(unknown, 0).ratio));
+}
+
+static void the_first_of_a_case(void **state)
+{
+    (void)state;
+    build();
+    /* synthetic.c: 104 s / (s + 160) of onednn overtakes 88 s / (s + 90) of avx2 at 295. */
+    const struct attn_rank *rank = rank_of("dk=64 hq=8 sq=128");
+    assert_string_equal(label(rank->first), "avx2");
+    assert_string_equal(label(rank->second), "onednn");
+    assert_int_equal(rank->ranked, 4);
+    assert_true(rank->clear && rank->ratio.lo > 1);
+    const double expected = (88 * 128 / 218.0) / (104 * 128 / 288.0);
+    assert_true(fabs(rank->ratio.ratio / expected - 1) < 0.05);
+    rank = rank_of("dk=64 hq=8 sq=4096");
+    assert_string_equal(label(rank->first), "onednn");
+    /* An approximation is not ranked, nor is a wrong result, nor one without samples. */
+    change("onednn", "dk=64 hq=8 sq=4096", "exactness", "approximate");
+    change("avx2", "dk=64 hq=8 sq=128", "status", "fail");
+    change("avx2", "dk=64 hq=8 sq=256", "samples_ns", "none");
+    build();
+    assert_string_equal(label(rank_of("dk=64 hq=8 sq=4096")->first), "avx2");
+    assert_string_equal(label(rank_of("dk=64 hq=8 sq=128")->first), "onednn");
+    assert_string_equal(label(rank_of("dk=64 hq=8 sq=256")->first), "onednn");
+    assert_int_equal(rank_of("dk=64 hq=8 sq=256")->ranked, 3);
+}
+
+static void families(void **state)
+{
+    (void)state;
+    change("naive", "dk=64 hq=8 sq=256", "name", "ends/s=256");
+    change("avx2", "dk=64 hq=8 sq=256", "name", "ends/s=256");
+    change("blas", "dk=64 hq=8 sq=256", "name", "ends/s=256");
+    change("onednn", "dk=64 hq=8 sq=256", "name", "ends/s=256");
+    build();
+    const struct attn_family *family = family_of("ends/");
+    assert_int_equal(family->cases, 1);
+    family = family_of("seqlen");
+    /* Sixteen but one: onednn is first in the six longest and, causal, in the only two that it does
+     * not refuse; avx2 in the rest. */
+    assert_int_equal(family->cases + family->alone, 15);
+    size_t wins = 0;
+    for (size_t c = 0; c < grid.n_columns; c++)
+        wins += family->wins[c];
+    assert_int_equal(wins, family->cases);
+    assert_string_equal(label(family->first), "onednn");
+    assert_string_equal(label(family->second), "avx2");
+    assert_int_equal(family->wins[family->first], 8);
+    assert_int_equal(family->wins[family->second], 7);
+    assert_int_equal(family->shared, 9);
+    assert_true(family->ratio.lo < family->ratio.ratio && family->ratio.ratio < family->ratio.hi);
+    for (size_t f = 1; f < ranking.n_families; f++)
+        assert_true(ranking.families[f].work <= ranking.families[f - 1].work);
+    assert_int_equal(ranking.cases, 40);
+}
+
+/* Noise that hides the order leaves it unclear; so does a single round. */
+static void the_unclear(void **state)
+{
+    (void)state;
+    build();
+    assert_true(ranking.clear > 30);
+    attn_run_release(&run);
+    run = synthetic_run((struct synthetic){.seed = 1, .noise = 2});
+    build();
+    assert_true(ranking.clear < 10);
+    attn_run_release(&run);
+    run = synthetic_run((struct synthetic){.seed = 1, .rounds = 1});
+    build();
+    assert_int_equal(ranking.clear, 0);
+    assert_true(isinf(family_of("seqlen")->ratio.hi));
+    for (size_t i = 0; i < grid.n_lines; i++)
+        assert_false(ranking.lines[i].clear);
+}
+
+static void the_pages(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t length;
+    change("avx2", NULL, "backend", "a<b|c");
+    build();
+    const struct attn_report_parts parts = {.view = &view, .ranking = &ranking};
+    FILE *out = open_memstream(&text, &length);
+    attn_html_put_ranking(out, &parts);
+    attn_markdown_put_ranking(out, &parts);
+    fclose(out);
+    assert_non_null(strstr(text, "Of 40 cases timed on two or more backends"));
+    assert_non_null(strstr(text, "<td class=\"b win\">a&lt;b|c</td>"));
+    assert_non_null(strstr(text, "| seqlen, single cases | onednn | 8 of 16 | a&lt;b\\|c | "));
+    assert_null(strstr(text, "a<b"));
+    free(text);
+    /* One backend has nothing to be ranked with. */
+    for (size_t i = json_array_size(run.records); i-- > 0;)
+        if (strcmp(attn_field_text(json_array_get(run.records, i), "backend"), "blas") != 0)
+            json_array_remove(run.records, i);
+    build();
+    out = open_memstream(&text, &length);
+    attn_html_put_ranking(out, &parts);
+    attn_markdown_put_ranking(out, &parts);
+    fclose(out);
+    assert_int_equal(length, 0);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_mean_of_ratios),
+        cmocka_unit_test_setup_teardown(the_first_of_a_case, begin, end),
+        cmocka_unit_test_setup_teardown(families, begin, end),
+        cmocka_unit_test_setup_teardown(the_unclear, begin, end),
+        cmocka_unit_test_setup_teardown(the_pages, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
