@@ -8,7 +8,9 @@
 
 #include <stdio.h>
 
+#include "report/ranking.h"
 #include "report/series.h"
+#include "report/speedup.h"
 #include "report/types.h"
 
 struct attn_canvas {
@@ -17,6 +19,8 @@ struct attn_canvas {
     const char *out_dir;
     char *why;
     size_t size;
+    const struct attn_speedup *speedup;
+    const struct attn_ranking *ranking;
 };
 
 int attn_plot_throughput(const struct attn_canvas *canvas, const struct attn_series *series,
@@ -32,6 +36,13 @@ int attn_plot_roofline(const struct attn_canvas *canvas, const struct attn_serie
                        struct attn_plot *plot);
 int attn_plot_errors(const struct attn_canvas *canvas, const struct attn_series *series,
                      struct attn_plot *plot);
+/* Cases of the families with most work, by backend. */
+int attn_plot_speedup(const struct attn_canvas *canvas, const struct attn_series *series,
+                      struct attn_plot *plot);
+
+/* 0xRRGGBB of a speed-up > 0: near white for 1, full at 2 to the power `range` and at its inverse.
+ */
+unsigned attn_speedup_colour(double ratio, double range);
 
 /* Writes plots/FILE. Returns 0, or -1 with the reason. */
 int attn_canvas_write(const struct attn_canvas *canvas, const char *file, const char *text,

@@ -13,13 +13,16 @@
 #include "report/series.h"
 #include "report/text.h"
 
+enum scope { OVERVIEW, EVERY_AXIS, LENGTHS, WHOLE_RUN };
+
 /* In the order of the report. */
 static const struct kind {
     const char *script;
-    enum { EVERY_AXIS, LENGTHS, WHOLE_RUN } scope;
+    enum scope scope;
     int (*write)(const struct attn_canvas *canvas, const struct attn_series *series,
                  struct attn_plot *plot);
 } kinds[] = {
+    {"speedup.gp", OVERVIEW, attn_plot_speedup},
     {"throughput.gp", EVERY_AXIS, attn_plot_throughput},
     {"latency.gp", LENGTHS, attn_plot_latency},
     {"memory.gp", LENGTHS, attn_plot_memory},
@@ -68,15 +71,17 @@ static int copy_scripts(const struct attn_canvas *canvas, const char *script_dir
     return 0;
 }
 
-/* The pictures of the most telling sweep of one axis and mask, or, without one, of the run. */
+/* The pictures of the most telling sweep of one axis and mask, or, without one, those of a scope.
+ */
 static int draw_all(const struct attn_canvas *canvas, const struct attn_series *series,
-                    const char *folder, struct attn_plots *plots, char *note, size_t note_size)
+                    enum scope scope, const char *folder, struct attn_plots *plots, char *note,
+                    size_t note_size)
 {
     for (size_t k = 0; k < KINDS; k++) {
         struct attn_plot plot = {0};
         bool wanted = series ? kinds[k].scope == EVERY_AXIS ||
                                    (kinds[k].scope == LENGTHS && series->axis == ATTN_SWEEP_S)
-                             : kinds[k].scope == WHOLE_RUN;
+                             : kinds[k].scope == scope;
         int prepared = wanted ? kinds[k].write(canvas, series, &plot) : 0;
         if (prepared < 0)
             return -1;
@@ -100,12 +105,14 @@ int attn_plots_write(const struct attn_canvas *canvas, const char *script_dir,
     }
     if (copy_scripts(canvas, script_dir) != 0)
         return -1;
+    if (draw_all(canvas, NULL, OVERVIEW, folder, plots, note, note_size) != 0)
+        return -1;
     for (int axis = 0; axis < ATTN_SWEEP_COUNT; axis++)
         for (int causal = 0; causal < 2; causal++) {
             struct attn_series series;
             if (attn_series_find(canvas->view, (enum attn_sweep)axis, causal, &series) == 0 &&
-                draw_all(canvas, &series, folder, plots, note, note_size) != 0)
+                draw_all(canvas, &series, EVERY_AXIS, folder, plots, note, note_size) != 0)
                 return -1;
         }
-    return draw_all(canvas, NULL, folder, plots, note, note_size);
+    return draw_all(canvas, NULL, WHOLE_RUN, folder, plots, note, note_size);
 }

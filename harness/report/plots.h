@@ -5,7 +5,7 @@
 
 #include "report/canvas.h"
 
-#define ATTN_PLOTS_MAX 16
+#define ATTN_PLOTS_MAX 20
 
 struct attn_plots {
     struct attn_plot items[ATTN_PLOTS_MAX];

@@ -89,7 +89,7 @@ int attn_report_write(const struct attn_run_data *run, const struct attn_report_
         snprintf(why, size, "no memory for the ranking of backends");
         goto out;
     }
-    const struct attn_canvas canvas = {&view, run->machine, out_dir, why, size};
+    const struct attn_canvas canvas = {&view, run->machine, out_dir, why, size, &speedup, &ranking};
     if (attn_plots_write(&canvas, script_dir, &plots, note, note_size) != 0 ||
         attn_heatmaps_write(&canvas, run->path, script_dir, plots.stuck, &heatmaps) != 0)
         goto out;

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_report_overview.c - the data of the pictures that show backends beside each other, against
+ * the records. Draws nothing.
+ *
+ * test_report_overview SCRIPT_DIR */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "folder.h"
+#include "report/canvas.h"
+#include "report/text.h"
+#include "synthetic.h"
+
+static const char *script_dir;
+
+/* Writes the report of a made-up run, and releases the run. */
+static void report(struct attn_run_data run)
+{
+    char note[512], *path = strdup(getenv("PATH"));
+    setenv("PATH", "/nonexistent", 1);
+    int status = folder_report(&run, script_dir, note, sizeof note);
+    setenv("PATH", path, 1);
+    free(path);
+    attn_run_release(&run);
+    assert_int_equal(status, 0);
+}
+
+/* The number in the definitions that is assigned to `name` where its entry is `value`:
+ * names[3] = 'avx2' gives 3. */
+static size_t entry_of(const char *file, const char *name, const char *value)
+{
+    char want[96], *text = folder_text(file);
+    size_t found = 0;
+    for (size_t i = 1; i < 64 && !found; i++) {
+        snprintf(want, sizeof want, "%s[%zu] = '%s'\n", name, i, value);
+        found = strstr(text, want) ? i : 0;
+    }
+    free(text);
+    if (!found)
+        fail_msg("%s has no %s '%s'", file, name, value);
+    return found;
+}
+
+struct cell {
+    unsigned colour, text_colour;
+    int hatched;
+    char text[32];
+};
+
+static struct cell cell_of(const char *row, const char *backend)
+{
+    struct cell cell;
+    char start[64], *text = folder_text("plots/speedup.dat");
+    snprintf(start, sizeof start, "\n%zu %zu ", entry_of("plots/speedup.def.gp", "rows", row),
+             entry_of("plots/speedup.def.gp", "names", backend));
+    const char *at = strstr(text, start);
+    if (!at)
+        fail_msg("no cell of %s on %s", row, backend);
+    else
+        assert_int_equal(sscanf(at + strlen(start), "%u %u %d \"%31[^\"]\"", &cell.colour,
+                                &cell.text_colour, &cell.hatched, cell.text),
+                         4);
+    free(text);
+    return cell;
+}
+
+static void speedups(void **state)
+{
+    (void)state;
+    report(synthetic_run((struct synthetic){.seed = 1}));
+    /* Of 88 / (1 + 90 / 2048) GFLOP/s over 2.1, with a range of 2 to the 6th. */
+    struct cell cell = cell_of("seqlen_h8_s2048_d64", "avx2");
+    const double ratio = strtod(cell.text, NULL);
+    assert_true(fabs(ratio / (88 / (1 + 90 / 2048.0) / 2.1) - 1) < 0.03);
+    assert_true(abs((int)(cell.colour & 0xff) - (int)(attn_speedup_colour(ratio, 6) & 0xff)) <= 1);
+    assert_int_equal(cell.hatched, 0);
+    /* What has no speed-up says why; the baseline has no column. */
+    assert_string_equal(cell_of("dim_h8_s1024_d40", "onednn").text, "FAIL");
+    assert_string_equal(cell_of("dim_h8_s1024_d256", "blas").text, "crash");
+    assert_string_equal(cell_of("seqlen_h8_s8192_d64", "blas").text, "no base");
+    char *text = folder_text("plots/speedup.def.gp");
+    assert_null(strstr(text, "= 'naive'\n"));
+    assert_non_null(strstr(text, "n_backends = 3\n"));
+    assert_non_null(strstr(text, "title = 'Speed-up over naive'\n"));
+    /* Heads stand above their cases, lengths from the shortest. */
+    assert_true(strstr(text, "'seqlen_h8_s128_d64'") < strstr(text, "'seqlen_h8_s256_d64'"));
+    free(text);
+    /* Noise of e^4 either way hides a factor of 40. */
+    report(synthetic_run((struct synthetic){.seed = 1, .noise = 4}));
+    assert_int_equal(cell_of("seqlen_h8_s2048_d64", "avx2").hatched, 1);
+    report(synthetic_run((struct synthetic){.seed = 1, .rounds = 1}));
+    assert_int_equal(cell_of("seqlen_h8_s2048_d64", "avx2").hatched, 1);
+}
+
+/* Relative luminance, as WCAG 2.1 defines it. */
+static double luminance(unsigned colour)
+{
+    static const double weights[] = {0.2126, 0.7152, 0.0722};
+    double sum = 0;
+    for (int i = 0; i < 3; i++) {
+        double c = (colour >> (16 - 8 * i) & 0xff) / 255.0;
+        sum += weights[i] * (c <= 0.03928 ? c / 12.92 : pow((c + 0.055) / 1.055, 2.4));
+    }
+    return sum;
+}
+
+static void colours(void **state)
+{
+    (void)state;
+    assert_int_equal(attn_speedup_colour(1, 3), 0xf7f7f7);
+    assert_int_equal(attn_speedup_colour(8, 3), 0x0072b2);
+    assert_int_equal(attn_speedup_colour(1e9, 3), 0x0072b2);
+    assert_int_equal(attn_speedup_colour(1 / 8.0, 3), 0xd55e00);
+    /* Further from 1 is darker. */
+    for (double power = 0; power < 3; power += 0.25) {
+        assert_true(luminance(attn_speedup_colour(exp2(power + 0.25), 3)) <
+                    luminance(attn_speedup_colour(exp2(power), 3)));
+        assert_true(luminance(attn_speedup_colour(exp2(-power - 0.25), 3)) <
+                    luminance(attn_speedup_colour(exp2(-power), 3)));
+    }
+    /* Every figure can be read on its colour. */
+    report(synthetic_run((struct synthetic){.seed = 1}));
+    char *text = folder_text("plots/speedup.dat");
+    unsigned colour, ink;
+    size_t cells = 0;
+    for (const char *at = strchr(text, '\n'); at && at[1]; at = strchr(at + 1, '\n'), cells++) {
+        assert_int_equal(sscanf(at, " %*u %*u %u %u", &colour, &ink), 2);
+        double a = luminance(colour) + 0.05, b = luminance(ink) + 0.05;
+        assert_true(fmax(a, b) / fmin(a, b) >= 4.5);
+    }
+    assert_true(cells > 60);
+    free(text);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(speedups, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(colours, folder_setup, folder_teardown),
+    };
+    if (argc < 2) {
+        fprintf(stderr, "usage: %s SCRIPT_DIR\n", argv[0]);
+        return 2;
+    }
+    script_dir = argv[1];
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
