@@ -40,6 +40,10 @@ int attn_plot_errors(const struct attn_canvas *canvas, const struct attn_series 
 int attn_plot_speedup(const struct attn_canvas *canvas, const struct attn_series *series,
                       struct attn_plot *plot);
 
+/* Time over that of the fastest at each size of every sweep. */
+int attn_plot_best(const struct attn_canvas *canvas, const struct attn_series *series,
+                   struct attn_plot *plot);
+
 /* 0xRRGGBB of a speed-up > 0: near white for 1, full at 2 to the power `range` and at its inverse.
  */
 unsigned attn_speedup_colour(double ratio, double range);

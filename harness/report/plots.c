@@ -23,6 +23,7 @@ static const struct kind {
                  struct attn_plot *plot);
 } kinds[] = {
     {"speedup.gp", OVERVIEW, attn_plot_speedup},
+    {"best.gp", OVERVIEW, attn_plot_best},
     {"throughput.gp", EVERY_AXIS, attn_plot_throughput},
     {"latency.gp", LENGTHS, attn_plot_latency},
     {"memory.gp", LENGTHS, attn_plot_memory},

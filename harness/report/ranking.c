@@ -10,21 +10,19 @@
 
 static const struct attn_ratio no_ratio = {NAN, NAN, NAN, -1, 1};
 
-static bool is_ranked(const struct attn_view_row *row)
+bool attn_row_ranked(const struct attn_view_row *row)
 {
     return row && attn_row_timed(row) && attn_row_exact(row) &&
            isfinite(attn_row_ratio(row, row).ratio);
 }
 
-/* The fastest backend of a line but `except`; n_columns: none. */
-static size_t fastest(const struct attn_grid *grid, size_t line, size_t except)
+size_t attn_fastest(const struct attn_view_row *const *rows, size_t n, size_t except)
 {
-    const struct attn_view_row **cells = grid->lines[line].cells;
-    size_t best = grid->n_columns;
-    for (size_t c = 0; c < grid->n_columns; c++)
-        if (c != except && is_ranked(cells[c]) &&
-            (best == grid->n_columns || attn_row_ratio(cells[best], cells[c]).ratio > 1))
-            best = c;
+    size_t best = n;
+    for (size_t i = 0; i < n; i++)
+        if (i != except && attn_row_ranked(rows[i]) &&
+            (best == n || attn_row_ratio(rows[best], rows[i]).ratio > 1))
+            best = i;
     return best;
 }
 
@@ -32,14 +30,14 @@ static struct attn_rank rank_line(const struct attn_grid *grid, size_t line)
 {
     const struct attn_view_row **cells = grid->lines[line].cells;
     const size_t none = grid->n_columns;
-    struct attn_rank rank = {fastest(grid, line, none), none, 0, no_ratio, false};
+    struct attn_rank rank = {attn_fastest(cells, none, none), none, 0, no_ratio, false};
     if (rank.first == none)
         return rank;
-    rank.second = fastest(grid, line, rank.first);
+    rank.second = attn_fastest(cells, none, rank.first);
     rank.ranked = 1;
     rank.clear = rank.second != none;
     for (size_t c = 0; c < none; c++) {
-        if (c == rank.first || !is_ranked(cells[c]))
+        if (c == rank.first || !attn_row_ranked(cells[c]))
             continue;
         struct attn_ratio ratio = attn_row_ratio(cells[c], cells[rank.first]);
         rank.ranked++;
@@ -100,8 +98,8 @@ static struct attn_ratio mean_over(const struct attn_ranking *ranking,
     size_t n = 0;
     for (size_t i = 0; i < ranking->grid->n_lines; i++) {
         const struct attn_grid_line *line = &ranking->grid->lines[i];
-        if (attn_family_has(family, line) && is_ranked(line->cells[first]) &&
-            is_ranked(line->cells[second]))
+        if (attn_family_has(family, line) && attn_row_ranked(line->cells[first]) &&
+            attn_row_ranked(line->cells[second]))
             room[n++] = attn_row_ratio(line->cells[second], line->cells[first]);
     }
     *shared = n;

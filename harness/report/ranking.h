@@ -38,6 +38,11 @@ struct attn_ranking {
     size_t *storage;            /* of all wins */
 };
 
+/* Whether a result can be ranked: timed, exact and not wrong. NULL is not. */
+bool attn_row_ranked(const struct attn_view_row *row);
+/* The place of the fastest ranked one of n rows but `except`; n: none. */
+size_t attn_fastest(const struct attn_view_row *const *rows, size_t n, size_t except);
+
 /* Returns 0, or -1: no memory. */
 int attn_ranking_create(const struct attn_grid *grid, struct attn_ranking *ranking);
 void attn_ranking_free(struct attn_ranking *ranking);

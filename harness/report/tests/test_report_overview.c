@@ -139,10 +139,55 @@ static void colours(void **state)
     free(text);
 }
 
+/* ratio, low and high of a backend at a size of a panel; returns how many of them are figures. */
+static int best_of(size_t panel, const char *backend, int size, double found[3])
+{
+    char start[64], *text = folder_text("plots/best.dat");
+    snprintf(start, sizeof start, "\n%zu %zu %d ", panel,
+             entry_of("plots/best.def.gp", "names", backend), size);
+    const char *at = strstr(text, start);
+    int n = 0;
+    if (!at)
+        fail_msg("best.dat has no line%s", start);
+    else
+        n = sscanf(at + strlen(start), "%lf %lf %lf", &found[0], &found[1], &found[2]);
+    free(text);
+    return n < 0 ? 0 : n;
+}
+
+static void over_the_best(void **state)
+{
+    (void)state;
+    double found[3];
+    report(synthetic_run((struct synthetic){.seed = 1}));
+    char *text = folder_text("plots/best.def.gp");
+    assert_non_null(strstr(text, "n_panels = 6\n"));
+    assert_non_null(strstr(text, "panel_sizes[1] = '128 256 512 1024 2048 4096 8192 16384'\n"));
+    /* naive is 50 times slower: the axis ends at 16. */
+    assert_non_null(strstr(text, "y_high = 16\n"));
+    free(text);
+    assert_int_equal(best_of(1, "onednn", 4096, found), 3);
+    assert_true(found[0] == 1 && found[1] == 1 && found[2] == 1);
+    assert_int_equal(best_of(1, "avx2", 4096, found), 3);
+    assert_true(fabs(found[0] / ((104 / (1 + 160 / 4096.0)) / (88 / (1 + 90 / 4096.0))) - 1) <
+                0.03);
+    assert_true(found[1] < found[0] && found[0] < found[2]);
+    /* avx2 is the best of short ones, by avx2's rate over onednn's. */
+    assert_int_equal(best_of(1, "avx2", 128, found), 3);
+    assert_true(found[0] == 1);
+    /* Not tried, refused. */
+    assert_int_equal(best_of(1, "naive", 8192, found), 0);
+    assert_int_equal(best_of(2, "onednn", 4096, found), 0);
+    /* Of one round there is a ratio and no interval. */
+    report(synthetic_run((struct synthetic){.seed = 1, .rounds = 1}));
+    assert_int_equal(best_of(1, "avx2", 4096, found), 1);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(speedups, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(over_the_best, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(colours, folder_setup, folder_teardown),
     };
     if (argc < 2) {

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plot_best.c - time over that of the best backend, over S, H and d: a small picture for each
+ * sweep. */
+#include "report/canvas.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/summary.h"
+#include "report/text.h"
+
+#define PANELS_MAX (2 * ATTN_SWEEP_COUNT)
+/* Times beyond this many times the best lie on the upper edge: what matters is near 1. */
+#define GREATEST_RATIO 16
+
+struct panels {
+    struct attn_series *series; /* PANELS_MAX of them */
+    size_t count;
+    size_t backends[ATTN_SERIES_BACKENDS], n_backends; /* of all panels */
+    double greatest;
+    size_t points;
+};
+
+/* The place of a backend among those of all panels, added if it is new; n_backends: no room. */
+static size_t place_of(struct panels *panels, size_t backend)
+{
+    size_t at = 0;
+    while (at < panels->n_backends && panels->backends[at] != backend)
+        at++;
+    if (at == panels->n_backends && at < ATTN_SERIES_BACKENDS)
+        panels->backends[panels->n_backends++] = backend;
+    return at;
+}
+
+/* The fastest ranked backend at a size; NULL: none. */
+static const struct attn_view_row *best_at(const struct attn_series *series, size_t point)
+{
+    const struct attn_view_row *rows[ATTN_SERIES_BACKENDS];
+    for (size_t b = 0; b < series->n_backends; b++)
+        rows[b] = series->cells[b][point];
+    const size_t best = attn_fastest(rows, series->n_backends, series->n_backends);
+    return best < series->n_backends ? rows[best] : NULL;
+}
+
+static void put_point(FILE *out, struct panels *panels, const struct attn_view_row *row,
+                      const struct attn_view_row *best)
+{
+    struct attn_ratio ratio = {NAN, NAN, NAN, -1, 1};
+    if (row && row == best)
+        ratio = (struct attn_ratio){1, 1, 1, 0, 1};
+    else if (best && attn_row_ranked(row))
+        ratio = attn_row_ratio(row, best);
+    attn_put_number(out, ratio.ratio);
+    attn_put_number(out, ratio.lo > 0 ? ratio.lo : (double)NAN);
+    attn_put_number(out, ratio.hi);
+    fputc('\n', out);
+    panels->greatest = fmax(panels->greatest, ratio.ratio);
+    panels->points += ratio.ratio > 0 && row != best;
+}
+
+/* One sweep: every size of a backend, with ? where it has no figure, then the next backend. */
+static void put_panel(FILE *out, struct panels *panels, size_t panel)
+{
+    const struct attn_series *series = &panels->series[panel];
+    const struct attn_view_row *best[ATTN_SERIES_POINTS];
+    for (size_t x = 0; x < series->n_points; x++)
+        best[x] = best_at(series, x);
+    for (size_t b = 0; b < series->n_backends; b++) {
+        const size_t place = place_of(panels, series->backends[b]);
+        for (size_t x = 0; x < series->n_points && place < panels->n_backends; x++) {
+            fprintf(out, "%zu %zu %.0f", panel + 1, place + 1, series->x[x]);
+            put_point(out, panels, series->cells[b][x], best[x]);
+        }
+    }
+}
+
+static int write_points(const struct attn_canvas *canvas, struct panels *panels, const char *name)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = attn_canvas_open(canvas, name, &text, &length);
+    if (!out)
+        return -1;
+    fprintf(out, "# panel backend size ratio low high\n");
+    for (size_t p = 0; p < panels->count; p++)
+        put_panel(out, panels, p);
+    return attn_canvas_finish(canvas, out, name, ".dat", &text, &length);
+}
+
+/* names[3] = 'TEXT' */
+static void define_at(FILE *out, const char *array, size_t index, const char *text)
+{
+    fprintf(out, "%s[%zu] = ", array, index + 1);
+    attn_put_gnuplot(out, text);
+    fputc('\n', out);
+}
+
+static void define_panels(FILE *out, const struct panels *panels)
+{
+    fprintf(out, "n_panels = %zu\narray panel_title[%zu]\narray panel_text[%zu]\n", panels->count,
+            panels->count, panels->count);
+    fprintf(out, "array panel_sizes[%zu]\n", panels->count);
+    for (size_t p = 0; p < panels->count; p++) {
+        const struct attn_series *series = &panels->series[p];
+        char sizes[ATTN_SERIES_POINTS * 12] = "";
+        size_t used = 0;
+        for (size_t x = 0; x < series->n_points; x++)
+            used += (size_t)snprintf(sizes + used, sizeof sizes - used, "%s%.0f", x ? " " : "",
+                                     series->x[x]);
+        define_at(out, "panel_title", p, attn_sweep_title(series->axis));
+        define_at(out, "panel_text", p, series->constants);
+        define_at(out, "panel_sizes", p, sizes);
+    }
+}
+
+static void define_best(FILE *out, const struct attn_canvas *canvas, const struct panels *panels,
+                        struct attn_plot *plot)
+{
+    char protocol[128], line[320];
+    attn_define(out, "base", plot->name);
+    attn_define(out, "title", plot->title);
+    attn_define_labels(out, canvas->view, panels->backends, panels->n_backends);
+    define_panels(out, panels);
+    fprintf(out, "y_high = %.6g\n",
+            exp2(ceil(log2(fmin(fmax(panels->greatest, 2), GREATEST_RATIO)))));
+    attn_protocol_text(canvas->view, canvas->machine, protocol, sizeof protocol);
+    snprintf(line, sizeof line,
+             "Time over the time of the fastest exact backend at that size, medians of %s, hot "
+             "cache; whisker: 95 %% interval",
+             protocol);
+    attn_define_footer(out, canvas->machine, line);
+    snprintf(plot->caption, sizeof plot->caption,
+             "%s. On the line 1: the fastest. A whisker that reaches it leaves the order unclear. "
+             "Triangles on the upper edge: beyond %d.",
+             line, GREATEST_RATIO);
+}
+
+/* Fills the panels and writes the picture; the caller frees the series. */
+static int write_panels(const struct attn_canvas *canvas, struct panels *panels,
+                        struct attn_plot *plot)
+{
+    char *text = NULL;
+    size_t length = 0;
+    for (int axis = 0; axis < ATTN_SWEEP_COUNT; axis++)
+        for (int causal = 0; causal < 2; causal++)
+            if (attn_series_find(canvas->view, (enum attn_sweep)axis, causal,
+                                 &panels->series[panels->count]) == 0)
+                panels->count++;
+    if (write_points(canvas, panels, plot->name) != 0)
+        return -1;
+    if (!panels->points)
+        return 0;
+    FILE *out = attn_canvas_open(canvas, plot->name, &text, &length);
+    if (!out)
+        return -1;
+    define_best(out, canvas, panels, plot);
+    return attn_canvas_finish(canvas, out, plot->name, ".def.gp", &text, &length) == 0 ? 1 : -1;
+}
+
+int attn_plot_best(const struct attn_canvas *canvas, const struct attn_series *series,
+                   struct attn_plot *plot)
+{
+    struct panels panels = {.series = calloc(PANELS_MAX, sizeof *panels.series)};
+    (void)series;
+    if (!panels.series) {
+        snprintf(canvas->why, canvas->size, "no memory for the sweeps");
+        return -1;
+    }
+    snprintf(plot->name, sizeof plot->name, "best");
+    snprintf(plot->title, sizeof plot->title, "Time over the best backend's");
+    int status = write_panels(canvas, &panels, plot);
+    free(panels.series);
+    return status;
+}
