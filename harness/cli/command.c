@@ -24,7 +24,9 @@ const struct attn_verb attn_verbs[] = {
      "Results go to the folder RUN: one record per line in RUN/results.ndjson.", attn_verb_bench},
     {"report", "RUN [-o DIR]", "pictures and pages from a run",
      "Writes plots (SVG, PNG), index.html, report.md, results.csv and junit.xml to DIR, or to\n"
-     "RUN/report.",
+     "RUN/report. With --against BASE also against.html, which compares RUN with BASE case by\n"
+     "case: what differs between the two runs stands first, and exit code 8 says that they cannot\n"
+     "be compared.",
      attn_verb_report},
     {"run", "[CASES...] -o RUN", "bench, then report", "", attn_verb_run},
     {"compare", "BASE NEW | RUN --backends A,B | --live A B CASE...",

@@ -49,6 +49,7 @@ struct attn_command {
     size_t n_backends, n_plugins;
     const char *out, *junit;
     const char *baseline; /* of verify */
+    const char *against;  /* of report */
     double drift;
     double pair_s; /* of compare --live */
     struct attn_settings settings;

@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "live/cycles.h"
+#include "report/against.h"
 #include "report/report.h"
 #include "run/bench.h"
 #include "run/drift.h"
@@ -61,9 +62,46 @@ static void print_timings(const struct attn_session *session)
     }
 }
 
-/* json: prints the path of the report on stdout as an object. */
-static enum attn_exit write_report(const char *run, const char *out,
-                                   const struct attn_report_options *wanted, bool json,
+/* Two stored runs were not measured side by side: their times differ by more than the noise in
+ * each. */
+#define STORED_MARGIN 0.1
+
+/* Writes the page that compares the run with an earlier one. */
+static enum attn_exit write_against(const struct attn_command *c, const struct attn_run_data *run,
+                                    const struct attn_report_options *options)
+{
+    struct attn_run_data base;
+    struct attn_compare_options compare = c->compare;
+    char why[1024], note[512];
+    enum attn_exit code;
+    if (!compare.margin_given)
+        compare.margin = STORED_MARGIN;
+    if (attn_run_read(c->against, &base, why, sizeof why))
+        return attn_complain(ATTN_EXIT_USAGE, why);
+    int status = attn_against_write(&base, run, &compare, options, &code, note, sizeof note, why,
+                                    sizeof why);
+    attn_run_release(&base);
+    if (status)
+        return attn_complain(ATTN_EXIT_INTERNAL, why);
+    if (*note)
+        fprintf(stderr, "attnbench: %s\n", note);
+    if (!c->json)
+        fprintf(stderr, "comparison: %s/against.html\n", options->out_dir);
+    return code ? attn_complain(code, why) : code;
+}
+
+/* On stdout as an object: where the report is, and its page against another run. */
+static void print_paths(const struct attn_command *c, const char *out)
+{
+    char against[ATTN_PATH_MAX];
+    json_t *paths = json_pack("{s:s}", "report", out);
+    if (c->against && !attn_path_join(against, out, "against.html"))
+        json_object_set_new(paths, "against", json_string(against));
+    attn_print_json(paths);
+}
+
+/* `out`: NULL for the folder report of the run. */
+static enum attn_exit write_report(const struct attn_command *c, const char *run, const char *out,
                                    const struct attn_paths *paths)
 {
     struct attn_run_data data;
@@ -80,19 +118,22 @@ static enum attn_exit write_report(const char *run, const char *out,
         snprintf(why, sizeof why, "folder '%s' cannot be made: %m", out);
         code = attn_complain(ATTN_EXIT_USAGE, why);
     }
-    struct attn_report_options options = *wanted;
+    struct attn_report_options options = c->report;
     options.script_dir = paths->reports;
     options.out_dir = out;
     int status = code ? 0 : attn_report_write(&data, &options, note, sizeof note, why, sizeof why);
     if (status)
         code = attn_complain(status > 0 ? ATTN_EXIT_USAGE : ATTN_EXIT_INTERNAL, why);
-    attn_run_release(&data);
     if (!code && *note)
         fprintf(stderr, "attnbench: %s\n", note);
+    const bool json = c->json && c->verb->run == attn_verb_report;
     if (!code && json)
-        attn_print_json(json_pack("{s:s}", "report", out));
+        print_paths(c, out);
     if (!code && !json)
         fprintf(stderr, "report: %s/index.html\n", out);
+    if (!code && c->against)
+        code = write_against(c, &data, &options);
+    attn_run_release(&data);
     return code;
 }
 
@@ -144,20 +185,20 @@ enum attn_exit attn_verb_run(struct attn_command *c, const struct attn_paths *pa
     if (c->dry_run || attn_interrupted || code == ATTN_EXIT_INTERNAL || code == ATTN_EXIT_USAGE ||
         code == ATTN_EXIT_NOTHING)
         return code;
-    return attn_exit_stronger(code, write_report(c->out, NULL, &c->report, false, paths));
+    return attn_exit_stronger(code, write_report(c, c->out, NULL, paths));
 }
 
 enum attn_exit attn_verb_report(struct attn_command *c, const struct attn_paths *paths)
 {
     if (c->n_arguments != 1)
         return attn_complain(ATTN_EXIT_USAGE, "report needs one run folder");
-    return write_report(c->arguments[0], c->out, &c->report, c->json, paths);
+    const struct attn_compare_options *compare = &c->compare;
+    if (!c->against && (compare->margin_given || compare->anchor || compare->cross ||
+                        compare->n_map || compare->discoveries > 0))
+        return attn_complain(ATTN_EXIT_USAGE, "--margin, --anchor, --cross, --map and "
+                                              "--discoveries need --against BASE");
+    return write_report(c, c->arguments[0], c->out, paths);
 }
-
-/* Two stored runs were not measured side by side: their times differ by more than the noise in
- * each.
- */
-#define STORED_MARGIN 0.1
 
 /* Whether the errors of a run have grown since the base; the lines say where, and are the caller's.
  * Returns 0, or -1: no memory. */

@@ -157,12 +157,13 @@ void attn_html_put_url(FILE *out, const char *text)
 
 /* Writes a picture as a data: image, not as elements of the page. Two pictures of one page would
  * share the ids of their markers and clipping paths. Nothing inside an image can run or fetch. */
-static int put_picture(FILE *out, const struct page *page, const struct attn_plot *plot)
+int attn_html_put_picture(FILE *out, const char *out_dir, const struct attn_plot *plot, char *why,
+                          size_t size)
 {
     char path[4352];
     size_t length;
-    snprintf(path, sizeof path, "%s/plots/%s.svg", page->out_dir, plot->name);
-    char *svg = attn_file_read(path, &length, page->why, page->size);
+    snprintf(path, sizeof path, "%s/plots/%s.svg", out_dir, plot->name);
+    char *svg = attn_file_read(path, &length, why, size);
     if (!svg)
         return -1;
     fputs("<figure><div class=\"picture\"><img alt=\"", out);
@@ -187,7 +188,8 @@ static int put_pictures(FILE *out, const struct page *page)
         fputs("<p class=\"soft\">No sweep of at least three sizes was timed.</p>\n", out);
     }
     for (size_t p = 0; p < plots->count; p++)
-        if (plots->items[p].drawn && put_picture(out, page, &plots->items[p]) != 0)
+        if (plots->items[p].drawn &&
+            attn_html_put_picture(out, page->out_dir, &plots->items[p], page->why, page->size) != 0)
             return -1;
     return 0;
 }

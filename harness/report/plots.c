@@ -32,15 +32,36 @@ static const struct kind {
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
-/* Draws a prepared picture and adds it to the list. Where gnuplot cannot be started or hangs once,
- * it is not tried again. */
-static void draw(const char *folder, struct attn_plots *plots, const struct attn_plot *plot,
-                 const char *script, char *note, size_t note_size)
+static void folder_of(const struct attn_canvas *canvas, char *folder, size_t size)
 {
+    snprintf(folder, size, "%s/plots", canvas->out_dir);
+}
+
+static int copy_script(const struct attn_canvas *canvas, const char *script_dir, const char *script)
+{
+    char path[4352];
+    size_t length;
+    snprintf(path, sizeof path, "%s/%s", script_dir, script);
+    char *text = attn_file_read(path, &length, canvas->why, canvas->size);
+    int status = text ? attn_canvas_write(canvas, script, text, length) : -1;
+    free(text);
+    return status;
+}
+
+/* Adds the picture to the list. Where gnuplot cannot be started or hangs once, it is not tried
+ * again. */
+int attn_plots_draw(const struct attn_canvas *canvas, const char *script_dir,
+                    struct attn_plots *plots, const struct attn_plot *plot, const char *script,
+                    char *note, size_t note_size)
+{
+    char folder[4352];
     struct attn_plot *item = &plots->items[plots->count++];
     *item = *plot;
+    folder_of(canvas, folder, sizeof folder);
+    if (copy_script(canvas, script_dir, script) != 0)
+        return -1;
     if (plots->stuck)
-        return;
+        return 0;
     int status = attn_gnuplot_run(folder, plot->name, script, ATTN_GNUPLOT_LIMIT_S);
     item->drawn = status == 0;
     plots->stuck = status < 0;
@@ -53,29 +74,13 @@ static void draw(const char *folder, struct attn_plots *plots, const struct attn
     else if (status > 0)
         snprintf(note, note_size, "gnuplot could not draw %s: see plots/%s.log", plot->name,
                  plot->name);
-}
-
-static int copy_scripts(const struct attn_canvas *canvas, const char *script_dir)
-{
-    for (size_t k = 0; k < KINDS; k++) {
-        char path[4352];
-        size_t length;
-        snprintf(path, sizeof path, "%s/%s", script_dir, kinds[k].script);
-        char *text = attn_file_read(path, &length, canvas->why, canvas->size);
-        if (!text)
-            return -1;
-        int status = attn_canvas_write(canvas, kinds[k].script, text, length);
-        free(text);
-        if (status != 0)
-            return -1;
-    }
     return 0;
 }
 
 /* The pictures of the most telling sweep of one axis and mask, or, without one, those of a scope.
  */
 static int draw_all(const struct attn_canvas *canvas, const struct attn_series *series,
-                    enum scope scope, const char *folder, struct attn_plots *plots, char *note,
+                    enum scope scope, const char *script_dir, struct attn_plots *plots, char *note,
                     size_t note_size)
 {
     for (size_t k = 0; k < KINDS; k++) {
@@ -86,34 +91,39 @@ static int draw_all(const struct attn_canvas *canvas, const struct attn_series *
         int prepared = wanted ? kinds[k].write(canvas, series, &plot) : 0;
         if (prepared < 0)
             return -1;
-        if (prepared > 0)
-            draw(folder, plots, &plot, kinds[k].script, note, note_size);
+        if (prepared > 0 && attn_plots_draw(canvas, script_dir, plots, &plot, kinds[k].script, note,
+                                            note_size) != 0)
+            return -1;
     }
     return 0;
 }
 
-int attn_plots_write(const struct attn_canvas *canvas, const char *script_dir,
-                     struct attn_plots *plots, char *note, size_t note_size)
+int attn_plots_begin(const struct attn_canvas *canvas, struct attn_plots *plots, char *note)
 {
     char folder[4352];
     plots->count = 0;
     plots->stuck = false;
     note[0] = '\0';
-    snprintf(folder, sizeof folder, "%s/plots", canvas->out_dir);
-    if (mkdir(folder, 0755) != 0 && errno != EEXIST) {
-        snprintf(canvas->why, canvas->size, "%s: %s", folder, strerror(errno));
+    folder_of(canvas, folder, sizeof folder);
+    if (mkdir(folder, 0755) == 0 || errno == EEXIST)
+        return 0;
+    snprintf(canvas->why, canvas->size, "%s: %s", folder, strerror(errno));
+    return -1;
+}
+
+int attn_plots_write(const struct attn_canvas *canvas, const char *script_dir,
+                     struct attn_plots *plots, char *note, size_t note_size)
+{
+    if (attn_plots_begin(canvas, plots, note) != 0)
         return -1;
-    }
-    if (copy_scripts(canvas, script_dir) != 0)
-        return -1;
-    if (draw_all(canvas, NULL, OVERVIEW, folder, plots, note, note_size) != 0)
+    if (draw_all(canvas, NULL, OVERVIEW, script_dir, plots, note, note_size) != 0)
         return -1;
     for (int axis = 0; axis < ATTN_SWEEP_COUNT; axis++)
         for (int causal = 0; causal < 2; causal++) {
             struct attn_series series;
             if (attn_series_find(canvas->view, (enum attn_sweep)axis, causal, &series) == 0 &&
-                draw_all(canvas, &series, EVERY_AXIS, folder, plots, note, note_size) != 0)
+                draw_all(canvas, &series, EVERY_AXIS, script_dir, plots, note, note_size) != 0)
                 return -1;
         }
-    return draw_all(canvas, NULL, WHOLE_RUN, folder, plots, note, note_size);
+    return draw_all(canvas, NULL, WHOLE_RUN, script_dir, plots, note, note_size);
 }

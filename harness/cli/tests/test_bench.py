@@ -176,6 +176,9 @@ class Bench(Case):
         self.expect(2, "report", self.path("nothing"))
         self.expect(2, "report")
         self.expect(2, "report", run, "--baseline", "nobody")
+        self.expect(2, "report", run, "--margin", "5")
+        self.assertEqual(json.loads(self.expect(0, "report", run, "--against", run, "--json").stdout)
+                         ["against"], os.path.join(run, "report", "against.html"))
 
 
 class Compare(Case):
