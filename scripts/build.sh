@@ -87,12 +87,12 @@ make_onnx_packs() {
     touch "$stamp"
 }
 
-# SciPy, for the test figures.
+# SciPy and Apache Otava, for the tests figures and changes_otava.
 install_scipy() {
     local list=scripts/requirements-scipy.txt stamp=.deps/venv/.scipy
     [ -e "$stamp" ] && [ ! "$list" -nt "$stamp" ] && return 0
     make_venv || return
-    say "fetching SciPy"
+    say "fetching SciPy and Apache Otava"
     .deps/venv/bin/python3 -m pip install -q --disable-pip-version-check --no-deps -r "$list" ||
         return
     touch "$stamp"
@@ -164,7 +164,7 @@ if [ "${ATTNBENCH_NO_INSTALL:-}" != 1 ]; then
     [ "$cuda" = 0 ] || command -v nvcc >/dev/null || install_cuda ||
         say "no nvcc: the CUDA backend is left out (see the error above)"
     make_packs || say "no packs: the suite runs without real tensors (see the error above)"
-    install_scipy || say "no SciPy: the test of the statistics is left out (see the error above)"
+    install_scipy || say "no SciPy: tests of the statistics are left out (see the error above)"
     make_onnx_packs || say "no packs of ONNX's cases: their test is left out (see the error above)"
 fi
 [ "$build" = 1 ] || exit 0
