@@ -26,7 +26,7 @@ done
 preset=${1:-release}
 
 packages=(build-essential cmake ninja-build pkg-config git ca-certificates
-    libjansson-dev libmd-dev zlib1g-dev libbenchmark-dev libcmocka-dev libmpfr-dev
+    libjansson-dev libmd-dev libsqlite3-dev zlib1g-dev libbenchmark-dev libcmocka-dev libmpfr-dev
     libopenblas-dev gnuplot-nox fonts-dejavu-core python3 python3-venv)
 [ "$preset" != fuzz ] || packages+=(clang libclang-rt-14-dev)
 

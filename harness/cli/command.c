@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "history/history.h"
 #include "live/cycles.h"
 #include "run/drift.h"
 
@@ -40,6 +41,14 @@ const struct attn_verb attn_verbs[] = {
      attn_verb_doctor},
     {"new-backend", "NAME [-o DIR]", "the skeleton of a plugin, in DIR/NAME (default: backends/)",
      "", attn_verb_new_backend},
+    {"history", "[add|rebuild|CASE] [RUN...]",
+     "how a case's time relative to an anchor has changed from run to run",
+     "'add RUN...' puts runs into an index. 'rebuild DIR...' makes it anew of all runs below.\n"
+     "CASE is an id, a name or a case line: prints each run with the ratio of its time to that of\n"
+     "the anchor, and the points at which the ratio has changed for good. Runs on different\n"
+     "machines or with different protocols are separate series. Without arguments: the cases of\n"
+     "the index. Exit code 6: rebuild has left out runs that cannot be read.",
+     attn_verb_history},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -139,6 +148,7 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c,
     c->compare.margin = 0.03;
     c->drift = ATTN_DRIFT_FACTOR;
     c->pair_s = ATTN_PAIR_LEAST_S;
+    c->index = ATTN_HISTORY_INDEX;
     if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
         !strcmp(argv[1], "help")) {
         c->help = true;

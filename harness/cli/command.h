@@ -50,6 +50,7 @@ struct attn_command {
     const char *out, *junit;
     const char *baseline; /* of verify */
     const char *against;  /* of report */
+    const char *index;    /* of history */
     double drift;
     double pair_s; /* of compare --live */
     struct attn_settings settings;
@@ -115,5 +116,6 @@ enum attn_exit attn_verb_compare(struct attn_command *command, const struct attn
 enum attn_exit attn_verb_compare_live(struct attn_command *command, const struct attn_paths *paths);
 enum attn_exit attn_verb_doctor(struct attn_command *command, const struct attn_paths *paths);
 enum attn_exit attn_verb_new_backend(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_history(struct attn_command *command, const struct attn_paths *paths);
 
 #endif

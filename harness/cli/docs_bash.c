@@ -44,7 +44,7 @@ static const char closing[] =
     "            compgen -d -- \"$cur\")\n"
     "        ;;\n"
     "    file) mapfile -t COMPREPLY < <(compgen -f -- \"$cur\") ;;\n"
-    "    folder) mapfile -t COMPREPLY < <(compgen -d -- \"$cur\") ;;\n"
+    "    folder) mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -d -- \"$cur\") ;;\n"
     "    esac\n"
     "}\n"
     "complete -F _attnbench attnbench\n";

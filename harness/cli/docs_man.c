@@ -33,7 +33,10 @@ static const char files[] =
     ".TP\n.I RUN/tensors/\n"
     "The weights of cases that ask for them, as packs.\n"
     ".TP\n.I RUN/report/\n"
-    "What is derived from all these: index.html, report.md, results.csv, junit.xml, plots.\n";
+    "What is derived from all these: index.html, report.md, results.csv, junit.xml, plots.\n"
+    ".TP\n.I attnbench\\-history.sqlite\n"
+    "In the current folder: the index of history. It is made from run folders, and can be made\n"
+    "again.\n";
 static const char examples[] =
     ".SH EXAMPLES\n"
     "One case, in the case language, on every backend:\n"
@@ -44,7 +47,11 @@ static const char examples[] =
     ".PP\n"
     "Did anything become slower:\n"
     ".PP\n.RS\n.nf\nattnbench bench \\-o base\nattnbench bench \\-o new\n"
-    "attnbench compare base new\n.fi\n.RE\n";
+    "attnbench compare base new\n.fi\n.RE\n"
+    ".PP\n"
+    "Since when:\n"
+    ".PP\n.RS\n.nf\nattnbench history rebuild runs\n"
+    "attnbench history seqlen_s512 \\-b mine \\-\\-anchor blas\n.fi\n.RE\n";
 
 /* Writes plain text, escaped so that no character becomes a request or an escape. */
 static void put(FILE *to, const char *text)

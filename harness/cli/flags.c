@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "cli/number.h"
+#include "history/history.h"
 #include "run/checks.h"
 #include "run/drift.h"
 #include "run/entry.h"
@@ -23,9 +24,10 @@ enum {
     COMPARE = 32,
     DOCTOR = 64,
     NEW_BACKEND = 128,
+    HISTORY = 256,
     TIMES = BENCH | RUN,
     WORKS = VERIFY | TIMES,
-    ALL = 255
+    ALL = 511
 };
 
 static enum attn_exit bad_value(const struct attn_flag *flag, const char *text, const char *wanted,
@@ -291,7 +293,7 @@ static enum attn_exit take_fuzz(const struct attn_flag *flag, char *text, struct
 #define AT(field) offsetof(struct attn_command, field)
 
 const struct attn_flag attn_flags[] = {
-    {"backend", 'b', "NAME[:key=value,...]", WORKS | LIST, take_backend, 0, 0,
+    {"backend", 'b', "NAME[:key=value,...]", WORKS | LIST | HISTORY, take_backend, 0, 0,
      "use only this backend, with options; may be repeated"},
     {"out", 'o', "DIR", WORKS | REPORT | NEW_BACKEND, take_text, AT(out), 0, "where results go"},
     {"plugin", 0, "FILE", WORKS | LIST | DOCTOR | COMPARE, take_plugin, 0, 0,
@@ -323,7 +325,8 @@ const struct attn_flag attn_flags[] = {
      "samples per case and round (default 3)"},
     {"min-time", 0, "TIME", TIMES, take_time, AT(settings.min_time_s), 0,
      "least time of a sample (default 5ms)"},
-    {"cache", 0, "hot|cold|both", TIMES, take_cache, 0, 0, "state of the caches (default both)"},
+    {"cache", 0, "hot|cold|both", TIMES | HISTORY, take_cache, 0, 0,
+     "state of the caches (default both)"},
     {"resume", 0, NULL, TIMES, take_switch, AT(resume), 0, "continue a run that was cut off"},
     {"dry-run", 0, NULL, WORKS, take_switch, AT(dry_run), 0,
      "print the cases that would run, and stop"},
@@ -343,10 +346,13 @@ const struct attn_flag attn_flags[] = {
      "verify: results.ndjson or folder of an earlier run; exit 3 if errors have grown"},
     {"drift", 0, "FACTOR", VERIFY | COMPARE, take_drift, 0, 0,
      "with --baseline or --gate: error over bound may grow by this factor (default 2)"},
-    {"margin", 0, "PERCENT", COMPARE | REPORT, take_margin, 0, 0,
+    {"margin", 0, "PERCENT", COMPARE | REPORT | HISTORY, take_margin, 0, 0,
      "differences up to this count as equal (default 10 between two runs, else 3)"},
-    {"anchor", 0, "NAME", COMPARE | REPORT, take_text, AT(compare.anchor), 0,
-     "compare times relative to those of this backend, in the same rounds of both runs"},
+    {"anchor", 0, "NAME", COMPARE | REPORT | HISTORY, take_text, AT(compare.anchor), 0,
+     "times relative to those of this backend, in the same rounds of a run (history has a "
+     "default)"},
+    {"index", 0, "FILE", HISTORY, take_text, AT(index), 0,
+     "the index of runs (default: " ATTN_HISTORY_INDEX ")"},
     {"gate", 0, NULL, COMPARE, take_switch, AT(compare.gate), 0,
      "BASE gates memory and accuracy, too: exit 4 if peaks or their order grew, 3 if errors did"},
     {"live", 0, NULL, COMPARE, take_switch, AT(live), 0,

@@ -71,6 +71,7 @@ expect 'hot cold both' attnbench bench --cache =
 expect 'backends cases checks fills ops a.cases b.safetensors runs' attnbench list ''
 expect 'a.cases' attnbench verify -b naive a
 expect 'runs' attnbench compare runs ''
+expect 'add rebuild runs' attnbench history ''
 expect 'runs' attnbench bench -o ''
 expect 'a.cases b.safetensors other.txt runs' attnbench verify --plugin ''
 expect '' attnbench verify --threads ''
