@@ -235,7 +235,7 @@ int attn_reply_check(const struct attn_message_reply *reply, char *why, size_t s
         bad = "promise";
     else if (!is_time(reply->seconds))
         bad = "time";
-    else if (reply->last >= ATTN_STATE_MIXED || reply->drawn > ATTN_STATES)
+    else if (reply->last >= ATTN_STATES || reply->drawn > ATTN_STATES)
         bad = "state";
     else if (!are_ceilings(&reply->ceilings))
         bad = "ceiling";

@@ -114,7 +114,8 @@ struct attn_bench_params {
     const struct attn_spot *spots; /* [n_spots] */
     uint32_t n_spots;
     /* Steps from home, modulo twice the number of places, to the one state among those that are
-     * mixed from which a run may be drawn; 0: there is none. Plugins do not know which it is. */
+     * mixed that the last run has, and from which one may be drawn; 0: there is none. Plugins do
+     * not know which it is. */
     uint32_t mixed;
 };
 struct attn_bench_reply {

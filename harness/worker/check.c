@@ -115,6 +115,8 @@ static const char *request_fault(const struct attn_message_request *request, con
         return "second set of outputs";
     if (request->n_spots > ATTN_SPOTS_MAX)
         return "number of places";
+    if (request->mixed >= 2 * ATTN_SPOTS_MAX)
+        return "mixed state";
     if (request->iterations < 0)
         return "number of runs";
     if (request->linear > request->n_tensors ||

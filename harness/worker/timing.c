@@ -74,9 +74,31 @@ int attn_timing_check_clock(const struct attn_timing *timing, struct attn_messag
     return -1;
 }
 
-/* The last run of all: one for whose inputs the host has a reference. */
+/* Runs until the mixed state of the first set is reached, as a sample would begin. */
+static int run_mixed(struct attn_timing *timing, struct attn_message_reply *reply)
+{
+    struct attn_vary *vary = &timing->vary;
+    if (vary->set == 1)
+        attn_vary_exchange(vary);
+    else
+        attn_vary_home(vary);
+    for (uint32_t step = 0; step <= timing->request->mixed; step++) {
+        if (step > 0)
+            attn_vary_step(vary);
+        if (attn_plan_run(&timing->plan, NULL, reply) != 0)
+            return -1;
+    }
+    reply->last = ATTN_STATE_MIXED;
+    return 0;
+}
+
+/* The last run of all: one for whose inputs the host has a reference. The run that was drawn found
+ * all spots home or away most of the time, so this one finds them mixed: who computes for all home
+ * and all away alone is wrong here. */
 static int run_last(struct attn_timing *timing, struct attn_message_reply *reply)
 {
+    if (timing->request->mixed > 0 && timing->vary.n_spots > 0 && !timing->is_long)
+        return run_mixed(timing, reply);
     while (!attn_vary_known(&timing->vary)) {
         attn_vary_step(&timing->vary);
         if (attn_plan_run(&timing->plan, NULL, reply) != 0)
