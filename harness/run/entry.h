@@ -60,6 +60,7 @@ struct attn_entry {
                                   NULL: none. Owned (attn_entry_clear) */
     struct attn_power power;   /* mistakes that the verdict would have refused */
     bool failed_smaller;       /* it failed on that case */
+    bool stands_in;            /* `c` is such a smaller case */
     double seconds;            /* fastest run seen */
     double verifying_s; /* wall clock; work shared by a case's backends counts for the first */
     bool kept;          /* its weights are in the run folder */

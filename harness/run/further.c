@@ -233,6 +233,7 @@ static void check_on(struct attn_session *session, struct attn_seat *seats,
     for (size_t b = 0; small && b < n; b++)
         if (wanted[b])
             small[b] = (struct attn_entry){.c = c,
+                                           .stands_in = true,
                                            .contestant = entries[b].contestant,
                                            .power = entries[b].power,
                                            .fills_done = entries[b].fills_done,

@@ -220,7 +220,8 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
     }
     if (!refuses_unknowns(seat, instance, entry))
         return;
-    if (over_limit(seat, instance, &entry->verdict)) {
+    /* The case that a smaller one stands in for was within the limit. */
+    if (!entry->stands_in && over_limit(seat, instance, &entry->verdict)) {
         entry->harmless = true;
         return;
     }

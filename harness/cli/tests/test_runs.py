@@ -154,6 +154,14 @@ class Runs(Case):
         self.assertEqual([record["status"] for record in records], ["pass", "skip"])
         self.assertIn("budget: a run is predicted to take", records[1]["reason"])
 
+    def test_the_run_limit_leaves_out_no_checks(self):
+        """Checks that cost too much on a case are made on a smaller one, which takes less than it."""
+        done = self.expect(0, "verify", "-b", "naive", "s=384 d=64 score=additive",
+                           "--run-limit", "1us", "--json")
+        record = json.loads(done.stdout)
+        self.assertEqual(record["status"], "pass", record.get("reason"))
+        self.assertIn("checks_case", record)
+
     def test_rounds_are_given_up_before_cases(self):
         cases = [SMALL, SMALL + " seed=2"]
         began = time.monotonic()
