@@ -20,6 +20,9 @@
 #define SLACK_SHARE 0.05
 #define SLACK_S     2e-3
 
+/* A caller that hands its work over computes for less than this share of the others' time. */
+#define HANDS_OVER 0.25
+
 /* Spinning threads of OpenMP runtimes give up after 0.2 s at most, by their defaults. */
 #define SPIN_MOST_S 1.0
 #define BUSY_SHARE  0.3
@@ -140,9 +143,11 @@ int attn_load_check(const struct attn_load *before, double spin, const struct at
     const double idle = fmax(wall - thread - (now.delayed - before->delayed), 0);
     const double threads = setup->threads, used = others + thread;
     /* What they took beyond their due while the caller was no idler than that. Who hands its work
-     * to another thread may lose the processor to it before it waits, but computes little itself.
-     */
-    const double beside = fmin(others - idle - (threads - 1) * wall, thread);
+     * to another thread may lose the processor to it before it waits, but computes little itself:
+     * it copies and sends, in each run, and so for the longer the more the others compute. */
+    const double beside = thread < HANDS_OVER * others
+                              ? 0
+                              : fmin(others - idle - (threads - 1) * wall, thread);
     const double slack = SLACK_S + spin;
     if (used > threads * wall * (1 + SLACK_SHARE) + slack || beside > used * SLACK_SHARE + slack) {
         attn_reply_set(reply, ATTN_FAIL,
