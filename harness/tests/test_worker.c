@@ -304,14 +304,21 @@ static void test_renewed(void **state)
     assert_true(error > 1e-2);
 }
 
+/* On a machine that is full the thread that lingers may hardly get a turn. */
+static struct attn_outcome linger(const char *how)
+{
+    struct attn_outcome outcome = {.status = ATTN_PASS};
+    double error;
+    for (int n = 0; n < 20 && outcome.status == ATTN_PASS; n++)
+        outcome = renew(PLUGIN("linger"), how, &error);
+    return outcome;
+}
+
 static void test_lingering(void **state)
 {
     (void)state;
-    double error;
-    expect(renew(PLUGIN("linger"), "how=write", &error), ATTN_FAIL,
-           "out changes after run has returned");
-    expect_start(renew(PLUGIN("linger"), "how=compute", &error), ATTN_FAIL,
-                 "keeps computing after run has returned: ");
+    expect(linger("how=write"), ATTN_FAIL, "out changes after run has returned");
+    expect_start(linger("how=compute"), ATTN_FAIL, "keeps computing after run has returned: ");
 }
 
 /* Nothing of the host is open to a plugin. */
