@@ -42,6 +42,14 @@ static void put_number(FILE *out, double value)
         fprintf(out, "%.17g", value);
 }
 
+/* An end of the interval as the record has it. */
+static double end_of(const json_t *bench, size_t end)
+{
+    const json_t *value = json_array_get(attn_field_at(bench, "time_ns.ci95"), end);
+    const double time = json_is_number(value) ? json_number_value(value) : (double)NAN;
+    return time > 0 ? time : (double)NAN;
+}
+
 static void put_line(FILE *out, const struct attn_view_row *row)
 {
     for (size_t i = 0; i < COUNT(texts); i++) {
@@ -51,8 +59,8 @@ static void put_line(FILE *out, const struct attn_view_row *row)
     }
     for (size_t i = 0; i < COUNT(numbers); i++)
         put_number(out, attn_field_number(row->bench, numbers[i][1]));
-    put_number(out, row->lo);
-    put_number(out, row->hi);
+    put_number(out, end_of(row->bench, 0));
+    put_number(out, end_of(row->bench, 1));
     put_number(out, (double)json_array_size(attn_field_at(row->bench, "samples_ns")));
     for (size_t i = 0; i < COUNT(sizes_texts); i++) {
         fputc(',', out);

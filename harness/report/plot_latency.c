@@ -68,7 +68,8 @@ static void define_latency(FILE *out, const struct attn_canvas *canvas,
              "n\xc2\xb2",
              protocol);
     attn_define_footer(out, canvas->machine, line);
-    snprintf(plot->caption, sizeof plot->caption, "%s. %s.", series->constants, line);
+    snprintf(plot->caption, sizeof plot->caption, "%s. %s. " ATTN_WHISKER_BOUND, series->constants,
+             line);
 }
 
 int attn_plot_latency(const struct attn_canvas *canvas, const struct attn_series *series,

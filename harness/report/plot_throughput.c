@@ -89,7 +89,7 @@ int attn_plot_throughput(const struct attn_canvas *canvas, const struct attn_ser
     attn_define_footer(out, canvas->machine, line);
     snprintf(left_out, sizeof left_out, " %zu more sizes or backends did not fit.",
              series->left_out);
-    snprintf(plot->caption, sizeof plot->caption, "%s. %s.%s", series->constants, line,
-             series->left_out ? left_out : "");
+    snprintf(plot->caption, sizeof plot->caption, "%s. %s. " ATTN_WHISKER_BOUND "%s",
+             series->constants, line, series->left_out ? left_out : "");
     return attn_canvas_finish(canvas, out, plot->name, ".def.gp", &text, &length) == 0 ? 1 : -1;
 }

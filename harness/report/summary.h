@@ -17,6 +17,9 @@ void attn_build_text(const json_t *machine, char *text, size_t size);
 /* def.c of each operator counts them, and its OP.md says how. */
 #define ATTN_FLOP_CONVENTION "FLOPs: counted as in the operator's OP.md"
 
+/* How attn_view_row bounds its interval. */
+#define ATTN_WHISKER_BOUND "No whisker passes the best sample or the machine's limit."
+
 /* Whether a verdict needs attention: it is not pass, approx or skip. */
 bool attn_row_is_trouble(const struct attn_view_row *row);
 

@@ -32,7 +32,8 @@ struct attn_view_row {
     enum attn_status status;
     bool first; /* the first row of its case and backend; count these to count cases */
     /* In ns, 1e9/s and bytes. NAN means that there is no figure; 0 is a figure. A backend that
-     * computes nothing has no rate. */
+     * computes nothing has no rate. `lo` is the end of the interval, but not below the best sample
+     * nor below the time that the machine allows. */
     double median, lo, hi, gflops, gbs, peak;
     double share;      /* of the rate that the machine allows; see report/limit.h */
     const char *limit; /* the limit: "FMA", or the level that is read, as "L2"; or "" */

@@ -202,6 +202,18 @@ static char *label_of(const char *name, const char *line)
     return label;
 }
 
+/* No interval ends below the best sample, nor below the time that the machine allows: an interval
+ * from a few rounds can be wider than what is possible. */
+static void bound_interval(struct attn_view_row *row)
+{
+    double least = attn_field_number(row->bench, "time_ns.min");
+    least = least > 0 && least <= row->median ? least : 0;
+    if (row->share > 0)
+        least = fmax(least, row->median * fmin(row->share, 1));
+    if (row->lo < least)
+        row->lo = least;
+}
+
 /* What the row says, once both of its records are known. Returns 0, or -1 without memory. */
 static int finish_row(struct attn_view_row *row, const struct index *index, const json_t *machine,
                       const struct attn_view_backend *backend)
@@ -246,6 +258,7 @@ static int finish_row(struct attn_view_row *row, const struct index *index, cons
         row->peak = positive(row->peak);
     row->marked = attn_field_true(row->bench, "overhead_marked");
     attn_limit_set(machine, backend, row);
+    bound_interval(row);
     return 0;
 }
 

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "report/text.h"
+#include "report/view.h"
 #include "synthetic.h"
 
 /* One result: what it counts, how fast it was, and in what type. */
@@ -105,6 +106,42 @@ static void of_nothing(void **state)
     expect(made, NAN, "");
 }
 
+/* No interval ends where no time is possible: below the best sample, or above the machine's rate.
+ */
+static void whiskers(void **state)
+{
+    (void)state;
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1, .noise = 0.5});
+    struct attn_view view;
+    char why[256];
+    size_t cut = 0, limited = 0;
+    /* Of a run without a best sample only the machine's limit is left. */
+    json_t *times = NULL;
+    for (size_t i = 0; i < json_array_size(run.records); i++) {
+        times = json_object_get(json_array_get(run.records, i), "time_ns");
+        if (times && i % 3 == 0)
+            json_object_set_new(times, "min", json_null());
+    }
+    assert_int_equal(attn_view_create(run.records, run.machine, &view, why, sizeof why), 0);
+    for (size_t r = 0; r < view.n_rows; r++) {
+        const struct attn_view_row *row = &view.rows[r];
+        const double least = attn_field_number(row->bench, "time_ns.min");
+        const double lo =
+            json_number_value(json_array_get(attn_field_at(row->bench, "time_ns.ci95"), 0));
+        if (!isfinite(row->lo))
+            continue;
+        assert_true(isnan(least) || row->lo >= least);
+        assert_true(row->lo >= lo && row->lo <= row->median);
+        if (isfinite(row->share)) /* a rate above the measured limit is its own end */
+            assert_true(row->median / row->lo * row->share <= fmax(1, row->share) * (1 + 1e-12));
+        cut += row->lo > lo;
+        limited += isnan(least) && row->lo > lo;
+    }
+    assert_true(cut > 30 && limited > 2);
+    attn_view_free(&view);
+    attn_run_release(&run);
+}
+
 static void ceilings_in_a_line(void **state)
 {
     (void)state;
@@ -158,8 +195,11 @@ static void matrix_tiles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matrix_tiles),           cmocka_unit_test(of_the_peak_of_its_type),
-        cmocka_unit_test(of_what_reading_allows), cmocka_unit_test(of_nothing),
+        cmocka_unit_test(matrix_tiles),
+        cmocka_unit_test(of_the_peak_of_its_type),
+        cmocka_unit_test(of_what_reading_allows),
+        cmocka_unit_test(of_nothing),
+        cmocka_unit_test(whiskers),
         cmocka_unit_test(ceilings_in_a_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
