@@ -36,6 +36,9 @@ int attn_plot_roofline(const struct attn_canvas *canvas, const struct attn_serie
                        struct attn_plot *plot);
 int attn_plot_errors(const struct attn_canvas *canvas, const struct attn_series *series,
                      struct attn_plot *plot);
+/* Every sample of the run, by backend. Folded. */
+int attn_plot_samples(const struct attn_canvas *canvas, const struct attn_series *series,
+                      struct attn_plot *plot);
 /* Cases of the families with most work, by backend. */
 int attn_plot_speedup(const struct attn_canvas *canvas, const struct attn_series *series,
                       struct attn_plot *plot);

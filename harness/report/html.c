@@ -166,6 +166,11 @@ int attn_html_put_picture(FILE *out, const char *out_dir, const struct attn_plot
     char *svg = attn_file_read(path, &length, why, size);
     if (!svg)
         return -1;
+    if (plot->folded) {
+        fputs("<details><summary>", out);
+        attn_put_html(out, plot->title);
+        fputs("</summary>\n", out);
+    }
     fputs("<figure><div class=\"picture\"><img alt=\"", out);
     attn_put_html(out, plot->title);
     fputs("\" src=\"data:image/svg+xml,", out);
@@ -174,6 +179,7 @@ int attn_html_put_picture(FILE *out, const char *out_dir, const struct attn_plot
     fputs("\"></div>\n<figcaption>", out);
     attn_put_html(out, plot->caption);
     fputs("</figcaption></figure>\n", out);
+    fputs(plot->folded ? "</details>\n" : "", out);
     return 0;
 }
 

@@ -76,7 +76,8 @@ static void put_pictures(FILE *out, const struct attn_report_parts *parts)
         const struct attn_plot *plot = &parts->plots->items[p];
         if (!plot->drawn)
             continue;
-        fprintf(out, "\n![%s](plots/%s.png)\n\n*", plot->title, plot->name);
+        fprintf(out, "\n%s[%s](plots/%s.png)\n\n*", plot->folded ? "" : "!", plot->title,
+                plot->name);
         attn_put_markdown(out, plot->caption);
         fputs("*\n", out);
     }

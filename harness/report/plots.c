@@ -29,6 +29,7 @@ static const struct kind {
     {"memory.gp", LENGTHS, attn_plot_memory},
     {"roofline.gp", WHOLE_RUN, attn_plot_roofline},
     {"errors.gp", WHOLE_RUN, attn_plot_errors},
+    {"samples.gp", WHOLE_RUN, attn_plot_samples},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 

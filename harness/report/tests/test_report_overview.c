@@ -183,11 +183,70 @@ static void over_the_best(void **state)
     assert_int_equal(best_of(1, "avx2", 4096, found), 1);
 }
 
+/* 10 %, median and 90 % of a round of a backend. */
+static void round_of(const char *backend, int round, double found[3])
+{
+    char start[32], *text = folder_text("plots/samples.dat");
+    snprintf(start, sizeof start, "\n%zu %d ", entry_of("plots/samples.def.gp", "names", backend),
+             round);
+    const char *at = strstr(text, start);
+    if (!at || at > strstr(text, "\n\n\n"))
+        fail_msg("samples.dat has no round%s", start);
+    else
+        assert_int_equal(sscanf(at + strlen(start), "%lf %lf %lf", &found[0], &found[1], &found[2]),
+                         3);
+    free(text);
+}
+
+static void drift(void **state)
+{
+    (void)state;
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    double found[3], low, high, share, sum = 0;
+    size_t i, s, place, bins = 0;
+    json_t *record, *sample;
+    /* The fourth of five rounds of avx2 is 1.5 times slower. */
+    json_array_foreach(run.records, i, record)
+    {
+        json_t *round = json_array_get(json_object_get(record, "samples_ns"), 3);
+        if (strcmp(attn_field_text(record, "backend"), "avx2") != 0)
+            continue;
+        json_array_foreach(round, s, sample)
+        {
+            json_real_set(sample, 1.5 * json_real_value(sample));
+        }
+    }
+    report(run);
+    round_of("avx2", 4, found);
+    assert_true(fabs(found[1] / 1.5 - 1) < 0.02 && found[0] <= found[1] && found[1] <= found[2]);
+    round_of("avx2", 3, found);
+    assert_true(fabs(found[1] - 1) < 0.02);
+    round_of("blas", 4, found);
+    assert_true(fabs(found[1] - 1) < 0.02);
+    /* The bins of avx2 have two heaps, and its fullest bin is 1. */
+    place = entry_of("plots/samples.def.gp", "names", "avx2");
+    char *text = folder_text("plots/samples.dat"), *block = strstr(text, "\n\n\n");
+    assert_non_null(block);
+    for (const char *at = block + 3; (at = strchr(at, '\n')) && at[1]; at++) {
+        assert_int_equal(sscanf(at + 1, "%zu %lf %lf %lf", &s, &low, &high, &share), 4);
+        assert_true(low < high && share > 0 && share <= 1);
+        bins += s == place && share == 1;
+        sum += s == place && low < 1.5 && high > 1.5 ? share : 0;
+    }
+    assert_int_equal(bins, 1);
+    assert_true(sum > 0.2);
+    free(text);
+    text = folder_text("plots/samples.def.gp");
+    assert_non_null(strstr(text, "n_rounds = 5\n"));
+    free(text);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(speedups, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(over_the_best, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(drift, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(colours, folder_setup, folder_teardown),
     };
     if (argc < 2) {

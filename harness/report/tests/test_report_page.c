@@ -110,9 +110,9 @@ static void contrast_of_the_page(void **state)
 static void contrast_of_pictures(void **state)
 {
     (void)state;
-    static const char *const scripts[] = {"throughput.gp", "latency.gp", "memory.gp",
-                                          "roofline.gp",   "errors.gp",  "heatmap.gp",
-                                          "speedup.gp",    "best.gp",    "against.gp"};
+    static const char *const scripts[] = {
+        "throughput.gp", "latency.gp", "memory.gp", "roofline.gp", "errors.gp",
+        "heatmap.gp",    "speedup.gp", "best.gp",   "against.gp",  "samples.gp"};
     static const char *const before[] = {"text_grey = '", " tc rgb '", "set border 3 lc rgb '"};
     for (size_t s = 0; s < sizeof scripts / sizeof scripts[0]; s++) {
         char *text = source(scripts[s]);
