@@ -114,3 +114,12 @@ void attn_put_number(FILE *out, double value)
     else
         fputs(" ?", out);
 }
+
+void attn_row_name(char name[ATTN_ROW_NAME_MAX], const char *text, size_t length)
+{
+    size_t kept = length <= 36 ? length : 34;
+    while (kept < length && kept > 0 && ((unsigned char)text[kept] & 0xc0) == 0x80)
+        kept--;
+    snprintf(name, ATTN_ROW_NAME_MAX, "%.*s%s", (int)kept, text,
+             kept < length ? "\xe2\x80\xa6" : "");
+}

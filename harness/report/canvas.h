@@ -74,6 +74,10 @@ void attn_define_backends(FILE *out, const struct attn_view *view, const size_t 
 void attn_define_labels(FILE *out, const struct attn_view *view, const size_t *backends,
                         size_t count);
 void attn_define_points(FILE *out, const struct attn_series *series);
+/* The first `length` bytes of a text as the name of a row, at most 36 of them: a longer one is cut
+ * between characters, because half of one spoils a picture. */
+#define ATTN_ROW_NAME_MAX 48
+void attn_row_name(char name[ATTN_ROW_NAME_MAX], const char *text, size_t length);
 /* Writes " 1.5", or " ?" if there is no figure. */
 void attn_put_number(FILE *out, double value);
 

@@ -95,12 +95,12 @@ static void define_rows(FILE *out, const struct ratios *ratios)
 {
     fprintf(out, "n_rows = %zu\narray rows[%zu]\n", ratios->n_rows, ratios->n_rows);
     for (size_t r = 0; r < ratios->n_rows; r++) {
-        char label[64];
+        char label[ATTN_ROW_NAME_MAX + 8];
         const char *text = attn_field_text(ratios->rows[r], "label");
         const size_t name = strcspn(text, ":"), length = text[name] ? name : strlen(text);
         const bool cold = strcmp(attn_field_text(ratios->rows[r], "cache"), "cold") == 0;
-        snprintf(label, sizeof label, "%.*s%s%s", length < 36 ? (int)length : 34, text,
-                 length < 36 ? "" : "\xe2\x80\xa6", cold ? " (cold)" : "");
+        attn_row_name(label, text, length);
+        strcat(label, cold ? " (cold)" : "");
         fprintf(out, "rows[%zu] = ", r + 1);
         attn_put_gnuplot(out, label);
         fputc('\n', out);

@@ -178,9 +178,8 @@ static int write_cells(const struct attn_canvas *canvas, const struct map *map, 
     return attn_canvas_finish(canvas, out, name, ".dat", &text, &length);
 }
 
-/* A row's name, cut to what the picture has room for. */
-static void row_label(const struct attn_speedup *speedup, const struct map_row *row, char *text,
-                      size_t size)
+static void row_label(const struct attn_speedup *speedup, const struct map_row *row,
+                      char text[ATTN_ROW_NAME_MAX])
 {
     const struct attn_family *family = row->family;
     const bool sweep = family->length && family->name[family->length - 1] == '/';
@@ -191,8 +190,7 @@ static void row_label(const struct attn_speedup *speedup, const struct map_row *
         name = *cell->name ? cell->name + (sweep ? family->length : 0) : cell->line;
         length = strlen(name);
     }
-    snprintf(text, size, "%.*s%s", length < 36 ? (int)length : 34, name,
-             length < 36 ? "" : "\xe2\x80\xa6");
+    attn_row_name(text, name, length);
 }
 
 static void define_rows(FILE *out, const struct attn_speedup *speedup, const struct map *map)
@@ -200,8 +198,8 @@ static void define_rows(FILE *out, const struct attn_speedup *speedup, const str
     fprintf(out, "n_rows = %zu\narray rows[%zu]\narray heads[%zu]\n", map->n_rows, map->n_rows,
             map->n_rows);
     for (size_t r = 0; r < map->n_rows; r++) {
-        char label[64];
-        row_label(speedup, &map->rows[r], label, sizeof label);
+        char label[ATTN_ROW_NAME_MAX];
+        row_label(speedup, &map->rows[r], label);
         fprintf(out, "heads[%zu] = %d\nrows[%zu] = ", r + 1,
                 map->rows[r].line == speedup->grid.n_lines, r + 1);
         attn_put_gnuplot(out, label);

@@ -111,6 +111,25 @@ static double luminance(unsigned colour)
     return sum;
 }
 
+/* Long names are cut between characters. */
+static void row_names(void **state)
+{
+    (void)state;
+    char name[ATTN_ROW_NAME_MAX];
+    attn_row_name(name, "sweep/s=1: dk=8", 9);
+    assert_string_equal(name, "sweep/s=1");
+    attn_row_name(name, "0123456789012345678901234567890123456", 37);
+    assert_string_equal(name, "0123456789012345678901234567890123\xe2\x80\xa6");
+    attn_row_name(name, "012345678901234567890123456789012\xc3\xa9\xc3\xa9\xc3\xa9", 39);
+    assert_string_equal(name, "012345678901234567890123456789012\xe2\x80\xa6");
+    attn_row_name(
+        name,
+        "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80"
+        "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80",
+        40);
+    assert_string_equal(name, "\xe2\x80\xa6");
+}
+
 static void colours(void **state)
 {
     (void)state;
@@ -246,6 +265,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(speedups, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(over_the_best, folder_setup, folder_teardown),
+        cmocka_unit_test(row_names),
         cmocka_unit_test_setup_teardown(drift, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(colours, folder_setup, folder_teardown),
     };
