@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "history/history.h"
+#include "live/calibrate.h"
 #include "live/cycles.h"
 #include "run/drift.h"
 
@@ -37,7 +38,12 @@ const struct attn_verb attn_verbs[] = {
      "workers confirm it. Exit code 5 then means that no verdict was reached. --plugin, --budget,\n"
      "--threads, --timeout and --memory are for --live.",
      attn_verb_compare},
-    {"doctor", "", "check that this machine is fit for measuring, and what each backend lacks", "",
+    {"doctor", "", "check that this machine is fit for measuring, and what each backend lacks",
+     "--calibrate asks compare --live, now, what is known: a backend beside itself, and beside "
+     "itself\n"
+     "with 5 % of its work done twice. It prints how often the verdicts were right, and from "
+     "which\n"
+     "size on a slowdown would be found. Exit code 5: not as often as promised.",
      attn_verb_doctor},
     {"new-backend", "NAME [-o DIR]", "the skeleton of a plugin, in DIR/NAME (default: backends/)",
      "", attn_verb_new_backend},
@@ -63,7 +69,7 @@ const char *const attn_exit_meanings[ATTN_EXIT_CODES] = {
     [ATTN_EXIT_USAGE] = "usage, or bad input",
     [ATTN_EXIT_NUMERICS] = "numbers are wrong, or a refusal that is on no list of expected skips",
     [ATTN_EXIT_REGRESSION] = "slower, or more memory (compare --gate)",
-    [ATTN_EXIT_INCONCLUSIVE] = "inconclusive (under --strict, or --live)",
+    [ATTN_EXIT_INCONCLUSIVE] = "inconclusive (under --strict, --live or --calibrate)",
     [ATTN_EXIT_INCOMPLETE] = "incomplete (crash, timeout, out of memory, error)",
     [ATTN_EXIT_NOTHING] = "nothing matched",
     [ATTN_EXIT_BASELINE] = "not comparable with the baseline",
@@ -149,6 +155,7 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c,
     c->drift = ATTN_DRIFT_FACTOR;
     c->pair_s = ATTN_PAIR_LEAST_S;
     c->index = ATTN_HISTORY_INDEX;
+    c->calibrate_s = ATTN_CALIBRATE_S;
     if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
         !strcmp(argv[1], "help")) {
         c->help = true;

@@ -52,12 +52,13 @@ struct attn_command {
     const char *against;  /* of report */
     const char *index;    /* of history */
     double drift;
-    double pair_s; /* of compare --live */
+    double pair_s;      /* of compare --live */
+    double calibrate_s; /* of doctor --calibrate */
     struct attn_settings settings;
     struct attn_suite_wish suite;
     struct attn_compare_options compare;
     struct attn_report_options report;
-    bool json, resume, dry_run, matrix, live, help;
+    bool json, resume, dry_run, matrix, live, calibrate, help;
 };
 
 extern const struct attn_verb attn_verbs[]; /* terminated by a NULL name */
@@ -106,6 +107,13 @@ void attn_print_counts(const struct attn_session *session);
 
 /* Prints the inputs, outputs and keys of every operator on stdout. */
 enum attn_exit attn_list_ops(bool json);
+
+/* Calibrates with the backend of -b, or the first of the roster that can. Prints the result, or
+ * with
+ * --json sets *result, which is the caller's. */
+enum attn_exit attn_doctor_calibrate(const struct attn_command *command,
+                                     const struct attn_paths *paths,
+                                     const struct attn_roster *roster, json_t **result);
 
 enum attn_exit attn_verb_list(struct attn_command *command, const struct attn_paths *paths);
 enum attn_exit attn_verb_verify(struct attn_command *command, const struct attn_paths *paths);

@@ -293,7 +293,7 @@ static enum attn_exit take_fuzz(const struct attn_flag *flag, char *text, struct
 #define AT(field) offsetof(struct attn_command, field)
 
 const struct attn_flag attn_flags[] = {
-    {"backend", 'b', "NAME[:key=value,...]", WORKS | LIST | HISTORY, take_backend, 0, 0,
+    {"backend", 'b', "NAME[:key=value,...]", WORKS | LIST | DOCTOR | HISTORY, take_backend, 0, 0,
      "use only this backend, with options; may be repeated"},
     {"out", 'o', "DIR", WORKS | REPORT | NEW_BACKEND, take_text, AT(out), 0, "where results go"},
     {"plugin", 0, "FILE", WORKS | LIST | DOCTOR | COMPARE, take_plugin, 0, 0,
@@ -357,8 +357,13 @@ const struct attn_flag attn_flags[] = {
      "BASE gates memory and accuracy, too: exit 4 if peaks or their order grew, 3 if errors did"},
     {"live", 0, NULL, COMPARE, take_switch, AT(live), 0,
      "run A and B in alternation now, in place of reading runs"},
-    {"pair-time", 0, "TIME", COMPARE, take_time, AT(pair_s), 0,
-     "with --live: least time of a pair, of which 6 to 32 are made (default 300ms)"},
+    {"pair-time", 0, "TIME", COMPARE | DOCTOR, take_time, AT(pair_s), 0,
+     "with --live or --calibrate: least time of a pair, of which 6 to 32 are made (default 300ms)"},
+    {"calibrate", 0, NULL, DOCTOR, take_switch, AT(calibrate), 0,
+     "how often is compare --live right here and now, and what does it resolve (-b: by which "
+     "backend)"},
+    {"time", 0, "TIME", DOCTOR, take_time, AT(calibrate_s), 0,
+     "with --calibrate: end in this time (default 2m)"},
     {"backends", 0, "A,B", COMPARE, take_pair, 0, 0, "compare B with A, within one run"},
     {"baseline", 0, "NAME", REPORT | RUN, take_text, AT(report.baseline), 0,
      "report, run: the backend that speed-ups refer to (default: the slowest exact one)"},

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verb_doctor.c - attnbench doctor. */
+/* verb_doctor.c - attnbench doctor; verb_calibrate.c has --calibrate. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "live/calibrate.h"
 #include "run/findings.h"
 
 /* Is a program on PATH? */
@@ -37,58 +38,104 @@ static void put(const json_t *item)
         printf("%-24s %s\n", "", hint);
 }
 
-enum attn_exit attn_verb_doctor(struct attn_command *c, const struct attn_paths *paths)
+/* What the machine and this installation are like. */
+static json_t *machine_json(void)
 {
     struct attn_finding findings[ATTN_FINDINGS_MAX];
-    struct attn_roster roster;
-    struct attn_roster_wish wish = {
-        .plugins = c->plugins, .n_plugins = c->n_plugins, .keep_unavailable = true};
-    char why[1024];
-    if (c->n_arguments)
-        return attn_complain(ATTN_EXIT_USAGE, "doctor takes no arguments");
-    if (attn_worker_check(paths))
-        return ATTN_EXIT_INTERNAL;
-    const enum attn_exit code = attn_roster_load(paths, &wish, &roster, why, sizeof why);
-    if (code)
-        return attn_complain(code, why);
     const size_t n = attn_findings("", findings);
-    json_t *machine = json_array(), *backends = json_array();
+    const bool plots = on_path("gnuplot");
+    json_t *machine = json_array();
     for (size_t f = 0; f < n; f++)
         add(machine, findings[f].level, findings[f].what, findings[f].text, findings[f].hint);
-    const bool plots = on_path("gnuplot");
     add(machine, plots ? ATTN_LEVEL_OK : ATTN_LEVEL_WARN, "gnuplot",
         plots ? "found" : "missing: reports have no plots", plots ? "" : "install gnuplot-nox");
-    for (size_t b = 0; b < roster.count; b++) {
-        const struct attn_backend_info *info = &roster.items[b].info;
+    return machine;
+}
+
+static json_t *backends_json(const struct attn_roster *roster)
+{
+    json_t *backends = json_array();
+    for (size_t b = 0; b < roster->count; b++) {
+        const struct attn_backend_info *info = &roster->items[b].info;
         json_array_append_new(backends, json_pack("{s:s, s:b, s:s}", "name", info->name,
                                                   "available", info->available, "text",
                                                   !info->available ? info->reason
                                                   : *info->version ? info->version
                                                                    : "nothing is missing"));
     }
+    return backends;
+}
+
+static void print_all(const json_t *machine, const json_t *backends)
+{
+    size_t i;
+    const json_t *item;
+    json_array_foreach(machine, i, item)
+    {
+        put(item);
+    }
+    printf("\n");
+    json_array_foreach(backends, i, item)
+    {
+        printf("%-8s %-15s %s\n", json_is_true(json_object_get(item, "available")) ? "OK" : "none",
+               json_string_value(json_object_get(item, "name")),
+               json_string_value(json_object_get(item, "text")));
+    }
+    fflush(stdout);
+}
+
+/* Options that only a calibration has; NULL: none is given. */
+static const char *misplaced(const struct attn_command *c)
+{
+    return c->calibrate                         ? NULL
+           : c->n_backends > 0                  ? "backend"
+           : c->pair_s != ATTN_PAIR_LEAST_S     ? "pair-time"
+           : c->calibrate_s != ATTN_CALIBRATE_S ? "time"
+                                                : NULL;
+}
+
+static enum attn_exit check_usage(const struct attn_command *c)
+{
+    char why[128];
+    if (misplaced(c)) {
+        snprintf(why, sizeof why, "--%s needs --calibrate", misplaced(c));
+        return attn_complain(ATTN_EXIT_USAGE, why);
+    }
+    if (c->n_arguments)
+        return attn_complain(ATTN_EXIT_USAGE, "doctor takes no arguments");
+    if (c->n_backends > 1 || (c->n_backends == 1 && strchr(c->backends[0], ':')))
+        return attn_complain(ATTN_EXIT_USAGE, "--calibrate takes one backend, without options");
+    return ATTN_EXIT_OK;
+}
+
+enum attn_exit attn_verb_doctor(struct attn_command *c, const struct attn_paths *paths)
+{
+    struct attn_roster roster;
+    struct attn_roster_wish wish = {
+        .plugins = c->plugins, .n_plugins = c->n_plugins, .keep_unavailable = true};
+    char why[1024];
+    enum attn_exit code = check_usage(c);
+    if (code)
+        return code;
+    if (attn_worker_check(paths))
+        return ATTN_EXIT_INTERNAL;
+    code = attn_roster_load(paths, &wish, &roster, why, sizeof why);
+    if (code)
+        return attn_complain(code, why);
+    json_t *machine = machine_json(), *backends = backends_json(&roster), *calibration = NULL;
+    if (!c->json)
+        print_all(machine, backends);
+    if (c->calibrate)
+        code = attn_doctor_calibrate(c, paths, &roster, &calibration);
     attn_roster_free(&roster);
     if (c->json) {
         json_t *all = json_pack("{s:O, s:O}", "machine", machine, "backends", backends);
-        json_dumpf(all, stdout, JSON_INDENT(2));
-        printf("\n");
-        json_decref(all);
-    } else {
-        size_t i;
-        json_t *item;
-        json_array_foreach(machine, i, item)
-        {
-            put(item);
-        }
-        printf("\n");
-        json_array_foreach(backends, i, item)
-        {
-            printf("%-8s %-15s %s\n",
-                   json_is_true(json_object_get(item, "available")) ? "OK" : "none",
-                   json_string_value(json_object_get(item, "name")),
-                   json_string_value(json_object_get(item, "text")));
-        }
+        if (calibration)
+            json_object_set(all, "calibration", calibration);
+        attn_print_json(all);
     }
     json_decref(machine);
     json_decref(backends);
-    return ATTN_EXIT_OK;
+    json_decref(calibration);
+    return code;
 }

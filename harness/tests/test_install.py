@@ -79,7 +79,8 @@ class Install(unittest.TestCase):
         for file in ("include/attnbench/backend.h", "include/attnbench/problem.h",
                      "include/attnbench/rows.h", "share/man/man1/attnbench.1",
                      "share/bash-completion/completions/attnbench", "share/doc/attnbench/LICENSE",
-                     "share/attnbench/cases/smoke.cases", PLUGINS + "/naive.skips"):
+                     "share/attnbench/cases/smoke.cases", PLUGINS + "/naive.skips",
+                     PLUGINS + "/planted/slowed.so"):
             self.assertTrue(os.path.isfile(os.path.join(self.prefix, file)), file)
         self.assertEqual(os.path.relpath(self.pkg_config("--variable=plugindir"), self.prefix),
                          PLUGINS)

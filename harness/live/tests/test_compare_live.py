@@ -14,6 +14,7 @@ import unittest
 BUILD = os.path.abspath(sys.argv.pop(1))
 PROGRAM = os.path.join(BUILD, "bin", "attnbench")
 NAIVE = os.path.join(BUILD, "lib", "attnbench", "naive.so")
+SLOWED = os.path.join(BUILD, "lib", "attnbench", "planted", "slowed.so")
 CASE = "h=10 s=24 d=16"
 ONE_HEAD = "s=24 dk=8"  # what the plugins that are broken on purpose can do
 
@@ -34,7 +35,7 @@ class Live(unittest.TestCase):
         return done
 
     def test_work_on_top_is_slower(self):
-        done = self.live(4, "--plugin", plugin("slowed"), "slowed", "slowed:permille=300", CASE,
+        done = self.live(4, "--plugin", SLOWED, "slowed", "slowed:permille=300", CASE,
                          "--json")
         whole = json.loads(done.stdout)
         self.assertEqual(whole["exit"], 4)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* slowed.c - another plugin's backend with a known share of work on top: some heads are computed
- * twice. The environment names it: ATTNBENCH_SLOWED=FILE or FILE:BACKEND. Plain problems with as
- * many key/value heads as query heads only. */
+ * twice in each run. The environment names it: ATTNBENCH_SLOWED=FILE or FILE:BACKEND. Plain
+ * problems with as many key/value heads as query heads only. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static int init(const struct attn_services *services, char *why, size_t size)
         return ATTN_NO_DEVICE;
     }
     snprintf(file, sizeof(file), "%s", wanted);
-    char *name = strchr(file, ':');
+    char *name = strrchr(file, ':');
     if (name)
         *name++ = 0;
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
