@@ -117,7 +117,8 @@ static enum attn_exit exit_of(const struct attn_compare_findings *f,
     if (tally->rated + tally->of[ATTN_BROKE] == 0)
         return ATTN_EXIT_NOTHING;
     enum attn_exit code = ATTN_EXIT_OK;
-    if (tally->of[ATTN_SLOWER] + tally->of[ATTN_BROKE] + f->footprint.grew + f->footprint.steeper)
+    if (tally->of[ATTN_SLOWER] + tally->of[ATTN_BROKE] + f->footprint.grew + f->footprint.steeper +
+        f->instructions.grew)
         code = attn_exit_stronger(code, ATTN_EXIT_REGRESSION);
     if (options->gate && options->accuracy && options->accuracy->drifted)
         code = attn_exit_stronger(code, ATTN_EXIT_NUMERICS);
@@ -169,7 +170,8 @@ static int find(const struct attn_run_data *base, const struct attn_run_data *ne
         if (pairs->items[i].verdict == ATTN_SAME)
             judge(pairs, &pairs->items[i], options);
     if ((options->discoveries > 0 && adjust(pairs, options->discoveries) != 0) ||
-        (options->gate && attn_footprint_judge(pairs, &f->footprint) != 0)) {
+        (options->gate && (attn_footprint_judge(pairs, &f->footprint) != 0 ||
+                           attn_instructions_judge(pairs, &f->instructions) != 0))) {
         snprintf(why, size, "%s", no_memory);
         return -1;
     }
@@ -211,5 +213,6 @@ int attn_compare(const struct attn_run_data *base, const struct attn_run_data *n
     attn_pairs_free(&f.pairs);
     attn_differences_free(&f.differences);
     attn_footprint_free(&f.footprint);
+    attn_instructions_free(&f.instructions);
     return status;
 }

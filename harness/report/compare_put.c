@@ -134,15 +134,19 @@ static void put_gate(FILE *out, const struct attn_compare_findings *f,
     const size_t slower = f->tally.of[ATTN_SLOWER] + f->tally.of[ATTN_BROKE];
     const size_t grew = f->footprint.grew + f->footprint.steeper;
     attn_footprint_put(&f->footprint, out);
+    attn_instructions_put(&f->instructions, out);
     if (accuracy)
         fprintf(out, "accuracy: %d results compared, %d drifted\n%s", accuracy->compared,
                 accuracy->drifted, accuracy->lines);
-    fprintf(out, "gate: time %s, memory %s, accuracy %s\n", slower ? "FAILED" : "passed",
+    fprintf(out, "gate: time %s, memory %s, accuracy %s", slower ? "FAILED" : "passed",
             grew ? "FAILED" : "passed",
             !accuracy            ? "not judged"
             : accuracy->drifted  ? "FAILED"
             : accuracy->compared ? "passed"
                                  : "not judged");
+    if (f->instructions.compared > 0)
+        fprintf(out, ", instructions %s", f->instructions.grew ? "FAILED" : "passed");
+    fputc('\n', out);
 }
 
 static json_t *gate_json(const struct attn_compare_findings *f,
@@ -151,12 +155,14 @@ static json_t *gate_json(const struct attn_compare_findings *f,
     const struct attn_accuracy *a = options->accuracy;
     if (!options->gate)
         return json_null();
-    return json_pack("{s:{s:I,s:I,s:I,s:I,s:O},s:{s:i,s:i,s:s}}", "memory", "compared",
-                     (json_int_t)f->footprint.compared, "grew", (json_int_t)f->footprint.grew,
-                     "orders", (json_int_t)f->footprint.orders, "steeper",
-                     (json_int_t)f->footprint.steeper, "results", f->footprint.list, "accuracy",
-                     "compared", a ? a->compared : 0, "drifted", a ? a->drifted : 0, "lines",
-                     a ? a->lines : "");
+    return json_pack("{s:{s:I,s:I,s:I,s:I,s:O},s:{s:i,s:i,s:s},s:{s:I,s:I,s:I,s:O}}", "memory",
+                     "compared", (json_int_t)f->footprint.compared, "grew",
+                     (json_int_t)f->footprint.grew, "orders", (json_int_t)f->footprint.orders,
+                     "steeper", (json_int_t)f->footprint.steeper, "results", f->footprint.list,
+                     "accuracy", "compared", a ? a->compared : 0, "drifted", a ? a->drifted : 0,
+                     "lines", a ? a->lines : "", "instructions", "compared",
+                     (json_int_t)f->instructions.compared, "grew", (json_int_t)f->instructions.grew,
+                     "lost", (json_int_t)f->instructions.lost, "results", f->instructions.list);
 }
 
 static int put_json(FILE *out, const struct attn_compare_findings *f,

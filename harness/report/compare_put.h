@@ -7,6 +7,7 @@
 
 #include "report/comparable.h"
 #include "report/footprint.h"
+#include "report/instructions.h"
 #include "report/pairs.h"
 
 /* How many results got each verdict, and the mean of their ratios. */
@@ -20,7 +21,8 @@ struct attn_compare_tally {
 struct attn_compare_findings {
     struct attn_pairs pairs;
     struct attn_differences differences;
-    struct attn_footprint footprint; /* empty without the gate */
+    struct attn_footprint footprint;       /* empty without the gate */
+    struct attn_instructions instructions; /* likewise */
     struct attn_compare_tally tally;
     bool stored; /* two runs, not two backends of one */
     enum attn_exit code;

@@ -27,6 +27,21 @@ static void set_peaks(struct attn_run_data *run, const char *backend, double uni
     }
 }
 
+/* Counts of a backend; 0: null, with a reason. */
+static void set_counts(struct attn_run_data *run, const char *backend, long long count)
+{
+    size_t i;
+    json_t *record;
+    json_array_foreach(run->records, i, record)
+    {
+        if (strcmp(json_string_value(json_object_get(record, "type")), "bench") != 0 ||
+            strcmp(json_string_value(json_object_get(record, "backend")), backend) != 0)
+            continue;
+        json_object_set_new(record, "instructions", count ? json_integer(count) : json_null());
+        json_object_set_new(record, "instructions_reason", json_string(count ? "" : "no tool"));
+    }
+}
+
 static enum attn_exit gate(const struct attn_run_data *base, const struct attn_run_data *next,
                            int drifted, char *text, size_t size)
 {
@@ -88,6 +103,30 @@ static void more_memory(void **state)
     attn_run_release(&next);
 }
 
+static void more_instructions(void **state)
+{
+    (void)state;
+    struct attn_run_data base = synthetic_run((struct synthetic){.seed = 1, .noise = 0.001});
+    struct attn_run_data next = synthetic_run((struct synthetic){.seed = 2, .noise = 0.001});
+    set_counts(&base, "avx2", 1000000);
+    set_counts(&next, "avx2", 1004999);
+    assert_int_equal(gate(&base, &next, 0, text, sizeof text), ATTN_EXIT_OK);
+    said("instructions: 40 counts compared, 0 grew by more than 0.5 %, 0 lost\n"); /* hot, cold: one
+                                                                                    */
+    said("gate: time passed, memory passed, accuracy passed, instructions passed\n");
+    set_counts(&next, "avx2", 1005001);
+    assert_int_equal(gate(&base, &next, 0, text, sizeof text), ATTN_EXIT_REGRESSION);
+    said("40 grew by more than 0.5 %");
+    said("instructions: was 1000000, is 1005001 (+0.50 %)  avx2  seqlen");
+    said("gate: time passed, memory passed, accuracy passed, instructions FAILED\n");
+    set_counts(&next, "avx2", 0);
+    assert_int_equal(gate(&base, &next, 0, text, sizeof text), ATTN_EXIT_OK);
+    said("0 counts compared, 0 grew by more than 0.5 %, 40 lost\n");
+    said("instructions: was 1000000, not counted now: no tool  avx2  seqlen");
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
 /* The peak at the largest S is the same: only the order tells. */
 static void steeper_memory(void **state)
 {
@@ -121,9 +160,8 @@ static void accuracy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_memory),
-        cmocka_unit_test(more_memory),
-        cmocka_unit_test(steeper_memory),
+        cmocka_unit_test(same_memory),       cmocka_unit_test(more_memory),
+        cmocka_unit_test(more_instructions), cmocka_unit_test(steeper_memory),
         cmocka_unit_test(accuracy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
