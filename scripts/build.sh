@@ -27,7 +27,7 @@ preset=${1:-release}
 
 packages=(build-essential cmake ninja-build pkg-config git ca-certificates
     libjansson-dev libmd-dev libsqlite3-dev zlib1g-dev libbenchmark-dev libcmocka-dev libmpfr-dev
-    libopenblas-dev gnuplot-nox fonts-dejavu-core python3 python3-venv)
+    libopenblas-dev gnuplot-nox fonts-dejavu-core python3 python3-venv valgrind)
 [ "$preset" != fuzz ] || packages+=(clang libclang-rt-14-dev)
 
 say() { printf 'build: %s\n' "$*" >&2; }

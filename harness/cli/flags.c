@@ -327,6 +327,8 @@ const struct attn_flag attn_flags[] = {
      "least time of a sample (default 5ms)"},
     {"cache", 0, "hot|cold|both", TIMES | HISTORY, take_cache, 0, 0,
      "state of the caches (default both)"},
+    {"count", 0, NULL, TIMES, take_switch, AT(settings.count), 0,
+     "count the instructions of a run, too, by valgrind: one thread, AVX2 at most"},
     {"resume", 0, NULL, TIMES, take_switch, AT(resume), 0, "continue a run that was cut off"},
     {"dry-run", 0, NULL, WORKS, take_switch, AT(dry_run), 0,
      "print the cases that would run, and stop"},
@@ -354,7 +356,8 @@ const struct attn_flag attn_flags[] = {
     {"index", 0, "FILE", HISTORY, take_text, AT(index), 0,
      "the index of runs (default: " ATTN_HISTORY_INDEX ")"},
     {"gate", 0, NULL, COMPARE, take_switch, AT(compare.gate), 0,
-     "BASE gates memory and accuracy, too: exit 4 if peaks or their order grew, 3 if errors did"},
+     "BASE gates memory, accuracy and counts (bench --count), too: exit 4 if peaks, their order or "
+     "instructions grew, 3 if errors did"},
     {"live", 0, NULL, COMPARE, take_switch, AT(live), 0,
      "run A and B in alternation now, in place of reading runs"},
     {"pair-time", 0, "TIME", COMPARE | DOCTOR, take_time, AT(pair_s), 0,

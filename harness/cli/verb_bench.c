@@ -24,6 +24,27 @@ static const char *text_at(const json_t *record, const char *key)
     return text ? text : "";
 }
 
+/* Prints the instructions of each case and backend (bench --count). */
+static void print_instructions(const struct attn_session *session)
+{
+    size_t i;
+    json_t *r;
+    printf("\n%-34s %-10s %16s\n", "case", "backend", "instructions");
+    json_array_foreach(session->records, i, r)
+    {
+        const char *name = *text_at(r, "name") ? text_at(r, "name") : text_at(r, "case");
+        const json_t *count = json_object_get(r, "instructions");
+        /* The same in the record of the other state of the caches. */
+        if (!count || (session->settings.hot && strcmp(text_at(r, "cache"), "hot") != 0))
+            continue;
+        printf("%-34.34s %-10s ", name, text_at(r, "backend"));
+        if (json_is_integer(count))
+            printf("%16lld\n", (long long)json_integer_value(count));
+        else
+            printf("%16s  %s\n", "-", text_at(r, "instructions_reason"));
+    }
+}
+
 /* Prints one line per timing, and every verdict that prevented a timing. */
 static void print_timings(const struct attn_session *session)
 {
@@ -166,6 +187,8 @@ static enum attn_exit bench(struct attn_command *c, const struct attn_paths *pat
         attn_print_records(session.records);
     } else {
         print_timings(&session);
+        if (session.settings.count)
+            print_instructions(&session);
         attn_print_counts(&session);
     }
     code = session.code;

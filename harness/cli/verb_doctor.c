@@ -1,25 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verb_doctor.c - attnbench doctor; verb_calibrate.c has --calibrate. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/command.h"
 #include "live/calibrate.h"
 #include "run/findings.h"
-
-/* Is a program on PATH? */
-static bool on_path(const char *program)
-{
-    const char *path = getenv("PATH");
-    char *copy = path ? strdup(path) : NULL, *rest = copy, file[ATTN_PATH_MAX];
-    bool found = false;
-    for (char *folder; copy && !found && (folder = strsep(&rest, ":"));)
-        found = attn_path_join(file, folder, program) == 0 && access(file, X_OK) == 0;
-    free(copy);
-    return found;
-}
 
 static void add(json_t *list, enum attn_level level, const char *what, const char *text,
                 const char *hint)
@@ -43,12 +29,15 @@ static json_t *machine_json(void)
 {
     struct attn_finding findings[ATTN_FINDINGS_MAX];
     const size_t n = attn_findings("", findings);
-    const bool plots = on_path("gnuplot");
+    const bool plots = attn_on_path("gnuplot");
     json_t *machine = json_array();
     for (size_t f = 0; f < n; f++)
         add(machine, findings[f].level, findings[f].what, findings[f].text, findings[f].hint);
     add(machine, plots ? ATTN_LEVEL_OK : ATTN_LEVEL_WARN, "gnuplot",
         plots ? "found" : "missing: reports have no plots", plots ? "" : "install gnuplot-nox");
+    const bool counts = attn_on_path("valgrind");
+    add(machine, counts ? ATTN_LEVEL_OK : ATTN_LEVEL_WARN, "valgrind",
+        counts ? "found" : "missing: no bench --count", counts ? "" : "install valgrind");
     return machine;
 }
 

@@ -130,12 +130,20 @@ static int child_files(posix_spawn_file_actions_t *actions, const struct attn_wo
     return bad;
 }
 
+enum { WRAPPER_MAX = 8 };
+
 /* Returns 0 or an error number. */
 static int spawn(struct attn_worker *worker, int log, int socket)
 {
     char own[N_THREAD_VARIABLES][64], parent[32];
     snprintf(parent, sizeof(parent), "%ld", (long)getpid());
-    char *argv[] = {(char *)(uintptr_t)worker->config.worker_path, parent, NULL};
+    char *argv[WRAPPER_MAX + 3];
+    size_t n = 0;
+    for (const char *const *w = worker->config.wrapper; w && *w && n < WRAPPER_MAX; w++)
+        argv[n++] = (char *)(uintptr_t)*w;
+    argv[n++] = (char *)(uintptr_t)worker->config.worker_path;
+    argv[n++] = parent;
+    argv[n] = NULL;
     char **env = make_environment(worker->config.threads, own);
     if (!env)
         return ENOMEM;
@@ -155,8 +163,7 @@ static int spawn(struct attn_worker *worker, int log, int socket)
                                      (worker->config.foreground ? 0 : POSIX_SPAWN_SETPGROUP)));
     int error = child_files(&actions, worker, log, socket) ? ENOMEM : 0;
     if (!error)
-        error =
-            posix_spawn(&worker->pid, worker->config.worker_path, &actions, &attributes, argv, env);
+        error = posix_spawnp(&worker->pid, argv[0], &actions, &attributes, argv, env);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     free(env);

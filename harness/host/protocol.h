@@ -99,7 +99,8 @@ enum attn_request_kind {
     ATTN_REQUEST_REPEAT,
     ATTN_REQUEST_UNKNOWNS,
     ATTN_REQUEST_LIVE,
-    ATTN_REQUEST_AGED
+    ATTN_REQUEST_AGED,
+    ATTN_REQUEST_COUNT
 };
 
 /* Where an operand lies in its memfd: whole pages [offset, offset + pages), its first element at
@@ -114,9 +115,9 @@ struct attn_shared_operand {
     char name[24];   /* in messages */
 };
 
-/* VERIFY, REPEAT, BENCH, LIVE, PEAK and AGED send two descriptors: inputs (read-only), outputs.
- * Either file may hold its operands twice: a second set of inputs with other values, and room for
- * the outputs of a second run. */
+/* VERIFY, REPEAT, BENCH, LIVE, PEAK, AGED and COUNT send two descriptors: inputs (read-only),
+ * outputs. Either file may hold its operands twice: a second set of inputs with other values, and
+ * room for the outputs of a second run. */
 struct attn_message_request {
     struct attn_message_head head;
     uint32_t kind; /* enum attn_request_kind */

@@ -63,6 +63,9 @@ struct attn_worker_config {
     uint64_t rss_limit; /* bytes of resident and of data memory; 0: most of what is available */
     double timeout_s;   /* watchdog for each request; 0: TIMEOUT_S */
     bool foreground;    /* --debug: own terminal, no watchdog */
+    /* A program with its arguments, found on PATH, that starts the worker; the last is NULL. NULL:
+     * none. Not copied. */
+    const char *const *wrapper;
 };
 
 /* How operands lie in the guarded mapping. */

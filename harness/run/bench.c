@@ -8,6 +8,7 @@
 
 #include "case/operator.h"
 #include "reference/philox.h"
+#include "run/count.h"
 #include "run/machine.h"
 #include "run/matrix.h"
 #include "run/progress.h"
@@ -371,6 +372,8 @@ static int block_finish(struct attn_session *session, struct block *block, struc
             entry->harness_ns = *harness_ns;
             if (entry->contestant->info.exactness != ATTN_NONE)
                 measure_peak(session, block->instances[i], entry);
+            if (session->settings.count)
+                attn_count_entry(session, block->instances[i], block->judges[i], entry);
             if (attn_interrupted) /* its peak was cut short, so the case is not done */
                 return 0;
             /* Hot comes last: its record completes the case. */

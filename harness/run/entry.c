@@ -382,6 +382,11 @@ json_t *attn_bench_record(const struct attn_entry *entry, const struct attn_sess
     put(r, "peak_bytes",
         entry->peak_known ? json_integer((json_int_t)entry->peak_bytes) : json_null());
     put(r, "peak_reason", json_string(entry->peak_reason));
+    if (session->settings.count) {
+        put(r, "instructions",
+            entry->instructions > 0 ? json_integer((json_int_t)entry->instructions) : json_null());
+        put(r, "instructions_reason", json_string(entry->count_reason));
+    }
     const struct attn_device *d = &entry->device;
     if (d->struct_size > 0)
         put(r, "device",

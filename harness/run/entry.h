@@ -77,6 +77,8 @@ struct attn_entry {
     uint64_t peak_bytes, taken_bytes; /* taken: of a device (attn_worker_peak) */
     struct attn_device device;        /* after the last timing; struct_size 0: unknown */
     char peak_reason[256];
+    uint64_t instructions;  /* of one run, 0: not counted */
+    char count_reason[256]; /* why not */
     int64_t nnz;
     double flops;
     uint64_t bytes;

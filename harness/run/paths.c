@@ -152,6 +152,17 @@ void attn_names_free(char **names, size_t count)
     free(names);
 }
 
+bool attn_on_path(const char *program)
+{
+    const char *path = getenv("PATH");
+    char *copy = path ? strdup(path) : NULL, *rest = copy, file[ATTN_PATH_MAX];
+    bool found = false;
+    for (char *folder; copy && !found && (folder = strsep(&rest, ":"));)
+        found = attn_path_join(file, folder, program) == 0 && access(file, X_OK) == 0;
+    free(copy);
+    return found;
+}
+
 int attn_make_folder(const char *path)
 {
     char partial[ATTN_PATH_MAX];

@@ -7,6 +7,7 @@
 #ifndef ATTN_PATHS_H
 #define ATTN_PATHS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { ATTN_PATH_MAX = 4096 };
@@ -30,6 +31,9 @@ int attn_path_join(char path[ATTN_PATH_MAX], const char *dir, const char *name);
  * with errno and no names; ENOENT: there is no such folder. */
 int attn_names_in(const char *dir, const char *suffix, char ***names, size_t *count);
 void attn_names_free(char **names, size_t count);
+
+/* Is there a program of this name on PATH? */
+bool attn_on_path(const char *program);
 
 /* Makes a folder and its parents. Returns 0, or -1 with errno. */
 int attn_make_folder(const char *path);

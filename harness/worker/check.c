@@ -99,7 +99,8 @@ static const char *request_fault(const struct attn_message_request *request, con
     const bool shared = request->kind == ATTN_REQUEST_VERIFY ||
                         request->kind == ATTN_REQUEST_REPEAT ||
                         request->kind == ATTN_REQUEST_BENCH || request->kind == ATTN_REQUEST_LIVE ||
-                        request->kind == ATTN_REQUEST_PEAK || request->kind == ATTN_REQUEST_AGED;
+                        request->kind == ATTN_REQUEST_PEAK || request->kind == ATTN_REQUEST_AGED ||
+                        request->kind == ATTN_REQUEST_COUNT;
     struct room rooms[2] = {{0, 0}, {0, 0}};
     if (request->n_tensors > ATTN_MAX_TENSORS)
         return "number of tensors";

@@ -46,6 +46,9 @@ static void serve_request(struct attn_setup *setup, const struct attn_message_re
     case ATTN_REQUEST_LIVE:
         attn_serve_live(setup, request, fds, reply);
         break;
+    case ATTN_REQUEST_COUNT:
+        attn_serve_count(setup, request, fds, reply);
+        break;
     case ATTN_REQUEST_PEAK:
         attn_serve_peak(setup, request, fds, reply);
         break;

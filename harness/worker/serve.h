@@ -32,6 +32,9 @@ void attn_serve_live(struct attn_setup *setup, const struct attn_message_request
                      const int fds[2], struct attn_message_reply *reply);
 void attn_serve_peak(struct attn_setup *setup, const struct attn_message_request *request,
                      const int fds[2], struct attn_message_reply *reply);
+/* A run whose instructions valgrind counts. */
+void attn_serve_count(struct attn_setup *setup, const struct attn_message_request *request,
+                      const int fds[2], struct attn_message_reply *reply);
 void attn_serve_ceilings(struct attn_setup *setup, struct attn_message_reply *reply);
 
 /* Bytes of address space that this process has mapped now; 0: unknown. */
