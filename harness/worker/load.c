@@ -77,6 +77,15 @@ struct attn_load attn_load_now(void)
                               .delayed = attn_clocks_delayed(false)};
 }
 
+void attn_load_leave_out(struct attn_load *before, const struct attn_load *from)
+{
+    const struct attn_load now = attn_load_now();
+    before->wall += now.wall - from->wall;
+    before->process += now.process - from->process;
+    before->thread += now.thread - from->thread;
+    before->delayed += now.delayed - from->delayed;
+}
+
 /* Where the host's choice of processors lies, and one more that the calling thread may have now. */
 static cpu_set_t given, inherited;
 
@@ -145,9 +154,8 @@ int attn_load_check(const struct attn_load *before, double spin, const struct at
     /* What they took beyond their due while the caller was no idler than that. Who hands its work
      * to another thread may lose the processor to it before it waits, but computes little itself:
      * it copies and sends, in each run, and so for the longer the more the others compute. */
-    const double beside = thread < HANDS_OVER * others
-                              ? 0
-                              : fmin(others - idle - (threads - 1) * wall, thread);
+    const double beside =
+        thread < HANDS_OVER * others ? 0 : fmin(others - idle - (threads - 1) * wall, thread);
     const double slack = SLACK_S + spin;
     if (used > threads * wall * (1 + SLACK_SHARE) + slack || beside > used * SLACK_SHARE + slack) {
         attn_reply_set(reply, ATTN_FAIL,

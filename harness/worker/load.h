@@ -16,6 +16,9 @@ struct attn_load {
 
 struct attn_load attn_load_now(void);
 
+/* Leaves what was used since `from` out of what was used since `before`. */
+void attn_load_leave_out(struct attn_load *before, const struct attn_load *from);
+
 /* Has the backend computed since `before` on no more threads at once than the setup gives, and may
  * no thread run on a processor that was not given? Call both from the thread that calls `run`.
  * While that one computes or would like to, all others together may have the time of one thread
