@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/bench.h"
 #include "cli/command.h"
 #include "live/cycles.h"
 #include "report/against.h"
 #include "report/report.h"
-#include "run/bench.h"
 #include "run/drift.h"
 #include "run/resume.h"
 

@@ -3,7 +3,7 @@
 #ifndef ATTN_BENCH_H
 #define ATTN_BENCH_H
 
-#include "run/entry.h"
+#include "run/session.h"
 
 /* The whole command. Measures the machine's ceilings first and writes them to machine.json. Then
  * takes the cases in blocks that fit in memory. Verifies every case of a block on every backend.

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench.c - the whole command: ceilings, blocks, machine.json. */
+#include "bench/bench.h"
+
+#include <stdlib.h>
+
+#include "bench/block.h"
+#include "run/machine.h"
+#include "run/matrix.h"
+
+/* Writes a value into a file of the run's folder. Takes the reference. */
+static int write_json(const struct attn_session *session, json_t *value, const char *name,
+                      size_t flags, char *why, size_t size)
+{
+    char path[ATTN_PATH_MAX];
+    int result = value && attn_path_join(path, session->folder, name) == 0
+                     ? json_dump_file(value, path, flags)
+                     : -1;
+    json_decref(value);
+    if (result)
+        snprintf(why, size, "%s cannot be written into '%s'", name, session->folder);
+    return result;
+}
+
+static int write_machine(const struct attn_session *session, const struct attn_roof *roof,
+                         double harness_ns, char *why, size_t size)
+{
+    return write_json(session, attn_machine_json(session, roof, harness_ns), "machine.json",
+                      JSON_INDENT(2) | JSON_REAL_PRECISION(9), why, size);
+}
+
+static int write_matrix(const struct attn_session *session, char *why, size_t size)
+{
+    json_t *matrix = attn_matrix_ask(session, why, size);
+    if (!matrix)
+        return attn_interrupted ? 0 : -1;
+    return write_json(session, matrix, "matrix.json", JSON_COMPACT, why, size);
+}
+
+int attn_bench_all(struct attn_session *session, char *why, size_t size)
+{
+    size_t n = session->roster.count;
+    struct attn_roof roof = {0};
+    double harness_ns = 0;
+    attn_roof_raise(session, &roof);
+    attn_roof_products(session, &roof);
+    struct attn_progress progress;
+    /* The seats last through all blocks: they know how fast each backend is. */
+    struct attn_seat *seats = calloc(n, sizeof *seats);
+    int result = seats ? 0 : -1;
+    if (result)
+        snprintf(why, size, "no memory for %zu backends", n);
+    if (result == 0 &&
+        (write_machine(session, &roof, 0, why, size) || write_matrix(session, why, size)))
+        result = -1;
+    for (size_t b = 0; b < n && seats; b++)
+        attn_seat_init(&seats[b], session, &session->roster.items[b]);
+    attn_progress_begin(&progress, session->cases.count, session->settings.budget_s);
+    for (size_t first = 0; first < session->cases.count && result == 0 && !attn_interrupted;) {
+        struct attn_block block = {.first = first, .count = attn_block_size(session, first)};
+        double until = attn_block_until(session, &block);
+        result = attn_block_verify(session, &block, seats, &progress, why, size);
+        if (result == 0)
+            result = attn_block_rounds(session, &block, until, why, size);
+        if (result == 0)
+            result = attn_block_finish(session, &block, &roof, &harness_ns, why, size);
+        first += block.count;
+        attn_block_free(&block, n);
+    }
+    attn_progress_end(&progress);
+    for (size_t b = 0; b < n && seats; b++)
+        attn_seat_free(&seats[b]);
+    free(seats);
+    if (result == 0 && !attn_interrupted)
+        attn_roof_raise(session, &roof);
+    if (result == 0)
+        result = write_machine(session, &roof, harness_ns, why, size);
+    json_decref(roof.gemm);
+    return result;
+}

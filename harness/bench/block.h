@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* block.h - the cases that are timed together. */
+#ifndef ATTN_BENCH_BLOCK_H
+#define ATTN_BENCH_BLOCK_H
+
+#include "run/entry.h"
+#include "run/progress.h"
+#include "run/roof.h"
+#include "run/seat.h"
+#include "run/variants.h"
+
+/* Each round of a block starts every backend again, which takes PyTorch seconds. */
+enum { ATTN_BLOCK_CASES = 48 };
+
+/* A run longer than this is sampled once per round, and not timed cold: it evicts its own first
+ * operands. */
+#define ATTN_LONG_RUN_S 0.1
+
+struct attn_block {
+    size_t first, count; /* of the session's cases */
+    struct attn_instance *instances[ATTN_BLOCK_CASES];
+    struct attn_judge *judges[ATTN_BLOCK_CASES];
+    struct attn_variants variants[ATTN_BLOCK_CASES]; /* base NULL: not made yet */
+    struct attn_entry *entries;                      /* [count][backends] */
+};
+
+/* Case i of the block on backend b of the roster. */
+struct attn_entry *attn_block_entry(const struct attn_block *block, size_t backends, size_t i,
+                                    size_t b);
+
+/* The number of cases from `first` on that form a block. */
+size_t attn_block_size(const struct attn_session *session, size_t first);
+void attn_block_free(struct attn_block *block, size_t backends);
+
+/* The functions below return 0, or -1 with the reason if the harness itself failed. */
+
+/* Verifies the block and marks what passed for timing. A backend that computes nothing is timed
+ * only on the first case: its cost does not depend on the case. */
+int attn_block_verify(struct attn_session *session, struct attn_block *block,
+                      struct attn_seat *seats, struct attn_progress *progress, char *why,
+                      size_t size);
+
+/* A timing that went wrong is a verdict of its own, and ends the timing of this entry. */
+int attn_block_failed(struct attn_session *session, struct attn_entry *entry,
+                      enum attn_status status, const char *reason, char *why, size_t size);
+
+/* The time at which the rounds of a block should end. Cases have shares of what is left of the
+ * budget, so that rounds are given up before cases. */
+double attn_block_until(const struct attn_session *session, const struct attn_block *block);
+
+/* All rounds; fewer if they would end after `until`. */
+int attn_block_rounds(struct attn_session *session, struct attn_block *block, double until,
+                      char *why, size_t size);
+
+/* Peak memory, suspects, and the records that complete the cases. *harness_ns: the harness's own
+ * cost, from this block or an earlier one. */
+int attn_block_finish(struct attn_session *session, struct attn_block *block,
+                      struct attn_roof *roof, double *harness_ns, char *why, size_t size);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* finish.c - what is measured once a block has been timed, and its records. */
+#include "bench/block.h"
+#include "run/count.h"
+#include "run/suspect.h"
+
+static void measure_peak(struct attn_session *session, struct attn_instance *instance,
+                         struct attn_entry *entry)
+{
+    struct attn_seat seat;
+    attn_seat_init(&seat, session, entry->contestant);
+    struct attn_outcome outcome = attn_seat_worker(&seat);
+    if (outcome.status == ATTN_PASS)
+        outcome = attn_worker_peak(seat.worker, instance, &entry->peak_bytes, &entry->taken_bytes);
+    entry->peak_known = outcome.status == ATTN_PASS;
+    snprintf(entry->peak_reason, sizeof entry->peak_reason, "%.255s", outcome.reason);
+    attn_seat_free(&seat);
+}
+
+/* The harness's own cost on this block: median of what a backend that computes nothing took. */
+static double block_overhead(const struct attn_block *block, size_t backends)
+{
+    for (size_t b = 0; b < backends; b++) {
+        const struct attn_entry *entry = attn_block_entry(block, backends, 0, b);
+        struct attn_summary s;
+        if (entry->contestant->info.exactness == ATTN_NONE &&
+            attn_entry_summary(entry, ATTN_HOT, &s))
+            return s.median;
+    }
+    return 0;
+}
+
+/* Is a figure of this entry faster than the machine allows? Ceilings that seem to be passed are
+ * measured once more in this block: an honest kernel may have had a better moment than they. */
+static bool is_suspect(const struct attn_session *session, const struct attn_entry *entry,
+                       struct attn_roof *roof, bool *raised, char *reason, size_t size)
+{
+    const struct attn_work work = attn_work_of(entry);
+    for (enum attn_cache c = ATTN_HOT; c < ATTN_CACHES; c++) {
+        struct attn_summary s;
+        if (!attn_entry_summary(entry, c, &s) ||
+            !attn_work_is_suspect(&roof->ceilings, &work, s.median, reason, size))
+            continue;
+        if (!*raised)
+            attn_roof_raise(session, roof);
+        *raised = true;
+        if (attn_work_is_suspect(&roof->ceilings, &work, s.median, reason, size))
+            return true;
+    }
+    return false;
+}
+
+int attn_block_finish(struct attn_session *session, struct attn_block *block,
+                      struct attn_roof *roof, double *harness_ns, char *why, size_t size)
+{
+    char reason[256];
+    bool raised = false;
+    size_t n = session->roster.count;
+    double overhead = block_overhead(block, n);
+    if (overhead > 0)
+        *harness_ns = overhead;
+    for (size_t i = 0; i < block->count; i++)
+        for (size_t b = 0; b < n; b++) {
+            struct attn_entry *entry = attn_block_entry(block, n, i, b);
+            if (!entry->timed || attn_interrupted)
+                continue;
+            if (is_suspect(session, entry, roof, &raised, reason, sizeof reason)) {
+                if (attn_block_failed(session, entry, ATTN_SUSPECT, reason, why, size))
+                    return -1;
+                continue;
+            }
+            entry->harness_ns = *harness_ns;
+            if (entry->contestant->info.exactness != ATTN_NONE)
+                measure_peak(session, block->instances[i], entry);
+            if (session->settings.count)
+                attn_count_entry(session, block->instances[i], block->judges[i], entry);
+            if (attn_interrupted) /* its peak was cut short, so the case is not done */
+                return 0;
+            /* Hot comes last: its record completes the case. */
+            for (int c = ATTN_CACHES - 1; c >= 0; c--)
+                if (entry->n_rounds[c] &&
+                    attn_session_record(session,
+                                        attn_bench_record(entry, session, (enum attn_cache)c))) {
+                    snprintf(why, size, "a record cannot be written: %m");
+                    return -1;
+                }
+        }
+    return 0;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rounds.c - fresh workers time the cases of a block, round by round. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/block.h"
+#include "reference/philox.h"
+
+enum { COLD_SAMPLES = 2 };
+/* The fewest rounds, even if time is short: Student's t doubles the interval from 5 rounds to 3. */
+enum { LEAST_ROUNDS = 3 };
+
+/* A backend's turn in a round. */
+struct turn {
+    struct attn_session *session;
+    struct attn_seat *seat;
+    int round;
+    char *why; /* receives what went wrong */
+    size_t size;
+};
+
+static int time_once(const struct turn *turn, struct attn_variants *variants,
+                     struct attn_entry *entry, enum attn_cache cache)
+{
+    struct attn_session *session = turn->session;
+    struct attn_seat *seat = turn->seat;
+    const struct attn_settings *s = &session->settings;
+    char *why = turn->why;
+    const size_t size = turn->size;
+    if (!entry->rounds[cache] &&
+        !(entry->rounds[cache] = calloc((size_t)s->rounds, sizeof **entry->rounds))) {
+        snprintf(why, size, "no memory for %d rounds", s->rounds);
+        return -1;
+    }
+    struct attn_bench_params params = {.cold = cache == ATTN_COLD,
+                                       .min_time = s->min_time_s,
+                                       .samples = entry->seconds > ATTN_LONG_RUN_S ? 1
+                                                  : cache == ATTN_COLD             ? COLD_SAMPLES
+                                                                                   : s->samples,
+                                       .twin = variants->twin,
+                                       .spots = variants->spots,
+                                       .n_spots = variants->n_spots,
+                                       .mixed = variants->mixed};
+    struct attn_bench_reply reply;
+    const double began = attn_now();
+    struct attn_outcome outcome = attn_seat_worker(seat);
+    if (outcome.status == ATTN_PASS) {
+        outcome = attn_worker_bench(seat->worker, variants->base, &params, &reply, &entry->plan);
+        attn_seat_after(seat, &outcome);
+    }
+    if (attn_interrupted) /* the signal cut the result short */
+        return 0;
+    const double timed = attn_now();
+    entry->timing_s[cache] += timed - began;
+    if (outcome.status != ATTN_PASS)
+        return attn_block_failed(session, entry, outcome.status, outcome.reason, why, size);
+    uint32_t exactness = entry->contestant->info.exactness;
+    if (exactness != ATTN_NONE) {
+        struct attn_judgement again;
+        attn_variants_judge(variants, &reply, &entry->plan.numerics, exactness == ATTN_APPROXIMATE,
+                            &again);
+        if (again.status == ATTN_FAIL || again.status == ATTN_ERROR)
+            return attn_block_failed(session, entry, again.status, again.reason, why, size);
+    }
+    entry->judging_s[cache] += attn_now() - timed;
+    struct attn_round *kept = &entry->rounds[cache][entry->n_rounds[cache]++];
+    entry->device = reply.after;
+    kept->n = reply.n;
+    memcpy(kept->samples_ns, reply.samples_ns, sizeof kept->samples_ns);
+    if (attn_session_record(session,
+                            attn_round_record(entry, session, cache, turn->round, &reply))) {
+        snprintf(why, size, "a record cannot be written: %m");
+        return -1;
+    }
+    return 0;
+}
+
+/* One backend's turn in a round: a fresh worker, all cases of the block. */
+static int take_turn(struct attn_session *session, struct attn_block *block, size_t b, int round,
+                     char *why, size_t size)
+{
+    const struct attn_settings *s = &session->settings;
+    size_t n = session->roster.count;
+    struct attn_seat seat;
+    attn_seat_init(&seat, session, &session->roster.items[b]);
+    const struct turn turn = {session, &seat, round, why, size};
+    int result = 0;
+    for (size_t i = 0; i < block->count && result == 0 && !attn_interrupted; i++) {
+        struct attn_entry *entry = attn_block_entry(block, n, i, b);
+        bool none = entry->contestant->info.exactness == ATTN_NONE;
+        struct attn_variants *variants = &block->variants[i];
+        if (entry->timed && !variants->base)
+            attn_variants_create(block->instances[i], block->judges[i], s->host_threads, variants);
+        if (entry->timed && (s->hot || none))
+            result = time_once(&turn, variants, entry, ATTN_HOT);
+        if (entry->timed && s->cold && !none && entry->seconds < ATTN_LONG_RUN_S && result == 0)
+            result = time_once(&turn, variants, entry, ATTN_COLD);
+    }
+    attn_seat_free(&seat);
+    return result;
+}
+
+/* A random order of the backends, new in each round; the same numbers on every machine. */
+static void shuffle(size_t *order, size_t n, uint32_t block, uint32_t round)
+{
+    for (size_t i = 0; i < n; i++)
+        order[i] = i;
+    for (size_t i = n; i > 1; i--) {
+        uint32_t counter[4] = {(uint32_t)i, round, block, 0}, key[2] = {0x6f726465u, 0}, word[4];
+        attn_philox4x32(counter, key, word);
+        size_t k = word[0] % i, kept = order[i - 1];
+        order[i - 1] = order[k];
+        order[k] = kept;
+    }
+}
+
+/* The time that one round of case i takes, according to the first round. */
+static double round_s(const struct attn_session *session, const struct attn_block *block, size_t i)
+{
+    double sum = 0;
+    for (size_t b = 0; b < session->roster.count; b++)
+        for (int c = 0; c < ATTN_CACHES; c++) {
+            const struct attn_entry *entry = attn_block_entry(block, session->roster.count, i, b);
+            sum += entry->timing_s[c] + entry->judging_s[c];
+        }
+    return sum;
+}
+
+/* After the first round: stops timing the cases whose fewest rounds would end after the budget.
+ * They are verified, but have no figure. */
+static void keep_budget(struct attn_session *session, struct attn_block *block)
+{
+    size_t n = session->roster.count, kept = 0;
+    const int least =
+        session->settings.rounds < LEAST_ROUNDS ? session->settings.rounds : LEAST_ROUNDS;
+    double left = session->began + session->settings.budget_s - attn_now();
+    while (kept < block->count) {
+        left -= (least - 1) * round_s(session, block, kept);
+        if (left < 0)
+            break;
+        kept++;
+    }
+    for (size_t e = kept * n; e < block->count * n; e++)
+        block->entries[e].timed = false;
+    if (kept < block->count) {
+        char text[128];
+        snprintf(
+            text, sizeof text, "%zu case%s verified, but not timed: the budget of %g s is spent",
+            block->count - kept, block->count - kept == 1 ? "" : "s", session->settings.budget_s);
+        attn_progress_note(text);
+    }
+}
+
+int attn_block_rounds(struct attn_session *session, struct attn_block *block, double until,
+                      char *why, size_t size)
+{
+    size_t n = session->roster.count;
+    double began = attn_now();
+    size_t *order = calloc(n, sizeof *order);
+    int result = order ? 0 : -1;
+    if (result)
+        snprintf(why, size, "no memory for an order of backends");
+    for (int round = 0; round < session->settings.rounds && result == 0; round++) {
+        double now = attn_now(), next = round ? (now - began) / round : 0;
+        if (round >= LEAST_ROUNDS && now + next > until)
+            break;
+        if (round == 1 && session->settings.budget_s > 0)
+            keep_budget(session, block);
+        shuffle(order, n, (uint32_t)block->first, (uint32_t)round);
+        for (size_t t = 0; t < n && result == 0 && !attn_interrupted; t++)
+            result = take_turn(session, block, order[t], round, why, size);
+    }
+    free(order);
+    return result;
+}
