@@ -3,14 +3,11 @@
 #include "live/compare.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "host/entropy.h"
-#include "host/live.h"
-#include "run/variants.h"
+#include "live/player.h"
 #include "run/verify.h"
 
 /* How long a pair waits for processors that another attnbench has claimed. */
@@ -30,95 +27,6 @@ struct match {
     int64_t iterations[2]; /* runs of a batch, as the first pair has found them; 0: not yet */
     struct attn_live_result *result;
 };
-
-/* A contestant in a pair. */
-struct player {
-    struct attn_seat seat;
-    struct attn_live *live;
-    bool parked; /* its threads would take the other's processors: they are stopped meanwhile */
-    struct attn_outcome outcome;
-    struct attn_bench_reply reply;
-    struct attn_judgement verdict;
-};
-
-static void signal_player(const struct player *player, int number)
-{
-    const long pid = player->parked ? attn_worker_pid(player->seat.worker) : 0;
-    if (pid > 0)
-        kill(-(pid_t)pid, number);
-}
-
-static int batch(void *context, bool exchange, struct attn_live_sample *sample)
-{
-    struct player *player = context;
-    signal_player(player, SIGCONT);
-    player->outcome = attn_live_batch(player->live, exchange, sample);
-    signal_player(player, SIGSTOP);
-    return player->outcome.status == ATTN_PASS ? 0 : -1;
-}
-
-static double world_now(void *context)
-{
-    (void)context;
-    return attn_now();
-}
-
-static void world_pause(void *context, double seconds)
-{
-    (void)context;
-    nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * seconds)}, NULL);
-}
-
-static bool world_stopped(void *context)
-{
-    (void)context;
-    return attn_interrupted != 0;
-}
-
-/* Starts a fresh worker on the claimed processors, with a plan ready in it. */
-static void enter(struct match *match, int side, const struct attn_claim *claim,
-                  struct player *player, struct attn_live_sample *first)
-{
-    const struct attn_live_params params = {.iterations = match->iterations[side],
-                                            .twin = match->variants.twin,
-                                            .spots = match->variants.spots,
-                                            .n_spots = match->variants.n_spots,
-                                            .mixed = match->variants.mixed};
-    attn_seat_init(&player->seat, match->session, match->result->sides[side]);
-    player->seat.processors = claim->processors;
-    player->outcome = attn_seat_worker(&player->seat);
-    if (player->outcome.status == ATTN_PASS)
-        player->outcome = attn_live_begin(player->seat.worker, match->variants.base, &params,
-                                          &player->live, first);
-    /* Threads of a pool may spin while they have nothing to do. */
-    player->parked = match->session->settings.threads > 1 && !match->session->settings.debug;
-    if (player->live)
-        signal_player(player, SIGSTOP);
-    if (player->live && match->iterations[side] == 0)
-        match->iterations[side] = first->iterations;
-}
-
-/* Ends a player's timing and judges what it has computed. */
-static void leave(struct match *match, int side, struct player *player)
-{
-    struct attn_entry *entry = &match->entries[side];
-    const uint32_t exactness = entry->contestant->info.exactness;
-    signal_player(player, SIGCONT);
-    player->parked = false;
-    if (player->live)
-        player->outcome = attn_live_end(player->live, &player->reply, &entry->plan);
-    player->live = NULL;
-    attn_seat_free(&player->seat);
-    if (player->outcome.status != ATTN_PASS || exactness == ATTN_NONE || attn_interrupted)
-        return;
-    attn_variants_judge(&match->variants, &player->reply, &entry->plan.numerics,
-                        exactness == ATTN_APPROXIMATE, &player->verdict);
-    if (player->verdict.status != ATTN_FAIL && player->verdict.status != ATTN_ERROR)
-        return;
-    player->outcome.status = player->verdict.status;
-    snprintf(player->outcome.reason, sizeof player->outcome.reason, "%.511s",
-             player->verdict.reason);
-}
 
 /* What went wrong while timed is a verdict of its own, and ends the comparison. */
 static int failed(struct match *match, int side, const struct attn_outcome *outcome, char *why,
@@ -157,14 +65,14 @@ static int measure_pair(struct match *match, bool *ended, char *why, size_t size
     /* All pairs by one clock, or their numbers would not be of one kind. */
     const uint32_t *clock =
         match->result->n_pairs > 0 ? &match->result->pairs[0].figures.clock : NULL;
-    const struct attn_cycles_world world = {.now = world_now,
-                                            .pause = world_pause,
-                                            .stopped = world_stopped,
+    const struct attn_cycles_world world = {.turns = attn_player_world(),
                                             .random = attn_entropy(),
                                             .clock = clock,
                                             .least_s = match->options->pair_s};
-    struct player players[2] = {{.live = NULL}, {.live = NULL}};
-    const struct attn_side sides[2] = {{batch, &players[0]}, {batch, &players[1]}};
+    struct attn_player players[2];
+    struct attn_seat seats[2];
+    const struct attn_side sides[2] = {attn_player_side(&players[0]),
+                                       attn_player_side(&players[1])};
     struct attn_live_sample first[2];
     struct attn_pair_figures figures;
     struct attn_claim claim;
@@ -173,14 +81,21 @@ static int measure_pair(struct match *match, bool *ended, char *why, size_t size
     if (attn_claim_take(threads, look, PATIENCE_S, &claim, why, size))
         return -1;
     const int begins = (int)(world.random & 1);
-    for (int turn = 0; turn < 2; turn++)
-        enter(match, begins ^ turn, &claim, &players[begins ^ turn], &first[begins ^ turn]);
+    for (int turn = 0; turn < 2; turn++) {
+        const int s = begins ^ turn;
+        attn_seat_init(&seats[s], match->session, match->result->sides[s]);
+        seats[s].processors = claim.processors;
+        attn_player_enter(&players[s], &seats[s], &match->variants, &match->iterations[s],
+                          &first[s]);
+    }
     const bool ready = players[0].live && players[1].live;
     const bool done = ready && attn_cycles_run(sides, first, &world, &figures) == 0;
     if (done)
         record_pair(match, &figures, &claim);
-    for (int s = 0; s < 2; s++)
-        leave(match, s, &players[s]);
+    for (int s = 0; s < 2; s++) {
+        attn_player_leave(&players[s], &match->variants, &match->entries[s]);
+        attn_seat_free(&seats[s]);
+    }
     attn_claim_give(&claim);
     *ended = attn_interrupted != 0;
     for (int s = 0; s < 2 && !*ended; s++)

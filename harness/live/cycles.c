@@ -1,59 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cycles.c - the inner loop of a comparison. */
+/* cycles.c - when a pair ends, and what it says. */
 #include "live/cycles.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "host/splitmix.h"
 #include "results/paired.h"
 #include "results/statistics.h"
 
-/* Time on the wall over processor time. Below the first, others hardly came in between; above the
- * second, they had about a fifth of the time or more. */
-static const double quiet_most = 1.02, shared_most = 1.25;
-
-const char *attn_noise_name(enum attn_noise noise)
-{
-    static const char *const names[] = {"unknown", "quiet", "shared", "contended"};
-    return names[noise];
-}
-
-enum attn_noise attn_noise_of(double wall, double processor)
-{
-    if (!(wall > 0) || !(processor > 0))
-        return ATTN_NOISE_UNKNOWN;
-    const double ratio = wall / processor;
-    return ratio <= quiet_most    ? ATTN_NOISE_QUIET
-           : ratio <= shared_most ? ATTN_NOISE_SHARED
-                                  : ATTN_NOISE_CONTENDED;
-}
-
-uint32_t attn_pair_clock(uint32_t a, uint32_t b)
-{
-    if (a == b)
-        return a;
-    const bool processor = a <= ATTN_CLOCK_PROCESS && b <= ATTN_CLOCK_PROCESS;
-    return processor ? ATTN_CLOCK_PROCESS : ATTN_CLOCK_WALL;
-}
-
-/* The times of one side, in ns of one run: one number a cycle. */
-struct times {
-    double wall[ATTN_CYCLES_MOST], processor[ATTN_CYCLES_MOST], device[ATTN_CYCLES_MOST];
-};
-
-static const double *by_clock(const struct times *times, uint32_t clock)
-{
-    return clock == ATTN_CLOCK_WALL     ? times->wall
-           : clock == ATTN_CLOCK_DEVICE ? times->device
-                                        : times->processor;
-}
-
 /* Standard error of the median over the cycles so far, from their quartiles: a normal distribution
  * has 1.349 standard deviations between them, and its median an error of 1.2533 / sqrt(n). */
-static double error_of(const struct times *times, const struct attn_pair_figures *pair)
+static double error_of(const struct attn_side_times *times, const struct attn_pair_figures *pair)
 {
-    const double *a = by_clock(&times[0], pair->clock), *b = by_clock(&times[1], pair->clock);
+    const double *a = attn_side_by(&times[0], pair->clock),
+                 *b = attn_side_by(&times[1], pair->clock);
     const size_t n = pair->cycles;
     double *logs = n > 0 ? malloc(n * sizeof *logs) : NULL;
     if (!logs)
@@ -77,7 +37,8 @@ static double worked(const struct attn_pair_figures *pair)
 }
 
 /* Is the pair over? Its error is looked at now and then. */
-static bool ends(const struct times *times, double least, const struct attn_pair_figures *pair)
+static bool ends(const struct attn_side_times *times, double least,
+                 const struct attn_pair_figures *pair)
 {
     enum { LOOK_CYCLES = 10 };
     const double most = least > ATTN_PAIR_LONG_S ? least : ATTN_PAIR_LONG_S;
@@ -90,72 +51,41 @@ static bool ends(const struct times *times, double least, const struct attn_pair
            (pair->cycles % LOOK_CYCLES == 0 && error_of(times, pair) <= ATTN_PAIR_ERROR);
 }
 
-static bool exchanges(size_t cycle)
-{
-    return cycle == 0 || (cycle >= ATTN_EXCHANGE_CYCLE && (cycle & (cycle - 1)) == 0);
-}
-
-/* One batch of one side, as the next cycle's. */
-static int take_batch(const struct attn_side *side, bool exchange, size_t cycle,
-                      struct times *times, struct attn_side_figures *figures)
-{
-    struct attn_live_sample sample;
-    if (side->batch(side->context, exchange, &sample))
-        return -1;
-    const double runs = (double)sample.iterations;
-    times->wall[cycle] = sample.wall_ns / runs;
-    times->processor[cycle] = sample.processor_ns / runs;
-    times->device[cycle] = sample.device_ns / runs;
-    figures->wall_all += sample.wall_ns;
-    figures->processor_all += sample.processor_ns;
-    figures->switches += sample.switches;
-    return 0;
-}
-
 static int run_cycles(const struct attn_side sides[2], const struct attn_cycles_world *world,
-                      struct times *times, struct attn_pair_figures *pair)
+                      struct attn_side_times *times, struct attn_pair_figures *pair)
 {
-    const double began = world->now(world->context);
+    const struct attn_turns_world *turns = &world->turns;
+    const double began = turns->now(turns->context);
     uint64_t random = world->random;
+    size_t order[2] = {0, 1}, failed;
     while (!ends(times, world->least_s, pair)) {
-        const int first = (int)(attn_splitmix(&random) >> 63);
-        const bool exchange = exchanges(pair->cycles);
-        for (int turn = 0; turn < 2; turn++) {
-            const int s = first ^ turn;
-            world->pause(world->context, ATTN_PAUSE_S);
-            if (world->stopped(world->context) ||
-                take_batch(&sides[s], exchange, pair->cycles, &times[s], &pair->sides[s]))
-                return -1;
-        }
+        if (attn_turns_cycle(sides, order, 2, pair->cycles, &random, turns, times, pair->sides,
+                             &failed))
+            return -1;
         pair->cycles++;
-        pair->seconds = world->now(world->context) - began;
+        pair->seconds = turns->now(turns->context) - began;
     }
     return 0;
 }
 
-static void summarise(struct times *times, struct attn_pair_figures *pair)
+static int summarise(const struct attn_side_times *times, struct attn_pair_figures *pair)
 {
     const size_t n = pair->cycles;
-    pair->ratio =
-        attn_paired_ratio(by_clock(&times[0], pair->clock), by_clock(&times[1], pair->clock), n);
+    pair->ratio = attn_paired_ratio(attn_side_by(&times[0], pair->clock),
+                                    attn_side_by(&times[1], pair->clock), n);
     pair->error = error_of(times, pair);
     pair->wall_ratio = attn_paired_ratio(times[0].wall, times[1].wall, n);
     pair->processor_ratio = attn_paired_ratio(times[0].processor, times[1].processor, n);
     double wall = 0, processor = 0;
     for (int s = 0; s < 2; s++) {
-        struct attn_side_figures *side = &pair->sides[s];
-        const double *own = by_clock(&times[s], pair->clock);
-        side->least = own[0];
-        for (size_t i = 1; i < n; i++)
-            side->least = own[i] < side->least ? own[i] : side->least;
-        side->wall = attn_median(times[s].wall, n);
-        side->processor = attn_median(times[s].processor, n);
-        side->device = attn_median(times[s].device, n);
-        wall += side->wall_all;
-        processor += side->processor_all;
+        if (attn_side_summarise(&times[s], n, pair->clock, &pair->sides[s]))
+            return -1;
+        wall += pair->sides[s].wall_all;
+        processor += pair->sides[s].processor_all;
     }
     if (pair->clock <= ATTN_CLOCK_PROCESS)
         pair->noise = attn_noise_of(wall, processor);
+    return 0;
 }
 
 int attn_cycles_run(const struct attn_side sides[2], const struct attn_live_sample first[2],
@@ -164,16 +94,12 @@ int attn_cycles_run(const struct attn_side sides[2], const struct attn_live_samp
     const uint32_t clock =
         world->clock ? *world->clock : attn_pair_clock(first[0].clock, first[1].clock);
     *pair = (struct attn_pair_figures){.clock = clock, .ratio = NAN};
-    for (int s = 0; s < 2; s++) {
-        pair->sides[s].iterations = first[s].iterations;
-        pair->sides[s].clock = first[s].clock;
-        pair->sides[s].bytes = first[s].bytes;
-        pair->sides[s].huge_bytes = first[s].huge_bytes;
-    }
-    struct times *times = calloc(2, sizeof *times);
-    const int result = times ? run_cycles(sides, world, times, pair) : -1;
+    for (int s = 0; s < 2; s++)
+        attn_side_begin(&first[s], &pair->sides[s]);
+    struct attn_side_times *times = calloc(2, sizeof *times);
+    int result = times ? run_cycles(sides, world, times, pair) : -1;
     if (result == 0)
-        summarise(times, pair);
+        result = summarise(times, pair);
     free(times);
     return result;
 }

@@ -5,8 +5,6 @@
 
 #include "live/compare.h"
 
-static const char *const clock_names[] = {"thread", "process", "wall", "device"};
-
 const char *attn_live_name(const struct attn_contestant *c, char *text, size_t size)
 {
     snprintf(text, size, "%s%s%s", c->info.name, *c->options ? ":" : "", c->options);
@@ -105,7 +103,7 @@ static json_t *contestant_json(const struct attn_contestant *c)
 static json_t *side_json(const struct attn_side_figures *side)
 {
     return json_pack("{s:I, s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "iterations",
-                     (json_int_t)side->iterations, "clock", clock_names[side->clock], "wall_ns",
+                     (json_int_t)side->iterations, "clock", attn_clock_name(side->clock), "wall_ns",
                      number(side->wall), "processor_ns", number(side->processor), "device_ns",
                      side->device > 0 ? number(side->device) : json_null(), "least_ns",
                      number(side->least), "switches", (json_int_t)side->switches, "bytes",
@@ -120,7 +118,7 @@ static json_t *pair_json(const struct attn_live_pair *pair, int series)
         json_array_append_new(processors, json_integer(pair->processors[i]));
     return json_pack(
         "{s:i, s:s, s:o, s:o, s:o, s:o, s:I, s:f, s:s, s:o, s:b, s:f, s:o, s:o, s:o}", "series",
-        series, "clock", clock_names[f->clock], "ratio", ratio_of(f->ratio), "processor_ratio",
+        series, "clock", attn_clock_name(f->clock), "ratio", ratio_of(f->ratio), "processor_ratio",
         ratio_of(f->processor_ratio), "wall_ratio", ratio_of(f->wall_ratio), "error",
         number(f->error), "cycles", (json_int_t)f->cycles, "seconds", f->seconds, "noise",
         attn_noise_name(f->noise), "processors", processors, "alone", pair->alone, "steal",
@@ -146,7 +144,7 @@ json_t *attn_live_json(const struct attn_live_result *result)
         result->compared ? attn_paired_name(p->verdict) : "none", "reason",
         result->out_of_time ? "the budget is spent" : result->reason, "ratio",
         ratio_of(look.estimate), "lo", ratio_of(look.lo), "hi", ratio_of(look.hi), "least",
-        ratio_of(look.least), "clock", result->n_pairs > 0 ? clock_names[t.clock] : "",
+        ratio_of(look.least), "clock", result->n_pairs > 0 ? attn_clock_name(t.clock) : "",
         "processor_ratio", ratio_of(t.processor_ratio), "wall_ratio", ratio_of(t.wall_ratio),
         "noise", attn_noise_name(t.noise), "switches", (json_int_t)t.switches, "seconds",
         result->seconds, "pairs", pairs);

@@ -89,10 +89,10 @@ static int model_batch(void *context, bool exchange, struct attn_live_sample *sa
 static int run(struct scene *scene, struct model models[2], uint32_t clock, uint64_t seed,
                struct attn_pair_figures *pair)
 {
-    const struct attn_cycles_world world = {.now = scene_now,
-                                            .pause = scene_pause,
-                                            .stopped = scene_stopped,
-                                            .context = scene,
+    const struct attn_cycles_world world = {.turns = {.now = scene_now,
+                                                      .pause = scene_pause,
+                                                      .stopped = scene_stopped,
+                                                      .context = scene},
                                             .random = seed,
                                             .clock = scene->clock,
                                             .least_s = ATTN_PAIR_LEAST_S};
