@@ -156,6 +156,14 @@ int attn_claim_take(uint32_t threads, double seconds, double patience, struct at
     return 0;
 }
 
+void attn_claim_restart(struct attn_claim *claim)
+{
+    static struct attn_ticks now[CPU_SETSIZE];
+    look(now);
+    for (uint32_t i = 0; i < claim->n; i++)
+        claim->began[i] = now[claim->processors[i]];
+}
+
 double attn_claim_steal(const struct attn_claim *claim)
 {
     static struct attn_ticks now[CPU_SETSIZE];

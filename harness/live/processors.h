@@ -32,7 +32,11 @@ struct attn_claim {
 int attn_claim_take(uint32_t threads, double look, double patience, struct attn_claim *claim,
                     char *why, size_t size);
 
-/* Share of the time since the claim that the host of this virtual machine took away; 0 to 1. */
+/* Begins to count steal anew. */
+void attn_claim_restart(struct attn_claim *claim);
+
+/* Share of the time since the claim, or its restart, that the host of this virtual machine took
+ * away; 0 to 1. */
 double attn_claim_steal(const struct attn_claim *claim);
 
 void attn_claim_give(struct attn_claim *claim);

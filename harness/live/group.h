@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* group.h - any number of live plans take turns, and each is compared with one of them, the anchor.
+ *
+ * Sides differ in speed by orders of magnitude. So each has as many batches as fit into its time,
+ * spread evenly over the cycles, and the anchor has one in every cycle: each batch has one of the
+ * anchor beside it. */
+#ifndef ATTN_LIVE_GROUP_H
+#define ATTN_LIVE_GROUP_H
+
+#include "live/turns.h"
+
+struct attn_group_plan {
+    double seconds;  /* of batches of each side */
+    size_t least;    /* batches of a side, at least */
+    double long_s;   /* a side has one batch if its runs are longer than this */
+    uint64_t random; /* seeds the order */
+};
+
+/* One side of a round. */
+struct attn_group_side {
+    bool failed; /* its batch has failed; the others went on. No figure below is known */
+    struct attn_side_figures figures; /* `least` is by the clock that the side asks for */
+    double low;                       /* low quantile of its batches (results/figures.h), ns of a
+                                         run, by the same clock */
+    double ratio; /* median over the cycles with a batch of both of ln(its time / the anchor's); 0
+                     for the anchor, NAN if the anchor has failed */
+    uint32_t ratio_clock; /* enum attn_clock that the ratio is made of */
+    size_t cycles;        /* with a batch of both */
+};
+
+/* Runs n sides to the end of the plan. first[]: what each has said before its first batch. Returns
+ * 0, also if sides have failed; or -1: the work was stopped, or there is no memory. */
+int attn_group_run(const struct attn_side *sides, const struct attn_live_sample *first, size_t n,
+                   size_t anchor, const struct attn_group_plan *plan,
+                   const struct attn_turns_world *world, struct attn_group_side *out);
+
+#endif
