@@ -8,6 +8,10 @@
 #include "run/machine.h"
 #include "run/matrix.h"
 
+/* Of the time for all rounds of a block, the part for rounds without turns. Ratios need rounds with
+ * turns, and their intervals get narrower with each. */
+static const double rounds_share = 0.4;
+
 /* Writes a value into a file of the run's folder. Takes the reference. */
 static int write_json(const struct attn_session *session, json_t *value, const char *name,
                       size_t flags, char *why, size_t size)
@@ -37,6 +41,13 @@ static int write_matrix(const struct attn_session *session, char *why, size_t si
     return write_json(session, matrix, "matrix.json", JSON_COMPACT, why, size);
 }
 
+/* The time at which the rounds without turns should end, if those with turns are to have theirs. */
+static double rounds_until(double until)
+{
+    const double now = attn_now();
+    return now + rounds_share * (until - now);
+}
+
 int attn_bench_all(struct attn_session *session, char *why, size_t size)
 {
     size_t n = session->roster.count;
@@ -61,7 +72,9 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
         double until = attn_block_until(session, &block);
         result = attn_block_verify(session, &block, seats, &progress, why, size);
         if (result == 0)
-            result = attn_block_rounds(session, &block, until, why, size);
+            result = attn_block_rounds(session, &block, rounds_until(until), why, size);
+        if (result == 0 && !attn_interrupted)
+            result = attn_block_paired(session, &block, until, block.round_s, why, size);
         if (result == 0)
             result = attn_block_finish(session, &block, &roof, &harness_ns, why, size);
         first += block.count;

@@ -44,7 +44,10 @@ void attn_block_free(struct attn_block *block, size_t backends)
             for (int c = 0; c < ATTN_CACHES; c++)
                 free(attn_block_entry(block, backends, i, b)->rounds[c]);
         }
+        for (size_t b = 0; b < backends && block->paired; b++)
+            free(block->paired[i * backends + b].rounds);
     }
+    free(block->paired);
     free(block->entries);
     memset(block, 0, sizeof *block);
 }

@@ -3,6 +3,7 @@
 #ifndef ATTN_BENCH_BLOCK_H
 #define ATTN_BENCH_BLOCK_H
 
+#include "bench/paired_record.h"
 #include "run/entry.h"
 #include "run/progress.h"
 #include "run/roof.h"
@@ -22,6 +23,9 @@ struct attn_block {
     struct attn_judge *judges[ATTN_BLOCK_CASES];
     struct attn_variants variants[ATTN_BLOCK_CASES]; /* base NULL: not made yet */
     struct attn_entry *entries;                      /* [count][backends] */
+    struct attn_paired_rounds *paired; /* [count][backends]; NULL: there were no such rounds */
+    size_t anchors[ATTN_BLOCK_CASES];  /* 1 + a backend of the roster; 0: not chosen yet */
+    double round_s;                    /* seconds of one round of rounds.c */
 };
 
 /* Case i of the block on backend b of the roster. */
@@ -51,6 +55,11 @@ double attn_block_until(const struct attn_session *session, const struct attn_bl
 /* All rounds; fewer if they would end after `until`. */
 int attn_block_rounds(struct attn_session *session, struct attn_block *block, double until,
                       char *why, size_t size);
+
+/* All rounds of turns (paired.c); fewer if they would end after `until`. The first is expected to
+ * take `expected` seconds. */
+int attn_block_paired(struct attn_session *session, struct attn_block *block, double until,
+                      double expected, char *why, size_t size);
 
 /* Peak memory, suspects, and the records that complete the cases. *harness_ns: the harness's own
  * cost, from this block or an earlier one. */

@@ -30,24 +30,44 @@ static double block_overhead(const struct attn_block *block, size_t backends)
     return 0;
 }
 
-/* Is a figure of this entry faster than the machine allows? Ceilings that seem to be passed are
- * measured once more in this block: an honest kernel may have had a better moment than they. */
+/* Is a time shorter than the machine allows? Ceilings that seem to be passed are measured once more
+ * in this block: an honest kernel may have had a better moment than they. */
+static bool is_too_short(const struct attn_session *session, const struct attn_work *work,
+                         double ns, struct attn_roof *roof, bool *raised, char *reason, size_t size)
+{
+    if (!attn_work_is_suspect(&roof->ceilings, work, ns, reason, size))
+        return false;
+    if (!*raised)
+        attn_roof_raise(session, roof);
+    *raised = true;
+    return attn_work_is_suspect(&roof->ceilings, work, ns, reason, size);
+}
+
+/* Is a figure of this entry faster than the machine allows? paired: its rounds of turns, or NULL.
+ */
 static bool is_suspect(const struct attn_session *session, const struct attn_entry *entry,
-                       struct attn_roof *roof, bool *raised, char *reason, size_t size)
+                       const struct attn_paired_rounds *paired, struct attn_roof *roof,
+                       bool *raised, char *reason, size_t size)
 {
     const struct attn_work work = attn_work_of(entry);
+    struct attn_interval low;
     for (enum attn_cache c = ATTN_HOT; c < ATTN_CACHES; c++) {
         struct attn_summary s;
-        if (!attn_entry_summary(entry, c, &s) ||
-            !attn_work_is_suspect(&roof->ceilings, &work, s.median, reason, size))
-            continue;
-        if (!*raised)
-            attn_roof_raise(session, roof);
-        *raised = true;
-        if (attn_work_is_suspect(&roof->ceilings, &work, s.median, reason, size))
+        if (attn_entry_summary(entry, c, &s) &&
+            is_too_short(session, &work, s.median, roof, raised, reason, size))
             return true;
     }
-    return false;
+    return paired && attn_paired_low(paired, &low) &&
+           is_too_short(session, &work, low.value, roof, raised, reason, size);
+}
+
+static json_t *record_of(const struct attn_session *session, const struct attn_entry *entry,
+                         const struct attn_paired_rounds *paired, enum attn_cache cache)
+{
+    json_t *record = attn_bench_record(entry, session, cache);
+    if (record && cache == ATTN_HOT)
+        json_object_set_new(record, "live", paired ? attn_paired_json(paired) : json_null());
+    return record;
 }
 
 int attn_block_finish(struct attn_session *session, struct attn_block *block,
@@ -64,7 +84,9 @@ int attn_block_finish(struct attn_session *session, struct attn_block *block,
             struct attn_entry *entry = attn_block_entry(block, n, i, b);
             if (!entry->timed || attn_interrupted)
                 continue;
-            if (is_suspect(session, entry, roof, &raised, reason, sizeof reason)) {
+            const struct attn_paired_rounds *paired =
+                block->paired ? &block->paired[i * n + b] : NULL;
+            if (is_suspect(session, entry, paired, roof, &raised, reason, sizeof reason)) {
                 if (attn_block_failed(session, entry, ATTN_SUSPECT, reason, why, size))
                     return -1;
                 continue;
@@ -80,7 +102,7 @@ int attn_block_finish(struct attn_session *session, struct attn_block *block,
             for (int c = ATTN_CACHES - 1; c >= 0; c--)
                 if (entry->n_rounds[c] &&
                     attn_session_record(session,
-                                        attn_bench_record(entry, session, (enum attn_cache)c))) {
+                                        record_of(session, entry, paired, (enum attn_cache)c))) {
                     snprintf(why, size, "a record cannot be written: %m");
                     return -1;
                 }

@@ -170,6 +170,7 @@ int attn_block_rounds(struct attn_session *session, struct attn_block *block, do
         shuffle(order, n, (uint32_t)block->first, (uint32_t)round);
         for (size_t t = 0; t < n && result == 0 && !attn_interrupted; t++)
             result = take_turn(session, block, order[t], round, why, size);
+        block->round_s = (attn_now() - began) / (round + 1);
     }
     free(order);
     return result;

@@ -64,6 +64,11 @@ class Bench(Case):
         done = self.expect(0, "bench", "-b", "naive", *QUICK, "--rounds", "1", "-o",
                            self.path("run"), SMALL)
         self.assertIn(" needs 2 rounds ", done.stdout)
+        with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
+            live = list(map(json.loads, file))[-1]["live"]
+        self.assertEqual(live["rounds"], 1)
+        self.assertIsNone(live["low_ns"]["ci95"])
+        self.assertEqual(live["paired"]["anchor"], "naive")  # itself
 
     def test_what_failed_is_not_timed(self):
         self.expect(3, "bench", "--plugin", broken("unwritten"), PLAIN, *QUICK, "-o",

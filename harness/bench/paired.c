@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* paired.c - rounds of turns: fresh workers, all backends of a case live at once. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/block.h"
+#include "host/entropy.h"
+#include "live/player.h"
+#include "run/kernel_files.h"
+
+/* How long the idlest processors are looked for: ticks of the kernel take 10 ms. */
+#define LOOK_S 0.06
+/* How long a round waits for processors that another attnbench has claimed. It goes on without
+ * them, and says so: two runs beside each other must both end in their time. */
+#define PATIENCE_S 0.5
+
+/* Of the memory that is available, the part that live workers may take together. */
+#define MEMORY_SHARE 0.5
+/* What a live worker takes besides operands and workspace, a library's code included. */
+#define WORKER_BYTES 3e8
+/* Two sets of inputs in the worker, both shared with the host, and the outputs. */
+#define OPERANDS_TIMES 6.0
+
+/* One round of a block. */
+struct pass {
+    struct attn_session *session;
+    struct attn_block *block;
+    struct attn_seat *seats; /* [backends] */
+    struct attn_claim claim; /* n 0: none */
+    char *why;               /* receives what went wrong */
+    size_t size;
+};
+
+/* A backend of a group. */
+struct member {
+    size_t backend;
+    struct attn_player player;
+    struct attn_group_side figures;
+    bool entered;
+};
+
+static struct attn_entry *entry_of(const struct pass *pass, size_t i, size_t b)
+{
+    return attn_block_entry(pass->block, pass->session->roster.count, i, b);
+}
+
+static struct attn_paired_rounds *rounds_of(const struct pass *pass, size_t i, size_t b)
+{
+    return &pass->block->paired[i * pass->session->roster.count + b];
+}
+
+static bool takes_part(const struct pass *pass, size_t i, size_t b)
+{
+    const struct attn_entry *entry = entry_of(pass, i, b);
+    return entry->timed && entry->contestant->info.exactness != ATTN_NONE &&
+           entry->n_rounds[ATTN_HOT] > 0 && !*rounds_of(pass, i, b)->why_not;
+}
+
+/* The backend that the others are compared with: the fastest of the rounds before. It stays for all
+ * rounds, as long as it takes part. */
+static size_t anchor_of(const struct pass *pass, size_t i, const size_t *backends, size_t n)
+{
+    size_t *anchor = &pass->block->anchors[i];
+    double least = INFINITY;
+    for (size_t k = 0; k < n; k++)
+        if (*anchor == backends[k] + 1)
+            return *anchor - 1;
+    *anchor = backends[0] + 1;
+    for (size_t k = 0; k < n; k++) {
+        struct attn_summary s;
+        if (attn_entry_summary(entry_of(pass, i, backends[k]), ATTN_HOT, &s) && s.median < least) {
+            least = s.median;
+            *anchor = backends[k] + 1;
+        }
+    }
+    return *anchor - 1;
+}
+
+/* How many workers may hold this case at once: two at least, or nothing could be compared. */
+static size_t capacity_of(const struct pass *pass, size_t i, const size_t *backends, size_t n)
+{
+    const struct attn_case *c = entry_of(pass, i, backends[0])->c;
+    char text[64];
+    attn_file_value("", "/proc/meminfo", "MemAvailable", text, sizeof text);
+    const double available = MEMORY_SHARE * 1024 * strtod(text, NULL);
+    double workspace = 0;
+    for (size_t k = 0; k < n; k++)
+        workspace = fmax(workspace, (double)entry_of(pass, i, backends[k])->plan.workspace_bytes);
+    const double fit =
+        available / (WORKER_BYTES + OPERANDS_TIMES * (double)attn_case_bytes(c) + workspace);
+    return fit >= (double)n ? n : fit > 2 ? (size_t)fit : 2;
+}
+
+/* Leaves a plan in the worker of each member, in random order. Returns how many have one. */
+static size_t enter_all(const struct pass *pass, size_t i, struct member *members, size_t n,
+                        uint64_t random, struct attn_live_sample *first)
+{
+    size_t entered = 0;
+    for (size_t k = 0; k < n; k++) {
+        const size_t m = (k + random) % n;
+        struct member *member = &members[m];
+        attn_player_enter(&member->player, &pass->seats[member->backend], &pass->block->variants[i],
+                          &rounds_of(pass, i, member->backend)->iterations, &first[m]);
+        member->entered = member->player.live != NULL;
+        entered += member->entered;
+    }
+    return entered;
+}
+
+static void keep_round(const struct pass *pass, size_t i, size_t anchor,
+                       const struct member *member)
+{
+    const struct attn_settings *s = &pass->session->settings;
+    struct attn_paired_rounds *p = rounds_of(pass, i, member->backend);
+    const struct attn_contestant *to = &pass->session->roster.items[anchor];
+    if (!p->rounds)
+        p->rounds = calloc((size_t)s->rounds, sizeof *p->rounds);
+    if (!p->rounds || p->n == s->rounds)
+        return;
+    /* Ratios to an anchor that has failed since cannot be joined with others. */
+    for (int r = 0; r < p->n && p->anchor != to; r++)
+        p->rounds[r].side.ratio = NAN;
+    p->anchor = to;
+    struct attn_paired_round *round = &p->rounds[p->n++];
+    round->side = member->figures;
+    round->n_processors = pass->claim.n;
+    memcpy(round->processors, pass->claim.processors, sizeof round->processors);
+    round->alone = pass->claim.n > 0 && pass->claim.alone;
+    round->steal = attn_claim_steal(&pass->claim);
+    if (getloadavg(&round->load, 1) != 1)
+        round->load = -1;
+}
+
+/* What went wrong in a member is its verdict. Only memory may be short because others are live:
+ * then its turns end, and the figures of its other rounds stay. */
+static int settle(const struct pass *pass, size_t i, size_t anchor, bool keep,
+                  const struct member *member)
+{
+    const struct attn_outcome *outcome = &member->player.outcome;
+    if (attn_interrupted)
+        return 0;
+    if (outcome->status == ATTN_OOM || outcome->no_memory) {
+        struct attn_paired_rounds *p = rounds_of(pass, i, member->backend);
+        snprintf(p->why_not, sizeof p->why_not, "%.255s", outcome->reason);
+        return 0;
+    }
+    if (outcome->status != ATTN_PASS)
+        return attn_block_failed(pass->session, entry_of(pass, i, member->backend), outcome->status,
+                                 outcome->reason, pass->why, pass->size);
+    if (keep && member->entered && !member->figures.failed)
+        keep_round(pass, i, anchor, member);
+    return 0;
+}
+
+/* Runs the plan of a round with the members that have entered. Returns 0, or -1: no memory, or
+ * stopped. */
+static int run_group(const struct pass *pass, struct member *members, size_t n, uint64_t random,
+                     const struct attn_live_sample *first)
+{
+    const struct attn_settings *s = &pass->session->settings;
+    const struct attn_group_plan plan = {.seconds = s->samples * s->min_time_s,
+                                         .least = (size_t)s->samples,
+                                         .long_s = ATTN_LONG_RUN_S,
+                                         .random = random};
+    const struct attn_turns_world world = attn_player_world();
+    struct attn_side *sides = calloc(n, sizeof *sides);
+    struct attn_live_sample *said = calloc(n, sizeof *said);
+    struct attn_group_side *out = calloc(n, sizeof *out);
+    size_t count = 0, k = 0;
+    int result = sides && said && out ? 0 : -1;
+    for (size_t m = 0; m < n && result == 0; m++)
+        if (members[m].entered) {
+            sides[count] = attn_player_side(&members[m].player);
+            said[count++] = first[m];
+        }
+    if (result == 0)
+        result = attn_group_run(sides, said, count, 0, &plan, &world, out);
+    for (size_t m = 0; m < n && result == 0; m++)
+        if (members[m].entered)
+            members[m].figures = out[k++];
+    free(sides);
+    free(said);
+    free(out);
+    return result;
+}
+
+/* One group of a case: members[0] is the anchor. */
+static int time_group(struct pass *pass, size_t i, struct member *members, size_t n,
+                      bool keep_anchor)
+{
+    const uint64_t random = attn_entropy();
+    const double began = attn_now();
+    const size_t anchor = members[0].backend;
+    struct attn_live_sample *first = calloc(n, sizeof *first);
+    bool ran = false;
+    int result = first ? 0 : -1;
+    attn_claim_restart(&pass->claim);
+    if (first && enter_all(pass, i, members, n, random, first) > 0 && members[0].entered) {
+        result = run_group(pass, members, n, random, first);
+        ran = result == 0;
+    }
+    for (size_t m = 0; m < n; m++)
+        attn_player_leave(&members[m].player, &pass->block->variants[i],
+                          entry_of(pass, i, members[m].backend));
+    free(first);
+    if (result && !attn_interrupted) {
+        snprintf(pass->why, pass->size, "no memory for the turns of %zu backends", n);
+        return -1;
+    }
+    result = 0;
+    for (size_t m = 0; m < n && result == 0; m++) {
+        rounds_of(pass, i, members[m].backend)->seconds += (attn_now() - began) / (double)n;
+        result = settle(pass, i, anchor, ran && (m > 0 || keep_anchor), &members[m]);
+    }
+    return result;
+}
+
+/* All backends of a case; in groups that share the anchor where memory is short. */
+static int time_case(struct pass *pass, size_t i)
+{
+    const size_t all = pass->session->roster.count;
+    size_t *backends = calloc(all, sizeof *backends), n = 0;
+    struct member *members = calloc(all, sizeof *members);
+    int result = backends && members ? 0 : -1;
+    if (result)
+        snprintf(pass->why, pass->size, "no memory for %zu backends", all);
+    for (size_t b = 0; b < all && result == 0; b++)
+        if (takes_part(pass, i, b))
+            backends[n++] = b;
+    if (n > 0) {
+        const size_t anchor = anchor_of(pass, i, backends, n);
+        const size_t capacity = capacity_of(pass, i, backends, n);
+        size_t count = 0, groups = 0;
+        for (size_t k = 0; k < n && result == 0 && !attn_interrupted; k++) {
+            if (count == 0)
+                members[count++] = (struct member){.backend = anchor};
+            if (backends[k] != anchor)
+                members[count++] = (struct member){.backend = backends[k]};
+            if ((count == capacity || k + 1 == n) && (count > 1 || groups == 0)) {
+                result = time_group(pass, i, members, count, groups++ == 0);
+                count = 0;
+                if (!takes_part(pass, i, anchor)) /* it has failed */
+                    break;
+            }
+        }
+    }
+    free(backends);
+    free(members);
+    return result;
+}
+
+/* One round: fresh workers, all cases of the block. Cases that would begin after `until` are left
+ * out, but not in the first round. */
+static int time_round(struct pass *pass, bool first, double until)
+{
+    struct attn_session *session = pass->session;
+    const size_t n = session->roster.count;
+    char ignored[256];
+    int result = 0;
+    if (attn_claim_take((uint32_t)session->settings.threads, LOOK_S, PATIENCE_S, &pass->claim,
+                        ignored, sizeof ignored))
+        pass->claim = (struct attn_claim){.n = 0};
+    for (size_t b = 0; b < n; b++) {
+        attn_seat_init(&pass->seats[b], session, &session->roster.items[b]);
+        pass->seats[b].processors = pass->claim.n > 0 ? pass->claim.processors : NULL;
+    }
+    for (size_t i = 0; i < pass->block->count && result == 0 && !attn_interrupted; i++)
+        if (first || attn_now() < until)
+            result = time_case(pass, i);
+    for (size_t b = 0; b < n; b++)
+        attn_seat_free(&pass->seats[b]);
+    attn_claim_give(&pass->claim);
+    return result;
+}
+
+int attn_block_paired(struct attn_session *session, struct attn_block *block, double until,
+                      double expected, char *why, size_t size)
+{
+    const struct attn_settings *s = &session->settings;
+    const size_t n = session->roster.count;
+    if (!s->hot || s->debug) /* a debugger wants one process at a time */
+        return 0;
+    block->paired = calloc(block->count * n, sizeof *block->paired);
+    struct pass pass = {.session = session,
+                        .block = block,
+                        .seats = calloc(n, sizeof *pass.seats),
+                        .why = why,
+                        .size = size};
+    int result = block->paired && pass.seats ? 0 : -1;
+    if (result)
+        snprintf(why, size, "no memory for %zu backends", n);
+    const double began = attn_now();
+    for (int round = 0; round < s->rounds && result == 0 && !attn_interrupted; round++) {
+        const double now = attn_now(), next = round ? (now - began) / round : expected;
+        if (now + next > until)
+            break;
+        result = time_round(&pass, round == 0, until);
+    }
+    free(pass.seats);
+    return result;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* paired_record.c - what rounds of turns say of one backend, as JSON. */
+#include <math.h>
+
+#include "bench/paired_record.h"
+#include "results/figures.h"
+
+/* The figure and its interval over the rounds. */
+static int over_rounds(const double *values, size_t n, struct attn_interval *out)
+{
+    const double *samples[ATTN_ROUNDS_MAX];
+    size_t counts[ATTN_ROUNDS_MAX];
+    for (size_t i = 0; i < n; i++) {
+        samples[i] = &values[i];
+        counts[i] = 1;
+    }
+    return n > 0 ? attn_low_summarise(samples, counts, n, out) : -1;
+}
+
+bool attn_paired_low(const struct attn_paired_rounds *p, struct attn_interval *low)
+{
+    double values[ATTN_ROUNDS_MAX];
+    size_t n = 0;
+    for (int r = 0; r < p->n; r++)
+        if (p->rounds[r].side.low > 0)
+            values[n++] = p->rounds[r].side.low;
+    return over_rounds(values, n, low) == 0;
+}
+
+static bool ratio_over_rounds(const struct attn_paired_rounds *p, struct attn_interval *ratio)
+{
+    double values[ATTN_ROUNDS_MAX];
+    size_t n = 0;
+    for (int r = 0; r < p->n; r++)
+        if (isfinite(p->rounds[r].side.ratio))
+            values[n++] = exp(p->rounds[r].side.ratio);
+    return over_rounds(values, n, ratio) == 0;
+}
+
+/* JSON has no infinities and no NaN. */
+static json_t *number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *limits(const struct attn_interval *i)
+{
+    return isfinite(i->lo) && isfinite(i->hi) ? json_pack("[f, f]", i->lo, i->hi) : json_null();
+}
+
+static json_t *round_json(const struct attn_paired_round *round)
+{
+    const struct attn_side_figures *f = &round->side.figures;
+    const bool processor = f->clock <= ATTN_CLOCK_PROCESS;
+    json_t *processors = json_array();
+    for (uint32_t i = 0; i < round->n_processors; i++)
+        json_array_append_new(processors, json_integer(round->processors[i]));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:s, s:f, s:o, s:o, s:b}",
+                     "low_ns", number(round->side.low), "least_ns", number(f->least), "wall_ns",
+                     number(f->wall), "processor_ns", number(f->processor), "device_ns",
+                     f->device > 0 ? number(f->device) : json_null(), "ratio",
+                     number(exp(round->side.ratio)), "batches", (json_int_t)f->batches, "cycles",
+                     (json_int_t)round->side.cycles, "switches", (json_int_t)f->switches, "noise",
+                     attn_noise_name(processor ? attn_noise_of(f->wall_all, f->processor_all)
+                                               : ATTN_NOISE_UNKNOWN),
+                     "steal", round->steal, "load",
+                     round->load < 0 ? json_null() : json_real(round->load), "processors",
+                     processors, "alone", round->alone);
+}
+
+static json_t *pair_json(const struct attn_paired_rounds *p)
+{
+    struct attn_interval ratio;
+    json_int_t cycles = 0;
+    if (!p->anchor || !ratio_over_rounds(p, &ratio))
+        return json_null();
+    for (int r = 0; r < p->n; r++)
+        cycles += (json_int_t)p->rounds[r].side.cycles;
+    return json_pack("{s:s, s:s, s:f, s:o, s:s, s:I, s:I}", "anchor", p->anchor->info.name,
+                     "anchor_options", p->anchor->options, "ratio", ratio.value, "ci95",
+                     limits(&ratio), "clock", attn_clock_name(p->rounds[0].side.ratio_clock),
+                     "rounds", (json_int_t)ratio.n, "cycles", cycles);
+}
+
+json_t *attn_paired_json(const struct attn_paired_rounds *p)
+{
+    struct attn_interval low;
+    if (!attn_paired_low(p, &low))
+        return *p->why_not ? json_pack("{s:s}", "reason", p->why_not) : json_null();
+    const struct attn_side_figures *first = &p->rounds[0].side.figures;
+    double wall = 0, processor = 0, steal = 0, load = -1;
+    json_int_t switches = 0, batches = 0;
+    json_t *rounds = json_array();
+    for (int r = 0; r < p->n; r++) {
+        const struct attn_paired_round *round = &p->rounds[r];
+        wall += round->side.figures.wall_all;
+        processor += round->side.figures.processor_all;
+        switches += (json_int_t)round->side.figures.switches;
+        batches += (json_int_t)round->side.figures.batches;
+        steal += round->steal / p->n;
+        load = fmax(load, round->load);
+        json_array_append_new(rounds, round_json(round));
+    }
+    const bool by_processor = first->clock <= ATTN_CLOCK_PROCESS;
+    return json_pack(
+        "{s:o, s:s, s:I, s:I, s:I, s:s, s:I, s:f, s:o, s:I, s:I, s:o, s:f, s:s, s:o}", "low_ns",
+        json_pack("{s:f, s:o}", "value", low.value, "ci95", limits(&low)), "clock",
+        attn_clock_name(first->clock), "rounds", (json_int_t)p->n, "batches", batches, "iterations",
+        (json_int_t)first->iterations, "noise",
+        attn_noise_name(by_processor ? attn_noise_of(wall, processor) : ATTN_NOISE_UNKNOWN),
+        "switches", switches, "steal", steal, "load", load < 0 ? json_null() : json_real(load),
+        "bytes", (json_int_t)first->bytes, "huge_bytes", (json_int_t)first->huge_bytes, "paired",
+        pair_json(p), "seconds", p->seconds, "reason", p->why_not, "in_rounds", rounds);
+}
