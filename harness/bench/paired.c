@@ -24,6 +24,7 @@
 
 /* One round of a block. */
 struct pass {
+    int round;
     struct attn_session *session;
     struct attn_block *block;
     struct attn_seat *seats; /* [backends] */
@@ -123,7 +124,11 @@ static void keep_round(const struct pass *pass, size_t i, size_t anchor,
         p->rounds[r].side.ratio = NAN;
     p->anchor = to;
     struct attn_paired_round *round = &p->rounds[p->n++];
+    round->round = pass->round;
     round->side = member->figures;
+    /* All ratios by one clock, or they would not be of one kind. */
+    if (round->side.ratio_clock != p->rounds[0].side.ratio_clock)
+        round->side.ratio = NAN;
     round->n_processors = pass->claim.n;
     memcpy(round->processors, pass->claim.processors, sizeof round->processors);
     round->alone = pass->claim.n > 0 && pass->claim.alone;
@@ -159,7 +164,7 @@ static int run_group(const struct pass *pass, struct member *members, size_t n, 
                      const struct attn_live_sample *first)
 {
     const struct attn_settings *s = &pass->session->settings;
-    const struct attn_group_plan plan = {.seconds = s->samples * s->min_time_s,
+    const struct attn_group_plan plan = {.seconds = s->min_time_s,
                                          .least = (size_t)s->samples,
                                          .long_s = ATTN_LONG_RUN_S,
                                          .random = random};
@@ -252,7 +257,7 @@ static int time_case(struct pass *pass, size_t i)
 
 /* One round: fresh workers, all cases of the block. Cases that would begin after `until` are left
  * out, but not in the first round. */
-static int time_round(struct pass *pass, bool first, double until)
+static int time_round(struct pass *pass, double until)
 {
     struct attn_session *session = pass->session;
     const size_t n = session->roster.count;
@@ -266,7 +271,7 @@ static int time_round(struct pass *pass, bool first, double until)
         pass->seats[b].processors = pass->claim.n > 0 ? pass->claim.processors : NULL;
     }
     for (size_t i = 0; i < pass->block->count && result == 0 && !attn_interrupted; i++)
-        if (first || attn_now() < until)
+        if (pass->round == 0 || attn_now() < until)
             result = time_case(pass, i);
     for (size_t b = 0; b < n; b++)
         attn_seat_free(&pass->seats[b]);
@@ -291,11 +296,11 @@ int attn_block_paired(struct attn_session *session, struct attn_block *block, do
     if (result)
         snprintf(why, size, "no memory for %zu backends", n);
     const double began = attn_now();
-    for (int round = 0; round < s->rounds && result == 0 && !attn_interrupted; round++) {
-        const double now = attn_now(), next = round ? (now - began) / round : expected;
+    for (; pass.round < s->rounds && result == 0 && !attn_interrupted; pass.round++) {
+        const double now = attn_now(), next = pass.round ? (now - began) / pass.round : expected;
         if (now + next > until)
             break;
-        result = time_round(&pass, round == 0, until);
+        result = time_round(&pass, until);
     }
     free(pass.seats);
     return result;

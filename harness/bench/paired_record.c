@@ -55,17 +55,17 @@ static json_t *round_json(const struct attn_paired_round *round)
     json_t *processors = json_array();
     for (uint32_t i = 0; i < round->n_processors; i++)
         json_array_append_new(processors, json_integer(round->processors[i]));
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:s, s:f, s:o, s:o, s:b}",
-                     "low_ns", number(round->side.low), "least_ns", number(f->least), "wall_ns",
-                     number(f->wall), "processor_ns", number(f->processor), "device_ns",
-                     f->device > 0 ? number(f->device) : json_null(), "ratio",
-                     number(exp(round->side.ratio)), "batches", (json_int_t)f->batches, "cycles",
-                     (json_int_t)round->side.cycles, "switches", (json_int_t)f->switches, "noise",
-                     attn_noise_name(processor ? attn_noise_of(f->wall_all, f->processor_all)
-                                               : ATTN_NOISE_UNKNOWN),
-                     "steal", round->steal, "load",
-                     round->load < 0 ? json_null() : json_real(round->load), "processors",
-                     processors, "alone", round->alone);
+    return json_pack(
+        "{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:s, s:f, s:o, s:o, s:b}", "round",
+        round->round, "low_ns", number(round->side.low), "least_ns", number(f->least), "wall_ns",
+        number(f->wall), "processor_ns", number(f->processor), "device_ns",
+        f->device > 0 ? number(f->device) : json_null(), "ratio", number(exp(round->side.ratio)),
+        "batches", (json_int_t)f->batches, "cycles", (json_int_t)round->side.cycles, "switches",
+        (json_int_t)f->switches, "noise",
+        attn_noise_name(processor ? attn_noise_of(f->wall_all, f->processor_all)
+                                  : ATTN_NOISE_UNKNOWN),
+        "steal", round->steal, "load", round->load < 0 ? json_null() : json_real(round->load),
+        "processors", processors, "alone", round->alone);
 }
 
 static json_t *pair_json(const struct attn_paired_rounds *p)

@@ -15,6 +15,7 @@
 
 /* One backend in one round. */
 struct attn_paired_round {
+    int round; /* of the block: rounds of one number had the same cycles */
     struct attn_group_side side;
     uint32_t n_processors, processors[ATTN_CLAIM_MAX];
     bool alone;   /* no other attnbench has claimed these processors */

@@ -5,6 +5,7 @@
 
 #include "report/grid.h"
 #include "report/limit.h"
+#include "report/paired.h"
 #include "report/text.h"
 #include "report/writers.h"
 
@@ -165,7 +166,8 @@ int attn_html_put_results(FILE *out, const struct attn_view *view)
     int status =
         !anchors || put_kind(out, view, ATTN_GRID_HOT, NULL, anchors) != 0 ||
                 put_kind(out, view, ATTN_GRID_COLD, "Cold cache", anchors) != 0 ||
-                put_kind(out, view, ATTN_GRID_CHECKS, "Accuracy and peak memory", anchors) != 0
+                put_kind(out, view, ATTN_GRID_CHECKS, "Accuracy and peak memory", anchors) != 0 ||
+                attn_html_put_paired(out, view) != 0
             ? -1
             : 0;
     json_decref(anchors);

@@ -6,6 +6,7 @@
 #include "report/grid.h"
 #include "report/limit.h"
 #include "report/matrix.h"
+#include "report/paired.h"
 #include "report/summary.h"
 #include "report/text.h"
 #include "report/writers.h"
@@ -270,7 +271,7 @@ int attn_markdown_put(FILE *out, const struct attn_report_parts *parts)
     put_pictures(out, parts);
     put_speedup(out, parts->speedup);
     attn_markdown_put_heatmaps(out, parts->view, parts->heatmaps);
-    if (put_results(out, parts->view) != 0)
+    if (put_results(out, parts->view) != 0 || attn_markdown_put_paired(out, parts->view) != 0)
         return -1;
     return attn_matrix_put_markdown(out, parts->run->matrix);
 }

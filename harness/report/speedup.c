@@ -7,20 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/paired.h"
 #include "report/text.h"
-
-bool attn_row_timed(const struct attn_view_row *row)
-{
-    return row && isfinite(row->median) &&
-           (row->status == ATTN_PASS || row->status == ATTN_MISTRUSTED ||
-            row->status == ATTN_APPROX);
-}
-
-bool attn_row_exact(const struct attn_view_row *row)
-{
-    return row->status != ATTN_APPROX &&
-           strcmp(attn_field_text(row->bench, "exactness"), "approximate") != 0;
-}
 
 static const struct attn_view_backend *backend_at(const struct attn_speedup *speedup, size_t column)
 {
@@ -134,7 +122,7 @@ struct attn_ratio attn_row_ratio(const struct attn_view_row *base, const struct 
 {
     struct attn_ratio ratio = {NAN, NAN, NAN, -1, 1};
     double *base_medians = NULL, *medians = NULL;
-    if (!attn_row_timed(base) || !attn_row_timed(row))
+    if (!attn_row_timed(base) || !attn_row_timed(row) || attn_paired_ratio_of(base, row, &ratio))
         return ratio;
     size_t n_base = attn_view_round_medians(base->bench, &base_medians);
     size_t n = attn_view_round_medians(row->bench, &medians);

@@ -6,14 +6,10 @@
 #include "report/grid.h"
 #include "results/statistics.h"
 
-/* Whether a row has a time of right numbers, and whether these are exact. */
-bool attn_row_timed(const struct attn_view_row *row);
-bool attn_row_exact(const struct attn_view_row *row);
-
 /* The time of `base` over the time of `row`, two results of one case in one run: above 1 `row` is
- * faster. Every ratio that a report shows comes from here. Uses round medians and Welch's interval,
- * which is (0, INFINITY) if a side has one round. All NAN if one of the two was not timed, was
- * wrong, or is NULL. */
+ * faster. Every ratio that a report shows comes from here. The paired ratio (report/paired.h) if
+ * they took turns. Else that of round medians with Welch's interval, which is (0, INFINITY) if a
+ * side has one round. All NAN if one of the two was not timed, was wrong, or is NULL. */
 struct attn_ratio attn_row_ratio(const struct attn_view_row *base, const struct attn_view_row *row);
 
 struct attn_speedup {

@@ -382,3 +382,16 @@ size_t attn_view_round_medians(const json_t *bench, double **medians)
     *medians = out;
     return n;
 }
+
+bool attn_row_timed(const struct attn_view_row *row)
+{
+    return row && isfinite(row->median) &&
+           (row->status == ATTN_PASS || row->status == ATTN_MISTRUSTED ||
+            row->status == ATTN_APPROX);
+}
+
+bool attn_row_exact(const struct attn_view_row *row)
+{
+    return row->status != ATTN_APPROX &&
+           strcmp(attn_field_text(row->bench, "exactness"), "approximate") != 0;
+}
