@@ -20,9 +20,11 @@
 #define BATCH_MOST     100000
 #define BATCH_LAUNCHES 64
 
-/* Single runs from which the length of a batch is found; fewer where these take long. */
-#define SINGLES   16
-#define SINGLES_S 0.02
+/* Single runs from which the length of a batch is found; fewer where these take long, or where the
+ * length is known. */
+#define SINGLES       16
+#define SINGLES_KNOWN 4
+#define SINGLES_S     0.02
 
 /* A backend that gives the processor back by itself, and whose threads in some run compute or want
  * to compute for less than this share of its time, has its work done elsewhere. */
@@ -164,11 +166,12 @@ static uint32_t clock_of(const struct live *live, int waits, int runs, double sh
 static int find_batch(struct live *live)
 {
     const bool device = live->timing.plan.backend->enqueue != NULL;
+    const int most = live->timing.request->iterations > 0 ? SINGLES_KNOWN : SINGLES;
     const double until = attn_clock_wall() + SINGLES_S;
     int runs = 0, waits = 0;
     double share = 1;
     live->single = live->timing.warm_up;
-    for (; runs < SINGLES && (runs == 0 || attn_clock_wall() < until); runs++) {
+    for (; runs < most && (runs == 0 || attn_clock_wall() < until); runs++) {
         struct attn_live_sample sample = {0};
         const double waited = attn_clocks_delayed(true);
         const struct attn_reading start = attn_clocks_read();
@@ -184,10 +187,10 @@ static int find_batch(struct live *live)
     }
     live->clock = clock_of(live, waits, runs, share);
     const double fit = (device ? BATCH_DEVICE_S : BATCH_S) / live->single;
-    const double most = device ? BATCH_LAUNCHES : BATCH_MOST;
+    const double batch_most = device ? BATCH_LAUNCHES : BATCH_MOST;
     live->iterations = live->timing.request->iterations > 0 ? live->timing.request->iterations
                        : !(fit > 1)                         ? 1
-                                                            : (int64_t)fmin(fit, most);
+                                                            : (int64_t)fmin(fit, batch_most);
     return ATTN_OK;
 }
 
