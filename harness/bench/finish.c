@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* finish.c - what is measured once a block has been timed, and its records. */
 #include "bench/block.h"
+#include "reference/dtype.h"
 #include "run/count.h"
 #include "run/suspect.h"
+#include "tensor/operand.h"
 
 static void measure_peak(struct attn_session *session, struct attn_instance *instance,
                          struct attn_entry *entry)
@@ -61,10 +63,28 @@ static bool is_suspect(const struct attn_session *session, const struct attn_ent
            is_too_short(session, &work, low.value, roof, raised, reason, size);
 }
 
+/* Was a cold timing faster than the machine reads its inputs from memory? What it writes may stay
+ * in a cache. */
+static bool was_warm(const struct attn_entry *entry, const struct attn_instance *instance,
+                     const struct attn_ceilings *ceilings)
+{
+    struct attn_work work = attn_work_of(entry);
+    struct attn_summary s;
+    for (uint32_t t = 0; t < instance->problem.n_tensors && work.bytes > 0; t++)
+        if (instance->operands[t].output)
+            work.bytes -= (double)attn_operand_count(&instance->tensors[t]) *
+                          (double)attn_dtype_size(instance->tensors[t].dtype);
+    return attn_entry_summary(entry, ATTN_COLD, &s) &&
+           attn_work_was_warm(ceilings, &work, s.median);
+}
+
+/* The record of a result; `paired` is NULL where there were no turns. */
 static json_t *record_of(const struct attn_session *session, const struct attn_entry *entry,
-                         const struct attn_paired_rounds *paired, enum attn_cache cache)
+                         const struct attn_paired_rounds *paired, enum attn_cache cache, bool warm)
 {
     json_t *record = attn_bench_record(entry, session, cache);
+    if (record && cache == ATTN_COLD)
+        json_object_set_new(record, "was_warm", json_boolean(warm));
     if (record && cache == ATTN_HOT)
         json_object_set_new(record, "live", paired ? attn_paired_json(paired) : json_null());
     return record;
@@ -99,10 +119,11 @@ int attn_block_finish(struct attn_session *session, struct attn_block *block,
             if (attn_interrupted) /* its peak was cut short, so the case is not done */
                 return 0;
             /* Hot comes last: its record completes the case. */
+            const bool warm = was_warm(entry, block->instances[i], &roof->ceilings);
             for (int c = ATTN_CACHES - 1; c >= 0; c--)
                 if (entry->n_rounds[c] &&
-                    attn_session_record(session,
-                                        record_of(session, entry, paired, (enum attn_cache)c))) {
+                    attn_session_record(
+                        session, record_of(session, entry, paired, (enum attn_cache)c, warm))) {
                     snprintf(why, size, "a record cannot be written: %m");
                     return -1;
                 }

@@ -92,10 +92,15 @@ static int take_turn(struct attn_session *session, struct attn_block *block, siz
         struct attn_variants *variants = &block->variants[i];
         if (entry->timed && !variants->base)
             attn_variants_create(block->instances[i], block->judges[i], s->host_threads, variants);
-        if (entry->timed && (s->hot || none))
-            result = time_once(&turn, variants, entry, ATTN_HOT);
-        if (entry->timed && s->cold && !none && entry->seconds < ATTN_LONG_RUN_S && result == 0)
-            result = time_once(&turn, variants, entry, ATTN_COLD);
+        const bool wanted[ATTN_CACHES] = {[ATTN_HOT] = s->hot || none,
+                                          [ATTN_COLD] =
+                                              s->cold && !none && entry->seconds < ATTN_LONG_RUN_S};
+        /* Neither always comes after the other. */
+        for (int k = 0; k < ATTN_CACHES && result == 0; k++) {
+            const enum attn_cache cache = ((size_t)(round + k) + i) % 2 ? ATTN_COLD : ATTN_HOT;
+            if (entry->timed && wanted[cache])
+                result = time_once(&turn, variants, entry, cache);
+        }
     }
     attn_seat_free(&seat);
     return result;

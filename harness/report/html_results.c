@@ -48,6 +48,8 @@ static void put_timing(FILE *out, const struct attn_view_row *row, int width)
     fprintf(out, "<td class=\"b\" data-v=\"%.6g\">%s%s", row->median,
             attn_figure_time(row->median, figure), row->marked ? " *" : "");
     put_word(out, row);
+    if (attn_field_true(row->bench, "was_warm"))
+        fputs(" <span class=\"mistrusted\">not cold</span>", out);
     double half = 100 * (row->hi - row->lo) / 2 / row->median;
     if (isfinite(half))
         fprintf(out, "<small>\xc2\xb1 %s %%</small>", attn_figure(half, figure));

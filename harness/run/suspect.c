@@ -96,3 +96,11 @@ bool attn_work_is_suspect(const struct attn_ceilings *ceilings, const struct att
              ceilings->reads[level].bytes > 0 ? "that cache" : "memory");
     return true;
 }
+
+bool attn_work_was_warm(const struct attn_ceilings *ceilings, const struct attn_work *work,
+                        double ns)
+{
+    const uint32_t n = ceilings->n_reads;
+    const double gbs = n > 0 && ceilings->reads[n - 1].bytes == 0 ? ceilings->reads[n - 1].gbs : 0;
+    return gbs > 0 && ns > 0 && work->bytes > gbs * ns;
+}

@@ -21,4 +21,10 @@ struct attn_work attn_work_of(const struct attn_entry *entry);
 bool attn_work_is_suspect(const struct attn_ceilings *ceilings, const struct attn_work *work,
                           double ns, char *why, size_t size);
 
+/* Is a run of `ns` that is to find its operands in memory faster than this machine reads memory?
+ * Then some of them were in a cache. work->bytes: of what it reads. False if nothing can be said.
+ */
+bool attn_work_was_warm(const struct attn_ceilings *ceilings, const struct attn_work *work,
+                        double ns);
+
 #endif

@@ -53,6 +53,20 @@ static void test_bytes(void **state)
     assert_false(suspect(ATTN_F32, 1, 0, 1)); /* not known */
 }
 
+/* Cold: what cannot have come from memory in that time has not. No margin, as nothing is refused.
+ */
+static void test_warm(void **state)
+{
+    (void)state;
+    const struct attn_ceilings none = {.n_rungs = 0};
+    struct attn_work work = {.dtype = ATTN_F32, .flops = 1, .bytes = 1e6};
+    assert_false(attn_work_was_warm(&ceilings, &work, 1.01e5)); /* 10 GB/s: 0.1 ms */
+    assert_true(attn_work_was_warm(&ceilings, &work, 0.99e5));
+    assert_false(attn_work_was_warm(&none, &work, 1));
+    work.bytes = 0; /* not known */
+    assert_false(attn_work_was_warm(&ceilings, &work, 1));
+}
+
 static void test_unknown(void **state)
 {
     (void)state;
@@ -68,6 +82,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_flops),
         cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_warm),
         cmocka_unit_test(test_unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
