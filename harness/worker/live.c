@@ -241,8 +241,10 @@ static int check_work(const struct live *live, const struct attn_load *before,
                       struct attn_message_reply *reply)
 {
     const double allowed = ASTRAY_S + ASTRAY_SHARE * live->runs;
+    /* In this order, or a slow look at other processes would count as theirs. */
+    const double all = attn_load_now().process - before->process;
     const double own = attn_clock_process() - live->own;
-    const double children = attn_load_now().process - before->process - own;
+    const double children = all - own;
     if (attn_load_check(before, 0, live->timing.plan.setup, reply) != 0)
         return -1;
     if (live->timing.plan.setup->threads > 1 || live->clock == ATTN_CLOCK_DEVICE)
