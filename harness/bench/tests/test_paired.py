@@ -14,6 +14,7 @@ import unittest
 
 BUILD = os.path.abspath(sys.argv.pop(1))
 PROGRAM = os.path.join(BUILD, "bin", "attnbench")
+SLOWED = os.path.join(BUILD, "lib", "attnbench", "planted", "slowed.so")
 NAIVE = os.path.join(BUILD, "lib", "attnbench", "naive.so")
 CASE = "h=10 s=24 d=16"
 CLOCKS = ("thread", "process", "wall", "device")
@@ -60,7 +61,7 @@ class Paired(unittest.TestCase):
 
     def test_backends_are_compared_in_turns(self):
         # 3 of 10 heads are computed twice.
-        records = self.bench(0, "--plugin", plugin("slowed"), "-b", "slowed", "-b",
+        records = self.bench(0, "--plugin", SLOWED, "-b", "slowed", "-b",
                              "slowed:permille=300", "-b", "null", "--cache", "hot", "--rounds", "6",
                              CASE)
         sides = {record["options"]: record for record in records["bench"]
