@@ -219,7 +219,7 @@ static void measure(struct bench *bench, struct attn_message_reply *reply)
     if (n < 1)
         attn_reply_set(reply, ATTN_ERROR, "no sample was taken");
     else if (attn_timing_check_clock(timing, reply) == 0 &&
-             attn_load_check(&bench->load, 0, timing->plan.setup, reply) == 0 &&
+             attn_load_check(&bench->load, timing->runs, timing->plan.setup, reply) == 0 &&
              check_fresh(bench, reply) == 0)
         reply->n_samples = (uint32_t)n;
 }

@@ -245,7 +245,7 @@ static int check_work(const struct live *live, const struct attn_load *before,
     const double all = attn_load_now().process - before->process;
     const double own = attn_clock_process() - live->own;
     const double children = all - own;
-    if (attn_load_check(before, 0, live->timing.plan.setup, reply) != 0)
+    if (attn_load_check(before, live->timing.runs, live->timing.plan.setup, reply) != 0)
         return -1;
     if (live->timing.plan.setup->threads > 1 || live->clock == ATTN_CLOCK_DEVICE)
         return 0; /* threads of a pool may spin, and the wall clock counts */

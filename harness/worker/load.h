@@ -23,10 +23,10 @@ void attn_load_leave_out(struct attn_load *before, const struct attn_load *from)
  * no thread run on a processor that was not given? Call both from the thread that calls `run`.
  * While that one computes or would like to, all others together may have the time of one thread
  * less. This shows on a busy machine, too, where all of them together get less than one processor.
- * Threads that wait are not counted: a library may keep some. `spin`: seconds in which the caller
- * may have spun while a thread of a runtime computed. Returns 0, or -1 with status and reason in
- * the reply. */
-int attn_load_check(const struct attn_load *before, double spin, const struct attn_setup *setup,
+ * Threads that wait are not counted: a library may keep some. Nor is the time in which a run is
+ * handed to a thread of a runtime; `runs`: how many there may have been. Returns 0, or -1 with
+ * status and reason in the reply. */
+int attn_load_check(const struct attn_load *before, int64_t runs, const struct attn_setup *setup,
                     struct attn_message_reply *reply);
 
 /* Notes which processors the process was started with. */

@@ -16,6 +16,7 @@ struct attn_timing {
     struct attn_plan plan;
     double warm_up; /* seconds of the first run */
     bool is_long;   /* a run is a sample of its own */
+    int64_t runs;   /* of a backend without a device, since the plan was opened */
     double hidden;  /* the least time that a device's clock has left out of a batch */
     int result;     /* of the slot that ended the timing */
     char why[256];
@@ -31,6 +32,7 @@ static inline int attn_timing_run(struct attn_timing *timing)
 {
     const struct attn_plan *plan = &timing->plan;
     const struct attn_backend *backend = plan->backend;
+    timing->runs++;
     timing->result = backend->run(plan->binding, timing->why, sizeof(timing->why));
     if (backend->fetch && timing->result == ATTN_OK)
         timing->result = backend->fetch(plan->binding, timing->why, sizeof(timing->why));

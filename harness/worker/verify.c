@@ -53,11 +53,6 @@ static int replace_inputs(struct attn_plan *plan, const struct attn_message_requ
     return plan->backend->enqueue ? attn_plan_rebind(plan, guarded->tensors, reply) : 0;
 }
 
-/* A caller spins while a thread of oneDNN's runtime computes. On a machine with 8 busy programs a
- * processor that was 7 to 15 us in each short run, and 3 ms in a few runs of additive scores. */
-#define SPIN_S     20e-3
-#define SPIN_RUN_S 50e-6
-
 /* The wall time of a series of runs, at most, over its processor time. */
 #define WALL_SHARE 4
 
@@ -79,7 +74,7 @@ static void run_renewed(struct attn_plan *plan, const struct attn_message_reques
          r++)
         if (attn_plan_run(plan, NULL, reply) != 0)
             return;
-    if (attn_load_check(&before, SPIN_S + SPIN_RUN_S * r, plan->setup, reply) != 0)
+    if (attn_load_check(&before, r, plan->setup, reply) != 0)
         return;
     if (replace_inputs(plan, request, fds, guarded, reply) == 0 &&
         attn_plan_run(plan, NULL, reply) == 0 &&

@@ -15,6 +15,7 @@ import unittest
 BUILD = os.path.abspath(sys.argv.pop(1))
 PROGRAM = os.path.join(BUILD, "bin", "attnbench")
 SLOWED = os.path.join(BUILD, "lib", "attnbench", "planted", "slowed.so")
+ONEDNN = os.path.join(BUILD, "lib", "attnbench", "onednn.so")
 NAIVE = os.path.join(BUILD, "lib", "attnbench", "naive.so")
 CASE = "h=10 s=24 d=16"
 CLOCKS = ("thread", "process", "wall", "device")
@@ -87,6 +88,12 @@ class Paired(unittest.TestCase):
         # What computes nothing has no turns.
         null, = (record for record in records["bench"] if record["backend"] == "null")
         self.assertIsNone(null["live"])
+
+    @unittest.skipUnless(os.path.exists(ONEDNN), "oneDNN was left out of this build")
+    def test_a_runtime_may_have_a_thread_that_its_caller_waits_for(self):
+        records = self.bench(0, "-b", "onednn", "--rounds", "3", "s=1 d=64", "h=4 s=32 d=64",
+                             "h=2 s=128 d=32 score=additive")
+        self.assertEqual(len(records["bench"]), 6)
 
     def test_results_of_turns_are_judged(self):
         # Right in its first 600 runs. So small a case runs more often in 16 batches, but not in 16

@@ -49,14 +49,14 @@ static void *linger(void *argument)
     return argument;
 }
 
-/* A process of nobody's that computes for 10 ms. */
+/* A process of nobody's that computes for 50 ms. */
 static void start_daemon(void)
 {
     const pid_t child = fork();
     if (child == 0) {
         if (fork() == 0) {
             const double start = own_time();
-            while (own_time() < start + 0.01)
+            while (own_time() < start + 0.05)
                 continue;
         }
         _exit(0);
@@ -90,7 +90,7 @@ static int run(void *binding, char *why, size_t size)
         running = pthread_create(&thread, NULL, linger, NULL) == 0;
     const double start = own_time();
     base_run(binding, why, size);
-    while (beside && own_time() < start + 0.01)
+    while (beside && own_time() < start + 0.05)
         continue;
     stop = beside;
     if (beside) {
