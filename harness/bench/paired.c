@@ -15,6 +15,9 @@
  * them, and says so: two runs beside each other must both end in their time. */
 #define PATIENCE_S 0.5
 
+/* As many rounds of turns as others, and as many again. */
+#define TURNS_TIMES 2
+
 /* Of the memory that is available, the part that live workers may take together. */
 #define MEMORY_SHARE 0.5
 /* What a live worker takes besides operands and workspace, a library's code included. */
@@ -109,15 +112,22 @@ static size_t enter_all(const struct pass *pass, size_t i, struct member *member
     return entered;
 }
 
-static void keep_round(const struct pass *pass, size_t i, size_t anchor,
+/* Rounds of turns cost less than those before, and more of them make intervals narrow. */
+static int rounds_most(const struct attn_settings *s)
+{
+    const int most = s->rounds > 1 ? TURNS_TIMES * s->rounds : 1;
+    return most < ATTN_ROUNDS_MAX ? most : ATTN_ROUNDS_MAX;
+}
+
+static void keep_round(const struct pass *pass, size_t i, const struct member *anchor,
                        const struct member *member)
 {
     const struct attn_settings *s = &pass->session->settings;
     struct attn_paired_rounds *p = rounds_of(pass, i, member->backend);
-    const struct attn_contestant *to = &pass->session->roster.items[anchor];
+    const struct attn_contestant *to = &pass->session->roster.items[anchor->backend];
     if (!p->rounds)
-        p->rounds = calloc((size_t)s->rounds, sizeof *p->rounds);
-    if (!p->rounds || p->n == s->rounds)
+        p->rounds = calloc((size_t)rounds_most(s), sizeof *p->rounds);
+    if (!p->rounds || p->n == rounds_most(s))
         return;
     /* Ratios to an anchor that has failed since cannot be joined with others. */
     for (int r = 0; r < p->n && p->anchor != to; r++)
@@ -126,6 +136,7 @@ static void keep_round(const struct pass *pass, size_t i, size_t anchor,
     struct attn_paired_round *round = &p->rounds[p->n++];
     round->round = pass->round;
     round->side = member->figures;
+    round->anchor_low = anchor->figures.low;
     /* All ratios by one clock, or they would not be of one kind. */
     if (round->side.ratio_clock != p->rounds[0].side.ratio_clock)
         round->side.ratio = NAN;
@@ -139,7 +150,7 @@ static void keep_round(const struct pass *pass, size_t i, size_t anchor,
 
 /* What went wrong in a member is its verdict. Only memory may be short because others are live:
  * then its turns end, and the figures of its other rounds stay. */
-static int settle(const struct pass *pass, size_t i, size_t anchor, bool keep,
+static int settle(const struct pass *pass, size_t i, const struct member *anchor, bool keep,
                   const struct member *member)
 {
     const struct attn_outcome *outcome = &member->player.outcome;
@@ -196,7 +207,6 @@ static int time_group(struct pass *pass, size_t i, struct member *members, size_
 {
     const uint64_t random = attn_entropy();
     const double began = attn_now();
-    const size_t anchor = members[0].backend;
     struct attn_live_sample *first = calloc(n, sizeof *first);
     bool ran = false;
     int result = first ? 0 : -1;
@@ -216,7 +226,7 @@ static int time_group(struct pass *pass, size_t i, struct member *members, size_
     result = 0;
     for (size_t m = 0; m < n && result == 0; m++) {
         rounds_of(pass, i, members[m].backend)->seconds += (attn_now() - began) / (double)n;
-        result = settle(pass, i, anchor, ran && (m > 0 || keep_anchor), &members[m]);
+        result = settle(pass, i, &members[0], ran && (m > 0 || keep_anchor), &members[m]);
     }
     return result;
 }
@@ -296,7 +306,7 @@ int attn_block_paired(struct attn_session *session, struct attn_block *block, do
     if (result)
         snprintf(why, size, "no memory for %zu backends", n);
     const double began = attn_now();
-    for (; pass.round < s->rounds && result == 0 && !attn_interrupted; pass.round++) {
+    for (; pass.round < rounds_most(s) && result == 0 && !attn_interrupted; pass.round++) {
         const double now = attn_now(), next = pass.round ? (now - began) / pass.round : expected;
         if (now + next > until)
             break;

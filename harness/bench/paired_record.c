@@ -17,12 +17,40 @@ static int over_rounds(const double *values, size_t n, struct attn_interval *out
     return n > 0 ? attn_low_summarise(samples, counts, n, out) : -1;
 }
 
+/* Marks the rounds in which neither the backend nor the anchor was slower than in its best by more
+ * than batches may be. Returns how many. */
+static int undisturbed(const struct attn_paired_rounds *p, bool is[ATTN_ROUNDS_MAX])
+{
+    double own = INFINITY, anchors = INFINITY;
+    int n = 0;
+    for (int r = 0; r < p->n; r++) {
+        own = fmin(own, p->rounds[r].side.low);
+        anchors = fmin(anchors, p->rounds[r].anchor_low);
+    }
+    for (int r = 0; r < p->n; r++) {
+        is[r] = p->rounds[r].side.low <= ATTN_DISTURBED * own &&
+                p->rounds[r].anchor_low <= ATTN_DISTURBED * anchors;
+        n += is[r];
+    }
+    return n;
+}
+
+/* The rounds that figures are made of: the undisturbed ones, if there are enough. */
+static void choose(const struct attn_paired_rounds *p, bool chosen[ATTN_ROUNDS_MAX])
+{
+    if (undisturbed(p, chosen) < ATTN_UNDISTURBED_ROUNDS_LEAST)
+        for (int r = 0; r < p->n; r++)
+            chosen[r] = true;
+}
+
 bool attn_paired_low(const struct attn_paired_rounds *p, struct attn_interval *low)
 {
     double values[ATTN_ROUNDS_MAX];
+    bool chosen[ATTN_ROUNDS_MAX];
     size_t n = 0;
+    choose(p, chosen);
     for (int r = 0; r < p->n; r++)
-        if (p->rounds[r].side.low > 0)
+        if (chosen[r] && p->rounds[r].side.low > 0)
             values[n++] = p->rounds[r].side.low;
     return over_rounds(values, n, low) == 0;
 }
@@ -30,9 +58,11 @@ bool attn_paired_low(const struct attn_paired_rounds *p, struct attn_interval *l
 static bool ratio_over_rounds(const struct attn_paired_rounds *p, struct attn_interval *ratio)
 {
     double values[ATTN_ROUNDS_MAX];
+    bool chosen[ATTN_ROUNDS_MAX];
     size_t n = 0;
+    choose(p, chosen);
     for (int r = 0; r < p->n; r++)
-        if (isfinite(p->rounds[r].side.ratio))
+        if (chosen[r] && isfinite(p->rounds[r].side.ratio))
             values[n++] = exp(p->rounds[r].side.ratio);
     return over_rounds(values, n, ratio) == 0;
 }
@@ -48,7 +78,7 @@ static json_t *limits(const struct attn_interval *i)
     return isfinite(i->lo) && isfinite(i->hi) ? json_pack("[f, f]", i->lo, i->hi) : json_null();
 }
 
-static json_t *round_json(const struct attn_paired_round *round)
+static json_t *round_json(const struct attn_paired_round *round, bool undisturbed)
 {
     const struct attn_side_figures *f = &round->side.figures;
     const bool processor = f->clock <= ATTN_CLOCK_PROCESS;
@@ -56,16 +86,17 @@ static json_t *round_json(const struct attn_paired_round *round)
     for (uint32_t i = 0; i < round->n_processors; i++)
         json_array_append_new(processors, json_integer(round->processors[i]));
     return json_pack(
-        "{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:s, s:f, s:o, s:o, s:b}", "round",
-        round->round, "low_ns", number(round->side.low), "least_ns", number(f->least), "wall_ns",
-        number(f->wall), "processor_ns", number(f->processor), "device_ns",
+        "{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:s, s:f, s:o, s:o, s:b, s:b}",
+        "round", round->round, "low_ns", number(round->side.low), "least_ns", number(f->least),
+        "wall_ns", number(f->wall), "processor_ns", number(f->processor), "device_ns",
         f->device > 0 ? number(f->device) : json_null(), "ratio", number(exp(round->side.ratio)),
-        "batches", (json_int_t)f->batches, "cycles", (json_int_t)round->side.cycles, "switches",
+        "batches", (json_int_t)f->batches, "cycles", (json_int_t)round->side.cycles,
+        "undisturbed_cycles", (json_int_t)round->side.undisturbed, "switches",
         (json_int_t)f->switches, "noise",
         attn_noise_name(processor ? attn_noise_of(f->wall_all, f->processor_all)
                                   : ATTN_NOISE_UNKNOWN),
         "steal", round->steal, "load", round->load < 0 ? json_null() : json_real(round->load),
-        "processors", processors, "alone", round->alone);
+        "processors", processors, "alone", round->alone, "disturbed", !undisturbed);
 }
 
 static json_t *pair_json(const struct attn_paired_rounds *p)
@@ -91,6 +122,8 @@ json_t *attn_paired_json(const struct attn_paired_rounds *p)
     double wall = 0, processor = 0, steal = 0, load = -1;
     json_int_t switches = 0, batches = 0;
     json_t *rounds = json_array();
+    bool calm[ATTN_ROUNDS_MAX];
+    const int n_calm = undisturbed(p, calm);
     for (int r = 0; r < p->n; r++) {
         const struct attn_paired_round *round = &p->rounds[r];
         wall += round->side.figures.wall_all;
@@ -99,14 +132,15 @@ json_t *attn_paired_json(const struct attn_paired_rounds *p)
         batches += (json_int_t)round->side.figures.batches;
         steal += round->steal / p->n;
         load = fmax(load, round->load);
-        json_array_append_new(rounds, round_json(round));
+        json_array_append_new(rounds, round_json(round, calm[r]));
     }
     const bool by_processor = first->clock <= ATTN_CLOCK_PROCESS;
     return json_pack(
-        "{s:o, s:s, s:I, s:I, s:I, s:s, s:I, s:f, s:o, s:I, s:I, s:o, s:f, s:s, s:o}", "low_ns",
-        json_pack("{s:f, s:o}", "value", low.value, "ci95", limits(&low)), "clock",
-        attn_clock_name(first->clock), "rounds", (json_int_t)p->n, "batches", batches, "iterations",
-        (json_int_t)first->iterations, "noise",
+        "{s:o, s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:f, s:o, s:I, s:I, s:o, s:f, s:s, s:o}",
+        "low_ns", json_pack("{s:f, s:o}", "value", low.value, "ci95", limits(&low)), "clock",
+        attn_clock_name(first->clock), "rounds", (json_int_t)p->n, "undisturbed",
+        (json_int_t)n_calm, "batches", batches, "iterations", (json_int_t)first->iterations,
+        "noise",
         attn_noise_name(by_processor ? attn_noise_of(wall, processor) : ATTN_NOISE_UNKNOWN),
         "switches", switches, "steal", steal, "load", load < 0 ? json_null() : json_real(load),
         "bytes", (json_int_t)first->bytes, "huge_bytes", (json_int_t)first->huge_bytes, "paired",

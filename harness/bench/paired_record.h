@@ -17,6 +17,7 @@
 struct attn_paired_round {
     int round; /* of the block: rounds of one number had the same cycles */
     struct attn_group_side side;
+    double anchor_low; /* of the anchor in the same round, as side.low */
     uint32_t n_processors, processors[ATTN_CLAIM_MAX];
     bool alone;   /* no other attnbench has claimed these processors */
     double steal; /* share of their time that the host of the virtual machine took away */

@@ -7,7 +7,7 @@
 #include "bench/block.h"
 #include "reference/philox.h"
 
-enum { COLD_SAMPLES = 2 };
+enum { COLD_SAMPLES = 1 };
 /* The fewest rounds, even if time is short: Student's t doubles the interval from 5 rounds to 3. */
 enum { LEAST_ROUNDS = 3 };
 

@@ -88,20 +88,35 @@ static double low_of(const struct attn_side_times *times, uint32_t clock, size_t
     return n > 0 ? attn_quantile_sorted(sorted, n, ATTN_LOW_QUANTILE) : NAN;
 }
 
-/* The cycles in which both had a batch. */
-static double ratio_of(struct group *g, size_t anchor, size_t side, size_t cycles, uint32_t clock,
-                       size_t *both)
+/* Gathers the cycles in which both had a batch and neither took longer than its `most`. */
+static size_t gather(struct group *g, const struct attn_side_times *to,
+                     const struct attn_side_times *of, size_t cycles, uint32_t clock,
+                     const double most[2])
 {
-    const double *a = attn_side_by(&g->times[anchor], clock);
-    const double *b = attn_side_by(&g->times[side], clock);
+    const double *a = attn_side_by(to, clock), *b = attn_side_by(of, clock);
     size_t n = 0;
     for (size_t i = 0; i < cycles; i++)
-        if (g->times[anchor].wall[i] > 0 && g->times[side].wall[i] > 0) {
+        if (to->wall[i] > 0 && of->wall[i] > 0 && a[i] <= most[0] && b[i] <= most[1]) {
             g->a[n] = a[i];
             g->b[n++] = b[i];
         }
-    *both = n;
-    return n > 0 ? attn_paired_ratio(g->a, g->b, n) : NAN;
+    return n;
+}
+
+static void put_ratio(struct group *g, size_t anchor, size_t side, size_t cycles,
+                      struct attn_group_side *out)
+{
+    const struct attn_side_times *to = &g->times[anchor], *of = &g->times[side];
+    const uint32_t clock = out->ratio_clock;
+    const double most[2] = {ATTN_DISTURBED * low_of(to, clock, cycles, g->a),
+                            ATTN_DISTURBED * low_of(of, clock, cycles, g->a)};
+    const double any[2] = {INFINITY, INFINITY};
+    out->undisturbed = gather(g, to, of, cycles, clock, most);
+    if (out->undisturbed >= ATTN_UNDISTURBED_LEAST)
+        out->ratio = attn_paired_ratio(g->a, g->b, out->undisturbed);
+    out->cycles = gather(g, to, of, cycles, clock, any);
+    if (out->undisturbed < ATTN_UNDISTURBED_LEAST && out->cycles > 0)
+        out->ratio = attn_paired_ratio(g->a, g->b, out->cycles);
 }
 
 static int summarise(struct group *g, size_t n, size_t anchor, size_t cycles,
@@ -117,7 +132,7 @@ static int summarise(struct group *g, size_t n, size_t anchor, size_t cycles,
         side->low = low_of(&g->times[s], clock, cycles, g->a);
         side->ratio_clock = attn_pair_clock(clock, out[anchor].figures.clock);
         if (!out[anchor].failed)
-            side->ratio = ratio_of(g, anchor, s, cycles, side->ratio_clock, &side->cycles);
+            put_ratio(g, anchor, s, cycles, side);
     }
     return 0;
 }

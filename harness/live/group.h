@@ -9,6 +9,14 @@
 
 #include "live/turns.h"
 
+/* A batch, or a round, that takes longer than this times the side's low quantile was disturbed:
+ * other work had part of the core (a processor may be half of one), or its clock was slow. That
+ * slows kinds of code by different factors, so ratios change with it. */
+#define ATTN_DISTURBED 1.1
+
+/* The fewest undisturbed cycles that a ratio is made of. With fewer, all cycles count. */
+enum { ATTN_UNDISTURBED_LEAST = 5 };
+
 struct attn_group_plan {
     double seconds;  /* of batches of each side */
     size_t least;    /* batches of a side, at least */
@@ -22,10 +30,10 @@ struct attn_group_side {
     struct attn_side_figures figures; /* `least` is by the clock that the side asks for */
     double low;                       /* low quantile of its batches (results/figures.h), ns of a
                                          run, by the same clock */
-    double ratio; /* median over the cycles with a batch of both of ln(its time / the anchor's); 0
-                     for the anchor, NAN if the anchor has failed */
-    uint32_t ratio_clock; /* enum attn_clock that the ratio is made of */
-    size_t cycles;        /* with a batch of both */
+    double ratio; /* median of ln(its time / the anchor's) over the cycles with an undisturbed batch
+                     of both; 0 for the anchor, NAN if the anchor has failed */
+    uint32_t ratio_clock;       /* enum attn_clock that the ratio is made of */
+    size_t cycles, undisturbed; /* with a batch of both; of these, undisturbed */
 };
 
 /* Runs n sides to the end of the plan. first[]: what each has said before its first batch. Returns

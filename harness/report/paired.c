@@ -23,18 +23,38 @@ static bool comparable(const json_t *a, const json_t *b)
            same_text(a, b, "live.paired.anchor_options");
 }
 
-/* The ratio to the anchor in the round of this number; NAN: none. */
-static double in_round(const json_t *bench, double number)
+/* The round of this number; NULL: none. */
+static const json_t *round_of(const json_t *bench, double number)
 {
     size_t i;
     json_t *round;
-    json_array_foreach(attn_field_at(bench, "live.in_rounds"), i, round)
+    json_array_foreach(attn_field_at(bench, "live.in_rounds"), i,
+                       round) if (attn_field_number(round, "round") == number) return round;
+    return NULL;
+}
+
+/* The ratios in the rounds that both have, [ROUNDS_MOST]: in the undisturbed ones, or in all if
+ * these are too few. */
+static size_t ratios_of(const json_t *base, const json_t *bench, double *values)
+{
+    double calm[ROUNDS_MOST];
+    size_t i, n = 0, n_calm = 0;
+    json_t *other;
+    json_array_foreach(attn_field_at(base, "live.in_rounds"), i, other)
     {
-        const double ratio = attn_field_number(round, "ratio");
-        if (attn_field_number(round, "round") == number)
-            return ratio > 0 && isfinite(ratio) ? ratio : (double)NAN;
+        const json_t *round = round_of(bench, attn_field_number(other, "round"));
+        const double value = attn_field_number(other, "ratio") / attn_field_number(round, "ratio");
+        if (!isfinite(value) || !(value > 0) || n == ROUNDS_MOST)
+            continue;
+        values[n++] = value;
+        if (!json_is_true(json_object_get(other, "disturbed")) &&
+            !json_is_true(json_object_get(round, "disturbed")))
+            calm[n_calm++] = value;
     }
-    return NAN;
+    if (n_calm < ATTN_UNDISTURBED_ROUNDS_LEAST)
+        return n;
+    memcpy(values, calm, n_calm * sizeof *values);
+    return n_calm;
 }
 
 /* Standard error of the mean logarithm; -1: unknown. */
@@ -53,20 +73,14 @@ bool attn_paired_ratio_of(const struct attn_view_row *base, const struct attn_vi
 {
     double values[ROUNDS_MOST];
     const double *samples[ROUNDS_MOST];
-    size_t counts[ROUNDS_MOST], n = 0, i;
+    size_t counts[ROUNDS_MOST], n;
     struct attn_interval interval;
-    json_t *round;
     if (!base || !row || !comparable(base->bench, row->bench))
         return false;
-    json_array_foreach(attn_field_at(base->bench, "live.in_rounds"), i, round)
-    {
-        const double number = attn_field_number(round, "round");
-        const double value = in_round(base->bench, number) / in_round(row->bench, number);
-        if (!isfinite(value) || !(value > 0) || n == ROUNDS_MOST)
-            continue;
-        values[n] = value;
-        samples[n] = &values[n];
-        counts[n++] = 1;
+    n = ratios_of(base->bench, row->bench, values);
+    for (size_t i = 0; i < n; i++) {
+        samples[i] = &values[i];
+        counts[i] = 1;
     }
     if (n == 0 || attn_low_summarise(samples, counts, n, &interval) != 0)
         return false;
@@ -98,7 +112,8 @@ size_t attn_paired_best(const struct attn_grid *grid, size_t line)
 
 struct attn_paired_widths attn_paired_widths_of(const struct attn_grid *grid)
 {
-    struct attn_paired_widths widths = {0, NAN};
+    struct attn_paired_widths widths = {0, NAN, 0};
+    double rounds = 0, undisturbed = 0;
     double *all = calloc(grid->n_lines * grid->n_columns + 1, sizeof *all);
     for (size_t i = 0; i < grid->n_lines && all; i++) {
         const struct attn_view_row **cells = grid->lines[i].cells;
@@ -106,12 +121,16 @@ struct attn_paired_widths attn_paired_widths_of(const struct attn_grid *grid)
         struct attn_ratio ratio;
         for (size_t c = 0; c < grid->n_columns && best < grid->n_columns; c++)
             if (c != best && attn_row_timed(cells[c]) &&
-                attn_paired_ratio_of(cells[c], cells[best], &ratio) && isfinite(ratio.hi))
+                attn_paired_ratio_of(cells[c], cells[best], &ratio) && isfinite(ratio.hi)) {
                 all[widths.ratios++] = (ratio.hi - ratio.lo) / ratio.ratio;
+                rounds += attn_field_number(cells[c]->bench, "live.rounds");
+                undisturbed += attn_field_number(cells[c]->bench, "live.undisturbed");
+            }
     }
     if (all && widths.ratios > 0) {
         attn_sort_doubles(all, widths.ratios);
         widths.median = attn_quantile_sorted(all, widths.ratios, 0.5);
+        widths.disturbed = undisturbed < rounds ? 1 - undisturbed / rounds : 0;
     }
     free(all);
     return widths;

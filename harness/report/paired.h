@@ -22,7 +22,8 @@ size_t attn_paired_best(const struct attn_grid *grid, size_t line);
  * (hi - lo) / ratio. NAN: none. */
 struct attn_paired_widths {
     size_t ratios;
-    double median;
+    double median;    /* (upper end - lower end) / ratio; NAN: none */
+    double disturbed; /* share of their rounds that something else on the core disturbed */
 };
 struct attn_paired_widths attn_paired_widths_of(const struct attn_grid *grid);
 

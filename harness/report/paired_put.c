@@ -9,7 +9,7 @@
 #define CONVENTION                                                                                 \
     "All backends of a case were live at once and took turns by fractions of a millisecond. The "  \
     "figure is the backend's time over that of the case's best backend, in the same moments, "     \
-    "with its 95 % interval over rounds"
+    "with its 95 % interval over the rounds that no other work on the core disturbed"
 
 /* The words of a cell, "1.240 (1.231-1.250)" with a dash; "" where there is no ratio. */
 static const char *cell_text(const struct attn_grid *grid, size_t line, size_t best, size_t column,
@@ -35,8 +35,10 @@ static void put_widths(FILE *out, const struct attn_grid *grid)
 {
     const struct attn_paired_widths widths = attn_paired_widths_of(grid);
     if (widths.ratios > 0)
-        fprintf(out, "The median width of %zu intervals is %.2g %% of the ratio", widths.ratios,
-                100 * widths.median);
+        fprintf(out,
+                "The median width of %zu intervals is %.2g %% of the ratio; %.0f %% of the rounds "
+                "were disturbed",
+                widths.ratios, 100 * widths.median, 100 * widths.disturbed);
     else
         fputs("There are no intervals: they need two rounds of two backends", out);
 }

@@ -9,6 +9,10 @@
  * says what the code takes; the least batch of all would depend on how many there are. */
 #define ATTN_LOW_QUANTILE 0.1
 
+/* Something else may slow a core down for a while, and kinds of code by different factors. So figures
+ * are made of the undisturbed rounds, where there are so many. With fewer, all rounds count. */
+enum { ATTN_UNDISTURBED_ROUNDS_LEAST = 3 };
+
 /* 95 % */
 struct attn_interval {
     double value;  /* the quantile */

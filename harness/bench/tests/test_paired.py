@@ -44,6 +44,8 @@ class Paired(unittest.TestCase):
     def check_live(self, live, rounds):
         self.assertEqual(live["rounds"], rounds)
         self.assertEqual(len(live["in_rounds"]), rounds)
+        self.assertEqual(live["undisturbed"],
+                         sum(not r["disturbed"] for r in live["in_rounds"]))
         self.assertIn(live["clock"], CLOCKS)
         self.assertIn(live["noise"], NOISES)
         self.assertEqual(live["reason"], "")
@@ -57,6 +59,7 @@ class Paired(unittest.TestCase):
         for one in live["in_rounds"]:
             self.assertLessEqual(one["least_ns"], one["low_ns"])
             self.assertGreaterEqual(one["batches"], one["cycles"])
+            self.assertGreaterEqual(one["cycles"], one["undisturbed_cycles"])
             self.assertGreaterEqual(one["steal"], 0)
             self.assertLessEqual(len(one["processors"]), 1)
 
@@ -68,8 +71,8 @@ class Paired(unittest.TestCase):
         sides = {record["options"]: record for record in records["bench"]
                  if record["backend"] == "slowed"}
         for record in sides.values():
-            self.check_live(record["live"], 6)
-            self.assertGreaterEqual(record["live"]["batches"], 6 * 3)
+            self.check_live(record["live"], 12)
+            self.assertGreaterEqual(record["live"]["batches"], 12 * 3)
             self.assertGreaterEqual(record["live"]["iterations"], 1)
         pairs = {options: record["live"]["paired"] for options, record in sides.items()}
         anchors = {(pair["anchor"], pair["anchor_options"]) for pair in pairs.values()}
@@ -82,7 +85,8 @@ class Paired(unittest.TestCase):
         ratio = pair["ratio"] if other else 1 / pair["ratio"]
         self.assertGreater(ratio, 1.15)
         self.assertLess(ratio, 1.6)
-        self.assertEqual(pair["rounds"], 6)
+        calm = sides[other]["live"]["undisturbed"]
+        self.assertEqual(pair["rounds"], calm if calm >= 3 else 12)
         self.assertLessEqual(pair["ci95"][0], pair["ratio"])
         self.assertLessEqual(pair["ratio"], pair["ci95"][1])
         # What computes nothing has no turns.

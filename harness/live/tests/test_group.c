@@ -17,6 +17,7 @@ struct scene {
     double time;
     double drift; /* by so much more do runs take with every second that goes by */
     size_t pauses, stops_after;
+    double busy_from; /* from then on, other work has part of the core; 0: never */
     uint64_t random;
 };
 
@@ -24,6 +25,7 @@ struct model {
     struct scene *scene;
     double run_s; /* processor time of a run */
     double noise; /* largest relative addition to a batch */
+    double busy;  /* by so much more do runs take while other work has part of the core */
     int64_t iterations;
     size_t batches, exchanges, fails_after;
 };
@@ -56,7 +58,9 @@ static int model_batch(void *context, bool exchange, struct attn_live_sample *sa
 {
     struct model *m = context;
     struct scene *scene = m->scene;
-    const double slow = (1 + scene->drift * scene->time) * (1 + m->noise * uniform(scene));
+    const bool busy = scene->busy_from > 0 && scene->time >= scene->busy_from;
+    const double slow = (1 + scene->drift * scene->time) * (1 + m->noise * uniform(scene)) *
+                        (busy ? 1 + m->busy : 1);
     const double seconds = m->run_s * (double)m->iterations * slow;
     m->batches++;
     m->exchanges += exchange;
@@ -100,6 +104,35 @@ static void test_drift_of_the_machine_cancels(void **state)
     assert_true(fabs(out[1].ratio - log(2)) < 0.01);
     assert_true(fabs(out[2].ratio - log(3)) < 0.01);
     assert_in_range(out[1].cycles, 99, 101);
+}
+
+/* In two thirds of the cycles one kind of code takes 1.9 times as long and the other 1.2 times. */
+static void test_a_shared_core_does_not_change_ratios(void **state)
+{
+    (void)state;
+    struct scene scene = {.random = 8, .busy_from = 0.02};
+    struct model models[] = {{.run_s = 1e-4, .iterations = 2, .noise = 0.02, .busy = 0.9},
+                             {.run_s = 2e-4, .iterations = 1, .noise = 0.02, .busy = 0.2}};
+    struct attn_group_side out[2];
+    assert_int_equal(run(&scene, models, 2, 0, out), 0);
+    assert_true(scene.time > 2.5 * scene.busy_from);
+    assert_int_equal(out[1].cycles, 100);
+    assert_in_range(out[1].undisturbed, 20, 50);
+    assert_true(fabs(out[1].ratio - log(2)) < 0.01);
+}
+
+static void test_few_undisturbed_cycles_make_no_ratio(void **state)
+{
+    (void)state;
+    struct scene scene = {.random = 9};
+    /* Batches differ so much that hardly any two are near their best at once. */
+    struct model models[] = {{.run_s = 1e-2, .iterations = 1, .noise = 9},
+                             {.run_s = 1e-2, .iterations = 1, .noise = 9}};
+    struct attn_group_side out[2];
+    assert_int_equal(run(&scene, models, 2, 0, out), 0);
+    assert_true(out[1].undisturbed < ATTN_UNDISTURBED_LEAST);
+    assert_int_equal(out[1].cycles, 3);
+    assert_true(isfinite(out[1].ratio));
 }
 
 static void test_the_low_quantile_is_that_of_batches(void **state)
@@ -191,6 +224,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_drift_of_the_machine_cancels),
+        cmocka_unit_test(test_a_shared_core_does_not_change_ratios),
+        cmocka_unit_test(test_few_undisturbed_cycles_make_no_ratio),
         cmocka_unit_test(test_the_low_quantile_is_that_of_batches),
         cmocka_unit_test(test_slow_sides_have_fewer_batches),
         cmocka_unit_test(test_any_side_can_be_the_anchor),

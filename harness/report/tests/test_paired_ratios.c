@@ -130,6 +130,35 @@ static void test_one_round_has_no_interval(void **state)
     assert_true(ratio.ratio == 2 && ratio.lo == 0 && isinf(ratio.hi) && ratio.error < 0);
 }
 
+/* Marks rounds of a backend. */
+static void disturb(const char *backend, int from, int to)
+{
+    size_t i;
+    json_t *record;
+    json_array_foreach(run.records, i,
+                       record) if (strcmp(attn_field_text(record, "backend"), backend) ==
+                                   0) for (int r = from; r < to; r++)
+        json_object_set_new(json_array_get(attn_field_at(record, "live.in_rounds"), (size_t)r),
+                            "disturbed", json_true());
+}
+
+static void test_disturbed_rounds_are_left_out(void **state)
+{
+    (void)state;
+    struct attn_ratio ratio;
+    take_turns("naive", "avx2", (const double[ROUNDS]){2, 2, 2, 3, 3, 3});
+    take_turns("avx2", "avx2", one);
+    disturb("naive", 3, 5);
+    disturb("avx2", 4, 6);
+    build();
+    assert_true(attn_paired_ratio_of(row_of("naive"), row_of("avx2"), &ratio));
+    assert_true(ratio.ratio == 2 && fabs(ratio.hi - 2) < 1e-9 && ratio.df == 2);
+    disturb("avx2", 0, 1); /* two are left: too few */
+    build();
+    assert_true(attn_paired_ratio_of(row_of("naive"), row_of("avx2"), &ratio));
+    assert_true(ratio.ratio == 2.5 && ratio.hi > 2.9 && ratio.df == 5);
+}
+
 /* Every ratio of the report is the paired one where there is one. */
 static void test_speed_ups_are_paired(void **state)
 {
@@ -200,6 +229,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_ratio_goes_by_way_of_the_anchor, begin, end),
         cmocka_unit_test_setup_teardown(test_other_anchors_do_not_compare, begin, end),
         cmocka_unit_test_setup_teardown(test_one_round_has_no_interval, begin, end),
+        cmocka_unit_test_setup_teardown(test_disturbed_rounds_are_left_out, begin, end),
         cmocka_unit_test_setup_teardown(test_speed_ups_are_paired, begin, end),
         cmocka_unit_test_setup_teardown(test_documents_show_ratios_to_the_best, begin, end),
         cmocka_unit_test_setup_teardown(test_without_turns_nothing_is_written, begin, end),
