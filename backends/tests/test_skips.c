@@ -23,7 +23,7 @@ static int begin(void **state)
     (void)state;
     char why[1024];
     const struct attn_roster_wish backends = {.n_backends = 0};
-    const struct attn_suite_wish cases = {.covering = true};
+    const struct attn_suite_wish cases = {.more = "covering"};
     attn_settings_default(&session.settings);
     session.paths = &paths;
     session.results = -1;

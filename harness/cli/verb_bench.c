@@ -164,6 +164,7 @@ static enum attn_exit bench(struct attn_command *c, const struct attn_paths *pat
     char why[1024];
     if (!c->out && !c->dry_run)
         return attn_complain(ATTN_EXIT_USAGE, "give -o RUN, the folder for the results");
+    c->suite.more = "long"; /* for times */
     enum attn_exit code = attn_session_begin(c, paths, &session);
     if (code)
         goto out;

@@ -47,7 +47,7 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_paths 
     struct attn_session session;
     char why[1024];
     json_t *earlier = NULL;
-    c->suite.covering = true;
+    c->suite.more = "covering"; /* for verdicts, not for times */
     enum attn_exit code = attn_session_begin(c, paths, &session);
     if (code)
         goto out;
