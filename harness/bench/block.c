@@ -45,7 +45,7 @@ void attn_block_free(struct attn_block *block, size_t backends)
                 free(attn_block_entry(block, backends, i, b)->rounds[c]);
         }
         for (size_t b = 0; b < backends && block->paired; b++)
-            free(block->paired[i * backends + b].rounds);
+            attn_paired_free(&block->paired[i * backends + b]);
     }
     free(block->paired);
     free(block->entries);

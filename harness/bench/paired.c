@@ -120,7 +120,7 @@ static int rounds_most(const struct attn_settings *s)
 }
 
 static void keep_round(const struct pass *pass, size_t i, const struct member *anchor,
-                       const struct member *member)
+                       struct member *member)
 {
     const struct attn_settings *s = &pass->session->settings;
     struct attn_paired_rounds *p = rounds_of(pass, i, member->backend);
@@ -136,6 +136,7 @@ static void keep_round(const struct pass *pass, size_t i, const struct member *a
     struct attn_paired_round *round = &p->rounds[p->n++];
     round->round = pass->round;
     round->side = member->figures;
+    member->figures.batches = NULL;
     round->anchor_low = anchor->figures.low;
     /* All ratios by one clock, or they would not be of one kind. */
     if (round->side.ratio_clock != p->rounds[0].side.ratio_clock)
@@ -151,7 +152,7 @@ static void keep_round(const struct pass *pass, size_t i, const struct member *a
 /* What went wrong in a member is its verdict. Only memory may be short because others are live:
  * then its turns end, and the figures of its other rounds stay. */
 static int settle(const struct pass *pass, size_t i, const struct member *anchor, bool keep,
-                  const struct member *member)
+                  struct member *member)
 {
     const struct attn_outcome *outcome = &member->player.outcome;
     if (attn_interrupted)
@@ -178,6 +179,7 @@ static int run_group(const struct pass *pass, struct member *members, size_t n, 
     const struct attn_group_plan plan = {.seconds = s->min_time_s,
                                          .least = (size_t)s->samples,
                                          .long_s = ATTN_LONG_RUN_S,
+                                         .keep = true,
                                          .random = random};
     const struct attn_turns_world world = attn_player_world();
     struct attn_side *sides = calloc(n, sizeof *sides);
@@ -228,6 +230,8 @@ static int time_group(struct pass *pass, size_t i, struct member *members, size_
         rounds_of(pass, i, members[m].backend)->seconds += (attn_now() - began) / (double)n;
         result = settle(pass, i, &members[0], ran && (m > 0 || keep_anchor), &members[m]);
     }
+    for (size_t m = 0; m < n; m++)
+        free(members[m].figures.batches); /* of rounds that are not kept */
     return result;
 }
 

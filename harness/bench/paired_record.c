@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* paired_record.c - what rounds of turns say of one backend, as JSON. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "bench/paired_record.h"
 #include "results/figures.h"
+
+void attn_paired_free(struct attn_paired_rounds *p)
+{
+    for (int r = 0; r < p->n; r++)
+        free(p->rounds[r].side.batches);
+    free(p->rounds);
+    *p = (struct attn_paired_rounds){0};
+}
 
 /* The figure and its interval over the rounds. */
 static int over_rounds(const double *values, size_t n, struct attn_interval *out)
@@ -78,6 +87,26 @@ static json_t *limits(const struct attn_interval *i)
     return isfinite(i->lo) && isfinite(i->hi) ? json_pack("[f, f]", i->lo, i->hi) : json_null();
 }
 
+/* Time in ns, to about four digits. */
+static json_t *rounded(double ns)
+{
+    return ns < 1000 ? json_real(round(10 * ns) / 10) : json_integer(llround(ns));
+}
+
+/* Adds each batch to a round: by the clock of `low_ns`, on the wall, and its switches. */
+static void put_batches(json_t *json, const struct attn_group_side *side)
+{
+    json_t *own = json_array(), *wall = json_array(), *switches = json_array();
+    for (size_t i = 0; i < side->figures.batches && side->batches; i++) {
+        json_array_append_new(own, rounded(side->batches[i].own));
+        json_array_append_new(wall, rounded(side->batches[i].wall));
+        json_array_append_new(switches, json_integer((json_int_t)side->batches[i].switches));
+    }
+    json_object_set_new(json, "batches_ns", own);
+    json_object_set_new(json, "batches_wall_ns", wall);
+    json_object_set_new(json, "batches_switches", switches);
+}
+
 static json_t *round_json(const struct attn_paired_round *round, bool undisturbed)
 {
     const struct attn_side_figures *f = &round->side.figures;
@@ -85,7 +114,7 @@ static json_t *round_json(const struct attn_paired_round *round, bool undisturbe
     json_t *processors = json_array();
     for (uint32_t i = 0; i < round->n_processors; i++)
         json_array_append_new(processors, json_integer(round->processors[i]));
-    return json_pack(
+    json_t *json = json_pack(
         "{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:s, s:f, s:o, s:o, s:b, s:b}",
         "round", round->round, "low_ns", number(round->side.low), "least_ns", number(f->least),
         "wall_ns", number(f->wall), "processor_ns", number(f->processor), "device_ns",
@@ -97,6 +126,8 @@ static json_t *round_json(const struct attn_paired_round *round, bool undisturbe
                                   : ATTN_NOISE_UNKNOWN),
         "steal", round->steal, "load", round->load < 0 ? json_null() : json_real(round->load),
         "processors", processors, "alone", round->alone, "disturbed", !undisturbed);
+    put_batches(json, &round->side);
+    return json;
 }
 
 static json_t *pair_json(const struct attn_paired_rounds *p)

@@ -34,6 +34,8 @@ struct attn_paired_rounds {
     char why_not[256];                    /* why rounds are missing; "": none are */
 };
 
+void attn_paired_free(struct attn_paired_rounds *p);
+
 /* The low quantile of a run's time over all rounds, in ns. False if there is none. */
 bool attn_paired_low(const struct attn_paired_rounds *p, struct attn_interval *low);
 

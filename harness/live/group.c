@@ -119,7 +119,20 @@ static void put_ratio(struct group *g, size_t anchor, size_t side, size_t cycles
         out->ratio = attn_paired_ratio(g->a, g->b, out->cycles);
 }
 
-static int summarise(struct group *g, size_t n, size_t anchor, size_t cycles,
+static int keep_batches(const struct attn_side_times *times, size_t cycles,
+                        struct attn_group_side *side)
+{
+    const double *own = attn_side_by(times, side->figures.clock);
+    size_t n = 0;
+    side->batches = calloc(side->figures.batches + 1, sizeof *side->batches);
+    for (size_t i = 0; i < cycles && side->batches; i++)
+        if (times->wall[i] > 0 && n < side->figures.batches)
+            side->batches[n++] =
+                (struct attn_group_batch){own[i], times->wall[i], times->switches[i]};
+    return side->batches ? 0 : -1;
+}
+
+static int summarise(struct group *g, size_t n, size_t anchor, size_t cycles, bool keep,
                      struct attn_group_side *out)
 {
     for (size_t s = 0; s < n; s++) {
@@ -127,7 +140,8 @@ static int summarise(struct group *g, size_t n, size_t anchor, size_t cycles,
         const uint32_t clock = side->figures.clock;
         if (side->failed)
             continue;
-        if (attn_side_summarise(&g->times[s], cycles, clock, &side->figures))
+        if (attn_side_summarise(&g->times[s], cycles, clock, &side->figures) ||
+            (keep && keep_batches(&g->times[s], cycles, side)))
             return -1;
         side->low = low_of(&g->times[s], clock, cycles, g->a);
         side->ratio_clock = attn_pair_clock(clock, out[anchor].figures.clock);
@@ -158,7 +172,11 @@ int attn_group_run(const struct attn_side *sides, const struct attn_live_sample 
     for (size_t s = 0; s < n; s++)
         out[s].figures = figures[s];
     if (result == 0)
-        result = summarise(&g, n, anchor, cycles, out);
+        result = summarise(&g, n, anchor, cycles, plan->keep, out);
+    for (size_t s = 0; s < n && result; s++) {
+        free(out[s].batches);
+        out[s].batches = NULL;
+    }
     group_free(&g);
     free(figures);
     return result;

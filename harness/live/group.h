@@ -22,6 +22,13 @@ struct attn_group_plan {
     size_t least;    /* batches of a side, at least */
     double long_s;   /* a side has one batch if its runs are longer than this */
     uint64_t random; /* seeds the order */
+    bool keep;       /* keep the batches of each side */
+};
+
+/* One batch: ns of a run by the clock that the side asks for, and on the wall. */
+struct attn_group_batch {
+    double own, wall;
+    uint64_t switches; /* involuntary */
 };
 
 /* One side of a round. */
@@ -32,12 +39,15 @@ struct attn_group_side {
                                          run, by the same clock */
     double ratio; /* median of ln(its time / the anchor's) over the cycles with an undisturbed batch
                      of both; 0 for the anchor, NAN if the anchor has failed */
-    uint32_t ratio_clock;       /* enum attn_clock that the ratio is made of */
-    size_t cycles, undisturbed; /* with a batch of both; of these, undisturbed */
+    uint32_t ratio_clock;             /* enum attn_clock that the ratio is made of */
+    size_t cycles, undisturbed;       /* with a batch of both; of these, undisturbed */
+    struct attn_group_batch *batches; /* [figures.batches] in order, if the plan says so, else NULL.
+                                         Owned by the caller */
 };
 
 /* Runs n sides to the end of the plan. first[]: what each has said before its first batch. Returns
- * 0, also if sides have failed; or -1: the work was stopped, or there is no memory. */
+ * 0, also if sides have failed; or -1: the work was stopped, or there is no memory; then out[] owns
+ * nothing. */
 int attn_group_run(const struct attn_side *sides, const struct attn_live_sample *first, size_t n,
                    size_t anchor, const struct attn_group_plan *plan,
                    const struct attn_turns_world *world, struct attn_group_side *out);

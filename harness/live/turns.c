@@ -108,6 +108,7 @@ static int take_batch(const struct attn_side *side, size_t cycle, struct attn_si
     times->wall[cycle] = sample.wall_ns / runs;
     times->processor[cycle] = sample.processor_ns / runs;
     times->device[cycle] = sample.device_ns / runs;
+    times->switches[cycle] = sample.switches;
     figures->wall_all += sample.wall_ns;
     figures->processor_all += sample.processor_ns;
     figures->switches += sample.switches;

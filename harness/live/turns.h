@@ -37,6 +37,7 @@ struct attn_turns_world {
 /* The times of one side, in ns of one run: one number a cycle; 0 where it had no batch. */
 struct attn_side_times {
     double wall[ATTN_CYCLES_MOST], processor[ATTN_CYCLES_MOST], device[ATTN_CYCLES_MOST];
+    uint64_t switches[ATTN_CYCLES_MOST]; /* involuntary, of the batch */
 };
 
 /* What is known of one side. Times are of one run, in ns. */

@@ -61,6 +61,10 @@ class Paired(unittest.TestCase):
             self.assertGreaterEqual(one["batches"], one["cycles"])
             self.assertGreaterEqual(one["cycles"], one["undisturbed_cycles"])
             self.assertGreaterEqual(one["steal"], 0)
+            for field in ("batches_ns", "batches_wall_ns", "batches_switches"):
+                self.assertEqual(len(one[field]), one["batches"])
+            self.assertLess(abs(min(one["batches_ns"]) - one["least_ns"]), 1)
+            self.assertEqual(sum(one["batches_switches"]), one["switches"])
             self.assertLessEqual(len(one["processors"]), 1)
 
     def test_backends_are_compared_in_turns(self):
