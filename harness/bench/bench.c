@@ -74,7 +74,7 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
         if (result == 0)
             result = attn_block_rounds(session, &block, rounds_until(until), why, size);
         if (result == 0 && !attn_interrupted)
-            result = attn_block_paired(session, &block, until, block.round_s, why, size);
+            result = attn_block_paired(session, &block, until, why, size);
         if (result == 0)
             result = attn_block_finish(session, &block, &roof, &harness_ns, why, size);
         first += block.count;

@@ -94,14 +94,15 @@ int attn_block_failed(struct attn_session *session, struct attn_entry *entry,
     return attn_verify_finish(session, entry, NULL, why, size);
 }
 
-/* The weight of `count` cases from `first` on, by which the budget is shared: 1 per case, for
- * processes and caches, and 4 per GFLOP, up to 20, where a slow backend gets near its limit. */
+/* The weight of `count` cases from `first` on, by which the budget is shared: 2 per case, for
+ * processes, caches and turns, and 4 per GFLOP, up to 20, where a slow backend gets near its limit.
+ */
 static double weight(const struct attn_session *session, size_t first, size_t count)
 {
     double sum = 0;
     for (size_t i = first; i < first + count; i++) {
         const struct attn_case *c = &session->cases.items[i];
-        sum += 1 + fmin(4e-9 * attn_case_flops(c, attn_case_cells(c)), 20);
+        sum += 2 + fmin(4e-9 * attn_case_flops(c, attn_case_cells(c)), 20);
     }
     return sum;
 }

@@ -13,7 +13,7 @@
 /* Each round of a block starts every backend again, which takes PyTorch seconds. */
 enum { ATTN_BLOCK_CASES = 48 };
 
-/* A run longer than this is sampled once per round, and not timed cold: it evicts its own first
+/* A run longer than this has few samples in a round, and is not timed cold: it evicts its own first
  * operands. (Measured: cold over hot is 0.96 to 1.02 from 10 ms on.) */
 #define ATTN_LONG_RUN_S 0.01
 
@@ -56,10 +56,10 @@ double attn_block_until(const struct attn_session *session, const struct attn_bl
 int attn_block_rounds(struct attn_session *session, struct attn_block *block, double until,
                       char *why, size_t size);
 
-/* All rounds of turns (paired.c); fewer if they would end after `until`. The first is expected to
- * take `expected` seconds. */
+/* All rounds of turns (paired.c); fewer if they would end after `until`. If there is no time for
+ * enough of them, some cases have none. */
 int attn_block_paired(struct attn_session *session, struct attn_block *block, double until,
-                      double expected, char *why, size_t size);
+                      char *why, size_t size);
 
 /* Peak memory, suspects, and the records that complete the cases. *harness_ns: the harness's own
  * cost, from this block or an earlier one. */

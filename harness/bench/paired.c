@@ -18,6 +18,9 @@
 /* As many rounds of turns as others, and as many again. */
 #define TURNS_TIMES 2
 
+/* So many rounds are to fit into the budget: their interval is about twice their spread. */
+enum { ROUNDS_WANTED = 8 };
+
 /* Of the memory that is available, the part that live workers may take together. */
 #define MEMORY_SHARE 0.5
 /* What a live worker takes besides operands and workspace, a library's code included. */
@@ -293,8 +296,60 @@ static int time_round(struct pass *pass, double until)
     return result;
 }
 
+/* What a round of turns of a case is expected to take: as long as a round of its hot timings. */
+static double cost_of(const struct pass *pass, size_t i)
+{
+    double sum = 0;
+    for (size_t b = 0; b < pass->session->roster.count; b++)
+        if (takes_part(pass, i, b)) {
+            const struct attn_entry *entry = entry_of(pass, i, b);
+            sum += entry->timing_s[ATTN_HOT] / entry->n_rounds[ATTN_HOT];
+        }
+    return sum;
+}
+
+/* What a round of rounds.c took beside the cases: workers that start. */
+static double start_of(const struct pass *pass)
+{
+    double sum = 0;
+    for (size_t i = 0; i < pass->block->count; i++)
+        for (size_t b = 0; b < pass->session->roster.count; b++) {
+            const struct attn_entry *entry = entry_of(pass, i, b);
+            for (int c = 0; c < ATTN_CACHES; c++)
+                if (entry->n_rounds[c] > 0)
+                    sum += (entry->timing_s[c] + entry->judging_s[c]) / entry->n_rounds[c];
+        }
+    return fmax(pass->block->round_s - sum, 0);
+}
+
+/* Chooses the cases for which there is time, the cheapest first: a ratio of few rounds has a wide
+ * interval, so some cases have enough of them, and the others none. Returns how many. */
+static size_t choose_cases(struct pass *pass, double until)
+{
+    const int most = rounds_most(&pass->session->settings);
+    const int wanted = most < ROUNDS_WANTED ? most : ROUNDS_WANTED;
+    bool seen[ATTN_BLOCK_CASES] = {false};
+    double left = until - attn_now() - wanted * start_of(pass);
+    size_t chosen = 0;
+    for (size_t n = 0; n < pass->block->count; n++) {
+        size_t cheapest = SIZE_MAX;
+        for (size_t i = 0; i < pass->block->count; i++)
+            if (!seen[i] && (cheapest == SIZE_MAX || cost_of(pass, i) < cost_of(pass, cheapest)))
+                cheapest = i;
+        seen[cheapest] = true;
+        left -= wanted * cost_of(pass, cheapest);
+        chosen += left >= 0;
+        for (size_t b = 0; b < pass->session->roster.count && left < 0; b++)
+            if (takes_part(pass, cheapest, b))
+                snprintf(rounds_of(pass, cheapest, b)->why_not,
+                         sizeof rounds_of(pass, cheapest, b)->why_not,
+                         "the budget has no time for %d rounds of turns", wanted);
+    }
+    return chosen;
+}
+
 int attn_block_paired(struct attn_session *session, struct attn_block *block, double until,
-                      double expected, char *why, size_t size)
+                      char *why, size_t size)
 {
     const struct attn_settings *s = &session->settings;
     const size_t n = session->roster.count;
@@ -309,9 +364,11 @@ int attn_block_paired(struct attn_session *session, struct attn_block *block, do
     int result = block->paired && pass.seats ? 0 : -1;
     if (result)
         snprintf(why, size, "no memory for %zu backends", n);
+    const size_t chosen = result == 0 ? choose_cases(&pass, until) : 0;
     const double began = attn_now();
-    for (; pass.round < rounds_most(s) && result == 0 && !attn_interrupted; pass.round++) {
-        const double now = attn_now(), next = pass.round ? (now - began) / pass.round : expected;
+    for (; chosen > 0 && pass.round < rounds_most(s) && result == 0 && !attn_interrupted;
+         pass.round++) {
+        const double now = attn_now(), next = pass.round ? (now - began) / pass.round : 0;
         if (now + next > until)
             break;
         result = time_round(&pass, until);
