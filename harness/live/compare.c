@@ -59,7 +59,20 @@ static void record_pair(struct match *match, const struct attn_pair_figures *fig
         pair->load = -1;
 }
 
-/* One pair. *ended: there will be no other, because a side has failed or the work was stopped. */
+/* Sides of about one speed have batches of as many runs: what the first run of a batch costs would
+ * else be a difference between them. True if that changed a number. */
+static bool equalise(int64_t iterations[2])
+{
+    const int64_t least = iterations[0] < iterations[1] ? iterations[0] : iterations[1];
+    const int64_t most = iterations[0] + iterations[1] - least;
+    if (least == most || most > 2 * least)
+        return false;
+    iterations[0] = iterations[1] = least;
+    return true;
+}
+
+/* One pair, or none if the workers must begin again with another number of runs. *ended: there will
+ * be no other, because a side has failed or the work was stopped. */
 static int measure_pair(struct match *match, bool *ended, char *why, size_t size)
 {
     /* All pairs by one clock, or their numbers would not be of one kind. */
@@ -89,7 +102,8 @@ static int measure_pair(struct match *match, bool *ended, char *why, size_t size
                           &first[s]);
     }
     const bool ready = players[0].live && players[1].live;
-    const bool done = ready && attn_cycles_run(sides, first, &world, &figures) == 0;
+    const bool again = ready && equalise(match->iterations);
+    const bool done = ready && !again && attn_cycles_run(sides, first, &world, &figures) == 0;
     if (done)
         record_pair(match, &figures, &claim);
     for (int s = 0; s < 2; s++) {
@@ -103,7 +117,7 @@ static int measure_pair(struct match *match, bool *ended, char *why, size_t size
             *ended = true;
             return failed(match, s, &players[s].outcome, why, size);
         }
-    if (!*ended && !done) {
+    if (!*ended && !done && !again) {
         snprintf(why, size, "no memory for the cycles of a pair");
         return -1;
     }
@@ -118,9 +132,12 @@ static int measure(struct match *match, char *why, size_t size)
     int status = 0;
     bool ended = false;
     while (paired->verdict == ATTN_PAIRED_GO_ON && !ended && status == 0) {
+        const size_t pairs = result->n_pairs;
         status = measure_pair(match, &ended, why, size);
         if (status || ended)
             break;
+        if (result->n_pairs == pairs)
+            continue;
         attn_paired_add(paired, result->pairs[result->n_pairs - 1].figures.ratio);
         if (paired->verdict == ATTN_PAIRED_GO_ON && attn_session_over(match->session)) {
             paired->verdict = ATTN_PAIRED_UNCLEAR;

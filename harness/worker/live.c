@@ -20,6 +20,9 @@
 #define BATCH_MOST     100000
 #define BATCH_LAUNCHES 64
 
+/* From here on a run brings its operands back by itself. */
+#define LONG_S 1e-3
+
 /* Single runs from which the length of a batch is found; fewer where these take long, or where the
  * length is known. */
 #define SINGLES       16
@@ -135,10 +138,10 @@ static int serve_batch(struct live *live, bool other, struct attn_live_sample *s
     } else {
         attn_vary_home(&live->timing.vary);
         /* The other worker has had the caches: one run brings the operands back. A long run does
-         * that by itself. */
+         * that by itself. Of a single short one it would be 5 %. */
         if (other)
             result = exchange(live);
-        else if (live->iterations > 1)
+        else if (live->iterations > 1 || live->single < LONG_S)
             result = attn_timing_run(&live->timing);
         const uint64_t switches = attn_clocks_switches(live->clock != ATTN_CLOCK_THREAD);
         if (result == ATTN_OK)

@@ -65,6 +65,16 @@ class Live(unittest.TestCase):
         for side in "ab":  # fixed once
             self.assertEqual(len({pair[side]["iterations"] for pair in result["pairs"]}), 1)
 
+    def test_sides_of_one_speed_have_batches_of_as_many_runs(self):
+        # The runs from which B's number is found take half as long again: 2 for 3.
+        done = self.live((0, 5), "--plugin", plugin("uneven"), "test", "test:first=40", "s=4 dk=8",
+                         "--json")
+        result = json.loads(done.stdout)["results"][0]
+        self.assertIn(result["verdict"], ("same", "unclear"))
+        self.check_pairs(result)
+        for pair in result["pairs"]:
+            self.assertEqual(pair["a"]["iterations"], pair["b"]["iterations"])
+
     def test_a_build_beside_itself_is_not_slower(self):
         done = self.live((0, 5), "--plugin", "new=" + NAIVE, "naive", "new", CASE, "--margin", "10",
                          "--json")
