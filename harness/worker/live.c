@@ -173,7 +173,7 @@ static int find_batch(struct live *live)
     const double until = attn_clock_wall() + SINGLES_S;
     int runs = 0, waits = 0;
     double share = 1;
-    live->single = live->timing.warm_up;
+    live->single = INFINITY; /* the warm-up was without `fetch` */
     for (; runs < most && (runs == 0 || attn_clock_wall() < until); runs++) {
         struct attn_live_sample sample = {0};
         const double waited = attn_clocks_delayed(true);
@@ -188,6 +188,8 @@ static int find_batch(struct live *live)
                                 (now.wall - start.wall));
         live->single = seconds > 0 && seconds < live->single ? seconds : live->single;
     }
+    if (!isfinite(live->single))
+        live->single = live->timing.warm_up;
     live->clock = clock_of(live, waits, runs, share);
     const double fit = (device ? BATCH_DEVICE_S : BATCH_S) / live->single;
     const double batch_most = device ? BATCH_LAUNCHES : BATCH_MOST;

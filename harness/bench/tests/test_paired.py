@@ -100,6 +100,13 @@ class Paired(Bench):
         null, = (record for record in records["bench"] if record["backend"] == "null")
         self.assertIsNone(null["live"])
 
+    def test_fetch_is_part_of_a_run(self):
+        # All work is done there. A batch takes 0.2 ms, or is one run.
+        records = self.bench(0, "--plugin", plugin("rogue"), "-b", "rogue:bug=work_in_fetch",
+                             "--cache", "hot", "--rounds", "2", "--min-time", "1ms", "s=64 d=64")
+        live = records["bench"][0]["live"]
+        self.assertLess((live["iterations"] - 1) * live["low_ns"]["value"], 1e6)
+
     def test_results_of_turns_are_judged(self):
         # Right in its first 600 runs. So small a case runs more often in 16 batches, but not in 16
         # samples of a microsecond.
