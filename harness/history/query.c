@@ -6,6 +6,7 @@
 
 #include "history/index.h"
 #include "history/statement.h"
+#include "results/record.h"
 
 /* A text that is no UTF-8 has no JSON. */
 static json_t *text_json(const char *text)
@@ -24,7 +25,7 @@ static json_t *rounds_json(sqlite3_stmt *statement, int column)
         return list;
     for (size_t at = 0; at < bytes; at += sizeof value) {
         memcpy(&value, blob + at, sizeof value);
-        json_array_append_new(list, isfinite(value) ? json_real(value) : json_null());
+        json_array_append_new(list, attn_json_number(value));
     }
     return list;
 }
@@ -35,7 +36,7 @@ static json_t *number_json(sqlite3_stmt *statement, int column)
     const int type = sqlite3_column_type(statement, column);
     if (type == SQLITE_INTEGER)
         return json_integer(sqlite3_column_int64(statement, column));
-    return type == SQLITE_FLOAT && isfinite(value) ? json_real(value) : json_null();
+    return type == SQLITE_FLOAT ? attn_json_number(value) : json_null();
 }
 
 /* A row as an object: the columns by their names, in the kind that each letter names: t text, n

@@ -9,17 +9,13 @@
 #include "history/anchors.h"
 #include "report/text.h"
 #include "results/changes.h"
+#include "results/record.h"
 #include "results/statistics.h"
 
 struct ratio {
     double value, lo, hi; /* NAN: none */
     const char *source;
 };
-
-static json_t *figure(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
 
 static bool is_positive(double value)
 {
@@ -163,8 +159,9 @@ static json_t *open_series(const json_t *results, const json_t *names,
             continue;
         json_array_append_new(all, json_pack("{s:s,s:s,s:o,s:s,s:[],s:[]}", "machine", machine,
                                              "backend", attn_field_text(row, "backend"), "threads",
-                                             figure(attn_field_number(row, "threads")), "cache",
-                                             attn_field_text(row, "cache"), "points", "changes"));
+                                             attn_json_number(attn_field_number(row, "threads")),
+                                             "cache", attn_field_text(row, "cache"), "points",
+                                             "changes"));
     }
     return all;
 }
@@ -175,8 +172,8 @@ static json_t *point_json(const json_t *row, const struct ratio *ratio, bool anc
                      attn_field_text(row, "run"), "date", attn_field_text(row, "date"), "commit",
                      attn_field_text(row, "commit"), "plugin", attn_field_text(row, "plugin"),
                      "version", attn_field_text(row, "version"), "status",
-                     attn_field_text(row, "status"), "ratio", figure(ratio->value), "low",
-                     figure(ratio->lo), "high", figure(ratio->hi), "source",
+                     attn_field_text(row, "status"), "ratio", attn_json_number(ratio->value), "low",
+                     attn_json_number(ratio->lo), "high", attn_json_number(ratio->hi), "source",
                      isfinite(ratio->value) ? ratio->source : "", "anchor_changed", anchor_changed);
 }
 

@@ -4,6 +4,7 @@
 
 #include "live/calibrate.h"
 #include "results/rates.h"
+#include "results/record.h"
 
 static double mean_of(double sum, const struct attn_calibration_tally *tally)
 {
@@ -76,11 +77,6 @@ void attn_calibration_print(const struct attn_calibration *calibration, FILE *ou
 
 /* ---- JSON ---- */
 
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *tally_json(const struct attn_calibration_tally *tally,
                           enum attn_calibration_kind kind)
 {
@@ -93,8 +89,8 @@ static json_t *tally_json(const struct attn_calibration_tally *tally,
                      (json_int_t)tally->done, "cut", (json_int_t)tally->cut, "counts", counts,
                      "wrong", (json_int_t)wrong, "wrong_most", attn_rate_most(wrong, tally->done),
                      "found_least", attn_rate_least(tally->of[ATTN_PAIRED_SLOWER], tally->done),
-                     "ratio", number(exp(mean_of(tally->logs, tally))), "seconds",
-                     number(mean_of(tally->seconds, tally)));
+                     "ratio", attn_json_number(exp(mean_of(tally->logs, tally))), "seconds",
+                     attn_json_number(mean_of(tally->seconds, tally)));
 }
 
 json_t *attn_calibration_json(const struct attn_calibration *calibration)
@@ -109,8 +105,9 @@ json_t *attn_calibration_json(const struct attn_calibration *calibration)
                       attn_calibration_cases[p], "aa",
                       tally_json(&part->kinds[ATTN_CALIBRATE_AA], ATTN_CALIBRATE_AA), "planted",
                       tally_json(&part->kinds[ATTN_CALIBRATE_PLANTED], ATTN_CALIBRATE_PLANTED),
-                      "resolves", number(attn_calibration_resolves(calibration, p)), "spread",
-                      number(spread_of(part)), "pairs", (json_int_t)part->n_off));
+                      "resolves", attn_json_number(attn_calibration_resolves(calibration, p)),
+                      "spread", attn_json_number(spread_of(part)), "pairs",
+                      (json_int_t)part->n_off));
     }
     return json_pack("{s:f, s:f, s:f, s:o, s:s, s:s, s:s}", "margin", calibration->margin,
                      "planted", ATTN_PLANTED_SHARE, "seconds", calibration->seconds, "cases", parts,

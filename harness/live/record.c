@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "results/record.h"
+
 #include "live/compare.h"
 
 const char *attn_live_name(const struct attn_contestant *c, char *text, size_t size)
@@ -82,12 +84,6 @@ void attn_live_print(const struct attn_live_result *result, FILE *out)
 
 /* ---- JSON ---- */
 
-/* JSON has no infinities and no NaN. */
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 /* The ratio whose logarithm this is. */
 static json_t *ratio_of(double logarithm)
 {
@@ -104,9 +100,10 @@ static json_t *side_json(const struct attn_side_figures *side)
 {
     return json_pack("{s:I, s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "iterations",
                      (json_int_t)side->iterations, "clock", attn_clock_name(side->clock), "wall_ns",
-                     number(side->wall), "processor_ns", number(side->processor), "device_ns",
-                     side->device > 0 ? number(side->device) : json_null(), "least_ns",
-                     number(side->least), "switches", (json_int_t)side->switches, "bytes",
+                     attn_json_number(side->wall), "processor_ns",
+                     attn_json_number(side->processor), "device_ns",
+                     side->device > 0 ? attn_json_number(side->device) : json_null(), "least_ns",
+                     attn_json_number(side->least), "switches", (json_int_t)side->switches, "bytes",
                      (json_int_t)side->bytes, "huge_bytes", (json_int_t)side->huge_bytes);
 }
 
@@ -120,7 +117,7 @@ static json_t *pair_json(const struct attn_live_pair *pair, int series)
         "{s:i, s:s, s:o, s:o, s:o, s:o, s:I, s:f, s:s, s:o, s:b, s:f, s:o, s:o, s:o}", "series",
         series, "clock", attn_clock_name(f->clock), "ratio", ratio_of(f->ratio), "processor_ratio",
         ratio_of(f->processor_ratio), "wall_ratio", ratio_of(f->wall_ratio), "error",
-        number(f->error), "cycles", (json_int_t)f->cycles, "seconds", f->seconds, "noise",
+        attn_json_number(f->error), "cycles", (json_int_t)f->cycles, "seconds", f->seconds, "noise",
         attn_noise_name(f->noise), "processors", processors, "alone", pair->alone, "steal",
         pair->steal, "load", pair->load < 0 ? json_null() : json_real(pair->load), "a",
         side_json(&f->sides[0]), "b", side_json(&f->sides[1]));

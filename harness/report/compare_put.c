@@ -8,6 +8,7 @@
 
 #include "report/text.h"
 #include "results/figures.h"
+#include "results/record.h"
 
 static const char *const verdict_names[] = {"same",  "faster",    "slower",  "unclear",
                                             "broke", "only base", "only new"};
@@ -99,22 +100,17 @@ static void put_table(FILE *out, const struct attn_pairs *pairs,
     fputc('\n', out);
 }
 
-static json_t *finite_or_null(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *pair_json(const struct attn_pair *pair)
 {
     const struct attn_view_row *row = pair->row;
-    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:o,s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:s,s:o}", "id", row->id,
-                     "case", row->line, "label", row->label, "backend", pair->base_label,
-                     "new_backend", pair->next_label, "threads", finite_or_null(row->threads),
-                     "cache", row->cache, "verdict", verdict_names[pair->verdict], "ratio",
-                     finite_or_null(pair->ratio.ratio), "lo", finite_or_null(pair->ratio.lo), "hi",
-                     finite_or_null(pair->ratio.hi), "base_ns", finite_or_null(centre(pair->base)),
-                     "new_ns", finite_or_null(centre(pair->next)), "reason", pair->reason, "p",
-                     finite_or_null(pair->p));
+    return json_pack(
+        "{s:s,s:s,s:s,s:s,s:s,s:o,s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:s,s:o}", "id", row->id, "case",
+        row->line, "label", row->label, "backend", pair->base_label, "new_backend",
+        pair->next_label, "threads", attn_json_number(row->threads), "cache", row->cache, "verdict",
+        verdict_names[pair->verdict], "ratio", attn_json_number(pair->ratio.ratio), "lo",
+        attn_json_number(pair->ratio.lo), "hi", attn_json_number(pair->ratio.hi), "base_ns",
+        attn_json_number(centre(pair->base)), "new_ns", attn_json_number(centre(pair->next)),
+        "reason", pair->reason, "p", attn_json_number(pair->p));
 }
 
 static void put_differences(FILE *out, const struct attn_differences *differences)
@@ -177,7 +173,7 @@ static int put_json(FILE *out, const struct attn_compare_findings *f,
                                   json_integer((json_int_t)f->tally.of[v])) != 0;
     json_t *root = json_pack("{s:f,s:o,s:o,s:o,s:i,s:s,s:o,s:o}", "margin", options->margin,
                              "results", list, "counts", counts, "geometric_mean",
-                             finite_or_null(f->tally.geomean), "exit", (int)f->code, "reason",
+                             attn_json_number(f->tally.geomean), "exit", (int)f->code, "reason",
                              f->reason, "differences", attn_differences_json(&f->differences),
                              "gate", f->footprint.list ? gate_json(f, options) : json_null());
     bad = bad || !root || json_dumpf(root, out, JSON_INDENT(1) | JSON_PRESERVE_ORDER) != 0;

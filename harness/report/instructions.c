@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "report/text.h"
+#include "results/record.h"
 
 static double count_of(const struct attn_view_row *row)
 {
@@ -15,10 +16,9 @@ static int add(struct attn_instructions *out, const struct attn_pair *pair, doub
                double next)
 {
     return json_array_append_new(
-        out->list,
-        json_pack("{s:s,s:s,s:f,s:o,s:s}", "backend", pair->next_label, "case", pair->row->label,
-                  "base", base, "new", isfinite(next) ? json_real(next) : json_null(), "reason",
-                  attn_field_text(pair->next->bench, "instructions_reason")));
+        out->list, json_pack("{s:s,s:s,s:f,s:o,s:s}", "backend", pair->next_label, "case",
+                             pair->row->label, "base", base, "new", attn_json_number(next),
+                             "reason", attn_field_text(pair->next->bench, "instructions_reason")));
 }
 
 int attn_instructions_judge(const struct attn_pairs *pairs, struct attn_instructions *out)

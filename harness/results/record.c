@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,11 @@
 #define SEAL_TAIL   "\"}"
 #define SEAL_DIGITS 8
 #define SEAL_LENGTH (sizeof SEAL_HEAD - 1 + SEAL_DIGITS + sizeof SEAL_TAIL - 1)
+
+json_t *attn_json_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
 
 /* More than a run of 10^6 results takes; what is larger is no results file. */
 #define FILE_LIMIT (4ull << 30)

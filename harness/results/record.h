@@ -8,6 +8,9 @@
 #include <jansson.h>
 #include <stddef.h>
 
+/* JSON has no infinities and no NaN: a number that is not finite is null. */
+json_t *attn_json_number(double value);
+
 /* Appends one record to an open file descriptor: the object's fields in the order they were set,
  * then "crc32" as the last field: 8 hex digits of the CRC-32 over the bytes of the line before
  * `,"crc32"`. Syncs before it returns, and undoes a failed write. Takes no ownership. Returns 0, or

@@ -9,6 +9,7 @@
 #include "case/operator.h"
 #include "reference/dtype.h"
 #include "results/kept.h"
+#include "results/record.h"
 #include "run/declared_off.h"
 
 /* A figure is marked if the harness's own cost is a larger part of it than this. */
@@ -127,12 +128,6 @@ void attn_entry_repro(const struct attn_entry *entry, int threads, char *text, s
     add_quoted(&words, line);
 }
 
-/* JSON has no infinities and no NaN: a number that is not finite is null. */
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static void put(json_t *record, const char *key, json_t *value)
 {
     json_object_set_new(record, key, value);
@@ -215,7 +210,7 @@ static json_t *numerics_json(const struct attn_plan_info *plan)
                    {"invariant", n->invariant}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i].value != 0)
-            put(o, numbers[i].key, number(numbers[i].value));
+            put(o, numbers[i].key, attn_json_number(numbers[i].value));
     if (n->source)
         put(o, "source", json_string(n->source));
     return o;
@@ -252,14 +247,14 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
     if (!r)
         return NULL;
     bool judged = v->rows_checked > 0;
-    put(r, "max_ratio", judged ? number(v->max_ratio) : json_null());
-    put(r, "median_ratio", judged ? number(v->median_ratio) : json_null());
-    put(r, "grade", v->grade > 0 ? number(v->grade) : json_null());
-    put(r, "slack", v->slack > 0 ? number(v->slack) : json_null());
-    put(r, "max_abs", judged ? number(v->max_abs) : json_null());
-    put(r, "max_rel", judged ? number(v->max_rel) : json_null());
-    put(r, "rms", judged ? number(v->rms) : json_null());
-    put(r, "delta", judged ? number(v->delta) : json_null());
+    put(r, "max_ratio", judged ? attn_json_number(v->max_ratio) : json_null());
+    put(r, "median_ratio", judged ? attn_json_number(v->median_ratio) : json_null());
+    put(r, "grade", v->grade > 0 ? attn_json_number(v->grade) : json_null());
+    put(r, "slack", v->slack > 0 ? attn_json_number(v->slack) : json_null());
+    put(r, "max_abs", judged ? attn_json_number(v->max_abs) : json_null());
+    put(r, "max_rel", judged ? attn_json_number(v->max_rel) : json_null());
+    put(r, "rms", judged ? attn_json_number(v->rms) : json_null());
+    put(r, "delta", judged ? attn_json_number(v->delta) : json_null());
     put(r, "worst", json_string(v->worst));
     put(r, "rows_checked", json_integer(v->rows_checked));
     put(r, "rows_total", json_integer(v->rows_total));
@@ -286,8 +281,8 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
         json_string(entry->contestant ? attn_exactness_name(entry->contestant->info.exactness)
                                       : "exact"));
     put(r, "sizes", sizes_json(entry->c));
-    put(r, "seconds", entry->seconds > 0 ? number(entry->seconds) : json_null());
-    put(r, "verifying_s", number(entry->verifying_s));
+    put(r, "seconds", entry->seconds > 0 ? attn_json_number(entry->seconds) : json_null());
+    put(r, "verifying_s", attn_json_number(entry->verifying_s));
     if (attn_case_asks(entry->c, ATTN_WEIGHTS) && entry->contestant) {
         char name[ATTN_KEPT_NAME_MAX];
         bool named = entry->kept &&
@@ -303,7 +298,7 @@ static json_t *samples_json(const double *samples, int n)
 {
     json_t *a = json_array();
     for (int i = 0; i < n; i++)
-        json_array_append_new(a, number(samples[i]));
+        json_array_append_new(a, attn_json_number(samples[i]));
     return a;
 }
 
@@ -331,7 +326,7 @@ json_t *attn_round_record(const struct attn_entry *entry, const struct attn_sess
         put(r, "device",
             json_pack("{s:o, s:o}", "before", reading_json(&reply->before), "after",
                       reading_json(&reply->after)));
-    put(r, "time", number(attn_now() - session->began));
+    put(r, "time", attn_json_number(attn_now() - session->began));
     return r;
 }
 
@@ -359,10 +354,10 @@ json_t *attn_bench_record(const struct attn_entry *entry, const struct attn_sess
         return NULL;
     put(r, "cache", json_string(cache_name(cache)));
     json_t *time = json_object();
-    put(time, "median", number(s.median));
-    put(time, "min", number(s.min));
-    put(time, "p10", number(s.p10));
-    put(time, "p90", number(s.p90));
+    put(time, "median", attn_json_number(s.median));
+    put(time, "min", attn_json_number(s.min));
+    put(time, "p10", attn_json_number(s.p10));
+    put(time, "p90", attn_json_number(s.p90));
     bool known = s.rounds > 1; /* one round has no interval */
     put(time, "ci95", known ? json_pack("[f, f]", s.lo, s.hi) : json_null());
     put(time, "n", json_integer((json_int_t)s.n));
@@ -372,12 +367,12 @@ json_t *attn_bench_record(const struct attn_entry *entry, const struct attn_sess
         json_array_append_new(
             rounds, samples_json(entry->rounds[cache][i].samples_ns, entry->rounds[cache][i].n));
     put(r, "samples_ns", rounds);
-    put(r, "flops", number(entry->flops));
+    put(r, "flops", attn_json_number(entry->flops));
     put(r, "bytes", json_integer((json_int_t)entry->bytes));
     /* one operation a nanosecond is 1 GFLOP/s, one byte a nanosecond 1 GB/s */
     bool none = entry->contestant->info.exactness == ATTN_NONE;
-    put(r, "gflops", none ? json_null() : number(entry->flops / s.median));
-    put(r, "gbs", none ? json_null() : number((double)entry->bytes / s.median));
+    put(r, "gflops", none ? json_null() : attn_json_number(entry->flops / s.median));
+    put(r, "gbs", none ? json_null() : attn_json_number((double)entry->bytes / s.median));
     put(r, "workspace_bytes", json_integer((json_int_t)entry->plan.workspace_bytes));
     put(r, "peak_bytes",
         entry->peak_known ? json_integer((json_int_t)entry->peak_bytes) : json_null());
@@ -393,8 +388,8 @@ json_t *attn_bench_record(const struct attn_entry *entry, const struct attn_sess
             json_pack("{s:I, s:f, s:f, s:I}", "cache_bytes", (json_int_t)d->cache_bytes,
                       "launch_ns", d->launch_ns, "copy_gbs", d->copy_gbs, "taken_bytes",
                       (json_int_t)entry->taken_bytes));
-    put(r, "timing_s", number(entry->timing_s[cache]));
-    put(r, "judging_s", number(entry->judging_s[cache]));
+    put(r, "timing_s", attn_json_number(entry->timing_s[cache]));
+    put(r, "judging_s", attn_json_number(entry->judging_s[cache]));
     put(r, "threads_seen", json_integer(entry->plan.threads_seen));
     put(r, "overhead_marked", json_boolean(!none && entry->harness_ns > overhead_share * s.median));
     put(r, "sizes", sizes_json(entry->c));
