@@ -72,10 +72,8 @@ int attn_block_verify(struct attn_session *session, struct attn_block *block,
         for (size_t b = 0; b < n && result == 0; b++) {
             struct attn_entry *entry = attn_block_entry(block, n, i, b);
             bool none = entry->contestant->info.exactness == ATTN_NONE;
-            entry->timed =
-                block->instances[i] && (!none || i == 0) &&
-                (entry->verdict.status == ATTN_PASS || entry->verdict.status == ATTN_MISTRUSTED ||
-                 entry->verdict.status == ATTN_APPROX);
+            entry->timed = block->instances[i] && (!none || i == 0) &&
+                           attn_status_holds(entry->verdict.status);
         }
     }
     for (size_t b = 0; b < n; b++)

@@ -51,8 +51,7 @@ static const char *date_of(const json_t *machine)
 
 static bool is_timed(const struct attn_view_row *row)
 {
-    return row->bench && (row->status == ATTN_PASS || row->status == ATTN_MISTRUSTED ||
-                          row->status == ATTN_APPROX);
+    return row->bench && attn_status_holds(row->status);
 }
 
 /* What went wrong, instead of a timing. */

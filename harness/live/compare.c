@@ -154,11 +154,9 @@ static int measure(struct match *match, char *why, size_t size)
 /* Why there is nothing to compare; NULL: both sides may be timed. */
 static const struct attn_entry *not_timed(const struct match *match)
 {
-    for (int s = 0; s < 2; s++) {
-        const enum attn_status status = match->entries[s].verdict.status;
-        if (status != ATTN_PASS && status != ATTN_MISTRUSTED && status != ATTN_APPROX)
+    for (int s = 0; s < 2; s++)
+        if (!attn_status_holds(match->entries[s].verdict.status))
             return &match->entries[s];
-    }
     return NULL;
 }
 

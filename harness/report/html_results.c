@@ -12,9 +12,7 @@
 /* The class of a cell that holds attn_row_mark. */
 static const char *mark_class(const struct attn_view_row *row)
 {
-    bool silent = !row || row->status == ATTN_PASS || row->status == ATTN_MISTRUSTED ||
-                  row->status == ATTN_APPROX;
-    return silent ? "skip" : attn_status_name(row->status);
+    return !row || attn_status_holds(row->status) ? "skip" : attn_status_name(row->status);
 }
 
 /* One result takes `width` cells. */
@@ -62,10 +60,8 @@ static void put_check(FILE *out, const struct attn_view_row *row, int width)
 {
     char figure[ATTN_FIGURE_MAX];
     double ratio = row ? attn_field_number(row->verify, "max_ratio") : (double)NAN;
-    bool judged = row &&
-                  (row->status == ATTN_PASS || row->status == ATTN_FAIL ||
-                   row->status == ATTN_MISTRUSTED || row->status == ATTN_APPROX) &&
-                  isfinite(ratio);
+    bool judged =
+        row && (row->status == ATTN_FAIL || attn_status_holds(row->status)) && isfinite(ratio);
     if (!judged) {
         if (row && row->status == ATTN_PASS)
             fprintf(out, "<td class=\"m pass\" colspan=\"%d\">pass</td>", width);

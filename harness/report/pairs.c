@@ -12,9 +12,7 @@
 static bool is_timed(const struct attn_view_row *row)
 {
     double *medians = NULL;
-    bool passed =
-        row->status == ATTN_PASS || row->status == ATTN_MISTRUSTED || row->status == ATTN_APPROX;
-    size_t n = passed ? attn_view_round_medians(row->bench, &medians) : 0;
+    size_t n = attn_status_holds(row->status) ? attn_view_round_medians(row->bench, &medians) : 0;
     free(medians);
     return n > 0;
 }

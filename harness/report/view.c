@@ -385,9 +385,7 @@ size_t attn_view_round_medians(const json_t *bench, double **medians)
 
 bool attn_row_timed(const struct attn_view_row *row)
 {
-    return row && isfinite(row->median) &&
-           (row->status == ATTN_PASS || row->status == ATTN_MISTRUSTED ||
-            row->status == ATTN_APPROX);
+    return row && isfinite(row->median) && attn_status_holds(row->status);
 }
 
 bool attn_row_exact(const struct attn_view_row *row)

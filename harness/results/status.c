@@ -25,6 +25,11 @@ int attn_status_parse(const char *name)
     return -1;
 }
 
+bool attn_status_holds(enum attn_status status)
+{
+    return status == ATTN_PASS || status == ATTN_MISTRUSTED || status == ATTN_APPROX;
+}
+
 /* Position in the order of claims, the strongest first. */
 static int rank_of(enum attn_exit code)
 {

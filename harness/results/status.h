@@ -3,6 +3,8 @@
 #ifndef ATTN_STATUS_H
 #define ATTN_STATUS_H
 
+#include <stdbool.h>
+
 enum attn_status {
     ATTN_PASS,
     ATTN_FAIL,       /* wrong numbers, or a broken promise (input modified, read past an end) */
@@ -20,6 +22,9 @@ enum attn_status {
 /* "pass" "fail" "skip" "mistrusted" "approx" "crash" "timeout" "oom" "error" "suspect" */
 const char *attn_status_name(enum attn_status status);
 int attn_status_parse(const char *name); /* -1: none of them */
+
+/* Pass, mistrusted or approx: the outputs were right, as far as they were judged. */
+bool attn_status_holds(enum attn_status status);
 
 enum attn_exit {
     ATTN_EXIT_OK = 0,

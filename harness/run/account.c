@@ -59,9 +59,9 @@ static void close_part(struct attn_entry *entry, int part, bool asked, enum attn
     if (!asked)
         entry->missed[part] = (unsigned char)not_asked;
     attn_account_miss(entry, part,
-                      !attn_judgement_holds(entry->verdict.status) ? ATTN_WHY_FAILED
-                      : attn_interrupted                           ? ATTN_WHY_INTERRUPTED
-                                                                   : ATTN_WHY_SLOW);
+                      !attn_status_holds(entry->verdict.status) ? ATTN_WHY_FAILED
+                      : attn_interrupted                        ? ATTN_WHY_INTERRUPTED
+                                                                : ATTN_WHY_SLOW);
 }
 
 /* Is a fill due on a case? few_queries judges every row, so it is due where the case was sampled.

@@ -73,7 +73,7 @@ static bool is_right_at_once(struct attn_seat *seat, const struct attn_seat_plan
     if (outcome.status != ATTN_PASS)
         return false;
     attn_examine_outputs(age->judge, &info.numerics, false, &verdict);
-    return attn_judgement_holds(verdict.status);
+    return attn_status_holds(verdict.status);
 }
 
 /* How a plan of a case is run. */
@@ -110,7 +110,7 @@ static enum attn_status run_many(const struct ageing *how, struct attn_seat_plan
     }
     attn_examine_outputs(judge, &info.numerics, false, &verdict);
     how->entry->verdict.delta += verdict.delta;
-    if (attn_judgement_holds(verdict.status))
+    if (attn_status_holds(verdict.status))
         return ATTN_PASS;
     if (how->early && !is_right_at_once(how->seat, age))
         return ATTN_FAIL;
@@ -173,7 +173,7 @@ static enum attn_status begin(const struct ageing *how)
             continue;
         }
         status = run_case(how, age);
-        const bool holds = status == ATTN_PASS && attn_judgement_holds(how->entry->verdict.status);
+        const bool holds = status == ATTN_PASS && attn_status_holds(how->entry->verdict.status);
         if (holds && how->session->settings.checks >> ATTN_CHECK_LEAKS & 1)
             find_growth(how, age);
         if (holds && how->keep && how->seat->worker)
@@ -226,7 +226,7 @@ static void judge_old(struct attn_seat *seat, struct attn_seat_plan *age, struct
     }
     attn_examine_outputs(age->judge, &age->numerics, false, &verdict);
     entry->verdict.delta += verdict.delta;
-    if (!attn_judgement_holds(verdict.status))
+    if (!attn_status_holds(verdict.status))
         fail(entry, ATTN_CHECK_NEW_DATA, &age->c, verdict.status, "two seconds later",
              verdict.reason);
 }
@@ -237,7 +237,7 @@ void attn_age_end(struct attn_session *session, struct attn_seat *seats, struct 
     for (size_t b = 0; b < session->roster.count; b++) {
         struct attn_seat *seat = &seats[b];
         struct attn_seat_plan *age = seat->age;
-        const bool holds = attn_judgement_holds(entries[b].verdict.status);
+        const bool holds = attn_status_holds(entries[b].verdict.status);
         const bool skipped = entries[b].verdict.status == ATTN_SKIP;
         /* The verdict should be that of a case that holds so far. */
         if (!age || (last ? !holds && !skipped : !holds || attn_now() < age->since + old_s))

@@ -25,7 +25,7 @@ static const double smaller_cells = 0x1p20, smaller_bytes = 0x1p23, smaller_s = 
 static bool may_check(const struct attn_entry *entry)
 {
     return entry->end_ok && entry->contestant->info.exactness == ATTN_EXACT &&
-           attn_judgement_holds(entry->verdict.status);
+           attn_status_holds(entry->verdict.status);
 }
 
 static bool fills_cheap(const struct attn_entry *entry)
@@ -64,8 +64,8 @@ static void fill_one(const struct filling *f, size_t b, struct attn_instance *in
     entry->checks_done |= trial.checks_done;
     entry->checks_ok &= trial.checks_ok;
     entry->fills_done |= 1u << fill;
-    entry->fills_ok |= (unsigned)attn_judgement_holds(verdict.status) << fill;
-    if (!attn_judgement_holds(verdict.status))
+    entry->fills_ok |= (unsigned)attn_status_holds(verdict.status) << fill;
+    if (!attn_status_holds(verdict.status))
         entry->fill = fill;
     attn_verify_power(trials, judge, &verdict, entry);
     attn_judgement_merge(&entry->verdict, &verdict);
@@ -149,7 +149,7 @@ static void merge(struct attn_entry *entry, const struct attn_entry *small, cons
     if (small->verdict.status == ATTN_SKIP)
         return;
     struct attn_judgement verdict = small->verdict;
-    if (!attn_judgement_holds(verdict.status)) {
+    if (!attn_status_holds(verdict.status)) {
         entry->failed_smaller = true;
         entry->fill = small->fill;
         snprintf(verdict.reason, sizeof verdict.reason, "on the smaller case '%.200s': %.280s",

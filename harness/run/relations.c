@@ -27,7 +27,7 @@ static bool may_try(const struct attn_entry *entry)
 {
     return entry->end_ok && entry->plan.has_numerics && entry->verdict.unknown == 0 &&
            entry->contestant->info.exactness == ATTN_EXACT &&
-           attn_judgement_holds(entry->verdict.status);
+           attn_status_holds(entry->verdict.status);
 }
 
 bool attn_relations_cheap(const struct attn_instance *instance, const struct attn_entry *entry)

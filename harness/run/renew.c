@@ -24,7 +24,7 @@ bool attn_renew_may(const struct attn_entry *entry)
 {
     return entry->end_ok && entry->plan.has_numerics &&
            entry->contestant->info.exactness == ATTN_EXACT &&
-           attn_judgement_holds(entry->verdict.status);
+           attn_status_holds(entry->verdict.status);
 }
 
 static bool may_renew(const struct attn_entry *entry)
@@ -64,7 +64,7 @@ static void renew(struct attn_seat *seat, struct attn_instance *instance,
         return;
     }
     attn_examine_outputs(judge, &info.numerics, false, &again);
-    const bool ok = attn_judgement_holds(again.status);
+    const bool ok = attn_status_holds(again.status);
     entry->checks_ok |= ok ? bit : 0;
     const enum attn_status was = entry->verdict.status;
     attn_judgement_merge(&entry->verdict, &again);

@@ -29,8 +29,8 @@ static bool ends_key(const json_t *record, const char *last)
     if (status == ATTN_SKIP &&
         !strncmp(text_of(record, "reason"), ATTN_NO_TIME_LEFT, strlen(ATTN_NO_TIME_LEFT)))
         return false;
-    return !strcmp(text_of(record, "type"), "verify") && status != ATTN_PASS &&
-           status != ATTN_MISTRUSTED && status != ATTN_APPROX;
+    return !strcmp(text_of(record, "type"), "verify") &&
+           !(status >= 0 && attn_status_holds((enum attn_status)status));
 }
 
 static bool is_complete(const struct attn_session *session, const struct attn_case *c,

@@ -35,7 +35,7 @@ static void print_result(FILE *out, const struct attn_entry *entry,
                 attn_power_of(&entry->power));
     if (v->slack > 0)
         fprintf(out, "  grade: %.2g slack: %.2g", v->grade, v->slack);
-    if (attn_judgement_holds(v->status))
+    if (attn_status_holds(v->status))
         attn_declared_off_print(out, &entry->plan, entry->c);
     fputc('\n', out);
     if (v->status == ATTN_PASS)

@@ -91,18 +91,13 @@ _Static_assert(3 * 3 + (ATTN_CHECK_THREADS + 1) * (1 + ATTN_RELATION_PARTS) + 2 
                    REF_COMPARISONS,
                "the shares of all comparisons are at most delta");
 
-bool attn_judgement_holds(enum attn_status status)
-{
-    return status == ATTN_PASS || status == ATTN_APPROX || status == ATTN_MISTRUSTED;
-}
-
 void attn_judgement_merge(struct attn_judgement *kept, const struct attn_judgement *next)
 {
     const double max = fmax(kept->max_ratio, next->max_ratio);
     const double grade = kept->grade, slack = kept->slack;
     const int64_t counted = kept->rows_counted, every = kept->rows_every;
     const double delta = kept->delta + next->delta;
-    if (!attn_judgement_holds(next->status) ||
+    if (!attn_status_holds(next->status) ||
         (kept->status == ATTN_PASS && next->status != ATTN_PASS))
         *kept = *next;
     kept->max_ratio = max;
@@ -159,7 +154,7 @@ void attn_verify_power(struct attn_power_trials **trials, const struct attn_judg
                        const struct attn_judgement *verdict, struct attn_entry *entry)
 {
     struct attn_evidence evidence;
-    if (attn_judgement_holds(verdict->status) && entry->plan.has_numerics &&
+    if (attn_status_holds(verdict->status) && entry->plan.has_numerics &&
         entry->contestant->info.exactness == ATTN_EXACT && attn_judge_evidence(judge, &evidence))
         attn_power_measure(trials, &evidence, &entry->plan.numerics, &entry->power);
 }
@@ -229,7 +224,7 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
     if (entry->verdict.rows_checked > 0)
         attn_judge_grade(judge, &entry->verdict);
     entry->end_done = true;
-    entry->end_ok = attn_judgement_holds(entry->verdict.status);
+    entry->end_ok = attn_status_holds(entry->verdict.status);
     if (entry->seconds > 0 && instance->flops >= rate_flops)
         attn_seat_saw_rate(seat, &instance->problem, instance->flops / entry->seconds);
     if (!entry->end_ok || entry->seconds > second_placement_s ||
@@ -238,6 +233,6 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
     struct attn_judgement second;
     attn_verify_placement(seat, instance, judge, ATTN_PLACE_START, entry, &second);
     entry->start_done = true;
-    entry->start_ok = attn_judgement_holds(second.status);
+    entry->start_ok = attn_status_holds(second.status);
     attn_judgement_merge(&entry->verdict, &second);
 }

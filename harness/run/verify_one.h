@@ -34,9 +34,6 @@ void attn_verify_power(struct attn_power_trials **trials, const struct attn_judg
 void attn_judgement_set(struct attn_judgement *verdict, enum attn_status status,
                         const char *reason);
 
-/* Were the outputs right, as far as they were judged? */
-bool attn_judgement_holds(enum attn_status status);
-
 /* Keeps the worse of two verdicts; of equal ones, the first. What failed once has failed. */
 void attn_judgement_merge(struct attn_judgement *kept, const struct attn_judgement *next);
 
