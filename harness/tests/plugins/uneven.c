@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* uneven.c - right, and always as fast: a run takes 60 us of processor time. With the option first=N
- * the first N of a process take 90 us. */
+/* uneven.c - right, and always as fast: a run takes 60 us of processor time. With the option
+ * first=N the first N of a process take 90 us. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -35,17 +35,7 @@ static const struct attn_option_spec options[] = {{.key = "first",
                                                    .type = ATTN_OPTION_INT,
                                                    .default_value = "0",
                                                    .help = "runs of a process that take longer"}};
-static const struct attn_backend backend = {.struct_size = offsetof(struct attn_backend, device),
-                                            .name = "test",
-                                            .description = "a test backend",
-                                            .options = options,
-                                            .n_options = 1,
-                                            .supports = base_supports,
-                                            .create = create,
-                                            .numerics = base_numerics,
-                                            .bind = base_bind,
-                                            .run = run,
-                                            .release = base_release,
-                                            .destroy = base_destroy};
+static const struct attn_backend backend = {BASE_BACKEND, .create = create, .run = run,
+                                            .options = options, .n_options = 1};
 static const struct attn_backend *const table[] = {&backend};
 const struct attn_plugin attn_plugin = {BASE_PLUGIN(table)};
