@@ -323,29 +323,31 @@ static double start_of(const struct pass *pass)
 }
 
 /* Chooses the cases for which there is time, the cheapest first: a ratio of few rounds has a wide
- * interval, so some cases have enough of them, and the others none. Returns how many. */
-static size_t choose_cases(struct pass *pass, double until)
+ * interval, so some cases have enough of them, and the others none. Is there any? */
+static bool choose_cases(struct pass *pass, double until)
 {
     const int most = rounds_most(&pass->session->settings);
     const int wanted = most < ROUNDS_WANTED ? most : ROUNDS_WANTED;
     bool seen[ATTN_BLOCK_CASES] = {false};
-    double left = until - attn_now() - wanted * start_of(pass);
-    size_t chosen = 0;
+    double left = until - attn_now() - wanted * start_of(pass), costs[ATTN_BLOCK_CASES];
+    bool any = false;
+    for (size_t i = 0; i < pass->block->count; i++)
+        costs[i] = cost_of(pass, i);
     for (size_t n = 0; n < pass->block->count; n++) {
         size_t cheapest = SIZE_MAX;
         for (size_t i = 0; i < pass->block->count; i++)
-            if (!seen[i] && (cheapest == SIZE_MAX || cost_of(pass, i) < cost_of(pass, cheapest)))
+            if (!seen[i] && (cheapest == SIZE_MAX || costs[i] < costs[cheapest]))
                 cheapest = i;
         seen[cheapest] = true;
-        left -= wanted * cost_of(pass, cheapest);
-        chosen += left >= 0;
+        left -= wanted * costs[cheapest];
+        any = any || left >= 0;
         for (size_t b = 0; b < pass->session->roster.count && left < 0; b++)
             if (takes_part(pass, cheapest, b))
                 snprintf(rounds_of(pass, cheapest, b)->why_not,
                          sizeof rounds_of(pass, cheapest, b)->why_not,
                          "the budget has no time for %d rounds of turns", wanted);
     }
-    return chosen;
+    return any;
 }
 
 int attn_block_paired(struct attn_session *session, struct attn_block *block, double until,
@@ -364,10 +366,9 @@ int attn_block_paired(struct attn_session *session, struct attn_block *block, do
     int result = block->paired && pass.seats ? 0 : -1;
     if (result)
         snprintf(why, size, "no memory for %zu backends", n);
-    const size_t chosen = result == 0 ? choose_cases(&pass, until) : 0;
+    const bool any = result == 0 && choose_cases(&pass, until);
     const double began = attn_now();
-    for (; chosen > 0 && pass.round < rounds_most(s) && result == 0 && !attn_interrupted;
-         pass.round++) {
+    for (; any && pass.round < rounds_most(s) && result == 0 && !attn_interrupted; pass.round++) {
         const double now = attn_now(), next = pass.round ? (now - began) / pass.round : 0;
         if (now + next > until)
             break;

@@ -5,6 +5,7 @@
 
 #include "bench/paired_record.h"
 #include "results/figures.h"
+#include "results/record.h"
 
 void attn_paired_free(struct attn_paired_rounds *p)
 {
@@ -12,18 +13,6 @@ void attn_paired_free(struct attn_paired_rounds *p)
         free(p->rounds[r].side.batches);
     free(p->rounds);
     *p = (struct attn_paired_rounds){0};
-}
-
-/* The figure and its interval over the rounds. */
-static int over_rounds(const double *values, size_t n, struct attn_interval *out)
-{
-    const double *samples[ATTN_ROUNDS_MAX];
-    size_t counts[ATTN_ROUNDS_MAX];
-    for (size_t i = 0; i < n; i++) {
-        samples[i] = &values[i];
-        counts[i] = 1;
-    }
-    return n > 0 ? attn_low_summarise(samples, counts, n, out) : -1;
 }
 
 /* Marks the rounds in which neither the backend nor the anchor was slower than in its best by more
@@ -44,42 +33,38 @@ static int undisturbed(const struct attn_paired_rounds *p, bool is[ATTN_ROUNDS_M
     return n;
 }
 
-/* The rounds that figures are made of: the undisturbed ones, if there are enough. */
-static void choose(const struct attn_paired_rounds *p, bool chosen[ATTN_ROUNDS_MAX])
+static double low_of(const struct attn_paired_round *round)
 {
-    if (undisturbed(p, chosen) < ATTN_UNDISTURBED_ROUNDS_LEAST)
-        for (int r = 0; r < p->n; r++)
-            chosen[r] = true;
+    return round->side.low;
+}
+
+static double ratio_of(const struct attn_paired_round *round)
+{
+    return exp(round->side.ratio);
+}
+
+/* A figure of the rounds that have it: of the undisturbed ones, if there are enough. */
+static bool over_rounds(const struct attn_paired_rounds *p,
+                        double (*figure)(const struct attn_paired_round *),
+                        struct attn_interval *out)
+{
+    double values[ATTN_ROUNDS_MAX];
+    bool calm[ATTN_ROUNDS_MAX];
+    const bool all = undisturbed(p, calm) < ATTN_UNDISTURBED_ROUNDS_LEAST;
+    size_t n = 0;
+    for (int r = 0; r < p->n; r++) {
+        const double value = figure(&p->rounds[r]);
+        if ((all || calm[r]) && value > 0 && isfinite(value))
+            values[n++] = value;
+    }
+    if (n > 0)
+        attn_rounds_summarise(values, n, out);
+    return n > 0;
 }
 
 bool attn_paired_low(const struct attn_paired_rounds *p, struct attn_interval *low)
 {
-    double values[ATTN_ROUNDS_MAX];
-    bool chosen[ATTN_ROUNDS_MAX];
-    size_t n = 0;
-    choose(p, chosen);
-    for (int r = 0; r < p->n; r++)
-        if (chosen[r] && p->rounds[r].side.low > 0)
-            values[n++] = p->rounds[r].side.low;
-    return over_rounds(values, n, low) == 0;
-}
-
-static bool ratio_over_rounds(const struct attn_paired_rounds *p, struct attn_interval *ratio)
-{
-    double values[ATTN_ROUNDS_MAX];
-    bool chosen[ATTN_ROUNDS_MAX];
-    size_t n = 0;
-    choose(p, chosen);
-    for (int r = 0; r < p->n; r++)
-        if (chosen[r] && isfinite(p->rounds[r].side.ratio))
-            values[n++] = exp(p->rounds[r].side.ratio);
-    return over_rounds(values, n, ratio) == 0;
-}
-
-/* JSON has no infinities and no NaN. */
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
+    return over_rounds(p, low_of, low);
 }
 
 static json_t *limits(const struct attn_interval *i)
@@ -116,12 +101,13 @@ static json_t *round_json(const struct attn_paired_round *round, bool undisturbe
         json_array_append_new(processors, json_integer(round->processors[i]));
     json_t *json = json_pack(
         "{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:s, s:f, s:o, s:o, s:b, s:b}",
-        "round", round->round, "low_ns", number(round->side.low), "least_ns", number(f->least),
-        "wall_ns", number(f->wall), "processor_ns", number(f->processor), "device_ns",
-        f->device > 0 ? number(f->device) : json_null(), "ratio", number(exp(round->side.ratio)),
-        "batches", (json_int_t)f->batches, "cycles", (json_int_t)round->side.cycles,
-        "undisturbed_cycles", (json_int_t)round->side.undisturbed, "switches",
-        (json_int_t)f->switches, "noise",
+        "round", round->round, "low_ns", attn_json_number(round->side.low), "least_ns",
+        attn_json_number(f->least), "wall_ns", attn_json_number(f->wall), "processor_ns",
+        attn_json_number(f->processor), "device_ns",
+        f->device > 0 ? attn_json_number(f->device) : json_null(), "ratio",
+        attn_json_number(ratio_of(round)), "batches", (json_int_t)f->batches, "cycles",
+        (json_int_t)round->side.cycles, "undisturbed_cycles", (json_int_t)round->side.undisturbed,
+        "switches", (json_int_t)f->switches, "noise",
         attn_noise_name(processor ? attn_noise_of(f->wall_all, f->processor_all)
                                   : ATTN_NOISE_UNKNOWN),
         "steal", round->steal, "load", round->load < 0 ? json_null() : json_real(round->load),
@@ -134,7 +120,7 @@ static json_t *pair_json(const struct attn_paired_rounds *p)
 {
     struct attn_interval ratio;
     json_int_t cycles = 0;
-    if (!p->anchor || !ratio_over_rounds(p, &ratio))
+    if (!p->anchor || !over_rounds(p, ratio_of, &ratio))
         return json_null();
     for (int r = 0; r < p->n; r++)
         cycles += (json_int_t)p->rounds[r].side.cycles;

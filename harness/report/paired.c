@@ -72,18 +72,13 @@ bool attn_paired_ratio_of(const struct attn_view_row *base, const struct attn_vi
                           struct attn_ratio *ratio)
 {
     double values[ROUNDS_MOST];
-    const double *samples[ROUNDS_MOST];
-    size_t counts[ROUNDS_MOST], n;
     struct attn_interval interval;
     if (!base || !row || !comparable(base->bench, row->bench))
         return false;
-    n = ratios_of(base->bench, row->bench, values);
-    for (size_t i = 0; i < n; i++) {
-        samples[i] = &values[i];
-        counts[i] = 1;
-    }
-    if (n == 0 || attn_low_summarise(samples, counts, n, &interval) != 0)
+    const size_t n = ratios_of(base->bench, row->bench, values);
+    if (n == 0)
         return false;
+    attn_rounds_summarise(values, n, &interval);
     const bool known = isfinite(interval.lo) && isfinite(interval.hi);
     *ratio = (struct attn_ratio){.ratio = interval.value,
                                  .lo = known ? interval.lo : 0,

@@ -76,6 +76,18 @@ static void interval_by_t(const double *values, size_t n, struct attn_interval *
     out->hi = exp(mean + half);
 }
 
+void attn_rounds_summarise(double *values, size_t n, struct attn_interval *out)
+{
+    attn_sort_doubles(values, n);
+    *out = attn_quantile_interval(values, n, 0.5);
+    if (n < 2)
+        return;
+    if (!(isfinite(out->lo) && isfinite(out->hi)))
+        interval_by_t(values, n, out);
+    out->lo = fmin(out->lo, out->value);
+    out->hi = fmax(out->hi, out->value);
+}
+
 int attn_low_summarise(const double *const *samples, const size_t *counts, size_t rounds,
                        struct attn_interval *out)
 {
@@ -98,14 +110,7 @@ int attn_low_summarise(const double *const *samples, const size_t *counts, size_
         attn_sort_doubles(sorted, counts[r]);
         lows[n++] = attn_quantile_sorted(sorted, counts[r], ATTN_LOW_QUANTILE);
     }
-    attn_sort_doubles(lows, n);
-    *out = attn_quantile_interval(lows, n, 0.5);
-    if (n >= 2 && !(isfinite(out->lo) && isfinite(out->hi)))
-        interval_by_t(lows, n, out);
-    if (n >= 2) {
-        out->lo = fmin(out->lo, out->value);
-        out->hi = fmax(out->hi, out->value);
-    }
+    attn_rounds_summarise(lows, n, out);
     free(lows);
     return 0;
 }

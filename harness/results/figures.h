@@ -9,8 +9,9 @@
  * says what the code takes; the least batch of all would depend on how many there are. */
 #define ATTN_LOW_QUANTILE 0.1
 
-/* Something else may slow a core down for a while, and kinds of code by different factors. So figures
- * are made of the undisturbed rounds, where there are so many. With fewer, all rounds count. */
+/* Something else may slow a core down for a while, and kinds of code by different factors. So
+ * figures are made of the undisturbed rounds, where there are so many. With fewer, all rounds
+ * count. */
 enum { ATTN_UNDISTURBED_ROUNDS_LEAST = 3 };
 
 /* 95 % */
@@ -27,12 +28,15 @@ struct attn_interval {
  * >= 1. */
 struct attn_interval attn_quantile_interval(const double *sorted, size_t n, double q);
 
+/* The median of n positive values, n >= 1, one of each round, which are the unit as in
+ * attn_summarise. 6 rounds or more: the interval of attn_quantile_interval, within the values seen;
+ * 2 to 5: Student's t of the logarithms, which may pass them (cut there, it would cover 75 to 87 %
+ * with 2 and 3 rounds); 1: none. The interval holds the value. Sorts the values. */
+void attn_rounds_summarise(double *values, size_t n, struct attn_interval *out);
+
 /* The low quantile of a timing in rounds: samples[r][0..count[r]), rounds without samples ignored.
- * The value is the median over rounds of each round's low quantile. Rounds are the unit, as in
- * attn_summarise. 6 rounds or more: the interval of attn_quantile_interval, within the batches
- * seen; 2 to 5: Student's t of the logarithms, which may pass them (cut there, it would cover 75 to
- * 87 % with 2 and 3 rounds); 1: none. The interval holds the value. Returns 0, or -1: no samples,
- * or no memory. */
+ * attn_rounds_summarise of each round's low quantile. Returns 0, or -1: no samples, or no memory.
+ */
 int attn_low_summarise(const double *const *samples, const size_t *counts, size_t rounds,
                        struct attn_interval *out);
 
