@@ -88,35 +88,29 @@ static double low_of(const struct attn_side_times *times, uint32_t clock, size_t
     return n > 0 ? attn_quantile_sorted(sorted, n, ATTN_LOW_QUANTILE) : NAN;
 }
 
-/* Gathers the cycles in which both had a batch and neither took longer than its `most`. */
-static size_t gather(struct group *g, const struct attn_side_times *to,
-                     const struct attn_side_times *of, size_t cycles, uint32_t clock,
-                     const double most[2])
-{
-    const double *a = attn_side_by(to, clock), *b = attn_side_by(of, clock);
-    size_t n = 0;
-    for (size_t i = 0; i < cycles; i++)
-        if (to->wall[i] > 0 && of->wall[i] > 0 && a[i] <= most[0] && b[i] <= most[1]) {
-            g->a[n] = a[i];
-            g->b[n++] = b[i];
-        }
-    return n;
-}
-
+/* Gathers the cycles in which both had a batch, the undisturbed ones first. */
 static void put_ratio(struct group *g, size_t anchor, size_t side, size_t cycles,
                       struct attn_group_side *out)
 {
     const struct attn_side_times *to = &g->times[anchor], *of = &g->times[side];
-    const uint32_t clock = out->ratio_clock;
-    const double most[2] = {ATTN_DISTURBED * low_of(to, clock, cycles, g->a),
-                            ATTN_DISTURBED * low_of(of, clock, cycles, g->a)};
-    const double any[2] = {INFINITY, INFINITY};
-    out->undisturbed = gather(g, to, of, cycles, clock, most);
-    if (out->undisturbed >= ATTN_UNDISTURBED_LEAST)
-        out->ratio = attn_paired_ratio(g->a, g->b, out->undisturbed);
-    out->cycles = gather(g, to, of, cycles, clock, any);
-    if (out->undisturbed < ATTN_UNDISTURBED_LEAST && out->cycles > 0)
-        out->ratio = attn_paired_ratio(g->a, g->b, out->cycles);
+    const double *a = attn_side_by(to, out->ratio_clock), *b = attn_side_by(of, out->ratio_clock);
+    const double a_most = ATTN_DISTURBED * low_of(to, out->ratio_clock, cycles, g->a);
+    const double b_most = ATTN_DISTURBED * low_of(of, out->ratio_clock, cycles, g->a);
+    for (size_t i = 0; i < cycles; i++) {
+        if (!(to->wall[i] > 0 && of->wall[i] > 0))
+            continue;
+        size_t at = out->cycles++;
+        if (a[i] <= a_most && b[i] <= b_most) {
+            g->a[at] = g->a[out->undisturbed];
+            g->b[at] = g->b[out->undisturbed];
+            at = out->undisturbed++;
+        }
+        g->a[at] = a[i];
+        g->b[at] = b[i];
+    }
+    const bool calm = out->undisturbed >= ATTN_UNDISTURBED_LEAST;
+    if (out->cycles > 0)
+        out->ratio = attn_paired_ratio(g->a, g->b, calm ? out->undisturbed : out->cycles);
 }
 
 static int keep_batches(const struct attn_side_times *times, size_t cycles,
