@@ -7,7 +7,7 @@
 #include "bench/block.h"
 #include "host/entropy.h"
 #include "live/player.h"
-#include "run/kernel_files.h"
+#include "run/machine.h"
 
 /* How long the idlest processors are looked for: ticks of the kernel take 10 ms. */
 #define LOOK_S 0.06
@@ -18,8 +18,18 @@
 /* As many rounds of turns as others, and as many again. */
 #define TURNS_TIMES 2
 
-/* So many rounds are to fit into the budget: their interval is about twice their spread. */
-enum { ROUNDS_WANTED = 8 };
+/* Batches of a side in a round, at least, unless its runs are long: with fewer, what disturbs one
+ * of them disturbs the round. */
+enum { BATCHES_LEAST = 8 };
+
+/* So many rounds are to fit into the budget: some are disturbed, and the interval of eight is about
+ * twice their spread. */
+enum { ROUNDS_WANTED = 10 };
+
+/* Before a case has a round, its anchor is looked at alone. If that takes longer than in its best
+ * round by this factor, so many times, the case is put off to a later round. */
+#define CALM 1.04
+enum { LOOKS = 3 };
 
 /* Of the memory that is available, the part that live workers may take together. */
 #define MEMORY_SHARE 0.5
@@ -31,6 +41,7 @@ enum { ROUNDS_WANTED = 8 };
 /* One round of a block. */
 struct pass {
     int round;
+    bool left; /* a case has been put off, or not had all its rounds */
     struct attn_session *session;
     struct attn_block *block;
     struct attn_seat *seats; /* [backends] */
@@ -57,11 +68,20 @@ static struct attn_paired_rounds *rounds_of(const struct pass *pass, size_t i, s
     return &pass->block->paired[i * pass->session->roster.count + b];
 }
 
+/* Rounds of turns cost less than those before, and more of them make intervals narrow. */
+static int rounds_most(const struct attn_settings *s)
+{
+    const int most = s->rounds > 1 ? TURNS_TIMES * s->rounds : 1;
+    return most < ATTN_ROUNDS_MAX ? most : ATTN_ROUNDS_MAX;
+}
+
 static bool takes_part(const struct pass *pass, size_t i, size_t b)
 {
     const struct attn_entry *entry = entry_of(pass, i, b);
+    const struct attn_paired_rounds *p = rounds_of(pass, i, b);
     return entry->timed && entry->contestant->info.exactness != ATTN_NONE &&
-           entry->n_rounds[ATTN_HOT] > 0 && !*rounds_of(pass, i, b)->why_not;
+           entry->n_rounds[ATTN_HOT] > 0 && !*p->why_not &&
+           p->n < rounds_most(&pass->session->settings);
 }
 
 /* The backend that the others are compared with: the fastest of the rounds before. It stays for all
@@ -88,9 +108,7 @@ static size_t anchor_of(const struct pass *pass, size_t i, const size_t *backend
 static size_t capacity_of(const struct pass *pass, size_t i, const size_t *backends, size_t n)
 {
     const struct attn_case *c = entry_of(pass, i, backends[0])->c;
-    char text[64];
-    attn_file_value("", "/proc/meminfo", "MemAvailable", text, sizeof text);
-    const double available = MEMORY_SHARE * 1024 * strtod(text, NULL);
+    const double available = MEMORY_SHARE * (double)attn_memory_available();
     double workspace = 0;
     for (size_t k = 0; k < n; k++)
         workspace = fmax(workspace, (double)entry_of(pass, i, backends[k])->plan.workspace_bytes);
@@ -115,13 +133,6 @@ static size_t enter_all(const struct pass *pass, size_t i, struct member *member
     return entered;
 }
 
-/* Rounds of turns cost less than those before, and more of them make intervals narrow. */
-static int rounds_most(const struct attn_settings *s)
-{
-    const int most = s->rounds > 1 ? TURNS_TIMES * s->rounds : 1;
-    return most < ATTN_ROUNDS_MAX ? most : ATTN_ROUNDS_MAX;
-}
-
 static void keep_round(const struct pass *pass, size_t i, const struct member *anchor,
                        struct member *member)
 {
@@ -134,16 +145,14 @@ static void keep_round(const struct pass *pass, size_t i, const struct member *a
         return;
     /* Ratios to an anchor that has failed since cannot be joined with others. */
     for (int r = 0; r < p->n && p->anchor != to; r++)
-        p->rounds[r].side.ratio = NAN;
+        p->rounds[r].no_ratio = true;
     p->anchor = to;
     struct attn_paired_round *round = &p->rounds[p->n++];
     round->round = pass->round;
     round->side = member->figures;
     member->figures.batches = NULL;
-    round->anchor_low = anchor->figures.low;
     /* All ratios by one clock, or they would not be of one kind. */
-    if (round->side.ratio_clock != p->rounds[0].side.ratio_clock)
-        round->side.ratio = NAN;
+    round->no_ratio = round->side.ratio_clock != p->rounds[0].side.ratio_clock;
     round->n_processors = pass->claim.n;
     memcpy(round->processors, pass->claim.processors, sizeof round->processors);
     round->alone = pass->claim.n > 0 && pass->claim.alone;
@@ -180,9 +189,9 @@ static int run_group(const struct pass *pass, struct member *members, size_t n, 
 {
     const struct attn_settings *s = &pass->session->settings;
     const struct attn_group_plan plan = {.seconds = s->min_time_s,
-                                         .least = (size_t)s->samples,
+                                         .least = s->samples > BATCHES_LEAST ? (size_t)s->samples
+                                                                             : BATCHES_LEAST,
                                          .long_s = ATTN_LONG_RUN_S,
-                                         .keep = true,
                                          .random = random};
     const struct attn_turns_world world = attn_player_world();
     struct attn_side *sides = calloc(n, sizeof *sides);
@@ -238,6 +247,25 @@ static int time_group(struct pass *pass, size_t i, struct member *members, size_
     return result;
 }
 
+/* Is the machine slower now than it was in the best round of this case? Its anchor tells. */
+static int look(struct pass *pass, size_t i, size_t anchor, bool *disturbed)
+{
+    const struct attn_paired_rounds *p = rounds_of(pass, i, anchor);
+    double best = INFINITY;
+    int result = 0;
+    for (int r = 0; r < p->n; r++)
+        best = fmin(best, p->rounds[r].side.low);
+    *disturbed = p->n > 0 && 2 * p->put_off < rounds_most(&pass->session->settings);
+    for (int n = 0; n < LOOKS && *disturbed && result == 0 && takes_part(pass, i, anchor); n++) {
+        struct member member = {.backend = anchor};
+        result = time_group(pass, i, &member, 1, false);
+        *disturbed = !(member.figures.low <= CALM * best);
+    }
+    for (size_t b = 0; b < pass->session->roster.count; b++)
+        rounds_of(pass, i, b)->put_off += *disturbed;
+    return result;
+}
+
 /* All backends of a case; in groups that share the anchor where memory is short. */
 static int time_case(struct pass *pass, size_t i)
 {
@@ -254,7 +282,9 @@ static int time_case(struct pass *pass, size_t i)
         const size_t anchor = anchor_of(pass, i, backends, n);
         const size_t capacity = capacity_of(pass, i, backends, n);
         size_t count = 0, groups = 0;
-        for (size_t k = 0; k < n && result == 0 && !attn_interrupted; k++) {
+        bool disturbed;
+        result = look(pass, i, anchor, &disturbed);
+        for (size_t k = 0; k < n && !disturbed && result == 0 && !attn_interrupted; k++) {
             if (count == 0)
                 members[count++] = (struct member){.backend = anchor};
             if (backends[k] != anchor)
@@ -266,6 +296,8 @@ static int time_case(struct pass *pass, size_t i)
                     break;
             }
         }
+        pass->left =
+            pass->left || rounds_of(pass, i, anchor)->n < rounds_most(&pass->session->settings);
     }
     free(backends);
     free(members);
@@ -287,6 +319,7 @@ static int time_round(struct pass *pass, double until)
         attn_seat_init(&pass->seats[b], session, &session->roster.items[b]);
         pass->seats[b].processors = pass->claim.n > 0 ? pass->claim.processors : NULL;
     }
+    pass->left = false;
     for (size_t i = 0; i < pass->block->count && result == 0 && !attn_interrupted; i++)
         if (pass->round == 0 || attn_now() < until)
             result = time_case(pass, i);
@@ -296,14 +329,17 @@ static int time_round(struct pass *pass, double until)
     return result;
 }
 
-/* What a round of turns of a case is expected to take: as long as a round of its hot timings. */
+/* What a round of turns takes over a round of hot timings. (Measured: 1.1 to 1.7.) */
+#define TURNS_COST 1.5
+
+/* What a round of turns of a case is expected to take. */
 static double cost_of(const struct pass *pass, size_t i)
 {
     double sum = 0;
     for (size_t b = 0; b < pass->session->roster.count; b++)
         if (takes_part(pass, i, b)) {
             const struct attn_entry *entry = entry_of(pass, i, b);
-            sum += entry->timing_s[ATTN_HOT] / entry->n_rounds[ATTN_HOT];
+            sum += TURNS_COST * entry->timing_s[ATTN_HOT] / entry->n_rounds[ATTN_HOT];
         }
     return sum;
 }
@@ -368,12 +404,17 @@ int attn_block_paired(struct attn_session *session, struct attn_block *block, do
         snprintf(why, size, "no memory for %zu backends", n);
     const bool any = result == 0 && choose_cases(&pass, until);
     const double began = attn_now();
-    for (; any && pass.round < rounds_most(s) && result == 0 && !attn_interrupted; pass.round++) {
+    pass.left = any;
+    /* Each case is put off half as often as it has rounds, at most. */
+    for (; pass.left && pass.round < 2 * rounds_most(s) && result == 0 && !attn_interrupted;
+         pass.round++) {
         const double now = attn_now(), next = pass.round ? (now - began) / pass.round : 0;
         if (now + next > until)
             break;
         result = time_round(&pass, until);
     }
     free(pass.seats);
+    for (size_t e = 0; e < block->count * n && result == 0; e++)
+        result = attn_paired_ratios(&block->paired[e]);
     return result;
 }

@@ -15,21 +15,23 @@ void attn_paired_free(struct attn_paired_rounds *p)
     *p = (struct attn_paired_rounds){0};
 }
 
-/* Marks the rounds in which neither the backend nor the anchor was slower than in its best by more
- * than batches may be. Returns how many. */
-static int undisturbed(const struct attn_paired_rounds *p, bool is[ATTN_ROUNDS_MAX])
+int attn_paired_ratios(struct attn_paired_rounds *p)
 {
-    double own = INFINITY, anchors = INFINITY;
+    struct attn_group_side **sides = calloc((size_t)p->n + 1, sizeof *sides);
+    size_t n = 0;
+    for (int r = 0; r < p->n && sides; r++)
+        if (!p->rounds[r].no_ratio)
+            sides[n++] = &p->rounds[r].side;
+    const int result = sides ? attn_group_ratios(sides, n) : -1;
+    free(sides);
+    return result;
+}
+
+static int count_undisturbed(const struct attn_paired_rounds *p)
+{
     int n = 0;
-    for (int r = 0; r < p->n; r++) {
-        own = fmin(own, p->rounds[r].side.low);
-        anchors = fmin(anchors, p->rounds[r].anchor_low);
-    }
-    for (int r = 0; r < p->n; r++) {
-        is[r] = p->rounds[r].side.low <= ATTN_DISTURBED * own &&
-                p->rounds[r].anchor_low <= ATTN_DISTURBED * anchors;
-        n += is[r];
-    }
+    for (int r = 0; r < p->n; r++)
+        n += !p->rounds[r].side.disturbed;
     return n;
 }
 
@@ -49,12 +51,11 @@ static bool over_rounds(const struct attn_paired_rounds *p,
                         struct attn_interval *out)
 {
     double values[ATTN_ROUNDS_MAX];
-    bool calm[ATTN_ROUNDS_MAX];
-    const bool all = undisturbed(p, calm) < ATTN_UNDISTURBED_ROUNDS_LEAST;
+    const bool all = count_undisturbed(p) < ATTN_UNDISTURBED_ROUNDS_LEAST;
     size_t n = 0;
     for (int r = 0; r < p->n; r++) {
         const double value = figure(&p->rounds[r]);
-        if ((all || calm[r]) && value > 0 && isfinite(value))
+        if ((all || !p->rounds[r].side.disturbed) && value > 0 && isfinite(value))
             values[n++] = value;
     }
     if (n > 0)
@@ -92,7 +93,7 @@ static void put_batches(json_t *json, const struct attn_group_side *side)
     json_object_set_new(json, "batches_switches", switches);
 }
 
-static json_t *round_json(const struct attn_paired_round *round, bool undisturbed)
+static json_t *round_json(const struct attn_paired_round *round)
 {
     const struct attn_side_figures *f = &round->side.figures;
     const bool processor = f->clock <= ATTN_CLOCK_PROCESS;
@@ -111,7 +112,7 @@ static json_t *round_json(const struct attn_paired_round *round, bool undisturbe
         attn_noise_name(processor ? attn_noise_of(f->wall_all, f->processor_all)
                                   : ATTN_NOISE_UNKNOWN),
         "steal", round->steal, "load", round->load < 0 ? json_null() : json_real(round->load),
-        "processors", processors, "alone", round->alone, "disturbed", !undisturbed);
+        "processors", processors, "alone", round->alone, "disturbed", round->side.disturbed);
     put_batches(json, &round->side);
     return json;
 }
@@ -139,8 +140,6 @@ json_t *attn_paired_json(const struct attn_paired_rounds *p)
     double wall = 0, processor = 0, steal = 0, load = -1;
     json_int_t switches = 0, batches = 0;
     json_t *rounds = json_array();
-    bool calm[ATTN_ROUNDS_MAX];
-    const int n_calm = undisturbed(p, calm);
     for (int r = 0; r < p->n; r++) {
         const struct attn_paired_round *round = &p->rounds[r];
         wall += round->side.figures.wall_all;
@@ -149,15 +148,15 @@ json_t *attn_paired_json(const struct attn_paired_rounds *p)
         batches += (json_int_t)round->side.figures.batches;
         steal += round->steal / p->n;
         load = fmax(load, round->load);
-        json_array_append_new(rounds, round_json(round, calm[r]));
+        json_array_append_new(rounds, round_json(round));
     }
     const bool by_processor = first->clock <= ATTN_CLOCK_PROCESS;
     return json_pack(
-        "{s:o, s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:f, s:o, s:I, s:I, s:o, s:f, s:s, s:o}",
+        "{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:f, s:o, s:I, s:I, s:o, s:f, s:s, s:o}",
         "low_ns", json_pack("{s:f, s:o}", "value", low.value, "ci95", limits(&low)), "clock",
         attn_clock_name(first->clock), "rounds", (json_int_t)p->n, "undisturbed",
-        (json_int_t)n_calm, "batches", batches, "iterations", (json_int_t)first->iterations,
-        "noise",
+        (json_int_t)count_undisturbed(p), "put_off", (json_int_t)p->put_off, "batches", batches,
+        "iterations", (json_int_t)first->iterations, "noise",
         attn_noise_name(by_processor ? attn_noise_of(wall, processor) : ATTN_NOISE_UNKNOWN),
         "switches", switches, "steal", steal, "load", load < 0 ? json_null() : json_real(load),
         "bytes", (json_int_t)first->bytes, "huge_bytes", (json_int_t)first->huge_bytes, "paired",

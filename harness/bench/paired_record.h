@@ -17,7 +17,7 @@
 struct attn_paired_round {
     int round; /* of the block: rounds of one number had the same cycles */
     struct attn_group_side side;
-    double anchor_low; /* of the anchor in the same round, as side.low */
+    bool no_ratio; /* to another anchor, or by another clock, than other rounds */
     uint32_t n_processors, processors[ATTN_CLAIM_MAX];
     bool alone;   /* no other attnbench has claimed these processors */
     double steal; /* share of their time that the host of the virtual machine took away */
@@ -28,11 +28,15 @@ struct attn_paired_round {
 struct attn_paired_rounds {
     struct attn_paired_round *rounds; /* [settings.rounds] or NULL. Owned */
     int n;
+    int put_off; /* how often the case was put off because the machine was slower than before */
     int64_t iterations; /* runs of a batch, as the first round has found them; 0: not yet */
     const struct attn_contestant *anchor; /* whom the ratios are to; NULL: nobody */
     double seconds;                       /* wall clock of its turns, begin and end included */
     char why_not[256];                    /* why rounds are missing; "": none are */
 };
+
+/* Makes the ratios, once all rounds are known. Returns 0, or -1: no memory. */
+int attn_paired_ratios(struct attn_paired_rounds *p);
 
 void attn_paired_free(struct attn_paired_rounds *p);
 

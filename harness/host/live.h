@@ -4,7 +4,7 @@
  *
  * Inputs vary as in a bench request: an element changes before each run, and the inputs of `twin`
  * take their place when a batch asks for it. A batch is a fixed number of runs. An untimed run goes
- * before it, because the other worker has had the caches, unless a batch is one run. */
+ * before it, because the other worker has had the caches, unless a run takes over 10 ms. */
 #ifndef ATTN_HOST_LIVE_H
 #define ATTN_HOST_LIVE_H
 

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "results/figures.h"
 #include "results/paired.h"
@@ -14,7 +15,7 @@ struct group {
     size_t *order;  /* [n] sides of a cycle */
     size_t *wanted; /* [n] batches of each side */
     struct attn_side_times *times;
-    double *a, *b; /* [ATTN_CYCLES_MOST] */
+    double *sorted; /* [ATTN_CYCLES_MOST] */
 };
 
 static void group_free(struct group *g)
@@ -22,8 +23,7 @@ static void group_free(struct group *g)
     free(g->order);
     free(g->wanted);
     free(g->times);
-    free(g->a);
-    free(g->b);
+    free(g->sorted);
 }
 
 static int group_create(struct group *g, size_t n)
@@ -31,9 +31,8 @@ static int group_create(struct group *g, size_t n)
     *g = (struct group){.order = calloc(n, sizeof *g->order),
                         .wanted = calloc(n, sizeof *g->wanted),
                         .times = calloc(n, sizeof *g->times),
-                        .a = calloc(ATTN_CYCLES_MOST, sizeof *g->a),
-                        .b = calloc(ATTN_CYCLES_MOST, sizeof *g->b)};
-    if (g->order && g->wanted && g->times && g->a && g->b)
+                        .sorted = calloc(ATTN_CYCLES_MOST, sizeof *g->sorted)};
+    if (g->order && g->wanted && g->times && g->sorted)
         return 0;
     group_free(g);
     return -1;
@@ -88,45 +87,25 @@ static double low_of(const struct attn_side_times *times, uint32_t clock, size_t
     return n > 0 ? attn_quantile_sorted(sorted, n, ATTN_LOW_QUANTILE) : NAN;
 }
 
-/* Gathers the cycles in which both had a batch, the undisturbed ones first. */
-static void put_ratio(struct group *g, size_t anchor, size_t side, size_t cycles,
-                      struct attn_group_side *out)
+/* The batches of a side, each with that of the anchor in the same cycle. */
+static int put_batches(const struct group *g, size_t anchor, size_t s, size_t cycles, bool paired,
+                       struct attn_group_side *side)
 {
-    const struct attn_side_times *to = &g->times[anchor], *of = &g->times[side];
-    const double *a = attn_side_by(to, out->ratio_clock), *b = attn_side_by(of, out->ratio_clock);
-    const double a_most = ATTN_DISTURBED * low_of(to, out->ratio_clock, cycles, g->a);
-    const double b_most = ATTN_DISTURBED * low_of(of, out->ratio_clock, cycles, g->a);
-    for (size_t i = 0; i < cycles; i++) {
-        if (!(to->wall[i] > 0 && of->wall[i] > 0))
-            continue;
-        size_t at = out->cycles++;
-        if (a[i] <= a_most && b[i] <= b_most) {
-            g->a[at] = g->a[out->undisturbed];
-            g->b[at] = g->b[out->undisturbed];
-            at = out->undisturbed++;
-        }
-        g->a[at] = a[i];
-        g->b[at] = b[i];
-    }
-    const bool calm = out->undisturbed >= ATTN_UNDISTURBED_LEAST;
-    if (out->cycles > 0)
-        out->ratio = attn_paired_ratio(g->a, g->b, calm ? out->undisturbed : out->cycles);
-}
-
-static int keep_batches(const struct attn_side_times *times, size_t cycles,
-                        struct attn_group_side *side)
-{
+    const struct attn_side_times *times = &g->times[s];
     const double *own = attn_side_by(times, side->figures.clock);
+    const double *of = attn_side_by(times, side->ratio_clock);
+    const double *to = attn_side_by(&g->times[anchor], side->ratio_clock);
     size_t n = 0;
     side->batches = calloc(side->figures.batches + 1, sizeof *side->batches);
     for (size_t i = 0; i < cycles && side->batches; i++)
         if (times->wall[i] > 0 && n < side->figures.batches)
             side->batches[n++] =
-                (struct attn_group_batch){own[i], times->wall[i], times->switches[i]};
+                (struct attn_group_batch){own[i], times->wall[i], times->switches[i], of[i],
+                                          paired && to[i] > 0 ? to[i] : (double)NAN};
     return side->batches ? 0 : -1;
 }
 
-static int summarise(struct group *g, size_t n, size_t anchor, size_t cycles, bool keep,
+static int summarise(struct group *g, size_t n, size_t anchor, size_t cycles,
                      struct attn_group_side *out)
 {
     for (size_t s = 0; s < n; s++) {
@@ -134,13 +113,11 @@ static int summarise(struct group *g, size_t n, size_t anchor, size_t cycles, bo
         const uint32_t clock = side->figures.clock;
         if (side->failed)
             continue;
-        if (attn_side_summarise(&g->times[s], cycles, clock, &side->figures) ||
-            (keep && keep_batches(&g->times[s], cycles, side)))
-            return -1;
-        side->low = low_of(&g->times[s], clock, cycles, g->a);
         side->ratio_clock = attn_pair_clock(clock, out[anchor].figures.clock);
-        if (!out[anchor].failed)
-            put_ratio(g, anchor, s, cycles, side);
+        if (attn_side_summarise(&g->times[s], cycles, clock, &side->figures) ||
+            put_batches(g, anchor, s, cycles, !out[anchor].failed, side))
+            return -1;
+        side->low = low_of(&g->times[s], clock, cycles, g->sorted);
     }
     return 0;
 }
@@ -166,7 +143,7 @@ int attn_group_run(const struct attn_side *sides, const struct attn_live_sample 
     for (size_t s = 0; s < n; s++)
         out[s].figures = figures[s];
     if (result == 0)
-        result = summarise(&g, n, anchor, cycles, plan->keep, out);
+        result = summarise(&g, n, anchor, cycles, out);
     for (size_t s = 0; s < n && result; s++) {
         free(out[s].batches);
         out[s].batches = NULL;
@@ -174,4 +151,65 @@ int attn_group_run(const struct attn_side *sides, const struct attn_live_sample 
     group_free(&g);
     free(figures);
     return result;
+}
+
+/* The pairs of all rounds, one after the other. */
+struct pairs {
+    double *side, *anchor;
+    size_t n;
+};
+
+/* The longest batches that are not disturbed. */
+static double undisturbed_most(const double *values, size_t n, double *sorted)
+{
+    memcpy(sorted, values, n * sizeof *sorted);
+    attn_sort_doubles(sorted, n);
+    return n > 0 ? ATTN_DISTURBED * attn_quantile_sorted(sorted, n, ATTN_LOW_QUANTILE) : NAN;
+}
+
+static void put_pairs(const struct attn_group_side *side, struct pairs *pairs)
+{
+    for (size_t i = 0; i < side->figures.batches && side->batches; i++)
+        if (isfinite(side->batches[i].anchor)) {
+            pairs->side[pairs->n] = side->batches[i].side;
+            pairs->anchor[pairs->n++] = side->batches[i].anchor;
+        }
+}
+
+/* The pairs of one round; `all` has room for them twice. */
+static void put_ratio(struct attn_group_side *side, double side_most, double anchor_most,
+                      struct pairs *all)
+{
+    all->n = 0;
+    put_pairs(side, all);
+    const struct pairs calm = {all->side + all->n, all->anchor + all->n, 0};
+    side->cycles = all->n;
+    side->undisturbed = 0;
+    for (size_t i = 0; i < all->n; i++)
+        if (all->side[i] <= side_most && all->anchor[i] <= anchor_most) {
+            calm.side[side->undisturbed] = all->side[i];
+            calm.anchor[side->undisturbed++] = all->anchor[i];
+        }
+    side->disturbed = side->undisturbed < ATTN_UNDISTURBED_LEAST && side->undisturbed < all->n;
+    side->ratio = side->disturbed ? attn_paired_ratio(all->anchor, all->side, all->n)
+                                  : attn_paired_ratio(calm.anchor, calm.side, side->undisturbed);
+}
+
+int attn_group_ratios(struct attn_group_side *const *sides, size_t n)
+{
+    size_t most = 1;
+    for (size_t r = 0; r < n; r++)
+        most += sides[r]->figures.batches;
+    double *room = calloc(4 * most, sizeof *room);
+    struct pairs pairs = {room, room ? room + 2 * most : NULL, 0};
+    if (!room)
+        return -1;
+    for (size_t r = 0; r < n; r++)
+        put_pairs(sides[r], &pairs);
+    const double side_most = undisturbed_most(pairs.side, pairs.n, room + most);
+    const double anchor_most = undisturbed_most(pairs.anchor, pairs.n, room + most);
+    for (size_t r = 0; r < n; r++)
+        put_ratio(sides[r], side_most, anchor_most, &pairs);
+    free(room);
+    return 0;
 }

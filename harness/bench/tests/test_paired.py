@@ -49,6 +49,7 @@ class Paired(Bench):
         self.assertEqual(len(live["in_rounds"]), rounds)
         self.assertEqual(live["undisturbed"],
                          sum(not r["disturbed"] for r in live["in_rounds"]))
+        self.assertIn(live["put_off"], range(rounds + 1))
         self.assertIn(live["clock"], CLOCKS)
         self.assertIn(live["noise"], NOISES)
         self.assertEqual(live["reason"], "")
@@ -63,6 +64,7 @@ class Paired(Bench):
             self.assertLessEqual(one["least_ns"], one["low_ns"])
             self.assertGreaterEqual(one["batches"], one["cycles"])
             self.assertGreaterEqual(one["cycles"], one["undisturbed_cycles"])
+            self.assertEqual(one["disturbed"], one["undisturbed_cycles"] < min(2, one["cycles"]))
             self.assertGreaterEqual(one["steal"], 0)
             for field in ("batches_ns", "batches_wall_ns", "batches_switches"):
                 self.assertEqual(len(one[field]), one["batches"])
@@ -79,7 +81,7 @@ class Paired(Bench):
                  if record["backend"] == "slowed"}
         for record in sides.values():
             self.check_live(record["live"], 12)
-            self.assertGreaterEqual(record["live"]["batches"], 12 * 3)
+            self.assertGreaterEqual(record["live"]["batches"], 12 * 8)
             self.assertGreaterEqual(record["live"]["iterations"], 1)
         pairs = {options: record["live"]["paired"] for options, record in sides.items()}
         anchors = {(pair["anchor"], pair["anchor_options"]) for pair in pairs.values()}

@@ -85,7 +85,19 @@ static int run(struct scene *scene, struct model *models, size_t n, size_t ancho
                                              .wall_ns = 1e9 * models[s].run_s,
                                              .clock = ATTN_CLOCK_THREAD};
     }
-    return attn_group_run(sides, first, n, anchor, &plan, &world, out);
+    if (attn_group_run(sides, first, n, anchor, &plan, &world, out))
+        return -1;
+    for (size_t s = 0; s < n; s++) {
+        struct attn_group_side *rounds[] = {&out[s]};
+        assert_int_equal(attn_group_ratios(rounds, 1), 0);
+    }
+    return 0;
+}
+
+static void release(struct attn_group_side *sides, size_t n)
+{
+    for (size_t s = 0; s < n; s++)
+        free(sides[s].batches);
 }
 
 static void test_drift_of_the_machine_cancels(void **state)
@@ -104,6 +116,7 @@ static void test_drift_of_the_machine_cancels(void **state)
     assert_true(fabs(out[1].ratio - log(2)) < 0.01);
     assert_true(fabs(out[2].ratio - log(3)) < 0.01);
     assert_in_range(out[1].cycles, 99, 101);
+    release(out, 3);
 }
 
 /* In two thirds of the cycles one kind of code takes 1.9 times as long and the other 1.2 times. */
@@ -119,6 +132,7 @@ static void test_a_shared_core_does_not_change_ratios(void **state)
     assert_int_equal(out[1].cycles, 100);
     assert_in_range(out[1].undisturbed, 20, 50);
     assert_true(fabs(out[1].ratio - log(2)) < 0.01);
+    release(out, 2);
 }
 
 static void test_few_undisturbed_cycles_make_no_ratio(void **state)
@@ -130,9 +144,35 @@ static void test_few_undisturbed_cycles_make_no_ratio(void **state)
                              {.run_s = 1e-2, .iterations = 1, .noise = 9}};
     struct attn_group_side out[2];
     assert_int_equal(run(&scene, models, 2, 0, out), 0);
-    assert_true(out[1].undisturbed < ATTN_UNDISTURBED_LEAST);
+    assert_true(out[1].undisturbed < ATTN_UNDISTURBED_LEAST && out[1].disturbed);
     assert_int_equal(out[1].cycles, 3);
     assert_true(isfinite(out[1].ratio));
+    release(out, 2);
+}
+
+/* A round that other work slows from its first cycle to its last has a ratio of its own. It shows
+ * only beside the other rounds. */
+static void test_rounds_tell_which_of_them_was_disturbed(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 4 };
+    struct model models[] = {{.run_s = 1e-4, .iterations = 2, .noise = 0.02, .busy = 0.9},
+                             {.run_s = 2e-4, .iterations = 1, .noise = 0.02, .busy = 0.2}};
+    struct attn_group_side out[ROUNDS][2], *rounds[ROUNDS];
+    for (int r = 0; r < ROUNDS; r++) {
+        struct scene scene = {.random = 20 + (uint64_t)r, .busy_from = r == 2 ? 1e-9 : 0};
+        assert_int_equal(run(&scene, models, 2, 0, out[r]), 0);
+        assert_false(out[r][1].disturbed);
+        rounds[r] = &out[r][1];
+    }
+    assert_true(fabs(rounds[2]->ratio - log(2 * 1.2 / 1.9)) < 0.02);
+    assert_int_equal(attn_group_ratios(rounds, ROUNDS), 0);
+    for (int r = 0; r < ROUNDS; r++) {
+        assert_int_equal(rounds[r]->disturbed, r == 2);
+        assert_int_equal(rounds[r]->cycles, 100);
+        assert_true(fabs(rounds[r]->ratio - log(r == 2 ? 2 * 1.2 / 1.9 : 2)) < 0.02);
+        release(out[r], 2);
+    }
 }
 
 static void test_the_low_quantile_is_that_of_batches(void **state)
@@ -146,6 +186,7 @@ static void test_the_low_quantile_is_that_of_batches(void **state)
     /* From 1 to 2 times 1e4 ns, evenly: a tenth of them lies below 1.1. */
     assert_true(out.low > 1.05e4 && out.low < 1.15e4);
     assert_true(out.figures.least < out.low && out.figures.wall > 1.35e4);
+    release(&out, 1);
 }
 
 static void test_slow_sides_have_fewer_batches(void **state)
@@ -167,6 +208,7 @@ static void test_slow_sides_have_fewer_batches(void **state)
         assert_true(models[s].exchanges >= 1);
     }
     assert_int_equal(models[1].exchanges, 2); /* by its own batches, not by cycles */
+    release(out, SIDES);
 }
 
 /* A slow anchor takes part in every cycle, or there would be batches without a partner. */
@@ -180,6 +222,7 @@ static void test_any_side_can_be_the_anchor(void **state)
     assert_int_equal(models[1].batches, 100);
     assert_int_equal(out[0].cycles, 100);
     assert_true(fabs(out[0].ratio - log(0.1)) < 1e-6);
+    release(out, 2);
 }
 
 static void test_a_failure_ends_one_side(void **state)
@@ -196,6 +239,7 @@ static void test_a_failure_ends_one_side(void **state)
     assert_true(isnan(out[1].ratio) && isnan(out[1].low));
     assert_true(models[0].batches >= 99 && models[2].batches >= 99);
     assert_true(fabs(out[2].ratio) < 1e-9);
+    release(out, 3);
 }
 
 static void test_without_its_anchor_nothing_is_compared(void **state)
@@ -208,6 +252,7 @@ static void test_without_its_anchor_nothing_is_compared(void **state)
     assert_int_equal(run(&scene, models, 2, 0, out), 0);
     assert_true(out[0].failed && !out[1].failed);
     assert_true(isnan(out[1].ratio) && fabs(out[1].low - 1e5) < 1);
+    release(out, 2);
 }
 
 static void test_a_stop_ends_all(void **state)
@@ -226,6 +271,7 @@ int main(void)
         cmocka_unit_test(test_drift_of_the_machine_cancels),
         cmocka_unit_test(test_a_shared_core_does_not_change_ratios),
         cmocka_unit_test(test_few_undisturbed_cycles_make_no_ratio),
+        cmocka_unit_test(test_rounds_tell_which_of_them_was_disturbed),
         cmocka_unit_test(test_the_low_quantile_is_that_of_batches),
         cmocka_unit_test(test_slow_sides_have_fewer_batches),
         cmocka_unit_test(test_any_side_can_be_the_anchor),
