@@ -59,6 +59,8 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
     /* The seats last through all blocks: they know how fast each backend is. */
     struct attn_seat *seats = calloc(n, sizeof *seats);
     int result = seats ? 0 : -1;
+    if (session->settings.budget_s > 0 && attn_block_order(&session->cases))
+        result = -1;
     if (result)
         snprintf(why, size, "no memory for %zu backends", n);
     if (result == 0 &&
@@ -67,16 +69,21 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
     for (size_t b = 0; b < n && seats; b++)
         attn_seat_init(&seats[b], session, &session->roster.items[b]);
     attn_progress_begin(&progress, session->cases.count, session->settings.budget_s);
+    double pace = 0;
     for (size_t first = 0; first < session->cases.count && result == 0 && !attn_interrupted;) {
-        struct attn_block block = {.first = first, .count = attn_block_size(session, first)};
+        struct attn_block block;
+        attn_block_begin(session, first, &block);
         double until = attn_block_until(session, &block);
         result = attn_block_verify(session, &block, seats, &progress, why, size);
         if (result == 0)
-            result = attn_block_rounds(session, &block, rounds_until(until), why, size);
+            result = attn_block_rounds(session, &block, rounds_until(until), pace, why, size);
+        if (result == 0)
+            attn_block_measure(session, &block);
         if (result == 0 && !attn_interrupted)
             result = attn_block_paired(session, &block, until, why, size);
         if (result == 0)
             result = attn_block_finish(session, &block, &roof, &harness_ns, why, size);
+        pace = block.round_s > 0 ? block.round_s / (double)block.count : pace;
         first += block.count;
         attn_block_free(&block, n);
     }

@@ -7,10 +7,67 @@
 #include <string.h>
 
 #include "case/operator.h"
+#include "run/machine.h"
 #include "run/verify.h"
 
-/* Operands and references of a whole block are in memory at the same time. */
-static const uint64_t block_bytes = 512ull << 20;
+/* Operands and references of a whole block are in memory at the same time: operands may take this
+ * much at least, and this share of what is available, up to the most. */
+static const double bytes_least = 512 << 20, bytes_most = 2048.0 * (1 << 20),
+                    bytes_share = 1.0 / 16;
+
+/* What a run of a good backend takes on a small core, at least. */
+static double seconds_of(const struct attn_case *c)
+{
+    static const double flops_s = 1e11, bytes_s = 1e10;
+    return attn_case_flops(c, attn_case_cells(c)) / flops_s + (double)attn_case_bytes(c) / bytes_s;
+}
+
+/* The time of a shorter run is mostly that of a call. */
+static bool is_small(const struct attn_case *c)
+{
+    static const double small_s = 2e-4;
+    return seconds_of(c) < small_s;
+}
+
+/* What a small case is expected to take to be verified on all backends. */
+static const double small_verify_s = 0.2;
+
+/* What decides the place of a case: its time; for small ones, which come last, where they were. */
+struct place {
+    bool small;
+    double seconds;
+    size_t at;
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    if (x->small != y->small)
+        return x->small ? 1 : -1;
+    if (!x->small && x->seconds != y->seconds)
+        return x->seconds < y->seconds ? -1 : 1;
+    return x->at < y->at ? -1 : x->at > y->at;
+}
+
+int attn_block_order(struct attn_case_list *cases)
+{
+    struct place *places = calloc(cases->count, sizeof *places);
+    struct attn_case *sorted = calloc(cases->count, sizeof *sorted);
+    const bool any = places && sorted;
+    for (size_t i = 0; i < cases->count && any; i++) {
+        const struct attn_case *c = &cases->items[i];
+        places[i] = (struct place){is_small(c), seconds_of(c), i};
+    }
+    if (any)
+        qsort(places, cases->count, sizeof *places, by_place);
+    for (size_t i = 0; i < cases->count && any; i++)
+        sorted[i] = cases->items[places[i].at];
+    if (any)
+        memcpy(cases->items, sorted, cases->count * sizeof *sorted);
+    free(places);
+    free(sorted);
+    return any ? 0 : -1;
+}
 
 struct attn_entry *attn_block_entry(const struct attn_block *block, size_t backends, size_t i,
                                     size_t b)
@@ -18,11 +75,18 @@ struct attn_entry *attn_block_entry(const struct attn_block *block, size_t backe
     return &block->entries[i * backends + b];
 }
 
-size_t attn_block_size(const struct attn_session *session, size_t first)
+void attn_block_begin(const struct attn_session *session, size_t first, struct attn_block *block)
 {
+    const bool ordered = session->settings.budget_s > 0;
+    const uint64_t block_bytes = (uint64_t)fmax(
+        bytes_least, fmin(bytes_most, bytes_share * (double)attn_memory_available()));
     uint64_t bytes = 0;
     size_t n = 0;
+    *block = (struct attn_block){.first = first,
+                                 .small = ordered && is_small(&session->cases.items[first])};
     while (n < ATTN_BLOCK_CASES && first + n < session->cases.count) {
+        if (ordered && is_small(&session->cases.items[first + n]) != block->small)
+            break;
         uint64_t next = attn_case_bytes(&session->cases.items[first + n]);
         next = next > UINT64_MAX / 2 ? UINT64_MAX : 2 * next; /* with its twin */
         if (n > 0 && (next > block_bytes || bytes + next > block_bytes))
@@ -30,7 +94,7 @@ size_t attn_block_size(const struct attn_session *session, size_t first)
         bytes = next > block_bytes ? block_bytes : bytes + next;
         n++;
     }
-    return n;
+    block->count = n;
 }
 
 void attn_block_free(struct attn_block *block, size_t backends)
@@ -50,6 +114,21 @@ void attn_block_free(struct attn_block *block, size_t backends)
     free(block->paired);
     free(block->entries);
     memset(block, 0, sizeof *block);
+}
+
+/* The rate that was expected of it was too high: it would not have been run at all. */
+static bool is_too_long(const struct attn_session *session, const struct attn_entry *entry)
+{
+    const double limit = session->settings.run_limit_s;
+    char label[ATTN_CASE_LINE_MAX], text[ATTN_CASE_LINE_MAX + 256];
+    if (limit <= 0 || entry->seconds <= limit)
+        return false;
+    snprintf(text, sizeof text,
+             "%s on %s: verified, but not timed: a run took %.2g s, the limit is %.2g s",
+             entry->contestant->info.name, attn_case_label(entry->c, label, sizeof label),
+             entry->seconds, limit);
+    attn_progress_note(text);
+    return true;
 }
 
 int attn_block_verify(struct attn_session *session, struct attn_block *block,
@@ -73,7 +152,7 @@ int attn_block_verify(struct attn_session *session, struct attn_block *block,
             struct attn_entry *entry = attn_block_entry(block, n, i, b);
             bool none = entry->contestant->info.exactness == ATTN_NONE;
             entry->timed = block->instances[i] && (!none || i == 0) &&
-                           attn_status_holds(entry->verdict.status);
+                           attn_status_holds(entry->verdict.status) && !is_too_long(session, entry);
         }
     }
     for (size_t b = 0; b < n; b++)
@@ -93,23 +172,33 @@ int attn_block_failed(struct attn_session *session, struct attn_entry *entry,
 }
 
 /* The weight of `count` cases from `first` on, by which the budget is shared: 2 per case, for
- * processes, caches and turns, and 4 per GFLOP, up to 20, where a slow backend gets near its limit.
+ * processes, caches and turns, and 4 per GFLOP, up to 8, where a slow backend gets near its limit.
  */
 static double weight(const struct attn_session *session, size_t first, size_t count)
 {
     double sum = 0;
     for (size_t i = first; i < first + count; i++) {
         const struct attn_case *c = &session->cases.items[i];
-        sum += 2 + fmin(4e-9 * attn_case_flops(c, attn_case_cells(c)), 20);
+        sum += 2 + fmin(4e-9 * attn_case_flops(c, attn_case_cells(c)), 8);
     }
     return sum;
 }
 
+double attn_block_end(const struct attn_session *session, const struct attn_block *block)
+{
+    double end = session->began + session->settings.budget_s;
+    for (size_t i = block->first + block->count; i < session->cases.count && !block->small; i++)
+        end -= is_small(&session->cases.items[i]) ? small_verify_s : 0;
+    return session->settings.budget_s > 0 ? end : INFINITY;
+}
+
 double attn_block_until(const struct attn_session *session, const struct attn_block *block)
 {
-    double budget = session->settings.budget_s, now = attn_now();
-    if (budget <= 0)
-        return INFINITY;
-    return now + (session->began + budget - now) * weight(session, block->first, block->count) /
-                     weight(session, block->first, session->cases.count - block->first);
+    const double end = attn_block_end(session, block), now = attn_now();
+    size_t alike = block->count; /* what shares with it */
+    for (size_t i = block->first + alike; i < session->cases.count; i++)
+        alike += is_small(&session->cases.items[i]) == block->small;
+    return isfinite(end) ? now + (end - now) * weight(session, block->first, block->count) /
+                                     weight(session, block->first, alike)
+                         : INFINITY;
 }

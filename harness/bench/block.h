@@ -11,7 +11,7 @@
 #include "run/variants.h"
 
 /* Each round of a block starts every backend again, which takes PyTorch seconds. */
-enum { ATTN_BLOCK_CASES = 48 };
+enum { ATTN_BLOCK_CASES = 64 };
 
 /* A run longer than this has few samples in a round, and is not timed cold: it evicts its own first
  * operands. (Measured: cold over hot is 0.96 to 1.02 from 10 ms on.) */
@@ -19,6 +19,7 @@ enum { ATTN_BLOCK_CASES = 48 };
 
 struct attn_block {
     size_t first, count; /* of the session's cases */
+    bool small;          /* there is a budget, and their time is mostly that of a call */
     struct attn_instance *instances[ATTN_BLOCK_CASES];
     struct attn_judge *judges[ATTN_BLOCK_CASES];
     struct attn_variants variants[ATTN_BLOCK_CASES]; /* base NULL: not made yet */
@@ -32,8 +33,12 @@ struct attn_block {
 struct attn_entry *attn_block_entry(const struct attn_block *block, size_t backends, size_t i,
                                     size_t b);
 
-/* The number of cases from `first` on that form a block. */
-size_t attn_block_size(const struct attn_session *session, size_t first);
+/* Puts the cases into the order in which a budget is spent on them: less work before more, and last
+ * those with so little that their time is mostly that of a call. Returns 0, or -1: no memory. */
+int attn_block_order(struct attn_case_list *cases);
+
+/* The cases from `first` on that form a block. */
+void attn_block_begin(const struct attn_session *session, size_t first, struct attn_block *block);
 void attn_block_free(struct attn_block *block, size_t backends);
 
 /* The functions below return 0, or -1 with the reason if the harness itself failed. */
@@ -48,20 +53,28 @@ int attn_block_verify(struct attn_session *session, struct attn_block *block,
 int attn_block_failed(struct attn_session *session, struct attn_entry *entry,
                       enum attn_status status, const char *reason, char *why, size_t size);
 
-/* The time at which the rounds of a block should end. Cases have shares of what is left of the
- * budget, so that rounds are given up before cases. */
+/* The time at which all must end that begins before the next small cases: what is left is for their
+ * verification. INFINITY: there is no budget. */
+double attn_block_end(const struct attn_session *session, const struct attn_block *block);
+
+/* The time at which the rounds of a block should end. Cases have shares of what is left until then,
+ * so that rounds are given up before cases. */
 double attn_block_until(const struct attn_session *session, const struct attn_block *block);
 
-/* All rounds; fewer if they would end after `until`. */
+/* All rounds; fewer if they would end after `until`. Small cases have none at all if these would
+ * end after the budget; pace: seconds that a round took for each case so far, 0: not known. */
 int attn_block_rounds(struct attn_session *session, struct attn_block *block, double until,
-                      char *why, size_t size);
+                      double pace, char *why, size_t size);
+
+/* Peak memory, and instructions if they are asked for, in fresh workers. */
+void attn_block_measure(struct attn_session *session, struct attn_block *block);
 
 /* All rounds of turns (paired.c); fewer if they would end after `until`. If there is no time for
  * enough of them, some cases have none. */
 int attn_block_paired(struct attn_session *session, struct attn_block *block, double until,
                       char *why, size_t size);
 
-/* Peak memory, suspects, and the records that complete the cases. *harness_ns: the harness's own
+/* Suspects, and the records that complete the cases. *harness_ns: the harness's own
  * cost, from this block or an earlier one. */
 int attn_block_finish(struct attn_session *session, struct attn_block *block,
                       struct attn_roof *roof, double *harness_ns, char *why, size_t size);

@@ -90,6 +90,18 @@ static json_t *record_of(const struct attn_session *session, const struct attn_e
     return record;
 }
 
+void attn_block_measure(struct attn_session *session, struct attn_block *block)
+{
+    const size_t n = session->roster.count;
+    for (size_t e = 0; e < block->count * n && !attn_interrupted; e++) {
+        struct attn_entry *entry = &block->entries[e];
+        if (entry->timed && entry->contestant->info.exactness != ATTN_NONE)
+            measure_peak(session, block->instances[e / n], entry);
+        if (entry->timed && session->settings.count)
+            attn_count_entry(session, block->instances[e / n], block->judges[e / n], entry);
+    }
+}
+
 int attn_block_finish(struct attn_session *session, struct attn_block *block,
                       struct attn_roof *roof, double *harness_ns, char *why, size_t size)
 {
@@ -112,12 +124,6 @@ int attn_block_finish(struct attn_session *session, struct attn_block *block,
                 continue;
             }
             entry->harness_ns = *harness_ns;
-            if (entry->contestant->info.exactness != ATTN_NONE)
-                measure_peak(session, block->instances[i], entry);
-            if (session->settings.count)
-                attn_count_entry(session, block->instances[i], block->judges[i], entry);
-            if (attn_interrupted) /* its peak was cut short, so the case is not done */
-                return 0;
             /* Hot comes last: its record completes the case. */
             const bool warm = was_warm(entry, block->instances[i], &roof->ceilings);
             for (int c = ATTN_CACHES - 1; c >= 0; c--)

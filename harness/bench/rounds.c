@@ -133,16 +133,18 @@ static double round_s(const struct attn_session *session, const struct attn_bloc
     return sum;
 }
 
-/* After the first round: stops timing the cases whose fewest rounds would end after the budget.
- * They are verified, but have no figure. */
-static void keep_budget(struct attn_session *session, struct attn_block *block)
+/* Stops timing the cases whose fewest rounds would end after the budget, as far as `round` rounds
+ * can tell. They are verified, but have no figure. pace: seconds a round of a case before the
+ * first. Returns whether there are others. */
+static bool keep_budget(struct attn_session *session, struct attn_block *block, int round,
+                        double pace)
 {
     size_t n = session->roster.count, kept = 0;
     const int least =
         session->settings.rounds < LEAST_ROUNDS ? session->settings.rounds : LEAST_ROUNDS;
-    double left = session->began + session->settings.budget_s - attn_now();
+    double left = attn_block_end(session, block) - attn_now();
     while (kept < block->count) {
-        left -= (least - 1) * round_s(session, block, kept);
+        left -= (least - round) * (round > 0 ? round_s(session, block, kept) : pace);
         if (left < 0)
             break;
         kept++;
@@ -156,10 +158,11 @@ static void keep_budget(struct attn_session *session, struct attn_block *block)
             block->count - kept, block->count - kept == 1 ? "" : "s", session->settings.budget_s);
         attn_progress_note(text);
     }
+    return kept > 0;
 }
 
 int attn_block_rounds(struct attn_session *session, struct attn_block *block, double until,
-                      char *why, size_t size)
+                      double pace, char *why, size_t size)
 {
     size_t n = session->roster.count;
     double began = attn_now();
@@ -171,8 +174,9 @@ int attn_block_rounds(struct attn_session *session, struct attn_block *block, do
         double now = attn_now(), next = round ? (now - began) / round : 0;
         if (round >= LEAST_ROUNDS && now + next > until)
             break;
-        if (round == 1 && session->settings.budget_s > 0)
-            keep_budget(session, block);
+        if (session->settings.budget_s > 0 && (round == 1 || (round == 0 && block->small)) &&
+            !keep_budget(session, block, round, pace))
+            break;
         shuffle(order, n, (uint32_t)block->first, (uint32_t)round);
         for (size_t t = 0; t < n && result == 0 && !attn_interrupted; t++)
             result = take_turn(session, block, order[t], round, why, size);
