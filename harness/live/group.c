@@ -195,6 +195,19 @@ static void put_ratio(struct attn_group_side *side, double side_most, double anc
                                   : attn_paired_ratio(calm.anchor, calm.side, side->undisturbed);
 }
 
+/* Does it vary by itself? Whoever is slow in most of the cycles in which the other is not was not
+ * disturbed: that is how fast it is. Then `own` has no limit. */
+static double own_most(const double *own, double most, const double *other, double other_most,
+                       size_t n)
+{
+    size_t calm = 0, both = 0;
+    for (size_t i = 0; i < n; i++) {
+        calm += other[i] <= other_most;
+        both += other[i] <= other_most && own[i] <= most;
+    }
+    return (double)both < ATTN_OWN_SHARE * (double)calm ? INFINITY : most;
+}
+
 int attn_group_ratios(struct attn_group_side *const *sides, size_t n)
 {
     size_t most = 1;
@@ -206,8 +219,10 @@ int attn_group_ratios(struct attn_group_side *const *sides, size_t n)
         return -1;
     for (size_t r = 0; r < n; r++)
         put_pairs(sides[r], &pairs);
-    const double side_most = undisturbed_most(pairs.side, pairs.n, room + most);
-    const double anchor_most = undisturbed_most(pairs.anchor, pairs.n, room + most);
+    const double side = undisturbed_most(pairs.side, pairs.n, room + most);
+    const double anchor = undisturbed_most(pairs.anchor, pairs.n, room + most);
+    const double side_most = own_most(pairs.side, side, pairs.anchor, anchor, pairs.n);
+    const double anchor_most = own_most(pairs.anchor, anchor, pairs.side, side, pairs.n);
     for (size_t r = 0; r < n; r++)
         put_ratio(sides[r], side_most, anchor_most, &pairs);
     free(room);

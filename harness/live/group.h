@@ -15,6 +15,10 @@
  * rounds of a case in which all cycles are undisturbed agree within 1 %.) */
 #define ATTN_DISTURBED 1.05
 
+/* A side that is undisturbed in less than this share of the cycles in which the other one is varies
+ * by itself, and none of its batches counts as disturbed. */
+#define ATTN_OWN_SHARE 0.25
+
 /* The fewest undisturbed cycles that the ratio of a round is made of. A round with fewer, though it
  * had more cycles, was disturbed, and its ratio is made of all. */
 enum { ATTN_UNDISTURBED_LEAST = 2 };

@@ -28,6 +28,7 @@ struct model {
     double busy;  /* by so much more do runs take while other work has part of the core */
     int64_t iterations;
     size_t batches, exchanges, fails_after;
+    size_t quick_every; /* one batch of so many takes half the time; 0: none */
 };
 
 static double uniform(struct scene *scene)
@@ -61,7 +62,8 @@ static int model_batch(void *context, bool exchange, struct attn_live_sample *sa
     const bool busy = scene->busy_from > 0 && scene->time >= scene->busy_from;
     const double slow = (1 + scene->drift * scene->time) * (1 + m->noise * uniform(scene)) *
                         (busy ? 1 + m->busy : 1);
-    const double seconds = m->run_s * (double)m->iterations * slow;
+    const bool quick = m->quick_every > 0 && m->batches % m->quick_every == 0;
+    const double seconds = m->run_s * (double)m->iterations * slow * (quick ? 0.5 : 1);
     m->batches++;
     m->exchanges += exchange;
     *sample = (struct attn_live_sample){
@@ -148,6 +150,23 @@ static void test_few_undisturbed_cycles_make_no_ratio(void **state)
     assert_int_equal(out[1].cycles, 3);
     assert_true(isfinite(out[1].ratio));
     release(out, 2);
+}
+
+/* Its quick batches are a fifth, so that the low quantile is theirs. */
+static void test_who_varies_alone_is_not_disturbed(void **state)
+{
+    (void)state;
+    for (size_t anchor = 0; anchor < 2; anchor++) {
+        struct scene scene = {.random = 10};
+        struct model models[] = {{.run_s = 1e-4, .iterations = 2, .noise = 0.02},
+                                 {.run_s = 2e-4, .iterations = 1, .noise = 0.02, .quick_every = 5}};
+        struct attn_group_side out[2];
+        assert_int_equal(run(&scene, models, 2, anchor, out), 0);
+        assert_true(out[1].low < 1.1e5);
+        assert_true(out[1 - anchor].undisturbed > 90);
+        assert_true(fabs(fabs(out[1 - anchor].ratio) - log(2)) < 0.02);
+        release(out, 2);
+    }
 }
 
 /* A round that other work slows from its first cycle to its last has a ratio of its own. It shows
@@ -271,6 +290,7 @@ int main(void)
         cmocka_unit_test(test_drift_of_the_machine_cancels),
         cmocka_unit_test(test_a_shared_core_does_not_change_ratios),
         cmocka_unit_test(test_few_undisturbed_cycles_make_no_ratio),
+        cmocka_unit_test(test_who_varies_alone_is_not_disturbed),
         cmocka_unit_test(test_rounds_tell_which_of_them_was_disturbed),
         cmocka_unit_test(test_the_low_quantile_is_that_of_batches),
         cmocka_unit_test(test_slow_sides_have_fewer_batches),
