@@ -64,9 +64,11 @@ static int make_tables(struct attn_index *index)
 static int check(struct attn_index *index, enum attn_index_mode mode, char *why, size_t size)
 {
     sqlite3_int64 application, version, tables;
-    if (number_of(index, "PRAGMA application_id", &application) ||
+    /* In one transaction: another process may make the tables meanwhile. */
+    if (execute(index, "BEGIN") || number_of(index, "PRAGMA application_id", &application) ||
         number_of(index, "PRAGMA user_version", &version) ||
-        number_of(index, "SELECT count(*) FROM sqlite_master", &tables)) {
+        number_of(index, "SELECT count(*) FROM sqlite_master", &tables) ||
+        execute(index, "COMMIT")) {
         attn_index_failed(index, why, size);
         return sqlite3_errcode(index->db) == SQLITE_NOTADB ? 1 : -1;
     }
