@@ -184,7 +184,7 @@ static int settle(const struct pass *pass, size_t i, const struct member *anchor
 
 /* Runs the plan of a round with the members that have entered. Returns 0, or -1: no memory, or
  * stopped. */
-static int run_group(const struct pass *pass, struct member *members, size_t n, uint64_t random,
+static int run_group(struct pass *pass, struct member *members, size_t n, uint64_t random,
                      const struct attn_live_sample *first)
 {
     const struct attn_settings *s = &pass->session->settings;
@@ -204,8 +204,10 @@ static int run_group(const struct pass *pass, struct member *members, size_t n, 
             sides[count] = attn_player_side(&members[m].player);
             said[count++] = first[m];
         }
+    attn_claim_enter(&pass->claim);
     if (result == 0)
         result = attn_group_run(sides, said, count, 0, &plan, &world, out);
+    attn_claim_leave(&pass->claim);
     for (size_t m = 0; m < n && result == 0; m++)
         if (members[m].entered)
             members[m].figures = out[k++];

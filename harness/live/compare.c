@@ -103,7 +103,9 @@ static int measure_pair(struct match *match, bool *ended, char *why, size_t size
     }
     const bool ready = players[0].live && players[1].live;
     const bool again = ready && equalise(match->iterations);
+    attn_claim_enter(&claim);
     const bool done = ready && !again && attn_cycles_run(sides, first, &world, &figures) == 0;
+    attn_claim_leave(&claim);
     if (done)
         record_pair(match, &figures, &claim);
     for (int s = 0; s < 2; s++) {

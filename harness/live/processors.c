@@ -183,3 +183,20 @@ void attn_claim_give(struct attn_claim *claim)
             close(claim->sockets[i]);
     claim->n = 0;
 }
+
+void attn_claim_enter(struct attn_claim *claim)
+{
+    cpu_set_t inside;
+    CPU_ZERO(&inside);
+    for (uint32_t i = 0; i < claim->n; i++)
+        CPU_SET(claim->processors[i], &inside);
+    claim->entered = claim->n > 0 &&
+                     sched_getaffinity(0, sizeof claim->outside, &claim->outside) == 0 &&
+                     sched_setaffinity(0, sizeof inside, &inside) == 0;
+}
+
+void attn_claim_leave(const struct attn_claim *claim)
+{
+    if (claim->entered)
+        sched_setaffinity(0, sizeof claim->outside, &claim->outside);
+}

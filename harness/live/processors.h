@@ -7,6 +7,7 @@
 #ifndef ATTN_LIVE_PROCESSORS_H
 #define ATTN_LIVE_PROCESSORS_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +25,8 @@ struct attn_claim {
     int sockets[ATTN_CLAIM_MAX]; /* -1: not ours alone */
     struct attn_ticks began[ATTN_CLAIM_MAX];
     bool alone; /* no other attnbench has claimed one of them */
+    bool entered;
+    cpu_set_t outside; /* where the thread that has entered may run otherwise */
 };
 
 /* Claims the `threads` idlest of the processors that this process may use, over the next `look`
@@ -40,6 +43,12 @@ void attn_claim_restart(struct attn_claim *claim);
 double attn_claim_steal(const struct attn_claim *claim);
 
 void attn_claim_give(struct attn_claim *claim);
+
+/* Between these two, the calling thread runs on the claimed processors only. It waits while a batch
+ * runs there. Elsewhere it would wake another processor each time: one that has nothing to do may
+ * spin before it sleeps, and if it is half of the same core, it slows the batch. */
+void attn_claim_enter(struct attn_claim *claim);
+void attn_claim_leave(const struct attn_claim *claim);
 
 /* order[] gets the indices of `count` processors, the idlest first; cores[i] is the core of
  * processor i. */
