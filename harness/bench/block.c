@@ -187,7 +187,7 @@ static double weight(const struct attn_session *session, size_t first, size_t co
 double attn_block_end(const struct attn_session *session, const struct attn_block *block)
 {
     double end = session->began + session->settings.budget_s;
-    for (size_t i = block->first + block->count; i < session->cases.count && !block->small; i++)
+    for (size_t i = block->first + block->count; i < session->cases.count; i++)
         end -= is_small(&session->cases.items[i]) ? small_verify_s : 0;
     return session->settings.budget_s > 0 ? end : INFINITY;
 }
