@@ -61,8 +61,8 @@ double attn_block_end(const struct attn_session *session, const struct attn_bloc
  * so that rounds are given up before cases. */
 double attn_block_until(const struct attn_session *session, const struct attn_block *block);
 
-/* All rounds; fewer if they would end after `until`. Small cases have none at all if these would
- * end after the budget; pace: seconds that a round took for each case so far, 0: not known. */
+/* All rounds; fewer if they would end after `until`. Of small cases only as many begin as `pace`
+ * allows: seconds that a round took for each case so far, 0: not known. */
 int attn_block_rounds(struct attn_session *session, struct attn_block *block, double until,
                       double pace, char *why, size_t size);
 
@@ -74,8 +74,8 @@ void attn_block_measure(struct attn_session *session, struct attn_block *block);
 int attn_block_paired(struct attn_session *session, struct attn_block *block, double until,
                       char *why, size_t size);
 
-/* Suspects, and the records that complete the cases. *harness_ns: the harness's own
- * cost, from this block or an earlier one. */
+/* Suspects, and the records that complete the cases. *harness_ns: the harness's own cost, from this
+ * block or an earlier one. */
 int attn_block_finish(struct attn_session *session, struct attn_block *block,
                       struct attn_roof *roof, double *harness_ns, char *why, size_t size);
 

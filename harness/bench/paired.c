@@ -41,7 +41,6 @@ enum { LOOKS = 3 };
 /* One round of a block. */
 struct pass {
     int round;
-    bool left; /* a case has been put off, or not had all its rounds */
     struct attn_session *session;
     struct attn_block *block;
     struct attn_seat *seats; /* [backends] */
@@ -141,7 +140,7 @@ static void keep_round(const struct pass *pass, size_t i, const struct member *a
     const struct attn_contestant *to = &pass->session->roster.items[anchor->backend];
     if (!p->rounds)
         p->rounds = calloc((size_t)rounds_most(s), sizeof *p->rounds);
-    if (!p->rounds || p->n == rounds_most(s))
+    if (!p->rounds)
         return;
     /* Ratios to an anchor that has failed since cannot be joined with others. */
     for (int r = 0; r < p->n && p->anchor != to; r++)
@@ -298,8 +297,6 @@ static int time_case(struct pass *pass, size_t i)
                     break;
             }
         }
-        pass->left =
-            pass->left || rounds_of(pass, i, anchor)->n < rounds_most(&pass->session->settings);
     }
     free(backends);
     free(members);
@@ -321,7 +318,6 @@ static int time_round(struct pass *pass, double until)
         attn_seat_init(&pass->seats[b], session, &session->roster.items[b]);
         pass->seats[b].processors = pass->claim.n > 0 ? pass->claim.processors : NULL;
     }
-    pass->left = false;
     for (size_t i = 0; i < pass->block->count && result == 0 && !attn_interrupted; i++)
         if (pass->round == 0 || attn_now() < until)
             result = time_case(pass, i);
@@ -341,9 +337,9 @@ static double cost_of(const struct pass *pass, size_t i)
     for (size_t b = 0; b < pass->session->roster.count; b++)
         if (takes_part(pass, i, b)) {
             const struct attn_entry *entry = entry_of(pass, i, b);
-            sum += TURNS_COST * entry->timing_s[ATTN_HOT] / entry->n_rounds[ATTN_HOT];
+            sum += entry->timing_s[ATTN_HOT] / entry->n_rounds[ATTN_HOT];
         }
-    return sum;
+    return TURNS_COST * sum;
 }
 
 /* What a round of rounds.c took beside the cases: workers that start. */
@@ -361,14 +357,13 @@ static double start_of(const struct pass *pass)
 }
 
 /* Chooses the cases for which there is time, the cheapest first: a ratio of few rounds has a wide
- * interval, so some cases have enough of them, and the others none. Is there any? */
-static bool choose_cases(struct pass *pass, double until)
+ * interval, so some cases have enough of them, and the others none. */
+static void choose_cases(struct pass *pass, double until)
 {
     const int most = rounds_most(&pass->session->settings);
     const int wanted = most < ROUNDS_WANTED ? most : ROUNDS_WANTED;
     bool seen[ATTN_BLOCK_CASES] = {false};
     double left = until - attn_now() - wanted * start_of(pass), costs[ATTN_BLOCK_CASES];
-    bool any = false;
     for (size_t i = 0; i < pass->block->count; i++)
         costs[i] = cost_of(pass, i);
     for (size_t n = 0; n < pass->block->count; n++) {
@@ -378,14 +373,22 @@ static bool choose_cases(struct pass *pass, double until)
                 cheapest = i;
         seen[cheapest] = true;
         left -= wanted * costs[cheapest];
-        any = any || left >= 0;
         for (size_t b = 0; b < pass->session->roster.count && left < 0; b++)
             if (takes_part(pass, cheapest, b))
                 snprintf(rounds_of(pass, cheapest, b)->why_not,
                          sizeof rounds_of(pass, cheapest, b)->why_not,
                          "the budget has no time for %d rounds of turns", wanted);
     }
-    return any;
+}
+
+/* Is there anything that has not had all its rounds? */
+static bool goes_on(const struct pass *pass)
+{
+    for (size_t i = 0; i < pass->block->count; i++)
+        for (size_t b = 0; b < pass->session->roster.count; b++)
+            if (takes_part(pass, i, b))
+                return true;
+    return false;
 }
 
 int attn_block_paired(struct attn_session *session, struct attn_block *block, double until,
@@ -404,11 +407,11 @@ int attn_block_paired(struct attn_session *session, struct attn_block *block, do
     int result = block->paired && pass.seats ? 0 : -1;
     if (result)
         snprintf(why, size, "no memory for %zu backends", n);
-    const bool any = result == 0 && choose_cases(&pass, until);
+    if (result == 0)
+        choose_cases(&pass, until);
     const double began = attn_now();
-    pass.left = any;
     /* Each case is put off half as often as it has rounds, at most. */
-    for (; pass.left && pass.round < 2 * rounds_most(s) && result == 0 && !attn_interrupted;
+    for (; result == 0 && !attn_interrupted && pass.round < 2 * rounds_most(s) && goes_on(&pass);
          pass.round++) {
         const double now = attn_now(), next = pass.round ? (now - began) / pass.round : 0;
         if (now + next > until)
@@ -417,6 +420,9 @@ int attn_block_paired(struct attn_session *session, struct attn_block *block, do
     }
     free(pass.seats);
     for (size_t e = 0; e < block->count * n && result == 0; e++)
-        result = attn_paired_ratios(&block->paired[e]);
+        if (attn_paired_ratios(&block->paired[e])) {
+            snprintf(why, size, "no memory for the ratios of %zu cases", block->count);
+            result = -1;
+        }
     return result;
 }
