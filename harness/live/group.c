@@ -74,17 +74,11 @@ static int run_cycles(const struct attn_side *sides, size_t n, size_t anchor, si
     return 0;
 }
 
-/* The low quantile of a side's batches. `sorted` has room for all cycles. */
-static double low_of(const struct attn_side_times *times, uint32_t clock, size_t cycles,
-                     double *sorted)
+/* Sorts the values. */
+static double low_of(double *values, size_t n)
 {
-    const double *own = attn_side_by(times, clock);
-    size_t n = 0;
-    for (size_t i = 0; i < cycles; i++)
-        if (times->wall[i] > 0)
-            sorted[n++] = own[i];
-    attn_sort_doubles(sorted, n);
-    return n > 0 ? attn_quantile_sorted(sorted, n, ATTN_LOW_QUANTILE) : NAN;
+    attn_sort_doubles(values, n);
+    return n > 0 ? attn_quantile_sorted(values, n, ATTN_LOW_QUANTILE) : NAN;
 }
 
 /* The batches of a side, each with that of the anchor in the same cycle. */
@@ -117,7 +111,9 @@ static int summarise(struct group *g, size_t n, size_t anchor, size_t cycles,
         if (attn_side_summarise(&g->times[s], cycles, clock, &side->figures) ||
             put_batches(g, anchor, s, cycles, !out[anchor].failed, side))
             return -1;
-        side->low = low_of(&g->times[s], clock, cycles, g->sorted);
+        for (size_t i = 0; i < side->figures.batches; i++)
+            g->sorted[i] = side->batches[i].own;
+        side->low = low_of(g->sorted, side->figures.batches);
     }
     return 0;
 }
@@ -163,8 +159,7 @@ struct pairs {
 static double undisturbed_most(const double *values, size_t n, double *sorted)
 {
     memcpy(sorted, values, n * sizeof *sorted);
-    attn_sort_doubles(sorted, n);
-    return n > 0 ? ATTN_DISTURBED * attn_quantile_sorted(sorted, n, ATTN_LOW_QUANTILE) : NAN;
+    return ATTN_DISTURBED * low_of(sorted, n);
 }
 
 static void put_pairs(const struct attn_group_side *side, struct pairs *pairs)
