@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* figures.c - intervals from order statistics, low quantiles of rounds, Benjamini-Hochberg. */
+/* figures.c - intervals from order statistics, medians over rounds, Benjamini-Hochberg. */
 #include "results/figures.h"
 
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "results/statistics.h"
 
@@ -86,33 +84,6 @@ void attn_rounds_summarise(double *values, size_t n, struct attn_interval *out)
         interval_by_t(values, n, out);
     out->lo = fmin(out->lo, out->value);
     out->hi = fmax(out->hi, out->value);
-}
-
-int attn_low_summarise(const double *const *samples, const size_t *counts, size_t rounds,
-                       struct attn_interval *out)
-{
-    size_t most = 0, used = 0;
-    for (size_t r = 0; r < rounds; r++) {
-        most = counts[r] > most ? counts[r] : most;
-        used += counts[r] > 0;
-    }
-    if (used == 0 || most > SIZE_MAX / sizeof(double) - rounds)
-        return -1;
-    double *lows = malloc((used + most) * sizeof *lows);
-    if (!lows)
-        return -1;
-    double *sorted = lows + used;
-    size_t n = 0;
-    for (size_t r = 0; r < rounds; r++) {
-        if (counts[r] == 0)
-            continue;
-        memcpy(sorted, samples[r], counts[r] * sizeof *sorted);
-        attn_sort_doubles(sorted, counts[r]);
-        lows[n++] = attn_quantile_sorted(sorted, counts[r], ATTN_LOW_QUANTILE);
-    }
-    attn_rounds_summarise(lows, n, out);
-    free(lows);
-    return 0;
 }
 
 struct ranked {

@@ -34,12 +34,6 @@ struct attn_interval attn_quantile_interval(const double *sorted, size_t n, doub
  * with 2 and 3 rounds); 1: none. The interval holds the value. Sorts the values. */
 void attn_rounds_summarise(double *values, size_t n, struct attn_interval *out);
 
-/* The low quantile of a timing in rounds: samples[r][0..count[r]), rounds without samples ignored.
- * attn_rounds_summarise of each round's low quantile. Returns 0, or -1: no samples, or no memory.
- */
-int attn_low_summarise(const double *const *samples, const size_t *counts, size_t rounds,
-                       struct attn_interval *out);
-
 /* Benjamini and Hochberg 1995: adjusted[i] is the least rate of false discoveries at which p[i] of
  * n is one. Returns 0, or -1: no memory. p may equal adjusted. */
 int attn_false_discovery(const double *p, size_t n, double *adjusted);

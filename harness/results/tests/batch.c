@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* batch.c - loops over many simulated data sets, for test_figures.py: a call for each of them would
  * take longer than the work. */
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "results/figures.h"
 #include "results/paired.h"
@@ -12,6 +14,8 @@ void batch_paired(const double *rows, size_t n_rows, double truth, double margin
 void batch_quantile(double *rows, size_t n_rows, size_t n, double q, double truth, size_t out[2]);
 void batch_low(const double *rows, size_t n_rows, size_t rounds, size_t n, double truth,
                size_t out[2]);
+int attn_low_summarise(const double *const *samples, const size_t *counts, size_t rounds,
+                       struct attn_interval *out);
 
 /* Each row has 2 * 16 ratios. Counts the rows of which any look of the first series misses `truth`,
  * and the verdicts of the whole sequence; *pairs is the mean number of pairs. */
@@ -50,6 +54,36 @@ void batch_quantile(double *rows, size_t n_rows, size_t n, double q, double trut
         const struct attn_interval interval = attn_quantile_interval(rows, n, q);
         count(&interval, truth, out);
     }
+}
+
+/* The low quantile of a timing in rounds: samples[r][0..count[r]), rounds without samples ignored.
+ * attn_rounds_summarise of each round's low quantile. Returns 0, or -1: no samples, or no memory.
+ */
+int attn_low_summarise(const double *const *samples, const size_t *counts, size_t rounds,
+                       struct attn_interval *out)
+{
+    size_t most = 0, used = 0;
+    for (size_t r = 0; r < rounds; r++) {
+        most = counts[r] > most ? counts[r] : most;
+        used += counts[r] > 0;
+    }
+    if (used == 0 || most > SIZE_MAX / sizeof(double) - rounds)
+        return -1;
+    double *lows = malloc((used + most) * sizeof *lows);
+    if (!lows)
+        return -1;
+    double *sorted = lows + used;
+    size_t n = 0;
+    for (size_t r = 0; r < rounds; r++) {
+        if (counts[r] == 0)
+            continue;
+        memcpy(sorted, samples[r], counts[r] * sizeof *sorted);
+        attn_sort_doubles(sorted, counts[r]);
+        lows[n++] = attn_quantile_sorted(sorted, counts[r], ATTN_LOW_QUANTILE);
+    }
+    attn_rounds_summarise(lows, n, out);
+    free(lows);
+    return 0;
 }
 
 /* The same of low quantiles of rounds with n samples each. */
