@@ -43,7 +43,7 @@ static void fail(struct attn_entry *entry, enum attn_check check, const struct a
 }
 
 /* Has this operator, score and type been asked about? */
-static bool is_known(const struct attn_seat *seat, const struct attn_seat_kind *kind)
+static bool is_known(const struct attn_seat *seat, const struct attn_seat_age *kind)
 {
     for (size_t k = 0; k < seat->n_ages; k++)
         if (memcmp(&seat->ages[k], kind, sizeof *kind) == 0)
@@ -51,9 +51,9 @@ static bool is_known(const struct attn_seat *seat, const struct attn_seat_kind *
     return false;
 }
 
-static void note(struct attn_seat *seat, const struct attn_seat_kind *kind)
+static void note(struct attn_seat *seat, const struct attn_seat_age *kind)
 {
-    struct attn_seat_kind *grown =
+    struct attn_seat_age *grown =
         is_known(seat, kind) ? NULL : realloc(seat->ages, (seat->n_ages + 1) * sizeof *grown);
     if (!grown) /* then it is asked about again */
         return;
@@ -197,7 +197,7 @@ void attn_age_begin(struct attn_session *session, struct attn_seat *seats,
         if (!attn_renew_may(&entries[b]) || entries[b].c->data || attn_session_over(session))
             continue;
         const struct attn_case *c = entries[b].c;
-        const struct attn_seat_kind kind = {c->op, c->score, c->dtype};
+        const struct attn_seat_age kind = {c->op, c->score, c->dtype};
         const bool keep = keeps && many && !seat->age && !seat->age_done;
         const struct ageing how = {session, seat, &entries[b], many, keep, early};
         if ((!is_known(seat, &kind) || keep) && begin(&how) != ATTN_FAIL)

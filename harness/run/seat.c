@@ -139,32 +139,47 @@ struct attn_outcome attn_seat_unknowns(struct attn_seat *seat, const struct attn
     return outcome;
 }
 
-static struct attn_seat_rate *rate_of(const struct attn_seat *seat,
-                                      const struct attn_problem *problem)
+/* FLOPs a byte from which on arithmetic takes the time. Decoding has 0.5 to 16 (in f32 with heads
+ * of their own, in bf16 with 8 queries a key head), prefill of 256 positions 64 and more. */
+#define BY_ARITHMETIC 32
+
+struct attn_seat_kind attn_seat_kind_of(const struct attn_problem *problem, uint32_t dtype,
+                                        double flops, uint64_t bytes)
 {
-    for (size_t r = 0; r < seat->n_rates; r++)
-        if (seat->rates[r].op == problem->op && seat->rates[r].score == problem->score)
+    return (struct attn_seat_kind){problem->op, problem->score, dtype,
+                                   flops < BY_ARITHMETIC * (double)bytes};
+}
+
+static struct attn_seat_rate *rate_of(const struct attn_seat *seat,
+                                      const struct attn_seat_kind *kind)
+{
+    for (size_t r = 0; r < seat->n_rates; r++) {
+        const struct attn_seat_kind *k = &seat->rates[r].kind;
+        if (k->op == kind->op && k->score == kind->score && k->dtype == kind->dtype &&
+            k->by_memory == kind->by_memory)
             return &seat->rates[r];
+    }
     return NULL;
 }
 
-double attn_seat_rate(const struct attn_seat *seat, const struct attn_problem *problem)
+const struct attn_seat_rate *attn_seat_rate(const struct attn_seat *seat,
+                                            const struct attn_seat_kind *kind)
 {
-    const struct attn_seat_rate *rate = rate_of(seat, problem);
-    return rate ? rate->flops : 0;
+    return rate_of(seat, kind);
 }
 
-void attn_seat_saw_rate(struct attn_seat *seat, const struct attn_problem *problem, double flops)
+void attn_seat_saw_run(struct attn_seat *seat, const struct attn_seat_kind *kind, double flops,
+                       double seconds)
 {
-    struct attn_seat_rate *rate = rate_of(seat, problem);
+    struct attn_seat_rate *rate = rate_of(seat, kind);
     if (rate) {
-        rate->flops = fmax(rate->flops, flops);
+        rate->flops = fmax(rate->flops, flops / seconds);
+        rate->seconds = fmax(rate->seconds, seconds);
         return;
     }
     rate = realloc(seat->rates, (seat->n_rates + 1) * sizeof *rate);
     if (!rate)
         return;
     seat->rates = rate;
-    seat->rates[seat->n_rates++] =
-        (struct attn_seat_rate){.op = problem->op, .score = problem->score, .flops = flops};
+    seat->rates[seat->n_rates++] = (struct attn_seat_rate){*kind, flops / seconds, seconds};
 }

@@ -8,10 +8,19 @@
 #include "judge/judge.h"
 #include "run/session.h"
 
-/* The best rate that a backend has shown on one operator with one score. */
+/* Cases of one kind run at rates that can be compared. One that reads each element for a few FLOPs
+ * runs at the speed of memory, others at that of the arithmetic: decoding says nothing about
+ * prefill. */
+struct attn_seat_kind {
+    uint32_t op, score, dtype;
+    bool by_memory;
+};
+
+/* The best rate that a backend has shown on cases of one kind. */
 struct attn_seat_rate {
-    uint32_t op, score;
-    double flops; /* per second */
+    struct attn_seat_kind kind;
+    double flops;   /* per second */
+    double seconds; /* of the longest run */
 };
 
 /* What came of attn_worker_unknowns for one operator with one score. */
@@ -22,7 +31,7 @@ struct attn_seat_answer {
 };
 
 /* A kind of problem that age.c has asked about. */
-struct attn_seat_kind {
+struct attn_seat_age {
     uint32_t op, score, dtype;
 };
 
@@ -45,14 +54,14 @@ struct attn_seat {
     struct attn_worker *worker;
     struct attn_worker *other; /* with another number of threads, for the check `threads` */
     bool other_tried;
-    struct attn_seat_rate *rates; /* one for each operator and score seen so far */
+    struct attn_seat_rate *rates; /* one for each kind seen so far */
     size_t n_rates;
     struct attn_seat_answer *answers; /* one for each operator and score asked about so far */
     size_t n_answers;
     double renewed_s; /* spent on long series of runs by the check new_data */
     double rerun_s;   /* spent by the check rerun */
     /* age.c: what it has asked about, and the plan that it has left in `worker` */
-    struct attn_seat_kind *ages;
+    struct attn_seat_age *ages;
     size_t n_ages;
     struct attn_seat_plan *age;
     bool age_done; /* such a plan has been judged */
@@ -79,9 +88,14 @@ void attn_seat_leave(struct attn_seat *seat);
 /* Stops the workers and frees what is known of the backend. */
 void attn_seat_free(struct attn_seat *seat);
 
-/* The best FLOP/s seen for the operator and the score of this problem; 0: none yet. */
-double attn_seat_rate(const struct attn_seat *seat, const struct attn_problem *problem);
-/* Notes a rate. If there is no memory for it, the rate stays unknown. */
-void attn_seat_saw_rate(struct attn_seat *seat, const struct attn_problem *problem, double flops);
+/* The kind of a case of which a run makes so many FLOPs and moves so many bytes. */
+struct attn_seat_kind attn_seat_kind_of(const struct attn_problem *problem, uint32_t dtype,
+                                        double flops, uint64_t bytes);
+/* What is known of the rate on cases of this kind; NULL: nothing yet. */
+const struct attn_seat_rate *attn_seat_rate(const struct attn_seat *seat,
+                                            const struct attn_seat_kind *kind);
+/* Notes a run. If there is no memory for it, the rate stays unknown. */
+void attn_seat_saw_run(struct attn_seat *seat, const struct attn_seat_kind *kind, double flops,
+                       double seconds);
 
 #endif

@@ -10,13 +10,12 @@
 #include "pack/make.h"
 #include "reference/bound.h"
 #include "run/machine.h"
+#include "run/predict.h"
 #include "run/relation.h"
 #include "run/suite.h"
 
 /* A run that took longer than this is not repeated in the second placement. */
 static const double second_placement_s = 1.0;
-/* Cases smaller than this say nothing about a backend's rate. */
-static const double rate_flops = 1e7;
 
 /* A case is in memory at most three times: in the host, in the shared mapping, in the worker. */
 static uint64_t memory_needed(const struct attn_case *c)
@@ -159,21 +158,6 @@ void attn_verify_power(struct attn_power_trials **trials, const struct attn_judg
         attn_power_measure(trials, &evidence, &entry->plan.numerics, &entry->power);
 }
 
-/* Would the run take longer than the limit, at the rate that this backend has shown? */
-static bool over_limit(struct attn_seat *seat, const struct attn_instance *instance,
-                       struct attn_judgement *verdict)
-{
-    const double rate = attn_seat_rate(seat, &instance->problem);
-    const double limit = seat->session->settings.run_limit_s;
-    if (rate <= 0 || limit <= 0 || instance->flops / rate <= limit)
-        return false;
-    char why[128];
-    snprintf(why, sizeof why, "budget: a run is predicted to take %.2g s, the limit is %.2g s",
-             instance->flops / rate, limit);
-    attn_judgement_set(verdict, ATTN_SKIP, why);
-    return true;
-}
-
 /* Does `supports` refuse what has no meaning? A backend that computes nothing may accept it. */
 static bool refuses_unknowns(struct attn_seat *seat, const struct attn_instance *instance,
                              struct attn_entry *entry)
@@ -216,7 +200,7 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
     if (!refuses_unknowns(seat, instance, entry))
         return;
     /* The case that a smaller one stands in for was within the limit. */
-    if (!entry->stands_in && over_limit(seat, instance, &entry->verdict)) {
+    if (!entry->stands_in && attn_predict_refuses(seat, instance, &entry->verdict)) {
         entry->harmless = true;
         return;
     }
@@ -225,8 +209,7 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
         attn_judge_grade(judge, &entry->verdict);
     entry->end_done = true;
     entry->end_ok = attn_status_holds(entry->verdict.status);
-    if (entry->seconds > 0 && instance->flops >= rate_flops)
-        attn_seat_saw_rate(seat, &instance->problem, instance->flops / entry->seconds);
+    attn_predict_saw(seat, instance, entry->seconds);
     if (!entry->end_ok || entry->seconds > second_placement_s ||
         entry->contestant->info.exactness == ATTN_NONE)
         return;

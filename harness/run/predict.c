@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* predict.c - from runs of the same kind, or from a run of a smaller case. */
+#include "run/predict.h"
+
+#include <math.h>
+
+#include "run/smaller.h"
+#include "run/verify_one.h"
+
+/* Cases smaller than this say nothing about a backend's rate: its time is that of a call. */
+static const double rate_flops = 1e7;
+/* A case of which nothing is known is run if it is smaller: a slow backend does 1e8 a second. */
+static const double blind_flops = 1e8;
+/* Runs of this share of the limit tell the rate of longer ones. A smaller case should take as long,
+ * at the best rate known. */
+static const double telling_share = 0.05;
+/* The rate of a plain loop, to choose a smaller case where nothing is known. */
+static const double plain_rate = 1e9;
+
+static struct attn_seat_kind kind_of(const struct attn_instance *instance)
+{
+    return attn_seat_kind_of(&instance->problem, instance->c.dtype, instance->flops,
+                             instance->bytes);
+}
+
+void attn_predict_saw(struct attn_seat *seat, const struct attn_instance *instance, double seconds)
+{
+    const struct attn_seat_kind kind = kind_of(instance);
+    if (seconds > 0 && instance->flops >= rate_flops)
+        attn_seat_saw_run(seat, &kind, instance->flops, seconds);
+}
+
+/* FLOP/s of a smaller case of about so many FLOPs; 0: there is none, or it cannot be run. The first
+ * of its two runs may hold a library's own compilation. */
+static double rate_of_smaller(struct attn_seat *seat, const struct attn_instance *instance,
+                              double flops)
+{
+    struct attn_case c;
+    struct attn_judgement none;
+    struct attn_plan_info plan;
+    double seconds = 0, rate = 0;
+    if (attn_smaller_case(&instance->c, flops / instance->flops, INFINITY, INFINITY, &c))
+        return 0;
+    struct attn_instance *smaller = attn_instance_for(seat->session, &c, NULL, &none);
+    struct attn_outcome outcome = attn_seat_worker(seat);
+    if (smaller && outcome.status == ATTN_PASS) {
+        outcome = attn_worker_verify(seat->worker, smaller, ATTN_PLACE_END, 2, &plan, &seconds);
+        attn_seat_after(seat, &outcome);
+        if (outcome.status == ATTN_PASS && seconds > 0)
+            rate = smaller->flops / seconds;
+    }
+    attn_instance_free(smaller);
+    attn_case_free(&c);
+    return rate;
+}
+
+bool attn_predict_refuses(struct attn_seat *seat, const struct attn_instance *instance,
+                          struct attn_judgement *verdict)
+{
+    const double limit = seat->session->settings.run_limit_s, telling = telling_share * limit;
+    const struct attn_seat_kind kind = kind_of(instance);
+    const struct attn_seat_rate *known = attn_seat_rate(seat, &kind);
+    if (limit <= 0 || seat->contestant->info.exactness == ATTN_NONE ||
+        (known ? instance->flops / known->flops <= limit : instance->flops <= blind_flops))
+        return false;
+    double rate = known && known->seconds >= telling ? known->flops : 0;
+    if (rate <= 0) {
+        const double flops = telling * (known ? known->flops : plain_rate);
+        rate = rate_of_smaller(seat, instance, fmax(flops, rate_flops));
+        if (rate > 0)
+            attn_seat_saw_run(seat, &kind, rate * telling, telling);
+        known = attn_seat_rate(seat, &kind);
+        rate = known ? known->flops : 0;
+    }
+    if (rate <= 0 || instance->flops / rate <= limit)
+        return false;
+    char why[128];
+    snprintf(why, sizeof why, "budget: a run is predicted to take %.2g s, the limit is %.2g s",
+             instance->flops / rate, limit);
+    attn_judgement_set(verdict, ATTN_SKIP, why);
+    return true;
+}
