@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "report/report.h"
+#include "run/conclusion.h"
 #include "run/drift.h"
 #include "run/verify.h"
 
@@ -45,7 +46,7 @@ static enum attn_exit judge_drift(const struct attn_command *c, const struct att
 enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_paths *paths)
 {
     struct attn_session session;
-    char why[1024];
+    char why[1024], line[1280];
     json_t *earlier = NULL;
     c->suite.more = "covering"; /* for verdicts, not for times */
     enum attn_exit code = attn_session_begin(c, paths, &session);
@@ -58,7 +59,7 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_paths 
     const char *file = c->settings.reproducer;
     if ((file && check_writable(file, why, sizeof why)) ||
         (c->baseline && !(earlier = attn_drift_read(c->baseline, why, sizeof why))) ||
-        (c->out && attn_session_open(&session, c->out, false, why, sizeof why))) {
+        (c->out && attn_session_open(&session, c->out, "name another folder", why, sizeof why))) {
         code = attn_complain(ATTN_EXIT_USAGE, why);
         goto out;
     }
@@ -70,13 +71,21 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_paths 
         attn_print_records(session.records);
     else
         attn_print_counts(&session);
-    code = session.code;
-    if (earlier)
-        code = attn_exit_stronger(code, judge_drift(c, &session, earlier));
+    code = attn_conclude(&session, line, sizeof line);
+    if (earlier) {
+        const enum attn_exit drift = judge_drift(c, &session, earlier);
+        code = attn_exit_stronger(code, drift);
+        if (drift && !*line)
+            snprintf(line, sizeof line, "exit %d: %s", drift,
+                     drift == ATTN_EXIT_NUMERICS ? "errors have grown since the baseline"
+                                                 : "no result has a counterpart in the baseline");
+    }
     if (file && !session.reproduced)
         fprintf(stderr, "attnbench: nothing was written to %s\n", file);
     if (c->junit && attn_junit_write(session.records, c->junit, why, sizeof why))
         code = attn_complain(ATTN_EXIT_INTERNAL, why);
+    if (*line && !attn_interrupted)
+        attn_complain(code, line);
 out:
     json_decref(earlier);
     attn_session_close(&session);

@@ -261,6 +261,7 @@ static int enter(struct attn_roster *chosen, const struct attn_contestant *from,
     if (!to)
         return -1;
     *to = *from;
+    to->asked = true;
     to->skips = from->n_skips ? malloc(from->n_skips * sizeof *from->skips) : NULL;
     if (from->n_skips && !to->skips) {
         to->n_skips = 0;

@@ -19,6 +19,7 @@ struct attn_contestant {
     char options[512];             /* as given with -b; "": none */
     bool missing;                  /* left out of this build; there is no plugin to start */
     bool named;                    /* with --plugin: a rerun must name it too */
+    bool asked;                    /* for with -b */
     struct attn_skip *skips;
     size_t n_skips;
 };

@@ -106,8 +106,8 @@ int attn_session_record(struct attn_session *session, json_t *record)
     return result;
 }
 
-int attn_session_open(struct attn_session *session, const char *folder, bool resume, char *why,
-                      size_t size)
+int attn_session_open(struct attn_session *session, const char *folder, const char *taken,
+                      char *why, size_t size)
 {
     char path[ATTN_PATH_MAX];
     if (attn_make_folder(folder)) {
@@ -119,8 +119,8 @@ int attn_session_open(struct attn_session *session, const char *folder, bool res
         snprintf(why, size, "the path '%s' is too long", folder);
         return -1;
     }
-    if (!resume && access(path, F_OK) == 0) {
-        snprintf(why, size, "'%s' holds a run already; --resume continues it", folder);
+    if (taken && access(path, F_OK) == 0) {
+        snprintf(why, size, "'%s' holds a run already; %s", folder, taken);
         return -1;
     }
     if (attn_record_open(path, &session->results, why, size))

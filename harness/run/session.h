@@ -69,9 +69,10 @@ void attn_session_claim(struct attn_session *session, const json_t *record);
  * reference. Returns 0, or -1 with errno. */
 int attn_session_record(struct attn_session *session, json_t *record);
 
-/* Opens (or, to resume, reopens) the run folder and its results file. */
-int attn_session_open(struct attn_session *session, const char *folder, bool resume, char *why,
-                      size_t size);
+/* Opens the run folder and its results file. taken: what the message advises if the folder holds a
+ * run; NULL: it is to be continued. */
+int attn_session_open(struct attn_session *session, const char *folder, const char *taken,
+                      char *why, size_t size);
 void attn_session_close(struct attn_session *session);
 
 /* Set by the main program's handler of SIGINT and SIGTERM: stop between two requests. */

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* conclusion.c - counts what the verdicts say of the exit code, and puts it into one line. */
+#include "run/conclusion.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "results/record.h"
+
+static const char *text_at(const json_t *record, const char *key)
+{
+    const char *text = json_string_value(json_object_get(record, key));
+    return text ? text : "";
+}
+
+static int status_of(const json_t *record)
+{
+    return strcmp(text_at(record, "type"), "verify") == 0
+               ? attn_status_parse(text_at(record, "status"))
+               : -1;
+}
+
+static bool is_of(const json_t *record, const struct attn_contestant *c)
+{
+    return strcmp(text_at(record, "backend"), c->info.name) == 0 &&
+           strcmp(text_at(record, "options"), c->options) == 0;
+}
+
+/* Adds to a line that is never longer than its room. */
+static void add(char *line, size_t size, const char *format, ...)
+{
+    const size_t used = strlen(line);
+    va_list list;
+    va_start(list, format);
+    vsnprintf(line + used, size - used, format, list);
+    va_end(list);
+}
+
+static const char *plural(int n, const char *one, const char *more)
+{
+    return n == 1 ? one : more;
+}
+
+/* The first backend that was asked for and has no verdict but skips; NULL: there is none. skips,
+ * reason: how many, and why the first one was. */
+static const struct attn_contestant *unchecked(const struct attn_session *session, int *skips,
+                                               const char **reason)
+{
+    for (size_t b = 0; b < session->roster.count; b++) {
+        const struct attn_contestant *c = &session->roster.items[b];
+        bool checked = !(c->asked || c->named) || c->info.exactness == ATTN_NONE;
+        size_t i;
+        json_t *record;
+        *skips = 0;
+        *reason = "";
+        json_array_foreach(session->records, i, record)
+        {
+            const int status = checked || !is_of(record, c) ? -1 : status_of(record);
+            if (status == ATTN_SKIP && (*skips)++ == 0)
+                *reason = text_at(record, "reason");
+            checked = checked || (status >= 0 && status != ATTN_SKIP);
+        }
+        if (!checked)
+            return c;
+    }
+    return NULL;
+}
+
+static void say_unchecked(const struct attn_contestant *c, int skips, const char *reason,
+                          char *line, size_t size)
+{
+    add(line, size, "%s was checked on nothing", c->info.name);
+    if (skips > 0)
+        add(line, size, ": %s (%.300s)",
+            skips == 1 ? "its only case was skipped" : "all its cases were skipped", reason);
+    add(line, size,
+        c->info.available ? "; name a case that it supports"
+                          : "; without -b, the backends that can run here take part");
+}
+
+/* "139 refusals are not listed in mine.skips; ..." */
+static void say_refusals(const struct attn_session *session, char *line, size_t size)
+{
+    const json_t *first = NULL;
+    const char *file = "";
+    int n = 0;
+    size_t i;
+    json_t *record;
+    json_array_foreach(session->records, i, record)
+    {
+        if (status_of(record) != ATTN_SKIP || json_is_true(json_object_get(record, "expected")))
+            continue;
+        n++;
+        first = first ? first : record;
+    }
+    for (size_t b = 0; b < session->roster.count && first; b++)
+        if (is_of(first, &session->roster.items[b]))
+            file = session->roster.items[b].plugin;
+    if (!first)
+        return;
+    const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
+    const char *dot = strrchr(name, '.');
+    add(line, size,
+        "%s%d %s not listed in %.*s.skips, beside the plugin; allow %s with a line such as "
+        "'*: %.200s'",
+        *line ? "; " : "", n, plural(n, "refusal is", "refusals are"),
+        dot ? (int)(dot - name) : (int)strlen(name), name, plural(n, "it", "them"),
+        text_at(first, "reason"));
+}
+
+/* Counts of the statuses that lead to one code: "2 crash, 1 timeout". */
+static void say_counts(const struct attn_session *session, unsigned statuses, char *line,
+                       size_t size)
+{
+    const char *between = "";
+    for (int s = 0; s < ATTN_STATUS_COUNT; s++)
+        if (statuses >> s & 1 && session->counts[s] > 0) {
+            add(line, size, "%s%d %s", between, session->counts[s],
+                attn_status_name((enum attn_status)s));
+            between = ", ";
+        }
+}
+
+static void say_numerics(const struct attn_session *session, char *line, size_t size)
+{
+    const int wrong = session->counts[ATTN_FAIL] + session->counts[ATTN_SUSPECT];
+    const int weak = session->settings.strict ? session->counts[ATTN_MISTRUSTED] : 0;
+    if (wrong > 0) {
+        say_counts(session, 1u << ATTN_FAIL | 1u << ATTN_SUSPECT, line, size);
+        add(line, size, "; 'rerun' above repeats %s", plural(wrong, "it", "each"));
+    }
+    if (weak > 0)
+        add(line, size, "%s%d mistrusted, which --strict does not accept", *line ? "; " : "", weak);
+    say_refusals(session, line, size);
+    if (!*line)
+        add(line, size,
+            "a pass lacks checks, which --strict does not accept; 'checks_missed' of its record "
+            "says why");
+}
+
+enum attn_exit attn_conclude(const struct attn_session *session, char *line, size_t size)
+{
+    int skips;
+    const char *reason;
+    const struct attn_contestant *c = unchecked(session, &skips, &reason);
+    enum attn_exit code = session->code;
+    char text[1024] = "";
+    line[0] = '\0';
+    if (c && !attn_interrupted)
+        code = attn_exit_stronger(code, ATTN_EXIT_NOTHING);
+    if (code == ATTN_EXIT_NOTHING && c) {
+        say_unchecked(c, skips, reason, text, sizeof text);
+    } else if (code == ATTN_EXIT_NUMERICS) {
+        say_numerics(session, text, sizeof text);
+    } else if (code == ATTN_EXIT_INCOMPLETE) {
+        say_counts(session,
+                   1u << ATTN_CRASH | 1u << ATTN_TIMEOUT | 1u << ATTN_OOM | 1u << ATTN_ERROR, text,
+                   sizeof text);
+        add(text, sizeof text, "; 'rerun' above repeats what went wrong%s%s",
+            *session->log ? ", and what was printed meanwhile is in " : "", session->log);
+    }
+    if (code)
+        snprintf(line, size, "exit %d: %s", code, text);
+    return code;
+}
