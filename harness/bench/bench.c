@@ -73,8 +73,9 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
     for (size_t first = 0; first < session->cases.count && result == 0 && !attn_interrupted;) {
         struct attn_block block;
         attn_block_begin(session, first, &block);
+        block.progress = &progress;
         double until = attn_block_until(session, &block);
-        result = attn_block_verify(session, &block, seats, &progress, why, size);
+        result = attn_block_verify(session, &block, seats, why, size);
         if (result == 0)
             result = attn_block_rounds(session, &block, rounds_until(until), pace, why, size);
         if (result == 0)
@@ -87,7 +88,7 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
         first += block.count;
         attn_block_free(&block, n);
     }
-    attn_progress_end(&progress);
+    attn_progress_clear();
     for (size_t b = 0; b < n && seats; b++)
         attn_seat_free(&seats[b]);
     free(seats);

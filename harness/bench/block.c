@@ -116,24 +116,34 @@ void attn_block_free(struct attn_block *block, size_t backends)
     memset(block, 0, sizeof *block);
 }
 
-/* The rate that was expected of it was too high: it would not have been run at all. */
-static bool is_too_long(const struct attn_session *session, const struct attn_entry *entry)
+int attn_block_untimed(struct attn_session *session, struct attn_entry *entry, const char *reason,
+                       char *why, size_t size)
+{
+    entry->timed = false;
+    if (attn_session_record(session, attn_untimed_record(entry, session, reason)) == 0)
+        return 0;
+    snprintf(why, size, "a record cannot be written: %m");
+    return -1;
+}
+
+/* Is a case to be timed on this backend? */
+static int admit(struct attn_session *session, bool first, struct attn_entry *entry, char *why,
+                 size_t size)
 {
     const double limit = session->settings.run_limit_s;
-    char label[ATTN_CASE_LINE_MAX], text[ATTN_CASE_LINE_MAX + 256];
-    if (limit <= 0 || entry->seconds <= limit)
-        return false;
-    snprintf(text, sizeof text,
-             "%s on %s: verified, but not timed: a run took %.2g s, the limit is %.2g s",
-             entry->contestant->info.name, attn_case_label(entry->c, label, sizeof label),
-             entry->seconds, limit);
-    attn_progress_note(text);
-    return true;
+    const bool none = entry->contestant->info.exactness == ATTN_NONE;
+    char reason[128];
+    entry->timed = attn_status_holds(entry->verdict.status) && (!none || first);
+    /* The rate that was expected of it was too high: it would not have been run at all. */
+    if (!entry->timed || limit <= 0 || entry->seconds <= limit)
+        return 0;
+    snprintf(reason, sizeof reason, "a run took %.2g s, the limit is %.2g s", entry->seconds,
+             limit);
+    return attn_block_untimed(session, entry, reason, why, size);
 }
 
 int attn_block_verify(struct attn_session *session, struct attn_block *block,
-                      struct attn_seat *seats, struct attn_progress *progress, char *why,
-                      size_t size)
+                      struct attn_seat *seats, char *why, size_t size)
 {
     size_t n = session->roster.count;
     block->entries = calloc(block->count * n, sizeof *block->entries);
@@ -142,17 +152,15 @@ int attn_block_verify(struct attn_session *session, struct attn_block *block,
         snprintf(why, size, "no memory for a block of %zu cases", block->count);
     for (size_t i = 0; i < block->count && result == 0 && !attn_interrupted; i++) {
         const struct attn_case *c = &session->cases.items[block->first + i];
-        attn_progress_step(progress, block->first + i, block->first, c);
+        attn_progress_step(block->progress, block->first + i, block->first, c);
         struct attn_verification v = {
             .c = c, .seats = seats, .entries = attn_block_entry(block, n, i, 0)};
         result = attn_verify_case(session, &v, NULL, why, size);
         block->instances[i] = v.instance;
         block->judges[i] = v.judge;
         for (size_t b = 0; b < n && result == 0; b++) {
-            struct attn_entry *entry = attn_block_entry(block, n, i, b);
-            bool none = entry->contestant->info.exactness == ATTN_NONE;
-            entry->timed = block->instances[i] && (!none || i == 0) &&
-                           attn_status_holds(entry->verdict.status) && !is_too_long(session, entry);
+            if (block->instances[i])
+                result = admit(session, i == 0, attn_block_entry(block, n, i, b), why, size);
         }
     }
     for (size_t b = 0; b < n; b++)

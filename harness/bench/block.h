@@ -20,6 +20,7 @@ enum { ATTN_BLOCK_CASES = 64 };
 struct attn_block {
     size_t first, count; /* of the session's cases */
     bool small;          /* there is a budget, and their time is mostly that of a call */
+    struct attn_progress *progress;
     struct attn_instance *instances[ATTN_BLOCK_CASES];
     struct attn_judge *judges[ATTN_BLOCK_CASES];
     struct attn_variants variants[ATTN_BLOCK_CASES]; /* base NULL: not made yet */
@@ -46,12 +47,16 @@ void attn_block_free(struct attn_block *block, size_t backends);
 /* Verifies the block and marks what passed for timing. A backend that computes nothing is timed
  * only on the first case: its cost does not depend on the case. */
 int attn_block_verify(struct attn_session *session, struct attn_block *block,
-                      struct attn_seat *seats, struct attn_progress *progress, char *why,
-                      size_t size);
+                      struct attn_seat *seats, char *why, size_t size);
 
 /* A timing that went wrong is a verdict of its own, and ends the timing of this entry. */
 int attn_block_failed(struct attn_session *session, struct attn_entry *entry,
                       enum attn_status status, const char *reason, char *why, size_t size);
+
+/* A case that was verified is not timed, or no more; the record says why. Returns 0, or -1 with the
+ * reason. */
+int attn_block_untimed(struct attn_session *session, struct attn_entry *entry, const char *reason,
+                       char *why, size_t size);
 
 /* The time at which all must end that begins before the next small cases: what is left is for their
  * verification. INFINITY: there is no budget. */

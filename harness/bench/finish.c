@@ -90,11 +90,20 @@ static json_t *record_of(const struct attn_session *session, const struct attn_e
     return record;
 }
 
+/* What was cut off is shown, but not stored: --resume measures it again. */
+static int keep(struct attn_session *session, json_t *record)
+{
+    return attn_interrupted ? json_array_append_new(session->records, record)
+                            : attn_session_record(session, record);
+}
+
 void attn_block_measure(struct attn_session *session, struct attn_block *block)
 {
     const size_t n = session->roster.count;
     for (size_t e = 0; e < block->count * n && !attn_interrupted; e++) {
         struct attn_entry *entry = &block->entries[e];
+        if (entry->enough)
+            continue;
         if (entry->timed && entry->contestant->info.exactness != ATTN_NONE)
             measure_peak(session, block->instances[e / n], entry);
         if (entry->timed && session->settings.count)
@@ -114,11 +123,12 @@ int attn_block_finish(struct attn_session *session, struct attn_block *block,
     for (size_t i = 0; i < block->count; i++)
         for (size_t b = 0; b < n; b++) {
             struct attn_entry *entry = attn_block_entry(block, n, i, b);
-            if (!entry->timed || attn_interrupted)
+            if (!entry->timed)
                 continue;
             const struct attn_paired_rounds *paired =
                 block->paired ? &block->paired[i * n + b] : NULL;
-            if (is_suspect(session, entry, paired, roof, &raised, reason, sizeof reason)) {
+            if (!attn_interrupted &&
+                is_suspect(session, entry, paired, roof, &raised, reason, sizeof reason)) {
                 if (attn_block_failed(session, entry, ATTN_SUSPECT, reason, why, size))
                     return -1;
                 continue;
@@ -128,8 +138,7 @@ int attn_block_finish(struct attn_session *session, struct attn_block *block,
             const bool warm = was_warm(entry, block->instances[i], &roof->ceilings);
             for (int c = ATTN_CACHES - 1; c >= 0; c--)
                 if (entry->n_rounds[c] &&
-                    attn_session_record(
-                        session, record_of(session, entry, paired, (enum attn_cache)c, warm))) {
+                    keep(session, record_of(session, entry, paired, (enum attn_cache)c, warm))) {
                     snprintf(why, size, "a record cannot be written: %m");
                     return -1;
                 }

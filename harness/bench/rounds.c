@@ -79,7 +79,7 @@ static int time_once(const struct turn *turn, struct attn_variants *variants,
 
 /* One backend's turn in a round: a fresh worker, all cases of the block. */
 static int take_turn(struct attn_session *session, struct attn_block *block, size_t b, int round,
-                     char *why, size_t size)
+                     double left_s, char *why, size_t size)
 {
     const struct attn_settings *s = &session->settings;
     size_t n = session->roster.count;
@@ -99,8 +99,12 @@ static int take_turn(struct attn_session *session, struct attn_block *block, siz
         /* Neither always comes after the other. */
         for (int k = 0; k < ATTN_CACHES && result == 0; k++) {
             const enum attn_cache cache = ((size_t)(round + k) + i) % 2 ? ATTN_COLD : ATTN_HOT;
-            if (entry->timed && wanted[cache])
-                result = time_once(&turn, variants, entry, cache);
+            if (!entry->timed || entry->enough || !wanted[cache])
+                continue;
+            if (!none)
+                attn_progress_round(block->progress, round, s->rounds, left_s,
+                                    entry->contestant->info.name, entry->c);
+            result = time_once(&turn, variants, entry, cache);
         }
     }
     attn_seat_free(&seat);
@@ -133,13 +137,29 @@ static double round_s(const struct attn_session *session, const struct attn_bloc
     return sum;
 }
 
-/* Stops timing the cases whose fewest rounds would end after the budget, as far as `round` rounds
- * can tell. They are verified, but have no figure. pace: seconds a round of a case before the
- * first. Returns whether there are others. */
-static bool keep_budget(struct attn_session *session, struct attn_block *block, int round,
-                        double pace)
+/* The cases from `first` on have no more rounds; those without any are not timed. */
+static int give_up(struct attn_session *session, struct attn_block *block, size_t first, char *why,
+                   size_t size)
 {
-    size_t n = session->roster.count, kept = 0;
+    const size_t n = session->roster.count;
+    char reason[128];
+    int result = 0;
+    snprintf(reason, sizeof reason, "the budget of %g s is spent", session->settings.budget_s);
+    for (size_t e = first * n; e < block->count * n && result == 0; e++) {
+        struct attn_entry *entry = &block->entries[e];
+        entry->enough = true;
+        if (entry->timed && entry->n_rounds[ATTN_HOT] + entry->n_rounds[ATTN_COLD] == 0)
+            result = attn_block_untimed(session, entry, reason, why, size);
+    }
+    return result;
+}
+
+/* How many cases, from the first, have time for the fewest rounds, as far as `round` rounds can
+ * tell. pace: seconds a round of a case before the first. */
+static size_t affordable(const struct attn_session *session, const struct attn_block *block,
+                         int round, double pace)
+{
+    size_t kept = 0;
     const int least =
         session->settings.rounds < LEAST_ROUNDS ? session->settings.rounds : LEAST_ROUNDS;
     double left = attn_block_end(session, block) - attn_now();
@@ -149,16 +169,7 @@ static bool keep_budget(struct attn_session *session, struct attn_block *block, 
             break;
         kept++;
     }
-    for (size_t e = kept * n; e < block->count * n; e++)
-        block->entries[e].timed = false;
-    if (kept < block->count) {
-        char text[128];
-        snprintf(
-            text, sizeof text, "%zu case%s verified, but not timed: the budget of %g s is spent",
-            block->count - kept, block->count - kept == 1 ? "" : "s", session->settings.budget_s);
-        attn_progress_note(text);
-    }
-    return kept > 0;
+    return kept;
 }
 
 int attn_block_rounds(struct attn_session *session, struct attn_block *block, double until,
@@ -174,12 +185,16 @@ int attn_block_rounds(struct attn_session *session, struct attn_block *block, do
         double now = attn_now(), next = round ? (now - began) / round : 0;
         if (round >= LEAST_ROUNDS && now + next > until)
             break;
-        if (session->settings.budget_s > 0 && (round == 1 || (round == 0 && block->small)) &&
-            !keep_budget(session, block, round, pace))
-            break;
+        if (session->settings.budget_s > 0 && (round == 1 || (round == 0 && block->small))) {
+            const size_t kept = affordable(session, block, round, pace);
+            result = give_up(session, block, kept, why, size);
+            if (kept == 0)
+                break;
+        }
         shuffle(order, n, (uint32_t)block->first, (uint32_t)round);
         for (size_t t = 0; t < n && result == 0 && !attn_interrupted; t++)
-            result = take_turn(session, block, order[t], round, why, size);
+            result = take_turn(session, block, order[t], round,
+                               round ? next * (session->settings.rounds - round) : -1, why, size);
         block->round_s = (attn_now() - began) / (round + 1);
     }
     free(order);

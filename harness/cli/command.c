@@ -45,8 +45,11 @@ const struct attn_verb attn_verbs[] = {
      "which\n"
      "size on a slowdown would be found. Exit code 5: not as often as promised.",
      attn_verb_doctor},
-    {"new-backend", "NAME [-o DIR]", "the skeleton of a plugin, in DIR/NAME (default: backends/)",
-     "", attn_verb_new_backend},
+    {"new-backend", "NAME [-o DIR] [--lang c|c++|python]",
+     "a small backend that works, in DIR/NAME (default: backends/)",
+     "It computes plain attention in f32 and refuses everything else. Prints the commands that\n"
+     "build and verify it.",
+     attn_verb_new_backend},
     {"history", "[add|rebuild|CASE] [RUN...]",
      "how a case's time relative to an anchor has changed from run to run",
      "'add RUN...' puts runs into an index. 'rebuild DIR...' makes it anew of all runs below.\n"
@@ -155,17 +158,22 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c,
     c->drift = ATTN_DRIFT_FACTOR;
     c->pair_s = ATTN_PAIR_LEAST_S;
     c->index = ATTN_HISTORY_INDEX;
+    c->language = "c";
     c->calibrate_s = ATTN_CALIBRATE_S;
-    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
-        !strcmp(argv[1], "help")) {
-        c->help = true;
+    const char *word = argc < 2 ? "--help" : argv[1];
+    c->version = !strcmp(word, "--version");
+    c->help = !strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help");
+    if (c->help && argc > 2) /* help VERB */
+        word = argv[2];
+    else if (c->help || c->version)
         return ATTN_EXIT_OK;
-    }
     for (const struct attn_verb *v = attn_verbs; v->name; v++)
-        if (!strcmp(v->name, argv[1]))
+        if (!strcmp(v->name, word))
             c->verb = v;
     if (!c->verb)
-        return unknown_verb(argv[1], why, size);
+        return unknown_verb(word, why, size);
+    if (c->help)
+        return ATTN_EXIT_OK;
     c->settings.all_checks = c->verb->run == attn_verb_verify;
     c->settings.fills = c->settings.checks = c->settings.all_checks ? ~0u : 0;
 
@@ -175,13 +183,13 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c,
     opterr = 0;
     optind = 2;
     for (int id; (id = getopt_long(argc, argv, shorts, longs, NULL)) != -1;) {
-        const char *word = argv[optind - 1];
+        const char *given = argv[optind - 1];
         if (id == ':') {
-            snprintf(why, size, "'%s' needs an argument", word);
+            snprintf(why, size, "'%s' needs an argument", given);
             return ATTN_EXIT_USAGE;
         }
         if (id == '?')
-            return unknown_option(c->verb, word, why, size);
+            return unknown_option(c->verb, given, why, size);
         const struct attn_flag *flag = flag_of(id);
         const enum attn_exit code = flag->take(flag, optarg, c, why, size);
         if (code)
@@ -203,10 +211,12 @@ void attn_command_help(const struct attn_verb *verb)
         printf("attnbench: %s\n\n", attn_purpose);
         for (const struct attn_verb *v = attn_verbs; v->name; v++)
             printf("  attnbench %-11s %s\n", v->name, v->summary);
-        printf("\n'attnbench VERB --help' says more about each. %s\n\nExit codes:\n",
+        printf("\n'attnbench help VERB' says more about each, --version what this is. %s\n\nExit "
+               "codes:\n",
                attn_about_cases);
         for (int code = 0; code < ATTN_EXIT_CODES; code++)
-            printf("  %d  %s\n", code, attn_exit_meanings[code]);
+            printf("  %3d  %s\n", code, attn_exit_meanings[code]);
+        printf("  130  interrupted: " ATTN_EXIT_INTERRUPTED "\n");
         return;
     }
     printf("attnbench %s%s%s\n\n%s\n", verb->name, *verb->arguments ? " " : "", verb->arguments,

@@ -51,6 +51,7 @@ struct attn_command {
     const char *baseline; /* of verify */
     const char *against;  /* of report */
     const char *index;    /* of history */
+    const char *language; /* of new-backend */
     double drift;
     double pair_s;      /* of compare --live */
     double calibrate_s; /* of doctor --calibrate */
@@ -58,7 +59,7 @@ struct attn_command {
     struct attn_suite_wish suite;
     struct attn_compare_options compare;
     struct attn_report_options report;
-    bool json, resume, dry_run, matrix, live, calibrate, help;
+    bool json, resume, rows, dry_run, matrix, live, calibrate, help, version;
 };
 
 extern const struct attn_verb attn_verbs[]; /* terminated by a NULL name */
@@ -71,6 +72,8 @@ extern const struct attn_flag
 extern const char attn_purpose[], attn_about_cases[];
 enum { ATTN_EXIT_CODES = ATTN_EXIT_BASELINE + 1 };
 extern const char *const attn_exit_meanings[ATTN_EXIT_CODES];
+/* Of SIGINT, as a shell reports it. */
+#define ATTN_EXIT_INTERRUPTED "what there is was printed; --resume goes on"
 
 bool attn_flag_belongs(const struct attn_flag *flag, const struct attn_verb *verb);
 
@@ -104,6 +107,13 @@ enum attn_exit attn_session_begin(struct attn_command *command, const struct att
 
 /* Prints how often each status occurred, on stdout. */
 void attn_print_counts(const struct attn_session *session);
+
+/* The width of the terminal that stdout is; 100: it is none. */
+int attn_terminal_columns(void);
+
+/* Writes the report of a run. `out`: NULL for the folder report of the run. */
+enum attn_exit attn_report_of(const struct attn_command *command, const char *run, const char *out,
+                              const struct attn_paths *paths);
 
 /* Prints the inputs, outputs and keys of every operator on stdout. */
 enum attn_exit attn_list_ops(bool json);

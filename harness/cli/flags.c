@@ -113,7 +113,12 @@ static enum attn_exit append(const struct attn_flag *flag, const char *text, con
 static enum attn_exit take_backend(const struct attn_flag *flag, char *text, struct attn_command *c,
                                    char *why, size_t size)
 {
-    return append(flag, text, c->backends, &c->n_backends, why, size);
+    if (strchr(text, ':')) /* commas are between options */
+        return append(flag, text, c->backends, &c->n_backends, why, size);
+    enum attn_exit code = ATTN_EXIT_OK;
+    for (char *name; code == ATTN_EXIT_OK && (name = strsep(&text, ","));)
+        code = append(flag, name, c->backends, &c->n_backends, why, size);
+    return code;
 }
 
 static enum attn_exit take_plugin(const struct attn_flag *flag, char *text, struct attn_command *c,
@@ -242,6 +247,14 @@ static enum attn_exit take_sample_seed(const struct attn_flag *flag, char *text,
     return ATTN_EXIT_OK;
 }
 
+static enum attn_exit take_language(const struct attn_flag *flag, char *text,
+                                    struct attn_command *c, char *why, size_t size)
+{
+    if (strcmp(text, "c") != 0 && strcmp(text, "c++") != 0 && strcmp(text, "python") != 0)
+        return bad_value(flag, text, "c, c++ or python", why, size);
+    return take_text(flag, text, c, why, size);
+}
+
 static enum attn_exit take_margin(const struct attn_flag *flag, char *text, struct attn_command *c,
                                   char *why, size_t size)
 {
@@ -294,7 +307,7 @@ static enum attn_exit take_fuzz(const struct attn_flag *flag, char *text, struct
 
 const struct attn_flag attn_flags[] = {
     {"backend", 'b', "NAME[:key=value,...]", WORKS | LIST | DOCTOR | HISTORY, take_backend, 0, 0,
-     "use only this backend, with options; may be repeated"},
+     "use only this backend, with options, or NAME,NAME,...; may be repeated"},
     {"out", 'o', "DIR", WORKS | REPORT | NEW_BACKEND, take_text, AT(out), 0, "where results go"},
     {"plugin", 0, "FILE", WORKS | LIST | DOCTOR | COMPARE, take_plugin, 0, 0,
      "a plugin outside the plugin folder (NAME=FILE: call its backend NAME); without -b, only "
@@ -329,13 +342,16 @@ const struct attn_flag attn_flags[] = {
      "state of the caches (default both)"},
     {"count", 0, NULL, TIMES, take_switch, AT(settings.count), 0,
      "count the instructions of a run, too, by valgrind: one thread, AVX2 at most"},
+    {"rows", 0, NULL, TIMES, take_switch, AT(rows), 0,
+     "list every timing (default: if there are 40 at most)"},
     {"resume", 0, NULL, TIMES, take_switch, AT(resume), 0, "continue a run that was cut off"},
     {"dry-run", 0, NULL, WORKS, take_switch, AT(dry_run), 0,
      "print the cases that would run, and stop"},
     {"json", 0, NULL, ALL, take_switch, AT(json), 0, "write JSON to stdout"},
     {"junit", 0, "FILE", VERIFY, take_text, AT(junit), 0, "verdicts as JUnit XML"},
-    {"strict", 0, NULL, WORKS | COMPARE, take_switch, AT(settings.strict), 0,
-     "a mistrusted result fails; an unclear comparison is inconclusive"},
+    {"strict", 0, NULL, WORKS | COMPARE | DOCTOR, take_switch, AT(settings.strict), 0,
+     "a mistrusted result fails; an unclear comparison, or a machine with warnings, is "
+     "inconclusive"},
     {"debug", 0, NULL, VERIFY, take_switch, AT(settings.debug), 0,
      "worker in the foreground, without watchdog; says which process to attach gdb to"},
     {"shrink", 0, NULL, VERIFY, take_switch, AT(settings.shrink), 0,
@@ -381,6 +397,8 @@ const struct attn_flag attn_flags[] = {
      "compare A of BASE or NEW with B of the other"},
     {"matrix", 0, NULL, LIST, take_switch, AT(matrix), 0,
      "list backends: what each one supports, over a grid of problems"},
+    {"lang", 0, "c|c++|python", NEW_BACKEND, take_language, AT(language), 0,
+     "the language of the skeleton (default c)"},
     {"help", 'h', NULL, ALL, take_switch, AT(help), 0, "print this help"},
     {0},
 };

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 
@@ -58,6 +60,13 @@ void attn_print_cases(const struct attn_case_list *cases, enum attn_print form)
     }
     if (form == ATTN_PRINT_JSON)
         printf(cases->count ? "\n]\n" : "[]\n");
+}
+
+int attn_terminal_columns(void)
+{
+    struct winsize window;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 40 ? window.ws_col
+                                                                                : 100;
 }
 
 void attn_print_counts(const struct attn_session *session)

@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verb_bench.c - attnbench bench, report, run and compare: the verbs that use a run folder. */
+/* verb_bench.c - attnbench bench and run. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "bench/bench.h"
 #include "cli/command.h"
-#include "live/cycles.h"
-#include "report/against.h"
 #include "report/report.h"
-#include "run/drift.h"
+#include "run/conclusion.h"
 #include "run/resume.h"
 
-static double number_at(const json_t *record, const char *outer, const char *key)
-{
-    const json_t *o = outer ? json_object_get(record, outer) : record;
-    return json_number_value(json_object_get(o, key));
-}
+/* More timings than these are not listed unless --rows asks for them. */
+enum { ROWS_MOST = 40 };
 
 static const char *text_at(const json_t *record, const char *key)
 {
@@ -24,141 +18,72 @@ static const char *text_at(const json_t *record, const char *key)
     return text ? text : "";
 }
 
-/* Prints the instructions of each case and backend (bench --count). */
-static void print_instructions(const struct attn_session *session)
+/* Every verdict that prevented a timing, and nobody expected. */
+static void print_troubles(const struct attn_session *session)
 {
     size_t i;
     json_t *r;
-    printf("\n%-34s %-10s %16s\n", "case", "backend", "instructions");
-    json_array_foreach(session->records, i, r)
-    {
-        const char *name = *text_at(r, "name") ? text_at(r, "name") : text_at(r, "case");
-        const json_t *count = json_object_get(r, "instructions");
-        /* The same in the record of the other state of the caches. */
-        if (!count || (session->settings.hot && strcmp(text_at(r, "cache"), "hot") != 0))
-            continue;
-        printf("%-34.34s %-10s ", name, text_at(r, "backend"));
-        if (json_is_integer(count))
-            printf("%16lld\n", (long long)json_integer_value(count));
-        else
-            printf("%16s  %s\n", "-", text_at(r, "instructions_reason"));
-    }
-}
-
-/* Prints one line per timing, and every verdict that prevented a timing. */
-static void print_timings(const struct attn_session *session)
-{
-    size_t i;
-    json_t *r;
-    printf("%-34s %-10s %-5s %12s %23s %9s\n", "case", "backend", "cache", "median us",
-           "95 % interval", "GFLOP/s");
-    json_array_foreach(session->records, i, r)
-    {
-        if (strcmp(text_at(r, "type"), "bench") != 0)
-            continue;
-        const json_t *time = json_object_get(r, "time_ns"), *ci = json_object_get(time, "ci95");
-        const char *name = *text_at(r, "name") ? text_at(r, "name") : text_at(r, "case");
-        char rate[32] = "-", interval[64] = "needs 2 rounds";
-        if (json_array_size(ci) == 2)
-            snprintf(interval, sizeof interval, "[%10.3f,%10.3f]",
-                     json_number_value(json_array_get(ci, 0)) / 1e3,
-                     json_number_value(json_array_get(ci, 1)) / 1e3);
-        if (json_is_number(json_object_get(r, "gflops")))
-            snprintf(rate, sizeof rate, "%.2f", number_at(r, NULL, "gflops"));
-        printf("%-34.34s %-10s %-5s %12.3f %23s %9s%s\n", name, text_at(r, "backend"),
-               text_at(r, "cache"), number_at(r, "time_ns", "median") / 1e3, interval, rate,
-               json_is_true(json_object_get(r, "overhead_marked")) ? " *" : "");
-    }
-    printf(
-        "\nGFLOP/s: FLOPs, counted as in the operator's OP.md, over the median. *: the harness's "
-        "own cost is over 1 %%.\n");
     json_array_foreach(session->records, i, r)
     {
         const char *status = text_at(r, "status");
-        if (!strcmp(text_at(r, "type"), "verify") && strcmp(status, "pass") != 0 &&
-            !json_is_true(json_object_get(r, "expected")))
-            printf("%s: %s on %s: %s\n    rerun: %s\n", status, text_at(r, "backend"),
-                   *text_at(r, "name") ? text_at(r, "name") : text_at(r, "case"),
-                   text_at(r, "reason"), text_at(r, "repro"));
+        if (strcmp(text_at(r, "type"), "verify") != 0 || strcmp(status, "pass") == 0 ||
+            json_is_true(json_object_get(r, "expected")))
+            continue;
+        printf("%s: %s on %s: %s\n    rerun: %s\n", status, text_at(r, "backend"),
+               *text_at(r, "name") ? text_at(r, "name") : text_at(r, "case"), text_at(r, "reason"),
+               text_at(r, "repro"));
     }
 }
 
-/* Two stored runs were not measured side by side: their times differ by more than the noise in
- * each. */
-#define STORED_MARGIN 0.1
-
-/* Writes the page that compares the run with an earlier one. */
-static enum attn_exit write_against(const struct attn_command *c, const struct attn_run_data *run,
-                                    const struct attn_report_options *options)
+/* What a run says, on stdout. `report`: where its pages are, or NULL. */
+static enum attn_exit print_screen(const struct attn_command *c, const struct attn_session *session,
+                                   const char *report)
 {
-    struct attn_run_data base;
-    struct attn_compare_options compare = c->compare;
-    char why[1024], note[512];
-    enum attn_exit code;
-    if (!compare.margin_given)
-        compare.margin = STORED_MARGIN;
-    if (attn_run_read(c->against, &base, why, sizeof why))
-        return attn_complain(ATTN_EXIT_USAGE, why);
-    int status = attn_against_write(&base, run, &compare, options, &code, note, sizeof note, why,
-                                    sizeof why);
-    attn_run_release(&base);
+    struct attn_run_data run = {.records = session->records};
+    const struct attn_screen screen = {.rows =
+                                           c->rows || attn_timings_count(run.records) <= ROWS_MOST,
+                                       .counts = session->settings.count,
+                                       .columns = attn_terminal_columns(),
+                                       .report = report};
+    char why[1024], path[ATTN_PATH_MAX];
+    if (attn_path_join(path, session->folder, "machine.json") == 0)
+        run.machine = json_load_file(path, 0, NULL);
+    if (attn_path_join(path, session->folder, "matrix.json") == 0)
+        run.matrix = json_load_file(path, 0, NULL);
+    snprintf(run.path, sizeof run.path, "%s", session->folder);
+    print_troubles(session);
+    const int status = attn_screen_put(&run, &screen, stdout, why, sizeof why);
+    json_decref(run.machine);
+    json_decref(run.matrix);
     if (status)
         return attn_complain(ATTN_EXIT_INTERNAL, why);
-    if (*note)
-        fprintf(stderr, "attnbench: %s\n", note);
-    if (!c->json)
-        fprintf(stderr, "comparison: %s/against.html\n", options->out_dir);
-    return code ? attn_complain(code, why) : code;
+    return ATTN_EXIT_OK;
 }
 
-/* On stdout as an object: where the report is, and its page against another run. */
-static void print_paths(const struct attn_command *c, const char *out)
+/* What a command that times ends with: `run` with a report. */
+static enum attn_exit conclude(struct attn_command *c, const struct attn_paths *paths,
+                               const struct attn_session *session)
 {
-    char against[ATTN_PATH_MAX];
-    json_t *paths = json_pack("{s:s}", "report", out);
-    if (c->against && !attn_path_join(against, out, "against.html"))
-        json_object_set_new(paths, "against", json_string(against));
-    attn_print_json(paths);
-}
-
-/* `out`: NULL for the folder report of the run. */
-static enum attn_exit write_report(const struct attn_command *c, const char *run, const char *out,
-                                   const struct attn_paths *paths)
-{
-    struct attn_run_data data;
-    char why[1024], note[512] = "", folder[ATTN_PATH_MAX];
-    if (attn_run_read(run, &data, why, sizeof why))
-        return attn_complain(ATTN_EXIT_USAGE, why);
-    enum attn_exit code = ATTN_EXIT_OK;
-    if (!out) {
-        if (attn_path_join(folder, run, "report"))
-            code = attn_complain(ATTN_EXIT_USAGE, "the run's path is too long");
-        out = folder;
-    }
-    if (!code && attn_make_folder(out)) {
-        snprintf(why, sizeof why, "folder '%s' cannot be made: %m", out);
-        code = attn_complain(ATTN_EXIT_USAGE, why);
-    }
-    struct attn_report_options options = c->report;
-    options.script_dir = paths->reports;
-    options.out_dir = out;
-    int status = code ? 0 : attn_report_write(&data, &options, note, sizeof note, why, sizeof why);
-    if (status)
-        code = attn_complain(status > 0 ? ATTN_EXIT_USAGE : ATTN_EXIT_INTERNAL, why);
-    if (!code && *note)
-        fprintf(stderr, "attnbench: %s\n", note);
-    const bool json = c->json && c->verb->run == attn_verb_report;
-    if (!code && json)
-        print_paths(c, out);
-    if (!code && !json)
-        fprintf(stderr, "report: %s/index.html\n", out);
-    if (!code && c->against)
-        code = write_against(c, &data, &options);
-    attn_run_release(&data);
+    char line[1280], report[ATTN_PATH_MAX];
+    const bool reports = c->verb->run == attn_verb_run && !attn_interrupted;
+    enum attn_exit code = attn_conclude(session, line, sizeof line);
+    if (reports && attn_path_join(report, c->out, "report"))
+        code = attn_complain(ATTN_EXIT_USAGE, "the run's path is too long");
+    else if (reports)
+        code = attn_exit_stronger(code, attn_report_of(c, c->out, report, paths));
+    if (c->json)
+        attn_print_records(session->records);
+    else
+        code = attn_exit_stronger(code, print_screen(c, session, reports ? report : NULL));
+    if (attn_interrupted)
+        fprintf(stderr, "attnbench: interrupted; the same command with --resume goes on\n");
+    else if (*line)
+        attn_complain(code, line);
     return code;
 }
 
-static enum attn_exit bench(struct attn_command *c, const struct attn_paths *paths)
+/* bench and run. */
+enum attn_exit attn_verb_bench(struct attn_command *c, const struct attn_paths *paths)
 {
     struct attn_session session;
     char why[1024];
@@ -172,119 +97,22 @@ static enum attn_exit bench(struct attn_command *c, const struct attn_paths *pat
         attn_print_cases(&session.cases, c->json ? ATTN_PRINT_JSON : ATTN_PRINT_LINES);
         goto out;
     }
-    if (attn_session_open(&session, c->out, c->resume, why, sizeof why)) {
+    if (attn_session_open(&session, c->out, c->resume ? NULL : "--resume continues it", why,
+                          sizeof why) ||
+        (c->resume && attn_resume(&session, why, sizeof why))) {
         code = attn_complain(ATTN_EXIT_USAGE, why);
         goto out;
     }
-    if (c->resume && attn_resume(&session, why, sizeof why)) {
-        code = attn_complain(ATTN_EXIT_USAGE, why);
-        goto out;
-    }
-    if (attn_bench_all(&session, why, sizeof why)) {
+    if (attn_bench_all(&session, why, sizeof why))
         code = attn_complain(ATTN_EXIT_INTERNAL, why);
-        goto out;
-    }
-    if (c->json) {
-        attn_print_records(session.records);
-    } else {
-        print_timings(&session);
-        if (session.settings.count)
-            print_instructions(&session);
-        attn_print_counts(&session);
-    }
-    code = session.code;
+    else
+        code = conclude(c, paths, &session);
 out:
     attn_session_close(&session);
     return code;
 }
 
-enum attn_exit attn_verb_bench(struct attn_command *c, const struct attn_paths *paths)
-{
-    return bench(c, paths);
-}
-
 enum attn_exit attn_verb_run(struct attn_command *c, const struct attn_paths *paths)
 {
-    enum attn_exit code = bench(c, paths);
-    if (c->dry_run || attn_interrupted || code == ATTN_EXIT_INTERNAL || code == ATTN_EXIT_USAGE ||
-        code == ATTN_EXIT_NOTHING)
-        return code;
-    return attn_exit_stronger(code, write_report(c, c->out, NULL, paths));
-}
-
-enum attn_exit attn_verb_report(struct attn_command *c, const struct attn_paths *paths)
-{
-    if (c->n_arguments != 1)
-        return attn_complain(ATTN_EXIT_USAGE, "report needs one run folder");
-    const struct attn_compare_options *compare = &c->compare;
-    if (!c->against && (compare->margin_given || compare->anchor || compare->cross ||
-                        compare->n_map || compare->discoveries > 0))
-        return attn_complain(ATTN_EXIT_USAGE, "--margin, --anchor, --cross, --map and "
-                                              "--discoveries need --against BASE");
-    return write_report(c, c->arguments[0], c->out, paths);
-}
-
-/* Whether the errors of a run have grown since the base; the lines say where, and are the caller's.
- * Returns 0, or -1: no memory. */
-static int judge_accuracy(const struct attn_command *c, const struct attn_run_data *base,
-                          const struct attn_run_data *next, struct attn_accuracy *accuracy,
-                          char **lines)
-{
-    struct attn_drift drift;
-    size_t length;
-    json_t *earlier = attn_drift_passed(base->records);
-    FILE *out = earlier ? open_memstream(lines, &length) : NULL;
-    int status = out ? attn_drift_judge(earlier, next->records, c->drift, out, &drift) : -1;
-    if (out && fclose(out) != 0)
-        status = -1;
-    json_decref(earlier);
-    if (status == 0)
-        *accuracy = (struct attn_accuracy){drift.compared - drift.unmatched, drift.unmatched,
-                                           drift.drifted, *lines};
-    return status;
-}
-
-enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_paths *paths)
-{
-    if (c->live)
-        return attn_verb_compare_live(c, paths);
-    if (c->n_plugins || c->settings.budget_s > 0 || c->pair_s != ATTN_PAIR_LEAST_S)
-        return attn_complain(ATTN_EXIT_USAGE, "--plugin, --budget and --pair-time need --live: "
-                                              "without it, compare reads finished runs");
-    bool within = c->compare.backends[0] != NULL;
-    if (c->n_arguments != (within ? 1u : 2u))
-        return attn_complain(
-            ATTN_EXIT_USAGE,
-            "compare needs BASE and NEW, or one RUN with --backends A,B, or --live A B "
-            "CASES");
-    struct attn_run_data base, next;
-    char why[1024];
-    if (attn_run_read(c->arguments[0], &base, why, sizeof why))
-        return attn_complain(ATTN_EXIT_USAGE, why);
-    enum attn_exit code = ATTN_EXIT_OK;
-    if (!within && attn_run_read(c->arguments[1], &next, why, sizeof why)) {
-        attn_run_release(&base);
-        return attn_complain(ATTN_EXIT_USAGE, why);
-    }
-    struct attn_compare_options options = c->compare;
-    struct attn_accuracy accuracy = {.lines = ""};
-    char *lines = NULL;
-    options.json = c->json;
-    options.strict = c->settings.strict;
-    options.accuracy = &accuracy;
-    if (!within && !options.margin_given)
-        options.margin = STORED_MARGIN;
-    if (within && options.gate)
-        code = attn_complain(ATTN_EXIT_USAGE, "--gate needs BASE and NEW");
-    else if (options.gate && judge_accuracy(c, &base, &next, &accuracy, &lines))
-        code = attn_complain(ATTN_EXIT_INTERNAL, "no memory to compare the errors of both runs");
-    else if (attn_compare(&base, within ? &base : &next, &options, stdout, &code, why, sizeof why))
-        code = attn_complain(ATTN_EXIT_INTERNAL, why);
-    else if (code == ATTN_EXIT_BASELINE || code == ATTN_EXIT_NOTHING)
-        attn_complain(code, why);
-    free(lines);
-    if (!within)
-        attn_run_release(&next);
-    attn_run_release(&base);
-    return code;
+    return attn_verb_bench(c, paths);
 }

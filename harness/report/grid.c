@@ -56,7 +56,7 @@ struct index {
 
 static int name_group(struct attn_grid_line *line, json_t *groups)
 {
-    const char *name = *line->row->name ? line->row->name : "cases";
+    const char *name = *line->row->name ? line->row->name : ATTN_GROUP_UNNAMED;
     line->group = name;
     line->group_length = strcspn(name, "_/");
     line->group_order = json_object_size(groups);

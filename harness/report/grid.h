@@ -12,9 +12,12 @@ enum attn_grid_kind {
     ATTN_GRID_CHECKS /* every case; the first result of each backend, timed or not */
 };
 
+#define ATTN_GROUP_UNNAMED "cases"
+
 struct attn_grid_line {
     const struct attn_view_row *row; /* one of the cells; it names the case */
-    /* The beginning of the case's name, up to '_' or '/'; "cases" if it has no name. */
+    /* The beginning of the case's name, up to '_' or '/'; ATTN_GROUP_UNNAMED if it has
+     * no name. */
     const char *group;
     size_t group_length,
         group_order; /* order of first appearance; lines of a group stay together */
@@ -49,6 +52,8 @@ struct attn_skips {
 };
 
 int attn_skips_create(const struct attn_view *view, struct attn_skips *skips);
+/* The same of what has no timing because time or memory was missing. */
+int attn_untimed_create(const struct attn_view *view, struct attn_skips *skips);
 void attn_skips_free(struct attn_skips *skips);
 
 #endif

@@ -231,6 +231,12 @@ static int put_results(FILE *out, const struct page *page)
     return -1;
 }
 
+static int put_verdict(FILE *out, const struct page *page)
+{
+    attn_verdict_put_html(out, page->parts->verdict);
+    return 0;
+}
+
 static int put_ranking(FILE *out, const struct page *page)
 {
     attn_html_put_ranking(out, page->parts);
@@ -259,6 +265,7 @@ static const struct {
     {"BACKENDS", put_backends}, {"SKIPS", put_skips},     {"PICTURES", put_pictures},
     {"RESULTS", put_results},   {"SPEEDUP", put_speedup}, {"SUPPORT", put_support},
     {"HEATMAPS", put_heatmaps}, {"POWER", put_power},     {"FASTEST", put_ranking},
+    {"VERDICT", put_verdict},
 };
 
 static int put_placeholder(FILE *out, const struct page *page, const char *name, size_t length)

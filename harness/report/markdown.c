@@ -263,6 +263,7 @@ int attn_markdown_put(FILE *out, const struct attn_report_parts *parts)
     fputc('\n', out);
     if (parts->run->torn)
         fputs("- The run was cut short: half a record at its end was dropped\n", out);
+    attn_verdict_put_markdown(out, parts->verdict);
     attn_markdown_put_ranking(out, parts);
     put_troubles(out, parts->view);
     put_backends(out, parts->view);

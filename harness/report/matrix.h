@@ -36,9 +36,11 @@ void attn_matrix_free(struct attn_matrix *matrix);
 /* Whether a line begins a group. */
 int attn_matrix_starts_group(const struct attn_matrix *matrix, size_t line);
 
-/* Write the matrix as plain text, as a section of report.md, and as a section of index.html. They
- * write nothing if json is NULL. Return 0, or -1: no memory. */
-int attn_matrix_put_text(FILE *out, const json_t *json);
+/* Writes the matrix as plain text, with as many backends side by side as so many columns hold, and
+ * the others below. Returns 0, or -1: no memory. */
+int attn_matrix_put_text(FILE *out, const json_t *json, int columns);
+/* The same as a section of report.md, and as a section of index.html. They write nothing if json is
+ * NULL. */
 int attn_matrix_put_markdown(FILE *out, const json_t *json);
 int attn_matrix_put_html(FILE *out, const json_t *json);
 

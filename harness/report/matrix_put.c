@@ -29,25 +29,48 @@ static int width_of(const struct attn_matrix *matrix, size_t b)
     return (int)most;
 }
 
-static void put_text(FILE *out, const struct attn_matrix *matrix)
+/* The columns from `from` on that fit beside the features, one at least. */
+static size_t fitting(const struct attn_matrix *matrix, size_t from, int first, int columns)
+{
+    int used = first + 2;
+    size_t end = from;
+    while (end < matrix->n_columns && (end == from || used + 2 + width_of(matrix, end) <= columns))
+        used += 2 + width_of(matrix, end++);
+    return end;
+}
+
+static void put_columns(FILE *out, const struct attn_matrix *matrix, size_t from, size_t end)
 {
     const int first = width_of(matrix, matrix->n_columns);
     fprintf(out, "%-*s", first + 2, "");
-    for (size_t b = 0; b < matrix->n_columns; b++)
-        fprintf(out, "  %-*s", b + 1 < matrix->n_columns ? width_of(matrix, b) : 0,
-                matrix->labels[b]);
+    for (size_t b = from; b < end; b++)
+        fprintf(out, "  %-*s", b + 1 < end ? width_of(matrix, b) : 0, matrix->labels[b]);
     for (size_t i = 0; i < matrix->n_lines; i++) {
         const struct attn_matrix_line *line = &matrix->lines[i];
         if (attn_matrix_starts_group(matrix, i))
             fprintf(out, "\n%s", line->group);
         fprintf(out, "\n  %-*s", first, line->feature);
-        for (size_t b = 0; b < matrix->n_columns; b++)
-            fprintf(out, "  %-*s", b + 1 < matrix->n_columns ? width_of(matrix, b) : 0,
-                    line->cells[b]);
+        for (size_t b = from; b < end; b++)
+            fprintf(out, "  %-*s", b + 1 < end ? width_of(matrix, b) : 0, line->cells[b]);
     }
-    fputs("\n\nCells: " ATTN_MATRIX_LEGEND ".\n", out);
-    for (size_t n = 0; n < json_array_size(matrix->notes); n++)
-        fprintf(out, "%4zu  %s\n", n + 1, note(matrix, n));
+    fputs("\n\n", out);
+}
+
+int attn_matrix_put_text(FILE *out, const json_t *json, int columns)
+{
+    struct attn_matrix matrix;
+    if (attn_matrix_create(json, &matrix) != 0)
+        return -1;
+    const int first = width_of(&matrix, matrix.n_columns);
+    for (size_t from = 0, end; from < matrix.n_columns; from = end) {
+        end = fitting(&matrix, from, first, columns);
+        put_columns(out, &matrix, from, end);
+    }
+    fputs("Cells: " ATTN_MATRIX_LEGEND ".\n", out);
+    for (size_t n = 0; n < json_array_size(matrix.notes); n++)
+        fprintf(out, "%4zu  %s\n", n + 1, note(&matrix, n));
+    attn_matrix_free(&matrix);
+    return 0;
 }
 
 static void put_markdown(FILE *out, const struct attn_matrix *matrix)
@@ -134,11 +157,6 @@ static int put_with(FILE *out, const json_t *json,
     put(out, &matrix);
     attn_matrix_free(&matrix);
     return 0;
-}
-
-int attn_matrix_put_text(FILE *out, const json_t *json)
-{
-    return put_with(out, json, put_text);
 }
 
 int attn_matrix_put_markdown(FILE *out, const json_t *json)

@@ -3,6 +3,7 @@
 #include "report/ranking.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,6 +90,17 @@ bool attn_family_has(const struct attn_family *family, const struct attn_grid_li
            memcmp(line->group, family->name, family->length) == 0;
 }
 
+void attn_family_label(const struct attn_family *family, char *label, size_t size)
+{
+    const bool sweep = family->length && family->name[family->length - 1] == '/';
+    const size_t length = family->length - sweep;
+    if (strcmp(family->name, ATTN_GROUP_UNNAMED) == 0)
+        snprintf(label, size, "unnamed cases");
+    else
+        snprintf(label, size, "%.*s%s", length < 80 ? (int)length : 80, family->name,
+                 sweep ? "" : " (single cases)");
+}
+
 /* The geometric mean over the cases of a family in which both columns were ranked. `room` holds a
  * ratio for every line. */
 static struct attn_ratio mean_over(const struct attn_ranking *ranking,
@@ -137,6 +149,10 @@ static void judge_family(const struct attn_ranking *ranking, struct attn_family 
     if (family->first != none && family->second != none)
         family->ratio =
             mean_over(ranking, family, family->first, family->second, room, &family->shared);
+    for (size_t c = 0, shared; c < none && family->first != none; c++) {
+        const struct attn_ratio ratio = mean_over(ranking, family, family->first, c, room, &shared);
+        family->ties[c] = c != family->first && shared > 0 && ratio.lo <= 1;
+    }
 }
 
 static struct attn_family *family_of(struct attn_ranking *ranking,
@@ -149,6 +165,7 @@ static struct attn_family *family_of(struct attn_ranking *ranking,
     fresh->name = line->group;
     fresh->length = family_length(line);
     fresh->wins = ranking->wins + ranking->n_families * ranking->grid->n_columns;
+    fresh->ties = ranking->tie_storage + ranking->n_families * ranking->grid->n_columns;
     return fresh;
 }
 
@@ -191,7 +208,9 @@ int attn_ranking_create(const struct attn_grid *grid, struct attn_ranking *ranki
     fresh.families = calloc(grid->n_lines + 1, sizeof *fresh.families);
     fresh.wins = fresh.storage =
         calloc((grid->n_lines + 1) * (grid->n_columns + 1), sizeof *fresh.storage);
-    if (!room || !fresh.lines || !fresh.families || !fresh.storage) {
+    fresh.tie_storage =
+        calloc((grid->n_lines + 1) * (grid->n_columns + 1), sizeof *fresh.tie_storage);
+    if (!room || !fresh.lines || !fresh.families || !fresh.storage || !fresh.tie_storage) {
         free(room);
         attn_ranking_free(&fresh);
         return -1;
@@ -218,5 +237,6 @@ void attn_ranking_free(struct attn_ranking *ranking)
     free(ranking->lines);
     free(ranking->families);
     free(ranking->storage);
+    free(ranking->tie_storage);
     *ranking = (struct attn_ranking){0};
 }

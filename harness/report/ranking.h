@@ -27,15 +27,17 @@ struct attn_family {
     struct attn_ratio ratio; /* geometric mean of the second's time over the first's */
     size_t shared;           /* cases in it */
     size_t *wins;            /* by column: cases in which it is first, of those of two or more */
+    bool *ties; /* by column: over the cases that it shares with the first, it may be as fast */
 };
 
 struct attn_ranking {
-    const struct attn_grid *grid; /* of hot caches; must outlive the ranking */
+    const struct attn_grid *grid; /* must outlive the ranking */
     struct attn_rank *lines;      /* one for each line of the grid */
     struct attn_family *families; /* those with `cases`, most work first */
     size_t n_families;
     size_t cases, clear, *wins; /* of the whole run */
     size_t *storage;            /* of all wins */
+    bool *tie_storage;
 };
 
 /* Whether a result can be ranked: timed, exact and not wrong. NULL is not. */
@@ -46,6 +48,9 @@ size_t attn_fastest(const struct attn_view_row *const *rows, size_t n, size_t ex
 /* Returns 0, or -1: no memory. */
 int attn_ranking_create(const struct attn_grid *grid, struct attn_ranking *ranking);
 void attn_ranking_free(struct attn_ranking *ranking);
+
+/* "sweep_heads", "mask (single cases)" or "unnamed cases". */
+void attn_family_label(const struct attn_family *family, char *label, size_t size);
 
 /* Whether a line of the grid belongs to a family. */
 bool attn_family_has(const struct attn_family *family, const struct attn_grid_line *line);

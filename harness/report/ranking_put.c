@@ -22,15 +22,6 @@ static const char *label_of(const struct attn_report_parts *parts, size_t column
     return parts->view->backends[parts->ranking->grid->columns[column]].label;
 }
 
-/* "sweep_heads", or "mask, single cases". */
-static void name_of(const struct attn_family *family, char *name, size_t size)
-{
-    const bool sweep = family->length && family->name[family->length - 1] == '/';
-    const size_t length = family->length - sweep;
-    snprintf(name, size, "%.*s%s", length < 80 ? (int)length : 80, family->name,
-             sweep ? "" : ", single cases");
-}
-
 /* "1.12-1.30", or "". */
 static const char *ends_of(const struct attn_ratio *ratio, char *ends, size_t size)
 {
@@ -80,7 +71,7 @@ static void put_html_family(FILE *out, const struct attn_report_parts *parts,
                             const struct attn_family *family)
 {
     char name[112], text[128], figure[ATTN_FIGURE_MAX], ends[2 * ATTN_FIGURE_MAX + 4];
-    name_of(family, name, sizeof name);
+    attn_family_label(family, name, sizeof name);
     fputs("<tr>", out);
     attn_html_put_cell(out, "case", name);
     attn_html_put_cell(out, "b win", label_of(parts, family->first));
@@ -176,7 +167,7 @@ void attn_markdown_put_ranking(FILE *out, const struct attn_report_parts *parts)
             explained);
     for (size_t f = 0; f < ranking->n_families; f++) {
         const struct attn_family *family = &ranking->families[f];
-        name_of(family, name, sizeof name);
+        attn_family_label(family, name, sizeof name);
         fputs("| ", out);
         attn_put_markdown(out, name);
         put_cell(out, label_of(parts, family->first));

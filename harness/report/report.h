@@ -5,7 +5,9 @@
 #define ATTN_REPORT_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 /* A run, read back from its folder. */
 struct attn_run_data {
@@ -33,6 +35,21 @@ struct attn_report_options {
  * "". Returns 0, 1 with the reason where the options do not fit the run, or -1 with the reason. */
 int attn_report_write(const struct attn_run_data *run, const struct attn_report_options *options,
                       char *note, size_t note_size, char *why, size_t size);
+
+/* What of a run a terminal of so many columns shows. */
+struct attn_screen {
+    bool rows;   /* every result, the fastest first in each case */
+    bool counts; /* the instructions that were counted */
+    int columns;
+    const char *report; /* the folder of its pages; NULL: there are none yet */
+};
+
+/* Prints the rows, if wanted, and the verdict (report/verdict.h). Returns 0, or -1 with the reason.
+ */
+int attn_screen_put(const struct attn_run_data *run, const struct attn_screen *screen, FILE *out,
+                    char *why, size_t size);
+/* How many results of a run have a timing. */
+size_t attn_timings_count(const json_t *records);
 
 /* Writes JUnit XML of the verify records (verify --junit FILE). Returns 0, or -1 with the reason.
  */

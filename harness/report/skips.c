@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* skips.c - skips counted by reason and backend. */
+/* skips.c - skips and missing timings, counted by reason and backend. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,15 +72,29 @@ static int compare_skips(const void *a, const void *b)
     return strcmp(x->reason, y->reason);
 }
 
-int attn_skips_create(const struct attn_view *view, struct attn_skips *skips)
+/* NULL: it was not skipped. */
+static const char *why_skipped(const struct attn_view_row *row)
+{
+    return row->status != ATTN_SKIP ? NULL : *row->reason ? row->reason : "no reason given";
+}
+
+/* NULL: it was timed, refused or wrong. */
+static const char *why_untimed(const struct attn_view_row *row)
+{
+    return *row->untimed ? row->untimed : attn_row_lacks_means(row) ? row->reason : NULL;
+}
+
+static int collect(const struct attn_view *view,
+                   const char *(*reason_of)(const struct attn_view_row *row),
+                   struct attn_skips *skips)
 {
     *skips = (struct attn_skips){0};
     for (size_t r = 0; r < view->n_rows; r++) {
         const struct attn_view_row *row = &view->rows[r];
-        if (!row->first || row->status != ATTN_SKIP || !view->backends[row->backend].counted)
+        const char *reason = reason_of(row);
+        if (!row->first || !reason || !view->backends[row->backend].counted)
             continue;
-        struct attn_skip_reason *item =
-            entry_of(skips, *row->reason ? row->reason : "no reason given", view->n_backends);
+        struct attn_skip_reason *item = entry_of(skips, reason, view->n_backends);
         if (!item) {
             attn_skips_free(skips);
             return -1;
@@ -91,6 +105,16 @@ int attn_skips_create(const struct attn_view *view, struct attn_skips *skips)
     if (skips->count)
         qsort(skips->items, skips->count, sizeof *skips->items, compare_skips);
     return 0;
+}
+
+int attn_skips_create(const struct attn_view *view, struct attn_skips *skips)
+{
+    return collect(view, why_skipped, skips);
+}
+
+int attn_untimed_create(const struct attn_view *view, struct attn_skips *skips)
+{
+    return collect(view, why_untimed, skips);
 }
 
 void attn_skips_free(struct attn_skips *skips)

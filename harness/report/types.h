@@ -35,9 +35,10 @@ struct attn_view_row {
      * computes nothing has no rate. `lo` is the end of the interval, but not below the best sample
      * nor below the time that the machine allows. */
     double median, lo, hi, gflops, gbs, peak;
-    double share;      /* of the rate that the machine allows; see report/limit.h */
-    const char *limit; /* the limit: "FMA", or the level that is read, as "L2"; or "" */
-    bool marked;       /* the cost of the harness is over 1 % of the median */
+    double share;        /* of the rate that the machine allows; see report/limit.h */
+    const char *limit;   /* the limit: "FMA", or the level that is read, as "L2"; or "" */
+    bool marked;         /* the cost of the harness is over 1 % of the median */
+    const char *untimed; /* why it was verified and not timed, where the run says so; or "" */
 };
 
 struct attn_view {

@@ -214,6 +214,16 @@ static void bound_interval(struct attn_view_row *row)
         row->lo = least;
 }
 
+/* Why a result has no timing, said of the first row of its key. */
+static void file_untimed(struct attn_view *view, struct index *index, const json_t *record)
+{
+    char key[768];
+    key_text(record, "", key, sizeof key);
+    struct attn_view_row *row = row_of_key(view, index, key);
+    if (row)
+        row->untimed = attn_field_text(record, "reason");
+}
+
 /* What the row says, once both of its records are known. Returns 0, or -1 without memory. */
 static int finish_row(struct attn_view_row *row, const struct index *index, const json_t *machine,
                       const struct attn_view_backend *backend)
@@ -242,6 +252,7 @@ static int finish_row(struct attn_view_row *row, const struct index *index, cons
     row->options = attn_field_text(source, "options");
     row->threads = attn_field_number(source, "threads");
     row->cache = attn_field_text(row->bench, "cache");
+    row->untimed = row->untimed && !row->bench ? row->untimed : "";
     row->sizes = json_object_get(index->sizes, row->id);
     /* A time that cannot be that of the work is no figure. */
     if (row->status == ATTN_SUSPECT)
@@ -287,6 +298,8 @@ int attn_view_create(const json_t *records, const json_t *machine, struct attn_v
             goto out;
         if (checked_kind(record) && file_record(&fresh, &index, machine, record) != 0)
             goto out;
+        if (strcmp(attn_field_text(record, "type"), "untimed") == 0)
+            file_untimed(&fresh, &index, record);
     }
     for (size_t r = 0; r < fresh.n_rows; r++) {
         struct attn_view_row *row = &fresh.rows[r];

@@ -65,6 +65,7 @@ int attn_report_write(const struct attn_run_data *run, const struct attn_report_
     struct attn_heatmaps heatmaps = {0};
     struct attn_speedup speedup = {0};
     struct attn_ranking ranking = {0};
+    struct attn_verdict *verdict = malloc(sizeof *verdict);
     char path[4352], *page = NULL;
     size_t length;
     int status = -1;
@@ -85,7 +86,8 @@ int attn_report_write(const struct attn_run_data *run, const struct attn_report_
         status = fit;
         goto out;
     }
-    if (attn_ranking_create(&speedup.grid, &ranking) != 0) {
+    if (!verdict || attn_ranking_create(&speedup.grid, &ranking) != 0 ||
+        attn_verdict_make(run, &view, &ranking, verdict) != 0) {
         snprintf(why, size, "no memory for the ranking of backends");
         goto out;
     }
@@ -93,7 +95,8 @@ int attn_report_write(const struct attn_run_data *run, const struct attn_report_
     if (attn_plots_write(&canvas, script_dir, &plots, note, note_size) != 0 ||
         attn_heatmaps_write(&canvas, run->path, script_dir, plots.stuck, &heatmaps) != 0)
         goto out;
-    struct attn_report_parts parts = {run, &view, &plots, &heatmaps, &speedup, &ranking, note};
+    struct attn_report_parts parts = {run,      &view,    &plots,  &heatmaps,
+                                      &speedup, &ranking, verdict, note};
     for (int kind = 0; kind < DOCUMENT_COUNT; kind++)
         if (write_document((enum document)kind, &parts, page, out_dir, why, size) != 0)
             goto out;
@@ -103,6 +106,7 @@ out:
     attn_ranking_free(&ranking);
     attn_speedup_free(&speedup);
     attn_view_free(&view);
+    free(verdict);
     free(page);
     return status;
 }

@@ -9,6 +9,7 @@
 #include "report/plots.h"
 #include "report/ranking.h"
 #include "report/speedup.h"
+#include "report/verdict.h"
 #include "report/view.h"
 
 struct attn_report_parts {
@@ -18,6 +19,7 @@ struct attn_report_parts {
     const struct attn_heatmaps *heatmaps;
     const struct attn_speedup *speedup;
     const struct attn_ranking *ranking;
+    const struct attn_verdict *verdict;
     const char *note; /* why pictures are missing, or "" */
 };
 

@@ -330,6 +330,12 @@ json_t *attn_round_record(const struct attn_entry *entry, const struct attn_sess
     return r;
 }
 
+json_t *attn_untimed_record(const struct attn_entry *entry, const struct attn_session *session,
+                            const char *reason)
+{
+    return common("untimed", entry, session, entry->verdict.status, reason);
+}
+
 bool attn_entry_summary(const struct attn_entry *entry, enum attn_cache cache,
                         struct attn_summary *summary)
 {

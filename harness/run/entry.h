@@ -69,6 +69,7 @@ struct attn_entry {
     /* from timing */
     bool broke_timed;                       /* the verdict was reached while timed */
     bool timed;                             /* still taking part; cleared by a failure */
+    bool enough;                            /* no more rounds: there is no time for them */
     struct attn_round *rounds[ATTN_CACHES]; /* [settings.rounds] or NULL */
     int n_rounds[ATTN_CACHES];
     /* wall clock of all rounds: in workers, and for judging the results */
@@ -109,6 +110,10 @@ json_t *attn_round_record(const struct attn_entry *entry, const struct attn_sess
                           enum attn_cache cache, int round, const struct attn_bench_reply *reply);
 json_t *attn_bench_record(const struct attn_entry *entry, const struct attn_session *session,
                           enum attn_cache cache);
+
+/* Says why there is no timing of a case that was verified. */
+json_t *attn_untimed_record(const struct attn_entry *entry, const struct attn_session *session,
+                            const char *reason);
 
 /* The name of an enum attn_exactness: "exact", "approximate" or "none". */
 const char *attn_exactness_name(uint32_t exactness);

@@ -12,13 +12,38 @@
 
 enum { BAR = 24 };
 
-void attn_progress_begin(struct attn_progress *p, size_t total, double budget_s)
+/* There is a bar in the terminal's last line. */
+static bool shown;
+
+bool attn_colour_wanted(FILE *stream)
 {
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    return isatty(fileno(stream)) && !(term && !strcmp(term, "dumb")) && !(no_color && *no_color);
+}
+
+const char *attn_colour_of(enum attn_status status)
+{
+    switch (status) {
+    case ATTN_PASS:
+    case ATTN_APPROX:
+        return "\033[32m";
+    case ATTN_SKIP:
+        return "\033[2m";
+    case ATTN_MISTRUSTED:
+        return "\033[33m";
+    default:
+        return "\033[31m";
+    }
+}
+
+void attn_progress_begin(struct attn_progress *p, size_t total, double budget_s)
+{
+    const char *term = getenv("TERM");
     struct winsize window;
-    *p = (struct attn_progress){.total = total, .began = attn_now(), .budget_s = budget_s};
+    *p = (struct attn_progress){
+        .total = total, .began = attn_now(), .budget_s = budget_s, .round = -1};
     p->terminal = isatty(STDERR_FILENO) && !(term && !strcmp(term, "dumb"));
-    p->colour = p->terminal && !(no_color && *no_color);
+    p->colour = attn_colour_wanted(stderr);
     p->width =
         ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 20 ? window.ws_col : 80;
 }
@@ -35,12 +60,41 @@ static void duration(double seconds, char *text, size_t size)
         snprintf(text, size, "%lds", s);
 }
 
+/* " 12s left", or "" */
+static const char *left_text(double seconds, char *text, size_t size)
+{
+    char figure[24];
+    text[0] = '\0';
+    if (seconds >= 0) {
+        duration(seconds, figure, sizeof figure);
+        snprintf(text, size, ", %s left", figure);
+    }
+    return text;
+}
+
+/* Draws the bar. */
+static void draw(const struct attn_progress *p, const char *text)
+{
+    const int full = p->total ? (int)(BAR * p->at / p->total) : 0;
+    char bar[BAR + 1];
+    for (int i = 0; i < BAR; i++)
+        bar[i] = i < full ? '#' : '.';
+    bar[BAR] = '\0';
+    fprintf(stderr, "\r\033[K%s[%s]%s %.*s", p->colour ? "\033[32m" : "", bar,
+            p->colour ? ATTN_COLOUR_END : "", p->width - BAR - 4, text);
+    fflush(stderr);
+    shown = true;
+}
+
 void attn_progress_step(struct attn_progress *p, size_t at, size_t finished,
                         const struct attn_case *c)
 {
-    char label[ATTN_CASE_LINE_MAX], left[32] = "";
+    char label[ATTN_CASE_LINE_MAX], left[32], text[ATTN_CASE_LINE_MAX + 96];
     const char *name = attn_case_label(c, label, sizeof label);
-    double spent = attn_now() - p->began;
+    const double spent = attn_now() - p->began;
+    double seconds = -1;
+    p->at = at;
+    p->round = -1;
     if (finished > p->finished) {
         p->finished = finished;
         p->spent = spent;
@@ -49,37 +103,56 @@ void attn_progress_step(struct attn_progress *p, size_t at, size_t finished,
         double whole = p->spent * (double)p->total / (double)finished;
         if (p->budget_s > 0 && whole > p->budget_s)
             whole = p->budget_s;
-        duration(whole > spent ? whole - spent : 0, left, sizeof left);
+        seconds = whole > spent ? whole - spent : 0;
     }
-    if (!p->terminal) {
-        fprintf(stderr, "[%zu/%zu] %s%s%s\n", at + 1, p->total, name, *left ? ", left " : "", left);
-        return;
+    left_text(seconds, left, sizeof left);
+    if (p->terminal) {
+        snprintf(text, sizeof text, "%zu/%zu%s: %s", at, p->total, left, name);
+        draw(p, text);
+    } else {
+        fprintf(stderr, "[%zu/%zu] %s%s\n", at + 1, p->total, name, left);
     }
-    int full = p->total ? (int)(BAR * at / p->total) : 0;
-    char bar[BAR + 1];
-    for (int i = 0; i < BAR; i++)
-        bar[i] = i < full ? '#' : '.';
-    bar[BAR] = '\0';
-    int room = p->width - BAR - 30;
-    fprintf(stderr, "\r\033[K%s[%s]%s %zu/%zu %s%s  %.*s", p->colour ? "\033[32m" : "", bar,
-            p->colour ? "\033[0m" : "", at, p->total, left, *left ? " left" : "",
-            room > 0 ? room : 0, name);
-    fflush(stderr);
+}
+
+void attn_progress_round(struct attn_progress *p, int round, int rounds, double left_s,
+                         const char *name, const struct attn_case *c)
+{
+    char label[ATTN_CASE_LINE_MAX], left[32], text[ATTN_CASE_LINE_MAX + 128];
+    const bool turns = strcmp(name, ATTN_PROGRESS_TURNS) == 0;
+    left_text(left_s, left, sizeof left);
+    if (p->terminal) {
+        snprintf(text, sizeof text, "%zu/%zu: round %d of %d%s: %s, %s", p->at + 1, p->total,
+                 round + 1, rounds, left, name, attn_case_label(c, label, sizeof label));
+        draw(p, text);
+    } else if (p->round != round) {
+        fprintf(stderr, "[%zu/%zu] %s, round %d of %d%s\n", p->at + 1, p->total,
+                turns ? ATTN_PROGRESS_TURNS : "timing", round + 1, rounds, left);
+        p->round = round;
+    }
 }
 
 void attn_progress_debug(const char *backend, long pid)
 {
     const bool wait = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
-    fprintf(stderr, "\nworker of %s: gdb -p %ld%s", backend, pid,
+    attn_progress_clear();
+    fprintf(stderr, "worker of %s: gdb -p %ld%s", backend, pid,
             wait ? "; press Enter to go on " : "\n");
     fflush(stderr);
     for (int c = 0; wait && c != '\n' && c != EOF;)
         c = getchar();
 }
 
+void attn_progress_clear(void)
+{
+    if (shown)
+        fputs("\r\033[K", stderr);
+    shown = false;
+}
+
 void attn_progress_note(const char *text)
 {
-    fprintf(stderr, "%sattnbench: %s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", text);
+    attn_progress_clear();
+    fprintf(stderr, "attnbench: %s\n", text);
 }
 
 void attn_progress_shrink(const char *backend, int tries, const char *line)
@@ -87,10 +160,4 @@ void attn_progress_shrink(const char *backend, int tries, const char *line)
     char text[ATTN_CASE_LINE_MAX + 64];
     snprintf(text, sizeof text, "shrinking, %s, %d tries: %s", backend, tries, line);
     attn_progress_note(text);
-}
-
-void attn_progress_end(struct attn_progress *p)
-{
-    if (p->terminal)
-        fprintf(stderr, "\r\033[K");
 }

@@ -20,11 +20,14 @@ static void print_result(FILE *out, const struct attn_entry *entry,
     if (!out)
         return;
     const struct attn_judgement *v = &entry->verdict;
+    const bool colour = attn_colour_wanted(out);
     char label[ATTN_CASE_LINE_MAX], repro[ATTN_REPRO_MAX], ratio[16] = "-";
     int made, apply;
     if (v->rows_checked > 0)
         snprintf(ratio, sizeof ratio, "%.3f", v->max_ratio);
-    fprintf(out, "%-10s %8s  %-12s %s", attn_status_name(v->status), ratio,
+    attn_progress_clear();
+    fprintf(out, "%s%-10s%s %8s  %-12s %s", colour ? attn_colour_of(v->status) : "",
+            attn_status_name(v->status), colour ? ATTN_COLOUR_END : "", ratio,
             entry->contestant ? entry->contestant->info.name : "reference",
             attn_case_label(entry->c, label, sizeof label));
     attn_account_count(entry, &made, &apply);
@@ -176,7 +179,7 @@ int attn_verify_all(struct attn_session *session, FILE *out, char *why, size_t s
         attn_judge_free(v.judge);
         attn_instance_free(v.instance);
     }
-    attn_progress_end(&progress);
+    attn_progress_clear();
     for (size_t b = 0; b < n && seats; b++)
         attn_seat_free(&seats[b]);
     for (size_t b = 0; b < n && entries; b++)

@@ -71,9 +71,27 @@ static void plain_text(void **state)
     size_t length;
     json_t *json = synthetic_matrix();
     FILE *out = open_memstream(&text, &length);
-    assert_int_equal(attn_matrix_put_text(out, json), 0);
+    assert_int_equal(attn_matrix_put_text(out, json, 10000), 0);
     fclose(out);
     assert_string_equal(text, expected);
+    free(text);
+    json_decref(json);
+}
+
+/* On a narrow terminal no line is longer than it, and every column is there once. */
+static void narrow_text(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t length;
+    json_t *json = synthetic_matrix();
+    FILE *out = open_memstream(&text, &length);
+    assert_int_equal(attn_matrix_put_text(out, json, 34), 0);
+    fclose(out);
+    assert_non_null(strstr(text, "          naive  avx2:tile=64\n"));
+    assert_non_null(strstr(text, "          cuda   null\n"));
+    assert_non_null(strstr(text, "  dot     all    f32 [1]\n"));
+    assert_non_null(strstr(text, "  dot     - [2]  all\n"));
     free(text);
     json_decref(json);
 }
@@ -108,6 +126,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cells_and_notes),
         cmocka_unit_test(plain_text),
+        cmocka_unit_test(narrow_text),
         cmocka_unit_test_setup_teardown(sections, folder_setup, folder_teardown),
     };
     if (argc < 2) {

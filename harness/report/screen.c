@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* screen.c - a run as text for a terminal: its results, ranked within each case, and its verdict.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/grid.h"
+#include "report/text.h"
+#include "report/verdict.h"
+
+/* What is known of a case on one backend. */
+struct cell {
+    const struct attn_view_row *row, *hot, *cold; /* hot, cold: timed, or NULL */
+    double rank; /* the hot time, else the cold one; INFINITY: neither */
+};
+
+static int by_time(const void *a, const void *b)
+{
+    const struct cell *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    return (x->row->backend > y->row->backend) - (x->row->backend < y->row->backend);
+}
+
+static bool is_cold(const struct attn_view_row *row)
+{
+    return strcmp(row->cache, "cold") == 0;
+}
+
+/* What is known beside one result of a case. */
+static struct cell cell_of(const struct attn_view *view, const struct attn_view_row *row)
+{
+    struct cell cell = {row, NULL, NULL, INFINITY};
+    for (size_t r = 0; r < view->n_rows; r++) {
+        const struct attn_view_row *other = &view->rows[r];
+        if (other->backend == row->backend && strcmp(other->id, row->id) == 0 &&
+            isfinite(other->median))
+            *(is_cold(other) ? &cell.cold : &cell.hot) = other;
+    }
+    if (cell.hot || cell.cold)
+        cell.rank = (cell.hot ? cell.hot : cell.cold)->median;
+    return cell;
+}
+
+/* Columns by hand: a width of printf counts bytes, and units are not all ASCII. */
+static void put_right(FILE *out, const char *text, int width)
+{
+    int shown = 0;
+    for (const char *c = text; *c; c++)
+        shown += (*c & 0xc0) != 0x80;
+    fprintf(out, "%*s%s", width > shown ? width - shown : 0, "", text);
+}
+
+static void put_time(FILE *out, const struct attn_view_row *row, int width)
+{
+    char figure[ATTN_FIGURE_MAX];
+    put_right(out, row ? attn_figure_time(row->median, figure) : "-", width);
+}
+
+static void put_cell(FILE *out, const struct attn_view *view, const struct cell *cell)
+{
+    const struct attn_view_row *some = cell->hot ? cell->hot : cell->cold;
+    char lo[ATTN_FIGURE_MAX], hi[ATTN_FIGURE_MAX], interval[2 * ATTN_FIGURE_MAX + 8] = "";
+    fprintf(out, "  %-15s", view->backends[cell->row->backend].label);
+    if (!some) {
+        const char *reason = *cell->row->untimed ? cell->row->untimed : cell->row->reason;
+        fprintf(out, " %s%s%s\n", attn_row_mark(cell->row), *reason ? ": " : "", reason);
+        return;
+    }
+    put_time(out, cell->hot, 11);
+    if (isfinite(some->lo) && isfinite(some->hi))
+        snprintf(interval, sizeof interval, "%s to %s", attn_figure_time(some->lo, lo),
+                 attn_figure_time(some->hi, hi));
+    put_right(out, *interval ? interval : "needs 2 rounds", 24);
+    put_right(out, attn_figure(some->gflops, lo), 10);
+    put_time(out, cell->cold, 14);
+    fprintf(out, "%s%s%s\n", some->marked ? " *" : "", some->status == ATTN_PASS ? "" : "  ",
+            some->status == ATTN_PASS ? "" : attn_status_name(some->status));
+}
+
+static int put_rows(FILE *out, const struct attn_view *view, const struct attn_grid *grid)
+{
+    struct cell *cells = calloc(grid->n_columns + 1, sizeof *cells);
+    bool marked = false;
+    if (!cells)
+        return -1;
+    fprintf(out, "%-17s%11s%24s%10s%14s\n", "", "hot, median", "95 % interval", "GFLOP/s",
+            "cold, median");
+    for (size_t i = 0; i < grid->n_lines; i++) {
+        size_t n = 0;
+        for (size_t c = 0; c < grid->n_columns; c++) {
+            const struct attn_view_row *row = grid->lines[i].cells[c];
+            if (!row)
+                continue;
+            cells[n++] = cell_of(view, row);
+            marked = marked || row->marked;
+        }
+        qsort(cells, n, sizeof *cells, by_time);
+        fprintf(out, "%s\n", grid->lines[i].row->label);
+        for (size_t k = 0; k < n; k++)
+            put_cell(out, view, &cells[k]);
+    }
+    fputs("GFLOP/s: FLOPs, counted as in the operator's OP.md, over the median.\n", out);
+    if (marked)
+        fputs("*: the harness's own cost is over 1 %.\n", out);
+    fputc('\n', out);
+    free(cells);
+    return 0;
+}
+
+/* The instructions of each case and backend (bench --count), or why there are none. */
+static void put_counts(FILE *out, const struct attn_view *view)
+{
+    const char *before = "";
+    for (size_t r = 0; r < view->n_rows; r++) {
+        const struct attn_view_row *row = &view->rows[r];
+        const json_t *count = json_object_get(row->bench, "instructions");
+        /* The same in the record of the other state of the caches. */
+        if (!row->first || !count)
+            continue;
+        fputs(*before ? "" : "Instructions of a run\n", out);
+        if (strcmp(before, row->label) != 0)
+            fprintf(out, "%s\n", row->label);
+        before = row->label;
+        fprintf(out, "  %-14s", view->backends[row->backend].label);
+        if (json_is_integer(count))
+            fprintf(out, "%16lld\n", (long long)json_integer_value(count));
+        else
+            fprintf(out, "%16s  %s\n", "-", attn_field_text(row->bench, "instructions_reason"));
+    }
+    fputs(*before ? "\n" : "", out);
+}
+
+/* Where more can be seen. */
+static void add_paths(const struct attn_run_data *run, const struct attn_screen *screen,
+                      struct attn_verdict *verdict)
+{
+    char text[sizeof run->path + 64];
+    if (!screen->rows) {
+        snprintf(text, sizeof text, "%zu timings; --rows lists them",
+                 attn_timings_count(run->records));
+        attn_verdict_add(verdict, "Rows", text);
+    }
+    if (screen->report)
+        snprintf(text, sizeof text, "%s/index.html", screen->report);
+    else
+        snprintf(text, sizeof text, "'attnbench report %s' makes pages and pictures", run->path);
+    attn_verdict_add(verdict, "Report", text);
+}
+
+/* A run with hot timings is ranked by them. */
+static enum attn_grid_kind kind_of(const struct attn_view *view)
+{
+    for (size_t r = 0; r < view->n_rows; r++)
+        if (isfinite(view->rows[r].median) && !is_cold(&view->rows[r]))
+            return ATTN_GRID_HOT;
+    return ATTN_GRID_COLD;
+}
+
+int attn_screen_put(const struct attn_run_data *run, const struct attn_screen *screen, FILE *out,
+                    char *why, size_t size)
+{
+    struct attn_view view = {0};
+    struct attn_grid grid = {0};
+    struct attn_ranking ranking = {0};
+    struct attn_verdict *verdict = malloc(sizeof *verdict);
+    int result = verdict ? attn_view_create(run->records, run->machine, &view, why, size) : -1;
+    if (!verdict)
+        snprintf(why, size, "no memory for the verdict of the run");
+    if (result == 0 &&
+        (attn_grid_create(&view, kind_of(&view), &grid) || attn_ranking_create(&grid, &ranking) ||
+         attn_verdict_make(run, &view, &ranking, verdict) ||
+         (screen->rows && put_rows(out, &view, &grid)))) {
+        snprintf(why, size, "no memory for the verdict of the run");
+        result = -1;
+    }
+    if (result == 0 && screen->counts)
+        put_counts(out, &view);
+    if (result == 0) {
+        add_paths(run, screen, verdict);
+        attn_verdict_put_text(out, verdict, screen->columns);
+    }
+    attn_ranking_free(&ranking);
+    attn_grid_free(&grid);
+    attn_view_free(&view);
+    free(verdict);
+    return result;
+}
+
+size_t attn_timings_count(const json_t *records)
+{
+    size_t i, n = 0;
+    json_t *record;
+    json_array_foreach(records, i, record) n +=
+        strcmp(attn_field_text(record, "type"), "bench") == 0 &&
+        strcmp(attn_field_text(record, "exactness"), "none") != 0;
+    return n;
+}

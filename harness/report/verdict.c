@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verdict.c - what a run says, a line for each group of cases and for each question. */
+#include "report/verdict.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/paired.h"
+#include "report/summary.h"
+#include "report/text.h"
+
+/* Groups with a line of their own, failures and kinds of skip that are shown. */
+enum { GROUPS = 8, FAILURES = 3, REASONS = 3 };
+
+static struct attn_verdict_line *add(struct attn_verdict *verdict, const char *label)
+{
+    struct attn_verdict_line *line = &verdict->lines[verdict->n];
+    verdict->n += verdict->n + 1 < ATTN_VERDICT_LINES;
+    *line = (struct attn_verdict_line){.text = ""};
+    snprintf(line->label, sizeof line->label, "%s", label);
+    return line;
+}
+
+__attribute__((format(printf, 2, 3))) static void say(struct attn_verdict_line *line,
+                                                      const char *format, ...)
+{
+    const size_t used = strlen(line->text);
+    va_list list;
+    va_start(list, format);
+    vsnprintf(line->text + used, sizeof line->text - used, format, list);
+    va_end(list);
+}
+
+/* What is said before item `at` of a list of n. */
+static const char *between(size_t at, size_t n)
+{
+    return at == 0 ? "" : at + 1 == n ? " and " : ", ";
+}
+
+static void say_names(struct attn_verdict_line *line, const struct attn_view *view,
+                      const struct attn_ranking *ranking, const struct attn_family *family)
+{
+    const size_t all = ranking->grid->n_columns;
+    size_t n = 1, at = 0;
+    for (size_t c = 0; c < all; c++)
+        n += family->ties[c];
+    for (size_t c = 0; c < all; c++)
+        if (c == family->first || family->ties[c]) {
+            say(line, "%s%s", between(at, n), view->backends[ranking->grid->columns[c]].label);
+            at++;
+        }
+}
+
+/* "avx512, 1.42 times as fast as avx2 (1.38 to 1.46), clear in 7 of 8 cases" */
+static void say_group(struct attn_verdict_line *line, const struct attn_view *view,
+                      const struct attn_ranking *ranking, const struct attn_family *family)
+{
+    const size_t none = ranking->grid->n_columns, *columns = ranking->grid->columns;
+    const char *first = view->backends[columns[family->first]].label;
+    const struct attn_ratio *ratio = &family->ratio;
+    char figure[ATTN_FIGURE_MAX], lo[ATTN_FIGURE_MAX], hi[ATTN_FIGURE_MAX];
+    if (family->second == none) {
+        say(line, "%s", first);
+        return;
+    }
+    const char *second = view->backends[columns[family->second]].label;
+    const bool known = isfinite(ratio->hi);
+    attn_figure(ratio->ratio, figure);
+    const bool tie = known && family->ties[family->second];
+    if (tie) {
+        say(line, "a tie of ");
+        say_names(line, view, ranking, family);
+        say(line, " (%s over %s %s, %s to %s)", second, first, figure, attn_figure(ratio->lo, lo),
+            attn_figure(ratio->hi, hi));
+    } else {
+        say(line, "%s, %s times as fast as %s", first, figure, second);
+        if (known)
+            say(line, " (%s to %s)", attn_figure(ratio->lo, lo), attn_figure(ratio->hi, hi));
+        else
+            say(line, ", how sure is not known: one round");
+    }
+    if (family->wins[family->first] < family->cases)
+        say(line, "; first in %zu of %zu cases", family->wins[family->first], family->cases);
+    if (known && family->clear < family->cases && !(tie && family->cases == 1))
+        say(line, "; unclear in %zu of %zu", family->cases - family->clear, family->cases);
+}
+
+static void add_groups(const struct attn_view *view, const struct attn_ranking *ranking,
+                       struct attn_verdict *verdict)
+{
+    char label[112];
+    const size_t n = ranking->n_families, shown = n > GROUPS ? GROUPS : n;
+    size_t cases = 0, *wins = calloc(ranking->grid->n_columns + 1, sizeof *wins);
+    for (size_t f = 0; f < shown; f++) {
+        attn_family_label(&ranking->families[f], label, sizeof label);
+        struct attn_verdict_line *line = add(verdict, label);
+        line->of_group = true;
+        say_group(line, view, ranking, &ranking->families[f]);
+    }
+    for (size_t f = shown; f < n && wins; f++) {
+        cases += ranking->families[f].cases;
+        for (size_t c = 0; c < ranking->grid->n_columns; c++)
+            wins[c] += ranking->families[f].wins[c];
+    }
+    if (cases > 0) {
+        snprintf(label, sizeof label, "%zu more, smaller", n - shown);
+        struct attn_verdict_line *line = add(verdict, label);
+        const char *separator = "first, by case: ";
+        line->of_group = true;
+        for (size_t most = cases; most > 0; most--)
+            for (size_t c = 0; c < ranking->grid->n_columns; c++)
+                if (wins[c] == most) {
+                    say(line, "%s%s %zu", separator,
+                        view->backends[ranking->grid->columns[c]].label, most);
+                    separator = ", ";
+                }
+        say(line, ", of %zu", cases);
+    }
+    free(wins);
+}
+
+static void add_noise(const struct attn_view *view, const struct attn_ranking *ranking,
+                      struct attn_verdict *verdict)
+{
+    static const char *const names[] = {"quiet", "shared", "contended"};
+    const struct attn_paired_widths widths = attn_paired_widths_of(ranking->grid);
+    size_t counts[3] = {0}, all = 0, timed = 0, class = 0;
+    double load = 0;
+    for (size_t r = 0; r < view->n_rows; r++) {
+        const char *noise = attn_field_text(view->rows[r].bench, "live.noise");
+        timed += attn_row_timed(&view->rows[r]) && view->backends[view->rows[r].backend].counted;
+        for (size_t k = 0; k < 3; k++)
+            if (strcmp(noise, names[k]) == 0) {
+                counts[k]++;
+                all++;
+                load = fmax(load, attn_field_number(view->rows[r].bench, "live.load"));
+            }
+    }
+    if (timed == 0)
+        return;
+    struct attn_verdict_line *line = add(verdict, "Noise");
+    if (all == 0) {
+        say(line, "not known: no backends took turns");
+        return;
+    }
+    /* That of the median timing. */
+    for (size_t below = counts[0]; class < 2 && 2 * below < all; below += counts[class])
+        class ++;
+    say(line, "%s (of %zu timings in turns %zu quiet, %zu shared, %zu contended), load up to %.1f",
+        names[class], all, counts[0], counts[1], counts[2], load);
+    if (widths.ratios > 0)
+        say(line, "; %.0f %% of rounds disturbed, ratios known to %.2g %% in the median",
+            100 * widths.disturbed, 100 * widths.median);
+}
+
+static void add_verdicts(const struct attn_view *view, struct attn_verdict *verdict)
+{
+    struct attn_verdict_line *line = add(verdict, "Verified");
+    const char *separator = "";
+    for (int s = 0; s < ATTN_STATUS_COUNT; s++) {
+        const size_t count = attn_verdict_count(view, (enum attn_status)s);
+        if (count > 0) {
+            say(line, "%s%zu %s", separator, count, attn_status_name((enum attn_status)s));
+            separator = ", ";
+        }
+    }
+    size_t failed = 0;
+    for (size_t r = 0; r < view->n_rows; r++) {
+        const struct attn_view_row *row = &view->rows[r];
+        if (!row->first || !attn_row_is_trouble(row) || ++failed > FAILURES)
+            continue;
+        say(add(verdict, failed == 1 ? "Failed" : ""), "%s: %s on %s: %s",
+            attn_status_name(row->status), view->backends[row->backend].label,
+            *row->name ? row->name : row->line, row->reason);
+    }
+    if (failed == 0)
+        say(add(verdict, "Failed"), "nothing");
+    if (failed > FAILURES)
+        say(add(verdict, ""), "and %zu more", failed - FAILURES);
+}
+
+/* " naive 14, scalar 12" */
+static void say_counts(struct attn_verdict_line *line, const struct attn_view *view,
+                       const size_t *counts)
+{
+    const char *separator = "";
+    for (size_t b = 0; b < view->n_backends; b++)
+        if (counts[b] > 0) {
+            say(line, "%s%s %zu", separator, view->backends[b].label, counts[b]);
+            separator = ", ";
+        }
+}
+
+/* Verified results of a run with timings that have none, by reason. */
+static int add_untimed(const struct attn_view *view, size_t *shown, struct attn_verdict *verdict)
+{
+    struct attn_skips skips;
+    if (attn_untimed_create(view, &skips) != 0)
+        return -1;
+    for (size_t i = 0; i < skips.count; i++) {
+        const char *reason = skips.items[i].reason;
+        if ((*shown)++ >= REASONS)
+            break;
+        struct attn_verdict_line *line = add(verdict, *shown == 1 ? "Not timed" : "");
+        say_counts(line, view, skips.items[i].counts);
+        say(line, ": %s", strncmp(reason, "budget: ", 8) == 0 ? reason + 8 : reason);
+    }
+    attn_skips_free(&skips);
+    return 0;
+}
+
+/* Backends that could not take part. */
+static void add_absent(const struct attn_run_data *run, struct attn_verdict *verdict)
+{
+    size_t i, n = 0;
+    json_t *backend;
+    struct attn_verdict_line *line = NULL;
+    json_array_foreach(attn_field_at(run->matrix, "backends"), i, backend)
+    {
+        if (!json_is_false(json_object_get(backend, "available")))
+            continue;
+        line = line ? line : add(verdict, "Left out");
+        say(line, "%s%s", n++ ? ", " : "", attn_field_text(backend, "name"));
+    }
+    if (line)
+        say(line, ", which cannot run here: 'attnbench doctor' says why");
+}
+
+int attn_verdict_make(const struct attn_run_data *run, const struct attn_view *view,
+                      const struct attn_ranking *ranking, struct attn_verdict *verdict)
+{
+    size_t shown = 0;
+    *verdict = (struct attn_verdict){.n = 0};
+    add_groups(view, ranking, verdict);
+    add_noise(view, ranking, verdict);
+    add_verdicts(view, verdict);
+    if (add_untimed(view, &shown, verdict) != 0)
+        return -1;
+    add_absent(run, verdict);
+    return 0;
+}
+
+void attn_verdict_add(struct attn_verdict *verdict, const char *label, const char *text)
+{
+    say(add(verdict, label), "%s", text);
+}
+
+/* Breaks a text between words. */
+static void put_wrapped(FILE *out, const char *text, int from, int columns)
+{
+    int at = from;
+    while (*text) {
+        const int length = (int)strcspn(text, " ");
+        if (at > from && at + 1 + length > columns) {
+            fprintf(out, "\n%*s", from, "");
+            at = from;
+        } else if (at > from) {
+            fputc(' ', out);
+            at++;
+        }
+        fprintf(out, "%.*s", length, text);
+        at += length;
+        text += length + (text[length] == ' ');
+    }
+    fputc('\n', out);
+}
+
+void attn_verdict_put_text(FILE *out, const struct attn_verdict *verdict, int columns)
+{
+    int width = 10;
+    for (size_t i = 0; i < verdict->n; i++)
+        if ((int)strlen(verdict->lines[i].label) > width && verdict->lines[i].of_group)
+            width = (int)strlen(verdict->lines[i].label);
+    if (verdict->n > 0 && verdict->lines[0].of_group)
+        fputs("Fastest exact backend, with the interval of 95 %:\n", out);
+    for (size_t i = 0; i < verdict->n; i++) {
+        const struct attn_verdict_line *line = &verdict->lines[i];
+        fprintf(out, "%s%-*s  ", line->of_group ? "  " : "", line->of_group ? width : width + 2,
+                line->label);
+        put_wrapped(out, line->text, width + 4, columns);
+    }
+}
+
+void attn_verdict_put_html(FILE *out, const struct attn_verdict *verdict)
+{
+    fputs("<h2 id=\"verdict\">Verdict</h2>\n<dl class=\"facts verdict\">\n", out);
+    for (size_t i = 0; i < verdict->n; i++) {
+        const struct attn_verdict_line *line = &verdict->lines[i];
+        fprintf(out, "<dt%s>", line->of_group ? " class=\"group\"" : "");
+        attn_put_html(out, line->label);
+        fputs("</dt><dd>", out);
+        attn_put_html(out, line->text);
+        fputs("</dd>\n", out);
+    }
+    fputs("</dl>\n", out);
+}
+
+void attn_verdict_put_markdown(FILE *out, const struct attn_verdict *verdict)
+{
+    fputs("\n## Verdict\n\n| | |\n|---|---|\n", out);
+    for (size_t i = 0; i < verdict->n; i++) {
+        fputs("| ", out);
+        attn_put_markdown(out, verdict->lines[i].label);
+        fputs(" | ", out);
+        attn_put_markdown(out, verdict->lines[i].text);
+        fputs(" |\n", out);
+    }
+}
