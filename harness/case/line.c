@@ -62,6 +62,41 @@ static int parse_name(struct attn_word word, struct attn_statement *statement,
     return 0;
 }
 
+/* The shorthand, given in one of these columns, that sets a key; NULL: there is none. */
+static const struct attn_case_key *shorthand_of(const struct attn_case_key *key, size_t a, size_t b,
+                                                const struct attn_statement *statement)
+{
+    for (const struct attn_case_key *k = attn_case_keys(); k->name; k++) {
+        const size_t column = statement->columns[attn_key_index(k)];
+        for (size_t t = 0; t < ATTN_KEY_TARGETS && k->rule->targets[t]; t++)
+            if (column && (column == a || column == b) &&
+                strcmp(k->rule->targets[t], key->name) == 0)
+                return k;
+    }
+    return NULL;
+}
+
+/* Says that a key is given twice, and how to give what a shorthand joins. */
+static int given_twice(const struct attn_case_key *key, struct attn_word word,
+                       const struct attn_statement *statement, const struct attn_origin *origin)
+{
+    const size_t first = statement->columns[attn_key_index(key)];
+    const struct attn_case_key *shorthand = shorthand_of(key, first, word.column, statement);
+    char joined[128] = "", apart[160] = "";
+    if (!shorthand || first == word.column)
+        return attn_case_error(origin, word.column, "'%s' is already given in column %zu",
+                               key->name, first);
+    for (size_t t = 0; t < ATTN_KEY_TARGETS && shorthand->rule->targets[t]; t++) {
+        const char *name = shorthand->rule->targets[t];
+        const size_t used = strlen(joined), more = strlen(apart);
+        snprintf(joined + used, sizeof joined - used, "%s%s", t ? " and " : "", name);
+        snprintf(apart + more, sizeof apart - more, "%s%s=...", t ? " " : "", name);
+    }
+    return attn_case_error(origin, word.column,
+                           "'%s' sets %s, and '%s' is given, too: write '%s' in place of '%s'",
+                           shorthand->name, joined, key->name, apart, shorthand->name);
+}
+
 /* Notes that a key is given, by its own name or by a shorthand. */
 static int note_key(const struct attn_case_key *key, struct attn_word word,
                     struct attn_statement *statement, const struct attn_origin *origin)
@@ -69,8 +104,7 @@ static int note_key(const struct attn_case_key *key, struct attn_word word,
     size_t index = attn_key_index(key);
     assert(index < ATTN_KEYS_MAX);
     if (statement->columns[index])
-        return attn_case_error(origin, word.column, "'%s' is already given in column %zu",
-                               key->name, statement->columns[index]);
+        return given_twice(key, word, statement, origin);
     statement->columns[index] = word.column;
     for (size_t t = 0; t < ATTN_KEY_TARGETS && key->rule->targets[t]; t++) {
         const char *name = key->rule->targets[t];

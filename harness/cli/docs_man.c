@@ -149,6 +149,8 @@ void attn_docs_man(FILE *to)
         fprintf(to, ".TP\n.B %d\n", code);
         put_sentence(to, attn_exit_meanings[code]);
     }
+    fputs(".TP\n.B 130\n", to);
+    put_sentence(to, "interrupted: " ATTN_EXIT_INTERRUPTED);
     fputs(environment, to);
     fputs(files, to);
     fputs(examples, to);

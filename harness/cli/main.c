@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "run/version.h"
 
 /* The first signal stops the command between two requests and is passed on to the workers; the
  * second ends the program at once. */
@@ -32,6 +33,11 @@ int main(int argc, char **argv)
     enum attn_exit code = attn_command_parse(argc, argv, &command, why, sizeof why);
     if (code)
         return attn_complain(code, why);
+    if (command.version) {
+        printf("attnbench " ATTNBENCH_VERSION " (" ATTNBENCH_COMMIT "), " ATTNBENCH_BUILD
+               ", " ATTNBENCH_COMPILER "\n");
+        return fflush(stdout) ? ATTN_EXIT_INTERNAL : ATTN_EXIT_OK;
+    }
     if (command.help) {
         attn_command_help(command.verb);
         return argc < 2 ? ATTN_EXIT_USAGE : ATTN_EXIT_OK;

@@ -73,6 +73,18 @@ static void print_all(const json_t *machine, const json_t *backends)
     fflush(stdout);
 }
 
+/* How many findings are of one level. */
+static size_t count_level(const json_t *machine, enum attn_level level)
+{
+    size_t i, n = 0;
+    const json_t *item;
+    json_array_foreach(machine, i, item)
+    {
+        n += strcmp(json_string_value(json_object_get(item, "level")), attn_level_name(level)) == 0;
+    }
+    return n;
+}
+
 /* Options that only a calibration has; NULL: none is given. */
 static const char *misplaced(const struct attn_command *c)
 {
@@ -123,6 +135,11 @@ enum attn_exit attn_verb_doctor(struct attn_command *c, const struct attn_paths 
             json_object_set(all, "calibration", calibration);
         attn_print_json(all);
     }
+    if (c->settings.strict &&
+        count_level(machine, ATTN_LEVEL_WARN) + count_level(machine, ATTN_LEVEL_FAIL) > 0)
+        code =
+            attn_exit_stronger(code, attn_complain(ATTN_EXIT_INCONCLUSIVE,
+                                                   "exit 5: --strict accepts no WARN and no FAIL"));
     json_decref(machine);
     json_decref(backends);
     json_decref(calibration);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verb_list.c - attnbench list. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "report/matrix.h"
@@ -33,7 +35,8 @@ static enum attn_exit list_matrix(const struct attn_command *c, const struct att
         attn_print_json(matrix);
         return ATTN_EXIT_OK;
     }
-    int status = attn_matrix_put_text(stdout, matrix);
+    int status = attn_matrix_put_text(stdout, matrix,
+                                      isatty(STDOUT_FILENO) ? attn_terminal_columns() : INT_MAX);
     json_decref(matrix);
     return status ? attn_complain(ATTN_EXIT_INTERNAL, "no memory for the table") : ATTN_EXIT_OK;
 }

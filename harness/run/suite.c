@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "case/generate.h"
 #include "case/xorshift.h"
@@ -45,8 +46,27 @@ static int add_pack(const char *path, struct attn_case_list *list, char *why, si
     return 0;
 }
 
+static int add_folder(const char *folder, const char *suffix, struct attn_case_list *list,
+                      char *why, size_t size);
+
+static bool is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
 static int add_argument(const char *text, struct attn_case_list *list, char *why, size_t size)
 {
+    const size_t before = list->count;
+    if (is_folder(text)) {
+        if (add_folder(text, ".cases", list, why, size) ||
+            add_folder(text, ".safetensors", list, why, size))
+            return -1;
+        if (list->count > before)
+            return 0;
+        snprintf(why, size, "the folder '%s' holds no .cases file and no .safetensors pack", text);
+        return -1;
+    }
     if (ends_with(text, ".cases"))
         return attn_case_parse_file(text, list, why, size);
     if (ends_with(text, ".safetensors") && !strchr(text, '='))
@@ -54,8 +74,25 @@ static int add_argument(const char *text, struct attn_case_list *list, char *why
     if (strchr(text, '='))
         return attn_case_parse_line(text, strlen(text), NULL, 0, list, why, size);
     snprintf(why, size,
-             "'%s' is not a .cases file, a .safetensors pack or a case line (key=value ...)", text);
+             "'%s' is not a .cases file, a .safetensors pack, a folder of these or a case line "
+             "(key=value ...)",
+             text);
     return -1;
+}
+
+/* A case line without quotes comes as several arguments. */
+static void hint_quotes(const struct attn_suite_wish *wish, char *why, size_t size)
+{
+    char line[256] = "";
+    for (size_t i = 0; i < wish->n_cases; i++) {
+        const size_t used = strlen(line);
+        if (!strchr(wish->cases[i], '=') || strchr(wish->cases[i], ' '))
+            return;
+        snprintf(line + used, sizeof line - used, "%s%s", i ? " " : "", wish->cases[i]);
+    }
+    const size_t used = strlen(why);
+    if (wish->n_cases > 1)
+        snprintf(why + used, size - used, "; a case is one argument: '%s'", line);
 }
 
 /* A folder that does not exist holds nothing. */
@@ -153,8 +190,10 @@ int attn_suite_load(const struct attn_paths *paths, const struct attn_suite_wish
         }
     }
     for (size_t i = 0; i < wish->n_cases; i++)
-        if (add_argument(wish->cases[i], &found, why, size))
+        if (add_argument(wish->cases[i], &found, why, size)) {
+            hint_quotes(wish, why, size);
             goto failed;
+        }
     for (size_t i = 0; i < found.count; i++) {
         if (attn_pack_resolve(&found.items[i], why, size))
             goto failed;

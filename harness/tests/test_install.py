@@ -128,10 +128,12 @@ class Install(unittest.TestCase):
             self.assertTrue(self.backends(*arguments, **environment)["test"]["available"])
             said = execute(self.program, "verify", "-b", "test", *arguments, PLAIN, **environment)
             self.assertRegex(said, "^pass .* test ")
-            execute(self.program, "verify", "-b", "test", *arguments, *refused, **environment)
+            execute(self.program, "verify", "-b", "test", *arguments, *refused, **environment,
+                    code=7)
         # Without its list of expected skips the refusal is a failure.
         os.remove(os.path.join(folder, "good.skips"))
-        execute(self.program, "verify", "-b", "test", "--plugin", plugin, *refused, code=3)
+        execute(self.program, "verify", "-b", "test", "--plugin", plugin, refused[0], "--filter",
+                "smoke_*", "--fills", "none", "--checks", "none", code=3)
 
     def test_a_plugin_that_is_installed_is_found(self):
         other = self.path("other")

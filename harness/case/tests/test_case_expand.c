@@ -81,7 +81,9 @@ static void test_linked(void **state)
     expect_error("hq/hvk=32/8 s=2 d=8", "smoke.cases:12:4: unknown key 'hvk'; did you mean 'hkv'?");
     expect_error("s/mask=32/len:3/4 d=8",
                  "smoke.cases:12:3: 'mask' cannot be linked: '/' is part of its values");
-    expect_error("h/hq=2/2 s=2 d=8", "smoke.cases:12:3: 'hq' is already given in column 1");
+    expect_error("h/hq=2/2 s=2 d=8",
+                 "smoke.cases:12:3: 'h' sets hq and hkv, and 'hq' is given, too: write "
+                 "'hq=... hkv=...' in place of 'h'");
     expect_error("s/d=1:4:*2/8", "smoke.cases:12:5: '1:4:*2' is not a whole number");
 }
 

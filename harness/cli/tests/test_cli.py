@@ -80,6 +80,14 @@ class Case(unittest.TestCase):
 
 
 class Help(Case):
+    def test_version_and_help_of_a_verb(self):
+        self.assertRegex(self.expect(0, "--version").stdout, r"^attnbench \d+\.\d+\.\d+ \(.+\), \w")
+        for verb in ("verify", "compare"):
+            self.assertEqual(self.expect(0, "help", verb).stdout,
+                             self.expect(0, verb, "--help").stdout)
+        self.assertIn("did you mean 'verify'", self.expect(2, "help", "verfy").stderr)
+        self.assertIn("130  interrupted", self.expect(0, "--help").stdout)
+
     def test_every_verb_has_help(self):
         text = self.expect(0, "--help").stdout
         verbs = re.findall(r"^  attnbench (\S+)", text, re.M)
@@ -190,7 +198,7 @@ class List(Case):
                    if not p["answers"][0]["supported"]]
         self.assertGreater(len(refused), 200)
         for problem in (refused[0], refused[-1]):
-            done = self.expect(0, "verify", "--plugin", broken("good"), problem["case"], "--json")
+            done = self.expect(7, "verify", "--plugin", broken("good"), problem["case"], "--json")
             self.assertEqual([(r["status"], r["reason"]) for r in map(json.loads,
                                                                       done.stdout.splitlines())],
                              [("skip", problem["answers"][0]["reason"])])
@@ -377,7 +385,7 @@ class Verify(Case):
     def test_memory_is_limited(self):
         done = self.expect(6, "verify", "--plugin", broken("hog"), "--memory", "200M", PLAIN)
         self.assertIn("over the limit of 200 MiB", done.stdout)
-        self.assertRegex(self.expect(0, "verify", "-b", "naive", "--memory", "64M",
+        self.assertRegex(self.expect(7, "verify", "-b", "naive", "--memory", "64M",
                                      "s=4096 d=4096").stdout, "needs .* GiB, have 0.06")
 
     def test_more_threads_than_processors_is_a_mistake(self):
@@ -420,8 +428,11 @@ class Verify(Case):
             self.assertEqual(os.path.getsize(self.path(number.name + "/results.ndjson")), 0)
 
     def test_an_unlisted_refusal_of_the_standard_suite_fails(self):
-        done = self.expect(3, "verify", "--plugin", broken("good"), "--filter", "smoke_causal_gqa")
+        done = self.expect(3, "verify", "--plugin", broken("good"), "--filter", "smoke_*",
+                           "--fills", "none", "--checks", "none")
         self.assertIn("in no list of expected skips", done.stdout)
+        self.assertRegex(done.stderr, r"exit 3: .*\d+ refusals are not listed in good.skips, beside the "
+                         r"plugin; allow them with a line such as '\*: only plain f32 attention'\n$")
 
     def test_a_hang_is_a_timeout(self):
         done = self.expect(6, "verify", "--plugin", broken("hang"), "--timeout", "1s", PLAIN)
@@ -431,10 +442,26 @@ class Verify(Case):
         self.expect(7, "verify", "--filter", "no such case")
 
     def test_a_refusal_counts_only_in_the_standard_suite(self):
-        self.expect(0, "verify", "-b", "avx2", SMALL + " score=additive")
+        self.expect(0, "verify", "-b", "avx2", SMALL, SMALL + " score=additive")
+
+    def test_a_backend_that_was_checked_on_nothing_is_no_success(self):
+        for strict in ((), ("--strict",)):
+            done = self.expect(7, "verify", *strict, "--plugin", broken("good"), "-b", "naive", "-b",
+                               "test", "--checks", "none", SMALL, SMALL + " dtype=bf16")
+            self.assertRegex(done.stderr, r"exit 7: test was checked on nothing: all its cases were "
+                             r"skipped \(only plain f32 attention\); name a case that it supports\n$")
+        self.expect(7, "verify", "--plugin", broken("good"), PLAIN + " dtype=f64")
+        self.expect(0, "verify", "op=mha hq=2 s=9 dk=8 residual=1")  # nobody asked for one of them
+
+    def test_every_exit_says_why(self):
+        for code, plugin, said in ((3, "read_past", "1 fail; 'rerun' above repeats it"),
+                                   (6, "crash", "1 crash; 'rerun' above repeats what went wrong")):
+            done = self.expect(code, "verify", "--plugin", broken(plugin), "--fills", "none",
+                               "--checks", "none", PLAIN)
+            self.assertEqual(done.stderr.splitlines()[-1], f"attnbench: exit {code}: {said}")
 
     def test_a_case_too_large_is_skipped_before_it_is_run(self):
-        done = self.expect(0, "verify", "-b", "naive", "h=64 s=10000000 d=128")
+        done = self.expect(7, "verify", "-b", "naive", "h=64 s=10000000 d=128")
         self.assertRegex(done.stdout, r"needs \d{4,} GiB, have [\d.]+\n")
 
     def test_seed_changes_the_case(self):
@@ -485,29 +512,60 @@ class Verify(Case):
 
 
 class NewBackend(Case):
-    def make(self, *flags):
-        """The skeleton as it comes, compiled in a folder of its own, away from its list of skips."""
-        self.expect(0, "new-backend", "mine", "-o", self.folder)
-        plugin = self.path("built/mine.so")
-        os.mkdir(self.path("built"))
-        include = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "include")
-        subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", "-Wall", "-Wextra", "-Wpedantic",
-                        "-Werror", *flags, "-I", include, self.path("mine/mine.c"), "-lm", "-o",
-                        plugin], check=True)
-        return plugin
+    def make(self, language="c", name="mine"):
+        """The skeleton as it comes, built by the command that is printed. Returns the command that
+        verifies it, as words, and its environment."""
+        said = self.expect(0, "new-backend", name, "-o", self.folder, "--lang", language).stderr
+        self.assertIn(f"into `run` of {self.path(name)}/{name}.", said)
+        lines = [line.removeprefix("now:").strip() for line in said.splitlines()[:-1]]
+        for line in lines[:-1]:
+            warnings = ["-Wall", "-Wpedantic", "-Werror", *(["-Wextra"] if language == "c" else [])]
+            subprocess.run(shlex.split(line) + warnings, check=True)
+        words = shlex.split(lines[-1])
+        environment = dict(word.split("=") for word in words[:words.index("attnbench")])
+        return words[words.index("attnbench") + 1:], environment
 
-    def test_skeleton_compiles_against_the_headers_alone_and_loads(self):
-        plugin = self.make()
-        self.assertEqual(sorted(os.listdir(self.path("mine"))),
-                         ["CMakeLists.txt", "mine.c", "mine.skips"])
-        for name in os.listdir(self.path("mine")):
-            with open(self.path("mine/" + name), encoding="utf-8") as file:
-                self.assertNotIn("skeleton", file.read(), name)
-        listed = json.loads(self.expect(0, "list", "--json", "--plugin", plugin).stdout)
-        self.assertIn("mine", [item["name"] for item in listed if item["available"]])
+    def test_every_language_makes_a_backend_that_passes_and_refuses(self):
+        taken = ["b=2 hq=4 hkv=2 sq=9 sk=14 dk=7 dv=5", "score=dot s=9 d=8 layout=bhds view=gaps",
+                 "hq=2 sq=3 sk=0 d=4"]
+        refused = ["op=mha hq=2 s=9 dk=4", "score=gaussian s=9 d=4", "dtype=bf16 s=9 d=4",
+                   "softcap=3 s=9 d=4", "bias=normal s=9 d=4", "out=weights s=9 d=4",
+                   "mask=causal s=9 d=4"]
+        for language, name in (("c", "in_c"), ("c++", "in_cxx"), ("python", "in_python")):
+            with self.subTest(language):
+                if language == "python" and not self.has_numpy():
+                    continue
+                command, environment = self.make(language, name)
+                done = self.expect(0, *command, *taken, *refused, "--json", env=environment)
+                statuses = [r["status"] for r in map(json.loads, done.stdout.splitlines())]
+                if language == "python":  # 0 / 0 in the row without keys
+                    self.assertEqual(statuses.pop(2), "skip")
+                self.assertEqual(statuses, ["pass"] * (len(statuses) - len(refused))
+                                 + ["skip"] * len(refused), done.stdout)
+                for file in os.listdir(self.path(name)):
+                    if not file.startswith("__") and not file.endswith(".so"):
+                        with open(self.path(f"{name}/{file}"), encoding="utf-8") as text:
+                            self.assertNotIn("skeleton", text.read(), file)
+
+    def has_numpy(self):
+        listed = json.loads(self.expect(0, "list", "--json").stdout)
+        return any(item["name"] == "numpy" and item["available"] for item in listed)
+
+    def test_what_it_refuses_is_listed(self):
+        command, _ = self.make()
+        # In the standard suite a refusal that is on no list fails the run; the skeleton has a list.
+        suite = [*command, "--filter", "smoke_*", "--fills", "none", "--checks", "none"]
+        self.expect(0, *suite)
+        os.remove(self.path("mine/mine.skips"))
+        self.assertIn("refusals are not listed in mine.skips", self.expect(3, *suite).stderr)
+
+    def test_names_that_are_taken_or_bad(self):
+        self.make()
         self.assertIn("already exists",
                       self.expect(2, "new-backend", "mine", "-o", self.folder).stderr)
         self.expect(2, "new-backend", "Bad-Name", "-o", self.folder)
+        self.assertIn("c, c++ or python", self.expect(2, "new-backend", "other", "-o", self.folder,
+                                                      "--lang", "rust").stderr)
 
     def test_a_path_that_is_too_long_is_named(self):
         for length in (4095, 4088):  # the backend's folder does not fit; a file in it does not
@@ -515,34 +573,6 @@ class NewBackend(Case):
             said = self.expect(2, "new-backend", "mine", "-o", folder).stderr
             self.assertIn(f"the path '{folder[:64]}...' is too long", said)
         self.assertEqual(os.listdir(self.folder), [])
-
-    def test_skeleton_takes_what_it_does_and_refuses_the_rest(self):
-        plugin = self.make("-O2")
-        taken = ["b=2 hq=4 hkv=2 sq=9 sk=14 dk=7 dv=5 mask=causal_br+len:rand+bool:0.5 out=lse",
-                 "score=dot s=9 d=8 mask=window:3:1+len2d:rand layout=bhds view=gaps+broadcast",
-                 "hq=2 sq=3 sk=0 d=4 out=lse"]
-        done = self.expect(0, "verify", "--plugin", plugin, "--json", *taken)
-        mine = [record for record in map(json.loads, done.stdout.splitlines())
-                if record["backend"] == "mine"]
-        self.assertEqual([record["status"] for record in mine], ["pass"] * len(taken))
-        refused = {
-            "op=mha hq=2 s=9 dk=4": "op mha is not supported",
-            "score=gaussian s=9 d=4": "score gaussian is not supported",
-            "dtype=bf16 s=9 d=4": "only f32 is implemented",
-            "softcap=3 s=9 d=4": "flag softcap is not supported",
-            "bias=normal s=9 d=4": "operand bias is not supported",
-            "out=weights s=9 d=4": "operand weights is not supported",
-        }
-        done = self.expect(0, "verify", "--plugin", plugin, "--json", *refused)
-        mine = [record for record in map(json.loads, done.stdout.splitlines())
-                if record["backend"] == "mine"]
-        self.assertEqual([(record["status"], record["reason"]) for record in mine],
-                         [("skip", reason) for reason in refused.values()])
-        # In the standard suite a refusal that is on no list fails the run; the skeleton has a list.
-        suite = ["verify", "--plugin", plugin, "--filter", "smoke_*", "--fills", "none"]
-        self.expect(3, *suite)
-        os.rename(self.path("mine/mine.skips"), self.path("built/mine.skips"))
-        self.expect(0, *suite)
 
 
 class Doctor(Case):

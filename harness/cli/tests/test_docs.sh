@@ -36,7 +36,7 @@ for verb in $verbs; do
         grep -q "^\(.*, \)\?\\\\fB${option//-/\\\\-}" "$man" || complain "the page lacks $option"
     done
 done
-for code in 0 1 2 3 4 5 6 7 8; do
+for code in 0 1 2 3 4 5 6 7 8 130; do
     grep -qx "\.B $code" "$man" || complain "the page lacks exit code $code"
 done
 

@@ -174,16 +174,33 @@ class Runs(Case):
         self.assertEqual(len(rounds), 2)
         self.assertTrue(all(3 <= n < 64 for n in rounds), rounds)
 
-    def test_a_budget_that_is_spent_ends_the_timing(self):
+    def test_a_budget_that_is_spent_shows_the_rounds_that_were_made(self):
+        # A round takes as long as the budget, however slow the machine is.
         began = time.monotonic()
         self.expect(0, "bench", "-b", "naive", *QUICK, "-o", self.path("quick"), SMALL)
         budget = 2 * (time.monotonic() - began) + 1
-        done = self.expect(0, "bench", "-b", "naive", *QUICK, "--rounds", "3", "--samples", "1",
-                           "--min-time", f"{budget:.3f}s", "--budget", f"{budget:.3f}s",
-                           "-o", self.path("run"), "--json", SMALL)
-        kinds = [json.loads(line)["type"] for line in done.stdout.splitlines()]
-        self.assertEqual(kinds, ["verify", "round"])
-        self.assertRegex(done.stderr, "1 case verified, but not timed: the budget of .* s is spent")
+        bench = ["bench", "-b", "naive", *QUICK, "--rounds", "3", "--samples", "1", "--timeout", "1h",
+                 "--min-time", f"{budget:.3f}s", "--budget", f"{budget:.3f}s", SMALL]
+        done = self.expect(0, *bench, "-o", self.path("run"), "--json")
+        records = {r["type"]: r for r in map(json.loads, done.stdout.splitlines())}
+        self.assertEqual(list(records), ["verify", "round", "bench"])
+        self.assertIsNone(records["bench"]["time_ns"]["ci95"])
+        self.assertGreater(records["bench"]["time_ns"]["median"], 0)
+        self.assertRegex(self.expect(0, *bench, "-o", self.path("text")).stdout,
+                         r"\n  naive +[\d.]+ .s +needs 2 rounds ")
+
+    def test_decoding_says_nothing_about_prefill(self):
+        # slow sleeps while it decodes: 10 MFLOP/s, at which the prefill would take 13 s.
+        done = self.expect(0, "verify", "--plugin", broken("slow"), "-b", "test:when=decode",
+                           "--run-limit", "8s", "--fills", "none", "--checks", "none", "--json",
+                           "sq=1 sk=40960 d=64", "s=768 d=64")
+        self.assertNotIn("skip", [json.loads(line)["status"] for line in done.stdout.splitlines()])
+
+    def test_a_kind_of_case_that_was_never_run_is_tried_on_a_smaller_one(self):
+        # Nothing is known of prefill; a smaller case takes a second.
+        done = self.expect(7, "verify", "--plugin", broken("slow"), "-b", "test:when=large",
+                           "--run-limit", "1s", "--json", "s=1024 d=64")
+        self.assertIn("budget: a run is predicted to take", json.loads(done.stdout)["reason"])
 
     def test_debug_says_which_process_it_is(self):
         done = self.expect(0, "verify", "-b", "naive", "--debug", SMALL)
@@ -226,10 +243,12 @@ class Backends(Case):
         self.assertRegex(self.answer(0, "list").stdout,
                          "lost +not available: crashed in loading the plugin")
 
-    def test_left_out_of_the_build_is_a_skip_that_harms_nothing(self):
+    def test_left_out_of_the_build_is_a_skip(self):
         with open(self.path(self.plugins + "/gone.missing"), "w", encoding="utf-8") as file:
             file.write("its library was not found\n")
-        done = self.answer(0, "verify", "-b", "gone", PLAIN)
+        done = self.answer(7, "verify", "-b", "gone", PLAIN)
+        self.assertIn("exit 7: gone was checked on nothing: its only case was skipped (its library "
+                      "was not found)", done.stderr)
         self.assertRegex(done.stdout, "skip .* gone .*\n    its library was not found")
         self.assertIn("no backend can run", self.answer(7, "verify", PLAIN).stderr)
 
