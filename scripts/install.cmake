@@ -23,3 +23,6 @@ install(FILES ${made}/attnbench-config.cmake ${made}/attnbench-config-version.cm
 install(FILES ${made}/attnbench.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(DIRECTORY harness/include/attnbench DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT attnbench)
+# What the author of a backend reads: how one is written, and the bound that it has to meet.
+install(FILES backends/README.md reference/BOUND.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
+        COMPONENT attnbench)

@@ -72,9 +72,56 @@ out:
     return result;
 }
 
+/* Copies every file of the skeleton in this language. */
+static int copy_all(const struct attn_paths *paths, const char *language, const char *folder,
+                    const char *name, char *why, size_t size)
+{
+    char from[ATTN_PATH_MAX], to[ATTN_PATH_MAX], skeleton[ATTN_PATH_MAX], file[64], **names;
+    size_t n;
+    if (attn_path_join(skeleton, paths->skeleton, strcmp(language, "c++") ? language : "cxx") ||
+        attn_names_in(skeleton, "", &names, &n)) {
+        snprintf(why, size, "%s cannot be read: %s", paths->skeleton, strerror(errno));
+        return -1;
+    }
+    int result = 0;
+    for (size_t f = 0; f < n && result == 0; f++) {
+        if (names[f][0] == '.' || names[f][0] == '_') /* the folder itself, what Python leaves */
+            continue;
+        const bool own = !strncmp(names[f], old_name, strlen(old_name));
+        snprintf(file, sizeof file, "%s%s", own ? name : names[f],
+                 own ? names[f] + strlen(old_name) : "");
+        result = attn_path_join(from, skeleton, names[f]) || attn_path_join(to, folder, file)
+                     ? -1
+                     : copy_renamed(from, to, name, why, size);
+    }
+    attn_names_free(names, n);
+    return result;
+}
+
+/* How the backend is built and verified. */
+static void print_commands(const struct attn_command *c, const struct attn_paths *paths,
+                           const char *folder, const char *name)
+{
+    const bool python = !strcmp(c->language, "python"), cxx = !strcmp(c->language, "c++");
+    const char *suffix = python ? "py" : cxx ? "cc" : "c";
+    if (python)
+        fprintf(stderr, "now: ATTNBENCH_PYTHON_ADAPTERS=%s attnbench verify -b %s\n", folder, name);
+    else if (!c->out)
+        fprintf(stderr, "now: build again, and attnbench verify -b %s\n", name);
+    else
+        fprintf(stderr,
+                "now: %s -O3 -march=native -shared -fPIC -I %s %s/%s.%s -o %s/%s.so -lm\n"
+                "     attnbench verify --plugin %s/%s.so\n",
+                cxx ? "c++ -std=c++20" : "cc", paths->include, folder, name, suffix, folder, name,
+                folder, name);
+    fprintf(stderr,
+            "then put your kernel into `run` of %s/%s.%s, and declare its limits and numerics "
+            "there\n",
+            folder, name, suffix);
+}
+
 enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_paths *paths)
 {
-    static const char *const files[] = {"skeleton.c", "CMakeLists.txt", "skeleton.skips"};
     char why[ATTN_PATH_MAX + 256], folder[ATTN_PATH_MAX];
     if (c->n_arguments != 1)
         return attn_complain(ATTN_EXIT_USAGE, "new-backend needs one name");
@@ -98,23 +145,12 @@ enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_p
         snprintf(why, sizeof why, "folder '%s' cannot be made: %s", folder, strerror(errno));
         return attn_complain(ATTN_EXIT_USAGE, why);
     }
-    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
-        char from[ATTN_PATH_MAX], to[ATTN_PATH_MAX], file[64];
-        const char *rest =
-            strncmp(files[f], old_name, strlen(old_name)) ? NULL : files[f] + strlen(old_name);
-        snprintf(file, sizeof file, "%s%s", rest ? name : files[f], rest ? rest : "");
-        if (attn_path_join(from, paths->skeleton, files[f]) || access(from, R_OK))
-            continue; /* the skeleton may lack some of them */
-        if (attn_path_join(to, folder, file) || copy_renamed(from, to, name, why, sizeof why))
-            return attn_complain(ATTN_EXIT_INTERNAL, why);
-    }
+    if (copy_all(paths, c->language, folder, name, why, sizeof why))
+        return attn_complain(ATTN_EXIT_INTERNAL, why);
     if (c->json)
         attn_print_json(json_pack("{s:s}", "folder", folder));
     else
         printf("%s\n", folder);
-    fprintf(stderr,
-            "now: build again, and attnbench verify -b %s; then put your kernel into `run` of\n"
-            "     %s/%s.c, and declare its limits and numerics there\n",
-            name, folder, name);
+    print_commands(c, paths, folder, name);
     return ATTN_EXIT_OK;
 }

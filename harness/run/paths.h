@@ -18,7 +18,8 @@ struct attn_paths {
     char cases[ATTN_PATH_MAX];
     char packs[ATTN_PATH_MAX];
     char reports[ATTN_PATH_MAX];
-    char skeleton[ATTN_PATH_MAX]; /* the backend that new-backend copies */
+    char skeleton[ATTN_PATH_MAX]; /* the backends that new-backend copies, by language */
+    char include[ATTN_PATH_MAX];  /* attnbench/backend.h is below it */
 };
 
 /* Returns 0, or -1 with the reason. */
