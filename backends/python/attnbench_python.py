@@ -2,6 +2,7 @@
 """attnbench_python - between the plugin and its adapters: what an adapter sees (Problem, Tensor),
 and the functions that the plugin calls, which catch what an adapter raises."""
 import ast
+import difflib
 import importlib.util
 import os
 import sys
@@ -228,7 +229,9 @@ def supports(path, raw, threads):
 
 def create(path, raw, threads):
     try:
-        return OK, "", Plan(path, raw, threads)
+        plan = Plan(path, raw, threads)
+        plan.numerics = declared(plan)  # here, where a mistake in it can still be an error
+        return OK, "", plan
     except BaseException as error:
         return _caught(path, error)
 
@@ -243,22 +246,31 @@ EMPTY_ROW = {"zero": 0, "nan": 1, "uniform": 2, "inf": 3}
 
 
 def numerics(plan):
-    """What an adapter leaves out: sums in f32 (f64 for f64), exp, tanh and log within 4 units of
+    return plan.numerics
+
+
+def declared(plan):
+    """The fields of struct attn_numerics. What an adapter leaves out: sums in f32 (f64 for f64), exp, tanh and log within 4 units of
     that type."""
     acc = "float64" if plan.problem.dtype == "float64" else "float32"
     near = 4 * ROUNDOFF[acc]
     given = {"acc_type": acc, "e_exp": near, "e_tanh": near, "e_log": near,
              "source": "assumed of a plain implementation; the adapter does not say"}
-    try:
-        given.update(getattr(plan.module, "numerics", lambda problem: {})(plan.problem))
-        unknown = set(given) - set(NUMERICS) - {"source"}
-        if unknown:
-            raise KeyError(f"numerics has no {', '.join(sorted(unknown))}")
-    except Exception as error:
-        given["source"] = _caught(plan.path, error)[1]
+    given.update(getattr(plan.module, "numerics", lambda problem: {})(plan.problem))
+    unknown = sorted(set(given) - set(NUMERICS) - {"source"})
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], NUMERICS, 1)
+        raise KeyError(f"numerics has no '{unknown[0]}'"
+                       + (f"; did you mean '{near[0]}'?" if near else ""))
     for field in ("acc_type", "score_type", "p_type", "proj_type", "partial_type"):
+        if given.get(field) is not None and given[field] not in NUMBERS:
+            raise ValueError(f"numerics: {field} '{given[field]}' is no type; "
+                             f"legal: {', '.join(NUMBERS)}")
         given[field] = NUMBERS.get(given.get(field), 0)
-    given["empty_row"] = EMPTY_ROW[given.get("empty_row", "zero")]
+    rule = given.get("empty_row", "zero")
+    if rule not in EMPTY_ROW:
+        raise ValueError(f"numerics: empty_row '{rule}' is none of {', '.join(EMPTY_ROW)}")
+    given["empty_row"] = EMPTY_ROW[rule]
     return tuple(float(given.get(f, 0)) if f[:2] in ("u_", "e_") and f != "empty_row" or f == "tau"
                  else int(given.get(f, 0)) for f in NUMERICS) + (given["source"],)
 

@@ -144,8 +144,16 @@ class Adapters(unittest.TestCase):
     def test_a_refusal_is_a_skip(self):
         text = EMPTY % "refuses" + "def run(state):\n    pass\n"
         said = self.verdict(text.replace("return None", "return problem.beyond('causal')"),
-                            "s=4 dk=4 softcap=2 mask=causal", 0)
+                            "s=4 dk=4 softcap=2 mask=causal", 7)
         self.assertIn("it does not do softcap", said)
+
+    def test_a_mistake_in_numerics_is_an_error(self):
+        for given, said in (("{'e_expp': 1e-6}", "numerics has no 'e_expp'; did you mean 'e_exp'?"),
+                            ("{'p_type': 'bf16'}", "p_type 'bf16' is no type; legal: float64"),
+                            ("{'empty_row': 'none'}", "empty_row 'none' is none of zero, nan")):
+            text = EMPTY % "mistaken" + "def run(state):\n    pass\n" \
+                f"def numerics(problem):\n    return {given}\n"
+            self.assertIn(said, self.verdict(text, "s=4 dk=4", 6))
 
     def test_nothing_written_fails(self):
         self.verdict(EMPTY % "idle" + "def run(state):\n    pass\n", "s=4 dk=4", 3)
