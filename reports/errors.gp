@@ -56,6 +56,7 @@ set label 5 'bound' at graph 0.005,first 1 offset 0,0.6 left noenhanced font ',1
 # Between types.
 do for [t = 2:n_types] { set arrow from t - 0.5, graph 0 to t - 0.5, graph 1 nohead lc rgb '#dddddd' }
 
+# A plot of labels without one point crashes gnuplot 5.4.4: what is not said is an empty text.
 data = base.'.dat'
 do for [t in 'svg png'] {
     if (t eq 'svg') {
@@ -68,11 +69,11 @@ do for [t in 'svg png'] {
              with points ps 0.7 pt marker(numbers[b]) lc rgb colours[b] title names[b], \
          data index 1 using (middle($1, $2) - slot * 0.4):(height($4)):(slot * 0.8):(0) \
              with vectors nohead lw 2 lc rgb '#000000' notitle, \
-         data index 1 using (upright ? NaN : middle($1, $2) + slot * 0.4):(height($3)):(sprintf('%.3g', $3)) \
+         data index 1 using (middle($1, $2) + slot * 0.4):(height($3)):(upright ? '' : sprintf('%.3g', $3)) \
              with labels right offset 0,0.8 noenhanced font ',9' notitle, \
-         data index 1 using (upright ? middle($1, $2) + slot * 0.3 : NaN):(height($3)):(sprintf('%.3g', $3)) \
+         data index 1 using (middle($1, $2) + slot * 0.3):(height($3)):(upright ? sprintf('%.3g', $3) : '') \
              with labels rotate by 90 left offset 0,0.5 noenhanced font ',9' notitle, \
-         data index 1 using ($5 == 0 ? middle($1, $2) : NaN):(bottom):('no case') \
+         data index 1 using (middle($1, $2)):(bottom):($5 == 0 ? 'no case' : '') \
              with labels rotate by 90 left offset 0,0.5 noenhanced font ',9' tc rgb text_grey notitle
     set output
 }

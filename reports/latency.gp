@@ -58,8 +58,8 @@ n_end = leave(x_low * top / (anchor * 1.4))
 n2_end = leave(x_low * sqrt(top / (anchor * 1.4)))
 set arrow 1 from x_low,linear(x_low) to n_end,linear(n_end) nohead lc rgb '#999999' dt 2
 set arrow 2 from x_low,square(x_low) to n2_end,square(n2_end) nohead lc rgb '#999999' dt 2
-set label 5 'n' at n_end,linear(n_end) offset 0.8,0 left tc rgb text_grey noenhanced
-set label 6 'n²' at n2_end,square(n2_end) offset 0.8,-0.3 left tc rgb text_grey noenhanced
+set label 5 'n' at n_end,linear(n_end) offset 1.6,0 left tc rgb text_grey noenhanced
+set label 6 'n²' at n2_end,square(n2_end) offset 1.6,0 left tc rgb text_grey noenhanced
 
 data = base.'.dat'
 do for [t in 'svg png'] {

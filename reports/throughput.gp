@@ -2,8 +2,9 @@
 # throughput.gp - clustered bars of GFLOP/s over one size, with intervals, roofs and marks.
 #
 # gnuplot NAME.def.gp throughput.gp, in the folder that holds NAME.dat; draws NAME.svg and NAME.png.
-# The definitions say what is drawn, the data file has one line a slot:
-#   backend point size gflops low high mark      ? where there is no figure; mark - where none
+# The definitions say what is drawn. The data file has two blocks:
+#   backend point size gflops low high mark, a line a slot   ? where there is no figure; mark - where none
+#   backend point gflops, a line a round: the rate of its median
 set encoding utf8
 set datafile missing '?'
 
@@ -25,8 +26,15 @@ set tics nomirror scale 0.5
 set xtics norangelimited scale 0
 # No tics but ours: added ones alone would stand among gnuplot's own, 0.5, 1.5, ...
 set xtics ()
-do for [p = 1:n_points] { set xtics add (sprintf('%d', points[p]) p) }
+do for [p = 1:n_points] { set xtics add (ticks[p] p) }
+set xtics noenhanced
 set xlabel x_label noenhanced
+if (named) {
+    # Names of cases are longer than sizes.
+    tick_font = n_points > 8 ? ',8' : ',9.5'
+    set xtics font tick_font
+    if (n_points > 4) { set xtics rotate by 18 right }
+}
 set ylabel 'GFLOP/s (median)' noenhanced
 set xrange [0.5:n_points + 0.5]
 set yrange [0:y_top]
@@ -55,6 +63,7 @@ if (roof2 > 0) {
 slot = 800 * bar_width / n_points
 mark_font = sprintf(',%d', slot > 11 ? 9 : slot > 8 ? 7 : 5)
 missing(mark) = mark ne '-' && mark ne '*'
+# A plot of labels without one point crashes gnuplot 5.4.4: what is not said is an empty text.
 data = base.'.dat'
 set boxwidth bar_width * 0.92
 set style fill solid border
@@ -66,15 +75,16 @@ do for [t in 'svg png'] {
     }
     set output base.'.'.t
     # A tint under the pattern, so that a hatched bar still reads as its colour.
-    plot for [b = 1:n_backends] data using (bar($2, b)):(of(b, $4)) with boxes \
+    plot for [b = 1:n_backends] data index 0 using (bar($2, b)):(of(b, $4)) with boxes \
              fill solid 0.3 noborder lc rgb colours[b] notitle, \
-         for [b = 1:n_backends] data using (bar($2, b)):(of(b, $4)) with boxes \
+         for [b = 1:n_backends] data index 0 using (bar($2, b)):(of(b, $4)) with boxes \
              fill transparent pattern fill(numbers[b]) border lc rgb colours[b] lc rgb colours[b] title names[b], \
-         data using (bar($2, $1)):5:(0):($6 - $5) \
+         data index 1 using (bar($2, $1)):3 with points pt 7 ps 0.35 lc rgb '#000000' notitle, \
+         data index 0 using (bar($2, $1)):5:(0):($6 - $5) \
              with vectors heads size graph 0.004,90 lw 1.2 lc rgb '#000000' notitle, \
-         data using (missing(strcol(7)) ? bar($2, $1) : NaN):(y_top * 0.012):7 \
+         data index 0 using (bar($2, $1)):(y_top * 0.012):(missing(strcol(7)) ? strcol(7) : '') \
              with labels rotate by 90 left noenhanced font mark_font tc rgb '#8a1c00' notitle, \
-         data using (strcol(7) eq '*' ? bar($2, $1) : NaN):6:7 \
+         data index 0 using (bar($2, $1)):6:(strcol(7) eq '*' ? '*' : '') \
              with labels offset 0,0.4 noenhanced font ',11' notitle
     set output
 }

@@ -12,33 +12,19 @@
  * turns, and their intervals get narrower with each. */
 static const double rounds_share = 0.4;
 
-/* Writes a value into a file of the run's folder. Takes the reference. */
-static int write_json(const struct attn_session *session, json_t *value, const char *name,
-                      size_t flags, char *why, size_t size)
-{
-    char path[ATTN_PATH_MAX];
-    int result = value && attn_path_join(path, session->folder, name) == 0
-                     ? json_dump_file(value, path, flags)
-                     : -1;
-    json_decref(value);
-    if (result)
-        snprintf(why, size, "%s cannot be written into '%s'", name, session->folder);
-    return result;
-}
-
-static int write_machine(const struct attn_session *session, const struct attn_roof *roof,
-                         double harness_ns, char *why, size_t size)
-{
-    return write_json(session, attn_machine_json(session, roof, harness_ns), "machine.json",
-                      JSON_INDENT(2) | JSON_REAL_PRECISION(9), why, size);
-}
-
 static int write_matrix(const struct attn_session *session, char *why, size_t size)
 {
+    char path[ATTN_PATH_MAX];
     json_t *matrix = attn_matrix_ask(session, why, size);
     if (!matrix)
         return attn_interrupted ? 0 : -1;
-    return write_json(session, matrix, "matrix.json", JSON_COMPACT, why, size);
+    const int result = attn_path_join(path, session->folder, "matrix.json") == 0
+                           ? json_dump_file(matrix, path, JSON_COMPACT)
+                           : -1;
+    json_decref(matrix);
+    if (result)
+        snprintf(why, size, "matrix.json cannot be written into '%s'", session->folder);
+    return result;
 }
 
 /* The time at which the rounds without turns should end, if those with turns are to have theirs. */
@@ -64,7 +50,7 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
     if (result)
         snprintf(why, size, "no memory for %zu backends", n);
     if (result == 0 &&
-        (write_machine(session, &roof, 0, why, size) || write_matrix(session, why, size)))
+        (attn_machine_write(session, &roof, 0, why, size) || write_matrix(session, why, size)))
         result = -1;
     for (size_t b = 0; b < n && seats; b++)
         attn_seat_init(&seats[b], session, &session->roster.items[b]);
@@ -95,7 +81,7 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
     if (result == 0 && !attn_interrupted)
         attn_roof_raise(session, &roof);
     if (result == 0)
-        result = write_machine(session, &roof, harness_ns, why, size);
+        result = attn_machine_write(session, &roof, harness_ns, why, size);
     json_decref(roof.gemm);
     return result;
 }

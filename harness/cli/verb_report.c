@@ -69,10 +69,10 @@ enum attn_exit attn_report_of(const struct attn_command *c, const char *run, con
     options.script_dir = paths->reports;
     options.out_dir = out;
     int status = code ? 0 : attn_report_write(&data, &options, note, sizeof note, why, sizeof why);
-    if (status)
+    if (status == 1 || status < 0)
         code = attn_complain(status > 0 ? ATTN_EXIT_USAGE : ATTN_EXIT_INTERNAL, why);
     if (!code && *note)
-        fprintf(stderr, "attnbench: %s\n", note);
+        fprintf(stderr, "attnbench: %s%s\n", status == 2 ? "exit 6: " : "", note);
     const bool only = c->verb->run == attn_verb_report; /* `run` says where the report is */
     if (!code && only && c->json)
         print_paths(c, out);
@@ -81,6 +81,8 @@ enum attn_exit attn_report_of(const struct attn_command *c, const char *run, con
     if (!code && c->against)
         code = write_against(c, &data, &options);
     attn_run_release(&data);
+    if (!code && status == 2)
+        code = ATTN_EXIT_INCOMPLETE;
     return code;
 }
 

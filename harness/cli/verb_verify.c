@@ -9,6 +9,7 @@
 #include "report/report.h"
 #include "run/conclusion.h"
 #include "run/drift.h"
+#include "run/machine.h"
 #include "run/verify.h"
 
 /* Can the file be written? Checked before any case runs. Leaves no new file behind. */
@@ -61,6 +62,10 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_paths 
         (c->baseline && !(earlier = attn_drift_read(c->baseline, why, sizeof why))) ||
         (c->out && attn_session_open(&session, c->out, "name another folder", why, sizeof why))) {
         code = attn_complain(ATTN_EXIT_USAGE, why);
+        goto out;
+    }
+    if (c->out && attn_machine_write(&session, &(struct attn_roof){0}, 0, why, sizeof why)) {
+        code = attn_complain(ATTN_EXIT_INTERNAL, why);
         goto out;
     }
     if (attn_verify_all(&session, c->json ? NULL : stdout, why, sizeof why)) {

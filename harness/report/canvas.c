@@ -8,11 +8,11 @@
 #include "report/summary.h"
 #include "report/text.h"
 
-/* Okabe and Ito, "Color Universal Design", 2008, those that stand out on white first; then of Paul
- * Tol's muted scheme, 2021, those that are none of them again. */
+/* Okabe and Ito, "Color Universal Design", 2008, without the yellow, which nobody sees on white;
+ * then of Paul Tol's muted scheme, 2021, those that are none of them again. */
 static const char *const palette[] = {"#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9",
-                                      "#D55E00", "#F0E442", "#000000", "#882255", "#999933",
-                                      "#332288", "#44AA99", "#AA4499", "#117733", "#CC6677"};
+                                      "#D55E00", "#882255", "#000000", "#999933", "#332288",
+                                      "#44AA99", "#AA4499", "#117733", "#CC6677", "#6699CC"};
 #define PALETTE_SIZE (sizeof palette / sizeof palette[0])
 
 /* The number of a backend among those that are counted and have results: it fixes colour, fill and
@@ -70,6 +70,15 @@ void attn_define_points(FILE *out, const struct attn_series *series)
     fprintf(out, "n_points = %zu\narray points[%zu]\n", series->n_points, series->n_points);
     for (size_t p = 0; p < series->n_points; p++)
         fprintf(out, "points[%zu] = %.0f\n", p + 1, series->x[p]);
+    fprintf(out, "array ticks[%zu]\n", series->n_points);
+    for (size_t p = 0; p < series->n_points; p++) {
+        char size[32];
+        snprintf(size, sizeof size, "%.0f", series->x[p]);
+        fprintf(out, "ticks[%zu] = ", p + 1);
+        attn_put_gnuplot(out, *series->names[p] ? series->names[p] : size);
+        fputc('\n', out);
+    }
+    fprintf(out, "named = %d\n", *series->names[0] != '\0');
 }
 
 int attn_canvas_write(const struct attn_canvas *canvas, const char *file, const char *text,

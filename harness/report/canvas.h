@@ -25,6 +25,9 @@ struct attn_canvas {
 
 int attn_plot_throughput(const struct attn_canvas *canvas, const struct attn_series *series,
                          struct attn_plot *plot);
+/* The same of single cases, for a run without a sweep; `series` is ignored. */
+int attn_plot_cases(const struct attn_canvas *canvas, const struct attn_series *series,
+                    struct attn_plot *plot);
 /* Time and peak memory over S, log-log. */
 int attn_plot_latency(const struct attn_canvas *canvas, const struct attn_series *series,
                       struct attn_plot *plot);

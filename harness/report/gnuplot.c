@@ -22,7 +22,7 @@ static int wait_for(pid_t child, double limit_s)
     for (;;) {
         pid_t ended = waitpid(child, &status, WNOHANG);
         if (ended == child)
-            return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+            return WIFEXITED(status) ? WEXITSTATUS(status) : ATTN_GNUPLOT_SIGNAL + WTERMSIG(status);
         if (ended < 0 && errno != EINTR)
             return -1;
         clock_gettime(CLOCK_MONOTONIC, &now);

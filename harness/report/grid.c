@@ -2,9 +2,12 @@
 /* grid.c - turns the list of results into lines of cases and columns of backends. */
 #include "report/grid.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "report/text.h"
 
 static bool is_cold(const struct attn_view_row *row)
 {
@@ -100,11 +103,113 @@ static bool has_timing(const struct attn_grid *grid, const struct attn_grid_line
     return false;
 }
 
+/* FLOPs of a run of a case, as far as a timing says them. */
+static double work_of(const struct attn_grid *grid, const struct attn_grid_line *line)
+{
+    double most = 0;
+    for (size_t c = 0; c < grid->n_columns; c++) {
+        const double flops =
+            line->cells[c] ? attn_field_number(line->cells[c]->bench, "flops") : (double)NAN;
+        most = flops > most && isfinite(flops) ? flops : most;
+    }
+    return most;
+}
+
+/* A group, while their order is found. */
+struct place {
+    size_t group;
+    double work;
+};
+
+static int by_work(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    if (x->work != y->work)
+        return x->work < y->work ? 1 : -1;
+    return x->group < y->group ? -1 : 1;
+}
+
+/* Groups with most work come first: cases of microseconds tell little. Without timings they stay as
+ * they are. Returns 0, or -1: no memory. */
+static int order_groups(struct attn_grid *grid, size_t n_groups)
+{
+    struct place *places = calloc(n_groups + 1, sizeof *places);
+    size_t *order = calloc(n_groups + 1, sizeof *order);
+    const bool any = places && order;
+    for (size_t g = 0; g < n_groups && any; g++)
+        places[g].group = g;
+    for (size_t i = 0; i < grid->n_lines && any; i++)
+        places[grid->lines[i].group_order].work += work_of(grid, &grid->lines[i]);
+    if (any)
+        qsort(places, n_groups, sizeof *places, by_work);
+    for (size_t g = 0; g < n_groups && any; g++)
+        order[places[g].group] = g;
+    for (size_t i = 0; i < grid->n_lines && any; i++)
+        grid->lines[i].group_order = order[grid->lines[i].group_order];
+    free(places);
+    free(order);
+    return any ? 0 : -1;
+}
+
+/* A column, while their order is found: in how many cases nobody is faster. */
+struct column {
+    size_t at, wins;
+};
+
+static int by_wins(const void *a, const void *b)
+{
+    const struct column *x = a, *y = b;
+    if (x->wins != y->wins)
+        return x->wins < y->wins ? 1 : -1;
+    return x->at < y->at ? -1 : 1;
+}
+
+/* The backends that win stand first, where nobody has to scroll for them. Returns 0, or -1. */
+static int order_columns(struct attn_grid *grid)
+{
+    const size_t n = grid->n_columns;
+    struct column *columns = calloc(n + 1, sizeof *columns);
+    const struct attn_view_row **cells = calloc(n + 1, sizeof *cells);
+    size_t *backends = calloc(n + 1, sizeof *backends);
+    const bool any = columns && cells && backends;
+    for (size_t c = 0; c < n && any; c++)
+        columns[c].at = c;
+    for (size_t i = 0; i < grid->n_lines && any; i++) {
+        double least = INFINITY;
+        for (size_t c = 0; c < n; c++)
+            if (attn_row_timed(grid->lines[i].cells[c]) && attn_row_exact(grid->lines[i].cells[c]))
+                least = fmin(least, grid->lines[i].cells[c]->median);
+        for (size_t c = 0; c < n; c++)
+            columns[c].wins +=
+                attn_row_timed(grid->lines[i].cells[c]) && grid->lines[i].cells[c]->median <= least;
+    }
+    if (any)
+        qsort(columns, n, sizeof *columns, by_wins);
+    for (size_t c = 0; c < n && any; c++)
+        backends[c] = grid->columns[columns[c].at];
+    if (any)
+        memcpy(grid->columns, backends, n * sizeof *backends);
+    for (size_t i = 0; i < grid->n_lines && any; i++) {
+        for (size_t c = 0; c < n; c++)
+            cells[c] = grid->lines[i].cells[columns[c].at];
+        memcpy(grid->lines[i].cells, cells, n * sizeof *cells);
+    }
+    free(columns);
+    free(cells);
+    free(backends);
+    return any ? 0 : -1;
+}
+
 static int compare_lines(const void *a, const void *b)
 {
     const struct attn_grid_line *x = a, *y = b;
     if (x->group_order != y->group_order)
         return x->group_order < y->group_order ? -1 : 1;
+    /* The cases of one sweep stay together: a budget mixes them. */
+    const size_t length = strcspn(x->group, "/"), other = strcspn(y->group, "/");
+    const int order = strncmp(x->group, y->group, length < other ? length : other);
+    if (x->group[length] && y->group[other] && (order != 0 || length != other))
+        return order != 0 ? order : length < other ? -1 : 1;
     return x->cells < y->cells ? -1 : 1; /* as they were filed */
 }
 
@@ -136,6 +241,8 @@ int attn_grid_create(const struct attn_view *view, enum attn_grid_kind kind, str
                 fresh.lines[kept++] = fresh.lines[i];
         fresh.n_lines = kept;
     }
+    if (order_groups(&fresh, json_object_size(index.groups)) != 0 || order_columns(&fresh) != 0)
+        goto out;
     qsort(fresh.lines, fresh.n_lines, sizeof *fresh.lines, compare_lines);
     *grid = fresh;
     status = 0;

@@ -25,7 +25,8 @@ struct attn_grid_line {
 };
 
 struct attn_grid {
-    size_t *columns; /* backends with something to show, in the order of the view */
+    /* Backends with something to show: those that are fastest in most cases first. */
+    size_t *columns;
     size_t n_columns, n_lines;
     struct attn_grid_line *lines;
     const struct attn_view_row **cells; /* storage of all lines */

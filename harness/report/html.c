@@ -45,7 +45,9 @@ static int put_facts(FILE *out, const struct page *page)
              "GFLOP/s from the median; " ATTN_FLOP_CONVENTION ". GB/s: each operand once");
     put_fact(out, "Shares", ATTN_SHARE_CONVENTION);
     attn_build_text(machine, line, sizeof line);
-    put_fact(out, "Build", line);
+    put_fact(out, "Build and run", line);
+    attn_system_text(machine, line, sizeof line);
+    put_fact(out, "System", line);
     if (page->parts->run->torn)
         put_fact(out, "Note", "the run was cut short: half a record at its end was dropped");
     fputs("</dl>\n", out);
@@ -93,11 +95,18 @@ static int put_troubles(FILE *out, const struct page *page)
     return 0;
 }
 
-static void put_backend_head(FILE *out)
+/* Columns of what never happened would push the figures out of the page. */
+static bool is_shown(const struct attn_view *view, int status)
+{
+    return status <= ATTN_SKIP || attn_verdict_count(view, (enum attn_status)status) > 0;
+}
+
+static void put_backend_head(FILE *out, const struct attn_view *view)
 {
     fputs("<div class=\"wide\"><table>\n<thead><tr><th>backend</th><th>version</th>", out);
     for (int s = 0; s < ATTN_STATUS_COUNT; s++)
-        fprintf(out, "<th class=\"n\">%s</th>", attn_status_name((enum attn_status)s));
+        if (is_shown(view, s))
+            fprintf(out, "<th class=\"n\">%s</th>", attn_status_name((enum attn_status)s));
     fputs("<th class=\"n\">worst error/bound</th><th class=\"n\">worst grade</th>"
           "<th class=\"n\">median slack</th></tr></thead>\n<tbody>\n",
           out);
@@ -107,7 +116,10 @@ static int put_backends(FILE *out, const struct page *page)
 {
     const struct attn_view *view = page->parts->view;
     char figure[ATTN_FIGURE_MAX];
-    put_backend_head(out);
+    int shown = 0;
+    put_backend_head(out, view);
+    for (int s = 0; s < ATTN_STATUS_COUNT; s++)
+        shown += is_shown(view, s);
     for (size_t b = 0; b < view->n_backends; b++) {
         const struct attn_view_backend *backend = &view->backends[b];
         const char *reason = attn_field_text(backend->info, "reason");
@@ -117,7 +129,7 @@ static int put_backends(FILE *out, const struct page *page)
         attn_html_put_cell(out, "backend", backend->label);
         if (!backend->cases || !backend->counted) {
             /* No verdicts: why there are none takes the row. */
-            fprintf(out, "<td class=\"skip\" colspan=\"%d\">", ATTN_STATUS_COUNT + 4);
+            fprintf(out, "<td class=\"skip\" colspan=\"%d\">", shown + 4);
             fputs(backend->cases ? "computes nothing: measures the harness" : "not available: ",
                   out);
             attn_put_html(out, backend->cases ? "" : reason);
@@ -126,9 +138,10 @@ static int put_backends(FILE *out, const struct page *page)
         }
         attn_html_put_cell(out, "why", attn_field_text(backend->info, "version"));
         for (int s = 0; s < ATTN_STATUS_COUNT; s++)
-            fprintf(out, "<td class=\"n %s\" data-v=\"%zu\">%zu</td>",
-                    backend->counts[s] ? attn_status_name((enum attn_status)s) : "zero",
-                    backend->counts[s], backend->counts[s]);
+            if (is_shown(view, s))
+                fprintf(out, "<td class=\"n %s\" data-v=\"%zu\">%zu</td>",
+                        backend->counts[s] ? attn_status_name((enum attn_status)s) : "zero",
+                        backend->counts[s], backend->counts[s]);
         const double figures[] = {attn_worst_ratio(view, b), attn_worst_grade(view, b),
                                   attn_median_slack(view, b)};
         for (size_t f = 0; f < sizeof figures / sizeof *figures; f++)
@@ -171,7 +184,7 @@ int attn_html_put_picture(FILE *out, const char *out_dir, const struct attn_plot
         attn_put_html(out, plot->title);
         fputs("</summary>\n", out);
     }
-    fputs("<figure><div class=\"picture\"><img alt=\"", out);
+    fprintf(out, "<figure class=\"%s\"><div class=\"picture\"><img alt=\"", plot->name);
     attn_put_html(out, plot->title);
     fputs("\" src=\"data:image/svg+xml,", out);
     attn_html_put_url(out, svg);
@@ -257,15 +270,27 @@ static int put_support(FILE *out, const struct page *page)
     return -1;
 }
 
+/* Stands where the contents go until all headings are known. */
+#define CONTENTS "<!--contents-->"
+
+static int put_contents_mark(FILE *out, const struct page *page)
+{
+    (void)page;
+    fputs(CONTENTS, out);
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*put)(FILE *out, const struct page *page);
 } placeholders[] = {
-    {"FACTS", put_facts},       {"TILES", put_tiles},     {"TROUBLES", put_troubles},
-    {"BACKENDS", put_backends}, {"SKIPS", put_skips},     {"PICTURES", put_pictures},
-    {"RESULTS", put_results},   {"SPEEDUP", put_speedup}, {"SUPPORT", put_support},
-    {"HEATMAPS", put_heatmaps}, {"POWER", put_power},     {"FASTEST", put_ranking},
-    {"VERDICT", put_verdict},
+    {"FACTS", put_facts},       {"TILES", put_tiles},
+    {"TROUBLES", put_troubles}, {"BACKENDS", put_backends},
+    {"SKIPS", put_skips},       {"PICTURES", put_pictures},
+    {"RESULTS", put_results},   {"SPEEDUP", put_speedup},
+    {"SUPPORT", put_support},   {"HEATMAPS", put_heatmaps},
+    {"POWER", put_power},       {"FASTEST", put_ranking},
+    {"VERDICT", put_verdict},   {"CONTENTS", put_contents_mark},
 };
 
 static int put_placeholder(FILE *out, const struct page *page, const char *name, size_t length)
@@ -279,21 +304,97 @@ static int put_placeholder(FILE *out, const struct page *page, const char *name,
     return -1;
 }
 
-int attn_html_put(FILE *out, const char *page_text, const char *out_dir,
-                  const struct attn_report_parts *parts, char *why, size_t size)
+enum { HEADINGS = 32, SLUG = 48 };
+
+/* A heading and its anchor, which is the same in every report. */
+struct heading {
+    const char *text; /* in the page */
+    size_t length;
+    char slug[SLUG];
+};
+
+/* "Speed-up over numpy" -> "speed-up": a backend's name changes from run to run. */
+static void name_slug(struct heading *heading)
 {
-    const struct page page = {parts, out_dir, why, size};
-    const char *at = page_text;
-    why[0] = '\0';
+    size_t n = 0;
+    for (size_t i = 0; i < heading->length && n + 1 < SLUG; i++) {
+        const char c = heading->text[i];
+        if (strncmp(heading->text + i, " over ", strlen(" over ")) == 0)
+            break;
+        heading->slug[n++] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c == ' ' ? '-' : c;
+    }
+    heading->slug[n] = '\0';
+}
+
+/* Gives the headings of a page their anchors, and links to them in its contents. */
+static void put_anchored(FILE *out, const char *text)
+{
+    static const char open[] = "<h2>", close[] = "</h2>";
+    struct heading headings[HEADINGS];
+    size_t n = 0;
+    for (const char *at = text; n < HEADINGS && (at = strstr(at, open));) {
+        const char *begin = at + strlen(open), *end = strstr(begin, close);
+        if (!end)
+            break;
+        headings[n] = (struct heading){.text = begin, .length = (size_t)(end - begin)};
+        name_slug(&headings[n++]);
+        at = end;
+    }
+    const char *mark = strstr(text, CONTENTS), *from = text;
+    if (mark) {
+        fwrite(text, 1, (size_t)(mark - text), out);
+        fputs("<nav class=\"contents\" aria-label=\"Contents\">", out);
+        for (size_t h = 0; h < n; h++)
+            fprintf(out, "<a href=\"#%s\">%.*s</a>\n", headings[h].slug, (int)headings[h].length,
+                    headings[h].text);
+        fputs("</nav>", out);
+        from = mark + strlen(CONTENTS);
+    }
+    for (size_t h = 0; h < n; h++) {
+        if (headings[h].text < from)
+            continue;
+        fwrite(from, 1, (size_t)(headings[h].text - strlen(open) - from), out);
+        fprintf(out, "<h2 id=\"%s\">", headings[h].slug);
+        from = headings[h].text;
+    }
+    fputs(from, out);
+}
+
+static int put_filled(FILE *out, const struct page *page, const char *text)
+{
+    const char *at = text;
     for (;;) {
         const char *open = strstr(at, "{{"), *close = open ? strstr(open, "}}") : NULL;
         if (!close)
             break;
         fwrite(at, 1, (size_t)(open - at), out);
-        if (put_placeholder(out, &page, open + 2, (size_t)(close - open - 2)) != 0)
+        if (put_placeholder(out, page, open + 2, (size_t)(close - open - 2)) != 0)
             return -1;
         at = close + 2;
     }
     fputs(at, out);
     return 0;
+}
+
+int attn_html_put(FILE *out, const char *page_text, const char *out_dir,
+                  const struct attn_report_parts *parts, char *why, size_t size)
+{
+    const struct page page = {parts, out_dir, why, size};
+    char *text = NULL;
+    size_t length = 0;
+    FILE *filled = open_memstream(&text, &length);
+    int status = -1;
+    snprintf(why, size, "no memory for the page");
+    if (filled) {
+        why[0] = '\0';
+        status = put_filled(filled, &page, page_text);
+        if (fclose(filled) != 0 && status == 0) {
+            snprintf(why, size, "no memory for the page");
+            status = -1;
+        }
+    }
+    if (status == 0)
+        put_anchored(out, text);
+    free(text);
+    return status;
 }

@@ -6,6 +6,7 @@
 #include "report/grid.h"
 #include "report/limit.h"
 #include "report/paired.h"
+#include "report/ranking.h"
 #include "report/text.h"
 #include "report/writers.h"
 
@@ -18,8 +19,9 @@ static const char *mark_class(const struct attn_view_row *row)
 /* One result takes `width` cells. */
 struct layout {
     int width;
-    const char *heads; /* the <th> cells of one backend */
-    void (*put)(FILE *out, const struct attn_view_row *row, int width);
+    const char *heads; /* the <th> cells of one backend; NULL: its name says enough */
+    /* best: nobody is faster in this case */
+    void (*put)(FILE *out, const struct attn_view_row *row, int width, bool best);
 };
 
 static void put_mark(FILE *out, const struct attn_view_row *row, int width)
@@ -36,29 +38,36 @@ static void put_word(FILE *out, const struct attn_view_row *row)
                 attn_status_name(row->status));
 }
 
-static void put_timing(FILE *out, const struct attn_view_row *row, int width)
+static void put_timing(FILE *out, const struct attn_view_row *row, int width, bool best)
 {
     char figure[ATTN_FIGURE_MAX], share[64];
     if (!row || !isfinite(row->median)) {
         put_mark(out, row, width);
         return;
     }
-    fprintf(out, "<td class=\"b\" data-v=\"%.6g\">%s%s", row->median,
+    fprintf(out, "<td class=\"b%s\" data-v=\"%.6g\">%s%s", best ? " best" : "", row->median,
             attn_figure_time(row->median, figure), row->marked ? " *" : "");
     put_word(out, row);
     if (attn_field_true(row->bench, "was_warm"))
         fputs(" <span class=\"mistrusted\">not cold</span>", out);
     double half = 100 * (row->hi - row->lo) / 2 / row->median;
     if (isfinite(half))
-        fprintf(out, "<small>\xc2\xb1 %s %%</small>", attn_figure(half, figure));
+        fprintf(out, " <i>\xc2\xb1%s&#160;%%</i>", attn_figure(half, figure));
+    if (isfinite(row->gflops)) {
+        fprintf(out, "<small>%s", attn_figure(row->gflops, figure));
+        if (*attn_limit_text(row, share, sizeof share)) {
+            fputs(", ", out);
+            attn_put_html(out, share);
+        }
+        fputs("</small>", out);
+    }
     fputs("</td>", out);
-    attn_html_put_noted(out, "", row->gflops, attn_figure(row->gflops, figure),
-                        attn_limit_text(row, share, sizeof share));
 }
 
-static void put_check(FILE *out, const struct attn_view_row *row, int width)
+static void put_check(FILE *out, const struct attn_view_row *row, int width, bool best)
 {
     char figure[ATTN_FIGURE_MAX];
+    (void)best;
     double ratio = row ? attn_field_number(row->verify, "max_ratio") : (double)NAN;
     bool judged =
         row && (row->status == ATTN_FAIL || attn_status_holds(row->status)) && isfinite(ratio);
@@ -77,22 +86,24 @@ static void put_check(FILE *out, const struct attn_view_row *row, int width)
     attn_html_put_figure(out, "", row->peak, attn_figure_bytes(row->peak, figure));
 }
 
-static const struct layout timings = {2, "<th class=\"b\">median</th><th>GFLOP/s</th>", put_timing};
+static const struct layout timings = {1, NULL, put_timing};
 static const struct layout checks = {
     3, "<th class=\"b\">error/bound</th><th>grade</th><th>peak memory</th>", put_check};
 
 static void put_head(FILE *out, const struct attn_view *view, const struct attn_grid *grid,
                      const struct layout *layout)
 {
-    fputs("<div class=\"wide\"><table class=\"grid\">\n<thead><tr><th rowspan=\"2\">case</th>",
-          out);
+    fprintf(out,
+            "<div class=\"wide\"><table class=\"grid\">\n<thead><tr><th rowspan=\"%d\">case</th>",
+            layout->heads ? 2 : 1);
     for (size_t c = 0; c < grid->n_columns; c++) {
         fprintf(out, "<th class=\"b\" colspan=\"%d\">", layout->width);
         attn_put_html(out, view->backends[grid->columns[c]].label);
         fputs("</th>", out);
     }
-    fputs("</tr>\n<tr>", out);
-    for (size_t c = 0; c < grid->n_columns; c++)
+    if (layout->heads)
+        fputs("</tr>\n<tr>", out);
+    for (size_t c = 0; c < grid->n_columns && layout->heads; c++)
         fputs(layout->heads, out);
     fputs("</tr></thead>\n<tbody>\n", out);
 }
@@ -124,8 +135,9 @@ static void put_grid(FILE *out, const struct attn_view *view, const struct attn_
         }
         put_line_start(out, line->row->id, anchors);
         attn_html_put_case(out, line->row);
+        const size_t best = attn_fastest(line->cells, grid->n_columns, grid->n_columns);
         for (size_t c = 0; c < grid->n_columns; c++)
-            layout->put(out, line->cells[c], layout->width);
+            layout->put(out, line->cells[c], layout->width, c == best);
         fputs("</tr>\n", out);
     }
     fputs("</tbody></table></div>\n", out);
@@ -154,9 +166,11 @@ int attn_html_put_results(FILE *out, const struct attn_view *view)
     bool marked = false;
     for (size_t r = 0; r < view->n_rows; r++)
         marked = marked || view->rows[r].marked;
-    fputs("<p class=\"soft\">Hot cache. \xc2\xb1 is half the width of the 95 % interval of the "
-          "median, in percent; the share of the machine's limit is below the rate.",
-          out);
+    fputs(
+        "<p class=\"soft\">Hot cache, median of a run; \xc2\xb1 is half the width of its 95 % "
+        "interval. Below: GFLOP/s and their share of the machine's limit. Bold: the fastest of the "
+        "case. Backends that win most stand first, groups with most work too.",
+        out);
     fputs(marked ? " * the cost of the harness is over 1 % of this time." : "", out);
     fputs(" n/a: the backend does not support the case. All timings are in results.csv.</p>\n",
           out);

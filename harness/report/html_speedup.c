@@ -62,10 +62,7 @@ static void put_groups(FILE *out, const struct attn_speedup *speedup)
                  line->group_length < 60 ? (int)line->group_length : 60, line->group);
         put_means(out, speedup, group, first, end);
     }
-    /* Sums stay at the foot when the table is sorted. */
-    fputs("</tbody>\n<tfoot>\n", out);
-    put_means(out, speedup, "all", 0, grid->n_lines);
-    fputs("</tfoot></table></div>\n", out);
+    fputs("</tbody></table></div>\n", out);
 }
 
 static void put_cases(FILE *out, const struct attn_speedup *speedup)

@@ -226,7 +226,6 @@ static void put_speedup(FILE *out, const struct attn_speedup *speedup)
         end = attn_speedup_group_end(speedup, first);
         put_means(out, speedup, line->group, line->group_length, first, end);
     }
-    put_means(out, speedup, "all", 3, 0, grid->n_lines);
 }
 
 /* "438 pass, 77 skip". */
@@ -254,6 +253,9 @@ int attn_markdown_put(FILE *out, const struct attn_report_parts *parts)
     attn_put_markdown(out, ceilings);
     attn_build_text(parts->run->machine, line, sizeof line);
     fputs("\n- Build: ", out);
+    attn_put_markdown(out, line);
+    attn_system_text(parts->run->machine, line, sizeof line);
+    fputs("\n- System: ", out);
     attn_put_markdown(out, line);
     attn_protocol_text(parts->view, parts->run->machine, line, sizeof line);
     fputs("\n- Protocol: ", out);

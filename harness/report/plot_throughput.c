@@ -3,10 +3,30 @@
 #include "report/canvas.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "report/grid.h"
 #include "report/summary.h"
 #include "report/text.h"
+
+/* The rate of each round's median. A line in any case: gnuplot refuses an empty block. */
+static void write_rounds(FILE *out, const struct attn_series *series)
+{
+    fputs("\n\n# backend point gflops, a line a round\n1 1 ?\n", out);
+    for (size_t b = 0; b < series->n_backends; b++)
+        for (size_t p = 0; p < series->n_points; p++) {
+            const struct attn_view_row *row = series->cells[b][p];
+            double *medians = NULL;
+            const size_t n =
+                row && isfinite(row->gflops) ? attn_view_round_medians(row->bench, &medians) : 0;
+            for (size_t r = 0; r < n; r++)
+                fprintf(out, "%zu %zu %.6g\n", b + 1, p + 1,
+                        row->gflops * row->median / medians[r]);
+            if (n > 0)
+                free(medians);
+        }
+}
 
 /* One line a slot: backend, point, size, value, low and high end of the interval, mark. */
 static int write_bars(const struct attn_canvas *canvas, const struct attn_series *series,
@@ -36,6 +56,7 @@ static int write_bars(const struct attn_canvas *canvas, const struct attn_series
             if (isfinite(value))
                 *top = fmax(*top, isfinite(high) ? high : value);
         }
+    write_rounds(out, series);
     return attn_canvas_finish(canvas, out, name, ".dat", &text, &length);
 }
 
@@ -60,16 +81,14 @@ static double define_roofs(FILE *out, const json_t *machine)
     return has_roof ? roof : 0;
 }
 
-int attn_plot_throughput(const struct attn_canvas *canvas, const struct attn_series *series,
-                         struct attn_plot *plot)
+/* Both files of a picture whose name and title are known. */
+static int write_plot(const struct attn_canvas *canvas, const struct attn_series *series,
+                      const char *x_label, struct attn_plot *plot)
 {
     char *text = NULL, protocol[128], line[320], left_out[64];
     size_t length = 0;
     double top = 0;
     bool marked = false;
-    snprintf(plot->name, sizeof plot->name, "throughput_%s_%s", attn_sweep_key(series->axis),
-             series->causal ? "causal" : "full");
-    snprintf(plot->title, sizeof plot->title, "Throughput over %s", attn_sweep_title(series->axis));
     if (write_bars(canvas, series, plot->name, &top, &marked) != 0)
         return -1;
     FILE *out = attn_canvas_open(canvas, plot->name, &text, &length);
@@ -78,13 +97,14 @@ int attn_plot_throughput(const struct attn_canvas *canvas, const struct attn_ser
     attn_define(out, "base", plot->name);
     attn_define(out, "title", plot->title);
     attn_define(out, "constants", series->constants);
-    attn_define(out, "x_label", attn_sweep_title(series->axis));
+    attn_define(out, "x_label", x_label);
     attn_define_labels(out, canvas->view, series->backends, series->n_backends);
     attn_define_points(out, series);
     top = fmax(top, define_roofs(out, canvas->machine));
     fprintf(out, "y_top = %.6g\n", top > 0 ? top * 1.12 : 1.0);
     attn_protocol_text(canvas->view, canvas->machine, protocol, sizeof protocol);
-    snprintf(line, sizeof line, "Bar: median of %s; whisker: 95 %% interval. %s%s", protocol,
+    snprintf(line, sizeof line,
+             "Bar: median of %s; dots: medians of rounds; whisker: 95 %% interval. %s%s", protocol,
              ATTN_FLOP_CONVENTION, marked ? ". *: harness's own cost over 1 %" : "");
     attn_define_footer(out, canvas->machine, line);
     snprintf(left_out, sizeof left_out, " %zu more sizes or backends did not fit.",
@@ -92,4 +112,56 @@ int attn_plot_throughput(const struct attn_canvas *canvas, const struct attn_ser
     snprintf(plot->caption, sizeof plot->caption, "%s. %s. " ATTN_WHISKER_BOUND "%s",
              series->constants, line, series->left_out ? left_out : "");
     return attn_canvas_finish(canvas, out, plot->name, ".def.gp", &text, &length) == 0 ? 1 : -1;
+}
+
+int attn_plot_throughput(const struct attn_canvas *canvas, const struct attn_series *series,
+                         struct attn_plot *plot)
+{
+    snprintf(plot->name, sizeof plot->name, "throughput_%s_%s", attn_sweep_key(series->axis),
+             series->causal ? "causal" : "full");
+    snprintf(plot->title, sizeof plot->title, "Throughput over %s", attn_sweep_title(series->axis));
+    return write_plot(canvas, series, attn_sweep_title(series->axis), plot);
+}
+
+/* Cases beside each other; more would be illegible. */
+enum { CASES = 12 };
+
+/* The timed cases, those with most work first. */
+static void take_cases(const struct attn_grid *grid, struct attn_series *series)
+{
+    for (size_t c = 0; c < grid->n_columns && series->n_backends < ATTN_SERIES_BACKENDS; c++)
+        series->backends[series->n_backends++] = grid->columns[c];
+    for (size_t i = 0; i < grid->n_lines; i++) {
+        const struct attn_grid_line *line = &grid->lines[i];
+        bool timed = false;
+        for (size_t c = 0; c < series->n_backends; c++)
+            timed = timed || (line->cells[c] && isfinite(line->cells[c]->gflops));
+        if (!timed || series->n_points == CASES) {
+            series->left_out += timed;
+            continue;
+        }
+        const size_t p = series->n_points++;
+        for (size_t c = 0; c < series->n_backends; c++)
+            series->cells[c][p] = line->cells[c];
+        series->x[p] = (double)(p + 1);
+        attn_row_name(series->names[p], *line->row->name ? line->row->name : line->row->line,
+                      strlen(*line->row->name ? line->row->name : line->row->line));
+    }
+}
+
+int attn_plot_cases(const struct attn_canvas *canvas, const struct attn_series *series,
+                    struct attn_plot *plot)
+{
+    struct attn_series cases = {.constants = "hot caches"};
+    struct attn_grid grid;
+    (void)series;
+    if (attn_grid_create(canvas->view, ATTN_GRID_HOT, &grid) != 0) {
+        snprintf(canvas->why, canvas->size, "no memory for the picture of cases");
+        return -1;
+    }
+    take_cases(&grid, &cases);
+    attn_grid_free(&grid);
+    snprintf(plot->name, sizeof plot->name, "throughput_cases");
+    snprintf(plot->title, sizeof plot->title, "Throughput by case");
+    return cases.n_points > 0 ? write_plot(canvas, &cases, "", plot) : 0;
 }

@@ -13,7 +13,7 @@
 #include "report/series.h"
 #include "report/text.h"
 
-enum scope { OVERVIEW, EVERY_AXIS, LENGTHS, WHOLE_RUN };
+enum scope { OVERVIEW, EVERY_AXIS, LENGTHS, NO_SWEEP, WHOLE_RUN };
 
 /* In the order of the report. */
 static const struct kind {
@@ -27,6 +27,7 @@ static const struct kind {
     {"throughput.gp", EVERY_AXIS, attn_plot_throughput},
     {"latency.gp", LENGTHS, attn_plot_latency},
     {"memory.gp", LENGTHS, attn_plot_memory},
+    {"throughput.gp", NO_SWEEP, attn_plot_cases},
     {"roofline.gp", WHOLE_RUN, attn_plot_roofline},
     {"errors.gp", WHOLE_RUN, attn_plot_errors},
     {"samples.gp", WHOLE_RUN, attn_plot_samples},
@@ -66,12 +67,16 @@ int attn_plots_draw(const struct attn_canvas *canvas, const char *script_dir,
     int status = attn_gnuplot_run(folder, plot->name, script, ATTN_GNUPLOT_LIMIT_S);
     item->drawn = status == 0;
     plots->stuck = status < 0;
+    plots->broken = plots->broken || status > 0 || (status < 0 && errno == ETIMEDOUT);
     if (status < 0 && errno == ETIMEDOUT)
         snprintf(note, note_size,
                  "gnuplot did not finish %s within %d s and was killed; no further pictures",
                  plot->name, ATTN_GNUPLOT_LIMIT_S);
     else if (status < 0)
         snprintf(note, note_size, "no pictures: gnuplot could not be started: %s", strerror(errno));
+    else if (status > ATTN_GNUPLOT_SIGNAL)
+        snprintf(note, note_size, "gnuplot crashed on %s: %s; plots/%s.log has what it said",
+                 plot->name, strsignal(status - ATTN_GNUPLOT_SIGNAL), plot->name);
     else if (status > 0)
         snprintf(note, note_size, "gnuplot could not draw %s: see plots/%s.log", plot->name,
                  plot->name);
@@ -103,7 +108,7 @@ int attn_plots_begin(const struct attn_canvas *canvas, struct attn_plots *plots,
 {
     char folder[4352];
     plots->count = 0;
-    plots->stuck = false;
+    plots->stuck = plots->broken = false;
     note[0] = '\0';
     folder_of(canvas, folder, sizeof folder);
     if (mkdir(folder, 0755) == 0 || errno == EEXIST)
@@ -115,6 +120,7 @@ int attn_plots_begin(const struct attn_canvas *canvas, struct attn_plots *plots,
 int attn_plots_write(const struct attn_canvas *canvas, const char *script_dir,
                      struct attn_plots *plots, char *note, size_t note_size)
 {
+    bool swept = false;
     if (attn_plots_begin(canvas, plots, note) != 0)
         return -1;
     if (draw_all(canvas, NULL, OVERVIEW, script_dir, plots, note, note_size) != 0)
@@ -122,9 +128,13 @@ int attn_plots_write(const struct attn_canvas *canvas, const char *script_dir,
     for (int axis = 0; axis < ATTN_SWEEP_COUNT; axis++)
         for (int causal = 0; causal < 2; causal++) {
             struct attn_series series;
-            if (attn_series_find(canvas->view, (enum attn_sweep)axis, causal, &series) == 0 &&
-                draw_all(canvas, &series, EVERY_AXIS, script_dir, plots, note, note_size) != 0)
+            if (attn_series_find(canvas->view, (enum attn_sweep)axis, causal, &series) != 0)
+                continue;
+            swept = true;
+            if (draw_all(canvas, &series, EVERY_AXIS, script_dir, plots, note, note_size) != 0)
                 return -1;
         }
+    if (!swept && draw_all(canvas, NULL, NO_SWEEP, script_dir, plots, note, note_size) != 0)
+        return -1;
     return draw_all(canvas, NULL, WHOLE_RUN, script_dir, plots, note, note_size);
 }

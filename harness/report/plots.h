@@ -10,7 +10,8 @@
 struct attn_plots {
     struct attn_plot items[ATTN_PLOTS_MAX];
     size_t count;
-    bool stuck; /* gnuplot did not start or was killed; the rest was not drawn */
+    bool stuck;  /* gnuplot did not start or was killed; the rest was not drawn */
+    bool broken; /* gnuplot is there, and could not draw one of them */
 };
 
 /* Writes plots/ of the canvas's folder: for each sweep that the results hold a data file, a

@@ -32,7 +32,8 @@ struct attn_report_options {
 /* Writes plots (SVG and PNG through gnuplot run with a script and data files), results.csv,
  * report.md, junit.xml and a self-contained index.html. Without gnuplot, or where it hangs, the
  * tables are written and (note, note_size) says that pictures are missing; otherwise the note is
- * "". Returns 0, 1 with the reason where the options do not fit the run, or -1 with the reason. */
+ * "". Returns 0; 1 with the reason where the options do not fit the run; 2 if all but a picture was
+ * written, which gnuplot could not draw: the note says which; or -1 with the reason. */
 int attn_report_write(const struct attn_run_data *run, const struct attn_report_options *options,
                       char *note, size_t note_size, char *why, size_t size);
 

@@ -24,6 +24,8 @@ struct attn_series {
     /* The result of each backend at each size; NULL: not run. */
     const struct attn_view_row *cells[ATTN_SERIES_BACKENDS][ATTN_SERIES_POINTS];
     char constants[256]; /* "b=1, h=8, d=64, f32, causal, 2 threads" */
+    /* Of a series of single cases: their names in place of sizes. Empty: it is a sweep. */
+    char names[ATTN_SERIES_POINTS][48];
 };
 
 /* Finds the sweep over `axis` of scaled-dot-product attention in f32 with hot caches. Candidates

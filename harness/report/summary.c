@@ -48,8 +48,22 @@ void attn_build_text(const json_t *machine, char *text, size_t size)
     const char *commit = attn_field_text(machine, "attnbench.commit");
     const char *build = attn_field_text(machine, "attnbench.build");
     const char *date = attn_field_text(machine, "date");
-    snprintf(text, size, "attnbench%s%.16s%s%.12s%s%.16s%s%.25s", *version ? " " : "", version,
-             *commit ? " commit " : "", commit, *build ? ", " : "", build, *date ? ", " : "", date);
+    const char *written = attn_field_text(machine, "attnbench.commit_date");
+    snprintf(text, size, "attnbench%s%.16s%s%.24s%s%.10s%s%.16s%s%.25s", *version ? " " : "",
+             version, *commit ? " commit " : "", commit, *written ? " of " : "", written,
+             *build ? ", " : "", build, *date ? ", run on " : "", date);
+}
+
+void attn_system_text(const json_t *machine, char *text, size_t size)
+{
+    const char *kernel = attn_field_text(machine, "kernel");
+    const char *compiler = attn_field_text(machine, "compiler");
+    const char *flags = attn_field_text(machine, "compiler_flags");
+    const double bytes = attn_field_number(machine, "memory_bytes");
+    char memory[ATTN_FIGURE_MAX];
+    snprintf(text, size, "Linux %.40s, %s of memory, %.40s%s%.120s%s", *kernel ? kernel : ATTN_DASH,
+             attn_figure_bytes(bytes, memory), *compiler ? compiler : ATTN_DASH, *flags ? " (" : "",
+             flags, *flags ? ")" : "");
 }
 
 bool attn_row_is_trouble(const struct attn_view_row *row)

@@ -7,12 +7,14 @@
 #include "report/types.h"
 
 /* Texts of one line each. Protocol: "5 rounds of 10 samples", or "3 to 5 rounds" if a budget left
- * some results fewer. Machine: "EPYC ..., 2 threads". Build: "attnbench 0.1.0 (abc), built Release,
- * DATE". */
+ * some results fewer. Machine: "EPYC ..., 2 threads". Build: "attnbench 0.1.0 (abc of
+ * DATE), Release, run on DATE". */
 void attn_protocol_text(const struct attn_view *view, const json_t *machine, char *text,
                         size_t size);
 void attn_machine_text(const json_t *machine, char *text, size_t size);
 void attn_build_text(const json_t *machine, char *text, size_t size);
+/* "Linux 6.1.0, 16.0 GiB of memory, GNU 12.2.0 (-O3 ...)" */
+void attn_system_text(const json_t *machine, char *text, size_t size);
 
 /* def.c of each operator counts them, and its OP.md says how. */
 #define ATTN_FLOP_CONVENTION "FLOPs: counted as in the operator's OP.md"

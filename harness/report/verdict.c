@@ -285,7 +285,7 @@ void attn_verdict_put_text(FILE *out, const struct attn_verdict *verdict, int co
 
 void attn_verdict_put_html(FILE *out, const struct attn_verdict *verdict)
 {
-    fputs("<h2 id=\"verdict\">Verdict</h2>\n<dl class=\"facts verdict\">\n", out);
+    fputs("<h2>Verdict</h2>\n<dl class=\"facts verdict\">\n", out);
     for (size_t i = 0; i < verdict->n; i++) {
         const struct attn_verdict_line *line = &verdict->lines[i];
         fprintf(out, "<dt%s>", line->of_group ? " class=\"group\"" : "");

@@ -100,7 +100,7 @@ int attn_report_write(const struct attn_run_data *run, const struct attn_report_
     for (int kind = 0; kind < DOCUMENT_COUNT; kind++)
         if (write_document((enum document)kind, &parts, page, out_dir, why, size) != 0)
             goto out;
-    status = 0;
+    status = plots.broken ? 2 : 0;
 out:
     attn_heatmaps_free(&heatmaps);
     attn_ranking_free(&ranking);

@@ -6,8 +6,8 @@
 #include "run/session.h"
 
 /* The code that the verdicts of a session lead to. A backend that was asked for by -b or --plugin
- * and was checked on nothing makes it ATTN_EXIT_NOTHING. `line` receives one line that says why, and
- * what to do; "" for ATTN_EXIT_OK. */
+ * and was checked on nothing makes it ATTN_EXIT_NOTHING. `line` receives one line that says why,
+ * and what to do; "" for ATTN_EXIT_OK. */
 enum attn_exit attn_conclude(const struct attn_session *session, char *line, size_t size);
 
 #endif

@@ -172,11 +172,11 @@ json_t *attn_machine_json(const struct attn_session *session, const struct attn_
                    sizeof governor);
     attn_file_line("", "/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof thp);
     return json_pack(
-        "{s:{s:s, s:s, s:s}, s:s, s:o, s:I, s:s, s:s, s:i, s:o, s:s, s:s,"
+        "{s:{s:s, s:s, s:s, s:s}, s:s, s:o, s:I, s:s, s:s, s:i, s:o, s:s, s:s,"
         " s:{s:i, s:i, s:f, s:s, s:f}, s:o, s:o, s:o, s:s, s:s, s:s, s:i, s:o}",
-        "attnbench", "version", ATTNBENCH_VERSION, "commit", ATTNBENCH_COMMIT, "build",
-        ATTNBENCH_BUILD, "date", date, "cpu", cpu_json(), "memory_bytes",
-        (json_int_t)memory_line("MemTotal"), "kernel", kernel.release, "compiler",
+        "attnbench", "version", ATTNBENCH_VERSION, "commit", ATTNBENCH_COMMIT, "commit_date",
+        ATTNBENCH_COMMIT_DATE, "build", ATTNBENCH_BUILD, "date", date, "cpu", cpu_json(),
+        "memory_bytes", (json_int_t)memory_line("MemTotal"), "kernel", kernel.release, "compiler",
         ATTNBENCH_COMPILER, "threads", s->threads, "affinity", affinity_json(), "governor",
         governor, "thp", thp, "protocol", "rounds", s->rounds, "samples", s->samples, "min_time_s",
         s->min_time_s, "order", "random in each round", "budget_s", s->budget_s, "ceilings",
@@ -184,4 +184,18 @@ json_t *attn_machine_json(const struct attn_session *session, const struct attn_
         "harness_ns", harness_ns > 0 ? json_real(harness_ns) : json_null(), "isolation",
         attn_isolate_level(), "compiler_flags", ATTNBENCH_FLAGS, "libc", gnu_get_libc_version(),
         "page_bytes", (int)sysconf(_SC_PAGESIZE), "throttled", throttled_json());
+}
+
+int attn_machine_write(const struct attn_session *session, const struct attn_roof *roof,
+                       double harness_ns, char *why, size_t size)
+{
+    char path[ATTN_PATH_MAX];
+    json_t *machine = attn_machine_json(session, roof, harness_ns);
+    const int result = machine && attn_path_join(path, session->folder, "machine.json") == 0
+                           ? json_dump_file(machine, path, JSON_INDENT(2) | JSON_REAL_PRECISION(9))
+                           : -1;
+    json_decref(machine);
+    if (result)
+        snprintf(why, size, "machine.json cannot be written into '%s'", session->folder);
+    return result;
 }

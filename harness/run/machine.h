@@ -17,6 +17,10 @@ uint64_t attn_memory_available(void);
 json_t *attn_machine_json(const struct attn_session *session, const struct attn_roof *roof,
                           double harness_ns);
 
+/* Writes it into the run's folder. Returns 0, or -1 with the reason. */
+int attn_machine_write(const struct attn_session *session, const struct attn_roof *roof,
+                       double harness_ns, char *why, size_t size);
+
 /* The CPU's flags that name vector extensions, as a list of strings. */
 json_t *attn_cpu_flags(const char *root);
 

@@ -14,7 +14,7 @@ struct attn_suite_wish {
     const char *filter; /* glob on name or id; NULL: all */
     int shard, shards;  /* 1-based part of how many; 0, 0: all */
     bool seed_given;
-    uint64_t seed; /* replaces the seed of every case without data= */
+    uint64_t seed;    /* replaces the seed of every case without data= */
     const char *more; /* a folder of the cases folder that the standard suite has, too; or NULL */
     int fuzz;         /* this many random cases instead; the seed is then that of the whole set */
 };

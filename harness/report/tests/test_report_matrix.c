@@ -107,7 +107,7 @@ static void sections(void **state)
         run.matrix = there ? synthetic_matrix() : NULL;
         assert_int_equal(folder_report(&run, script_dir, note, sizeof note), 0);
         char *page = folder_text("index.html"), *text = folder_text("report.md");
-        assert_int_equal(folder_count(page, "<h2>Support</h2>"), there);
+        assert_int_equal(folder_count(page, "<h2 id=\"support\">Support</h2>"), there);
         assert_int_equal(folder_count(page, "<li>only &lt;f32&gt; | here</li>"), there);
         assert_int_equal(folder_count(page, "<td class=\"b skip\">- [1,3]</td>"), there);
         assert_int_equal(folder_count(page, "<code>dk=8 mask=causal sq=4</code>"), there);

@@ -150,6 +150,8 @@ static void colours(void **state)
     unsigned colour, ink;
     size_t cells = 0;
     for (const char *at = strchr(text, '\n'); at && at[1]; at = strchr(at + 1, '\n'), cells++) {
+        if (at[1] == '?') /* no cell */
+            continue;
         assert_int_equal(sscanf(at, " %*u %*u %u %u", &colour, &ink), 2);
         double a = luminance(colour) + 0.05, b = luminance(ink) + 0.05;
         assert_true(fmax(a, b) / fmin(a, b) >= 4.5);

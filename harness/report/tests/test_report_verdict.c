@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_report_verdict.c - what a terminal shows of a run. */
+#include "report/verdict.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "synthetic.h"
+
+/* Not inlined: GCC 12 takes the text for the local variable. */
+__attribute__((noinline)) static char *screen_of(const struct attn_run_data *run,
+                                                 struct attn_screen screen)
+{
+    char *text = NULL, why[256] = "";
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    assert_int_equal(attn_screen_put(run, &screen, out, why, sizeof why), 0);
+    fclose(out);
+    return text;
+}
+
+/* Where the line of a label begins; the test fails if there is none. */
+static const char *line_of(const char *text, const char *label)
+{
+    const size_t length = strlen(label);
+    for (const char *at = text; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
+        const char *word = at + strspn(at, " ");
+        if (strncmp(word, label, length) == 0 && word[length] == ' ')
+            return word;
+    }
+    fail_msg("no line %s in\n%s", label, text);
+    return NULL;
+}
+
+static size_t longest_line(const char *text)
+{
+    size_t most = 0;
+    for (; *text; text += strcspn(text, "\n") + (text[strcspn(text, "\n")] == '\n'))
+        most = strcspn(text, "\n") > most ? strcspn(text, "\n") : most;
+    return most;
+}
+
+static void put(json_t *records, const char *type, const char *backend, const char *reason)
+{
+    json_array_append_new(records,
+                          json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "type", type, "id",
+                                    "0123456789abcdef", "case", "dk=8 sq=8", "name", "late_case",
+                                    "backend", backend, "status", "pass", "reason", reason));
+}
+
+static void the_lines(void **state)
+{
+    (void)state;
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    put(run.records, "verify", "naive", "");
+    put(run.records, "untimed", "naive", "the budget of 60 s is spent");
+    run.matrix = synthetic_matrix();
+    char *text = screen_of(&run, (struct attn_screen){.columns = 90});
+    assert_memory_equal(text, "Fastest exact backend", 21);
+    for (size_t g = 0; g < 3; g++) {
+        static const char *const groups[] = {"seqlen (single cases)", "heads (single cases)",
+                                             "dim (single cases)"};
+        line_of(text, groups[g]);
+    }
+    assert_non_null(strstr(line_of(text, "Noise"), "not known: no backends took turns"));
+    assert_non_null(strstr(line_of(text, "Verified"), " pass, "));
+    /* The first of several, with its reason. */
+    assert_non_null(strstr(line_of(text, "Failed"), " on "));
+    assert_non_null(strstr(line_of(text, "Not timed"), "naive "));
+    assert_non_null(strstr(text, "naive 1: the budget of 60 s is spent"));
+    assert_non_null(strstr(line_of(text, "Left out"), "cuda, which cannot run here"));
+    line_of(text, "Rows");
+    assert_non_null(strstr(line_of(text, "Report"), "'attnbench report synthetic'"));
+    assert_true(longest_line(text) <= 90);
+    free(text);
+    attn_run_release(&run);
+}
+
+/* Backends of one speed are a tie, and a difference of a half is none. */
+static void ties(void **state)
+{
+    (void)state;
+    for (int same = 0; same < 2; same++) {
+        struct attn_run_data run = synthetic_small();
+        size_t i;
+        json_t *record;
+        json_array_foreach(run.records, i, record)
+        {
+            json_t *rounds = json_object_get(record, "samples_ns");
+            const char *name = json_string_value(json_object_get(record, "backend"));
+            const double ns = strcmp(name, "avx2") == 0 || same ? 1e5 : 1.5e5;
+            if (!rounds)
+                continue;
+            json_object_set_new(record, "samples_ns",
+                                json_pack("[[f], [f], [f]]", ns, 1.01 * ns, 0.99 * ns));
+            json_object_set_new(json_object_get(record, "time_ns"), "median", json_real(ns));
+        }
+        char *text = screen_of(&run, (struct attn_screen){.columns = 1000});
+        assert_int_equal(strstr(text, "a tie of ") != NULL, same);
+        assert_int_equal(strstr(text, " avx2, 1.50 times as fast as ") != NULL, !same);
+        free(text);
+        attn_run_release(&run);
+    }
+}
+
+/* The fastest first in each case, with its whole name, and what was not timed with its reason. */
+static void rows(void **state)
+{
+    (void)state;
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    char *text = screen_of(&run, (struct attn_screen){.rows = true, .columns = 100});
+    const char *name = strstr(text, "\nseqlen_h8_s2048_d64: dk=64 hq=8 sq=2048\n");
+    assert_non_null(name);
+    const char *fast = strstr(name, "  onednn "), *slow = strstr(name, "  naive ");
+    assert_true(fast && slow && fast < slow);
+    assert_non_null(strstr(name, " ms "));
+    assert_non_null(strstr(text, " budget: budget: a run is predicted to take 41 s"));
+    free(text);
+    attn_run_release(&run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_lines),
+        cmocka_unit_test(ties),
+        cmocka_unit_test(rows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
