@@ -122,6 +122,49 @@ static void guess_blank(struct attn_sample *s, bool zero)
                         *columns ? ", and right in the others" : "");
 }
 
+/* Does an input hold NaN or infinity? Read from its first element on, views included. */
+static bool holds_non_finite(const struct attn_tensor *t)
+{
+    int64_t places = 1;
+    for (uint32_t a = 0; a < t->rank; a++)
+        places *= t->shape[a];
+    for (int64_t n = 0; n < places; n++) {
+        int64_t rest = n, at = 0;
+        for (uint32_t a = t->rank; a-- > 0; rest /= t->shape[a])
+            at += rest % t->shape[a] * t->stride[a];
+        if (!isfinite(attn_dtype_load(t->dtype, t->data, at)))
+            return true;
+    }
+    return false;
+}
+
+/* NaN where the right answer is a number: what the row may not see holds NaN, or the right answer
+ * would be NaN, too. */
+void attn_guess_forbidden(struct attn_sample *s)
+{
+    const struct attn_sample_rows *w = &s->wrong;
+    int64_t wrong = 0, nan = 0;
+    bool poisoned = false;
+    for (int64_t k = 0; k < w->count * s->width; k++) {
+        const bool is_wrong = !attn_sample_within(w->got[k], w->want[k], w->bound[k]);
+        wrong += is_wrong;
+        nan += is_wrong && isnan(w->got[k]) && isfinite(w->want[k]) &&
+               !is_unwritten(s, w->index[k / s->width], k % s->width);
+    }
+    if (nan == 0)
+        return;
+    const struct attn_problem *p = &s->instance->problem;
+    for (uint32_t t = 0; t < p->n_tensors && !poisoned; t++)
+        poisoned = !s->instance->operands[t].output &&
+                   (p->tensors[t].role == ATTN_K || p->tensors[t].role == ATTN_V ||
+                    p->tensors[t].role == ATTN_X_K || p->tensors[t].role == ATTN_X_V ||
+                    p->tensors[t].role == ATTN_X_Q) &&
+                   holds_non_finite(&s->instance->tensors[t]);
+    if (poisoned)
+        attn_sample_propose(s, (double)nan / (double)wrong, false,
+                            "are NaN: NaN of a forbidden key came through (0 * NaN is NaN)");
+}
+
 void attn_guess_blank(struct attn_sample *s)
 {
     guess_blank(s, true);
