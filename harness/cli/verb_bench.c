@@ -44,6 +44,7 @@ static enum attn_exit print_screen(const struct attn_command *c, const struct at
                                            c->rows || attn_timings_count(run.records) <= ROWS_MOST,
                                        .counts = session->settings.count,
                                        .columns = attn_terminal_columns(),
+                                       .fewer = !session->settings.fills || !session->settings.checks,
                                        .report = report};
     char why[1024], path[ATTN_PATH_MAX];
     if (attn_path_join(path, session->folder, "machine.json") == 0)

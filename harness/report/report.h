@@ -41,6 +41,7 @@ int attn_report_write(const struct attn_run_data *run, const struct attn_report_
 struct attn_screen {
     bool rows;   /* every result, the fastest first in each case */
     bool counts; /* the instructions that were counted */
+    bool fewer;  /* say that the verdicts are of fewer fills and checks than those of verify */
     int columns;
     const char *report; /* the folder of its pages; NULL: there are none yet */
 };

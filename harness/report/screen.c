@@ -137,6 +137,10 @@ static void add_paths(const struct attn_run_data *run, const struct attn_screen 
                       struct attn_verdict *verdict)
 {
     char text[sizeof run->path + 64];
+    if (screen->fewer)
+        attn_verdict_add(verdict, "Note",
+                         "verdicts are of the cases as they are; 'attnbench verify' judges further "
+                         "fills and checks");
     if (!screen->rows) {
         snprintf(text, sizeof text, "%zu timings; --rows lists them",
                  attn_timings_count(run->records));
