@@ -371,6 +371,8 @@ const struct attn_flag attn_flags[] = {
      "default)"},
     {"index", 0, "FILE", HISTORY, take_text, AT(index), 0,
      "the index of runs (default: " ATTN_HISTORY_INDEX ")"},
+    {"markdown", 0, NULL, COMPARE, take_switch, AT(compare.markdown), 0,
+     "the table as Markdown, a section for each verdict"},
     {"gate", 0, NULL, COMPARE, take_switch, AT(compare.gate), 0,
      "BASE gates memory, accuracy and counts (bench --count), too: exit 4 if peaks, their order or "
      "instructions grew, 3 if errors did"},

@@ -120,6 +120,8 @@ static int judge_accuracy(const struct attn_command *c, const struct attn_run_da
 
 enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_paths *paths)
 {
+    if (c->live && c->compare.markdown)
+        return attn_complain(ATTN_EXIT_USAGE, "--markdown is for finished runs, not for --live");
     if (c->live)
         return attn_verb_compare_live(c, paths);
     if (c->n_plugins || c->settings.budget_s > 0 || c->pair_s != ATTN_PAIR_LEAST_S)

@@ -13,8 +13,9 @@
 /* The verdicts in the order of the page, each with the class that colours it. */
 static const struct {
     const char *name, *class;
-} verdicts[] = {{"broke", "fail"},  {"slower", "fail"},    {"unclear", "mistrusted"}, {"same", ""},
-                {"faster", "pass"}, {"only base", "skip"}, {"only new", "skip"}};
+} verdicts[] = {{"broke", "fail"},   {"slower", "fail"}, {"unclear", "mistrusted"},
+                {"faster", "pass"},  {"same", ""},       {"only base", "skip"},
+                {"only new", "skip"}};
 #define VERDICTS (sizeof verdicts / sizeof verdicts[0])
 
 struct against {
@@ -194,18 +195,32 @@ static void put_result(FILE *out, const json_t *result)
 
 static void put_results(FILE *out, const struct against *a)
 {
+    const json_t *results = json_object_get(a->found, "results");
     size_t i;
     json_t *result;
-    fputs("<h2>Results</h2>\n<p class=\"soft\">Worst first. Slower or faster: the whole 95 % "
-          "interval of the ratio lies beyond the margin; same: within it; unclear: it crosses "
-          "it.</p>\n<div class=\"wide\"><table class=\"grid\">\n<thead><tr><th "
-          "rowspan=\"1\">case</th>"
-          "<th class=\"b\">backend</th><th>verdict</th><th class=\"b\">new/base</th><th>base</th>"
-          "<th>new</th></tr></thead>\n<tbody>\n",
-          out);
-    json_array_foreach(json_object_get(a->found, "results"), i, result)
-    {
-        put_result(out, result);
+    fputs(
+        "<h2>Results</h2>\n<p class=\"soft\">Slower or faster: the whole 95 % interval of the "
+        "ratio "
+        "lies beyond the margin; same: within it; unclear: it crosses it. Results that one run "
+        "alone has are counted above.</p>\n<div class=\"wide\"><table class=\"grid\">\n<thead><tr>"
+        "<th rowspan=\"1\">case</th>"
+        "<th class=\"b\">backend</th><th>verdict</th><th class=\"b\">new/base</th><th>base</th>"
+        "<th>new</th></tr></thead>\n<tbody>\n",
+        out);
+    for (size_t v = 0; v < VERDICTS; v++) {
+        const char *name = verdicts[v].name;
+        const double count = attn_field_number(json_object_get(a->found, "counts"), name);
+        if (!(count > 0) || strncmp(name, "only", strlen("only")) == 0)
+            continue;
+        fprintf(out,
+                "<tr class=\"group\"><th class=\"group\" colspan=\"6\"><span>%s (%.0f)</span></th>"
+                "</tr>\n",
+                name, count);
+        json_array_foreach(results, i, result)
+        {
+            if (strcmp(attn_field_text(result, "verdict"), name) == 0)
+                put_result(out, result);
+        }
     }
     fputs("</tbody></table></div>\n", out);
 }

@@ -57,24 +57,94 @@ static void put_cells(FILE *out, const char *const cells[])
         put_cell(out, cells ? cells[c] : columns[c].head, columns[c].width);
 }
 
+/* The figures of a pair as text. */
+struct cells {
+    char ratio[ATTN_FIGURE_MAX], interval[64], base[ATTN_FIGURE_MAX], next[ATTN_FIGURE_MAX];
+    char names[288];
+};
+
+static void fill_cells(const struct attn_pair *pair, struct cells *cells)
+{
+    *cells = (struct cells){.ratio = "-", .interval = "-", .base = "-", .next = "-"};
+    if (isfinite(pair->ratio.ratio))
+        snprintf(cells->ratio, sizeof cells->ratio, "%.3f", pair->ratio.ratio);
+    if (isfinite(pair->ratio.hi))
+        snprintf(cells->interval, sizeof cells->interval, "%.3f..%.3f", pair->ratio.lo,
+                 pair->ratio.hi);
+    if (isfinite(centre(pair->base)))
+        attn_figure_time(centre(pair->base), cells->base);
+    if (isfinite(centre(pair->next)))
+        attn_figure_time(centre(pair->next), cells->next);
+    names_of(pair, cells->names, sizeof cells->names);
+}
+
+static const char *cache_words(const struct attn_pair *pair)
+{
+    return strcmp(pair->row->cache, "cold") == 0 ? " (cold)" : "";
+}
+
 static void put_line(FILE *out, const struct attn_pair *pair)
 {
-    char ratio[ATTN_FIGURE_MAX] = "-", interval[64] = "-", base[ATTN_FIGURE_MAX] = "-";
-    char next[ATTN_FIGURE_MAX] = "-", names[288];
-    if (isfinite(pair->ratio.ratio))
-        snprintf(ratio, sizeof ratio, "%.3f", pair->ratio.ratio);
-    if (isfinite(pair->ratio.hi))
-        snprintf(interval, sizeof interval, "%.3f..%.3f", pair->ratio.lo, pair->ratio.hi);
-    if (isfinite(centre(pair->base)))
-        attn_figure_time(centre(pair->base), base);
-    if (isfinite(centre(pair->next)))
-        attn_figure_time(centre(pair->next), next);
-    names_of(pair, names, sizeof names);
-    put_cells(out, (const char *const[]){verdict_names[pair->verdict], ratio, interval, base, next,
-                                         names});
-    fprintf(out, "%s%s%s%s\n", pair->row->label,
-            strcmp(pair->row->cache, "cold") == 0 ? " (cold)" : "", *pair->reason ? ": " : "",
+    struct cells cells;
+    fill_cells(pair, &cells);
+    put_cells(out, (const char *const[]){verdict_names[pair->verdict], cells.ratio, cells.interval,
+                                         cells.base, cells.next, cells.names});
+    fprintf(out, "%s%s%s%s\n", pair->row->label, cache_words(pair), *pair->reason ? ": " : "",
             pair->reason);
+}
+
+/* Groups of a table, the bad ones first. */
+static const enum attn_comparison order[] = {ATTN_BROKE, ATTN_SLOWER,    ATTN_UNCLEAR, ATTN_FASTER,
+                                             ATTN_SAME,  ATTN_ONLY_BASE, ATTN_ONLY_NEW};
+enum { GROUPS = sizeof order / sizeof order[0] };
+
+static bool is_folded(enum attn_comparison verdict)
+{
+    return verdict == ATTN_ONLY_BASE || verdict == ATTN_ONLY_NEW;
+}
+
+/* "only base: 14 results of naive 8, blas 6": one line for what has nothing to be compared with. */
+static void put_folded(FILE *out, const struct attn_pairs *pairs, enum attn_comparison verdict)
+{
+    size_t all = 0;
+    const char *between = "";
+    for (size_t i = 0; i < pairs->count; i++)
+        all += pairs->items[i].verdict == verdict;
+    fprintf(out, "%s: %zu result%s of ", verdict_names[verdict], all, all == 1 ? "" : "s");
+    for (size_t i = 0; i < pairs->count; i++) {
+        const char *label = pairs->items[i].base_label;
+        size_t first = 0, n = 0;
+        if (pairs->items[i].verdict != verdict)
+            continue;
+        while (pairs->items[first].verdict != verdict ||
+               strcmp(pairs->items[first].base_label, label) != 0)
+            first++;
+        for (size_t k = i; k < pairs->count && first == i; k++)
+            n += pairs->items[k].verdict == verdict &&
+                 strcmp(pairs->items[k].base_label, label) == 0;
+        if (n == 0)
+            continue;
+        fprintf(out, "%s%s %zu", between, label, n);
+        between = ", ";
+    }
+    fputc('\n', out);
+}
+
+/* mark: stands around the counts. */
+static void put_tally(FILE *out, const struct attn_compare_tally *tally, const char *mark)
+{
+    const char *between = mark;
+    for (size_t g = 0; g < GROUPS; g++) {
+        if (!tally->of[order[g]])
+            continue;
+        fprintf(out, "%s%zu %s", between, tally->of[order[g]], verdict_names[order[g]]);
+        between = ", ";
+    }
+    fputs(mark, out);
+    if (tally->rated)
+        fprintf(out, "; geometric mean of new/base %.3f over %zu (above 1 is slower)",
+                tally->geomean, tally->rated);
+    fputc('\n', out);
 }
 
 static void put_table(FILE *out, const struct attn_pairs *pairs,
@@ -82,21 +152,60 @@ static void put_table(FILE *out, const struct attn_pairs *pairs,
 {
     put_cells(out, NULL);
     fputs("case\n", out);
-    for (size_t i = 0; i < pairs->count; i++)
-        put_line(out, &pairs->items[i]);
-    static const enum attn_comparison order[] = {ATTN_BROKE,   ATTN_SLOWER, ATTN_UNCLEAR,
-                                                 ATTN_SAME,    ATTN_FASTER, ATTN_ONLY_BASE,
-                                                 ATTN_ONLY_NEW};
-    const char *between = "";
-    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
-        if (!tally->of[order[i]])
+    for (size_t g = 0; g < GROUPS; g++) {
+        if (!tally->of[order[g]])
             continue;
-        fprintf(out, "%s%zu %s", between, tally->of[order[i]], verdict_names[order[i]]);
-        between = ", ";
+        if (is_folded(order[g]))
+            put_folded(out, pairs, order[g]);
+        for (size_t i = 0; i < pairs->count && !is_folded(order[g]); i++)
+            if (pairs->items[i].verdict == order[g])
+                put_line(out, &pairs->items[i]);
     }
-    if (tally->rated)
-        fprintf(out, "; geometric mean of new/base %.3f over %zu (above 1 is slower)",
-                tally->geomean, tally->rated);
+    put_tally(out, tally, "");
+}
+
+static void put_markdown_line(FILE *out, const struct attn_pair *pair)
+{
+    struct cells cells;
+    fill_cells(pair, &cells);
+    fputs("| ", out);
+    attn_put_markdown(out, pair->row->label);
+    fprintf(out, "%s", cache_words(pair));
+    if (*pair->reason) {
+        fputs(": ", out);
+        attn_put_markdown(out, pair->reason);
+    }
+    fputs(" | ", out);
+    attn_put_markdown(out, cells.names);
+    fprintf(out, " | %s | %s | %s | %s |\n", cells.ratio, cells.interval, cells.base, cells.next);
+}
+
+/* A section for each verdict; what is the same is folded away. */
+static void put_markdown(FILE *out, const struct attn_pairs *pairs,
+                         const struct attn_compare_tally *tally)
+{
+    put_tally(out, tally, "**");
+    for (size_t g = 0; g < GROUPS; g++) {
+        const bool same = order[g] == ATTN_SAME;
+        if (!tally->of[order[g]])
+            continue;
+        fputc('\n', out);
+        if (is_folded(order[g])) {
+            put_folded(out, pairs, order[g]);
+            continue;
+        }
+        if (same)
+            fprintf(out, "<details><summary>%s</summary>\n\n", verdict_names[order[g]]);
+        else
+            fprintf(out, "### %s\n\n", verdict_names[order[g]]);
+        fputs("| case | backend | new/base | 95 % interval | base | new |\n"
+              "|---|---|---:|---|---:|---:|\n",
+              out);
+        for (size_t i = 0; i < pairs->count; i++)
+            if (pairs->items[i].verdict == order[g])
+                put_markdown_line(out, &pairs->items[i]);
+        fputs(same ? "\n</details>\n" : "", out);
+    }
     fputc('\n', out);
 }
 
@@ -188,7 +297,7 @@ int attn_compare_put(FILE *out, const struct attn_compare_findings *f,
     if (options->json)
         return put_json(out, f, options);
     if (f->pairs.count)
-        put_table(out, &f->pairs, &f->tally);
+        (options->markdown ? put_markdown : put_table)(out, &f->pairs, &f->tally);
     if (f->pairs.count && options->anchor)
         fprintf(out, "ratios are of times relative to %s, round by round; margin %g %%\n",
                 options->anchor, 100 * options->margin);

@@ -38,6 +38,7 @@ struct attn_compare_options {
     bool cross;                           /* compares runs that are not comparable (comparable.h) */
     bool strict;                          /* ATTN_UNCLEAR gives exit code 5 */
     bool json;                            /* JSON in place of a table */
+    bool markdown;                        /* the table as Markdown */
 };
 
 struct attn_pair {

@@ -328,6 +328,32 @@ static void two_backends_of_one_run(void **state)
     attn_run_release(&run);
 }
 
+/* By verdict, the bad ones first, and what one side alone has in a line. */
+static void grouped(void **state)
+{
+    (void)state;
+    struct attn_run_data run = quiet(1);
+    for (int markdown = 0; markdown < 2; markdown++) {
+        const struct attn_compare_options options = {
+            .margin = 0.03, .backends = {"avx2", "onednn"}, .markdown = markdown};
+        char *text = NULL, why[512] = "";
+        size_t length;
+        enum attn_exit code;
+        FILE *out = open_memstream(&text, &length);
+        assert_int_equal(attn_compare(&run, &run, &options, out, &code, why, sizeof why), 0);
+        fclose(out);
+        const char *only = strstr(text, "\nonly base: 7 results of avx2 7\n");
+        const char *broke = strstr(text, markdown ? "\n### broke\n" : "\nbroke ");
+        const char *slower = strstr(text, markdown ? "\n### slower\n" : "\nslower ");
+        assert_true(only && broke && slower && broke < slower && slower < only);
+        assert_null(strstr(text, "\nonly base  ")); /* no line each */
+        assert_int_equal(strstr(text, "**4 broke, ") != NULL, markdown);
+        assert_int_equal(strstr(text, "\n| case | backend | new/base |") != NULL, markdown);
+        free(text);
+    }
+    attn_run_release(&run);
+}
+
 /* Results of `backend` with options become those of `mine` with others. */
 static void rename_to_mine(struct attn_run_data *run, const char *backend, const char *options,
                            const char *others)
@@ -476,6 +502,7 @@ int main(void)
         cmocka_unit_test(not_comparable),
         cmocka_unit_test(nothing_in_common),
         cmocka_unit_test(two_backends_of_one_run),
+        cmocka_unit_test(grouped),
         cmocka_unit_test(options_of_one_backend),
         cmocka_unit_test(mapped_backends),
         cmocka_unit_test(the_table),
