@@ -107,6 +107,16 @@ static void put_link(FILE *out, const struct attn_view *view, const struct attn_
     fputs("</a></p>\n", out);
 }
 
+/* Are there pictures that the page does not hold itself? */
+static bool any_beside(const struct attn_heatmaps *maps, const struct choice *choice)
+{
+    for (size_t m = 0; m < maps->count; m++)
+        for (size_t g = 0; maps->items[m].drawn && g <= maps->items[m].n_sides; g++)
+            if (!choice->embedded[m][g])
+                return true;
+    return false;
+}
+
 static int put_map(FILE *out, const char *out_dir, const struct attn_view *view,
                    const struct attn_heatmap *map, const bool *embedded, char *why, size_t size)
 {
@@ -142,6 +152,10 @@ int attn_html_put_heatmaps(FILE *out, const char *out_dir, const struct attn_vie
         fputs("</p>\n", out);
     }
     choose(out_dir, maps, &choice);
+    if (any_beside(maps, &choice))
+        fputs(
+            "<p class=\"soft\">Pictures that are links here lie beside this page, in plots/.</p>\n",
+            out);
     for (size_t m = 0; m < maps->count; m++) {
         if (!maps->items[m].drawn)
             continue;

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
+#include "run/instance.h"
 #include "run/smaller.h"
-#include "run/verify_one.h"
 
 /* Cases smaller than this say nothing about a backend's rate: its time is that of a call. */
 static const double rate_flops = 1e7;

@@ -4,16 +4,8 @@
 #define ATTN_VERIFY_ONE_H
 
 #include "run/entry.h"
+#include "run/instance.h"
 #include "run/seat.h"
-
-/* Makes an instance; `like` as in attn_instance_create_like. On failure returns NULL, and the
- * verdict says why: skip (needs ..., have ...) if it does not fit in memory, ERROR otherwise. */
-struct attn_instance *attn_instance_for(const struct attn_session *session,
-                                        const struct attn_case *c, const struct attn_instance *like,
-                                        struct attn_judgement *verdict);
-/* One whose inputs the caller writes. NULL: no time, or no memory. */
-struct attn_instance *attn_instance_blank(const struct attn_session *session,
-                                          const struct attn_case *c);
 
 /* Fills the entry's verification part. A backend that computes nothing gets PASS without judging.
  * All backends of a case share `judge`. */
@@ -29,10 +21,6 @@ void attn_verify_placement(struct attn_seat *seat, struct attn_instance *instanc
 /* Adds the mistakes that the last verdict of a judge would have refused, if it holds. */
 void attn_verify_power(struct attn_power_trials **trials, const struct attn_judge *judge,
                        const struct attn_judgement *verdict, struct attn_entry *entry);
-
-/* Sets a verdict that was reached without judging. */
-void attn_judgement_set(struct attn_judgement *verdict, enum attn_status status,
-                        const char *reason);
 
 /* Keeps the worse of two verdicts; of equal ones, the first. What failed once has failed. */
 void attn_judgement_merge(struct attn_judgement *kept, const struct attn_judgement *next);

@@ -7,10 +7,13 @@ import json
 import os
 import re
 import shutil
+import signal
 import struct
+import subprocess
+import time
 import unittest
 
-from test_cli import BUILD, PLAIN, QUICK, SMALL, Case, broken
+from test_cli import BUILD, PLAIN, PROGRAM, QUICK, SMALL, Case, broken
 
 
 class Bench(Case):
@@ -100,6 +103,47 @@ class Bench(Case):
         with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
             self.assertNotIn("bench", [json.loads(line)["type"] for line in file])
 
+    @staticmethod
+    def has_round(results):
+        if not os.path.exists(results):
+            return False
+        with open(results, encoding="utf-8") as file:
+            return '"type":"round"' in file.read()
+
+    def test_ctrl_c_shows_what_there_is(self):
+        results = self.path("run/results.ndjson")
+        with subprocess.Popen([PROGRAM, "bench", "-b", "naive", "--rounds", "1000", "--cache", "hot",
+                               "-o", self.path("run"), SMALL], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as program:
+            while not self.has_round(results):
+                time.sleep(0.01)
+            program.send_signal(signal.SIGINT)
+            said, errors = program.communicate(timeout=60)
+        self.assertEqual(program.returncode, -signal.SIGINT)
+        self.assertRegex(said, r"\n  naive +[\d.]+ .s ")
+        self.assertIn("interrupted; the same command with --resume goes on", errors)
+        with open(results, encoding="utf-8") as file:  # what was cut off is measured again
+            self.assertNotIn("bench", [json.loads(line)["type"] for line in file])
+
+    def test_rows_are_listed_where_there_are_few_or_they_are_asked_for(self):
+        cases = [f"s={n} d=8" for n in range(8, 50)]
+        bench = ["bench", "-b", "naive", "--rounds", "1", "--samples", "1", "--min-time", "1us",
+                 "--cache", "hot", *cases]
+        said = self.expect(0, *bench, "-o", self.path("many")).stdout
+        self.assertIn("42 timings; --rows lists them", said)
+        self.assertNotIn("hot, median", said)
+        self.assertLess(len(said.splitlines()), 25)
+        said = self.expect(0, *bench, "--rows", "-o", self.path("rows")).stdout
+        self.assertEqual(len(re.findall(r"(?m)^  naive +[\d.]+ ", said)), 42)
+
+    def test_a_run_of_verify_alone_has_a_report(self):
+        self.expect(0, "verify", "-b", "naive", "-o", self.path("run"), PLAIN)
+        self.expect(0, "report", self.path("run"))
+        with open(self.path("run/report/index.html"), encoding="utf-8") as file:
+            self.assertIn(">Verdicts by backend</h2>", file.read())
+        self.assertIn("holds a run already; name another folder",
+                      self.expect(2, "verify", "-o", self.path("run"), PLAIN).stderr)
+
     def test_resume_takes_up_what_there_was_no_time_for(self):
         arguments = ["bench", "-b", "naive", *QUICK, "-o", self.path("run"), SMALL]
         done = self.expect(7, *arguments, "--budget", "1us", "--json")
@@ -167,7 +211,7 @@ class Bench(Case):
             self.expect(0, "report", run)
             with open(os.path.join(run, "report", "index.html"), encoding="utf-8") as file:
                 return file.read()
-        self.assertIn("<h2>Support</h2>", page())
+        self.assertIn(">Support</h2>", page())
         os.remove(os.path.join(run, "matrix.json"))
         self.assertNotIn("<h2>Support</h2>", page())
 

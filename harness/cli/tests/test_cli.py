@@ -509,6 +509,9 @@ class Verify(Case):
             self.assertEqual(done.returncode, 0, done.stdout)
             self.assertIn("[....", done.stdout)
             self.assertEqual("\033[32m" in done.stdout, coloured)
+            # The bar is cleared before a line is printed, and the status has its colour.
+            green, end = ("\033[32m", "\033[0m") if coloured else ("", "")
+            self.assertIn(f"\n\033[K{green}pass      {end} ", done.stdout)  # text: \r is \n
 
 
 class NewBackend(Case):
@@ -536,6 +539,8 @@ class NewBackend(Case):
                 if language == "python" and not self.has_numpy():
                     continue
                 command, environment = self.make(language, name)
+                if language == "python":
+                    environment["ATTNBENCH_PYTHON_BACKENDS"] = name
                 done = self.expect(0, *command, *taken, *refused, "--json", env=environment)
                 statuses = [r["status"] for r in map(json.loads, done.stdout.splitlines())]
                 if language == "python":  # 0 / 0 in the row without keys

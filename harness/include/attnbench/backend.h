@@ -472,7 +472,8 @@ struct attn_plugin {
 
 #define ATTN_PLUGIN_SYMBOL "attn_plugin"
 
-/* What a plugin defines, at the foot of its source:
+/* What a plugin defines, at the foot of its source (in C++ with the word `struct`, too: the variable
+ * hides the type of the same name):
  *   const struct attn_plugin attn_plugin = {
  *       .abi_version = ATTN_ABI_VERSION, .struct_size = sizeof(struct attn_plugin),
  *       .n_backends = 1, .backends = table };                                                  */

@@ -105,7 +105,7 @@ class OpPrefix(unittest.TestCase):
         self.assertEqual({record["status"] for record in records}, {"pass", "skip"})
 
     def test_backends_that_do_not_know_it_refuse_it(self):
-        done = self.expect(0, "verify", "-b", "naive", "--json", CASE)
+        done = self.expect(7, "verify", "-b", "naive", "--json", CASE)
         record = json.loads(done.stdout.splitlines()[0])
         self.assertEqual((record["status"], record["backend"]), ("skip", "naive"))
         self.assertIn("op 9001", record["reason"])
