@@ -15,8 +15,9 @@
  * them, and says so: two runs beside each other must both end in their time. */
 #define PATIENCE_S 0.5
 
-/* Rounds of turns, over the others: they cost less, and more of them make intervals narrow. */
-#define TURNS_TIMES 3
+/* Rounds of turns, over the others: they cost less, and more of them make intervals narrow. With a
+ * budget, which ends them, more are worth the time. */
+enum { TURNS_TIMES = 2, TURNS_TIMES_BUDGET = 3 };
 
 /* Batches of a side in a round, at least, unless its runs are long: with fewer, what disturbs one
  * of them disturbs the round. */
@@ -72,7 +73,8 @@ static struct attn_paired_rounds *rounds_of(const struct pass *pass, size_t i, s
 
 static int rounds_most(const struct attn_settings *s)
 {
-    const int most = s->rounds > 1 ? TURNS_TIMES * s->rounds : 1;
+    const int times = s->budget_s > 0 ? TURNS_TIMES_BUDGET : TURNS_TIMES;
+    const int most = s->rounds > 1 ? times * s->rounds : 1;
     return most < ATTN_ROUNDS_MAX ? most : ATTN_ROUNDS_MAX;
 }
 

@@ -80,8 +80,8 @@ class Paired(Bench):
         sides = {record["options"]: record for record in records["bench"]
                  if record["backend"] == "slowed"}
         for record in sides.values():
-            self.check_live(record["live"], 18)
-            self.assertGreaterEqual(record["live"]["batches"], 18 * 8)
+            self.check_live(record["live"], 12)
+            self.assertGreaterEqual(record["live"]["batches"], 12 * 8)
             self.assertGreaterEqual(record["live"]["iterations"], 1)
         pairs = {options: record["live"]["paired"] for options, record in sides.items()}
         anchors = {(pair["anchor"], pair["anchor_options"]) for pair in pairs.values()}
@@ -95,7 +95,7 @@ class Paired(Bench):
         self.assertGreater(ratio, 1.15)
         self.assertLess(ratio, 1.6)
         calm = sides[other]["live"]["undisturbed"]
-        self.assertEqual(pair["rounds"], calm if calm >= 3 else 18)
+        self.assertEqual(pair["rounds"], calm if calm >= 3 else 12)
         self.assertLessEqual(pair["ci95"][0], pair["ratio"])
         self.assertLessEqual(pair["ratio"], pair["ci95"][1])
         # What computes nothing has no turns.

@@ -111,8 +111,8 @@ class Compare(Case):
 
     def test_more_rounds_than_64(self):
         self.expect(2, "bench", "-b", "naive", "--rounds", "1001", "-o", self.path("no"), PLAIN)
-        self.expect(0, "bench", "-b", "naive", *QUICK, "--rounds", "66", "--min-time", "10us", "-o",
-                    self.path("long"), PLAIN)
+        self.expect(0, "bench", "-b", "naive", *QUICK, "--rounds", "66", "--min-time", "10us",
+                    "--cache", "cold", "-o", self.path("long"), PLAIN)
         with open(self.path("long/results.ndjson"), encoding="utf-8") as file:
             records = [json.loads(line) for line in file]
         bench = [r for r in records if r["type"] == "bench"][0]
@@ -186,8 +186,6 @@ class Runs(Case):
         self.assertEqual(list(records), ["verify", "round", "bench"])
         self.assertIsNone(records["bench"]["time_ns"]["ci95"])
         self.assertGreater(records["bench"]["time_ns"]["median"], 0)
-        self.assertRegex(self.expect(0, *bench, "-o", self.path("text")).stdout,
-                         r"\n  naive +[\d.]+ .s +needs 2 rounds ")
 
     def test_decoding_says_nothing_about_prefill(self):
         # slow sleeps while it decodes: 10 MFLOP/s, at which the prefill would take 13 s.
