@@ -41,26 +41,48 @@ static const char *plural(int n, const char *one, const char *more)
     return n == 1 ? one : more;
 }
 
-/* The first backend that was asked for and has no verdict but skips; NULL: there is none. skips,
- * reason: how many, and why the first one was. */
+/* Has a backend a verdict that is no skip? skips, reason: how many of these, and why the first was.
+ */
+static bool is_checked(const struct attn_session *session, const struct attn_contestant *c,
+                       int *skips, const char **reason)
+{
+    size_t i;
+    json_t *record;
+    *skips = 0;
+    *reason = "";
+    json_array_foreach(session->records, i, record)
+    {
+        const int status = is_of(record, c) ? status_of(record) : -1;
+        if (status >= 0 && status != ATTN_SKIP)
+            return true;
+        if (status == ATTN_SKIP && (*skips)++ == 0)
+            *reason = text_at(record, "reason");
+    }
+    return false;
+}
+
+/* Of a plugin that was named, one backend that was checked is enough. */
+static bool has_checked_sibling(const struct attn_session *session, const struct attn_contestant *c)
+{
+    int skips;
+    const char *reason;
+    for (size_t b = 0; b < session->roster.count; b++) {
+        const struct attn_contestant *other = &session->roster.items[b];
+        if (strcmp(other->plugin, c->plugin) == 0 && is_checked(session, other, &skips, &reason))
+            return true;
+    }
+    return false;
+}
+
+/* The first backend that was asked for and has no verdict but skips; NULL: there is none. */
 static const struct attn_contestant *unchecked(const struct attn_session *session, int *skips,
                                                const char **reason)
 {
     for (size_t b = 0; b < session->roster.count; b++) {
         const struct attn_contestant *c = &session->roster.items[b];
-        bool checked = !(c->asked || c->named) || c->info.exactness == ATTN_NONE;
-        size_t i;
-        json_t *record;
-        *skips = 0;
-        *reason = "";
-        json_array_foreach(session->records, i, record)
-        {
-            const int status = checked || !is_of(record, c) ? -1 : status_of(record);
-            if (status == ATTN_SKIP && (*skips)++ == 0)
-                *reason = text_at(record, "reason");
-            checked = checked || (status >= 0 && status != ATTN_SKIP);
-        }
-        if (!checked)
+        if ((c->asked || c->named) && c->info.exactness != ATTN_NONE &&
+            !is_checked(session, c, skips, reason) &&
+            (c->asked || !has_checked_sibling(session, c)))
             return c;
     }
     return NULL;

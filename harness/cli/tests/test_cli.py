@@ -451,6 +451,10 @@ class Verify(Case):
             self.assertRegex(done.stderr, r"exit 7: test was checked on nothing: all its cases were "
                              r"skipped \(only plain f32 attention\); name a case that it supports\n$")
         self.expect(7, "verify", "--plugin", broken("good"), PLAIN + " dtype=f64")
+        # Of a plugin with several backends one is enough (others of this one refuse f32).
+        plugins = os.path.dirname(json.loads(self.expect(0, "list", "--json").stdout)[0]["plugin"])
+        self.expect(0, "verify", "--plugin", "x=" + os.path.join(plugins, "simd.so"), "--checks",
+                    "none", "--fills", "none", PLAIN)
         self.expect(0, "verify", "op=mha hq=2 s=9 dk=8 residual=1")  # nobody asked for one of them
 
     def test_every_exit_says_why(self):
