@@ -240,6 +240,7 @@ void attn_command_help(const struct attn_verb *verb)
 
 enum attn_exit attn_complain(enum attn_exit code, const char *text)
 {
+    fflush(stdout); /* in a log, after what was printed before */
     fprintf(stderr, "attnbench: %s\n", text);
     return code;
 }

@@ -77,7 +77,7 @@ static enum attn_exit conclude(struct attn_command *c, const struct attn_paths *
     else
         code = attn_exit_stronger(code, print_screen(c, session, reports ? report : NULL));
     if (attn_interrupted)
-        fprintf(stderr, "attnbench: interrupted; the same command with --resume goes on\n");
+        attn_complain(code, "interrupted; the same command with --resume goes on");
     else if (*line)
         attn_complain(code, line);
     return code;
