@@ -6,17 +6,12 @@
 #include "bench/bench.h"
 #include "cli/command.h"
 #include "report/report.h"
+#include "results/field.h"
 #include "run/conclusion.h"
 #include "run/resume.h"
 
 /* More timings than these are not listed unless --rows asks for them. */
 enum { ROWS_MOST = 40 };
-
-static const char *text_at(const json_t *record, const char *key)
-{
-    const char *text = json_string_value(json_object_get(record, key));
-    return text ? text : "";
-}
 
 /* Every verdict that prevented a timing, and nobody expected. */
 static void print_troubles(const struct attn_session *session)
@@ -25,13 +20,14 @@ static void print_troubles(const struct attn_session *session)
     json_t *r;
     json_array_foreach(session->records, i, r)
     {
-        const char *status = text_at(r, "status");
-        if (strcmp(text_at(r, "type"), "verify") != 0 || strcmp(status, "pass") == 0 ||
+        const char *status = attn_field_text(r, "status");
+        if (strcmp(attn_field_text(r, "type"), "verify") != 0 || strcmp(status, "pass") == 0 ||
             json_is_true(json_object_get(r, "expected")))
             continue;
-        printf("%s: %s on %s: %s\n    rerun: %s\n", status, text_at(r, "backend"),
-               *text_at(r, "name") ? text_at(r, "name") : text_at(r, "case"), text_at(r, "reason"),
-               text_at(r, "repro"));
+        printf("%s: %s on %s: %s\n    rerun: %s\n", status, attn_field_text(r, "backend"),
+               *attn_field_text(r, "name") ? attn_field_text(r, "name")
+                                           : attn_field_text(r, "case"),
+               attn_field_text(r, "reason"), attn_field_text(r, "repro"));
     }
 }
 
@@ -40,12 +36,12 @@ static enum attn_exit print_screen(const struct attn_command *c, const struct at
                                    const char *report)
 {
     struct attn_run_data run = {.records = session->records};
-    const struct attn_screen screen = {.rows =
-                                           c->rows || attn_timings_count(run.records) <= ROWS_MOST,
-                                       .counts = session->settings.count,
-                                       .columns = attn_terminal_columns(),
-                                       .fewer = !session->settings.fills || !session->settings.checks,
-                                       .report = report};
+    const struct attn_screen screen = {
+        .rows = c->rows || attn_timings_count(run.records) <= ROWS_MOST,
+        .counts = session->settings.count,
+        .columns = attn_terminal_columns(),
+        .fewer = !session->settings.fills || !session->settings.checks,
+        .report = report};
     char why[1024], path[ATTN_PATH_MAX];
     if (attn_path_join(path, session->folder, "machine.json") == 0)
         run.machine = json_load_file(path, 0, NULL);

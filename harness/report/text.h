@@ -1,24 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.h - reads fields that may be missing or have another type, formats numbers for people, and
- * escapes text for each format of the report. Text from a file reaches a page only through an
- * attn_put_ function. */
+/* text.h - formats numbers for people, and escapes text for each format of the report. Text from a
+ * file reaches a page only through an attn_put_ function. */
 #ifndef ATTN_REPORT_TEXT_H
 #define ATTN_REPORT_TEXT_H
 
-#include <jansson.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
+#include "results/field.h"
+
 /* Shown in place of a missing figure. */
 #define ATTN_DASH "\xe2\x80\x94"
-
-/* Read a field. They give "", NAN, false or NULL if it is missing or has another type. `object` may
- * be NULL. attn_field_at follows a dotted path ("cpu.model"). */
-const json_t *attn_field_at(const json_t *object, const char *path);
-const char *attn_field_text(const json_t *object, const char *path);
-double attn_field_number(const json_t *object, const char *path);
-bool attn_field_true(const json_t *object, const char *path);
 
 /* Format a figure into `text` and return it. NAN and infinities give a dash. */
 #define ATTN_FIGURE_MAX 32

@@ -5,25 +5,19 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "results/record.h"
-
-static const char *text_at(const json_t *record, const char *key)
-{
-    const char *text = json_string_value(json_object_get(record, key));
-    return text ? text : "";
-}
+#include "results/field.h"
 
 static int status_of(const json_t *record)
 {
-    return strcmp(text_at(record, "type"), "verify") == 0
-               ? attn_status_parse(text_at(record, "status"))
+    return strcmp(attn_field_text(record, "type"), "verify") == 0
+               ? attn_status_parse(attn_field_text(record, "status"))
                : -1;
 }
 
 static bool is_of(const json_t *record, const struct attn_contestant *c)
 {
-    return strcmp(text_at(record, "backend"), c->info.name) == 0 &&
-           strcmp(text_at(record, "options"), c->options) == 0;
+    return strcmp(attn_field_text(record, "backend"), c->info.name) == 0 &&
+           strcmp(attn_field_text(record, "options"), c->options) == 0;
 }
 
 /* Adds to a line that is never longer than its room. */
@@ -56,7 +50,7 @@ static bool is_checked(const struct attn_session *session, const struct attn_con
         if (status >= 0 && status != ATTN_SKIP)
             return true;
         if (status == ATTN_SKIP && (*skips)++ == 0)
-            *reason = text_at(record, "reason");
+            *reason = attn_field_text(record, "reason");
     }
     return false;
 }
@@ -127,7 +121,7 @@ static void say_refusals(const struct attn_session *session, char *line, size_t 
         "'*: %.200s'",
         *line ? "; " : "", n, plural(n, "refusal is", "refusals are"),
         dot ? (int)(dot - name) : (int)strlen(name), name, plural(n, "it", "them"),
-        text_at(first, "reason"));
+        attn_field_text(first, "reason"));
 }
 
 /* Counts of the statuses that lead to one code: "2 crash, 1 timeout". */

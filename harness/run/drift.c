@@ -11,21 +11,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "results/field.h"
 #include "results/record.h"
 #include "results/statistics.h"
 #include "run/paths.h"
 
-static const char *text_of(const json_t *record, const char *key)
-{
-    const char *text = json_string_value(json_object_get(record, key));
-    return text ? text : "";
-}
-
 /* A verdict that passed, with a figure. */
 static bool passed(const json_t *record)
 {
-    const char *status = text_of(record, "status");
-    return !strcmp(text_of(record, "type"), "verify") &&
+    const char *status = attn_field_text(record, "status");
+    return !strcmp(attn_field_text(record, "type"), "verify") &&
            (!strcmp(status, "pass") || !strcmp(status, "mistrusted")) &&
            json_is_number(json_object_get(record, "max_ratio"));
 }
@@ -37,15 +32,14 @@ static double ratio_of(const json_t *record)
 
 static bool same_backend(const json_t *a, const json_t *b)
 {
-    return !strcmp(text_of(a, "backend"), text_of(b, "backend")) &&
-           !strcmp(text_of(a, "options"), text_of(b, "options")) &&
+    return !strcmp(attn_field_text(a, "backend"), attn_field_text(b, "backend")) &&
+           !strcmp(attn_field_text(a, "options"), attn_field_text(b, "options")) &&
            json_equal(json_object_get(a, "threads"), json_object_get(b, "threads"));
 }
 
 static bool same_type(const json_t *a, const json_t *b)
 {
-    return !strcmp(text_of(json_object_get(a, "sizes"), "dtype"),
-                   text_of(json_object_get(b, "sizes"), "dtype"));
+    return !strcmp(attn_field_text(a, "sizes.dtype"), attn_field_text(b, "sizes.dtype"));
 }
 
 json_t *attn_drift_passed(const json_t *records)
@@ -105,7 +99,8 @@ static const json_t *counterpart(const json_t *earlier, const json_t *of)
     const json_t *found = NULL;
     json_array_foreach(earlier, i, record)
     {
-        if (!strcmp(text_of(record, "id"), text_of(of, "id")) && same_backend(record, of))
+        if (!strcmp(attn_field_text(record, "id"), attn_field_text(of, "id")) &&
+            same_backend(record, of))
             found = record;
     }
     return found;
@@ -140,8 +135,8 @@ int attn_drift_judge(const json_t *earlier, const json_t *records, double factor
         fprintf(out,
                 "drift: %s on %s: the error was %.3g of its bound and is %.3g now, more than %g "
                 "times %.3g\n",
-                text_of(record, "backend"), text_of(record, "case"), was, now, factor,
-                was > floor ? was : floor);
+                attn_field_text(record, "backend"), attn_field_text(record, "case"), was, now,
+                factor, was > floor ? was : floor);
     }
     free(scratch);
     return 0;

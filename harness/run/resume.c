@@ -4,13 +4,8 @@
 
 #include <string.h>
 
+#include "results/field.h"
 #include "results/record.h"
-
-static const char *text_of(const json_t *record, const char *key)
-{
-    const char *text = json_string_value(json_object_get(record, key));
-    return text ? text : "";
-}
 
 static void key_of(const char *id, const char *backend, const char *options, int threads, char *key,
                    size_t size)
@@ -23,13 +18,13 @@ static void key_of(const char *id, const char *backend, const char *options, int
  * whose timing is recorded last. */
 static bool ends_key(const json_t *record, const char *last)
 {
-    if (!strcmp(text_of(record, "type"), "bench"))
-        return !strcmp(text_of(record, "cache"), last);
-    int status = attn_status_parse(text_of(record, "status"));
+    if (!strcmp(attn_field_text(record, "type"), "bench"))
+        return !strcmp(attn_field_text(record, "cache"), last);
+    int status = attn_status_parse(attn_field_text(record, "status"));
     if (status == ATTN_SKIP &&
-        !strncmp(text_of(record, "reason"), ATTN_NO_TIME_LEFT, strlen(ATTN_NO_TIME_LEFT)))
+        !strncmp(attn_field_text(record, "reason"), ATTN_NO_TIME_LEFT, strlen(ATTN_NO_TIME_LEFT)))
         return false;
-    return !strcmp(text_of(record, "type"), "verify") &&
+    return !strcmp(attn_field_text(record, "type"), "verify") &&
            !(status >= 0 && attn_status_holds((enum attn_status)status));
 }
 
@@ -88,7 +83,8 @@ static json_t *keys_done(const json_t *records, const char *last)
     json_t *record, *done = json_object();
     json_array_foreach(records, i, record)
     {
-        key_of(text_of(record, "id"), text_of(record, "backend"), text_of(record, "options"),
+        key_of(attn_field_text(record, "id"), attn_field_text(record, "backend"),
+               attn_field_text(record, "options"),
                (int)json_integer_value(json_object_get(record, "threads")), key, sizeof key);
         if (done && ends_key(record, last) && note(done, key)) {
             json_decref(done);
@@ -116,7 +112,7 @@ int attn_resume(struct attn_session *session, char *why, size_t size)
     /* Old records of cases that are measured again neither count nor are shown. */
     json_array_foreach(records, i, record)
     {
-        if (result || json_object_get(open, text_of(record, "id")))
+        if (result || json_object_get(open, attn_field_text(record, "id")))
             continue;
         attn_session_claim(session, record);
         result = json_array_append(session->records, record);

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* field.h - reads fields that may be missing or have another type. */
+#ifndef ATTN_FIELD_H
+#define ATTN_FIELD_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+/* Read a field. They give "", NAN, false or NULL if it is missing or has another type. `object` may
+ * be NULL. attn_field_at follows a dotted path ("cpu.model"). */
+const json_t *attn_field_at(const json_t *object, const char *path);
+const char *attn_field_text(const json_t *object, const char *path);
+double attn_field_number(const json_t *object, const char *path);
+bool attn_field_true(const json_t *object, const char *path);
+
+#endif
