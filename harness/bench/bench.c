@@ -14,17 +14,10 @@ static const double rounds_share = 0.4;
 
 static int write_matrix(const struct attn_session *session, char *why, size_t size)
 {
-    char path[ATTN_PATH_MAX];
     json_t *matrix = attn_matrix_ask(session, why, size);
     if (!matrix)
         return attn_interrupted ? 0 : -1;
-    const int result = attn_path_join(path, session->folder, "matrix.json") == 0
-                           ? json_dump_file(matrix, path, JSON_COMPACT)
-                           : -1;
-    json_decref(matrix);
-    if (result)
-        snprintf(why, size, "matrix.json cannot be written into '%s'", session->folder);
-    return result;
+    return attn_session_write(session, matrix, "matrix.json", JSON_COMPACT, why, size);
 }
 
 /* The time at which the rounds without turns should end, if those with turns are to have theirs. */

@@ -157,8 +157,9 @@ static json_t *ceilings_json(const struct attn_ceilings *c, json_t *gemm)
                      rungs, "reads", reads, "gemm", gemm);
 }
 
-json_t *attn_machine_json(const struct attn_session *session, const struct attn_roof *roof,
-                          double harness_ns)
+/* The object of machine.json. */
+static json_t *machine_json(const struct attn_session *session, const struct attn_roof *roof,
+                            double harness_ns)
 {
     const struct attn_settings *s = &session->settings;
     struct utsname kernel = {0};
@@ -189,13 +190,6 @@ json_t *attn_machine_json(const struct attn_session *session, const struct attn_
 int attn_machine_write(const struct attn_session *session, const struct attn_roof *roof,
                        double harness_ns, char *why, size_t size)
 {
-    char path[ATTN_PATH_MAX];
-    json_t *machine = attn_machine_json(session, roof, harness_ns);
-    const int result = machine && attn_path_join(path, session->folder, "machine.json") == 0
-                           ? json_dump_file(machine, path, JSON_INDENT(2) | JSON_REAL_PRECISION(9))
-                           : -1;
-    json_decref(machine);
-    if (result)
-        snprintf(why, size, "machine.json cannot be written into '%s'", session->folder);
-    return result;
+    return attn_session_write(session, machine_json(session, roof, harness_ns), "machine.json",
+                              JSON_INDENT(2) | JSON_REAL_PRECISION(9), why, size);
 }

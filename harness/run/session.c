@@ -129,6 +129,19 @@ int attn_session_open(struct attn_session *session, const char *folder, const ch
     return 0;
 }
 
+int attn_session_write(const struct attn_session *session, json_t *value, const char *name,
+                       size_t flags, char *why, size_t size)
+{
+    char path[ATTN_PATH_MAX];
+    const int result = value && attn_path_join(path, session->folder, name) == 0
+                           ? json_dump_file(value, path, flags)
+                           : -1;
+    json_decref(value);
+    if (result)
+        snprintf(why, size, "%s cannot be written into '%s'", name, session->folder);
+    return result;
+}
+
 void attn_session_close(struct attn_session *session)
 {
     if (session->results >= 0)

@@ -73,6 +73,12 @@ int attn_session_record(struct attn_session *session, json_t *record);
  * run; NULL: it is to be continued. */
 int attn_session_open(struct attn_session *session, const char *folder, const char *taken,
                       char *why, size_t size);
+
+/* Writes a file of JSON into the run folder. Takes the reference; flags are those of jansson.
+ * Returns 0, or -1 with the reason. */
+int attn_session_write(const struct attn_session *session, json_t *value, const char *name,
+                       size_t flags, char *why, size_t size);
+
 void attn_session_close(struct attn_session *session);
 
 /* Set by the main program's handler of SIGINT and SIGTERM: stop between two requests. */
