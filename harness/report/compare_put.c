@@ -80,7 +80,7 @@ static void fill_cells(const struct attn_pair *pair, struct cells *cells)
 
 static const char *cache_words(const struct attn_pair *pair)
 {
-    return strcmp(pair->row->cache, "cold") == 0 ? " (cold)" : "";
+    return attn_row_cold(pair->row) ? " (cold)" : "";
 }
 
 static void put_line(FILE *out, const struct attn_pair *pair)
@@ -103,7 +103,7 @@ static bool is_folded(enum attn_comparison verdict)
     return verdict == ATTN_ONLY_BASE || verdict == ATTN_ONLY_NEW;
 }
 
-/* "only base: 14 results of naive 8, blas 6": one line for what has nothing to be compared with. */
+/* "only base: 14 results of mine 8, yours 6": one line for what has nothing to be compared with. */
 static void put_folded(FILE *out, const struct attn_pairs *pairs, enum attn_comparison verdict)
 {
     size_t all = 0;

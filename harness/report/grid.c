@@ -9,11 +9,6 @@
 
 #include "report/text.h"
 
-static bool is_cold(const struct attn_view_row *row)
-{
-    return strcmp(row->cache, "cold") == 0;
-}
-
 /* Whether a row may stand in a grid: in the cold one, untimed rows say why there is no figure. */
 static bool belongs(const struct attn_view *view, const struct attn_view_row *row,
                     enum attn_grid_kind kind)
@@ -22,7 +17,7 @@ static bool belongs(const struct attn_view *view, const struct attn_view_row *ro
         return false;
     if (kind == ATTN_GRID_CHECKS)
         return row->first && row->verify;
-    return kind == ATTN_GRID_COLD ? is_cold(row) || !row->bench : !is_cold(row);
+    return kind == ATTN_GRID_COLD ? attn_row_cold(row) || !row->bench : !attn_row_cold(row);
 }
 
 static bool is_figure(const struct attn_view_row *row, enum attn_grid_kind kind)

@@ -32,7 +32,7 @@ static bool belongs(const struct attn_view *view, const struct attn_view_row *ro
                            ? strcmp(score, "scaled_dot") == 0 || strcmp(score, "dot") == 0
                            : *op && !*score;
     double x = intensity(row);
-    return view->backends[row->backend].counted && strcmp(row->cache, "cold") != 0 && whole &&
+    return view->backends[row->backend].counted && !attn_row_cold(row) && whole &&
            strcmp(attn_field_text(row->sizes, "dtype"), "f32") == 0 &&
            attn_field_number(row->bench, "flops") >= LEAST_WORK && isfinite(row->gflops) &&
            isfinite(x) && x > 0;

@@ -29,8 +29,8 @@ struct samples {
 
 static bool belongs(const struct attn_view *view, const struct attn_view_row *row, size_t backend)
 {
-    return row->backend == backend && view->backends[backend].counted &&
-           strcmp(row->cache, "cold") != 0 && attn_row_timed(row);
+    return row->backend == backend && view->backends[backend].counted && !attn_row_cold(row) &&
+           attn_row_timed(row);
 }
 
 static double sample_of(const struct attn_view_row *row, const json_t *round, size_t at)

@@ -23,11 +23,6 @@ static int by_time(const void *a, const void *b)
     return (x->row->backend > y->row->backend) - (x->row->backend < y->row->backend);
 }
 
-static bool is_cold(const struct attn_view_row *row)
-{
-    return strcmp(row->cache, "cold") == 0;
-}
-
 /* What is known beside one result of a case. */
 static struct cell cell_of(const struct attn_view *view, const struct attn_view_row *row)
 {
@@ -36,7 +31,7 @@ static struct cell cell_of(const struct attn_view *view, const struct attn_view_
         const struct attn_view_row *other = &view->rows[r];
         if (other->backend == row->backend && strcmp(other->id, row->id) == 0 &&
             isfinite(other->median))
-            *(is_cold(other) ? &cell.cold : &cell.hot) = other;
+            *(attn_row_cold(other) ? &cell.cold : &cell.hot) = other;
     }
     if (cell.hot || cell.cold)
         cell.rank = (cell.hot ? cell.hot : cell.cold)->median;
@@ -157,7 +152,7 @@ static void add_paths(const struct attn_run_data *run, const struct attn_screen 
 static enum attn_grid_kind kind_of(const struct attn_view *view)
 {
     for (size_t r = 0; r < view->n_rows; r++)
-        if (isfinite(view->rows[r].median) && !is_cold(&view->rows[r]))
+        if (isfinite(view->rows[r].median) && !attn_row_cold(&view->rows[r]))
             return ATTN_GRID_HOT;
     return ATTN_GRID_COLD;
 }

@@ -89,7 +89,7 @@ static double position(const struct attn_view *view, const struct attn_view_row 
 {
     const json_t *s = row->sizes;
     char mask[64];
-    if (!s || !view->backends[row->backend].counted || strcmp(row->cache, "cold") == 0)
+    if (!s || !view->backends[row->backend].counted || attn_row_cold(row))
         return NAN;
     if (!is_plain(s) || !same_text(s, "dtype", "f32"))
         return NAN;

@@ -406,3 +406,8 @@ bool attn_row_exact(const struct attn_view_row *row)
     return row->status != ATTN_APPROX &&
            strcmp(attn_field_text(row->bench, "exactness"), "approximate") != 0;
 }
+
+bool attn_row_cold(const struct attn_view_row *row)
+{
+    return strcmp(row->cache, "cold") == 0;
+}

@@ -26,5 +26,7 @@ size_t attn_view_round_medians(const json_t *bench, double **medians);
 /* Whether a row has a time of right numbers, and whether these are exact. */
 bool attn_row_timed(const struct attn_view_row *row);
 bool attn_row_exact(const struct attn_view_row *row);
+/* Whether it was timed with cold caches. */
+bool attn_row_cold(const struct attn_view_row *row);
 
 #endif
