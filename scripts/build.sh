@@ -8,7 +8,8 @@
 # its backends, 1.2 GB; without it the peers in Python are NumPy and ONNX Runtime. --with-cuda brings
 # nvcc for the CUDA backend where there is none, 0.3 GB. --fast-tier leaves out what the fast tier of
 # the tests does not need (tests labelled full, CUDA kernels), but for kernels that are there already.
-# --no-tests builds the program and its backends only, and installs nothing for tests. --install-only neither configures nor builds.
+# --no-tests builds the program and its backends only, and installs nothing for tests. --install-only
+# neither configures nor builds.
 # ATTNBENCH_NO_INSTALL=1 installs nothing and builds with what is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -211,8 +212,10 @@ if [ "${ATTNBENCH_NO_INSTALL:-}" != 1 ]; then
     [ "$cuda" = 0 ] || command -v nvcc >/dev/null || install_cuda ||
         say "no nvcc: the CUDA backend is left out (see the error above)"
     make_packs || say "no packs: the suite runs without real tensors (see the error above)"
-    [ "$tests" = 0 ] || install_scipy || say "no SciPy: tests of the statistics are left out (see the error above)"
-    [ "$tests" = 0 ] || make_onnx_packs || say "no packs of ONNX's cases: their test is left out (see the error above)"
+    [ "$tests" = 0 ] || install_scipy ||
+        say "no SciPy: tests of the statistics are left out (see the error above)"
+    [ "$tests" = 0 ] || make_onnx_packs ||
+        say "no packs of ONNX's cases: their test is left out (see the error above)"
 fi
 [ "$build" = 1 ] || exit 0
 # A tree that somebody has built for use stays whole.

@@ -250,8 +250,8 @@ def numerics(plan):
 
 
 def declared(plan):
-    """The fields of struct attn_numerics. What an adapter leaves out: sums in f32 (f64 for f64), exp, tanh and log within 4 units of
-    that type."""
+    """The fields of struct attn_numerics. What an adapter leaves out: sums in f32 (f64 for f64),
+    exp, tanh and log within 4 units of that type."""
     acc = "float64" if plan.problem.dtype == "float64" else "float32"
     near = 4 * ROUNDOFF[acc]
     given = {"acc_type": acc, "e_exp": near, "e_tanh": near, "e_log": near,

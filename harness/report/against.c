@@ -198,15 +198,14 @@ static void put_results(FILE *out, const struct against *a)
     const json_t *results = json_object_get(a->found, "results");
     size_t i;
     json_t *result;
-    fputs(
-        "<h2>Results</h2>\n<p class=\"soft\">Slower or faster: the whole 95 % interval of the "
-        "ratio "
-        "lies beyond the margin; same: within it; unclear: it crosses it. Results that one run "
-        "alone has are counted above.</p>\n<div class=\"wide\"><table class=\"grid\">\n<thead><tr>"
-        "<th rowspan=\"1\">case</th>"
-        "<th class=\"b\">backend</th><th>verdict</th><th class=\"b\">new/base</th><th>base</th>"
-        "<th>new</th></tr></thead>\n<tbody>\n",
-        out);
+    fputs("<h2>Results</h2>\n<p class=\"soft\">Slower or faster: the whole 95 % interval of the "
+          "ratio lies beyond the margin; same: within it; unclear: it crosses it. Results that one "
+          "run alone has are counted above.</p>\n<div class=\"wide\"><table "
+          "class=\"grid\">\n<thead><tr>"
+          "<th rowspan=\"1\">case</th>"
+          "<th class=\"b\">backend</th><th>verdict</th><th class=\"b\">new/base</th><th>base</th>"
+          "<th>new</th></tr></thead>\n<tbody>\n",
+          out);
     for (size_t v = 0; v < VERDICTS; v++) {
         const char *name = verdicts[v].name;
         const double count = attn_field_number(json_object_get(a->found, "counts"), name);

@@ -126,7 +126,7 @@ static void add_noise(const struct attn_view *view, const struct attn_ranking *r
 {
     static const char *const names[] = {"quiet", "shared", "contended"};
     const struct attn_paired_widths widths = attn_paired_widths_of(ranking->grid);
-    size_t counts[3] = {0}, all = 0, timed = 0, class = 0;
+    size_t counts[3] = {0}, all = 0, timed = 0, middle = 0;
     double load = 0;
     for (size_t r = 0; r < view->n_rows; r++) {
         const char *noise = attn_field_text(view->rows[r].bench, "live.noise");
@@ -146,10 +146,10 @@ static void add_noise(const struct attn_view *view, const struct attn_ranking *r
         return;
     }
     /* That of the median timing. */
-    for (size_t below = counts[0]; class < 2 && 2 * below < all; below += counts[class])
-        class ++;
+    for (size_t below = counts[0]; middle < 2 && 2 * below < all; below += counts[middle])
+        middle++;
     say(line, "%s (of %zu timings in turns %zu quiet, %zu shared, %zu contended), load up to %.1f",
-        names[class], all, counts[0], counts[1], counts[2], load);
+        names[middle], all, counts[0], counts[1], counts[2], load);
     if (widths.ratios > 0)
         say(line, "; %.0f %% of rounds disturbed, ratios known to %.2g %% in the median",
             100 * widths.disturbed, 100 * widths.median);
@@ -181,7 +181,7 @@ static void add_verdicts(const struct attn_view *view, struct attn_verdict *verd
         say(add(verdict, ""), "and %zu more", failed - FAILURES);
 }
 
-/* " naive 14, scalar 12" */
+/* "mine 14, yours 12" */
 static void say_counts(struct attn_verdict_line *line, const struct attn_view *view,
                        const size_t *counts)
 {
@@ -194,16 +194,14 @@ static void say_counts(struct attn_verdict_line *line, const struct attn_view *v
 }
 
 /* Verified results of a run with timings that have none, by reason. */
-static int add_untimed(const struct attn_view *view, size_t *shown, struct attn_verdict *verdict)
+static int add_untimed(const struct attn_view *view, struct attn_verdict *verdict)
 {
     struct attn_skips skips;
     if (attn_untimed_create(view, &skips) != 0)
         return -1;
-    for (size_t i = 0; i < skips.count; i++) {
+    for (size_t i = 0; i < skips.count && i < REASONS; i++) {
         const char *reason = skips.items[i].reason;
-        if ((*shown)++ >= REASONS)
-            break;
-        struct attn_verdict_line *line = add(verdict, *shown == 1 ? "Not timed" : "");
+        struct attn_verdict_line *line = add(verdict, i == 0 ? "Not timed" : "");
         say_counts(line, view, skips.items[i].counts);
         say(line, ": %s", strncmp(reason, "budget: ", 8) == 0 ? reason + 8 : reason);
     }
@@ -231,12 +229,11 @@ static void add_absent(const struct attn_run_data *run, struct attn_verdict *ver
 int attn_verdict_make(const struct attn_run_data *run, const struct attn_view *view,
                       const struct attn_ranking *ranking, struct attn_verdict *verdict)
 {
-    size_t shown = 0;
     *verdict = (struct attn_verdict){.n = 0};
     add_groups(view, ranking, verdict);
     add_noise(view, ranking, verdict);
     add_verdicts(view, verdict);
-    if (add_untimed(view, &shown, verdict) != 0)
+    if (add_untimed(view, verdict) != 0)
         return -1;
     add_absent(run, verdict);
     return 0;
