@@ -225,6 +225,7 @@ static bool lengths_fit(const struct ref_operands *operands, char *why, size_t s
 int ref_check_problem(const struct attn_problem *problem, char *why, size_t size)
 {
     const struct ref_op *op = ref_op_find(problem->op);
+    const struct ref_tie *tie;
     struct ref_operands operands;
     struct ref_shape shape;
 
@@ -240,6 +241,11 @@ int ref_check_problem(const struct attn_problem *problem, char *why, size_t size
     if (op->check && op->check(&operands, why, size) != ATTN_OK)
         return ATTN_INVALID;
     ref_shape_of_problem(op, problem, &shape);
+    tie = ref_shape_misfit(op, &shape);
+    if (tie) {
+        refuse(why, size, "%s", tie->why);
+        return ATTN_INVALID;
+    }
     for (uint32_t t = 0; t < problem->n_tensors; t++)
         if (!tensor_fits(op, &operands, &shape, &problem->tensors[t], why, size))
             return ATTN_INVALID;

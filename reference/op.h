@@ -8,7 +8,8 @@
  *   b B    h Hq    g Hkv    i Sq    j Sk    q Dq    k Dk    v Dv    d Dh (additive scores)
  *   Q Hq*Dq    K Hkv*Dk    V Hkv*Dv    O Hq*Dv
  *   e f w  widths of x_q, x_k, x_v    o  width of the output of mha
- * Any other letter belongs to one operator, which sets its extent through a parameter. */
+ * A digit is an axis of that many entries. Any other letter belongs to one operator, which sets its
+ * extent through a parameter. */
 #ifndef ATTN_REFERENCE_OP_H
 #define ATTN_REFERENCE_OP_H
 
@@ -26,6 +27,8 @@
 #define REF_PARAMS 16
 /* Room for the extents of all letters. */
 #define REF_LETTERS 128
+/* The widest unit that struct ref_op.comparable is called for. */
+#define REF_COMPARABLE 8
 /* struct ref_op.scores: every known score. */
 #define REF_SCORES_ALL UINT32_MAX
 
@@ -83,6 +86,12 @@ struct ref_param {
     size_t field; /* of struct attn_problem: double for REAL, int64_t for the others; 0: none */
 };
 
+/* Two extents that must be the same. */
+struct ref_tie {
+    char letter, as;
+    const char *why; /* in messages: "wkv has one sequence: sk = sq" */
+};
+
 /* Traits of an operator. Inputs made on purpose, relations and explanations read them. */
 enum {
     REF_QKV = 1,       /* q, k and v are operands, not projections: [B,Hq,Sq,Dq] ... */
@@ -95,6 +104,15 @@ enum {
 struct ref_shape {
     int64_t extent[REF_LETTERS]; /* by letter; -1: not known */
     bool present[REF_ROLES];     /* a tensor that replaces an absent one does not count */
+};
+
+/* An element of an input that is to be drawn. */
+struct ref_drawn {
+    uint32_t role;
+    const char *fill;     /* of the case: "normal", "census" ... */
+    bool is_f64;          /* the problem's type has the range of f64 */
+    const int64_t *shape; /* of the input */
+    int64_t index;        /* row-major; an axis that broadcasts counts as 1 */
 };
 
 struct ref_operands;
@@ -115,11 +133,19 @@ struct ref_op {
     const char *const *needed; /* keys that every case must have, in addition to sq and dk */
     const char *main_operand;  /* the operand whose type is the problem's type: "q", "x_q" */
 
+    const struct ref_tie *ties; /* ended by a letter of 0; NULL: none */
     /* Checks what the tables cannot say. ATTN_OK or ATTN_INVALID with the reason. NULL: nothing. */
     int (*check)(const struct ref_operands *operands, char *why, size_t size);
     /* Sets extents that follow from other extents, or from which roles are present. Leaves unknown
      * ones unchanged. ref_shape_complete calls it. NULL: there are none. */
     void (*extents)(struct ref_shape *shape);
+    /* An element of a random instance. *number is from N(0,1) at first. False: the harness draws
+     * this input as it draws others. NULL: so it draws them all. */
+    bool (*draw)(const struct ref_drawn *element, double *number);
+    const char *const *fills; /* names of the fills that `draw` knows; ended by NULL. NULL: none */
+    /* Turns one unit of an output of up to REF_COMPARABLE numbers, as a backend stored it, into the
+     * numbers that are compared with ours. NULL: they are compared as they are. */
+    void (*comparable)(int output, double *unit);
     /* FLOPs by the convention in OP.md; nnz: allowed cells, 0 if the operator has no cells. */
     double (*flops)(const struct ref_shape *shape, double nnz);
     /* Approximate multiply-adds for one unit of output `output` with its bound. Includes the
@@ -169,6 +195,9 @@ bool ref_shape_complete(const struct ref_op *op, struct ref_shape *shape);
  * first tensor with the letter, outputs before operands, in the order of the tables. */
 void ref_shape_of_problem(const struct ref_op *op, const struct attn_problem *problem,
                           struct ref_shape *shape);
+
+/* The first tie of the operator that these extents break; NULL: none that is known. */
+const struct ref_tie *ref_shape_misfit(const struct ref_op *op, const struct ref_shape *shape);
 
 /* Elements of a tensor with these axes. -1: an extent is not known, or the product does not fit. */
 int64_t ref_shape_elements(const struct ref_shape *shape, const char *axes);

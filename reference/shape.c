@@ -21,7 +21,7 @@ void ref_shape_init(struct ref_shape *shape)
 {
     memset(shape->present, 0, sizeof(shape->present));
     for (size_t e = 0; e < REF_LETTERS; e++)
-        shape->extent[e] = -1;
+        shape->extent[e] = e >= '0' && e <= '9' ? (int64_t)e - '0' : -1;
 }
 
 static bool multiply(struct ref_shape *shape, char product, char a, char b)
@@ -79,6 +79,17 @@ void ref_shape_of_problem(const struct ref_op *op, const struct attn_problem *pr
         learn(shape, o->shape, operands.by_role[o->role]);
     for (size_t n = 0; (row = ref_operand_at(op, n)); n++)
         learn(shape, row->shape, operands.by_role[row->role]);
+}
+
+const struct ref_tie *ref_shape_misfit(const struct ref_op *op, const struct ref_shape *shape)
+{
+    for (const struct ref_tie *tie = op->ties; tie && tie->letter; tie++) {
+        const int64_t x = ref_extent(shape, tie->letter);
+        const int64_t y = ref_extent(shape, tie->as);
+        if (x >= 0 && y >= 0 && x != y)
+            return tie;
+    }
+    return NULL;
 }
 
 int64_t ref_shape_elements(const struct ref_shape *shape, const char *axes)

@@ -193,6 +193,10 @@ static int check_widths(const struct attn_case *c, const char **key, char *why, 
                      "dq = %lld and dk = %lld differ: only %s scores allow it", (long long)c->dq,
                      (long long)c->dk, scores_of(has_free_widths, "", " and ", scores));
     const struct ref_op *op = attn_case_op(c);
+    struct ref_shape shape;
+    const struct ref_tie *tie = attn_case_shape(c, &shape) ? ref_shape_misfit(op, &shape) : NULL;
+    if (tie)
+        return blame(key, "op", why, size, "%s", tie->why);
     if (c->data)
         return 0; /* a pack has widths of its own; its reader checks them */
     if (attn_op_takes(op, "kv") && !c->cross && c->sk != c->sq)

@@ -105,6 +105,8 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
         return "drawn tensors, not a pack's";
     if (c->sk == 0)
         return "keys";
+    if (attn_op_fills(attn_case_op(c), attn_fill_name(fill)))
+        return NULL;
     if (fill == ATTN_FILL_POISON)
         return has_mask(c) ? NULL : "a mask";
     const bool projected = ref_op_is(c->op, REF_PROJECTED);

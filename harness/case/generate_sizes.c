@@ -91,6 +91,34 @@ static void draw_widths(struct attn_draft *draft, struct attn_case *c)
                    : c->hq * c->dk;
 }
 
+static int64_t *extent(struct attn_case *c, char letter)
+{
+    switch (letter) {
+    case 'h':
+        return &c->hq;
+    case 'g':
+        return &c->hkv;
+    case 'i':
+        return &c->sq;
+    case 'j':
+        return &c->sk;
+    case 'k':
+        return &c->dk;
+    default:
+        return letter == 'v' ? &c->dv : NULL;
+    }
+}
+
+/* Extents that the operator wants alike. */
+static void tie(const struct ref_op *op, struct attn_case *c)
+{
+    for (const struct ref_tie *t = op->ties; t && t->letter; t++) {
+        int64_t *one = extent(c, t->letter), *other = extent(c, t->as);
+        if (one && (other || t->as == '1'))
+            *one = other ? *other : 1;
+    }
+}
+
 /* Draws until the case is small, so that expensive features are not drawn less often. */
 static void draw(struct attn_draft *draft, struct attn_case *c)
 {
@@ -102,6 +130,7 @@ static void draw(struct attn_draft *draft, struct attn_case *c)
         c->hq = c->hkv * attn_draft_number(draft, groups, COUNT(groups));
         draw_lengths(draft, c);
         draw_widths(draft, c);
+        tie(draft->op, c);
     } while (operations(draft) > most_operations);
 }
 

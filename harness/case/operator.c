@@ -40,6 +40,11 @@ bool attn_op_needs(const struct ref_op *op, const char *key)
     return op && is_among(op->needed, key);
 }
 
+bool attn_op_fills(const struct ref_op *op, const char *fill)
+{
+    return op && is_among(op->fills, fill);
+}
+
 /* AXES of mask= and bias= as bits of an operand's own axes. A bit is set if the axis is not full.
  */
 static unsigned not_full(const struct ref_operand *operand, unsigned full)

@@ -26,6 +26,8 @@ bool attn_score_has_params(const struct ref_score *score);
  * not need? */
 bool attn_op_takes(const struct ref_op *op, const char *key);
 bool attn_op_needs(const struct ref_op *op, const char *key);
+/* Does an operator make a fill by itself? */
+bool attn_op_fills(const struct ref_op *op, const char *fill);
 
 /* How an operand is drawn: its first `rank` axes; bit a of `one`: axis a has extent 1 and is
  * broadcast. */

@@ -33,8 +33,8 @@ int64_t attn_sample_place(const struct attn_sample *s, int64_t row, int64_t c)
 
 static double got_at(const struct attn_sample *s, int64_t row, int64_t c)
 {
-    const struct attn_tensor *tensor = s->units.tensor;
-    return attn_dtype_load(tensor->dtype, tensor->data, attn_sample_place(s, row, c));
+    const int64_t width = s->units.width, unit = row * s->units.followers + c / width;
+    return attn_unit_read(&s->units, attn_unit_base(&s->units, unit), c % width);
 }
 
 static bool is_right(const struct attn_sample *s, int64_t r)

@@ -115,10 +115,7 @@ static void tally_output(const struct attn_best *best, const struct attn_evidenc
         const int64_t at = best->place[leader][n] * units.followers + follower;
         const int64_t base = attn_unit_base(&units, graded->index[n] * units.followers + follower);
         for (int64_t c = 0; c < units.width; c++)
-            tally_element(t,
-                          attn_dtype_load(units.tensor->dtype, units.tensor->data,
-                                          attn_unit_element(&units, base, c)),
-                          declared->value[at * units.width + c],
+            tally_element(t, attn_unit_read(&units, base, c), declared->value[at * units.width + c],
                           declared->bound[at * units.width + c], ref->bound[r * units.width + c]);
     }
 }

@@ -23,7 +23,8 @@ static void describe_failure(struct attn_tally *t, const char *where, double got
 {
     struct attn_judgement *v = t->verdict;
     snprintf(v->reason, sizeof v->reason,
-             "%s is %.9g, the reference says %.9g, allowed error %.3g%s", where, got, want, bound,
+             "%s is %.9g, the reference says %.9g, allowed error %.3g%s", where,
+             isnan(got) ? NAN : got, isnan(want) ? NAN : want, bound,
              isnan(got) && !isnan(want) ? " (NaN: wrong, or never written)" : "");
 }
 
@@ -99,11 +100,11 @@ static bool tally_output(const struct attn_instance *instance, const struct ref_
             ref_unit_number(leaders, r / units.followers) * units.followers + r % units.followers;
         const int64_t base = attn_unit_base(&units, unit);
         for (int64_t c = 0; c < units.width; c++) {
-            const int64_t k = r * units.width + c, at = attn_unit_element(&units, base, c);
+            const int64_t k = r * units.width + c;
             const struct element e = {.units = &units,
                                       .unit = unit,
                                       .c = c,
-                                      .got = attn_dtype_load(tensor->dtype, tensor->data, at),
+                                      .got = attn_unit_read(&units, base, c),
                                       .want = ref->value[k],
                                       .bound = ref->bound[k]};
             ok &= tally_element(t, &e, threshold);

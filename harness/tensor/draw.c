@@ -20,12 +20,40 @@ struct stream {
     int64_t count; /* lengths: the number of possible values */
     double p;      /* booleans: probability of true */
     const struct attn_case *c;
+    const int64_t *shape;
 };
 
 static double normal_value(const void *context, uint64_t index)
 {
     const struct stream *s = context;
     return s->scale * attn_random_normal(s->seed, s->role, index);
+}
+
+static struct ref_drawn drawn(const struct stream *s, int64_t index)
+{
+    return (struct ref_drawn){.role = s->role,
+                              .fill = attn_fill_name(s->c->fill),
+                              .is_f64 = s->c->dtype == ATTN_F64,
+                              .shape = s->shape,
+                              .index = index};
+}
+
+/* Does the operator draw this input by itself? */
+static bool is_own(const struct stream *s)
+{
+    const struct ref_op *op = attn_case_op(s->c);
+    const struct ref_drawn first = drawn(s, 0);
+    return op->draw && op->draw(&first, &(double){0});
+}
+
+/* As the operator draws it. */
+static double own_value(const void *context, uint64_t index)
+{
+    const struct stream *s = context;
+    double number = normal_value(s, index);
+    const struct ref_drawn element = drawn(s, (int64_t)index);
+    attn_case_op(s->c)->draw(&element, &number);
+    return number;
 }
 
 static double uniform_value(const void *context, uint64_t index)
@@ -72,7 +100,8 @@ static double len_value(const void *context, uint64_t index)
     case ATTN_LEN_RAND: /* 1 .. Sk: every row has a key */
         return s->count > 0 ? 1.0 + whole_value(s, index) : 0.0;
     default: /* 0 .. Sk: empty rows occur */
-        return whole_value(&(struct stream){s->seed, s->role, 0, s->count + 1, 0, NULL}, index);
+        return whole_value(
+            &(struct stream){.seed = s->seed, .role = s->role, .count = s->count + 1}, index);
     }
 }
 
@@ -176,11 +205,16 @@ static double unit_scale(double fan_in)
 int attn_operand_draw(const struct attn_case *c, const struct attn_tensor *tensor, int threads,
                       char *why, size_t size)
 {
-    struct stream stream = {.seed = c->seed, .role = tensor->role, .scale = 1, .c = c};
+    struct stream stream = {
+        .seed = c->seed, .role = tensor->role, .scale = 1, .c = c, .shape = tensor->shape};
     double (*value)(const void *context, uint64_t index) = NULL;
     void (*values)(const void *context, uint64_t first, double *) = normal_values;
     if (attn_fill_makes(c, tensor->role))
         return 0;
+    if (is_own(&stream)) {
+        attn_operand_fill(tensor, threads, own_value, &stream);
+        return 0;
+    }
     switch (tensor->role) {
     case ATTN_W_Q:
     case ATTN_W_K:

@@ -412,9 +412,16 @@ static void changed_values(const void *context, uint64_t first, double values[AT
         values[n] = c->maker.change(c->craft, first + n, values[n]);
 }
 
+/* Is the fill made here, out of q, k and v? Other operators draw theirs by themselves. */
+static bool is_made(const struct attn_case *c)
+{
+    return c->fill >= ATTN_FILL_CENSUS &&
+           (ref_op_is(c->op, REF_QKV) || ref_op_is(c->op, REF_PROJECTED));
+}
+
 bool attn_fill_makes(const struct attn_case *c, uint32_t role)
 {
-    if (c->fill < ATTN_FILL_CENSUS || c->fill == ATTN_FILL_FEW_QUERIES)
+    if (!is_made(c) || c->fill == ATTN_FILL_FEW_QUERIES)
         return false;
     const struct maker maker = maker_of(c, role);
     return attn_craft_makes(c, role) || maker.value || maker.change;
@@ -424,7 +431,7 @@ int attn_fill_craft(struct attn_instance *instance, int threads, char *why, size
 {
     const struct attn_case *c = &instance->c;
     struct craft f = {.instance = instance, .c = c, .score = attn_case_score(c)};
-    if (c->fill < ATTN_FILL_CENSUS)
+    if (!is_made(c))
         return 0;
     if (c->fill == ATTN_FILL_FEW_QUERIES)
         return attn_fill_few_queries(instance, threads, why, size);

@@ -93,7 +93,7 @@ static bool copy_like(const struct attn_case *c, const struct attn_instance *lik
     if (!from || from->dtype != tensor->dtype || from->rank != tensor->rank ||
         like->c.fill != ATTN_FILL_NORMAL || like->c.seed != c->seed || c->data ||
         c->fill < ATTN_FILL_CENSUS || c->fill == ATTN_FILL_FEW_QUERIES ||
-        c->view & ATTN_VIEW_HUGE || attn_fill_makes(c, tensor->role))
+        c->view & ATTN_VIEW_HUGE || attn_case_op(c)->fills || attn_fill_makes(c, tensor->role))
         return false;
     for (uint32_t axis = 0; axis < tensor->rank; axis++)
         if (from->shape[axis] != tensor->shape[axis] || from->stride[axis] != tensor->stride[axis])

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "reference/dtype.h"
+
 /* Does a unit run along this axis of the tensor? */
 static bool is_within(const struct attn_units *units, int axis)
 {
@@ -25,6 +27,8 @@ static int64_t step_of(const struct attn_units *units)
 void attn_units_of(const struct attn_problem *problem, int output, struct attn_units *units)
 {
     const struct ref_op *op = ref_op_find(problem->op);
+    units->op = op;
+    units->number = output;
     units->output = &op->outputs[output];
     units->tensor = attn_tensor_find(problem, units->output->role);
     ref_shape_of_problem(op, problem, &units->shape);
@@ -76,6 +80,23 @@ int64_t attn_unit_spread(const struct attn_units *units, int64_t base, int64_t c
             c /= extent;
         }
     return base;
+}
+
+static double stored(const struct attn_units *units, int64_t base, int64_t c)
+{
+    return attn_dtype_load(units->tensor->dtype, units->tensor->data,
+                           attn_unit_element(units, base, c));
+}
+
+double attn_unit_read(const struct attn_units *units, int64_t base, int64_t c)
+{
+    double unit[REF_COMPARABLE];
+    if (!units->op->comparable || units->width > REF_COMPARABLE)
+        return stored(units, base, c);
+    for (int64_t n = 0; n < units->width; n++)
+        unit[n] = stored(units, base, n);
+    units->op->comparable(units->number, unit);
+    return unit[c];
 }
 
 void attn_unit_name(const struct attn_units *units, const int64_t at[ATTN_MAX_RANK], char *text,

@@ -8,6 +8,8 @@
 #include "reference/reference.h"
 
 struct attn_units {
+    const struct ref_op *op;
+    int number; /* of the output */
     const struct ref_output *output;
     const struct attn_tensor *tensor; /* NULL: the problem does not ask for this output */
     struct ref_shape shape;
@@ -33,6 +35,10 @@ static inline int64_t attn_unit_element(const struct attn_units *units, int64_t 
 {
     return units->step >= 0 ? base + c * units->step : attn_unit_spread(units, base, c);
 }
+
+/* Element c of a unit that begins at `base`. If the operator compares other numbers than those
+ * stored, the one of these. */
+double attn_unit_read(const struct attn_units *units, int64_t base, int64_t c);
 
 /* "out[b0 h3 i17 c5]": the letters of backend.h for batches, heads, queries and keys, and c, d, ...
  * for columns. */

@@ -89,8 +89,15 @@ enum attn_space { ATTN_HOST = 0, ATTN_CUDA = 1, ATTN_HIP = 2, ATTN_SYCL = 3 };
 
 enum attn_op {
     ATTN_OP_ATTENTION = 1,
-    ATTN_OP_MHA = 2,               /* projections, attention, concatenation, output projection */
-    ATTN_OP_ATTENTION_BACKWARD = 3 /* reserved */
+    ATTN_OP_MHA = 2,                /* projections, attention, concatenation, output projection */
+    ATTN_OP_ATTENTION_BACKWARD = 3, /* reserved */
+    ATTN_OP_CHUNKED = 4,            /* reserved */
+    ATTN_OP_WKV = 5,                /* RWKV-4: each channel a softmax over its past, which decays */
+    ATTN_OP_LINEAR_DECAY = 6,       /* reserved, like the others to 10 */
+    ATTN_OP_LINFORMER = 7,
+    ATTN_OP_PERFORMER = 8,
+    ATTN_OP_NYSTROM = 9,
+    ATTN_OP_LSH = 10
 };
 
 /* Raw score of query q and key k, before scale (see attn_problem.scale):
@@ -111,10 +118,10 @@ enum attn_score {
  * width of one head of q, Dk of k, Dv of v, and Eq is the model width of x_q, Ek of x_k, Ev of x_v.
  */
 enum attn_role {
-    ATTN_Q = 1,   /* [B,Hq,Sq,Dq]   attention only */
-    ATTN_K = 2,   /* [B,Hkv,Sk,Dk]  attention only */
-    ATTN_V = 3,   /* [B,Hkv,Sk,Dv]  attention only */
-    ATTN_OUT = 4, /* output: attention [B,Hq,Sq,Dv], mha [B,Sq,Eo]. Eo = Hq*Dv without w_o */
+    ATTN_Q = 1,   /* [B,Hq,Sq,Dq]   attention */
+    ATTN_K = 2,   /* [B,Hkv,Sk,Dk]  attention; wkv: logits [B,1,S,C] */
+    ATTN_V = 3,   /* [B,Hkv,Sk,Dv]  attention; wkv: [B,1,S,C] */
+    ATTN_OUT = 4, /* output: attention, wkv [B,Hq,Sq,Dv], mha [B,Sq,Eo]. Eo = Hq*Dv without w_o */
     ATTN_LSE =
         5, /* output, optional: [B,Hq,Sq], natural log, before dropout; f32, or f64 for f64 */
     ATTN_WEIGHTS = 6, /* output, optional: [B,Hq,Sq,Sk], before dropout, type of q */
@@ -161,7 +168,22 @@ enum attn_role {
     ATTN_GRAD_Q = 81,
     ATTN_GRAD_K = 82,
     ATTN_GRAD_V = 83,
-    ATTN_STREAM = 96, /* device stream handle */
+    ATTN_STREAM = 96,  /* device stream handle */
+    ATTN_PROJ_E = 100, /* Linformer: [Hkv,r,Sk] */
+    ATTN_PROJ_F = 101,
+    ATTN_FEATURES = 102,  /* Performer: [Hq,m,Dk] */
+    ATTN_ROTATIONS = 103, /* Reformer */
+    ATTN_BUCKETS = 104,
+
+    /* Recurrences; C is Dv. */
+    ATTN_DECAY = 105,     /* wkv: [C] decay w of a step, w >= 0; f32, or f64 for f64 */
+    ATTN_BONUS = 106,     /* wkv: [C] added to the key of the query's own step; f32, or f64 */
+    ATTN_STATE_IN = 107,  /* wkv, optional: [B,C,3] a, b, p: what went before, numerator a exp(p)
+                             and denominator b exp(p), b > 0; f32, or f64 for f64 */
+    ATTN_STATE_OUT = 108, /* output, optional: the same after the last step. Compared are a/b and
+                             p + log b, for a, b, p are not unique */
+    ATTN_LIN_Q = 109,     /* reserved */
+    ATTN_LIN_K = 110,
 
     ATTN_ROLE_USER = 4096 /* roles from here on are private to a harness and a plugin */
 };
@@ -472,11 +494,15 @@ struct attn_plugin {
 
 #define ATTN_PLUGIN_SYMBOL "attn_plugin"
 
-/* What a plugin defines, at the foot of its source (in C++ with the word `struct`, too: the variable
- * hides the type of the same name):
- *   const struct attn_plugin attn_plugin = {
- *       .abi_version = ATTN_ABI_VERSION, .struct_size = sizeof(struct attn_plugin),
- *       .n_backends = 1, .backends = table };                                                  */
+/* What a plugin defines, at the foot of its source (in C++ with the word `struct`, too: the
+ * variable hides the type of the same name):
+ *
+ *     const struct attn_plugin attn_plugin = {
+ *         .abi_version = ATTN_ABI_VERSION,
+ *         .struct_size = sizeof(struct attn_plugin),
+ *         .n_backends = 1,
+ *         .backends = table,
+ *     }; */
 extern ATTN_EXPORT const struct attn_plugin attn_plugin;
 
 #ifdef __cplusplus
