@@ -14,3 +14,7 @@
 #include "attention_template.h"
 
 #include "mha_template.h"
+
+#include "wkv_template.h"
+
+#include "entry_template.h"

@@ -81,21 +81,6 @@ static void run_mha(const struct attn_problem *p, const struct attn_operands *o,
     }
 }
 
-/* The next piece of the workspace: rows * columns elements from *used on, on its own cache line.
- * With base NULL it only counts. *used becomes SIZE_MAX on overflow. */
-static void *take(char *base, size_t *used, int64_t rows, int64_t columns, size_t element)
-{
-    size_t bytes, at = *used;
-    if (at == SIZE_MAX || __builtin_mul_overflow((uint64_t)rows, (uint64_t)columns, &bytes) ||
-        __builtin_mul_overflow(bytes, element, &bytes) ||
-        __builtin_add_overflow(bytes, (size_t)63, &bytes) ||
-        __builtin_add_overflow(at, bytes & ~(size_t)63, used)) {
-        *used = SIZE_MAX;
-        return NULL;
-    }
-    return base ? base + at : NULL;
-}
-
 static int64_t larger(int64_t a, int64_t b)
 {
     return a > b ? a : b;
@@ -137,25 +122,4 @@ static size_t lay_out(const struct attn_problem *p, char *base, struct NAME(buff
     buffers->x = take(base, &used, width, 1, real);
     buffers->w = take(base, &used, larger(width, p->hq * p->dv), 1, real);
     return used;
-}
-
-size_t NAME(attn_naive_bytes)(const struct attn_problem *problem)
-{
-    struct NAME(buffers) unused;
-    return lay_out(problem, NULL, &unused);
-}
-
-void NAME(attn_naive_run)(const struct attn_problem *problem, const struct attn_operands *operands,
-                          void *workspace)
-{
-    struct NAME(buffers) buffers;
-    lay_out(problem, workspace, &buffers);
-    if (problem->op == ATTN_OP_MHA) {
-        run_mha(problem, operands, &buffers);
-        return;
-    }
-    struct NAME(context) context = {problem, operands, &buffers};
-    for (int64_t b = 0; b < problem->b; b++)
-        for (int64_t h = 0; h < problem->hq; h++)
-            attend(&context, b, h);
 }

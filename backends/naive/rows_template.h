@@ -124,3 +124,18 @@ static void add_scaled(REAL *restrict to, REAL factor, const REAL *restrict x, i
     for (int64_t c = 0; c < n; c++)
         to[c] += factor * x[c];
 }
+
+/* The next piece of the workspace: rows * columns elements from *used on, on its own cache line.
+ * With base NULL it only counts. *used becomes SIZE_MAX on overflow. */
+static void *take(char *base, size_t *used, int64_t rows, int64_t columns, size_t element)
+{
+    size_t bytes, at = *used;
+    if (at == SIZE_MAX || __builtin_mul_overflow((uint64_t)rows, (uint64_t)columns, &bytes) ||
+        __builtin_mul_overflow(bytes, element, &bytes) ||
+        __builtin_add_overflow(bytes, (size_t)63, &bytes) ||
+        __builtin_add_overflow(at, bytes & ~(size_t)63, used)) {
+        *used = SIZE_MAX;
+        return NULL;
+    }
+    return base ? base + at : NULL;
+}

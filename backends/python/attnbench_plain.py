@@ -6,6 +6,7 @@ NaN of a masked key through: 0 * NaN is NaN."""
 import numpy as np
 
 WIDE = {"float64": np.float64}  # the others are worked on in float32
+OUTPUTS = ("out", "lse", "weights", "state_out")
 INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80}  # bits, the sign aside; beyond them is NaN
 
 
@@ -169,12 +170,31 @@ def projected(p, a, x, name, n):
     return y.reshape(*y.shape[:2], n, y.shape[2] // n).swapaxes(1, 2)
 
 
+def wkv(a):
+    """The recurrence of RWKV-4: one step after the other, all channels at once."""
+    k, v, w, u = a["k"][:, 0], a["v"][:, 0], a["decay"], a["bonus"]
+    zero = np.zeros_like(k[:, 0])
+    num, den, top = np.moveaxis(a["state_in"], 2, 0) if "state_in" in a else \
+        (zero, zero, np.full_like(zero, -1e38))
+    out = np.empty_like(v)
+    for t in range(k.shape[1]):
+        best = np.maximum(top, u + k[:, t])
+        old, own = np.exp(top - best), np.exp(u + k[:, t] - best)
+        out[:, t] = (old * num + own * v[:, t]) / (old * den + own)
+        best = np.maximum(top - w, k[:, t])
+        old, own = np.exp(top - w - best), np.exp(k[:, t] - best)
+        num, den, top = old * num + own * v[:, t], old * den + own, best
+    return {"out": out[:, None], "state_out": np.stack((num, den, top), 2)}
+
+
 def operator(p, views):
     """The whole problem on arrays as `view` gives them: a dictionary of its outputs, widened."""
     a = {r: widen(x, p.tensors[r].dtype)
          if p.tensors[r].dtype not in ("bool", "int32", "int64") else x
-         for r, x in views.items() if r not in ("out", "lse", "weights")}
+         for r, x in views.items() if r not in OUTPUTS}
     with np.errstate(all="ignore"):
+        if p.op == "wkv":
+            return wkv(a)
         if p.op == "attention":
             out, lse, weights = heads(p, a, a["q"], a["k"], a["v"])
             return {"out": out, "lse": lse, "weights": weights}
@@ -197,7 +217,7 @@ def operator(p, views):
 
 def store(p, views, results, rows=None):
     """Results into the views of the outputs that there are; only `rows` of out where given."""
-    for role in ("out", "lse", "weights"):
+    for role in OUTPUTS:
         if role in views:
             made = narrow(results[role], p.tensors[role].dtype)
             if rows is None:

@@ -14,18 +14,20 @@ TYPES = {1: ("float64", 2, 64), 2: ("float32", 2, 32), 3: ("float16", 2, 16),
          4: ("bfloat16", 4, 16), 16: ("bool", 6, 8), 17: ("int32", 0, 32), 18: ("int64", 0, 64)}
 NUMBERS = {name: number for number, (name, _, _) in TYPES.items()}
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-OPS = {1: "attention", 2: "mha"}
+OPS = {1: "attention", 2: "mha", 5: "wkv"}
+PLAIN_OPS = ("attention", "mha")  # those of an adapter that does not say
 SCORES = {1: "scaled_dot", 2: "dot", 3: "bilinear", 4: "gaussian", 5: "additive"}
 FLAGS = ("causal", "window", "bottom_right", "softcap", "dropout", "residual", "deterministic")
 ROLES = {1: "q", 2: "k", 3: "v", 4: "out", 5: "lse", 6: "weights",
          16: "mask", 17: "bias", 18: "len", 19: "alibi", 20: "sink", 21: "keep", 22: "head_mask",
          32: "score_m", 33: "score_wq", 34: "score_wk", 35: "score_wv",
          48: "x_q", 49: "x_k", 50: "x_v", 51: "w_q", 52: "w_k", 53: "w_v", 54: "w_o",
-         55: "b_q", 56: "b_k", 57: "b_v", 58: "b_o"}
-OUTPUTS = ("out", "lse", "weights")
+         55: "b_q", 56: "b_k", 57: "b_v", 58: "b_o",
+         105: "decay", 106: "bonus", 107: "state_in", 108: "state_out"}
+OUTPUTS = ("out", "lse", "weights", "state_out")
 # Tensors that every problem of an op or of a score has: no feature of their own.
 PLAIN = {"q", "k", "v", "out", "x_q", "w_q", "w_k", "w_v", "w_o", "score_m", "score_wq",
-         "score_wk", "score_wv"}
+         "score_wk", "score_wv", "decay", "bonus"}
 
 export_tensor = copy_from = None  # functions of the plugin
 
@@ -123,6 +125,8 @@ class Problem:
         found |= {"b_" if t.startswith("b_") else t for t in self.tensors if t not in PLAIN}
         if "len" in self.tensors and len(self.tensors["len"].shape) == 2:
             found = found - {"len"} | {"len2d"}
+        if self.op not in PLAIN_OPS:
+            found.add(self.op)
         if self.op == "mha":
             found |= {"mha"} if "w_o" in self.tensors else {"mha", "missing w_o"}
         if self.score not in ("scaled_dot", "dot"):
@@ -219,7 +223,9 @@ def supports(path, raw, threads):
     try:
         module = _module(path)
         try:
-            reason = module.supports(Problem(raw, threads))
+            problem = Problem(raw, threads)
+            reason = module.supports(problem) if problem.op in getattr(module, "OPS", PLAIN_OPS) \
+                else f"it does not do {problem.op}"
         except NotImplementedError as unknown:
             reason = str(unknown)
         return (OK, "") if reason is None else (UNSUPPORTED, str(reason))

@@ -112,6 +112,7 @@ struct attn_flash_scratch {
     float *hidden; /* [dh][ATTN_FLASH_SCORE_STRIDE] W_k k of a tile */
 };
 
+struct attn_wkv_part;
 struct attn_gemm;
 struct attn_gemm_part;
 struct attn_gemm_scratch;
@@ -152,6 +153,10 @@ struct attn_flash_isa {
     /* Computes a part of a projection (gemm.h). Any thread, disjoint parts, distinct scratch. */
     void (*run_gemm)(const struct attn_gemm *job, const struct attn_gemm_part *part,
                      struct attn_gemm_scratch *scratch);
+
+    /* Computes all steps of some channels of wkv (wkv.h). Any thread, disjoint parts. NULL: this
+     * rung does not do wkv. */
+    void (*run_wkv)(const struct attn_wkv_part *part);
 };
 
 extern const struct attn_flash_isa attn_flash_avx2, attn_flash_avx512, attn_flash_avx512_bf16,

@@ -13,6 +13,7 @@
 
 #include "flash_template.h"
 #include "gemm_template.h"
+#include "wkv_template.h"
 
 const struct attn_flash_isa attn_flash_avx512 = {.name = "avx512",
                                                  .mr = FLASH_MR,
@@ -21,4 +22,5 @@ const struct attn_flash_isa attn_flash_avx512 = {.name = "avx512",
                                                  .direct_rows = 7,
                                                  .run_item = run_item,
                                                  .merge_parts = merge_parts,
-                                                 .run_gemm = run_gemm};
+                                                 .run_gemm = run_gemm,
+                                                 .run_wkv = run_wkv};

@@ -5,6 +5,7 @@
 
 #include "amx_probe.h"
 #include "mha.h"
+#include "wkv.h"
 
 struct binding {
     struct attn_plan *plan;
@@ -97,9 +98,10 @@ static int supports(const struct attn_problem *problem, const struct attn_servic
 static int supports_only(uint32_t dtype, const struct attn_problem *problem,
                          const struct attn_services *services, char *why, size_t size)
 {
-    if (problem->dtype == dtype)
+    if (problem->dtype == dtype && problem->op != ATTN_OP_WKV)
         return supports(problem, services, why, size);
-    snprintf(why, size, "this rung is only for %s", type_name(dtype));
+    snprintf(why, size, "this rung is only for %s%s", type_name(dtype),
+             problem->dtype == dtype ? " products, and wkv has none" : "");
     return ATTN_UNSUPPORTED;
 }
 
@@ -119,9 +121,13 @@ static int create(const struct attn_flash_isa *isa, const struct attn_problem *p
                   const struct attn_services *services, void **plan, char *why, size_t size)
 {
     struct attn_plan *made;
-    int status = problem->op == ATTN_OP_MHA
-                     ? attn_mha_create(isa, problem, services, &made, why, size)
-                     : attn_plan_create(isa, problem, services, &made, why, size);
+    int status;
+    if (problem->op == ATTN_OP_WKV)
+        status = attn_wkv_create(isa, problem, services, &made, why, size);
+    else if (problem->op == ATTN_OP_MHA)
+        status = attn_mha_create(isa, problem, services, &made, why, size);
+    else
+        status = attn_plan_create(isa, problem, services, &made, why, size);
     if (status == ATTN_OK)
         *plan = made;
     return status;
@@ -163,13 +169,17 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
 {
     const struct attn_plan *self = plan;
     numerics->acc_type = ATTN_F32;
-    numerics->proj_type = self->mha ? self->job.dtype : 0; /* that of the heads */
-    numerics->denominator = 1;
     numerics->deterministic = 1;
     numerics->invariant = ATTN_INVARIANT_BATCH | ATTN_INVARIANT_THREADS;
+    numerics->e_exp = ATTN_FLASH_E_EXP;
+    if (self->wkv) {
+        numerics->ftz = 1;
+        return;
+    }
+    numerics->proj_type = self->mha ? self->job.dtype : 0; /* that of the heads */
+    numerics->denominator = 1;
     numerics->key_tile = self->job.key_block;
     numerics->splits = self->job.splits > 1 ? self->job.splits : 0;
-    numerics->e_exp = ATTN_FLASH_E_EXP;
     numerics->ftz =
         self->isa->pairs == ATTN_BF16 || (self->mha && self->mha->isa->pairs == ATTN_BF16);
     if (self->isa->pairs) {
@@ -212,7 +222,9 @@ static int run(void *binding, char *why, size_t size)
     struct binding *self = binding;
     (void)why;
     (void)size;
-    if (self->mha)
+    if (self->plan->wkv)
+        attn_wkv_run(self->plan, &self->job.operands);
+    else if (self->mha)
         attn_mha_run(self->plan, self->mha, &self->job);
     else
         attn_plan_run(self->plan, &self->job);
@@ -231,6 +243,12 @@ static void release(void *binding)
 static void describe(const void *plan, char *text, size_t size)
 {
     const struct attn_plan *self = plan;
+    if (self->wkv) {
+        snprintf(text, size, "step by step %s %s: %lld groups of %d channels, %d thread%s",
+                 type_name(self->job.dtype), self->isa->name, (long long)self->items, self->isa->nr,
+                 self->threads, self->threads > 1 ? "s" : "");
+        return;
+    }
     snprintf(text, size,
              "%sflash %s %s: micro-kernel %dx%d, %lld keys per tile, %lld items of %lld rows, "
              "%d thread%s, caches of %lld and %lld KiB",

@@ -8,6 +8,7 @@
 #define SIZES "b=2 sq=16 sk=16 d=32 "
 #define PLAIN SIZES "h=4 "
 #define MHA   "op=mha b=2 h=4 s=16 d=16 "
+#define WKV   "op=wkv b=2 s=16 d=32 "
 
 const struct attn_feature attn_features[] = {
     {"scores", "scaled dot", PLAIN, 0, false},
@@ -85,5 +86,8 @@ const struct attn_feature attn_features[] = {
     {"multi-head", "gaussian scores", MHA "score=gaussian", 0, false},
     {"multi-head", "additive scores", MHA "score=additive", 0, false},
     {"multi-head", "layout bhds", MHA "layout=bhds", 0, false},
+
+    {"wkv (RWKV-4)", "no state", WKV, 0, false},
+    {"wkv (RWKV-4)", "state in and out", WKV "state_in=1 out=state_out", 0, false},
     {NULL, NULL, NULL, 0, false},
 };

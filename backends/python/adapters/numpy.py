@@ -2,6 +2,7 @@
 """NumPy: scores, softmax and values as whole arrays, matmul over its own OpenBLAS"""
 
 REQUIRES = ("numpy",)
+OPS = ("attention", "mha", "wkv")
 
 import attnbench_plain as plain  # noqa: E402
 

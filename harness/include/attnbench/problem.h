@@ -60,6 +60,7 @@ struct attn_operands {
     struct attn_tensor m, score_w_q, score_w_k, score_w_v;
     struct attn_tensor x_q, x_k, x_v; /* a missing x_k is x_q, a missing x_v is x_k; see .role */
     struct attn_tensor w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o;
+    struct attn_tensor decay, bonus, state_in, state_out; /* recurrences */
 };
 
 /* One form of a role. A role with several forms has one row for each. */
@@ -79,6 +80,7 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
     enum {
         att = 1 << ATTN_OP_ATTENTION,
         mha = 1 << ATTN_OP_MHA,
+        wkv = 1 << ATTN_OP_WKV,
         both = att | mha,
         bilinear = 1 << ATTN_SCORE_BILINEAR,
         additive = 1 << ATTN_SCORE_ADDITIVE,
@@ -91,9 +93,9 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
     static const struct attn_problem_role roles[] = {
         /* role, name, axes, types, ops, scores, needed, place */
         {ATTN_Q, "q", "bhiq", same, att, 0, 1, ATTN_PLACE(q)},
-        {ATTN_K, "k", "bgjk", same, att, 0, 1, ATTN_PLACE(k)},
-        {ATTN_V, "v", "bgjv", same, att, 0, 1, ATTN_PLACE(v)},
-        {ATTN_OUT, "out", "bhiv", same, att, 0, 1, ATTN_PLACE(out)},
+        {ATTN_K, "k", "bgjk", same, att | wkv, 0, 1, ATTN_PLACE(k)},
+        {ATTN_V, "v", "bgjv", same, att | wkv, 0, 1, ATTN_PLACE(v)},
+        {ATTN_OUT, "out", "bhiv", same, att | wkv, 0, 1, ATTN_PLACE(out)},
         {ATTN_OUT, "out", "biY", same, mha, 0, 1, ATTN_PLACE(out)},
         {ATTN_LSE, "lse", "bhi", ATTN_LIKE_LSE, both, 0, 0, ATTN_PLACE(lse)},
         {ATTN_WEIGHTS, "weights", "bhij", same, both, 0, 0, ATTN_PLACE(weights)},
@@ -120,6 +122,10 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         {ATTN_B_K, "b_k", "K", same, mha, 0, 0, ATTN_PLACE(b_k)},
         {ATTN_B_V, "b_v", "V", same, mha, 0, 0, ATTN_PLACE(b_v)},
         {ATTN_B_O, "b_o", "Y", same, mha, 0, 0, ATTN_PLACE(b_o)},
+        {ATTN_DECAY, "decay", "v", ATTN_LIKE_LSE, wkv, 0, 1, ATTN_PLACE(decay)},
+        {ATTN_BONUS, "bonus", "v", ATTN_LIKE_LSE, wkv, 0, 1, ATTN_PLACE(bonus)},
+        {ATTN_STATE_IN, "state_in", "bv3", ATTN_LIKE_LSE, wkv, 0, 0, ATTN_PLACE(state_in)},
+        {ATTN_STATE_OUT, "state_out", "bv3", ATTN_LIKE_LSE, wkv, 0, 0, ATTN_PLACE(state_out)},
     };
 #undef ATTN_PLACE
     *count = sizeof(roles) / sizeof(roles[0]);
@@ -225,6 +231,7 @@ static inline int64_t attn_problem_model_width(const struct attn_problem *p, uin
  *   q k v     widths of one head: dq, dk, dv        d   hidden width of an additive score: dh
  *   Q K V O   heads side by side: hq*dq, hkv*dk, hkv*dv, hq*dv
  *   E F G Y   model widths: of x_q, x_k, x_v, and of out
+ *   3         three numbers
  * -1 if the letter is not known, or if the operand that decides it is not given. */
 static inline int64_t attn_problem_extent(const struct attn_problem *p, char axis)
 {
@@ -265,6 +272,8 @@ static inline int64_t attn_problem_extent(const struct attn_problem *p, char axi
     case 'Y':
         w_o = attn_tensor_find(p, ATTN_W_O);
         return w_o ? w_o->shape[0] : p->hq * p->dv;
+    case '3':
+        return 3;
     default:
         return -1;
     }
@@ -380,6 +389,8 @@ static inline const char *attn_problem_size_fault(const struct attn_problem *p)
         fits = heads[n] <= INT64_MAX / widths[n];
     if (p->dq != p->dk && !additive && p->score != ATTN_SCORE_BILINEAR)
         fits = 0;
+    if (fits && p->op == ATTN_OP_WKV && (p->hq != 1 || p->sq != p->sk || p->dk != p->dv))
+        return "wkv has hq = hkv = 1, sq = sk and dk = dv";
     return fits ? NULL : "the sizes do not make an attention problem";
 }
 
@@ -400,7 +411,8 @@ static inline int attn_problem_check_scalars(const struct attn_problem *p,
                                              const struct attn_limits *limits, char *why,
                                              size_t size)
 {
-    static const char *const ops[] = {NULL, "attention", "mha", "attention_backward"};
+    static const char *const ops[] = {NULL, "attention", "mha", "attention_backward", "chunked",
+                                      "wkv"};
     static const char *const scores[] = {NULL,       "scaled_dot", "dot",
                                          "bilinear", "gaussian",   "additive"};
     const char *fault;

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* entry_template.h - the two functions of an instance, by operator. Include it last. */
+
+size_t NAME(attn_naive_bytes)(const struct attn_problem *problem)
+{
+    struct NAME(buffers) unused;
+    struct NAME(wkv) unused_wkv;
+    return problem->op == ATTN_OP_WKV ? lay_out_wkv(problem, NULL, &unused_wkv)
+                                      : lay_out(problem, NULL, &unused);
+}
+
+static void run_attention(const struct attn_problem *problem, const struct attn_operands *operands,
+                          const struct NAME(buffers) * buffers)
+{
+    struct NAME(context) context = {problem, operands, buffers};
+    for (int64_t b = 0; b < problem->b; b++)
+        for (int64_t h = 0; h < problem->hq; h++)
+            attend(&context, b, h);
+}
+
+void NAME(attn_naive_run)(const struct attn_problem *problem, const struct attn_operands *operands,
+                          void *workspace)
+{
+    struct NAME(buffers) buffers;
+    struct NAME(wkv) wkv;
+    switch (problem->op) {
+    case ATTN_OP_WKV:
+        lay_out_wkv(problem, workspace, &wkv);
+        run_wkv(problem, operands, &wkv);
+        break;
+    case ATTN_OP_MHA:
+        lay_out(problem, workspace, &buffers);
+        run_mha(problem, operands, &buffers);
+        break;
+    default:
+        lay_out(problem, workspace, &buffers);
+        run_attention(problem, operands, &buffers);
+    }
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* op_mutant.h - operators other than attention with planted bugs: each is one file here, in plain C
+ * with sums in f32, correct but for the one bug that the option names. */
+#ifndef ATTN_OP_MUTANT_H
+#define ATTN_OP_MUTANT_H
+
+#include "attnbench/problem.h"
+#include "wkv_bugs.h"
+
+/* BUG(name, types, cases, text): in which types of the problem, and on which lines of
+ * op_mutants.cases, the bug can show. score.py reads the same tables. */
+#define OP_MUTANT_BUGS WKV_BUGS
+
+enum op_mutant_bug {
+    BUG_none,
+#define BUG(name, types, cases, text) BUG_##name,
+    OP_MUTANT_BUGS
+#undef BUG
+};
+
+extern enum op_mutant_bug op_mutant_planted;
+
+#define bug(name) (op_mutant_planted == BUG_##name)
+
+/* One operator. `floats`: working memory that run gets, in floats. */
+struct op_mutant {
+    uint32_t op;
+    int64_t (*floats)(const struct attn_problem *p);
+    void (*run)(const struct attn_problem *p, const struct attn_operands *o, float *memory);
+};
+
+extern const struct op_mutant op_mutant_wkv;
+
+/* Element `at` of an operand as f32, and back. */
+float op_mutant_get(const struct attn_tensor *tensor, int64_t at);
+void op_mutant_put(const struct attn_tensor *tensor, int64_t at, float value);
+
+/* Rounded to bf16. */
+float op_mutant_bf16(float x);
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plugin.c - the backend op_mutant: plans, bindings and the table of slots. */
+#include <stdio.h>
+#include <string.h>
+
+#include "op_mutant.h"
+
+enum op_mutant_bug op_mutant_planted;
+
+static const struct op_mutant *const operators[] = {&op_mutant_wkv};
+
+struct plan {
+    const struct attn_problem *problem;
+    const struct attn_services *services;
+    const struct op_mutant *mutant;
+    float *memory;
+};
+
+struct binding {
+    struct plan *plan;
+    struct attn_operands operands;
+};
+
+static const char *const names[] = {"none",
+#define BUG(name, types, cases, text) #name,
+                                    OP_MUTANT_BUGS
+#undef BUG
+};
+
+static const struct attn_option_spec options[] = {{
+    .key = "bug",
+    .type = ATTN_OPTION_CHOICE,
+#define BUG(name, types, cases, text) "|" #name
+    .choices = "none" OP_MUTANT_BUGS,
+#undef BUG
+    .default_value = "none",
+    .help = "what is wrong with it",
+}};
+
+static const uint32_t optional[] = {ATTN_STATE_IN, ATTN_STATE_OUT, 0};
+
+static const struct attn_limits limits = {
+    .ops = ATTN_BIT(ATTN_OP_WKV),
+    .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT),
+    .dtypes = ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16),
+    .flags = ATTN_FLAG_DETERMINISTIC,
+    .optional = optional,
+    .no_dtype = "sums are f32",
+};
+
+float op_mutant_get(const struct attn_tensor *tensor, int64_t at)
+{
+    if (tensor->dtype == ATTN_F32)
+        return ((const float *)tensor->data)[at];
+    const uint16_t bits = ((const uint16_t *)tensor->data)[at];
+    return tensor->dtype == ATTN_F16 ? attn_f32_of_f16(bits) : attn_f32_of_bf16(bits);
+}
+
+void op_mutant_put(const struct attn_tensor *tensor, int64_t at, float value)
+{
+    if (tensor->dtype == ATTN_F32)
+        ((float *)tensor->data)[at] = value;
+    else
+        ((uint16_t *)tensor->data)[at] =
+            tensor->dtype == ATTN_F16 ? attn_f16_of_f32(value) : attn_bf16_of_f32(value);
+}
+
+float op_mutant_bf16(float x)
+{
+    return attn_f32_of_bf16(attn_bf16_of_f32(x));
+}
+
+static int supports(const struct attn_problem *problem, const struct attn_services *services,
+                    char *why, size_t size)
+{
+    (void)services;
+    return attn_problem_check(problem, &limits, why, size);
+}
+
+static int create(const struct attn_problem *problem, const struct attn_services *services,
+                  void **out, char *why, size_t size)
+{
+    const char *wanted = attn_option_get(services, "bug", "none");
+    struct plan *plan = services->alloc(services->context, sizeof(*plan), 64);
+    for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++)
+        if (strcmp(names[n], wanted) == 0)
+            op_mutant_planted = (enum op_mutant_bug)n;
+    if (!plan)
+        goto refused;
+    *plan = (struct plan){.problem = problem, .services = services};
+    for (size_t n = 0; n < sizeof(operators) / sizeof(operators[0]); n++)
+        if (operators[n]->op == problem->op)
+            plan->mutant = operators[n];
+    const size_t bytes = (size_t)plan->mutant->floats(problem) * sizeof(float);
+    plan->memory = services->alloc(services->context, bytes, 64);
+    if (plan->memory) {
+        *out = plan;
+        return ATTN_OK;
+    }
+    services->free(services->context, plan);
+refused:
+    snprintf(why, size, "no memory for a plan");
+    return ATTN_OUT_OF_MEMORY;
+}
+
+/* The truth about bug=none. exp is glibc's: 1 ulp by its manual, twice that is declared. */
+static void numerics(const void *plan, struct attn_numerics *numerics)
+{
+    (void)plan;
+    numerics->acc_type = ATTN_F32;
+    numerics->deterministic = 1;
+    numerics->e_exp = 4 * 0x1p-24;
+}
+
+static int bind(void *opaque, const struct attn_tensor *tensors, uint32_t n_tensors, void **out,
+                char *why, size_t size)
+{
+    struct plan *plan = opaque;
+    struct binding *made = plan->services->alloc(plan->services->context, sizeof(*made), 64);
+    if (!made) {
+        snprintf(why, size, "no memory for a binding");
+        return ATTN_OUT_OF_MEMORY;
+    }
+    made->plan = plan;
+    attn_operands_set(&made->operands, tensors, n_tensors);
+    *out = made;
+    return ATTN_OK;
+}
+
+/* NOLINTNEXTLINE(readability-non-const-parameter): the table fixes the type */
+static int run(void *opaque, char *why, size_t size)
+{
+    const struct binding *b = opaque;
+    (void)why, (void)size;
+    b->plan->mutant->run(b->plan->problem, &b->operands, b->plan->memory);
+    return ATTN_OK;
+}
+
+static void release(void *binding)
+{
+    const struct attn_services *services = ((struct binding *)binding)->plan->services;
+    services->free(services->context, binding);
+}
+
+static void destroy(void *opaque)
+{
+    struct plan *plan = opaque;
+    const struct attn_services *services = plan->services;
+    services->free(services->context, plan->memory);
+    services->free(services->context, plan);
+}
+
+static const struct attn_backend backend = {
+    .struct_size = sizeof(struct attn_backend),
+    .exactness = ATTN_EXACT,
+    .name = "op_mutant",
+    .description = "operators with one bug of choice, for the tests of the verifier",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .supports = supports,
+    .create = create,
+    .numerics = numerics,
+    .bind = bind,
+    .run = run,
+    .release = release,
+    .destroy = destroy,
+};
+
+static const struct attn_backend *const backends[] = {&backend};
+
+const struct attn_plugin attn_plugin = {
+    .abi_version = ATTN_ABI_VERSION,
+    .struct_size = sizeof(struct attn_plugin),
+    .n_backends = sizeof(backends) / sizeof(backends[0]),
+    .backends = backends,
+};

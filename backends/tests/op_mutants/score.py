@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""score.py - does `attnbench verify` find every planted bug of the operators beyond attention.
+
+    score.py BUILD_DIR            every bug in every type
+    score.py BUILD_DIR --full     the same, each fill alone: the result must be MATRIX.md
+    score.py BUILD_DIR --write    the same, and writes MATRIX.md
+    score.py BUILD_DIR --bug NAME what finds one bug
+
+Exits with 1 where a correct backend is refused, a bug survives, or the matrix is not the one that
+is committed.
+"""
+import argparse
+import concurrent.futures
+import glob
+import os
+import re
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, ".."))
+from scoring import FOUND, LETTER, Program, letters  # noqa: E402
+
+
+class Bug:
+    def __init__(self, match):
+        self.name, types, cases, self.text = match.groups()
+        self.types, self.cases = types.split(), cases.split()
+
+
+def read_bugs():
+    bugs = []
+    for path in sorted(glob.glob(os.path.join(HERE, "*_bugs.h"))):
+        with open(path, encoding="utf-8") as file:
+            bugs += [Bug(m) for m in re.finditer(
+                r'^    BUG\((\w+), "(.*?)", "(.*?)", "(.*?)"\)', file.read(), re.M)]
+    return bugs
+
+
+def read_cases():
+    with open(os.path.join(HERE, "op_mutants.cases"), encoding="utf-8") as file:
+        lines = [line.split(":", 1) for line in file if line.strip() and line[0] != "#"]
+    return {name: words.strip() for name, words in lines}
+
+
+class Suite(Program):
+    def __init__(self, build, folder):
+        super().__init__(build, "op_mutant.so", folder)
+        plain = read_cases()
+        self.cases = {dtype: {name: f"{words} dtype={dtype}" for name, words in plain.items()}
+                      for dtype in LETTER}
+        self.fits = {}  # (type, case) -> fills
+
+    def accept_correct(self):
+        """Every correct backend on every case, with all fills. Returns complaints."""
+        complaints = []
+        for dtype, cases in self.cases.items():
+            path = self.file(f"correct_{dtype}", cases)
+            for backend in ("op_mutant:bug=none", None):
+                _, records = self.verify(backend, path, 1)
+                for r in records:
+                    if r["status"] != "pass" and (backend or r["status"] != "skip"):
+                        complaints.append(f"{r['backend']} is {r['status']}: {r['reason']}\n"
+                                          f"    {r['repro']}")
+                    if backend:
+                        self.fits[dtype, r["name"]] = [f for f in r["checks"] if f in FILLS]
+        return complaints
+
+
+OUTPUTS = {"out", "state_out"}
+FILLS = ("census", "stair_up", "stair_down", "rounding", "overflow", "negative", "tiny")
+
+
+class Score:
+    """One bug in one type."""
+
+    def __init__(self, suite, bug, dtype, full):
+        self.bug, self.dtype = bug, dtype
+        cases = {name: suite.cases[dtype][name] for name in bug.cases}
+        if full:
+            cases.update({f"{name}.{fill}": f"{words} fill={fill}" for name, words in cases.items()
+                          for fill in suite.fits[dtype, name]})
+        path = suite.file(f"{bug.name}_{dtype}", cases)
+        _, records = suite.verify(f"op_mutant:bug={bug.name}", path, 1,
+                                  *(["--fills", "none"] if full else []))
+        wrong = [r for r in records if r["status"] in FOUND]
+        self.killed, self.found = bool(wrong), set()
+        for r in wrong:
+            fill = r["name"].partition(".")[2]
+            failed = {c for c, v in r["checks"].items() if v == "fail" and c != "placement_end"}
+            if fill and failed & OUTPUTS:
+                failed = {fill}
+            self.found |= failed
+
+
+def matrix(bugs, scores):
+    checks = sorted({c for s in scores for c in s.found} - set(FILLS))
+    checks += [f for f in FILLS if any(f in s.found for s in scores)]
+    killed = sum(s.killed for s in scores)
+    lines = ["# What finds which planted bug of other operators", "",
+             "Written by `score.py --write`; do not edit. A letter says in which type a check finds the",
+             "bug: f f32, b bf16, h f16. First the checks of the case itself, filled with N(0,1); then",
+             "each fill made on purpose alone.", "",
+             f"**{len(bugs)} bugs, {len(scores)} mutants with their types: {killed} found, "
+             f"{len(scores) - killed} survive.**", "",
+             "| bug | | " + " | ".join(checks) + " |", "|---|---" + "|---" * len(checks) + "|"]
+    for bug in bugs:
+        mine = [s for s in scores if s.bug is bug]
+        cells = [letters(mine, lambda s, c=c: c in s.found) for c in checks]
+        lines.append(f"| `{bug.name}` | {bug.text} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--bug", action="append", help="these alone, with what finds them")
+    args = parser.parse_args()
+    full = args.full or args.write or bool(args.bug)
+    bugs = [b for b in read_bugs() if not args.bug or b.name in args.bug]
+    with tempfile.TemporaryDirectory(prefix="attnbench-op-mutants-") as folder:
+        suite = Suite(args.build, folder)
+        complaints = suite.accept_correct()
+        with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+            scores = list(pool.map(lambda w: Score(suite, *w, full),
+                                   [(bug, dtype) for bug in bugs for dtype in bug.types]))
+    for s in scores:
+        if args.bug:
+            print(f"{s.bug.name} {s.dtype}: {' '.join(sorted(s.found)) or 'survives'}")
+        if not s.killed:
+            complaints.append(f"{s.bug.name} in {s.dtype} survives ({s.bug.text})")
+    if full and not args.bug:
+        path, text = os.path.join(HERE, "MATRIX.md"), matrix(bugs, scores)
+        if args.write:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        else:
+            with open(path, encoding="utf-8") as file:
+                if file.read() != text:
+                    complaints.append("MATRIX.md is not what was measured: score.py --write")
+    print("\n".join(complaints))
+    print(f"{sum(s.killed for s in scores)} of {len(scores)} mutants found")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
