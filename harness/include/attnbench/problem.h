@@ -411,8 +411,8 @@ static inline int attn_problem_check_scalars(const struct attn_problem *p,
                                              const struct attn_limits *limits, char *why,
                                              size_t size)
 {
-    static const char *const ops[] = {NULL, "attention", "mha", "attention_backward", "chunked",
-                                      "wkv"};
+    static const char *const ops[] = {NULL,      "attention", "mha", "attention_backward",
+                                      "chunked", "wkv"};
     static const char *const scores[] = {NULL,       "scaled_dot", "dot",
                                          "bilinear", "gaussian",   "additive"};
     const char *fault;
