@@ -90,11 +90,21 @@ static json_t *record_of(const struct attn_session *session, const struct attn_e
     return record;
 }
 
-/* What was cut off is shown, but not stored: --resume measures it again. */
+/* What was cut off says so, and --resume measures it again. */
 static int keep(struct attn_session *session, json_t *record)
 {
-    return attn_interrupted ? json_array_append_new(session->records, record)
-                            : attn_session_record(session, record);
+    if (record && attn_interrupted)
+        json_object_set_new(record, "cut", json_true());
+    return attn_session_record(session, record);
+}
+
+/* A case that was cut off before its first round. */
+static int say_untimed(struct attn_session *session, struct attn_entry *entry, char *why,
+                       size_t size)
+{
+    return attn_interrupted && entry->n_rounds[ATTN_HOT] + entry->n_rounds[ATTN_COLD] == 0
+               ? attn_block_untimed(session, entry, "interrupted", why, size)
+               : 0;
 }
 
 void attn_block_measure(struct attn_session *session, struct attn_block *block)
@@ -123,6 +133,8 @@ int attn_block_finish(struct attn_session *session, struct attn_block *block,
     for (size_t i = 0; i < block->count; i++)
         for (size_t b = 0; b < n; b++) {
             struct attn_entry *entry = attn_block_entry(block, n, i, b);
+            if (entry->timed && say_untimed(session, entry, why, size))
+                return -1;
             if (!entry->timed)
                 continue;
             const struct attn_paired_rounds *paired =

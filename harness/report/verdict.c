@@ -72,8 +72,8 @@ static void say_group(struct attn_verdict_line *line, const struct attn_view *vi
     if (tie) {
         say(line, "a tie of ");
         say_names(line, view, ranking, family);
-        say(line, " (%s over %s %s, %s to %s)", second, first, figure, attn_figure(ratio->lo, lo),
-            attn_figure(ratio->hi, hi));
+        say(line, ": %s takes %s times as long as %s (%s to %s)", second, figure, first,
+            attn_figure(ratio->lo, lo), attn_figure(ratio->hi, hi));
     } else {
         say(line, "%s, %s times as fast as %s", first, figure, second);
         if (known)
@@ -82,7 +82,8 @@ static void say_group(struct attn_verdict_line *line, const struct attn_view *vi
             say(line, ", how sure is not known: one round");
     }
     if (family->wins[family->first] < family->cases)
-        say(line, "; first in %zu of %zu cases", family->wins[family->first], family->cases);
+        say(line, "; %s is first in %zu of %zu cases", first, family->wins[family->first],
+            family->cases);
     if (known && family->clear < family->cases && !(tie && family->cases == 1))
         say(line, "; unclear in %zu of %zu", family->cases - family->clear, family->cases);
 }
@@ -200,13 +201,23 @@ static int add_untimed(const struct attn_view *view, struct attn_verdict *verdic
     if (attn_untimed_create(view, &skips) != 0)
         return -1;
     for (size_t i = 0; i < skips.count && i < REASONS; i++) {
-        const char *reason = skips.items[i].reason;
         struct attn_verdict_line *line = add(verdict, i == 0 ? "Not timed" : "");
         say_counts(line, view, skips.items[i].counts);
-        say(line, ": %s", strncmp(reason, "budget: ", 8) == 0 ? reason + 8 : reason);
+        say(line, ": %s", attn_reason_text(skips.items[i].reason));
     }
     attn_skips_free(&skips);
     return 0;
+}
+
+/* Timings that Ctrl-C cut off. */
+static void add_cut(const struct attn_view *view, struct attn_verdict *verdict)
+{
+    size_t cut = 0;
+    for (size_t r = 0; r < view->n_rows; r++)
+        cut += attn_field_true(view->rows[r].bench, "cut");
+    if (cut > 0)
+        say(add(verdict, "Cut off"),
+            "%zu timings have fewer rounds than asked for; --resume makes them", cut);
 }
 
 /* Backends that could not take part. */
@@ -235,6 +246,7 @@ int attn_verdict_make(const struct attn_run_data *run, const struct attn_view *v
     add_verdicts(view, verdict);
     if (add_untimed(view, verdict) != 0)
         return -1;
+    add_cut(view, verdict);
     add_absent(run, verdict);
     return 0;
 }

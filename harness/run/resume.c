@@ -13,13 +13,13 @@ static void key_of(const char *id, const char *backend, const char *options, int
     snprintf(key, size, "%s %s %s %d", id, backend, options, threads);
 }
 
-/* Does the record end the work on its key? A timing does, and a verdict after which nothing is
- * timed. A case for which an earlier command had no time left is not done. last: the cache state
+/* Does the record end the work on its key? A timing does that was not cut off, and a verdict
+ * after which nothing is timed. A case for which an earlier command had no time left is not done. last: the cache state
  * whose timing is recorded last. */
 static bool ends_key(const json_t *record, const char *last)
 {
     if (!strcmp(attn_field_text(record, "type"), "bench"))
-        return !strcmp(attn_field_text(record, "cache"), last);
+        return !strcmp(attn_field_text(record, "cache"), last) && !attn_field_true(record, "cut");
     int status = attn_status_parse(attn_field_text(record, "status"));
     if (status == ATTN_SKIP &&
         !strncmp(attn_field_text(record, "reason"), ATTN_NO_TIME_LEFT, strlen(ATTN_NO_TIME_LEFT)))

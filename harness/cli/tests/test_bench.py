@@ -122,8 +122,36 @@ class Bench(Case):
         self.assertEqual(program.returncode, -signal.SIGINT)
         self.assertRegex(said, r"\n  naive +[\d.]+ .s ")
         self.assertIn("interrupted; the same command with --resume goes on", errors)
-        with open(results, encoding="utf-8") as file:  # what was cut off is measured again
-            self.assertNotIn("bench", [json.loads(line)["type"] for line in file])
+        self.assertRegex(said, r"\nCut off +1 timings have fewer rounds")
+        self.assertEqual([bench["cut"] for bench in self.benches(results)], [True])
+        self.expect(0, "report", self.path("run"))
+        with open(self.path("run/report/report.md"), encoding="utf-8") as file:
+            page = file.read()
+        self.assertIn("Cut off", page)
+        self.assertNotIn("Nothing was timed", page)
+        self.expect(0, "compare", self.path("run"), self.path("run"))
+        # What was cut off is measured again.
+        self.expect(0, "bench", "-b", "naive", "--rounds", "3", "--cache", "hot", "--resume", "-o",
+                    self.path("run"), SMALL)
+        self.assertEqual([bench.get("cut") for bench in self.benches(results)], [True, None])
+        self.expect(0, "report", self.path("run"))
+        with open(self.path("run/report/report.md"), encoding="utf-8") as file:
+            self.assertNotIn("Cut off", file.read())
+
+    def test_ctrl_c_before_the_first_round_says_what_is_not_timed(self):
+        with subprocess.Popen([PROGRAM, "bench", "-b", "naive", "--rounds", "1000", "--cache", "hot",
+                               "-o", self.path("run"), SMALL, "s=1024 h=4 d=64"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+            while not self.has_round(self.path("run/results.ndjson")):
+                time.sleep(0.01)
+            program.send_signal(signal.SIGINT)
+            said, _ = program.communicate(timeout=60)
+        self.assertRegex(said, r"Not timed +naive 1: interrupted|Cut off +2 timings")
+
+    @staticmethod
+    def benches(results):
+        with open(results, encoding="utf-8") as file:
+            return [record for record in map(json.loads, file) if record["type"] == "bench"]
 
     def test_rows_are_listed_where_there_are_few_or_they_are_asked_for(self):
         cases = [f"s={n} d=8" for n in range(8, 50)]
