@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "run/version.h"
@@ -25,11 +27,21 @@ static void install_handlers(void)
     signal(SIGXFSZ, SIG_IGN); /* a file at its limit is an error like a full disk */
 }
 
+/* In one log with stderr, lines of both stay whole and in order. */
+static void keep_lines_whole(void)
+{
+    struct stat out, err;
+    if (fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+        out.st_dev == err.st_dev && out.st_ino == err.st_ino)
+        setvbuf(stdout, NULL, _IOLBF, 0);
+}
+
 int main(int argc, char **argv)
 {
     struct attn_command command;
     struct attn_paths paths;
     char why[1024];
+    keep_lines_whole();
     enum attn_exit code = attn_command_parse(argc, argv, &command, why, sizeof why);
     if (code)
         return attn_complain(code, why);
