@@ -17,6 +17,7 @@
 
 #include "report/anchor.h"
 #include "report/compare_put.h"
+#include "report/speedup.h"
 #include "results/figures.h"
 
 /* With an anchor all times are relative to it. */
@@ -27,18 +28,29 @@ static size_t medians_of(const struct attn_view *view, const struct attn_view_ro
                   : attn_view_round_medians(row->bench, medians);
 }
 
-static void judge(const struct attn_pairs *pairs, struct attn_pair *pair,
-                  const struct attn_compare_options *options)
+/* The time of the new result over that of the base: two of one run by their turns, if they took
+ * turns, as its own report has it; else by the medians of rounds. */
+static struct attn_ratio ratio_of(const struct attn_pairs *pairs, struct attn_pair *pair,
+                                  const struct attn_compare_options *options)
 {
-    const double margin = options->margin;
     double *base = NULL, *next = NULL;
+    if (options->backends[0] && !options->anchor)
+        return attn_row_ratio(pair->next, pair->base);
     size_t n_base = medians_of(&pairs->base, pair->base, options->anchor, &base);
     size_t n_next = medians_of(&pairs->next, pair->next, options->anchor, &next);
     if (options->anchor && (!n_base || !n_next))
         pair->reason = "the anchor was not timed in the same rounds";
-    struct attn_ratio r = attn_ratio_of(base, n_base, next, n_next);
+    const struct attn_ratio ratio = attn_ratio_of(base, n_base, next, n_next);
     free(base);
     free(next);
+    return ratio;
+}
+
+static void judge(const struct attn_pairs *pairs, struct attn_pair *pair,
+                  const struct attn_compare_options *options)
+{
+    const double margin = options->margin;
+    const struct attn_ratio r = ratio_of(pairs, pair, options);
     pair->ratio = r;
     pair->p = attn_ratio_p(&r, margin);
     if (r.lo > 1 + margin)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "report/grid.h"
+#include "report/paired.h"
 #include "report/text.h"
 #include "report/verdict.h"
 
@@ -59,7 +60,8 @@ static void put_cell(FILE *out, const struct attn_view *view, const struct cell 
     char lo[ATTN_FIGURE_MAX], hi[ATTN_FIGURE_MAX], interval[2 * ATTN_FIGURE_MAX + 8] = "";
     fprintf(out, "  %-15s", view->backends[cell->row->backend].label);
     if (!some) {
-        const char *reason = *cell->row->untimed ? cell->row->untimed : cell->row->reason;
+        const char *reason =
+            attn_reason_text(*cell->row->untimed ? cell->row->untimed : cell->row->reason);
         fprintf(out, " %s%s%s\n", attn_row_mark(cell->row), *reason ? ": " : "", reason);
         return;
     }
@@ -97,6 +99,11 @@ static int put_rows(FILE *out, const struct attn_view *view, const struct attn_g
             put_cell(out, view, &cells[k]);
     }
     fputs("GFLOP/s: FLOPs, counted as in the operator's OP.md, over the median.\n", out);
+    if (attn_paired_widths_of(grid).ratios > 0)
+        fputs("Times are medians of rounds. Ratios below are of runs in turns, side by side: they "
+              "may "
+              "differ\nfrom ratios of these times, and are surer.\n",
+              out);
     if (marked)
         fputs("*: the harness's own cost is over 1 %.\n", out);
     fputc('\n', out);
