@@ -101,19 +101,39 @@ void attn_family_label(const struct attn_family *family, char *label, size_t siz
                  sweep ? "" : " (single cases)");
 }
 
-/* The geometric mean over the cases of a family in which both columns were ranked. `room` holds a
- * ratio for every line. */
+/* Is the fastest of a case so fast that calls and not kernels are timed? */
+static bool is_toy(const struct attn_ranking *ranking, size_t line)
+{
+    static const double toy_ns = 1e4;
+    const size_t first = ranking->lines[line].first;
+    return first < ranking->grid->n_columns &&
+           ranking->grid->lines[line].cells[first]->median < toy_ns;
+}
+
+/* Has a family cases that are no toys? */
+static bool has_real_cases(const struct attn_ranking *ranking, const struct attn_family *family)
+{
+    bool real = false;
+    for (size_t i = 0; i < ranking->grid->n_lines; i++)
+        real = real || (attn_family_has(family, &ranking->grid->lines[i]) &&
+                        ranking->lines[i].first < ranking->grid->n_columns && !is_toy(ranking, i));
+    return real;
+}
+
+/* The geometric mean over the cases of a family in which both columns were ranked, without toys
+ * where others are shared. `room` holds a ratio for every line. */
 static struct attn_ratio mean_over(const struct attn_ranking *ranking,
                                    const struct attn_family *family, size_t first, size_t second,
                                    struct attn_ratio *room, size_t *shared)
 {
     size_t n = 0;
-    for (size_t i = 0; i < ranking->grid->n_lines; i++) {
-        const struct attn_grid_line *line = &ranking->grid->lines[i];
-        if (attn_family_has(family, line) && attn_row_ranked(line->cells[first]) &&
-            attn_row_ranked(line->cells[second]))
-            room[n++] = attn_row_ratio(line->cells[second], line->cells[first]);
-    }
+    for (int toys = !has_real_cases(ranking, family); n == 0 && toys < 2; toys++)
+        for (size_t i = 0; i < ranking->grid->n_lines; i++) {
+            const struct attn_grid_line *line = &ranking->grid->lines[i];
+            if (attn_family_has(family, line) && (toys || !is_toy(ranking, i)) &&
+                attn_row_ranked(line->cells[first]) && attn_row_ranked(line->cells[second]))
+                room[n++] = attn_row_ratio(line->cells[second], line->cells[first]);
+        }
     *shared = n;
     return attn_ratio_mean(room, n);
 }
