@@ -144,7 +144,7 @@ static int give_up(struct attn_session *session, struct attn_block *block, size_
     const size_t n = session->roster.count;
     char reason[128];
     int result = 0;
-    snprintf(reason, sizeof reason, "the budget of %g s is spent", session->settings.budget_s);
+    snprintf(reason, sizeof reason, "the time given is used up (%g s)", session->settings.budget_s);
     for (size_t e = first * n; e < block->count * n && result == 0; e++) {
         struct attn_entry *entry = &block->entries[e];
         entry->enough = true;

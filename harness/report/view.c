@@ -337,6 +337,12 @@ bool attn_row_lacks_means(const struct attn_view_row *row)
            (starts_with(row->reason, "budget") || starts_with(row->reason, "needs"));
 }
 
+const char *attn_reason_text(const char *reason)
+{
+    static const char mark[] = "budget: ";
+    return starts_with(reason, mark) ? reason + strlen(mark) : reason;
+}
+
 const char *attn_row_mark(const struct attn_view_row *row)
 {
     if (!row)

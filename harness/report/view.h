@@ -26,6 +26,8 @@ size_t attn_view_round_medians(const json_t *bench, double **medians);
 /* Whether a row has a time of right numbers, and whether these are exact. */
 bool attn_row_timed(const struct attn_view_row *row);
 bool attn_row_exact(const struct attn_view_row *row);
+/* The reason of a row without "budget: ", which its mark says. */
+const char *attn_reason_text(const char *reason);
 /* Whether it was timed with cold caches. */
 bool attn_row_cold(const struct attn_view_row *row);
 

@@ -120,7 +120,7 @@ static void rows(void **state)
     const char *fast = strstr(name, "  onednn "), *slow = strstr(name, "  naive ");
     assert_true(fast && slow && fast < slow);
     assert_non_null(strstr(name, " ms "));
-    assert_non_null(strstr(text, " budget: budget: a run is predicted to take 41 s"));
+    assert_non_null(strstr(text, " budget: a run is predicted to take 41 s"));
     free(text);
     attn_run_release(&run);
 }
