@@ -192,11 +192,20 @@ static double weight(const struct attn_session *session, size_t first, size_t co
     return sum;
 }
 
+/* The time that a small case needs: for its verification, and for a round of each backend. */
+static double small_needs(const struct attn_session *session)
+{
+    static const double beside = 1.5; /* with what is not a sample */
+    const struct attn_settings *s = &session->settings;
+    return small_verify_s +
+           beside * (s->hot + s->cold) * s->samples * s->min_time_s * (double)session->roster.count;
+}
+
 double attn_block_end(const struct attn_session *session, const struct attn_block *block)
 {
     double end = session->began + session->settings.budget_s;
     for (size_t i = block->first + block->count; i < session->cases.count; i++)
-        end -= is_small(&session->cases.items[i]) ? small_verify_s : 0;
+        end -= is_small(&session->cases.items[i]) ? small_needs(session) : 0;
     return session->settings.budget_s > 0 ? end : INFINITY;
 }
 

@@ -58,8 +58,8 @@ int attn_block_failed(struct attn_session *session, struct attn_entry *entry,
 int attn_block_untimed(struct attn_session *session, struct attn_entry *entry, const char *reason,
                        char *why, size_t size);
 
-/* The time at which all must end that begins before the next small cases: what is left is for their
- * verification. INFINITY: there is no budget. */
+/* The time at which all must end that begins before the next small cases: what is left is for
+ * these, to be verified and timed once. INFINITY: there is no budget. */
 double attn_block_end(const struct attn_session *session, const struct attn_block *block);
 
 /* The time at which the rounds of a block should end. Cases have shares of what is left until then,

@@ -154,14 +154,20 @@ static int give_up(struct attn_session *session, struct attn_block *block, size_
     return result;
 }
 
+/* Rounds that come before the budget. A small case is timed once rather than not at all. */
+static int least_rounds(const struct attn_session *session, const struct attn_block *block)
+{
+    const int least = block->small ? 1 : LEAST_ROUNDS;
+    return session->settings.rounds < least ? session->settings.rounds : least;
+}
+
 /* How many cases, from the first, have time for the fewest rounds, as far as `round` rounds can
  * tell. pace: seconds a round of a case before the first. */
 static size_t affordable(const struct attn_session *session, const struct attn_block *block,
                          int round, double pace)
 {
     size_t kept = 0;
-    const int least =
-        session->settings.rounds < LEAST_ROUNDS ? session->settings.rounds : LEAST_ROUNDS;
+    const int least = least_rounds(session, block);
     double left = attn_block_end(session, block) - attn_now();
     while (kept < block->count) {
         left -= (least - round) * (round > 0 ? round_s(session, block, kept) : pace);
@@ -183,7 +189,7 @@ int attn_block_rounds(struct attn_session *session, struct attn_block *block, do
         snprintf(why, size, "no memory for an order of backends");
     for (int round = 0; round < session->settings.rounds && result == 0; round++) {
         double now = attn_now(), next = round ? (now - began) / round : 0;
-        if (round >= LEAST_ROUNDS && now + next > until)
+        if (round >= least_rounds(session, block) && now + next > until)
             break;
         if (session->settings.budget_s > 0 && (round == 1 || (round == 0 && block->small))) {
             const size_t kept = affordable(session, block, round, pace);

@@ -50,11 +50,18 @@ static void test_a_block_of_a_budget_holds_no_small_cases_beside_others(void **s
     attn_block_begin(&session, 4, &block);
     assert_int_equal(block.count, 2);
     assert_true(block.small);
-    /* The others leave them the time to be verified. */
+    /* The others leave them the time to be verified, and to be timed once. */
     attn_block_begin(&session, 0, &block);
     session.settings.budget_s = 10;
     session.began = attn_now();
     assert_true(fabs(attn_block_until(&session, &block) - session.began - 9.6) < 1e-6);
+    session.settings.hot = session.settings.cold = true;
+    session.settings.samples = 3;
+    session.settings.min_time_s = 0.01;
+    session.roster.count = 4;
+    session.began = attn_now();
+    assert_true(fabs(attn_block_until(&session, &block) - session.began - 8.88) < 1e-6);
+    session.roster.count = 0;
     attn_case_list_free(&session.cases);
 }
 
