@@ -12,6 +12,8 @@ set datafile missing '?'
 slot = 0.88 / n_backends
 middle(type, backend) = type + (backend - (n_backends + 1) / 2.0) * slot
 spread(place) = place * slot * 0.8
+# The last point of a slot, under its figure.
+worst(type, backend, cases) = middle(type, backend) + (cases > 0 ? spread(0.5 - 0.5 / cases) : 0)
 of(b, value) = column(2) == b ? value : NaN
 array markers[15] = [7, 5, 9, 13, 11, 4, 6, 8, 15, 12, 10, 14, 1, 2, 3]
 marker(number) = markers[number % 15 + 1]
@@ -69,9 +71,9 @@ do for [t in 'svg png'] {
              with points ps 0.7 pt marker(numbers[b]) lc rgb colours[b] title names[b], \
          data index 1 using (middle($1, $2) - slot * 0.4):(height($4)):(slot * 0.8):(0) \
              with vectors nohead lw 2 lc rgb '#000000' notitle, \
-         data index 1 using (middle($1, $2) + slot * 0.4):(height($3)):(upright ? '' : sprintf('%.3g', $3)) \
-             with labels right offset 0,0.8 noenhanced font ',9' notitle, \
-         data index 1 using (middle($1, $2) + slot * 0.3):(height($3)):(upright ? sprintf('%.3g', $3) : '') \
+         data index 1 using (worst($1, $2, $5)):(height($3)):(upright ? '' : sprintf('%.3g', $3)) \
+             with labels center offset 0,0.8 noenhanced font ',9' notitle, \
+         data index 1 using (worst($1, $2, $5)):(height($3)):(upright ? sprintf('%.3g', $3) : '') \
              with labels rotate by 90 left offset 0,0.5 noenhanced font ',9' notitle, \
          data index 1 using (middle($1, $2)):(bottom):($5 == 0 ? 'no case' : '') \
              with labels rotate by 90 left offset 0,0.5 noenhanced font ',9' tc rgb text_grey notitle

@@ -19,6 +19,7 @@ struct errors {
     const char *types[TYPES_MAX];
     size_t n_types, backends[ATTN_SERIES_BACKENDS], n_backends;
     double low, high;
+    bool at_lower, at_upper; /* has a case there, outside the scale */
     double *worst, *medians; /* of the slot at hand, room for every row */
     bool *seen;              /* by backend of the view */
 };
@@ -62,6 +63,8 @@ static void widen(struct errors *errors, double ratio)
 {
     if (ratio > LEAST_RATIO)
         errors->low = fmin(errors->low, ratio);
+    errors->at_lower = errors->at_lower || ratio <= LEAST_RATIO;
+    errors->at_upper = errors->at_upper || ratio > GREATEST_RATIO;
     errors->high = fmax(errors->high, fmin(ratio, GREATEST_RATIO));
 }
 
@@ -121,9 +124,12 @@ static int write_data(const struct attn_canvas *canvas, const char *name, struct
 static void define_errors(FILE *out, const struct attn_canvas *canvas, const struct errors *errors,
                           struct attn_plot *plot)
 {
-    static const char line[] = "Point: one case, error of its worst element over its proven bound, "
-                               "sorted. Line: median of "
-                               "the cases' medians. Lower edge: below 1e-6";
+    char line[320];
+    snprintf(
+        line, sizeof line,
+        "Point: a case, worst error over bound, sorted. Line: median of the cases' medians%s%s",
+        errors->at_lower ? ". Lower edge, off the scale: below 1e-6" : "",
+        errors->at_upper ? ". Upper edge: beyond 1e4" : "");
     static const char constants[] = "verified cases of all shapes and masks";
     attn_define(out, "base", plot->name);
     attn_define(out, "title", plot->title);

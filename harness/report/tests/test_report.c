@@ -191,6 +191,10 @@ static void one_result(void **state)
         assert_non_null(strstr(text, "<figure class=\"throughput_cases\">"));
         assert_non_null(strstr(text, "<figure class=\"errors\">"));
         free(text);
+        /* The type, the point and its figure stand in one line. */
+        text = folder_text("plots/errors.svg");
+        assert_int_equal(folder_count(text, "translate(495.00,"), backends == 1 ? 3 : 1);
+        free(text);
     }
     json_decref(one);
     attn_run_release(&run);

@@ -189,10 +189,18 @@ static void errors(void **state)
     free(text);
     text = folder_text("plots/errors.def.gp");
     assert_non_null(strstr(text, "types[1] = 'f32'\ntypes[2] = 'f16'\n"));
+    /* The edges are explained where a case lies on them. */
+    assert_null(strstr(text, "off the scale"));
+    assert_non_null(strstr(text, "Upper edge: beyond 1e4'"));
     free(text);
     /* What is wrong by a factor of 13000 is in sight, on the upper edge. */
     numbers_after("plots/errors.def.gp", "\ny_high =", found);
     assert_true(found[0] == 1e4);
+    json_object_set_new(record, "max_ratio", json_integer(0));
+    report(&run);
+    text = folder_text("plots/errors.def.gp");
+    assert_non_null(strstr(text, "Lower edge, off the scale: below 1e-6"));
+    free(text);
     attn_run_release(&run);
 }
 
