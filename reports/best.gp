@@ -19,7 +19,7 @@ rows = (n_panels + columns - 1) / columns
 key_rows = n_backends > 10 ? 3 : n_backends > 6 ? 2 : 1
 panel_height = 250
 head = 66 + 16 * key_rows
-foot = 62
+foot = 79
 width = 900
 height = head + rows * panel_height + foot
 up(y) = 1 - y / (height + 0.0)
@@ -40,6 +40,9 @@ key_font = n_backends > 6 ? ',9.5' : ',11'
 beside(b, x) = x * 2 ** ((b - (n_backends + 1) / 2.0) * 0.3 / n_backends)
 here(p, b) = column(1) == p && column(2) == b
 cut(y) = y > y_high ? y_high : y < bottom ? bottom : y
+# Where a whisker that is cut gets its mark; a ratio that is cut has one of its own.
+high_cut(ratio, high) = ratio <= y_high && high > y_high ? y_high * 1.07 : NaN
+low_cut(low) = low < bottom ? bottom * 1.04 : NaN
 do for [t in 'svg png'] {
     if (t eq 'svg') {
         set terminal svg size width, height dynamic font 'DejaVu Sans,Arial,sans-serif,12' background '#ffffff'
@@ -49,6 +52,7 @@ do for [t in 'svg png'] {
     set output base.'.'.t
     set multiplot
     set label 1 title at screen 0.5,up(20) center noenhanced font ',15'
+    set label 6 marks at screen 0.012,up(height - 45) left noenhanced font ',9' tc rgb text_grey
     set label 2 footer1 at screen 0.012,up(height - 28) left noenhanced font ',9' tc rgb text_grey
     set label 3 footer2 at screen 0.012,up(height - 11) left noenhanced font ',9' tc rgb text_grey
     # The names, in a plot of their own as wide as the picture: a key is never wider than its plot.
@@ -63,7 +67,7 @@ do for [t in 'svg png'] {
     plot for [b = 1:n_backends] keyentry with linespoints lw 2 ps 1 pt marker(numbers[b]) lc rgb colours[b] title names[b], \
          NaN notitle
     unset key
-    do for [l = 1:3] { unset label l }
+    do for [l in '1 2 3 6'] { unset label l + 0 }
     set border 3 lc rgb '#666666'
     set xtics nomirror scale 0.5 font ',10'
     set ytics nomirror scale 0.5 font ',10'
@@ -71,12 +75,13 @@ do for [t in 'svg png'] {
     do for [power = 0:10] { set ytics add (sprintf('%d', 2 ** power) 2 ** power) }
     set ytics add ('1.4' sqrt(2))
     do for [p = 1:n_panels] {
-        set lmargin at screen across(panel_left(p) + 48)
+        set lmargin at screen across(panel_left(p) + 54)
         set rmargin at screen across(panel_left(p) + panel_width - 8)
         set tmargin at screen up(panel_top(p) + 34)
         set bmargin at screen up(panel_top(p) + panel_height - 34)
-        set label 4 panel_title[p] at screen across(panel_left(p) + 48),up(panel_top(p) + 6) left noenhanced font ',11'
-        set label 5 panel_text[p] at screen across(panel_left(p) + 48),up(panel_top(p) + 22) left noenhanced font ',9' tc rgb text_grey
+        set label 4 panel_title[p] at screen across(panel_left(p) + 54),up(panel_top(p) + 6) left noenhanced font ',11'
+        set label 7 ylabel at screen across(panel_left(p) + 10),up(panel_top(p) + panel_height / 2.0) center rotate by 90 noenhanced font ',9' tc rgb text_grey
+        set label 5 panel_text[p] at screen across(panel_left(p) + 54),up(panel_top(p) + 22) left noenhanced font ',9' tc rgb text_grey
         x_low = word(panel_sizes[p], 1) + 0
         x_high = word(panel_sizes[p], words(panel_sizes[p])) + 0
         set xrange [x_low / 1.3:x_high * 1.3]
@@ -87,11 +92,15 @@ do for [t in 'svg png'] {
                  with vectors nohead lw 1 lc rgb colours[b] notitle, \
              for [b = 1:n_backends] data using (here(p, b) ? beside(b, $3) : 1/0):(here(p, b) ? cut($4) : 1/0) \
                  with linespoints lw 1.6 ps 0.8 pt marker(numbers[b]) lc rgb colours[b] notitle, \
+             for [b = 1:n_backends] data using (here(p, b) ? beside(b, $3) : NaN):(high_cut($4, $6)) \
+                 with points pt 8 ps 0.6 lc rgb colours[b] notitle, \
+             for [b = 1:n_backends] data using (here(p, b) ? beside(b, $3) : NaN):(low_cut($5)) \
+                 with points pt 10 ps 0.6 lc rgb colours[b] notitle, \
              data using (column(1) == p && $4 > y_high ? beside($2, $3) : NaN):(y_high * 1.07) \
                  with points pt 9 ps 0.5 lc rgb '#444444' notitle
         unset arrow 1
     }
-    do for [l = 4:5] { unset label l }
+    do for [l in '4 5 7'] { unset label l + 0 }
     unset multiplot
     set output
 }

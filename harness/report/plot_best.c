@@ -117,7 +117,7 @@ static void define_panels(FILE *out, const struct panels *panels)
 static void define_best(FILE *out, const struct attn_canvas *canvas, const struct panels *panels,
                         struct attn_plot *plot)
 {
-    char protocol[128], line[320];
+    char protocol[128], line[320], marks[160];
     attn_define(out, "base", plot->name);
     attn_define(out, "title", plot->title);
     attn_define_labels(out, canvas->view, panels->backends, panels->n_backends);
@@ -130,10 +130,16 @@ static void define_best(FILE *out, const struct attn_canvas *canvas, const struc
              "cache; whisker: 95 %% interval",
              protocol);
     attn_define_footer(out, canvas->machine, line);
+    snprintf(marks, sizeof marks,
+             "On an edge: open triangle, the interval goes on; filled triangle, a time beyond %d "
+             "times the best",
+             GREATEST_RATIO);
+    attn_define(out, "ylabel", "time / time of the best");
+    attn_define(out, "marks", marks);
     snprintf(plot->caption, sizeof plot->caption,
              "%s. On the line 1: the fastest. A whisker that reaches it leaves the order unclear. "
-             "Triangles on the upper edge: beyond %d.",
-             line, GREATEST_RATIO);
+             "%s.",
+             line, marks);
 }
 
 /* Fills the panels and writes the picture; the caller frees the series. */

@@ -186,6 +186,8 @@ static void over_the_best(void **state)
     assert_non_null(strstr(text, "panel_sizes[1] = '128 256 512 1024 2048 4096 8192 16384'\n"));
     /* naive is 50 times slower: the axis ends at 16. */
     assert_non_null(strstr(text, "y_high = 16\n"));
+    assert_non_null(strstr(text, "ylabel = 'time / time of the best'\n"));
+    assert_non_null(strstr(text, "marks = 'On an edge: open triangle, the interval goes on; "));
     free(text);
     assert_int_equal(best_of(1, "onednn", 4096, found), 3);
     assert_true(found[0] == 1 && found[1] == 1 && found[2] == 1);
