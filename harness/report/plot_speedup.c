@@ -222,6 +222,9 @@ static void define_bar(FILE *out, double range)
     }
 }
 
+static const char marks[] = "Hatched: the 95 % interval holds 1. Without a figure: no base, the "
+                            "baseline has no time; untimed, verified only; n/a, not supported";
+
 static void define_map(FILE *out, const struct attn_canvas *canvas, const struct map *map,
                        struct attn_plot *plot)
 {
@@ -233,15 +236,14 @@ static void define_map(FILE *out, const struct attn_canvas *canvas, const struct
     define_rows(out, speedup, map);
     define_bar(out, range_of(map));
     attn_protocol_text(canvas->view, canvas->machine, protocol, sizeof protocol);
-    snprintf(line, sizeof line,
-             "Time of %.60s over time of the backend, medians of %s, hot cache; hatched: the 95 %% "
-             "interval holds 1",
+    snprintf(line, sizeof line, "Time of %.60s over time of the backend, medians of %s, hot cache",
              canvas->view->backends[speedup->grid.columns[speedup->baseline]].label, protocol);
     attn_define_footer(out, canvas->machine, line);
+    attn_define(out, "marks", marks);
     if (map->left_out)
         snprintf(left_out, sizeof left_out, " %zu cases with less work are left out.",
                  map->left_out);
-    snprintf(plot->caption, sizeof plot->caption, "%s.%s", line, left_out);
+    snprintf(plot->caption, sizeof plot->caption, "%s. %s.%s", line, marks, left_out);
 }
 
 int attn_plot_speedup(const struct attn_canvas *canvas, const struct attn_series *series,

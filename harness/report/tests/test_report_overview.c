@@ -89,6 +89,7 @@ static void speedups(void **state)
     assert_null(strstr(text, "= 'naive'\n"));
     assert_non_null(strstr(text, "n_backends = 3\n"));
     assert_non_null(strstr(text, "title = 'Speed-up over naive'\n"));
+    assert_non_null(strstr(text, "no base, the baseline has no time; untimed, "));
     /* Heads stand above their cases, lengths from the shortest. */
     assert_true(strstr(text, "'seqlen_h8_s128_d64'") < strstr(text, "'seqlen_h8_s256_d64'"));
     free(text);
