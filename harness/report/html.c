@@ -26,13 +26,11 @@ static void put_fact(FILE *out, const char *name, const char *text)
     fputs("</dd>\n", out);
 }
 
-static int put_facts(FILE *out, const struct page *page)
+/* How times, rates and shares were found. */
+static void put_timing_facts(FILE *out, const struct page *page)
 {
     const json_t *machine = page->parts->run->machine;
     char line[320], ceilings[640];
-    fputs("<dl class=\"facts\">\n", out);
-    attn_machine_text(machine, line, sizeof line);
-    put_fact(out, "Machine", line);
     attn_ceilings_text(machine, ceilings, sizeof ceilings);
     put_fact(out, "Ceilings, measured in this run", ceilings);
     attn_protocol_text(page->parts->view, machine, line, sizeof line);
@@ -44,6 +42,17 @@ static int put_facts(FILE *out, const struct page *page)
     put_fact(out, "Rates",
              "GFLOP/s from the median; " ATTN_FLOP_CONVENTION ". GB/s: each operand once");
     put_fact(out, "Shares", ATTN_SHARE_CONVENTION);
+}
+
+static int put_facts(FILE *out, const struct page *page)
+{
+    const json_t *machine = page->parts->run->machine;
+    char line[320];
+    fputs("<dl class=\"facts\">\n", out);
+    attn_machine_text(machine, line, sizeof line);
+    put_fact(out, "Machine", line);
+    if (attn_view_timed(page->parts->view))
+        put_timing_facts(out, page);
     attn_build_text(machine, line, sizeof line);
     put_fact(out, "Build and run", line);
     attn_system_text(machine, line, sizeof line);

@@ -161,7 +161,8 @@ static int put_kind(FILE *out, const struct attn_view *view, enum attn_grid_kind
     return 0;
 }
 
-int attn_html_put_results(FILE *out, const struct attn_view *view)
+/* How the cells of timings are read. */
+static void put_legend(FILE *out, const struct attn_view *view)
 {
     bool marked = false;
     for (size_t r = 0; r < view->n_rows; r++)
@@ -174,6 +175,12 @@ int attn_html_put_results(FILE *out, const struct attn_view *view)
     fputs(marked ? " * the cost of the harness is over 1 % of this time." : "", out);
     fputs(" n/a: the backend does not support the case. All timings are in results.csv.</p>\n",
           out);
+}
+
+int attn_html_put_results(FILE *out, const struct attn_view *view)
+{
+    if (attn_view_timed(view))
+        put_legend(out, view);
     json_t *anchors = json_object();
     int status =
         !anchors || put_kind(out, view, ATTN_GRID_HOT, NULL, anchors) != 0 ||

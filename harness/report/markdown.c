@@ -243,24 +243,29 @@ static void put_verdicts(FILE *out, const struct attn_view *view)
 
 int attn_markdown_put(FILE *out, const struct attn_report_parts *parts)
 {
+    const bool timed = attn_view_timed(parts->view);
     char line[320], ceilings[640];
     fputs("# attnbench report\n\n", out);
     attn_machine_text(parts->run->machine, line, sizeof line);
     fputs("- Machine: ", out);
     attn_put_markdown(out, line);
-    attn_ceilings_text(parts->run->machine, ceilings, sizeof ceilings);
-    fputs("\n- Ceilings, measured in this run: ", out);
-    attn_put_markdown(out, ceilings);
+    if (timed) {
+        attn_ceilings_text(parts->run->machine, ceilings, sizeof ceilings);
+        fputs("\n- Ceilings, measured in this run: ", out);
+        attn_put_markdown(out, ceilings);
+    }
     attn_build_text(parts->run->machine, line, sizeof line);
     fputs("\n- Build: ", out);
     attn_put_markdown(out, line);
     attn_system_text(parts->run->machine, line, sizeof line);
     fputs("\n- System: ", out);
     attn_put_markdown(out, line);
-    attn_protocol_text(parts->view, parts->run->machine, line, sizeof line);
-    fputs("\n- Protocol: ", out);
-    attn_put_markdown(out, line);
-    fputs("; the interval is that of the median over rounds", out);
+    if (timed) {
+        attn_protocol_text(parts->view, parts->run->machine, line, sizeof line);
+        fputs("\n- Protocol: ", out);
+        attn_put_markdown(out, line);
+        fputs("; the interval is that of the median over rounds", out);
+    }
     put_verdicts(out, parts->view);
     fputc('\n', out);
     if (parts->run->torn)

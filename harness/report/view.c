@@ -402,6 +402,14 @@ size_t attn_view_round_medians(const json_t *bench, double **medians)
     return n;
 }
 
+bool attn_view_timed(const struct attn_view *view)
+{
+    for (size_t r = 0; r < view->n_rows; r++)
+        if (view->rows[r].bench)
+            return true;
+    return false;
+}
+
 bool attn_row_timed(const struct attn_view_row *row)
 {
     return row && isfinite(row->median) && attn_status_holds(row->status);

@@ -23,6 +23,8 @@ void attn_view_free(struct attn_view *view);
  * Returns 0 and allocates nothing if there are none, or if any sample is not a positive number. */
 size_t attn_view_round_medians(const json_t *bench, double **medians);
 
+/* Whether anything was timed: a run of verify has verdicts only. */
+bool attn_view_timed(const struct attn_view *view);
 /* Whether a row has a time of right numbers, and whether these are exact. */
 bool attn_row_timed(const struct attn_view_row *row);
 bool attn_row_exact(const struct attn_view_row *row);

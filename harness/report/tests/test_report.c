@@ -200,6 +200,33 @@ static void one_result(void **state)
     attn_run_release(&run);
 }
 
+/* A run of verify says nothing of how it timed. */
+static void nothing_timed(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"rotocol", "eilings", "Rates", "Shares", "95 % interval"};
+    static const char *const files[] = {"index.html", "report.md"};
+    char note[512];
+    struct attn_run_data run = synthetic_small();
+    for (size_t verified = 0; verified < 2; verified++) {
+        for (size_t i = json_array_size(run.records); verified && i-- > 0;)
+            if (strcmp(attn_field_text(json_array_get(run.records, i), "type"), "verify") != 0)
+                json_array_remove(run.records, i);
+        assert_int_equal(folder_report(&run, script_dir, note, sizeof note), 0);
+        for (size_t f = 0; f < 2; f++) {
+            char *text = folder_text(files[f]);
+            for (size_t w = 0; w < sizeof words / sizeof *words; w++)
+                if (!verified && f == 0)
+                    assert_non_null(strstr(text, words[w]));
+                else if (verified)
+                    assert_null(strstr(text, words[w]));
+            assert_int_equal(strstr(text, "Nothing was timed.") != NULL, verified);
+            free(text);
+        }
+    }
+    attn_run_release(&run);
+}
+
 static void without_gnuplot(void **state)
 {
     (void)state;
@@ -250,6 +277,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_gnuplot_that_hangs, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(a_gnuplot_that_crashes, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(one_result, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(nothing_timed, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(without_gnuplot, folder_setup, folder_teardown),
         cmocka_unit_test(figures),
     };
