@@ -26,8 +26,14 @@ struct layout {
 
 static void put_mark(FILE *out, const struct attn_view_row *row, int width)
 {
-    fprintf(out, "<td class=\"m %s\" colspan=\"%d\">%s</td>", mark_class(row), width,
-            attn_row_mark(row));
+    const char *reason = !row ? "" : *row->untimed ? row->untimed : row->reason;
+    fprintf(out, "<td class=\"m %s\" colspan=\"%d\"", mark_class(row), width);
+    if (*reason) {
+        fputs(" title=\"", out);
+        attn_put_html(out, reason);
+        fputc('"', out);
+    }
+    fprintf(out, ">%s</td>", attn_row_mark(row));
 }
 
 /* A pass that proves too little and an approximation keep their word beside the figure. */
@@ -173,7 +179,9 @@ static void put_legend(FILE *out, const struct attn_view *view)
         "case. Backends that win most stand first, groups with most work too.",
         out);
     fputs(marked ? " * the cost of the harness is over 1 % of this time." : "", out);
-    fputs(" n/a: the backend does not support the case. All timings are in results.csv.</p>\n",
+    fputs(" n/a: the backend does not support the case. untimed: verified only; 'Not timed' in the "
+          "<a href=\"#verdict\">verdict</a> counts the reasons. A cell without a figure shows its "
+          "reason under the pointer. All timings are in results.csv.</p>\n",
           out);
 }
 

@@ -159,12 +159,14 @@ static int put_results(FILE *out, const struct attn_view *view)
     if (attn_grid_create(view, ATTN_GRID_HOT, &grid) != 0)
         return -1;
     fputs("\n## Results\n\n", out);
-    fputs(grid.n_lines ? "GFLOP/s from the median time of one run, hot cache, and its 95 % "
-                         "interval, and the share of the machine's limit. " ATTN_FLOP_CONVENTION
-                         ". " ATTN_SHARE_CONVENTION
-                         ". n/a: the backend does not support the case. Times, "
-                         "bandwidth, memory and the cold cache are in results.csv.\n"
-                       : "Nothing was timed.\n",
+    fputs(grid.n_lines
+              ? "GFLOP/s from the median time of one run, hot cache, and its 95 % "
+                "interval, and the share of the machine's limit. " ATTN_FLOP_CONVENTION
+                ". " ATTN_SHARE_CONVENTION
+                ". n/a: the backend does not support the case. untimed: verified only; 'Not "
+                "timed' in the verdict counts the reasons. Times, bandwidth, memory and the cold "
+                "cache are in results.csv.\n"
+              : "Nothing was timed.\n",
           out);
     for (size_t i = 0; i < grid.n_lines; i++) {
         const struct attn_grid_line *line = &grid.lines[i];

@@ -49,6 +49,12 @@ static void check_html(bool pictures)
     assert_true(failure < strstr(text, ">Results</h2>"));
     assert_int_equal(folder_count(text, "<0x10>"), 0);
     assert_non_null(strstr(text, "not available: no CUDA device"));
+    /* A cell without a figure has its reason, and the legend says where reasons are. */
+    assert_non_null(strstr(text, " title=\"causal masks are not supported here\">n/a</td>"));
+    assert_non_null(strstr(text, "title=\"budget: a run is predicted to take 41 s, the limit is 1 s"
+                                 "\">budget</td>"));
+    assert_non_null(
+        strstr(text, "untimed: verified only; 'Not timed' in the <a href=\"#verdict\">"));
     assert_non_null(strstr(text, "prefers-color-scheme: dark"));
     free(text);
 }
@@ -85,6 +91,7 @@ static void a_whole_report(void **state)
     assert_true(strstr(text, "## Needs attention") < strstr(text, "## Pictures"));
     assert_true(strstr(text, "## Pictures") < strstr(text, "## Results"));
     assert_non_null(strstr(text, "\n## Speed-up over naive\n"));
+    assert_non_null(strstr(text, "untimed: verified only; 'Not timed' in the verdict"));
     assert_null(strstr(text, "\n| all | ")); /* it would mix microseconds with seconds */
     assert_non_null(strstr(text, " | worst error/bound | worst grade | median slack |\n"));
     assert_true(folder_count(text, " | 8.00 |\n") >= 2); /* slacks of backends with verdicts */
