@@ -122,6 +122,12 @@ static void add_groups(const struct attn_view *view, const struct attn_ranking *
     free(wins);
 }
 
+/* Ratios that are known worse than this in the median cannot settle what is worth knowing: the
+ * margin of compare within one run. */
+#define RATIOS_KNOWN 0.03
+/* Of rounds in which half was disturbed nobody says that the machine was quiet. */
+#define DISTURBED_MOST 0.5
+
 static void add_noise(const struct attn_view *view, const struct attn_ranking *ranking,
                       struct attn_verdict *verdict)
 {
@@ -149,11 +155,17 @@ static void add_noise(const struct attn_view *view, const struct attn_ranking *r
     /* That of the median timing. */
     for (size_t below = counts[0]; middle < 2 && 2 * below < all; below += counts[middle])
         middle++;
+    if (middle == 0 && widths.ratios > 0 && widths.disturbed >= DISTURBED_MOST)
+        middle = 1;
     say(line, "%s (of %zu timings in turns %zu quiet, %zu shared, %zu contended), load up to %.1f",
         names[middle], all, counts[0], counts[1], counts[2], load);
     if (widths.ratios > 0)
         say(line, "; %.0f %% of rounds disturbed, ratios known to %.2g %% in the median",
             100 * widths.disturbed, 100 * widths.median);
+    line->warns = widths.median > RATIOS_KNOWN;
+    if (line->warns)
+        say(line, ", not to %.0f %%: time again on a calmer machine or with a larger --budget",
+            100 * RATIOS_KNOWN);
 }
 
 static void add_verdicts(const struct attn_view *view, struct attn_verdict *verdict)
@@ -294,9 +306,20 @@ void attn_verdict_put_text(FILE *out, const struct attn_verdict *verdict, int co
 
 void attn_verdict_put_html(FILE *out, const struct attn_verdict *verdict)
 {
-    fputs("<h2>Verdict</h2>\n<dl class=\"facts verdict\">\n", out);
+    fputs("<h2>Verdict</h2>\n", out);
+    for (size_t i = 0; i < verdict->n; i++)
+        if (verdict->lines[i].warns) {
+            fputs("<p class=\"warning\"><b>", out);
+            attn_put_html(out, verdict->lines[i].label);
+            fputs(":</b> ", out);
+            attn_put_html(out, verdict->lines[i].text);
+            fputs("</p>\n", out);
+        }
+    fputs("<dl class=\"facts verdict\">\n", out);
     for (size_t i = 0; i < verdict->n; i++) {
         const struct attn_verdict_line *line = &verdict->lines[i];
+        if (line->warns)
+            continue;
         fprintf(out, "<dt%s>", line->of_group ? " class=\"group\"" : "");
         attn_put_html(out, line->label);
         fputs("</dt><dd>", out);

@@ -14,6 +14,7 @@ struct attn_verdict_line {
     char label[112]; /* "sweep_heads", "Noise" */
     char text[640];
     bool of_group; /* a group of cases; else about the whole run */
+    bool warns;    /* stands in a box above the others on the page */
 };
 
 struct attn_verdict {

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "report/text.h"
 #include "synthetic.h"
 
 /* Not inlined: GCC 12 takes the text for the local variable. */
@@ -109,6 +110,80 @@ static void ties(void **state)
     }
 }
 
+/* Turns of six rounds in every timing, some disturbed; ratios that swing by `swing`. */
+static struct attn_run_data with_turns(int disturbed, double swing)
+{
+    struct attn_run_data run = synthetic_small();
+    size_t i;
+    json_t *record;
+    json_array_foreach(run.records, i, record)
+    {
+        const char *backend = attn_field_text(record, "backend");
+        json_t *rounds = json_array();
+        if (!json_object_get(record, "samples_ns")) {
+            json_decref(rounds);
+            continue;
+        }
+        for (int r = 0; r < 6; r++)
+            json_array_append_new(rounds,
+                                  json_pack("{s:i, s:f, s:b}", "round", r, "ratio",
+                                            strcmp(backend, "avx2") == 0 ? 1 : 2 + swing * (r % 3),
+                                            "disturbed", r < disturbed));
+        json_object_set_new(record, "live",
+                            json_pack("{s:{s:s, s:s, s:f}, s:o, s:s, s:f, s:i, s:i}", "paired",
+                                      "anchor", "avx2", "anchor_options", "", "ratio",
+                                      strcmp(backend, "avx2") == 0 ? 1.0 : 2.0, "in_rounds", rounds,
+                                      "noise", "quiet", "load", 0.5, "rounds", 6, "undisturbed",
+                                      6 - disturbed));
+    }
+    return run;
+}
+
+/* Disturbed rounds are not quiet, and ratios that nobody knows are said to be so. */
+static void noise(void **state)
+{
+    (void)state;
+    static const struct {
+        int disturbed;
+        double swing;
+        const char *word;
+        int warns;
+    } cases[] = {{0, 0.001, "quiet (of ", 0},
+                 {2, 0.001, "quiet (of ", 0},
+                 {3, 0.001, "shared (of ", 0},
+                 {0, 0.2, "quiet (of ", 1}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct attn_run_data run = with_turns(cases[c].disturbed, cases[c].swing);
+        char *text = screen_of(&run, (struct attn_screen){.columns = 1000});
+        const char *line = line_of(text, "Noise") + strlen("Noise");
+        line += strspn(line, " ");
+        assert_memory_equal(line, cases[c].word, strlen(cases[c].word));
+        assert_int_equal(strstr(text, ", not to 3 %: time again on a calmer machine") != NULL,
+                         cases[c].warns);
+        free(text);
+        attn_run_release(&run);
+    }
+}
+
+/* A warning stands in a box above the verdict's other lines, and not again among them. */
+static void warning(void **state)
+{
+    (void)state;
+    static struct attn_verdict verdict;
+    char *text = NULL;
+    size_t length = 0;
+    attn_verdict_add(&verdict, "Noise", "a < b");
+    attn_verdict_add(&verdict, "Failed", "nothing");
+    verdict.lines[0].warns = true;
+    FILE *out = open_memstream(&text, &length);
+    attn_verdict_put_html(out, &verdict);
+    fclose(out);
+    assert_non_null(strstr(text, "</h2>\n<p class=\"warning\"><b>Noise:</b> a &lt; b</p>\n<dl "));
+    assert_null(strstr(text, "<dt>Noise"));
+    assert_non_null(strstr(text, "<dt>Failed</dt><dd>nothing</dd>"));
+    free(text);
+}
+
 /* The fastest first in each case, with its whole name, and what was not timed with its reason. */
 static void rows(void **state)
 {
@@ -128,9 +203,8 @@ static void rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_lines),
-        cmocka_unit_test(ties),
-        cmocka_unit_test(rows),
+        cmocka_unit_test(the_lines), cmocka_unit_test(ties), cmocka_unit_test(noise),
+        cmocka_unit_test(warning),   cmocka_unit_test(rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
