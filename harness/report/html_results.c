@@ -46,7 +46,7 @@ static void put_word(FILE *out, const struct attn_view_row *row)
 
 static void put_timing(FILE *out, const struct attn_view_row *row, int width, bool best)
 {
-    char figure[ATTN_FIGURE_MAX], share[64];
+    char figure[ATTN_FIGURE_MAX], share[64], rounds[ATTN_ROUNDS_TEXT];
     if (!row || !isfinite(row->median)) {
         put_mark(out, row, width);
         return;
@@ -59,6 +59,8 @@ static void put_timing(FILE *out, const struct attn_view_row *row, int width, bo
     double half = 100 * (row->hi - row->lo) / 2 / row->median;
     if (isfinite(half))
         fprintf(out, " <i>\xc2\xb1%s&#160;%%</i>", attn_figure(half, figure));
+    else if (row->rounds > 1)
+        fprintf(out, "<small>%s</small>", attn_row_rounds(row, rounds));
     if (isfinite(row->gflops)) {
         fprintf(out, "<small>%s", attn_figure(row->gflops, figure));
         if (*attn_limit_text(row, share, sizeof share)) {
@@ -173,11 +175,12 @@ static void put_legend(FILE *out, const struct attn_view *view)
     bool marked = false;
     for (size_t r = 0; r < view->n_rows; r++)
         marked = marked || view->rows[r].marked;
-    fputs(
-        "<p class=\"soft\">Hot cache, median of a run; \xc2\xb1 is half the width of its 95 % "
-        "interval. Below: GFLOP/s and their share of the machine's limit. Bold: the fastest of the "
-        "case. Backends that win most stand first, groups with most work too.",
-        out);
+    fputs("<p class=\"soft\">Hot cache, median of a run; \xc2\xb1 is half the width of its 95 % "
+          "interval. " ATTN_ROUNDS_CONVENTION
+          "; of one round nothing. Below: GFLOP/s and their share of the machine's limit. Bold: "
+          "the fastest of the "
+          "case. Backends that win most stand first, groups with most work too.",
+          out);
     fputs(marked ? " * the cost of the harness is over 1 % of this time." : "", out);
     fputs(" n/a: the backend does not support the case. untimed: verified only; 'Not timed' in the "
           "<a href=\"#verdict\">verdict</a> counts the reasons. A cell without a figure shows its "

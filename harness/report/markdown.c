@@ -126,6 +126,10 @@ static void put_rate(FILE *out, const struct attn_view_row *row)
     if (isfinite(row->gflops) && isfinite(row->lo) && isfinite(row->hi))
         fprintf(out, " (%s\xe2\x80\x93%s)", attn_figure(row->gflops * row->median / row->hi, lo),
                 attn_figure(row->gflops * row->median / row->lo, hi));
+    else if (isfinite(row->gflops) && row->rounds > 1)
+        fprintf(out, " (%zu rounds: %s\xe2\x80\x93%s)", row->rounds,
+                attn_figure(row->gflops * row->median / row->greatest, lo),
+                attn_figure(row->gflops * row->median / row->least, hi));
     fputs(row->marked ? " \\*" : "", out);
     if (*attn_limit_text(row, share, sizeof share)) {
         fputs(" \xc2\xb7 ", out);

@@ -10,6 +10,8 @@
 #include "report/text.h"
 #include "report/verdict.h"
 
+enum { INTERVAL_WIDTH = 29 };
+
 /* What is known of a case on one backend. */
 struct cell {
     const struct attn_view_row *row, *hot, *cold; /* hot, cold: timed, or NULL */
@@ -57,7 +59,7 @@ static void put_time(FILE *out, const struct attn_view_row *row, int width)
 static void put_cell(FILE *out, const struct attn_view *view, const struct cell *cell)
 {
     const struct attn_view_row *some = cell->hot ? cell->hot : cell->cold;
-    char lo[ATTN_FIGURE_MAX], hi[ATTN_FIGURE_MAX], interval[2 * ATTN_FIGURE_MAX + 8] = "";
+    char lo[ATTN_FIGURE_MAX], hi[ATTN_FIGURE_MAX], interval[ATTN_ROUNDS_TEXT];
     fprintf(out, "  %-15s", view->backends[cell->row->backend].label);
     if (!some) {
         const char *reason =
@@ -69,7 +71,9 @@ static void put_cell(FILE *out, const struct attn_view *view, const struct cell 
     if (isfinite(some->lo) && isfinite(some->hi))
         snprintf(interval, sizeof interval, "%s to %s", attn_figure_time(some->lo, lo),
                  attn_figure_time(some->hi, hi));
-    put_right(out, *interval ? interval : "needs 2 rounds", 24);
+    else
+        attn_row_rounds(some, interval);
+    put_right(out, interval, INTERVAL_WIDTH);
     put_right(out, attn_figure(some->gflops, lo), 10);
     put_time(out, cell->cold, 14);
     fprintf(out, "%s%s%s\n", some->marked ? " *" : "", some->status == ATTN_PASS ? "" : "  ",
@@ -79,11 +83,11 @@ static void put_cell(FILE *out, const struct attn_view *view, const struct cell 
 static int put_rows(FILE *out, const struct attn_view *view, const struct attn_grid *grid)
 {
     struct cell *cells = calloc(grid->n_columns + 1, sizeof *cells);
-    bool marked = false;
+    bool marked = false, ranged = false;
     if (!cells)
         return -1;
-    fprintf(out, "%-17s%11s%24s%10s%14s\n", "", "hot, median", "95 % interval", "GFLOP/s",
-            "cold, median");
+    fprintf(out, "%-17s%11s%*s%10s%14s\n", "", "hot, median", INTERVAL_WIDTH, "95 % interval",
+            "GFLOP/s", "cold, median");
     for (size_t i = 0; i < grid->n_lines; i++) {
         size_t n = 0;
         for (size_t c = 0; c < grid->n_columns; c++) {
@@ -92,6 +96,7 @@ static int put_rows(FILE *out, const struct attn_view *view, const struct attn_g
                 continue;
             cells[n++] = cell_of(view, row);
             marked = marked || row->marked;
+            ranged = ranged || (isfinite(row->median) && !isfinite(row->hi));
         }
         qsort(cells, n, sizeof *cells, by_time);
         fprintf(out, "%s\n", grid->lines[i].row->label);
@@ -100,10 +105,11 @@ static int put_rows(FILE *out, const struct attn_view *view, const struct attn_g
     }
     fputs("GFLOP/s: FLOPs, counted as in the operator's OP.md, over the median.\n", out);
     if (attn_paired_widths_of(grid).ratios > 0)
-        fputs("Times are medians of rounds. Ratios below are of runs in turns, side by side: they "
-              "may "
-              "differ\nfrom ratios of these times, and are surer.\n",
+        fputs("Times are medians of rounds. Ratios below are of runs in turns, side by side: they\n"
+              "may differ from ratios of these times, and are surer.\n",
               out);
+    if (ranged)
+        fputs(ATTN_ROUNDS_CONVENTION ".\n", out);
     if (marked)
         fputs("*: the harness's own cost is over 1 %.\n", out);
     fputc('\n', out);

@@ -33,12 +33,15 @@ struct attn_view_row {
     bool first; /* the first row of its case and backend; count these to count cases */
     /* In ns, 1e9/s and bytes. NAN means that there is no figure; 0 is a figure. A backend that
      * computes nothing has no rate. `lo` is the end of the interval, but not below the best sample
-     * nor below the time that the machine allows. */
+     * nor below the time that the machine allows. An interval that says nothing (view.c) is left
+     * out. */
     double median, lo, hi, gflops, gbs, peak;
-    double share;        /* of the rate that the machine allows; see report/limit.h */
-    const char *limit;   /* the limit: "FMA", or the level that is read, as "L2"; or "" */
-    bool marked;         /* the cost of the harness is over 1 % of the median */
-    const char *untimed; /* why it was verified and not timed, where the run says so; or "" */
+    size_t rounds;          /* of the timing; 0: not known */
+    double least, greatest; /* medians of rounds; NAN: not known */
+    double share;           /* of the rate that the machine allows; see report/limit.h */
+    const char *limit;      /* the limit: "FMA", or the level that is read, as "L2"; or "" */
+    bool marked;            /* the cost of the harness is over 1 % of the median */
+    const char *untimed;    /* why it was verified and not timed, where the run says so; or "" */
 };
 
 struct attn_view {

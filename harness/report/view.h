@@ -23,6 +23,15 @@ void attn_view_free(struct attn_view *view);
  * Returns 0 and allocates nothing if there are none, or if any sample is not a positive number. */
 size_t attn_view_round_medians(const json_t *bench, double **medians);
 
+/* "3 rounds: 10.2 to 16.8 ms", the range of their medians, for a time without an interval; "1
+ * round"; "" if the rounds are not known. */
+#define ATTN_ROUNDS_TEXT 96
+const char *attn_row_rounds(const struct attn_view_row *row, char text[ATTN_ROUNDS_TEXT]);
+/* How documents explain that. */
+#define ATTN_ROUNDS_CONVENTION                                                                     \
+    "Fewer than 4 rounds, or an interval beyond half or twice the median: the range of round "     \
+    "medians"
+
 /* Whether anything was timed: a run of verify has verdicts only. */
 bool attn_view_timed(const struct attn_view *view);
 /* Whether a row has a time of right numbers, and whether these are exact. */

@@ -66,7 +66,7 @@ class Bench(Case):
     def test_one_round_has_no_interval(self):
         done = self.expect(0, "bench", "-b", "naive", *QUICK, "--rounds", "1", "-o",
                            self.path("run"), SMALL)
-        self.assertIn(" needs 2 rounds ", done.stdout)
+        self.assertIn(" 1 round ", done.stdout)
         with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
             live = list(map(json.loads, file))[-1]["live"]
         self.assertEqual(live["rounds"], 1)

@@ -234,6 +234,23 @@ static void nothing_timed(void **state)
     attn_run_release(&run);
 }
 
+/* Two rounds have a range and no interval, in both documents. */
+static void two_rounds(void **state)
+{
+    (void)state;
+    char note[512];
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1, .rounds = 2});
+    assert_int_equal(folder_report(&run, script_dir, note, sizeof note), 0);
+    char *text = folder_text("index.html");
+    assert_non_null(strstr(text, "<small>2 rounds: "));
+    assert_null(strstr(text, "<i>\xc2\xb1"));
+    free(text);
+    text = folder_text("report.md");
+    assert_non_null(strstr(text, " (2 rounds: "));
+    free(text);
+    attn_run_release(&run);
+}
+
 static void without_gnuplot(void **state)
 {
     (void)state;
@@ -285,6 +302,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_gnuplot_that_crashes, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(one_result, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(nothing_timed, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(two_rounds, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(without_gnuplot, folder_setup, folder_teardown),
         cmocka_unit_test(figures),
     };

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -111,12 +112,15 @@ static void of_nothing(void **state)
 static void whiskers(void **state)
 {
     (void)state;
-    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1, .noise = 0.5});
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1, .noise = 0.3});
     struct attn_view view;
     char why[256];
     size_t cut = 0, limited = 0;
-    /* Of a run without a best sample only the machine's limit is left. */
     json_t *times = NULL;
+    /* A roof near to the fastest: intervals that reach a far one are left out. */
+    json_t *rung = json_array_get(attn_field_at(run.machine, "ceilings.rungs"), 1);
+    json_object_set_new(rung, "f32", json_real(117.2));
+    /* Of a run without a best sample only the machine's limit is left. */
     for (size_t i = 0; i < json_array_size(run.records); i++) {
         times = json_object_get(json_array_get(run.records, i), "time_ns");
         if (times && i % 3 == 0)
@@ -140,6 +144,49 @@ static void whiskers(void **state)
     assert_true(cut > 30 && limited > 2);
     attn_view_free(&view);
     attn_run_release(&run);
+}
+
+/* An interval that says nothing gives way to the range of the rounds. */
+static void few_rounds(void **state)
+{
+    (void)state;
+    static const struct {
+        struct synthetic options;
+        bool interval;
+    } cases[] = {{{.seed = 1}, true},
+                 {{.seed = 1, .rounds = 4}, true},
+                 {{.seed = 1, .rounds = 3}, false},
+                 {{.seed = 1, .rounds = 2}, false},
+                 {{.seed = 1, .rounds = 1}, false},
+                 {{.seed = 1, .noise = 4}, false}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct attn_run_data run = synthetic_run(cases[c].options);
+        const int made = cases[c].options.rounds ? cases[c].options.rounds : 5;
+        struct attn_view view;
+        char why[256], text[ATTN_ROUNDS_TEXT], start[32];
+        assert_int_equal(attn_view_create(run.records, run.machine, &view, why, sizeof why), 0);
+        snprintf(start, sizeof start, made == 1 ? "1 round" : "%d rounds: ", made);
+        for (size_t r = 0; r < view.n_rows; r++) {
+            const struct attn_view_row *row = &view.rows[r];
+            if (!isfinite(row->median))
+                continue;
+            assert_int_equal(row->rounds, made);
+            assert_true(row->least <= row->median && row->median <= row->greatest);
+            assert_true(isfinite(row->lo) == isfinite(row->hi));
+            assert_true(isfinite(row->lo) == cases[c].interval);
+            assert_memory_equal(attn_row_rounds(row, text), start, strlen(start));
+        }
+        attn_view_free(&view);
+        attn_run_release(&run);
+    }
+    /* A unit of both ends is said once. */
+    char text[ATTN_ROUNDS_TEXT];
+    struct attn_view_row row = {.rounds = 2, .least = 10.2e6, .greatest = 16.8e6};
+    assert_string_equal(attn_row_rounds(&row, text), "2 rounds: 10.2 to 16.8 ms");
+    row.least = 980e3;
+    assert_string_equal(attn_row_rounds(&row, text), "2 rounds: 980 \xc2\xb5s to 16.8 ms");
+    row.rounds = 0;
+    assert_string_equal(attn_row_rounds(&row, text), "");
 }
 
 static void ceilings_in_a_line(void **state)
@@ -200,6 +247,7 @@ int main(void)
         cmocka_unit_test(of_what_reading_allows),
         cmocka_unit_test(of_nothing),
         cmocka_unit_test(whiskers),
+        cmocka_unit_test(few_rounds),
         cmocka_unit_test(ceilings_in_a_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -196,6 +196,14 @@ static void rows(void **state)
     assert_true(fast && slow && fast < slow);
     assert_non_null(strstr(name, " ms "));
     assert_non_null(strstr(text, " budget: a run is predicted to take 41 s"));
+    assert_null(strstr(text, " rounds: "));
+    free(text);
+    attn_run_release(&run);
+    /* Two rounds have a range, and no interval. */
+    run = synthetic_run((struct synthetic){.seed = 1, .rounds = 2});
+    text = screen_of(&run, (struct attn_screen){.rows = true, .columns = 100});
+    assert_non_null(strstr(text, " 2 rounds: "));
+    assert_non_null(strstr(text, "\nFewer than 4 rounds, "));
     free(text);
     attn_run_release(&run);
 }
