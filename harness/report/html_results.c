@@ -20,8 +20,9 @@ static const char *mark_class(const struct attn_view_row *row)
 struct layout {
     int width;
     const char *heads; /* the <th> cells of one backend; NULL: its name says enough */
-    /* best: nobody is faster in this case */
-    void (*put)(FILE *out, const struct attn_view_row *row, int width, bool best);
+    /* best: the fastest in this case; NULL: none */
+    void (*put)(FILE *out, const struct attn_view_row *row, int width,
+                const struct attn_view_row *best);
 };
 
 static void put_mark(FILE *out, const struct attn_view_row *row, int width)
@@ -44,14 +45,28 @@ static void put_word(FILE *out, const struct attn_view_row *row)
                 attn_status_name(row->status));
 }
 
-static void put_timing(FILE *out, const struct attn_view_row *row, int width, bool best)
+/* Turns are known better than medians, which may say otherwise: then the cell says why it is not
+ * bold. */
+static void put_contradiction(FILE *out, const struct attn_view_row *row,
+                              const struct attn_view_row *best)
+{
+    char figure[ATTN_FIGURE_MAX];
+    struct attn_ratio ratio;
+    if (best && attn_row_ranked(row) && row->median < best->median &&
+        attn_paired_ratio_of(row, best, &ratio))
+        fprintf(out, "<small>%s in turns</small>", attn_figure(ratio.ratio, figure));
+}
+
+static void put_timing(FILE *out, const struct attn_view_row *row, int width,
+                       const struct attn_view_row *best)
 {
     char figure[ATTN_FIGURE_MAX], share[64], rounds[ATTN_ROUNDS_TEXT];
+    const bool bold = attn_row_ties(row, best);
     if (!row || !isfinite(row->median)) {
         put_mark(out, row, width);
         return;
     }
-    fprintf(out, "<td class=\"b%s\" data-v=\"%.6g\">%s%s", best ? " best" : "", row->median,
+    fprintf(out, "<td class=\"b%s\" data-v=\"%.6g\">%s%s", bold ? " best" : "", row->median,
             attn_figure_time(row->median, figure), row->marked ? " *" : "");
     put_word(out, row);
     if (attn_field_true(row->bench, "was_warm"))
@@ -61,6 +76,8 @@ static void put_timing(FILE *out, const struct attn_view_row *row, int width, bo
         fprintf(out, " <i>\xc2\xb1%s&#160;%%</i>", attn_figure(half, figure));
     else if (row->rounds > 1)
         fprintf(out, "<small>%s</small>", attn_row_rounds(row, rounds));
+    if (!bold)
+        put_contradiction(out, row, best);
     if (isfinite(row->gflops)) {
         fprintf(out, "<small>%s", attn_figure(row->gflops, figure));
         if (*attn_limit_text(row, share, sizeof share)) {
@@ -72,7 +89,8 @@ static void put_timing(FILE *out, const struct attn_view_row *row, int width, bo
     fputs("</td>", out);
 }
 
-static void put_check(FILE *out, const struct attn_view_row *row, int width, bool best)
+static void put_check(FILE *out, const struct attn_view_row *row, int width,
+                      const struct attn_view_row *best)
 {
     char figure[ATTN_FIGURE_MAX];
     (void)best;
@@ -145,7 +163,8 @@ static void put_grid(FILE *out, const struct attn_view *view, const struct attn_
         attn_html_put_case(out, line->row);
         const size_t best = attn_fastest(line->cells, grid->n_columns, grid->n_columns);
         for (size_t c = 0; c < grid->n_columns; c++)
-            layout->put(out, line->cells[c], layout->width, c == best);
+            layout->put(out, line->cells[c], layout->width,
+                        best < grid->n_columns ? line->cells[best] : NULL);
         fputs("</tr>\n", out);
     }
     fputs("</tbody></table></div>\n", out);
@@ -169,6 +188,11 @@ static int put_kind(FILE *out, const struct attn_view *view, enum attn_grid_kind
     return 0;
 }
 
+#define BOLD_CONVENTION                                                                            \
+    "the fastest exact backend of the case, by timings in turns where there are some; several: "   \
+    "they cannot be told apart. In turns: the time over the fastest's in the same moments, where " \
+    "the medians say otherwise"
+
 /* How the cells of timings are read. */
 static void put_legend(FILE *out, const struct attn_view *view)
 {
@@ -176,10 +200,9 @@ static void put_legend(FILE *out, const struct attn_view *view)
     for (size_t r = 0; r < view->n_rows; r++)
         marked = marked || view->rows[r].marked;
     fputs("<p class=\"soft\">Hot cache, median of a run; \xc2\xb1 is half the width of its 95 % "
-          "interval. " ATTN_ROUNDS_CONVENTION
-          "; of one round nothing. Below: GFLOP/s and their share of the machine's limit. Bold: "
-          "the fastest of the "
-          "case. Backends that win most stand first, groups with most work too.",
+          "interval. " ATTN_ROUNDS_CONVENTION "; of one round nothing. Below: GFLOP/s and their "
+                                              "share of the machine's limit. Bold: " BOLD_CONVENTION
+          ". Backends that win most stand first, groups with most work too.",
           out);
     fputs(marked ? " * the cost of the harness is over 1 % of this time." : "", out);
     fputs(" n/a: the backend does not support the case. untimed: verified only; 'Not timed' in the "

@@ -27,6 +27,14 @@ size_t attn_fastest(const struct attn_view_row *const *rows, size_t n, size_t ex
     return best;
 }
 
+bool attn_row_ties(const struct attn_view_row *row, const struct attn_view_row *fastest)
+{
+    if (!fastest || row == fastest || !attn_row_ranked(row))
+        return fastest && row == fastest;
+    const struct attn_ratio ratio = attn_row_ratio(row, fastest);
+    return isfinite(ratio.hi) && ratio.lo <= 1;
+}
+
 static struct attn_rank rank_line(const struct attn_grid *grid, size_t line)
 {
     const struct attn_view_row **cells = grid->lines[line].cells;

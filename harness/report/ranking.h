@@ -44,6 +44,10 @@ struct attn_ranking {
 bool attn_row_ranked(const struct attn_view_row *row);
 /* The place of the fastest ranked one of n rows but `except`; n: none. */
 size_t attn_fastest(const struct attn_view_row *const *rows, size_t n, size_t except);
+/* Whether a row is the fastest of its case or cannot be told from it: the interval of their ratio
+ * holds 1. A ratio without an interval, as of one round, ties nothing. `fastest` NULL: there is
+ * none. */
+bool attn_row_ties(const struct attn_view_row *row, const struct attn_view_row *fastest);
 
 /* Returns 0, or -1: no memory. */
 int attn_ranking_create(const struct attn_grid *grid, struct attn_ranking *ranking);

@@ -11,8 +11,9 @@
 #define FAMILIES_OPEN 12
 
 static const char explained[] =
-    "Hot cache, exact backends that were timed and not wrong. First: the fastest of a case. Clear: "
-    "the 95 % interval of every other backend's time over the first's lies above 1. Fastest: first "
+    "Hot cache, exact backends that were timed and not wrong. First: the fastest of a case, by "
+    "timings in turns where there are some. Clear: the 95 % interval of every other backend's time "
+    "over the first's lies above 1. Fastest: first "
     "in most cases of a family. Times as fast: time of the next over time of the fastest, "
     "geometric mean over the cases in which both were timed, with its 95 % interval. Families with "
     "most work come first; small cases show the cost of a call more than speed.";

@@ -83,7 +83,7 @@ static void put_cell(FILE *out, const struct attn_view *view, const struct cell 
 static int put_rows(FILE *out, const struct attn_view *view, const struct attn_grid *grid)
 {
     struct cell *cells = calloc(grid->n_columns + 1, sizeof *cells);
-    bool marked = false, ranged = false;
+    bool marked = false, ranged = false, turns = false;
     if (!cells)
         return -1;
     fprintf(out, "%-17s%11s%*s%10s%14s\n", "", "hot, median", INTERVAL_WIDTH, "95 % interval",
@@ -98,15 +98,17 @@ static int put_rows(FILE *out, const struct attn_view *view, const struct attn_g
             marked = marked || row->marked;
             ranged = ranged || (isfinite(row->median) && !isfinite(row->hi));
         }
+        turns = turns || (n > 1 && attn_paired_best(grid, i) < grid->n_columns);
         qsort(cells, n, sizeof *cells, by_time);
         fprintf(out, "%s\n", grid->lines[i].row->label);
         for (size_t k = 0; k < n; k++)
             put_cell(out, view, &cells[k]);
     }
     fputs("GFLOP/s: FLOPs, counted as in the operator's OP.md, over the median.\n", out);
-    if (attn_paired_widths_of(grid).ratios > 0)
-        fputs("Times are medians of rounds. Ratios below are of runs in turns, side by side: they\n"
-              "may differ from ratios of these times, and are surer.\n",
+    if (turns)
+        fputs("Times and their order are medians of rounds. The verdict goes by runs in turns, "
+              "side by\n"
+              "side: its ratios may differ from those of these times, and are surer.\n",
               out);
     if (ranged)
         fputs(ATTN_ROUNDS_CONVENTION ".\n", out);

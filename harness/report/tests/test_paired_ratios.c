@@ -11,8 +11,10 @@
 #include <cmocka.h>
 
 #include "report/paired.h"
+#include "report/ranking.h"
 #include "report/speedup.h"
 #include "report/text.h"
+#include "report/writers.h"
 #include "synthetic.h"
 
 enum { ROUNDS = 6 };
@@ -210,6 +212,42 @@ static void test_documents_show_ratios_to_the_best(void **state)
     free(markdown);
 }
 
+/* Whether the time of a backend is bold in the table of results. */
+static bool is_bold(const char *html, const char *name)
+{
+    char start[64];
+    snprintf(start, sizeof start, "<td class=\"b best\" data-v=\"%.6g\">", row_of(name)->median);
+    return strstr(html, start) != NULL;
+}
+
+/* Bold goes by turns, whatever the medians say, and ties are all bold. */
+static void test_bold_goes_by_turns(void **state)
+{
+    (void)state;
+    static const double slower[ROUNDS] = {1.04, 1.05, 1.04, 1.03, 1.04, 1.04};
+    static const double tied[ROUNDS] = {1.04, 0.96, 1.02, 0.98, 1.03, 0.99};
+    take_turns("blas", "blas", one); /* slower than avx2 by its medians */
+    take_turns("avx2", "blas", slower);
+    take_turns("onednn", "blas", slower);
+    build();
+    assert_true(row_of("avx2")->median < row_of("blas")->median);
+    assert_false(attn_row_ties(row_of("avx2"), row_of("blas")));
+    assert_false(attn_row_ties(row_of("naive"), row_of("blas")));
+    assert_true(attn_row_ties(row_of("blas"), row_of("blas")));
+    assert_false(attn_row_ties(row_of("blas"), NULL));
+    char *html = written(attn_html_put_results);
+    assert_true(is_bold(html, "blas") && !is_bold(html, "avx2"));
+    assert_non_null(strstr(html, "<small>1.04 in turns</small>"));
+    free(html);
+    take_turns("avx2", "blas", tied);
+    take_turns("onednn", "blas", tied);
+    build();
+    html = written(attn_html_put_results);
+    assert_true(is_bold(html, "blas") && is_bold(html, "avx2") && !is_bold(html, "naive"));
+    assert_null(strstr(html, " in turns</small>"));
+    free(html);
+}
+
 static void test_without_turns_nothing_is_written(void **state)
 {
     (void)state;
@@ -232,6 +270,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_disturbed_rounds_are_left_out, begin, end),
         cmocka_unit_test_setup_teardown(test_speed_ups_are_paired, begin, end),
         cmocka_unit_test_setup_teardown(test_documents_show_ratios_to_the_best, begin, end),
+        cmocka_unit_test_setup_teardown(test_bold_goes_by_turns, begin, end),
         cmocka_unit_test_setup_teardown(test_without_turns_nothing_is_written, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
