@@ -201,7 +201,7 @@ static void put_legend(FILE *out, const struct attn_view *view)
         marked = marked || view->rows[r].marked;
     fputs("<p class=\"soft\">Hot cache, median of a run; \xc2\xb1 is half the width of its 95 % "
           "interval. " ATTN_ROUNDS_CONVENTION "; of one round nothing. Below: GFLOP/s and their "
-                                              "share of the machine's limit. Bold: " BOLD_CONVENTION
+          "share of the machine's limit. Bold: " BOLD_CONVENTION
           ". Backends that win most stand first, groups with most work too.",
           out);
     fputs(marked ? " * the cost of the harness is over 1 % of this time." : "", out);
@@ -233,7 +233,9 @@ int attn_html_put_skips(FILE *out, const struct attn_view *view)
     if (attn_skips_create(view, &skips) != 0)
         return -1;
     if (skips.count)
-        fputs("<h2>Skips</h2>\n<div class=\"wide\"><table>\n<thead><tr><th>reason</th>", out);
+        fputs("<h2>Skips</h2>\n" ATTN_HTML_FOLD(
+                  "By reason") "<div class=\"wide\"><table>\n<thead><tr><th>reason</th>",
+              out);
     for (size_t b = 0; skips.count && b < view->n_backends; b++) {
         if (!view->backends[b].counted || !view->backends[b].counts[ATTN_SKIP])
             continue;
@@ -252,7 +254,7 @@ int attn_html_put_skips(FILE *out, const struct attn_view *view)
                         skips.items[i].counts[b]);
         fputs("</tr>\n", out);
     }
-    fputs(skips.count ? "</tbody></table></div>\n" : "", out);
+    fputs(skips.count ? "</tbody></table></div>\n</details>\n" : "", out);
     attn_skips_free(&skips);
     return 0;
 }

@@ -53,6 +53,7 @@ static void put_means(FILE *out, const struct attn_speedup *speedup, const char 
 static void put_groups(FILE *out, const struct attn_speedup *speedup)
 {
     const struct attn_grid *grid = &speedup->grid;
+    fputs(ATTN_HTML_FOLD("Means by group"), out);
     put_head(out, speedup, "cases", "<th class=\"b\">mean</th><th>cases</th>", 2);
     for (size_t first = 0, end; first < grid->n_lines; first = end) {
         char group[64];
@@ -62,7 +63,7 @@ static void put_groups(FILE *out, const struct attn_speedup *speedup)
                  line->group_length < 60 ? (int)line->group_length : 60, line->group);
         put_means(out, speedup, group, first, end);
     }
-    fputs("</tbody></table></div>\n", out);
+    fputs("</tbody></table></div>\n</details>\n", out);
 }
 
 static void put_cases(FILE *out, const struct attn_speedup *speedup)

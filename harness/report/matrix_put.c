@@ -126,8 +126,9 @@ static void put_line(FILE *out, const struct attn_matrix *matrix, size_t i)
 
 static void put_html(FILE *out, const struct attn_matrix *matrix)
 {
-    fputs("<h2>Support</h2>\n<p class=\"soft\">" HOW "</p>\n"
-          "<div class=\"wide\"><table class=\"grid support\">\n<thead><tr><th>feature</th>",
+    fputs("<h2>Support</h2>\n<p class=\"soft\">" HOW
+          "</p>\n" ATTN_HTML_FOLD("By feature") "<div class=\"wide\"><table class=\"grid "
+                                                "support\">\n<thead><tr><th>feature</th>",
           out);
     for (size_t b = 0; b < matrix->n_columns; b++) {
         fputs("<th class=\"b\">", out);
@@ -143,7 +144,7 @@ static void put_html(FILE *out, const struct attn_matrix *matrix)
         attn_put_html(out, note(matrix, n));
         fputs("</li>\n", out);
     }
-    fputs("</ol>\n", out);
+    fputs("</ol>\n</details>\n", out);
 }
 
 static int put_with(FILE *out, const json_t *json,

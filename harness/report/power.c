@@ -176,13 +176,13 @@ int attn_html_put_power(FILE *out, const struct attn_view *view)
         format(line, checks, power, least);
         fputs("<tr>", out);
         attn_html_put_cell(out, "case", line->op);
-        attn_html_put_cell(out, "case", line->dtype);
+        attn_html_put_cell(out, "", line->dtype);
         fprintf(out, "<td class=\"n\" data-v=\"%zu\">%zu</td>", line->verdicts, line->verdicts);
         attn_html_put_figure(out, "n", (double)line->checks_made, checks);
         attn_html_put_figure(
             out, "n", line->of ? (double)line->refused / (double)line->of : (double)NAN, power);
         attn_html_put_figure(out, "n", line->least, least);
-        attn_html_put_cell(out, "case", line->text);
+        attn_html_put_cell(out, "why", line->text);
         fputs("</tr>\n", out);
     }
     fputs(table.count ? "</tbody></table></div>\n" : "", out);

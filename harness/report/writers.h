@@ -58,6 +58,8 @@ void attn_markdown_put_heatmaps(FILE *out, const struct attn_view *view,
 /* Writes a drawn picture of OUT_DIR/plots with its caption. Returns 0, or -1 with the reason. */
 int attn_html_put_picture(FILE *out, const char *out_dir, const struct attn_plot *plot, char *why,
                           size_t size);
+/* Begins a part of the page that a narrow screen folds away; it ends with </details>. */
+#define ATTN_HTML_FOLD(summary) "<details class=\"narrow\" open><summary>" summary "</summary>\n"
 /* Writes an SVG as the text after "data:image/svg+xml,". */
 void attn_html_put_url(FILE *out, const char *text);
 /* Writes <td class="CLASS">TEXT</td>, escaped; a dash for "". */

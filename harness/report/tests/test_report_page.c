@@ -107,6 +107,19 @@ static void contrast_of_the_page(void **state)
     free(page);
 }
 
+/* A path, a name or a line without blanks breaks anywhere, so that no page scrolls sideways. */
+static void narrow_screens(void **state)
+{
+    (void)state;
+    char *page = source("template.html");
+    assert_non_null(
+        strstr(page, "h1, h2, p, li, summary, figcaption { overflow-wrap: anywhere; }"));
+    const char *narrow = strstr(page, "@media (max-width: 600px)");
+    assert_non_null(narrow);
+    assert_non_null(strstr(narrow, "tr.folded { display: none; }"));
+    free(page);
+}
+
 static void contrast_of_pictures(void **state)
 {
     (void)state;
@@ -136,6 +149,7 @@ static void permalinks(void **state)
     char out[128], note[512], why[512], id[80], *path = strdup(getenv("PATH"));
     const struct attn_report_options options = {.script_dir = script_dir, .out_dir = out};
     struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    run.matrix = synthetic_matrix();
     /* An id that can stand in no address, and one of two lines: with other threads. */
     size_t i;
     json_t *record, *more = json_array();
@@ -170,6 +184,9 @@ static void permalinks(void **state)
         assert_int_equal(places, 1);
     }
     assert_true(links > 3 * 39);
+    /* What a narrow screen folds is open before the script and without it. */
+    assert_int_equal(folder_count(text, "<details class=\"narrow\" open><summary>"), 3);
+    assert_int_equal(folder_count(text, "<details"), folder_count(text, "</details>"));
     assert_int_equal(folder_count(text, "onclick"), 0);
     free(text);
     attn_run_release(&run);
@@ -181,6 +198,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_formula),
         cmocka_unit_test(contrast_of_the_page),
         cmocka_unit_test(contrast_of_pictures),
+        cmocka_unit_test(narrow_screens),
         cmocka_unit_test_setup_teardown(permalinks, folder_setup, folder_teardown),
     };
     if (argc < 2) {

@@ -98,6 +98,13 @@ static void documents(void **state)
     assert_non_null(strstr(markdown, "out\\|1.05 (1)"));
     assert_non_null(strstr(html, "<h2>Power</h2>"));
     assert_non_null(strstr(html, "scale_1.02 ("));
+    /* On a narrow screen a cell that names a case has no label: one of each line. */
+    size_t lines = 0, cases = 0;
+    for (const char *at = html; (at = strstr(at, "<tr><td class=\"case\">")); at++)
+        lines++;
+    for (const char *at = html; (at = strstr(at, "<td class=\"case\">")); at++)
+        cases++;
+    assert_true(lines > 0 && lines == cases);
     free(markdown);
     free(html);
 }
