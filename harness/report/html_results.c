@@ -75,7 +75,8 @@ static void put_timing(FILE *out, const struct attn_view_row *row, int width,
     if (isfinite(half))
         fprintf(out, " <i>\xc2\xb1%s&#160;%%</i>", attn_figure(half, figure));
     else if (row->rounds > 1)
-        fprintf(out, "<small>%s</small>", attn_row_rounds(row, rounds));
+        fprintf(out, "<small>%s (%zu)</small>", attn_row_range(row, "\xe2\x80\x93", rounds),
+                row->rounds);
     if (!bold)
         put_contradiction(out, row, best);
     if (isfinite(row->gflops)) {
@@ -200,7 +201,8 @@ static void put_legend(FILE *out, const struct attn_view *view)
     for (size_t r = 0; r < view->n_rows; r++)
         marked = marked || view->rows[r].marked;
     fputs("<p class=\"soft\">Hot cache, median of a run; \xc2\xb1 is half the width of its 95 % "
-          "interval. " ATTN_ROUNDS_CONVENTION "; of one round nothing. Below: GFLOP/s and their "
+          "interval. " ATTN_ROUNDS_CONVENTION
+          ", and how many these are; of one round nothing. Below: GFLOP/s and their "
           "share of the machine's limit. Bold: " BOLD_CONVENTION
           ". Backends that win most stand first, groups with most work too.",
           out);

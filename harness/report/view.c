@@ -425,21 +425,29 @@ size_t attn_view_round_medians(const json_t *bench, double **medians)
     return n;
 }
 
-const char *attn_row_rounds(const struct attn_view_row *row, char text[ATTN_ROUNDS_TEXT])
+const char *attn_row_range(const struct attn_view_row *row, const char *to,
+                           char text[ATTN_ROUNDS_TEXT])
 {
     char least[ATTN_FIGURE_MAX], greatest[ATTN_FIGURE_MAX];
-    text[0] = '\0';
-    if (row->rounds == 1)
-        snprintf(text, ATTN_ROUNDS_TEXT, "1 round");
-    if (row->rounds < 2)
-        return text;
     attn_figure_time(row->least, least);
     attn_figure_time(row->greatest, greatest);
     /* A unit of both is said once. */
     char *unit = strchr(least, ' '), *other = strchr(greatest, ' ');
     if (unit && other && strcmp(unit, other) == 0)
         *unit = '\0';
-    snprintf(text, ATTN_ROUNDS_TEXT, "%zu rounds: %s to %s", row->rounds, least, greatest);
+    snprintf(text, ATTN_ROUNDS_TEXT, "%s%s%s", least, to, greatest);
+    return text;
+}
+
+const char *attn_row_rounds(const struct attn_view_row *row, char text[ATTN_ROUNDS_TEXT])
+{
+    char range[ATTN_ROUNDS_TEXT];
+    text[0] = '\0';
+    if (row->rounds == 1)
+        snprintf(text, ATTN_ROUNDS_TEXT, "1 round");
+    else if (row->rounds > 1)
+        snprintf(text, ATTN_ROUNDS_TEXT, "%zu rounds: %s", row->rounds,
+                 attn_row_range(row, " to ", range));
     return text;
 }
 

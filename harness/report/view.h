@@ -23,9 +23,11 @@ void attn_view_free(struct attn_view *view);
  * Returns 0 and allocates nothing if there are none, or if any sample is not a positive number. */
 size_t attn_view_round_medians(const json_t *bench, double **medians);
 
-/* "3 rounds: 10.2 to 16.8 ms", the range of their medians, for a time without an interval; "1
- * round"; "" if the rounds are not known. */
+/* The range of the medians of rounds, for a time without an interval: "10.2 to 16.8 ms" with `to`
+ * between, and "3 rounds: 10.2 to 16.8 ms"; "1 round"; "" if the rounds are not known. */
 #define ATTN_ROUNDS_TEXT 96
+const char *attn_row_range(const struct attn_view_row *row, const char *to,
+                           char text[ATTN_ROUNDS_TEXT]);
 const char *attn_row_rounds(const struct attn_view_row *row, char text[ATTN_ROUNDS_TEXT]);
 /* How documents explain that. */
 #define ATTN_ROUNDS_CONVENTION                                                                     \

@@ -242,7 +242,7 @@ static void two_rounds(void **state)
     struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1, .rounds = 2});
     assert_int_equal(folder_report(&run, script_dir, note, sizeof note), 0);
     char *text = folder_text("index.html");
-    assert_non_null(strstr(text, "<small>2 rounds: "));
+    assert_non_null(strstr(text, " ms (2)</small>"));
     assert_null(strstr(text, "<i>\xc2\xb1"));
     free(text);
     text = folder_text("report.md");
