@@ -204,12 +204,12 @@ static void rows(void **state)
     text = screen_of(&run, (struct attn_screen){.rows = true, .columns = 100});
     assert_non_null(strstr(text, " 2 rounds: "));
     assert_non_null(strstr(text, "\nFewer than 4 rounds, "));
-    assert_null(strstr(text, "Order: by the median."));
+    assert_null(strstr(text, "Times and their order"));
     free(text);
     attn_run_release(&run);
     run = with_turns(0, 0.001);
     text = screen_of(&run, (struct attn_screen){.rows = true, .columns = 100});
-    assert_non_null(strstr(text, "\nOrder: by the median. The verdict goes by timings in turns"));
+    assert_non_null(strstr(text, "\nTimes and their order are medians of rounds. The verdict goes by runs in turns"));
     free(text);
     attn_run_release(&run);
 }
