@@ -34,6 +34,15 @@ target_link_options(attn_hardening INTERFACE -Wl,-z,relro -Wl,-z,now)
 include(CheckPIESupported)
 check_pie_supported()
 
+# attnbench_has_flag(FLAG RESULT)
+# Does the C compiler know the flag?
+include(CheckCCompilerFlag)
+function(attnbench_has_flag flag result)
+    string(MAKE_C_IDENTIFIER "ATTNBENCH_HAS${flag}" cached)
+    check_c_compiler_flag(${flag} ${cached})
+    set(${result} ${${cached}} PARENT_SCOPE)
+endfunction()
+
 # The headers that a backend sees: backend.h, which it needs, and problem.h with rows.h, which help.
 # Outside this tree the target is attnbench::abi too.
 add_library(attn_abi INTERFACE)

@@ -119,9 +119,9 @@ struct attn_gemm_scratch;
 
 /* One instance of the templates: the shape of its micro-kernels, and its functions. */
 struct attn_flash_isa {
-    const char *name;
-    int mr; /* rows of a micro-kernel */
-    int nr; /* keys (scores) or columns (output) of a micro-kernel */
+    const char *name; /* NULL: the compiler has no such instructions; the rest is 0 */
+    int mr;           /* rows of a micro-kernel */
+    int nr;           /* keys (scores) or columns (output) of a micro-kernel */
 
     /* The inner extents of its products are rounded up to `step`. 1: products of floats. Even:
      * products of pairs of type `pairs` (flash_pack_pairs.h). Pairs serve dot products of that type

@@ -39,9 +39,19 @@ static int probe_avx512(const struct attn_services *services, char *why, size_t 
     return ATTN_NO_DEVICE;
 }
 
+static int is_built(const struct attn_flash_isa *isa, const char *flag, char *why, size_t size)
+{
+    if (isa->name)
+        return ATTN_OK;
+    snprintf(why, size, "built by a compiler that has no %s; build with a newer one", flag);
+    return ATTN_NO_DEVICE;
+}
+
 static int probe_avx512_bf16(const struct attn_services *services, char *why, size_t size)
 {
     (void)services;
+    if (is_built(&attn_flash_avx512_bf16, "-mavx512bf16", why, size) != ATTN_OK)
+        return ATTN_NO_DEVICE;
     if (__builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl"))
         return ATTN_OK;
@@ -64,7 +74,9 @@ static int probe_avx512_fp16(const struct attn_services *services, char *why, si
 {
     const unsigned fp16 = 1u << 23; /* leaf 7.0, EDX */
     unsigned a, b, c, d;
-    int status = probe_avx512_pairs(services, why, size);
+    int status = is_built(&attn_flash_avx512_fp16, "-mavx512fp16", why, size);
+    if (status == ATTN_OK)
+        status = probe_avx512_pairs(services, why, size);
     if (status != ATTN_OK || (__get_cpuid_count(7, 0, &a, &b, &c, &d) && d & fp16))
         return status;
     snprintf(why, size, "this processor has no AVX512-FP16");
@@ -74,6 +86,8 @@ static int probe_avx512_fp16(const struct attn_services *services, char *why, si
 static int probe_amx_bf16(const struct attn_services *services, char *why, size_t size)
 {
     (void)services;
+    if (is_built(&attn_flash_amx_bf16, "-mamx-bf16", why, size) != ATTN_OK)
+        return ATTN_NO_DEVICE;
     const struct attn_amx_machine machine = attn_amx_ask();
     const char *missing = attn_amx_missing(&machine);
     if (!missing)

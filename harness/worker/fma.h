@@ -14,9 +14,23 @@ double attn_fma_f32_avx2(int64_t rounds);
 double attn_fma_f64_avx2(int64_t rounds);
 double attn_fma_f32_avx512(int64_t rounds);
 double attn_fma_f64_avx512(int64_t rounds);
-double attn_fma_bf16_avx512(int64_t rounds); /* AVX512_BF16 */
-double attn_fma_f16_avx512(int64_t rounds);  /* AVX512_FP16 */
-double attn_fma_bf16_amx(int64_t rounds);    /* AMX_BF16, once the system has granted the tiles */
+/* AVX512_BF16, AVX512_FP16, and AMX_BF16 once the system has granted the tiles. NULL where the
+ * compiler lacks the instructions. */
+#ifdef ATTN_WITHOUT_AVX512BF16
+#define attn_fma_bf16_avx512 NULL
+#else
+double attn_fma_bf16_avx512(int64_t rounds);
+#endif
+#ifdef ATTN_WITHOUT_AVX512FP16
+#define attn_fma_f16_avx512 NULL
+#else
+double attn_fma_f16_avx512(int64_t rounds);
+#endif
+#ifdef ATTN_WITHOUT_AMX_BF16
+#define attn_fma_bf16_amx NULL
+#else
+double attn_fma_bf16_amx(int64_t rounds);
+#endif
 
 /* Each loads `bytes` (a multiple of 512) once, from an address aligned to 64, and returns a value
  * that depends on all of them. */
