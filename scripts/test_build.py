@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What build.sh says where something is missing: in a copy of scripts/, with programs made up for each
+test. Nothing is installed, configured or built.
+
+    test_build.py [unittest options]
+"""
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SCRIPTS = os.path.dirname(os.path.abspath(__file__))
+# What build.sh runs besides package managers, CMake and Python.
+TOOLS = ("bash", "dirname", "env", "grep", "head", "mkdir", "paste", "rm", "sed", "sort", "tail", "touch",
+         "uname")
+PIP = """#!/bin/sh
+[ "$1" != --version ] || { echo Python 3.10.12; exit; }
+echo "ERROR: Could not find a version that satisfies the requirement numpy (from versions: 1, 2)" >&2
+echo "ERROR: No matching distribution found for numpy" >&2
+exit 1
+"""
+# As apt-get speaks in English, to whoever asks without its lock.
+APT = """#!/bin/sh
+case "$*" in
+*NoLocking=1*--assume-no*) [ "$LC_ALL" = C ] || { exit 1; }
+    echo "Need to get 12.3 MB of archives."
+    echo "After this operation, 45.6 MB of additional disk space will be used."; exit 1 ;;
+*NoLocking=1*|update*) ;;
+*--assume-no*|*-s*) exit 100 ;;
+esac
+"""
+
+
+class Build(unittest.TestCase):
+    def setUp(self):
+        self.tree = tempfile.mkdtemp(prefix="attnbench-test-")
+        self.addCleanup(shutil.rmtree, self.tree)
+        shutil.copytree(SCRIPTS, os.path.join(self.tree, "scripts"))
+        for tool in TOOLS:
+            self.program(tool, f'#!/bin/sh\nexec {shutil.which(tool)} "$@"\n')
+        self.program("id", "#!/bin/sh\necho 1000\n")
+        self.program("cmake", "#!/bin/sh\necho cmake version 3.25.1\n")
+        for venv in ("venv", "peers"):
+            self.program("python3", PIP, f".deps/{venv}/bin")
+
+    def program(self, name, text, folder="bin"):
+        path = os.path.join(self.tree, folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        os.chmod(path, 0o755)
+
+    def debian(self):
+        """All of Debian's packages are missing, and sudo does nothing."""
+        self.program("apt-get", APT)
+        self.program("dpkg-query", "#!/bin/sh\nexit 1\n")
+        self.program("sudo", "#!/bin/sh\n")
+
+    def said(self, *options):
+        """The lines of build.sh --install-only, which succeeds whatever could not be had."""
+        done = subprocess.run(
+            [os.path.join(self.tree, "scripts/build.sh"), *options, "--install-only"], text=True,
+            env={"PATH": os.path.join(self.tree, "bin"), "LC_ALL": "C.UTF-8"},
+            capture_output=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for line in done.stderr.splitlines():
+            self.assertTrue(line.startswith("build: "), line)
+        return done.stderr.splitlines()
+
+    def one(self, lines, text):
+        found = [line for line in lines if text in line]
+        self.assertEqual(len(found), 1, "\n".join(lines))
+        return found[0]
+
+    def test_what_pip_does_not_find_is_left_out_in_one_line(self):
+        line = self.one(self.said(), "peers in Python are left out")
+        self.assertIn("pip of Python 3.10.12: No matching distribution found for numpy", line)
+        with open(os.path.join(self.tree, ".deps/pip.log"), encoding="ascii") as log:
+            self.assertIn("ERROR", log.read())
+
+    def test_without_apt_that_is_said_once(self):
+        self.one(self.said(), "no apt-get here: building with what is there")
+        self.program("dnf", "#!/bin/sh\n")
+        self.assertIn("libcmocka-devel", self.one(self.said(), "no apt-get here; on Fedora"))
+        self.assertNotIn("libcmocka-devel", self.one(self.said("--no-tests"), "on Fedora"))
+
+    def test_sizes_of_packages_are_told_to_users_and_in_any_language(self):
+        self.debian()
+        line = self.one(self.said(), "libcmocka-dev")
+        self.assertIn("), 12.3 MB to fetch, 45.6 MB of disk", line)
+
+    def test_packages_of_tests_are_for_tests(self):
+        self.debian()
+        line = self.one(self.said("--no-tests"), "libjansson-dev")
+        self.assertNotIn("libcmocka-dev", line)
+        self.assertNotIn("libmpfr-dev", line)
+
+    def test_cmake_from_pypi_is_announced(self):
+        self.assertNotIn("CMake", self.one(self.said(), "into .deps, from PyPI"))
+        self.program("cmake", "#!/bin/sh\necho cmake version 3.22.1\n")
+        lines = self.said()
+        self.assertIn("CMake 0.1 GB", self.one(lines, "into .deps, from PyPI"))
+        self.one(lines, "no CMake 3.25 (pip of")
+
+
+if __name__ == "__main__":
+    unittest.main()
