@@ -29,6 +29,7 @@ struct attn_axis {
 };
 
 struct attn_statement {
+    struct attn_word line; /* the whole of it */
     char name[ATTN_CASE_NAME_MAX];
     size_t columns[ATTN_KEYS_MAX]; /* column of each key of the table; 0: not given */
     struct attn_axis axes[ATTN_KEYS_MAX];

@@ -76,25 +76,44 @@ static const struct attn_case_key *shorthand_of(const struct attn_case_key *key,
     return NULL;
 }
 
+/* The value of the key that stands alone at a column; "..." if it is linked to others. */
+static struct attn_word value_at(const struct attn_statement *statement, size_t column)
+{
+    const struct attn_word line = statement->line;
+    const size_t at = column - line.column;
+    struct attn_word rest = {line.text + at, line.length - at, column}, value, key;
+    if ((at > 0 && line.text[at - 1] == '/') || !next_word(&rest, &value))
+        return (struct attn_word){"...", 3, column};
+    attn_word_split(&value, '=', &key);
+    if (value.text == NULL || memchr(key.text, '/', key.length))
+        return (struct attn_word){"...", 3, column};
+    return value;
+}
+
 /* Says that a key is given twice, and how to give what a shorthand joins. */
 static int given_twice(const struct attn_case_key *key, struct attn_word word,
                        const struct attn_statement *statement, const struct attn_origin *origin)
 {
     const size_t first = statement->columns[attn_key_index(key)];
     const struct attn_case_key *shorthand = shorthand_of(key, first, word.column, statement);
-    char joined[128] = "", apart[160] = "";
+    char joined[128] = "", apart[256] = "";
     if (!shorthand || first == word.column)
         return attn_case_error(origin, word.column, "'%s' is already given in column %zu",
                                key->name, first);
+    const size_t joint = statement->columns[attn_key_index(shorthand)];
+    const size_t own = first == joint ? word.column : first;
     for (size_t t = 0; t < ATTN_KEY_TARGETS && shorthand->rule->targets[t]; t++) {
         const char *name = shorthand->rule->targets[t];
+        const bool is_key = strcmp(name, key->name) == 0;
+        const struct attn_word value = value_at(statement, is_key ? own : joint);
         const size_t used = strlen(joined), more = strlen(apart);
         snprintf(joined + used, sizeof joined - used, "%s%s", t ? " and " : "", name);
-        snprintf(apart + more, sizeof apart - more, "%s%s=...", t ? " " : "", name);
+        snprintf(apart + more, sizeof apart - more, "%s%s=%.*s", t ? " " : "", name,
+                 attn_word_shown(value), value.text);
     }
     return attn_case_error(origin, word.column,
-                           "'%s' sets %s, and '%s' is given, too: write '%s' in place of '%s'",
-                           shorthand->name, joined, key->name, apart, shorthand->name);
+                           "'%s' sets %s, and '%s' is given, too: write '%s' instead",
+                           shorthand->name, joined, key->name, apart);
 }
 
 /* Notes that a key is given, by its own name or by a shorthand. */
@@ -190,6 +209,7 @@ static int parse_statement(const char *text, size_t length, struct attn_statemen
     struct attn_word rest = {text, length, 1}, word;
     if (check_bytes(text, length, origin) != 0)
         return -1;
+    statement->line = rest;
     for (bool first = true; next_word(&rest, &word); first = false) {
         size_t plain = 0; /* up to the first ':' or '=' */
         while (plain < word.length && word.text[plain] != ':' && word.text[plain] != '=')

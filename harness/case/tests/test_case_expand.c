@@ -83,7 +83,7 @@ static void test_linked(void **state)
                  "smoke.cases:12:3: 'mask' cannot be linked: '/' is part of its values");
     expect_error("h/hq=2/2 s=2 d=8",
                  "smoke.cases:12:3: 'h' sets hq and hkv, and 'hq' is given, too: write "
-                 "'hq=... hkv=...' in place of 'h'");
+                 "'hq=... hkv=...' instead");
     expect_error("s/d=1:4:*2/8", "smoke.cases:12:5: '1:4:*2' is not a whole number");
 }
 

@@ -210,11 +210,13 @@ static void test_errors(void **state)
         {"s=4 d=8 h=1,", "13: an empty value in a list"},
         {"s=4 d=8 d=8", "9: 'd' is already given in column 5"},
         {"s=4 d=8 dq=8", "9: 'd' sets dk and dq and dv, and 'dq' is given, too: write "
-                         "'dk=... dq=... dv=...' in place of 'd'"},
-        {"sq=4 d=8 s=4", "10: 's' sets sq and sk, and 'sq' is given, too: write 'sq=... sk=...' in "
-                         "place of 's'"},
+                         "'dk=8 dq=8 dv=8' instead"},
+        {"sq=4 d=8 s=4", "10: 's' sets sq and sk, and 'sq' is given, too: write 'sq=4 sk=4' "
+                         "instead"},
         {"h=32 hkv=8 s=4 d=8", "6: 'h' sets hq and hkv, and 'hkv' is given, too: write "
-                               "'hq=... hkv=...' in place of 'h'"},
+                               "'hq=32 hkv=8' instead"},
+        {"hq=32 s=4 h=8,4 d=8", "11: 'h' sets hq and hkv, and 'hq' is given, too: write "
+                                "'hq=32 hkv=8,4' instead"},
         {"b/hq/hkv/sq/sk/dk/dv=1/1/1/1/1/1/1", "19: more than 6 linked keys"},
         {"s=4 d=8 b=0", "11: '0' is outside 1..2147483647"},
         {"s=4 d=2147483648", "7: '2147483648' is outside 1..2147483647"},
