@@ -368,44 +368,6 @@ static void nan_explains_nothing_else(void **state)
         }
 }
 
-/* A kernel that stores p in bf16, as many do, and does not say so. */
-static void narrow_weights_are_suggested(void **state)
-{
-    (void)state;
-    struct attn_instance *in = instance_of("sq=64 sk=2 d=32 dtype=bf16");
-    const struct attn_tensor *q = tensor(in, ATTN_Q), *k = tensor(in, ATTN_K),
-                             *v = tensor(in, ATTN_V), *out = tensor(in, ATTN_OUT);
-    for (int64_t c = 0; c < 32; c++) /* where weights are alike, out is near 0 */
-        attn_dtype_store(ATTN_BF16, v->data, 32 + c, -attn_dtype_load(ATTN_BF16, v->data, c));
-    for (int64_t i = 0; i < 64; i++) {
-        double p[2], largest = -INFINITY, sum = 0;
-        for (int64_t j = 0; j < 2; j++) {
-            p[j] = 0;
-            for (int64_t c = 0; c < 32; c++)
-                p[j] += in->problem.scale * attn_dtype_load(ATTN_BF16, q->data, i * 32 + c) *
-                        attn_dtype_load(ATTN_BF16, k->data, j * 32 + c);
-            largest = fmax(largest, p[j]);
-        }
-        for (int64_t j = 0; j < 2; j++) {
-            uint16_t narrow;
-            p[j] = exp(p[j] - largest);
-            sum += p[j];
-            attn_dtype_store(ATTN_BF16, &narrow, 0, p[j]);
-            p[j] = attn_dtype_load(ATTN_BF16, &narrow, 0);
-        }
-        for (int64_t c = 0; c < 32; c++) {
-            double value = 0;
-            for (int64_t j = 0; j < 2; j++)
-                value += p[j] * attn_dtype_load(ATTN_BF16, v->data, j * 32 + c);
-            attn_dtype_store(ATTN_BF16, out->data, i * 32 + c, value / sum);
-        }
-    }
-    struct attn_numerics numerics = {
-        .struct_size = sizeof numerics, .acc_type = ATTN_F32, .e_exp = 0x1p-22};
-    expect_within(judge_declared(in, numerics),
-                  "within the bound if p were stored in bf16: if so, declare p_type");
-}
-
 static void operands_are_named(void **state)
 {
     (void)state;
@@ -537,7 +499,6 @@ int main(void)
         cmocka_unit_test(tanh_is_missed),
         cmocka_unit_test(rows_in_part_are_named),
         cmocka_unit_test(nan_explains_nothing_else),
-        cmocka_unit_test(narrow_weights_are_suggested),
         cmocka_unit_test(operands_are_named),
         cmocka_unit_test(every_mistake_is_explained),
         cmocka_unit_test(small_errors_are_not_explained),
