@@ -184,6 +184,13 @@ def _requires(path):
     return None
 
 
+def _hint(package):
+    """How to get a package that scripts/build.sh brings, in the environment that it has made."""
+    brings = {"numpy": "", "onnxruntime": "", "torch": " --with-peers"}
+    made = os.path.realpath(sys.prefix).endswith("/.deps/peers")
+    return f"; scripts/build.sh{brings[package]} brings it" if made and package in brings else ""
+
+
 def probe(path):
     """Packages named by REQUIRES are looked for and not imported, since every command probes every
     backend. Without that line the adapter itself is run."""
@@ -193,7 +200,7 @@ def probe(path):
             _module(path)
         for package in requires or ():
             if importlib.util.find_spec(package) is None:
-                return NO_DEVICE, f"no Python package {package} in {sys.prefix}"
+                return NO_DEVICE, f"no Python package {package} in {sys.prefix}" + _hint(package)
         return OK, ""
     except BaseException as error:
         return NO_DEVICE, _caught(path, error)[1]
