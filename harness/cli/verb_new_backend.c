@@ -98,6 +98,27 @@ static int copy_all(const struct attn_paths *paths, const char *language, const 
     return result;
 }
 
+/* Is the current folder the root of a source tree? Only there a build finds backends/NAME. */
+static bool in_source_tree(void)
+{
+    return access("backends", F_OK) == 0 && access("harness/include/attnbench", F_OK) == 0;
+}
+
+/* Does a plugin that is found without --plugin offer the name? -b would find two. */
+static bool is_taken(const struct attn_paths *paths, const char *name)
+{
+    const struct attn_roster_wish wish = {.keep_unavailable = true};
+    struct attn_roster roster;
+    char why[512];
+    bool taken = false;
+    if (attn_roster_load(paths, &wish, &roster, why, sizeof why) != ATTN_EXIT_OK)
+        return false;
+    for (size_t b = 0; b < roster.count; b++)
+        taken |= strcmp(roster.items[b].info.name, name) == 0;
+    attn_roster_free(&roster);
+    return taken;
+}
+
 /* How the backend is built and verified. */
 static void print_commands(const struct attn_command *c, const struct attn_paths *paths,
                            const char *folder, const char *name)
@@ -132,6 +153,10 @@ enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_p
                  NAME_MAX_LENGTH);
         return attn_complain(ATTN_EXIT_USAGE, why);
     }
+    if (!c->out && !in_source_tree())
+        return attn_complain(ATTN_EXIT_USAGE,
+                             "here is not the root of attnbench's source tree, where builds look "
+                             "for backends; 'new-backend NAME -o DIR' makes one anywhere else");
     const char *parent = c->out ? c->out : "backends";
     if (strlen(parent) + LONGEST_BELOW >= sizeof folder || attn_path_join(folder, parent, name)) {
         snprintf(why, sizeof why, "the path '%.64s...' is too long", parent);
@@ -139,6 +164,11 @@ enum attn_exit attn_verb_new_backend(struct attn_command *c, const struct attn_p
     }
     if (access(folder, F_OK) == 0) {
         snprintf(why, sizeof why, "'%s' already exists", folder);
+        return attn_complain(ATTN_EXIT_USAGE, why);
+    }
+    if (is_taken(paths, name)) {
+        snprintf(why, sizeof why, "there is a backend '%s' already ('attnbench list' names all)",
+                 name);
         return attn_complain(ATTN_EXIT_USAGE, why);
     }
     if (attn_make_folder(folder)) {

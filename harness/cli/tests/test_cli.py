@@ -576,6 +576,20 @@ class NewBackend(Case):
         self.assertIn("c, c++ or python", self.expect(2, "new-backend", "other", "-o", self.folder,
                                                       "--lang", "rust").stderr)
 
+    def test_the_name_of_another_backend_is_refused(self):
+        self.assertIn("there is a backend 'naive' already",
+                      self.expect(2, "new-backend", "naive", "-o", self.folder).stderr)
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_without_o_it_belongs_into_the_source_tree(self):
+        self.assertIn("'new-backend NAME -o DIR' makes one anywhere else",
+                      self.expect(2, "new-backend", "mine", cwd=self.folder).stderr)
+        self.assertEqual(os.listdir(self.folder), [])
+        for part in ("backends", "harness/include/attnbench"):
+            os.makedirs(self.path(part))
+        self.assertEqual(self.expect(0, "new-backend", "mine", cwd=self.folder).stdout,
+                         "backends/mine\n")
+
     def test_a_path_that_is_too_long_is_named(self):
         for length in (4095, 4088):  # the backend's folder does not fit; a file in it does not
             folder = self.folder + "/." * ((length - len(self.folder)) // 2)
