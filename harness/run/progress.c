@@ -111,6 +111,7 @@ void attn_progress_step(struct attn_progress *p, size_t at, size_t finished,
         draw(p, text);
     } else {
         fprintf(stderr, "[%zu/%zu] %s%s\n", at + 1, p->total, name, left);
+        p->said = attn_now();
     }
 }
 
@@ -124,10 +125,13 @@ void attn_progress_round(struct attn_progress *p, int round, int rounds, double 
         snprintf(text, sizeof text, "%zu/%zu: round %d of %d%s: %s, %s", p->at + 1, p->total,
                  round + 1, rounds, left, name, attn_case_label(c, label, sizeof label));
         draw(p, text);
-    } else if (p->round != round) {
-        fprintf(stderr, "[%zu/%zu] %s, round %d of %d%s\n", p->at + 1, p->total,
-                turns ? ATTN_PROGRESS_TURNS : "timing", round + 1, rounds, left);
+    } else if (p->round != round || attn_now() - p->said >= ATTN_PROGRESS_SILENCE_S) {
+        snprintf(text, sizeof text, ": %s", attn_case_label(c, label, sizeof label));
+        fprintf(stderr, "[%zu/%zu] %s, round %d of %d%s%s\n", p->at + 1, p->total,
+                turns ? ATTN_PROGRESS_TURNS : "timing", round + 1, rounds, left,
+                p->round == round ? text : "");
         p->round = round;
+        p->said = attn_now();
     }
 }
 
