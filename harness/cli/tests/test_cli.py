@@ -88,6 +88,10 @@ class Help(Case):
         self.assertIn("did you mean 'verify'", self.expect(2, "help", "verfy").stderr)
         self.assertIn("130  interrupted", self.expect(0, "--help").stdout)
 
+    def test_exit_7_has_both_meanings(self):
+        self.assertIn("  7  nothing matched, or a backend that was named was checked on nothing\n",
+                      self.expect(0, "help").stdout)
+
     def test_every_verb_has_help(self):
         text = self.expect(0, "--help").stdout
         verbs = re.findall(r"^  attnbench (\S+)", text, re.M)
