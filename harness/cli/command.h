@@ -108,8 +108,8 @@ enum attn_exit attn_session_begin(struct attn_command *command, const struct att
 /* Prints how often each status occurred, on stdout. */
 void attn_print_counts(const struct attn_session *session);
 
-/* The width of the terminal that stdout is; 100: it is none. */
-int attn_terminal_columns(void);
+/* The width of lines on stdout: COLUMNS if it is set, else the terminal's, else `otherwise`. */
+int attn_terminal_columns(int otherwise);
 
 /* Writes the report of a run. `out`: NULL for the folder report of the run. */
 enum attn_exit attn_report_of(const struct attn_command *command, const char *run, const char *out,

@@ -62,11 +62,16 @@ void attn_print_cases(const struct attn_case_list *cases, enum attn_print form)
         printf(cases->count ? "\n]\n" : "[]\n");
 }
 
-int attn_terminal_columns(void)
+int attn_terminal_columns(int otherwise)
 {
+    enum { LEAST = 40, MOST = 10000 };
     struct winsize window;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 40 ? window.ws_col
-                                                                                : 100;
+    const char *given = getenv("COLUMNS");
+    const long wished = given ? strtol(given, NULL, 10) : 0;
+    if (wished > LEAST && wished <= MOST)
+        return (int)wished;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > LEAST ? window.ws_col
+                                                                                   : otherwise;
 }
 
 void attn_print_counts(const struct attn_session *session)

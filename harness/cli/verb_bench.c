@@ -39,7 +39,7 @@ static enum attn_exit print_screen(const struct attn_command *c, const struct at
     const struct attn_screen screen = {
         .rows = c->rows || attn_timings_count(run.records) <= ROWS_MOST,
         .counts = session->settings.count,
-        .columns = attn_terminal_columns(),
+        .columns = attn_terminal_columns(100),
         .fewer = !session->settings.fills || !session->settings.checks,
         .report = report};
     char why[1024], path[ATTN_PATH_MAX];

@@ -224,6 +224,16 @@ class List(Case):
                          [["zero"], ["nan"], []])
         self.assertRegex(text, r"(?m)^  answer +zero +nan +computes nothing$")
 
+    def test_matrix_is_as_wide_as_columns_says(self):
+        rows = []
+        for columns in ("", "60"):
+            shown = self.expect(0, "list", "backends", "--matrix", "-b", "naive", "-b", "null", "-b",
+                                "avx2", env={"COLUMNS": columns}).stdout
+            rows.append(re.findall("(?m)^  scaled dot .*$", shown))
+        self.assertEqual(len(rows[0]), 1)  # a pipe has no width
+        self.assertGreater(len(rows[1]), 1)
+        self.assertLessEqual(max(map(len, rows[1])), 60)
+
     def test_matrix_belongs_to_backends(self):
         self.assertIn("list backends", self.expect(2, "list", "cases", "--matrix").stderr)
 
