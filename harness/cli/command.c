@@ -63,8 +63,8 @@ const struct attn_verb attn_verbs[] = {
 
 const char attn_purpose[] = "is this attention implementation right, how fast is it, how big is it";
 const char attn_about_cases[] =
-    "CASES are .cases files, packs (.safetensors) or quoted case lines; without any, the standard\n"
-    "suite.";
+    "CASES are .cases files, packs (.safetensors), folders of these or quoted case lines; without\n"
+    "any, the standard suite.";
 
 const char *const attn_exit_meanings[ATTN_EXIT_CODES] = {
     [ATTN_EXIT_OK] = "ok",

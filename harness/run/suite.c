@@ -3,6 +3,7 @@
 #include "run/suite.h"
 
 #include <errno.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "case/generate.h"
 #include "case/xorshift.h"
 #include "pack/pack.h"
+#include "run/progress.h"
 
 static bool ends_with(const char *text, const char *suffix)
 {
@@ -55,18 +57,55 @@ static bool is_folder(const char *path)
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-static int add_argument(const char *text, struct attn_case_list *list, char *why, size_t size)
+/* What nftw has counted: it hands no argument through. */
+static size_t below;
+
+static int count_below(const char *path, const struct stat *about, int kind, struct FTW *at)
+{
+    (void)about;
+    below += kind == FTW_F && at->level > 1 &&
+             (ends_with(path, ".cases") || ends_with(path, ".safetensors"));
+    return 0;
+}
+
+/* "3 case files in its subfolders are left out", or "" */
+static const char *left_out(const char *folder, char *text, size_t size)
+{
+    enum { OPEN_FOLDERS = 16 };
+    below = 0;
+    text[0] = '\0';
+    if (nftw(folder, count_below, OPEN_FOLDERS, FTW_PHYS) == 0 && below > 0)
+        snprintf(text, size, "%zu case file%s in its subfolders %s left out", below,
+                 below == 1 ? "" : "s", below == 1 ? "is" : "are");
+    return text;
+}
+
+/* The case files of a folder; those of its subfolders are counted in a note. */
+static int add_folder_argument(const char *folder, struct attn_case_list *list, char *why,
+                               size_t size)
 {
     const size_t before = list->count;
-    if (is_folder(text)) {
-        if (add_folder(text, ".cases", list, why, size) ||
-            add_folder(text, ".safetensors", list, why, size))
-            return -1;
-        if (list->count > before)
-            return 0;
-        snprintf(why, size, "the folder '%s' holds no .cases file and no .safetensors pack", text);
+    char more[96], note[256];
+    if (add_folder(folder, ".cases", list, why, size) ||
+        add_folder(folder, ".safetensors", list, why, size))
+        return -1;
+    left_out(folder, more, sizeof more);
+    if (list->count == before) {
+        snprintf(why, size, "the folder '%s' holds no .cases file and no .safetensors pack%s%s",
+                 folder, *more ? "; " : "", more);
         return -1;
     }
+    if (*more) {
+        snprintf(note, sizeof note, "folder '%.128s': %s", folder, more);
+        attn_progress_note(note);
+    }
+    return 0;
+}
+
+static int add_argument(const char *text, struct attn_case_list *list, char *why, size_t size)
+{
+    if (is_folder(text))
+        return add_folder_argument(text, list, why, size);
     if (ends_with(text, ".cases"))
         return attn_case_parse_file(text, list, why, size);
     if (ends_with(text, ".safetensors") && !strchr(text, '='))

@@ -20,7 +20,8 @@ struct attn_suite_wish {
 };
 
 /* Parses the cases, resolves packs and filters. The standard suite is every file of the cases
- * folder, those of its folder `more`, every pack of the packs folder. Returns 0, or
+ * folder, those of its folder `more`, every pack of the packs folder. A folder among the arguments
+ * stands for the case files in it; a note on stderr counts those of its subfolders. Returns 0, or
  * -1 with the parser's message. */
 int attn_suite_load(const struct attn_paths *paths, const struct attn_suite_wish *wish,
                     struct attn_case_list *list, char *why, size_t size);

@@ -455,6 +455,20 @@ class Verify(Case):
     def test_nothing_matches(self):
         self.expect(7, "verify", "--filter", "no such case")
 
+    def test_what_lies_in_subfolders_is_left_out_with_a_note(self):
+        os.makedirs(self.path("cases/more/deep"))
+        for name in ("more/b", "more/deep/c"):
+            with open(self.path(f"cases/{name}.cases"), "w", encoding="utf-8") as file:
+                file.write(SMALL)
+        said = "2 case files in its subfolders are left out"
+        folder = self.path("cases")
+        self.assertIn(f"no .safetensors pack; {said}", self.expect(2, "list", "cases", folder).stderr)
+        shutil.copy(self.path("cases/more/b.cases"), folder)
+        done = self.expect(0, "list", "cases", folder, "--json")
+        self.assertEqual(len(json.loads(done.stdout)), 1)
+        self.assertEqual(done.stderr, f"attnbench: folder '{folder}': {said}\n")
+        self.assertEqual(self.expect(0, "list", "cases", folder + "/more/deep").stderr, "")
+
     def test_a_refusal_counts_only_in_the_standard_suite(self):
         self.expect(0, "verify", "-b", "avx2", SMALL, SMALL + " score=additive")
 
