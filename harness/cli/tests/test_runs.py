@@ -17,12 +17,16 @@ SPEED = {"naive": 3000.0, "avx2": 1000.0}
 
 
 class Compare(Case):
-    def run_of(self, name, factor=1):
-        """Rounds that differ by a thousandth, whatever this machine did."""
+    def run_of(self, name, factor=1, turns=None):
+        """Rounds that differ by a thousandth, whatever this machine did. turns: ratios by turns."""
         def change(record):
             if record["type"] == "bench":
                 record["samples_ns"] = [[factor * SPEED[record["backend"]] * (1 + 0.001 * i)]
                                         for i in range(len(record["samples_ns"]))]
+                record["live"] = turns and {
+                    "paired": {"anchor": "naive", "anchor_options": ""},
+                    "in_rounds": [{"round": i, "ratio": turns[record["backend"]] * (1 + 0.001 * i),
+                                   "disturbed": False} for i in range(5)]}
         return self.run_folder(name, backends=("naive", "avx2"), change=change)
 
     def test_two_backends_of_one_run(self):
@@ -31,6 +35,10 @@ class Compare(Case):
         result = json.loads(done.stdout)["results"][0]
         self.assertEqual((result["verdict"], round(result["ratio"], 6)), ("faster", 0.333333))
         self.expect(4, "compare", run, "--backends", "avx2,naive")
+        # What took turns is compared by its turns, as the report of the run does.
+        run = self.run_of("turns", turns={"naive": 1.0, "avx2": 0.5})
+        done = self.expect(0, "compare", run, "--backends", "naive,avx2", "--json")
+        self.assertAlmostEqual(json.loads(done.stdout)["results"][0]["ratio"], 0.5, 6)
         self.assertIn("the run has no backend 'nave'; did you mean 'naive'?",
                       self.expect(7, "compare", run, "--backends", "nave,avx2").stderr)
         self.expect(2, "compare", run, "--backends", "naive")
