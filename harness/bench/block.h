@@ -63,10 +63,10 @@ int attn_block_untimed(struct attn_session *session, struct attn_entry *entry, c
 double attn_block_end(const struct attn_session *session, const struct attn_block *block);
 
 /* The time at which the rounds of a block should end. Cases have shares of what is left until then,
- * so that rounds are given up before cases. */
+ * so that rounds are given up before cases, down to one. */
 double attn_block_until(const struct attn_session *session, const struct attn_block *block);
 
-/* All rounds; fewer if they would end after `until`. Of small cases only as many begin as `pace`
+/* All rounds; fewer, but one, if they would end after `until`. Only as many cases begin as `pace`
  * allows: seconds that a round took for each case so far, 0: not known. */
 int attn_block_rounds(struct attn_session *session, struct attn_block *block, double until,
                       double pace, char *why, size_t size);

@@ -9,8 +9,6 @@
 
 /* With two, a worker can tell a kernel that updates an earlier result. */
 enum { COLD_SAMPLES = 1, LONG_SAMPLES = 2 };
-/* The fewest rounds, even if time is short: Student's t doubles the interval from 5 rounds to 3. */
-enum { LEAST_ROUNDS = 3 };
 
 /* A backend's turn in a round. */
 struct turn {
@@ -125,18 +123,6 @@ static void shuffle(size_t *order, size_t n, uint32_t block, uint32_t round)
     }
 }
 
-/* The time that one round of case i takes, according to the first round. */
-static double round_s(const struct attn_session *session, const struct attn_block *block, size_t i)
-{
-    double sum = 0;
-    for (size_t b = 0; b < session->roster.count; b++)
-        for (int c = 0; c < ATTN_CACHES; c++) {
-            const struct attn_entry *entry = attn_block_entry(block, session->roster.count, i, b);
-            sum += entry->timing_s[c] + entry->judging_s[c];
-        }
-    return sum;
-}
-
 /* The cases from `first` on have no more rounds; those without any are not timed. */
 static int give_up(struct attn_session *session, struct attn_block *block, size_t first, char *why,
                    size_t size)
@@ -154,28 +140,15 @@ static int give_up(struct attn_session *session, struct attn_block *block, size_
     return result;
 }
 
-/* Rounds that come before the budget. A small case is timed once rather than not at all. */
-static int least_rounds(const struct attn_session *session, const struct attn_block *block)
-{
-    const int least = block->small ? 1 : LEAST_ROUNDS;
-    return session->settings.rounds < least ? session->settings.rounds : least;
-}
-
-/* How many cases, from the first, have time for the fewest rounds, as far as `round` rounds can
- * tell. pace: seconds a round of a case before the first. */
+/* How many cases, from the first, have time for a round. pace: seconds that a round of a case took
+ * in the blocks before; 0: not known. */
 static size_t affordable(const struct attn_session *session, const struct attn_block *block,
-                         int round, double pace)
+                         double pace)
 {
-    size_t kept = 0;
-    const int least = least_rounds(session, block);
-    double left = attn_block_end(session, block) - attn_now();
-    while (kept < block->count) {
-        left -= (least - round) * (round > 0 ? round_s(session, block, kept) : pace);
-        if (left < 0)
-            break;
-        kept++;
-    }
-    return kept;
+    const double left = attn_block_end(session, block) - attn_now();
+    if (!(pace > 0) || !(left < pace * (double)block->count))
+        return block->count;
+    return left > 0 ? (size_t)(left / pace) : 0;
 }
 
 int attn_block_rounds(struct attn_session *session, struct attn_block *block, double until,
@@ -189,10 +162,10 @@ int attn_block_rounds(struct attn_session *session, struct attn_block *block, do
         snprintf(why, size, "no memory for an order of backends");
     for (int round = 0; round < session->settings.rounds && result == 0; round++) {
         double now = attn_now(), next = round ? (now - began) / round : 0;
-        if (round >= least_rounds(session, block) && now + next > until)
+        if (round > 0 && now + next > until)
             break;
-        if (session->settings.budget_s > 0 && (round == 1 || (round == 0 && block->small))) {
-            const size_t kept = affordable(session, block, round, pace);
+        if (round == 0) {
+            const size_t kept = affordable(session, block, pace);
             result = give_up(session, block, kept, why, size);
             if (kept == 0)
                 break;
