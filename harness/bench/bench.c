@@ -11,6 +11,8 @@
 /* Of the time for all rounds of a block, the part for rounds without turns. Ratios need rounds with
  * turns, and their intervals get narrower with each. */
 static const double rounds_share = 0.4;
+/* Of what is left after these, the part for peak memory. */
+static const double peaks_share = 0.25;
 
 static int write_matrix(const struct attn_session *session, char *why, size_t size)
 {
@@ -20,11 +22,11 @@ static int write_matrix(const struct attn_session *session, char *why, size_t si
     return attn_session_write(session, matrix, "matrix.json", JSON_COMPACT, why, size);
 }
 
-/* The time at which the rounds without turns should end, if those with turns are to have theirs. */
-static double rounds_until(double until)
+/* The time at which a part should end that has this share of what is left. */
+static double share_of(double until, double share)
 {
     const double now = attn_now();
-    return now + rounds_share * (until - now);
+    return now + share * (until - now);
 }
 
 int attn_bench_all(struct attn_session *session, char *why, size_t size)
@@ -56,9 +58,12 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
         double until = attn_block_until(session, &block);
         result = attn_block_verify(session, &block, seats, why, size);
         if (result == 0)
-            result = attn_block_rounds(session, &block, rounds_until(until), pace, why, size);
-        if (result == 0)
-            attn_block_measure(session, &block);
+            result =
+                attn_block_rounds(session, &block, share_of(until, rounds_share), pace, why, size);
+        if (result == 0 && attn_block_measure(session, &block, share_of(until, peaks_share))) {
+            snprintf(why, size, "no memory to measure");
+            result = -1;
+        }
         if (result == 0 && !attn_interrupted)
             result = attn_block_paired(session, &block, until, why, size);
         if (result == 0)

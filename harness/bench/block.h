@@ -71,8 +71,10 @@ double attn_block_until(const struct attn_session *session, const struct attn_bl
 int attn_block_rounds(struct attn_session *session, struct attn_block *block, double until,
                       double pace, char *why, size_t size);
 
-/* Peak memory, and instructions if they are asked for, in fresh workers. */
-void attn_block_measure(struct attn_session *session, struct attn_block *block);
+/* Peak memory, and instructions if they are asked for, in fresh workers. Peaks for which there is
+ * no time until `until` are not measured; backends that load much come last. Returns 0, or -1: no
+ * memory. */
+int attn_block_measure(struct attn_session *session, struct attn_block *block, double until);
 
 /* All rounds of turns (paired.c); fewer if they would end after `until`. If there is no time for
  * enough of them, some cases have none. */

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* finish.c - what is measured once a block has been timed, and its records. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "bench/block.h"
 #include "reference/dtype.h"
 #include "run/count.h"
@@ -107,18 +111,48 @@ static int say_untimed(struct attn_session *session, struct attn_entry *entry, c
                : 0;
 }
 
-void attn_block_measure(struct attn_session *session, struct attn_block *block)
+/* A backend whose fresh worker takes longer, because it loads much, is measured after the others.
+ */
+static const double quick_s = 0.25;
+
+/* Measures what has not been, unless its backend is slow and `slow` is not set. cost: seconds of
+ * each backend's last measurement; below 0: none yet. */
+static void measure_all(struct attn_session *session, struct attn_block *block, bool slow,
+                        double until, double *cost)
 {
     const size_t n = session->roster.count;
     for (size_t e = 0; e < block->count * n && !attn_interrupted; e++) {
         struct attn_entry *entry = &block->entries[e];
-        if (entry->enough)
+        const double began = attn_now();
+        if (entry->enough || !entry->timed || entry->peak_known || *entry->peak_reason ||
+            entry->contestant->info.exactness == ATTN_NONE || (!slow && cost[e % n] > quick_s))
             continue;
-        if (entry->timed && entry->contestant->info.exactness != ATTN_NONE)
-            measure_peak(session, block->instances[e / n], entry);
-        if (entry->timed && session->settings.count)
-            attn_count_entry(session, block->instances[e / n], block->judges[e / n], entry);
+        if (began + fmax(cost[e % n], 0) > until) {
+            if (slow)
+                snprintf(entry->peak_reason, sizeof entry->peak_reason,
+                         "the time given is used up (%g s)", session->settings.budget_s);
+            continue;
+        }
+        measure_peak(session, block->instances[e / n], entry);
+        cost[e % n] = attn_now() - began;
     }
+}
+
+int attn_block_measure(struct attn_session *session, struct attn_block *block, double until)
+{
+    const size_t n = session->roster.count;
+    double *cost = malloc((n + 1) * sizeof *cost);
+    for (size_t b = 0; b < n && cost; b++)
+        cost[b] = -1;
+    for (int slow = 0; slow < 2 && cost; slow++)
+        measure_all(session, block, slow, until, cost);
+    for (size_t e = 0; e < block->count * n && session->settings.count && !attn_interrupted; e++)
+        if (block->entries[e].timed && !block->entries[e].enough)
+            attn_count_entry(session, block->instances[e / n], block->judges[e / n],
+                             &block->entries[e]);
+    const int status = cost ? 0 : -1;
+    free(cost);
+    return status;
 }
 
 int attn_block_finish(struct attn_session *session, struct attn_block *block,
