@@ -124,6 +124,14 @@ struct ref_block {
     int64_t result_head; /* index of this head in the entries of struct ref_row_results */
 };
 
+/* The type in which an output of REF_TYPE_WIDE is stored; if the problem does not ask for it, the
+ * widest that it may have. */
+static inline uint32_t ref_wide_type(const struct ref_job *job, uint32_t role)
+{
+    const struct attn_tensor *tensor = job->operands.by_role[role];
+    return tensor ? tensor->dtype : job->operands.problem->dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32;
+}
+
 /* Rows are units of output 0. Returns the number of the unit that entry `r` of the request names.
  */
 static inline int64_t ref_row_index(const struct ref_job *job, int64_t r)

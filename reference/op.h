@@ -133,6 +133,7 @@ struct ref_op {
     const char *const *needed; /* keys that every case must have, in addition to sq and dk */
     const char *main_operand;  /* the operand whose type is the problem's type: "q", "x_q" */
 
+    bool scaled;                /* scale= has a meaning without scores; its default is 1 then */
     const struct ref_tie *ties; /* ended by a letter of 0; NULL: none */
     /* Checks what the tables cannot say. ATTN_OK or ATTN_INVALID with the reason. NULL: nothing. */
     int (*check)(const struct ref_operands *operands, char *why, size_t size);

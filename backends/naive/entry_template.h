@@ -3,10 +3,17 @@
 
 size_t NAME(attn_naive_bytes)(const struct attn_problem *problem)
 {
-    struct NAME(buffers) unused;
-    struct NAME(wkv) unused_wkv;
-    return problem->op == ATTN_OP_WKV ? lay_out_wkv(problem, NULL, &unused_wkv)
-                                      : lay_out(problem, NULL, &unused);
+    struct NAME(buffers) buffers;
+    struct NAME(wkv) wkv;
+    struct NAME(decaying) decaying;
+    switch (problem->op) {
+    case ATTN_OP_WKV:
+        return lay_out_wkv(problem, NULL, &wkv);
+    case ATTN_OP_LINEAR_DECAY:
+        return lay_out_decaying(problem, NULL, &decaying);
+    default:
+        return lay_out(problem, NULL, &buffers);
+    }
 }
 
 static void run_attention(const struct attn_problem *problem, const struct attn_operands *operands,
@@ -23,10 +30,15 @@ void NAME(attn_naive_run)(const struct attn_problem *problem, const struct attn_
 {
     struct NAME(buffers) buffers;
     struct NAME(wkv) wkv;
+    struct NAME(decaying) decaying;
     switch (problem->op) {
     case ATTN_OP_WKV:
         lay_out_wkv(problem, workspace, &wkv);
         run_wkv(problem, operands, &wkv);
+        break;
+    case ATTN_OP_LINEAR_DECAY:
+        lay_out_decaying(problem, workspace, &decaying);
+        run_decaying(problem, operands, &decaying);
         break;
     case ATTN_OP_MHA:
         lay_out(problem, workspace, &buffers);

@@ -17,4 +17,6 @@
 
 #include "wkv_template.h"
 
+#include "linear_decay_template.h"
+
 #include "entry_template.h"

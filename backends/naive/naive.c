@@ -18,12 +18,13 @@ struct binding {
 
 /* All that there is. */
 static const uint32_t optional[] = {
-    ATTN_LSE,  ATTN_WEIGHTS,   ATTN_MASK,     ATTN_BIAS,      ATTN_LEN, ATTN_ALIBI, ATTN_SINK,
-    ATTN_KEEP, ATTN_HEAD_MASK, ATTN_X_K,      ATTN_X_V,       ATTN_W_O, ATTN_B_Q,   ATTN_B_K,
-    ATTN_B_V,  ATTN_B_O,       ATTN_STATE_IN, ATTN_STATE_OUT, 0};
+    ATTN_LSE,  ATTN_WEIGHTS,   ATTN_MASK,  ATTN_BIAS,     ATTN_LEN,       ATTN_ALIBI, ATTN_SINK,
+    ATTN_KEEP, ATTN_HEAD_MASK, ATTN_X_K,   ATTN_X_V,      ATTN_W_O,       ATTN_B_Q,   ATTN_B_K,
+    ATTN_B_V,  ATTN_B_O,       ATTN_BONUS, ATTN_STATE_IN, ATTN_STATE_OUT, 0};
 
 static const struct attn_limits limits = {
-    .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV),
+    .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |
+           ATTN_BIT(ATTN_OP_LINEAR_DECAY),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
               ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
               ATTN_BIT(ATTN_SCORE_ADDITIVE),
@@ -131,7 +132,9 @@ static void describe(const void *plan, char *text, size_t size)
 {
     const struct plan *p = plan;
     snprintf(text, size, "%s, sums in %s, one thread",
-             p->problem->op == ATTN_OP_WKV ? "step by step" : "three passes per row",
+             p->problem->op == ATTN_OP_WKV || p->problem->op == ATTN_OP_LINEAR_DECAY
+                 ? "step by step"
+                 : "three passes per row",
              p->problem->dtype == ATTN_F64 ? "f64" : "f32");
 }
 

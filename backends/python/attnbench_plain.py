@@ -187,6 +187,20 @@ def wkv(a):
     return {"out": out[:, None], "state_out": np.stack((num, den, top), 2)}
 
 
+def linear_decay(p, a):
+    """Linear attention whose state decays, one step after the other, all heads at once."""
+    q, k, v, decay = a["q"], a["k"], a["v"], np.exp(a["decay"])
+    state = a.get("state_in", np.zeros((p.b, p.hq, p.dk, p.dv), dtype=v.dtype))
+    own = (q * k * a["bonus"][:, None] if "bonus" in a else q * k).sum(-1, keepdims=True) * v
+    out = np.empty_like(own)
+    for t in range(p.sq):
+        faded = decay[:, :, t, :, None] * state
+        seen = faded if p.variant else state
+        out[:, :, t] = (q[:, :, t, None] @ seen)[:, :, 0] + own[:, :, t]
+        state = faded + k[:, :, t, :, None] * v[:, :, t, None]
+    return {"out": out * v.dtype.type(p.scale), "state_out": state}
+
+
 def operator(p, views):
     """The whole problem on arrays as `view` gives them: a dictionary of its outputs, widened."""
     a = {r: widen(x, p.tensors[r].dtype)
@@ -195,6 +209,8 @@ def operator(p, views):
     with np.errstate(all="ignore"):
         if p.op == "wkv":
             return wkv(a)
+        if p.op == "linear_decay":
+            return linear_decay(p, a)
         if p.op == "attention":
             out, lse, weights = heads(p, a, a["q"], a["k"], a["v"])
             return {"out": out, "lse": lse, "weights": weights}

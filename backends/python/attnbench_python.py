@@ -14,7 +14,7 @@ TYPES = {1: ("float64", 2, 64), 2: ("float32", 2, 32), 3: ("float16", 2, 16),
          4: ("bfloat16", 4, 16), 16: ("bool", 6, 8), 17: ("int32", 0, 32), 18: ("int64", 0, 64)}
 NUMBERS = {name: number for number, (name, _, _) in TYPES.items()}
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-OPS = {1: "attention", 2: "mha", 5: "wkv"}
+OPS = {1: "attention", 2: "mha", 5: "wkv", 6: "linear_decay"}
 PLAIN_OPS = ("attention", "mha")  # those of an adapter that does not say
 SCORES = {1: "scaled_dot", 2: "dot", 3: "bilinear", 4: "gaussian", 5: "additive"}
 FLAGS = ("causal", "window", "bottom_right", "softcap", "dropout", "residual", "deterministic")
@@ -109,7 +109,7 @@ class Problem:
     def __init__(self, raw, threads):
         (op, score, dtype, flags, self.b, self.hq, self.hkv, self.sq, self.sk, self.dq, self.dk,
          self.dv, self.scale, self.softcap, self.off, self.window_left, self.window_right,
-         self.dropout_p, self.dropout_seed, tensors) = raw
+         self.dropout_p, self.dropout_seed, self.variant, tensors) = raw
         if op not in OPS or score not in SCORES or dtype not in TYPES or flags >> len(FLAGS):
             raise NotImplementedError(
                 f"unknown op {op}, score {score}, type {dtype} or flag in {flags:#x}")

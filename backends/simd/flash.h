@@ -113,6 +113,7 @@ struct attn_flash_scratch {
 };
 
 struct attn_wkv_part;
+struct attn_decay_part;
 struct attn_gemm;
 struct attn_gemm_part;
 struct attn_gemm_scratch;
@@ -157,6 +158,10 @@ struct attn_flash_isa {
     /* Computes all steps of some channels of wkv (wkv.h). Any thread, disjoint parts. NULL: this
      * rung does not do wkv. */
     void (*run_wkv)(const struct attn_wkv_part *part);
+
+    /* Computes all steps of some columns of linear_decay (decay.h). Any thread, disjoint parts,
+     * distinct scratch. NULL as above. */
+    void (*run_decay)(const struct attn_decay_part *part);
 };
 
 extern const struct attn_flash_isa attn_flash_avx2, attn_flash_avx512, attn_flash_avx512_bf16,

@@ -15,6 +15,8 @@
 #include "gemm_template.h"
 #include "wkv_template.h"
 
+#include "decay_template.h"
+
 const struct attn_flash_isa attn_flash_avx512 = {.name = "avx512",
                                                  .mr = FLASH_MR,
                                                  .nr = FLASH_NR,
@@ -23,4 +25,5 @@ const struct attn_flash_isa attn_flash_avx512 = {.name = "avx512",
                                                  .run_item = run_item,
                                                  .merge_parts = merge_parts,
                                                  .run_gemm = run_gemm,
-                                                 .run_wkv = run_wkv};
+                                                 .run_wkv = run_wkv,
+                                                 .run_decay = run_decay};

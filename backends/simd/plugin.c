@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "amx_probe.h"
+#include "decay.h"
 #include "mha.h"
 #include "wkv.h"
 
@@ -112,10 +113,11 @@ static int supports(const struct attn_problem *problem, const struct attn_servic
 static int supports_only(uint32_t dtype, const struct attn_problem *problem,
                          const struct attn_services *services, char *why, size_t size)
 {
-    if (problem->dtype == dtype && problem->op != ATTN_OP_WKV)
+    const bool recurrent = problem->op == ATTN_OP_WKV || problem->op == ATTN_OP_LINEAR_DECAY;
+    if (problem->dtype == dtype && !recurrent)
         return supports(problem, services, why, size);
     snprintf(why, size, "this rung is only for %s%s", type_name(dtype),
-             problem->dtype == dtype ? " products, and wkv has none" : "");
+             problem->dtype == dtype ? " products: not for recurrences" : "");
     return ATTN_UNSUPPORTED;
 }
 
@@ -138,6 +140,8 @@ static int create(const struct attn_flash_isa *isa, const struct attn_problem *p
     int status;
     if (problem->op == ATTN_OP_WKV)
         status = attn_wkv_create(isa, problem, services, &made, why, size);
+    else if (problem->op == ATTN_OP_LINEAR_DECAY)
+        status = attn_decay_create(isa, problem, services, &made, why, size);
     else if (problem->op == ATTN_OP_MHA)
         status = attn_mha_create(isa, problem, services, &made, why, size);
     else
@@ -186,7 +190,7 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
     numerics->deterministic = 1;
     numerics->invariant = ATTN_INVARIANT_BATCH | ATTN_INVARIANT_THREADS;
     numerics->e_exp = ATTN_FLASH_E_EXP;
-    if (self->wkv) {
+    if (self->recurrent) {
         numerics->ftz = 1;
         return;
     }
@@ -236,8 +240,11 @@ static int run(void *binding, char *why, size_t size)
     struct binding *self = binding;
     (void)why;
     (void)size;
-    if (self->plan->wkv)
+    const struct attn_problem *recurrent = self->plan->recurrent;
+    if (recurrent && recurrent->op == ATTN_OP_WKV)
         attn_wkv_run(self->plan, &self->job.operands);
+    else if (recurrent)
+        attn_decay_run(self->plan, &self->job.operands);
     else if (self->mha)
         attn_mha_run(self->plan, self->mha, &self->job);
     else
@@ -257,10 +264,12 @@ static void release(void *binding)
 static void describe(const void *plan, char *text, size_t size)
 {
     const struct attn_plan *self = plan;
-    if (self->wkv) {
-        snprintf(text, size, "step by step %s %s: %lld groups of %d channels, %d thread%s",
-                 type_name(self->job.dtype), self->isa->name, (long long)self->items, self->isa->nr,
-                 self->threads, self->threads > 1 ? "s" : "");
+    if (self->recurrent) {
+        snprintf(text, size, "step by step %s %s: %lld blocks of %d %s, %d thread%s",
+                 type_name(self->job.dtype), self->isa->name, (long long)self->items,
+                 self->recurrent->op == ATTN_OP_WKV ? self->isa->nr : ATTN_DECAY_COLUMNS,
+                 self->recurrent->op == ATTN_OP_WKV ? "channels" : "columns", self->threads,
+                 self->threads > 1 ? "s" : "");
         return;
     }
     snprintf(text, size,

@@ -23,7 +23,7 @@ int attn_wkv_create(const struct attn_flash_isa *isa, const struct attn_problem 
         snprintf(why, size, "no memory for the plan");
         return ATTN_OUT_OF_MEMORY;
     }
-    *made = (struct attn_plan){.services = services, .isa = isa, .wkv = true};
+    *made = (struct attn_plan){.services = services, .isa = isa, .recurrent = problem};
     made->job.b = problem->b;
     made->job.sq = problem->sq;
     made->job.dv = problem->dv;

@@ -44,6 +44,8 @@ __attribute__((format(printf, 5, 6))) static int blame(const char **to, const ch
 
 static double default_scale(const struct attn_case *c)
 {
+    if (!attn_case_op(c)->scores)
+        return 1;
     return attn_case_score(c)->by_width && c->dk <= 0 ? 0 : ref_score_scale(c->score, c->dk);
 }
 
@@ -276,7 +278,7 @@ static int check_features(const struct attn_case *c, const char **key, char *why
         {"softcap", "softcap", c->softcap > 0, op->flags & ATTN_FLAG_SOFTCAP},
         {"dropout", "dropout", c->dropout, op->flags & ATTN_FLAG_DROPOUT},
         {"score", "such score", scored, op->scores >> c->score & 1},
-        {"scale", "scores to scale", c->scale_given, op->scores},
+        {"scale", "scores to scale", c->scale_given, op->scores || op->scaled},
     };
     for (size_t f = 0; f < sizeof features / sizeof features[0]; f++)
         if (features[f].set && !features[f].has)

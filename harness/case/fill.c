@@ -26,6 +26,7 @@ static const char *const meanings[ATTN_FILL_COUNT] = {
     [ATTN_FILL_TINY] = "v near 1e-6: subnormal in f16",
     [ATTN_FILL_WHOLE] = "projections add up small whole numbers: exact in every order",
     [ATTN_FILL_FEW_QUERIES] = "a few distinct queries: every row is judged at any length",
+    [ATTN_FILL_STRONG_DECAY] = "some channels decay so fast that products leave the range of f32",
 };
 
 const char *attn_fill_name(enum attn_fill fill)
@@ -107,6 +108,8 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
         return "keys";
     if (attn_op_fills(attn_case_op(c), attn_fill_name(fill)))
         return NULL;
+    if (fill == ATTN_FILL_STRONG_DECAY)
+        return "an operator whose state decays";
     if (fill == ATTN_FILL_POISON)
         return has_mask(c) ? NULL : "a mask";
     const bool projected = ref_op_is(c->op, REF_PROJECTED);

@@ -97,13 +97,15 @@ static void placement(struct attn_draft *draft)
                                                  : seed >> attn_draw_below(draft->state, 64)));
 }
 
-/* The default operator, or one of the others in `share` percent. */
+/* The default operator, or one of the others: each in `share` percent, but in 60 all together. */
 static const struct ref_op *pick_operator(struct attn_draft *draft, unsigned share)
 {
+    static const unsigned most = 60;
     const struct ref_op *fallback = ref_op_named(ATTN_DEFAULT_OP);
     unsigned others = 0, chosen = 0;
     for (const struct ref_op *const *op = ref_ops; *op; op++)
         others += *op != fallback;
+    share = share * others < most ? share * others : most;
     if (!attn_draft_percent(draft, share) || others == 0)
         return fallback;
     if (others > 1)
@@ -129,7 +131,7 @@ static const struct ref_score *pick_score(struct attn_draft *draft)
 static void problem(struct attn_draft *draft)
 {
     draft->score = pick_score(draft);
-    draft->op = pick_operator(draft, 22);
+    draft->op = pick_operator(draft, 12);
     if (!draft->op->scores)
         draft->score = ref_score_named(ATTN_DEFAULT_SCORE);
     attn_draft_sizes(draft);
@@ -147,7 +149,7 @@ static void pack(struct attn_draft *draft)
     static const char *const biases[] = {"tensor", "alibi", "tensor+alibi"};
     attn_draft_word(draft, "data=some/%%20%%25path+%u.safetensors",
                     attn_draw_below(draft->state, 100));
-    const struct ref_op *op = pick_operator(draft, 50);
+    const struct ref_op *op = pick_operator(draft, 20);
     if (strcmp(op->name, ATTN_DEFAULT_OP) != 0)
         attn_draft_word(draft, "op=%s", op->name);
     if ((op->traits & REF_PROJECTED) && attn_draft_percent(draft, 50))

@@ -46,10 +46,28 @@ static int64_t width(struct attn_draft *draft)
     }
 }
 
+/* The operations of an operator without a softmax. */
+static double other_operations(const struct attn_draft *draft)
+{
+    const struct attn_case *c = &draft->sizes;
+    struct ref_shape shape;
+    ref_shape_init(&shape);
+    shape.extent['b'] = c->b;
+    shape.extent['h'] = c->hq;
+    shape.extent['g'] = c->hkv;
+    shape.extent['i'] = c->sq;
+    shape.extent['j'] = c->sk;
+    shape.extent['k'] = c->dk;
+    shape.extent['v'] = c->dv;
+    return draft->op->flops(&shape, 0);
+}
+
 /* The operations of attention with every cell allowed, of the score, and of projections. */
 static double operations(const struct attn_draft *draft)
 {
     const struct attn_case *c = &draft->sizes;
+    if (!(draft->op->traits & REF_SOFTMAX))
+        return other_operations(draft);
     const double queries = (double)(c->b * c->hq * c->sq), keys = (double)(c->b * c->hkv * c->sk);
     const double cells = queries * (double)c->sk;
     double n = 2.0 * (double)(c->dk + c->dv) * cells;
@@ -237,6 +255,12 @@ static void write_operator(struct attn_draft *draft, const struct attn_case *c)
     for (const struct ref_param *p = op->params; p && p->key; p++)
         if (attn_draft_percent(draft, 50))
             parameter(draft, p);
+    /* Those of operators with a softmax are drawn with their scores. */
+    for (const struct ref_output *o = op->outputs; o->role && !(op->traits & REF_SOFTMAX); o++)
+        if (!(o->flags & REF_NEEDED) && attn_draft_percent(draft, 50)) {
+            attn_draft_word(draft, "out=%s", o->name);
+            break;
+        }
 }
 
 void attn_draft_sizes(struct attn_draft *draft)

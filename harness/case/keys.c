@@ -32,6 +32,7 @@ const struct attn_choice attn_fill_choices[] = {{"normal", ATTN_FILL_NORMAL},
                                                 {"tiny", ATTN_FILL_TINY},
                                                 {"whole", ATTN_FILL_WHOLE},
                                                 {"few_queries", ATTN_FILL_FEW_QUERIES},
+                                                {"strong_decay", ATTN_FILL_STRONG_DECAY},
                                                 {NULL, 0}};
 static const struct attn_choice weights[] = {
     {"normal", ATTN_WEIGHTS_NORMAL}, {"stiefel", ATTN_WEIGHTS_STIEFEL}, {NULL, 0}};
@@ -373,7 +374,7 @@ const struct attn_case_key attn_language_keys[] = {
     {"e", "N", "hq*dk", "op=mha: model width", SIZE(e, 1, fallback_e, ATTN_KEY_TENSORS)},
     {"fill",
      "normal|uniform|ones|zeros|census|spike|poison|exact|one_hot|stair_up|stair_down|rounding|"
-     "overflow|negative|constant|cancel|tiny|few_queries",
+     "overflow|negative|constant|cancel|tiny|few_queries|strong_decay",
      "normal", "values of q, k, v (x_*)", CHOICE(fill, attn_fill_choices, ATTN_FILL_NORMAL, 0)},
     {"h", "N", NULL, "hq and hkv in one", SHORTHAND(0, "hq", "hkv")},
     {"hkv", "N", "hq", "key/value heads; divides hq", SIZE(hkv, 1, fallback_hq, 0)},

@@ -285,7 +285,7 @@ static void set_sizes(struct judge *j)
     c->dh = attn_case_score(c)->hidden ? extent['d'] : 0;
     c->e = attn_op_takes(j->op, "e") ? extent['e'] : 0;
     if (!c->scale_given)
-        c->scale = ref_score_scale(c->score, c->dk);
+        c->scale = j->op->scores ? ref_score_scale(c->score, c->dk) : 1;
 }
 
 /* A part that the line names must be a tensor. A tensor takes effect whether it is named or not. */
@@ -328,7 +328,7 @@ static int take_params(struct judge *j)
         const struct ref_param *param = attn_op_param(j->op, row->name);
         const bool there = find(j, row->name) != NULL;
         char word[64];
-        if (!param || there == (attn_case_param(j->c, param) != 0))
+        if (!param || (row->flags & REF_NEEDED) || there == (attn_case_param(j->c, param) != 0))
             continue;
         attn_param_text(param, attn_case_param(j->c, param), word, sizeof word);
         if (!there)

@@ -9,6 +9,7 @@
 #define PLAIN SIZES "h=4 "
 #define MHA   "op=mha b=2 h=4 s=16 d=16 "
 #define WKV   "op=wkv b=2 s=16 d=32 "
+#define DECAY "op=linear_decay b=2 h=4 s=16 dk=16 dv=24 "
 
 const struct attn_feature attn_features[] = {
     {"scores", "scaled dot", PLAIN, 0, false},
@@ -89,5 +90,10 @@ const struct attn_feature attn_features[] = {
 
     {"wkv (RWKV-4)", "no state", WKV, 0, false},
     {"wkv (RWKV-4)", "state in and out", WKV "state_in=1 out=state_out", 0, false},
+
+    {"linear_decay", "exclusive", DECAY, 0, false},
+    {"linear_decay", "inclusive", DECAY "decay=inclusive", 0, false},
+    {"linear_decay", "bonus", DECAY "bonus=1", 0, false},
+    {"linear_decay", "state in and out", DECAY "state_in=1 out=state_out", 0, false},
     {NULL, NULL, NULL, 0, false},
 };

@@ -17,12 +17,13 @@ uint32_t attn_test_problem_cxx17(const struct attn_problem *problem, char *why, 
 int64_t attn_test_problem_row_cxx17(const struct attn_problem *problem);
 
 static const uint32_t all_roles[] = {
-    ATTN_LSE,  ATTN_WEIGHTS,   ATTN_MASK,     ATTN_BIAS,      ATTN_LEN, ATTN_ALIBI, ATTN_SINK,
-    ATTN_KEEP, ATTN_HEAD_MASK, ATTN_X_K,      ATTN_X_V,       ATTN_W_O, ATTN_B_Q,   ATTN_B_K,
-    ATTN_B_V,  ATTN_B_O,       ATTN_STATE_IN, ATTN_STATE_OUT, 0};
+    ATTN_LSE,  ATTN_WEIGHTS,   ATTN_MASK,  ATTN_BIAS,     ATTN_LEN,       ATTN_ALIBI, ATTN_SINK,
+    ATTN_KEEP, ATTN_HEAD_MASK, ATTN_X_K,   ATTN_X_V,      ATTN_W_O,       ATTN_B_Q,   ATTN_B_K,
+    ATTN_B_V,  ATTN_B_O,       ATTN_BONUS, ATTN_STATE_IN, ATTN_STATE_OUT, 0};
 
 static const struct attn_limits everything = {
-    .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV),
+    .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |
+           ATTN_BIT(ATTN_OP_LINEAR_DECAY),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
               ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
               ATTN_BIT(ATTN_SCORE_ADDITIVE),
@@ -173,6 +174,7 @@ static void test_accepts_what_the_harness_makes(void **state)
         "op=mha b=2 hq=6 hkv=3 sq=5 dk=8 dv=11 e=66 wo=0 residual=0,1",
         "hq=2 sq=5 sk=0 dk=8",
         "op=wkv b=2 s=5 d=8 state_in=1 out=state_out dtype=f64,bf16",
+        "op=linear_decay b=2 h=3 s=5 dk=8 dv=11 bonus=1 state_in=1 out=state_out dtype=f64,bf16",
     };
     size_t count;
     const struct attn_problem_role *roles = attn_problem_roles(&count);

@@ -5,11 +5,12 @@
 #define ATTN_OP_MUTANT_H
 
 #include "attnbench/problem.h"
+#include "linear_decay_bugs.h"
 #include "wkv_bugs.h"
 
 /* BUG(name, types, cases, text): in which types of the problem, and on which lines of
  * op_mutants.cases, the bug can show. score.py reads the same tables. */
-#define OP_MUTANT_BUGS WKV_BUGS
+#define OP_MUTANT_BUGS WKV_BUGS LINEAR_DECAY_BUGS
 
 enum op_mutant_bug {
     BUG_none,
@@ -29,7 +30,7 @@ struct op_mutant {
     void (*run)(const struct attn_problem *p, const struct attn_operands *o, float *memory);
 };
 
-extern const struct op_mutant op_mutant_wkv;
+extern const struct op_mutant op_mutant_wkv, op_mutant_linear_decay;
 
 /* Element `at` of an operand as f32, and back. */
 float op_mutant_get(const struct attn_tensor *tensor, int64_t at);

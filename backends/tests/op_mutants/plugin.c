@@ -7,7 +7,7 @@
 
 enum op_mutant_bug op_mutant_planted;
 
-static const struct op_mutant *const operators[] = {&op_mutant_wkv};
+static const struct op_mutant *const operators[] = {&op_mutant_wkv, &op_mutant_linear_decay};
 
 struct plan {
     const struct attn_problem *problem;
@@ -37,10 +37,10 @@ static const struct attn_option_spec options[] = {{
     .help = "what is wrong with it",
 }};
 
-static const uint32_t optional[] = {ATTN_STATE_IN, ATTN_STATE_OUT, 0};
+static const uint32_t optional[] = {ATTN_BONUS, ATTN_STATE_IN, ATTN_STATE_OUT, 0};
 
 static const struct attn_limits limits = {
-    .ops = ATTN_BIT(ATTN_OP_WKV),
+    .ops = ATTN_BIT(ATTN_OP_WKV) | ATTN_BIT(ATTN_OP_LINEAR_DECAY),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT),
     .dtypes = ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16),
     .flags = ATTN_FLAG_DETERMINISTIC,

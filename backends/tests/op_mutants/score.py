@@ -69,7 +69,8 @@ class Suite(Program):
 
 
 OUTPUTS = {"out", "state_out"}
-FILLS = ("census", "stair_up", "stair_down", "rounding", "overflow", "negative", "tiny")
+FILLS = ("census", "stair_up", "stair_down", "rounding", "overflow", "negative", "cancel", "tiny",
+         "strong_decay")
 
 
 class Score:

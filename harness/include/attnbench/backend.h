@@ -93,12 +93,15 @@ enum attn_op {
     ATTN_OP_ATTENTION_BACKWARD = 3, /* reserved */
     ATTN_OP_CHUNKED = 4,            /* reserved */
     ATTN_OP_WKV = 5,                /* RWKV-4: each channel a softmax over its past, which decays */
-    ATTN_OP_LINEAR_DECAY = 6,       /* reserved, like the others to 10 */
-    ATTN_OP_LINFORMER = 7,
+    ATTN_OP_LINEAR_DECAY = 6,       /* linear attention whose state decays */
+    ATTN_OP_LINFORMER = 7,          /* reserved, like the others to 10 */
     ATTN_OP_PERFORMER = 8,
     ATTN_OP_NYSTROM = 9,
     ATTN_OP_LSH = 10
 };
+
+/* linear_decay: does the state decay before a step reads it? */
+enum attn_decay { ATTN_DECAY_EXCLUSIVE = 0, ATTN_DECAY_INCLUSIVE = 1 };
 
 /* Raw score of query q and key k, before scale (see attn_problem.scale):
  *   scaled_dot, dot  q.k
@@ -175,13 +178,16 @@ enum attn_role {
     ATTN_ROTATIONS = 103, /* Reformer */
     ATTN_BUCKETS = 104,
 
-    /* Recurrences; C is Dv. */
-    ATTN_DECAY = 105,     /* wkv: [C] decay w of a step, w >= 0; f32, or f64 for f64 */
-    ATTN_BONUS = 106,     /* wkv: [C] added to the key of the query's own step; f32, or f64 */
-    ATTN_STATE_IN = 107,  /* wkv, optional: [B,C,3] a, b, p: what went before, numerator a exp(p)
-                             and denominator b exp(p), b > 0; f32, or f64 for f64 */
-    ATTN_STATE_OUT = 108, /* output, optional: the same after the last step. Compared are a/b and
-                             p + log b, for a, b, p are not unique */
+    /* Recurrences. Each is f32, or f64 for f64. */
+    ATTN_DECAY = 105,     /* wkv: [Dv] decay w of a step, w >= 0
+                             linear_decay: [B,H,S,Dk] logarithm g of the decay of a step, g <= 0 */
+    ATTN_BONUS = 106,     /* wkv: [Dv] added to the key of the query's own step
+                             linear_decay, optional: [H,Dk] weight of the own step, instead of 1 */
+    ATTN_STATE_IN = 107,  /* optional: what went before
+                             wkv: [B,Dv,3] a, b, p: numerator a exp(p), denominator b exp(p), b > 0
+                             linear_decay: [B,H,Dk,Dv] */
+    ATTN_STATE_OUT = 108, /* output, optional: the same after the last step. wkv: compared are a/b
+                             and p + log b, for a, b, p are not unique */
     ATTN_LIN_Q = 109,     /* reserved */
     ATTN_LIN_K = 110,
 
@@ -246,6 +252,7 @@ struct attn_problem {
     uint32_t n_tensors;
     uint32_t reserved;
     const struct attn_tensor *tensors;
+    int64_t variant; /* linear_decay: enum attn_decay; else 0 */
 };
 
 /* The tensor of a role, or NULL. */

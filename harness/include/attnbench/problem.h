@@ -81,6 +81,7 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         att = 1 << ATTN_OP_ATTENTION,
         mha = 1 << ATTN_OP_MHA,
         wkv = 1 << ATTN_OP_WKV,
+        decays = 1 << ATTN_OP_LINEAR_DECAY,
         both = att | mha,
         bilinear = 1 << ATTN_SCORE_BILINEAR,
         additive = 1 << ATTN_SCORE_ADDITIVE,
@@ -92,10 +93,10 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
 #define ATTN_PLACE(field) offsetof(struct attn_operands, field)
     static const struct attn_problem_role roles[] = {
         /* role, name, axes, types, ops, scores, needed, place */
-        {ATTN_Q, "q", "bhiq", same, att, 0, 1, ATTN_PLACE(q)},
-        {ATTN_K, "k", "bgjk", same, att | wkv, 0, 1, ATTN_PLACE(k)},
-        {ATTN_V, "v", "bgjv", same, att | wkv, 0, 1, ATTN_PLACE(v)},
-        {ATTN_OUT, "out", "bhiv", same, att | wkv, 0, 1, ATTN_PLACE(out)},
+        {ATTN_Q, "q", "bhiq", same, att | decays, 0, 1, ATTN_PLACE(q)},
+        {ATTN_K, "k", "bgjk", same, att | wkv | decays, 0, 1, ATTN_PLACE(k)},
+        {ATTN_V, "v", "bgjv", same, att | wkv | decays, 0, 1, ATTN_PLACE(v)},
+        {ATTN_OUT, "out", "bhiv", same, att | wkv | decays, 0, 1, ATTN_PLACE(out)},
         {ATTN_OUT, "out", "biY", same, mha, 0, 1, ATTN_PLACE(out)},
         {ATTN_LSE, "lse", "bhi", ATTN_LIKE_LSE, both, 0, 0, ATTN_PLACE(lse)},
         {ATTN_WEIGHTS, "weights", "bhij", same, both, 0, 0, ATTN_PLACE(weights)},
@@ -123,8 +124,12 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         {ATTN_B_V, "b_v", "V", same, mha, 0, 0, ATTN_PLACE(b_v)},
         {ATTN_B_O, "b_o", "Y", same, mha, 0, 0, ATTN_PLACE(b_o)},
         {ATTN_DECAY, "decay", "v", ATTN_LIKE_LSE, wkv, 0, 1, ATTN_PLACE(decay)},
+        {ATTN_DECAY, "decay", "bgjk", ATTN_LIKE_LSE, decays, 0, 1, ATTN_PLACE(decay)},
         {ATTN_BONUS, "bonus", "v", ATTN_LIKE_LSE, wkv, 0, 1, ATTN_PLACE(bonus)},
+        {ATTN_BONUS, "bonus", "gk", ATTN_LIKE_LSE, decays, 0, 0, ATTN_PLACE(bonus)},
         {ATTN_STATE_IN, "state_in", "bv3", ATTN_LIKE_LSE, wkv, 0, 0, ATTN_PLACE(state_in)},
+        {ATTN_STATE_IN, "state_in", "bgkv", ATTN_LIKE_LSE, decays, 0, 0, ATTN_PLACE(state_in)},
+        {ATTN_STATE_OUT, "state_out", "bgkv", ATTN_LIKE_LSE, decays, 0, 0, ATTN_PLACE(state_out)},
         {ATTN_STATE_OUT, "state_out", "bv3", ATTN_LIKE_LSE, wkv, 0, 0, ATTN_PLACE(state_out)},
     };
 #undef ATTN_PLACE
@@ -391,6 +396,8 @@ static inline const char *attn_problem_size_fault(const struct attn_problem *p)
         fits = 0;
     if (fits && p->op == ATTN_OP_WKV && (p->hq != 1 || p->sq != p->sk || p->dk != p->dv))
         return "wkv has hq = hkv = 1, sq = sk and dk = dv";
+    if (fits && p->op == ATTN_OP_LINEAR_DECAY && (p->hq != p->hkv || p->sq != p->sk))
+        return "linear_decay has hq = hkv and sq = sk";
     return fits ? NULL : "the sizes do not make an attention problem";
 }
 
@@ -411,8 +418,8 @@ static inline int attn_problem_check_scalars(const struct attn_problem *p,
                                              const struct attn_limits *limits, char *why,
                                              size_t size)
 {
-    static const char *const ops[] = {NULL,      "attention", "mha", "attention_backward",
-                                      "chunked", "wkv"};
+    static const char *const ops[] = {NULL,      "attention", "mha",         "attention_backward",
+                                      "chunked", "wkv",       "linear_decay"};
     static const char *const scores[] = {NULL,       "scaled_dot", "dot",
                                          "bilinear", "gaussian",   "additive"};
     const char *fault;

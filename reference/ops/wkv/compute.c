@@ -211,7 +211,7 @@ static void compute_state(const struct sequence *s, int64_t c, int64_t r)
     const struct ref_job *job = s->job;
     const struct ref_arithmetic *a = &job->arithmetic;
     const struct ref_values *state = &job->result->output[REF_WKV_STATE];
-    const uint32_t type = job->operands.by_role[ATTN_STATE_OUT]->dtype;
+    const uint32_t type = ref_wide_type(job, ATTN_STATE_OUT);
     const double u = attn_dtype_roundoff(type);
     struct terms x = {s, c, s->steps, false, 0};
     struct sums sums;
@@ -280,7 +280,7 @@ int ref_wkv_compute(const struct ref_job *job)
     const struct attn_problem *p = job->operands.problem;
     const struct ref_units *rows = &job->request->units[REF_WKV_OUT];
     const struct ref_units *states = &job->request->units[REF_WKV_STATE];
-    const bool wants = job->operands.by_role[ATTN_STATE_OUT] != NULL;
+    const bool wants = job->result->output[REF_WKV_STATE].value != NULL;
     struct sequence s = {.job = job, .steps = p->sk, .channels = p->dv};
     double *memory = ref_alloc_doubles(3 * p->sk + 5, p->dv);
 

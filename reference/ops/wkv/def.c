@@ -31,8 +31,8 @@ static const struct ref_tie ties[] = {{'h', '1', "wkv has channels, not heads: h
                                       {'v', 'k', "wkv has a key for each channel: dv = dk"},
                                       {0}};
 
-static const char *const fills[] = {"census",   "stair_up", "stair_down", "rounding",
-                                    "overflow", "negative", "tiny",       NULL};
+static const char *const fills[] = {"census",   "stair_up", "stair_down",   "rounding", "overflow",
+                                    "negative", "tiny",     "strong_decay", NULL};
 
 static bool is_in(const char *const *names, const char *name)
 {
@@ -104,7 +104,9 @@ static bool draw(const struct ref_drawn *x, double *number)
         *number = value(x, *number);
         return made;
     case ATTN_DECAY:
-        *number = counted ? 0 : exp(1.5 * *number - 2.5);
+        *number = counted                      ? 0
+                  : is_fill(x, "strong_decay") ? 8.0 * (double)(x->index % 2)
+                                               : exp(1.5 * *number - 2.5);
         return true;
     case ATTN_BONUS:
         *number = counted ? 0 : *number;
