@@ -73,6 +73,11 @@ int ref_output_of(const struct ref_op *op, uint32_t role)
     return -1;
 }
 
+bool ref_drawn_under(const struct ref_drawn *element, const char *fill)
+{
+    return strcmp(element->fill, fill) == 0;
+}
+
 const char *ref_letter_name(char letter)
 {
     static const struct {

@@ -115,6 +115,9 @@ struct ref_drawn {
     int64_t index;        /* row-major; an axis that broadcasts counts as 1 */
 };
 
+/* Is it drawn under the fill of this name? */
+bool ref_drawn_under(const struct ref_drawn *element, const char *fill);
+
 struct ref_operands;
 struct ref_job;
 

@@ -65,6 +65,11 @@ int64_t ref_requested_units(const struct attn_problem *problem, const struct ref
                             int output);
 int64_t ref_requested_rows(const struct attn_problem *problem, const struct ref_request *request);
 
+/* How many entries from *next on name units of this group, each group having `of_group` units in a
+ * row. Moves *next past them. */
+int64_t ref_units_take(const struct ref_units *units, int64_t of_group, int64_t group,
+                       int64_t *next);
+
 /* The unit that entry r of a request names. */
 static inline int64_t ref_unit_number(const struct ref_units *units, int64_t r)
 {

@@ -92,6 +92,16 @@ const struct ref_tie *ref_shape_misfit(const struct ref_op *op, const struct ref
     return NULL;
 }
 
+int64_t ref_units_take(const struct ref_units *units, int64_t of_group, int64_t group,
+                       int64_t *next)
+{
+    const int64_t first = *next;
+
+    while (*next < units->count && ref_unit_number(units, *next) / of_group == group)
+        ++*next;
+    return *next - first;
+}
+
 int64_t ref_shape_elements(const struct ref_shape *shape, const char *axes)
 {
     int64_t elements = 1;

@@ -199,15 +199,6 @@ static void load_head(struct head *s)
         ref_load_vector(state, (const int64_t[]){s->b, s->h, c, 0}, s->dv, s->state + c * s->dv);
 }
 
-/* The entries of a request from *next on that belong to this head. Moves *next past them. */
-static int64_t take(const struct ref_units *units, int64_t of_head, int64_t head, int64_t *next)
-{
-    const int64_t first = *next;
-    while (*next < units->count && ref_unit_number(units, *next) / of_head == head)
-        ++*next;
-    return *next - first;
-}
-
 int ref_linear_decay_compute(const struct ref_job *job)
 {
     const struct attn_problem *p = job->operands.problem;
@@ -233,9 +224,9 @@ int ref_linear_decay_compute(const struct ref_job *job)
         s.b = head / p->hq;
         s.h = head % p->hq;
         s.first = row;
-        s.rows = take(rows, p->sq, head, &row);
+        s.rows = ref_units_take(rows, p->sq, head, &row);
         s.third = column;
-        s.columns = states ? take(columns, p->dk, head, &column) : 0;
+        s.columns = states ? ref_units_take(columns, p->dk, head, &column) : 0;
         if (s.rows + s.columns == 0)
             continue;
         load_head(&s);

@@ -37,19 +37,14 @@ static const struct ref_tie ties[] = {{'g', 'h', "linear_decay has a key head fo
 static const char *const none[] = {NULL};
 static const char *const fills[] = {"census", "rounding", "cancel", "tiny", "strong_decay", NULL};
 
-static bool is_fill(const struct ref_drawn *x, const char *name)
-{
-    return strcmp(x->fill, name) == 0;
-}
-
 /* Logarithms of decay. Drawn ones lie between 1 and 1/20 a step, as gates have them. Under
  * `strong_decay` a channel in two decays by exp(-8) at each step, so that a product of a few
  * hundred leaves the range of f32; the others do not decay. */
 static double decay(const struct ref_drawn *x, double number)
 {
-    if (is_fill(x, "census"))
+    if (ref_drawn_under(x, "census"))
         return 0;
-    if (is_fill(x, "strong_decay"))
+    if (ref_drawn_under(x, "strong_decay"))
         return x->index % x->shape[3] % 2 ? -8 : 0;
     return -exp(1.2 * number - 2.5);
 }
@@ -57,24 +52,24 @@ static double decay(const struct ref_drawn *x, double number)
 /* census: q and k have one column of 1, so that every key counts once. */
 static double product(const struct ref_drawn *x, double number)
 {
-    return is_fill(x, "census") ? x->index % x->shape[3] == 0 : number;
+    return ref_drawn_under(x, "census") ? x->index % x->shape[3] == 0 : number;
 }
 
 static double value(const struct ref_drawn *x, double number)
 {
     const int64_t t = x->index / x->shape[3] % x->shape[2];
-    return is_fill(x, "census")     ? (number < 0 ? -1 : 1)
-           : is_fill(x, "rounding") ? fabs(number)
-           : is_fill(x, "cancel")   ? (t % 2 ? -1 : 1)
-           : is_fill(x, "tiny")     ? 1e-6 * number
-                                    : number;
+    return ref_drawn_under(x, "census")     ? (number < 0 ? -1 : 1)
+           : ref_drawn_under(x, "rounding") ? fabs(number)
+           : ref_drawn_under(x, "cancel")   ? (t % 2 ? -1 : 1)
+           : ref_drawn_under(x, "tiny")     ? 1e-6 * number
+                                            : number;
 }
 
 static bool draw(const struct ref_drawn *x, double *number)
 {
-    bool made = is_fill(x, "normal");
+    bool made = ref_drawn_under(x, "normal");
     for (const char *const *name = fills; *name; name++)
-        made = made || is_fill(x, *name);
+        made = made || ref_drawn_under(x, *name);
     switch (x->role) {
     case ATTN_Q:
     case ATTN_K:
@@ -87,7 +82,7 @@ static bool draw(const struct ref_drawn *x, double *number)
         *number = decay(x, *number);
         return true;
     case ATTN_BONUS:
-        *number = is_fill(x, "census") ? 1 : *number;
+        *number = ref_drawn_under(x, "census") ? 1 : *number;
         return true;
     default:
         return false;

@@ -266,15 +266,6 @@ static void load(struct sequence *s)
     }
 }
 
-/* The entries of a request from *next on that belong to batch b. Moves *next past them. */
-static int64_t take(const struct ref_units *units, int64_t of_batch, int64_t b, int64_t *next)
-{
-    const int64_t first = *next;
-    while (*next < units->count && ref_unit_number(units, *next) / of_batch == b)
-        ++*next;
-    return *next - first;
-}
-
 int ref_wkv_compute(const struct ref_job *job)
 {
     const struct attn_problem *p = job->operands.problem;
@@ -294,9 +285,9 @@ int ref_wkv_compute(const struct ref_job *job)
     s.state = job->operands.by_role[ATTN_STATE_IN] ? s.bonus + p->dv : NULL;
     for (int64_t row = 0, state = 0; s.b < p->b; s.b++) {
         s.first = row;
-        s.count = take(rows, p->sq, s.b, &row);
+        s.count = ref_units_take(rows, p->sq, s.b, &row);
         s.third = state;
-        s.thirds = wants ? take(states, p->dv, s.b, &state) : 0;
+        s.thirds = wants ? ref_units_take(states, p->dv, s.b, &state) : 0;
         if (s.count == 0 && s.thirds == 0)
             continue;
         load(&s);

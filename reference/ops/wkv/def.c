@@ -41,11 +41,6 @@ static bool is_in(const char *const *names, const char *name)
     return *names != NULL;
 }
 
-static bool is_fill(const struct ref_drawn *x, const char *name)
-{
-    return strcmp(x->fill, name) == 0;
-}
-
 /* exp of it is not finite, and of its negative it is 0. */
 static double far(const struct ref_drawn *x)
 {
@@ -58,36 +53,36 @@ static double key(const struct ref_drawn *x, double number)
 {
     const int64_t channels = x->shape[3], t = x->index / channels % x->shape[2];
     const double stair = 4.0 * (double)(t < 8000 ? t : 8000);
-    return is_fill(x, "census")       ? 0
-           : is_fill(x, "overflow")   ? number + far(x)
-           : is_fill(x, "negative")   ? number - far(x)
-           : is_fill(x, "stair_up")   ? stair
-           : is_fill(x, "stair_down") ? -stair
-                                      : number;
+    return ref_drawn_under(x, "census")       ? 0
+           : ref_drawn_under(x, "overflow")   ? number + far(x)
+           : ref_drawn_under(x, "negative")   ? number - far(x)
+           : ref_drawn_under(x, "stair_up")   ? stair
+           : ref_drawn_under(x, "stair_down") ? -stair
+                                              : number;
 }
 
 static double value(const struct ref_drawn *x, double number)
 {
-    return is_fill(x, "census")     ? (number < 0 ? -1 : 1)
-           : is_fill(x, "rounding") ? fabs(number)
-           : is_fill(x, "tiny")     ? 1e-6 * number
-                                    : number;
+    return ref_drawn_under(x, "census")     ? (number < 0 ? -1 : 1)
+           : ref_drawn_under(x, "rounding") ? fabs(number)
+           : ref_drawn_under(x, "tiny")     ? 1e-6 * number
+                                            : number;
 }
 
 /* a, b, p: b is above 0, and p is a logit like the keys. */
 static double state(const struct ref_drawn *x, double number)
 {
-    const bool counted = is_fill(x, "census");
+    const bool counted = ref_drawn_under(x, "census");
     switch (x->index % 3) {
     case 0:
         return value(x, number);
     case 1:
         return counted ? 1 : exp(number);
     default:
-        return counted                  ? 0
-               : is_fill(x, "overflow") ? number + far(x)
-               : is_fill(x, "negative") ? number - far(x)
-                                        : number;
+        return counted                          ? 0
+               : ref_drawn_under(x, "overflow") ? number + far(x)
+               : ref_drawn_under(x, "negative") ? number - far(x)
+                                                : number;
     }
 }
 
@@ -95,7 +90,8 @@ static double state(const struct ref_drawn *x, double number)
  * counts the keys. */
 static bool draw(const struct ref_drawn *x, double *number)
 {
-    const bool counted = is_fill(x, "census"), made = is_fill(x, "normal") || is_in(fills, x->fill);
+    const bool counted = ref_drawn_under(x, "census"),
+               made = ref_drawn_under(x, "normal") || is_in(fills, x->fill);
     switch (x->role) {
     case ATTN_K:
         *number = key(x, *number);
@@ -104,9 +100,9 @@ static bool draw(const struct ref_drawn *x, double *number)
         *number = value(x, *number);
         return made;
     case ATTN_DECAY:
-        *number = counted                      ? 0
-                  : is_fill(x, "strong_decay") ? 8.0 * (double)(x->index % 2)
-                                               : exp(1.5 * *number - 2.5);
+        *number = counted                              ? 0
+                  : ref_drawn_under(x, "strong_decay") ? 8.0 * (double)(x->index % 2)
+                                                       : exp(1.5 * *number - 2.5);
         return true;
     case ATTN_BONUS:
         *number = counted ? 0 : *number;

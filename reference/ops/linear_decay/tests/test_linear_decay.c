@@ -11,99 +11,37 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "reference/philox.h"
-#include "reference/reference.h"
+#include "reference/tests/sequence.h"
 
 enum { MOST = 1024, DK = 6, DV = 5 };
 
-/* One head, dense, in double; `floats` has the same as f32. */
+/* One head in double, its copy in f32, and what the reference says of it. */
 static struct made {
     int64_t steps, variant;
     bool bonus, state;
     double q[MOST * DK], k[MOST * DK], v[MOST * DV], g[MOST * DK], u[DK], in[DK * DV];
     float floats[3 * MOST * DK + MOST * DV + DK + DK * DV];
-    struct attn_tensor tensors[8];
-    struct attn_problem problem;
+    struct sequence sequence;
     double out[MOST * DV], bound[MOST * DV], after[DK * DV], after_bound[DK * DV];
 } made;
 
-static void assert_near(double a, double b, double tolerance)
-{
-    if (!(fabs(a - b) <= tolerance * (1 + fabs(b))))
-        fail_msg("%.17g and %.17g differ", a, b);
-}
-
-/* N(0,1), near enough. */
-static double normal(uint64_t seed, uint64_t index)
-{
-    double sum = -6;
-    for (uint64_t n = 0; n < 3; n++) {
-        const uint32_t counter[4] = {(uint32_t)index, (uint32_t)n}, key[2] = {(uint32_t)seed};
-        uint32_t words[4];
-        attn_philox4x32(counter, key, words);
-        for (int w = 0; w < 4; w++)
-            sum += (double)words[w] * 0x1p-32;
-    }
-    return sum;
-}
-
-static void add(uint32_t role, double *data, const int64_t *shape, uint32_t rank, float **floats)
-{
-    struct attn_problem *p = &made.problem;
-    struct attn_tensor *t = &made.tensors[p->n_tensors++];
-    int64_t count = 1;
-    *t = (struct attn_tensor){.role = role, .dtype = p->dtype, .rank = rank, .data = data};
-    for (uint32_t a = rank; a-- > 0; count *= shape[a]) {
-        t->shape[a] = shape[a];
-        t->stride[a] = count;
-    }
-    if (p->dtype == ATTN_F64)
-        return;
-    for (int64_t n = 0; n < count; n++)
-        data[n] = (*floats)[n] = (float)data[n];
-    t->data = *floats;
-    *floats += count;
-}
-
 static void build(uint32_t dtype)
 {
-    static float unread[1];
-    const int64_t s = made.steps;
-    float *floats = made.floats;
-    made.problem = (struct attn_problem){.struct_size = sizeof made.problem,
-                                         .op = ATTN_OP_LINEAR_DECAY,
-                                         .score = ATTN_SCORE_SCALED_DOT,
-                                         .dtype = dtype,
-                                         .b = 1,
-                                         .hq = 1,
-                                         .hkv = 1,
-                                         .sq = s,
-                                         .sk = s,
-                                         .dq = DK,
-                                         .dk = DK,
-                                         .dv = DV,
-                                         .scale = 0.7,
-                                         .variant = made.variant,
-                                         .tensors = made.tensors};
-    add(ATTN_Q, made.q, (int64_t[]){1, 1, s, DK}, 4, &floats);
-    add(ATTN_K, made.k, (int64_t[]){1, 1, s, DK}, 4, &floats);
-    add(ATTN_V, made.v, (int64_t[]){1, 1, s, DV}, 4, &floats);
-    add(ATTN_DECAY, made.g, (int64_t[]){1, 1, s, DK}, 4, &floats);
+    const int64_t s = made.steps, keys[] = {1, 1, s, DK}, values[] = {1, 1, s, DV};
+    const int64_t bonus[] = {1, DK}, state[] = {1, 1, DK, DV};
+    sequence_begin(&made.sequence, ATTN_OP_LINEAR_DECAY, dtype, s, DK, DV, made.floats);
+    made.sequence.problem.scale = 0.7;
+    made.sequence.problem.variant = made.variant;
+    sequence_add(&made.sequence, ATTN_Q, made.q, keys, 4);
+    sequence_add(&made.sequence, ATTN_K, made.k, keys, 4);
+    sequence_add(&made.sequence, ATTN_V, made.v, values, 4);
+    sequence_add(&made.sequence, ATTN_DECAY, made.g, keys, 4);
     if (made.bonus)
-        add(ATTN_BONUS, made.u, (int64_t[]){1, DK}, 2, &floats);
+        sequence_add(&made.sequence, ATTN_BONUS, made.u, bonus, 2);
     if (made.state)
-        add(ATTN_STATE_IN, made.in, (int64_t[]){1, 1, DK, DV}, 4, &floats);
-    struct attn_tensor *out = &made.tensors[made.problem.n_tensors];
-    out[0] = made.tensors[2];
-    out[0].role = ATTN_OUT;
-    out[0].data = unread;
-    out[1] = (struct attn_tensor){.role = ATTN_STATE_OUT,
-                                  .dtype = dtype,
-                                  .rank = 4,
-                                  .shape = {1, 1, DK, DV},
-                                  .stride = {DK * DV, DK * DV, DV, 1},
-                                  .data = unread};
-    made.problem.n_tensors += 2;
+        sequence_add(&made.sequence, ATTN_STATE_IN, made.in, state, 4);
+    sequence_ask(&made.sequence, ATTN_OUT, values, 4);
+    sequence_ask(&made.sequence, ATTN_STATE_OUT, state, 4);
 }
 
 static void draw(int64_t steps, uint64_t seed)
@@ -113,29 +51,22 @@ static void draw(int64_t steps, uint64_t seed)
     made.bonus = seed / 2 % 2;
     made.state = seed / 4 % 2;
     for (int64_t n = 0; n < steps * DK; n++) {
-        made.q[n] = normal(7 * seed, (uint64_t)n);
-        made.k[n] = normal(7 * seed + 1, (uint64_t)n);
-        made.g[n] = -exp(1.2 * normal(7 * seed + 2, (uint64_t)n) - 2.5);
+        made.q[n] = sequence_normal(7 * seed, (uint64_t)n);
+        made.k[n] = sequence_normal(7 * seed + 1, (uint64_t)n);
+        made.g[n] = -exp(1.2 * sequence_normal(7 * seed + 2, (uint64_t)n) - 2.5);
     }
     for (int64_t n = 0; n < steps * DV; n++)
-        made.v[n] = normal(7 * seed + 3, (uint64_t)n);
+        made.v[n] = sequence_normal(7 * seed + 3, (uint64_t)n);
     for (int64_t n = 0; n < DK; n++)
-        made.u[n] = normal(7 * seed + 4, (uint64_t)n);
+        made.u[n] = sequence_normal(7 * seed + 4, (uint64_t)n);
     for (int64_t n = 0; n < DK * DV; n++)
-        made.in[n] = normal(7 * seed + 5, (uint64_t)n);
+        made.in[n] = sequence_normal(7 * seed + 5, (uint64_t)n);
 }
-
-static const struct attn_numerics f32_numerics = {
-    .struct_size = sizeof(struct attn_numerics), .acc_type = ATTN_F32, .e_exp = 4 * 0x1p-24};
 
 static void compute(const struct attn_numerics *numerics, enum ref_fill_kind fill)
 {
-    struct ref_request request = {.numerics = numerics, .fill = fill, .threads = 2};
     struct ref_result result = {.output = {{made.out, made.bound}, {made.after, made.after_bound}}};
-    char why[256] = "";
-    ref_request_all(&made.problem, &request);
-    if (ref_compute(&made.problem, &request, &result, why, sizeof why) != ATTN_OK)
-        fail_msg("%s", why);
+    sequence_compute(&made.sequence, numerics, fill, &result);
 }
 
 /* The recurrences of released kernels; REAL is the type of every operation. */
@@ -172,9 +103,9 @@ static void the_recurrence_agrees(void **unused)
         compute(NULL, REF_FILL_GENERIC);
         recur_f64(state, out);
         for (int64_t n = 0; n < made.steps * DV; n++)
-            assert_near(made.out[n], out[n], 1e-12);
+            sequence_near(made.out[n], out[n], 1e-12);
         for (int64_t n = 0; n < DK * DV; n++)
-            assert_near(made.after[n], state[n], 1e-12);
+            sequence_near(made.after[n], state[n], 1e-12);
     }
 }
 
@@ -193,7 +124,7 @@ static void without_decay_it_is_linear_attention(void **unused)
             for (int64_t i = 0; i <= t; i++)
                 for (int64_t c = 0; c < DK; c++)
                     sum += made.q[t * DK + c] * made.k[i * DK + c] * made.v[i * DV + d];
-            assert_near(made.out[t * DV + d], 0.7 * sum, 1e-12);
+            sequence_near(made.out[t * DV + d], 0.7 * sum, 1e-12);
         }
 }
 
@@ -221,9 +152,9 @@ static void parts_with_a_state_are_the_whole(void **unused)
         build(ATTN_F64);
         compute(NULL, REF_FILL_GENERIC);
         for (int64_t n = 0; n < made.steps * DV; n++)
-            assert_near(made.out[n], whole[first * DV + n], 1e-12);
+            sequence_near(made.out[n], whole[first * DV + n], 1e-12);
         for (int64_t n = 0; n < DK * DV; n++)
-            assert_near(made.after[n], after[n], 1e-12);
+            sequence_near(made.after[n], after[n], 1e-12);
     }
 }
 
@@ -233,7 +164,7 @@ static double largest_ratio(enum ref_fill_kind fill)
     static float out[MOST * DV], state[DK * DV];
     double most = 0;
     build(ATTN_F32);
-    compute(&f32_numerics, fill);
+    compute(&sequence_f32, fill);
     recur_f32(state, out);
     for (int64_t n = 0; n < made.steps * DV; n++) {
         const double error = fabs((double)out[n] - made.out[n]);

@@ -12,101 +12,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reference/philox.h"
-#include "reference/reference.h"
+#include "reference/tests/sequence.h"
 
 enum { MOST = 4096, CHANNELS = 4 };
 
-/* One sequence, dense, in double or in f32. */
-struct made {
+/* One sequence in double, its copy in f32, and what the reference says of it. */
+static struct made {
     int64_t steps;
     bool state;
     double k[MOST * CHANNELS], v[MOST * CHANNELS];
     double decay[CHANNELS], bonus[CHANNELS], in[3 * CHANNELS];
-    float floats[2 * MOST * CHANNELS + 5 * CHANNELS]; /* the same as f32 */
-    struct attn_tensor tensors[7];
-    struct attn_problem problem;
+    float floats[2 * MOST * CHANNELS + 5 * CHANNELS];
+    struct sequence sequence;
     double out[MOST * CHANNELS], bound[MOST * CHANNELS];
     double after[3 * CHANNELS], after_bound[3 * CHANNELS];
-};
-
-static struct made made;
-
-static void assert_near(double a, double b, double tolerance)
-{
-    if (!(fabs(a - b) <= tolerance * (1 + fabs(b))))
-        fail_msg("%.17g and %.17g differ", a, b);
-}
-
-/* N(0,1), near enough. */
-static double normal(uint64_t seed, uint64_t index)
-{
-    double sum = -6;
-    for (uint64_t n = 0; n < 3; n++) {
-        uint32_t words[4];
-        const uint32_t counter[4] = {(uint32_t)index, (uint32_t)n}, key[2] = {(uint32_t)seed};
-        attn_philox4x32(counter, key, words);
-        for (int w = 0; w < 4; w++)
-            sum += (double)words[w] * 0x1p-32;
-    }
-    return sum;
-}
-
-static void add(uint32_t role, double *data, const int64_t *shape, uint32_t rank, float **floats)
-{
-    struct attn_problem *p = &made.problem;
-    struct attn_tensor *t = &made.tensors[p->n_tensors++];
-    int64_t count = 1;
-    *t = (struct attn_tensor){.role = role, .dtype = p->dtype, .rank = rank, .data = data};
-    for (uint32_t a = rank; a-- > 0; count *= shape[a]) {
-        t->shape[a] = shape[a];
-        t->stride[a] = count;
-    }
-    if (p->dtype == ATTN_F64)
-        return;
-    for (int64_t n = 0; n < count; n++)
-        data[n] = (*floats)[n] = (float)data[n];
-    t->data = *floats;
-    *floats += count;
-}
+} made;
 
 /* The problem of what lies in `made`. */
 static void build(uint32_t dtype)
 {
-    const int64_t s = made.steps, c = CHANNELS;
-    static float outputs[1];
-    float *floats = made.floats;
-    made.problem = (struct attn_problem){.struct_size = sizeof made.problem,
-                                         .op = ATTN_OP_WKV,
-                                         .score = ATTN_SCORE_SCALED_DOT,
-                                         .dtype = dtype,
-                                         .b = 1,
-                                         .hq = 1,
-                                         .hkv = 1,
-                                         .sq = s,
-                                         .sk = s,
-                                         .dq = c,
-                                         .dk = c,
-                                         .dv = c,
-                                         .scale = 1,
-                                         .tensors = made.tensors};
-    add(ATTN_K, made.k, (int64_t[]){1, 1, s, c}, 4, &floats);
-    add(ATTN_V, made.v, (int64_t[]){1, 1, s, c}, 4, &floats);
-    add(ATTN_DECAY, made.decay, &c, 1, &floats);
-    add(ATTN_BONUS, made.bonus, &c, 1, &floats);
+    const int64_t s = made.steps, c = CHANNELS, row[] = {1, 1, s, c}, state[] = {1, c, 3};
+    sequence_begin(&made.sequence, ATTN_OP_WKV, dtype, s, c, c, made.floats);
+    sequence_add(&made.sequence, ATTN_K, made.k, row, 4);
+    sequence_add(&made.sequence, ATTN_V, made.v, row, 4);
+    sequence_add(&made.sequence, ATTN_DECAY, made.decay, &c, 1);
+    sequence_add(&made.sequence, ATTN_BONUS, made.bonus, &c, 1);
     if (made.state)
-        add(ATTN_STATE_IN, made.in, (int64_t[]){1, c, 3}, 3, &floats);
-    struct attn_tensor *out = &made.tensors[made.problem.n_tensors];
-    *out = made.tensors[0];
-    out->role = ATTN_OUT;
-    out->data = outputs;
-    out[1] = (struct attn_tensor){.role = ATTN_STATE_OUT,
-                                  .dtype = dtype,
-                                  .rank = 3,
-                                  .shape = {1, c, 3},
-                                  .stride = {3 * c, 3, 1},
-                                  .data = outputs};
-    made.problem.n_tensors += 2;
+        sequence_add(&made.sequence, ATTN_STATE_IN, made.in, state, 3);
+    sequence_ask(&made.sequence, ATTN_OUT, row, 4);
+    sequence_ask(&made.sequence, ATTN_STATE_OUT, state, 3);
 }
 
 static void draw(int64_t steps, uint64_t seed, bool state)
@@ -114,29 +48,22 @@ static void draw(int64_t steps, uint64_t seed, bool state)
     made.steps = steps;
     made.state = state;
     for (int64_t n = 0; n < steps * CHANNELS; n++) {
-        made.k[n] = normal(seed, (uint64_t)n);
-        made.v[n] = normal(seed + 1, (uint64_t)n);
+        made.k[n] = sequence_normal(seed, (uint64_t)n);
+        made.v[n] = sequence_normal(seed + 1, (uint64_t)n);
     }
     for (int64_t c = 0; c < CHANNELS; c++) {
-        made.decay[c] = exp(1.5 * normal(seed + 2, (uint64_t)c) - 2.5);
-        made.bonus[c] = normal(seed + 3, (uint64_t)c);
-        made.in[3 * c] = normal(seed + 4, (uint64_t)c);
-        made.in[3 * c + 1] = exp(normal(seed + 5, (uint64_t)c));
-        made.in[3 * c + 2] = normal(seed + 6, (uint64_t)c);
+        made.decay[c] = exp(1.5 * sequence_normal(seed + 2, (uint64_t)c) - 2.5);
+        made.bonus[c] = sequence_normal(seed + 3, (uint64_t)c);
+        made.in[3 * c] = sequence_normal(seed + 4, (uint64_t)c);
+        made.in[3 * c + 1] = exp(sequence_normal(seed + 5, (uint64_t)c));
+        made.in[3 * c + 2] = sequence_normal(seed + 6, (uint64_t)c);
     }
 }
 
-static const struct attn_numerics f32_numerics = {
-    .struct_size = sizeof(struct attn_numerics), .acc_type = ATTN_F32, .e_exp = 4 * 0x1p-24};
-
 static void compute(const struct attn_numerics *numerics, enum ref_fill_kind fill)
 {
-    struct ref_request request = {.numerics = numerics, .fill = fill, .threads = 2};
     struct ref_result result = {.output = {{made.out, made.bound}, {made.after, made.after_bound}}};
-    char why[256] = "";
-    ref_request_all(&made.problem, &request);
-    if (ref_compute(&made.problem, &request, &result, why, sizeof why) != ATTN_OK)
-        fail_msg("%s", why);
+    sequence_compute(&made.sequence, numerics, fill, &result);
 }
 
 /* The recurrence as released kernels have it; REAL is the type of every operation. */
@@ -184,14 +111,14 @@ static void known_values(void **unused)
     }
     build(ATTN_F64);
     compute(NULL, REF_FILL_GENERIC);
-    assert_near(made.out[0], 1, 1e-15);
+    sequence_near(made.out[0], 1, 1e-15);
     /* Channel 0: (1 + 4*2) / (1 + 4); (1/2 + 2 + 4*3) / (1/2 + 1 + 4). */
-    assert_near(made.out[CHANNELS], 9.0 / 5, 1e-14);
-    assert_near(made.out[2 * CHANNELS], 14.5 / 5.5, 1e-14);
-    assert_near(made.out[2 * CHANNELS + 1], 5.5 / 2.5, 1e-14);
+    sequence_near(made.out[CHANNELS], 9.0 / 5, 1e-14);
+    sequence_near(made.out[2 * CHANNELS], 14.5 / 5.5, 1e-14);
+    sequence_near(made.out[2 * CHANNELS + 1], 5.5 / 2.5, 1e-14);
     /* (1/4 + 2/2 + 3) / (1/4 + 1/2 + 1). */
-    assert_near(made.after[0], 4.25 / 1.75, 1e-14);
-    assert_near(made.after[1], log(1.75), 1e-14);
+    sequence_near(made.after[0], 4.25 / 1.75, 1e-14);
+    sequence_near(made.after[1], log(1.75), 1e-14);
 }
 
 static void the_recurrence_agrees(void **unused)
@@ -207,9 +134,9 @@ static void the_recurrence_agrees(void **unused)
             begin(c, state);
             recur_f64(c, state, out);
             for (int64_t t = 0; t < made.steps; t++)
-                assert_near(made.out[t * CHANNELS + c], out[t], 1e-12);
-            assert_near(made.after[3 * c], state[0] / state[1], 1e-12);
-            assert_near(made.after[3 * c + 1], state[2] + log(state[1]), 1e-11);
+                sequence_near(made.out[t * CHANNELS + c], out[t], 1e-12);
+            sequence_near(made.after[3 * c], state[0] / state[1], 1e-12);
+            sequence_near(made.after[3 * c + 1], state[2] + log(state[1]), 1e-11);
         }
     }
 }
@@ -229,7 +156,7 @@ static void without_decay_it_is_causal_softmax(void **unused)
             const double p = exp(made.k[t * CHANNELS + c]);
             sum += p * made.v[t * CHANNELS + c];
             all += p;
-            assert_near(made.out[t * CHANNELS + c], sum / all, 1e-13);
+            sequence_near(made.out[t * CHANNELS + c], sum / all, 1e-13);
         }
     }
 }
@@ -250,7 +177,7 @@ static void parts_with_a_state_are_the_whole(void **unused)
     build(ATTN_F64);
     compute(NULL, REF_FILL_GENERIC);
     for (int64_t n = 0; n < first * CHANNELS; n++)
-        assert_near(made.out[n], whole[n], 1e-13);
+        sequence_near(made.out[n], whole[n], 1e-13);
     for (int64_t c = 0; c < CHANNELS; c++) {
         made.in[3 * c] = made.after[3 * c] * 5; /* the same state by other numbers */
         made.in[3 * c + 1] = 5;
@@ -264,10 +191,10 @@ static void parts_with_a_state_are_the_whole(void **unused)
     build(ATTN_F64);
     compute(NULL, REF_FILL_GENERIC);
     for (int64_t n = 0; n < (steps - first) * CHANNELS; n++)
-        assert_near(made.out[n], whole[first * CHANNELS + n], 1e-12);
+        sequence_near(made.out[n], whole[first * CHANNELS + n], 1e-12);
     for (int64_t c = 0; c < CHANNELS; c++)
         for (int64_t n = 0; n < 2; n++)
-            assert_near(made.after[3 * c + n], after[3 * c + n], 1e-12);
+            sequence_near(made.after[3 * c + n], after[3 * c + n], 1e-12);
 }
 
 static void keys_that_are_no_numbers(void **unused)
@@ -278,7 +205,7 @@ static void keys_that_are_no_numbers(void **unused)
     made.k[3 * CHANNELS + 1] = INFINITY;
     made.k[0 * CHANNELS + 2] = -INFINITY;
     build(ATTN_F64);
-    compute(&f32_numerics, REF_FILL_STRUCTURED);
+    compute(&sequence_f32, REF_FILL_STRUCTURED);
     for (int64_t t = 0; t < 8; t++) {
         assert_int_equal(isnan(made.out[t * CHANNELS]), t >= 2);
         assert_int_equal(isnan(made.out[t * CHANNELS + 1]), t >= 3);
@@ -294,7 +221,7 @@ static double largest_ratio(enum ref_fill_kind fill)
     static float out[MOST];
     double most = 0;
     build(ATTN_F32);
-    compute(&f32_numerics, fill);
+    compute(&sequence_f32, fill);
     for (int64_t c = 0; c < CHANNELS; c++) {
         double start[3];
         begin(c, start);
