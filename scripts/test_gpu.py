@@ -18,7 +18,7 @@ import gpu  # noqa: E402
 BUILD = os.path.abspath(sys.argv.pop(1))
 SCRIPT = os.path.join(gpu.ROOT, "scripts", "gpu.sh")
 CASES = "prefill: sq=3 sk=5 d=64 dtype=f16\ndecode: sq=1 sk=7 d=64 dtype=bf16\n"
-QUICK = ("--rounds", "2", "--samples", "1", "--min-time", "1ms")
+QUICK = ("--rounds", "2", "--samples", "3", "--min-time", "1ms")
 
 
 class Script(unittest.TestCase):
