@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* decay_template.h - the kernel of linear_decay, after flash_template.h. */
-#include "decay.h"
+#include "recurrent.h"
 
 /* The scratch of a part, by name. Rows of q, k and decay are `rows` apart. */
 struct decay_room {
@@ -8,7 +8,7 @@ struct decay_room {
     float *state, *q, *k, *decay, *v, *out, *bonus;
 };
 
-static struct decay_room decay_room_of(const struct attn_decay_part *part)
+static struct decay_room decay_room_of(const struct attn_recurrent_part *part)
 {
     const int64_t rows = attn_round_up(part->problem->dk, 16);
     struct decay_room r = {.rows = rows, .state = part->scratch};
@@ -34,16 +34,16 @@ static struct decay_room decay_step(const struct decay_room *room, int64_t n)
 }
 
 /* Row t of an operand of the part's head, columns from `first` on. */
-static void widen_row(const struct attn_decay_part *part, const struct attn_tensor *x, int64_t t,
-                      int64_t first, int64_t count, float *to)
+static void widen_row(const struct attn_recurrent_part *part, const struct attn_tensor *x,
+                      int64_t t, int64_t first, int64_t count, float *to)
 {
     const int64_t at = attn_row_start(x, part->b, part->h, t) + first * x->stride[3];
     widen(x, at, x->stride[3], count, to);
 }
 
 /* Steps [t, t + steps): operands as floats, decays, and in out what the own step gives. */
-static void take_steps(const struct attn_decay_part *part, const struct decay_room *r, int64_t t,
-                       int64_t steps)
+static void take_steps(const struct attn_recurrent_part *part, const struct decay_room *r,
+                       int64_t t, int64_t steps)
 {
     const struct attn_operands *o = part->operands;
     const int64_t dk = part->problem->dk;
@@ -93,7 +93,7 @@ FLASH_INLINE void pass_steps(const int steps, const int inclusive, const struct 
         vf_store(r->out + n * ATTN_DECAY_COLUMNS + column, out[n]);
 }
 
-FLASH_INLINE void run_decay_as(const int inclusive, const struct attn_decay_part *part,
+FLASH_INLINE void run_decay_as(const int inclusive, const struct attn_recurrent_part *part,
                                const struct decay_room *r)
 {
     const struct attn_problem *p = part->problem;
@@ -115,12 +115,11 @@ FLASH_INLINE void run_decay_as(const int inclusive, const struct attn_decay_part
     }
 }
 
-static void run_decay(const struct attn_decay_part *part)
+static void run_decay(const struct attn_recurrent_part *part)
 {
     const struct attn_operands *o = part->operands;
     const struct attn_problem *p = part->problem;
     const struct decay_room r = decay_room_of(part);
-    memset(part->scratch, 0, (size_t)attn_decay_scratch(p->dk) * sizeof(float));
     for (int64_t c = 0; c < p->dk; c++)
         r.bonus[c] = 1;
     if (o->bonus.dtype)

@@ -112,8 +112,7 @@ struct attn_flash_scratch {
     float *hidden; /* [dh][ATTN_FLASH_SCORE_STRIDE] W_k k of a tile */
 };
 
-struct attn_wkv_part;
-struct attn_decay_part;
+struct attn_recurrent_part;
 struct attn_gemm;
 struct attn_gemm_part;
 struct attn_gemm_scratch;
@@ -155,13 +154,10 @@ struct attn_flash_isa {
     void (*run_gemm)(const struct attn_gemm *job, const struct attn_gemm_part *part,
                      struct attn_gemm_scratch *scratch);
 
-    /* Computes all steps of some channels of wkv (wkv.h). Any thread, disjoint parts. NULL: this
-     * rung does not do wkv. */
-    void (*run_wkv)(const struct attn_wkv_part *part);
-
-    /* Computes all steps of some columns of linear_decay (decay.h). Any thread, disjoint parts,
-     * distinct scratch. NULL as above. */
-    void (*run_decay)(const struct attn_decay_part *part);
+    /* Compute all steps of some columns of wkv and of linear_decay (recurrent.h). Any thread,
+     * disjoint parts, distinct scratch. NULL: this rung does neither. */
+    void (*run_wkv)(const struct attn_recurrent_part *part);
+    void (*run_decay)(const struct attn_recurrent_part *part);
 };
 
 extern const struct attn_flash_isa attn_flash_avx2, attn_flash_avx512, attn_flash_avx512_bf16,

@@ -27,7 +27,7 @@ struct attn_plan {
     atomic_int *left;     /* [b * groups] parts of the keys that are not complete yet */
     void *memory;         /* holds these arrays, what they point to, and job.parts */
     struct attn_mha *mha; /* the projections around it (mha.h); NULL: none */
-    const struct attn_problem *recurrent; /* wkv.h, decay.h: items are theirs; NULL: attention */
+    const struct attn_problem *recurrent; /* items are those of recurrent.h; NULL: attention */
 };
 
 /* For attention and multi-head attention: ATTN_OK, or ATTN_UNSUPPORTED with the reason. */

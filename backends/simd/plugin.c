@@ -4,9 +4,8 @@
 #include <stdio.h>
 
 #include "amx_probe.h"
-#include "decay.h"
 #include "mha.h"
-#include "wkv.h"
+#include "recurrent.h"
 
 struct binding {
     struct attn_plan *plan;
@@ -109,12 +108,16 @@ static int supports(const struct attn_problem *problem, const struct attn_servic
     return attn_plan_supports(problem, why, size);
 }
 
+static bool is_recurrent(const struct attn_problem *problem)
+{
+    return problem->op == ATTN_OP_WKV || problem->op == ATTN_OP_LINEAR_DECAY;
+}
+
 /* For rungs for one type only. Other rungs serve the other types. */
 static int supports_only(uint32_t dtype, const struct attn_problem *problem,
                          const struct attn_services *services, char *why, size_t size)
 {
-    const bool recurrent = problem->op == ATTN_OP_WKV || problem->op == ATTN_OP_LINEAR_DECAY;
-    if (problem->dtype == dtype && !recurrent)
+    if (problem->dtype == dtype && !is_recurrent(problem))
         return supports(problem, services, why, size);
     snprintf(why, size, "this rung is only for %s%s", type_name(dtype),
              problem->dtype == dtype ? " products: not for recurrences" : "");
@@ -138,10 +141,8 @@ static int create(const struct attn_flash_isa *isa, const struct attn_problem *p
 {
     struct attn_plan *made;
     int status;
-    if (problem->op == ATTN_OP_WKV)
-        status = attn_wkv_create(isa, problem, services, &made, why, size);
-    else if (problem->op == ATTN_OP_LINEAR_DECAY)
-        status = attn_decay_create(isa, problem, services, &made, why, size);
+    if (is_recurrent(problem))
+        status = attn_recurrent_create(isa, problem, services, &made, why, size);
     else if (problem->op == ATTN_OP_MHA)
         status = attn_mha_create(isa, problem, services, &made, why, size);
     else
@@ -240,11 +241,8 @@ static int run(void *binding, char *why, size_t size)
     struct binding *self = binding;
     (void)why;
     (void)size;
-    const struct attn_problem *recurrent = self->plan->recurrent;
-    if (recurrent && recurrent->op == ATTN_OP_WKV)
-        attn_wkv_run(self->plan, &self->job.operands);
-    else if (recurrent)
-        attn_decay_run(self->plan, &self->job.operands);
+    if (self->plan->recurrent)
+        attn_recurrent_run(self->plan, &self->job.operands);
     else if (self->mha)
         attn_mha_run(self->plan, self->mha, &self->job);
     else
@@ -265,11 +263,9 @@ static void describe(const void *plan, char *text, size_t size)
 {
     const struct attn_plan *self = plan;
     if (self->recurrent) {
-        snprintf(text, size, "step by step %s %s: %lld blocks of %d %s, %d thread%s",
+        snprintf(text, size, "step by step %s %s: %lld blocks of %d columns, %d thread%s",
                  type_name(self->job.dtype), self->isa->name, (long long)self->items,
-                 self->recurrent->op == ATTN_OP_WKV ? self->isa->nr : ATTN_DECAY_COLUMNS,
-                 self->recurrent->op == ATTN_OP_WKV ? "channels" : "columns", self->threads,
-                 self->threads > 1 ? "s" : "");
+                 attn_recurrent_columns(self), self->threads, self->threads > 1 ? "s" : "");
         return;
     }
     snprintf(text, size,

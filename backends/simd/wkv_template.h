@@ -4,7 +4,7 @@
  * Each step takes two exponentials and not four: of two weights relative to the larger exponent,
  * one is 1. Groups are as wide as a micro-kernel's rows, so that exponentials of several vectors
  * overlap. */
-#include "wkv.h"
+#include "recurrent.h"
 
 /* The state of a group of channels, their decay and bonus. */
 struct wkv_group {
@@ -71,7 +71,7 @@ FLASH_INLINE vf step_of(struct wkv_group *g, const int n, vf k, vf v)
     return out;
 }
 
-FLASH_INLINE void run_steps(const uint32_t type, const struct attn_wkv_part *part,
+FLASH_INLINE void run_steps(const uint32_t type, const struct attn_recurrent_part *part,
                             const int64_t step, const int64_t count, struct wkv_group *group)
 {
     const struct attn_operands *o = part->operands;
@@ -82,7 +82,7 @@ FLASH_INLINE void run_steps(const uint32_t type, const struct attn_wkv_part *par
     const int64_t out_at = attn_row_start(&o->out, part->b, 0, 0) + part->first * out_step;
     const vf log2_e = vf_set1(LOG2_E);
     struct wkv_group g = *group;
-    for (int64_t t = 0; t < part->steps; t++) {
+    for (int64_t t = 0; t < part->problem->sq; t++) {
         vf k[FLASH_NV], v[FLASH_NV], out[FLASH_NV];
         take_channels(type, &o->k, k_at + t * o->k.stride[2], k_step, count, k);
         take_channels(type, &o->v, v_at + t * o->v.stride[2], v_step, count, v);
@@ -95,7 +95,7 @@ FLASH_INLINE void run_steps(const uint32_t type, const struct attn_wkv_part *par
 }
 
 /* Whole groups of channels that lie side by side have a loop of their own. */
-FLASH_INLINE void run_typed(const uint32_t type, const struct attn_wkv_part *part,
+FLASH_INLINE void run_typed(const uint32_t type, const struct attn_recurrent_part *part,
                             struct wkv_group *group)
 {
     const struct attn_operands *o = part->operands;
@@ -107,7 +107,7 @@ FLASH_INLINE void run_typed(const uint32_t type, const struct attn_wkv_part *par
 }
 
 /* Number n of the state of each channel, times `by`. */
-static void take_state(const struct attn_wkv_part *part, int n, float by, vf to[FLASH_NV])
+static void take_state(const struct attn_recurrent_part *part, int n, float by, vf to[FLASH_NV])
 {
     const struct attn_tensor *x = &part->operands->state_in;
     const int64_t at = part->b * x->stride[0] + part->first * x->stride[1] + n * x->stride[2];
@@ -116,7 +116,7 @@ static void take_state(const struct attn_wkv_part *part, int n, float by, vf to[
         to[v] = vf_mul(to[v], vf_set1(by));
 }
 
-static void put_state(const struct attn_wkv_part *part, int n, float by, vf from[FLASH_NV])
+static void put_state(const struct attn_recurrent_part *part, int n, float by, vf from[FLASH_NV])
 {
     const struct attn_tensor *x = &part->operands->state_out;
     const int64_t at = part->b * x->stride[0] + part->first * x->stride[1] + n * x->stride[2];
@@ -125,7 +125,7 @@ static void put_state(const struct attn_wkv_part *part, int n, float by, vf from
     put_channels(ATTN_F32, x, at, x->stride[1], part->count, from);
 }
 
-static void run_wkv(const struct attn_wkv_part *part)
+static void run_wkv(const struct attn_recurrent_part *part)
 {
     const struct attn_operands *o = part->operands;
     const int64_t of_decay = o->decay.stride[0], of_bonus = o->bonus.stride[0];

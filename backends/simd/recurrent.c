@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* recurrent.c - see recurrent.h */
+#include "recurrent.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct errand {
+    const struct attn_plan *plan;
+    const struct attn_operands *operands;
+};
+
+static bool is_wkv(const struct attn_problem *p)
+{
+    return p->op == ATTN_OP_WKV;
+}
+
+int attn_recurrent_columns(const struct attn_plan *plan)
+{
+    return is_wkv(plan->recurrent) ? plan->isa->nr : ATTN_DECAY_COLUMNS;
+}
+
+static int64_t blocks_of(const struct attn_plan *plan)
+{
+    const int64_t columns = attn_recurrent_columns(plan);
+    return (plan->recurrent->dv + columns - 1) / columns;
+}
+
+/* Floats of scratch of one thread. */
+static int64_t scratch_of(const struct attn_problem *problem)
+{
+    const int64_t rows = attn_round_up(problem->dk, 16);
+    if (is_wkv(problem))
+        return 0;
+    return rows * ATTN_DECAY_COLUMNS + 3 * ATTN_DECAY_STEPS * rows +
+           2 * ATTN_DECAY_STEPS * ATTN_DECAY_COLUMNS + rows;
+}
+
+int attn_recurrent_create(const struct attn_flash_isa *isa, const struct attn_problem *problem,
+                          const struct attn_services *services, struct attn_plan **plan, char *why,
+                          size_t size)
+{
+    struct attn_plan *made = services->alloc(services->context, sizeof *made, 64);
+    if (!made) {
+        snprintf(why, size, "no memory for the plan");
+        return ATTN_OUT_OF_MEMORY;
+    }
+    *made = (struct attn_plan){.services = services, .isa = isa, .recurrent = problem};
+    made->job.dtype = problem->dtype;
+    made->items = problem->b * problem->hq * blocks_of(made);
+    made->threads = (int)attn_clamp(services->threads, 1, made->items);
+    const size_t bytes = (size_t)(scratch_of(problem) * made->threads) * sizeof(float);
+    int status = ATTN_OUT_OF_MEMORY;
+    if (bytes > 0 && !(made->memory = services->alloc(services->context, bytes, 64)))
+        snprintf(why, size, "no memory for %zu bytes of scratch", bytes);
+    else
+        status = attn_pool_create(services, made->threads, &made->pool, why, size);
+    if (status == ATTN_OK)
+        *plan = made;
+    else
+        attn_plan_destroy(made);
+    return status;
+}
+
+static void compute_share(void *context, int thread)
+{
+    const struct errand *errand = context;
+    const struct attn_plan *plan = errand->plan;
+    const struct attn_problem *p = plan->recurrent;
+    const int64_t blocks = blocks_of(plan), columns = attn_recurrent_columns(plan);
+    const int64_t end = plan->items * (thread + 1) / plan->threads;
+    struct attn_recurrent_part part = {.problem = p, .operands = errand->operands};
+    const int64_t scratch = scratch_of(p);
+    if (scratch > 0)
+        part.scratch = (float *)plan->memory + thread * scratch;
+    for (int64_t item = plan->items * thread / plan->threads; item < end; item++) {
+        const int64_t head = item / blocks;
+        part.b = head / p->hq;
+        part.h = head % p->hq;
+        part.first = item % blocks * columns;
+        part.count = attn_clamp(p->dv - part.first, 1, columns);
+        if (scratch > 0)
+            memset(part.scratch, 0, (size_t)scratch * sizeof(float));
+        if (is_wkv(p))
+            plan->isa->run_wkv(&part);
+        else
+            plan->isa->run_decay(&part);
+    }
+}
+
+void attn_recurrent_run(struct attn_plan *plan, const struct attn_operands *operands)
+{
+    struct errand errand = {plan, operands};
+    attn_pool_run(plan->pool, compute_share, &errand);
+}
