@@ -46,28 +46,12 @@ static int64_t width(struct attn_draft *draft)
     }
 }
 
-/* The operations of an operator without a softmax. */
-static double other_operations(const struct attn_draft *draft)
-{
-    const struct attn_case *c = &draft->sizes;
-    struct ref_shape shape;
-    ref_shape_init(&shape);
-    shape.extent['b'] = c->b;
-    shape.extent['h'] = c->hq;
-    shape.extent['g'] = c->hkv;
-    shape.extent['i'] = c->sq;
-    shape.extent['j'] = c->sk;
-    shape.extent['k'] = c->dk;
-    shape.extent['v'] = c->dv;
-    return draft->op->flops(&shape, 0);
-}
-
 /* The operations of attention with every cell allowed, of the score, and of projections. */
 static double operations(const struct attn_draft *draft)
 {
     const struct attn_case *c = &draft->sizes;
     if (!(draft->op->traits & REF_SOFTMAX))
-        return other_operations(draft);
+        return attn_case_flops(c, 0);
     const double queries = (double)(c->b * c->hq * c->sq), keys = (double)(c->b * c->hkv * c->sk);
     const double cells = queries * (double)c->sk;
     double n = 2.0 * (double)(c->dk + c->dv) * cells;
@@ -109,29 +93,11 @@ static void draw_widths(struct attn_draft *draft, struct attn_case *c)
                    : c->hq * c->dk;
 }
 
-static int64_t *extent(struct attn_case *c, char letter)
-{
-    switch (letter) {
-    case 'h':
-        return &c->hq;
-    case 'g':
-        return &c->hkv;
-    case 'i':
-        return &c->sq;
-    case 'j':
-        return &c->sk;
-    case 'k':
-        return &c->dk;
-    default:
-        return letter == 'v' ? &c->dv : NULL;
-    }
-}
-
 /* Extents that the operator wants alike. */
 static void tie(const struct ref_op *op, struct attn_case *c)
 {
     for (const struct ref_tie *t = op->ties; t && t->letter; t++) {
-        int64_t *one = extent(c, t->letter), *other = extent(c, t->as);
+        int64_t *one = attn_case_extent(c, t->letter), *other = attn_case_extent(c, t->as);
         if (one && (other || t->as == '1'))
             *one = other ? *other : 1;
     }
@@ -267,6 +233,7 @@ void attn_draft_sizes(struct attn_draft *draft)
 {
     struct attn_case *c = &draft->sizes;
     const struct ref_op *op = draft->op;
+    c->op = op->op;
     c->cross = attn_op_takes(op, "kv") && attn_draft_percent(draft, 45);
     c->residual = attn_op_takes(op, "residual") && attn_draft_percent(draft, 30);
     c->wo = !(attn_op_takes(op, "wo") && attn_draft_percent(draft, 25));

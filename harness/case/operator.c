@@ -3,6 +3,7 @@
 #include "case/operator.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <string.h>
 
 static_assert(ATTN_CASE_ROLES == REF_ROLES, "out= may ask for every role of a table");
@@ -127,20 +128,37 @@ bool attn_case_gives(const struct attn_case *c, const struct ref_output *output)
     return (output->flags & REF_NEEDED) || attn_case_asks(c, output->role);
 }
 
+/* The sizes of a case by letter. */
+static const struct {
+    char letter;
+    size_t field;
+} sizes[] = {
+    {'b', offsetof(struct attn_case, b)},   {'h', offsetof(struct attn_case, hq)},
+    {'g', offsetof(struct attn_case, hkv)}, {'i', offsetof(struct attn_case, sq)},
+    {'j', offsetof(struct attn_case, sk)},  {'q', offsetof(struct attn_case, dq)},
+    {'k', offsetof(struct attn_case, dk)},  {'v', offsetof(struct attn_case, dv)},
+    {'d', offsetof(struct attn_case, dh)},  {'e', offsetof(struct attn_case, e)},
+    {'f', offsetof(struct attn_case, e)},   {'w', offsetof(struct attn_case, e)},
+    {'o', offsetof(struct attn_case, e)},
+};
+
+int64_t *attn_case_extent(struct attn_case *c, char letter)
+{
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+        if (sizes[s].letter == letter)
+            return (int64_t *)((char *)c + sizes[s].field);
+    return NULL;
+}
+
 bool attn_case_shape(const struct attn_case *c, struct ref_shape *shape)
 {
     const struct ref_op *op = attn_case_op(c);
-    const struct {
-        char letter;
-        int64_t extent;
-    } sizes[] = {{'b', c->b},  {'h', c->hq}, {'g', c->hkv}, {'i', c->sq}, {'j', c->sk},
-                 {'q', c->dq}, {'k', c->dk}, {'v', c->dv},  {'d', c->dh}, {'e', c->e},
-                 {'f', c->e},  {'w', c->e},  {'o', c->e}};
     const struct ref_operand *row;
     struct attn_drawn drawn;
     ref_shape_init(shape);
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
-        shape->extent[(unsigned char)sizes[s].letter] = sizes[s].extent;
+        memcpy(&shape->extent[(unsigned char)sizes[s].letter], (const char *)c + sizes[s].field,
+               sizeof(int64_t));
     for (const struct ref_param *p = op->params; p && p->key; p++)
         if (p->letter)
             shape->extent[(unsigned char)p->letter] = (int64_t)attn_case_param(c, p);

@@ -47,6 +47,9 @@ bool attn_case_gives(const struct attn_case *c, const struct ref_output *output)
 /* The extents of a case by letter, and the roles that it has. False: a product does not fit. */
 bool attn_case_shape(const struct attn_case *c, struct ref_shape *shape);
 
+/* The size of a case that a letter stands for; NULL: none does. */
+int64_t *attn_case_extent(struct attn_case *c, char letter);
+
 /* The element type of an operand or output of a case, from enum ref_type. */
 uint32_t attn_type_drawn(const struct attn_case *c, uint8_t type);
 
