@@ -78,6 +78,15 @@ bool ref_drawn_under(const struct ref_drawn *element, const char *fill)
     return strcmp(element->fill, fill) == 0;
 }
 
+bool ref_drawn_made(const struct ref_drawn *element, const char *const *fills)
+{
+    bool made = ref_drawn_under(element, "normal");
+
+    for (; !made && *fills; fills++)
+        made = ref_drawn_under(element, *fills);
+    return made;
+}
+
 const char *ref_letter_name(char letter)
 {
     static const struct {

@@ -118,6 +118,9 @@ struct ref_drawn {
 /* Is it drawn under the fill of this name? */
 bool ref_drawn_under(const struct ref_drawn *element, const char *fill);
 
+/* Is it drawn under the normal fill or one of these, whose list NULL ends? */
+bool ref_drawn_made(const struct ref_drawn *element, const char *const *fills);
+
 struct ref_operands;
 struct ref_job;
 

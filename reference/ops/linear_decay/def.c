@@ -3,7 +3,6 @@
  * definition. */
 #include <math.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "reference/ops/linear_decay/linear_decay.h"
 
@@ -67,9 +66,7 @@ static double value(const struct ref_drawn *x, double number)
 
 static bool draw(const struct ref_drawn *x, double *number)
 {
-    bool made = ref_drawn_under(x, "normal");
-    for (const char *const *name = fills; *name; name++)
-        made = made || ref_drawn_under(x, *name);
+    const bool made = ref_drawn_made(x, fills);
     switch (x->role) {
     case ATTN_Q:
     case ATTN_K:

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* def.c - wkv, the recurrence of RWKV-4: its tables. OP.md has the definition. */
 #include <math.h>
-#include <string.h>
 
 #include "reference/ops/wkv/wkv.h"
 
@@ -33,13 +32,6 @@ static const struct ref_tie ties[] = {{'h', '1', "wkv has channels, not heads: h
 
 static const char *const fills[] = {"census",   "stair_up", "stair_down",   "rounding", "overflow",
                                     "negative", "tiny",     "strong_decay", NULL};
-
-static bool is_in(const char *const *names, const char *name)
-{
-    while (*names && strcmp(*names, name) != 0)
-        names++;
-    return *names != NULL;
-}
 
 /* exp of it is not finite, and of its negative it is 0. */
 static double far(const struct ref_drawn *x)
@@ -90,8 +82,7 @@ static double state(const struct ref_drawn *x, double number)
  * counts the keys. */
 static bool draw(const struct ref_drawn *x, double *number)
 {
-    const bool counted = ref_drawn_under(x, "census"),
-               made = ref_drawn_under(x, "normal") || is_in(fills, x->fill);
+    const bool counted = ref_drawn_under(x, "census"), made = ref_drawn_made(x, fills);
     switch (x->role) {
     case ATTN_K:
         *number = key(x, *number);
