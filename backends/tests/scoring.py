@@ -50,6 +50,13 @@ class Program:
                                      timeout=timeout)
         return code, [r for r in records if r["type"] == "verify"]
 
+    def fills(self):
+        """Names of the fills that are made on purpose."""
+        done = subprocess.run([self.attnbench, "list", "fills", "--json"], capture_output=True,
+                              text=True, check=True)
+        names = [entry["name"] for entry in json.loads(done.stdout)]
+        return names[names.index("census"):]
+
     def field(self, bug, path, threads):
         """[{case, changed, accepted}] of each line, up to where the backend crashed."""
         done = subprocess.run([os.path.join(self.build, "tests", "mutant_field"), self.plugin, bug,
@@ -58,6 +65,18 @@ class Program:
         if done.returncode > 0:
             sys.exit(f"mutant_field {bug} {path}: {done.stderr}")
         return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def keep_matrix(folder, text, write):
+    """Writes MATRIX.md, or compares it with what was measured. Returns complaints."""
+    path = os.path.join(folder, "MATRIX.md")
+    if write:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return []
+    with open(path, encoding="utf-8") as file:
+        same = file.read() == text
+    return [] if same else ["MATRIX.md is not what was measured: score.py --write"]
 
 
 def letters(scores, test):

@@ -12,18 +12,16 @@ matrix is not the one that is committed.
 """
 import argparse
 import concurrent.futures
-import json
 import os
 import random
 import re
-import subprocess
 import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
-from scoring import (FOUND, LETTER, RULES, Program, letters, make_textbook, rounded,  # noqa: E402
-                     verdict_line)
+from scoring import (FOUND, LETTER, RULES, Program, keep_matrix, letters,  # noqa: E402
+                     make_textbook, rounded, verdict_line)
 
 OUTPUTS = ["out", "lse", "weights", "memory", "fresh", "crash"]
 RACES = (71, 72)  # which fills see them is a matter of timing
@@ -92,7 +90,7 @@ class Suite(Program):
                 for name, words in plain.items() if ("dtype=" in words) == (dtype == "f16")}
             if dtype != "f16":
                 self.cases[dtype].update(make_packs(folder, dtype))
-        self.fits = {}  # (type, case) -> fills
+        self.known, self.fits = self.fills(), {}  # fills; (type, case) -> those that fit
 
 
 def threads_of(case):
@@ -115,18 +113,8 @@ def accept_correct(suite):
                         complaints.append(f"{r['backend']} is {r['status']}: {r['reason']}\n"
                                           f"    {r['repro']}")
                     if backend:
-                        known = set(fill_names(suite))
-                        suite.fits[dtype, r["name"]] = [f for f in r["checks"] if f in known]
+                        suite.fits[dtype, r["name"]] = [f for f in r["checks"] if f in suite.known]
     return complaints
-
-
-def fill_names(suite):
-    if not hasattr(suite, "fills"):
-        done = subprocess.run([suite.attnbench, "list", "fills",
-                               "--json"], capture_output=True, text=True, check=True)
-        suite.fills = [entry["name"] for entry in json.loads(done.stdout)]
-        suite.fills = suite.fills[suite.fills.index("census"):]
-    return suite.fills
 
 
 def what_found(record, fill):
@@ -237,7 +225,6 @@ def main():
         complaints = accept_correct(suite)
         chosen = [b for b in bugs if not args.bug or b.name in args.bug]
         scores = score_all(suite, chosen, full)
-        fills = fill_names(suite)
     for s in scores:
         if args.bug:
             print(f"{s.bug.name} {s.dtype}: {' '.join(sorted(s.found)) or 'survives'}; field: "
@@ -249,14 +236,7 @@ def main():
     if not {b.number for b in bugs} >= set(range(1, 73)):
         complaints.append(f"classes without a bug: {set(range(1, 73)) - {b.number for b in bugs}}")
     if full and not args.bug:
-        path, text = os.path.join(HERE, "MATRIX.md"), matrix(bugs, scores, fills)
-        if args.write:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-        else:
-            with open(path, encoding="utf-8") as file:
-                if file.read() != text:
-                    complaints.append("MATRIX.md is not what was measured: score.py --write")
+        complaints += keep_matrix(HERE, matrix(bugs, scores, suite.known), args.write)
     print("\n".join(complaints))
     print(f"{sum(s.killed for s in scores)} of {len(scores)} mutants found")
     return 1 if complaints else 0

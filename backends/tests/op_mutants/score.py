@@ -20,7 +20,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
-from scoring import FOUND, LETTER, Program, letters  # noqa: E402
+from scoring import FOUND, LETTER, Program, keep_matrix, letters  # noqa: E402
 
 
 class Bug:
@@ -50,7 +50,7 @@ class Suite(Program):
         plain = read_cases()
         self.cases = {dtype: {name: f"{words} dtype={dtype}" for name, words in plain.items()}
                       for dtype in LETTER}
-        self.fits = {}  # (type, case) -> fills
+        self.known, self.fits = self.fills(), {}  # fills; (type, case) -> those that fit
 
     def accept_correct(self):
         """Every correct backend on every case, with all fills. Returns complaints."""
@@ -64,13 +64,11 @@ class Suite(Program):
                         complaints.append(f"{r['backend']} is {r['status']}: {r['reason']}\n"
                                           f"    {r['repro']}")
                     if backend:
-                        self.fits[dtype, r["name"]] = [f for f in r["checks"] if f in FILLS]
+                        self.fits[dtype, r["name"]] = [f for f in r["checks"] if f in self.known]
         return complaints
 
 
 OUTPUTS = {"out", "state_out"}
-FILLS = ("census", "stair_up", "stair_down", "rounding", "overflow", "negative", "cancel", "tiny",
-         "strong_decay")
 
 
 class Score:
@@ -95,9 +93,9 @@ class Score:
             self.found |= failed
 
 
-def matrix(bugs, scores):
-    checks = sorted({c for s in scores for c in s.found} - set(FILLS))
-    checks += [f for f in FILLS if any(f in s.found for s in scores)]
+def matrix(bugs, scores, fills):
+    checks = sorted({c for s in scores for c in s.found} - set(fills))
+    checks += [f for f in fills if any(f in s.found for s in scores)]
     killed = sum(s.killed for s in scores)
     lines = ["# What finds which planted bug of other operators", "",
              "Written by `score.py --write`; do not edit. A letter says in which type a check finds the",
@@ -134,14 +132,7 @@ def main():
         if not s.killed:
             complaints.append(f"{s.bug.name} in {s.dtype} survives ({s.bug.text})")
     if full and not args.bug:
-        path, text = os.path.join(HERE, "MATRIX.md"), matrix(bugs, scores)
-        if args.write:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-        else:
-            with open(path, encoding="utf-8") as file:
-                if file.read() != text:
-                    complaints.append("MATRIX.md is not what was measured: score.py --write")
+        complaints += keep_matrix(HERE, matrix(bugs, scores, suite.known), args.write)
     print("\n".join(complaints))
     print(f"{sum(s.killed for s in scores)} of {len(scores)} mutants found")
     return 1 if complaints else 0
