@@ -40,13 +40,15 @@ struct ref_values {
     double *value, *bound;
 };
 
-/* Each pointer may be NULL: not wanted. The caller owns all. Only operators with a softmax fill the
- * last two, with one entry for each requested row of one head, in the order of lse. */
+/* Each pointer may be NULL: not wanted. The caller owns all. Only operators with a softmax fill
+ * `scores` and `allowed`, with one entry for each requested row of one head, in the order of lse. */
 struct ref_result {
     struct ref_values output[REF_OUTPUTS];
     double *scores[3]; /* [rows, Sk] after: 0 raw * scale, 1 softcap, 2 bias. Computed for every
                           cell, allowed or not */
     int64_t *allowed;  /* [rows] keys that take part, after len, masks and -inf */
+    double *implied;   /* [units of OUT, Sk], filled by approximations of softmax attention: what
+                          their formula multiplies each row of v by. May be negative */
 };
 
 /* Asks for all units of all outputs, and leaves the rest of the request unchanged. */

@@ -113,7 +113,8 @@ enum attn_score {
     ATTN_SCORE_DOT = 2,
     ATTN_SCORE_BILINEAR = 3,
     ATTN_SCORE_GAUSSIAN = 4,
-    ATTN_SCORE_ADDITIVE = 5
+    ATTN_SCORE_ADDITIVE = 5,
+    ATTN_SCORE_DISENTANGLED = 6 /* reserved */
 };
 
 /* What a tensor is, with its logical shape. Shapes are always complete and in this axis order,
@@ -136,11 +137,20 @@ enum attn_role {
     ATTN_SINK = 20,  /* [Hq] a logit that is added to the denominator only */
     ATTN_KEEP = 21,  /* bool [B,Hq,Sq,Sk]: explicit dropout mask, true = kept */
     ATTN_HEAD_MASK = 22, /* mha: bool [Hq], false = pruned: zero before the concatenation */
+    ATTN_GLOBAL = 23,    /* reserved, like the others to 29: bool [B,S], tokens that all see */
+    ATTN_GATE = 24,      /* [B,Hq,Sq,Dv], times out */
+    ATTN_DILATION = 25,  /* i32 [Hq] */
+    ATTN_Q_GLOBAL = 26,  /* q, k and v of global rows */
+    ATTN_K_GLOBAL = 27,
+    ATTN_V_GLOBAL = 28,
+    ATTN_REL_POS = 29, /* i32 [Sq+Sk-1]: rows of the tables of positions, by distance */
 
     ATTN_SCORE_M = 32,  /* bilinear: [Hq,Dq,Dk]; a shared matrix has stride 0 on axis 0 */
     ATTN_SCORE_WQ = 33, /* additive: [Hq,Dh,Dq] */
     ATTN_SCORE_WK = 34, /* additive: [Hq,Dh,Dk] */
     ATTN_SCORE_WV = 35, /* additive: [Hq,Dh] */
+    ATTN_SCORE_KR = 36, /* reserved: [Hq,2 span,Dk], tables of positions */
+    ATTN_SCORE_QR = 37,
 
     ATTN_X_Q = 48, /* mha: [B,Sq,Eq] */
     ATTN_X_K = 49, /* mha: [B,Sk,Ek]; if absent, x_q */
@@ -205,6 +215,7 @@ enum attn_role {
 #define ATTN_FLAG_DETERMINISTIC (1ull << 6) /* asks for the same bits on every run */
 #define ATTN_FLAG_APPROXIMATE   (1ull << 7) /* reserved: asks for an approximate variant */
 #define ATTN_FLAG_STREAM        (1ull << 8) /* reserved: run on the given stream */
+#define ATTN_FLAG_WEIGHT        (1ull << 9) /* reserved: weight_fn is not softmax */
 
 /* One operand. In `supports` and `create`, data is NULL: a plan depends on shapes alone. */
 struct attn_tensor {
@@ -253,6 +264,15 @@ struct attn_problem {
     uint32_t reserved;
     const struct attn_tensor *tensors;
     int64_t variant; /* linear_decay: enum attn_decay; else 0 */
+    /* Reserved, 0: */
+    int64_t weight_fn;  /* attention: what becomes of a score, instead of softmax */
+    int64_t parts;      /* disentangled scores */
+    int64_t chunk;      /* chunked, lsh: tokens of a chunk */
+    int64_t landmarks;  /* nystrom: segments of the sequence */
+    int64_t iterations; /* nystrom: steps towards the inverse */
+    int64_t rounds;     /* lsh: rounds of hashing */
+    int64_t buckets;    /* lsh: buckets of a round */
+    double eps;         /* performer: added to each feature */
 };
 
 /* The tensor of a role, or NULL. */

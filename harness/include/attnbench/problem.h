@@ -418,10 +418,12 @@ static inline int attn_problem_check_scalars(const struct attn_problem *p,
                                              const struct attn_limits *limits, char *why,
                                              size_t size)
 {
-    static const char *const ops[] = {NULL,      "attention", "mha",         "attention_backward",
-                                      "chunked", "wkv",       "linear_decay"};
-    static const char *const scores[] = {NULL,       "scaled_dot", "dot",
-                                         "bilinear", "gaussian",   "additive"};
+    static const char *const ops[] = {
+        NULL,        "attention", "mha",          "attention_backward",
+        "chunked",   "wkv",       "linear_decay", "linformer",
+        "performer", "nystrom",   "lsh"};
+    static const char *const scores[] = {NULL,       "scaled_dot", "dot",         "bilinear",
+                                         "gaussian", "additive",   "disentangled"};
     const char *fault;
     if (p->struct_size < sizeof(*p))
         return attn_problem_refuse("the problem structure is older than this backend", "", "", why,
