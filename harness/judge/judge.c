@@ -300,3 +300,11 @@ void attn_judge_reference(struct attn_judge *judge, struct attn_judgement *v)
 {
     attn_expected_judge(judge->instance, judge->request.threads, v);
 }
+
+void attn_judge_approximation(const struct attn_judge *judge, struct ref_approximation *a)
+{
+    char why[256];
+    *a = (struct ref_approximation){0};
+    if (judge->op->traits & REF_APPROXIMATES)
+        ref_approximation(&judge->instance->problem, &judge->request, a, why, sizeof why);
+}

@@ -9,6 +9,7 @@
 
 #include "judge/evidence.h"
 #include "judge/judgement.h"
+#include "reference/approximation.h"
 #include "reference/reference.h"
 #include "tensor/instance.h"
 
@@ -41,6 +42,10 @@ void attn_judge_grade(struct attn_judge *judge, struct attn_judgement *verdict);
 /* Compares the reference with a pack's expected answers, with the pack's rtol and atol. max_ratio
  * is the difference over what they allow. PASS, FAIL, or SKIP if the instance has none. */
 void attn_judge_reference(struct attn_judge *judge, struct attn_judgement *verdict);
+
+/* How far the operator is from softmax attention, on rows that are checked. rows of it is 0 if the
+ * operator approximates nothing, or if there is no memory. */
+void attn_judge_approximation(const struct attn_judge *judge, struct ref_approximation *a);
 
 /* The rule for one element: its error over its bound. Above 1, or infinite: refused. */
 double attn_judge_ratio(uint32_t dtype, double got, double want, double bound);

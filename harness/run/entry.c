@@ -240,6 +240,23 @@ static void put_check(json_t *checks, const char *name, bool done, bool ok)
         put(checks, name, json_string(ok ? "pass" : "fail"));
 }
 
+static json_t *approximation_json(const struct ref_approximation *a)
+{
+    const struct {
+        const char *key;
+        double value;
+    } figures[] = {{"rel_fro", a->rel_fro},         {"max_row", a->max_row},
+                   {"cosine_min", a->cosine_min},   {"cosine_median", a->cosine_median},
+                   {"tv_mean", a->tv_mean},         {"tv_max", a->tv_max},
+                   {"mass_kept", a->mass_kept},     {"negative_mass", a->negative_mass},
+                   {"flops_ratio", a->flops_ratio}, {"bytes_ratio", a->bytes_ratio}};
+    json_t *o = json_object();
+    put(o, "rows", json_integer(a->rows));
+    for (size_t f = 0; f < sizeof figures / sizeof *figures; f++)
+        put(o, figures[f].key, attn_json_number(figures[f].value));
+    return o;
+}
+
 json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_session *session)
 {
     const struct attn_judgement *v = &entry->verdict;
@@ -289,6 +306,8 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
                      attn_kept_name(entry->id, backend_of(entry), options_of(entry), name) == 0;
         put(r, "weights_file", named ? json_string(name) : json_null());
     }
+    if (entry->approximation.rows > 0)
+        put(r, "approximation", approximation_json(&entry->approximation));
     if (entry->smallest)
         put(r, "smallest", json_string(entry->smallest));
     return r;

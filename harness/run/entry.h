@@ -61,7 +61,8 @@ struct attn_entry {
     struct attn_power power;   /* mistakes that the verdict would have refused */
     bool failed_smaller;       /* it failed on that case */
     bool stands_in;            /* `c` is such a smaller case */
-    double seconds;            /* fastest run seen */
+    struct ref_approximation approximation; /* of the case; 0 rows: none */
+    double seconds;                         /* fastest run seen */
     double verifying_s; /* wall clock; work shared by a case's backends counts for the first */
     bool kept;          /* its weights are in the run folder */
     char *smallest;     /* repro line of the shrunk case; attn_verify_finish frees it */

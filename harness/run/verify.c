@@ -100,6 +100,7 @@ int attn_verify_case(struct attn_session *session, struct attn_verification *v, 
     const struct attn_case *c = v->c;
     struct attn_judgement none;
     struct attn_power_trials *trials = NULL;
+    struct ref_approximation approximation = {0};
     double began = attn_now();
     v->judge = NULL;
     v->instance = attn_instance_for(session, c, NULL, &none);
@@ -115,6 +116,8 @@ int attn_verify_case(struct attn_session *session, struct attn_verification *v, 
     if (v->instance && (verify_reference(session, c, v->instance, v->judge, out, why, size) ||
                         attn_keep_reference(session, v->instance, why, size)))
         return -1;
+    if (v->instance)
+        attn_judge_approximation(v->judge, &approximation);
     for (size_t b = 0; b < session->roster.count; b++) {
         struct attn_entry *entry = &v->entries[b];
         attn_entry_clear(entry);
@@ -122,6 +125,7 @@ int attn_verify_case(struct attn_session *session, struct attn_verification *v, 
         entry->c = c;
         entry->contestant = &session->roster.items[b];
         entry->sample_seed = session->settings.sample_seed;
+        entry->approximation = approximation;
         attn_case_id(c, entry->id);
         if (v->instance) {
             attn_verify_entry(&v->seats[b], v->instance, v->judge, entry);
