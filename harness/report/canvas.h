@@ -46,6 +46,10 @@ int attn_plot_samples(const struct attn_canvas *canvas, const struct attn_series
 int attn_plot_speedup(const struct attn_canvas *canvas, const struct attn_series *series,
                       struct attn_plot *plot);
 
+/* Error against time of operators that approximate attention. */
+int attn_plot_approximations(const struct attn_canvas *canvas, const struct attn_series *series,
+                             struct attn_plot *plot);
+
 /* Time over that of the fastest at each size of every sweep. */
 int attn_plot_best(const struct attn_canvas *canvas, const struct attn_series *series,
                    struct attn_plot *plot);

@@ -245,6 +245,14 @@ static int put_power(FILE *out, const struct page *page)
     return -1;
 }
 
+static int put_approximations(FILE *out, const struct page *page)
+{
+    if (attn_html_put_approximations(out, page->parts->view) == 0)
+        return 0;
+    snprintf(page->why, page->size, "no memory for the table of approximations");
+    return -1;
+}
+
 static int put_results(FILE *out, const struct page *page)
 {
     if (attn_html_put_results(out, page->parts->view) == 0)
@@ -293,13 +301,21 @@ static const struct {
     const char *name;
     int (*put)(FILE *out, const struct page *page);
 } placeholders[] = {
-    {"FACTS", put_facts},       {"TILES", put_tiles},
-    {"TROUBLES", put_troubles}, {"BACKENDS", put_backends},
-    {"SKIPS", put_skips},       {"PICTURES", put_pictures},
-    {"RESULTS", put_results},   {"SPEEDUP", put_speedup},
-    {"SUPPORT", put_support},   {"HEATMAPS", put_heatmaps},
-    {"POWER", put_power},       {"FASTEST", put_ranking},
-    {"VERDICT", put_verdict},   {"CONTENTS", put_contents_mark},
+    {"FACTS", put_facts},
+    {"TILES", put_tiles},
+    {"TROUBLES", put_troubles},
+    {"BACKENDS", put_backends},
+    {"SKIPS", put_skips},
+    {"PICTURES", put_pictures},
+    {"RESULTS", put_results},
+    {"SPEEDUP", put_speedup},
+    {"SUPPORT", put_support},
+    {"HEATMAPS", put_heatmaps},
+    {"POWER", put_power},
+    {"FASTEST", put_ranking},
+    {"VERDICT", put_verdict},
+    {"CONTENTS", put_contents_mark},
+    {"APPROXIMATIONS", put_approximations},
 };
 
 static int put_placeholder(FILE *out, const struct page *page, const char *name, size_t length)

@@ -28,6 +28,7 @@ static const struct kind {
     {"latency.gp", LENGTHS, attn_plot_latency},
     {"memory.gp", LENGTHS, attn_plot_memory},
     {"throughput.gp", NO_SWEEP, attn_plot_cases},
+    {"approximations.gp", WHOLE_RUN, attn_plot_approximations},
     {"roofline.gp", WHOLE_RUN, attn_plot_roofline},
     {"errors.gp", WHOLE_RUN, attn_plot_errors},
     {"samples.gp", WHOLE_RUN, attn_plot_samples},
