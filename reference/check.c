@@ -173,10 +173,15 @@ static bool needed_given(const struct ref_op *op, const struct attn_problem *pro
 /* Parameters of scores go with their score, where the operator has scores. */
 static bool score_given(const struct ref_operands *operands, char *why, size_t size)
 {
-    for (const struct ref_score *const *score = ref_scores_known; *score; score++)
+    for (const struct ref_score *const *score = ref_scores_known; *score; score++) {
+        const bool own = operands->problem->score == (*score)->score;
         for (const uint32_t *role = (*score)->params; *role; role++)
-            if ((operands->problem->score == (*score)->score) != (operands->by_role[*role] != NULL))
+            if (own != (operands->by_role[*role] != NULL))
                 return refuse(why, size, "%s", (*score)->rule);
+        for (const uint32_t *role = (*score)->options; role && *role; role++)
+            if (!own && operands->by_role[*role])
+                return refuse(why, size, "%s", (*score)->rule);
+    }
     return true;
 }
 
@@ -249,5 +254,8 @@ int ref_check_problem(const struct attn_problem *problem, char *why, size_t size
     for (uint32_t t = 0; t < problem->n_tensors; t++)
         if (!tensor_fits(op, &operands, &shape, &problem->tensors[t], why, size))
             return ATTN_INVALID;
-    return lengths_fit(&operands, why, size) ? ATTN_OK : ATTN_INVALID;
+    if (!lengths_fit(&operands, why, size))
+        return ATTN_INVALID;
+    const struct ref_score *score = op->scores ? ref_score_find(problem->score) : NULL;
+    return score && score->check ? score->check(&operands, why, size) : ATTN_OK;
 }

@@ -9,6 +9,7 @@
 
 #include "reference/every_query.h"
 #include "reference/parallel.h"
+#include "reference/score.h"
 
 bool ref_every_fits(const struct attn_problem *p, char *why, size_t size)
 {
@@ -23,7 +24,9 @@ bool ref_every_fits(const struct attn_problem *p, char *why, size_t size)
     const char *what = !ref_op_is(p->op, REF_QKV | REF_SOFTMAX) ? "another operator"
                        : p->flags & ATTN_FLAG_DROPOUT           ? "dropout"
                        : p->sk == 0                             ? "no keys"
-                                                                : NULL;
+                       : ref_score_find(p->score)->traits & REF_SCORE_PLACES
+                           ? "a score that depends on distances"
+                           : NULL;
     for (size_t n = 0; n < sizeof hindering / sizeof *hindering && !what; n++)
         if (attn_tensor_find(p, hindering[n].role))
             what = hindering[n].name;

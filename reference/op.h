@@ -8,6 +8,7 @@
  *   b B    h Hq    g Hkv    i Sq    j Sk    q Dq    k Dk    v Dv    d Dh (additive scores)
  *   Q Hq*Dq    K Hkv*Dk    V Hkv*Dv    O Hq*Dv
  *   e f w  widths of x_q, x_k, x_v    o  width of the output of mha
+ *   s span    P 2*span    R Sq+Sk-1 (disentangled scores)
  * A digit is an axis of that many entries. Any other letter belongs to one operator, which sets its
  * extent through a parameter. */
 #ifndef ATTN_REFERENCE_OP_H
@@ -73,11 +74,14 @@ struct ref_output {
 enum ref_param_kind {
     REF_PARAM_INT,
     REF_PARAM_REAL,
-    REF_PARAM_WORD /* one of the words of `values`, "a|b|c", as its number from 0 */
+    REF_PARAM_WORD, /* one of the words of `values`, "a|b|c", as its number from 0 */
+    REF_PARAM_TABLE /* how a table of this name is made, `values` "none|tensor|rule:N": there is
+                       none (0), a pack has it (1), or by a rule of a number N, from 2 on (N) */
 };
 
 /* A parameter that the case language reads only for this operator. If it has the name of an
- * optional operand, a value other than 0 adds this operand to the problem. */
+ * optional operand, a value other than 0 adds this operand to the problem. A parameter that only
+ * one score has (ref_score.keys) must be given with it if `fallback` is below `least`. */
 struct ref_param {
     const char *key, *values, *help; /* as in the table of keys */
     uint8_t kind;                    /* enum ref_param_kind */

@@ -33,7 +33,7 @@ void ref_scores(const struct ref_block *block, int64_t i, const double *q, const
     const struct attn_problem *problem = block->job->operands.problem;
     double *const *s = scratch->score;
 
-    block->keys->score->scores(block, q, q_error, begin, end, scratch);
+    block->keys->score->scores(block, i, q, q_error, begin, end, scratch);
     for (int64_t j = begin; j < end; j++)
         s[0][j] *= problem->scale;
     memcpy(s[1] + begin, s[0] + begin, (size_t)(end - begin) * sizeof(double));

@@ -9,7 +9,8 @@ struct NAME(buffers) {
     REAL *s;       /* [Sk] logits of the keys that take part, later their weights */
     int64_t *key;  /* [Sk] the indices of these keys */
     REAL *q;       /* [Dq] */
-    REAL *turned;  /* [max(Dk,Dh)] the query as transformed for its products with the keys */
+    REAL *turned;  /* [max(Dk,Dh)] the query as transformed for its products with the keys; a row of
+                      a table of positions for disentangled scores */
     REAL *k;       /* [max(Dq,Dk)] one key, or one parameter row */
     REAL *v;       /* [Dv] one value */
     REAL *sum;     /* [Dv] */
@@ -91,8 +92,39 @@ static const REAL *turn_query(const struct NAME(context) * c, const REAL *q, int
     return q;
 }
 
-static REAL raw_score(const struct NAME(context) * c, const REAL *turned, int64_t b, int64_t g,
-                      int64_t j)
+static const REAL *position(const struct NAME(context) * c, const struct attn_tensor *table,
+                            int64_t h, int64_t row_index)
+{
+    const int64_t at = h * table->stride[0] + row_index * table->stride[1];
+    return row(table, at, table->stride[2], c->problem->dk, c->buffers->turned);
+}
+
+/* q_i.KR[d] + k_j.QR[e], those that the score has. `distance` is i + off - j. */
+static REAL position_scores(const struct NAME(context) * c, const REAL *q, const REAL *k, int64_t h,
+                            int64_t i, int64_t j, int64_t distance)
+{
+    const struct attn_problem *p = c->problem;
+    const struct attn_tensor *kr = &c->operands->score_kr, *table = &c->operands->rel_buckets;
+    const int64_t rows = kr->shape[1], span = rows / 2;
+    int64_t d = attn_clamp(distance + span, 0, rows - 1);
+    int64_t e = attn_clamp(span - distance, 0, rows - 1);
+    REAL sum = 0;
+    if (table->dtype) {
+        d = ((const int32_t *)table->data)[(i - j + p->sk - 1) * table->stride[0]];
+        e = attn_clamp(rows - d, 0, rows - 1);
+    }
+    if (p->variant != ATTN_POSITIONS_PAPER)
+        e = d;
+    if (p->parts != ATTN_PARTS_P2C)
+        sum += dot(q, position(c, kr, h, d), p->dk);
+    if (p->parts != ATTN_PARTS_C2P)
+        sum += dot(k, position(c, &c->operands->score_qr, h, e), p->dk);
+    return sum;
+}
+
+/* `distance` is i + off - j. */
+static REAL raw_score(const struct NAME(context) * c, const REAL *turned, int64_t b, int64_t h,
+                      int64_t i, int64_t j, int64_t distance)
 {
     const struct attn_problem *p = c->problem;
     if (p->score == ATTN_SCORE_ADDITIVE) {
@@ -102,9 +134,11 @@ static REAL raw_score(const struct NAME(context) * c, const REAL *turned, int64_
             sum += c->buffers->combine[d] * TANH(turned[d] + hidden[d]);
         return sum;
     }
-    const REAL *k = head_row(&c->operands->k, b, g, j, p->dk, c->buffers->k);
+    const REAL *k = head_row(&c->operands->k, b, h / (p->hq / p->hkv), j, p->dk, c->buffers->k);
     if (p->score == ATTN_SCORE_GAUSSIAN)
         return (REAL)-0.5 * squared_distance(turned, k, p->dk);
+    if (p->score == ATTN_SCORE_DISENTANGLED)
+        return dot(turned, k, p->dk) + position_scores(c, turned, k, h, i, j, distance);
     return dot(turned, k, p->dk);
 }
 
@@ -130,7 +164,7 @@ static int64_t logits(const struct NAME(context) * c, int64_t b, int64_t h, int6
         REAL added = bias_row ? bias_row[j] : 0;
         if (added == -INFINITY) /* forbidden, even where q.k is NaN */
             continue;
-        REAL s = scale * raw_score(c, q, b, h / (p->hq / p->hkv), j);
+        REAL s = scale * raw_score(c, q, b, h, i, j, diagonal - j);
         if (has_cap)
             s = cap * TANH(s / cap);
         if (bias_row)

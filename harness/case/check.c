@@ -44,9 +44,8 @@ __attribute__((format(printf, 5, 6))) static int blame(const char **to, const ch
 
 static double default_scale(const struct attn_case *c)
 {
-    if (!attn_case_op(c)->scores)
-        return 1;
-    return attn_case_score(c)->by_width && c->dk <= 0 ? 0 : ref_score_scale(c->score, c->dk);
+    const bool by_width = attn_case_op(c)->scores && attn_case_score(c)->by_width;
+    return by_width && c->dk <= 0 ? 0 : attn_case_scale(c);
 }
 
 static const struct attn_case_key *find_key(const char *name)
@@ -314,7 +313,7 @@ int attn_case_judge(const struct attn_case *c, bool pack, const char **key, char
 {
     if (check_sizes(c, pack, key, why, size) != 0 || check_widths(c, key, why, size) != 0 ||
         check_meaning(c, key, why, size) != 0 || check_features(c, key, why, size) != 0 ||
-        check_mask(c, key, why, size) != 0 || attn_params_judge(c, key, why, size) != 0)
+        check_mask(c, key, why, size) != 0 || attn_params_judge(c, pack, key, why, size) != 0)
         return -1;
     char unfit[128];
     if (!attn_fill_fits(c, c->fill, unfit, sizeof unfit))

@@ -138,6 +138,8 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
         return "a score that is a product";
     switch (fill) {
     case ATTN_FILL_FEW_QUERIES: /* every row must see a range of keys */
+        if (score->traits & REF_SCORE_PLACES)
+            return "a score that does not depend on distances";
         return c->mask_bool || c->bias_normal || c->alibi || c->dropout
                    ? "rows that see a range of keys: no boolean mask, bias, ALiBi or dropout"
                    : NULL;

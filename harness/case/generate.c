@@ -120,8 +120,8 @@ static const struct ref_score *pick_score(struct attn_draft *draft)
     static const struct {
         const char *name;
         unsigned share; /* in percent; the last has the rest */
-    } scores[] = {
-        {"dot", 12}, {"gaussian", 12}, {"bilinear", 12}, {"additive", 12}, {"scaled_dot", 52}};
+    } scores[] = {{"dot", 12},      {"gaussian", 12},    {"bilinear", 12},
+                  {"additive", 12}, {"disentangled", 8}, {"scaled_dot", 44}};
     unsigned draw = attn_draw_below(draft->state, 100), chosen = 0;
     for (; draw >= scores[chosen].share; chosen++)
         draw -= scores[chosen].share;
@@ -132,7 +132,7 @@ static void problem(struct attn_draft *draft)
 {
     draft->score = pick_score(draft);
     draft->op = pick_operator(draft, 12);
-    if (!draft->op->scores)
+    if (!(draft->op->scores >> draft->score->score & 1))
         draft->score = ref_score_named(ATTN_DEFAULT_SCORE);
     attn_draft_sizes(draft);
     if (draft->op->traits & REF_SOFTMAX) {

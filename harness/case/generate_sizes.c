@@ -194,6 +194,8 @@ static void parameter(struct attn_draft *draft, const struct ref_param *param)
         value += (param->most - param->least) * ((double)(attn_draw(draft->state) >> 11) * 0x1p-53);
     else
         value += attn_draw_below(draft->state, 1 + (unsigned)(param->most - param->least) % 64);
+    if (param->kind == REF_PARAM_TABLE && value == 1) /* only a pack brings a tensor */
+        value = 2;
     attn_param_text(param, value, text, sizeof text);
     attn_draft_word(draft, "%s=%s", param->key, text);
 }
@@ -219,7 +221,8 @@ static void write_operator(struct attn_draft *draft, const struct attn_case *c)
     if (attn_op_takes(op, "prune") && attn_draft_percent(draft, 30))
         prune(draft, c->hq);
     for (const struct ref_param *p = op->params; p && p->key; p++)
-        if (attn_draft_percent(draft, 50))
+        if (ref_score_reads(draft->score, p->key) &&
+            (p->fallback < p->least || attn_draft_percent(draft, 50)))
             parameter(draft, p);
     /* Those of operators with a softmax are drawn with their scores. */
     for (const struct ref_output *o = op->outputs; o->role && !(op->traits & REF_SOFTMAX); o++)

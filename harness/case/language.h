@@ -149,8 +149,10 @@ void attn_write_param(const struct attn_case_key *key, const struct attn_case *c
  * their default. 0, or -1 with the wrong key and the reason. */
 int attn_params_resolve(struct attn_case *c, const char **key, char *why, size_t size);
 
-/* Is every given parameter in its range? 0, or -1 with the wrong key and the reason. */
-int attn_params_judge(const struct attn_case *c, const char **key, char *why, size_t size);
+/* Is every parameter in its range, and does it go with the score? `pack`: those that are not given
+ * may still be unknown. 0, or -1 with the wrong key and the reason. */
+int attn_params_judge(const struct attn_case *c, bool pack, const char **key, char *why,
+                      size_t size);
 
 /* ---- mask.c and sets.c: values made of parts ---- */
 

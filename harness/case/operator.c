@@ -68,6 +68,18 @@ const struct ref_param *attn_op_param(const struct ref_op *op, const char *key)
     return NULL;
 }
 
+double attn_case_value(const struct attn_case *c, const char *key)
+{
+    const struct ref_param *param = attn_op_param(attn_case_op(c), key);
+    return param ? attn_case_param(c, param) : 0;
+}
+
+double attn_case_scale(const struct attn_case *c)
+{
+    const bool scored = attn_case_op(c)->scores;
+    return scored ? ref_score_scale(c->score, c->dk, (int64_t)attn_case_value(c, "parts")) : 1;
+}
+
 /* Does a parameter with the name of an operand ask for the operand? */
 static bool asks_param(const struct attn_case *c, const char *name)
 {

@@ -59,6 +59,12 @@ int64_t attn_case_cells(const struct attn_case *c);
 /* The parameter of a key; NULL: the operator has none of that name. */
 const struct ref_param *attn_op_param(const struct ref_op *op, const char *key);
 
+/* The value of a parameter by its key; 0: the operator of the case has none of that name. */
+double attn_case_value(const struct attn_case *c, const char *key);
+
+/* The default scale of a case. dk must be known if the scale depends on it. */
+double attn_case_scale(const struct attn_case *c);
+
 /* Parameter `param` of the operator of a case: as given, or its default. */
 double attn_case_param(const struct attn_case *c, const struct ref_param *param);
 bool attn_case_has_param(const struct attn_case *c, const struct ref_param *param); /* given */

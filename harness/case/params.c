@@ -69,6 +69,18 @@ static bool word_at(const char *values, size_t n, struct attn_word *word)
     return false;
 }
 
+/* "none", "tensor", or "rule:N" */
+static void table_text(const struct ref_param *param, double value, char *text, size_t size)
+{
+    struct attn_word word, rule;
+    const bool ruled = value >= 2;
+    if (!word_at(param->values, ruled ? 2 : (size_t)value, &word))
+        return;
+    attn_word_split(&word, ':', &rule);
+    snprintf(text, size, ruled ? "%.*s:%lld" : "%.*s", (int)rule.length, rule.text,
+             (long long)value);
+}
+
 void attn_param_text(const struct ref_param *param, double value, char *text, size_t size)
 {
     struct attn_sink sink = {.text = text, .size = size};
@@ -76,6 +88,8 @@ void attn_param_text(const struct ref_param *param, double value, char *text, si
     text[0] = '\0';
     if (param->kind == REF_PARAM_WORD && word_at(param->values, (size_t)value, &word))
         snprintf(text, size, "%.*s", (int)word.length, word.text);
+    else if (param->kind == REF_PARAM_TABLE)
+        table_text(param, value, text, size);
     else if (param->kind == REF_PARAM_INT)
         snprintf(text, size, "%lld", (long long)value);
     else
@@ -100,6 +114,29 @@ static int parse_word(const struct attn_case_key *key, struct attn_word word, do
     return attn_word_unknown(origin, word, key->name, names, count, key->values);
 }
 
+static int parse_table(const struct attn_case_key *key, struct attn_word word, double *value,
+                       const struct attn_origin *origin)
+{
+    static const char *const names[] = {"none", "tensor"};
+    struct attn_word rest = word, name, rule;
+    int64_t n;
+    *value = attn_word_is(word, names[1]);
+    if (attn_word_is(word, names[0]) || (*value == 1 && origin->pack))
+        return 0;
+    if (*value == 1 || origin->pack)
+        return attn_case_error(origin, word.column,
+                               "%s=tensor names a pack's tensor, and only that", key->name);
+    word_at(key->values, 2, &rule);
+    attn_word_split(&rest, ':', &name);
+    if (name.length + 2 != rule.length || memcmp(name.text, rule.text, name.length) != 0 ||
+        name.length == word.length)
+        return attn_word_unknown(origin, word, key->name, names, 2, key->values);
+    if (attn_word_integer(rest, 2, 1ll << 53, &n, origin) != 0)
+        return -1;
+    *value = (double)n;
+    return 0;
+}
+
 int attn_parse_param(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
                      const struct attn_origin *origin)
 {
@@ -109,6 +146,9 @@ int attn_parse_param(const struct attn_case_key *key, struct attn_word word, str
     switch (key->rule->param->kind) {
     case REF_PARAM_WORD:
         result = parse_word(key, word, &value, origin);
+        break;
+    case REF_PARAM_TABLE:
+        result = parse_table(key, word, &value, origin);
         break;
     case REF_PARAM_INT: /* all whole numbers that a double holds */
         result = attn_word_integer(word, -(1ll << 53), 1ll << 53, &whole, origin);
@@ -158,18 +198,44 @@ int attn_params_resolve(struct attn_case *c, const char **key, char *why, size_t
     return any ? 0 : attn_case_numbers_set(&c->param, NULL, 0);
 }
 
-int attn_params_judge(const struct attn_case *c, const char **key, char *why, size_t size)
+/* Writes "'KEY' needs score=A or score=B". */
+static void name_scores(const struct ref_param *param, char *text, size_t size)
+{
+    bool some = false;
+    snprintf(text, size, "'%s' needs ", param->key);
+    for (const struct ref_score *const *score = ref_scores_known; *score; score++) {
+        const size_t used = strlen(text);
+        if (!ref_score_reads(*score, param->key))
+            continue;
+        snprintf(text + used, size - used, "%sscore=%s", some ? " or " : "", (*score)->name);
+        some = true;
+    }
+}
+
+int attn_params_judge(const struct attn_case *c, bool pack, const char **key, char *why,
+                      size_t size)
 {
     const struct ref_op *op = attn_case_op(c);
     for (const struct ref_param *p = op->params; p && p->key; p++) {
+        const bool given = attn_case_has_param(c, p);
         const double value = attn_case_param(c, p);
         char text[3][64];
-        if ((value >= p->least && value <= p->most) || p->kind == REF_PARAM_WORD)
+        *key = p->key;
+        if (given && !ref_score_reads(attn_case_score(c), p->key)) {
+            name_scores(p, why, size);
+            return -1;
+        }
+        if ((value >= p->least && value <= p->most) || p->kind == REF_PARAM_WORD ||
+            !ref_score_reads(attn_case_score(c), p->key) || (pack && !given))
             continue;
+        if (!given) {
+            snprintf(why, size, "'%s' must be given with score=%s", p->key,
+                     attn_case_score(c)->name);
+            return -1;
+        }
         attn_param_text(p, value, text[0], sizeof text[0]);
         attn_param_text(p, p->least, text[1], sizeof text[1]);
         attn_param_text(p, p->most, text[2], sizeof text[2]);
-        *key = p->key;
         snprintf(why, size, "%s = %s is outside %s..%s", p->key, text[0], text[1], text[2]);
         return -1;
     }

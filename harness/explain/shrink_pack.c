@@ -61,8 +61,9 @@ static int64_t extent(const struct pack *p, char letter)
 /* Parts of the line that name a tensor. The tensor takes effect without them. */
 static void leave_names_out(char *line)
 {
-    static const char *const names[] = {"mask=bool",   "mask=len2d", "mask=len",
-                                        "bias=tensor", "bias=alibi", "sink=tensor"};
+    static const char *const names[] = {"mask=bool",         "mask=len2d", "mask=len",
+                                        "bias=tensor",       "bias=alibi", "sink=tensor",
+                                        "rel_buckets=tensor"};
     char kept[ATTN_CASE_LINE_MAX + 1] = "", *rest = line, *word;
     size_t used = 0;
     while ((word = strsep(&rest, " "))) {

@@ -25,11 +25,21 @@ static bool is_key_of(const char *word, const struct ref_op *op, const struct re
     return false;
 }
 
+/* Keys that only this score has. */
+static bool is_key_of_score(const char *word, const struct ref_score *score)
+{
+    for (const char *const *key = score ? score->keys : NULL; key && *key; key++)
+        if (is_key(word, *key))
+            return true;
+    return false;
+}
+
 /* Does a word need another one to make sense? */
 static bool leans_on(const char *word, const char *other)
 {
     if (is_key(other, "score"))
-        return is_key(word, "dh") || is_key(word, "dq") || is_key(word, "params");
+        return is_key(word, "dh") || is_key(word, "dq") || is_key(word, "params") ||
+               is_key_of_score(word, ref_score_named(other + 6));
     const struct ref_op *op = is_key(other, "op") ? ref_op_named(other + 3) : NULL;
     return op && is_key_of(word, op, ref_op_named(ATTN_DEFAULT_OP));
 }

@@ -249,9 +249,15 @@ static int bind_extents(struct judge *j)
             j->pack->shape.present[schema.role] = entry != NULL;
     }
     default_extents(j);
-    return ref_shape_complete(j->op, &j->pack->shape)
-               ? 0
-               : FAIL(j, "a product of its extents overflows");
+    if (!ref_shape_complete(j->op, &j->pack->shape))
+        return FAIL(j, "a product of its extents overflows");
+    /* Again, now that the operator has set its own extents. */
+    for (size_t n = 0; attn_schema_at(j->op, n, &schema); n++) {
+        const struct attn_st_entry *entry = find(j, schema.name);
+        if (entry != NULL && bind_shape(j, &schema, entry) != 0)
+            return -1;
+    }
+    return 0;
 }
 
 static int check_extents(struct judge *j)
@@ -270,6 +276,22 @@ static int check_extents(struct judge *j)
     return 0;
 }
 
+/* Parameters that are extents: tensors have them, and the line agrees. */
+static int set_params(struct judge *j)
+{
+    for (const struct ref_param *p = j->op->params; p && p->key; p++) {
+        const int64_t extent = p->letter ? j->extent[(unsigned char)p->letter] : 0;
+        if (extent <= 0 || !ref_score_reads(attn_case_score(j->c), p->key))
+            continue;
+        if (attn_case_has_param(j->c, p) && attn_case_param(j->c, p) != (double)extent)
+            return FAIL(j, "the case says %s=%.0f, but its tensors say %lld", p->key,
+                        attn_case_param(j->c, p), (long long)extent);
+        if (attn_case_set_param(j->c, p, (double)extent) != 0)
+            return FAIL(j, "no memory");
+    }
+    return 0;
+}
+
 static void set_sizes(struct judge *j)
 {
     const int64_t *extent = j->extent;
@@ -285,7 +307,7 @@ static void set_sizes(struct judge *j)
     c->dh = attn_case_score(c)->hidden ? extent['d'] : 0;
     c->e = attn_op_takes(j->op, "e") ? extent['e'] : 0;
     if (!c->scale_given)
-        c->scale = j->op->scores ? ref_score_scale(c->score, c->dk) : 1;
+        c->scale = attn_case_scale(c);
 }
 
 /* A part that the line names must be a tensor. A tensor takes effect whether it is named or not. */
@@ -415,7 +437,7 @@ int attn_pack_describe(const char *path, struct attn_pack *pack, char *why, size
         check_extents(&j) != 0)
         return -1;
     set_sizes(&j);
-    if (take_features(&j) != 0)
+    if (set_params(&j) != 0 || take_features(&j) != 0)
         return -1;
     char reason[256];
     char *file = pack->c.file; /* the message names the pack already */

@@ -19,6 +19,9 @@ const struct attn_feature attn_features[] = {
     {"scores", "gaussian", PLAIN "score=gaussian", 0, false},
     {"scores", "additive", PLAIN "score=additive", 0, false},
     {"scores", "additive, W a head", PLAIN "score=additive params=head", 0, false},
+    {"scores", "disentangled", PLAIN "score=disentangled span=8", 0, false},
+    {"scores", "disentangled, log buckets", PLAIN "score=disentangled span=8 rel_buckets=log:8", 0,
+     false},
     {"scores", "scale given, negative", PLAIN "scale=-0.5", 0, false},
 
     {"sizes", "grouped heads (GQA)", SIZES "hq=4 hkv=2", 0, false},

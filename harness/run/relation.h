@@ -114,6 +114,8 @@ bool attn_relation_attends(const struct attn_relation_work *work);
 bool attn_relation_projects(const struct attn_relation_work *work);
 /* Either of the two. */
 bool attn_relation_bounded(const struct attn_relation_work *work);
+/* Do scores depend on the places of queries and keys? */
+bool attn_relation_placed(const struct attn_relation_work *work);
 /* The offset of masks in batch b; the axis of keys in a tensor, -1: it has none. */
 int64_t attn_relation_offset(const struct attn_relation_work *work, int64_t b);
 int attn_relation_key_axis(uint32_t role);

@@ -26,7 +26,7 @@ static bool fits_permute(struct attn_relation_work *work)
     const struct attn_tensor *len = attn_tensor_find(p, ATTN_LEN);
     const uint64_t by_position = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_DROPOUT;
     if (!attn_relation_bounded(work) || attn_relation_flagged(work, by_position) ||
-        attn_relation_has(work, ATTN_ALIBI) || p->sk < 2 || !has_keys_alone(work))
+        attn_relation_placed(work) || p->sk < 2 || !has_keys_alone(work))
         return false;
     for (uint32_t t = 0; len && t < p->n_tensors; t++)
         if (attn_relation_key_axis(p->tensors[t].role) >= 0 && p->tensors[t].stride[0] == 0 &&
@@ -141,6 +141,8 @@ static double value_split(const struct attn_relation_work *work, int part,
     const int axis = attn_relation_key_axis(tensor->role);
     if (axis >= 0 && tensor->stride[axis] != 0)
         at[axis] += part ? work->pivot : 0;
+    if (tensor->role == ATTN_REL_POS) /* entry i - j + sk - 1, of j less the pivot and fewer keys */
+        at[0] += part ? 0 : attn_relation_problem(work)->sk - work->pivot;
     const double value = attn_relation_value_same(work, part, tensor, at);
     if (tensor->role != ATTN_LEN)
         return value;
@@ -196,7 +198,7 @@ static bool fits_duplicate(struct attn_relation_work *work)
 {
     const uint64_t by_position = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_DROPOUT;
     return attn_relation_bounded(work) && has_keys_alone(work) &&
-           !attn_relation_flagged(work, by_position) && !attn_relation_has(work, ATTN_ALIBI) &&
+           !attn_relation_flagged(work, by_position) && !attn_relation_placed(work) &&
            !attn_relation_has(work, ATTN_SINK) && attn_relation_problem(work)->sk > 0;
 }
 

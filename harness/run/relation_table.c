@@ -39,6 +39,12 @@ bool attn_relation_bounded(const struct attn_relation_work *work)
     return attn_relation_attends(work) || attn_relation_projects(work);
 }
 
+bool attn_relation_placed(const struct attn_relation_work *work)
+{
+    const struct ref_score *score = ref_score_find(attn_relation_problem(work)->score);
+    return attn_relation_has(work, ATTN_ALIBI) || (score && score->traits & REF_SCORE_PLACES);
+}
+
 /* The case's own operand at these indices. */
 static double base(const struct attn_relation_work *work, const struct attn_tensor *like,
                    const int64_t *at)

@@ -38,6 +38,18 @@ static struct ref_drawn drawn(const struct stream *s, int64_t index)
                               .index = index};
 }
 
+/* The bucket of a signed distance. A quotient within 1e-9 of a whole number counts as that number,
+ * so that the last bit of a logarithm decides nothing. */
+static double log_bucket(int64_t distance, double buckets)
+{
+    const double middle = floor(buckets / 2), far = fabs((double)distance);
+    if (far < middle)
+        return (double)distance;
+    const double steps = log(far / middle) / log((2 * buckets - 1) / middle) * (middle - 1);
+    const double whole = fabs(steps - round(steps)) < 1e-9 ? round(steps) : ceil(steps);
+    return copysign(whole + middle, (double)distance);
+}
+
 /* Does the operator draw this input by itself? */
 static bool is_own(const struct stream *s)
 {
@@ -126,6 +138,18 @@ static double alibi_value(const void *context, uint64_t head)
     if (h < heads)
         return attn_random_exp2_neg(8 * (h + 1), log2_heads);
     return attn_random_exp2_neg(8 * (2 * (h - heads) + 1), log2_heads + 1);
+}
+
+/* Row of distance d = index - (Sk - 1) of i and j: about half of the buckets hold one distance
+ * each, the others more and more of them, on a logarithm up to twice the number of buckets. */
+static double bucket_value(const void *context, uint64_t index)
+{
+    const struct attn_case *c = ((const struct stream *)context)->c;
+    const int64_t off = c->off_br ? c->sk - c->sq : c->off;
+    const int64_t distance = (int64_t)index - (c->sk - 1) + off;
+    const double span = attn_case_value(c, "span");
+    const double row = log_bucket(distance, attn_case_value(c, "rel_buckets")) + span;
+    return fmin(fmax(row, 0), 2 * span - 1);
 }
 
 struct orthonormal {
@@ -240,8 +264,13 @@ int attn_operand_draw(const struct attn_case *c, const struct attn_tensor *tenso
     case ATTN_SCORE_WV:
         stream.scale = unit_scale((double)tensor->shape[1]);
         break;
+    case ATTN_SCORE_KR:
+    case ATTN_SCORE_QR:
     case ATTN_BIAS:
     case ATTN_SINK:
+        break;
+    case ATTN_REL_POS:
+        value = bucket_value;
         break;
     case ATTN_MASK:
         stream.p = c->mask_p;

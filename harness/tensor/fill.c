@@ -3,7 +3,8 @@
  *
  * A chosen score f_j is put into the operands by the kind of score: a product is spread over all
  * columns with random signs (q = signs, k = f signs / (scale D), M = identity); the Gaussian has
- * q = 0 and one column of k; additive scores have W_q = 0 and f = A tanh(x_j). */
+ * q = 0 and one column of k; additive scores have W_q = 0 and f = A tanh(x_j); tables of positions
+ * are 0. */
 #include "tensor/fill.h"
 
 #include <math.h>
@@ -382,6 +383,12 @@ static struct maker maker_of(const struct attn_case *c, uint32_t role)
     case ATTN_SCORE_M:
         return chosen || shifts_scores(fill) || fill == ATTN_FILL_ONE_HOT ? MADE(identity_m)
                                                                           : AS_DRAWN;
+    case ATTN_SCORE_KR: /* no scores but those that the fill chooses */
+    case ATTN_SCORE_QR:
+        return chosen || shifts_scores(fill) || fill == ATTN_FILL_ONE_HOT ||
+                       fill == ATTN_FILL_CENSUS
+                   ? MADE(nothing)
+                   : AS_DRAWN;
     case ATTN_SCORE_WQ:
         return chosen ? MADE(nothing) : AS_DRAWN;
     case ATTN_SCORE_WK:

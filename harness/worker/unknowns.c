@@ -24,7 +24,7 @@ static const uint32_t roles[] = {0,
                                  15,
                                  23,
                                  31,
-                                 36,
+                                 38,
                                  47,
                                  59,
                                  63,
@@ -108,7 +108,7 @@ static int ask_flags(struct asking *a)
 static int ask_word(struct asking *a, int which)
 {
     static const char *const names[] = {"op", "score"};
-    static const uint32_t first[] = {3, 6}; /* without a meaning */
+    static const uint32_t first[] = {3, 7}; /* without a meaning */
     uint32_t *word = which ? &a->problem.score : &a->problem.op;
     if (*word == 0) /* an operator without scores */
         return 0;

@@ -173,7 +173,7 @@ static void add_unit_error(const struct unit *unit, const double *t, const doubl
     }
 }
 
-static void scores(const struct ref_block *block, const double *q, const double *q_error,
+static void scores(const struct ref_block *block, int64_t i, const double *q, const double *q_error,
                    int64_t begin, int64_t end, struct ref_scratch *scratch)
 {
     const struct ref_keys *keys = block->keys;
@@ -185,6 +185,7 @@ static void scores(const struct ref_block *block, const double *q, const double 
     double *s = scratch->score[0], *ds = scratch->ds, *magnitude = scratch->magnitude, flush = 0.0;
     double t[KEYS];
 
+    (void)i;
     load_units(block, q, q_error, scratch);
     for (int64_t j = begin; j < end; j++)
         s[j] = ds[j] = magnitude[j] = 0.0;

@@ -64,13 +64,13 @@ static void load(const struct ref_job *job, struct ref_keys *keys, int64_t h)
 }
 
 /* t = q^T M, then a dot product */
-static void scores(const struct ref_block *block, const double *q, const double *q_error,
+static void scores(const struct ref_block *block, int64_t i, const double *q, const double *q_error,
                    int64_t begin, int64_t end, struct ref_scratch *scratch)
 {
     const struct ref_keys *keys = block->keys;
     double *t = scratch->query[0];
 
-    (void)q_error;
+    (void)i, (void)q_error;
     memset(t, 0, (size_t)keys->dk * sizeof(*t));
     ref_add_rows(q, matrix_of(keys), keys->dk, NULL, keys->dq, keys->dk, t);
     ref_score_dot(keys, t, begin, end, scratch->score[0]);

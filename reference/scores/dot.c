@@ -5,10 +5,10 @@
 
 #include "reference/scores/products.h"
 
-static void scores(const struct ref_block *block, const double *q, const double *q_error,
+static void scores(const struct ref_block *block, int64_t i, const double *q, const double *q_error,
                    int64_t begin, int64_t end, struct ref_scratch *scratch)
 {
-    (void)q_error;
+    (void)i, (void)q_error;
     ref_score_dot(block->keys, q, begin, end, scratch->score[0]);
 }
 

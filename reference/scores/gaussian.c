@@ -26,10 +26,10 @@ static void add_squares(const struct ref_keys *keys, const double *q, int64_t be
     }
 }
 
-static void scores(const struct ref_block *block, const double *q, const double *q_error,
+static void scores(const struct ref_block *block, int64_t i, const double *q, const double *q_error,
                    int64_t begin, int64_t end, struct ref_scratch *scratch)
 {
-    (void)q_error;
+    (void)i, (void)q_error;
     add_squares(block->keys, q, begin, end, scratch->score[0]);
 }
 

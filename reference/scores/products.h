@@ -50,6 +50,6 @@ static inline double ref_score_error_of(const double *array, int64_t index)
 }
 
 extern const struct ref_score ref_score_scaled_dot, ref_score_plain_dot, ref_score_bilinear,
-    ref_score_gaussian, ref_score_additive;
+    ref_score_gaussian, ref_score_additive, ref_score_disentangled;
 
 #endif

@@ -146,6 +146,35 @@ static double additive(const struct kernel *k, const struct head *x, const doubl
     return s;
 }
 
+/* A part of a disentangled score: x with row `row` of a table of positions, stored by itself. */
+static double positioned(const struct kernel *k, const struct head *x, uint32_t role, int64_t row,
+                         const double *a)
+{
+    const struct attn_problem *p = x->problem;
+    double w[64];
+
+    load_row(p, role, x->h * attn_tensor_find(p, role)->shape[1] + row, p->dk, w);
+    return to_type(k->score_type ? k->score_type : k->acc, product(k, a, w, p->dk));
+}
+
+/* Without a table of distances. */
+static double disentangled(const struct kernel *k, const struct head *x, int64_t i, int64_t j)
+{
+    const struct attn_problem *p = x->problem;
+    const int64_t rows = attn_tensor_find(p, ATTN_SCORE_KR)->shape[1], far = i + p->off - j;
+    const int64_t d = (int64_t)fmin(fmax((double)(far + rows / 2), 0.0), (double)(rows - 1));
+    const int64_t t = (int64_t)fmin(fmax((double)(rows / 2 - far), 0.0), (double)(rows - 1));
+    const double *q = x->q + i * p->dq, *key = x->k + j * p->dk;
+    double s = to_type(k->score_type ? k->score_type : k->acc, product(k, q, key, p->dk));
+
+    if (p->parts != ATTN_PARTS_P2C)
+        s = r(k, s + positioned(k, x, ATTN_SCORE_KR, d, q));
+    if (p->parts != ATTN_PARTS_C2P)
+        s = r(k,
+              s + positioned(k, x, ATTN_SCORE_QR, p->variant == ATTN_POSITIONS_PAPER ? t : d, key));
+    return s;
+}
+
 static double raw_score(const struct kernel *k, const struct head *x, const double *q,
                         const double *key)
 {
@@ -182,9 +211,11 @@ static double full_score(const struct kernel *k, const struct head *x, int64_t i
     const struct attn_tensor *bias = attn_tensor_find(p, ATTN_BIAS);
     const struct attn_tensor *alibi = attn_tensor_find(p, ATTN_ALIBI);
     double scale = r(k, p->scale * (k->bug == BUG_SCALE ? 1.02 : 1.0));
-    double s = stored_step(k, raw_score(k, x, x->q + i * p->dq, x->k + j * p->dk));
+    const bool placed = p->score == ATTN_SCORE_DISENTANGLED;
+    double s =
+        placed ? disentangled(k, x, i, j) : raw_score(k, x, x->q + i * p->dq, x->k + j * p->dk);
 
-    s = stored_step(k, r(k, scale * s));
+    s = stored_step(k, r(k, scale * stored_step(k, s)));
     if (p->flags & ATTN_FLAG_SOFTCAP) {
         s = stored_step(k, r(k, tanh(stored_step(k, r(k, s / p->softcap)))));
         s = stored_step(k, r(k, p->softcap * s));

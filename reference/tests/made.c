@@ -153,7 +153,21 @@ static void add_mha(struct made *m, double spread, int features)
     add(m, ATTN_OUT, type, SHAPE(p->b, p->sq, eo));
 }
 
-static void add_scoring(struct made *m)
+static void add_positions(struct made *m, const struct made_spec *s)
+{
+    const struct attn_problem *p = &m->problem;
+    const int64_t rows = 2 * (s->span ? s->span : 3);
+
+    fill_normal(m, add(m, ATTN_SCORE_KR, p->dtype, SHAPE(p->hq, rows, p->dk)), 0.5);
+    fill_normal(m, add(m, ATTN_SCORE_QR, p->dtype, SHAPE(p->hq, rows, p->dk)), 0.5);
+    if (!(s->features & MADE_REL_POS))
+        return;
+    struct attn_tensor *table = add(m, ATTN_REL_POS, ATTN_I32, SHAPE(p->sq + p->sk - 1));
+    for (int64_t d = 0; d < made_count(table); d++)
+        made_set(table, d, floor(made_uniform(&m->state) * (double)rows));
+}
+
+static void add_scoring(struct made *m, const struct made_spec *s)
 {
     const struct attn_problem *p = &m->problem;
     uint32_t type = p->dtype;
@@ -161,6 +175,8 @@ static void add_scoring(struct made *m)
     if (p->score == ATTN_SCORE_BILINEAR)
         fill_normal(m, add(m, ATTN_SCORE_M, type, SHAPE(p->hq, p->dq, p->dk)),
                     1.0 / sqrt((double)p->dk));
+    if (p->score == ATTN_SCORE_DISENTANGLED)
+        add_positions(m, s);
     if (p->score != ATTN_SCORE_ADDITIVE)
         return;
     fill_normal(m, add(m, ATTN_SCORE_WQ, type, SHAPE(p->hq, p->dh, p->dq)), 0.5);
@@ -206,6 +222,11 @@ static void set_parameters(struct made *m, const struct made_spec *s)
                (s->features & (MADE_KEEP | MADE_PHILOX) ? ATTN_FLAG_DROPOUT : 0) |
                (s->features & MADE_RESIDUAL ? ATTN_FLAG_RESIDUAL : 0);
     p->scale = p->score == ATTN_SCORE_SCALED_DOT ? 1.0 / sqrt((double)p->dk) : 1.0;
+    if (p->score == ATTN_SCORE_DISENTANGLED) {
+        p->parts = s->parts;
+        p->variant = s->variant;
+        p->scale = 1.0 / sqrt((p->parts == ATTN_PARTS_BOTH ? 3.0 : 2.0) * (double)p->dk);
+    }
     if (s->features & MADE_SCALE)
         p->scale = s->scale;
     p->softcap = s->features & MADE_SOFTCAP ? 1.5 : 0.0;
@@ -242,12 +263,12 @@ void made_create(struct made *m, const struct made_spec *s)
         add_mha(m, spread, s->features);
     else
         add_attention(m, spread);
-    add_scoring(m);
+    add_scoring(m, s);
     add_features(m, s->features);
     for (uint32_t t = 0; t < p->n_tensors; t++) {
         uint32_t role = m->tensors[t].role;
         static const unsigned axes[] = {3, 5, 9, 6, 10, 12, 15};
-        if ((s->features & MADE_SHARED) && role >= ATTN_SCORE_M && role <= ATTN_SCORE_WV)
+        if ((s->features & MADE_SHARED) && role >= ATTN_SCORE_M && role <= ATTN_SCORE_QR)
             broadcast(&m->tensors[t], 1);
         if ((s->features & MADE_BROADCAST) &&
             (role == ATTN_MASK || role == ATTN_BIAS || role == ATTN_KEEP))

@@ -28,7 +28,8 @@ enum {
     MADE_CROSS = 65536,
     MADE_BROADCAST = 131072, /* masks, biases and keep lack two axes each, in turn by the seed */
     MADE_SHARED = 262144,    /* one M, W_q, W_k, w_v for all heads */
-    MADE_SCALE = 524288      /* spec.scale instead of the default */
+    MADE_SCALE = 524288,     /* spec.scale instead of the default */
+    MADE_REL_POS = 1048576   /* disentangled scores: a random table of distances */
 };
 
 /* The problem to make. Zeros mean: b = hq = 1, hkv = hq, sk = sq, dq = dv = dk, dh = dk, f64,
@@ -41,6 +42,7 @@ struct made_spec {
     double spread; /* standard deviation of q, k, v; 0: 1 */
     double scale;
     uint64_t seed;
+    int64_t span, parts, variant; /* of disentangled scores; span 0: 3 */
 };
 
 struct made {

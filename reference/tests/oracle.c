@@ -131,6 +131,45 @@ static bool allowed(struct made *m, int64_t b, int64_t h, int64_t i, int64_t j)
     return !mask || made_get(mask, ((b * p->hq + h) * p->sq + i) * p->sk + j) != 0.0;
 }
 
+static int64_t clipped(int64_t x, int64_t rows)
+{
+    return x < 0 ? 0 : x >= rows ? rows - 1 : x;
+}
+
+/* s += x.row of head h in a table of positions */
+static void add_position(struct made *m, uint32_t role, int64_t h, int64_t row, mpfr_t *x, mpfr_t s)
+{
+    const struct attn_tensor *table = find(m, role);
+    const int64_t rows = table->shape[1], dk = m->problem.dk;
+    mpfr_t t;
+
+    mpfr_init2(t, BITS);
+    for (int64_t c = 0; c < dk; c++) {
+        mpfr_mul_d(t, x[c], made_get(table, (h * rows + row) * dk + c), MPFR_RNDN);
+        mpfr_add(s, s, t, MPFR_RNDN);
+    }
+    mpfr_clear(t);
+}
+
+/* What disentangled scores have beside q.k. */
+static void add_positions(struct made *m, int64_t b, int64_t h, int64_t i, int64_t j, mpfr_t *q,
+                          mpfr_t *k, mpfr_t s)
+{
+    const struct attn_problem *p = &m->problem;
+    const struct attn_tensor *given = find(m, ATTN_REL_POS);
+    const int64_t rows = find(m, ATTN_SCORE_KR)->shape[1], far = i + offset(m, b) - j;
+    const int64_t d =
+        given ? (int64_t)made_get(given, i - j + p->sk - 1) : clipped(far + rows / 2, rows);
+    int64_t e = d;
+
+    if (p->variant == ATTN_POSITIONS_PAPER)
+        e = clipped(given ? rows - d : rows / 2 - far, rows);
+    if (p->parts != ATTN_PARTS_P2C)
+        add_position(m, ATTN_SCORE_KR, h, d, q, s);
+    if (p->parts != ATTN_PARTS_C2P)
+        add_position(m, ATTN_SCORE_QR, h, e, k, s);
+}
+
 /* Step 1 for one cell, without the scale. */
 static void raw_score(struct made *m, int64_t h, mpfr_t *q, mpfr_t *k, mpfr_t s)
 {
@@ -185,6 +224,8 @@ static void full_score(struct made *m, int64_t b, int64_t h, int64_t i, int64_t 
     const struct attn_tensor *bias = find(m, ATTN_BIAS), *alibi = find(m, ATTN_ALIBI);
 
     raw_score(m, h, q, k, s);
+    if (p->score == ATTN_SCORE_DISENTANGLED)
+        add_positions(m, b, h, i, j, q, k, s);
     mpfr_mul_d(s, s, p->scale, MPFR_RNDN);
     if (p->flags & ATTN_FLAG_SOFTCAP) {
         mpfr_div_d(s, s, p->softcap, MPFR_RNDN);

@@ -244,7 +244,7 @@ static void other_scores_are_accepted(void **state)
     uint64_t random = 11;
 
     (void)state;
-    for (uint32_t score = ATTN_SCORE_DOT; score <= ATTN_SCORE_ADDITIVE; score++)
+    for (uint32_t score = ATTN_SCORE_DOT; score <= ATTN_SCORE_DISENTANGLED; score++)
         for (size_t k = 0; k < KERNELS; k++)
             for (uint64_t c = 0; c < 12; c++) {
                 struct made_spec spec = random_spec(c + 1000 * k, &random);
@@ -253,6 +253,8 @@ static void other_scores_are_accepted(void **state)
                 spec.sk = 1 + spec.sk % 40;
                 spec.dk = 1 + spec.dk % 12;
                 spec.dh = 1 + pick(&random, 12);
+                spec.parts = (int64_t)(c % 3);
+                spec.variant = (int64_t)(c / 3 % 2);
                 if (kernels[k].splits)
                     spec.features &= ~MADE_SINK;
                 made_create(&m, &spec);

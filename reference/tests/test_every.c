@@ -193,6 +193,10 @@ static void test_refused(void **state)
         assert_false(ref_every_fits(&m.problem, why, sizeof why));
         made_free(&m);
     }
+    made_create(&m, &(struct made_spec){
+                        .score = ATTN_SCORE_DISENTANGLED, .sq = 8, .sk = 8, .dk = 4, .seed = 1});
+    assert_false(ref_every_fits(&m.problem, why, sizeof why));
+    made_free(&m);
     const struct ref_request request = {.numerics = &styles[0]};
     made_create(&m, &(struct made_spec){.dtype = ATTN_F32, .sq = 80, .sk = 8, .dk = 4, .seed = 1});
     make_few(&m);

@@ -107,8 +107,10 @@ static void scores_hold_together(void **state)
         }
     }
     assert_false(ref_score_has(ATTN_SCORE_DOT, ATTN_SCORE_M));
-    assert_true(ref_score_scale(ATTN_SCORE_SCALED_DOT, 64) == 0.125);
-    assert_true(ref_score_scale(ATTN_SCORE_DOT, 64) == 1);
+    assert_true(ref_score_scale(ATTN_SCORE_SCALED_DOT, 64, 0) == 0.125);
+    assert_true(ref_score_scale(ATTN_SCORE_DOT, 64, 0) == 1);
+    assert_true(ref_score_scale(ATTN_SCORE_DISENTANGLED, 12, ATTN_PARTS_BOTH) == 1.0 / 6);
+    assert_true(ref_score_scale(ATTN_SCORE_DISENTANGLED, 8, ATTN_PARTS_C2P) == 0.25);
 }
 
 /* ---- shapes and units ---- */

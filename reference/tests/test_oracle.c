@@ -199,7 +199,7 @@ static void attention_agrees(void **state)
     uint64_t seed = 1;
 
     (void)state;
-    for (uint32_t score = ATTN_SCORE_SCALED_DOT; score <= ATTN_SCORE_ADDITIVE; score++)
+    for (uint32_t score = ATTN_SCORE_SCALED_DOT; score <= ATTN_SCORE_DISENTANGLED; score++)
         for (size_t f = 0; f < sizeof(feature_sets) / sizeof(*feature_sets); f++)
             for (size_t d = 0; d < 4; d++) {
                 bool free_width = score == ATTN_SCORE_BILINEAR || score == ATTN_SCORE_ADDITIVE;
@@ -216,7 +216,11 @@ static void attention_agrees(void **state)
                                          .dh = 5,
                                          .features = feature_sets[f],
                                          .off = (int64_t)(seed % 3) - 1,
-                                         .seed = seed};
+                                         .seed = seed,
+                                         .parts = (int64_t)(seed % 3),
+                                         .variant = (int64_t)(seed / 3 % 2)};
+                if (seed / 6 % 2)
+                    spec.features |= MADE_REL_POS;
                 seed++;
                 compare(&spec, &worst);
                 vary(&spec);
@@ -253,7 +257,7 @@ static void edges_agree(void **state)
     struct worst worst = {0, 0, 0}, large = {0, 0, 0};
 
     (void)state;
-    for (uint32_t score = ATTN_SCORE_SCALED_DOT; score <= ATTN_SCORE_ADDITIVE; score++)
+    for (uint32_t score = ATTN_SCORE_SCALED_DOT; score <= ATTN_SCORE_DISENTANGLED; score++)
         for (size_t s = 0; s < sizeof(specs) / sizeof(*specs); s++) {
             struct made_spec spec = specs[s];
             spec.score = score;

@@ -119,7 +119,7 @@ static void count_scores(const struct attn_case *c)
 {
     const double scale = fabs(c->scale);
     choice(c->op - 1, 2, OFTEN, "op - 1");
-    choice(c->score - 1, 5, OFTEN, "score - 1");
+    choice(c->score - 1, 6, OFTEN, "score - 1");
     seen(c->params_head, OFTEN, "params=head", 0);
     seen(c->score == ATTN_SCORE_ADDITIVE && c->dh != c->dk, OFTEN, "dh", 0);
     if (c->scale_given) {

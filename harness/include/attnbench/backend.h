@@ -107,15 +107,24 @@ enum attn_decay { ATTN_DECAY_EXCLUSIVE = 0, ATTN_DECAY_INCLUSIVE = 1 };
  *   scaled_dot, dot  q.k
  *   bilinear         q^T M k
  *   gaussian         -0.5 |q - k|^2
- *   additive         w_v^T tanh(W_q q + W_k k) */
+ *   additive         w_v^T tanh(W_q q + W_k k)
+ *   disentangled     q_i.k_j + q_i.KR[h,d] + k_j.QR[h,e], of query i and key j; attn_problem.parts
+ *                    may leave out a product. d = clip(i + off - j + span, 0, 2 span - 1), or
+ *                    REL_POS[i - j + Sk - 1] if it is given. e is d, unless attn_problem.variant is
+ *                    ATTN_POSITIONS_PAPER: then e = clip(j - i - off + span, 0, 2 span - 1), or
+ *                    min(2 span - d, 2 span - 1) with REL_POS. off as for ALiBi */
 enum attn_score {
     ATTN_SCORE_SCALED_DOT = 1,
     ATTN_SCORE_DOT = 2,
     ATTN_SCORE_BILINEAR = 3,
     ATTN_SCORE_GAUSSIAN = 4,
     ATTN_SCORE_ADDITIVE = 5,
-    ATTN_SCORE_DISENTANGLED = 6 /* reserved */
+    ATTN_SCORE_DISENTANGLED = 6 /* DeBERTa; op attention only */
 };
+
+/* Disentangled scores: which products with positions they have, and where the second one reads. */
+enum attn_parts { ATTN_PARTS_BOTH = 0, ATTN_PARTS_C2P = 1, ATTN_PARTS_P2C = 2 };
+enum attn_positions { ATTN_POSITIONS_CODE = 0, ATTN_POSITIONS_PAPER = 1 };
 
 /* What a tensor is, with its logical shape. Shapes are always complete and in this axis order,
  * whatever the memory layout. Strides say where elements lie; a stride of 0 broadcasts. Dq is the
@@ -143,14 +152,15 @@ enum attn_role {
     ATTN_Q_GLOBAL = 26,  /* q, k and v of global rows */
     ATTN_K_GLOBAL = 27,
     ATTN_V_GLOBAL = 28,
-    ATTN_REL_POS = 29, /* i32 [Sq+Sk-1]: rows of the tables of positions, by distance */
+    ATTN_REL_POS = 29, /* disentangled, optional: i32 [Sq+Sk-1], rows of KR and QR by distance: that
+                          of query i and key j is entry i - j + Sk - 1, each in 0..2 span - 1 */
 
     ATTN_SCORE_M = 32,  /* bilinear: [Hq,Dq,Dk]; a shared matrix has stride 0 on axis 0 */
     ATTN_SCORE_WQ = 33, /* additive: [Hq,Dh,Dq] */
     ATTN_SCORE_WK = 34, /* additive: [Hq,Dh,Dk] */
     ATTN_SCORE_WV = 35, /* additive: [Hq,Dh] */
-    ATTN_SCORE_KR = 36, /* reserved: [Hq,2 span,Dk], tables of positions */
-    ATTN_SCORE_QR = 37,
+    ATTN_SCORE_KR = 36, /* disentangled: [Hq,2 span,Dk], projected positions that meet q; */
+    ATTN_SCORE_QR = 37, /* the same for k. Both are given, even if parts leaves one of them out */
 
     ATTN_X_Q = 48, /* mha: [B,Sq,Eq] */
     ATTN_X_K = 49, /* mha: [B,Sk,Ek]; if absent, x_q */
@@ -263,10 +273,11 @@ struct attn_problem {
     uint32_t n_tensors;
     uint32_t reserved;
     const struct attn_tensor *tensors;
-    int64_t variant; /* linear_decay: enum attn_decay; else 0 */
+    int64_t variant;   /* linear_decay: enum attn_decay; disentangled scores: enum attn_positions;
+                          else 0 */
+    int64_t weight_fn; /* reserved, 0: attention: what becomes of a score, instead of softmax */
+    int64_t parts;     /* disentangled scores: enum attn_parts; else 0 */
     /* Reserved, 0: */
-    int64_t weight_fn;  /* attention: what becomes of a score, instead of softmax */
-    int64_t parts;      /* disentangled scores */
     int64_t chunk;      /* chunked, lsh: tokens of a chunk */
     int64_t landmarks;  /* nystrom: segments of the sequence */
     int64_t iterations; /* nystrom: steps towards the inverse */

@@ -61,6 +61,7 @@ struct attn_operands {
     struct attn_tensor x_q, x_k, x_v; /* a missing x_k is x_q, a missing x_v is x_k; see .role */
     struct attn_tensor w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o;
     struct attn_tensor decay, bonus, state_in, state_out; /* recurrences */
+    struct attn_tensor score_kr, score_qr, rel_buckets;   /* disentangled scores */
 };
 
 /* One form of a role. A role with several forms has one row for each. */
@@ -85,6 +86,7 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         both = att | mha,
         bilinear = 1 << ATTN_SCORE_BILINEAR,
         additive = 1 << ATTN_SCORE_ADDITIVE,
+        places = 1 << ATTN_SCORE_DISENTANGLED,
         same = ATTN_LIKE_Q,
         side = ATTN_LIKE_Q | 1 << ATTN_F32,
         truth = 1 << ATTN_BOOL,
@@ -112,6 +114,9 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         {ATTN_SCORE_WQ, "score_w_q", "hdq", side, both, additive, 1, ATTN_PLACE(score_w_q)},
         {ATTN_SCORE_WK, "score_w_k", "hdk", side, both, additive, 1, ATTN_PLACE(score_w_k)},
         {ATTN_SCORE_WV, "score_w_v", "hd", side, both, additive, 1, ATTN_PLACE(score_w_v)},
+        {ATTN_SCORE_KR, "score_kr", "hPk", side, att, places, 1, ATTN_PLACE(score_kr)},
+        {ATTN_SCORE_QR, "score_qr", "hPk", side, att, places, 1, ATTN_PLACE(score_qr)},
+        {ATTN_REL_POS, "rel_buckets", "R", whole, att, places, 0, ATTN_PLACE(rel_buckets)},
         {ATTN_X_Q, "x_q", "biE", same, mha, 0, 1, ATTN_PLACE(x_q)},
         {ATTN_X_K, "x_k", "bjF", same, mha, 0, 0, ATTN_PLACE(x_k)},
         {ATTN_X_V, "x_v", "bjG", same, mha, 0, 0, ATTN_PLACE(x_v)},
@@ -236,11 +241,12 @@ static inline int64_t attn_problem_model_width(const struct attn_problem *p, uin
  *   q k v     widths of one head: dq, dk, dv        d   hidden width of an additive score: dh
  *   Q K V O   heads side by side: hq*dq, hkv*dk, hkv*dv, hq*dv
  *   E F G Y   model widths: of x_q, x_k, x_v, and of out
+ *   P   rows of a table of positions: 2 span        R   distances: sq + sk - 1
  *   3         three numbers
  * -1 if the letter is not known, or if the operand that decides it is not given. */
 static inline int64_t attn_problem_extent(const struct attn_problem *p, char axis)
 {
-    const struct attn_tensor *w_o;
+    const struct attn_tensor *w_o, *positions;
     switch (axis) {
     case 'b':
         return p->b;
@@ -277,6 +283,11 @@ static inline int64_t attn_problem_extent(const struct attn_problem *p, char axi
     case 'Y':
         w_o = attn_tensor_find(p, ATTN_W_O);
         return w_o ? w_o->shape[0] : p->hq * p->dv;
+    case 'P':
+        positions = attn_tensor_find(p, ATTN_SCORE_KR);
+        return positions && positions->rank == 3 ? positions->shape[1] : -1;
+    case 'R':
+        return p->sq + p->sk - 1;
     case '3':
         return 3;
     default:
@@ -478,7 +489,8 @@ static inline int attn_problem_shape_fits(const struct attn_problem *p,
 {
     for (uint32_t a = 0; a < tensor->rank; a++) {
         const int64_t extent = attn_problem_extent(p, axes[a]);
-        if (tensor->shape[a] != extent || extent < (axes[a] == 'j' ? 0 : 1))
+        const int64_t least = axes[a] == 'j' || axes[a] == 'R' ? 0 : 1;
+        if (tensor->shape[a] != extent || extent < least)
             return 0;
     }
     return 1;
@@ -542,6 +554,12 @@ static inline const char *attn_problem_operands_fault(const struct attn_problem 
     const struct attn_tensor *len = attn_tensor_find(p, ATTN_LEN);
     if (len && len->rank == 2 && (p->flags & ATTN_FLAG_OFF_BR))
         return "a bottom-right offset needs one length a batch";
+    if (p->score == ATTN_SCORE_DISENTANGLED && attn_problem_extent(p, 'P') % 2 != 0)
+        return "a table of positions has 2 span rows";
+    if (p->score == ATTN_SCORE_DISENTANGLED &&
+        (p->parts < ATTN_PARTS_BOTH || p->parts > ATTN_PARTS_P2C ||
+         p->variant < ATTN_POSITIONS_CODE || p->variant > ATTN_POSITIONS_PAPER))
+        return "parts or variant of the disentangled score is not known";
     if (attn_tensor_find(p, ATTN_KEEP) && !(p->flags & ATTN_FLAG_DROPOUT))
         return "a keep mask without dropout";
     if (p->op != ATTN_OP_MHA)

@@ -122,7 +122,7 @@ const struct ref_op ref_op_mha = {
     .traits = REF_PROJECTED | REF_SOFTMAX,
     .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR | ATTN_FLAG_SOFTCAP |
              ATTN_FLAG_DROPOUT | ATTN_FLAG_DETERMINISTIC | ATTN_FLAG_RESIDUAL,
-    .scores = REF_SCORES_ALL,
+    .scores = REF_SCORES_ALL & ~(UINT32_C(1) << ATTN_SCORE_DISENTANGLED),
     .operands = groups,
     .outputs = outputs,
     .keys = keys,
