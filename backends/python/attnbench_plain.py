@@ -79,8 +79,31 @@ def allowed_cells(p, a):
     return cells
 
 
+def positions(p, a):
+    """Rows of the tables of positions for c2p and p2c, broadcastable over [B,Hq,Sq,Sk]."""
+    span = a["score_kr"].shape[1] // 2
+    far = np.arange(p.sq)[:, None] - np.arange(p.sk)
+    if "rel_buckets" in a:
+        row = a["rel_buckets"][far + p.sk - 1].astype(np.int64)[None, None]
+        mirrored = 2 * span - row
+    else:
+        far = far + np.zeros((1, 1, 1, 1), dtype=np.int64) + offset(p, a)
+        row, mirrored = far + span, span - far
+    row = np.clip(row, 0, 2 * span - 1)
+    return row, np.clip(mirrored, 0, 2 * span - 1) if p.variant else row
+
+
 def raw_scores(p, a, q, k):
     """[B,Hq,Sq,Sk]; k has a head for each query head."""
+    if p.score == "disentangled":
+        cells = q @ k.swapaxes(-1, -2)
+        c2p, p2c = (np.broadcast_to(x, cells.shape) for x in positions(p, a))
+        if p.parts != 2:
+            cells += np.take_along_axis(q @ a["score_kr"].swapaxes(-1, -2), c2p, -1)
+        if p.parts != 1:
+            of_keys = k @ a["score_qr"].swapaxes(-1, -2)
+            cells += np.take_along_axis(of_keys, p2c.swapaxes(-1, -2), -1).swapaxes(-1, -2)
+        return cells
     if p.score == "bilinear":
         q = q @ a["score_m"]
     if p.score == "additive":
