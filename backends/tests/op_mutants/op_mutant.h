@@ -6,11 +6,12 @@
 
 #include "attnbench/problem.h"
 #include "linear_decay_bugs.h"
+#include "places_bugs.h"
 #include "wkv_bugs.h"
 
 /* BUG(name, types, cases, text): in which types of the problem, and on which lines of
  * op_mutants.cases, the bug can show. score.py reads the same tables. */
-#define OP_MUTANT_BUGS WKV_BUGS LINEAR_DECAY_BUGS
+#define OP_MUTANT_BUGS WKV_BUGS LINEAR_DECAY_BUGS PLACES_BUGS
 
 enum op_mutant_bug {
     BUG_none,
@@ -25,12 +26,12 @@ extern enum op_mutant_bug op_mutant_planted;
 
 /* One operator. `floats`: working memory that run gets, in floats. */
 struct op_mutant {
-    uint32_t op;
+    uint32_t op, score; /* score 0: the operator has none */
     int64_t (*floats)(const struct attn_problem *p);
     void (*run)(const struct attn_problem *p, const struct attn_operands *o, float *memory);
 };
 
-extern const struct op_mutant op_mutant_wkv, op_mutant_linear_decay;
+extern const struct op_mutant op_mutant_wkv, op_mutant_linear_decay, op_mutant_places;
 
 /* Element `at` of an operand as f32, and back. */
 float op_mutant_get(const struct attn_tensor *tensor, int64_t at);

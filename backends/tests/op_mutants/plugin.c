@@ -7,7 +7,8 @@
 
 enum op_mutant_bug op_mutant_planted;
 
-static const struct op_mutant *const operators[] = {&op_mutant_wkv, &op_mutant_linear_decay};
+static const struct op_mutant *const operators[] = {&op_mutant_wkv, &op_mutant_linear_decay,
+                                                    &op_mutant_places};
 
 struct plan {
     const struct attn_problem *problem;
@@ -37,13 +38,14 @@ static const struct attn_option_spec options[] = {{
     .help = "what is wrong with it",
 }};
 
-static const uint32_t optional[] = {ATTN_BONUS, ATTN_STATE_IN, ATTN_STATE_OUT, 0};
+static const uint32_t optional[] = {
+    ATTN_BONUS, ATTN_STATE_IN, ATTN_STATE_OUT, ATTN_BIAS, ATTN_LEN, ATTN_REL_POS, 0};
 
 static const struct attn_limits limits = {
-    .ops = ATTN_BIT(ATTN_OP_WKV) | ATTN_BIT(ATTN_OP_LINEAR_DECAY),
-    .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT),
+    .ops = ATTN_BIT(ATTN_OP_WKV) | ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_ATTENTION),
+    .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DISENTANGLED),
     .dtypes = ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16),
-    .flags = ATTN_FLAG_DETERMINISTIC,
+    .flags = ATTN_FLAG_DETERMINISTIC | ATTN_FLAG_CAUSAL | ATTN_FLAG_OFF_BR,
     .optional = optional,
     .no_dtype = "sums are f32",
 };
@@ -70,10 +72,24 @@ float op_mutant_bf16(float x)
     return attn_f32_of_bf16(attn_bf16_of_f32(x));
 }
 
+/* The operator of a problem; NULL: it is not one of them. */
+static const struct op_mutant *mutant_of(const struct attn_problem *problem)
+{
+    for (size_t n = 0; n < sizeof(operators) / sizeof(operators[0]); n++)
+        if (operators[n]->op == problem->op)
+            return operators[n];
+    return NULL;
+}
+
 static int supports(const struct attn_problem *problem, const struct attn_services *services,
                     char *why, size_t size)
 {
     (void)services;
+    const struct op_mutant *mutant = mutant_of(problem);
+    if (mutant && mutant->score && mutant->score != problem->score) {
+        snprintf(why, size, "only one score is implemented");
+        return ATTN_UNSUPPORTED;
+    }
     return attn_problem_check(problem, &limits, why, size);
 }
 
@@ -87,10 +103,7 @@ static int create(const struct attn_problem *problem, const struct attn_services
             op_mutant_planted = (enum op_mutant_bug)n;
     if (!plan)
         goto refused;
-    *plan = (struct plan){.problem = problem, .services = services};
-    for (size_t n = 0; n < sizeof(operators) / sizeof(operators[0]); n++)
-        if (operators[n]->op == problem->op)
-            plan->mutant = operators[n];
+    *plan = (struct plan){.problem = problem, .services = services, .mutant = mutant_of(problem)};
     const size_t bytes = (size_t)plan->mutant->floats(problem) * sizeof(float);
     plan->memory = services->alloc(services->context, bytes, 64);
     if (plan->memory) {
