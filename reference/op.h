@@ -46,7 +46,11 @@ enum ref_type {
 enum {
     REF_NEEDED = 1,     /* a problem without it is refused */
     REF_ACTIVATION = 2, /* follows layout= and view= */
-    REF_SHORT = 4       /* may have only the first axis: len is [B] or [B,Sq] */
+    REF_SHORT = 4,      /* may have only the first axis: len is [B] or [B,Sq] */
+    REF_BY_HEAD = 8,    /* has one entry per query head on its first axis. params=shared: all heads
+                           have the same, by a stride of 0 */
+    REF_ORTHOGONAL = 16 /* drawn as blocks of orthogonal rows, as many as a row is long; the last
+                           block may have fewer. The rows are as long as rows of N(0,1) */
 };
 
 /* An input. */

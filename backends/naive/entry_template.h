@@ -6,11 +6,14 @@ size_t NAME(attn_naive_bytes)(const struct attn_problem *problem)
     struct NAME(buffers) buffers;
     struct NAME(wkv) wkv;
     struct NAME(decaying) decaying;
+    struct NAME(performer) performer;
     switch (problem->op) {
     case ATTN_OP_WKV:
         return lay_out_wkv(problem, NULL, &wkv);
     case ATTN_OP_LINEAR_DECAY:
         return lay_out_decaying(problem, NULL, &decaying);
+    case ATTN_OP_PERFORMER:
+        return lay_out_performer(problem, NULL, &performer);
     default:
         return lay_out(problem, NULL, &buffers);
     }
@@ -31,6 +34,7 @@ void NAME(attn_naive_run)(const struct attn_problem *problem, const struct attn_
     struct NAME(buffers) buffers;
     struct NAME(wkv) wkv;
     struct NAME(decaying) decaying;
+    struct NAME(performer) performer;
     switch (problem->op) {
     case ATTN_OP_WKV:
         lay_out_wkv(problem, workspace, &wkv);
@@ -39,6 +43,10 @@ void NAME(attn_naive_run)(const struct attn_problem *problem, const struct attn_
     case ATTN_OP_LINEAR_DECAY:
         lay_out_decaying(problem, workspace, &decaying);
         run_decaying(problem, operands, &decaying);
+        break;
+    case ATTN_OP_PERFORMER:
+        lay_out_performer(problem, workspace, &performer);
+        run_performer(problem, operands, &performer);
         break;
     case ATTN_OP_MHA:
         lay_out(problem, workspace, &buffers);

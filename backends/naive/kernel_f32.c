@@ -19,4 +19,6 @@
 
 #include "linear_decay_template.h"
 
+#include "performer_template.h"
+
 #include "entry_template.h"

@@ -24,7 +24,7 @@ static const uint32_t optional[] = {
 
 static const struct attn_limits limits = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |
-           ATTN_BIT(ATTN_OP_LINEAR_DECAY),
+           ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_PERFORMER),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
               ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
               ATTN_BIT(ATTN_SCORE_ADDITIVE) | ATTN_BIT(ATTN_SCORE_DISENTANGLED),
@@ -128,13 +128,23 @@ static void release(void *binding)
     services->free(services->context, binding);
 }
 
+static const char *path_of(uint32_t op)
+{
+    switch (op) {
+    case ATTN_OP_WKV:
+    case ATTN_OP_LINEAR_DECAY:
+        return "step by step";
+    case ATTN_OP_PERFORMER:
+        return "features of the keys, then a state";
+    default:
+        return "three passes per row";
+    }
+}
+
 static void describe(const void *plan, char *text, size_t size)
 {
     const struct plan *p = plan;
-    snprintf(text, size, "%s, sums in %s, one thread",
-             p->problem->op == ATTN_OP_WKV || p->problem->op == ATTN_OP_LINEAR_DECAY
-                 ? "step by step"
-                 : "three passes per row",
+    snprintf(text, size, "%s, sums in %s, one thread", path_of(p->problem->op),
              p->problem->dtype == ATTN_F64 ? "f64" : "f32");
 }
 

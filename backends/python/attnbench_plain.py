@@ -224,6 +224,33 @@ def linear_decay(p, a):
     return {"out": out * v.dtype.type(p.scale), "state_out": state}
 
 
+def features(p, x, w, seen):
+    """exp(w x' - |x'|^2/2 - most) + eps of [B,H,S,D]. `seen`: the rows that count for the maximum of
+    all, as for keys; None: each row has its own maximum."""
+    x = x * x.dtype.type(p.scale**0.5)
+    product, half = x @ w.swapaxes(-1, -2), (x * x).sum(-1, keepdims=True) / 2
+    most = product if p.eps else product - half
+    if seen is None:
+        most = np.fmax.reduce(most, axis=-1, keepdims=True)
+    else:
+        most = np.fmax.reduce(np.where(seen, most, -np.inf), axis=(-2, -1), keepdims=True,
+                              initial=-np.inf)
+    most = np.where(np.isfinite(most), most, 0).astype(x.dtype)
+    return np.exp(product - half - most) + x.dtype.type(p.eps)
+
+
+def performer(p, a):
+    """Attention by random features, as a matrix of weights."""
+    k, v = per_query_head(p, a["k"]), per_query_head(p, a["v"])
+    cells = np.broadcast_to(allowed_cells(p, a), (p.b, p.hq, p.sq, p.sk))
+    phi_q = features(p, a["q"], a["features"], None)
+    phi_k = features(p, k, a["features"], cells.any(-2)[..., None])
+    weights = np.where(cells, phi_q @ phi_k.swapaxes(-1, -2), 0)
+    total = weights.sum(-1, keepdims=True)
+    weights /= np.where(cells.any(-1, keepdims=True), total, 1)
+    return {"out": values(weights, None if np.isfinite(v).all() else ~cells, v)}
+
+
 def operator(p, views):
     """The whole problem on arrays as `view` gives them: a dictionary of its outputs, widened."""
     a = {r: widen(x, p.tensors[r].dtype)
@@ -234,6 +261,8 @@ def operator(p, views):
             return wkv(a)
         if p.op == "linear_decay":
             return linear_decay(p, a)
+        if p.op == "performer":
+            return performer(p, a)
         if p.op == "attention":
             out, lse, weights = heads(p, a, a["q"], a["k"], a["v"])
             return {"out": out, "lse": lse, "weights": weights}

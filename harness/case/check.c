@@ -245,7 +245,7 @@ static int check_meaning(const struct attn_case *c, const char **key, char *why,
     if (vain)
         return refuse_key(vain, key, why, size);
     char scores[SCORES_MAX];
-    if (c->params_head && !attn_score_has_params(attn_case_score(c)))
+    if (c->params_head && !attn_case_has_params(c))
         return blame(key, "params", why, size, "'params' needs %s",
                      scores_of(has_params, "score=", " or ", scores));
     if (c->data_hash[0] && c->data == NULL)
@@ -261,7 +261,9 @@ static int check_meaning(const struct attn_case *c, const char **key, char *why,
 static int check_features(const struct attn_case *c, const char **key, char *why, size_t size)
 {
     const struct ref_op *op = attn_case_op(c);
+    const struct ref_operand *len = ref_operand_of(op, ATTN_LEN);
     const bool scored = strcmp(attn_case_score(c)->name, ATTN_DEFAULT_SCORE) != 0;
+    const bool len2d = c->len == ATTN_LEN_RAND_2D || (c->len == ATTN_LEN_PACK && c->n_len == 2);
     const struct {
         const char *key, *what;
         bool set, has;
@@ -270,7 +272,8 @@ static int check_features(const struct attn_case *c, const char **key, char *why
         {"mask", "window", c->window, op->flags & ATTN_FLAG_WINDOW},
         {"mask", "offset br", c->off_br, op->flags & ATTN_FLAG_OFF_BR},
         {"mask", "boolean mask", c->mask_bool || c->pack_mask, ref_operand_of(op, ATTN_MASK)},
-        {"mask", "lengths", c->len != ATTN_LEN_NONE, ref_operand_of(op, ATTN_LEN)},
+        {"mask", "lengths", c->len != ATTN_LEN_NONE, len},
+        {"mask", "lengths by query", len2d, len && strlen(len->shape) == 2},
         {"bias", "bias", c->bias_normal || c->pack_bias, ref_operand_of(op, ATTN_BIAS)},
         {"bias", "ALiBi", c->alibi || c->pack_alibi, ref_operand_of(op, ATTN_ALIBI)},
         {"sink", "sink", c->sink || c->pack_sink, ref_operand_of(op, ATTN_SINK)},

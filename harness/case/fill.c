@@ -27,6 +27,7 @@ static const char *const meanings[ATTN_FILL_COUNT] = {
     [ATTN_FILL_WHOLE] = "projections add up small whole numbers: exact in every order",
     [ATTN_FILL_FEW_QUERIES] = "a few distinct queries: every row is judged at any length",
     [ATTN_FILL_STRONG_DECAY] = "some channels decay so fast that products leave the range of f32",
+    [ATTN_FILL_TINY_PHI] = "random features whose exponentials are below the range of f32",
 };
 
 const char *attn_fill_name(enum attn_fill fill)
@@ -110,6 +111,8 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
         return NULL;
     if (fill == ATTN_FILL_STRONG_DECAY)
         return "an operator whose state decays";
+    if (fill == ATTN_FILL_TINY_PHI)
+        return "an operator with random features";
     if (fill == ATTN_FILL_POISON)
         return has_mask(c) ? NULL : "a mask";
     const bool projected = ref_op_is(c->op, REF_PROJECTED);
@@ -130,6 +133,8 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
             return "weights that scores alone decide: no bias, ALiBi, sink or dropout";
     if (fill == ATTN_FILL_CENSUS)
         return NULL;
+    if (!ref_op_is(c->op, REF_SOFTMAX))
+        return "a softmax of scores";
     if (!scale_is_usable(c))
         return "a scale between 1e-4 and 1e4";
     if ((fill == ATTN_FILL_EXACT || fill == ATTN_FILL_ONE_HOT) && c->softcap > 0)

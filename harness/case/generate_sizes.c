@@ -220,6 +220,8 @@ static void write_operator(struct attn_draft *draft, const struct attn_case *c)
         attn_draft_word(draft, "weights=stiefel");
     if (attn_op_takes(op, "prune") && attn_draft_percent(draft, 30))
         prune(draft, c->hq);
+    if (!(op->traits & REF_SOFTMAX) && attn_case_has_params(c) && attn_draft_percent(draft, 50))
+        attn_draft_word(draft, "params=head");
     for (const struct ref_param *p = op->params; p && p->key; p++)
         if (ref_score_reads(draft->score, p->key) &&
             (p->fallback < p->least || attn_draft_percent(draft, 50)))
@@ -237,6 +239,7 @@ void attn_draft_sizes(struct attn_draft *draft)
     struct attn_case *c = &draft->sizes;
     const struct ref_op *op = draft->op;
     c->op = op->op;
+    c->score = draft->score->score;
     c->cross = attn_op_takes(op, "kv") && attn_draft_percent(draft, 45);
     c->residual = attn_op_takes(op, "residual") && attn_draft_percent(draft, 30);
     c->wo = !(attn_op_takes(op, "wo") && attn_draft_percent(draft, 25));

@@ -7,7 +7,7 @@
 #include "case/language.h"
 #include "case/operator.h"
 
-enum { CHOICES_MAX = 20, NAMES_MAX = 40 };
+enum { CHOICES_MAX = 40, NAMES_MAX = 40 };
 
 static const struct attn_choice dtypes[] = {
     {"f64", ATTN_F64}, {"f32", ATTN_F32}, {"f16", ATTN_F16}, {"bf16", ATTN_BF16}, {NULL, 0}};
@@ -33,6 +33,7 @@ const struct attn_choice attn_fill_choices[] = {{"normal", ATTN_FILL_NORMAL},
                                                 {"whole", ATTN_FILL_WHOLE},
                                                 {"few_queries", ATTN_FILL_FEW_QUERIES},
                                                 {"strong_decay", ATTN_FILL_STRONG_DECAY},
+                                                {"tiny_phi", ATTN_FILL_TINY_PHI},
                                                 {NULL, 0}};
 static const struct attn_choice weights[] = {
     {"normal", ATTN_WEIGHTS_NORMAL}, {"stiefel", ATTN_WEIGHTS_STIEFEL}, {NULL, 0}};
@@ -374,7 +375,7 @@ const struct attn_case_key attn_language_keys[] = {
     {"e", "N", "hq*dk", "op=mha: model width", SIZE(e, 1, fallback_e, ATTN_KEY_TENSORS)},
     {"fill",
      "normal|uniform|ones|zeros|census|spike|poison|exact|one_hot|stair_up|stair_down|rounding|"
-     "overflow|negative|constant|cancel|tiny|few_queries|strong_decay",
+     "overflow|negative|constant|cancel|tiny|few_queries|strong_decay|tiny_phi",
      "normal", "values of q, k, v (x_*)", CHOICE(fill, attn_fill_choices, ATTN_FILL_NORMAL, 0)},
     {"h", "N", NULL, "hq and hkv in one", SHORTHAND(0, "hq", "hkv")},
     {"hkv", "N", "hq", "key/value heads; divides hq", SIZE(hkv, 1, fallback_hq, 0)},
@@ -392,7 +393,7 @@ const struct attn_case_key attn_language_keys[] = {
     {"out", NULL, "none", "outputs beyond out",
      RULE{.parse = attn_parse_out, .write = attn_write_out}},
     {"params", "shared|head", "shared",
-     "bilinear, additive, disentangled: one set, or one per query head",
+     "bilinear, additive, disentangled, performer: one set, or one per query head",
      CHOICE(params_head, params, 0, 0)},
     {"proj_bias", "0|1", "0", "op=mha: b_q b_k b_v b_o", CHOICE(proj_bias, flags, 0, 0)},
     {"prune", "I/I/...", NULL, "op=mha: heads that are zeroed",

@@ -23,6 +23,15 @@ bool attn_score_has_params(const struct ref_score *score)
     return score->params && score->params[0];
 }
 
+bool attn_case_has_params(const struct attn_case *c)
+{
+    const struct ref_operand *row;
+    bool by_head = attn_score_has_params(attn_case_score(c));
+    for (size_t n = 0; !by_head && (row = ref_operand_at(attn_case_op(c), n)); n++)
+        by_head = row->flags & REF_BY_HEAD;
+    return by_head;
+}
+
 static bool is_among(const char *const *names, const char *name)
 {
     for (; names && *names; names++)
@@ -103,6 +112,8 @@ bool attn_case_draws(const struct attn_case *c, const struct ref_operand *operan
         drawn->one = c->params_head ? 0 : 1; /* the heads come first */
         return ref_score_has(c->score, operand->role);
     }
+    if (operand->flags & REF_BY_HEAD)
+        drawn->one = c->params_head ? 0 : 1;
     switch (operand->role) {
     case ATTN_X_K:
         return c->cross;

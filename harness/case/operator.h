@@ -22,6 +22,9 @@ const struct ref_score *attn_case_score(const struct attn_case *c);
 /* Does a score have parameters of its own? */
 bool attn_score_has_params(const struct ref_score *score);
 
+/* Has a case parameters that params= makes shared, or one per head? */
+bool attn_case_has_params(const struct attn_case *c);
+
 /* Does an operator accept a key that not every operator accepts? Does it need a key that others do
  * not need? */
 bool attn_op_takes(const struct ref_op *op, const char *key);

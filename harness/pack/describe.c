@@ -387,7 +387,7 @@ static int take_head_mask(struct judge *j)
     return 0;
 }
 
-/* Does a score parameter have one set per head? */
+/* Does a parameter have one set per head? */
 static bool by_head(const struct judge *j, const char *name)
 {
     const struct attn_st_entry *entry = find(j, name);
@@ -397,6 +397,7 @@ static bool by_head(const struct judge *j, const char *name)
 static int take_features(struct judge *j)
 {
     struct attn_case *c = j->c;
+    const struct ref_operand *row;
     if (c->mask_bool || c->bias_normal || c->alibi || c->sink ||
         (c->len != ATTN_LEN_NONE && c->len != ATTN_LEN_PACK))
         return FAIL(j, "its case draws something at random; a pack brings all of its tensors");
@@ -415,10 +416,12 @@ static int take_features(struct judge *j)
     bool heads = false;
     for (const uint32_t *role = attn_case_score(c)->params; role && *role; role++)
         heads = heads || by_head(j, attn_role_name(*role));
+    for (size_t n = 0; (row = ref_operand_at(j->op, n)); n++)
+        heads = heads || (row->flags & REF_BY_HEAD && by_head(j, row->name));
     if (c->proj_bias && !biased)
         return FAIL(j, "the case says proj_bias=1, but there is no b_q, b_k, b_v or b_o");
     if (c->params_head && !heads && c->hq > 1)
-        return FAIL(j, "the case says params=head, but the score's tensors are shared");
+        return FAIL(j, "the case says params=head, but its tensors are shared");
     c->proj_bias = biased;
     c->params_head = heads;
     return 0;

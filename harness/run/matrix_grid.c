@@ -5,11 +5,12 @@
  * Sizes are small because only shapes matter: only problems with rows without keys are computed. */
 #include "run/matrix.h"
 
-#define SIZES "b=2 sq=16 sk=16 d=32 "
-#define PLAIN SIZES "h=4 "
-#define MHA   "op=mha b=2 h=4 s=16 d=16 "
-#define WKV   "op=wkv b=2 s=16 d=32 "
-#define DECAY "op=linear_decay b=2 h=4 s=16 dk=16 dv=24 "
+#define SIZES     "b=2 sq=16 sk=16 d=32 "
+#define PLAIN     SIZES "h=4 "
+#define MHA       "op=mha b=2 h=4 s=16 d=16 "
+#define WKV       "op=wkv b=2 s=16 d=32 "
+#define DECAY     "op=linear_decay b=2 h=4 s=16 dk=16 dv=24 "
+#define PERFORMER "op=performer b=2 hq=4 s=16 dk=16 dv=24 features=20 "
 
 const struct attn_feature attn_features[] = {
     {"scores", "scaled dot", PLAIN, 0, false},
@@ -98,5 +99,11 @@ const struct attn_feature attn_features[] = {
     {"linear_decay", "inclusive", DECAY "decay=inclusive", 0, false},
     {"linear_decay", "bonus", DECAY "bonus=1", 0, false},
     {"linear_decay", "state in and out", DECAY "state_in=1 out=state_out", 0, false},
+
+    {"performer", "dense", PERFORMER, 0, false},
+    {"performer", "causal", PERFORMER "mask=causal", 0, false},
+    {"performer", "lengths", PERFORMER "mask=len:9", 0, false},
+    {"performer", "eps", PERFORMER "eps=0.0001", 0, false},
+    {"performer", "features by head, grouped heads", PERFORMER "hkv=2 params=head", 0, false},
     {NULL, NULL, NULL, 0, false},
 };

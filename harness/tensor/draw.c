@@ -17,7 +17,7 @@ struct stream {
     uint64_t seed;
     uint32_t role;
     double scale;  /* of a normal number, or the value itself */
-    int64_t count; /* lengths: the number of possible values */
+    int64_t count; /* lengths: the number of possible values; orthogonal rows: where theirs begin */
     double p;      /* booleans: probability of true */
     const struct attn_case *c;
     const int64_t *shape;
@@ -199,6 +199,54 @@ static int draw_orthonormal(const struct attn_tensor *tensor, const struct strea
     return 0;
 }
 
+/* Blocks of orthogonal rows, one after the other. Their lengths are those of rows of N(0,1) numbers
+ * that follow those of the tensor. */
+static void orthogonal_blocks(double *vectors, int64_t count, int64_t width,
+                              const struct stream *stream, int threads)
+{
+    for (int64_t first = 0; first < count; first += width) {
+        const int64_t rows = count - first < width ? count - first : width;
+        attn_stiefel(vectors + first * width, rows, width, threads);
+        for (int64_t at = first * width; at < (first + rows) * width; at += width) {
+            double square = 0;
+            for (int64_t c = 0; c < width; c++) {
+                const double x = normal_value(stream, (uint64_t)(stream->count + at + c));
+                square += x * x;
+            }
+            for (int64_t c = 0; c < width; c++)
+                vectors[at + c] *= sqrt(square);
+        }
+    }
+}
+
+static double stored_value(const void *context, uint64_t index)
+{
+    return ((const double *)context)[index];
+}
+
+/* An operand of REF_ORTHOGONAL: blocks for each matrix, whose rows are the last but one axis. */
+static int draw_orthogonal(const struct attn_tensor *tensor, struct stream *stream, int threads,
+                           char *why, size_t size)
+{
+    const int64_t width = tensor->shape[tensor->rank - 1], rows = tensor->shape[tensor->rank - 2];
+    const int64_t count = attn_operand_count(tensor);
+    double *vectors = calloc((size_t)count, sizeof *vectors);
+    if (vectors == NULL) {
+        snprintf(why, size, "no memory for an orthogonal %s", attn_role_name(tensor->role));
+        return -1;
+    }
+    stream->count = count;
+    for (int64_t at = 0; at < count; at++)
+        vectors[at] = normal_value(stream, (uint64_t)at);
+    for (int64_t at = 0; at < count; at += rows * width) {
+        orthogonal_blocks(vectors + at, rows, width, stream, threads);
+        stream->count += rows * width;
+    }
+    attn_operand_fill(tensor, threads, stored_value, vectors);
+    free(vectors);
+    return 0;
+}
+
 /* q, k, v, x_q, x_k, x_v */
 static void draw_activation(const struct attn_case *c, const struct attn_tensor *tensor,
                             struct stream *stream, int threads)
@@ -239,6 +287,8 @@ int attn_operand_draw(const struct attn_case *c, const struct attn_tensor *tenso
         attn_operand_fill(tensor, threads, own_value, &stream);
         return 0;
     }
+    if (ref_operand_of(attn_case_op(c), tensor->role)->flags & REF_ORTHOGONAL)
+        return draw_orthogonal(tensor, &stream, threads, why, size);
     switch (tensor->role) {
     case ATTN_W_Q:
     case ATTN_W_K:

@@ -419,10 +419,11 @@ static void changed_values(const void *context, uint64_t first, double values[AT
         values[n] = c->maker.change(c->craft, first + n, values[n]);
 }
 
-/* Is the fill made here, out of q, k and v? Other operators draw theirs by themselves. */
+/* Is the fill made here, out of q, k and v? Operators may draw it by themselves. */
 static bool is_made(const struct attn_case *c)
 {
     return c->fill >= ATTN_FILL_CENSUS &&
+           !attn_op_fills(attn_case_op(c), attn_fill_name(c->fill)) &&
            (ref_op_is(c->op, REF_QKV) || ref_op_is(c->op, REF_PROJECTED));
 }
 

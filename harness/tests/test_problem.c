@@ -23,7 +23,7 @@ static const uint32_t all_roles[] = {
 
 static const struct attn_limits everything = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |
-           ATTN_BIT(ATTN_OP_LINEAR_DECAY),
+           ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_PERFORMER),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
               ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
               ATTN_BIT(ATTN_SCORE_ADDITIVE) | ATTN_BIT(ATTN_SCORE_DISENTANGLED),
@@ -177,6 +177,9 @@ static void test_accepts_what_the_harness_makes(void **state)
         "h=2 s=5 d=8 score=disentangled span=4 parts=c2p,p2c variant=paper rel_buckets=log:4",
         "op=wkv b=2 s=5 d=8 state_in=1 out=state_out dtype=f64,bf16",
         "op=linear_decay b=2 h=3 s=5 dk=8 dv=11 bonus=1 state_in=1 out=state_out dtype=f64,bf16",
+        "op=performer b=2 hq=6 hkv=3 s=5 dk=8 dv=11 features=9 params=shared,head "
+        "mask=dense,causal,len:3 dtype=f64,bf16",
+        "op=performer b=2 h=3 sq=5 sk=7 dk=8 features=9 eps=0.5",
     };
     size_t count;
     const struct attn_problem_role *roles = attn_problem_roles(&count);

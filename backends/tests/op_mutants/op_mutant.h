@@ -6,18 +6,25 @@
 
 #include "attnbench/problem.h"
 #include "linear_decay_bugs.h"
+#include "performer_bugs.h"
 #include "places_bugs.h"
 #include "wkv_bugs.h"
 
 /* BUG(name, types, cases, text): in which types of the problem, and on which lines of
  * op_mutants.cases, the bug can show. score.py reads the same tables. */
-#define OP_MUTANT_BUGS WKV_BUGS LINEAR_DECAY_BUGS PLACES_BUGS
+#define OP_MUTANT_BUGS WKV_BUGS LINEAR_DECAY_BUGS PLACES_BUGS PERFORMER_BUGS
+
+/* RIGHT(name, cases, text): another way to compute the same, which must pass. */
+#define OP_MUTANT_RIGHT PERFORMER_RIGHT
 
 enum op_mutant_bug {
     BUG_none,
 #define BUG(name, types, cases, text) BUG_##name,
     OP_MUTANT_BUGS
 #undef BUG
+#define RIGHT(name, cases, text) BUG_##name,
+        OP_MUTANT_RIGHT
+#undef RIGHT
 };
 
 extern enum op_mutant_bug op_mutant_planted;
@@ -31,7 +38,8 @@ struct op_mutant {
     void (*run)(const struct attn_problem *p, const struct attn_operands *o, float *memory);
 };
 
-extern const struct op_mutant op_mutant_wkv, op_mutant_linear_decay, op_mutant_places;
+extern const struct op_mutant op_mutant_wkv, op_mutant_linear_decay, op_mutant_places,
+    op_mutant_performer;
 
 /* Element `at` of an operand as f32, and back. */
 float op_mutant_get(const struct attn_tensor *tensor, int64_t at);

@@ -8,7 +8,7 @@
 enum op_mutant_bug op_mutant_planted;
 
 static const struct op_mutant *const operators[] = {&op_mutant_wkv, &op_mutant_linear_decay,
-                                                    &op_mutant_places};
+                                                    &op_mutant_places, &op_mutant_performer};
 
 struct plan {
     const struct attn_problem *problem;
@@ -26,13 +26,18 @@ static const char *const names[] = {"none",
 #define BUG(name, types, cases, text) #name,
                                     OP_MUTANT_BUGS
 #undef BUG
+#define RIGHT(name, cases, text) #name,
+                                        OP_MUTANT_RIGHT
+#undef RIGHT
 };
 
 static const struct attn_option_spec options[] = {{
     .key = "bug",
     .type = ATTN_OPTION_CHOICE,
 #define BUG(name, types, cases, text) "|" #name
-    .choices = "none" OP_MUTANT_BUGS,
+#define RIGHT(name, cases, text)      "|" #name
+    .choices = "none" OP_MUTANT_BUGS OP_MUTANT_RIGHT,
+#undef RIGHT
 #undef BUG
     .default_value = "none",
     .help = "what is wrong with it",
@@ -42,7 +47,8 @@ static const uint32_t optional[] = {
     ATTN_BONUS, ATTN_STATE_IN, ATTN_STATE_OUT, ATTN_BIAS, ATTN_LEN, ATTN_REL_POS, 0};
 
 static const struct attn_limits limits = {
-    .ops = ATTN_BIT(ATTN_OP_WKV) | ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_ATTENTION),
+    .ops = ATTN_BIT(ATTN_OP_WKV) | ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_ATTENTION) |
+           ATTN_BIT(ATTN_OP_PERFORMER),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DISENTANGLED),
     .dtypes = ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16),
     .flags = ATTN_FLAG_DETERMINISTIC | ATTN_FLAG_CAUSAL | ATTN_FLAG_OFF_BR,

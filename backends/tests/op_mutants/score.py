@@ -38,6 +38,16 @@ def read_bugs():
     return bugs
 
 
+def read_right():
+    """Other ways to compute the same: name -> its cases."""
+    right = {}
+    for path in sorted(glob.glob(os.path.join(HERE, "*_bugs.h"))):
+        with open(path, encoding="utf-8") as file:
+            right.update({m[1]: m[2].split() for m in re.finditer(
+                r'RIGHT\((\w+), "(.*?)", "(.*?)"\)', file.read())})
+    return right
+
+
 def read_cases():
     with open(os.path.join(HERE, "op_mutants.cases"), encoding="utf-8") as file:
         lines = [line.split(":", 1) for line in file if line.strip() and line[0] != "#"]
@@ -65,6 +75,11 @@ class Suite(Program):
                                           f"    {r['repro']}")
                     if backend:
                         self.fits[dtype, r["name"]] = [f for f in r["checks"] if f in self.known]
+            for name, right in read_right().items():
+                path = self.file(f"{name}_{dtype}", {case: cases[case] for case in right})
+                _, records = self.verify(f"op_mutant:bug={name}", path, 1)
+                complaints += [f"{name} is {r['status']}: {r['reason']}\n    {r['repro']}"
+                               for r in records if r["status"] != "pass"]
         return complaints
 
 

@@ -94,9 +94,9 @@ enum attn_op {
     ATTN_OP_CHUNKED = 4,            /* reserved */
     ATTN_OP_WKV = 5,                /* RWKV-4: each channel a softmax over its past, which decays */
     ATTN_OP_LINEAR_DECAY = 6,       /* linear attention whose state decays */
-    ATTN_OP_LINFORMER = 7,          /* reserved, like the others to 10 */
-    ATTN_OP_PERFORMER = 8,
-    ATTN_OP_NYSTROM = 9,
+    ATTN_OP_LINFORMER = 7,          /* reserved */
+    ATTN_OP_PERFORMER = 8,          /* attention by positive random features (FAVOR+) */
+    ATTN_OP_NYSTROM = 9,            /* reserved, like the next */
     ATTN_OP_LSH = 10
 };
 
@@ -194,7 +194,8 @@ enum attn_role {
     ATTN_STREAM = 96,  /* device stream handle */
     ATTN_PROJ_E = 100, /* Linformer: [Hkv,r,Sk] */
     ATTN_PROJ_F = 101,
-    ATTN_FEATURES = 102,  /* Performer: [Hq,m,Dk] */
+    ATTN_FEATURES = 102,  /* performer: [Hq,m,Dk], random directions w of the features; one set for
+                             all heads has stride 0 on axis 0. Type of q, or f32 */
     ATTN_ROTATIONS = 103, /* Reformer */
     ATTN_BUCKETS = 104,
 
@@ -283,7 +284,7 @@ struct attn_problem {
     int64_t iterations; /* nystrom: steps towards the inverse */
     int64_t rounds;     /* lsh: rounds of hashing */
     int64_t buckets;    /* lsh: buckets of a round */
-    double eps;         /* performer: added to each feature */
+    double eps;         /* not reserved. performer: added to each feature, 0..1; else 0 */
 };
 
 /* The tensor of a role, or NULL. */
@@ -471,9 +472,9 @@ struct attn_backend {
     void (*numerics)(const void *plan, struct attn_numerics *numerics);
 
     /* Required: attaches tensors to a plan: all of the problem's, in the problem's order, with
-     * data. May pack or copy weights and score parameters (W_*, B_*, SCORE_*), and may copy to a
-     * device. Must not transform q, k, v and x_*: that is work of `run`. Several bindings of a plan
-     * may live at once, but only one runs at a time. */
+     * data. May pack or copy weights and score parameters (W_*, B_*, SCORE_*, FEATURES), and may
+     * copy to a device. Must not transform q, k, v and x_*: that is work of `run`. Several bindings
+     * of a plan may live at once, but only one runs at a time. */
     int (*bind)(void *plan, const struct attn_tensor *tensors, uint32_t n_tensors, void **binding,
                 char *why, size_t size);
 

@@ -62,6 +62,7 @@ struct attn_operands {
     struct attn_tensor w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o;
     struct attn_tensor decay, bonus, state_in, state_out; /* recurrences */
     struct attn_tensor score_kr, score_qr, rel_buckets;   /* disentangled scores */
+    struct attn_tensor features;                          /* performer */
 };
 
 /* One form of a role. A role with several forms has one row for each. */
@@ -83,6 +84,7 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         mha = 1 << ATTN_OP_MHA,
         wkv = 1 << ATTN_OP_WKV,
         decays = 1 << ATTN_OP_LINEAR_DECAY,
+        performer = 1 << ATTN_OP_PERFORMER,
         both = att | mha,
         bilinear = 1 << ATTN_SCORE_BILINEAR,
         additive = 1 << ATTN_SCORE_ADDITIVE,
@@ -95,16 +97,16 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
 #define ATTN_PLACE(field) offsetof(struct attn_operands, field)
     static const struct attn_problem_role roles[] = {
         /* role, name, axes, types, ops, scores, needed, place */
-        {ATTN_Q, "q", "bhiq", same, att | decays, 0, 1, ATTN_PLACE(q)},
-        {ATTN_K, "k", "bgjk", same, att | wkv | decays, 0, 1, ATTN_PLACE(k)},
-        {ATTN_V, "v", "bgjv", same, att | wkv | decays, 0, 1, ATTN_PLACE(v)},
-        {ATTN_OUT, "out", "bhiv", same, att | wkv | decays, 0, 1, ATTN_PLACE(out)},
+        {ATTN_Q, "q", "bhiq", same, att | decays | performer, 0, 1, ATTN_PLACE(q)},
+        {ATTN_K, "k", "bgjk", same, att | wkv | decays | performer, 0, 1, ATTN_PLACE(k)},
+        {ATTN_V, "v", "bgjv", same, att | wkv | decays | performer, 0, 1, ATTN_PLACE(v)},
+        {ATTN_OUT, "out", "bhiv", same, att | wkv | decays | performer, 0, 1, ATTN_PLACE(out)},
         {ATTN_OUT, "out", "biY", same, mha, 0, 1, ATTN_PLACE(out)},
         {ATTN_LSE, "lse", "bhi", ATTN_LIKE_LSE, both, 0, 0, ATTN_PLACE(lse)},
         {ATTN_WEIGHTS, "weights", "bhij", same, both, 0, 0, ATTN_PLACE(weights)},
         {ATTN_MASK, "mask", "bhij", truth, both, 0, 0, ATTN_PLACE(mask)},
         {ATTN_BIAS, "bias", "bhij", side, both, 0, 0, ATTN_PLACE(bias)},
-        {ATTN_LEN, "len", "b", whole, both, 0, 0, ATTN_PLACE(len)},
+        {ATTN_LEN, "len", "b", whole, both | performer, 0, 0, ATTN_PLACE(len)},
         {ATTN_LEN, "len", "bi", whole, both, 0, 0, ATTN_PLACE(len)},
         {ATTN_ALIBI, "alibi", "h", side, both, 0, 0, ATTN_PLACE(alibi)},
         {ATTN_SINK, "sink", "h", side, both, 0, 0, ATTN_PLACE(sink)},
@@ -136,6 +138,7 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         {ATTN_STATE_IN, "state_in", "bgkv", ATTN_LIKE_LSE, decays, 0, 0, ATTN_PLACE(state_in)},
         {ATTN_STATE_OUT, "state_out", "bgkv", ATTN_LIKE_LSE, decays, 0, 0, ATTN_PLACE(state_out)},
         {ATTN_STATE_OUT, "state_out", "bv3", ATTN_LIKE_LSE, wkv, 0, 0, ATTN_PLACE(state_out)},
+        {ATTN_FEATURES, "features", "hmk", side, performer, 0, 1, ATTN_PLACE(features)},
     };
 #undef ATTN_PLACE
     *count = sizeof(roles) / sizeof(roles[0]);
@@ -243,10 +246,11 @@ static inline int64_t attn_problem_model_width(const struct attn_problem *p, uin
  *   E F G Y   model widths: of x_q, x_k, x_v, and of out
  *   P   rows of a table of positions: 2 span        R   distances: sq + sk - 1
  *   3         three numbers
+ *   m         random features of performer
  * -1 if the letter is not known, or if the operand that decides it is not given. */
 static inline int64_t attn_problem_extent(const struct attn_problem *p, char axis)
 {
-    const struct attn_tensor *w_o, *positions;
+    const struct attn_tensor *w_o, *positions, *features;
     switch (axis) {
     case 'b':
         return p->b;
@@ -290,6 +294,9 @@ static inline int64_t attn_problem_extent(const struct attn_problem *p, char axi
         return p->sq + p->sk - 1;
     case '3':
         return 3;
+    case 'm':
+        features = attn_tensor_find(p, ATTN_FEATURES);
+        return features ? features->shape[1] : -1;
     default:
         return -1;
     }
@@ -409,6 +416,9 @@ static inline const char *attn_problem_size_fault(const struct attn_problem *p)
         return "wkv has hq = hkv = 1, sq = sk and dk = dv";
     if (fits && p->op == ATTN_OP_LINEAR_DECAY && (p->hq != p->hkv || p->sq != p->sk))
         return "linear_decay has hq = hkv and sq = sk";
+    if (fits && p->op == ATTN_OP_PERFORMER && (p->flags & ATTN_FLAG_CAUSAL) &&
+        (p->sq != p->sk || p->off != 0 || p->eps != 0))
+        return "a causal performer has sq = sk, no offset and eps = 0";
     return fits ? NULL : "the sizes do not make an attention problem";
 }
 

@@ -392,6 +392,39 @@ static void stiefel_weights(void **state)
     }
 }
 
+/* Rows of a block are orthogonal, of two blocks they are not; their lengths differ. Heads differ with
+ * params=head, and share one set without. */
+static void orthogonal_features(void **state)
+{
+    (void)state;
+    enum { M = 20, DK = 8 };
+    const char *line = "op=performer h=2 s=3 d=8 features=20 dtype=f64 params=head";
+    struct attn_instance *in = make(line), *alone = make_with(line, 1);
+    const struct attn_tensor *w = tensor_of(in, ATTN_FEATURES);
+    double square = 0, across = 0;
+    assert_memory_equal(w->data, tensor_of(alone, ATTN_FEATURES)->data, attn_tensor_span(w));
+    for (int64_t h = 0; h < 2; h++)
+        for (int64_t r = 0; r < M; r++)
+            for (int64_t e = 0; e <= r; e++) {
+                double dot = 0;
+                for (int64_t c = 0; c < DK; c++)
+                    dot += at(w, h, r, c, 0) * at(w, h, e, c, 0);
+                if (e == r)
+                    square += dot;
+                else if (e / DK == r / DK)
+                    assert_true(fabs(dot) < 1e-12);
+                else
+                    across = fmax(across, fabs(dot));
+            }
+    assert_true(fabs(square / (2 * M * DK) - 1) < 0.2 && across > 1);
+    assert_true(at(w, 0, 0, 0, 0) != at(w, 1, 0, 0, 0));
+    attn_instance_free(in);
+    attn_instance_free(alone);
+    in = make("op=performer h=2 s=3 d=8 features=20");
+    assert_strides(tensor_of(in, ATTN_FEATURES), 0, 8, 1, 0);
+    attn_instance_free(in);
+}
+
 static void scalars_and_work(void **state)
 {
     (void)state;
@@ -549,6 +582,7 @@ int main(void)
         cmocka_unit_test(multi_head_operands),
         cmocka_unit_test(weights_keep_the_scale),
         cmocka_unit_test(stiefel_weights),
+        cmocka_unit_test(orthogonal_features),
         cmocka_unit_test(scalars_and_work),
         cmocka_unit_test(few_queries),
         cmocka_unit_test(copies_are_what_is_drawn),
