@@ -18,6 +18,8 @@
 #define REFERENCE_E_EXP  (2.0 * U_F64)
 #define REFERENCE_E_LOG  (2.0 * U_F64)
 #define REFERENCE_E_TANH (4.0 * U_F64)
+/* Of weight functions: erfc has 5 ulp, sigmoid an exp and two operations. */
+#define REFERENCE_E_F (16.0 * U_F64)
 
 /* Roundoff of what is kept in `type`, where that is coarser than the accumulation; else 0. */
 static double storage_roundoff(uint32_t type, double u)
@@ -108,6 +110,8 @@ void ref_arithmetic_init(struct ref_arithmetic *arithmetic, const struct attn_pr
     a.e_arg = numerics->e_arg;
     a.e_tanh = numerics->e_tanh;
     a.e_log = numerics->e_log;
+    a.e_f = numerics->e_f;
+    a.a_f = numerics->a_f;
     a.tau = numerics->tau;
     a.tiles = numerics->key_tile > 0
                   ? fmax(1.0, ceil((double)problem->sk / (double)numerics->key_tile))
@@ -136,6 +140,7 @@ void ref_arithmetic_init(struct ref_arithmetic *arithmetic, const struct attn_pr
         a.e_exp = fmax(a.e_exp, REFERENCE_E_EXP);
         a.e_log = fmax(a.e_log, REFERENCE_E_LOG);
         a.e_tanh = fmax(a.e_tanh, REFERENCE_E_TANH);
+        a.e_f = fmax(a.e_f, REFERENCE_E_F);
     }
     ref_arithmetic_further(&a, numerics);
     *arithmetic = a;

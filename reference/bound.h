@@ -36,6 +36,7 @@ struct ref_arithmetic {
     double u_proj; /* mha: relative rounding of stored projections; 0: kept */
     double eta_proj;
     double e_exp, e_arg, e_tanh, e_log;
+    double e_f, a_f; /* of a weight function: |computed f(s) - f(s)| <= e_f f(s) + a_f */
     double tau;      /* lag of a lazily rescaled maximum */
     double tiles;    /* T = R */
     double chain;    /* longest chain of additions, if declared; 0: n */

@@ -7,6 +7,7 @@
 #include "reference/job.h"
 #include "reference/op_shared.h"
 #include "reference/score.h"
+#include "reference/weight.h"
 
 /* Units that are asked of an output with `total` of them. */
 static bool units_fit(const struct ref_units *units, int64_t total, char *why, size_t size)
@@ -84,6 +85,7 @@ static int prepare_rows(struct ref_job *job)
         .scores = {result->scores[0], result->scores[1], result->scores[2]},
         .allowed = result->allowed,
         .heads = heads_of(problem)};
+    job->weight = ref_weight_of(problem);
     job->scratch = ref_scratch_create(problem, job->threads);
     return job->scratch ? ATTN_OK : ATTN_OUT_OF_MEMORY;
 }

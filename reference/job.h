@@ -90,6 +90,7 @@ struct ref_job {
     struct ref_arithmetic arithmetic;
     bool bounds;
     uint32_t empty_row;
+    const struct ref_weight *weight; /* NULL: softmax */
     int threads;
     /* Only for operators with a softmax: */
     struct ref_row_results rows;

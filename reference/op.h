@@ -151,6 +151,8 @@ struct ref_op {
 
     bool scaled;                /* scale= has a meaning without scores; its default is 1 then */
     const struct ref_tie *ties; /* ended by a letter of 0; NULL: none */
+    /* Flags of a problem that follow from the fields of its parameters. NULL: there are none. */
+    uint64_t (*param_flags)(const struct attn_problem *problem);
     /* Checks what the tables cannot say. ATTN_OK or ATTN_INVALID with the reason. NULL: nothing. */
     int (*check)(const struct ref_operands *operands, char *why, size_t size);
     /* Sets extents that follow from other extents, or from which roles are present. Leaves unknown

@@ -4,6 +4,7 @@
 #ifndef ATTN_REFERENCE_H
 #define ATTN_REFERENCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,7 +42,8 @@ struct ref_values {
 };
 
 /* Each pointer may be NULL: not wanted. The caller owns all. Only operators with a softmax fill
- * `scores` and `allowed`, with one entry for each requested row of one head, in the order of lse. */
+ * `scores` and `allowed`, with one entry for each requested row of one head, in the order of lse.
+ */
 struct ref_result {
     struct ref_values output[REF_OUTPUTS];
     double *scores[3]; /* [rows, Sk] after: 0 raw * scale, 1 softcap, 2 bias. Computed for every
@@ -88,6 +90,10 @@ int ref_allowed(const struct attn_problem *problem, int64_t b, int64_t h, int64_
 /* Counts the (i, j) cells of all batches and query heads that len, causal, window and boolean mask
  * allow: the nnz for counting FLOPs. Reads only the data of LEN and MASK. */
 int64_t ref_count_allowed(const struct attn_problem *problem);
+
+/* Is out the mean of v with the weights of a softmax? Not with another weight function, or a gate.
+ */
+bool ref_is_softmax(const struct attn_problem *problem);
 
 /* Computes the request. Returns ATTN_OK, ATTN_UNSUPPORTED (a problem outside the operators, or a
  * request outside the problem) or ATTN_OUT_OF_MEMORY, with the reason in (why, size). Thread-safe.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row.c - steps 4 to 7 of the operator for one query row: mask, softmax, dropout, output. */
+/* row.c - steps 4 to 8 of the operator for one query row: mask, softmax or another weight function,
+ * dropout, output, gate. */
 #include <math.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "reference/parallel.h"
 #include "reference/philox.h"
 #include "reference/sums.h"
+#include "reference/weight.h"
 
 /* One row on its way through the steps. */
 struct row {
@@ -16,7 +18,7 @@ struct row {
     int64_t i;    /* query */
     int64_t slot; /* entry in struct ref_row_results */
     struct ref_softmax softmax;
-    bool poisoned; /* NaN or +inf among the allowed scores */
+    bool poisoned; /* NaN or +inf among the allowed scores of a softmax */
     bool uniform;  /* empty, and declared to weigh all keys equally */
     bool overflow; /* a score may leave the range of its type */
 };
@@ -55,13 +57,14 @@ static void collect_allowed(struct row *row, int64_t begin, int64_t end)
 {
     const struct attn_tensor *mask = job_of(row)->operands.by_role[ATTN_MASK];
     const double *s = row->scratch->score[2];
+    const bool weighed = job_of(row)->weight;
     int64_t step = 0, n = 0;
     const uint8_t *may =
         mask ? ref_mask_row(mask, row->block->b, row->block->h, row->i, &step) : NULL;
 
     for (int64_t j = begin; j < end; j++) {
         bool allowed = s[j] != -INFINITY && (!may || may[j * step] != 0);
-        row->poisoned |= allowed && !(s[j] < INFINITY);
+        row->poisoned |= allowed && !weighed && !(s[j] < INFINITY);
         row->scratch->key[n] = j;
         row->scratch->logit[n] = s[j];
         n += allowed; /* else the next key takes its place */
@@ -105,6 +108,13 @@ static void softmax(struct row *row)
     x->lse = x->max + x->log_sum;
     for (int64_t t = 0; t < x->n; t++)
         p[t] /= x->sum;
+}
+
+/* Pass 3 with another weight function: p_j = f(s_j), in scratch->p. */
+static void weigh(struct row *row)
+{
+    for (int64_t t = 0; t < row->softmax.n; t++)
+        row->scratch->p[t] = job_of(row)->weight->value(row->scratch->logit[t]);
 }
 
 /* Pass 4: what dropout makes of each weight: 0, or 1 / (1 - p). */
@@ -258,6 +268,32 @@ static void store_joined(const struct row *row, const struct ref_row_bound *boun
                    at / block->out_stride);
 }
 
+/* The bounds of a row whose weights nothing divides. */
+static void store_weighed(const struct row *row, const double *out, double *error)
+{
+    const struct ref_row_results *result = &job_of(row)->rows;
+    const struct ref_arithmetic *a = &job_of(row)->arithmetic;
+    const struct attn_tensor *weights = job_of(row)->operands.by_role[ATTN_WEIGHTS];
+    const uint32_t dtype = weights ? weights->dtype : problem_of(row)->dtype;
+    const int64_t sk = problem_of(row)->sk;
+    struct ref_scratch *x = row->scratch;
+    struct ref_row_bound bound = {.overflows = row->overflow};
+
+    if (!row->overflow)
+        ref_bound_weights(a, &row->softmax, job_of(row)->weight, x, &bound);
+    if (bound.overflows) {
+        store_unknown(row, error);
+        return;
+    }
+    if (error)
+        ref_bound_weighed(a, &row->softmax, &bound, row->block->keys, x, out, error);
+    if (result->weights_bound)
+        fill(result->weights_bound + row->slot * sk, sk, 0.0);
+    for (int64_t t = 0; result->weights_bound && t < row->softmax.n; t++)
+        result->weights_bound[row->slot * sk + x->key[t]] =
+            ref_bound_final(a, dtype, x->p[t], x->growth[t] + x->store[t] + a->omega);
+}
+
 static void store_bounds(const struct row *row, const double *out, double *error)
 {
     const struct ref_job *job = job_of(row);
@@ -305,6 +341,10 @@ static bool settle_by_rule(struct row *row, double *out, double *error)
     }
     if (x->n > 0)
         return false;
+    if (job_of(row)->weight) { /* an empty sum, whatever is declared for a softmax */
+        store_rule(row, out, error, 0.0, -INFINITY);
+        return true;
+    }
     if (rule == ATTN_EMPTY_UNIFORM && problem_of(row)->sk > 0) {
         allow_all(row);
         return false;
@@ -342,14 +382,19 @@ static void compute_row(struct row *row, const double *q, const double *q_error,
         bound_scores(row, q, q_error, q_spread);
     if (settle_by_rule(row, out, error))
         return;
-    softmax(row);
+    if (job->weight)
+        weigh(row);
+    else
+        softmax(row);
     dropout(row);
     weigh_values(row, out);
     /* The rule "uniform" declares weights, but no lse of their own. */
     if (job->rows.lse)
         job->rows.lse[row->slot] = row->uniform ? -INFINITY : row->softmax.lse;
     store_weights(row);
-    if (job->bounds)
+    if (job->bounds && job->weight)
+        store_weighed(row, out, error);
+    else if (job->bounds)
         store_bounds(row, out, error);
 }
 
@@ -369,15 +414,17 @@ static void compute_rows(void *context, int64_t begin, int64_t end)
     struct ref_scratch *scratch = scratch_take(job);
 
     for (int64_t r = begin; r < end; r++) {
+        double *out = block->out ? block->out + r * block->out_stride : scratch->out;
+        double *error = block->error ? block->error + r * block->out_stride : NULL;
         struct row row = {.block = block,
                           .scratch = scratch,
                           .i = ref_row_index(job, block->first + r) % problem->sq,
                           .slot = (block->first + r) * job->rows.heads + block->result_head};
         compute_row(&row, block->q + r * problem->dq,
                     block->q_error ? block->q_error + r * problem->dq : NULL,
-                    block->q_spread ? block->q_spread + r * problem->dq : NULL,
-                    block->out ? block->out + r * block->out_stride : scratch->out,
-                    block->error ? block->error + r * block->out_stride : NULL);
+                    block->q_spread ? block->q_spread + r * problem->dq : NULL, out, error);
+        if (job->operands.by_role[ATTN_GATE])
+            ref_gate_row(block, row.i, out, error);
     }
     atomic_flag_clear(&scratch->busy);
 }

@@ -17,7 +17,7 @@ import random
 import struct
 import sys
 
-FORMAT = {"F32": "f", "F64": "d", "I64": "q", "BOOL": "?"}
+FORMAT = {"F32": "f", "F64": "d", "I64": "q", "BOOL": "?", "I32": "i"}
 SOURCE = "toy example of the textbooks (keys of ones, values 0..39); answers by hand"
 
 

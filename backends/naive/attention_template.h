@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_template.h - the three passes over a row: logits, softmax, weighted sum.
+/* attention_template.h - the three passes over a row: logits, weights, weighted sum.
  *
  * Include it after rows_template.h. Only the keys that take part are kept: s and key are lists of
  * the same length. So a sum never reads anything behind a mask. */
@@ -207,6 +207,24 @@ static REAL softmax(REAL *s, int64_t n, const struct attn_tensor *sink, int64_t 
     return max + LOG(sum);
 }
 
+/* Pass 2 with another weight function than softmax: each weight depends on its logit alone. */
+static void weigh(REAL *s, int64_t n, int64_t weight_fn)
+{
+    const REAL mean = (REAL)0.70710678118654752440;  /* sqrt(1/2) */
+    const REAL steep = (REAL)2.50662827463100050242; /* sqrt(2 pi) */
+    for (int64_t t = 0; t < n; t++)
+        switch (weight_fn) {
+        case ATTN_WEIGHT_SIGMOID:
+            s[t] = 1 / (1 + EXP(-s[t]));
+            break;
+        case ATTN_WEIGHT_RELU2:
+            s[t] = s[t] <= 0 ? 0 : s[t] * s[t];
+            break;
+        default:
+            s[t] = (REAL)0.5 * ERFC((mean - s[t]) * steep);
+        }
+}
+
 /* Pass 3: out = sum of p v. Dropped weights take no part. Kept ones are divided by 1-p at the end.
  * A sum starts from NaN if lse is NaN, because there may be no key to bring it in. */
 static void weighted_sum(const struct NAME(context) * c, int64_t n, int64_t b, int64_t h, int64_t i,
@@ -227,6 +245,14 @@ static void weighted_sum(const struct NAME(context) * c, int64_t n, int64_t b, i
     REAL kept = (REAL)(1 - p->dropout_p);
     for (int64_t d = 0; dropout && d < p->dv; d++)
         sum[d] /= kept;
+}
+
+static void multiply_by_gate(const struct NAME(context) * c, int64_t b, int64_t h, int64_t i)
+{
+    const int64_t dv = c->problem->dv;
+    const REAL *gate = head_row(&c->operands->gate, b, h, i, dv, c->buffers->v);
+    for (int64_t d = 0; d < dv; d++)
+        c->buffers->sum[d] *= gate[d];
 }
 
 static void store_weights(const struct NAME(context) * c, int64_t n, int64_t b, int64_t h,
@@ -250,8 +276,14 @@ static void attend(const struct NAME(context) * c, int64_t b, int64_t h)
         hide_keys(c, b, h);
     for (int64_t i = 0; i < p->sq; i++) {
         int64_t n = logits(c, b, h, i);
-        REAL row_lse = softmax(c->buffers->s, n, &o->sink, h);
+        REAL row_lse = 0;
+        if (p->flags & ATTN_FLAG_WEIGHT)
+            weigh(c->buffers->s, n, p->weight_fn);
+        else
+            row_lse = softmax(c->buffers->s, n, &o->sink, h);
         weighted_sum(c, n, b, h, i, row_lse);
+        if (o->gate.dtype)
+            multiply_by_gate(c, b, h, i);
         store(out, attn_row_start(out, b, h, i), out->stride[3], p->dv, c->buffers->sum);
         if (lse->dtype)
             store(lse, attn_row_start(lse, b, h, i), 1, 1, &row_lse);

@@ -8,6 +8,7 @@
 #define EXP        expf
 #define TANH       tanhf
 #define LOG        logf
+#define ERFC       erfcf
 
 #include "rows_template.h"
 

@@ -8,6 +8,7 @@
 #define EXP        exp
 #define TANH       tanh
 #define LOG        log
+#define ERFC       erfc
 
 #include "rows_template.h"
 

@@ -18,9 +18,10 @@ struct binding {
 
 /* All that there is. */
 static const uint32_t optional[] = {
-    ATTN_LSE,  ATTN_WEIGHTS,   ATTN_MASK,  ATTN_BIAS,     ATTN_LEN,       ATTN_ALIBI,   ATTN_SINK,
-    ATTN_KEEP, ATTN_HEAD_MASK, ATTN_X_K,   ATTN_X_V,      ATTN_W_O,       ATTN_B_Q,     ATTN_B_K,
-    ATTN_B_V,  ATTN_B_O,       ATTN_BONUS, ATTN_STATE_IN, ATTN_STATE_OUT, ATTN_REL_POS, 0};
+    ATTN_LSE,       ATTN_WEIGHTS, ATTN_MASK,      ATTN_BIAS, ATTN_LEN,   ATTN_ALIBI,
+    ATTN_SINK,      ATTN_KEEP,    ATTN_HEAD_MASK, ATTN_X_K,  ATTN_X_V,   ATTN_W_O,
+    ATTN_B_Q,       ATTN_B_K,     ATTN_B_V,       ATTN_B_O,  ATTN_BONUS, ATTN_STATE_IN,
+    ATTN_STATE_OUT, ATTN_REL_POS, ATTN_GATE,      0};
 
 static const struct attn_limits limits = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |
@@ -30,13 +31,13 @@ static const struct attn_limits limits = {
               ATTN_BIT(ATTN_SCORE_ADDITIVE) | ATTN_BIT(ATTN_SCORE_DISENTANGLED),
     .dtypes = ATTN_BIT(ATTN_F64) | ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16),
     .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR | ATTN_FLAG_SOFTCAP |
-             ATTN_FLAG_DROPOUT | ATTN_FLAG_RESIDUAL | ATTN_FLAG_DETERMINISTIC,
+             ATTN_FLAG_DROPOUT | ATTN_FLAG_RESIDUAL | ATTN_FLAG_DETERMINISTIC | ATTN_FLAG_WEIGHT,
     .optional = optional,
 };
 
 static void version(char *text, size_t size)
 {
-    snprintf(text, size, "glibc %s (exp, tanh, log)", gnu_get_libc_version());
+    snprintf(text, size, "glibc %s (exp, tanh, log, erfc)", gnu_get_libc_version());
 }
 
 static int supports(const struct attn_problem *problem, const struct attn_services *services,
@@ -74,8 +75,8 @@ fail:
 }
 
 /* glibc 2.36's manual, "Known Maximum Errors in Math Functions", x86_64: exp, expf, log, logf 1
- * ulp, tanh, tanhf 2 ulp. An ulp is at most 2u relative; twice the documented maximum is declared,
- * because a later libm may differ. */
+ * ulp, tanh, tanhf 2 ulp, erfc, erfcf at most 6 ulp. An ulp is at most 2u relative; twice the
+ * documented maximum is declared, because a later libm may differ. */
 static void numerics(const void *plan, struct attn_numerics *numerics)
 {
     const struct plan *p = plan;
@@ -94,6 +95,10 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
     numerics->e_exp = 4 * u;
     numerics->e_tanh = 8 * u;
     numerics->e_log = 4 * u;
+    if (p->problem->weight_fn == ATTN_WEIGHT_SIGMOID) /* an exp, a sum and a quotient */
+        numerics->e_f = 8 * u;
+    if (p->problem->weight_fn == ATTN_WEIGHT_LAPLACE)
+        numerics->e_f = 24 * u;
 }
 
 static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensors, void **binding,

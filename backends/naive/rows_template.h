@@ -5,7 +5,7 @@
  *   REAL          float or double: the type of all sums
  *   REAL_DTYPE    ATTN_F32 or ATTN_F64
  *   NAME(stem)    stem with the instance's suffix
- *   EXP TANH LOG  libm's functions of that type */
+ *   EXP TANH LOG ERFC  libm's functions of that type */
 #include <stdint.h>
 #include <string.h>
 

@@ -3,6 +3,8 @@
 
 The adapter `numpy` is this. Other adapters take from it the rows in which their library let a
 NaN of a masked key through: 0 * NaN is NaN."""
+import math
+
 import numpy as np
 
 WIDE = {"float64": np.float64}  # the others are worked on in float32
@@ -146,6 +148,20 @@ def softmax(s, cells, sink, odd):
     return (base + np.log(total))[..., 0], none
 
 
+def weigh(p, s, cells):
+    """Weights of another function than softmax in place of the scores; `none` as of softmax."""
+    none = ~cells | (s == -np.inf)
+    if p.weight_fn == "sigmoid":
+        s[...] = 1 / (1 + np.exp(-s))
+    elif p.weight_fn == "relu2":
+        np.square(np.maximum(s, 0), out=s)
+    else:  # laplace: erf element by element, in float64
+        s[...] = 0.5 * np.vectorize(math.erfc, otypes=[np.float64])(
+            (math.sqrt(0.5) - s.astype(np.float64)) * math.sqrt(2 * math.pi))
+    np.copyto(s, 0, where=none)
+    return none
+
+
 def heads(p, a, q, k, v):
     """Attention of heads [B,H,S,D]: out, lse, weights."""
     k, v = per_query_head(p, k), per_query_head(p, v)
@@ -161,7 +177,11 @@ def heads(p, a, q, k, v):
         distance = np.abs(np.arange(p.sq)[:, None] + offset(p, a) - np.arange(p.sk))
         s -= (a["alibi"][:, None, None] * distance).astype(s.dtype)
     sink = a["sink"][:, None, None] if "sink" in a else None
-    lse, none = softmax(s, allowed_cells(p, a), sink, not np.isfinite(v).all())
+    lse, weighed = None, p.weight_fn != "softmax"
+    if weighed:
+        none = weigh(p, s, allowed_cells(p, a))
+    else:
+        lse, none = softmax(s, allowed_cells(p, a), sink, not np.isfinite(v).all())
     weights = s
     if p.dropout:
         if "keep" in a:
@@ -169,10 +189,12 @@ def heads(p, a, q, k, v):
         else:
             words = philox(p.dropout_seed, s.size).reshape(s.shape)
             keep = (words >> np.uint64(8)) * 2.0**-24 >= p.dropout_p
-        keep = keep | np.isnan(s)  # a row of NaN is one whatever of it is dropped
+        if not weighed:
+            keep = keep | np.isnan(s)  # a row of NaN is one whatever of it is dropped
         weights = np.where(keep, s / s.dtype.type(1 - p.dropout_p), 0).astype(s.dtype)
         none = none if none is None else none | ~keep
-    return values(weights, none, v), lse, s
+    out = values(weights, none, v)
+    return (out * a["gate"] if "gate" in a else out), lse, s
 
 
 def values(weights, none, v):

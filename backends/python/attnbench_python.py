@@ -19,9 +19,12 @@ PLAIN_OPS = ("attention", "mha")  # those of an adapter that does not say
 SCORES = {1: "scaled_dot", 2: "dot", 3: "bilinear", 4: "gaussian", 5: "additive",
           6: "disentangled"}
 FLAGS = ("causal", "window", "bottom_right", "softcap", "dropout", "residual", "deterministic")
+WEIGHT = 1 << 9  # the flag of weight functions other than softmax
+WEIGHT_FNS = {0: "softmax", 1: "sigmoid", 2: "relu2", 3: "laplace"}
 ROLES = {1: "q", 2: "k", 3: "v", 4: "out", 5: "lse", 6: "weights",
          16: "mask", 17: "bias", 18: "len", 19: "alibi", 20: "sink", 21: "keep", 22: "head_mask",
-         29: "rel_buckets", 32: "score_m", 33: "score_wq", 34: "score_wk", 35: "score_wv", 36: "score_kr",
+         29: "rel_buckets", 24: "gate",
+         32: "score_m", 33: "score_wq", 34: "score_wk", 35: "score_wv", 36: "score_kr",
          37: "score_qr",
          48: "x_q", 49: "x_k", 50: "x_v", 51: "w_q", 52: "w_k", 53: "w_v", 54: "w_o",
          55: "b_q", 56: "b_k", 57: "b_v", 58: "b_o",
@@ -112,10 +115,13 @@ class Problem:
         (op, score, dtype, flags, self.b, self.hq, self.hkv, self.sq, self.sk, self.dq, self.dk,
          self.dv, self.scale, self.softcap, self.off, self.window_left, self.window_right,
          self.dropout_p, self.dropout_seed, self.variant, self.parts,
-         self.eps, tensors) = raw
-        if op not in OPS or score not in SCORES or dtype not in TYPES or flags >> len(FLAGS):
-            raise NotImplementedError(
-                f"unknown op {op}, score {score}, type {dtype} or flag in {flags:#x}")
+         self.eps, weight_fn, tensors) = raw
+        if op not in OPS or score not in SCORES or dtype not in TYPES or \
+                (flags & ~WEIGHT) >> len(FLAGS) or \
+                weight_fn not in WEIGHT_FNS or bool(weight_fn) != bool(flags & WEIGHT):
+            raise NotImplementedError(f"unknown op {op}, score {score}, type {dtype}, "
+                                      f"weight function {weight_fn} or flag in {flags:#x}")
+        self.weight_fn = WEIGHT_FNS[weight_fn]
         self.op, self.score, self.dtype = OPS[op], SCORES[score], TYPES[dtype][0]
         self.threads = threads
         self.tensors = _tensors(tensors)
@@ -134,7 +140,7 @@ class Problem:
             found |= {"mha"} if "w_o" in self.tensors else {"mha", "missing w_o"}
         if self.score not in ("scaled_dot", "dot"):
             found.add(self.score)
-        for name, there in (("off", self.off), ("groups", self.hq != self.hkv),
+        for name, there in (("weight_fn", flags & WEIGHT), ("off", self.off), ("groups", self.hq != self.hkv),
                             ("value_width", self.dk != self.dv), ("empty_keys", self.sk == 0)):
             if there:
                 found.add(name)
@@ -257,7 +263,7 @@ NUMERICS = ("acc_type", "score_type", "p_type", "proj_type", "p_normalised", "de
             "acc_toward_zero", "out_toward_zero", "ftz", "empty_row", "deterministic",
             "gaussian_by_norms", "invariant", "key_tile", "chain", "splits", "u_in", "e_exp",
             "e_arg", "e_tanh", "e_log", "tau", "partial_type", "partial_terms",
-            "score_stores", "alibi_by_key", "p_stochastic", "rescale_on_rise", "u_pv")
+            "score_stores", "alibi_by_key", "p_stochastic", "rescale_on_rise", "u_pv", "e_f", "a_f")
 EMPTY_ROW = {"zero": 0, "nan": 1, "uniform": 2, "inf": 3}
 
 
@@ -287,7 +293,7 @@ def declared(plan):
     if rule not in EMPTY_ROW:
         raise ValueError(f"numerics: empty_row '{rule}' is none of {', '.join(EMPTY_ROW)}")
     given["empty_row"] = EMPTY_ROW[rule]
-    return tuple(float(given.get(f, 0)) if f[:2] in ("u_", "e_") and f != "empty_row" or f == "tau"
+    return tuple(float(given.get(f, 0)) if f[:2] in ("u_", "e_", "a_") and f != "empty_row" or f == "tau"
                  else int(given.get(f, 0)) for f in NUMERICS) + (given["source"],)
 
 

@@ -71,9 +71,10 @@ struct attn_case {
     char name[ATTN_CASE_NAME_MAX]; /* as given, or "" */
     uint32_t op, score, dtype;     /* ABI enumerations */
     int64_t b, hq, hkv, sq, sk, dq, dk, dv, dh, e;
-    double scale;     /* resolved: 1/sqrt(dk) or 1 if not given; 0 while dk is not known */
-    bool scale_given; /* given, and not the default */
-    double softcap;   /* 0: none */
+    double scale;       /* resolved: 1/sqrt(dk) or 1 if not given; 0 while dk is not known */
+    bool scale_given;   /* given, and not the default */
+    bool scale_by_keys; /* given as 1/sk; false once resolved */
+    double softcap;     /* 0: none */
 
     bool causal, window, off_br;
     int64_t off; /* past:N, else 0 */
@@ -87,6 +88,9 @@ struct attn_case {
 
     bool bias_normal;
     unsigned bias_axes;
+    bool bias_const; /* one number for all cells: */
+    double bias_value;
+    bool bias_by_keys; /* given as -log(sk); false once resolved */
     bool alibi, sink;
     bool dropout;
     double dropout_p;

@@ -136,6 +136,20 @@ static int resolve_heads(struct attn_case *c, const char **key, char *why, size_
     return 0;
 }
 
+/* Numbers that are given by the number of keys. No keys count as one. */
+static int resolve_by_keys(struct attn_case *c, bool pack, const char **key, char *why, size_t size)
+{
+    const double keys = c->sk > 1 ? (double)c->sk : 1;
+    if (pack && c->scale_by_keys)
+        return blame(key, "scale", why, size, "a pack's keys are in its tensors: give the number");
+    if (c->scale_by_keys)
+        c->scale = 1 / keys;
+    if (c->bias_by_keys)
+        c->bias_value = 0 - log(keys);
+    c->scale_by_keys = c->bias_by_keys = false;
+    return 0;
+}
+
 int attn_case_resolve(struct attn_case *c, bool pack, const char **key, char *why, size_t size)
 {
     /* A default that depends on other sizes comes after them. */
@@ -151,7 +165,8 @@ int attn_case_resolve(struct attn_case *c, bool pack, const char **key, char *wh
     }
     if (pack && resolve_heads(c, key, why, size) != 0)
         return -1;
-    if (attn_params_resolve(c, key, why, size) != 0)
+    if (attn_params_resolve(c, key, why, size) != 0 ||
+        resolve_by_keys(c, pack, key, why, size) != 0)
         return -1;
     if (c->scale_given && (pack || c->scale != default_scale(c)))
         return 0;
@@ -274,7 +289,8 @@ static int check_features(const struct attn_case *c, const char **key, char *why
         {"mask", "boolean mask", c->mask_bool || c->pack_mask, ref_operand_of(op, ATTN_MASK)},
         {"mask", "lengths", c->len != ATTN_LEN_NONE, len},
         {"mask", "lengths by query", len2d, len && strlen(len->shape) == 2},
-        {"bias", "bias", c->bias_normal || c->pack_bias, ref_operand_of(op, ATTN_BIAS)},
+        {"bias", "bias", c->bias_normal || c->bias_const || c->pack_bias,
+         ref_operand_of(op, ATTN_BIAS)},
         {"bias", "ALiBi", c->alibi || c->pack_alibi, ref_operand_of(op, ATTN_ALIBI)},
         {"sink", "sink", c->sink || c->pack_sink, ref_operand_of(op, ATTN_SINK)},
         {"softcap", "softcap", c->softcap > 0, op->flags & ATTN_FLAG_SOFTCAP},
@@ -290,6 +306,20 @@ static int check_features(const struct attn_case *c, const char **key, char *why
     for (size_t n = 0; (output = attn_optional_output(n)); n++)
         if (attn_case_asks(c, output->role) && ref_output_of(op, output->role) < 0)
             return blame(key, "out", why, size, "op=%s has no output %s", op->name, output->name);
+    return 0;
+}
+
+/* Checks what only a softmax has: a denominator. */
+static int check_denominator(const struct attn_case *c, const char **key, char *why, size_t size)
+{
+    if (!attn_case_weighs(c))
+        return 0;
+    if (c->sink || c->pack_sink)
+        return blame(key, "sink", why, size,
+                     "a sink joins the denominator of a softmax, which this weight_fn has not");
+    if (attn_case_asks(c, ATTN_LSE))
+        return blame(key, "out", why, size,
+                     "lse is of the denominator of a softmax, which this weight_fn has not");
     return 0;
 }
 
@@ -316,7 +346,8 @@ int attn_case_judge(const struct attn_case *c, bool pack, const char **key, char
 {
     if (check_sizes(c, pack, key, why, size) != 0 || check_widths(c, key, why, size) != 0 ||
         check_meaning(c, key, why, size) != 0 || check_features(c, key, why, size) != 0 ||
-        check_mask(c, key, why, size) != 0 || attn_params_judge(c, pack, key, why, size) != 0)
+        check_denominator(c, key, why, size) != 0 || check_mask(c, key, why, size) != 0 ||
+        attn_params_judge(c, pack, key, why, size) != 0)
         return -1;
     char unfit[128];
     if (!attn_fill_fits(c, c->fill, unfit, sizeof unfit))

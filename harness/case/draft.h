@@ -17,6 +17,7 @@ struct attn_draft {
     const struct ref_op *op;
     const struct ref_score *score;
     struct attn_case sizes;
+    struct attn_problem fields; /* of the operator's parameters */
     char words[ATTN_DRAFT_WORDS][ATTN_DRAFT_WORD_MAX];
     unsigned count;
 };

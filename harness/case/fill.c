@@ -48,11 +48,11 @@ static bool has_mask(const struct attn_case *c)
 /* A feature that changes the weights, besides the scores that a fill chooses. */
 static const char *weight_part(const struct attn_case *c)
 {
-    return c->bias_normal ? "a bias"
-           : c->alibi     ? "ALiBi"
-           : c->sink      ? "a sink"
-           : c->dropout   ? "dropout"
-                          : NULL;
+    return c->bias_normal || c->bias_const ? "a bias"
+           : c->alibi                      ? "ALiBi"
+           : c->sink                       ? "a sink"
+           : c->dropout                    ? "dropout"
+                                           : NULL;
 }
 
 /* A fill chooses scores by dividing by the scale. */
@@ -96,6 +96,14 @@ static int64_t columns_needed(const struct attn_case *c, enum attn_fill fill)
     }
 }
 
+/* Are the scores that a fill chooses those that make the weights of a softmax 0 or 1, or tiles of
+ * them rise and fall? */
+static bool needs_softmax(enum attn_fill fill)
+{
+    return fill == ATTN_FILL_EXACT || fill == ATTN_FILL_ONE_HOT || fill == ATTN_FILL_STAIR_UP ||
+           fill == ATTN_FILL_STAIR_DOWN;
+}
+
 /* What a fill needs and the case does not have; some needs are written into `text`. */
 static const char *why_not(const struct attn_case *c, enum attn_fill fill, char text[64])
 {
@@ -128,6 +136,12 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
         return "op=" ATTN_DEFAULT_OP ": projections mix what it puts into q, k and v";
     if (fill == ATTN_FILL_ROUNDING || (fill >= ATTN_FILL_CONSTANT && fill <= ATTN_FILL_TINY))
         return NULL;
+    if (needs_softmax(fill) && attn_case_weighs(c))
+        return "the weights of a softmax";
+    if (fill == ATTN_FILL_FEW_QUERIES && !attn_case_is_softmax(c))
+        return "a softmax without a gate";
+    if (fill == ATTN_FILL_CENSUS && attn_case_weighs(c))
+        return NULL;
     if (fill == ATTN_FILL_CENSUS || fill == ATTN_FILL_EXACT || fill == ATTN_FILL_ONE_HOT)
         if (weight_part(c))
             return "weights that scores alone decide: no bias, ALiBi, sink or dropout";
@@ -145,7 +159,7 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
     case ATTN_FILL_FEW_QUERIES: /* every row must see a range of keys */
         if (score->traits & REF_SCORE_PLACES)
             return "a score that does not depend on distances";
-        return c->mask_bool || c->bias_normal || c->alibi || c->dropout
+        return c->mask_bool || c->bias_normal || c->bias_const || c->alibi || c->dropout
                    ? "rows that see a range of keys: no boolean mask, bias, ALiBi or dropout"
                    : NULL;
     case ATTN_FILL_SPIKE:

@@ -23,8 +23,8 @@ static void extreme_or_real(struct attn_draft *draft, const char *key, const cha
 static void scoring(struct attn_draft *draft)
 {
     /* From 3e3 on the bound may be too wide to prove anything. */
-    static const char *const scales[] = {"0",    "1",     "-1",     "5",   "-20", "100",
-                                         "1e-4", "1e-20", "-1e-40", "3e3", "1e8", "1e38"};
+    static const char *const scales[] = {"0",     "1",      "-1",  "5",   "-20",  "100", "1e-4",
+                                         "1e-20", "-1e-40", "3e3", "1e8", "1e38", "1/sk"};
     static const char *const caps[] = {"0.05", "1", "3.5", "30", "1e4", "1e300"};
     static const char *const rates[] = {"0", "0.1", "0.5", "0.97"};
     char number[32];
@@ -46,17 +46,27 @@ static void scoring(struct attn_draft *draft)
         extreme_or_real(draft, "dropout", rates, COUNT(rates), 0, 1);
 }
 
+/* Has the case other weights than those of a softmax, and so no denominator? */
+static bool weighs(const struct attn_draft *draft)
+{
+    return draft->op->param_flags && draft->op->param_flags(&draft->fields) & ATTN_FLAG_WEIGHT;
+}
+
 static void addition(struct attn_draft *draft)
 {
+    static const char *const constants[] = {"-log(sk)", "0", "1", "-8.5", "300"};
     char parts[2][ATTN_DRAFT_WORD_MAX], axes[8];
     unsigned count = 0;
     attn_draft_axes(draft, axes);
     if (attn_draft_percent(draft, 22))
         snprintf(parts[count++], sizeof parts[0], "normal%s", axes);
+    else if (attn_draft_percent(draft, 8))
+        snprintf(parts[count++], sizeof parts[0], "const:%s",
+                 attn_draft_name(draft, constants, COUNT(constants)));
     if (attn_draft_percent(draft, 18))
         snprintf(parts[count++], sizeof parts[0], "alibi");
     attn_draft_parts(draft, "bias", "none", parts, count);
-    if (attn_draft_percent(draft, 25))
+    if (attn_draft_percent(draft, 25) && !weighs(draft))
         attn_draft_word(draft, "sink=%u", attn_draft_percent(draft, 85));
 }
 
@@ -86,7 +96,8 @@ static void placement(struct attn_draft *draft)
     if (attn_draft_percent(draft, 40))
         attn_draft_word(draft, "fill=%s", attn_draft_name(draft, fills, COUNT(fills)));
     if (ref_output_of(draft->op, ATTN_LSE) >= 0 && attn_draft_percent(draft, 75))
-        attn_draft_word(draft, "out=%s", attn_draft_name(draft, outs, COUNT(outs)));
+        attn_draft_word(draft, "out=%s",
+                        weighs(draft) ? "weights" : attn_draft_name(draft, outs, COUNT(outs)));
     if (attn_draft_percent(draft, 36))
         view(draft);
     const uint64_t seed = attn_draw(draft->state);

@@ -196,6 +196,10 @@ static void parameter(struct attn_draft *draft, const struct ref_param *param)
         value += attn_draw_below(draft->state, 1 + (unsigned)(param->most - param->least) % 64);
     if (param->kind == REF_PARAM_TABLE && value == 1) /* only a pack brings a tensor */
         value = 2;
+    if (param->field && param->kind != REF_PARAM_REAL) {
+        const int64_t whole = (int64_t)value;
+        memcpy((char *)&draft->fields + param->field, &whole, sizeof whole);
+    }
     attn_param_text(param, value, text, sizeof text);
     attn_draft_word(draft, "%s=%s", param->key, text);
 }
@@ -204,7 +208,8 @@ static void parameter(struct attn_draft *draft, const struct ref_param *param)
 static void write_operator(struct attn_draft *draft, const struct attn_case *c)
 {
     const struct ref_op *op = draft->op;
-    if (strcmp(op->name, ATTN_DEFAULT_OP) != 0)
+    const bool other = strcmp(op->name, ATTN_DEFAULT_OP) != 0;
+    if (other)
         attn_draft_word(draft, "op=%s", op->name);
     if (c->cross)
         attn_draft_word(draft, "kv=cross");
@@ -224,7 +229,7 @@ static void write_operator(struct attn_draft *draft, const struct attn_case *c)
         attn_draft_word(draft, "params=head");
     for (const struct ref_param *p = op->params; p && p->key; p++)
         if (ref_score_reads(draft->score, p->key) &&
-            (p->fallback < p->least || attn_draft_percent(draft, 50)))
+            (p->fallback < p->least || attn_draft_percent(draft, other ? 50 : 15)))
             parameter(draft, p);
     /* Those of operators with a softmax are drawn with their scores. */
     for (const struct ref_output *o = op->outputs; o->role && !(op->traits & REF_SOFTMAX); o++)

@@ -230,7 +230,8 @@ static int parse_scale(const struct attn_case_key *key, struct attn_word word, s
 {
     (void)key;
     c->scale_given = true;
-    return attn_word_real(word, &c->scale, origin);
+    c->scale_by_keys = attn_word_is(word, "1/sk");
+    return c->scale_by_keys ? 0 : attn_word_real(word, &c->scale, origin);
 }
 
 static void write_scale(const struct attn_case_key *key, const struct attn_case *c,
@@ -355,8 +356,8 @@ static_assert(sizeof(enum attn_layout) == sizeof(uint32_t), "choices are stored 
  * from the tables of the reference (table.c). */
 const struct attn_case_key attn_language_keys[] = {
     {"b", "N", "1", "batches", SIZE(b, 1, fallback_one, ATTN_KEY_TENSORS)},
-    {"bias", "none, or parts joined with +: normal[:AXES] alibi; tensor", "none",
-     "added to the score after softcap; AXES: which of b h q k are full",
+    {"bias", "none, or parts joined with +: normal[:AXES] const:X alibi; tensor", "none",
+     "added to the score after softcap; AXES: which of b h q k are full; X: a number or -log(sk)",
      RULE{.parse = attn_parse_bias, .write = attn_write_bias}},
     {"d", "N", NULL, "dq, dk and dv in one", SHORTHAND(ATTN_KEY_TENSORS, "dk", "dq", "dv")},
     {"data", "FILE", NULL, "a pack: real tensors in a .safetensors file",
@@ -400,7 +401,7 @@ const struct attn_case_key attn_language_keys[] = {
      RULE{.parse = attn_parse_prune, .write = attn_write_prune, .flags = ATTN_KEY_WHOLE}},
     {"residual", "0|1", "0", "op=mha: adds x_q last", CHOICE(residual, flags, 0, 0)},
     {"s", "N", NULL, "sq and sk in one", SHORTHAND(ATTN_KEY_TENSORS, "sq", "sk")},
-    {"scale", "X",
+    {"scale", "X or 1/sk",
      "1/sqrt(dk) for scaled_dot, 1/sqrt(3 dk) or 1/sqrt(2 dk) for disentangled, else 1",
      "factor of the raw score", RULE{.parse = parse_scale, .write = write_scale}},
     {"score", NULL, ATTN_DEFAULT_SCORE, "score of a query and key",

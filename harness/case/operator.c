@@ -129,8 +129,8 @@ bool attn_case_draws(const struct attn_case *c, const struct ref_operand *operan
         drawn->one = not_full(operand, c->mask_axes);
         return c->mask_bool;
     case ATTN_BIAS:
-        drawn->one = not_full(operand, c->bias_axes);
-        return c->bias_normal;
+        drawn->one = not_full(operand, c->bias_const ? 0 : c->bias_axes);
+        return c->bias_normal || c->bias_const;
     case ATTN_LEN:
         if (c->len != ATTN_LEN_RAND_2D)
             drawn->rank = 1;
@@ -190,6 +190,39 @@ bool attn_case_shape(const struct attn_case *c, struct ref_shape *shape)
     for (const struct ref_output *o = op->outputs; o->role; o++)
         shape->present[o->role] = attn_case_gives(c, o);
     return ref_shape_complete(op, shape);
+}
+
+void attn_case_set_fields(const struct attn_case *c, struct attn_problem *problem)
+{
+    const struct ref_op *op = attn_case_op(c);
+    for (const struct ref_param *p = op->params; p && p->key; p++) {
+        const double value = attn_case_param(c, p);
+        const int64_t whole = (int64_t)value;
+        char *field = (char *)problem + p->field;
+        if (p->field == 0)
+            continue;
+        if (p->kind == REF_PARAM_REAL)
+            memcpy(field, &value, sizeof value);
+        else
+            memcpy(field, &whole, sizeof whole);
+    }
+    if (op->param_flags)
+        problem->flags |= op->param_flags(problem);
+}
+
+bool attn_case_weighs(const struct attn_case *c)
+{
+    struct attn_problem problem = {.op = c->op};
+    attn_case_set_fields(c, &problem);
+    return problem.flags & ATTN_FLAG_WEIGHT;
+}
+
+bool attn_case_is_softmax(const struct attn_case *c)
+{
+    const struct ref_operand *gate = ref_operand_of(attn_case_op(c), ATTN_GATE);
+    struct attn_drawn drawn;
+    return ref_op_is(c->op, REF_SOFTMAX) && !attn_case_weighs(c) &&
+           !(gate && attn_case_draws(c, gate, &drawn));
 }
 
 int64_t attn_case_cells(const struct attn_case *c)

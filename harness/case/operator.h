@@ -75,6 +75,14 @@ bool attn_case_has_param(const struct attn_case *c, const struct ref_param *para
 /* Gives a parameter. 0, or -1: no memory. */
 int attn_case_set_param(struct attn_case *c, const struct ref_param *param, double value);
 
+/* Sets the fields and flags of a problem that parameters say. */
+void attn_case_set_fields(const struct attn_case *c, struct attn_problem *problem);
+
+/* Is out of the case the mean of v by a softmax (ref_is_softmax)? attn_case_weighs: are the weights
+ * made by another function? */
+bool attn_case_is_softmax(const struct attn_case *c);
+bool attn_case_weighs(const struct attn_case *c);
+
 /* The word of a value of a parameter, as a case line spells it. */
 void attn_param_text(const struct ref_param *param, double value, char *text, size_t size);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sets.c - other values made of parts: bias, out, view, prune. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "case/operator.h"
@@ -15,6 +16,25 @@ static int bias_normal(const struct attn_fields *fields, struct attn_case *c,
                                "a pack brings its own bias: bias=tensor");
     c->bias_normal = true;
     return attn_axes_parse(fields, 1, &c->bias_axes, origin);
+}
+
+/* The largest constant: every type holds it. */
+#define BIAS_MOST 65504.0
+
+static int bias_const(const struct attn_fields *fields, struct attn_case *c,
+                      const struct attn_origin *origin)
+{
+    const struct attn_word number = fields->at[1];
+    if (origin->pack)
+        return attn_case_error(origin, fields->at[0].column,
+                               "a pack brings its own bias: bias=tensor");
+    c->bias_const = true;
+    c->bias_by_keys = attn_word_is(number, "-log(sk)");
+    if (!c->bias_by_keys && attn_word_real(number, &c->bias_value, origin) != 0)
+        return -1;
+    if (!(fabs(c->bias_value) <= BIAS_MOST))
+        return attn_case_error(origin, number.column, "a constant bias must be in -65504..65504");
+    return 0;
 }
 
 static int bias_alibi(const struct attn_fields *fields, struct attn_case *c,
@@ -39,6 +59,7 @@ int attn_parse_bias(const struct attn_case_key *key, struct attn_word word, stru
                     const struct attn_origin *origin)
 {
     static const struct attn_part parts[] = {{"normal", 1, 1, 2, bias_normal},
+                                             {"const", 1, 2, 2, bias_const},
                                              {"alibi", 2, 1, 1, bias_alibi},
                                              {"tensor", 1, 1, 1, bias_tensor},
                                              {NULL, 0, 0, 0, NULL}};
@@ -54,6 +75,11 @@ void attn_write_bias(const struct attn_case_key *key, const struct attn_case *c,
         attn_sink_text(sink, c->pack_bias ? "tensor" : "normal");
         if (c->bias_normal)
             attn_axes_write(sink, c->bias_axes);
+    }
+    if (c->bias_const) {
+        attn_part_begin(sink, key, &first);
+        attn_sink_text(sink, "const:");
+        attn_sink_real(sink, c->bias_value);
     }
     if (c->alibi || c->pack_alibi) {
         attn_part_begin(sink, key, &first);

@@ -28,7 +28,7 @@ bool attn_exact_row(const struct attn_instance *instance, int64_t row, double *m
 {
     const struct attn_problem *p = &instance->problem;
     const struct attn_tensor *k = attn_tensor_find(p, ATTN_K), *v = attn_tensor_find(p, ATTN_V);
-    if (!ref_op_is(p->op, REF_QKV | REF_SOFTMAX) || p->dtype == ATTN_F64 ||
+    if (!ref_op_is(p->op, REF_QKV) || !ref_is_softmax(p) || p->dtype == ATTN_F64 ||
         (ref_score_find(p->score)->traits & REF_SCORE_DISTANCE))
         return false; /* k = 0 does not give a score of 0, or exp(-200) is not negligible */
     const int64_t b = row / p->sq / p->hq, h = row / p->sq % p->hq, g = h / (p->hq / p->hkv);
@@ -274,14 +274,14 @@ static enum attn_status check_fill(const struct attn_instance *instance,
 void attn_diagnose(const struct attn_instance *instance, const struct ref_request *request,
                    const struct ref_result *ref, struct attn_judgement *v)
 {
-    const uint32_t op = instance->problem.op;
+    const struct attn_problem *p = &instance->problem;
     char text[320] = "";
     enum attn_status status = ATTN_PASS;
-    if (instance->c.data || instance->c.fill < ATTN_FILL_CENSUS)
+    if (instance->c.data || instance->c.fill < ATTN_FILL_CENSUS || !ref_is_softmax(p))
         return;
-    if (ref_op_is(op, REF_QKV | REF_SOFTMAX))
+    if (ref_op_is(p->op, REF_QKV))
         status = check_fill(instance, request, ref, v, text, sizeof text);
-    else if (ref_op_is(op, REF_PROJECTED | REF_SOFTMAX))
+    else if (ref_op_is(p->op, REF_PROJECTED))
         status = check_heads(instance, request->numerics, v, text, sizeof text);
     if (*text)
         say(v, text);

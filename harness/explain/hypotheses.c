@@ -33,8 +33,10 @@ void attn_hypotheses_explain(const struct attn_instance *instance,
         attn_guess_forbidden(&s);
         attn_guess_factor(&s);
         attn_guess_other_rows(&s);
-        if (ref_op_is(instance->problem.op, REF_SOFTMAX))
+        if (ref_is_softmax(&instance->problem))
             guess_softmax(&s);
+        else if (ref_op_is(instance->problem.op, REF_SOFTMAX))
+            attn_guess_mistakes(&s);
     }
     attn_sample_free(&s);
 }

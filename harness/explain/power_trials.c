@@ -227,7 +227,7 @@ static bool fill_in(struct attn_power_trials *t, const struct attn_evidence *e)
     const struct ref_units *units = &e->request.units[0];
     const struct attn_problem *p = t->problem;
     struct choice c;
-    if (!ref_op_is(p->op, REF_SOFTMAX) || p->sk == 0 || units->count == 0 || !e->ref->allowed)
+    if (!ref_is_softmax(p) || p->sk == 0 || units->count == 0 || !e->ref->allowed)
         return false;
     if (t->projected &&
         (double)p->sk * (double)p->hkv * (double)(p->dk + p->dv) * (double)p->hq * (double)p->dv >

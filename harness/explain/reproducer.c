@@ -267,7 +267,9 @@ static void put_problem(FILE *out, const struct attn_problem *p)
                  {"dh", p->dh},
                  {"off", p->off},
                  {"window_left", p->window_left},
-                 {"window_right", p->window_right}};
+                 {"window_right", p->window_right},
+                 {"variant", p->variant},
+                 {"weight_fn", p->weight_fn}};
     fprintf(out, "static struct attn_problem problem = {\n    .struct_size = sizeof problem,\n");
     for (size_t n = 0; n < sizeof whole / sizeof *whole; n++)
         fprintf(out, "    .%s = %lld,\n", whole[n].name, whole[n].value);

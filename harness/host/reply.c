@@ -183,6 +183,8 @@ static int numerics_check(const struct attn_numerics *n, char *why, size_t size)
         {"p_stochastic", n->p_stochastic <= 1},
         {"rescale_on_rise", n->rescale_on_rise <= 1},
         {"u_pv", isfinite(n->u_pv) && n->u_pv >= 0},
+        {"e_f", isfinite(n->e_f) && n->e_f >= 0},
+        {"a_f", isfinite(n->a_f) && n->a_f >= 0},
     };
     for (size_t c = 0; c < sizeof(checks) / sizeof(checks[0]); c++) {
         if (!checks[c].good) {

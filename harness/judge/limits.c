@@ -80,6 +80,8 @@ int attn_limits_of(const struct attn_problem *p, const struct attn_numerics *n,
         {"e_arg", n->e_arg, argument_part * u, 0},
         {"e_tanh", n->e_tanh, row->e_tanh, 0},
         {"e_log", n->e_log, row->e_log, 0},
+        {"e_f", n->e_f, row->e_exp, 0},
+        {"a_f", n->a_f, row->e_tanh, 0},
         {"tau", n->tau, most_tau, 0},
     };
     const int count = sizeof all / sizeof *all;

@@ -398,7 +398,7 @@ static int take_features(struct judge *j)
 {
     struct attn_case *c = j->c;
     const struct ref_operand *row;
-    if (c->mask_bool || c->bias_normal || c->alibi || c->sink ||
+    if (c->mask_bool || c->bias_normal || c->bias_const || c->alibi || c->sink ||
         (c->len != ATTN_LEN_NONE && c->len != ATTN_LEN_PACK))
         return FAIL(j, "its case draws something at random; a pack brings all of its tensors");
     if (c->fill != ATTN_FILL_NORMAL || c->weights != ATTN_WEIGHTS_NORMAL)

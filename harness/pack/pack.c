@@ -118,6 +118,7 @@ static const struct {
     FIELD("mask", mask_bool),
     FIELD("mask", pack_mask),
     FIELD("bias", bias_normal),
+    FIELD("bias", bias_const),
     FIELD("bias", alibi),
     FIELD("bias", pack_bias),
     FIELD("bias", pack_alibi),

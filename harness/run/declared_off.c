@@ -13,7 +13,7 @@ int attn_declared_off(const struct attn_plan_info *plan, const struct attn_case 
     const uint32_t acc = n->acc_type ? n->acc_type : dtype;
     const struct attn_problem problem = {.op = op, .dtype = dtype};
     int count = 0;
-    if (!plan->has_numerics || !ref_op_is(op, REF_QKV | REF_SOFTMAX))
+    if (!plan->has_numerics || !ref_op_is(op, REF_QKV) || !attn_case_is_softmax(c))
         return 0;
     if (!attn_diagnose_counts(&problem, n)) { /* sums that do not hold whole numbers */
         names[count++] = attn_fill_name(ATTN_FILL_CENSUS);

@@ -195,6 +195,8 @@ static json_t *numerics_json(const struct attn_plan_info *plan)
                    {"e_arg", n->e_arg},
                    {"e_tanh", n->e_tanh},
                    {"e_log", n->e_log},
+                   {"e_f", n->e_f},
+                   {"a_f", n->a_f},
                    {"tau", n->tau},
                    {"p_normalised", n->p_normalised},
                    {"denominator", n->denominator},

@@ -61,6 +61,15 @@ const struct attn_feature attn_features[] = {
      SIZES "hq=4 hkv=2 mask=causal+len:9/16 bias=normal+alibi softcap=4 sink=1 dropout=0.2", 0,
      false},
 
+    {"weights", "sigmoid", PLAIN "weight_fn=sigmoid bias=const:-log(sk)", 0, false},
+    {"weights", "relu2", PLAIN "weight_fn=relu2 scale=1/sk", 0, false},
+    {"weights", "laplace", PLAIN "weight_fn=laplace", 0, false},
+    {"weights", "softmax, gate", PLAIN "gate=1", 0, false},
+    {"weights", "GAU: relu2, gate, causal",
+     "b=2 h=1 s=16 dk=16 dv=32 weight_fn=relu2 scale=1/sk bias=const:0.1 gate=1 mask=causal", 0,
+     false},
+    {"weights", "relu2, rows without keys", PLAIN "weight_fn=relu2 mask=len:0/16", 0, false},
+
     {"outputs", "lse", PLAIN "out=lse", 0, false},
     {"outputs", "weights", PLAIN "out=weights", 0, false},
     {"outputs", "the same bits each run", PLAIN, ATTN_FLAG_DETERMINISTIC, false},

@@ -72,15 +72,15 @@ static bool reads_bits(const struct attn_numerics *numerics)
 int attn_results_bound(struct attn_results *results, const struct attn_numerics *numerics,
                        enum ref_fill_kind kind, bool constant_v)
 {
-    const uint32_t op = results->instance->problem.op;
+    const struct attn_problem *p = &results->instance->problem;
     const struct attn_instance *attention = results->instance;
-    if (ref_op_is(op, REF_PROJECTED | REF_SOFTMAX)) {
+    if (ref_op_is(p->op, REF_PROJECTED | REF_SOFTMAX)) {
         /* Numbers on a grid: never generic. */
         if (!reads_bits(numerics) || !results->inner || !results->inner->exact)
             return -1;
         attention = &results->inner->instance;
         kind = REF_FILL_STRUCTURED;
-    } else if (!ref_op_is(op, REF_QKV | REF_SOFTMAX)) {
+    } else if (!ref_op_is(p->op, REF_QKV) || !ref_is_softmax(p)) {
         return 0;
     }
     if (!results->rows)

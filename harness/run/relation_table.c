@@ -21,7 +21,8 @@ bool attn_relation_flagged(const struct attn_relation_work *work, uint64_t flags
 
 bool attn_relation_attends(const struct attn_relation_work *work)
 {
-    return ref_op_is(attn_relation_problem(work)->op, REF_QKV | REF_SOFTMAX);
+    return ref_op_is(attn_relation_problem(work)->op, REF_QKV) &&
+           ref_is_softmax(attn_relation_problem(work));
 }
 
 bool attn_relation_projects(const struct attn_relation_work *work)

@@ -317,7 +317,11 @@ int attn_operand_draw(const struct attn_case *c, const struct attn_tensor *tenso
     case ATTN_SCORE_KR:
     case ATTN_SCORE_QR:
     case ATTN_BIAS:
+        stream.scale = c->bias_const ? c->bias_value : 1;
+        value = c->bias_const ? constant_value : NULL;
+        break;
     case ATTN_SINK:
+    case ATTN_GATE:
         break;
     case ATTN_REL_POS:
         value = bucket_value;

@@ -51,22 +51,6 @@ static void set_scalars(const struct attn_case *c, struct attn_problem *problem)
     problem->dropout_seed = c->seed;
 }
 
-/* The operator's own parameters for which the problem has a field. */
-static void set_params(const struct attn_case *c, struct attn_problem *problem)
-{
-    for (const struct ref_param *p = attn_case_op(c)->params; p && p->key; p++) {
-        const double value = attn_case_param(c, p);
-        const int64_t whole = (int64_t)value;
-        char *field = (char *)problem + p->field;
-        if (p->field == 0)
-            continue;
-        if (p->kind == REF_PARAM_REAL)
-            memcpy(field, &value, sizeof value);
-        else
-            memcpy(field, &whole, sizeof whole);
-    }
-}
-
 void attn_instance_set_problem(struct attn_instance *instance)
 {
     const struct attn_case *c = &instance->c;
@@ -74,7 +58,7 @@ void attn_instance_set_problem(struct attn_instance *instance)
     const bool random = c->fill == ATTN_FILL_NORMAL || c->fill == ATTN_FILL_UNIFORM ||
                         (c->fill == ATTN_FILL_ROUNDING && !ref_op_is(c->op, REF_PROJECTED));
     set_scalars(c, &instance->problem);
-    set_params(c, &instance->problem);
+    attn_case_set_fields(c, &instance->problem);
     instance->kind = random && c->data == NULL ? REF_FILL_GENERIC : REF_FILL_STRUCTURED;
 }
 

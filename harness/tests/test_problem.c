@@ -17,9 +17,10 @@ uint32_t attn_test_problem_cxx17(const struct attn_problem *problem, char *why, 
 int64_t attn_test_problem_row_cxx17(const struct attn_problem *problem);
 
 static const uint32_t all_roles[] = {
-    ATTN_LSE,  ATTN_WEIGHTS,   ATTN_MASK,  ATTN_BIAS,     ATTN_LEN,       ATTN_ALIBI,   ATTN_SINK,
-    ATTN_KEEP, ATTN_HEAD_MASK, ATTN_X_K,   ATTN_X_V,      ATTN_W_O,       ATTN_B_Q,     ATTN_B_K,
-    ATTN_B_V,  ATTN_B_O,       ATTN_BONUS, ATTN_STATE_IN, ATTN_STATE_OUT, ATTN_REL_POS, 0};
+    ATTN_LSE,       ATTN_WEIGHTS, ATTN_MASK,      ATTN_BIAS, ATTN_LEN,   ATTN_ALIBI,
+    ATTN_SINK,      ATTN_KEEP,    ATTN_HEAD_MASK, ATTN_X_K,  ATTN_X_V,   ATTN_W_O,
+    ATTN_B_Q,       ATTN_B_K,     ATTN_B_V,       ATTN_B_O,  ATTN_BONUS, ATTN_STATE_IN,
+    ATTN_STATE_OUT, ATTN_REL_POS, ATTN_GATE,      0};
 
 static const struct attn_limits everything = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |
@@ -29,7 +30,7 @@ static const struct attn_limits everything = {
               ATTN_BIT(ATTN_SCORE_ADDITIVE) | ATTN_BIT(ATTN_SCORE_DISENTANGLED),
     .dtypes = ATTN_BIT(ATTN_F64) | ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16),
     .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR | ATTN_FLAG_SOFTCAP |
-             ATTN_FLAG_DROPOUT | ATTN_FLAG_RESIDUAL | ATTN_FLAG_DETERMINISTIC,
+             ATTN_FLAG_DROPOUT | ATTN_FLAG_RESIDUAL | ATTN_FLAG_DETERMINISTIC | ATTN_FLAG_WEIGHT,
     .optional = all_roles,
 };
 
@@ -175,6 +176,8 @@ static void test_accepts_what_the_harness_makes(void **state)
         "hq=2 sq=5 sk=0 dk=8",
         "b=2 hq=6 hkv=3 sq=5 sk=7 d=8 score=disentangled span=4 params=shared,head",
         "h=2 s=5 d=8 score=disentangled span=4 parts=c2p,p2c variant=paper rel_buckets=log:4",
+        "b=2 hq=6 hkv=3 sq=5 sk=7 dk=8 dv=11 weight_fn=sigmoid,relu2,laplace gate=1 "
+        "bias=const:-log(sk) out=weights dtype=f64,f32,f16,bf16 layout=bshd,bhds view=gaps",
         "op=wkv b=2 s=5 d=8 state_in=1 out=state_out dtype=f64,bf16",
         "op=linear_decay b=2 h=3 s=5 dk=8 dv=11 bonus=1 state_in=1 out=state_out dtype=f64,bf16",
         "op=performer b=2 hq=6 hkv=3 s=5 dk=8 dv=11 features=9 params=shared,head "

@@ -13,6 +13,9 @@
 /* The first flag without a meaning: it and all flags above it are reserved or not defined. */
 #define FIRST_UNKNOWN_FLAG 7
 
+/* A weight function without a meaning. */
+#define WEIGHT_FN_UNKNOWN 255
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Values that no version of the ABI uses so far. Known values plus 2^5, 2^8, 2^16 and 2^31 look
@@ -98,6 +101,7 @@ static int ask_flags(struct asking *a)
 {
     for (int bit = FIRST_UNKNOWN_FLAG; bit < 64; bit++) {
         a->problem.flags |= UINT64_C(1) << bit;
+        a->problem.weight_fn = WEIGHT_FN_UNKNOWN; /* so that its flag is no known one, either */
         if (refuses(a, "flag bit %d, which has no meaning yet", bit) != 0)
             return -1;
     }

@@ -204,6 +204,8 @@ static void add_features(struct made *m, int features)
         fill_normal(m, add(m, ATTN_SINK, wide, SHAPE(p->hq)), 1.0);
     if (features & MADE_KEEP)
         fill_bool(m, add(m, ATTN_KEEP, ATTN_BOOL, 4, cells), 0.7);
+    if (features & MADE_GATE)
+        fill_normal(m, add(m, ATTN_GATE, p->dtype, SHAPE(p->b, p->hq, p->sq, p->dv)), 1.0);
 }
 
 static int64_t given(int64_t value, int64_t fallback)
@@ -220,7 +222,9 @@ static void set_parameters(struct made *m, const struct made_spec *s)
                (s->features & MADE_BR ? ATTN_FLAG_OFF_BR : 0) |
                (s->features & MADE_SOFTCAP ? ATTN_FLAG_SOFTCAP : 0) |
                (s->features & (MADE_KEEP | MADE_PHILOX) ? ATTN_FLAG_DROPOUT : 0) |
-               (s->features & MADE_RESIDUAL ? ATTN_FLAG_RESIDUAL : 0);
+               (s->features & MADE_RESIDUAL ? ATTN_FLAG_RESIDUAL : 0) |
+               (s->weight_fn ? ATTN_FLAG_WEIGHT : 0);
+    p->weight_fn = s->weight_fn;
     p->scale = p->score == ATTN_SCORE_SCALED_DOT ? 1.0 / sqrt((double)p->dk) : 1.0;
     if (p->score == ATTN_SCORE_DISENTANGLED) {
         p->parts = s->parts;

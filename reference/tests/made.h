@@ -29,7 +29,8 @@ enum {
     MADE_BROADCAST = 131072, /* masks, biases and keep lack two axes each, in turn by the seed */
     MADE_SHARED = 262144,    /* one M, W_q, W_k, w_v for all heads */
     MADE_SCALE = 524288,     /* spec.scale instead of the default */
-    MADE_REL_POS = 1048576   /* disentangled scores: a random table of distances */
+    MADE_REL_POS = 1048576,  /* disentangled scores: a random table of distances */
+    MADE_GATE = 2097152
 };
 
 /* The problem to make. Zeros mean: b = hq = 1, hkv = hq, sk = sq, dq = dv = dk, dh = dk, f64,
@@ -43,6 +44,7 @@ struct made_spec {
     double scale;
     uint64_t seed;
     int64_t span, parts, variant; /* of disentangled scores; span 0: 3 */
+    int64_t weight_fn;
 };
 
 struct made {

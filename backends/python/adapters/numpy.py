@@ -28,6 +28,7 @@ def numerics(problem):
         "p_normalised": 1,
         # Largest errors in ulp (2u each) of float32's exp, log and tanh, doubled.
         "e_exp": 10 * u, "e_log": 16 * u, "e_tanh": 16 * u,
+        "e_f": {"softmax": 0, "relu2": 0}.get(problem.weight_fn, 16 * u),
         "source": "NumPy's loops_exponent_log: float32 exp 2.52, log 3.83 ulp; sums pairwise or by "
                   "OpenBLAS's gemm",
     }

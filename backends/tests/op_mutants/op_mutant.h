@@ -8,11 +8,12 @@
 #include "linear_decay_bugs.h"
 #include "performer_bugs.h"
 #include "places_bugs.h"
+#include "weights_bugs.h"
 #include "wkv_bugs.h"
 
 /* BUG(name, types, cases, text): in which types of the problem, and on which lines of
  * op_mutants.cases, the bug can show. score.py reads the same tables. */
-#define OP_MUTANT_BUGS WKV_BUGS LINEAR_DECAY_BUGS PLACES_BUGS PERFORMER_BUGS
+#define OP_MUTANT_BUGS WKV_BUGS LINEAR_DECAY_BUGS PLACES_BUGS PERFORMER_BUGS WEIGHTS_BUGS
 
 /* RIGHT(name, cases, text): another way to compute the same, which must pass. */
 #define OP_MUTANT_RIGHT PERFORMER_RIGHT
@@ -39,7 +40,7 @@ struct op_mutant {
 };
 
 extern const struct op_mutant op_mutant_wkv, op_mutant_linear_decay, op_mutant_places,
-    op_mutant_performer;
+    op_mutant_performer, op_mutant_weights;
 
 /* Element `at` of an operand as f32, and back. */
 float op_mutant_get(const struct attn_tensor *tensor, int64_t at);

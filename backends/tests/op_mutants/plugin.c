@@ -8,7 +8,8 @@
 enum op_mutant_bug op_mutant_planted;
 
 static const struct op_mutant *const operators[] = {&op_mutant_wkv, &op_mutant_linear_decay,
-                                                    &op_mutant_places, &op_mutant_performer};
+                                                    &op_mutant_places, &op_mutant_performer,
+                                                    &op_mutant_weights};
 
 struct plan {
     const struct attn_problem *problem;
@@ -43,15 +44,17 @@ static const struct attn_option_spec options[] = {{
     .help = "what is wrong with it",
 }};
 
-static const uint32_t optional[] = {
-    ATTN_BONUS, ATTN_STATE_IN, ATTN_STATE_OUT, ATTN_BIAS, ATTN_LEN, ATTN_REL_POS, 0};
+static const uint32_t optional[] = {ATTN_BONUS, ATTN_STATE_IN, ATTN_STATE_OUT,
+                                    ATTN_BIAS,  ATTN_LEN,      ATTN_REL_POS,
+                                    ATTN_KEEP,  ATTN_GATE,     0};
 
 static const struct attn_limits limits = {
     .ops = ATTN_BIT(ATTN_OP_WKV) | ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_ATTENTION) |
            ATTN_BIT(ATTN_OP_PERFORMER),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DISENTANGLED),
     .dtypes = ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16),
-    .flags = ATTN_FLAG_DETERMINISTIC | ATTN_FLAG_CAUSAL | ATTN_FLAG_OFF_BR,
+    .flags = ATTN_FLAG_DETERMINISTIC | ATTN_FLAG_CAUSAL | ATTN_FLAG_OFF_BR | ATTN_FLAG_DROPOUT |
+             ATTN_FLAG_WEIGHT,
     .optional = optional,
     .no_dtype = "sums are f32",
 };
@@ -122,13 +125,18 @@ refused:
     return ATTN_OUT_OF_MEMORY;
 }
 
-/* The truth about bug=none. exp is glibc's: 1 ulp by its manual, twice that is declared. */
-static void numerics(const void *plan, struct attn_numerics *numerics)
+/* The truth about bug=none. exp is glibc's: 1 ulp by its manual, erfc at most 6; twice that is
+ * declared. */
+static void numerics(const void *opaque, struct attn_numerics *numerics)
 {
-    (void)plan;
+    const struct plan *plan = opaque;
     numerics->acc_type = ATTN_F32;
     numerics->deterministic = 1;
     numerics->e_exp = 4 * 0x1p-24;
+    if (plan->problem->weight_fn == ATTN_WEIGHT_SIGMOID)
+        numerics->e_f = 8 * 0x1p-24;
+    if (plan->problem->weight_fn == ATTN_WEIGHT_LAPLACE)
+        numerics->e_f = 24 * 0x1p-24;
 }
 
 static int bind(void *opaque, const struct attn_tensor *tensors, uint32_t n_tensors, void **out,

@@ -34,6 +34,11 @@ static void test_forms(void **state)
     expect_canonical("s=4 d=8 mask=past:0", "dk=8 sq=4");
     expect_canonical("s=4 d=8 bias=alibi+normal:bhqk out=weights+lse scale=0.1 softcap=1e2",
                      "bias=normal+alibi dk=8 out=lse+weights scale=0.1 softcap=100 sq=4");
+    expect_canonical("s=4 d=8 scale=1/sk bias=alibi+const:-log(sk) weight_fn=relu2 gate=1",
+                     "bias=const:-1.3862943611198906+alibi dk=8 gate=1 scale=0.25 sq=4 "
+                     "weight_fn=relu2");
+    expect_canonical("sq=4 sk=0 d=8 scale=1/sk bias=const:-log(sk) weight_fn=softmax gate=0",
+                     "bias=const:0 dk=8 scale=1 sk=0 sq=4");
     expect_canonical("data=/a%20b/c.safetensors mask=len2d sink=tensor bias=alibi",
                      "bias=alibi data=/a%20b/c.safetensors mask=len2d sink=tensor");
 }
@@ -157,7 +162,7 @@ static void test_keys(void **state)
         if (count > 0)
             assert_true(strcmp(key[-1].name, key->name) < 0);
     }
-    assert_int_equal(count, 45);
+    assert_int_equal(count, 47);
 }
 
 /* Tables of operators and keys of the language agree: what an operator takes or needs is a key, and

@@ -139,6 +139,7 @@ static void count_scores(const struct attn_case *c)
     seen(c->dropout, OFTEN, "dropout", 0);
     seen(c->dropout && c->dropout_p > 0.9, OFTEN, "dropout: nearly all", 0);
     seen(c->bias_normal, OFTEN, "bias=normal", 0);
+    seen(c->bias_const, OFTEN, "bias=const", 0);
     choice(c->bias_normal ? (int64_t)c->bias_axes - 1 : -1, ATTN_AXES_ALL, SOME, "bias axes - 1");
     seen(c->alibi, OFTEN, "alibi", 0);
     seen(c->alibi && c->bias_normal, OFTEN, "alibi and bias", 0);

@@ -154,6 +154,8 @@ static void test_pack_line(void **state)
         {"mask=br+len2d", "p.safetensors:1:1: 'br' has no meaning with 2-D lengths"},
         {"bias=normal", "p.safetensors:1:6: a pack brings its own bias: bias=tensor"},
         {"sink=1", "p.safetensors:1:6: a pack brings its own sink: sink=tensor"},
+        {"bias=const:1", "p.safetensors:1:6: a pack brings its own bias: bias=tensor"},
+        {"scale=1/sk", "p.safetensors:1:1: a pack's keys are in its tensors: give the number"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(attn_case_parse_pack_line(bad[i][0], "p.safetensors", &c, why, sizeof why),
@@ -263,6 +265,13 @@ static void test_errors(void **state)
          "14: unknown mask 'dense'; legal: dense, or parts joined with +: causal br causal_br "
          "past:N window:L:R len:rand|N/N/... len2d:rand bool:P[:AXES]; len len2d bool"},
         {"s=4 d=8 bias=tensor", "14: bias=tensor names a pack's tensor; here it is bias=normal"},
+        {"s=4 d=8 bias=const:1e9", "20: a constant bias must be in -65504..65504"},
+        {"s=4 d=8 bias=const:-log(s)", "20: '-log(s)' is not a number"},
+        {"s=4 d=8 weight_fn=relu2 sink=1",
+         "25: a sink joins the denominator of a softmax, which this weight_fn has not"},
+        {"s=4 d=8 weight_fn=relu2 out=lse",
+         "25: lse is of the denominator of a softmax, which this weight_fn has not"},
+        {"s=4 d=8 weight_fn=relu2 fill=one_hot", "25: fill=one_hot needs the weights of a softmax"},
         {"s=4 d=8 out=lse+lse", "17: 'lse' is given twice in out"},
         {"s=4 d=8 e=8", "9: 'e' needs op=mha"},
         {"s=4 d=8 dh=8", "9: 'dh' needs score=additive"},

@@ -126,6 +126,17 @@ enum attn_score {
 enum attn_parts { ATTN_PARTS_BOTH = 0, ATTN_PARTS_C2P = 1, ATTN_PARTS_P2C = 2 };
 enum attn_positions { ATTN_POSITIONS_CODE = 0, ATTN_POSITIONS_PAPER = 1 };
 
+/* Weight of a key with score s. All but softmax depend on s alone: nothing divides them.
+ *   sigmoid  1 / (1 + exp(-s))
+ *   relu2    max(s, 0)^2
+ *   laplace  (1 + erf((s - mu) / (sd sqrt 2))) / 2, mu = sqrt(1/2), sd = sqrt(1 / (4 pi)) */
+enum attn_weight_fn {
+    ATTN_WEIGHT_SOFTMAX = 0,
+    ATTN_WEIGHT_SIGMOID = 1,
+    ATTN_WEIGHT_RELU2 = 2,
+    ATTN_WEIGHT_LAPLACE = 3
+};
+
 /* What a tensor is, with its logical shape. Shapes are always complete and in this axis order,
  * whatever the memory layout. Strides say where elements lie; a stride of 0 broadcasts. Dq is the
  * width of one head of q, Dk of k, Dv of v, and Eq is the model width of x_q, Ek of x_k, Ev of x_v.
@@ -147,7 +158,7 @@ enum attn_role {
     ATTN_KEEP = 21,  /* bool [B,Hq,Sq,Sk]: explicit dropout mask, true = kept */
     ATTN_HEAD_MASK = 22, /* mha: bool [Hq], false = pruned: zero before the concatenation */
     ATTN_GLOBAL = 23,    /* reserved, like the others to 29: bool [B,S], tokens that all see */
-    ATTN_GATE = 24,      /* [B,Hq,Sq,Dv], times out */
+    ATTN_GATE = 24,      /* attention: [B,Hq,Sq,Dv], out is multiplied by it as the last step */
     ATTN_DILATION = 25,  /* i32 [Hq] */
     ATTN_Q_GLOBAL = 26,  /* q, k and v of global rows */
     ATTN_K_GLOBAL = 27,
@@ -226,7 +237,7 @@ enum attn_role {
 #define ATTN_FLAG_DETERMINISTIC (1ull << 6) /* asks for the same bits on every run */
 #define ATTN_FLAG_APPROXIMATE   (1ull << 7) /* reserved: asks for an approximate variant */
 #define ATTN_FLAG_STREAM        (1ull << 8) /* reserved: run on the given stream */
-#define ATTN_FLAG_WEIGHT        (1ull << 9) /* reserved: weight_fn is not softmax */
+#define ATTN_FLAG_WEIGHT        (1ull << 9) /* attention: weight_fn is not softmax */
 
 /* One operand. In `supports` and `create`, data is NULL: a plan depends on shapes alone. */
 struct attn_tensor {
@@ -246,13 +257,17 @@ struct attn_tensor {
  *   1  s = scale * raw score          2  softcap
  *   3  s += bias, s -= alibi          4  mask: len, causal, window, MASK; all that are given
  *   5  softmax over allowed keys, with the sink in the denominator
+ *      with ATTN_FLAG_WEIGHT: p = weight_fn(s), and there is no denominator
  *   6  dropout: kept weights are divided by 1-p; nothing is renormalised
  *   7  out = sum_j p v_j
+ *   8  out *= gate, column by column, if there is a gate
  * A cell with a score of -inf counts as not allowed. A cell that is not allowed takes no part,
  * whatever K and V hold there. NaN or +inf in the score of an allowed cell makes the row NaN (out,
  * lse and its allowed weights). So does a sink of NaN or +inf. A row with no allowed key has out =
  * 0, weights = 0 and lse = -inf (with a sink, lse = the sink), unless numerics declares another
- * rule. */
+ * rule. With ATTN_FLAG_WEIGHT there is no lse and no sink. A score of +inf has the limit of
+ * weight_fn as its weight, and NaN has NaN: of an allowed key that is not dropped it makes out NaN.
+ * A row with no allowed key has out = 0 in any case. */
 struct attn_problem {
     uint32_t struct_size; /* sizeof of the harness's structure */
     uint32_t op;          /* enum attn_op */
@@ -276,7 +291,7 @@ struct attn_problem {
     const struct attn_tensor *tensors;
     int64_t variant;   /* linear_decay: enum attn_decay; disentangled scores: enum attn_positions;
                           else 0 */
-    int64_t weight_fn; /* reserved, 0: attention: what becomes of a score, instead of softmax */
+    int64_t weight_fn; /* with ATTN_FLAG_WEIGHT: enum attn_weight_fn, not softmax; else 0 */
     int64_t parts;     /* disentangled scores: enum attn_parts; else 0 */
     /* Reserved, 0: */
     int64_t chunk;      /* chunked, lsh: tokens of a chunk */
@@ -314,6 +329,8 @@ static inline const struct attn_tensor *attn_tensor_find(const struct attn_probl
  *   e_arg                              u(U) / 8
  *   e_tanh                             2^-22 f64, 2^-10 f32 and f16, 2^-7 bf16
  *   e_log                              2^-22 f64, 2^-11 else
+ *   e_f                                as e_exp
+ *   a_f                                as e_tanh
  *   chain, splits, tau, score_stores   Sk + 256, Sk, 11, 8 */
 struct attn_numerics {
     uint32_t struct_size;  /* set by the harness: fields past it must not be written */
@@ -360,6 +377,11 @@ struct attn_numerics {
     uint32_t rescale_on_rise; /* 1: tiles are visited in the order of keys, up or down, and a tile
                                  that does not raise the maximum multiplies by exactly 1 */
     double u_pv; /* relative rounding of p and of v before p v (2^-11 for tf32); 0: none */
+    /* ATTN_FLAG_WEIGHT: |computed f(s) - f(s)| <= e_f f(s) + a_f for the weight_fn f and the
+     * computed score s. Not counted: the rounding of the square of relu2, the rounded argument of
+     * laplace's erf, and e_arg |s| f(s) of sigmoid. */
+    double e_f;
+    double a_f;
 };
 
 /* Verification checks what a backend declares here bit for bit. What it does not declare is checked

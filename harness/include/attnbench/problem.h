@@ -63,6 +63,7 @@ struct attn_operands {
     struct attn_tensor decay, bonus, state_in, state_out; /* recurrences */
     struct attn_tensor score_kr, score_qr, rel_buckets;   /* disentangled scores */
     struct attn_tensor features;                          /* performer */
+    struct attn_tensor gate;
 };
 
 /* One form of a role. A role with several forms has one row for each. */
@@ -111,6 +112,7 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         {ATTN_ALIBI, "alibi", "h", side, both, 0, 0, ATTN_PLACE(alibi)},
         {ATTN_SINK, "sink", "h", side, both, 0, 0, ATTN_PLACE(sink)},
         {ATTN_KEEP, "keep", "bhij", truth, both, 0, 0, ATTN_PLACE(keep)},
+        {ATTN_GATE, "gate", "bhiv", same, att, 0, 0, ATTN_PLACE(gate)},
         {ATTN_HEAD_MASK, "head_mask", "h", truth, mha, 0, 0, ATTN_PLACE(head_mask)},
         {ATTN_SCORE_M, "m", "hqk", side, both, bilinear, 1, ATTN_PLACE(m)},
         {ATTN_SCORE_WQ, "score_w_q", "hdq", side, both, additive, 1, ATTN_PLACE(score_w_q)},
@@ -390,9 +392,9 @@ static inline int attn_problem_refuse_dtype(const struct attn_limits *limits, ch
 static inline int attn_problem_refuse_flag(const struct attn_problem *p,
                                            const struct attn_limits *limits, char *why, size_t size)
 {
-    static const char *const names[] = {"causal",        "window",      "off_br",
-                                        "softcap",       "dropout",     "residual",
-                                        "deterministic", "approximate", "stream"};
+    static const char *const names[] = {"causal",  "window",   "off_br",        "softcap",
+                                        "dropout", "residual", "deterministic", "approximate",
+                                        "stream",  "weight"};
     uint64_t flags = p->flags & ~limits->flags;
     uint32_t bit = 0;
     while (!(flags >> bit & 1u))
@@ -431,6 +433,10 @@ static inline const char *attn_problem_flag_fault(const struct attn_problem *p)
         return "the dropout probability is outside [0,1)";
     if ((p->flags & ATTN_FLAG_RESIDUAL) && p->op != ATTN_OP_MHA)
         return "a residual is part of multi-head attention only";
+    if ((p->flags & ATTN_FLAG_WEIGHT) &&
+        (p->op != ATTN_OP_ATTENTION || p->weight_fn < ATTN_WEIGHT_SIGMOID ||
+         p->weight_fn > ATTN_WEIGHT_LAPLACE))
+        return "the weight function is not known";
     return NULL;
 }
 
@@ -572,6 +578,9 @@ static inline const char *attn_problem_operands_fault(const struct attn_problem 
         return "parts or variant of the disentangled score is not known";
     if (attn_tensor_find(p, ATTN_KEEP) && !(p->flags & ATTN_FLAG_DROPOUT))
         return "a keep mask without dropout";
+    if ((p->flags & ATTN_FLAG_WEIGHT) &&
+        (attn_tensor_find(p, ATTN_SINK) || attn_tensor_find(p, ATTN_LSE)))
+        return "a sink or lse without the denominator of a softmax";
     if (p->op != ATTN_OP_MHA)
         return NULL;
     if (!attn_tensor_find(p, ATTN_X_K) && p->sk != p->sq)

@@ -2,13 +2,19 @@
 /* def.c - attention: q, k and v as they meet. OP.md has the definition. */
 #include <stddef.h>
 
+#include <stddef.h>
+#include <stdio.h>
+
 #include "reference/op_shared.h"
+#include "reference/operands.h"
 #include "reference/ops/attention/attention.h"
+#include "reference/weight.h"
 
 static const struct ref_operand own[] = {
     {ATTN_Q, "q", "bhiq", "", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, 0},
     {ATTN_K, "k", "bgjk", "", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, 0},
     {ATTN_V, "v", "bgjv", "", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, 0},
+    {ATTN_GATE, "gate", "bhiv", "", REF_TYPE_MAIN, REF_ACTIVATION, 0},
     {0}};
 
 /* Of disentangled scores. */
@@ -40,6 +46,13 @@ static const struct ref_output outputs[] = {
     {ATTN_WEIGHTS, "weights", "bhij", "bhi", REF_TYPE_MAIN, 0, 0},
     {0}};
 
+static const struct ref_param params[] = {
+    {"weight_fn", "softmax|sigmoid|relu2|laplace", "what makes a weight of a score", REF_PARAM_WORD,
+     0, ATTN_WEIGHT_SOFTMAX, ATTN_WEIGHT_SOFTMAX, ATTN_WEIGHT_LAPLACE,
+     offsetof(struct attn_problem, weight_fn)},
+    {"gate", "0|1", "is out multiplied by a tensor of its shape", REF_PARAM_WORD, 0, 0, 0, 1, 0},
+    {0}};
+
 static const char *const keys[] = {NULL};
 static const char *const needed[] = {NULL};
 
@@ -56,9 +69,34 @@ static void extents(struct ref_shape *shape)
         x['R'] = x['i'] + x['j'] - 1;
 }
 
+static uint64_t param_flags(const struct attn_problem *problem)
+{
+    return problem->weight_fn != ATTN_WEIGHT_SOFTMAX ? ATTN_FLAG_WEIGHT : 0;
+}
+
+/* Without a softmax there is no denominator that could be given, or that a sink could join. */
+static int check(const struct ref_operands *operands, char *why, size_t size)
+{
+    const struct attn_problem *problem = operands->problem;
+    const bool weighed = problem->flags & ATTN_FLAG_WEIGHT;
+    const char *fault = NULL;
+
+    if (weighed ? !ref_weight_find(problem->weight_fn) : problem->weight_fn != ATTN_WEIGHT_SOFTMAX)
+        fault = "the weight function is not known, or its flag is not set";
+    else if (weighed && operands->by_role[ATTN_SINK])
+        fault = "a sink joins the denominator of a softmax, which this weight function has not";
+    else if (weighed && operands->by_role[ATTN_LSE])
+        fault = "lse is of the denominator of a softmax, which this weight function has not";
+    if (fault)
+        snprintf(why, size, "%s", fault);
+    return fault ? ATTN_INVALID : ATTN_OK;
+}
+
 static double flops(const struct ref_shape *shape, double nnz)
 {
-    return 2.0 * (double)(shape->extent['k'] + shape->extent['v']) * nnz;
+    const double gate = shape->present[ATTN_GATE] ? (double)ref_shape_elements(shape, "bhiv") : 0.0;
+
+    return 2.0 * (double)(shape->extent['k'] + shape->extent['v']) * nnz + gate;
 }
 
 static double unit_cost(const struct attn_problem *problem, int output)
@@ -80,7 +118,7 @@ const struct ref_op ref_op_attention = {
     .summary = "scores of q and k, mask, softmax over keys, weighted sum of v",
     .traits = REF_QKV | REF_SOFTMAX,
     .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR | ATTN_FLAG_SOFTCAP |
-             ATTN_FLAG_DROPOUT | ATTN_FLAG_DETERMINISTIC,
+             ATTN_FLAG_DROPOUT | ATTN_FLAG_DETERMINISTIC | ATTN_FLAG_WEIGHT,
     .scores = REF_SCORES_ALL,
     .operands = groups,
     .outputs = outputs,
@@ -89,6 +127,8 @@ const struct ref_op ref_op_attention = {
     .needed = needed,
     .main_operand = "q",
     .extents = extents,
+    .param_flags = param_flags,
+    .check = check,
     .flops = flops,
     .unit_cost = unit_cost,
     .compute = ref_attention_compute,
