@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* def.c - attention: q, k and v as they meet. OP.md has the definition. */
 #include <stddef.h>
-
-#include <stddef.h>
 #include <stdio.h>
 
 #include "reference/op_shared.h"
@@ -28,6 +26,7 @@ static const struct ref_operand *const groups[] = {own, ref_operands_score, ref_
                                                    positions, NULL};
 
 static const struct ref_param params[] = {
+    {"gate", "0|1", "is out multiplied by a tensor of its shape", REF_PARAM_WORD, 0, 0, 0, 1, 0},
     {"parts", "c2p+p2c|c2p|p2c", "score=disentangled: products with positions", REF_PARAM_WORD, 0,
      ATTN_PARTS_BOTH, ATTN_PARTS_BOTH, ATTN_PARTS_P2C, offsetof(struct attn_problem, parts)},
     {"rel_buckets", "none|tensor|log:N",
@@ -38,19 +37,15 @@ static const struct ref_param params[] = {
     {"variant", "code|paper", "score=disentangled: the distance that p2c reads", REF_PARAM_WORD, 0,
      ATTN_POSITIONS_CODE, ATTN_POSITIONS_CODE, ATTN_POSITIONS_PAPER,
      offsetof(struct attn_problem, variant)},
+    {"weight_fn", "softmax|sigmoid|relu2|laplace", "what makes a weight of a score", REF_PARAM_WORD,
+     0, ATTN_WEIGHT_SOFTMAX, ATTN_WEIGHT_SOFTMAX, ATTN_WEIGHT_LAPLACE,
+     offsetof(struct attn_problem, weight_fn)},
     {0}};
 
 static const struct ref_output outputs[] = {
     {ATTN_OUT, "out", "bhiv", "bhi", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, 0},
     {ATTN_LSE, "lse", "bhi", "bhi", REF_TYPE_WIDE, 0, 0},
     {ATTN_WEIGHTS, "weights", "bhij", "bhi", REF_TYPE_MAIN, 0, 0},
-    {0}};
-
-static const struct ref_param params[] = {
-    {"weight_fn", "softmax|sigmoid|relu2|laplace", "what makes a weight of a score", REF_PARAM_WORD,
-     0, ATTN_WEIGHT_SOFTMAX, ATTN_WEIGHT_SOFTMAX, ATTN_WEIGHT_LAPLACE,
-     offsetof(struct attn_problem, weight_fn)},
-    {"gate", "0|1", "is out multiplied by a tensor of its shape", REF_PARAM_WORD, 0, 0, 0, 1, 0},
     {0}};
 
 static const char *const keys[] = {NULL};
