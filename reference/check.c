@@ -227,6 +227,16 @@ static bool lengths_fit(const struct ref_operands *operands, char *why, size_t s
     return true;
 }
 
+static bool dilations_fit(const struct ref_operands *operands, char *why, size_t size)
+{
+    const struct attn_tensor *dilation = operands->by_role[ATTN_DILATION];
+
+    for (int64_t h = 0; dilation && dilation->data && h < operands->problem->hq; h++)
+        if (ref_load(dilation, &h) < 1.0)
+            return refuse(why, size, "the dilation of head %lld is below 1", (long long)h);
+    return true;
+}
+
 int ref_check_problem(const struct attn_problem *problem, char *why, size_t size)
 {
     const struct ref_op *op = ref_op_find(problem->op);
@@ -254,7 +264,7 @@ int ref_check_problem(const struct attn_problem *problem, char *why, size_t size
     for (uint32_t t = 0; t < problem->n_tensors; t++)
         if (!tensor_fits(op, &operands, &shape, &problem->tensors[t], why, size))
             return ATTN_INVALID;
-    if (!lengths_fit(&operands, why, size))
+    if (!lengths_fit(&operands, why, size) || !dilations_fit(&operands, why, size))
         return ATTN_INVALID;
     const struct ref_score *score = op->scores ? ref_score_find(problem->score) : NULL;
     return score && score->check ? score->check(&operands, why, size) : ATTN_OK;

@@ -16,9 +16,14 @@ bool ref_every_fits(const struct attn_problem *p, char *why, size_t size)
     static const struct {
         uint32_t role;
         const char *name;
-    } hindering[] = {{ATTN_MASK, "a boolean mask"}, {ATTN_BIAS, "a bias"},
-                     {ATTN_ALIBI, "ALiBi"},         {ATTN_WEIGHTS, "weights to give"},
-                     {ATTN_GATE, "a gate"},         {ATTN_KEEP, "dropout"}};
+    } hindering[] = {{ATTN_MASK, "a boolean mask"},
+                     {ATTN_GLOBAL, "global tokens"},
+                     {ATTN_DILATION, "a dilated window"},
+                     {ATTN_BIAS, "a bias"},
+                     {ATTN_ALIBI, "ALiBi"},
+                     {ATTN_WEIGHTS, "weights to give"},
+                     {ATTN_GATE, "a gate"},
+                     {ATTN_KEEP, "dropout"}};
     const char *what = !ref_op_is(p->op, REF_QKV | REF_SOFTMAX) ? "another operator"
                        : p->flags & ATTN_FLAG_WEIGHT            ? "other weights than a softmax"
                        : p->flags & ATTN_FLAG_DROPOUT           ? "dropout"

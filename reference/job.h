@@ -22,6 +22,7 @@
  * wanted. */
 struct ref_keys {
     const struct ref_score *score;
+    uint32_t k_role, v_role; /* what ref_keys_load reads */
     int64_t sk, dq, dk, dv, dh;
     double *k;  /* [Sk, Dk] */
     double *kt; /* [Dk, Sk]: transposed, so that sums over columns run along keys */
@@ -114,6 +115,7 @@ struct ref_joined {
 struct ref_block {
     const struct ref_job *job;
     const struct ref_keys *keys;
+    const struct ref_keys *global; /* keys and values of global rows; NULL: `keys`, too */
     int64_t b, h, first, count;
     const double *q;        /* [count, Dq] */
     const double *q_error;  /* [count, Dq], or NULL: exact */

@@ -36,6 +36,8 @@ int ref_keys_create(const struct ref_job *job, struct ref_keys *keys)
     const bool columns = squares && (score->traits & REF_SCORE_COLUMNS);
 
     *keys = (struct ref_keys){.score = score,
+                              .k_role = ATTN_K,
+                              .v_role = ATTN_V,
                               .sk = problem->sk,
                               .dq = problem->dq,
                               .dk = problem->dk,
@@ -105,8 +107,8 @@ static void load_rows(void *context, int64_t begin, int64_t end)
 {
     const struct load *load = context;
     const struct ref_keys *keys = load->keys;
-    const struct attn_tensor *k = load->job->operands.by_role[ATTN_K];
-    const struct attn_tensor *v = load->job->operands.by_role[ATTN_V];
+    const struct attn_tensor *k = load->job->operands.by_role[keys->k_role];
+    const struct attn_tensor *v = load->job->operands.by_role[keys->v_role];
 
     for (int64_t j = begin; j < end; j++) {
         const int64_t at[] = {keys->b, keys->g, j, 0};

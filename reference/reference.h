@@ -84,11 +84,13 @@ static inline int64_t ref_unit_number(const struct ref_units *units, int64_t r)
 struct ref_values ref_values_of(const struct attn_problem *problem, const struct ref_result *result,
                                 uint32_t role);
 
-/* True if len, causal, window and boolean mask allow cell (b, h, i, j). Does not read scores. */
+/* True if len, causal, window, dilation, global tokens and boolean mask allow cell (b, h, i, j).
+ * Does not read scores. */
 int ref_allowed(const struct attn_problem *problem, int64_t b, int64_t h, int64_t i, int64_t j);
 
-/* Counts the (i, j) cells of all batches and query heads that len, causal, window and boolean mask
- * allow: the nnz for counting FLOPs. Reads only the data of LEN and MASK. */
+/* Counts the (i, j) cells of all batches and query heads that ref_allowed allows: the nnz for
+ * counting FLOPs. Row by row, not cell by cell. Reads only the data of LEN, GLOBAL, DILATION and
+ * MASK. */
 int64_t ref_count_allowed(const struct attn_problem *problem);
 
 /* Is out the mean of v with the weights of a softmax? Not with another weight function, or a gate.
@@ -102,8 +104,8 @@ int ref_compute(const struct attn_problem *problem, const struct ref_request *re
                 struct ref_result *result, char *why, size_t size);
 
 /* Checks a problem: a known operator, known enumerations, shapes that agree, sizes whose products
- * fit, len in range. Returns ATTN_OK, or ATTN_INVALID with the reason in (why, size). Reads no data
- * except that of LEN. */
+ * fit, lengths and dilations in range. Returns ATTN_OK, or ATTN_INVALID with the reason in (why,
+ * size). Reads no data except that of LEN and DILATION. */
 int ref_check_problem(const struct attn_problem *problem, char *why, size_t size);
 
 #endif

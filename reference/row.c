@@ -11,9 +11,13 @@
 #include "reference/sums.h"
 #include "reference/weight.h"
 
+/* Runs of keys with fewer keys between them are computed as one: vectors are longer then. */
+#define BETWEEN 16
+
 /* One row on its way through the steps. */
 struct row {
     const struct ref_block *block;
+    struct ref_sight sight;
     struct ref_scratch *scratch;
     int64_t i;    /* query */
     int64_t slot; /* entry in struct ref_row_results */
@@ -33,16 +37,31 @@ static const struct attn_problem *problem_of(const struct row *row)
     return row->block->job->operands.problem;
 }
 
+/* The next keys that are computed together, from `from` on: runs with little between them. False:
+ * there are no more. */
+static bool next_span(const struct row *row, int64_t from, int64_t *begin, int64_t *end)
+{
+    struct ref_run run;
+
+    if (!ref_sight_next(&row->sight, from, &run))
+        return false;
+    *begin = run.begin;
+    *end = run.end;
+    while (ref_sight_next(&row->sight, *end, &run) && run.begin - *end <= BETWEEN)
+        *end = run.end;
+    return true;
+}
+
 /* Pass 1: scores, and the stages that were asked for. Every cell is computed only where a caller
  * looks at all of them. */
-static void compute_scores(struct row *row, const double *q, const double *q_error, int64_t begin,
-                           int64_t end)
+static void compute_scores(struct row *row, const double *q, const double *q_error)
 {
     const struct ref_row_results *result = &job_of(row)->rows;
-    int64_t sk = problem_of(row)->sk;
+    int64_t sk = problem_of(row)->sk, begin, end;
 
     if (!result->scores[0] && !result->scores[1] && !result->scores[2]) {
-        ref_scores(row->block, row->i, q, q_error, begin, end, row->scratch);
+        for (int64_t from = 0; next_span(row, from, &begin, &end); from = end)
+            ref_scores(row->block, row->i, q, q_error, begin, end, row->scratch);
         return;
     }
     ref_scores(row->block, row->i, q, q_error, 0, sk, row->scratch);
@@ -53,7 +72,7 @@ static void compute_scores(struct row *row, const double *q, const double *q_err
 }
 
 /* Pass 2: the allowed keys, in order, and their scores. */
-static void collect_allowed(struct row *row, int64_t begin, int64_t end)
+static void collect_allowed(struct row *row)
 {
     const struct attn_tensor *mask = job_of(row)->operands.by_role[ATTN_MASK];
     const double *s = row->scratch->score[2];
@@ -61,14 +80,16 @@ static void collect_allowed(struct row *row, int64_t begin, int64_t end)
     int64_t step = 0, n = 0;
     const uint8_t *may =
         mask ? ref_mask_row(mask, row->block->b, row->block->h, row->i, &step) : NULL;
+    struct ref_run run;
 
-    for (int64_t j = begin; j < end; j++) {
-        bool allowed = s[j] != -INFINITY && (!may || may[j * step] != 0);
-        row->poisoned |= allowed && !weighed && !(s[j] < INFINITY);
-        row->scratch->key[n] = j;
-        row->scratch->logit[n] = s[j];
-        n += allowed; /* else the next key takes its place */
-    }
+    for (int64_t from = 0; ref_sight_next(&row->sight, from, &run); from = run.end)
+        for (int64_t j = run.begin; j < run.end; j += run.step) {
+            bool allowed = s[j] != -INFINITY && (!may || may[j * step] != 0);
+            row->poisoned |= allowed && !weighed && !(s[j] < INFINITY);
+            row->scratch->key[n] = j;
+            row->scratch->logit[n] = s[j];
+            n += allowed; /* else the next key takes its place */
+        }
     row->softmax.n = n;
 }
 
@@ -208,12 +229,13 @@ static void bound_scores(struct row *row, const double *q, const double *q_error
 {
     struct ref_scratch *scratch = row->scratch;
     const struct ref_arithmetic *a = &job_of(row)->arithmetic;
-    int64_t n = row->softmax.n;
+    int64_t n = row->softmax.n, begin, end;
+    const int64_t from = n > 0 ? scratch->key[0] : 0, to = n > 0 ? scratch->key[n - 1] + 1 : 0;
 
     scratch->offset = 0.0;
-    if (n > 0)
-        ref_score_errors(row->block, row->i, q, q_error, q_spread, scratch->key[0],
-                         scratch->key[n - 1] + 1, scratch);
+    for (int64_t at = from; at < to && next_span(row, at, &begin, &end) && begin < to; at = end)
+        ref_score_errors(row->block, row->i, q, q_error, q_spread, begin, end < to ? end : to,
+                         scratch);
     row->overflow = n > 0 && ref_scores_overflow(row->block, q, scratch, n);
     for (int64_t t = 0; t < n; t++)
         scratch->wrong[t] = scratch->ds[scratch->key[t]];
@@ -364,7 +386,6 @@ static void compute_row(struct row *row, const double *q, const double *q_error,
     const struct ref_job *job = job_of(row);
     const struct attn_problem *problem = problem_of(row);
     const struct attn_tensor *sink = job->operands.by_role[ATTN_SINK];
-    int64_t begin, end;
 
     if (sink) {
         row->softmax.sink_logit = ref_load(sink, &row->block->h);
@@ -373,9 +394,9 @@ static void compute_row(struct row *row, const double *q, const double *q_error,
     }
     row->softmax.dropout = problem->flags & ATTN_FLAG_DROPOUT;
     row->softmax.dropout_p = problem->dropout_p;
-    ref_key_range(&job->operands, row->block->b, row->i, &begin, &end);
-    compute_scores(row, q, q_error, begin, end);
-    collect_allowed(row, begin, end);
+    ref_sight_of(&job->operands, row->block->b, row->block->h, row->i, &row->sight);
+    compute_scores(row, q, q_error);
+    collect_allowed(row);
     if (job->rows.allowed)
         job->rows.allowed[row->slot] = row->softmax.n;
     if (job->bounds)
@@ -412,7 +433,9 @@ static void compute_rows(void *context, int64_t begin, int64_t end)
     const struct ref_job *job = block->job;
     const struct attn_problem *problem = job->operands.problem;
     struct ref_scratch *scratch = scratch_take(job);
+    struct ref_block of_global = *block; /* the same for rows with keys of their own */
 
+    of_global.keys = block->global;
     for (int64_t r = begin; r < end; r++) {
         double *out = block->out ? block->out + r * block->out_stride : scratch->out;
         double *error = block->error ? block->error + r * block->out_stride : NULL;
@@ -420,6 +443,8 @@ static void compute_rows(void *context, int64_t begin, int64_t end)
                           .scratch = scratch,
                           .i = ref_row_index(job, block->first + r) % problem->sq,
                           .slot = (block->first + r) * job->rows.heads + block->result_head};
+        if (block->global && ref_is_global(&job->operands, block->b, row.i))
+            row.block = &of_global;
         compute_row(&row, block->q + r * problem->dq,
                     block->q_error ? block->q_error + r * problem->dq : NULL,
                     block->q_spread ? block->q_spread + r * problem->dq : NULL, out, error);

@@ -32,6 +32,7 @@ struct NAME(context) {
     const struct attn_problem *problem;
     const struct attn_operands *operands;
     const struct NAME(buffers) * buffers;
+    const struct attn_tensor *q, *k, *v; /* of the rows at work */
 };
 
 static const REAL *head_row(const struct attn_tensor *view, int64_t b, int64_t h, int64_t i,
@@ -53,8 +54,7 @@ static REAL entry(const struct attn_tensor *view, int64_t h, REAL fallback)
 static void hide_keys(const struct NAME(context) * c, int64_t b, int64_t h)
 {
     const struct attn_problem *p = c->problem;
-    const struct attn_tensor *k = &c->operands->k;
-    const struct attn_tensor *w = &c->operands->score_w_k;
+    const struct attn_tensor *k = c->k, *w = &c->operands->score_w_k;
     const struct attn_tensor *w_v = &c->operands->score_w_v;
     load(c->buffers->combine, w_v, h * w_v->stride[0], w_v->stride[1], p->dh);
     for (int64_t d = 0; d < p->dh; d++) {
@@ -134,7 +134,7 @@ static REAL raw_score(const struct NAME(context) * c, const REAL *turned, int64_
             sum += c->buffers->combine[d] * TANH(turned[d] + hidden[d]);
         return sum;
     }
-    const REAL *k = head_row(&c->operands->k, b, h / (p->hq / p->hkv), j, p->dk, c->buffers->k);
+    const REAL *k = head_row(c->k, b, h / (p->hq / p->hkv), j, p->dk, c->buffers->k);
     if (p->score == ATTN_SCORE_GAUSSIAN)
         return (REAL)-0.5 * squared_distance(turned, k, p->dk);
     if (p->score == ATTN_SCORE_DISENTANGLED)
@@ -148,17 +148,18 @@ static int64_t logits(const struct NAME(context) * c, int64_t b, int64_t h, int6
     const struct attn_problem *p = c->problem;
     const struct attn_operands *o = c->operands;
     const struct attn_tensor *mask = &o->mask, *bias = &o->bias;
-    struct attn_keys keys = attn_keys_seen(p, &o->len, b, i);
-    if (keys.first >= keys.end)
+    const struct attn_sight sight = attn_sight_of(p, &o->len, &o->dilation, &o->global, b, h, i);
+    if (sight.all.first >= sight.all.end)
         return 0;
-    const REAL *q = turn_query(c, head_row(&o->q, b, h, i, p->dq, c->buffers->q), h);
+    const REAL *q = turn_query(c, head_row(c->q, b, h, i, p->dq, c->buffers->q), h);
     const uint8_t *mask_row = attn_mask_row(mask, b, h, i);
     const REAL *bias_row = bias->dtype ? head_row(bias, b, h, i, p->sk, c->buffers->bias) : NULL;
     REAL slope = entry(&o->alibi, h, 0), scale = (REAL)p->scale;
     REAL cap = (REAL)p->softcap;
     int has_alibi = o->alibi.dtype != 0, has_cap = (p->flags & ATTN_FLAG_SOFTCAP) != 0;
     int64_t diagonal = i + attn_keys_offset(p, &o->len, b), n = 0;
-    for (int64_t j = keys.first; j < keys.end; j++) {
+    for (int64_t j = attn_sight_next(&sight, 0); j < sight.all.end;
+         j = attn_sight_next(&sight, j + 1)) {
         if (mask_row && !mask_row[j * mask->stride[3]])
             continue;
         REAL added = bias_row ? bias_row[j] : 0;
@@ -239,7 +240,7 @@ static void weighted_sum(const struct NAME(context) * c, int64_t n, int64_t b, i
         int64_t j = c->buffers->key[t];
         if (dropout && !attn_dropout_keeps(p, &c->operands->keep, b, h, i, j))
             continue;
-        const REAL *v = head_row(&c->operands->v, b, h / (p->hq / p->hkv), j, p->dv, c->buffers->v);
+        const REAL *v = head_row(c->v, b, h / (p->hq / p->hkv), j, p->dv, c->buffers->v);
         add_scaled(sum, c->buffers->s[t], v, p->dv);
     }
     REAL kept = (REAL)(1 - p->dropout_p);
@@ -266,8 +267,8 @@ static void store_weights(const struct NAME(context) * c, int64_t n, int64_t b, 
     store(weights, attn_row_start(weights, b, h, i), weights->stride[3], c->problem->sk, dense);
 }
 
-/* One query head of one batch. */
-static void attend(const struct NAME(context) * c, int64_t b, int64_t h)
+/* The rows of one query head of one batch: all of them, or those whose tokens are global or not. */
+static void attend_rows(const struct NAME(context) * c, int64_t b, int64_t h, int any, int global)
 {
     const struct attn_problem *p = c->problem;
     const struct attn_operands *o = c->operands;
@@ -275,6 +276,8 @@ static void attend(const struct NAME(context) * c, int64_t b, int64_t h)
     if (p->score == ATTN_SCORE_ADDITIVE)
         hide_keys(c, b, h);
     for (int64_t i = 0; i < p->sq; i++) {
+        if (!any && attn_token_is_global(&o->global, b, i) != global)
+            continue;
         int64_t n = logits(c, b, h, i);
         REAL row_lse = 0;
         if (p->flags & ATTN_FLAG_WEIGHT)
@@ -290,4 +293,16 @@ static void attend(const struct NAME(context) * c, int64_t b, int64_t h)
         if (o->weights.dtype)
             store_weights(c, n, b, h, i);
     }
+}
+
+/* One query head of one batch. Rows of global tokens may have a q, k and v of their own. */
+static void attend(const struct NAME(context) * c, int64_t b, int64_t h)
+{
+    const struct attn_operands *o = c->operands;
+    const int two = o->q_global.dtype != 0;
+    const struct NAME(context)
+        own = {c->problem, o, c->buffers, &o->q_global, &o->k_global, &o->v_global};
+    attend_rows(c, b, h, !two, 0);
+    if (two)
+        attend_rows(&own, b, h, 0, 1);
 }

@@ -22,7 +22,8 @@ size_t NAME(attn_naive_bytes)(const struct attn_problem *problem)
 static void run_attention(const struct attn_problem *problem, const struct attn_operands *operands,
                           const struct NAME(buffers) * buffers)
 {
-    struct NAME(context) context = {problem, operands, buffers};
+    struct NAME(context)
+        context = {problem, operands, buffers, &operands->q, &operands->k, &operands->v};
     for (int64_t b = 0; b < problem->b; b++)
         for (int64_t h = 0; h < problem->hq; h++)
             attend(&context, b, h);

@@ -68,7 +68,7 @@ static void run_mha(const struct attn_problem *p, const struct attn_operands *o,
     inner.k = heads_view(buffers->heads_k, p->hkv, p->dk);
     inner.v = heads_view(buffers->heads_v, p->hkv, p->dv);
     inner.out = heads_view(buffers->heads, p->hq, p->dv);
-    struct NAME(context) context = {p, &inner, buffers};
+    struct NAME(context) context = {p, &inner, buffers, &inner.q, &inner.k, &inner.v};
     for (int64_t b = 0; b < p->b; b++) {
         project(buffers, &o->x_q, b, &o->w_q, &o->b_q, buffers->heads_q);
         project(buffers, &o->x_k, b, &o->w_k, &o->b_k, buffers->heads_k);

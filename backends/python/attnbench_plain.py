@@ -62,16 +62,34 @@ def offset(p, a):
     return keys - p.sq
 
 
+def window_cells(p, a):
+    """Boolean, broadcastable over [B,Hq,Sq,Sk]: the window, its steps, and global tokens."""
+    i, j = np.arange(p.sq)[:, None] + offset(p, a), np.arange(p.sk)
+    step = a["dilation"].astype(np.int64)[:, None, None] if "dilation" in a else 1
+    cells = (i - j) % step == 0
+    if p.window_left >= 0:
+        cells = cells & (j >= i - p.window_left * step)
+    if p.window_right >= 0:
+        cells = cells & (j <= i + p.window_right * step)
+    if "global" in a:
+        token = global_tokens(a)
+        cells = cells | token[:, None, :, None] | token[:, None, None, :]
+    return cells
+
+
+def global_tokens(a):
+    """Boolean [B,S]."""
+    return a["global"].view(np.uint8) != 0
+
+
 def allowed_cells(p, a):
     """Boolean, broadcastable over [B,Hq,Sq,Sk]."""
     i, j = np.arange(p.sq)[:, None] + offset(p, a), np.arange(p.sk)
     cells = np.ones((1, 1, p.sq, p.sk), dtype=bool)
     if p.causal:
         cells = cells & (j <= i)
-    if p.window and p.window_left >= 0:
-        cells = cells & (j >= i - p.window_left)
-    if p.window and p.window_right >= 0:
-        cells = cells & (j <= i + p.window_right)
+    if p.window:
+        cells = cells & window_cells(p, a)
     if "len" in a:
         cells = cells & (j < a["len"].reshape(p.b, 1, -1, 1))
     if "mask" in a:
@@ -287,6 +305,12 @@ def operator(p, views):
             return performer(p, a)
         if p.op == "attention":
             out, lse, weights = heads(p, a, a["q"], a["k"], a["v"])
+            if "q_global" in a:  # rows of global tokens, from operands of their own
+                own = heads(p, a, a["q_global"], a["k_global"], a["v_global"])
+                token = global_tokens(a)[:, None, :]
+                out = np.where(token[..., None], own[0], out)
+                lse = np.where(token, own[1], lse)
+                weights = np.where(token[..., None], own[2], weights)
             return {"out": out, "lse": lse, "weights": weights}
         x_k = a.get("x_k", a["x_q"])
         x_v = a.get("x_v", x_k)

@@ -24,6 +24,7 @@ WEIGHT_FNS = {0: "softmax", 1: "sigmoid", 2: "relu2", 3: "laplace"}
 ROLES = {1: "q", 2: "k", 3: "v", 4: "out", 5: "lse", 6: "weights",
          16: "mask", 17: "bias", 18: "len", 19: "alibi", 20: "sink", 21: "keep", 22: "head_mask",
          29: "rel_buckets", 24: "gate",
+         23: "global", 25: "dilation", 26: "q_global", 27: "k_global", 28: "v_global",
          32: "score_m", 33: "score_wq", 34: "score_wk", 35: "score_wv", 36: "score_kr",
          37: "score_qr",
          48: "x_q", 49: "x_k", 50: "x_v", 51: "w_q", 52: "w_k", 53: "w_v", 54: "w_o",

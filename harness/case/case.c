@@ -55,6 +55,7 @@ void attn_case_share_lists(struct attn_case *c, const struct attn_case *twin)
 {
     share_list(&c->len_list, c->n_len, twin->len_list, twin->n_len);
     share_list(&c->prune, c->n_prune, twin->prune, twin->n_prune);
+    share_list(&c->dilation, c->n_dilation, twin->dilation, twin->n_dilation);
     share_list(&c->param, ATTN_CASE_PARAMS, twin->param, ATTN_CASE_PARAMS);
 }
 
@@ -62,8 +63,9 @@ void attn_case_free(struct attn_case *c)
 {
     disown(c->len_list);
     disown(c->prune);
+    disown(c->dilation);
     disown(c->param);
-    c->len_list = c->prune = c->param = NULL;
+    c->len_list = c->prune = c->dilation = c->param = NULL;
     free(c->data);
     free(c->file);
     c->data = c->file = NULL;
@@ -91,6 +93,7 @@ int attn_case_copy(struct attn_case *to, const struct attn_case *from)
     to->file = file;
     share(to->len_list);
     share(to->prune);
+    share(to->dilation);
     share(to->param);
     return 0;
 }

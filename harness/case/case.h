@@ -32,6 +32,7 @@ struct attn_case_numbers {
 };
 
 enum attn_len_mode { ATTN_LEN_NONE, ATTN_LEN_LIST, ATTN_LEN_RAND, ATTN_LEN_RAND_2D, ATTN_LEN_PACK };
+enum attn_global_mode { ATTN_GLOBAL_NONE, ATTN_GLOBAL_FIRST, ATTN_GLOBAL_RAND, ATTN_GLOBAL_PACK };
 enum attn_layout { ATTN_LAYOUT_BHSD, ATTN_LAYOUT_BSHD, ATTN_LAYOUT_BHDS };
 enum attn_weights_init { ATTN_WEIGHTS_NORMAL, ATTN_WEIGHTS_STIEFEL };
 enum attn_fill { /* attn_fill_meaning says what each is */
@@ -85,6 +86,12 @@ struct attn_case {
     bool mask_bool;
     double mask_p; /* probability that a cell is allowed */
     unsigned mask_axes;
+    enum attn_global_mode global;
+    int64_t n_global;                   /* ATTN_GLOBAL_FIRST: so many tokens */
+    double global_p;                    /* ATTN_GLOBAL_RAND: probability that a token is global */
+    bool global_proj;                   /* q_global, k_global, v_global */
+    int n_dilation;                     /* 0: the window is not dilated */
+    struct attn_case_numbers *dilation; /* repeated over hq when shorter */
 
     bool bias_normal;
     unsigned bias_axes;
@@ -123,7 +130,7 @@ struct attn_case {
      * sink then stay false. */
     char *data;         /* NULL: none. Owned by the case */
     char data_hash[65]; /* SHA-256 of the pack's bytes in hex, "" until resolved */
-    bool pack_mask, pack_bias, pack_alibi, pack_sink;
+    bool pack_mask, pack_bias, pack_alibi, pack_sink, pack_dilation;
 
     /* where the case was written, for messages */
     char *file; /* NULL: the command line. Owned by the case */

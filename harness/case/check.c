@@ -289,6 +289,9 @@ static int check_features(const struct attn_case *c, const char **key, char *why
         {"mask", "boolean mask", c->mask_bool || c->pack_mask, ref_operand_of(op, ATTN_MASK)},
         {"mask", "lengths", c->len != ATTN_LEN_NONE, len},
         {"mask", "lengths by query", len2d, len && strlen(len->shape) == 2},
+        {"mask", "global tokens", c->global != ATTN_GLOBAL_NONE, ref_operand_of(op, ATTN_GLOBAL)},
+        {"mask", "dilated window", c->n_dilation > 0 || c->pack_dilation,
+         ref_operand_of(op, ATTN_DILATION)},
         {"bias", "bias", c->bias_normal || c->bias_const || c->pack_bias,
          ref_operand_of(op, ATTN_BIAS)},
         {"bias", "ALiBi", c->alibi || c->pack_alibi, ref_operand_of(op, ATTN_ALIBI)},
@@ -323,6 +326,23 @@ static int check_denominator(const struct attn_case *c, const char **key, char *
     return 0;
 }
 
+static int check_global(const struct attn_case *c, const char **key, char *why, size_t size)
+{
+    const bool known = c->sq >= 0 && c->sk >= 0;
+    if (c->global_proj && c->global == ATTN_GLOBAL_NONE)
+        return blame(key, "global_proj", why, size, "'global_proj' needs mask=global:N");
+    if (c->global != ATTN_GLOBAL_NONE && known && c->sq != c->sk)
+        return blame(key, "mask", why, size, "global tokens need sq = sk, not %lld and %lld",
+                     (long long)c->sq, (long long)c->sk);
+    if (c->global == ATTN_GLOBAL_FIRST && known && c->n_global > c->sk)
+        return blame(key, "mask", why, size, "global: %lld is beyond sk = %lld",
+                     (long long)c->n_global, (long long)c->sk);
+    if (c->hq > 0 && c->n_dilation > c->hq)
+        return blame(key, "mask", why, size, "window: %d dilations, but hq = %lld", c->n_dilation,
+                     (long long)c->hq);
+    return 0;
+}
+
 static int check_mask(const struct attn_case *c, const char **key, char *why, size_t size)
 {
     bool len2d = c->len == ATTN_LEN_RAND_2D || (c->len == ATTN_LEN_PACK && c->n_len == 2);
@@ -347,7 +367,7 @@ int attn_case_judge(const struct attn_case *c, bool pack, const char **key, char
     if (check_sizes(c, pack, key, why, size) != 0 || check_widths(c, key, why, size) != 0 ||
         check_meaning(c, key, why, size) != 0 || check_features(c, key, why, size) != 0 ||
         check_denominator(c, key, why, size) != 0 || check_mask(c, key, why, size) != 0 ||
-        attn_params_judge(c, pack, key, why, size) != 0)
+        check_global(c, key, why, size) != 0 || attn_params_judge(c, pack, key, why, size) != 0)
         return -1;
     char unfit[128];
     if (!attn_fill_fits(c, c->fill, unfit, sizeof unfit))

@@ -122,7 +122,7 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
     if (fill == ATTN_FILL_TINY_PHI)
         return "an operator with random features";
     if (fill == ATTN_FILL_POISON)
-        return has_mask(c) ? NULL : "a mask";
+        return has_mask(c) || c->global_proj ? NULL : "a mask";
     const bool projected = ref_op_is(c->op, REF_PROJECTED);
     if (!ref_op_is(c->op, REF_QKV) && !projected)
         return "an operator with q, k and v";
@@ -159,6 +159,8 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
     case ATTN_FILL_FEW_QUERIES: /* every row must see a range of keys */
         if (score->traits & REF_SCORE_PLACES)
             return "a score that does not depend on distances";
+        if (c->global != ATTN_GLOBAL_NONE || c->n_dilation > 0)
+            return "rows that see a range of keys: no global tokens, no dilation";
         return c->mask_bool || c->bias_normal || c->bias_const || c->alibi || c->dropout
                    ? "rows that see a range of keys: no boolean mask, bias, ALiBi or dropout"
                    : NULL;

@@ -378,6 +378,8 @@ const struct attn_case_key attn_language_keys[] = {
      "normal|uniform|ones|zeros|census|spike|poison|exact|one_hot|stair_up|stair_down|rounding|"
      "overflow|negative|constant|cancel|tiny|few_queries|strong_decay|tiny_phi",
      "normal", "values of q, k, v (x_*)", CHOICE(fill, attn_fill_choices, ATTN_FILL_NORMAL, 0)},
+    {"global_proj", "0|1", "0", "q_global, k_global, v_global: what global tokens use as queries",
+     CHOICE(global_proj, flags, 0, 0)},
     {"h", "N", NULL, "hq and hkv in one", SHORTHAND(0, "hq", "hkv")},
     {"hkv", "N", "hq", "key/value heads; divides hq", SIZE(hkv, 1, fallback_hq, 0)},
     {"hq", "N", "1", "query heads; must be given with op=mha", SIZE(hq, 1, fallback_one, 0)},
@@ -386,8 +388,8 @@ const struct attn_case_key attn_language_keys[] = {
     {"layout", "bhsd|bshd|bhds", "bhsd", "order of axes in memory",
      CHOICE(layout, layouts, ATTN_LAYOUT_BHSD, 0)},
     {"mask",
-     "dense, or parts joined with +: causal br causal_br past:N window:L:R len:rand|N/N/... "
-     "len2d:rand bool:P[:AXES]; len len2d bool",
+     "dense, or parts joined with +: causal br causal_br past:N window:L:R[:D/D/...] "
+     "len:rand|N/N/... len2d:rand bool:P[:AXES] global:N|rand:P; len len2d bool global",
      "dense", "which keys a query attends to",
      RULE{.parse = attn_parse_mask, .write = attn_write_mask, .flags = ATTN_KEY_WHOLE}},
     {"op", NULL, ATTN_DEFAULT_OP, "the operator", RULE{.parse = parse_op, .write = write_op}},

@@ -2,7 +2,7 @@
 /* mask.c - mask=: which keys a query attends to. */
 #include "case/parts.h"
 
-enum { CAUSAL = 1, BR = 2, PAST = 4, WINDOW = 8, LEN = 16, BOOL = 32 };
+enum { CAUSAL = 1, BR = 2, PAST = 4, WINDOW = 8, LEN = 16, BOOL = 32, GLOBAL = 64 };
 
 static int mask_causal(const struct attn_fields *fields, struct attn_case *c,
                        const struct attn_origin *origin)
@@ -37,13 +37,33 @@ static int mask_past(const struct attn_fields *fields, struct attn_case *c,
     return attn_word_integer(fields->at[1], 0, ATTN_CASE_SIZE_MAX, &c->off, origin);
 }
 
+/* The steps of a window: D/D/..., or in a pack the name of its tensor. */
+static int window_dilation(struct attn_word word, struct attn_case *c,
+                           const struct attn_origin *origin)
+{
+    int64_t steps[ATTN_CASE_LIST_MAX];
+    if (origin->pack) {
+        c->pack_dilation = attn_word_is(word, "dilation");
+        return c->pack_dilation ? 0
+                                : attn_case_error(origin, word.column,
+                                                  "a pack brings its own tensor: 'dilation'");
+    }
+    if (attn_list_parse(word, steps, &c->n_dilation, origin) != 0)
+        return -1;
+    for (int n = 0; n < c->n_dilation; n++)
+        if (steps[n] < 1)
+            return attn_case_error(origin, word.column, "a dilation is at least 1");
+    return attn_list_store(&c->dilation, steps, c->n_dilation, origin);
+}
+
 static int mask_window(const struct attn_fields *fields, struct attn_case *c,
                        const struct attn_origin *origin)
 {
     c->window = true;
-    if (attn_word_integer(fields->at[1], -1, ATTN_CASE_SIZE_MAX, &c->window_left, origin) != 0)
+    if (attn_word_integer(fields->at[1], -1, ATTN_CASE_SIZE_MAX, &c->window_left, origin) != 0 ||
+        attn_word_integer(fields->at[2], -1, ATTN_CASE_SIZE_MAX, &c->window_right, origin) != 0)
         return -1;
-    return attn_word_integer(fields->at[2], -1, ATTN_CASE_SIZE_MAX, &c->window_right, origin);
+    return fields->count > 3 ? window_dilation(fields->at[3], c, origin) : 0;
 }
 
 /* Without values, len, len2d and bool name a pack's tensors. With values, they are drawn. */
@@ -113,6 +133,30 @@ static int mask_bool(const struct attn_fields *fields, struct attn_case *c,
     return attn_axes_parse(fields, 2, &c->mask_axes, origin);
 }
 
+static int mask_global(const struct attn_fields *fields, struct attn_case *c,
+                       const struct attn_origin *origin)
+{
+    if (check_origin(fields, origin, "global:N or global:rand:P") != 0)
+        return -1;
+    if (fields->count == 1) {
+        c->global = ATTN_GLOBAL_PACK;
+        return 0;
+    }
+    if (fields->count == 2) {
+        c->global = ATTN_GLOBAL_FIRST;
+        return attn_word_integer(fields->at[1], 0, ATTN_CASE_SIZE_MAX, &c->n_global, origin);
+    }
+    c->global = ATTN_GLOBAL_RAND;
+    if (!attn_word_is(fields->at[1], "rand"))
+        return attn_case_error(origin, fields->at[1].column, "'%.*s': only global:rand:P is legal",
+                               attn_word_shown(fields->at[1]), fields->at[1].text);
+    if (attn_word_real(fields->at[2], &c->global_p, origin) != 0)
+        return -1;
+    if (c->global_p < 0 || c->global_p > 1)
+        return attn_case_error(origin, fields->at[2].column, "a probability must be in 0..1");
+    return 0;
+}
+
 int attn_parse_mask(const struct attn_case_key *key, struct attn_word word, struct attn_case *c,
                     const struct attn_origin *origin)
 {
@@ -121,10 +165,11 @@ int attn_parse_mask(const struct attn_case_key *key, struct attn_word word, stru
         {"causal_br", CAUSAL | BR | PAST, 1, 1, mask_causal_br},
         {"br", BR | PAST, 1, 1, mask_br},
         {"past", BR | PAST, 2, 2, mask_past},
-        {"window", WINDOW, 3, 3, mask_window},
+        {"window", WINDOW, 3, 4, mask_window},
         {"len", LEN, 1, 2, mask_len},
         {"len2d", LEN, 1, 2, mask_len2d},
         {"bool", BOOL, 1, 3, mask_bool},
+        {"global", GLOBAL, 1, 3, mask_global},
         {NULL, 0, 0, 0, NULL}};
     return attn_parts_parse(key, parts, "dense", word, c, origin);
 }
@@ -142,6 +187,27 @@ static void write_len(struct attn_sink *sink, const struct attn_case *c)
         attn_sink_text(sink, "2d");
 }
 
+static void write_window(struct attn_sink *sink, const struct attn_case *c)
+{
+    attn_sink_format(sink, "window:%lld:%lld", (long long)c->window_left,
+                     (long long)c->window_right);
+    if (c->pack_dilation)
+        attn_sink_text(sink, ":dilation");
+    if (c->n_dilation > 0) {
+        attn_sink_text(sink, ":");
+        attn_list_write(sink, c->dilation, c->n_dilation);
+    }
+}
+
+static void write_global(struct attn_sink *sink, const struct attn_case *c)
+{
+    attn_sink_text(sink, c->global == ATTN_GLOBAL_RAND ? "global:rand:" : "global");
+    if (c->global == ATTN_GLOBAL_RAND)
+        attn_sink_real(sink, c->global_p);
+    if (c->global == ATTN_GLOBAL_FIRST)
+        attn_sink_format(sink, ":%lld", (long long)c->n_global);
+}
+
 void attn_write_mask(const struct attn_case_key *key, const struct attn_case *c,
                      struct attn_sink *sink)
 {
@@ -156,8 +222,7 @@ void attn_write_mask(const struct attn_case_key *key, const struct attn_case *c,
     }
     if (c->window) {
         attn_part_begin(sink, key, &first);
-        attn_sink_format(sink, "window:%lld:%lld", (long long)c->window_left,
-                         (long long)c->window_right);
+        write_window(sink, c);
     }
     if (c->len != ATTN_LEN_NONE) {
         attn_part_begin(sink, key, &first);
@@ -170,5 +235,9 @@ void attn_write_mask(const struct attn_case_key *key, const struct attn_case *c,
             attn_sink_real(sink, c->mask_p);
             attn_axes_write(sink, c->mask_axes);
         }
+    }
+    if (c->global != ATTN_GLOBAL_NONE) {
+        attn_part_begin(sink, key, &first);
+        write_global(sink, c);
     }
 }

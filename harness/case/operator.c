@@ -135,6 +135,14 @@ bool attn_case_draws(const struct attn_case *c, const struct ref_operand *operan
         if (c->len != ATTN_LEN_RAND_2D)
             drawn->rank = 1;
         return c->len != ATTN_LEN_NONE && c->len != ATTN_LEN_PACK;
+    case ATTN_GLOBAL:
+        return c->global == ATTN_GLOBAL_FIRST || c->global == ATTN_GLOBAL_RAND;
+    case ATTN_DILATION:
+        return c->n_dilation > 0;
+    case ATTN_Q_GLOBAL:
+    case ATTN_K_GLOBAL:
+    case ATTN_V_GLOBAL:
+        return c->global_proj;
     case ATTN_ALIBI:
         return c->alibi;
     case ATTN_SINK:

@@ -4,9 +4,9 @@
  * With k = 0 all n allowed keys weigh 1/n, and v of key j is a pattern of signs s_j over the
  * columns. So out * n is, column by column, a whole number S = sum of s_j, whatever the rounding of
  * a correct kernel; one key more or less changes every column. All rows are counted at any length:
- * S is a difference of prefix sums over the keys, or, where a boolean mask picks keys, a count of
- * bits. What was read is decoded by trying hypotheses on the whole row: with d columns a wrong one
- * agrees by chance once in 2^d. */
+ * S is made of differences of prefix sums over the keys, or, where a boolean mask picks keys, a
+ * count of bits. What was read is decoded by trying hypotheses on the whole row: with d columns a
+ * wrong one agrees by chance once in 2^d. */
 #include "explain/census.h"
 
 #include <math.h>
@@ -28,16 +28,17 @@ enum { LARGEST_TILE = 512 };
 struct row_count {
     const struct attn_probe *probe;
     struct attn_probe_row at;
-    const double *got; /* [Dv] */
-    double *sum;       /* [Dv] of the allowed keys */
-    double *trial;     /* [Dv] */
+    const double *got;           /* [Dv] */
+    double *sum;                 /* [Dv] of the allowed keys */
+    double *trial;               /* [Dv] */
+    const struct attn_tensor *v; /* the row's own: v or v_global */
 };
 
 static void add_key(const struct row_count *row, double *sum, int64_t b, int64_t g, int64_t j,
                     double times)
 {
     for (int64_t c = 0; c < row->probe->instance->problem.dv; c++)
-        sum[c] += times * attn_probe_element(row->probe->v, b, g, j, c);
+        sum[c] += times * attn_probe_element(row->v, b, g, j, c);
 }
 
 static bool allowed(const struct row_count *row, int64_t j)
@@ -207,12 +208,16 @@ struct tally {
     size_t size;
 };
 
-/* Compares a row of out with the sum of its keys in t->sum. */
-static void count_row(struct tally *t, struct attn_probe_row at)
+/* Compares a row of out with the sum of its keys of `v` in t->sum. */
+static void count_row(struct tally *t, struct attn_probe_row at, const struct attn_tensor *v)
 {
     const struct attn_problem *p = &t->probe->instance->problem;
-    const struct row_count row = {
-        .probe = t->probe, .at = at, .got = t->probe->row, .sum = t->sum, .trial = t->trial};
+    const struct row_count row = {.probe = t->probe,
+                                  .at = at,
+                                  .got = t->probe->row,
+                                  .sum = t->sum,
+                                  .trial = t->trial,
+                                  .v = v};
     bool right = true, nothing = true;
     for (int64_t c = 0; c < p->dv; c++) {
         t->probe->row[c] = attn_probe_element(t->probe->out, at.b, at.h, at.i, c);
@@ -239,44 +244,57 @@ static int64_t words_of(const struct attn_problem *p)
     return (p->sk + 63) / 64;
 }
 
-/* before[j]: sum of v over the keys before j of one head. The signs are whole numbers. */
-static void sum_before(const struct attn_probe *probe, int64_t b, int64_t g, int32_t *before)
+/* One of v and v_global, and what helps to add up its signs for one head: without a boolean mask
+ * `before`, else `plus`. */
+struct values {
+    const struct attn_tensor *v; /* NULL: it is not there */
+    int32_t *before;             /* [Sk+1, Dv] sum over the keys before j */
+    uint64_t *plus;              /* [Dv, words] one bit per key, set if the sign is + */
+};
+
+/* The signs are whole numbers. */
+static void sum_before(const struct attn_probe *probe, const struct values *x, int64_t b, int64_t g)
 {
     const struct attn_problem *p = &probe->instance->problem;
     for (int64_t j = 0; j < p->sk; j++)
         for (int64_t c = 0; c < p->dv; c++)
-            before[(j + 1) * p->dv + c] =
-                before[j * p->dv + c] + (int32_t)attn_probe_element(probe->v, b, g, j, c);
+            x->before[(j + 1) * p->dv + c] =
+                x->before[j * p->dv + c] + (int32_t)attn_probe_element(x->v, b, g, j, c);
 }
 
-/* One head without a boolean mask: the keys of a row are a range. */
-static void sum_range(const struct tally *t, const int32_t *before, int64_t begin, int64_t end)
+/* Adds the keys of a run to t->sum. */
+static void sum_run(const struct tally *t, const struct values *x, const struct ref_run *run)
 {
     const int64_t dv = t->probe->instance->problem.dv;
-    for (int64_t c = 0; c < dv; c++)
-        t->sum[c] = before[end * dv + c] - before[begin * dv + c];
+    if (run->step == 1) {
+        for (int64_t c = 0; c < dv; c++)
+            t->sum[c] += x->before[run->end * dv + c] - x->before[run->begin * dv + c];
+        return;
+    }
+    for (int64_t j = run->begin; j < run->end; j += run->step)
+        for (int64_t c = 0; c < dv; c++)
+            t->sum[c] += x->before[(j + 1) * dv + c] - x->before[j * dv + c];
 }
 
-/* plus[c]: one bit per key, set if the sign in column c is +. */
-static void mark_plus(const struct attn_probe *probe, int64_t b, int64_t g, uint64_t *plus)
+static void mark_plus(const struct attn_probe *probe, const struct values *x, int64_t b, int64_t g)
 {
     const struct attn_problem *p = &probe->instance->problem;
     const int64_t words = words_of(p);
-    memset(plus, 0, (size_t)(p->dv * words) * sizeof *plus);
+    memset(x->plus, 0, (size_t)(p->dv * words) * sizeof *x->plus);
     for (int64_t j = 0; j < p->sk; j++)
         for (int64_t c = 0; c < p->dv; c++)
-            if (attn_probe_element(probe->v, b, g, j, c) > 0)
-                plus[c * words + j / 64] |= 1ull << j % 64;
+            if (attn_probe_element(x->v, b, g, j, c) > 0)
+                x->plus[c * words + j / 64] |= 1ull << j % 64;
 }
 
-/* With a mask: a row's keys as bits. Returns how many there are. */
-static int64_t mark_keys(const struct attn_tensor *mask, struct attn_probe_row at, int64_t begin,
-                         int64_t end, uint64_t *keys)
+/* With a mask: a run's keys as bits. Returns how many there are. */
+static int64_t mark_keys(const struct attn_tensor *mask, struct attn_probe_row at,
+                         const struct ref_run *run, uint64_t *keys)
 {
     const uint8_t *row = (const uint8_t *)mask->data + at.b * mask->stride[0] +
                          at.h * mask->stride[1] + at.i * mask->stride[2];
     int64_t count = 0;
-    for (int64_t j = begin; j < end; j++) {
+    for (int64_t j = run->begin; j < run->end; j += run->step) {
         const uint64_t seen = row[j * mask->stride[3]] != 0;
         keys[j / 64] |= seen << j % 64;
         count += (int64_t)seen;
@@ -296,58 +314,94 @@ static void sum_marked(double *sum, const uint64_t *plus, const uint64_t *keys, 
     }
 }
 
-/* Counts every row. `before`, or with a mask `plus` and `keys`, have room for one head and row. */
-static void count_all(struct tally *t, int32_t *before, uint64_t *plus, uint64_t *keys)
+/* The sum of the keys of a row, in t->sum. Returns how many there are. `keys`: room for a row. */
+static int64_t sum_row(const struct tally *t, const struct values *x,
+                       const struct ref_operands *operands, struct attn_probe_row at,
+                       uint64_t *keys)
+{
+    const struct attn_problem *p = operands->problem;
+    const struct attn_tensor *mask = operands->by_role[ATTN_MASK];
+    struct ref_sight sight;
+    struct ref_run run;
+    int64_t count = 0;
+    ref_sight_of(operands, at.b, at.h, at.i, &sight);
+    for (int64_t c = 0; c < p->dv; c++)
+        t->sum[c] = 0;
+    if (mask)
+        memset(keys, 0, (size_t)words_of(p) * sizeof *keys);
+    for (int64_t from = 0; ref_sight_next(&sight, from, &run); from = run.end)
+        if (mask) {
+            count += mark_keys(mask, at, &run, keys);
+        } else {
+            count += ref_run_count(&run);
+            sum_run(t, x, &run);
+        }
+    if (mask)
+        sum_marked(t->sum, x->plus, keys, p->dv, words_of(p), count);
+    return count;
+}
+
+/* Counts every row. values[1]: those of global rows, if they have their own. */
+static void count_all(struct tally *t, const struct values values[2], uint64_t *keys)
 {
     const struct attn_problem *p = &t->probe->instance->problem;
-    const struct attn_tensor *mask = attn_tensor_find(p, ATTN_MASK);
     struct ref_operands operands;
     ref_operands_init(&operands, p);
     for (int64_t head = 0; head < p->b * p->hq; head++) {
         struct attn_probe_row at = {.b = head / p->hq, .h = head % p->hq};
         at.g = at.h / (p->hq / p->hkv);
-        if (at.h % (p->hq / p->hkv) == 0 && mask)
-            mark_plus(t->probe, at.b, at.g, plus);
-        else if (at.h % (p->hq / p->hkv) == 0)
-            sum_before(t->probe, at.b, at.g, before);
+        for (int n = 0; n < 2 && at.h % (p->hq / p->hkv) == 0; n++) {
+            if (values[n].v && values[n].plus)
+                mark_plus(t->probe, &values[n], at.b, at.g);
+            else if (values[n].v)
+                sum_before(t->probe, &values[n], at.b, at.g);
+        }
         if (attn_inner_pruned(p, at.h))
             continue;
         for (at.i = 0; at.i < p->sq; at.i++) {
-            int64_t begin, end;
-            ref_key_range(&operands, at.b, at.i, &begin, &end);
-            at.n = end - begin;
-            if (mask) {
-                memset(keys, 0, (size_t)words_of(p) * sizeof *keys);
-                at.n = mark_keys(mask, at, begin, end, keys);
-                sum_marked(t->sum, plus, keys, p->dv, words_of(p), at.n);
-            } else {
-                sum_range(t, before, begin, end);
-            }
-            count_row(t, at);
+            const bool own = values[1].v && ref_is_global(&operands, at.b, at.i);
+            at.n = sum_row(t, &values[own], &operands, at, keys);
+            count_row(t, at, values[own].v);
         }
     }
+}
+
+/* Memory for one of v and v_global. */
+static bool make_values(const struct attn_problem *p, const struct attn_tensor *v, struct values *x)
+{
+    const size_t dv = (size_t)p->dv;
+    *x = (struct values){.v = v};
+    if (v && attn_tensor_find(p, ATTN_MASK))
+        x->plus = calloc(dv, (size_t)words_of(p) * sizeof *x->plus);
+    else if (v)
+        x->before = calloc((size_t)p->sk + 1, dv * sizeof *x->before);
+    return !v || x->plus || x->before;
 }
 
 bool attn_census_check(const struct attn_probe *probe, int64_t *counted, char *text, size_t size)
 {
     const struct attn_problem *p = &probe->instance->problem;
-    const bool masked = attn_tensor_find(p, ATTN_MASK);
-    const size_t dv = (size_t)p->dv, words = (size_t)words_of(p);
+    const size_t dv = (size_t)p->dv;
     double *sums = calloc(dv, 2 * sizeof *sums);
-    int32_t *before = masked ? NULL : calloc((size_t)p->sk + 1, dv * sizeof *before);
-    uint64_t *bits = masked ? calloc(dv + 1, words * sizeof *bits) : NULL;
+    uint64_t *keys = calloc((size_t)words_of(p) + 1, sizeof *keys);
+    struct values values[2];
+    const bool made = make_values(p, probe->v, &values[0]);
+    const bool made_global = make_values(p, attn_tensor_find(p, ATTN_V_GLOBAL), &values[1]);
     struct tally t = {
         .probe = probe, .sum = sums, .trial = sums + p->dv, .told = -1, .text = text, .size = size};
-    if (sums && (before || bits)) {
-        count_all(&t, before, bits, masked ? bits + dv * words : NULL);
+    if (sums && keys && made && made_global) {
+        count_all(&t, values, keys);
         *counted = ref_output_units(p, 0);
     } else {
         snprintf(text, size, "census: no memory to count");
         t.wrong = 1;
     }
     free(sums);
-    free(before);
-    free(bits);
+    free(keys);
+    for (int n = 0; n < 2; n++) {
+        free(values[n].before);
+        free(values[n].plus);
+    }
     if (t.wrong > 1) {
         const size_t used = strlen(text);
         snprintf(text + used, size - used, " (and %lld more rows)", (long long)(t.wrong - 1));

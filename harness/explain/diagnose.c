@@ -27,11 +27,12 @@ static void load_row(const struct attn_probe *probe, struct attn_probe_row at)
 bool attn_exact_row(const struct attn_instance *instance, int64_t row, double *mean)
 {
     const struct attn_problem *p = &instance->problem;
-    const struct attn_tensor *k = attn_tensor_find(p, ATTN_K), *v = attn_tensor_find(p, ATTN_V);
     if (!ref_op_is(p->op, REF_QKV) || !ref_is_softmax(p) || p->dtype == ATTN_F64 ||
         (ref_score_find(p->score)->traits & REF_SCORE_DISTANCE))
         return false; /* k = 0 does not give a score of 0, or exp(-200) is not negligible */
     const int64_t b = row / p->sq / p->hq, h = row / p->sq % p->hq, g = h / (p->hq / p->hkv);
+    const struct attn_tensor *k = attn_probe_keys(p, b, row % p->sq);
+    const struct attn_tensor *v = attn_probe_values(p, b, row % p->sq);
     int64_t zeros = 0;
     memset(mean, 0, (size_t)p->dv * sizeof *mean);
     for (int64_t j = 0; j < p->sk; j++) {

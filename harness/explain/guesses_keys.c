@@ -6,6 +6,7 @@
 
 #include "explain/guesses.h"
 #include "explain/mistakes.h"
+#include "explain/probe.h"
 #include "reference/dtype.h"
 
 /* Limits: sums over keys that are kept; lost ranges that are tried on all rows. */
@@ -24,9 +25,9 @@ static bool sum_up(struct row_sums *sums)
 {
     const struct attn_sample *s = sums->sample;
     const struct attn_problem *p = &s->instance->problem;
-    const struct attn_tensor *v = attn_tensor_find(p, ATTN_V);
     const int64_t row = s->wrong.index[0], h = row / p->sq % p->hq;
     const int64_t b = row / p->sq / p->hq, g = h / (p->hq / p->hkv), width = p->dv + 1;
+    const struct attn_tensor *v = attn_probe_values(p, b, row % p->sq);
     double *weights = calloc((size_t)p->sk, sizeof *weights);
     sums->before = calloc((size_t)((p->sk + 1) * width), sizeof *sums->before);
     const int output = ref_output_of(ref_op_find(p->op), ATTN_WEIGHTS);

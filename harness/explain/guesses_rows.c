@@ -158,7 +158,8 @@ void attn_guess_forbidden(struct attn_sample *s)
         poisoned = !s->instance->operands[t].output &&
                    (p->tensors[t].role == ATTN_K || p->tensors[t].role == ATTN_V ||
                     p->tensors[t].role == ATTN_X_K || p->tensors[t].role == ATTN_X_V ||
-                    p->tensors[t].role == ATTN_X_Q) &&
+                    p->tensors[t].role == ATTN_X_Q || p->tensors[t].role == ATTN_K_GLOBAL ||
+                    p->tensors[t].role == ATTN_V_GLOBAL) &&
                    holds_non_finite(&s->instance->tensors[t]);
     if (poisoned)
         attn_sample_propose(s, (double)nan / (double)wrong, false,

@@ -117,6 +117,15 @@ static bool mask_inverted(struct attn_mutation *m, double unused)
     return attn_mutated_remake(m, ATTN_MASK, -1, 1, 1);
 }
 
+static bool no_global_projections(struct attn_mutation *m, double unused)
+{
+    (void)unused;
+    const bool there = attn_mutated_drop(m, ATTN_Q_GLOBAL) && attn_mutated_drop(m, ATTN_K_GLOBAL) &&
+                       attn_mutated_drop(m, ATTN_V_GLOBAL);
+    ATTN_SAY(m, "q, k and v of global rows instead of q_global, k_global and v_global");
+    return there;
+}
+
 /* -1 (no limit) of the window taken as a distance. */
 static bool window_literal(struct attn_mutation *m, double unused)
 {
@@ -396,7 +405,8 @@ const struct attn_mistake attn_mistakes_keys[] = {
     {len_on_queries, 1, {0}},
     {mask_inverted, 1, {0}},
     {mask_of_bytes, 2, {0, 1}},
-    {attn_mistake_without, 2, {ATTN_LEN, ATTN_MASK}},
+    {attn_mistake_without, 4, {ATTN_LEN, ATTN_MASK, ATTN_GLOBAL, ATTN_DILATION}},
+    {no_global_projections, 1, {0}},
     {causal_added, 2, {0, 1}},
     {nan_swallowed, 1, {0}},
     {last_lost, 1, {0}},

@@ -22,7 +22,8 @@ static bool first_batch(struct attn_mutation *m, double role)
 
 static bool first_head(struct attn_mutation *m, double role)
 {
-    const bool per_head = role >= ATTN_SCORE_M || role == ATTN_ALIBI || role == ATTN_SINK;
+    const bool per_head =
+        role >= ATTN_SCORE_M || role == ATTN_ALIBI || role == ATTN_SINK || role == ATTN_DILATION;
     return first_only(m, role, per_head ? 0 : 1, "head");
 }
 
@@ -205,7 +206,8 @@ const struct attn_mistake attn_mistakes_operands[] = {
     {heads_reversed, 1, {0}},
     {first_batch, 6, {ATTN_Q, ATTN_K, ATTN_V, ATTN_LEN, ATTN_MASK, ATTN_BIAS}},
     {first_head, 6, {ATTN_K, ATTN_V, ATTN_MASK, ATTN_BIAS, ATTN_ALIBI, ATTN_SINK}},
-    {first_head, 2, {ATTN_SCORE_M, ATTN_SCORE_WV}},
+    {first_head, 3, {ATTN_SCORE_M, ATTN_SCORE_WV, ATTN_DILATION}},
+    {first_batch, 1, {ATTN_GLOBAL}},
     {first_query, 2, {ATTN_MASK, ATTN_BIAS}},
     {both_first, 2, {0, 1}},
     {of_before, 2, {0, 1}},

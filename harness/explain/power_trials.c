@@ -229,6 +229,9 @@ static bool fill_in(struct attn_power_trials *t, const struct attn_evidence *e)
     struct choice c;
     if (!ref_is_softmax(p) || p->sk == 0 || units->count == 0 || !e->ref->allowed)
         return false;
+    /* Mistakes are tried on ranges of keys, and on one k and v for all rows. */
+    if (t->operands.by_role[ATTN_GLOBAL] || t->operands.by_role[ATTN_DILATION])
+        return false;
     if (t->projected &&
         (double)p->sk * (double)p->hkv * (double)(p->dk + p->dv) * (double)p->hq * (double)p->dv >
             most_projection)

@@ -23,6 +23,12 @@ struct attn_probe {
 struct attn_probe_row {
     int64_t b, h, g, i, n;
 };
+/* What query i of batch b reads as k and v: k_global and v_global if its token is global and there
+ * are these. */
+const struct attn_tensor *attn_probe_keys(const struct attn_problem *problem, int64_t b, int64_t i);
+const struct attn_tensor *attn_probe_values(const struct attn_problem *problem, int64_t b,
+                                            int64_t i);
+
 struct attn_probe_row attn_probe_row(const struct attn_probe *probe, int64_t r);
 
 /* Element [b, h, i, c] of a tensor of rank 4. */

@@ -96,6 +96,7 @@ static const struct size sizes[] = {
     {{FIELD(off)}, 0, NULL},
     {{FIELD(window_left)}, 0, NULL},
     {{FIELD(window_right)}, 0, NULL},
+    {{FIELD(n_global)}, 0, NULL},
 };
 
 static int64_t *field(struct attn_case *c, size_t offset)
@@ -113,6 +114,8 @@ static int mend_lists(struct attn_case *c)
 {
     int64_t lengths[ATTN_CASE_LIST_MAX], heads[ATTN_CASE_LIST_MAX];
     int kept = 0;
+    c->n_global = least(c->n_global, c->sk);
+    c->n_dilation = (int)least(c->n_dilation, c->hq);
     if (c->len == ATTN_LEN_LIST)
         c->n_len = (int)least(c->n_len, c->b);
     for (int i = 0; c->len == ATTN_LEN_LIST && i < c->n_len; i++)

@@ -36,20 +36,21 @@ static double length(const struct attn_tensor *tensor, const int64_t *at, int64_
     return norm(tensor, at, width, &largest);
 }
 
-static void measure_heads(struct attn_allowance *a)
+/* Keys and values of one pair of operands; what another pair has made of the maxima stays. */
+static void measure_heads(struct attn_allowance *a, const struct attn_tensor *k,
+                          const struct attn_tensor *v)
 {
     const struct attn_problem *p = a->problem;
-    const struct attn_tensor *k = find(a, ATTN_K), *v = find(a, ATTN_V);
     const double factor = p->flags & ATTN_FLAG_DROPOUT ? 1 / (1 - p->dropout_p) : 1;
-    for (int64_t b = 0; b < p->b; b++)
+    for (int64_t b = 0; k && v && b < p->b; b++)
         for (int64_t g = 0; g < p->hkv; g++) {
             double longest = 0, largest = 0;
             for (int64_t j = 0; j < p->sk; j++) {
                 longest = fmax(longest, length(k, (int64_t[ATTN_MAX_RANK]){b, g, j}, p->dk));
                 norm(v, (int64_t[ATTN_MAX_RANK]){b, g, j}, p->dv, &largest);
             }
-            a->keys[b * p->hkv + g] = longest;
-            a->values[b * p->hkv + g] = factor * largest;
+            a->keys[b * p->hkv + g] = fmax(a->keys[b * p->hkv + g], longest);
+            a->values[b * p->hkv + g] = fmax(a->values[b * p->hkv + g], factor * largest);
         }
 }
 
@@ -91,7 +92,8 @@ int attn_allowance_create(const struct attn_instance *instance,
         attn_allowance_free(a);
         return -1;
     }
-    measure_heads(a);
+    measure_heads(a, find(a, ATTN_K), find(a, ATTN_V));
+    measure_heads(a, find(a, ATTN_K_GLOBAL), find(a, ATTN_V_GLOBAL));
     measure_scores(a);
     measure_bias(a);
     return 0;
@@ -112,7 +114,10 @@ static struct ref_score_norm full_score(const struct attn_allowance *a, int64_t 
     const struct attn_problem *p = a->problem;
     const struct ref_arithmetic *x = &a->arithmetic;
     const struct attn_tensor *alibi = find(a, ATTN_ALIBI);
-    const double q = length(find(a, ATTN_Q), (int64_t[ATTN_MAX_RANK]){b, h, i}, p->dq);
+    const struct attn_tensor *q_global = find(a, ATTN_Q_GLOBAL);
+    const int64_t at[ATTN_MAX_RANK] = {b, h, i};
+    const double q =
+        fmax(length(find(a, ATTN_Q), at, p->dq), q_global ? length(q_global, at, p->dq) : 0);
     const double scale = fabs(p->scale), four = ref_growth(x, 4);
     const double added = (find(a, ATTN_BIAS) ? 1 : 0) + (alibi ? 1 : 0);
     const double longest = a->keys[b * p->hkv + h / (p->hq / p->hkv)];

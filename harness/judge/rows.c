@@ -60,7 +60,7 @@ static bool sees_keys(const struct ref_op *op, int output)
 }
 
 /* The part of the keys that the rows of a problem go through on average: len, causal and window cut
- * the rest off. Estimated from some rows, because it only makes a sample larger. */
+ * the rest off. Estimated from some rows of head 0, because it only makes a sample larger. */
 static double share_of_keys(const struct attn_problem *p)
 {
     const int64_t step = p->sq > 1024 ? p->sq / 1024 : 1;
@@ -69,9 +69,11 @@ static double share_of_keys(const struct attn_problem *p)
     ref_operands_init(&operands, p);
     for (int64_t b = 0; b < p->b; b++)
         for (int64_t i = step / 2; i < p->sq; i += step, rows++) {
-            int64_t begin, end;
-            ref_key_range(&operands, b, i, &begin, &end);
-            keys += (double)(end - begin);
+            struct ref_sight sight;
+            struct ref_run run;
+            ref_sight_of(&operands, b, 0, i, &sight);
+            for (int64_t from = 0; ref_sight_next(&sight, from, &run); from = run.end)
+                keys += (double)ref_run_count(&run);
         }
     return p->sk > 0 ? fmax(keys / rows / (double)p->sk, least_share) : 1;
 }
@@ -100,6 +102,25 @@ static int add_extremes(const struct attn_problem *p, struct row_set *set, int64
                                                                                             : 0;
 }
 
+/* The first and the last row of a global token in a group, and the row before and after each. */
+static int add_global(const struct attn_problem *p, struct row_set *set, int64_t group, int64_t b)
+{
+    struct ref_operands operands;
+    int64_t first = 0, last = p->sq - 1;
+    ref_operands_init(&operands, p);
+    while (first < p->sq && !ref_is_global(&operands, b, first))
+        first++;
+    while (last > first && !ref_is_global(&operands, b, last))
+        last--;
+    for (int64_t near = -1; near <= 1 && first < p->sq; near++)
+        for (int n = 0; n < 2; n++) {
+            const int64_t i = (n ? last : first) + near;
+            if (i >= 0 && i < p->sq && row_add(set, group * p->sq + i))
+                return -1;
+        }
+    return 0;
+}
+
 /* An output whose units are sampled. */
 struct sampled {
     const struct attn_problem *problem;
@@ -122,12 +143,16 @@ static int64_t below(struct sampled *s, int64_t count)
     return (int64_t)(((uint64_t)word[0] << 31 ^ word[1]) % (uint64_t)count);
 }
 
-/* Of every group the first and the last unit, and the rows with the most and the fewest keys. */
+/* Of every group the first and the last unit, rows at global tokens, and the rows with the most and
+ * the fewest keys. */
 static int add_groups(const struct sampled *s, struct row_set *set)
 {
     for (int64_t g = 0; g < s->groups; g++) {
         const int64_t b = ref_unit_index(s->output, &s->shape, g * s->last, 'b');
         if (row_add(set, g * s->last) || row_add(set, (g + 1) * s->last - 1))
+            return -1;
+        if (s->sees_keys && attn_tensor_find(s->problem, ATTN_GLOBAL) &&
+            add_global(s->problem, set, g, b < 0 ? 0 : b))
             return -1;
         if (s->sees_keys && set->count < s->wanted &&
             add_extremes(s->problem, set, g, b < 0 ? 0 : b))

@@ -8,7 +8,8 @@
 /* Chooses units of an output that leads others. Takes all units if their ref_output_cost, for the
  * keys that they go through, is within `budget` together; else a sample. Units that differ only in
  * their last index are a group: the queries of one batch and head. A sample has the first and the
- * last unit of every group and the rows with the most and the fewest keys, whatever they cost; then
+ * last unit of every group, rows of global tokens and beside them, and the rows with the most and
+ * the fewest keys, whatever they cost; then
  * one unit of every 64 in a row of every group, then random ones, until the budget is used. If it
  * does not last for one of every 64, the groups take turns. Half of the random ones are next to the
  * edges of usual tiles. `seed` decides the random ones. units->index is allocated (free it), or

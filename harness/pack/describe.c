@@ -342,6 +342,29 @@ static int take_len(struct judge *j)
     return 0;
 }
 
+/* Global tokens, dilations, and the projections of global tokens. */
+static int take_global(struct judge *j)
+{
+    struct attn_case *c = j->c;
+    bool global = c->global != ATTN_GLOBAL_NONE;
+    if (take_part(j, "global", "mask=global", &global) != 0 ||
+        take_part(j, "dilation", "mask=window:L:R:dilation", &c->pack_dilation) != 0 ||
+        take_part(j, "q_global", "global_proj=1", &c->global_proj) != 0)
+        return -1;
+    c->global = global ? ATTN_GLOBAL_PACK : ATTN_GLOBAL_NONE;
+    if (c->pack_dilation && !c->window)
+        return FAIL(j, "tensor 'dilation' needs mask=window:L:R");
+    for (int n = 0; n < 2; n++)
+        if (c->global_proj ? need(j, n ? "k_global" : "v_global", " (beside 'q_global')")
+                           : forbid(j, n ? "k_global" : "v_global", "there is no 'q_global'"))
+            return -1;
+    const struct attn_st_entry *dilation = find(j, "dilation");
+    for (int64_t h = 0; dilation && h < c->hq; h++)
+        if (attn_dtype_load(dilation->dtype, dilation->data, h) < 1)
+            return FAIL(j, "entry %lld of 'dilation' is below 1", (long long)h);
+    return 0;
+}
+
 /* Operands that a parameter asks for: the parameter must agree with the tensors. */
 static int take_params(struct judge *j)
 {
@@ -408,7 +431,7 @@ static int take_features(struct judge *j)
         take_part(j, "alibi", "bias=alibi", &c->pack_alibi) != 0 ||
         take_part(j, "sink", "sink=tensor", &c->pack_sink) != 0 ||
         take_part(j, "x_k", "kv=cross", &c->cross) != 0 || take_len(j) != 0 ||
-        take_head_mask(j) != 0 || take_params(j) != 0)
+        take_head_mask(j) != 0 || take_global(j) != 0 || take_params(j) != 0)
         return -1;
     if (!c->dropout && forbid(j, "keep", "there is no dropout=P") != 0)
         return -1;

@@ -51,6 +51,12 @@ const struct attn_feature attn_features[] = {
     {"masks", "all together",
      "b=2 h=4 sq=9 sk=16 d=32 mask=causal_br+window:9:0+len:12/16+bool:0.9:bqk", 0, false},
 
+    {"masks", "dilated window", PLAIN "mask=window:4:2:1/2/3", 0, false},
+    {"masks", "global tokens", PLAIN "mask=window:4:2+global:2", 0, false},
+    {"masks", "global tokens, dilated", PLAIN "mask=window:2:2:2+len:9/16+global:rand:0.2", 0,
+     false},
+    {"masks", "global projections", PLAIN "mask=window:4:2+global:2 global_proj=1", 0, false},
+
     {"beside the mask", "bias", PLAIN "bias=normal", 0, false},
     {"beside the mask", "bias, broadcast", PLAIN "bias=normal:hqk", 0, false},
     {"beside the mask", "ALiBi", PLAIN "bias=alibi", 0, false},

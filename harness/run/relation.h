@@ -108,6 +108,8 @@ extern const struct attn_relation *const attn_relations[];
 const struct attn_problem *attn_relation_problem(const struct attn_relation_work *work);
 bool attn_relation_has(const struct attn_relation_work *work, uint32_t role);
 bool attn_relation_flagged(const struct attn_relation_work *work, uint64_t flags);
+/* Does anything go by the number of a query or a key: causal, window, ALiBi, global tokens. */
+bool attn_relation_by_position(const struct attn_relation_work *work);
 bool attn_relation_attends(const struct attn_relation_work *work);
 /* Is it multi-head attention of which the allowance knows how far out may be off: exact
  * projections, a plain product as score, one column of the heads in each element of out. */

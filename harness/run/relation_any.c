@@ -30,9 +30,16 @@ static double value_prefix(const struct attn_relation_work *work, int part,
     const uint32_t keys = attn_relation_has(work, ATTN_X_K) ? ATTN_X_K : ATTN_X_Q;
     if (at[axis] < work->pivot)
         return was;
-    return tensor->role == ATTN_V                           ? 300 - was
-           : tensor->role == ATTN_K || tensor->role == keys ? 1 - 3 * was
-                                                            : was;
+    switch (tensor->role) {
+    case ATTN_V:
+    case ATTN_V_GLOBAL:
+        return 300 - was;
+    case ATTN_K:
+    case ATTN_K_GLOBAL:
+        return 1 - 3 * was;
+    default:
+        return tensor->role == keys ? 1 - 3 * was : was;
+    }
 }
 
 static bool expect_prefix(struct attn_relation_work *work, const struct attn_place *at,

@@ -39,7 +39,9 @@ static void recast(const struct attn_relation_work *work, int part, struct attn_
     c->scale = attn_functions_scale(work);
     c->scale_given = true;
     c->causal = c->window = c->off_br = c->mask_bool = c->dropout = false;
-    c->bias_normal = c->bias_const = c->alibi = c->sink = false;
+    c->bias_normal = c->bias_const = c->alibi = c->sink = c->global_proj = false;
+    c->global = ATTN_GLOBAL_NONE;
+    c->n_dilation = 0;
     c->off = c->window_left = c->window_right = 0;
     c->len = ATTN_LEN_NONE;
 }

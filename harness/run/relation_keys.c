@@ -24,9 +24,8 @@ static bool fits_permute(struct attn_relation_work *work)
 {
     const struct attn_problem *p = attn_relation_problem(work);
     const struct attn_tensor *len = attn_tensor_find(p, ATTN_LEN);
-    const uint64_t by_position = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_DROPOUT;
-    if (!attn_relation_bounded(work) || attn_relation_flagged(work, by_position) ||
-        attn_relation_placed(work) || p->sk < 2 || !has_keys_alone(work))
+    if (!attn_relation_bounded(work) || attn_relation_by_position(work) ||
+        attn_relation_flagged(work, ATTN_FLAG_DROPOUT) || p->sk < 2 || !has_keys_alone(work))
         return false;
     for (uint32_t t = 0; len && t < p->n_tensors; t++)
         if (attn_relation_key_axis(p->tensors[t].role) >= 0 && p->tensors[t].stride[0] == 0 &&
@@ -96,7 +95,8 @@ static double value_gqa(const struct attn_relation_work *work, int part,
 {
     const struct attn_problem *p = attn_relation_problem(work);
     const int64_t width = tensor->role == ATTN_W_K || tensor->role == ATTN_B_K ? p->dk : p->dv;
-    if (tensor->role == ATTN_K || tensor->role == ATTN_V)
+    if (tensor->role == ATTN_K || tensor->role == ATTN_V || tensor->role == ATTN_K_GLOBAL ||
+        tensor->role == ATTN_V_GLOBAL)
         at[1] /= p->hq / p->hkv;
     else if (tensor->role == ATTN_W_K || tensor->role == ATTN_B_K || tensor->role == ATTN_W_V ||
              tensor->role == ATTN_B_V) /* rows of a head */
@@ -107,7 +107,8 @@ static double value_gqa(const struct attn_relation_work *work, int part,
 const struct attn_relation attn_relation_gqa = {
     .check = ATTN_CHECK_GQA,
     .parts = 1,
-    .changes = (const uint32_t[]){ATTN_K, ATTN_V, ATTN_W_K, ATTN_W_V, ATTN_B_K, ATTN_B_V, 0},
+    .changes = (const uint32_t[]){ATTN_K, ATTN_V, ATTN_K_GLOBAL, ATTN_V_GLOBAL, ATTN_W_K, ATTN_W_V,
+                                  ATTN_B_K, ATTN_B_V, 0},
     .fits = fits_gqa,
     .recast = recast_gqa,
     .value = value_gqa,
@@ -123,6 +124,7 @@ static bool fits_split(struct attn_relation_work *work)
     work->pivot = p->sk / 2;
     /* Bottom right with lengths: every batch has its own offset, but a case has only one. */
     return attn_relation_attends(work) && p->sk > 1 && !attn_relation_has(work, ATTN_SINK) &&
+           !attn_relation_has(work, ATTN_GLOBAL) && /* it has as many keys as queries */
            !attn_relation_flagged(work, ATTN_FLAG_DROPOUT) &&
            !(attn_relation_flagged(work, ATTN_FLAG_OFF_BR) && attn_relation_has(work, ATTN_LEN));
 }
@@ -196,9 +198,8 @@ const struct attn_relation attn_relation_split = {
 
 static bool fits_duplicate(struct attn_relation_work *work)
 {
-    const uint64_t by_position = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_DROPOUT;
     return attn_relation_bounded(work) && has_keys_alone(work) &&
-           !attn_relation_flagged(work, by_position) && !attn_relation_placed(work) &&
+           !attn_relation_by_position(work) && !attn_relation_flagged(work, ATTN_FLAG_DROPOUT) &&
            !attn_relation_has(work, ATTN_SINK) && attn_relation_problem(work)->sk > 0;
 }
 
@@ -255,9 +256,12 @@ static double value_keep(const struct attn_relation_work *work, int part,
     switch (tensor->role) {
     case ATTN_Q:
     case ATTN_K:
+    case ATTN_Q_GLOBAL:
+    case ATTN_K_GLOBAL:
     case ATTN_SCORE_WV:
         return 0;
     case ATTN_V:
+    case ATTN_V_GLOBAL:
         return (double)(at[2] >> at[3] % DIGITS & 1);
     default:
         return attn_relation_value_same(work, part, tensor, at);

@@ -21,9 +21,7 @@ static int query_axis(const struct attn_tensor *tensor)
 /* What goes by the number of a query cannot move with it. */
 static bool fits_queries(struct attn_relation_work *work)
 {
-    const uint64_t by_position = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW;
-    return attn_relation_attends(work) && !attn_relation_flagged(work, by_position) &&
-           !attn_relation_placed(work) &&
+    return attn_relation_attends(work) && !attn_relation_by_position(work) &&
            (attn_relation_has(work, ATTN_KEEP) ||
             !attn_relation_flagged(work, ATTN_FLAG_DROPOUT)) &&
            attn_relation_problem(work)->sq > 1;

@@ -19,6 +19,12 @@ bool attn_relation_flagged(const struct attn_relation_work *work, uint64_t flags
     return (attn_relation_problem(work)->flags & flags) != 0;
 }
 
+bool attn_relation_by_position(const struct attn_relation_work *work)
+{
+    return attn_relation_flagged(work, ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW) ||
+           attn_relation_has(work, ATTN_ALIBI) || attn_relation_has(work, ATTN_GLOBAL);
+}
+
 bool attn_relation_attends(const struct attn_relation_work *work)
 {
     return ref_op_is(attn_relation_problem(work)->op, REF_QKV) &&
@@ -66,6 +72,8 @@ int attn_relation_key_axis(uint32_t role)
     switch (role) {
     case ATTN_K:
     case ATTN_V:
+    case ATTN_K_GLOBAL:
+    case ATTN_V_GLOBAL:
         return 2;
     case ATTN_X_K:
         return 1;

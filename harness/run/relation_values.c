@@ -82,7 +82,8 @@ static double value_scaled(const struct attn_relation_work *work, int part,
                            const struct attn_tensor *tensor, int64_t at[ATTN_MAX_RANK])
 {
     const int64_t dv = attn_relation_problem(work)->dv;
-    const double factor = tensor->role == ATTN_V ? column_factor(at[3])
+    const bool v = tensor->role == ATTN_V || tensor->role == ATTN_V_GLOBAL;
+    const double factor = v ? column_factor(at[3])
                           : tensor->role == ATTN_W_V || tensor->role == ATTN_B_V
                               ? column_factor(at[0] % dv)
                           : tensor->role == ATTN_B_O ? column_factor(value_column(work, at[0]))
@@ -130,7 +131,7 @@ static bool expect_scaled(struct attn_relation_work *work, const struct attn_pla
 const struct attn_relation attn_relation_scale_v = {
     .check = ATTN_CHECK_SCALE_V,
     .parts = 1,
-    .changes = (const uint32_t[]){ATTN_V, ATTN_W_V, ATTN_B_V, ATTN_B_O, 0},
+    .changes = (const uint32_t[]){ATTN_V, ATTN_V_GLOBAL, ATTN_W_V, ATTN_B_V, ATTN_B_O, 0},
     .fits = fits_scale,
     .value = value_scaled,
     .expect = expect_scaled,
@@ -149,8 +150,8 @@ static double value_linear(const struct attn_relation_work *work, int part,
                            const struct attn_tensor *tensor, int64_t at[ATTN_MAX_RANK])
 {
     /* Multi-head attention: the even columns of W_v with the biases, and the odd ones. */
-    const bool zero = (tensor->role == ATTN_V && at[2] % 2 != part) ||
-                      (tensor->role == ATTN_W_V && at[1] % 2 != part) ||
+    const bool v = tensor->role == ATTN_V || tensor->role == ATTN_V_GLOBAL;
+    const bool zero = (v && at[2] % 2 != part) || (tensor->role == ATTN_W_V && at[1] % 2 != part) ||
                       ((tensor->role == ATTN_B_V || tensor->role == ATTN_B_O) && part > 0);
     return zero ? 0 : attn_relation_value_same(work, part, tensor, at);
 }
@@ -170,7 +171,7 @@ const struct attn_relation attn_relation_linear_v = {
     .check = ATTN_CHECK_LINEAR_V,
     .parts = 2,
     .structured = true,
-    .changes = (const uint32_t[]){ATTN_V, ATTN_W_V, ATTN_B_V, ATTN_B_O, 0},
+    .changes = (const uint32_t[]){ATTN_V, ATTN_V_GLOBAL, ATTN_W_V, ATTN_B_V, ATTN_B_O, 0},
     .fits = fits_linear,
     .value = value_linear,
     .expect = expect_linear,
@@ -189,9 +190,16 @@ static bool fits_ones(struct attn_relation_work *work)
 static double value_ones(const struct attn_relation_work *work, int part,
                          const struct attn_tensor *tensor, int64_t at[ATTN_MAX_RANK])
 {
-    return tensor->role == ATTN_V || tensor->role == ATTN_B_V ? 1
-           : tensor->role == ATTN_W_V                         ? 0
-                                      : attn_relation_value_same(work, part, tensor, at);
+    switch (tensor->role) {
+    case ATTN_V:
+    case ATTN_V_GLOBAL:
+    case ATTN_B_V:
+        return 1;
+    case ATTN_W_V:
+        return 0;
+    default:
+        return attn_relation_value_same(work, part, tensor, at);
+    }
 }
 
 static bool sees_a_key(const struct attn_problem *p, const struct attn_place *at, int64_t h)
@@ -242,7 +250,7 @@ const struct attn_relation attn_relation_ones = {
     .parts = 1,
     .structured = true,
     .constant_v = true,
-    .changes = (const uint32_t[]){ATTN_V, ATTN_W_V, ATTN_B_V, 0},
+    .changes = (const uint32_t[]){ATTN_V, ATTN_V_GLOBAL, ATTN_W_V, ATTN_B_V, 0},
     .fits = fits_ones,
     .value = value_ones,
     .expect = expect_ones,

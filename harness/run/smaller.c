@@ -59,6 +59,10 @@ static int mend(const struct attn_case *from, int64_t tile, struct attn_case *c)
     c->n_prune = kept;
     if (attn_case_numbers_set(&c->prune, heads, kept))
         return -1;
+    if (c->n_global > 0)
+        c->n_global = c->n_global > c->sk ? c->sk : c->n_global;
+    if (c->n_dilation > c->hq)
+        c->n_dilation = (int)c->hq;
     if (c->window_left > 0)
         c->window_left = moved(from->window_left, from->sk, c->sk, tile);
     if (c->window_right > 0)

@@ -29,14 +29,21 @@ struct craft {
     double least, most;  /* of the scores */
     int64_t *targets;    /* one_hot: [B][Hq][Sq] */
     unsigned char *seen; /* spike, poison: [stored b][Hkv][Sk], enum sight */
+    /* The same of k_global and v_global, which only rows of global tokens see; `seen` is then of
+     * the others. NULL: these operands are not there. */
+    unsigned char *seen_global;
 };
+
+/* Whose sight is asked for. */
+enum attn_rows { ATTN_ROWS_ALL, ATTN_ROWS_LOCAL, ATTN_ROWS_GLOBAL };
 
 /* The score by which fill=spike marks a key, numbered as in `seen`; 0: it is no spike. */
 double attn_craft_spike(const struct craft *f, uint64_t key);
 
-/* fill_sight.c: the sight of every key, [batches][Hkv][Sk]; the caller frees it. NULL: no memory.
- */
-unsigned char *attn_craft_look(const struct attn_instance *instance, int64_t batches, int threads);
+/* fill_sight.c: the sight of every key, [batches][Hkv][Sk], by some rows; the caller frees it.
+ * NULL: no memory. */
+unsigned char *attn_craft_look(const struct attn_instance *instance, int64_t batches,
+                               enum attn_rows rows, int threads);
 
 /* Binary digits that number so many keys. */
 int64_t attn_craft_bits(int64_t keys);

@@ -117,6 +117,19 @@ static double len_value(const void *context, uint64_t index)
     }
 }
 
+/* The first n tokens of each batch. */
+static double first_value(const void *context, uint64_t index)
+{
+    const struct attn_case *c = ((const struct stream *)context)->c;
+    return (int64_t)index % c->sk < c->n_global;
+}
+
+static double dilation_value(const void *context, uint64_t head)
+{
+    const struct attn_case *c = ((const struct stream *)context)->c;
+    return (double)c->dilation->at[head % (uint64_t)c->n_dilation];
+}
+
 static double keep_head_value(const void *context, uint64_t index)
 {
     const struct attn_case *c = ((const struct stream *)context)->c;
@@ -333,6 +346,16 @@ int attn_operand_draw(const struct attn_case *c, const struct attn_tensor *tenso
     case ATTN_LEN:
         stream.count = c->sk;
         value = len_value;
+        break;
+    case ATTN_GLOBAL:
+        stream.p = c->global_p;
+        if (c->global == ATTN_GLOBAL_RAND)
+            values = coin_values;
+        else
+            value = first_value;
+        break;
+    case ATTN_DILATION:
+        value = dilation_value;
         break;
     case ATTN_ALIBI:
         value = alibi_value;

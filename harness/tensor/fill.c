@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "case/operator.h"
+#include "reference/operands.h"
 #include "tensor/craft.h"
 #include "tensor/fill_few.h"
 #include "tensor/operand.h"
@@ -19,6 +20,8 @@
 #define SPIKE_LEAKED 1e30 /* above any finite constant that masks by addition */
 #define SPIKE_SHARED 60.0 /* if other rows may see the key */
 #define EXACT_ZEROS  16   /* scores of 0 in a whole row */
+/* Signs of v_global differ from those of v: a census tells which of the two was read. */
+#define OF_GLOBAL UINT64_C(0x676c6f62616c)
 
 static double uniform(const struct craft *f, uint32_t stream, uint64_t index)
 {
@@ -137,17 +140,24 @@ static double shifted_q(const struct craft *f, uint64_t index, double drawn)
     return f->c->fill == ATTN_FILL_SPIKE ? 1.0 : sqrt(fabs(common_score(f) / f->c->scale));
 }
 
+/* The sight of the keys of the tensor at work. */
+static const unsigned char *sight_of(const struct craft *f)
+{
+    const bool global = f->role == ATTN_K_GLOBAL || f->role == ATTN_V_GLOBAL;
+    return global ? f->seen_global : f->seen;
+}
+
 static bool is_spike(const struct craft *f, uint64_t key)
 {
-    return f->seen[key] == SEEN_BY_NONE ||
-           (f->seen[key] == SEEN_BY_SOME && uniform(f, STREAM_SPIKES, key) < 0.25);
+    const unsigned char seen = sight_of(f)[key];
+    return seen == SEEN_BY_NONE || (seen == SEEN_BY_SOME && uniform(f, STREAM_SPIKES, key) < 0.25);
 }
 
 double attn_craft_spike(const struct craft *f, uint64_t key)
 {
     if (!is_spike(f, key))
         return 0.0;
-    if (f->seen[key] == SEEN_BY_SOME)
+    if (sight_of(f)[key] == SEEN_BY_SOME)
         return SPIKE_SHARED / f->c->scale;
     return copysign(f->c->dtype == ATTN_F16 ? 6e4 : SPIKE_LEAKED, f->c->scale);
 }
@@ -208,7 +218,8 @@ static double crafted_v(const void *context, uint64_t index)
     const uint64_t sk = (uint64_t)f->c->sk, head = row / sk, key = row % sk;
     switch (f->c->fill) {
     case ATTN_FILL_CENSUS:
-        return attn_fill_census_sign(f->c->seed, (int64_t)head, (int64_t)key, (int64_t)column);
+        return attn_fill_census_sign(f->c->seed ^ (f->role == ATTN_V_GLOBAL ? OF_GLOBAL : 0),
+                                     (int64_t)head, (int64_t)key, (int64_t)column);
     case ATTN_FILL_EXACT:
         return floor(17.0 * uniform(f, f->role, index)) - 8.0;
     case ATTN_FILL_ROUNDING:
@@ -254,7 +265,7 @@ static double poisoned(const struct craft *f, uint64_t index, double drawn)
     const struct attn_case *c = f->c;
     const uint64_t row = index / (uint64_t)f->width, sk = (uint64_t)c->sk;
     const uint64_t heads = ref_op_is(c->op, REF_PROJECTED) ? (uint64_t)c->hkv : 1;
-    const unsigned char *seen = f->seen + row / sk * heads * sk;
+    const unsigned char *seen = sight_of(f) + row / sk * heads * sk;
     uint64_t key = row % sk;
     if (seen[key] == SEEN_BY_NONE)
         return f->role == ATTN_X_Q ? NAN : poison[key % 3];
@@ -265,6 +276,16 @@ static double poisoned(const struct craft *f, uint64_t index, double drawn)
             return NAN;
     }
     return drawn;
+}
+
+/* Of q the rows of global tokens, and of q_global all others: nobody may read them. */
+static double poisoned_query(const struct craft *f, uint64_t index, double drawn)
+{
+    const struct attn_case *c = f->c;
+    const int64_t row = (int64_t)index / f->width, b = row / c->sq / c->hq;
+    struct ref_operands operands;
+    ref_operands_init(&operands, &f->instance->problem);
+    return ref_is_global(&operands, b, row % c->sq) == (f->role == ATTN_Q) ? NAN : drawn;
 }
 
 /* ---- putting it together ---- */
@@ -375,10 +396,13 @@ static struct maker maker_of(const struct attn_case *c, uint32_t role)
     const bool chosen = chooses_scores(fill), poison = fill == ATTN_FILL_POISON;
     switch (role) {
     case ATTN_Q:
-        return maker_of_q(fill);
+    case ATTN_Q_GLOBAL:
+        return poison && c->global_proj ? CHANGED(poisoned_query) : maker_of_q(fill);
     case ATTN_K:
+    case ATTN_K_GLOBAL:
         return maker_of_k(fill);
     case ATTN_V:
+    case ATTN_V_GLOBAL:
         return maker_of_v(fill);
     case ATTN_SCORE_M:
         return chosen || shifts_scores(fill) || fill == ATTN_FILL_ONE_HOT ? MADE(identity_m)
@@ -435,6 +459,15 @@ bool attn_fill_makes(const struct attn_case *c, uint32_t role)
     return attn_craft_makes(c, role) || maker.value || maker.change;
 }
 
+static int look(struct craft *f, int64_t batches, int threads)
+{
+    const bool two = f->c->global_proj;
+    f->seen = attn_craft_look(f->instance, batches, two ? ATTN_ROWS_LOCAL : ATTN_ROWS_ALL, threads);
+    if (two)
+        f->seen_global = attn_craft_look(f->instance, batches, ATTN_ROWS_GLOBAL, threads);
+    return f->seen && (f->seen_global || !two) ? 0 : -1;
+}
+
 int attn_fill_craft(struct attn_instance *instance, int threads, char *why, size_t size)
 {
     const struct attn_case *c = &instance->c;
@@ -454,7 +487,7 @@ int attn_fill_craft(struct attn_instance *instance, int threads, char *why, size
     else if (c->fill == ATTN_FILL_ONE_HOT)
         status = choose_targets(&f);
     else if (c->fill == ATTN_FILL_SPIKE || c->fill == ATTN_FILL_POISON)
-        status = (f.seen = attn_craft_look(instance, batches, threads)) ? 0 : -1;
+        status = look(&f, batches, threads);
     if (status == 0 && ref_op_is(c->op, REF_PROJECTED) && c->fill != ATTN_FILL_POISON)
         attn_craft_projected(&f, threads);
     for (uint32_t t = 0; status == 0 && t < instance->problem.n_tensors; t++) {
@@ -474,5 +507,6 @@ int attn_fill_craft(struct attn_instance *instance, int threads, char *why, size
     free(f.scores);
     free(f.targets);
     free(f.seen);
+    free(f.seen_global);
     return status;
 }

@@ -16,11 +16,15 @@ uint32_t attn_test_problem_c11(const struct attn_problem *problem, char *why, si
 uint32_t attn_test_problem_cxx17(const struct attn_problem *problem, char *why, size_t size);
 int64_t attn_test_problem_row_cxx17(const struct attn_problem *problem);
 
-static const uint32_t all_roles[] = {
-    ATTN_LSE,       ATTN_WEIGHTS, ATTN_MASK,      ATTN_BIAS, ATTN_LEN,   ATTN_ALIBI,
-    ATTN_SINK,      ATTN_KEEP,    ATTN_HEAD_MASK, ATTN_X_K,  ATTN_X_V,   ATTN_W_O,
-    ATTN_B_Q,       ATTN_B_K,     ATTN_B_V,       ATTN_B_O,  ATTN_BONUS, ATTN_STATE_IN,
-    ATTN_STATE_OUT, ATTN_REL_POS, ATTN_GATE,      0};
+static const uint32_t all_roles[] = {ATTN_LSE,       ATTN_WEIGHTS,  ATTN_MASK,
+                                     ATTN_BIAS,      ATTN_LEN,      ATTN_ALIBI,
+                                     ATTN_SINK,      ATTN_KEEP,     ATTN_HEAD_MASK,
+                                     ATTN_X_K,       ATTN_X_V,      ATTN_W_O,
+                                     ATTN_B_Q,       ATTN_B_K,      ATTN_B_V,
+                                     ATTN_B_O,       ATTN_BONUS,    ATTN_STATE_IN,
+                                     ATTN_STATE_OUT, ATTN_REL_POS,  ATTN_GATE,
+                                     ATTN_GLOBAL,    ATTN_DILATION, ATTN_Q_GLOBAL,
+                                     ATTN_K_GLOBAL,  ATTN_V_GLOBAL, 0};
 
 static const struct attn_limits everything = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |
@@ -178,6 +182,8 @@ static void test_accepts_what_the_harness_makes(void **state)
         "h=2 s=5 d=8 score=disentangled span=4 parts=c2p,p2c variant=paper rel_buckets=log:4",
         "b=2 hq=6 hkv=3 sq=5 sk=7 dk=8 dv=11 weight_fn=sigmoid,relu2,laplace gate=1 "
         "bias=const:-log(sk) out=weights dtype=f64,f32,f16,bf16 layout=bshd,bhds view=gaps",
+        "b=2 hq=6 hkv=3 s=5 dk=8 dv=11 mask=window:1:2:2/1/3+global:rand:0.5 global_proj=1 out=lse "
+        "dtype=f64,bf16",
         "op=wkv b=2 s=5 d=8 state_in=1 out=state_out dtype=f64,bf16",
         "op=linear_decay b=2 h=3 s=5 dk=8 dv=11 bonus=1 state_in=1 out=state_out dtype=f64,bf16",
         "op=performer b=2 hq=6 hkv=3 s=5 dk=8 dv=11 features=9 params=shared,head "
@@ -212,6 +218,44 @@ static void test_accepts_what_the_harness_makes(void **state)
     for (size_t r = 0; r < count; r++)
         if (!met[r] && roles[r].role != ATTN_KEEP && roles[r].role != ATTN_X_V) /* only in packs */
             fail_msg("no case has %s", roles[r].name);
+}
+
+/* Operands of global tokens and of dilated windows that do not go together. */
+static void test_refuses_global(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t gone;
+        int window;
+        int64_t keys;
+        const char *sentence;
+    } cases[] = {
+        {0, 1, 5, NULL},
+        {0, 1, 6, "global tokens need as many keys as queries"},
+        {ATTN_K_GLOBAL, 1, 5, "q_global, k_global and v_global go together"},
+        {ATTN_Q_GLOBAL, 1, 5, "q_global, k_global and v_global go together"},
+        {ATTN_GLOBAL, 1, 5, "q_global needs global tokens"},
+        {0, 0, 5, "a dilation without a window"},
+    };
+    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+        const int64_t sk = cases[c].keys;
+        struct full made, *full = &made;
+        make(full, ATTN_OP_ATTENTION, ATTN_SCORE_DOT);
+        full->p.flags = cases[c].window ? ATTN_FLAG_WINDOW : 0;
+        full->p.n_tensors = 4;
+        full->p.sk = full->tensors[1].shape[2] = full->tensors[2].shape[2] = sk;
+        ADD(ATTN_GLOBAL, ATTN_BOOL, full->p.b, sk);
+        ADD(ATTN_DILATION, ATTN_I32, full->p.hq);
+        ADD(ATTN_Q_GLOBAL, full->p.dtype, full->p.b, full->p.hq, full->p.sq, full->p.dq);
+        ADD(ATTN_K_GLOBAL, full->p.dtype, full->p.b, full->p.hkv, sk, full->p.dk);
+        ADD(ATTN_V_GLOBAL, full->p.dtype, full->p.b, full->p.hkv, sk, full->p.dv);
+        if (cases[c].gone)
+            drop(full, cases[c].gone);
+        if (cases[c].sentence)
+            refuses(full, &everything, cases[c].sentence);
+        else
+            accepts(full, &everything);
+    }
 }
 
 static void test_accepts_what_is_right(void **state)
@@ -559,6 +603,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_accepts_what_the_harness_makes),
         cmocka_unit_test(test_accepts_what_is_right),
+        cmocka_unit_test(test_refuses_global),
         cmocka_unit_test(test_refuses_each_operand),
         cmocka_unit_test(test_refuses_what_is_missing),
         cmocka_unit_test(test_refuses_each_scalar),

@@ -105,6 +105,71 @@ static void test_keys(void **state)
     assert_true(rows > 1000000);
 }
 
+/* Global tokens and steps of windows, cell by cell. */
+static void test_sight(void **state)
+{
+    (void)state;
+    enum { TOKENS = 7 };
+    uint8_t bytes[2 * TOKENS];
+    int32_t steps[2], lengths[] = {TOKENS, 4};
+    const struct attn_tensor none = {.dtype = 0};
+    const struct attn_tensor dilation = {
+        .dtype = ATTN_I32, .rank = 1, .shape = {2}, .stride = {1}, .data = steps};
+    const struct attn_tensor len = {
+        .dtype = ATTN_I32, .rank = 1, .shape = {2}, .stride = {1}, .data = lengths};
+    for (int n = 0; n < 1 << TOKENS; n++)
+        for (int kind = 0; kind < 6 * 6 * 8; kind++) {
+            const struct attn_tensor global = {.dtype = ATTN_BOOL,
+                                               .rank = 2,
+                                               .shape = {2, TOKENS},
+                                               .stride = {n % 2 ? 0 : TOKENS, 1},
+                                               .data = bytes};
+            struct attn_problem p = {.flags =
+                                         ATTN_FLAG_WINDOW | (kind / 36 & 1 ? ATTN_FLAG_CAUSAL : 0),
+                                     .b = 2,
+                                     .hq = 2,
+                                     .sq = TOKENS,
+                                     .sk = TOKENS,
+                                     .off = n % 3 - 1,
+                                     .window_left = kind % 6 - 1,
+                                     .window_right = kind / 6 % 6 - 1};
+            const struct attn_tensor *lens = kind / 72 & 1 ? &len : &none;
+            const int64_t b = n / 2 % 2, h = n / 4 % 2, i = (n + kind) % TOKENS;
+            steps[0] = 1 + kind % 3;
+            steps[1] = 1 + kind % 4;
+            for (int64_t j = 0; j < 2 * TOKENS; j++)
+                bytes[j] = (uint8_t)((n >> j % TOKENS & 1) * (j / TOKENS ? 1 : 0x80));
+            const struct attn_sight sight = attn_sight_of(&p, lens, &dilation, &global, b, h, i);
+            int64_t next = attn_sight_next(&sight, 0);
+            for (int64_t j = 0; j < TOKENS; j++) {
+                const int64_t far = i + p.off - j, step = steps[h];
+                const int near = far % step == 0 &&
+                                 (p.window_left < 0 || far <= p.window_left * step) &&
+                                 (p.window_right < 0 || -far <= p.window_right * step);
+                const int own = n >> i & 1, key = n >> j & 1;
+                const int valid =
+                    (lens == &none || j < lengths[b]) && !(p.flags & ATTN_FLAG_CAUSAL && far < 0);
+                assert_int_equal(valid && (near || own || key), j == next && j < sight.all.end);
+                if (j == next && j < sight.all.end)
+                    next = attn_sight_next(&sight, j + 1);
+            }
+            assert_int_equal(next, sight.all.end);
+            assert_int_equal(attn_token_is_global(&global, b, i), n >> i & 1);
+        }
+    const struct attn_problem far = {.flags = ATTN_FLAG_WINDOW,
+                                     .b = 1,
+                                     .hq = 1,
+                                     .sq = 5,
+                                     .sk = 5,
+                                     .window_left = INT64_MAX,
+                                     .window_right = INT64_MAX};
+    steps[0] = INT32_MAX;
+    const struct attn_sight sight = attn_sight_of(&far, &none, &dilation, &none, 0, 0, 3);
+    assert_int_equal(attn_sight_next(&sight, 0), 3);
+    assert_int_equal(attn_sight_next(&sight, 4), 5);
+    assert_int_equal(attn_token_is_global(&none, 0, 3), 0);
+}
+
 /* Beyond every key, and beyond what sums of int64 hold. */
 static void test_keys_far_away(void **state)
 {
@@ -301,10 +366,11 @@ static void test_other_elements(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keys),       cmocka_unit_test(test_keys_far_away),
-        cmocka_unit_test(test_trim),       cmocka_unit_test(test_philox),
-        cmocka_unit_test(test_threshold),  cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_every_half), cmocka_unit_test(test_other_elements),
+        cmocka_unit_test(test_keys),           cmocka_unit_test(test_keys_far_away),
+        cmocka_unit_test(test_sight),          cmocka_unit_test(test_trim),
+        cmocka_unit_test(test_philox),         cmocka_unit_test(test_threshold),
+        cmocka_unit_test(test_dropout),        cmocka_unit_test(test_every_half),
+        cmocka_unit_test(test_other_elements),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

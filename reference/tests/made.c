@@ -208,6 +208,25 @@ static void add_features(struct made *m, int features)
         fill_normal(m, add(m, ATTN_GATE, p->dtype, SHAPE(p->b, p->hq, p->sq, p->dv)), 1.0);
 }
 
+static void add_global(struct made *m, double spread, int features)
+{
+    const struct attn_problem *p = &m->problem;
+    uint32_t type = p->dtype;
+
+    if (features & MADE_GLOBAL)
+        fill_bool(m, add(m, ATTN_GLOBAL, ATTN_BOOL, SHAPE(p->b, p->sk)), 0.2);
+    if (features & MADE_DILATION) {
+        struct attn_tensor *dilation = add(m, ATTN_DILATION, ATTN_I32, SHAPE(p->hq));
+        for (int64_t h = 0; h < p->hq; h++)
+            made_set(dilation, h, 1.0 + floor(4.0 * made_uniform(&m->state)));
+    }
+    if (features & MADE_PROJECTED) {
+        fill_normal(m, add(m, ATTN_Q_GLOBAL, type, SHAPE(p->b, p->hq, p->sq, p->dq)), spread);
+        fill_normal(m, add(m, ATTN_K_GLOBAL, type, SHAPE(p->b, p->hkv, p->sk, p->dk)), spread);
+        fill_normal(m, add(m, ATTN_V_GLOBAL, type, SHAPE(p->b, p->hkv, p->sk, p->dv)), spread);
+    }
+}
+
 static int64_t given(int64_t value, int64_t fallback)
 {
     return value ? value : fallback;
@@ -269,6 +288,7 @@ void made_create(struct made *m, const struct made_spec *s)
         add_attention(m, spread);
     add_scoring(m, s);
     add_features(m, s->features);
+    add_global(m, spread, s->features);
     for (uint32_t t = 0; t < p->n_tensors; t++) {
         uint32_t role = m->tensors[t].role;
         static const unsigned axes[] = {3, 5, 9, 6, 10, 12, 15};

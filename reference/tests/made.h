@@ -30,7 +30,10 @@ enum {
     MADE_SHARED = 262144,    /* one M, W_q, W_k, w_v for all heads */
     MADE_SCALE = 524288,     /* spec.scale instead of the default */
     MADE_REL_POS = 1048576,  /* disentangled scores: a random table of distances */
-    MADE_GATE = 2097152
+    MADE_GATE = 2097152,
+    MADE_GLOBAL = 4194304,    /* a fifth of the tokens is global; sk = sq */
+    MADE_DILATION = 8388608,  /* 1 .. 4 for each head; with MADE_WINDOW */
+    MADE_PROJECTED = 16777216 /* q_global, k_global, v_global; with MADE_GLOBAL */
 };
 
 /* The problem to make. Zeros mean: b = hq = 1, hkv = hq, sk = sq, dq = dv = dk, dh = dk, f64,

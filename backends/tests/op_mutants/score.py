@@ -83,7 +83,7 @@ class Suite(Program):
         return complaints
 
 
-OUTPUTS = {"out", "state_out"}
+OUTPUTS = {"out", "lse", "state_out"}
 
 
 class Score:

@@ -14,10 +14,15 @@ static const char *folder;
 static const double flops_max = 60e9;
 static const uint64_t bytes_max = UINT64_C(256) << 20;
 
-/* Cells that a mask leaves at most: only the causal triangle is worth telling apart here. */
+/* Cells that a mask leaves at most: only the causal triangle and windows without steps are worth
+ * telling apart here. */
 static int64_t cells(const struct attn_case *c)
 {
     int64_t all = c->b * c->hq * c->sq * c->sk;
+    const int64_t wide = c->window_left + c->window_right + 1 + c->n_global;
+    if (c->window && c->window_left >= 0 && c->window_right >= 0 && c->n_dilation == 0 &&
+        c->global != ATTN_GLOBAL_RAND && wide < c->sk)
+        return c->b * c->hq * (c->sq * wide + c->n_global * c->sk);
     return c->causal && c->sq == c->sk ? (all + c->b * c->hq * c->sq) / 2 : all;
 }
 

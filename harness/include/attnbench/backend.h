@@ -157,10 +157,18 @@ enum attn_role {
     ATTN_SINK = 20,  /* [Hq] a logit that is added to the denominator only */
     ATTN_KEEP = 21,  /* bool [B,Hq,Sq,Sk]: explicit dropout mask, true = kept */
     ATTN_HEAD_MASK = 22, /* mha: bool [Hq], false = pruned: zero before the concatenation */
-    ATTN_GLOBAL = 23,    /* reserved, like the others to 29: bool [B,S], tokens that all see */
-    ATTN_GATE = 24,      /* attention: [B,Hq,Sq,Dv], out is multiplied by it as the last step */
-    ATTN_DILATION = 25,  /* i32 [Hq] */
-    ATTN_Q_GLOBAL = 26,  /* q, k and v of global rows */
+    /* attention: bool [B,Sk], Sq = Sk. A global token sees the tokens outside its window, too, and
+     * they see it. len, causal and MASK hold for it as for others. */
+    ATTN_GLOBAL = 23,
+    ATTN_GATE = 24, /* attention: [B,Hq,Sq,Dv], out is multiplied by it as the last step */
+    /* attention, with ATTN_FLAG_WINDOW: i32 [Hq], each >= 1. The window of head h counts in steps
+     * of D = dilation_h keys: it has the keys j at which i+off-j is a multiple of D, and
+     * -window_right D <= i+off-j <= window_left D. */
+    ATTN_DILATION = 25,
+    /* attention, with ATTN_GLOBAL, all three or none: shapes and type of q, k and v. A row i whose
+     * token is global uses these for all of its keys. Other rows use q, k and v, towards global
+     * keys, too. So nobody reads q of global rows, or q_global of others. */
+    ATTN_Q_GLOBAL = 26,
     ATTN_K_GLOBAL = 27,
     ATTN_V_GLOBAL = 28,
     ATTN_REL_POS = 29, /* disentangled, optional: i32 [Sq+Sk-1], rows of KR and QR by distance: that
@@ -255,7 +263,8 @@ struct attn_tensor {
 /* One problem. Steps for query i and key j of head h, in this order; key/value head is
  * h / (hq/hkv):
  *   1  s = scale * raw score          2  softcap
- *   3  s += bias, s -= alibi          4  mask: len, causal, window, MASK; all that are given
+ *   3  s += bias, s -= alibi          4  mask: len, causal, window, MASK; all that are given.
+ *                                        The window does not bind global tokens: ATTN_GLOBAL
  *   5  softmax over allowed keys, with the sink in the denominator
  *      with ATTN_FLAG_WEIGHT: p = weight_fn(s), and there is no denominator
  *   6  dropout: kept weights are divided by 1-p; nothing is renormalised

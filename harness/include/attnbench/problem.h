@@ -64,6 +64,7 @@ struct attn_operands {
     struct attn_tensor score_kr, score_qr, rel_buckets;   /* disentangled scores */
     struct attn_tensor features;                          /* performer */
     struct attn_tensor gate;
+    struct attn_tensor global, dilation, q_global, k_global, v_global;
 };
 
 /* One form of a role. A role with several forms has one row for each. */
@@ -114,6 +115,11 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         {ATTN_KEEP, "keep", "bhij", truth, both, 0, 0, ATTN_PLACE(keep)},
         {ATTN_GATE, "gate", "bhiv", same, att, 0, 0, ATTN_PLACE(gate)},
         {ATTN_HEAD_MASK, "head_mask", "h", truth, mha, 0, 0, ATTN_PLACE(head_mask)},
+        {ATTN_GLOBAL, "global", "bj", truth, att, 0, 0, ATTN_PLACE(global)},
+        {ATTN_DILATION, "dilation", "h", whole, att, 0, 0, ATTN_PLACE(dilation)},
+        {ATTN_Q_GLOBAL, "q_global", "bhiq", same, att, 0, 0, ATTN_PLACE(q_global)},
+        {ATTN_K_GLOBAL, "k_global", "bgjk", same, att, 0, 0, ATTN_PLACE(k_global)},
+        {ATTN_V_GLOBAL, "v_global", "bgjv", same, att, 0, 0, ATTN_PLACE(v_global)},
         {ATTN_SCORE_M, "m", "hqk", side, both, bilinear, 1, ATTN_PLACE(m)},
         {ATTN_SCORE_WQ, "score_w_q", "hdq", side, both, additive, 1, ATTN_PLACE(score_w_q)},
         {ATTN_SCORE_WK, "score_w_k", "hdk", side, both, additive, 1, ATTN_PLACE(score_w_k)},
@@ -564,6 +570,23 @@ static inline int attn_problem_check_tensor(const struct attn_problem *p,
     return ATTN_UNSUPPORTED;
 }
 
+/* Why operands of global tokens and dilated windows do not go together, or NULL. */
+static inline const char *attn_problem_global_fault(const struct attn_problem *p)
+{
+    const int global = attn_tensor_find(p, ATTN_GLOBAL) != NULL;
+    const int q = attn_tensor_find(p, ATTN_Q_GLOBAL) != NULL;
+    if (global && p->sq != p->sk)
+        return "global tokens need as many keys as queries";
+    if (q != (attn_tensor_find(p, ATTN_K_GLOBAL) != NULL) ||
+        q != (attn_tensor_find(p, ATTN_V_GLOBAL) != NULL))
+        return "q_global, k_global and v_global go together";
+    if (q && !global)
+        return "q_global needs global tokens";
+    if (attn_tensor_find(p, ATTN_DILATION) && !(p->flags & ATTN_FLAG_WINDOW))
+        return "a dilation without a window";
+    return NULL;
+}
+
 /* Why operands do not go together for any backend, or NULL. */
 static inline const char *attn_problem_operands_fault(const struct attn_problem *p)
 {
@@ -582,7 +605,7 @@ static inline const char *attn_problem_operands_fault(const struct attn_problem 
         (attn_tensor_find(p, ATTN_SINK) || attn_tensor_find(p, ATTN_LSE)))
         return "a sink or lse without the denominator of a softmax";
     if (p->op != ATTN_OP_MHA)
-        return NULL;
+        return attn_problem_global_fault(p);
     if (!attn_tensor_find(p, ATTN_X_K) && p->sk != p->sq)
         return "without x_k there are as many keys as queries";
     if (!attn_tensor_find(p, ATTN_W_O) && attn_tensor_find(p, ATTN_B_O))

@@ -211,6 +211,86 @@ static inline struct attn_keys attn_keys_trim(struct attn_keys keys, const struc
     return keys;
 }
 
+/* ---- Global tokens and dilated windows ---- */
+
+/* Is token i of batch b global? `global` may be an operand that is not given. */
+ATTN_ANYWHERE int attn_token_is_global(const struct attn_tensor *global, int64_t b, int64_t i)
+{
+    return global->dtype != 0 &&
+           ((const uint8_t *)global->data)[b * global->stride[0] + i * global->stride[1]] != 0;
+}
+
+/* What query i of head h in batch b sees by len, causal, window, dilation and global tokens. Loop:
+ *     for (j = attn_sight_next(&s, 0); j < s.all.end; j = attn_sight_next(&s, j + 1)) */
+struct attn_sight {
+    struct attn_keys all;  /* by len and causal: no key outside is seen */
+    struct attn_keys near; /* by the window, too; within `all` */
+    int64_t step;          /* of `near` the keys near.first, near.first + step, ... are seen */
+    const uint8_t *global; /* of `all` the keys j with global[j * stride] != 0 are seen, too. NULL:
+                              no more */
+    int64_t stride;
+};
+
+/* With a dilated window all sums stay below 2^62. */
+static inline int64_t attn_sight_reach(int64_t keys, int64_t dilation)
+{
+    return keys > ATTN_FAR / dilation ? ATTN_FAR : keys * dilation;
+}
+
+static inline struct attn_sight attn_sight_of(const struct attn_problem *p,
+                                              const struct attn_tensor *len,
+                                              const struct attn_tensor *dilation,
+                                              const struct attn_tensor *global, int64_t b,
+                                              int64_t h, int64_t i)
+{
+    struct attn_sight sight;
+    struct attn_problem open = *p;
+    const int64_t diagonal = i + attn_keys_offset(p, len, b);
+    open.flags &= ~(uint64_t)ATTN_FLAG_WINDOW;
+    sight.near = sight.all = attn_keys_seen(&open, len, b, i);
+    sight.step = 1;
+    sight.global = NULL;
+    sight.stride = 0;
+    if (!(p->flags & ATTN_FLAG_WINDOW) || attn_token_is_global(global, b, i))
+        return sight;
+    if (global->dtype) {
+        sight.global = (const uint8_t *)global->data + b * global->stride[0];
+        sight.stride = global->stride[1];
+    }
+    if (dilation->dtype)
+        sight.step = ((const int32_t *)dilation->data)[h * dilation->stride[0]];
+    if (sight.step < 1)
+        sight.step = 1;
+    if (p->window_right >= 0)
+        sight.near.end = attn_clamp(diagonal + attn_sight_reach(p->window_right, sight.step) + 1,
+                                    sight.all.first, sight.all.end);
+    if (p->window_left >= 0)
+        sight.near.first = attn_clamp(diagonal - attn_sight_reach(p->window_left, sight.step),
+                                      sight.all.first, sight.near.end);
+    /* The first key whose distance from the diagonal is a multiple of the step. */
+    sight.near.first += ((diagonal - sight.near.first) % sight.step + sight.step) % sight.step;
+    if (sight.near.first > sight.near.end)
+        sight.near.first = sight.near.end;
+    return sight;
+}
+
+/* The first key from j on that is seen; all.end if there is none. */
+static inline int64_t attn_sight_next(const struct attn_sight *sight, int64_t j)
+{
+    int64_t near = sight->near.first;
+    if (j < sight->all.first)
+        j = sight->all.first;
+    if (j > near && sight->step == 1) /* without a division for each key */
+        near = j;
+    else if (j > near)
+        near += (j - near + sight->step - 1) / sight->step * sight->step;
+    if (near >= sight->near.end)
+        near = sight->all.end;
+    while (sight->global && j < near && !sight->global[j * sight->stride])
+        j++;
+    return sight->global && j < near ? j : near;
+}
+
 /* ---- Dropout ---- */
 
 /* Word 0 of Philox4x32-10 for counter {low, high, 0, 0} of the index and key {low, high} of the

@@ -3,6 +3,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include <stdio.h>
+
 #include "reference/op_shared.h"
 #include "reference/operands.h"
 #include "reference/ops/attention/attention.h"
@@ -22,8 +24,17 @@ static const struct ref_operand positions[] = {
     {ATTN_REL_POS, "rel_buckets", "R", "", REF_TYPE_INDEX, 0, 0},
     {0}};
 
-static const struct ref_operand *const groups[] = {own, ref_operands_score, ref_operands_mask,
-                                                   positions, NULL};
+/* Global tokens, the keys of a dilated window, and projections of global rows. */
+static const struct ref_operand sparse[] = {
+    {ATTN_GLOBAL, "global", "bj", "b", REF_TYPE_BOOL, 0, 0},
+    {ATTN_DILATION, "dilation", "h", "", REF_TYPE_INDEX, 0, 0},
+    {ATTN_Q_GLOBAL, "q_global", "bhiq", "", REF_TYPE_MAIN, REF_ACTIVATION, 0},
+    {ATTN_K_GLOBAL, "k_global", "bgjk", "", REF_TYPE_MAIN, REF_ACTIVATION, 0},
+    {ATTN_V_GLOBAL, "v_global", "bgjv", "", REF_TYPE_MAIN, REF_ACTIVATION, 0},
+    {0}};
+
+static const struct ref_operand *const groups[] = {
+    own, ref_operands_score, ref_operands_mask, positions, sparse, NULL};
 
 static const struct ref_param params[] = {
     {"gate", "0|1", "is out multiplied by a tensor of its shape", REF_PARAM_WORD, 0, 0, 0, 1, 0},
@@ -48,7 +59,7 @@ static const struct ref_output outputs[] = {
     {ATTN_WEIGHTS, "weights", "bhij", "bhi", REF_TYPE_MAIN, 0, 0},
     {0}};
 
-static const char *const keys[] = {NULL};
+static const char *const keys[] = {"global_proj", NULL};
 static const char *const needed[] = {NULL};
 
 /* A case says span, a problem the rows of its tables. */
@@ -87,6 +98,27 @@ static int check(const struct ref_operands *operands, char *why, size_t size)
     return fault ? ATTN_INVALID : ATTN_OK;
 }
 
+/* Do the operands of global tokens and dilated windows go together? */
+static int check(const struct ref_operands *operands, char *why, size_t size)
+{
+    const struct attn_problem *p = operands->problem;
+    const struct attn_tensor *const *role = operands->by_role;
+    const bool q = role[ATTN_Q_GLOBAL], k = role[ATTN_K_GLOBAL], v = role[ATTN_V_GLOBAL];
+    const char *fault = NULL;
+
+    if (role[ATTN_GLOBAL] && p->sq != p->sk)
+        fault = "global tokens need sq = sk";
+    else if (q != k || q != v)
+        fault = "q_global, k_global and v_global go together";
+    else if (q && !role[ATTN_GLOBAL])
+        fault = "q_global, k_global and v_global need global tokens";
+    else if (role[ATTN_DILATION] && !(p->flags & ATTN_FLAG_WINDOW))
+        fault = "a dilation needs a window";
+    if (fault)
+        snprintf(why, size, "%s", fault);
+    return fault ? ATTN_INVALID : ATTN_OK;
+}
+
 static double flops(const struct ref_shape *shape, double nnz)
 {
     const double gate = shape->present[ATTN_GATE] ? (double)ref_shape_elements(shape, "bhiv") : 0.0;
@@ -102,9 +134,9 @@ static double unit_cost(const struct attn_problem *problem, int output)
 
 static uint32_t linear(const struct attn_problem *problem, const char **word)
 {
-    (void)problem;
     *word = "v";
-    return ATTN_V;
+    /* Global rows with values of their own do not look at v. */
+    return attn_tensor_find(problem, ATTN_V_GLOBAL) ? 0 : ATTN_V;
 }
 
 const struct ref_op ref_op_attention = {
@@ -123,6 +155,7 @@ const struct ref_op ref_op_attention = {
     .main_operand = "q",
     .extents = extents,
     .param_flags = param_flags,
+    .check = check,
     .check = check,
     .flops = flops,
     .unit_cost = unit_cost,
