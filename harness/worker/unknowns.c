@@ -25,7 +25,7 @@ static const uint32_t types[] = {0, ATTN_F8_E4M3, ATTN_F8_E5M2, ATTN_I8, ATTN_U8
 static const uint32_t roles[] = {0,
                                  7,
                                  15,
-                                 23,
+                                 30,
                                  31,
                                  38,
                                  47,

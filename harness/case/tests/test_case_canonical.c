@@ -31,6 +31,9 @@ static void test_forms(void **state)
                      "dk=8 hq=2 op=mha prune=0/1 sq=4 wo=0");
     expect_canonical("s=4 d=8 mask=bool:0.50:kb+br+window:-1:2+len:3+causal",
                      "dk=8 mask=causal_br+window:-1:2+len:3+bool:0.5:bk sq=4");
+    expect_canonical("h=3 s=4 d=8 global_proj=1 mask=global:rand:0.50+window:1:2:3/1",
+                     "dk=8 global_proj=1 hq=3 mask=window:1:2:3/1+global:rand:0.5 sq=4");
+    expect_canonical("s=4 d=8 mask=global:2+len:3", "dk=8 mask=len:3+global:2 sq=4");
     expect_canonical("s=4 d=8 mask=past:0", "dk=8 sq=4");
     expect_canonical("s=4 d=8 bias=alibi+normal:bhqk out=weights+lse scale=0.1 softcap=1e2",
                      "bias=normal+alibi dk=8 out=lse+weights scale=0.1 softcap=100 sq=4");
@@ -162,7 +165,7 @@ static void test_keys(void **state)
         if (count > 0)
             assert_true(strcmp(key[-1].name, key->name) < 0);
     }
-    assert_int_equal(count, 47);
+    assert_int_equal(count, 48);
 }
 
 /* Tables of operators and keys of the language agree: what an operator takes or needs is a key, and

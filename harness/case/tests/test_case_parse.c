@@ -248,7 +248,18 @@ static void test_errors(void **state)
          "21: 'causal_br' does not go with 'causal': both set the same"},
         {"s=4 d=8 mask=window:3",
          "14: 'window:3' has too few values; legal: dense, or parts joined with +: causal br "
-         "causal_br past:N window:L:R len:rand|N/N/... len2d:rand bool:P[:AXES]; len len2d bool"},
+         "causal_br past:N window:L:R[:D/D/...] len:rand|N/N/... len2d:rand bool:P[:AXES] "
+         "global:N|rand:P; len len2d bool global"},
+        {"s=4 d=8 mask=window:1:1:0", "25: a dilation is at least 1"},
+        {"s=4 d=8 mask=window:1:1:2/3", "9: window: 2 dilations, but hq = 1"},
+        {"s=4 d=8 mask=global:5", "9: global: 5 is beyond sk = 4"},
+        {"sq=4 sk=5 d=8 mask=global:2", "15: global tokens need sq = sk, not 4 and 5"},
+        {"s=4 d=8 mask=global:some:0.5", "21: 'some': only global:rand:P is legal"},
+        {"s=4 d=8 mask=global:rand:2", "26: a probability must be in 0..1"},
+        {"s=4 d=8 mask=global", "14: 'global' alone names a pack's tensor; here: global:N or "
+                                "global:rand:P"},
+        {"s=4 d=8 global_proj=1", "9: 'global_proj' needs mask=global:N"},
+        {"op=mha h=2 s=4 d=8 mask=global:1", "18: op=mha has no global tokens"},
         {"s=4 d=8 mask=window:-2:3", "21: '-2' is outside -1..2147483647"},
         {"s=4 d=8 mask=len:5", "9: len: 5 is beyond sk = 4"},
         {"s=4 d=8 mask=len:1/2", "9: len: 2 lengths, but b = 1"},
