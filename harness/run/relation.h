@@ -108,7 +108,8 @@ extern const struct attn_relation *const attn_relations[];
 const struct attn_problem *attn_relation_problem(const struct attn_relation_work *work);
 bool attn_relation_has(const struct attn_relation_work *work, uint32_t role);
 bool attn_relation_flagged(const struct attn_relation_work *work, uint64_t flags);
-/* Does anything go by the number of a query or a key: causal, window, ALiBi, global tokens. */
+/* Does anything go by the number of a query or a key: causal, window, ALiBi, global tokens, scores
+ * that depend on distances. */
 bool attn_relation_by_position(const struct attn_relation_work *work);
 bool attn_relation_attends(const struct attn_relation_work *work);
 /* Is it multi-head attention of which the allowance knows how far out may be off: exact
@@ -116,8 +117,6 @@ bool attn_relation_attends(const struct attn_relation_work *work);
 bool attn_relation_projects(const struct attn_relation_work *work);
 /* Either of the two. */
 bool attn_relation_bounded(const struct attn_relation_work *work);
-/* Do scores depend on the places of queries and keys? */
-bool attn_relation_placed(const struct attn_relation_work *work);
 /* The offset of masks in batch b; the axis of keys in a tensor, -1: it has none. */
 int64_t attn_relation_offset(const struct attn_relation_work *work, int64_t b);
 int attn_relation_key_axis(uint32_t role);

@@ -21,8 +21,10 @@ bool attn_relation_flagged(const struct attn_relation_work *work, uint64_t flags
 
 bool attn_relation_by_position(const struct attn_relation_work *work)
 {
+    const struct ref_score *score = ref_score_find(attn_relation_problem(work)->score);
     return attn_relation_flagged(work, ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW) ||
-           attn_relation_has(work, ATTN_ALIBI) || attn_relation_has(work, ATTN_GLOBAL);
+           attn_relation_has(work, ATTN_ALIBI) || attn_relation_has(work, ATTN_GLOBAL) ||
+           (score && score->traits & REF_SCORE_PLACES);
 }
 
 bool attn_relation_attends(const struct attn_relation_work *work)
@@ -44,12 +46,6 @@ bool attn_relation_projects(const struct attn_relation_work *work)
 bool attn_relation_bounded(const struct attn_relation_work *work)
 {
     return attn_relation_attends(work) || attn_relation_projects(work);
-}
-
-bool attn_relation_placed(const struct attn_relation_work *work)
-{
-    const struct ref_score *score = ref_score_find(attn_relation_problem(work)->score);
-    return attn_relation_has(work, ATTN_ALIBI) || (score && score->traits & REF_SCORE_PLACES);
 }
 
 /* The case's own operand at these indices. */

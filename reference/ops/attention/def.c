@@ -81,39 +81,44 @@ static uint64_t param_flags(const struct attn_problem *problem)
 }
 
 /* Without a softmax there is no denominator that could be given, or that a sink could join. */
-static int check(const struct ref_operands *operands, char *why, size_t size)
+static const char *weight_fault(const struct ref_operands *operands)
 {
-    const struct attn_problem *problem = operands->problem;
-    const bool weighed = problem->flags & ATTN_FLAG_WEIGHT;
-    const char *fault = NULL;
+    const struct attn_problem *p = operands->problem;
+    const bool weighed = p->flags & ATTN_FLAG_WEIGHT;
 
-    if (weighed ? !ref_weight_find(problem->weight_fn) : problem->weight_fn != ATTN_WEIGHT_SOFTMAX)
-        fault = "the weight function is not known, or its flag is not set";
-    else if (weighed && operands->by_role[ATTN_SINK])
-        fault = "a sink joins the denominator of a softmax, which this weight function has not";
-    else if (weighed && operands->by_role[ATTN_LSE])
-        fault = "lse is of the denominator of a softmax, which this weight function has not";
-    if (fault)
-        snprintf(why, size, "%s", fault);
-    return fault ? ATTN_INVALID : ATTN_OK;
+    if (weighed ? !ref_weight_find(p->weight_fn) : p->weight_fn != ATTN_WEIGHT_SOFTMAX)
+        return "the weight function is not known, or its flag is not set";
+    if (weighed && operands->by_role[ATTN_SINK])
+        return "a sink joins the denominator of a softmax, which this weight function has not";
+    if (weighed && operands->by_role[ATTN_LSE])
+        return "lse is of the denominator of a softmax, which this weight function has not";
+    return NULL;
 }
 
 /* Do the operands of global tokens and dilated windows go together? */
-static int check(const struct ref_operands *operands, char *why, size_t size)
+static const char *sparse_fault(const struct ref_operands *operands)
 {
     const struct attn_problem *p = operands->problem;
     const struct attn_tensor *const *role = operands->by_role;
     const bool q = role[ATTN_Q_GLOBAL], k = role[ATTN_K_GLOBAL], v = role[ATTN_V_GLOBAL];
-    const char *fault = NULL;
 
     if (role[ATTN_GLOBAL] && p->sq != p->sk)
-        fault = "global tokens need sq = sk";
-    else if (q != k || q != v)
-        fault = "q_global, k_global and v_global go together";
-    else if (q && !role[ATTN_GLOBAL])
-        fault = "q_global, k_global and v_global need global tokens";
-    else if (role[ATTN_DILATION] && !(p->flags & ATTN_FLAG_WINDOW))
-        fault = "a dilation needs a window";
+        return "global tokens need sq = sk";
+    if (q != k || q != v)
+        return "q_global, k_global and v_global go together";
+    if (q && !role[ATTN_GLOBAL])
+        return "q_global, k_global and v_global need global tokens";
+    if (role[ATTN_DILATION] && !(p->flags & ATTN_FLAG_WINDOW))
+        return "a dilation needs a window";
+    return NULL;
+}
+
+static int check(const struct ref_operands *operands, char *why, size_t size)
+{
+    const char *fault = weight_fault(operands);
+
+    if (!fault)
+        fault = sparse_fault(operands);
     if (fault)
         snprintf(why, size, "%s", fault);
     return fault ? ATTN_INVALID : ATTN_OK;
@@ -155,7 +160,6 @@ const struct ref_op ref_op_attention = {
     .main_operand = "q",
     .extents = extents,
     .param_flags = param_flags,
-    .check = check,
     .check = check,
     .flops = flops,
     .unit_cost = unit_cost,
