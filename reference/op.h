@@ -149,7 +149,9 @@ struct ref_op {
     const char *const *needed; /* keys that every case must have, in addition to sq and dk */
     const char *main_operand;  /* the operand whose type is the problem's type: "q", "x_q" */
 
-    bool scaled;                /* scale= has a meaning without scores; its default is 1 then */
+    bool scaled; /* scale= has a meaning without scores */
+    /* Its default then; reads extents that parameters set, and widths. NULL: 1. */
+    double (*scale)(const struct ref_shape *shape);
     const struct ref_tie *ties; /* ended by a letter of 0; NULL: none */
     /* Flags of a problem that follow from the fields of its parameters. NULL: there are none. */
     uint64_t (*param_flags)(const struct attn_problem *problem);
@@ -165,7 +167,10 @@ struct ref_op {
     /* Turns one unit of an output of up to REF_COMPARABLE numbers, as a backend stored it, into the
      * numbers that are compared with ours. NULL: they are compared as they are. */
     void (*comparable)(int output, double *unit);
-    /* FLOPs by the convention in OP.md; nnz: allowed cells, 0 if the operator has no cells. */
+    /* Cells (i, j) that are computed, of all batches and heads. Reads only the data of LEN. NULL:
+     * all that ref_count_allowed counts with a softmax, else none. */
+    int64_t (*cells)(const struct attn_problem *problem);
+    /* FLOPs by the convention in OP.md; nnz: cells as above. */
     double (*flops)(const struct ref_shape *shape, double nnz);
     /* Approximate multiply-adds for one unit of output `output` with its bound. Includes the
      * outputs that follow it. */

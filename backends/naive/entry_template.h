@@ -7,7 +7,10 @@ size_t NAME(attn_naive_bytes)(const struct attn_problem *problem)
     struct NAME(wkv) wkv;
     struct NAME(decaying) decaying;
     struct NAME(performer) performer;
+    struct NAME(chunked) chunked;
     switch (problem->op) {
+    case ATTN_OP_CHUNKED:
+        return lay_out_chunked(problem, NULL, &chunked);
     case ATTN_OP_WKV:
         return lay_out_wkv(problem, NULL, &wkv);
     case ATTN_OP_LINEAR_DECAY:
@@ -36,7 +39,12 @@ void NAME(attn_naive_run)(const struct attn_problem *problem, const struct attn_
     struct NAME(wkv) wkv;
     struct NAME(decaying) decaying;
     struct NAME(performer) performer;
+    struct NAME(chunked) chunked;
     switch (problem->op) {
+    case ATTN_OP_CHUNKED:
+        lay_out_chunked(problem, workspace, &chunked);
+        run_chunked(problem, operands, &chunked);
+        break;
     case ATTN_OP_WKV:
         lay_out_wkv(problem, workspace, &wkv);
         run_wkv(problem, operands, &wkv);

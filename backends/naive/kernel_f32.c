@@ -22,4 +22,6 @@
 
 #include "performer_template.h"
 
+#include "chunked_template.h"
+
 #include "entry_template.h"

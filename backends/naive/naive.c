@@ -29,7 +29,7 @@ static const uint32_t optional[] = {ATTN_LSE,       ATTN_WEIGHTS,  ATTN_MASK,
 
 static const struct attn_limits limits = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |
-           ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_PERFORMER),
+           ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_PERFORMER) | ATTN_BIT(ATTN_OP_CHUNKED),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
               ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
               ATTN_BIT(ATTN_SCORE_ADDITIVE) | ATTN_BIT(ATTN_SCORE_DISENTANGLED),
@@ -143,6 +143,8 @@ static const char *path_of(uint32_t op)
     case ATTN_OP_WKV:
     case ATTN_OP_LINEAR_DECAY:
         return "step by step";
+    case ATTN_OP_CHUNKED:
+        return "chunk by chunk";
     case ATTN_OP_PERFORMER:
         return "features of the keys, then a state";
     default:

@@ -279,6 +279,8 @@ static int check_features(const struct attn_case *c, const char **key, char *why
     const struct ref_operand *len = ref_operand_of(op, ATTN_LEN);
     const bool scored = strcmp(attn_case_score(c)->name, ATTN_DEFAULT_SCORE) != 0;
     const bool len2d = c->len == ATTN_LEN_RAND_2D || (c->len == ATTN_LEN_PACK && c->n_len == 2);
+    const bool len2d = c->len == ATTN_LEN_RAND_2D || (c->len == ATTN_LEN_PACK && c->n_len == 2);
+    const struct ref_operand *len = ref_operand_of(op, ATTN_LEN);
     const struct {
         const char *key, *what;
         bool set, has;
@@ -286,9 +288,10 @@ static int check_features(const struct attn_case *c, const char **key, char *why
         {"mask", "causal mask", c->causal, op->flags & ATTN_FLAG_CAUSAL},
         {"mask", "window", c->window, op->flags & ATTN_FLAG_WINDOW},
         {"mask", "offset br", c->off_br, op->flags & ATTN_FLAG_OFF_BR},
+        {"mask", "offset", c->off != 0, op->flags & ATTN_FLAG_OFF_BR},
         {"mask", "boolean mask", c->mask_bool || c->pack_mask, ref_operand_of(op, ATTN_MASK)},
         {"mask", "lengths", c->len != ATTN_LEN_NONE, len},
-        {"mask", "lengths by query", len2d, len && strlen(len->shape) == 2},
+        {"mask", "lengths by query", len2d, len && strchr(len->shape, 'i')},
         {"mask", "global tokens", c->global != ATTN_GLOBAL_NONE, ref_operand_of(op, ATTN_GLOBAL)},
         {"mask", "dilated window", c->n_dilation > 0 || c->pack_dilation,
          ref_operand_of(op, ATTN_DILATION)},

@@ -139,6 +139,24 @@ static const struct ref_score *pick_score(struct attn_draft *draft)
     return ref_score_named(scores[chosen].name);
 }
 
+/* The mask and the bias of an operator without a softmax. */
+static void sight(struct attn_draft *draft)
+{
+    const struct ref_op *op = draft->op;
+    char parts[2][ATTN_DRAFT_WORD_MAX];
+    unsigned count = 0;
+    if (op->flags & ATTN_FLAG_CAUSAL && attn_draft_percent(draft, 50))
+        snprintf(parts[count++], sizeof parts[0], "causal");
+    if (ref_operand_of(op, ATTN_LEN) && attn_draft_percent(draft, 40))
+        snprintf(parts[count++], sizeof parts[0], "len:rand");
+    attn_draft_parts(draft, "mask", "dense", parts, count);
+    if (ref_operand_of(op, ATTN_BIAS) && attn_draft_percent(draft, 40)) {
+        char axes[8];
+        attn_draft_axes(draft, axes);
+        attn_draft_word(draft, "bias=normal%s", axes);
+    }
+}
+
 static void problem(struct attn_draft *draft)
 {
     draft->score = pick_score(draft);
@@ -150,6 +168,8 @@ static void problem(struct attn_draft *draft)
         attn_draft_mask(draft);
         scoring(draft);
         addition(draft);
+    } else if (draft->op->flags & ATTN_FLAG_CAUSAL || ref_operand_of(draft->op, ATTN_LEN)) {
+        sight(draft);
     }
     placement(draft);
 }

@@ -55,18 +55,11 @@ bool attn_op_fills(const struct ref_op *op, const char *fill)
     return op && is_among(op->fills, fill);
 }
 
-/* AXES of mask= and bias= as bits of an operand's own axes. A bit is set if the axis is not full.
- */
-static unsigned not_full(const struct ref_operand *operand, unsigned full)
+/* AXES of mask= and bias= as bits of the operand's axes, which are batches, heads, queries and keys
+ * in the order of ATTN_AXIS_*. A bit is set if the axis is not full. */
+static unsigned not_full(unsigned full)
 {
-    static const char letters[] = "bhij"; /* bits of ATTN_AXIS_* */
-    unsigned one = 0;
-    for (unsigned a = 0; operand->shape[a]; a++) {
-        const char *letter = strchr(letters, operand->shape[a]);
-        if (letter && !(full >> (letter - letters) & 1))
-            one |= 1u << a;
-    }
-    return one;
+    return ATTN_AXES_ALL & ~full;
 }
 
 const struct ref_param *attn_op_param(const struct ref_op *op, const char *key)
@@ -85,8 +78,12 @@ double attn_case_value(const struct attn_case *c, const char *key)
 
 double attn_case_scale(const struct attn_case *c)
 {
-    const bool scored = attn_case_op(c)->scores;
-    return scored ? ref_score_scale(c->score, c->dk, (int64_t)attn_case_value(c, "parts")) : 1;
+    const struct ref_op *op = attn_case_op(c);
+    struct ref_shape shape;
+    if (op->scores)
+        return ref_score_scale(c->score, c->dk, (int64_t)attn_case_value(c, "parts"));
+    attn_case_shape(c, &shape);
+    return op->scale ? op->scale(&shape) : 1;
 }
 
 /* Does a parameter with the name of an operand ask for the operand? */
@@ -126,10 +123,10 @@ bool attn_case_draws(const struct attn_case *c, const struct ref_operand *operan
     case ATTN_B_O:
         return c->proj_bias && c->wo;
     case ATTN_MASK:
-        drawn->one = not_full(operand, c->mask_axes);
+        drawn->one = not_full(c->mask_axes);
         return c->mask_bool;
     case ATTN_BIAS:
-        drawn->one = not_full(operand, c->bias_const ? 0 : c->bias_axes);
+        drawn->one = not_full(c->bias_const ? 0 : c->bias_axes);
         return c->bias_normal || c->bias_const;
     case ATTN_LEN:
         if (c->len != ATTN_LEN_RAND_2D)

@@ -9,6 +9,7 @@
 #define PLAIN     SIZES "h=4 "
 #define MHA       "op=mha b=2 h=4 s=16 d=16 "
 #define WKV       "op=wkv b=2 s=16 d=32 "
+#define CHUNK     "op=chunked b=2 h=4 s=40 dk=16 dv=24 chunk=16 "
 #define DECAY     "op=linear_decay b=2 h=4 s=16 dk=16 dv=24 "
 #define PERFORMER "op=performer b=2 hq=4 s=16 dk=16 dv=24 features=20 "
 
@@ -120,5 +121,11 @@ const struct attn_feature attn_features[] = {
     {"performer", "lengths", PERFORMER "mask=len:9", 0, false},
     {"performer", "eps", PERFORMER "eps=0.0001", 0, false},
     {"performer", "features by head, grouped heads", PERFORMER "hkv=2 params=head", 0, false},
+
+    {"chunked (FLASH)", "both ways", CHUNK, 0, false},
+    {"chunked (FLASH)", "causal", CHUNK "mask=causal", 0, false},
+    {"chunked (FLASH)", "bias", CHUNK "bias=normal:hqk", 0, false},
+    {"chunked (FLASH)", "lengths", CHUNK "mask=len:rand", 0, false},
+    {"chunked (FLASH)", "gate", CHUNK "gate=1", 0, false},
     {NULL, NULL, NULL, 0, false},
 };

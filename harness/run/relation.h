@@ -62,7 +62,7 @@ struct attn_place {
     int output;
     int64_t at[ATTN_MAX_RANK]; /* its indices in the output's tensor */
     /* Operators with a softmax: batch, head (0 where out is of all heads), query, and column of
-     * out, or -1 for lse. Others: the batch alone. */
+     * out, or -1 for lse. Others: batch and query alone. */
     int64_t b, h, i, c;
 };
 

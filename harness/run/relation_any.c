@@ -11,8 +11,7 @@
 static bool fits_prefix(struct attn_relation_work *work)
 {
     const struct attn_problem *p = attn_relation_problem(work);
-    if (!ref_op_is(p->op, REF_SOFTMAX) || !attn_relation_flagged(work, ATTN_FLAG_CAUSAL) ||
-        !work->numerics.deterministic)
+    if (!attn_relation_flagged(work, ATTN_FLAG_CAUSAL) || !work->numerics.deterministic)
         return false;
     int64_t least = INT64_MAX;
     for (int64_t b = 0; b < p->b; b++)
@@ -36,6 +35,7 @@ static double value_prefix(const struct attn_relation_work *work, int part,
         return 300 - was;
     case ATTN_K:
     case ATTN_K_GLOBAL:
+    case ATTN_LIN_K:
         return 1 - 3 * was;
     default:
         return tensor->role == keys ? 1 - 3 * was : was;

@@ -64,13 +64,14 @@ static bool compare_output(const struct attn_relation *relation, struct attn_rel
 {
     const struct attn_tensor *tensor = work->was.tensor[output];
     const char *shape = ref_op_find(work->base->problem.op)->outputs[output].shape;
-    const char *batch = strchr(shape, 'b');
+    const char *batch = strchr(shape, 'b'), *query = strchr(shape, 'i');
     struct attn_place at = {.output = output};
     int64_t count = 1;
     for (uint32_t axis = 0; axis < tensor->rank; axis++)
         count *= tensor->shape[axis];
     for (int64_t n = 0; n < count; n++) {
         at.b = batch ? at.at[batch - shape] : 0;
+        at.i = query ? at.at[query - shape] : 0;
         if (!holds_at(relation, work, &at, text, size))
             return false;
         for (uint32_t axis = tensor->rank; axis-- > 0 && ++at.at[axis] == tensor->shape[axis];)

@@ -419,6 +419,7 @@ static struct maker maker_of(const struct attn_case *c, uint32_t role)
         return chosen ? MADE(additive_wk) : AS_DRAWN;
     case ATTN_SCORE_WV:
         return chosen ? MADE(additive_wv) : AS_DRAWN;
+    case ATTN_LIN_K:
     case ATTN_X_K:
     case ATTN_X_V:
         return poison ? CHANGED(poisoned) : AS_DRAWN;
@@ -443,12 +444,14 @@ static void changed_values(const void *context, uint64_t first, double values[AT
         values[n] = c->maker.change(c->craft, first + n, values[n]);
 }
 
-/* Is the fill made here, out of q, k and v? Operators may draw it by themselves. */
+/* Is the fill made here, out of q, k and v? Operators may draw it by themselves, except
+ * poison, which depends on the mask alone. */
 static bool is_made(const struct attn_case *c)
 {
-    return c->fill >= ATTN_FILL_CENSUS &&
-           !attn_op_fills(attn_case_op(c), attn_fill_name(c->fill)) &&
-           (ref_op_is(c->op, REF_QKV) || ref_op_is(c->op, REF_PROJECTED));
+    return c->fill == ATTN_FILL_POISON ||
+           (c->fill >= ATTN_FILL_CENSUS &&
+            !attn_op_fills(attn_case_op(c), attn_fill_name(c->fill)) &&
+            (ref_op_is(c->op, REF_QKV) || ref_op_is(c->op, REF_PROJECTED)));
 }
 
 bool attn_fill_makes(const struct attn_case *c, uint32_t role)

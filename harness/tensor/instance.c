@@ -142,7 +142,9 @@ void attn_instance_count(struct attn_instance *instance)
     const struct ref_op *op = attn_case_op(&instance->c);
     struct ref_shape shape;
     ref_shape_of_problem(op, &instance->problem, &shape);
-    instance->nnz = op->traits & REF_SOFTMAX ? ref_count_allowed(&instance->problem) : 0;
+    instance->nnz = op->cells                  ? op->cells(&instance->problem)
+                    : op->traits & REF_SOFTMAX ? ref_count_allowed(&instance->problem)
+                                               : 0;
     instance->flops = op->flops(&shape, (double)instance->nnz);
     for (uint32_t t = 0; t < instance->problem.n_tensors; t++) {
         const struct attn_tensor *tensor = &instance->tensors[t];

@@ -35,7 +35,7 @@ struct attn_instance {
     struct attn_problem problem;
     struct attn_tensor tensors[ATTN_MAX_TENSORS]; /* problem.tensors points here */
     struct attn_operand operands[ATTN_MAX_TENSORS];
-    int64_t nnz; /* allowed cells, ref_count_allowed */
+    int64_t nnz; /* cells that are computed: ref_op.cells, or ref_count_allowed */
     double flops;
     uint64_t bytes;          /* each operand once */
     enum ref_fill_kind kind; /* generic or structured */

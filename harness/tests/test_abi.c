@@ -31,7 +31,7 @@ static void test_layouts(void **state)
     assert_int_equal(offsetof(struct attn_backend, device), 160); /* what version 1 began with */
     assert_int_equal(sizeof(struct attn_device), 208);
     assert_int_equal(offsetof(struct attn_problem, variant), 168); /* and with this */
-    assert_int_equal(sizeof(struct attn_problem), 240);
+    assert_int_equal(sizeof(struct attn_problem), 248);
     assert_int_equal(sizeof(struct attn_tensor), 128);
     assert_int_equal(sizeof(struct attn_services), 56);
     assert_int_equal(offsetof(struct attn_numerics, source), 128); /* and with this */

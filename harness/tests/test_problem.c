@@ -28,7 +28,7 @@ static const uint32_t all_roles[] = {ATTN_LSE,       ATTN_WEIGHTS,  ATTN_MASK,
 
 static const struct attn_limits everything = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |
-           ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_PERFORMER),
+           ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_PERFORMER) | ATTN_BIT(ATTN_OP_CHUNKED),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
               ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
               ATTN_BIT(ATTN_SCORE_ADDITIVE) | ATTN_BIT(ATTN_SCORE_DISENTANGLED),
@@ -189,6 +189,8 @@ static void test_accepts_what_the_harness_makes(void **state)
         "op=performer b=2 hq=6 hkv=3 s=5 dk=8 dv=11 features=9 params=shared,head "
         "mask=dense,causal,len:3 dtype=f64,bf16",
         "op=performer b=2 h=3 sq=5 sk=7 dk=8 features=9 eps=0.5",
+        "op=chunked b=2 h=3 s=5 dk=8 dv=11 dl=13 chunk=4 bias=normal:hqk mask=causal+len:3 gate=1 "
+        "dtype=f64,bf16",
     };
     size_t count;
     const struct attn_problem_role *roles = attn_problem_roles(&count);

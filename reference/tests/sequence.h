@@ -8,7 +8,7 @@
 /* A problem whose tensors lie in arrays of double; `floats` has room for all inputs as f32. */
 struct sequence {
     struct attn_problem problem;
-    struct attn_tensor tensors[8];
+    struct attn_tensor tensors[12];
     float *floats;
 };
 

@@ -91,7 +91,7 @@ enum attn_op {
     ATTN_OP_ATTENTION = 1,
     ATTN_OP_MHA = 2,                /* projections, attention, concatenation, output projection */
     ATTN_OP_ATTENTION_BACKWARD = 3, /* reserved */
-    ATTN_OP_CHUNKED = 4,            /* reserved */
+    ATTN_OP_CHUNKED = 4,            /* FLASH: relu^2 attention in chunks, linear beyond them */
     ATTN_OP_WKV = 5,                /* RWKV-4: each channel a softmax over its past, which decays */
     ATTN_OP_LINEAR_DECAY = 6,       /* linear attention whose state decays */
     ATTN_OP_LINFORMER = 7,          /* reserved */
@@ -142,7 +142,7 @@ enum attn_weight_fn {
  * width of one head of q, Dk of k, Dv of v, and Eq is the model width of x_q, Ek of x_k, Ev of x_v.
  */
 enum attn_role {
-    ATTN_Q = 1,   /* [B,Hq,Sq,Dq]   attention */
+    ATTN_Q = 1,   /* [B,Hq,Sq,Dq]   attention, chunked */
     ATTN_K = 2,   /* [B,Hkv,Sk,Dk]  attention; wkv: logits [B,1,S,C] */
     ATTN_V = 3,   /* [B,Hkv,Sk,Dv]  attention; wkv: [B,1,S,C] */
     ATTN_OUT = 4, /* output: attention, wkv [B,Hq,Sq,Dv], mha [B,Sq,Eo]. Eo = Hq*Dv without w_o */
@@ -151,8 +151,10 @@ enum attn_role {
     ATTN_WEIGHTS = 6, /* output, optional: [B,Hq,Sq,Sk], before dropout, type of q */
 
     ATTN_MASK = 16,  /* bool [B,Hq,Sq,Sk], true = attend; usually broadcast on some axes */
-    ATTN_BIAS = 17,  /* [B,Hq,Sq,Sk], added to the score after softcap */
-    ATTN_LEN = 18,   /* i32 number of valid keys, each in 0..Sk: [B], or [B,Sq] for one per query */
+    ATTN_BIAS = 17,  /* [B,Hq,Sq,Sk], added to the score after softcap
+                        chunked: [B,H,chunk,chunk], the same for every chunk */
+    ATTN_LEN = 18,   /* i32 number of valid keys, each in 0..Sk: [B], or [B,Sq] for one per query
+                        chunked: [B] */
     ATTN_ALIBI = 19, /* [Hq] slopes: score -= slope_h * |i + off - j| */
     ATTN_SINK = 20,  /* [Hq] a logit that is added to the denominator only */
     ATTN_KEEP = 21,  /* bool [B,Hq,Sq,Sk]: explicit dropout mask, true = kept */
@@ -160,7 +162,7 @@ enum attn_role {
     /* attention: bool [B,Sk], Sq = Sk. A global token sees the tokens outside its window, too, and
      * they see it. len, causal and MASK hold for it as for others. */
     ATTN_GLOBAL = 23,
-    ATTN_GATE = 24, /* attention: [B,Hq,Sq,Dv], out is multiplied by it as the last step */
+    ATTN_GATE = 24, /* attention, chunked: [B,Hq,Sq,Dv], out is multiplied by it as the last step */
     /* attention, with ATTN_FLAG_WINDOW: i32 [Hq], each >= 1. The window of head h counts in steps
      * of D = dilation_h keys: it has the keys j at which i+off-j is a multiple of D, and
      * -window_right D <= i+off-j <= window_left D. */
@@ -228,7 +230,7 @@ enum attn_role {
                              linear_decay: [B,H,Dk,Dv] */
     ATTN_STATE_OUT = 108, /* output, optional: the same after the last step. wkv: compared are a/b
                              and p + log b, for a, b, p are not unique */
-    ATTN_LIN_Q = 109,     /* reserved */
+    ATTN_LIN_Q = 109,     /* chunked: [B,H,S,Dl] query and key of the linear part, type of q */
     ATTN_LIN_K = 110,
 
     ATTN_ROLE_USER = 4096 /* roles from here on are private to a harness and a plugin */
@@ -303,12 +305,13 @@ struct attn_problem {
     int64_t weight_fn; /* with ATTN_FLAG_WEIGHT: enum attn_weight_fn, not softmax; else 0 */
     int64_t parts;     /* disentangled scores: enum attn_parts; else 0 */
     /* Reserved, 0: */
-    int64_t chunk;      /* chunked, lsh: tokens of a chunk */
+    int64_t chunk;      /* chunked: tokens of a chunk, 1 or more. Reserved for lsh */
     int64_t landmarks;  /* nystrom: segments of the sequence */
     int64_t iterations; /* nystrom: steps towards the inverse */
     int64_t rounds;     /* lsh: rounds of hashing */
     int64_t buckets;    /* lsh: buckets of a round */
     double eps;         /* not reserved. performer: added to each feature, 0..1; else 0 */
+    double lin_scale;   /* chunked: factor of the linear part; 0: 1/S, under CAUSAL 1/chunk */
 };
 
 /* The tensor of a role, or NULL. */

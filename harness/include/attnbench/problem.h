@@ -65,6 +65,7 @@ struct attn_operands {
     struct attn_tensor features;                          /* performer */
     struct attn_tensor gate;
     struct attn_tensor global, dilation, q_global, k_global, v_global;
+    struct attn_tensor gate, lin_q, lin_k;
 };
 
 /* One form of a role. A role with several forms has one row for each. */
@@ -87,6 +88,7 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         wkv = 1 << ATTN_OP_WKV,
         decays = 1 << ATTN_OP_LINEAR_DECAY,
         performer = 1 << ATTN_OP_PERFORMER,
+        chunked = 1 << ATTN_OP_CHUNKED,
         both = att | mha,
         bilinear = 1 << ATTN_SCORE_BILINEAR,
         additive = 1 << ATTN_SCORE_ADDITIVE,
@@ -99,16 +101,18 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
 #define ATTN_PLACE(field) offsetof(struct attn_operands, field)
     static const struct attn_problem_role roles[] = {
         /* role, name, axes, types, ops, scores, needed, place */
-        {ATTN_Q, "q", "bhiq", same, att | decays | performer, 0, 1, ATTN_PLACE(q)},
-        {ATTN_K, "k", "bgjk", same, att | wkv | decays | performer, 0, 1, ATTN_PLACE(k)},
-        {ATTN_V, "v", "bgjv", same, att | wkv | decays | performer, 0, 1, ATTN_PLACE(v)},
-        {ATTN_OUT, "out", "bhiv", same, att | wkv | decays | performer, 0, 1, ATTN_PLACE(out)},
+        {ATTN_Q, "q", "bhiq", same, att | decays | performer | chunked, 0, 1, ATTN_PLACE(q)},
+        {ATTN_K, "k", "bgjk", same, att | wkv | decays | performer | chunked, 0, 1, ATTN_PLACE(k)},
+        {ATTN_V, "v", "bgjv", same, att | wkv | decays | performer | chunked, 0, 1, ATTN_PLACE(v)},
+        {ATTN_OUT, "out", "bhiv", same, att | wkv | decays | performer | chunked, 0, 1,
+         ATTN_PLACE(out)},
         {ATTN_OUT, "out", "biY", same, mha, 0, 1, ATTN_PLACE(out)},
         {ATTN_LSE, "lse", "bhi", ATTN_LIKE_LSE, both, 0, 0, ATTN_PLACE(lse)},
         {ATTN_WEIGHTS, "weights", "bhij", same, both, 0, 0, ATTN_PLACE(weights)},
         {ATTN_MASK, "mask", "bhij", truth, both, 0, 0, ATTN_PLACE(mask)},
         {ATTN_BIAS, "bias", "bhij", side, both, 0, 0, ATTN_PLACE(bias)},
-        {ATTN_LEN, "len", "b", whole, both | performer, 0, 0, ATTN_PLACE(len)},
+        {ATTN_BIAS, "bias", "bhcc", side, chunked, 0, 0, ATTN_PLACE(bias)},
+        {ATTN_LEN, "len", "b", whole, both | performer | chunked, 0, 0, ATTN_PLACE(len)},
         {ATTN_LEN, "len", "bi", whole, both, 0, 0, ATTN_PLACE(len)},
         {ATTN_ALIBI, "alibi", "h", side, both, 0, 0, ATTN_PLACE(alibi)},
         {ATTN_SINK, "sink", "h", side, both, 0, 0, ATTN_PLACE(sink)},
@@ -147,6 +151,9 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         {ATTN_STATE_OUT, "state_out", "bgkv", ATTN_LIKE_LSE, decays, 0, 0, ATTN_PLACE(state_out)},
         {ATTN_STATE_OUT, "state_out", "bv3", ATTN_LIKE_LSE, wkv, 0, 0, ATTN_PLACE(state_out)},
         {ATTN_FEATURES, "features", "hmk", side, performer, 0, 1, ATTN_PLACE(features)},
+        {ATTN_GATE, "gate", "bhiv", same, chunked, 0, 0, ATTN_PLACE(gate)},
+        {ATTN_LIN_Q, "lin_q", "bhil", same, chunked, 0, 1, ATTN_PLACE(lin_q)},
+        {ATTN_LIN_K, "lin_k", "bgjl", same, chunked, 0, 1, ATTN_PLACE(lin_k)},
     };
 #undef ATTN_PLACE
     *count = sizeof(roles) / sizeof(roles[0]);
@@ -253,12 +260,13 @@ static inline int64_t attn_problem_model_width(const struct attn_problem *p, uin
  *   Q K V O   heads side by side: hq*dq, hkv*dk, hkv*dv, hq*dv
  *   E F G Y   model widths: of x_q, x_k, x_v, and of out
  *   P   rows of a table of positions: 2 span        R   distances: sq + sk - 1
+ *   c l       tokens of a chunk; width of lin_q
  *   3         three numbers
  *   m         random features of performer
  * -1 if the letter is not known, or if the operand that decides it is not given. */
 static inline int64_t attn_problem_extent(const struct attn_problem *p, char axis)
 {
-    const struct attn_tensor *w_o, *positions, *features;
+    const struct attn_tensor *w_o, *positions, *features, *lin_q;
     switch (axis) {
     case 'b':
         return p->b;
@@ -300,6 +308,11 @@ static inline int64_t attn_problem_extent(const struct attn_problem *p, char axi
         return positions && positions->rank == 3 ? positions->shape[1] : -1;
     case 'R':
         return p->sq + p->sk - 1;
+    case 'c':
+        return p->chunk;
+    case 'l':
+        lin_q = attn_tensor_find(p, ATTN_LIN_Q);
+        return lin_q ? lin_q->shape[3] : -1;
     case '3':
         return 3;
     case 'm':
@@ -427,6 +440,10 @@ static inline const char *attn_problem_size_fault(const struct attn_problem *p)
     if (fits && p->op == ATTN_OP_PERFORMER && (p->flags & ATTN_FLAG_CAUSAL) &&
         (p->sq != p->sk || p->off != 0 || p->eps != 0))
         return "a causal performer has sq = sk, no offset and eps = 0";
+    if (fits && p->op == ATTN_OP_CHUNKED && (p->hq != p->hkv || p->sq != p->sk))
+        return "chunked has hq = hkv and sq = sk";
+    if (fits && p->op == ATTN_OP_CHUNKED && (p->chunk < 1 || p->chunk > ATTN_FAR))
+        return "a chunk has 1 to 2^60 tokens";
     return fits ? NULL : "the sizes do not make an attention problem";
 }
 
@@ -443,6 +460,8 @@ static inline const char *attn_problem_flag_fault(const struct attn_problem *p)
         (p->op != ATTN_OP_ATTENTION || p->weight_fn < ATTN_WEIGHT_SIGMOID ||
          p->weight_fn > ATTN_WEIGHT_LAPLACE))
         return "the weight function is not known";
+    if (p->op == ATTN_OP_CHUNKED && p->off != 0)
+        return "chunked has no offset";
     return NULL;
 }
 

@@ -175,6 +175,14 @@ static inline struct attn_keys attn_keys_seen(const struct attn_problem *p,
     return keys;
 }
 
+/* chunked: the factor of the linear part. */
+ATTN_ANYWHERE double attn_chunked_lin_scale(const struct attn_problem *p)
+{
+    if (p->lin_scale != 0)
+        return p->lin_scale;
+    return 1.0 / (double)(p->flags & ATTN_FLAG_CAUSAL ? p->chunk : p->sk);
+}
+
 /* The address of the element with this index. */
 ATTN_ANYWHERE void *attn_element_at(const struct attn_tensor *tensor, int64_t index)
 {
