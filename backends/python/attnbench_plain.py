@@ -291,6 +291,41 @@ def performer(p, a):
     return {"out": values(weights, None if np.isfinite(v).all() else ~cells, v)}
 
 
+def chunk_scores(p, a, first, end):
+    """relu(scale q.k + bias)^2 of the chunk of these tokens, [B,H,chunk,chunk]."""
+    s = a["q"][:, :, first:end] @ a["k"][:, :, first:end].swapaxes(-1, -2)
+    s *= s.dtype.type(p.scale)
+    if "bias" in a:
+        s += a["bias"][:, :, :end - first, :end - first]
+    return np.where(s <= 0, 0, s).astype(s.dtype) ** 2  # NaN stays
+
+
+def chunked(p, a):
+    """FLASH: relu^2 attention in each chunk, and a state of lin_k v for the linear part."""
+    t, real = np.arange(p.sq), a["v"].dtype.type
+    seen = np.broadcast_to(t < (a["len"].reshape(-1, 1) if "len" in a else p.sk), (p.b, p.sq))
+    for name in ("k", "lin_k", "v"):  # beyond len there may be anything
+        a[name] = np.where(seen[:, None, :, None], a[name], 0).astype(real)
+    by = p.lin_scale or 1 / (p.chunk if p.causal else p.sq)
+    lin_q = a["lin_q"] * real(by)
+    state = np.zeros((p.b, p.hq, lin_q.shape[-1], p.dv), dtype=real)
+    if not p.causal:
+        state = a["lin_k"].swapaxes(-1, -2) @ a["v"]
+    out = np.empty_like(a["v"])
+    for first in range(0, p.sq, p.chunk):
+        end = min(first + p.chunk, p.sq)
+        rows = np.s_[:, :, first:end]
+        cells = np.broadcast_to(seen[:, None, None, first:end], (p.b, 1, end - first, end - first))
+        if p.causal:
+            cells = cells & (t[first:end, None] >= t[first:end])
+        weights = np.where(cells, chunk_scores(p, a, first, end), 0).astype(real)
+        out[rows] = lin_q[rows] @ state + values(weights, ~np.broadcast_to(cells, weights.shape),
+                                                 a["v"][rows])
+        if p.causal:
+            state = state + a["lin_k"][rows].swapaxes(-1, -2) @ a["v"][rows]
+    return {"out": out * a["gate"] if "gate" in a else out}
+
+
 def operator(p, views):
     """The whole problem on arrays as `view` gives them: a dictionary of its outputs, widened."""
     a = {r: widen(x, p.tensors[r].dtype)
@@ -303,6 +338,8 @@ def operator(p, views):
             return linear_decay(p, a)
         if p.op == "performer":
             return performer(p, a)
+        if p.op == "chunked":
+            return chunked(p, a)
         if p.op == "attention":
             out, lse, weights = heads(p, a, a["q"], a["k"], a["v"])
             if "q_global" in a:  # rows of global tokens, from operands of their own

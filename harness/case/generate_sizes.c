@@ -51,7 +51,7 @@ static double operations(const struct attn_draft *draft)
 {
     const struct attn_case *c = &draft->sizes;
     if (!(draft->op->traits & REF_SOFTMAX))
-        return attn_case_flops(c, 0);
+        return attn_case_flops(c, attn_case_cells(c));
     const double queries = (double)(c->b * c->hq * c->sq), keys = (double)(c->b * c->hkv * c->sk);
     const double cells = queries * (double)c->sk;
     double n = 2.0 * (double)(c->dk + c->dv) * cells;
@@ -185,12 +185,15 @@ static void prune(struct attn_draft *draft, int64_t hq)
     attn_draft_word(draft, "prune=%s", text);
 }
 
-/* Draws a value of a parameter that only this operator has. */
+/* Draws a value of a parameter that only this operator has. One that is a width stays below dk: the
+ * cost was counted with its default. */
 static void parameter(struct attn_draft *draft, const struct ref_param *param)
 {
     double value = param->least;
     char text[64];
-    if (param->kind == REF_PARAM_REAL)
+    if (param->letter && param->field == 0)
+        value += attn_draw_below(draft->state, 1 + (unsigned)draft->sizes.dk);
+    else if (param->kind == REF_PARAM_REAL)
         value += (param->most - param->least) * ((double)(attn_draw(draft->state) >> 11) * 0x1p-53);
     else
         value += attn_draw_below(draft->state, 1 + (unsigned)(param->most - param->least) % 64);

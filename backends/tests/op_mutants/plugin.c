@@ -7,9 +7,9 @@
 
 enum op_mutant_bug op_mutant_planted;
 
-static const struct op_mutant *const operators[] = {&op_mutant_wkv,     &op_mutant_linear_decay,
-                                                    &op_mutant_places,  &op_mutant_performer,
-                                                    &op_mutant_weights, &op_mutant_longformer};
+static const struct op_mutant *const operators[] = {
+    &op_mutant_wkv,     &op_mutant_linear_decay, &op_mutant_places, &op_mutant_performer,
+    &op_mutant_weights, &op_mutant_longformer,   &op_mutant_chunked};
 
 struct plan {
     const struct attn_problem *problem;
@@ -51,10 +51,10 @@ static const uint32_t optional[] = {
 
 static const struct attn_limits limits = {
     .ops = ATTN_BIT(ATTN_OP_WKV) | ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_ATTENTION) |
-           ATTN_BIT(ATTN_OP_PERFORMER),
+           ATTN_BIT(ATTN_OP_PERFORMER) | ATTN_BIT(ATTN_OP_CHUNKED),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DISENTANGLED),
     .dtypes = ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16),
-    .flags = ATTN_FLAG_DETERMINISTIC | ATTN_FLAG_CAUSAL | ATTN_FLAG_OFF_BR | ATTN_FLAG_DROPOUT |
+    .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_DETERMINISTIC | ATTN_FLAG_OFF_BR | ATTN_FLAG_DROPOUT |
              ATTN_FLAG_WEIGHT | ATTN_FLAG_WINDOW,
     .optional = optional,
     .no_dtype = "sums are f32",

@@ -29,7 +29,7 @@ static const struct ref_param params[] = {
     {"dl", "N", "width of lin_q and lin_k; 0: dk", REF_PARAM_INT, 'l', 0, 0, (1 << 20) - 1, 0},
     {"gate", "0|1", "is out multiplied by a gate", REF_PARAM_WORD, 0, 0, 0, 1, 0},
     {"lin_scale", "X", "factor of the linear part; 0: 1/sq, with mask=causal 1/chunk",
-     REF_PARAM_REAL, 0, 0, -1e6, 1e6, offsetof(struct attn_problem, lin_scale)},
+     REF_PARAM_REAL, 0, 0, -64, 64, offsetof(struct attn_problem, lin_scale)},
     {0}};
 
 static const struct ref_tie ties[] = {{'g', 'h', "chunked has a key head for each query head"},
