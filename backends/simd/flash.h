@@ -154,10 +154,11 @@ struct attn_flash_isa {
     void (*run_gemm)(const struct attn_gemm *job, const struct attn_gemm_part *part,
                      struct attn_gemm_scratch *scratch);
 
-    /* Compute all steps of some columns of wkv and of linear_decay (recurrent.h). Any thread,
-     * disjoint parts, distinct scratch. NULL: this rung does neither. */
+    /* Compute all steps of some columns of wkv, linear_decay and chunked (recurrent.h). Any thread,
+     * disjoint parts, distinct scratch. NULL: this rung does none of them. */
     void (*run_wkv)(const struct attn_recurrent_part *part);
     void (*run_decay)(const struct attn_recurrent_part *part);
+    void (*run_chunked)(const struct attn_recurrent_part *part);
 };
 
 extern const struct attn_flash_isa attn_flash_avx2, attn_flash_avx512, attn_flash_avx512_bf16,

@@ -17,6 +17,8 @@
 
 #include "decay_template.h"
 
+#include "chunked_template.h"
+
 const struct attn_flash_isa attn_flash_avx2 = {.name = "avx2",
                                                .mr = FLASH_MR,
                                                .nr = FLASH_NR,
@@ -26,4 +28,5 @@ const struct attn_flash_isa attn_flash_avx2 = {.name = "avx2",
                                                .merge_parts = merge_parts,
                                                .run_gemm = run_gemm,
                                                .run_wkv = run_wkv,
-                                               .run_decay = run_decay};
+                                               .run_decay = run_decay,
+                                               .run_chunked = run_chunked};

@@ -110,7 +110,8 @@ static int supports(const struct attn_problem *problem, const struct attn_servic
 
 static bool is_recurrent(const struct attn_problem *problem)
 {
-    return problem->op == ATTN_OP_WKV || problem->op == ATTN_OP_LINEAR_DECAY;
+    return problem->op == ATTN_OP_WKV || problem->op == ATTN_OP_LINEAR_DECAY ||
+           problem->op == ATTN_OP_CHUNKED;
 }
 
 /* For rungs for one type only. Other rungs serve the other types. */
@@ -263,7 +264,8 @@ static void describe(const void *plan, char *text, size_t size)
 {
     const struct attn_plan *self = plan;
     if (self->recurrent) {
-        snprintf(text, size, "step by step %s %s: %lld blocks of %d columns, %d thread%s",
+        snprintf(text, size, "%s %s %s: %lld blocks of %d columns, %d thread%s",
+                 self->recurrent->op == ATTN_OP_CHUNKED ? "chunk by chunk" : "step by step",
                  type_name(self->job.dtype), self->isa->name, (long long)self->items,
                  attn_recurrent_columns(self), self->threads, self->threads > 1 ? "s" : "");
         return;

@@ -15,8 +15,27 @@ static bool is_wkv(const struct attn_problem *p)
     return p->op == ATTN_OP_WKV;
 }
 
+static bool is_chunked(const struct attn_problem *p)
+{
+    return p->op == ATTN_OP_CHUNKED;
+}
+
+/* The largest micro-kernel is 64 columns wide. */
+struct attn_chunked_sizes attn_chunked_sizes_of(const struct attn_problem *p)
+{
+    const int64_t blocks = (p->dv + ATTN_CHUNKED_COLUMNS - 1) / ATTN_CHUNKED_COLUMNS;
+    return (struct attn_chunked_sizes){
+        .dk = attn_round_up(p->dk, 16),
+        .dl = attn_round_up(attn_problem_extent(p, 'l'), 16),
+        .keys = attn_round_up(attn_clamp(p->chunk, 1, p->sk), 64),
+        .columns = attn_round_up((p->dv + blocks - 1) / blocks, 64),
+    };
+}
+
 int attn_recurrent_columns(const struct attn_plan *plan)
 {
+    if (is_chunked(plan->recurrent))
+        return (int)attn_chunked_sizes_of(plan->recurrent).columns;
     return is_wkv(plan->recurrent) ? plan->isa->nr : ATTN_DECAY_COLUMNS;
 }
 
@@ -26,12 +45,22 @@ static int64_t blocks_of(const struct attn_plan *plan)
     return (plan->recurrent->dv + columns - 1) / columns;
 }
 
+/* As chunked_template.h lays them out. */
+static int64_t scratch_of_chunked(const struct attn_problem *problem)
+{
+    const struct attn_chunked_sizes s = attn_chunked_sizes_of(problem);
+    return s.keys * (s.dk + s.dl + s.columns) + s.dl * s.columns +
+           ATTN_CHUNKED_ROWS * (s.dk + s.dl + s.keys + s.columns) + s.keys + s.columns;
+}
+
 /* Floats of scratch of one thread. */
 static int64_t scratch_of(const struct attn_problem *problem)
 {
     const int64_t rows = attn_round_up(problem->dk, 16);
     if (is_wkv(problem))
         return 0;
+    if (is_chunked(problem))
+        return scratch_of_chunked(problem);
     return rows * ATTN_DECAY_COLUMNS + 3 * ATTN_DECAY_STEPS * rows +
            2 * ATTN_DECAY_STEPS * ATTN_DECAY_COLUMNS + rows;
 }
@@ -81,7 +110,9 @@ static void compute_share(void *context, int thread)
         part.count = attn_clamp(p->dv - part.first, 1, columns);
         if (scratch > 0)
             memset(part.scratch, 0, (size_t)scratch * sizeof(float));
-        if (is_wkv(p))
+        if (is_chunked(p))
+            plan->isa->run_chunked(&part);
+        else if (is_wkv(p))
             plan->isa->run_wkv(&part);
         else
             plan->isa->run_decay(&part);

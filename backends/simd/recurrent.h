@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recurrent.h - operators that go through their steps one after the other: wkv and linear_decay.
- * Threads share out blocks of columns of v. A block goes through all steps by itself. */
+/* recurrent.h - operators that go through their steps one after the other: wkv and linear_decay,
+ * and chunked, which goes through its chunks. Threads share out blocks of columns of v. A block
+ * goes through all steps by itself. */
 #ifndef ATTN_SIMD_RECURRENT_H
 #define ATTN_SIMD_RECURRENT_H
 
@@ -9,13 +10,25 @@
 /* linear_decay: columns of a block, and steps at a time. */
 enum { ATTN_DECAY_COLUMNS = 64, ATTN_DECAY_STEPS = 4 };
 
+/* chunked: most columns of a block, so that v of a chunk stays in the second cache; rows whose
+ * weights are made at a time, a multiple of a vector. Scores are made once a block. */
+enum { ATTN_CHUNKED_COLUMNS = 384, ATTN_CHUNKED_ROWS = 48 };
+
+/* chunked: widths and lengths, rounded up to whole vectors and micro-kernels. */
+struct attn_chunked_sizes {
+    int64_t dk, dl, keys, columns;
+};
+
+struct attn_chunked_sizes attn_chunked_sizes_of(const struct attn_problem *problem);
+
 /* Columns [first, first + count) of v of one head. */
 struct attn_recurrent_part {
     const struct attn_problem *problem;
     const struct attn_operands *operands;
     int64_t b, h, first, count;
-    /* Zeros. wkv: none. linear_decay: the state [Dk,COLUMNS]; q, k and decays [STEPS,Dk] of a few
-     * steps; their v and out [STEPS,COLUMNS]; the bonus [Dk]. Dk is rounded up to 16. */
+    /* Zeros. wkv: none. chunked: see chunked_template.h. linear_decay: the state [Dk,COLUMNS]; q, k
+     * and decays [STEPS,Dk] of a few steps; their v and out [STEPS,COLUMNS]; the bonus [Dk]. Dk is
+     * rounded up to 16. */
     float *scratch;
 };
 

@@ -13,7 +13,7 @@
 static const uint32_t optional[] = {
     ATTN_LSE,  ATTN_WEIGHTS,   ATTN_MASK,  ATTN_BIAS,     ATTN_LEN,       ATTN_ALIBI, ATTN_SINK,
     ATTN_KEEP, ATTN_HEAD_MASK, ATTN_X_K,   ATTN_X_V,      ATTN_W_O,       ATTN_B_Q,   ATTN_B_K,
-    ATTN_B_V,  ATTN_B_O,       ATTN_BONUS, ATTN_STATE_IN, ATTN_STATE_OUT, 0};
+    ATTN_B_V,  ATTN_B_O,       ATTN_BONUS, ATTN_STATE_IN, ATTN_STATE_OUT, ATTN_GATE,  0};
 
 /* Kernels convert these from and to each of the types, whatever the type of the problem. */
 static const struct attn_limit narrow[] = {
@@ -30,7 +30,7 @@ static const struct attn_limit narrow[] = {
 
 static const struct attn_limits limits = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |
-           ATTN_BIT(ATTN_OP_LINEAR_DECAY),
+           ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_CHUNKED),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
               ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
               ATTN_BIT(ATTN_SCORE_ADDITIVE),
@@ -52,6 +52,8 @@ static const char *size_fault(const struct attn_problem *p)
         return "extents beyond 2^40, or rows beyond 2^63, are not supported";
     if (p->score == ATTN_SCORE_ADDITIVE && p->dh > LARGEST_WIDTH)
         return "heads wider than 65536 are not supported";
+    if (p->op == ATTN_OP_CHUNKED && attn_problem_extent(p, 'l') > LARGEST_WIDTH)
+        return "lin_q wider than 65536 is not supported";
     if (p->off > LARGEST_EXTENT || p->off < -LARGEST_EXTENT)
         return "mask offsets beyond 2^40 are not supported";
     if (p->op == ATTN_OP_MHA && !attn_mha_fits(p))

@@ -127,5 +127,6 @@ const struct attn_feature attn_features[] = {
     {"chunked (FLASH)", "bias", CHUNK "bias=normal:hqk", 0, false},
     {"chunked (FLASH)", "lengths", CHUNK "mask=len:rand", 0, false},
     {"chunked (FLASH)", "gate", CHUNK "gate=1", 0, false},
+    {"chunked (FLASH)", "own width, scale", CHUNK "dl=8 lin_scale=0.1", 0, false},
     {NULL, NULL, NULL, 0, false},
 };
