@@ -65,7 +65,7 @@ struct attn_operands {
     struct attn_tensor features;                          /* performer */
     struct attn_tensor gate;
     struct attn_tensor global, dilation, q_global, k_global, v_global;
-    struct attn_tensor gate, lin_q, lin_k;
+    struct attn_tensor lin_q, lin_k; /* chunked */
 };
 
 /* One form of a role. A role with several forms has one row for each. */
@@ -117,7 +117,7 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         {ATTN_ALIBI, "alibi", "h", side, both, 0, 0, ATTN_PLACE(alibi)},
         {ATTN_SINK, "sink", "h", side, both, 0, 0, ATTN_PLACE(sink)},
         {ATTN_KEEP, "keep", "bhij", truth, both, 0, 0, ATTN_PLACE(keep)},
-        {ATTN_GATE, "gate", "bhiv", same, att, 0, 0, ATTN_PLACE(gate)},
+        {ATTN_GATE, "gate", "bhiv", same, att | chunked, 0, 0, ATTN_PLACE(gate)},
         {ATTN_HEAD_MASK, "head_mask", "h", truth, mha, 0, 0, ATTN_PLACE(head_mask)},
         {ATTN_GLOBAL, "global", "bj", truth, att, 0, 0, ATTN_PLACE(global)},
         {ATTN_DILATION, "dilation", "h", whole, att, 0, 0, ATTN_PLACE(dilation)},
@@ -151,7 +151,6 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         {ATTN_STATE_OUT, "state_out", "bgkv", ATTN_LIKE_LSE, decays, 0, 0, ATTN_PLACE(state_out)},
         {ATTN_STATE_OUT, "state_out", "bv3", ATTN_LIKE_LSE, wkv, 0, 0, ATTN_PLACE(state_out)},
         {ATTN_FEATURES, "features", "hmk", side, performer, 0, 1, ATTN_PLACE(features)},
-        {ATTN_GATE, "gate", "bhiv", same, chunked, 0, 0, ATTN_PLACE(gate)},
         {ATTN_LIN_Q, "lin_q", "bhil", same, chunked, 0, 1, ATTN_PLACE(lin_q)},
         {ATTN_LIN_K, "lin_k", "bgjl", same, chunked, 0, 1, ATTN_PLACE(lin_k)},
     };
