@@ -8,6 +8,7 @@ size_t NAME(attn_naive_bytes)(const struct attn_problem *problem)
     struct NAME(decaying) decaying;
     struct NAME(performer) performer;
     struct NAME(chunked) chunked;
+    struct NAME(linformer) linformer;
     switch (problem->op) {
     case ATTN_OP_CHUNKED:
         return lay_out_chunked(problem, NULL, &chunked);
@@ -17,6 +18,8 @@ size_t NAME(attn_naive_bytes)(const struct attn_problem *problem)
         return lay_out_decaying(problem, NULL, &decaying);
     case ATTN_OP_PERFORMER:
         return lay_out_performer(problem, NULL, &performer);
+    case ATTN_OP_LINFORMER:
+        return lay_out_linformer(problem, NULL, &linformer);
     default:
         return lay_out(problem, NULL, &buffers);
     }
@@ -40,6 +43,7 @@ void NAME(attn_naive_run)(const struct attn_problem *problem, const struct attn_
     struct NAME(decaying) decaying;
     struct NAME(performer) performer;
     struct NAME(chunked) chunked;
+    struct NAME(linformer) linformer;
     switch (problem->op) {
     case ATTN_OP_CHUNKED:
         lay_out_chunked(problem, workspace, &chunked);
@@ -56,6 +60,10 @@ void NAME(attn_naive_run)(const struct attn_problem *problem, const struct attn_
     case ATTN_OP_PERFORMER:
         lay_out_performer(problem, workspace, &performer);
         run_performer(problem, operands, &performer);
+        break;
+    case ATTN_OP_LINFORMER:
+        lay_out_linformer(problem, workspace, &linformer);
+        run_linformer(problem, operands, &linformer);
         break;
     case ATTN_OP_MHA:
         lay_out(problem, workspace, &buffers);

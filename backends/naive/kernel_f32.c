@@ -24,4 +24,6 @@
 
 #include "chunked_template.h"
 
+#include "linformer_template.h"
+
 #include "entry_template.h"

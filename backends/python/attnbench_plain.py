@@ -326,6 +326,19 @@ def chunked(p, a):
     return {"out": out * a["gate"] if "gate" in a else out}
 
 
+def linformer(p, a):
+    """Attention over E k and F v; what lies beyond the lengths takes no part."""
+    k, v = a["k"], a["v"]
+    if "len" in a:
+        seen = (np.arange(p.sk) < a["len"][:, None])[:, None, :, None]
+        k, v = np.where(seen, k, k.dtype.type(0)), np.where(seen, v, v.dtype.type(0))
+    k, v = a["proj_e"] @ k, a.get("proj_f", a["proj_e"]) @ v
+    s = a["q"] @ per_query_head(p, k).swapaxes(-1, -2)
+    s *= s.dtype.type(p.scale)
+    lse, _ = softmax(s, np.True_, None, False)
+    return {"out": s @ per_query_head(p, v), "lse": lse}
+
+
 def operator(p, views):
     """The whole problem on arrays as `view` gives them: a dictionary of its outputs, widened."""
     a = {r: widen(x, p.tensors[r].dtype)
@@ -340,6 +353,8 @@ def operator(p, views):
             return performer(p, a)
         if p.op == "chunked":
             return chunked(p, a)
+        if p.op == "linformer":
+            return linformer(p, a)
         if p.op == "attention":
             out, lse, weights = heads(p, a, a["q"], a["k"], a["v"])
             if "q_global" in a:  # rows of global tokens, from operands of their own

@@ -40,6 +40,7 @@ enum attn_fill { /* attn_fill_meaning says what each is */
                  ATTN_FILL_UNIFORM,
                  ATTN_FILL_ONES,
                  ATTN_FILL_ZEROS,
+                 ATTN_FILL_SMOOTH,
                  ATTN_FILL_CENSUS,
                  ATTN_FILL_SPIKE,
                  ATTN_FILL_POISON,

@@ -11,6 +11,7 @@ static const char *const meanings[ATTN_FILL_COUNT] = {
     [ATTN_FILL_UNIFORM] = "uniform in [-1, 1)",
     [ATTN_FILL_ONES] = "every element of q, k, v (x_q, x_k, x_v) is 1",
     [ATTN_FILL_ZEROS] = "every element of q, k, v (x_q, x_k, x_v) is 0",
+    [ATTN_FILL_SMOOTH] = "rows of q and of k change slowly along the sequence, as a model's do",
     [ATTN_FILL_CENSUS] = "k is 0 and v random signs: every key of every row is counted",
     [ATTN_FILL_SPIKE] = "keys that are not allowed have the largest scores and values",
     [ATTN_FILL_POISON] = "keys that no row may see hold NaN and Inf",
@@ -113,6 +114,8 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
         return NULL;
     if (c->data)
         return "drawn tensors, not a pack's";
+    if (fill == ATTN_FILL_SMOOTH)
+        return ref_operand_of(attn_case_op(c), ATTN_Q) ? NULL : "an operator with q";
     if (c->sk == 0)
         return "keys";
     if (attn_op_fills(attn_case_op(c), attn_fill_name(fill)))
@@ -142,6 +145,8 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
         return "a softmax without a gate";
     if (fill == ATTN_FILL_CENSUS && attn_case_weighs(c))
         return NULL;
+    if (!ref_op_is(c->op, REF_SOFTMAX))
+        return "an operator whose softmax is over the keys themselves";
     if (fill == ATTN_FILL_CENSUS || fill == ATTN_FILL_EXACT || fill == ATTN_FILL_ONE_HOT)
         if (weight_part(c))
             return "weights that scores alone decide: no bias, ALiBi, sink or dropout";

@@ -87,15 +87,16 @@ static void placement(struct attn_draft *draft)
 {
     static const char *const dtypes[] = {"f64", "f32", "f16", "bf16"};
     static const char *const layouts[] = {"bhsd", "bshd", "bhds"};
-    static const char *const fills[] = {"normal", "uniform", "ones", "zeros"};
+    static const char *const fills[] = {"normal", "uniform", "ones", "zeros", "smooth"};
+    const unsigned fitting = COUNT(fills) - !ref_operand_of(draft->op, ATTN_Q);
     static const char *const outs[] = {"none", "lse", "weights", "lse+weights", "weights+lse"};
     if (attn_draft_percent(draft, 45))
         attn_draft_word(draft, "dtype=%s", attn_draft_name(draft, dtypes, COUNT(dtypes)));
     if (attn_draft_percent(draft, 60))
         attn_draft_word(draft, "layout=%s", attn_draft_name(draft, layouts, COUNT(layouts)));
     if (attn_draft_percent(draft, 40))
-        attn_draft_word(draft, "fill=%s", attn_draft_name(draft, fills, COUNT(fills)));
-    if (ref_output_of(draft->op, ATTN_LSE) >= 0 && attn_draft_percent(draft, 75))
+        attn_draft_word(draft, "fill=%s", attn_draft_name(draft, fills, fitting));
+    if ((draft->op->traits & REF_SOFTMAX) && attn_draft_percent(draft, 75))
         attn_draft_word(draft, "out=%s",
                         weighs(draft) ? "weights" : attn_draft_name(draft, outs, COUNT(outs)));
     if (attn_draft_percent(draft, 36))

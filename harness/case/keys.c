@@ -7,7 +7,7 @@
 #include "case/language.h"
 #include "case/operator.h"
 
-enum { CHOICES_MAX = 40, NAMES_MAX = 40 };
+enum { CHOICES_MAX = 52, NAMES_MAX = 40 };
 
 static const struct attn_choice dtypes[] = {
     {"f64", ATTN_F64}, {"f32", ATTN_F32}, {"f16", ATTN_F16}, {"bf16", ATTN_BF16}, {NULL, 0}};
@@ -17,6 +17,7 @@ const struct attn_choice attn_fill_choices[] = {{"normal", ATTN_FILL_NORMAL},
                                                 {"uniform", ATTN_FILL_UNIFORM},
                                                 {"ones", ATTN_FILL_ONES},
                                                 {"zeros", ATTN_FILL_ZEROS},
+                                                {"smooth", ATTN_FILL_SMOOTH},
                                                 {"census", ATTN_FILL_CENSUS},
                                                 {"spike", ATTN_FILL_SPIKE},
                                                 {"poison", ATTN_FILL_POISON},
@@ -375,8 +376,8 @@ const struct attn_case_key attn_language_keys[] = {
     {"dv", "N", "dk", "width of a value, one head", SIZE(dv, 1, fallback_dk, ATTN_KEY_TENSORS)},
     {"e", "N", "hq*dk", "op=mha: model width", SIZE(e, 1, fallback_e, ATTN_KEY_TENSORS)},
     {"fill",
-     "normal|uniform|ones|zeros|census|spike|poison|exact|one_hot|stair_up|stair_down|rounding|"
-     "overflow|negative|constant|cancel|tiny|few_queries|strong_decay|tiny_phi",
+     "normal|uniform|ones|zeros|smooth|census|spike|poison|exact|one_hot|stair_up|stair_down|"
+     "rounding|overflow|negative|constant|cancel|tiny|few_queries|strong_decay|tiny_phi",
      "normal", "values of q, k, v (x_*)", CHOICE(fill, attn_fill_choices, ATTN_FILL_NORMAL, 0)},
     {"global_proj", "0|1", "0", "q_global, k_global, v_global: what global tokens use as queries",
      CHOICE(global_proj, flags, 0, 0)},

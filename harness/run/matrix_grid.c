@@ -10,6 +10,7 @@
 #define MHA       "op=mha b=2 h=4 s=16 d=16 "
 #define WKV       "op=wkv b=2 s=16 d=32 "
 #define CHUNK     "op=chunked b=2 h=4 s=40 dk=16 dv=24 chunk=16 "
+#define LIN       "op=linformer b=2 hq=4 hkv=2 sq=16 sk=40 dk=16 dv=24 landmarks=8 "
 #define DECAY     "op=linear_decay b=2 h=4 s=16 dk=16 dv=24 "
 #define PERFORMER "op=performer b=2 hq=4 s=16 dk=16 dv=24 features=20 "
 
@@ -128,5 +129,9 @@ const struct attn_feature attn_features[] = {
     {"chunked (FLASH)", "lengths", CHUNK "mask=len:rand", 0, false},
     {"chunked (FLASH)", "gate", CHUNK "gate=1", 0, false},
     {"chunked (FLASH)", "own width, scale", CHUNK "dl=8 lin_scale=0.1", 0, false},
+
+    {"linformer", "E and F", LIN "out=lse", 0, false},
+    {"linformer", "E for both", LIN "proj_f=0", 0, false},
+    {"linformer", "lengths", LIN "mask=len:9/40", 0, false},
     {NULL, NULL, NULL, 0, false},
 };

@@ -13,6 +13,9 @@
  * the projected values still come from the inputs. */
 #define BIAS_SCALE 0.5
 
+/* fill=smooth: how much of a row is the one before it. */
+#define SMOOTH 0.98
+
 struct stream {
     uint64_t seed;
     uint32_t role;
@@ -281,6 +284,50 @@ static void draw_activation(const struct attn_case *c, const struct attn_tensor 
     }
 }
 
+/* q or k of fill=smooth: [B,H,S,D], in which rows of one head follow each other. */
+struct smooth {
+    const struct stream *stream;
+    int64_t steps, width;
+    double *numbers;
+};
+
+static void smooth_heads(void *context, int64_t begin, int64_t end)
+{
+    const struct smooth *s = context;
+    const int64_t count = s->steps * s->width;
+    for (int64_t at = begin * count; at < end * count; at++)
+        s->numbers[at] = normal_value(s->stream, (uint64_t)at);
+    for (int64_t head = begin; head < end; head++)
+        attn_random_smooth(s->numbers + head * count, s->steps, s->width, SMOOTH);
+}
+
+static double smooth_value(const void *context, uint64_t index)
+{
+    return ((const struct smooth *)context)->numbers[index];
+}
+
+static bool is_smooth(const struct attn_case *c, uint32_t role)
+{
+    return c->fill == ATTN_FILL_SMOOTH && (role == ATTN_Q || role == ATTN_K);
+}
+
+static int draw_smooth(const struct attn_tensor *tensor, const struct stream *stream, int threads,
+                       char *why, size_t size)
+{
+    const int64_t count = attn_operand_count(tensor);
+    struct smooth s = {.stream = stream, .steps = tensor->shape[2], .width = tensor->shape[3]};
+    s.numbers = calloc((size_t)count + 1, sizeof *s.numbers);
+    if (s.numbers == NULL) {
+        snprintf(why, size, "no memory for fill=smooth");
+        return -1;
+    }
+    if (count > 0)
+        attn_parallel_for(threads, count / (s.steps * s.width), 1, smooth_heads, &s);
+    attn_operand_fill(tensor, threads, smooth_value, &s);
+    free(s.numbers);
+    return 0;
+}
+
 /* Scale of a weight that sums over `fan_in` products of unit variance. */
 static double unit_scale(double fan_in)
 {
@@ -302,6 +349,8 @@ int attn_operand_draw(const struct attn_case *c, const struct attn_tensor *tenso
     }
     if (ref_operand_of(attn_case_op(c), tensor->role)->flags & REF_ORTHOGONAL)
         return draw_orthogonal(tensor, &stream, threads, why, size);
+    if (is_smooth(c, tensor->role))
+        return draw_smooth(tensor, &stream, threads, why, size);
     switch (tensor->role) {
     case ATTN_W_Q:
     case ATTN_W_K:

@@ -56,6 +56,7 @@ void attn_instance_set_problem(struct attn_instance *instance)
     const struct attn_case *c = &instance->c;
     /* Crafted weights of projections repeat columns of x. */
     const bool random = c->fill == ATTN_FILL_NORMAL || c->fill == ATTN_FILL_UNIFORM ||
+                        c->fill == ATTN_FILL_SMOOTH ||
                         (c->fill == ATTN_FILL_ROUNDING && !ref_op_is(c->op, REF_PROJECTED));
     set_scalars(c, &instance->problem);
     attn_case_set_fields(c, &instance->problem);

@@ -169,3 +169,10 @@ WIDER void attn_random_normals(uint64_t seed, uint32_t role, uint64_t first,
         values[l] =
             normal_of(fraction(words[0][l], words[1][l]), fraction(words[2][l], words[3][l]));
 }
+
+void attn_random_smooth(double *rows, int64_t count, int64_t width, double like)
+{
+    const double own = sqrt(1.0 - like * like);
+    for (int64_t at = width; at < count * width; at++)
+        rows[at] = like * rows[at - width] + own * rows[at];
+}

@@ -24,6 +24,10 @@ double attn_random_exp2_neg(unsigned numerator, unsigned log2_denominator);
 double attn_random_normal(uint64_t seed, uint32_t role, uint64_t index);
 double attn_random_uniform(uint64_t seed, uint32_t role, uint64_t index); /* [0,1) */
 
+/* Makes rows of `width` N(0,1) numbers, one after the other, alike: each is `like` times the one
+ * before and sqrt(1 - like^2) times itself, so that it stays N(0,1). 0 <= like < 1. */
+void attn_random_smooth(double *rows, int64_t count, int64_t width, double like);
+
 /* attn_random_uniform and attn_random_normal for a run of indices, with the same bits, but several
  * at a time. */
 enum { ATTN_RANDOM_RUN = 64 };

@@ -92,5 +92,6 @@ const char *attn_role_name(uint32_t role)
 bool attn_role_is_packed(uint32_t role)
 {
     return (role >= ATTN_SCORE_M && role <= ATTN_SCORE_QR) ||
-           (role >= ATTN_W_Q && role <= ATTN_B_O) || role == ATTN_FEATURES;
+           (role >= ATTN_W_Q && role <= ATTN_B_O) || role == ATTN_FEATURES || role == ATTN_PROJ_E ||
+           role == ATTN_PROJ_F;
 }

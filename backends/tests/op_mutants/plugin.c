@@ -8,8 +8,8 @@
 enum op_mutant_bug op_mutant_planted;
 
 static const struct op_mutant *const operators[] = {
-    &op_mutant_wkv,     &op_mutant_linear_decay, &op_mutant_places, &op_mutant_performer,
-    &op_mutant_weights, &op_mutant_longformer,   &op_mutant_chunked};
+    &op_mutant_wkv,     &op_mutant_linear_decay, &op_mutant_places,  &op_mutant_performer,
+    &op_mutant_weights, &op_mutant_longformer,   &op_mutant_chunked, &op_mutant_linformer};
 
 struct plan {
     const struct attn_problem *problem;
@@ -44,14 +44,14 @@ static const struct attn_option_spec options[] = {{
     .help = "what is wrong with it",
 }};
 
-static const uint32_t optional[] = {
-    ATTN_BONUS,    ATTN_STATE_IN, ATTN_STATE_OUT, ATTN_BIAS,     ATTN_LEN,
-    ATTN_REL_POS,  ATTN_KEEP,     ATTN_GATE,      ATTN_LSE,      ATTN_GLOBAL,
-    ATTN_DILATION, ATTN_Q_GLOBAL, ATTN_K_GLOBAL,  ATTN_V_GLOBAL, 0};
+static const uint32_t optional[] = {ATTN_BONUS,    ATTN_STATE_IN, ATTN_STATE_OUT, ATTN_BIAS,
+                                    ATTN_LEN,      ATTN_REL_POS,  ATTN_KEEP,      ATTN_GATE,
+                                    ATTN_LSE,      ATTN_GLOBAL,   ATTN_DILATION,  ATTN_Q_GLOBAL,
+                                    ATTN_K_GLOBAL, ATTN_V_GLOBAL, ATTN_PROJ_F,    0};
 
 static const struct attn_limits limits = {
     .ops = ATTN_BIT(ATTN_OP_WKV) | ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_ATTENTION) |
-           ATTN_BIT(ATTN_OP_PERFORMER) | ATTN_BIT(ATTN_OP_CHUNKED),
+           ATTN_BIT(ATTN_OP_PERFORMER) | ATTN_BIT(ATTN_OP_CHUNKED) | ATTN_BIT(ATTN_OP_LINFORMER),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DISENTANGLED),
     .dtypes = ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16),
     .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_DETERMINISTIC | ATTN_FLAG_OFF_BR | ATTN_FLAG_DROPOUT |
@@ -133,6 +133,7 @@ static void numerics(const void *opaque, struct attn_numerics *numerics)
     const struct plan *plan = opaque;
     numerics->acc_type = ATTN_F32;
     numerics->deterministic = 1;
+    numerics->proj_type = ATTN_F32;
     numerics->e_exp = numerics->e_log = 4 * 0x1p-24;
     if (plan->problem->weight_fn == ATTN_WEIGHT_SIGMOID)
         numerics->e_f = 8 * 0x1p-24;

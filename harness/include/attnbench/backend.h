@@ -94,10 +94,10 @@ enum attn_op {
     ATTN_OP_CHUNKED = 4,            /* FLASH: relu^2 attention in chunks, linear beyond them */
     ATTN_OP_WKV = 5,                /* RWKV-4: each channel a softmax over its past, which decays */
     ATTN_OP_LINEAR_DECAY = 6,       /* linear attention whose state decays */
-    ATTN_OP_LINFORMER = 7,          /* reserved */
+    ATTN_OP_LINFORMER = 7,          /* attention over keys and values projected to a few rows */
     ATTN_OP_PERFORMER = 8,          /* attention by positive random features (FAVOR+) */
-    ATTN_OP_NYSTROM = 9,            /* reserved, like the next */
-    ATTN_OP_LSH = 10
+    ATTN_OP_NYSTROM = 9,            /* attention through means of segments (Nystroemformer) */
+    ATTN_OP_LSH = 10                /* attention within buckets of a hash (Reformer) */
 };
 
 /* linear_decay: does the state decay before a step reads it? */
@@ -212,9 +212,10 @@ enum attn_role {
     ATTN_GRAD_Q = 81,
     ATTN_GRAD_K = 82,
     ATTN_GRAD_V = 83,
-    ATTN_STREAM = 96,  /* device stream handle */
-    ATTN_PROJ_E = 100, /* Linformer: [Hkv,r,Sk] */
-    ATTN_PROJ_F = 101,
+    ATTN_STREAM = 96,     /* device stream handle */
+    ATTN_PROJ_E = 100,    /* linformer: [Hkv,r,Sk] multiplies k, r = landmarks; a matrix that all
+                             heads share has stride 0 on axis 0 */
+    ATTN_PROJ_F = 101,    /* the same for v; if absent, proj_e */
     ATTN_FEATURES = 102,  /* performer: [Hq,m,Dk], random directions w of the features; one set for
                              all heads has stride 0 on axis 0. Type of q, or f32 */
     ATTN_ROTATIONS = 103, /* Reformer */
@@ -300,17 +301,17 @@ struct attn_problem {
     uint32_t n_tensors;
     uint32_t reserved;
     const struct attn_tensor *tensors;
-    int64_t variant;   /* linear_decay: enum attn_decay; disentangled scores: enum attn_positions;
-                          else 0 */
-    int64_t weight_fn; /* with ATTN_FLAG_WEIGHT: enum attn_weight_fn, not softmax; else 0 */
-    int64_t parts;     /* disentangled scores: enum attn_parts; else 0 */
-    /* Reserved, 0: */
-    int64_t chunk;      /* chunked: tokens of a chunk, 1 or more. Reserved for lsh */
-    int64_t landmarks;  /* nystrom: segments of the sequence */
+    /* 0 where they have no meaning: */
+    int64_t variant;    /* linear_decay: enum attn_decay; disentangled scores: enum attn_positions;
+                           nystrom: enum attn_start; lsh: enum attn_self */
+    int64_t weight_fn;  /* with ATTN_FLAG_WEIGHT: enum attn_weight_fn, not softmax */
+    int64_t parts;      /* disentangled scores: enum attn_parts */
+    int64_t chunk;      /* chunked, lsh: tokens of a chunk */
+    int64_t landmarks;  /* linformer: rows of the projected k and v; nystrom: segments */
     int64_t iterations; /* nystrom: steps towards the inverse */
     int64_t rounds;     /* lsh: rounds of hashing */
     int64_t buckets;    /* lsh: buckets of a round */
-    double eps;         /* not reserved. performer: added to each feature, 0..1; else 0 */
+    double eps;         /* performer: added to each feature, 0..1 */
     double lin_scale;   /* chunked: factor of the linear part; 0: 1/S, under CAUSAL 1/chunk */
 };
 
@@ -345,13 +346,14 @@ static inline const struct attn_tensor *attn_tensor_find(const struct attn_probl
  *   a_f                                as e_tanh
  *   chain, splits, tau, score_stores   Sk + 256, Sk, 11, 8 */
 struct attn_numerics {
-    uint32_t struct_size;  /* set by the harness: fields past it must not be written */
-    uint32_t acc_type;     /* accumulation type of all sums; 0: the type of q */
-    uint32_t score_type;   /* type in which scores are stored; 0: acc_type */
-    uint32_t p_type;       /* type in which p is stored before p v; 0: acc_type */
-    uint32_t proj_type;    /* mha: type in which projected q, k, v and heads are stored; 0: q's */
-    uint32_t p_normalised; /* 1: the stored p is divided by the row sum */
-    uint32_t denominator;  /* 0: not declared; 1: sum of unrounded p; 2: sum of p as stored */
+    uint32_t struct_size;       /* set by the harness: fields past it must not be written */
+    uint32_t acc_type;          /* accumulation type of all sums; 0: the type of q */
+    uint32_t score_type;        /* type in which scores are stored; 0: acc_type */
+    uint32_t p_type;            /* type in which p is stored before p v; 0: acc_type */
+    uint32_t proj_type;         /* mha: type in which projected q, k, v and heads are stored; 0: q's
+                                   linformer: the same of projected k and v */
+    uint32_t p_normalised;      /* 1: the stored p is divided by the row sum */
+    uint32_t denominator;       /* 0: not declared; 1: sum of unrounded p; 2: sum of p as stored */
     uint32_t acc_toward_zero;   /* 1: sums are truncated, not rounded */
     uint32_t out_toward_zero;   /* 1: the final store truncates out */
     uint32_t ftz;               /* 1: subnormals are flushed */
@@ -506,9 +508,9 @@ struct attn_backend {
     void (*numerics)(const void *plan, struct attn_numerics *numerics);
 
     /* Required: attaches tensors to a plan: all of the problem's, in the problem's order, with
-     * data. May pack or copy weights and score parameters (W_*, B_*, SCORE_*, FEATURES), and may
-     * copy to a device. Must not transform q, k, v and x_*: that is work of `run`. Several bindings
-     * of a plan may live at once, but only one runs at a time. */
+     * data. May pack or copy weights and score parameters (W_*, B_*, SCORE_*, FEATURES, PROJ_*),
+     * and may copy to a device. Must not transform q, k, v and x_*: that is work of `run`. Several
+     * bindings of a plan may live at once, but only one runs at a time. */
     int (*bind)(void *plan, const struct attn_tensor *tensors, uint32_t n_tensors, void **binding,
                 char *why, size_t size);
 

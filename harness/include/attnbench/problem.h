@@ -65,7 +65,8 @@ struct attn_operands {
     struct attn_tensor features;                          /* performer */
     struct attn_tensor gate;
     struct attn_tensor global, dilation, q_global, k_global, v_global;
-    struct attn_tensor lin_q, lin_k; /* chunked */
+    struct attn_tensor lin_q, lin_k;   /* chunked */
+    struct attn_tensor proj_e, proj_f; /* a missing proj_f is proj_e */
 };
 
 /* One form of a role. A role with several forms has one row for each. */
@@ -89,6 +90,7 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         decays = 1 << ATTN_OP_LINEAR_DECAY,
         performer = 1 << ATTN_OP_PERFORMER,
         chunked = 1 << ATTN_OP_CHUNKED,
+        lin = 1 << ATTN_OP_LINFORMER,
         both = att | mha,
         bilinear = 1 << ATTN_SCORE_BILINEAR,
         additive = 1 << ATTN_SCORE_ADDITIVE,
@@ -101,18 +103,20 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
 #define ATTN_PLACE(field) offsetof(struct attn_operands, field)
     static const struct attn_problem_role roles[] = {
         /* role, name, axes, types, ops, scores, needed, place */
-        {ATTN_Q, "q", "bhiq", same, att | decays | performer | chunked, 0, 1, ATTN_PLACE(q)},
-        {ATTN_K, "k", "bgjk", same, att | wkv | decays | performer | chunked, 0, 1, ATTN_PLACE(k)},
-        {ATTN_V, "v", "bgjv", same, att | wkv | decays | performer | chunked, 0, 1, ATTN_PLACE(v)},
-        {ATTN_OUT, "out", "bhiv", same, att | wkv | decays | performer | chunked, 0, 1,
+        {ATTN_Q, "q", "bhiq", same, att | decays | performer | chunked | lin, 0, 1, ATTN_PLACE(q)},
+        {ATTN_K, "k", "bgjk", same, att | wkv | decays | performer | chunked | lin, 0, 1,
+         ATTN_PLACE(k)},
+        {ATTN_V, "v", "bgjv", same, att | wkv | decays | performer | chunked | lin, 0, 1,
+         ATTN_PLACE(v)},
+        {ATTN_OUT, "out", "bhiv", same, att | wkv | decays | performer | chunked | lin, 0, 1,
          ATTN_PLACE(out)},
         {ATTN_OUT, "out", "biY", same, mha, 0, 1, ATTN_PLACE(out)},
-        {ATTN_LSE, "lse", "bhi", ATTN_LIKE_LSE, both, 0, 0, ATTN_PLACE(lse)},
+        {ATTN_LSE, "lse", "bhi", ATTN_LIKE_LSE, both | lin, 0, 0, ATTN_PLACE(lse)},
         {ATTN_WEIGHTS, "weights", "bhij", same, both, 0, 0, ATTN_PLACE(weights)},
         {ATTN_MASK, "mask", "bhij", truth, both, 0, 0, ATTN_PLACE(mask)},
         {ATTN_BIAS, "bias", "bhij", side, both, 0, 0, ATTN_PLACE(bias)},
         {ATTN_BIAS, "bias", "bhcc", side, chunked, 0, 0, ATTN_PLACE(bias)},
-        {ATTN_LEN, "len", "b", whole, both | performer | chunked, 0, 0, ATTN_PLACE(len)},
+        {ATTN_LEN, "len", "b", whole, both | performer | chunked | lin, 0, 0, ATTN_PLACE(len)},
         {ATTN_LEN, "len", "bi", whole, both, 0, 0, ATTN_PLACE(len)},
         {ATTN_ALIBI, "alibi", "h", side, both, 0, 0, ATTN_PLACE(alibi)},
         {ATTN_SINK, "sink", "h", side, both, 0, 0, ATTN_PLACE(sink)},
@@ -153,6 +157,8 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         {ATTN_FEATURES, "features", "hmk", side, performer, 0, 1, ATTN_PLACE(features)},
         {ATTN_LIN_Q, "lin_q", "bhil", same, chunked, 0, 1, ATTN_PLACE(lin_q)},
         {ATTN_LIN_K, "lin_k", "bgjl", same, chunked, 0, 1, ATTN_PLACE(lin_k)},
+        {ATTN_PROJ_E, "proj_e", "grj", same, lin, 0, 1, ATTN_PLACE(proj_e)},
+        {ATTN_PROJ_F, "proj_f", "grj", same, lin, 0, 0, ATTN_PLACE(proj_f)},
     };
 #undef ATTN_PLACE
     *count = sizeof(roles) / sizeof(roles[0]);
@@ -218,14 +224,16 @@ static inline const struct attn_tensor *attn_operands_find(const struct attn_ope
                : NULL;
 }
 
-/* Uses x_q for a missing x_k, and x_k for a missing x_v. Call it again after you change x_q or x_k.
- */
+/* Uses x_q for a missing x_k, x_k for a missing x_v, and proj_e for a missing proj_f. Call it again
+ * after you change one that may stand in. */
 static inline void attn_operands_default(struct attn_operands *operands)
 {
     if (operands->x_k.role != ATTN_X_K)
         operands->x_k = operands->x_q;
     if (operands->x_v.role != ATTN_X_V)
         operands->x_v = operands->x_k;
+    if (operands->proj_f.role != ATTN_PROJ_F)
+        operands->proj_f = operands->proj_e;
 }
 
 /* Sets all operands of a problem, or of a binding. Tensors of roles that are not in the table are
@@ -260,6 +268,7 @@ static inline int64_t attn_problem_model_width(const struct attn_problem *p, uin
  *   E F G Y   model widths: of x_q, x_k, x_v, and of out
  *   P   rows of a table of positions: 2 span        R   distances: sq + sk - 1
  *   c l       tokens of a chunk; width of lin_q
+ *   r         landmarks
  *   3         three numbers
  *   m         random features of performer
  * -1 if the letter is not known, or if the operand that decides it is not given. */
@@ -285,6 +294,8 @@ static inline int64_t attn_problem_extent(const struct attn_problem *p, char axi
         return p->dv;
     case 'd':
         return p->dh;
+    case 'r':
+        return p->landmarks;
     case 'Q':
         return p->hq * p->dq;
     case 'K':
@@ -443,6 +454,8 @@ static inline const char *attn_problem_size_fault(const struct attn_problem *p)
         return "chunked has hq = hkv and sq = sk";
     if (fits && p->op == ATTN_OP_CHUNKED && (p->chunk < 1 || p->chunk > ATTN_FAR))
         return "a chunk has 1 to 2^60 tokens";
+    if (fits && p->op == ATTN_OP_LINFORMER && p->landmarks < 1)
+        return "linformer has at least one landmark";
     return fits ? NULL : "the sizes do not make an attention problem";
 }
 

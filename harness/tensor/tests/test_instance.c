@@ -565,6 +565,34 @@ static void names_of_roles(void **state)
     assert_string_equal(attn_role_name(ATTN_BLOCK_TABLE), "?");
 }
 
+/* fill=smooth: rows of q and of k follow each other within a head, whatever the operator; v does
+ * not. */
+static void smooth_rows_are_alike(void **state)
+{
+    static const char *const lines[] = {
+        "b=2 hq=4 hkv=2 sq=30 sk=50 dk=3 dtype=f64 fill=smooth layout=bhds view=broadcast",
+        "op=linformer b=2 hq=4 hkv=2 sq=30 sk=50 dk=3 dtype=f64 fill=smooth landmarks=4"};
+    static const uint32_t roles[] = {ATTN_Q, ATTN_K};
+    (void)state;
+    for (size_t n = 0; n < 4; n++) {
+        struct attn_instance *in = make(lines[n / 2]);
+        const struct attn_tensor *t = tensor_of(in, roles[n % 2]), *v = tensor_of(in, ATTN_V);
+        const int64_t steps = t->shape[2];
+        assert_int_equal(in->kind, REF_FILL_GENERIC);
+        for (int64_t row = 0; row < t->shape[1] * steps; row++) {
+            const int64_t h = row / steps, i = row % steps;
+            for (int64_t c = 0; c < 3; c++) {
+                const double own = attn_random_normal(1, t->role, (uint64_t)(row * 3 + c));
+                const double want =
+                    i ? 0.98 * at(t, 0, h, i - 1, c) + sqrt(1 - 0.98 * 0.98) * own : own;
+                assert_true(fabs(at(t, 0, h, i, c) - want) < 1e-15);
+            }
+        }
+        assert_true(at(v, 0, 0, 1, 0) == attn_random_normal(1, ATTN_V, 3));
+        attn_instance_free(in);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -589,6 +617,7 @@ int main(void)
         cmocka_unit_test(threads_do_not_change_bits),
         cmocka_unit_test(memory_refused),
         cmocka_unit_test(names_of_roles),
+        cmocka_unit_test(smooth_rows_are_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
