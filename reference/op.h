@@ -152,9 +152,12 @@ struct ref_op {
     bool scaled; /* scale= has a meaning without scores */
     /* Its default then; reads extents that parameters set, and widths. NULL: 1. */
     double (*scale)(const struct ref_shape *shape);
+    bool stochastic;            /* its bound is a test of significance, not a proof: BOUND.md 8 */
     const struct ref_tie *ties; /* ended by a letter of 0; NULL: none */
     /* Flags of a problem that follow from the fields of its parameters. NULL: there are none. */
     uint64_t (*param_flags)(const struct attn_problem *problem);
+    /* Does the result of a batch entry depend on the others? NULL: no. */
+    bool (*coupled)(const struct attn_problem *problem);
     /* Checks what the tables cannot say. ATTN_OK or ATTN_INVALID with the reason. NULL: nothing. */
     int (*check)(const struct ref_operands *operands, char *why, size_t size);
     /* Sets extents that follow from other extents, or from which roles are present. Leaves unknown

@@ -6,18 +6,24 @@ Usage: make_landmarks.py OUTDIR       (the packs in cases/landmarks/ were made b
 
   linformer.safetensors         op=linformer: linformer 0.2.3, LinformerSelfAttention in float64
   linformer_shared.safetensors  the same with share_kv and one_kv_head: one matrix, one key head
+  nystrom.safetensors           op=nystrom: transformers 4.57.1, NystromformerSelfAttention in float64
+  nystrom_batch.safetensors     the same with start=batch
 
-Differences of formula: none. The module makes q, k and v by linear maps of its inputs. The packs
-hold what these give; the map after the heads is the identity. Its E and F are [Sk,r] and shared by
-all heads; here they are [1,r,Sk].
-Needs torch, linformer==0.2.3 and numpy.
+Differences of formula: none. The modules make q, k and v by linear maps of their inputs. The packs
+hold what these give. The map after the heads of linformer is the identity. Its E and F are [Sk,r]
+and shared by all heads; here they are [1,r,Sk]. The convolution over v of Nystroemformer is left
+out. Its start over the batch is what the module calls `original`; the other one cannot be chosen by
+its configuration, which fails, so it is set afterwards.
+Needs torch, linformer==0.2.3, transformers==4.57.1 and numpy.
 """
 import importlib.metadata
 import os
 import sys
 
 import torch
+import transformers
 from linformer import LinformerSelfAttention
+from transformers.models.nystromformer.modeling_nystromformer import NystromformerSelfAttention
 
 import make_textbook
 
@@ -58,10 +64,33 @@ def linformer(path, shared):
           ", LinformerSelfAttention in float64", tensors)
 
 
+def nystrom(path, batch):
+    count, width, steps, segments = 3, 6, 40, 8
+    torch.manual_seed(9 + batch)
+    config = transformers.NystromformerConfig(
+        hidden_size=count * width, num_attention_heads=count, num_landmarks=segments,
+        segment_means_seq_len=steps, attention_probs_dropout_prob=0.0)
+    module = NystromformerSelfAttention(config).double().eval()
+    module.conv_kernel_size = None
+    module.init_option = "original" if batch else "exact"
+    with torch.no_grad():
+        for layer in (module.query, module.key):
+            layer.weight.normal_(0, 2 * (count * width) ** -0.5)
+        x = torch.randn(2, steps, count * width, dtype=torch.float64)
+        tensors = {name: heads(layer(x), count) for name, layer in
+                   (("q", module.query), ("k", module.key), ("v", module.value))}
+        tensors["out"] = heads(module(x)[0], count)
+    write(path, "op=nystrom landmarks=%d%s" % (segments, " start=batch" if batch else ""),
+          f"transformers {transformers.__version__}, NystromformerSelfAttention in float64, "
+          f"init_option {module.init_option}, no convolution", tensors)
+
+
 def main():
     os.makedirs(sys.argv[1], exist_ok=True)
     linformer(os.path.join(sys.argv[1], "linformer.safetensors"), False)
     linformer(os.path.join(sys.argv[1], "linformer_shared.safetensors"), True)
+    nystrom(os.path.join(sys.argv[1], "nystrom.safetensors"), False)
+    nystrom(os.path.join(sys.argv[1], "nystrom_batch.safetensors"), True)
 
 
 main()

@@ -9,6 +9,7 @@ size_t NAME(attn_naive_bytes)(const struct attn_problem *problem)
     struct NAME(performer) performer;
     struct NAME(chunked) chunked;
     struct NAME(linformer) linformer;
+    struct NAME(nystrom) nystrom;
     switch (problem->op) {
     case ATTN_OP_CHUNKED:
         return lay_out_chunked(problem, NULL, &chunked);
@@ -20,6 +21,8 @@ size_t NAME(attn_naive_bytes)(const struct attn_problem *problem)
         return lay_out_performer(problem, NULL, &performer);
     case ATTN_OP_LINFORMER:
         return lay_out_linformer(problem, NULL, &linformer);
+    case ATTN_OP_NYSTROM:
+        return lay_out_nystrom(problem, NULL, &nystrom);
     default:
         return lay_out(problem, NULL, &buffers);
     }
@@ -44,6 +47,7 @@ void NAME(attn_naive_run)(const struct attn_problem *problem, const struct attn_
     struct NAME(performer) performer;
     struct NAME(chunked) chunked;
     struct NAME(linformer) linformer;
+    struct NAME(nystrom) nystrom;
     switch (problem->op) {
     case ATTN_OP_CHUNKED:
         lay_out_chunked(problem, workspace, &chunked);
@@ -64,6 +68,10 @@ void NAME(attn_naive_run)(const struct attn_problem *problem, const struct attn_
     case ATTN_OP_LINFORMER:
         lay_out_linformer(problem, workspace, &linformer);
         run_linformer(problem, operands, &linformer);
+        break;
+    case ATTN_OP_NYSTROM:
+        lay_out_nystrom(problem, workspace, &nystrom);
+        run_nystrom(problem, operands, &nystrom);
         break;
     case ATTN_OP_MHA:
         lay_out(problem, workspace, &buffers);

@@ -26,4 +26,6 @@
 
 #include "linformer_template.h"
 
+#include "nystrom_template.h"
+
 #include "entry_template.h"

@@ -339,6 +339,28 @@ def linformer(p, a):
     return {"out": s @ per_query_head(p, v), "lse": lse}
 
 
+def nystrom(p, a):
+    """Attention through the means of segments, with an iterated inverse of their matrix."""
+    q, k, v = a["q"], a["k"], a["v"]
+    first = np.arange(min(p.landmarks, p.sq) + 1) * p.sq // min(p.landmarks, p.sq)
+    tokens = np.diff(first).astype(q.dtype)[:, None]
+    q_mean, k_mean = (np.add.reduceat(x, first[:-1], axis=2) / tokens for x in (q, k))
+
+    def weights(x, y):
+        s = x @ y.swapaxes(-1, -2)
+        s *= s.dtype.type(p.scale)
+        softmax(s, np.True_, None, False)
+        return s
+    middle = weights(q_mean, k_mean)
+    columns = middle.sum(-2).max(-1)
+    inverse = middle.swapaxes(-1, -2) / (columns.max() if p.variant else columns[..., None, None])
+    one = np.eye(middle.shape[-1], dtype=q.dtype)
+    for _ in range(p.iterations):
+        x = middle @ inverse
+        inverse = inverse @ (13 * one - x @ (15 * one - x @ (7 * one - x))) / 4
+    return {"out": weights(q, k_mean) @ (inverse @ (weights(q_mean, k) @ v))}
+
+
 def operator(p, views):
     """The whole problem on arrays as `view` gives them: a dictionary of its outputs, widened."""
     a = {r: widen(x, p.tensors[r].dtype)
@@ -355,6 +377,8 @@ def operator(p, views):
             return chunked(p, a)
         if p.op == "linformer":
             return linformer(p, a)
+        if p.op == "nystrom":
+            return nystrom(p, a)
         if p.op == "attention":
             out, lse, weights = heads(p, a, a["q"], a["k"], a["v"])
             if "q_global" in a:  # rows of global tokens, from operands of their own

@@ -14,7 +14,8 @@ TYPES = {1: ("float64", 2, 64), 2: ("float32", 2, 32), 3: ("float16", 2, 16),
          4: ("bfloat16", 4, 16), 16: ("bool", 6, 8), 17: ("int32", 0, 32), 18: ("int64", 0, 64)}
 NUMBERS = {name: number for number, (name, _, _) in TYPES.items()}
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-OPS = {1: "attention", 2: "mha", 4: "chunked", 5: "wkv", 6: "linear_decay", 8: "performer", 7: "linformer"}
+OPS = {1: "attention", 2: "mha", 4: "chunked", 5: "wkv", 6: "linear_decay",
+       7: "linformer", 8: "performer", 9: "nystrom"}
 PLAIN_OPS = ("attention", "mha")  # those of an adapter that does not say
 SCORES = {1: "scaled_dot", 2: "dot", 3: "bilinear", 4: "gaussian", 5: "additive",
           6: "disentangled"}
@@ -118,7 +119,8 @@ class Problem:
         (op, score, dtype, flags, self.b, self.hq, self.hkv, self.sq, self.sk, self.dq, self.dk,
          self.dv, self.scale, self.softcap, self.off, self.window_left, self.window_right,
          self.dropout_p, self.dropout_seed, self.variant, self.parts,
-         self.eps, weight_fn, self.chunk, self.lin_scale, tensors) = raw
+         self.eps, weight_fn, self.chunk, self.lin_scale, self.landmarks,
+         self.iterations, tensors) = raw
         if op not in OPS or score not in SCORES or dtype not in TYPES or \
                 (flags & ~WEIGHT) >> len(FLAGS) or \
                 weight_fn not in WEIGHT_FNS or bool(weight_fn) != bool(flags & WEIGHT):

@@ -11,6 +11,7 @@
 #define WKV       "op=wkv b=2 s=16 d=32 "
 #define CHUNK     "op=chunked b=2 h=4 s=40 dk=16 dv=24 chunk=16 "
 #define LIN       "op=linformer b=2 hq=4 hkv=2 sq=16 sk=40 dk=16 dv=24 landmarks=8 "
+#define NYS       "op=nystrom b=2 h=4 s=48 d=16 "
 #define DECAY     "op=linear_decay b=2 h=4 s=16 dk=16 dv=24 "
 #define PERFORMER "op=performer b=2 hq=4 s=16 dk=16 dv=24 features=20 "
 
@@ -133,5 +134,9 @@ const struct attn_feature attn_features[] = {
     {"linformer", "E and F", LIN "out=lse", 0, false},
     {"linformer", "E for both", LIN "proj_f=0", 0, false},
     {"linformer", "lengths", LIN "mask=len:9/40", 0, false},
+
+    {"nystrom", "start by head", NYS "landmarks=8 iterations=4", 0, false},
+    {"nystrom", "start by batch", NYS "landmarks=8 start=batch", 0, false},
+    {"nystrom", "uneven segments", NYS "landmarks=7", 0, false},
     {NULL, NULL, NULL, 0, false},
 };

@@ -69,12 +69,13 @@ static bool is_batch_exact(const struct attn_relation_work *work)
     return work->numerics.invariant & ATTN_INVARIANT_BATCH;
 }
 
-/* Do all outputs have batches? Then each batch entry is a result of its own. */
+/* Is each batch entry a result of its own? Then all outputs have batches. */
 static bool has_batches(const struct attn_relation_work *work)
 {
-    bool all = true;
-    for (const struct ref_output *o = ref_op_find(attn_relation_problem(work)->op)->outputs;
-         o->role; o++)
+    const struct attn_problem *p = attn_relation_problem(work);
+    const struct ref_op *op = ref_op_find(p->op);
+    bool all = !(op->coupled && op->coupled(p));
+    for (const struct ref_output *o = op->outputs; o->role; o++)
         all = all && strchr(o->shape, 'b');
     return all;
 }

@@ -27,7 +27,7 @@ static const uint32_t all_roles[] = {ATTN_LSE,       ATTN_WEIGHTS,  ATTN_MASK,  
 static const struct attn_limits everything = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |
            ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_PERFORMER) |
-           ATTN_BIT(ATTN_OP_CHUNKED) | ATTN_BIT(ATTN_OP_LINFORMER),
+           ATTN_BIT(ATTN_OP_CHUNKED) | ATTN_BIT(ATTN_OP_LINFORMER) | ATTN_BIT(ATTN_OP_NYSTROM),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
               ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
               ATTN_BIT(ATTN_SCORE_ADDITIVE) | ATTN_BIT(ATTN_SCORE_DISENTANGLED),
@@ -192,6 +192,7 @@ static void test_accepts_what_the_harness_makes(void **state)
         "dtype=f64,bf16",
         "op=linformer b=2 hq=6 hkv=3 sq=5 sk=7 dk=8 dv=11 landmarks=4 proj_f=0,1 mask=len:3/7 "
         "out=lse",
+        "op=nystrom b=2 h=3 s=7 dk=8 dv=11 landmarks=4,9 start=head,batch",
     };
     size_t count;
     const struct attn_problem_role *roles = attn_problem_roles(&count);

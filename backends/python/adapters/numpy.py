@@ -2,7 +2,7 @@
 """NumPy: scores, softmax and values as whole arrays, matmul over its own OpenBLAS"""
 
 REQUIRES = ("numpy",)
-OPS = ("attention", "mha", "wkv", "linear_decay", "performer", "chunked", "linformer")
+OPS = ("attention", "mha", "wkv", "linear_decay", "performer", "chunked", "linformer", "nystrom")
 
 import attnbench_plain as plain  # noqa: E402
 
@@ -24,8 +24,10 @@ def run(state):
 
 def numerics(problem):
     u = 2.0**-53 if problem.dtype == "float64" else 2.0**-24
+    stored = {"proj_type": "float64" if problem.dtype == "float64" else "float32"} \
+        if problem.op in ("linformer", "nystrom") else {}
     return {
-        "p_normalised": 1,
+        **stored, "p_normalised": 1,
         # Largest errors in ulp (2u each) of float32's exp, log and tanh, doubled.
         "e_exp": 10 * u, "e_log": 16 * u, "e_tanh": 16 * u,
         "e_f": {"softmax": 0, "relu2": 0}.get(problem.weight_fn, 16 * u),

@@ -8,8 +8,9 @@
 enum op_mutant_bug op_mutant_planted;
 
 static const struct op_mutant *const operators[] = {
-    &op_mutant_wkv,     &op_mutant_linear_decay, &op_mutant_places,  &op_mutant_performer,
-    &op_mutant_weights, &op_mutant_longformer,   &op_mutant_chunked, &op_mutant_linformer};
+    &op_mutant_wkv,       &op_mutant_linear_decay, &op_mutant_places,
+    &op_mutant_performer, &op_mutant_weights,      &op_mutant_longformer,
+    &op_mutant_chunked,   &op_mutant_linformer,    &op_mutant_nystrom};
 
 struct plan {
     const struct attn_problem *problem;
@@ -51,7 +52,8 @@ static const uint32_t optional[] = {ATTN_BONUS,    ATTN_STATE_IN, ATTN_STATE_OUT
 
 static const struct attn_limits limits = {
     .ops = ATTN_BIT(ATTN_OP_WKV) | ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_ATTENTION) |
-           ATTN_BIT(ATTN_OP_PERFORMER) | ATTN_BIT(ATTN_OP_CHUNKED) | ATTN_BIT(ATTN_OP_LINFORMER),
+           ATTN_BIT(ATTN_OP_PERFORMER) | ATTN_BIT(ATTN_OP_CHUNKED) | ATTN_BIT(ATTN_OP_LINFORMER) |
+           ATTN_BIT(ATTN_OP_NYSTROM),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DISENTANGLED),
     .dtypes = ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16),
     .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_DETERMINISTIC | ATTN_FLAG_OFF_BR | ATTN_FLAG_DROPOUT |

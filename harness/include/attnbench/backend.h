@@ -103,6 +103,12 @@ enum attn_op {
 /* linear_decay: does the state decay before a step reads it? */
 enum attn_decay { ATTN_DECAY_EXCLUSIVE = 0, ATTN_DECAY_INCLUSIVE = 1 };
 
+/* nystrom: the iteration begins with A^T over the largest column sum of A. Of which A? */
+enum attn_nystrom {
+    ATTN_NYSTROM_HEAD = 0, /* of each head its own */
+    ATTN_NYSTROM_BATCH = 1 /* of all heads and batches the one with the largest */
+};
+
 /* Raw score of query q and key k, before scale (see attn_problem.scale):
  *   scaled_dot, dot  q.k
  *   bilinear         q^T M k
@@ -303,7 +309,7 @@ struct attn_problem {
     const struct attn_tensor *tensors;
     /* 0 where they have no meaning: */
     int64_t variant;    /* linear_decay: enum attn_decay; disentangled scores: enum attn_positions;
-                           nystrom: enum attn_start; lsh: enum attn_self */
+                           nystrom: enum attn_nystrom; lsh: enum attn_self */
     int64_t weight_fn;  /* with ATTN_FLAG_WEIGHT: enum attn_weight_fn, not softmax */
     int64_t parts;      /* disentangled scores: enum attn_parts */
     int64_t chunk;      /* chunked, lsh: tokens of a chunk */
@@ -346,14 +352,13 @@ static inline const struct attn_tensor *attn_tensor_find(const struct attn_probl
  *   a_f                                as e_tanh
  *   chain, splits, tau, score_stores   Sk + 256, Sk, 11, 8 */
 struct attn_numerics {
-    uint32_t struct_size;       /* set by the harness: fields past it must not be written */
-    uint32_t acc_type;          /* accumulation type of all sums; 0: the type of q */
-    uint32_t score_type;        /* type in which scores are stored; 0: acc_type */
-    uint32_t p_type;            /* type in which p is stored before p v; 0: acc_type */
-    uint32_t proj_type;         /* mha: type in which projected q, k, v and heads are stored; 0: q's
-                                   linformer: the same of projected k and v */
-    uint32_t p_normalised;      /* 1: the stored p is divided by the row sum */
-    uint32_t denominator;       /* 0: not declared; 1: sum of unrounded p; 2: sum of p as stored */
+    uint32_t struct_size;  /* set by the harness: fields past it must not be written */
+    uint32_t acc_type;     /* accumulation type of all sums; 0: the type of q */
+    uint32_t score_type;   /* type in which scores are stored; 0: acc_type */
+    uint32_t p_type;       /* type in which p is stored before p v; 0: acc_type */
+    uint32_t proj_type;    /* of what mha, linformer, nystrom store between sums (OP.md); 0: q's */
+    uint32_t p_normalised; /* 1: the stored p is divided by the row sum */
+    uint32_t denominator;  /* 0: not declared; 1: sum of unrounded p; 2: sum of p as stored */
     uint32_t acc_toward_zero;   /* 1: sums are truncated, not rounded */
     uint32_t out_toward_zero;   /* 1: the final store truncates out */
     uint32_t ftz;               /* 1: subnormals are flushed */

@@ -91,6 +91,7 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         performer = 1 << ATTN_OP_PERFORMER,
         chunked = 1 << ATTN_OP_CHUNKED,
         lin = 1 << ATTN_OP_LINFORMER,
+        nys = 1 << ATTN_OP_NYSTROM,
         both = att | mha,
         bilinear = 1 << ATTN_SCORE_BILINEAR,
         additive = 1 << ATTN_SCORE_ADDITIVE,
@@ -103,12 +104,13 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
 #define ATTN_PLACE(field) offsetof(struct attn_operands, field)
     static const struct attn_problem_role roles[] = {
         /* role, name, axes, types, ops, scores, needed, place */
-        {ATTN_Q, "q", "bhiq", same, att | decays | performer | chunked | lin, 0, 1, ATTN_PLACE(q)},
-        {ATTN_K, "k", "bgjk", same, att | wkv | decays | performer | chunked | lin, 0, 1,
+        {ATTN_Q, "q", "bhiq", same, att | decays | performer | chunked | lin | nys, 0, 1,
+         ATTN_PLACE(q)},
+        {ATTN_K, "k", "bgjk", same, att | wkv | decays | performer | chunked | lin | nys, 0, 1,
          ATTN_PLACE(k)},
-        {ATTN_V, "v", "bgjv", same, att | wkv | decays | performer | chunked | lin, 0, 1,
+        {ATTN_V, "v", "bgjv", same, att | wkv | decays | performer | chunked | lin | nys, 0, 1,
          ATTN_PLACE(v)},
-        {ATTN_OUT, "out", "bhiv", same, att | wkv | decays | performer | chunked | lin, 0, 1,
+        {ATTN_OUT, "out", "bhiv", same, att | wkv | decays | performer | chunked | lin | nys, 0, 1,
          ATTN_PLACE(out)},
         {ATTN_OUT, "out", "biY", same, mha, 0, 1, ATTN_PLACE(out)},
         {ATTN_LSE, "lse", "bhi", ATTN_LIKE_LSE, both | lin, 0, 0, ATTN_PLACE(lse)},
@@ -456,6 +458,9 @@ static inline const char *attn_problem_size_fault(const struct attn_problem *p)
         return "a chunk has 1 to 2^60 tokens";
     if (fits && p->op == ATTN_OP_LINFORMER && p->landmarks < 1)
         return "linformer has at least one landmark";
+    if (fits && p->op == ATTN_OP_NYSTROM &&
+        (p->hq != p->hkv || p->sq != p->sk || p->landmarks < 1 || p->iterations < 0))
+        return "nystrom has hq = hkv, sq = sk and at least one landmark";
     return fits ? NULL : "the sizes do not make an attention problem";
 }
 
