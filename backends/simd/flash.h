@@ -113,6 +113,7 @@ struct attn_flash_scratch {
 };
 
 struct attn_recurrent_part;
+struct attn_project_part;
 struct attn_gemm;
 struct attn_gemm_part;
 struct attn_gemm_scratch;
@@ -159,6 +160,10 @@ struct attn_flash_isa {
     void (*run_wkv)(const struct attn_recurrent_part *part);
     void (*run_decay)(const struct attn_recurrent_part *part);
     void (*run_chunked)(const struct attn_recurrent_part *part);
+
+    /* Computes a part of the projected keys or values (projected.h). Any thread, disjoint parts,
+     * distinct scratch. NULL: this rung does not. */
+    void (*run_project)(const struct attn_project_part *part);
 };
 
 extern const struct attn_flash_isa attn_flash_avx2, attn_flash_avx512, attn_flash_avx512_bf16,

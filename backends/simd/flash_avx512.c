@@ -19,6 +19,8 @@
 
 #include "chunked_template.h"
 
+#include "project_template.h"
+
 const struct attn_flash_isa attn_flash_avx512 = {.name = "avx512",
                                                  .mr = FLASH_MR,
                                                  .nr = FLASH_NR,
@@ -29,4 +31,5 @@ const struct attn_flash_isa attn_flash_avx512 = {.name = "avx512",
                                                  .run_gemm = run_gemm,
                                                  .run_wkv = run_wkv,
                                                  .run_decay = run_decay,
-                                                 .run_chunked = run_chunked};
+                                                 .run_chunked = run_chunked,
+                                                 .run_project = run_project};

@@ -13,6 +13,7 @@
 #include "share.h"
 
 struct attn_mha;
+struct attn_projected;
 
 struct attn_plan {
     const struct attn_services *services;
@@ -24,9 +25,10 @@ struct attn_plan {
     struct attn_pool *pool;
     struct attn_flash_scratch *scratch; /* [threads] */
     struct attn_share *share;           /* [threads + 1] */
-    atomic_int *left;     /* [b * groups] parts of the keys that are not complete yet */
-    void *memory;         /* holds these arrays, what they point to, and job.parts */
-    struct attn_mha *mha; /* the projections around it (mha.h); NULL: none */
+    atomic_int *left;                 /* [b * groups] parts of the keys that are not complete yet */
+    void *memory;                     /* holds these arrays, what they point to, and job.parts */
+    struct attn_mha *mha;             /* the projections around it (mha.h); NULL: none */
+    struct attn_projected *projected; /* keys that are projected first (projected.h), or NULL */
     const struct attn_problem *recurrent; /* items are those of recurrent.h; NULL: attention */
 };
 

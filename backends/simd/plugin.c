@@ -5,12 +5,14 @@
 
 #include "amx_probe.h"
 #include "mha.h"
+#include "projected.h"
 #include "recurrent.h"
 
 struct binding {
     struct attn_plan *plan;
     struct attn_flash job;
     struct attn_mha_binding *mha; /* NULL: attention only */
+    struct attn_operands given;   /* with projected keys */
 };
 
 /* Some compilers' test below does not know F16C by name. F16C needs no registers of its own. */
@@ -114,14 +116,19 @@ static bool is_recurrent(const struct attn_problem *problem)
            problem->op == ATTN_OP_CHUNKED;
 }
 
+static bool is_plain(const struct attn_problem *problem)
+{
+    return problem->op == ATTN_OP_ATTENTION || problem->op == ATTN_OP_MHA;
+}
+
 /* For rungs for one type only. Other rungs serve the other types. */
 static int supports_only(uint32_t dtype, const struct attn_problem *problem,
                          const struct attn_services *services, char *why, size_t size)
 {
-    if (problem->dtype == dtype && !is_recurrent(problem))
+    if (problem->dtype == dtype && is_plain(problem))
         return supports(problem, services, why, size);
     snprintf(why, size, "this rung is only for %s%s", type_name(dtype),
-             problem->dtype == dtype ? " products: not for recurrences" : "");
+             problem->dtype == dtype ? " products: not for this operator" : "");
     return ATTN_UNSUPPORTED;
 }
 
@@ -144,6 +151,8 @@ static int create(const struct attn_flash_isa *isa, const struct attn_problem *p
     int status;
     if (is_recurrent(problem))
         status = attn_recurrent_create(isa, problem, services, &made, why, size);
+    else if (problem->op == ATTN_OP_LINFORMER)
+        status = attn_projected_create(isa, problem, services, &made, why, size);
     else if (problem->op == ATTN_OP_MHA)
         status = attn_mha_create(isa, problem, services, &made, why, size);
     else
@@ -196,7 +205,7 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
         numerics->ftz = 1;
         return;
     }
-    numerics->proj_type = self->mha ? self->job.dtype : 0; /* that of the heads */
+    numerics->proj_type = self->mha || self->projected ? self->job.dtype : 0; /* of the heads */
     numerics->denominator = 1;
     numerics->key_tile = self->job.key_block;
     numerics->splits = self->job.splits > 1 ? self->job.splits : 0;
@@ -228,7 +237,11 @@ static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensor
     if (self->mha)
         status = attn_mha_bind(self, tensors, n_tensors, &made->job, &made->mha, why, size);
     else
-        attn_operands_set(&made->job.operands, tensors, n_tensors);
+        attn_operands_set(&made->given, tensors, n_tensors);
+    if (self->projected)
+        attn_projected_bind(self, &made->given, &made->job);
+    else if (!self->mha)
+        made->job.operands = made->given;
     if (status == ATTN_OK)
         *binding = made;
     else
@@ -244,6 +257,8 @@ static int run(void *binding, char *why, size_t size)
     (void)size;
     if (self->plan->recurrent)
         attn_recurrent_run(self->plan, &self->job.operands);
+    else if (self->plan->projected)
+        attn_projected_run(self->plan, &self->given, &self->job);
     else if (self->mha)
         attn_mha_run(self->plan, self->mha, &self->job);
     else
@@ -273,10 +288,12 @@ static void describe(const void *plan, char *text, size_t size)
     snprintf(text, size,
              "%sflash %s %s: micro-kernel %dx%d, %lld keys per tile, %lld items of %lld rows, "
              "%d thread%s, caches of %lld and %lld KiB",
-             self->mha ? "projections with packed weights, " : "", type_name(self->job.dtype),
-             self->isa->name, self->isa->mr, self->isa->nr, (long long)self->job.key_block,
-             (long long)self->items, (long long)self->job.item_rows, self->threads,
-             self->threads > 1 ? "s" : "", (long long)self->caches.l1 / 1024,
+             self->mha         ? "projections with packed weights, "
+             : self->projected ? "projected keys, "
+                               : "",
+             type_name(self->job.dtype), self->isa->name, self->isa->mr, self->isa->nr,
+             (long long)self->job.key_block, (long long)self->items, (long long)self->job.item_rows,
+             self->threads, self->threads > 1 ? "s" : "", (long long)self->caches.l1 / 1024,
              (long long)self->caches.l2 / 1024);
 }
 
@@ -285,6 +302,8 @@ static void destroy(void *plan)
     struct attn_plan *self = plan;
     if (self->mha)
         attn_mha_destroy(self);
+    else if (self->projected)
+        attn_projected_destroy(self);
     else
         attn_plan_destroy(self);
 }

@@ -11,9 +11,10 @@
 #define FLOATS (ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16))
 
 static const uint32_t optional[] = {
-    ATTN_LSE,  ATTN_WEIGHTS,   ATTN_MASK,  ATTN_BIAS,     ATTN_LEN,       ATTN_ALIBI, ATTN_SINK,
-    ATTN_KEEP, ATTN_HEAD_MASK, ATTN_X_K,   ATTN_X_V,      ATTN_W_O,       ATTN_B_Q,   ATTN_B_K,
-    ATTN_B_V,  ATTN_B_O,       ATTN_BONUS, ATTN_STATE_IN, ATTN_STATE_OUT, ATTN_GATE,  0};
+    ATTN_LSE,       ATTN_WEIGHTS, ATTN_MASK,      ATTN_BIAS, ATTN_LEN,   ATTN_ALIBI,
+    ATTN_SINK,      ATTN_KEEP,    ATTN_HEAD_MASK, ATTN_X_K,  ATTN_X_V,   ATTN_W_O,
+    ATTN_B_Q,       ATTN_B_K,     ATTN_B_V,       ATTN_B_O,  ATTN_BONUS, ATTN_STATE_IN,
+    ATTN_STATE_OUT, ATTN_GATE,    ATTN_PROJ_F,    0};
 
 /* Kernels convert these from and to each of the types, whatever the type of the problem. */
 static const struct attn_limit narrow[] = {
@@ -30,7 +31,7 @@ static const struct attn_limit narrow[] = {
 
 static const struct attn_limits limits = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |
-           ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_CHUNKED),
+           ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_CHUNKED) | ATTN_BIT(ATTN_OP_LINFORMER),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
               ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
               ATTN_BIT(ATTN_SCORE_ADDITIVE),

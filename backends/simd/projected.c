@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* projected.c - see projected.h */
+#include "projected.h"
+
+#include <stdio.h>
+
+enum { LANES = 32 }; /* two vectors of the widest instance */
+
+/* A dense buffer of f32. A row is a cache line longer than it needs: rows at multiples of 4 KiB
+ * would fall into the same cache sets. */
+static struct attn_tensor buffer(uint32_t role, int64_t b, int64_t h, int64_t rows, int64_t width)
+{
+    const int64_t row = attn_round_up(width, LANES) + 16;
+    return (struct attn_tensor){.role = role,
+                                .dtype = ATTN_F32,
+                                .rank = 4,
+                                .shape = {b, h, rows, width},
+                                .stride = {h * rows * row, rows * row, row, 1}};
+}
+
+static bool is_buffer(const struct attn_projected *x, uint32_t t)
+{
+    return t == 1 || t == 2 || (t == 0 && x->problem->dtype != ATTN_F32);
+}
+
+static void set_heads(struct attn_projected *x)
+{
+    const struct attn_problem *p = x->problem;
+    const struct attn_tensor *lse = attn_tensor_find(p, ATTN_LSE);
+    x->heads = *p;
+    x->heads.op = ATTN_OP_ATTENTION;
+    x->heads.dtype = ATTN_F32;
+    x->heads.sk = p->landmarks;
+    x->heads.landmarks = 0;
+    x->tensors[0] =
+        is_buffer(x, 0) ? buffer(ATTN_Q, p->b, p->hq, p->sq, p->dq) : *attn_tensor_find(p, ATTN_Q);
+    x->tensors[1] = buffer(ATTN_K, p->b, p->hkv, p->landmarks, p->dk);
+    x->tensors[2] = buffer(ATTN_V, p->b, p->hkv, p->landmarks, p->dv);
+    x->tensors[3] = *attn_tensor_find(p, ATTN_OUT);
+    if (lse)
+        x->tensors[4] = *lse;
+    for (int t = 0; t < 5; t++)
+        x->tensors[t].data = NULL;
+    x->heads.tensors = x->tensors;
+    x->heads.n_tensors = lse ? 5 : 4;
+}
+
+/* Places the buffers behind the scratch. Returns the floats of all, or -1 on overflow. */
+static int64_t lay_out(struct attn_projected *x, int threads, float *base)
+{
+    const struct attn_problem *p = x->problem;
+    const int64_t widest = attn_round_up(p->dk > p->dv ? p->dk : p->dv, LANES);
+    int64_t used;
+    x->scratch = ATTN_PROJECT_KEYS * (widest + LANES);
+    if (__builtin_mul_overflow(x->scratch, (int64_t)threads, &used))
+        return -1;
+    for (uint32_t t = 0; t < 3; t++) {
+        int64_t floats;
+        if (!is_buffer(x, t))
+            continue;
+        if (base)
+            x->tensors[t].data = base + used;
+        if (__builtin_mul_overflow(x->tensors[t].shape[0], x->tensors[t].stride[0], &floats) ||
+            __builtin_add_overflow(used, floats, &used))
+            return -1;
+    }
+    return used > INT64_MAX / (int64_t)sizeof(float) ? -1 : used;
+}
+
+int attn_projected_create(const struct attn_flash_isa *isa, const struct attn_problem *problem,
+                          const struct attn_services *services, struct attn_plan **plan, char *why,
+                          size_t size)
+{
+    struct attn_plan *made = NULL;
+    struct attn_projected *x = services->alloc(services->context, sizeof *x, 64);
+    if (!x) {
+        snprintf(why, size, "no memory for the plan");
+        return ATTN_OUT_OF_MEMORY;
+    }
+    *x = (struct attn_projected){.services = services, .problem = problem};
+    set_heads(x);
+    const int status = attn_plan_create(isa, &x->heads, services, &made, why, size);
+    if (status != ATTN_OK) {
+        services->free(services->context, x);
+        return status;
+    }
+    made->projected = x;
+    const int64_t floats = lay_out(x, made->threads, NULL);
+    if (floats >= 0)
+        x->memory = services->alloc(services->context, (size_t)floats * sizeof(float), 64);
+    if (!x->memory) {
+        snprintf(why, size, "no memory for projected keys and values");
+        attn_projected_destroy(made);
+        return ATTN_OUT_OF_MEMORY;
+    }
+    lay_out(x, made->threads, x->memory);
+    *plan = made;
+    return ATTN_OK;
+}
+
+void attn_projected_destroy(struct attn_plan *plan)
+{
+    struct attn_projected *x = plan->projected;
+    const struct attn_services *services = x->services;
+    attn_plan_destroy(plan);
+    if (x->memory)
+        services->free(services->context, x->memory);
+    services->free(services->context, x);
+}
+
+void attn_projected_bind(const struct attn_plan *plan, const struct attn_operands *given,
+                         struct attn_flash *job)
+{
+    const struct attn_projected *x = plan->projected;
+    struct attn_tensor tensors[5];
+    for (uint32_t t = 0; t < x->heads.n_tensors; t++) {
+        tensors[t] = x->tensors[t];
+        if (!tensors[t].data)
+            tensors[t].data = attn_operands_find(given, tensors[t].role)->data;
+    }
+    attn_operands_set(&job->operands, tensors, x->heads.n_tensors);
+}
+
+struct errand {
+    const struct attn_plan *plan;
+    const struct attn_operands *given;
+};
+
+/* Parts of a buffer: each of some rows of one head. */
+static int64_t parts_of(const struct attn_tensor *to)
+{
+    const int64_t chunks = (to->shape[2] + ATTN_PROJECT_ROWS - 1) / ATTN_PROJECT_ROWS;
+    return to->shape[0] * to->shape[1] * chunks;
+}
+
+static void project_part(const struct errand *errand, uint32_t t, int64_t number, float *scratch)
+{
+    const struct attn_projected *x = errand->plan->projected;
+    const struct attn_operands *o = errand->given;
+    const struct attn_tensor *to = &x->tensors[t];
+    const struct attn_tensor *const matrix[] = {NULL, &o->proj_e, &o->proj_f};
+    const struct attn_tensor *const from[] = {&o->q, &o->k, &o->v};
+    const int64_t chunks = parts_of(to) / (to->shape[0] * to->shape[1]);
+    struct attn_project_part part = {
+        .matrix = matrix[t], .from = from[t], .to = to, .scratch = scratch};
+    part.b = number / chunks / to->shape[1];
+    part.h = number / chunks % to->shape[1];
+    part.first = number % chunks * ATTN_PROJECT_ROWS;
+    part.rows = attn_clamp(to->shape[2] - part.first, 1, ATTN_PROJECT_ROWS);
+    part.length = attn_keys_seen(x->problem, &o->len, part.b, 0).end;
+    errand->plan->isa->run_project(&part);
+}
+
+static void project_share(void *context, int thread)
+{
+    const struct errand *errand = context;
+    const struct attn_plan *plan = errand->plan;
+    const struct attn_projected *x = plan->projected;
+    for (uint32_t t = 0; t < 3; t++) {
+        const int64_t parts = is_buffer(x, t) ? parts_of(&x->tensors[t]) : 0;
+        for (int64_t n = parts * thread / plan->threads; n < parts * (thread + 1) / plan->threads;
+             n++)
+            project_part(errand, t, n, x->memory + thread * x->scratch);
+    }
+}
+
+void attn_projected_run(struct attn_plan *plan, const struct attn_operands *given,
+                        const struct attn_flash *job)
+{
+    struct errand errand = {plan, given};
+    attn_pool_run(plan->pool, project_share, &errand);
+    attn_plan_run(plan, job);
+}
