@@ -279,7 +279,6 @@ static int check_features(const struct attn_case *c, const char **key, char *why
     const struct ref_operand *len = ref_operand_of(op, ATTN_LEN);
     const bool scored = strcmp(attn_case_score(c)->name, ATTN_DEFAULT_SCORE) != 0;
     const bool len2d = c->len == ATTN_LEN_RAND_2D || (c->len == ATTN_LEN_PACK && c->n_len == 2);
-    const struct ref_operand *len = ref_operand_of(op, ATTN_LEN);
     const struct {
         const char *key, *what;
         bool set, has;
