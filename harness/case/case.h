@@ -19,7 +19,7 @@
 #define ATTN_CASE_COUNT_MAX 1000000   /* cases of all files together */
 #define ATTN_CASE_LIST_MAX  256       /* entries of len:N/N/... and prune:i/j/... */
 #define ATTN_CASE_ID_LEN    16        /* hex digits */
-#define ATTN_CASE_PARAMS    16        /* keys that are operators' own, of all operators together */
+#define ATTN_CASE_PARAMS    32        /* keys that are operators' own, of all operators together */
 #define ATTN_CASE_ROLES     128       /* one past the largest role of an output */
 
 /* AXES of a boolean mask or a bias: these axes of b h q k are full, the others are 1. */

@@ -7,7 +7,7 @@
 #include "case/language.h"
 
 enum {
-    ATTN_KEYS_MAX = 64,  /* keys of the language; each at most once per line */
+    ATTN_KEYS_MAX = 96,  /* keys of the language; each at most once per line */
     ATTN_LINKED_MAX = 6, /* keys linked in one axis */
     ATTN_DIGITS_MAX = 12 /* of a size in a range, terminated */
 };

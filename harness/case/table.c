@@ -165,7 +165,8 @@ static void make(void)
         for (const struct ref_param *p = (*op)->params; p && p->key; p++) {
             if (is_met(p->key, count))
                 continue;
-            assert(count < ATTN_KEYS_MAX && params < ATTN_CASE_PARAMS);
+            if (count == ATTN_KEYS_MAX || params == ATTN_CASE_PARAMS)
+                abort(); /* operators with more keys: the limits are to be raised */
             keys[count++] = param_key(p, &param_rules[params++]);
         }
     qsort(keys, count, sizeof keys[0], by_name);
