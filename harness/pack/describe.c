@@ -387,22 +387,6 @@ static int take_params(struct judge *j)
     return 0;
 }
 
-/* Extents that a parameter stands for: those of the tensors, if the line does not say. */
-static int take_letters(struct judge *j)
-{
-    struct ref_shape shape;
-    for (const struct ref_param *p = j->op->params; p && p->key; p++) {
-        const unsigned char letter = (unsigned char)p->letter;
-        if (!letter || p->field || attn_case_has_param(j->c, p))
-            continue;
-        attn_case_shape(j->c, &shape);
-        if (shape.extent[letter] != j->extent[letter] &&
-            attn_case_set_param(j->c, p, (double)j->extent[letter]) != 0)
-            return FAIL(j, "no memory");
-    }
-    return 0;
-}
-
 /* The pruned heads. A line that lists them must list the same heads. */
 static int take_head_mask(struct judge *j)
 {
@@ -447,8 +431,7 @@ static int take_features(struct judge *j)
         take_part(j, "alibi", "bias=alibi", &c->pack_alibi) != 0 ||
         take_part(j, "sink", "sink=tensor", &c->pack_sink) != 0 ||
         take_part(j, "x_k", "kv=cross", &c->cross) != 0 || take_len(j) != 0 ||
-        take_head_mask(j) != 0 || take_global(j) != 0 || take_params(j) != 0 ||
-        take_letters(j) != 0)
+        take_head_mask(j) != 0 || take_global(j) != 0 || take_params(j) != 0)
         return -1;
     if (!c->dropout && forbid(j, "keep", "there is no dropout=P") != 0)
         return -1;
