@@ -152,7 +152,9 @@ struct ref_op {
     bool scaled; /* scale= has a meaning without scores */
     /* Its default then; reads extents that parameters set, and widths. NULL: 1. */
     double (*scale)(const struct ref_shape *shape);
-    bool stochastic;            /* its bound is a test of significance, not a proof: BOUND.md 8 */
+    bool stabilised; /* kernels may scale by a number that all keys make: under a causal mask later
+                        keys may then change the last bits of a row */
+    bool stochastic; /* its bound is a test of significance, not a proof: BOUND.md 8 */
     const struct ref_tie *ties; /* ended by a letter of 0; NULL: none */
     /* Flags of a problem that follow from the fields of its parameters. NULL: there are none. */
     uint64_t (*param_flags)(const struct attn_problem *problem);

@@ -11,7 +11,8 @@
 static bool fits_prefix(struct attn_relation_work *work)
 {
     const struct attn_problem *p = attn_relation_problem(work);
-    if (!attn_relation_flagged(work, ATTN_FLAG_CAUSAL) || !work->numerics.deterministic)
+    if (!attn_relation_flagged(work, ATTN_FLAG_CAUSAL) || !work->numerics.deterministic ||
+        ref_op_find(p->op)->stabilised)
         return false;
     int64_t least = INT64_MAX;
     for (int64_t b = 0; b < p->b; b++)

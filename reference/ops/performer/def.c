@@ -110,6 +110,7 @@ const struct ref_op ref_op_performer = {
     .keys = none,
     .needed = none,
     .main_operand = "q",
+    .stabilised = true,
     .check = check,
     .draw = draw,
     .fills = fills,
