@@ -50,7 +50,7 @@ struct ref_scratch {
     atomic_flag busy;
     void *memory;
     double *score[3]; /* per key: after scale, after softcap, after bias */
-    double *bias;     /* per key, if there is a bias */
+    double *bias;     /* per key, if there is a bias; or the log of how often it is seen */
     double *ds;       /* per key: bound on the error of the score */
     double *magnitude, *spread, *flush;
     double *noise; /* per key, with k_spread_t: what errors of k make of the score. spread is then
@@ -125,6 +125,10 @@ struct ref_block {
     int64_t out_stride;
     const struct ref_joined *joined; /* NULL: not wanted */
     int64_t result_head; /* index of this head in the entries of struct ref_row_results */
+    /* Writes the log of how often query i sees each key, [Sk]; -inf: not at all. A key counts in
+     * the softmax as often as it is seen. NULL: once. */
+    void (*times)(const void *context, int64_t i, double *log_times);
+    const void *context; /* of `times` */
 };
 
 /* The type in which an output of REF_TYPE_WIDE is stored; if the problem does not ask for it, the

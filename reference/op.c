@@ -64,6 +64,14 @@ const struct ref_operand *ref_operand_named(const struct ref_op *op, const char 
     return NULL;
 }
 
+const struct ref_choice *ref_choice_of(const struct ref_op *op, uint32_t role)
+{
+    for (const struct ref_choice *choice = op->choices; choice && choice->role; choice++)
+        if (choice->role == role)
+            return choice;
+    return NULL;
+}
+
 int ref_output_count(const struct ref_op *op)
 {
     int count = 0;

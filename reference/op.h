@@ -94,6 +94,13 @@ struct ref_param {
     size_t field; /* of struct attn_problem: double for REAL, int64_t for the others; 0: none */
 };
 
+/* An optional operand or output that a problem has if a parameter has this value, and only then. */
+struct ref_choice {
+    const char *key; /* of a REF_PARAM_WORD */
+    int value;
+    uint32_t role;
+};
+
 /* Two extents that must be the same. */
 struct ref_tie {
     char letter, as;
@@ -155,7 +162,8 @@ struct ref_op {
     bool stabilised; /* kernels may scale by a number that all keys make: under a causal mask later
                         keys may then change the last bits of a row */
     bool stochastic; /* its bound is a test of significance, not a proof: BOUND.md 8 */
-    const struct ref_tie *ties; /* ended by a letter of 0; NULL: none */
+    const struct ref_choice *choices; /* ended by a role of 0; NULL: none */
+    const struct ref_tie *ties;       /* ended by a letter of 0; NULL: none */
     /* Flags of a problem that follow from the fields of its parameters. NULL: there are none. */
     uint64_t (*param_flags)(const struct attn_problem *problem);
     /* Does the result of a batch entry depend on the others? NULL: no. */
@@ -169,6 +177,16 @@ struct ref_op {
      * this input as it draws others. NULL: so it draws them all. */
     bool (*draw)(const struct ref_drawn *element, double *number);
     const char *const *fills; /* names of the fills that `draw` knows; ended by NULL. NULL: none */
+    /* Writes the inputs that follow from others, after those were drawn. ATTN_OK or
+     * ATTN_OUT_OF_MEMORY. NULL: there are none. */
+    int (*derive)(const struct attn_problem *problem, int threads);
+    /* Bit o: several values of output o may be right, and the other outputs come from the one that
+     * was taken. The reference then takes what a backend stored, where that is right (see
+     * struct ref_request). */
+    uint32_t chosen;
+    /* True if a problem does not show which of several right results a backend has computed, with
+     * the reason. No backend can be held to a result then. NULL: never. */
+    bool (*ambiguous)(const struct attn_problem *problem, char *why, size_t size);
     /* Turns one unit of an output of up to REF_COMPARABLE numbers, as a backend stored it, into the
      * numbers that are compared with ours. NULL: they are compared as they are. */
     void (*comparable)(int output, double *unit);
@@ -202,6 +220,9 @@ const struct ref_operand *ref_operand_of(const struct ref_op *op, uint32_t role)
 const struct ref_operand *ref_operand_named(const struct ref_op *op, const char *name);
 /* Operand n, counted from 0 over all groups. NULL after the last. */
 const struct ref_operand *ref_operand_at(const struct ref_op *op, size_t n);
+
+/* The parameter that decides whether a problem has an operand or output. NULL: none does. */
+const struct ref_choice *ref_choice_of(const struct ref_op *op, uint32_t role);
 
 /* ref_output_count: number of outputs. ref_output_of: number of the output of a role, or -1. */
 int ref_output_count(const struct ref_op *op);

@@ -31,6 +31,8 @@ struct ref_request {
                                              and the suite's rule for empty rows */
     enum ref_fill_kind fill;
     int threads; /* results do not depend on it */
+    bool stored; /* the problem's outputs hold what a backend computed. With numerics, outputs with
+                    several right values (ref_op.chosen) take those of them that are right */
 };
 
 /* The values of one output, [units, width]. Units are in the order of the request; units of an

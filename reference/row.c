@@ -93,6 +93,23 @@ static void collect_allowed(struct row *row)
     row->softmax.n = n;
 }
 
+/* The same, where keys may be seen more than once, or not at all. */
+static void collect_seen(struct row *row)
+{
+    const double *s = row->scratch->score[2], *times = row->scratch->bias;
+    int64_t n = 0;
+
+    row->block->times(row->block->context, row->i, row->scratch->bias);
+    for (int64_t j = 0; j < problem_of(row)->sk; j++) {
+        if (times[j] == -INFINITY || s[j] == -INFINITY)
+            continue;
+        row->poisoned |= !(s[j] < INFINITY);
+        row->scratch->key[n] = j;
+        row->scratch->logit[n++] = s[j] + times[j];
+    }
+    row->softmax.n = n;
+}
+
 /* The rule "uniform" for an empty row: equal scores over all keys, no sink. */
 static void allow_all(struct row *row)
 {
@@ -239,6 +256,8 @@ static void bound_scores(struct row *row, const double *q, const double *q_error
     row->overflow = n > 0 && ref_scores_overflow(row->block, q, scratch, n);
     for (int64_t t = 0; t < n; t++)
         scratch->wrong[t] = scratch->ds[scratch->key[t]];
+    for (int64_t t = 0; row->block->times && t < n; t++)
+        scratch->wrong[t] += a->three * fabs(scratch->bias[scratch->key[t]]);
     row->softmax.offset = scratch->offset;
     /* A sink may raise the maximum once more; that of the first key rescales nothing. */
     row->softmax.rises = a->on_rise ? ref_bound_rises(scratch, n) : 0.0;
@@ -396,7 +415,10 @@ static void compute_row(struct row *row, const double *q, const double *q_error,
     row->softmax.dropout_p = problem->dropout_p;
     ref_sight_of(&job->operands, row->block->b, row->block->h, row->i, &row->sight);
     compute_scores(row, q, q_error);
-    collect_allowed(row);
+    if (row->block->times)
+        collect_seen(row);
+    else
+        collect_allowed(row);
     if (job->rows.allowed)
         job->rows.allowed[row->slot] = row->softmax.n;
     if (job->bounds)

@@ -10,9 +10,12 @@ size_t NAME(attn_naive_bytes)(const struct attn_problem *problem)
     struct NAME(chunked) chunked;
     struct NAME(linformer) linformer;
     struct NAME(nystrom) nystrom;
+    struct NAME(hashed) hashed;
     switch (problem->op) {
     case ATTN_OP_CHUNKED:
         return lay_out_chunked(problem, NULL, &chunked);
+    case ATTN_OP_LSH:
+        return lay_out_hashed(problem, NULL, &hashed);
     case ATTN_OP_WKV:
         return lay_out_wkv(problem, NULL, &wkv);
     case ATTN_OP_LINEAR_DECAY:
@@ -48,10 +51,15 @@ void NAME(attn_naive_run)(const struct attn_problem *problem, const struct attn_
     struct NAME(chunked) chunked;
     struct NAME(linformer) linformer;
     struct NAME(nystrom) nystrom;
+    struct NAME(hashed) hashed;
     switch (problem->op) {
     case ATTN_OP_CHUNKED:
         lay_out_chunked(problem, workspace, &chunked);
         run_chunked(problem, operands, &chunked);
+        break;
+    case ATTN_OP_LSH:
+        lay_out_hashed(problem, workspace, &hashed);
+        run_hashed(problem, operands, &hashed);
         break;
     case ATTN_OP_WKV:
         lay_out_wkv(problem, workspace, &wkv);

@@ -28,4 +28,6 @@
 
 #include "nystrom_template.h"
 
+#include "lsh_template.h"
+
 #include "entry_template.h"

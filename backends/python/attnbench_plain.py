@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 WIDE = {"float64": np.float64}  # the others are worked on in float32
-OUTPUTS = ("out", "lse", "weights", "state_out")
+OUTPUTS = ("out", "lse", "weights", "state_out", "buckets_out")
 INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80}  # bits, the sign aside; beyond them is NaN
 
 
@@ -361,6 +361,50 @@ def nystrom(p, a):
     return {"out": weights(q, k_mean) @ (inverse @ (weights(q_mean, k) @ v))}
 
 
+def hashed(p, a):
+    """The bucket of each token in each round, [B,H,R,S]."""
+    x = np.einsum("bhsd,hdrn->bhrsn", a["q"], a["rotations"])
+    return np.concatenate((x, -x), -1).argmax(-1)
+
+
+def looks(p, buckets):
+    """How often each query sees each key: [B,H,S,S], as whole numbers."""
+    chunk = p.chunk or p.sq
+    pieces = p.rounds * p.sq // chunk
+    place = buckets.argsort(-1, kind="stable").argsort(-1)
+    piece = (place + p.sq * np.arange(p.rounds)[:, None]) // chunk
+    times = np.zeros((p.b, p.hq, p.sq, p.sk), dtype=np.int32)
+    for mine in np.moveaxis(piece, 2, 0):
+        for back in range(min(pieces, 2)):
+            seen = ((mine - back) % pieces)[..., None]
+            for other in np.moveaxis(piece, 2, 0):
+                times += seen == other[:, :, None]
+    if p.causal:
+        times = np.tril(times)
+    if p.variant == 0:
+        own = np.arange(p.sq)
+        times[..., own, own] = 0
+        times[..., own, own] = times.sum(-1) == 0
+    return times
+
+
+def lsh(p, a):
+    """Attention of Reformer: one softmax in which a key counts as often as it is seen."""
+    q, v = a["q"], a["v"]
+    buckets = a["buckets_in"] if "buckets_in" in a else hashed(p, a)
+    times = looks(p, buckets)
+    length = np.sqrt((q * q).sum(-1, keepdims=True))
+    s = q @ (q / np.where(length == 0, 1, length)).swapaxes(-1, -2) * q.dtype.type(p.scale)
+    none = times == 0
+    np.copyto(s, -np.inf, where=none)
+    top = s.max(-1, keepdims=True)
+    weights = times.astype(s.dtype) * np.exp(s - top)
+    total = weights.sum(-1, keepdims=True)
+    weights /= total
+    return {"out": values(weights, none, v), "lse": (top + np.log(total))[..., 0],
+            "buckets_out": buckets}
+
+
 def operator(p, views):
     """The whole problem on arrays as `view` gives them: a dictionary of its outputs, widened."""
     a = {r: widen(x, p.tensors[r].dtype)
@@ -379,6 +423,8 @@ def operator(p, views):
             return linformer(p, a)
         if p.op == "nystrom":
             return nystrom(p, a)
+        if p.op == "lsh":
+            return lsh(p, a)
         if p.op == "attention":
             out, lse, weights = heads(p, a, a["q"], a["k"], a["v"])
             if "q_global" in a:  # rows of global tokens, from operands of their own

@@ -15,7 +15,7 @@ TYPES = {1: ("float64", 2, 64), 2: ("float32", 2, 32), 3: ("float16", 2, 16),
 NUMBERS = {name: number for number, (name, _, _) in TYPES.items()}
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 OPS = {1: "attention", 2: "mha", 4: "chunked", 5: "wkv", 6: "linear_decay",
-       7: "linformer", 8: "performer", 9: "nystrom"}
+       7: "linformer", 8: "performer", 9: "nystrom", 10: "lsh"}
 PLAIN_OPS = ("attention", "mha")  # those of an adapter that does not say
 SCORES = {1: "scaled_dot", 2: "dot", 3: "bilinear", 4: "gaussian", 5: "additive",
           6: "disentangled"}
@@ -31,12 +31,13 @@ ROLES = {1: "q", 2: "k", 3: "v", 4: "out", 5: "lse", 6: "weights",
          48: "x_q", 49: "x_k", 50: "x_v", 51: "w_q", 52: "w_k", 53: "w_v", 54: "w_o",
          55: "b_q", 56: "b_k", 57: "b_v", 58: "b_o",
          102: "features", 100: "proj_e", 101: "proj_f",
+         103: "rotations", 104: "buckets_in",
          105: "decay", 106: "bonus", 107: "state_in", 108: "state_out",
-         109: "lin_q", 110: "lin_k"}
-OUTPUTS = ("out", "lse", "weights", "state_out")
+         109: "lin_q", 110: "lin_k", 111: "buckets_out"}
+OUTPUTS = ("out", "lse", "weights", "state_out", "buckets_out")
 # Tensors that every problem of an op or of a score has: no feature of their own.
 PLAIN = {"q", "k", "v", "out", "x_q", "w_q", "w_k", "w_v", "w_o", "score_m", "score_wq",
-         "score_wk", "score_wv", "score_kr", "score_qr", "decay", "bonus", "features", "lin_q", "lin_k", "proj_e", "proj_f"}
+         "score_wk", "score_wv", "score_kr", "score_qr", "decay", "bonus", "features", "lin_q", "lin_k", "proj_e", "proj_f", "rotations"}
 
 export_tensor = copy_from = None  # functions of the plugin
 
@@ -120,7 +121,8 @@ class Problem:
          self.dv, self.scale, self.softcap, self.off, self.window_left, self.window_right,
          self.dropout_p, self.dropout_seed, self.variant, self.parts,
          self.eps, weight_fn, self.chunk, self.lin_scale, self.landmarks,
-         self.iterations, tensors) = raw
+         self.iterations, self.rounds, self.buckets,
+         tensors) = raw
         if op not in OPS or score not in SCORES or dtype not in TYPES or \
                 (flags & ~WEIGHT) >> len(FLAGS) or \
                 weight_fn not in WEIGHT_FNS or bool(weight_fn) != bool(flags & WEIGHT):

@@ -30,11 +30,12 @@ PyObject *attn_python_tensors(const struct attn_tensor *tensors, uint32_t n)
 PyObject *attn_python_problem(const struct attn_problem *p)
 {
     return py.BuildValue(
-        "(IIIKLLLLLLLLddLLLdKLLdLLdLLN)", p->op, p->score, p->dtype, (unsigned long long)p->flags,
+        "(IIIKLLLLLLLLddLLLdKLLdLLdLLLLN)", p->op, p->score, p->dtype, (unsigned long long)p->flags,
         (long long)p->b, (long long)p->hq, (long long)p->hkv, (long long)p->sq, (long long)p->sk,
         (long long)p->dq, (long long)p->dk, (long long)p->dv, p->scale, p->softcap,
         (long long)p->off, (long long)p->window_left, (long long)p->window_right, p->dropout_p,
         (unsigned long long)p->dropout_seed, (long long)p->variant, (long long)p->parts, p->eps,
         (long long)p->weight_fn, (long long)p->chunk, p->lin_scale, (long long)p->landmarks,
-        (long long)p->iterations, attn_python_tensors(p->tensors, p->n_tensors));
+        (long long)p->iterations, (long long)p->rounds, (long long)p->buckets,
+        attn_python_tensors(p->tensors, p->n_tensors));
 }

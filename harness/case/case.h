@@ -58,6 +58,7 @@ enum attn_fill { /* attn_fill_meaning says what each is */
                  ATTN_FILL_FEW_QUERIES,
                  ATTN_FILL_STRONG_DECAY,
                  ATTN_FILL_TINY_PHI,
+                 ATTN_FILL_CLUSTERS,
                  ATTN_FILL_COUNT
 };
 

@@ -29,6 +29,7 @@ static const char *const meanings[ATTN_FILL_COUNT] = {
     [ATTN_FILL_FEW_QUERIES] = "a few distinct queries: every row is judged at any length",
     [ATTN_FILL_STRONG_DECAY] = "some channels decay so fast that products leave the range of f32",
     [ATTN_FILL_TINY_PHI] = "random features whose exponentials are below the range of f32",
+    [ATTN_FILL_CLUSTERS] = "queries of a few directions, some 0: large buckets, ties",
 };
 
 const char *attn_fill_name(enum attn_fill fill)
@@ -124,6 +125,8 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
         return "an operator whose state decays";
     if (fill == ATTN_FILL_TINY_PHI)
         return "an operator with random features";
+    if (fill == ATTN_FILL_CLUSTERS)
+        return "an operator that hashes its queries";
     if (fill == ATTN_FILL_POISON)
         return has_mask(c) || c->global_proj ? NULL : "a mask";
     const bool projected = ref_op_is(c->op, REF_PROJECTED);

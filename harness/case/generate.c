@@ -96,7 +96,7 @@ static void placement(struct attn_draft *draft)
         attn_draft_word(draft, "layout=%s", attn_draft_name(draft, layouts, COUNT(layouts)));
     if (attn_draft_percent(draft, 40))
         attn_draft_word(draft, "fill=%s", attn_draft_name(draft, fills, fitting));
-    if ((draft->op->traits & REF_SOFTMAX) && attn_draft_percent(draft, 75))
+    if (ref_output_of(draft->op, ATTN_WEIGHTS) >= 0 && attn_draft_percent(draft, 75))
         attn_draft_word(draft, "out=%s",
                         weighs(draft) ? "weights" : attn_draft_name(draft, outs, COUNT(outs)));
     if (attn_draft_percent(draft, 36))

@@ -185,18 +185,39 @@ static void prune(struct attn_draft *draft, int64_t hq)
     attn_draft_word(draft, "prune=%s", text);
 }
 
+static double parameter_value(struct attn_draft *draft, const struct ref_param *param)
+{
+    if (param->kind == REF_PARAM_REAL)
+        return param->least +
+               (param->most - param->least) * ((double)(attn_draw(draft->state) >> 11) * 0x1p-53);
+    return param->least +
+           attn_draw_below(draft->state, 1 + (unsigned)(param->most - param->least) % 64);
+}
+
+/* Does a value of a parameter go with the sizes? */
+static bool value_fits(const struct attn_draft *draft, const struct ref_param *param, double value)
+{
+    struct ref_shape shape;
+    if (!param->letter || !attn_case_shape(&draft->sizes, &shape))
+        return true;
+    shape.extent[(unsigned char)param->letter] = (int64_t)value;
+    return ref_shape_complete(draft->op, &shape) && !ref_shape_misfit(draft->op, &shape);
+}
+
 /* Draws a value of a parameter that only this operator has. One that is a width stays below dk: the
- * cost was counted with its default. */
+ * cost was counted with its default. If none of the values fits the sizes, the parameter keeps its
+ * default. */
 static void parameter(struct attn_draft *draft, const struct ref_param *param)
 {
-    double value = param->least;
+    double value = parameter_value(draft, param);
     char text[64];
     if (param->letter && param->field == 0)
         value += attn_draw_below(draft->state, 1 + (unsigned)draft->sizes.dk);
-    else if (param->kind == REF_PARAM_REAL)
-        value += (param->most - param->least) * ((double)(attn_draw(draft->state) >> 11) * 0x1p-53);
     else
-        value += attn_draw_below(draft->state, 1 + (unsigned)(param->most - param->least) % 64);
+        for (int tries = 0; tries < 50 && !value_fits(draft, param, value); tries++)
+            value = parameter_value(draft, param);
+    if (!value_fits(draft, param, value))
+        return;
     if (param->kind == REF_PARAM_TABLE && value == 1) /* only a pack brings a tensor */
         value = 2;
     if (param->field && param->kind != REF_PARAM_REAL) {
@@ -236,7 +257,8 @@ static void write_operator(struct attn_draft *draft, const struct attn_case *c)
             parameter(draft, p);
     /* Those of operators with a softmax are drawn with their scores. */
     for (const struct ref_output *o = op->outputs; o->role && !(op->traits & REF_SOFTMAX); o++)
-        if (!(o->flags & REF_NEEDED) && attn_draft_percent(draft, 50)) {
+        if (!(o->flags & REF_NEEDED) && !ref_choice_of(op, o->role) &&
+            attn_draft_percent(draft, 50)) {
             attn_draft_word(draft, "out=%s", o->name);
             break;
         }

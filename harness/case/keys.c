@@ -35,6 +35,7 @@ const struct attn_choice attn_fill_choices[] = {{"normal", ATTN_FILL_NORMAL},
                                                 {"few_queries", ATTN_FILL_FEW_QUERIES},
                                                 {"strong_decay", ATTN_FILL_STRONG_DECAY},
                                                 {"tiny_phi", ATTN_FILL_TINY_PHI},
+                                                {"clusters", ATTN_FILL_CLUSTERS},
                                                 {NULL, 0}};
 static const struct attn_choice weights[] = {
     {"normal", ATTN_WEIGHTS_NORMAL}, {"stiefel", ATTN_WEIGHTS_STIEFEL}, {NULL, 0}};
@@ -377,7 +378,7 @@ const struct attn_case_key attn_language_keys[] = {
     {"e", "N", "hq*dk", "op=mha: model width", SIZE(e, 1, fallback_e, ATTN_KEY_TENSORS)},
     {"fill",
      "normal|uniform|ones|zeros|smooth|census|spike|poison|exact|one_hot|stair_up|stair_down|"
-     "rounding|overflow|negative|constant|cancel|tiny|few_queries|strong_decay|tiny_phi",
+     "rounding|overflow|negative|constant|cancel|tiny|few_queries|strong_decay|tiny_phi|clusters",
      "normal", "values of q, k, v (x_*)", CHOICE(fill, attn_fill_choices, ATTN_FILL_NORMAL, 0)},
     {"global_proj", "0|1", "0", "q_global, k_global, v_global: what global tokens use as queries",
      CHOICE(global_proj, flags, 0, 0)},

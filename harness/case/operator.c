@@ -93,6 +93,14 @@ static bool asks_param(const struct attn_case *c, const char *name)
     return param && attn_case_param(c, param) != 0;
 }
 
+/* Does the parameter that decides about a role ask for it? False if none decides. */
+static bool chooses(const struct attn_case *c, uint32_t role)
+{
+    const struct ref_op *op = attn_case_op(c);
+    const struct ref_choice *choice = ref_choice_of(op, role);
+    return choice && attn_case_param(c, attn_op_param(op, choice->key)) == choice->value;
+}
+
 static bool is_score_param(uint32_t role)
 {
     for (const struct ref_score *const *score = ref_scores_known; *score; score++)
@@ -147,13 +155,15 @@ bool attn_case_draws(const struct attn_case *c, const struct ref_operand *operan
     case ATTN_HEAD_MASK:
         return c->n_prune > 0;
     default:
-        return (operand->flags & REF_NEEDED) || asks_param(c, operand->name);
+        return (operand->flags & REF_NEEDED) || asks_param(c, operand->name) ||
+               chooses(c, operand->role);
     }
 }
 
 bool attn_case_gives(const struct attn_case *c, const struct ref_output *output)
 {
-    return (output->flags & REF_NEEDED) || attn_case_asks(c, output->role);
+    return (output->flags & REF_NEEDED) || attn_case_asks(c, output->role) ||
+           chooses(c, output->role);
 }
 
 /* The sizes of a case by letter. */

@@ -46,7 +46,7 @@ const struct ref_output *attn_optional_output(size_t n)
     for (const struct ref_op *const *op = ref_ops; *op; op++)
         for (const struct ref_output *o = (*op)->outputs; o->role; o++) {
             const uint64_t bit = UINT64_C(1) << o->role % 64;
-            if ((o->flags & REF_NEEDED) || (met[o->role / 64] & bit))
+            if ((o->flags & REF_NEEDED) || ref_choice_of(*op, o->role) || (met[o->role / 64] & bit))
                 continue;
             met[o->role / 64] |= bit;
             if (n-- == 0)

@@ -157,7 +157,8 @@ bool attn_sample_answer(const struct attn_sample *s, const struct attn_sample_ro
     char why[256];
     struct ref_request request = {.numerics = s->request->numerics,
                                   .fill = s->instance->kind,
-                                  .threads = s->request->threads};
+                                  .threads = s->request->threads,
+                                  .stored = s->request->stored};
     request.units[s->units.output->leader] =
         (struct ref_units){.count = count, .index = rows->index};
     struct ref_result r = {0};

@@ -75,8 +75,10 @@ static bool compute(const struct attn_evidence *evidence, const struct attn_nume
     const struct ref_op *op = ref_op_find(p->op);
     uint32_t outputs = 0;
     char why[256];
-    best->request = (struct ref_request){
-        .numerics = numerics, .fill = evidence->request.fill, .threads = evidence->request.threads};
+    best->request = (struct ref_request){.numerics = numerics,
+                                         .fill = evidence->request.fill,
+                                         .threads = evidence->request.threads,
+                                         .stored = evidence->request.stored};
     for (int o = 0; op->outputs[o].role; o++) {
         outputs |= attn_tensor_find(p, op->outputs[o].role) ? 1u << o : 0;
         if (op->outputs[o].leader == o &&

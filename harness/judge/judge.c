@@ -16,6 +16,7 @@
 #include "judge/tally.h"
 #include "reference/bound.h"
 #include "reference/every.h"
+#include "tensor/operand.h"
 
 enum { MAX_REFERENCES = 8 }; /* numerics kept at a time; more than backends that usually run */
 
@@ -28,6 +29,7 @@ static const int64_t least_keys = 8;
 
 struct answer {
     bool used;
+    uint64_t chosen; /* see chosen_of */
     struct attn_numerics numerics;
     struct ref_result result;
 };
@@ -54,6 +56,7 @@ int attn_judge_create(const struct attn_instance *instance, double budget, int t
     judge->op = ref_op_find(instance->problem.op);
     judge->request.fill = instance->kind;
     judge->request.threads = threads;
+    judge->request.stored = judge->op->chosen != 0;
     int leaders = 0;
     for (int o = 0; judge->op->outputs[o].role; o++)
         leaders += judge->op->outputs[o].leader == o;
@@ -96,17 +99,34 @@ static uint32_t outputs_of(const struct attn_judge *judge)
     return outputs;
 }
 
-/* The reference for these numerics, computed at most once. */
+/* A hash of what a backend stored where several values are right, for other outputs follow from it.
+ * 0 if there is no such output. */
+static uint64_t chosen_of(const struct attn_judge *judge)
+{
+    uint64_t hash = 0;
+    for (int o = 0; judge->op->outputs[o].role; o++) {
+        const struct attn_tensor *tensor =
+            attn_tensor_find(&judge->instance->problem, judge->op->outputs[o].role);
+        const size_t span = tensor && judge->op->chosen >> o & 1 ? attn_tensor_span(tensor) : 0;
+        for (size_t at = 0; at < span; at++)
+            hash = (hash ^ ((const unsigned char *)tensor->data)[at]) * UINT64_C(0x100000001b3) + 1;
+    }
+    return hash;
+}
+
+/* The reference for these numerics, computed at most once for each choice of a backend. */
 static const struct ref_result *reference_for(struct attn_judge *judge,
                                               const struct attn_numerics *numerics, char *why,
                                               size_t size)
 {
     struct attn_numerics key = *numerics;
+    const uint64_t chosen = chosen_of(judge);
     key.source = NULL;
     for (int a = 0; a < MAX_REFERENCES; a++)
         /* Equal numerics with other bits (-0) only cost a second computation.
          * NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
-        if (judge->answers[a].used && !memcmp(&judge->answers[a].numerics, &key, sizeof key))
+        if (judge->answers[a].used && judge->answers[a].chosen == chosen &&
+            !memcmp(&judge->answers[a].numerics, &key, sizeof key))
             return &judge->answers[a].result;
 
     struct answer *slot = &judge->answers[judge->next];
@@ -127,6 +147,7 @@ static const struct ref_result *reference_for(struct attn_judge *judge,
         return NULL;
     }
     slot->numerics = key;
+    slot->chosen = chosen;
     slot->used = true;
     return &slot->result;
 }
@@ -229,7 +250,8 @@ static void judge_wrong(struct attn_judge *judge, const struct attn_numerics *nu
                                      .op = judge->op,
                                      .request = {.units = {{every->n_kept, index}},
                                                  .fill = judge->request.fill,
-                                                 .threads = judge->request.threads}};
+                                                 .threads = judge->request.threads,
+                                                 .stored = judge->request.stored}};
         struct attn_judgement alone;
         judge_sample(wrong, numerics, false, &alone);
         if (alone.status == ATTN_FAIL)

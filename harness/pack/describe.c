@@ -387,6 +387,24 @@ static int take_params(struct judge *j)
     return 0;
 }
 
+/* Operands that a value of a parameter asks for: the tensors must agree with it. */
+static int take_choices(struct judge *j)
+{
+    const struct ref_operand *row;
+    for (size_t n = 0; (row = ref_operand_at(j->op, n)); n++) {
+        const struct ref_choice *choice = ref_choice_of(j->op, row->role);
+        struct attn_drawn drawn;
+        char word[64];
+        if (!choice || attn_case_draws(j->c, row, &drawn) == (find(j, row->name) != NULL))
+            continue;
+        const struct ref_param *param = attn_op_param(j->op, choice->key);
+        attn_param_text(param, attn_case_param(j->c, param), word, sizeof word);
+        return FAIL(j, "the case says %s=%s, but there is %s tensor '%s'", param->key, word,
+                    find(j, row->name) ? "a" : "no", row->name);
+    }
+    return 0;
+}
+
 /* The pruned heads. A line that lists them must list the same heads. */
 static int take_head_mask(struct judge *j)
 {
@@ -431,7 +449,8 @@ static int take_features(struct judge *j)
         take_part(j, "alibi", "bias=alibi", &c->pack_alibi) != 0 ||
         take_part(j, "sink", "sink=tensor", &c->pack_sink) != 0 ||
         take_part(j, "x_k", "kv=cross", &c->cross) != 0 || take_len(j) != 0 ||
-        take_head_mask(j) != 0 || take_global(j) != 0 || take_params(j) != 0)
+        take_head_mask(j) != 0 || take_global(j) != 0 || take_params(j) != 0 ||
+        take_choices(j) != 0)
         return -1;
     if (!c->dropout && forbid(j, "keep", "there is no dropout=P") != 0)
         return -1;

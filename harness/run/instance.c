@@ -56,9 +56,14 @@ struct attn_instance *attn_instance_for(const struct attn_session *session,
         return NULL;
     seeded.sample_seed = session->settings.sample_seed;
     if (attn_instance_create_like(&seeded, like, session->settings.host_threads, &instance, why,
-                                  sizeof why) == 0)
+                                  sizeof why) != 0) {
+        attn_judgement_set(verdict, ATTN_ERROR, why);
+        return NULL;
+    }
+    if (!attn_instance_is_ambiguous(instance, why, sizeof why))
         return instance;
-    attn_judgement_set(verdict, ATTN_ERROR, why);
+    attn_judgement_set(verdict, ATTN_SKIP, why);
+    attn_instance_free(instance);
     return NULL;
 }
 

@@ -14,6 +14,7 @@
 #define NYS       "op=nystrom b=2 h=4 s=48 d=16 "
 #define DECAY     "op=linear_decay b=2 h=4 s=16 dk=16 dv=24 "
 #define PERFORMER "op=performer b=2 hq=4 s=16 dk=16 dv=24 features=20 "
+#define LSH       "op=lsh b=2 h=4 s=16 dk=16 dv=24 chunk=4 rounds=2 buckets=4 "
 
 const struct attn_feature attn_features[] = {
     {"scores", "scaled dot", PLAIN, 0, false},
@@ -138,5 +139,11 @@ const struct attn_feature attn_features[] = {
     {"nystrom", "start by head", NYS "landmarks=8 iterations=4", 0, false},
     {"nystrom", "start by batch", NYS "landmarks=8 start=batch", 0, false},
     {"nystrom", "uneven segments", NYS "landmarks=7", 0, false},
+
+    {"lsh (Reformer)", "buckets are given", LSH "hashes=given", 0, false},
+    {"lsh (Reformer)", "buckets are an output", LSH, 0, false},
+    {"lsh (Reformer)", "buckets are not shown", LSH "hashes=none", 0, false},
+    {"lsh (Reformer)", "causal, lse", LSH "mask=causal out=lse", 0, false},
+    {"lsh (Reformer)", "own token as any other", LSH "self=plain", 0, false},
     {NULL, NULL, NULL, 0, false},
 };

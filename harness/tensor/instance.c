@@ -87,6 +87,18 @@ static bool copy_like(const struct attn_case *c, const struct attn_instance *lik
     return true;
 }
 
+/* What is made of inputs that were drawn. */
+static int finish_inputs(struct attn_instance *instance, int threads, char *why, size_t size)
+{
+    const struct ref_op *op = attn_case_op(&instance->c);
+    if (attn_fill_craft(instance, threads, why, size) != 0)
+        return -1;
+    if (!op->derive || op->derive(&instance->problem, threads) == ATTN_OK)
+        return 0;
+    snprintf(why, size, "no memory for inputs that follow from others");
+    return -1;
+}
+
 static int make_inputs(struct attn_instance *instance, const struct ref_shape *shape,
                        const struct source *source, char *why, size_t size)
 {
@@ -110,7 +122,7 @@ static int make_inputs(struct attn_instance *instance, const struct ref_shape *s
             attn_operand_draw(c, tensor, source->threads, why, size) != 0)
             return -1;
     }
-    return source->blank ? 0 : attn_fill_craft(instance, source->threads, why, size);
+    return source->blank ? 0 : finish_inputs(instance, source->threads, why, size);
 }
 
 static int make_operands(struct attn_instance *instance, const struct source *source, char *why,
@@ -151,6 +163,12 @@ void attn_instance_count(struct attn_instance *instance)
         const struct attn_tensor *tensor = &instance->tensors[t];
         instance->bytes += (uint64_t)attn_operand_count(tensor) * attn_dtype_size(tensor->dtype);
     }
+}
+
+bool attn_instance_is_ambiguous(const struct attn_instance *instance, char *why, size_t size)
+{
+    const struct ref_op *op = ref_op_find(instance->problem.op);
+    return op->ambiguous && op->ambiguous(&instance->problem, why, size);
 }
 
 void attn_instance_free(struct attn_instance *instance)

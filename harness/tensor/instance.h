@@ -24,6 +24,10 @@ int attn_instance_lay_out(struct attn_instance *instance, char *why, size_t size
 /* Counts cells, FLOPs and bytes, from the operands. */
 void attn_instance_count(struct attn_instance *instance);
 
+/* Has the problem several right results that cannot be told apart by what it asks for? Then nobody
+ * can be held to one; `why` says where. */
+bool attn_instance_is_ambiguous(const struct attn_instance *instance, char *why, size_t size);
+
 void attn_instance_free(struct attn_instance *instance);
 
 #endif

@@ -16,18 +16,18 @@ uint32_t attn_test_problem_c11(const struct attn_problem *problem, char *why, si
 uint32_t attn_test_problem_cxx17(const struct attn_problem *problem, char *why, size_t size);
 int64_t attn_test_problem_row_cxx17(const struct attn_problem *problem);
 
-static const uint32_t all_roles[] = {ATTN_LSE,       ATTN_WEIGHTS,  ATTN_MASK,      ATTN_BIAS,
-                                     ATTN_LEN,       ATTN_ALIBI,    ATTN_SINK,      ATTN_KEEP,
-                                     ATTN_HEAD_MASK, ATTN_X_K,      ATTN_X_V,       ATTN_W_O,
-                                     ATTN_B_Q,       ATTN_B_K,      ATTN_B_V,       ATTN_B_O,
-                                     ATTN_BONUS,     ATTN_STATE_IN, ATTN_STATE_OUT, ATTN_REL_POS,
-                                     ATTN_GATE,      ATTN_GLOBAL,   ATTN_DILATION,  ATTN_Q_GLOBAL,
-                                     ATTN_K_GLOBAL,  ATTN_V_GLOBAL, ATTN_PROJ_F,    0};
+static const uint32_t all_roles[] = {
+    ATTN_LSE,       ATTN_WEIGHTS,  ATTN_MASK,      ATTN_BIAS,    ATTN_LEN,         ATTN_ALIBI,
+    ATTN_SINK,      ATTN_KEEP,     ATTN_HEAD_MASK, ATTN_X_K,     ATTN_X_V,         ATTN_W_O,
+    ATTN_B_Q,       ATTN_B_K,      ATTN_B_V,       ATTN_B_O,     ATTN_BONUS,       ATTN_STATE_IN,
+    ATTN_STATE_OUT, ATTN_REL_POS,  ATTN_GATE,      ATTN_GLOBAL,  ATTN_DILATION,    ATTN_Q_GLOBAL,
+    ATTN_K_GLOBAL,  ATTN_V_GLOBAL, ATTN_PROJ_F,    ATTN_BUCKETS, ATTN_BUCKETS_OUT, 0};
 
 static const struct attn_limits everything = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |
            ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_PERFORMER) |
-           ATTN_BIT(ATTN_OP_CHUNKED) | ATTN_BIT(ATTN_OP_LINFORMER) | ATTN_BIT(ATTN_OP_NYSTROM),
+           ATTN_BIT(ATTN_OP_CHUNKED) | ATTN_BIT(ATTN_OP_LINFORMER) | ATTN_BIT(ATTN_OP_NYSTROM) |
+           ATTN_BIT(ATTN_OP_LSH),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
               ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
               ATTN_BIT(ATTN_SCORE_ADDITIVE) | ATTN_BIT(ATTN_SCORE_DISENTANGLED),
@@ -193,6 +193,7 @@ static void test_accepts_what_the_harness_makes(void **state)
         "op=linformer b=2 hq=6 hkv=3 sq=5 sk=7 dk=8 dv=11 landmarks=4 proj_f=0,1 mask=len:3/7 "
         "out=lse",
         "op=nystrom b=2 h=3 s=7 dk=8 dv=11 landmarks=4,9 start=head,batch",
+        "op=lsh b=2 h=3 s=6 dk=8 dv=11 chunk=3 rounds=2 buckets=4 hashes=out,given,none out=lse",
     };
     size_t count;
     const struct attn_problem_role *roles = attn_problem_roles(&count);

@@ -2,7 +2,7 @@
 """computes nothing in Python: what the plugin and an adapter cost by themselves"""
 EXACTNESS = "none"
 REQUIRES = ()
-OPS = ("attention", "mha", "wkv", "linear_decay", "performer", "chunked", "linformer", "nystrom")
+OPS = ("attention", "mha", "wkv", "linear_decay", "performer", "chunked", "linformer", "nystrom", "lsh")
 
 
 def supports(problem):

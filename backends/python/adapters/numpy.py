@@ -2,7 +2,7 @@
 """NumPy: scores, softmax and values as whole arrays, matmul over its own OpenBLAS"""
 
 REQUIRES = ("numpy",)
-OPS = ("attention", "mha", "wkv", "linear_decay", "performer", "chunked", "linformer", "nystrom")
+OPS = ("attention", "mha", "wkv", "linear_decay", "performer", "chunked", "linformer", "nystrom", "lsh")
 
 import attnbench_plain as plain  # noqa: E402
 

@@ -9,6 +9,7 @@
 #include "linear_decay_bugs.h"
 #include "linformer_bugs.h"
 #include "longformer_bugs.h"
+#include "lsh_bugs.h"
 #include "nystrom_bugs.h"
 #include "performer_bugs.h"
 #include "places_bugs.h"
@@ -19,7 +20,7 @@
  * op_mutants.cases, the bug can show. score.py reads the same tables. */
 #define OP_MUTANT_BUGS                                                                             \
     WKV_BUGS LINEAR_DECAY_BUGS PLACES_BUGS PERFORMER_BUGS WEIGHTS_BUGS LONGFORMER_BUGS             \
-        CHUNKED_BUGS LINFORMER_BUGS NYSTROM_BUGS
+        CHUNKED_BUGS LINFORMER_BUGS NYSTROM_BUGS LSH_BUGS
 
 /* RIGHT(name, cases, text): another way to compute the same, which must pass. */
 #define OP_MUTANT_RIGHT PERFORMER_RIGHT
@@ -47,7 +48,7 @@ struct op_mutant {
 
 extern const struct op_mutant op_mutant_wkv, op_mutant_linear_decay, op_mutant_places,
     op_mutant_performer, op_mutant_weights, op_mutant_longformer, op_mutant_chunked,
-    op_mutant_linformer, op_mutant_nystrom;
+    op_mutant_linformer, op_mutant_nystrom, op_mutant_lsh;
 
 /* Element `at` of an operand as f32, and back. */
 float op_mutant_get(const struct attn_tensor *tensor, int64_t at);

@@ -8,9 +8,9 @@
 enum op_mutant_bug op_mutant_planted;
 
 static const struct op_mutant *const operators[] = {
-    &op_mutant_wkv,       &op_mutant_linear_decay, &op_mutant_places,
-    &op_mutant_performer, &op_mutant_weights,      &op_mutant_longformer,
-    &op_mutant_chunked,   &op_mutant_linformer,    &op_mutant_nystrom};
+    &op_mutant_wkv,     &op_mutant_linear_decay, &op_mutant_places,  &op_mutant_performer,
+    &op_mutant_weights, &op_mutant_longformer,   &op_mutant_chunked, &op_mutant_linformer,
+    &op_mutant_nystrom, &op_mutant_lsh};
 
 struct plan {
     const struct attn_problem *problem;
@@ -45,15 +45,15 @@ static const struct attn_option_spec options[] = {{
     .help = "what is wrong with it",
 }};
 
-static const uint32_t optional[] = {ATTN_BONUS,    ATTN_STATE_IN, ATTN_STATE_OUT, ATTN_BIAS,
-                                    ATTN_LEN,      ATTN_REL_POS,  ATTN_KEEP,      ATTN_GATE,
-                                    ATTN_LSE,      ATTN_GLOBAL,   ATTN_DILATION,  ATTN_Q_GLOBAL,
-                                    ATTN_K_GLOBAL, ATTN_V_GLOBAL, ATTN_PROJ_F,    0};
+static const uint32_t optional[] = {
+    ATTN_BONUS,    ATTN_STATE_IN, ATTN_STATE_OUT, ATTN_BIAS,    ATTN_LEN,         ATTN_REL_POS,
+    ATTN_KEEP,     ATTN_GATE,     ATTN_LSE,       ATTN_GLOBAL,  ATTN_DILATION,    ATTN_Q_GLOBAL,
+    ATTN_K_GLOBAL, ATTN_V_GLOBAL, ATTN_PROJ_F,    ATTN_BUCKETS, ATTN_BUCKETS_OUT, 0};
 
 static const struct attn_limits limits = {
     .ops = ATTN_BIT(ATTN_OP_WKV) | ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_ATTENTION) |
            ATTN_BIT(ATTN_OP_PERFORMER) | ATTN_BIT(ATTN_OP_CHUNKED) | ATTN_BIT(ATTN_OP_LINFORMER) |
-           ATTN_BIT(ATTN_OP_NYSTROM),
+           ATTN_BIT(ATTN_OP_NYSTROM) | ATTN_BIT(ATTN_OP_LSH),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DISENTANGLED),
     .dtypes = ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16),
     .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_DETERMINISTIC | ATTN_FLAG_OFF_BR | ATTN_FLAG_DROPOUT |
@@ -129,11 +129,13 @@ refused:
 }
 
 /* The truth about bug=none. exp and log are glibc's: 1 ulp by its manual, erfc at most 6; twice
- * that is declared. */
+ * that is declared.
+ * lsh merges its rounds by their lse. */
 static void numerics(const void *opaque, struct attn_numerics *numerics)
 {
     const struct plan *plan = opaque;
     numerics->acc_type = ATTN_F32;
+    numerics->splits = plan->problem->op == ATTN_OP_LSH ? plan->problem->rounds : 0;
     numerics->deterministic = 1;
     numerics->proj_type = ATTN_F32;
     numerics->e_exp = numerics->e_log = 4 * 0x1p-24;

@@ -83,7 +83,7 @@ class Suite(Program):
         return complaints
 
 
-OUTPUTS = {"out", "lse", "state_out"}
+OUTPUTS = {"out", "lse", "state_out", "buckets_out"}
 
 
 class Score:

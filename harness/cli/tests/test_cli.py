@@ -253,7 +253,7 @@ class List(Case):
 
     def test_operators(self):
         ops = {op["name"]: op for op in json.loads(self.expect(0, "list", "ops", "--json").stdout)}
-        self.assertEqual(sorted(ops), ["attention", "chunked", "linear_decay", "linformer", "mha",
+        self.assertEqual(sorted(ops), ["attention", "chunked", "linear_decay", "linformer", "lsh", "mha",
                                        "nystrom", "performer", "wkv"])
         for op in ops.values():
             self.assertEqual(op["outputs"][0]["name"], "out")

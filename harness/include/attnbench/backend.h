@@ -109,6 +109,9 @@ enum attn_nystrom {
     ATTN_NYSTROM_BATCH = 1 /* of all heads and batches the one with the largest */
 };
 
+/* lsh: does a query see its own token? LAST: only if it sees no other. PLAIN: as any other. */
+enum attn_lsh_self { ATTN_LSH_LAST = 0, ATTN_LSH_PLAIN = 1 };
+
 /* Raw score of query q and key k, before scale (see attn_problem.scale):
  *   scaled_dot, dot  q.k
  *   bilinear         q^T M k
@@ -224,8 +227,8 @@ enum attn_role {
     ATTN_PROJ_F = 101,    /* the same for v; if absent, proj_e */
     ATTN_FEATURES = 102,  /* performer: [Hq,m,Dk], random directions w of the features; one set for
                              all heads has stride 0 on axis 0. Type of q, or f32 */
-    ATTN_ROTATIONS = 103, /* Reformer */
-    ATTN_BUCKETS = 104,
+    ATTN_ROTATIONS = 103, /* lsh: [H,D,R,nb/2] what each round of hashing multiplies a query by */
+    ATTN_BUCKETS = 104,   /* lsh, optional: i32 [B,H,R,S] the bucket of each token in each round */
 
     /* Recurrences. Each is f32, or f64 for f64. */
     ATTN_DECAY = 105,     /* wkv: [Dv] decay w of a step, w >= 0
@@ -239,6 +242,8 @@ enum attn_role {
                              and p + log b, for a, b, p are not unique */
     ATTN_LIN_Q = 109,     /* chunked: [B,H,S,Dl] query and key of the linear part, type of q */
     ATTN_LIN_K = 110,
+    ATTN_BUCKETS_OUT = 111, /* lsh, output, optional: i32 [B,H,R,S] the buckets that out comes from.
+                               Not together with BUCKETS */
 
     ATTN_ROLE_USER = 4096 /* roles from here on are private to a harness and a plugin */
 };
@@ -309,7 +314,7 @@ struct attn_problem {
     const struct attn_tensor *tensors;
     /* 0 where they have no meaning: */
     int64_t variant;    /* linear_decay: enum attn_decay; disentangled scores: enum attn_positions;
-                           nystrom: enum attn_nystrom; lsh: enum attn_self */
+                           nystrom: enum attn_nystrom; lsh: enum attn_lsh_self */
     int64_t weight_fn;  /* with ATTN_FLAG_WEIGHT: enum attn_weight_fn, not softmax */
     int64_t parts;      /* disentangled scores: enum attn_parts */
     int64_t chunk;      /* chunked, lsh: tokens of a chunk */

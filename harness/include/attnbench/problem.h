@@ -65,8 +65,9 @@ struct attn_operands {
     struct attn_tensor features;                          /* performer */
     struct attn_tensor gate;
     struct attn_tensor global, dilation, q_global, k_global, v_global;
-    struct attn_tensor lin_q, lin_k;   /* chunked */
-    struct attn_tensor proj_e, proj_f; /* a missing proj_f is proj_e */
+    struct attn_tensor lin_q, lin_k;                       /* chunked */
+    struct attn_tensor proj_e, proj_f;                     /* a missing proj_f is proj_e */
+    struct attn_tensor rotations, buckets_in, buckets_out; /* lsh */
 };
 
 /* One form of a role. A role with several forms has one row for each. */
@@ -92,6 +93,7 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         chunked = 1 << ATTN_OP_CHUNKED,
         lin = 1 << ATTN_OP_LINFORMER,
         nys = 1 << ATTN_OP_NYSTROM,
+        lsh = 1 << ATTN_OP_LSH,
         both = att | mha,
         bilinear = 1 << ATTN_SCORE_BILINEAR,
         additive = 1 << ATTN_SCORE_ADDITIVE,
@@ -104,16 +106,16 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
 #define ATTN_PLACE(field) offsetof(struct attn_operands, field)
     static const struct attn_problem_role roles[] = {
         /* role, name, axes, types, ops, scores, needed, place */
-        {ATTN_Q, "q", "bhiq", same, att | decays | performer | chunked | lin | nys, 0, 1,
+        {ATTN_Q, "q", "bhiq", same, att | decays | performer | chunked | lin | nys | lsh, 0, 1,
          ATTN_PLACE(q)},
         {ATTN_K, "k", "bgjk", same, att | wkv | decays | performer | chunked | lin | nys, 0, 1,
          ATTN_PLACE(k)},
-        {ATTN_V, "v", "bgjv", same, att | wkv | decays | performer | chunked | lin | nys, 0, 1,
-         ATTN_PLACE(v)},
-        {ATTN_OUT, "out", "bhiv", same, att | wkv | decays | performer | chunked | lin | nys, 0, 1,
-         ATTN_PLACE(out)},
+        {ATTN_V, "v", "bgjv", same, att | wkv | decays | performer | chunked | lin | nys | lsh, 0,
+         1, ATTN_PLACE(v)},
+        {ATTN_OUT, "out", "bhiv", same, att | wkv | decays | performer | chunked | lin | nys | lsh,
+         0, 1, ATTN_PLACE(out)},
         {ATTN_OUT, "out", "biY", same, mha, 0, 1, ATTN_PLACE(out)},
-        {ATTN_LSE, "lse", "bhi", ATTN_LIKE_LSE, both | lin, 0, 0, ATTN_PLACE(lse)},
+        {ATTN_LSE, "lse", "bhi", ATTN_LIKE_LSE, both | lin | lsh, 0, 0, ATTN_PLACE(lse)},
         {ATTN_WEIGHTS, "weights", "bhij", same, both, 0, 0, ATTN_PLACE(weights)},
         {ATTN_MASK, "mask", "bhij", truth, both, 0, 0, ATTN_PLACE(mask)},
         {ATTN_BIAS, "bias", "bhij", side, both, 0, 0, ATTN_PLACE(bias)},
@@ -161,6 +163,9 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         {ATTN_LIN_K, "lin_k", "bgjl", same, chunked, 0, 1, ATTN_PLACE(lin_k)},
         {ATTN_PROJ_E, "proj_e", "grj", same, lin, 0, 1, ATTN_PLACE(proj_e)},
         {ATTN_PROJ_F, "proj_f", "grj", same, lin, 0, 0, ATTN_PLACE(proj_f)},
+        {ATTN_ROTATIONS, "rotations", "hqRN", same, lsh, 0, 1, ATTN_PLACE(rotations)},
+        {ATTN_BUCKETS, "buckets_in", "bhRi", whole, lsh, 0, 0, ATTN_PLACE(buckets_in)},
+        {ATTN_BUCKETS_OUT, "buckets_out", "bhRi", whole, lsh, 0, 0, ATTN_PLACE(buckets_out)},
     };
 #undef ATTN_PLACE
     *count = sizeof(roles) / sizeof(roles[0]);
@@ -271,6 +276,7 @@ static inline int64_t attn_problem_model_width(const struct attn_problem *p, uin
  *   P   rows of a table of positions: 2 span        R   distances: sq + sk - 1
  *   c l       tokens of a chunk; width of lin_q
  *   r         landmarks
+ *   R N       rounds of hashing, and half the buckets of a round
  *   3         three numbers
  *   m         random features of performer
  * -1 if the letter is not known, or if the operand that decides it is not given. */
@@ -325,6 +331,10 @@ static inline int64_t attn_problem_extent(const struct attn_problem *p, char axi
     case 'l':
         lin_q = attn_tensor_find(p, ATTN_LIN_Q);
         return lin_q ? lin_q->shape[3] : -1;
+    case 'R':
+        return p->rounds;
+    case 'N':
+        return p->buckets / 2;
     case '3':
         return 3;
     case 'm':
@@ -434,6 +444,18 @@ static inline int attn_problem_refuse_flag(const struct attn_problem *p,
                                      sizeof(names) / sizeof(names[0]), why, size);
 }
 
+/* What is wrong with the parameters of lsh, or NULL. */
+static inline const char *attn_problem_hash_fault(const struct attn_problem *p)
+{
+    if (p->rounds < 1 || p->buckets < 2 || p->buckets % 2 != 0)
+        return "lsh has at least one round, and an even number of buckets";
+    if (p->chunk < 0 || (p->chunk > 0 && p->sq % p->chunk != 0))
+        return "the chunk of lsh divides the sequence";
+    return p->variant == ATTN_LSH_LAST || p->variant == ATTN_LSH_PLAIN
+               ? NULL
+               : "this variant of lsh is not known";
+}
+
 /* What is wrong with the sizes of a problem for any backend, or NULL. */
 static inline const char *attn_problem_size_fault(const struct attn_problem *p)
 {
@@ -461,6 +483,10 @@ static inline const char *attn_problem_size_fault(const struct attn_problem *p)
     if (fits && p->op == ATTN_OP_NYSTROM &&
         (p->hq != p->hkv || p->sq != p->sk || p->landmarks < 1 || p->iterations < 0))
         return "nystrom has hq = hkv, sq = sk and at least one landmark";
+    if (fits && p->op == ATTN_OP_LSH && (p->hq != p->hkv || p->sq != p->sk))
+        return "lsh has hq = hkv and sq = sk";
+    if (fits && p->op == ATTN_OP_LSH)
+        return attn_problem_hash_fault(p);
     return fits ? NULL : "the sizes do not make an attention problem";
 }
 
@@ -640,6 +666,8 @@ static inline const char *attn_problem_operands_fault(const struct attn_problem 
     if ((p->flags & ATTN_FLAG_WEIGHT) &&
         (attn_tensor_find(p, ATTN_SINK) || attn_tensor_find(p, ATTN_LSE)))
         return "a sink or lse without the denominator of a softmax";
+    if (attn_tensor_find(p, ATTN_BUCKETS) && attn_tensor_find(p, ATTN_BUCKETS_OUT))
+        return "buckets are given, or they are asked for";
     if (p->op != ATTN_OP_MHA)
         return attn_problem_global_fault(p);
     if (!attn_tensor_find(p, ATTN_X_K) && p->sk != p->sq)
