@@ -127,8 +127,11 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
         return "an operator with random features";
     if (fill == ATTN_FILL_CLUSTERS)
         return "an operator that hashes its queries";
+    /* Where queries are their own keys, somebody sees every key. */
+    const bool shared =
+        ref_operand_of(attn_case_op(c), ATTN_Q) && !ref_operand_of(attn_case_op(c), ATTN_K);
     if (fill == ATTN_FILL_POISON)
-        return has_mask(c) || c->global_proj ? NULL : "a mask";
+        return shared ? "keys of their own" : has_mask(c) || c->global_proj ? NULL : "a mask";
     const bool projected = ref_op_is(c->op, REF_PROJECTED);
     if (!ref_op_is(c->op, REF_QKV) && !projected)
         return "an operator with q, k and v";

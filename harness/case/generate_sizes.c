@@ -194,44 +194,52 @@ static double parameter_value(struct attn_draft *draft, const struct ref_param *
            attn_draw_below(draft->state, 1 + (unsigned)(param->most - param->least) % 64);
 }
 
-/* Does a value of a parameter go with the sizes? */
-static bool value_fits(const struct attn_draft *draft, const struct ref_param *param, double value)
+/* Does a value of a parameter go with the sizes and the parameters so far, and is the case still
+ * small? Then it joins the shape. */
+static bool take_value(const struct ref_op *op, const struct ref_param *param, double value,
+                       struct ref_shape *shape)
 {
-    struct ref_shape shape;
-    if (!param->letter || !attn_case_shape(&draft->sizes, &shape))
-        return true;
-    shape.extent[(unsigned char)param->letter] = (int64_t)value;
-    return ref_shape_complete(draft->op, &shape) && !ref_shape_misfit(draft->op, &shape);
+    struct ref_shape next = *shape;
+    if (param->letter)
+        next.extent[(unsigned char)param->letter] = (int64_t)value;
+    if (!ref_shape_complete(op, &next) || ref_shape_misfit(op, &next))
+        return false;
+    if (!(op->traits & REF_SOFTMAX) && op->flops(&next, 0) > most_operations)
+        return false;
+    *shape = next;
+    return true;
 }
 
-/* Draws a value of a parameter that only this operator has. One that is a width stays below dk: the
- * cost was counted with its default. If none of the values fits the sizes, the parameter keeps its
- * default. */
-static void parameter(struct attn_draft *draft, const struct ref_param *param)
+/* Draws a value of a parameter that only this operator has. A width that no field has is like dk.
+ * If no value fits, the parameter keeps its default. */
+static void parameter(struct attn_draft *draft, const struct ref_param *param,
+                      struct ref_shape *shape)
 {
-    double value = parameter_value(draft, param);
-    char text[64];
-    if (param->letter && param->field == 0)
-        value += attn_draw_below(draft->state, 1 + (unsigned)draft->sizes.dk);
-    else
-        for (int tries = 0; tries < 50 && !value_fits(draft, param, value); tries++)
-            value = parameter_value(draft, param);
-    if (!value_fits(draft, param, value))
+    const bool width = param->letter && param->field == 0;
+    for (int tries = 0; tries < 50; tries++) {
+        double value =
+            width ? param->least + attn_draw_below(draft->state, 1 + (unsigned)draft->sizes.dk)
+                  : parameter_value(draft, param);
+        char text[64];
+        if (param->kind == REF_PARAM_TABLE && value == 1) /* only a pack brings a tensor */
+            value = 2;
+        if (!take_value(draft->op, param, value, shape))
+            continue;
+        if (param->field && param->kind != REF_PARAM_REAL) {
+            const int64_t whole = (int64_t)value;
+            memcpy((char *)&draft->fields + param->field, &whole, sizeof whole);
+        }
+        attn_param_text(param, value, text, sizeof text);
+        attn_draft_word(draft, "%s=%s", param->key, text);
         return;
-    if (param->kind == REF_PARAM_TABLE && value == 1) /* only a pack brings a tensor */
-        value = 2;
-    if (param->field && param->kind != REF_PARAM_REAL) {
-        const int64_t whole = (int64_t)value;
-        memcpy((char *)&draft->fields + param->field, &whole, sizeof whole);
     }
-    attn_param_text(param, value, text, sizeof text);
-    attn_draft_word(draft, "%s=%s", param->key, text);
 }
 
 /* Draws the operator, and the keys that it accepts and others do not. */
 static void write_operator(struct attn_draft *draft, const struct attn_case *c)
 {
     const struct ref_op *op = draft->op;
+    struct ref_shape shape;
     const bool other = strcmp(op->name, ATTN_DEFAULT_OP) != 0;
     if (other)
         attn_draft_word(draft, "op=%s", op->name);
@@ -251,10 +259,12 @@ static void write_operator(struct attn_draft *draft, const struct attn_case *c)
         prune(draft, c->hq);
     if (!(op->traits & REF_SOFTMAX) && attn_case_has_params(c) && attn_draft_percent(draft, 50))
         attn_draft_word(draft, "params=head");
+    if (!attn_case_shape(c, &shape))
+        return;
     for (const struct ref_param *p = op->params; p && p->key; p++)
         if (ref_score_reads(draft->score, p->key) &&
             (p->fallback < p->least || attn_draft_percent(draft, other ? 50 : 15)))
-            parameter(draft, p);
+            parameter(draft, p, &shape);
     /* Those of operators with a softmax are drawn with their scores. */
     for (const struct ref_output *o = op->outputs; o->role && !(op->traits & REF_SOFTMAX); o++)
         if (!(o->flags & REF_NEEDED) && !ref_choice_of(op, o->role) &&
@@ -269,6 +279,7 @@ void attn_draft_sizes(struct attn_draft *draft)
     struct attn_case *c = &draft->sizes;
     const struct ref_op *op = draft->op;
     c->op = op->op;
+    c->score = draft->score->score;
     c->score = draft->score->score;
     c->cross = attn_op_takes(op, "kv") && attn_draft_percent(draft, 45);
     c->residual = attn_op_takes(op, "residual") && attn_draft_percent(draft, 30);
