@@ -112,7 +112,7 @@ const char *ref_letter_name(char letter)
                  {'q', "Dq"},      {'k', "Dk"},    {'v', "Dv"},  {'d', "Dh"},    {'e', "Eq"},
                  {'f', "Ek"},      {'w', "Ev"},    {'o', "Eo"},  {'Q', "Hq*Dq"}, {'K', "Hkv*Dk"},
                  {'V', "Hkv*Dv"},  {'O', "Hq*Dv"}, {'3', "3"},   {'s', "span"},  {'P', "2*span"},
-                 {'R', "Sq+Sk-1"}, {'c', "chunk"}, {'l', "Dl"}};
+                 {'D', "Sq+Sk-1"}, {'c', "chunk"}, {'l', "Dl"}};
 
     for (size_t n = 0; n < sizeof(names) / sizeof(*names); n++)
         if (names[n].letter == letter)

@@ -280,7 +280,6 @@ void attn_draft_sizes(struct attn_draft *draft)
     const struct ref_op *op = draft->op;
     c->op = op->op;
     c->score = draft->score->score;
-    c->score = draft->score->score;
     c->cross = attn_op_takes(op, "kv") && attn_draft_percent(draft, 45);
     c->residual = attn_op_takes(op, "residual") && attn_draft_percent(draft, 30);
     c->wo = !(attn_op_takes(op, "wo") && attn_draft_percent(draft, 25));

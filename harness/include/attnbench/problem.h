@@ -138,7 +138,7 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         {ATTN_SCORE_WV, "score_w_v", "hd", side, both, additive, 1, ATTN_PLACE(score_w_v)},
         {ATTN_SCORE_KR, "score_kr", "hPk", side, att, places, 1, ATTN_PLACE(score_kr)},
         {ATTN_SCORE_QR, "score_qr", "hPk", side, att, places, 1, ATTN_PLACE(score_qr)},
-        {ATTN_REL_POS, "rel_buckets", "R", whole, att, places, 0, ATTN_PLACE(rel_buckets)},
+        {ATTN_REL_POS, "rel_buckets", "D", whole, att, places, 0, ATTN_PLACE(rel_buckets)},
         {ATTN_X_Q, "x_q", "biE", same, mha, 0, 1, ATTN_PLACE(x_q)},
         {ATTN_X_K, "x_k", "bjF", same, mha, 0, 0, ATTN_PLACE(x_k)},
         {ATTN_X_V, "x_v", "bjG", same, mha, 0, 0, ATTN_PLACE(x_v)},
@@ -273,7 +273,7 @@ static inline int64_t attn_problem_model_width(const struct attn_problem *p, uin
  *   q k v     widths of one head: dq, dk, dv        d   hidden width of an additive score: dh
  *   Q K V O   heads side by side: hq*dq, hkv*dk, hkv*dv, hq*dv
  *   E F G Y   model widths: of x_q, x_k, x_v, and of out
- *   P   rows of a table of positions: 2 span        R   distances: sq + sk - 1
+ *   P   rows of a table of positions: 2 span        D   distances: sq + sk - 1
  *   c l       tokens of a chunk; width of lin_q
  *   r         landmarks
  *   R N       rounds of hashing, and half the buckets of a round
@@ -324,7 +324,7 @@ static inline int64_t attn_problem_extent(const struct attn_problem *p, char axi
     case 'P':
         positions = attn_tensor_find(p, ATTN_SCORE_KR);
         return positions && positions->rank == 3 ? positions->shape[1] : -1;
-    case 'R':
+    case 'D':
         return p->sq + p->sk - 1;
     case 'c':
         return p->chunk;
@@ -573,7 +573,7 @@ static inline int attn_problem_shape_fits(const struct attn_problem *p,
 {
     for (uint32_t a = 0; a < tensor->rank; a++) {
         const int64_t extent = attn_problem_extent(p, axes[a]);
-        const int64_t least = axes[a] == 'j' || axes[a] == 'R' ? 0 : 1;
+        const int64_t least = axes[a] == 'j' || axes[a] == 'D' ? 0 : 1;
         if (tensor->shape[a] != extent || extent < least)
             return 0;
     }

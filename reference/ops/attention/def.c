@@ -21,7 +21,7 @@ static const struct ref_operand own[] = {
 static const struct ref_operand positions[] = {
     {ATTN_SCORE_KR, "score_kr", "hPk", "h", REF_TYPE_SIDE, 0, 0},
     {ATTN_SCORE_QR, "score_qr", "hPk", "h", REF_TYPE_SIDE, 0, 0},
-    {ATTN_REL_POS, "rel_buckets", "R", "", REF_TYPE_INDEX, 0, 0},
+    {ATTN_REL_POS, "rel_buckets", "D", "", REF_TYPE_INDEX, 0, 0},
     {0}};
 
 /* Global tokens, the keys of a dilated window, and projections of global rows. */
@@ -72,7 +72,7 @@ static void extents(struct ref_shape *shape)
     else if (x['P'] > 0)
         x['s'] = x['P'] / 2;
     if (x['i'] >= 0 && x['j'] >= 0)
-        x['R'] = x['i'] + x['j'] - 1;
+        x['D'] = x['i'] + x['j'] - 1;
 }
 
 static uint64_t param_flags(const struct attn_problem *problem)
