@@ -113,8 +113,10 @@ enum {
     REF_PROJECTED = 2, /* q, k and v are projections of x_q, x_k, x_v; heads are cut from widths */
     REF_SOFTMAX = 4,   /* scores, mask, softmax over keys, weighted sum of v: steps 1 to 7 of
                           struct attn_problem, with its rules for empty rows */
-    REF_APPROXIMATES = 8 /* an approximation of softmax attention of q, k (none: q/|q|) and v; fills
-                            ref_result.implied. Units of OUT are b, h, i */
+    REF_APPROXIMATES = 8, /* an approximation of softmax attention of q, k (none: q/|q|) and v;
+                            fills ref_result.implied. Units of OUT are b, h, i */
+    REF_UNIFORM = 16      /* with REF_QKV, without a softmax: if all keys are 0, those that are
+                            allowed weigh alike, so that fill=census counts them */
 };
 
 /* Extents by letter, and which roles are present. Sizes and costs are counted from these. */

@@ -157,7 +157,9 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
         if (weight_part(c))
             return "weights that scores alone decide: no bias, ALiBi, sink or dropout";
     if (fill == ATTN_FILL_CENSUS)
-        return NULL;
+        return ref_op_is(c->op, REF_SOFTMAX) || ref_op_is(c->op, REF_UNIFORM)
+                   ? NULL
+                   : "an operator in which keys of 0 weigh alike";
     if (!ref_op_is(c->op, REF_SOFTMAX))
         return "a softmax of scores";
     if (!scale_is_usable(c))

@@ -278,7 +278,8 @@ void attn_diagnose(const struct attn_instance *instance, const struct ref_reques
     const struct attn_problem *p = &instance->problem;
     char text[320] = "";
     enum attn_status status = ATTN_PASS;
-    if (instance->c.data || instance->c.fill < ATTN_FILL_CENSUS || !ref_is_softmax(p))
+    const bool counted = instance->c.fill == ATTN_FILL_CENSUS && ref_op_is(p->op, REF_UNIFORM);
+    if (instance->c.data || instance->c.fill < ATTN_FILL_CENSUS || (!ref_is_softmax(p) && !counted))
         return;
     if (ref_op_is(p->op, REF_QKV))
         status = check_fill(instance, request, ref, v, text, sizeof text);

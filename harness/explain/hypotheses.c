@@ -21,6 +21,15 @@ static void guess_softmax(struct attn_sample *s)
         attn_guess_scale(s);
 }
 
+/* Mistakes in what other operators do with q, k and v. The reference refuses what they do not have.
+ */
+static void guess_weights(struct attn_sample *s)
+{
+    attn_guess_mistakes(s);
+    attn_guess_row_factors(s);
+    attn_guess_scale(s);
+}
+
 void attn_hypotheses_explain(const struct attn_instance *instance,
                              const struct ref_request *request, const struct ref_result *ref,
                              char *text, size_t size)
@@ -37,6 +46,8 @@ void attn_hypotheses_explain(const struct attn_instance *instance,
             guess_softmax(&s);
         else if (ref_op_is(instance->problem.op, REF_SOFTMAX))
             attn_guess_mistakes(&s);
+        else if (ref_op_is(instance->problem.op, REF_QKV))
+            guess_weights(&s);
     }
     attn_sample_free(&s);
 }
