@@ -29,27 +29,26 @@ static const struct ref_param params[] = {
 static const char *const none[] = {NULL};
 static const char *const fills[] = {"overflow", "tiny_phi", NULL};
 
-/* A factor of N(0,1) numbers in rows of `width`, with which |x'|^2 / 2 is near `half`, at the
- * default scale. */
+/* The size of the numbers of a row with which |x'|^2 / 2 is near `half`, at the default scale. */
 static double stretch(int64_t width, double half)
 {
     return sqrt(2 * half / sqrt((double)width));
 }
 
-/* overflow: exp(w q') leaves the range of f32 (f64). tiny_phi: exp(-|x'|^2 / 2) is 0 in f32 (f64),
- * for q and for k. The keys share one long vector, so that they still weigh alike. */
+/* overflow: exp(w q') leaves the range of f32 (f64). tiny_phi: exp(-|x'|^2 / 2) is 0 in f32 (f64);
+ * all vectors have a long part in common, so that keys weigh alike and features of q and k meet. */
 static bool draw(const struct ref_drawn *x, double *number)
 {
-    const int64_t width = x->role == ATTN_Q || x->role == ATTN_K ? x->shape[3] : 1;
-    const double tiny = stretch(width, x->is_f64 ? 900 : 130);
-    if (x->role == ATTN_Q && ref_drawn_under(x, "overflow"))
-        *number *= stretch(width, x->is_f64 ? 60000 : 1000);
-    else if (x->role == ATTN_Q && ref_drawn_under(x, "tiny_phi"))
-        *number *= tiny;
-    else if (x->role == ATTN_K && ref_drawn_under(x, "tiny_phi"))
-        *number = 0.3 * *number + (x->index % width % 2 ? -tiny : tiny);
-    else
+    const bool is_q = x->role == ATTN_Q, tiny = ref_drawn_under(x, "tiny_phi");
+    if ((!is_q && x->role != ATTN_K) || (!tiny && !ref_drawn_under(x, "overflow")))
         return false;
+    const int64_t width = x->shape[3];
+    const double most = stretch(width, x->is_f64 ? 60000 : 1000);
+    const double common = stretch(width, x->is_f64 ? 900 : 130);
+    if (!tiny)
+        *number *= is_q ? most : 0.3;
+    else
+        *number = (is_q ? 1 : 0.3) * *number + (x->index % width % 2 ? -common : common);
     return true;
 }
 
