@@ -21,6 +21,8 @@
 
 #include "project_template.h"
 
+#include "performer_template.h"
+
 const struct attn_flash_isa attn_flash_avx2 = {.name = "avx2",
                                                .mr = FLASH_MR,
                                                .nr = FLASH_NR,
@@ -32,4 +34,5 @@ const struct attn_flash_isa attn_flash_avx2 = {.name = "avx2",
                                                .run_wkv = run_wkv,
                                                .run_decay = run_decay,
                                                .run_chunked = run_chunked,
-                                               .run_project = run_project};
+                                               .run_project = run_project,
+                                               .run_performer = run_performer};

@@ -113,7 +113,7 @@ static int supports(const struct attn_problem *problem, const struct attn_servic
 static bool is_recurrent(const struct attn_problem *problem)
 {
     return problem->op == ATTN_OP_WKV || problem->op == ATTN_OP_LINEAR_DECAY ||
-           problem->op == ATTN_OP_CHUNKED;
+           problem->op == ATTN_OP_CHUNKED || problem->op == ATTN_OP_PERFORMER;
 }
 
 static bool is_plain(const struct attn_problem *problem)
@@ -278,6 +278,12 @@ static void release(void *binding)
 static void describe(const void *plan, char *text, size_t size)
 {
     const struct attn_plan *self = plan;
+    if (self->recurrent && self->recurrent->op == ATTN_OP_PERFORMER) {
+        snprintf(text, size, "features, then a state, %s %s: %lld heads, %d thread%s",
+                 type_name(self->job.dtype), self->isa->name, (long long)self->items, self->threads,
+                 self->threads > 1 ? "s" : "");
+        return;
+    }
     if (self->recurrent) {
         snprintf(text, size, "%s %s %s: %lld blocks of %d columns, %d thread%s",
                  self->recurrent->op == ATTN_OP_CHUNKED ? "chunk by chunk" : "step by step",

@@ -2,6 +2,8 @@
 /* recurrent.c - see recurrent.h */
 #include "recurrent.h"
 
+#include "performer.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -32,10 +34,17 @@ struct attn_chunked_sizes attn_chunked_sizes_of(const struct attn_problem *p)
     };
 }
 
+static bool is_performer(const struct attn_problem *p)
+{
+    return p->op == ATTN_OP_PERFORMER;
+}
+
 int attn_recurrent_columns(const struct attn_plan *plan)
 {
     if (is_chunked(plan->recurrent))
         return (int)attn_chunked_sizes_of(plan->recurrent).columns;
+    if (is_performer(plan->recurrent))
+        return (int)plan->recurrent->dv;
     return is_wkv(plan->recurrent) ? plan->isa->nr : ATTN_DECAY_COLUMNS;
 }
 
@@ -54,9 +63,12 @@ static int64_t scratch_of_chunked(const struct attn_problem *problem)
 }
 
 /* Floats of scratch of one thread. */
-static int64_t scratch_of(const struct attn_problem *problem)
+static int64_t scratch_of(const struct attn_flash_isa *isa, const struct attn_problem *problem)
 {
     const int64_t rows = attn_round_up(problem->dk, 16);
+    struct attn_performer_room room;
+    if (is_performer(problem))
+        return attn_performer_lay_out(problem, isa->nr, NULL, &room);
     if (is_wkv(problem))
         return 0;
     if (is_chunked(problem))
@@ -78,7 +90,7 @@ int attn_recurrent_create(const struct attn_flash_isa *isa, const struct attn_pr
     made->job.dtype = problem->dtype;
     made->items = problem->b * problem->hq * blocks_of(made);
     made->threads = (int)attn_clamp(services->threads, 1, made->items);
-    const size_t bytes = (size_t)(scratch_of(problem) * made->threads) * sizeof(float);
+    const size_t bytes = (size_t)(scratch_of(isa, problem) * made->threads) * sizeof(float);
     int status = ATTN_OUT_OF_MEMORY;
     if (bytes > 0 && !(made->memory = services->alloc(services->context, bytes, 64)))
         snprintf(why, size, "no memory for %zu bytes of scratch", bytes);
@@ -99,7 +111,7 @@ static void compute_share(void *context, int thread)
     const int64_t blocks = blocks_of(plan), columns = attn_recurrent_columns(plan);
     const int64_t end = plan->items * (thread + 1) / plan->threads;
     struct attn_recurrent_part part = {.problem = p, .operands = errand->operands};
-    const int64_t scratch = scratch_of(p);
+    const int64_t scratch = scratch_of(plan->isa, p);
     if (scratch > 0)
         part.scratch = (float *)plan->memory + thread * scratch;
     for (int64_t item = plan->items * thread / plan->threads; item < end; item++) {
@@ -108,12 +120,14 @@ static void compute_share(void *context, int thread)
         part.h = head % p->hq;
         part.first = item % blocks * columns;
         part.count = attn_clamp(p->dv - part.first, 1, columns);
-        if (scratch > 0)
+        if (scratch > 0 && !is_performer(p))
             memset(part.scratch, 0, (size_t)scratch * sizeof(float));
         if (is_chunked(p))
             plan->isa->run_chunked(&part);
         else if (is_wkv(p))
             plan->isa->run_wkv(&part);
+        else if (is_performer(p))
+            plan->isa->run_performer(&part);
         else
             plan->isa->run_decay(&part);
     }

@@ -26,12 +26,14 @@ static const struct attn_limit narrow[] = {
     {.role = ATTN_SCORE_WQ, .types = FLOATS, .name = "w_q"},
     {.role = ATTN_SCORE_WK, .types = FLOATS, .name = "w_k"},
     {.role = ATTN_SCORE_WV, .types = FLOATS, .name = "w_v"},
+    {.role = ATTN_FEATURES, .types = FLOATS},
     {.role = 0},
 };
 
 static const struct attn_limits limits = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |
-           ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_CHUNKED) | ATTN_BIT(ATTN_OP_LINFORMER),
+           ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_CHUNKED) |
+           ATTN_BIT(ATTN_OP_LINFORMER) | ATTN_BIT(ATTN_OP_PERFORMER),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
               ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
               ATTN_BIT(ATTN_SCORE_ADDITIVE),
@@ -57,6 +59,8 @@ static const char *size_fault(const struct attn_problem *p)
         return "lin_q wider than 65536 is not supported";
     if (p->off > LARGEST_EXTENT || p->off < -LARGEST_EXTENT)
         return "mask offsets beyond 2^40 are not supported";
+    if (p->op == ATTN_OP_PERFORMER && attn_problem_extent(p, 'm') > LARGEST_WIDTH)
+        return "more than 65536 random features are not supported";
     if (p->op == ATTN_OP_MHA && !attn_mha_fits(p))
         return "the projected rows of all heads are too large";
     return NULL;

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* performer.h - the working memory of attention by random features, for one head. */
+#ifndef ATTN_SIMD_PERFORMER_H
+#define ATTN_SIMD_PERFORMER_H
+
+#include "flash.h"
+
+/* Keys or queries at a time: a multiple of every micro-kernel's rows. With causal each block reads
+ * its own keys one by one, so it has fewer. */
+enum { ATTN_PERFORMER_ROWS = 48, ATTN_PERFORMER_CAUSAL = 24 };
+
+/* Rows are as long as the second extent, which is rounded up to a micro-kernel's columns, or to 16
+ * where it is dk. A micro-kernel may write a few rows more than there are. */
+struct attn_performer_room {
+    int64_t m, m_room, dk_room, dv_room;
+    float *w;           /* [dk][m] transposed */
+    float *x;           /* [ROWS][dk] scaled keys or queries */
+    float *half;        /* [Sk] |k'|^2 / 2 */
+    float *phi, *phi_q; /* [Sk][m], [ROWS][m] features; 0 beyond m */
+    float *v;           /* [ROWS][dv] */
+    float *state, *sum; /* [m][dv], [m] */
+    float *out;         /* [ROWS][dv] */
+};
+
+/* Lays the arrays out from `base` on, which may be NULL. Returns how many floats they have. */
+static inline int64_t attn_performer_lay_out(const struct attn_problem *p, int nr, float *base,
+                                             struct attn_performer_room *r)
+{
+    const int64_t rows = ATTN_PERFORMER_ROWS;
+    r->m = attn_problem_extent(p, 'm');
+    r->m_room = attn_round_up(r->m, nr);
+    r->dk_room = attn_round_up(p->dk, 16);
+    r->dv_room = attn_round_up(p->dv, nr);
+    const struct {
+        float **array;
+        int64_t floats;
+    } arrays[] = {{&r->w, p->dk * r->m_room},
+                  {&r->x, rows * r->dk_room},
+                  {&r->half, attn_round_up(p->sk, 16)},
+                  {&r->phi, (p->sk + rows) * r->m_room},
+                  {&r->phi_q, rows * r->m_room},
+                  {&r->v, rows * r->dv_room},
+                  {&r->state, (r->m_room + rows) * r->dv_room},
+                  {&r->sum, r->m_room},
+                  {&r->out, rows * r->dv_room}};
+    int64_t used = 0;
+    for (size_t n = 0; n < sizeof arrays / sizeof *arrays; n++) {
+        *arrays[n].array = base ? base + used : NULL;
+        used += attn_round_up(arrays[n].floats, 16);
+    }
+    return used;
+}
+
+#endif
