@@ -24,7 +24,8 @@ static double spread_of(const struct ref_performer *s, double reach, double half
     const double stored = a->u_p / (1 - a->u_p), exps = a->e_exp + a->e_arg * size;
     double spread = growth * (reach + half) + (a->three + a->u_s) * size + a->eta_s + stored;
 
-    spread += fmax(a->omega, a->partial_omega) * (4 * dk + 4 + sqrt(2 * half * dk) + reach);
+    spread +=
+        fmax(a->omega, a->partial_omega) * (3 * dk + 4 + s->heaviest + 2 * sqrt(2 * half * dk));
     if (s->eps > 0) /* the maximum does not cancel; eps is rounded, and a sum */
         spread += growth * longest + ref_growth(a, 2);
     return exps < 1 ? spread + exps / (1 - exps) : INFINITY;

@@ -120,8 +120,13 @@ static void load_head(struct ref_performer *s)
     for (int64_t r = 0; r < s->m; r++)
         ref_load_vector(in->by_role[ATTN_FEATURES], (const int64_t[]){s->h, r, 0}, s->dk,
                         s->w + r * s->dk);
-    for (int64_t n = 0; n < s->m * s->dk; n++)
-        s->w_size[n] = fabs(s->w[n]);
+    s->heaviest = 0;
+    for (int64_t r = 0; r < s->m; r++) {
+        double sum = 0;
+        for (int64_t n = r * s->dk; n < (r + 1) * s->dk; n++)
+            sum += s->w_size[n] = fabs(s->w[n]);
+        s->heaviest = fmax(s->heaviest, sum);
+    }
     load_keys(s);
     if (s->job->bounds)
         ref_performer_key_errors(s);

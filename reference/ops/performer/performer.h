@@ -9,22 +9,23 @@
 struct ref_performer {
     const struct ref_job *job;
     int64_t b, h, m, dk, dv;
-    int64_t keys;   /* those that len allows */
-    double root;    /* of the scale */
-    double eps;     /* 0: none */
-    double *w;      /* [m,Dk] */
-    double *w_size; /* [m,Dk] |w| */
-    double *key;    /* [Dk] a key on its way */
-    double *log_k;  /* [Sk,m] logarithms of features */
-    double *top;    /* [Sk] the largest of these of a key */
-    double *phi;    /* [Sk,m] exp(log_k - top) */
-    double *v;      /* [Sk,Dv] */
-    double most;    /* of all keys and features: the largest w k' with eps, the largest log_k
-                       without */
-    double *reach;  /* [Sk] with bounds: the largest sum of |w||k'| of a key */
-    double *half;   /* [Sk] |k'|^2 / 2 */
-    double longest; /* the largest of reach */
-    double *spread; /* [Sk] with bounds: how wrong the logarithm of a feature may be */
+    int64_t keys;    /* those that len allows */
+    double root;     /* of the scale */
+    double eps;      /* 0: none */
+    double *w;       /* [m,Dk] */
+    double *w_size;  /* [m,Dk] |w| */
+    double heaviest; /* the largest sum of |w| of a row */
+    double *key;     /* [Dk] a key on its way */
+    double *log_k;   /* [Sk,m] logarithms of features */
+    double *top;     /* [Sk] the largest of these of a key */
+    double *phi;     /* [Sk,m] exp(log_k - top) */
+    double *v;       /* [Sk,Dv] */
+    double most;     /* of all keys and features: the largest w k' with eps, the largest log_k
+                        without */
+    double *reach;   /* [Sk] with bounds: the largest sum of |w||k'| of a key */
+    double *half;    /* [Sk] |k'|^2 / 2 */
+    double longest;  /* the largest of reach */
+    double *spread;  /* [Sk] with bounds: how wrong the logarithm of a feature may be */
 };
 
 /* One row. */
