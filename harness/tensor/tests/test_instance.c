@@ -392,8 +392,8 @@ static void stiefel_weights(void **state)
     }
 }
 
-/* Rows of a block are orthogonal, of two blocks they are not; their lengths differ. Heads differ with
- * params=head, and share one set without. */
+/* Rows of a block are orthogonal, of two blocks they are not; their lengths differ. Heads differ
+ * with params=head, and share one set without. */
 static void orthogonal_features(void **state)
 {
     (void)state;
