@@ -25,6 +25,8 @@ const struct attn_feature attn_features[] = {
     {"scores", "additive", PLAIN "score=additive", 0, false},
     {"scores", "additive, W a head", PLAIN "score=additive params=head", 0, false},
     {"scores", "disentangled", PLAIN "score=disentangled span=8", 0, false},
+    {"scores", "disentangled, p2c as the paper has it",
+     PLAIN "score=disentangled span=8 parts=p2c variant=paper", 0, false},
     {"scores", "disentangled, log buckets", PLAIN "score=disentangled span=8 rel_buckets=log:8", 0,
      false},
     {"scores", "scale given, negative", PLAIN "scale=-0.5", 0, false},

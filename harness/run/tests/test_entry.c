@@ -38,8 +38,8 @@ static void expect_words(const char *name)
     int count = 0;
     snprintf(values, sizeof values, "%s", key->values);
     for (const char *word; (word = strsep(&rest, "|")); count++) {
-        snprintf(line, sizeof line, "s=4 d=8 h=%d %s=%s", strcmp(word, "wkv") == 0 ? 1 : 2, name,
-                 word);
+        snprintf(line, sizeof line, "s=4 d=8 h=%d %s=%s%s", strcmp(word, "wkv") == 0 ? 1 : 2, name,
+                 word, strcmp(word, "disentangled") == 0 ? " span=4" : "");
         expect_word(line, name, word);
     }
     assert_true(count > 1);
