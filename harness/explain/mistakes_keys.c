@@ -134,7 +134,7 @@ static bool window_literal(struct attn_mutation *m, double unused)
     const bool left = p->window_left == -1, right = p->window_right == -1;
     ATTN_SAY(m, "-1 of the window (no limit) taken as a distance");
     if (!(p->flags & ATTN_FLAG_WINDOW) || left == right || p->flags & ATTN_FLAG_CAUSAL ||
-        attn_mutated(m, ATTN_ALIBI) || !fix_offset(m))
+        attn_mutated(m, ATTN_ALIBI) || attn_mutated(m, ATTN_SCORE_KR) || !fix_offset(m))
         return false;
     /* The same keys, with an offset that keeps both distances from being -1. */
     p->off += left ? 1 : -1;
@@ -384,7 +384,8 @@ static bool tail_stale(struct attn_mutation *m, double tile)
     const int64_t values[4] = {p->b, p->hkv, p->sk + pad, p->dv};
     if (!ref_op_is(p->op, REF_QKV) || pad == 0 || p->sk < (int64_t)tile || uses_offset(m) ||
         attn_mutated(m, ATTN_MASK) || attn_mutated(m, ATTN_BIAS) || attn_mutated(m, ATTN_LEN) ||
-        p->flags & ATTN_FLAG_DROPOUT || attn_mutated(m, ATTN_WEIGHTS) ||
+        attn_mutated(m, ATTN_REL_POS) || p->flags & ATTN_FLAG_DROPOUT ||
+        attn_mutated(m, ATTN_WEIGHTS) ||
         !attn_mutated_gather(m, ATTN_K, keys, from_tile_before, tile) ||
         !attn_mutated_gather(m, ATTN_V, values, from_tile_before, tile))
         return false;

@@ -206,7 +206,7 @@ const struct attn_mistake attn_mistakes_operands[] = {
     {heads_reversed, 1, {0}},
     {first_batch, 6, {ATTN_Q, ATTN_K, ATTN_V, ATTN_LEN, ATTN_MASK, ATTN_BIAS}},
     {first_head, 6, {ATTN_K, ATTN_V, ATTN_MASK, ATTN_BIAS, ATTN_ALIBI, ATTN_SINK}},
-    {first_head, 3, {ATTN_SCORE_M, ATTN_SCORE_WV, ATTN_DILATION}},
+    {first_head, 5, {ATTN_SCORE_M, ATTN_SCORE_WV, ATTN_SCORE_KR, ATTN_SCORE_QR, ATTN_DILATION}},
     {first_batch, 1, {ATTN_GLOBAL}},
     {first_query, 2, {ATTN_MASK, ATTN_BIAS}},
     {both_first, 2, {0, 1}},

@@ -398,6 +398,10 @@ static void every_mistake_is_explained(void **state)
         "b=2 h=3 s=24 d=20 dropout=0.3",
         "b=2 h=3 sq=24 sk=30 d=8 mask=causal_br bias=alibi score=additive dh=12",
         "h=3 s=24 d=8 score=gaussian layout=bshd",
+        "b=2 hq=4 hkv=2 s=24 d=8 score=disentangled span=5 params=head",
+        "h=2 sq=9 sk=140 d=8 score=disentangled span=8 mask=past:131 parts=p2c variant=paper",
+        "h=2 sq=9 sk=140 d=8 score=disentangled span=8 mask=past:131",
+        "h=2 s=40 d=8 score=disentangled span=8 rel_buckets=log:8 parts=c2p",
         "op=mha h=2 s=12 d=8 e=16 residual=1 proj_bias=1 prune=1",
     };
     int planted = 0, named = 0;
