@@ -69,6 +69,17 @@ static bool tables_swapped(struct attn_mutation *m, double unused)
     return true;
 }
 
+static bool first_tables(struct attn_mutation *m, double unused)
+{
+    (void)unused;
+    struct attn_tensor *kr = attn_mutated(m, ATTN_SCORE_KR), *qr = attn_mutated(m, ATTN_SCORE_QR);
+    if (!kr || !qr || kr->shape[0] < 2 || (kr->stride[0] == 0 && qr->stride[0] == 0))
+        return false;
+    kr->stride[0] = qr->stride[0] = 0;
+    ATTN_SAY(m, "tables of positions of head 0 for all of them");
+    return true;
+}
+
 enum distance { REVERSED, NO_OFFSET, EIGHT_BITS, DISTANCES };
 
 /* Other distances, as a table of them. */
@@ -110,6 +121,7 @@ const struct attn_mistake attn_mistakes_places[] = {
     {without_positions, 1, {0}},
     {one_table, 2, {ATTN_SCORE_KR, ATTN_SCORE_QR}},
     {tables_swapped, 1, {0}},
+    {first_tables, 1, {0}},
     {other_distances, DISTANCES, {REVERSED, NO_OFFSET, EIGHT_BITS}},
     {attn_mistake_without, 1, {ATTN_REL_POS}},
     {NULL, 0, {0}},

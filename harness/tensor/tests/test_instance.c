@@ -245,6 +245,35 @@ static void masks_and_biases_broadcast(void **state)
     attn_instance_free(in);
 }
 
+/* Rows of tables by distance, as transformers 4.57.1 makes them (build_relative_position of
+ * deberta_v2, max_position twice the buckets), the span added and clipped. */
+static void distances_fall_into_buckets(void **state)
+{
+    static const int of_6[] = {0,  0,  0,  0,  0,  0,  0,  0,  1,  1,  1,  1,  1,
+                               1,  2,  2,  3,  4,  5,  6,  7,  8,  9,  10, 10, 11,
+                               11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11};
+    static const int of_16[] = {0,  0,  0,  0,  0,  0,  0,  0,  1,  1,  1,  1,  1,  1,  2,  2,
+                                2,  2,  3,  3,  3,  3,  4,  4,  4,  5,  5,  5,  6,  6,  7,  8,
+                                9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
+                                25, 26, 26, 27, 27, 27, 28, 28, 28, 29, 29, 29, 29, 30, 30, 30,
+                                30, 31, 31, 31, 31, 31, 31, 31, 31, 31, 31, 31, 31, 31, 31};
+    (void)state;
+    struct attn_instance *in = make("s=20 d=4 score=disentangled span=6 rel_buckets=log:6");
+    assert_int_equal(tensor_of(in, ATTN_REL_POS)->shape[0], 39);
+    for (int64_t d = 0; d < 39; d++)
+        assert_true(at(tensor_of(in, ATTN_REL_POS), d, 0, 0, 0) == of_6[d]);
+    attn_instance_free(in);
+    in = make("s=40 d=4 score=disentangled span=16 rel_buckets=log:16");
+    for (int64_t d = 0; d < 79; d++)
+        assert_true(at(tensor_of(in, ATTN_REL_POS), d, 0, 0, 0) == of_16[d]);
+    attn_instance_free(in);
+    /* The offset counts: query 0 of two stands at key 4 of five. */
+    in = make("sq=2 sk=5 d=4 score=disentangled span=6 rel_buckets=log:6 mask=past:4");
+    for (int64_t d = 0; d < 6; d++)
+        assert_true(at(tensor_of(in, ATTN_REL_POS), d, 0, 0, 0) == of_6[d + 19]);
+    attn_instance_free(in);
+}
+
 static void alibi_slopes(void **state)
 {
     (void)state;
@@ -605,6 +634,7 @@ int main(void)
         cmocka_unit_test(lengths),
         cmocka_unit_test(masks_and_biases_broadcast),
         cmocka_unit_test(alibi_slopes),
+        cmocka_unit_test(distances_fall_into_buckets),
         cmocka_unit_test(fills),
         cmocka_unit_test(poison_of_queries_is_nan),
         cmocka_unit_test(multi_head_operands),
