@@ -101,7 +101,7 @@ double ref_score_scale(uint32_t score, int64_t dk, int64_t parts);
 bool ref_score_has(uint32_t score, uint32_t role);
 
 /* True if a parameter of an operator has a meaning with this score: it belongs to this one, or to
- * none. */
+ * none. NULL: the operator has no scores. */
 bool ref_score_reads(const struct ref_score *score, const char *key);
 
 #endif

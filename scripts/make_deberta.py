@@ -11,11 +11,12 @@ Usage: make_deberta.py OUTDIR         (the packs in cases/deberta/ were made by 
 A layer takes hidden states. The packs have what its projections make of them: q, k, v and the two
 tables of positions. A table that a layer does not have is drawn at random, and must not be read.
 
-Differences of formula: none in the index of p2c, which is that of variant=code. The layers divide by
-a square root in float32: widths are 12 with both parts and 8 with one, whose roots (36 and 16) are
-exact. Version 1 cuts the middle min(S, max_relative_positions) distances out of its embeddings: the
-packs have the rows that are left. Log buckets come from build_relative_position, whose logarithm is
-float32, as the table rel_buckets. A mask is a large negative score, which weighs exactly 0.
+Differences of formula: none in the index of p2c, which is that of variant=code. The layers divide
+by a square root in float32: widths are 12 with both parts and 8 with one, so that it is exact (of
+36 and of 16). Version 1 cuts the middle min(S, max_relative_positions) distances out of its
+embeddings: the packs have the rows that are left. Log buckets come from build_relative_position,
+whose logarithm is float32, as the table rel_buckets. A mask is a large negative score, which weighs
+exactly 0.
 Needs torch, transformers==4.57.1 and numpy.
 """
 import os
@@ -61,8 +62,8 @@ def pack(path, case, layer, operands, answers):
                     if name in operands})
     make_textbook.write_pack(path, {
         "case": case, "rtol": "1e-12", "atol": "1e-12",
-        "source": f"transformers {__version__}, {layer} in float64; q, k, v and tables of positions "
-                  "are its projections"}, tensors)
+        "source": f"transformers {__version__}, {layer} in float64; q, k, v and tables of "
+                  "positions are its projections"}, tensors)
 
 
 def attended(layer, hidden, rel, mask, embeddings, width):

@@ -262,7 +262,7 @@ static void write_operator(struct attn_draft *draft, const struct attn_case *c)
     if (!attn_case_shape(c, &shape))
         return;
     for (const struct ref_param *p = op->params; p && p->key; p++)
-        if (ref_score_reads(draft->score, p->key) &&
+        if (ref_score_reads(op->scores ? draft->score : NULL, p->key) &&
             (p->fallback < p->least || attn_draft_percent(draft, other ? 50 : 15)))
             parameter(draft, p, &shape);
     /* Those of operators with a softmax are drawn with their scores. */

@@ -220,13 +220,14 @@ int attn_params_judge(const struct attn_case *c, bool pack, const char **key, ch
         const bool given = attn_case_has_param(c, p);
         const double value = attn_case_param(c, p);
         char text[3][64];
+        const bool reads = ref_score_reads(op->scores ? attn_case_score(c) : NULL, p->key);
         *key = p->key;
-        if (given && !ref_score_reads(attn_case_score(c), p->key)) {
+        if (given && !reads) {
             name_scores(p, why, size);
             return -1;
         }
-        if ((value >= p->least && value <= p->most) || p->kind == REF_PARAM_WORD ||
-            !ref_score_reads(attn_case_score(c), p->key) || (pack && !given))
+        if ((value >= p->least && value <= p->most) || p->kind == REF_PARAM_WORD || !reads ||
+            (pack && !given))
             continue;
         if (!given) {
             snprintf(why, size, "'%s' must be given with score=%s", p->key,

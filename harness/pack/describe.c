@@ -281,7 +281,7 @@ static int set_params(struct judge *j)
 {
     for (const struct ref_param *p = j->op->params; p && p->key; p++) {
         const int64_t extent = p->letter ? j->extent[(unsigned char)p->letter] : 0;
-        if (extent <= 0 || !ref_score_reads(attn_case_score(j->c), p->key))
+        if (extent <= 0 || !ref_score_reads(j->op->scores ? attn_case_score(j->c) : NULL, p->key))
             continue;
         if (attn_case_has_param(j->c, p) && attn_case_param(j->c, p) != (double)extent)
             return FAIL(j, "the case says %s=%.0f, but its tensors say %lld", p->key,

@@ -52,7 +52,7 @@ bool ref_score_reads(const struct ref_score *score, const char *key)
 
     for (const struct ref_score *const *s = ref_scores_known; *s; s++)
         owned = owned || owns(*s, key);
-    return !owned || owns(score, key);
+    return !owned || !score || owns(score, key);
 }
 
 bool ref_score_has(uint32_t score, uint32_t role)
