@@ -406,7 +406,8 @@ const struct attn_case_key attn_language_keys[] = {
     {"residual", "0|1", "0", "op=mha: adds x_q last", CHOICE(residual, flags, 0, 0)},
     {"s", "N", NULL, "sq and sk in one", SHORTHAND(ATTN_KEY_TENSORS, "sq", "sk")},
     {"scale", "X or 1/sk",
-     "1/sqrt(dk) for scaled_dot, 1/sqrt(3 dk) or 1/sqrt(2 dk) for disentangled, else 1",
+     "1/sqrt(dk) for scaled_dot, 1/chunk for op=chunked, 1/sqrt(3 dk) or 1/sqrt(2 dk) for "
+     "disentangled, else 1",
      "factor of the raw score", RULE{.parse = parse_scale, .write = write_scale}},
     {"score", NULL, ATTN_DEFAULT_SCORE, "score of a query and key",
      RULE{.parse = parse_score, .write = write_score}},
