@@ -121,18 +121,19 @@ static void prepare(const struct head *s, int64_t r, struct row *x)
     const struct ref_job *job = s->job;
     const struct ref_operands *in = &job->operands;
     const struct ref_values *out = &job->result->output[0];
+    const struct attn_tensor *gate = in->by_role[ATTN_GATE];
     *x = (struct row){.head = s, .i = ref_row_index(job, s->first + r) % s->tokens};
     const int64_t at[] = {s->b, s->h, x->i, 0};
     x->q = s->scratch + r * (s->dk + s->dl + 2 * s->dv);
     x->lin_q = x->q + s->dk;
     x->linear = x->lin_q + s->dl;
-    x->gate = in->by_role[ATTN_GATE] ? x->linear + s->dv : NULL;
+    x->gate = gate ? x->linear + s->dv : NULL;
     x->out = out->value + (s->first + r) * s->dv;
     look(x);
     ref_load_vector(in->by_role[ATTN_Q], at, s->dk, x->q);
     ref_load_vector(in->by_role[ATTN_LIN_Q], at, s->dl, x->lin_q);
-    if (x->gate)
-        ref_load_vector(in->by_role[ATTN_GATE], at, s->dv, x->gate);
+    if (gate)
+        ref_load_vector(gate, at, s->dv, x->gate);
     memset(x->linear, 0, (size_t)s->dv * sizeof *x->linear);
     memset(x->out, 0, (size_t)s->dv * sizeof *x->out);
     if (!job->bounds || !out->bound)
