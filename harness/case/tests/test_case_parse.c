@@ -49,6 +49,9 @@ static void test_sizes(void **state)
     assert_int_equal(c.dh, 4);
     assert_true(c.scale == 1);
     attn_case_free(&c);
+    c = parse_one("op=chunked s=9 d=4 chunk=8");
+    assert_true(c.scale == 0.125 && !c.scale_given);
+    attn_case_free(&c);
     c = parse_one("op=mha hq=6 hkv=2 s=3 d=4");
     assert_int_equal(c.e, 24);
     assert_int_equal(c.hkv, 2);
@@ -285,6 +288,9 @@ static void test_errors(void **state)
         {"s=4 d=8 weight_fn=relu2 fill=one_hot", "25: fill=one_hot needs the weights of a softmax"},
         {"s=4 d=8 out=lse+lse", "17: 'lse' is given twice in out"},
         {"s=4 d=8 e=8", "9: 'e' needs op=mha"},
+        {"op=chunked s=4 d=8 mask=past:1", "20: op=chunked has no offset"},
+        {"op=chunked s=4 d=8 mask=len2d:rand", "20: op=chunked has no length for each query"},
+        {"op=chunked s=4 d=8 chunk=0", "20: chunk = 0 is outside 1..1048576"},
         {"s=4 d=8 dh=8", "9: 'dh' needs score=additive"},
         {"s=4 d=8 kv=cross", "9: 'kv' needs op=mha"},
         {"s=4 d=8 wo=0", "9: 'wo' needs op=mha"},

@@ -106,6 +106,32 @@ static void sizes_of_mha(void **state)
     attn_case_free(&c);
 }
 
+/* A width that a parameter stands for comes from the tensors. */
+static void sizes_of_chunked(void **state)
+{
+    (void)state;
+    static const struct made_tensor base[] = {
+        {"q", ATTN_F32, "1,2,5,4"},     {"k", ATTN_F32, "1,2,5,4"}, {"lin_q", ATTN_F32, "1,2,5,3"},
+        {"lin_k", ATTN_F32, "1,2,5,3"}, {"v", ATTN_F32, "1,2,5,6"}, {NULL, 0, NULL}};
+    struct attn_case c;
+    accept(base, CHANGES({"bias", ATTN_F32, "1,1,2,2"}),
+           META("case", "op=chunked chunk=2 mask=causal"), &c);
+    assert_true(c.scale == 0.5);
+    struct attn_instance *in = instantiate(&c);
+    assert_int_equal(in->problem.chunk, 2);
+    assert_int_equal(in->nnz, 2 * (1 + 2 + 1 + 2 + 1));
+    assert_true(in->flops == 2.0 * (4 + 6) * 14 + 4.0 * 2 * 5 * 3 * 6);
+    attn_instance_free(in);
+    char text[256];
+    attn_case_canonical(&c, text, sizeof text);
+    assert_non_null(strstr(text, " dl=3 "));
+    attn_case_free(&c);
+    refuse(base, NULL, META("case", "op=chunked chunk=2 dl=4"), "Dl is 4");
+    refuse(base, CHANGES({"bias", ATTN_F32, "1,2,3,3"}), META("case", "op=chunked chunk=2"),
+           "chunk is 2");
+    refuse(base, CHANGES({"len", ATTN_I32, "1,5"}), META("case", "op=chunked"), "rank 2");
+}
+
 /* Without an output projection the heads are added to x_q: both widths come from the tensors. */
 static void residual_without_projection(void **state)
 {
@@ -469,6 +495,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_of_attention),
         cmocka_unit_test(sizes_of_mha),
+        cmocka_unit_test(sizes_of_chunked),
         cmocka_unit_test(residual_without_projection),
         cmocka_unit_test(every_extra),
         cmocka_unit_test(parts_take_effect_unnamed),

@@ -345,6 +345,26 @@ static void poison_of_queries_is_nan(void **state)
     attn_instance_free(in);
 }
 
+/* Of an operator without a softmax, too: what lies beyond the lengths. */
+static void poison_lies_beyond_the_lengths(void **state)
+{
+    (void)state;
+    static const uint32_t poisoned[] = {ATTN_K, ATTN_LIN_K, ATTN_V};
+    struct attn_instance *in =
+        make("op=chunked b=2 h=2 s=7 d=3 chunk=4 mask=len:7/3 bias=normal:hk fill=poison");
+    bool nan, infinity;
+    for (size_t n = 0; n < 3; n++)
+        for (int64_t j = 0; j < 7; j++) {
+            const struct attn_tensor *t = tensor_of(in, poisoned[n]);
+            assert_true(isfinite(at(t, 0, 1, j, 2)));
+            assert_int_equal(isfinite(at(t, 1, 1, j, 2)) != 0, j < 3);
+        }
+    kinds_in(tensor_of(in, ATTN_LIN_Q), &nan, &infinity);
+    assert_true(!nan && !infinity);
+    assert_strides(tensor_of(in, ATTN_BIAS), 0, 4, 0, 1);
+    attn_instance_free(in);
+}
+
 static void multi_head_operands(void **state)
 {
     (void)state;
@@ -637,6 +657,7 @@ int main(void)
         cmocka_unit_test(distances_fall_into_buckets),
         cmocka_unit_test(fills),
         cmocka_unit_test(poison_of_queries_is_nan),
+        cmocka_unit_test(poison_lies_beyond_the_lengths),
         cmocka_unit_test(multi_head_operands),
         cmocka_unit_test(weights_keep_the_scale),
         cmocka_unit_test(stiefel_weights),
