@@ -269,12 +269,19 @@ static void put_problem(FILE *out, const struct attn_problem *p)
                  {"window_left", p->window_left},
                  {"window_right", p->window_right},
                  {"variant", p->variant},
-                 {"weight_fn", p->weight_fn}};
+                 {"weight_fn", p->weight_fn},
+                 {"parts", p->parts},
+                 {"chunk", p->chunk},
+                 {"landmarks", p->landmarks},
+                 {"iterations", p->iterations},
+                 {"rounds", p->rounds},
+                 {"buckets", p->buckets}};
     fprintf(out, "static struct attn_problem problem = {\n    .struct_size = sizeof problem,\n");
     for (size_t n = 0; n < sizeof whole / sizeof *whole; n++)
         fprintf(out, "    .%s = %lld,\n", whole[n].name, whole[n].value);
     fprintf(out, "    .flags = 0x%llx,\n    .scale = %a,\n    .softcap = %a,\n",
             (unsigned long long)p->flags, p->scale, p->softcap);
+    fprintf(out, "    .eps = %a,\n    .lin_scale = %a,\n", p->eps, p->lin_scale);
     fprintf(out, "    .dropout_p = %a,\n    .dropout_seed = UINT64_C(%llu)};\n\n", p->dropout_p,
             (unsigned long long)p->dropout_seed);
 }

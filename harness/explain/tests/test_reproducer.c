@@ -72,6 +72,9 @@ static void a_right_plugin_passes(void **state)
         "b=2 h=2 s=70 d=4 dtype=bf16 fill=census mask=causal",
         "b=2 h=2 s=48 d=8 fill=exact",
         "h=4 s=40 d=8 fill=rounding dtype=bf16",
+        "op=linear_decay h=2 s=9 d=4 decay=inclusive",
+        "op=chunked b=2 h=2 s=20 dk=4 dl=3 chunk=8 lin_scale=0.3 mask=causal+len:20/7 "
+        "bias=normal:hk gate=1",
         "b=2 s=6 d=4 score=bilinear params=head layout=bhds view=broadcast fill=poison "
         "mask=len:3/5",
     };
