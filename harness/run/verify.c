@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "case/operator.h"
 #include "run/account.h"
 #include "run/age.h"
 #include "run/declared_off.h"
@@ -38,6 +39,8 @@ static void print_result(FILE *out, const struct attn_entry *entry,
                 attn_power_of(&entry->power));
     if (v->slack > 0)
         fprintf(out, "  grade: %.2g slack: %.2g", v->grade, v->slack);
+    if (v->rows_checked > 0 && attn_case_op(entry->c)->stochastic)
+        fprintf(out, "  bound: stochastic");
     if (attn_status_holds(v->status))
         attn_declared_off_print(out, &entry->plan, entry->c);
     fputc('\n', out);

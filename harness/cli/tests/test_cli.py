@@ -287,6 +287,12 @@ class List(Case):
 
 
 class Verify(Case):
+    def test_a_stochastic_bound_is_named(self):
+        for line, bound in ((SMALL, None), ("op=nystrom s=20 d=8 landmarks=4", "stochastic")):
+            done = self.expect(0, "verify", "-b", "naive", line, "--json", "--fills", "none")
+            self.assertEqual(json.loads(done.stdout.splitlines()[0]).get("bound"), bound)
+        self.assertIn("bound: stochastic", self.expect(0, "verify", "-b", "naive", line).stdout)
+
     def test_right_numbers_pass(self):
         done = self.expect(0, "verify", "-b", "naive", SMALL, "--json")
         record = json.loads(done.stdout.splitlines()[0])

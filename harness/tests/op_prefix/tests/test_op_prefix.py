@@ -98,7 +98,7 @@ class OpPrefix(unittest.TestCase):
         self.assertEqual((record["checks"]["out"], record["checks"]["count"]), ("fail", "pass"))
 
     def test_random_cases_hold(self):
-        records = self.verify(0, "--fuzz", "48", "--seed", "1")
+        records = self.verify(0, "--fuzz", "128", "--seed", "1")
         ours = [record for record in records if "op=prefix_mean" in record["case"]]
         self.assertGreater(len([record for record in ours if record["status"] == "pass"]), 1)
         self.assertLess(len(ours), len(records))
