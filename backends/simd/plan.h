@@ -14,6 +14,7 @@
 
 struct attn_mha;
 struct attn_projected;
+struct attn_landmarks;
 
 struct attn_plan {
     const struct attn_services *services;
@@ -28,6 +29,7 @@ struct attn_plan {
     atomic_int *left;                 /* [b * groups] parts of the keys that are not complete yet */
     void *memory;                     /* holds these arrays, what they point to, and job.parts */
     struct attn_mha *mha;             /* the projections around it (mha.h); NULL: none */
+    struct attn_landmarks *landmarks; /* what comes before the rows of out (landmarks.h), or NULL */
     struct attn_projected *projected; /* keys that are projected first (projected.h), or NULL */
     const struct attn_problem *recurrent; /* items are those of recurrent.h; NULL: attention */
 };

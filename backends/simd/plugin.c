@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "amx_probe.h"
+#include "landmarks.h"
 #include "mha.h"
 #include "projected.h"
 #include "recurrent.h"
@@ -12,7 +13,7 @@ struct binding {
     struct attn_plan *plan;
     struct attn_flash job;
     struct attn_mha_binding *mha; /* NULL: attention only */
-    struct attn_operands given;   /* with projected keys */
+    struct attn_operands given;   /* with projected keys, or landmarks */
 };
 
 /* Some compilers' test below does not know F16C by name. F16C needs no registers of its own. */
@@ -151,6 +152,8 @@ static int create(const struct attn_flash_isa *isa, const struct attn_problem *p
     int status;
     if (is_recurrent(problem))
         status = attn_recurrent_create(isa, problem, services, &made, why, size);
+    else if (problem->op == ATTN_OP_NYSTROM)
+        status = attn_landmarks_create(isa, problem, services, &made, why, size);
     else if (problem->op == ATTN_OP_LINFORMER)
         status = attn_projected_create(isa, problem, services, &made, why, size);
     else if (problem->op == ATTN_OP_MHA)
@@ -205,7 +208,8 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
         numerics->ftz = 1;
         return;
     }
-    numerics->proj_type = self->mha || self->projected ? self->job.dtype : 0; /* of the heads */
+    numerics->proj_type =
+        self->mha || self->projected || self->landmarks ? self->job.dtype : 0; /* of the heads */
     numerics->denominator = 1;
     numerics->key_tile = self->job.key_block;
     numerics->splits = self->job.splits > 1 ? self->job.splits : 0;
@@ -238,7 +242,9 @@ static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensor
         status = attn_mha_bind(self, tensors, n_tensors, &made->job, &made->mha, why, size);
     else
         attn_operands_set(&made->given, tensors, n_tensors);
-    if (self->projected)
+    if (self->landmarks)
+        made->job.operands = made->given; /* the run has buffers for them */
+    else if (self->projected)
         attn_projected_bind(self, &made->given, &made->job);
     else if (!self->mha)
         made->job.operands = made->given;
@@ -257,6 +263,8 @@ static int run(void *binding, char *why, size_t size)
     (void)size;
     if (self->plan->recurrent)
         attn_recurrent_run(self->plan, &self->job.operands);
+    else if (self->plan->landmarks)
+        attn_landmarks_run(self->plan, &self->given);
     else if (self->plan->projected)
         attn_projected_run(self->plan, &self->given, &self->job);
     else if (self->mha)
@@ -296,6 +304,7 @@ static void describe(const void *plan, char *text, size_t size)
              "%d thread%s, caches of %lld and %lld KiB",
              self->mha         ? "projections with packed weights, "
              : self->projected ? "projected keys, "
+             : self->landmarks ? "landmarks, "
                                : "",
              type_name(self->job.dtype), self->isa->name, self->isa->mr, self->isa->nr,
              (long long)self->job.key_block, (long long)self->items, (long long)self->job.item_rows,
@@ -308,6 +317,8 @@ static void destroy(void *plan)
     struct attn_plan *self = plan;
     if (self->mha)
         attn_mha_destroy(self);
+    else if (self->landmarks)
+        attn_landmarks_destroy(self);
     else if (self->projected)
         attn_projected_destroy(self);
     else

@@ -296,7 +296,7 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
     put(r, "expected", json_boolean(v->status == ATTN_SKIP && entry->harmless));
     put(r, "protection", json_string(entry->plan.protection));
     put(r, "numerics", numerics_json(&entry->plan));
-    if (attn_case_op(entry->c)->stochastic)
+    if (entry->contestant && attn_case_op(entry->c)->stochastic)
         put(r, "bound", json_string("stochastic"));
     put(r, "exactness",
         json_string(entry->contestant ? attn_exactness_name(entry->contestant->info.exactness)

@@ -39,7 +39,7 @@ static void print_result(FILE *out, const struct attn_entry *entry,
                 attn_power_of(&entry->power));
     if (v->slack > 0)
         fprintf(out, "  grade: %.2g slack: %.2g", v->grade, v->slack);
-    if (v->rows_checked > 0 && attn_case_op(entry->c)->stochastic)
+    if (v->rows_checked > 0 && entry->contestant && attn_case_op(entry->c)->stochastic)
         fprintf(out, "  bound: stochastic");
     if (attn_status_holds(v->status))
         attn_declared_off_print(out, &entry->plan, entry->c);

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* landmarks.c - see landmarks.h */
+#include "landmarks.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "projected.h"
+
+enum { LANES = 32 }; /* two vectors of the widest instance */
+
+/* ---- the plan ---- */
+
+static struct attn_tensor buffer(uint32_t role, int64_t b, int64_t h, int64_t rows, int64_t width)
+{
+    const int64_t row = attn_round_up(width, LANES) + 16;
+    return (struct attn_tensor){.role = role,
+                                .dtype = ATTN_F32,
+                                .rank = 4,
+                                .shape = {b, h, rows, width},
+                                .stride = {h * rows * row, rows * row, row, 1}};
+}
+
+static bool is_wide(const struct attn_landmarks *x)
+{
+    return x->problem->dtype == ATTN_F32;
+}
+
+static void set_buffers(struct attn_landmarks *x)
+{
+    const struct attn_problem *p = x->problem;
+    const struct {
+        uint32_t role;
+        int64_t rows, width;
+    } shapes[ATTN_MARK_BUFFERS] = {{ATTN_Q, p->sq, p->dk}, {ATTN_K, p->sq, p->dk},
+                                   {ATTN_V, p->sq, p->dv}, {ATTN_Q, x->m, p->dk},
+                                   {ATTN_K, x->m, p->dk},  {ATTN_OUT, x->m, p->dv},
+                                   {ATTN_V, x->m, p->dv},  {ATTN_BIAS, x->m, x->m}};
+    for (int n = 0; n < ATTN_MARK_BUFFERS; n++)
+        x->buffers[n] = buffer(shapes[n].role, p->b, p->hq, shapes[n].rows, shapes[n].width);
+    for (uint32_t n = ATTN_MARK_Q; n <= ATTN_MARK_V; n++)
+        if (is_wide(x)) {
+            x->buffers[n] = *attn_tensor_find(p, ATTN_Q + n);
+            x->buffers[n].data = NULL;
+        }
+}
+
+/* Attention on operands that `tensors` has. */
+static void set_problem(const struct attn_landmarks *x, struct attn_problem *to,
+                        const struct attn_tensor *tensors)
+{
+    *to = *x->problem;
+    to->op = ATTN_OP_ATTENTION;
+    to->dtype = ATTN_F32;
+    to->sq = tensors[0].shape[2];
+    to->sk = tensors[1].shape[2];
+    to->variant = to->landmarks = to->iterations = 0;
+    to->tensors = tensors;
+    to->n_tensors = 4;
+}
+
+/* The operands of the two attentions. Those of the problem itself have no data in a plan. */
+static void set_problems(struct attn_landmarks *x)
+{
+    const struct attn_tensor *b = x->buffers;
+    const struct attn_tensor values[] = {b[ATTN_MARK_Q_MEAN], b[ATTN_MARK_K], b[ATTN_MARK_V],
+                                         b[ATTN_MARK_GV]};
+    const struct attn_tensor rows[] = {b[ATTN_MARK_Q], b[ATTN_MARK_K_MEAN], b[ATTN_MARK_ZGV],
+                                       *attn_tensor_find(x->problem, ATTN_OUT)};
+    memcpy(x->values_tensors, values, sizeof values);
+    memcpy(x->rows_tensors, rows, sizeof rows);
+    x->rows_tensors[3].data = NULL;
+    set_problem(x, &x->values, x->values_tensors);
+    set_problem(x, &x->rows, x->rows_tensors);
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A matrix [m,m] in scratch. */
+static struct attn_tensor matrix(const struct attn_landmarks *x, float *data)
+{
+    struct attn_tensor t = buffer(ATTN_BIAS, 1, 1, x->m, x->m);
+    t.data = data;
+    return t;
+}
+
+/* Floats of all memory; sets the pointers with base. -1 on overflow. */
+static int64_t lay_out(struct attn_landmarks *x, int threads, float *base)
+{
+    const struct attn_problem *p = x->problem;
+    const int64_t widest = attn_round_up(larger(x->m, larger(p->dk, p->dv)), LANES);
+    int64_t used;
+    x->scratch = 4 * x->m * matrix(x, NULL).stride[2] + ATTN_PROJECT_KEYS * (widest + LANES);
+    if (__builtin_mul_overflow(x->scratch, (int64_t)threads, &used))
+        return -1;
+    x->norm = base ? base + used : NULL;
+    used += attn_round_up(p->b * p->hq, 16);
+    for (int n = is_wide(x) ? ATTN_MARK_Q_MEAN : 0; n < ATTN_MARK_BUFFERS; n++) {
+        int64_t floats;
+        if (base)
+            x->buffers[n].data = base + used;
+        if (__builtin_mul_overflow(x->buffers[n].shape[0], x->buffers[n].stride[0], &floats) ||
+            __builtin_add_overflow(used, floats, &used))
+            return -1;
+    }
+    return used > INT64_MAX / (int64_t)sizeof(float) ? -1 : used;
+}
+
+/* Both plans, with the same number of threads and one pool. */
+static int create_plans(const struct attn_flash_isa *isa, struct attn_landmarks *x,
+                        struct attn_plan **rows, char *why, size_t size)
+{
+    int status = attn_plan_create(isa, &x->rows, &x->alike, rows, why, size);
+    if (status != ATTN_OK)
+        return status;
+    x->alike.threads = (uint32_t)(*rows)->threads;
+    status = attn_plan_create(isa, &x->values, &x->alike, &x->first, why, size);
+    if (status == ATTN_OK && x->first->threads != (*rows)->threads) {
+        x->alike.threads = (uint32_t)x->first->threads;
+        attn_plan_destroy(*rows);
+        *rows = NULL;
+        status = attn_plan_create(isa, &x->rows, &x->alike, rows, why, size);
+    }
+    if (status == ATTN_OK) {
+        attn_pool_destroy((*rows)->pool);
+        (*rows)->pool = x->first->pool;
+    }
+    return status;
+}
+
+static void free_landmarks(struct attn_landmarks *x)
+{
+    const struct attn_services *services = x->services;
+    if (x->first)
+        attn_plan_destroy(x->first);
+    if (x->memory)
+        services->free(services->context, x->memory);
+    services->free(services->context, x);
+}
+
+int attn_landmarks_create(const struct attn_flash_isa *isa, const struct attn_problem *problem,
+                          const struct attn_services *services, struct attn_plan **plan, char *why,
+                          size_t size)
+{
+    struct attn_plan *made = NULL;
+    struct attn_landmarks *x = services->alloc(services->context, sizeof *x, 64);
+    if (!x) {
+        snprintf(why, size, "no memory for the plan");
+        return ATTN_OUT_OF_MEMORY;
+    }
+    *x = (struct attn_landmarks){.services = services, .alike = *services, .problem = problem};
+    x->m = problem->landmarks < problem->sq ? problem->landmarks : problem->sq;
+    set_buffers(x);
+    set_problems(x);
+    int status = create_plans(isa, x, &made, why, size);
+    if (status != ATTN_OK) {
+        if (made)
+            attn_plan_destroy(made);
+        free_landmarks(x);
+        return status;
+    }
+    made->landmarks = x;
+    const int64_t floats = lay_out(x, made->threads, NULL);
+    if (floats >= 0)
+        x->memory = services->alloc(services->context, (size_t)floats * sizeof(float), 64);
+    if (!x->memory) {
+        snprintf(why, size, "no memory for landmarks and their matrices");
+        attn_landmarks_destroy(made);
+        return ATTN_OUT_OF_MEMORY;
+    }
+    lay_out(x, made->threads, x->memory);
+    *plan = made;
+    return ATTN_OK;
+}
+
+void attn_landmarks_destroy(struct attn_plan *plan)
+{
+    struct attn_landmarks *x = plan->landmarks;
+    plan->pool = NULL; /* the other plan's */
+    attn_plan_destroy(plan);
+    free_landmarks(x);
+}
+
+/* ---- a run ---- */
+
+struct errand {
+    const struct attn_plan *plan;
+    const struct attn_tensor *q, *k, *v; /* as given */
+    struct attn_tensor wide[3];          /* the same in f32 */
+    float most;                          /* of all heads, for ATTN_NYSTROM_BATCH; else 0 */
+};
+
+/* to = a times the rows of `from`, of one head. */
+static void multiply(const struct attn_plan *plan, const struct attn_tensor *a, int64_t a_head,
+                     const struct attn_tensor *from, const struct attn_tensor *to, int64_t b,
+                     int64_t h, float *scratch)
+{
+    const struct attn_tensor left = {.dtype = ATTN_F32,
+                                     .rank = 3,
+                                     .shape = {1, a->shape[2], a->shape[3]},
+                                     .stride = {0, a->stride[2], a->stride[3]},
+                                     .data = (float *)a->data + a_head * a->stride[1]};
+    const struct attn_project_part part = {.matrix = &left,
+                                           .from = from,
+                                           .to = to,
+                                           .b = b,
+                                           .h = h,
+                                           .rows = a->shape[2],
+                                           .length = from->shape[2],
+                                           .scratch = scratch};
+    plan->isa->run_project(&part);
+}
+
+/* Means of the rows of each segment. */
+static void average(const struct attn_tensor *x, int64_t b, int64_t h,
+                    const struct attn_tensor *mean)
+{
+    const int64_t steps = x->shape[2], m = mean->shape[2], width = x->shape[3];
+    for (int64_t l = 0; l < m; l++) {
+        const int64_t begin = l * steps / m, end = (l + 1) * steps / m;
+        float *to = (float *)mean->data + attn_row_start(mean, b, h, l);
+        memset(to, 0, (size_t)width * sizeof *to);
+        for (int64_t i = begin; i < end; i++) {
+            const float *row = (const float *)x->data + attn_row_start(x, b, h, i);
+            for (int64_t c = 0; c < width; c++)
+                to[c] += row[c * x->stride[3]];
+        }
+        for (int64_t c = 0; c < width; c++)
+            to[c] /= (float)(end - begin);
+    }
+}
+
+/* Scores of a head's landmarks become weights. Returns the largest column sum. */
+static float soften(const struct attn_tensor *a, int64_t b, int64_t h, float scale, float *sums)
+{
+    const int64_t m = a->shape[2];
+    float most = 0;
+    memset(sums, 0, (size_t)m * sizeof *sums);
+    for (int64_t i = 0; i < m; i++) {
+        float *s = (float *)a->data + attn_row_start(a, b, h, i), top = -INFINITY, sum = 0;
+        for (int64_t j = 0; j < m; j++) {
+            s[j] *= scale;
+            top = s[j] > top || isnan(s[j]) ? s[j] : top;
+        }
+        for (int64_t j = 0; j < m; j++)
+            sum += s[j] = expf(s[j] - top);
+        for (int64_t j = 0; j < m; j++)
+            sums[j] += s[j] /= sum;
+    }
+    for (int64_t j = 0; j < m; j++)
+        most = sums[j] > most || isnan(sums[j]) ? sums[j] : most;
+    return most;
+}
+
+/* Heads [begin, end) of a thread. */
+static void share_of(const struct attn_plan *plan, int thread, int64_t *begin, int64_t *end)
+{
+    const int64_t heads = plan->landmarks->problem->b * plan->landmarks->problem->hq;
+    *begin = heads * thread / plan->threads;
+    *end = heads * (thread + 1) / plan->threads;
+}
+
+/* Operands in f32, means, A and its norm. */
+static void begin_heads(void *context, int thread)
+{
+    const struct errand *e = context;
+    const struct attn_landmarks *x = e->plan->landmarks;
+    const struct attn_problem *p = x->problem;
+    const struct attn_tensor *const given[] = {e->q, e->k, e->v};
+    const struct attn_tensor *a = &x->buffers[ATTN_MARK_A];
+    struct attn_tensor turned = x->buffers[ATTN_MARK_K_MEAN];
+    float *scratch = x->memory + thread * x->scratch;
+    int64_t head, end;
+    turned.shape[2] = p->dk;
+    turned.shape[3] = x->m;
+    turned.stride[2] = 1;
+    turned.stride[3] = x->buffers[ATTN_MARK_K_MEAN].stride[2];
+    for (share_of(e->plan, thread, &head, &end); head < end; head++) {
+        const int64_t b = head / p->hq, h = head % p->hq;
+        for (int n = 0; !is_wide(x) && n < 3; n++)
+            e->plan->isa->run_project(&(struct attn_project_part){
+                .from = given[n], .to = &e->wide[n], .b = b, .h = h, .rows = p->sq});
+        average(&e->wide[0], b, h, &x->buffers[ATTN_MARK_Q_MEAN]);
+        average(&e->wide[1], b, h, &x->buffers[ATTN_MARK_K_MEAN]);
+        multiply(e->plan, &x->buffers[ATTN_MARK_Q_MEAN], head, &turned, a, b, h, scratch);
+        x->norm[head] = soften(a, b, h, (float)p->scale, scratch);
+    }
+}
+
+/* t = c I - t */
+static void complement(float c, const struct attn_tensor *t)
+{
+    for (int64_t i = 0; i < t->shape[2]; i++) {
+        float *row = (float *)t->data + i * t->stride[2];
+        for (int64_t j = 0; j < t->shape[3]; j++)
+            row[j] = (i == j ? c : 0) - row[j];
+    }
+}
+
+/* Z of a head into the first matrix of `room`, which has four. Returns where it is. */
+static struct attn_tensor invert(const struct errand *e, int64_t head, float *room)
+{
+    const struct attn_landmarks *x = e->plan->landmarks;
+    const struct attn_tensor *a = &x->buffers[ATTN_MARK_A];
+    const int64_t size = x->m * matrix(x, NULL).stride[2];
+    const float norm = e->most > 0 || isnan(e->most) ? e->most : x->norm[head];
+    struct attn_tensor z = matrix(x, room), ax = matrix(x, room + size);
+    struct attn_tensor t = matrix(x, room + 2 * size), y = matrix(x, room + 3 * size);
+    float *scratch = room + 4 * size;
+    for (int64_t i = 0; i < x->m; i++)
+        for (int64_t j = 0; j < x->m; j++)
+            ((float *)z.data)[j * z.stride[2] + i] =
+                ((const float *)a->data)[head * a->stride[1] + i * a->stride[2] + j] / norm;
+    for (int64_t n = 0; n < x->problem->iterations; n++) {
+        struct attn_tensor old = z;
+        multiply(e->plan, a, head, &z, &ax, 0, 0, scratch);
+        memcpy(t.data, ax.data, (size_t)size * sizeof(float));
+        complement(7, &t);
+        multiply(e->plan, &ax, 0, &t, &y, 0, 0, scratch);
+        complement(15, &y);
+        multiply(e->plan, &ax, 0, &y, &t, 0, 0, scratch);
+        complement(13, &t);
+        multiply(e->plan, &z, 0, &t, &y, 0, 0, scratch);
+        for (int64_t c = 0; c < size; c++)
+            ((float *)y.data)[c] *= 0.25F;
+        z = y;
+        y = old;
+    }
+    return z;
+}
+
+/* Z and Z G V. */
+static void finish_heads(void *context, int thread)
+{
+    const struct errand *e = context;
+    const struct attn_landmarks *x = e->plan->landmarks;
+    const int64_t heads = x->problem->hq;
+    float *room = x->memory + thread * x->scratch;
+    int64_t head, end;
+    for (share_of(e->plan, thread, &head, &end); head < end; head++) {
+        const struct attn_tensor z = invert(e, head, room);
+        multiply(e->plan, &z, 0, &x->buffers[ATTN_MARK_GV], &x->buffers[ATTN_MARK_ZGV],
+                 head / heads, head % heads, room + 4 * x->m * z.stride[2]);
+    }
+}
+
+static float largest(const struct attn_landmarks *x)
+{
+    float most = 0;
+    for (int64_t n = 0; n < x->problem->b * x->problem->hq; n++)
+        most = x->norm[n] > most || isnan(x->norm[n]) ? x->norm[n] : most;
+    return most;
+}
+
+void attn_landmarks_run(struct attn_plan *plan, const struct attn_operands *given)
+{
+    const struct attn_landmarks *x = plan->landmarks;
+    const struct attn_tensor *buffers = x->buffers;
+    struct errand e = {.plan = plan, .q = &given->q, .k = &given->k, .v = &given->v};
+    struct attn_flash values = x->first->job, rows = plan->job;
+    e.wide[0] = is_wide(x) ? given->q : buffers[ATTN_MARK_Q];
+    e.wide[1] = is_wide(x) ? given->k : buffers[ATTN_MARK_K];
+    e.wide[2] = is_wide(x) ? given->v : buffers[ATTN_MARK_V];
+    values.operands.q = buffers[ATTN_MARK_Q_MEAN];
+    values.operands.k = e.wide[1];
+    values.operands.v = e.wide[2];
+    values.operands.out = buffers[ATTN_MARK_GV];
+    rows.operands.q = e.wide[0];
+    rows.operands.k = buffers[ATTN_MARK_K_MEAN];
+    rows.operands.v = buffers[ATTN_MARK_ZGV];
+    rows.operands.out = given->out;
+    attn_pool_run(plan->pool, begin_heads, &e);
+    attn_plan_run(x->first, &values);
+    e.most = x->problem->variant == ATTN_NYSTROM_BATCH ? largest(x) : 0;
+    attn_pool_run(plan->pool, finish_heads, &e);
+    attn_plan_run(plan, &rows);
+}
