@@ -2,6 +2,7 @@
 /* html_results.c - the tables of index.html that are laid out by case and backend. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "report/grid.h"
 #include "report/limit.h"
@@ -107,6 +108,8 @@ static void put_check(FILE *out, const struct attn_view_row *row, int width,
     }
     fprintf(out, "<td class=\"b\" data-v=\"%.6g\">%s", ratio, attn_figure(ratio, figure));
     put_word(out, row);
+    if (strcmp(attn_field_text(row->verify, "bound"), "stochastic") == 0)
+        fputs("<small>stochastic bound</small>", out);
     fputs("</td>", out);
     const double grade = attn_field_number(row->verify, "grade");
     attn_html_put_figure(out, "", grade, attn_figure(grade, figure));
