@@ -119,6 +119,16 @@ static void store_implied(const struct work *x, int64_t r)
     ref_add_rows(x->weights + r * x->keys.sk, x->f, sk, NULL, x->keys.sk, x->length, implied);
 }
 
+/* Rounding of the output type on top of E, in place. */
+static void finish_bounds(const struct ref_job *job, int64_t first, int64_t count)
+{
+    const struct attn_problem *p = job->operands.problem;
+    const struct ref_values *out = &job->result->output[0];
+
+    for (int64_t n = first * p->dv; n < (first + count) * p->dv; n++)
+        out->bound[n] = ref_bound_final(&job->arithmetic, p->dtype, out->value[n], out->bound[n]);
+}
+
 /* Requested rows [first, first + count), all of one head. */
 static void compute_head(struct work *x, int64_t head, int64_t first, int64_t count)
 {
@@ -148,8 +158,8 @@ static void compute_head(struct work *x, int64_t head, int64_t first, int64_t co
     ref_block_compute(&block);
     for (int64_t r = first; job->result->implied && r < first + count; r++)
         store_implied(x, r);
-    for (int64_t n = first * p->dv; block.error && n < (first + count) * p->dv; n++)
-        out->bound[n] = ref_bound_final(&job->arithmetic, p->dtype, out->value[n], out->bound[n]);
+    if (block.error)
+        finish_bounds(job, first, count);
 }
 
 /* Attention of the same queries over r keys, which this file fills in. */
