@@ -5,7 +5,7 @@
 static uint64_t bits_of(const struct attn_tensor *t, int64_t index)
 {
     uint64_t bits = 0; /* little-endian, as the data above is */
-    size_t size = t->dtype == ATTN_F64 ? 8 : t->dtype == ATTN_F32 ? 4 : 2;
+    size_t size = t->dtype == ATTN_F64 ? 8 : t->dtype == ATTN_F32 || t->dtype == ATTN_I32 ? 4 : 2;
     memcpy(&bits, (const char *)t->data + (size_t)index * size, size);
     return bits;
 }
@@ -13,6 +13,8 @@ static uint64_t bits_of(const struct attn_tensor *t, int64_t index)
 static double value_of(const struct attn_tensor *t, int64_t index)
 {
     uint64_t bits = bits_of(t, index);
+    if (t->dtype == ATTN_I32)
+        return (int32_t)(uint32_t)bits;
     if (t->dtype == ATTN_F64) {
         double value;
         memcpy(&value, &bits, sizeof value);
