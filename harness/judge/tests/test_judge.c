@@ -350,12 +350,101 @@ static void median_is_that_of_sorting(void **state)
         }
 }
 
+/* ---- outputs with several right values ---- */
+
+/* An operator that hashes. Products of its hashes are rounded to bf16, so that some buckets may be
+ * other ones. */
+static const char hashing[] = "op=lsh s=128 d=8 chunk=8 rounds=4 buckets=4 dtype=bf16";
+enum { HASHES = 4 * 128, ELEMENTS = 128 * 8 };
+static const struct attn_numerics coarse = {
+    .struct_size = sizeof coarse, .acc_type = ATTN_F32, .proj_type = ATTN_BF16, .e_exp = 0x1p-22};
+
+/* Writes out and the buckets as the reference has them; `stored`: for the buckets that are there.
+ */
+static void answer_hashes(struct attn_instance *in, bool stored)
+{
+    static double out[ELEMENTS], bounds[ELEMENTS], buckets[HASHES];
+    const struct attn_tensor *outs[] = {attn_tensor_find(&in->problem, ATTN_OUT),
+                                        attn_tensor_find(&in->problem, ATTN_BUCKETS_OUT)};
+    struct ref_request request = {.numerics = &coarse, .threads = 1, .stored = stored};
+    struct ref_result r = {.output = {{out, bounds}, {NULL, NULL}, {buckets, NULL}}};
+    char why[256];
+    ref_request_all(&in->problem, &request);
+    assert_int_equal(ref_compute(&in->problem, &request, &r, why, sizeof why), ATTN_OK);
+    for (int64_t n = 0; n < ELEMENTS; n++)
+        attn_dtype_store(ATTN_BF16, outs[0]->data, n, out[n]);
+    for (int64_t n = 0; n < HASHES; n++)
+        attn_dtype_store(ATTN_I32, outs[1]->data, n, buckets[n]);
+}
+
+/* Are there elements of out that differ from these by more than rounding? */
+static bool differs(struct attn_instance *in, const uint16_t *before)
+{
+    const void *out = tensor(in, ATTN_OUT)->data;
+    bool differ = false;
+    for (int64_t n = 0; n < ELEMENTS; n++)
+        differ = differ || fabs(attn_dtype_load(ATTN_BF16, out, n) -
+                                attn_dtype_load(ATTN_BF16, before, n)) > 0.05;
+    return differ;
+}
+
+/* Moves a token to another bucket that is right, too, and out with it. */
+static void choose_another(struct attn_instance *in, const uint16_t *before)
+{
+    int32_t *bucket = attn_tensor_find(&in->problem, ATTN_BUCKETS_OUT)->data;
+    for (int n = 0; n < HASHES; n++) {
+        const int32_t was = bucket[n];
+        for (int32_t t = 0; t < 4; t++) {
+            bucket[n] = t;
+            answer_hashes(in, true);
+            if (t != was && bucket[n] == t && differs(in, before))
+                return;
+        }
+        bucket[n] = was;
+    }
+    fail_msg("no token has two right buckets");
+}
+
+static void follows_the_choice_of_a_backend(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of(hashing);
+    const struct attn_tensor *out = tensor(in, ATTN_OUT), *buckets = tensor(in, ATTN_BUCKETS_OUT);
+    struct attn_judge *j;
+    struct attn_judgement v;
+    uint16_t before[ELEMENTS];
+    char why[256];
+    assert_int_equal(attn_judge_create(in, ATTN_JUDGE_BUDGET, 2, &j, why, sizeof why), 0);
+    answer_hashes(in, false);
+    memcpy(before, out->data, sizeof before);
+    attn_judge_outputs(j, &coarse, false, &v);
+    assert_int_equal(v.status, ATTN_PASS);
+    choose_another(in, before);
+    attn_judge_outputs(j, &coarse, false, &v);
+    assert_int_equal(v.status, ATTN_PASS);
+    memcpy(out->data, before, sizeof before); /* what followed from the other bucket */
+    attn_judge_outputs(j, &coarse, false, &v);
+    assert_int_equal(v.status, ATTN_FAIL);
+    assert_false(v.ok & 1u << 0);
+    assert_true(v.ok & 1u << 2);
+    answer_hashes(in, false);
+    ((int32_t *)buckets->data)[134] = 4;
+    attn_judge_outputs(j, &coarse, false, &v);
+    assert_int_equal(v.status, ATTN_FAIL);
+    assert_true(v.ok & 1u << 0);
+    assert_false(v.ok & 1u << 2);
+    assert_string_equal(v.worst, "buckets_out[b0 h0 c1 i6]");
+    attn_judge_free(j);
+    attn_instance_free(in);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(accepts_the_rounded_reference),
         cmocka_unit_test(states_the_probability_of_its_bounds),
         cmocka_unit_test(names_the_one_wrong_element),
+        cmocka_unit_test(follows_the_choice_of_a_backend),
         cmocka_unit_test(judges_lse_too),
         cmocka_unit_test(refuses_what_is_not_finite),
         cmocka_unit_test(wants_nan_where_the_reference_is_nan),
