@@ -8,7 +8,7 @@
  *   b B    h Hq    g Hkv    i Sq    j Sk    q Dq    k Dk    v Dv    d Dh (additive scores)
  *   Q Hq*Dq    K Hkv*Dk    V Hkv*Dv    O Hq*Dv
  *   e f w  widths of x_q, x_k, x_v    o  width of the output of mha
- *   s span    P 2*span    R Sq+Sk-1 (disentangled scores)
+ *   s span    P 2*span    D Sq+Sk-1 (disentangled scores)    N  half of buckets=
  * A digit is an axis of that many entries. Any other letter belongs to one operator, which sets its
  * extent through a parameter. */
 #ifndef ATTN_REFERENCE_OP_H

@@ -81,6 +81,19 @@ static const struct ref_score *score_of(uint32_t role)
 
 /* ---- for people ---- */
 
+/* "KEY=WORD": what asks for an operand or output; "" if it is always there, or by its own name. */
+static const char *choice_text(const struct ref_op *op, uint32_t role, char *text, size_t size)
+{
+    const struct ref_choice *choice = ref_choice_of(op, role);
+    char word[64];
+    text[0] = '\0';
+    if (!choice)
+        return text;
+    attn_param_text(attn_op_param(op, choice->key), choice->value, word, sizeof word);
+    snprintf(text, size, "%s=%s", choice->key, word);
+    return text;
+}
+
 static void print_operand(const struct ref_op *op, const struct ref_operand *o)
 {
     char shape[128];
@@ -92,26 +105,39 @@ static void print_operand(const struct ref_op *op, const struct ref_operand *o)
         printf("; may have only the first axis");
     if (score)
         printf("; with score=%s", score->name);
+    if (*choice_text(op, o->role, shape, sizeof shape))
+        printf("; with %s", shape);
     if (o->fallback && other)
         printf("; %s without it", other->name);
     puts(o->flags & REF_NEEDED ? "; needed" : "");
+}
+
+static void print_output(const struct ref_op *op, const struct ref_output *o)
+{
+    char shape[128], unit[128], choice[128];
+    const bool asked = !(o->flags & REF_NEEDED);
+    const bool named = asked && !*choice_text(op, o->role, choice, sizeof choice);
+    printf("    %-10s %-18s %s; compared in units of %s%s%s\n", o->name,
+           shape_text(op, o->shape, shape, sizeof shape), type_name(o->type),
+           shape_text(op, o->unit, unit, sizeof unit),
+           !asked  ? ""
+           : named ? "; asked for with out="
+                   : "; with ",
+           !asked  ? ""
+           : named ? o->name
+                   : choice);
 }
 
 static void print_op(const struct ref_op *op)
 {
     const struct ref_operand *operand;
     const struct attn_case_key *key;
-    char shape[128], unit[128];
     printf("op=%s  %s\n  inputs\n", op->name, op->summary);
     for (size_t n = 0; (operand = ref_operand_at(op, n)); n++)
         print_operand(op, operand);
     puts("  outputs");
     for (const struct ref_output *o = op->outputs; o->role; o++)
-        printf("    %-10s %-18s %s; compared in units of %s%s%s\n", o->name,
-               shape_text(op, o->shape, shape, sizeof shape), type_name(o->type),
-               shape_text(op, o->unit, unit, sizeof unit),
-               o->flags & REF_NEEDED ? "" : "; asked for with out=",
-               o->flags & REF_NEEDED ? "" : o->name);
+        print_output(op, o);
     if (own_key(op, 0))
         puts("  keys of its own");
     for (size_t n = 0; (key = own_key(op, n)); n++)

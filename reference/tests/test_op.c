@@ -36,23 +36,12 @@ static void names_and_numbers_are_found(void **state)
     assert_false(ref_op_is(77, 0));
 }
 
-/* Does the operator set the extent of a letter from its parameters? */
-static bool follows(const struct ref_op *op, char letter)
-{
-    struct ref_shape shape;
-    ref_shape_init(&shape);
-    for (const struct ref_param *p = op->params; p && p->key; p++)
-        if (p->letter)
-            shape.extent[(unsigned char)p->letter] = (int64_t)p->fallback;
-    return ref_shape_complete(op, &shape) && ref_extent(&shape, letter) >= 0;
-}
-
 static bool is_known_letter(const struct ref_op *op, char letter)
 {
     bool known = strcmp(ref_letter_name(letter), "?") != 0;
     for (const struct ref_param *p = op->params; p && p->key; p++)
         known = known || p->letter == letter;
-    return known || follows(op, letter);
+    return known;
 }
 
 static void assert_letters(const struct ref_op *op, const char *letters)
