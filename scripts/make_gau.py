@@ -8,14 +8,17 @@ Usage: make_gau.py OUTDIR     (the packs in cases/gau/ were made by this script)
   gau_laplace.safetensors   the same with laplace_attn_fn and a padding mask
   mega_relu2.safetensors    transformers 4.57.1, MegaMovingAverageGatedAttention.element_attention
   mega_laplace.safetensors  the same with its Laplace function
+  sigmoid.safetensors       x-transformers 2.31.10, Attend(sigmoid=True), in float64
 
 Differences of formula: GAU has f((q.k + b) / n), which is f(q.k / n + b / n): the packs have b / n as
 bias. Its q, k, v and gate are taken after their projections, and out before its projection. Mega gives
 weights, which meet v here in one product. Its Laplace function has mu and sigma rounded to six digits;
-here they are not. Needs torch, numpy, transformers==4.57.1, FLASH-pytorch==0.1.9 and
-rotary-embedding-torch, which it imports.
+here they are not. Attend takes the bias as it is: -log of the number of keys, and another for each head.
+Needs torch, numpy, einops, transformers==4.57.1, FLASH-pytorch==0.1.9, rotary-embedding-torch, which it
+imports, and a file of x-transformers==2.31.10, which is not imported as a whole.
 """
 import importlib.metadata
+import importlib.util
 import math
 import os
 import sys
@@ -44,7 +47,7 @@ def gau(path, laplace):
     unit = GAU(dim=12, query_key_dim=8, expansion_factor=1.5, causal=not laplace,
                laplace_attn_fn=laplace).double()
     with torch.no_grad():  # as drawn, its q and k are near 0
-        unit.offsetscale.gamma.normal_(std=6)
+        unit.offsetscale.gamma.normal_(std=12)
         unit.offsetscale.beta.normal_()
     seen = {}
     unit.to_hidden.register_forward_hook(lambda m, x, y: seen.update(hidden=y))
@@ -87,11 +90,35 @@ def mega(path, function):
            "len": torch.full((BATCHES,), LENGTH), "weights": weights, "out": weights @ v})
 
 
+def attend():
+    """The class Attend: a file of x-transformers that needs no other."""
+    file = importlib.metadata.distribution("x-transformers").locate_file("x_transformers/attend.py")
+    spec = importlib.util.spec_from_file_location("attend", file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["attend"] = module
+    spec.loader.exec_module(module)
+    return module.Attend
+
+
+def sigmoid(path):
+    torch.manual_seed(17)
+    heads = 3
+    q, k = 2 * torch.randn(2, BATCHES, heads, STEPS, 8, dtype=torch.float64)
+    v = torch.randn(BATCHES, heads, STEPS, 10, dtype=torch.float64)
+    bias = torch.randn(1, heads, 1, 1, dtype=torch.float64) - math.log(STEPS)
+    out, seen = attend()(heads=heads, causal=True, sigmoid=True)(q, k, v, attn_bias=bias)
+    version = importlib.metadata.version("x-transformers")
+    write(path, "weight_fn=sigmoid bias=tensor mask=causal",
+          f"x-transformers {version}, Attend with sigmoid=True in float64",
+          {"q": q, "k": k, "v": v, "bias": bias, "weights": seen.post_softmax_attn, "out": out})
+
+
 def main():
     os.makedirs(sys.argv[1], exist_ok=True)
     for function in ("relu2", "laplace"):
         gau(os.path.join(sys.argv[1], f"gau_{function}.safetensors"), function == "laplace")
         mega(os.path.join(sys.argv[1], f"mega_{function}.safetensors"), function)
+    sigmoid(os.path.join(sys.argv[1], "sigmoid.safetensors"))
 
 
 if __name__ == "__main__":
