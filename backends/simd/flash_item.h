@@ -2,14 +2,14 @@
 /* flash_item.h - part of flash_template.h: one item, from its rows to its results. */
 
 /* Rows start with maximum -inf and denominator 0. A sink counts as a first key with v = 0, in the
- * first part. */
+ * first part. Without a softmax the maximum is 0, and the parts' denominators add up to 1. */
 static void start_rows(const struct attn_flash *job, const struct attn_flash_scratch *w,
                        const struct block *block)
 {
     memset(w->stage, FRESH, (size_t)(block->rows + FLASH_MR - 1) / FLASH_MR);
     for (int64_t r = 0; r < block->rows; r++) {
-        w->max[r] = -INFINITY;
-        w->sum[r] = 0.0f;
+        w->max[r] = weighs_alone(job) ? 0.0f : -INFINITY;
+        w->sum[r] = weighs_alone(job) && block->part == 0 ? 1.0f : 0.0f;
         if (job->operands.sink.data && block->part == 0) {
             w->max[r] = of_head(&job->operands.sink, row_head(job, block, r)) * LOG2_E;
             if (w->max[r] != -INFINITY)

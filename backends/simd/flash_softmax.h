@@ -42,7 +42,9 @@ static void start_softmax(const struct group *group, float *max, struct softmax 
 {
     const bool rest = group->clean_lo > group->from || group->clean_hi < group->to;
     memset(x->lag, 0, sizeof x->lag);
-    for (int r = 0; r < group->count; r++) {
+    for (int r = 0; r < group->count && weighs_alone(group->job); r++)
+        x->shift[r] = 0.0f; /* as the maximum */
+    for (int r = 0; r < group->count && !weighs_alone(group->job); r++) {
         vf largest = vf_load(group->top + r * VF_LANES);
         float top = vf_largest(rest ? rest_of_top(group, &group->rows[r], largest) : largest);
         top *= score_unit(group->job);
@@ -88,6 +90,13 @@ static void weigh_floats(const struct group *group, bool mark, const float *shif
 {
     const int count = group->count;
     int r = 0;
+    if (weighs_alone(group->job)) {
+        for (; r < count; r++) {
+            weigh_row(group, mark, group->rows[0].s + r * LD);
+            sum[r] = 0.0f;
+        }
+        return;
+    }
     for (; r + 2 <= count && !mark; r += 2)
         weigh_rows(2, false, group, r, shift, sum);
     for (; r < count && !mark; r++)
@@ -110,6 +119,10 @@ static void end_softmax(const struct group *group, float *sum, struct softmax *x
 static void normalise_row(const struct group *group, const struct row *row, float max, float sum)
 {
     const float unit = score_unit(group->job);
+    if (weighs_alone(group->job)) {
+        weigh_row(group, false, row->s);
+        return;
+    }
     vf by = vf_set1(1.0f / sum), shift = vf_set1(max), forbidden = vf_set1(-INFINITY);
     for (int64_t j = group->from; j < group->to; j += VF_LANES) {
         vf s = vf_load(row->s + j);

@@ -26,6 +26,7 @@
  *       softcap, bias, ALiBi, boolean mask; -inf in forbidden cells        finish_scores
  *       m = maximum of s and of the old m                                  start_softmax
  *       p = 2^(s - m)                                                      weigh_scores
+ *       or, without a softmax, m = 0, p = f(s), l = 1                      weigh_row
  *       l = l * 2^(old m - m) + sum of p; then dropout of p                end_weights
  *       o = o * 2^(old m - m) + p v; the last tile stores o / l to out     join_group
  *   out = o / l for other rows; lse = m + log2(l)                          store_rows
@@ -116,6 +117,8 @@
 #include "flash_group.h"
 
 /* Scores become weights, and weights times V join the output: weigh_scores, join_values. */
+#include "flash_weight_fn.h"
+
 #include "flash_softmax.h"
 #if FLASH_PAIRS
 #include "flash_weights_pairs.h"

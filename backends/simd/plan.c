@@ -137,7 +137,8 @@ static bool weights_fit(const struct attn_flash_isa *isa, const struct attn_prob
 static const struct attn_flash_isa *choose_isa(const struct attn_flash_isa *isa,
                                                const struct attn_problem *problem)
 {
-    bool dot = problem->score == ATTN_SCORE_SCALED_DOT || problem->score == ATTN_SCORE_DOT;
+    bool dot = (problem->score == ATTN_SCORE_SCALED_DOT || problem->score == ATTN_SCORE_DOT) &&
+               !(problem->flags & ATTN_FLAG_WEIGHT);
     if (!isa->other || (problem->dtype == isa->pairs && dot && weights_fit(isa, problem) &&
                         problem->sq * choose_group(problem) > isa->direct_rows))
         return isa;

@@ -197,6 +197,16 @@ static int create_amx_bf16(const struct attn_problem *problem, const struct attn
     return create(&attn_flash_amx_bf16, problem, services, plan, why, size);
 }
 
+static void declare_weight_fn(int64_t weight_fn, struct attn_numerics *numerics)
+{
+    if (weight_fn == ATTN_WEIGHT_SIGMOID)
+        numerics->e_f = ATTN_FLASH_E_SIGMOID;
+    if (weight_fn == ATTN_WEIGHT_RELU2)
+        numerics->e_f = ATTN_FLASH_E_RELU2;
+    if (weight_fn == ATTN_WEIGHT_LAPLACE)
+        numerics->a_f = ATTN_FLASH_A_LAPLACE;
+}
+
 static void numerics(const void *plan, struct attn_numerics *numerics)
 {
     const struct attn_plan *self = plan;
@@ -225,6 +235,8 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
     }
     numerics->e_tanh = ATTN_FLASH_E_TANH;
     numerics->e_log = 1e-15; /* in double */
+    if (numerics->struct_size > offsetof(struct attn_numerics, a_f))
+        declare_weight_fn(self->job.problem->weight_fn, numerics);
 }
 
 static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensors, void **binding,

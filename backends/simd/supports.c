@@ -39,7 +39,7 @@ static const struct attn_limits limits = {
               ATTN_BIT(ATTN_SCORE_ADDITIVE),
     .dtypes = FLOATS,
     .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR | ATTN_FLAG_SOFTCAP |
-             ATTN_FLAG_DROPOUT | ATTN_FLAG_RESIDUAL | ATTN_FLAG_DETERMINISTIC,
+             ATTN_FLAG_DROPOUT | ATTN_FLAG_RESIDUAL | ATTN_FLAG_DETERMINISTIC | ATTN_FLAG_WEIGHT,
     .optional = optional,
     .narrow = narrow,
     .widest = LARGEST_WIDTH,
