@@ -31,9 +31,9 @@
 #define ATTN_PAIRS_E_EXP  1.1e-4
 
 /* Error bounds of weight functions (flash_weight_fn.h). */
-#define ATTN_FLASH_E_SIGMOID 6.5e-7
-#define ATTN_FLASH_E_RELU2   4e-7
-#define ATTN_FLASH_A_LAPLACE 1e-6
+#define ATTN_FLASH_E_SIGMOID 4e-7
+#define ATTN_FLASH_E_RELU2   2.5e-7
+#define ATTN_FLASH_A_LAPLACE 5e-7
 
 /* Most keys per tile, and the floats between two rows of scores. The stride is a constant: a
  * micro-kernel addresses its rows by one pointer and displacements. It is more than a power of two:

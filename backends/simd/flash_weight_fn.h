@@ -7,7 +7,7 @@
  * test_simd_exp checks over all scores up to 100 and the plan declares:
  *   sigmoid  ATTN_FLASH_E_SIGMOID, relative, where the sigmoid is at least 2^-125
  *   relu2    ATTN_FLASH_E_RELU2, relative
- *   laplace  ATTN_FLASH_A_LAPLACE, absolute, beside that of its rounded argument */
+ *   laplace  ATTN_FLASH_A_LAPLACE, absolute */
 #define LN_2 0.693147180559945309
 
 /* 1 / (1 + 2^-x): exp of a number that is not positive, so that small weights keep their digits. */

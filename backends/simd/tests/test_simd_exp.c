@@ -215,6 +215,68 @@ static void test_tanh_ends(void **state)
     assert_true(isnan(vf_first(tanh_log2(vf_set1(attn_f32_of_bits(0xffc12345u))))));
 }
 
+/* Scores in the log2 domain whose bits are far enough apart that libm may judge them all. */
+#define APART 1499u
+
+/* The largest error over scores of both signs up to 144, which is 100 by e. */
+static double worst_weight(vf (*f)(vf), double (*want)(double s), bool relative)
+{
+    double worst = 0;
+    for (uint32_t bits = 0x2b800000u; bits < 0x43100000u; bits += APART)
+        for (uint32_t sign = 0; sign < 2; sign++) {
+            const float x = attn_f32_of_bits(bits | sign << 31);
+            const double s = (double)x * 0.69314718055994530942, right = want(s);
+            double error = fabs((double)vf_first(f(vf_set1(x))) - right);
+            if (relative && right < 0x1p-125)
+                continue;
+            error = relative && right != 0 ? error / right : error;
+            worst = error > worst || isnan(error) ? error : worst;
+        }
+    return worst;
+}
+
+static double sigmoid_double(double s)
+{
+    return 1 / (1 + exp(-s));
+}
+
+static double relu2_double(double s)
+{
+    return s > 0 ? s * s : 0;
+}
+
+static double laplace_double(double s)
+{
+    return 0.5 * erfc((M_SQRT1_2 - s) * 2.50662827463100050242);
+}
+
+static void test_weight_functions(void **state)
+{
+    (void)state;
+    const double sigmoid = worst_weight(sigmoid_log2, sigmoid_double, true);
+    const double relu2 = worst_weight(relu2_log2, relu2_double, true);
+    const double laplace = worst_weight(laplace_log2, laplace_double, false);
+    print_message("sigmoid: %.3g, relu2: %.3g, laplace: %.3g\n", sigmoid, relu2, laplace);
+    assert_true(sigmoid <= ATTN_FLASH_E_SIGMOID && sigmoid >= 0.25 * ATTN_FLASH_E_SIGMOID);
+    assert_true(relu2 <= ATTN_FLASH_E_RELU2 && relu2 >= 0.25 * ATTN_FLASH_E_RELU2);
+    assert_true(laplace <= ATTN_FLASH_A_LAPLACE && laplace >= 0.25 * ATTN_FLASH_A_LAPLACE);
+}
+
+static void test_weight_ends(void **state)
+{
+    (void)state;
+    vf (*const functions[])(vf) = {sigmoid_log2, relu2_log2, laplace_log2};
+    const float most[] = {1.0f, INFINITY, 1.0f};
+    for (int n = 0; n < 3; n++) {
+        const float none = vf_first(functions[n](vf_set1(-INFINITY)));
+        assert_true(none == 0.0f && !signbit(none)); /* -0.0 marks what takes no part */
+        assert_true(vf_first(functions[n](vf_set1(INFINITY))) == most[n]);
+        assert_true(isnan(vf_first(functions[n](vf_set1(NAN)))));
+        assert_true(isnan(vf_first(functions[n](vf_set1(attn_f32_of_bits(0xffc12345u))))));
+        assert_true(!signbit(vf_first(functions[n](vf_set1(-0.0f)))));
+    }
+}
+
 /* 16-bit elements with the room of as many floats: what is called here could as well read those. */
 #define ROOM (2 * VF_LANES)
 
@@ -307,7 +369,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_double),       cmocka_unit_test(test_exp),
         cmocka_unit_test(test_exp_ends),     cmocka_unit_test(test_tanh),
-        cmocka_unit_test(test_tanh_ends),    cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_tanh_ends),    cmocka_unit_test(test_weight_functions),
+        cmocka_unit_test(test_weight_ends),  cmocka_unit_test(test_halves),
         cmocka_unit_test(test_first_halves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
