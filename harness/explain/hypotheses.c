@@ -10,12 +10,15 @@
 #include "explain/guesses.h"
 #include "explain/sample.h"
 
-/* Mistakes in steps that every operator with a softmax has. */
-static void guess_softmax(struct attn_sample *s)
+/* Mistakes in steps that every operator with a softmax has, whatever takes its place. */
+static void guess_steps(struct attn_sample *s)
 {
-    attn_guess_lse(s);
+    const bool softmax = ref_is_softmax(&s->instance->problem);
+    if (softmax)
+        attn_guess_lse(s);
     attn_guess_mistakes(s);
-    attn_guess_lost_keys(s);
+    if (softmax)
+        attn_guess_lost_keys(s);
     attn_guess_row_factors(s);
     if (s->rank == 0)
         attn_guess_scale(s);
@@ -42,10 +45,8 @@ void attn_hypotheses_explain(const struct attn_instance *instance,
         attn_guess_forbidden(&s);
         attn_guess_factor(&s);
         attn_guess_other_rows(&s);
-        if (ref_is_softmax(&instance->problem))
-            guess_softmax(&s);
-        else if (ref_op_is(instance->problem.op, REF_SOFTMAX))
-            attn_guess_mistakes(&s);
+        if (ref_op_is(instance->problem.op, REF_SOFTMAX))
+            guess_steps(&s);
         else if (ref_op_is(instance->problem.op, REF_QKV))
             guess_weights(&s);
     }

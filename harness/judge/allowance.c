@@ -7,6 +7,7 @@
 
 #include "reference/dtype.h"
 #include "reference/operands.h"
+#include "reference/weight.h"
 
 static const struct attn_tensor *find(const struct attn_allowance *a, uint32_t role)
 {
@@ -185,9 +186,70 @@ static double exponent_error(const struct attn_allowance *a, int64_t b, int64_t 
     return relative < 1 ? shift - log1p(-relative) : INFINITY;
 }
 
+/* The most that an error ds of a score makes of a weight: where f is steepest among scores of sizes
+ * up to `most`. */
+static double steepest(const struct attn_allowance *a, const struct ref_weight *weight, double most,
+                       double ds)
+{
+    const double at[] = {-ds / 2, fmin(most, M_SQRT1_2) - ds / 2, most};
+    double spread = 0;
+    for (size_t n = 0; n < sizeof at / sizeof *at; n++)
+        spread = fmax(spread, weight->spread(&a->arithmetic, at[n], ds));
+    return spread;
+}
+
+/* E of a row of out whose weights nothing divides; *size: the largest |out|. */
+static double weighed_row(const struct attn_allowance *a, const struct ref_weight *weight,
+                          int64_t b, int64_t h, int64_t i, double *size)
+{
+    const struct attn_problem *p = a->problem;
+    const struct ref_arithmetic *x = &a->arithmetic;
+    const struct ref_score_norm s = full_score(a, b, h, i);
+    const double n = (double)p->sk, v = a->values[b * p->hkv + h / (p->hq / p->hkv)];
+    const double most = weight->value(s.most), spread = steepest(a, weight, s.most, s.ds);
+    const double wrong =
+        spread + (x->e_f + weight->relative(x, s.most, s.ds)) * (most + spread) + x->a_f;
+    const double stored = x->u_p > 0 ? fmax(x->u_p * (most + wrong), x->eta_p) : 0;
+    const double sum = n * (most + wrong + stored);
+    const struct ref_softmax row = {
+        .n = p->sk, .dropout = p->flags & ATTN_FLAG_DROPOUT, .dropout_p = p->dropout_p};
+    struct ref_row_bound bound = {0};
+    ref_bound_roundings(x, &row, NULL, &bound);
+    const double product = ref_growth_values(x, bound.product);
+    const double kept = product + bound.dropout * (1 + product);
+    const double lost = fmin(1, n * x->u_op * (1 + x->u_op)) * sum;
+    const double more = row.dropout ? 1 / (1 - row.dropout_p) : 1;
+    const double flushed = x->ftz ? 3 * n + n * v + sum : n;
+    *size = v * sum;
+    return v * n * (wrong + stored) + kept * v * sum + lost * (1 + kept) * v +
+           2 * x->omega * (n * v + more * (sum + bound.chain)) +
+           (1 + product) * x->partial_omega * more * flushed;
+}
+
+/* E of a row of at most that size, times its gate. */
+static double gated(const struct attn_allowance *a, int64_t b, int64_t h, int64_t i, double size,
+                    double e)
+{
+    const struct ref_arithmetic *x = &a->arithmetic;
+    const struct attn_tensor *gate = find(a, ATTN_GATE);
+    double most = 0;
+    if (!gate)
+        return e;
+    norm(gate, (int64_t[ATTN_MAX_RANK]){b, h, i}, a->problem->dv, &most);
+    return most * e + x->u_op * most * (size + e) + x->omega * (x->ftz ? 1 + most + size + e : 1);
+}
+
 void attn_allowance_row(const struct attn_allowance *a, int64_t b, int64_t h, int64_t i,
                         double *out, double *lse)
 {
+    const struct ref_weight *weight = ref_weight_of(a->problem);
+    double size;
+    if (weight) {
+        const double e = weighed_row(a, weight, b, h, i, &size);
+        *out = a->arithmetic.copies * gated(a, b, h, i, size, e);
+        *lse = 0;
+        return;
+    }
     const struct attn_problem *p = a->problem;
     const struct ref_arithmetic *x = &a->arithmetic;
     double m, rise, w = exponent_error(a, b, h, i, &m, &rise);
@@ -216,7 +278,7 @@ void attn_allowance_row(const struct attn_allowance *a, int64_t b, int64_t h, in
     }
     const double e =
         e1 + rounded + kept * v * (upper + stored) + underflow * (n * v + bound.chain) + partial;
-    *out = x->copies * (e + quotient * (v + e));
+    *out = x->copies * gated(a, b, h, i, v, e + quotient * (v + e));
     const double log_l = log_n + x->tau + sum;
     /* By key, ALiBi moves all scores by no more than the largest of them. */
     const double offset = x->alibi_by_key ? (x->three + ref_growth(x, 4) + x->u_op) * m : 0;

@@ -8,7 +8,11 @@
  *   x_ij <= max(2 (S + B), S + B + |sink|) + 2 (ds + tau)   scores lie in [-S-B, S+B]
  *   sum_j P_ij <= exp(2W)                                   sum p exp(w) <= exp(W), D >= exp(-W)
  *   A <= V exp(2W),  E1 <= 2V expm1(W) exp(W),  rho <= 2V (u_P exp(2W) + n eta_P exp(W))
- * since |ref| <= V and l >= 1. If v is constant, E1 = 0. */
+ * since |ref| <= V and l >= 1. If v is constant, E1 = 0.
+ *
+ * Without a softmax (BOUND.md 7), w and p are those of the score at which f is steepest, and of the
+ * largest score: E from n V (w + t), A <= n V (p + w + t). A gate counts as its largest element in
+ * the row. */
 #ifndef ATTN_ALLOWANCE_H
 #define ATTN_ALLOWANCE_H
 

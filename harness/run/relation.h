@@ -112,6 +112,11 @@ bool attn_relation_flagged(const struct attn_relation_work *work, uint64_t flags
  * that depend on distances. */
 bool attn_relation_by_position(const struct attn_relation_work *work);
 bool attn_relation_attends(const struct attn_relation_work *work);
+
+/* Is it one of q, k and v with other weights than a softmax's, or with a gate? attn_relation_sums:
+ * with other weights, which nothing divides. */
+bool attn_relation_weighs(const struct attn_relation_work *work);
+bool attn_relation_sums(const struct attn_relation_work *work);
 /* Is it multi-head attention of which the allowance knows how far out may be off: exact
  * projections, a plain product as score, one column of the heads in each element of out. */
 bool attn_relation_projects(const struct attn_relation_work *work);

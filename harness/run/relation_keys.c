@@ -14,7 +14,7 @@
  */
 static bool has_keys_alone(const struct attn_relation_work *work)
 {
-    return attn_relation_attends(work) ||
+    return attn_relation_attends(work) || attn_relation_weighs(work) ||
            (attn_relation_has(work, ATTN_X_K) && !attn_relation_has(work, ATTN_X_V));
 }
 
@@ -123,7 +123,8 @@ static bool fits_split(struct attn_relation_work *work)
     const struct attn_problem *p = attn_relation_problem(work);
     work->pivot = p->sk / 2;
     /* Bottom right with lengths: every batch has its own offset, but a case has only one. */
-    return attn_relation_attends(work) && p->sk > 1 && !attn_relation_has(work, ATTN_SINK) &&
+    return (attn_relation_attends(work) || attn_relation_weighs(work)) && p->sk > 1 &&
+           !attn_relation_has(work, ATTN_SINK) &&
            !attn_relation_has(work, ATTN_GLOBAL) && /* it has as many keys as queries */
            !attn_relation_flagged(work, ATTN_FLAG_DROPOUT) &&
            !(attn_relation_flagged(work, ATTN_FLAG_OFF_BR) && attn_relation_has(work, ATTN_LEN));
@@ -134,7 +135,8 @@ static void recast_split(const struct attn_relation_work *work, int part, struct
     c->off = attn_relation_offset(work, 0) - (part ? work->pivot : 0);
     c->off_br = false;
     c->sk = part ? c->sk - work->pivot : work->pivot;
-    attn_case_ask(c, ATTN_LSE);
+    if (!attn_relation_sums(work))
+        attn_case_ask(c, ATTN_LSE);
 }
 
 static double value_split(const struct attn_relation_work *work, int part,
@@ -151,11 +153,24 @@ static double value_split(const struct attn_relation_work *work, int part,
     return part ? fmax(value - (double)work->pivot, 0) : fmin(value, (double)work->pivot);
 }
 
+/* Without a denominator the parts add up, unless one leaves the range of the type. */
+static bool expect_sum(struct attn_relation_work *work, const struct attn_place *at,
+                       struct attn_expectation *e)
+{
+    e->want = attn_results_read(&work->was, at);
+    e->got = attn_results_read(&work->is[0], at) + attn_results_read(&work->is[1], at);
+    e->allowed = attn_results_slack(&work->was, at) + attn_results_slack(&work->is[0], at) +
+                 attn_results_slack(&work->is[1], at);
+    return isfinite(e->got);
+}
+
 /* out = a x + (1-a) y with a = 1 / (1 + exp(difference of lse)). If that difference is wrong by d,
  * a is wrong by at most a (1-a) expm1(d). */
 static bool expect_split(struct attn_relation_work *work, const struct attn_place *at,
                          struct attn_expectation *e)
 {
+    if (attn_relation_sums(work))
+        return expect_sum(work, at, e);
     const struct attn_place sum = attn_place_of_lse(&work->is[0], at);
     const double l[] = {attn_results_read(&work->is[0], &sum),
                         attn_results_read(&work->is[1], &sum)};
@@ -223,6 +238,11 @@ static bool expect_duplicate(struct attn_relation_work *work, const struct attn_
 {
     attn_relation_expect_same(work, at, e);
     e->want += at->c < 0 ? M_LN2 : 0;
+    if (attn_relation_sums(work)) { /* twice the sum */
+        e->want *= 2;
+        e->allowed += attn_results_slack(&work->was, at);
+        return isfinite(e->got);
+    }
     return true;
 }
 

@@ -10,6 +10,7 @@ static int query_axis(const struct attn_tensor *tensor)
     case ATTN_MASK:
     case ATTN_BIAS:
     case ATTN_KEEP:
+    case ATTN_GATE:
         return 2;
     case ATTN_LEN:
         return tensor->rank == 2 ? 1 : -1;
@@ -21,7 +22,8 @@ static int query_axis(const struct attn_tensor *tensor)
 /* What goes by the number of a query cannot move with it. */
 static bool fits_queries(struct attn_relation_work *work)
 {
-    return attn_relation_attends(work) && !attn_relation_by_position(work) &&
+    return (attn_relation_attends(work) || attn_relation_weighs(work)) &&
+           !attn_relation_by_position(work) &&
            (attn_relation_has(work, ATTN_KEEP) ||
             !attn_relation_flagged(work, ATTN_FLAG_DROPOUT)) &&
            attn_relation_problem(work)->sq > 1;

@@ -80,7 +80,7 @@ int attn_results_bound(struct attn_results *results, const struct attn_numerics 
             return -1;
         attention = &results->inner->instance;
         kind = REF_FILL_STRUCTURED;
-    } else if (!ref_op_is(p->op, REF_QKV) || !ref_is_softmax(p)) {
+    } else if (!ref_op_is(p->op, REF_QKV | REF_SOFTMAX)) {
         return 0;
     }
     if (!results->rows)

@@ -33,6 +33,17 @@ bool attn_relation_attends(const struct attn_relation_work *work)
            ref_is_softmax(attn_relation_problem(work));
 }
 
+bool attn_relation_weighs(const struct attn_relation_work *work)
+{
+    return ref_op_is(attn_relation_problem(work)->op, REF_QKV | REF_SOFTMAX) &&
+           !ref_is_softmax(attn_relation_problem(work));
+}
+
+bool attn_relation_sums(const struct attn_relation_work *work)
+{
+    return attn_relation_flagged(work, ATTN_FLAG_WEIGHT);
+}
+
 bool attn_relation_projects(const struct attn_relation_work *work)
 {
     const struct attn_problem *p = attn_relation_problem(work);
@@ -45,7 +56,8 @@ bool attn_relation_projects(const struct attn_relation_work *work)
 
 bool attn_relation_bounded(const struct attn_relation_work *work)
 {
-    return attn_relation_attends(work) || attn_relation_projects(work);
+    return attn_relation_attends(work) || attn_relation_projects(work) ||
+           attn_relation_weighs(work);
 }
 
 /* The case's own operand at these indices. */

@@ -14,8 +14,8 @@
 
 static bool fits_shift(struct attn_relation_work *work)
 {
-    return attn_relation_bounded(work) && !attn_relation_has(work, ATTN_BIAS) &&
-           !attn_relation_has(work, ATTN_SINK);
+    return attn_relation_bounded(work) && !attn_relation_sums(work) &&
+           !attn_relation_has(work, ATTN_BIAS) && !attn_relation_has(work, ATTN_SINK);
 }
 
 static void recast_shift(const struct attn_relation_work *work, int part, struct attn_case *c)
@@ -61,6 +61,7 @@ static bool fits_scale(struct attn_relation_work *work)
          attn_relation_flagged(work, ATTN_FLAG_RESIDUAL)))
         return false;
     return attn_relation_bounded(work) && work->numerics.deterministic &&
+           !attn_relation_has(work, ATTN_GATE) && /* it multiplies what underflows */
            (work->numerics.acc_type ? work->numerics.acc_type
                                     : attn_relation_problem(work)->dtype) != ATTN_F16 &&
            work->numerics.partial_type != ATTN_F16;
@@ -164,7 +165,7 @@ static bool expect_linear(struct attn_relation_work *work, const struct attn_pla
     attn_relation_expect_same(work, at, e);
     e->got += attn_results_read(&work->is[1], at);
     e->allowed += attn_results_slack(&work->is[1], at);
-    return true;
+    return isfinite(e->got) || !attn_relation_sums(work); /* sums may leave the type's range */
 }
 
 const struct attn_relation attn_relation_linear_v = {
@@ -182,7 +183,8 @@ const struct attn_relation attn_relation_linear_v = {
 
 static bool fits_ones(struct attn_relation_work *work)
 {
-    return attn_relation_bounded(work) && !attn_relation_has(work, ATTN_SINK) &&
+    return attn_relation_bounded(work) && !attn_relation_weighs(work) &&
+           !attn_relation_has(work, ATTN_SINK) &&
            (attn_relation_attends(work) || attn_relation_has(work, ATTN_B_V)) &&
            !attn_relation_flagged(work, ATTN_FLAG_DROPOUT);
 }
