@@ -7,6 +7,7 @@
 #include "reference/dtype.h"
 #include "reference/philox.h"
 #include "reference/score.h"
+#include "reference/weight.h"
 
 bool attn_mistake_without_flag(struct attn_mutation *m, double bit)
 {
@@ -368,6 +369,19 @@ static bool other_keep(struct attn_mutation *m, double argument)
     return data != NULL;
 }
 
+/* The weights of another function, where they are not a softmax's. */
+static bool other_weights(struct attn_mutation *m, double weight_fn)
+{
+    struct attn_problem *p = &m->problem;
+    const bool weighs = p->flags & ATTN_FLAG_WEIGHT, same = p->weight_fn == (int64_t)weight_fn;
+    p->weight_fn = (int64_t)weight_fn;
+    if (weight_fn == ATTN_WEIGHT_SOFTMAX)
+        p->flags &= ~ATTN_FLAG_WEIGHT;
+    ATTN_SAY(m, "the weights of %s",
+             weight_fn == ATTN_WEIGHT_SOFTMAX ? "a softmax" : ref_weight_find(p->weight_fn)->name);
+    return weighs && !same;
+}
+
 const struct attn_mistake attn_mistakes_scores[] = {
     {cap_misplaced, 2, {0, 1}},
     {scale_to, 10, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}},
@@ -378,7 +392,8 @@ const struct attn_mistake attn_mistakes_scores[] = {
     {additive_swapped, 1, {0}},
     {key_norm_lost, 1, {0}},
     {columns_lost, 5, {4, 8, 16, 32, 64}},
-    {attn_mistake_without, 4, {ATTN_BIAS, ATTN_ALIBI, ATTN_SINK, ATTN_HEAD_MASK}},
+    {attn_mistake_without, 5, {ATTN_BIAS, ATTN_ALIBI, ATTN_SINK, ATTN_HEAD_MASK, ATTN_GATE}},
+    {other_weights, 4, {0, 1, 2, 3}},
     {attn_mistake_without, 4, {ATTN_B_Q, ATTN_B_K, ATTN_B_V, ATTN_B_O}},
     {projections_without_bias, 2, {0, 1}},
     {attn_mistake_without_flag, 3, {3, 4, 5}},
