@@ -383,9 +383,9 @@ static bool tail_stale(struct attn_mutation *m, double tile)
     const int64_t keys[4] = {p->b, p->hkv, p->sk + pad, p->dk};
     const int64_t values[4] = {p->b, p->hkv, p->sk + pad, p->dv};
     if (!ref_op_is(p->op, REF_QKV) || pad == 0 || p->sk < (int64_t)tile || uses_offset(m) ||
-        attn_mutated(m, ATTN_MASK) || attn_mutated(m, ATTN_BIAS) || attn_mutated(m, ATTN_LEN) ||
-        attn_mutated(m, ATTN_REL_POS) || p->flags & ATTN_FLAG_DROPOUT ||
-        attn_mutated(m, ATTN_WEIGHTS) ||
+        attn_mutated(m, ATTN_GLOBAL) || attn_mutated(m, ATTN_MASK) || attn_mutated(m, ATTN_BIAS) ||
+        attn_mutated(m, ATTN_LEN) || attn_mutated(m, ATTN_REL_POS) ||
+        p->flags & ATTN_FLAG_DROPOUT || attn_mutated(m, ATTN_WEIGHTS) ||
         !attn_mutated_gather(m, ATTN_K, keys, from_tile_before, tile) ||
         !attn_mutated_gather(m, ATTN_V, values, from_tile_before, tile))
         return false;

@@ -143,17 +143,21 @@ static void from_tiled_head(const struct attn_mutation *m, double unused, int64_
     at[1] %= m->problem.hkv;
 }
 
-/* Query head h reads key/value head h % hkv. Made as a tensor with one head per query head. */
+/* Query head h reads key/value head h % hkv. Made as tensors with one head per query head. */
 static bool heads_tiled(struct attn_mutation *m, double unused)
 {
     (void)unused;
+    static const uint32_t roles[] = {ATTN_K, ATTN_V, ATTN_K_GLOBAL, ATTN_V_GLOBAL};
     struct attn_problem *p = &m->problem;
-    if (!ref_op_is(p->op, REF_QKV) || p->hkv == 1 || p->hkv == p->hq || p->sk == 0 ||
-        !attn_mutated_gather(m, ATTN_K, (const int64_t[]){p->b, p->hq, p->sk, p->dk},
-                             from_tiled_head, 0) ||
-        !attn_mutated_gather(m, ATTN_V, (const int64_t[]){p->b, p->hq, p->sk, p->dv},
-                             from_tiled_head, 0))
+    if (!ref_op_is(p->op, REF_QKV) || p->hkv == 1 || p->hkv == p->hq || p->sk == 0)
         return false;
+    for (size_t r = 0; r < sizeof roles / sizeof *roles; r++) {
+        const struct attn_tensor *t = attn_mutated(m, roles[r]);
+        if (t &&
+            !attn_mutated_gather(m, roles[r], (const int64_t[]){p->b, p->hq, p->sk, t->shape[3]},
+                                 from_tiled_head, 0))
+            return false;
+    }
     ATTN_SAY(m, "heads tiled: query head h reads key/value head h %% %lld instead of h / %lld",
              (long long)p->hkv, (long long)(p->hq / p->hkv));
     p->hkv = p->hq;

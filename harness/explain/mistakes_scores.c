@@ -18,6 +18,8 @@ bool attn_mistake_without_flag(struct attn_mutation *m, double bit)
         attn_mutated_drop(m, ATTN_KEEP);
         m->problem.dropout_p = 0;
     }
+    if (flag == ATTN_FLAG_WINDOW)
+        attn_mutated_drop(m, ATTN_DILATION);
     ATTN_SAY(m, "%s left out",
              flag == ATTN_FLAG_CAUSAL    ? "causal"
              : flag == ATTN_FLAG_WINDOW  ? "the window"
@@ -158,6 +160,8 @@ static bool key_norm_lost(struct attn_mutation *m, double unused)
 bool attn_mistake_without(struct attn_mutation *m, double role)
 {
     ATTN_SAY(m, "%s left out", attn_role_name((uint32_t)role));
+    for (uint32_t own = ATTN_Q_GLOBAL; role == ATTN_GLOBAL && own <= ATTN_V_GLOBAL; own++)
+        attn_mutated_drop(m, own);
     return attn_mutated_drop(m, (uint32_t)role);
 }
 

@@ -262,7 +262,7 @@ static void test_errors(void **state)
         {"s=4 d=8 mask=global", "14: 'global' alone names a pack's tensor; here: global:N or "
                                 "global:rand:P"},
         {"s=4 d=8 global_proj=1", "9: 'global_proj' needs mask=global:N"},
-        {"op=mha h=2 s=4 d=8 mask=global:1", "18: op=mha has no global tokens"},
+        {"op=mha h=2 s=4 d=8 mask=global:1", "20: op=mha has no global tokens"},
         {"s=4 d=8 mask=window:-2:3", "21: '-2' is outside -1..2147483647"},
         {"s=4 d=8 mask=len:5", "9: len: 5 is beyond sk = 4"},
         {"s=4 d=8 mask=len:1/2", "9: len: 2 lengths, but b = 1"},
@@ -277,7 +277,8 @@ static void test_errors(void **state)
         {"s=4 d=8 mask=len:1:2:3:4:5", "24: too many ':' in 'len:1:2:3:4:5'"},
         {"s=4 d=8 mask=dense+causal",
          "14: unknown mask 'dense'; legal: dense, or parts joined with +: causal br causal_br "
-         "past:N window:L:R len:rand|N/N/... len2d:rand bool:P[:AXES]; len len2d bool"},
+         "past:N window:L:R[:D/D/...] len:rand|N/N/... len2d:rand bool:P[:AXES] "
+         "global:N|rand:P; len len2d bool global"},
         {"s=4 d=8 bias=tensor", "14: bias=tensor names a pack's tensor; here it is bias=normal"},
         {"s=4 d=8 bias=const:1e9", "20: a constant bias must be in -65504..65504"},
         {"s=4 d=8 bias=const:-log(s)", "20: '-log(s)' is not a number"},

@@ -49,6 +49,39 @@ static void census_names_the_key(void **state)
     }
 }
 
+/* The problem without the tensor of a role. */
+static struct attn_problem without(const struct attn_instance *in, uint32_t role,
+                                   struct attn_tensor tensors[ATTN_MAX_TENSORS])
+{
+    struct attn_problem as = in->problem;
+    as.n_tensors = 0;
+    as.tensors = tensors;
+    for (uint32_t t = 0; t < in->problem.n_tensors; t++)
+        if (in->tensors[t].role != role)
+            tensors[as.n_tensors++] = in->tensors[t];
+    return as;
+}
+
+/* Rows with global tokens and steps are counted by their own keys and values. */
+static void census_counts_global_tokens(void **state)
+{
+    (void)state;
+    static const char line[] =
+        "b=2 h=2 s=40 d=16 fill=census mask=window:3:3+global:1 global_proj=1";
+    struct attn_tensor tensors[ATTN_MAX_TENSORS];
+    struct attn_instance *in = instance_of(line);
+    answer(in, &in->problem, attn_dtype_store);
+    assert_int_equal(judge(in).status, ATTN_PASS);
+    in = instance_of("b=2 h=2 s=40 d=16 fill=census mask=window:3:3+global:1");
+    struct attn_problem as = without(in, ATTN_GLOBAL, tensors);
+    answer(in, &as, attn_dtype_store);
+    expect(judge(in), "census: b0 h0 query 0 misses its keys from 4 on (and 147 more rows)");
+    in = instance_of("b=2 h=2 s=40 d=16 fill=census mask=window:3:3:1/2");
+    as = without(in, ATTN_DILATION, tensors);
+    answer(in, &as, attn_dtype_store);
+    expect(judge(in), "census: b0 h1 query");
+}
+
 /* Keys are counted wherever the sums as declared hold whole numbers. */
 static void census_counts_what_sums_can_hold(void **state)
 {
@@ -328,6 +361,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_answers_pass),
         cmocka_unit_test(census_names_the_key),
+        cmocka_unit_test(census_counts_global_tokens),
         cmocka_unit_test(census_counts_what_sums_can_hold),
         cmocka_unit_test(census_counts_projected_heads),
         cmocka_unit_test(exact_reads_projected_heads),

@@ -391,6 +391,7 @@ static void every_mistake_is_explained(void **state)
     (void)state;
     static const char *const lines[] = {
         "b=2 hq=6 hkv=3 sq=21 sk=37 d=8 mask=causal_br",
+        "b=2 hq=4 hkv=2 s=29 d=8 mask=window:4:2:3/1+global:rand:0.1 global_proj=1",
         "b=2 hq=6 hkv=3 sq=21 sk=37 d=8 mask=window:4:6+past:9 bias=alibi sink=1 scale=0.4",
         "b=3 h=2 sq=21 sk=37 dk=8 dv=6 mask=len:30/11/37+bool:0.7:bhqk bias=normal:bhqk",
         "h=2 s=24 d=8 score=bilinear softcap=2 dropout=0.3 params=head",

@@ -308,6 +308,24 @@ static void samples_every_tile_of_every_head(void **state)
     attn_instance_free(in);
 }
 
+/* Of a few global tokens among many, some rows are always judged. */
+static void samples_global_rows(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of("h=2 s=2048 d=64 mask=window:8:8+global:rand:0.002");
+    const struct attn_tensor *global = attn_tensor_find(&in->problem, ATTN_GLOBAL);
+    struct ref_units rows;
+    int64_t met = 0;
+    assert_int_equal(attn_rows_choose(&in->problem, 0, ref_output_cost(&in->problem, 0), 1, &rows),
+                     0);
+    assert_true(rows.index && rows.count < 400);
+    for (int64_t r = 0; r < rows.count; r++)
+        met += ((const uint8_t *)global->data)[rows.index[r] % 2048] != 0;
+    assert_true(met >= 2);
+    free((void *)(uintptr_t)rows.index);
+    attn_instance_free(in);
+}
+
 static void samples_other_rows_with_another_seed(void **state)
 {
     (void)state;
@@ -455,6 +473,7 @@ int main(void)
         cmocka_unit_test(knows_nothing_of_sums_that_overflow),
         cmocka_unit_test(samples_rows_within_the_budget),
         cmocka_unit_test(samples_every_tile_of_every_head),
+        cmocka_unit_test(samples_global_rows),
         cmocka_unit_test(samples_other_rows_with_another_seed),
         cmocka_unit_test(median_is_that_of_sorting),
     };

@@ -328,6 +328,48 @@ static void kinds_in(const struct attn_tensor *t, bool *has_nan, bool *has_infin
     }
 }
 
+static void global_tokens(void **state)
+{
+    (void)state;
+    struct attn_instance *in = make("b=2 hq=3 s=9 dk=2 mask=window:1:2:4/1+global:3");
+    static const double steps[] = {4, 1, 4};
+    for (int64_t i = 0; i < 18; i++)
+        assert_true((at(tensor_of(in, ATTN_GLOBAL), i / 9, i % 9, 0, 0) != 0) == (i % 9 < 3));
+    for (int64_t h = 0; h < 3; h++)
+        assert_true(at(tensor_of(in, ATTN_DILATION), h, 0, 0, 0) == steps[h]);
+    assert_null(attn_tensor_find(&in->problem, ATTN_Q_GLOBAL));
+    assert_int_equal(in->nnz, ref_count_allowed(&in->problem));
+    attn_instance_free(in);
+}
+
+/* q of global rows, q_global of others, k_global where no row is global: nobody reads them. */
+static void poison_around_global_tokens(void **state)
+{
+    (void)state;
+    int64_t batches = 0;
+    struct attn_instance *in = make("b=6 hq=4 hkv=2 s=30 dk=4 mask=window:2:1+global:rand:0.02 "
+                                    "global_proj=1 fill=poison");
+    for (int64_t b = 0; b < 6; b++) {
+        bool any = false, nan = true;
+        for (int64_t i = 0; i < 30; i++) {
+            const bool global = at(tensor_of(in, ATTN_GLOBAL), b, i, 0, 0) != 0;
+            any = any || global;
+            for (int64_t h = 0; h < 4; h++)
+                for (int64_t c = 0; c < 4; c++) {
+                    assert_int_equal(isnan(at(tensor_of(in, ATTN_Q), b, h, i, c)), global);
+                    assert_int_equal(isnan(at(tensor_of(in, ATTN_Q_GLOBAL), b, h, i, c)), !global);
+                }
+        }
+        for (int64_t j = 0; j < 30; j++)
+            nan = nan && !isfinite(at(tensor_of(in, ATTN_K_GLOBAL), b, 1, j, 3)) &&
+                  !isfinite(at(tensor_of(in, ATTN_V_GLOBAL), b, 0, j, 0));
+        assert_int_equal(nan, !any);
+        batches += any;
+    }
+    assert_in_range(batches, 1, 5);
+    attn_instance_free(in);
+}
+
 /* A row of x that no query sees is a query itself where keys have no x of their own. */
 static void poison_of_queries_is_nan(void **state)
 {
@@ -656,6 +698,8 @@ int main(void)
         cmocka_unit_test(alibi_slopes),
         cmocka_unit_test(distances_fall_into_buckets),
         cmocka_unit_test(fills),
+        cmocka_unit_test(global_tokens),
+        cmocka_unit_test(poison_around_global_tokens),
         cmocka_unit_test(poison_of_queries_is_nan),
         cmocka_unit_test(poison_lies_beyond_the_lengths),
         cmocka_unit_test(multi_head_operands),
