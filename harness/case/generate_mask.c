@@ -51,6 +51,34 @@ static void boolean(struct attn_draft *draft, char *text, size_t size)
     snprintf(text, size, "bool:%s%s", share, axes);
 }
 
+/* Steps of a window, for up to hq heads. */
+static void steps(struct attn_draft *draft, char *text, size_t size)
+{
+    const int64_t most = draft->sizes.hq < 6 ? draft->sizes.hq : 6;
+    const int64_t count = attn_draft_range(draft, 1, most);
+    size_t used = strlen(text);
+    for (int64_t h = 0; h < count; h++)
+        used += (size_t)snprintf(text + used, size - used, "%c%lld", h ? '/' : ':',
+                                 (long long)attn_draft_range(draft, 1, h % 2 ? 4 : 40));
+}
+
+/* Global tokens, and projections of their own. */
+static void global(struct attn_draft *draft, char *text, size_t size)
+{
+    char share[32];
+    if (attn_draft_percent(draft, 50)) {
+        snprintf(text, size, "global:%lld",
+                 (long long)attn_draft_range(draft, 0, draft->sizes.sk < 5 ? draft->sizes.sk : 5));
+    } else {
+        do
+            attn_draft_real(draft, 0, 0.4, share);
+        while (strchr(share, '+'));
+        snprintf(text, size, "global:rand:%s", share);
+    }
+    if (attn_draft_percent(draft, 50))
+        attn_draft_word(draft, "global_proj=1");
+}
+
 void attn_draft_mask(struct attn_draft *draft)
 {
     char parts[8][ATTN_DRAFT_WORD_MAX];
@@ -71,6 +99,8 @@ void attn_draft_mask(struct attn_draft *draft)
     if (attn_draft_percent(draft, 20)) {
         const long long left = reach(draft);
         PART("window:%lld:%lld", left, reach(draft));
+        if (ref_operand_of(draft->op, ATTN_DILATION) && attn_draft_percent(draft, 40))
+            steps(draft, parts[count - 1], ATTN_DRAFT_WORD_MAX);
     }
     if (len2d)
         PART("len2d:rand");
@@ -80,5 +110,8 @@ void attn_draft_mask(struct attn_draft *draft)
         lengths(draft, parts[count++], ATTN_DRAFT_WORD_MAX);
     if (attn_draft_percent(draft, 25))
         boolean(draft, parts[count++], ATTN_DRAFT_WORD_MAX);
+    if (ref_operand_of(draft->op, ATTN_GLOBAL) && draft->sizes.sq == draft->sizes.sk &&
+        attn_draft_percent(draft, 30))
+        global(draft, parts[count++], ATTN_DRAFT_WORD_MAX);
     attn_draft_parts(draft, "mask", "dense", parts, count);
 }

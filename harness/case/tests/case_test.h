@@ -64,9 +64,12 @@ static inline bool same_case(const struct attn_case *a, const struct attn_case *
     memset(y.name, 0, sizeof y.name);
     if (a->n_len != b->n_len || !attn_case_numbers_equal(a->len_list, b->len_list, a->n_len) ||
         a->n_prune != b->n_prune || !attn_case_numbers_equal(a->prune, b->prune, a->n_prune) ||
+        a->n_dilation != b->n_dilation ||
+        !attn_case_numbers_equal(a->dilation, b->dilation, a->n_dilation) ||
         !attn_case_numbers_equal(a->param, b->param, ATTN_CASE_PARAMS))
         return false;
     x.len_list = y.len_list = x.prune = y.prune = x.param = y.param = NULL;
+    x.dilation = y.dilation = NULL;
     x.data = y.data = x.file = y.file = NULL;
     x.line = y.line = 0;
     return memcmp(&x, &y, sizeof x) == 0;

@@ -107,6 +107,11 @@ static void count_mask(const struct attn_case *c)
         count_window(c->window_right, c->sk, "window, right");
         seen(c->off_br || c->off, OFTEN, "window with an offset", 0);
     }
+    if (c->window)
+        seen(c->n_dilation > 0, OFTEN, "steps of a window", 0);
+    choice(c->global, ATTN_GLOBAL_PACK, OFTEN, "global");
+    seen(c->global && c->window && c->n_dilation > 0, SOME, "global tokens and steps", 0);
+    seen(c->global_proj && c->window, SOME, "global_proj", 0);
     choice(c->len, ATTN_LEN_PACK, OFTEN, "len");
     count_lengths(c);
     seen(c->mask_bool && c->mask_p == 0, OFTEN, "bool:0", 0);
