@@ -70,6 +70,12 @@ struct attn_flash {
     float keep_by; /* 1 / (1 - dropout_p) */
     uint32_t keep_from; /* attn_dropout_threshold */
 
+    /* Global tokens, or a window in steps: flash_sparse.h. The tokens are listed when a run starts:
+     * those of batch b from tokens[b * sk] on, in ascending order; tokens_before has for each batch
+     * how many there are before each tile of keys, and in all. */
+    bool sparse;
+    int32_t *tokens, *tokens_before;
+
     bool direct;       /* few rows: K and V are read in place (flash_direct.h) */
     int64_t key_block; /* keys per tile, a multiple of the instance's nr */
     int64_t item_rows; /* most rows per item, a multiple of mr */
@@ -179,6 +185,12 @@ extern const struct attn_flash_isa attn_flash_avx2, attn_flash_avx512, attn_flas
 static inline int64_t attn_round_up(int64_t value, int64_t unit)
 {
     return (value + unit - 1) / unit * unit;
+}
+
+/* Tiles of all keys. */
+static inline int64_t attn_flash_tiles(const struct attn_flash *job)
+{
+    return (job->sk + job->key_block - 1) / job->key_block;
 }
 
 /* Elements of 32 bits that hold `count` elements of the inner axis of a packed operand. */

@@ -7,6 +7,7 @@ struct block {
     int64_t b, g, kv;                   /* batch, group of query heads, key/value head */
     int64_t row0, rows;                 /* first folded row, and how many */
     int64_t lo, hi;                     /* union of the rows' intervals */
+    int64_t near_lo, near_hi;           /* the same of their windows, without other global tokens */
     int64_t width;                      /* of a row of w->o: dv rounded up to a vector */
     bool direct;                        /* few rows: K and V are read in place (flash_direct.h) */
     bool careful;                       /* direct: V is not finite */
@@ -27,6 +28,7 @@ struct tile {
 struct row {
     int64_t h, i;   /* query head, query */
     int64_t lo, hi; /* the keys that it may see, lo <= hi; others are forbidden */
+    bool gaps;      /* and so are some between them (flash_sparse.h) */
     float *s;
 };
 
@@ -88,38 +90,6 @@ static struct block make_block(const struct attn_flash *job, const struct attn_f
                           .part = item->part,
                           .width = attn_round_up(job->dv, VF_LANES),
                           .direct = job->direct};
-}
-
-/* The keys that row r may see, within the part of the block. */
-static void find_interval(const struct attn_flash *job, const struct block *block, int64_t r,
-                          int64_t *lo, int64_t *hi)
-{
-    const struct attn_keys keys =
-        attn_keys_seen(job->problem, &job->operands.len, block->b, row_query(job, block, r));
-    *lo = keys.first;
-    *hi = keys.end;
-    if (job->splits == 1)
-        return;
-    int64_t first = block->part * job->part_keys, end = first + job->part_keys;
-    *lo = *lo > first ? *lo : first;
-    *hi = *hi < end ? *hi : end;
-    if (*lo >= *hi)
-        *lo = *hi = 0;
-}
-
-/* Sets the intervals of all rows, and their union. */
-static void find_intervals(const struct attn_flash *job, const struct attn_flash_scratch *w,
-                           struct block *block)
-{
-    block->lo = job->sk;
-    block->hi = 0;
-    for (int64_t r = 0; r < block->rows; r++) {
-        find_interval(job, block, r, &w->lo[r], &w->hi[r]);
-        if (w->lo[r] < w->hi[r]) {
-            block->lo = w->lo[r] < block->lo ? w->lo[r] : block->lo;
-            block->hi = w->hi[r] > block->hi ? w->hi[r] : block->hi;
-        }
-    }
 }
 
 /* Sets the rows of a group, from r0 on. Returns false if there are none. */

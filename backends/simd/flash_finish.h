@@ -108,6 +108,8 @@ static void finish_scores(const struct group *group, const struct row *row)
         add_alibi(group, row);
     if (job->operands.mask.data)
         mask_scores(group, row);
+    if (row->gaps)
+        mask_gaps(group, row);
     for (int64_t j = group->from; j < row->lo; j++)
         row->s[j] = -INFINITY;
     for (int64_t j = row->hi; j < group->to; j++)

@@ -7,6 +7,12 @@ FLASH_INLINE void clip_row(const struct attn_flash_scratch *w, const struct tile
 {
     struct attn_keys keys = {w->lo[r] > tile->j0 + tile->lo ? w->lo[r] : tile->j0 + tile->lo,
                              w->hi[r] < tile->j0 + tile->hi ? w->hi[r] : tile->j0 + tile->hi};
+    row->gaps = false;
+    if (group->job->sparse) {
+        const struct attn_sight sight = row_sight(group->job, group->b, row->h, row->i);
+        keys = clip_sight(group->job, group->b, &sight, tile->j0 + tile->lo, tile->j0 + tile->hi,
+                          &row->gaps);
+    }
     if (group->job->operands.mask.dtype)
         keys = attn_keys_trim(keys, &group->job->operands.mask, group->b, row->h, row->i);
     row->lo = keys.first < keys.end ? keys.first - tile->j0 : 0;
@@ -20,6 +26,7 @@ static bool start_group(const struct attn_flash_scratch *w, const struct block *
 {
     const struct attn_flash *job = group->job;
     int64_t h, i, common_lo = 0, common_hi = tile->hi;
+    bool gaps = false;
     find_row(job, block, group->r0, &h, &i);
     group->lo = tile->hi;
     group->hi = 0;
@@ -33,6 +40,7 @@ static bool start_group(const struct attn_flash_scratch *w, const struct block *
             group->lo = row->lo < group->lo ? row->lo : group->lo;
             group->hi = row->hi > group->hi ? row->hi : group->hi;
         }
+        gaps = gaps || row->gaps;
         common_lo = row->lo > common_lo ? row->lo : common_lo;
         common_hi = row->hi < common_hi ? row->hi : common_hi;
         next_row(job, &h, &i);
@@ -41,7 +49,7 @@ static bool start_group(const struct attn_flash_scratch *w, const struct block *
     group->to = attn_round_up(group->hi, VF_LANES);
     group->clean_lo = attn_round_up(common_lo, VF_LANES);
     group->clean_hi = group->clean_lo;
-    if (!block->direct && scores_are_plain(job))
+    if (!block->direct && !gaps && scores_are_plain(job))
         group->clean_hi = common_hi / VF_LANES * VF_LANES;
     return group->lo < group->hi;
 }

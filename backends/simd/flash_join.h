@@ -30,7 +30,7 @@ static bool ends_group(const struct attn_flash_scratch *w, const struct block *b
 {
     const struct attn_flash *job = group->job;
     if (block->direct || job->splits > 1 || job->operands.mask.data || job->operands.gate.data ||
-        job->operands.out.stride[3] != 1 || job->operands.out.dtype != ATTN_F32 ||
+        job->sparse || job->operands.out.stride[3] != 1 || job->operands.out.dtype != ATTN_F32 ||
         job->dv % VF_LANES)
         return false;
     for (int r = 0; r < group->count; r++)

@@ -30,6 +30,8 @@ static void sweep_tiles(const struct attn_flash *job, const struct attn_flash_sc
         struct tile tile = {.j0 = j0,
                             .lo = first > 0 ? first : 0,
                             .hi = end < job->key_block ? end : job->key_block};
+        if (!narrow_tile(job, block, &tile))
+            continue;
         take_keys(job, w, block, &tile, sweep == ATTEND);
         struct group group = {.job = job, .b = block->b, .j0 = j0};
         struct ahead ahead;

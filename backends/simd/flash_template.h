@@ -73,6 +73,10 @@
 #include "flash_fetch.h"
 /* An item at work: its rows, a tile of keys, a group of rows. */
 #include "flash_block.h"
+/* The keys of rows: with gaps (global tokens, steps), and the range that holds them. */
+#include "flash_sparse.h"
+
+#include "flash_intervals.h"
 /* Elements of operands as vectors of floats, and back. */
 #include "flash_convert.h"
 /* 2^x and tanh. */

@@ -84,7 +84,7 @@ static int64_t choose_item_rows(const struct attn_plan *plan)
 static void choose_splits(struct attn_flash *job, const struct attn_problem *problem)
 {
     job->splits = 1;
-    if (job->sq * job->group > SPLIT_ROWS || attn_tensor_find(problem, ATTN_WEIGHTS))
+    if (job->sparse || job->sq * job->group > SPLIT_ROWS || attn_tensor_find(problem, ATTN_WEIGHTS))
         return;
     job->part_keys = attn_round_up(part_keys(job), job->key_block);
     job->splits = (job->sk + job->part_keys - 1) / job->part_keys;
@@ -171,7 +171,8 @@ static void prepare_job(struct attn_plan *plan, const struct attn_problem *probl
         job->keep_from = attn_dropout_threshold(problem->dropout_p);
     }
     attn_operands_set(&job->operands, problem->tensors, problem->n_tensors);
-    job->direct = job->sq * job->group <= plan->isa->direct_rows &&
+    job->sparse = job->operands.global.dtype || job->operands.dilation.dtype;
+    job->direct = !job->sparse && job->sq * job->group <= plan->isa->direct_rows &&
                   job->score != ATTN_SCORE_ADDITIVE && job->operands.k.stride[3] == 1 &&
                   job->operands.v.stride[3] == 1;
     job->key_block = choose_key_block(plan);
@@ -233,6 +234,10 @@ static size_t lay_out(struct attn_plan *plan, void *base)
     plan->left = cut(base, &used, split_heads, sizeof *plan->left);
     job->parts =
         cut(base, &used, split_heads * job->splits * attn_flash_part(job), sizeof *job->parts);
+    const int64_t batches = job->operands.global.dtype ? job->b : 0;
+    job->tokens = cut(base, &used, batches * job->sk, sizeof *job->tokens);
+    job->tokens_before =
+        cut(base, &used, batches * (attn_flash_tiles(job) + 1), sizeof *job->tokens_before);
     plan->scratch = cut(base, &used, plan->threads, sizeof *plan->scratch);
     for (int t = 0; t < plan->threads; t++) {
         const struct attn_flash_scratch scratch = lay_out_scratch(plan, base, &used);
@@ -332,9 +337,27 @@ static void compute_share(void *context, int thread)
     }
 }
 
+/* Lists the global tokens of each batch, and counts them before each tile. */
+static void list_tokens(const struct attn_flash *job)
+{
+    const int64_t tiles = attn_flash_tiles(job);
+    for (int64_t b = 0; job->operands.global.dtype && b < job->b; b++) {
+        int32_t *to = job->tokens + b * job->sk, *before = job->tokens_before + b * (tiles + 1);
+        int32_t count = 0;
+        for (int64_t j = 0; j < job->sk; j++) {
+            if (j % job->key_block == 0)
+                before[j / job->key_block] = count;
+            if (attn_token_is_global(&job->operands.global, b, j))
+                to[count++] = (int32_t)j;
+        }
+        before[tiles] = count;
+    }
+}
+
 void attn_plan_run(struct attn_plan *plan, const struct attn_flash *job)
 {
     struct errand errand = {plan, job};
+    list_tokens(job);
     attn_share_cut(job, plan->isa->mr, plan->threads, plan->share);
     attn_pool_run(plan->pool, compute_share, &errand);
 }

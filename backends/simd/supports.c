@@ -11,10 +11,10 @@
 #define FLOATS (ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16))
 
 static const uint32_t optional[] = {
-    ATTN_LSE,       ATTN_WEIGHTS, ATTN_MASK,      ATTN_BIAS, ATTN_LEN,   ATTN_ALIBI,
-    ATTN_SINK,      ATTN_KEEP,    ATTN_HEAD_MASK, ATTN_X_K,  ATTN_X_V,   ATTN_W_O,
-    ATTN_B_Q,       ATTN_B_K,     ATTN_B_V,       ATTN_B_O,  ATTN_BONUS, ATTN_STATE_IN,
-    ATTN_STATE_OUT, ATTN_GATE,    ATTN_PROJ_F,    0};
+    ATTN_LSE,       ATTN_WEIGHTS, ATTN_MASK,      ATTN_BIAS,   ATTN_LEN,      ATTN_ALIBI,
+    ATTN_SINK,      ATTN_KEEP,    ATTN_HEAD_MASK, ATTN_X_K,    ATTN_X_V,      ATTN_W_O,
+    ATTN_B_Q,       ATTN_B_K,     ATTN_B_V,       ATTN_B_O,    ATTN_BONUS,    ATTN_STATE_IN,
+    ATTN_STATE_OUT, ATTN_GATE,    ATTN_PROJ_F,    ATTN_GLOBAL, ATTN_DILATION, 0};
 
 /* Kernels convert these from and to each of the types, whatever the type of the problem. */
 static const struct attn_limit narrow[] = {
@@ -53,6 +53,8 @@ static const char *size_fault(const struct attn_problem *p)
         p->hq > LARGEST_EXTENT || __builtin_mul_overflow(p->b, p->hq, &rows) ||
         __builtin_mul_overflow(rows, p->sq, &rows))
         return "extents beyond 2^40, or rows beyond 2^63, are not supported";
+    if (attn_tensor_find(p, ATTN_GLOBAL) && p->sk > INT32_MAX)
+        return "global tokens beyond 2^31 are not supported";
     if (p->score == ATTN_SCORE_ADDITIVE && p->dh > LARGEST_WIDTH)
         return "heads wider than 65536 are not supported";
     if (p->op == ATTN_OP_CHUNKED && attn_problem_extent(p, 'l') > LARGEST_WIDTH)
