@@ -27,8 +27,11 @@ static struct attn_keys clip_sight(const struct attn_flash *job, int64_t b,
                                    const struct attn_sight *sight, int64_t from, int64_t end,
                                    bool *gaps)
 {
-    struct attn_keys keys = {attn_clamp(sight->near.first, from, end),
-                             attn_clamp(sight->near.end, from, end)};
+    const int64_t missed = from > sight->near.first ? from - sight->near.first : 0;
+    const int64_t first =
+        sight->near.first + (missed + sight->step - 1) / sight->step * sight->step;
+    struct attn_keys keys = {attn_clamp(first, from, end), attn_clamp(sight->near.end, from, end)};
+    keys.end = keys.end > keys.first ? keys.end : keys.first;
     const struct attn_keys near = keys;
     int64_t count = 0, seen = near.end - near.first;
     const int32_t *token = NULL;
