@@ -19,7 +19,17 @@ struct attn_chunked_sizes {
     int64_t dk, dl, keys, columns;
 };
 
-struct attn_chunked_sizes attn_chunked_sizes_of(const struct attn_problem *problem);
+/* The largest micro-kernel is 64 columns wide. */
+static inline struct attn_chunked_sizes attn_chunked_sizes_of(const struct attn_problem *p)
+{
+    const int64_t blocks = (p->dv + ATTN_CHUNKED_COLUMNS - 1) / ATTN_CHUNKED_COLUMNS;
+    return (struct attn_chunked_sizes){
+        .dk = attn_round_up(p->dk, 16),
+        .dl = attn_round_up(attn_problem_extent(p, 'l'), 16),
+        .keys = attn_round_up(attn_clamp(p->chunk, 1, p->sk), 64),
+        .columns = attn_round_up((p->dv + blocks - 1) / blocks, 64),
+    };
+}
 
 /* Columns [first, first + count) of v of one head. */
 struct attn_recurrent_part {

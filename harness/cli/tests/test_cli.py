@@ -258,10 +258,11 @@ class List(Case):
         for op in ops.values():
             self.assertEqual(op["outputs"][0]["name"], "out")
             self.assertTrue(all(key["help"] and key["values"] for key in op["keys"]))
-        self.assertEqual([key["key"] for key in ops["attention"]["keys"]],
-                         ["parts"], "rel_buckets", "span", "variant"])
+        self.assertEqual({key["key"] for key in ops["attention"]["keys"]},
+                         {"gate", "global_proj", "parts", "rel_buckets", "span", "variant",
+                          "weight_fn"})
         self.assertIn({"name": "score_kr", "shape": ["Hq", "2*span", "Dk"]},
-                      [{"name": t["name"], "shape": t["shape"]} for t in ops["attention"]["inputs"]"global_proj"])
+                      [{"name": t["name"], "shape": t["shape"]} for t in ops["attention"]["inputs"]])
         self.assertEqual(ops["mha"]["must_be_given"], ["hq"])
         self.assertIn({"key": "wo", "values": "0|1", "default": "1", "help": "output projection"},
                       ops["mha"]["keys"])

@@ -186,6 +186,7 @@ const struct ref_op ref_op_lsh = {
     .name = "lsh",
     .summary = "attention of Reformer: keys in the same bucket of a hash, or in the one before",
     .flags = ATTN_FLAG_CAUSAL,
+    .traits = REF_APPROXIMATES,
     .operands = groups,
     .outputs = outputs,
     .params = params,
