@@ -141,6 +141,7 @@ struct ref_softmax {
     double dropout_p;
     double offset; /* ALiBi by key: how far scores are from ours, the same for all keys; else 0 */
     double rises;  /* how often the maximum may rise, if only that rescales; else 0 */
+    double copies; /* a key may be added in so many parts; 0: in one */
 };
 
 struct ref_scratch;

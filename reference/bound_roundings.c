@@ -14,11 +14,13 @@
 /* On generic fills: does the sum of p round at random, with errors of mean zero? Keys whose weight
  * is below a few units in the last place of the sum may be lost in it, all in one direction: so may
  * all keys if their weights are alike to that accuracy. Returns what such keys may lose of a sum of
- * 1: of an addition never more than its smaller operand, nor than u of the result. */
+ * 1: of an addition never more than its smaller operand, nor than u of the result. A key that is
+ * added in parts may lose that of each. */
 static double lost_keys(const struct ref_arithmetic *a, const struct ref_softmax *row,
                         const double *p)
 {
-    const double u = a->u_op * (1.0 + a->u_op), grid = GRID * a->u_op;
+    const double parts = fmax(row->copies, 1.0);
+    const double u = parts * a->u_op * (1.0 + a->u_op), grid = parts * GRID * a->u_op;
     double small = 0.0, all = 0.0, apart = 0.0, last = INFINITY, resolved = 0.0;
 
     for (int64_t t = 0; t < row->n; t++) {
@@ -34,7 +36,7 @@ static double lost_keys(const struct ref_arithmetic *a, const struct ref_softmax
 }
 
 /* A lower limit of a sum of 1 in floating point, in any order: if it does not exceed x, then each
- * key adds at least its weight less u x; see BOUND.md 4. */
+ * key adds at least its weight less u x, for each part of it; see BOUND.md 4. */
 static double least_sum(const struct ref_arithmetic *a, const struct ref_softmax *row,
                         const double *p)
 {
@@ -43,7 +45,7 @@ static double least_sum(const struct ref_arithmetic *a, const struct ref_softmax
     for (int64_t t = 0; t < row->n; t++)
         sink -= p[t];
     for (int step = 0; step < 30; step++) {
-        const double x = 0.5 * (low + high), lost = a->u_op * x;
+        const double x = 0.5 * (low + high), lost = fmax(row->copies, 1.0) * a->u_op * x;
         double sum = fmax(sink - lost, 0.0);
         for (int64_t t = 0; t < row->n; t++)
             sum += p[t] > lost ? p[t] - lost : 0.0;

@@ -129,6 +129,7 @@ struct ref_block {
      * the softmax as often as it is seen. NULL: once. */
     void (*times)(const void *context, int64_t i, double *log_times);
     const void *context; /* of `times` */
+    double copies;       /* with `times`: the most that it is the log of */
 };
 
 /* The type in which an output of REF_TYPE_WIDE is stored; if the problem does not ask for it, the

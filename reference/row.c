@@ -413,6 +413,7 @@ static void compute_row(struct row *row, const double *q, const double *q_error,
     }
     row->softmax.dropout = problem->flags & ATTN_FLAG_DROPOUT;
     row->softmax.dropout_p = problem->dropout_p;
+    row->softmax.copies = row->block->copies;
     ref_sight_of(&job->operands, row->block->b, row->block->h, row->i, &row->sight);
     compute_scores(row, q, q_error);
     if (row->block->times)

@@ -177,7 +177,8 @@ static void compute_rows(struct head *head, int64_t b, int64_t h, int64_t first,
                               .out_stride = dv,
                               .out = out->value ? out->value + first * dv : NULL,
                               .times = count_keys,
-                              .context = &head->order};
+                              .context = &head->order,
+                              .copies = 2.0 * (double)head->hash.rounds};
 
     block.error = head->job.bounds && out->bound ? out->bound + first * dv : NULL;
     for (int64_t r = 0; r < count; r++)
