@@ -90,6 +90,12 @@ static int prepare_rows(struct ref_job *job)
     return job->scratch ? ATTN_OK : ATTN_OUT_OF_MEMORY;
 }
 
+bool ref_is_softmax(const struct attn_problem *problem)
+{
+    return ref_op_is(problem->op, REF_SOFTMAX) && !(problem->flags & ATTN_FLAG_WEIGHT) &&
+           !attn_tensor_find(problem, ATTN_GATE);
+}
+
 int ref_compute(const struct attn_problem *problem, const struct ref_request *request,
                 struct ref_result *result, char *why, size_t size)
 {

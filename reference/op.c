@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "reference/reference.h"
-
 const struct ref_op *ref_op_find(uint32_t op)
 {
     for (const struct ref_op *const *o = ref_ops; *o; o++)
@@ -27,12 +25,6 @@ bool ref_op_is(uint32_t op, uint32_t traits)
     const struct ref_op *found = ref_op_find(op);
 
     return found && (found->traits & traits) == traits;
-}
-
-bool ref_is_softmax(const struct attn_problem *problem)
-{
-    return ref_op_is(problem->op, REF_SOFTMAX) && !(problem->flags & ATTN_FLAG_WEIGHT) &&
-           !attn_tensor_find(problem, ATTN_GATE);
 }
 
 const struct ref_operand *ref_operand_at(const struct ref_op *op, size_t n)

@@ -8,7 +8,7 @@
 #include "case_test.h"
 
 enum {
-    CASES = 12000,
+    CASES = 16000,
     OFTEN = 100, /* how many of them must show what is part of many problems, */
     SOME = 12,   /* and what is one choice of many */
     FEATURES_MAX = 256,

@@ -290,7 +290,7 @@ static void test_errors(void **state)
         {"s=4 d=8 out=lse+lse", "17: 'lse' is given twice in out"},
         {"s=4 d=8 e=8", "9: 'e' needs op=mha"},
         {"op=chunked s=4 d=8 mask=past:1", "20: op=chunked has no offset"},
-        {"op=chunked s=4 d=8 mask=len2d:rand", "20: op=chunked has no length for each query"},
+        {"op=chunked s=4 d=8 mask=len2d:rand", "20: op=chunked has no lengths by query"},
         {"op=chunked s=4 d=8 chunk=0", "20: chunk = 0 is outside 1..1048576"},
         {"s=4 d=8 dh=8", "9: 'dh' needs score=additive"},
         {"s=4 d=8 kv=cross", "9: 'kv' needs op=mha"},
