@@ -152,5 +152,11 @@ static void run(const struct attn_problem *p, const struct attn_operands *o, flo
             }
 }
 
-const struct op_mutant op_mutant_longformer = {
-    .op = ATTN_OP_ATTENTION, .floats = floats, .run = run};
+static const uint32_t takes[] = {ATTN_LSE,      ATTN_LEN,      ATTN_GLOBAL,   ATTN_DILATION,
+                                 ATTN_Q_GLOBAL, ATTN_K_GLOBAL, ATTN_V_GLOBAL, 0};
+
+const struct op_mutant op_mutant_longformer = {.op = ATTN_OP_ATTENTION,
+                                               .takes = takes,
+                                               .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW,
+                                               .floats = floats,
+                                               .run = run};

@@ -39,9 +39,11 @@ extern enum op_mutant_bug op_mutant_planted;
 
 #define bug(name) (op_mutant_planted == BUG_##name)
 
-/* One operator. `floats`: working memory that run gets, in floats. */
+/* One operator, or a part of attention. `floats`: working memory that run gets, in floats. */
 struct op_mutant {
-    uint32_t op, score; /* score 0: the operator has none */
+    uint32_t op, score;    /* score 0: scaled_dot, or the operator has none */
+    const uint32_t *takes; /* optional operands, ended by 0; NULL: those of the plugin */
+    uint64_t flags;        /* with takes: flags */
     int64_t (*floats)(const struct attn_problem *p);
     void (*run)(const struct attn_problem *p, const struct attn_operands *o, float *memory);
 };

@@ -143,5 +143,11 @@ static void run(const struct attn_problem *p, const struct attn_operands *o, flo
                 compute(&x);
 }
 
-const struct op_mutant op_mutant_places = {
-    .op = ATTN_OP_ATTENTION, .score = ATTN_SCORE_DISENTANGLED, .floats = floats, .run = run};
+static const uint32_t takes[] = {ATTN_BIAS, ATTN_LEN, ATTN_REL_POS, 0};
+
+const struct op_mutant op_mutant_places = {.op = ATTN_OP_ATTENTION,
+                                           .score = ATTN_SCORE_DISENTANGLED,
+                                           .takes = takes,
+                                           .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_OFF_BR,
+                                           .floats = floats,
+                                           .run = run};

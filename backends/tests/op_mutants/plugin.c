@@ -84,11 +84,25 @@ float op_mutant_bf16(float x)
     return attn_f32_of_bf16(attn_bf16_of_f32(x));
 }
 
-/* The operator of a problem; NULL: it is not one of them. */
-static const struct op_mutant *mutant_of(const struct attn_problem *problem)
+static int accepts(const struct op_mutant *mutant, const struct attn_problem *problem, char *why,
+                   size_t size)
 {
+    struct attn_limits own = limits;
+    own.ops = ATTN_BIT(mutant->op);
+    own.scores = ATTN_BIT(mutant->score ? mutant->score : ATTN_SCORE_SCALED_DOT);
+    if (mutant->takes) {
+        own.optional = mutant->takes;
+        own.flags = mutant->flags | ATTN_FLAG_DETERMINISTIC;
+    }
+    return attn_problem_check(problem, &own, why, size);
+}
+
+/* The first operator that takes the problem; NULL with the last reason: none does. */
+static const struct op_mutant *mutant_of(const struct attn_problem *problem, char *why, size_t size)
+{
+    snprintf(why, size, "this operator is not implemented");
     for (size_t n = 0; n < sizeof(operators) / sizeof(operators[0]); n++)
-        if (operators[n]->op == problem->op)
+        if (operators[n]->op == problem->op && accepts(operators[n], problem, why, size) == ATTN_OK)
             return operators[n];
     return NULL;
 }
@@ -97,12 +111,7 @@ static int supports(const struct attn_problem *problem, const struct attn_servic
                     char *why, size_t size)
 {
     (void)services;
-    const struct op_mutant *mutant = mutant_of(problem);
-    if (mutant && mutant->score && mutant->score != problem->score) {
-        snprintf(why, size, "only one score is implemented");
-        return ATTN_UNSUPPORTED;
-    }
-    return attn_problem_check(problem, &limits, why, size);
+    return mutant_of(problem, why, size) ? ATTN_OK : ATTN_UNSUPPORTED;
 }
 
 static int create(const struct attn_problem *problem, const struct attn_services *services,
@@ -115,7 +124,8 @@ static int create(const struct attn_problem *problem, const struct attn_services
             op_mutant_planted = (enum op_mutant_bug)n;
     if (!plan)
         goto refused;
-    *plan = (struct plan){.problem = problem, .services = services, .mutant = mutant_of(problem)};
+    *plan = (struct plan){
+        .problem = problem, .services = services, .mutant = mutant_of(problem, why, size)};
     const size_t bytes = (size_t)plan->mutant->floats(problem) * sizeof(float);
     plan->memory = services->alloc(services->context, bytes, 64);
     if (plan->memory) {
@@ -129,8 +139,7 @@ refused:
 }
 
 /* The truth about bug=none. exp and log are glibc's: 1 ulp by its manual, erfc at most 6; twice
- * that is declared.
- * lsh merges its rounds by their lse. */
+ * that is declared. lsh merges its rounds by their lse. */
 static void numerics(const void *opaque, struct attn_numerics *numerics)
 {
     const struct plan *plan = opaque;

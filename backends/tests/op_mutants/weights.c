@@ -180,4 +180,11 @@ static void run(const struct attn_problem *p, const struct attn_operands *o, flo
             }
 }
 
-const struct op_mutant op_mutant_weights = {.op = ATTN_OP_ATTENTION, .floats = floats, .run = run};
+static const uint32_t takes[] = {ATTN_BIAS, ATTN_LEN, ATTN_KEEP, ATTN_GATE, 0};
+
+const struct op_mutant op_mutant_weights = {.op = ATTN_OP_ATTENTION,
+                                            .takes = takes,
+                                            .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_DROPOUT |
+                                                     ATTN_FLAG_WEIGHT,
+                                            .floats = floats,
+                                            .run = run};
