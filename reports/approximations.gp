@@ -37,7 +37,7 @@ here(p) = column(1) == p
 # A name stands beside its point, towards the middle; names of neighbours above and below in turn.
 middle(p) = sqrt(x_low[p] * x_high[p])
 named(p, odd) = here(p) && int(column(0)) % 2 == odd
-between(low, high) = high / low > 300 ? '1' : '1 2 5'
+between(low, high) = high / low > 60 ? '1' : '1 2 5'
 seconds(ns) = ns < 1e3 ? sprintf('%g ns', ns) : ns < 1e6 ? sprintf('%g us', ns / 1e3) : \
               ns < 1e9 ? sprintf('%g ms', ns / 1e6) : sprintf('%g s', ns / 1e9)
 do for [t in 'svg png'] {
