@@ -32,6 +32,13 @@ void attn_define(FILE *out, const char *name, const char *text)
     fputc('\n', out);
 }
 
+void attn_define_at(FILE *out, const char *array, size_t index, const char *text)
+{
+    fprintf(out, "%s[%zu] = ", array, index + 1);
+    attn_put_gnuplot(out, text);
+    fputc('\n', out);
+}
+
 void attn_define_footer(FILE *out, const json_t *machine, const char *first)
 {
     char machine_text[160], build[128], line[320];

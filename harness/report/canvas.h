@@ -68,8 +68,9 @@ FILE *attn_canvas_open(const struct attn_canvas *canvas, const char *name, char 
 int attn_canvas_finish(const struct attn_canvas *canvas, FILE *stream, const char *name,
                        const char *suffix, char **text, const size_t *length);
 
-/* Writes NAME = 'TEXT'. */
+/* Writes NAME = 'TEXT'; ARRAY[index + 1] = 'TEXT'. */
 void attn_define(FILE *out, const char *name, const char *text);
+void attn_define_at(FILE *out, const char *array, size_t index, const char *text);
 /* Writes two lines under the picture: `first`, then machine and build. */
 void attn_define_footer(FILE *out, const json_t *machine, const char *first);
 /* Writes n_backends, and the label, colour and number of each backend. The number is the backend's

@@ -109,13 +109,6 @@ static void put_case(FILE *out, const struct attn_view *view, const struct attn_
     }
 }
 
-static void define_at(FILE *out, const char *array, size_t index, const char *text)
-{
-    fprintf(out, "%s[%zu] = ", array, index + 1);
-    attn_put_gnuplot(out, text);
-    fputc('\n', out);
-}
-
 static void define_panels(FILE *out, const struct attn_view *view, const struct panels *panels)
 {
     static const char *const arrays[] = {"panel_title", "panel_exact", "exact", "x_low", "x_high"};
@@ -126,10 +119,10 @@ static void define_panels(FILE *out, const struct attn_view *view, const struct 
     for (size_t p = 0; p < panels->count; p++) {
         const struct panel *panel = &panels->items[p];
         snprintf(text, sizeof text, "S = %.0f, input %s", panel->s, panel->input);
-        define_at(out, "panel_title", p, text);
+        attn_define_at(out, "panel_title", p, text);
         snprintf(text, sizeof text, "exact: %s",
                  panel->fastest ? view->backends[panel->fastest->backend].label : "");
-        define_at(out, "panel_exact", p, text);
+        attn_define_at(out, "panel_exact", p, text);
         fprintf(out, "exact[%zu] = %.6g\nx_low[%zu] = %.6g\nx_high[%zu] = %.6g\n", p + 1,
                 isfinite(panel->exact) ? panel->exact : 0, p + 1, panel->low, p + 1, panel->high);
     }

@@ -88,14 +88,6 @@ static int write_points(const struct attn_canvas *canvas, struct panels *panels,
     return attn_canvas_finish(canvas, out, name, ".dat", &text, &length);
 }
 
-/* names[3] = 'TEXT' */
-static void define_at(FILE *out, const char *array, size_t index, const char *text)
-{
-    fprintf(out, "%s[%zu] = ", array, index + 1);
-    attn_put_gnuplot(out, text);
-    fputc('\n', out);
-}
-
 static void define_panels(FILE *out, const struct panels *panels)
 {
     fprintf(out, "n_panels = %zu\narray panel_title[%zu]\narray panel_text[%zu]\n", panels->count,
@@ -108,9 +100,9 @@ static void define_panels(FILE *out, const struct panels *panels)
         for (size_t x = 0; x < series->n_points; x++)
             used += (size_t)snprintf(sizes + used, sizeof sizes - used, "%s%.0f", x ? " " : "",
                                      series->x[x]);
-        define_at(out, "panel_title", p, attn_sweep_title(series->axis));
-        define_at(out, "panel_text", p, series->constants);
-        define_at(out, "panel_sizes", p, sizes);
+        attn_define_at(out, "panel_title", p, attn_sweep_title(series->axis));
+        attn_define_at(out, "panel_text", p, series->constants);
+        attn_define_at(out, "panel_sizes", p, sizes);
     }
 }
 
