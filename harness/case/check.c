@@ -351,6 +351,10 @@ static int check_mask(const struct attn_case *c, const char **key, char *why, si
         return blame(key, "mask", why, size, "'past' and 'br' both set the offset");
     if (c->off_br && len2d)
         return blame(key, "mask", why, size, "'br' has no meaning with 2-D lengths");
+    if (c->causal && !(attn_case_op(c)->traits & REF_SOFTMAX) && c->sq > 0 && c->sk >= 0 &&
+        c->sq != c->sk)
+        return blame(key, "mask", why, size, "op=%s is causal within one sequence: sk = sq",
+                     attn_case_op(c)->name);
     if (c->len != ATTN_LEN_LIST)
         return 0;
     if (c->b > 0 && c->n_len > c->b)

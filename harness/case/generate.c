@@ -146,7 +146,8 @@ static void sight(struct attn_draft *draft)
     const struct ref_op *op = draft->op;
     char parts[2][ATTN_DRAFT_WORD_MAX];
     unsigned count = 0;
-    if (op->flags & ATTN_FLAG_CAUSAL && attn_draft_percent(draft, 50))
+    if (op->flags & ATTN_FLAG_CAUSAL && !op->stabilised && draft->sizes.sq == draft->sizes.sk &&
+        attn_draft_percent(draft, 50))
         snprintf(parts[count++], sizeof parts[0], "causal");
     if (ref_operand_of(op, ATTN_LEN) && attn_draft_percent(draft, 40))
         snprintf(parts[count++], sizeof parts[0], "len:rand");

@@ -290,6 +290,8 @@ static void test_errors(void **state)
         {"s=4 d=8 out=lse+lse", "17: 'lse' is given twice in out"},
         {"s=4 d=8 e=8", "9: 'e' needs op=mha"},
         {"op=chunked s=4 d=8 mask=past:1", "20: op=chunked has no offset"},
+        {"op=performer sq=4 sk=5 d=8 mask=causal",
+         "28: op=performer is causal within one sequence: sk = sq"},
         {"op=chunked s=4 d=8 mask=len2d:rand", "20: op=chunked has no lengths by query"},
         {"op=chunked s=4 d=8 chunk=0", "20: chunk = 0 is outside 1..1048576"},
         {"s=4 d=8 dh=8", "9: 'dh' needs score=additive"},
