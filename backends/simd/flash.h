@@ -177,6 +177,8 @@ struct attn_flash_isa {
     void (*run_project)(const struct attn_project_part *part);
     /* Computes a head of performer. NULL: this rung does not. */
     void (*run_performer)(const struct attn_recurrent_part *part);
+    /* The same of lsh. */
+    void (*run_lsh)(const struct attn_recurrent_part *part);
 };
 
 extern const struct attn_flash_isa attn_flash_avx2, attn_flash_avx512, attn_flash_avx512_bf16,

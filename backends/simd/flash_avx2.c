@@ -23,6 +23,8 @@
 
 #include "performer_template.h"
 
+#include "lsh_template.h"
+
 const struct attn_flash_isa attn_flash_avx2 = {.name = "avx2",
                                                .mr = FLASH_MR,
                                                .nr = FLASH_NR,
@@ -35,4 +37,5 @@ const struct attn_flash_isa attn_flash_avx2 = {.name = "avx2",
                                                .run_decay = run_decay,
                                                .run_chunked = run_chunked,
                                                .run_project = run_project,
-                                               .run_performer = run_performer};
+                                               .run_performer = run_performer,
+                                               .run_lsh = run_lsh};

@@ -5,6 +5,7 @@
 
 #include "amx_probe.h"
 #include "landmarks.h"
+#include "lsh.h"
 #include "mha.h"
 #include "projected.h"
 #include "recurrent.h"
@@ -114,7 +115,8 @@ static int supports(const struct attn_problem *problem, const struct attn_servic
 static bool is_recurrent(const struct attn_problem *problem)
 {
     return problem->op == ATTN_OP_WKV || problem->op == ATTN_OP_LINEAR_DECAY ||
-           problem->op == ATTN_OP_CHUNKED || problem->op == ATTN_OP_PERFORMER;
+           problem->op == ATTN_OP_CHUNKED || problem->op == ATTN_OP_PERFORMER ||
+           problem->op == ATTN_OP_LSH;
 }
 
 static bool is_plain(const struct attn_problem *problem)
@@ -207,6 +209,23 @@ static void declare_weight_fn(int64_t weight_fn, struct attn_numerics *numerics)
         numerics->a_f = ATTN_FLASH_A_LAPLACE;
 }
 
+/* Keys of a tile of lsh, a part of a piece: as many as this on average, or more. */
+static int64_t lsh_tile(const struct attn_plan *plan)
+{
+    struct attn_lsh_room room;
+    attn_lsh_lay_out(plan->recurrent, plan->isa->mr, plan->isa->nr, NULL, &room);
+    return room.chunk / room.tiles;
+}
+
+/* One online softmax goes on through all rounds, so nothing is split. */
+static void declare_lsh(const struct attn_plan *plan, struct attn_numerics *numerics)
+{
+    numerics->key_tile = lsh_tile(plan);
+    numerics->proj_type = ATTN_F32; /* the products that choose a bucket */
+    numerics->denominator = 1;
+    numerics->e_log = 1e-15; /* in double */
+}
+
 static void numerics(const void *plan, struct attn_numerics *numerics)
 {
     const struct attn_plan *self = plan;
@@ -214,6 +233,10 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
     numerics->deterministic = 1;
     numerics->invariant = ATTN_INVARIANT_BATCH | ATTN_INVARIANT_THREADS;
     numerics->e_exp = ATTN_FLASH_E_EXP;
+    if (self->recurrent && self->recurrent->op == ATTN_OP_LSH) {
+        declare_lsh(self, numerics);
+        return;
+    }
     if (self->recurrent) {
         numerics->ftz = 1;
         return;
@@ -298,6 +321,13 @@ static void release(void *binding)
 static void describe(const void *plan, char *text, size_t size)
 {
     const struct attn_plan *self = plan;
+    if (self->recurrent && self->recurrent->op == ATTN_OP_LSH) {
+        snprintf(text, size,
+                 "sorted by hash, flash %s %s: %lld keys per tile, %lld heads, %d thread%s",
+                 type_name(self->job.dtype), self->isa->name, (long long)lsh_tile(self),
+                 (long long)self->items, self->threads, self->threads > 1 ? "s" : "");
+        return;
+    }
     if (self->recurrent && self->recurrent->op == ATTN_OP_PERFORMER) {
         snprintf(text, size, "features, then a state, %s %s: %lld heads, %d thread%s",
                  type_name(self->job.dtype), self->isa->name, (long long)self->items, self->threads,

@@ -2,6 +2,7 @@
 /* recurrent.c - see recurrent.h */
 #include "recurrent.h"
 
+#include "lsh.h"
 #include "performer.h"
 
 #include <stdio.h>
@@ -27,11 +28,16 @@ static bool is_performer(const struct attn_problem *p)
     return p->op == ATTN_OP_PERFORMER;
 }
 
+static bool is_lsh(const struct attn_problem *p)
+{
+    return p->op == ATTN_OP_LSH;
+}
+
 int attn_recurrent_columns(const struct attn_plan *plan)
 {
     if (is_chunked(plan->recurrent))
         return (int)attn_chunked_sizes_of(plan->recurrent).columns;
-    if (is_performer(plan->recurrent))
+    if (is_performer(plan->recurrent) || is_lsh(plan->recurrent))
         return (int)plan->recurrent->dv;
     return is_wkv(plan->recurrent) ? plan->isa->nr : ATTN_DECAY_COLUMNS;
 }
@@ -55,8 +61,11 @@ static int64_t scratch_of(const struct attn_flash_isa *isa, const struct attn_pr
 {
     const int64_t rows = attn_round_up(problem->dk, 16);
     struct attn_performer_room room;
+    struct attn_lsh_room lsh;
     if (is_performer(problem))
         return attn_performer_lay_out(problem, isa->nr, NULL, &room);
+    if (is_lsh(problem))
+        return attn_lsh_lay_out(problem, isa->mr, isa->nr, NULL, &lsh);
     if (is_wkv(problem))
         return 0;
     if (is_chunked(problem))
@@ -108,7 +117,7 @@ static void compute_share(void *context, int thread)
         part.h = head % p->hq;
         part.first = item % blocks * columns;
         part.count = attn_clamp(p->dv - part.first, 1, columns);
-        if (scratch > 0 && !is_performer(p))
+        if (scratch > 0 && !is_performer(p) && !is_lsh(p))
             memset(part.scratch, 0, (size_t)scratch * sizeof(float));
         if (is_chunked(p))
             plan->isa->run_chunked(&part);
@@ -116,6 +125,8 @@ static void compute_share(void *context, int thread)
             plan->isa->run_wkv(&part);
         else if (is_performer(p))
             plan->isa->run_performer(&part);
+        else if (is_lsh(p))
+            plan->isa->run_lsh(&part);
         else
             plan->isa->run_decay(&part);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* recurrent.h - operators that have a state instead of scores: wkv, linear_decay and performer,
- * and chunked, which goes through its chunks. Threads share out blocks of columns of v. A block
- * goes through all steps by itself. performer has one block a head. */
+ * and chunked and lsh, which go through their chunks. Threads share out blocks of columns of v. A
+ * block goes through all steps by itself. performer and lsh have one block a head. */
 #ifndef ATTN_SIMD_RECURRENT_H
 #define ATTN_SIMD_RECURRENT_H
 
@@ -36,9 +36,9 @@ struct attn_recurrent_part {
     const struct attn_problem *problem;
     const struct attn_operands *operands;
     int64_t b, h, first, count;
-    /* wkv: none. chunked: see chunked_template.h. performer: attn_performer_room. linear_decay,
-     * zeros: the state [Dk,COLUMNS]; q, k and decays [STEPS,Dk] of a few steps; their v and out
-     * [STEPS,COLUMNS]; the bonus [Dk]. Dk is rounded up to 16. */
+    /* wkv: none. chunked: see chunked_template.h. performer: attn_performer_room. lsh:
+     * attn_lsh_room. linear_decay, zeros: the state [Dk,COLUMNS]; q, k and decays [STEPS,Dk] of a
+     * few steps; their v and out [STEPS,COLUMNS]; the bonus [Dk]. Dk is rounded up to 16. */
     float *scratch;
 };
 

@@ -2,6 +2,7 @@
 /* supports.c - the limits of this plugin. */
 #include <stdio.h>
 
+#include "lsh.h"
 #include "mha.h"
 
 /* Extents up to 2^40 and widths up to 2^16 keep every index and scratch size far from overflow. */
@@ -10,11 +11,19 @@
 
 #define FLOATS (ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16))
 
-static const uint32_t optional[] = {
-    ATTN_LSE,       ATTN_WEIGHTS, ATTN_MASK,      ATTN_BIAS,   ATTN_LEN,      ATTN_ALIBI,
-    ATTN_SINK,      ATTN_KEEP,    ATTN_HEAD_MASK, ATTN_X_K,    ATTN_X_V,      ATTN_W_O,
-    ATTN_B_Q,       ATTN_B_K,     ATTN_B_V,       ATTN_B_O,    ATTN_BONUS,    ATTN_STATE_IN,
-    ATTN_STATE_OUT, ATTN_GATE,    ATTN_PROJ_F,    ATTN_GLOBAL, ATTN_DILATION, 0};
+static const uint32_t optional[] = {ATTN_LSE,         ATTN_WEIGHTS,
+                                    ATTN_MASK,        ATTN_BIAS,
+                                    ATTN_LEN,         ATTN_ALIBI,
+                                    ATTN_SINK,        ATTN_KEEP,
+                                    ATTN_HEAD_MASK,   ATTN_X_K,
+                                    ATTN_X_V,         ATTN_W_O,
+                                    ATTN_B_Q,         ATTN_B_K,
+                                    ATTN_B_V,         ATTN_B_O,
+                                    ATTN_BONUS,       ATTN_STATE_IN,
+                                    ATTN_STATE_OUT,   ATTN_GATE,
+                                    ATTN_PROJ_F,      ATTN_GLOBAL,
+                                    ATTN_DILATION,    ATTN_BUCKETS,
+                                    ATTN_BUCKETS_OUT, 0};
 
 /* Kernels convert these from and to each of the types, whatever the type of the problem. */
 static const struct attn_limit narrow[] = {
@@ -33,7 +42,8 @@ static const struct attn_limit narrow[] = {
 static const struct attn_limits limits = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |
            ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_CHUNKED) |
-           ATTN_BIT(ATTN_OP_LINFORMER) | ATTN_BIT(ATTN_OP_PERFORMER) | ATTN_BIT(ATTN_OP_NYSTROM),
+           ATTN_BIT(ATTN_OP_LINFORMER) | ATTN_BIT(ATTN_OP_PERFORMER) | ATTN_BIT(ATTN_OP_NYSTROM) |
+           ATTN_BIT(ATTN_OP_LSH),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
               ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
               ATTN_BIT(ATTN_SCORE_ADDITIVE),
@@ -63,6 +73,10 @@ static const char *size_fault(const struct attn_problem *p)
         return "mask offsets beyond 2^40 are not supported";
     if (p->op == ATTN_OP_PERFORMER && attn_problem_extent(p, 'm') > LARGEST_WIDTH)
         return "more than 65536 random features are not supported";
+    if (p->op == ATTN_OP_LSH && (p->sq > ATTN_LSH_MOST_TOKENS || p->buckets > ATTN_LSH_MOST_TOKENS))
+        return "lsh of more than 2^24 tokens or buckets is not supported";
+    if (p->op == ATTN_OP_LSH && p->rounds > ATTN_LSH_MOST_ROUNDS)
+        return "more than 256 rounds of lsh are not supported";
     if (p->op == ATTN_OP_MHA && !attn_mha_fits(p))
         return "the projected rows of all heads are too large";
     return NULL;

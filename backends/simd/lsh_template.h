@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lsh_template.h - the kernel of lsh, after performer_template.h, of which it has the products. A
+ * head is hashed and sorted, then goes through the sorted list piece by piece: the queries of a
+ * piece meet its keys and those of the piece before. A key that is seen twice is met twice. One
+ * online softmax goes on through all rounds of a query. */
+#include "lsh.h"
+#include "recurrent.h"
+
+#include "lsh_hash_template.h"
+
+/* Some queries of a piece, and what they do not see. */
+struct lsh_queries {
+    const int32_t *token; /* [rows] */
+    int64_t rows;
+    const int32_t *next; /* [rows] tokens of the next piece; NULL: nothing is prefetched */
+    bool causal, last;   /* no later tokens; the own one only if there is no other */
+};
+
+static void lsh_take_values(const struct attn_recurrent_part *part, const struct attn_lsh_room *w,
+                            const int32_t *token, struct attn_lsh_piece *piece)
+{
+    const struct attn_tensor *v = &part->operands->v;
+    const int64_t dv = part->problem->dv;
+    vf none = vf_set1(0);
+    for (int64_t n = 0; n < w->chunk; n++) {
+        float *to = piece->v + n * w->dv_room;
+        widen(v, attn_row_start(v, part->b, part->h, token[n]), v->stride[3], dv, to);
+        for (int64_t c = 0; c < dv; c += VF_LANES)
+            none = vf_fma(vf_load(to + c), vf_set1(0), none);
+        piece->id[n] = (float)token[n];
+    }
+    piece->finite = vf_all_equal(none, vf_set1(0));
+}
+
+/* A vector of keys at a time. Their lengths and the factor are multiplied one after the other:
+ * together they may be beyond f32. */
+static void lsh_take_keys(const struct attn_recurrent_part *part, const struct attn_lsh_room *w,
+                          const int32_t *token, const struct attn_lsh_piece *piece)
+{
+    const struct attn_tensor *q = &part->operands->q;
+    const int64_t dk = part->problem->dk;
+    const float factor = attn_lsh_factor(part->problem);
+    for (int64_t n = 0; n < w->chunk; n += VF_LANES) {
+        float *keys = piece->keys + n / w->tile * w->tile * w->dk_room + n % w->tile;
+        for (int64_t m = 0; m < VF_LANES && n + m < w->chunk; m++) {
+            float *key = w->turn + m * w->dk_room;
+            const vf by = vf_set1(w->by[token[n + m]]);
+            widen(q, attn_row_start(q, part->b, part->h, token[n + m]), q->stride[3], dk, key);
+            for (int64_t c = 0; c < dk; c += VF_LANES)
+                vf_store(key + c, vf_mul(vf_load(key + c), by));
+        }
+        for (int64_t c = 0; c < dk; c += VF_LANES)
+            vf_transpose(w->turn + c, w->dk_room, factor, keys + c * w->tile, w->tile);
+    }
+}
+
+static void lsh_take_piece(const struct attn_recurrent_part *part, const struct attn_lsh_room *w,
+                           int64_t number, struct attn_lsh_piece *piece)
+{
+    lsh_take_values(part, w, w->token + number * w->chunk, piece);
+    lsh_take_keys(part, w, w->token + number * w->chunk, piece);
+}
+
+/* Scores that a query does not see become -inf. Returns the largest and `most`. */
+FLASH_INLINE vf lsh_mask(const int causal, const int last, float *s, const float *id, int64_t keys,
+                         float own, vf most)
+{
+    const vf never = vf_set1(-INFINITY), self = vf_set1(own);
+    for (int64_t n = 0; n < keys; n += VF_LANES) {
+        vf x = vf_load(s + n);
+        if (causal || last) {
+            const vf token = vf_load(id + n);
+            if (causal)
+                x = vf_select_equal(vf_min(token, self), token, x, never);
+            if (last)
+                x = vf_select_equal(token, self, never, x);
+            vf_store(s + n, x);
+        }
+        most = vf_max(x, most); /* NaN is left to the sum */
+    }
+    return most;
+}
+
+/* Scores of query `own` become weights, relative to the largest score that it has seen yet. `row`
+ * is its place among the queries. */
+static void lsh_weigh(const struct lsh_queries *x, const struct attn_lsh_room *w, int64_t row,
+                      float *s, const float *id, int64_t keys)
+{
+    const float own = (float)x->token[row], before = w->most[row];
+    float *o = w->o + row * w->dv_room;
+    vf most = vf_set1(before), sum = vf_set1(0);
+    for (int64_t n = keys; n < attn_round_up(keys, VF_LANES); n++)
+        s[n] = -INFINITY;
+    if (x->causal)
+        most = x->last ? lsh_mask(1, 1, s, id, keys, own, most)
+                       : lsh_mask(1, 0, s, id, keys, own, most);
+    else
+        most = x->last ? lsh_mask(0, 1, s, id, keys, own, most)
+                       : lsh_mask(0, 0, s, id, keys, own, most);
+    const float largest = vf_largest(most), base = largest > -INFINITY ? largest : 0;
+    for (int64_t n = 0; n < keys; n += VF_LANES) {
+        const vf p = exp2_negative(vf_sub(vf_load(s + n), vf_set1(base)));
+        vf_store(s + n, p);
+        sum = vf_add(sum, p);
+    }
+    w->most[row] = largest;
+    if (before == largest) {
+        w->sum[row] += vf_sum(sum);
+        return;
+    }
+    const vf less = exp2_negative(vf_set1(before - base));
+    w->sum[row] = w->sum[row] * vf_first(less) + vf_sum(sum);
+    for (int64_t c = 0; c < w->dv_room; c += VF_LANES)
+        vf_store(o + c, vf_mul(vf_load(o + c), less));
+}
+
+/* o += p v; rows of p are p_row apart. */
+FLASH_APART void lsh_join(const struct attn_lsh_room *w, int64_t rows, int64_t keys, int64_t p_row,
+                          const float *v)
+{
+    for (int64_t i = 0; i < rows; i += FLASH_MR)
+        for (int64_t d = 0; d < w->dv_room; d += FLASH_NR)
+            multiply_tile(1, keys, w->s + i * p_row, p_row, 1, v + d, w->dv_room,
+                          w->o + i * w->dv_room + d, w->dv_room);
+}
+
+/* The same where v is not finite: 0 * NaN is NaN, so keys that are not seen are left out. */
+static void lsh_join_seen(const struct lsh_queries *x, const struct attn_lsh_room *w, int64_t keys,
+                          int64_t p_row, const float *v, const float *id)
+{
+    for (int64_t row = 0; row < x->rows; row++)
+        for (int64_t n = 0; n < keys; n++) {
+            const float own = (float)x->token[row];
+            float *o = w->o + row * w->dv_room;
+            if ((x->causal && id[n] > own) || (x->last && id[n] == own))
+                continue;
+            for (int64_t d = 0; d < w->dv_room; d += VF_LANES)
+                vf_store(o + d, vf_fma(vf_set1(w->s[row * p_row + n]),
+                                       vf_load(v + n * w->dv_room + d), vf_load(o + d)));
+        }
+}
+
+static void lsh_fetch_row(const struct attn_recurrent_part *part, const struct attn_tensor *x,
+                          int64_t i)
+{
+    const int64_t bytes = x->shape[3] * attn_element_bytes(x->dtype);
+    const char *row = element_at(x->dtype, x->data, attn_row_start(x, part->b, part->h, i));
+    for (int64_t at = 0; x->stride[3] == 1 && at < bytes; at += 64)
+        __builtin_prefetch(row + at, 0, 2);
+}
+
+/* What a token of the next piece is made of: its rows lie where no hardware looks for them. */
+static void lsh_fetch(const struct attn_recurrent_part *part, const struct attn_lsh_room *w,
+                      int64_t i)
+{
+    lsh_fetch_row(part, &part->operands->q, i);
+    lsh_fetch_row(part, &part->operands->v, i);
+    for (int64_t d = 0; part->problem->rounds > 1 && d < w->dv_room; d += 16)
+        __builtin_prefetch(w->all_o + i * w->dv_room + d, 1, 2);
+}
+
+/* Queries meet the keys of a piece, tile by tile. */
+static void lsh_meet(const struct attn_recurrent_part *part, const struct attn_lsh_room *w,
+                     const struct lsh_queries *x, const struct attn_lsh_piece *piece)
+{
+    for (int64_t first = 0; first < w->chunk; first += w->tile) {
+        const int64_t keys = attn_clamp(w->chunk - first, 1, w->tile);
+        const int64_t wide = attn_round_up(keys, FLASH_NR);
+        const float *v = piece->v + first * w->dv_room, *id = piece->id + first;
+        multiply(x->rows, wide, part->problem->dk, w->x, w->dk_room,
+                 piece->keys + first * w->dk_room, w->tile, w->s);
+        for (int64_t row = 0; row < x->rows; row++) {
+            if (x->next && first == 0)
+                lsh_fetch(part, w, x->next[row]);
+            lsh_weigh(x, w, row, w->s + row * wide, id, keys);
+        }
+        if (piece->finite)
+            lsh_join(w, x->rows, keys, wide, v);
+        else
+            lsh_join_seen(x, w, keys, wide, v, id);
+    }
+}
+
+/* Queries, and what earlier rounds made of them. */
+static void lsh_take_queries(const struct attn_recurrent_part *part, const struct attn_lsh_room *w,
+                             const struct lsh_queries *x, bool first_round)
+{
+    const struct attn_tensor *q = &part->operands->q;
+    const size_t bytes = (size_t)w->dv_room * sizeof(float);
+    for (int64_t n = 0; n < x->rows; n++) {
+        const int64_t i = x->token[n];
+        float *o = w->o + n * w->dv_room;
+        widen(q, attn_row_start(q, part->b, part->h, i), q->stride[3], part->problem->dk,
+              w->x + n * w->dk_room);
+        w->most[n] = first_round ? -INFINITY : w->all_most[i];
+        w->sum[n] = first_round ? 0 : w->all_sum[i];
+        if (first_round)
+            memset(o, 0, bytes);
+        else
+            memcpy(o, w->all_o + i * w->dv_room, bytes);
+    }
+}
+
+static void lsh_keep_queries(const struct attn_lsh_room *w, const struct lsh_queries *x)
+{
+    for (int64_t n = 0; n < x->rows; n++) {
+        const int64_t i = x->token[n];
+        memcpy(w->all_o + i * w->dv_room, w->o + n * w->dv_room,
+               (size_t)w->dv_room * sizeof(float));
+        w->all_most[i] = w->most[n];
+        w->all_sum[i] = w->sum[n];
+    }
+}
+
+/* out and lse. A query that saw no other key sees its own. */
+static void lsh_store_queries(const struct attn_recurrent_part *part, const struct attn_lsh_room *w,
+                              const struct lsh_queries *x)
+{
+    const struct attn_problem *p = part->problem;
+    const struct attn_operands *operands = part->operands;
+    const struct attn_tensor *out = &operands->out, *lse = &operands->lse, *v = &operands->v;
+    for (int64_t n = 0; n < x->rows; n++) {
+        const int64_t i = x->token[n];
+        const float *q = w->x + n * w->dk_room;
+        float *o = w->o + n * w->dv_room;
+        if (w->most[n] == -INFINITY) {
+            widen(v, attn_row_start(v, part->b, part->h, i), v->stride[3], p->dv, o);
+            w->most[n] =
+                dot_of(q, q, attn_round_up(p->dk, VF_LANES)) * w->by[i] * attn_lsh_factor(p);
+            w->sum[n] = 1;
+        }
+        narrow(out, attn_row_start(out, part->b, part->h, i), out->stride[3], p->dv, o,
+               1 / w->sum[n]);
+        /* In double, so that the error of the logarithm does not count. */
+        if (lse->dtype)
+            ((float *)lse->data)[attn_row_start(lse, part->b, part->h, i)] =
+                (float)(((double)w->most[n] + log2((double)w->sum[n])) * 0.69314718055994531);
+    }
+}
+
+/* The queries of piece `number`. Tokens of one round are all different, so only the own piece and a
+ * piece of another round may hold the own token. `before` is NULL if there is one piece only. */
+static void lsh_attend(const struct attn_recurrent_part *part, const struct attn_lsh_room *w,
+                       int64_t number, const struct attn_lsh_piece *own,
+                       const struct attn_lsh_piece *before)
+{
+    const struct attn_problem *p = part->problem;
+    const int64_t in_round = p->sq / w->chunk, round = number / in_round;
+    const bool last = p->variant == ATTN_LSH_LAST;
+    for (int64_t first = 0; first < w->chunk; first += w->rows) {
+        struct lsh_queries x = {.token = w->token + number * w->chunk + first,
+                                .rows = attn_clamp(w->chunk - first, 1, w->rows),
+                                .causal = p->flags & ATTN_FLAG_CAUSAL};
+        lsh_take_queries(part, w, &x, round == 0);
+        x.last = last && number % in_round == 0 && p->rounds > 1;
+        if (before)
+            lsh_meet(part, w, &x, before);
+        x.last = last;
+        x.next = number + 1 < w->pieces ? x.token + w->chunk : NULL;
+        lsh_meet(part, w, &x, own);
+        if (round == p->rounds - 1)
+            lsh_store_queries(part, w, &x);
+        else
+            lsh_keep_queries(w, &x);
+    }
+}
+
+static void run_lsh(const struct attn_recurrent_part *part)
+{
+    struct attn_lsh_room w;
+    attn_lsh_lay_out(part->problem, FLASH_MR, FLASH_NR, part->scratch, &w);
+    struct attn_lsh_piece *own = &w.piece[0], *before = &w.piece[1];
+    memset(part->scratch, 0, (size_t)(w.by - part->scratch) * sizeof(float));
+    lsh_sort(part, &w);
+    if (w.pieces > 1)
+        lsh_take_piece(part, &w, w.pieces - 1, before);
+    for (int64_t n = 0; n < w.pieces; n++) {
+        struct attn_lsh_piece *const previous = before;
+        lsh_take_piece(part, &w, n, own);
+        lsh_attend(part, &w, n, own, w.pieces > 1 ? previous : NULL);
+        before = own;
+        own = previous;
+    }
+}
