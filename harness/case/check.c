@@ -374,11 +374,14 @@ int attn_case_judge(const struct attn_case *c, bool pack, const char **key, char
         check_denominator(c, key, why, size) != 0 || check_mask(c, key, why, size) != 0 ||
         check_global(c, key, why, size) != 0 || attn_params_judge(c, pack, key, why, size) != 0)
         return -1;
-    char unfit[128];
+    char unfit[256];
     if (!attn_fill_fits(c, c->fill, unfit, sizeof unfit))
         return blame(key, "fill", why, size, "%s", unfit);
     if (attn_case_bytes(c) == UINT64_MAX)
         return blame(key, "sq", why, size, "the operands are larger than any address space");
+    /* What needs an operator's own rules: a case that the reference refuses cannot be judged. */
+    if (!pack && !attn_case_is_problem(c, unfit, sizeof unfit))
+        return blame(key, "op", why, size, "%s", unfit);
     return 0;
 }
 

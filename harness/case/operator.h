@@ -78,6 +78,13 @@ int attn_case_set_param(struct attn_case *c, const struct ref_param *param, doub
 /* Sets the fields and flags of a problem that parameters say. */
 void attn_case_set_fields(const struct attn_case *c, struct attn_problem *problem);
 
+/* Sets everything of a problem but its tensors. The problem has no flags and tensors before. */
+void attn_case_set_problem(const struct attn_case *c, struct attn_problem *problem);
+
+/* Does the reference take the case? All sizes must be known; a pack's are in its file. If not,
+ * writes why into (why, size). */
+bool attn_case_is_problem(const struct attn_case *c, char *why, size_t size);
+
 /* Is out of the case the mean of v by a softmax (ref_is_softmax)? attn_case_weighs: are the weights
  * made by another function? */
 bool attn_case_is_softmax(const struct attn_case *c);

@@ -24,33 +24,6 @@ int attn_instance_begin(const struct attn_case *c, struct attn_instance **out, c
     return 0;
 }
 
-static void set_scalars(const struct attn_case *c, struct attn_problem *problem)
-{
-    problem->struct_size = sizeof *problem;
-    problem->op = c->op;
-    problem->score = c->score;
-    problem->dtype = c->dtype;
-    problem->flags = (c->causal ? ATTN_FLAG_CAUSAL : 0) | (c->window ? ATTN_FLAG_WINDOW : 0) |
-                     (c->off_br ? ATTN_FLAG_OFF_BR : 0) | (c->softcap > 0 ? ATTN_FLAG_SOFTCAP : 0) |
-                     (c->dropout ? ATTN_FLAG_DROPOUT : 0) | (c->residual ? ATTN_FLAG_RESIDUAL : 0);
-    problem->b = c->b;
-    problem->hq = c->hq;
-    problem->hkv = c->hkv;
-    problem->sq = c->sq;
-    problem->sk = c->sk;
-    problem->dq = c->dq;
-    problem->dk = c->dk;
-    problem->dv = c->dv;
-    problem->dh = attn_case_score(c)->hidden ? c->dh : 0;
-    problem->scale = c->scale;
-    problem->softcap = c->softcap;
-    problem->off = c->off;
-    problem->window_left = c->window ? c->window_left : 0;
-    problem->window_right = c->window ? c->window_right : 0;
-    problem->dropout_p = c->dropout ? c->dropout_p : 0;
-    problem->dropout_seed = c->seed;
-}
-
 void attn_instance_set_problem(struct attn_instance *instance)
 {
     const struct attn_case *c = &instance->c;
@@ -58,8 +31,7 @@ void attn_instance_set_problem(struct attn_instance *instance)
     const bool random = c->fill == ATTN_FILL_NORMAL || c->fill == ATTN_FILL_UNIFORM ||
                         c->fill == ATTN_FILL_SMOOTH ||
                         (c->fill == ATTN_FILL_ROUNDING && !ref_op_is(c->op, REF_PROJECTED));
-    set_scalars(c, &instance->problem);
-    attn_case_set_fields(c, &instance->problem);
+    attn_case_set_problem(c, &instance->problem);
     instance->kind = random && c->data == NULL ? REF_FILL_GENERIC : REF_FILL_STRUCTURED;
 }
 

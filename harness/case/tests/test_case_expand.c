@@ -45,7 +45,7 @@ static void test_ranges(void **state)
     expect_names("r: sq=1 sk=0:8:+3 d=8", stepped, 3);
     static const char *const single[] = {"r"};
     expect_names("r: s=5:5:*2 d=8", single, 1);
-    struct attn_case_list list = parse("s=1073741824:2147483647:*2 d=1");
+    struct attn_case_list list = parse("sq=1073741824:2147483647:*2 sk=1 d=1");
     assert_int_equal(list.count, 1); /* the next step is beyond any size */
     attn_case_list_free(&list);
     expect_error("s=8:4:*2 d=8", "smoke.cases:12:5: the range ends at 4, before its start");

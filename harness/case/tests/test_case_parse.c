@@ -57,7 +57,7 @@ static void test_sizes(void **state)
     assert_int_equal(c.hkv, 2);
     assert_int_equal(c.sk, 3);
     attn_case_free(&c);
-    c = parse_one("s=2147483647 d=1 seed=18446744073709551615");
+    c = parse_one("sq=2147483647 sk=1 d=1 seed=18446744073709551615");
     assert_int_equal(c.sq, INT32_MAX);
     assert_true(c.seed == UINT64_MAX);
     attn_case_free(&c);
@@ -320,6 +320,11 @@ static void test_errors(void **state)
         {"op=mha h=65536 s=4 d=65536", "1: e = 4294967296 is outside 1..2147483647"},
         {"b=2147483647 h=2147483647 s=2147483647 d=8",
          "27: the operands are larger than any address space"},
+        {"s=1073741824 d=1", "1: the product of the sizes does not fit in 64 bits"},
+        {"op=performer s=4 d=8 mask=causal eps=0.1",
+         "1: with eps the largest feature of all keys counts: not causal"},
+        {"s=4 d=8 scale=-1 op=performer",
+         "18: the scale of performer is not below 0: its root goes to q and to k"},
         {"x:s=4 d=8", "3: a blank must follow the name's ':'"},
         {": s=4 d=8", "1: the name before ':' is empty"},
         {"a/b: s=4 d=8", "2: '/' in a name: letters, digits, '_', '.' and '-' are legal"},

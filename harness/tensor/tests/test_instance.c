@@ -639,7 +639,7 @@ static void memory_refused(void **state)
     (void)state;
     char why[512] = "";
     struct attn_case_list list = {0};
-    const char *line = "b=1000000 hq=1000 sq=1000000 dk=1000";
+    const char *line = "b=1000000 hq=1000 sq=100000 sk=1000 dk=1000";
     assert_int_equal(attn_case_parse_line(line, strlen(line), NULL, 0, &list, why, sizeof why), 0);
     struct attn_instance *instance = NULL;
     assert_int_equal(attn_instance_create(&list.items[0], 1, &instance, why, sizeof why), -1);
