@@ -3,31 +3,19 @@
 #include "landmarks.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "buffers.h"
 #include "projected.h"
 
-enum { LANES = 32 }; /* two vectors of the widest instance */
-
 /* ---- the plan ---- */
-
-static struct attn_tensor buffer(uint32_t role, int64_t b, int64_t h, int64_t rows, int64_t width)
-{
-    const int64_t row = attn_round_up(width, LANES) + 16;
-    return (struct attn_tensor){.role = role,
-                                .dtype = ATTN_F32,
-                                .rank = 4,
-                                .shape = {b, h, rows, width},
-                                .stride = {h * rows * row, rows * row, row, 1}};
-}
 
 static bool is_wide(const struct attn_landmarks *x)
 {
     return x->problem->dtype == ATTN_F32;
 }
 
-static void set_buffers(struct attn_landmarks *x)
+static void set_buffers(struct attn_landmarks *x, int64_t unit)
 {
     const struct attn_problem *p = x->problem;
     const struct {
@@ -38,7 +26,8 @@ static void set_buffers(struct attn_landmarks *x)
                                    {ATTN_K, x->m, p->dk},  {ATTN_OUT, x->m, p->dv},
                                    {ATTN_V, x->m, p->dv},  {ATTN_BIAS, x->m, x->m}};
     for (int n = 0; n < ATTN_MARK_BUFFERS; n++)
-        x->buffers[n] = buffer(shapes[n].role, p->b, p->hq, shapes[n].rows, shapes[n].width);
+        x->buffers[n] =
+            attn_buffer(shapes[n].role, p->b, p->hq, shapes[n].rows, shapes[n].width, unit);
     for (uint32_t n = ATTN_MARK_Q; n <= ATTN_MARK_V; n++)
         if (is_wide(x)) {
             x->buffers[n] = *attn_tensor_find(p, ATTN_Q + n);
@@ -83,31 +72,25 @@ static int64_t larger(int64_t a, int64_t b)
 /* A matrix [m,m] in scratch. */
 static struct attn_tensor matrix(const struct attn_landmarks *x, float *data)
 {
-    struct attn_tensor t = buffer(ATTN_BIAS, 1, 1, x->m, x->m);
+    struct attn_tensor t = x->buffers[ATTN_MARK_A];
     t.data = data;
     return t;
 }
 
 /* Floats of all memory; sets the pointers with base. -1 on overflow. */
-static int64_t lay_out(struct attn_landmarks *x, int threads, float *base)
+static int64_t lay_out(struct attn_landmarks *x, const struct attn_plan *plan, float *base)
 {
     const struct attn_problem *p = x->problem;
-    const int64_t widest = attn_round_up(larger(x->m, larger(p->dk, p->dv)), LANES);
+    const int64_t nr = plan->isa->nr;
+    const int64_t widest = attn_round_up(larger(x->m, larger(p->dk, p->dv)), nr);
+    const int first = is_wide(x) ? ATTN_MARK_Q_MEAN : 0;
     int64_t used;
-    x->scratch = 4 * x->m * matrix(x, NULL).stride[2] + ATTN_PROJECT_KEYS * (widest + LANES);
-    if (__builtin_mul_overflow(x->scratch, (int64_t)threads, &used))
+    x->scratch = 4 * x->m * matrix(x, NULL).stride[2] + ATTN_PROJECT_KEYS * (widest + nr);
+    if (__builtin_mul_overflow(x->scratch, (int64_t)plan->threads, &used))
         return -1;
     x->norm = base ? base + used : NULL;
     used += attn_round_up(p->b * p->hq, 16);
-    for (int n = is_wide(x) ? ATTN_MARK_Q_MEAN : 0; n < ATTN_MARK_BUFFERS; n++) {
-        int64_t floats;
-        if (base)
-            x->buffers[n].data = base + used;
-        if (__builtin_mul_overflow(x->buffers[n].shape[0], x->buffers[n].stride[0], &floats) ||
-            __builtin_add_overflow(used, floats, &used))
-            return -1;
-    }
-    return used > INT64_MAX / (int64_t)sizeof(float) ? -1 : used;
+    return attn_buffers_place(x->buffers + first, ATTN_MARK_BUFFERS - first, used, base);
 }
 
 /* Both plans, with the same number of threads and one pool. */
@@ -147,14 +130,12 @@ int attn_landmarks_create(const struct attn_flash_isa *isa, const struct attn_pr
                           size_t size)
 {
     struct attn_plan *made = NULL;
-    struct attn_landmarks *x = services->alloc(services->context, sizeof *x, 64);
-    if (!x) {
-        snprintf(why, size, "no memory for the plan");
+    struct attn_landmarks *x = attn_take_memory(services, sizeof *x, "the plan", why, size);
+    if (!x)
         return ATTN_OUT_OF_MEMORY;
-    }
     *x = (struct attn_landmarks){.services = services, .alike = *services, .problem = problem};
     x->m = problem->landmarks < problem->sq ? problem->landmarks : problem->sq;
-    set_buffers(x);
+    set_buffers(x, isa->nr);
     set_problems(x);
     int status = create_plans(isa, x, &made, why, size);
     if (status != ATTN_OK) {
@@ -164,15 +145,13 @@ int attn_landmarks_create(const struct attn_flash_isa *isa, const struct attn_pr
         return status;
     }
     made->landmarks = x;
-    const int64_t floats = lay_out(x, made->threads, NULL);
-    if (floats >= 0)
-        x->memory = services->alloc(services->context, (size_t)floats * sizeof(float), 64);
+    x->memory = attn_take_floats(services, lay_out(x, made, NULL), "landmarks and their matrices",
+                                 why, size);
     if (!x->memory) {
-        snprintf(why, size, "no memory for landmarks and their matrices");
         attn_landmarks_destroy(made);
         return ATTN_OUT_OF_MEMORY;
     }
-    lay_out(x, made->threads, x->memory);
+    lay_out(x, made, x->memory);
     *plan = made;
     return ATTN_OK;
 }

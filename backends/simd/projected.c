@@ -2,28 +2,14 @@
 /* projected.c - see projected.h */
 #include "projected.h"
 
-#include <stdio.h>
-
-enum { LANES = 32 }; /* two vectors of the widest instance */
-
-/* A dense buffer of f32. A row is a cache line longer than it needs: rows at multiples of 4 KiB
- * would fall into the same cache sets. */
-static struct attn_tensor buffer(uint32_t role, int64_t b, int64_t h, int64_t rows, int64_t width)
-{
-    const int64_t row = attn_round_up(width, LANES) + 16;
-    return (struct attn_tensor){.role = role,
-                                .dtype = ATTN_F32,
-                                .rank = 4,
-                                .shape = {b, h, rows, width},
-                                .stride = {h * rows * row, rows * row, row, 1}};
-}
+#include "buffers.h"
 
 static bool is_buffer(const struct attn_projected *x, uint32_t t)
 {
     return t == 1 || t == 2 || (t == 0 && x->problem->dtype != ATTN_F32);
 }
 
-static void set_heads(struct attn_projected *x)
+static void set_heads(struct attn_projected *x, int64_t unit)
 {
     const struct attn_problem *p = x->problem;
     const struct attn_tensor *lse = attn_tensor_find(p, ATTN_LSE);
@@ -32,10 +18,10 @@ static void set_heads(struct attn_projected *x)
     x->heads.dtype = ATTN_F32;
     x->heads.sk = p->landmarks;
     x->heads.landmarks = 0;
-    x->tensors[0] =
-        is_buffer(x, 0) ? buffer(ATTN_Q, p->b, p->hq, p->sq, p->dq) : *attn_tensor_find(p, ATTN_Q);
-    x->tensors[1] = buffer(ATTN_K, p->b, p->hkv, p->landmarks, p->dk);
-    x->tensors[2] = buffer(ATTN_V, p->b, p->hkv, p->landmarks, p->dv);
+    x->tensors[0] = is_buffer(x, 0) ? attn_buffer(ATTN_Q, p->b, p->hq, p->sq, p->dq, unit)
+                                    : *attn_tensor_find(p, ATTN_Q);
+    x->tensors[1] = attn_buffer(ATTN_K, p->b, p->hkv, p->landmarks, p->dk, unit);
+    x->tensors[2] = attn_buffer(ATTN_V, p->b, p->hkv, p->landmarks, p->dv, unit);
     x->tensors[3] = *attn_tensor_find(p, ATTN_OUT);
     if (lse)
         x->tensors[4] = *lse;
@@ -46,25 +32,16 @@ static void set_heads(struct attn_projected *x)
 }
 
 /* Places the buffers behind the scratch. Returns the floats of all, or -1 on overflow. */
-static int64_t lay_out(struct attn_projected *x, int threads, float *base)
+static int64_t lay_out(struct attn_projected *x, const struct attn_plan *plan, float *base)
 {
     const struct attn_problem *p = x->problem;
-    const int64_t widest = attn_round_up(p->dk > p->dv ? p->dk : p->dv, LANES);
+    const int first = is_buffer(x, 0) ? 0 : 1;
+    const int64_t nr = plan->isa->nr;
     int64_t used;
-    x->scratch = ATTN_PROJECT_KEYS * (widest + LANES);
-    if (__builtin_mul_overflow(x->scratch, (int64_t)threads, &used))
+    x->scratch = ATTN_PROJECT_KEYS * (attn_round_up(p->dk > p->dv ? p->dk : p->dv, nr) + nr);
+    if (__builtin_mul_overflow(x->scratch, (int64_t)plan->threads, &used))
         return -1;
-    for (uint32_t t = 0; t < 3; t++) {
-        int64_t floats;
-        if (!is_buffer(x, t))
-            continue;
-        if (base)
-            x->tensors[t].data = base + used;
-        if (__builtin_mul_overflow(x->tensors[t].shape[0], x->tensors[t].stride[0], &floats) ||
-            __builtin_add_overflow(used, floats, &used))
-            return -1;
-    }
-    return used > INT64_MAX / (int64_t)sizeof(float) ? -1 : used;
+    return attn_buffers_place(x->tensors + first, 3 - first, used, base);
 }
 
 int attn_projected_create(const struct attn_flash_isa *isa, const struct attn_problem *problem,
@@ -72,28 +49,24 @@ int attn_projected_create(const struct attn_flash_isa *isa, const struct attn_pr
                           size_t size)
 {
     struct attn_plan *made = NULL;
-    struct attn_projected *x = services->alloc(services->context, sizeof *x, 64);
-    if (!x) {
-        snprintf(why, size, "no memory for the plan");
+    struct attn_projected *x = attn_take_memory(services, sizeof *x, "the plan", why, size);
+    if (!x)
         return ATTN_OUT_OF_MEMORY;
-    }
     *x = (struct attn_projected){.services = services, .problem = problem};
-    set_heads(x);
+    set_heads(x, isa->nr);
     const int status = attn_plan_create(isa, &x->heads, services, &made, why, size);
     if (status != ATTN_OK) {
         services->free(services->context, x);
         return status;
     }
     made->projected = x;
-    const int64_t floats = lay_out(x, made->threads, NULL);
-    if (floats >= 0)
-        x->memory = services->alloc(services->context, (size_t)floats * sizeof(float), 64);
+    x->memory =
+        attn_take_floats(services, lay_out(x, made, NULL), "projected keys and values", why, size);
     if (!x->memory) {
-        snprintf(why, size, "no memory for projected keys and values");
         attn_projected_destroy(made);
         return ATTN_OUT_OF_MEMORY;
     }
-    lay_out(x, made->threads, x->memory);
+    lay_out(x, made, x->memory);
     *plan = made;
     return ATTN_OK;
 }

@@ -2,6 +2,7 @@
 /* recurrent.c - see recurrent.h */
 #include "recurrent.h"
 
+#include "buffers.h"
 #include "lsh.h"
 #include "performer.h"
 
@@ -78,11 +79,9 @@ int attn_recurrent_create(const struct attn_flash_isa *isa, const struct attn_pr
                           const struct attn_services *services, struct attn_plan **plan, char *why,
                           size_t size)
 {
-    struct attn_plan *made = services->alloc(services->context, sizeof *made, 64);
-    if (!made) {
-        snprintf(why, size, "no memory for the plan");
+    struct attn_plan *made = attn_take_memory(services, sizeof *made, "the plan", why, size);
+    if (!made)
         return ATTN_OUT_OF_MEMORY;
-    }
     *made = (struct attn_plan){.services = services, .isa = isa, .recurrent = problem};
     made->job.dtype = problem->dtype;
     made->items = problem->b * problem->hq * blocks_of(made);
