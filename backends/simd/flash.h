@@ -44,6 +44,10 @@
 #define ATTN_FLASH_SCORE_STRIDE (ATTN_FLASH_MOST_KEYS + 16)
 
 /* A problem prepared for the kernels. The plan fixes all of it except the data pointers. */
+/* Which rows a pass over a job computes. If the rows of global tokens have operands of their own,
+ * a run makes a pass over the others and one over them. */
+enum attn_flash_rows { ATTN_ROWS_ALL, ATTN_ROWS_LOCAL, ATTN_ROWS_GLOBAL };
+
 struct attn_flash {
     const struct attn_problem *problem; /* that the plan was made for */
     struct attn_operands operands;
@@ -76,6 +80,7 @@ struct attn_flash {
     bool sparse;
     int32_t *tokens, *tokens_before;
 
+    enum attn_flash_rows rows;
     bool direct;       /* few rows: K and V are read in place (flash_direct.h) */
     int64_t key_block; /* keys per tile, a multiple of the instance's nr */
     int64_t item_rows; /* most rows per item, a multiple of mr */

@@ -22,6 +22,15 @@ static void start_rows(const struct attn_flash *job, const struct attn_flash_scr
     }
 }
 
+/* Does this pass compute any row of the block? */
+static bool has_rows(const struct attn_flash *job, const struct block *block)
+{
+    for (int64_t r = 0; r < block->rows; r += job->group)
+        if (!row_waits(job, block->b, row_query(job, block, r)))
+            return true;
+    return !row_waits(job, block->b, row_query(job, block, block->rows - 1));
+}
+
 /* See struct attn_flash_isa. */
 static void run_item(const struct attn_flash *job, const struct attn_flash_scratch *scratch,
                      const struct attn_flash_item *item, const struct attn_flash_item *next)
@@ -30,6 +39,8 @@ static void run_item(const struct attn_flash *job, const struct attn_flash_scrat
     const struct attn_flash_scratch own = part_scratch(job, scratch, item->head, item->part);
     const struct attn_flash_scratch *w = job->splits > 1 ? &own : scratch;
     block.next = next;
+    if (!has_rows(job, &block))
+        return;
     find_intervals(job, w, &block);
     start_rows(job, w, &block);
     take_queries(job, w, &block);

@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flash_sparse.h - part of flash_template.h: windows with global tokens and steps. The keys of a
  * row have gaps then. A tile that no row needs is left out, and a row masks the gaps within a tile.
- */
+ * Global rows that have operands of their own are computed in a pass of their own. To each pass the
+ * rows of the other one see no key, and it stores nothing for them. */
 
-/* What a row sees. */
+/* Does another pass compute query i? */
+static bool row_waits(const struct attn_flash *job, int64_t b, int64_t i)
+{
+    return job->rows != ATTN_ROWS_ALL &&
+           attn_token_is_global(&job->operands.global, b, i) != (job->rows == ATTN_ROWS_GLOBAL);
+}
+
+/* What a row sees in this pass. */
 static struct attn_sight row_sight(const struct attn_flash *job, int64_t b, int64_t h, int64_t i)
 {
     const struct attn_operands *o = &job->operands;
+    if (row_waits(job, b, i))
+        return (struct attn_sight){.step = 1};
     return attn_sight_of(job->problem, &o->len, &o->dilation, &o->global, b, h, i);
 }
 

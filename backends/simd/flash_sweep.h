@@ -54,6 +54,8 @@ static void store_weights(const struct attn_flash *job, const struct attn_flash_
     for (int64_t r = 0; r < block->rows; r++) {
         int64_t h = row_head(job, block, r), i = row_query(job, block, r);
         int64_t at = attn_row_start(weights, block->b, h, i), step = weights->stride[3];
+        if (row_waits(job, block->b, i))
+            continue;
         if (weights->dtype == ATTN_F32)
             for (int64_t j = 0; j < job->sk; j++)
                 ((float *)weights->data)[at + j * step] = 0.0f;
@@ -68,10 +70,13 @@ static void store_weights(const struct attn_flash *job, const struct attn_flash_
 static void store_rows(const struct attn_flash *job, const struct attn_flash_scratch *w,
                        const struct block *block)
 {
-    for (int64_t r = 0; r < block->rows; r++)
+    for (int64_t r = 0; r < block->rows; r++) {
+        if (row_waits(job, block->b, row_query(job, block, r)))
+            continue;
         store_row(job, w, block, r);
-    for (int64_t r = 0; r < block->rows && job->operands.lse.data; r++)
-        store_lse(job, w, block, r);
+        if (job->operands.lse.data)
+            store_lse(job, w, block, r);
+    }
     if (job->operands.weights.data)
         store_weights(job, w, block);
 }

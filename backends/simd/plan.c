@@ -354,10 +354,28 @@ static void list_tokens(const struct attn_flash *job)
     }
 }
 
-void attn_plan_run(struct attn_plan *plan, const struct attn_flash *job)
+/* One pass over the rows of a job. */
+static void run_pass(struct attn_plan *plan, const struct attn_flash *job)
 {
     struct errand errand = {plan, job};
-    list_tokens(job);
     attn_share_cut(job, plan->isa->mr, plan->threads, plan->share);
     attn_pool_run(plan->pool, compute_share, &errand);
+}
+
+void attn_plan_run(struct attn_plan *plan, const struct attn_flash *job)
+{
+    const struct attn_operands *given = &job->operands;
+    struct attn_flash pass = *job;
+    list_tokens(job);
+    if (!given->q_global.dtype) {
+        run_pass(plan, job);
+        return;
+    }
+    pass.rows = ATTN_ROWS_LOCAL;
+    run_pass(plan, &pass);
+    pass.rows = ATTN_ROWS_GLOBAL;
+    pass.operands.q = given->q_global;
+    pass.operands.k = given->k_global;
+    pass.operands.v = given->v_global;
+    run_pass(plan, &pass);
 }

@@ -24,6 +24,18 @@ int64_t attn_share_units(const struct attn_flash *job, int mr)
     return job->splits > 1 ? job->splits : (total + mr - 1) / mr;
 }
 
+/* Does this pass leave out all rows of a unit? */
+static bool waits(const struct attn_flash *job, int64_t b, int64_t row0, int64_t rows)
+{
+    const bool global = job->rows == ATTN_ROWS_GLOBAL;
+    if (job->rows == ATTN_ROWS_ALL)
+        return false;
+    for (int64_t r = row0; r < row0 + rows; r++)
+        if (attn_token_is_global(&job->operands.global, b, r / job->group) == global)
+            return false;
+    return true;
+}
+
 /* Estimated from the first and the last row, which see about the same keys. */
 static double unit_cost(const struct attn_flash *job, int mr, int64_t b, int64_t unit)
 {
@@ -33,6 +45,8 @@ static double unit_cost(const struct attn_flash *job, int mr, int64_t b, int64_t
     int64_t first = split ? unit * job->part_keys : 0;
     int64_t end = split ? first + job->part_keys : job->sk;
     double keys = 0.0;
+    if (waits(job, b, row0, rows))
+        return (double)rows;
     for (int n = 0; n < 2; n++) {
         const struct attn_keys seen = attn_keys_seen(job->problem, &job->operands.len, b,
                                                      (row0 + n * (rows - 1)) / job->group);
