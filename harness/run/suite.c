@@ -160,12 +160,14 @@ static int add_folder(const char *folder, const char *suffix, struct attn_case_l
     return result;
 }
 
-static int add_more(const struct attn_paths *paths, const char *more, struct attn_case_list *list,
-                    char *why, size_t size)
+static int add_more(const char *folder, const char *more, const char *suffix,
+                    struct attn_case_list *list, char *why, size_t size)
 {
     char path[ATTN_PATH_MAX];
-    if (attn_path_join(path, paths->cases, more) == 0)
-        return add_folder(path, ".cases", list, why, size);
+    if (!more)
+        return 0;
+    if (attn_path_join(path, folder, more) == 0)
+        return add_folder(path, suffix, list, why, size);
     snprintf(why, size, "the path of the folder '%s' is over %d bytes", more, ATTN_PATH_MAX - 1);
     return -1;
 }
@@ -219,8 +221,9 @@ int attn_suite_load(const struct attn_paths *paths, const struct attn_suite_wish
         goto failed;
     if (wish->n_cases == 0 && wish->fuzz == 0) {
         if (add_folder(paths->cases, ".cases", &found, why, size) ||
-            (wish->more && add_more(paths, wish->more, &found, why, size)) ||
-            add_folder(paths->packs, ".safetensors", &found, why, size))
+            add_more(paths->cases, wish->more, ".cases", &found, why, size) ||
+            add_folder(paths->packs, ".safetensors", &found, why, size) ||
+            add_more(paths->packs, wish->more, ".safetensors", &found, why, size))
             goto failed;
         if (found.count == 0) {
             snprintf(why, size, "the standard suite is missing: %s holds no .cases file",

@@ -15,14 +15,14 @@ struct attn_suite_wish {
     int shard, shards;  /* 1-based part of how many; 0, 0: all */
     bool seed_given;
     uint64_t seed;    /* replaces the seed of every case without data= */
-    const char *more; /* a folder of the cases folder that the standard suite has, too; or NULL */
+    const char *more; /* a folder of cases and of packs that the standard suite has, too; or NULL */
     int fuzz;         /* this many random cases instead; the seed is then that of the whole set */
 };
 
 /* Parses the cases, resolves packs and filters. The standard suite is every file of the cases
- * folder, those of its folder `more`, every pack of the packs folder. A folder among the arguments
- * stands for the case files in it; a note on stderr counts those of its subfolders. Returns 0, or
- * -1 with the parser's message. */
+ * folder and every pack of the packs folder, and those in the folder `more` of either. A folder
+ * among the arguments stands for the case files in it; a note on stderr counts those of its
+ * subfolders. Returns 0, or -1 with the parser's message. */
 int attn_suite_load(const struct attn_paths *paths, const struct attn_suite_wish *wish,
                     struct attn_case_list *list, char *why, size_t size);
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -89,8 +90,32 @@ static void long_paths(void **state)
     expect(path, "/nowhere", "the path of 'one.cases' is over 4095 bytes");
 }
 
+/* The packs in the folder `more` of the packs folder belong to the suite that asks for it. */
+static void more_packs(void **state)
+{
+    (void)state;
+    struct attn_paths paths = {.worker = ""};
+    struct attn_case_list list = {0};
+    char more[64], broken[128], why[1024];
+    expect(folder, folder, NULL);
+    snprintf(more, sizeof more, "%s/more", folder);
+    snprintf(broken, sizeof broken, "%s/broken.safetensors", more);
+    assert_int_equal(mkdir(more, 0700), 0);
+    FILE *file = fopen(broken, "w");
+    assert_true(file && fclose(file) == 0);
+    expect(folder, folder, NULL);
+    snprintf(paths.cases, sizeof paths.cases, "%s", folder);
+    snprintf(paths.packs, sizeof paths.packs, "%s", folder);
+    const struct attn_suite_wish wish = {.more = "more"};
+    const int status = attn_suite_load(&paths, &wish, &list, why, sizeof why);
+    assert_int_equal(unlink(broken) || rmdir(more), 0);
+    assert_int_equal(status, -1);
+    assert_ptr_equal(strstr(why, broken), why);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(folders), cmocka_unit_test(long_paths)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(folders), cmocka_unit_test(long_paths),
+                                       cmocka_unit_test(more_packs)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
