@@ -133,6 +133,17 @@ static void put(json_t *record, const char *key, json_t *value)
     json_object_set_new(record, key, value);
 }
 
+/* What a pack holds, as a case line without its path: sizes, operator, masks. */
+static void put_pack(json_t *r, const struct attn_case *c)
+{
+    char line[ATTN_CASE_LINE_MAX];
+    struct attn_case held = *c;
+    held.data = NULL;
+    held.data_hash[0] = '\0';
+    attn_case_canonical(&held, line, sizeof line);
+    put(r, "pack", json_string(line));
+}
+
 /* The fields of every record, and its status and reason. */
 static json_t *common(const char *type, const struct attn_entry *entry,
                       const struct attn_session *session, enum attn_status status,
@@ -146,6 +157,8 @@ static json_t *common(const char *type, const struct attn_entry *entry,
         return NULL;
     put(r, "type", json_string(type));
     put(r, "case", json_string(line));
+    if (entry->c->data)
+        put_pack(r, entry->c);
     put(r, "name", json_string(entry->c->name));
     put(r, "id", json_string(entry->id));
     put(r, "backend", json_string(backend_of(entry)));

@@ -87,6 +87,16 @@ class Packs(Case):
         self.verify(0, near, rtol="1e-3")
         self.verify(0, near, atol="2e-3")
 
+    def test_records_say_what_a_pack_holds(self):
+        pack, run = self.path("made.safetensors"), self.path("run")
+        write_pack(pack, UNIFORM, case="mask=causal_br+len scale=2")
+        self.expect(0, "verify", "-b", "naive", "-o", run, pack, "h=2 s=3 d=4")
+        with open(os.path.join(run, "results.ndjson"), encoding="utf-8") as file:
+            records = [json.loads(line) for line in file]
+        held = {record.get("pack") for record in records if "data=" in record["case"]}
+        self.assertEqual(held, {"dk=2 dtype=f64 dv=1 mask=causal_br+len scale=2 sk=2 sq=1"})
+        self.assertEqual([record["name"] for record in records if "pack" not in record], [""])
+
     def test_a_broken_pack_is_refused_in_one_sentence(self):
         pack = self.path("made.safetensors")
         for cut in (0, 4, 100, -1):
