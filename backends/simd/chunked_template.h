@@ -22,59 +22,6 @@ struct chunked_work {
     float *row;   /* one row of the bias or of the gate */
 };
 
-/* c += a b. Element (r, x) of a is at [r a_row + x a_step]; rows of b and c are columns. */
-struct chunked_product {
-    const float *a;
-    int64_t a_row, a_step;
-    const float *b;
-    int64_t b_row;
-    float *c;
-    int64_t c_row;
-    int64_t rows, columns, depth;
-};
-
-FLASH_INLINE void chunked_tile(const int mr, const struct chunked_product *x, int64_t row,
-                               int64_t column)
-{
-    const float *a = x->a + row * x->a_row, *b = x->b + column;
-    float *c = x->c + row * x->c_row + column;
-    vf sum[FLASH_MR][FLASH_NV];
-#pragma GCC unroll 16
-    for (int r = 0; r < mr; r++)
-#pragma GCC unroll 4
-        for (int n = 0; n < FLASH_NV; n++)
-            sum[r][n] = vf_load(c + r * x->c_row + n * VF_LANES);
-    for (int64_t at = 0; at < x->depth; at++) {
-        vf own[FLASH_NV];
-#pragma GCC unroll 4
-        for (int n = 0; n < FLASH_NV; n++)
-            own[n] = vf_load(b + at * x->b_row + n * VF_LANES);
-#pragma GCC unroll 16
-        for (int r = 0; r < mr; r++) {
-            const vf by = vf_set1(a[r * x->a_row + at * x->a_step]);
-#pragma GCC unroll 4
-            for (int n = 0; n < FLASH_NV; n++)
-                sum[r][n] = vf_fma(by, own[n], sum[r][n]);
-        }
-    }
-#pragma GCC unroll 16
-    for (int r = 0; r < mr; r++)
-#pragma GCC unroll 4
-        for (int n = 0; n < FLASH_NV; n++)
-            vf_store(c + r * x->c_row + n * VF_LANES, sum[r][n]);
-}
-
-FLASH_APART void chunked_multiply(const struct chunked_product *x)
-{
-    for (int64_t column = 0; column < x->columns; column += FLASH_NR) {
-        int64_t row = 0;
-        for (; row + FLASH_MR <= x->rows; row += FLASH_MR)
-            chunked_tile(FLASH_MR, x, row, column);
-        for (; row < x->rows; row++)
-            chunked_tile(1, x, row, column);
-    }
-}
-
 static struct chunked_work chunked_work_of(const struct attn_recurrent_part *part)
 {
     const struct attn_problem *p = part->problem;
@@ -135,18 +82,18 @@ static void chunked_take_keys(const struct chunked_work *w, int64_t first, int64
 /* Keys that were taken enter the state. */
 static void chunked_collect(const struct chunked_work *w, int64_t keys)
 {
-    const struct chunked_product x = {.a = w->lin_k,
-                                      .a_row = 1,
-                                      .a_step = w->dl,
-                                      .b = w->v,
-                                      .b_row = w->columns,
-                                      .c = w->state,
-                                      .c_row = w->columns,
-                                      .rows = w->width,
-                                      .columns = w->columns,
-                                      .depth = keys};
+    const struct matrix_product x = {.a = w->lin_k,
+                                     .a_row = 1,
+                                     .a_step = w->dl,
+                                     .b = w->v,
+                                     .b_row = w->columns,
+                                     .c = w->state,
+                                     .c_row = w->columns,
+                                     .rows = w->width,
+                                     .columns = w->columns,
+                                     .depth = keys};
     if (keys > 0)
-        chunked_multiply(&x);
+        matrix_multiply(&x);
 }
 
 /* p = relu(scale q.k + bias)^2 for the first `keys` keys of the chunk. */
@@ -155,18 +102,18 @@ static void chunked_weigh(const struct chunked_work *w, int64_t i, int64_t rows,
     const struct attn_problem *p = w->part->problem;
     const struct attn_tensor *bias = &w->part->operands->bias;
     const int64_t wide = attn_round_up(keys, FLASH_NR);
-    const struct chunked_product x = {.a = w->q,
-                                      .a_row = w->dk,
-                                      .a_step = 1,
-                                      .b = w->kt,
-                                      .b_row = w->keys,
-                                      .c = w->p,
-                                      .c_row = w->keys,
-                                      .rows = rows,
-                                      .columns = wide,
-                                      .depth = p->dk};
+    const struct matrix_product x = {.a = w->q,
+                                     .a_row = w->dk,
+                                     .a_step = 1,
+                                     .b = w->kt,
+                                     .b_row = w->keys,
+                                     .c = w->p,
+                                     .c_row = w->keys,
+                                     .rows = rows,
+                                     .columns = wide,
+                                     .depth = p->dk};
     memset(w->p, 0, (size_t)(rows * w->keys) * sizeof(float));
-    chunked_multiply(&x);
+    matrix_multiply(&x);
     memset(w->row, 0, (size_t)wide * sizeof(float));
     for (int64_t r = 0; r < rows; r++) {
         float *s = w->p + r * w->keys;
@@ -181,66 +128,46 @@ static void chunked_weigh(const struct chunked_work *w, int64_t i, int64_t rows,
     }
 }
 
-/* out += p v. With causal, row r of these sees `before` + r + 1 keys, at most `keys`: a tile has
- * the keys that all of its rows see, and each row by itself the rest. */
+/* out += p v. With causal, row r of these sees `before` + r + 1 keys, at most `keys`. */
 static void chunked_join(const struct chunked_work *w, int64_t rows, int64_t before, int64_t keys)
 {
-    struct chunked_product x = {.a = w->p,
-                                .a_row = w->keys,
-                                .a_step = 1,
-                                .b = w->v,
-                                .b_row = w->columns,
-                                .c = w->out,
-                                .c_row = w->columns,
-                                .rows = rows,
-                                .columns = w->columns,
-                                .depth = keys};
-    if (!w->causal) {
-        chunked_multiply(&x);
-        return;
-    }
-    for (int64_t group = 0; group < rows; group += FLASH_MR) {
-        const int64_t all = attn_clamp(before + group, 0, keys);
-        x.rows = attn_clamp(rows - group, 1, FLASH_MR);
-        x.a = w->p + group * w->keys;
-        x.b = w->v;
-        x.c = w->out + group * w->columns;
-        x.depth = all;
-        chunked_multiply(&x);
-        const int64_t in_group = x.rows;
-        x.rows = 1;
-        x.b = w->v + all * w->columns;
-        for (int64_t r = 0; r < in_group; r++) {
-            x.a = w->p + (group + r) * w->keys + all;
-            x.c = w->out + (group + r) * w->columns;
-            x.depth = attn_clamp(before + group + r + 1, all, keys) - all;
-            if (keys > all)
-                chunked_multiply(&x);
-        }
-    }
+    const struct matrix_product x = {.a = w->p,
+                                     .a_row = w->keys,
+                                     .a_step = 1,
+                                     .b = w->v,
+                                     .b_row = w->columns,
+                                     .c = w->out,
+                                     .c_row = w->columns,
+                                     .rows = rows,
+                                     .columns = w->columns,
+                                     .depth = keys};
+    if (w->causal)
+        matrix_multiply_causal(&x, before);
+    else
+        matrix_multiply(&x);
 }
 
 /* The linear part of rows [i, i + rows). */
 static void chunked_read_state(const struct chunked_work *w, int64_t i, int64_t rows)
 {
     const vf by = vf_set1((float)attn_chunked_lin_scale(w->part->problem));
-    const struct chunked_product x = {.a = w->lin_q,
-                                      .a_row = w->dl,
-                                      .a_step = 1,
-                                      .b = w->state,
-                                      .b_row = w->columns,
-                                      .c = w->out,
-                                      .c_row = w->columns,
-                                      .rows = rows,
-                                      .columns = w->columns,
-                                      .depth = w->width};
+    const struct matrix_product x = {.a = w->lin_q,
+                                     .a_row = w->dl,
+                                     .a_step = 1,
+                                     .b = w->state,
+                                     .b_row = w->columns,
+                                     .c = w->out,
+                                     .c_row = w->columns,
+                                     .rows = rows,
+                                     .columns = w->columns,
+                                     .depth = w->width};
     for (int64_t r = 0; r < rows; r++) {
         float *q = w->lin_q + r * w->dl;
         chunked_widen(w, &w->part->operands->lin_q, i + r, 0, w->width, q);
         for (int64_t c = 0; c < w->dl; c += VF_LANES)
             vf_store(q + c, vf_mul(by, vf_load(q + c)));
     }
-    chunked_multiply(&x);
+    matrix_multiply(&x);
 }
 
 static void chunked_store(const struct chunked_work *w, int64_t i, int64_t rows)

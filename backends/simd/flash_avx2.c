@@ -13,6 +13,7 @@
 
 #include "flash_template.h"
 #include "gemm_template.h"
+#include "matrix_tile.h"
 #include "wkv_template.h"
 
 #include "decay_template.h"

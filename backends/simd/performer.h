@@ -9,10 +9,11 @@
  * its own keys one by one, so it has fewer. */
 enum { ATTN_PERFORMER_ROWS = 48, ATTN_PERFORMER_CAUSAL = 24 };
 
-/* Rows are as long as the second extent, which is rounded up to a micro-kernel's columns, or to 16
- * where it is dk. A micro-kernel may write a few rows more than there are. */
+/* Extents are rounded up to a micro-kernel's columns (_room), dk to 16. Rows of the second extent m
+ * or dv lie m_row and dv_row apart, a cache line more: at powers of two they would fall into the
+ * same cache sets. Tiles of scores may read a few rows of features more than there are. */
 struct attn_performer_room {
-    int64_t m, m_room, dk_room, dv_room;
+    int64_t m, m_room, m_row, dk_room, dv_room, dv_row;
     float *w;           /* [dk][m] transposed */
     float *x;           /* [ROWS][dk] scaled keys or queries */
     float *half;        /* [Sk] |k'|^2 / 2 */
@@ -20,6 +21,7 @@ struct attn_performer_room {
     float *v;           /* [ROWS][dv] */
     float *state, *sum; /* [m][dv], [m] */
     float *out;         /* [ROWS][dv] */
+    float *s;           /* [CAUSAL][CAUSAL] products of features of a block */
 };
 
 /* Lays the arrays out from `base` on, which may be NULL. Returns how many floats they have. */
@@ -29,20 +31,23 @@ static inline int64_t attn_performer_lay_out(const struct attn_problem *p, int n
     const int64_t rows = ATTN_PERFORMER_ROWS;
     r->m = attn_problem_extent(p, 'm');
     r->m_room = attn_round_up(r->m, nr);
+    r->m_row = r->m_room + 16;
     r->dk_room = attn_round_up(p->dk, 16);
     r->dv_room = attn_round_up(p->dv, nr);
+    r->dv_row = r->dv_room + 16;
     const struct {
         float **array;
         int64_t floats;
-    } arrays[] = {{&r->w, p->dk * r->m_room},
+    } arrays[] = {{&r->w, p->dk * r->m_row},
                   {&r->x, rows * r->dk_room},
                   {&r->half, attn_round_up(p->sk, 16)},
-                  {&r->phi, (p->sk + rows) * r->m_room},
-                  {&r->phi_q, rows * r->m_room},
-                  {&r->v, rows * r->dv_room},
-                  {&r->state, (r->m_room + rows) * r->dv_room},
+                  {&r->phi, (p->sk + ATTN_PERFORMER_CAUSAL) * r->m_row},
+                  {&r->phi_q, rows * r->m_row},
+                  {&r->v, rows * r->dv_row},
+                  {&r->state, r->m * r->dv_row},
                   {&r->sum, r->m_room},
-                  {&r->out, rows * r->dv_room}};
+                  {&r->out, rows * r->dv_row},
+                  {&r->s, ATTN_PERFORMER_CAUSAL * ATTN_PERFORMER_CAUSAL}};
     int64_t used = 0;
     for (size_t n = 0; n < sizeof arrays / sizeof *arrays; n++) {
         *arrays[n].array = base ? base + used : NULL;

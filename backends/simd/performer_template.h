@@ -1,67 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* performer_template.h - the kernel of performer, after flash_template.h: features of all keys of a
  * head, a state that is their sum with the values, and queries that read it. With causal a block of
- * queries reads the state of the blocks before it, and the keys of its own block one by one. */
+ * queries reads the state of the blocks before it, and the keys of its own block by scores. */
 #include "performer.h"
 #include "recurrent.h"
 
-/* c[i][..] = (c[i][..] +) sum over k < n of a[i a_row + k a_step] b[k b_step ..], i < MR, for NR
- * columns. */
-FLASH_INLINE void multiply_tile(const int add, int64_t n, const float *a, int64_t a_row,
-                                int64_t a_step, const float *b, int64_t b_step, float *c,
-                                int64_t c_row)
-{
-    vf sum[FLASH_MR][FLASH_NV];
-#pragma GCC unroll 8
-    for (int i = 0; i < FLASH_MR; i++)
-#pragma GCC unroll 4
-        for (int v = 0; v < FLASH_NV; v++)
-            sum[i][v] = add ? vf_load(c + i * c_row + v * VF_LANES) : vf_set1(0);
-    for (int64_t k = 0; k < n; k++) {
-        vf row[FLASH_NV];
-#pragma GCC unroll 4
-        for (int v = 0; v < FLASH_NV; v++)
-            row[v] = vf_load(b + k * b_step + v * VF_LANES);
-#pragma GCC unroll 8
-        for (int i = 0; i < FLASH_MR; i++) {
-            const vf x = vf_set1(a[i * a_row + k * a_step]);
-#pragma GCC unroll 4
-            for (int v = 0; v < FLASH_NV; v++)
-                sum[i][v] = vf_fma(x, row[v], sum[i][v]);
-        }
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < FLASH_MR; i++)
-#pragma GCC unroll 4
-        for (int v = 0; v < FLASH_NV; v++)
-            vf_store(c + i * c_row + v * VF_LANES, sum[i][v]);
-}
-
-/* c [rows][columns] = a b; rows of a are contiguous. */
-FLASH_APART void multiply(int64_t rows, int64_t columns, int64_t n, const float *a, int64_t a_row,
-                          const float *b, int64_t b_step, float *c)
-{
-    for (int64_t i = 0; i < rows; i += FLASH_MR)
-        for (int64_t d = 0; d < columns; d += FLASH_NR)
-            multiply_tile(0, n, a + i * a_row, a_row, 1, b + d, b_step, c + i * columns + d,
-                          columns);
-}
-
-/* c [rows][columns] += a^T b; the n rows of a are a_step apart. */
-FLASH_APART void multiply_add(int64_t rows, int64_t columns, int64_t n, const float *a,
-                              int64_t a_step, const float *b, float *c)
-{
-    for (int64_t i = 0; i < rows; i += FLASH_MR)
-        for (int64_t d = 0; d < columns; d += FLASH_NR)
-            multiply_tile(1, n, a + i, 1, a_step, b + d, columns, c + i * columns + d, columns);
-}
-
 static float dot_of(const float *a, const float *b, int64_t n)
 {
-    vf sum = vf_set1(0);
-    for (int64_t c = 0; c < n; c += VF_LANES)
+    vf sum = vf_set1(0), other = vf_set1(0); /* an addition would wait for the one before */
+    int64_t c = 0;
+    for (; c + 2 * VF_LANES <= n; c += 2 * VF_LANES) {
         sum = vf_fma(vf_load(a + c), vf_load(b + c), sum);
-    return vf_sum(sum);
+        other = vf_fma(vf_load(a + c + VF_LANES), vf_load(b + c + VF_LANES), other);
+    }
+    for (; c < n; c += VF_LANES)
+        sum = vf_fma(vf_load(a + c), vf_load(b + c), sum);
+    return vf_sum(vf_add(sum, other));
 }
 
 /* w x' of `rows` rows from row `first` on to `products`, -inf beyond m; |x'|^2 / 2 to `half`. */
@@ -77,10 +31,20 @@ static void take_products(const struct attn_recurrent_part *part,
             vf_store(x + c, vf_mul(vf_load(x + c), root));
         half[n] = dot_of(x, x, r->dk_room) / 2;
     }
-    multiply(rows, r->m_room, part->problem->dk, r->x, r->dk_room, r->w, r->m_room, products);
+    matrix_multiply(&(struct matrix_product){.a = r->x,
+                                             .a_row = r->dk_room,
+                                             .a_step = 1,
+                                             .b = r->w,
+                                             .b_row = r->m_row,
+                                             .c = products,
+                                             .c_row = r->m_row,
+                                             .rows = rows,
+                                             .columns = r->m_room,
+                                             .depth = part->problem->dk,
+                                             .fresh = true});
     for (int64_t n = 0; n < rows; n++)
         for (int64_t c = r->m; c < r->m_room; c++)
-            products[n * r->m_room + c] = -INFINITY;
+            products[n * r->m_row + c] = -INFINITY;
 }
 
 /* The larger of `most` and of what is taken out of the features of a row: with eps w x', else the
@@ -108,11 +72,11 @@ static void take_features(const struct attn_performer_room *r, double eps, float
                           float half, vf largest)
 {
     const float found = vf_largest(largest);
-    const vf most = vf_set1(isfinite(found) ? found : 0), less = vf_set1(half);
     const vf log2_e = vf_set1(LOG2_E), more = vf_set1((float)eps);
+    const vf less = vf_set1(-(half + (isfinite(found) ? found : 0)) * LOG2_E);
     for (int64_t c = 0; c < r->m_room; c += VF_LANES) {
-        const vf x = vf_sub(vf_sub(vf_load(products + c), less), most);
-        vf_store(products + c, vf_add(exp2_negative(vf_mul(x, log2_e)), more));
+        const vf x = vf_fma(vf_load(products + c), log2_e, less);
+        vf_store(products + c, vf_add(exp2_negative(x), more));
     }
     for (int64_t c = r->m; c < r->m_room; c++)
         products[c] = 0;
@@ -124,83 +88,157 @@ static void take_w(const struct attn_recurrent_part *part, const struct attn_per
     for (int64_t n = 0; n < r->m; n++) {
         widen(w, part->h * w->stride[0] + n * w->stride[1], w->stride[2], part->problem->dk, r->x);
         for (int64_t c = 0; c < part->problem->dk; c++)
-            r->w[c * r->m_room + n] = r->x[c];
+            r->w[c * r->m_row + n] = r->x[c];
     }
 }
 
-/* Features of the first `keys` keys. */
-static void take_key_features(const struct attn_recurrent_part *part,
-                              const struct attn_performer_room *r, int64_t g, int64_t keys)
+/* w k' of the first `keys` keys. Returns what is taken out of their features. */
+static vf take_key_products(const struct attn_recurrent_part *part,
+                            const struct attn_performer_room *r, int64_t g, int64_t keys)
 {
     const double eps = part->problem->eps;
     vf most = vf_set1(-INFINITY);
     for (int64_t j = 0; j < keys; j += ATTN_PERFORMER_ROWS) {
         const int64_t rows = attn_clamp(keys - j, 0, ATTN_PERFORMER_ROWS);
-        take_products(part, r, &part->operands->k, g, j, rows, r->phi + j * r->m_room, r->half + j);
+        take_products(part, r, &part->operands->k, g, j, rows, r->phi + j * r->m_row, r->half + j);
         for (int64_t n = j; n < j + rows; n++)
-            most = raise_largest(r, eps, r->phi + n * r->m_room, r->half[n], most);
+            most = raise_largest(r, eps, r->phi + n * r->m_row, r->half[n], most);
     }
-    for (int64_t j = 0; j < keys; j++)
-        take_features(r, eps, r->phi + j * r->m_room, r->half[j], most);
+    return most;
 }
 
-/* Keys [first, first + rows) join the state; their values are in r->v then. */
-static void take_values(const struct attn_recurrent_part *part, const struct attn_performer_room *r,
-                        int64_t g, int64_t first, int64_t rows)
+/* Features of keys [first, first + rows), and their values to r->v. */
+static void take_keys_of(const struct attn_recurrent_part *part,
+                         const struct attn_performer_room *r, int64_t g, int64_t first,
+                         int64_t rows, vf most)
 {
     const struct attn_tensor *v = &part->operands->v;
-    for (int64_t n = 0; n < rows; n++)
+    for (int64_t n = 0; n < rows; n++) {
         widen(v, attn_row_start(v, part->b, g, first + n), v->stride[3], part->problem->dv,
-              r->v + n * r->dv_room);
+              r->v + n * r->dv_row);
+        take_features(r, part->problem->eps, r->phi + (first + n) * r->m_row, r->half[first + n],
+                      most);
+    }
 }
 
+/* They join the state. */
 static void add_keys(const struct attn_performer_room *r, int64_t first, int64_t rows)
 {
-    const float *phi = r->phi + first * r->m_room;
-    multiply_add(r->m, r->dv_room, rows, phi, r->m_room, r->v, r->state);
+    const float *phi = r->phi + first * r->m_row;
+    matrix_multiply(&(struct matrix_product){.a = phi,
+                                             .a_row = 1,
+                                             .a_step = r->m_row,
+                                             .b = r->v,
+                                             .b_row = r->dv_row,
+                                             .c = r->state,
+                                             .c_row = r->dv_row,
+                                             .rows = r->m,
+                                             .columns = r->dv_room,
+                                             .depth = rows});
     for (int64_t n = 0; n < rows; n++)
         for (int64_t c = 0; c < r->m_room; c += VF_LANES)
-            vf_store(r->sum + c, vf_add(vf_load(r->sum + c), vf_load(phi + n * r->m_room + c)));
+            vf_store(r->sum + c, vf_add(vf_load(r->sum + c), vf_load(phi + n * r->m_row + c)));
 }
 
-/* Row n of a block of queries meets keys [first, end), whose values are in r->v. Returns what they
- * add to the denominator. */
-static float meet_keys(const struct attn_performer_room *r, int64_t n, int64_t first, int64_t end)
+/* Scores of four keys, for as many queries as make a vector of them. */
+enum { SCORE_KEYS = 4, SCORE_QUERIES = VF_LANES / SCORE_KEYS };
+
+FLASH_INLINE void feature_scores(const struct attn_performer_room *r, const float *queries,
+                                 const float *keys, float *s)
 {
-    float *out = r->out + n * r->dv_room, below = 0;
-    for (int64_t j = first; j < end; j++) {
-        const float s = dot_of(r->phi_q + n * r->m_room, r->phi + j * r->m_room, r->m_room);
-        const float *v = r->v + (j - first) * r->dv_room;
-        for (int64_t d = 0; d < r->dv_room; d += VF_LANES)
-            vf_store(out + d, vf_fma(vf_set1(s), vf_load(v + d), vf_load(out + d)));
-        below += s;
+    _Alignas(64) float scores[VF_LANES];
+    vf sum[VF_LANES];
+#pragma GCC unroll 16
+    for (int n = 0; n < VF_LANES; n++)
+        sum[n] = vf_set1(0);
+    for (int64_t c = 0; c < r->m_room; c += VF_LANES) {
+        vf key[SCORE_KEYS];
+#pragma GCC unroll 4
+        for (int j = 0; j < SCORE_KEYS; j++)
+            key[j] = vf_load(keys + j * r->m_row + c);
+#pragma GCC unroll 4
+        for (int i = 0; i < SCORE_QUERIES; i++) {
+            const vf query = vf_load(queries + i * r->m_row + c);
+#pragma GCC unroll 4
+            for (int j = 0; j < SCORE_KEYS; j++)
+                sum[i * SCORE_KEYS + j] = vf_fma(query, key[j], sum[i * SCORE_KEYS + j]);
+        }
     }
-    return below;
+    vf_store(scores, vf_sums(sum));
+    for (int i = 0; i < SCORE_QUERIES; i++)
+        memcpy(s + i * ATTN_PERFORMER_CAUSAL, scores + i * SCORE_KEYS, SCORE_KEYS * sizeof *s);
 }
 
-/* Queries [i, i + rows): they read the state, and with causal the keys from i on. */
+/* Scores of a block of queries with the keys from `first` on that they may see. */
+FLASH_APART void block_scores(const struct attn_performer_room *r, int64_t first, int64_t rows)
+{
+    for (int64_t i = 0; i < rows; i += SCORE_QUERIES)
+        for (int64_t j = 0; j < i + SCORE_QUERIES; j += SCORE_KEYS)
+            feature_scores(r, r->phi_q + i * r->m_row, r->phi + (first + j) * r->m_row,
+                           r->s + i * ATTN_PERFORMER_CAUSAL + j);
+}
+
+/* A block of queries meets the keys from `first` on that are not in the state yet, at most `keys`.
+ * Their values are in r->v. */
+static void meet_keys(const struct attn_performer_room *r, int64_t first, int64_t rows,
+                      int64_t keys)
+{
+    block_scores(r, first, rows);
+    matrix_multiply_causal(&(struct matrix_product){.a = r->s,
+                                                    .a_row = ATTN_PERFORMER_CAUSAL,
+                                                    .a_step = 1,
+                                                    .b = r->v,
+                                                    .b_row = r->dv_row,
+                                                    .c = r->out,
+                                                    .c_row = r->dv_row,
+                                                    .rows = rows,
+                                                    .columns = r->dv_room,
+                                                    .depth = keys},
+                           0);
+}
+
+/* The denominator of row n of a block: the state, and the first `keys` keys of the block. */
+static float denominator_of(const struct attn_performer_room *r, int64_t n, int64_t keys)
+{
+    float sum = dot_of(r->phi_q + n * r->m_row, r->sum, r->m_room);
+    for (int64_t j = 0; j < keys; j++)
+        sum += r->s[n * ATTN_PERFORMER_CAUSAL + j];
+    return sum;
+}
+
+/* Queries [i, i + rows): they read the state, and with causal the first `keys` keys from i on. */
 static void give_rows(const struct attn_recurrent_part *part, const struct attn_performer_room *r,
-                      int64_t i, int64_t rows)
+                      int64_t i, int64_t rows, int64_t keys)
 {
     const struct attn_problem *p = part->problem;
     const struct attn_tensor *out = &part->operands->out;
     float half[ATTN_PERFORMER_ROWS];
     take_products(part, r, &part->operands->q, part->h, i, rows, r->phi_q, half);
     for (int64_t n = 0; n < rows; n++) {
-        float *phi = r->phi_q + n * r->m_room;
+        float *phi = r->phi_q + n * r->m_row;
         take_features(r, p->eps, phi, half[n],
                       raise_largest(r, p->eps, phi, half[n], vf_set1(-INFINITY)));
     }
-    multiply(rows, r->dv_room, r->m, r->phi_q, r->m_room, r->state, r->dv_room, r->out);
+    matrix_multiply(&(struct matrix_product){.a = r->phi_q,
+                                             .a_row = r->m_row,
+                                             .a_step = 1,
+                                             .b = r->state,
+                                             .b_row = r->dv_row,
+                                             .c = r->out,
+                                             .c_row = r->dv_row,
+                                             .rows = rows,
+                                             .columns = r->dv_room,
+                                             .depth = r->m,
+                                             .fresh = true});
+    if (keys > 0)
+        meet_keys(r, i, rows, keys);
     for (int64_t n = 0; n < rows; n++) {
         const int64_t end = attn_keys_seen(p, &part->operands->len, part->b, i + n).end;
-        float below = dot_of(r->phi_q + n * r->m_room, r->sum, r->m_room);
-        if (p->flags & ATTN_FLAG_CAUSAL)
-            below += meet_keys(r, n, i, end);
+        const float below = denominator_of(r, n, attn_clamp(n + 1, 0, keys));
         if (end == 0)
-            memset(r->out + n * r->dv_room, 0, (size_t)p->dv * sizeof(float));
+            memset(r->out + n * r->dv_row, 0, (size_t)p->dv * sizeof(float));
         narrow(out, attn_row_start(out, part->b, part->h, i + n), out->stride[3], p->dv,
-               r->out + n * r->dv_room, end == 0 ? 1 : 1 / below);
+               r->out + n * r->dv_row, end == 0 ? 1 : 1 / below);
     }
 }
 
@@ -213,22 +251,22 @@ static void run_performer(const struct attn_recurrent_part *part)
     const int64_t step = causal ? ATTN_PERFORMER_CAUSAL : ATTN_PERFORMER_ROWS;
     struct attn_performer_room r;
     attn_performer_lay_out(p, FLASH_NR, part->scratch, &r);
-    memset(r.w, 0, (size_t)(p->dk * r.m_room) * sizeof(float));
+    memset(r.w, 0, (size_t)(p->dk * r.m_row) * sizeof(float));
     memset(r.x, 0, (size_t)(ATTN_PERFORMER_ROWS * r.dk_room) * sizeof(float));
-    memset(r.v, 0, (size_t)(ATTN_PERFORMER_ROWS * r.dv_room) * sizeof(float));
-    memset(r.state, 0, (size_t)(r.m_room * r.dv_room) * sizeof(float));
+    memset(r.v, 0, (size_t)(ATTN_PERFORMER_ROWS * r.dv_row) * sizeof(float));
+    memset(r.state, 0, (size_t)(r.m * r.dv_row) * sizeof(float));
     memset(r.sum, 0, (size_t)r.m_room * sizeof(float));
     take_w(part, &r);
-    take_key_features(part, &r, g, keys);
+    const vf most = take_key_products(part, &r, g, keys);
     for (int64_t j = 0; j < keys && !causal; j += step) {
         const int64_t rows = attn_clamp(keys - j, 0, step);
-        take_values(part, &r, g, j, rows);
+        take_keys_of(part, &r, g, j, rows, most);
         add_keys(&r, j, rows);
     }
     for (int64_t i = 0; i < p->sq; i += step) {
         const int64_t more = causal ? attn_clamp(keys - i, 0, step) : 0;
-        take_values(part, &r, g, i, more);
-        give_rows(part, &r, i, attn_clamp(p->sq - i, 0, step));
+        take_keys_of(part, &r, g, i, more, most);
+        give_rows(part, &r, i, attn_clamp(p->sq - i, 0, step), more);
         add_keys(&r, i, more);
     }
 }

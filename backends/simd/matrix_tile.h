@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* matrix_tile.h - products of small matrices of f32, after flash_template.h, for operators that are
+ * made of them. A tile of up to MR rows and NR columns keeps its sums in registers. */
+
+/* c = c + a b, rows and columns of c. Element (r, x) of a is at [r a_row + x a_step]; b has `depth`
+ * rows. Rows of b and c lie b_row and c_row apart and are aligned to the vector. Columns are
+ * rounded up to NR: what lies there is read and written. */
+struct matrix_product {
+    const float *a;
+    int64_t a_row, a_step;
+    const float *b;
+    int64_t b_row;
+    float *c;
+    int64_t c_row;
+    int64_t rows, columns, depth;
+    bool fresh;        /* c = a b */
+    const float *fade; /* [rows] multiplies what a row of c holds first; NULL: 1 */
+};
+
+/* What the sums of a tile begin with. */
+FLASH_INLINE void matrix_begin(const int mr, const struct matrix_product *x, const float *c,
+                               const float *fade, vf sum[FLASH_MR][FLASH_NV])
+{
+#pragma GCC unroll 16
+    for (int r = 0; r < mr; r++)
+#pragma GCC unroll 4
+        for (int n = 0; n < FLASH_NV; n++)
+            sum[r][n] = x->fresh ? vf_set1(0) : vf_load(c + r * x->c_row + n * VF_LANES);
+#pragma GCC unroll 16
+    for (int r = 0; fade && r < mr; r++)
+#pragma GCC unroll 4
+        for (int n = 0; n < FLASH_NV; n++)
+            sum[r][n] = vf_mul(vf_set1(fade[r]), sum[r][n]);
+}
+
+/* mr is a constant after inlining. */
+FLASH_INLINE void matrix_tile(const int mr, const struct matrix_product *x, int64_t row,
+                              int64_t column)
+{
+    const float *a = x->a + row * x->a_row, *b = x->b + column;
+    float *c = x->c + row * x->c_row + column;
+    const int64_t a_row = x->a_row, a_step = x->a_step, b_row = x->b_row, c_row = x->c_row;
+    vf sum[FLASH_MR][FLASH_NV];
+    matrix_begin(mr, x, c, x->fade ? x->fade + row : NULL, sum);
+    for (int64_t at = 0; at < x->depth; at++) {
+        vf own[FLASH_NV];
+#pragma GCC unroll 4
+        for (int n = 0; n < FLASH_NV; n++)
+            own[n] = vf_load(b + at * b_row + n * VF_LANES);
+#pragma GCC unroll 16
+        for (int r = 0; r < mr; r++) {
+            const vf by = vf_set1(a[r * a_row + at * a_step]);
+#pragma GCC unroll 4
+            for (int n = 0; n < FLASH_NV; n++)
+                sum[r][n] = vf_fma(by, own[n], sum[r][n]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < mr; r++)
+#pragma GCC unroll 4
+        for (int n = 0; n < FLASH_NV; n++)
+            vf_store(c + r * c_row + n * VF_LANES, sum[r][n]);
+}
+
+/* The columns of a panel of b stay in the first-level cache for all rows. */
+FLASH_APART void matrix_multiply(const struct matrix_product *x)
+{
+    for (int64_t column = 0; column < x->columns; column += FLASH_NR) {
+        int64_t row = 0;
+        for (; row + FLASH_MR <= x->rows; row += FLASH_MR)
+            matrix_tile(FLASH_MR, x, row, column);
+        for (; row + 2 <= x->rows; row += 2)
+            matrix_tile(2, x, row, column);
+        if (row < x->rows)
+            matrix_tile(1, x, row, column);
+    }
+}
+
+/* The same with causal: row r takes the first `before` + r + 1 rows of b, at most `depth`. A tile
+ * takes those that all of its rows do, and each row by itself the rest. */
+static void matrix_multiply_causal(const struct matrix_product *x, int64_t before)
+{
+    for (int64_t group = 0; group < x->rows; group += FLASH_MR) {
+        const int64_t all = attn_clamp(before + group, 0, x->depth);
+        struct matrix_product tile = *x;
+        tile.rows = attn_clamp(x->rows - group, 1, FLASH_MR);
+        tile.a = x->a + group * x->a_row;
+        tile.c = x->c + group * x->c_row;
+        tile.depth = all;
+        matrix_multiply(&tile);
+        const int64_t end = group + tile.rows;
+        tile.rows = 1;
+        tile.b = x->b + all * x->b_row;
+        for (int64_t r = group; r < end && x->depth > all; r++) {
+            tile.a = x->a + r * x->a_row + all * x->a_step;
+            tile.c = x->c + r * x->c_row;
+            tile.depth = attn_clamp(before + r + 1, all, x->depth) - all;
+            matrix_multiply(&tile);
+        }
+    }
+}
