@@ -40,9 +40,12 @@ FLASH_INLINE void store_as(const uint32_t type, void *data, int64_t at, vf x)
 FLASH_INLINE void widen_as(const uint32_t type, const void *data, int64_t at, int64_t step,
                            int64_t count, float *to)
 {
-    for (int64_t c = 0; step == 1 && c < count; c += VF_LANES)
+    int64_t c = 0;
+    for (; step == 1 && c + VF_LANES <= count; c += VF_LANES)
+        vf_store(to + c, load_as(type, data, at + c));
+    if (step == 1 && c < count)
         vf_store(to + c, load_first_as(type, data, at + c, count - c));
-    for (int64_t c = 0; step != 1 && c < attn_round_up(count, VF_LANES); c++)
+    for (; step != 1 && c < attn_round_up(count, VF_LANES); c++)
         to[c] = c < count ? attn_element_read(type, data, at + c * step) : 0.0f;
 }
 
