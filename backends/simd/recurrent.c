@@ -40,7 +40,8 @@ int attn_recurrent_columns(const struct attn_plan *plan)
         return (int)attn_chunked_sizes_of(plan->recurrent).columns;
     if (is_performer(plan->recurrent) || is_lsh(plan->recurrent))
         return (int)plan->recurrent->dv;
-    return is_wkv(plan->recurrent) ? plan->isa->nr : ATTN_DECAY_COLUMNS;
+    return is_wkv(plan->recurrent) ? plan->isa->nr
+                                   : (int)attn_decay_sizes_of(plan->recurrent).columns;
 }
 
 static int64_t blocks_of(const struct attn_plan *plan)
@@ -57,10 +58,16 @@ static int64_t scratch_of_chunked(const struct attn_problem *problem)
            ATTN_CHUNKED_ROWS * (s.dk + s.dl + s.keys + s.columns) + s.keys + s.columns;
 }
 
+/* As decay_template.h lays them out. */
+static int64_t scratch_of_decay(const struct attn_problem *problem)
+{
+    const struct attn_decay_sizes s = attn_decay_sizes_of(problem);
+    return problem->dk * s.row + ATTN_DECAY_STEPS * (3 * s.rows + 2 * s.row + 16) + 2 * s.rows;
+}
+
 /* Floats of scratch of one thread. */
 static int64_t scratch_of(const struct attn_flash_isa *isa, const struct attn_problem *problem)
 {
-    const int64_t rows = attn_round_up(problem->dk, 16);
     struct attn_performer_room room;
     struct attn_lsh_room lsh;
     if (is_performer(problem))
@@ -71,8 +78,7 @@ static int64_t scratch_of(const struct attn_flash_isa *isa, const struct attn_pr
         return 0;
     if (is_chunked(problem))
         return scratch_of_chunked(problem);
-    return rows * ATTN_DECAY_COLUMNS + 3 * ATTN_DECAY_STEPS * rows +
-           2 * ATTN_DECAY_STEPS * ATTN_DECAY_COLUMNS + rows;
+    return scratch_of_decay(problem);
 }
 
 int attn_recurrent_create(const struct attn_flash_isa *isa, const struct attn_problem *problem,

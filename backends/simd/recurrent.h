@@ -7,8 +7,16 @@
 
 #include "plan.h"
 
-/* linear_decay: columns of a block, and steps at a time. */
-enum { ATTN_DECAY_COLUMNS = 64, ATTN_DECAY_STEPS = 4 };
+/* linear_decay: most columns of a block, and steps at a time, a multiple of a micro-kernel's rows.
+ * Decays and weights of the steps are made once a block, so it is wide. */
+enum { ATTN_DECAY_COLUMNS = 256, ATTN_DECAY_STEPS = 12 };
+
+/* linear_decay: floats of a row of q, k and decay, and of the state, v and out; columns of a block.
+ * Rows of the state are a cache line longer than they need: at powers of two they would fall into
+ * the same cache sets. */
+struct attn_decay_sizes {
+    int64_t rows, row, columns;
+};
 
 /* chunked: most columns of a block, so that v of a chunk stays in the second cache; rows whose
  * weights are made at a time, a multiple of a vector. Scores are made once a block. */
@@ -19,15 +27,30 @@ struct attn_chunked_sizes {
     int64_t dk, dl, keys, columns;
 };
 
-/* The largest micro-kernel is 64 columns wide. */
+/* Columns of blocks of about equal size. The largest micro-kernel is 64 columns wide. */
+static inline int64_t attn_columns_of(const struct attn_problem *p, int64_t most)
+{
+    const int64_t blocks = (p->dv + most - 1) / most;
+    return attn_round_up((p->dv + blocks - 1) / blocks, 64);
+}
+
+static inline struct attn_decay_sizes attn_decay_sizes_of(const struct attn_problem *p)
+{
+    const int64_t columns = attn_columns_of(p, ATTN_DECAY_COLUMNS);
+    return (struct attn_decay_sizes){
+        .rows = attn_round_up(p->dk, 16),
+        .row = columns + 16,
+        .columns = columns,
+    };
+}
+
 static inline struct attn_chunked_sizes attn_chunked_sizes_of(const struct attn_problem *p)
 {
-    const int64_t blocks = (p->dv + ATTN_CHUNKED_COLUMNS - 1) / ATTN_CHUNKED_COLUMNS;
     return (struct attn_chunked_sizes){
         .dk = attn_round_up(p->dk, 16),
         .dl = attn_round_up(attn_problem_extent(p, 'l'), 16),
         .keys = attn_round_up(attn_clamp(p->chunk, 1, p->sk), 64),
-        .columns = attn_round_up((p->dv + blocks - 1) / blocks, 64),
+        .columns = attn_columns_of(p, ATTN_CHUNKED_COLUMNS),
     };
 }
 
@@ -36,9 +59,8 @@ struct attn_recurrent_part {
     const struct attn_problem *problem;
     const struct attn_operands *operands;
     int64_t b, h, first, count;
-    /* wkv: none. chunked: see chunked_template.h. performer: attn_performer_room. lsh:
-     * attn_lsh_room. linear_decay, zeros: the state [Dk,COLUMNS]; q, k and decays [STEPS,Dk] of a
-     * few steps; their v and out [STEPS,COLUMNS]; the bonus [Dk]. Dk is rounded up to 16. */
+    /* wkv: none. performer: attn_performer_room. lsh: attn_lsh_room. chunked and linear_decay,
+     * zeros: see chunked_template.h and decay_template.h. */
     float *scratch;
 };
 
