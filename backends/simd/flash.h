@@ -130,6 +130,7 @@ struct attn_flash_scratch {
 
 struct attn_recurrent_part;
 struct attn_project_part;
+struct attn_landmark_part;
 struct attn_gemm;
 struct attn_gemm_part;
 struct attn_gemm_scratch;
@@ -184,6 +185,10 @@ struct attn_flash_isa {
     void (*run_performer)(const struct attn_recurrent_part *part);
     /* The same of lsh. */
     void (*run_lsh)(const struct attn_recurrent_part *part);
+    /* Of a head of nystrom (landmarks.h): means, A and its largest column sum, which is returned;
+     * Z and Z G V. Any thread, distinct scratch. NULL: this rung does not. */
+    float (*weigh_landmarks)(const struct attn_landmark_part *part);
+    void (*invert_landmarks)(const struct attn_landmark_part *part, float norm);
 };
 
 extern const struct attn_flash_isa attn_flash_avx2, attn_flash_avx512, attn_flash_avx512_bf16,

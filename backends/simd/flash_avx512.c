@@ -24,6 +24,7 @@
 
 #include "performer_template.h"
 
+#include "landmarks_template.h"
 #include "lsh_template.h"
 
 const struct attn_flash_isa attn_flash_avx512 = {.name = "avx512",
@@ -39,4 +40,6 @@ const struct attn_flash_isa attn_flash_avx512 = {.name = "avx512",
                                                  .run_chunked = run_chunked,
                                                  .run_project = run_project,
                                                  .run_performer = run_performer,
-                                                 .run_lsh = run_lsh};
+                                                 .run_lsh = run_lsh,
+                                                 .weigh_landmarks = weigh_landmarks,
+                                                 .invert_landmarks = invert_landmarks};

@@ -64,29 +64,16 @@ static void set_problems(struct attn_landmarks *x)
     set_problem(x, &x->rows, x->rows_tensors);
 }
 
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* A matrix [m,m] in scratch. */
-static struct attn_tensor matrix(const struct attn_landmarks *x, float *data)
-{
-    struct attn_tensor t = x->buffers[ATTN_MARK_A];
-    t.data = data;
-    return t;
-}
-
 /* Floats of all memory; sets the pointers with base. -1 on overflow. */
-static int64_t lay_out(struct attn_landmarks *x, const struct attn_plan *plan, float *base)
+static int64_t lay_out(struct attn_landmarks *x, int threads, float *base)
 {
     const struct attn_problem *p = x->problem;
-    const int64_t nr = plan->isa->nr;
-    const int64_t widest = attn_round_up(larger(x->m, larger(p->dk, p->dv)), nr);
     const int first = is_wide(x) ? ATTN_MARK_Q_MEAN : 0;
+    const int64_t row = x->buffers[ATTN_MARK_A].stride[2];
+    const int64_t rows = 4 * x->m > p->dk + 1 ? 4 * x->m : p->dk + 1;
     int64_t used;
-    x->scratch = 4 * x->m * matrix(x, NULL).stride[2] + ATTN_PROJECT_KEYS * (widest + nr);
-    if (__builtin_mul_overflow(x->scratch, (int64_t)plan->threads, &used))
+    if (__builtin_mul_overflow(rows, row, &x->scratch) ||
+        __builtin_mul_overflow(x->scratch, (int64_t)threads, &used))
         return -1;
     x->norm = base ? base + used : NULL;
     used += attn_round_up(p->b * p->hq, 16);
@@ -145,13 +132,13 @@ int attn_landmarks_create(const struct attn_flash_isa *isa, const struct attn_pr
         return status;
     }
     made->landmarks = x;
-    x->memory = attn_take_floats(services, lay_out(x, made, NULL), "landmarks and their matrices",
-                                 why, size);
+    x->memory = attn_take_floats(services, lay_out(x, made->threads, NULL),
+                                 "landmarks and their matrices", why, size);
     if (!x->memory) {
         attn_landmarks_destroy(made);
         return ATTN_OUT_OF_MEMORY;
     }
-    lay_out(x, made, x->memory);
+    lay_out(x, made->threads, x->memory);
     *plan = made;
     return ATTN_OK;
 }
@@ -173,68 +160,6 @@ struct errand {
     float most;                          /* of all heads, for ATTN_NYSTROM_BATCH; else 0 */
 };
 
-/* to = a times the rows of `from`, of one head. */
-static void multiply(const struct attn_plan *plan, const struct attn_tensor *a, int64_t a_head,
-                     const struct attn_tensor *from, const struct attn_tensor *to, int64_t b,
-                     int64_t h, float *scratch)
-{
-    const struct attn_tensor left = {.dtype = ATTN_F32,
-                                     .rank = 3,
-                                     .shape = {1, a->shape[2], a->shape[3]},
-                                     .stride = {0, a->stride[2], a->stride[3]},
-                                     .data = (float *)a->data + a_head * a->stride[1]};
-    const struct attn_project_part part = {.matrix = &left,
-                                           .from = from,
-                                           .to = to,
-                                           .b = b,
-                                           .h = h,
-                                           .rows = a->shape[2],
-                                           .length = from->shape[2],
-                                           .scratch = scratch};
-    plan->isa->run_project(&part);
-}
-
-/* Means of the rows of each segment. */
-static void average(const struct attn_tensor *x, int64_t b, int64_t h,
-                    const struct attn_tensor *mean)
-{
-    const int64_t steps = x->shape[2], m = mean->shape[2], width = x->shape[3];
-    for (int64_t l = 0; l < m; l++) {
-        const int64_t begin = l * steps / m, end = (l + 1) * steps / m;
-        float *to = (float *)mean->data + attn_row_start(mean, b, h, l);
-        memset(to, 0, (size_t)width * sizeof *to);
-        for (int64_t i = begin; i < end; i++) {
-            const float *row = (const float *)x->data + attn_row_start(x, b, h, i);
-            for (int64_t c = 0; c < width; c++)
-                to[c] += row[c * x->stride[3]];
-        }
-        for (int64_t c = 0; c < width; c++)
-            to[c] /= (float)(end - begin);
-    }
-}
-
-/* Scores of a head's landmarks become weights. Returns the largest column sum. */
-static float soften(const struct attn_tensor *a, int64_t b, int64_t h, float scale, float *sums)
-{
-    const int64_t m = a->shape[2];
-    float most = 0;
-    memset(sums, 0, (size_t)m * sizeof *sums);
-    for (int64_t i = 0; i < m; i++) {
-        float *s = (float *)a->data + attn_row_start(a, b, h, i), top = -INFINITY, sum = 0;
-        for (int64_t j = 0; j < m; j++) {
-            s[j] *= scale;
-            top = s[j] > top || isnan(s[j]) ? s[j] : top;
-        }
-        for (int64_t j = 0; j < m; j++)
-            sum += s[j] = expf(s[j] - top);
-        for (int64_t j = 0; j < m; j++)
-            sums[j] += s[j] /= sum;
-    }
-    for (int64_t j = 0; j < m; j++)
-        most = sums[j] > most || isnan(sums[j]) ? sums[j] : most;
-    return most;
-}
-
 /* Heads [begin, end) of a thread. */
 static void share_of(const struct attn_plan *plan, int thread, int64_t *begin, int64_t *end)
 {
@@ -243,87 +168,46 @@ static void share_of(const struct attn_plan *plan, int thread, int64_t *begin, i
     *end = heads * (thread + 1) / plan->threads;
 }
 
+/* A head of them, with the thread's scratch. */
+static struct attn_landmark_part part_of(const struct errand *e, int thread, int64_t head)
+{
+    const struct attn_landmarks *x = e->plan->landmarks;
+    return (struct attn_landmark_part){.landmarks = x,
+                                       .q = &e->wide[0],
+                                       .k = &e->wide[1],
+                                       .b = head / x->problem->hq,
+                                       .h = head % x->problem->hq,
+                                       .scratch = x->memory + thread * x->scratch};
+}
+
 /* Operands in f32, means, A and its norm. */
 static void begin_heads(void *context, int thread)
 {
     const struct errand *e = context;
     const struct attn_landmarks *x = e->plan->landmarks;
-    const struct attn_problem *p = x->problem;
     const struct attn_tensor *const given[] = {e->q, e->k, e->v};
-    const struct attn_tensor *a = &x->buffers[ATTN_MARK_A];
-    struct attn_tensor turned = x->buffers[ATTN_MARK_K_MEAN];
-    float *scratch = x->memory + thread * x->scratch;
     int64_t head, end;
-    turned.shape[2] = p->dk;
-    turned.shape[3] = x->m;
-    turned.stride[2] = 1;
-    turned.stride[3] = x->buffers[ATTN_MARK_K_MEAN].stride[2];
     for (share_of(e->plan, thread, &head, &end); head < end; head++) {
-        const int64_t b = head / p->hq, h = head % p->hq;
+        const struct attn_landmark_part part = part_of(e, thread, head);
         for (int n = 0; !is_wide(x) && n < 3; n++)
-            e->plan->isa->run_project(&(struct attn_project_part){
-                .from = given[n], .to = &e->wide[n], .b = b, .h = h, .rows = p->sq});
-        average(&e->wide[0], b, h, &x->buffers[ATTN_MARK_Q_MEAN]);
-        average(&e->wide[1], b, h, &x->buffers[ATTN_MARK_K_MEAN]);
-        multiply(e->plan, &x->buffers[ATTN_MARK_Q_MEAN], head, &turned, a, b, h, scratch);
-        x->norm[head] = soften(a, b, h, (float)p->scale, scratch);
+            e->plan->isa->run_project(&(struct attn_project_part){.from = given[n],
+                                                                  .to = &e->wide[n],
+                                                                  .b = part.b,
+                                                                  .h = part.h,
+                                                                  .rows = x->problem->sq});
+        x->norm[head] = e->plan->isa->weigh_landmarks(&part);
     }
-}
-
-/* t = c I - t */
-static void complement(float c, const struct attn_tensor *t)
-{
-    for (int64_t i = 0; i < t->shape[2]; i++) {
-        float *row = (float *)t->data + i * t->stride[2];
-        for (int64_t j = 0; j < t->shape[3]; j++)
-            row[j] = (i == j ? c : 0) - row[j];
-    }
-}
-
-/* Z of a head into the first matrix of `room`, which has four. Returns where it is. */
-static struct attn_tensor invert(const struct errand *e, int64_t head, float *room)
-{
-    const struct attn_landmarks *x = e->plan->landmarks;
-    const struct attn_tensor *a = &x->buffers[ATTN_MARK_A];
-    const int64_t size = x->m * matrix(x, NULL).stride[2];
-    const float norm = e->most > 0 || isnan(e->most) ? e->most : x->norm[head];
-    struct attn_tensor z = matrix(x, room), ax = matrix(x, room + size);
-    struct attn_tensor t = matrix(x, room + 2 * size), y = matrix(x, room + 3 * size);
-    float *scratch = room + 4 * size;
-    for (int64_t i = 0; i < x->m; i++)
-        for (int64_t j = 0; j < x->m; j++)
-            ((float *)z.data)[j * z.stride[2] + i] =
-                ((const float *)a->data)[head * a->stride[1] + i * a->stride[2] + j] / norm;
-    for (int64_t n = 0; n < x->problem->iterations; n++) {
-        struct attn_tensor old = z;
-        multiply(e->plan, a, head, &z, &ax, 0, 0, scratch);
-        memcpy(t.data, ax.data, (size_t)size * sizeof(float));
-        complement(7, &t);
-        multiply(e->plan, &ax, 0, &t, &y, 0, 0, scratch);
-        complement(15, &y);
-        multiply(e->plan, &ax, 0, &y, &t, 0, 0, scratch);
-        complement(13, &t);
-        multiply(e->plan, &z, 0, &t, &y, 0, 0, scratch);
-        for (int64_t c = 0; c < size; c++)
-            ((float *)y.data)[c] *= 0.25F;
-        z = y;
-        y = old;
-    }
-    return z;
 }
 
 /* Z and Z G V. */
 static void finish_heads(void *context, int thread)
 {
     const struct errand *e = context;
-    const struct attn_landmarks *x = e->plan->landmarks;
-    const int64_t heads = x->problem->hq;
-    float *room = x->memory + thread * x->scratch;
     int64_t head, end;
     for (share_of(e->plan, thread, &head, &end); head < end; head++) {
-        const struct attn_tensor z = invert(e, head, room);
-        multiply(e->plan, &z, 0, &x->buffers[ATTN_MARK_GV], &x->buffers[ATTN_MARK_ZGV],
-                 head / heads, head % heads, room + 4 * x->m * z.stride[2]);
+        const struct attn_landmark_part part = part_of(e, thread, head);
+        const float norm = e->most > 0 || isnan(e->most) ? e->most : e->plan->landmarks->norm[head];
+        e->plan->isa->invert_landmarks(&part, norm);
     }
 }
 

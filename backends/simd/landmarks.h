@@ -2,8 +2,8 @@
 /* landmarks.h - nystrom: two plans for attention, and the iterated inverse between them.
  *
  * G V is attention of the means of q over k and v. F (Z G V) is attention of q over the means of k,
- * with Z G V for values. Between them, each head's A and Z are products of small matrices, by the
- * kernel of projected.h. Heads are shared out over the threads. What lies between is f32. */
+ * with Z G V for values. Between them, each head's A and Z are products of small matrices
+ * (landmarks_template.h). Heads are shared out over the threads. What lies between is f32. */
 #ifndef ATTN_SIMD_LANDMARKS_H
 #define ATTN_SIMD_LANDMARKS_H
 
@@ -32,8 +32,16 @@ struct attn_landmarks {
     struct attn_plan *first; /* that of `values`; its pool is the other plan's */
     struct attn_tensor buffers[ATTN_MARK_BUFFERS];
     float *norm;     /* [B*H] largest column sums of A */
-    int64_t scratch; /* floats of one thread: four matrices, then that of a product */
+    int64_t scratch; /* floats of one thread: four matrices, or column sums and keys, turned */
     float *memory;   /* scratch of all threads, norm, then the buffers */
+};
+
+/* One head of a batch entry. */
+struct attn_landmark_part {
+    const struct attn_landmarks *landmarks;
+    const struct attn_tensor *q, *k; /* as given, or in f32 */
+    int64_t b, h;
+    float *scratch;
 };
 
 /* As attn_plan_create, for nystrom. The plan is that of `rows` with its `landmarks` set;
