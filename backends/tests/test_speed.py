@@ -5,12 +5,14 @@
 
 avx2 and avx512 are at least 3 times as fast as naive and not slower than blas from S = 512 on, at
 additive scores at least 10 times and at lsh at least 4 times as fast as naive, and their measured
-peak memory grows at most linearly in S, with lsh, too, as that of blas in its blocked form does. The
-harness's own cost is under 1/3000 of theirs at S = 512 (2 us where it is 6 ms).
+peak memory grows at most linearly in S, with lsh, too, as that of blas in its blocked form does.
+What naive and the rungs ask for beside the operands of operators for long sequences at most doubles
+with S. The harness's own cost is under 1/3000 of theirs at S = 512 (2 us where it is 6 ms).
 """
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,16 @@ LSH = ["lsh_r1: op=lsh s=4096 d=64 chunk=64 buckets=64 rounds=1",
        "lsh_r4: op=lsh s=4096 d=64 chunk=64 buckets=128 rounds=4"]
 MEMORY = "memory: h=1 s=128:8192:*2 d=64"
 MEMORY_LSH = "memory: op=lsh h=1 s=128:8192:*2 d=64 chunk=64 buckets=64 rounds=2"
+# Operators whose memory is linear in S, at sizes where S^2 floats would outweigh all else.
+LINEAR = ["linformer: op=linformer d=16 landmarks=32 dtype=f32,bf16",
+          "nystrom: op=nystrom d=16 landmarks=16 dtype=f32,bf16",
+          "performer: op=performer d=16 features=32 mask=dense,causal",
+          "lsh: op=lsh d=16 chunk=32 rounds=2 buckets=16",
+          "chunked: op=chunked d=16 chunk=64 mask=dense,causal",
+          "wkv: op=wkv d=64", "linear_decay: op=linear_decay d=16",
+          "tokens: d=16 mask=window:64:64+global:2,window:64:64:2"]
+SQUARE = "square: d=16 mask=window:64:64"
+DOUBLED = " s=512:2048:*2"
 
 
 def bench(folder, backends, cases, *options):
@@ -120,6 +132,30 @@ class Memory(Run):
             self.skipTest("no BLAS was found")
         self.assertLessEqual(self.slope("blas:form=blocked"), 1.05)
         self.assertGreater(self.slope("blas:form=plain"), 1.05)
+
+    def growth(self, backends, cases):
+        """Per backend and case: the largest factor of the workspace when S doubles."""
+        records = bench(self.folder.name, backends, [case + DOUBLED for case in cases], "--rounds",
+                        "1", "--samples", "1", "--run-limit", "0", "--threads", "1")
+        bytes_at = {}
+        for r in records:
+            case = re.sub(r"s=\d+,?", "", r["name"]).rstrip("/,")
+            bytes_at.setdefault((r["backend"], case), {})[r["sizes"]["sq"]] = r["workspace_bytes"]
+        return {key: max(at[1024] / at[512], at[2048] / at[1024]) for key, at in bytes_at.items()}
+
+    def test_workspaces_are_linear(self):
+        backends = [name for name in ("naive", "avx2", "avx512") if name in self.available()]
+        found = self.growth(backends, LINEAR)
+        for key, factor in sorted(found.items()):
+            print(f"{key[0]}, {key[1]}: the workspace grows {factor:.2f} times", file=sys.stderr)
+            self.assertLessEqual(factor, 2.1, key)
+        for operator in (case.split(":")[0] for case in LINEAR):
+            self.assertTrue([key for key in found if key[1].startswith(operator)], operator)
+
+    def test_a_square_workspace_is_found(self):
+        if "blas" not in self.available():
+            self.skipTest("no BLAS was found")
+        self.assertGreater(min(self.growth(["blas:form=plain"], [SQUARE]).values()), 2.1)
 
 
 if __name__ == "__main__":
