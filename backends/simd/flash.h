@@ -40,14 +40,15 @@
  * rows do not fall into the same cache sets. A single row that reads K and V in place may use the
  * room of several rows. */
 #define ATTN_FLASH_MOST_KEYS    512
+#define ATTN_FLASH_MOST_PLACED  384 /* disentangled scores: columns of a group fit in a row, too */
 #define ATTN_FLASH_ROW_KEYS     (4 * ATTN_FLASH_MOST_KEYS)
 #define ATTN_FLASH_SCORE_STRIDE (ATTN_FLASH_MOST_KEYS + 16)
 
-/* A problem prepared for the kernels. The plan fixes all of it except the data pointers. */
 /* Which rows a pass over a job computes. If the rows of global tokens have operands of their own,
  * a run makes a pass over the others and one over them. */
 enum attn_flash_rows { ATTN_ROWS_ALL, ATTN_ROWS_LOCAL, ATTN_ROWS_GLOBAL };
 
+/* A problem prepared for the kernels. The plan fixes all of it except the data pointers. */
 struct attn_flash {
     const struct attn_problem *problem; /* that the plan was made for */
     struct attn_operands operands;
@@ -79,8 +80,8 @@ struct attn_flash {
      * how many there are before each tile of keys, and in all. */
     bool sparse;
     int32_t *tokens, *tokens_before;
-
     enum attn_flash_rows rows;
+
     bool direct;       /* few rows: K and V are read in place (flash_direct.h) */
     int64_t key_block; /* keys per tile, a multiple of the instance's nr */
     int64_t item_rows; /* most rows per item, a multiple of mr */
@@ -108,8 +109,8 @@ struct attn_flash_item {
 /* Working memory of one thread, aligned to 64 bytes. */
 struct attn_flash_scratch {
     float *k;    /* [key_block/nr][dk][nr] packed keys */
-    float *held; /* [16][dk or dv, rounded up to 16] rows of K or V in f32; only with 16-bit
-                    operands */
+    float *held; /* [16][dk or dv, rounded up to 16] rows of K, V or a table of positions in f32;
+                    only with 16-bit operands, or disentangled scores */
     float *v;    /* [dv/nr, rounded up][key_block][nr] packed values */
     float *s;    /* [1 + beside][mr][ATTN_FLASH_SCORE_STRIDE] scores, then weights, of row groups */
     float *q;    /* [item_rows][dp rounded up to a vector] queries that cannot be read in place */
@@ -126,6 +127,15 @@ struct attn_flash_scratch {
     float *p_k;    /* [dh][dk] W_k */
     float *w_v;    /* [dh] */
     float *hidden; /* [dh][ATTN_FLASH_SCORE_STRIDE] W_k k of a tile */
+
+    /* Products with positions; disentangled scores only (flash_places.h). */
+    int32_t *column; /* [distances] of a tile and an item: their columns */
+    int32_t *kr_row; /* [columns] rows of KR */
+    int32_t *qr_row; /* [columns] rows of QR */
+    int32_t *starts; /* [columns + 1] first distance of a column */
+    float *kr;       /* [columns/nr, rounded up][dk][nr] packed rows of KR */
+    float *p2c;      /* [columns][ATTN_FLASH_SCORE_STRIDE] k.QR */
+    float *c2p;      /* [mr][ATTN_FLASH_SCORE_STRIDE] q.KR of a group */
 };
 
 struct attn_recurrent_part;

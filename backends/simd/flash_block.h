@@ -22,6 +22,8 @@ struct tile {
     int64_t bad_lo, bad_hi; /* interval around keys whose V is not finite; empty: lo >= hi */
     const float *v;         /* of key j0: in place, or packed */
     int64_t v_key, v_panel; /* floats between keys, and between panels of NR columns */
+    int64_t x_first, x_end; /* disentangled scores: distances, and their columns (flash_places.h) */
+    int64_t columns;
 };
 
 /* One row and its scores with one tile. Keys count from the first one of the tile. */

@@ -5,7 +5,8 @@
 /* Whether raw scores are final within the intervals of their rows. */
 static bool scores_are_plain(const struct attn_flash *job)
 {
-    return !job->late && job->score != ATTN_SCORE_ADDITIVE && !(job->flags & ATTN_FLAG_SOFTCAP) &&
+    return !job->late && job->score != ATTN_SCORE_ADDITIVE &&
+           job->score != ATTN_SCORE_DISENTANGLED && !(job->flags & ATTN_FLAG_SOFTCAP) &&
            !job->operands.bias.data && !job->operands.alibi.data && !job->operands.mask.data;
 }
 

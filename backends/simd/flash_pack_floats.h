@@ -123,7 +123,8 @@ static void pack_k(const struct attn_flash *job, const struct attn_flash_scratch
 {
     const int64_t *stride = job->operands.k.stride;
     int64_t base = attn_row_start(&job->operands.k, block->b, block->kv, tile->j0);
-    bool dot = job->score == ATTN_SCORE_SCALED_DOT || job->score == ATTN_SCORE_DOT;
+    bool dot = job->score == ATTN_SCORE_SCALED_DOT || job->score == ATTN_SCORE_DOT ||
+               job->score == ATTN_SCORE_DISENTANGLED;
     float factor = dot ? job->packed : 1.0f;
     for (int64_t j = tile->lo / VF_LANES * VF_LANES; j < tile->hi; j += VF_LANES) {
         float *to = w->k + j / FLASH_NR * FLASH_NR * job->dk + j % FLASH_NR;

@@ -58,6 +58,8 @@ static void take_keys(const struct attn_flash *job, const struct attn_flash_scra
         pack_k(job, w, block, tile);
     if (job->score == ATTN_SCORE_ADDITIVE)
         project_keys(job, w, tile);
+    if (has_places(job))
+        take_places(job, w, block, tile);
     if (!block->direct && values)
         pack_v(job, w, block, tile);
 }
@@ -80,4 +82,6 @@ static void raw_scores(const struct attn_flash_scratch *w, const struct block *b
         score_distance(group->count, span);
     else
         score_product(group->count, span);
+    if (has_places(job))
+        add_places(w, block, tile, group, span);
 }

@@ -113,6 +113,8 @@
 #include "flash_direct_scores.h"
 /* Bilinear and additive scores project q and K first. */
 #include "flash_project.h"
+/* Disentangled scores have products with tables of positions. */
+#include "flash_places.h"
 #include "flash_scores_floats.h"
 #endif
 /* Raw scores become final ones: scale, softcap, bias, ALiBi, masks. */

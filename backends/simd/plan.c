@@ -51,16 +51,18 @@ static int64_t direct_key_block(const struct attn_flash *job, int64_t nr)
 static int64_t choose_key_block(const struct attn_plan *plan)
 {
     const struct attn_flash *job = &plan->job;
+    const int64_t most =
+        job->score == ATTN_SCORE_DISENTANGLED ? ATTN_FLASH_MOST_PLACED : ATTN_FLASH_MOST_KEYS;
     int64_t nr = plan->isa->nr, given = option(plan->services, "key_block");
     if (given > 0)
-        return attn_round_up(least(given, ATTN_FLASH_MOST_KEYS), nr);
+        return attn_round_up(least(given, most), nr);
     if (job->direct)
         return direct_key_block(job, nr);
     int64_t width = job->dk + job->dh + attn_round_up(job->dv, nr);
     int64_t fit = least(attn_blocking_tile(&plan->caches) * (plan->isa->step > 1 ? 2 : 1) / width,
                         attn_blocking_scores(&plan->caches) / plan->isa->mr) /
                   nr * nr;
-    return attn_clamp(least(fit, attn_round_up(job->sk, nr)), nr, ATTN_FLASH_MOST_KEYS);
+    return attn_clamp(least(fit, attn_round_up(job->sk, nr)), nr, most);
 }
 
 /* As many rows as fit in the cache, in items of about equal size. */
@@ -118,6 +120,8 @@ static void choose_factors(const struct attn_flash_isa *isa, struct attn_flash *
  * parameters of their own. */
 static int64_t choose_group(const struct attn_problem *problem)
 {
+    if (problem->score == ATTN_SCORE_DISENTANGLED)
+        return 1; /* neighbouring rows are neighbouring queries */
     for (uint32_t role = ATTN_SCORE_M; role <= ATTN_SCORE_WV; role++) {
         const struct attn_tensor *params = attn_tensor_find(problem, role);
         if (params && params->stride[0] != 0)
@@ -173,8 +177,8 @@ static void prepare_job(struct attn_plan *plan, const struct attn_problem *probl
     attn_operands_set(&job->operands, problem->tensors, problem->n_tensors);
     job->sparse = job->operands.global.dtype || job->operands.dilation.dtype;
     job->direct = !job->sparse && job->sq * job->group <= plan->isa->direct_rows &&
-                  job->score != ATTN_SCORE_ADDITIVE && job->operands.k.stride[3] == 1 &&
-                  job->operands.v.stride[3] == 1;
+                  job->score != ATTN_SCORE_ADDITIVE && job->score != ATTN_SCORE_DISENTANGLED &&
+                  job->operands.k.stride[3] == 1 && job->operands.v.stride[3] == 1;
     job->key_block = choose_key_block(plan);
     choose_splits(job, problem);
     job->item_rows = choose_item_rows(plan);
@@ -192,6 +196,27 @@ static void *cut(void *base, size_t *used, int64_t count, size_t unit)
     return piece;
 }
 
+/* Products with positions. An item and a tile meet at as many distances as both are long, and those
+ * that whole vectors add. There is at most a column for each distance. Without a table of buckets
+ * there is one for each row of KR; variant=paper may change the row of QR alone once. */
+static void lay_out_places(const struct attn_plan *plan, void *base, size_t *used,
+                           struct attn_flash_scratch *w)
+{
+    const struct attn_flash *job = &plan->job;
+    const bool placed = job->score == ATTN_SCORE_DISENTANGLED;
+    const int64_t distances = placed ? job->item_rows + job->key_block + 2 * 16 : 0;
+    const int64_t rows = placed ? job->operands.score_kr.shape[1] + 1 : 0;
+    const int64_t columns = job->operands.rel_buckets.dtype ? distances : least(rows, distances);
+    const int64_t nr = plan->isa->nr;
+    w->column = cut(base, used, distances, sizeof *w->column);
+    w->kr_row = cut(base, used, columns, sizeof *w->kr_row);
+    w->qr_row = cut(base, used, columns, sizeof *w->qr_row);
+    w->starts = cut(base, used, columns + 1, sizeof *w->starts);
+    w->kr = cut(base, used, attn_round_up(columns, nr) * job->dk, sizeof *w->kr);
+    w->p2c = cut(base, used, columns * ATTN_FLASH_SCORE_STRIDE, sizeof *w->p2c);
+    w->c2p = cut(base, used, placed ? plan->isa->mr * ATTN_FLASH_SCORE_STRIDE : 0, sizeof *w->c2p);
+}
+
 /* The scratch memory of a thread. */
 static struct attn_flash_scratch lay_out_scratch(const struct attn_plan *plan, void *base,
                                                  size_t *used)
@@ -200,7 +225,9 @@ static struct attn_flash_scratch lay_out_scratch(const struct attn_plan *plan, v
     const struct attn_flash_isa *isa = plan->isa;
     const int64_t mr = isa->mr, nr = isa->nr, rows = job->item_rows;
     const int64_t dv16 = attn_round_up(job->dv, nr), packed = job->direct ? 0 : job->key_block;
-    const int64_t held = job->dtype == ATTN_F32 ? 0 : job->dk > job->dv ? job->dk : job->dv;
+    const bool placed = job->score == ATTN_SCORE_DISENTANGLED;
+    const int64_t wide = job->dk > job->dv ? job->dk : job->dv;
+    const int64_t held = job->dtype == ATTN_F32 && !placed ? 0 : wide;
     bool projects = job->score == ATTN_SCORE_BILINEAR || job->score == ATTN_SCORE_ADDITIVE;
     const int64_t projected = projects ? attn_round_up(job->dp, nr) : 0;
     struct attn_flash_scratch w;
@@ -221,6 +248,7 @@ static struct attn_flash_scratch lay_out_scratch(const struct attn_plan *plan, v
     w.p_k = cut(base, used, job->dh * job->dk, sizeof *w.p_k);
     w.w_v = cut(base, used, job->dh, sizeof *w.w_v);
     w.hidden = cut(base, used, job->dh * ATTN_FLASH_SCORE_STRIDE, sizeof *w.hidden);
+    lay_out_places(plan, base, used, &w);
     return w;
 }
 

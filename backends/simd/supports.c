@@ -11,35 +11,12 @@
 
 #define FLOATS (ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16))
 
-static const uint32_t optional[] = {ATTN_LSE,
-                                    ATTN_WEIGHTS,
-                                    ATTN_MASK,
-                                    ATTN_BIAS,
-                                    ATTN_LEN,
-                                    ATTN_ALIBI,
-                                    ATTN_SINK,
-                                    ATTN_KEEP,
-                                    ATTN_HEAD_MASK,
-                                    ATTN_X_K,
-                                    ATTN_X_V,
-                                    ATTN_W_O,
-                                    ATTN_B_Q,
-                                    ATTN_B_K,
-                                    ATTN_B_V,
-                                    ATTN_B_O,
-                                    ATTN_BONUS,
-                                    ATTN_STATE_IN,
-                                    ATTN_STATE_OUT,
-                                    ATTN_GATE,
-                                    ATTN_PROJ_F,
-                                    ATTN_GLOBAL,
-                                    ATTN_DILATION,
-                                    ATTN_Q_GLOBAL,
-                                    ATTN_K_GLOBAL,
-                                    ATTN_V_GLOBAL,
-                                    ATTN_BUCKETS,
-                                    ATTN_BUCKETS_OUT,
-                                    0};
+static const uint32_t optional[] = {
+    ATTN_LSE,       ATTN_WEIGHTS,  ATTN_MASK,      ATTN_BIAS,    ATTN_LEN,         ATTN_ALIBI,
+    ATTN_SINK,      ATTN_KEEP,     ATTN_HEAD_MASK, ATTN_X_K,     ATTN_X_V,         ATTN_W_O,
+    ATTN_B_Q,       ATTN_B_K,      ATTN_B_V,       ATTN_B_O,     ATTN_BONUS,       ATTN_STATE_IN,
+    ATTN_STATE_OUT, ATTN_GATE,     ATTN_PROJ_F,    ATTN_GLOBAL,  ATTN_DILATION,    ATTN_REL_POS,
+    ATTN_Q_GLOBAL,  ATTN_K_GLOBAL, ATTN_V_GLOBAL,  ATTN_BUCKETS, ATTN_BUCKETS_OUT, 0};
 
 /* Kernels convert these from and to each of the types, whatever the type of the problem. */
 static const struct attn_limit narrow[] = {
@@ -51,6 +28,8 @@ static const struct attn_limit narrow[] = {
     {.role = ATTN_SCORE_WQ, .types = FLOATS, .name = "w_q"},
     {.role = ATTN_SCORE_WK, .types = FLOATS, .name = "w_k"},
     {.role = ATTN_SCORE_WV, .types = FLOATS, .name = "w_v"},
+    {.role = ATTN_SCORE_KR, .types = FLOATS},
+    {.role = ATTN_SCORE_QR, .types = FLOATS},
     {.role = ATTN_FEATURES, .types = FLOATS},
     {.role = 0},
 };
@@ -62,7 +41,7 @@ static const struct attn_limits limits = {
            ATTN_BIT(ATTN_OP_LSH),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
               ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
-              ATTN_BIT(ATTN_SCORE_ADDITIVE),
+              ATTN_BIT(ATTN_SCORE_ADDITIVE) | ATTN_BIT(ATTN_SCORE_DISENTANGLED),
     .dtypes = FLOATS,
     .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR | ATTN_FLAG_SOFTCAP |
              ATTN_FLAG_DROPOUT | ATTN_FLAG_RESIDUAL | ATTN_FLAG_DETERMINISTIC | ATTN_FLAG_WEIGHT,
@@ -81,6 +60,10 @@ static const char *size_fault(const struct attn_problem *p)
         return "extents beyond 2^40, or rows beyond 2^63, are not supported";
     if (attn_tensor_find(p, ATTN_GLOBAL) && p->sk > INT32_MAX)
         return "global tokens beyond 2^31 are not supported";
+    if (p->score == ATTN_SCORE_DISENTANGLED && p->op != ATTN_OP_ATTENTION)
+        return "disentangled scores are for op attention only";
+    if (p->score == ATTN_SCORE_DISENTANGLED && attn_problem_extent(p, 'P') > INT32_MAX)
+        return "positions beyond 2^31 are not supported";
     if (p->score == ATTN_SCORE_ADDITIVE && p->dh > LARGEST_WIDTH)
         return "heads wider than 65536 are not supported";
     if (p->op == ATTN_OP_CHUNKED && attn_problem_extent(p, 'l') > LARGEST_WIDTH)

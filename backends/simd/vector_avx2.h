@@ -156,6 +156,21 @@ static inline vf vf_select_bytes(const uint8_t *bytes, vf yes, vf no)
     return _mm256_blendv_ps(yes, no, _mm256_castsi256_ps(zero));
 }
 
+/* b in the lanes whose number has this bit, else a. `bit` is a constant: 1, 2, 4, ... */
+static inline __attribute__((always_inline)) vf vf_mix(const int bit, vf a, vf b)
+{
+    return bit == 1   ? _mm256_blend_ps(a, b, 0xaa)
+           : bit == 2 ? _mm256_blend_ps(a, b, 0xcc)
+                      : _mm256_blend_ps(a, b, 0xf0);
+}
+
+/* Lane n is p[index[n] - first]. */
+static inline vf vf_gather(const float *p, const int32_t *index, int32_t first)
+{
+    __m256i at = _mm256_loadu_si256((const __m256i *)(const void *)index);
+    return _mm256_i32gather_ps(p, _mm256_sub_epi32(at, _mm256_set1_epi32(first)), 4);
+}
+
 /* The bits of a, shifted left by 23. */
 static inline vf vf_shift_to_exponent(vf a)
 {

@@ -139,6 +139,18 @@ static inline vf vf_select_bytes(const uint8_t *bytes, vf yes, vf no)
     return _mm512_mask_mov_ps(no, _mm512_test_epi32_mask(wide, wide), yes);
 }
 
+static inline __attribute__((always_inline)) vf vf_mix(const int bit, vf a, vf b)
+{
+    const __mmask16 lanes = bit == 1 ? 0xaaaa : bit == 2 ? 0xcccc : bit == 4 ? 0xf0f0 : 0xff00;
+    return _mm512_mask_mov_ps(a, lanes, b);
+}
+
+static inline vf vf_gather(const float *p, const int32_t *index, int32_t first)
+{
+    __m512i at = _mm512_sub_epi32(_mm512_loadu_si512(index), _mm512_set1_epi32(first));
+    return _mm512_i32gather_ps(at, p, 4);
+}
+
 static inline vf vf_shift_to_exponent(vf a)
 {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), 23));
