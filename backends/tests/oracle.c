@@ -73,6 +73,32 @@ static double value(const struct attn_problem *p, int64_t b, int64_t g, int64_t 
     return projected(p, x, ATTN_W_V, ATTN_B_V, b, j, g * p->dv + c);
 }
 
+/* q_i.KR + k_j.QR, by the definition in backend.h. */
+static double position_score(const struct attn_problem *p, int64_t b, int64_t h, int64_t i,
+                             int64_t j, const double *q, const double *k)
+{
+    const struct attn_tensor *kr = attn_tensor_find(p, ATTN_SCORE_KR);
+    const struct attn_tensor *qr = attn_tensor_find(p, ATTN_SCORE_QR);
+    const struct attn_tensor *table = attn_tensor_find(p, ATTN_REL_POS);
+    const double last = (double)kr->shape[1] - 1, span = (double)kr->shape[1] / 2;
+    const double apart = (double)(i + offset_of_batch(p, b) - j);
+    const int64_t entry = i - j + p->sk - 1;
+    double d = fmin(fmax(apart + span, 0), last), e = fmin(fmax(span - apart, 0), last), sum = 0;
+    if (table) {
+        d = test_at(table, &entry);
+        e = fmin(2 * span - d, last);
+    }
+    if (p->variant != ATTN_POSITIONS_PAPER)
+        e = d;
+    for (int64_t c = 0; c < p->dk; c++) {
+        if (p->parts != ATTN_PARTS_P2C)
+            sum += q[c] * test_at(kr, (int64_t[]){h, (int64_t)d, c});
+        if (p->parts != ATTN_PARTS_C2P)
+            sum += k[c] * test_at(qr, (int64_t[]){h, (int64_t)e, c});
+    }
+    return sum;
+}
+
 static double raw_score(const struct attn_problem *p, int64_t h, const double *q, const double *k)
 {
     double sum = 0;
@@ -114,7 +140,10 @@ static double cell(const struct attn_problem *p, int64_t b, int64_t h, int64_t i
     if (!test_allowed(p, b, h, i, j) || added == -INFINITY)
         return -INFINITY;
     key_row(p, b, h / (p->hq / p->hkv), j, k);
-    double s = p->scale * raw_score(p, h, q, k);
+    double s = raw_score(p, h, q, k);
+    if (p->score == ATTN_SCORE_DISENTANGLED)
+        s += position_score(p, b, h, i, j, q, k);
+    s *= p->scale;
     if (p->flags & ATTN_FLAG_SOFTCAP)
         s = p->softcap * tanh(s / p->softcap);
     s += added;

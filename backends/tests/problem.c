@@ -196,6 +196,15 @@ static void add_operands(const struct test_spec *spec, struct test_problem *made
     ADD(ATTN_OUT, t, NULL, 0, p->b, p->sq, w & WITH_W_O ? e : p->hq * p->dv);
 }
 
+static void add_buckets(const struct test_spec *spec, struct test_problem *made)
+{
+    const int64_t gap = 0, distances = spec->sq + spec->sk - 1;
+    ADD(ATTN_REL_POS, ATTN_I32, NULL, 0, distances);
+    const struct attn_tensor *table = &made->tensors[made->problem.n_tensors - 1];
+    for (int64_t n = 0; n < distances; n++)
+        test_set(table, &n, (double)(n * n / 3 % (2 * spec->span)));
+}
+
 static void add_extras(const struct test_spec *spec, struct test_problem *made)
 {
     const struct attn_problem *p = &made->problem;
@@ -209,6 +218,12 @@ static void add_extras(const struct test_spec *spec, struct test_problem *made)
         ADD(ATTN_SCORE_WK, t, NULL, shared, p->hq, p->dh, p->dk);
         ADD(ATTN_SCORE_WV, t, NULL, shared, p->hq, p->dh);
     }
+    if (p->score == ATTN_SCORE_DISENTANGLED) {
+        ADD(ATTN_SCORE_KR, t, NULL, shared, p->hq, 2 * spec->span, p->dk);
+        ADD(ATTN_SCORE_QR, t, NULL, shared, p->hq, 2 * spec->span, p->dk);
+    }
+    if (w & WITH_BUCKETS)
+        add_buckets(spec, made);
     if (w & WITH_LSE)
         ADD(ATTN_LSE, wide, NULL, 0, p->b, p->hq, p->sq);
     if (w & WITH_WEIGHTS)
@@ -289,6 +304,8 @@ void test_problem_make(const struct test_spec *spec, struct test_problem *made)
         .off = spec->off,
         .window_left = spec->left,
         .window_right = spec->right,
+        .parts = spec->parts,
+        .variant = spec->variant,
         .dropout_p = spec->dropout_p,
         .dropout_seed = 0x123456789abcdefu,
         .tensors = made->tensors,

@@ -30,7 +30,8 @@ enum {
     WITH_GAPS = 1 << 14,        /* rows have gaps between them in memory */
     WITH_BSHD = 1 << 15,        /* memory order b s h d of q, k, v, out */
     WITH_BHDS = 1 << 16,        /* memory order b h d s */
-    WITH_POISON = 1 << 17       /* NaN and infinity in K and V of keys that no query may see */
+    WITH_POISON = 1 << 17,      /* NaN and infinity in K and V of keys that no query may see */
+    WITH_BUCKETS = 1 << 18      /* disentangled: any row of the tables at any distance */
 };
 
 /* What to make. A field that is 0 stands for b=2, hq=hkv=1, dk=dq, dv=dq, scale 1/sqrt(dk), f32 or
@@ -42,6 +43,7 @@ struct test_spec {
     int64_t b, hq, hkv, sq, sk, dq, dk, dv, dh, e;
     double scale, softcap, dropout_p;
     int64_t off, left, right;
+    int64_t span, parts, variant; /* disentangled */
 };
 
 #define TEST_TENSORS 32

@@ -100,6 +100,27 @@ static void matches_the_oracle(void **state)
         }
 }
 
+/* Spans beyond all distances, within them and of one row; every part; buckets without an order. */
+static void meets_positions(void **state)
+{
+    const struct attn_backend *backend = *state;
+    static const int64_t spans[] = {1, 7, 64, 700};
+    const size_t n_extras = sizeof extras / sizeof *extras;
+    for (size_t e = 0; e < n_extras; e++)
+        for (int n = 0; n < 12; n++) {
+            struct test_spec spec = with_score(extras[e], ATTN_SCORE_DISENTANGLED);
+            spec.dk = spec.dq;
+            spec.span = spans[n % 4];
+            spec.parts = n % 3;
+            spec.variant = n / 4 == 1 ? ATTN_POSITIONS_PAPER : ATTN_POSITIONS_CODE;
+            spec.off = n - 6;
+            spec.dtype = dtypes[(e + (size_t)n) % 3];
+            spec.with |= n % 2 ? WITH_HEAD_PARAMS : 0;
+            spec.with |= n / 4 == 2 && spec.sq + spec.sk > 1 ? WITH_BUCKETS : 0;
+            test_spec_run(backend, &spec);
+        }
+}
+
 /* More columns than a row of scores has room for while the queries are projected. */
 static void projects_wide_queries(void **state)
 {
@@ -312,6 +333,7 @@ static int test_rung(const struct attn_backend *rung)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(matches_the_oracle, (void *)(uintptr_t)rung),
+        cmocka_unit_test_prestate(meets_positions, (void *)(uintptr_t)rung),
         cmocka_unit_test_prestate(projects_wide_queries, (void *)(uintptr_t)rung),
         cmocka_unit_test_prestate(takes_a_large_scale, (void *)(uintptr_t)rung),
         cmocka_unit_test_prestate(keeps_nan_to_its_rows, (void *)(uintptr_t)rung),
