@@ -118,10 +118,16 @@ static void lsh_weigh(const struct lsh_queries *x, const struct attn_lsh_room *w
 FLASH_APART void lsh_join(const struct attn_lsh_room *w, int64_t rows, int64_t keys, int64_t p_row,
                           const float *v)
 {
-    for (int64_t i = 0; i < rows; i += FLASH_MR)
-        for (int64_t d = 0; d < w->dv_room; d += FLASH_NR)
-            multiply_tile(1, keys, w->s + i * p_row, p_row, 1, v + d, w->dv_room,
-                          w->o + i * w->dv_room + d, w->dv_room);
+    matrix_multiply(&(struct matrix_product){.a = w->s,
+                                             .a_row = p_row,
+                                             .a_step = 1,
+                                             .b = v,
+                                             .b_row = w->dv_room,
+                                             .c = w->o,
+                                             .c_row = w->dv_room,
+                                             .rows = rows,
+                                             .columns = w->dv_room,
+                                             .depth = keys});
 }
 
 /* The same where v is not finite: 0 * NaN is NaN, so keys that are not seen are left out. */
@@ -167,8 +173,8 @@ static void lsh_meet(const struct attn_recurrent_part *part, const struct attn_l
         const int64_t keys = attn_clamp(w->chunk - first, 1, w->tile);
         const int64_t wide = attn_round_up(keys, FLASH_NR);
         const float *v = piece->v + first * w->dv_room, *id = piece->id + first;
-        multiply(x->rows, wide, part->problem->dk, w->x, w->dk_room,
-                 piece->keys + first * w->dk_room, w->tile, w->s);
+        lsh_multiply(w, x->rows, wide, part->problem->dk, piece->keys + first * w->dk_room, w->tile,
+                     w->s);
         for (int64_t row = 0; row < x->rows; row++) {
             if (x->next && first == 0)
                 lsh_fetch(part, w, x->next[row]);
