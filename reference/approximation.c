@@ -24,6 +24,31 @@ struct rows {
     double *memory, *own, *own_weights, *exact, *exact_weights;
 };
 
+/* Softmax attention through a window with global tokens, with nothing else that changes scores or
+ * weights. */
+static bool is_sparse(const struct attn_problem *p)
+{
+    static const uint32_t fits[] = {ATTN_Q,   ATTN_K,       ATTN_V,   ATTN_LEN,     ATTN_GLOBAL,
+                                    ATTN_OUT, ATTN_WEIGHTS, ATTN_LSE, ATTN_DILATION};
+    const uint32_t flags = ATTN_FLAG_WINDOW | ATTN_FLAG_CAUSAL | ATTN_FLAG_DETERMINISTIC;
+    if (p->op != ATTN_OP_ATTENTION || p->score != ATTN_SCORE_SCALED_DOT || p->off != 0 ||
+        !(p->flags & ATTN_FLAG_WINDOW) || (p->flags & ~flags) || !attn_tensor_find(p, ATTN_GLOBAL))
+        return false;
+    for (uint32_t t = 0; t < p->n_tensors; t++) {
+        size_t f = 0;
+        while (f < sizeof fits / sizeof *fits && fits[f] != p->tensors[t].role)
+            f++;
+        if (f == sizeof fits / sizeof *fits)
+            return false;
+    }
+    return true;
+}
+
+bool ref_approximates(const struct attn_problem *problem)
+{
+    return ref_op_is(problem->op, REF_APPROXIMATES) || is_sparse(problem);
+}
+
 static struct attn_tensor dense(uint32_t role, const struct attn_tensor *like, double *data)
 {
     struct attn_tensor t = *like;
@@ -184,10 +209,14 @@ static int compute_both(const struct attn_problem *problem, const struct exact *
                         const struct ref_request *request, const struct rows *rows, char *why,
                         size_t size)
 {
-    struct ref_result own = {.output = {{.value = rows->own}}, .implied = rows->own_weights};
+    struct ref_result own = {.output = {{.value = rows->own}}};
     struct ref_result other = {.output = {{.value = rows->exact}}};
     const int weights = ref_output_of(ref_op_find(ATTN_OP_ATTENTION), ATTN_WEIGHTS);
     other.output[weights].value = rows->exact_weights;
+    if (problem->op == ATTN_OP_ATTENTION)
+        own.output[weights].value = rows->own_weights;
+    else
+        own.implied = rows->own_weights;
     int status = ref_compute(problem, request, &own, why, size);
     if (status == ATTN_OK)
         status = ref_compute(&exact->problem, request, &other, why, size);
@@ -228,7 +257,7 @@ int ref_approximation(const struct attn_problem *problem, const struct ref_reque
     double cosines[REF_APPROXIMATION_ROWS];
 
     *result = (struct ref_approximation){0};
-    if (!ref_op_is(problem->op, REF_APPROXIMATES) || count == 0) {
+    if (!ref_approximates(problem) || count == 0) {
         snprintf(why, size, "nothing to compare with softmax attention");
         return ATTN_UNSUPPORTED;
     }

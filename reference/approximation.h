@@ -4,6 +4,7 @@
 #ifndef ATTN_REFERENCE_APPROXIMATION_H
 #define ATTN_REFERENCE_APPROXIMATION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,10 +28,15 @@ struct ref_approximation {
     double bytes_ratio;     /* bytes of operands and out, each once; the same */
 };
 
+/* Is a problem an approximation of softmax attention: an operator with REF_APPROXIMATES, or
+ * op=attention through a window with global tokens (Longformer), without anything else that exact
+ * attention of the same q, k, v has not. */
+bool ref_approximates(const struct attn_problem *problem);
+
 /* Compares on rows that a request asks of output 0, evenly chosen of them if there are more than
  * REF_APPROXIMATION_ROWS. An operator with shared queries and keys (no operand k) has keys q/|q|.
- * ATTN_OK; ATTN_UNSUPPORTED if the operator approximates nothing (REF_APPROXIMATES), or with the
- * reason of ref_compute; ATTN_OUT_OF_MEMORY. */
+ * ATTN_OK; ATTN_UNSUPPORTED if the problem approximates nothing, or with the reason of
+ * ref_compute; ATTN_OUT_OF_MEMORY. */
 int ref_approximation(const struct attn_problem *problem, const struct ref_request *request,
                       struct ref_approximation *result, char *why, size_t size);
 

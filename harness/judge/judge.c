@@ -327,6 +327,6 @@ void attn_judge_approximation(const struct attn_judge *judge, struct ref_approxi
 {
     char why[256];
     *a = (struct ref_approximation){0};
-    if (judge->op->traits & REF_APPROXIMATES)
+    if (ref_approximates(&judge->instance->problem))
         ref_approximation(&judge->instance->problem, &judge->request, a, why, sizeof why);
 }

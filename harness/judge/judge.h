@@ -43,8 +43,8 @@ void attn_judge_grade(struct attn_judge *judge, struct attn_judgement *verdict);
  * is the difference over what they allow. PASS, FAIL, or SKIP if the instance has none. */
 void attn_judge_reference(struct attn_judge *judge, struct attn_judgement *verdict);
 
-/* How far the operator is from softmax attention, on rows that are checked. rows of it is 0 if the
- * operator approximates nothing, or if there is no memory. */
+/* How far the problem is from softmax attention, on rows that are checked. rows of it is 0 if it
+ * approximates nothing, or if there is no memory. */
 void attn_judge_approximation(const struct attn_judge *judge, struct ref_approximation *a);
 
 /* The rule for one element: its error over its bound. Above 1, or infinite: refused. */

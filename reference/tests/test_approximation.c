@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "reference/tests/operators/averaged/averaged.h"
@@ -16,7 +17,7 @@
 enum { B = 1, H = 2, S = 9, D = 5, ROWS = B * H * S, LONG = 400 };
 
 static float q[H * LONG * D], k[H * LONG * D], v[H * LONG * D], out[H * LONG * D];
-static struct attn_tensor tensors[4];
+static struct attn_tensor tensors[5];
 
 /* Numbers between -1 and 1. */
 static void draw(float *x, int n, uint32_t seed)
@@ -165,6 +166,74 @@ static void long_problems_are_sampled(void **state)
     assert_int_equal(measured(&p).rows, REF_APPROXIMATION_ROWS);
 }
 
+/* Keys within 2 of the query, and token 0, which sees all and is seen by all. */
+static bool is_seen(int i, int j)
+{
+    return abs(i - j) <= 2 || i == 0 || j == 0;
+}
+
+static struct attn_problem longformer(void)
+{
+    static uint8_t global[B * S] = {1};
+    struct attn_problem p = averaged(S, true);
+    tensors[4] = (struct attn_tensor){ATTN_GLOBAL, ATTN_BOOL, 0, 0, 2, 0, {B, S}, {S, 1}, global};
+    p.op = ATTN_OP_ATTENTION;
+    p.score = ATTN_SCORE_SCALED_DOT;
+    p.flags = ATTN_FLAG_WINDOW;
+    p.window_left = p.window_right = 2;
+    p.n_tensors = 5;
+    return p;
+}
+
+/* A softmax over some of the keys has the exact weights of these over what they add up to. */
+static void a_window_with_global_tokens_keeps_what_it_sees(void **state)
+{
+    const struct attn_problem p = longformer();
+    const struct ref_approximation a = measured(&p);
+    double kept = 0, seen = 0, difference = 0, size = 0;
+    (void)state;
+    for (int r = 0; r < ROWS; r++) {
+        const int h = r / S, i = r % S;
+        double exact[S], own[S], sum = 0;
+        softmax(h, i, k, false, exact);
+        for (int j = 0; j < S; j++) {
+            own[j] = is_seen(i, j) ? exact[j] : 0;
+            sum += own[j];
+            seen += is_seen(i, j);
+        }
+        kept += sum / ROWS;
+        for (int j = 0; j < S; j++)
+            own[j] /= sum;
+        for (int c = 0; c < D; c++) {
+            difference += pow(sum_of(h, c, own) - sum_of(h, c, exact), 2);
+            size += pow(sum_of(h, c, exact), 2);
+        }
+    }
+    assert_near(a.mass_kept, kept);
+    assert_near(a.tv_mean, 1 - kept);
+    assert_near(a.rel_fro, sqrt(difference / size));
+    assert_near(a.flops_ratio, seen / (ROWS * S));
+    assert_true(kept < 0.99 && a.negative_mass == 0);
+}
+
+static void other_attention_is_no_approximation(void **state)
+{
+    struct attn_problem p = longformer();
+    (void)state;
+    assert_true(ref_approximates(&p));
+    p.n_tensors = 4; /* a window alone */
+    assert_false(ref_approximates(&p));
+    p = longformer();
+    p.flags |= ATTN_FLAG_SOFTCAP;
+    assert_false(ref_approximates(&p));
+    p = longformer();
+    tensors[4].role = ATTN_SINK;
+    assert_false(ref_approximates(&p));
+    p = longformer();
+    p.score = ATTN_SCORE_DOT;
+    assert_false(ref_approximates(&p));
+}
+
 static void exact_operators_are_refused(void **state)
 {
     struct attn_problem p = averaged(S, true);
@@ -186,6 +255,8 @@ int main(void)
         cmocka_unit_test(shared_queries_are_keys_of_length_one),
         cmocka_unit_test(long_problems_are_sampled),
         cmocka_unit_test(exact_operators_are_refused),
+        cmocka_unit_test(a_window_with_global_tokens_keeps_what_it_sees),
+        cmocka_unit_test(other_attention_is_no_approximation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
