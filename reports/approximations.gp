@@ -30,14 +30,13 @@ panel_top(p) = head + ((p - 1) / columns) * panel_height
 set logscale xy 10
 set style line 100 lc rgb '#dddddd' lw 1
 set grid ytics ls 100
-set yrange [y_low / 2:y_high * 2]
 key_font = n_backends > 6 ? ',9.5' : ',11'
 here(p) = column(1) == p
-# Tics at 1, 2 and 5 where there is room for them, else at powers of ten.
+# Tics at 1, 2 and 5 where there is room for them, else at 1 and 3, or at powers of ten.
 # A name stands beside its point, towards the middle; names of neighbours above and below in turn.
 middle(p) = sqrt(x_low[p] * x_high[p])
 named(p, odd) = here(p) && int(column(0)) % 2 == odd
-between(low, high) = high / low > 60 ? '1' : '1 2 5'
+between(low, high) = high / low > 600 ? '1' : high / low > 60 ? '1 3' : '1 2 5'
 seconds(ns) = ns < 1e3 ? sprintf('%g ns', ns) : ns < 1e6 ? sprintf('%g us', ns / 1e3) : \
               ns < 1e9 ? sprintf('%g ms', ns / 1e6) : sprintf('%g s', ns / 1e9)
 do for [t in 'svg png'] {
@@ -60,6 +59,7 @@ do for [t in 'svg png'] {
     unset border
     unset tics
     set xrange [1:2]
+    set yrange [1:2]
     plot for [b = 1:n_backends] keyentry with points ps 1 pt marker(numbers[b]) lc rgb colours[b] title names[b], \
          NaN notitle
     unset key
@@ -67,8 +67,6 @@ do for [t in 'svg png'] {
     set border 3 lc rgb '#666666'
     set xtics nomirror scale 0.5 font ',10'
     set ytics nomirror scale 0.5 font ',10'
-    set ytics ()
-    do for [power = -4:3] { do for [m in between(y_low / 2, y_high * 2)] { set ytics add (sprintf('%g', m * 10.0 ** power) m * 10.0 ** power) } }
     do for [p = 1:n_panels] {
         set lmargin at screen across(panel_left(p) + 58)
         set rmargin at screen across(panel_left(p) + panel_width - 8)
@@ -77,6 +75,9 @@ do for [t in 'svg png'] {
         set label 4 panel_title[p] at screen across(panel_left(p) + 58),up(panel_top(p) + 10) left noenhanced font ',11'
         set label 5 ylabel at screen across(panel_left(p) + 10),up(panel_top(p) + panel_height / 2.0) center rotate by 90 noenhanced font ',8' tc rgb text_grey
         set xrange [x_low[p] / 2:x_high[p] * 2]
+        set yrange [y_low[p] / 2:y_high[p] * 2]
+        set ytics ()
+        do for [power = -5:3] { do for [m in between(y_low[p] / 2, y_high[p] * 2)] { set ytics add (sprintf('%g', m * 10.0 ** power) m * 10.0 ** power) } }
         set xtics ()
         do for [power = 2:10] { do for [m in between(x_low[p] / 2, x_high[p] * 2)] { set xtics add (seconds(m * 10.0 ** power) m * 10.0 ** power) } }
         if (exact[p] > 0) {

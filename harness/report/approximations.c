@@ -31,22 +31,28 @@ static void append(char *to, size_t size, const char *format, int length, const 
     snprintf(to + used, size - used, format, length, text);
 }
 
-/* Takes a case line apart. */
-static void name_case(const struct attn_view_row *row, struct attn_approximation *a)
+/* The fill, or the name of a pack up to its first dot. */
+static void name_input(const char *line, struct attn_approximation *a)
+{
+    snprintf(a->input, sizeof a->input, "normal");
+    for (const char *word = line; *(word += strspn(word, " ")); word += strcspn(word, " ")) {
+        if (!is_one_of(word, inputs))
+            continue;
+        const int length = (int)strcspn(word, " ");
+        const char *value = word + strcspn(word, "= "), *end = word + length;
+        for (const char *c = value; c < end; c++)
+            value = *c == '=' || *c == '/' ? c + 1 : value;
+        snprintf(a->input, sizeof a->input, "%.*s", (int)strcspn(value, *word == 'd' ? ". " : " "),
+                 value);
+    }
+}
+
+static void name_variant(const struct attn_view_row *row, struct attn_approximation *a)
 {
     snprintf(a->variant, sizeof a->variant, "%.40s", attn_field_text(row->sizes, "op"));
-    snprintf(a->input, sizeof a->input, "normal");
-    for (const char *word = row->line; *(word += strspn(word, " ")); word += strcspn(word, " ")) {
-        const int length = (int)strcspn(word, " ");
-        if (is_one_of(word, inputs)) {
-            const char *value = strchr(word, '=') ? strchr(word, '=') + 1 : word;
-            for (const char *c = value; c < word + length; c++)
-                value = *c == '/' ? c + 1 : value;
-            snprintf(a->input, sizeof a->input, "%.*s", (int)(word + length - value), value);
-        } else if (!is_one_of(word, sizes)) {
-            append(a->variant, sizeof a->variant, " %.*s", length, word);
-        }
-    }
+    for (const char *word = row->held; *(word += strspn(word, " ")); word += strcspn(word, " "))
+        if (!is_one_of(word, inputs) && !is_one_of(word, sizes))
+            append(a->variant, sizeof a->variant, " %.*s", (int)strcspn(word, " "), word);
 }
 
 /* Softmax attention with nothing else, or with a causal mask. */
@@ -55,14 +61,14 @@ static bool is_exact(const struct attn_view_row *row)
     if (strcmp(attn_field_text(row->sizes, "op"), "attention") != 0 ||
         strcmp(attn_field_text(row->sizes, "score"), "scaled_dot") != 0)
         return false;
-    for (const char *word = row->line; *(word += strspn(word, " ")); word += strcspn(word, " "))
+    for (const char *word = row->held; *(word += strspn(word, " ")); word += strcspn(word, " "))
         if (!is_one_of(word, inputs) && !is_one_of(word, sizes) &&
             strncmp(word, "mask=causal", strcspn(word, " ")) != 0)
             return false;
     return true;
 }
 
-static bool same_sizes(const struct attn_view_row *x, const struct attn_view_row *y)
+bool attn_approximation_sizes(const struct attn_view_row *x, const struct attn_view_row *y)
 {
     static const char *const fields[] = {"dtype", "b",  "hq", "hkv",   "sq",
                                          "sk",    "dk", "dv", "causal"};
@@ -92,7 +98,7 @@ static void find_times(const struct attn_view *view, const struct attn_view_row 
         if (strcmp(row->id, first->id) == 0 && row->threads == first->threads &&
             is_faster(row, a->row))
             a->row = row;
-        else if (is_exact(row) && same_sizes(row, first) && is_faster(row, a->exact))
+        else if (is_exact(row) && attn_approximation_sizes(row, first) && is_faster(row, a->exact))
             a->exact = row;
     }
     a->ratio = a->row && a->exact ? a->exact->median / a->row->median : (double)NAN;
@@ -135,11 +141,18 @@ static struct attn_approximation_family family_of(const struct attn_approximatio
     return f;
 }
 
-/* Is a row the first of its case? Backends and caches share the figures. */
+static const json_t *error_of(const struct attn_view_row *row)
+{
+    const json_t *error = json_object_get(row->verify, "approximation");
+    return json_is_object(error) && row->sizes ? error : NULL;
+}
+
+/* Is a row the first of its case that has the figures? Backends and caches share them. */
 static bool is_new(const struct attn_view *view, size_t r)
 {
     for (size_t earlier = 0; earlier < r; earlier++)
-        if (strcmp(view->rows[earlier].id, view->rows[r].id) == 0 &&
+        if (error_of(&view->rows[earlier]) &&
+            strcmp(view->rows[earlier].id, view->rows[r].id) == 0 &&
             view->rows[earlier].threads == view->rows[r].threads)
             return false;
     return true;
@@ -156,12 +169,13 @@ int attn_approximations_create(const struct attn_view *view, struct attn_approxi
     }
     for (size_t r = 0; r < view->n_rows; r++) {
         const struct attn_view_row *row = &view->rows[r];
-        const json_t *error = json_object_get(row->verify, "approximation");
-        if (!json_is_object(error) || !row->sizes || !is_new(view, r))
+        const json_t *error = error_of(row);
+        if (!error || !is_new(view, r))
             continue;
         struct attn_approximation *a = &out->cases[out->n_cases++];
         *a = (struct attn_approximation){.s = attn_field_number(row->sizes, "sk"), .error = error};
-        name_case(row, a);
+        name_input(row->line, a);
+        name_variant(row, a);
         find_times(view, row, a);
     }
     qsort(out->cases, out->n_cases, sizeof *out->cases, ordered);

@@ -9,7 +9,7 @@
 /* A case of such an operator. */
 struct attn_approximation {
     char variant[128];   /* "linformer landmarks=256": operator, and words that are no size */
-    char input[128];     /* "smooth", "normal", or the file name of a pack */
+    char input[128];     /* "smooth", "normal"; of a pack its name up to the first dot */
     double s;            /* keys */
     const json_t *error; /* field `approximation` of a verify record */
     /* The fastest timed result with right numbers, and the fastest of exact attention with the same
@@ -33,6 +33,9 @@ struct attn_approximations {
     struct attn_approximation_family *families;
     size_t n_families;
 };
+
+/* Have two results the same sizes, type, threads and causal mask? */
+bool attn_approximation_sizes(const struct attn_view_row *x, const struct attn_view_row *y);
 
 /* Is a result's time one of these: hot, with right numbers, of a backend that computes? */
 bool attn_approximation_times(const struct attn_view *view, const struct attn_view_row *row);

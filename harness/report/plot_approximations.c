@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plot_approximations.c - error against time of operators that approximate softmax attention, a
- * panel for each input and length, with the time of exact attention. */
+ * panel for each input and size, with the time of exact attention. */
 #include "report/canvas.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/approximations.h"
@@ -15,24 +16,25 @@ enum { PANELS_MAX = 6 };
 /* Errors below it, such as of an identity, lie on the lower edge. */
 static const double least_error = 1e-4;
 
-/* The cases of one input and length; they need not lie side by side. */
+/* The cases of one input and size; they need not lie side by side. */
 struct panel {
-    const char *input;
-    double s, exact, low, high; /* times in ns; NAN: none */
+    const struct attn_approximation *first; /* of its cases */
+    size_t cases;
+    double exact, low, high; /* times in ns; NAN: none */
+    double least, most;      /* errors */
     const struct attn_view_row *fastest;
 };
 
 struct panels {
-    struct panel items[PANELS_MAX];
-    size_t count, backends[ATTN_SERIES_BACKENDS], n_backends, points;
-    double low, high; /* errors */
+    struct panel *items;
+    size_t count, backends[ATTN_SERIES_BACKENDS], n_backends;
 };
 
 static size_t panel_of(const struct panels *panels, const struct attn_approximation *a)
 {
     size_t p = 0;
-    while (p < panels->count &&
-           (panels->items[p].s != a->s || strcmp(panels->items[p].input, a->input) != 0))
+    while (p < panels->count && (strcmp(panels->items[p].first->input, a->input) != 0 ||
+                                 !attn_approximation_sizes(panels->items[p].first->row, a->row)))
         p++;
     return p;
 }
@@ -43,20 +45,43 @@ static double error_of(const struct attn_approximation *a)
     return error < least_error ? least_error : error;
 }
 
-static void find_panels(const struct attn_approximations *all, struct panels *panels)
+/* Cases to compare come first, then long ones. */
+static int by_cases(const void *x, const void *y)
 {
+    const struct panel *a = x, *b = y;
+    if (a->cases != b->cases)
+        return a->cases < b->cases ? 1 : -1;
+    if (a->first->s != b->first->s)
+        return a->first->s < b->first->s ? 1 : -1;
+    return (a->first > b->first) - (a->first < b->first);
+}
+
+static int by_input(const void *x, const void *y)
+{
+    const struct panel *a = x, *b = y;
+    const int order = strcmp(a->first->input, b->first->input);
+    if (order != 0 || a->first->s != b->first->s)
+        return order ? order : a->first->s < b->first->s ? -1 : 1;
+    return (a->first > b->first) - (a->first < b->first);
+}
+
+/* The panels with most cases. Returns 0, or -1: no memory. */
+static int find_panels(const struct attn_approximations *all, struct panels *panels)
+{
+    panels->items = calloc(all->n_cases + 1, sizeof *panels->items);
+    if (!panels->items)
+        return -1;
     for (size_t i = 0; i < all->n_cases; i++) {
         const struct attn_approximation *a = &all->cases[i];
         if (!a->row || !isfinite(error_of(a)))
             continue;
         const size_t p = panel_of(panels, a);
-        if (p == PANELS_MAX)
-            continue;
         struct panel *panel = &panels->items[p];
         if (p == panels->count) {
-            *panel = (struct panel){.input = a->input, .s = a->s, .exact = NAN, .low = INFINITY};
+            *panel = (struct panel){.first = a, .exact = NAN, .low = INFINITY, .least = INFINITY};
             panels->count++;
         }
+        panel->cases++;
         if (a->exact) {
             panel->fastest = a->exact;
             panel->exact = a->exact->median;
@@ -64,6 +89,10 @@ static void find_panels(const struct attn_approximations *all, struct panels *pa
             panel->high = fmax(panel->high, panel->exact);
         }
     }
+    qsort(panels->items, panels->count, sizeof *panels->items, by_cases);
+    panels->count = panels->count < PANELS_MAX ? panels->count : PANELS_MAX;
+    qsort(panels->items, panels->count, sizeof *panels->items, by_input);
+    return 0;
 }
 
 static size_t place_of(struct panels *panels, size_t backend)
@@ -85,12 +114,34 @@ static void put_quoted(FILE *out, const char *text)
     fputc('"', out);
 }
 
-/* Every backend with a time of this case. */
-static void put_case(FILE *out, const struct attn_view *view, const struct attn_approximation *a,
-                     struct panels *panels)
+/* The operator, with its parameters only where another case of the panel has the same; of
+ * attention, what is left of it. */
+static void name_of(const struct attn_approximations *all, const struct panels *panels,
+                    const struct attn_approximation *a, char *text, size_t size)
 {
-    const size_t p = panel_of(panels, a);
-    for (size_t r = 0; a->row && p < panels->count && r < view->n_rows; r++) {
+    static const char exact[] = "attention ";
+    const char *name = a->variant;
+    size_t same = 0, length = strcspn(name, " ");
+    if (strncmp(name, exact, sizeof exact - 1) == 0)
+        name += sizeof exact - 1;
+    for (size_t i = 0; i < all->n_cases; i++) {
+        const struct attn_approximation *other = &all->cases[i];
+        same += other->row && panel_of(panels, other) == panel_of(panels, a) &&
+                strncmp(other->variant, a->variant, length + 1) == 0;
+    }
+    snprintf(text, size, "%.*s", (int)(same > 1 || name != a->variant ? strlen(name) : length),
+             name);
+}
+
+/* Every backend with a time of this case. */
+static void put_case(FILE *out, const struct attn_view *view, const struct attn_approximations *all,
+                     const struct attn_approximation *a, struct panels *panels)
+{
+    char name[sizeof a->variant] = "";
+    const size_t p = a->row ? panel_of(panels, a) : panels->count;
+    if (p < panels->count)
+        name_of(all, panels, a, name, sizeof name);
+    for (size_t r = 0; p < panels->count && r < view->n_rows; r++) {
         const struct attn_view_row *row = &view->rows[r];
         if (strcmp(row->id, a->row->id) != 0 || row->threads != a->row->threads ||
             !attn_approximation_times(view, row))
@@ -99,32 +150,46 @@ static void put_case(FILE *out, const struct attn_view *view, const struct attn_
         const size_t place = place_of(panels, row->backend);
         fprintf(out, "%zu %zu %.6g %.6g ", p + 1, place + 1, row->median, error_of(a));
         /* Only the fastest has a name beside it. */
-        put_quoted(out, row == a->row ? a->variant : "");
+        put_quoted(out, row == a->row ? name : "");
         fputc('\n', out);
         panel->low = fmin(panel->low, row->median);
         panel->high = fmax(panel->high, row->median);
-        panels->low = fmin(panels->low, error_of(a));
-        panels->high = fmax(panels->high, error_of(a));
-        panels->points++;
+        panel->least = fmin(panel->least, error_of(a));
+        panel->most = fmax(panel->most, error_of(a));
     }
+}
+
+/* "S = 1024, H = 12, d = 64, causal, bf16, input smooth" */
+static void title_of(const struct panel *panel, char *text, size_t size)
+{
+    const json_t *sizes = panel->first->row->sizes;
+    const char *type = attn_field_text(sizes, "dtype");
+    const bool plain = strcmp(type, "f32") == 0;
+    snprintf(text, size, "S = %.0f, H = %.0f, d = %.0f%s%s%s, input %s", panel->first->s,
+             attn_field_number(sizes, "hq"), attn_field_number(sizes, "dk"),
+             attn_field_true(sizes, "causal") ? ", causal" : "", plain ? "" : ", ",
+             plain ? "" : type, panel->first->input);
 }
 
 static void define_panels(FILE *out, const struct attn_view *view, const struct panels *panels)
 {
-    static const char *const arrays[] = {"panel_title", "panel_exact", "exact", "x_low", "x_high"};
+    static const char *const arrays[] = {"panel_title", "panel_exact", "exact", "x_low",
+                                         "x_high",      "y_low",       "y_high"};
     char text[256];
     fprintf(out, "n_panels = %zu\n", panels->count);
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         fprintf(out, "array %s[%zu]\n", arrays[a], panels->count);
     for (size_t p = 0; p < panels->count; p++) {
         const struct panel *panel = &panels->items[p];
-        snprintf(text, sizeof text, "S = %.0f, input %s", panel->s, panel->input);
+        title_of(panel, text, sizeof text);
         attn_define_at(out, "panel_title", p, text);
         snprintf(text, sizeof text, "exact: %s",
                  panel->fastest ? view->backends[panel->fastest->backend].label : "");
         attn_define_at(out, "panel_exact", p, text);
         fprintf(out, "exact[%zu] = %.6g\nx_low[%zu] = %.6g\nx_high[%zu] = %.6g\n", p + 1,
                 isfinite(panel->exact) ? panel->exact : 0, p + 1, panel->low, p + 1, panel->high);
+        fprintf(out, "y_low[%zu] = %.6g\ny_high[%zu] = %.6g\n", p + 1, panel->least, p + 1,
+                panel->most);
     }
 }
 
@@ -136,17 +201,16 @@ static void define_picture(FILE *out, const struct attn_canvas *canvas, const st
     attn_define(out, "title", plot->title);
     attn_define_labels(out, canvas->view, panels->backends, panels->n_backends);
     define_panels(out, canvas->view, panels);
-    fprintf(out, "y_low = %.6g\ny_high = %.6g\n", panels->low, panels->high);
     attn_protocol_text(canvas->view, canvas->machine, protocol, sizeof protocol);
     snprintf(line, sizeof line,
-             "Point: a case on a backend, median of %s, hot cache. Error: norm of the difference "
-             "from exact attention over the norm of that",
+             "Point: a case on a backend, median of %s, hot cache. Error: Frobenius norm, "
+             "|out - exact| / |exact|",
              protocol);
     attn_define_footer(out, canvas->machine, line);
     attn_define(out, "ylabel", "error");
     snprintf(plot->caption, sizeof plot->caption,
              "%s. Upright line: the fastest exact attention of the same sizes and type. Errors are "
-             "those of the formulas, on some rows, in double.",
+             "those of the formulas, on some rows, in double. The table has the parameters.",
              line);
 }
 
@@ -160,40 +224,40 @@ static int write_points(const struct attn_canvas *canvas, const struct attn_appr
         return -1;
     fprintf(out, "# panel backend time_ns error variant\n");
     for (size_t i = 0; i < all->n_cases; i++)
-        put_case(out, canvas->view, &all->cases[i], panels);
+        put_case(out, canvas->view, all, &all->cases[i], panels);
     return attn_canvas_finish(canvas, out, name, ".dat", &text, &length);
 }
 
 static int write_picture(const struct attn_canvas *canvas, const struct attn_approximations *all,
-                         struct attn_plot *plot)
+                         struct panels *panels, struct attn_plot *plot)
 {
-    struct panels panels = {.low = INFINITY};
     char *text = NULL;
     size_t length = 0;
-    find_panels(all, &panels);
-    if (panels.count == 0)
+    if (panels->count == 0)
         return 0;
-    if (write_points(canvas, all, &panels, plot->name) != 0)
+    if (write_points(canvas, all, panels, plot->name) != 0)
         return -1;
     FILE *out = attn_canvas_open(canvas, plot->name, &text, &length);
     if (!out)
         return -1;
-    define_picture(out, canvas, &panels, plot);
+    define_picture(out, canvas, panels, plot);
     return attn_canvas_finish(canvas, out, plot->name, ".def.gp", &text, &length) == 0 ? 1 : -1;
 }
 
 int attn_plot_approximations(const struct attn_canvas *canvas, const struct attn_series *series,
                              struct attn_plot *plot)
 {
-    struct attn_approximations all;
+    struct attn_approximations all = {0};
+    struct panels panels = {0};
+    int status = -1;
     (void)series;
-    if (attn_approximations_create(canvas->view, &all) != 0) {
-        snprintf(canvas->why, canvas->size, "no memory for the approximations");
-        return -1;
-    }
     snprintf(plot->name, sizeof plot->name, "approximations");
     snprintf(plot->title, sizeof plot->title, "Approximations: error against time");
-    const int status = write_picture(canvas, &all, plot);
+    if (attn_approximations_create(canvas->view, &all) == 0 && find_panels(&all, &panels) == 0)
+        status = write_picture(canvas, &all, &panels, plot);
+    else
+        snprintf(canvas->why, canvas->size, "no memory for the approximations");
+    free(panels.items);
     attn_approximations_free(&all);
     return status;
 }

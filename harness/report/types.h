@@ -25,6 +25,7 @@ struct attn_view_row {
     const json_t *verify, *bench; /* the newest records of this key, or NULL; never both NULL */
     const json_t *sizes;          /* of the case, from any record that has them, or NULL */
     const char *id, *line, *name, *options, *cache, *reason, *repro;
+    const char *held; /* the line; of a pack the line of what it holds */
     /* "name: line", as in a case file; cases of one line share its name. For a pack, the name of
      * the file and the first digits of its hash. Owned. */
     char *label;

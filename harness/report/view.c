@@ -266,6 +266,8 @@ static int finish_row(struct attn_view_row *row, const struct index *index, cons
     row->repro = attn_field_text(source, "repro");
     row->id = attn_field_text(source, "id");
     row->line = attn_field_text(source, "case");
+    row->held = attn_field_text(source, "pack");
+    row->held = *row->held ? row->held : row->line;
     row->name = attn_field_text(source, "name");
     const char *text = *row->line ? row->line : row->id;
     row->label = label_of(row->name, text);

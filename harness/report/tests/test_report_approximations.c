@@ -192,10 +192,12 @@ static void the_picture_has_every_case(void **state)
     char *data = folder_text("plots/approximations.dat");
     assert_int_equal(folder_count(data, "\n1 1 "), 1);
     assert_int_equal(folder_count(data, "\n2 1 "), 2);
-    assert_int_equal(folder_count(data, " 0.25 \"linformer landmarks=64\"\n"), 2);
+    /* Parameters only where a panel has two of the operator. */
+    assert_int_equal(folder_count(data, " 0.25 \"linformer\"\n"), 1);
+    assert_int_equal(folder_count(data, " 0.25 \"linformer landmarks=64\"\n"), 1);
     free(data);
     char *defined = folder_text("plots/approximations.def.gp");
-    assert_non_null(strstr(defined, "panel_title[2] = 'S = 2048, input normal'"));
+    assert_non_null(strstr(defined, "panel_title[2] = 'S = 2048, H = 8, d = 64, input normal'"));
     assert_non_null(strstr(defined, "panel_exact[2] = 'exact: onednn'"));
     free(defined);
     char *page = folder_text("index.html");
@@ -203,6 +205,68 @@ static void the_picture_has_every_case(void **state)
     if (!*note)
         assert_non_null(strstr(page, "<figure class=\"approximations\">"));
     free(page);
+}
+
+/* As a record of a pack says it: the line names the file alone. */
+static void say_what_it_holds(json_t *record)
+{
+    const char *line = attn_field_text(record, "case"), *data = strstr(line, "data="), *end;
+    char held[256], file[256];
+    if (!data)
+        return;
+    end = strchr(data, ' ');
+    snprintf(held, sizeof held, "%.*s%s", (int)(data - line), line, end + 1);
+    snprintf(file, sizeof file, "%.*s sha256=00", (int)(end - data), data);
+    json_object_set_new(record, "pack", json_string(held));
+    json_object_set_new(record, "case", json_string(file));
+}
+
+/* The record of a pack's answers comes first: of the reference, without figures. */
+static void judge_the_answers(void)
+{
+    size_t i = 0;
+    while (!json_object_get(json_array_get(run.records, i), "approximation"))
+        i++;
+    json_t *record = json_deep_copy(json_array_get(run.records, i));
+    json_object_set_new(record, "backend", json_string("reference"));
+    json_object_del(record, "approximation");
+    json_array_insert_new(run.records, 0, record);
+}
+
+/* Packs of the same q, k and v have names that agree up to the first dot. */
+static void packs_of_one_input_have_its_name(void **state)
+{
+    (void)state;
+    add_case(512, "landmarks=64", " data=a/text.linformer_512.safetensors", 0.999);
+    add_case(512, "landmarks=9", " data=b/text.again_512.safetensors", 0.5);
+    for (size_t i = 0; i < json_array_size(run.records); i++)
+        say_what_it_holds(json_array_get(run.records, i));
+    judge_the_answers();
+    look_again();
+    assert_int_equal(all.n_families, 2);
+    assert_string_equal(all.cases[0].input, "text");
+    assert_string_equal(all.cases[1].input, "text");
+    assert_string_equal(all.cases[0].variant, "linformer landmarks=64");
+    assert_string_equal(all.cases[1].variant, "linformer landmarks=9");
+}
+
+/* Of more panels than there is room for, those with something to compare, then the long ones. */
+static void the_panels_with_most_cases_are_drawn(void **state)
+{
+    static const char *const inputs[] = {" fill=a", " fill=b", " fill=c",
+                                         " fill=d", " fill=e", " fill=f"};
+    char note[512];
+    (void)state;
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        add_case(i == 3 ? 512 : 2048, "landmarks=64", inputs[i], 0.999);
+    add_case(512, "landmarks=64", " fill=z", 0.999);
+    add_case(512, "landmarks=9", " fill=z", 0.5);
+    assert_int_equal(folder_report(&run, script_dir, note, sizeof note), 0);
+    char *defined = folder_text("plots/approximations.def.gp");
+    assert_non_null(strstr(defined, "n_panels = 6\n"));
+    assert_non_null(strstr(defined, "panel_title[6] = 'S = 512, H = 8, d = 64, input z'"));
+    assert_null(strstr(defined, "input d'"));
+    free(defined);
 }
 
 int main(int argc, char **argv)
@@ -216,6 +280,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(both_documents_have_a_line_a_variant_and_a_line_a_case,
                                         begin, end),
         cmocka_unit_test_setup_teardown(the_picture_has_every_case, begin, end),
+        cmocka_unit_test_setup_teardown(packs_of_one_input_have_its_name, begin, end),
+        cmocka_unit_test_setup_teardown(the_panels_with_most_cases_are_drawn, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
