@@ -21,7 +21,8 @@ encoded alone. q, k and v of a head of layer 2 (after two whole layers: attentio
 norms, feed-forward) stand side by side, and attention goes over all of them. So its scores within a
 window are those of the model, and those across windows are of real queries and keys that the model
 never compared: a position means a place in the window. An approximation that is right for this input
-is not thereby right for a model that was trained on long texts.
+is not thereby right for a model that was trained on long texts. The head looks near and far: of 1024
+tokens, 46 % of its weight are on keys that longformer sees.
 
 Packs of 1024 tokens have answers, computed in float64 from the stored f32 values (formulas.py).
 Needs what make_packs.py needs, and /usr/share/common-licenses.
@@ -106,7 +107,7 @@ def write(path, line, source, tensors, formula):
                              for name, x in tensors.items()})
         tensors.update({name: np.ascontiguousarray(x) for name, x in answers.items()
                         if name in ("out", "buckets_out")})
-    save_file(tensors, path, {"case": line, "source": source, "rtol": "1e-9", "atol": "1e-11"})
+    save_file(tensors, path, {"case": line, "source": source, "rtol": "1e-12", "atol": "1e-12"})
 
 
 def main():

@@ -24,7 +24,8 @@ static const char explained[] =
     "the difference over that of the exact rows. Variation: half the sum of absolute differences "
     "of a row's weights, mean. Kept: exact weight on keys that the formula sees, mean. Exact time: "
     "the fastest backend with the same sizes and type. Errors depend on the input; on random "
-    "numbers (normal) every approximation is bad.";
+    "numbers (normal) every approximation is bad. Projections of linformer are drawn, not learned, "
+    "unless a pack brings them.";
 
 static const char *const family_heads[] = {
     "variant",       "input", "FLOPs over exact", "bytes over exact", "peak memory",
