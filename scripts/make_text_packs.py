@@ -48,6 +48,9 @@ AT_ONCE = 4  # windows: their scores take 4 * 12 * 256 * 256 numbers
 
 def windows_of(tokenizer, count):
     """[count,256] token numbers, and the SHA-256 of the text that they come from."""
+    missing = [str(TEXTS / name) for name in NAMES if not (TEXTS / name).exists()]
+    if missing:
+        raise SystemExit("make_text_packs.py: there is no %s" % ", ".join(missing))
     text = "\n".join((TEXTS / name).read_text() for name in NAMES)
     ids = tokenizer.encode(text, add_special_tokens=False).ids
     first, last = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
