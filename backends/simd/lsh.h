@@ -22,6 +22,7 @@ struct attn_lsh_piece {
     float *keys; /* [tiles][dk][tile] normalised, times attn_lsh_factor */
     float *v;    /* [tiles tile][dv] */
     float *id;   /* [tiles tile] token numbers */
+    float *low;  /* [tiles tile / a vector] the lowest number of each vector of keys */
     bool finite; /* all of v */
 };
 
@@ -98,6 +99,7 @@ static inline int64_t attn_lsh_lay_out(const struct attn_problem *p, int mr, int
         r->piece[n].keys = attn_lsh_cut(base, &used, r->tiles * r->tile * r->dk_room);
         r->piece[n].v = attn_lsh_cut(base, &used, r->tiles * r->tile * r->dv_room);
         r->piece[n].id = attn_lsh_cut(base, &used, r->tiles * r->tile);
+        r->piece[n].low = attn_lsh_cut(base, &used, r->tiles * r->tile);
     }
     r->by = attn_lsh_cut(base, &used, p->sq);
     r->bucket = attn_lsh_cut(base, &used, places);

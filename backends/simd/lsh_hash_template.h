@@ -47,23 +47,6 @@ static void lsh_choose(const float *x, int64_t t, int64_t count, int64_t half, f
     *high = best;
 }
 
-/* c [rows][columns] = w->x b; rows of b lie b_row apart. */
-static void lsh_multiply(const struct attn_lsh_room *w, int64_t rows, int64_t columns,
-                         int64_t depth, const float *b, int64_t b_row, float *c)
-{
-    matrix_multiply(&(struct matrix_product){.a = w->x,
-                                             .a_row = w->dk_room,
-                                             .a_step = 1,
-                                             .b = b,
-                                             .b_row = b_row,
-                                             .c = c,
-                                             .c_row = columns,
-                                             .rows = rows,
-                                             .columns = columns,
-                                             .depth = depth,
-                                             .fresh = true});
-}
-
 /* The buckets of `rows` tokens, whose queries are in w->x. */
 static void lsh_hash(const struct attn_problem *p, const struct attn_lsh_room *w, int64_t rows)
 {
@@ -73,7 +56,17 @@ static void lsh_hash(const struct attn_problem *p, const struct attn_lsh_room *w
     for (int64_t first = 0; first < all; first += ATTN_LSH_PRODUCTS) {
         const int64_t end = attn_clamp(first + ATTN_LSH_PRODUCTS, 0, all);
         const int64_t wide = attn_round_up(end - first, FLASH_NR);
-        lsh_multiply(w, rows, wide, p->dk, w->rotations + first, w->columns, w->products);
+        matrix_multiply(&(struct matrix_product){.a = w->x,
+                                                 .a_row = w->dk_room,
+                                                 .a_step = 1,
+                                                 .b = w->rotations + first,
+                                                 .b_row = w->columns,
+                                                 .c = w->products,
+                                                 .c_row = wide,
+                                                 .rows = rows,
+                                                 .columns = wide,
+                                                 .depth = p->dk,
+                                                 .fresh = true});
         for (int64_t n = 0; n < rows; n++)
             for (int64_t r = first / half; r * half < end; r++) {
                 const int64_t from = attn_clamp(r * half, first, end);

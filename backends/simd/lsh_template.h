@@ -7,14 +7,7 @@
 #include "recurrent.h"
 
 #include "lsh_hash_template.h"
-
-/* Some queries of a piece, and what they do not see. */
-struct lsh_queries {
-    const int32_t *token; /* [rows] */
-    int64_t rows;
-    const int32_t *next; /* [rows] tokens of the next piece; NULL: nothing is prefetched */
-    bool causal, last;   /* no later tokens; the own one only if there is no other */
-};
+#include "lsh_tile_template.h"
 
 static void lsh_take_values(const struct attn_recurrent_part *part, const struct attn_lsh_room *w,
                             const int32_t *token, struct attn_lsh_piece *piece)
@@ -30,6 +23,8 @@ static void lsh_take_values(const struct attn_recurrent_part *part, const struct
         piece->id[n] = (float)token[n];
     }
     piece->finite = vf_all_equal(none, vf_set1(0));
+    for (int64_t n = 0; n < w->chunk; n += VF_LANES)
+        piece->low[n / VF_LANES] = -vf_largest(vf_sub(vf_set1(0), vf_load(piece->id + n)));
 }
 
 /* A vector of keys at a time. Their lengths and the factor are multiplied one after the other:
@@ -61,91 +56,6 @@ static void lsh_take_piece(const struct attn_recurrent_part *part, const struct 
     lsh_take_keys(part, w, w->token + number * w->chunk, piece);
 }
 
-/* Scores that a query does not see become -inf. Returns the largest and `most`. */
-FLASH_INLINE vf lsh_mask(const int causal, const int last, float *s, const float *id, int64_t keys,
-                         float own, vf most)
-{
-    const vf never = vf_set1(-INFINITY), self = vf_set1(own);
-    for (int64_t n = 0; n < keys; n += VF_LANES) {
-        vf x = vf_load(s + n);
-        if (causal || last) {
-            const vf token = vf_load(id + n);
-            if (causal)
-                x = vf_select_equal(vf_min(token, self), token, x, never);
-            if (last)
-                x = vf_select_equal(token, self, never, x);
-            vf_store(s + n, x);
-        }
-        most = vf_max(x, most); /* NaN is left to the sum */
-    }
-    return most;
-}
-
-/* Scores of query `own` become weights, relative to the largest score that it has seen yet. `row`
- * is its place among the queries. */
-static void lsh_weigh(const struct lsh_queries *x, const struct attn_lsh_room *w, int64_t row,
-                      float *s, const float *id, int64_t keys)
-{
-    const float own = (float)x->token[row], before = w->most[row];
-    float *o = w->o + row * w->dv_room;
-    vf most = vf_set1(before), sum = vf_set1(0);
-    for (int64_t n = keys; n < attn_round_up(keys, VF_LANES); n++)
-        s[n] = -INFINITY;
-    if (x->causal)
-        most = x->last ? lsh_mask(1, 1, s, id, keys, own, most)
-                       : lsh_mask(1, 0, s, id, keys, own, most);
-    else
-        most = x->last ? lsh_mask(0, 1, s, id, keys, own, most)
-                       : lsh_mask(0, 0, s, id, keys, own, most);
-    const float largest = vf_largest(most), base = largest > -INFINITY ? largest : 0;
-    for (int64_t n = 0; n < keys; n += VF_LANES) {
-        const vf p = exp2_negative(vf_sub(vf_load(s + n), vf_set1(base)));
-        vf_store(s + n, p);
-        sum = vf_add(sum, p);
-    }
-    w->most[row] = largest;
-    if (before == largest) {
-        w->sum[row] += vf_sum(sum);
-        return;
-    }
-    const vf less = exp2_negative(vf_set1(before - base));
-    w->sum[row] = w->sum[row] * vf_first(less) + vf_sum(sum);
-    for (int64_t c = 0; c < w->dv_room; c += VF_LANES)
-        vf_store(o + c, vf_mul(vf_load(o + c), less));
-}
-
-/* o += p v; rows of p are p_row apart. */
-FLASH_APART void lsh_join(const struct attn_lsh_room *w, int64_t rows, int64_t keys, int64_t p_row,
-                          const float *v)
-{
-    matrix_multiply(&(struct matrix_product){.a = w->s,
-                                             .a_row = p_row,
-                                             .a_step = 1,
-                                             .b = v,
-                                             .b_row = w->dv_room,
-                                             .c = w->o,
-                                             .c_row = w->dv_room,
-                                             .rows = rows,
-                                             .columns = w->dv_room,
-                                             .depth = keys});
-}
-
-/* The same where v is not finite: 0 * NaN is NaN, so keys that are not seen are left out. */
-static void lsh_join_seen(const struct lsh_queries *x, const struct attn_lsh_room *w, int64_t keys,
-                          int64_t p_row, const float *v, const float *id)
-{
-    for (int64_t row = 0; row < x->rows; row++)
-        for (int64_t n = 0; n < keys; n++) {
-            const float own = (float)x->token[row];
-            float *o = w->o + row * w->dv_room;
-            if ((x->causal && id[n] > own) || (x->last && id[n] == own))
-                continue;
-            for (int64_t d = 0; d < w->dv_room; d += VF_LANES)
-                vf_store(o + d, vf_fma(vf_set1(w->s[row * p_row + n]),
-                                       vf_load(v + n * w->dv_room + d), vf_load(o + d)));
-        }
-}
-
 static void lsh_fetch_row(const struct attn_recurrent_part *part, const struct attn_tensor *x,
                           int64_t i)
 {
@@ -165,26 +75,30 @@ static void lsh_fetch(const struct attn_recurrent_part *part, const struct attn_
         __builtin_prefetch(w->all_o + i * w->dv_room + d, 1, 2);
 }
 
-/* Queries meet the keys of a piece, tile by tile. */
-static void lsh_meet(const struct attn_recurrent_part *part, const struct attn_lsh_room *w,
-                     const struct lsh_queries *x, const struct attn_lsh_piece *piece)
+/* Queries meet the keys of a tile: all row groups multiply the keys before one multiplies the
+ * values, so that what they read stays in the first cache. */
+static void lsh_meet_tile(const struct attn_recurrent_part *part, const struct attn_lsh_room *w,
+                          const struct lsh_queries *x, const struct attn_lsh_piece *piece,
+                          int64_t first)
 {
-    for (int64_t first = 0; first < w->chunk; first += w->tile) {
-        const int64_t keys = attn_clamp(w->chunk - first, 1, w->tile);
-        const int64_t wide = attn_round_up(keys, FLASH_NR);
-        const float *v = piece->v + first * w->dv_room, *id = piece->id + first;
-        lsh_multiply(w, x->rows, wide, part->problem->dk, piece->keys + first * w->dk_room, w->tile,
-                     w->s);
-        for (int64_t row = 0; row < x->rows; row++) {
-            if (x->next && first == 0)
-                lsh_fetch(part, w, x->next[row]);
-            lsh_weigh(x, w, row, w->s + row * wide, id, keys);
-        }
-        if (piece->finite)
-            lsh_join(w, x->rows, keys, wide, v);
-        else
-            lsh_join_seen(x, w, keys, wide, v, id);
+    struct lsh_keys keys[ATTN_LSH_ROWS / FLASH_MR];
+    for (int64_t row = 0; row < x->rows; row += FLASH_MR) {
+        struct lsh_keys *own = &keys[row / FLASH_MR];
+        own->piece = piece;
+        own->first = first;
+        own->count = attn_clamp(w->chunk - first, 1, w->tile);
+        lsh_list_keys(x, row, attn_clamp(x->rows - row, 1, FLASH_MR), own);
+        lsh_score(w, part->problem->dk, row, own);
     }
+    for (int64_t row = 0; row < x->rows; row++) {
+        if (x->next && first == 0)
+            lsh_fetch(part, w, x->next[row]);
+        lsh_weigh(x, w, row, &keys[row / FLASH_MR]);
+    }
+    for (int64_t row = 0; piece->finite && row < x->rows; row += FLASH_MR)
+        lsh_join(w, row, &keys[row / FLASH_MR]);
+    for (int64_t row = 0; !piece->finite && row < x->rows; row++)
+        lsh_join_seen(x, w, row, &keys[row / FLASH_MR]);
 }
 
 /* Queries, and what earlier rounds made of them. */
@@ -259,11 +173,12 @@ static void lsh_attend(const struct attn_recurrent_part *part, const struct attn
                                 .causal = p->flags & ATTN_FLAG_CAUSAL};
         lsh_take_queries(part, w, &x, round == 0);
         x.last = last && number % in_round == 0 && p->rounds > 1;
-        if (before)
-            lsh_meet(part, w, &x, before);
+        for (int64_t n = 0; before && n < w->chunk; n += w->tile)
+            lsh_meet_tile(part, w, &x, before, n);
         x.last = last;
         x.next = number + 1 < w->pieces ? x.token + w->chunk : NULL;
-        lsh_meet(part, w, &x, own);
+        for (int64_t n = 0; n < w->chunk; n += w->tile)
+            lsh_meet_tile(part, w, &x, own, n);
         if (round == p->rounds - 1)
             lsh_store_queries(part, w, &x);
         else
