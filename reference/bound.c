@@ -59,6 +59,9 @@ static void init_storage(struct ref_arithmetic *a, const struct attn_problem *pr
         a->eta_p = storage_underflow(numerics->p_type, numerics->ftz);
     if (a->u_proj > 0.0)
         a->eta_proj = storage_underflow(proj, numerics->ftz);
+    a->u_state = storage_roundoff(numerics->state_type, a->u);
+    if (a->u_state > 0.0)
+        a->eta_state = storage_underflow(numerics->state_type, numerics->ftz);
     /* Fewer bins than 2/u_P group more errors together, which only widens the bound. */
     if (a->generic && a->u_p > 0.0)
         a->bins = (int)fmin(2.0 / a->u_p, REF_BINS);
@@ -149,6 +152,11 @@ void ref_arithmetic_init(struct ref_arithmetic *arithmetic, const struct attn_pr
 double ref_growth(const struct ref_arithmetic *a, double k)
 {
     return growth(a, a->u_op, k);
+}
+
+double ref_growth_state(const struct ref_arithmetic *a, double stores)
+{
+    return a->u_state > 0.0 ? growth(a, a->u_state, stores) : 0.0;
 }
 
 bool ref_squares(const struct ref_arithmetic *a, int64_t terms)

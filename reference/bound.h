@@ -61,6 +61,9 @@ struct ref_arithmetic {
     double u_pv;         /* relative rounding of p and v before p v */
     bool alibi_by_key;   /* ALiBi is slope * j */
     bool on_rise;        /* only a maximum that rises rescales */
+    double decay_chunk;  /* steps whose decays are added up before exp; 0: exp at each step */
+    double u_state;      /* relative rounding of a stored state; 0: kept in the accumulation type */
+    double eta_state;    /* absolute rounding of it near 0 */
 };
 
 /* declared.c: the constants of what is declared by the fields from score_stores on. Called last by
@@ -97,7 +100,10 @@ bool ref_squares_stored(const struct ref_arithmetic *arithmetic, int64_t terms);
 double ref_growth_worst(const struct ref_arithmetic *arithmetic, double k);
 double ref_growth_likely(const struct ref_arithmetic *arithmetic, double k);
 
-/* The same with inputs that are rounded to u_in: (1 + G(k)) (1 + 2 u_in) - 1. */
+/* What so many stores of a state to a narrower type make of a term; 0: there is none. */
+double ref_growth_state(const struct ref_arithmetic *arithmetic, double stores);
+
+/* G(k) with inputs that are rounded to u_in: (1 + G(k)) (1 + 2 u_in) - 1. */
 double ref_growth_rounded(const struct ref_arithmetic *arithmetic, double k);
 
 /* Adds the chain of a partial sum to g: (1 + g) (1 + G) - 1. Without partial sums returns g. */

@@ -9,6 +9,7 @@ void ref_arithmetic_further(struct ref_arithmetic *a, const struct attn_numerics
     a->score_stores = fmax(1.0, (double)numerics->score_stores);
     a->u_pv = numerics->u_pv;
     a->alibi_by_key = numerics->alibi_by_key;
+    a->decay_chunk = (double)numerics->decay_chunk;
     a->on_rise = numerics->rescale_on_rise && numerics->splits <= 1;
     if (!numerics->p_stochastic)
         return;

@@ -270,7 +270,8 @@ NUMERICS = ("acc_type", "score_type", "p_type", "proj_type", "p_normalised", "de
             "acc_toward_zero", "out_toward_zero", "ftz", "empty_row", "deterministic",
             "gaussian_by_norms", "invariant", "key_tile", "chain", "splits", "u_in", "e_exp",
             "e_arg", "e_tanh", "e_log", "tau", "partial_type", "partial_terms",
-            "score_stores", "alibi_by_key", "p_stochastic", "rescale_on_rise", "u_pv", "e_f", "a_f")
+            "score_stores", "alibi_by_key", "p_stochastic", "rescale_on_rise", "u_pv", "e_f", "a_f",
+            "decay_chunk", "state_type")
 EMPTY_ROW = {"zero": 0, "nan": 1, "uniform": 2, "inf": 3}
 
 
@@ -291,7 +292,7 @@ def declared(plan):
         near = difflib.get_close_matches(unknown[0], NUMERICS, 1)
         raise KeyError(f"numerics has no '{unknown[0]}'"
                        + (f"; did you mean '{near[0]}'?" if near else ""))
-    for field in ("acc_type", "score_type", "p_type", "proj_type", "partial_type"):
+    for field in ("acc_type", "score_type", "p_type", "proj_type", "partial_type", "state_type"):
         if given.get(field) is not None and given[field] not in NUMBERS:
             raise ValueError(f"numerics: {field} '{given[field]}' is no type; "
                              f"legal: {', '.join(NUMBERS)}")

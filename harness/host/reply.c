@@ -159,6 +159,7 @@ static int numerics_check(const struct attn_numerics *n, char *why, size_t size)
         {"score_type", is_float_or_default(n->score_type)},
         {"p_type", is_float_or_default(n->p_type)},
         {"proj_type", is_float_or_default(n->proj_type)},
+        {"state_type", is_float_or_default(n->state_type)},
         {"p_normalised", n->p_normalised <= 1},
         {"denominator", n->denominator <= 2},
         {"acc_toward_zero", n->acc_toward_zero <= 1},
@@ -185,6 +186,7 @@ static int numerics_check(const struct attn_numerics *n, char *why, size_t size)
         {"u_pv", isfinite(n->u_pv) && n->u_pv >= 0},
         {"e_f", isfinite(n->e_f) && n->e_f >= 0},
         {"a_f", isfinite(n->a_f) && n->a_f >= 0},
+        {"decay_chunk", n->decay_chunk >= 0},
     };
     for (size_t c = 0; c < sizeof(checks) / sizeof(checks[0]); c++) {
         if (!checks[c].good) {

@@ -32,6 +32,8 @@ static const double padding = 256;
 static const double most_stores = 8;
 /* exp(11) is the last whole power that f16 holds. */
 static const double most_tau = 11;
+/* Public chunked kernels take 16 to 256 steps. */
+static const double most_chunk = 512;
 
 static const struct row *row_of(uint32_t dtype)
 {
@@ -66,6 +68,7 @@ int attn_limits_of(const struct attn_problem *p, const struct attn_numerics *n,
         type_limit("p_type", n->p_type, u),
         type_limit("proj_type", n->proj_type, u),
         type_limit("partial_type", n->partial_type, u),
+        type_limit("state_type", n->state_type, u),
         {"partial_terms", terms, most_terms, 0},
         {"partial_terms times the roundoff of partial_type", terms * partial, most_partial, 0},
         {"acc_toward_zero times what so many keys lose", truncated, most_partial, 0},
@@ -83,6 +86,7 @@ int attn_limits_of(const struct attn_problem *p, const struct attn_numerics *n,
         {"e_f", n->e_f, row->e_exp, 0},
         {"a_f", n->a_f, row->e_tanh, 0},
         {"tau", n->tau, most_tau, 0},
+        {"decay_chunk", (double)n->decay_chunk, most_chunk, 0},
     };
     const int count = sizeof all / sizeof *all;
     _Static_assert(sizeof all / sizeof *all <= ATTN_LIMITS_MAX, "room for all limits");

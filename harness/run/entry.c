@@ -190,7 +190,8 @@ static json_t *numerics_json(const struct attn_plan_info *plan)
                  {"score_type", n->score_type},
                  {"p_type", n->p_type},
                  {"proj_type", n->proj_type},
-                 {"partial_type", n->partial_type}};
+                 {"partial_type", n->partial_type},
+                 {"state_type", n->state_type}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].type)
             put(o, types[i].key, json_string(attn_dtype_name(types[i].type)));
@@ -210,6 +211,7 @@ static json_t *numerics_json(const struct attn_plan_info *plan)
                    {"e_log", n->e_log},
                    {"e_f", n->e_f},
                    {"a_f", n->a_f},
+                   {"decay_chunk", (double)n->decay_chunk},
                    {"tau", n->tau},
                    {"p_normalised", n->p_normalised},
                    {"denominator", n->denominator},

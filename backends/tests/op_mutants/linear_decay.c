@@ -141,12 +141,16 @@ static void compute(const struct head *x)
 
 static int64_t floats(const struct attn_problem *p)
 {
-    return (p->dk + 1) * (p->dv + 1);
+    return (p->dk + 1) * (p->dv + 1) + OP_MUTANT_CHUNK * p->dk;
 }
 
 static void run(const struct attn_problem *p, const struct attn_operands *o, float *memory)
 {
     struct head x = {.p = p, .o = o, .state = memory};
+    if (op_mutant_in_chunks()) {
+        op_mutant_decay_in_chunks(p, o, memory);
+        return;
+    }
     x.prefix = x.state + p->dk * p->dv;
     x.out = x.prefix + p->dk;
     for (x.b = 0; x.b < p->b; x.b++)

@@ -22,7 +22,16 @@
     BUG(decay_state_bf16, "f32", "decay", "the state is kept in bf16")                             \
     BUG(decay_transposed, "f32 bf16", "decay_state", "the state is read transposed")               \
     BUG(decay_state_head_0, "f32 bf16", "decay_state", "the state of head 0 for all heads")        \
-    BUG(decay_column_0, "f32 bf16", "decay decay_inclusive", "the decay of column 0 for all columns")
+    BUG(decay_column_0, "f32 bf16", "decay decay_inclusive", "the decay of column 0 for all columns") \
+    BUG(decay_chunk_factored, "f32 bf16", "decay", "in chunks: exp of a sum times exp of its negative") \
+    BUG(decay_chunk_kept, "f32 bf16", "decay", "in chunks: the state does not decay")              \
+    BUG(decay_chunk_sum_bf16, "f32", "decay", "in chunks: decays added up in bf16")                \
+    BUG(decay_chunk_state_bf16, "f32", "decay", "in chunks: the state is kept in bf16, undeclared")
 /* clang-format on */
+
+/* Not wrong: differences of sums over a chunk, which is declared; and a state in f16, too. */
+#define LINEAR_DECAY_RIGHT                                                                         \
+    RIGHT(decay_in_chunks, "decay decay_inclusive decay_bonus decay_scale decay_state", "chunks")  \
+    RIGHT(decay_in_chunks_f16, "decay decay_inclusive decay_state", "chunks, the state in f16")
 
 #endif

@@ -4,6 +4,8 @@
 #ifndef ATTN_OP_MUTANT_H
 #define ATTN_OP_MUTANT_H
 
+#include <stdbool.h>
+
 #include "attnbench/problem.h"
 #include "chunked_bugs.h"
 #include "linear_decay_bugs.h"
@@ -23,7 +25,7 @@
         CHUNKED_BUGS LINFORMER_BUGS NYSTROM_BUGS LSH_BUGS
 
 /* RIGHT(name, cases, text): another way to compute the same, which must pass. */
-#define OP_MUTANT_RIGHT PERFORMER_RIGHT
+#define OP_MUTANT_RIGHT PERFORMER_RIGHT LINEAR_DECAY_RIGHT
 
 enum op_mutant_bug {
     BUG_none,
@@ -51,6 +53,13 @@ struct op_mutant {
 extern const struct op_mutant op_mutant_wkv, op_mutant_linear_decay, op_mutant_places,
     op_mutant_performer, op_mutant_weights, op_mutant_longformer, op_mutant_chunked,
     op_mutant_linformer, op_mutant_nystrom, op_mutant_lsh;
+
+/* linear_decay_chunks.c: does it compute in chunks of so many steps? Then it takes CHUNK Dk floats
+ * more. */
+enum { OP_MUTANT_CHUNK = 16 };
+bool op_mutant_in_chunks(void);
+void op_mutant_decay_in_chunks(const struct attn_problem *p, const struct attn_operands *o,
+                               float *memory);
 
 /* Element `at` of an operand as f32, and back. */
 float op_mutant_get(const struct attn_tensor *tensor, int64_t at);

@@ -148,6 +148,10 @@ static void numerics(const void *opaque, struct attn_numerics *numerics)
     numerics->deterministic = 1;
     numerics->proj_type = ATTN_F32;
     numerics->e_exp = numerics->e_log = 4 * 0x1p-24;
+    if (plan->problem->op == ATTN_OP_LINEAR_DECAY && op_mutant_in_chunks())
+        numerics->decay_chunk = OP_MUTANT_CHUNK;
+    if (bug(decay_in_chunks_f16))
+        numerics->state_type = ATTN_F16;
     if (plan->problem->weight_fn == ATTN_WEIGHT_SIGMOID)
         numerics->e_f = 8 * 0x1p-24;
     if (plan->problem->weight_fn == ATTN_WEIGHT_LAPLACE)

@@ -345,7 +345,8 @@ static inline const struct attn_tensor *attn_tensor_find(const struct attn_probl
  * kernels of the problem's type are known to work, U: f32 for f64, tf32 (2^-11) for f32, else the
  * type itself. harness/judge/README.md says why each limit is what it is.
  *   acc_type                           u at most that of the problem's type
- *   score_type p_type proj_type        u at most that of U
+ *   score_type p_type proj_type
+ *   state_type                         u at most that of U
  *   partial_type partial_terms         u at most that of U, 64 terms, terms * u at most 2^-5
  *   u_in u_pv                          u(U)
  *   e_exp                              2^-22 f64, 2^-11 f32, 2^-9 f16, 2^-7 bf16
@@ -355,7 +356,8 @@ static inline const struct attn_tensor *attn_tensor_find(const struct attn_probl
  *   e_log                              2^-22 f64, 2^-11 else
  *   e_f                                as e_exp
  *   a_f                                as e_tanh
- *   chain, splits, tau, score_stores   Sk + 256, Sk, 11, 8 */
+ *   chain, splits, tau, score_stores   Sk + 256, Sk, 11, 8
+ *   decay_chunk                        512 */
 struct attn_numerics {
     uint32_t struct_size;  /* set by the harness: fields past it must not be written */
     uint32_t acc_type;     /* accumulation type of all sums; 0: the type of q */
@@ -406,6 +408,13 @@ struct attn_numerics {
      * laplace's erf, and e_arg |s| f(s) of sigmoid. */
     double e_f;
     double a_f;
+    /* linear_decay: the exponents of decays are differences of sums over up to so many steps, a
+     * chunk. The state decays and is stored at the end of each; q and k times exp may be rounded to
+     * u_in, and their products stored in p_type. 0: exp of each step's decay, and the state decays
+     * at each step. */
+    int64_t decay_chunk;
+    uint32_t state_type; /* linear_decay, wkv: type of the state between steps, or chunks; 0:
+                            acc_type */
 };
 
 /* Verification checks what a backend declares here bit for bit. What it does not declare is checked

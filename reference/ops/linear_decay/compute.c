@@ -15,6 +15,7 @@ struct head {
     int64_t b, h, steps, dk, dv;
     double *k, *v, *g;      /* g: logarithms of decay */
     double *decay;          /* exp(g) */
+    double *prefix;         /* [S+1,Dk] sums of |g| */
     double *bonus;          /* [Dk]; NULL: 1 */
     double *state;          /* [Dk,Dv]; NULL: nothing went before */
     double *scratch;        /* [rows] of 4 Dk */
@@ -22,7 +23,8 @@ struct head {
     int64_t third, columns; /* the requested rows of the state */
 };
 
-/* The sum for one query: over steps 0 .. last, each decayed by all steps after it. */
+/* The sum for one query: over steps 0 .. last, each decayed by all steps after it. The sum of q S
+ * takes dk products. */
 struct sum {
     const struct head *head;
     int64_t last;
@@ -34,27 +36,34 @@ struct sum {
     double *steps, *way;
 };
 
-/* Relative error of the decay that column c went through. */
-static double decay_error(const struct ref_arithmetic *a, const struct sum *x, int64_t c)
-{
-    return expm1(x->steps[c] * a->e_exp + x->way[c] * a->e_arg);
-}
-
-/* q k D of one step, added up over the columns; its error in *error. The sum of q S takes dk
- * products, and a term went through two operations at each step since. */
-static double weigh(const struct sum *x, const double *with, const double *own, int64_t since,
-                    double *error)
+/* Relative error of what column c makes of a term that entered at step `from`; -1: before all. */
+static double column_error(const struct sum *x, const struct ref_decay_term *term, int64_t from,
+                           int64_t c)
 {
     const struct ref_arithmetic *a = &x->head->job->arithmetic;
-    const double growth = ref_growth(a, 2.0 * (double)since + (double)x->head->dk + 4.0);
+    const int64_t chunk = (int64_t)a->decay_chunk, dk = x->head->dk;
+    const int64_t begin = from + 1 > chunk ? from + 1 - chunk : 0;
+    const double around = x->head->prefix[(x->last + 1) * dk + c] - x->head->prefix[begin * dk + c];
+    return ref_decay_error(a, term, x->steps[c], x->way[c], around);
+}
+
+/* q k D of step i, added up over the columns; its error in *error. */
+static double weigh(const struct sum *x, int64_t i, double *error)
+{
+    const struct head *s = x->head;
+    const struct ref_arithmetic *a = &s->job->arithmetic;
+    const struct ref_decay_term term = ref_decay_term_of(a, s->dk, x->last - i, false);
+    const double *k = s->k + i * s->dk, *own = i == x->last ? x->bonus : NULL;
     double total = 0;
     *error = 0;
-    for (int64_t c = 0; c < x->head->dk; c++) {
-        const double p = x->q[c] * with[c] * x->carry[c] * (own ? own[c] : 1);
+    for (int64_t c = 0; c < s->dk; c++) {
+        const double p = x->q[c] * k[c] * x->carry[c] * (own ? own[c] : 1);
         total += p;
-        if (x->head->job->bounds)
-            *error += fabs(p) * (growth + (1 + growth) * decay_error(a, x, c));
+        if (s->job->bounds)
+            *error += fabs(p) * column_error(x, &term, i, c);
     }
+    if ((double)(x->last - i) < a->decay_chunk)
+        *error += a->eta_p;
     return total;
 }
 
@@ -79,11 +88,11 @@ static void add(const struct sum *x, double weight, double error, const double *
 /* What went before step 0: a row of the state for each column of k. */
 static void add_state(const struct sum *x, double *out, double *bound)
 {
-    const struct ref_arithmetic *a = &x->head->job->arithmetic;
-    const double growth = ref_growth(a, 2.0 * (double)(x->last + 1) + (double)x->head->dk + 4.0);
+    const struct ref_decay_term term =
+        ref_decay_term_of(&x->head->job->arithmetic, x->head->dk, x->last + 1, true);
     for (int64_t c = 0; x->head->state && c < x->head->dk; c++) {
         const double p = x->q[c] * x->carry[c];
-        const double error = fabs(p) * (growth + (1 + growth) * decay_error(a, x, c));
+        const double error = fabs(p) * column_error(x, &term, -1, c);
         add(x, p, error, x->head->state + c * x->head->dv, out, bound);
     }
 }
@@ -103,14 +112,13 @@ static void sum_up(const struct sum *x, double *out, double *bound)
     }
     for (int64_t i = x->last; i >= 0; i--) {
         double error;
-        const double weight =
-            weigh(x, s->k + i * s->dk, i == x->last ? x->bonus : NULL, x->last - i, &error);
+        const double weight = weigh(x, i, &error);
         add(x, weight, error, s->v + i * s->dv, out, bound);
         if (!(x->spared && i == x->last))
             decay_by(x, i);
     }
     add_state(x, out, bound);
-    const double lost = (2.0 * (double)(x->last + 1) + (double)s->dk + 4.0) * a->omega * reach;
+    const double lost = ref_decay_lost(a, s->dk, x->last, reach);
     for (int64_t d = 0; d < s->dv; d++) {
         out[d] *= x->scale;
         if (bound)
@@ -191,8 +199,11 @@ static void load_head(struct head *s)
         ref_load_vector(in->by_role[ATTN_V], at, s->dv, s->v + i * s->dv);
         ref_load_vector(in->by_role[ATTN_DECAY], at, s->dk, s->g + i * s->dk);
     }
-    for (int64_t n = 0; n < s->steps * s->dk; n++)
+    memset(s->prefix, 0, (size_t)s->dk * sizeof *s->prefix);
+    for (int64_t n = 0; n < s->steps * s->dk; n++) {
         s->decay[n] = exp(s->g[n]);
+        s->prefix[n + s->dk] = s->prefix[n] + fabs(s->g[n]);
+    }
     if (s->bonus)
         ref_load_vector(in->by_role[ATTN_BONUS], (const int64_t[]){s->h, 0}, s->dk, s->bonus);
     for (int64_t c = 0; s->state && c < s->dk; c++)
@@ -206,7 +217,7 @@ int ref_linear_decay_compute(const struct ref_job *job)
     const bool states = job->result->output[REF_DECAY_STATE].value != NULL;
     const struct ref_units *columns = &job->request->units[REF_DECAY_STATE];
     struct head s = {.job = job, .steps = p->sk, .dk = p->dk, .dv = p->dv};
-    double *memory = ref_alloc_doubles(p->sk, 3 * p->dk + p->dv);
+    double *memory = ref_alloc_doubles(p->sk + 1, 4 * p->dk + p->dv);
     double *scratch = ref_alloc_doubles(p->sq + p->dk, 4 * p->dk);
     double *rest = ref_alloc_doubles(p->dk, p->dv + 1);
     int status = memory && scratch && rest ? ATTN_OK : ATTN_OUT_OF_MEMORY;
@@ -216,7 +227,8 @@ int ref_linear_decay_compute(const struct ref_job *job)
     if (status == ATTN_OK) {
         s.g = s.k + p->sk * p->dk;
         s.decay = s.g + p->sk * p->dk;
-        s.v = s.decay + p->sk * p->dk;
+        s.prefix = s.decay + p->sk * p->dk;
+        s.v = s.prefix + (p->sk + 1) * p->dk;
         s.bonus = job->operands.by_role[ATTN_BONUS] ? rest : NULL;
         s.state = job->operands.by_role[ATTN_STATE_IN] ? rest + p->dk : NULL;
     }

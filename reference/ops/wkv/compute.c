@@ -61,14 +61,16 @@ static double apart(double a, double b)
     return a == b ? 0 : fabs(a - b);
 }
 
-/* How wrong the exponent of a term may be on its way: what is rounded, and what exp sees. */
+/* How wrong the exponent of a term may be on its way: what is rounded, what exp sees, and the
+ * running exponents that are stored. */
 struct way {
-    double rounded, seen, exps;
+    double rounded, seen, exps, stored;
 };
 
 static double term_error(const struct ref_arithmetic *a, const struct way *way)
 {
-    return expm1(a->three * way->rounded + way->exps * a->e_exp + a->e_arg * way->seen);
+    return expm1(a->three * way->rounded + way->exps * a->e_exp + a->e_arg * way->seen +
+                 a->u_state * way->stored);
 }
 
 /* Adds the step at which the terms before step i decay. */
@@ -79,6 +81,7 @@ static void add_decay(const struct terms *x, int64_t i, struct way *way)
     way->rounded += apart(before, w) + w + apart(before - w, after);
     way->seen += apart(before - w, after);
     way->exps += 1;
+    way->stored += fabs(after);
 }
 
 static void add_term(struct sums *sums, double p, double v, double error)
@@ -140,13 +143,14 @@ static void add_errors(const struct ref_arithmetic *a, const struct terms *x, st
 
     if (x->own) {
         const double e = exponent(x, x->t);
-        here = (struct way){fabs(e) + apart(e, x->top), apart(e, x->top), 1};
+        here = (struct way){fabs(e) + apart(e, x->top), apart(e, x->top), 1, 0};
         add_term(sums, exp(e - sums->lse), v[x->t], term_error(a, &here));
-        way = (struct way){apart(end, x->top), apart(end, x->top), 1};
+        way = (struct way){apart(end, x->top), apart(end, x->top), 1, 0};
     }
     for (int64_t i = x->t - 1; i >= 0; i--) {
         const double enters = apart(k[i], running(x, i + 1));
-        here = (struct way){way.rounded + fabs(k[i]) + enters, way.seen + enters, way.exps + 1};
+        here = (struct way){way.rounded + fabs(k[i]) + enters, way.seen + enters, way.exps + 1,
+                            way.stored + fabs(running(x, i + 1))};
         add_term(sums, exp(exponent(x, i) - sums->lse), v[i], term_error(a, &here));
         add_decay(x, i, &way);
     }
@@ -156,14 +160,25 @@ static void add_errors(const struct ref_arithmetic *a, const struct terms *x, st
     }
 }
 
+double ref_wkv_growth(const struct ref_arithmetic *a, double steps)
+{
+    const double g = ref_growth(a, 2.0 * steps);
+    return g + ref_growth_state(a, steps) * (1.0 + g);
+}
+
+double ref_wkv_lost(const struct ref_arithmetic *a, double steps)
+{
+    return (2.0 * steps + 2) * a->omega + steps * a->eta_state;
+}
+
 /* E of the quotient, and in *log_error that of the log of the denominator. */
 static double error_of(const struct ref_arithmetic *a, const struct terms *x,
                        const struct sums *sums, double *log_error)
 {
-    const double n = 2.0 * (double)(x->t + 2), g = ref_growth(a, n);
+    const double n = (double)(x->t + 2), g = ref_wkv_growth(a, n);
     const double least = (1 - g) * (1 - sums->wrong);
     const double scale = exp(sums->lse - x->top);
-    const double lost = (n + 2) * a->omega * (1 + sums->most + fabs(sums->mean)) / scale;
+    const double lost = ref_wkv_lost(a, n) * (1 + sums->most + fabs(sums->mean)) / scale;
 
     *log_error = 0;
     if (isnan(sums->mean))

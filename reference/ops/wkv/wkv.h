@@ -12,4 +12,8 @@ int ref_wkv_compute(const struct ref_job *job);
 /* Turns a, b, p of a state into what is compared: a/b, p + log b, 0. */
 void ref_wkv_state(double *unit);
 
+/* Relative error of what so many steps add to and multiply a state by; what underflows lose. */
+double ref_wkv_growth(const struct ref_arithmetic *a, double steps);
+double ref_wkv_lost(const struct ref_arithmetic *a, double steps);
+
 #endif

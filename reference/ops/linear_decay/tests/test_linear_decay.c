@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "reference/dtype.h"
 #include "reference/tests/sequence.h"
 
 enum { MOST = 1024, DK = 6, DV = 5 };
@@ -207,6 +208,143 @@ static void the_bound_holds(void **unused)
            most[0], most[1], most[2], most[3]);
 }
 
+/* ---- in chunks ---- */
+
+enum { MOST_CHUNK = 64 };
+
+static float kept(float value, uint32_t type)
+{
+    uint16_t bits[2] = {0};
+    if (type == ATTN_F32)
+        return value;
+    attn_dtype_store(type, bits, 0, value);
+    return (float)attn_dtype_load(type, bits, 0);
+}
+
+/* What step r of a chunk that begins at `first` has decayed by when it is read. */
+static float read_sum(const float *sums, int64_t r, int64_t c)
+{
+    r -= !made.variant;
+    return r < 0 ? 0 : sums[r * DK + c];
+}
+
+static float weight_in_chunk(const float *sums, int64_t first, int64_t r, int64_t i, uint32_t type)
+{
+    const float *q = made.sequence.tensors[0].data, *k = made.sequence.tensors[1].data;
+    float sum = 0;
+    for (int64_t c = 0; c < DK; c++) {
+        const float own = made.bonus ? (float)made.u[c] : 1;
+        const float by = i == r ? own : expf(read_sum(sums, r, c) - sums[i * DK + c]);
+        sum += q[(first + r) * DK + c] * kept(k[(first + i) * DK + c] * by, type);
+    }
+    return kept(sum, type);
+}
+
+/* A kernel in chunks. The state, q, k times their decays, and their products are stored in `type`.
+ */
+static void in_chunks(int64_t chunk, uint32_t type, float state[DK * DV], float *out)
+{
+    const float *q = made.sequence.tensors[0].data, *k = made.sequence.tensors[1].data;
+    const float *v = made.sequence.tensors[2].data, *g = made.sequence.tensors[3].data;
+    static float sums[MOST_CHUNK * DK];
+    for (int64_t n = 0; n < DK * DV; n++)
+        state[n] = kept(made.state ? (float)made.in[n] : 0, type);
+    for (int64_t first = 0; first < made.steps; first += chunk) {
+        const int64_t n = made.steps - first < chunk ? made.steps - first : chunk;
+        for (int64_t e = 0; e < n * DK; e++)
+            sums[e] = (e < DK ? 0 : sums[e - DK]) + g[first * DK + e];
+        for (int64_t r = 0; r < n; r++)
+            for (int64_t d = 0; d < DV; d++) {
+                float sum = 0, inside = 0;
+                for (int64_t c = 0; c < DK; c++)
+                    sum += kept(q[(first + r) * DK + c] * expf(read_sum(sums, r, c)), type) *
+                           state[c * DV + d];
+                for (int64_t i = 0; i <= r; i++)
+                    inside += weight_in_chunk(sums, first, r, i, type) * v[(first + i) * DV + d];
+                out[(first + r) * DV + d] = 0.7F * (sum + inside);
+            }
+        for (int64_t c = 0; c < DK; c++)
+            for (int64_t d = 0; d < DV; d++) {
+                const float end = sums[(n - 1) * DK + c];
+                float sum = 0;
+                for (int64_t i = 0; i < n; i++)
+                    sum += kept(k[(first + i) * DK + c] * expf(end - sums[i * DK + c]), type) *
+                           v[(first + i) * DV + d];
+                state[c * DV + d] = kept(state[c * DV + d] * expf(end) + sum, type);
+            }
+    }
+}
+
+static double ratio_in_chunks(int64_t chunk, uint32_t type, enum ref_fill_kind fill)
+{
+    static float out[MOST * DV], state[DK * DV];
+    struct attn_numerics n = sequence_f32;
+    double most = 0;
+    n.decay_chunk = chunk;
+    if (type != ATTN_F32) {
+        n.state_type = n.p_type = type;
+        n.u_in = attn_dtype_roundoff(type);
+    }
+    build(ATTN_F32);
+    compute(&n, fill);
+    in_chunks(chunk, type, state, out);
+    for (int64_t e = 0; e < made.steps * DV; e++)
+        most = fmax(most, fabs((double)out[e] - made.out[e]) / made.bound[e]);
+    for (int64_t e = 0; e < DK * DV; e++)
+        most = fmax(most, fabs((double)state[e] - made.after[e]) / made.after_bound[e]);
+    return most;
+}
+
+/* Differences of sums of decays, and what is stored in 16 bits between chunks. */
+static void the_bound_holds_in_chunks(void **unused)
+{
+    static const uint32_t types[] = {ATTN_F32, ATTN_F16, ATTN_BF16};
+    static const int64_t chunks[] = {1, 16, 64};
+    (void)unused;
+    for (int t = 0; t < 3; t++) {
+        double most[3] = {0};
+        for (uint64_t seed = 0; seed < 24; seed++) {
+            const int64_t steps = seed < 3 ? 600 : 150;
+            draw(steps, seed);
+            most[0] = fmax(most[0], ratio_in_chunks(chunks[seed % 3], types[t], REF_FILL_GENERIC));
+            for (int64_t n = 0; n < steps * DK; n++)
+                made.g[n] = n % DK % 2 ? -8 : 0;
+            most[1] =
+                fmax(most[1], ratio_in_chunks(chunks[seed % 3], types[t], REF_FILL_STRUCTURED));
+            for (int64_t n = 0; n < steps * DK; n++) {
+                made.q[n] = made.k[n] = 1;
+                made.g[n] = -0.01;
+            }
+            for (int64_t n = 0; n < steps * DV; n++)
+                made.v[n] = 1;
+            most[2] =
+                fmax(most[2], ratio_in_chunks(chunks[seed % 3], types[t], REF_FILL_STRUCTURED));
+        }
+        printf("in chunks, stored in %s: largest error over bound: drawn %.3f, strong decay %.3f, "
+               "all alike %.3f\n",
+               attn_dtype_name(types[t]), most[0], most[1], most[2]);
+        for (int n = 0; n < 3; n++)
+            assert_true(most[n] <= 1 && most[n] > 1e-4);
+    }
+}
+
+/* Decays that are added up in bf16, and an undeclared state in bf16, are beyond the bound. */
+static void the_bound_in_chunks_refuses_what_is_not_declared(void **unused)
+{
+    static float out[MOST * DV], state[DK * DV];
+    struct attn_numerics n = sequence_f32;
+    double most = 0;
+    (void)unused;
+    n.decay_chunk = 64;
+    draw(1000, 2);
+    build(ATTN_F32);
+    compute(&n, REF_FILL_GENERIC);
+    in_chunks(64, ATTN_BF16, state, out);
+    for (int64_t e = 0; e < made.steps * DV; e++)
+        most = fmax(most, fabs((double)out[e] - made.out[e]) / made.bound[e]);
+    assert_true(most > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +352,8 @@ int main(void)
         cmocka_unit_test(without_decay_it_is_linear_attention),
         cmocka_unit_test(parts_with_a_state_are_the_whole),
         cmocka_unit_test(the_bound_holds),
+        cmocka_unit_test(the_bound_holds_in_chunks),
+        cmocka_unit_test(the_bound_in_chunks_refuses_what_is_not_declared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

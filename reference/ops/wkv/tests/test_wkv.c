@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reference/dtype.h"
 #include "reference/tests/sequence.h"
 
 enum { MOST = 4096, CHANNELS = 4 };
@@ -66,8 +67,19 @@ static void compute(const struct attn_numerics *numerics, enum ref_fill_kind fil
     sequence_compute(&made.sequence, numerics, fill, &result);
 }
 
-/* The recurrence as released kernels have it; REAL is the type of every operation. */
-#define RECURRENCE(NAME, REAL, EXP)                                                                \
+/* A number as a state in `state_type` keeps it. */
+static uint32_t state_type = ATTN_F32;
+
+static float kept(float value)
+{
+    float bits[1] = {0};
+    attn_dtype_store(state_type, bits, 0, value);
+    return (float)attn_dtype_load(state_type, bits, 0);
+}
+
+/* The recurrence as released kernels have it; REAL is the type of every operation, and STORE keeps
+ * the state. */
+#define RECURRENCE(NAME, REAL, EXP, STORE)                                                         \
     static void NAME(int64_t c, REAL state[3], REAL *out)                                          \
     {                                                                                              \
         const REAL w = (REAL)made.decay[c], u = (REAL)made.bonus[c];                               \
@@ -80,14 +92,14 @@ static void compute(const struct attn_numerics *numerics, enum ref_fill_kind fil
             top = own > k ? own : k;                                                               \
             before = EXP(own - top);                                                               \
             now = EXP(k - top);                                                                    \
-            state[0] = before * state[0] + now * v;                                                \
-            state[1] = before * state[1] + now;                                                    \
-            state[2] = top;                                                                        \
+            state[0] = STORE(before * state[0] + now * v);                                         \
+            state[1] = STORE(before * state[1] + now);                                             \
+            state[2] = STORE(top);                                                                 \
         }                                                                                          \
     }
 
-RECURRENCE(recur_f64, double, exp)
-RECURRENCE(recur_f32, float, expf)
+RECURRENCE(recur_f64, double, exp, )
+RECURRENCE(recur_f32, float, expf, kept)
 
 static void begin(int64_t c, double state[3])
 {
@@ -219,13 +231,15 @@ static void keys_that_are_no_numbers(void **unused)
 static double largest_ratio(enum ref_fill_kind fill)
 {
     static float out[MOST];
+    struct attn_numerics numerics = sequence_f32;
     double most = 0;
+    numerics.state_type = state_type;
     build(ATTN_F32);
-    compute(&sequence_f32, fill);
+    compute(&numerics, fill);
     for (int64_t c = 0; c < CHANNELS; c++) {
         double start[3];
         begin(c, start);
-        float state[3] = {(float)start[0], (float)start[1], (float)start[2]};
+        float state[3] = {kept((float)start[0]), kept((float)start[1]), kept((float)start[2])};
         recur_f32(c, state, out);
         for (int64_t t = 0; t < made.steps; t++) {
             const int64_t n = t * CHANNELS + c;
@@ -285,6 +299,37 @@ static void the_bound_holds(void **unused)
            most[0], most[1], most[2], most[3], most[4], most[5]);
 }
 
+/* A state that is kept in 16 bits, as declared; and beyond the bound of one that is not. */
+static void the_bound_holds_with_a_stored_state(void **unused)
+{
+    static const uint32_t types[] = {ATTN_F16, ATTN_BF16};
+    (void)unused;
+    for (int t = 0; t < 2; t++) {
+        double most = 0;
+        state_type = types[t];
+        for (uint64_t seed = 0; seed < 20; seed++) {
+            draw(seed < 2 ? 1000 : 200, 100 + 10 * seed, seed % 2);
+            most = fmax(most, largest_ratio(REF_FILL_GENERIC));
+            for (int64_t n = 0; n < made.steps * CHANNELS; n++)
+                made.k[n] = 1.7;
+            most = fmax(most, largest_ratio(REF_FILL_STRUCTURED));
+        }
+        printf("state in %s: largest error over bound %.3f\n", attn_dtype_name(types[t]), most);
+        assert_true(most > 1e-3);
+    }
+    state_type = ATTN_BF16;
+    draw(200, 7, false);
+    build(ATTN_F32);
+    compute(&sequence_f32, REF_FILL_GENERIC);
+    static float out[MOST];
+    double most = 0;
+    recur_f32(0, (float[3]){0, 0, -1e38F}, out);
+    for (int64_t i = 0; i < made.steps; i++)
+        most = fmax(most, fabs((double)out[i] - made.out[i * CHANNELS]) / made.bound[i * CHANNELS]);
+    assert_true(most > 10);
+    state_type = ATTN_F32;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -294,6 +339,7 @@ int main(void)
         cmocka_unit_test(parts_with_a_state_are_the_whole),
         cmocka_unit_test(keys_that_are_no_numbers),
         cmocka_unit_test(the_bound_holds),
+        cmocka_unit_test(the_bound_holds_with_a_stored_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
