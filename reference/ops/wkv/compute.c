@@ -61,6 +61,12 @@ static double apart(double a, double b)
     return a == b ? 0 : fabs(a - b);
 }
 
+/* What a store of a running exponent is relative to; one that does not exist is exact. */
+static double size_of(double a)
+{
+    return isinf(a) ? 0 : fabs(a);
+}
+
 /* How wrong the exponent of a term may be on its way: what is rounded, what exp sees, and the
  * running exponents that are stored. */
 struct way {
@@ -81,15 +87,18 @@ static void add_decay(const struct terms *x, int64_t i, struct way *way)
     way->rounded += apart(before, w) + w + apart(before - w, after);
     way->seen += apart(before - w, after);
     way->exps += 1;
-    way->stored += fabs(after);
+    way->stored += size_of(after);
 }
 
+/* A key of -inf weighs nothing, and its error is not a number. */
 static void add_term(struct sums *sums, double p, double v, double error)
 {
+    sums->most = fmax(sums->most, fabs(v));
+    if (p == 0)
+        return;
     sums->wrong += p * error;
     sums->spread += p * error * fabs(v - sums->mean);
     sums->size += p * (1 + error) * (fabs(v) + fabs(sums->mean));
-    sums->most = fmax(sums->most, fabs(v));
 }
 
 /* What went before the first step, and how it is weighed; false: nothing did. */
@@ -150,7 +159,7 @@ static void add_errors(const struct ref_arithmetic *a, const struct terms *x, st
     for (int64_t i = x->t - 1; i >= 0; i--) {
         const double enters = apart(k[i], running(x, i + 1));
         here = (struct way){way.rounded + fabs(k[i]) + enters, way.seen + enters, way.exps + 1,
-                            way.stored + fabs(running(x, i + 1))};
+                            way.stored + size_of(running(x, i + 1))};
         add_term(sums, exp(exponent(x, i) - sums->lse), v[i], term_error(a, &here));
         add_decay(x, i, &way);
     }

@@ -223,6 +223,7 @@ static void keys_that_are_no_numbers(void **unused)
         assert_int_equal(isnan(made.out[t * CHANNELS + 1]), t >= 3);
         assert_int_equal(isnan(made.out[t * CHANNELS + 2]), t == 0);
         assert_true(isfinite(made.out[t * CHANNELS + 3]));
+        assert_true(t == 0 || isfinite(made.bound[t * CHANNELS + 2])); /* it is judged */
     }
     assert_true(isnan(made.after[0]) && isnan(made.after[3]) && !isnan(made.after[6]));
 }
