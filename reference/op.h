@@ -101,6 +101,20 @@ struct ref_choice {
     uint32_t role;
 };
 
+struct ref_operands;
+struct ref_arithmetic;
+
+/* A sequence that may be cut: one call gives the state that the next one takes. */
+struct ref_stream {
+    uint32_t in, out; /* roles of the state */
+    /* How far results may be from the exact ones, from sizes of finite inputs alone: sets an entry
+     * for each element of output o at allowed[o], in the order of its shape, of the numbers that
+     * are compared (`comparable`). Rounding to the output type comes on top. `handed`: the same of
+     * the state that is given; NULL: that is exact. ATTN_OK or ATTN_OUT_OF_MEMORY. */
+    int (*allow)(const struct ref_operands *operands, const struct ref_arithmetic *arithmetic,
+                 const double *handed, double *const allowed[REF_OUTPUTS]);
+};
+
 /* Two extents that must be the same. */
 struct ref_tie {
     char letter, as;
@@ -140,7 +154,6 @@ bool ref_drawn_under(const struct ref_drawn *element, const char *fill);
 /* Is it drawn under the normal fill or one of these, whose list NULL ends? */
 bool ref_drawn_made(const struct ref_drawn *element, const char *const *fills);
 
-struct ref_operands;
 struct ref_job;
 
 struct ref_op {
@@ -166,6 +179,7 @@ struct ref_op {
     bool stochastic; /* its bound is a test of significance, not a proof: BOUND.md 8 */
     const struct ref_choice *choices; /* ended by a role of 0; NULL: none */
     const struct ref_tie *ties;       /* ended by a letter of 0; NULL: none */
+    const struct ref_stream *stream;  /* NULL: no state is handed on */
     /* Flags of a problem that follow from the fields of its parameters. NULL: there are none. */
     uint64_t (*param_flags)(const struct attn_problem *problem);
     /* Does the result of a batch entry depend on the others? NULL: no. */

@@ -18,7 +18,13 @@ struct attn_results {
     const struct attn_tensor *tensor[REF_OUTPUTS];
     double *value[REF_OUTPUTS]; /* NULL: there is no such output */
     struct attn_allowance allowance;
-    bool bounded;                   /* allowance is set, and the comparison is not one of bits */
+    bool bounded; /* allowance is set, and the comparison is not one of bits */
+    /* Operators that hand a state on: how far each element may be off, beside the rounding to its
+     * type; of the allowance only the arithmetic is set. Else NULL. */
+    double *allowed[REF_OUTPUTS];
+    const struct attn_results *handed; /* whose state was the input; NULL: none's. Not owned */
+    /* An attention whose allowance is that of these results; NULL: their own. Not owned. */
+    const struct attn_instance *attention;
     const struct attn_inner *inner; /* of multi-head attention; else NULL. Not owned */
     /* [Hq] the allowance of the last row that was read of each head: a row of out of multi-head
      * attention has columns of all heads */
@@ -81,11 +87,15 @@ struct attn_relation {
     const uint32_t *changes;
     /* Does it fit the case? Sets the pivot. */
     bool (*fits)(struct attn_relation_work *work);
+    /* The last part is an attention, and its allowance holds for all parts. */
+    bool by_attention;
     /* Changes the case of part `part`; NULL: its sizes are the same. */
     void (*recast)(const struct attn_relation_work *work, int part, struct attn_case *c);
     /* Element `at` of an input of that part. */
     double (*value)(const struct attn_relation_work *work, int part,
                     const struct attn_tensor *tensor, int64_t at[ATTN_MAX_RANK]);
+    /* Writes inputs of a part that follow from the results of the part before it. NULL: none do. */
+    void (*feed)(const struct attn_relation_work *work, int part, struct attn_instance *instance);
     /* What must hold at a place of the case's own results; false: nothing. */
     bool (*expect)(struct attn_relation_work *work, const struct attn_place *at,
                    struct attn_expectation *e);
@@ -94,12 +104,13 @@ struct attn_relation {
 };
 
 /* relation_keys.c, relation_queries.c, relation_values.c, relation_any.c, relation_heads.c,
- * relation_functions.c */
+ * relation_functions.c, relation_operators.c */
 extern const struct attn_relation attn_relation_permute_keys, attn_relation_shift,
     attn_relation_scale_v, attn_relation_linear_v, attn_relation_ones, attn_relation_causal_prefix,
     attn_relation_gqa, attn_relation_batch, attn_relation_split, attn_relation_duplicate_key,
     attn_relation_keep, attn_relation_functions, attn_relation_permute_queries,
-    attn_relation_permute_heads, attn_relation_shift_k, attn_relation_threads;
+    attn_relation_permute_heads, attn_relation_shift_k, attn_relation_threads, attn_relation_chunks,
+    attn_relation_identity_projection, attn_relation_no_denominator;
 
 /* By enum attn_check, up to ATTN_CHECK_THREADS. */
 extern const struct attn_relation *const attn_relations[];
@@ -168,8 +179,9 @@ struct attn_place attn_place_in_batch(const struct attn_results *results,
 struct attn_place attn_place_of_lse(const struct attn_results *results,
                                     const struct attn_place *at);
 
-/* An element of the results. */
+/* An element of the results; and as it is compared, where numbers are not unique. */
 double attn_results_read(const struct attn_results *results, const struct attn_place *at);
+double attn_results_compared(const struct attn_results *results, const struct attn_place *at);
 /* How far it may be from the true value, the rounding of its type included. */
 double attn_results_slack(struct attn_results *results, const struct attn_place *at);
 

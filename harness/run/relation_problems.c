@@ -42,11 +42,14 @@ struct attn_instance *attn_relation_make(const struct attn_session *session,
                                          const struct attn_relation *relation,
                                          const struct attn_relation_work *work, int part)
 {
-    struct attn_case c = work->base->c; /* nothing in the copy is owned */
+    struct attn_case c;
+    if (attn_case_copy(&c, &work->base->c) != 0)
+        return NULL;
     if (relation->recast)
         relation->recast(work, part, &c);
     c.fill = ATTN_FILL_ZEROS; /* every input is written below */
     struct attn_instance *instance = attn_instance_blank(session, &c);
+    attn_case_free(&c);
     for (uint32_t t = 0; instance && t < instance->problem.n_tensors; t++) {
         if (instance->operands[t].output)
             continue;

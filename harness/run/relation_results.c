@@ -33,8 +33,10 @@ static double *read_all(const struct attn_tensor *tensor)
 
 void attn_results_free(struct attn_results *results)
 {
-    for (int o = 0; o < REF_OUTPUTS; o++)
+    for (int o = 0; o < REF_OUTPUTS; o++) {
         free(results->value[o]);
+        free(results->allowed[o]);
+    }
     if (results->bounded)
         attn_allowance_free(&results->allowance);
     free(results->rows);
@@ -69,12 +71,73 @@ static bool reads_bits(const struct attn_numerics *numerics)
     return numerics->u_in == 0 || (frexp(numerics->u_in, &exponent) == 0.5 && exponent <= -7);
 }
 
+static int64_t count_of(const struct attn_tensor *tensor)
+{
+    int64_t count = 1;
+    for (uint32_t axis = 0; axis < tensor->rank; axis++)
+        count *= tensor->shape[axis];
+    return count;
+}
+
+/* What a stored number may be off by: it lies in the binade of the result, or at its edge. */
+static double stored(const struct attn_results *results, int output, double value)
+{
+    return isfinite(value)
+               ? ref_store_error(&results->allowance.arithmetic, results->tensor[output]->dtype,
+                                 fabs(value), fabs(value))
+               : 0;
+}
+
+/* How far the state that was handed over may be off. NULL: no memory. */
+static double *handed_error(const struct attn_results *from, int output)
+{
+    const int64_t count = count_of(from->tensor[output]);
+    double *error = calloc((size_t)count + 1, sizeof *error);
+    for (int64_t n = 0; error && n < count; n++)
+        error[n] = from->allowed[output][n] + stored(from, output, from->value[output][n]);
+    return error;
+}
+
+/* The allowance of an operator that hands a state on. */
+static int bound_stream(struct attn_results *results, const struct ref_stream *stream,
+                        const struct attn_numerics *numerics, enum ref_fill_kind kind)
+{
+    const struct attn_problem *p = &results->instance->problem;
+    const int state = ref_output_of(op_of(results), stream->out);
+    struct ref_request all = {.fill = kind};
+    struct ref_operands operands;
+    double *handed = NULL;
+    int status = 0;
+    ref_request_all(p, &all);
+    results->allowance.problem = p;
+    ref_arithmetic_init(&results->allowance.arithmetic, p, numerics, kind, ref_chains(p, &all));
+    for (int o = 0; o < REF_OUTPUTS && status == 0; o++)
+        if (results->value[o]) {
+            results->allowed[o] = calloc((size_t)count_of(results->tensor[o]) + 1, sizeof(double));
+            status = results->allowed[o] ? 0 : -1;
+        }
+    if (status == 0 && results->handed) {
+        handed = handed_error(results->handed, state);
+        status = handed ? 0 : -1;
+    }
+    ref_operands_init(&operands, p);
+    if (status == 0 && stream->allow(&operands, &results->allowance.arithmetic, handed,
+                                     results->allowed) != ATTN_OK)
+        status = -1;
+    free(handed);
+    results->bounded = status == 0;
+    return status;
+}
+
 int attn_results_bound(struct attn_results *results, const struct attn_numerics *numerics,
                        enum ref_fill_kind kind, bool constant_v)
 {
     const struct attn_problem *p = &results->instance->problem;
-    const struct attn_instance *attention = results->instance;
-    if (ref_op_is(p->op, REF_PROJECTED | REF_SOFTMAX)) {
+    const struct attn_instance *attention = results->attention;
+    if (op_of(results)->stream)
+        return bound_stream(results, op_of(results)->stream, numerics, kind);
+    if (attention) { /* its allowance holds */
+    } else if (ref_op_is(p->op, REF_PROJECTED | REF_SOFTMAX)) {
         /* Numbers on a grid: never generic. */
         if (!reads_bits(numerics) || !results->inner || !results->inner->exact)
             return -1;
@@ -82,6 +145,8 @@ int attn_results_bound(struct attn_results *results, const struct attn_numerics 
         kind = REF_FILL_STRUCTURED;
     } else if (!ref_op_is(p->op, REF_QKV | REF_SOFTMAX)) {
         return 0;
+    } else {
+        attention = results->instance;
     }
     if (!results->rows)
         results->rows = calloc((size_t)results->instance->problem.hq, sizeof *results->rows);
@@ -125,13 +190,33 @@ struct attn_place attn_place_in_batch(const struct attn_results *results,
     return place;
 }
 
-double attn_results_read(const struct attn_results *results, const struct attn_place *at)
+/* The place of an element in dense order. */
+static int64_t index_of(const struct attn_results *results, const struct attn_place *at)
 {
     const struct attn_tensor *tensor = results->tensor[at->output];
     int64_t index = 0;
     for (uint32_t axis = 0; axis < tensor->rank; axis++)
         index = index * tensor->shape[axis] + at->at[axis];
-    return results->value[at->output][index];
+    return index;
+}
+
+double attn_results_read(const struct attn_results *results, const struct attn_place *at)
+{
+    return results->value[at->output][index_of(results, at)];
+}
+
+double attn_results_compared(const struct attn_results *results, const struct attn_place *at)
+{
+    const struct attn_tensor *tensor = results->tensor[at->output];
+    const int64_t width = tensor->shape[tensor->rank - 1], column = at->at[tensor->rank - 1];
+    const struct ref_op *op = op_of(results);
+    double unit[REF_COMPARABLE];
+    if (!op->comparable || width > REF_COMPARABLE)
+        return attn_results_read(results, at);
+    memcpy(unit, results->value[at->output] + index_of(results, at) - column,
+           (size_t)width * sizeof *unit);
+    op->comparable(at->output, unit);
+    return unit[column];
 }
 
 /* E of the attention inside, through W_o, bias and residual, as reference/ops/mha/OP.md has it.
@@ -164,18 +249,17 @@ double attn_results_slack(struct attn_results *results, const struct attn_place 
     const int64_t row = (at->b * p->hq + h) * p->sq + at->i;
     if (!results->bounded)
         return 0;
+    if (results->allowed[at->output])
+        return results->allowed[at->output][index_of(results, at)] +
+               stored(results, at->output, attn_results_compared(results, at));
     struct attn_row_allowance *known = &results->rows[h];
     if (known->row != row + 1) {
         attn_allowance_row(&results->allowance, at->b, h, at->i, &known->out, &known->lse);
         known->row = row + 1;
     }
-    /* What was rounded lies in the binade of the result, or at its edge. */
     const double value = attn_results_read(results, at);
-    const uint32_t dtype = results->tensor[at->output]->dtype;
-    const double stored =
-        ref_store_error(&results->allowance.arithmetic, dtype, fabs(value), fabs(value));
     double error = at->c < 0 ? known->lse : known->out;
     if (inside)
         error = passed_on(results, at, isfinite(value) ? value : 0, error);
-    return error + (isfinite(value) ? stored : 0);
+    return error + stored(results, at->output, value);
 }

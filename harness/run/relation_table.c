@@ -137,5 +137,8 @@ const struct attn_relation *const attn_relations[ATTN_CHECK_THREADS + 1] = {
     [ATTN_CHECK_PERMUTE_QUERIES] = &attn_relation_permute_queries,
     [ATTN_CHECK_PERMUTE_HEADS] = &attn_relation_permute_heads,
     [ATTN_CHECK_SHIFT_K] = &attn_relation_shift_k,
+    [ATTN_CHECK_CHUNKS] = &attn_relation_chunks,
+    [ATTN_CHECK_IDENTITY_PROJECTION] = &attn_relation_identity_projection,
+    [ATTN_CHECK_NO_DENOMINATOR] = &attn_relation_no_denominator,
     [ATTN_CHECK_THREADS] = &attn_relation_threads,
 };

@@ -120,8 +120,13 @@ static void try_relation(const struct attn_relation *relation, struct attn_seat 
                  attn_results_bound(&work->was, &work->numerics, work->base->kind, false) == 0;
     work->counted_row = 0;
     for (int n = 0; ready && n < relation->parts && outcome.status == ATTN_PASS; n++) {
+        const bool fed = n > 0 && relation->feed;
+        if (fed)
+            relation->feed(work, n, parts[n]);
         outcome = run_part(seat, relation->check, parts[n], &work->is[n]);
         work->is[n].inner = work->part_inner[n];
+        work->is[n].handed = fed ? &work->is[n - 1] : NULL;
+        work->is[n].attention = relation->by_attention ? parts[relation->parts - 1] : NULL;
         ready = outcome.status != ATTN_PASS || exact ||
                 attn_results_bound(&work->is[n], &work->numerics, kind, relation->constant_v) == 0;
     }

@@ -49,6 +49,16 @@ BREAKS = [
     ("exp", "functions", ALONE + " h=4 score=gaussian"),
     ("exp", "functions", ALONE + " h=4 score=additive dh=8"),
     ("tanh", "functions", ALONE + " h=4 score=additive dh=8"),
+    ("no_denominator", "no_denominator", "b=2 hq=4 hkv=2 s=37 d=16 weight_fn=sigmoid"),
+    ("no_denominator", "no_denominator", "s=37 d=16 weight_fn=relu2"),
+    ("no_denominator", "no_denominator", "b=2 s=37 d=16 weight_fn=sigmoid mask=causal+len:rand"),
+]
+# of operators other than attention
+OPERATORS = [
+    ("chunks", "op=linear_decay b=2 h=2 s=100 dk=16 dv=24 bonus=1"),
+    ("chunks", "op=linear_decay s=100 dk=16 dv=24 decay=inclusive state_in=1 out=state_out"),
+    ("identity_projection", "op=linformer b=2 hq=4 hkv=2 sq=20 sk=100 d=16 landmarks=16 out=lse"),
+    ("identity_projection", "op=linformer h=2 s=100 d=16 landmarks=16 proj_f=0"),
 ]
 PROJECTED = "op=mha b=2 hq=4 hkv=2 sq=9 sk=21 d=8 kv=cross proj_bias=1 out=lse"
 # of multi-head attention, with projections that are exact
@@ -93,7 +103,7 @@ class Relations(unittest.TestCase):
                      FULL + " bias=normal:hqk", "b=3 sq=1 sk=40 d=16 mask=causal+past:39",
                      "sq=5 sk=0 d=8", ALONE + " softcap=20",
                      "h=2 d=16 out=lse score=gaussian softcap=21 sk=38 sq=13",
-                     "sq=40 sk=9 d=16 mask=causal out=lse"):
+                     "sq=40 sk=9 d=16 mask=causal out=lse", "h=2 s=37 d=16 weight_fn=relu2"):
             records, done = verify("relations", case)
             self.assertEqual([r["status"] for r in records], ["pass"], done.stdout + done.stderr)
             self.assert_delta(records[0]["delta"])
@@ -130,6 +140,17 @@ class Relations(unittest.TestCase):
                 self.assertEqual(self.broken(records[0]), [name])
         records, done = verify("relations_mha", PROJECTED, "--fills", "none", "-b", "test:break=exp")
         self.assertEqual(self.broken(records[0]), ["functions"], done.stdout + done.stderr)
+
+    def test_each_broken_relation_of_an_operator_is_named(self):
+        for name, case in OPERATORS:
+            with self.subTest(option=name, case=case):
+                records, done = verify("relations_operators", case)
+                self.assertEqual([r["status"] for r in records], ["pass"], done.stdout + done.stderr)
+                self.assertEqual(records[0]["checks"][name], "pass")
+                words = ("--fills", "none", "-b", "test:break=" + name)
+                records, done = verify("relations_operators", case, *words)
+                self.assertEqual(records[0]["status"], "fail", done.stdout + done.stderr)
+                self.assertEqual(self.broken(records[0]), [name])
 
     def test_functions_are_tested_on_each_path(self):
         words = ("--threads", "1", "--fills", "none", "--checks", "functions")

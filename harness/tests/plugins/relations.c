@@ -35,12 +35,15 @@ static int supports(const struct attn_problem *problem, const struct attn_servic
         .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_BILINEAR) |
                   ATTN_BIT(ATTN_SCORE_GAUSSIAN) | ATTN_BIT(ATTN_SCORE_ADDITIVE),
         .dtypes = ATTN_BIT(ATTN_F32),
-        .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_DROPOUT | ATTN_FLAG_SOFTCAP,
+        .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_DROPOUT | ATTN_FLAG_SOFTCAP | ATTN_FLAG_WEIGHT,
         .optional = optional};
     (void)services;
-    if (attn_problem_check(problem, &limits, why, size) == ATTN_OK)
+    if (attn_problem_check(problem, &limits, why, size) == ATTN_OK &&
+        problem->weight_fn != ATTN_WEIGHT_LAPLACE)
         return ATTN_OK;
-    snprintf(why, size, "only f32 attention, causal, with softcap, lengths, mask, bias, dropout");
+    snprintf(why, size,
+             "only f32 attention, causal, with softcap, lengths, mask, bias, dropout, "
+             "sigmoid and relu2");
     return ATTN_UNSUPPORTED;
 }
 
@@ -78,6 +81,7 @@ static void numerics(const void *plan, struct attn_numerics *n)
     n->deterministic = 1;
     n->e_log = 0x1p-23;
     n->e_tanh = 0x1p-22;
+    n->e_f = 0x1p-20;
     if (is("batch_bits"))
         n->invariant = ATTN_INVARIANT_BATCH;
     if (is("threads_bits"))
@@ -177,6 +181,16 @@ static float score_row(const struct attn_problem *p, int64_t b, int64_t h, int64
     return max;
 }
 
+/* The weight of a score; with a softmax before it is divided. */
+static float weight(const struct attn_problem *p, float s, float max)
+{
+    if (p->weight_fn == ATTN_WEIGHT_RELU2)
+        return s > 0 ? s * s : 0;
+    if (p->weight_fn == ATTN_WEIGHT_SIGMOID)
+        return 1 / (1 + expf(-s));
+    return expf(s - max) * (is("exp") && s < max ? 1 + 2e-6F : 1);
+}
+
 /* What the broken backend makes of a row: a factor. */
 static float factor(const struct attn_problem *p, int64_t b, int64_t h)
 {
@@ -190,7 +204,8 @@ static float factor(const struct attn_problem *p, int64_t b, int64_t h)
         (is("linear_v") && p->sk > 1 && v0[v->stride[2]] == 0 && v0[0] != 0) ||
         (is("gqa") && p->hkv != first.hkv) || (is("batch") && p->b != first.b) ||
         (is("duplicate_key") && p->sk > first.sk) || (is("threads") && threads > 1) ||
-        (is("ones") && v0[0] == 1 && v0[1] == 1);
+        (is("ones") && v0[0] == 1 && v0[1] == 1) ||
+        (is("no_denominator") && p->flags & ATTN_FLAG_WEIGHT && p->sk % 8 == 0);
     const int barely = (is("scale_v") && v0[0] == -first_v && first_v != 0) ||
                        (is("rerun") && runs > 2) || (is("batch_bits") && p->b != first.b) ||
                        (is("threads_bits") && threads > 1);
@@ -214,7 +229,7 @@ static void attend_row(const struct attn_problem *p, int64_t b, int64_t h, int64
     for (int64_t j = 0; j < p->sk && max > -INFINITY; j++) {
         if (s[j] == -INFINITY)
             continue;
-        const float e = expf(s[j] - max) * (is("exp") && s[j] < max ? 1 + 2e-6F : 1);
+        const float e = weight(p, s[j], max);
         sum += e;
         if (p->flags & ATTN_FLAG_DROPOUT &&
             (!keeps(p, (uint64_t)(index + j)) || (is("keep") && counted && j == 7)))
@@ -224,7 +239,7 @@ static void attend_row(const struct attn_problem *p, int64_t b, int64_t h, int64
             out[c] += e * scale * value[c];
     }
     for (int64_t c = 0; c < p->dv && sum > 0; c++)
-        out[c] = out[c] / sum * by;
+        out[c] = out[c] / (p->flags & ATTN_FLAG_WEIGHT ? 1 : sum) * by;
     if (lse)
         ((float *)lse->data)[b * lse->stride[0] + h * lse->stride[1] + i * lse->stride[2]] =
             max + logf(sum) * (is("log") ? 1 + 9e-7F : 1) +
@@ -263,7 +278,7 @@ static const struct attn_option_spec options[] = {
      .choices =
          "nothing|permute_keys|permute_queries|shift|scale_v|linear_v|ones|causal_prefix|gqa|batch|"
          "batch_bits|split|duplicate_key|keep|threads|threads_bits|rerun|leak_thread|"
-         "leak_descriptor|leak_mapping|grow_plan|grow_run|exp|tanh|log",
+         "leak_descriptor|leak_mapping|grow_plan|grow_run|exp|tanh|log|no_denominator",
      .default_value = "nothing",
      .help = "what does not hold"},
 };

@@ -33,6 +33,8 @@ static const struct ref_tie ties[] = {{'g', 'h', "linear_decay has a key head fo
                                       {'j', 'i', "linear_decay has one sequence: sk = sq"},
                                       {0}};
 
+static const struct ref_stream stream = {ATTN_STATE_IN, ATTN_STATE_OUT, ref_linear_decay_allow};
+
 static const char *const none[] = {NULL};
 static const char *const fills[] = {"census", "rounding", "cancel", "tiny", "strong_decay", NULL};
 
@@ -118,6 +120,7 @@ const struct ref_op ref_op_linear_decay = {
     .main_operand = "q",
     .scaled = true,
     .ties = ties,
+    .stream = &stream,
     .draw = draw,
     .fills = fills,
     .flops = flops,

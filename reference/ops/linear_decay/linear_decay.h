@@ -27,4 +27,8 @@ double ref_decay_error(const struct ref_arithmetic *a, const struct ref_decay_te
 /* What underflows lose of a sum up to step `last`, where |q| adds up to `reach`. */
 double ref_decay_lost(const struct ref_arithmetic *a, int64_t dk, int64_t last, double reach);
 
+/* allow.c: struct ref_stream. */
+int ref_linear_decay_allow(const struct ref_operands *in, const struct ref_arithmetic *a,
+                           const double *handed, double *const allowed[REF_OUTPUTS]);
+
 #endif

@@ -22,6 +22,8 @@ static const struct ref_param params[] = {
     {"state_in", "0|1", "does a state of earlier steps go before", REF_PARAM_WORD, 0, 0, 0, 1, 0},
     {0}};
 
+static const struct ref_stream stream = {ATTN_STATE_IN, ATTN_STATE_OUT, ref_wkv_allow};
+
 static const char *const none[] = {NULL};
 
 static const struct ref_tie ties[] = {{'h', '1', "wkv has channels, not heads: hq = hkv = 1"},
@@ -144,6 +146,7 @@ const struct ref_op ref_op_wkv = {
     .needed = none,
     .main_operand = "k",
     .ties = ties,
+    .stream = &stream,
     .draw = draw,
     .fills = fills,
     .comparable = comparable,

@@ -16,4 +16,8 @@ void ref_wkv_state(double *unit);
 double ref_wkv_growth(const struct ref_arithmetic *a, double steps);
 double ref_wkv_lost(const struct ref_arithmetic *a, double steps);
 
+/* allow.c: struct ref_stream. */
+int ref_wkv_allow(const struct ref_operands *in, const struct ref_arithmetic *a,
+                  const double *handed, double *const allowed[REF_OUTPUTS]);
+
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "reference/dtype.h"
+#include "reference/ops/linear_decay/linear_decay.h"
 #include "reference/tests/sequence.h"
 
 enum { MOST = 1024, DK = 6, DV = 5 };
@@ -345,6 +346,41 @@ static void the_bound_in_chunks_refuses_what_is_not_declared(void **unused)
     assert_true(most > 10);
 }
 
+/* Sizes alone allow what the bound allows, and not much more. */
+static void sizes_allow_at_least_the_bound(void **unused)
+{
+    static double out[MOST * DV], after[DK * DV];
+    struct ref_arithmetic a;
+    struct ref_operands operands;
+    double least = INFINITY, most = 0;
+    (void)unused;
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        struct attn_numerics n = sequence_f32;
+        n.decay_chunk = seed % 3 == 2 ? 64 : 0;
+        draw(100, seed);
+        build(ATTN_F32);
+        compute(&n, REF_FILL_GENERIC);
+        ref_arithmetic_init(&a, &made.sequence.problem, &n, REF_FILL_GENERIC, 1e9);
+        ref_operands_init(&operands, &made.sequence.problem);
+        assert_int_equal(
+            ref_linear_decay_allow(&operands, &a, NULL, (double *[REF_OUTPUTS]){out, after}),
+            ATTN_OK);
+        for (int64_t e = 0; e < made.steps * DV + DK * DV; e++) {
+            const bool is_out = e < made.steps * DV;
+            const int64_t at = is_out ? e : e - made.steps * DV;
+            const double value = is_out ? made.out[at] : made.after[at];
+            const double bound = (is_out ? made.bound[at] : made.after_bound[at]) -
+                                 attn_dtype_ulp(ATTN_F32, fabs(value));
+            const double allowed = is_out ? out[at] : after[at];
+            least = fmin(least, bound > 0 ? allowed / bound : INFINITY);
+            most = fmax(most, bound > 0 ? allowed / bound : 0);
+        }
+    }
+    printf("allowed by sizes over bound: %.3g to %.3g\n", least, most);
+    assert_true(least >= 1);
+    assert_true(most < 1e4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +390,7 @@ int main(void)
         cmocka_unit_test(the_bound_holds),
         cmocka_unit_test(the_bound_holds_in_chunks),
         cmocka_unit_test(the_bound_in_chunks_refuses_what_is_not_declared),
+        cmocka_unit_test(sizes_allow_at_least_the_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "reference/dtype.h"
+#include "reference/ops/wkv/wkv.h"
 #include "reference/tests/sequence.h"
 
 enum { MOST = 4096, CHANNELS = 4 };
@@ -331,6 +332,38 @@ static void the_bound_holds_with_a_stored_state(void **unused)
     state_type = ATTN_F32;
 }
 
+/* Sizes alone allow what the bound allows, and not much more. */
+static void sizes_allow_at_least_the_bound(void **unused)
+{
+    static double out[MOST * CHANNELS], after[3 * CHANNELS];
+    struct ref_arithmetic a;
+    struct ref_operands operands;
+    double least = INFINITY, most = 0;
+    (void)unused;
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        draw(150, 30 + 10 * seed, seed % 2);
+        build(ATTN_F32);
+        compute(&sequence_f32, REF_FILL_GENERIC);
+        ref_arithmetic_init(&a, &made.sequence.problem, &sequence_f32, REF_FILL_GENERIC, 1e9);
+        ref_operands_init(&operands, &made.sequence.problem);
+        assert_int_equal(ref_wkv_allow(&operands, &a, NULL, (double *[REF_OUTPUTS]){out, after}),
+                         ATTN_OK);
+        for (int64_t n = 0; n < made.steps * CHANNELS; n++) {
+            const double bound = made.bound[n] - attn_dtype_ulp(ATTN_F32, fabs(made.out[n]));
+            least = fmin(least, bound > 0 ? out[n] / bound : INFINITY);
+            most = fmax(most, bound > 0 ? out[n] / bound : 0);
+        }
+        for (int64_t n = 0; n < 3 * CHANNELS; n++) {
+            const double bound =
+                made.after_bound[n] - attn_dtype_ulp(ATTN_F32, fabs(made.after[n]));
+            least = fmin(least, bound > 0 ? after[n] / bound : INFINITY);
+        }
+    }
+    printf("allowed by sizes over bound: %.3g to %.3g\n", least, most);
+    assert_true(least >= 1);
+    assert_true(most < 1e4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,6 +374,7 @@ int main(void)
         cmocka_unit_test(keys_that_are_no_numbers),
         cmocka_unit_test(the_bound_holds),
         cmocka_unit_test(the_bound_holds_with_a_stored_state),
+        cmocka_unit_test(sizes_allow_at_least_the_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
