@@ -24,13 +24,15 @@ static void guess_steps(struct attn_sample *s)
         attn_guess_scale(s);
 }
 
-/* Mistakes in what other operators do with q, k and v. The reference refuses what they do not have.
- */
+/* Mistakes of other operators. The reference refuses what they do not have. */
 static void guess_weights(struct attn_sample *s)
 {
+    const struct ref_op *op = ref_op_find(s->instance->problem.op);
     attn_guess_mistakes(s);
-    attn_guess_row_factors(s);
-    attn_guess_scale(s);
+    if (op->traits & REF_QKV)
+        attn_guess_row_factors(s);
+    if (op->scores || op->scaled)
+        attn_guess_scale(s);
 }
 
 void attn_hypotheses_explain(const struct attn_instance *instance,
@@ -47,7 +49,7 @@ void attn_hypotheses_explain(const struct attn_instance *instance,
         attn_guess_other_rows(&s);
         if (ref_op_is(instance->problem.op, REF_SOFTMAX))
             guess_steps(&s);
-        else if (ref_op_is(instance->problem.op, REF_QKV))
+        else
             guess_weights(&s);
     }
     attn_sample_free(&s);

@@ -15,13 +15,18 @@ struct attn_mistake {
 
 /* The likelier mistakes first. The last entry has no `change`. */
 extern const struct attn_mistake attn_mistakes_keys[], attn_mistakes_scores[],
-    attn_mistakes_places[], attn_mistakes_operands[];
+    attn_mistakes_places[], attn_mistakes_operators[], attn_mistakes_state[],
+    attn_mistakes_operands[];
 
 static const double attn_ln2 = 0.69314718055994530942;
 
 /* A tensor, or a bit of the flags, left out. In mistakes_scores.c; masks use them, too. */
 bool attn_mistake_without(struct attn_mutation *m, double role);
 bool attn_mistake_without_flag(struct attn_mutation *m, double bit);
+
+/* The axis of the first of these letters in an operand's shape; -1: there is no such tensor or
+ * axis. In mistakes_operators.c. */
+int attn_mistake_axis(struct attn_mutation *m, uint32_t role, const char *letters);
 
 /* A place in the tables; zero: their beginning. */
 struct attn_mistake_place {

@@ -126,7 +126,7 @@ static bool columns_lost(struct attn_mutation *m, double lanes)
     struct attn_tensor *q = attn_mutated(m, ATTN_Q), *k = attn_mutated(m, ATTN_K);
     const struct ref_score *score = ref_score_find(p->score);
     const int64_t columns = p->dk - p->dk % (int64_t)lanes;
-    if (!q || !k || p->dq != p->dk || columns == 0 || columns == p->dk ||
+    if (!q || !k || !score || p->dq != p->dk || columns == 0 || columns == p->dk ||
         !(score->traits & REF_SCORE_PRODUCT) || score->params[0])
         return false;
     ATTN_SAY(m, "columns of q and k from %lld on left out", (long long)columns);
@@ -149,7 +149,8 @@ static bool additive_swapped(struct attn_mutation *m, double unused)
 static bool key_norm_lost(struct attn_mutation *m, double unused)
 {
     (void)unused;
-    const bool gaussian = ref_score_find(m->problem.score)->traits & REF_SCORE_DISTANCE;
+    const struct ref_score *score = ref_score_find(m->problem.score);
+    const bool gaussian = score && score->traits & REF_SCORE_DISTANCE;
     m->problem.score = ATTN_SCORE_DOT;
     ATTN_SAY(m, "the norm of the keys left out of the gaussian score");
     return gaussian;
