@@ -12,12 +12,18 @@ enum { TILE = 64 };
 
 /* ---- which keys ---- */
 
-/* The keys of a line, and where a boolean mask picks among them. */
+/* The keys of a line, and where a boolean mask and a window with global tokens or steps pick among
+ * them. */
 struct sight {
     int64_t begin, end;
     const uint8_t *mask; /* NULL: every key between them */
     int64_t step;
     bool turned;
+    bool sparse; /* the window is that of near_*, and a key may be seen as a global one */
+    int64_t near_begin, near_end, near_of, near_step; /* keys near_of + n near_step within it */
+    bool all;                                         /* the query is global */
+    const uint8_t *global;                            /* NULL: no token is */
+    int64_t global_step;
 };
 
 static int64_t clamp(int64_t value, int64_t most)
@@ -44,6 +50,30 @@ static int64_t offset_of(const struct attn_power_trials *t, int64_t b,
     return br ? 0 : p->off;
 }
 
+/* A window with global tokens or in steps; `sight` is without it. */
+static void look_sparsely(const struct attn_power_trials *t, const struct attn_power_line *line,
+                          const struct attn_wrong *wrong, struct sight *sight)
+{
+    const struct attn_problem *p = t->problem;
+    const struct attn_tensor *global = t->operands.by_role[ATTN_GLOBAL];
+    const struct attn_tensor *dilation = t->operands.by_role[ATTN_DILATION];
+    const int64_t step = dilation ? (int64_t)ref_load(dilation, &line->h) : 1;
+    const int64_t of = line->i + offset_of(t, line->b, wrong);
+    sight->sparse = global || dilation;
+    sight->near_of = of;
+    sight->near_step = step;
+    sight->near_end = p->sk;
+    if (p->window_left >= 0)
+        sight->near_begin = of - (p->window_left + wrong->left_by) * step;
+    if (p->window_right >= 0)
+        sight->near_end = of + (p->window_right + wrong->right_by) * step + 1;
+    sight->all = ref_is_global(&t->operands, line->b, line->i);
+    if (!global)
+        return;
+    sight->global = (const uint8_t *)global->data + line->b * global->stride[0];
+    sight->global_step = global->stride[1];
+}
+
 static struct sight look(const struct attn_power_trials *t, const struct attn_power_line *line,
                          const struct attn_wrong *wrong)
 {
@@ -53,7 +83,10 @@ static struct sight look(const struct attn_power_trials *t, const struct attn_po
     struct sight sight = {.end = valid_keys(t, line->b, line->i, wrong)};
     if (p->flags & ATTN_FLAG_CAUSAL && !wrong->no_causal)
         sight.end = clamp(diagonal + wrong->causal_by + 1, sight.end);
-    if (p->flags & ATTN_FLAG_WINDOW && !wrong->no_window) {
+    const bool windowed = p->flags & ATTN_FLAG_WINDOW && !wrong->no_window;
+    if (windowed && (t->operands.by_role[ATTN_GLOBAL] || t->operands.by_role[ATTN_DILATION])) {
+        look_sparsely(t, line, wrong, &sight);
+    } else if (windowed) {
         if (p->window_left >= 0)
             sight.begin = clamp(diagonal - p->window_left - wrong->left_by, p->sk);
         if (p->window_right >= 0)
@@ -65,8 +98,18 @@ static struct sight look(const struct attn_power_trials *t, const struct attn_po
     return sight;
 }
 
+/* By the window, as a global key, or because the query is global. */
+static bool is_near(const struct sight *s, int64_t j)
+{
+    if (!s->sparse || s->all || (s->global && s->global[j * s->global_step]))
+        return true;
+    return j >= s->near_begin && j < s->near_end && (s->near_of - j) % s->near_step == 0;
+}
+
 static bool sees(const struct sight *sight, int64_t j)
 {
+    if (!is_near(sight, j))
+        return false;
     return !sight->mask || (sight->mask[j * sight->step] != 0) != sight->turned;
 }
 
@@ -190,7 +233,7 @@ static bool answer_line(struct attn_power_trials *t, const struct attn_power_lin
     int64_t g = line->h / (p->hq / p->hkv);
     const double *other =
         wrong->scores != ATTN_SCORES_RIGHT ? attn_power_other(t, line, wrong->scores, &g) : NULL;
-    const double *values = attn_power_values(t, line->b, g);
+    const double *values = attn_power_values(t, line->b, g, line->i);
     if (!values || (wrong->scores != ATTN_SCORES_RIGHT && !other))
         return false;
     memset(head, 0, (size_t)t->n_value_columns * sizeof *head);

@@ -70,11 +70,12 @@ const double *attn_power_queries(struct attn_power_trials *t, int64_t b, int64_t
     return *queries;
 }
 
-const double *attn_power_values(struct attn_power_trials *t, int64_t b, int64_t g)
+const double *attn_power_values(struct attn_power_trials *t, int64_t b, int64_t g, int64_t i)
 {
     const struct attn_tensor *const *role = t->operands.by_role;
     const struct attn_problem *p = t->problem;
-    double **values = &t->values[b * p->hkv + g];
+    const bool global = role[ATTN_V_GLOBAL] && ref_is_global(&t->operands, b, i);
+    double **values = &t->values[(global * p->b + b) * p->hkv + g];
     if (*values)
         return *values;
     if (t->projected) {
@@ -86,7 +87,7 @@ const double *attn_power_values(struct attn_power_trials *t, int64_t b, int64_t 
     double *made = calloc((size_t)(p->sk * n) + 1, sizeof *made);
     for (int64_t j = 0; made && j < p->sk; j++)
         for (int64_t c = 0; c < n; c++)
-            made[j * n + c] =
-                ref_load(role[ATTN_V], (const int64_t[]){b, g, j, t->value_column[c]});
+            made[j * n + c] = ref_load(role[global ? ATTN_V_GLOBAL : ATTN_V],
+                                       (const int64_t[]){b, g, j, t->value_column[c]});
     return *values = made;
 }

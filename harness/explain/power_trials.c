@@ -11,7 +11,7 @@
 
 /* Scores of the lines together (of each stage), and multiply-adds of projections of one batch. */
 static const double most_scores = 0x1p20, most_projection = 4e9, one_batch = 3e8;
-enum { MOST_BATCHES = 3, MOST_HEADS = 4, MOST_QUERIES = 8, TILE = 64 };
+enum { MOST_BATCHES = 3, MOST_HEADS = 4, MOST_QUERIES = 9, TILE = 64 };
 
 /* The rows on which mistakes are tried: all combinations of these. */
 struct choice {
@@ -60,6 +60,16 @@ static int64_t middle(const struct attn_power_trials *t, const struct ref_units 
     return 0;
 }
 
+/* A global query that was judged, of the first batch and head; one that is not global, if all or
+ * none are. */
+static int64_t first_global(const struct attn_power_trials *t, const struct ref_units *units)
+{
+    for (int64_t i = 0; i < t->problem->sq; i++)
+        if (ref_is_global(&t->operands, 0, i) && place_of(units, i) >= 0)
+            return i;
+    return 0;
+}
+
 static void choose(const struct attn_power_trials *t, const struct ref_units *units,
                    struct choice *c)
 {
@@ -70,7 +80,7 @@ static void choose(const struct attn_power_trials *t, const struct ref_units *un
     const int64_t heads[] = {0, p->hq - 1, p->hq > 1, p->hq > 2 ? p->hq - 2 : 0};
     const int64_t m = middle(t, units, 0, 0), last = middle(t, units, p->b - 1, p->hq - 1);
     const int64_t queries[] = {0, p->sq - 1, m, m + 1, m ^ TILE, last, last + 1, last ^ TILE};
-    const bool large = sk * MOST_QUERIES * MOST_HEADS > most_scores;
+    const bool large = sk * 8 * MOST_HEADS > most_scores;
     const int n_b = large || (t->projected && sk * (double)p->hkv * (double)(p->dk + p->dv) *
                                                       (double)p->hq * (double)p->dv >
                                                   one_batch)
@@ -80,9 +90,10 @@ static void choose(const struct attn_power_trials *t, const struct ref_units *un
         c->n_b = add(c->b, c->n_b, MOST_BATCHES, batches[k]);
     for (int k = 0; k < (large ? 2 : MOST_HEADS); k++)
         c->n_h = add(c->h, c->n_h, MOST_HEADS, heads[k]);
-    for (int k = 0; k < (large || t->projected ? 5 : MOST_QUERIES); k++)
+    for (int k = 0; k < (large || t->projected ? 5 : 8); k++)
         if (queries[k] < p->sq)
             c->n_i = add(c->i, c->n_i, MOST_QUERIES, queries[k]);
+    c->n_i = add(c->i, c->n_i, MOST_QUERIES, first_global(t, units));
     qsort(c->i, (size_t)c->n_i, sizeof *c->i, ascending);
 }
 
@@ -126,7 +137,7 @@ static bool make_room(struct attn_power_trials *t)
     t->scores = calloc(3 * lines * sk + 1, sizeof *t->scores);
     t->other = calloc(lines * sk + 1, sizeof *t->other);
     t->other_known = calloc(lines + 1, 1);
-    t->values = calloc((size_t)(p->b * p->hkv), sizeof *t->values);
+    t->values = calloc((size_t)(2 * p->b * p->hkv), sizeof *t->values);
     t->keys = calloc((size_t)(p->b * p->hkv), sizeof *t->keys);
     t->queries = calloc((size_t)(p->b * p->hq), sizeof *t->queries);
     t->weight = calloc(sk + 1, sizeof *t->weight);
@@ -229,9 +240,6 @@ static bool fill_in(struct attn_power_trials *t, const struct attn_evidence *e)
     struct choice c;
     if (!ref_is_softmax(p) || p->sk == 0 || units->count == 0 || !e->ref->allowed)
         return false;
-    /* Mistakes are tried on ranges of keys, and on one k and v for all rows. */
-    if (t->operands.by_role[ATTN_GLOBAL] || t->operands.by_role[ATTN_DILATION])
-        return false;
     if (t->projected &&
         (double)p->sk * (double)p->hkv * (double)(p->dk + p->dv) * (double)p->hq * (double)p->dv >
             most_projection)
@@ -273,7 +281,7 @@ void attn_power_trials_drop(struct attn_power_trials *t)
 {
     if (!t)
         return;
-    free_all(t->values, t->problem->b * t->problem->hkv);
+    free_all(t->values, 2 * t->problem->b * t->problem->hkv);
     free_all(t->keys, t->problem->b * t->problem->hkv);
     free_all(t->queries, t->problem->b * t->problem->hq);
     for (int64_t u = 0; t->units && u < t->n_units; u++)

@@ -61,11 +61,12 @@ struct attn_power_trials {
     int64_t n_columns;
     int64_t *value_column; /* columns of v that are loaded */
     int64_t n_value_columns;
-    double *scores;    /* of all lines */
-    double **values;   /* [B * Hkv] -> [Sk, value columns], or NULL until they are asked for */
-    double **keys;     /* mha: [B * Hkv] -> [Sk, Dk] */
-    double **queries;  /* mha: [B * Hq] -> [Sq, Dq], the rows of `query` only */
-    double *w_o;       /* mha with W_o: [columns, Hq * Dv] */
+    double *scores;   /* of all lines */
+    double **values;  /* [2 * B * Hkv] -> [Sk, value columns], or NULL until they are asked for; the
+                         second half for global tokens with values of their own */
+    double **keys;    /* mha: [B * Hkv] -> [Sk, Dk] */
+    double **queries; /* mha: [B * Hq] -> [Sq, Dq], the rows of `query` only */
+    double *w_o;      /* mha with W_o: [columns, Hq * Dv] */
     int64_t most_keys; /* of any line */
     double largest;    /* |out| of all units */
     double *weight;    /* [Sk], scratch of a line */
@@ -83,8 +84,8 @@ struct attn_power_trials {
 struct attn_power_trials *attn_power_trials_make(const struct attn_evidence *evidence);
 void attn_power_trials_drop(struct attn_power_trials *trials);
 
-/* The values of a key/value head, [Sk, value columns]. NULL: no memory. */
-const double *attn_power_values(struct attn_power_trials *t, int64_t b, int64_t g);
+/* The values of a key/value head for query i, [Sk, value columns]. NULL: no memory. */
+const double *attn_power_values(struct attn_power_trials *t, int64_t b, int64_t g, int64_t i);
 /* The last stage of other scores of a line, [Sk]; and the key/value head that they are of. NULL:
  * the mistake does not apply, or there is no memory. */
 const double *attn_power_other(struct attn_power_trials *t, const struct attn_power_line *line,

@@ -26,7 +26,10 @@ static const char *const lines[] = {
     "op=mha b=2 hq=8 hkv=2 s=33 d=16 proj_bias=1 residual=1 e=128 prune=2",
     "op=mha b=2 h=4 s=33 d=8 wo=0 residual=1",
     "op=mha b=2 h=4 s=24 d=8 proj_bias=1 bias=alibi sink=1 softcap=3 dropout=0.1 mask=causal",
-    "op=mha b=2 h=2 sq=12 sk=20 d=8 dh=16 kv=cross score=additive params=head"};
+    "op=mha b=2 h=2 sq=12 sk=20 d=8 dh=16 kv=cross score=additive params=head",
+    "b=2 h=2 s=60 d=16 mask=window:5:3+global:2 out=lse",
+    "b=2 hq=4 hkv=2 s=70 d=16 mask=causal+window:3:0:1/2+global:rand:0.1+len:rand global_proj=1",
+    "h=3 s=50 d=16 mask=window:4:4:3/1"};
 
 static struct attn_numerics declared(double u_in)
 {
