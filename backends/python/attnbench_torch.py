@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """attnbench_torch - PyTorch's scaled_dot_product_attention and multi_head_attention_forward on the
-CPU; the adapters torch_flash and torch_math pin the kernel."""
+CPU; the adapters torch_flash and torch_math pin the kernel, torch_composed uses masks from here."""
+import functools
 import math
 
 import torch
@@ -40,8 +41,10 @@ def view(tensor):
 
 
 def structure(problem):
-    """The mask that shapes alone give, beyond is_causal; or None."""
-    if "len" in problem.tensors and problem.bottom_right or not (problem.causal or problem.window):
+    """The mask that shapes alone give, beyond is_causal; or None, where `cells` makes it."""
+    data = {"dilation", "global"} | ({"len"} if problem.bottom_right else set())
+    if data & set(problem.tensors) or not (problem.causal or problem.window) or \
+            problem.op not in ("attention", "mha"):
         return None
     return torch.from_numpy(plain.allowed_cells(problem, {}))
 
@@ -64,25 +67,62 @@ class State:
             self.weights = pack(self.t)
 
 
-def attn_mask(s):
-    """One tensor of all masks and the bias: data decides, so it is work of `run`."""
-    p, t, cells = s.problem, s.t, s.given
+def cut(x, rows):
+    """Rows of [B,H,Sq,Sk], in which any axis may be 1."""
+    return x if x.shape[2] == 1 else x[:, :, rows]
+
+
+def lengths(s, rows):
+    """[B,1,rows or 1,1]"""
+    return cut(s.t["len"].reshape(s.problem.b, 1, -1, 1), rows)
+
+
+def offset(s, rows):
+    """off of causal, window and alibi."""
+    p = s.problem
+    if not p.bottom_right:
+        return p.off
+    return (lengths(s, rows) if "len" in s.t else p.sk) - p.sq
+
+
+def window(s, rows):
+    """The window, its steps, and global tokens."""
+    p, t = s.problem, s.t
+    step = t["dilation"][:, None, None] if "dilation" in t else 1
+    far = s.rows[rows] + offset(s, rows) - s.keys
+    found = far % step == 0 if "dilation" in t else torch.ones((1, 1, 1, 1), dtype=torch.bool)
+    if p.window_left >= 0:
+        found = found & (far <= p.window_left * step)
+    if p.window_right >= 0:
+        found = found & (far >= -p.window_right * step)
+    if "global" in t:
+        token = t["global"] != 0
+        found = found | token[:, None, rows, None] | token[:, None, None, :]
+    return found
+
+
+def cells(s, rows=slice(None)):
+    """Which cells of some rows take part, broadcastable over [B,Hq,rows,Sk], or None for all: data
+    decides, so it is work of `run`."""
+    p, t = s.problem, s.t
+    parts = [] if s.given is None else [cut(s.given, rows)]
     if "len" in t:
-        lengths = t["len"].reshape(p.b, 1, -1, 1)
-        within = s.keys < lengths
-        if p.bottom_right and (p.causal or p.window):
-            i = s.rows + (lengths - p.sq)
-            for there, cell in ((p.causal, s.keys <= i),
-                                (p.window and p.window_left >= 0, s.keys >= i - p.window_left),
-                                (p.window and p.window_right >= 0, s.keys <= i + p.window_right)):
-                within = within & cell if there else within
-        cells = within if cells is None else cells & within
+        parts.append(s.keys < lengths(s, rows))
+    if s.given is None and p.causal:
+        parts.append(s.keys <= s.rows[rows] + offset(s, rows))
+    if s.given is None and p.window:
+        parts.append(window(s, rows))
     if "mask" in t:
-        mask = t["mask"] != 0
-        cells = mask if cells is None else cells & mask
-    if "bias" not in t:
-        return cells
-    return t["bias"] if cells is None else t["bias"].masked_fill(~cells, -math.inf)
+        parts.append(cut(t["mask"], rows) != 0)
+    return functools.reduce(torch.logical_and, parts) if parts else None
+
+
+def attn_mask(s):
+    """One tensor of all masks and the bias."""
+    found = cells(s)
+    if "bias" not in s.t:
+        return found
+    return s.t["bias"] if found is None else s.t["bias"].masked_fill(~found, -math.inf)
 
 
 def attention(s):
@@ -126,3 +166,8 @@ def run(s):
 def unit(problem):
     """Unit roundoff of the sums."""
     return 2.0**-53 if problem.dtype == "float64" else 2.0**-24
+
+
+def outputs(s):
+    """Roles of the outputs that are asked for."""
+    return [role for role in plain.OUTPUTS if role in s.t]
