@@ -134,7 +134,7 @@ struct attn_flash_scratch {
     int32_t *qr_row; /* [columns] rows of QR */
     int32_t *starts; /* [columns + 1] first distance of a column */
     float *kr;       /* [columns/nr, rounded up][dk][nr] packed rows of KR */
-    float *p2c;      /* [columns][ATTN_FLASH_SCORE_STRIDE] k.QR */
+    float *p2c;      /* [columns][ATTN_FLASH_SCORE_STRIDE] k.QR; not with K in place */
     float *c2p;      /* [mr][ATTN_FLASH_SCORE_STRIDE] q.KR of a group */
 };
 

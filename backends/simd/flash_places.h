@@ -7,7 +7,7 @@
  *                from all rows of the item have one
  *   q_i.KR       w->c2p, a row for each query of a group, computed for the columns of the group
  *   k_j.QR       w->p2c, a row for each column, computed once for a tile, and only for the keys
- *                that some row of the item meets at these distances
+ *                that some row of the item meets at these distances. With K in place, cell by cell
  *   s_ij         takes c2p[i][column of x] and p2c[column of x][j]. In a row the former lie side by
  *                side or are one number; the latter lie on a diagonal
  *
@@ -80,17 +80,18 @@ static int64_t place_start(const struct attn_tensor *table, const struct block *
     return block->g * table->stride[0] + row * table->stride[1];
 }
 
-/* Rows of KR as packed keys, one for each column. */
+/* Rows of KR as packed keys, one for each column. Queries that meet K in place have the factor. */
 static void pack_places(const struct attn_flash *job, const struct attn_flash_scratch *w,
                         const struct block *block, const struct tile *tile)
 {
     const struct attn_tensor *kr = &job->operands.score_kr;
     const int64_t width = attn_round_up(job->dk, VF_LANES);
+    const float factor = block->direct ? 1.0f : job->packed;
     for (int64_t n = 0; n < tile->columns; n += VF_LANES) {
         for (int64_t m = 0; m < VF_LANES && n + m < tile->columns; m++)
             widen(kr, place_start(kr, block, w->kr_row[n + m]), kr->stride[2], job->dk,
                   w->held + m * width);
-        pack_k_columns(w->held, width, 0, tile->columns - n, job->dk, job->packed,
+        pack_k_columns(w->held, width, 0, tile->columns - n, job->dk, factor,
                        w->kr + n / FLASH_NR * FLASH_NR * job->dk + n % FLASH_NR);
     }
 }
@@ -129,14 +130,14 @@ static void places_meet_keys(const struct attn_flash *job, const struct attn_fla
     }
 }
 
-/* The positions of a tile, whose keys are packed. */
+/* The positions of a tile, whose keys are packed or in place. */
 static void take_places(const struct attn_flash *job, const struct attn_flash_scratch *w,
                         const struct block *block, struct tile *tile)
 {
     find_columns(job, w, block, tile);
     if (job->problem->parts != ATTN_PARTS_P2C)
         pack_places(job, w, block, tile);
-    if (job->problem->parts != ATTN_PARTS_C2P)
+    if (job->problem->parts != ATTN_PARTS_C2P && !block->direct)
         places_meet_keys(job, w, block, tile);
 }
 
@@ -223,6 +224,40 @@ FLASH_APART void add_p2c(const struct attn_flash_scratch *w, const struct block 
     }
 }
 
+/* The dot product of two rows of `count` floats. */
+FLASH_INLINE float dot_rows(const float *a, const float *b, int64_t count)
+{
+    vf sum = vf_set1(0.0f);
+    int64_t c = 0;
+    for (; c + VF_LANES <= count; c += VF_LANES)
+        sum = vf_fma(vf_loadu(a + c), vf_loadu(b + c), sum);
+    if (c < count)
+        sum = vf_fma(vf_load_first(a + c, count - c), vf_load_first(b + c, count - c), sum);
+    return vf_sum(sum);
+}
+
+/* Adds k.QR to the scores of a group, with K in place: a dot product for each cell. */
+FLASH_APART void direct_p2c(const struct attn_flash_scratch *w, const struct block *block,
+                            const struct tile *tile, const struct group *group)
+{
+    const struct attn_flash *job = group->job;
+    const struct attn_tensor *k = &job->operands.k;
+    float *copy = w->held + FLASH_MR * attn_round_up(job->dk, VF_LANES);
+    int64_t at = attn_row_start(k, block->b, block->kv, tile->j0 + group->lo);
+    for (int64_t j = group->lo; j < group->hi; j++, at += k->stride[2]) {
+        const float *key = k->dtype == ATTN_F32 ? (const float *)k->data + at : copy, *place;
+        if (key == copy)
+            widen(k, at, 1, job->dk, copy);
+        for (int r = 0; r < group->count; r++) {
+            const struct row *row = &group->rows[r];
+            if (j < row->lo || j >= row->hi)
+                continue;
+            place_rows(job, w, block, w->column[tile->j0 + j - row->i - tile->x_first], 1, &place);
+            row->s[j] += dot_rows(key, place, job->dk) * job->packed;
+        }
+    }
+}
+
 /* Adds the products with positions to the scores of a group. */
 static void add_places(const struct attn_flash_scratch *w, const struct block *block,
                        const struct tile *tile, const struct group *group,
@@ -234,6 +269,8 @@ static void add_places(const struct attn_flash_scratch *w, const struct block *b
         for (int r = 0; r < group->count; r++)
             add_c2p(w, tile, &group->rows[r], w->c2p + r * LD, base);
     }
-    if (parts != ATTN_PARTS_C2P)
+    if (parts != ATTN_PARTS_C2P && block->direct)
+        direct_p2c(w, block, tile, group);
+    else if (parts != ATTN_PARTS_C2P)
         add_p2c(w, block, tile, group);
 }

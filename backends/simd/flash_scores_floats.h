@@ -72,6 +72,10 @@ static void raw_scores(const struct attn_flash_scratch *w, const struct block *b
     span->dk = job->dk;
     if (block->direct) {
         direct_scores(w, block, tile, group);
+        for (int r = 0; r < group->count; r++)
+            span->q[r] = w->q + (group->r0 + r) * direct_query_stride(job);
+        if (has_places(job))
+            add_places(w, block, tile, group, span);
         return;
     }
     next_rows(job, w, block, tile, group);

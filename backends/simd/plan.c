@@ -57,7 +57,7 @@ static int64_t choose_key_block(const struct attn_plan *plan)
     if (given > 0)
         return attn_round_up(least(given, most), nr);
     if (job->direct)
-        return direct_key_block(job, nr);
+        return least(direct_key_block(job, nr), most);
     int64_t width = job->dk + job->dh + attn_round_up(job->dv, nr);
     int64_t fit = least(attn_blocking_tile(&plan->caches) * (plan->isa->step > 1 ? 2 : 1) / width,
                         attn_blocking_scores(&plan->caches) / plan->isa->mr) /
@@ -177,8 +177,8 @@ static void prepare_job(struct attn_plan *plan, const struct attn_problem *probl
     attn_operands_set(&job->operands, problem->tensors, problem->n_tensors);
     job->sparse = job->operands.global.dtype || job->operands.dilation.dtype;
     job->direct = !job->sparse && job->sq * job->group <= plan->isa->direct_rows &&
-                  job->score != ATTN_SCORE_ADDITIVE && job->score != ATTN_SCORE_DISENTANGLED &&
-                  job->operands.k.stride[3] == 1 && job->operands.v.stride[3] == 1;
+                  job->score != ATTN_SCORE_ADDITIVE && job->operands.k.stride[3] == 1 &&
+                  job->operands.v.stride[3] == 1;
     job->key_block = choose_key_block(plan);
     choose_splits(job, problem);
     job->item_rows = choose_item_rows(plan);
@@ -213,7 +213,7 @@ static void lay_out_places(const struct attn_plan *plan, void *base, size_t *use
     w->qr_row = cut(base, used, columns, sizeof *w->qr_row);
     w->starts = cut(base, used, columns + 1, sizeof *w->starts);
     w->kr = cut(base, used, attn_round_up(columns, nr) * job->dk, sizeof *w->kr);
-    w->p2c = cut(base, used, columns * ATTN_FLASH_SCORE_STRIDE, sizeof *w->p2c);
+    w->p2c = cut(base, used, job->direct ? 0 : columns * ATTN_FLASH_SCORE_STRIDE, sizeof *w->p2c);
     w->c2p = cut(base, used, placed ? plan->isa->mr * ATTN_FLASH_SCORE_STRIDE : 0, sizeof *w->c2p);
 }
 
