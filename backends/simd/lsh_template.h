@@ -56,25 +56,6 @@ static void lsh_take_piece(const struct attn_recurrent_part *part, const struct 
     lsh_take_keys(part, w, w->token + number * w->chunk, piece);
 }
 
-static void lsh_fetch_row(const struct attn_recurrent_part *part, const struct attn_tensor *x,
-                          int64_t i)
-{
-    const int64_t bytes = x->shape[3] * attn_element_bytes(x->dtype);
-    const char *row = element_at(x->dtype, x->data, attn_row_start(x, part->b, part->h, i));
-    for (int64_t at = 0; x->stride[3] == 1 && at < bytes; at += 64)
-        __builtin_prefetch(row + at, 0, 2);
-}
-
-/* What a token of the next piece is made of: its rows lie where no hardware looks for them. */
-static void lsh_fetch(const struct attn_recurrent_part *part, const struct attn_lsh_room *w,
-                      int64_t i)
-{
-    lsh_fetch_row(part, &part->operands->q, i);
-    lsh_fetch_row(part, &part->operands->v, i);
-    for (int64_t d = 0; part->problem->rounds > 1 && d < w->dv_room; d += 16)
-        __builtin_prefetch(w->all_o + i * w->dv_room + d, 1, 2);
-}
-
 /* Queries meet the keys of a tile: all row groups multiply the keys before one multiplies the
  * values, so that what they read stays in the first cache. */
 static void lsh_meet_tile(const struct attn_recurrent_part *part, const struct attn_lsh_room *w,
@@ -90,11 +71,8 @@ static void lsh_meet_tile(const struct attn_recurrent_part *part, const struct a
         lsh_list_keys(x, row, attn_clamp(x->rows - row, 1, FLASH_MR), own);
         lsh_score(w, part->problem->dk, row, own);
     }
-    for (int64_t row = 0; row < x->rows; row++) {
-        if (x->next && first == 0)
-            lsh_fetch(part, w, x->next[row]);
+    for (int64_t row = 0; row < x->rows; row++)
         lsh_weigh(x, w, row, &keys[row / FLASH_MR]);
-    }
     for (int64_t row = 0; piece->finite && row < x->rows; row += FLASH_MR)
         lsh_join(w, row, &keys[row / FLASH_MR]);
     for (int64_t row = 0; !piece->finite && row < x->rows; row++)
@@ -176,7 +154,6 @@ static void lsh_attend(const struct attn_recurrent_part *part, const struct attn
         for (int64_t n = 0; before && n < w->chunk; n += w->tile)
             lsh_meet_tile(part, w, &x, before, n);
         x.last = last;
-        x.next = number + 1 < w->pieces ? x.token + w->chunk : NULL;
         for (int64_t n = 0; n < w->chunk; n += w->tile)
             lsh_meet_tile(part, w, &x, own, n);
         if (round == p->rounds - 1)

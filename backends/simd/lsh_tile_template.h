@@ -6,8 +6,7 @@
 struct lsh_queries {
     const int32_t *token; /* [rows] */
     int64_t rows;
-    const int32_t *next; /* [rows] tokens of the next piece; NULL: nothing is prefetched */
-    bool causal, last;   /* no later tokens; the own one only if there is no other */
+    bool causal, last; /* no later tokens; the own one only if there is no other */
 };
 
 /* Keys of a tile that some query of a row group may see: those of vectors at[0], at[1], .. */
