@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the backends promise each other, as ratios within one run; no absolute time.
 
-    test_speed.py BUILD_DIR Speed|Memory
+    test_speed.py BUILD_DIR Speed|Memory|Workspaces
 
 avx2 and avx512 are at least 3 times as fast as naive and not slower than blas from S = 512 on, at
 additive scores at least 10 times and at lsh at least 4 times as fast as naive, and their measured
@@ -133,6 +133,8 @@ class Memory(Run):
         self.assertLessEqual(self.slope("blas:form=blocked"), 1.05)
         self.assertGreater(self.slope("blas:form=plain"), 1.05)
 
+
+class Workspaces(Run):
     def growth(self, backends, cases):
         """Per backend and case: the largest factor of the workspace when S doubles."""
         records = bench(self.folder.name, backends, [case + DOUBLED for case in cases], "--rounds",
@@ -143,7 +145,7 @@ class Memory(Run):
             bytes_at.setdefault((r["backend"], case), {})[r["sizes"]["sq"]] = r["workspace_bytes"]
         return {key: max(at[1024] / at[512], at[2048] / at[1024]) for key, at in bytes_at.items()}
 
-    def test_workspaces_are_linear(self):
+    def test_linear(self):
         backends = [name for name in ("naive", "avx2", "avx512") if name in self.available()]
         found = self.growth(backends, LINEAR)
         for key, factor in sorted(found.items()):
@@ -152,7 +154,7 @@ class Memory(Run):
         for operator in (case.split(":")[0] for case in LINEAR):
             self.assertTrue([key for key in found if key[1].startswith(operator)], operator)
 
-    def test_a_square_workspace_is_found(self):
+    def test_a_square_is_found(self):
         if "blas" not in self.available():
             self.skipTest("no BLAS was found")
         self.assertGreater(min(self.growth(["blas:form=plain"], [SQUARE]).values()), 2.1)
