@@ -203,6 +203,10 @@ static bool roles_fit(const struct ref_op *op, const struct ref_operands *operan
     }
     if (!needed_given(op, problem, why, size) || (op->scores && !score_given(operands, why, size)))
         return false;
+    for (const struct ref_gradient *g = op->gradients; g && g->output; g++)
+        if (operands->by_role[g->output] && !operands->by_role[g->operand])
+            return refuse(why, size, "role %u is the gradient of role %u, which is not given",
+                          g->output, g->operand);
     if (operands->by_role[ATTN_KEEP] && !(problem->flags & ATTN_FLAG_DROPOUT))
         return refuse(why, size, "a keep mask is given without dropout");
     return true;

@@ -64,6 +64,14 @@ const struct ref_choice *ref_choice_of(const struct ref_op *op, uint32_t role)
     return NULL;
 }
 
+const struct ref_gradient *ref_gradient_of(const struct ref_op *op, uint32_t output)
+{
+    for (const struct ref_gradient *g = op->gradients; g && g->output; g++)
+        if (g->output == output)
+            return g;
+    return NULL;
+}
+
 int ref_output_count(const struct ref_op *op)
 {
     int count = 0;

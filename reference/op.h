@@ -115,6 +115,13 @@ struct ref_stream {
                  const double *handed, double *const allowed[REF_OUTPUTS]);
 };
 
+/* An output that is the gradient of an optional operand: without this a problem cannot have it. */
+struct ref_gradient {
+    uint32_t output, operand;
+    const char *letters; /* the axes of the output, those of the operand, but 1 long where it is
+                            broadcast. NULL: the output has a shape of its own */
+};
+
 /* Two extents that must be the same. */
 struct ref_tie {
     char letter, as;
@@ -164,7 +171,7 @@ struct ref_op {
     uint64_t flags;      /* ATTN_FLAG_* that it accepts */
     uint32_t scores;     /* bit s: accepts the score of number s; 0: it has no scores */
     const struct ref_operand *const *operands; /* groups of rows, each ended by role 0; NULL ends */
-    const struct ref_output *outputs;          /* ended by role 0; the first one is OUT */
+    const struct ref_output *outputs;          /* ended by role 0; every problem has the first */
     const struct ref_param *params;            /* ended by a NULL key; NULL: none */
     const char *const *keys;   /* accepted keys of the case language that not every operator has;
                                   ended by NULL. sq, dk and so on need no entry */
@@ -177,9 +184,10 @@ struct ref_op {
     bool stabilised; /* kernels may scale by a number that all keys make: under a causal mask later
                         keys may then change the last bits of a row */
     bool stochastic; /* its bound is a test of significance, not a proof: BOUND.md 8 */
-    const struct ref_choice *choices; /* ended by a role of 0; NULL: none */
-    const struct ref_tie *ties;       /* ended by a letter of 0; NULL: none */
-    const struct ref_stream *stream;  /* NULL: no state is handed on */
+    const struct ref_choice *choices;     /* ended by a role of 0; NULL: none */
+    const struct ref_gradient *gradients; /* ended by an output of 0; NULL: none */
+    const struct ref_tie *ties;           /* ended by a letter of 0; NULL: none */
+    const struct ref_stream *stream;      /* NULL: no state is handed on */
     /* Flags of a problem that follow from the fields of its parameters. NULL: there are none. */
     uint64_t (*param_flags)(const struct attn_problem *problem);
     /* Does the result of a batch entry depend on the others? NULL: no. */
@@ -193,9 +201,9 @@ struct ref_op {
      * this input as it draws others. NULL: so it draws them all. */
     bool (*draw)(const struct ref_drawn *element, double *number);
     const char *const *fills; /* names of the fills that `draw` knows; ended by NULL. NULL: none */
-    /* Writes the inputs that follow from others, after those were drawn. ATTN_OK or
-     * ATTN_OUT_OF_MEMORY. NULL: there are none. */
-    int (*derive)(const struct attn_problem *problem, int threads);
+    /* Writes the inputs that follow from others, after those were drawn under the fill of this
+     * name. ATTN_OK or ATTN_OUT_OF_MEMORY. NULL: there are none. */
+    int (*derive)(const struct attn_problem *problem, const char *fill, int threads);
     /* Bit o: several values of output o may be right, and the other outputs come from the one that
      * was taken. The reference then takes what a backend stored, where that is right (see
      * struct ref_request). */
@@ -240,6 +248,9 @@ const struct ref_operand *ref_operand_at(const struct ref_op *op, size_t n);
 /* The parameter that decides whether a problem has an operand or output. NULL: none does. */
 const struct ref_choice *ref_choice_of(const struct ref_op *op, uint32_t role);
 
+/* The row of an output among the operator's gradients. NULL: it is none of an optional operand. */
+const struct ref_gradient *ref_gradient_of(const struct ref_op *op, uint32_t output);
+
 /* ref_output_count: number of outputs. ref_output_of: number of the output of a role, or -1. */
 int ref_output_count(const struct ref_op *op);
 int ref_output_of(const struct ref_op *op, uint32_t role);
@@ -268,7 +279,8 @@ const struct ref_tie *ref_shape_misfit(const struct ref_op *op, const struct ref
 /* Elements of a tensor with these axes. -1: an extent is not known, or the product does not fit. */
 int64_t ref_shape_elements(const struct ref_shape *shape, const char *axes);
 
-/* ref_unit_count: number of units of an output. ref_unit_width: elements of one unit. */
+/* ref_unit_count: number of units of an output; 0 if an extent is not known. ref_unit_width:
+ * elements of one unit. */
 int64_t ref_unit_count(const struct ref_output *output, const struct ref_shape *shape);
 int64_t ref_unit_width(const struct ref_output *output, const struct ref_shape *shape);
 

@@ -51,6 +51,17 @@ static void learn(struct ref_shape *shape, const char *axes, const struct attn_t
             shape->extent[slot(axes[a])] = tensor->shape[a];
 }
 
+/* Axes of gradients: those of their operands, 1 long where these are broadcast. */
+static void learn_gradients(const struct ref_op *op, struct ref_shape *shape,
+                            const struct ref_operands *operands)
+{
+    for (const struct ref_gradient *g = op->gradients; g && g->output; g++) {
+        const struct attn_tensor *tensor = operands->by_role[g->operand];
+        for (uint32_t a = 0; tensor && g->letters && a < tensor->rank && g->letters[a]; a++)
+            shape->extent[slot(g->letters[a])] = tensor->stride[a] == 0 ? 1 : tensor->shape[a];
+    }
+}
+
 void ref_shape_of_problem(const struct ref_op *op, const struct attn_problem *problem,
                           struct ref_shape *shape)
 {
@@ -75,6 +86,7 @@ void ref_shape_of_problem(const struct ref_op *op, const struct attn_problem *pr
             shape->present[problem->tensors[t].role] = true;
     ref_shape_complete(op, shape);
     ref_operands_init(&operands, problem);
+    learn_gradients(op, shape, &operands);
     for (const struct ref_output *o = op->outputs; o->role; o++)
         learn(shape, o->shape, operands.by_role[o->role]);
     for (size_t n = 0; (row = ref_operand_at(op, n)); n++)
@@ -118,7 +130,7 @@ int64_t ref_unit_count(const struct ref_output *output, const struct ref_shape *
     int64_t count = 1;
 
     for (const char *u = output->unit; *u; u++)
-        count *= shape->extent[slot(*u)];
+        count *= shape->extent[slot(*u)] < 0 ? 0 : shape->extent[slot(*u)];
     return count;
 }
 

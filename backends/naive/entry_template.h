@@ -11,9 +11,12 @@ size_t NAME(attn_naive_bytes)(const struct attn_problem *problem)
     struct NAME(linformer) linformer;
     struct NAME(nystrom) nystrom;
     struct NAME(hashed) hashed;
+    struct NAME(backward) backward;
     switch (problem->op) {
     case ATTN_OP_CHUNKED:
         return lay_out_chunked(problem, NULL, &chunked);
+    case ATTN_OP_ATTENTION_BACKWARD:
+        return lay_out_backward(problem, NULL, &backward);
     case ATTN_OP_LSH:
         return lay_out_hashed(problem, NULL, &hashed);
     case ATTN_OP_WKV:
@@ -52,10 +55,15 @@ void NAME(attn_naive_run)(const struct attn_problem *problem, const struct attn_
     struct NAME(linformer) linformer;
     struct NAME(nystrom) nystrom;
     struct NAME(hashed) hashed;
+    struct NAME(backward) backward;
     switch (problem->op) {
     case ATTN_OP_CHUNKED:
         lay_out_chunked(problem, workspace, &chunked);
         run_chunked(problem, operands, &chunked);
+        break;
+    case ATTN_OP_ATTENTION_BACKWARD:
+        lay_out_backward(problem, workspace, &backward);
+        run_backward(problem, operands, &backward);
         break;
     case ATTN_OP_LSH:
         lay_out_hashed(problem, workspace, &hashed);

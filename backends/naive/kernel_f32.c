@@ -30,4 +30,6 @@
 
 #include "lsh_template.h"
 
+#include "backward_template.h"
+
 #include "entry_template.h"

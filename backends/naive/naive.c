@@ -17,18 +17,23 @@ struct binding {
 };
 
 /* All that there is. */
-static const uint32_t optional[] = {
-    ATTN_LSE,       ATTN_WEIGHTS,  ATTN_MASK,      ATTN_BIAS,    ATTN_LEN,         ATTN_ALIBI,
-    ATTN_SINK,      ATTN_KEEP,     ATTN_HEAD_MASK, ATTN_X_K,     ATTN_X_V,         ATTN_W_O,
-    ATTN_B_Q,       ATTN_B_K,      ATTN_B_V,       ATTN_B_O,     ATTN_BONUS,       ATTN_STATE_IN,
-    ATTN_STATE_OUT, ATTN_REL_POS,  ATTN_GATE,      ATTN_GLOBAL,  ATTN_DILATION,    ATTN_Q_GLOBAL,
-    ATTN_K_GLOBAL,  ATTN_V_GLOBAL, ATTN_PROJ_F,    ATTN_BUCKETS, ATTN_BUCKETS_OUT, 0};
+static const uint32_t optional[] = {ATTN_LSE,       ATTN_WEIGHTS,     ATTN_MASK,
+                                    ATTN_BIAS,      ATTN_LEN,         ATTN_ALIBI,
+                                    ATTN_SINK,      ATTN_KEEP,        ATTN_HEAD_MASK,
+                                    ATTN_X_K,       ATTN_X_V,         ATTN_W_O,
+                                    ATTN_B_Q,       ATTN_B_K,         ATTN_B_V,
+                                    ATTN_B_O,       ATTN_BONUS,       ATTN_STATE_IN,
+                                    ATTN_STATE_OUT, ATTN_REL_POS,     ATTN_GATE,
+                                    ATTN_GLOBAL,    ATTN_DILATION,    ATTN_Q_GLOBAL,
+                                    ATTN_K_GLOBAL,  ATTN_V_GLOBAL,    ATTN_PROJ_F,
+                                    ATTN_BUCKETS,   ATTN_BUCKETS_OUT, ATTN_GRAD_BIAS,
+                                    ATTN_GRAD_SINK, ATTN_GRAD_ALIBI,  0};
 
 static const struct attn_limits limits = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |
            ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_PERFORMER) |
            ATTN_BIT(ATTN_OP_CHUNKED) | ATTN_BIT(ATTN_OP_LINFORMER) | ATTN_BIT(ATTN_OP_NYSTROM) |
-           ATTN_BIT(ATTN_OP_LSH),
+           ATTN_BIT(ATTN_OP_LSH) | ATTN_BIT(ATTN_OP_ATTENTION_BACKWARD),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
               ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
               ATTN_BIT(ATTN_SCORE_ADDITIVE) | ATTN_BIT(ATTN_SCORE_DISENTANGLED),
@@ -98,6 +103,7 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
     numerics->e_exp = 4 * u;
     numerics->e_tanh = 8 * u;
     numerics->e_log = 4 * u;
+    numerics->bwd_delta = p->problem->op == ATTN_OP_ATTENTION_BACKWARD;
     if (p->problem->weight_fn == ATTN_WEIGHT_SIGMOID) /* an exp, a sum and a quotient */
         numerics->e_f = 8 * u;
     if (p->problem->weight_fn == ATTN_WEIGHT_LAPLACE)
@@ -144,6 +150,8 @@ static const char *path_of(uint32_t op)
         return "step by step";
     case ATTN_OP_CHUNKED:
         return "chunk by chunk";
+    case ATTN_OP_ATTENTION_BACKWARD:
+        return "row by row, delta from p";
     case ATTN_OP_PERFORMER:
         return "features of the keys, then a state";
     default:

@@ -9,6 +9,7 @@ import numpy as np
 
 WIDE = {"float64": np.float64}  # the others are worked on in float32
 OUTPUTS = ("out", "lse", "weights", "state_out", "buckets_out")
+GRADIENTS = ("dq", "dk", "dv", "dbias", "dsink", "dalibi")
 INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80}  # bits, the sign aside; beyond them is NaN
 
 
@@ -180,20 +181,39 @@ def weigh(p, s, cells):
     return none
 
 
-def heads(p, a, q, k, v):
-    """Attention of heads [B,H,S,D]: out, lse, weights."""
-    k, v = per_query_head(p, k), per_query_head(p, v)
-    s = raw_scores(p, a, q, k)
+def distances(p, a):
+    """|i + off - j|, broadcastable over [B,Hq,Sq,Sk]."""
+    return np.abs(np.arange(p.sq)[:, None] + offset(p, a) - np.arange(p.sk))
+
+
+def logits(p, a, q, k):
+    """Scores after bias and ALiBi, [B,Hq,Sq,Sk], and the tanh of a softcap or None."""
+    s, t = raw_scores(p, a, q, k), None
     s *= s.dtype.type(p.scale)
     if p.softcap:
         s /= s.dtype.type(p.softcap)
         np.tanh(s, out=s)
+        t = s.copy() if p.op == "attention_backward" else None
         s *= s.dtype.type(p.softcap)
     if "bias" in a:
         s += a["bias"]
     if "alibi" in a:
-        distance = np.abs(np.arange(p.sq)[:, None] + offset(p, a) - np.arange(p.sk))
-        s -= (a["alibi"][:, None, None] * distance).astype(s.dtype)
+        s -= (a["alibi"][:, None, None] * distances(p, a)).astype(s.dtype)
+    return s, t
+
+
+def kept_cells(p, a, shape):
+    """Which cells dropout keeps, boolean [B,Hq,Sq,Sk]."""
+    if "keep" in a:
+        return a["keep"].view(np.uint8) != 0
+    words = philox(p.dropout_seed, math.prod(shape)).reshape(shape)
+    return (words >> np.uint64(8)) * 2.0**-24 >= p.dropout_p
+
+
+def heads(p, a, q, k, v):
+    """Attention of heads [B,H,S,D]: out, lse, weights."""
+    k, v = per_query_head(p, k), per_query_head(p, v)
+    s, _ = logits(p, a, q, k)
     sink = a["sink"][:, None, None] if "sink" in a else None
     lse, weighed = None, p.weight_fn != "softmax"
     if weighed:
@@ -202,11 +222,7 @@ def heads(p, a, q, k, v):
         lse, none = softmax(s, allowed_cells(p, a), sink, not np.isfinite(v).all())
     weights = s
     if p.dropout:
-        if "keep" in a:
-            keep = a["keep"].view(np.uint8) != 0
-        else:
-            words = philox(p.dropout_seed, s.size).reshape(s.shape)
-            keep = (words >> np.uint64(8)) * 2.0**-24 >= p.dropout_p
+        keep = kept_cells(p, a, s.shape)
         if not weighed:
             keep = keep | np.isnan(s)  # a row of NaN is one whatever of it is dropped
         weights = np.where(keep, s / s.dtype.type(1 - p.dropout_p), 0).astype(s.dtype)
@@ -223,6 +239,46 @@ def values(weights, none, v):
             c = ~none[b, h, i]
             out[b, h, i] = weights[b, h, i, c] @ v[b, h, c]
     return out
+
+
+def backward(p, a):
+    """Gradients of attention, as whole matrices, with the lse and the out that are given."""
+    real = a["q"].dtype.type
+    k, v, dout = per_query_head(p, a["k"]), per_query_head(p, a["v"]), a["dout"]
+    s, t = logits(p, a, a["q"], k)
+    cells = np.broadcast_to(allowed_cells(p, a), s.shape) & (s != -np.inf)
+    lse = a["lse"][..., None]
+    weights = np.where(cells, np.exp(s - lse), 0)
+    seen = kept = cells
+    dropped = weights
+    if p.dropout:
+        kept = kept_cells(p, a, s.shape)
+        dropped = np.where(kept, weights / real(1 - p.dropout_p), weights * 0)
+        seen = cells & kept
+    dp = np.where(seen, dout @ v.swapaxes(-1, -2), 0)
+    if p.dropout:
+        dp /= real(1 - p.dropout_p)
+    delta = (dout * a["out"]).sum(-1, keepdims=True)
+    ds = np.where(cells, weights * (dp - delta), 0)
+    dz = ds if t is None else np.where(cells, ds * (1 - t * t), 0)
+    columns = ~cells.swapaxes(-1, -2)
+
+    def of_keys(x, y):
+        made = values(x.swapaxes(-1, -2), columns, y)
+        return made.reshape(p.b, p.hkv, p.hq // p.hkv, *made.shape[2:]).sum(2)
+    made = {"dq": values(dz, ~cells, k) * real(p.scale),
+            "dk": of_keys(dz, a["q"]) * real(p.scale), "dv": of_keys(dropped, dout)}
+    if "dbias" in p.tensors:
+        shape = p.tensors["dbias"].shape
+        axes = tuple(n for n in range(4) if shape[n] == 1)
+        made["dbias"] = ds.sum(axes, keepdims=True)
+    if "dalibi" in p.tensors:
+        made["dalibi"] = -(ds * distances(p, a)).astype(s.dtype).sum((0, 2, 3))
+    if "dsink" in p.tensors:
+        own = np.where(cells.any(-1, keepdims=True),
+                       np.exp(a["sink"][:, None, None] - lse) * delta, 0)
+        made["dsink"] = -own.astype(s.dtype).sum((0, 2, 3))
+    return made
 
 
 def projected(p, a, x, name, n):
@@ -405,11 +461,15 @@ def lsh(p, a):
             "buckets_out": buckets}
 
 
+def outputs_of(p):
+    return GRADIENTS if p.op == "attention_backward" else OUTPUTS
+
+
 def operator(p, views):
     """The whole problem on arrays as `view` gives them: a dictionary of its outputs, widened."""
     a = {r: widen(x, p.tensors[r].dtype)
          if p.tensors[r].dtype not in ("bool", "int32", "int64") else x
-         for r, x in views.items() if r not in OUTPUTS}
+         for r, x in views.items() if r not in outputs_of(p)}
     with np.errstate(all="ignore"):
         if p.op == "wkv":
             return wkv(a)
@@ -425,6 +485,8 @@ def operator(p, views):
             return nystrom(p, a)
         if p.op == "lsh":
             return lsh(p, a)
+        if p.op == "attention_backward":
+            return backward(p, a)
         if p.op == "attention":
             out, lse, weights = heads(p, a, a["q"], a["k"], a["v"])
             if "q_global" in a:  # rows of global tokens, from operands of their own
@@ -453,7 +515,7 @@ def operator(p, views):
 
 def store(p, views, results, rows=None):
     """Results into the views of the outputs that there are; only `rows` of out where given."""
-    for role in OUTPUTS:
+    for role in outputs_of(p):
         if role in views:
             made = narrow(results[role], p.tensors[role].dtype)
             if rows is None:

@@ -14,7 +14,7 @@ TYPES = {1: ("float64", 2, 64), 2: ("float32", 2, 32), 3: ("float16", 2, 16),
          4: ("bfloat16", 4, 16), 16: ("bool", 6, 8), 17: ("int32", 0, 32), 18: ("int64", 0, 64)}
 NUMBERS = {name: number for number, (name, _, _) in TYPES.items()}
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-OPS = {1: "attention", 2: "mha", 4: "chunked", 5: "wkv", 6: "linear_decay",
+OPS = {1: "attention", 2: "mha", 3: "attention_backward", 4: "chunked", 5: "wkv", 6: "linear_decay",
        7: "linformer", 8: "performer", 9: "nystrom", 10: "lsh"}
 PLAIN_OPS = ("attention", "mha")  # those of an adapter that does not say
 SCORES = {1: "scaled_dot", 2: "dot", 3: "bilinear", 4: "gaussian", 5: "additive",
@@ -30,14 +30,17 @@ ROLES = {1: "q", 2: "k", 3: "v", 4: "out", 5: "lse", 6: "weights",
          37: "score_qr",
          48: "x_q", 49: "x_k", 50: "x_v", 51: "w_q", 52: "w_k", 53: "w_v", 54: "w_o",
          55: "b_q", 56: "b_k", 57: "b_v", 58: "b_o",
+         80: "dout", 81: "dq", 82: "dk", 83: "dv", 84: "dbias", 85: "dsink", 86: "dalibi",
          102: "features", 100: "proj_e", 101: "proj_f",
          103: "rotations", 104: "buckets_in",
          105: "decay", 106: "bonus", 107: "state_in", 108: "state_out",
          109: "lin_q", 110: "lin_k", 111: "buckets_out"}
-OUTPUTS = ("out", "lse", "weights", "state_out", "buckets_out")
+OUTPUTS = ("out", "lse", "weights", "state_out", "buckets_out", "dq", "dk", "dv", "dbias", "dsink",
+           "dalibi")
 # Tensors that every problem of an op or of a score has: no feature of their own.
 PLAIN = {"q", "k", "v", "out", "x_q", "w_q", "w_k", "w_v", "w_o", "score_m", "score_wq",
-         "score_wk", "score_wv", "score_kr", "score_qr", "decay", "bonus", "features", "lin_q", "lin_k", "proj_e", "proj_f", "rotations"}
+         "score_wk", "score_wv", "score_kr", "score_qr", "decay", "bonus", "features", "lin_q", "lin_k", "proj_e", "proj_f", "rotations",
+         "dout", "dq", "dk", "dv"}
 
 export_tensor = copy_from = None  # functions of the plugin
 
@@ -271,7 +274,9 @@ NUMERICS = ("acc_type", "score_type", "p_type", "proj_type", "p_normalised", "de
             "gaussian_by_norms", "invariant", "key_tile", "chain", "splits", "u_in", "e_exp",
             "e_arg", "e_tanh", "e_log", "tau", "partial_type", "partial_terms",
             "score_stores", "alibi_by_key", "p_stochastic", "rescale_on_rise", "u_pv", "e_f", "a_f",
-            "decay_chunk", "state_type")
+            "decay_chunk", "state_type",
+            "bwd_lse", "bwd_delta", "ds_type", "delta_type", "grad_partial_type", "dq_acc_type",
+            "grad_chain", "query_tile")
 EMPTY_ROW = {"zero": 0, "nan": 1, "uniform": 2, "inf": 3}
 
 

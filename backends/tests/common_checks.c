@@ -161,7 +161,7 @@ static void philox_agrees_with_the_paper(void **state)
 static void refuses_what_it_does_not_know(void **state)
 {
     static const struct test_spec unknown[] = {
-        {.name = "op", .op = ATTN_OP_ATTENTION_BACKWARD, .sq = 2, .sk = 2, .dq = 2, .e = 2},
+        {.name = "op", .op = 255, .sq = 2, .sk = 2, .dq = 2, .e = 2},
         {.name = "score", .score = 6, .sq = 2, .sk = 2, .dq = 2},
         {.name = "type", .dtype = ATTN_F8_E4M3, .sq = 2, .sk = 2, .dq = 2},
         {.name = "flag", .flags = ATTN_FLAG_APPROXIMATE, .sq = 2, .sk = 2, .dq = 2},

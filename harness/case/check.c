@@ -313,6 +313,28 @@ static int check_features(const struct attn_case *c, const char **key, char *why
     return 0;
 }
 
+/* Is an operand drawn, or does a pack bring it? */
+static bool is_there(const struct attn_case *c, const struct ref_operand *operand)
+{
+    struct attn_drawn drawn;
+    return attn_case_draws(c, operand, &drawn) || (operand->role == ATTN_BIAS && c->pack_bias) ||
+           (operand->role == ATTN_ALIBI && c->pack_alibi) ||
+           (operand->role == ATTN_SINK && c->pack_sink);
+}
+
+/* Checks that what a gradient is asked of is there. */
+static int check_gradients(const struct attn_case *c, const char **key, char *why, size_t size)
+{
+    const struct ref_op *op = attn_case_op(c);
+    for (const struct ref_gradient *g = op->gradients; !c->data && g && g->output; g++) {
+        const struct ref_operand *operand = ref_operand_of(op, g->operand);
+        if (attn_case_asks(c, g->output) && !is_there(c, operand))
+            return blame(key, "out", why, size, "the gradient of %s needs %s in the case",
+                         operand->name, operand->name);
+    }
+    return 0;
+}
+
 /* Checks what only a softmax has: a denominator. */
 static int check_denominator(const struct attn_case *c, const char **key, char *why, size_t size)
 {
@@ -351,7 +373,7 @@ static int check_mask(const struct attn_case *c, const char **key, char *why, si
         return blame(key, "mask", why, size, "'past' and 'br' both set the offset");
     if (c->off_br && len2d)
         return blame(key, "mask", why, size, "'br' has no meaning with 2-D lengths");
-    if (c->causal && !(attn_case_op(c)->traits & REF_SOFTMAX) && c->sq > 0 && c->sk >= 0 &&
+    if (c->causal && !(attn_case_op(c)->flags & ATTN_FLAG_OFF_BR) && c->sq > 0 && c->sk >= 0 &&
         c->sq != c->sk)
         return blame(key, "mask", why, size, "op=%s is causal within one sequence: sk = sq",
                      attn_case_op(c)->name);
@@ -371,8 +393,9 @@ int attn_case_judge(const struct attn_case *c, bool pack, const char **key, char
 {
     if (check_sizes(c, pack, key, why, size) != 0 || check_widths(c, key, why, size) != 0 ||
         check_meaning(c, key, why, size) != 0 || check_features(c, key, why, size) != 0 ||
-        check_denominator(c, key, why, size) != 0 || check_mask(c, key, why, size) != 0 ||
-        check_global(c, key, why, size) != 0 || attn_params_judge(c, pack, key, why, size) != 0)
+        check_denominator(c, key, why, size) != 0 || check_gradients(c, key, why, size) != 0 ||
+        check_mask(c, key, why, size) != 0 || check_global(c, key, why, size) != 0 ||
+        attn_params_judge(c, pack, key, why, size) != 0)
         return -1;
     char unfit[256];
     if (!attn_fill_fits(c, c->fill, unfit, sizeof unfit))

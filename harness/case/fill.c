@@ -30,6 +30,11 @@ static const char *const meanings[ATTN_FILL_COUNT] = {
     [ATTN_FILL_STRONG_DECAY] = "some channels decay so fast that products leave the range of f32",
     [ATTN_FILL_TINY_PHI] = "random features whose exponentials are below the range of f32",
     [ATTN_FILL_CLUSTERS] = "queries of a few directions, some 0: large buckets, ties",
+    [ATTN_FILL_EVEN_V] = "v near 1 and dout 1: dP - delta cancels",
+    [ATTN_FILL_BIG_GRAD] = "dout near 1e4: dS beyond the range of f16",
+    [ATTN_FILL_TINY_GRAD] = "dout near 1e-6: dS below the range of f16",
+    [ATTN_FILL_SPARSE_GRAD] = "dout is 0 but for every seventh row",
+    [ATTN_FILL_ZERO_GRAD] = "dout is 0: so is every gradient, to the bit",
 };
 
 const char *attn_fill_name(enum attn_fill fill)
@@ -106,6 +111,27 @@ static bool needs_softmax(enum attn_fill fill)
            fill == ATTN_FILL_STAIR_DOWN;
 }
 
+/* What operators draw by themselves a fill that only some of them have; NULL: others may fit it. */
+static const char *operator_of(enum attn_fill fill)
+{
+    switch (fill) {
+    case ATTN_FILL_STRONG_DECAY:
+        return "an operator whose state decays";
+    case ATTN_FILL_TINY_PHI:
+        return "an operator with random features";
+    case ATTN_FILL_CLUSTERS:
+        return "an operator that hashes its queries";
+    case ATTN_FILL_EVEN_V:
+    case ATTN_FILL_BIG_GRAD:
+    case ATTN_FILL_TINY_GRAD:
+    case ATTN_FILL_SPARSE_GRAD:
+    case ATTN_FILL_ZERO_GRAD:
+        return "an operator with dout";
+    default:
+        return NULL;
+    }
+}
+
 /* What a fill needs and the case does not have; some needs are written into `text`. */
 static const char *why_not(const struct attn_case *c, enum attn_fill fill, char text[64])
 {
@@ -121,12 +147,8 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
         return "keys";
     if (attn_op_fills(attn_case_op(c), attn_fill_name(fill)))
         return NULL;
-    if (fill == ATTN_FILL_STRONG_DECAY)
-        return "an operator whose state decays";
-    if (fill == ATTN_FILL_TINY_PHI)
-        return "an operator with random features";
-    if (fill == ATTN_FILL_CLUSTERS)
-        return "an operator that hashes its queries";
+    if (operator_of(fill))
+        return operator_of(fill);
     /* Where queries are their own keys, somebody sees every key. */
     const bool shared =
         ref_operand_of(attn_case_op(c), ATTN_Q) && !ref_operand_of(attn_case_op(c), ATTN_K);

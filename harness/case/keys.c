@@ -36,6 +36,11 @@ const struct attn_choice attn_fill_choices[] = {{"normal", ATTN_FILL_NORMAL},
                                                 {"strong_decay", ATTN_FILL_STRONG_DECAY},
                                                 {"tiny_phi", ATTN_FILL_TINY_PHI},
                                                 {"clusters", ATTN_FILL_CLUSTERS},
+                                                {"even_v", ATTN_FILL_EVEN_V},
+                                                {"big_grad", ATTN_FILL_BIG_GRAD},
+                                                {"tiny_grad", ATTN_FILL_TINY_GRAD},
+                                                {"sparse_grad", ATTN_FILL_SPARSE_GRAD},
+                                                {"zero_grad", ATTN_FILL_ZERO_GRAD},
                                                 {NULL, 0}};
 static const struct attn_choice weights[] = {
     {"normal", ATTN_WEIGHTS_NORMAL}, {"stiefel", ATTN_WEIGHTS_STIEFEL}, {NULL, 0}};
@@ -378,7 +383,8 @@ const struct attn_case_key attn_language_keys[] = {
     {"e", "N", "hq*dk", "op=mha: model width", SIZE(e, 1, fallback_e, ATTN_KEY_TENSORS)},
     {"fill",
      "normal|uniform|ones|zeros|smooth|census|spike|poison|exact|one_hot|stair_up|stair_down|"
-     "rounding|overflow|negative|constant|cancel|tiny|few_queries|strong_decay|tiny_phi|clusters",
+     "rounding|overflow|negative|constant|cancel|tiny|few_queries|strong_decay|tiny_phi|clusters|"
+     "even_v|big_grad|tiny_grad|sparse_grad|zero_grad",
      "normal", "values of q, k, v (x_*)", CHOICE(fill, attn_fill_choices, ATTN_FILL_NORMAL, 0)},
     {"global_proj", "0|1", "0", "q_global, k_global, v_global: what global tokens use as queries",
      CHOICE(global_proj, flags, 0, 0)},
@@ -395,7 +401,7 @@ const struct attn_case_key attn_language_keys[] = {
      "dense", "which keys a query attends to",
      RULE{.parse = attn_parse_mask, .write = attn_write_mask, .flags = ATTN_KEY_WHOLE}},
     {"op", NULL, ATTN_DEFAULT_OP, "the operator", RULE{.parse = parse_op, .write = write_op}},
-    {"out", NULL, "none", "outputs beyond out",
+    {"out", NULL, "none", "outputs beyond those that every problem has",
      RULE{.parse = attn_parse_out, .write = attn_write_out}},
     {"params", "shared|head", "shared",
      "bilinear, additive, disentangled, performer: one set, or one per query head",

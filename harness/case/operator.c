@@ -188,6 +188,16 @@ int64_t *attn_case_extent(struct attn_case *c, char letter)
     return NULL;
 }
 
+/* The axes of the gradient of an operand. */
+static void set_gradient(const struct ref_op *op, const struct ref_operand *row,
+                         const struct attn_drawn *drawn, struct ref_shape *shape)
+{
+    for (const struct ref_gradient *g = op->gradients; g && g->output; g++)
+        for (size_t a = 0; g->operand == row->role && g->letters && g->letters[a]; a++)
+            shape->extent[(unsigned char)g->letters[a]] =
+                drawn->one >> a & 1 ? 1 : shape->extent[(unsigned char)row->shape[a]];
+}
+
 bool attn_case_shape(const struct attn_case *c, struct ref_shape *shape)
 {
     const struct ref_op *op = attn_case_op(c);
@@ -200,8 +210,11 @@ bool attn_case_shape(const struct attn_case *c, struct ref_shape *shape)
     for (const struct ref_param *p = op->params; p && p->key; p++)
         if (p->letter)
             shape->extent[(unsigned char)p->letter] = (int64_t)attn_case_param(c, p);
-    for (size_t n = 0; (row = ref_operand_at(op, n)); n++)
+    for (size_t n = 0; (row = ref_operand_at(op, n)); n++) {
         shape->present[row->role] = attn_case_draws(c, row, &drawn);
+        if (shape->present[row->role])
+            set_gradient(op, row, &drawn, shape);
+    }
     for (const struct ref_output *o = op->outputs; o->role; o++)
         shape->present[o->role] = attn_case_gives(c, o);
     return ref_shape_complete(op, shape);

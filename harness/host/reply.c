@@ -187,6 +187,14 @@ static int numerics_check(const struct attn_numerics *n, char *why, size_t size)
         {"e_f", isfinite(n->e_f) && n->e_f >= 0},
         {"a_f", isfinite(n->a_f) && n->a_f >= 0},
         {"decay_chunk", n->decay_chunk >= 0},
+        {"bwd_lse", n->bwd_lse <= 1},
+        {"bwd_delta", n->bwd_delta <= 1},
+        {"ds_type", is_float_or_default(n->ds_type)},
+        {"delta_type", is_float_or_default(n->delta_type)},
+        {"grad_partial_type", is_float_or_default(n->grad_partial_type)},
+        {"dq_acc_type", is_float_or_default(n->dq_acc_type)},
+        {"grad_chain", n->grad_chain >= 0},
+        {"query_tile", n->query_tile >= 0},
     };
     for (size_t c = 0; c < sizeof(checks) / sizeof(checks[0]); c++) {
         if (!checks[c].good) {

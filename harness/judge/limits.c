@@ -59,6 +59,7 @@ int attn_limits_of(const struct attn_problem *p, const struct attn_numerics *n,
 {
     const struct row *row = row_of(p->dtype);
     const double sk = (double)p->sk, terms = n->partial_terms, u = row->roundoff;
+    const double queries = p->hkv > 0 ? (double)(p->hq / p->hkv * p->sq) : 0;
     const double partial = n->partial_type ? attn_dtype_roundoff(n->partial_type) : 0;
     const double acc = attn_dtype_roundoff(n->acc_type ? n->acc_type : p->dtype);
     const double truncated = n->acc_toward_zero ? 2 * acc * sk : 0;
@@ -87,6 +88,11 @@ int attn_limits_of(const struct attn_problem *p, const struct attn_numerics *n,
         {"a_f", n->a_f, row->e_tanh, 0},
         {"tau", n->tau, most_tau, 0},
         {"decay_chunk", (double)n->decay_chunk, most_chunk, 0},
+        type_limit("ds_type", n->ds_type, u),
+        type_limit("delta_type", n->delta_type, u),
+        type_limit("grad_partial_type", n->grad_partial_type, u),
+        type_limit("dq_acc_type", n->dq_acc_type, u),
+        {"grad_chain", (double)n->grad_chain, queries + padding, 0},
     };
     const int count = sizeof all / sizeof *all;
     _Static_assert(sizeof all / sizeof *all <= ATTN_LIMITS_MAX, "room for all limits");

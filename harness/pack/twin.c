@@ -107,7 +107,8 @@ int attn_twin_create(const struct attn_instance *base, bool packed, int threads,
         if (!twin->operands[t].output && source.change != NONE)
             attn_operand_fill(&twin->tensors[t], threads, changed, &source);
     }
-    if (attn_instance_is_ambiguous(twin, why, size)) {
+    if (attn_instance_derive(twin, threads, why, size) != 0 ||
+        attn_instance_is_ambiguous(twin, why, size)) {
         attn_instance_free(twin);
         return -1;
     }

@@ -191,7 +191,11 @@ static json_t *numerics_json(const struct attn_plan_info *plan)
                  {"p_type", n->p_type},
                  {"proj_type", n->proj_type},
                  {"partial_type", n->partial_type},
-                 {"state_type", n->state_type}};
+                 {"state_type", n->state_type},
+                 {"ds_type", n->ds_type},
+                 {"delta_type", n->delta_type},
+                 {"grad_partial_type", n->grad_partial_type},
+                 {"dq_acc_type", n->dq_acc_type}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].type)
             put(o, types[i].key, json_string(attn_dtype_name(types[i].type)));
@@ -212,6 +216,10 @@ static json_t *numerics_json(const struct attn_plan_info *plan)
                    {"e_f", n->e_f},
                    {"a_f", n->a_f},
                    {"decay_chunk", (double)n->decay_chunk},
+                   {"bwd_lse", n->bwd_lse},
+                   {"bwd_delta", n->bwd_delta},
+                   {"grad_chain", (double)n->grad_chain},
+                   {"query_tile", (double)n->query_tile},
                    {"tau", n->tau},
                    {"p_normalised", n->p_normalised},
                    {"denominator", n->denominator},

@@ -14,6 +14,7 @@
 #define NYS       "op=nystrom b=2 h=4 s=48 d=16 "
 #define DECAY     "op=linear_decay b=2 h=4 s=16 dk=16 dv=24 "
 #define PERFORMER "op=performer b=2 hq=4 s=16 dk=16 dv=24 features=20 "
+#define BACK      "op=attention_backward b=2 h=4 sq=16 d=16 "
 #define LSH       "op=lsh b=2 h=4 s=16 dk=16 dv=24 chunk=4 rounds=2 buckets=4 "
 
 const struct attn_feature attn_features[] = {
@@ -147,5 +148,18 @@ const struct attn_feature attn_features[] = {
     {"lsh (Reformer)", "buckets are not shown", LSH "hashes=none", 0, false},
     {"lsh (Reformer)", "causal, lse", LSH "mask=causal out=lse", 0, false},
     {"lsh (Reformer)", "own token as any other", LSH "self=plain", 0, false},
+
+    {"backward", "dense", BACK, 0, false},
+    {"backward", "causal, sq != sk", BACK "sk=24 mask=causal_br", 0, false},
+    {"backward", "window", BACK "mask=window:5:2", 0, false},
+    {"backward", "lengths", BACK "mask=len:16/0", 0, false},
+    {"backward", "boolean mask", BACK "mask=bool:0.5", 0, false},
+    {"backward", "grouped heads (GQA)", "op=attention_backward b=2 hq=4 hkv=2 s=16 d=16", 0, false},
+    {"backward", "dv != dk", "op=attention_backward b=2 h=4 s=16 dk=16 dv=24", 0, false},
+    {"backward", "softcap", BACK "softcap=4", 0, false},
+    {"backward", "gradient of a bias", BACK "bias=normal:hqk out=dbias", 0, false},
+    {"backward", "gradient of a sink", BACK "sink=1 out=dsink", 0, false},
+    {"backward", "gradient of ALiBi's slopes", BACK "bias=alibi out=dalibi", 0, false},
+    {"backward", "dropout", BACK "dropout=0.2", 0, false},
     {NULL, NULL, NULL, 0, false},
 };

@@ -12,7 +12,7 @@ static bool fits_prefix(struct attn_relation_work *work)
 {
     const struct attn_problem *p = attn_relation_problem(work);
     if (!attn_relation_flagged(work, ATTN_FLAG_CAUSAL) || !work->numerics.deterministic ||
-        ref_op_find(p->op)->stabilised)
+        ref_op_find(p->op)->stabilised || ref_output_of(ref_op_find(p->op), ATTN_OUT) < 0)
         return false;
     int64_t least = INT64_MAX;
     for (int64_t b = 0; b < p->b; b++)
@@ -70,14 +70,14 @@ static bool is_batch_exact(const struct attn_relation_work *work)
     return work->numerics.invariant & ATTN_INVARIANT_BATCH;
 }
 
-/* Is each batch entry a result of its own? Then all outputs have batches. */
+/* Is each batch entry a result of its own? Then all outputs that there are have batches. */
 static bool has_batches(const struct attn_relation_work *work)
 {
     const struct attn_problem *p = attn_relation_problem(work);
     const struct ref_op *op = ref_op_find(p->op);
     bool all = !(op->coupled && op->coupled(p));
     for (const struct ref_output *o = op->outputs; o->role; o++)
-        all = all && strchr(o->shape, 'b');
+        all = all && (strchr(o->shape, 'b') || !attn_tensor_find(p, o->role));
     return all;
 }
 

@@ -59,16 +59,23 @@ static bool copy_like(const struct attn_case *c, const struct attn_instance *lik
     return true;
 }
 
-/* What is made of inputs that were drawn. */
-static int finish_inputs(struct attn_instance *instance, int threads, char *why, size_t size)
+int attn_instance_derive(struct attn_instance *instance, int threads, char *why, size_t size)
 {
-    const struct ref_op *op = attn_case_op(&instance->c);
-    if (attn_fill_craft(instance, threads, why, size) != 0)
-        return -1;
-    if (!op->derive || op->derive(&instance->problem, threads) == ATTN_OK)
+    const struct attn_case *c = &instance->c;
+    const struct ref_op *op = attn_case_op(c);
+    if (!op->derive || c->data ||
+        op->derive(&instance->problem, attn_fill_name(c->fill), threads) == ATTN_OK)
         return 0;
     snprintf(why, size, "no memory for inputs that follow from others");
     return -1;
+}
+
+/* What is made of inputs that were drawn. */
+static int finish_inputs(struct attn_instance *instance, int threads, char *why, size_t size)
+{
+    return attn_fill_craft(instance, threads, why, size) == 0
+               ? attn_instance_derive(instance, threads, why, size)
+               : -1;
 }
 
 static int make_inputs(struct attn_instance *instance, const struct ref_shape *shape,

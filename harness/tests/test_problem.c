@@ -16,18 +16,23 @@ uint32_t attn_test_problem_c11(const struct attn_problem *problem, char *why, si
 uint32_t attn_test_problem_cxx17(const struct attn_problem *problem, char *why, size_t size);
 int64_t attn_test_problem_row_cxx17(const struct attn_problem *problem);
 
-static const uint32_t all_roles[] = {
-    ATTN_LSE,       ATTN_WEIGHTS,  ATTN_MASK,      ATTN_BIAS,    ATTN_LEN,         ATTN_ALIBI,
-    ATTN_SINK,      ATTN_KEEP,     ATTN_HEAD_MASK, ATTN_X_K,     ATTN_X_V,         ATTN_W_O,
-    ATTN_B_Q,       ATTN_B_K,      ATTN_B_V,       ATTN_B_O,     ATTN_BONUS,       ATTN_STATE_IN,
-    ATTN_STATE_OUT, ATTN_REL_POS,  ATTN_GATE,      ATTN_GLOBAL,  ATTN_DILATION,    ATTN_Q_GLOBAL,
-    ATTN_K_GLOBAL,  ATTN_V_GLOBAL, ATTN_PROJ_F,    ATTN_BUCKETS, ATTN_BUCKETS_OUT, 0};
+static const uint32_t all_roles[] = {ATTN_LSE,       ATTN_WEIGHTS,     ATTN_MASK,
+                                     ATTN_BIAS,      ATTN_LEN,         ATTN_ALIBI,
+                                     ATTN_SINK,      ATTN_KEEP,        ATTN_HEAD_MASK,
+                                     ATTN_X_K,       ATTN_X_V,         ATTN_W_O,
+                                     ATTN_B_Q,       ATTN_B_K,         ATTN_B_V,
+                                     ATTN_B_O,       ATTN_BONUS,       ATTN_STATE_IN,
+                                     ATTN_STATE_OUT, ATTN_REL_POS,     ATTN_GATE,
+                                     ATTN_GLOBAL,    ATTN_DILATION,    ATTN_Q_GLOBAL,
+                                     ATTN_K_GLOBAL,  ATTN_V_GLOBAL,    ATTN_PROJ_F,
+                                     ATTN_BUCKETS,   ATTN_BUCKETS_OUT, ATTN_GRAD_BIAS,
+                                     ATTN_GRAD_SINK, ATTN_GRAD_ALIBI,  0};
 
 static const struct attn_limits everything = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |
            ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_PERFORMER) |
            ATTN_BIT(ATTN_OP_CHUNKED) | ATTN_BIT(ATTN_OP_LINFORMER) | ATTN_BIT(ATTN_OP_NYSTROM) |
-           ATTN_BIT(ATTN_OP_LSH),
+           ATTN_BIT(ATTN_OP_LSH) | ATTN_BIT(ATTN_OP_ATTENTION_BACKWARD),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
               ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
               ATTN_BIT(ATTN_SCORE_ADDITIVE) | ATTN_BIT(ATTN_SCORE_DISENTANGLED),
@@ -194,10 +199,14 @@ static void test_accepts_what_the_harness_makes(void **state)
         "out=lse",
         "op=nystrom b=2 h=3 s=7 dk=8 dv=11 landmarks=4,9 start=head,batch",
         "op=lsh b=2 h=3 s=6 dk=8 dv=11 chunk=3 rounds=2 buckets=4 hashes=out,given,none out=lse",
+        "op=attention_backward b=2 hq=6 hkv=3 sq=5 sk=7 dk=8 dv=11 bias=normal,normal:hk "
+        "mask=causal_br+len:3/7 out=dbias dtype=f64,bf16 layout=bshd,bhds view=gaps",
+        "op=attention_backward b=2 hq=6 hkv=3 sq=5 sk=7 d=8 bias=alibi sink=1 out=dsink+dalibi "
+        "mask=len2d:rand+bool:0.5 dropout=0.3 score=dot softcap=2",
     };
     size_t count;
     const struct attn_problem_role *roles = attn_problem_roles(&count);
-    bool met[64] = {false};
+    bool met[96] = {false};
     struct attn_case_list list = {0};
     char why[512] = "";
     for (size_t n = 0; n < sizeof(lines) / sizeof(lines[0]); n++)
@@ -380,7 +389,6 @@ static void test_refuses_each_scalar(void **state)
     } while (0)
     REFUSES(ATTN_SCORE_DOT, struct_size--, "the problem structure is older than this backend");
     REFUSES(ATTN_SCORE_DOT, op = 0, "op 0 is not supported");
-    REFUSES(ATTN_SCORE_DOT, op = 3, "op attention_backward is not supported");
     REFUSES(ATTN_SCORE_DOT, op = 40, "op 40 is not supported");
     REFUSES(ATTN_SCORE_DOT, score = 0, "score 0 is not supported");
     REFUSES(ATTN_SCORE_DOT, score = 33, "score 33 is not supported");

@@ -61,8 +61,7 @@ static const char *operand_fault(const struct attn_tensor *tensor,
                                  const struct attn_shared_operand *operand, struct room rooms[2])
 {
     const uint32_t element = operand->element;
-    if (operand->output > 1 || (tensor->role == ATTN_OUT && !operand->output) ||
-        operand->lead >= 64)
+    if (operand->output > 1 || operand->lead >= 64)
         return "placement";
     if (element != 1 && element != 2 && element != 4 && element != 8)
         return "size of an element";

@@ -43,10 +43,9 @@ static const uint32_t roles[] = {0,
                                  ATTN_PAST_V,
                                  ATTN_PRESENT_K,
                                  ATTN_PRESENT_V,
-                                 ATTN_GRAD_OUT,
-                                 ATTN_GRAD_Q,
-                                 ATTN_GRAD_K,
-                                 ATTN_GRAD_V,
+                                 ATTN_GRAD_LSE,
+                                 ATTN_GRAD_SCORE_M,
+                                 ATTN_GRAD_SCORE_WV,
                                  ATTN_STREAM,
                                  97,
                                  255,
@@ -112,7 +111,7 @@ static int ask_flags(struct asking *a)
 static int ask_word(struct asking *a, int which)
 {
     static const char *const names[] = {"op", "score"};
-    static const uint32_t first[] = {3, 7}; /* without a meaning */
+    static const uint32_t first[] = {11, 7}; /* without a meaning */
     uint32_t *word = which ? &a->problem.score : &a->problem.op;
     if (*word == 0) /* an operator without scores */
         return 0;

@@ -2,7 +2,8 @@
 """computes nothing in Python: what the plugin and an adapter cost by themselves"""
 EXACTNESS = "none"
 REQUIRES = ()
-OPS = ("attention", "mha", "wkv", "linear_decay", "performer", "chunked", "linformer", "nystrom", "lsh")
+OPS = ("attention", "mha", "wkv", "linear_decay", "performer", "chunked", "linformer", "nystrom", "lsh",
+       "attention_backward")
 
 
 def supports(problem):

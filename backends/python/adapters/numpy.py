@@ -2,7 +2,8 @@
 """NumPy: scores, softmax and values as whole arrays, matmul over its own OpenBLAS"""
 
 REQUIRES = ("numpy",)
-OPS = ("attention", "mha", "wkv", "linear_decay", "performer", "chunked", "linformer", "nystrom", "lsh")
+OPS = ("attention", "mha", "wkv", "linear_decay", "performer", "chunked", "linformer", "nystrom", "lsh",
+       "attention_backward")
 
 import attnbench_plain as plain  # noqa: E402
 

@@ -253,10 +253,11 @@ class List(Case):
 
     def test_operators(self):
         ops = {op["name"]: op for op in json.loads(self.expect(0, "list", "ops", "--json").stdout)}
-        self.assertEqual(sorted(ops), ["attention", "chunked", "linear_decay", "linformer", "lsh", "mha",
-                                       "nystrom", "performer", "wkv"])
+        self.assertEqual(sorted(ops), ["attention", "attention_backward", "chunked", "linear_decay",
+                                       "linformer", "lsh", "mha", "nystrom", "performer", "wkv"])
         for op in ops.values():
-            self.assertEqual(op["outputs"][0]["name"], "out")
+            self.assertEqual(op["outputs"][0]["name"],
+                             "dq" if op["name"] == "attention_backward" else "out")
             self.assertTrue(all(key["help"] and key["values"] for key in op["keys"]))
         self.assertEqual({key["key"] for key in ops["attention"]["keys"]},
                          {"gate", "global_proj", "parts", "rel_buckets", "span", "variant",

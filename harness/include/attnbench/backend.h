@@ -90,7 +90,7 @@ enum attn_space { ATTN_HOST = 0, ATTN_CUDA = 1, ATTN_HIP = 2, ATTN_SYCL = 3 };
 enum attn_op {
     ATTN_OP_ATTENTION = 1,
     ATTN_OP_MHA = 2,                /* projections, attention, concatenation, output projection */
-    ATTN_OP_ATTENTION_BACKWARD = 3, /* reserved */
+    ATTN_OP_ATTENTION_BACKWARD = 3, /* gradients of attention, OUT and LSE being given */
     ATTN_OP_CHUNKED = 4,            /* FLASH: relu^2 attention in chunks, linear beyond them */
     ATTN_OP_WKV = 5,                /* RWKV-4: each channel a softmax over its past, which decays */
     ATTN_OP_LINEAR_DECAY = 6,       /* linear attention whose state decays */
@@ -154,9 +154,10 @@ enum attn_role {
     ATTN_Q = 1,   /* [B,Hq,Sq,Dq]   attention, chunked */
     ATTN_K = 2,   /* [B,Hkv,Sk,Dk]  attention; wkv: logits [B,1,S,C] */
     ATTN_V = 3,   /* [B,Hkv,Sk,Dv]  attention; wkv: [B,1,S,C] */
-    ATTN_OUT = 4, /* output: attention, wkv [B,Hq,Sq,Dv], mha [B,Sq,Eo]. Eo = Hq*Dv without w_o */
-    ATTN_LSE =
-        5, /* output, optional: [B,Hq,Sq], natural log, before dropout; f32, or f64 for f64 */
+    ATTN_OUT = 4, /* output: attention, wkv [B,Hq,Sq,Dv], mha [B,Sq,Eo]. Eo = Hq*Dv without w_o
+                     attention_backward: an input, the result of the forward pass */
+    ATTN_LSE = 5, /* output, optional: [B,Hq,Sq], natural log, before dropout; f32, or f64 for f64
+                     attention_backward: an input */
     ATTN_WEIGHTS = 6, /* output, optional: [B,Hq,Sq,Sk], before dropout, type of q */
 
     ATTN_MASK = 16,  /* bool [B,Hq,Sq,Sk], true = attend; usually broadcast on some axes */
@@ -217,10 +218,23 @@ enum attn_role {
     ATTN_PAST_V = 73,
     ATTN_PRESENT_K = 74,
     ATTN_PRESENT_V = 75,
-    ATTN_GRAD_OUT = 80, /* backward pass */
-    ATTN_GRAD_Q = 81,
-    ATTN_GRAD_K = 82,
+
+    /* attention_backward. GRAD_BIAS, GRAD_SINK and GRAD_ALIBI are f32, or f64 for f64. */
+    ATTN_GRAD_OUT = 80, /* input: [B,Hq,Sq,Dv], the gradient of OUT */
+    ATTN_GRAD_Q = 81,   /* outputs: shapes and type of q, k and v. A key that no query sees, and a
+                           query that sees no key, have 0 */
+    ATTN_GRAD_K = 82,   /* GRAD_K and GRAD_V: added up over the query heads of a key head */
     ATTN_GRAD_V = 83,
+    ATTN_GRAD_BIAS = 84,  /* output, optional: as BIAS, but 1 long where that has stride 0: added up
+                             over what it broadcasts to */
+    ATTN_GRAD_SINK = 85,  /* output, optional: [Hq] */
+    ATTN_GRAD_ALIBI = 86, /* output, optional: [Hq], the gradient of the slopes */
+    ATTN_GRAD_LSE = 87,   /* reserved, and so are the gradients of scores' parameters */
+    ATTN_GRAD_SCORE_M = 88,
+    ATTN_GRAD_SCORE_WQ = 89,
+    ATTN_GRAD_SCORE_WK = 90,
+    ATTN_GRAD_SCORE_WV = 91,
+
     ATTN_STREAM = 96,     /* device stream handle */
     ATTN_PROJ_E = 100,    /* linformer: [Hkv,r,Sk] multiplies k, r = landmarks; a matrix that all
                              heads share has stride 0 on axis 0 */
@@ -290,7 +304,19 @@ struct attn_tensor {
  * 0, weights = 0 and lse = -inf (with a sink, lse = the sink), unless numerics declares another
  * rule. With ATTN_FLAG_WEIGHT there is no lse and no sink. A score of +inf has the limit of
  * weight_fn as its weight, and NaN has NaN: of an allowed key that is not dropped it makes out NaN.
- * A row with no allowed key has out = 0 in any case. */
+ * A row with no allowed key has out = 0 in any case.
+ *
+ * attention_backward: the gradient of sum GRAD_OUT out by q, k, v and what else is asked for, out
+ * being that of the steps above at these operands. OUT and LSE are that result, rounded to their
+ * types. With kappa the factor of dropout:
+ *   p = exp(s - LSE)                      dP = kappa GRAD_OUT_i . v_j
+ *   delta_i = sum_j p dP = GRAD_OUT_i . OUT_i
+ *   dS = p (dP - delta_i)                 dZ = dS, with a softcap dS (1 - tanh^2)
+ *   GRAD_Q_i = scale sum_j dZ k_j         GRAD_K_j = scale sum_i dZ q_i
+ *   GRAD_V_j = sum_i p kappa GRAD_OUT_i   GRAD_BIAS = sum dS, over what the bias broadcasts to
+ *   GRAD_SINK = -sum exp(sink - LSE) delta    GRAD_ALIBI = -sum dS |i + off - j|
+ * A cell that is not allowed takes no part, whatever q, k, v, OUT or GRAD_OUT hold there. NaN in an
+ * allowed score, or in LSE, makes p NaN. The rule for empty rows is ATTN_EMPTY_ZERO. */
 struct attn_problem {
     uint32_t struct_size; /* sizeof of the harness's structure */
     uint32_t op;          /* enum attn_op */
@@ -357,7 +383,10 @@ static inline const struct attn_tensor *attn_tensor_find(const struct attn_probl
  *   e_f                                as e_exp
  *   a_f                                as e_tanh
  *   chain, splits, tau, score_stores   Sk + 256, Sk, 11, 8
- *   decay_chunk                        512 */
+ *   decay_chunk                        512
+ *   ds_type delta_type
+ *   grad_partial_type dq_acc_type      u at most that of U
+ *   grad_chain                         Hq/Hkv Sq + 256 */
 struct attn_numerics {
     uint32_t struct_size;  /* set by the harness: fields past it must not be written */
     uint32_t acc_type;     /* accumulation type of all sums; 0: the type of q */
@@ -415,6 +444,15 @@ struct attn_numerics {
     int64_t decay_chunk;
     uint32_t state_type; /* linear_decay, wkv: type of the state between steps, or chunks; 0:
                             acc_type */
+    /* attention_backward. A type of 0 is acc_type. */
+    uint32_t bwd_lse;           /* 1: LSE is computed anew, not read */
+    uint32_t bwd_delta;         /* 1: delta is the sum of p dP, not GRAD_OUT . OUT */
+    uint32_t ds_type;           /* type in which dS is stored before its products */
+    uint32_t delta_type;        /* type in which delta is stored */
+    uint32_t grad_partial_type; /* type of the parts of dK and dV that single heads have */
+    uint32_t dq_acc_type;       /* type in which dQ is added up over tiles of keys */
+    int64_t grad_chain;         /* longest addition chain over queries; 0: queries + tiles */
+    int64_t query_tile;         /* queries per tile; 0: all in one */
 };
 
 /* Verification checks what a backend declares here bit for bit. What it does not declare is checked

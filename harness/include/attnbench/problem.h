@@ -68,6 +68,7 @@ struct attn_operands {
     struct attn_tensor lin_q, lin_k;                       /* chunked */
     struct attn_tensor proj_e, proj_f;                     /* a missing proj_f is proj_e */
     struct attn_tensor rotations, buckets_in, buckets_out; /* lsh */
+    struct attn_tensor dout, grad_q, grad_k, grad_v, grad_bias, grad_sink, grad_alibi;
 };
 
 /* One form of a role. A role with several forms has one row for each. */
@@ -94,6 +95,8 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         lin = 1 << ATTN_OP_LINFORMER,
         nys = 1 << ATTN_OP_NYSTROM,
         lsh = 1 << ATTN_OP_LSH,
+        bwd = 1 << ATTN_OP_ATTENTION_BACKWARD,
+        masked = att | mha | bwd,
         both = att | mha,
         bilinear = 1 << ATTN_SCORE_BILINEAR,
         additive = 1 << ATTN_SCORE_ADDITIVE,
@@ -106,25 +109,26 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
 #define ATTN_PLACE(field) offsetof(struct attn_operands, field)
     static const struct attn_problem_role roles[] = {
         /* role, name, axes, types, ops, scores, needed, place */
-        {ATTN_Q, "q", "bhiq", same, att | decays | performer | chunked | lin | nys | lsh, 0, 1,
-         ATTN_PLACE(q)},
-        {ATTN_K, "k", "bgjk", same, att | wkv | decays | performer | chunked | lin | nys, 0, 1,
-         ATTN_PLACE(k)},
-        {ATTN_V, "v", "bgjv", same, att | wkv | decays | performer | chunked | lin | nys | lsh, 0,
-         1, ATTN_PLACE(v)},
-        {ATTN_OUT, "out", "bhiv", same, att | wkv | decays | performer | chunked | lin | nys | lsh,
-         0, 1, ATTN_PLACE(out)},
+        {ATTN_Q, "q", "bhiq", same, att | decays | performer | chunked | lin | nys | lsh | bwd, 0,
+         1, ATTN_PLACE(q)},
+        {ATTN_K, "k", "bgjk", same, att | wkv | decays | performer | chunked | lin | nys | bwd, 0,
+         1, ATTN_PLACE(k)},
+        {ATTN_V, "v", "bgjv", same,
+         att | wkv | decays | performer | chunked | lin | nys | lsh | bwd, 0, 1, ATTN_PLACE(v)},
+        {ATTN_OUT, "out", "bhiv", same,
+         att | wkv | decays | performer | chunked | lin | nys | lsh | bwd, 0, 1, ATTN_PLACE(out)},
         {ATTN_OUT, "out", "biY", same, mha, 0, 1, ATTN_PLACE(out)},
         {ATTN_LSE, "lse", "bhi", ATTN_LIKE_LSE, both | lin | lsh, 0, 0, ATTN_PLACE(lse)},
+        {ATTN_LSE, "lse", "bhi", ATTN_LIKE_LSE, bwd, 0, 1, ATTN_PLACE(lse)},
         {ATTN_WEIGHTS, "weights", "bhij", same, both, 0, 0, ATTN_PLACE(weights)},
-        {ATTN_MASK, "mask", "bhij", truth, both, 0, 0, ATTN_PLACE(mask)},
-        {ATTN_BIAS, "bias", "bhij", side, both, 0, 0, ATTN_PLACE(bias)},
+        {ATTN_MASK, "mask", "bhij", truth, masked, 0, 0, ATTN_PLACE(mask)},
+        {ATTN_BIAS, "bias", "bhij", side, masked, 0, 0, ATTN_PLACE(bias)},
         {ATTN_BIAS, "bias", "bhcc", side, chunked, 0, 0, ATTN_PLACE(bias)},
-        {ATTN_LEN, "len", "b", whole, both | performer | chunked | lin, 0, 0, ATTN_PLACE(len)},
-        {ATTN_LEN, "len", "bi", whole, both, 0, 0, ATTN_PLACE(len)},
-        {ATTN_ALIBI, "alibi", "h", side, both, 0, 0, ATTN_PLACE(alibi)},
-        {ATTN_SINK, "sink", "h", side, both, 0, 0, ATTN_PLACE(sink)},
-        {ATTN_KEEP, "keep", "bhij", truth, both, 0, 0, ATTN_PLACE(keep)},
+        {ATTN_LEN, "len", "b", whole, masked | performer | chunked | lin, 0, 0, ATTN_PLACE(len)},
+        {ATTN_LEN, "len", "bi", whole, masked, 0, 0, ATTN_PLACE(len)},
+        {ATTN_ALIBI, "alibi", "h", side, masked, 0, 0, ATTN_PLACE(alibi)},
+        {ATTN_SINK, "sink", "h", side, masked, 0, 0, ATTN_PLACE(sink)},
+        {ATTN_KEEP, "keep", "bhij", truth, masked, 0, 0, ATTN_PLACE(keep)},
         {ATTN_GATE, "gate", "bhiv", same, att | chunked, 0, 0, ATTN_PLACE(gate)},
         {ATTN_HEAD_MASK, "head_mask", "h", truth, mha, 0, 0, ATTN_PLACE(head_mask)},
         {ATTN_GLOBAL, "global", "bj", truth, att, 0, 0, ATTN_PLACE(global)},
@@ -166,6 +170,13 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         {ATTN_ROTATIONS, "rotations", "hqRN", same, lsh, 0, 1, ATTN_PLACE(rotations)},
         {ATTN_BUCKETS, "buckets_in", "bhRi", whole, lsh, 0, 0, ATTN_PLACE(buckets_in)},
         {ATTN_BUCKETS_OUT, "buckets_out", "bhRi", whole, lsh, 0, 0, ATTN_PLACE(buckets_out)},
+        {ATTN_GRAD_OUT, "dout", "bhiv", same, bwd, 0, 1, ATTN_PLACE(dout)},
+        {ATTN_GRAD_Q, "dq", "bhiq", same, bwd, 0, 1, ATTN_PLACE(grad_q)},
+        {ATTN_GRAD_K, "dk", "bgjk", same, bwd, 0, 1, ATTN_PLACE(grad_k)},
+        {ATTN_GRAD_V, "dv", "bgjv", same, bwd, 0, 1, ATTN_PLACE(grad_v)},
+        {ATTN_GRAD_BIAS, "dbias", "ABCS", ATTN_LIKE_LSE, bwd, 0, 0, ATTN_PLACE(grad_bias)},
+        {ATTN_GRAD_SINK, "dsink", "h", ATTN_LIKE_LSE, bwd, 0, 0, ATTN_PLACE(grad_sink)},
+        {ATTN_GRAD_ALIBI, "dalibi", "h", ATTN_LIKE_LSE, bwd, 0, 0, ATTN_PLACE(grad_alibi)},
     };
 #undef ATTN_PLACE
     *count = sizeof(roles) / sizeof(roles[0]);
@@ -268,6 +279,16 @@ static inline int64_t attn_problem_model_width(const struct attn_problem *p, uin
     return x ? x->shape[2] : -1;
 }
 
+/* The extent of an axis of the gradient of BIAS: 1 where that has stride 0. -1: there is no BIAS.
+ */
+static inline int64_t attn_problem_bias_extent(const struct attn_problem *p, uint32_t axis)
+{
+    const struct attn_tensor *bias = attn_tensor_find(p, ATTN_BIAS);
+    if (!bias || axis >= bias->rank)
+        return -1;
+    return bias->stride[axis] == 0 ? 1 : bias->shape[axis];
+}
+
 /* The extent of an axis:
  *   b batch   h query heads   g key/value heads   i queries   j keys
  *   q k v     widths of one head: dq, dk, dv        d   hidden width of an additive score: dh
@@ -279,11 +300,20 @@ static inline int64_t attn_problem_model_width(const struct attn_problem *p, uin
  *   R N       rounds of hashing, and half the buckets of a round
  *   3         three numbers
  *   m         random features of performer
+ *   A B C S   the axes of BIAS, 1 where it has stride 0
  * -1 if the letter is not known, or if the operand that decides it is not given. */
 static inline int64_t attn_problem_extent(const struct attn_problem *p, char axis)
 {
     const struct attn_tensor *w_o, *positions, *features, *lin_q;
     switch (axis) {
+    case 'A':
+        return attn_problem_bias_extent(p, 0);
+    case 'B':
+        return attn_problem_bias_extent(p, 1);
+    case 'C':
+        return attn_problem_bias_extent(p, 2);
+    case 'S':
+        return attn_problem_bias_extent(p, 3);
     case 'b':
         return p->b;
     case 'h':
@@ -573,7 +603,7 @@ static inline int attn_problem_shape_fits(const struct attn_problem *p,
 {
     for (uint32_t a = 0; a < tensor->rank; a++) {
         const int64_t extent = attn_problem_extent(p, axes[a]);
-        const int64_t least = axes[a] == 'j' || axes[a] == 'D' ? 0 : 1;
+        const int64_t least = axes[a] == 'j' || axes[a] == 'D' || axes[a] == 'S' ? 0 : 1;
         if (tensor->shape[a] != extent || extent < least)
             return 0;
     }
@@ -666,6 +696,9 @@ static inline const char *attn_problem_operands_fault(const struct attn_problem 
     if ((p->flags & ATTN_FLAG_WEIGHT) &&
         (attn_tensor_find(p, ATTN_SINK) || attn_tensor_find(p, ATTN_LSE)))
         return "a sink or lse without the denominator of a softmax";
+    if ((attn_tensor_find(p, ATTN_GRAD_SINK) && !attn_tensor_find(p, ATTN_SINK)) ||
+        (attn_tensor_find(p, ATTN_GRAD_ALIBI) && !attn_tensor_find(p, ATTN_ALIBI)))
+        return "a gradient of an operand that is not given";
     if (attn_tensor_find(p, ATTN_BUCKETS) && attn_tensor_find(p, ATTN_BUCKETS_OUT))
         return "buckets are given, or they are asked for";
     if (p->op != ATTN_OP_MHA)

@@ -33,7 +33,8 @@ static bool declare(struct attn_numerics *n, const char *name, double value)
                   {"a_f", &n->a_f, NULL},
                   {"chain", NULL, &n->chain},
                   {"splits", NULL, &n->splits},
-                  {"decay_chunk", NULL, &n->decay_chunk}};
+                  {"decay_chunk", NULL, &n->decay_chunk},
+                  {"grad_chain", NULL, &n->grad_chain}};
     for (size_t f = 0; f < sizeof fields / sizeof *fields; f++)
         if (strcmp(fields[f].name, name) == 0) {
             if (fields[f].number)

@@ -167,8 +167,9 @@ double ref_lsh_least_margin(const struct ref_lsh_hash *hash)
     return least;
 }
 
-int ref_lsh_derive(const struct attn_problem *problem, int threads)
+int ref_lsh_derive(const struct attn_problem *problem, const char *fill, int threads)
 {
+    (void)fill;
     const struct attn_tensor *given = attn_tensor_find(problem, ATTN_BUCKETS);
     struct ref_lsh_hash hash;
     struct ref_operands operands;

@@ -33,7 +33,7 @@ void ref_lsh_hash_head(struct ref_lsh_hash *hash, int64_t b, int64_t h);
 double ref_lsh_least_margin(const struct ref_lsh_hash *hash);
 
 int ref_lsh_compute(const struct ref_job *job);
-int ref_lsh_derive(const struct attn_problem *problem, int threads);
+int ref_lsh_derive(const struct attn_problem *problem, const char *fill, int threads);
 bool ref_lsh_ambiguous(const struct attn_problem *problem, char *why, size_t size);
 
 #endif

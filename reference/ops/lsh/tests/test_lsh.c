@@ -351,7 +351,7 @@ static void given_buckets_are_taken(void **unused)
         sequence_near(made.out[n], published.out[n], 1e-12);
     memcpy(before, made.out, sizeof before);
     memset(made.buckets, 0, sizeof made.buckets);
-    assert_int_equal(ref_op_find(ATTN_OP_LSH)->derive(&made.problem, 2), ATTN_OK);
+    assert_int_equal(ref_op_find(ATTN_OP_LSH)->derive(&made.problem, "normal", 2), ATTN_OK);
     compute(NULL, REF_FILL_GENERIC, false);
     assert_memory_equal(before, made.out, (size_t)(made.steps * DV) * sizeof(double));
 }

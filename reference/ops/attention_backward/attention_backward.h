@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention_backward.h - what the files of the operator share. Letters are those of OP.md. */
+#ifndef ATTN_REFERENCE_ATTENTION_BACKWARD_H
+#define ATTN_REFERENCE_ATTENTION_BACKWARD_H
+
+#include "reference/job.h"
+
+/* Numbers of the outputs. */
+enum { REF_GRAD_Q, REF_GRAD_K, REF_GRAD_V, REF_GRAD_BIAS, REF_GRAD_SINK, REF_GRAD_ALIBI };
+
+/* What a declaration says of the backward pass alone. */
+struct ref_backward_declared {
+    bool own_lse, own_delta;
+    double u_ds, eta_ds, ds_largest; /* of dS as it is stored; u_ds 0: it is kept */
+    double u_delta;                  /* of delta as it is stored; 0: kept */
+    double u_partial, eta_partial;   /* of dK and dV of single heads, as they are stored */
+    double u_dq;                     /* of dQ as it is added up over tiles of keys */
+    double u_factor;                 /* of both factors of a product, before it */
+    double dropout;                  /* relative error of a kept weight's factor */
+    double chain, query_tiles;       /* longest chain over queries, if declared; tiles of queries */
+    int ds_bins;                     /* as ref_arithmetic.bins, of stored dS */
+};
+
+/* One (b, g) at work: its keys, and the queries and gradients of all of its rows. */
+struct ref_backward_group {
+    const struct ref_job *job;
+    struct ref_arithmetic arithmetic;
+    struct ref_backward_declared declared;
+    struct ref_keys keys;
+    int64_t b, g, heads, rows; /* heads to one of keys; heads * Sq */
+    double *q, *dout;          /* [rows, Dq], [rows, Dv] */
+    double *vt;                /* [Dv, Sk] */
+    double *v_size;            /* [Sk] sum of |v| */
+};
+
+/* A row of one head and the arrays of one thread. Arrays have an entry for each of the n allowed
+ * keys, whose numbers are scratch->key[t]; e_* say how far a backend may be off, t_* what the store
+ * in a narrower type adds. */
+struct ref_backward_row {
+    struct ref_scratch *scratch;
+    int64_t h, i, n;
+    bool sink;
+    double lse, delta, e_delta;
+    double d_lambda;              /* how far the lse of a backend may be off */
+    double sink_logit, sink_p;    /* its weight */
+    double *dp, *ds, *dz, *kept;  /* gradient of the dropped weight, of s, of z; p keep/(1-pdrop) */
+    double *e_ds, *e_dz, *e_kept; /* errors */
+    double *t_ds, *t_dz, *t_kept;
+    double *along, *sizes; /* [Sk] by key: dO.v, and the sum of its absolute terms */
+};
+
+/* row.c: p, dP, delta, dS and dZ of query i of head h, and their errors with bounds. */
+void ref_backward_row(const struct ref_backward_group *group, int64_t h, int64_t i,
+                      struct ref_backward_row *row);
+
+/* W: a weight of a score s that is off by ds is itself off by the factor 1 + W at most. */
+double ref_backward_weight_error(const struct ref_backward_group *group,
+                                 const struct ref_backward_row *row, double s, double ds);
+
+/* Weighed rows that are added up: y_c = factor * sum_t weight_t rows[index_t, c]. */
+struct ref_backward_sum {
+    int64_t n, width;
+    const double *weight, *error, *stored; /* [n] */
+    const double *rows;
+    const int64_t *index;
+    int64_t part;    /* index / part: the head whose sum is stored by itself; 0: none is */
+    double factor;   /* the scale, or 1 */
+    double growth;   /* of the chain of additions, factors that are rounded included */
+    double u_part;   /* relative rounding of the sum of a head */
+    double eta_part; /* the same near 0 */
+    int bins;        /* of stored weights; 0: they add up as they are */
+    uint32_t dtype;  /* of the result */
+    double *room;    /* [5, width] */
+    int64_t *order;  /* [n] */
+    int64_t *start;  /* [REF_BINS + 1] */
+};
+
+/* sum.c: adds up, and writes the bounds of the stored results; bound NULL: none is wanted. */
+void ref_backward_add(const struct ref_arithmetic *a, const struct ref_backward_sum *sum,
+                      double *value, double *bound);
+
+/* declared.c. ref_backward_declare: constants of a declaration. ref_backward_growth: G(k) of a sum
+ * of products. */
+void ref_backward_declare(const struct ref_job *job, struct ref_backward_group *group);
+double ref_backward_growth(const struct ref_backward_group *group, double k);
+
+int ref_attention_backward_compute(const struct ref_job *job);
+
+/* derive.c: writes OUT and LSE, as the forward pass has them, and what depends on the mask:
+ * GRAD_OUT of census, and the rows that see no key under poison. */
+int ref_attention_backward_derive(const struct attn_problem *problem, const char *fill,
+                                  int threads);
+
+#endif

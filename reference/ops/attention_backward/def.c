@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* def.c - attention_backward, the gradients of attention: its tables. OP.md has the definition.
+ *
+ * Letters of its own: W X Y Z, the axes of the bias, 1 where it is broadcast. */
+#include <math.h>
+#include <stddef.h>
+
+#include "reference/op_shared.h"
+#include "reference/ops/attention_backward/attention_backward.h"
+#include "reference/reference.h"
+
+static const struct ref_operand own[] = {
+    {ATTN_Q, "q", "bhiq", "", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, 0},
+    {ATTN_K, "k", "bgjk", "", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, 0},
+    {ATTN_V, "v", "bgjv", "", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, 0},
+    {ATTN_OUT, "out", "bhiv", "", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, 0},
+    {ATTN_LSE, "lse", "bhi", "", REF_TYPE_WIDE, REF_NEEDED, 0},
+    {ATTN_GRAD_OUT, "dout", "bhiv", "", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, 0},
+    {0}};
+static const struct ref_operand *const groups[] = {own, ref_operands_mask, NULL};
+
+static const struct ref_output outputs[] = {
+    {ATTN_GRAD_Q, "dq", "bhiq", "bhi", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, REF_GRAD_Q},
+    {ATTN_GRAD_K, "dk", "bgjk", "bgj", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, REF_GRAD_K},
+    {ATTN_GRAD_V, "dv", "bgjv", "bgj", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, REF_GRAD_K},
+    {ATTN_GRAD_BIAS, "dbias", "WXYZ", "WXY", REF_TYPE_WIDE, 0, REF_GRAD_BIAS},
+    {ATTN_GRAD_SINK, "dsink", "h", "h", REF_TYPE_WIDE, 0, REF_GRAD_SINK},
+    {ATTN_GRAD_ALIBI, "dalibi", "h", "h", REF_TYPE_WIDE, 0, REF_GRAD_ALIBI},
+    {0}};
+
+static const struct ref_gradient gradients[] = {{ATTN_GRAD_BIAS, ATTN_BIAS, "WXYZ"},
+                                                {ATTN_GRAD_SINK, ATTN_SINK, NULL},
+                                                {ATTN_GRAD_ALIBI, ATTN_ALIBI, NULL},
+                                                {0}};
+
+static const char *const none[] = {NULL};
+static const char *const fills[] = {"census",      "rounding", "constant",  "tiny",   "zero_grad",
+                                    "sparse_grad", "big_grad", "tiny_grad", "even_v", NULL};
+
+/* -1 or 1 that looks random, alike on every machine. */
+static double sign(int64_t n)
+{
+    uint64_t x = ((uint64_t)n + 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    return (x ^ x >> 31) & 1 ? -1 : 1;
+}
+
+/* census: v is 1 or -1 in turn, and so is dS, less their mean. */
+static double counted(int64_t j)
+{
+    return j % 2 ? -1 : 1;
+}
+
+/* census: q and k have no column in common, so all scores are 0. What remains of a pair of query
+ * and key is a sign in columns of dK, and one in columns of dQ. */
+static double product(const struct ref_drawn *x, double number)
+{
+    const int64_t width = x->shape[3], c = x->index % width, row = x->index / width;
+    const int64_t j = row % x->shape[2];
+
+    if (!ref_drawn_under(x, "census"))
+        return number;
+    if ((c < (width + 1) / 2) != (x->role == ATTN_Q))
+        return 0;
+    return sign(row * width + c) * (x->role == ATTN_K ? counted(j) : 1);
+}
+
+static double value(const struct ref_drawn *x, double number)
+{
+    const int64_t c = x->index % x->shape[3], j = x->index / x->shape[3] % x->shape[2];
+
+    return ref_drawn_under(x, "census")     ? (c == 0 ? counted(j) : 0)
+           : ref_drawn_under(x, "rounding") ? fabs(number)
+           : ref_drawn_under(x, "constant") ? sign(c)
+           : ref_drawn_under(x, "even_v")   ? 1 + 0x1p-6 * number
+           : ref_drawn_under(x, "tiny")     ? 1e-6 * number
+                                            : number;
+}
+
+static double gradient(const struct ref_drawn *x, double number)
+{
+    const int64_t i = x->index / x->shape[3] % x->shape[2];
+
+    return ref_drawn_under(x, "rounding")      ? fabs(number)
+           : ref_drawn_under(x, "zero_grad")   ? 0
+           : ref_drawn_under(x, "sparse_grad") ? (i % 7 == 3 || x->shape[2] < 4 ? number : 0)
+           : ref_drawn_under(x, "big_grad")    ? 1e4 * number
+           : ref_drawn_under(x, "tiny_grad")   ? 1e-6 * number
+           : ref_drawn_under(x, "even_v")      ? 1
+                                               : number;
+}
+
+static bool draw(const struct ref_drawn *x, double *number)
+{
+    const bool made = ref_drawn_made(x, fills);
+
+    switch (x->role) {
+    case ATTN_Q:
+    case ATTN_K:
+        *number = product(x, *number);
+        return made;
+    case ATTN_V:
+        *number = value(x, *number);
+        return made;
+    case ATTN_GRAD_OUT: /* census: ref_attention_backward_derive writes it */
+        *number = gradient(x, *number);
+        return made;
+    case ATTN_OUT: /* that function writes these, too */
+    case ATTN_LSE:
+        *number = 0;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Five products of each cell. A kernel that recomputes more gets no credit for it. */
+static double flops(const struct ref_shape *shape, double nnz)
+{
+    return 2.0 * nnz * (3.0 * (double)shape->extent['k'] + 2.0 * (double)shape->extent['v']);
+}
+
+/* A key needs its rows, and each of these all of its keys; the keys of a request share them. */
+static double unit_cost(const struct attn_problem *p, int output)
+{
+    const double dk = (double)p->dk, dv = (double)p->dv, keys = (double)p->sk;
+    const double rows = (double)(p->hq / p->hkv) * (double)p->sq;
+    const double row = keys * (4.0 * dk + 4.0 * dv + 200.0);
+
+    switch (output) {
+    case REF_GRAD_Q:
+        return row + keys * 4.0 * dk;
+    case REF_GRAD_K:
+        return rows * (10.0 * dk + 10.0 * dv + 200.0);
+    case REF_GRAD_V:
+        return 0.0;
+    default:
+        return (double)p->b * (double)p->sq * row;
+    }
+}
+
+static uint32_t linear(const struct attn_problem *problem, const char **word)
+{
+    (void)problem;
+    *word = "dout";
+    return ATTN_GRAD_OUT;
+}
+
+const struct ref_op ref_op_attention_backward = {
+    .op = ATTN_OP_ATTENTION_BACKWARD,
+    .name = "attention_backward",
+    .summary = "gradients of attention by q, k, v, and by bias, sink and slopes",
+    .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR | ATTN_FLAG_SOFTCAP |
+             ATTN_FLAG_DROPOUT | ATTN_FLAG_DETERMINISTIC,
+    .scores = 1u << ATTN_SCORE_SCALED_DOT | 1u << ATTN_SCORE_DOT,
+    .operands = groups,
+    .outputs = outputs,
+    .gradients = gradients,
+    .keys = none,
+    .needed = none,
+    .main_operand = "q",
+    .draw = draw,
+    .fills = fills,
+    .derive = ref_attention_backward_derive,
+    .cells = ref_count_allowed,
+    .flops = flops,
+    .unit_cost = unit_cost,
+    .compute = ref_attention_backward_compute,
+    .linear = linear,
+};

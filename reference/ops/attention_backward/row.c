@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* row.c - one row of the backward pass: its weights, the gradients at its scores, and how far those
+ * of a backend may be off. OP.md derives the errors. */
+#include <float.h>
+#include <string.h>
+
+#include "reference/dtype.h"
+#include "reference/ops/attention_backward/attention_backward.h"
+#include "reference/philox.h"
+#include "reference/sums.h"
+
+/* The largest double still gives 0 times an exact 0. */
+static double limited(double x)
+{
+    return fmin(x, DBL_MAX);
+}
+
+static const struct attn_problem *problem_of(const struct ref_backward_group *group)
+{
+    return group->job->operands.problem;
+}
+
+static struct ref_block block_of(const struct ref_backward_group *group, int64_t h)
+{
+    return (struct ref_block){.job = group->job, .keys = &group->keys, .b = group->b, .h = h};
+}
+
+/* The number of a row in the group. */
+static int64_t place_of(const struct ref_backward_group *group, const struct ref_backward_row *row)
+{
+    return row->h % group->heads * problem_of(group)->sq + row->i;
+}
+
+/* Scores, and the allowed keys in order. Returns whether one of their scores makes the row NaN. */
+static bool look(const struct ref_backward_group *group, struct ref_backward_row *row)
+{
+    const struct ref_operands *in = &group->job->operands;
+    const struct attn_tensor *mask = in->by_role[ATTN_MASK];
+    const struct ref_block block = block_of(group, row->h);
+    const double *q = group->q + place_of(group, row) * problem_of(group)->dq;
+    struct ref_scratch *x = row->scratch;
+    struct ref_sight sight;
+    struct ref_run run;
+    bool poisoned = false;
+
+    row->n = 0;
+    ref_sight_of(in, group->b, row->h, row->i, &sight);
+    for (int64_t from = 0; ref_sight_next(&sight, from, &run); from = run.end) {
+        ref_scores(&block, row->i, q, NULL, run.begin, run.end, x);
+        for (int64_t j = run.begin; j < run.end; j++) {
+            const double s = x->score[2][j];
+            if (s == -INFINITY ||
+                (mask && ref_load(mask, (const int64_t[]){group->b, row->h, row->i, j}) == 0.0))
+                continue;
+            poisoned = poisoned || !(s < INFINITY);
+            x->key[row->n] = j;
+            x->logit[row->n++] = s;
+        }
+    }
+    return poisoned;
+}
+
+/* p of each allowed key and of the sink. */
+static void weigh(struct ref_backward_row *row, bool poisoned)
+{
+    struct ref_scratch *x = row->scratch;
+    double most = row->sink ? row->sink_logit : -INFINITY, sum = 0.0;
+
+    for (int64_t t = 0; t < row->n; t++)
+        most = fmax(most, x->logit[t]);
+    for (int64_t t = 0; t < row->n; t++) {
+        x->p[t] = exp(x->logit[t] - most);
+        sum += x->p[t];
+    }
+    row->sink_p = row->sink ? exp(row->sink_logit - most) : 0.0;
+    sum += row->sink_p;
+    row->lse = poisoned ? NAN : most + log(sum);
+    row->sink_p = poisoned ? NAN : row->sink_p / sum;
+    for (int64_t t = 0; t < row->n; t++)
+        x->p[t] = poisoned ? NAN : x->p[t] / sum;
+}
+
+/* 0, or 1 / (1 - pdrop). */
+static double keep_of(const struct ref_backward_group *group, const struct ref_backward_row *row,
+                      int64_t j)
+{
+    const struct attn_problem *p = problem_of(group);
+    const struct attn_tensor *keep = group->job->operands.by_role[ATTN_KEEP];
+    const int64_t first = ((group->b * p->hq + row->h) * p->sq + row->i) * p->sk;
+
+    if (!(p->flags & ATTN_FLAG_DROPOUT))
+        return 1.0;
+    if (keep ? ref_load(keep, (const int64_t[]){group->b, row->h, row->i, j}) == 0.0
+             : !attn_dropout_keep(p->dropout_seed, (uint64_t)(first + j), p->dropout_p))
+        return 0.0;
+    return 1.0 / (1.0 - p->dropout_p);
+}
+
+/* dP, delta, dS and dZ. A key that was dropped takes no part, whatever its v. */
+static void differentiate(const struct ref_backward_group *group, struct ref_backward_row *row)
+{
+    const struct attn_problem *p = problem_of(group);
+    const double *dout = group->dout + place_of(group, row) * p->dv;
+    const int64_t from = row->scratch->key[0], to = row->scratch->key[row->n - 1] + 1;
+    struct ref_scratch *x = row->scratch;
+
+    memset(row->along + from, 0, (size_t)(to - from) * sizeof(*row->along));
+    ref_add_rows(dout, group->vt + from, p->sk, NULL, p->dv, to - from, row->along + from);
+    row->delta = 0.0;
+    for (int64_t t = 0; t < row->n; t++) {
+        x->keep[t] = keep_of(group, row, x->key[t]);
+        row->dp[t] = x->keep[t] > 0.0 ? x->keep[t] * row->along[x->key[t]] : 0.0;
+        row->kept[t] = x->p[t] * x->keep[t];
+        row->delta += x->p[t] * row->dp[t];
+    }
+    for (int64_t t = 0; t < row->n; t++) {
+        const double cap = p->softcap, s = x->score[1][x->key[t]] / (cap > 0.0 ? cap : 1.0);
+        row->ds[t] = x->p[t] * (row->dp[t] - row->delta);
+        row->dz[t] = p->flags & ATTN_FLAG_SOFTCAP ? row->ds[t] * (1.0 - s * s) : row->ds[t];
+    }
+}
+
+/* ---- errors ---- */
+
+/* ds of every allowed key. Returns false if a step towards a score may overflow. */
+static bool bound_scores(const struct ref_backward_group *group, struct ref_backward_row *row)
+{
+    const struct ref_block block = block_of(group, row->h);
+    const double *q = group->q + place_of(group, row) * problem_of(group)->dq;
+    struct ref_scratch *x = row->scratch;
+    struct ref_sight sight;
+    struct ref_run run;
+
+    x->offset = 0.0;
+    ref_sight_of(&group->job->operands, group->b, row->h, row->i, &sight);
+    for (int64_t from = 0; ref_sight_next(&sight, from, &run); from = run.end)
+        ref_score_errors(&block, row->i, q, NULL, NULL, run.begin, run.end, x);
+    for (int64_t t = 0; t < row->n; t++)
+        x->wrong[t] = x->ds[x->key[t]];
+    return !ref_scores_overflow(&block, q, x, row->n);
+}
+
+/* How far the lse that a backend uses may be from ours. Its own one has the bound of forward. */
+static double lse_error(const struct ref_backward_group *group, const struct ref_backward_row *row)
+{
+    const struct attn_problem *p = problem_of(group);
+    const struct ref_arithmetic *a = &group->arithmetic;
+    const double size = fabs(row->lse) + row->scratch->offset;
+    const double given = ref_load(group->job->operands.by_role[ATTN_LSE],
+                                  (const int64_t[]){group->b, row->h, row->i});
+    const double shifted = (ref_growth(a, 4.0) + a->u_op) * row->scratch->offset;
+    struct ref_softmax softmax = {.n = row->n,
+                                  .sink = row->sink,
+                                  .sink_logit = row->sink_logit,
+                                  .lse = row->lse,
+                                  .max = row->sink ? row->sink_logit : -INFINITY,
+                                  .dropout = p->flags & ATTN_FLAG_DROPOUT,
+                                  .dropout_p = p->dropout_p,
+                                  .offset = row->scratch->offset};
+    struct ref_row_bound bound;
+
+    if (!group->declared.own_lse)
+        return limited(fabs(given - row->lse) + 2.0 * a->u_op * size + shifted);
+    for (int64_t t = 0; t < row->n; t++)
+        softmax.max = fmax(softmax.max, row->scratch->logit[t]);
+    softmax.log_sum = row->lse - softmax.max;
+    softmax.sum = exp(softmax.log_sum);
+    softmax.rises = a->on_rise ? ref_bound_rises(row->scratch, row->n) : 0.0;
+    ref_bound_row(a, &softmax, row->scratch, &bound);
+    return bound.overflows ? DBL_MAX : limited(bound.lse_error + 2.0 * a->u_op * size);
+}
+
+double ref_backward_weight_error(const struct ref_backward_group *group,
+                                 const struct ref_backward_row *row, double s, double ds)
+{
+    const struct ref_arithmetic *a = &group->arithmetic;
+    const double off = ds + row->d_lambda, far = fabs(row->lse - s) + off;
+    const double exps = group->declared.own_lse ? 1.0 + a->tiles : 1.0;
+    /* In f64 our own weight is divided by a sum. */
+    const double ours = a->copies > 1.0 ? ref_growth(a, (double)row->n + 3.0) : 0.0;
+
+    return limited(expm1(off + ours + a->three * far + exps * a->e_exp + a->e_arg * far));
+}
+
+static double sum_sizes(const double *x, int64_t n)
+{
+    double sum = 0.0;
+
+    for (int64_t c = 0; c < n; c++)
+        sum += fabs(x[c]);
+    return sum;
+}
+
+/* E of dP of allowed key t: a product of Dv columns, and the factor of dropout. */
+static double product_error(const struct ref_backward_group *group,
+                            const struct ref_backward_row *row, int64_t t, double dout)
+{
+    const struct ref_arithmetic *a = &group->arithmetic;
+    const double dv = (double)problem_of(group)->dv, keep = row->scratch->keep[t];
+    const int64_t j = row->scratch->key[t];
+    const double growth = ref_backward_growth(group, dv + 1.0), drop = group->declared.dropout;
+    const double all = growth + drop * (1.0 + growth);
+    double lost = a->omega * (2.0 * dv + dout + group->v_size[j]);
+
+    if (keep == 0.0)
+        return 0.0;
+    lost += a->partial > 0.0 ? dv * a->partial_omega * (1.0 + a->partial) : 0.0;
+    if (!(row->sizes[j] * (1.0 + all) * keep <= a->largest) ||
+        (a->partial > 0.0 && !(row->sizes[j] * (1.0 + all) <= a->partial_largest)))
+        return DBL_MAX;
+    return keep * (all * row->sizes[j] + lost * (1.0 + drop)) + a->omega;
+}
+
+/* E of delta: of dO.out with the OUT that is given, or of the sum of p dP. row->e_dz has the errors
+ * of dP, row->e_kept those of p. */
+static double delta_error(const struct ref_backward_group *group,
+                          const struct ref_backward_row *row)
+{
+    const struct ref_arithmetic *a = &group->arithmetic;
+    const struct attn_problem *p = problem_of(group);
+    const double *dout = group->dout + place_of(group, row) * p->dv;
+    const double dv = (double)p->dv, chain = ref_growth(a, (double)row->n + a->tiles + 2.0);
+    double given = 0.0, size = 0.0, terms = 0.0, wrong = 0.0, lost = 2.0 * dv, error;
+
+    for (int64_t t = 0; t < row->n; t++) {
+        const double w = row->scratch->p[t] + row->e_kept[t];
+        terms += w * fabs(row->dp[t]);
+        wrong += row->e_kept[t] * fabs(row->dp[t]) + w * row->e_dz[t];
+    }
+    for (int64_t c = 0; c < p->dv; c++) {
+        const double out = ref_load(group->job->operands.by_role[ATTN_OUT],
+                                    (const int64_t[]){group->b, row->h, row->i, c});
+        given += dout[c] * out;
+        size += fabs(dout[c] * out);
+        lost += fabs(dout[c]) + fabs(out);
+    }
+    if (group->declared.own_delta)
+        error = wrong + chain * (terms + wrong) + (double)row->n * 2.0 * a->omega;
+    else
+        error = fabs(given - row->delta) + ref_backward_growth(group, dv + 1.0) * size +
+                lost * a->omega;
+    if (a->copies > 1.0) /* ours is a sum over the keys */
+        error += chain * terms;
+    return limited(error + group->declared.u_delta * (fabs(row->delta) + error));
+}
+
+/* What 1 - tanh^2 makes of an error of dS at key j. */
+static double capped_error(const struct ref_backward_group *group,
+                           const struct ref_backward_row *row, int64_t t)
+{
+    const struct ref_arithmetic *a = &group->arithmetic;
+    const double cap = problem_of(group)->softcap;
+    const int64_t j = row->scratch->key[t];
+    const double x = row->scratch->score[1][j] / cap, rest = 1.0 - x * x;
+    const double off = fmin(2.0, row->scratch->ds[j] / cap + a->e_tanh + ref_growth(a, 4.0));
+
+    return rest * row->e_ds[t] +
+           (fabs(row->ds[t]) + row->e_ds[t]) *
+               (2.0 * fabs(x) * off + off * off + ref_growth(a, 2.0) * (1.0 + x * x));
+}
+
+static void bound_stores(const struct ref_backward_group *group, struct ref_backward_row *row,
+                         int64_t t)
+{
+    const struct ref_arithmetic *a = &group->arithmetic;
+    const struct ref_backward_declared *d = &group->declared;
+    const double s = fabs(row->ds[t]) + row->e_ds[t], z = fabs(row->dz[t]) + row->e_dz[t];
+
+    row->t_ds[t] = d->u_ds > 0.0 ? fmax(d->u_ds * s, d->eta_ds) : 0.0;
+    row->t_dz[t] = d->u_ds > 0.0 ? fmax(d->u_ds * z, d->eta_ds) : 0.0;
+    row->t_kept[t] = a->u_p > 0.0 ? fmax(a->u_p * (row->kept[t] + row->e_kept[t]), a->eta_p) : 0.0;
+    if (s > d->ds_largest || z > d->ds_largest)
+        row->e_ds[t] = row->e_dz[t] = DBL_MAX;
+}
+
+static void bound_cells(const struct ref_backward_group *group, struct ref_backward_row *row)
+{
+    const struct ref_arithmetic *a = &group->arithmetic;
+    const double drop = group->declared.dropout;
+    const bool capped = problem_of(group)->flags & ATTN_FLAG_SOFTCAP;
+    const double *p = row->scratch->p, *keep = row->scratch->keep;
+
+    row->e_delta = delta_error(group, row);
+    for (int64_t t = 0; t < row->n; t++) {
+        const double e_p = row->e_kept[t], e_dp = row->e_dz[t];
+        const double g = fabs(row->dp[t] - row->delta);
+        double e_g = e_dp + row->e_delta;
+        e_g = limited(e_g + a->u_op * (g + e_g));
+        row->e_ds[t] = e_p * g + (p[t] + e_p) * e_g;
+        row->e_ds[t] = limited(row->e_ds[t] + a->u_op * (p[t] * g + row->e_ds[t]) + a->omega);
+        row->e_kept[t] = limited(keep[t] * (e_p + drop * (p[t] + e_p)));
+        row->e_dz[t] = capped ? limited(capped_error(group, row, t)) : row->e_ds[t];
+        bound_stores(group, row, t);
+    }
+}
+
+/* Nothing is known of a row whose scores may overflow. */
+static void know_nothing(struct ref_backward_row *row)
+{
+    row->d_lambda = row->e_delta = DBL_MAX;
+    for (int64_t t = 0; t < row->n; t++) {
+        row->e_ds[t] = row->e_dz[t] = row->e_kept[t] = DBL_MAX;
+        row->t_ds[t] = row->t_dz[t] = row->t_kept[t] = 0.0;
+    }
+}
+
+static void bound(const struct ref_backward_group *group, struct ref_backward_row *row)
+{
+    const struct attn_problem *p = problem_of(group);
+    const double *dout = group->dout + place_of(group, row) * p->dv;
+    const double dout_size = sum_sizes(dout, p->dv);
+    const int64_t from = row->scratch->key[0], to = row->scratch->key[row->n - 1] + 1;
+    struct ref_scratch *x = row->scratch;
+
+    if (!bound_scores(group, row)) {
+        know_nothing(row);
+        return;
+    }
+    row->d_lambda = lse_error(group, row);
+    memset(row->sizes + from, 0, (size_t)(to - from) * sizeof(*row->sizes));
+    ref_add_magnitudes(dout, group->vt + from, p->sk, NULL, p->dv, to - from, row->sizes + from);
+    for (int64_t t = 0; t < row->n; t++) {
+        const double w = ref_backward_weight_error(group, row, x->logit[t], x->wrong[t]);
+        row->e_kept[t] = limited(x->p[t] * w + group->arithmetic.omega);
+        row->e_dz[t] = product_error(group, row, t, dout_size);
+    }
+    bound_cells(group, row);
+}
+
+void ref_backward_row(const struct ref_backward_group *group, int64_t h, int64_t i,
+                      struct ref_backward_row *row)
+{
+    const struct ref_operands *in = &group->job->operands;
+    const struct attn_tensor *sink = in->by_role[ATTN_SINK];
+    bool poisoned;
+
+    row->h = h;
+    row->i = i;
+    row->sink_logit = sink ? ref_load(sink, &h) : -INFINITY;
+    row->sink = row->sink_logit != -INFINITY;
+    poisoned = row->sink && !(row->sink_logit < INFINITY);
+    poisoned = look(group, row) || poisoned;
+    row->delta = row->e_delta = row->d_lambda = 0.0;
+    row->sink_p = 0.0;
+    if (row->n == 0)
+        return; /* delta is an empty sum, so a sink has no gradient here */
+    poisoned =
+        poisoned || isnan(ref_load(in->by_role[ATTN_LSE], (const int64_t[]){group->b, h, i}));
+    weigh(row, poisoned);
+    differentiate(group, row);
+    if (group->job->bounds)
+        bound(group, row);
+}
