@@ -63,8 +63,7 @@ int attn_instance_derive(struct attn_instance *instance, int threads, char *why,
 {
     const struct attn_case *c = &instance->c;
     const struct ref_op *op = attn_case_op(c);
-    if (!op->derive || c->data ||
-        op->derive(&instance->problem, attn_fill_name(c->fill), threads) == ATTN_OK)
+    if (!op->derive || op->derive(&instance->problem, attn_fill_name(c->fill), threads) == ATTN_OK)
         return 0;
     snprintf(why, size, "no memory for inputs that follow from others");
     return -1;

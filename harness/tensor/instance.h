@@ -19,8 +19,8 @@ void attn_instance_set_problem(struct attn_instance *instance);
  * it, which is faster. Returns 0, or -1 with the reason. */
 int attn_instance_draw(struct attn_instance *instance, const struct attn_instance *like,
                        int threads, char *why, size_t size);
-/* Writes the inputs that follow from others (ref_op.derive), which have been changed. A pack's own
- * ones stay. Returns 0, or -1 with the reason. */
+/* Writes the inputs that follow from others (ref_op.derive), which have been changed. Returns 0, or
+ * -1 with the reason. */
 int attn_instance_derive(struct attn_instance *instance, int threads, char *why, size_t size);
 /* The same operands in memory; the caller writes every element of the inputs. */
 int attn_instance_lay_out(struct attn_instance *instance, char *why, size_t size);
