@@ -3,7 +3,13 @@
 #ifndef ATTN_REFERENCE_ATTENTION_BACKWARD_H
 #define ATTN_REFERENCE_ATTENTION_BACKWARD_H
 
+#include <float.h>
+
 #include "reference/job.h"
+
+/* An error of which nothing is known: a step may leave the range of its type. What is made of it is
+ * not known either, even where it is multiplied by 0. */
+#define REF_UNKNOWN DBL_MAX
 
 /* Numbers of the outputs. */
 enum { REF_GRAD_Q, REF_GRAD_K, REF_GRAD_V, REF_GRAD_BIAS, REF_GRAD_SINK, REF_GRAD_ALIBI };

@@ -135,7 +135,9 @@ static void store_cells(const struct work *work, const struct ref_backward_row *
 
 static double error_of_cell(const struct work *work, const struct ref_backward_row *row, int64_t t)
 {
-    return work->job.bounds ? row->e_ds[t] + row->t_ds[t] : 0.0;
+    if (!work->job.bounds)
+        return 0.0;
+    return row->e_ds[t] < REF_UNKNOWN ? row->e_ds[t] + row->t_ds[t] : INFINITY;
 }
 
 static void store_bias(const struct work *work, const struct ref_backward_row *row, double *bias)
@@ -154,7 +156,8 @@ static struct total slope_of(const struct work *work, const struct ref_backward_
 
     for (int64_t t = 0; t < row->n; t++) {
         const double far = fabs((double)(diagonal - row->scratch->key[t]));
-        const double off = far > 0.0 ? far * error_of_cell(work, row, t) : 0.0;
+        const double error = error_of_cell(work, row, t);
+        const double off = error < INFINITY ? far * error : error;
         total.value -= far * row->ds[t];
         total.off += off;
         total.size += fabs(far * row->ds[t]) + off;
@@ -176,6 +179,8 @@ static struct total sink_of(const struct work *work, const struct ref_backward_r
         const double w = ref_backward_weight_error(&work->group, row, row->sink_logit, ds);
         const double e_p = row->sink_p * w + a->omega;
         total.off = e_p * fabs(row->delta) + (row->sink_p + e_p) * row->e_delta + a->omega;
+        if (!(w < REF_UNKNOWN && row->e_delta < REF_UNKNOWN))
+            total.off = INFINITY;
     }
     total.size = fabs(total.value) + total.off;
     return total;

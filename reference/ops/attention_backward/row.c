@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row.c - one row of the backward pass: its weights, the gradients at its scores, and how far those
  * of a backend may be off. OP.md derives the errors. */
-#include <float.h>
 #include <string.h>
 
 #include "reference/dtype.h"
@@ -9,10 +8,14 @@
 #include "reference/philox.h"
 #include "reference/sums.h"
 
-/* The largest double still gives 0 times an exact 0. */
 static double limited(double x)
 {
-    return fmin(x, DBL_MAX);
+    return x < REF_UNKNOWN ? x : REF_UNKNOWN;
+}
+
+static bool is_known(double error)
+{
+    return error < REF_UNKNOWN;
 }
 
 static const struct attn_problem *problem_of(const struct ref_backward_group *group)
@@ -167,7 +170,7 @@ static double lse_error(const struct ref_backward_group *group, const struct ref
     softmax.sum = exp(softmax.log_sum);
     softmax.rises = a->on_rise ? ref_bound_rises(row->scratch, row->n) : 0.0;
     ref_bound_row(a, &softmax, row->scratch, &bound);
-    return bound.overflows ? DBL_MAX : limited(bound.lse_error + 2.0 * a->u_op * size);
+    return bound.overflows ? REF_UNKNOWN : limited(bound.lse_error + 2.0 * a->u_op * size);
 }
 
 double ref_backward_weight_error(const struct ref_backward_group *group,
@@ -180,6 +183,18 @@ double ref_backward_weight_error(const struct ref_backward_group *group,
     const double ours = a->copies > 1.0 ? ref_growth(a, (double)row->n + 3.0) : 0.0;
 
     return limited(expm1(off + ours + a->three * far + exps * a->e_exp + a->e_arg * far));
+}
+
+/* How far p of allowed key t may be off. Without a maximum to take off, an exp may overflow. */
+static double weight_off(const struct ref_backward_group *group, const struct ref_backward_row *row,
+                         int64_t t)
+{
+    const struct ref_arithmetic *a = &group->arithmetic;
+    const struct ref_scratch *x = row->scratch;
+    const double w = ref_backward_weight_error(group, row, x->logit[t], x->wrong[t]);
+    const double e = x->p[t] * w + a->omega, most = x->p[t] + e;
+
+    return is_known(w) && most <= a->largest && most <= a->p_largest ? e : REF_UNKNOWN;
 }
 
 static double sum_sizes(const double *x, int64_t n)
@@ -207,7 +222,7 @@ static double product_error(const struct ref_backward_group *group,
     lost += a->partial > 0.0 ? dv * a->partial_omega * (1.0 + a->partial) : 0.0;
     if (!(row->sizes[j] * (1.0 + all) * keep <= a->largest) ||
         (a->partial > 0.0 && !(row->sizes[j] * (1.0 + all) <= a->partial_largest)))
-        return DBL_MAX;
+        return REF_UNKNOWN;
     return keep * (all * row->sizes[j] + lost * (1.0 + drop)) + a->omega;
 }
 
@@ -234,6 +249,8 @@ static double delta_error(const struct ref_backward_group *group,
         size += fabs(dout[c] * out);
         lost += fabs(dout[c]) + fabs(out);
     }
+    if (!(size <= a->largest))
+        return REF_UNKNOWN;
     if (group->declared.own_delta)
         error = wrong + chain * (terms + wrong) + (double)row->n * 2.0 * a->omega;
     else
@@ -270,7 +287,7 @@ static void bound_stores(const struct ref_backward_group *group, struct ref_back
     row->t_dz[t] = d->u_ds > 0.0 ? fmax(d->u_ds * z, d->eta_ds) : 0.0;
     row->t_kept[t] = a->u_p > 0.0 ? fmax(a->u_p * (row->kept[t] + row->e_kept[t]), a->eta_p) : 0.0;
     if (s > d->ds_largest || z > d->ds_largest)
-        row->e_ds[t] = row->e_dz[t] = DBL_MAX;
+        row->e_ds[t] = row->e_dz[t] = REF_UNKNOWN;
 }
 
 static void bound_cells(const struct ref_backward_group *group, struct ref_backward_row *row)
@@ -288,8 +305,12 @@ static void bound_cells(const struct ref_backward_group *group, struct ref_backw
         e_g = limited(e_g + a->u_op * (g + e_g));
         row->e_ds[t] = e_p * g + (p[t] + e_p) * e_g;
         row->e_ds[t] = limited(row->e_ds[t] + a->u_op * (p[t] * g + row->e_ds[t]) + a->omega);
-        row->e_kept[t] = limited(keep[t] * (e_p + drop * (p[t] + e_p)));
-        row->e_dz[t] = capped ? limited(capped_error(group, row, t)) : row->e_ds[t];
+        if (!is_known(e_p) || !is_known(e_dp) || !is_known(row->e_delta))
+            row->e_ds[t] = REF_UNKNOWN;
+        row->e_kept[t] = is_known(e_p) ? keep[t] * (e_p + drop * (p[t] + e_p)) : REF_UNKNOWN;
+        row->e_dz[t] = row->e_ds[t];
+        if (capped && is_known(row->e_ds[t]))
+            row->e_dz[t] = limited(capped_error(group, row, t));
         bound_stores(group, row, t);
     }
 }
@@ -297,9 +318,9 @@ static void bound_cells(const struct ref_backward_group *group, struct ref_backw
 /* Nothing is known of a row whose scores may overflow. */
 static void know_nothing(struct ref_backward_row *row)
 {
-    row->d_lambda = row->e_delta = DBL_MAX;
+    row->d_lambda = row->e_delta = REF_UNKNOWN;
     for (int64_t t = 0; t < row->n; t++) {
-        row->e_ds[t] = row->e_dz[t] = row->e_kept[t] = DBL_MAX;
+        row->e_ds[t] = row->e_dz[t] = row->e_kept[t] = REF_UNKNOWN;
         row->t_ds[t] = row->t_dz[t] = row->t_kept[t] = 0.0;
     }
 }
@@ -310,7 +331,6 @@ static void bound(const struct ref_backward_group *group, struct ref_backward_ro
     const double *dout = group->dout + place_of(group, row) * p->dv;
     const double dout_size = sum_sizes(dout, p->dv);
     const int64_t from = row->scratch->key[0], to = row->scratch->key[row->n - 1] + 1;
-    struct ref_scratch *x = row->scratch;
 
     if (!bound_scores(group, row)) {
         know_nothing(row);
@@ -320,8 +340,7 @@ static void bound(const struct ref_backward_group *group, struct ref_backward_ro
     memset(row->sizes + from, 0, (size_t)(to - from) * sizeof(*row->sizes));
     ref_add_magnitudes(dout, group->vt + from, p->sk, NULL, p->dv, to - from, row->sizes + from);
     for (int64_t t = 0; t < row->n; t++) {
-        const double w = ref_backward_weight_error(group, row, x->logit[t], x->wrong[t]);
-        row->e_kept[t] = limited(x->p[t] * w + group->arithmetic.omega);
+        row->e_kept[t] = weight_off(group, row, t);
         row->e_dz[t] = product_error(group, row, t, dout_size);
     }
     bound_cells(group, row);

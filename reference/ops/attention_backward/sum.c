@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sum.c - the weighed sums of rows that make dQ, dK and dV, and their bounds. */
-#include <float.h>
 #include <string.h>
 
 #include "reference/ops/attention_backward/attention_backward.h"
@@ -86,7 +85,7 @@ static double bound_of(const struct ref_arithmetic *a, const struct ref_backward
         lost += (double)x->n * fmax(1.0, factor) * a->partial_omega * (1.0 + a->partial);
     if (a->ftz)
         lost += size * fmax(1.0, factor) * a->omega;
-    if (!isfinite(value))
+    if (!isfinite(value) || !(off < REF_UNKNOWN))
         return ref_bound_final(a, x->dtype, value, INFINITY);
     if (!(fmax(1.0, factor) * most <= a->largest) ||
         (a->partial > 0.0 && !(most <= a->partial_largest)))
@@ -100,7 +99,10 @@ void ref_backward_add(const struct ref_arithmetic *a, const struct ref_backward_
 {
     double *off = x->room, *size = x->room + x->width, *rows = x->room + 2 * x->width;
     const double one = 1.0;
+    bool known = true;
 
+    for (int64_t t = 0; bound && t < x->n; t++)
+        known = known && x->error[t] < REF_UNKNOWN;
     memset(value, 0, (size_t)x->width * sizeof(*value));
     ref_add_rows(x->weight, x->rows, x->width, x->index, x->n, x->width, value);
     if (bound) {
@@ -118,6 +120,6 @@ void ref_backward_add(const struct ref_arithmetic *a, const struct ref_backward_
     for (int64_t c = 0; c < x->width; c++) {
         value[c] *= x->factor;
         if (bound)
-            bound[c] = bound_of(a, x, value[c], off[c], size[c], rows[c]);
+            bound[c] = bound_of(a, x, value[c], known ? off[c] : REF_UNKNOWN, size[c], rows[c]);
     }
 }
