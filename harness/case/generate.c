@@ -70,6 +70,33 @@ static void addition(struct attn_draft *draft)
         attn_draft_word(draft, "sink=%u", attn_draft_percent(draft, 85));
 }
 
+/* Has this operand been drawn? */
+static bool is_drawn(const struct attn_draft *draft, uint32_t role)
+{
+    bool drawn = false;
+    for (unsigned w = 0; w < draft->count; w++) {
+        const char *word = draft->words[w];
+        const bool bias = strncmp(word, "bias=", 5) == 0;
+        drawn = drawn || (role == ATTN_SINK && strcmp(word, "sink=1") == 0) ||
+                (role == ATTN_ALIBI && bias && strstr(word, "alibi")) ||
+                (role == ATTN_BIAS && bias && (strstr(word, "normal") || strstr(word, "const")));
+    }
+    return drawn;
+}
+
+/* The gradients of operands that have been drawn. */
+static void gradients(struct attn_draft *draft)
+{
+    char parts[REF_OUTPUTS][ATTN_DRAFT_WORD_MAX];
+    unsigned count = 0;
+    for (const struct ref_gradient *g = draft->op->gradients; g && g->output; g++)
+        if (is_drawn(draft, g->operand) && attn_draft_percent(draft, 75))
+            snprintf(parts[count++], sizeof parts[0], "%s",
+                     draft->op->outputs[ref_output_of(draft->op, g->output)].name);
+    if (draft->op->gradients)
+        attn_draft_parts(draft, "out", "none", parts, count);
+}
+
 static void view(struct attn_draft *draft)
 {
     static const char *const names[] = {"gaps", "permuted", "broadcast", "offset1"};
@@ -166,10 +193,12 @@ static void problem(struct attn_draft *draft)
     if (!(draft->op->scores >> draft->score->score & 1))
         draft->score = ref_score_named(ATTN_DEFAULT_SCORE);
     attn_draft_sizes(draft);
-    if (draft->op->traits & REF_SOFTMAX) {
+    /* Its own softmax, or the gradients of one. */
+    if (draft->op->traits & REF_SOFTMAX || ref_operand_of(draft->op, ATTN_MASK)) {
         attn_draft_mask(draft);
         scoring(draft);
         addition(draft);
+        gradients(draft);
     } else if (draft->op->flags & ATTN_FLAG_CAUSAL || ref_operand_of(draft->op, ATTN_LEN)) {
         sight(draft);
     }

@@ -46,7 +46,7 @@ static int64_t width(struct attn_draft *draft)
     }
 }
 
-/* The operations of attention with every cell allowed, of the score, and of projections. */
+/* The operations of attention with every cell allowed, of the score, a gate, and projections. */
 static double operations(const struct attn_draft *draft)
 {
     const struct attn_case *c = &draft->sizes;
@@ -58,6 +58,8 @@ static double operations(const struct attn_draft *draft)
     if (draft->score->cost) /* of one query of one head */
         n += queries * draft->score->cost(&(struct attn_problem){
                            .sk = c->sk, .dq = c->dq, .dk = c->dk, .dh = c->dh});
+    if (ref_operand_of(draft->op, ATTN_GATE))
+        n += queries * (double)c->dv;
     if (attn_op_takes(draft->op, "e"))
         n += 2.0 * (double)c->e *
              (queries * (double)(c->dq + c->dv) + keys * (double)(c->dk + c->dv));
