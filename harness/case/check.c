@@ -402,11 +402,6 @@ int attn_case_judge(const struct attn_case *c, bool pack, const char **key, char
         return blame(key, "fill", why, size, "%s", unfit);
     if (attn_case_bytes(c) == UINT64_MAX)
         return blame(key, "sq", why, size, "the operands are larger than any address space");
-    /* What needs an operator's own rules: a case that the reference refuses cannot be judged.
-     * Global tokens of a pack are a tensor that no line draws: its problem is checked when it is
-     * loaded. */
-    if (!pack && c->global != ATTN_GLOBAL_PACK && !attn_case_is_problem(c, unfit, sizeof unfit))
-        return blame(key, "op", why, size, "%s", unfit);
     return 0;
 }
 

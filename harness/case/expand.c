@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "case/expand.h"
+#include "case/operator.h"
 
 /* The number of cases that a statement makes; false if the list would grow beyond its limit. */
 static bool count_cases(const struct attn_statement *statement, size_t present, size_t *count)
@@ -99,6 +100,10 @@ static int build(const struct attn_statement *statement, size_t index, struct at
     if (attn_case_resolve(c, origin->pack, &key, reason, sizeof reason) != 0 ||
         attn_case_judge(c, origin->pack, &key, reason, sizeof reason) != 0)
         return refuse(statement, key, reason, origin);
+    /* What needs an operator's own rules: a case that the reference refuses cannot be judged. Of a
+     * pack the tensors say what is there: its problem is checked when it is loaded. */
+    if (!origin->pack && !c->data && !attn_case_is_problem(c, reason, sizeof reason))
+        return refuse(statement, "op", reason, origin);
     make_name(statement, index, chosen, c->name);
     c->line = origin->line;
     if (origin->file && (c->file = strdup(origin->file)) == NULL)
