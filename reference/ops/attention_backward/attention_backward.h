@@ -90,6 +90,9 @@ void ref_backward_add(const struct ref_arithmetic *a, const struct ref_backward_
 void ref_backward_declare(const struct ref_job *job, struct ref_backward_group *group);
 double ref_backward_growth(const struct ref_backward_group *group, double k);
 
+/* The longest chain of additions over n keys. */
+double ref_backward_chain(const struct ref_backward_group *group, int64_t n);
+
 int ref_attention_backward_compute(const struct ref_job *job);
 
 /* derive.c: writes OUT and LSE, as the forward pass has them, and what depends on the mask:

@@ -72,3 +72,10 @@ double ref_backward_growth(const struct ref_backward_group *group, double k)
 
     return g + 2.0 * group->declared.u_factor * (1.0 + g);
 }
+
+double ref_backward_chain(const struct ref_backward_group *group, int64_t n)
+{
+    const struct ref_arithmetic *a = &group->arithmetic;
+
+    return (a->chain > 0.0 ? a->chain : (double)n) + a->tiles + a->splits;
+}

@@ -234,7 +234,7 @@ static double delta_error(const struct ref_backward_group *group,
     const struct ref_arithmetic *a = &group->arithmetic;
     const struct attn_problem *p = problem_of(group);
     const double *dout = group->dout + place_of(group, row) * p->dv;
-    const double dv = (double)p->dv, chain = ref_growth(a, (double)row->n + a->tiles + 2.0);
+    const double dv = (double)p->dv, chain = ref_growth(a, ref_backward_chain(group, row->n) + 2.0);
     double given = 0.0, size = 0.0, terms = 0.0, wrong = 0.0, lost = 2.0 * dv, error;
 
     for (int64_t t = 0; t < row->n; t++) {
