@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "attnbench/problem.h"
+#include "backward_bugs.h"
 #include "chunked_bugs.h"
 #include "linear_decay_bugs.h"
 #include "linformer_bugs.h"
@@ -22,7 +23,7 @@
  * op_mutants.cases, the bug can show. score.py reads the same tables. */
 #define OP_MUTANT_BUGS                                                                             \
     WKV_BUGS LINEAR_DECAY_BUGS PLACES_BUGS PERFORMER_BUGS WEIGHTS_BUGS LONGFORMER_BUGS             \
-        CHUNKED_BUGS LINFORMER_BUGS NYSTROM_BUGS LSH_BUGS
+        CHUNKED_BUGS LINFORMER_BUGS NYSTROM_BUGS LSH_BUGS BACKWARD_BUGS
 
 /* RIGHT(name, cases, text): another way to compute the same, which must pass. */
 #define OP_MUTANT_RIGHT PERFORMER_RIGHT LINEAR_DECAY_RIGHT
@@ -52,7 +53,7 @@ struct op_mutant {
 
 extern const struct op_mutant op_mutant_wkv, op_mutant_linear_decay, op_mutant_places,
     op_mutant_performer, op_mutant_weights, op_mutant_longformer, op_mutant_chunked,
-    op_mutant_linformer, op_mutant_nystrom, op_mutant_lsh;
+    op_mutant_linformer, op_mutant_nystrom, op_mutant_lsh, op_mutant_backward;
 
 /* linear_decay_chunks.c: does it compute in chunks of so many steps? Then it takes CHUNK Dk floats
  * more. */

@@ -10,7 +10,7 @@ enum op_mutant_bug op_mutant_planted;
 static const struct op_mutant *const operators[] = {
     &op_mutant_wkv,     &op_mutant_linear_decay, &op_mutant_places,  &op_mutant_performer,
     &op_mutant_weights, &op_mutant_longformer,   &op_mutant_chunked, &op_mutant_linformer,
-    &op_mutant_nystrom, &op_mutant_lsh};
+    &op_mutant_nystrom, &op_mutant_lsh,          &op_mutant_backward};
 
 struct plan {
     const struct attn_problem *problem;
@@ -138,8 +138,8 @@ refused:
     return ATTN_OUT_OF_MEMORY;
 }
 
-/* The truth about bug=none. exp and log are glibc's: 1 ulp by its manual, erfc at most 6; twice
- * that is declared. lsh merges its rounds by their lse. */
+/* The truth about bug=none. exp and log are glibc's: 1 ulp by its manual, tanh 2, erfc at
+ * most 6; twice that is declared. lsh merges its rounds by their lse. */
 static void numerics(const void *opaque, struct attn_numerics *numerics)
 {
     const struct plan *plan = opaque;
@@ -152,6 +152,7 @@ static void numerics(const void *opaque, struct attn_numerics *numerics)
         numerics->decay_chunk = OP_MUTANT_CHUNK;
     if (bug(decay_in_chunks_f16))
         numerics->state_type = ATTN_F16;
+    numerics->e_tanh = 8 * 0x1p-24;
     if (plan->problem->weight_fn == ATTN_WEIGHT_SIGMOID)
         numerics->e_f = 8 * 0x1p-24;
     if (plan->problem->weight_fn == ATTN_WEIGHT_LAPLACE)

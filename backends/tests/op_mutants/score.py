@@ -83,7 +83,7 @@ class Suite(Program):
         return complaints
 
 
-OUTPUTS = {"out", "lse", "state_out", "buckets_out"}
+OUTPUTS = {"out", "lse", "state_out", "buckets_out", "dq", "dk", "dv", "dbias", "dsink", "dalibi"}
 
 
 class Score:
