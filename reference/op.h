@@ -222,6 +222,9 @@ struct ref_op {
     /* Approximate multiply-adds for one unit of output `output` with its bound. Includes the
      * outputs that follow it. */
     double (*unit_cost)(const struct attn_problem *problem, int output);
+    /* Multiply-adds that the first unit of a group costs besides; units that differ only in their
+     * last index are a group. NULL: none. */
+    double (*group_cost)(const struct attn_problem *problem, int output);
     /* Computes the whole request. ATTN_OK or ATTN_OUT_OF_MEMORY. */
     int (*compute)(const struct ref_job *job);
     /* A role with this property: changing its sign must change every element of OUT that is finite

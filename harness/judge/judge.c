@@ -46,6 +46,17 @@ struct attn_judge {
     struct attn_judge *wrong;      /* of rows outside the sample that were wrong; NULL: none */
 };
 
+/* Does an output lead others, or itself, that the problem has? */
+static bool leads(const struct attn_judge *judge, int leader)
+{
+    const struct ref_output *outputs = judge->op->outputs;
+    bool any = false;
+    for (int o = 0; outputs[o].role; o++)
+        any = any || (outputs[o].leader == leader &&
+                      attn_tensor_find(&judge->instance->problem, outputs[o].role));
+    return any;
+}
+
 int attn_judge_create(const struct attn_instance *instance, double budget, int threads,
                       struct attn_judge **out, char *why, size_t size)
 {
@@ -59,11 +70,10 @@ int attn_judge_create(const struct attn_instance *instance, double budget, int t
     judge->request.stored = judge->op->chosen != 0;
     int leaders = 0;
     for (int o = 0; judge->op->outputs[o].role; o++)
-        leaders += judge->op->outputs[o].leader == o;
+        leaders += leads(judge, o);
     for (int o = 0; judge->op->outputs[o].role; o++)
-        if (judge->op->outputs[o].leader == o &&
-            attn_rows_choose(&instance->problem, o, budget / leaders, instance->c.sample_seed,
-                             &judge->request.units[o]))
+        if (leads(judge, o) && attn_rows_choose(&instance->problem, o, budget / leaders,
+                                                instance->c.sample_seed, &judge->request.units[o]))
             goto no_memory;
     judge->every = instance->c.fill == ATTN_FILL_FEW_QUERIES && judge->request.units[0].index &&
                    ref_every_fits(&instance->problem, NULL, 0);

@@ -16,6 +16,10 @@ enum { TILE = 64 };
 /* The cost of a row without its keys, as a share of the cost of all keys. */
 static const double least_share = 0.01;
 enum { MAX_ROWS = 1 << 22 };
+/* What groups cost besides their units may be so many times the budget: units of one group alone
+ * say nothing of an index of heads. */
+static const double group_share = 16;
+enum { LEAST_GROUPS = 2 };
 
 struct row_set {
     int64_t *index;
@@ -128,6 +132,7 @@ struct sampled {
     struct ref_shape shape;
     bool sees_keys;
     int64_t total, last, groups; /* units; the extent of their last index; all others together */
+    int64_t used, first;         /* groups of which there are any, from this one on */
     int64_t wanted;
     uint64_t seed;
     uint32_t draws;
@@ -143,11 +148,18 @@ static int64_t below(struct sampled *s, int64_t count)
     return (int64_t)(((uint64_t)word[0] << 31 ^ word[1]) % (uint64_t)count);
 }
 
+/* Group n of those that are used: all, or some in even steps. */
+static int64_t group_at(const struct sampled *s, int64_t n)
+{
+    return s->used == s->groups ? n : (s->first + n * s->groups / s->used) % s->groups;
+}
+
 /* Of every group the first and the last unit, rows at global tokens, and the rows with the most and
  * the fewest keys. */
 static int add_groups(const struct sampled *s, struct row_set *set)
 {
-    for (int64_t g = 0; g < s->groups; g++) {
+    for (int64_t n = 0; n < s->used; n++) {
+        const int64_t g = group_at(s, n);
         const int64_t b = ref_unit_index(s->output, &s->shape, g * s->last, 'b');
         if (row_add(set, g * s->last) || row_add(set, (g + 1) * s->last - 1))
             return -1;
@@ -178,13 +190,14 @@ static int add_one(struct sampled *s, struct row_set *set, int64_t group, int64_
 static int add_tiles(struct sampled *s, struct row_set *set)
 {
     const int64_t tiles = (s->last + TILE - 1) / TILE, room = s->wanted - set->count;
-    const int64_t all = tiles * s->groups, count = room < all ? room : all;
-    const int64_t first = below(s, s->groups);
+    const int64_t all = tiles * s->used, count = room < all ? room : all;
+    const int64_t first = below(s, s->used);
     for (int64_t n = 0; n < count; n++) {
         const int64_t from = n * tiles / count, end = (n + 1) * tiles / count;
         const int64_t tile = end > from ? from + below(s, end - from) : from;
         const int64_t unit = tile * TILE, left = s->last - unit;
-        if (add_one(s, set, (first + n) % s->groups, unit, unit + (left < TILE ? left : TILE)))
+        if (add_one(s, set, group_at(s, (first + n) % s->used), unit,
+                    unit + (left < TILE ? left : TILE)))
             return -1;
     }
     sort_unique(set);
@@ -195,11 +208,23 @@ static int add_random(struct sampled *s, struct row_set *set)
 {
     for (int pass = 0; pass < 4 && set->count < s->wanted; pass++) { /* some are drawn twice */
         for (int64_t missing = s->wanted - set->count; missing > 0; missing--)
-            if (add_one(s, set, below(s, s->groups), 0, s->last))
+            if (add_one(s, set, group_at(s, below(s, s->used)), 0, s->last))
                 return -1;
         sort_unique(set);
     }
     return 0;
+}
+
+/* Groups that may be used within the budget. */
+static int64_t groups_within(const struct sampled *s, const struct ref_op *op, int output,
+                             double budget)
+{
+    const double each = op->group_cost ? op->group_cost(s->problem, output) : 0;
+    const double most = each > 0 ? group_share * budget / each : INFINITY;
+    if (most >= (double)s->groups)
+        return s->groups;
+    return most > LEAST_GROUPS ? (int64_t)most
+                               : (s->groups < LEAST_GROUPS ? s->groups : LEAST_GROUPS);
 }
 
 int attn_rows_choose(const struct attn_problem *p, int output, double budget, uint64_t seed,
@@ -212,13 +237,17 @@ int attn_rows_choose(const struct attn_problem *p, int output, double budget, ui
     s.sees_keys = sees_keys(op, output);
     const double cost = ref_output_cost(p, output) * (s.sees_keys ? share_of_keys(p) : 1);
     *units = (struct ref_units){.count = s.total};
-    if ((double)s.total * cost <= budget && s.total <= MAX_ROWS)
+    if (s.total == 0)
         return 0;
-
-    struct row_set set = {0};
     const size_t letters = strlen(s.output->unit);
     s.last = letters ? ref_extent(&s.shape, s.output->unit[letters - 1]) : 1;
     s.groups = s.total / s.last;
+    s.used = groups_within(&s, op, output, budget);
+    if ((double)s.total * cost <= budget && s.total <= MAX_ROWS && s.used == s.groups)
+        return 0;
+
+    struct row_set set = {0};
+    s.first = s.used < s.groups ? below(&s, s.groups) : 0;
     s.wanted = (int64_t)(budget / cost);
     if (s.wanted > MAX_ROWS)
         s.wanted = MAX_ROWS;

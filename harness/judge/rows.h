@@ -11,9 +11,10 @@
  * last unit of every group, rows of global tokens and beside them, and the rows with the most and
  * the fewest keys, whatever they cost; then
  * one unit of every 64 in a row of every group, then random ones, until the budget is used. If it
- * does not last for one of every 64, the groups take turns. Half of the random ones are next to the
- * edges of usual tiles. `seed` decides the random ones. units->index is allocated (free it), or
- * NULL for all. Returns 0, or -1: no memory. */
+ * does not last for one of every 64, the groups take turns. If groups cost something besides
+ * (ref_op.group_cost), and that is far beyond the budget, only some of them have units. Half of the
+ * random ones are next to the edges of usual tiles. `seed` decides the random ones. units->index is
+ * allocated (free it), or NULL for all. Returns 0, or -1: no memory. */
 int attn_rows_choose(const struct attn_problem *problem, int output, double budget, uint64_t seed,
                      struct ref_units *units);
 

@@ -326,6 +326,28 @@ static void samples_global_rows(void **state)
     attn_instance_free(in);
 }
 
+/* Where any key of a head costs all of its queries, keys of two heads are enough; with time for
+ * more, there are more. */
+static void samples_few_heads_where_each_costs_much(void **state)
+{
+    (void)state;
+    struct attn_instance *in = instance_of("op=attention_backward h=12 s=256 d=8");
+    const double head = ref_op_find(in->problem.op)->group_cost(&in->problem, 1);
+    for (int most = 1; most <= 16; most += 5) {
+        struct ref_units keys;
+        bool met[12] = {false};
+        int heads = 0;
+        assert_int_equal(attn_rows_choose(&in->problem, 1, (most + 0.5) * head / 16, 1, &keys), 0);
+        for (int64_t r = 0; r < keys.count; r++)
+            met[ref_unit_number(&keys, r) / 256] = true;
+        for (int h = 0; h < 12; h++)
+            heads += met[h];
+        assert_int_equal(heads, most < 2 ? 2 : most < 12 ? most : 12);
+        free((void *)(uintptr_t)keys.index);
+    }
+    attn_instance_free(in);
+}
+
 static void samples_other_rows_with_another_seed(void **state)
 {
     (void)state;
@@ -474,6 +496,7 @@ int main(void)
         cmocka_unit_test(samples_rows_within_the_budget),
         cmocka_unit_test(samples_every_tile_of_every_head),
         cmocka_unit_test(samples_global_rows),
+        cmocka_unit_test(samples_few_heads_where_each_costs_much),
         cmocka_unit_test(samples_other_rows_with_another_seed),
         cmocka_unit_test(median_is_that_of_sorting),
     };

@@ -121,22 +121,37 @@ static double flops(const struct ref_shape *shape, double nnz)
     return 2.0 * nnz * (3.0 * (double)shape->extent['k'] + 2.0 * (double)shape->extent['v']);
 }
 
-/* A key needs its rows, and each of these all of its keys; the keys of a request share them. */
+/* All weights of one query, dP and dS, with their errors. */
+static double row_cost(const struct attn_problem *p)
+{
+    return (double)p->sk * (4.0 * (double)p->dk + 4.0 * (double)p->dv + 200.0);
+}
+
+/* Queries of all heads of one key head. */
+static double rows_of(const struct attn_problem *p)
+{
+    return (double)(p->hq / p->hkv) * (double)p->sq;
+}
+
+/* A key needs all rows that may see it, and each of these all of its keys. */
+static double group_cost(const struct attn_problem *p, int output)
+{
+    return output == REF_GRAD_K ? rows_of(p) * row_cost(p) : 0.0;
+}
+
 static double unit_cost(const struct attn_problem *p, int output)
 {
-    const double dk = (double)p->dk, dv = (double)p->dv, keys = (double)p->sk;
-    const double rows = (double)(p->hq / p->hkv) * (double)p->sq;
-    const double row = keys * (4.0 * dk + 4.0 * dv + 200.0);
+    const double dk = (double)p->dk, dv = (double)p->dv;
 
     switch (output) {
     case REF_GRAD_Q:
-        return row + keys * 4.0 * dk;
+        return row_cost(p) + (double)p->sk * 4.0 * dk;
     case REF_GRAD_K:
-        return rows * (10.0 * dk + 10.0 * dv + 200.0);
+        return rows_of(p) * (10.0 * dk + 10.0 * dv + 200.0);
     case REF_GRAD_V:
         return 0.0;
     default:
-        return (double)p->b * (double)p->sq * row;
+        return (double)p->b * (double)p->sq * row_cost(p);
     }
 }
 
@@ -166,6 +181,7 @@ const struct ref_op ref_op_attention_backward = {
     .cells = ref_count_allowed,
     .flops = flops,
     .unit_cost = unit_cost,
+    .group_cost = group_cost,
     .compute = ref_attention_backward_compute,
     .linear = linear,
 };
