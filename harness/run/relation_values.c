@@ -52,15 +52,24 @@ const struct attn_relation attn_relation_shift = {
 
 /* ---- scale_v ---- */
 
+/* Gradients: columns of v and of out are scaled, those of dout by the inverse. dP and delta stay.
+ */
+static bool is_backward(const struct attn_relation_work *work)
+{
+    return attn_relation_has(work, ATTN_GRAD_OUT);
+}
+
 /* Powers of two scale normal numbers without rounding. With the range of f32 few numbers are below
  * these; due_to_underflow counts them. Sums in f16 meet them everywhere. */
 static bool fits_scale(struct attn_relation_work *work)
 {
+    if (is_backward(work) && attn_relation_problem(work)->dtype == ATTN_F16)
+        return false;                   /* dout and dv are stored */
     if (attn_relation_projects(work) && /* heads of f16 are stored, and x is not scaled */
         (attn_relation_problem(work)->dtype == ATTN_F16 || work->numerics.proj_type == ATTN_F16 ||
          attn_relation_flagged(work, ATTN_FLAG_RESIDUAL)))
         return false;
-    return attn_relation_bounded(work) && work->numerics.deterministic &&
+    return (attn_relation_bounded(work) || is_backward(work)) && work->numerics.deterministic &&
            !attn_relation_has(work, ATTN_GATE) && /* it multiplies what underflows */
            (work->numerics.acc_type ? work->numerics.acc_type
                                     : attn_relation_problem(work)->dtype) != ATTN_F16 &&
@@ -83,8 +92,10 @@ static double value_scaled(const struct attn_relation_work *work, int part,
                            const struct attn_tensor *tensor, int64_t at[ATTN_MAX_RANK])
 {
     const int64_t dv = attn_relation_problem(work)->dv;
-    const bool v = tensor->role == ATTN_V || tensor->role == ATTN_V_GLOBAL;
-    const double factor = v ? column_factor(at[3])
+    const bool v = tensor->role == ATTN_V || tensor->role == ATTN_V_GLOBAL ||
+                   (tensor->role == ATTN_OUT && is_backward(work));
+    const double factor = v                               ? column_factor(at[3])
+                          : tensor->role == ATTN_GRAD_OUT ? 1 / column_factor(at[3])
                           : tensor->role == ATTN_W_V || tensor->role == ATTN_B_V
                               ? column_factor(at[0] % dv)
                           : tensor->role == ATTN_B_O ? column_factor(value_column(work, at[0]))
@@ -110,7 +121,8 @@ static double due_to_underflow(const struct attn_relation_work *work, double siz
     const struct attn_problem *p = attn_relation_problem(work);
     const struct attn_numerics *numerics = &work->numerics;
     const uint32_t acc = numerics->acc_type ? numerics->acc_type : p->dtype;
-    const double normal = attn_dtype_min_normal(acc), n = (double)p->sk;
+    const double n = (double)(is_backward(work) ? p->hq / p->hkv * p->sq : p->sk); /* terms */
+    const double normal = attn_dtype_min_normal(acc);
     const double loss = numerics->ftz ? normal : attn_dtype_min_subnormal(acc) / 2;
     double due =
         size < 4 * attn_dtype_min_normal(p->dtype) ? 2 * attn_dtype_min_subnormal(p->dtype) : 0;
@@ -122,17 +134,22 @@ static double due_to_underflow(const struct attn_relation_work *work, double siz
 static bool expect_scaled(struct attn_relation_work *work, const struct attn_place *at,
                           struct attn_expectation *e)
 {
-    e->want = attn_results_read(&work->was, at) *
-              (at->c < 0 ? 1 : column_factor(value_column(work, at->c)));
+    const bool dv = is_backward(work) && work->was.tensor[at->output]->role == ATTN_GRAD_V;
+    const bool out = !is_backward(work) && at->c >= 0;
+    const double factor = dv    ? 1 / column_factor(at->at[3])
+                          : out ? column_factor(value_column(work, at->c))
+                                : 1;
+    e->want = attn_results_read(&work->was, at) * factor;
     e->got = attn_results_read(&work->is[0], at);
-    e->allowed = at->c < 0 ? 0 : due_to_underflow(work, fabs(e->want));
+    e->allowed = dv || out ? due_to_underflow(work, fabs(e->want)) : 0;
     return true;
 }
 
 const struct attn_relation attn_relation_scale_v = {
     .check = ATTN_CHECK_SCALE_V,
     .parts = 1,
-    .changes = (const uint32_t[]){ATTN_V, ATTN_V_GLOBAL, ATTN_W_V, ATTN_B_V, ATTN_B_O, 0},
+    .changes = (const uint32_t[]){ATTN_V, ATTN_V_GLOBAL, ATTN_W_V, ATTN_B_V, ATTN_B_O, ATTN_OUT,
+                                  ATTN_GRAD_OUT, 0},
     .fits = fits_scale,
     .value = value_scaled,
     .expect = expect_scaled,
