@@ -108,11 +108,13 @@ const char *ref_letter_name(char letter)
     static const struct {
         char letter;
         const char *name;
-    } names[] = {{'b', "B"},       {'h', "Hq"},    {'g', "Hkv"}, {'i', "Sq"},       {'j', "Sk"},
-                 {'q', "Dq"},      {'k', "Dk"},    {'v', "Dv"},  {'d', "Dh"},       {'e', "Eq"},
-                 {'f', "Ek"},      {'w', "Ev"},    {'o', "Eo"},  {'Q', "Hq*Dq"},    {'K', "Hkv*Dk"},
-                 {'V', "Hkv*Dv"},  {'O', "Hq*Dv"}, {'3', "3"},   {'s', "span"},     {'P', "2*span"},
-                 {'D', "Sq+Sk-1"}, {'c', "chunk"}, {'l', "Dl"},  {'N', "buckets/2"}};
+    } names[] = {{'b', "B"},       {'h', "Hq"},      {'g', "Hkv"},     {'i', "Sq"},
+                 {'j', "Sk"},      {'q', "Dq"},      {'k', "Dk"},      {'v', "Dv"},
+                 {'d', "Dh"},      {'e', "Eq"},      {'f', "Ek"},      {'w', "Ev"},
+                 {'o', "Eo"},      {'Q', "Hq*Dq"},   {'K', "Hkv*Dk"},  {'V', "Hkv*Dv"},
+                 {'O', "Hq*Dv"},   {'3', "3"},       {'s', "span"},    {'P', "2*span"},
+                 {'D', "Sq+Sk-1"}, {'c', "chunk"},   {'l', "Dl"},      {'N', "buckets/2"},
+                 {'W', "B or 1"},  {'X', "Hq or 1"}, {'Y', "Sq or 1"}, {'Z', "Sk or 1"}};
 
     for (size_t n = 0; n < sizeof(names) / sizeof(*names); n++)
         if (names[n].letter == letter)

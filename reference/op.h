@@ -9,6 +9,7 @@
  *   Q Hq*Dq    K Hkv*Dk    V Hkv*Dv    O Hq*Dv
  *   e f w  widths of x_q, x_k, x_v    o  width of the output of mha
  *   s span    P 2*span    D Sq+Sk-1 (disentangled scores)    N  half of buckets=
+ *   W X Y Z  axes of the gradient of a bias: those of the bias, 1 where it is broadcast
  * A digit is an axis of that many entries. Any other letter belongs to one operator, which sets its
  * extent through a parameter. */
 #ifndef ATTN_REFERENCE_OP_H
