@@ -147,6 +147,11 @@ static float product(const struct head *x, int64_t i, int64_t j)
 {
     const struct attn_tensor *v = &x->o->v;
     float sum = 0;
+    if (bug(bwd_order_by_sign) && at(v, x->b, x->g, j, 0) < 0) {
+        for (int64_t c = x->p->dv; c-- > 0;)
+            sum += at(&x->o->dout, x->b, x->h, i, c) * at(v, x->b, x->g, j, c);
+        return sum;
+    }
     if (!bug(bwd_v_width) || v->stride[2] != x->p->dv)
         return dot(x, &x->o->dout, i, v, j, x->p->dv);
     for (int64_t c = 0; c < x->p->dv; c++) {

@@ -43,6 +43,7 @@
     BUG(bwd_dv_dropped, "f32 bf16", "bwd_dropout", "dV of dropped pairs, too")                     \
     BUG(bwd_delta_kept, "f32 bf16", "bwd_dropout", "delta divided by what is kept once more")      \
     BUG(bwd_dropout_order, "f32 bf16", "bwd_dropout", "dropout numbered by keys before queries")   \
+    BUG(bwd_order_by_sign, "f32", "bwd", "dP summed from the last column where v begins with a negative") \
     BUG(bwd_sink_sign, "f32 bf16", "bwd_sink", "dSink with the other sign")                        \
     BUG(bwd_sink_batch, "f32 bf16", "bwd_sink", "dSink of the last batch alone")                   \
     BUG(bwd_sink_lse, "f32 bf16", "bwd_sink", "weights without the share of the sink")             \
