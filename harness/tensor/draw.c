@@ -341,7 +341,7 @@ int attn_operand_draw(const struct attn_case *c, const struct attn_tensor *tenso
         .seed = c->seed, .role = tensor->role, .scale = 1, .c = c, .shape = tensor->shape};
     double (*value)(const void *context, uint64_t index) = NULL;
     void (*values)(const void *context, uint64_t first, double *) = normal_values;
-    if (attn_fill_makes(c, tensor->role))
+    if (attn_operand_count(tensor) == 0 || attn_fill_makes(c, tensor->role))
         return 0;
     if (is_own(&stream)) {
         attn_operand_fill(tensor, threads, own_value, &stream);
