@@ -169,7 +169,7 @@ static void test_work_elsewhere(void **state)
 {
     (void)state;
     struct attn_worker *worker = start(PLUGIN("proxy"));
-    struct attn_instance *instance = tiny_create(64, 200, 32, 0);
+    struct attn_instance *instance = tiny_create(32, 100, 32, 0);
     const struct attn_live_params params = {.iterations = 0};
     struct attn_live_sample first, sample;
     struct attn_bench_reply reply;
