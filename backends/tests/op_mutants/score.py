@@ -3,6 +3,7 @@
 """score.py - does `attnbench verify` find every planted bug of the operators beyond attention.
 
     score.py BUILD_DIR            every bug in every type
+    score.py BUILD_DIR --right    only what is right: it must pass
     score.py BUILD_DIR --full     the same, each fill alone: the result must be MATRIX.md
     score.py BUILD_DIR --write    the same, and writes MATRIX.md
     score.py BUILD_DIR --bug NAME what finds one bug
@@ -129,12 +130,14 @@ def matrix(bugs, scores, fills):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
+    parser.add_argument("--right", action="store_true")
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--bug", action="append", help="these alone, with what finds them")
     args = parser.parse_args()
     full = args.full or args.write or bool(args.bug)
-    bugs = [b for b in read_bugs() if not args.bug or b.name in args.bug]
+    bugs = [b for b in read_bugs()
+            if not args.right and (not args.bug or b.name in args.bug)]
     with tempfile.TemporaryDirectory(prefix="attnbench-op-mutants-") as folder:
         suite = Suite(args.build, folder)
         complaints = suite.accept_correct()
