@@ -59,7 +59,7 @@ static bool over_rounds(const struct attn_paired_rounds *p,
             values[n++] = value;
     }
     if (n > 0)
-        attn_rounds_summarise(values, n, out);
+        attn_turns_summarise(values, n, out);
     return n > 0;
 }
 

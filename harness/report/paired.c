@@ -78,7 +78,7 @@ bool attn_paired_ratio_of(const struct attn_view_row *base, const struct attn_vi
     const size_t n = ratios_of(base->bench, row->bench, values);
     if (n == 0)
         return false;
-    attn_rounds_summarise(values, n, &interval);
+    attn_turns_summarise(values, n, &interval);
     const bool known = isfinite(interval.lo) && isfinite(interval.hi);
     *ratio = (struct attn_ratio){.ratio = interval.value,
                                  .lo = known ? interval.lo : 0,

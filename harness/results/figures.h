@@ -34,6 +34,12 @@ struct attn_interval attn_quantile_interval(const double *sorted, size_t n, doub
  * with 2 and 3 rounds); 1: none. The interval holds the value. Sorts the values. */
 void attn_rounds_summarise(double *values, size_t n, struct attn_interval *out);
 
+/* The same for figures of rounds of turns, whose intervals are so narrow that the difference
+ * between two runs of the program counts: 0.5 % on either side is added for it
+ * (harness/bench/README.md has what was measured). Nothing is added if all values are alike, as
+ * those of an anchor to itself. */
+void attn_turns_summarise(double *values, size_t n, struct attn_interval *out);
+
 /* Benjamini and Hochberg 1995: adjusted[i] is the least rate of false discoveries at which p[i] of
  * n is one. Returns 0, or -1: no memory. p may equal adjusted. */
 int attn_false_discovery(const double *p, size_t n, double *adjusted);

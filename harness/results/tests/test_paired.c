@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "results/figures.h"
+
 static void near(double got, double want, double tolerance)
 {
     if (!(fabs(got - want) <= tolerance))
@@ -126,6 +128,23 @@ static void cycles(void **state)
     assert_true(isnan(attn_paired_ratio(a, b, 0)));
 }
 
+static void turns_have_room_for_what_differs_between_runs(void **state)
+{
+    (void)state;
+    double values[] = {1.02, 1, 0.99, 1.01, 1, 0.98, 1.03}, again[7], one[] = {2};
+    struct attn_interval rounds, turns;
+    memcpy(again, values, sizeof again);
+    attn_rounds_summarise(values, 7, &rounds);
+    attn_turns_summarise(again, 7, &turns);
+    near(turns.value, rounds.value, 0);
+    near(rounds.lo - turns.lo, 0.005, 1e-15);
+    near(turns.hi - rounds.hi, 0.005, 1e-15);
+    attn_turns_summarise(one, 1, &turns);
+    assert_true(!isfinite(turns.hi));
+    attn_turns_summarise((double[]){1, 1, 1}, 3, &turns);
+    assert_true(turns.lo == 1 && turns.hi == 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +152,7 @@ int main(void)
         cmocka_unit_test(verdicts),
         cmocka_unit_test(confirmation),
         cmocka_unit_test(cycles),
+        cmocka_unit_test(turns_have_room_for_what_differs_between_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
