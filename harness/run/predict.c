@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "case/operator.h"
 #include "run/instance.h"
 #include "run/smaller.h"
 
@@ -14,13 +15,16 @@ static const double blind_flops = 1e8;
 /* Runs of this share of the limit tell the rate of longer ones. A smaller case should take as long,
  * at the best rate known. */
 static const double telling_share = 0.05;
+/* A run of so many limits says that no larger case of its kind ends within one. */
+static const double beyond = 3;
 /* The rate of a plain loop, to choose a smaller case where nothing is known. */
 static const double plain_rate = 1e9;
 
 static struct attn_seat_kind kind_of(const struct attn_instance *instance)
 {
-    return attn_seat_kind_of(&instance->problem, instance->c.dtype, instance->flops,
-                             instance->bytes);
+    const struct attn_case *c = &instance->c;
+    return attn_seat_kind_of(&instance->problem, c->dtype, instance->flops,
+                             attn_case_flops(c, attn_case_cells(c)), instance->bytes);
 }
 
 void attn_predict_saw(struct attn_seat *seat, const struct attn_instance *instance, double seconds)
@@ -54,24 +58,34 @@ static double rate_of_smaller(struct attn_seat *seat, const struct attn_instance
     return rate;
 }
 
+/* The rate by which a run of this case is predicted; 0: it is not. */
+static double rate_for(struct attn_seat *seat, const struct attn_instance *instance, double limit)
+{
+    const double telling = telling_share * limit;
+    const struct attn_seat_kind kind = kind_of(instance);
+    const struct attn_seat_rate *known = attn_seat_rate(seat, &kind);
+    /* The rate of a form that makes S x S numbers, and needs few, falls with the length. */
+    if (known && known->seconds > beyond * limit && instance->flops >= known->longest)
+        return known->longest / known->seconds;
+    if (known ? instance->flops / known->flops <= limit : instance->flops <= blind_flops)
+        return 0;
+    if (known && known->seconds >= telling)
+        return known->flops;
+    const double flops = telling * (known ? known->flops : plain_rate);
+    const double rate = rate_of_smaller(seat, instance, fmax(flops, rate_flops));
+    if (rate > 0)
+        attn_seat_saw_run(seat, &kind, rate * telling, telling);
+    known = attn_seat_rate(seat, &kind);
+    return known ? known->flops : 0;
+}
+
 bool attn_predict_refuses(struct attn_seat *seat, const struct attn_instance *instance,
                           struct attn_judgement *verdict)
 {
-    const double limit = seat->session->settings.run_limit_s, telling = telling_share * limit;
-    const struct attn_seat_kind kind = kind_of(instance);
-    const struct attn_seat_rate *known = attn_seat_rate(seat, &kind);
-    if (limit <= 0 || seat->contestant->info.exactness == ATTN_NONE ||
-        (known ? instance->flops / known->flops <= limit : instance->flops <= blind_flops))
+    const double limit = seat->session->settings.run_limit_s;
+    if (limit <= 0 || seat->contestant->info.exactness == ATTN_NONE)
         return false;
-    double rate = known && known->seconds >= telling ? known->flops : 0;
-    if (rate <= 0) {
-        const double flops = telling * (known ? known->flops : plain_rate);
-        rate = rate_of_smaller(seat, instance, fmax(flops, rate_flops));
-        if (rate > 0)
-            attn_seat_saw_run(seat, &kind, rate * telling, telling);
-        known = attn_seat_rate(seat, &kind);
-        rate = known ? known->flops : 0;
-    }
+    const double rate = rate_for(seat, instance, limit);
     if (rate <= 0 || instance->flops / rate <= limit)
         return false;
     char why[128];

@@ -144,10 +144,10 @@ struct attn_outcome attn_seat_unknowns(struct attn_seat *seat, const struct attn
 #define BY_ARITHMETIC 32
 
 struct attn_seat_kind attn_seat_kind_of(const struct attn_problem *problem, uint32_t dtype,
-                                        double flops, uint64_t bytes)
+                                        double flops, double dense, uint64_t bytes)
 {
     return (struct attn_seat_kind){problem->op, problem->score, dtype,
-                                   flops < BY_ARITHMETIC * (double)bytes};
+                                   flops < BY_ARITHMETIC * (double)bytes, 4 * flops < dense};
 }
 
 static struct attn_seat_rate *rate_of(const struct attn_seat *seat,
@@ -156,7 +156,7 @@ static struct attn_seat_rate *rate_of(const struct attn_seat *seat,
     for (size_t r = 0; r < seat->n_rates; r++) {
         const struct attn_seat_kind *k = &seat->rates[r].kind;
         if (k->op == kind->op && k->score == kind->score && k->dtype == kind->dtype &&
-            k->by_memory == kind->by_memory)
+            k->by_memory == kind->by_memory && k->sparse == kind->sparse)
             return &seat->rates[r];
     }
     return NULL;
@@ -174,12 +174,15 @@ void attn_seat_saw_run(struct attn_seat *seat, const struct attn_seat_kind *kind
     struct attn_seat_rate *rate = rate_of(seat, kind);
     if (rate) {
         rate->flops = fmax(rate->flops, flops / seconds);
-        rate->seconds = fmax(rate->seconds, seconds);
+        if (seconds > rate->seconds) {
+            rate->seconds = seconds;
+            rate->longest = flops;
+        }
         return;
     }
     rate = realloc(seat->rates, (seat->n_rates + 1) * sizeof *rate);
     if (!rate)
         return;
     seat->rates = rate;
-    seat->rates[seat->n_rates++] = (struct attn_seat_rate){*kind, flops / seconds, seconds};
+    seat->rates[seat->n_rates++] = (struct attn_seat_rate){*kind, flops / seconds, seconds, flops};
 }

@@ -14,6 +14,7 @@
 struct attn_seat_kind {
     uint32_t op, score, dtype;
     bool by_memory;
+    bool sparse; /* less than a quarter of the cells is allowed */
 };
 
 /* The best rate that a backend has shown on cases of one kind. */
@@ -21,6 +22,7 @@ struct attn_seat_rate {
     struct attn_seat_kind kind;
     double flops;   /* per second */
     double seconds; /* of the longest run */
+    double longest; /* FLOPs of that run */
 };
 
 /* What came of attn_worker_unknowns for one operator with one score. */
@@ -88,9 +90,10 @@ void attn_seat_leave(struct attn_seat *seat);
 /* Stops the workers and frees what is known of the backend. */
 void attn_seat_free(struct attn_seat *seat);
 
-/* The kind of a case of which a run makes so many FLOPs and moves so many bytes. */
+/* The kind of a case of which a run makes so many FLOPs and moves so many bytes; `dense`: FLOPs if
+ * all of its cells were allowed. */
 struct attn_seat_kind attn_seat_kind_of(const struct attn_problem *problem, uint32_t dtype,
-                                        double flops, uint64_t bytes);
+                                        double flops, double dense, uint64_t bytes);
 /* What is known of the rate on cases of this kind; NULL: nothing yet. */
 const struct attn_seat_rate *attn_seat_rate(const struct attn_seat *seat,
                                             const struct attn_seat_kind *kind);

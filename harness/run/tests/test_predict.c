@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_predict.c - which runs are refused, from runs that were seen. No worker is needed. */
+#include "run/predict.h"
+
+#include <math.h>
+
+#include "case/tests/case_test.h"
+#include "pack/make.h"
+
+static struct attn_instance *make(const char *line)
+{
+    char why[512];
+    struct attn_case_list list = parse(line);
+    struct attn_instance *instance;
+    if (attn_instance_create(&list.items[0], 1, &instance, why, sizeof why))
+        fail_msg("%s: %s", line, why);
+    attn_case_list_free(&list);
+    return instance;
+}
+
+static void saw(struct attn_seat *seat, const char *line, double seconds)
+{
+    struct attn_instance *instance = make(line);
+    attn_predict_saw(seat, instance, seconds);
+    attn_instance_free(instance);
+}
+
+/* Seconds that a run is predicted to take; 0: it is not refused. */
+static double refused(struct attn_seat *seat, const char *line)
+{
+    struct attn_instance *instance = make(line);
+    struct attn_judgement verdict;
+    double seconds = 0;
+    if (attn_predict_refuses(seat, instance, &verdict)) {
+        assert_int_equal(verdict.status, ATTN_SKIP);
+        assert_int_equal(
+            sscanf(verdict.reason, "budget: a run is predicted to take %lf s", &seconds), 1);
+    }
+    attn_instance_free(instance);
+    return seconds;
+}
+
+/* It makes all S x S numbers of a window, so its rate falls with the length. */
+static void no_larger_case_follows_one_that_took_far_too_long(void **state)
+{
+    (void)state;
+    static const struct attn_session session = {.settings.run_limit_s = 1};
+    static const struct attn_contestant contestant = {.info.exactness = ATTN_EXACT};
+    struct attn_seat seat;
+    attn_seat_init(&seat, &session, &contestant);
+    saw(&seat, "s=4096 d=64 mask=window:16:16", 0.2);
+    assert_true(refused(&seat, "s=8192 d=64 mask=window:16:16") == 0); /* by its FLOPs 0.4 s */
+    saw(&seat, "s=8192 d=64 mask=window:16:16", 2.9);
+    assert_true(refused(&seat, "s=8192 d=64 mask=window:16:16 seed=2") == 0);
+    saw(&seat, "s=8192 d=64 mask=window:16:16", 3.2);
+    assert_true(refused(&seat, "s=8192 d=64 mask=window:16:16 seed=2") == 3.2);
+    assert_true(fabs(refused(&seat, "s=16384 d=64 mask=window:16:16") - 6.4) < 0.1);
+    assert_true(refused(&seat, "s=4096 d=64 mask=window:16:16 seed=2") == 0);
+    assert_true(refused(&seat, "s=600 d=64") == 0); /* of another kind */
+    attn_seat_free(&seat);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_larger_case_follows_one_that_took_far_too_long),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
