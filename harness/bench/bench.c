@@ -10,7 +10,7 @@
 
 /* Of the time for all rounds of a block, the part for rounds without turns. Ratios need rounds with
  * turns, and their intervals get narrower with each. */
-static const double rounds_share = 0.4;
+static const double rounds_share = 0.25;
 /* Of what is left after these, the part for peak memory. */
 static const double peaks_share = 0.25;
 

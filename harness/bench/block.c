@@ -22,19 +22,30 @@ static double seconds_of(const struct attn_case *c)
     return attn_case_flops(c, attn_case_cells(c)) / flops_s + (double)attn_case_bytes(c) / bytes_s;
 }
 
-/* The time of a shorter run is mostly that of a call. */
-static bool is_small(const struct attn_case *c)
+/* Exact attention, forward or backward, of inputs drawn at random: what most backends do, and what
+ * sweeps and shapes of models are made of. */
+static bool is_plain(const struct attn_case *c)
 {
-    static const double small_s = 2e-4;
-    return seconds_of(c) < small_s;
+    const bool whole = attn_case_is_softmax(c) || c->op == ATTN_OP_ATTENTION_BACKWARD;
+    return whole && !c->data && c->score == ATTN_SCORE_SCALED_DOT && c->fill == ATTN_FILL_NORMAL &&
+           c->global == ATTN_GLOBAL_NONE && c->n_dilation == 0;
 }
 
-/* What a small case is expected to take to be verified on all backends. */
-static const double small_verify_s = 0.2;
+static enum attn_block_class class_of(const struct attn_case *c)
+{
+    static const double small_s = 2e-4;
+    return seconds_of(c) < small_s ? ATTN_BLOCK_SMALL
+           : is_plain(c)           ? ATTN_BLOCK_PLAIN
+                                   : ATTN_BLOCK_OTHER;
+}
 
-/* What decides the place of a case: its time; for small ones, which come last, where they were. */
+/* What a small case is expected to take to be verified on all backends. (Measured: 0.05 s on eight
+ * that load little, 0.1 s on ten, two of which load PyTorch.) */
+static const double small_verify_s = 0.1;
+
+/* What decides the place of a case: its class, then its time; for small ones, where they were. */
 struct place {
-    bool small;
+    enum attn_block_class class;
     double seconds;
     size_t at;
 };
@@ -42,9 +53,9 @@ struct place {
 static int by_place(const void *a, const void *b)
 {
     const struct place *x = a, *y = b;
-    if (x->small != y->small)
-        return x->small ? 1 : -1;
-    if (!x->small && x->seconds != y->seconds)
+    if (x->class != y->class)
+        return x->class < y->class ? -1 : 1;
+    if (x->class != ATTN_BLOCK_SMALL && x->seconds != y->seconds)
         return x->seconds < y->seconds ? -1 : 1;
     return x->at < y->at ? -1 : x->at > y->at;
 }
@@ -56,7 +67,7 @@ int attn_block_order(struct attn_case_list *cases)
     const bool any = places && sorted;
     for (size_t i = 0; i < cases->count && any; i++) {
         const struct attn_case *c = &cases->items[i];
-        places[i] = (struct place){is_small(c), seconds_of(c), i};
+        places[i] = (struct place){class_of(c), seconds_of(c), i};
     }
     if (any)
         qsort(places, cases->count, sizeof *places, by_place);
@@ -82,10 +93,11 @@ void attn_block_begin(const struct attn_session *session, size_t first, struct a
         bytes_least, fmin(bytes_most, bytes_share * (double)attn_memory_available()));
     uint64_t bytes = 0;
     size_t n = 0;
-    *block = (struct attn_block){.first = first,
-                                 .small = ordered && is_small(&session->cases.items[first])};
+    *block = (struct attn_block){.first = first};
+    if (ordered)
+        block->class = class_of(&session->cases.items[first]);
     while (n < ATTN_BLOCK_CASES && first + n < session->cases.count) {
-        if (ordered && is_small(&session->cases.items[first + n]) != block->small)
+        if (ordered && class_of(&session->cases.items[first + n]) != block->class)
             break;
         uint64_t next = attn_case_bytes(&session->cases.items[first + n]);
         next = next > UINT64_MAX / 2 ? UINT64_MAX : 2 * next; /* with its twin */
@@ -181,40 +193,33 @@ int attn_block_failed(struct attn_session *session, struct attn_entry *entry,
 
 /* The weight of `count` cases from `first` on, by which the budget is shared: 2 per case, for
  * processes, caches and turns, and 4 per GFLOP, up to 8, where a slow backend gets near its limit.
- */
+ * Of a plain case, which is to have turns, three times as much. */
 static double weight(const struct attn_session *session, size_t first, size_t count)
 {
     double sum = 0;
     for (size_t i = first; i < first + count; i++) {
         const struct attn_case *c = &session->cases.items[i];
-        sum += 2 + fmin(4e-9 * attn_case_flops(c, attn_case_cells(c)), 8);
+        const double more = class_of(c) == ATTN_BLOCK_PLAIN ? 3 : 1;
+        sum += more * (2 + fmin(4e-9 * attn_case_flops(c, attn_case_cells(c)), 8));
     }
     return sum;
-}
-
-/* The time that a small case needs: for its verification, and for a round of each backend. */
-static double small_needs(const struct attn_session *session)
-{
-    static const double beside = 1.5; /* with what is not a sample */
-    const struct attn_settings *s = &session->settings;
-    return small_verify_s +
-           beside * (s->hot + s->cold) * s->samples * s->min_time_s * (double)session->roster.count;
 }
 
 double attn_block_end(const struct attn_session *session, const struct attn_block *block)
 {
     double end = session->began + session->settings.budget_s;
     for (size_t i = block->first + block->count; i < session->cases.count; i++)
-        end -= is_small(&session->cases.items[i]) ? small_needs(session) : 0;
+        end -= class_of(&session->cases.items[i]) == ATTN_BLOCK_SMALL ? small_verify_s : 0;
     return session->settings.budget_s > 0 ? end : INFINITY;
 }
 
 double attn_block_until(const struct attn_session *session, const struct attn_block *block)
 {
     const double end = attn_block_end(session, block), now = attn_now();
+    const bool small = block->class == ATTN_BLOCK_SMALL;
     size_t alike = block->count; /* what shares with it */
     for (size_t i = block->first + alike; i < session->cases.count; i++)
-        alike += is_small(&session->cases.items[i]) == block->small;
+        alike += (class_of(&session->cases.items[i]) == ATTN_BLOCK_SMALL) == small;
     return isfinite(end) ? now + (end - now) * weight(session, block->first, block->count) /
                                      weight(session, block->first, alike)
                          : INFINITY;

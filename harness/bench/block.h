@@ -17,9 +17,16 @@ enum { ATTN_BLOCK_CASES = 64 };
  * operands. (Measured: cold over hot is 0.96 to 1.02 from 10 ms on.) */
 #define ATTN_LONG_RUN_S 0.01
 
+/* A budget is spent on the cases class by class. */
+enum attn_block_class {
+    ATTN_BLOCK_PLAIN, /* exact attention of random inputs, forward or backward; or no budget */
+    ATTN_BLOCK_OTHER,
+    ATTN_BLOCK_SMALL /* whose time is mostly that of a call */
+};
+
 struct attn_block {
     size_t first, count; /* of the session's cases */
-    bool small;          /* there is a budget, and their time is mostly that of a call */
+    enum attn_block_class class;
     struct attn_progress *progress;
     struct attn_instance *instances[ATTN_BLOCK_CASES];
     struct attn_judge *judges[ATTN_BLOCK_CASES];
@@ -34,8 +41,8 @@ struct attn_block {
 struct attn_entry *attn_block_entry(const struct attn_block *block, size_t backends, size_t i,
                                     size_t b);
 
-/* Puts the cases into the order in which a budget is spent on them: less work before more, and last
- * those with so little that their time is mostly that of a call. Returns 0, or -1: no memory. */
+/* Puts the cases into the order in which a budget is spent on them: by class, less work before
+ * more. Returns 0, or -1: no memory. */
 int attn_block_order(struct attn_case_list *cases);
 
 /* The cases from `first` on that form a block. */
@@ -59,7 +66,7 @@ int attn_block_untimed(struct attn_session *session, struct attn_entry *entry, c
                        char *why, size_t size);
 
 /* The time at which all must end that begins before the next small cases: what is left is for
- * these, to be verified and timed once. INFINITY: there is no budget. */
+ * these, to be verified. INFINITY: there is no budget. */
 double attn_block_end(const struct attn_session *session, const struct attn_block *block);
 
 /* The time at which the rounds of a block should end. Cases have shares of what is left until then,

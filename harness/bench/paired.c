@@ -17,7 +17,7 @@
 
 /* Rounds of turns, over the others: they cost less, and more of them make intervals narrow. With a
  * budget, which ends them, more are worth the time. */
-enum { TURNS_TIMES = 2, TURNS_TIMES_BUDGET = 3 };
+enum { TURNS_TIMES = 2, TURNS_TIMES_BUDGET = 4 };
 
 /* Batches of a side in a round, at least, unless its runs are long: with fewer, what disturbs one
  * of them disturbs the round. */
