@@ -242,7 +242,7 @@ def values(weights, none, v):
 
 
 def backward(p, a):
-    """Gradients of attention, as whole matrices, with the lse and the out that are given."""
+    """Gradients of attention, as whole matrices, with the lse and, if it is there, the out that are given."""
     real = a["q"].dtype.type
     k, v, dout = per_query_head(p, a["k"]), per_query_head(p, a["v"]), a["dout"]
     s, t = logits(p, a, a["q"], k)
@@ -258,7 +258,7 @@ def backward(p, a):
     dp = np.where(seen, dout @ v.swapaxes(-1, -2), 0)
     if p.dropout:
         dp /= real(1 - p.dropout_p)
-    delta = (dout * a["out"]).sum(-1, keepdims=True)
+    delta = (dout * a["out"] if "out" in a else weights * dp).sum(-1, keepdims=True)
     ds = np.where(cells, weights * (dp - delta), 0)
     dz = ds if t is None else np.where(cells, ds * (1 - t * t), 0)
     columns = ~cells.swapaxes(-1, -2)
@@ -514,19 +514,18 @@ def operator(p, views):
 
 
 def store(p, views, results, rows=None):
-    """Results into the views of the outputs that there are; only `rows` of out where given."""
-    for role in outputs_of(p):
+    """Results into the views of the outputs that there are; where given, only `rows` of those named."""
+    for role in outputs_of(p) if rows is None else rows:
         if role in views:
             made = narrow(results[role], p.tensors[role].dtype)
-            if rows is None:
-                views[role][...] = made
-            elif role == "out":
-                views[role][rows] = made[rows]
+            where = ... if rows is None else rows[role]
+            views[role][where] = made[where]
 
 
 def repair(p, views):
-    """After a library that multiplies masked values by 0 without looking: rows of out that hold NaN
-    once more, by the operator. One look at out where there is none."""
-    odd = is_nan(views["out"], p.dtype)
-    if odd.any():
-        store(p, views, operator(p, views), odd.any(-1))
+    """After a library that multiplies masked values by 0 without looking: rows of out, or of gradients,
+    that hold NaN once more, by the operator. One look at each where there is none."""
+    odd = {role: is_nan(views[role], p.tensors[role].dtype)
+           for role in (GRADIENTS if p.op == "attention_backward" else ("out",)) if role in views}
+    if any(x.any() for x in odd.values()):
+        store(p, views, operator(p, views), {role: x.any(-1) for role, x in odd.items()})

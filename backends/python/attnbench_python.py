@@ -297,7 +297,8 @@ def declared(plan):
         near = difflib.get_close_matches(unknown[0], NUMERICS, 1)
         raise KeyError(f"numerics has no '{unknown[0]}'"
                        + (f"; did you mean '{near[0]}'?" if near else ""))
-    for field in ("acc_type", "score_type", "p_type", "proj_type", "partial_type", "state_type"):
+    for field in ("acc_type", "score_type", "p_type", "proj_type", "partial_type", "state_type",
+                  "ds_type", "delta_type", "grad_partial_type", "dq_acc_type"):
         if given.get(field) is not None and given[field] not in NUMBERS:
             raise ValueError(f"numerics: {field} '{given[field]}' is no type; "
                              f"legal: {', '.join(NUMBERS)}")

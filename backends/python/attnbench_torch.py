@@ -44,7 +44,7 @@ def structure(problem):
     """The mask that shapes alone give, beyond is_causal; or None, where `cells` makes it."""
     data = {"dilation", "global"} | ({"len"} if problem.bottom_right else set())
     if data & set(problem.tensors) or not (problem.causal or problem.window) or \
-            problem.op not in ("attention", "mha"):
+            problem.op not in ("attention", "mha", "attention_backward"):
         return None
     return torch.from_numpy(plain.allowed_cells(problem, {}))
 
@@ -56,7 +56,7 @@ class State:
         self.t = {role: view(t) for role, t in tensors.items()}
         self.masks = problem.features & {"mask", "bias", "len", "len2d"}
         corner = problem.bottom_right and problem.sq != problem.sk or problem.off
-        self.is_causal = problem.op == "attention" and problem.causal and \
+        self.is_causal = problem.op != "mha" and problem.causal and \
             not (self.masks or problem.window or corner)
         self.given = None if self.is_causal else structure(problem)
         self.keys = torch.arange(problem.sk)
