@@ -276,7 +276,7 @@ NUMERICS = ("acc_type", "score_type", "p_type", "proj_type", "p_normalised", "de
             "score_stores", "alibi_by_key", "p_stochastic", "rescale_on_rise", "u_pv", "e_f", "a_f",
             "decay_chunk", "state_type",
             "bwd_lse", "bwd_delta", "ds_type", "delta_type", "grad_partial_type", "dq_acc_type",
-            "grad_chain", "query_tile")
+            "grad_chain", "query_tile", "dkv_acc_type")
 EMPTY_ROW = {"zero": 0, "nan": 1, "uniform": 2, "inf": 3}
 
 
@@ -298,7 +298,7 @@ def declared(plan):
         raise KeyError(f"numerics has no '{unknown[0]}'"
                        + (f"; did you mean '{near[0]}'?" if near else ""))
     for field in ("acc_type", "score_type", "p_type", "proj_type", "partial_type", "state_type",
-                  "ds_type", "delta_type", "grad_partial_type", "dq_acc_type"):
+                  "ds_type", "delta_type", "grad_partial_type", "dq_acc_type", "dkv_acc_type"):
         if given.get(field) is not None and given[field] not in NUMBERS:
             raise ValueError(f"numerics: {field} '{given[field]}' is no type; "
                              f"legal: {', '.join(NUMBERS)}")

@@ -111,15 +111,16 @@ void attn_python_numerics(const void *plan, struct attn_numerics *n)
     long long key_tile = 0, chain = 0, splits = 0, decay_chunk = 0, grad_chain = 0, query_tile = 0;
     PyObject *answer = py.CallMethod(p->helper, "numerics", "O", p->object);
     if (!answer ||
-        !py.ParseTuple(
-            answer, "IIIIIIIIIIIIILLLddddddIIIIIIdddLIIIIIIILLz", &n->acc_type, &n->score_type,
-            &n->p_type, &n->proj_type, &n->p_normalised, &n->denominator, &n->acc_toward_zero,
-            &n->out_toward_zero, &n->ftz, &n->empty_row, &n->deterministic, &n->gaussian_by_norms,
-            &n->invariant, &key_tile, &chain, &splits, &n->u_in, &n->e_exp, &n->e_arg, &n->e_tanh,
-            &n->e_log, &n->tau, &n->partial_type, &n->partial_terms, &n->score_stores,
-            &n->alibi_by_key, &n->p_stochastic, &n->rescale_on_rise, &n->u_pv, &n->e_f, &n->a_f,
-            &decay_chunk, &n->state_type, &n->bwd_lse, &n->bwd_delta, &n->ds_type, &n->delta_type,
-            &n->grad_partial_type, &n->dq_acc_type, &grad_chain, &query_tile, &source))
+        !py.ParseTuple(answer, "IIIIIIIIIIIIILLLddddddIIIIIIdddLIIIIIIILLIz", &n->acc_type,
+                       &n->score_type, &n->p_type, &n->proj_type, &n->p_normalised, &n->denominator,
+                       &n->acc_toward_zero, &n->out_toward_zero, &n->ftz, &n->empty_row,
+                       &n->deterministic, &n->gaussian_by_norms, &n->invariant, &key_tile, &chain,
+                       &splits, &n->u_in, &n->e_exp, &n->e_arg, &n->e_tanh, &n->e_log, &n->tau,
+                       &n->partial_type, &n->partial_terms, &n->score_stores, &n->alibi_by_key,
+                       &n->p_stochastic, &n->rescale_on_rise, &n->u_pv, &n->e_f, &n->a_f,
+                       &decay_chunk, &n->state_type, &n->bwd_lse, &n->bwd_delta, &n->ds_type,
+                       &n->delta_type, &n->grad_partial_type, &n->dq_acc_type, &grad_chain,
+                       &query_tile, &n->dkv_acc_type, &source))
         py.PrintError(0);
     n->struct_size = struct_size;
     n->key_tile = key_tile;

@@ -195,6 +195,7 @@ static int numerics_check(const struct attn_numerics *n, char *why, size_t size)
         {"dq_acc_type", is_float_or_default(n->dq_acc_type)},
         {"grad_chain", n->grad_chain >= 0},
         {"query_tile", n->query_tile >= 0},
+        {"dkv_acc_type", is_float_or_default(n->dkv_acc_type)},
     };
     for (size_t c = 0; c < sizeof(checks) / sizeof(checks[0]); c++) {
         if (!checks[c].good) {

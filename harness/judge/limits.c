@@ -92,6 +92,7 @@ int attn_limits_of(const struct attn_problem *p, const struct attn_numerics *n,
         type_limit("delta_type", n->delta_type, u),
         type_limit("grad_partial_type", n->grad_partial_type, u),
         type_limit("dq_acc_type", n->dq_acc_type, u),
+        type_limit("dkv_acc_type", n->dkv_acc_type, u),
         {"grad_chain", (double)n->grad_chain, queries + padding, 0},
     };
     const int count = sizeof all / sizeof *all;

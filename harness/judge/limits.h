@@ -20,7 +20,7 @@ struct attn_limit {
     uint32_t type; /* the declared type if the field is a type, else 0 */
 };
 
-enum { ATTN_LIMITS_MAX = 28 };
+enum { ATTN_LIMITS_MAX = 29 };
 
 /* Writes the limits for a plan of this problem, and returns how many there are. */
 int attn_limits_of(const struct attn_problem *problem, const struct attn_numerics *numerics,

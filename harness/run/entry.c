@@ -195,7 +195,8 @@ static json_t *numerics_json(const struct attn_plan_info *plan)
                  {"ds_type", n->ds_type},
                  {"delta_type", n->delta_type},
                  {"grad_partial_type", n->grad_partial_type},
-                 {"dq_acc_type", n->dq_acc_type}};
+                 {"dq_acc_type", n->dq_acc_type},
+                 {"dkv_acc_type", n->dkv_acc_type}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].type)
             put(o, types[i].key, json_string(attn_dtype_name(types[i].type)));

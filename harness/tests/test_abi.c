@@ -41,7 +41,8 @@ static void test_layouts(void **state)
     assert_int_equal(offsetof(struct attn_numerics, decay_chunk), 184);
     assert_int_equal(offsetof(struct attn_numerics, bwd_lse), 196);
     assert_int_equal(offsetof(struct attn_numerics, grad_chain), 224);
-    assert_int_equal(sizeof(struct attn_numerics), 240);
+    assert_int_equal(offsetof(struct attn_numerics, dkv_acc_type), 240);
+    assert_int_equal(sizeof(struct attn_numerics), 248);
 }
 
 static void copy_file(const char *from, const char *to)

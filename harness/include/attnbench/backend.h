@@ -385,7 +385,8 @@ static inline const struct attn_tensor *attn_tensor_find(const struct attn_probl
  *   chain, splits, tau, score_stores   Sk + 256, Sk, 11, 8
  *   decay_chunk                        512
  *   ds_type delta_type
- *   grad_partial_type dq_acc_type      u at most that of U
+ *   grad_partial_type dq_acc_type
+ *   dkv_acc_type                       u at most that of U
  *   grad_chain                         Hq/Hkv Sq + 256 */
 struct attn_numerics {
     uint32_t struct_size;  /* set by the harness: fields past it must not be written */
@@ -453,6 +454,9 @@ struct attn_numerics {
     uint32_t dq_acc_type;       /* type in which dQ is added up over tiles of keys */
     int64_t grad_chain;         /* longest addition chain over queries; 0: queries + tiles */
     int64_t query_tile;         /* queries per tile; 0: all in one */
+    uint32_t dkv_acc_type;      /* type in which dK and dV are added up over tiles of queries, head
+                                   after head */
+    uint32_t reserved;
 };
 
 /* Verification checks what a backend declares here bit for bit. What it does not declare is checked

@@ -14,13 +14,19 @@
 /* Numbers of the outputs. */
 enum { REF_GRAD_Q, REF_GRAD_K, REF_GRAD_V, REF_GRAD_BIAS, REF_GRAD_SINK, REF_GRAD_ALIBI };
 
+/* A gradient that is stored while it is added up over tiles; u 0: it is not. */
+struct ref_backward_kept {
+    double u, eta, largest;
+};
+
 /* What a declaration says of the backward pass alone. */
 struct ref_backward_declared {
     bool own_lse, own_delta;
     double u_ds, eta_ds, ds_largest; /* of dS as it is stored; u_ds 0: it is kept */
     double u_delta;                  /* of delta as it is stored; 0: kept */
     double u_partial, eta_partial;   /* of dK and dV of single heads, as they are stored */
-    double u_dq;                     /* of dQ as it is added up over tiles of keys */
+    struct ref_backward_kept dq;     /* over tiles of keys */
+    struct ref_backward_kept dkv;    /* over tiles of queries, head after head */
     double u_factor;                 /* of both factors of a product, before it */
     double dropout;                  /* relative error of a kept weight's factor */
     double chain, query_tiles;       /* longest chain over queries, if declared; tiles of queries */
@@ -74,6 +80,8 @@ struct ref_backward_sum {
     double growth;   /* of the chain of additions, factors that are rounded included */
     double u_part;   /* relative rounding of the sum of a head */
     double eta_part; /* the same near 0 */
+    double eta_kept; /* what is lost near 0 by all stores of a sum that is added up in tiles */
+    double largest;  /* of what such a sum is stored in; else of the accumulation */
     int bins;        /* of stored weights; 0: they add up as they are */
     uint32_t dtype;  /* of the result */
     double *room;    /* [5, width] */

@@ -33,6 +33,14 @@ static struct ref_backward_sum sum_of(const struct ref_backward_work *work,
                                      .start = lane->start};
 }
 
+/* A sum that is stored in a type with each of its tiles. */
+static void keep(struct ref_backward_sum *sum, const struct ref_backward_kept *in, double tiles)
+{
+    sum->growth += (1.0 + sum->growth) * expm1(tiles * log1p(2.0 * in->u));
+    sum->eta_kept = tiles * in->eta;
+    sum->largest = in->largest;
+}
+
 static void store_dq(const struct ref_backward_work *work, struct ref_backward_lane *lane,
                      int64_t entry)
 {
@@ -54,8 +62,7 @@ static void store_dq(const struct ref_backward_work *work, struct ref_backward_l
     if (work->job.bounds) {
         sum.growth =
             ref_backward_growth(&work->group, ref_backward_chain(&work->group, row->n) + 3.0);
-        if (d->u_dq > 0.0)
-            sum.growth += (1.0 + sum.growth) * expm1(a->tiles * log1p(2.0 * d->u_dq));
+        keep(&sum, &d->dq, a->tiles);
     }
     ref_backward_add(a, &sum, dq->value + entry * p->dq,
                      work->job.bounds && dq->bound ? dq->bound + entry * p->dq : NULL);
@@ -124,16 +131,18 @@ static int64_t gather(const struct ref_backward_work *work, const struct ref_bac
     return n;
 }
 
-/* G of the sum over queries, with `more` operations besides. */
-static double query_growth(const struct ref_backward_work *work, int64_t n, double more)
+/* G of a sum over queries, with `more` operations besides. */
+static void grow_over_queries(const struct ref_backward_work *work, struct ref_backward_sum *sum,
+                              double more)
 {
     const struct ref_backward_declared *d = &work->group.declared;
-    const double heads = (double)work->group.heads;
-    const double chain = d->chain > 0.0 ? d->chain : (double)n;
+    const double tiles = (double)work->group.heads * d->query_tiles;
+    const double chain = d->chain > 0.0 ? d->chain : (double)sum->n;
 
-    return work->job.bounds
-               ? ref_backward_growth(&work->group, chain + heads * d->query_tiles + more)
-               : 0.0;
+    if (!work->job.bounds)
+        return;
+    sum->growth = ref_backward_growth(&work->group, chain + tiles + more);
+    keep(sum, &d->dkv, tiles);
 }
 
 static void store_key(const struct ref_backward_work *work, struct ref_backward_lane *lane,
@@ -157,7 +166,7 @@ static void store_key(const struct ref_backward_work *work, struct ref_backward_
     sum.stored = lane->list[2];
     sum.rows = work->group.q;
     sum.bins = d->ds_bins;
-    sum.growth = query_growth(work, sum.n, 3.0);
+    grow_over_queries(work, &sum, 3.0);
     if (dk->value)
         ref_backward_add(&work->group.arithmetic, &sum, dk->value + entry * p->dk,
                          work->job.bounds && dk->bound ? dk->bound + entry * p->dk : NULL);
@@ -168,7 +177,7 @@ static void store_key(const struct ref_backward_work *work, struct ref_backward_
     sum.stored = lane->list[5];
     sum.rows = work->group.dout;
     sum.bins = work->group.arithmetic.bins;
-    sum.growth = query_growth(work, sum.n, 2.0);
+    grow_over_queries(work, &sum, 2.0);
     if (dv->value)
         ref_backward_add(&work->group.arithmetic, &sum, dv->value + entry * p->dv,
                          work->job.bounds && dv->bound ? dv->bound + entry * p->dv : NULL);

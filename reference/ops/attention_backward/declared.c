@@ -16,6 +16,14 @@ static double lost_near_zero(uint32_t type, const struct ref_arithmetic *a)
     return a->ftz ? attn_dtype_min_normal(type) : 0.5 * attn_dtype_min_subnormal(type);
 }
 
+static struct ref_backward_kept kept_in(uint32_t type, const struct ref_arithmetic *a)
+{
+    const double u = roundoff_of(type, a);
+
+    return u > 0.0 ? (struct ref_backward_kept){u, lost_near_zero(type, a), attn_dtype_max(type)}
+                   : (struct ref_backward_kept){.largest = a->largest};
+}
+
 /* Each product of a cell is a chain, whichever units are asked for: a row rests on all of its keys.
  */
 static double chains_of(const struct attn_problem *p)
@@ -52,7 +60,8 @@ void ref_backward_declare(const struct ref_job *job, struct ref_backward_group *
         .ds_largest = n->ds_type ? attn_dtype_max(n->ds_type) : a->largest,
         .u_delta = roundoff_of(n->delta_type, a),
         .u_partial = roundoff_of(n->grad_partial_type, a),
-        .u_dq = roundoff_of(n->dq_acc_type, a),
+        .dq = kept_in(n->dq_acc_type, a),
+        .dkv = kept_in(n->dkv_acc_type, a),
         .u_factor = fmax(a->u_in, a->u_pv),
         .dropout = dropout_error(p, a),
         .chain = (double)n->grad_chain,

@@ -81,13 +81,14 @@ static double bound_of(const struct ref_arithmetic *a, const struct ref_backward
     const double factor = fabs(x->factor), most = size * (1.0 + x->growth);
     double lost = (2.0 * (double)x->n + 2.0 + rows) * fmax(1.0, factor) * a->omega;
 
+    lost += x->eta_kept * fmax(1.0, factor);
     if (a->partial > 0.0)
         lost += (double)x->n * fmax(1.0, factor) * a->partial_omega * (1.0 + a->partial);
     if (a->ftz)
         lost += size * fmax(1.0, factor) * a->omega;
     if (!isfinite(value) || !(off < REF_UNKNOWN))
         return ref_bound_final(a, x->dtype, value, INFINITY);
-    if (!(fmax(1.0, factor) * most <= a->largest) ||
+    if (!(fmax(1.0, factor) * most <= x->largest) ||
         (a->partial > 0.0 && !(most <= a->partial_largest)))
         return INFINITY;
     return ref_bound_final(a, x->dtype, value,

@@ -58,6 +58,12 @@ struct cell {
     bool allowed;
 };
 
+/* A gradient after one more tile. */
+static float kept(const struct pass *x, float sum)
+{
+    return x->style->kept ? stored(x, sum) : sum;
+}
+
 static float score(const struct pass *x, int64_t b, int64_t h, int64_t i, int64_t j, float *t)
 {
     const struct attn_problem *p = x->p;
@@ -165,7 +171,7 @@ static void run_row(const struct pass *x, int64_t b, int64_t h, int64_t i)
                     stored(x, cell.dz) * (float)load(x, ATTN_K, b, h / (p->hq / p->hkv), j, c);
         }
         for (int64_t c = 0; c < p->dk; c++)
-            sum[c] += part[c];
+            sum[c] = kept(x, sum[c] + part[c]);
     }
     for (int64_t c = 0; c < p->dq; c++) {
         const float more = x->style->mistake == KERNEL_TWO ? 1.02f : 1;
@@ -202,8 +208,10 @@ static void run_key(const struct pass *x, int64_t b, int64_t g, int64_t j)
                     part_v[c] += stored(x, cell.kept) * (float)load(x, ATTN_GRAD_OUT, b, h, i, c);
             }
             for (int64_t c = 0; c < WIDTH; c++) {
-                of_k[c] += part_k[c];
-                of_v[c] += part_v[c];
+                float *k = x->style->kept ? &dk[c] : &of_k[c];
+                float *v = x->style->kept ? &dv[c] : &of_v[c];
+                *k = kept(x, *k + part_k[c]);
+                *v = kept(x, *v + part_v[c]);
             }
         }
         for (int64_t c = 0; c < WIDTH; c++) {
@@ -257,6 +265,8 @@ struct attn_numerics kernel_declares(const struct made *m, const struct kernel_s
                                   .p_type = low,
                                   .ds_type = low,
                                   .grad_partial_type = style->parts ? low : 0,
+                                  .dq_acc_type = style->kept ? low : 0,
+                                  .dkv_acc_type = style->kept ? low : 0,
                                   .key_tile = style->key_tile,
                                   .query_tile = style->query_tile,
                                   .bwd_lse = style->own_lse,

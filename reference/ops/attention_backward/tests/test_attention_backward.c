@@ -401,7 +401,8 @@ static void right_kernels_stay_within(void **unused)
                                                .query_tile = seed % 3 ? 8 : 64,
                                                .own_lse = seed / 4 % 2,
                                                .own_delta = seed / 8 % 2,
-                                               .parts = seed / 16 % 2};
+                                               .parts = seed / 16 % 2,
+                                               .kept = seed / 32 % 2};
             struct made m;
             create(&m, &spec);
             const struct attn_numerics numerics = kernel_declares(&m, &style);
