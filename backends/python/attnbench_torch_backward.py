@@ -82,7 +82,7 @@ def flash_numerics(problem, u, low):
     """`low`: the type of 16 bits, or None."""
     return {
         "key_tile": 512, "query_tile": rows(problem), "e_exp": 40 * u,
-        "p_type": low, "ds_type": low, "dq_acc_type": low,
+        "p_type": low, "ds_type": low, "dq_acc_type": low, "dkv_acc_type": low,
         "source": "aten/src/ATen/native/cpu/FlashAttentionKernel.cpp, cpu_flash_attention_backward: "
                   "lse and out as given, sums in f32; p and dS stored in the type of q, gradients "
                   "added up in it; exp_u20 or Sleef",

@@ -24,9 +24,6 @@ def supports(problem):
     if any(problem.tensors[r].strides[-1] != 1 and problem.tensors[r].shape[-1] > 1
            for r in ("q", "k", "v", "out")):
         return "the flash kernel wants the elements of a head beside each other"
-    if is_backward(problem) and problem.dtype in ("bfloat16", "float16") and \
-            (problem.sq > backward.rows(problem) or problem.hq != problem.hkv):
-        return f"dk and dv are added up over tiles of queries in {problem.dtype}"
     return None
 
 
