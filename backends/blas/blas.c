@@ -50,8 +50,9 @@ static struct attn_blas_setup choose_blocks(const struct attn_problem *problem, 
     struct attn_blas_setup setup = {.problem = problem};
     int64_t group = problem->hq / problem->hkv, element = problem->dtype == ATTN_F64 ? 8 : 4;
     int64_t fitting = ((int64_t)1 << 20) / element / (problem->sk > 0 ? problem->sk : 1);
-    setup.by_head = problem->sq == 1 && (!q || !attn_blas_matrix(group, problem->dq, q->stride[1],
-                                                                 q->stride[3], &unused));
+    setup.by_head =
+        problem->sq == 1 && problem->op != ATTN_OP_ATTENTION_BACKWARD &&
+        (!q || !attn_blas_matrix(group, problem->dq, q->stride[1], q->stride[3], &unused));
     setup.rows = wanted > 0 ? wanted : fitting > 64 ? fitting : 64;
     if (setup.by_head || setup.rows > problem->sq)
         setup.rows = setup.by_head ? group : problem->sq;
@@ -116,6 +117,8 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
     numerics->e_tanh = is_f64 ? 8 * u : ATTN_BLAS_E_TANH;
     numerics->gaussian_by_norms = (uint32_t)p->setup.by_norms;
     numerics->e_log = 4 * u;
+    if (p->setup.problem->op == ATTN_OP_ATTENTION_BACKWARD)
+        numerics->query_tile = p->setup.rows;
     numerics->source = "GEMM and GEMV sum in the operands' type in blocks, with FMA where the "
                        "machine has it (OpenBLAS kernel/x86_64, sgemm and dgemm); "
                        "softmax by this backend";
@@ -175,7 +178,7 @@ static const struct attn_backend backend = {
     .struct_size = sizeof(struct attn_backend),
     .exactness = ATTN_EXACT,
     .name = "blas",
-    .description = "GEMM, masked softmax, GEMM over CBLAS",
+    .description = "GEMM, masked softmax, GEMM over CBLAS; gradients by five GEMMs",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .version = version,

@@ -25,7 +25,7 @@ int attn_blas_matrix(int64_t rows, int64_t columns, int64_t row_stride, int64_t 
                      struct attn_blas_matrix *matrix);
 
 /* Operands that are factors of a matrix product; the matrix begins at axis `row`. */
-#define ATTN_BLAS_FACTORS 13
+#define ATTN_BLAS_FACTORS 14
 struct attn_blas_factor {
     uint32_t role, row;
     const char *name;
@@ -46,9 +46,10 @@ void attn_blas_describe_copies(const struct attn_problem *problem, char *text, s
 int attn_blas_supports(const struct attn_problem *problem, const struct attn_services *services,
                        char *why, size_t size);
 
-/* exp of x <= 0 (or NaN) as the f32 softmax computes it: within ATTN_BLAS_E_EXP relative if the
- * result is a normal number, 0 below that. Exported for its test. */
-#define ATTN_BLAS_E_EXP 0x1p-22
+/* exp of x <= ATTN_BLAS_EXP_END (or NaN) as f32 kernels compute it: within ATTN_BLAS_E_EXP relative
+ * if the result is a normal number, 0 below that. Exported for its test. */
+#define ATTN_BLAS_E_EXP   0x1p-22
+#define ATTN_BLAS_EXP_END 80
 float attn_blas_exp(float x);
 
 /* tanh as softcap and additive scores compute it in f32: within ATTN_BLAS_E_TANH relative, NaN for

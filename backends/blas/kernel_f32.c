@@ -9,6 +9,7 @@
 #define REAL_DTYPE ATTN_F32
 #define NAME(stem) stem##_f32
 #define EXP        exp_f32_inline
+#define LIBM_EXP   expf
 #define TANH       tanh_f32_inline
 #define LOG        logf
 #define GEMM       cblas_sgemm
@@ -23,6 +24,10 @@
 #include "attention_template.h"
 
 #include "mha_template.h"
+
+#include "backward_template.h"
+
+#include "entry_template.h"
 
 float attn_blas_exp(float x)
 {

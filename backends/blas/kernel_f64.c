@@ -7,6 +7,7 @@
 #define REAL_DTYPE ATTN_F64
 #define NAME(stem) stem##_f64
 #define EXP        exp
+#define LIBM_EXP   exp
 #define TANH       tanh
 #define LOG        log
 #define GEMM       cblas_dgemm
@@ -21,3 +22,7 @@
 #include "attention_template.h"
 
 #include "mha_template.h"
+
+#include "backward_template.h"
+
+#include "entry_template.h"

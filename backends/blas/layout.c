@@ -9,6 +9,7 @@ const struct attn_blas_factor attn_blas_factors[ATTN_BLAS_FACTORS] = {
     {ATTN_Q, 2, "q"},
     {ATTN_K, 2, "k"},
     {ATTN_V, 2, "v"},
+    {ATTN_GRAD_OUT, 2, "dout"},
     {ATTN_X_Q, 1, "x_q"},
     {ATTN_X_K, 1, "x_k"},
     {ATTN_X_V, 1, "x_v"},

@@ -24,6 +24,12 @@ struct NAME(buffers) {
     REAL *heads_k; /* [Sk,Hkv*Dk] */
     REAL *heads_v; /* [Sk,Hkv*Dv] */
     REAL *heads;   /* [Sq,Hq*Dv], with an output projection */
+    /* the backward pass: */
+    REAL *ds;      /* [rows,Sk] dP, then dS, then dZ; s has P */
+    REAL *kept;    /* [Sk] factors of dropout of one row */
+    REAL *slope;   /* [Sk] what the softcap multiplies dS of one row by */
+    REAL *dq;      /* [rows,Dq] */
+    REAL *dk, *dv; /* [Sk,Dk] [Sk,Dv] of one batch and key head */
 };
 
 struct NAME(block) {

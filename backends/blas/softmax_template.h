@@ -5,13 +5,15 @@
  *   REAL           float or double
  *   REAL_DTYPE     ATTN_F32 or ATTN_F64
  *   NAME(stem)     stem with the instance's suffix
- *   EXP TANH LOG   functions of that type; EXP is inline
+ *   EXP TANH LOG   functions of that type; EXP is inline, and for arguments up to FAR
+ *   LIBM_EXP       exp of that type for all arguments
  *   GEMM GEMV      cblas_?gemm and cblas_?gemv */
 #include <string.h>
 
 #include "blas.h"
 
 enum { LANES = 16 }; /* partial results that the compiler can keep in vector registers */
+enum { FAR = ATTN_BLAS_EXP_END };
 
 /* A row of scores in the block: row r of the block is query i of head h. */
 struct NAME(row) {

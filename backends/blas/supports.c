@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* supports.c - what the blas backend accepts: the whole operator in f32 and f64. */
+/* supports.c - what the blas backend accepts: attention, its gradients and mha in f32 and f64. */
 #include <limits.h>
 #include <stdio.h>
 
 #include "blas.h"
 
-static const uint32_t optional[] = {
-    ATTN_LSE,  ATTN_WEIGHTS, ATTN_MASK,      ATTN_BIAS, ATTN_LEN, ATTN_ALIBI,
-    ATTN_SINK, ATTN_KEEP,    ATTN_HEAD_MASK, ATTN_X_K,  ATTN_X_V, ATTN_W_O,
-    ATTN_B_Q,  ATTN_B_K,     ATTN_B_V,       ATTN_B_O,  0};
+static const uint32_t optional[] = {ATTN_LSE,       ATTN_WEIGHTS,   ATTN_MASK,       ATTN_BIAS,
+                                    ATTN_LEN,       ATTN_ALIBI,     ATTN_SINK,       ATTN_KEEP,
+                                    ATTN_HEAD_MASK, ATTN_X_K,       ATTN_X_V,        ATTN_W_O,
+                                    ATTN_B_Q,       ATTN_B_K,       ATTN_B_V,        ATTN_B_O,
+                                    ATTN_GRAD_BIAS, ATTN_GRAD_SINK, ATTN_GRAD_ALIBI, 0};
 
 static const struct attn_limit narrow[] = {{.role = ATTN_BIAS, .types = ATTN_LIKE_Q}, {.role = 0}};
 
 static const struct attn_limits limits = {
-    .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA),
+    .ops =
+        ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_ATTENTION_BACKWARD),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
               ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
               ATTN_BIT(ATTN_SCORE_ADDITIVE),
