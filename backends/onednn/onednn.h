@@ -269,6 +269,29 @@ int attn_onednn_graph_run(struct attn_onednn_graph *graph,
 void attn_onednn_graph_release(struct attn_onednn_graph *graph,
                                struct attn_onednn_graph_tensors *tensors);
 
+/* backward.c: gradients as one partition of the Graph API. Only for problems whose scores have
+ * nothing except scale and mask, with a key head for each query head. */
+struct attn_onednn_backward;
+
+int attn_onednn_backward_create(const struct attn_onednn_library *library,
+                                const struct attn_problem *problem,
+                                const struct attn_onednn_mask *mask,
+                                struct attn_onednn_backward **backward, char *why, size_t size);
+void attn_onednn_backward_destroy(struct attn_onednn_backward *backward);
+
+/* The tensors of one binding. */
+struct attn_onednn_backward_tensors;
+int attn_onednn_backward_bind(struct attn_onednn_backward *backward,
+                              const struct attn_operands *operands,
+                              struct attn_onednn_backward_tensors **tensors, char *why,
+                              size_t size);
+int attn_onednn_backward_run(const struct attn_onednn_backward *backward,
+                             const struct attn_operands *operands,
+                             const struct attn_onednn_backward_tensors *tensors, char *why,
+                             size_t size);
+void attn_onednn_backward_release(struct attn_onednn_backward *backward,
+                                  struct attn_onednn_backward_tensors *tensors);
+
 /* primitives.c: matmul, softmax, matmul. The softmax is the library's if `plain`, else that of
  * rows.c. */
 struct attn_onednn_primitives;

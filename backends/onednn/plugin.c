@@ -11,6 +11,7 @@ enum path {
     PATH_GRAPH,      /* one partition of the Graph API */
     PATH_PRIMITIVES, /* matmul, the library's softmax, matmul */
     PATH_MIXED,      /* matmul, softmax in C, matmul */
+    PATH_BACKWARD,   /* gradients as one partition of the Graph API */
     PATH_NO_KEYS     /* nothing to multiply */
 };
 
@@ -24,6 +25,7 @@ struct plan {
     int narrow; /* scores in the type of q */
     struct attn_onednn_graph *graph;
     struct attn_onednn_primitives *primitives;
+    struct attn_onednn_backward *backward;
     float *rows;  /* [2,Sk] an addend and scores, then [Dv] sums and [Dh] a hidden layer */
     float *norms; /* of a Gaussian score */
 };
@@ -33,6 +35,7 @@ struct binding {
     struct attn_onednn_framed *framed;
     struct attn_operands operands; /* as attention sees them */
     struct attn_onednn_graph_tensors *tensors;
+    struct attn_onednn_backward_tensors *backward;
     struct attn_onednn_additive_weights *weights;
 };
 
@@ -139,6 +142,8 @@ static void destroy(void *plan)
         attn_onednn_graph_destroy(p->graph);
     if (p->primitives)
         attn_onednn_primitives_destroy(p->primitives);
+    if (p->backward)
+        attn_onednn_backward_destroy(p->backward);
     if (p->frame)
         attn_onednn_frame_destroy(p->frame);
     void *const memory[] = {p->mask.data, p->norms, p->rows};
@@ -146,6 +151,28 @@ static void destroy(void *plan)
         if (memory[m])
             s->free(s->context, memory[m]);
     s->free(s->context, p);
+}
+
+/* Attention within its frame; gradients have none. */
+static int create_inner(struct plan *made, struct attn_operands *operands, char *why, size_t size)
+{
+    const struct attn_problem *p = made->problem;
+    const int backward = p->op == ATTN_OP_ATTENTION_BACKWARD;
+    int result = ATTN_OK;
+    made->inner = *p;
+    if (backward)
+        attn_onednn_operands_set(operands, p->tensors, p->n_tensors);
+    else
+        result = attn_onednn_frame_create(&made->library, p, &made->inner, operands, &made->frame,
+                                          why, size);
+    if (result == ATTN_OK) {
+        size_t mask_bytes = attn_onednn_mask_plan(&made->inner, operands, &made->mask);
+        result = reserve(made, backward || plain(p) ? mask_bytes : 0, why, size);
+    }
+    if (result != ATTN_OK || !backward)
+        return result == ATTN_OK ? choose(made, operands, why, size) : result;
+    made->path = PATH_BACKWARD;
+    return attn_onednn_backward_create(&made->library, p, &made->mask, &made->backward, why, size);
 }
 
 static int create(const struct attn_problem *problem, const struct attn_services *services,
@@ -160,14 +187,7 @@ static int create(const struct attn_problem *problem, const struct attn_services
     *made = (struct plan){.problem = problem, .library.services = services};
     int result = attn_onednn_open(&made->library, services, why, size);
     if (result == ATTN_OK)
-        result = attn_onednn_frame_create(&made->library, problem, &made->inner, &operands,
-                                          &made->frame, why, size);
-    if (result == ATTN_OK) {
-        size_t mask_bytes = attn_onednn_mask_plan(&made->inner, &operands, &made->mask);
-        result = reserve(made, plain(problem) ? mask_bytes : 0, why, size);
-    }
-    if (result == ATTN_OK)
-        result = choose(made, &operands, why, size);
+        result = create_inner(made, &operands, why, size);
     if (result != ATTN_OK) {
         destroy(made);
         return result;
@@ -202,6 +222,7 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
     numerics->e_arg = ATTN_ONEDNN_E_ARG;
     numerics->e_tanh = ATTN_ONEDNN_E_TANH;
     numerics->e_log = 4 * u;
+    numerics->ds_type = numerics->p_type;
     numerics->source = "oneDNN 3.x: accumulation mode strict (developer guide, \"Accumulation "
                        "mode\"), fpmath mode strict; exp and tanh measured by test_onednn";
 }
@@ -212,6 +233,8 @@ static void release(void *binding)
     const struct attn_services *s = b->plan->library.services;
     if (b->tensors)
         attn_onednn_graph_release(b->plan->graph, b->tensors);
+    if (b->backward)
+        attn_onednn_backward_release(b->plan->backward, b->backward);
     if (b->weights)
         attn_onednn_primitives_release(b->plan->primitives, b->weights);
     if (b->framed)
@@ -222,7 +245,6 @@ static void release(void *binding)
 static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensors, void **binding,
                 char *why, size_t size)
 {
-    (void)n_tensors; /* all of the problem's */
     struct plan *p = plan;
     const struct attn_services *s = p->library.services;
     struct binding *made = s->alloc(s->context, sizeof(*made), 64);
@@ -231,8 +253,15 @@ static int bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensor
         return ATTN_OUT_OF_MEMORY;
     }
     *made = (struct binding){.plan = p};
-    int result =
-        attn_onednn_frame_bind(p->frame, tensors, &made->operands, &made->framed, why, size);
+    int result = ATTN_OK;
+    if (p->frame)
+        result =
+            attn_onednn_frame_bind(p->frame, tensors, &made->operands, &made->framed, why, size);
+    else
+        attn_onednn_operands_set(&made->operands, tensors, n_tensors);
+    if (result == ATTN_OK && p->backward)
+        result =
+            attn_onednn_backward_bind(p->backward, &made->operands, &made->backward, why, size);
     if (result == ATTN_OK && p->graph)
         result = attn_onednn_graph_bind(p->graph, &made->operands, &made->tensors, why, size);
     if (result == ATTN_OK && p->primitives)
@@ -281,6 +310,8 @@ static int attend(struct binding *b, struct attn_onednn_row *row, float *sums, c
         attn_onednn_norms_fill(&p->inner, &b->operands, p->norms);
     if (p->mask.data && !p->mask.constant)
         attn_onednn_mask_fill(&p->inner, &b->operands, &p->mask, p->rows);
+    if (p->path == PATH_BACKWARD)
+        return attn_onednn_backward_run(p->backward, &b->operands, b->backward, why, size);
     if (p->path == PATH_GRAPH)
         result = attn_onednn_graph_run(p->graph, b->tensors, why, size);
     else
@@ -304,6 +335,8 @@ static int run(void *binding, char *why, size_t size)
                                   .hidden = sums + p->inner.dv,
                                   .norms = p->norms};
     int result = ATTN_OK;
+    if (p->path == PATH_BACKWARD)
+        return attend(b, &row, sums, why, size);
     if (p->path == PATH_NO_KEYS) {
         each_row(&row, fill_empty, sums);
     } else {
@@ -320,12 +353,15 @@ static void describe(const void *plan, char *text, size_t size)
         [PATH_GRAPH] = "graph_sdpa_fused",
         [PATH_PRIMITIVES] = "primitives: matmul, softmax, matmul",
         [PATH_MIXED] = "primitives: matmul, softmax in C, matmul",
+        [PATH_BACKWARD] = "graph_sdpa_backward",
         [PATH_NO_KEYS] = "no keys",
     };
     const struct plan *p = plan;
     int additive = p->inner.score == ATTN_SCORE_ADDITIVE && p->path == PATH_MIXED;
     char copies[64];
-    attn_onednn_frame_copies(p->frame, copies, sizeof(copies));
+    copies[0] = '\0';
+    if (p->frame)
+        attn_onednn_frame_copies(p->frame, copies, sizeof(copies));
     snprintf(text, size, "%s%s%s%s%s",
              additive ? "primitives: matmul, tanh, matmul, softmax in C, matmul" : names[p->path],
              p->problem->op == ATTN_OP_MHA ? ", projected by matmul" : "",
@@ -339,7 +375,9 @@ static const struct attn_backend backend = {
     .struct_size = sizeof(struct attn_backend),
     .exactness = ATTN_EXACT,
     .name = "onednn",
-    .description = "oneDNN: attention as a partition of its Graph API, or matmul and softmax",
+    .description =
+        "oneDNN: attention, or its gradients, as a partition of its Graph API; else matmul "
+        "and softmax",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .version = attn_onednn_version,

@@ -11,7 +11,8 @@ static const uint32_t optional[] = {
     ATTN_B_Q,  ATTN_B_K,     ATTN_B_V,       ATTN_B_O,  0};
 
 static const struct attn_limits limits = {
-    .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA),
+    .ops =
+        ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_ATTENTION_BACKWARD),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
               ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
               ATTN_BIT(ATTN_SCORE_ADDITIVE),
@@ -68,6 +69,36 @@ static int is_far(const struct attn_problem *p, char *why, size_t size)
     return 0;
 }
 
+/* Does the Graph API have a layout for a matrix of gradients: rows contiguous, nothing broadcast.
+ */
+static int is_laid_out(const struct attn_tensor *x)
+{
+    for (int a = 0; a < 3; a++)
+        if (x->shape[a] > 1 && x->stride[a] == 0)
+            return 0;
+    return (x->shape[3] <= 1 || x->stride[3] == 1) &&
+           (x->shape[2] <= 1 || x->stride[2] >= x->shape[3]);
+}
+
+/* NULL, or which gradients the library's pattern for them leaves out. */
+static const char *backward_fault(const struct attn_problem *p)
+{
+    static const uint32_t roles[] = {ATTN_Q,        ATTN_K,      ATTN_V,      ATTN_OUT,
+                                     ATTN_GRAD_OUT, ATTN_GRAD_Q, ATTN_GRAD_K, ATTN_GRAD_V};
+    if (p->op != ATTN_OP_ATTENTION_BACKWARD)
+        return NULL;
+    if ((p->flags & (ATTN_FLAG_SOFTCAP | ATTN_FLAG_DROPOUT)) || attn_tensor_find(p, ATTN_SINK))
+        return "gradients with softcap, dropout or a sink are not supported";
+    if (p->hq != p->hkv)
+        return "gradients of grouped heads are not supported";
+    if (p->sk == 0)
+        return "gradients without keys are not supported";
+    for (size_t r = 0; r < sizeof(roles) / sizeof(roles[0]); r++)
+        if (!is_laid_out(attn_tensor_find(p, roles[r])))
+            return "the Graph API has no layout for this stride of gradients";
+    return NULL;
+}
+
 /* NULL, or what the library or this use of it rules out. */
 static const char *library_fault(const struct attn_problem *p, uint32_t threads)
 {
@@ -77,7 +108,7 @@ static const char *library_fault(const struct attn_problem *p, uint32_t threads)
         return "the order of oneDNN's sums on several threads is not known";
     if (!attn_onednn_multiplies(p->dtype))
         return "oneDNN does not multiply this type on this processor";
-    return NULL;
+    return backward_fault(p);
 }
 
 int attn_onednn_supports(const struct attn_problem *problem, const struct attn_services *services,
