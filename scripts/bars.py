@@ -188,6 +188,24 @@ def best_rate(timed, case, backends, work):
     return max(rates.items(), key=lambda item: item[1]) if rates else (None, None)
 
 
+def pair_bars(bars, timed, asked):
+    """Time of the best of ours in f32 over that of the backend of pairs, by case."""
+    pairs = bars["pairs"]
+    if pairs["backend"] not in asked:
+        return
+    others = [b for b in bars["ours"] if b != pairs["backend"]]
+    found = {}
+    for case, in_f32 in pairs["cases"].items():
+        mine, theirs = fastest(timed, case, [pairs["backend"]]), fastest(timed, in_f32, others)
+        if mine and theirs:
+            found[case] = theirs[1] / mine[1]
+    whole = len(found) == len(pairs["cases"])
+    least = f" (least {min(found.values()):.2f}, {min(found, key=found.get)})" if whole else \
+        f" ({len(found)} of {len(pairs['cases'])} cases)"
+    yield Bar(f"{pairs['backend']} over f32 of ours, geometric mean",
+              geometric_mean(found.values()) if whole else None, pairs["mean"], note=least)
+
+
 def share_bars(bars, machine, timed):
     peak = 0 if spared(bars, machine) else peak_of(machine, bars.get("peak"))
     for kind, work, what, whole in (
@@ -227,8 +245,10 @@ def thread_bars(bars, out):
 
 
 def all_bars(bars, out):
-    machine, timed, _, _ = read(os.path.join(out, "main"))
+    machine, timed, _, asked = read(os.path.join(out, "main"))
     yield from speed_bars(bars, machine, timed)
+    if "pairs" in bars:
+        yield from pair_bars(bars, timed, asked)
     yield from share_bars(bars, machine, timed)
     if "memory" in bars:
         yield from memory_bar(bars, out)

@@ -152,6 +152,21 @@ class Made(unittest.TestCase):
         self.memory = {1: 0, 2: 0, 4: 400}
         self.assertIn("slope of peak memory in S, wide | — | ≤ 1.05 | **no**", self.run_it()[1])
 
+    def test_pairs_over_another_case(self):
+        self.bars["ours"] = ["wide", "narrow", "pair"]
+        self.bars["pairs"] = {"backend": "pair", "cases": {"c": "a", "d": "b"}, "mean": 1.5}
+        self.assertNotIn("pair over f32", self.run_it()[1])  # the backend is not there
+        self.times.update({("c", "pair"): 50, ("d", "pair"): 80})
+        code, page, _ = self.run_it("--check")
+        self.assertEqual(code, 0)
+        self.assertIn("pair over f32 of ours, geometric mean | 1.73 (least 1.50, d) | ≥ 1.50 | yes", page)
+        self.times["d", "pair"] = 200
+        self.assertIn("mean | 1.10 (least 0.60, d) | ≥ 1.50 | **no**", self.run_it()[1])
+        self.times["d", "pair"] = 0
+        code, page, _ = self.run_it("--check")
+        self.assertEqual(code, 1)
+        self.assertIn("pair over f32 of ours, geometric mean | — (1 of 2 cases) | ≥ 1.50 | **no**", page)
+
     def test_narrow_is_not_asked_of_a_machine_whose_rungs_differ(self):
         self.narrow = 50.0
         self.times["a", "narrow"] = self.times["b", "narrow"] = 10000
@@ -204,7 +219,8 @@ class Data(unittest.TestCase):
             with open(data["cases"], encoding="utf-8") as file:
                 names = {line.split(":")[0] for line in file if not line.startswith("#")}
             for used in (data["speed"]["cases"], data.get("peak_shares", {}),
-                         data.get("read_shares", {}), data.get("threads", {"cases": []})["cases"]):
+                         data.get("read_shares", {}), data.get("pairs", {"cases": {}})["cases"],
+                         data.get("pairs", {"cases": {}})["cases"].values(), data.get("threads", {"cases": []})["cases"]):
                 self.assertLessEqual(set(used), names, path)
             with open(data["into"], encoding="utf-8") as file:
                 page = file.read()
