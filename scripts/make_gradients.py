@@ -7,8 +7,9 @@ Usage: make_gradients.py OUTDIR     (the packs in cases/gradients/ were made by 
   autograd_causal    causal from the bottom right, sq != sk, two query heads to one of keys, dv != dk
   autograd_extras    softcap, a bias that broadcasts over batches and queries, ALiBi, a sink
   autograd_dropout   a keep mask, a boolean mask with a row that sees no key
+  autograd_keep_f32  a keep mask, causal; the inputs are of float32
 
-Everything is in float64. OUT and LSE are those of the same graph. A row that sees no key has the
+The graph is in float64; so are the inputs, if the name has no type. OUT and LSE are those of the same graph. A row that sees no key has the
 answer 0 for out, and no path to the loss: the operator's rule.
 Needs torch, numpy.
 """
@@ -59,14 +60,18 @@ def forward(t, softcap=None, off=0, causal=False, pdrop=0.0):
     return p @ v, torch.where(seen, lse, -torch.inf)
 
 
-def write(folder, name, words, t, **form):
+def write(folder, name, words, t, dtype=torch.float64, **form):
+    real = "F64" if dtype == torch.float64 else "F32"
     t = {"q": drawn(B, HQ, SQ, DK), "k": drawn(B, HKV, SK, DK), "v": drawn(B, HKV, SK, DV), **t}
-    dout = drawn(B, HQ, SQ, DV, grad=False)
+    dout = drawn(B, HQ, SQ, DV, grad=False).to(dtype).double()
+    with torch.no_grad():
+        for n in "qkv":
+            t[n].copy_(t[n].to(dtype))
     out, lse = forward(t, **form)
     out.backward(dout)
-    tensors = {n: ("BOOL" if x.dtype == torch.bool else "F64", x.tolist()) for n, x in t.items()}
-    tensors |= {"out": ("F64", out.tolist()), "lse": ("F64", lse.tolist()),
-                "dout": ("F64", dout.tolist())}
+    tensors = {n: ("BOOL" if x.dtype == torch.bool else real, x.tolist()) for n, x in t.items()}
+    tensors |= {"out": (real, out.tolist()), "lse": (real, lse.tolist()),
+                "dout": (real, dout.tolist())}
     tensors |= {"d" + n: ("F64", x.grad.tolist()) for n, x in t.items() if x.requires_grad}
     make_textbook.write_pack(os.path.join(folder, name + ".safetensors"), {
         "case": f"op=attention_backward {words}", "rtol": TOLERANCE, "atol": TOLERANCE,
@@ -85,6 +90,8 @@ def main():
     mask[1, 2, 3] = False
     write(folder, "autograd_dropout", "mask=bool dropout=0.25",
           {"mask": mask, "keep": torch.rand(B, HQ, SQ, SK) < 0.7}, pdrop=0.25)
+    write(folder, "autograd_keep_f32", "mask=causal dropout=0.25",
+          {"keep": torch.rand(B, HQ, SQ, SK) < 0.7}, torch.float32, causal=True, pdrop=0.25)
 
 
 if __name__ == "__main__":
