@@ -5,17 +5,9 @@
 #include <string.h>
 
 #include "report/approximations.h"
+#include "report/table.h"
 #include "report/text.h"
 #include "report/writers.h"
-
-enum { CELLS = 12, CELL = 160 };
-
-/* A line of a table: texts, and the numbers that the page sorts by. */
-struct line {
-    size_t n;
-    char text[CELLS][CELL];
-    double value[CELLS]; /* NAN: a text */
-};
 
 static const char title[] = "Approximations";
 static const char explained[] =
@@ -34,90 +26,44 @@ static const char *const case_heads[] = {"variant",    "input",    "S",     "bac
                                          "exact time", "speed-up", "error", "worst row", "cosine",
                                          "variation",  "kept",     NULL};
 
-static void add_text(struct line *line, const char *text)
-{
-    snprintf(line->text[line->n], CELL, "%s", text);
-    line->value[line->n++] = NAN;
-}
-
-static void add_number(struct line *line, double value, const char *text)
-{
-    snprintf(line->text[line->n], CELL, "%s", text);
-    line->value[line->n++] = value;
-}
-
-static void add_figure(struct line *line, double value)
-{
-    char text[ATTN_FIGURE_MAX];
-    snprintf(text, sizeof text, isfinite(value) ? "%.3g" : ATTN_DASH, value);
-    add_number(line, value, text);
-}
-
-static struct line family_line(const struct attn_approximation_family *f)
+static struct attn_table_line family_line(const struct attn_approximation_family *f)
 {
     const struct attn_approximation *last = &f->cases[f->count - 1];
-    struct line line = {0};
-    char text[CELL];
-    add_text(&line, last->variant);
-    add_text(&line, last->input);
-    add_figure(&line, attn_field_number(last->error, "flops_ratio"));
-    add_figure(&line, attn_field_number(last->error, "bytes_ratio"));
+    struct attn_table_line line = {0};
+    char text[ATTN_TABLE_CELL];
+    attn_table_add_text(&line, last->variant);
+    attn_table_add_text(&line, last->input);
+    attn_table_add_figure(&line, attn_field_number(last->error, "flops_ratio"));
+    attn_table_add_figure(&line, attn_field_number(last->error, "bytes_ratio"));
     snprintf(text, sizeof text, isfinite(f->order) ? "S^%.1f" : ATTN_DASH, f->order);
-    add_number(&line, f->order, text);
+    attn_table_add_number(&line, f->order, text);
     snprintf(text, sizeof text,
              isnan(f->crossover)   ? ATTN_DASH
              : isinf(f->crossover) ? "not up to %.0f"
                                    : "%.0f",
              isinf(f->crossover) ? last->s : f->crossover);
-    add_number(&line, f->crossover, text);
+    attn_table_add_number(&line, f->crossover, text);
     return line;
 }
 
-static void add_time(struct line *line, const struct attn_view_row *row)
-{
-    char text[ATTN_FIGURE_MAX];
-    const double ns = row ? row->median : (double)NAN;
-    add_number(line, ns, attn_figure_time(ns, text));
-}
-
-static struct line case_line(const struct attn_view *view, const struct attn_approximation *a)
+static struct attn_table_line case_line(const struct attn_view *view,
+                                        const struct attn_approximation *a)
 {
     static const char *const errors[] = {"rel_fro", "max_row", "cosine_median", "tv_mean",
                                          "mass_kept"};
-    struct line line = {0};
-    char text[CELL];
-    add_text(&line, a->variant);
-    add_text(&line, a->input);
+    struct attn_table_line line = {0};
+    char text[ATTN_TABLE_CELL];
+    attn_table_add_text(&line, a->variant);
+    attn_table_add_text(&line, a->input);
     snprintf(text, sizeof text, "%.0f", a->s);
-    add_number(&line, a->s, text);
-    add_text(&line, a->row ? view->backends[a->row->backend].label : ATTN_DASH);
-    add_time(&line, a->row);
-    add_time(&line, a->exact);
-    add_figure(&line, a->ratio);
+    attn_table_add_number(&line, a->s, text);
+    attn_table_add_text(&line, a->row ? view->backends[a->row->backend].label : ATTN_DASH);
+    attn_table_add_time(&line, a->row ? a->row->median : (double)NAN);
+    attn_table_add_time(&line, a->exact ? a->exact->median : (double)NAN);
+    attn_table_add_figure(&line, a->ratio);
     for (size_t e = 0; e < sizeof errors / sizeof *errors; e++)
-        add_figure(&line, attn_field_number(a->error, errors[e]));
+        attn_table_add_figure(&line, attn_field_number(a->error, errors[e]));
     return line;
-}
-
-static void put_markdown_line(FILE *out, const struct line *line)
-{
-    for (size_t c = 0; c < line->n; c++) {
-        fputs("| ", out);
-        attn_put_markdown(out, line->text[c]);
-        fputc(' ', out);
-    }
-    fputs("|\n", out);
-}
-
-static void put_markdown_heads(FILE *out, const char *const *heads, size_t words)
-{
-    fputc('\n', out);
-    for (const char *const *h = heads; *h; h++)
-        fprintf(out, "| %s ", *h);
-    fputs("|\n", out);
-    for (size_t c = 0; heads[c]; c++)
-        fputs(c < words ? "|---" : "|---:", out);
-    fputs("|\n", out);
 }
 
 int attn_markdown_put_approximations(FILE *out, const struct attn_view *view)
@@ -127,39 +73,20 @@ int attn_markdown_put_approximations(FILE *out, const struct attn_view *view)
         return -1;
     if (all.n_cases) {
         fprintf(out, "\n## %s\n\n%s\n", title, explained);
-        put_markdown_heads(out, family_heads, 2);
+        attn_markdown_put_heads(out, family_heads, 2);
     }
     for (size_t f = 0; f < all.n_families; f++) {
-        const struct line line = family_line(&all.families[f]);
-        put_markdown_line(out, &line);
+        const struct attn_table_line line = family_line(&all.families[f]);
+        attn_markdown_put_line(out, &line);
     }
     if (all.n_cases)
-        put_markdown_heads(out, case_heads, 2);
+        attn_markdown_put_heads(out, case_heads, 2);
     for (size_t i = 0; i < all.n_cases; i++) {
-        const struct line line = case_line(view, &all.cases[i]);
-        put_markdown_line(out, &line);
+        const struct attn_table_line line = case_line(view, &all.cases[i]);
+        attn_markdown_put_line(out, &line);
     }
     attn_approximations_free(&all);
     return 0;
-}
-
-static void put_html_heads(FILE *out, const char *const *heads, size_t words)
-{
-    fputs("<div class=\"wide\"><table>\n<thead><tr>", out);
-    for (size_t c = 0; heads[c]; c++)
-        fprintf(out, "<th%s>%s</th>", c < words ? "" : " class=\"n\"", heads[c]);
-    fputs("</tr></thead>\n<tbody>\n", out);
-}
-
-static void put_html_line(FILE *out, const struct line *line)
-{
-    fputs("<tr>", out);
-    for (size_t c = 0; c < line->n; c++)
-        if (isnan(line->value[c]))
-            attn_html_put_cell(out, c == 0 ? "case" : c == 1 ? "" : "n", line->text[c]);
-        else
-            attn_html_put_figure(out, "n", line->value[c], line->text[c]);
-    fputs("</tr>\n", out);
 }
 
 int attn_html_put_approximations(FILE *out, const struct attn_view *view)
@@ -169,21 +96,22 @@ int attn_html_put_approximations(FILE *out, const struct attn_view *view)
         return -1;
     if (all.n_cases) {
         fprintf(out, "<h2>%s</h2>\n<p class=\"soft\">%s</p>\n", title, explained);
-        put_html_heads(out, family_heads, 2);
+        attn_html_put_heads(out, family_heads, 2);
     }
     for (size_t f = 0; f < all.n_families; f++) {
-        const struct line line = family_line(&all.families[f]);
-        put_html_line(out, &line);
+        const struct attn_table_line line = family_line(&all.families[f]);
+        attn_html_put_line(out, &line);
     }
     if (all.n_cases) {
-        fputs("</tbody></table></div>\n", out);
-        put_html_heads(out, case_heads, 2);
+        attn_html_end_table(out);
+        attn_html_put_heads(out, case_heads, 2);
     }
     for (size_t i = 0; i < all.n_cases; i++) {
-        const struct line line = case_line(view, &all.cases[i]);
-        put_html_line(out, &line);
+        const struct attn_table_line line = case_line(view, &all.cases[i]);
+        attn_html_put_line(out, &line);
     }
-    fputs(all.n_cases ? "</tbody></table></div>\n" : "", out);
+    if (all.n_cases)
+        attn_html_end_table(out);
     attn_approximations_free(&all);
     return 0;
 }
