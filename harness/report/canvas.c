@@ -88,6 +88,16 @@ void attn_define_points(FILE *out, const struct attn_series *series)
     fprintf(out, "named = %d\n", *series->names[0] != '\0');
 }
 
+void attn_define_sizes(FILE *out, const char *array, size_t index, const struct attn_series *series)
+{
+    char sizes[ATTN_SERIES_POINTS * 12] = "";
+    size_t used = 0;
+    for (size_t x = 0; x < series->n_points; x++)
+        used += (size_t)snprintf(sizes + used, sizeof sizes - used, "%s%.0f", x ? " " : "",
+                                 series->x[x]);
+    attn_define_at(out, array, index, sizes);
+}
+
 int attn_canvas_write(const struct attn_canvas *canvas, const char *file, const char *text,
                       size_t length)
 {

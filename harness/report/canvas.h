@@ -46,6 +46,10 @@ int attn_plot_samples(const struct attn_canvas *canvas, const struct attn_series
 int attn_plot_speedup(const struct attn_canvas *canvas, const struct attn_series *series,
                       struct attn_plot *plot);
 
+/* Rates of the forward and the backward pass over S, a panel for each backend and mask. */
+int attn_plot_passes(const struct attn_canvas *canvas, const struct attn_series *series,
+                     struct attn_plot *plot);
+
 /* Error against time of operators that approximate attention. */
 int attn_plot_approximations(const struct attn_canvas *canvas, const struct attn_series *series,
                              struct attn_plot *plot);
@@ -82,6 +86,9 @@ void attn_define_backends(FILE *out, const struct attn_view *view, const size_t 
 void attn_define_labels(FILE *out, const struct attn_view *view, const size_t *backends,
                         size_t count);
 void attn_define_points(FILE *out, const struct attn_series *series);
+/* Writes ARRAY[index + 1] = '128 256 512': the sizes of a sweep. */
+void attn_define_sizes(FILE *out, const char *array, size_t index,
+                       const struct attn_series *series);
 /* The first `length` bytes of a text as the name of a row, at most 36 of them: a longer one is cut
  * between characters, because half of one spoils a picture. */
 #define ATTN_ROW_NAME_MAX 48

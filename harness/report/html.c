@@ -253,6 +253,14 @@ static int put_approximations(FILE *out, const struct page *page)
     return -1;
 }
 
+static int put_passes(FILE *out, const struct page *page)
+{
+    if (attn_html_put_passes(out, page->parts->view) == 0)
+        return 0;
+    snprintf(page->why, page->size, "no memory for the table of both passes");
+    return -1;
+}
+
 static int put_results(FILE *out, const struct page *page)
 {
     if (attn_html_put_results(out, page->parts->view) == 0)
@@ -316,6 +324,7 @@ static const struct {
     {"VERDICT", put_verdict},
     {"CONTENTS", put_contents_mark},
     {"APPROXIMATIONS", put_approximations},
+    {"PASSES", put_passes},
 };
 
 static int put_placeholder(FILE *out, const struct page *page, const char *name, size_t length)

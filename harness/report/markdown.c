@@ -283,7 +283,8 @@ int attn_markdown_put(FILE *out, const struct attn_report_parts *parts)
     if (attn_markdown_put_power(out, parts->view) != 0 || put_skips(out, parts->view) != 0)
         return -1;
     put_pictures(out, parts);
-    if (attn_markdown_put_approximations(out, parts->view) != 0)
+    if (attn_markdown_put_passes(out, parts->view) != 0 ||
+        attn_markdown_put_approximations(out, parts->view) != 0)
         return -1;
     put_speedup(out, parts->speedup);
     attn_markdown_put_heatmaps(out, parts->view, parts->heatmaps);

@@ -10,7 +10,7 @@
 #include "report/summary.h"
 #include "report/text.h"
 
-#define PANELS_MAX (2 * ATTN_SWEEP_COUNT)
+#define PANELS_MAX ATTN_SERIES_KINDS
 /* Times beyond this many times the best lie on the upper edge: what matters is near 1. */
 #define GREATEST_RATIO 16
 
@@ -95,14 +95,12 @@ static void define_panels(FILE *out, const struct panels *panels)
     fprintf(out, "array panel_sizes[%zu]\n", panels->count);
     for (size_t p = 0; p < panels->count; p++) {
         const struct attn_series *series = &panels->series[p];
-        char sizes[ATTN_SERIES_POINTS * 12] = "";
-        size_t used = 0;
-        for (size_t x = 0; x < series->n_points; x++)
-            used += (size_t)snprintf(sizes + used, sizeof sizes - used, "%s%.0f", x ? " " : "",
-                                     series->x[x]);
-        attn_define_at(out, "panel_title", p, attn_sweep_title(series->axis));
+        char title[96];
+        snprintf(title, sizeof title, "%s%s", series->kind.backward ? "backward pass, " : "",
+                 attn_sweep_title(series->kind.axis));
+        attn_define_at(out, "panel_title", p, title);
         attn_define_at(out, "panel_text", p, series->constants);
-        attn_define_at(out, "panel_sizes", p, sizes);
+        attn_define_sizes(out, "panel_sizes", p, series);
     }
 }
 
@@ -140,11 +138,10 @@ static int write_panels(const struct attn_canvas *canvas, struct panels *panels,
 {
     char *text = NULL;
     size_t length = 0;
-    for (int axis = 0; axis < ATTN_SWEEP_COUNT; axis++)
-        for (int causal = 0; causal < 2; causal++)
-            if (attn_series_find(canvas->view, (enum attn_sweep)axis, causal,
-                                 &panels->series[panels->count]) == 0)
-                panels->count++;
+    for (size_t k = 0; k < ATTN_SERIES_KINDS; k++)
+        if (attn_series_find(canvas->view, attn_series_kind(k), &panels->series[panels->count]) ==
+            0)
+            panels->count++;
     if (write_points(canvas, panels, plot->name) != 0)
         return -1;
     if (!panels->points)

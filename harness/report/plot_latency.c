@@ -57,7 +57,7 @@ static void define_latency(FILE *out, const struct attn_canvas *canvas,
     attn_define(out, "base", plot->name);
     attn_define(out, "title", plot->title);
     attn_define(out, "constants", series->constants);
-    attn_define(out, "x_label", attn_sweep_title(series->axis));
+    attn_define(out, "x_label", attn_sweep_title(series->kind.axis));
     attn_define_backends(out, canvas->view, series->backends, series->n_backends, labels);
     attn_define_points(out, series);
     fprintf(out, "y_low = %.6g\ny_high = %.6g\nanchor = %.6g\n", times->low, times->high,
@@ -78,9 +78,8 @@ int attn_plot_latency(const struct attn_canvas *canvas, const struct attn_series
     char *text = NULL;
     size_t length = 0;
     struct times times = {.low = INFINITY, .first = INFINITY};
-    snprintf(plot->name, sizeof plot->name, "latency_S_%s", series->causal ? "causal" : "full");
-    snprintf(plot->title, sizeof plot->title, "Time of one run over %s",
-             attn_sweep_title(series->axis));
+    attn_series_name(series, "latency", plot->name, sizeof plot->name);
+    attn_series_title(series, "Time of one run", plot->title, sizeof plot->title);
     FILE *out = attn_canvas_open(canvas, plot->name, &text, &length);
     if (!out)
         return -1;

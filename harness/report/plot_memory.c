@@ -78,9 +78,8 @@ int attn_plot_memory(const struct attn_canvas *canvas, const struct attn_series 
     char *text = NULL;
     size_t length = 0;
     struct peaks peaks = {.low = INFINITY, .first = INFINITY};
-    snprintf(plot->name, sizeof plot->name, "memory_S_%s", series->causal ? "causal" : "full");
-    snprintf(plot->title, sizeof plot->title, "Peak memory over %s",
-             attn_sweep_title(ATTN_SWEEP_S));
+    attn_series_name(series, "memory", plot->name, sizeof plot->name);
+    attn_series_title(series, "Peak memory", plot->title, sizeof plot->title);
     FILE *out = attn_canvas_open(canvas, plot->name, &text, &length);
     if (!out)
         return -1;

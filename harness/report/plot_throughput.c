@@ -105,7 +105,8 @@ static int write_plot(const struct attn_canvas *canvas, const struct attn_series
     attn_protocol_text(canvas->view, canvas->machine, protocol, sizeof protocol);
     snprintf(line, sizeof line,
              "Bar: median of %s; dots: medians of rounds; whisker: 95 %% interval. %s%s", protocol,
-             ATTN_FLOP_CONVENTION, marked ? ". *: harness's own cost over 1 %" : "");
+             series->kind.backward ? ATTN_FLOP_BACKWARD : ATTN_FLOP_CONVENTION,
+             marked ? ". *: harness's own cost over 1 %" : "");
     attn_define_footer(out, canvas->machine, line);
     snprintf(left_out, sizeof left_out, " %zu more sizes or backends did not fit.",
              series->left_out);
@@ -117,10 +118,9 @@ static int write_plot(const struct attn_canvas *canvas, const struct attn_series
 int attn_plot_throughput(const struct attn_canvas *canvas, const struct attn_series *series,
                          struct attn_plot *plot)
 {
-    snprintf(plot->name, sizeof plot->name, "throughput_%s_%s", attn_sweep_key(series->axis),
-             series->causal ? "causal" : "full");
-    snprintf(plot->title, sizeof plot->title, "Throughput over %s", attn_sweep_title(series->axis));
-    return write_plot(canvas, series, attn_sweep_title(series->axis), plot);
+    attn_series_name(series, "throughput", plot->name, sizeof plot->name);
+    attn_series_title(series, "Throughput", plot->title, sizeof plot->title);
+    return write_plot(canvas, series, attn_sweep_title(series->kind.axis), plot);
 }
 
 /* Cases beside each other; more would be illegible. */

@@ -13,7 +13,7 @@
 #include "report/series.h"
 #include "report/text.h"
 
-enum scope { OVERVIEW, EVERY_AXIS, LENGTHS, NO_SWEEP, WHOLE_RUN };
+enum scope { OVERVIEW, EVERY_AXIS, LENGTHS, FORWARD_LENGTHS, NO_SWEEP, WHOLE_RUN };
 
 /* In the order of the report. */
 static const struct kind {
@@ -25,9 +25,10 @@ static const struct kind {
     {"speedup.gp", OVERVIEW, attn_plot_speedup},
     {"best.gp", OVERVIEW, attn_plot_best},
     {"throughput.gp", EVERY_AXIS, attn_plot_throughput},
-    {"latency.gp", LENGTHS, attn_plot_latency},
+    {"latency.gp", FORWARD_LENGTHS, attn_plot_latency},
     {"memory.gp", LENGTHS, attn_plot_memory},
     {"throughput.gp", NO_SWEEP, attn_plot_cases},
+    {"passes.gp", WHOLE_RUN, attn_plot_passes},
     {"approximations.gp", WHOLE_RUN, attn_plot_approximations},
     {"roofline.gp", WHOLE_RUN, attn_plot_roofline},
     {"errors.gp", WHOLE_RUN, attn_plot_errors},
@@ -84,17 +85,22 @@ int attn_plots_draw(const struct attn_canvas *canvas, const char *script_dir,
     return 0;
 }
 
-/* The pictures of the most telling sweep of one axis and mask, or, without one, those of a scope.
- */
+/* Is a picture one of a sweep's? */
+static bool is_of(enum scope scope, const struct attn_series *series)
+{
+    return scope == EVERY_AXIS ||
+           (series->kind.axis == ATTN_SWEEP_S &&
+            (scope == LENGTHS || (scope == FORWARD_LENGTHS && !series->kind.backward)));
+}
+
+/* The pictures of a sweep, or, without one, those of a scope. */
 static int draw_all(const struct attn_canvas *canvas, const struct attn_series *series,
                     enum scope scope, const char *script_dir, struct attn_plots *plots, char *note,
                     size_t note_size)
 {
     for (size_t k = 0; k < KINDS; k++) {
         struct attn_plot plot = {0};
-        bool wanted = series ? kinds[k].scope == EVERY_AXIS ||
-                                   (kinds[k].scope == LENGTHS && series->axis == ATTN_SWEEP_S)
-                             : kinds[k].scope == scope;
+        bool wanted = series ? is_of(kinds[k].scope, series) : kinds[k].scope == scope;
         int prepared = wanted ? kinds[k].write(canvas, series, &plot) : 0;
         if (prepared < 0)
             return -1;
@@ -121,20 +127,19 @@ int attn_plots_begin(const struct attn_canvas *canvas, struct attn_plots *plots,
 int attn_plots_write(const struct attn_canvas *canvas, const char *script_dir,
                      struct attn_plots *plots, char *note, size_t note_size)
 {
+    struct attn_series series;
     bool swept = false;
     if (attn_plots_begin(canvas, plots, note) != 0)
         return -1;
     if (draw_all(canvas, NULL, OVERVIEW, script_dir, plots, note, note_size) != 0)
         return -1;
-    for (int axis = 0; axis < ATTN_SWEEP_COUNT; axis++)
-        for (int causal = 0; causal < 2; causal++) {
-            struct attn_series series;
-            if (attn_series_find(canvas->view, (enum attn_sweep)axis, causal, &series) != 0)
-                continue;
-            swept = true;
-            if (draw_all(canvas, &series, EVERY_AXIS, script_dir, plots, note, note_size) != 0)
-                return -1;
-        }
+    for (size_t k = 0; k < ATTN_SERIES_KINDS; k++) {
+        if (attn_series_find(canvas->view, attn_series_kind(k), &series) != 0)
+            continue;
+        swept = true;
+        if (draw_all(canvas, &series, EVERY_AXIS, script_dir, plots, note, note_size) != 0)
+            return -1;
+    }
     if (!swept && draw_all(canvas, NULL, NO_SWEEP, script_dir, plots, note, note_size) != 0)
         return -1;
     return draw_all(canvas, NULL, WHOLE_RUN, script_dir, plots, note, note_size);

@@ -33,6 +33,26 @@ const char *attn_sweep_key(enum attn_sweep axis)
     return keys[axis];
 }
 
+struct attn_series_kind attn_series_kind(size_t number)
+{
+    return (struct attn_series_kind){.axis = (enum attn_sweep)(number / 2 % ATTN_SWEEP_COUNT),
+                                     .causal = number % 2,
+                                     .backward = number >= ATTN_SERIES_KINDS / 2};
+}
+
+void attn_series_name(const struct attn_series *series, const char *kind, char *name, size_t size)
+{
+    snprintf(name, size, "%s_%s_%s%s", kind, attn_sweep_key(series->kind.axis),
+             series->kind.causal ? "causal" : "full", series->kind.backward ? "_backward" : "");
+}
+
+void attn_series_title(const struct attn_series *series, const char *what, char *title, size_t size)
+{
+    snprintf(title, size, "%s%s over %s", what,
+             series->kind.backward ? " of the backward pass" : "",
+             attn_sweep_title(series->kind.axis));
+}
+
 static bool is_word(const char *word, size_t length, const char *const *list, size_t count)
 {
     for (size_t i = 0; i < count && list[i]; i++)
@@ -41,9 +61,8 @@ static bool is_word(const char *word, size_t length, const char *const *list, si
     return false;
 }
 
-/* Copies the words of a line that are in none of the lists, each after a blank; counts them. */
-static size_t other_words(const char *line, const char *const *list, size_t count, char *out,
-                          size_t size)
+size_t attn_series_words(const char *line, const char *const *list, size_t count, char *out,
+                         size_t size)
 {
     size_t used = 0, words = 0;
     out[0] = '\0';
@@ -75,9 +94,13 @@ static void mask_of(const char *line, char *mask, size_t size)
     }
 }
 
-/* Attention with its usual score, or an operator that has no scores. */
-static bool is_plain(const json_t *sizes)
+/* Attention with its usual score, or an operator that has no scores; or the gradients of the
+ * former. */
+static bool is_plain(const json_t *sizes, bool backward)
 {
+    if (backward || same_text(sizes, "op", "attention_backward"))
+        return backward && same_text(sizes, "op", "attention_backward") &&
+               same_text(sizes, "score", "scaled_dot");
     return same_text(sizes, "op", "attention")
                ? same_text(sizes, "score", "scaled_dot")
                : attn_field_text(sizes, "op")[0] && !json_object_get(sizes, "score");
@@ -85,22 +108,22 @@ static bool is_plain(const json_t *sizes)
 
 /* The swept size of a row, or NAN where it takes no part in such a sweep. */
 static double position(const struct attn_view *view, const struct attn_view_row *row,
-                       enum attn_sweep axis, bool causal)
+                       struct attn_series_kind kind)
 {
     const json_t *s = row->sizes;
     char mask[64];
     if (!s || !view->backends[row->backend].counted || attn_row_cold(row))
         return NAN;
-    if (!is_plain(s) || !same_text(s, "dtype", "f32"))
+    if (!is_plain(s, kind.backward) || !same_text(s, "dtype", "f32"))
         return NAN;
     mask_of(row->line, mask, sizeof mask);
-    if (strcmp(mask, causal ? "causal" : "") != 0)
+    if (strcmp(mask, kind.causal ? "causal" : "") != 0)
         return NAN;
     double sq = attn_field_number(s, "sq"), dk = attn_field_number(s, "dk");
     double hq = attn_field_number(s, "hq"), hkv = attn_field_number(s, "hkv");
-    if (axis == ATTN_SWEEP_S)
+    if (kind.axis == ATTN_SWEEP_S)
         return sq == attn_field_number(s, "sk") && sq > 0 ? sq : (double)NAN;
-    if (axis == ATTN_SWEEP_H)
+    if (kind.axis == ATTN_SWEEP_H)
         return hq > 0 && hkv > 0 ? hq : (double)NAN;
     double dv = attn_field_number(s, "dv");
     double dq = json_object_get(s, "dq") ? attn_field_number(s, "dq") : dk;
@@ -112,7 +135,7 @@ static size_t family_text(const struct attn_view_row *row, enum attn_sweep axis,
                           size_t size)
 {
     char words[512];
-    size_t count = other_words(row->line, swept_words[axis], 6, words, sizeof words);
+    size_t count = attn_series_words(row->line, swept_words[axis], 6, words, sizeof words);
     const json_t *s = row->sizes;
     double ratio = attn_field_number(s, "hq") / attn_field_number(s, "hkv");
     snprintf(out, size, "%g|%g|%s", row->threads, axis == ATTN_SWEEP_H ? ratio : 0, words);
@@ -147,7 +170,7 @@ static bool tells_more(const struct family *a, const struct family *b)
     return a->n != b->n ? a->n > b->n : a->words < b->words;
 }
 
-static int find_family(const struct attn_view *view, enum attn_sweep axis, bool causal,
+static int find_family(const struct attn_view *view, struct attn_series_kind kind,
                        struct family *best)
 {
     json_t *seen = json_object();
@@ -157,10 +180,10 @@ static int find_family(const struct attn_view *view, enum attn_sweep axis, bool 
         return -1;
     for (size_t r = 0; r < view->n_rows; r++) {
         struct family fresh = {0};
-        double x = position(view, &view->rows[r], axis, causal);
+        double x = position(view, &view->rows[r], kind);
         if (isnan(x) || isnan(view->rows[r].gflops))
             continue;
-        fresh.words = family_text(&view->rows[r], axis, fresh.text, sizeof fresh.text);
+        fresh.words = family_text(&view->rows[r], kind.axis, fresh.text, sizeof fresh.text);
         json_t *known = json_object_get(seen, fresh.text);
         size_t at = known ? (size_t)json_integer_value(known) : n;
         if (at >= n) {
@@ -199,18 +222,18 @@ static void state_constants(struct attn_series *series, const struct attn_view_r
     if (!same_text(s, "op", "attention"))
         used = (size_t)snprintf(out, size, "%.60s", attn_field_text(s, "op"));
     snprintf(parts[0], sizeof parts[0], "b=%g", attn_field_number(s, "b"));
-    if (series->axis != ATTN_SWEEP_H)
+    if (series->kind.axis != ATTN_SWEEP_H)
         snprintf(parts[1], sizeof parts[1], hq == hkv ? "h=%g" : "hq=%g, hkv=%g", hq, hkv);
     else if (hq != hkv)
         snprintf(parts[1], sizeof parts[1], "hq/hkv=%g", hq / hkv);
-    if (series->axis != ATTN_SWEEP_S)
+    if (series->kind.axis != ATTN_SWEEP_S)
         snprintf(parts[2], sizeof parts[2], sq == sk ? "S=%g" : "sq=%g, sk=%g", sq, sk);
-    if (series->axis != ATTN_SWEEP_D)
+    if (series->kind.axis != ATTN_SWEEP_D)
         snprintf(parts[3], sizeof parts[3], dk == dv ? "d=%g" : "dk=%g, dv=%g", dk, dv);
-    other_words(row->line, stated_words, sizeof stated_words / sizeof stated_words[0], other,
-                sizeof other);
-    snprintf(parts[4], sizeof parts[4], "f32, %s%.60s", series->causal ? "causal mask" : "no mask",
-             other);
+    attn_series_words(row->line, stated_words, sizeof stated_words / sizeof stated_words[0], other,
+                      sizeof other);
+    snprintf(parts[4], sizeof parts[4], "f32, %s%.60s",
+             series->kind.causal ? "causal mask" : "no mask", other);
     for (size_t i = 0; i < 5; i++)
         if (parts[i][0])
             used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", parts[i]);
@@ -227,15 +250,14 @@ static size_t backend_slot(struct attn_series *series, size_t backend)
     return slot;
 }
 
-int attn_series_find(const struct attn_view *view, enum attn_sweep axis, bool causal,
+int attn_series_find(const struct attn_view *view, struct attn_series_kind kind,
                      struct attn_series *series)
 {
     struct family family;
-    if (find_family(view, axis, causal, &family) != 0)
+    if (find_family(view, kind, &family) != 0)
         return -1;
     memset(series, 0, sizeof *series);
-    series->axis = axis;
-    series->causal = causal;
+    series->kind = kind;
     attn_sort_doubles(family.x, family.n);
     series->n_points = family.n < ATTN_SERIES_POINTS ? family.n : ATTN_SERIES_POINTS;
     series->left_out = family.n - series->n_points;
@@ -247,10 +269,10 @@ int attn_series_find(const struct attn_view *view, enum attn_sweep axis, bool ca
         for (size_t r = 0; r < view->n_rows && !present; r++) {
             char text[600];
             const struct attn_view_row *row = &view->rows[r];
-            if (row->backend != b || isnan(position(view, row, axis, causal)) ||
+            if (row->backend != b || isnan(position(view, row, kind)) ||
                 strcmp(attn_row_mark(row), "n/a") == 0)
                 continue;
-            family_text(row, axis, text, sizeof text);
+            family_text(row, kind.axis, text, sizeof text);
             present = strcmp(text, family.text) == 0;
         }
         if (present && series->n_backends < ATTN_SERIES_BACKENDS)
@@ -261,11 +283,11 @@ int attn_series_find(const struct attn_view *view, enum attn_sweep axis, bool ca
     for (size_t r = 0; r < view->n_rows; r++) {
         const struct attn_view_row *row = &view->rows[r];
         char text[600];
-        double x = position(view, row, axis, causal);
+        double x = position(view, row, kind);
         size_t slot = backend_slot(series, row->backend), point = 0;
         if (isnan(x) || slot == series->n_backends)
             continue;
-        family_text(row, axis, text, sizeof text);
+        family_text(row, kind.axis, text, sizeof text);
         while (point < series->n_points && series->x[point] != x)
             point++;
         if (point == series->n_points || strcmp(text, family.text) != 0)

@@ -14,9 +14,18 @@ enum attn_sweep { ATTN_SWEEP_S, ATTN_SWEEP_H, ATTN_SWEEP_D, ATTN_SWEEP_COUNT };
 /* Two sizes show a difference and no course. */
 #define ATTN_SERIES_LEAST 3
 
-struct attn_series {
+/* Which sweep: the size that varies, mask=causal or none, and forward or backward pass. */
+struct attn_series_kind {
     enum attn_sweep axis;
-    bool causal;
+    bool causal, backward;
+};
+#define ATTN_SERIES_KINDS (4 * (size_t)ATTN_SWEEP_COUNT)
+
+/* Kind 0 to ATTN_SERIES_KINDS - 1, in the order of a report: forward passes first. */
+struct attn_series_kind attn_series_kind(size_t number);
+
+struct attn_series {
+    struct attn_series_kind kind;
     size_t n_points, n_backends;
     size_t left_out; /* points beyond ATTN_SERIES_POINTS, backends beyond ATTN_SERIES_BACKENDS */
     double x[ATTN_SERIES_POINTS];          /* the swept size, ascending */
@@ -28,14 +37,26 @@ struct attn_series {
     char names[ATTN_SERIES_POINTS][48];
 };
 
-/* Finds the sweep over `axis` of scaled-dot-product attention in f32 with hot caches. Candidates
- * are the families that differ only in that size and have figures at ATTN_SERIES_LEAST sizes or
- * more. The one with the most work (FLOPs over its sizes) wins, then the one with the most sizes,
- * then the one with the shortest case line. `causal`: only mask=causal; else only cases without a
- * mask. S sweeps sq = sk; H sweeps hq with constant hq/hkv; D sweeps dq = dk = dv. Returns 0, or
- * -1: there is no such family, or no memory. */
-int attn_series_find(const struct attn_view *view, enum attn_sweep axis, bool causal,
+/* Finds the sweep over kind.axis of scaled-dot-product attention in f32 with hot caches;
+ * `backward`: of its gradients, which are in no other series. Candidates are the families that
+ * differ only in that size and have figures at ATTN_SERIES_LEAST sizes or more. The one with the
+ * most work (FLOPs over its sizes) wins, then the one with the most sizes, then the one with the
+ * shortest case line. `causal`: only mask=causal; else only cases without a mask. S sweeps sq = sk;
+ * H sweeps hq with constant hq/hkv; D sweeps dq = dk = dv. Returns 0, or -1: there is no such
+ * family, or no memory. */
+int attn_series_find(const struct attn_view *view, struct attn_series_kind kind,
                      struct attn_series *series);
+
+/* The words of a case line that are in none of `count` words, each after a blank, into `out`;
+ * returns their number. A word ends at '='. */
+size_t attn_series_words(const char *line, const char *const *words, size_t count, char *out,
+                         size_t size);
+
+/* "throughput_S_causal" of KIND "throughput"; "throughput_S_causal_backward". And "Throughput over
+ * sequence length S", "Throughput of the backward pass over ..." of "Throughput". */
+void attn_series_name(const struct attn_series *series, const char *kind, char *name, size_t size);
+void attn_series_title(const struct attn_series *series, const char *what, char *title,
+                       size_t size);
 
 const char *attn_sweep_title(enum attn_sweep axis); /* "sequence length S" */
 const char *attn_sweep_key(enum attn_sweep axis);   /* "S", "heads", "d" */

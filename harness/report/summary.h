@@ -18,6 +18,8 @@ void attn_system_text(const json_t *machine, char *text, size_t size);
 
 /* def.c of each operator counts them, and its OP.md says how. */
 #define ATTN_FLOP_CONVENTION "FLOPs: counted as in the operator's OP.md"
+/* Of gradients: five products of each allowed cell, whatever a kernel recomputes. */
+#define ATTN_FLOP_BACKWARD "FLOPs of a cell: 2 (3 dk + 2 dv)"
 
 /* How attn_view_row bounds its interval. */
 #define ATTN_WHISKER_BOUND "No whisker passes the best sample or the machine's limit."

@@ -43,6 +43,9 @@ int attn_html_put_skips(FILE *out, const struct attn_view *view);
 /* How much the verdicts prove. Write nothing for a run without counts of checks. */
 int attn_html_put_power(FILE *out, const struct attn_view *view);
 int attn_markdown_put_power(FILE *out, const struct attn_view *view);
+/* The backward pass beside the forward pass. Write nothing for a run without both. */
+int attn_html_put_passes(FILE *out, const struct attn_view *view);
+int attn_markdown_put_passes(FILE *out, const struct attn_view *view);
 /* Approximations of softmax attention beside it. Write nothing for a run without them. */
 int attn_html_put_approximations(FILE *out, const struct attn_view *view);
 int attn_markdown_put_approximations(FILE *out, const struct attn_view *view);

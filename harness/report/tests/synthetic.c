@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "results/field.h"
 #include "results/record.h"
 #include "results/statistics.h"
 
@@ -247,6 +248,67 @@ struct attn_run_data synthetic_small(void)
     while (json_array_size(run.records) > 24)
         json_array_remove(run.records, 24);
     return run;
+}
+
+/* A copy, every number in it multiplied. */
+static json_t *scaled(const json_t *value, double factor)
+{
+    const char *key;
+    json_t *copy, *item;
+    size_t i;
+    if (json_is_number(value))
+        return json_real(json_number_value(value) * factor);
+    copy = json_copy((json_t *)value);
+    json_array_foreach(value, i, item)
+    {
+        json_array_set_new(copy, i, scaled(item, factor));
+    }
+    json_object_foreach((json_t *)value, key, item)
+    {
+        json_object_set_new(copy, key, scaled(item, factor));
+    }
+    return copy;
+}
+
+static void scale_field(json_t *record, const char *key, double factor)
+{
+    if (json_object_get(record, key))
+        json_object_set_new(record, key, scaled(json_object_get(record, key), factor));
+}
+
+static json_t *backward_of(const json_t *record, double factor)
+{
+    const char *line = attn_field_text(record, "case"), *length = strstr(line, "sq=");
+    char text[192];
+    json_t *copy = json_deep_copy(record);
+    snprintf(text, sizeof text, "%.*sop=attention_backward %s", (int)(length - line), line, length);
+    json_object_set_new(copy, "case", json_string(text));
+    snprintf(text, sizeof text, "B%s", attn_field_text(record, "id"));
+    json_object_set_new(copy, "id", json_string(text));
+    snprintf(text, sizeof text, "bwd_%s", attn_field_text(record, "name"));
+    json_object_set_new(copy, "name", json_string(text));
+    scale_field(copy, "time_ns", factor);
+    scale_field(copy, "samples_ns", factor);
+    scale_field(copy, "flops", 2.5);
+    scale_field(copy, "gflops", 2.5 / factor);
+    scale_field(copy, "bytes", 2);
+    scale_field(copy, "gbs", 2 / factor);
+    scale_field(copy, "peak_bytes", 2);
+    if (json_object_get(copy, "sizes"))
+        json_object_set_new(json_object_get(copy, "sizes"), "op",
+                            json_string("attention_backward"));
+    return copy;
+}
+
+void synthetic_backward(struct attn_run_data *run, double factor)
+{
+    static const char start[] = "dk=64 hq=8 ";
+    const size_t n = json_array_size(run->records);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *record = json_array_get(run->records, i);
+        if (strncmp(attn_field_text(record, "case"), start, sizeof start - 1) == 0)
+            json_array_append_new(run->records, backward_of(record, factor));
+    }
 }
 
 int synthetic_folder(const struct attn_run_data *run, const char *folder)

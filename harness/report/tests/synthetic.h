@@ -21,6 +21,11 @@ struct attn_run_data synthetic_run(struct synthetic options);
 /* Its first records alone, for tests that want no sweep. */
 struct attn_run_data synthetic_small(void);
 
+/* Adds the backward pass of the cases of 8 heads of 64, with the results of the forward pass: 2.5
+ * times the FLOPs, `factor` times the time, twice the peak. The id has a B before that of the
+ * forward pass. */
+void synthetic_backward(struct attn_run_data *run, double factor);
+
 /* The same as a folder, so that it is read back as a real one is. Returns 0 on success. */
 int synthetic_folder(const struct attn_run_data *run, const char *folder);
 

@@ -31,7 +31,8 @@ static void sweeps(void **state)
     struct attn_series s;
     assert_int_equal(attn_view_create(run.records, run.machine, &view, why, sizeof why), 0);
 
-    assert_int_equal(attn_series_find(&view, ATTN_SWEEP_S, false, &s), 0);
+    assert_int_equal(
+        attn_series_find(&view, (struct attn_series_kind){ATTN_SWEEP_S, false, false}, &s), 0);
     assert_int_equal(s.n_points, 8);
     assert_true(s.x[0] == 128 && s.x[7] == 16384);
     assert_int_equal(s.n_backends, 4);
@@ -40,18 +41,21 @@ static void sweeps(void **state)
     assert_int_equal(s.cells[0][7]->status, ATTN_SKIP);
     assert_int_equal(s.cells[1][7]->status, ATTN_PASS);
 
-    assert_int_equal(attn_series_find(&view, ATTN_SWEEP_D, true, &s), 0);
+    assert_int_equal(
+        attn_series_find(&view, (struct attn_series_kind){ATTN_SWEEP_D, true, false}, &s), 0);
     assert_int_equal(s.n_points, 8);
     assert_string_equal(s.constants, "b=1, h=8, S=1024, f32, causal mask, 2 threads");
     assert_int_equal(s.cells[3][2]->status, ATTN_FAIL); /* onednn at d=40 */
     assert_int_equal(s.cells[2][7]->status, ATTN_CRASH);
-    assert_int_equal(attn_series_find(&view, ATTN_SWEEP_H, true, &s), 0);
+    assert_int_equal(
+        attn_series_find(&view, (struct attn_series_kind){ATTN_SWEEP_H, true, false}, &s), 0);
     assert_int_equal(s.n_points, 6);
     attn_view_free(&view);
 
     json_array_clear(run.records);
     assert_int_equal(attn_view_create(run.records, run.machine, &view, why, sizeof why), 0);
-    assert_int_equal(attn_series_find(&view, ATTN_SWEEP_S, false, &s), -1);
+    assert_int_equal(
+        attn_series_find(&view, (struct attn_series_kind){ATTN_SWEEP_S, false, false}, &s), -1);
     attn_view_free(&view);
     attn_run_release(&run);
 }
@@ -89,7 +93,8 @@ static void the_telling_family(void **state)
     struct attn_view view;
     struct attn_series s;
     assert_int_equal(attn_view_create(run.records, run.machine, &view, why, sizeof why), 0);
-    assert_int_equal(attn_series_find(&view, ATTN_SWEEP_S, false, &s), 0);
+    assert_int_equal(
+        attn_series_find(&view, (struct attn_series_kind){ATTN_SWEEP_S, false, false}, &s), 0);
     assert_int_equal(s.n_points, 8);
     assert_string_equal(s.constants, "b=1, h=8, d=64, f32, no mask, 2 threads");
     attn_view_free(&view);
@@ -100,7 +105,43 @@ static void the_telling_family(void **state)
         json_array_remove(run.records, 0);
     assert_int_equal(json_array_size(run.records), 2);
     assert_int_equal(attn_view_create(run.records, run.machine, &view, why, sizeof why), 0);
-    assert_int_equal(attn_series_find(&view, ATTN_SWEEP_S, false, &s), -1);
+    assert_int_equal(
+        attn_series_find(&view, (struct attn_series_kind){ATTN_SWEEP_S, false, false}, &s), -1);
+    attn_view_free(&view);
+    attn_run_release(&run);
+}
+
+/* A backward pass has more work and is in no series of the forward pass, nor the other way round.
+ */
+static void passes_are_apart(void **state)
+{
+    (void)state;
+    char why[256];
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    synthetic_backward(&run, 2);
+    struct attn_view view;
+    struct attn_series s;
+    assert_int_equal(attn_view_create(run.records, run.machine, &view, why, sizeof why), 0);
+    for (size_t k = 0; k < ATTN_SERIES_KINDS; k++) {
+        const struct attn_series_kind kind = attn_series_kind(k);
+        const int found = attn_series_find(&view, kind, &s);
+        /* Of 8 heads of 64 alone, so over S alone. */
+        assert_int_equal(found, kind.backward && kind.axis != ATTN_SWEEP_S ? -1 : 0);
+        for (size_t b = 0; found == 0 && b < s.n_backends; b++)
+            for (size_t x = 0; x < s.n_points; x++)
+                assert_int_equal(s.cells[b][x] && s.cells[b][x]->id[0] == 'B', kind.backward);
+    }
+    const struct attn_series_kind causal = {ATTN_SWEEP_S, true, true};
+    char text[96];
+    assert_int_equal(attn_series_find(&view, causal, &s), 0);
+    assert_int_equal(s.n_points, 8);
+    assert_string_equal(s.constants,
+                        "attention_backward, b=1, h=8, d=64, f32, causal mask, 2 threads");
+    attn_series_name(&s, "memory", text, sizeof text);
+    assert_string_equal(text, "memory_S_causal_backward");
+    attn_series_title(&s, "Peak memory", text, sizeof text);
+    assert_string_equal(text,
+                        "Peak memory of the backward pass over sequence length S (queries = keys)");
     attn_view_free(&view);
     attn_run_release(&run);
 }
@@ -108,6 +149,7 @@ static void the_telling_family(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(passes_are_apart),
         cmocka_unit_test(sweeps),
         cmocka_unit_test(the_telling_family),
     };
