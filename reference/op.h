@@ -202,6 +202,9 @@ struct ref_op {
      * this input as it draws others. NULL: so it draws them all. */
     bool (*draw)(const struct ref_drawn *element, double *number);
     const char *const *fills; /* names of the fills that `draw` knows; ended by NULL. NULL: none */
+    /* Fills whose q and k harness/tensor makes as for attention, without the traits; `draw` may
+     * make its other inputs. Ended by NULL. NULL: traits decide. */
+    const char *const *crafted;
     /* Writes the inputs that follow from others, after those were drawn under the fill of this
      * name. ATTN_OK or ATTN_OUT_OF_MEMORY. NULL: there are none. */
     int (*derive)(const struct attn_problem *problem, const char *fill, int threads);

@@ -59,11 +59,12 @@ enum attn_fill { /* attn_fill_meaning says what each is */
                  ATTN_FILL_STRONG_DECAY,
                  ATTN_FILL_TINY_PHI,
                  ATTN_FILL_CLUSTERS,
-                 ATTN_FILL_EVEN_V,
+                 ATTN_FILL_CANCEL_DELTA,
                  ATTN_FILL_BIG_GRAD,
                  ATTN_FILL_TINY_GRAD,
                  ATTN_FILL_SPARSE_GRAD,
                  ATTN_FILL_ZERO_GRAD,
+                 ATTN_FILL_TWO_HOT,
                  ATTN_FILL_COUNT
 };
 

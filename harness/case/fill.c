@@ -30,11 +30,12 @@ static const char *const meanings[ATTN_FILL_COUNT] = {
     [ATTN_FILL_STRONG_DECAY] = "some channels decay so fast that products leave the range of f32",
     [ATTN_FILL_TINY_PHI] = "random features whose exponentials are below the range of f32",
     [ATTN_FILL_CLUSTERS] = "queries of a few directions, some 0: large buckets, ties",
-    [ATTN_FILL_EVEN_V] = "v near 1 and dout 1: dP - delta cancels",
+    [ATTN_FILL_CANCEL_DELTA] = "v near 1 and dout 1: dP - delta cancels",
     [ATTN_FILL_BIG_GRAD] = "dout near 1e4: dS beyond the range of f16",
     [ATTN_FILL_TINY_GRAD] = "dout near 1e-6: dS below the range of f16",
     [ATTN_FILL_SPARSE_GRAD] = "dout is 0 but for every seventh row",
     [ATTN_FILL_ZERO_GRAD] = "dout is 0: so is every gradient, to the bit",
+    [ATTN_FILL_TWO_HOT] = "two keys per row have half of the weight each: dS is a quarter",
 };
 
 const char *attn_fill_name(enum attn_fill fill)
@@ -68,11 +69,13 @@ static bool scale_is_usable(const struct attn_case *c)
     return fabs(c->scale) >= 1e-4 && fabs(c->scale) <= 1e4;
 }
 
-/* Can the columns of q and k tell the keys apart by their signs? */
-static bool keys_are_distinct(const struct attn_case *c)
+/* Can the columns of q and k tell the keys apart by their signs? Under two_hot, pairs of keys by
+ * all columns but one. */
+static bool keys_are_distinct(const struct attn_case *c, bool pairs)
 {
-    int64_t columns = c->dq < c->dk ? c->dq : c->dk;
-    return columns >= 31 || c->sk <= (int64_t)1 << columns;
+    const int64_t columns = (c->dq < c->dk ? c->dq : c->dk) - pairs;
+    const int64_t codes = pairs ? (c->sk + 1) / 2 : c->sk;
+    return columns >= 31 || codes <= (int64_t)1 << columns;
 }
 
 /* Columns of x that a fill of multi-head attention needs: harness/tensor/fill_mha.c lays them out.
@@ -107,8 +110,8 @@ static int64_t columns_needed(const struct attn_case *c, enum attn_fill fill)
  * them rise and fall? */
 static bool needs_softmax(enum attn_fill fill)
 {
-    return fill == ATTN_FILL_EXACT || fill == ATTN_FILL_ONE_HOT || fill == ATTN_FILL_STAIR_UP ||
-           fill == ATTN_FILL_STAIR_DOWN;
+    return fill == ATTN_FILL_EXACT || fill == ATTN_FILL_ONE_HOT || fill == ATTN_FILL_TWO_HOT ||
+           fill == ATTN_FILL_STAIR_UP || fill == ATTN_FILL_STAIR_DOWN;
 }
 
 /* What operators draw by themselves a fill that only some of them have; NULL: others may fit it. */
@@ -121,11 +124,12 @@ static const char *operator_of(enum attn_fill fill)
         return "an operator with random features";
     case ATTN_FILL_CLUSTERS:
         return "an operator that hashes its queries";
-    case ATTN_FILL_EVEN_V:
+    case ATTN_FILL_CANCEL_DELTA:
     case ATTN_FILL_BIG_GRAD:
     case ATTN_FILL_TINY_GRAD:
     case ATTN_FILL_SPARSE_GRAD:
     case ATTN_FILL_ZERO_GRAD:
+    case ATTN_FILL_TWO_HOT:
         return "an operator with dout";
     default:
         return NULL;
@@ -147,7 +151,8 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
         return "keys";
     if (attn_op_fills(attn_case_op(c), attn_fill_name(fill)))
         return NULL;
-    if (operator_of(fill))
+    const bool crafted = attn_op_crafts(attn_case_op(c), attn_fill_name(fill));
+    if (operator_of(fill) && !crafted)
         return operator_of(fill);
     /* Where queries are their own keys, somebody sees every key. */
     const bool shared =
@@ -155,7 +160,7 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
     if (fill == ATTN_FILL_POISON)
         return shared ? "keys of their own" : has_mask(c) || c->global_proj ? NULL : "a mask";
     const bool projected = ref_op_is(c->op, REF_PROJECTED);
-    if (!ref_op_is(c->op, REF_QKV) && !projected)
+    if (!ref_op_is(c->op, REF_QKV) && !projected && !crafted)
         return "an operator with q, k and v";
     if (projected && c->e < columns_needed(c, fill)) {
         snprintf(text, 64, "e of at least %lld", (long long)columns_needed(c, fill));
@@ -173,20 +178,23 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
         return "a softmax without a gate";
     if (fill == ATTN_FILL_CENSUS && attn_case_weighs(c))
         return NULL;
-    if (!ref_op_is(c->op, REF_SOFTMAX))
+    if (!ref_op_is(c->op, REF_SOFTMAX) && !crafted)
         return "an operator whose softmax is over the keys themselves";
     if (fill == ATTN_FILL_CENSUS || fill == ATTN_FILL_EXACT || fill == ATTN_FILL_ONE_HOT)
         if (weight_part(c))
             return "weights that scores alone decide: no bias, ALiBi, sink or dropout";
+    if (fill == ATTN_FILL_TWO_HOT && (c->bias_normal || c->bias_const || c->alibi || c->sink))
+        return "weights that scores alone decide: no bias, ALiBi or sink";
     if (fill == ATTN_FILL_CENSUS)
         return ref_op_is(c->op, REF_SOFTMAX) || ref_op_is(c->op, REF_UNIFORM)
                    ? NULL
                    : "an operator in which keys of 0 weigh alike";
-    if (!ref_op_is(c->op, REF_SOFTMAX))
+    if (!ref_op_is(c->op, REF_SOFTMAX) && !crafted)
         return "a softmax of scores";
     if (!scale_is_usable(c))
         return "a scale between 1e-4 and 1e4";
-    if ((fill == ATTN_FILL_EXACT || fill == ATTN_FILL_ONE_HOT) && c->softcap > 0)
+    if ((fill == ATTN_FILL_EXACT || fill == ATTN_FILL_ONE_HOT || fill == ATTN_FILL_TWO_HOT) &&
+        c->softcap > 0)
         return "scores without softcap";
     if (projected && !product && fill != ATTN_FILL_ONE_HOT)
         return "a score that is a product";
@@ -209,7 +217,9 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
             snprintf(text, 64, "a score other than %s", score->name);
             return text;
         }
-        return keys_are_distinct(c) ? NULL : "at most 2^dk keys";
+        return keys_are_distinct(c, false) ? NULL : "at most 2^dk keys";
+    case ATTN_FILL_TWO_HOT:
+        return keys_are_distinct(c, true) ? NULL : "at most 2^dk keys";
     default:
         return NULL;
     }

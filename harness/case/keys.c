@@ -36,11 +36,12 @@ const struct attn_choice attn_fill_choices[] = {{"normal", ATTN_FILL_NORMAL},
                                                 {"strong_decay", ATTN_FILL_STRONG_DECAY},
                                                 {"tiny_phi", ATTN_FILL_TINY_PHI},
                                                 {"clusters", ATTN_FILL_CLUSTERS},
-                                                {"even_v", ATTN_FILL_EVEN_V},
+                                                {"cancel_delta", ATTN_FILL_CANCEL_DELTA},
                                                 {"big_grad", ATTN_FILL_BIG_GRAD},
                                                 {"tiny_grad", ATTN_FILL_TINY_GRAD},
                                                 {"sparse_grad", ATTN_FILL_SPARSE_GRAD},
                                                 {"zero_grad", ATTN_FILL_ZERO_GRAD},
+                                                {"two_hot", ATTN_FILL_TWO_HOT},
                                                 {NULL, 0}};
 static const struct attn_choice weights[] = {
     {"normal", ATTN_WEIGHTS_NORMAL}, {"stiefel", ATTN_WEIGHTS_STIEFEL}, {NULL, 0}};
@@ -384,7 +385,7 @@ const struct attn_case_key attn_language_keys[] = {
     {"fill",
      "normal|uniform|ones|zeros|smooth|census|spike|poison|exact|one_hot|stair_up|stair_down|"
      "rounding|overflow|negative|constant|cancel|tiny|few_queries|strong_decay|tiny_phi|clusters|"
-     "even_v|big_grad|tiny_grad|sparse_grad|zero_grad",
+     "cancel_delta|big_grad|tiny_grad|sparse_grad|zero_grad|two_hot",
      "normal", "values of q, k, v (x_*)", CHOICE(fill, attn_fill_choices, ATTN_FILL_NORMAL, 0)},
     {"global_proj", "0|1", "0", "q_global, k_global, v_global: what global tokens use as queries",
      CHOICE(global_proj, flags, 0, 0)},

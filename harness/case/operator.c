@@ -55,6 +55,11 @@ bool attn_op_fills(const struct ref_op *op, const char *fill)
     return op && is_among(op->fills, fill);
 }
 
+bool attn_op_crafts(const struct ref_op *op, const char *fill)
+{
+    return op && is_among(op->crafted, fill);
+}
+
 /* AXES of mask= and bias= as bits of the operand's axes, which are batches, heads, queries and keys
  * in the order of ATTN_AXIS_*. A bit is set if the axis is not full. */
 static unsigned not_full(unsigned full)

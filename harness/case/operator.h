@@ -31,6 +31,8 @@ bool attn_op_takes(const struct ref_op *op, const char *key);
 bool attn_op_needs(const struct ref_op *op, const char *key);
 /* Does an operator make a fill by itself? */
 bool attn_op_fills(const struct ref_op *op, const char *fill);
+/* Does it take the q and k that attention has under a fill? */
+bool attn_op_crafts(const struct ref_op *op, const char *fill);
 
 /* How an operand is drawn: its first `rank` axes; bit a of `one`: axis a has extent 1 and is
  * broadcast. */

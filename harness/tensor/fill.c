@@ -182,12 +182,24 @@ int64_t attn_craft_bits(int64_t keys)
     return bits;
 }
 
+/* Under two_hot, keys 2t and 2t+1 have one code. Its columns begin after the one that tells them
+ * apart, in which q is 0: so a row has two keys of the same score. */
+static bool is_paired(const struct craft *f)
+{
+    return f->c->fill == ATTN_FILL_TWO_HOT;
+}
+
+static int64_t codes(const struct craft *f)
+{
+    return is_paired(f) ? (f->c->sk + 1) / 2 : f->c->sk;
+}
+
 /* Sign of a column in the code of a key: the key's binary digits, repeated, so that two codes
  * differ in at least columns / bits places. Each head numbers its keys from another start. */
 static double code_sign(const struct craft *f, int64_t head, int64_t key, int64_t column)
 {
-    const int64_t number = (key + head) % f->c->sk;
-    return number >> (column % attn_craft_bits(f->c->sk)) & 1 ? 1.0 : -1.0;
+    const int64_t number = ((is_paired(f) ? key / 2 : key) + head) % codes(f);
+    return number >> (column % attn_craft_bits(codes(f))) & 1 ? 1.0 : -1.0;
 }
 
 static double coded_q(const void *context, uint64_t index)
@@ -197,7 +209,9 @@ static double coded_q(const void *context, uint64_t index)
     const int64_t column = (int64_t)index % f->width, row = (int64_t)index / f->width;
     const int64_t h = row / c->sq % c->hq, b = row / c->sq / c->hq;
     const int64_t head = b * c->hkv + h / (c->hq / c->hkv);
-    const int64_t apart = f->columns / attn_craft_bits(c->sk);
+    const int64_t apart = (f->columns - is_paired(f)) / attn_craft_bits(codes(f));
+    if (is_paired(f) && column == 0)
+        return 0.0;
     return ONE_HOT_GAP / (2.0 * (double)apart * c->scale) *
            code_sign(f, head, f->targets[row], column);
 }
@@ -205,8 +219,10 @@ static double coded_q(const void *context, uint64_t index)
 static double coded_k(const void *context, uint64_t index)
 {
     const struct craft *f = context;
-    const int64_t row = (int64_t)index / f->width;
-    return code_sign(f, row / f->c->sk, row % f->c->sk, (int64_t)index % f->width);
+    const int64_t row = (int64_t)index / f->width, column = (int64_t)index % f->width;
+    if (is_paired(f) && column == 0)
+        return row % f->c->sk % 2 ? -1.0 : 1.0;
+    return code_sign(f, row / f->c->sk, row % f->c->sk, column);
 }
 
 /* ---- values ---- */
@@ -331,6 +347,12 @@ static int choose_targets(struct craft *f)
     return 0;
 }
 
+/* Has each row keys that were chosen for it? */
+static bool chooses_keys(enum attn_fill fill)
+{
+    return fill == ATTN_FILL_ONE_HOT || fill == ATTN_FILL_TWO_HOT;
+}
+
 /* How the fill makes an operand: each value anew, or from the one that is drawn at its place. */
 struct maker {
     double (*value)(const void *context, uint64_t index);
@@ -353,17 +375,17 @@ static bool shifts_scores(enum attn_fill fill)
 
 static struct maker maker_of_q(enum attn_fill fill)
 {
-    return chooses_scores(fill)        ? MADE(scored_q)
-           : shifts_scores(fill)       ? CHANGED(shifted_q)
-           : fill == ATTN_FILL_ONE_HOT ? MADE(coded_q)
-                                       : AS_DRAWN;
+    return chooses_scores(fill)  ? MADE(scored_q)
+           : shifts_scores(fill) ? CHANGED(shifted_q)
+           : chooses_keys(fill)  ? MADE(coded_q)
+                                 : AS_DRAWN;
 }
 
 static struct maker maker_of_k(enum attn_fill fill)
 {
     return chooses_scores(fill)                                     ? MADE(scored_k)
            : shifts_scores(fill)                                    ? CHANGED(shifted_k)
-           : fill == ATTN_FILL_ONE_HOT                              ? MADE(coded_k)
+           : chooses_keys(fill)                                     ? MADE(coded_k)
            : fill == ATTN_FILL_CENSUS                               ? MADE(nothing)
            : fill == ATTN_FILL_CONSTANT || fill == ATTN_FILL_CANCEL ? MADE(repeated_k)
            : fill == ATTN_FILL_POISON                               ? CHANGED(poisoned)
@@ -451,7 +473,8 @@ static bool is_made(const struct attn_case *c)
     return c->fill == ATTN_FILL_POISON ||
            (c->fill >= ATTN_FILL_CENSUS &&
             !attn_op_fills(attn_case_op(c), attn_fill_name(c->fill)) &&
-            (ref_op_is(c->op, REF_QKV) || ref_op_is(c->op, REF_PROJECTED)));
+            (ref_op_is(c->op, REF_QKV) || ref_op_is(c->op, REF_PROJECTED) ||
+             attn_op_crafts(attn_case_op(c), attn_fill_name(c->fill))));
 }
 
 bool attn_fill_makes(const struct attn_case *c, uint32_t role)
@@ -487,7 +510,7 @@ int attn_fill_craft(struct attn_instance *instance, int threads, char *why, size
     int status = 0;
     if (chooses_scores(c->fill))
         status = choose_scores(&f, batches);
-    else if (c->fill == ATTN_FILL_ONE_HOT)
+    else if (chooses_keys(c->fill))
         status = choose_targets(&f);
     else if (c->fill == ATTN_FILL_SPIKE || c->fill == ATTN_FILL_POISON)
         status = look(&f, batches, threads);

@@ -34,8 +34,12 @@ static const struct ref_gradient gradients[] = {{ATTN_GRAD_BIAS, ATTN_BIAS, "WXY
                                                 {0}};
 
 static const char *const none[] = {NULL};
-static const char *const fills[] = {"census",      "rounding", "constant",  "tiny",   "zero_grad",
-                                    "sparse_grad", "big_grad", "tiny_grad", "even_v", NULL};
+static const char *const fills[] = {"census",       "rounding",    "constant", "tiny",
+                                    "zero_grad",    "sparse_grad", "big_grad", "tiny_grad",
+                                    "cancel_delta", NULL};
+/* Those whose q and k are attention's. */
+static const char *const crafted[] = {"spike",      "one_hot",  "two_hot",  "stair_up",
+                                      "stair_down", "overflow", "negative", NULL};
 
 /* -1 or 1 that looks random, alike on every machine. */
 static double sign(int64_t n)
@@ -70,25 +74,27 @@ static double value(const struct ref_drawn *x, double number)
 {
     const int64_t c = x->index % x->shape[3], j = x->index / x->shape[3] % x->shape[2];
 
-    return ref_drawn_under(x, "census")     ? (c == 0 ? counted(j) : 0)
-           : ref_drawn_under(x, "rounding") ? fabs(number)
-           : ref_drawn_under(x, "constant") ? sign(c)
-           : ref_drawn_under(x, "even_v")   ? 1 + 0x1p-6 * number
-           : ref_drawn_under(x, "tiny")     ? 1e-6 * number
-                                            : number;
+    return ref_drawn_under(x, "census")         ? (c == 0 ? counted(j) : 0)
+           : ref_drawn_under(x, "rounding")     ? fabs(number)
+           : ref_drawn_under(x, "constant")     ? sign(c)
+           : ref_drawn_under(x, "cancel_delta") ? 1 + 0x1p-6 * number
+           : ref_drawn_under(x, "tiny")         ? 1e-6 * number
+           : ref_drawn_under(x, "two_hot")      ? sign(x->index)
+                                                : number;
 }
 
 static double gradient(const struct ref_drawn *x, double number)
 {
     const int64_t i = x->index / x->shape[3] % x->shape[2];
 
-    return ref_drawn_under(x, "rounding")      ? fabs(number)
-           : ref_drawn_under(x, "zero_grad")   ? 0
-           : ref_drawn_under(x, "sparse_grad") ? (i % 7 == 3 || x->shape[2] < 4 ? number : 0)
-           : ref_drawn_under(x, "big_grad")    ? 1e4 * number
-           : ref_drawn_under(x, "tiny_grad")   ? 1e-6 * number
-           : ref_drawn_under(x, "even_v")      ? 1
-                                               : number;
+    return ref_drawn_under(x, "rounding")       ? fabs(number)
+           : ref_drawn_under(x, "zero_grad")    ? 0
+           : ref_drawn_under(x, "sparse_grad")  ? (i % 7 == 3 || x->shape[2] < 4 ? number : 0)
+           : ref_drawn_under(x, "big_grad")     ? 1e4 * number
+           : ref_drawn_under(x, "tiny_grad")    ? 1e-6 * number
+           : ref_drawn_under(x, "cancel_delta") ? 1
+           : ref_drawn_under(x, "two_hot")      ? sign(~x->index)
+                                                : number;
 }
 
 static bool draw(const struct ref_drawn *x, double *number)
@@ -102,10 +108,10 @@ static bool draw(const struct ref_drawn *x, double *number)
         return made;
     case ATTN_V:
         *number = value(x, *number);
-        return made;
+        return made || ref_drawn_under(x, "two_hot");
     case ATTN_GRAD_OUT: /* census: ref_attention_backward_derive writes it */
         *number = gradient(x, *number);
-        return made;
+        return made || ref_drawn_under(x, "two_hot");
     case ATTN_OUT: /* that function writes these, too */
     case ATTN_LSE:
         *number = 0;
@@ -177,6 +183,7 @@ const struct ref_op ref_op_attention_backward = {
     .main_operand = "q",
     .draw = draw,
     .fills = fills,
+    .crafted = crafted,
     .derive = ref_attention_backward_derive,
     .cells = ref_count_allowed,
     .flops = flops,
