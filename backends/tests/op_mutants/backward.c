@@ -21,6 +21,7 @@ struct head {
     float *dq;    /* [B,Hq,Sq,Dq] sums of the run */
     float *dk, *dv;
     float *dbias, *dsink, *dalibi;
+    unsigned runs; /* before this one */
 };
 
 struct cell {
@@ -126,7 +127,11 @@ static float lse_of(const struct head *x, int64_t i)
 {
     const struct attn_tensor *lse = &x->o->lse, *sink = &x->o->sink;
     const int64_t h = bug(bwd_lse_head) && x->h > 0 ? x->h - 1 : x->h;
-    const float given = op_mutant_get(lse, attn_row_start(lse, x->b, h, i));
+    float given = op_mutant_get(lse, attn_row_start(lse, x->b, h, i));
+    if (bug(bwd_lse_ceiling))
+        given = fminf(given, 1e3f);
+    if (bug(bwd_lse_floor) && given > -INFINITY)
+        given = fmaxf(given, -1e4f);
     if (!bug(bwd_sink_lse) || !sink->dtype)
         return given;
     return given + log1pf(-expf(op_mutant_get(sink, x->h * sink->stride[0]) - given));
@@ -135,7 +140,8 @@ static float lse_of(const struct head *x, int64_t i)
 static float delta_of(const struct head *x, int64_t i)
 {
     const int64_t h = bug(bwd_delta_head) && x->h > 0 ? x->h - 1 : x->h;
-    const float delta = x->delta[(x->b * x->p->hq + h) * x->p->sq + i];
+    const int64_t row = bug(bwd_delta_next) ? (i + 1) % x->p->sq : i;
+    const float delta = x->delta[(x->b * x->p->hq + h) * x->p->sq + row];
     if (bug(bwd_no_delta))
         return 0;
     if (bug(bwd_delta_kept))
@@ -174,13 +180,39 @@ static bool is_empty_wrong(const struct head *x, int64_t i, float *lse)
     return bug(bwd_empty_seen) || bug(bwd_empty_nan);
 }
 
+/* The largest score of the tile that begins at key j; -inf: no key is seen. */
+static float highest(const struct head *x, int64_t i, int64_t j)
+{
+    float most = -INFINITY, factor;
+    for (int64_t key = j < 0 ? 0 : j; key < j + TILE && key < x->p->sk; key++)
+        if (sees(x, i, key, FOR_REST))
+            most = fmaxf(most, score(x, i, key, &factor));
+    return most;
+}
+
+/* Keys that are left out because of their scores. */
+static bool is_skipped(const struct head *x, int64_t i, int64_t j, float s, float p)
+{
+    const int64_t tile = j / TILE * TILE;
+    float factor;
+    if (bug(bwd_whole))
+        return p >= 1;
+    if (bug(bwd_tie))
+        return j > 0 && sees(x, i, j - 1, FOR_REST) && score(x, i, j - 1, &factor) == s;
+    if (bug(bwd_skip_before))
+        return highest(x, i, tile) < highest(x, i, tile + TILE) - 12;
+    return bug(bwd_skip_after) && highest(x, i, tile) < highest(x, i, tile - TILE) - 12;
+}
+
 static struct cell cell_of(const struct head *x, int64_t i, int64_t j, enum pass pass)
 {
-    const float factor = 1 / (float)(1 - x->p->dropout_p);
+    float factor = 1 / (float)(1 - x->p->dropout_p);
+    factor = bug(bwd_factor_bf16) ? op_mutant_bf16(factor) : factor;
     struct cell cell = {.seen = sees(x, i, j, pass) && !is_lost(x, i, j, pass)};
     float lse = lse_of(x, i), of_cap;
     const bool odd = is_empty_wrong(x, i, &lse);
-    const bool anyway = bug(bwd_masked_times_0) || bug(bwd_masked_low) || odd;
+    const bool anyway =
+        bug(bwd_masked_times_0) || bug(bwd_masked_low) || bug(bwd_masked_1e4) || odd;
     if (!cell.seen && !(anyway && !is_lost(x, i, j, pass)))
         return cell;
     float s = score(x, i, j, &of_cap);
@@ -188,7 +220,11 @@ static struct cell cell_of(const struct head *x, int64_t i, int64_t j, enum pass
         s = -10;
     if (odd && bug(bwd_empty_nan))
         s = -INFINITY;
-    cell.p = expf(s - lse);
+    if (!cell.seen && bug(bwd_masked_1e4))
+        s -= 1e4f;
+    cell.p = bug(bwd_exp_apart) ? expf(s) * expf(-lse) : expf(s - lse);
+    if (is_skipped(x, i, j, s, cell.p))
+        return (struct cell){.seen = false};
     if (!cell.seen && bug(bwd_masked_times_0))
         cell.p *= 0;
     cell.seen = true;
@@ -207,12 +243,28 @@ static struct cell cell_of(const struct head *x, int64_t i, int64_t j, enum pass
     return cell;
 }
 
+/* delta of the out that dropout would not have changed. */
+static float delta_own(const struct head *x, int64_t i)
+{
+    float sum = 0, factor;
+    for (int64_t j = 0; j < x->p->sk; j++)
+        if (sees(x, i, j, FOR_REST))
+            sum += expf(score(x, i, j, &factor) - lse_of(x, i)) * product(x, i, j);
+    return sum;
+}
+
 static void prepare(const struct head *x)
 {
+    const int64_t columns = x->p->dv - (bug(bwd_delta_early) ? 2 : 0);
     for (int64_t i = 0; i < x->p->sq; i++) {
         float sum = 0;
-        for (int64_t c = 0; c < x->p->dv; c++)
-            sum += at(&x->o->dout, x->b, x->h, i, c) * at(&x->o->out, x->b, x->h, i, c);
+        for (int64_t c = 0; c < columns; c++) {
+            const float out = at(&x->o->out, x->b, x->h, i, c);
+            sum += at(&x->o->dout, x->b, x->h, i, c) *
+                   (bug(bwd_delta_rounded) ? op_mutant_bf16(out) : out);
+        }
+        if (bug(bwd_delta_own))
+            sum = delta_own(x, i);
         x->delta[(x->b * x->p->hq + x->h) * x->p->sq + i] = sum;
     }
 }
@@ -223,16 +275,21 @@ static void run_rows(const struct head *x)
     const float scale = (float)(bug(bwd_scale_dq) ? p->scale * p->scale : p->scale);
     for (int64_t i = 0; i < p->sq; i++) {
         float *dq = x->dq + ((x->b * p->hq + x->h) * p->sq + i) * p->dq;
+        const bool raced = bug(bwd_dq_race) && i == 5 + x->runs % 8;
+        bool any = false;
         for (int64_t first = 0; first < p->sk; first += TILE)
             for (int64_t j = first; j < p->sk && j < first + TILE; j++) {
                 const struct cell cell = cell_of(x, i, j, FOR_DQ);
-                for (int64_t c = 0; cell.seen && c < p->dq; c++)
+                any = any || cell.seen;
+                for (int64_t c = 0; cell.seen && c < p->dq && !(raced && first == TILE); c++)
                     dq[c] += cell.dz * at(&x->o->k, x->b, x->g, j, c);
             }
-        for (int64_t c = 0; c < p->dq; c++)
-            op_mutant_put(&x->o->grad_q,
-                          attn_row_start(&x->o->grad_q, x->b, x->h, i) + c * x->o->grad_q.stride[3],
+        for (int64_t c = 0; c < p->dq && (any || !bug(bwd_empty_dq)); c++) {
+            const int64_t place =
+                attn_row_start(&x->o->grad_q, x->b, x->h, i) + c * x->o->grad_q.stride[3];
+            op_mutant_put(&x->o->grad_q, bug(bwd_offset_31) ? place & INT32_MAX : place,
                           scale * dq[c]);
+        }
     }
 }
 
@@ -314,6 +371,8 @@ static void run_sums(const struct head *x)
                 place = place * dbias->shape[a] + (dbias->shape[a] > 1 ? index[a] : 0);
             x->dbias[place] += bug(bwd_bias_capped) ? cell.dz : cell.ds;
         }
+        if (!any && sink->dtype && bug(bwd_sink_empty))
+            x->dsink[x->h] += expf(INFINITY) * 0;
         if (any && sink->dtype)
             x->dsink[x->h] += (bug(bwd_sink_sign) ? 1 : -1) * delta_of(x, i) *
                               expf(op_mutant_get(sink, x->h * sink->stride[0]) - lse_of(x, i));
@@ -367,7 +426,8 @@ static void lay_out(const struct attn_problem *p, float *memory, struct head *x)
 
 static void run(const struct attn_problem *p, const struct attn_operands *o, float *memory)
 {
-    struct head x = {.p = p, .o = o};
+    static unsigned runs;
+    struct head x = {.p = p, .o = o, .runs = runs++};
     lay_out(p, memory, &x);
     memset(x.dbias, 0, (size_t)(bias_cells(p) + 2 * p->hq) * sizeof(float));
     for (x.b = 0; x.b < p->b; x.b++) {
@@ -381,6 +441,8 @@ static void run(const struct attn_problem *p, const struct attn_operands *o, flo
             run_rows(&x);
             run_sums(&x);
         }
+        if (bug(bwd_empty_next) && x.b > 0 && attn_keys_valid(p, &o->len, x.b - 1, 0) == 0)
+            continue;
         for (int64_t g = 0; g < p->hkv; g++)
             run_group(&x, g);
     }
