@@ -25,4 +25,8 @@ struct attn_tensor attn_buffer(uint32_t role, int64_t b, int64_t h, int64_t rows
  * the floats used then, or -1 on overflow or if `used` is negative. */
 int64_t attn_buffers_place(struct attn_tensor *buffers, int count, int64_t used, float *base);
 
+/* The next array of a region that starts at `base`: a * b elements of `unit` bytes, aligned to 64
+ * bytes. With base NULL it only counts. *used becomes and stays -1 on overflow. */
+void *attn_array_place(void *base, int64_t *used, int64_t a, int64_t b, int64_t unit);
+
 #endif

@@ -141,6 +141,8 @@ struct attn_flash_scratch {
 struct attn_recurrent_part;
 struct attn_project_part;
 struct attn_landmark_part;
+struct attn_backward;
+struct attn_backward_scratch;
 struct attn_gemm;
 struct attn_gemm_part;
 struct attn_gemm_scratch;
@@ -199,6 +201,12 @@ struct attn_flash_isa {
      * Z and Z G V. Any thread, distinct scratch. NULL: this rung does not. */
     float (*weigh_landmarks)(const struct attn_landmark_part *part);
     void (*invert_landmarks)(const struct attn_landmark_part *part, float norm);
+    /* Gradients (backward.h): what is needed of the rows of a query tile, and a unit, once all rows
+     * are prepared. Any thread, distinct scratch. NULL: this rung does not. */
+    void (*prepare_backward)(struct attn_backward *job, const struct attn_backward_scratch *scratch,
+                             int64_t b, int64_t h, int64_t tile);
+    void (*run_backward)(struct attn_backward *job, const struct attn_backward_scratch *scratch,
+                         int64_t unit);
 };
 
 extern const struct attn_flash_isa attn_flash_avx2, attn_flash_avx512, attn_flash_avx512_bf16,

@@ -25,6 +25,8 @@
 #include "performer_template.h"
 
 #include "landmarks_template.h"
+
+#include "backward_template.h"
 #include "lsh_template.h"
 
 const struct attn_flash_isa attn_flash_avx512 = {.name = "avx512",
@@ -42,4 +44,6 @@ const struct attn_flash_isa attn_flash_avx512 = {.name = "avx512",
                                                  .run_performer = run_performer,
                                                  .run_lsh = run_lsh,
                                                  .weigh_landmarks = weigh_landmarks,
-                                                 .invert_landmarks = invert_landmarks};
+                                                 .invert_landmarks = invert_landmarks,
+                                                 .prepare_backward = prepare_backward,
+                                                 .run_backward = run_backward};

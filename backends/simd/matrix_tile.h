@@ -18,47 +18,47 @@ struct matrix_product {
 };
 
 /* What the sums of a tile begin with. */
-FLASH_INLINE void matrix_begin(const int mr, const struct matrix_product *x, const float *c,
-                               const float *fade, vf sum[FLASH_MR][FLASH_NV])
+FLASH_INLINE void matrix_begin(const int mr, const int nv, const struct matrix_product *x,
+                               const float *c, const float *fade, vf sum[FLASH_MR][FLASH_NV])
 {
 #pragma GCC unroll 16
     for (int r = 0; r < mr; r++)
 #pragma GCC unroll 4
-        for (int n = 0; n < FLASH_NV; n++)
+        for (int n = 0; n < nv; n++)
             sum[r][n] = x->fresh ? vf_set1(0) : vf_load(c + r * x->c_row + n * VF_LANES);
 #pragma GCC unroll 16
     for (int r = 0; fade && r < mr; r++)
 #pragma GCC unroll 4
-        for (int n = 0; n < FLASH_NV; n++)
+        for (int n = 0; n < nv; n++)
             sum[r][n] = vf_mul(vf_set1(fade[r]), sum[r][n]);
 }
 
-/* mr is a constant after inlining. */
-FLASH_INLINE void matrix_tile(const int mr, const struct matrix_product *x, int64_t row,
-                              int64_t column)
+/* mr and nv are constants after inlining. */
+FLASH_INLINE void matrix_tile(const int mr, const int nv, const struct matrix_product *x,
+                              int64_t row, int64_t column)
 {
     const float *a = x->a + row * x->a_row, *b = x->b + column;
     float *c = x->c + row * x->c_row + column;
     const int64_t a_row = x->a_row, a_step = x->a_step, b_row = x->b_row, c_row = x->c_row;
     vf sum[FLASH_MR][FLASH_NV];
-    matrix_begin(mr, x, c, x->fade ? x->fade + row : NULL, sum);
+    matrix_begin(mr, nv, x, c, x->fade ? x->fade + row : NULL, sum);
     for (int64_t at = 0; at < x->depth; at++) {
         vf own[FLASH_NV];
 #pragma GCC unroll 4
-        for (int n = 0; n < FLASH_NV; n++)
+        for (int n = 0; n < nv; n++)
             own[n] = vf_load(b + at * b_row + n * VF_LANES);
 #pragma GCC unroll 16
         for (int r = 0; r < mr; r++) {
             const vf by = vf_set1(a[r * a_row + at * a_step]);
 #pragma GCC unroll 4
-            for (int n = 0; n < FLASH_NV; n++)
+            for (int n = 0; n < nv; n++)
                 sum[r][n] = vf_fma(by, own[n], sum[r][n]);
         }
     }
 #pragma GCC unroll 16
     for (int r = 0; r < mr; r++)
 #pragma GCC unroll 4
-        for (int n = 0; n < FLASH_NV; n++)
+        for (int n = 0; n < nv; n++)
             vf_store(c + r * c_row + n * VF_LANES, sum[r][n]);
 }
 
@@ -68,11 +68,11 @@ FLASH_APART void matrix_multiply(const struct matrix_product *x)
     for (int64_t column = 0; column < x->columns; column += FLASH_NR) {
         int64_t row = 0;
         for (; row + FLASH_MR <= x->rows; row += FLASH_MR)
-            matrix_tile(FLASH_MR, x, row, column);
+            matrix_tile(FLASH_MR, FLASH_NV, x, row, column);
         for (; row + 2 <= x->rows; row += 2)
-            matrix_tile(2, x, row, column);
+            matrix_tile(2, FLASH_NV, x, row, column);
         if (row < x->rows)
-            matrix_tile(1, x, row, column);
+            matrix_tile(1, FLASH_NV, x, row, column);
     }
 }
 

@@ -15,6 +15,7 @@
 struct attn_mha;
 struct attn_projected;
 struct attn_landmarks;
+struct attn_backward;
 
 struct attn_plan {
     const struct attn_services *services;
@@ -31,6 +32,7 @@ struct attn_plan {
     struct attn_mha *mha;             /* the projections around it (mha.h); NULL: none */
     struct attn_landmarks *landmarks; /* what comes before the rows of out (landmarks.h), or NULL */
     struct attn_projected *projected; /* keys that are projected first (projected.h), or NULL */
+    struct attn_backward *backward;   /* gradients (backward.h), or NULL */
     const struct attn_problem *recurrent; /* items are those of recurrent.h; NULL: attention */
 };
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "amx_probe.h"
+#include "backward.h"
 #include "landmarks.h"
 #include "lsh.h"
 #include "mha.h"
@@ -152,7 +153,9 @@ static int create(const struct attn_flash_isa *isa, const struct attn_problem *p
 {
     struct attn_plan *made;
     int status;
-    if (is_recurrent(problem))
+    if (problem->op == ATTN_OP_ATTENTION_BACKWARD)
+        status = attn_backward_create(isa, problem, services, &made, why, size);
+    else if (is_recurrent(problem))
         status = attn_recurrent_create(isa, problem, services, &made, why, size);
     else if (problem->op == ATTN_OP_NYSTROM)
         status = attn_landmarks_create(isa, problem, services, &made, why, size);
@@ -237,6 +240,12 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
         declare_lsh(self, numerics);
         return;
     }
+    if (self->backward) {
+        numerics->e_tanh = ATTN_FLASH_E_TANH;
+        numerics->key_tile = self->backward->key_tile;
+        numerics->query_tile = self->backward->query_tile;
+        return;
+    }
     if (self->recurrent) {
         numerics->ftz = 1;
         return;
@@ -296,7 +305,9 @@ static int run(void *binding, char *why, size_t size)
     struct binding *self = binding;
     (void)why;
     (void)size;
-    if (self->plan->recurrent)
+    if (self->plan->backward)
+        attn_backward_run(self->plan, &self->job.operands);
+    else if (self->plan->recurrent)
         attn_recurrent_run(self->plan, &self->job.operands);
     else if (self->plan->landmarks)
         attn_landmarks_run(self->plan, &self->given);
@@ -321,6 +332,15 @@ static void release(void *binding)
 static void describe(const void *plan, char *text, size_t size)
 {
     const struct attn_plan *self = plan;
+    if (self->backward) {
+        snprintf(text, size,
+                 "five products a cell, %s %s: %lld keys and %lld queries per tile, %lld tiles of "
+                 "keys, %d thread%s",
+                 type_name(self->job.dtype), self->isa->name, (long long)self->job.key_block,
+                 (long long)self->job.item_rows, (long long)self->items, self->threads,
+                 self->threads > 1 ? "s" : "");
+        return;
+    }
     if (self->recurrent && self->recurrent->op == ATTN_OP_LSH) {
         snprintf(text, size,
                  "sorted by hash, flash %s %s: %lld keys per tile, %lld heads, %d thread%s",
@@ -357,7 +377,9 @@ static void describe(const void *plan, char *text, size_t size)
 static void destroy(void *plan)
 {
     struct attn_plan *self = plan;
-    if (self->mha)
+    if (self->backward)
+        attn_backward_destroy(self);
+    else if (self->mha)
         attn_mha_destroy(self);
     else if (self->landmarks)
         attn_landmarks_destroy(self);

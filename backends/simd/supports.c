@@ -16,7 +16,8 @@ static const uint32_t optional[] = {
     ATTN_SINK,      ATTN_KEEP,     ATTN_HEAD_MASK, ATTN_X_K,     ATTN_X_V,         ATTN_W_O,
     ATTN_B_Q,       ATTN_B_K,      ATTN_B_V,       ATTN_B_O,     ATTN_BONUS,       ATTN_STATE_IN,
     ATTN_STATE_OUT, ATTN_GATE,     ATTN_PROJ_F,    ATTN_GLOBAL,  ATTN_DILATION,    ATTN_REL_POS,
-    ATTN_Q_GLOBAL,  ATTN_K_GLOBAL, ATTN_V_GLOBAL,  ATTN_BUCKETS, ATTN_BUCKETS_OUT, 0};
+    ATTN_Q_GLOBAL,  ATTN_K_GLOBAL, ATTN_V_GLOBAL,  ATTN_BUCKETS, ATTN_BUCKETS_OUT,
+    ATTN_GRAD_BIAS, ATTN_GRAD_SINK, ATTN_GRAD_ALIBI, 0};
 
 /* Kernels convert these from and to each of the types, whatever the type of the problem. */
 static const struct attn_limit narrow[] = {
@@ -38,7 +39,7 @@ static const struct attn_limits limits = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |
            ATTN_BIT(ATTN_OP_LINEAR_DECAY) | ATTN_BIT(ATTN_OP_CHUNKED) |
            ATTN_BIT(ATTN_OP_LINFORMER) | ATTN_BIT(ATTN_OP_PERFORMER) | ATTN_BIT(ATTN_OP_NYSTROM) |
-           ATTN_BIT(ATTN_OP_LSH),
+           ATTN_BIT(ATTN_OP_LSH) | ATTN_BIT(ATTN_OP_ATTENTION_BACKWARD),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
               ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
               ATTN_BIT(ATTN_SCORE_ADDITIVE) | ATTN_BIT(ATTN_SCORE_DISENTANGLED),
@@ -76,6 +77,10 @@ static const char *size_fault(const struct attn_problem *p)
         return "lsh of more than 2^24 tokens or buckets is not supported";
     if (p->op == ATTN_OP_LSH && p->rounds > ATTN_LSH_MOST_ROUNDS)
         return "more than 256 rounds of lsh are not supported";
+    if (p->op == ATTN_OP_ATTENTION_BACKWARD &&
+        ((p->score != ATTN_SCORE_SCALED_DOT && p->score != ATTN_SCORE_DOT) ||
+         p->flags & ATTN_FLAG_WEIGHT))
+        return "gradients are those of dot products and a softmax only";
     if (p->op == ATTN_OP_MHA && !attn_mha_fits(p))
         return "the projected rows of all heads are too large";
     return NULL;
