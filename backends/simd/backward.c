@@ -3,28 +3,21 @@
 #include "backward.h"
 
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "buffers.h"
 
-#ifdef __x86_64__
-#define RELAX() __builtin_ia32_pause()
-#else
-#define RELAX() ((void)0)
-#endif
-
-/* Looks at a turn before the processor is offered to others: some 10 us. */
-#define LOOKS 256
-
 /* Keys of a tile: the more, the less often dq is read and written. Queries of a tile: the more, the
  * less often dk and dv are. All of it, with the scores, has to stay in the second-level cache. */
 #define MOST_KEYS    192
 #define LEAST_KEYS   48
 #define MOST_QUERIES 96
-/* Heads under way at a time, for each of several threads: one that is late holds nobody up. */
+#define FEW_HEADS    8
+#define LEAST_UNITS  16
+/* Heads under way at a time, for each of several threads. One that is late seldom holds others up.
+ */
 #define SLOTS 2
 
 static int64_t tiles_of(int64_t extent, int64_t tile)
@@ -45,15 +38,24 @@ static int64_t option(const struct attn_services *services, const char *key)
     return strtoll(attn_option_get(services, key, "0"), NULL, 10);
 }
 
+/* Keys of a tile: k, k^T, v^T, dk and dv take half of the second-level cache. Few heads have
+ * smaller tiles, so that threads have units to share; how many threads there are does not count,
+ * because it must not change results. */
+static int64_t fit_keys(const struct attn_plan *plan, const struct attn_backward *x)
+{
+    const struct attn_problem *p = x->problem;
+    const int64_t heads = p->b * p->hkv, floats = plan->caches.l2 / 2 / (int64_t)sizeof(float);
+    int64_t keys = floats / (2 * x->dk_row + 2 * x->dv_row + p->dk);
+    if (heads < FEW_HEADS && heads * p->sk / LEAST_UNITS < keys)
+        keys = heads * p->sk / LEAST_UNITS;
+    return attn_clamp(keys, LEAST_KEYS, MOST_KEYS);
+}
+
 static void choose_tiles(const struct attn_plan *plan, struct attn_backward *x)
 {
     const struct attn_problem *p = x->problem;
     int64_t keys = option(plan->services, "key_block"), rows = option(plan->services, "item_rows");
-    /* k, k^T, v^T, dk and dv take half of the second-level cache. */
-    const int64_t fit = plan->caches.l2 / 2 / (int64_t)sizeof(float) /
-                        (2 * x->dk_row + 2 * x->dv_row + p->dk);
-    keys = attn_clamp(keys > 0 ? keys : attn_clamp(fit, LEAST_KEYS, MOST_KEYS), 1,
-                      ATTN_FLASH_MOST_KEYS);
+    keys = attn_clamp(keys > 0 ? keys : fit_keys(plan, x), 1, ATTN_FLASH_MOST_KEYS);
     rows = attn_clamp(rows > 0 ? rows : MOST_QUERIES, 1, ATTN_BACKWARD_GROUPS * plan->isa->mr);
     x->key_tile = even_tile(p->sk, keys, 16);
     x->query_tile = even_tile(p->sq, rows, plan->isa->mr);
@@ -97,15 +99,13 @@ static void prepare_scores(struct attn_backward *x)
     }
 }
 
-/* Whether all cells that share an element of dbias are of one unit. */
+/* Whether cells that share an element of dbias are of one unit, or of one place in the batches. */
 static bool owns_bias(const struct attn_backward *x)
 {
     const struct attn_problem *p = x->problem;
-    if (!attn_tensor_find(p, ATTN_GRAD_BIAS))
-        return true;
-    return attn_problem_bias_extent(p, 0) == p->b &&
-           (attn_problem_bias_extent(p, 1) == p->hq || p->hkv == 1) &&
-           (attn_problem_bias_extent(p, 3) == p->sk || x->key_tiles <= 1);
+    return !attn_tensor_find(p, ATTN_GRAD_BIAS) ||
+           ((attn_problem_bias_extent(p, 1) == p->hq || p->hkv == 1) &&
+            (attn_problem_bias_extent(p, 3) == p->sk || x->key_tiles <= 1));
 }
 
 /* The scratch memory of a thread. */
@@ -126,7 +126,7 @@ static void lay_out_scratch(const struct attn_plan *plan, void *base, int64_t *u
     w->s = attn_array_place(base, used, rows, x->score_row, sizeof(float));
     w->ds = attn_array_place(base, used, rows, x->score_row, sizeof(float));
     w->kept = attn_array_place(base, used, 1, x->score_row, sizeof(float));
-    w->capped = attn_array_place(base, used, plan->isa->mr, x->score_row, sizeof(float));
+    w->capped = attn_array_place(base, used, 1, x->score_row, sizeof(float));
     w->held = attn_array_place(base, used, 16, wide, sizeof(float));
 }
 
@@ -138,8 +138,7 @@ static int64_t lay_out(struct attn_plan *plan, void *base)
     const struct attn_problem *p = x->problem;
     const int64_t group = p->hq / p->hkv, heads = p->b * p->hkv, rows = p->b * p->hq;
     int64_t used = 0, slopes = 0;
-    if (attn_tensor_find(p, ATTN_GRAD_ALIBI) &&
-        __builtin_mul_overflow(x->key_tiles, rows, &slopes))
+    if (attn_tensor_find(p, ATTN_GRAD_ALIBI) && __builtin_mul_overflow(x->key_tiles, rows, &slopes))
         return -1;
     x->keys = attn_array_place(base, &used, p->b, p->sq, sizeof *x->keys);
     x->seen = attn_array_place(base, &used, p->b, x->query_tiles, sizeof *x->seen);
@@ -151,6 +150,8 @@ static int64_t lay_out(struct attn_plan *plan, void *base)
                              p->sq < INT64_MAX / x->dk_row ? p->sq * x->dk_row : INT64_MAX,
                              sizeof(float));
     x->turn = attn_array_place(base, &used, x->slots * group, x->query_tiles, sizeof *x->turn);
+    x->visits =
+        attn_array_place(base, &used, x->follows ? heads : 0, x->key_tiles, sizeof *x->visits);
     x->done = attn_array_place(base, &used, 1, x->slots, sizeof *x->done);
     for (int t = 0; t < plan->threads; t++) {
         struct attn_backward_scratch unused;
@@ -163,9 +164,8 @@ static int64_t lay_out(struct attn_plan *plan, void *base)
 static int64_t units_of(const struct attn_backward *x)
 {
     int64_t units;
-    return __builtin_mul_overflow(x->problem->b * x->problem->hkv, x->key_tiles, &units)
-               ? INT64_MAX
-               : units;
+    return __builtin_mul_overflow(x->problem->b * x->problem->hkv, x->key_tiles, &units) ? INT64_MAX
+                                                                                         : units;
 }
 
 static void prepare(struct attn_plan *plan)
@@ -176,6 +176,11 @@ static void prepare(struct attn_plan *plan)
     x->dv_row = attn_round_up(p->dv, 16) + 16;
     choose_tiles(plan, x);
     prepare_scores(x);
+    if (attn_tensor_find(p, ATTN_GRAD_BIAS)) {
+        x->follows = attn_problem_bias_extent(p, 0) < p->b;
+        x->follows_all =
+            attn_problem_bias_extent(p, 1) < p->hq || attn_problem_bias_extent(p, 2) < p->sq;
+    }
     plan->items = units_of(x);
     plan->job.dtype = p->dtype;
     plan->job.key_block = x->key_tile;
@@ -193,9 +198,8 @@ int attn_backward_create(const struct attn_flash_isa *isa, const struct attn_pro
     struct attn_plan *made = attn_take_memory(services, sizeof *made, "the plan", why, size);
     if (!made)
         return status;
-    *made = (struct attn_plan){.services = services,
-                               .isa = isa,
-                               .caches = attn_caches_read("/sys/devices/system/cpu")};
+    *made = (struct attn_plan){
+        .services = services, .isa = isa, .caches = attn_caches_read("/sys/devices/system/cpu")};
     made->backward = attn_take_memory(
         services, sizeof *made->backward + most * sizeof(struct attn_backward_scratch), "the plan",
         why, size);
@@ -229,37 +233,6 @@ void attn_backward_destroy(struct attn_plan *plan)
     if (plan->backward)
         plan->services->free(plan->services->context, plan->backward);
     attn_plan_destroy(plan);
-}
-
-/* Waits until *at is `value`, or beyond it with `beyond`. */
-static void await(const atomic_llong *at, long long value, bool beyond)
-{
-    for (int looks = 0;; looks++) {
-        const long long now = atomic_load_explicit(at, memory_order_acquire);
-        if (now == value || (beyond && now > value))
-            return;
-        if (looks < LOOKS)
-            RELAX();
-        else
-            sched_yield();
-    }
-}
-
-static atomic_llong *turn_of(const struct attn_backward *x, int64_t unit, int64_t place,
-                             int64_t tile)
-{
-    const int64_t slot = unit / x->key_tiles % x->slots;
-    return &x->turn[(slot * x->flash.group + place) * x->query_tiles + tile];
-}
-
-void attn_backward_await(struct attn_backward *job, int64_t unit, int64_t place, int64_t tile)
-{
-    await(turn_of(job, unit, place, tile), unit, false);
-}
-
-void attn_backward_pass(struct attn_backward *job, int64_t unit, int64_t place, int64_t tile)
-{
-    atomic_store_explicit(turn_of(job, unit, place, tile), unit + 1, memory_order_release);
 }
 
 /* The intervals of the rows of a query tile, and what they have in common. */
@@ -312,17 +285,26 @@ static void prepare_rows(void *context, int thread)
     }
 }
 
+/* The unit that is the n-th to be taken: the heads that have slots at a time, tile by tile. So
+ * threads seldom meet in a head. */
+static int64_t unit_of(const struct attn_backward *x, int64_t n)
+{
+    const int64_t heads = x->problem->b * x->problem->hkv, round = x->slots * x->key_tiles;
+    const int64_t first = n / round * x->slots, at = n % round;
+    const int64_t width = attn_clamp(heads - first, 1, x->slots);
+    return (first + at % width) * x->key_tiles + at / width;
+}
+
 static void compute_units(void *context, int thread)
 {
     const struct attn_plan *plan = context;
     struct attn_backward *x = plan->backward;
     for (;;) {
-        const int64_t unit = atomic_fetch_add(&x->next, 1);
-        if (unit >= plan->items)
+        const int64_t n = atomic_fetch_add(&x->next, 1);
+        if (n >= plan->items)
             return;
-        const int64_t head = unit / x->key_tiles, slot = head % x->slots;
-        /* The slot may still serve an earlier head. */
-        await(&x->done[slot], head / x->slots * x->key_tiles, true);
+        const int64_t unit = unit_of(x, n), head = unit / x->key_tiles, slot = head % x->slots;
+        attn_backward_await_slot(x, slot, head);
         plan->isa->run_backward(x, &x->scratch[thread], unit);
         atomic_fetch_add(&x->done[slot], 1);
     }
@@ -376,7 +358,9 @@ void attn_backward_run(struct attn_plan *plan, const struct attn_operands *given
     for (int64_t s = 0; s < x->slots; s++)
         atomic_store_explicit(&x->done[s], 0, memory_order_relaxed);
     for (int64_t n = 0; n < x->slots * x->flash.group * x->query_tiles; n++)
-        atomic_store_explicit(&x->turn[n], -1, memory_order_relaxed);
+        atomic_store_explicit(&x->turn[n], 0, memory_order_relaxed);
+    for (int64_t n = 0; x->follows && n < plan->items; n++)
+        atomic_store_explicit(&x->visits[n], 0, memory_order_relaxed);
     attn_pool_run(plan->pool, prepare_rows, plan);
     attn_pool_run(plan->pool, compute_units, plan);
     store_sums(x);

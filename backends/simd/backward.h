@@ -4,12 +4,12 @@
  * square.
  *
  * A *unit* is one tile of keys of one key/value head. It packs its k and v once, goes through the
- * query tiles of all heads of the group, and owns its dk and dv. What it adds to dq lies in a buffer
- * that all units of the head share. They add to each query tile in the order of the key tiles: a
- * unit waits until the one before it is done there. So each cell costs five products, no sum needs
- * an atomic addition, and results do not depend on threads.
+ * query tiles of all heads of the group, and owns its dk and dv. What it adds to dq lies in a
+ * buffer that all units of the head share. They add to each query tile in the order of the key
+ * tiles: a unit waits until the one before it is done there. So each cell costs five products, no
+ * sum needs an atomic addition, and results do not depend on threads.
  *
- * Threads take units in their order. A unit waits only for units before it, so there is no
+ * Threads take units in an order in which a unit waits only for units before it, so there is no
  * deadlock. Two threads on neighbouring tiles of a head run one query tile apart.
  *
  * What is here and in backward.c knows nothing of vectors. backward_template.h is the loop of a
@@ -37,13 +37,13 @@ struct attn_backward_scratch {
     float *q, *dout; /* [query_tile][dk_row or dv_row] */
     float *s, *ds;   /* [query_tile][score_row] scores, then p; dP, then dS */
     float *kept;     /* [score_row] factors of dropout of a row */
-    float *capped;   /* [mr][score_row] derivatives of softcap */
+    float *capped;   /* [score_row] derivatives of softcap of a row */
     float *held;     /* [16][dk_row or dv_row, the longer] */
 };
 
 struct attn_backward {
-    struct attn_flash flash; /* job of the scores: its factor, masks, dropout. Without softcap, which
-                                is applied before its derivative is lost */
+    struct attn_flash flash; /* job of the scores: its factor, masks, dropout. Without softcap,
+                                which is applied before its derivative is lost */
     const struct attn_problem *problem;
     struct attn_operands operands;
     int64_t key_tile, query_tile; /* keys and queries of a tile */
@@ -52,20 +52,22 @@ struct attn_backward {
     int64_t score_row;      /* floats between rows of scores */
     float factor;           /* of raw scores in the exponential; 1 if they come multiplied */
     bool finish;            /* every cell takes more steps than the exponential: bias, mask, ... */
-    bool private_bias;      /* no two units add to the same element of dbias */
 
     struct attn_keys *keys;          /* [b][sq] intervals of keys */
     struct attn_backward_seen *seen; /* [b][query_tiles] */
-    float *lse;   /* [b][hq][sq] times log2(e). +inf: the row sees no key, and p becomes 0 */
-    float *delta; /* [b][hq][sq] dO . OUT */
+    float *lse;    /* [b][hq][sq] times log2(e). +inf: the row sees no key, and p becomes 0 */
+    float *delta;  /* [b][hq][sq] dO . OUT */
     float *slopes; /* [b][hkv][key_tiles][group] sums of dS |i + off - j| */
 
     /* Sums of dq, of the key/value heads under way. Head n = b * hkv + g has slot n % slots. */
     int64_t slots;
-    float *dq;                /* [slots][group][sq][dk_row] */
-    atomic_llong *turn;       /* [slots][group][query_tiles] n * key_tiles + the tile that is next */
-    atomic_llong *done;       /* [slots] units that are complete */
-    atomic_llong next;        /* unit that nobody has taken */
+    float *dq;            /* [slots][group][sq][dk_row] */
+    atomic_llong *turn;   /* [slots][group][query_tiles] n * key_tiles + the tile that is next */
+    atomic_llong *done;   /* [slots] units that are complete */
+    bool follows;         /* batches add to the same dbias: each after the one before it, */
+    bool follows_all;     /* after all of its visits: these add to the same elements, too */
+    atomic_llong *visits; /* [units] then: visits of query tiles that are done */
+    atomic_llong next;    /* unit that nobody has taken */
 
     struct attn_backward_scratch scratch[]; /* of each thread */
 };
@@ -79,6 +81,9 @@ void attn_backward_destroy(struct attn_plan *plan);
 /* Computes all gradients with all threads of the plan. */
 void attn_backward_run(struct attn_plan *plan, const struct attn_operands *given);
 
+/* Waits until the slot of a head has served those before it. */
+void attn_backward_await_slot(const struct attn_backward *job, int64_t slot, int64_t head);
+
 /* Most row groups of a query tile. */
 #define ATTN_BACKWARD_GROUPS 64
 
@@ -87,5 +92,10 @@ void attn_backward_run(struct attn_plan *plan, const struct attn_operands *given
 void attn_backward_await(struct attn_backward *job, int64_t unit, int64_t place, int64_t tile);
 /* This unit has. */
 void attn_backward_pass(struct attn_backward *job, int64_t unit, int64_t place, int64_t tile);
+
+/* Around each visit of a query tile, skipped or not; they count from 0. Where batches add to the
+ * same dbias, waits until the batch before has made the same visit, or all visits. */
+void attn_backward_follow(struct attn_backward *job, int64_t unit, int64_t visit);
+void attn_backward_lead(struct attn_backward *job, int64_t unit, int64_t visit);
 
 #endif

@@ -44,7 +44,9 @@ struct backward_rows {
     float *dq;                    /* [rows][dk_row] */
 };
 
-/* Some rows of it: as many as a micro-kernel takes. */
+/* Some rows of it, at most BACKWARD_GROUP: their scores, dP, p and dS are at work in the
+ * first-level cache. */
+#define BACKWARD_GROUP FLASH_MR
 struct backward_group {
     int64_t r0;
     int count;
@@ -52,8 +54,8 @@ struct backward_group {
     int64_t from, to; /* whole vectors around them */
 };
 
-#include "backward_floats.h"
 #include "backward_cells.h"
+#include "backward_floats.h"
 #include "backward_weigh.h"
 
 /* Whether `count` rows of whole vectors are finite. */
@@ -81,7 +83,7 @@ static struct attn_keys backward_row_keys(const struct backward_rows *x, int64_t
 static struct backward_group backward_group_at(const struct backward_rows *x, int64_t r0)
 {
     struct backward_group group = {.r0 = r0, .lo = x->lo, .hi = x->hi};
-    group.count = (int)attn_clamp(x->rows - r0, 1, FLASH_MR);
+    group.count = (int)attn_clamp(x->rows - r0, 1, BACKWARD_GROUP);
     if (!x->full) {
         group.lo = x->u->keys;
         group.hi = 0;
@@ -118,7 +120,7 @@ static void backward_add_parts(const struct backward_rows *x)
 {
     struct attn_keys seen[ATTN_BACKWARD_GROUPS];
     int64_t groups = 0;
-    for (int64_t r0 = 0; r0 < x->rows; r0 += FLASH_MR) {
+    for (int64_t r0 = 0; r0 < x->rows; r0 += BACKWARD_GROUP) {
         const struct backward_group group = backward_group_at(x, r0);
         seen[groups++] = (struct attn_keys){group.lo, group.hi};
     }
@@ -130,14 +132,14 @@ static void backward_add_parts(const struct backward_rows *x)
         while (first < last && !(seen[last - 1].first < end && seen[last - 1].end > j))
             last--;
         if (first < last)
-            backward_add_keys(x, j, end, first * FLASH_MR,
-                              attn_clamp(last * FLASH_MR, 0, x->rows));
+            backward_add_keys(x, j, end, first * BACKWARD_GROUP,
+                              attn_clamp(last * BACKWARD_GROUP, 0, x->rows));
     }
 }
 
 static void backward_add_part_queries(const struct backward_rows *x)
 {
-    for (int64_t r0 = 0; r0 < x->rows; r0 += FLASH_MR) {
+    for (int64_t r0 = 0; r0 < x->rows; r0 += BACKWARD_GROUP) {
         const struct backward_group group = backward_group_at(x, r0);
         if (group.lo < group.hi)
             backward_add_queries(x, r0, r0 + group.count, group.lo, group.hi);
@@ -149,9 +151,9 @@ static bool backward_is_careful(const struct backward_rows *x)
 {
     const struct attn_backward *job = x->u->job;
     const struct attn_backward_scratch *w = x->u->w;
-    return !x->full && !(x->u->finite &&
-                         backward_finite(w->q, job->dk_row, x->rows, job->problem->dk) &&
-                         backward_finite(w->dout, job->dv_row, x->rows, job->problem->dv));
+    return !x->full &&
+           !(x->u->finite && backward_finite(w->q, job->dk_row, x->rows, job->problem->dk) &&
+             backward_finite(w->dout, job->dv_row, x->rows, job->problem->dv));
 }
 
 /* The final dq of the rows. */
@@ -171,7 +173,7 @@ static void backward_meet(struct backward_rows *x, int64_t first, int64_t last)
     for (int64_t r = 0; r < x->rows; r++)
         x->full = x->full && x->lse[r] != INFINITY;
     backward_take_queries(x);
-    for (int64_t r0 = 0; r0 < x->rows; r0 += FLASH_MR) {
+    for (int64_t r0 = 0; r0 < x->rows; r0 += BACKWARD_GROUP) {
         const struct backward_group group = backward_group_at(x, r0);
         backward_weigh_group(x, &group);
     }
@@ -253,9 +255,13 @@ static void run_backward(struct attn_backward *job, const struct attn_backward_s
     u.finite = backward_finite(w->k, job->dk_row, u.keys, job->problem->dk);
     memset(w->dk, 0, (size_t)(u.keys * job->dk_row) * sizeof(float));
     memset(w->dv, 0, (size_t)(u.keys * job->dv_row) * sizeof(float));
-    for (int64_t place = 0; place < job->flash.group; place++)
-        for (int64_t t = 0; t < job->query_tiles; t++)
-            backward_visit(&u, place, t);
+    /* From the last query tile on, which most units of a causal head see: all of them begin there,
+     * and one that follows another does not wait for its own first one. */
+    for (int64_t n = 0; n < job->flash.group * job->query_tiles; n++) {
+        attn_backward_follow(job, unit, n);
+        backward_visit(&u, n / job->query_tiles, job->query_tiles - 1 - n % job->query_tiles);
+        attn_backward_lead(job, unit, n);
+    }
     backward_store_keys(&u);
 }
 
@@ -293,16 +299,17 @@ static void prepare_backward(struct attn_backward *job, const struct attn_backwa
 {
     const struct attn_problem *p = job->problem;
     const struct attn_tensor *given = &job->operands.lse, *dq = &job->operands.grad_q;
-    const int64_t first = tile * job->query_tile, end = attn_clamp(first + job->query_tile, 0, p->sq);
+    const int64_t first = tile * job->query_tile,
+                  end = attn_clamp(first + job->query_tile, 0, p->sq);
     const struct attn_backward_seen *seen = &job->seen[b * job->query_tiles + tile];
     const bool none = seen->any.first >= seen->any.end;
     for (int64_t i = first; i < end; i++) {
         const int64_t at = (b * p->hq + h) * p->sq + i;
         const struct attn_keys keys =
             attn_keys_trim(job->keys[b * p->sq + i], &job->operands.mask, b, h, i);
-        const float lse = ((const float *)given->data)[b * given->stride[0] +
-                                                       h * given->stride[1] +
-                                                       i * given->stride[2]];
+        const float lse =
+            ((const float *)
+                 given->data)[b * given->stride[0] + h * given->stride[1] + i * given->stride[2]];
         /* A row with an infinite sum of weights has NaN for its weights. */
         job->lse[at] = lse == INFINITY ? NAN : lse * LOG2_E;
         job->delta[at] = 0;

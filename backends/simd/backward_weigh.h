@@ -5,7 +5,8 @@
 static struct attn_keys backward_row_keys(const struct backward_rows *x, int64_t r);
 
 /* p of keys [from, to), times the factor of dropout, and dS. With `mark`, cells whose score is -inf
- * become -0.0 and 0; without, they must not occur where dP is not finite. */
+ * become -0.0 and 0; without, they must not occur where dP is not finite. Rounding may raise a
+ * score above lse: exp2_negative is as exact there. */
 FLASH_INLINE void backward_weigh(const bool mark, const float *kept, float factor, float lse,
                                  float delta, int64_t from, int64_t to, float *s, float *ds)
 {
@@ -87,8 +88,8 @@ static void backward_add_slope(const struct backward_rows *x, int64_t r, struct 
                                const float *ds)
 {
     const struct attn_backward *job = x->u->job;
-    const int64_t diagonal = x->i0 + r - x->u->j0 +
-                             attn_keys_offset(job->problem, &job->operands.len, x->u->b);
+    const int64_t diagonal =
+        x->i0 + r - x->u->j0 + attn_keys_offset(job->problem, &job->operands.len, x->u->b);
     float sum = 0;
     if (!job->operands.grad_alibi.dtype)
         return;
@@ -97,15 +98,13 @@ static void backward_add_slope(const struct backward_rows *x, int64_t r, struct 
     job->slopes[x->u->unit * job->flash.group + x->place] += sum;
 }
 
-/* Cells of a row beyond those of its group are forbidden to all of the group. */
-static void backward_mark_rest(const struct backward_rows *x, const struct backward_group *group,
-                               float *s, float *ds)
+/* Cells [from, to) of a row are forbidden to all of its group. */
+static void backward_mark(float *s, float *ds, int64_t from, int64_t to)
 {
-    for (int64_t j = x->lo; j < x->hi; j++)
-        if (j < group->from || j >= group->to) {
-            s[j] = -0.0f;
-            ds[j] = 0;
-        }
+    for (int64_t j = from; j < to; j++) {
+        s[j] = -0.0f;
+        ds[j] = 0;
+    }
 }
 
 /* Any row. */
@@ -117,9 +116,12 @@ static void backward_weigh_marked(const struct backward_rows *x, const struct ba
     const struct attn_keys keys = backward_row_keys(x, r);
     float *s = w->s + r * job->score_row, *ds = w->ds + r * job->score_row;
     const bool capped = job->problem->flags & ATTN_FLAG_SOFTCAP;
-    backward_mark_rest(x, group, s, ds);
-    if (group->from >= group->to)
+    if (group->from >= group->to) {
+        backward_mark(s, ds, x->lo, x->hi);
         return;
+    }
+    backward_mark(s, ds, x->lo, group->from);
+    backward_mark(s, ds, group->to, x->hi);
     if (capped)
         backward_cap(job, group, s, w->capped);
     struct group cells;
@@ -139,6 +141,9 @@ static void backward_weigh_marked(const struct backward_rows *x, const struct ba
                    group->from, group->to, s, ds);
     backward_add_bias(x, r, keys, ds);
     backward_add_slope(x, r, keys, ds);
-    for (int64_t j = group->from; capped && j < group->to; j += VF_LANES)
-        vf_store(ds + j, vf_mul(vf_load(ds + j), vf_load(w->capped + j)));
+    /* The derivative of a forbidden cell may be NaN. */
+    for (int64_t j = group->from; capped && j < group->to; j += VF_LANES) {
+        const vf d = vf_load(ds + j), zero = vf_set1(0);
+        vf_store(ds + j, vf_select_equal(d, zero, zero, vf_mul(d, vf_load(w->capped + j))));
+    }
 }

@@ -53,8 +53,7 @@ void *attn_array_place(void *base, int64_t *used, int64_t a, int64_t b, int64_t 
     void *piece = base ? (char *)base + *used : NULL;
     int64_t bytes;
     if (*used < 0 || __builtin_mul_overflow(a, b, &bytes) ||
-        __builtin_mul_overflow(bytes, unit, &bytes) ||
-        __builtin_add_overflow(bytes, 63, &bytes) ||
+        __builtin_mul_overflow(bytes, unit, &bytes) || __builtin_add_overflow(bytes, 63, &bytes) ||
         __builtin_add_overflow(*used, bytes / 64 * 64, used))
         *used = -1;
     return piece;

@@ -11,13 +11,17 @@
 
 #define FLOATS (ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16))
 
-static const uint32_t optional[] = {
-    ATTN_LSE,       ATTN_WEIGHTS,  ATTN_MASK,      ATTN_BIAS,    ATTN_LEN,         ATTN_ALIBI,
-    ATTN_SINK,      ATTN_KEEP,     ATTN_HEAD_MASK, ATTN_X_K,     ATTN_X_V,         ATTN_W_O,
-    ATTN_B_Q,       ATTN_B_K,      ATTN_B_V,       ATTN_B_O,     ATTN_BONUS,       ATTN_STATE_IN,
-    ATTN_STATE_OUT, ATTN_GATE,     ATTN_PROJ_F,    ATTN_GLOBAL,  ATTN_DILATION,    ATTN_REL_POS,
-    ATTN_Q_GLOBAL,  ATTN_K_GLOBAL, ATTN_V_GLOBAL,  ATTN_BUCKETS, ATTN_BUCKETS_OUT,
-    ATTN_GRAD_BIAS, ATTN_GRAD_SINK, ATTN_GRAD_ALIBI, 0};
+static const uint32_t optional[] = {ATTN_LSE,       ATTN_WEIGHTS,     ATTN_MASK,
+                                    ATTN_BIAS,      ATTN_LEN,         ATTN_ALIBI,
+                                    ATTN_SINK,      ATTN_KEEP,        ATTN_HEAD_MASK,
+                                    ATTN_X_K,       ATTN_X_V,         ATTN_W_O,
+                                    ATTN_B_Q,       ATTN_B_K,         ATTN_B_V,
+                                    ATTN_B_O,       ATTN_BONUS,       ATTN_STATE_IN,
+                                    ATTN_STATE_OUT, ATTN_GATE,        ATTN_PROJ_F,
+                                    ATTN_GLOBAL,    ATTN_DILATION,    ATTN_REL_POS,
+                                    ATTN_Q_GLOBAL,  ATTN_K_GLOBAL,    ATTN_V_GLOBAL,
+                                    ATTN_BUCKETS,   ATTN_BUCKETS_OUT, ATTN_GRAD_BIAS,
+                                    ATTN_GRAD_SINK, ATTN_GRAD_ALIBI,  0};
 
 /* Kernels convert these from and to each of the types, whatever the type of the problem. */
 static const struct attn_limit narrow[] = {

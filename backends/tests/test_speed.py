@@ -6,8 +6,8 @@
 avx2 and avx512 are at least 3 times as fast as naive and not slower than blas from S = 512 on, at
 additive scores at least 10 times and at lsh at least 4 times as fast as naive, and their measured
 peak memory grows at most linearly in S, with lsh, too, as that of blas in its blocked form does.
-What naive and the rungs ask for beside the operands of operators for long sequences at most doubles
-with S. The harness's own cost is under 1/3000 of theirs at S = 512 (2 us where it is 6 ms).
+What naive and the rungs ask for beside the operands of gradients and of operators for long sequences
+at most doubles with S. The harness's own cost is under 1/3000 of theirs at S = 512 (2 us where it is 6 ms).
 """
 import json
 import math
@@ -33,6 +33,7 @@ LINEAR = ["linformer: op=linformer d=16 landmarks=32 dtype=f32,bf16",
           "performer: op=performer d=16 features=32 mask=dense,causal",
           "lsh: op=lsh d=16 chunk=32 rounds=2 buckets=16",
           "chunked: op=chunked d=16 chunk=64 mask=dense,causal",
+          "backward: op=attention_backward d=16 mask=dense,causal dtype=f32,bf16",
           "wkv: op=wkv d=64", "linear_decay: op=linear_decay d=16",
           "tokens: d=16 mask=window:64:64+global:2,window:64:64:2"]
 SQUARE = "square: d=16 mask=window:64:64"
