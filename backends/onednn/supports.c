@@ -93,6 +93,8 @@ static const char *backward_fault(const struct attn_problem *p)
         return "gradients of grouped heads are not supported";
     if (p->sk == 0)
         return "gradients without keys are not supported";
+    if (p->dv == 1) /* the library aborts (3.13.2): its ReduceSum is over an axis of one element */
+        return "gradients of values of width 1 are not supported";
     for (size_t r = 0; r < sizeof(roles) / sizeof(roles[0]); r++)
         if (!is_laid_out(attn_tensor_find(p, roles[r])))
             return "the Graph API has no layout for this stride of gradients";
