@@ -28,7 +28,10 @@ enum { BATCHES_LEAST = 8 };
 
 /* So many rounds are to fit into the budget. A third to a half of them are disturbed, and the
  * interval of eight is 1.7 times their spread, that of five 2.5 times. */
-enum { ROUNDS_WANTED = 14 };
+enum { ROUNDS_WANTED = 10 };
+
+/* With a budget, a backend so many times as slow as the fastest has no turns. */
+#define HOPELESS 8
 
 /* Before a case has a round, its anchor is looked at alone. If that takes longer than in its best
  * round by this factor, so many times, the case is put off to a later round. */
@@ -375,6 +378,33 @@ static double start_of(const struct pass *pass)
     return fmax(pass->block->round_s - sum, 0);
 }
 
+/* The median of the hot rounds of a backend that takes part; INFINITY: there is none. */
+static double median_of(const struct pass *pass, size_t i, size_t b)
+{
+    struct attn_summary s;
+    return takes_part(pass, i, b) && attn_entry_summary(entry_of(pass, i, b), ATTN_HOT, &s)
+               ? s.median
+               : INFINITY;
+}
+
+/* Leaves out of a case's turns what is far slower than the fastest. The next one stays. */
+static void leave_out_hopeless(struct pass *pass, size_t i)
+{
+    double first = INFINITY, second = INFINITY;
+    for (size_t b = 0; b < pass->session->roster.count; b++) {
+        const double median = median_of(pass, i, b);
+        second = fmin(second, fmax(first, median));
+        first = fmin(first, median);
+    }
+    for (size_t b = 0; b < pass->session->roster.count; b++) {
+        const double median = median_of(pass, i, b);
+        if (isfinite(median) && median > fmax(HOPELESS * first, second))
+            snprintf(rounds_of(pass, i, b)->why_not, sizeof rounds_of(pass, i, b)->why_not,
+                     "with a budget it has no turns: the fastest takes less than 1/%d of its time",
+                     HOPELESS);
+    }
+}
+
 /* Chooses the cases for which there is time, the cheapest first: a ratio of few rounds has a wide
  * interval, so some cases have enough of them, and the others none. */
 static void choose_cases(struct pass *pass, double until)
@@ -383,8 +413,11 @@ static void choose_cases(struct pass *pass, double until)
     const int wanted = most < ROUNDS_WANTED ? most : ROUNDS_WANTED;
     bool seen[ATTN_BLOCK_CASES] = {false};
     double left = until - attn_now() - wanted * start_of(pass), costs[ATTN_BLOCK_CASES];
-    for (size_t i = 0; i < pass->block->count; i++)
+    for (size_t i = 0; i < pass->block->count; i++) {
+        if (isfinite(until))
+            leave_out_hopeless(pass, i);
         costs[i] = cost_of(pass, i);
+    }
     for (size_t n = 0; n < pass->block->count; n++) {
         size_t cheapest = SIZE_MAX;
         for (size_t i = 0; i < pass->block->count; i++)

@@ -15,8 +15,8 @@ static const double blind_flops = 1e8;
 /* Runs of this share of the limit tell the rate of longer ones. A smaller case should take as long,
  * at the best rate known. */
 static const double telling_share = 0.05;
-/* A run of so many limits says that no larger case of its kind ends within one. */
-static const double beyond = 3;
+/* A run that takes so many limits says that no larger case of its kind ends within one. */
+static const double beyond = 2;
 /* The rate of a plain loop, to choose a smaller case where nothing is known. */
 static const double plain_rate = 1e9;
 
@@ -58,15 +58,29 @@ static double rate_of_smaller(struct attn_seat *seat, const struct attn_instance
     return rate;
 }
 
+/* What a run of so many FLOPs takes at least, which are no fewer than those of the longest run. The
+ * rate of a form that makes S x S numbers, and needs few of them, falls with the length: its time
+ * goes on to grow by the power of the FLOPs by which it has grown. */
+static double grown(const struct attn_seat_rate *known, double flops)
+{
+    if (!known->kind.sparse || known->before_s <= 0)
+        return known->seconds;
+    const double power =
+        log(known->seconds / known->before_s) / log(known->longest / known->before_flops);
+    return known->seconds * pow(flops / known->longest, fmin(power, 2));
+}
+
 /* The rate by which a run of this case is predicted; 0: it is not. */
 static double rate_for(struct attn_seat *seat, const struct attn_instance *instance, double limit)
 {
     const double telling = telling_share * limit;
     const struct attn_seat_kind kind = kind_of(instance);
     const struct attn_seat_rate *known = attn_seat_rate(seat, &kind);
-    /* The rate of a form that makes S x S numbers, and needs few, falls with the length. */
-    if (known && known->seconds > beyond * limit && instance->flops >= known->longest)
-        return known->longest / known->seconds;
+    if (known && instance->flops >= known->longest) {
+        const double seconds = grown(known, instance->flops);
+        if (seconds > beyond * limit)
+            return instance->flops / seconds;
+    }
     if (known ? instance->flops / known->flops <= limit : instance->flops <= blind_flops)
         return 0;
     if (known && known->seconds >= telling)

@@ -175,6 +175,10 @@ void attn_seat_saw_run(struct attn_seat *seat, const struct attn_seat_kind *kind
     if (rate) {
         rate->flops = fmax(rate->flops, flops / seconds);
         if (seconds > rate->seconds) {
+            if (2 * rate->longest < flops) {
+                rate->before_flops = rate->longest;
+                rate->before_s = rate->seconds;
+            }
             rate->seconds = seconds;
             rate->longest = flops;
         }
@@ -184,5 +188,6 @@ void attn_seat_saw_run(struct attn_seat *seat, const struct attn_seat_kind *kind
     if (!rate)
         return;
     seat->rates = rate;
-    seat->rates[seat->n_rates++] = (struct attn_seat_rate){*kind, flops / seconds, seconds, flops};
+    seat->rates[seat->n_rates++] = (struct attn_seat_rate){
+        .kind = *kind, .flops = flops / seconds, .seconds = seconds, .longest = flops};
 }

@@ -23,6 +23,8 @@ struct attn_seat_rate {
     double flops;   /* per second */
     double seconds; /* of the longest run */
     double longest; /* FLOPs of that run */
+    /* The longest run before it that had less than half of its FLOPs; 0: there was none. */
+    double before_flops, before_s;
 };
 
 /* What came of attn_worker_unknowns for one operator with one score. */

@@ -50,13 +50,23 @@ static void no_larger_case_follows_one_that_took_far_too_long(void **state)
     attn_seat_init(&seat, &session, &contestant);
     saw(&seat, "s=4096 d=64 mask=window:16:16", 0.2);
     assert_true(refused(&seat, "s=8192 d=64 mask=window:16:16") == 0); /* by its FLOPs 0.4 s */
-    saw(&seat, "s=8192 d=64 mask=window:16:16", 2.9);
+    saw(&seat, "s=8192 d=64 mask=window:16:16", 1.9);
     assert_true(refused(&seat, "s=8192 d=64 mask=window:16:16 seed=2") == 0);
-    saw(&seat, "s=8192 d=64 mask=window:16:16", 3.2);
-    assert_true(refused(&seat, "s=8192 d=64 mask=window:16:16 seed=2") == 3.2);
-    assert_true(fabs(refused(&seat, "s=16384 d=64 mask=window:16:16") - 6.4) < 0.1);
+    saw(&seat, "s=8192 d=64 mask=window:16:16", 2.2);
+    assert_true(refused(&seat, "s=8192 d=64 mask=window:16:16 seed=2") == 2.2);
     assert_true(refused(&seat, "s=4096 d=64 mask=window:16:16 seed=2") == 0);
     assert_true(refused(&seat, "s=600 d=64") == 0); /* of another kind */
+    attn_seat_free(&seat);
+    /* 4 times as long for twice the FLOPs, so 4 times 0.6 s, or 4 times 0.4 s. */
+    attn_seat_init(&seat, &session, &contestant);
+    saw(&seat, "s=3072 d=64 mask=window:16:16", 0.15);
+    saw(&seat, "s=6200 d=64 mask=window:16:16", 0.6);
+    assert_true(fabs(refused(&seat, "s=12400 d=64 mask=window:16:16") - 2.4) < 0.1);
+    attn_seat_free(&seat);
+    attn_seat_init(&seat, &session, &contestant);
+    saw(&seat, "s=3072 d=64 mask=window:16:16", 0.1);
+    saw(&seat, "s=6200 d=64 mask=window:16:16", 0.4);
+    assert_true(refused(&seat, "s=12400 d=64 mask=window:16:16") == 0);
     attn_seat_free(&seat);
 }
 
