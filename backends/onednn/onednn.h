@@ -270,11 +270,12 @@ void attn_onednn_graph_release(struct attn_onednn_graph *graph,
                                struct attn_onednn_graph_tensors *tensors);
 
 /* backward.c: gradients as one partition of the Graph API. Only for problems whose scores have
- * nothing except scale and mask, with a key head for each query head. */
+ * nothing except scale and mask. */
 struct attn_onednn_backward;
 
 int attn_onednn_backward_create(const struct attn_onednn_library *library,
                                 const struct attn_problem *problem,
+                                const struct attn_operands *operands,
                                 const struct attn_onednn_mask *mask,
                                 struct attn_onednn_backward **backward, char *why, size_t size);
 void attn_onednn_backward_destroy(struct attn_onednn_backward *backward);

@@ -5,24 +5,82 @@
 #include <stdio.h>
 #include <string.h>
 
-dnnl_status_t attn_onednn_draft_tensor(struct attn_onednn_draft *draft, int id,
-                                       dnnl_data_type_t type, const int64_t *shape,
-                                       const int64_t *stride)
+static int grouped(const struct attn_onednn_draft *d)
 {
+    return d->problem->hq != d->problem->hkv;
+}
+
+/* A logical tensor; stride NULL: dense. */
+static dnnl_status_t declare(struct attn_onednn_draft *d, int id, dnnl_data_type_t type,
+                             const int64_t *shape, const int64_t *stride)
+{
+    dnnl_dims_t dims, strides;
+    const int rank = grouped(d) ? 5 : 4;
+    for (int a = 0; a < rank; a++) {
+        dims[a] = shape[a];
+        strides[a] = stride ? stride[a] : 0;
+    }
     if (!stride)
-        return dnnl_graph_logical_tensor_init_with_dims(
-            &draft->tensor[id], (size_t)id, type, draft->rank, shape,
-            dnnl_graph_layout_type_strided, dnnl_graph_tensor_property_undef);
-    return dnnl_graph_logical_tensor_init_with_strides(&draft->tensor[id], (size_t)id, type,
-                                                       draft->rank, shape, stride,
-                                                       dnnl_graph_tensor_property_undef);
+        return dnnl_graph_logical_tensor_init_with_dims(&d->tensor[id], (size_t)id, type, rank,
+                                                        dims, dnnl_graph_layout_type_strided,
+                                                        dnnl_graph_tensor_property_undef);
+    return dnnl_graph_logical_tensor_init_with_strides(&d->tensor[id], (size_t)id, type, rank, dims,
+                                                       strides, dnnl_graph_tensor_property_undef);
+}
+
+dnnl_status_t attn_onednn_draft_operand(struct attn_onednn_draft *draft, int id,
+                                        const struct attn_tensor *view, int per_group, int64_t rows,
+                                        int64_t columns)
+{
+    const struct attn_problem *p = draft->problem;
+    const dnnl_data_type_t type = attn_onednn_type(p->dtype);
+    int64_t group = p->hq / p->hkv, heads = per_group ? p->hkv : p->hq;
+    int64_t dense[4] = {heads * rows * columns, rows * columns, columns, 1}, stride[4];
+    const int64_t extent[4] = {p->b, heads, rows, columns};
+    for (int a = 0; a < 4; a++)
+        stride[a] = extent[a] > 1 ? view->stride[a] : dense[a];
+    if (!grouped(draft))
+        return declare(draft, id, type, extent, stride);
+    int64_t members = per_group ? 1 : group;
+    const int64_t shape5[5] = {p->b, p->hkv, members, rows, columns};
+    const int64_t stride5[5] = {stride[0], members * stride[1], stride[1], stride[2], stride[3]};
+    return declare(draft, id, type, shape5, stride5);
+}
+
+dnnl_status_t attn_onednn_draft_middle(struct attn_onednn_draft *draft, int id,
+                                       dnnl_data_type_t type, int64_t rows, int64_t columns)
+{
+    const struct attn_problem *p = draft->problem;
+    const int64_t shape4[4] = {p->b, p->hq, rows, columns};
+    const int64_t shape5[5] = {p->b, p->hkv, p->hq / p->hkv, rows, columns};
+    return declare(draft, id, type, grouped(draft) ? shape5 : shape4, NULL);
+}
+
+dnnl_status_t attn_onednn_draft_mask(struct attn_onednn_draft *draft, int id, dnnl_data_type_t type,
+                                     const struct attn_onednn_mask *mask)
+{
+    const struct attn_problem *p = draft->problem;
+    int per_head = mask->h > 1;
+    const int64_t shape4[4] = {mask->b, mask->h, mask->i, p->sk};
+    const int64_t shape5[5] = {mask->b, per_head ? p->hkv : 1, per_head ? p->hq / p->hkv : 1,
+                               mask->i, p->sk};
+    return declare(draft, id, type, grouped(draft) ? shape5 : shape4, NULL);
+}
+
+dnnl_status_t attn_onednn_draft_scale(struct attn_onednn_draft *draft, int id,
+                                      dnnl_data_type_t type)
+{
+    const dnnl_dims_t one = {1};
+    return dnnl_graph_logical_tensor_init_with_dims(&draft->tensor[id], (size_t)id, type, 1, one,
+                                                    dnnl_graph_layout_type_strided,
+                                                    dnnl_graph_tensor_property_undef);
 }
 
 static dnnl_status_t add_op(struct attn_onednn_draft *d, const struct attn_onednn_op *step)
 {
     dnnl_graph_op_t op;
     const uint8_t yes = 1;
-    const int64_t last = -1;
+    const int64_t last = -1, axis = step->over_group ? 2 : last;
     dnnl_status_t status = dnnl_graph_op_create(&op, (size_t)ATTN_ONEDNN_TENSORS + (size_t)d->n_ops,
                                                 step->kind, "step");
     if (status)
@@ -36,7 +94,7 @@ static dnnl_status_t add_op(struct attn_onednn_draft *d, const struct attn_onedn
     if (!status && step->kind == dnnl_graph_op_softmax)
         status = dnnl_graph_op_set_attr_s64(op, dnnl_graph_op_attr_axis, &last, 1);
     if (!status && step->kind == dnnl_graph_op_reduce_sum) {
-        status = dnnl_graph_op_set_attr_s64(op, dnnl_graph_op_attr_axes, &last, 1);
+        status = dnnl_graph_op_set_attr_s64(op, dnnl_graph_op_attr_axes, &axis, 1);
         status = status ? status
                         : dnnl_graph_op_set_attr_bool(op, dnnl_graph_op_attr_keep_dims, &yes, 1);
     }

@@ -11,22 +11,31 @@
 enum {
     ATTN_ONEDNN_PORTS = 16, /* of a partition; operands have lower ids than other tensors */
     ATTN_ONEDNN_TENSORS = 32,
-    ATTN_ONEDNN_OPS = 16
+    ATTN_ONEDNN_OPS = 18
 };
 
-/* What is being drawn. Ids of logical tensors are their places in `tensor`. */
+/* What is being drawn. Ids of logical tensors are their places in `tensor`. If there are fewer
+ * heads of keys than of queries, they are a fifth axis, [B,Hkv,G,S,D], of extent 1 in k and v, as
+ * the library's guide to grouped query attention has it. */
 struct attn_onednn_draft {
-    int rank; /* of all of them */
+    const struct attn_problem *problem;
     dnnl_graph_logical_tensor_t tensor[ATTN_ONEDNN_TENSORS];
     dnnl_graph_graph_t graph;
     dnnl_graph_op_t ops[ATTN_ONEDNN_OPS];
     int n_ops;
 };
 
-/* A logical tensor; stride NULL: dense. */
-dnnl_status_t attn_onednn_draft_tensor(struct attn_onednn_draft *draft, int id,
-                                       dnnl_data_type_t type, const int64_t *shape,
-                                       const int64_t *stride);
+/* Logical tensors: an operand [B,H,rows,columns] where it lies, per_group if its heads are those of
+ * k; dense intermediate results [B,Hq,rows,columns]; a mask; the scale. */
+dnnl_status_t attn_onednn_draft_operand(struct attn_onednn_draft *draft, int id,
+                                        const struct attn_tensor *view, int per_group, int64_t rows,
+                                        int64_t columns);
+dnnl_status_t attn_onednn_draft_middle(struct attn_onednn_draft *draft, int id,
+                                       dnnl_data_type_t type, int64_t rows, int64_t columns);
+dnnl_status_t attn_onednn_draft_mask(struct attn_onednn_draft *draft, int id, dnnl_data_type_t type,
+                                     const struct attn_onednn_mask *mask);
+dnnl_status_t attn_onednn_draft_scale(struct attn_onednn_draft *draft, int id,
+                                      dnnl_data_type_t type);
 
 /* One operation. */
 struct attn_onednn_op {
@@ -34,6 +43,7 @@ struct attn_onednn_op {
     int a, b, to;                    /* ids of inputs and result; b < 0: one input */
     dnnl_graph_op_attr_t transposed; /* a MatMul: which factor is; else undef */
     int left_out;                    /* not drawn */
+    int over_group; /* a ReduceSum: over the heads of a group, else the last axis */
 };
 
 struct attn_onednn_partition {

@@ -172,7 +172,8 @@ static int create_inner(struct plan *made, struct attn_operands *operands, char 
     if (result != ATTN_OK || !backward)
         return result == ATTN_OK ? choose(made, operands, why, size) : result;
     made->path = PATH_BACKWARD;
-    return attn_onednn_backward_create(&made->library, p, &made->mask, &made->backward, why, size);
+    return attn_onednn_backward_create(&made->library, p, operands, &made->mask, &made->backward,
+                                       why, size);
 }
 
 static int create(const struct attn_problem *problem, const struct attn_services *services,
@@ -223,6 +224,7 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
     numerics->e_tanh = ATTN_ONEDNN_E_TANH;
     numerics->e_log = 4 * u;
     numerics->ds_type = numerics->p_type;
+    numerics->grad_partial_type = numerics->p_type;
     numerics->source = "oneDNN 3.x: accumulation mode strict (developer guide, \"Accumulation "
                        "mode\"), fpmath mode strict; exp and tanh measured by test_onednn";
 }

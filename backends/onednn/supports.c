@@ -89,8 +89,6 @@ static const char *backward_fault(const struct attn_problem *p)
         return NULL;
     if ((p->flags & (ATTN_FLAG_SOFTCAP | ATTN_FLAG_DROPOUT)) || attn_tensor_find(p, ATTN_SINK))
         return "gradients with softcap, dropout or a sink are not supported";
-    if (p->hq != p->hkv)
-        return "gradients of grouped heads are not supported";
     if (p->sk == 0)
         return "gradients without keys are not supported";
     if (p->dv == 1) /* the library aborts (3.13.2): its ReduceSum is over an axis of one element */
