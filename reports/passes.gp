@@ -23,6 +23,9 @@ up(y) = 1 - y / (height + 0.0)
 across(x) = x / (width + 0.0)
 panel_width = (width - 20) / columns
 panel_left(p) = 10 + ((p - 1) % columns) * panel_width
+# Text is narrower in narrow panels.
+text_left = columns > 2 ? 34 : 54
+small = columns > 2 ? ',8' : ',9'
 panel_top(p) = head + ((p - 1) / columns) * panel_height
 
 set logscale x 2
@@ -66,9 +69,9 @@ do for [t in 'svg png'] {
         set rmargin at screen across(panel_left(p) + panel_width - 8)
         set tmargin at screen up(panel_top(p) + 54)
         set bmargin at screen up(panel_top(p) + panel_height - 28)
-        set label 4 panel_title[p] at screen across(panel_left(p) + 54),up(panel_top(p) + 10) left noenhanced font ',11'
-        set label 5 panel_text[p] at screen across(panel_left(p) + 54),up(panel_top(p) + 26) left noenhanced font ',9' tc rgb text_grey
-        set label 6 panel_time[p] at screen across(panel_left(p) + 54),up(panel_top(p) + 40) left noenhanced font ',9' tc rgb text_grey
+        set label 4 panel_title[p] at screen across(panel_left(p) + text_left),up(panel_top(p) + 10) left noenhanced font ',11'
+        set label 5 panel_text[p] at screen across(panel_left(p) + text_left),up(panel_top(p) + 26) left noenhanced font small tc rgb text_grey
+        set label 6 panel_time[p] at screen across(panel_left(p) + text_left),up(panel_top(p) + 40) left noenhanced font small tc rgb text_grey
         set label 7 'GFLOP/s' at screen across(panel_left(p) + 10),up(panel_top(p) + panel_height / 2.0) center rotate by 90 noenhanced font ',9' tc rgb text_grey
         x_low = word(panel_sizes[p], 1) + 0
         x_high = word(panel_sizes[p], words(panel_sizes[p])) + 0

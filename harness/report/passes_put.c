@@ -14,22 +14,21 @@ static const char explained[] =
     "Cases that were timed in both passes, with the same sizes, masks and threads on the same "
     "backend. Ratio: time of the backward pass over that of the forward pass, of round medians "
     "that did not take turns; means are geometric. " ATTN_PASSES_CONVENTION
-    ". So at a ratio of 2.5 both have the same rate. A backward pass gets OUT and LSE from the "
+    ". So at a ratio of 2.5 both have the same rate; rates are in GFLOP/s. A backward pass gets "
+    "OUT and LSE from the "
     "harness: its time holds no forward pass, but that of a backend marked so.";
 
 static const char *const backend_heads[] = {"backend", "cases",    "ratio", "95 % interval",
                                             "least",   "greatest", NULL};
-static const char *const case_heads[] = {"case",
-                                         "backend",
-                                         "forward",
-                                         "backward",
-                                         "ratio",
-                                         "95 % interval",
-                                         "forward GFLOP/s",
-                                         "backward GFLOP/s",
-                                         "forward peak",
-                                         "backward peak",
-                                         NULL};
+static const char *const case_heads[] = {
+    "case",         "backend",       "forward",      "backward",      "ratio", "95 % interval",
+    "forward rate", "backward rate", "forward peak", "backward peak", NULL};
+
+static void add_figure(struct attn_table_line *line, double value)
+{
+    char text[ATTN_FIGURE_MAX];
+    attn_table_add_number(line, value, attn_figure(value, text));
+}
 
 static void add_interval(struct attn_table_line *line, const struct attn_ratio *ratio)
 {
@@ -75,10 +74,10 @@ static struct attn_table_line backend_line(const struct attn_view *view,
     const struct attn_ratio mean = attn_ratio_mean(ratios, n);
     snprintf(cases, sizeof cases, "%zu", n);
     attn_table_add_number(&line, (double)n, cases);
-    attn_table_add_figure(&line, mean.ratio);
+    add_figure(&line, mean.ratio);
     add_interval(&line, &mean);
-    attn_table_add_figure(&line, least);
-    attn_table_add_figure(&line, greatest);
+    add_figure(&line, least);
+    add_figure(&line, greatest);
     return line;
 }
 
@@ -98,10 +97,10 @@ static struct attn_table_line case_line(const struct attn_view *view,
     add_backend(&line, view, pair->backward);
     attn_table_add_time(&line, pair->forward->median);
     attn_table_add_time(&line, pair->backward->median);
-    attn_table_add_figure(&line, pair->ratio.ratio);
+    add_figure(&line, pair->ratio.ratio);
     add_interval(&line, &pair->ratio);
-    attn_table_add_figure(&line, pair->forward->gflops);
-    attn_table_add_figure(&line, pair->backward->gflops);
+    add_figure(&line, pair->forward->gflops);
+    add_figure(&line, pair->backward->gflops);
     add_peak(&line, pair->forward->peak);
     add_peak(&line, pair->backward->peak);
     return line;

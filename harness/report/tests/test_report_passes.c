@@ -151,7 +151,7 @@ static void documents_have_a_section(void **state)
     char *text = folder_text("report.md"), *at = strstr(text, "\n## Forward and backward\n");
     assert_non_null(at);
     assert_non_null(strstr(at, "2 (3 dk + 2 dv)"));
-    assert_non_null(strstr(at, "| naive | 12 | 2 | 1.9"));
+    assert_non_null(strstr(at, "| naive | 12 | 2.00 | 1.9"));
     assert_non_null(strstr(at, "| dk=64 hq=8 sq=512 | avx2, forward included | "));
     assert_non_null(strstr(at, "| dk=64 hq=8 mask=causal sq=512 | avx2 | "));
     free(text);
