@@ -16,9 +16,9 @@
 /* Two answers are the same on paper if they differ by less: what double arithmetic leaves. */
 static const double same = 1e-7;
 
-static int bits(uint64_t mask)
+static int bits(attn_power_set set)
 {
-    return __builtin_popcountll(mask);
+    return __builtin_popcountll((uint64_t)set) + __builtin_popcountll((uint64_t)(set >> 64));
 }
 
 int attn_power_of(const struct attn_power *power)
@@ -169,22 +169,22 @@ static void try_mistake(const struct verdict *v, int mistake, struct attn_power 
         applies = refused = has_empty(v->trials);
     for (int64_t u = 0; u < v->trials->n_units && !wrong.empty && !refused; u++)
         try_unit(v, &v->trials->units[u], &wrong, &applies, &refused);
-    power->applies |= (uint64_t)applies << mistake;
-    power->refused |= (uint64_t)refused << mistake;
+    power->applies |= (attn_power_set)applies << mistake;
+    power->refused |= (attn_power_set)refused << mistake;
 }
 
 /* ---- one verdict ---- */
 
 /* The mistakes that are still to be tried. What made no difference on the first inputs, which are
  * the case's own, is none in the case. */
-static uint64_t left(const struct attn_power *power)
+static attn_power_set left(const struct attn_power *power)
 {
-    return power->measured ? power->applies & ~power->refused : UINT64_MAX;
+    return power->measured ? power->applies & ~power->refused : ~(attn_power_set)0;
 }
 
 static struct attn_power measure(const struct verdict *v, struct attn_power power)
 {
-    const uint64_t todo = left(&power);
+    const attn_power_set todo = left(&power);
     power.measured = true;
     for (int m = 0; attn_power_name(m); m++)
         if (todo >> m & 1)
@@ -250,7 +250,7 @@ void attn_power_refuse_scales(struct attn_power *power)
 bool attn_power_enough(const struct attn_power *power, double slack, char *why, size_t size)
 {
     const int of = attn_power_of(power), refused = attn_power_refused(power);
-    const uint64_t missed = power->applies & ~power->refused;
+    const attn_power_set missed = power->applies & ~power->refused;
     if (!power->measured || of == 0)
         return true;
     if (missed >> ATTN_POWER_UNIFORM & 1) {

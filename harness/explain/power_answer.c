@@ -23,7 +23,7 @@ struct sight {
     int64_t near_begin, near_end, near_of, near_step; /* keys near_of + n near_step within it */
     bool all;                                         /* the query is global */
     const uint8_t *global;                            /* NULL: no token is */
-    int64_t global_step;
+    int64_t global_step, global_by, tokens;
 };
 
 static int64_t clamp(int64_t value, int64_t most)
@@ -57,7 +57,8 @@ static void look_sparsely(const struct attn_power_trials *t, const struct attn_p
     const struct attn_problem *p = t->problem;
     const struct attn_tensor *global = t->operands.by_role[ATTN_GLOBAL];
     const struct attn_tensor *dilation = t->operands.by_role[ATTN_DILATION];
-    const int64_t step = dilation ? (int64_t)ref_load(dilation, &line->h) : 1;
+    const bool stepped = dilation && !wrong->no_dilation;
+    const int64_t step = stepped ? (int64_t)ref_load(dilation, &line->h) : 1;
     const int64_t of = line->i + offset_of(t, line->b, wrong);
     sight->sparse = global || dilation;
     sight->near_of = of;
@@ -67,11 +68,13 @@ static void look_sparsely(const struct attn_power_trials *t, const struct attn_p
         sight->near_begin = of - (p->window_left + wrong->left_by) * step;
     if (p->window_right >= 0)
         sight->near_end = of + (p->window_right + wrong->right_by) * step + 1;
-    sight->all = ref_is_global(&t->operands, line->b, line->i);
-    if (!global)
+    sight->all = !wrong->no_global_rows && ref_is_global(&t->operands, line->b, line->i);
+    if (!global || wrong->no_global_keys)
         return;
     sight->global = (const uint8_t *)global->data + line->b * global->stride[0];
     sight->global_step = global->stride[1];
+    sight->global_by = wrong->global_by;
+    sight->tokens = p->sk;
 }
 
 static struct sight look(const struct attn_power_trials *t, const struct attn_power_line *line,
@@ -98,17 +101,25 @@ static struct sight look(const struct attn_power_trials *t, const struct attn_po
     return sight;
 }
 
-/* By the window, as a global key, or because the query is global. */
 static bool is_near(const struct sight *s, int64_t j)
 {
-    if (!s->sparse || s->all || (s->global && s->global[j * s->global_step]))
-        return true;
     return j >= s->near_begin && j < s->near_end && (s->near_of - j) % s->near_step == 0;
+}
+
+static bool is_global_key(const struct sight *s, int64_t j)
+{
+    return s->global && s->global[(j + s->global_by) % s->tokens * s->global_step];
+}
+
+/* A key of the window that is global, seen by a query that is not. */
+static bool is_both(const struct sight *s, int64_t j)
+{
+    return s->sparse && !s->all && is_near(s, j) && is_global_key(s, j);
 }
 
 static bool sees(const struct sight *sight, int64_t j)
 {
-    if (!is_near(sight, j))
+    if (sight->sparse && !sight->all && !is_near(sight, j) && !is_global_key(sight, j))
         return false;
     return !sight->mask || (sight->mask[j * sight->step] != 0) != sight->turned;
 }
@@ -199,7 +210,9 @@ static int64_t collect(const struct attn_power_trials *t, const struct attn_powe
     for (int64_t j = sight.begin; j < sight.end; j++) {
         if (!sees(&sight, j))
             continue;
-        const double s = built ? rebuilt(t, line, wrong, j) : scores[j];
+        double s = built ? rebuilt(t, line, wrong, j) : scores[j];
+        if (wrong->global_twice && is_both(&sight, j))
+            s += attn_ln2;
         t->key[n] = j;
         t->weight[n] = wrong->uniform && s != -INFINITY ? 0 : s;
         n += s != -INFINITY;

@@ -4,12 +4,13 @@
 #define ATTN_POWER_BITS_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
-/* Bit m stands for mistake number m. */
+/* A set of mistakes: bit m stands for mistake number m. */
+__extension__ typedef unsigned __int128 attn_power_set;
+
 struct attn_power {
     bool measured; /* false: nothing is known, and nothing is held against the verdict */
-    uint64_t applies, refused;
+    attn_power_set applies, refused;
 };
 
 /* The name of mistake m, NULL after the last. */

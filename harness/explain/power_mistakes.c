@@ -29,7 +29,9 @@ enum {
     RIGHT = 1 << 20,
     WIDTHS = 1 << 21, /* dk is not dv */
     B_QK = 1 << 22,
-    KV_HEADS = 1 << 23 /* several key/value heads */
+    KV_HEADS = 1 << 23, /* several key/value heads */
+    GLOBAL = 1 << 24,   /* a window with global tokens */
+    DILATION = 1 << 25
 };
 
 static const struct {
@@ -93,9 +95,14 @@ static const struct {
     {"residual_twice", RESIDUAL, {.residual_more = 1}},
     {"residual_before_w_o", RESIDUAL | SQUARE_O, {.residual_first = true}},
     {"pruned_head_counts", PRUNED, {.head_pruned_counts = true}},
+    {"global_keys_lost", GLOBAL, {.no_global_keys = true}},
+    {"global_rows_lost", GLOBAL, {.no_global_rows = true}},
+    {"global_keys_twice", GLOBAL, {.global_twice = true}},
+    {"global_keys_plus_1", GLOBAL, {.global_by = 1}},
+    {"dilation_lost", DILATION, {.no_dilation = true}},
 };
-enum { COUNT = sizeof mistakes / sizeof *mistakes, SCORES = 8 };
-_Static_assert(COUNT + SCORES <= 64, "struct attn_power has a bit for each");
+enum { COUNT = sizeof mistakes / sizeof *mistakes, SCORES = 9 };
+_Static_assert(COUNT + SCORES <= 8 * sizeof(attn_power_set), "a set has a bit for each");
 
 const char *attn_power_name(int m)
 {
@@ -138,6 +145,8 @@ static int features_of(const struct attn_problem *p)
                {B_O, has(p, ATTN_B_O)},
                {RESIDUAL, projected && f & ATTN_FLAG_RESIDUAL},
                {PRUNED, has(p, ATTN_HEAD_MASK)},
+               {GLOBAL, window && has(p, ATTN_GLOBAL)},
+               {DILATION, window && has(p, ATTN_DILATION)},
                {SQUARE_O, w_o && w_o->shape[0] == w_o->shape[1]}};
     int features = 0;
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)

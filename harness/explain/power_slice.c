@@ -83,6 +83,13 @@ static bool column_lost(struct attn_mutation *m)
     return true;
 }
 
+/* q and k for the scores of global queries, too. */
+static bool global_projection_lost(struct attn_mutation *m)
+{
+    return attn_mutated_drop(m, ATTN_Q_GLOBAL) && attn_mutated_drop(m, ATTN_K_GLOBAL) &&
+           attn_mutated_drop(m, ATTN_V_GLOBAL);
+}
+
 static const struct {
     const char *name;
     bool (*change)(struct attn_mutation *m);
@@ -94,7 +101,8 @@ static const struct {
                   {"score_without_query", query_lost},
                   {"score_hidden_unit_lost", hidden_lost},
                   {"score_without_norm", norm_lost},
-                  {"last_column_lost", column_lost}};
+                  {"last_column_lost", column_lost},
+                  {"global_projection_lost", global_projection_lost}};
 
 const char *attn_power_parameters(int number)
 {

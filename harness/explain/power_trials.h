@@ -143,9 +143,12 @@ struct attn_wrong {
     int cap, keep, drop, of, scores;
     int64_t bias_head, value_by; /* bias of head h + bias_head, value of key j + value_by */
     int64_t causal_by, left_by, right_by, len_by;
+    int64_t global_by; /* key j is global if token j + global_by is */
     bool uniform, other_side;
     bool no_causal, no_window, no_len, no_mask, mask_turned;
-    bool empty; /* another rule for empty rows */
+    bool no_global_keys, no_global_rows, no_dilation;
+    bool global_twice; /* a global key within the window counts twice */
+    bool empty;        /* another rule for empty rows */
     bool head_pruned_counts, w_o_transposed, residual_first, concat_by_one;
 };
 

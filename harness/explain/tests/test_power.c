@@ -63,11 +63,11 @@ static struct attn_power power_of(const char *line, double u_in)
     return power;
 }
 
-static bool has(uint64_t mask, const char *name)
+static bool has(attn_power_set set, const char *name)
 {
     for (int m = 0; attn_power_name(m); m++)
         if (!strcmp(attn_power_name(m), name))
-            return mask >> m & 1;
+            return set >> m & 1;
     fail_msg("no mistake is called %s", name);
     return false;
 }
@@ -107,6 +107,14 @@ static void mistakes_apply_where_they_differ(void **state)
     for (size_t n = 0; n < sizeof names / sizeof *names; n++)
         if (!has(rich.applies, names[n]))
             fail_msg("%s does not apply", names[n]);
+    const struct attn_power sparse = power_of(lines[18], 0);
+    static const char *const of_sparse[] = {"global_keys_lost",  "global_rows_lost",
+                                            "global_keys_twice", "global_keys_plus_1",
+                                            "dilation_lost",     "global_projection_lost"};
+    for (size_t n = 0; n < sizeof of_sparse / sizeof *of_sparse; n++)
+        if (!has(sparse.applies, of_sparse[n]) || !has(sparse.refused, of_sparse[n]))
+            fail_msg("%s: applies %d, refused %d", of_sparse[n], has(sparse.applies, of_sparse[n]),
+                     has(sparse.refused, of_sparse[n]));
     const struct attn_power mha = power_of(lines[13], 0);
     static const char *const projected[] = {
         "b_v_twice",           "b_q_b_k_exchanged",  "w_o_transposed",    "residual_twice",
@@ -181,7 +189,7 @@ static void too_little_power_is_said(void **state)
     assert_false(attn_power_enough(&few, 1, why, sizeof why));
     assert_non_null(strstr(why, " would have passed: middle_key_dropped"));
     struct attn_power blunt = good; /* all but the scale 2 % off */
-    blunt.refused &= ~((uint64_t)1 << ATTN_POWER_SCALE);
+    blunt.refused &= ~((attn_power_set)1 << ATTN_POWER_SCALE);
     assert_true(has(blunt.applies, "scale_1.02"));
     assert_string_equal(attn_power_name(ATTN_POWER_SCALE), "scale_1.02");
     assert_true(attn_power_enough(&blunt, ATTN_POWER_SLACK, why, sizeof why));
