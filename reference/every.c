@@ -7,18 +7,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reference/every_alike.h"
 #include "reference/every_query.h"
 #include "reference/parallel.h"
 #include "reference/score.h"
 
-bool ref_every_fits(const struct attn_problem *p, char *why, size_t size)
+/* Where rows with the same query have the same answer. */
+static const char *hinders_alike(const struct attn_problem *p)
+{
+    const struct attn_tensor *len = attn_tensor_find(p, ATTN_LEN);
+    return p->flags & ATTN_FLAG_CAUSAL ? "a causal mask"
+           : len && len->rank > 1      ? "a length for each query"
+           : p->sk == 0                ? "no keys"
+                                       : NULL;
+}
+
+static const char *hinders(const struct attn_problem *p)
 {
     static const struct {
         uint32_t role;
         const char *name;
     } hindering[] = {{ATTN_MASK, "a boolean mask"},
-                     {ATTN_GLOBAL, "global tokens"},
-                     {ATTN_DILATION, "a dilated window"},
+                     {ATTN_Q_GLOBAL, "global tokens with projections of their own"},
                      {ATTN_BIAS, "a bias"},
                      {ATTN_ALIBI, "ALiBi"},
                      {ATTN_WEIGHTS, "weights to give"},
@@ -34,16 +44,37 @@ bool ref_every_fits(const struct attn_problem *p, char *why, size_t size)
     for (size_t n = 0; n < sizeof hindering / sizeof *hindering && !what; n++)
         if (attn_tensor_find(p, hindering[n].role))
             what = hindering[n].name;
+    return what;
+}
+
+bool ref_every_fits(const struct attn_problem *p, char *why, size_t size)
+{
+    const char *what = ref_op_is(p->op, REF_ROWS_ALIKE) ? hinders_alike(p) : hinders(p);
     if (what && why)
         snprintf(why, size, "the problem has %s", what);
     return !what;
 }
 
+/* Global tokens of all batches: each may be a run by itself in each row. */
+static double count_globals(const struct attn_problem *p)
+{
+    const struct attn_tensor *global = attn_tensor_find(p, ATTN_GLOBAL);
+    struct ref_operands operands;
+    double count = 0;
+    ref_operands_init(&operands, p);
+    for (int64_t n = 0; global && global->data && n < p->b * p->sk; n++)
+        count += ref_is_global(&operands, n / p->sk, n % p->sk);
+    return count;
+}
+
 double ref_every_cost(const struct attn_problem *p, int64_t queries)
 {
     const double heads = (double)(p->b * p->hq), d = (double)(p->dk + p->dv);
+    if (ref_op_is(p->op, REF_ROWS_ALIKE))
+        return heads * (double)queries * ref_op_find(p->op)->unit_cost(p, 0);
     return heads * ((double)queries * (double)p->sk * (6.0 * d + 60.0) +
-                    (double)p->sq * (double)p->dv * 80.0);
+                    (double)p->sq * (double)p->dv * 80.0) +
+           4.0 * (double)(p->hq * p->dv * p->sq) * count_globals(p);
 }
 
 /* ---- one head ---- */
@@ -115,9 +146,10 @@ static void visit_rows(const struct every *e, const struct every_work *w, int64_
                                           .bound = answer + dv,
                                           .lse = answer[2 * dv],
                                           .lse_bound = answer[2 * dv + 1]};
-        int64_t begin, end;
-        ref_key_range(&e->job.operands, e->block.b, e->order[n], &begin, &end);
-        if (begin < end || e->job.empty_row != ATTN_EMPTY_UNIFORM)
+        struct ref_sight sight;
+        struct ref_run run;
+        ref_sight_of(&e->job.operands, e->block.b, e->block.h, e->order[n], &sight);
+        if (ref_sight_next(&sight, 0, &run) || e->job.empty_row != ATTN_EMPTY_UNIFORM)
             visit(context, &row);
     }
 }
@@ -135,11 +167,13 @@ static int do_head(struct every *e, double *seen,
                    char *why, size_t size)
 {
     const struct attn_tensor *sink = e->job.operands.by_role[ATTN_SINK];
+    const struct attn_tensor *dilation = e->job.operands.by_role[ATTN_DILATION];
     const char *wrong = NULL;
 
     ref_keys_load(&e->job, &e->keys, e->block.b, e->block.h);
     e->sink_logit = sink ? ref_load(sink, &e->block.h) : -INFINITY;
     e->sink = e->sink_logit != -INFINITY;
+    e->step = dilation ? (int64_t)ref_load(dilation, &e->block.h) : 1;
     if (e->sink && !isfinite(e->sink_logit))
         wrong = "a sink is not finite";
     else if (!all_signs(&e->keys))
@@ -222,6 +256,8 @@ int ref_every_row(const struct attn_problem *problem, const struct ref_request *
 
     if (ref_check_problem(problem, why, size) != ATTN_OK || !ref_every_fits(problem, why, size))
         return ATTN_UNSUPPORTED;
+    if (ref_op_is(problem->op, REF_ROWS_ALIKE))
+        return ref_every_alike(problem, request, visit, context, why, size);
     ref_operands_init(&e.job.operands, problem);
     ref_shape_of_problem(e.job.op, problem, &e.job.shape);
     /* No chains: nothing of this is probabilistic. */

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* every.h - every row of attention at any length, where few queries are distinct.
+/* every.h - every row at any length, where few queries are distinct.
  *
- * Rows with the same query share their scores. If the keys of each row are a range (no boolean
- * mask, no bias, no ALiBi, no dropout) and every v is 1 or -1, a row needs only sums over its
- * range: a tree of partial sums gives them in O(log Sk) steps, by additions alone. The bound
- * follows from sums of the same kind (BOUND.md, "Every row"). */
+ * Attention: rows with the same query share their scores. If the keys of each row are few ranges
+ * (no boolean mask, no bias, no ALiBi, no dropout) and every v is 1 or -1, a row needs only sums
+ * over its ranges: a tree of partial sums gives each in O(log Sk) steps, by additions alone. A
+ * window in steps is a range of keys that are sorted by what the step leaves of them. The bound
+ * follows from sums of the same kind (BOUND.md, "Every row").
+ *
+ * Operators with REF_ROWS_ALIKE: one row of each query stands for all, whatever v is. */
 #ifndef ATTN_REFERENCE_EVERY_H
 #define ATTN_REFERENCE_EVERY_H
 

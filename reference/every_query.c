@@ -28,15 +28,15 @@ static void clear_sum(double *sum, int64_t width)
     sum[EVERY_MOST] = -INFINITY;
 }
 
-/* Adds keys [from, to) to a sum. */
+/* Adds keys from, from + step, ... below `to` to a sum. */
 ATTN_CLONES("avx2", "avx512f")
-static void add_range(const struct ref_keys *keys, const struct ref_scratch *x, int64_t from,
-                      int64_t to, double *restrict sum)
+static void add_keys(const struct ref_keys *keys, const struct ref_scratch *x, int64_t from,
+                     int64_t to, int64_t step, double *restrict sum)
 {
     const int64_t dv = keys->dv;
     double *restrict weighted = sum + EVERY_COLUMNS, *restrict grown = sum + EVERY_COLUMNS + dv;
 
-    for (int64_t j = from; j < to; j++) {
+    for (int64_t j = from; j < to; j += step) {
         const double p = x->p[j], growth = x->growth[j], *restrict v = keys->v + j * dv;
         sum[EVERY_MOST] = x->score[2][j] > sum[EVERY_MOST] ? x->score[2][j] : sum[EVERY_MOST];
         sum[EVERY_WEIGHT] += p;
@@ -49,16 +49,41 @@ static void add_range(const struct ref_keys *keys, const struct ref_scratch *x, 
     }
 }
 
+/* Keys have places in the tree: first those that have the step's rest of the first key, then those
+ * of the next, and so on. So a run in steps is a range of places. Without steps it is the order of
+ * keys. */
+static int64_t first_place(const struct every *e, const struct every_work *w, int64_t rest)
+{
+    const int64_t n = w->end - w->first, more = n % e->step;
+
+    return n / e->step * rest + (rest < more ? rest : more);
+}
+
+/* Adds places [from, to) to a sum. */
+static void add_places(const struct every *e, const struct every_work *w, int64_t from, int64_t to,
+                       double *sum)
+{
+    for (int64_t rest = 0; from < to; rest++) {
+        const int64_t first = first_place(e, w, rest), next = first_place(e, w, rest + 1);
+        const int64_t stop = to < next ? to : next, key = w->first + rest;
+        if (from >= next)
+            continue;
+        add_keys(&e->keys, w->scratch, key + (from - first) * e->step,
+                 key + (stop - first - 1) * e->step + 1, e->step, sum);
+        from = stop;
+    }
+}
+
 static void build_tree(const struct every *e, struct every_work *w)
 {
-    const int64_t width = e->width;
+    const int64_t width = e->width, places = w->end - w->first;
 
     for (int64_t n = 0; n < w->leaves; n++) {
-        const int64_t from = w->first + n * EVERY_LEAF,
-                      to = from + EVERY_LEAF < w->end ? from + EVERY_LEAF : w->end;
+        const int64_t from = n * EVERY_LEAF,
+                      to = from + EVERY_LEAF < places ? from + EVERY_LEAF : places;
         double *leaf = w->tree + (w->leaves + n) * width;
         clear_sum(leaf, width);
-        add_range(&e->keys, w->scratch, from, to, leaf);
+        add_places(e, w, from, to, leaf);
     }
     for (int64_t n = w->leaves - 1; n > 0; n--) {
         double *node = w->tree + n * width;
@@ -67,24 +92,36 @@ static void build_tree(const struct every *e, struct every_work *w)
     }
 }
 
-/* The sum over keys [begin, end): whole leaves by the tree, the rest key by key. */
-static void sum_range(const struct every *e, struct every_work *w, int64_t begin, int64_t end)
+/* Adds places [begin, end) to the sum: whole leaves by the tree, the rest key by key. */
+static void add_range(const struct every *e, struct every_work *w, int64_t begin, int64_t end)
 {
-    int64_t left = (begin - w->first + EVERY_LEAF - 1) / EVERY_LEAF,
-            right = (end - w->first) / EVERY_LEAF;
+    int64_t left = (begin + EVERY_LEAF - 1) / EVERY_LEAF, right = end / EVERY_LEAF;
 
-    clear_sum(w->sum, e->width);
     if (left >= right) {
-        add_range(&e->keys, w->scratch, begin, end, w->sum);
+        add_places(e, w, begin, end, w->sum);
         return;
     }
-    add_range(&e->keys, w->scratch, begin, w->first + left * EVERY_LEAF, w->sum);
-    add_range(&e->keys, w->scratch, w->first + right * EVERY_LEAF, end, w->sum);
+    add_places(e, w, begin, left * EVERY_LEAF, w->sum);
+    add_places(e, w, right * EVERY_LEAF, end, w->sum);
     for (left += w->leaves, right += w->leaves; left < right; left /= 2, right /= 2) {
         if (left % 2)
             add_node(w->sum, w->tree + left++ * e->width, e->width);
         if (right % 2)
             add_node(w->sum, w->tree + --right * e->width, e->width);
+    }
+}
+
+/* Adds a run of keys to the sum. In a head with steps, keys side by side are a range for each rest.
+ */
+static void add_run(const struct every *e, struct every_work *w, const struct ref_run *run)
+{
+    const int64_t length = run->end - run->begin, side_by_side = run->step < e->step ? e->step : 1;
+
+    for (int64_t n = 0; n < side_by_side && n < length; n++) {
+        const struct ref_run part = {run->begin + n, run->end, e->step};
+        const int64_t at = part.begin - w->first;
+        const int64_t place = first_place(e, w, at % e->step) + at / e->step;
+        add_range(e, w, place, place + ref_run_count(&part));
     }
 }
 
@@ -119,17 +156,19 @@ static void weigh_keys(const struct every *e, struct every_work *w)
               &w->sink_growth, &w->sink_lower);
 }
 
-/* The keys that any row of the query sees. */
+/* Keys among which are all that any row of the query sees. */
 static void find_keys(const struct every *e, struct every_work *w, int64_t query)
 {
     w->first = e->keys.sk;
     w->end = 0;
     for (int64_t n = e->start[query]; n < e->start[query + 1]; n++) {
-        int64_t begin, end;
-        ref_key_range(&e->job.operands, e->block.b, e->order[n], &begin, &end);
-        if (begin >= end)
+        struct ref_sight sight;
+        struct ref_run run;
+        ref_sight_of(&e->job.operands, e->block.b, e->block.h, e->order[n], &sight);
+        if (!ref_sight_next(&sight, 0, &run))
             continue;
-        w->first = begin < w->first ? begin : w->first;
+        const int64_t end = sight.global ? sight.end : sight.near.end;
+        w->first = run.begin < w->first ? run.begin : w->first;
         w->end = end > w->end ? end : w->end;
     }
     w->end = w->end > w->first ? w->end : w->first;
@@ -236,18 +275,19 @@ void ref_every_answer(const struct every *e, struct every_work *w, int64_t i, do
 {
     struct ref_softmax row = {.sink = e->sink, .sink_logit = e->sink_logit};
     const int64_t dv = e->keys.dv;
-    int64_t begin, end;
+    struct ref_sight sight;
+    struct ref_run run;
 
-    ref_key_range(&e->job.operands, e->block.b, i, &begin, &end);
-    row.n = end > begin ? end - begin : 0;
+    ref_sight_of(&e->job.operands, e->block.b, e->block.h, i, &sight);
+    clear_sum(w->sum, e->width);
+    for (int64_t from = 0; ref_sight_next(&sight, from, &run); from = run.end) {
+        row.n += ref_run_count(&run);
+        add_run(e, w, &run);
+    }
     if (row.n == 0 && (!e->sink || e->job.empty_row == ATTN_EMPTY_NAN)) {
         store_empty(e, answer);
         return;
     }
-    if (row.n > 0)
-        sum_range(e, w, begin, end);
-    else
-        clear_sum(w->sum, e->width);
     row.max = e->sink ? fmax(w->sum[EVERY_MOST], e->sink_logit) : w->sum[EVERY_MOST];
     const double all = w->sum[EVERY_WEIGHT] + w->sink;
     row.sum = all * exp(w->top - row.max);

@@ -36,6 +36,7 @@ struct every {
     int64_t *query;         /* [Sq] number of the row's query in this head */
     int64_t *order, *start; /* rows by query */
     int64_t queries, first_query;
+    int64_t step; /* of the window of this head */
     bool sink;
     double sink_logit;
     uint32_t lse_dtype;

@@ -137,8 +137,10 @@ enum {
                           struct attn_problem, with its rules for empty rows */
     REF_APPROXIMATES = 8, /* an approximation of softmax attention of q, k (none: q/|q|) and v;
                             fills ref_result.implied. Units of OUT are b, h, i */
-    REF_UNIFORM = 16      /* with REF_QKV, without a softmax: if all keys are 0, those that are
+    REF_UNIFORM = 16,     /* with REF_QKV, without a softmax: if all keys are 0, those that are
                             allowed weigh alike, so that fill=census counts them */
+    REF_ROWS_ALIKE = 32   /* with REF_QKV, without causal and a length for each query: rows of a
+                            head with the same query have the same answer */
 };
 
 /* Extents by letter, and which roles are present. Sizes and costs are counted from these. */

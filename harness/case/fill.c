@@ -170,6 +170,8 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
         return projected ? NULL : "projections";
     if (fill == ATTN_FILL_FEW_QUERIES && projected)
         return "op=" ATTN_DEFAULT_OP ": projections mix what it puts into q, k and v";
+    if (fill == ATTN_FILL_FEW_QUERIES && ref_op_is(c->op, REF_ROWS_ALIKE))
+        return c->causal || c->len == ATTN_LEN_RAND_2D ? "rows that see the same keys" : NULL;
     if (fill == ATTN_FILL_ROUNDING || (fill >= ATTN_FILL_CONSTANT && fill <= ATTN_FILL_TINY))
         return NULL;
     if (needs_softmax(fill) && attn_case_weighs(c))
@@ -199,13 +201,13 @@ static const char *why_not(const struct attn_case *c, enum attn_fill fill, char 
     if (projected && !product && fill != ATTN_FILL_ONE_HOT)
         return "a score that is a product";
     switch (fill) {
-    case ATTN_FILL_FEW_QUERIES: /* every row must see a range of keys */
+    case ATTN_FILL_FEW_QUERIES: /* every row must see few ranges of keys */
         if (score->traits & REF_SCORE_PLACES)
             return "a score that does not depend on distances";
-        if (c->global != ATTN_GLOBAL_NONE || c->n_dilation > 0)
-            return "rows that see a range of keys: no global tokens, no dilation";
+        if (c->global_proj)
+            return "global tokens without projections of their own";
         return c->mask_bool || c->bias_normal || c->bias_const || c->alibi || c->dropout
-                   ? "rows that see a range of keys: no boolean mask, bias, ALiBi or dropout"
+                   ? "rows that see ranges of keys: no boolean mask, bias, ALiBi or dropout"
                    : NULL;
     case ATTN_FILL_SPIKE:
         return !product ? "a score that is a product" : has_mask(c) ? NULL : "a mask";

@@ -73,7 +73,9 @@ static void visit(void *context, const struct ref_every_row *row)
 
 static void prepare(const struct attn_problem *p, uint32_t role, struct output *o)
 {
-    attn_units_of(p, ref_output_of(ref_op_find(p->op), role), &o->units);
+    const int output = ref_output_of(ref_op_find(p->op), role);
+    if (output >= 0)
+        attn_units_of(p, output, &o->units);
     if (o->units.tensor)
         o->threshold = attn_overflow_threshold(o->units.tensor->dtype);
 }

@@ -6,6 +6,7 @@
 
 #include "reference/parallel.h"
 #include "tensor/fill.h"
+#include "tensor/fill_few.h"
 #include "tensor/operand.h"
 #include "tensor/random.h"
 
@@ -267,8 +268,8 @@ static int draw_orthogonal(const struct attn_tensor *tensor, struct stream *stre
 static void draw_activation(const struct attn_case *c, const struct attn_tensor *tensor,
                             struct stream *stream, int threads)
 {
-    if (c->fill == ATTN_FILL_FEW_QUERIES)
-        return; /* fill_few.c writes every element */
+    if (attn_fill_few_writes(c, tensor->role))
+        return;
     switch (c->fill) {
     default: /* fills that change parts of a normal draw */
         attn_operand_fill_runs(tensor, threads, normal_values, stream);

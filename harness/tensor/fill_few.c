@@ -5,7 +5,10 @@
  * seed that no plugin knows; neighbours differ. Keys are random; scores of a row spread by
  * SPREAD. One key in each tile is close to one of the queries, in turn, and weighs as much for that
  * query as all random keys together. So each row looks at keys all over the sequence, and a lost
- * tile, a wrong scale or another row's answer show. Values are random signs. */
+ * tile, a wrong scale or another row's answer show. Values are random signs.
+ *
+ * Where rows with the same query have the same answer, whatever keys and values are (linformer,
+ * performer, nystrom), only q is made so; the other operands are those of fill=normal. */
 #include "tensor/fill_few.h"
 
 #include <math.h>
@@ -62,6 +65,17 @@ struct few {
     struct close_key *close; /* [heads, tiles] */
 };
 
+static bool rows_alike(const struct attn_case *c)
+{
+    return ref_op_is(c->op, REF_ROWS_ALIKE);
+}
+
+bool attn_fill_few_writes(const struct attn_case *c, uint32_t role)
+{
+    const bool query = role == ATTN_Q, pair = role == ATTN_K || role == ATTN_V;
+    return c->fill == ATTN_FILL_FEW_QUERIES && (query || (pair && !rows_alike(c)));
+}
+
 int64_t attn_fill_few_count(const struct attn_problem *problem)
 {
     int64_t count = MOST_QUERIES;
@@ -97,6 +111,8 @@ static void choose_units(struct few *f)
 {
     const double scale = fabs(f->c->scale), columns = (double)f->columns;
     f->unit = f->noise = 1;
+    if (rows_alike(f->c))
+        return;
     if (by_product(f)) {
         f->unit = 1 / sqrt(scale * sqrt(columns));
         f->noise = SPREAD * f->unit;
@@ -204,6 +220,8 @@ static void write_operands(struct few *f, struct attn_instance *instance, int th
 {
     for (uint32_t t = 0; t < instance->problem.n_tensors; t++) {
         const struct attn_tensor *tensor = &instance->tensors[t];
+        if (rows_alike(f->c) && tensor->role != ATTN_Q)
+            continue;
         f->width = tensor->shape[tensor->rank - 1];
         switch (tensor->role) {
         case ATTN_Q:

@@ -133,7 +133,11 @@ static void test_rows(void **state)
                                    MADE_LEN2D,
                                    MADE_SINK | MADE_CAUSAL,
                                    MADE_SINK | MADE_WINDOW | MADE_LEN2D,
-                                   MADE_SOFTCAP | MADE_CAUSAL};
+                                   MADE_SOFTCAP | MADE_CAUSAL,
+                                   MADE_WINDOW | MADE_GLOBAL,
+                                   MADE_WINDOW | MADE_GLOBAL | MADE_CAUSAL | MADE_LEN,
+                                   MADE_WINDOW | MADE_DILATION | MADE_SINK,
+                                   MADE_WINDOW | MADE_DILATION | MADE_GLOBAL | MADE_LEN};
     double widest = 0;
     (void)state;
     for (size_t n = 0; n < sizeof features / sizeof *features; n++)
@@ -145,7 +149,9 @@ static void test_rows(void **state)
                                                .hq = 4,
                                                .hkv = 2,
                                                .sq = 37 + 13 * (int64_t)seed,
-                                               .sk = 61 + 40 * (int64_t)seed,
+                                               .sk = (features[n] & MADE_GLOBAL ? 37 : 61) +
+                                                     (features[n] & MADE_GLOBAL ? 13 : 40) *
+                                                         (int64_t)seed,
                                                .dk = 8,
                                                .dv = 5,
                                                .spread = 1.5,
@@ -182,7 +188,8 @@ static void count_row(void *context, const struct ref_every_row *row)
 /* What is not of the kind is refused, and never answered wrongly. */
 static void test_refused(void **state)
 {
-    static const int features[] = {MADE_MASK, MADE_BIAS, MADE_ALIBI, MADE_PHILOX};
+    static const int features[] = {MADE_MASK, MADE_BIAS, MADE_ALIBI, MADE_PHILOX,
+                                   MADE_WINDOW | MADE_GLOBAL | MADE_PROJECTED};
     char why[256];
     int64_t visits = 0;
     struct made m;
