@@ -13,7 +13,9 @@ struct matrix_product {
     float *c;
     int64_t c_row;
     int64_t rows, columns, depth;
-    bool fresh;        /* c = a b */
+    bool fresh;     /* c = a b */
+    bool causal;    /* row r takes the first `before` + r + 1 rows of b, at most `depth`. Others */
+    int64_t before; /* may be read: they are finite, and a is 0 there */
     const float *fade; /* [rows] multiplies what a row of c holds first; NULL: 1 */
 };
 
@@ -39,10 +41,11 @@ FLASH_INLINE void matrix_tile(const int mr, const int nv, const struct matrix_pr
 {
     const float *a = x->a + row * x->a_row, *b = x->b + column;
     float *c = x->c + row * x->c_row + column;
+    const int64_t depth = x->causal ? attn_clamp(x->before + row + mr, 0, x->depth) : x->depth;
     const int64_t a_row = x->a_row, a_step = x->a_step, b_row = x->b_row, c_row = x->c_row;
     vf sum[FLASH_MR][FLASH_NV];
     matrix_begin(mr, nv, x, c, x->fade ? x->fade + row : NULL, sum);
-    for (int64_t at = 0; at < x->depth; at++) {
+    for (int64_t at = 0; at < depth; at++) {
         vf own[FLASH_NV];
 #pragma GCC unroll 4
         for (int n = 0; n < nv; n++)
@@ -76,8 +79,8 @@ FLASH_APART void matrix_multiply(const struct matrix_product *x)
     }
 }
 
-/* The same with causal: row r takes the first `before` + r + 1 rows of b, at most `depth`. A tile
- * takes those that all of its rows do, and each row by itself the rest. */
+/* The same with causal, whatever lies in b and a: a tile takes the rows of b that all of its rows
+ * do, and each row by itself the rest. */
 static void matrix_multiply_causal(const struct matrix_product *x, int64_t before)
 {
     for (int64_t group = 0; group < x->rows; group += FLASH_MR) {
@@ -88,6 +91,7 @@ static void matrix_multiply_causal(const struct matrix_product *x, int64_t befor
         tile.c = x->c + group * x->c_row;
         tile.depth = all;
         matrix_multiply(&tile);
+        tile.fresh = false;
         const int64_t end = group + tile.rows;
         tile.rows = 1;
         tile.b = x->b + all * x->b_row;

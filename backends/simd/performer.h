@@ -17,7 +17,8 @@ struct attn_performer_room {
     float *w;           /* [dk][m] transposed */
     float *x;           /* [ROWS][dk] scaled keys or queries */
     float *half;        /* [Sk] |k'|^2 / 2 */
-    float *phi, *phi_q; /* [Sk][m], [ROWS][m] features; 0 beyond m */
+    float *products;    /* [Sk][m] w k' */
+    float *phi, *phi_q; /* [ROWS][m] features of keys and of queries; 0 beyond m */
     float *v;           /* [ROWS][dv] */
     float *state, *sum; /* [m][dv], [m] */
     float *out;         /* [ROWS][dv] */
@@ -41,7 +42,8 @@ static inline int64_t attn_performer_lay_out(const struct attn_problem *p, int n
     } arrays[] = {{&r->w, p->dk * r->m_row},
                   {&r->x, rows * r->dk_room},
                   {&r->half, attn_round_up(p->sk, 16)},
-                  {&r->phi, (p->sk + ATTN_PERFORMER_CAUSAL) * r->m_row},
+                  {&r->products, p->sk * r->m_row},
+                  {&r->phi, rows * r->m_row},
                   {&r->phi_q, rows * r->m_row},
                   {&r->v, rows * r->dv_row},
                   {&r->state, r->m * r->dv_row},

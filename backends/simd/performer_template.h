@@ -68,18 +68,18 @@ static vf raise_largest(const struct attn_performer_room *r, double eps, const f
 }
 
 /* From w x' to features; 0 beyond m. */
-static void take_features(const struct attn_performer_room *r, double eps, float *products,
-                          float half, vf largest)
+static void take_features(const struct attn_performer_room *r, double eps, const float *products,
+                          float half, vf largest, float *phi)
 {
     const float found = vf_largest(largest);
     const vf log2_e = vf_set1(LOG2_E), more = vf_set1((float)eps);
     const vf less = vf_set1(-(half + (isfinite(found) ? found : 0)) * LOG2_E);
     for (int64_t c = 0; c < r->m_room; c += VF_LANES) {
         const vf x = vf_fma(vf_load(products + c), log2_e, less);
-        vf_store(products + c, vf_add(exp2_negative(x), more));
+        vf_store(phi + c, vf_add(exp2_negative(x), more));
     }
     for (int64_t c = r->m; c < r->m_room; c++)
-        products[c] = 0;
+        phi[c] = 0;
 }
 
 static void take_w(const struct attn_recurrent_part *part, const struct attn_performer_room *r)
@@ -100,14 +100,16 @@ static vf take_key_products(const struct attn_recurrent_part *part,
     vf most = vf_set1(-INFINITY);
     for (int64_t j = 0; j < keys; j += ATTN_PERFORMER_ROWS) {
         const int64_t rows = attn_clamp(keys - j, 0, ATTN_PERFORMER_ROWS);
-        take_products(part, r, &part->operands->k, g, j, rows, r->phi + j * r->m_row, r->half + j);
+        take_products(part, r, &part->operands->k, g, j, rows, r->products + j * r->m_row,
+                      r->half + j);
         for (int64_t n = j; n < j + rows; n++)
-            most = raise_largest(r, eps, r->phi + n * r->m_row, r->half[n], most);
+            most = raise_largest(r, eps, r->products + n * r->m_row, r->half[n], most);
     }
     return most;
 }
 
-/* Features of keys [first, first + rows), and their values to r->v. */
+/* Features of keys [first, first + rows) to r->phi, and their values to r->v. The products stay as
+ * they are: features that took their place would go to memory once more. */
 static void take_keys_of(const struct attn_recurrent_part *part,
                          const struct attn_performer_room *r, int64_t g, int64_t first,
                          int64_t rows, vf most)
@@ -116,16 +118,15 @@ static void take_keys_of(const struct attn_recurrent_part *part,
     for (int64_t n = 0; n < rows; n++) {
         widen(v, attn_row_start(v, part->b, g, first + n), v->stride[3], part->problem->dv,
               r->v + n * r->dv_row);
-        take_features(r, part->problem->eps, r->phi + (first + n) * r->m_row, r->half[first + n],
-                      most);
+        take_features(r, part->problem->eps, r->products + (first + n) * r->m_row,
+                      r->half[first + n], most, r->phi + n * r->m_row);
     }
 }
 
 /* They join the state. */
-static void add_keys(const struct attn_performer_room *r, int64_t first, int64_t rows)
+static void add_keys(const struct attn_performer_room *r, int64_t rows)
 {
-    const float *phi = r->phi + first * r->m_row;
-    matrix_multiply(&(struct matrix_product){.a = phi,
+    matrix_multiply(&(struct matrix_product){.a = r->phi,
                                              .a_row = 1,
                                              .a_step = r->m_row,
                                              .b = r->v,
@@ -135,9 +136,12 @@ static void add_keys(const struct attn_performer_room *r, int64_t first, int64_t
                                              .rows = r->m,
                                              .columns = r->dv_room,
                                              .depth = rows});
-    for (int64_t n = 0; n < rows; n++)
-        for (int64_t c = 0; c < r->m_room; c += VF_LANES)
-            vf_store(r->sum + c, vf_add(vf_load(r->sum + c), vf_load(phi + n * r->m_row + c)));
+    for (int64_t c = 0; c < r->m_room; c += VF_LANES) {
+        vf sum = vf_load(r->sum + c);
+        for (int64_t n = 0; n < rows; n++)
+            sum = vf_add(sum, vf_load(r->phi + n * r->m_row + c));
+        vf_store(r->sum + c, sum);
+    }
 }
 
 /* Scores of four keys, for as many queries as make a vector of them. */
@@ -169,57 +173,72 @@ FLASH_INLINE void feature_scores(const struct attn_performer_room *r, const floa
         memcpy(s + i * ATTN_PERFORMER_CAUSAL, scores + i * SCORE_KEYS, SCORE_KEYS * sizeof *s);
 }
 
-/* Scores of a block of queries with the keys from `first` on that they may see. */
-FLASH_APART void block_scores(const struct attn_performer_room *r, int64_t first, int64_t rows)
+/* Scores of a block of queries with those keys of the block that they may see. */
+FLASH_APART void block_scores(const struct attn_performer_room *r, const float *phi_q, int64_t rows)
 {
     for (int64_t i = 0; i < rows; i += SCORE_QUERIES)
         for (int64_t j = 0; j < i + SCORE_QUERIES; j += SCORE_KEYS)
-            feature_scores(r, r->phi_q + i * r->m_row, r->phi + (first + j) * r->m_row,
+            feature_scores(r, phi_q + i * r->m_row, r->phi + j * r->m_row,
                            r->s + i * ATTN_PERFORMER_CAUSAL + j);
 }
 
-/* A block of queries meets the keys from `first` on that are not in the state yet, at most `keys`.
- * Their values are in r->v. */
-static void meet_keys(const struct attn_performer_room *r, int64_t first, int64_t rows,
+/* A block of queries meets the keys of the block, which are not in the state yet. */
+static void meet_keys(const struct attn_performer_room *r, const float *phi_q, int64_t rows,
                       int64_t keys)
 {
-    block_scores(r, first, rows);
-    matrix_multiply_causal(&(struct matrix_product){.a = r->s,
-                                                    .a_row = ATTN_PERFORMER_CAUSAL,
-                                                    .a_step = 1,
-                                                    .b = r->v,
-                                                    .b_row = r->dv_row,
-                                                    .c = r->out,
-                                                    .c_row = r->dv_row,
-                                                    .rows = rows,
-                                                    .columns = r->dv_room,
-                                                    .depth = keys},
-                           0);
+    const struct matrix_product x = {.a = r->s,
+                                     .a_row = ATTN_PERFORMER_CAUSAL,
+                                     .a_step = 1,
+                                     .b = r->v,
+                                     .b_row = r->dv_row,
+                                     .c = r->out,
+                                     .c_row = r->dv_row,
+                                     .rows = rows,
+                                     .columns = r->dv_room,
+                                     .depth = keys,
+                                     .causal = finite_floats(r->v, keys * r->dv_row)};
+    block_scores(r, phi_q, rows);
+    for (int64_t i = 0; i < rows; i++)
+        memset(r->s + i * ATTN_PERFORMER_CAUSAL + i + 1, 0,
+               (size_t)(ATTN_PERFORMER_CAUSAL - i - 1) * sizeof *r->s);
+    if (x.causal)
+        matrix_multiply(&x);
+    else
+        matrix_multiply_causal(&x, 0);
 }
 
 /* The denominator of row n of a block: the state, and the first `keys` keys of the block. */
-static float denominator_of(const struct attn_performer_room *r, int64_t n, int64_t keys)
+static float denominator_of(const struct attn_performer_room *r, const float *phi_q, int64_t n,
+                            int64_t keys)
 {
-    float sum = dot_of(r->phi_q + n * r->m_row, r->sum, r->m_room);
+    float sum = dot_of(phi_q + n * r->m_row, r->sum, r->m_room);
     for (int64_t j = 0; j < keys; j++)
         sum += r->s[n * ATTN_PERFORMER_CAUSAL + j];
     return sum;
 }
 
-/* Queries [i, i + rows): they read the state, and with causal the first `keys` keys from i on. */
-static void give_rows(const struct attn_recurrent_part *part, const struct attn_performer_room *r,
-                      int64_t i, int64_t rows, int64_t keys)
+/* Features of queries [i, i + rows). */
+static void take_query_features(const struct attn_recurrent_part *part,
+                                const struct attn_performer_room *r, int64_t i, int64_t rows)
 {
-    const struct attn_problem *p = part->problem;
-    const struct attn_tensor *out = &part->operands->out;
+    const double eps = part->problem->eps;
     float half[ATTN_PERFORMER_ROWS];
     take_products(part, r, &part->operands->q, part->h, i, rows, r->phi_q, half);
     for (int64_t n = 0; n < rows; n++) {
         float *phi = r->phi_q + n * r->m_row;
-        take_features(r, p->eps, phi, half[n],
-                      raise_largest(r, p->eps, phi, half[n], vf_set1(-INFINITY)));
+        take_features(r, eps, phi, half[n], raise_largest(r, eps, phi, half[n], vf_set1(-INFINITY)),
+                      phi);
     }
-    matrix_multiply(&(struct matrix_product){.a = r->phi_q,
+}
+
+/* Queries [i, i + rows), with features phi_q: they read the state, and with causal the first `keys`
+ * keys from i on. */
+static void give_rows(const struct attn_recurrent_part *part, const struct attn_performer_room *r,
+                      const float *phi_q, int64_t i, int64_t rows, int64_t keys)
+{
+    const struct attn_problem *p = part->problem;
+    const struct attn_tensor *out = &part->operands->out;
+    matrix_multiply(&(struct matrix_product){.a = phi_q,
                                              .a_row = r->m_row,
                                              .a_step = 1,
                                              .b = r->state,
@@ -231,10 +250,10 @@ static void give_rows(const struct attn_recurrent_part *part, const struct attn_
                                              .depth = r->m,
                                              .fresh = true});
     if (keys > 0)
-        meet_keys(r, i, rows, keys);
+        meet_keys(r, phi_q, rows, keys);
     for (int64_t n = 0; n < rows; n++) {
         const int64_t end = attn_keys_seen(p, &part->operands->len, part->b, i + n).end;
-        const float below = denominator_of(r, n, attn_clamp(n + 1, 0, keys));
+        const float below = denominator_of(r, phi_q, n, attn_clamp(n + 1, 0, keys));
         if (end == 0)
             memset(r->out + n * r->dv_row, 0, (size_t)p->dv * sizeof(float));
         narrow(out, attn_row_start(out, part->b, part->h, i + n), out->stride[3], p->dv,
@@ -261,12 +280,15 @@ static void run_performer(const struct attn_recurrent_part *part)
     for (int64_t j = 0; j < keys && !causal; j += step) {
         const int64_t rows = attn_clamp(keys - j, 0, step);
         take_keys_of(part, &r, g, j, rows, most);
-        add_keys(&r, j, rows);
+        add_keys(&r, rows);
     }
     for (int64_t i = 0; i < p->sq; i += step) {
         const int64_t more = causal ? attn_clamp(keys - i, 0, step) : 0;
+        const int64_t place = i % ATTN_PERFORMER_ROWS; /* whole steps */
+        if (place == 0)
+            take_query_features(part, &r, i, attn_clamp(p->sq - i, 0, ATTN_PERFORMER_ROWS));
         take_keys_of(part, &r, g, i, more, most);
-        give_rows(part, &r, i, attn_clamp(p->sq - i, 0, step), more);
-        add_keys(&r, i, more);
+        give_rows(part, &r, r.phi_q + place * r.m_row, i, attn_clamp(p->sq - i, 0, step), more);
+        add_keys(&r, more);
     }
 }

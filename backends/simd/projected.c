@@ -38,7 +38,8 @@ static int64_t lay_out(struct attn_projected *x, const struct attn_plan *plan, f
     const int first = is_buffer(x, 0) ? 0 : 1;
     const int64_t nr = plan->isa->nr;
     int64_t used;
-    x->scratch = ATTN_PROJECT_KEYS * (attn_round_up(p->dk > p->dv ? p->dk : p->dv, nr) + nr);
+    x->scratch =
+        ATTN_PROJECT_KEYS * (attn_round_up(p->dk > p->dv ? p->dk : p->dv, nr) + ATTN_PROJECT_ROWS);
     if (__builtin_mul_overflow(x->scratch, (int64_t)plan->threads, &used))
         return -1;
     return attn_buffers_place(x->tensors + first, 3 - first, used, base);

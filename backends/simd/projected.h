@@ -8,8 +8,9 @@
 #include "plan.h"
 
 enum {
-    ATTN_PROJECT_ROWS = 48, /* of a part; the keys are packed once for them */
-    ATTN_PROJECT_KEYS = 128 /* that are packed at a time */
+    ATTN_PROJECT_ROWS = 48, /* of a part */
+    ATTN_PROJECT_KEYS =
+        96 /* at a time: with the rows they fill the first-level cache at width 64 */
 };
 
 /* Rows [first, first + rows) of `to`, a buffer [B,H,rows,width]. */
