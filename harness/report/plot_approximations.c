@@ -95,16 +95,6 @@ static int find_panels(const struct attn_approximations *all, struct panels *pan
     return 0;
 }
 
-static size_t place_of(struct panels *panels, size_t backend)
-{
-    size_t at = 0;
-    while (at < panels->n_backends && panels->backends[at] != backend)
-        at++;
-    if (at == panels->n_backends && at < ATTN_SERIES_BACKENDS)
-        panels->backends[panels->n_backends++] = backend;
-    return at;
-}
-
 /* As a string of a data file, which has no escapes. */
 static void put_quoted(FILE *out, const char *text)
 {
@@ -147,7 +137,7 @@ static void put_case(FILE *out, const struct attn_view *view, const struct attn_
             !attn_approximation_times(view, row))
             continue;
         struct panel *panel = &panels->items[p];
-        const size_t place = place_of(panels, row->backend);
+        const size_t place = attn_series_place(panels->backends, &panels->n_backends, row->backend);
         fprintf(out, "%zu %zu %.6g %.6g ", p + 1, place + 1, row->median, error_of(a));
         /* Only the fastest has a name beside it. */
         put_quoted(out, row == a->row ? name : "");

@@ -22,17 +22,6 @@ struct panels {
     size_t points;
 };
 
-/* The place of a backend among those of all panels, added if it is new; n_backends: no room. */
-static size_t place_of(struct panels *panels, size_t backend)
-{
-    size_t at = 0;
-    while (at < panels->n_backends && panels->backends[at] != backend)
-        at++;
-    if (at == panels->n_backends && at < ATTN_SERIES_BACKENDS)
-        panels->backends[panels->n_backends++] = backend;
-    return at;
-}
-
 /* The fastest ranked backend at a size; NULL: none. */
 static const struct attn_view_row *best_at(const struct attn_series *series, size_t point)
 {
@@ -67,7 +56,8 @@ static void put_panel(FILE *out, struct panels *panels, size_t panel)
     for (size_t x = 0; x < series->n_points; x++)
         best[x] = best_at(series, x);
     for (size_t b = 0; b < series->n_backends; b++) {
-        const size_t place = place_of(panels, series->backends[b]);
+        const size_t place =
+            attn_series_place(panels->backends, &panels->n_backends, series->backends[b]);
         for (size_t x = 0; x < series->n_points && place < panels->n_backends; x++) {
             fprintf(out, "%zu %zu %.0f", panel + 1, place + 1, series->x[x]);
             put_point(out, panels, series->cells[b][x], best[x]);

@@ -298,3 +298,13 @@ int attn_series_find(const struct attn_view *view, struct attn_series_kind kind,
     }
     return 0;
 }
+
+size_t attn_series_place(size_t *backends, size_t *count, size_t backend)
+{
+    size_t at = 0;
+    while (at < *count && backends[at] != backend)
+        at++;
+    if (at == *count && at < ATTN_SERIES_BACKENDS)
+        backends[(*count)++] = backend;
+    return at;
+}

@@ -58,6 +58,10 @@ void attn_series_name(const struct attn_series *series, const char *kind, char *
 void attn_series_title(const struct attn_series *series, const char *what, char *title,
                        size_t size);
 
+/* The place of a backend in a list that has room for ATTN_SERIES_BACKENDS, added if it is new;
+ * *count: there is no room. */
+size_t attn_series_place(size_t *backends, size_t *count, size_t backend);
+
 const char *attn_sweep_title(enum attn_sweep axis); /* "sequence length S" */
 const char *attn_sweep_key(enum attn_sweep axis);   /* "S", "heads", "d" */
 
