@@ -419,46 +419,70 @@ def nystrom(p, a):
 
 def hashed(p, a):
     """The bucket of each token in each round, [B,H,R,S]."""
-    x = np.einsum("bhsd,hdrn->bhrsn", a["q"], a["rotations"])
+    x = a["q"][:, :, None] @ a["rotations"].swapaxes(1, 2)
     return np.concatenate((x, -x), -1).argmax(-1)
 
 
-def looks(p, buckets):
-    """How often each query sees each key: [B,H,S,S], as whole numbers."""
-    chunk = p.chunk or p.sq
-    pieces = p.rounds * p.sq // chunk
-    place = buckets.argsort(-1, kind="stable").argsort(-1)
-    piece = (place + p.sq * np.arange(p.rounds)[:, None]) // chunk
-    times = np.zeros((p.b, p.hq, p.sq, p.sk), dtype=np.int32)
-    for mine in np.moveaxis(piece, 2, 0):
-        for back in range(min(pieces, 2)):
-            seen = ((mine - back) % pieces)[..., None]
-            for other in np.moveaxis(piece, 2, 0):
-                times += seen == other[:, :, None]
-    if p.causal:
-        times = np.tril(times)
-    if p.variant == 0:
-        own = np.arange(p.sq)
-        times[..., own, own] = 0
-        times[..., own, own] = times.sum(-1) == 0
-    return times
+class Pieces:
+    """Tokens of all rounds, sorted by bucket and cut into pieces: [B,H,pieces,chunk]."""
+
+    def __init__(self, p, buckets):
+        self.order = buckets.argsort(-1, kind="stable")
+        self.place = (self.order.argsort(-1) + p.sq * np.arange(p.rounds)[:, None]).reshape(
+            p.b, p.hq, -1, 1)
+        self.shape = (p.b, p.hq, -1, p.chunk or p.sq)
+        self.rounds = (p.b, p.hq, p.rounds, p.sq)
+        self.tokens = self.order.reshape(self.shape)
+
+    def cut(self, x):
+        """[B,H,S,X] to [B,H,pieces,chunk,X]."""
+        sorted_x = np.take_along_axis(x, self.order.reshape(*self.shape[:3], 1), 2)
+        return sorted_x.reshape(*self.shape, x.shape[-1])
+
+    def seen(self, x):
+        """[B,H,pieces,chunk,X] with the piece before: [B,H,pieces,2 chunk,X]; a single piece is all."""
+        return np.concatenate((np.roll(x, 1, 2), x), 3) if x.shape[2] > 1 else x
+
+    def by_token(self, x):
+        """[B,H,pieces,chunk,X] to [B,H,S,R,X]."""
+        flat = np.take_along_axis(x.reshape(*self.shape[:3], x.shape[-1]), self.place, 2)
+        return flat.reshape(*self.rounds, x.shape[-1]).swapaxes(2, 3)
+
+    def by_piece(self, x):
+        """[B,H,S,R,X] to [B,H,pieces,chunk,X]."""
+        return np.take_along_axis(x.swapaxes(2, 3), self.order[..., None], 3).reshape(
+            *self.shape, x.shape[-1])
 
 
 def lsh(p, a):
-    """Attention of Reformer: one softmax in which a key counts as often as it is seen."""
+    """Attention of Reformer: one softmax over what a token sees in all rounds, in which a key counts as
+    often as it is seen."""
     q, v = a["q"], a["v"]
     buckets = a["buckets_in"] if "buckets_in" in a else hashed(p, a)
-    times = looks(p, buckets)
+    pieces = Pieces(p, buckets)
     length = np.sqrt((q * q).sum(-1, keepdims=True))
-    s = q @ (q / np.where(length == 0, 1, length)).swapaxes(-1, -2) * q.dtype.type(p.scale)
-    none = times == 0
+    key = pieces.seen(pieces.cut(q / np.where(length == 0, 1, length)))
+    s = pieces.by_token(pieces.cut(q) @ key.swapaxes(-1, -2)) * q.dtype.type(p.scale)
+    theirs = np.broadcast_to(pieces.seen(pieces.tokens[..., None]).swapaxes(-1, -2),
+                             (*pieces.tokens.shape, key.shape[3]))
+    theirs, mine = pieces.by_token(theirs), np.arange(p.sq)[:, None, None]
+    none = theirs > mine if p.causal else np.zeros(theirs.shape, dtype=bool)
+    if p.variant == 0:
+        own = theirs == mine
+        none |= own
+        first = (own.reshape(*own.shape[:3], -1).cumsum(-1) == 1).reshape(own.shape) & own
+        none &= ~(first & none.all((-1, -2), keepdims=True))  # a token that sees no other sees itself
     np.copyto(s, -np.inf, where=none)
-    top = s.max(-1, keepdims=True)
-    weights = times.astype(s.dtype) * np.exp(s - top)
-    total = weights.sum(-1, keepdims=True)
+    top = s.max((-1, -2), keepdims=True)
+    weights = np.exp(s - top)
+    total = weights.sum((-1, -2), keepdims=True)
     weights /= total
-    return {"out": values(weights, none, v), "lse": (top + np.log(total))[..., 0],
-            "buckets_out": buckets}
+    made = pieces.by_piece(weights) @ pieces.seen(pieces.cut(v))
+    out = pieces.by_token(made).sum(-2)
+    for b, h, i in np.argwhere(~np.isfinite(out).all(-1)):  # 0 times a v that is not finite
+        c = ~none[b, h, i]
+        out[b, h, i] = weights[b, h, i][c] @ v[b, h, theirs[b, h, i][c]]
+    return {"out": out, "lse": (top + np.log(total))[..., 0, 0], "buckets_out": buckets}
 
 
 def outputs_of(p):
