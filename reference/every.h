@@ -11,17 +11,8 @@
 #ifndef ATTN_REFERENCE_EVERY_H
 #define ATTN_REFERENCE_EVERY_H
 
+#include "reference/every_row.h"
 #include "reference/reference.h"
-
-/* One row: unit `unit` of output 0. The arrays are valid only during the visit. */
-struct ref_every_row {
-    int64_t unit;
-    const double *out, *bound; /* [Dv] */
-    double lse, lse_bound;     /* lse_bound: for the type of the lse that the problem asks for */
-};
-
-/* Distinct queries that a head may have. */
-enum { REF_EVERY_QUERIES = 64 };
 
 /* Is the problem of this kind? The data of q and v are not looked at. If not, says what hinders. */
 bool ref_every_fits(const struct attn_problem *problem, char *why, size_t size);
@@ -29,11 +20,11 @@ bool ref_every_fits(const struct attn_problem *problem, char *why, size_t size);
 /* Multiply-adds with `queries` distinct queries in each head. */
 double ref_every_cost(const struct attn_problem *problem, int64_t queries);
 
-/* Computes every row and calls `visit` for it, from this thread, head by head. Rows of one query
- * follow one another. A row without keys is left out if the numerics give it equal weights. Of the
- * request only numerics and threads count: bounds are those of structured data. Returns as
- * ref_compute does; ATTN_UNSUPPORTED also if a head has too many queries, v is not a sign, or a
- * score may leave the range of its type. */
+/* Computes every row and calls `visit` for it, from this thread, head by head. In attention rows of
+ * one query follow one another. A row without keys is left out if the numerics give it equal
+ * weights. Of the request only numerics and threads count: bounds are those of structured data.
+ * Returns as ref_compute does; ATTN_UNSUPPORTED also if a head has too many queries, v is not a
+ * sign, or a score may leave the range of its type. */
 int ref_every_row(const struct attn_problem *problem, const struct ref_request *request,
                   void (*visit)(void *context, const struct ref_every_row *row), void *context,
                   char *why, size_t size);

@@ -8,7 +8,9 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <stdlib.h>
 
+#include "reference/dtype.h"
 #include "reference/philox.h"
 
 const struct attn_numerics sequence_f32 = {
@@ -95,4 +97,24 @@ void sequence_near(double a, double b, double tolerance)
 {
     if (!(fabs(a - b) <= tolerance * (1 + fabs(b))))
         fail_msg("%.17g and %.17g differ", a, b);
+}
+
+double sequence_rounded(uint32_t dtype, double x)
+{
+    double stored;
+    if (dtype == ATTN_F32 || dtype == ATTN_F64)
+        return dtype == ATTN_F32 ? (float)x : x;
+    attn_dtype_store(dtype, &stored, 0, x);
+    return attn_dtype_load(dtype, &stored, 0);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void sequence_sort(double *x, size_t count)
+{
+    qsort(x, count, sizeof *x, ascending);
 }

@@ -33,6 +33,12 @@ void sequence_compute(const struct sequence *s, const struct attn_numerics *nume
 /* f32 sums, and exp within 2 ulp. */
 extern const struct attn_numerics sequence_f32;
 
+/* As a type stores it. */
+double sequence_rounded(uint32_t dtype, double x);
+
+/* Sorts numbers, the smallest first. */
+void sequence_sort(double *x, size_t count);
+
 /* Fails unless |a - b| is at most tolerance (1 + |b|). */
 void sequence_near(double a, double b, double tolerance);
 

@@ -9,7 +9,6 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "reference/dtype.h"
@@ -261,9 +260,7 @@ static uint32_t type; /* to which each operation is rounded */
 
 static double rounded(double x)
 {
-    double unit[1];
-    attn_dtype_store(type, unit, 0, x);
-    return attn_dtype_load(type, unit, 0);
+    return sequence_rounded(type, x);
 }
 
 static double product(double a, double b)
@@ -334,12 +331,6 @@ static void narrow_kernel(bool by_terms, double *out)
     }
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double ratios[96 * 2 * MOST * DV];
 
 /* Collects errors over bounds of all elements, from `count` on. */
@@ -372,7 +363,7 @@ static void narrow_inputs(void)
 
 static void tell(const char *what, size_t count)
 {
-    qsort(ratios, count, sizeof *ratios, ascending);
+    sequence_sort(ratios, count);
     printf("%s %s: error over bound at most %.3f, median %.4f, %zu elements\n",
            attn_dtype_name(type), what, ratios[count - 1], ratios[count / 2], count);
 }

@@ -9,7 +9,6 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "reference/dtype.h"
@@ -91,13 +90,7 @@ static uint32_t type;
 
 static double rounded(double x)
 {
-    uint64_t bits[1];
-    if (type == ATTN_F64)
-        return x;
-    if (type == ATTN_F32)
-        return (float)x;
-    attn_dtype_store(type, bits, 0, x);
-    return attn_dtype_load(type, bits, 0);
+    return sequence_rounded(type, x);
 }
 
 /* A row of E k or F v. */
@@ -314,12 +307,6 @@ static void no_landmark_is_refused(void **unused)
 
 enum { SEEDS = 48 };
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void the_bound_holds_in(uint32_t in, double e_exp, enum ref_fill_kind fill)
 {
     static double out[ROWS * DV], lse[ROWS], ratio[SEEDS * ROWS * DV];
@@ -347,7 +334,7 @@ static void the_bound_holds_in(uint32_t in, double e_exp, enum ref_fill_kind fil
             most_lse = fmax(most_lse, fabs(lse[n] - made.lse[n]) / made.lse_bound[n]);
     }
     assert_true(most_lse <= 1);
-    qsort(ratio, count, sizeof ratio[0], by_size);
+    sequence_sort(ratio, count);
     printf("%s, %s: error over bound at most %.3g, median %.3g; lse %.3g\n", attn_dtype_name(in),
            fill == REF_FILL_GENERIC ? "drawn" : "keys alike", ratio[count - 1], ratio[count / 2],
            most_lse);

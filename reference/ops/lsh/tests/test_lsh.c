@@ -10,7 +10,6 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "reference/dtype.h"
@@ -132,9 +131,7 @@ static void choose(uint32_t dtype, uint64_t seed)
 
 static double rounded(double x)
 {
-    double stored;
-    attn_dtype_store(made.dtype, &stored, 0, x);
-    return attn_dtype_load(made.dtype, &stored, 0);
+    return sequence_rounded(made.dtype, x);
 }
 
 static double dot(const double *a, const double *b, int64_t step)
@@ -425,12 +422,6 @@ static void an_exact_tie_goes_to_the_lowest(void **unused)
 
 /* ---- the bound ---- */
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static struct {
     double most, *all;
     size_t count, room;
@@ -486,7 +477,7 @@ static void the_bound_holds(void **unused)
                 made.q[n] = n / DK % 5 == 4 ? 0 : n / DK * (n % DK + 1) % 5 < 2 ? -0.5 : 0.5;
             hold(REF_FILL_STRUCTURED);
         }
-        qsort(kept, ratios.count, sizeof *kept, by_size);
+        sequence_sort(kept, ratios.count);
         printf("%s: largest error over bound %.3f, median %.4f\n", attn_dtype_name(types[t]),
                ratios.most, kept[ratios.count / 2]);
     }

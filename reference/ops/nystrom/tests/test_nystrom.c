@@ -9,7 +9,6 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "reference/dtype.h"
@@ -73,13 +72,7 @@ static bool other_start;
 
 static double rounded(double x)
 {
-    uint64_t bits[1];
-    if (type == ATTN_F64)
-        return x;
-    if (type == ATTN_F32)
-        return (float)x;
-    attn_dtype_store(type, bits, 0, x);
-    return attn_dtype_load(type, bits, 0);
+    return sequence_rounded(type, x);
 }
 
 static void multiply(const double *x, const double *w, int64_t rows, int64_t inner, int64_t width,
@@ -341,12 +334,6 @@ static void what_is_unknown_is_refused(void **unused)
 
 enum { SEEDS = 1000 };
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static struct attn_numerics declared(uint32_t in)
 {
     const double u = attn_dtype_roundoff(in);
@@ -384,7 +371,7 @@ static void the_bound_holds_in(uint32_t in, enum order how, uint64_t seeds, enum
         count += take_ratios(in, ratio + count);
     }
     order = F_Z_GV;
-    qsort(ratio, count, sizeof ratio[0], by_size);
+    sequence_sort(ratio, count);
     printf("%s, order %d, %s: error over bound at most %.3g, median %.3g\n", attn_dtype_name(in),
            how, fill == REF_FILL_GENERIC ? "drawn" : "keys alike", ratio[count - 1],
            ratio[count / 2]);

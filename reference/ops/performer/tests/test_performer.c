@@ -9,7 +9,6 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "reference/dtype.h"
@@ -380,12 +379,6 @@ static double error_of_approximation(void)
     return sqrt(difference / size);
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median over eight draws of features falls as m^(-1/2). */
 static void more_features_come_closer(void **unused)
 {
@@ -404,7 +397,7 @@ static void more_features_come_closer(void **unused)
             compute(NULL, REF_FILL_GENERIC);
             errors[seed] = error_of_approximation();
         }
-        qsort(errors, 8, sizeof *errors, ascending);
+        sequence_sort(errors, 8);
         log_m[n] = log((double)made.m);
         log_error[n] = log((errors[3] + errors[4]) / 2);
         mean_m += log_m[n] / 7;
@@ -425,9 +418,7 @@ static uint32_t rounding; /* the type to which a kernel rounds */
 
 static double rounded(double x)
 {
-    uint64_t room = 0;
-    attn_dtype_store(rounding, &room, 0, x);
-    return attn_dtype_load(rounding, &room, 0);
+    return sequence_rounded(rounding, x);
 }
 
 /* w x' to `product`; returns |x'|^2 / 2. */
@@ -540,7 +531,7 @@ static void hold(enum ref_fill_kind fill)
 
 static void report(const char *what)
 {
-    qsort(ratios.all, (size_t)ratios.count, sizeof *ratios.all, ascending);
+    sequence_sort(ratios.all, (size_t)ratios.count);
     printf("%s, %s: error over bound at most %.3f, median %.4f; %d of %d elements unknown\n",
            attn_dtype_name(rounding), what, ratios.most, ratios.all[ratios.count / 2],
            ratios.unknown, ratios.unknown + ratios.count);
