@@ -15,6 +15,7 @@
 #include "bugs_behaviour.h"
 #include "bugs_declared.h"
 #include "bugs_mha.h"
+#include "bugs_operators.h"
 #include "bugs_paths.h"
 #include "bugs_rows.h"
 #include "bugs_sizes.h"
@@ -23,7 +24,7 @@
 /* clang-format off */
 #define ROGUE_BUGS                                                                                 \
     ROGUE_BUGS_MHA ROGUE_BUGS_ROWS ROGUE_BUGS_DECLARED ROGUE_BUGS_TIME ROGUE_BUGS_SIZES              \
-    ROGUE_BUGS_PATHS ROGUE_BUGS_BEHAVIOUR
+    ROGUE_BUGS_PATHS ROGUE_BUGS_BEHAVIOUR ROGUE_BUGS_OPERATORS
 /* clang-format on */
 
 enum rogue_bug {

@@ -5,6 +5,7 @@
 
 #include "cheats.h"
 #include "honest.h"
+#include "operators.h"
 #include "rogue.h"
 
 enum rogue_bug rogue_planted;
@@ -15,6 +16,8 @@ struct plan {
     const struct attn_problem *problem;
     const struct attn_services *services;
     struct rogue_job job; /* without operands */
+    bool is_operator;     /* operators.h; the job has its threads only */
+    struct rogue_operator operator;
     void *pieces[PIECES];
     int n_pieces;
 };
@@ -23,6 +26,7 @@ struct binding {
     struct plan *plan;
     struct rogue_job job;
     struct attn_operands given;
+    struct attn_tensor tensors[ROGUE_TENSORS]; /* of an operator */
 };
 
 static const char *const names[] = {"none",
@@ -103,6 +107,8 @@ static int supports(const struct attn_problem *problem, const struct attn_servic
     struct attn_problem known = *problem;
     struct attn_tensor tensors[MOST_TENSORS];
     plant(services);
+    if (arith(f32) && rogue_is_operator(problem))
+        return rogue_operator_supports(problem, why, size);
     if (problem->n_tensors <= MOST_TENSORS && problem->struct_size >= sizeof(known)) {
         overlook(&known, tensors);
         problem = &known;
@@ -176,6 +182,15 @@ static bool take_scratch(struct plan *plan, struct rogue_scratch *scratch)
            (scratch->line = take(plan, 1, rogue_largest(inner, wide), (size_t)one));
 }
 
+static bool take_operator(struct plan *plan)
+{
+    struct rogue_operator *o = &plan->operator;
+    rogue_operator_measure(plan->problem, o);
+    return (o->workspace = take(plan, (int64_t)o->workspace_bytes, 1, 1)) &&
+           (o->other = take(plan, (int64_t)o->other_bytes, 1, 1)) &&
+           (o->copy = take(plan, (int64_t)o->copy_bytes, 1, 1));
+}
+
 static bool take_all(struct plan *plan)
 {
     struct rogue_job *job = &plan->job;
@@ -205,8 +220,9 @@ static int create(const struct attn_problem *problem, const struct attn_services
         goto refused;
     *plan = (struct plan){.problem = problem, .services = services};
     plan->job.p = problem;
+    plan->is_operator = rogue_is_operator(problem);
     choose_path(&plan->job, services);
-    if (take_all(plan)) {
+    if (plan->is_operator ? take_operator(plan) : take_all(plan)) {
         *out = plan;
         return ATTN_OK;
     }
@@ -223,6 +239,10 @@ static void numerics(const void *opaque, struct attn_numerics *numerics)
 {
     const struct plan *plan = opaque;
     const double u = 0x1p-24;
+    if (plan->is_operator) {
+        rogue_operator_declare(numerics);
+        return;
+    }
     numerics->acc_type = ATTN_F32;
     numerics->score_type = ATTN_F32;
     numerics->p_type = ATTN_F32;
@@ -251,8 +271,11 @@ static int bind(void *opaque, const struct attn_tensor *tensors, uint32_t n_tens
     }
     *made = (struct binding){.plan = plan, .job = plan->job};
     attn_operands_set(&made->given, tensors, n_tensors);
+    if (plan->is_operator)
+        memcpy(made->tensors, tensors, n_tensors * sizeof *tensors);
     made->job.t = made->given;
-    rogue_cheat_bind(&made->job);
+    if (!plan->is_operator)
+        rogue_cheat_bind(&made->job);
     *out = made;
     return ATTN_OK;
 }
@@ -276,6 +299,10 @@ static int run(void *opaque, char *why, size_t size)
 {
     struct binding *binding = opaque;
     (void)why, (void)size;
+    if (binding->plan->is_operator) {
+        rogue_operator_run(&binding->plan->operator, binding->tensors, names[rogue_planted]);
+        return ATTN_OK;
+    }
     if (!rogue_cheat_before(&binding->job))
         return ATTN_OK;
     compute(binding);
@@ -295,7 +322,8 @@ static void release(void *opaque)
 {
     struct binding *binding = opaque;
     const struct attn_services *services = binding->plan->services;
-    rogue_cheat_release(&binding->job);
+    if (!binding->plan->is_operator)
+        rogue_cheat_release(&binding->job);
     rogue_update_free(binding->job.update);
     services->free(services->context, binding);
 }
@@ -303,9 +331,12 @@ static void release(void *opaque)
 static void describe(const void *opaque, char *text, size_t size)
 {
     const struct plan *plan = opaque;
-    snprintf(text, size, "tiles of %d rows and %d keys, %s, %lld splits, %d threads", QUERY_TILE,
-             KEY_TILE, plan->job.packed ? "packed heads" : "single heads",
-             (long long)plan->job.splits, plan->job.threads);
+    if (plan->is_operator)
+        snprintf(text, size, "the kernel of naive");
+    else
+        snprintf(text, size, "tiles of %d rows and %d keys, %s, %lld splits, %d threads",
+                 QUERY_TILE, KEY_TILE, plan->job.packed ? "packed heads" : "single heads",
+                 (long long)plan->job.splits, plan->job.threads);
 }
 
 static const struct attn_backend backend = {

@@ -192,8 +192,8 @@ def chosen_work(bugs, mode, folder):
         least = min(cells(case) for case in cases)
         asked = next(case for case in cases if cells(case) == least)
         work += [Line(bug, dtype, bug.words(case, dtype, folder),
-                      case is asked and least <= FIELD_CELLS and bug.theme != "time" and
-                      mode != "sample")
+                      case is asked and least <= FIELD_CELLS and
+                      bug.theme not in ("time", "operators") and mode != "sample")
                  for dtype in types for case in cases]
     return work
 
