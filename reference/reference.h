@@ -33,6 +33,8 @@ struct ref_request {
     int threads; /* results do not depend on it */
     bool stored; /* the problem's outputs hold what a backend computed. With numerics, outputs with
                     several right values (ref_op.chosen) take those of them that are right */
+    bool given;  /* inputs that follow from others (ref_op.derive) need not do so: gradients are of
+                    the LSE and OUT that are given, unless numerics say that a backend has its own */
 };
 
 /* The values of one output, [units, width]. Units are in the order of the request; units of an

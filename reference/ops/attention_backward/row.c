@@ -34,6 +34,26 @@ static int64_t place_of(const struct ref_backward_group *group, const struct ref
     return row->h % group->heads * problem_of(group)->sq + row->i;
 }
 
+static double given_lse(const struct ref_backward_group *group, const struct ref_backward_row *row)
+{
+    return ref_load(group->job->operands.by_role[ATTN_LSE],
+                    (const int64_t[]){group->b, row->h, row->i});
+}
+
+/* dO . OUT with the OUT that is given. */
+static double given_delta(const struct ref_backward_group *group,
+                          const struct ref_backward_row *row)
+{
+    const struct attn_tensor *out = group->job->operands.by_role[ATTN_OUT];
+    const int64_t dv = problem_of(group)->dv;
+    const double *dout = group->dout + place_of(group, row) * dv;
+    double sum = 0.0;
+
+    for (int64_t c = 0; c < dv; c++)
+        sum += dout[c] * ref_load(out, (const int64_t[]){group->b, row->h, row->i, c});
+    return sum;
+}
+
 /* Scores, and the allowed keys in order. Returns whether one of their scores makes the row NaN. */
 static bool look(const struct ref_backward_group *group, struct ref_backward_row *row)
 {
@@ -63,7 +83,19 @@ static bool look(const struct ref_backward_group *group, struct ref_backward_row
     return poisoned;
 }
 
-/* p of each allowed key and of the sink. */
+/* p of each allowed key and of the sink by the LSE that is given. */
+static void weigh_given(const struct ref_backward_group *group, struct ref_backward_row *row,
+                        bool poisoned)
+{
+    struct ref_scratch *x = row->scratch;
+
+    row->lse = poisoned ? NAN : given_lse(group, row);
+    row->sink_p = row->sink ? exp(row->sink_logit - row->lse) : 0.0;
+    for (int64_t t = 0; t < row->n; t++)
+        x->p[t] = exp(x->logit[t] - row->lse);
+}
+
+/* The same by an LSE of our own. */
 static void weigh(struct ref_backward_row *row, bool poisoned)
 {
     struct ref_scratch *x = row->scratch;
@@ -116,6 +148,8 @@ static void differentiate(const struct ref_backward_group *group, struct ref_bac
         row->kept[t] = x->p[t] * x->keep[t];
         row->delta += x->p[t] * row->dp[t];
     }
+    if (group->job->request->given && !group->declared.own_delta)
+        row->delta = given_delta(group, row);
     for (int64_t t = 0; t < row->n; t++) {
         const double cap = p->softcap, s = x->score[1][x->key[t]] / (cap > 0.0 ? cap : 1.0);
         row->ds[t] = x->p[t] * (row->dp[t] - row->delta);
@@ -149,8 +183,6 @@ static double lse_error(const struct ref_backward_group *group, const struct ref
     const struct attn_problem *p = problem_of(group);
     const struct ref_arithmetic *a = &group->arithmetic;
     const double size = fabs(row->lse) + row->scratch->offset;
-    const double given = ref_load(group->job->operands.by_role[ATTN_LSE],
-                                  (const int64_t[]){group->b, row->h, row->i});
     const double shifted = (ref_growth(a, 4.0) + a->u_op) * row->scratch->offset;
     struct ref_softmax softmax = {.n = row->n,
                                   .sink = row->sink,
@@ -163,7 +195,7 @@ static double lse_error(const struct ref_backward_group *group, const struct ref
     struct ref_row_bound bound;
 
     if (!group->declared.own_lse)
-        return limited(fabs(given - row->lse) + 2.0 * a->u_op * size + shifted);
+        return limited(fabs(given_lse(group, row) - row->lse) + 2.0 * a->u_op * size + shifted);
     for (int64_t t = 0; t < row->n; t++)
         softmax.max = fmax(softmax.max, row->scratch->logit[t]);
     softmax.log_sum = row->lse - softmax.max;
@@ -235,7 +267,7 @@ static double delta_error(const struct ref_backward_group *group,
     const struct attn_problem *p = problem_of(group);
     const double *dout = group->dout + place_of(group, row) * p->dv;
     const double dv = (double)p->dv, chain = ref_growth(a, ref_backward_chain(group, row->n) + 2.0);
-    double given = 0.0, size = 0.0, terms = 0.0, wrong = 0.0, lost = 2.0 * dv, error;
+    double size = 0.0, terms = 0.0, wrong = 0.0, lost = 2.0 * dv, error;
 
     for (int64_t t = 0; t < row->n; t++) {
         const double w = row->scratch->p[t] + row->e_kept[t];
@@ -245,7 +277,6 @@ static double delta_error(const struct ref_backward_group *group,
     for (int64_t c = 0; c < p->dv; c++) {
         const double out = ref_load(group->job->operands.by_role[ATTN_OUT],
                                     (const int64_t[]){group->b, row->h, row->i, c});
-        given += dout[c] * out;
         size += fabs(dout[c] * out);
         lost += fabs(dout[c]) + fabs(out);
     }
@@ -254,8 +285,8 @@ static double delta_error(const struct ref_backward_group *group,
     if (group->declared.own_delta)
         error = wrong + chain * (terms + wrong) + (double)row->n * 2.0 * a->omega;
     else
-        error = fabs(given - row->delta) + ref_backward_growth(group, dv + 1.0) * size +
-                lost * a->omega;
+        error = fabs(given_delta(group, row) - row->delta) +
+                ref_backward_growth(group, dv + 1.0) * size + lost * a->omega;
     if (a->copies > 1.0) /* ours is a sum over the keys */
         error += chain * terms;
     return limited(error + group->declared.u_delta * (fabs(row->delta) + error));
@@ -363,9 +394,11 @@ void ref_backward_row(const struct ref_backward_group *group, int64_t h, int64_t
     row->sink_p = 0.0;
     if (row->n == 0)
         return; /* delta is an empty sum, so a sink has no gradient here */
-    poisoned =
-        poisoned || isnan(ref_load(in->by_role[ATTN_LSE], (const int64_t[]){group->b, h, i}));
-    weigh(row, poisoned);
+    poisoned = poisoned || isnan(given_lse(group, row));
+    if (group->job->request->given && !group->declared.own_lse)
+        weigh_given(group, row, poisoned);
+    else
+        weigh(row, poisoned);
     differentiate(group, row);
     if (group->job->bounds)
         bound(group, row);

@@ -94,7 +94,8 @@ static void request(struct made *m, const struct attn_numerics *numerics, enum r
     ref_request_all(&m->problem, r);
 }
 
-static void compute(struct made *m, const struct attn_numerics *numerics, enum ref_fill_kind fill)
+static void compute_as(struct made *m, const struct attn_numerics *numerics,
+                       enum ref_fill_kind fill, bool given)
 {
     struct ref_request all;
     struct ref_result result = result_of(&answers);
@@ -103,8 +104,14 @@ static void compute(struct made *m, const struct attn_numerics *numerics, enum r
         if (!attn_tensor_find(&m->problem, roles[o]))
             result.output[o] = (struct ref_values){NULL, NULL};
     request(m, numerics, fill, 1, &all);
+    all.given = given;
     if (ref_compute(&m->problem, &all, &result, why, sizeof why) != ATTN_OK)
         fail_msg("%s", why);
+}
+
+static void compute(struct made *m, const struct attn_numerics *numerics, enum ref_fill_kind fill)
+{
+    compute_as(m, numerics, fill, false);
 }
 
 /* ---- values ---- */
@@ -277,6 +284,53 @@ static void traces_agree(void **unused)
     made_free(&m);
 }
 
+static void assert_near(double got, double want)
+{
+    if (!(fabs(got - want) <= 1e-12 * (1 + fabs(want))))
+        fail_msg("expected %.15g, got %.15g", want, got);
+}
+
+/* Keys in two parts with the LSE and OUT of all: dQ and dBias add up, dK and dV are the parts. */
+static void given_lse_and_out_count(void **unused)
+{
+    static struct answers whole, sum;
+    const struct made_spec spec = {.features = MADE_MASK | MADE_BIAS | MADE_SINK,
+                                   .b = 2,
+                                   .hq = 4,
+                                   .hkv = 2,
+                                   .sq = 5,
+                                   .sk = 7,
+                                   .dk = 3};
+    static double seen[KERNEL_ELEMENTS];
+    struct made m;
+    (void)unused;
+    create(&m, &spec);
+    struct attn_tensor *mask = made_tensor(&m, ATTN_MASK);
+    compute(&m, NULL, REF_FILL_GENERIC);
+    whole = answers;
+    compute_as(&m, NULL, REF_FILL_GENERIC, true); /* they do follow from the operands */
+    for (int o = 0; o < 5; o++)
+        for (int64_t x = 0; x < made_count(made_tensor(&m, roles[o])); x++)
+            assert_near(answers.value[o][x], whole.value[o][x]);
+    for (int64_t x = 0; x < made_count(mask); x++)
+        seen[x] = made_get(mask, x);
+    memset(&sum, 0, sizeof sum);
+    for (int part = 0; part < 2; part++) {
+        for (int64_t x = 0; x < made_count(mask); x++)
+            made_set(mask, x, x % 7 % 2 == part ? seen[x] : 0);
+        compute_as(&m, NULL, REF_FILL_GENERIC, true);
+        for (int o = 0; o < 4; o++)
+            for (int64_t x = 0; x < made_count(made_tensor(&m, roles[o])); x++)
+                sum.value[o][x] += answers.value[o][x];
+        for (int64_t x = 0; x < 84; x++) /* [2,2,7,3] */
+            assert_true(x / 3 % 7 % 2 == part || answers.value[1][x] == 0);
+    }
+    for (int o = 0; o < 4; o++)
+        for (int64_t x = 0; x < made_count(made_tensor(&m, roles[o])); x++)
+            assert_near(sum.value[o][x], whole.value[o][x]);
+    made_free(&m);
+}
+
 /* ---- rules ---- */
 
 /* Rows that see no key, keys that no row sees: 0, whatever lies there. */
@@ -423,6 +477,46 @@ static void right_kernels_stay_within(void **unused)
     }
 }
 
+/* The same where LSE and OUT do not follow from the operands: as given, their errors are none. A
+ * kernel with its own takes part, too. */
+static void right_kernels_stay_within_what_is_given(void **unused)
+{
+    static const uint32_t types[] = {ATTN_F32, ATTN_BF16, ATTN_F16};
+    double most = 0;
+    (void)unused;
+    for (uint64_t seed = 0; seed < 120; seed++) {
+        const struct made_spec spec = {.features = features[seed % FEATURES] & ~MADE_BROADCAST,
+                                       .dtype = types[seed % 3],
+                                       .b = 1 + (int64_t)(seed % 2),
+                                       .hq = 4,
+                                       .hkv = 2,
+                                       .sq = 3 + (int64_t)(seed * 7 % 29),
+                                       .sk = 2 + (int64_t)(seed * 11 % 31),
+                                       .dk = 8,
+                                       .dv = 5,
+                                       .seed = 1000 * seed + 3};
+        const struct kernel_style style = {.key_tile = seed % 2 ? 4 : 64,
+                                           .query_tile = 8,
+                                           .own_lse = seed / 4 % 4 == 1,
+                                           .own_delta = seed / 8 % 4 == 1};
+        struct made m;
+        create(&m, &spec);
+        const struct attn_numerics numerics = kernel_declares(&m, &style);
+        for (int t = 0; t < 2; t++) {
+            struct attn_tensor *given = made_tensor(&m, t ? ATTN_LSE : ATTN_OUT);
+            for (int64_t x = 0; x < made_count(given); x++)
+                made_set(given, x, made_get(given, x) + 0.3 * made_normal(&m.state));
+        }
+        compute_as(&m, &numerics, REF_FILL_STRUCTURED, true);
+        kernel_compute(&m, &style, &kernel);
+        for (int o = 0; o < OUTPUTS; o++)
+            most = fmax(most, ratio_of(&m, o, NULL));
+        made_free(&m);
+    }
+    print_message("given LSE and OUT: largest error %.3f of the bound\n", most);
+    assert_true(most < 1);
+}
+
 /* Where stored p and dS are so many that their errors count in squares. */
 static void long_sums_stay_within(void **unused)
 {
@@ -507,10 +601,12 @@ int main(void)
         cmocka_unit_test(finite_differences_agree),
         cmocka_unit_test(parts_are_the_whole),
         cmocka_unit_test(traces_agree),
+        cmocka_unit_test(given_lse_and_out_count),
         cmocka_unit_test(what_nobody_sees_is_zero),
         cmocka_unit_test(nan_goes_where_the_formulas_take_it),
         cmocka_unit_test(gradients_need_their_operands),
         cmocka_unit_test(right_kernels_stay_within),
+        cmocka_unit_test(right_kernels_stay_within_what_is_given),
         cmocka_unit_test(long_sums_stay_within),
         cmocka_unit_test(mistakes_exceed_the_bound),
     };
