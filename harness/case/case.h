@@ -107,7 +107,7 @@ struct attn_case {
     double bias_value;
     bool bias_by_keys; /* given as -log(sk); false once resolved */
     bool alibi, sink;
-    bool dropout;
+    bool dropout, keep; /* keep: by a mask that is given. No word says so: a check sets it */
     double dropout_p;
 
     enum attn_layout layout;

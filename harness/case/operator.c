@@ -157,6 +157,8 @@ bool attn_case_draws(const struct attn_case *c, const struct ref_operand *operan
         return c->alibi;
     case ATTN_SINK:
         return c->sink;
+    case ATTN_KEEP:
+        return c->keep;
     case ATTN_HEAD_MASK:
         return c->n_prune > 0;
     default:

@@ -24,6 +24,7 @@ enum attn_check {
     ATTN_CHECK_CHUNKS,
     ATTN_CHECK_IDENTITY_PROJECTION,
     ATTN_CHECK_NO_DENOMINATOR,
+    ATTN_CHECK_LINEAR_DOUT,
     ATTN_CHECK_FUNCTIONS,
     ATTN_CHECK_THREADS,
     /* the same plan again and again */

@@ -22,6 +22,10 @@ struct attn_results {
     /* Operators that hand a state on: how far each element may be off, beside the rounding to its
      * type; of the allowance only the arithmetic is set. Else NULL. */
     double *allowed[REF_OUTPUTS];
+    /* Gradients: `allowed` has what the reference says of the problem, with the rounding to its
+     * type. `given`: LSE and OUT are taken as they are given. */
+    bool final, given;
+    int threads;                       /* that the reference may use */
     const struct attn_results *handed; /* whose state was the input; NULL: none's. Not owned */
     /* An attention whose allowance is that of these results; NULL: their own. Not owned. */
     const struct attn_instance *attention;
@@ -87,6 +91,9 @@ struct attn_relation {
     const uint32_t *changes;
     /* Does it fit the case? Sets the pivot. */
     bool (*fits)(struct attn_relation_work *work);
+    /* Gradients: LSE and OUT of each part follow from its inputs, and the parts are compared with
+     * each other alone. Else they are the case's own, and no rounding of theirs counts. */
+    bool derived;
     /* The last part is an attention, and its allowance holds for all parts. */
     bool by_attention;
     /* Changes the case of part `part`; NULL: its sizes are the same. */
@@ -111,9 +118,15 @@ extern const struct attn_relation attn_relation_permute_keys, attn_relation_shif
     attn_relation_keep, attn_relation_functions, attn_relation_permute_queries,
     attn_relation_permute_heads, attn_relation_shift_k, attn_relation_threads, attn_relation_chunks,
     attn_relation_identity_projection, attn_relation_no_denominator;
+/* relation_gradients.c */
+extern const struct attn_relation attn_relation_causal_gradients, attn_relation_gqa_gradients,
+    attn_relation_split_gradients, attn_relation_keep_gradients, attn_relation_shift_k_gradients,
+    attn_relation_linear_dout;
 
-/* By enum attn_check, up to ATTN_CHECK_THREADS. */
-extern const struct attn_relation *const attn_relations[];
+/* What a check compares with a problem. NULL: the check is no relation, or has none for such
+ * problems. */
+const struct attn_relation *attn_relation_of(const struct attn_problem *problem,
+                                             enum attn_check check);
 
 /* The case's problem; has it a tensor, a flag; is it one of q, k and v with a softmax. */
 const struct attn_problem *attn_relation_problem(const struct attn_relation_work *work);
@@ -131,11 +144,17 @@ bool attn_relation_sums(const struct attn_relation_work *work);
 /* Is it multi-head attention of which the allowance knows how far out may be off: exact
  * projections, a plain product as score, one column of the heads in each element of out. */
 bool attn_relation_projects(const struct attn_relation_work *work);
-/* Either of the two. */
+/* Are its results gradients? */
+bool attn_relation_differentiates(const struct attn_relation_work *work);
+/* Is it known how far results may be off: one of those above. */
 bool attn_relation_bounded(const struct attn_relation_work *work);
-/* The offset of masks in batch b; the axis of keys in a tensor, -1: it has none. */
+/* The offset of masks in batch b; the least of all batches; the axis of keys in a tensor, -1: it
+ * has none. */
 int64_t attn_relation_offset(const struct attn_relation_work *work, int64_t b);
+int64_t attn_relation_least_offset(const struct attn_relation_work *work);
 int attn_relation_key_axis(uint32_t role);
+/* The axis of an output with one of these letters; -1: it has none, or one entry for all. */
+int attn_relation_output_axis(const struct attn_results *results, int output, const char *letters);
 /* Number j of 0 .. n-1 in another order, in which neighbours are far apart. */
 int64_t attn_relation_permuted(int64_t j, int64_t n);
 

@@ -12,11 +12,9 @@ static bool fits_prefix(struct attn_relation_work *work)
 {
     const struct attn_problem *p = attn_relation_problem(work);
     if (!attn_relation_flagged(work, ATTN_FLAG_CAUSAL) || !work->numerics.deterministic ||
-        ref_op_find(p->op)->stabilised || ref_output_of(ref_op_find(p->op), ATTN_OUT) < 0)
+        ref_op_find(p->op)->stabilised)
         return false;
-    int64_t least = INT64_MAX;
-    for (int64_t b = 0; b < p->b; b++)
-        least = attn_relation_offset(work, b) < least ? attn_relation_offset(work, b) : least;
+    const int64_t least = attn_relation_least_offset(work);
     work->pivot = least + p->sq / 2 + 1;
     work->pivot = work->pivot < 1 ? 1 : work->pivot;
     return work->pivot < p->sk && least < work->pivot;

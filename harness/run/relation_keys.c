@@ -15,6 +15,7 @@
 static bool has_keys_alone(const struct attn_relation_work *work)
 {
     return attn_relation_attends(work) || attn_relation_weighs(work) ||
+           attn_relation_differentiates(work) ||
            (attn_relation_has(work, ATTN_X_K) && !attn_relation_has(work, ATTN_X_V));
 }
 
@@ -54,16 +55,35 @@ int64_t attn_relation_permuted(int64_t j, int64_t n)
     return (j * step + n / 3) % n;
 }
 
+/* The key whose place number j of batch `batch` takes. */
+static int64_t key_before(const struct attn_relation_work *work, int64_t batch, int64_t j)
+{
+    const struct attn_tensor *len = attn_tensor_find(attn_relation_problem(work), ATTN_LEN);
+    const int64_t n = len ? (int64_t)ref_load(len, &batch) : attn_relation_problem(work)->sk;
+    return j < n ? attn_relation_permuted(j, n) : j;
+}
+
 static double value_permuted(const struct attn_relation_work *work, int part,
                              const struct attn_tensor *tensor, int64_t at[ATTN_MAX_RANK])
 {
-    const struct attn_tensor *len = attn_tensor_find(attn_relation_problem(work), ATTN_LEN);
     const int axis = attn_relation_key_axis(tensor->role);
-    if (axis >= 0 && tensor->stride[axis] != 0) {
-        const int64_t n = len ? (int64_t)ref_load(len, at) : attn_relation_problem(work)->sk;
-        at[axis] = at[axis] < n ? attn_relation_permuted(at[axis], n) : at[axis];
-    }
+    if (axis >= 0 && tensor->stride[axis] != 0)
+        at[axis] = key_before(work, at[0], at[axis]);
     return attn_relation_value_same(work, part, tensor, at);
+}
+
+/* Gradients of keys move with their keys. */
+static bool expect_permuted(struct attn_relation_work *work, const struct attn_place *at,
+                            struct attn_expectation *e)
+{
+    const int axis = attn_relation_output_axis(&work->was, at->output, "jZ");
+    struct attn_place from = *at;
+    if (axis >= 0)
+        from.at[axis] = key_before(work, at->at[0], at->at[axis]);
+    e->want = attn_results_read(&work->was, &from);
+    e->got = attn_results_read(&work->is[0], at);
+    e->allowed = attn_results_slack(&work->was, &from) + attn_results_slack(&work->is[0], at);
+    return true;
 }
 
 const struct attn_relation attn_relation_permute_keys = {
@@ -72,7 +92,7 @@ const struct attn_relation attn_relation_permute_keys = {
     .changes = (const uint32_t[]){ATTN_K, ATTN_V, ATTN_X_K, ATTN_MASK, ATTN_BIAS, 0},
     .fits = fits_permute,
     .value = value_permuted,
-    .expect = attn_relation_expect_same,
+    .expect = expect_permuted,
     .exact = attn_relation_never,
 };
 

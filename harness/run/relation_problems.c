@@ -63,5 +63,12 @@ struct attn_instance *attn_relation_make(const struct attn_session *session,
         attn_operand_fill(&instance->tensors[t], session->settings.host_threads, made_value,
                           &making);
     }
+    const struct ref_op *op = ref_op_find(work->base->problem.op);
+    if (instance && relation->derived &&
+        op->derive(&instance->problem, attn_fill_name(ATTN_FILL_NORMAL),
+                   session->settings.host_threads) != ATTN_OK) {
+        attn_instance_free(instance);
+        return NULL;
+    }
     return instance;
 }

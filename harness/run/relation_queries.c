@@ -11,6 +11,9 @@ static int query_axis(const struct attn_tensor *tensor)
     case ATTN_BIAS:
     case ATTN_KEEP:
     case ATTN_GATE:
+    case ATTN_OUT:
+    case ATTN_LSE:
+    case ATTN_GRAD_OUT:
         return 2;
     case ATTN_LEN:
         return tensor->rank == 2 ? 1 : -1;
@@ -22,7 +25,8 @@ static int query_axis(const struct attn_tensor *tensor)
 /* What goes by the number of a query cannot move with it. */
 static bool fits_queries(struct attn_relation_work *work)
 {
-    return (attn_relation_attends(work) || attn_relation_weighs(work)) &&
+    return (attn_relation_attends(work) || attn_relation_weighs(work) ||
+            attn_relation_differentiates(work)) &&
            !attn_relation_by_position(work) &&
            (attn_relation_has(work, ATTN_KEEP) ||
             !attn_relation_flagged(work, ATTN_FLAG_DROPOUT)) &&
@@ -42,10 +46,12 @@ static double value_queries(const struct attn_relation_work *work, int part,
 static bool expect_queries(struct attn_relation_work *work, const struct attn_place *at,
                            struct attn_expectation *e)
 {
-    const struct attn_problem *p = attn_relation_problem(work);
+    const int64_t sq = attn_relation_problem(work)->sq;
+    const int axis = attn_relation_output_axis(&work->was, at->output, "iY");
     struct attn_place from = *at;
-    from.i = attn_relation_permuted(at->i, p->sq);
-    from = attn_place_of(ref_op_find(p->op), at->output, &from);
+    from.i = attn_relation_permuted(at->i, sq);
+    if (axis >= 0)
+        from.at[axis] = attn_relation_permuted(at->at[axis], sq);
     e->want = attn_results_read(&work->was, &from);
     e->got = attn_results_read(&work->is[0], at);
     e->allowed = attn_results_slack(&work->was, &from) + attn_results_slack(&work->is[0], at);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* relation_table.c - the table of relations, and what most of them have in common. */
+#include <string.h>
+
 #include "reference/operands.h"
 #include "reference/score.h"
 #include "run/relation.h"
@@ -54,10 +56,15 @@ bool attn_relation_projects(const struct attn_relation_work *work)
            !attn_relation_has(work, ATTN_SCORE_M);
 }
 
+bool attn_relation_differentiates(const struct attn_relation_work *work)
+{
+    return attn_relation_has(work, ATTN_GRAD_OUT);
+}
+
 bool attn_relation_bounded(const struct attn_relation_work *work)
 {
     return attn_relation_attends(work) || attn_relation_projects(work) ||
-           attn_relation_weighs(work);
+           attn_relation_weighs(work) || attn_relation_differentiates(work);
 }
 
 /* The case's own operand at these indices. */
@@ -74,6 +81,14 @@ int64_t attn_relation_offset(const struct attn_relation_work *work, int64_t b)
     return ref_offset(&operands, b);
 }
 
+int64_t attn_relation_least_offset(const struct attn_relation_work *work)
+{
+    int64_t least = INT64_MAX;
+    for (int64_t b = 0; b < attn_relation_problem(work)->b; b++)
+        least = attn_relation_offset(work, b) < least ? attn_relation_offset(work, b) : least;
+    return least;
+}
+
 /* The axis of keys in a tensor; -1: it has none. */
 int attn_relation_key_axis(uint32_t role)
 {
@@ -87,10 +102,18 @@ int attn_relation_key_axis(uint32_t role)
         return 1;
     case ATTN_MASK:
     case ATTN_BIAS:
+    case ATTN_KEEP:
         return 3;
     default:
         return -1;
     }
+}
+
+int attn_relation_output_axis(const struct attn_results *results, int output, const char *letters)
+{
+    const char *shape = ref_op_find(results->instance->problem.op)->outputs[output].shape;
+    const char *axis = strpbrk(shape, letters);
+    return axis && results->tensor[output]->shape[axis - shape] > 1 ? (int)(axis - shape) : -1;
 }
 
 bool attn_relation_expect_same(struct attn_relation_work *work, const struct attn_place *at,
@@ -121,7 +144,7 @@ bool attn_relation_never(const struct attn_relation_work *work)
     return false;
 }
 
-const struct attn_relation *const attn_relations[ATTN_CHECK_THREADS + 1] = {
+static const struct attn_relation *const of_results[ATTN_CHECK_THREADS + 1] = {
     [ATTN_CHECK_PERMUTE_KEYS] = &attn_relation_permute_keys,
     [ATTN_CHECK_SHIFT] = &attn_relation_shift,
     [ATTN_CHECK_SCALE_V] = &attn_relation_scale_v,
@@ -142,3 +165,26 @@ const struct attn_relation *const attn_relations[ATTN_CHECK_THREADS + 1] = {
     [ATTN_CHECK_NO_DENOMINATOR] = &attn_relation_no_denominator,
     [ATTN_CHECK_THREADS] = &attn_relation_threads,
 };
+
+/* Of gradients. */
+static const struct attn_relation *const of_gradients[ATTN_CHECK_THREADS + 1] = {
+    [ATTN_CHECK_PERMUTE_KEYS] = &attn_relation_permute_keys,
+    [ATTN_CHECK_SCALE_V] = &attn_relation_scale_v,
+    [ATTN_CHECK_CAUSAL_PREFIX] = &attn_relation_causal_gradients,
+    [ATTN_CHECK_GQA] = &attn_relation_gqa_gradients,
+    [ATTN_CHECK_BATCH] = &attn_relation_batch,
+    [ATTN_CHECK_SPLIT] = &attn_relation_split_gradients,
+    [ATTN_CHECK_KEEP] = &attn_relation_keep_gradients,
+    [ATTN_CHECK_PERMUTE_QUERIES] = &attn_relation_permute_queries,
+    [ATTN_CHECK_SHIFT_K] = &attn_relation_shift_k_gradients,
+    [ATTN_CHECK_LINEAR_DOUT] = &attn_relation_linear_dout,
+    [ATTN_CHECK_THREADS] = &attn_relation_threads,
+};
+
+const struct attn_relation *attn_relation_of(const struct attn_problem *problem,
+                                             enum attn_check check)
+{
+    if (check > ATTN_CHECK_THREADS)
+        return NULL;
+    return attn_tensor_find(problem, ATTN_GRAD_OUT) ? of_gradients[check] : of_results[check];
+}

@@ -16,6 +16,8 @@
  * run them within this time. As with further fills, the faults that they look for show at any
  * size. */
 static const double most_cells = 0x1p24, most_bytes = 0x1p24, most_s = 0.1;
+/* Multiply-adds of the bounds of all gradients, which the reference computes for each relation. */
+static const double most_bounds = 0x1p30;
 /* As many reruns as fit into the first time, within these limits; short runs may go on, for the
  * second time and up to the last limit. Once a backend has spent the third time on long series in a
  * session, the fourth time takes the place of the first: bits that change do so on many cases. */
@@ -30,12 +32,27 @@ static bool may_try(const struct attn_entry *entry)
            attn_status_holds(entry->verdict.status);
 }
 
+/* Multiply-adds of the bounds of a case's results. 0: norms alone say how far they may be off. */
+static double bounds_cost(const struct attn_problem *p)
+{
+    const struct ref_op *op = ref_op_find(p->op);
+    double cost = 0;
+    for (int o = 0; attn_tensor_find(p, ATTN_GRAD_OUT) && op->outputs[o].role; o++) {
+        const int64_t units = op->outputs[o].leader == o ? ref_output_units(p, o) : 0;
+        cost += (double)units * ref_output_cost(p, o);
+        if (units > 0 && op->group_cost)
+            cost += (double)(p->b * p->hkv) * op->group_cost(p, o);
+    }
+    return cost;
+}
+
 bool attn_relations_cheap(const struct attn_instance *instance, const struct attn_entry *entry)
 {
     const struct attn_case *c = &instance->c;
     const double cells = (double)c->b * (double)c->hq * (double)c->sq * (double)c->sk;
     return !(c->view & ATTN_VIEW_HUGE) && cells <= most_cells &&
-           (double)instance->bytes <= most_bytes && entry->seconds < most_s;
+           (double)instance->bytes <= most_bytes && entry->seconds < most_s &&
+           bounds_cost(&instance->problem) <= most_bounds;
 }
 
 /* Is it worth trying on this backend? */
@@ -54,8 +71,9 @@ bool attn_relations_fit(const struct attn_instance *instance, const struct attn_
         return false;
     if (check == ATTN_CHECK_RERUN)
         return work.numerics.deterministic;
+    const struct attn_relation *relation = attn_relation_of(&instance->problem, check);
     return check == ATTN_CHECK_LEAKS || check == ATTN_CHECK_NEW_DATA ||
-           (check <= ATTN_CHECK_THREADS && attn_relations[check]->fits(&work));
+           (relation && relation->fits(&work));
 }
 
 static void miss(struct attn_entry *entry, enum attn_check check, enum attn_why why)
@@ -87,8 +105,9 @@ static struct attn_worker *worker_for(struct attn_seat *seat, enum attn_check ch
     return check == ATTN_CHECK_THREADS ? seat->other : seat->worker;
 }
 
-static struct attn_outcome run_part(struct attn_seat *seat, enum attn_check check,
-                                    struct attn_instance *instance, struct attn_results *results)
+static struct attn_outcome run_part(const struct attn_session *session, struct attn_seat *seat,
+                                    enum attn_check check, struct attn_instance *instance,
+                                    struct attn_results *results)
 {
     struct attn_worker *worker = worker_for(seat, check);
     struct attn_plan_info info;
@@ -101,30 +120,35 @@ static struct attn_outcome run_part(struct attn_seat *seat, enum attn_check chec
         attn_seat_after(seat, &outcome);
     if (outcome.status != ATTN_PASS)
         return outcome;
-    if (attn_results_take(instance, results) != 0)
+    if (attn_results_take(instance, results) != 0) {
+        attn_results_free(results);
         outcome.status = ATTN_SKIP;
+        return outcome;
+    }
     results->numerics = info.numerics;
+    results->threads = session->settings.host_threads;
     return outcome;
 }
 
 /* One relation on one backend. The backend's results of the case itself are in `work`. */
-static void try_relation(const struct attn_relation *relation, struct attn_seat *seat,
-                         struct attn_instance *parts[], struct attn_relation_work *work,
-                         struct attn_entry *entry)
+static void try_relation(const struct attn_session *session, const struct attn_relation *relation,
+                         struct attn_seat *seat, struct attn_instance *parts[],
+                         struct attn_relation_work *work, struct attn_entry *entry)
 {
     char text[384];
     const bool exact = relation->exact(work);
     const enum ref_fill_kind kind = relation->structured ? REF_FILL_STRUCTURED : REF_FILL_GENERIC;
     struct attn_outcome outcome = {.status = ATTN_PASS};
-    bool ready = exact || work->was.bounded ||
+    bool ready = exact || work->was.bounded || relation->derived ||
                  attn_results_bound(&work->was, &work->numerics, work->base->kind, false) == 0;
     work->counted_row = 0;
     for (int n = 0; ready && n < relation->parts && outcome.status == ATTN_PASS; n++) {
         const bool fed = n > 0 && relation->feed;
         if (fed)
             relation->feed(work, n, parts[n]);
-        outcome = run_part(seat, relation->check, parts[n], &work->is[n]);
+        outcome = run_part(session, seat, relation->check, parts[n], &work->is[n]);
         work->is[n].inner = work->part_inner[n];
+        work->is[n].given = !relation->derived;
         work->is[n].handed = fed ? &work->is[n - 1] : NULL;
         work->is[n].attention = relation->by_attention ? parts[relation->parts - 1] : NULL;
         ready = outcome.status != ATTN_PASS || exact ||
@@ -202,7 +226,7 @@ static void verify_relation(struct attn_session *session, struct attn_seat *seat
         struct attn_relation_work *work = &works[b];
         /* What a check has shown with dense weights it need not show with chosen ones. */
         const bool done = work->inner && entries[b].checks_done >> relation->check & 1;
-        if (!work->was.value[0] || !may_try(&entries[b]) || done || !relation->fits(work))
+        if (!work->was.instance || !may_try(&entries[b]) || done || !relation->fits(work))
             continue;
         for (int n = 0; n < relation->parts; n++) {
             if (!parts[n])
@@ -215,7 +239,7 @@ static void verify_relation(struct attn_session *session, struct attn_seat *seat
             }
             work->part_inner[n] = inners[n].q ? &inners[n] : NULL;
         }
-        try_relation(relation, &seats[b], parts, work, &entries[b]);
+        try_relation(session, relation, &seats[b], parts, work, &entries[b]);
     }
 out:
     for (int n = 0; n < ATTN_RELATION_PARTS; n++) {
@@ -246,14 +270,18 @@ static void verify_base(struct attn_session *session, struct attn_seat *seats,
         works[b].numerics = entries[b].plan.numerics;
         /* Failures here are reported elsewhere. */
         const enum attn_status status =
-            run_part(&seats[b], ATTN_CHECK_COUNT, base->instance, &works[b].was).status;
+            run_part(session, &seats[b], ATTN_CHECK_COUNT, base->instance, &works[b].was).status;
+        works[b].was.given = true;
         if (status == ATTN_PASS && !base->inner)
             try_repeats(session, &seats[b], base->instance, &entries[b]);
         works[b].was.inner = base->inner;
     }
-    for (int r = 0; works && r <= ATTN_CHECK_THREADS; r++)
-        if (session->settings.checks >> attn_relations[r]->check & 1)
-            verify_relation(session, seats, attn_relations[r], works, entries);
+    for (int r = 0; works && r <= ATTN_CHECK_THREADS; r++) {
+        const struct attn_relation *relation =
+            attn_relation_of(&base->instance->problem, (enum attn_check)r);
+        if (relation && session->settings.checks >> r & 1)
+            verify_relation(session, seats, relation, works, entries);
+    }
     for (size_t b = 0; works && b < n; b++)
         attn_results_free(&works[b].was);
     free(works);

@@ -19,8 +19,8 @@ static const double second_placement_s = 1.0;
  * and the tiny one: both placements, and inputs replaced after bind. Once: every relation with the
  * results of the case and of its parts, a plan of many runs and of some age, and fill=rounding.
  * (Other fills of a verdict have structure.) Operators with a state to hand on or with projections
- * of keys have few relations besides: those two do not count. */
-_Static_assert(3 * 3 + (ATTN_CHECK_THREADS + 1 - 2) * (1 + ATTN_RELATION_PARTS) + 2 + 1 <=
+ * of keys, and gradients, have few relations besides: those three do not count. */
+_Static_assert(3 * 3 + (ATTN_CHECK_THREADS + 1 - 3) * (1 + ATTN_RELATION_PARTS) + 2 + 1 <=
                    REF_COMPARISONS,
                "the shares of all comparisons are at most delta");
 

@@ -60,6 +60,20 @@ OPERATORS = [
     ("identity_projection", "op=linformer b=2 hq=4 hkv=2 sq=20 sk=100 d=16 landmarks=16 out=lse"),
     ("identity_projection", "op=linformer h=2 s=100 d=16 landmarks=16 proj_f=0"),
 ]
+BACKWARD = "op=attention_backward b=2 hq=4 hkv=2 sq=19 sk=23 d=16"
+# of gradients: the option, the check that must fail, the case
+GRADIENTS = [
+    ("permute_keys", "permute_keys", BACKWARD),
+    ("permute_queries", "permute_queries", "op=attention_backward sq=19 sk=23 d=16"),
+    ("gqa", "gqa", BACKWARD),
+    ("split", "split", BACKWARD),
+    ("split", "split", BACKWARD + " mask=causal+past:4"),
+    ("keep", "keep", BACKWARD + " dropout=0.3"),
+    ("shift_k", "shift_k", BACKWARD),
+    ("linear_dout", "linear_dout", BACKWARD),
+    ("causal_prefix", "causal_prefix", BACKWARD + " mask=causal"),
+    ("causal_suffix", "causal_prefix", BACKWARD + " mask=causal+past:4"),
+]
 PROJECTED = "op=mha b=2 hq=4 hkv=2 sq=9 sk=21 d=8 kv=cross proj_bias=1 out=lse"
 # of multi-head attention, with projections that are exact
 PROJECTED_BREAKS = ["permute_keys", "shift", "scale_v", "linear_v", "ones", "gqa",
@@ -149,6 +163,17 @@ class Relations(unittest.TestCase):
                 self.assertEqual(records[0]["checks"][name], "pass")
                 words = ("--fills", "none", "-b", "test:break=" + name)
                 records, done = verify("relations_operators", case, *words)
+                self.assertEqual(records[0]["status"], "fail", done.stdout + done.stderr)
+                self.assertEqual(self.broken(records[0]), [name])
+
+    def test_each_broken_relation_of_gradients_is_named(self):
+        for option, name, case in GRADIENTS:
+            with self.subTest(option=option, case=case):
+                records, done = verify("relations_gradients", case, "--fills", "none")
+                self.assertEqual([r["status"] for r in records], ["pass"], done.stdout + done.stderr)
+                self.assertEqual(records[0]["checks"][name], "pass")
+                words = ("--fills", "none", "-b", "test:break=" + option)
+                records, done = verify("relations_gradients", case, *words)
                 self.assertEqual(records[0]["status"], "fail", done.stdout + done.stderr)
                 self.assertEqual(self.broken(records[0]), [name])
 
