@@ -23,7 +23,7 @@ static bool explain(const struct attn_evidence *e, struct attn_judgement *v)
 }
 
 /* What a library stores in a narrow type, and its plan may have to declare. */
-enum { STORES_P = 1, STORES_SCORES = 2, STORES_PROJECTIONS = 4, STORES_STATE = 8 };
+enum { STORES_P = 1, STORES_SCORES = 2, STORES_PROJECTIONS = 4, STORES_STATE = 8, STORES_DS = 16 };
 
 static void add(char *text, size_t size, const char *words)
 {
@@ -44,6 +44,8 @@ static struct attn_numerics with_stores(const struct attn_numerics *numerics, ui
         declared.proj_type = dtype;
     if (stores & STORES_STATE)
         declared.state_type = dtype;
+    if (stores & STORES_DS)
+        declared.ds_type = dtype;
     return declared;
 }
 
@@ -66,6 +68,8 @@ static bool suggest(struct attn_judge *judge, const struct attn_problem *p,
         add(what, sizeof what, "projections"), add(fields, sizeof fields, "proj_type");
     if (stores & STORES_STATE)
         add(what, sizeof what, "the state"), add(fields, sizeof fields, "state_type");
+    if (stores & STORES_DS)
+        add(what, sizeof what, "dS"), add(fields, sizeof fields, "ds_type");
     const size_t n = strlen(v->reason);
     snprintf(v->reason + n, sizeof v->reason - n,
              "; within the bound if %s were stored in %s: if so, declare %s%s", what,
@@ -81,19 +85,26 @@ static bool suggest(struct attn_judge *judge, const struct attn_problem *p,
 static void suggest_stores(struct attn_judge *judge, const struct attn_evidence *e,
                            const struct attn_numerics *numerics, struct attn_judgement *v)
 {
-    static const unsigned tries[] = {STORES_STATE,           STORES_P,
-                                     STORES_SCORES,          STORES_P | STORES_SCORES,
-                                     STORES_PROJECTIONS,     STORES_P | STORES_PROJECTIONS,
+    static const unsigned tries[] = {STORES_STATE,
+                                     STORES_DS,
+                                     STORES_P,
+                                     STORES_P | STORES_DS,
+                                     STORES_SCORES,
+                                     STORES_P | STORES_SCORES,
+                                     STORES_PROJECTIONS,
+                                     STORES_P | STORES_PROJECTIONS,
                                      STORES_P | STORES_STATE};
     const struct attn_problem *p = &e->instance->problem;
     const bool wide = p->dtype == ATTN_F32;
     const uint32_t types[] = {wide ? ATTN_F16 : p->dtype, ATTN_BF16}; /* the finest first */
     const size_t n_types = wide ? 2 : 1, n = sizeof tries / sizeof *tries;
-    const bool projected = ref_op_is(p->op, REF_PROJECTED);
+    const bool projected = ref_op_is(p->op, REF_PROJECTED),
+               gradients = attn_tensor_find(p, ATTN_GRAD_OUT) != NULL;
     const unsigned declared =
         (numerics->p_type ? STORES_P : 0u) | (numerics->score_type ? STORES_SCORES : 0u) |
         (numerics->state_type || !ref_op_find(p->op)->stream ? STORES_STATE : 0u) |
-        (numerics->proj_type || !projected ? STORES_PROJECTIONS : 0u);
+        (numerics->proj_type || !projected ? STORES_PROJECTIONS : 0u) |
+        (numerics->ds_type || !gradients ? STORES_DS : 0u);
     struct attn_judgement kept;
     bool found = false;
     if (!wide && ((p->dtype != ATTN_F16 && p->dtype != ATTN_BF16) || !numerics->acc_type))

@@ -10,6 +10,7 @@
 /* guesses_rows.c */
 void attn_guess_blank(struct attn_sample *sample);
 void attn_guess_forbidden(struct attn_sample *sample);
+void attn_guess_empty_rows(struct attn_sample *sample);
 void attn_guess_factor(struct attn_sample *sample);
 void attn_guess_row_factors(struct attn_sample *sample);
 void attn_guess_other_rows(struct attn_sample *sample);

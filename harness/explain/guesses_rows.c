@@ -7,12 +7,14 @@
 
 #include "explain/guesses.h"
 #include "reference/dtype.h"
+#include "reference/operands.h"
 
 /* With fewer elements in a row, a factor per row fits anything. */
 enum { LEAST_WIDTH = 8 };
 
 static const char *factor_name(const struct attn_problem *p, double factor)
 {
+    const bool gradients = attn_tensor_find(p, ATTN_GRAD_OUT) != NULL;
     const struct {
         double factor;
         const char *name;
@@ -22,7 +24,10 @@ static const char *factor_name(const struct attn_problem *p, double factor)
                  {1 / (1 - p->dropout_p), " (1 / (1 - dropout))"},
                  {(double)p->hq / (double)p->hkv, " (hq / hkv)"},
                  {(double)p->sk, " (sk)"},
-                 {p->scale, " (scale)"}};
+                 {p->scale, gradients ? " (scale: applied twice)" : " (scale)"},
+                 {gradients ? 1 / p->scale : NAN, " (1 / scale: not applied)"},
+                 {gradients ? 2 : NAN, " (added to an earlier result)"},
+                 {gradients ? -1 : NAN, " (the other sign)"}};
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
         if (fabs(factor / known[k].factor - 1) < 1e-3)
             return known[k].name;
@@ -164,6 +169,27 @@ void attn_guess_forbidden(struct attn_sample *s)
     if (poisoned)
         attn_sample_propose(s, (double)nan / (double)wrong, false,
                             "are NaN: NaN of a forbidden key came through (0 * NaN is NaN)");
+}
+
+/* Gradients of rows without keys: their lse is -inf. */
+void attn_guess_empty_rows(struct attn_sample *s)
+{
+    const struct attn_sample_rows *w = &s->wrong;
+    const struct attn_tensor *lse = attn_tensor_find(&s->instance->problem, ATTN_LSE);
+    int64_t wrong = 0, nan = 0;
+    if (s->role != ATTN_GRAD_Q || !lse)
+        return;
+    for (int64_t k = 0; k < w->count * s->width; k++) {
+        int64_t at[ATTN_MAX_RANK];
+        ref_unit_place(s->units.output, &s->units.shape, w->index[k / s->width], at);
+        if (attn_sample_within(w->got[k], w->want[k], w->bound[k]))
+            continue;
+        wrong++;
+        nan += isnan(w->got[k]) && ref_load(lse, at) == -INFINITY;
+    }
+    if (nan > 0)
+        attn_sample_propose(s, (double)nan / (double)wrong, false,
+                            "are NaN where a row sees no key: exp(s - lse) with an lse of -inf");
 }
 
 void attn_guess_blank(struct attn_sample *s)

@@ -45,6 +45,7 @@ void attn_hypotheses_explain(const struct attn_instance *instance,
     if (attn_sample_take(&s)) {
         attn_guess_blank(&s);
         attn_guess_forbidden(&s);
+        attn_guess_empty_rows(&s);
         attn_guess_factor(&s);
         attn_guess_other_rows(&s);
         if (ref_op_is(instance->problem.op, REF_SOFTMAX))

@@ -2,9 +2,9 @@
 /* mistakes.c - iterates over the tables of mistakes. */
 #include "explain/mistakes.h"
 
-static const struct attn_mistake *const tables[] = {attn_mistakes_keys,   attn_mistakes_scores,
-                                                    attn_mistakes_places, attn_mistakes_operators,
-                                                    attn_mistakes_state,  attn_mistakes_operands};
+static const struct attn_mistake *const tables[] = {
+    attn_mistakes_keys,      attn_mistakes_scores, attn_mistakes_places,  attn_mistakes_gradients,
+    attn_mistakes_operators, attn_mistakes_state,  attn_mistakes_operands};
 
 bool attn_mistake_next(const struct attn_problem *problem, struct attn_mistake_place *at,
                        struct attn_mutation *m)

@@ -15,8 +15,8 @@ struct attn_mistake {
 
 /* The likelier mistakes first. The last entry has no `change`. */
 extern const struct attn_mistake attn_mistakes_keys[], attn_mistakes_scores[],
-    attn_mistakes_places[], attn_mistakes_operators[], attn_mistakes_state[],
-    attn_mistakes_operands[];
+    attn_mistakes_places[], attn_mistakes_gradients[], attn_mistakes_operators[],
+    attn_mistakes_state[], attn_mistakes_operands[];
 
 static const double attn_ln2 = 0.69314718055994530942;
 

@@ -92,6 +92,16 @@ static bool window_side(struct attn_mutation *m, double kind)
     return *side >= 0;
 }
 
+static bool side_left_out(struct attn_mutation *m, double right)
+{
+    struct attn_problem *p = &m->problem;
+    int64_t *side = right != 0 ? &p->window_right : &p->window_left;
+    const bool limits = (p->flags & ATTN_FLAG_WINDOW) && *side >= 0;
+    *side = -1;
+    ATTN_SAY(m, "the window without its %s side", right != 0 ? "right" : "left");
+    return limits;
+}
+
 static bool window_swapped(struct attn_mutation *m, double unused)
 {
     (void)unused;
@@ -401,6 +411,7 @@ const struct attn_mistake attn_mistakes_keys[] = {
     {attn_mistake_without_flag, 2, {0, 1}},
     {window_swapped, 1, {0}},
     {window_side, 4, {0, 1, 2, 3}},
+    {side_left_out, 2, {1, 0}},
     {window_literal, 1, {0}},
     {lengths, 2, {1, -1}},
     {len_on_queries, 1, {0}},

@@ -293,7 +293,8 @@ enum keep_mistake {
     KEEP_HEADS_LAST,
     KEEP_FIRST_BATCH,
     KEEP_FIRST_HEAD,
-    KEEP_COMPLEMENT
+    KEEP_COMPLEMENT,
+    KEEP_UNDIVIDED
 };
 
 static bool kept_wrongly(const struct attn_mutation *m, const struct attn_tensor *keep,
@@ -324,6 +325,8 @@ static bool kept_wrongly(const struct attn_mutation *m, const struct attn_tensor
         return kept_at(m, keep, 0, h, i, j);
     case KEEP_FIRST_HEAD:
         return kept_at(m, keep, b, 0, i, j);
+    case KEEP_UNDIVIDED:
+        return kept_at(m, keep, b, h, i, j);
     default:
         return attn_dropout_keep(p->dropout_seed, index, 1 - p->dropout_p);
     }
@@ -343,8 +346,9 @@ static bool other_keep(struct attn_mutation *m, double argument)
         [KEEP_HEADS_LAST] = "the dropout mask counted in the order [B,Sq,Hq,Sk]",
         [KEEP_FIRST_BATCH] = "the dropout mask of batch 0 for all of them",
         [KEEP_FIRST_HEAD] = "the dropout mask of head 0 for all of them",
-        [KEEP_COMPLEMENT] = "weights dropped with probability 1-p"};
-    const struct attn_problem *p = &m->problem;
+        [KEEP_COMPLEMENT] = "weights dropped with probability 1-p",
+        [KEEP_UNDIVIDED] = "what dropout keeps not divided by 1 - dropout"};
+    struct attn_problem *p = &m->problem;
     const enum keep_mistake kind = (enum keep_mistake)argument;
     struct attn_tensor *old = attn_mutated(m, ATTN_KEEP), keep = {0};
     const bool by_seed = kind == KEEP_SEED_ZERO || kind == KEEP_SEED_NEXT ||
@@ -370,6 +374,8 @@ static bool other_keep(struct attn_mutation *m, double argument)
     }
     attn_mutated_drop(m, ATTN_KEEP);
     attn_mutated_add(m, &keep);
+    if (kind == KEEP_UNDIVIDED)
+        p->dropout_p = 0;
     ATTN_SAY(m, "%s", names[kind]);
     return data != NULL;
 }
@@ -412,5 +418,6 @@ const struct attn_mistake attn_mistakes_scores[] = {
     {residual_twice, 1, {0}},
     {output_bias_twice, 1, {0}},
     {other_keep, 11, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}},
+    {other_keep, 1, {KEEP_UNDIVIDED}},
     {NULL, 0, {0}},
 };

@@ -158,7 +158,8 @@ bool attn_sample_answer(const struct attn_sample *s, const struct attn_sample_ro
     struct ref_request request = {.numerics = s->request->numerics,
                                   .fill = s->instance->kind,
                                   .threads = s->request->threads,
-                                  .stored = s->request->stored};
+                                  .stored = s->request->stored,
+                                  .given = true};
     request.units[s->units.output->leader] =
         (struct ref_units){.count = count, .index = rows->index};
     struct ref_result r = {0};

@@ -53,7 +53,7 @@ int64_t attn_sample_place(const struct attn_sample *sample, int64_t row, int64_t
 double attn_sample_share(const struct attn_sample *sample, int64_t count);
 
 /* Writes the answer of a problem, and its bound, into the trial of the first `count` of these rows.
- */
+ * Inputs that follow from others stay as they were given (ref_request.given), as for the kernel. */
 bool attn_sample_answer(const struct attn_sample *sample, const struct attn_sample_rows *rows,
                         const struct attn_problem *problem, int64_t count);
 
