@@ -160,14 +160,20 @@ static bool needed_given(const struct ref_op *op, const struct attn_problem *pro
                          size_t size)
 {
     const struct ref_operand *row;
+    bool by_default = false, any = false;
 
     for (size_t n = 0; (row = ref_operand_at(op, n)); n++)
         if ((row->flags & REF_NEEDED) && !attn_tensor_find(problem, row->role))
             return refuse(why, size, "a tensor of role %u is needed", row->role);
-    for (const struct ref_output *o = op->outputs; o->role; o++)
-        if ((o->flags & REF_NEEDED) && !attn_tensor_find(problem, o->role))
+    for (const struct ref_output *o = op->outputs; o->role; o++) {
+        const bool given = attn_tensor_find(problem, o->role) != NULL;
+        if ((o->flags & REF_NEEDED) && !given)
             return refuse(why, size, "a tensor of role %u is needed", o->role);
-    return true;
+        by_default = by_default || (o->flags & REF_DEFAULT);
+        any = any || (o->flags & REF_DEFAULT && given);
+    }
+    return any || !by_default ||
+           refuse(why, size, "one of the outputs that op=%s has by default is needed", op->name);
 }
 
 /* Parameters of scores go with their score, where the operator has scores. */

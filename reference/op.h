@@ -50,6 +50,8 @@ enum {
     REF_SHORT = 4,      /* may have only the first axis: len is [B] or [B,Sq] */
     REF_BY_HEAD = 8,    /* has one entry per query head on its first axis. params=shared: all heads
                            have the same, by a stride of 0 */
+    REF_DEFAULT = 32, /* an output: a problem has one of these at least; a case has all of them, or
+                         those that out= names */
     REF_ORTHOGONAL = 16 /* drawn as blocks of orthogonal rows, as many as a row is long; the last
                            block may have fewer. The rows are as long as rows of N(0,1) */
 };
@@ -71,7 +73,7 @@ struct ref_operand {
 struct ref_output {
     uint32_t role;
     const char *name, *shape, *unit;
-    uint8_t type, flags; /* REF_NEEDED: every problem has it */
+    uint8_t type, flags; /* REF_NEEDED: every problem has it; REF_DEFAULT */
     uint8_t leader;      /* the output whose sample this one follows: its own number, or an earlier
                             output whose unit letters begin this one's */
 };
@@ -174,8 +176,9 @@ struct ref_op {
     uint64_t flags;      /* ATTN_FLAG_* that it accepts */
     uint32_t scores;     /* bit s: accepts the score of number s; 0: it has no scores */
     const struct ref_operand *const *operands; /* groups of rows, each ended by role 0; NULL ends */
-    const struct ref_output *outputs;          /* ended by role 0; every problem has the first */
-    const struct ref_param *params;            /* ended by a NULL key; NULL: none */
+    const struct ref_output *outputs; /* ended by role 0; every problem has the first, or one of
+                                         those with REF_DEFAULT */
+    const struct ref_param *params;   /* ended by a NULL key; NULL: none */
     const char *const *keys;   /* accepted keys of the case language that not every operator has;
                                   ended by NULL. sq, dk and so on need no entry */
     const char *const *needed; /* keys that every case must have, in addition to sq and dk */

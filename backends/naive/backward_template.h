@@ -120,6 +120,14 @@ static void scale_row(REAL *row, REAL scale, int64_t n)
         row[c] *= scale;
 }
 
+/* A row of a gradient, if that is asked for. */
+static void store_row(const struct attn_tensor *t, int64_t b, int64_t h, int64_t i, int64_t n,
+                      const REAL *row)
+{
+    if (t->dtype)
+        store(t, attn_row_start(t, b, h, i), t->stride[3], n, row);
+}
+
 static void descend(const struct NAME(context) * c, const struct NAME(backward) * w, int64_t b,
                     int64_t h, int64_t i)
 {
@@ -137,7 +145,7 @@ static void descend(const struct NAME(context) * c, const struct NAME(backward) 
         add_row(&x);
         scale_row(w->dq, (REAL)p->scale, p->dq);
     }
-    store(&o->grad_q, attn_row_start(&o->grad_q, b, h, i), o->grad_q.stride[3], p->dq, w->dq);
+    store_row(&o->grad_q, b, h, i, p->dq, w->dq);
 }
 
 /* The query heads of one key head, one after the other. */
@@ -154,8 +162,8 @@ static void run_group(const struct NAME(context) * c, const struct NAME(backward
             descend(c, w, b, h, i);
     for (int64_t j = 0; j < p->sk; j++) {
         scale_row(w->dk + j * p->dk, (REAL)p->scale, p->dk);
-        store(dk, attn_row_start(dk, b, g, j), dk->stride[3], p->dk, w->dk + j * p->dk);
-        store(dv, attn_row_start(dv, b, g, j), dv->stride[3], p->dv, w->dv + j * p->dv);
+        store_row(dk, b, g, j, p->dk, w->dk + j * p->dk);
+        store_row(dv, b, g, j, p->dv, w->dv + j * p->dv);
     }
 }
 

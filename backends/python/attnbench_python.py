@@ -148,6 +148,8 @@ class Problem:
             found.add(self.op)
         if self.op == "mha":
             found |= {"mha"} if "w_o" in self.tensors else {"mha", "missing w_o"}
+        if self.op == "attention_backward":
+            found |= {"missing " + role for role in ("dq", "dk", "dv") if role not in self.tensors}
         if self.score not in ("scaled_dot", "dot"):
             found.add(self.score)
         for name, there in (("weight_fn", flags & WEIGHT), ("off", self.off), ("groups", self.hq != self.hkv),

@@ -150,6 +150,18 @@ static int resolve_by_keys(struct attn_case *c, bool pack, const char **key, cha
     return 0;
 }
 
+/* To name all outputs that are there by default is to name none. */
+static void resolve_outputs(struct attn_case *c)
+{
+    const struct ref_output *outputs = attn_case_op(c)->outputs;
+    bool all = true;
+    for (const struct ref_output *o = outputs; o->role; o++)
+        all = all && (!(o->flags & REF_DEFAULT) || attn_case_asks(c, o->role));
+    for (const struct ref_output *o = outputs; o->role && all; o++)
+        if (o->flags & REF_DEFAULT)
+            c->out[o->role / 64] &= ~(UINT64_C(1) << o->role % 64);
+}
+
 int attn_case_resolve(struct attn_case *c, bool pack, const char **key, char *why, size_t size)
 {
     /* A default that depends on other sizes comes after them. */
@@ -163,6 +175,7 @@ int attn_case_resolve(struct attn_case *c, bool pack, const char **key, char *wh
                 *size_field(entry, c) = entry->rule->fallback(c);
         }
     }
+    resolve_outputs(c);
     if (pack && resolve_heads(c, key, why, size) != 0)
         return -1;
     if (attn_params_resolve(c, key, why, size) != 0 ||

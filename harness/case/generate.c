@@ -84,11 +84,16 @@ static bool is_drawn(const struct attn_draft *draft, uint32_t role)
     return drawn;
 }
 
-/* The gradients of operands that have been drawn. */
+/* Some of the outputs that are there by default, and the gradients of operands that have been
+ * drawn. */
 static void gradients(struct attn_draft *draft)
 {
     char parts[REF_OUTPUTS][ATTN_DRAFT_WORD_MAX];
     unsigned count = 0;
+    const bool some = attn_draft_percent(draft, 25);
+    for (const struct ref_output *o = draft->op->outputs; some && o->role; o++)
+        if (o->flags & REF_DEFAULT && attn_draft_percent(draft, 50))
+            snprintf(parts[count++], sizeof parts[0], "%s", o->name);
     for (const struct ref_gradient *g = draft->op->gradients; g && g->output; g++)
         if (is_drawn(draft, g->operand) && attn_draft_percent(draft, 75))
             snprintf(parts[count++], sizeof parts[0], "%s",

@@ -269,7 +269,7 @@ static void write_operator(struct attn_draft *draft, const struct attn_case *c)
             parameter(draft, p, &shape);
     /* Those of operators with a softmax are drawn with their scores. */
     for (const struct ref_output *o = op->outputs; o->role && !(op->traits & REF_SOFTMAX); o++)
-        if (!(o->flags & REF_NEEDED) && !ref_choice_of(op, o->role) &&
+        if (!(o->flags & (REF_NEEDED | REF_DEFAULT)) && !ref_choice_of(op, o->role) &&
             !ref_gradient_of(op, o->role) && attn_draft_percent(draft, 50)) {
             attn_draft_word(draft, "out=%s", o->name);
             break;

@@ -167,10 +167,19 @@ bool attn_case_draws(const struct attn_case *c, const struct ref_operand *operan
     }
 }
 
+/* Does out= name an output that is there by default? Then the others of these are not. */
+static bool names_some(const struct attn_case *c)
+{
+    bool some = false;
+    for (const struct ref_output *o = attn_case_op(c)->outputs; o->role; o++)
+        some = some || ((o->flags & REF_DEFAULT) && attn_case_asks(c, o->role));
+    return some;
+}
+
 bool attn_case_gives(const struct attn_case *c, const struct ref_output *output)
 {
     return (output->flags & REF_NEEDED) || attn_case_asks(c, output->role) ||
-           chooses(c, output->role);
+           chooses(c, output->role) || ((output->flags & REF_DEFAULT) && !names_some(c));
 }
 
 /* The sizes of a case by letter. */

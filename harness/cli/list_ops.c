@@ -115,9 +115,9 @@ static void print_operand(const struct ref_op *op, const struct ref_operand *o)
 static void print_output(const struct ref_op *op, const struct ref_output *o)
 {
     char shape[128], unit[128], choice[128];
-    const bool asked = !(o->flags & REF_NEEDED);
+    const bool asked = !(o->flags & (REF_NEEDED | REF_DEFAULT));
     const bool named = asked && !*choice_text(op, o->role, choice, sizeof choice);
-    printf("    %-10s %-18s %s; compared in units of %s%s%s\n", o->name,
+    printf("    %-10s %-18s %s; compared in units of %s%s%s%s\n", o->name,
            shape_text(op, o->shape, shape, sizeof shape), type_name(o->type),
            shape_text(op, o->unit, unit, sizeof unit),
            !asked  ? ""
@@ -125,7 +125,8 @@ static void print_output(const struct ref_op *op, const struct ref_output *o)
                    : "; with ",
            !asked  ? ""
            : named ? o->name
-                   : choice);
+                   : choice,
+           o->flags & REF_DEFAULT ? "; out= can leave it out" : "");
 }
 
 static void print_op(const struct ref_op *op)

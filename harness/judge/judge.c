@@ -57,6 +57,15 @@ static bool leads(const struct attn_judge *judge, int leader)
     return any;
 }
 
+/* The leader of the first output that the problem has: its units are the rows of a verdict. */
+static int rows_of(const struct attn_judge *judge)
+{
+    int o = 0;
+    while (!attn_tensor_find(&judge->instance->problem, judge->op->outputs[o].role))
+        o++;
+    return judge->op->outputs[o].leader;
+}
+
 int attn_judge_create(const struct attn_instance *instance, double budget, int threads,
                       struct attn_judge **out, char *why, size_t size)
 {
@@ -208,8 +217,8 @@ static void judge_sample(struct attn_judge *judge, const struct attn_numerics *n
     memset(v, 0, sizeof *v);
     judge->last = NULL;
     v->status = ATTN_ERROR;
-    v->rows_checked = judge->request.units[0].count;
-    v->rows_total = ref_output_units(p, 0);
+    v->rows_checked = judge->request.units[rows_of(judge)].count;
+    v->rows_total = ref_output_units(p, rows_of(judge));
     v->delta = ref_delta(numerics, judge->instance->kind);
     v->ok = UINT32_MAX;
     const struct ref_result *ref = reference_for(judge, numerics, v->reason, sizeof v->reason);

@@ -94,6 +94,7 @@ static bool tally_output(const struct attn_instance *instance, const struct ref_
     const struct ref_units *leaders = &request->units[units.output->leader];
     const struct attn_tensor *tensor = units.tensor;
     double threshold = attn_overflow_threshold(tensor->dtype);
+    const bool first = !(t->verdict->has & ((1u << o) - 1));
     bool ok = true;
     for (int64_t r = 0; r < leaders->count * units.followers; r++) {
         const int64_t unit =
@@ -108,7 +109,7 @@ static bool tally_output(const struct attn_instance *instance, const struct ref_
                                       .want = ref->value[k],
                                       .bound = ref->bound[k]};
             ok &= tally_element(t, &e, threshold);
-            if (o == 0)
+            if (first)
                 tally_first(t, &e, tensor->dtype);
         }
     }

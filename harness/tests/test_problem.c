@@ -16,17 +16,13 @@ uint32_t attn_test_problem_c11(const struct attn_problem *problem, char *why, si
 uint32_t attn_test_problem_cxx17(const struct attn_problem *problem, char *why, size_t size);
 int64_t attn_test_problem_row_cxx17(const struct attn_problem *problem);
 
-static const uint32_t all_roles[] = {ATTN_LSE,       ATTN_WEIGHTS,     ATTN_MASK,
-                                     ATTN_BIAS,      ATTN_LEN,         ATTN_ALIBI,
-                                     ATTN_SINK,      ATTN_KEEP,        ATTN_HEAD_MASK,
-                                     ATTN_X_K,       ATTN_X_V,         ATTN_W_O,
-                                     ATTN_B_Q,       ATTN_B_K,         ATTN_B_V,
-                                     ATTN_B_O,       ATTN_BONUS,       ATTN_STATE_IN,
-                                     ATTN_STATE_OUT, ATTN_REL_POS,     ATTN_GATE,
-                                     ATTN_GLOBAL,    ATTN_DILATION,    ATTN_Q_GLOBAL,
-                                     ATTN_K_GLOBAL,  ATTN_V_GLOBAL,    ATTN_PROJ_F,
-                                     ATTN_BUCKETS,   ATTN_BUCKETS_OUT, ATTN_GRAD_BIAS,
-                                     ATTN_GRAD_SINK, ATTN_GRAD_ALIBI,  0};
+static const uint32_t all_roles[] = {
+    ATTN_LSE,       ATTN_WEIGHTS,    ATTN_MASK,      ATTN_BIAS,    ATTN_LEN,         ATTN_ALIBI,
+    ATTN_SINK,      ATTN_KEEP,       ATTN_HEAD_MASK, ATTN_X_K,     ATTN_X_V,         ATTN_W_O,
+    ATTN_B_Q,       ATTN_B_K,        ATTN_B_V,       ATTN_B_O,     ATTN_BONUS,       ATTN_STATE_IN,
+    ATTN_STATE_OUT, ATTN_REL_POS,    ATTN_GATE,      ATTN_GLOBAL,  ATTN_DILATION,    ATTN_Q_GLOBAL,
+    ATTN_K_GLOBAL,  ATTN_V_GLOBAL,   ATTN_PROJ_F,    ATTN_BUCKETS, ATTN_BUCKETS_OUT, ATTN_GRAD_BIAS,
+    ATTN_GRAD_SINK, ATTN_GRAD_ALIBI, ATTN_GRAD_Q,    ATTN_GRAD_K,  ATTN_GRAD_V,      0};
 
 static const struct attn_limits everything = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |
@@ -450,6 +446,35 @@ static void test_refuses_operands_that_do_not_go_together(void **state)
     refuses(&full, &everything, "without x_k there are as many keys as queries");
 }
 
+/* A backend says which gradients it can do without. */
+static void test_refuses_gradients_that_are_left_out(void **state)
+{
+    (void)state;
+    static const uint32_t not_v[] = {ATTN_GRAD_Q, ATTN_GRAD_K, 0};
+    struct attn_limits limits = everything;
+    struct full gradients, *full = &gradients;
+    make(full, ATTN_OP_ATTENTION, ATTN_SCORE_DOT);
+    const struct attn_problem p = full->p;
+    full->p.op = ATTN_OP_ATTENTION_BACKWARD;
+    full->p.flags = 0;
+    full->p.n_tensors = 4; /* q, k, v, out */
+    ADD(ATTN_LSE, ATTN_F32, p.b, p.hq, p.sq);
+    ADD(ATTN_GRAD_OUT, p.dtype, p.b, p.hq, p.sq, p.dv);
+    refuses(full, &everything, "none of dq, dk and dv is asked for");
+    ADD(ATTN_GRAD_V, p.dtype, p.b, p.hkv, p.sk, p.dv);
+    accepts(full, &everything);
+    limits.optional = not_v;
+    accepts(full, &limits);
+    limits.optional = NULL;
+    refuses(full, &limits, "operand dq is missing");
+    drop(full, ATTN_GRAD_V);
+    ADD(ATTN_GRAD_Q, p.dtype, p.b, p.hq, p.sq, p.dq);
+    ADD(ATTN_GRAD_K, p.dtype, p.b, p.hkv, p.sk, p.dk);
+    limits.optional = not_v;
+    refuses(full, &limits, "operand dv is missing");
+    accepts(full, &everything);
+}
+
 /* Limits narrower than the table, and sentences of a backend's own. */
 static void test_limits(void **state)
 {
@@ -621,6 +646,7 @@ int main(void)
         cmocka_unit_test(test_refuses_what_is_missing),
         cmocka_unit_test(test_refuses_each_scalar),
         cmocka_unit_test(test_refuses_operands_that_do_not_go_together),
+        cmocka_unit_test(test_refuses_gradients_that_are_left_out),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_operands),
         cmocka_unit_test(test_span),

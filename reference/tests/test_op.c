@@ -83,7 +83,7 @@ static void outputs_hold_together(void **state)
     (void)state;
     for (const struct ref_op *const *op = ref_ops; *op; op++) {
         const struct ref_output *out = (*op)->outputs;
-        assert_true(out[0].flags & REF_NEEDED);
+        assert_true(out[0].flags & (REF_NEEDED | REF_DEFAULT));
         assert_in_range(ref_output_count(*op), 1, REF_OUTPUTS);
         for (int o = 0; out[o].role; o++) {
             const struct ref_output *leader = &out[out[o].leader];

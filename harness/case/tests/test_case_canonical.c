@@ -42,6 +42,13 @@ static void test_forms(void **state)
                      "weight_fn=relu2");
     expect_canonical("sq=4 sk=0 d=8 scale=1/sk bias=const:-log(sk) weight_fn=softmax gate=0",
                      "bias=const:0 dk=8 scale=1 sk=0 sq=4");
+    /* To name all outputs that are there by default is to name none. */
+    expect_canonical("op=attention_backward s=4 d=8 out=dv+dk+dq",
+                     "dk=8 op=attention_backward sq=4");
+    expect_canonical("op=attention_backward s=4 d=8 bias=normal out=dbias+dv+dk+dq",
+                     "bias=normal dk=8 op=attention_backward out=dbias sq=4");
+    expect_canonical("op=attention_backward s=4 d=8 out=dv+dq",
+                     "dk=8 op=attention_backward out=dq+dv sq=4");
     expect_canonical("data=/a%20b/c.safetensors mask=len2d sink=tensor bias=alibi",
                      "bias=alibi data=/a%20b/c.safetensors mask=len2d sink=tensor");
 }

@@ -35,6 +35,9 @@ static void test_bytes(void **state)
                  4 * (30 + 40 + 20 + 20 + 48 + 16) + 4);
     expect_bytes("op=mha b=2 hq=4 hkv=2 sq=3 sk=4 d=2 e=5 kv=cross proj_bias=1",
                  4 * (30 + 40 + 40 + 20 + 20 + 40 + 30 + 21));
+    /* q 2 k 2 v 3 out 3 lse 1 dout 3, dq 2 dk 2 dv 3 */
+    expect_bytes("op=attention_backward s=1 dk=2 dv=3", 4 * (14 + 7));
+    expect_bytes("op=attention_backward s=1 dk=2 dv=3 out=dv", 4 * (14 + 3));
     expect_bytes("data=x.safetensors", 0);
 }
 
@@ -72,6 +75,18 @@ static void test_flops(void **state)
     c.wo = false;
     assert_true(attn_case_flops(&c, 10) == attention + projections);
     attn_case_free(&c);
+    const struct {
+        const char *line;
+        double products;
+    } gradients[] = {{"op=attention_backward s=4 dk=8 dv=5", 3 * 8 + 2 * 5},
+                     {"op=attention_backward s=4 dk=8 dv=5 bias=normal out=dbias", 3 * 8 + 2 * 5},
+                     {"op=attention_backward s=4 dk=8 dv=5 out=dk", 2 * 8 + 5},
+                     {"op=attention_backward s=4 dk=8 dv=5 out=dv", 8 + 5}};
+    for (size_t n = 0; n < sizeof gradients / sizeof *gradients; n++) {
+        c = parse_one(gradients[n].line);
+        assert_true(attn_case_flops(&c, 10) == 2.0 * 10 * gradients[n].products);
+        attn_case_free(&c);
+    }
 }
 
 static void test_copy(void **state)

@@ -221,9 +221,9 @@ enum attn_role {
 
     /* attention_backward. GRAD_BIAS, GRAD_SINK and GRAD_ALIBI are f32, or f64 for f64. */
     ATTN_GRAD_OUT = 80, /* input: [B,Hq,Sq,Dv], the gradient of OUT */
-    ATTN_GRAD_Q = 81,   /* outputs: shapes and type of q, k and v. A key that no query sees, and a
-                           query that sees no key, have 0 */
-    ATTN_GRAD_K = 82,   /* GRAD_K and GRAD_V: added up over the query heads of a key head */
+    ATTN_GRAD_Q = 81, /* outputs: shapes and type of q, k and v; each optional, but one is there. A
+                         key that no query sees, and a query that sees no key, have 0 */
+    ATTN_GRAD_K = 82, /* GRAD_K and GRAD_V: added up over the query heads of a key head */
     ATTN_GRAD_V = 83,
     ATTN_GRAD_BIAS = 84,  /* output, optional: as BIAS, but 1 long where that has stride 0: added up
                              over what it broadcasts to */

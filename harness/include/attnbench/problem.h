@@ -411,7 +411,8 @@ struct attn_limit {
 struct attn_limits {
     uint32_t ops, scores, dtypes;    /* sets; dtypes: types of the problem */
     uint64_t flags;                  /* ATTN_FLAG_* */
-    const uint32_t *optional;        /* more roles than the needed ones; ends with 0; or NULL */
+    const uint32_t *optional;        /* more roles than the needed ones, and those of GRAD_Q, GRAD_K
+                                        and GRAD_V that it can do without; ends with 0; or NULL */
     const struct attn_limit *narrow; /* other forms than the table's; ends with role 0; or NULL */
     int64_t widest;                  /* largest dq, dk, dv; 0: any */
     /* Sentences for what is not in the sets above. NULL: a sentence that names it. */
@@ -631,6 +632,15 @@ static inline const char *attn_problem_tensor_fault(const struct attn_problem *p
     return NULL;
 }
 
+/* Is a role listed among the optional ones. */
+static inline int attn_problem_takes(const struct attn_limits *limits, uint32_t role)
+{
+    const uint32_t *taken = limits->optional;
+    while (taken && *taken && *taken != role)
+        taken++;
+    return taken && *taken;
+}
+
 /* Checks one operand: it has a place in this problem, and the limits accept it in this form. */
 static inline int attn_problem_check_tensor(const struct attn_problem *p,
                                             const struct attn_tensor *tensor,
@@ -639,12 +649,9 @@ static inline int attn_problem_check_tensor(const struct attn_problem *p,
 {
     const struct attn_problem_role *role = attn_problem_role_find(p, tensor->role, tensor->rank);
     const struct attn_limit *limit = limits->narrow;
-    const uint32_t *taken = limits->optional;
     const char *fault, *name = attn_problem_role_name(tensor->role);
     char number[16];
-    while (taken && *taken && *taken != tensor->role)
-        taken++;
-    if (!role || (!role->needed && (!taken || !*taken))) {
+    if (!role || (!role->needed && !attn_problem_takes(limits, tensor->role))) {
         snprintf(number, sizeof(number), "%u", (unsigned)tensor->role);
         return attn_problem_refuse(limits->no_role, "operand", name ? name : number, why, size);
     }
@@ -699,6 +706,9 @@ static inline const char *attn_problem_operands_fault(const struct attn_problem 
     if ((attn_tensor_find(p, ATTN_GRAD_SINK) && !attn_tensor_find(p, ATTN_SINK)) ||
         (attn_tensor_find(p, ATTN_GRAD_ALIBI) && !attn_tensor_find(p, ATTN_ALIBI)))
         return "a gradient of an operand that is not given";
+    if (p->op == ATTN_OP_ATTENTION_BACKWARD && !attn_tensor_find(p, ATTN_GRAD_Q) &&
+        !attn_tensor_find(p, ATTN_GRAD_K) && !attn_tensor_find(p, ATTN_GRAD_V))
+        return "none of dq, dk and dv is asked for";
     if (attn_tensor_find(p, ATTN_BUCKETS) && attn_tensor_find(p, ATTN_BUCKETS_OUT))
         return "buckets are given, or they are asked for";
     if (p->op != ATTN_OP_MHA)
@@ -725,8 +735,10 @@ static inline int attn_problem_check_operands(const struct attn_problem *p,
         if (attn_problem_check_tensor(p, &p->tensors[t], limits, why, size) != ATTN_OK)
             return ATTN_UNSUPPORTED;
     for (size_t r = 0; r < count; r++) {
+        const int gradient = roles[r].role >= ATTN_GRAD_Q && roles[r].role <= ATTN_GRAD_V;
         if (!roles[r].needed || !attn_problem_role_fits(p, &roles[r]) ||
-            attn_tensor_find(p, roles[r].role))
+            attn_tensor_find(p, roles[r].role) ||
+            (gradient && attn_problem_takes(limits, roles[r].role)))
             continue;
         snprintf(why, size, "operand %s is missing", roles[r].name);
         return ATTN_UNSUPPORTED;

@@ -20,9 +20,9 @@ static const struct ref_operand own[] = {
 static const struct ref_operand *const groups[] = {own, ref_operands_mask, NULL};
 
 static const struct ref_output outputs[] = {
-    {ATTN_GRAD_Q, "dq", "bhiq", "bhi", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, REF_GRAD_Q},
-    {ATTN_GRAD_K, "dk", "bgjk", "bgj", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, REF_GRAD_K},
-    {ATTN_GRAD_V, "dv", "bgjv", "bgj", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, REF_GRAD_K},
+    {ATTN_GRAD_Q, "dq", "bhiq", "bhi", REF_TYPE_MAIN, REF_DEFAULT | REF_ACTIVATION, REF_GRAD_Q},
+    {ATTN_GRAD_K, "dk", "bgjk", "bgj", REF_TYPE_MAIN, REF_DEFAULT | REF_ACTIVATION, REF_GRAD_K},
+    {ATTN_GRAD_V, "dv", "bgjv", "bgj", REF_TYPE_MAIN, REF_DEFAULT | REF_ACTIVATION, REF_GRAD_K},
     {ATTN_GRAD_BIAS, "dbias", "WXYZ", "WXY", REF_TYPE_WIDE, 0, REF_GRAD_BIAS},
     {ATTN_GRAD_SINK, "dsink", "h", "h", REF_TYPE_WIDE, 0, REF_GRAD_SINK},
     {ATTN_GRAD_ALIBI, "dalibi", "h", "h", REF_TYPE_WIDE, 0, REF_GRAD_ALIBI},
@@ -121,10 +121,15 @@ static bool draw(const struct ref_drawn *x, double *number)
     }
 }
 
-/* Five products of each cell. A kernel that recomputes more gets no credit for it. */
+/* Of each cell the score, dP if something needs it, and one product for each of dQ, dK and dV: five
+ * for all of these. A kernel that recomputes more gets no credit for it. */
 static double flops(const struct ref_shape *shape, double nnz)
 {
-    return 2.0 * nnz * (3.0 * (double)shape->extent['k'] + 2.0 * (double)shape->extent['v']);
+    const bool dq = shape->present[ATTN_GRAD_Q], dk = shape->present[ATTN_GRAD_K];
+    const bool dp = dq || dk || shape->present[ATTN_GRAD_BIAS] || shape->present[ATTN_GRAD_ALIBI];
+    const double wide_k = 1.0 + dq + dk, wide_v = (double)dp + shape->present[ATTN_GRAD_V];
+
+    return 2.0 * nnz * (wide_k * (double)shape->extent['k'] + wide_v * (double)shape->extent['v']);
 }
 
 /* All weights of one query, dP and dS, with their errors. */
