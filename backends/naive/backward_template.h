@@ -110,8 +110,23 @@ static void add_row(const struct NAME(descent) * x)
             w->dbias[place_of_bias(x, j)] += ds;
         w->dalibi[x->h] -= ds * (REAL)(diagonal < j ? j - diagonal : diagonal - j);
     }
-    if (o->sink.dtype && x->n > 0)
-        w->dsink[x->h] -= EXP(entry(&o->sink, x->h, 0) - x->lse) * x->delta;
+}
+
+/* What it adds to that of its sink; a row without keys has a gradient of its lse at most. */
+static void add_to_sink(const struct NAME(descent) * x)
+{
+    const struct attn_operands *o = x->c->operands;
+    if (o->sink.dtype && (x->n > 0 || o->dlse.dtype))
+        x->w->dsink[x->h] -= EXP(entry(&o->sink, x->h, 0) - x->lse) * x->delta;
+}
+
+/* Row i of an operand [B,Hq,Sq]; 0: it is not given. */
+static REAL of_row(const struct NAME(descent) * x, const struct attn_tensor *t)
+{
+    REAL value = 0;
+    if (t->dtype)
+        load(&value, t, attn_row_start(t, x->b, x->h, x->i), 1, 1);
+    return value;
 }
 
 static void scale_row(REAL *row, REAL scale, int64_t n)
@@ -137,14 +152,17 @@ static void descend(const struct NAME(context) * c, const struct NAME(backward) 
     x.g = h / (p->hq / p->hkv);
     memset(w->dq, 0, (size_t)p->dq * sizeof(REAL));
     x.n = logits(c, b, h, i);
+    x.lse = of_row(&x, &o->lse);
+    x.delta = -of_row(&x, &o->dlse);
     if (x.n > 0) {
         x.q = head_row(&o->q, b, h, i, p->dq, w->buffers.q);
         load(w->dout, &o->dout, attn_row_start(&o->dout, b, h, i), o->dout.stride[3], p->dv);
-        load(&x.lse, &o->lse, attn_row_start(&o->lse, b, h, i), 1, 1);
         weigh_back(&x);
+        x.delta -= of_row(&x, &o->dlse);
         add_row(&x);
         scale_row(w->dq, (REAL)p->scale, p->dq);
     }
+    add_to_sink(&x);
     store_row(&o->grad_q, b, h, i, p->dq, w->dq);
 }
 

@@ -17,13 +17,43 @@ struct binding {
 };
 
 /* All that there is. */
-static const uint32_t optional[] = {
-    ATTN_LSE,       ATTN_WEIGHTS,    ATTN_MASK,      ATTN_BIAS,    ATTN_LEN,         ATTN_ALIBI,
-    ATTN_SINK,      ATTN_KEEP,       ATTN_HEAD_MASK, ATTN_X_K,     ATTN_X_V,         ATTN_W_O,
-    ATTN_B_Q,       ATTN_B_K,        ATTN_B_V,       ATTN_B_O,     ATTN_BONUS,       ATTN_STATE_IN,
-    ATTN_STATE_OUT, ATTN_REL_POS,    ATTN_GATE,      ATTN_GLOBAL,  ATTN_DILATION,    ATTN_Q_GLOBAL,
-    ATTN_K_GLOBAL,  ATTN_V_GLOBAL,   ATTN_PROJ_F,    ATTN_BUCKETS, ATTN_BUCKETS_OUT, ATTN_GRAD_BIAS,
-    ATTN_GRAD_SINK, ATTN_GRAD_ALIBI, ATTN_GRAD_Q,    ATTN_GRAD_K,  ATTN_GRAD_V,      0};
+static const uint32_t optional[] = {ATTN_LSE,
+                                    ATTN_WEIGHTS,
+                                    ATTN_MASK,
+                                    ATTN_BIAS,
+                                    ATTN_LEN,
+                                    ATTN_ALIBI,
+                                    ATTN_SINK,
+                                    ATTN_KEEP,
+                                    ATTN_HEAD_MASK,
+                                    ATTN_X_K,
+                                    ATTN_X_V,
+                                    ATTN_W_O,
+                                    ATTN_B_Q,
+                                    ATTN_B_K,
+                                    ATTN_B_V,
+                                    ATTN_B_O,
+                                    ATTN_BONUS,
+                                    ATTN_STATE_IN,
+                                    ATTN_STATE_OUT,
+                                    ATTN_REL_POS,
+                                    ATTN_GATE,
+                                    ATTN_GLOBAL,
+                                    ATTN_DILATION,
+                                    ATTN_Q_GLOBAL,
+                                    ATTN_K_GLOBAL,
+                                    ATTN_V_GLOBAL,
+                                    ATTN_PROJ_F,
+                                    ATTN_BUCKETS,
+                                    ATTN_BUCKETS_OUT,
+                                    ATTN_GRAD_BIAS,
+                                    ATTN_GRAD_SINK,
+                                    ATTN_GRAD_ALIBI,
+                                    ATTN_GRAD_Q,
+                                    ATTN_GRAD_K,
+                                    ATTN_GRAD_V,
+                                    ATTN_GRAD_LSE,
+                                    0};
 
 static const struct attn_limits limits = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |

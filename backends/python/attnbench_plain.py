@@ -259,6 +259,9 @@ def backward(p, a):
     if p.dropout:
         dp /= real(1 - p.dropout_p)
     delta = (dout * a["out"] if "out" in a else weights * dp).sum(-1, keepdims=True)
+    some = cells.any(-1, keepdims=True)
+    if "dlse" in a:
+        delta = np.where(some, delta, 0) - a["dlse"][..., None]
     ds = np.where(cells, weights * (dp - delta), 0)
     dz = ds if t is None else np.where(cells, ds * (1 - t * t), 0)
     columns = ~cells.swapaxes(-1, -2)
@@ -275,8 +278,7 @@ def backward(p, a):
     if "dalibi" in p.tensors:
         made["dalibi"] = -(ds * distances(p, a)).astype(s.dtype).sum((0, 2, 3))
     if "dsink" in p.tensors:
-        own = np.where(cells.any(-1, keepdims=True),
-                       np.exp(a["sink"][:, None, None] - lse) * delta, 0)
+        own = np.where(some | ("dlse" in a), np.exp(a["sink"][:, None, None] - lse) * delta, 0)
         made["dsink"] = -own.astype(s.dtype).sum((0, 2, 3))
     return made
 

@@ -198,6 +198,13 @@ static bool delta_undropped(struct attn_mutation *m, double unused)
     return made;
 }
 
+static bool dlse_turned(struct attn_mutation *m, double unused)
+{
+    (void)unused;
+    ATTN_SAY(m, "dlse with the other sign");
+    return attn_mutated_remake(m, ATTN_GRAD_LSE, -1, 0, 0);
+}
+
 /* ---- lse ---- */
 
 static void from_other_row(const struct attn_mutation *m, double argument,
@@ -396,6 +403,8 @@ const struct attn_mistake attn_mistakes_gradients[] = {
      {NO_DELTA, OF_HEAD_BEFORE, OF_FIRST_HEAD, OF_ROW_BEFORE, OF_NEXT_ROW, OF_FIRST_BATCH,
       OTHER_SIGN, DIVIDED_AGAIN, NOT_DIVIDED, IN_BF16, IN_F16}},
     {delta_undropped, 1, {0}},
+    {attn_mistake_without, 1, {ATTN_GRAD_LSE}},
+    {dlse_turned, 1, {0}},
     {lse_of_other, 5, {OF_HEAD_BEFORE, OF_FIRST_HEAD, OF_ROW_BEFORE, OF_NEXT_ROW, OF_FIRST_BATCH}},
     {lse_times, 3, {0.69314718055994530942, 1.44269504088896340736, 0}},
     {lse_without_sink, 1, {0}},

@@ -26,6 +26,8 @@ static double value_linear(const struct attn_relation_work *work, int part,
                            const struct attn_tensor *tensor, int64_t at[ATTN_MAX_RANK])
 {
     const double was = attn_relation_value_same(work, part, tensor, at);
+    if (tensor->role == ATTN_GRAD_LSE)
+        return part ? 0 : 2 * was;
     if (tensor->role != ATTN_GRAD_OUT)
         return was;
     return (at[2] + at[3]) % 2 != part ? 0 : part ? -was : 2 * was;
@@ -45,7 +47,7 @@ const struct attn_relation attn_relation_linear_dout = {
     .check = ATTN_CHECK_LINEAR_DOUT,
     .parts = 2,
     .structured = true,
-    .changes = (const uint32_t[]){ATTN_GRAD_OUT, 0},
+    .changes = (const uint32_t[]){ATTN_GRAD_OUT, ATTN_GRAD_LSE, 0},
     .fits = fits_linear,
     .value = value_linear,
     .expect = expect_linear,
@@ -59,10 +61,12 @@ const struct attn_relation attn_relation_linear_dout = {
 #define MOST  3.0
 #define ADDED 2.0
 
-/* Every score of a row changes by the same q.c, and the sum of dS over a row is 0. */
+/* Every score of a row changes by the same q.c, and the sum of dS over a row is 0, but for a
+ * gradient of lse. */
 static bool fits_shift_k(struct attn_relation_work *work)
 {
-    return !attn_relation_has(work, ATTN_SINK) && !attn_relation_flagged(work, ATTN_FLAG_SOFTCAP);
+    return !attn_relation_has(work, ATTN_SINK) && !attn_relation_has(work, ATTN_GRAD_LSE) &&
+           !attn_relation_flagged(work, ATTN_FLAG_SOFTCAP);
 }
 
 static double value_shift_k(const struct attn_relation_work *work, int part,

@@ -14,6 +14,7 @@ static int query_axis(const struct attn_tensor *tensor)
     case ATTN_OUT:
     case ATTN_LSE:
     case ATTN_GRAD_OUT:
+    case ATTN_GRAD_LSE:
         return 2;
     case ATTN_LEN:
         return tensor->rank == 2 ? 1 : -1;

@@ -16,13 +16,43 @@ uint32_t attn_test_problem_c11(const struct attn_problem *problem, char *why, si
 uint32_t attn_test_problem_cxx17(const struct attn_problem *problem, char *why, size_t size);
 int64_t attn_test_problem_row_cxx17(const struct attn_problem *problem);
 
-static const uint32_t all_roles[] = {
-    ATTN_LSE,       ATTN_WEIGHTS,    ATTN_MASK,      ATTN_BIAS,    ATTN_LEN,         ATTN_ALIBI,
-    ATTN_SINK,      ATTN_KEEP,       ATTN_HEAD_MASK, ATTN_X_K,     ATTN_X_V,         ATTN_W_O,
-    ATTN_B_Q,       ATTN_B_K,        ATTN_B_V,       ATTN_B_O,     ATTN_BONUS,       ATTN_STATE_IN,
-    ATTN_STATE_OUT, ATTN_REL_POS,    ATTN_GATE,      ATTN_GLOBAL,  ATTN_DILATION,    ATTN_Q_GLOBAL,
-    ATTN_K_GLOBAL,  ATTN_V_GLOBAL,   ATTN_PROJ_F,    ATTN_BUCKETS, ATTN_BUCKETS_OUT, ATTN_GRAD_BIAS,
-    ATTN_GRAD_SINK, ATTN_GRAD_ALIBI, ATTN_GRAD_Q,    ATTN_GRAD_K,  ATTN_GRAD_V,      0};
+static const uint32_t all_roles[] = {ATTN_LSE,
+                                     ATTN_WEIGHTS,
+                                     ATTN_MASK,
+                                     ATTN_BIAS,
+                                     ATTN_LEN,
+                                     ATTN_ALIBI,
+                                     ATTN_SINK,
+                                     ATTN_KEEP,
+                                     ATTN_HEAD_MASK,
+                                     ATTN_X_K,
+                                     ATTN_X_V,
+                                     ATTN_W_O,
+                                     ATTN_B_Q,
+                                     ATTN_B_K,
+                                     ATTN_B_V,
+                                     ATTN_B_O,
+                                     ATTN_BONUS,
+                                     ATTN_STATE_IN,
+                                     ATTN_STATE_OUT,
+                                     ATTN_REL_POS,
+                                     ATTN_GATE,
+                                     ATTN_GLOBAL,
+                                     ATTN_DILATION,
+                                     ATTN_Q_GLOBAL,
+                                     ATTN_K_GLOBAL,
+                                     ATTN_V_GLOBAL,
+                                     ATTN_PROJ_F,
+                                     ATTN_BUCKETS,
+                                     ATTN_BUCKETS_OUT,
+                                     ATTN_GRAD_BIAS,
+                                     ATTN_GRAD_SINK,
+                                     ATTN_GRAD_ALIBI,
+                                     ATTN_GRAD_Q,
+                                     ATTN_GRAD_K,
+                                     ATTN_GRAD_V,
+                                     ATTN_GRAD_LSE,
+                                     0};
 
 static const struct attn_limits everything = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION) | ATTN_BIT(ATTN_OP_MHA) | ATTN_BIT(ATTN_OP_WKV) |
@@ -198,7 +228,9 @@ static void test_accepts_what_the_harness_makes(void **state)
         "op=attention_backward b=2 hq=6 hkv=3 sq=5 sk=7 dk=8 dv=11 bias=normal,normal:hk "
         "mask=causal_br+len:3/7 out=dbias dtype=f64,bf16 layout=bshd,bhds view=gaps",
         "op=attention_backward b=2 hq=6 hkv=3 sq=5 sk=7 d=8 bias=alibi sink=1 out=dsink+dalibi "
-        "mask=len2d:rand+bool:0.5 dropout=0.3 score=dot softcap=2",
+        "mask=len2d:rand+bool:0.5 dropout=0.3 score=dot softcap=2 dlse=0,1",
+        "op=attention_backward b=2 hq=6 hkv=3 sq=5 sk=7 dk=8 dv=11 out=dq,dk,dv,dq+dv "
+        "dtype=f64,bf16",
     };
     size_t count;
     const struct attn_problem_role *roles = attn_problem_roles(&count);

@@ -229,8 +229,8 @@ enum attn_role {
                              over what it broadcasts to */
     ATTN_GRAD_SINK = 85,  /* output, optional: [Hq] */
     ATTN_GRAD_ALIBI = 86, /* output, optional: [Hq], the gradient of the slopes */
-    ATTN_GRAD_LSE = 87,   /* reserved, and so are the gradients of scores' parameters */
-    ATTN_GRAD_SCORE_M = 88,
+    ATTN_GRAD_LSE = 87,   /* input, optional: as LSE, the gradient of LSE */
+    ATTN_GRAD_SCORE_M = 88, /* reserved: the gradients of scores' parameters */
     ATTN_GRAD_SCORE_WQ = 89,
     ATTN_GRAD_SCORE_WK = 90,
     ATTN_GRAD_SCORE_WV = 91,
@@ -306,17 +306,18 @@ struct attn_tensor {
  * weight_fn as its weight, and NaN has NaN: of an allowed key that is not dropped it makes out NaN.
  * A row with no allowed key has out = 0 in any case.
  *
- * attention_backward: the gradient of sum GRAD_OUT out by q, k, v and what else is asked for, out
- * being that of the steps above at these operands. OUT and LSE are that result, rounded to their
- * types. With kappa the factor of dropout:
+ * attention_backward: the gradient of sum GRAD_OUT out, and of sum GRAD_LSE lse where that is
+ * given, by q, k, v and what else is asked for, out being that of the steps above at these
+ * operands. OUT and LSE are that result, rounded to their types. With kappa the factor of dropout:
  *   p = exp(s - LSE)                      dP = kappa GRAD_OUT_i . v_j
- *   delta_i = sum_j p dP = GRAD_OUT_i . OUT_i
+ *   delta_i = sum_j p dP = GRAD_OUT_i . OUT_i, less GRAD_LSE_i where that is given
  *   dS = p (dP - delta_i)                 dZ = dS, with a softcap dS (1 - tanh^2)
  *   GRAD_Q_i = scale sum_j dZ k_j         GRAD_K_j = scale sum_i dZ q_i
  *   GRAD_V_j = sum_i p kappa GRAD_OUT_i   GRAD_BIAS = sum dS, over what the bias broadcasts to
  *   GRAD_SINK = -sum exp(sink - LSE) delta    GRAD_ALIBI = -sum dS |i + off - j|
  * A cell that is not allowed takes no part, whatever q, k, v, OUT or GRAD_OUT hold there. NaN in an
- * allowed score, or in LSE, makes p NaN. The rule for empty rows is ATTN_EMPTY_ZERO. */
+ * allowed score, or in LSE, makes p NaN. The rule for empty rows is ATTN_EMPTY_ZERO; with a sink
+ * the lse of such a row is the sink, so GRAD_SINK has its GRAD_LSE. */
 struct attn_problem {
     uint32_t struct_size; /* sizeof of the harness's structure */
     uint32_t op;          /* enum attn_op */

@@ -69,6 +69,7 @@ struct attn_operands {
     struct attn_tensor proj_e, proj_f;                     /* a missing proj_f is proj_e */
     struct attn_tensor rotations, buckets_in, buckets_out; /* lsh */
     struct attn_tensor dout, grad_q, grad_k, grad_v, grad_bias, grad_sink, grad_alibi;
+    struct attn_tensor dlse;
 };
 
 /* One form of a role. A role with several forms has one row for each. */
@@ -171,6 +172,7 @@ static inline const struct attn_problem_role *attn_problem_roles(size_t *count)
         {ATTN_BUCKETS, "buckets_in", "bhRi", whole, lsh, 0, 0, ATTN_PLACE(buckets_in)},
         {ATTN_BUCKETS_OUT, "buckets_out", "bhRi", whole, lsh, 0, 0, ATTN_PLACE(buckets_out)},
         {ATTN_GRAD_OUT, "dout", "bhiv", same, bwd, 0, 1, ATTN_PLACE(dout)},
+        {ATTN_GRAD_LSE, "dlse", "bhi", ATTN_LIKE_LSE, bwd, 0, 0, ATTN_PLACE(dlse)},
         {ATTN_GRAD_Q, "dq", "bhiq", same, bwd, 0, 1, ATTN_PLACE(grad_q)},
         {ATTN_GRAD_K, "dk", "bgjk", same, bwd, 0, 1, ATTN_PLACE(grad_k)},
         {ATTN_GRAD_V, "dv", "bgjv", same, bwd, 0, 1, ATTN_PLACE(grad_v)},

@@ -16,6 +16,7 @@ static const struct ref_operand own[] = {
     {ATTN_OUT, "out", "bhiv", "", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, 0},
     {ATTN_LSE, "lse", "bhi", "", REF_TYPE_WIDE, REF_NEEDED, 0},
     {ATTN_GRAD_OUT, "dout", "bhiv", "", REF_TYPE_MAIN, REF_NEEDED | REF_ACTIVATION, 0},
+    {ATTN_GRAD_LSE, "dlse", "bhi", "", REF_TYPE_WIDE, 0, 0},
     {0}};
 static const struct ref_operand *const groups[] = {own, ref_operands_mask, NULL};
 
@@ -32,6 +33,9 @@ static const struct ref_gradient gradients[] = {{ATTN_GRAD_BIAS, ATTN_BIAS, "WXY
                                                 {ATTN_GRAD_SINK, ATTN_SINK, NULL},
                                                 {ATTN_GRAD_ALIBI, ATTN_ALIBI, NULL},
                                                 {0}};
+
+static const struct ref_param params[] = {
+    {"dlse", "0|1", "is a gradient of lse given, too", REF_PARAM_WORD, 0, 0, 0, 1, 0}, {0}};
 
 static const char *const none[] = {NULL};
 static const char *const fills[] = {"census",       "rounding",    "constant", "tiny",
@@ -112,6 +116,9 @@ static bool draw(const struct ref_drawn *x, double *number)
     case ATTN_GRAD_OUT: /* census: ref_attention_backward_derive writes it */
         *number = gradient(x, *number);
         return made || ref_drawn_under(x, "two_hot");
+    case ATTN_GRAD_LSE: /* fills say what dO makes of the results */
+        *number = made || ref_drawn_made(x, crafted) ? 0 : *number;
+        return made || ref_drawn_made(x, crafted);
     case ATTN_OUT: /* that function writes these, too */
     case ATTN_LSE:
         *number = 0;
@@ -182,6 +189,7 @@ const struct ref_op ref_op_attention_backward = {
     .scores = 1u << ATTN_SCORE_SCALED_DOT | 1u << ATTN_SCORE_DOT,
     .operands = groups,
     .outputs = outputs,
+    .params = params,
     .gradients = gradients,
     .keys = none,
     .needed = none,

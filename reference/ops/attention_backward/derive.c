@@ -57,7 +57,7 @@ static void go_forward(const struct attn_problem *problem, struct attn_problem *
     forward->tensors = tensors;
     for (uint32_t t = 0; t < problem->n_tensors && forward->n_tensors < TENSORS; t++) {
         const uint32_t role = problem->tensors[t].role;
-        if (role < ATTN_GRAD_OUT || role > ATTN_GRAD_ALIBI)
+        if (role < ATTN_GRAD_OUT || role > ATTN_GRAD_LSE)
             tensors[forward->n_tensors++] = problem->tensors[t];
     }
 }

@@ -40,7 +40,16 @@ static double given_lse(const struct ref_backward_group *group, const struct ref
                     (const int64_t[]){group->b, row->h, row->i});
 }
 
-/* dO . OUT with the OUT that is given. */
+/* GRAD_LSE of the row; 0: there is none. */
+static double lse_gradient(const struct ref_backward_group *group,
+                           const struct ref_backward_row *row)
+{
+    const struct attn_tensor *dlse = group->job->operands.by_role[ATTN_GRAD_LSE];
+
+    return dlse ? ref_load(dlse, (const int64_t[]){group->b, row->h, row->i}) : 0.0;
+}
+
+/* dO . OUT with the OUT that is given, less GRAD_LSE. */
 static double given_delta(const struct ref_backward_group *group,
                           const struct ref_backward_row *row)
 {
@@ -51,7 +60,7 @@ static double given_delta(const struct ref_backward_group *group,
 
     for (int64_t c = 0; c < dv; c++)
         sum += dout[c] * ref_load(out, (const int64_t[]){group->b, row->h, row->i, c});
-    return sum;
+    return sum - lse_gradient(group, row);
 }
 
 /* Scores, and the allowed keys in order. Returns whether one of their scores makes the row NaN. */
@@ -148,6 +157,7 @@ static void differentiate(const struct ref_backward_group *group, struct ref_bac
         row->kept[t] = x->p[t] * x->keep[t];
         row->delta += x->p[t] * row->dp[t];
     }
+    row->delta -= lse_gradient(group, row);
     if (group->job->request->given && !group->declared.own_delta)
         row->delta = given_delta(group, row);
     for (int64_t t = 0; t < row->n; t++) {
@@ -289,6 +299,8 @@ static double delta_error(const struct ref_backward_group *group,
                 ref_backward_growth(group, dv + 1.0) * size + lost * a->omega;
     if (a->copies > 1.0) /* ours is a sum over the keys */
         error += chain * terms;
+    if (group->job->operands.by_role[ATTN_GRAD_LSE])
+        error += a->u_op * (fabs(row->delta) + error) + a->omega;
     return limited(error + group->declared.u_delta * (fabs(row->delta) + error));
 }
 
@@ -377,6 +389,23 @@ static void bound(const struct ref_backward_group *group, struct ref_backward_ro
     bound_cells(group, row);
 }
 
+/* A row without keys. Its lse is the sink, which so has the gradient of lse. */
+static void begin_empty(const struct ref_backward_group *group, struct ref_backward_row *row)
+{
+    const struct ref_arithmetic *a = &group->arithmetic;
+    const double given = given_lse(group, row);
+
+    if (!row->sink || !group->job->operands.by_role[ATTN_GRAD_LSE])
+        return;
+    row->delta = -lse_gradient(group, row);
+    row->lse = isnan(given) || !(row->sink_logit < INFINITY) ? NAN : row->sink_logit;
+    if (group->job->request->given && !group->declared.own_lse)
+        row->lse = given;
+    row->sink_p = exp(row->sink_logit - row->lse);
+    if (group->job->bounds)
+        row->d_lambda = limited(fabs(given - row->lse) + 2.0 * a->u_op * fabs(row->lse));
+}
+
 void ref_backward_row(const struct ref_backward_group *group, int64_t h, int64_t i,
                       struct ref_backward_row *row)
 {
@@ -392,8 +421,10 @@ void ref_backward_row(const struct ref_backward_group *group, int64_t h, int64_t
     poisoned = look(group, row) || poisoned;
     row->delta = row->e_delta = row->d_lambda = 0.0;
     row->sink_p = 0.0;
-    if (row->n == 0)
-        return; /* delta is an empty sum, so a sink has no gradient here */
+    if (row->n == 0) {
+        begin_empty(group, row);
+        return;
+    }
     poisoned = poisoned || isnan(given_lse(group, row));
     if (group->job->request->given && !group->declared.own_lse)
         weigh_given(group, row, poisoned);

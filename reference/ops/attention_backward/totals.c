@@ -39,14 +39,14 @@ static struct ref_backward_total slope_of(const struct ref_backward_work *work,
     return total;
 }
 
-/* A row without keys has no delta, so none here. */
+/* A row without keys has a weight of its sink only if there is a gradient of lse. */
 static struct ref_backward_total sink_of(const struct ref_backward_work *work,
                                          const struct ref_backward_row *row)
 {
     const struct ref_arithmetic *a = &work->group.arithmetic;
     struct ref_backward_total total = {.terms = 1.0};
 
-    if (row->n == 0 || !row->sink)
+    if (!row->sink || (row->n == 0 && row->sink_p == 0.0))
         return total;
     total.value = -row->sink_p * row->delta;
     if (work->job.bounds) {

@@ -115,6 +115,15 @@ static struct cell cell_of(const struct pass *x, int64_t b, int64_t h, int64_t i
     return cell;
 }
 
+static bool sees_a_key(const struct attn_problem *p, int64_t b, int64_t h, int64_t i)
+{
+    bool any = false;
+
+    for (int64_t j = 0; j < p->sk; j++)
+        any = any || ref_allowed(p, b, h, i, j);
+    return any;
+}
+
 /* Before the tiles: delta, and the lse that is given or computed. */
 static void prepare(const struct pass *x, int64_t b, int64_t h, int64_t i)
 {
@@ -146,6 +155,9 @@ static void prepare(const struct pass *x, int64_t b, int64_t h, int64_t i)
         }
         x->delta[row] = own;
     }
+    if (x->in.by_role[ATTN_GRAD_LSE])
+        x->delta[row] = (sees_a_key(p, b, h, i) ? x->delta[row] : 0) -
+                        (float)ref_load(x->in.by_role[ATTN_GRAD_LSE], at);
     if (x->style->mistake == KERNEL_NO_DELTA)
         x->delta[row] = 0;
     if (x->style->mistake == KERNEL_LOW_DELTA)
@@ -248,7 +260,7 @@ static void run_head(const struct pass *x, int64_t h)
                 of_slope -= cell.ds * fabsf((float)(diagonal - j));
                 any = any || cell.allowed;
             }
-            if (sink && any)
+            if (sink && (any || x->in.by_role[ATTN_GRAD_LSE]))
                 of_sink -= expf((float)ref_load(sink, &h) - x->lse[row]) * x->delta[row];
         }
     x->g->dsink[h] = of_sink;

@@ -63,6 +63,11 @@ static void create(struct made *m, const struct made_spec *spec)
     for (int64_t x = 0; x < made_count(dout); x++)
         made_set(dout, x, made_normal(&m->state));
     add(m, ATTN_LSE, wide, 3, out);
+    if (own.seed % 3 == 2) {
+        struct attn_tensor *dlse = add(m, ATTN_GRAD_LSE, wide, 3, out);
+        for (int64_t x = 0; x < made_count(dlse); x++)
+            made_set(dlse, x, made_normal(&m->state));
+    }
     for (int o = 0; o < 3; o++)
         add(m, roles[o], p->dtype, 4, made_tensor(m, sources[o])->shape);
     if (own.features & MADE_BIAS) {
@@ -116,14 +121,14 @@ static void compute(struct made *m, const struct attn_numerics *numerics, enum r
 
 /* ---- values ---- */
 
-/* sum dO out of the forward pass of the operands as they are. */
+/* sum dO out of the forward pass of the operands as they are, and sum dlse lse. */
 static double forward(struct made *m)
 {
     struct attn_tensor tensors[32];
     struct attn_problem p = m->problem;
     struct ref_request all = {.threads = 1};
-    static double out[KERNEL_ELEMENTS];
-    struct ref_result result = {.output = {{.value = out}}};
+    static double out[KERNEL_ELEMENTS], lse[KERNEL_ELEMENTS];
+    struct ref_result result = {.output = {{.value = out}, {.value = lse}}};
     char why[256] = "";
     double sum = 0;
     p.op = ATTN_OP_ATTENTION;
@@ -137,6 +142,9 @@ static double forward(struct made *m)
     const struct attn_tensor *dout = made_tensor(m, ATTN_GRAD_OUT);
     for (int64_t x = 0; x < made_count(dout); x++)
         sum += made_get(dout, x) * out[x];
+    const struct attn_tensor *dlse = attn_tensor_find(&m->problem, ATTN_GRAD_LSE);
+    for (int64_t x = 0; dlse && x < made_count(dlse); x++)
+        sum += isfinite(lse[x]) ? made_get(dlse, x) * lse[x] : 0;
     return sum;
 }
 
