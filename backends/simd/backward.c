@@ -205,7 +205,7 @@ int attn_backward_create(const struct attn_flash_isa *isa, const struct attn_pro
         why, size);
     if (!made->backward)
         goto out;
-    made->backward->problem = problem;
+    *made->backward = (struct attn_backward){.problem = problem};
     prepare(made);
     const int64_t bytes = lay_out(made, NULL);
     if (bytes < 0) {

@@ -98,12 +98,12 @@ static void backward_add_slope(const struct backward_rows *x, int64_t r, struct 
     job->slopes[x->u->unit * job->flash.group + x->place] += sum;
 }
 
-/* Cells [from, to) of a row are forbidden to all of its group. */
+/* Cells [from, to) of a row, whole vectors, are forbidden to all of its group. */
 static void backward_mark(float *s, float *ds, int64_t from, int64_t to)
 {
-    for (int64_t j = from; j < to; j++) {
-        s[j] = -0.0f;
-        ds[j] = 0;
+    for (int64_t j = from; j < to; j += VF_LANES) {
+        vf_store(s + j, vf_set1(-0.0f));
+        vf_store(ds + j, vf_set1(0));
     }
 }
 
@@ -116,11 +116,12 @@ static void backward_weigh_marked(const struct backward_rows *x, const struct ba
     const struct attn_keys keys = backward_row_keys(x, r);
     float *s = w->s + r * job->score_row, *ds = w->ds + r * job->score_row;
     const bool capped = job->problem->flags & ATTN_FLAG_SOFTCAP;
+    const int64_t first = x->lo / VF_LANES * VF_LANES;
     if (group->from >= group->to) {
-        backward_mark(s, ds, x->lo, x->hi);
+        backward_mark(s, ds, first, x->hi);
         return;
     }
-    backward_mark(s, ds, x->lo, group->from);
+    backward_mark(s, ds, first, group->from);
     backward_mark(s, ds, group->to, x->hi);
     if (capped)
         backward_cap(job, group, s, w->capped);
