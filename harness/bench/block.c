@@ -26,7 +26,7 @@ static double seconds_of(const struct attn_case *c)
  * sweeps and shapes of models are made of. */
 static bool is_plain(const struct attn_case *c)
 {
-    const bool whole = attn_case_is_softmax(c) || c->op == ATTN_OP_ATTENTION_BACKWARD;
+    const bool whole = attn_case_is_softmax(c) || attn_case_op(c)->gradients;
     return whole && !c->data && c->score == ATTN_SCORE_SCALED_DOT && c->fill == ATTN_FILL_NORMAL &&
            c->global == ATTN_GLOBAL_NONE && c->n_dilation == 0;
 }
