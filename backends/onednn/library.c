@@ -63,6 +63,12 @@ int attn_onednn_open(struct attn_onednn_library *library, const struct attn_serv
     return ATTN_OK;
 }
 
+int attn_onednn_uses_tiles(void)
+{
+    const unsigned tiles = dnnl_cpu_isa_avx512_core_amx;
+    return ((unsigned)dnnl_get_effective_cpu_isa() & tiles) == tiles;
+}
+
 /* Asks for one small product, described and not made. */
 static int ask(uint32_t dtype)
 {

@@ -90,6 +90,11 @@ size_t attn_onednn_mask_plan(const struct attn_problem *problem,
                                       .b = by_b || gaussian ? problem->b : 1,
                                       .h = by_h || gaussian ? problem->hq : 1,
                                       .i = by_i || by_h || gaussian ? problem->sq : 1};
+    if (mask->b == 1 && mask->h == 1 && mask->i > 1 && problem->dtype == ATTN_BF16 &&
+        attn_onednn_uses_tiles()) { /* see onednn.h */
+        mask->b = problem->b <= problem->hq ? problem->b : 1;
+        mask->h = problem->b <= problem->hq ? 1 : problem->hq;
+    }
     size_t bytes = sizeof(float);
     const int64_t extents[] = {mask->b, mask->h, mask->i, problem->sk};
     for (int a = 0; a < 4; a++)

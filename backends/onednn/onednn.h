@@ -50,7 +50,8 @@ void attn_onednn_norms_fill(const struct attn_problem *problem,
                             const struct attn_operands *operands, float *norms);
 
 /* All addends as a dense tensor [b,h,i,Sk], with an extent of 1 on each axis that they do not
- * depend on. */
+ * depend on. With tiles (AMX) the library, 3.13.2, reads one matrix [1,1,Sq,Sk] for several batches
+ * and heads of bf16 at wrong places; so there the smaller of both axes is full. */
 struct attn_onednn_mask {
     int needed;   /* 0: nothing is added to any score */
     int constant; /* only positions decide: filled when the plan is made */
@@ -101,6 +102,9 @@ void attn_onednn_attend_row(const struct attn_onednn_row *row, float *sums);
 int attn_onednn_row_broken(const struct attn_onednn_row *row);
 
 /* --- library.c: oneDNN itself --- */
+
+/* Does the library multiply bf16 by AMX tiles in this process. */
+int attn_onednn_uses_tiles(void);
 
 struct attn_onednn_library {
     dnnl_engine_t engine;
