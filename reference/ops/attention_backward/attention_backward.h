@@ -23,6 +23,7 @@ struct ref_backward_kept {
 struct ref_backward_declared {
     bool own_lse, own_delta;
     double u_ds, eta_ds, ds_largest; /* of dS as it is stored; u_ds 0: it is kept */
+    double eta_dz, dz_largest;       /* of dZ, which may be multiplied by the scale before */
     double u_delta;                  /* of delta as it is stored; 0: kept */
     double u_partial, eta_partial;   /* of dK and dV of single heads, as they are stored */
     struct ref_backward_kept dq;     /* over tiles of keys */

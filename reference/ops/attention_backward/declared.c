@@ -47,6 +47,7 @@ void ref_backward_declare(const struct ref_job *job, struct ref_backward_group *
 {
     const struct attn_problem *p = job->operands.problem;
     const struct attn_numerics *n = job->request->numerics;
+    const double scale = fabs(p->scale);
     struct ref_arithmetic *a = &group->arithmetic;
     struct ref_backward_declared *d = &group->declared;
 
@@ -67,8 +68,11 @@ void ref_backward_declare(const struct ref_job *job, struct ref_backward_group *
         .chain = (double)n->grad_chain,
         .query_tiles =
             n->query_tile > 0 ? fmax(1.0, ceil((double)p->sq / (double)n->query_tile)) : 1.0};
-    if (d->u_ds > 0.0)
+    d->dz_largest = d->ds_largest / fmax(1.0, scale);
+    if (d->u_ds > 0.0) {
         d->eta_ds = lost_near_zero(n->ds_type, a);
+        d->eta_dz = scale > 0.0 ? d->eta_ds * fmax(1.0, 1.0 / scale) : d->eta_ds;
+    }
     if (d->u_partial > 0.0)
         d->eta_partial = lost_near_zero(n->grad_partial_type, a);
     if (a->generic && d->u_ds > 0.0)

@@ -327,9 +327,9 @@ static void bound_stores(const struct ref_backward_group *group, struct ref_back
     const double s = fabs(row->ds[t]) + row->e_ds[t], z = fabs(row->dz[t]) + row->e_dz[t];
 
     row->t_ds[t] = d->u_ds > 0.0 ? fmax(d->u_ds * s, d->eta_ds) : 0.0;
-    row->t_dz[t] = d->u_ds > 0.0 ? fmax(d->u_ds * z, d->eta_ds) : 0.0;
+    row->t_dz[t] = d->u_ds > 0.0 ? fmax(d->u_ds * z, d->eta_dz) : 0.0;
     row->t_kept[t] = a->u_p > 0.0 ? fmax(a->u_p * (row->kept[t] + row->e_kept[t]), a->eta_p) : 0.0;
-    if (s > d->ds_largest || z > d->ds_largest)
+    if (s > d->ds_largest || z > d->dz_largest)
         row->e_ds[t] = row->e_dz[t] = REF_UNKNOWN;
 }
 
