@@ -115,6 +115,18 @@ static bool fits_causal(struct attn_relation_work *work)
     return attn_relation_flagged(work, ATTN_FLAG_CAUSAL) && work->numerics.deterministic;
 }
 
+/* LSE is the case's own, so other scores give weights beyond 1. These keep them where 16 bits hold
+ * them: an infinity would meet another in rows that are not compared. */
+static double other_factor(double was)
+{
+    return -was / 2;
+}
+
+static double other_value(double was)
+{
+    return 30 - was;
+}
+
 static double value_causal(const struct attn_relation_work *work, int part,
                            const struct attn_tensor *tensor, int64_t at[ATTN_MAX_RANK])
 {
@@ -122,12 +134,14 @@ static double value_causal(const struct attn_relation_work *work, int part,
     switch (tensor->role) {
     case ATTN_K:
     case ATTN_V:
-        return part || at[2] < work->pivot ? was : tensor->role == ATTN_K ? 1 - 3 * was : 300 - was;
+        return part || at[2] < work->pivot ? was
+               : tensor->role == ATTN_K    ? other_factor(was)
+                                           : other_value(was);
     case ATTN_Q:
     case ATTN_GRAD_OUT:
         return !part || at[2] >= rows_changed(work) ? was
-               : tensor->role == ATTN_Q             ? 1 - 3 * was
-                                                    : 300 - was;
+               : tensor->role == ATTN_Q             ? other_factor(was)
+                                                    : other_value(was);
     default:
         return was;
     }
