@@ -20,8 +20,8 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
-from scoring import (FOUND, LETTER, RULES, Program, keep_matrix, letters,  # noqa: E402
-                     make_textbook, rounded, verdict_line)
+from scoring import (FOUND, LETTER, RULES, Program, complaint, keep_matrix,  # noqa: E402
+                     letters, make_textbook, rounded, verdict_line)
 
 OUTPUTS = ["out", "lse", "weights", "memory", "fresh", "crash"]
 RACES = (71, 72)  # which fills see them is a matter of timing
@@ -109,9 +109,7 @@ def accept_correct(suite):
             for backend in ("mutant:bug=none", None):
                 _, records = suite.verify(backend, path, threads)
                 for r in records:
-                    if r["status"] not in ("pass", "skip"):
-                        complaints.append(f"{r['backend']} is {r['status']}: {r['reason']}\n"
-                                          f"    {r['repro']}")
+                    complaints += complaint(r, may_skip=True)
                     if backend:
                         suite.fits[dtype, r["name"]] = [f for f in r["checks"] if f in suite.known]
     return complaints

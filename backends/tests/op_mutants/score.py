@@ -21,7 +21,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
-from scoring import FOUND, LETTER, Program, keep_matrix, letters  # noqa: E402
+from scoring import FOUND, LETTER, Program, complaint, keep_matrix, letters  # noqa: E402
 
 
 class Bug:
@@ -74,9 +74,7 @@ class Suite(Program):
             for backend in ("op_mutant:bug=none", None):
                 _, records = self.verify(backend, path, 1)
                 for r in records:
-                    if r["status"] != "pass" and (backend or r["status"] != "skip"):
-                        complaints.append(f"{r['backend']} is {r['status']}: {r['reason']}\n"
-                                          f"    {r['repro']}")
+                    complaints += complaint(r, may_skip=not backend)
                     if backend:
                         self.fits[dtype, r["name"]] = [f for f in r["checks"] if f in self.known]
             for name, right in read_right().items():
