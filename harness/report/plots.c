@@ -35,6 +35,7 @@ static const struct kind {
     {"samples.gp", WHOLE_RUN, attn_plot_samples},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
+_Static_assert(ATTN_PLOTS_MAX >= 3 * ATTN_SERIES_KINDS + KINDS - 3, "three are of sweeps");
 
 static void folder_of(const struct attn_canvas *canvas, char *folder, size_t size)
 {
@@ -59,6 +60,10 @@ int attn_plots_draw(const struct attn_canvas *canvas, const char *script_dir,
                     char *note, size_t note_size)
 {
     char folder[4352];
+    if (plots->count == ATTN_PLOTS_MAX) {
+        snprintf(canvas->why, canvas->size, "more than %zu pictures", ATTN_PLOTS_MAX);
+        return -1;
+    }
     struct attn_plot *item = &plots->items[plots->count++];
     *item = *plot;
     folder_of(canvas, folder, sizeof folder);

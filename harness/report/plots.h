@@ -4,8 +4,10 @@
 #define ATTN_REPORT_PLOTS_H
 
 #include "report/canvas.h"
+#include "report/series.h"
 
-#define ATTN_PLOTS_MAX 20
+/* Three of each sweep, and those of the whole run. */
+#define ATTN_PLOTS_MAX (3 * ATTN_SERIES_KINDS + 8)
 
 struct attn_plots {
     struct attn_plot items[ATTN_PLOTS_MAX];

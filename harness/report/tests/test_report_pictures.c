@@ -14,6 +14,7 @@
 
 #include "folder.h"
 #include "report/gnuplot.h"
+#include "report/plots.h"
 #include "report/text.h"
 #include "synthetic.h"
 
@@ -254,6 +255,22 @@ static void a_short_sweep(void **state)
     attn_run_release(&run);
 }
 
+/* A report with more pictures than the list holds wrote past its end. */
+static void no_more_pictures_than_fit(void **state)
+{
+    (void)state;
+    char why[256] = "", note[256] = "";
+    static struct attn_plots plots;
+    const struct attn_plot plot = {.name = "one"};
+    const struct attn_canvas canvas = {.out_dir = folder, .why = why, .size = sizeof why};
+    plots.count = ATTN_PLOTS_MAX;
+    assert_int_equal(attn_plots_draw(&canvas, script_dir, &plots, &plot, "errors.gp", note,
+                                     sizeof note),
+                     -1);
+    assert_int_equal(plots.count, ATTN_PLOTS_MAX);
+    assert_non_null(strstr(why, "pictures"));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +278,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(roofline, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(errors, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(a_short_sweep, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(no_more_pictures_than_fit, folder_setup, folder_teardown),
     };
     if (argc < 2) {
         fprintf(stderr, "usage: %s SCRIPT_DIR\n", argv[0]);
