@@ -189,20 +189,22 @@ def best_rate(timed, case, backends, work):
 
 
 def pair_bars(bars, timed, asked):
-    """Time of the best of ours in f32 over that of the backend of pairs, by case."""
+    """Time of the best of ours in f32 over that of the first backend of pairs that is there, by case."""
     pairs = bars["pairs"]
-    if pairs["backend"] not in asked:
+    names = pairs["backend"] if isinstance(pairs["backend"], list) else [pairs["backend"]]
+    backend = next((name for name in names if name in asked), None)
+    if not backend:
         return
-    others = [b for b in bars["ours"] if b != pairs["backend"]]
+    others = [b for b in bars["ours"] if b not in names]
     found = {}
     for case, in_f32 in pairs["cases"].items():
-        mine, theirs = fastest(timed, case, [pairs["backend"]]), fastest(timed, in_f32, others)
+        mine, theirs = fastest(timed, case, [backend]), fastest(timed, in_f32, others)
         if mine and theirs:
             found[case] = theirs[1] / mine[1]
     whole = len(found) == len(pairs["cases"])
     least = f" (least {min(found.values()):.2f}, {min(found, key=found.get)})" if whole else \
         f" ({len(found)} of {len(pairs['cases'])} cases)"
-    yield Bar(f"{pairs['backend']} over f32 of ours, geometric mean",
+    yield Bar(f"{backend} over f32 of ours, geometric mean",
               geometric_mean(found.values()) if whole else None, pairs["mean"], note=least)
 
 

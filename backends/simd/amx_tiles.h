@@ -6,9 +6,9 @@
  *   A is bf16 [rows][inner]. AMX_INNER elements of 16 rows make a tile of 16 x 64 bytes.
  *
  *   B is bf16 [inner/2][AMX_NR][2], pairs of the inner axis next to each other. 16 pairs of 16
- *   columns make a tile, whose rows lie AMX_NR pairs apart.
+ *   columns make a tile, whose rows lie AMX_NR pairs apart, or b_bytes.
  *
- *   C is f32 [rows][c_row] and is overwritten.
+ *   C is f32 [rows][c_row] and is overwritten, or added to.
  *
  * Rows and columns are computed 16 at a time, even those that do not exist. An element of C depends
  * on its own row of A and column of B only. Zeros must fill the inner axis of both A and B, because
@@ -30,6 +30,7 @@
 #define ATTN_SIMD_AMX_TILES_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "flash_meanwhile.h"
@@ -71,25 +72,46 @@ struct amx_product {
     const void *a;
     int64_t a_bytes;
     const void *b;
-    int64_t steps; /* the inner extent is steps * AMX_INNER */
+    int64_t b_bytes; /* 0: AMX_NR pairs */
+    int64_t steps;   /* the inner extent is steps * AMX_INNER */
     float *c;
     int64_t c_row;
+    bool add;                          /* to what C holds */
     const struct meanwhile *meanwhile; /* called after each step; NULL: nothing */
 };
+
+/* The sums of a block begin with 0, or with C. */
+AMX_INLINE void amx_begin_sums(const int down, const int across, const float *c, int64_t c_bytes,
+                               bool add)
+{
+    const float *below = c + AMX_ROWS * c_bytes / (int64_t)sizeof *c;
+    if (!add) {
+        _tile_zero(0);
+        if (across > 1)
+            _tile_zero(1);
+        if (down > 1)
+            _tile_zero(2);
+        if (down > 1 && across > 1)
+            _tile_zero(3);
+        return;
+    }
+    _tile_loadd(0, c, c_bytes);
+    if (across > 1)
+        _tile_loadd(1, c + AMX_ROWS, c_bytes);
+    if (down > 1)
+        _tile_loadd(2, below, c_bytes);
+    if (down > 1 && across > 1)
+        _tile_loadd(3, below + AMX_ROWS, c_bytes);
+}
 
 /* A block of `down` x `across` tiles, 1 or 2 each. */
 AMX_INLINE void amx_block(const int down, const int across, const struct amx_product x)
 {
-    const int64_t b_bytes = AMX_NR * AMX_PAIR, c_bytes = x.c_row * (int64_t)sizeof *x.c;
+    const int64_t b_bytes = x.b_bytes ? x.b_bytes : AMX_NR * AMX_PAIR;
+    const int64_t c_bytes = x.c_row * (int64_t)sizeof *x.c;
     const char *from = x.a, *by = x.b;
     __asm__ volatile("" ::: "memory");
-    _tile_zero(0);
-    if (across > 1)
-        _tile_zero(1);
-    if (down > 1)
-        _tile_zero(2);
-    if (down > 1 && across > 1)
-        _tile_zero(3);
+    amx_begin_sums(down, across, x.c, c_bytes, x.add);
     for (int64_t s = 0; s < x.steps; s++) {
         _tile_loadd(4, from, x.a_bytes);
         _tile_loadd(6, by, b_bytes);

@@ -10,12 +10,15 @@
 #include "buffers.h"
 
 /* Keys of a tile: the more, the less often dq is read and written. Queries of a tile: the more, the
- * less often dk and dv are. All of it, with the scores, has to stay in the second-level cache. */
-#define MOST_KEYS    192
-#define LEAST_KEYS   48
-#define MOST_QUERIES 96
-#define FEW_HEADS    8
-#define LEAST_UNITS  16
+ * less often dk and dv are. All of it, with the scores, has to stay in the second-level cache. AMX
+ * tiles multiply so fast that their sums are to come and go more rarely. */
+#define MOST_KEYS        192
+#define MOST_KEYS_AMX    384
+#define LEAST_KEYS       48
+#define MOST_QUERIES     96
+#define MOST_QUERIES_AMX 128
+#define FEW_HEADS        8
+#define LEAST_UNITS      16
 /* Heads under way at a time, for each of several threads. One that is late seldom holds others up.
  */
 #define SLOTS 2
@@ -38,6 +41,11 @@ static int64_t option(const struct attn_services *services, const char *key)
     return strtoll(attn_option_get(services, key, "0"), NULL, 10);
 }
 
+static bool has_amx(const struct attn_plan *plan)
+{
+    return plan->isa->step > 16;
+}
+
 /* Keys of a tile: k, k^T, v^T, dk and dv take half of the second-level cache. Few heads have
  * smaller tiles, so that threads have units to share; how many threads there are does not count,
  * because it must not change results. */
@@ -48,7 +56,7 @@ static int64_t fit_keys(const struct attn_plan *plan, const struct attn_backward
     int64_t keys = floats / (2 * x->dk_row + 2 * x->dv_row + p->dk);
     if (heads < FEW_HEADS && heads * p->sk / LEAST_UNITS < keys)
         keys = heads * p->sk / LEAST_UNITS;
-    return attn_clamp(keys, LEAST_KEYS, MOST_KEYS);
+    return attn_clamp(keys, LEAST_KEYS, has_amx(plan) ? MOST_KEYS_AMX : MOST_KEYS);
 }
 
 static void choose_tiles(const struct attn_plan *plan, struct attn_backward *x)
@@ -56,12 +64,14 @@ static void choose_tiles(const struct attn_plan *plan, struct attn_backward *x)
     const struct attn_problem *p = x->problem;
     int64_t keys = option(plan->services, "key_block"), rows = option(plan->services, "item_rows");
     keys = attn_clamp(keys > 0 ? keys : fit_keys(plan, x), 1, ATTN_FLASH_MOST_KEYS);
-    rows = attn_clamp(rows > 0 ? rows : MOST_QUERIES, 1, ATTN_BACKWARD_GROUPS * plan->isa->mr);
-    x->key_tile = even_tile(p->sk, keys, 16);
+    rows = rows > 0 ? rows : has_amx(plan) ? MOST_QUERIES_AMX : MOST_QUERIES;
+    rows = attn_clamp(rows, 1, ATTN_BACKWARD_GROUPS * plan->isa->mr);
+    x->key_tile = even_tile(p->sk, keys, has_amx(plan) ? plan->isa->step : 16);
     x->query_tile = even_tile(p->sq, rows, plan->isa->mr);
     x->key_tiles = p->sk > 0 ? tiles_of(p->sk, x->key_tile) : 0;
     x->query_tiles = tiles_of(p->sq, x->query_tile);
     x->score_row = attn_round_up(x->key_tile, 64) + 16;
+    x->rows_row = attn_round_up(x->query_tile, 32) / 2 + 16;
 }
 
 /* The job of the scores. Raw scores take their factor in the exponential if nothing else comes
@@ -108,6 +118,21 @@ static bool owns_bias(const struct attn_backward *x)
             (attn_problem_bias_extent(p, 3) == p->sk || x->key_tiles <= 1));
 }
 
+/* What backward_pairs.h has beside, or in another order. */
+static void lay_out_pairs(const struct attn_backward *x, void *base, int64_t *used,
+                          struct attn_backward_scratch *w)
+{
+    const int64_t dk = attn_round_up(x->problem->dk, 32), dv = attn_round_up(x->problem->dv, 32);
+    const int64_t rows = attn_round_up(x->query_tile, 32);
+    w->dk = attn_array_place(base, used, dk, x->score_row, sizeof(float));
+    w->dv = attn_array_place(base, used, dv, x->score_row, sizeof(float));
+    w->q_t = attn_array_place(base, used, dk, x->rows_row, sizeof(float));
+    w->dout_t = attn_array_place(base, used, dv, x->rows_row, sizeof(float));
+    w->p = attn_array_place(base, used, rows / 2, x->score_row, sizeof(float));
+    w->dst = attn_array_place(base, used, rows / 2, x->score_row, sizeof(float));
+    w->dsr = attn_array_place(base, used, rows / 2, x->score_row, sizeof(float));
+}
+
 /* The scratch memory of a thread. */
 static void lay_out_scratch(const struct attn_plan *plan, void *base, int64_t *used,
                             struct attn_backward_scratch *w)
@@ -119,8 +144,12 @@ static void lay_out_scratch(const struct attn_plan *plan, void *base, int64_t *u
     w->kt = attn_array_place(base, used, keys, attn_round_up(p->dk, 16), sizeof(float));
     w->vt = attn_array_place(base, used, keys, attn_round_up(p->dv, 16), sizeof(float));
     w->k = attn_array_place(base, used, x->key_tile, x->dk_row, sizeof(float));
-    w->dk = attn_array_place(base, used, x->key_tile, x->dk_row, sizeof(float));
-    w->dv = attn_array_place(base, used, x->key_tile, x->dv_row, sizeof(float));
+    if (plan->isa->pairs)
+        lay_out_pairs(x, base, used, w);
+    else {
+        w->dk = attn_array_place(base, used, x->key_tile, x->dk_row, sizeof(float));
+        w->dv = attn_array_place(base, used, x->key_tile, x->dv_row, sizeof(float));
+    }
     w->q = attn_array_place(base, used, rows, x->dk_row, sizeof(float));
     w->dout = attn_array_place(base, used, rows, x->dv_row, sizeof(float));
     w->s = attn_array_place(base, used, rows, x->score_row, sizeof(float));
@@ -146,8 +175,9 @@ static int64_t lay_out(struct attn_plan *plan, void *base)
     x->delta = attn_array_place(base, &used, rows, p->sq, sizeof(float));
     x->slopes = attn_array_place(base, &used, 1, slopes, sizeof(float));
     x->slots = attn_clamp(plan->threads > 1 ? SLOTS * plan->threads : 1, 0, heads);
+    const int64_t dq_rows = x->query_tiles * x->query_tile;
     x->dq = attn_array_place(base, &used, x->slots * group,
-                             p->sq < INT64_MAX / x->dk_row ? p->sq * x->dk_row : INT64_MAX,
+                             dq_rows < INT64_MAX / x->dk_row ? dq_rows * x->dk_row : INT64_MAX,
                              sizeof(float));
     x->turn = attn_array_place(base, &used, x->slots * group, x->query_tiles, sizeof *x->turn);
     x->visits =
@@ -198,6 +228,8 @@ int attn_backward_create(const struct attn_flash_isa *isa, const struct attn_pro
     struct attn_plan *made = attn_take_memory(services, sizeof *made, "the plan", why, size);
     if (!made)
         return status;
+    if (isa->other && !(isa->run_backward && problem->dtype == isa->pairs))
+        isa = isa->other;
     *made = (struct attn_plan){
         .services = services, .isa = isa, .caches = attn_caches_read("/sys/devices/system/cpu")};
     made->backward = attn_take_memory(

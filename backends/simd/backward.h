@@ -13,8 +13,7 @@
  * deadlock. Two threads on neighbouring tiles of a head run one query tile apart.
  *
  * What is here and in backward.c knows nothing of vectors. backward_template.h is the loop of a
- * unit, over the steps that one kind of product defines: backward_floats.h. An instance on pairs
- * adds a header of its own with the same steps. */
+ * unit, over the steps that one kind of operand defines: backward_floats.h or backward_pairs.h. */
 #ifndef ATTN_SIMD_BACKWARD_H
 #define ATTN_SIMD_BACKWARD_H
 
@@ -39,6 +38,10 @@ struct attn_backward_scratch {
     float *kept;     /* [score_row] factors of dropout of a row */
     float *capped;   /* [score_row] derivatives of softcap of a row */
     float *held;     /* [16][dk_row or dv_row, the longer] */
+    /* Of pairs alone, see backward_pairs.h. There dk and dv are [width][score_row]. */
+    float *q_t, *dout_t; /* [width, rounded up to 32][rows_row] */
+    float *p, *dst;      /* [query_tile/2][score_row] */
+    float *dsr;          /* [query_tile][score_row/2] */
 };
 
 struct attn_backward {
@@ -50,6 +53,7 @@ struct attn_backward {
     int64_t key_tiles, query_tiles;
     int64_t dk_row, dv_row; /* floats between rows of dk, or dv, columns in buffers */
     int64_t score_row;      /* floats between rows of scores */
+    int64_t rows_row;       /* floats between columns of q and dO as pairs of rows */
     float factor;           /* of raw scores in the exponential; 1 if they come multiplied */
     bool finish;            /* every cell takes more steps than the exponential: bias, mask, ... */
 
@@ -61,7 +65,7 @@ struct attn_backward {
 
     /* Sums of dq, of the key/value heads under way. Head n = b * hkv + g has slot n % slots. */
     int64_t slots;
-    float *dq;            /* [slots][group][sq][dk_row] */
+    float *dq;            /* [slots][group][query_tiles * query_tile][dk_row] */
     atomic_llong *turn;   /* [slots][group][query_tiles] n * key_tiles + the tile that is next */
     atomic_llong *done;   /* [slots] units that are complete */
     bool follows;         /* batches add to the same dbias: each after the one before it, */
@@ -72,7 +76,8 @@ struct attn_backward {
     struct attn_backward_scratch scratch[]; /* of each thread */
 };
 
-/* As attn_plan_create, for attention_backward. attn_backward_destroy frees it. */
+/* As attn_plan_create, for attention_backward. attn_backward_destroy frees it. Where `isa` has
+ * pairs, but no gradients by them or of this type, isa->other serves. */
 int attn_backward_create(const struct attn_flash_isa *isa, const struct attn_problem *problem,
                          const struct attn_services *services, struct attn_plan **plan, char *why,
                          size_t size);

@@ -14,21 +14,3 @@ static bool backward_is_marked(float p)
 {
     return p == 0.0f && signbit(p);
 }
-
-static void backward_add_cells(const struct backward_rows *x)
-{
-    const struct attn_backward *job = x->u->job;
-    const struct attn_backward_scratch *w = x->u->w;
-    const int64_t dk = job->problem->dk, dv = job->problem->dv;
-    for (int64_t r = 0; r < x->rows; r++) {
-        const float *p = w->s + r * job->score_row, *ds = w->ds + r * job->score_row;
-        const float *q = w->q + r * job->dk_row, *dout = w->dout + r * job->dv_row;
-        for (int64_t j = x->lo; j < x->hi; j++) {
-            if (backward_is_marked(p[j]))
-                continue;
-            backward_add_row(w->dv + j * job->dv_row, p[j], dout, dv);
-            backward_add_row(w->dk + j * job->dk_row, ds[j], q, dk);
-            backward_add_row(x->dq + r * job->dk_row, ds[j], w->k + j * job->dk_row, dk);
-        }
-    }
-}

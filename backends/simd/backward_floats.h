@@ -2,52 +2,17 @@
 /* backward_floats.h - part of backward_template.h: how operands lie, and the five products, in
  * floats. Operands of 16 bits are widened when they are taken. */
 
-/* Of a row group and the tile of keys, as many rows as there are and whole vectors of columns. */
-FLASH_INLINE void backward_rows_of(const int nv, const struct matrix_product *x, int64_t column)
-{
-    int64_t row = 0;
-    for (; row + FLASH_MR <= x->rows; row += FLASH_MR)
-        matrix_tile(FLASH_MR, nv, x, row, column);
-    switch (x->rows - row) {
-    case 5:
-        matrix_tile(5, nv, x, row, column);
-        break;
-    case 4:
-        matrix_tile(4, nv, x, row, column);
-        break;
-    case 3:
-        matrix_tile(3, nv, x, row, column);
-        break;
-    case 2:
-        matrix_tile(2, nv, x, row, column);
-        break;
-    case 1:
-        matrix_tile(1, nv, x, row, column);
-        break;
-    default:;
-    }
-}
+/* The keys that _add_keys takes at a time where rows see some of them only. */
+#define BACKWARD_KEYS FLASH_MR
 
-/* matrix_multiply without columns that do not exist: they are a multiple of VF_LANES here. */
-FLASH_APART void backward_multiply(const struct matrix_product *x)
+/* Whether `count` rows of whole vectors are finite. */
+static bool backward_finite(const float *rows, int64_t stride, int64_t count, int64_t width)
 {
-    int64_t column = 0;
-    for (; column + FLASH_NR <= x->columns; column += FLASH_NR)
-        backward_rows_of(FLASH_NV, x, column);
-    switch ((x->columns - column) / VF_LANES) {
-#if FLASH_NV == 4
-    case 3:
-        backward_rows_of(3, x, column);
-        break;
-    case 2:
-        backward_rows_of(2, x, column);
-        break;
-#endif
-    case 1:
-        backward_rows_of(1, x, column);
-        break;
-    default:;
-    }
+    vf sum = vf_set1(0);
+    for (int64_t n = 0; n < count; n++)
+        for (int64_t c = 0; c < width; c += VF_LANES)
+            sum = vf_fma(vf_load(rows + n * stride + c), vf_set1(0), sum);
+    return vf_all_equal(sum, vf_set1(0));
 }
 
 /* Rows of f32, transposed into panels [columns, in whole vectors][NR]. Rows beyond the last one are
@@ -73,8 +38,8 @@ static void backward_take_rows(const struct backward_unit *u, const struct attn_
             memset(to + n * stride, 0, (size_t)attn_round_up(width, 16) * sizeof(float));
 }
 
-/* k as rows and as columns, v as columns. */
-static void backward_take_keys(const struct backward_unit *u)
+/* k as rows and as columns, v as columns. Returns whether all of k is finite. */
+static bool backward_take_keys(const struct backward_unit *u)
 {
     const struct attn_backward *job = u->job;
     const struct attn_problem *p = job->problem;
@@ -92,6 +57,14 @@ static void backward_take_keys(const struct backward_unit *u)
         backward_transpose(w->held, job->dv_row, VF_LANES, p->dv,
                            w->vt + j / FLASH_NR * v_panel + j % FLASH_NR);
     }
+    return backward_finite(w->k, job->dk_row, u->keys, p->dk);
+}
+
+static void backward_clear_keys(const struct backward_unit *u)
+{
+    const struct attn_backward *job = u->job;
+    memset(u->w->dk, 0, (size_t)(u->keys * job->dk_row) * sizeof(float));
+    memset(u->w->dv, 0, (size_t)(u->keys * job->dv_row) * sizeof(float));
 }
 
 /* Rows of q and dO of a query tile. Rows that see no key become 0, whatever they hold. */
@@ -111,6 +84,20 @@ static void backward_take_queries(struct backward_rows *x)
         memset(to, 0, (size_t)job->dk_row * sizeof(float));
         memset(to_dout, 0, (size_t)job->dv_row * sizeof(float));
     }
+}
+
+static bool backward_queries_finite(const struct backward_rows *x)
+{
+    const struct attn_backward *job = x->u->job;
+    return backward_finite(x->u->w->q, job->dk_row, x->rows, job->problem->dk) &&
+           backward_finite(x->u->w->dout, job->dv_row, x->rows, job->problem->dv);
+}
+
+/* Whether products take cells outside [lo, hi), too, whose weights are 0. */
+static bool backward_rounds(const struct backward_rows *x)
+{
+    (void)x;
+    return false;
 }
 
 /* s = q k^T, ds = dO v^T: raw scores and dP of a row group, in whole vectors. */
@@ -142,6 +129,11 @@ static void backward_scores(const struct backward_rows *x, const struct backward
         backward_multiply(&q);
         backward_multiply(&dout);
     }
+}
+
+static void backward_end_weights(const struct backward_rows *x, const struct backward_group *group)
+{
+    (void)x, (void)group;
 }
 
 /* dv += p^T dO and dk += dS^T q, for keys [lo, hi) and rows [first, end). */
@@ -185,4 +177,28 @@ static void backward_add_queries(const struct backward_rows *x, int64_t first, i
                                        .columns = attn_round_up(job->problem->dk, VF_LANES),
                                        .depth = hi - lo};
     backward_multiply(&sum);
+}
+
+/* What one cell adds to dk, dv and the dq of its row, `to`. */
+static void backward_add_cell(const struct backward_rows *x, int64_t r, int64_t j, float p,
+                              float ds, float *to)
+{
+    const struct attn_backward *job = x->u->job;
+    const struct attn_backward_scratch *w = x->u->w;
+    const int64_t dk = job->problem->dk;
+    backward_add_row(w->dv + j * job->dv_row, p, w->dout + r * job->dv_row, job->problem->dv);
+    backward_add_row(w->dk + j * job->dk_row, ds, w->q + r * job->dk_row, dk);
+    backward_add_row(to, ds, w->k + j * job->dk_row, dk);
+}
+
+static void backward_store_keys(const struct backward_unit *u)
+{
+    const struct attn_backward *job = u->job;
+    const struct attn_tensor *dk = &job->operands.grad_k, *dv = &job->operands.grad_v;
+    for (int64_t n = 0; n < u->keys; n++) {
+        narrow(dk, attn_row_start(dk, u->b, u->g, u->j0 + n), dk->stride[3], job->problem->dk,
+               u->w->dk + n * job->dk_row, (float)job->problem->scale);
+        narrow(dv, attn_row_start(dv, u->b, u->g, u->j0 + n), dv->stride[3], job->problem->dv,
+               u->w->dv + n * job->dv_row, 1.0f);
+    }
 }

@@ -13,10 +13,11 @@
  *     wait for the turn; dq += dS k                                     backward_add_queries
  *   store dk and dv                                                     backward_store_keys
  *
- * Five steps know how operands lie and which instructions multiply: _take_keys, _take_queries,
- * _scores, _add_keys and _add_queries. backward_floats.h defines them in floats. Between them,
- * p and dS lie in w->s and w->ds as floats, [rows][score_row]; products of pairs narrow them at the
- * end of backward_weigh_group, where their rows are in the first-level cache.
+ * These steps know how operands lie: backward_floats.h and backward_pairs.h define them, and some
+ * small ones beside them. Their products are those of backward_multiply (backward_vectors.h,
+ * backward_tiles.h). Between them, p and dS lie in w->s and w->ds as floats, [rows][score_row];
+ * pairs are narrowed at the end of backward_weigh_group, where their rows are in the first-level
+ * cache.
  *
  * A forbidden cell has s = -inf until p = -0.0 marks it, and dS = 0. A product with 0 is NaN where
  * the other factor is not finite, so tiles with forbidden cells and such an operand go cell by cell
@@ -55,18 +56,17 @@ struct backward_group {
 };
 
 #include "backward_cells.h"
+#if FLASH_TILES
+#include "backward_tiles.h"
+#else
+#include "backward_vectors.h"
+#endif
+#if FLASH_PAIRS
+#include "backward_pairs.h"
+#else
 #include "backward_floats.h"
+#endif
 #include "backward_weigh.h"
-
-/* Whether `count` rows of whole vectors are finite. */
-static bool backward_finite(const float *rows, int64_t stride, int64_t count, int64_t width)
-{
-    vf sum = vf_set1(0);
-    for (int64_t n = 0; n < count; n++)
-        for (int64_t c = 0; c < width; c += VF_LANES)
-            sum = vf_fma(vf_load(rows + n * stride + c), vf_set1(0), sum);
-    return vf_all_equal(sum, vf_set1(0));
-}
 
 /* Which keys, counted from the first of the unit, row r may see. Its interval is empty if all of
  * its scores are -inf, too. */
@@ -112,6 +112,7 @@ static void backward_weigh_group(const struct backward_rows *x, const struct bac
             backward_weigh_plain(x, group, group->r0 + r);
         else
             backward_weigh_marked(x, group, group->r0 + r);
+    backward_end_weights(x, group);
 }
 
 /* The products with p and dS, over the keys that row groups see and the row groups that see keys.
@@ -124,8 +125,8 @@ static void backward_add_parts(const struct backward_rows *x)
         const struct backward_group group = backward_group_at(x, r0);
         seen[groups++] = (struct attn_keys){group.lo, group.hi};
     }
-    for (int64_t j = x->lo; j < x->hi; j += FLASH_MR) {
-        const int64_t end = attn_clamp(j + FLASH_MR, 0, x->hi);
+    for (int64_t j = x->lo, end; j < x->hi; j = end) {
+        end = attn_clamp((j / BACKWARD_KEYS + 1) * BACKWARD_KEYS, 0, x->hi);
         int64_t first = 0, last = groups;
         while (first < last && !(seen[first].first < end && seen[first].end > j))
             first++;
@@ -149,11 +150,18 @@ static void backward_add_part_queries(const struct backward_rows *x)
 /* Whether a product may meet a forbidden cell and an operand that is not finite. */
 static bool backward_is_careful(const struct backward_rows *x)
 {
+    return (!x->full || backward_rounds(x)) && !(x->u->finite && backward_queries_finite(x));
+}
+
+static void backward_add_cells(const struct backward_rows *x)
+{
     const struct attn_backward *job = x->u->job;
-    const struct attn_backward_scratch *w = x->u->w;
-    return !x->full &&
-           !(x->u->finite && backward_finite(w->q, job->dk_row, x->rows, job->problem->dk) &&
-             backward_finite(w->dout, job->dv_row, x->rows, job->problem->dv));
+    for (int64_t r = 0; r < x->rows; r++) {
+        const float *p = x->u->w->s + r * job->score_row, *ds = x->u->w->ds + r * job->score_row;
+        for (int64_t j = x->lo; j < x->hi; j++)
+            if (!backward_is_marked(p[j]))
+                backward_add_cell(x, r, j, p[j], ds[j], x->dq + r * job->dk_row);
+    }
 }
 
 /* The final dq of the rows. */
@@ -178,7 +186,7 @@ static void backward_meet(struct backward_rows *x, int64_t first, int64_t last)
         backward_weigh_group(x, &group);
     }
     const bool careful = backward_is_careful(x);
-    if (x->full)
+    if (!careful && x->full)
         backward_add_keys(x, x->lo, x->hi, 0, x->rows);
     else if (!careful)
         backward_add_parts(x);
@@ -186,10 +194,10 @@ static void backward_meet(struct backward_rows *x, int64_t first, int64_t last)
         memset(x->dq, 0, (size_t)(x->rows * job->dk_row) * sizeof(float));
     else
         attn_backward_await(job, x->u->unit, x->place, x->tile);
-    if (x->full)
-        backward_add_queries(x, 0, x->rows, x->lo, x->hi);
-    else if (careful)
+    if (careful)
         backward_add_cells(x);
+    else if (x->full)
+        backward_add_queries(x, 0, x->rows, x->lo, x->hi);
     else
         backward_add_part_queries(x);
     if (x->u->tile == last)
@@ -221,20 +229,9 @@ static void backward_visit(const struct backward_unit *u, int64_t place, int64_t
     x.delta = job->delta + row;
     x.keys = job->keys + u->b * p->sq + x.i0;
     const int64_t slot = u->unit / job->key_tiles % job->slots;
-    x.dq = job->dq + ((slot * job->flash.group + place) * p->sq + x.i0) * job->dk_row;
+    x.dq = job->dq + ((slot * job->flash.group + place) * job->query_tiles + tile) *
+                         job->query_tile * job->dk_row;
     backward_meet(&x, first, last);
-}
-
-static void backward_store_keys(const struct backward_unit *u)
-{
-    const struct attn_backward *job = u->job;
-    const struct attn_tensor *dk = &job->operands.grad_k, *dv = &job->operands.grad_v;
-    for (int64_t n = 0; n < u->keys; n++) {
-        narrow(dk, attn_row_start(dk, u->b, u->g, u->j0 + n), dk->stride[3], job->problem->dk,
-               u->w->dk + n * job->dk_row, (float)job->problem->scale);
-        narrow(dv, attn_row_start(dv, u->b, u->g, u->j0 + n), dv->stride[3], job->problem->dv,
-               u->w->dv + n * job->dv_row, 1.0f);
-    }
 }
 
 static void run_backward(struct attn_backward *job, const struct attn_backward_scratch *w,
@@ -251,10 +248,8 @@ static void run_backward(struct attn_backward *job, const struct attn_backward_s
     u.keys = attn_clamp(job->problem->sk - u.j0, 1, job->key_tile);
     for (int64_t place = 0; job->operands.grad_alibi.dtype && place < job->flash.group; place++)
         job->slopes[unit * job->flash.group + place] = 0;
-    backward_take_keys(&u);
-    u.finite = backward_finite(w->k, job->dk_row, u.keys, job->problem->dk);
-    memset(w->dk, 0, (size_t)(u.keys * job->dk_row) * sizeof(float));
-    memset(w->dv, 0, (size_t)(u.keys * job->dv_row) * sizeof(float));
+    u.finite = backward_take_keys(&u);
+    backward_clear_keys(&u);
     /* From the last query tile on, which most units of a causal head see: all of them begin there,
      * and one that follows another does not wait for its own first one. */
     for (int64_t n = 0; n < job->flash.group * job->query_tiles; n++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flash_amx_bf16.c - the AMX-BF16 instance of flash_template.h: products in tiles, with the weights
  * of other rows between their steps. It runs only after processor and system were asked
- * (amx_probe.h). Unmeasured: see README.md. */
+ * (amx_probe.h). */
 #include "amx_tiles.h"
 #include "flash.h"
 #include "vector_avx512_bf16.h"
@@ -12,6 +12,9 @@
 #define FLASH_PRODUCTS FLASH_OF_TILES
 
 #include "flash_template.h"
+#include "matrix_tile.h"
+
+#include "backward_template.h"
 
 /* Tiles are state of the thread. A run leaves it as it was. */
 static void run_item_in_tiles(const struct attn_flash *job,
@@ -24,7 +27,15 @@ static void run_item_in_tiles(const struct attn_flash *job,
     amx_end();
 }
 
-const struct attn_flash_isa attn_flash_amx_bf16 = {.name = "amx_bf16 (unmeasured)",
+static void run_backward_in_tiles(struct attn_backward *job,
+                                  const struct attn_backward_scratch *scratch, int64_t unit)
+{
+    amx_begin();
+    run_backward(job, scratch, unit);
+    amx_end();
+}
+
+const struct attn_flash_isa attn_flash_amx_bf16 = {.name = "amx_bf16",
                                                    .mr = FLASH_MR,
                                                    .nr = FLASH_NR,
                                                    .step = FLASH_STEP,
@@ -34,4 +45,6 @@ const struct attn_flash_isa attn_flash_amx_bf16 = {.name = "amx_bf16 (unmeasured
                                                    .direct_rows = 7,
                                                    .beside = AMX_BESIDE,
                                                    .run_item = run_item_in_tiles,
-                                                   .merge_parts = merge_parts};
+                                                   .merge_parts = merge_parts,
+                                                   .prepare_backward = prepare_backward,
+                                                   .run_backward = run_backward_in_tiles};

@@ -14,6 +14,8 @@
 #include "flash_template.h"
 #include "gemm_template.h"
 #include "matrix_tile.h"
+
+#include "matrix_multiply.h"
 #include "wkv_template.h"
 
 #include "decay_template.h"

@@ -13,6 +13,9 @@
 
 #include "flash_template.h"
 #include "gemm_template.h"
+#include "matrix_tile.h"
+
+#include "backward_template.h"
 
 const struct attn_flash_isa attn_flash_avx512_bf16 = {.name = "avx512_bf16",
                                                       .mr = FLASH_MR,
@@ -23,4 +26,6 @@ const struct attn_flash_isa attn_flash_avx512_bf16 = {.name = "avx512_bf16",
                                                       .direct_rows = 2,
                                                       .run_item = run_item,
                                                       .merge_parts = merge_parts,
-                                                      .run_gemm = run_gemm};
+                                                      .run_gemm = run_gemm,
+                                                      .prepare_backward = prepare_backward,
+                                                      .run_backward = run_backward};

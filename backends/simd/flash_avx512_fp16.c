@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flash_avx512_fp16.c - the AVX512-FP16 instance of flash_template.h: products of pairs of f16,
- * summed in f16 a few at a time. It runs only after the processor was asked. Unmeasured: see
- * README.md. */
+ * summed in f16 a few at a time. It runs only after the processor was asked. */
 #include "flash.h"
 #include "vector_avx512_fp16.h"
 
@@ -13,7 +12,7 @@
 
 #include "flash_template.h"
 
-const struct attn_flash_isa attn_flash_avx512_fp16 = {.name = "avx512_fp16 (unmeasured)",
+const struct attn_flash_isa attn_flash_avx512_fp16 = {.name = "avx512_fp16",
                                                       .mr = FLASH_MR,
                                                       .nr = FLASH_NR,
                                                       .step = FLASH_STEP,

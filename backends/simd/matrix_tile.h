@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* matrix_tile.h - products of small matrices of f32, after flash_template.h, for operators that are
- * made of them. A tile of up to MR rows and NR columns keeps its sums in registers. */
+ * made of them. A tile of up to MR rows and NR columns keeps its sums in registers. In an instance
+ * on pairs a and b are pairs of the inner axis, which lie where floats would lie. */
+#if FLASH_PAIRS
+#define MATRIX_JOIN vf_join_pairs
+#else
+#define MATRIX_JOIN vf_fma
+#endif
 
 /* c = c + a b, rows and columns of c. Element (r, x) of a is at [r a_row + x a_step]; b has `depth`
  * rows. Rows of b and c lie b_row and c_row apart and are aligned to the vector. Columns are
@@ -55,7 +61,7 @@ FLASH_INLINE void matrix_tile(const int mr, const int nv, const struct matrix_pr
             const vf by = vf_set1(a[r * a_row + at * a_step]);
 #pragma GCC unroll 4
             for (int n = 0; n < nv; n++)
-                sum[r][n] = vf_fma(by, own[n], sum[r][n]);
+                sum[r][n] = MATRIX_JOIN(by, own[n], sum[r][n]);
         }
     }
 #pragma GCC unroll 16
@@ -63,43 +69,4 @@ FLASH_INLINE void matrix_tile(const int mr, const int nv, const struct matrix_pr
 #pragma GCC unroll 4
         for (int n = 0; n < nv; n++)
             vf_store(c + r * c_row + n * VF_LANES, sum[r][n]);
-}
-
-/* The columns of a panel of b stay in the first-level cache for all rows. */
-FLASH_APART void matrix_multiply(const struct matrix_product *x)
-{
-    for (int64_t column = 0; column < x->columns; column += FLASH_NR) {
-        int64_t row = 0;
-        for (; row + FLASH_MR <= x->rows; row += FLASH_MR)
-            matrix_tile(FLASH_MR, FLASH_NV, x, row, column);
-        for (; row + 2 <= x->rows; row += 2)
-            matrix_tile(2, FLASH_NV, x, row, column);
-        if (row < x->rows)
-            matrix_tile(1, FLASH_NV, x, row, column);
-    }
-}
-
-/* The same with causal, whatever lies in b and a: a tile takes the rows of b that all of its rows
- * do, and each row by itself the rest. */
-static void matrix_multiply_causal(const struct matrix_product *x, int64_t before)
-{
-    for (int64_t group = 0; group < x->rows; group += FLASH_MR) {
-        const int64_t all = attn_clamp(before + group, 0, x->depth);
-        struct matrix_product tile = *x;
-        tile.rows = attn_clamp(x->rows - group, 1, FLASH_MR);
-        tile.a = x->a + group * x->a_row;
-        tile.c = x->c + group * x->c_row;
-        tile.depth = all;
-        matrix_multiply(&tile);
-        tile.fresh = false;
-        const int64_t end = group + tile.rows;
-        tile.rows = 1;
-        tile.b = x->b + all * x->b_row;
-        for (int64_t r = group; r < end && x->depth > all; r++) {
-            tile.a = x->a + r * x->a_row + all * x->a_step;
-            tile.c = x->c + r * x->c_row;
-            tile.depth = attn_clamp(before + r + 1, all, x->depth) - all;
-            matrix_multiply(&tile);
-        }
-    }
 }

@@ -139,6 +139,8 @@ static int supports_only(uint32_t dtype, const struct attn_problem *problem,
 static int supports_bf16(const struct attn_problem *problem, const struct attn_services *services,
                          char *why, size_t size)
 {
+    if (problem->op == ATTN_OP_ATTENTION_BACKWARD && problem->dtype == ATTN_BF16)
+        return supports(problem, services, why, size);
     return supports_only(ATTN_BF16, problem, services, why, size);
 }
 
@@ -244,6 +246,8 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
         numerics->e_tanh = ATTN_FLASH_E_TANH;
         numerics->key_tile = self->backward->key_tile;
         numerics->query_tile = self->backward->query_tile;
+        numerics->p_type = numerics->ds_type = self->isa->pairs;
+        numerics->ftz = self->isa->pairs == ATTN_BF16;
         return;
     }
     if (self->recurrent) {
@@ -426,8 +430,8 @@ static const struct attn_option_spec options[] = {
 RUNG(avx2, supports, "f32", "AVX2 and FMA");
 RUNG(avx512, supports, "f32", "AVX-512");
 RUNG(avx512_bf16, supports_bf16, "f32", "AVX512-BF16");
-RUNG(avx512_fp16, supports_f16, SUMS_FP16, "AVX512-FP16 (unmeasured)");
-RUNG(amx_bf16, supports_bf16, "f32", "AMX-BF16 (unmeasured)");
+RUNG(avx512_fp16, supports_f16, SUMS_FP16, "AVX512-FP16");
+RUNG(amx_bf16, supports_bf16, "f32", "AMX-BF16");
 
 static const struct attn_backend *const backends[] = {&avx2, &avx512, &avx512_bf16, &avx512_fp16,
                                                       &amx_bf16};

@@ -21,4 +21,14 @@ static inline void vf_store_pairs(uint16_t *p, vf low, vf high)
     _mm512_storeu_si512(p, (__m512i)_mm512_cvtne2ps_pbh(high, low));
 }
 
+/* Lane n holds low[n] and high[n] as a pair, rounded. */
+static inline vf vf_pairs_of_rows(vf low, vf high)
+{
+    const __m512i mixed =
+        _mm512_setr_epi32(0x00100000, 0x00110001, 0x00120002, 0x00130003, 0x00140004, 0x00150005,
+                          0x00160006, 0x00170007, 0x00180008, 0x00190009, 0x001a000a, 0x001b000b,
+                          0x001c000c, 0x001d000d, 0x001e000e, 0x001f000f);
+    return (vf)_mm512_permutexvar_epi16(mixed, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+}
+
 #endif

@@ -37,6 +37,24 @@ static inline void vf_pairs_transpose(const uint16_t *from, int64_t from_stride,
     transpose(from, from_stride * (int64_t)sizeof *from, NULL, to, to_stride);
 }
 
+/* The low halves of all lanes of a, then those of b. */
+static inline vf vf_low_halves(vf a, vf b)
+{
+    return (vf)_mm512_permutex2var_epi16(
+        (__m512i)a,
+        _mm512_setr_epi32(0x00020000, 0x00060004, 0x000a0008, 0x000e000c, 0x00120010, 0x00160014,
+                          0x001a0018, 0x001e001c, 0x00220020, 0x00260024, 0x002a0028, 0x002e002c,
+                          0x00320030, 0x00360034, 0x003a0038, 0x003e003c),
+        (__m512i)b);
+}
+
+/* The same of the high halves. */
+static inline vf vf_high_halves(vf a, vf b)
+{
+    return vf_low_halves((vf)_mm512_srli_epi32((__m512i)a, 16),
+                         (vf)_mm512_srli_epi32((__m512i)b, 16));
+}
+
 /* Whether no bit is set. */
 static inline bool vf_all_zero(vf x)
 {

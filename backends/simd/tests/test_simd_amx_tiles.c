@@ -39,12 +39,15 @@ static void count_step(void *steps)
     ++*(int64_t *)steps;
 }
 
-static void check_block(int64_t rows, int64_t columns, int64_t first, int64_t inner)
+/* With `add` to what is there, and with rows of B further apart. */
+static void check_block(int64_t rows, int64_t columns, int64_t first, int64_t inner, bool add)
 {
     const int64_t whole = rows > 16 ? 32 : 16, across = columns > 16 ? 32 : 16;
+    const int64_t b_row = add ? AMX_NR + 5 : AMX_NR;
+    const float before = add ? 3.0f : 1e30f;
     const int64_t a_row = inner + 3, c_row = across + 5;
     struct region a = make_region((size_t)((whole - 1) * a_row + inner) * sizeof(uint16_t));
-    struct region b = make_region((size_t)(inner * AMX_NR) * sizeof(uint16_t));
+    struct region b = make_region((size_t)((inner - 2) * b_row + 2 * AMX_NR) * sizeof(uint16_t));
     struct region c = make_region((size_t)((whole - 1) * c_row + across) * sizeof(float));
     uint16_t *a_data = a.data, *b_data = b.data;
     float *c_data = c.data;
@@ -53,9 +56,9 @@ static void check_block(int64_t rows, int64_t columns, int64_t first, int64_t in
             a_data[r * a_row + n] = n < inner ? bf16(a_at(r, n)) : bf16(NAN);
     for (int64_t n = 0; n < inner; n++)
         for (int64_t j = 0; j < AMX_NR; j++)
-            b_data[n / 2 * 2 * AMX_NR + j * 2 + n % 2] = bf16(b_at(n, j));
+            b_data[n / 2 * 2 * b_row + j * 2 + n % 2] = bf16(b_at(n, j));
     for (int64_t n = 0; n < (whole - 1) * c_row + across; n++)
-        c_data[n] = 1e30f;
+        c_data[n] = before;
     amx_begin();
     int64_t steps = 0;
     const struct meanwhile count = {count_step, &steps};
@@ -63,18 +66,20 @@ static void check_block(int64_t rows, int64_t columns, int64_t first, int64_t in
                  (struct amx_product){.a = a_data,
                                       .a_bytes = 2 * a_row,
                                       .b = b_data + 2 * first,
+                                      .b_bytes = add ? b_row * AMX_PAIR : 0,
                                       .steps = inner / AMX_INNER,
                                       .c = c_data,
                                       .c_row = c_row,
+                                      .add = add,
                                       .meanwhile = &count});
     amx_end();
     assert_int_equal(steps, inner / AMX_INNER);
     for (int64_t r = 0; r < whole; r++)
         for (int64_t j = 0; j < (r + 1 < whole ? c_row : across); j++) {
-            float sum = 0.0f;
+            float sum = add ? before : 0.0f;
             for (int64_t n = 0; n < inner; n++)
                 sum += a_at(r, n) * b_at(n, first + j);
-            assert_true(c_data[r * c_row + j] == (j < across ? sum : 1e30f));
+            assert_true(c_data[r * c_row + j] == (j < across ? sum : before));
         }
     free_region(&a);
     free_region(&b);
@@ -89,7 +94,8 @@ static void test_blocks(void **state)
         for (int n = 0; n < 4; n++)
             for (int i = 0; i < 3; i++)
                 for (int64_t first = 0; first + (n < 2 ? 16 : 32) <= AMX_NR; first += 16)
-                    check_block(extents[r], extents[n], first, inners[i]);
+                    for (int add = 0; add < 2; add++)
+                        check_block(extents[r], extents[n], first, inners[i], add);
 }
 
 /* Rows that do not exist, and keys that no row may see, may hold anything. */

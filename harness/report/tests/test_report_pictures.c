@@ -264,9 +264,8 @@ static void no_more_pictures_than_fit(void **state)
     const struct attn_plot plot = {.name = "one"};
     const struct attn_canvas canvas = {.out_dir = folder, .why = why, .size = sizeof why};
     plots.count = ATTN_PLOTS_MAX;
-    assert_int_equal(attn_plots_draw(&canvas, script_dir, &plots, &plot, "errors.gp", note,
-                                     sizeof note),
-                     -1);
+    assert_int_equal(
+        attn_plots_draw(&canvas, script_dir, &plots, &plot, "errors.gp", note, sizeof note), -1);
     assert_int_equal(plots.count, ATTN_PLOTS_MAX);
     assert_non_null(strstr(why, "pictures"));
 }
