@@ -12,6 +12,7 @@
 #define FLASH_PRODUCTS FLASH_OF_TILES
 
 #include "flash_template.h"
+#include "gemm_template.h"
 #include "matrix_tile.h"
 
 #include "backward_template.h"
@@ -24,6 +25,14 @@ static void run_item_in_tiles(const struct attn_flash *job,
 {
     amx_begin();
     run_item(job, scratch, item, next);
+    amx_end();
+}
+
+static void run_gemm_in_tiles(const struct attn_gemm *job, const struct attn_gemm_part *part,
+                              struct attn_gemm_scratch *scratch)
+{
+    amx_begin();
+    run_gemm(job, part, scratch);
     amx_end();
 }
 
@@ -41,10 +50,10 @@ const struct attn_flash_isa attn_flash_amx_bf16 = {.name = "amx_bf16",
                                                    .step = FLASH_STEP,
                                                    .pairs = FLASH_TYPE,
                                                    .other = &attn_flash_avx512,
-                                                   .projections = &attn_flash_avx512_bf16,
                                                    .direct_rows = 7,
                                                    .beside = AMX_BESIDE,
                                                    .run_item = run_item_in_tiles,
                                                    .merge_parts = merge_parts,
+                                                   .run_gemm = run_gemm_in_tiles,
                                                    .prepare_backward = prepare_backward,
                                                    .run_backward = run_backward_in_tiles};

@@ -14,9 +14,9 @@ static int64_t bytes_of(int64_t rows, int64_t columns, int64_t size)
 
 int64_t attn_gemm_packed(const struct attn_gemm_layout *layout, int64_t columns, int64_t inner)
 {
-    if (columns > INT64_MAX - layout->nr || inner > INT64_MAX - layout->pair)
+    if (columns > INT64_MAX - layout->nr || inner > INT64_MAX - layout->step)
         return -1;
-    return bytes_of(attn_round_up(columns, layout->nr), attn_round_up(inner, layout->pair),
+    return bytes_of(attn_round_up(columns, layout->nr), attn_round_up(inner, layout->step),
                     attn_element_bytes(layout->dtype));
 }
 
@@ -49,8 +49,8 @@ static void pack_column(const struct attn_gemm_layout *layout, const struct attn
 void attn_gemm_pack(const struct attn_gemm_layout *layout, const struct attn_tensor *w, void *to)
 {
     const int64_t wide = attn_round_up(w->shape[0], layout->nr), pair = layout->pair;
-    const int64_t inner = attn_round_up(w->shape[1], pair),
-                  whole = attn_gemm_depth(inner, layout->pair);
+    const int64_t inner = attn_round_up(w->shape[1], layout->step),
+                  whole = attn_gemm_depth(inner, layout->step);
     const int64_t size = attn_element_bytes(layout->dtype);
     char *panel = to;
     for (int64_t e0 = 0; e0 < inner; e0 += whole) {

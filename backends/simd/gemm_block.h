@@ -25,18 +25,8 @@ static void gemm_read(const struct attn_gemm *job, const struct attn_tensor *vie
     widen(view, gemm_index(job, view, r, column), view->stride[2], count, to);
 }
 
-/* Row r of x, columns of a part, as floats: in place, or in `copy`. */
-static const float *gemm_floats(const struct attn_gemm *job, const struct gemm_block *block,
-                                int64_t r, float *copy)
-{
-    if (job->x.stride[2] == 1 && job->x.dtype == ATTN_F32)
-        return (const float *)job->x.data + gemm_index(job, &job->x, r, block->e0);
-    gemm_read(job, &job->x, r, block->e0, block->depth, copy);
-    return copy;
-}
-
-/* The same as pairs: in place if they are whole and aligned. A zero completes an odd inner extent.
- */
+/* Row r of x, columns of a part, as pairs: in place if they are whole and aligned, else in `copy`.
+ * Zeros complete the inner extent. */
 static const float *gemm_pairs(const struct attn_gemm *job, const struct gemm_block *block,
                                int64_t r, float *copy)
 {
@@ -48,13 +38,4 @@ static const float *gemm_pairs(const struct attn_gemm *job, const struct gemm_bl
     for (int64_t e = 0; e < block->depth; e++)
         to[e] = e < left ? from[e * step] : 0;
     return copy;
-}
-
-/* `count` <= MR rows of x from r on, as the product reads them. */
-static void gemm_rows(const struct attn_gemm *job, const struct gemm_block *block, int64_t r,
-                      int count, float *copy, const float **to)
-{
-    for (int n = 0; n < count; n++, copy += ATTN_GEMM_DEPTH)
-        to[n] = FLASH_PAIRS ? gemm_pairs(job, block, r + n, copy)
-                            : gemm_floats(job, block, r + n, copy);
 }

@@ -45,6 +45,25 @@ struct gemm_operands {
     float *s; /* [rows][LD] */
 };
 
+/* Row r of x, columns of a part, as floats: in place, or in `copy`. */
+static const float *gemm_floats(const struct attn_gemm *job, const struct gemm_block *block,
+                                int64_t r, float *copy)
+{
+    if (job->x.stride[2] == 1 && job->x.dtype == ATTN_F32)
+        return (const float *)job->x.data + gemm_index(job, &job->x, r, block->e0);
+    gemm_read(job, &job->x, r, block->e0, block->depth, copy);
+    return copy;
+}
+
+/* `count` <= MR rows of x from r on, as the product reads them. */
+static void gemm_rows(const struct attn_gemm *job, const struct gemm_block *block, int64_t r,
+                      int count, float *copy, struct gemm_operands *op)
+{
+    for (int n = 0; n < count; n++, copy += ATTN_GEMM_DEPTH)
+        op->x[n] = FLASH_PAIRS ? gemm_pairs(job, block, r + n, copy)
+                               : gemm_floats(job, block, r + n, copy);
+}
+
 /* A single row takes two panels at a time: the sums of one panel would wait for themselves. */
 FLASH_INLINE void gemm_panels(const int mr, const uint32_t type, const struct gemm_operands *op)
 {

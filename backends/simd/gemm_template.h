@@ -9,7 +9,11 @@
 #include "gemm.h"
 
 #include "gemm_block.h"
+#if FLASH_TILES
+#include "gemm_tiles.h"
+#else
 #include "gemm_product.h"
+#endif
 
 /* Adds to row r of y what joins it last, and stores it unless it is in y already. */
 static void gemm_finish_row(const struct attn_gemm *job, const struct gemm_block *block, int64_t r,
@@ -59,7 +63,9 @@ static void gemm_part(const struct attn_gemm *job, const struct gemm_block *bloc
         const int64_t left = block->r1 - g, groups = (left + FLASH_MR - 1) / FLASH_MR;
         count = (left + groups - 1) /
                 groups; /* the last two groups have about equal size: few rows wait for loads */
-        gemm_rows(job, block, g, (int)count, scratch->x, op.x);
+        if (FLASH_TILES)
+            count = left < FLASH_MR ? left : FLASH_MR;
+        gemm_rows(job, block, g, (int)count, scratch->x, &op);
         gemm_product((int)count, &op);
         for (int64_t n = 0; n < count; n++)
             gemm_store_row(job, block, g + n, scratch->s + n * LD, scratch);
@@ -80,8 +86,8 @@ static void gemm_copy(const struct attn_gemm *job, const struct gemm_block *bloc
 static void gemm_multiply(const struct attn_gemm *job, struct gemm_block *block,
                           struct attn_gemm_scratch *scratch)
 {
-    const int64_t inner = attn_round_up(job->inner, GEMM_PAIR);
-    const int64_t whole = attn_gemm_depth(inner, GEMM_PAIR);
+    const int64_t inner = attn_round_up(job->inner, FLASH_STEP);
+    const int64_t whole = attn_gemm_depth(inner, FLASH_STEP);
     for (block->e0 = 0; block->e0 < inner; block->e0 += whole) {
         block->depth = inner - block->e0 < whole ? inner - block->e0 : whole;
         block->last = block->e0 + block->depth == inner;

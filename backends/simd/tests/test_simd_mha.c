@@ -490,7 +490,7 @@ int main(void)
         {"avx512", &attn_flash_avx512, {ATTN_F32, ATTN_F16, ATTN_BF16}},
         {"avx512_bf16", &attn_flash_avx512_bf16, {ATTN_BF16}},
         {"avx512_fp16", &attn_flash_avx512, {ATTN_F16}},
-        {"amx_bf16", &attn_flash_avx512_bf16, {ATTN_BF16}},
+        {"amx_bf16", &attn_flash_amx_bf16, {ATTN_BF16}},
     };
     char text[256];
     int failed = 0;
