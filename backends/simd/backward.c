@@ -139,7 +139,8 @@ static void lay_out_scratch(const struct attn_plan *plan, void *base, int64_t *u
 {
     const struct attn_backward *x = plan->backward;
     const struct attn_problem *p = x->problem;
-    const int64_t keys = attn_round_up(x->key_tile, plan->isa->nr), rows = x->query_tile;
+    const int64_t keys = attn_round_up(x->key_tile, plan->isa->nr);
+    const int64_t rows = plan->isa->pairs ? attn_round_up(x->query_tile, 32) : x->query_tile;
     const int64_t wide = x->dk_row > x->dv_row ? x->dk_row : x->dv_row;
     w->kt = attn_array_place(base, used, keys, attn_round_up(p->dk, 16), sizeof(float));
     w->vt = attn_array_place(base, used, keys, attn_round_up(p->dv, 16), sizeof(float));
