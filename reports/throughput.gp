@@ -49,13 +49,15 @@ set label 1 title at screen 0.5,0.96 center noenhanced font ',15'
 set label 2 constants at screen 0.5,0.91 center noenhanced tc rgb text_grey
 set label 3 footer1 at screen 0.012,0.068 left noenhanced font ',9' tc rgb text_grey
 set label 4 footer2 at screen 0.012,0.030 left noenhanced font ',9' tc rgb text_grey
+# In front of the bars, so that none strikes it through.
+set style textbox opaque fillcolor rgb '#ffffff' noborder margins 0.4, 0.1
 if (roof > 0) {
     set arrow 1 from graph 0,first roof to graph 1,first roof nohead lw 1.6 lc rgb '#333333' dt 2
-    set label 5 roof_label at graph 0.005,first roof offset 0,0.55 left noenhanced font ',10'
+    set label 5 roof_label at graph 0.005,first roof offset 0,0.55 left noenhanced font ',10' front boxed
 }
 if (roof2 > 0) {
     set arrow 2 from graph 0,first roof2 to graph 1,first roof2 nohead lw 1.2 lc rgb '#777777' dt 3
-    set label 6 roof2_label at graph 0.005,first roof2 offset 0,0.55 left noenhanced font ',10'
+    set label 6 roof2_label at graph 0.005,first roof2 offset 0,0.55 left noenhanced font ',10' front boxed
 }
 
 # What is missing is said in its slot, upright, no taller than the slot is wide: the plot is about
