@@ -141,8 +141,8 @@ static float factor(const struct attn_problem *p, const struct attn_operands *o,
     const int wrong = (is("permute_queries") && of_q && row(&o->q, 0, 0, 0)[0] != first_q) ||
                       (is("permute_keys") && of_k && row(&o->k, 0, 0, 0)[0] != first_k) ||
                       (is("gqa") && of_k && p->hkv != first_heads);
-    const int barely = (is("causal_prefix") && of_q && fabsf(future) > 100) ||
-                       (is("causal_suffix") && of_k && fabsf(past) > 100);
+    const int barely = (is("causal_prefix") && of_q && fabsf(future) > 20) ||
+                       (is("causal_suffix") && of_k && fabsf(past) > 20);
     return wrong ? WRONG : barely ? 1 + 0x1p-22F : 1;
 }
 
