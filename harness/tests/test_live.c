@@ -164,7 +164,9 @@ static void test_work_between_runs(void **state)
     attn_worker_stop(worker);
 }
 
-/* A worker that lets another process compute has no processor time to tell. */
+/* A worker that lets another process compute has no processor time to tell. On a busy machine it
+ * waits for a processor in each of its single runs at times, and so seems to want to compute: it
+ * begins anew then. */
 static void test_work_elsewhere(void **state)
 {
     (void)state;
@@ -174,7 +176,14 @@ static void test_work_elsewhere(void **state)
     struct attn_live_sample first, sample;
     struct attn_bench_reply reply;
     struct attn_live *live;
-    check(attn_live_begin(worker, instance, &params, &live, &first));
+    for (int attempt = 0; attempt < 12; attempt++) {
+        check(attn_live_begin(worker, instance, &params, &live, &first));
+        if (first.clock == ATTN_CLOCK_WALL)
+            break;
+        attn_live_end(live, &reply, NULL); /* fails, as it should: a child's time was hidden */
+        attn_worker_stop(worker);
+        worker = start(PLUGIN("proxy"));
+    }
     assert_int_equal(first.clock, ATTN_CLOCK_WALL);
     check(attn_live_batch(live, false, &sample));
     assert_true(sample.processor_ns < 0.5 * sample.wall_ns);
