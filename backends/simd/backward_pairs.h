@@ -70,18 +70,6 @@ static void backward_clear_keys(const struct backward_unit *u)
     memset(u->w->dv, 0, (size_t)(dv * job->score_row) * sizeof(float));
 }
 
-/* A row of pairs, `row` of them, filled up with zeros. */
-FLASH_INLINE void backward_take_row(const struct attn_tensor *x, int64_t at, int64_t width,
-                                    int64_t row, float *to)
-{
-    const uint16_t *from = (const uint16_t *)x->data + at;
-    uint16_t *element = (uint16_t *)(void *)to;
-    for (int64_t c = 0; x->stride[3] == 1 && c < 2 * row; c += 2 * VF_LANES)
-        vf_store(to + c / 2, vf_pairs(from + c, width - c));
-    for (int64_t c = 0; x->stride[3] != 1 && c < 2 * row; c++)
-        element[c] = c < width ? from[c * x->stride[3]] : 0;
-}
-
 /* Rows of q or dO, and their transpose. Rows that see no key become 0, whatever they hold. */
 static void backward_take_both(const struct backward_rows *x, const struct attn_tensor *from,
                                int64_t width, float *rows, float *columns)
@@ -91,8 +79,9 @@ static void backward_take_both(const struct backward_rows *x, const struct attn_
     const int64_t rows_row = x->u->job->rows_row;
     for (int64_t r = 0; r < all; r++)
         if (r < x->rows && x->lse[r] != INFINITY)
-            backward_take_row(from, attn_row_start(from, x->u->b, x->h, x->i0 + r), width, row,
-                              rows + r * row);
+            copy_pairs((const uint16_t *)from->data +
+                           attn_row_start(from, x->u->b, x->h, x->i0 + r),
+                       from->stride[3], width, rows + r * row);
         else
             memset(rows + r * row, 0, (size_t)row * sizeof(float));
     for (int64_t r = 0; r < all; r += 2 * VF_LANES)

@@ -36,22 +36,26 @@ FLASH_INLINE int64_t query_stride(int64_t width)
     return attn_round_up(pairs(width), VF_LANES);
 }
 
+/* `width` elements, `step` apart, as a row of query_stride pairs. Zeros fill it up. */
+static void copy_pairs(const uint16_t *from, int64_t step, int64_t width, float *row)
+{
+    const int64_t whole = 2 * query_stride(width);
+    uint16_t *to = (uint16_t *)(void *)row;
+    for (int64_t c = 0; step == 1 && c < width; c += 2 * VF_LANES)
+        vf_store(row + c / 2, vf_pairs(from + c, width - c));
+    for (int64_t c = 0; step != 1 && c < whole; c++)
+        to[c] = c < width ? from[c * step] : 0;
+}
+
 /* Copies the rows of the block to w->q, as [rows][query_stride]. */
 static void copy_queries(const struct attn_flash *job, const struct attn_flash_scratch *w,
                          const struct block *block)
 {
-    const int64_t step = job->operands.q.stride[3];
-    for (int64_t r = 0; r < block->rows; r++) {
-        const uint16_t *from = (const uint16_t *)job->operands.q.data +
-                               attn_row_start(&job->operands.q, block->b, row_head(job, block, r),
-                                              row_query(job, block, r));
-        float *row = w->q + r * query_stride(job->dk);
-        uint16_t *to = (uint16_t *)(void *)row;
-        for (int64_t c = 0; step == 1 && c < job->dk; c += 2 * VF_LANES)
-            vf_store(row + c / 2, vf_pairs(from + c, job->dk - c));
-        for (int64_t c = 0; step != 1 && c < 2 * pairs(job->dk); c++)
-            to[c] = c < job->dk ? from[c * step] : 0;
-    }
+    const struct attn_tensor *q = &job->operands.q;
+    for (int64_t r = 0; r < block->rows; r++)
+        copy_pairs((const uint16_t *)q->data + attn_row_start(q, block->b, row_head(job, block, r),
+                                                              row_query(job, block, r)),
+                   q->stride[3], job->dk, w->q + r * query_stride(job->dk));
 }
 
 /* `count` <= MR rows from r0 on, as the products read them. */

@@ -2,11 +2,6 @@
 /* matrix_tile.h - products of small matrices of f32, after flash_template.h, for operators that are
  * made of them. A tile of up to MR rows and NR columns keeps its sums in registers. In an instance
  * on pairs a and b are pairs of the inner axis, which lie where floats would lie. */
-#if FLASH_PAIRS
-#define MATRIX_JOIN vf_join_pairs
-#else
-#define MATRIX_JOIN vf_fma
-#endif
 
 /* c = c + a b, rows and columns of c. Element (r, x) of a is at [r a_row + x a_step]; b has `depth`
  * rows. Rows of b and c lie b_row and c_row apart and are aligned to the vector. Columns are
@@ -61,7 +56,7 @@ FLASH_INLINE void matrix_tile(const int mr, const int nv, const struct matrix_pr
             const vf by = vf_set1(a[r * a_row + at * a_step]);
 #pragma GCC unroll 4
             for (int n = 0; n < nv; n++)
-                sum[r][n] = MATRIX_JOIN(by, own[n], sum[r][n]);
+                sum[r][n] = join(DOT, by, own[n], sum[r][n]);
         }
     }
 #pragma GCC unroll 16
