@@ -25,6 +25,8 @@
 #define READ_BYTES_MAX ((size_t)1 << 30)
 /* What each processor reads of a buffer: a multiple of this. */
 #define READ_GRAIN ((size_t)4096)
+/* What a trial reads, at least, of a part that is larger. */
+#define SPAN_LEAST ((size_t)1 << 20)
 
 /* One trial on all processors; each notes when it began and ended. */
 struct trial {
@@ -33,6 +35,8 @@ struct trial {
     int64_t rounds;
     const unsigned char *buffer;
     size_t part; /* bytes for each processor */
+    size_t at;   /* where in its part each begins */
+    size_t span; /* bytes read in a round, from there on */
     double begin[ATTN_PROCESSORS_MAX], end[ATTN_PROCESSORS_MAX];
     double work[ATTN_PROCESSORS_MAX];
 };
@@ -48,14 +52,14 @@ static void fma_body(void *context, uint32_t i)
 static void read_body(void *context, uint32_t i)
 {
     struct trial *trial = context;
-    const unsigned char *from = trial->buffer + i * trial->part;
+    const unsigned char *from = trial->buffer + i * trial->part + trial->at;
     trial->begin[i] = attn_clock_wall();
     for (int64_t r = 0; r < trial->rounds; r++) {
-        const uint64_t sum = trial->read(from, trial->part);
+        const uint64_t sum = trial->read(from, trial->span);
         __asm__ volatile("" : : "r"(sum));
     }
     trial->end[i] = attn_clock_wall();
-    trial->work[i] = (double)trial->part * (double)trial->rounds;
+    trial->work[i] = (double)trial->span * (double)trial->rounds;
 }
 
 /* Work of all processors over the time from the first that began to the last that ended; 0 where
@@ -82,6 +86,9 @@ static double best_rate(const struct attn_setup *setup, struct trial *trial,
     for (int t = 0; t < TRIALS; t++) {
         const double rate = trial_rate(setup, trial, body);
         best = rate > best ? rate : best;
+        trial->at += trial->span; /* what comes next has not been read for longest */
+        if (trial->at + trial->span > trial->part)
+            trial->at = 0;
     }
     return best;
 }
@@ -103,8 +110,9 @@ static double fma_rate(const struct attn_setup *setup, double (*fma)(int64_t rou
     return 1e-9 * best_rate(setup, &trial, fma_body);
 }
 
-/* GB/s of reads of `part` bytes a processor, again and again for the time of a trial, which a read
- * from memory takes at once; 0 where they could not be had. */
+/* GB/s of reads of `part` bytes a processor; 0 where they could not be had. A trial reads all of
+ * it, again and again, or a span of it, from where the last one ended. (With a last level of 480
+ * MiB a trial of everything took 50 ms, and no trial of a busy machine was undisturbed.) */
 static double read_rate(const struct attn_setup *setup,
                         uint64_t (*read)(const void *from, size_t bytes), size_t part)
 {
@@ -118,11 +126,19 @@ static double read_rate(const struct attn_setup *setup,
     /* Untouched pages would all be the one zero page. */
     for (size_t at = 0; at < bytes; at += 64)
         buffer[at] = 1;
-    trial = (struct trial){.read = read, .buffer = buffer, .part = part, .rounds = 1};
-    for (; trial.rounds < INT64_C(1) << 40; trial.rounds *= 2) {
+    trial = (struct trial){.read = read,
+                           .buffer = buffer,
+                           .part = part,
+                           .span = part < SPAN_LEAST ? part : SPAN_LEAST,
+                           .rounds = 1};
+    while (trial.rounds < INT64_C(1) << 40) {
         read_body(&trial, 0);
         if (trial.end[0] - trial.begin[0] >= TRIAL_S)
             break;
+        if (trial.span < part)
+            trial.span = 2 * trial.span < part ? 2 * trial.span : part;
+        else
+            trial.rounds *= 2;
     }
     const double rate = 1e-9 * best_rate(setup, &trial, read_body);
     attn_memory_unmap(mapped, mapped_bytes);
