@@ -35,6 +35,14 @@ bool attn_row_ties(const struct attn_view_row *row, const struct attn_view_row *
     return isfinite(ratio.hi) && ratio.lo <= 1;
 }
 
+/* Did it have no turns because it is so many times as slow (bench/paired.c)? Then it is slower,
+ * though nobody knows by how much: one round is off by less. */
+static bool is_far_slower(const struct attn_view_row *row, const struct attn_ratio *ratio)
+{
+    static const double far = 3;
+    return isinf(ratio->hi) && ratio->ratio > far && *attn_field_text(row->bench, "live.reason");
+}
+
 static struct attn_rank rank_line(const struct attn_grid *grid, size_t line)
 {
     const struct attn_view_row **cells = grid->lines[line].cells;
@@ -50,7 +58,7 @@ static struct attn_rank rank_line(const struct attn_grid *grid, size_t line)
             continue;
         struct attn_ratio ratio = attn_row_ratio(cells[c], cells[rank.first]);
         rank.ranked++;
-        rank.clear = rank.clear && ratio.lo > 1;
+        rank.clear = rank.clear && (ratio.lo > 1 || is_far_slower(cells[c], &ratio));
         if (c == rank.second)
             rank.ratio = ratio;
     }
@@ -128,6 +136,16 @@ static bool has_real_cases(const struct attn_ranking *ranking, const struct attn
     return real;
 }
 
+/* Leaves those with an interval, if there are any: ratios of one round say nothing of its width. */
+static size_t keep_known(struct attn_ratio *ratios, size_t n)
+{
+    size_t known = 0;
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(ratios[i].hi))
+            ratios[known++] = ratios[i];
+    return known ? known : n;
+}
+
 /* The geometric mean over the cases of a family in which both columns were ranked, without toys
  * where others are shared. `room` holds a ratio for every line. */
 static struct attn_ratio mean_over(const struct attn_ranking *ranking,
@@ -142,8 +160,8 @@ static struct attn_ratio mean_over(const struct attn_ranking *ranking,
                 attn_row_ranked(line->cells[first]) && attn_row_ranked(line->cells[second]))
                 room[n++] = attn_row_ratio(line->cells[second], line->cells[first]);
         }
-    *shared = n;
-    return attn_ratio_mean(room, n);
+    *shared = keep_known(room, n);
+    return attn_ratio_mean(room, *shared);
 }
 
 /* The column with most wins but `except`; of equals, the one that is faster in the mean. A backend

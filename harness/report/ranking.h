@@ -11,7 +11,8 @@ struct attn_rank {
     size_t first, second;    /* the fastest, and the fastest of the others */
     size_t ranked;           /* backends */
     struct attn_ratio ratio; /* the second's time over the first's; NAN without a second */
-    bool clear;              /* no interval of another's time over the first's holds 1 */
+    bool clear;              /* no interval of another's time over the first's holds 1, or it is far
+                                slower */
 };
 
 /* Cases of one name: "sweep_heads" of sweep_heads/h=1 and so on. Names without '/' that begin alike

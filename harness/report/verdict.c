@@ -81,6 +81,8 @@ static void say_group(struct attn_verdict_line *line, const struct attn_view *vi
         else
             say(line, ", how sure is not known: one round");
     }
+    if (known && family->shared < family->cases)
+        say(line, ", from %zu of %zu cases", family->shared, family->cases);
     if (family->wins[family->first] < family->cases)
         say(line, "; %s is first in %zu of %zu cases", first, family->wins[family->first],
             family->cases);

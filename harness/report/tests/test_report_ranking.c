@@ -216,6 +216,35 @@ static void the_unclear(void **state)
     assert_true(isinf(family_of("seqlen")->ratio.hi));
     for (size_t i = 0; i < grid.n_lines; i++)
         assert_false(ranking.lines[i].clear);
+    /* Those that had no turns because they are far slower leave it clear. */
+    size_t i;
+    json_t *record;
+    json_array_foreach(run.records, i, record)
+        json_object_set_new(record, "live", json_pack("{s:s}", "reason", "has no turns"));
+    build();
+    assert_true(ranking.clear > 0 && ranking.clear < 10);
+}
+
+/* A case with one round does not hide how sure the others of its family are. */
+static void one_round_among_others(void **state)
+{
+    (void)state;
+    size_t i;
+    json_t *record;
+    build();
+    const size_t shared = family_of("seqlen")->shared;
+    json_array_foreach(run.records, i, record)
+    {
+        json_t *samples = json_object_get(record, "samples_ns");
+        while (strcmp(attn_field_text(record, "case"), "dk=64 hq=8 sq=4096") == 0 &&
+               json_array_size(samples) > 1)
+            json_array_remove(samples, 1);
+    }
+    build();
+    const struct attn_family *family = family_of("seqlen");
+    assert_true(isinf(rank_of("dk=64 hq=8 sq=4096")->ratio.hi));
+    assert_true(isfinite(family->ratio.hi) && family->ratio.lo > 0);
+    assert_int_equal(family->shared, shared - 1);
 }
 
 static void the_pages(void **state)
@@ -256,6 +285,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(families, begin, end),
         cmocka_unit_test_setup_teardown(toys_do_not_weigh, begin, end),
         cmocka_unit_test_setup_teardown(the_unclear, begin, end),
+        cmocka_unit_test_setup_teardown(one_round_among_others, begin, end),
         cmocka_unit_test_setup_teardown(the_pages, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
