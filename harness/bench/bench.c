@@ -51,14 +51,20 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
     if (result == 0 &&
         (attn_machine_write(session, &roof, 0, why, size) || write_matrix(session, why, size)))
         result = -1;
-    for (size_t b = 0; b < n && seats; b++)
+    for (size_t b = 0; b < n && seats; b++) {
         attn_seat_init(&seats[b], session, &session->roster.items[b]);
+        if (session->settings.budget_s > 0) { /* time for the hopeless is taken from others */
+            seats[b].peers = seats;
+            seats[b].n_peers = n;
+        }
+    }
     attn_progress_begin(&progress, session->cases.count, session->settings.budget_s);
     double pace = 0;
     for (size_t first = 0; first < session->cases.count && result == 0 && !attn_interrupted;) {
         struct attn_block block;
         attn_block_begin(session, first, &block);
         block.progress = &progress;
+        session->reserved_s = attn_block_reserve(session, &block);
         double until = attn_block_until(session, &block);
         result = attn_block_verify(session, &block, seats, why, size);
         if (result == 0)
@@ -80,6 +86,7 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
             raised = attn_now();
         }
     }
+    session->reserved_s = 0;
     attn_progress_clear();
     for (size_t b = 0; b < n && seats; b++)
         attn_seat_free(&seats[b]);

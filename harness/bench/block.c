@@ -205,12 +205,19 @@ static double weight(const struct attn_session *session, size_t first, size_t co
     return sum;
 }
 
+double attn_block_reserve(const struct attn_session *session, const struct attn_block *block)
+{
+    size_t small = 0;
+    for (size_t i = block->first + block->count; i < session->cases.count; i++)
+        small += class_of(&session->cases.items[i]) == ATTN_BLOCK_SMALL;
+    return (double)small * small_verify_s;
+}
+
 double attn_block_end(const struct attn_session *session, const struct attn_block *block)
 {
-    double end = session->began + session->settings.budget_s;
-    for (size_t i = block->first + block->count; i < session->cases.count; i++)
-        end -= class_of(&session->cases.items[i]) == ATTN_BLOCK_SMALL ? small_verify_s : 0;
-    return session->settings.budget_s > 0 ? end : INFINITY;
+    return session->settings.budget_s > 0
+               ? session->began + session->settings.budget_s - attn_block_reserve(session, block)
+               : INFINITY;
 }
 
 double attn_block_until(const struct attn_session *session, const struct attn_block *block)

@@ -65,6 +65,9 @@ int attn_block_failed(struct attn_session *session, struct attn_entry *entry,
 int attn_block_untimed(struct attn_session *session, struct attn_entry *entry, const char *reason,
                        char *why, size_t size);
 
+/* Seconds kept for the verification of the small cases after a block. */
+double attn_block_reserve(const struct attn_session *session, const struct attn_block *block);
+
 /* The time at which all must end that begins before the next small cases: what is left is for
  * these, to be verified. INFINITY: there is no budget. */
 double attn_block_end(const struct attn_session *session, const struct attn_block *block);

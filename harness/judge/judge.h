@@ -16,7 +16,7 @@
 /* Every row is checked up to this many multiply-adds of reference and bound together; above it rows
  * are sampled. About a second on one core. */
 #define ATTN_JUDGE_BUDGET 6e8
-/* The same for each further fill of a case. */
+/* The same for each further fill of a case, and where timings have a budget. */
 #define ATTN_FILL_BUDGET 6e7
 
 /* One instance under judgement: the rows to check, and a reference for each numerics that was asked

@@ -64,6 +64,13 @@ static void close_part(struct attn_entry *entry, int part, bool asked, enum attn
                                                                 : ATTN_WHY_SLOW);
 }
 
+/* A part that is not due was not missed, though there was no time or memory for any. */
+static void leave_part(struct attn_entry *entry, int part)
+{
+    if (entry->missed[part] == ATTN_WHY_BUDGET || entry->missed[part] == ATTN_WHY_MEMORY)
+        entry->missed[part] = ATTN_WHY_NONE;
+}
+
 /* Is a fill due on a case? few_queries judges every row, so it is due where the case was sampled.
  */
 static bool is_due(const struct attn_entry *entry, enum attn_fill fill)
@@ -84,11 +91,15 @@ void attn_account_close(const struct attn_session *session, unsigned fits, struc
     for (enum attn_fill f = ATTN_FILL_CENSUS; f < ATTN_FILL_COUNT; f++)
         if (further && is_due(entry, f) && !is_made(entry, ATTN_PART_FILLS + (int)f))
             close_part(entry, ATTN_PART_FILLS + (int)f, s->fills >> f & 1, ATTN_WHY_FILLS);
+        else
+            leave_part(entry, ATTN_PART_FILLS + (int)f);
     for (enum attn_check k = 0; k < ATTN_CHECK_COUNT; k++) {
         const bool choice = k < ATTN_CHECK_CHOICES;
         if ((!choice || (further && fits >> k & 1)) && !is_made(entry, ATTN_PART_CHECKS + (int)k))
             close_part(entry, ATTN_PART_CHECKS + (int)k, !choice || s->checks >> k & 1,
                        ATTN_WHY_CHECKS);
+        else
+            leave_part(entry, ATTN_PART_CHECKS + (int)k);
     }
 }
 

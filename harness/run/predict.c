@@ -17,6 +17,9 @@ static const double blind_flops = 1e8;
 static const double telling_share = 0.05;
 /* A run that takes so many limits says that no larger case of its kind ends within one. */
 static const double beyond = 2;
+/* Beside its peers a backend is hopeless that takes so many times as long as the fastest, unless it
+ * takes no longer than this. */
+static const double hopeless = 8, hopeless_s = 0.02;
 /* The rate of a plain loop, to choose a smaller case where nothing is known. */
 static const double plain_rate = 1e9;
 
@@ -93,18 +96,41 @@ static double rate_for(struct attn_seat *seat, const struct attn_instance *insta
     return known ? known->flops : 0;
 }
 
+/* What the fastest peer whose numbers are right is expected to take; INFINITY: nothing is known of
+ * any. */
+static double fastest(const struct attn_seat *seat, const struct attn_instance *instance)
+{
+    const struct attn_seat_kind kind = kind_of(instance);
+    double least = INFINITY;
+    for (size_t p = 0; p < seat->n_peers; p++) {
+        const struct attn_seat *peer = &seat->peers[p];
+        const bool counts = peer->contestant->info.exactness == ATTN_EXACT && !peer->was_wrong;
+        const struct attn_seat_rate *rate = counts ? attn_seat_rate(peer, &kind) : NULL;
+        if (rate)
+            least = fmin(least, instance->flops / rate->flops);
+    }
+    return least;
+}
+
 bool attn_predict_refuses(struct attn_seat *seat, const struct attn_instance *instance,
                           struct attn_judgement *verdict)
 {
-    const double limit = seat->session->settings.run_limit_s;
-    if (limit <= 0 || seat->contestant->info.exactness == ATTN_NONE)
+    const double given = seat->session->settings.run_limit_s;
+    const double asked = given > 0 ? given : INFINITY;
+    const double limit = fmin(asked, fmax(hopeless * fastest(seat, instance), hopeless_s));
+    if (!isfinite(limit) || seat->contestant->info.exactness == ATTN_NONE)
         return false;
     const double rate = rate_for(seat, instance, limit);
     if (rate <= 0 || instance->flops / rate <= limit)
         return false;
     char why[128];
-    snprintf(why, sizeof why, "budget: a run is predicted to take %.2g s, the limit is %.2g s",
-             instance->flops / rate, limit);
+    if (limit < asked)
+        snprintf(why, sizeof why,
+                 "budget: a run is predicted to take %.2g s, over %g times what the fastest takes",
+                 instance->flops / rate, hopeless);
+    else
+        snprintf(why, sizeof why, "budget: a run is predicted to take %.2g s, the limit is %.2g s",
+                 instance->flops / rate, limit);
     attn_judgement_set(verdict, ATTN_SKIP, why);
     return true;
 }

@@ -55,6 +55,10 @@ struct attn_seat {
     const struct attn_session *session;
     const struct attn_contestant *contestant;
     const uint32_t *processors; /* [threads] of the worker; NULL: any. Not owned */
+    /* Those whose rates say what is hopeless; NULL: nothing is. Not owned */
+    const struct attn_seat *peers;
+    size_t n_peers;
+    bool was_wrong; /* a verdict did not hold: how fast it is says nothing */
     struct attn_worker *worker;
     struct attn_worker *other; /* with another number of threads, for the check `threads` */
     bool other_tried;

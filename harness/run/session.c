@@ -37,7 +37,7 @@ void attn_settings_default(struct attn_settings *s)
 bool attn_session_over(const struct attn_session *session)
 {
     return session->settings.budget_s > 0 &&
-           attn_now() - session->began > session->settings.budget_s;
+           attn_now() - session->began > session->settings.budget_s - session->reserved_s;
 }
 
 /* The exit code that one verdict asks for. */

@@ -44,6 +44,7 @@ struct attn_session {
     char log[ATTN_PATH_MAX];    /* of the workers; "": none */
     json_t *records;            /* every record of this command, for tables and JUnit */
     double began;               /* attn_now() */
+    double reserved_s;          /* of the budget, for cases that come later */
     int counts[ATTN_STATUS_COUNT];
     enum attn_exit code;
     bool reproduced; /* settings.reproducer has been written */
@@ -58,7 +59,7 @@ void attn_settings_default(struct attn_settings *settings);
 /* The reason of a skip for lack of time begins with this. */
 #define ATTN_NO_TIME_LEFT "budget: the time given is used up"
 
-/* Is the budget used up? */
+/* Is the budget used up, but for what is reserved? */
 bool attn_session_over(const struct attn_session *session);
 
 /* Counts a verdict (a record of type verify) and raises the exit code accordingly. A skip whose

@@ -109,8 +109,9 @@ int attn_verify_case(struct attn_session *session, struct attn_verification *v, 
     v->instance = attn_instance_for(session, c, NULL, &none);
     if (v->instance) {
         char reason[512];
-        if (attn_judge_create(v->instance, ATTN_JUDGE_BUDGET, session->settings.host_threads,
-                              &v->judge, reason, sizeof reason)) {
+        const double budget = session->settings.budget_s > 0 ? ATTN_FILL_BUDGET : ATTN_JUDGE_BUDGET;
+        if (attn_judge_create(v->instance, budget, session->settings.host_threads, &v->judge,
+                              reason, sizeof reason)) {
             attn_judgement_set(&none, ATTN_ERROR, reason);
             attn_instance_free(v->instance);
             v->instance = NULL;

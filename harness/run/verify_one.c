@@ -143,6 +143,7 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
         attn_judge_grade(judge, &entry->verdict);
     entry->end_done = true;
     entry->end_ok = attn_status_holds(entry->verdict.status);
+    seat->was_wrong = seat->was_wrong || !entry->end_ok;
     attn_predict_saw(seat, instance, entry->seconds);
     if (!entry->end_ok || entry->seconds > second_placement_s ||
         entry->contestant->info.exactness == ATTN_NONE)

@@ -70,10 +70,48 @@ static void no_larger_case_follows_one_that_took_far_too_long(void **state)
     attn_seat_free(&seat);
 }
 
+/* Of two peers the slow one is left out where it takes over eight times as long, on cases of the
+ * kind that both have shown, and not where that is a moment. */
+static void what_is_hopeless_beside_its_peers_is_left_out(void **state)
+{
+    (void)state;
+    static const struct attn_session session = {.settings.budget_s = 100};
+    static const struct attn_contestant contestant = {.info.exactness = ATTN_EXACT};
+    struct attn_seat seats[2];
+    for (size_t s = 0; s < 2; s++) {
+        attn_seat_init(&seats[s], &session, &contestant);
+        seats[s].peers = seats;
+        seats[s].n_peers = 2;
+    }
+    assert_true(refused(&seats[1], "s=600 d=64") == 0); /* nothing is known */
+    saw(&seats[0], "s=1024 d=64", 0.004);
+    saw(&seats[1], "s=1024 d=64", 0.031);
+    assert_true(refused(&seats[1], "s=4096 d=64") == 0); /* 7.75 times */
+    assert_true(refused(&seats[0], "s=4096 d=64") == 0);
+    assert_true(refused(&seats[1], "s=1024 d=64 dtype=bf16") == 0);
+    attn_seat_free(&seats[1]);
+    attn_seat_init(&seats[1], &session, &contestant);
+    seats[1].peers = seats;
+    seats[1].n_peers = 2;
+    saw(&seats[1], "s=1024 d=64", 0.033);
+    assert_true(fabs(refused(&seats[1], "s=4096 d=64") - 16 * 0.033) < 0.01);
+    assert_true(refused(&seats[1], "s=512 d=64") == 0); /* 8 ms */
+    /* What is wrong or computes nothing may be as fast as it likes. */
+    seats[0].was_wrong = true;
+    assert_true(refused(&seats[1], "s=4096 d=64") == 0);
+    static const struct attn_contestant nothing = {.info.exactness = ATTN_NONE};
+    seats[0].was_wrong = false;
+    seats[0].contestant = &nothing;
+    assert_true(refused(&seats[1], "s=4096 d=64") == 0);
+    for (size_t s = 0; s < 2; s++)
+        attn_seat_free(&seats[s]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_larger_case_follows_one_that_took_far_too_long),
+        cmocka_unit_test(what_is_hopeless_beside_its_peers_is_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
