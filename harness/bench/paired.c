@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bench/block.h"
+#include "bench/choose.h"
 #include "host/entropy.h"
 #include "live/player.h"
 #include "run/machine.h"
@@ -30,8 +31,9 @@ enum { BATCHES_LEAST = 8 };
  * interval of eight is 1.7 times their spread, that of five 2.5 times. */
 enum { ROUNDS_WANTED = 10 };
 
-/* With a budget, a backend so many times as slow as the fastest has no turns. */
-#define HOPELESS 8
+/* With a budget, a backend so many times as slow as the fastest has no turns, which go to more
+ * cases. */
+#define HOPELESS 4
 
 /* Before a case has a round, its anchor is looked at alone. If that takes longer than in its best
  * round by this factor, so many times, the case is put off to a later round. */
@@ -52,7 +54,8 @@ struct pass {
     struct attn_block *block;
     struct attn_seat *seats; /* [backends] */
     struct attn_claim claim; /* n 0: none */
-    char *why;               /* receives what went wrong */
+    struct attn_choice choices[ATTN_BLOCK_CASES];
+    char *why; /* receives what went wrong */
     size_t size;
 };
 
@@ -90,13 +93,24 @@ static bool takes_part(const struct pass *pass, size_t i, size_t b)
            p->n < rounds_most(&pass->session->settings);
 }
 
-/* Is there a backend that has not had all its rounds of a case? */
+/* Is there a backend that has not had all its rounds of a case that was chosen? */
 static bool has_turns(const struct pass *pass, size_t i)
 {
-    for (size_t b = 0; b < pass->session->roster.count; b++)
+    for (size_t b = 0; b < pass->session->roster.count && pass->choices[i].chosen; b++)
         if (takes_part(pass, i, b))
             return true;
     return false;
+}
+
+/* How many rounds a case wants: those that the budget is planned for, less what it has. */
+static int rounds_wanted(const struct pass *pass, size_t i)
+{
+    const int most = rounds_most(&pass->session->settings);
+    int made = 0;
+    for (size_t b = 0; b < pass->session->roster.count; b++)
+        made = rounds_of(pass, i, b)->n > made ? rounds_of(pass, i, b)->n : made;
+    const int wanted = most < ROUNDS_WANTED ? most : ROUNDS_WANTED;
+    return made < wanted ? wanted - made : 0;
 }
 
 /* The backend that the others are compared with: the fastest of the rounds before. It stays for all
@@ -319,16 +333,57 @@ static int time_case(struct pass *pass, size_t i)
     return result;
 }
 
-/* One round: fresh workers, all cases of the block. Cases that would begin after `until` are left
- * out, but not in the first round. */
-static int time_round(struct pass *pass, double until, double left_s)
+/* What a round of turns takes over a round of hot timings, workers that start included, until that
+ * is known. (Measured: 0.9 to 2.7.) */
+#define TURNS_COST 2.5
+
+/* What a round of hot timings took. */
+static double hot_cost(const struct attn_entry *entry)
+{
+    return entry->timing_s[ATTN_HOT] / entry->n_rounds[ATTN_HOT];
+}
+
+/* The factor between the two, from all turns so far. */
+static double turns_cost(const struct pass *pass)
+{
+    double turns = 0, hot = 0;
+    for (size_t i = 0; i < pass->block->count; i++)
+        for (size_t b = 0; b < pass->session->roster.count; b++) {
+            const struct attn_paired_rounds *p = rounds_of(pass, i, b);
+            if (p->n > 0) {
+                turns += p->seconds / p->n;
+                hot += hot_cost(entry_of(pass, i, b));
+            }
+        }
+    return hot > 0 ? turns / hot : TURNS_COST;
+}
+
+/* What a round of turns of a case takes: as those before did, or as it is expected to. */
+static double cost_of(const struct pass *pass, size_t i, double times)
+{
+    double sum = 0;
+    for (size_t b = 0; b < pass->session->roster.count; b++)
+        if (takes_part(pass, i, b)) {
+            const struct attn_paired_rounds *p = rounds_of(pass, i, b);
+            sum += p->n > 0 ? p->seconds / p->n : times * hot_cost(entry_of(pass, i, b));
+        }
+    return sum;
+}
+
+/* One round: fresh workers, all chosen cases; as long as some want rounds, these alone. Cases that
+ * would end after `until` are left out, but not in the first round. *any: was there one? */
+static int time_round(struct pass *pass, double until, double left_s, bool *any)
 {
     struct attn_session *session = pass->session;
     const size_t n = session->roster.count;
+    const double times = turns_cost(pass);
     int most = rounds_most(&session->settings); /* more, where cases were put off */
     char ignored[256];
     int result = 0;
+    bool wanting = false;
     most = pass->round < most ? most : pass->round + 1;
+    for (size_t i = 0; i < pass->block->count; i++)
+        wanting = wanting || (has_turns(pass, i) && rounds_wanted(pass, i) > 0);
     if (attn_claim_take((uint32_t)session->settings.threads, LOOK_S, PATIENCE_S, &pass->claim,
                         ignored, sizeof ignored))
         pass->claim = (struct attn_claim){.n = 0};
@@ -336,9 +391,12 @@ static int time_round(struct pass *pass, double until, double left_s)
         attn_seat_init(&pass->seats[b], session, &session->roster.items[b]);
         pass->seats[b].processors = pass->claim.n > 0 ? pass->claim.processors : NULL;
     }
+    *any = false;
     for (size_t i = 0; i < pass->block->count && result == 0 && !attn_interrupted; i++) {
-        if (!has_turns(pass, i) || (pass->round > 0 && attn_now() >= until))
+        if (!has_turns(pass, i) || (wanting && rounds_wanted(pass, i) == 0) ||
+            (pass->round > 0 && attn_now() + cost_of(pass, i, times) > until))
             continue;
+        *any = true;
         attn_progress_round(pass->block->progress, pass->round, most, left_s, ATTN_PROGRESS_TURNS,
                             entry_of(pass, i, 0)->c);
         result = time_case(pass, i);
@@ -347,35 +405,6 @@ static int time_round(struct pass *pass, double until, double left_s)
         attn_seat_free(&pass->seats[b]);
     attn_claim_give(&pass->claim);
     return result;
-}
-
-/* What a round of turns takes over a round of hot timings. (Measured: 1.1 to 2.) */
-#define TURNS_COST 1.8
-
-/* What a round of turns of a case is expected to take. */
-static double cost_of(const struct pass *pass, size_t i)
-{
-    double sum = 0;
-    for (size_t b = 0; b < pass->session->roster.count; b++)
-        if (takes_part(pass, i, b)) {
-            const struct attn_entry *entry = entry_of(pass, i, b);
-            sum += entry->timing_s[ATTN_HOT] / entry->n_rounds[ATTN_HOT];
-        }
-    return TURNS_COST * sum;
-}
-
-/* What a round of rounds.c took beside the cases: workers that start. */
-static double start_of(const struct pass *pass)
-{
-    double sum = 0;
-    for (size_t i = 0; i < pass->block->count; i++)
-        for (size_t b = 0; b < pass->session->roster.count; b++) {
-            const struct attn_entry *entry = entry_of(pass, i, b);
-            for (int c = 0; c < ATTN_CACHES; c++)
-                if (entry->n_rounds[c] > 0)
-                    sum += (entry->timing_s[c] + entry->judging_s[c]) / entry->n_rounds[c];
-        }
-    return fmax(pass->block->round_s - sum, 0);
 }
 
 /* The median of the hot rounds of a backend that takes part; INFINITY: there is none. */
@@ -405,41 +434,29 @@ static void leave_out_hopeless(struct pass *pass, size_t i)
     }
 }
 
-/* Chooses the cases for which there is time, the cheapest first: a ratio of few rounds has a wide
- * interval, so some cases have enough of them, and the others none. */
+/* Chooses more cases, as long as there is time for the rounds that all of them want. */
 static void choose_cases(struct pass *pass, double until)
 {
-    const int most = rounds_most(&pass->session->settings);
-    const int wanted = most < ROUNDS_WANTED ? most : ROUNDS_WANTED;
-    bool seen[ATTN_BLOCK_CASES] = {false};
-    double left = until - attn_now() - wanted * start_of(pass), costs[ATTN_BLOCK_CASES];
+    const double times = turns_cost(pass);
+    double left = until - attn_now();
     for (size_t i = 0; i < pass->block->count; i++) {
-        if (isfinite(until))
-            leave_out_hopeless(pass, i);
-        costs[i] = cost_of(pass, i);
+        struct attn_choice *choice = &pass->choices[i];
+        choice->cost = rounds_wanted(pass, i) * cost_of(pass, i, times);
+        left -= choice->chosen ? choice->cost : 0;
     }
-    for (size_t n = 0; n < pass->block->count; n++) {
-        size_t cheapest = SIZE_MAX;
-        for (size_t i = 0; i < pass->block->count; i++)
-            if (!seen[i] && (cheapest == SIZE_MAX || costs[i] < costs[cheapest]))
-                cheapest = i;
-        seen[cheapest] = true;
-        left -= wanted * costs[cheapest];
-        for (size_t b = 0; b < pass->session->roster.count && left < 0; b++)
-            if (takes_part(pass, cheapest, b))
-                snprintf(rounds_of(pass, cheapest, b)->why_not,
-                         sizeof rounds_of(pass, cheapest, b)->why_not,
-                         "the budget has no time for %d rounds of turns", wanted);
-    }
+    attn_choose(pass->choices, pass->block->count, left);
 }
 
-/* Is there anything that has not had all its rounds? */
-static bool goes_on(const struct pass *pass)
+/* Says of the cases that were not chosen why. */
+static void leave_out_rest(const struct pass *pass)
 {
+    const int most = rounds_most(&pass->session->settings);
     for (size_t i = 0; i < pass->block->count; i++)
-        if (has_turns(pass, i))
-            return true;
-    return false;
+        for (size_t b = 0; b < pass->session->roster.count && !pass->choices[i].chosen; b++)
+            if (takes_part(pass, i, b))
+                snprintf(rounds_of(pass, i, b)->why_not, sizeof rounds_of(pass, i, b)->why_not,
+                         "the budget has no time for %d rounds of turns",
+                         most < ROUNDS_WANTED ? most : ROUNDS_WANTED);
 }
 
 int attn_block_paired(struct attn_session *session, struct attn_block *block, double until,
@@ -458,18 +475,24 @@ int attn_block_paired(struct attn_session *session, struct attn_block *block, do
     int result = block->paired && pass.seats ? 0 : -1;
     if (result)
         snprintf(why, size, "no memory for %zu backends", n);
-    if (result == 0)
-        choose_cases(&pass, until);
+    for (size_t i = 0; i < block->count && result == 0; i++) {
+        pass.choices[i].c = attn_block_entry(block, n, i, 0)->c;
+        if (isfinite(until))
+            leave_out_hopeless(&pass, i);
+    }
     const double began = attn_now();
     /* Each case is put off half as often as it has rounds, at most. */
-    for (; result == 0 && !attn_interrupted && pass.round < 2 * rounds_most(s) && goes_on(&pass);
+    for (bool any = true; result == 0 && any && !attn_interrupted &&
+                          (isfinite(until) || pass.round < 2 * rounds_most(s));
          pass.round++) {
-        const double now = attn_now(), next = pass.round ? (now - began) / pass.round : 0;
-        if (now + next > until)
-            break;
-        const double left_s = next * (rounds_most(s) - pass.round);
-        result = time_round(&pass, until, pass.round ? fmin(left_s, until - now) : -1);
+        const double now = attn_now(), next = pass.round ? (now - began) / pass.round : -1;
+        choose_cases(&pass, until);
+        result =
+            time_round(&pass, until,
+                       isfinite(until) ? until - now : next * (rounds_most(s) - pass.round), &any);
     }
+    if (result == 0)
+        leave_out_rest(&pass);
     free(pass.seats);
     for (size_t e = 0; e < block->count * n && result == 0; e++)
         if (attn_paired_ratios(&block->paired[e])) {

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* choose.h - which cases have turns, where there is no time for all. */
+#ifndef ATTN_BENCH_CHOOSE_H
+#define ATTN_BENCH_CHOOSE_H
+
+#include <stdbool.h>
+
+#include "case/case.h"
+
+struct attn_choice {
+    const struct attn_case *c;
+    double cost; /* seconds of the rounds that it wants still */
+    bool chosen;
+};
+
+/* Chooses more of n cases, as long as they take no more than `left` seconds together. Families of
+ * cases (of one name up to '/') take turns: next is the one with the fewest chosen cases, and of it
+ * the cheapest case. */
+void attn_choose(struct attn_choice *choices, size_t n, double left);
+
+#endif
