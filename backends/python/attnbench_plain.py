@@ -548,10 +548,10 @@ def store(p, views, results, rows=None):
             views[role][where] = made[where]
 
 
-def repair(p, views):
-    """After a library that multiplies masked values by 0 without looking: rows of out, or of gradients,
-    that hold NaN once more, by the operator. One look at each where there is none."""
+def repair(p, views, roles=("out",)):
+    """After a library that multiplies masked values by 0 without looking: rows of these outputs, or of
+    gradients, that hold NaN once more, by the operator. One look at each where there is none."""
     odd = {role: is_nan(views[role], p.tensors[role].dtype)
-           for role in (GRADIENTS if p.op == "attention_backward" else ("out",)) if role in views}
+           for role in (GRADIENTS if p.op == "attention_backward" else roles) if role in views}
     if any(x.any() for x in odd.values()):
         store(p, views, operator(p, views), {role: x.any(-1) for role, x in odd.items()})
