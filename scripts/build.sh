@@ -4,12 +4,12 @@
 #
 #   scripts/build.sh [--with-peers] [--with-cuda] [--fast-tier] [--no-tests] [--install-only] [PRESET]
 #
-# PRESET: release (default), debug, asan-ubsan, tsan, coverage, fuzz. --with-peers brings PyTorch for
-# its backends, 1.2 GB; without it the peers in Python are NumPy and ONNX Runtime. --with-cuda brings
-# nvcc for the CUDA backend where there is none, 0.3 GB. --fast-tier leaves out what the fast tier of
-# the tests does not need (tests labelled full, CUDA kernels), but for kernels that are there already.
-# --no-tests builds the program and its backends only, and installs nothing for tests. --install-only
-# neither configures nor builds.
+# PRESET: release (default), debug, asan-ubsan, tsan, coverage, fuzz. --with-peers brings PyTorch and
+# transformers for their backends, 1.4 GB; without it the peers in Python are NumPy and ONNX Runtime.
+# --with-cuda brings nvcc for the CUDA backend where there is none, 0.3 GB. --fast-tier leaves out what
+# the fast tier of the tests does not need (tests labelled full, CUDA kernels), but for kernels that are
+# there already. --no-tests builds the program and its backends only, and installs nothing for tests.
+# --install-only neither configures nor builds.
 # ATTNBENCH_NO_INSTALL=1 installs nothing and builds with what is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -125,7 +125,7 @@ announce_wheels() {
     local parts=()
     has_cmake || parts+=("CMake 0.1 GB")
     [ -e .deps/peers/.made ] || parts+=("NumPy and ONNX Runtime 0.2 GB")
-    [ "$peers" = 0 ] || [ -e .deps/peers/.torch ] || parts+=("PyTorch 1.2 GB")
+    [ "$peers" = 0 ] || [ -e .deps/peers/.torch ] || parts+=("PyTorch and transformers 1.4 GB")
     [ -e .deps/onednn/.made ] || [ "$(uname -m)" != x86_64 ] || parts+=("oneDNN 0.5 GB")
     [ -e .deps/packs/.made ] || parts+=("a sentence encoder for test data 0.2 GB")
     [ "$tests" = 0 ] || [ -e .deps/venv/.scipy ] || parts+=("SciPy and Apache Otava 0.2 GB")
@@ -207,7 +207,7 @@ install_peers() {
         touch "$stamp"
     fi
     if [ "$peers" = 1 ] && { [ ! -e "$torch" ] || [ "$large" -nt "$torch" ]; }; then
-        say "fetching PyTorch"
+        say "fetching PyTorch and transformers"
         pip_install .deps/peers/bin/python3 --no-cache-dir -r "$large" || return
         scripts/stub_cuda.sh .deps/peers/lib/python3.*/site-packages/torch/lib || return
         touch "$torch"

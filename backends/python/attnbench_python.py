@@ -208,7 +208,8 @@ def _requires(path):
 
 def _hint(package):
     """How to get a package that scripts/build.sh brings, in the environment that it has made."""
-    brings = {"numpy": "", "onnxruntime": "", "torch": " --with-peers"}
+    brings = {"numpy": "", "onnxruntime": "", "torch": " --with-peers",
+              "transformers": " --with-peers"}
     made = os.path.realpath(sys.prefix).endswith("/.deps/peers")
     return f"; scripts/build.sh{brings[package]} brings it" if made and package in brings else ""
 

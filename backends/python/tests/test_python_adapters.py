@@ -169,7 +169,6 @@ class Adapters(unittest.TestCase):
             self.assertTrue(found["noop"]["available"])
 
     def test_a_package_that_the_build_script_brings_is_told_with_how(self):
-        self.write("REQUIRES = ('torch',)")
         program = os.path.realpath(os.environ.get("ATTNBENCH_PYTHON", "/usr/bin/python3"))
         for folder, hint in ((".deps/peers", "; scripts/build.sh --with-peers brings it"), ("own", "")):
             prefix = os.path.join(self.folder, folder)  # an environment without packages
@@ -177,8 +176,10 @@ class Adapters(unittest.TestCase):
             os.symlink(program, os.path.join(prefix, "bin/python3"))
             with open(os.path.join(prefix, "pyvenv.cfg"), "w", encoding="utf-8") as file:
                 file.write(f"home = {os.path.dirname(program)}\n")
-            reason = self.backends(ATTNBENCH_PYTHON=prefix + "/bin/python3")["mine"]["reason"]
-            self.assertEqual(reason, f"no Python package torch in {prefix}{hint}")
+            for package in ("torch", "transformers"):
+                self.write(f"REQUIRES = ('{package}',)")
+                reason = self.backends(ATTNBENCH_PYTHON=prefix + "/bin/python3")["mine"]["reason"]
+                self.assertEqual(reason, f"no Python package {package} in {prefix}{hint}")
 
     def test_names_that_are_none_are_left_out(self):
         for name in ("_shared.py", "Big.py", "notes.txt", ".py", "a" * 40 + ".py"):
