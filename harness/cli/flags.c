@@ -127,6 +127,15 @@ static enum attn_exit take_plugin(const struct attn_flag *flag, char *text, stru
     return append(flag, text, c->plugins, &c->n_plugins, why, size);
 }
 
+static enum attn_exit take_suite(const struct attn_flag *flag, char *text, struct attn_command *c,
+                                 char *why, size_t size)
+{
+    c->suite.full = strcmp(text, "full") == 0;
+    if (!c->suite.full && strcmp(text, "standard") != 0)
+        return bad_value(flag, text, "standard or full", why, size);
+    return ATTN_EXIT_OK;
+}
+
 static enum attn_exit take_shard(const struct attn_flag *flag, char *text, struct attn_command *c,
                                  char *why, size_t size)
 {
@@ -312,6 +321,9 @@ const struct attn_flag attn_flags[] = {
     {"plugin", 0, "FILE", WORKS | LIST | DOCTOR | COMPARE, take_plugin, 0, 0,
      "a plugin outside the plugin folder (NAME=FILE: call its backend NAME); without -b, only "
      "plugins named this way take part"},
+    {"suite", 0, "standard|full", WORKS | LIST, take_suite, 0, 0,
+     "without CASES: the standard suite (default), or that with the longest sequences and the "
+     "largest sizes"},
     {"filter", 0, "GLOB", WORKS | LIST, take_text, AT(suite.filter), 0,
      "only cases whose name or id matches"},
     {"shard", 0, "I/N", WORKS | LIST, take_shard, 0, 0, "every N-th case, from the I-th on"},

@@ -172,6 +172,26 @@ static int add_more(const char *folder, const char *more, const char *suffix,
     return -1;
 }
 
+static int add_standard(const struct attn_paths *paths, const struct attn_suite_wish *wish,
+                        struct attn_case_list *list, char *why, size_t size)
+{
+    static const char *const rest[] = {"long", "full"};
+    if (add_folder(paths->cases, ".cases", list, why, size) ||
+        add_more(paths->cases, wish->more, ".cases", list, why, size) ||
+        add_folder(paths->packs, ".safetensors", list, why, size) ||
+        add_more(paths->packs, wish->more, ".safetensors", list, why, size))
+        return -1;
+    for (size_t i = 0; wish->full && i < sizeof rest / sizeof *rest; i++)
+        if ((!wish->more || strcmp(rest[i], wish->more) != 0) &&
+            (add_more(paths->cases, rest[i], ".cases", list, why, size) ||
+             add_more(paths->packs, rest[i], ".safetensors", list, why, size)))
+            return -1;
+    if (list->count > 0)
+        return 0;
+    snprintf(why, size, "the standard suite is missing: %s holds no .cases file", paths->cases);
+    return -1;
+}
+
 static int add_random(const struct attn_suite_wish *wish, struct attn_case_list *list, char *why,
                       size_t size)
 {
@@ -217,20 +237,14 @@ int attn_suite_load(const struct attn_paths *paths, const struct attn_suite_wish
         snprintf(why, size, "--fuzz makes its own cases; give it no others");
         return -1;
     }
+    if (wish->full && (wish->n_cases > 0 || wish->fuzz > 0)) {
+        snprintf(why, size, "--suite full is a set of cases; give it no others");
+        return -1;
+    }
     if (wish->fuzz > 0 && add_random(wish, &found, why, size))
         goto failed;
-    if (wish->n_cases == 0 && wish->fuzz == 0) {
-        if (add_folder(paths->cases, ".cases", &found, why, size) ||
-            add_more(paths->cases, wish->more, ".cases", &found, why, size) ||
-            add_folder(paths->packs, ".safetensors", &found, why, size) ||
-            add_more(paths->packs, wish->more, ".safetensors", &found, why, size))
-            goto failed;
-        if (found.count == 0) {
-            snprintf(why, size, "the standard suite is missing: %s holds no .cases file",
-                     paths->cases);
-            goto failed;
-        }
-    }
+    if (wish->n_cases == 0 && wish->fuzz == 0 && add_standard(paths, wish, &found, why, size))
+        goto failed;
     for (size_t i = 0; i < wish->n_cases; i++)
         if (add_argument(wish->cases[i], &found, why, size)) {
             hint_quotes(wish, why, size);

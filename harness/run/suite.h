@@ -16,13 +16,15 @@ struct attn_suite_wish {
     bool seed_given;
     uint64_t seed;    /* replaces the seed of every case without data= */
     const char *more; /* a folder of cases and of packs that the standard suite has, too; or NULL */
+    bool full;        /* the standard suite and what takes longer */
     int fuzz;         /* this many random cases instead; the seed is then that of the whole set */
 };
 
 /* Parses the cases, resolves packs and filters. The standard suite is every file of the cases
- * folder and every pack of the packs folder, and those in the folder `more` of either. A folder
- * among the arguments stands for the case files in it; a note on stderr counts those of its
- * subfolders. Returns 0, or -1 with the parser's message. */
+ * folder and every pack of the packs folder, and those in the folder `more` of either; with
+ * `full`, those in the folders `long` and `full`, too. A folder among the arguments stands for the
+ * case files in it; a note on stderr counts those of its subfolders. Returns 0, or -1 with the
+ * parser's message. */
 int attn_suite_load(const struct attn_paths *paths, const struct attn_suite_wish *wish,
                     struct attn_case_list *list, char *why, size_t size);
 

@@ -279,6 +279,15 @@ class List(Case):
         self.assertIn("leaks", [item["name"] for item in
                                 json.loads(self.expect(0, "list", "checks", "--json").stdout)])
 
+    def test_the_full_suite_has_all_of_the_standard_one(self):
+        names = {suite: {case["name"] for case in json.loads(self.expect(
+            0, "list", "cases", "--json", "--suite", suite).stdout)} for suite in ("standard", "full")}
+        self.assertLess(names["standard"], names["full"])
+        self.assertIn("bwd_full_llama2", names["full"] - names["standard"])
+        self.assertIn("standard or full", self.expect(2, "list", "cases", "--suite", "all").stderr)
+        self.assertIn("give it no others",
+                      self.expect(2, "verify", "--suite", "full", "s=4 dk=4").stderr)
+
     def test_filter_and_shard(self):
         every = json.loads(self.expect(0, "list", "cases", "--json").stdout)
         parts = [json.loads(self.expect(0, "list", "cases", "--json", "--shard", f"{i}/3").stdout)

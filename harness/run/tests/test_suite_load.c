@@ -90,15 +90,14 @@ static void long_paths(void **state)
     expect(path, "/nowhere", "the path of 'one.cases' is over 4095 bytes");
 }
 
-/* The packs in the folder `more` of the packs folder belong to the suite that asks for it. */
-static void more_packs(void **state)
+/* A broken pack in a subfolder that the suite includes is found. */
+static void packs_of_a_subfolder(const char *sub, const struct attn_suite_wish *wish)
 {
-    (void)state;
     struct attn_paths paths = {.worker = ""};
     struct attn_case_list list = {0};
     char more[64], broken[128], why[1024];
     expect(folder, folder, NULL);
-    snprintf(more, sizeof more, "%s/more", folder);
+    snprintf(more, sizeof more, "%s/%s", folder, sub);
     snprintf(broken, sizeof broken, "%s/broken.safetensors", more);
     assert_int_equal(mkdir(more, 0700), 0);
     FILE *file = fopen(broken, "w");
@@ -106,16 +105,29 @@ static void more_packs(void **state)
     expect(folder, folder, NULL);
     snprintf(paths.cases, sizeof paths.cases, "%s", folder);
     snprintf(paths.packs, sizeof paths.packs, "%s", folder);
-    const struct attn_suite_wish wish = {.more = "more"};
-    const int status = attn_suite_load(&paths, &wish, &list, why, sizeof why);
+    const int status = attn_suite_load(&paths, wish, &list, why, sizeof why);
     assert_int_equal(unlink(broken) || rmdir(more), 0);
     assert_int_equal(status, -1);
     assert_ptr_equal(strstr(why, broken), why);
 }
 
+static void more_packs(void **state)
+{
+    (void)state;
+    packs_of_a_subfolder("more", &(struct attn_suite_wish){.more = "more"});
+}
+
+static void the_full_suite(void **state)
+{
+    (void)state;
+    packs_of_a_subfolder("long", &(struct attn_suite_wish){.full = true});
+    packs_of_a_subfolder("full", &(struct attn_suite_wish){.full = true, .more = "long"});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(folders), cmocka_unit_test(long_paths),
-                                       cmocka_unit_test(more_packs)};
+                                       cmocka_unit_test(more_packs),
+                                       cmocka_unit_test(the_full_suite)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
