@@ -94,7 +94,7 @@ find_sanitizer() {
 # closed ones of cuBLAS are not ours to mend. Every status of CUDA is checked by the plugin itself.
 sanitize() {
     local tool=$1 log=$out/$1.log options=(--tool "$1" --target-processes all) kernel
-    for kernel in flash merge project softmax repair lay; do
+    for kernel in flash merge project softmax repair lay delta backward total; do
         options+=(--kernel-name "kns=${kernel}_")
     done
     [ "$tool" != memcheck ] || options+=(--report-api-errors no)
@@ -147,7 +147,7 @@ if [[ " ${ours[*]} " != *" cuda_flash "* ]] && [ -z "${GPU_PLUGIN:-}" ]; then
     say "cuda_flash cannot run: there is nothing to do"
     exit 6
 fi
-small=(backends/cuda/tests/emulation.cases) large=(cases/gpu/matrix.cases)
+small=(backends/cuda/tests/{emulation,gradients}.cases) large=(cases/gpu/matrix.cases)
 timed=(cases/gpu/forward.cases cases/gpu/decode.cases)
 if [ -n "${GPU_CASES:-}" ]; then
     small=("$GPU_CASES") large=("$GPU_CASES") timed=("$GPU_CASES")

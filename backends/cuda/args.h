@@ -31,10 +31,16 @@ enum {
 struct attn_cuda_args {
     struct attn_cuda_view q, k, v, out, lse, mask, bias, len, alibi, sink, keep, weights;
     struct attn_cuda_view score_q, score_k, score_v; /* M or W_q, W_k, w_v */
-    void *projected_q, *projected_k;                 /* see flash_pairs.h */
+    /* Gradients. There out and lse are operands. */
+    struct attn_cuda_view dout, dlse, grad_q, grad_k, grad_v, grad_bias, grad_sink, grad_alibi;
+    void *projected_q, *projected_k; /* see flash_pairs.h */
     /* Unmerged results; NULL if the keys are not split. For each split and row (b, h, i): the
      * maximum in log2 units, the sum, and dv unnormalised columns. */
     float *partial;
+    /* Gradients, for each row (b, h, i): dO . OUT less GRAD_LSE; what the row adds to that of its
+     * slope, NULL if that is not asked for. */
+    float *delta, *slopes;
+    int32_t bias_extent[4]; /* of the gradient of the bias: 1 where the bias is broadcast */
     int32_t b, hq, hkv, sq, sk, dq, dk, dv, dh;
     int32_t off, window_left, window_right; /* windows: -1 means unbounded */
     int32_t splits, split_keys;             /* split z starts at key z*split_keys */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.h - a plan for attention, fused or not. */
+/* attention.h - a plan for attention, fused or not, or for its gradients. */
 #ifndef ATTN_CUDA_ATTENTION_H
 #define ATTN_CUDA_ATTENTION_H
 

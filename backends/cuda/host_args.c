@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "attnbench/problem.h"
 #include "gpu.h"
 
 /* Where the view of each operand is in the arguments of a kernel. */
@@ -28,6 +29,14 @@ static const struct place {
     {ATTN_SCORE_WQ, offsetof(struct attn_cuda_args, score_q)},
     {ATTN_SCORE_WK, offsetof(struct attn_cuda_args, score_k)},
     {ATTN_SCORE_WV, offsetof(struct attn_cuda_args, score_v)},
+    {ATTN_GRAD_OUT, offsetof(struct attn_cuda_args, dout)},
+    {ATTN_GRAD_LSE, offsetof(struct attn_cuda_args, dlse)},
+    {ATTN_GRAD_Q, offsetof(struct attn_cuda_args, grad_q)},
+    {ATTN_GRAD_K, offsetof(struct attn_cuda_args, grad_k)},
+    {ATTN_GRAD_V, offsetof(struct attn_cuda_args, grad_v)},
+    {ATTN_GRAD_BIAS, offsetof(struct attn_cuda_args, grad_bias)},
+    {ATTN_GRAD_SINK, offsetof(struct attn_cuda_args, grad_sink)},
+    {ATTN_GRAD_ALIBI, offsetof(struct attn_cuda_args, grad_alibi)},
 };
 
 static int is_wide(const struct attn_tensor *tensor, int64_t width)
@@ -62,6 +71,12 @@ static int32_t flags_of(const struct attn_problem *p)
     return flags;
 }
 
+/* Of the gradient of the bias; 0 without a bias. */
+static int32_t bias_extent(const struct attn_problem *p, uint32_t axis)
+{
+    return attn_tensor_find(p, ATTN_BIAS) ? (int32_t)attn_problem_bias_extent(p, axis) : 0;
+}
+
 struct attn_cuda_args attn_cuda_args_of(const struct attn_problem *p)
 {
     return (struct attn_cuda_args){
@@ -74,6 +89,7 @@ struct attn_cuda_args attn_cuda_args_of(const struct attn_problem *p)
         .dk = (int32_t)p->dk,
         .dv = (int32_t)p->dv,
         .dh = (int32_t)p->dh,
+        .bias_extent = {bias_extent(p, 0), bias_extent(p, 1), bias_extent(p, 2), bias_extent(p, 3)},
         .off = (int32_t)p->off,
         .window_left = window_side(p->window_left),
         .window_right = window_side(p->window_right),

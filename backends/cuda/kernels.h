@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernels.h - the entry points of one type. A .cu file includes it with TYPE set, and with
  * TENSOR_CORES if tensor cores can multiply that type. */
+#include "backward_pairs.h"
 #include "flash_pairs.h"
 #include "flash_tile.h"
 #include "instances.h"
@@ -30,6 +31,26 @@ ENTRY(NAME(project, TYPE), PAIR_THREADS, 2)
 ENTRY(NAME(NAME(flash, TYPE), pairs), PAIR_THREADS, 2)
 {
     flash_pairs<TYPE>::run(a);
+}
+
+ENTRY(NAME(delta, TYPE), WARP *ATTN_CUDA_ROW_WARPS)
+{
+    delta_rows<TYPE, ATTN_CUDA_ROW_WARPS>(a);
+}
+
+ENTRY(NAME(NAME(backward, TYPE), queries), PAIR_THREADS, 2)
+{
+    backward_pairs<TYPE>::queries(a);
+}
+
+ENTRY(NAME(NAME(backward, TYPE), keys), PAIR_THREADS, 2)
+{
+    backward_pairs<TYPE>::keys(a);
+}
+
+ENTRY(NAME(NAME(backward, TYPE), bias), PAIR_THREADS, 2)
+{
+    backward_bias<TYPE>::run(a);
 }
 
 #ifdef TENSOR_CORES

@@ -4,4 +4,9 @@
 #include "kernels.h"
 #include "steps_kernels.h"
 
+extern "C" __global__ void total_f32 ARGUMENTS
+{
+    total_rows(a);
+}
+
 ATTN_CUDA_STEP_KERNELS(float, f32)

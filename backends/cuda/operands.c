@@ -7,9 +7,24 @@
 #include "attnbench/problem.h"
 #include "transfer.h"
 
-static int is_output(const struct attn_tensor *tensor)
+/* For gradients, out and lse are operands. */
+static int is_output(const struct attn_cuda_operands *self, const struct attn_tensor *tensor)
 {
-    return tensor->role == ATTN_OUT || tensor->role == ATTN_LSE || tensor->role == ATTN_WEIGHTS;
+    switch (tensor->role) {
+    case ATTN_OUT:
+    case ATTN_LSE:
+        return !self->backward;
+    case ATTN_WEIGHTS:
+    case ATTN_GRAD_Q:
+    case ATTN_GRAD_K:
+    case ATTN_GRAD_V:
+    case ATTN_GRAD_BIAS:
+    case ATTN_GRAD_SINK:
+    case ATTN_GRAD_ALIBI:
+        return 1;
+    default:
+        return 0;
+    }
 }
 
 /* Results are copied in, too: what a kernel forgets to write is seen then. */
@@ -30,9 +45,11 @@ int attn_cuda_operands_bring(struct attn_cuda_operands *self, const struct attn_
 {
     size_t staging = 1;
     int status = ATTN_OK;
+    for (uint32_t t = 0; t < count; t++)
+        self->backward |= tensors[t].role == ATTN_GRAD_OUT;
     for (uint32_t t = 0; t < count && status == ATTN_OK; t++) {
         status = bring_in(self, &tensors[t], why, size);
-        if (is_output(&tensors[t]) && attn_transfer_staging(&tensors[t]) > staging)
+        if (is_output(self, &tensors[t]) && attn_transfer_staging(&tensors[t]) > staging)
             staging = attn_transfer_staging(&tensors[t]);
     }
     if (status != ATTN_OK)
@@ -47,7 +64,7 @@ int attn_cuda_operands_fetch(const struct attn_cuda_operands *self, char *why, s
 {
     int status = ATTN_OK;
     for (uint32_t t = 0; t < self->count && status == ATTN_OK; t++)
-        if (is_output(&self->host[t]))
+        if (is_output(self, &self->host[t]))
             status =
                 attn_transfer_out(&self->host[t], self->device[t].data, self->staging, why, size);
     return status;

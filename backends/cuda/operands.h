@@ -12,6 +12,7 @@ struct attn_cuda_operands {
     struct attn_tensor host[ATTN_OPERANDS_MAX];
     struct attn_tensor device[ATTN_OPERANDS_MAX]; /* the same tensors, with data on the device */
     uint32_t count;
+    int backward;  /* gradients are the results */
     void *staging; /* memory for results that are copied to the host */
 };
 

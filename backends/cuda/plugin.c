@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attention.h"
+#include "backward.h"
 #include "cublas.h"
 #include "flash.h"
 #include "host_args.h"
@@ -60,6 +61,8 @@ static int supports(const struct attn_problem *problem, const struct attn_servic
                     char *why, size_t size)
 {
     (void)services;
+    if (problem->op == ATTN_OP_ATTENTION_BACKWARD)
+        return attn_cuda_backward_supports(problem, why, size);
     return supports_any(attn_cuda_supports, problem, why, size);
 }
 
@@ -85,7 +88,9 @@ static int create_any(attn_cuda_creator *attention, const struct attn_problem *p
 static int create(const struct attn_problem *problem, const struct attn_services *services,
                   void **plan, char *why, size_t size)
 {
-    return create_any(attn_cuda_flash_create, problem, services, plan, why, size);
+    return create_any(problem->op == ATTN_OP_ATTENTION_BACKWARD ? attn_cuda_backward_create
+                                                                : attn_cuda_flash_create,
+                      problem, services, plan, why, size);
 }
 
 static int create_unfused(const struct attn_problem *problem, const struct attn_services *services,
@@ -104,7 +109,9 @@ static void numerics(const void *plan, struct attn_numerics *n)
     n->acc_type = ATTN_F32;
     n->p_type = self->tensor_cores ? self->dtype : ATTN_F32;
     n->p_normalised = self->unfused != NULL;
-    n->denominator = 1;
+    n->denominator = !self->backward;
+    n->ds_type = self->backward ? n->p_type : 0;
+    n->query_tile = self->query_tile;
     n->acc_toward_zero =
         (uint32_t)(self->tensor_cores || (self->cublas && self->dtype != ATTN_F32));
     n->deterministic = 1;
@@ -223,6 +230,8 @@ static void describe(const void *plan, char *text, size_t size)
     }
     if (self->unfused)
         attn_cuda_unfused_describe(self, text + at, size - at);
+    else if (self->backward)
+        attn_cuda_backward_describe(self, text, size);
     else
         snprintf(text + at, size - at, "%s: %d keys per tile, %u blocks of %u threads, %d split%s",
                  self->kernel_name, (int)self->key_tile, self->grid.blocks_x, self->grid.threads,

@@ -40,6 +40,26 @@ static const struct attn_limits limits = {
     .no_op = "only attention itself is implemented, without projections",
 };
 
+static const uint32_t backward_optional[] = {ATTN_MASK,      ATTN_BIAS,
+                                             ATTN_LEN,       ATTN_ALIBI,
+                                             ATTN_SINK,      ATTN_KEEP,
+                                             ATTN_GRAD_Q,    ATTN_GRAD_K,
+                                             ATTN_GRAD_V,    ATTN_GRAD_BIAS,
+                                             ATTN_GRAD_SINK, ATTN_GRAD_ALIBI,
+                                             ATTN_GRAD_LSE,  0};
+
+static const struct attn_limits backward_limits = {
+    .ops = ATTN_BIT(ATTN_OP_ATTENTION_BACKWARD),
+    .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT),
+    .dtypes = ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16),
+    .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR | ATTN_FLAG_SOFTCAP |
+             ATTN_FLAG_DROPOUT | ATTN_FLAG_DETERMINISTIC,
+    .optional = backward_optional,
+    .narrow = narrow,
+    .widest = LARGEST_WIDTH,
+    .no_score = "gradients are those of dot products only",
+};
+
 /* Are the extents within what 32 bits count. */
 static int fits_32_bits(const struct attn_problem *p)
 {
@@ -54,13 +74,31 @@ static int fits_32_bits(const struct attn_problem *p)
     return !__builtin_mul_overflow(p->b * p->hq, longest, &rows) && rows <= MOST_ROWS;
 }
 
-int attn_cuda_supports(const struct attn_problem *p, char *why, size_t size)
+static int check(const struct attn_problem *p, const struct attn_limits *most, char *why,
+                 size_t size)
 {
-    if (attn_problem_check_scalars(p, &limits, why, size) != ATTN_OK)
+    if (attn_problem_check_scalars(p, most, why, size) != ATTN_OK)
         return ATTN_UNSUPPORTED;
     if (!fits_32_bits(p)) {
         snprintf(why, size, "extents beyond 2^28, or more than 2^30 rows, are not supported");
         return ATTN_UNSUPPORTED;
     }
-    return attn_problem_check_operands(p, &limits, why, size);
+    return attn_problem_check_operands(p, most, why, size);
+}
+
+int attn_cuda_supports(const struct attn_problem *p, char *why, size_t size)
+{
+    return check(p, &limits, why, size);
+}
+
+int attn_cuda_backward_supports(const struct attn_problem *p, char *why, size_t size)
+{
+    int64_t keys;
+    if (check(p, &backward_limits, why, size) != ATTN_OK)
+        return ATTN_UNSUPPORTED;
+    /* the rows of dk and dv are counted like those of dq */
+    if (!__builtin_mul_overflow(p->b * p->hkv, p->sk, &keys) && keys <= MOST_ROWS)
+        return ATTN_OK;
+    snprintf(why, size, "more than 2^30 keys of all heads are not supported");
+    return ATTN_UNSUPPORTED;
 }

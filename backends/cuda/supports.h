@@ -10,4 +10,7 @@
 /* For attention alone. ATTN_OK, or ATTN_UNSUPPORTED with the reason. */
 int attn_cuda_supports(const struct attn_problem *problem, char *why, size_t size);
 
+/* For the gradients of attention. */
+int attn_cuda_backward_supports(const struct attn_problem *problem, char *why, size_t size);
+
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../backward_pairs.h"
 #include "../flash_pairs.h"
 #include "../flash_tile.h"
 #include "../instances.h"
@@ -69,6 +70,31 @@ template <class T> void pairs(const void *args)
     flash_pairs<T>::run(*(const attn_cuda_args *)args);
 }
 
+template <class T> void delta(const void *args)
+{
+    delta_rows<T, ATTN_CUDA_ROW_WARPS>(*(const attn_cuda_args *)args);
+}
+
+template <class T> void backward_queries(const void *args)
+{
+    backward_pairs<T>::queries(*(const attn_cuda_args *)args);
+}
+
+template <class T> void backward_keys(const void *args)
+{
+    backward_pairs<T>::keys(*(const attn_cuda_args *)args);
+}
+
+template <class T> void bias(const void *args)
+{
+    backward_bias<T>::run(*(const attn_cuda_args *)args);
+}
+
+void total(const void *args)
+{
+    total_rows(*(const attn_cuda_args *)args);
+}
+
 #define NAMED(name, function) {name, function, 0},
 #define NAMED_ALL(type, suffix)                                                                    \
     NAMED("flash_" #suffix "_rows", rows<type>)                                                    \
@@ -77,14 +103,18 @@ template <class T> void pairs(const void *args)
     NAMED("repair_" #suffix, repair<type>)                                                         \
     NAMED("lay_" #suffix, lay<type>)                                                               \
     NAMED("project_" #suffix, project<type>)                                                       \
-    NAMED("flash_" #suffix "_pairs", pairs<type>)
+    NAMED("flash_" #suffix "_pairs", pairs<type>)                                                  \
+    NAMED("delta_" #suffix, delta<type>)                                                           \
+    NAMED("backward_" #suffix "_queries", backward_queries<type>)                                  \
+    NAMED("backward_" #suffix "_keys", backward_keys<type>)                                        \
+    NAMED("backward_" #suffix "_bias", bias<type>)
 
 struct entry {
     const char *name;
     emulated_kernel *function;
     unsigned shared_allowed;
-} kernels[] = {ATTN_CUDA_TILES(ENTRY_F16) ATTN_CUDA_TILES(ENTRY_BF16) NAMED_ALL(f16, f16)
-                   NAMED_ALL(bf16, bf16) NAMED_ALL(float, f32) NAMED("launch_null", nothing)};
+} kernels[] = {ATTN_CUDA_TILES(ENTRY_F16) ATTN_CUDA_TILES(ENTRY_BF16) NAMED_ALL(f16, f16) NAMED_ALL(
+    bf16, bf16) NAMED_ALL(float, f32) NAMED("total_f32", total) NAMED("launch_null", nothing)};
 
 #define PLANT_NAME(name) #name,
 const char *const plants[] = {EMULATED_PLANTS(PLANT_NAME)};

@@ -33,7 +33,10 @@
     X(past_keys)                                                                                   \
     X(past_width)                                                                                  \
     X(rescale)                                                                                     \
-    X(diagonal) X(repair) X(edge) X(transposed) X(unfilled) X(past_depth) X(meeting) X(old_driver)
+    X(diagonal)                                                                                    \
+    X(repair)                                                                                      \
+    X(edge)                                                                                        \
+    X(transposed) X(unfilled) X(past_depth) X(meeting) X(old_driver) X(delta) X(heads) X(forbidden)
 #define EMULATED_PLANT_ENUM(name) plant_##name,
 enum emulated_plant_name { EMULATED_PLANTS(EMULATED_PLANT_ENUM) PLANTS };
 #undef EMULATED_PLANT_ENUM

@@ -20,6 +20,7 @@ import make_textbook  # noqa: E402
 TILES = "h=1 sq=20 sk=150 d=64 dtype=f16 mask=causal_br"
 NARROW = "h=1 sq=20 sk=40 dk/dv=33/20 dtype=bf16"
 PAIRS = "h=1 sq=5 sk=70 d=8 dh=37 score=additive"
+GRADIENTS = "op=attention_backward hq=2 hkv=1 sq=20 sk=70 d=8 mask=causal_br"
 SQUARE = "h=1 s=16 d=16 mask=causal"
 # bug -> where it shows, what is said of it, and in which backend
 PLANTS = {
@@ -37,6 +38,9 @@ PLANTS = {
     "past_depth": (PAIRS, "outside every allocation", "cuda_emu"),
     "old_driver": (SQUARE, "loading kernels into a driver for CUDA 13.0: the CUDA driver says: the provided PTX",
                    "cuda_emu"),
+    "delta": (GRADIENTS, "elements wrong", "cuda_emu"),
+    "heads": (GRADIENTS, "elements wrong", "cuda_emu"),
+    "forbidden": (GRADIENTS, "NaN", "cuda_emu"),
     "meeting": ("poison", "global memory that another thread has written", "cuda_emu"),
 }
 
@@ -85,12 +89,14 @@ def main():
     build, failures = sys.argv[1], 0
     with tempfile.TemporaryDirectory() as folder:
         rows, tiles = make_packs(folder)
-        cases = [os.path.join(HERE, name + ".cases") for name in ("emulation", "unfused")]
-        failures += not passes(build, "cuda_emu", [cases[0], rows, tiles, TILES, NARROW, PAIRS])
-        failures += not passes(build, "cuda_unfused_emu", [cases[1], rows, tiles, SQUARE])
+        emulation, unfused, gradients = (os.path.join(HERE, name + ".cases")
+                                         for name in ("emulation", "unfused", "gradients"))
+        failures += not passes(build, "cuda_emu", [emulation, rows, tiles, TILES, NARROW, PAIRS])
+        failures += not passes(build, "cuda_emu", [gradients, GRADIENTS])
+        failures += not passes(build, "cuda_unfused_emu", [unfused, rows, tiles, SQUARE])
         # the standard suite's small cases as they are: nothing is refused but what the skips name
         small = [os.path.join(HERE, "..", "..", "..", "cases", name + ".cases")
-                 for name in ("edges", "masking", "mha", "scoring", "smoke")]
+                 for name in ("backward", "edges", "masking", "mha", "scoring", "smoke")]
         code, text = verify(build, "cuda_emu", ["-b", "cuda_unfused_emu", "--fills", "none",
                                                 "--checks", "none", *small])
         if code != 0:
