@@ -12,6 +12,7 @@
 #ifndef ATTN_CUDA_FLASH_TILE_H
 #define ATTN_CUDA_FLASH_TILE_H
 
+#include "chunks.h"
 #include "flash_row.h"
 
 /* T: f16 or bf16. WIDTH: columns in registers and shared memory, at least dk and dv; columns beyond
@@ -46,12 +47,9 @@ template <class T, int WIDTH, int MT, int WARPS, int KEYS, bool MASKED> struct f
                 maximum[m][half] = -INFINITY, sum[m][half] = 0;
     }
 
-    /* The 16-byte chunks of a row are permuted by the low three bits of the row. So the eight rows
-     * that ldmatrix reads at once lie in eight different groups of banks. */
     DEVICE static uint32_t at(uint32_t tile, int row, int chunk_index)
     {
-        return tile +
-               (uint32_t)(row * CHUNKS + (chunk_index & ~7) + ((chunk_index ^ row) & 7)) * 16;
+        return chunk_at<CHUNKS>(tile, row, chunk_index);
     }
 
     /* A block's row in this thread's accumulators. */
@@ -92,25 +90,6 @@ template <class T, int WIDTH, int MT, int WARPS, int KEYS, bool MASKED> struct f
         const int start = block_z() * a.split_keys;
         lo = lo > start ? lo : start;
         hi = hi < start + a.split_keys ? hi : start + a.split_keys;
-    }
-
-    /* Loads one chunk of 8 columns into shared memory. Missing columns become zero and are not
-     * read.
-     */
-    DEVICE void load_chunk(uint32_t to, const T *from, int64_t step, int column, int width,
-                           bool wide, bool present)
-    {
-        if (wide) {
-            const bool wanted = present && column < width;
-            copy_async(to, wanted ? from + column : from, wanted);
-            return;
-        }
-        chunk c = {};
-#pragma unroll
-        for (int e = 0; e < 8; e++)
-            if (present && column + e < width + (PLANTED(past_width) ? 8 : 0))
-                c.word[e / 2] |= (uint32_t)load(from + (column + e) * step).bits << e % 2 * 16;
-        store_shared(to, c);
     }
 
     DEVICE void load_queries()
