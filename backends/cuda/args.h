@@ -17,9 +17,10 @@ enum {
     ATTN_CUDA_OFF_BR = 1 << 2,
     ATTN_CUDA_LEN_2D = 1 << 3,
     ATTN_CUDA_BIAS_F32 = 1 << 4, /* bias is f32; otherwise it has the type of q */
-    ATTN_CUDA_WIDE_Q = 1 << 5,   /* rows of q, k, v can be copied 16 bytes at a time */
+    ATTN_CUDA_WIDE_Q = 1 << 5,   /* rows of q, k, v, dout can be copied 16 bytes at a time */
     ATTN_CUDA_WIDE_K = 1 << 6,
     ATTN_CUDA_WIDE_V = 1 << 7,
+    ATTN_CUDA_WIDE_DOUT = 1 << 12,
     /* read by flash_row only */
     ATTN_CUDA_GAUSSIAN = 1 << 8,
     /* read by flash_row and flash_pairs */

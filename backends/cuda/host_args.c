@@ -56,6 +56,7 @@ static int32_t flags_of(const struct attn_problem *p)
 {
     const struct attn_tensor *len = attn_tensor_find(p, ATTN_LEN);
     const struct attn_tensor *bias = attn_tensor_find(p, ATTN_BIAS);
+    const struct attn_tensor *dout = attn_tensor_find(p, ATTN_GRAD_OUT);
     int32_t flags = 0;
     flags |= p->flags & ATTN_FLAG_CAUSAL ? ATTN_CUDA_CAUSAL : 0;
     flags |= p->flags & ATTN_FLAG_WINDOW ? ATTN_CUDA_WINDOW : 0;
@@ -68,6 +69,7 @@ static int32_t flags_of(const struct attn_problem *p)
     flags |= is_wide(attn_tensor_find(p, ATTN_Q), p->dk) ? ATTN_CUDA_WIDE_Q : 0;
     flags |= is_wide(attn_tensor_find(p, ATTN_K), p->dk) ? ATTN_CUDA_WIDE_K : 0;
     flags |= is_wide(attn_tensor_find(p, ATTN_V), p->dv) ? ATTN_CUDA_WIDE_V : 0;
+    flags |= dout && is_wide(dout, p->dv) ? ATTN_CUDA_WIDE_DOUT : 0;
     return flags;
 }
 

@@ -20,6 +20,20 @@
 #define ATTN_CUDA_SHARED(width, tiles, warps, keys)                                                \
     ((16 * (tiles) * (warps) + 2 * (keys)) * (width)*2 + 16 * (tiles) * (warps)*16)
 
+/* The tensor-core kernels of gradients: X(WIDTH, rows of a step). They are named
+ * backward_TYPE_WIDTH_queries and backward_TYPE_WIDTH_keys. A warp owns 16 rows. */
+#define ATTN_CUDA_BACKWARD_TILES(X)                                                                \
+    X(64, 64)                                                                                      \
+    X(128, 32)
+#define ATTN_CUDA_BACKWARD_WARPS 4
+#define ATTN_CUDA_BACKWARD_ROWS  (16 * ATTN_CUDA_BACKWARD_WARPS)
+
+/* Bytes of shared memory: the owned rows of two operands, two steps of the two others, and 16 bytes
+ * for each query row: of two steps, or owned. */
+#define ATTN_CUDA_BACKWARD_SHARED(width, step)                                                     \
+    ((2 * ATTN_CUDA_BACKWARD_ROWS + 4 * (step)) * (width)*2 +                                      \
+     16 * ((2 * (step)) > ATTN_CUDA_BACKWARD_ROWS ? 2 * (step) : ATTN_CUDA_BACKWARD_ROWS))
+
 /* Tiles of flash_TYPE_pairs and project_TYPE: rows of q, keys, and columns per step. A thread has
  * 4 x 4 pairs. Both have the columns of q and k in shared memory (pair_tile.h); flash_TYPE_pairs
  * also has the weights there. */

@@ -2,6 +2,7 @@
 /* kernels.h - the entry points of one type. A .cu file includes it with TYPE set, and with
  * TENSOR_CORES if tensor cores can multiply that type. */
 #include "backward_pairs.h"
+#include "backward_tile.h"
 #include "flash_pairs.h"
 #include "flash_tile.h"
 #include "instances.h"
@@ -62,4 +63,15 @@ ENTRY(NAME(NAME(backward, TYPE), bias), PAIR_THREADS, 2)
         flash_tile<TYPE, width, tiles, warps, keys, masked>::run(a);                               \
     }
 ATTN_CUDA_TILES(TILE)
+
+#define BACKWARD_TILE(width, step)                                                                 \
+    ENTRY(NAME(NAME(backward, TYPE), width##_queries), WARP *ATTN_CUDA_BACKWARD_WARPS, 2)          \
+    {                                                                                              \
+        backward_tile<TYPE, width, step, false>::run(a);                                           \
+    }                                                                                              \
+    ENTRY(NAME(NAME(backward, TYPE), width##_keys), WARP *ATTN_CUDA_BACKWARD_WARPS, 2)             \
+    {                                                                                              \
+        backward_tile<TYPE, width, step, true>::run(a);                                            \
+    }
+ATTN_CUDA_BACKWARD_TILES(BACKWARD_TILE)
 #endif

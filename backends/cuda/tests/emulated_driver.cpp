@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../backward_pairs.h"
+#include "../backward_tile.h"
 #include "../flash_pairs.h"
 #include "../flash_tile.h"
 #include "../instances.h"
@@ -25,11 +26,30 @@
 #define ENTRY_F16(width, kind, ...)  ENTRY(f16, width, kind)
 #define ENTRY_BF16(width, kind, ...) ENTRY(bf16, width, kind)
 
+#define BACKWARD(type, width, step)                                                                \
+    static void backward_##type##_##width##_queries(const void *args)                              \
+    {                                                                                              \
+        backward_tile<type, width, step, false>::run(*(const attn_cuda_args *)args);               \
+    }                                                                                              \
+    static void backward_##type##_##width##_keys(const void *args)                                 \
+    {                                                                                              \
+        backward_tile<type, width, step, true>::run(*(const attn_cuda_args *)args);                \
+    }
+#define BACKWARD_ENTRY(type, width)                                                                \
+    {"backward_" #type "_" #width "_queries", backward_##type##_##width##_queries, 0},             \
+        {"backward_" #type "_" #width "_keys", backward_##type##_##width##_keys, 0},
+#define BACKWARD_F16(width, step)        BACKWARD(f16, width, step)
+#define BACKWARD_BF16(width, step)       BACKWARD(bf16, width, step)
+#define BACKWARD_ENTRY_F16(width, step)  BACKWARD_ENTRY(f16, width)
+#define BACKWARD_ENTRY_BF16(width, step) BACKWARD_ENTRY(bf16, width)
+
 namespace
 {
 
 ATTN_CUDA_TILES(TILE_F16)
 ATTN_CUDA_TILES(TILE_BF16)
+ATTN_CUDA_BACKWARD_TILES(BACKWARD_F16)
+ATTN_CUDA_BACKWARD_TILES(BACKWARD_BF16)
 
 template <class T> void rows(const void *args)
 {
@@ -113,8 +133,11 @@ struct entry {
     const char *name;
     emulated_kernel *function;
     unsigned shared_allowed;
-} kernels[] = {ATTN_CUDA_TILES(ENTRY_F16) ATTN_CUDA_TILES(ENTRY_BF16) NAMED_ALL(f16, f16) NAMED_ALL(
-    bf16, bf16) NAMED_ALL(float, f32) NAMED("total_f32", total) NAMED("launch_null", nothing)};
+} kernels[] = {ATTN_CUDA_TILES(ENTRY_F16) ATTN_CUDA_TILES(ENTRY_BF16)
+                   ATTN_CUDA_BACKWARD_TILES(BACKWARD_ENTRY_F16)
+                       ATTN_CUDA_BACKWARD_TILES(BACKWARD_ENTRY_BF16) NAMED_ALL(f16, f16)
+                           NAMED_ALL(bf16, bf16) NAMED_ALL(float, f32) NAMED("total_f32", total)
+                               NAMED("launch_null", nothing)};
 
 #define PLANT_NAME(name) #name,
 const char *const plants[] = {EMULATED_PLANTS(PLANT_NAME)};

@@ -5,6 +5,7 @@ planted bug is found, by the check that is meant to find it.
 
     test_cuda_emulation.py BUILD_DIR
 """
+import math
 import os
 import random
 import re
@@ -21,28 +22,36 @@ TILES = "h=1 sq=20 sk=150 d=64 dtype=f16 mask=causal_br"
 NARROW = "h=1 sq=20 sk=40 dk/dv=33/20 dtype=bf16"
 PAIRS = "h=1 sq=5 sk=70 d=8 dh=37 score=additive"
 GRADIENTS = "op=attention_backward hq=2 hkv=1 sq=20 sk=70 d=8 mask=causal_br"
+GRADIENT_TILES = "op=attention_backward h=1 sq=40 sk=150 d=64 dtype=f16 mask=causal_br"
 SQUARE = "h=1 s=16 d=16 mask=causal"
-# bug -> where it shows, what is said of it, and in which backend
-PLANTS = {
-    "lane": (TILES, "elements wrong", "cuda_emu"),
-    "rescale": (TILES, "elements wrong", "cuda_emu"),
-    "diagonal": (TILES, "mask shifted by one", "cuda_emu"),
-    "barrier": (TILES, "a race", "cuda_emu"),
-    "copy_wait": (TILES, "before cp.async has filled it", "cuda_emu"),
-    "past_keys": (TILES, "outside every allocation", "cuda_emu"),
-    "past_width": (NARROW, "outside every allocation", "cuda_emu"),
-    "repair": ("poison", "NaN", "cuda_emu"),
-    "edge": (SQUARE, "elements wrong", "cuda_unfused_emu"),
-    "transposed": (SQUARE, "elements wrong", "cuda_unfused_emu"),
-    "unfilled": (PAIRS, "that nobody has written", "cuda_emu"),
-    "past_depth": (PAIRS, "outside every allocation", "cuda_emu"),
-    "old_driver": (SQUARE, "loading kernels into a driver for CUDA 13.0: the CUDA driver says: the provided PTX",
-                   "cuda_emu"),
-    "delta": (GRADIENTS, "elements wrong", "cuda_emu"),
-    "heads": (GRADIENTS, "elements wrong", "cuda_emu"),
-    "forbidden": (GRADIENTS, "NaN", "cuda_emu"),
-    "meeting": ("poison", "global memory that another thread has written", "cuda_emu"),
-}
+# each bug, where it shows, what is said of it, and in which backend
+PLANTS = [
+    ("lane", TILES, "elements wrong", "cuda_emu"),
+    ("rescale", TILES, "elements wrong", "cuda_emu"),
+    ("diagonal", TILES, "mask shifted by one", "cuda_emu"),
+    ("barrier", TILES, "a race", "cuda_emu"),
+    ("copy_wait", TILES, "before cp.async has filled it", "cuda_emu"),
+    ("past_keys", TILES, "outside every allocation", "cuda_emu"),
+    ("past_width", NARROW, "outside every allocation", "cuda_emu"),
+    ("repair", "poison", "NaN", "cuda_emu"),
+    ("edge", SQUARE, "elements wrong", "cuda_unfused_emu"),
+    ("transposed", SQUARE, "elements wrong", "cuda_unfused_emu"),
+    ("unfilled", PAIRS, "that nobody has written", "cuda_emu"),
+    ("past_depth", PAIRS, "outside every allocation", "cuda_emu"),
+    ("old_driver", SQUARE,
+     "loading kernels into a driver for CUDA 13.0: the CUDA driver says: the provided PTX", "cuda_emu"),
+    ("delta", GRADIENTS, "elements wrong", "cuda_emu"),
+    ("heads", GRADIENTS, "elements wrong", "cuda_emu"),
+    ("forbidden", GRADIENTS, "NaN", "cuda_emu"),
+    ("diagonal", GRADIENTS, "elements wrong", "cuda_emu"),
+    ("delta", GRADIENT_TILES, "elements wrong", "cuda_emu"),
+    ("barrier", GRADIENT_TILES, "a race", "cuda_emu"),
+    ("copy_wait", GRADIENT_TILES, "before cp.async has filled it", "cuda_emu"),
+    ("past_keys", GRADIENT_TILES, "outside every allocation", "cuda_emu"),
+    ("repair", "sight", "NaN", "cuda_emu"),
+    ("meeting", "sight", "global memory that another thread has written", "cuda_emu"),
+    ("meeting", "poison", "global memory that another thread has written", "cuda_emu"),
+]
 
 
 def planted():
@@ -69,6 +78,29 @@ def passes(build, backend, cases):
     return False
 
 
+def attend(q, k, v):
+    """out and lse of a causal row, from the keys and values that it sees."""
+    s = [sum(x * y for x, y in zip(q, row)) / math.sqrt(len(q)) for row in k]
+    if any(math.isnan(x) for x in s):
+        return [math.nan] * len(v[0]), math.nan
+    lse = math.log(sum(math.exp(x) for x in s))
+    p = [math.exp(x - lse) for x in s]
+    return [sum(x * row[c] for x, row in zip(p, v)) for c in range(len(v[0]))], lse
+
+
+def gradients_pack(path, generator):
+    """For gradients: what is not finite in keys and queries that neighbours do not see."""
+    rows, width = 80, 12
+    q, k, v, dout = (make_poison.normal_rows(generator, rows, width) for _ in range(4))
+    k[70][5] = v[75][2] = q[3][1] = math.nan
+    dout[9][4] = v[77][1] = math.inf
+    out, lse = map(list, zip(*(attend(q[i], k[:i + 1], v[:i + 1]) for i in range(rows))))
+    tensors = {"q": q, "k": k, "v": v, "dout": dout, "out": out}
+    make_textbook.write_pack(
+        path, {"case": "op=attention_backward mask=causal", "source": "NaN in sight of some rows"},
+        {"lse": ("F32", [[lse]]), **{name: ("F16", [[x]]) for name, x in tensors.items()}})
+
+
 def make_packs(folder):
     """NaN and infinities that must not be seen, some in sight of other rows of the same tile."""
     def write(path, metadata, tensors):
@@ -79,20 +111,22 @@ def make_packs(folder):
     make_textbook.FORMAT["F16"] = "e"
     make_poison.write_pack = write
     generator = random.Random(1)
-    rows, tiles = (os.path.join(folder, name + ".safetensors") for name in ("rows", "tiles"))
+    rows, tiles, sight = (os.path.join(folder, name + ".safetensors")
+                          for name in ("rows", "tiles", "sight"))
     make_poison.pack(rows, 20, True, generator)
     make_poison.tiles_pack(tiles, generator)
-    return rows, tiles
+    gradients_pack(sight, generator)
+    return rows, tiles, sight
 
 
 def main():
     build, failures = sys.argv[1], 0
     with tempfile.TemporaryDirectory() as folder:
-        rows, tiles = make_packs(folder)
+        rows, tiles, sight = make_packs(folder)
         emulation, unfused, gradients = (os.path.join(HERE, name + ".cases")
                                          for name in ("emulation", "unfused", "gradients"))
         failures += not passes(build, "cuda_emu", [emulation, rows, tiles, TILES, NARROW, PAIRS])
-        failures += not passes(build, "cuda_emu", [gradients, GRADIENTS])
+        failures += not passes(build, "cuda_emu", [gradients, GRADIENTS, GRADIENT_TILES, sight])
         failures += not passes(build, "cuda_unfused_emu", [unfused, rows, tiles, SQUARE])
         # the standard suite's small cases as they are: nothing is refused but what the skips name
         small = [os.path.join(HERE, "..", "..", "..", "cases", name + ".cases")
@@ -102,12 +136,12 @@ def main():
         if code != 0:
             failures += 1
             print(text)
-        for device, plant in enumerate(planted()):
-            if plant == "none":
-                continue
-            case, expected, backend = PLANTS[plant]
-            code, text = verify(build, "%s:device=%d" % (backend, device),
-                                [rows if case == "poison" else case])
+        packs = {"poison": rows, "sight": sight}
+        devices = {plant: device for device, plant in enumerate(planted())}
+        assert {"none", *(plant for plant, *_ in PLANTS)} == set(devices)
+        for plant, case, expected, backend in PLANTS:
+            code, text = verify(build, "%s:device=%d" % (backend, devices[plant]),
+                                [packs.get(case, case)])
             found = code in ((7,) if plant == "old_driver" else (3, 6)) and expected in text
             failures += not found
             print("%-10s %s" % (plant, "found" if found else "NOT FOUND:\n" + text))
