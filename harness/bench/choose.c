@@ -6,10 +6,17 @@
 #include <stdint.h>
 #include <string.h>
 
+/* As the report has families: what stands before '/', else before the first '_'. */
+static size_t family_length(const char *name)
+{
+    const size_t length = strcspn(name, "/");
+    return name[length] ? length : strcspn(name, "_");
+}
+
 static bool are_kin(const struct attn_case *a, const struct attn_case *b)
 {
-    const size_t length = strcspn(a->name, "/");
-    return length == strcspn(b->name, "/") && strncmp(a->name, b->name, length) == 0;
+    const size_t length = family_length(a->name);
+    return length == family_length(b->name) && strncmp(a->name, b->name, length) == 0;
 }
 
 /* How many cases of its family have been chosen. */

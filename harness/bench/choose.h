@@ -14,8 +14,8 @@ struct attn_choice {
 };
 
 /* Chooses more of n cases, as long as they take no more than `left` seconds together. Families of
- * cases (of one name up to '/') take turns: next is the one with the fewest chosen cases, and of it
- * the cheapest case. */
+ * cases (of one name up to '/', or else up to '_') take turns: next is the one with the fewest
+ * chosen cases, and of it the cheapest case. */
 void attn_choose(struct attn_choice *choices, size_t n, double left);
 
 #endif

@@ -7,8 +7,8 @@
 
 enum { COUNT = 7 };
 
-/* Three families, "a" twice: of a name without '/', too. */
-static const char *const names[COUNT] = {"a/1", "a/2", "a/3", "b/1", "b/2", "ab/1", "a"};
+/* Three families, of names with and without '/'. */
+static const char *const names[COUNT] = {"a/1", "a/2", "a/3", "b_x", "b_yy", "ab_1/1", "a"};
 static const double costs[COUNT] = {1, 2, 3, 10, 20, 5, 4};
 
 /* The cases that are chosen with this much time, given that `before` were. */
