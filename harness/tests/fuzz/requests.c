@@ -2,10 +2,11 @@
 /* requests.c - any messages from the host, to a worker: refused, or followed without touching a
  * byte outside the operands.
  *
- * The plugin is one that reads every element of its inputs and writes every one of its outputs. An
- * input is a type, then bytes to change in a good message of that type (fuzz_patch), or any bytes.
- * Linked in place of what must not happen here: attn_plugin_load, setrlimit, sched_setaffinity; and
- * of what belongs to a process of its own: signal handlers. */
+ * The plugin is one that reads every element of its inputs and writes every one of its outputs, as
+ * the message has them: `out` is an input of gradients. An input is a type, then bytes to change in
+ * a good message of that type (fuzz_patch), or any bytes. Linked in place of what must not happen
+ * here: attn_plugin_load, setrlimit, sched_setaffinity; and of what belongs to a process of its
+ * own: signal handlers. */
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
@@ -29,10 +30,14 @@ enum { PAGE = 4096, N_TENSORS = 4, ROWS = 3, WIDTH = 5 };
 
 /* ---- a plugin ---- */
 
+/* What is being followed. */
+static const struct attn_message_request *served;
+
 /* A plan that is kept outlives the bindings of requests after it. */
 struct binding {
     const struct attn_tensor *tensors;
     uint32_t n;
+    bool output[ATTN_MAX_TENSORS];
 };
 
 static int supports(const struct attn_problem *problem, const struct attn_services *services,
@@ -61,7 +66,9 @@ static int attach(void *plan, const struct attn_tensor *tensors, uint32_t n_tens
     struct binding *made = malloc(sizeof *made);
     if (!made)
         return ATTN_OUT_OF_MEMORY;
-    *made = (struct binding){tensors, n_tensors};
+    *made = (struct binding){.tensors = tensors, .n = n_tensors};
+    for (uint32_t t = 0; t < n_tensors; t++)
+        made->output[t] = served->operands[t].output;
     *binding = made;
     return ATTN_OK;
 }
@@ -84,7 +91,7 @@ static int run(void *binding, char *why, size_t size)
         attn_walk_begin(&walk, tensor, element);
         while (attn_walk_next(&walk, &offset)) {
             unsigned char *at = (unsigned char *)tensor->data + offset;
-            if (tensor->role == ATTN_OUT)
+            if (made->output[t])
                 memset(at, 1, walk.run);
             else
                 (void)(*(volatile unsigned char *)at +
@@ -300,6 +307,7 @@ static void serve(const union attn_request_buffer *message, const int fds[2])
         return;
     }
     setup = (struct attn_setup){.backend = &backend, .loaded.plugin = &plugin};
+    served = &message->request;
     if (message->head.type == ATTN_MESSAGE_CONFIG)
         attn_serve_config(&setup, &message->config, &reply);
     else if (message->request.kind == ATTN_REQUEST_VERIFY && message->request.runs < 4)
