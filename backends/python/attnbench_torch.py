@@ -66,6 +66,13 @@ class State:
         if problem.op == "mha":
             self.weights = pack(self.t)
 
+    def take_masks(self, tensors):
+        """For a function without masks of its own: causal rows are masked like others, and an axis
+        along which a mask or bias is the same has one element."""
+        if self.is_causal:
+            self.is_causal, self.given = False, structure(self.problem)
+        self.t.update({r: view(tensors[r].squeezed()) for r in ("mask", "bias") if r in tensors})
+
 
 def cut(x, rows):
     """Rows of [B,H,Sq,Sk], in which any axis may be 1."""

@@ -28,9 +28,7 @@ def supports(problem):
 class State(base.State):
     def __init__(self, problem, tensors):
         super().__init__(problem, tensors)
-        if self.is_causal:
-            self.is_causal, self.given = False, base.structure(problem)
-        self.t.update({r: base.view(tensors[r].squeezed()) for r in ("mask", "bias") if r in tensors})
+        self.take_masks(tensors)
         self.work = torch.float64 if problem.dtype == "float64" else torch.float32
         if problem.features & {"lsh", "global"}:  # these mask, too
             self.views = {r: plain.view(t) for r, t in tensors.items()}

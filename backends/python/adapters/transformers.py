@@ -31,9 +31,7 @@ def supports(problem):
 class State(base.State):
     def __init__(self, problem, tensors):
         super().__init__(problem, tensors)
-        if self.is_causal:
-            self.is_causal, self.given = False, base.structure(problem)
-        self.t.update({r: base.view(tensors[r].squeezed()) for r in ("mask", "bias") if r in tensors})
+        self.take_masks(tensors)
         if problem.features & {"global", "head_mask"}:  # these mask, too
             self.views = {r: plain.view(t) for r, t in tensors.items()}
         self.form = form_of(problem)(self)
