@@ -12,6 +12,12 @@
 #define MOST_ROWS     (INT64_C(1) << 30)
 #define LARGEST_WIDTH 256
 
+/* Of both passes. */
+#define TYPES (ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16))
+#define FLAGS                                                                                      \
+    (ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR | ATTN_FLAG_SOFTCAP |                  \
+     ATTN_FLAG_DROPOUT | ATTN_FLAG_DETERMINISTIC)
+
 static const uint32_t optional[] = {ATTN_LSE,   ATTN_WEIGHTS, ATTN_MASK, ATTN_BIAS, ATTN_LEN,
                                     ATTN_ALIBI, ATTN_SINK,    ATTN_KEEP, 0};
 
@@ -31,9 +37,8 @@ static const struct attn_limits limits = {
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT) |
               ATTN_BIT(ATTN_SCORE_BILINEAR) | ATTN_BIT(ATTN_SCORE_GAUSSIAN) |
               ATTN_BIT(ATTN_SCORE_ADDITIVE),
-    .dtypes = ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16),
-    .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR | ATTN_FLAG_SOFTCAP |
-             ATTN_FLAG_DROPOUT | ATTN_FLAG_DETERMINISTIC,
+    .dtypes = TYPES,
+    .flags = FLAGS,
     .optional = optional,
     .narrow = narrow,
     .widest = LARGEST_WIDTH,
@@ -51,9 +56,8 @@ static const uint32_t backward_optional[] = {ATTN_MASK,      ATTN_BIAS,
 static const struct attn_limits backward_limits = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION_BACKWARD),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT),
-    .dtypes = ATTN_BIT(ATTN_F32) | ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16),
-    .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR | ATTN_FLAG_SOFTCAP |
-             ATTN_FLAG_DROPOUT | ATTN_FLAG_DETERMINISTIC,
+    .dtypes = TYPES,
+    .flags = FLAGS,
     .optional = backward_optional,
     .narrow = narrow,
     .widest = LARGEST_WIDTH,
