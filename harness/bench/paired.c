@@ -102,15 +102,21 @@ static bool has_turns(const struct pass *pass, size_t i)
     return false;
 }
 
-/* How many rounds a case wants: those that the budget is planned for, less what it has. */
-static int rounds_wanted(const struct pass *pass, size_t i)
+/* So many rounds of a case the budget is planned for. */
+static int rounds_planned(const struct pass *pass)
 {
     const int most = rounds_most(&pass->session->settings);
+    return most < ROUNDS_WANTED ? most : ROUNDS_WANTED;
+}
+
+/* How many of these a case wants still. */
+static int rounds_wanted(const struct pass *pass, size_t i)
+{
+    const int planned = rounds_planned(pass);
     int made = 0;
     for (size_t b = 0; b < pass->session->roster.count; b++)
         made = rounds_of(pass, i, b)->n > made ? rounds_of(pass, i, b)->n : made;
-    const int wanted = most < ROUNDS_WANTED ? most : ROUNDS_WANTED;
-    return made < wanted ? wanted - made : 0;
+    return made < planned ? planned - made : 0;
 }
 
 /* The backend that the others are compared with: the fastest of the rounds before. It stays for all
@@ -450,13 +456,11 @@ static void choose_cases(struct pass *pass, double until)
 /* Says of the cases that were not chosen why. */
 static void leave_out_rest(const struct pass *pass)
 {
-    const int most = rounds_most(&pass->session->settings);
     for (size_t i = 0; i < pass->block->count; i++)
         for (size_t b = 0; b < pass->session->roster.count && !pass->choices[i].chosen; b++)
             if (takes_part(pass, i, b))
                 snprintf(rounds_of(pass, i, b)->why_not, sizeof rounds_of(pass, i, b)->why_not,
-                         "the budget has no time for %d rounds of turns",
-                         most < ROUNDS_WANTED ? most : ROUNDS_WANTED);
+                         "the budget has no time for %d rounds of turns", rounds_planned(pass));
 }
 
 int attn_block_paired(struct attn_session *session, struct attn_block *block, double until,
