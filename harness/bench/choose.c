@@ -3,7 +3,6 @@
  * others none. A family without any would say nothing of who is fastest. */
 #include "bench/choose.h"
 
-#include <stdint.h>
 #include <string.h>
 
 /* As the report has families: what stands before '/', else before the first '_'. */
@@ -28,14 +27,27 @@ static size_t chosen_kin(const struct attn_choice *choices, size_t n, size_t at)
     return kin;
 }
 
+/* Is a the better choice? */
+static bool comes_before(const struct attn_choice *a, size_t kin_a, const struct attn_choice *b,
+                         size_t kin_b)
+{
+    if (a->made != b->made)
+        return a->made > b->made;
+    if (a->made == 0 && kin_a != kin_b)
+        return kin_a < kin_b;
+    return a->cost < b->cost;
+}
+
 void attn_choose(struct attn_choice *choices, size_t n, double left)
 {
+    for (size_t i = 0; i < n; i++)
+        choices[i].chosen = false;
     for (;;) {
-        size_t next = n, least = SIZE_MAX;
+        size_t next = n, least = 0;
         for (size_t i = 0; i < n; i++) {
             const size_t kin = chosen_kin(choices, n, i);
-            if (choices[i].chosen || choices[i].cost > left || kin > least ||
-                (kin == least && choices[i].cost >= choices[next].cost))
+            if (choices[i].chosen || choices[i].cost > left ||
+                (next < n && !comes_before(&choices[i], kin, &choices[next], least)))
                 continue;
             next = i;
             least = kin;

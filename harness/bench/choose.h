@@ -10,12 +10,14 @@
 struct attn_choice {
     const struct attn_case *c;
     double cost; /* seconds of the rounds that it wants still */
-    bool chosen;
+    int made;    /* rounds that it has had */
+    bool chosen; /* result */
 };
 
-/* Chooses more of n cases, as long as they take no more than `left` seconds together. Families of
- * cases (of one name up to '/', or else up to '_') take turns: next is the one with the fewest
- * chosen cases, and of it the cheapest case. */
+/* Chooses of n cases, as long as they take no more than `left` seconds together. First those that
+ * have had rounds, the most rounds first: a ratio of few rounds says little. Then families of cases
+ * (of one name up to '/', or else up to '_') take turns: next is the one with the fewest chosen
+ * cases, and of it the cheapest case. */
 void attn_choose(struct attn_choice *choices, size_t n, double left);
 
 #endif

@@ -22,10 +22,14 @@ enum { TURNS_TIMES = 2, TURNS_TIMES_BUDGET = 4 };
 
 /* Batches of a side in a round, at least, unless its runs are long: with fewer, what disturbs one
  * of them disturbs the round. */
-enum { BATCHES_LEAST = 8 };
+enum { BATCHES_LEAST = 8, BATCHES_LEAST_BUDGET = 4 };
 /* Time for the batches of a side, at least. (Measured: the ratios of rounds with 2 or 3 undisturbed
- * cycles were off by 1 % in the median, those with 6 or more by half of that.) */
-#define BATCHES_S 0.016
+ * cycles were off by 1 % in the median, those with 6 or more by half of that.) With a budget, which
+ * few rounds use up, more is worth it: starting workers takes 0.1 s a side, anyway. */
+#define BATCHES_S        0.016
+#define BATCHES_BUDGET_S 0.064
+/* From here on a run is long. */
+#define LONG_BUDGET_S 0.06
 
 /* So many rounds are to fit into the budget. A third to a half of them are disturbed, and the
  * interval of eight is 1.7 times their spread, that of five 2.5 times. */
@@ -55,7 +59,8 @@ struct pass {
     struct attn_seat *seats; /* [backends] */
     struct attn_claim claim; /* n 0: none */
     struct attn_choice choices[ATTN_BLOCK_CASES];
-    char *why; /* receives what went wrong */
+    struct attn_group_plan plan; /* batches of a round */
+    char *why;                   /* receives what went wrong */
     size_t size;
 };
 
@@ -109,13 +114,18 @@ static int rounds_planned(const struct pass *pass)
     return most < ROUNDS_WANTED ? most : ROUNDS_WANTED;
 }
 
-/* How many of these a case wants still. */
-static int rounds_wanted(const struct pass *pass, size_t i)
+static int rounds_made(const struct pass *pass, size_t i)
 {
-    const int planned = rounds_planned(pass);
     int made = 0;
     for (size_t b = 0; b < pass->session->roster.count; b++)
         made = rounds_of(pass, i, b)->n > made ? rounds_of(pass, i, b)->n : made;
+    return made;
+}
+
+/* How many of those planned a case wants still. */
+static int rounds_wanted(const struct pass *pass, size_t i)
+{
+    const int planned = rounds_planned(pass), made = rounds_made(pass, i);
     return made < planned ? planned - made : 0;
 }
 
@@ -217,17 +227,21 @@ static int settle(const struct pass *pass, size_t i, const struct member *anchor
     return 0;
 }
 
-/* Runs the plan of a round with the members that have entered. Returns 0, or -1: no memory, or
- * stopped. */
-static int run_group(struct pass *pass, struct member *members, size_t n, uint64_t random,
-                     const struct attn_live_sample *first)
+static void plan_batches(struct pass *pass, bool many)
 {
     const struct attn_settings *s = &pass->session->settings;
-    const struct attn_group_plan plan = {.seconds = fmax(s->min_time_s, BATCHES_S),
-                                         .least = s->samples > BATCHES_LEAST ? (size_t)s->samples
-                                                                             : BATCHES_LEAST,
-                                         .long_s = ATTN_LONG_RUN_S,
-                                         .random = random};
+    const size_t least = many ? BATCHES_LEAST_BUDGET : BATCHES_LEAST, samples = (size_t)s->samples;
+    pass->plan = (struct attn_group_plan){
+        .seconds = fmax(s->min_time_s, many ? BATCHES_BUDGET_S : BATCHES_S),
+        .least = samples > least ? samples : least,
+        .long_s = many ? LONG_BUDGET_S : ATTN_LONG_RUN_S};
+}
+
+/* Runs the plan of a round with the members that have entered. Returns 0, or -1: no memory, or
+ * stopped. */
+static int run_group(struct pass *pass, struct member *members, size_t n,
+                     const struct attn_live_sample *first)
+{
     const struct attn_turns_world world = attn_player_world();
     struct attn_side *sides = calloc(n, sizeof *sides);
     struct attn_live_sample *said = calloc(n, sizeof *said);
@@ -241,7 +255,7 @@ static int run_group(struct pass *pass, struct member *members, size_t n, uint64
         }
     attn_claim_enter(&pass->claim);
     if (result == 0)
-        result = attn_group_run(sides, said, count, 0, &plan, &world, out);
+        result = attn_group_run(sides, said, count, 0, &pass->plan, &world, out);
     attn_claim_leave(&pass->claim);
     for (size_t m = 0; m < n && result == 0; m++)
         if (members[m].entered)
@@ -263,7 +277,8 @@ static int time_group(struct pass *pass, size_t i, struct member *members, size_
     int result = first ? 0 : -1;
     attn_claim_restart(&pass->claim);
     if (first && enter_all(pass, i, members, n, random, first) > 0 && members[0].entered) {
-        result = run_group(pass, members, n, random, first);
+        pass->plan.random = random;
+        result = run_group(pass, members, n, first);
         ran = result == 0;
     }
     for (size_t m = 0; m < n; m++)
@@ -292,9 +307,10 @@ static int look(struct pass *pass, size_t i, size_t anchor, bool *disturbed)
     int result = 0;
     for (int r = 0; r < p->n; r++)
         best = fmin(best, p->rounds[r].side.low);
-    *disturbed = p->n > 0 && 2 * p->put_off < rounds_most(&pass->session->settings);
+    *disturbed = p->n > 0 && 2 * p->put_off < rounds_planned(pass);
     for (int n = 0; n < LOOKS && *disturbed && result == 0 && takes_part(pass, i, anchor); n++) {
         struct member member = {.backend = anchor};
+        plan_batches(pass, false);
         result = time_group(pass, i, &member, 1, false);
         *disturbed = !(member.figures.low <= CALM * best);
     }
@@ -321,6 +337,7 @@ static int time_case(struct pass *pass, size_t i)
         size_t count = 0, groups = 0;
         bool disturbed;
         result = look(pass, i, anchor, &disturbed);
+        plan_batches(pass, pass->session->settings.budget_s > 0);
         for (size_t k = 0; k < n && !disturbed && result == 0 && !attn_interrupted; k++) {
             if (count == 0)
                 members[count++] = (struct member){.backend = anchor};
@@ -339,29 +356,33 @@ static int time_case(struct pass *pass, size_t i)
     return result;
 }
 
-/* What a round of turns takes over a round of hot timings, workers that start included, until that
- * is known. (Measured: 0.9 to 2.7.) */
-#define TURNS_COST 2.5
+/* What a side takes in a round besides its batches: its worker starts, makes a plan, and is judged.
+ * (Measured: 0.05 to 0.15.) */
+#define SIDE_S 0.1
 
-/* What a round of hot timings took. */
-static double hot_cost(const struct attn_entry *entry)
+/* What a side is expected to take in a round: a run comes before each batch. */
+static double side_cost(const struct attn_entry *entry)
 {
-    return entry->timing_s[ATTN_HOT] / entry->n_rounds[ATTN_HOT];
+    struct attn_summary s;
+    const bool known = attn_entry_summary(entry, ATTN_HOT, &s);
+    const double run = known ? 1e-9 * s.median : 0;
+    return SIDE_S +
+           2 * (run > LONG_BUDGET_S ? run : fmax(BATCHES_BUDGET_S, BATCHES_LEAST_BUDGET * run));
 }
 
-/* The factor between the two, from all turns so far. */
+/* What all rounds so far took over what they were expected to take. */
 static double turns_cost(const struct pass *pass)
 {
-    double turns = 0, hot = 0;
+    double took = 0, expected = 0;
     for (size_t i = 0; i < pass->block->count; i++)
         for (size_t b = 0; b < pass->session->roster.count; b++) {
             const struct attn_paired_rounds *p = rounds_of(pass, i, b);
             if (p->n > 0) {
-                turns += p->seconds / p->n;
-                hot += hot_cost(entry_of(pass, i, b));
+                took += p->seconds / p->n;
+                expected += side_cost(entry_of(pass, i, b));
             }
         }
-    return hot > 0 ? turns / hot : TURNS_COST;
+    return expected > 0 ? took / expected : 1;
 }
 
 /* What a round of turns of a case takes: as those before did, or as it is expected to. */
@@ -371,7 +392,7 @@ static double cost_of(const struct pass *pass, size_t i, double times)
     for (size_t b = 0; b < pass->session->roster.count; b++)
         if (takes_part(pass, i, b)) {
             const struct attn_paired_rounds *p = rounds_of(pass, i, b);
-            sum += p->n > 0 ? p->seconds / p->n : times * hot_cost(entry_of(pass, i, b));
+            sum += p->n > 0 ? p->seconds / p->n : times * side_cost(entry_of(pass, i, b));
         }
     return sum;
 }
@@ -440,17 +461,20 @@ static void leave_out_hopeless(struct pass *pass, size_t i)
     }
 }
 
-/* Chooses more cases, as long as there is time for the rounds that all of them want. */
+/* Of the time for rounds, what goes to those that are put off. */
+#define PUT_OFF_SHARE 0.25
+
+/* Chooses cases, as long as there is time for the rounds that all of them want. */
 static void choose_cases(struct pass *pass, double until)
 {
     const double times = turns_cost(pass);
-    double left = until - attn_now();
     for (size_t i = 0; i < pass->block->count; i++) {
         struct attn_choice *choice = &pass->choices[i];
-        choice->cost = rounds_wanted(pass, i) * cost_of(pass, i, times);
-        left -= choice->chosen ? choice->cost : 0;
+        choice->made = rounds_made(pass, i);
+        choice->cost = rounds_wanted(pass, i) * cost_of(pass, i, times) /
+                       (choice->made > 1 ? 1 : 1 - PUT_OFF_SHARE);
     }
-    attn_choose(pass->choices, pass->block->count, left);
+    attn_choose(pass->choices, pass->block->count, until - attn_now());
 }
 
 /* Says of the cases that were not chosen why. */
