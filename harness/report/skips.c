@@ -78,10 +78,12 @@ static const char *why_skipped(const struct attn_view_row *row)
     return row->status != ATTN_SKIP ? NULL : *row->reason ? row->reason : "no reason given";
 }
 
-/* NULL: it was timed, refused or wrong. */
+/* NULL: it was timed, refused or wrong. One reason, whether it was verified or not. */
 static const char *why_untimed(const struct attn_view_row *row)
 {
-    return *row->untimed ? row->untimed : attn_row_lacks_means(row) ? row->reason : NULL;
+    return *row->untimed               ? row->untimed
+           : attn_row_lacks_means(row) ? attn_reason_text(row->reason)
+                                       : NULL;
 }
 
 static int collect(const struct attn_view *view,

@@ -217,7 +217,7 @@ static int add_untimed(const struct attn_view *view, struct attn_verdict *verdic
     for (size_t i = 0; i < skips.count && i < REASONS; i++) {
         struct attn_verdict_line *line = add(verdict, i == 0 ? "Not timed" : "");
         say_counts(line, view, skips.items[i].counts);
-        say(line, ": %s", attn_reason_text(skips.items[i].reason));
+        say(line, ": %s", skips.items[i].reason);
     }
     attn_skips_free(&skips);
     return 0;

@@ -47,20 +47,22 @@ static size_t longest_line(const char *text)
     return most;
 }
 
-static void put(json_t *records, const char *type, const char *backend, const char *reason)
+static void put(json_t *records, const char *type, const char *id, const char *status,
+                const char *reason)
 {
     json_array_append_new(records,
-                          json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "type", type, "id",
-                                    "0123456789abcdef", "case", "dk=8 sq=8", "name", "late_case",
-                                    "backend", backend, "status", "pass", "reason", reason));
+                          json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "type", type, "id", id,
+                                    "case", "dk=8 sq=8", "name", "late_case", "backend", "naive",
+                                    "status", status, "reason", reason));
 }
 
 static void the_lines(void **state)
 {
     (void)state;
     struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
-    put(run.records, "verify", "naive", "");
-    put(run.records, "untimed", "naive", "the budget of 60 s is spent");
+    put(run.records, "verify", "0123456789abcdef", "pass", "");
+    put(run.records, "untimed", "0123456789abcdef", "pass", "the time is used up (60 s)");
+    put(run.records, "verify", "1123456789abcdef", "skip", "budget: the time is used up (60 s)");
     run.matrix = synthetic_matrix();
     char *text = screen_of(&run, (struct attn_screen){.columns = 90});
     assert_memory_equal(text, "Fastest exact backend", 21);
@@ -74,7 +76,7 @@ static void the_lines(void **state)
     /* The first of several, with its reason. */
     assert_non_null(strstr(line_of(text, "Failed"), " on "));
     assert_non_null(strstr(line_of(text, "Not timed"), "naive "));
-    assert_non_null(strstr(text, "naive 1: the budget of 60 s is spent"));
+    assert_non_null(strstr(text, "naive 2: the time is used up (60 s)"));
     assert_non_null(strstr(line_of(text, "Left out"), "cuda, which cannot run here"));
     line_of(text, "Rows");
     assert_non_null(strstr(line_of(text, "Report"), "'attnbench report synthetic'"));
@@ -209,7 +211,8 @@ static void rows(void **state)
     attn_run_release(&run);
     run = with_turns(0, 0.001);
     text = screen_of(&run, (struct attn_screen){.rows = true, .columns = 100});
-    assert_non_null(strstr(text, "\nTimes and their order are medians of rounds. The verdict goes by runs in turns"));
+    assert_non_null(strstr(
+        text, "\nTimes and their order are medians of rounds. The verdict goes by runs in turns"));
     free(text);
     attn_run_release(&run);
 }
