@@ -20,6 +20,8 @@ static const double beyond = 2;
 /* Beside its peers a backend is hopeless that takes so many times as long as the fastest, unless it
  * takes no longer than this. */
 static const double hopeless = 8, hopeless_s = 0.02;
+/* So many runs tell that: one may have been held up by something else. */
+enum { HOPELESS_RUNS = 2 };
 /* The rate of a plain loop, to choose a smaller case where nothing is known. */
 static const double plain_rate = 1e9;
 
@@ -73,13 +75,17 @@ static double grown(const struct attn_seat_rate *known, double flops)
     return known->seconds * pow(flops / known->longest, fmin(power, 2));
 }
 
-/* The rate by which a run of this case is predicted; 0: it is not. */
-static double rate_for(struct attn_seat *seat, const struct attn_instance *instance, double limit)
+/* The rate by which a run of this case is predicted; 0: it is not. `hard`: the limit holds for the
+ * longest run, not for the best rate alone. */
+static double rate_for(struct attn_seat *seat, const struct attn_instance *instance, double limit,
+                       bool hard)
 {
     const double telling = telling_share * limit;
     const struct attn_seat_kind kind = kind_of(instance);
     const struct attn_seat_rate *known = attn_seat_rate(seat, &kind);
-    if (known && instance->flops >= known->longest) {
+    if (!hard && known && known->runs < HOPELESS_RUNS)
+        return 0;
+    if (hard && known && instance->flops >= known->longest) {
         const double seconds = grown(known, instance->flops);
         if (seconds > beyond * limit)
             return instance->flops / seconds;
@@ -120,7 +126,7 @@ bool attn_predict_refuses(struct attn_seat *seat, const struct attn_instance *in
     const double limit = fmin(asked, fmax(hopeless * fastest(seat, instance), hopeless_s));
     if (!isfinite(limit) || seat->contestant->info.exactness == ATTN_NONE)
         return false;
-    const double rate = rate_for(seat, instance, limit);
+    const double rate = rate_for(seat, instance, limit, limit >= asked);
     if (rate <= 0 || instance->flops / rate <= limit)
         return false;
     char why[128];

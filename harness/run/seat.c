@@ -173,6 +173,7 @@ void attn_seat_saw_run(struct attn_seat *seat, const struct attn_seat_kind *kind
 {
     struct attn_seat_rate *rate = rate_of(seat, kind);
     if (rate) {
+        rate->runs++;
         rate->flops = fmax(rate->flops, flops / seconds);
         if (seconds > rate->seconds) {
             if (2 * rate->longest < flops) {
@@ -189,5 +190,5 @@ void attn_seat_saw_run(struct attn_seat *seat, const struct attn_seat_kind *kind
         return;
     seat->rates = rate;
     seat->rates[seat->n_rates++] = (struct attn_seat_rate){
-        .kind = *kind, .flops = flops / seconds, .seconds = seconds, .longest = flops};
+        .kind = *kind, .flops = flops / seconds, .runs = 1, .seconds = seconds, .longest = flops};
 }

@@ -21,6 +21,7 @@ struct attn_seat_kind {
 struct attn_seat_rate {
     struct attn_seat_kind kind;
     double flops;   /* per second */
+    int runs;       /* that were seen */
     double seconds; /* of the longest run */
     double longest; /* FLOPs of that run */
     /* The longest run before it that had less than half of its FLOPs; 0: there was none. */
