@@ -186,15 +186,16 @@ static void careful_key(const struct NAME(context) * c, int64_t b, int64_t g, in
         }
 }
 
+/* If the gradient is asked for. */
 static void store_row(const struct attn_tensor *to, int64_t b, int64_t h, int64_t i, int64_t n,
                       const REAL *row, REAL factor)
 {
     const int64_t at = attn_row_start(to, b, h, i);
-    for (int64_t d = 0; d < n; d++)
+    for (int64_t d = 0; to->dtype && d < n; d++)
         ((REAL *)to->data)[at + d * to->stride[3]] = factor * row[d];
 }
 
-/* dP = dO V^T; then dQ = dZ K, dK += dZ^T Q and dV += P^T dO. */
+/* dP = dO V^T; then dQ = dZ K, dK += dZ^T Q and dV += P^T dO, those that are asked for. */
 static void multiply_block(const struct NAME(context) * c, const struct NAME(block) * block)
 {
     const struct attn_problem *p = c->setup->problem;
@@ -211,11 +212,14 @@ static void multiply_block(const struct NAME(context) * c, const struct NAME(blo
         struct NAME(row) row = block_row(c, block, r);
         descend_row(c, &row, w->ds + r * n);
     }
-    multiply(dz, flip(k), rows, p->dq, n, 1, 0, (struct NAME(result)){w->dq, {0, (int)p->dq}});
-    multiply(flip(dz), flip(q), n, p->dk, rows, 1, 1,
-             (struct NAME(result)){w->dk + first * p->dk, {0, (int)p->dk}});
-    multiply(flip(weights), flip(dout), n, p->dv, rows, 1, 1,
-             (struct NAME(result)){w->dv + first * p->dv, {0, (int)p->dv}});
+    if (o->grad_q.dtype)
+        multiply(dz, flip(k), rows, p->dq, n, 1, 0, (struct NAME(result)){w->dq, {0, (int)p->dq}});
+    if (o->grad_k.dtype)
+        multiply(flip(dz), flip(q), n, p->dk, rows, 1, 1,
+                 (struct NAME(result)){w->dk + first * p->dk, {0, (int)p->dk}});
+    if (o->grad_v.dtype)
+        multiply(flip(weights), flip(dout), n, p->dv, rows, 1, 1,
+                 (struct NAME(result)){w->dv + first * p->dv, {0, (int)p->dv}});
 }
 
 static void descend_block(const struct NAME(context) * c, struct NAME(block) * block)
@@ -228,7 +232,7 @@ static void descend_block(const struct NAME(context) * c, struct NAME(block) * b
     } else {
         memset(c->buffers->dq, 0, (size_t)(block->rows * p->dq) * sizeof(REAL));
     }
-    for (int64_t r = 0; r < block->rows; r++) {
+    for (int64_t r = 0; c->operands->grad_q.dtype && r < block->rows; r++) {
         REAL *dq = c->buffers->dq + r * p->dq;
         if (any_nan(dq, p->dq))
             careful_query(c, block->b, block->h, block->i + r, dq);

@@ -5,11 +5,29 @@
 
 #include "blas.h"
 
-static const uint32_t optional[] = {ATTN_LSE,       ATTN_WEIGHTS,   ATTN_MASK,       ATTN_BIAS,
-                                    ATTN_LEN,       ATTN_ALIBI,     ATTN_SINK,       ATTN_KEEP,
-                                    ATTN_HEAD_MASK, ATTN_X_K,       ATTN_X_V,        ATTN_W_O,
-                                    ATTN_B_Q,       ATTN_B_K,       ATTN_B_V,        ATTN_B_O,
-                                    ATTN_GRAD_BIAS, ATTN_GRAD_SINK, ATTN_GRAD_ALIBI, 0};
+static const uint32_t optional[] = {ATTN_LSE,
+                                    ATTN_WEIGHTS,
+                                    ATTN_MASK,
+                                    ATTN_BIAS,
+                                    ATTN_LEN,
+                                    ATTN_ALIBI,
+                                    ATTN_SINK,
+                                    ATTN_KEEP,
+                                    ATTN_HEAD_MASK,
+                                    ATTN_X_K,
+                                    ATTN_X_V,
+                                    ATTN_W_O,
+                                    ATTN_B_Q,
+                                    ATTN_B_K,
+                                    ATTN_B_V,
+                                    ATTN_B_O,
+                                    ATTN_GRAD_BIAS,
+                                    ATTN_GRAD_SINK,
+                                    ATTN_GRAD_ALIBI,
+                                    ATTN_GRAD_Q,
+                                    ATTN_GRAD_K,
+                                    ATTN_GRAD_V,
+                                    0};
 
 static const struct attn_limit narrow[] = {{.role = ATTN_BIAS, .types = ATTN_LIKE_Q}, {.role = 0}};
 

@@ -152,13 +152,15 @@ static void backward_add_keys(const struct backward_rows *x, int64_t lo, int64_t
                                  .rows = hi - lo,
                                  .columns = attn_round_up(job->problem->dv, VF_LANES),
                                  .depth = end - first};
-    backward_multiply(&sum);
+    if (job->operands.grad_v.dtype)
+        backward_multiply(&sum);
     sum.a = w->ds + first * job->score_row + lo;
     sum.b = w->q + first * job->dk_row;
     sum.b_row = sum.c_row = job->dk_row;
     sum.c = w->dk + lo * job->dk_row;
     sum.columns = attn_round_up(job->problem->dk, VF_LANES);
-    backward_multiply(&sum);
+    if (job->operands.grad_k.dtype)
+        backward_multiply(&sum);
 }
 
 /* dq += dS k, for rows [first, end) and keys [lo, hi). */
@@ -195,10 +197,10 @@ static void backward_store_keys(const struct backward_unit *u)
 {
     const struct attn_backward *job = u->job;
     const struct attn_tensor *dk = &job->operands.grad_k, *dv = &job->operands.grad_v;
-    for (int64_t n = 0; n < u->keys; n++) {
+    for (int64_t n = 0; dk->dtype && n < u->keys; n++)
         narrow(dk, attn_row_start(dk, u->b, u->g, u->j0 + n), dk->stride[3], job->problem->dk,
                u->w->dk + n * job->dk_row, (float)job->problem->scale);
+    for (int64_t n = 0; dv->dtype && n < u->keys; n++)
         narrow(dv, attn_row_start(dv, u->b, u->g, u->j0 + n), dv->stride[3], job->problem->dv,
                u->w->dv + n * job->dv_row, 1.0f);
-    }
 }

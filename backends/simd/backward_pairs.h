@@ -216,12 +216,14 @@ static void backward_add_keys(const struct backward_rows *x, int64_t lo, int64_t
                                  .rows = job->problem->dv,
                                  .columns = attn_round_up(hi, VF_LANES) - from,
                                  .depth = pairs(end - first)};
-    backward_multiply(&sum);
+    if (job->operands.grad_v.dtype)
+        backward_multiply(&sum);
     sum.a = w->q_t + first / 2;
     sum.b = w->dst + first / 2 * row + from;
     sum.c = w->dk + from;
     sum.rows = job->problem->dk;
-    backward_multiply(&sum);
+    if (job->operands.grad_k.dtype)
+        backward_multiply(&sum);
 }
 
 /* dq += dS k, for rows [first, end) and keys [lo, hi). */
@@ -270,12 +272,12 @@ static void backward_add_cell(const struct backward_rows *x, int64_t r, int64_t 
     backward_add_row(to, ds, held, dk);
 }
 
-/* Columns of sums as rows of a gradient. */
+/* Columns of sums as rows of a gradient, if it is there. */
 static void backward_store_columns(const struct backward_unit *u, const float *sums,
                                    const struct attn_tensor *to, int64_t width, int64_t held_row,
                                    float by)
 {
-    for (int64_t j = 0; j < u->keys; j += VF_LANES) {
+    for (int64_t j = 0; to->dtype && j < u->keys; j += VF_LANES) {
         for (int64_t c = 0; c < width; c += VF_LANES)
             vf_transpose(sums + c * u->job->score_row + j, u->job->score_row, 1.0f, u->w->held + c,
                          held_row);

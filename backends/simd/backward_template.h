@@ -164,12 +164,12 @@ static void backward_add_cells(const struct backward_rows *x)
     }
 }
 
-/* The final dq of the rows. */
+/* The final dq of the rows, if it is asked for. */
 static void backward_store_queries(const struct backward_rows *x)
 {
     const struct attn_backward *job = x->u->job;
     const struct attn_tensor *to = &job->operands.grad_q;
-    for (int64_t r = 0; r < x->rows; r++)
+    for (int64_t r = 0; to->dtype && r < x->rows; r++)
         narrow(to, attn_row_start(to, x->u->b, x->h, x->i0 + r), to->stride[3], job->problem->dq,
                x->dq + r * job->dk_row, (float)job->problem->scale);
 }
@@ -196,9 +196,9 @@ static void backward_meet(struct backward_rows *x, int64_t first, int64_t last)
         attn_backward_await(job, x->u->unit, x->place, x->tile);
     if (careful)
         backward_add_cells(x);
-    else if (x->full)
+    else if (job->operands.grad_q.dtype && x->full)
         backward_add_queries(x, 0, x->rows, x->lo, x->hi);
-    else
+    else if (job->operands.grad_q.dtype)
         backward_add_part_queries(x);
     if (x->u->tile == last)
         backward_store_queries(x);
@@ -315,7 +315,7 @@ static void prepare_backward(struct attn_backward *job, const struct attn_backwa
             job->lse[at] = INFINITY;
             job->delta[at] = 0;
         }
-        if (none) {
+        if (none && dq->dtype) {
             memset(w->q, 0, (size_t)job->dk_row * sizeof(float));
             narrow(dq, attn_row_start(dq, b, h, i), dq->stride[3], p->dq, w->q, 1.0f);
         }

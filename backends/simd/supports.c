@@ -21,7 +21,8 @@ static const uint32_t optional[] = {ATTN_LSE,       ATTN_WEIGHTS,     ATTN_MASK,
                                     ATTN_GLOBAL,    ATTN_DILATION,    ATTN_REL_POS,
                                     ATTN_Q_GLOBAL,  ATTN_K_GLOBAL,    ATTN_V_GLOBAL,
                                     ATTN_BUCKETS,   ATTN_BUCKETS_OUT, ATTN_GRAD_BIAS,
-                                    ATTN_GRAD_SINK, ATTN_GRAD_ALIBI,  0};
+                                    ATTN_GRAD_SINK, ATTN_GRAD_ALIBI,  ATTN_GRAD_Q,
+                                    ATTN_GRAD_K,    ATTN_GRAD_V,      0};
 
 /* Kernels convert these from and to each of the types, whatever the type of the problem. */
 static const struct attn_limit narrow[] = {
