@@ -27,13 +27,13 @@ enum { BATCHES_LEAST = 8, BATCHES_LEAST_BUDGET = 4 };
  * cycles were off by 1 % in the median, those with 6 or more by half of that.) With a budget, which
  * few rounds use up, more is worth it: starting workers takes 0.1 s a side, anyway. */
 #define BATCHES_S        0.016
-#define BATCHES_BUDGET_S 0.064
+#define BATCHES_BUDGET_S 0.08
 /* From here on a run is long. */
 #define LONG_BUDGET_S 0.06
 
-/* So many rounds are to fit into the budget. A third to a half of them are disturbed, and the
+/* So many rounds are to fit into the budget. A fifth to a half of them are disturbed, and the
  * interval of eight is 1.7 times their spread, that of five 2.5 times. */
-enum { ROUNDS_WANTED = 10 };
+enum { ROUNDS_WANTED = 12 };
 
 /* With a budget, a backend so many times as slow as the fastest has no turns, which go to more
  * cases. */
