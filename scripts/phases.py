@@ -14,6 +14,8 @@ def seconds_by_case(run):
     with open(os.path.join(run, "results.ndjson"), encoding="utf-8") as file:
         for line in file:
             record = json.loads(line)
+            if "id" not in record:  # an entry of the journal itself
+                continue
             row = cases.setdefault(record["id"], [record["name"] or record["case"], 0.0, 0.0])
             if record["type"] == "verify":
                 row[1] += record["verifying_s"]

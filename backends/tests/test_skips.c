@@ -26,7 +26,6 @@ static int begin(void **state)
     const struct attn_suite_wish cases = {.more = "covering"};
     attn_settings_default(&session.settings);
     session.paths = &paths;
-    session.results = -1;
     if (attn_paths_find(&paths, why, sizeof why) == 0 &&
         snprintf(paths.worker, sizeof paths.worker, "%s", TEST_WORKER) > 0 &&
         attn_suite_load(&paths, &cases, &session.cases, why, sizeof why) == 0 &&

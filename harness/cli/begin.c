@@ -41,7 +41,7 @@ enum attn_exit attn_session_begin(struct attn_command *c, const struct attn_path
                                   struct attn_session *session)
 {
     char why[1024];
-    *session = (struct attn_session){.settings = c->settings, .paths = paths, .results = -1};
+    *session = (struct attn_session){.settings = c->settings, .paths = paths};
     session->began = attn_now();
     session->records = json_array();
     struct attn_roster_wish wish = {.backends = c->backends,

@@ -73,7 +73,8 @@ const char *const attn_exit_meanings[ATTN_EXIT_CODES] = {
     [ATTN_EXIT_NUMERICS] = "numbers are wrong, or a refusal that is on no list of expected skips",
     [ATTN_EXIT_REGRESSION] = "slower, or more memory (compare --gate)",
     [ATTN_EXIT_INCONCLUSIVE] = "inconclusive (under --strict, --live or --calibrate)",
-    [ATTN_EXIT_INCOMPLETE] = "incomplete (crash, timeout, out of memory, error)",
+    [ATTN_EXIT_INCOMPLETE] =
+        "incomplete (crash, timeout, out of memory, error; an unfinished or damaged run)",
     [ATTN_EXIT_NOTHING] = "nothing matched, or a backend that was named was checked on nothing",
     [ATTN_EXIT_BASELINE] = "not comparable with the baseline",
 };

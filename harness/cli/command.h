@@ -59,7 +59,7 @@ struct attn_command {
     struct attn_suite_wish suite;
     struct attn_compare_options compare;
     struct attn_report_options report;
-    bool json, resume, rows, dry_run, matrix, live, calibrate, help, version;
+    bool json, resume, salvage, rows, dry_run, matrix, live, calibrate, help, version;
 };
 
 extern const struct attn_verb attn_verbs[]; /* terminated by a NULL name */

@@ -8,6 +8,7 @@
 #include "report/report.h"
 #include "results/field.h"
 #include "run/conclusion.h"
+#include "run/provenance.h"
 #include "run/resume.h"
 
 /* More timings than these are not listed unless --rows asks for them. */
@@ -79,6 +80,21 @@ static enum attn_exit conclude(struct attn_command *c, const struct attn_paths *
     return code;
 }
 
+/* The run folder: a new one, or one to continue. */
+static enum attn_exit open_run(const struct attn_command *c, struct attn_session *session,
+                               char *why, size_t size)
+{
+    json_t *run = attn_provenance_json(session, c->verb->name);
+    if (!c->resume)
+        return attn_session_create(session, c->out, run, "--resume continues it", why, size)
+                   ? ATTN_EXIT_USAGE
+                   : ATTN_EXIT_OK;
+    const struct attn_resume_wish wish = {run, c->compare.cross, c->salvage};
+    const enum attn_exit code = attn_resume(session, c->out, &wish, why, size);
+    json_decref(run);
+    return code;
+}
+
 /* bench and run. */
 enum attn_exit attn_verb_bench(struct attn_command *c, const struct attn_paths *paths)
 {
@@ -86,6 +102,8 @@ enum attn_exit attn_verb_bench(struct attn_command *c, const struct attn_paths *
     char why[1024];
     if (!c->out && !c->dry_run)
         return attn_complain(ATTN_EXIT_USAGE, "give -o RUN, the folder for the results");
+    if (!c->resume && (c->compare.cross || c->salvage))
+        return attn_complain(ATTN_EXIT_USAGE, "--cross and --salvage need --resume");
     c->suite.more = "long"; /* for times */
     enum attn_exit code = attn_session_begin(c, paths, &session);
     if (code)
@@ -94,13 +112,13 @@ enum attn_exit attn_verb_bench(struct attn_command *c, const struct attn_paths *
         attn_print_cases(&session.cases, c->json ? ATTN_PRINT_JSON : ATTN_PRINT_LINES);
         goto out;
     }
-    if (attn_session_open(&session, c->out, c->resume ? NULL : "--resume continues it", why,
-                          sizeof why) ||
-        (c->resume && attn_resume(&session, why, sizeof why))) {
-        code = attn_complain(ATTN_EXIT_USAGE, why);
+    code = open_run(c, &session, why, sizeof why);
+    if (code) {
+        attn_complain(code, why);
         goto out;
     }
-    if (attn_bench_all(&session, why, sizeof why))
+    if (attn_bench_all(&session, why, sizeof why) ||
+        (!attn_interrupted && attn_session_end(&session, why, sizeof why)))
         code = attn_complain(ATTN_EXIT_INTERNAL, why);
     else
         code = conclude(c, paths, &session);

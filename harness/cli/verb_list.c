@@ -25,7 +25,7 @@ static enum attn_exit list_matrix(const struct attn_command *c, const struct att
                                   const struct attn_roster *roster)
 {
     const struct attn_session session = {
-        .settings = c->settings, .paths = paths, .roster = *roster, .results = -1};
+        .settings = c->settings, .paths = paths, .roster = *roster};
     char why[512];
     json_t *matrix = attn_matrix_ask(&session, why, sizeof why);
     if (!matrix)

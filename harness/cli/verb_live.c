@@ -100,7 +100,7 @@ static void print_json(json_t *results, const struct tally *tally, double margin
 
 enum attn_exit attn_verb_compare_live(struct attn_command *c, const struct attn_paths *paths)
 {
-    struct attn_session session = {.results = -1};
+    struct attn_session session = {0};
     struct tally tally = {.code = ATTN_EXIT_OK};
     char why[1024];
     enum attn_exit code = take_arguments(c, why, sizeof why);

@@ -14,6 +14,38 @@
  * each. */
 #define STORED_MARGIN 0.1
 
+/* Reads a run. Returns ATTN_EXIT_OK, or the code of what was complained about. */
+static enum attn_exit read_run(const struct attn_command *c, const char *path,
+                               struct attn_run_data *run)
+{
+    char why[1024], line[sizeof why + 96];
+    const int status = attn_run_read(path, c->salvage, run, why, sizeof why);
+    const bool damaged = status == ATTN_RUN_DAMAGED;
+    if (status) {
+        snprintf(line, sizeof line, "%s%s", why,
+                 damaged && !c->salvage ? "; --salvage uses the lines before it" : "");
+        return attn_complain(damaged ? ATTN_EXIT_INCOMPLETE : ATTN_EXIT_USAGE, line);
+    }
+    if (run->old)
+        fprintf(stderr,
+                "attnbench: %s is of an earlier version, which did not mark the end of a run: what "
+                "is missing there does not show\n",
+                path);
+    return ATTN_EXIT_OK;
+}
+
+/* The exit code of what was made of a run: if that is not whole, it says so. */
+static enum attn_exit code_with(const struct attn_run_data *run, enum attn_exit code)
+{
+    char line[sizeof run->path + sizeof run->lacking + 32], exit[16] = "";
+    if (!*run->lacking)
+        return code;
+    if (attn_exit_stronger(code, ATTN_EXIT_INCOMPLETE) == ATTN_EXIT_INCOMPLETE)
+        snprintf(exit, sizeof exit, "exit %d: ", ATTN_EXIT_INCOMPLETE);
+    snprintf(line, sizeof line, "%s%s is %s", exit, run->path, run->lacking);
+    return attn_exit_stronger(code, attn_complain(ATTN_EXIT_INCOMPLETE, line));
+}
+
 /* Writes the page that compares the run with an earlier one. */
 static enum attn_exit write_against(const struct attn_command *c, const struct attn_run_data *run,
                                     const struct attn_report_options *options)
@@ -21,21 +53,24 @@ static enum attn_exit write_against(const struct attn_command *c, const struct a
     struct attn_run_data base;
     struct attn_compare_options compare = c->compare;
     char why[1024], note[512];
-    enum attn_exit code;
     if (!compare.margin_given)
         compare.margin = STORED_MARGIN;
-    if (attn_run_read(c->against, &base, why, sizeof why))
-        return attn_complain(ATTN_EXIT_USAGE, why);
+    enum attn_exit code = read_run(c, c->against, &base);
+    if (code)
+        return code;
     int status = attn_against_write(&base, run, &compare, options, &code, note, sizeof note, why,
                                     sizeof why);
-    attn_run_release(&base);
-    if (status)
-        return attn_complain(ATTN_EXIT_INTERNAL, why);
-    if (*note)
+    if (status == 0 && *note)
         fprintf(stderr, "attnbench: %s\n", note);
-    if (!c->json)
+    if (status == 0 && !c->json)
         fprintf(stderr, "comparison: %s/against.html\n", options->out_dir);
-    return code ? attn_complain(code, why) : code;
+    if (status)
+        code = ATTN_EXIT_INTERNAL;
+    if (code)
+        attn_complain(code, why);
+    code = code_with(&base, code);
+    attn_run_release(&base);
+    return code;
 }
 
 /* On stdout as an object: where the report is, and its page against another run. */
@@ -53,9 +88,9 @@ enum attn_exit attn_report_of(const struct attn_command *c, const char *run, con
 {
     struct attn_run_data data;
     char why[1024], note[512] = "", folder[ATTN_PATH_MAX];
-    if (attn_run_read(run, &data, why, sizeof why))
-        return attn_complain(ATTN_EXIT_USAGE, why);
-    enum attn_exit code = ATTN_EXIT_OK;
+    enum attn_exit code = read_run(c, run, &data);
+    if (code)
+        return code;
     if (!out) {
         if (attn_path_join(folder, run, "report"))
             code = attn_complain(ATTN_EXIT_USAGE, "the run's path is too long");
@@ -80,9 +115,10 @@ enum attn_exit attn_report_of(const struct attn_command *c, const char *run, con
         fprintf(stderr, "report: %s/index.html\n", out);
     if (!code && c->against)
         code = write_against(c, &data, &options);
-    attn_run_release(&data);
     if (!code && status == 2)
         code = ATTN_EXIT_INCOMPLETE;
+    code = code_with(&data, code);
+    attn_run_release(&data);
     return code;
 }
 
@@ -135,12 +171,12 @@ enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_paths
             "CASES");
     struct attn_run_data base, next;
     char why[1024];
-    if (attn_run_read(c->arguments[0], &base, why, sizeof why))
-        return attn_complain(ATTN_EXIT_USAGE, why);
-    enum attn_exit code = ATTN_EXIT_OK;
-    if (!within && attn_run_read(c->arguments[1], &next, why, sizeof why)) {
+    enum attn_exit code = read_run(c, c->arguments[0], &base);
+    if (code)
+        return code;
+    if (!within && (code = read_run(c, c->arguments[1], &next))) {
         attn_run_release(&base);
-        return attn_complain(ATTN_EXIT_USAGE, why);
+        return code;
     }
     struct attn_compare_options options = c->compare;
     struct attn_accuracy accuracy = {.lines = ""};
@@ -159,8 +195,11 @@ enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_paths
     else if (code == ATTN_EXIT_BASELINE || code == ATTN_EXIT_NOTHING)
         attn_complain(code, why);
     free(lines);
-    if (!within)
+    code = code_with(&base, code);
+    if (!within) {
+        code = code_with(&next, code);
         attn_run_release(&next);
+    }
     attn_run_release(&base);
     return code;
 }

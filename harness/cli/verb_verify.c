@@ -10,6 +10,7 @@
 #include "run/conclusion.h"
 #include "run/drift.h"
 #include "run/machine.h"
+#include "run/provenance.h"
 #include "run/verify.h"
 
 /* Can the file be written? Checked before any case runs. Leaves no new file behind. */
@@ -60,7 +61,9 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_paths 
     const char *file = c->settings.reproducer;
     if ((file && check_writable(file, why, sizeof why)) ||
         (c->baseline && !(earlier = attn_drift_read(c->baseline, why, sizeof why))) ||
-        (c->out && attn_session_open(&session, c->out, "name another folder", why, sizeof why))) {
+        (c->out &&
+         attn_session_create(&session, c->out, attn_provenance_json(&session, c->verb->name),
+                             "name another folder", why, sizeof why))) {
         code = attn_complain(ATTN_EXIT_USAGE, why);
         goto out;
     }
@@ -68,7 +71,8 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_paths 
         code = attn_complain(ATTN_EXIT_INTERNAL, why);
         goto out;
     }
-    if (attn_verify_all(&session, c->json ? NULL : stdout, why, sizeof why)) {
+    if (attn_verify_all(&session, c->json ? NULL : stdout, why, sizeof why) ||
+        (!attn_interrupted && attn_session_end(&session, why, sizeof why))) {
         code = attn_complain(ATTN_EXIT_INTERNAL, why);
         goto out;
     }

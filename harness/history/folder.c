@@ -157,7 +157,8 @@ int attn_folder_file(struct attn_index *index, const char *folder, FILE *notes, 
         snprintf(why, size, "%.400s: %s", folder, strerror(errno));
     else if (strlen(path) > ATTN_INDEX_TEXT_MAX)
         snprintf(why, size, "the path %.64s... is too long", path);
-    else if (check_files(path, why, size) == 0 && attn_run_read(path, &run, why, size) == 0) {
+    else if (check_files(path, why, size) == 0 &&
+             attn_run_read(path, false, &run, why, size) == 0) {
         status = put_run(index, &run, path, notes, why, size);
         attn_run_release(&run);
     }

@@ -38,6 +38,25 @@ static int wait_for(pid_t child, double limit_s)
     return -1;
 }
 
+/* Removes what lies where gnuplot is going to write: it would follow a link, and an old picture
+ * could pass for a new one. */
+static void make_room(const char *folder, const char *name)
+{
+    static const char *const ends[] = {"svg", "png"};
+    enum { GRIDS = 10 }; /* of a heat-map at most */
+    char path[4608];
+    snprintf(path, sizeof path, "%s/%s.log", folder, name);
+    unlink(path);
+    for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) {
+        snprintf(path, sizeof path, "%s/%s.%s", folder, name, ends[e]);
+        unlink(path);
+        for (int grid = 0; grid < GRIDS; grid++) {
+            snprintf(path, sizeof path, "%s/%s_%d.%s", folder, name, grid, ends[e]);
+            unlink(path);
+        }
+    }
+}
+
 int attn_gnuplot_run(const char *folder, const char *name, const char *script, double limit_s)
 {
     char definitions[80], log[80];
@@ -46,6 +65,7 @@ int attn_gnuplot_run(const char *folder, const char *name, const char *script, d
     char arg_program[] = "gnuplot", arg_default[] = "-d", arg_script[32];
     snprintf(arg_script, sizeof arg_script, "%s", script);
     char *const argv[] = {arg_program, arg_default, definitions, arg_script, NULL};
+    make_room(folder, name);
     posix_spawn_file_actions_t actions;
     pid_t child;
     int status = posix_spawn_file_actions_init(&actions);

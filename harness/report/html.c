@@ -57,8 +57,8 @@ static int put_facts(FILE *out, const struct page *page)
     put_fact(out, "Build and run", line);
     attn_system_text(machine, line, sizeof line);
     put_fact(out, "System", line);
-    if (page->parts->run->torn)
-        put_fact(out, "Note", "the run was cut short: half a record at its end was dropped");
+    if (*page->parts->run->lacking)
+        put_fact(out, "Not whole", page->parts->run->lacking);
     fputs("</dl>\n", out);
     return 0;
 }

@@ -274,8 +274,11 @@ int attn_markdown_put(FILE *out, const struct attn_report_parts *parts)
     }
     put_verdicts(out, parts->view);
     fputc('\n', out);
-    if (parts->run->torn)
-        fputs("- The run was cut short: half a record at its end was dropped\n", out);
+    if (*parts->run->lacking) {
+        fputs("- Not whole: ", out);
+        attn_put_markdown(out, parts->run->lacking);
+        fputc('\n', out);
+    }
     attn_verdict_put_markdown(out, parts->verdict);
     attn_markdown_put_ranking(out, parts);
     put_troubles(out, parts->view);

@@ -15,10 +15,16 @@ struct attn_run_data {
     json_t *machine; /* object */
     json_t *matrix;  /* object: what each backend supports; NULL: no matrix.json */
     char path[4096];
-    int torn; /* 1: the run was cut short and left half a record, which was dropped */
+    char lacking[448]; /* why it is not a whole run: it was cut short, or is damaged and salvaged;
+                          "": nothing is missing */
+    bool old;          /* of an earlier version, which did not mark the end of a run */
 };
-/* Returns 0, or -1 with the reason; on failure there is nothing to release. */
-int attn_run_read(const char *path, struct attn_run_data *run, char *why, size_t size);
+enum { ATTN_RUN_DAMAGED = -2 };
+/* Reads a run folder. salvage: of damaged records, use those before the damage. Returns 0; -1, or
+ * ATTN_RUN_DAMAGED if records are damaged, missing or of another run, with the reason; on failure
+ * there is nothing to release. */
+int attn_run_read(const char *path, bool salvage, struct attn_run_data *run, char *why,
+                  size_t size);
 void attn_run_release(struct attn_run_data *run);
 
 struct attn_report_options {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "report/report.h"
-#include "results/record.h"
+#include "results/journal_read.h"
 
 static int join(char *out, size_t room, const char *folder, const char *file, char *why,
                 size_t size)
@@ -37,7 +37,50 @@ static int read_object(const char *folder, const char *name, json_t **object, ch
     return -1;
 }
 
-int attn_run_read(const char *path, struct attn_run_data *run, char *why, size_t size)
+/* Says why the records are not those of a whole run. */
+static void say_lacking(const struct attn_journal_content *content, struct attn_run_data *run)
+{
+    if (*content->damage)
+        snprintf(run->lacking, sizeof run->lacking,
+                 "damaged: %s; only the %llu lines before it are used", content->damage,
+                 (unsigned long long)content->lines);
+    else if (!content->old && !content->ended)
+        snprintf(run->lacking, sizeof run->lacking,
+                 "unfinished: it was cut short%s; bench "
+                 "--resume goes on with it",
+                 content->torn ? " and left half a record, which was dropped" : "");
+    else if (content->torn)
+        snprintf(run->lacking, sizeof run->lacking,
+                 "cut short: half a record at its end was dropped");
+    run->old = content->old;
+}
+
+/* The records, and the machine of their first line where there is no machine.json yet. */
+static int read_records(const char *file, bool salvage, struct attn_run_data *run, char *why,
+                        size_t size)
+{
+    struct attn_journal_content content;
+    const enum attn_journal_status status = attn_journal_read(file, salvage, &content, why, size);
+    if (status == ATTN_JOURNAL_DAMAGED)
+        return ATTN_RUN_DAMAGED;
+    if (status && run->machine)
+        return -1;
+    if (status) {
+        snprintf(why, size, "%s is not a run folder: machine.json is missing or unreadable",
+                 run->path);
+        return -1;
+    }
+    run->records = json_incref(content.records);
+    if (!run->machine) /* a run that was cut short before it wrote it */
+        run->machine = json_incref(json_object_get(content.run, "machine"));
+    if (!run->machine)
+        run->machine = json_object();
+    say_lacking(&content, run);
+    attn_journal_release(&content);
+    return 0;
+}
+
+int attn_run_read(const char *path, bool salvage, struct attn_run_data *run, char *why, size_t size)
 {
     char file[sizeof run->path + 32];
     struct attn_run_data read = {.path = ""};
@@ -45,22 +88,19 @@ int attn_run_read(const char *path, struct attn_run_data *run, char *why, size_t
         snprintf(why, size, "the path %.64s... is too long", path);
         return -1;
     }
-    if (read_object(path, "machine.json", &read.machine, why, size) != 0)
-        return -1;
-    if (!read.machine) {
-        snprintf(why, size, "%s is not a run folder: machine.json is missing or unreadable", path);
-        return -1;
-    }
-    if (read_object(path, "matrix.json", &read.matrix, why, size) == 0 &&
-        join(file, sizeof file, path, "results.ndjson", why, size) == 0)
-        read.records = attn_record_read(file, &read.torn, why, size);
-    if (!read.records) {
-        attn_run_release(&read);
-        return -1;
-    }
     snprintf(read.path, sizeof read.path, "%s", path);
-    *run = read;
-    return 0;
+    int status = read_object(path, "machine.json", &read.machine, why, size);
+    if (status == 0)
+        status = read_object(path, "matrix.json", &read.matrix, why, size);
+    if (status == 0)
+        status = join(file, sizeof file, path, "results.ndjson", why, size);
+    if (status == 0)
+        status = read_records(file, salvage, &read, why, size);
+    if (status)
+        attn_run_release(&read);
+    else
+        *run = read;
+    return status;
 }
 
 void attn_run_release(struct attn_run_data *run)

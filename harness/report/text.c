@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "results/replace.h"
+
 const char *attn_figure(double value, char text[ATTN_FIGURE_MAX])
 {
     double size = fabs(value);
@@ -126,16 +128,10 @@ void attn_put_gnuplot(FILE *out, const char *text)
 
 int attn_file_write(const char *path, const char *text, size_t length, char *why, size_t size)
 {
-    FILE *file = fopen(path, "wbe");
-    if (!file) {
-        snprintf(why, size, "%s: %s", path, strerror(errno));
-        return -1;
-    }
-    bool bad = fwrite(text, 1, length, file) != length;
-    bad = fclose(file) != 0 || bad;
-    if (bad)
-        snprintf(why, size, "%s: %s", path, strerror(errno));
-    return bad ? -1 : 0;
+    if (attn_replace(path, text, length) == 0)
+        return 0;
+    snprintf(why, size, "%s: %s", path, strerror(errno));
+    return -1;
 }
 
 char *attn_file_read(const char *path, size_t *length, char *why, size_t size)

@@ -23,7 +23,8 @@ void attn_put_markdown(FILE *out, const char *text); /* a cell of a table */
 void attn_put_csv(FILE *out, const char *text);      /* one field, RFC 4180 */
 void attn_put_gnuplot(FILE *out, const char *text);  /* a quoted string of one line */
 
-/* Writes a whole file. Returns 0, or -1 with the reason. */
+/* Writes a whole file, in the place of an older one (results/replace.h). Returns 0, or -1 with the
+ * reason. */
 int attn_file_write(const char *path, const char *text, size_t length, char *why, size_t size);
 /* Reads a whole file, NUL-terminated; the caller frees it. NULL with the reason. */
 char *attn_file_read(const char *path, size_t *length, char *why, size_t size);

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 #include "results/field.h"
-#include "results/record.h"
+#include "results/journal_read.h"
 #include "results/statistics.h"
 #include "run/paths.h"
 
@@ -65,13 +65,14 @@ json_t *attn_drift_read(const char *path, char *why, size_t size)
     }
     if (!folder)
         snprintf(file, sizeof file, "%s", path);
-    json_t *records = attn_record_read(file, NULL, why, size);
-    json_t *kept = attn_drift_passed(records);
-    json_decref(records);
-    if (records && json_array_size(kept) > 0)
+    struct attn_journal_content content;
+    if (attn_journal_read(file, false, &content, why, size))
+        return NULL;
+    json_t *kept = attn_drift_passed(content.records);
+    attn_journal_release(&content);
+    if (json_array_size(kept) > 0)
         return kept;
-    if (records)
-        snprintf(why, size, "%s holds no verdict that passed", file);
+    snprintf(why, size, "%s holds no verdict that passed", file);
     json_decref(kept);
     return NULL;
 }

@@ -152,6 +152,7 @@ static json_t *common(const char *type, const struct attn_entry *entry,
     char line[ATTN_CASE_LINE_MAX], repro[ATTN_REPRO_MAX];
     attn_case_canonical(entry->c, line, sizeof line);
     attn_entry_repro(entry, session->settings.threads, repro, sizeof repro);
+    attn_record_begin();
     json_t *r = json_object();
     if (!r)
         return NULL;

@@ -157,9 +157,8 @@ static json_t *ceilings_json(const struct attn_ceilings *c, json_t *gemm)
                      rungs, "reads", reads, "gemm", gemm);
 }
 
-/* The object of machine.json. */
-static json_t *machine_json(const struct attn_session *session, const struct attn_roof *roof,
-                            double harness_ns)
+json_t *attn_machine_json(const struct attn_session *session, const struct attn_roof *roof,
+                          double harness_ns)
 {
     const struct attn_settings *s = &session->settings;
     struct utsname kernel = {0};
@@ -190,6 +189,6 @@ static json_t *machine_json(const struct attn_session *session, const struct att
 int attn_machine_write(const struct attn_session *session, const struct attn_roof *roof,
                        double harness_ns, char *why, size_t size)
 {
-    return attn_session_write(session, machine_json(session, roof, harness_ns), "machine.json",
+    return attn_session_write(session, attn_machine_json(session, roof, harness_ns), "machine.json",
                               JSON_INDENT(2) | JSON_REAL_PRECISION(9), why, size);
 }

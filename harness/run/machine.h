@@ -12,8 +12,12 @@
 /* MemAvailable of the kernel, in bytes; 0 if it cannot be read. */
 uint64_t attn_memory_available(void);
 
-/* Writes machine.json into the run's folder (harness/results/README.md): CPU, kernel, build,
- * protocol of the session, its backends. Returns 0, or -1 with the reason. */
+/* The object of machine.json (harness/results/README.md): CPU, kernel, build, protocol of the
+ * session, its backends. NULL: no memory. */
+json_t *attn_machine_json(const struct attn_session *session, const struct attn_roof *roof,
+                          double harness_ns);
+
+/* Writes it into the run's folder. Returns 0, or -1 with the reason. */
 int attn_machine_write(const struct attn_session *session, const struct attn_roof *roof,
                        double harness_ns, char *why, size_t size);
 

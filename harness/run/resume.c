@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "results/field.h"
-#include "results/record.h"
+#include "run/provenance.h"
 
 static void key_of(const char *id, const char *backend, const char *options, int threads, char *key,
                    size_t size)
@@ -14,8 +14,8 @@ static void key_of(const char *id, const char *backend, const char *options, int
 }
 
 /* Does the record end the work on its key? A timing does that was not cut off, and a verdict
- * after which nothing is timed. A case for which an earlier command had no time left is not done. last: the cache state
- * whose timing is recorded last. */
+ * after which nothing is timed. A case for which an earlier command had no time left is not done.
+ * last: the cache state whose timing is recorded last. */
 static bool ends_key(const json_t *record, const char *last)
 {
     if (!strcmp(attn_field_text(record, "type"), "bench"))
@@ -94,16 +94,32 @@ static json_t *keys_done(const json_t *records, const char *last)
     return done;
 }
 
-int attn_resume(struct attn_session *session, char *why, size_t size)
+/* Is this session like the one that began the run? If not, that must be wanted. */
+static int check_provenance(struct attn_session *session,
+                            const struct attn_journal_content *content,
+                            const struct attn_resume_wish *wish, char *why, size_t size)
 {
-    char path[ATTN_PATH_MAX];
-    if (attn_path_join(path, session->folder, "results.ndjson")) {
-        snprintf(why, size, "the path '%s' is too long", session->folder);
+    char differs[768];
+    const int count = attn_provenance_compare(content->run, wish->run, differs, sizeof differs);
+    json_t *entry = count < 0
+                        ? NULL
+                        : json_pack("{s:O?, s:s}", "machine", json_object_get(wish->run, "machine"),
+                                    "differs", differs);
+    if (!entry) {
+        snprintf(why, size, "no memory to compare this session with the run");
         return -1;
     }
-    json_t *records = attn_record_read(path, NULL, why, size);
-    if (!records)
-        return -1;
+    attn_journal_resume(&session->journal, entry);
+    if (count == 0 || wish->cross)
+        return 0;
+    snprintf(why, size, "'%s' was not begun like this: %s; --cross continues it nevertheless",
+             session->folder, differs);
+    return -1;
+}
+
+/* Takes over the records of a run. */
+static int take_records(struct attn_session *session, const json_t *records)
+{
     json_t *done = keys_done(records, session->settings.hot ? "hot" : "cold"),
            *open = done ? keep_open(session, done) : NULL;
     size_t i;
@@ -117,10 +133,43 @@ int attn_resume(struct attn_session *session, char *why, size_t size)
         attn_session_claim(session, record);
         result = json_array_append(session->records, record);
     }
-    if (result)
-        snprintf(why, size, "no memory for the records of '%s'", session->folder);
     json_decref(open);
     json_decref(done);
-    json_decref(records);
     return result;
+}
+
+enum attn_exit attn_resume(struct attn_session *session, const char *folder,
+                           const struct attn_resume_wish *wish, char *why, size_t size)
+{
+    char path[ATTN_PATH_MAX];
+    struct attn_journal_content content;
+    if (attn_session_folder(session, folder, path, why, size))
+        return ATTN_EXIT_USAGE;
+    const enum attn_journal_status status =
+        attn_journal_reopen(path, wish->salvage, &session->journal, &content, why, size);
+    if (status) {
+        if (status == ATTN_JOURNAL_DAMAGED && !wish->salvage)
+            snprintf(why + strlen(why), size - strlen(why),
+                     "; --salvage goes on after the lines before it");
+        return status == ATTN_JOURNAL_DAMAGED ? ATTN_EXIT_INCOMPLETE : ATTN_EXIT_USAGE;
+    }
+    snprintf(session->folder, sizeof session->folder, "%s", folder);
+    enum attn_exit code = ATTN_EXIT_OK;
+    if (!wish->run) {
+        snprintf(why, size, "no memory for what the run is made with");
+        code = ATTN_EXIT_INTERNAL;
+    } else if (content.lines == 0 && attn_journal_begin(&session->journal, NULL, wish->run)) {
+        snprintf(why, size, "%s: %m", path);
+        code = ATTN_EXIT_INTERNAL;
+    } else if (content.lines > 0 && check_provenance(session, &content, wish, why, size)) {
+        code = ATTN_EXIT_USAGE;
+    } else if (take_records(session, content.records)) {
+        snprintf(why, size, "no memory for the records of '%s'", session->folder);
+        code = ATTN_EXIT_INTERNAL;
+    } else if (*content.damage) {
+        fprintf(stderr, "attnbench: %s: %s; what follows was moved to results.ndjson.cut\n", path,
+                content.damage);
+    }
+    attn_journal_release(&content);
+    return code;
 }

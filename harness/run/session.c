@@ -3,11 +3,13 @@
 #include "run/session.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "host/entropy.h"
 #include "results/record.h"
+#include "results/replace.h"
 
 volatile int attn_interrupted;
 
@@ -100,53 +102,77 @@ int attn_session_record(struct attn_session *session, json_t *record)
         return -1;
     }
     attn_session_claim(session, record);
-    int result = session->results >= 0 ? attn_record_append(session->results, record) : 0;
+    int result = *session->folder ? attn_journal_append(&session->journal, record) : 0;
     if (json_array_append_new(session->records, record))
         result = -1;
     return result;
 }
 
-int attn_session_open(struct attn_session *session, const char *folder, const char *taken,
-                      char *why, size_t size)
+int attn_session_folder(struct attn_session *session, const char *folder,
+                        char results[ATTN_PATH_MAX], char *why, size_t size)
 {
-    char path[ATTN_PATH_MAX];
     if (attn_make_folder(folder)) {
         snprintf(why, size, "folder '%s' cannot be made: %s", folder, strerror(errno));
         return -1;
     }
-    if (attn_path_join(path, folder, "results.ndjson") ||
+    if (attn_path_join(results, folder, "results.ndjson") ||
         attn_path_join(session->log, folder, "workers.log")) {
         snprintf(why, size, "the path '%s' is too long", folder);
         return -1;
     }
-    if (taken && access(path, F_OK) == 0) {
-        snprintf(why, size, "'%s' holds a run already; %s", folder, taken);
-        return -1;
-    }
-    if (attn_record_open(path, &session->results, why, size))
-        return -1;
-    snprintf(session->folder, sizeof session->folder, "%s", folder);
     return 0;
+}
+
+int attn_session_create(struct attn_session *session, const char *folder, json_t *run,
+                        const char *taken, char *why, size_t size)
+{
+    char path[ATTN_PATH_MAX];
+    int result = attn_session_folder(session, folder, path, why, size);
+    if (!run && result == 0) {
+        snprintf(why, size, "no memory for what the run is made with");
+        result = -1;
+    } else if (result == 0 && access(path, F_OK) == 0) {
+        snprintf(why, size, "'%s' holds a run already; %s", folder, taken);
+        result = -1;
+    }
+    if (result == 0 && attn_journal_create(path, NULL, run, &session->journal, why, size))
+        result = -1;
+    if (result == 0)
+        snprintf(session->folder, sizeof session->folder, "%s", folder);
+    json_decref(run);
+    return result;
+}
+
+int attn_session_end(struct attn_session *session, char *why, size_t size)
+{
+    if (!*session->folder || attn_journal_end(&session->journal) == 0)
+        return 0;
+    snprintf(why, size, "the end of the run cannot be written: %m");
+    return -1;
 }
 
 int attn_session_write(const struct attn_session *session, json_t *value, const char *name,
                        size_t flags, char *why, size_t size)
 {
     char path[ATTN_PATH_MAX];
-    const int result = value && attn_path_join(path, session->folder, name) == 0
-                           ? json_dump_file(value, path, flags)
-                           : -1;
-    json_decref(value);
+    const unsigned refusals = attn_json_refusals();
+    char *text = value ? json_dumps(value, flags) : NULL;
+    int result = -1;
+    errno = ENOMEM;
+    if (text && attn_json_refusals() == refusals &&
+        attn_path_join(path, session->folder, name) == 0)
+        result = attn_replace(path, text, strlen(text));
     if (result)
-        snprintf(why, size, "%s cannot be written into '%s'", name, session->folder);
+        snprintf(why, size, "%s cannot be written into '%s': %m", name, session->folder);
+    json_decref(value);
+    free(text);
     return result;
 }
 
 void attn_session_close(struct attn_session *session)
 {
-    if (session->results >= 0)
-        close(session->results);
-    session->results = -1;
+    if (*session->folder)
+        attn_journal_close(&session->journal);
     json_decref(session->records);
     session->records = NULL;
     attn_roster_free(&session->roster);

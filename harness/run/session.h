@@ -10,6 +10,7 @@
 
 #include "case/case.h"
 #include "host/clock.h"
+#include "results/journal.h"
 #include "results/status.h"
 #include "run/paths.h"
 #include "run/roster.h"
@@ -39,12 +40,12 @@ struct attn_session {
     const struct attn_paths *paths;
     struct attn_roster roster;
     struct attn_case_list cases;
-    char folder[ATTN_PATH_MAX]; /* of the run; "": none */
-    int results;                /* results.ndjson; -1: none */
-    char log[ATTN_PATH_MAX];    /* of the workers; "": none */
-    json_t *records;            /* every record of this command, for tables and JUnit */
-    double began;               /* attn_now() */
-    double reserved_s;          /* of the budget, for cases that come later */
+    char folder[ATTN_PATH_MAX];  /* of the run; "": none */
+    struct attn_journal journal; /* results.ndjson; none without a folder */
+    char log[ATTN_PATH_MAX];     /* of the workers; "": none */
+    json_t *records;             /* every record of this command, for tables and JUnit */
+    double began;                /* attn_now() */
+    double reserved_s;           /* of the budget, for cases that come later */
     int counts[ATTN_STATUS_COUNT];
     enum attn_exit code;
     bool reproduced; /* settings.reproducer has been written */
@@ -70,13 +71,21 @@ void attn_session_claim(struct attn_session *session, const json_t *record);
  * reference. Returns 0, or -1 with errno. */
 int attn_session_record(struct attn_session *session, json_t *record);
 
-/* Opens the run folder and its results file. taken: what the message advises if the folder holds a
- * run; NULL: it is to be continued. */
-int attn_session_open(struct attn_session *session, const char *folder, const char *taken,
-                      char *why, size_t size);
+/* Makes the run folder, and its journal with `run` as the first line (provenance.h), of which it
+ * takes the reference. taken: what the message advises if the folder holds a run. Returns 0, or -1
+ * with the reason. */
+int attn_session_create(struct attn_session *session, const char *folder, json_t *run,
+                        const char *taken, char *why, size_t size);
 
-/* Writes a file of JSON into the run folder. Takes the reference; flags are those of jansson.
- * Returns 0, or -1 with the reason. */
+/* The paths of a run folder, which is made if needed. resume.h continues a run. */
+int attn_session_folder(struct attn_session *session, const char *folder,
+                        char results[ATTN_PATH_MAX], char *why, size_t size);
+
+/* Marks that all work of the command is done. Returns 0, or -1 with the reason. */
+int attn_session_end(struct attn_session *session, char *why, size_t size);
+
+/* Writes a file of JSON into the run folder, in the place of an older one (results/replace.h).
+ * Takes the reference; flags are those of jansson. Returns 0, or -1 with the reason. */
 int attn_session_write(const struct attn_session *session, json_t *value, const char *name,
                        size_t flags, char *why, size_t size);
 

@@ -3,6 +3,7 @@
 
     test_bench.py BUILD_DIR [unittest options]
 """
+import binascii
 import json
 import os
 import re
@@ -13,7 +14,7 @@ import subprocess
 import time
 import unittest
 
-from test_cli import BUILD, PLAIN, PROGRAM, QUICK, SMALL, Case, broken
+from test_cli import BUILD, PLAIN, PROGRAM, QUICK, SMALL, Case, broken, records_of
 
 
 class Bench(Case):
@@ -35,8 +36,7 @@ class Bench(Case):
 
     def test_records(self):
         run = self.run_folder("run", backends=("naive", "null"))
-        with open(os.path.join(run, "results.ndjson"), encoding="utf-8") as file:
-            records = [json.loads(line) for line in file]
+        records = records_of(os.path.join(run, "results.ndjson"))
         kinds = [record["type"] for record in records if record["backend"] == "naive"]
         self.assertEqual(kinds, ["verify", "round", "round", "bench"])
         bench = records[-1] if records[-1]["backend"] == "naive" else records[-2]
@@ -53,8 +53,7 @@ class Bench(Case):
         # So small that a run takes no longer than the device says, with sanitizers, too.
         self.expect(0, "bench", "--plugin", broken("device"), "s=11 dk=8", *QUICK, "-o",
                     self.path("run"))
-        with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
-            records = {record["type"]: record for record in map(json.loads, file)}
+        records = {r["type"]: r for r in records_of(self.path("run/results.ndjson"))}
         for when in ("before", "after"):
             self.assertEqual(records["round"]["device"][when],
                              {"clock_mhz": 1500, "memory_clock_mhz": 0, "temperature_c": 0,
@@ -67,8 +66,7 @@ class Bench(Case):
         done = self.expect(0, "bench", "-b", "naive", *QUICK, "--rounds", "1", "-o",
                            self.path("run"), SMALL)
         self.assertIn(" 1 round ", done.stdout)
-        with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
-            live = list(map(json.loads, file))[-1]["live"]
+        live = records_of(self.path("run/results.ndjson"))[-1]["live"]
         self.assertEqual(live["rounds"], 1)
         self.assertIsNone(live["low_ns"]["ci95"])
         self.assertEqual(live["paired"]["anchor"], "naive")  # itself
@@ -76,16 +74,15 @@ class Bench(Case):
     def test_what_failed_is_not_timed(self):
         self.expect(3, "bench", "--plugin", broken("unwritten"), PLAIN, *QUICK, "-o",
                     self.path("run"))
-        with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
-            self.assertEqual([json.loads(line)["type"] for line in file], ["verify"])
+        self.assertEqual([r["type"] for r in records_of(self.path("run/results.ndjson"))],
+                         ["verify"])
 
     def test_a_rate_above_the_roof_is_no_figure(self):
         done = self.expect(3, "bench", "--plugin", broken("shortcut"), *QUICK, "-o", self.path("run"),
                            "sq=1024 sk=1024 d=64 fill=zeros")
         self.assertIn("suspect", done.stdout)
         self.assertIn("above the roof of this machine", done.stdout)
-        with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
-            records = list(map(json.loads, file))
+        records = records_of(self.path("run/results.ndjson"))
         self.assertNotIn("bench", [record["type"] for record in records])
         self.assertEqual(records[-1]["status"], "suspect")
         self.expect(0, "report", self.path("run"))
@@ -124,15 +121,18 @@ class Bench(Case):
         self.assertIn("interrupted; the same command with --resume goes on", errors)
         self.assertRegex(said, r"\nCut off +1 timings have fewer rounds")
         self.assertEqual([bench["cut"] for bench in self.benches(results)], [True])
-        self.expect(0, "report", self.path("run"))
+        self.assertIn("is unfinished: it was cut short", self.expect(6, "report", self.path("run")).stderr)
         with open(self.path("run/report/report.md"), encoding="utf-8") as file:
             page = file.read()
         self.assertIn("Cut off", page)
+        self.assertIn("Not whole: unfinished", page)
         self.assertNotIn("Nothing was timed", page)
-        self.expect(0, "compare", self.path("run"), self.path("run"))
+        self.expect(6, "compare", self.path("run"), self.path("run"))
         # What was cut off is measured again.
-        self.expect(0, "bench", "-b", "naive", "--rounds", "3", "--cache", "hot", "--resume", "-o",
-                    self.path("run"), SMALL)
+        more = ["bench", "-b", "naive", "--rounds", "3", "--cache", "hot", "--resume", "-o",
+                self.path("run"), SMALL]
+        self.assertIn("number of rounds is 1000, now 3; --cross", self.expect(2, *more).stderr)
+        self.expect(0, *more, "--cross")
         self.assertEqual([bench.get("cut") for bench in self.benches(results)], [True, None])
         self.expect(0, "report", self.path("run"))
         with open(self.path("run/report/report.md"), encoding="utf-8") as file:
@@ -150,8 +150,7 @@ class Bench(Case):
 
     @staticmethod
     def benches(results):
-        with open(results, encoding="utf-8") as file:
-            return [record for record in map(json.loads, file) if record["type"] == "bench"]
+        return [record for record in records_of(results) if record["type"] == "bench"]
 
     def test_rows_are_listed_where_there_are_few_or_they_are_asked_for(self):
         cases = [f"s={n} d=8" for n in range(8, 50)]
@@ -193,14 +192,15 @@ class Bench(Case):
             self.assertEqual(file.read(), before)
         self.expect(0, "bench", "-b", "naive", *QUICK, "-o", run, "--resume", SMALL,
                     SMALL + " seed=2")
-        with open(results, encoding="utf-8") as file:
-            self.assertEqual(len(file.readlines()), 2 * len(before.splitlines()))
+        self.assertEqual([r["type"] for r in records_of(results)],
+                         2 * ["verify", "round", "round", "bench"])
+        self.expect(0, "report", run)
 
     def test_weights_are_kept_and_survive_a_resume(self):
         case, more = "h=2 s=9 d=8 out=weights", "h=2 s=9 d=8 seed=2 out=weights"
         run = self.run_folder("run", case, SMALL)
-        with open(os.path.join(run, "results.ndjson"), encoding="utf-8") as file:
-            verified = [r for r in map(json.loads, file) if r["type"] == "verify"]
+        verified = [r for r in records_of(os.path.join(run, "results.ndjson"))
+                    if r["type"] == "verify"]
         self.assertEqual(["weights_file" in record for record in verified], [True, False])
         name = verified[0]["weights_file"]
         self.assertEqual(name, "tensors/" + verified[0]["id"] + "-naive.safetensors")
@@ -297,7 +297,47 @@ class Compare(Case):
         with open(path, "r+b") as file:
             file.seek(40)
             file.write(b"#")
-        self.assertIn("line 1 does not match", self.expect(2, "compare", run, run).stderr)
+        for verb in (["compare", run, run], ["report", run], ["report", run, "--salvage"]):
+            self.assertIn("line 1 does not match", self.expect(6, *verb).stderr)
+        self.assertIn("line 1 does not match", self.expect(6, "bench", "-b", "naive", *QUICK, "-o",
+                                                           run, "--resume", SMALL).stderr)
+
+    def test_what_is_before_damage_can_be_salvaged(self):
+        run, whole = self.run_folder("run"), self.run_folder("whole")
+        path = os.path.join(run, "results.ndjson")
+        with open(path, encoding="utf-8") as file:
+            lines = file.readlines()
+        with open(path, "w", encoding="utf-8") as file:  # a line is missing
+            file.writelines(lines[:3] + lines[4:])
+        self.assertIn("line 4 has the number 5: lines are missing or out of order; --salvage",
+                      self.expect(6, "report", run).stderr)
+        said = self.expect(6, "report", run, "--salvage").stderr
+        self.assertIn("is damaged: line 4 has the number 5: lines are missing or out of order; only "
+                      "the 3 lines before it are used", said)
+        self.expect(6, "compare", whole, run)
+        self.assertIn("run is damaged", self.expect(7, "compare", whole, run, "--salvage").stderr)
+        resume = ["bench", "-b", "naive", *QUICK, "-o", run, "--resume", SMALL]
+        self.expect(6, *resume)
+        self.expect(0, *resume, "--salvage")
+        with open(path + ".cut", encoding="utf-8") as file:
+            self.assertEqual(file.readlines(), lines[4:])
+        self.expect(0, "report", run)
+        self.expect(2, "bench", "-b", "naive", *QUICK, "-o", self.path("new"), "--salvage", SMALL)
+
+    def test_an_earlier_version_is_read_and_said_to_be_one(self):
+        run = self.run_folder("run")
+        path = os.path.join(run, "results.ndjson")
+        records = records_of(path)
+        with open(path, "w", encoding="utf-8") as file:
+            for record in records:
+                for key in ("seq", "run", "crc32"):
+                    record.pop(key)
+                body = json.dumps(record, separators=(",", ":"))[:-1]
+                file.write(f'{body},"crc32":"{binascii.crc32(body.encode()):08x}"}}\n')
+        self.assertIn("is of an earlier version", self.expect(0, "report", run).stderr)
+        self.assertIn("is of an earlier version", self.expect(0, "compare", run, run).stderr)
+        self.assertIn("earlier version", self.expect(2, "bench", "-b", "naive", *QUICK, "-o", run,
+                                                     "--resume", SMALL).stderr)
 
 
 if __name__ == "__main__":

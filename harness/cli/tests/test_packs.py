@@ -10,7 +10,7 @@ import os
 import struct
 import unittest
 
-from test_cli import BUILD, Case
+from test_cli import BUILD, Case, records_of
 
 TEXTBOOK = os.path.join(BUILD, "share", "attnbench", "cases", "textbook")
 
@@ -91,8 +91,7 @@ class Packs(Case):
         pack, run = self.path("made.safetensors"), self.path("run")
         write_pack(pack, UNIFORM, case="mask=causal_br+len scale=2")
         self.expect(0, "verify", "-b", "naive", "-o", run, pack, "h=2 s=3 d=4")
-        with open(os.path.join(run, "results.ndjson"), encoding="utf-8") as file:
-            records = [json.loads(line) for line in file]
+        records = records_of(os.path.join(run, "results.ndjson"))
         held = {record.get("pack") for record in records if "data=" in record["case"]}
         self.assertEqual(held, {"dk=2 dtype=f64 dv=1 mask=causal_br+len scale=2 sk=2 sq=1"})
         self.assertEqual([record["name"] for record in records if "pack" not in record], [""])

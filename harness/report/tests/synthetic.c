@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "results/field.h"
-#include "results/record.h"
+#include "results/journal.h"
 #include "results/statistics.h"
 
 struct shape {
@@ -318,15 +318,19 @@ int synthetic_folder(const struct attn_run_data *run, const char *folder)
     if (json_dump_file(run->machine, path, JSON_INDENT(1)) != 0)
         return -1;
     snprintf(path, sizeof path, "%s/results.ndjson", folder);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0644), status = fd < 0;
+    struct attn_journal journal;
+    char why[512];
+    json_t *about = json_object(), *record;
+    unlink(path);
+    int status = attn_journal_create(path, NULL, about, &journal, why, sizeof why);
     size_t i;
-    json_t *record;
+    json_decref(about);
     json_array_foreach(run->records, i, record)
     {
-        status = status || attn_record_append(fd, record) != 0;
+        status = status || attn_journal_append(&journal, record) != 0;
     }
-    if (fd >= 0)
-        close(fd);
+    status = status || attn_journal_end(&journal) != 0;
+    attn_journal_close(&journal);
     return status;
 }
 

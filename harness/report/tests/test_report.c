@@ -66,7 +66,7 @@ static void a_whole_report(void **state)
     struct attn_run_data made = synthetic_run((struct synthetic){.seed = 1}), run;
     assert_int_equal(synthetic_folder(&made, folder), 0);
     attn_run_release(&made);
-    if (attn_run_read(folder, &run, why, sizeof why) != 0)
+    if (attn_run_read(folder, false, &run, why, sizeof why) != 0)
         fail_msg("%s", why);
     assert_int_equal(folder_report(&run, script_dir, note, sizeof note), 0);
     bool pictures = strncmp(note, "no pictures", 11) != 0;

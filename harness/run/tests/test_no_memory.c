@@ -22,6 +22,7 @@
 #include "pack/pack.h"
 #include "reference/dtype.h"
 #include "report/compare.h"
+#include "results/journal.h"
 #include "results/record.h"
 #include "run/resume.h"
 #include "run/roster.h"
@@ -40,8 +41,6 @@ void *__wrap_realloc(void *old, size_t size);
 void *__wrap_reallocarray(void *old, size_t count, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
 char *__wrap_strdup(const char *text);
-json_t *__real_attn_record_read(const char *path, int *torn, char *why, size_t size);
-json_t *__wrap_attn_record_read(const char *path, int *torn, char *why, size_t size);
 
 static const char *cases_folder;
 static long until_refusal = -1; /* allocations still granted; negative: all */
@@ -82,20 +81,6 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size)
 char *__wrap_strdup(const char *text)
 {
     return refused() ? NULL : __real_strdup(text);
-}
-
-static bool reading_succeeds;
-
-/* Without memory Jansson's scanner drops single bytes of a text and says nothing. */
-json_t *__wrap_attn_record_read(const char *path, int *torn, char *why, size_t size)
-{
-    const long left = until_refusal;
-    if (reading_succeeds)
-        until_refusal = -1;
-    json_t *records = __real_attn_record_read(path, torn, why, size);
-    if (reading_succeeds)
-        until_refusal = left;
-    return records;
 }
 
 /* Refuses allocation 0, 1, 2 ... of `work`, which returns 0 or leaves a reason, until it makes
@@ -303,11 +288,57 @@ static void judging(void **state)
 static char results[] = "/tmp/attn_no_memory_XXXXXX";
 static struct attn_run_data run;
 
+/* Jansson leaves out what it found no memory for: what is read must be whole nevertheless. */
 static int read_results(char *why, size_t size)
 {
-    json_t *records = attn_record_read(results, NULL, why, size);
-    const int status = records ? 0 : -1;
-    json_decref(records);
+    struct attn_journal_content content;
+    const enum attn_journal_status status = attn_journal_read(results, false, &content, why, size);
+    if (status == ATTN_JOURNAL_DAMAGED)
+        fail_msg("lack of memory was taken for damage: %s", why);
+    if (status)
+        return -1;
+    if (!content.ended || !json_equal(content.records, run.records))
+        fail_msg("records have changed, and no word of it");
+    attn_journal_release(&content);
+    return 0;
+}
+
+/* The same for what is written: the line before is whole, and so is the next one. */
+static int write_results(char *why, size_t size)
+{
+    struct attn_journal journal;
+    struct attn_journal_content content;
+    const long left = until_refusal;
+    unlink(results);
+    attn_record_begin();
+    json_t *record = json_pack("{s:s,s:s,s:s,s:s,s:[s,s]}", "type", "verify", "id", "0", "backend",
+                               "b", "status", "pass", "more", "a", "b");
+    json_t *about = json_pack("{s:s}", "commit", "abc");
+    int status = -1;
+    if (attn_journal_create(results, NULL, about, &journal, why, size) == 0) {
+        if (attn_journal_append(&journal, record) == 0 && attn_journal_end(&journal) == 0)
+            status = 0;
+        else
+            snprintf(why, size, "%s", strerror(errno));
+        attn_journal_close(&journal);
+    }
+    const long spent = until_refusal;
+    until_refusal = -1;
+    /* The record itself may lack what there was no memory for, but then it was not written. */
+    json_t *whole = json_pack("{s:s,s:s,s:s,s:s,s:[s,s]}", "type", "verify", "id", "0", "backend",
+                              "b", "status", "pass", "more", "a", "b");
+    if (attn_journal_read(results, false, &content, why, size) == 0) {
+        for (size_t r = 0; r < json_array_size(content.records); r++)
+            assert_true(json_equal(json_array_get(content.records, r), whole));
+        if (status == 0 && (!content.ended || json_array_size(content.records) != 1))
+            fail_msg("a record is missing, and no word of it (%ld)", left);
+        attn_journal_release(&content);
+    } else if (access(results, F_OK) == 0)
+        fail_msg("what was written is damaged: %s", why);
+    until_refusal = spent;
+    json_decref(whole);
+    json_decref(record);
+    json_decref(about);
     return status;
 }
 
@@ -331,22 +362,25 @@ static char run_folder[] = "/tmp/attn_no_memory_XXXXXX";
 /* Many verdicts, so that lists of keys must grow, on the first of two cases. */
 static void make_run(void)
 {
-    char path[ATTN_PATH_MAX];
+    char path[ATTN_PATH_MAX], why[512];
+    struct attn_journal journal;
     assert_non_null(mkdtemp(run_folder));
     attn_path_join(path, run_folder, "results.ndjson");
-    const int fd = open(path, O_WRONLY | O_CREAT, 0644);
-    assert_true(fd >= 0);
+    json_t *about = json_object();
+    assert_int_equal(attn_journal_create(path, NULL, about, &journal, why, sizeof why), 0);
+    json_decref(about);
     char id[ATTN_CASE_ID_LEN + 1], backend[16];
     attn_case_id(&made.items[0], id);
+    attn_record_begin();
     for (int b = 0; b < 24; b++) {
         snprintf(backend, sizeof backend, "b%d", b);
         json_t *record =
             json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:s}", "type", "verify", "id", id, "backend",
                       backend, "options", "", "threads", 1, "status", "fail", "reason", "");
-        assert_int_equal(attn_record_append(fd, record), 0);
+        assert_int_equal(attn_journal_append(&journal, record), 0);
         json_decref(record);
     }
-    close(fd);
+    attn_journal_close(&journal);
 }
 
 /* A finished case is not measured again, and every record of it counts. */
@@ -362,17 +396,21 @@ static int resume_run(char *why, size_t size)
                                    .roster = {.items = &b3, .count = 1},
                                    .cases = cases,
                                    .records = json_array()};
-    int status = session.records ? 0 : -1;
-    snprintf(session.folder, sizeof session.folder, "%s", run_folder);
+    json_t *about = json_object();
+    const struct attn_resume_wish wish = {.run = about, .cross = true};
+    int status = session.records && about ? 0 : -1;
     if (status)
         snprintf(why, size, "no memory");
     else
-        status = attn_resume(&session, why, size);
+        status = attn_resume(&session, run_folder, &wish, why, size) == ATTN_EXIT_OK ? 0 : -1;
     if (status == 0 && (session.cases.count != 1 || json_array_size(session.records) != 24))
         fail_msg("%zu cases left, %zu of 24 records, and no word of it", session.cases.count,
                  json_array_size(session.records));
+    if (*session.folder)
+        attn_journal_close(&session.journal);
     attn_case_list_free(&session.cases);
     json_decref(session.records);
+    json_decref(about);
     return status;
 }
 
@@ -382,9 +420,7 @@ static void resuming(void **state)
     char why[512] = "", path[ATTN_PATH_MAX];
     assert_int_equal(parse("s=4 d=8", &made, why, sizeof why), 0);
     make_run();
-    reading_succeeds = true;
     with_refusals(resume_run, 20);
-    reading_succeeds = false;
     attn_case_list_free(&made);
     attn_path_join(path, run_folder, "results.ndjson");
     unlink(path);
@@ -395,10 +431,16 @@ static void resuming(void **state)
 static void results_and_comparison(void **state)
 {
     (void)state;
-    const int fd = mkstemp(results);
-    assert_true(fd >= 0);
+    struct attn_journal journal;
+    struct attn_journal_content content;
     char why[512] = "";
+    json_t *about = json_object();
+    close(mkstemp(results));
+    unlink(results);
+    assert_int_equal(attn_journal_create(results, NULL, about, &journal, why, sizeof why), 0);
+    json_decref(about);
     static const char *const names[] = {"one", "two"};
+    attn_record_begin();
     for (int b = 0; b < 2; b++) {
         json_t *verify =
             json_pack("{s:s,s:s,s:s,s:s,s:s,s:s}", "type", "verify", "id", "0123", "case",
@@ -407,18 +449,21 @@ static void results_and_comparison(void **state)
             json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:i,s:[[f],[f]]}", "type", "bench", "id",
                       "0123", "case", "dk=8 sq=4", "backend", names[b], "options", "", "status",
                       "pass", "cache", "hot", "threads", 1, "samples_ns", 100.0, 101.0);
-        assert_int_equal(attn_record_append(fd, verify), 0);
-        assert_int_equal(attn_record_append(fd, bench), 0);
+        assert_int_equal(attn_journal_append(&journal, verify), 0);
+        assert_int_equal(attn_journal_append(&journal, bench), 0);
         json_decref(verify);
         json_decref(bench);
     }
-    close(fd);
+    assert_int_equal(attn_journal_end(&journal), 0);
+    attn_journal_close(&journal);
+    assert_int_equal(attn_journal_read(results, false, &content, why, sizeof why), 0);
+    run.records = json_incref(content.records);
+    attn_journal_release(&content);
     with_refusals(read_results, 5);
-    run.records = attn_record_read(results, NULL, why, sizeof why);
-    assert_non_null(run.records);
     run.machine = json_object();
     with_refusals(compare_run, 5);
     with_refusals(write_junit, 3);
+    with_refusals(write_results, 5);
     json_decref(run.records);
     json_decref(run.machine);
     unlink(results);
@@ -438,6 +483,5 @@ int main(int argc, char **argv)
     cases_folder = argv[1];
     worker_path = argv[2];
     plugin_path = argv[3];
-    json_set_alloc_funcs(__wrap_malloc, free);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

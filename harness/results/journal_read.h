@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* journal_read.h - reads results.ndjson (journal.h), and tells what is missing or does not belong
+ * there. */
+#ifndef ATTN_JOURNAL_READ_H
+#define ATTN_JOURNAL_READ_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { ATTN_JOURNAL_FORMAT = 2, ATTN_JOURNAL_IDENTITY = 16 };
+
+/* What became of reading or opening one. */
+enum attn_journal_status {
+    ATTN_JOURNAL_OK = 0,
+    ATTN_JOURNAL_UNREADABLE = -1, /* no such file, no regular file, in use, no memory, ... */
+    ATTN_JOURNAL_DAMAGED = -2     /* a line is damaged, missing, doubled, swapped or foreign */
+};
+
+/* What a journal holds. */
+struct attn_journal_content {
+    json_t *records; /* array: what was appended, in order, without the fields named above */
+    json_t *run;     /* the fields of the first line; NULL: an earlier version, or empty */
+    char identity[ATTN_JOURNAL_IDENTITY + 1]; /* "": an earlier version, or empty */
+    uint64_t lines, bytes; /* that are whole and in order: all, or those before the damage */
+    bool ended;            /* the last line is `end` */
+    bool old;              /* of an earlier version, which marked no end */
+    bool torn;             /* half a line at the end was left out: its writer was killed */
+    char damage[320];      /* with salvage: what is wrong after `lines`; "": nothing */
+};
+
+/* Reads a journal. salvage: of a damaged one, keep what is before the damage, if that is anything;
+ * else it is refused. On failure (why, size) has the reason and there is nothing to release. */
+enum attn_journal_status attn_journal_read(const char *path, bool salvage,
+                                           struct attn_journal_content *content, char *why,
+                                           size_t size);
+/* The same of a file that is open; path: for messages. */
+enum attn_journal_status attn_journal_read_fd(int fd, const char *path, bool salvage,
+                                              struct attn_journal_content *content, char *why,
+                                              size_t size);
+void attn_journal_release(struct attn_journal_content *content);
+
+#endif
