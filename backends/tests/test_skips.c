@@ -28,7 +28,7 @@ static int begin(void **state)
     session.paths = &paths;
     if (attn_paths_find(&paths, why, sizeof why) == 0 &&
         snprintf(paths.worker, sizeof paths.worker, "%s", TEST_WORKER) > 0 &&
-        attn_suite_load(&paths, &cases, &session.cases, why, sizeof why) == 0 &&
+        attn_suite_load(&paths, &cases, &session.cases, NULL, why, sizeof why) == 0 &&
         attn_roster_load(&paths, &backends, &session.roster, why, sizeof why) == 0)
         seats = calloc(session.roster.count, sizeof *seats);
     else

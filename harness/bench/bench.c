@@ -38,6 +38,8 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
     size_t n = session->roster.count;
     struct attn_roof roof = {0};
     double harness_ns = 0, raised = attn_now();
+    if (attn_session_empty(session))
+        return attn_machine_write(session, &roof, 0, why, size);
     attn_roof_raise(session, &roof);
     attn_roof_products(session, &roof);
     struct attn_progress progress;

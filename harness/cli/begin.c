@@ -57,14 +57,16 @@ enum attn_exit attn_session_begin(struct attn_command *c, const struct attn_path
     if (attn_worker_check(paths))
         return ATTN_EXIT_INTERNAL;
     if (check_threads(c->settings.threads, why, sizeof why) ||
-        attn_suite_load(paths, &suite, &session->cases, why, sizeof why))
+        attn_suite_load(paths, &suite, &session->cases, &session->selection, why, sizeof why))
         return attn_complain(ATTN_EXIT_USAGE, why);
     const enum attn_exit code = attn_roster_load(paths, &wish, &session->roster, why, sizeof why);
     if (code)
         return attn_complain(code, why);
     name_absent(&session->roster);
-    if (session->cases.count == 0)
+    session->shard = suite.shard;
+    if (session->selection.cases == 0)
         return attn_complain(ATTN_EXIT_NOTHING, "no case matches");
+    attn_shard_note(&session->shard, session->cases.count, session->selection.cases);
     if (session->roster.count == 0)
         return attn_complain(ATTN_EXIT_NOTHING, "no backend can run on this machine; 'attnbench "
                                                 "doctor' says why");

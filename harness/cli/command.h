@@ -98,6 +98,9 @@ void attn_print_records(const json_t *records);
 enum attn_print { ATTN_PRINT_LINES, ATTN_PRINT_TABLE, ATTN_PRINT_JSON };
 void attn_print_cases(const struct attn_case_list *cases, enum attn_print form);
 
+/* Says on stderr how many of the `of` cases are in the shard, if there is one. */
+void attn_shard_note(const struct attn_shard *shard, size_t cases, size_t of);
+
 /* Can the worker be run? If not, says why on stderr. Returns 0 or -1. */
 int attn_worker_check(const struct attn_paths *paths);
 

@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "cli/number.h"
+#include "cli/shard.h"
 #include "history/history.h"
 #include "run/checks.h"
 #include "run/drift.h"
@@ -139,18 +140,8 @@ static enum attn_exit take_suite(const struct attn_flag *flag, char *text, struc
 static enum attn_exit take_shard(const struct attn_flag *flag, char *text, struct attn_command *c,
                                  char *why, size_t size)
 {
-    char first[16];
-    const char *slash = strchr(text, '/');
-    long long i = 0, n = 0;
-    if (slash && (size_t)(slash - text) < sizeof first) {
-        snprintf(first, sizeof first, "%.*s", (int)(slash - text), text);
-        if (attn_integer_parse(slash + 1, 1, 1000000, &n) && attn_integer_parse(first, 1, n, &i)) {
-            c->suite.shard = (int)i;
-            c->suite.shards = (int)n;
-            return ATTN_EXIT_OK;
-        }
-    }
-    return bad_value(flag, text, "I/N with 1 <= I <= N", why, size);
+    (void)flag;
+    return attn_shard_parse(text, &c->suite.shard, why, size) ? ATTN_EXIT_USAGE : ATTN_EXIT_OK;
 }
 
 static enum attn_exit part(const struct attn_flag *flag, char *text, char separator,
@@ -326,7 +317,9 @@ const struct attn_flag attn_flags[] = {
      "largest sizes"},
     {"filter", 0, "GLOB", WORKS | LIST, take_text, AT(suite.filter), 0,
      "only cases whose name or id matches"},
-    {"shard", 0, "I/N", WORKS | LIST, take_shard, 0, 0, "every N-th case, from the I-th on"},
+    {"shard", 0, "I/N|auto", WORKS | LIST, take_shard, 0, 0,
+     "only the I-th of N parts, by a hash of the case's id; auto: from the variables of a Slurm "
+     "array, Kubernetes, MPI or CI"},
     {"seed", 0, "N", WORKS | LIST, take_seed, 0, 0, "replaces the seed of every case"},
     {"sample-seed", 0, "N", WORKS, take_sample_seed, 0, 0,
      "decides which rows are judged where not all are (default: fresh; a record has it)"},

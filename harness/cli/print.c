@@ -62,6 +62,15 @@ void attn_print_cases(const struct attn_case_list *cases, enum attn_print form)
         printf(cases->count ? "\n]\n" : "[]\n");
 }
 
+void attn_shard_note(const struct attn_shard *shard, size_t cases, size_t of)
+{
+    if (shard->count == 0 || of == 0)
+        return;
+    fprintf(stderr, "attnbench: shard %d of %d (%s): %zu of %zu case%s%s\n", shard->index,
+            shard->count, shard->from, cases, of, of == 1 ? "" : "s",
+            cases ? "" : ", so there is nothing to do");
+}
+
 int attn_terminal_columns(int otherwise)
 {
     enum { LEAST = 40, MOST = 10000 };

@@ -63,7 +63,8 @@ static enum attn_exit conclude(struct attn_command *c, const struct attn_paths *
                                const struct attn_session *session)
 {
     char line[1280], report[ATTN_PATH_MAX];
-    const bool reports = c->verb->run == attn_verb_run && !attn_interrupted;
+    const bool reports =
+        c->verb->run == attn_verb_run && !attn_interrupted && !attn_session_empty(session);
     enum attn_exit code = attn_conclude(session, line, sizeof line);
     if (reports && attn_path_join(report, c->out, "report"))
         code = attn_complain(ATTN_EXIT_USAGE, "the run's path is too long");
@@ -71,7 +72,7 @@ static enum attn_exit conclude(struct attn_command *c, const struct attn_paths *
         code = attn_exit_stronger(code, attn_report_of(c, c->out, report, paths));
     if (c->json)
         attn_print_records(session->records);
-    else
+    else if (!attn_session_empty(session))
         code = attn_exit_stronger(code, print_screen(c, session, reports ? report : NULL));
     if (attn_interrupted)
         attn_complain(code, "interrupted; the same command with --resume goes on");

@@ -91,16 +91,17 @@ static enum attn_exit list_cases(struct attn_command *c, const struct attn_paths
                                  size_t first)
 {
     struct attn_case_list cases;
+    struct attn_selection selection;
     struct attn_suite_wish suite = c->suite;
     suite.cases = c->arguments + first;
     suite.n_cases = c->n_arguments - first;
     char why[1024];
-    if (attn_suite_load(paths, &suite, &cases, why, sizeof why))
+    if (attn_suite_load(paths, &suite, &cases, &selection, why, sizeof why))
         return attn_complain(ATTN_EXIT_USAGE, why);
     attn_print_cases(&cases, c->json ? ATTN_PRINT_JSON : ATTN_PRINT_TABLE);
-    size_t count = cases.count;
+    attn_shard_note(&suite.shard, cases.count, selection.cases);
     attn_case_list_free(&cases);
-    return count ? ATTN_EXIT_OK : attn_complain(ATTN_EXIT_NOTHING, "no case matches");
+    return selection.cases ? ATTN_EXIT_OK : attn_complain(ATTN_EXIT_NOTHING, "no case matches");
 }
 
 /* Prints fills or checks: names and their meaning. */

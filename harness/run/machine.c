@@ -118,11 +118,12 @@ static json_t *backends_json(const struct attn_roster *roster)
             hash[0] = '\0';
         json_array_append_new(
             list,
-            json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:b}", "name", c->info.name,
-                      "plugin", slash ? slash + 1 : c->plugin, "plugin_sha256", hash, "version",
-                      c->info.version, "description", c->info.description, "options", c->options,
-                      "exactness", attn_exactness_name(c->info.exactness), "available",
-                      c->info.available, "reason", c->info.reason, "device", c->info.device == 1));
+            json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:b, s:b}", "name",
+                      c->info.name, "plugin", slash ? slash + 1 : c->plugin, "plugin_sha256", hash,
+                      "version", c->info.version, "description", c->info.description, "options",
+                      c->options, "exactness", attn_exactness_name(c->info.exactness), "available",
+                      c->info.available, "reason", c->info.reason, "device", c->info.device == 1,
+                      "asked", c->asked || c->named));
     }
     return list;
 }
@@ -157,6 +158,14 @@ static json_t *ceilings_json(const struct attn_ceilings *c, json_t *gemm)
                      rungs, "reads", reads, "gemm", gemm);
 }
 
+/* null: all cases. */
+static json_t *shard_json(const struct attn_shard *shard)
+{
+    return shard->count == 0 ? json_null()
+                             : json_pack("{s:i, s:i, s:s}", "index", shard->index, "count",
+                                         shard->count, "from", shard->from);
+}
+
 json_t *attn_machine_json(const struct attn_session *session, const struct attn_roof *roof,
                           double harness_ns)
 {
@@ -173,7 +182,7 @@ json_t *attn_machine_json(const struct attn_session *session, const struct attn_
     attn_file_line("", "/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof thp);
     return json_pack(
         "{s:{s:s, s:s, s:s, s:s}, s:s, s:o, s:I, s:s, s:s, s:i, s:o, s:s, s:s,"
-        " s:{s:i, s:i, s:f, s:s, s:f}, s:o, s:o, s:o, s:s, s:s, s:s, s:i, s:o}",
+        " s:{s:i, s:i, s:f, s:s, s:f}, s:o, s:o, s:o, s:s, s:s, s:s, s:i, s:o, s:o, s:{s:I, s:s}}",
         "attnbench", "version", ATTNBENCH_VERSION, "commit", ATTNBENCH_COMMIT, "commit_date",
         ATTNBENCH_COMMIT_DATE, "build", ATTNBENCH_BUILD, "date", date, "cpu", cpu_json(),
         "memory_bytes", (json_int_t)memory_line("MemTotal"), "kernel", kernel.release, "compiler",
@@ -183,7 +192,9 @@ json_t *attn_machine_json(const struct attn_session *session, const struct attn_
         ceilings_json(&roof->ceilings, roof->gemm), "backends", backends_json(&session->roster),
         "harness_ns", harness_ns > 0 ? json_real(harness_ns) : json_null(), "isolation",
         attn_isolate_level(), "compiler_flags", ATTNBENCH_FLAGS, "libc", gnu_get_libc_version(),
-        "page_bytes", (int)sysconf(_SC_PAGESIZE), "throttled", throttled_json());
+        "page_bytes", (int)sysconf(_SC_PAGESIZE), "throttled", throttled_json(), "shard",
+        shard_json(&session->shard), "selection", "cases", (json_int_t)session->selection.cases,
+        "sha256", session->selection.sha256);
 }
 
 int attn_machine_write(const struct attn_session *session, const struct attn_roof *roof,

@@ -42,6 +42,11 @@ bool attn_session_over(const struct attn_session *session)
            attn_now() - session->began > session->settings.budget_s - session->reserved_s;
 }
 
+bool attn_session_empty(const struct attn_session *session)
+{
+    return session->cases.count == 0 && json_array_size(session->records) == 0;
+}
+
 /* The exit code that one verdict asks for. */
 static enum attn_exit claim_of(enum attn_status status, bool harmless, bool strict)
 {

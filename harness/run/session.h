@@ -14,6 +14,7 @@
 #include "results/status.h"
 #include "run/paths.h"
 #include "run/roster.h"
+#include "run/shard.h"
 
 struct attn_settings {
     int threads;        /* of a backend */
@@ -40,6 +41,8 @@ struct attn_session {
     const struct attn_paths *paths;
     struct attn_roster roster;
     struct attn_case_list cases;
+    struct attn_shard shard; /* of the cases; index 0: all of them */
+    struct attn_selection selection;
     char folder[ATTN_PATH_MAX];  /* of the run; "": none */
     struct attn_journal journal; /* results.ndjson; none without a folder */
     char log[ATTN_PATH_MAX];     /* of the workers; "": none */
@@ -62,6 +65,9 @@ void attn_settings_default(struct attn_settings *settings);
 
 /* Is the budget used up, but for what is reserved? */
 bool attn_session_over(const struct attn_session *session);
+
+/* Is its shard without a case? */
+bool attn_session_empty(const struct attn_session *session);
 
 /* Counts a verdict (a record of type verify) and raises the exit code accordingly. A skip whose
  * field `expected` is true (budget, memory, missing device, a listed one) leaves the code. */

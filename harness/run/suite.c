@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <ftw.h>
+#include <sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -209,28 +210,68 @@ static int add_random(const struct attn_suite_wish *wish, struct attn_case_list 
     return 0;
 }
 
-/* Keeps the cases that filter and shard choose; frees the others. */
-static void narrow(const struct attn_suite_wish *wish, struct attn_case_list *list)
+int attn_shard_of(const char *id, int count)
+{
+    return (int)(strtoull(id, NULL, 16) % (unsigned long long)count) + 1;
+}
+
+struct id {
+    char text[ATTN_CASE_ID_LEN + 1];
+};
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(((const struct id *)a)->text, ((const struct id *)b)->text);
+}
+
+/* Sorts the ids. */
+static void select_ids(struct id *ids, size_t count, struct attn_selection *selection)
+{
+    SHA2_CTX hash;
+    SHA256Init(&hash);
+    qsort(ids, count, sizeof *ids, by_text);
+    selection->cases = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0 && by_text(&ids[i - 1], &ids[i]) == 0)
+            continue;
+        SHA256Update(&hash, (const uint8_t *)ids[i].text, ATTN_CASE_ID_LEN);
+        SHA256Update(&hash, (const uint8_t *)"\n", 1);
+        selection->cases++;
+    }
+    SHA256End(&hash, selection->sha256);
+}
+
+/* Keeps the cases that filter and shard choose; frees the others. Returns 0, or -1: no memory. */
+static int narrow(const struct attn_suite_wish *wish, struct attn_case_list *list,
+                  struct attn_selection *selection)
 {
     size_t kept = 0, matched = 0;
+    struct id *ids = calloc(list->count + 1, sizeof *ids);
+    if (!ids)
+        return -1;
     for (size_t i = 0; i < list->count; i++) {
         struct attn_case *c = &list->items[i];
-        char id[ATTN_CASE_ID_LEN + 1];
+        char *id = ids[matched].text;
         attn_case_id(c, id);
-        bool keep =
+        const bool fits =
             !wish->filter || attn_glob(wish->filter, c->name) || attn_glob(wish->filter, id);
-        if (keep && wish->shards > 0)
-            keep = (int)(matched++ % (size_t)wish->shards) == wish->shard - 1;
-        if (keep)
+        matched += fits;
+        if (fits &&
+            (wish->shard.count == 0 || attn_shard_of(id, wish->shard.count) == wish->shard.index))
             list->items[kept++] = *c;
         else
             attn_case_free(c);
     }
     list->count = kept;
+    if (selection)
+        select_ids(ids, matched, selection);
+    free(ids);
+    return 0;
 }
 
 int attn_suite_load(const struct attn_paths *paths, const struct attn_suite_wish *wish,
-                    struct attn_case_list *list, char *why, size_t size)
+                    struct attn_case_list *list, struct attn_selection *selection, char *why,
+                    size_t size)
 {
     struct attn_case_list found = {0};
     if (wish->fuzz > 0 && wish->n_cases > 0) {
@@ -256,7 +297,10 @@ int attn_suite_load(const struct attn_paths *paths, const struct attn_suite_wish
         if (wish->seed_given && wish->fuzz == 0 && !found.items[i].data)
             found.items[i].seed = wish->seed;
     }
-    narrow(wish, &found);
+    if (narrow(wish, &found, selection)) {
+        snprintf(why, size, "no memory for %zu cases", found.count);
+        goto failed;
+    }
     *list = found;
     return 0;
 failed:

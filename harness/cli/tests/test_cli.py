@@ -120,7 +120,7 @@ class Help(Case):
 
     def test_bad_values_are_refused(self):
         for option in (["--threads", "0"], ["--threads", "x"], ["--budget", "10q"],
-                       ["--shard", "3/2"], ["--seed", "-1"], ["--rounds"]):
+                       ["--shard", "3/2"], ["--shard", "0/2"], ["--seed", "-1"], ["--rounds"]):
             verb = "bench" if option[0] == "--rounds" else "verify"
             self.assertTrue(self.expect(2, verb, SMALL, *option).stderr.startswith("attnbench: "))
         twins = ["verify", "--plugin", broken("twins"), PLAIN, "-b"]
@@ -303,6 +303,43 @@ class List(Case):
         self.assertEqual(sorted(item["id"] for part in parts for item in part),
                          sorted(item["id"] for item in every))
         self.expect(7, "list", "cases", "--filter", "no such case")
+
+    def test_a_shard_without_cases_is_no_failure(self):
+        shard = {i: self.expect(0, "list", "cases", "--json", "--shard", f"{i}/3", SMALL)
+                 for i in (1, 2, 3)}
+        mine = [i for i, done in shard.items() if json.loads(done.stdout)]
+        self.assertEqual(len(mine), 1)
+        other = mine[0] % 3 + 1
+        self.assertIn(f"shard {other} of 3 (--shard): 0 of 1 case, so there is nothing to do",
+                      shard[other].stderr)
+        self.expect(7, "list", "cases", "--shard", "1/3", "--filter", "nothing", SMALL)
+        for verb in ("verify", "bench", "run"):
+            run = self.path(verb)
+            done = self.expect(0, verb, "-b", "naive", "--shard", f"{other}/3", "-o", run, SMALL)
+            self.assertIn("nothing to do", done.stderr)
+            with open(run + "/machine.json", encoding="utf-8") as file:
+                machine = json.load(file)
+            self.assertEqual(machine["shard"], {"index": other, "count": 3, "from": "--shard"})
+            self.assertEqual(machine["selection"]["cases"], 1)
+            self.assertTrue(os.path.exists(run + "/results.ndjson"))
+
+    def test_a_shard_comes_from_its_engine(self):
+        self.assertEqual(
+            [len(json.loads(self.expect(0, "list", "cases", "--json", "--shard", "auto",
+                                        "s=1:20:+1 d=8", env={"CI_NODE_INDEX": index,
+                                                           "CI_NODE_TOTAL": "2"}).stdout))
+             for index in "12"],
+            [len(json.loads(self.expect(0, "list", "cases", "--json", "--shard", f"{index}/2",
+                                        "s=1:20:+1 d=8").stdout)) for index in "12"])
+        self.assertIn("CI_NODE_TOTAL", self.expect(2, "verify", "--shard", "auto", SMALL,
+                                                   env={"CI_NODE_INDEX": "1"}).stderr)
+
+    def test_in_a_shard_a_backend_may_skip_all(self):
+        odd = "s=24 d=8 dtype=f64"  # which the one of simd refuses
+        self.expect(7, "verify", "-b", "avx2", odd)
+        part = [i for i in (1, 2) if json.loads(
+            self.expect(0, "list", "cases", "--json", "--shard", f"{i}/2", odd).stdout)][0]
+        self.expect(0, "verify", "-b", "avx2", "--shard", f"{part}/2", odd)
 
 
 class Verify(Case):

@@ -136,7 +136,7 @@ static int load_suite(char *why, size_t size)
     attn_path_join(file, cases_folder, "textbook.cases");
     const char *const cases[] = {file, rich_line};
     const struct attn_suite_wish wish = {.cases = cases, .n_cases = 2, .filter = "*"};
-    const int status = attn_suite_load(&paths, &wish, &list, why, size);
+    const int status = attn_suite_load(&paths, &wish, &list, NULL, why, size);
     attn_case_list_free(&list);
     return status;
 }
@@ -147,7 +147,8 @@ static int load_folder(char *why, size_t size)
     struct attn_paths paths = {.worker = ""};
     struct attn_case_list list = {0};
     attn_path_join(paths.packs, cases_folder, "textbook");
-    const int status = attn_suite_load(&paths, &(struct attn_suite_wish){0}, &list, why, size);
+    const int status =
+        attn_suite_load(&paths, &(struct attn_suite_wish){0}, &list, NULL, why, size);
     if (status == 0 && list.count != 5)
         fail_msg("%zu of 5 packs, and no word of it", list.count);
     attn_case_list_free(&list);
