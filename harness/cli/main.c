@@ -9,14 +9,25 @@
 #include "cli/command.h"
 #include "run/version.h"
 
-/* The first signal stops the command between two requests and is passed on to the workers; the
- * second ends the program at once. */
+/* A signal to a job's processes often arrives twice: sent to all of them, and passed on by a shell
+ * or launcher that got it, too. Nobody who waits for the program asks again that soon. */
+static const double same_signal_s = 1;
+
+/* The first signal stops the command between two requests and is passed on to the workers; a later
+ * one ends the program at once. All that is called is async-signal-safe: NOLINTBEGIN */
 static void on_signal(int number)
 {
+    static double first;
+    if (attn_interrupted && attn_now() - first > same_signal_s) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    if (!attn_interrupted)
+        first = attn_now();
     attn_interrupted = number;
-    attn_workers_forward(number); /* async-signal-safe: NOLINT(bugprone-signal-handler) */
-    signal(number, SIG_DFL);
+    attn_workers_forward(number);
 }
+/* NOLINTEND */
 
 static void install_handlers(void)
 {
