@@ -131,6 +131,7 @@ announce_wheels() {
     [ -e .deps/onednn/.made ] || [ "$(uname -m)" != x86_64 ] || parts+=("oneDNN 0.5 GB")
     [ -e .deps/packs/.made ] || parts+=("a sentence encoder for test data 0.2 GB")
     [ "$tests" = 0 ] || [ -e .deps/venv/.scipy ] || parts+=("SciPy and Apache Otava 0.2 GB")
+    [ "$tests" = 0 ] || [ "$full" = OFF ] || [ -e .deps/venv/.full ] || parts+=("ReFrame 0.2 GB")
     [ ${#parts[@]} -eq 0 ] || say "into .deps, from PyPI: $(printf '%s, ' "${parts[@]}" | sed 's/, $//')"
 }
 
@@ -170,6 +171,16 @@ install_scipy() {
     [ -e "$stamp" ] && [ ! "$list" -nt "$stamp" ] && return 0
     make_venv || return
     say "fetching SciPy and Apache Otava"
+    pip_install .deps/venv/bin/python3 -r "$list" || return
+    touch "$stamp"
+}
+
+# ReFrame and the schema of Kubernetes, for tests labelled full.
+install_full() {
+    local list=scripts/requirements-full.txt stamp=.deps/venv/.full
+    [ -e "$stamp" ] && [ ! "$list" -nt "$stamp" ] && return 0
+    make_venv || return
+    say "fetching ReFrame and the schema of Kubernetes"
     pip_install .deps/venv/bin/python3 -r "$list" || return
     touch "$stamp"
 }
@@ -246,6 +257,8 @@ if [ "${ATTNBENCH_NO_INSTALL:-}" != 1 ]; then
         missing "no nvcc: the CUDA backend is left out"
     make_packs || missing "no packs: the suite runs without real tensors"
     [ "$tests" = 0 ] || install_scipy || missing "no SciPy: tests of the statistics are left out"
+    [ "$tests" = 0 ] || [ "$full" = OFF ] || install_full ||
+        missing "no ReFrame: its tests are left out"
     [ "$tests" = 0 ] || make_onnx_packs ||
         missing "no packs of ONNX's cases: their test is left out"
 fi
