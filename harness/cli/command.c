@@ -58,6 +58,14 @@ const struct attn_verb attn_verbs[] = {
      "machines or with different protocols are separate series. Without arguments: the cases of\n"
      "the index. Exit code 6: rebuild has left out runs that cannot be read.",
      attn_verb_history},
+    {"merge", "RUN... -o OUT", "one run of the shards of a run",
+     "RUN is a run folder, or a folder of run folders. In whatever order and groups runs are "
+     "merged,\n"
+     "and whatever is in several of them, the result has the same bytes. Exit code 6: the new run\n"
+     "lacks shards, which are named; merge them in later. 2: two runs have different records "
+     "under\n"
+     "one key. 8: machines, builds or protocols differ.",
+     attn_verb_merge},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

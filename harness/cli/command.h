@@ -137,6 +137,7 @@ enum attn_exit attn_verb_compare(struct attn_command *command, const struct attn
 enum attn_exit attn_verb_compare_live(struct attn_command *command, const struct attn_paths *paths);
 enum attn_exit attn_verb_doctor(struct attn_command *command, const struct attn_paths *paths);
 enum attn_exit attn_verb_new_backend(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_merge(struct attn_command *command, const struct attn_paths *paths);
 enum attn_exit attn_verb_history(struct attn_command *command, const struct attn_paths *paths);
 
 #endif

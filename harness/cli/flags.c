@@ -26,9 +26,10 @@ enum {
     DOCTOR = 64,
     NEW_BACKEND = 128,
     HISTORY = 256,
+    MERGE = 512,
     TIMES = BENCH | RUN,
     WORKS = VERIFY | TIMES,
-    ALL = 511
+    ALL = 1023
 };
 
 static enum attn_exit bad_value(const struct attn_flag *flag, const char *text, const char *wanted,
@@ -308,7 +309,8 @@ static enum attn_exit take_fuzz(const struct attn_flag *flag, char *text, struct
 const struct attn_flag attn_flags[] = {
     {"backend", 'b', "NAME[:key=value,...]", WORKS | LIST | DOCTOR | HISTORY, take_backend, 0, 0,
      "use only this backend, with options, or NAME,NAME,...; may be repeated"},
-    {"out", 'o', "DIR", WORKS | REPORT | NEW_BACKEND, take_text, AT(out), 0, "where results go"},
+    {"out", 'o', "DIR", WORKS | REPORT | NEW_BACKEND | MERGE, take_text, AT(out), 0,
+     "where results go"},
     {"plugin", 0, "FILE", WORKS | LIST | DOCTOR | COMPARE, take_plugin, 0, 0,
      "a plugin outside the plugin folder (NAME=FILE: call its backend NAME); without -b, only "
      "plugins named this way take part"},

@@ -236,6 +236,29 @@ int attn_journal_end(struct attn_journal *journal)
     return 0;
 }
 
+int attn_journal_put(FILE *file, const char *fields, size_t length, uint64_t number,
+                     const char *identity)
+{
+    char place[ATTN_JOURNAL_PLACE];
+    const int n = attn_journal_place_text(number, identity, place);
+    char *text = malloc(length + (size_t)n + 1), *line = NULL;
+    int status = -1;
+    size_t size = 0;
+    if (text) {
+        text[0] = '{';
+        memcpy(text + 1, fields, length);
+        memcpy(text + 1 + length, place, (size_t)n);
+        line = attn_record_seal_text(text, 1 + length + (size_t)n, &size);
+    }
+    if (line)
+        status = fwrite(line, 1, size, file) == size ? 0 : -1;
+    const int saved = errno;
+    free(line);
+    free(text);
+    errno = saved;
+    return status;
+}
+
 void attn_journal_close(struct attn_journal *journal)
 {
     if (journal->fd >= 0)

@@ -10,6 +10,8 @@
 #ifndef ATTN_JOURNAL_H
 #define ATTN_JOURNAL_H
 
+#include <stdio.h>
+
 #include "results/journal_read.h"
 
 /* A journal that is open for writing, and locked: there is one writer at a time. */
@@ -51,6 +53,11 @@ int attn_journal_append(struct attn_journal *journal, const json_t *record);
 
 /* Marks that the work is done, if the journal does not end so already. */
 int attn_journal_end(struct attn_journal *journal);
+
+/* Puts one line of a journal that is written as a whole into a file, unsynced. fields: of the
+ * entry, as text without braces. */
+int attn_journal_put(FILE *file, const char *fields, size_t length, uint64_t number,
+                     const char *identity);
 
 /* Closes and unlocks. */
 void attn_journal_close(struct attn_journal *journal);

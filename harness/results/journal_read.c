@@ -11,45 +11,47 @@
 #include <unistd.h>
 
 #include "results/field.h"
+#include "results/lines.h"
 #include "results/record.h"
 #include "results/status.h"
 
-/* More than a run of 10^6 results takes; what is larger is no results file. */
-#define FILE_LIMIT (4ull << 30)
+/* More than a run of 10^7 results takes; what is larger is no results file. */
+#define FILE_LIMIT (16ull << 30)
 
-/* A file's bytes; NULL with the reason. An empty file gives a buffer of length 0. */
-static char *slurp(int fd, const char *path, size_t *length, char *why, size_t size)
+/* A journal that is being read: what it holds, and who takes its records. */
+struct reading {
+    struct attn_journal_content content;
+    attn_journal_visit *visit;
+    void *context;
+};
+
+int attn_journal_place_text(uint64_t number, const char *identity, char text[ATTN_JOURNAL_PLACE])
 {
-    struct stat info;
-    if (fstat(fd, &info) != 0) {
-        snprintf(why, size, "%s: %s", path, strerror(errno));
-        return NULL;
-    }
-    if (!S_ISREG(info.st_mode) || (unsigned long long)info.st_size > FILE_LIMIT) {
-        snprintf(why, size, "%s: not a results file (no regular file, or over 4 GiB)", path);
-        return NULL;
-    }
-    char *text = malloc((size_t)info.st_size + 1);
-    if (!text) {
-        snprintf(why, size, "%s: no memory to read it", path);
-        return NULL;
-    }
-    size_t have = 0;
-    while (have < (size_t)info.st_size) {
-        ssize_t n = pread(fd, text + have, (size_t)info.st_size - have, (off_t)have);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            snprintf(why, size, "%s: %s", path, strerror(errno));
-            free(text);
-            return NULL;
-        }
-        if (n == 0)
-            break;
-        have += (size_t)n;
-    }
-    *length = have;
-    return text;
+    return snprintf(text, ATTN_JOURNAL_PLACE, ",\"seq\":%llu,\"run\":\"%s\"",
+                    (unsigned long long)number, identity);
+}
+
+/* The fields of a line that has been checked. Returns 0, or -1: attnbench has not written it. */
+static int find_fields(const struct attn_journal_content *content, const char *line, size_t length,
+                       struct attn_journal_place *place)
+{
+    char tail[ATTN_JOURNAL_PLACE] = "";
+    size_t behind = 0;
+    if (!content->old)
+        behind = (size_t)attn_journal_place_text(content->lines + 1, content->identity, tail);
+    if (length < 1 + behind + ATTN_RECORD_SEAL || line[0] != '{' ||
+        memcmp(line + length - ATTN_RECORD_SEAL - behind, tail, behind) != 0)
+        return -1;
+    place->text = line + 1;
+    place->length = length - 1 - behind - ATTN_RECORD_SEAL;
+    return 0;
+}
+
+/* The visitor of attn_journal_read. */
+static int keep(const json_t *record, const struct attn_journal_place *place, void *context)
+{
+    (void)place;
+    return json_array_append(context, (json_t *)(uintptr_t)record);
 }
 
 /* A line's place, checked: its number and its run. `record` loses both fields. Returns 0, or -1
@@ -99,9 +101,10 @@ static bool is_result(const json_t *record)
 
 /* An entry of the journal itself, or a record that is kept. Takes the reference. Returns 0, or -1
  * with what is wrong. */
-static int take_entry(struct attn_journal_content *content, json_t *record, char *wrong,
-                      size_t size)
+static int take_entry(struct reading *reading, json_t *record,
+                      const struct attn_journal_place *place, char *wrong, size_t size)
 {
+    struct attn_journal_content *content = &reading->content;
     const char *type = attn_field_text(record, "type");
     const bool begins = !content->old && strcmp(type, "run") == 0;
     const bool resumes = !content->old && strcmp(type, "resume") == 0;
@@ -126,7 +129,7 @@ static int take_entry(struct attn_journal_content *content, json_t *record, char
         if (!is_result(record)) {
             snprintf(wrong, size, "is no result: it lacks a type, id, backend or known status");
             status = -1;
-        } else if (json_array_append(content->records, record) != 0) {
+        } else if (reading->visit(record, place, reading->context) != 0) {
             snprintf(wrong, size, "found no memory");
             status = -1;
         }
@@ -136,67 +139,115 @@ static int take_entry(struct attn_journal_content *content, json_t *record, char
     return status;
 }
 
-/* All whole lines of a text. Returns 0, or -1 with what is wrong with line `lines` + 1. */
-static int take_lines(struct attn_journal_content *content, const char *text, size_t length,
-                      char *wrong, size_t size)
+/* One line. Returns 0, or -1 with what is wrong with it. */
+static int take_line(struct reading *reading, const char *line, size_t length, char *wrong,
+                     size_t size)
 {
-    const char *line = text, *end = text + length;
-    while (line < end) {
-        const char *stop = memchr(line, '\n', (size_t)(end - line)), *what;
-        if (!stop) {
-            content->torn = true; /* the newline is written last: the line was cut short */
-            return 0;
-        }
-        json_t *record = attn_record_unseal(line, (size_t)(stop - line), &what);
-        if (!record) {
-            snprintf(wrong, size, "%s", what);
-            return -1;
-        }
-        const bool ended = content->ended;
-        if (take_place(content, record, wrong, size) != 0) {
-            json_decref(record);
-            return -1;
-        }
-        if (take_entry(content, record, wrong, size) != 0) {
-            content->ended = ended;
-            return -1;
-        }
-        line = stop + 1;
-        content->lines++;
-        content->bytes = (uint64_t)(line - text);
+    struct attn_journal_content *content = &reading->content;
+    struct attn_journal_place place = {.offset = content->bytes + 1};
+    const char *what;
+    json_t *record = attn_record_unseal(line, length, &what);
+    if (!record) {
+        snprintf(wrong, size, "%s", what);
+        return -1;
     }
+    const bool ended = content->ended;
+    if (take_place(content, record, wrong, size) != 0) {
+        json_decref(record);
+        return -1;
+    }
+    if (reading->visit != keep && find_fields(content, line, length, &place) != 0) {
+        snprintf(wrong, size, "does not end as attnbench ends a line");
+        json_decref(record);
+        return -1;
+    }
+    if (take_entry(reading, record, &place, wrong, size) != 0) {
+        content->ended = ended;
+        return -1;
+    }
+    content->lines++;
+    content->bytes += length + 1;
     return 0;
+}
+
+/* All whole lines of a file. Returns 0; 1 with what is wrong with line `lines` + 1; -1 with errno.
+ */
+static int take_lines(struct reading *reading, int fd, char *wrong, size_t size)
+{
+    struct attn_lines lines = attn_lines_of(fd);
+    const char *line;
+    size_t length;
+    int status;
+    while ((status = attn_lines_next(&lines, &line, &length)) > 0 &&
+           take_line(reading, line, length, wrong, size) == 0)
+        ;
+    /* The newline is written last: without it a line was cut short. */
+    reading->content.torn = status == 0 && length > 0;
+    const int saved = errno;
+    attn_lines_free(&lines);
+    errno = saved;
+    return status;
+}
+
+static enum attn_journal_status read_all(struct reading *reading, int fd, const char *path,
+                                         bool salvage, char *why, size_t size)
+{
+    char wrong[160];
+    struct stat info;
+    struct attn_journal_content *content = &reading->content;
+    const unsigned refusals = attn_json_refusals();
+    if (fstat(fd, &info) != 0) {
+        snprintf(why, size, "%s: %s", path, strerror(errno));
+        return ATTN_JOURNAL_UNREADABLE;
+    }
+    if (!S_ISREG(info.st_mode) || (unsigned long long)info.st_size > FILE_LIMIT) {
+        snprintf(why, size, "%s: not a results file (no regular file, or over 16 GiB)", path);
+        return ATTN_JOURNAL_UNREADABLE;
+    }
+    const int taken = take_lines(reading, fd, wrong, sizeof wrong);
+    if (taken < 0) {
+        snprintf(why, size, "%s: %s", path,
+                 errno == ENOMEM ? "no memory to read it" : strerror(errno));
+        return ATTN_JOURNAL_UNREADABLE;
+    }
+    if (taken == 0)
+        return ATTN_JOURNAL_OK;
+    snprintf(content->damage, sizeof content->damage, "line %llu %s",
+             (unsigned long long)content->lines + 1, wrong);
+    if (attn_json_refusals() == refusals && salvage && content->lines > 0)
+        return ATTN_JOURNAL_OK;
+    snprintf(why, size, "%s: %s", path, content->damage);
+    return attn_json_refusals() == refusals ? ATTN_JOURNAL_DAMAGED : ATTN_JOURNAL_UNREADABLE;
 }
 
 enum attn_journal_status attn_journal_read_fd(int fd, const char *path, bool salvage,
                                               struct attn_journal_content *content, char *why,
                                               size_t size)
 {
-    char wrong[160];
-    size_t length = 0;
-    const unsigned refusals = attn_json_refusals();
-    struct attn_journal_content read = {.records = json_array()};
-    char *text = read.records ? slurp(fd, path, &length, why, size) : NULL;
-    enum attn_journal_status status = ATTN_JOURNAL_OK;
-    if (!text) {
-        if (!read.records)
-            snprintf(why, size, "%s: no memory to read it", path);
-        status = ATTN_JOURNAL_UNREADABLE;
-    } else if (take_lines(&read, text, length, wrong, sizeof wrong) != 0) {
-        snprintf(read.damage, sizeof read.damage, "line %llu %s",
-                 (unsigned long long)read.lines + 1, wrong);
-        if (attn_json_refusals() != refusals)
-            status = ATTN_JOURNAL_UNREADABLE;
-        else if (!salvage || read.lines == 0)
-            status = ATTN_JOURNAL_DAMAGED;
-        if (status)
-            snprintf(why, size, "%s: %s", path, read.damage);
-    }
-    free(text);
-    if (status)
-        attn_journal_release(&read);
+    json_t *records = json_array();
+    struct reading reading = {.content.records = records, .visit = keep, .context = records};
+    enum attn_journal_status status = ATTN_JOURNAL_UNREADABLE;
+    if (!records)
+        snprintf(why, size, "%s: no memory to read it", path);
     else
-        *content = read;
+        status = read_all(&reading, fd, path, salvage, why, size);
+    if (status)
+        attn_journal_release(&reading.content);
+    else
+        *content = reading.content;
+    return status;
+}
+
+enum attn_journal_status attn_journal_scan(int fd, const char *path, attn_journal_visit *visit,
+                                           void *context, struct attn_journal_content *content,
+                                           char *why, size_t size)
+{
+    struct reading reading = {.visit = visit, .context = context};
+    const enum attn_journal_status status = read_all(&reading, fd, path, false, why, size);
+    if (status)
+        attn_journal_release(&reading.content);
+    else
+        *content = reading.content;
     return status;
 }
 

@@ -15,7 +15,8 @@
 #define SEAL_HEAD   ",\"crc32\":\""
 #define SEAL_TAIL   "\"}"
 #define SEAL_DIGITS 8
-#define SEAL_LENGTH (sizeof SEAL_HEAD - 1 + SEAL_DIGITS + sizeof SEAL_TAIL - 1)
+#define SEAL_LENGTH ATTN_RECORD_SEAL
+_Static_assert(SEAL_LENGTH == sizeof SEAL_HEAD - 1 + SEAL_DIGITS + sizeof SEAL_TAIL - 1, "");
 
 json_t *attn_json_number(double value)
 {
@@ -53,6 +54,19 @@ static uint32_t checksum(const char *text, size_t length)
     return (uint32_t)crc32_z(crc32_z(0, NULL, 0), (const unsigned char *)text, length);
 }
 
+char *attn_record_seal_text(const char *text, size_t summed, size_t *length)
+{
+    const size_t room = summed + SEAL_LENGTH + 2;
+    char *line = malloc(room);
+    if (!line)
+        return NULL;
+    memcpy(line, text, summed);
+    snprintf(line + summed, room - summed, SEAL_HEAD "%08x" SEAL_TAIL "\n",
+             (unsigned)checksum(text, summed));
+    *length = room - 1;
+    return line;
+}
+
 char *attn_record_seal(const json_t *record, size_t *length)
 {
     if (!json_is_object(record) || json_object_size(record) == 0 ||
@@ -68,15 +82,8 @@ char *attn_record_seal(const json_t *record, size_t *length)
         errno = ENOMEM;
         return NULL;
     }
-    size_t summed = strlen(text) - 1; /* without the closing brace, which the seal brings */
-    size_t room = summed + SEAL_LENGTH + 2;
-    char *line = malloc(room);
-    if (line) {
-        text[summed] = '\0';
-        snprintf(line, room, "%s" SEAL_HEAD "%08x" SEAL_TAIL "\n", text,
-                 (unsigned)checksum(text, summed));
-        *length = room - 1;
-    }
+    /* Without the closing brace, which the seal brings. */
+    char *line = attn_record_seal_text(text, strlen(text) - 1, length);
     free(text);
     return line;
 }

@@ -25,6 +25,13 @@ void attn_record_begin(void);
  * the last line: the record may lack a field. */
 char *attn_record_seal(const json_t *record, size_t *length);
 
+/* The same of a record that is text: `{` and its fields, without the closing brace. NULL: no
+ * memory. */
+char *attn_record_seal_text(const char *text, size_t summed, size_t *length);
+
+/* Bytes at the end of a line, before its newline, that are no part of the record. */
+enum { ATTN_RECORD_SEAL = 20 };
+
 /* The record of a line without its newline, and without its crc32. NULL with what is wrong with the
  * line, as words that follow "line 3". */
 json_t *attn_record_unseal(const char *line, size_t length, const char **wrong);

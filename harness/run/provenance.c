@@ -62,7 +62,9 @@ int attn_provenance_compare(const json_t *base, const json_t *next, char *text, 
                 {"settings.fills", "set of fills"},
                 {"settings.checks", "set of checks"},
                 {"settings.run_limit_s", "run limit"},
-                {"settings.count", "count of instructions"}};
+                {"settings.count", "count of instructions"},
+                {"machine.shard.index", "shard"},
+                {"machine.shard.count", "number of shards"}};
     /* A queue gives a job that it starts again other processors of the same kind, and heat says
      * nothing about the work that is left. */
     static const char *const ignored[] = {"affinity", "number of throttling events"};
