@@ -19,7 +19,9 @@ static enum attn_exit read_run(const struct attn_command *c, const char *path,
                                struct attn_run_data *run)
 {
     char why[1024], line[sizeof why + 96];
-    const int status = attn_run_read(path, c->salvage, run, why, sizeof why);
+    const int status = c->verb->run == attn_verb_compare
+                           ? attn_run_read_lean(path, c->salvage, run, why, sizeof why)
+                           : attn_run_read(path, c->salvage, run, why, sizeof why);
     const bool damaged = status == ATTN_RUN_DAMAGED;
     if (status) {
         snprintf(line, sizeof line, "%s%s", why,

@@ -92,6 +92,8 @@ struct filing {
 static int file_record(const json_t *record, const struct attn_journal_place *place, void *context)
 {
     const struct filing *filing = context;
+    if (!place->text)
+        return 1;
     const struct attn_merge_entry entry = {
         .offset = place->offset,
         .length = (uint32_t)place->length,
@@ -134,7 +136,7 @@ enum attn_exit attn_merge_source_read(struct attn_merge_source *source, uint32_t
         snprintf(why, size, "%s: %s", path, strerror(errno));
         return ATTN_EXIT_USAGE;
     }
-    if (attn_journal_scan(source->fd, path, file_record, &filing, &content, why, size))
+    if (attn_journal_scan(source->fd, path, false, file_record, &filing, &content, why, size))
         return ATTN_EXIT_USAGE;
     if (!source->machine) /* a run that was cut short before it wrote it */
         source->machine = json_incref(json_object_get(content.run, "machine"));

@@ -31,20 +31,21 @@ int attn_journal_place_text(uint64_t number, const char *identity, char text[ATT
                     (unsigned long long)number, identity);
 }
 
-/* The fields of a line that has been checked. Returns 0, or -1: attnbench has not written it. */
-static int find_fields(const struct attn_journal_content *content, const char *line, size_t length,
-                       struct attn_journal_place *place)
+/* The fields of a line that has been checked. */
+static struct attn_journal_place place_of(const struct attn_journal_content *content,
+                                          const char *line, size_t length)
 {
+    struct attn_journal_place place = {.offset = content->bytes + 1};
     char tail[ATTN_JOURNAL_PLACE] = "";
-    size_t behind = 0;
+    size_t behind = ATTN_RECORD_SEAL;
     if (!content->old)
-        behind = (size_t)attn_journal_place_text(content->lines + 1, content->identity, tail);
-    if (length < 1 + behind + ATTN_RECORD_SEAL || line[0] != '{' ||
-        memcmp(line + length - ATTN_RECORD_SEAL - behind, tail, behind) != 0)
-        return -1;
-    place->text = line + 1;
-    place->length = length - 1 - behind - ATTN_RECORD_SEAL;
-    return 0;
+        behind += (size_t)attn_journal_place_text(content->lines + 1, content->identity, tail);
+    if (length > behind && line[0] == '{' &&
+        memcmp(line + length - behind, tail, behind - ATTN_RECORD_SEAL) == 0) {
+        place.text = line + 1;
+        place.length = length - 1 - behind;
+    }
+    return place;
 }
 
 /* The visitor of attn_journal_read. */
@@ -129,9 +130,11 @@ static int take_entry(struct reading *reading, json_t *record,
         if (!is_result(record)) {
             snprintf(wrong, size, "is no result: it lacks a type, id, backend or known status");
             status = -1;
-        } else if (reading->visit(record, place, reading->context) != 0) {
-            snprintf(wrong, size, "found no memory");
-            status = -1;
+        } else {
+            status = reading->visit(record, place, reading->context);
+            if (status)
+                snprintf(wrong, size,
+                         status < 0 ? "found no memory" : "does not end as attnbench ends a line");
         }
     }
     content->ended = ends;
@@ -144,7 +147,6 @@ static int take_line(struct reading *reading, const char *line, size_t length, c
                      size_t size)
 {
     struct attn_journal_content *content = &reading->content;
-    struct attn_journal_place place = {.offset = content->bytes + 1};
     const char *what;
     json_t *record = attn_record_unseal(line, length, &what);
     if (!record) {
@@ -156,11 +158,7 @@ static int take_line(struct reading *reading, const char *line, size_t length, c
         json_decref(record);
         return -1;
     }
-    if (reading->visit != keep && find_fields(content, line, length, &place) != 0) {
-        snprintf(wrong, size, "does not end as attnbench ends a line");
-        json_decref(record);
-        return -1;
-    }
+    const struct attn_journal_place place = place_of(content, line, length);
     if (take_entry(reading, record, &place, wrong, size) != 0) {
         content->ended = ended;
         return -1;
@@ -238,12 +236,13 @@ enum attn_journal_status attn_journal_read_fd(int fd, const char *path, bool sal
     return status;
 }
 
-enum attn_journal_status attn_journal_scan(int fd, const char *path, attn_journal_visit *visit,
-                                           void *context, struct attn_journal_content *content,
-                                           char *why, size_t size)
+enum attn_journal_status attn_journal_scan(int fd, const char *path, bool salvage,
+                                           attn_journal_visit *visit, void *context,
+                                           struct attn_journal_content *content, char *why,
+                                           size_t size)
 {
     struct reading reading = {.visit = visit, .context = context};
-    const enum attn_journal_status status = read_all(&reading, fd, path, false, why, size);
+    const enum attn_journal_status status = read_all(&reading, fd, path, salvage, why, size);
     if (status)
         attn_journal_release(&reading.content);
     else

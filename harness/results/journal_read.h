@@ -42,19 +42,22 @@ enum attn_journal_status attn_journal_read_fd(int fd, const char *path, bool sal
 
 /* Where a record lies in its file. */
 struct attn_journal_place {
-    const char *text; /* its own fields, without braces: of the line what is before its number */
+    const char *text; /* its own fields, without braces: of the line what is before its number; NULL
+                         if attnbench has not written the line */
     size_t length;
     uint64_t offset;
 };
 
-/* Takes one record, which stays the caller's. Returns 0, or -1: no memory. */
+/* Takes one record, which stays the caller's. Returns 0; 1 if it needs the text and there is none;
+ * -1: no memory. */
 typedef int attn_journal_visit(const json_t *record, const struct attn_journal_place *place,
                                void *context);
 
 /* As attn_journal_read_fd, but keeps no record: content->records is NULL. */
-enum attn_journal_status attn_journal_scan(int fd, const char *path, attn_journal_visit *visit,
-                                           void *context, struct attn_journal_content *content,
-                                           char *why, size_t size);
+enum attn_journal_status attn_journal_scan(int fd, const char *path, bool salvage,
+                                           attn_journal_visit *visit, void *context,
+                                           struct attn_journal_content *content, char *why,
+                                           size_t size);
 
 /* What follows the fields of line `number`, up to its seal. Returns its length. */
 enum { ATTN_JOURNAL_PLACE = 64 };
