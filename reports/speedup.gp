@@ -87,7 +87,7 @@ do for [t in 'svg png'] {
     plot data using (column_x($2)):(row_y($1)):(half_x):(half_y):3 with boxxyerror fs solid noborder lc rgb variable, \
          data using (column_x($2)):($5 == 1 ? row_y($1) : NaN):(half_x):(half_y) \
              with boxxyerror fill transparent pattern 4 noborder lc rgb '#777777', \
-         data using (column_x($2)):($5 == 1 ? NaN : row_y($1)):6:4 with labels noenhanced font figure_font tc rgb variable, \
+         data using (column_x($2)):(row_y($1)):($5 == 1 ? '' : stringcolumn(6)):4 with labels noenhanced font figure_font tc rgb variable, \
          data using (column_x($2)):($5 == 1 ? row_y($1) : NaN):6 with labels boxed noenhanced font figure_font tc rgb '#000000'
     set output
 }
