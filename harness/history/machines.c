@@ -54,7 +54,7 @@ static int is_same(const json_t *a, const json_t *b)
 {
     const struct attn_run_data x = run_of(a), y = run_of(b);
     struct attn_differences differences;
-    if (attn_differences_find(&x, &y, &differences) != 0)
+    if (attn_differences_find(&x, &y, NULL, &differences) != 0)
         return -1;
     const int same = differences.stopping == 0;
     attn_differences_free(&differences);
@@ -66,7 +66,7 @@ static json_t *differences_json(const json_t *first, const json_t *other)
 {
     const struct attn_run_data x = run_of(first), y = run_of(other);
     struct attn_differences differences;
-    if (attn_differences_find(&x, &y, &differences) != 0)
+    if (attn_differences_find(&x, &y, NULL, &differences) != 0)
         return NULL;
     json_t *list = attn_differences_json(&differences);
     attn_differences_free(&differences);

@@ -38,8 +38,10 @@ static bool equal(const json_t *a, const json_t *b)
     return (!a && !b) || (a && b && json_equal(a, b));
 }
 
+/* What may not differ. The number of throttling events may not be above 0 in either run. */
 static int compare_fields(const json_t *base, const json_t *next, struct attn_differences *out)
 {
+    static const char throttled[] = "throttled";
     static const struct {
         const char *path, *what;
         bool must; /* be stated by both */
@@ -61,12 +63,13 @@ static int compare_fields(const json_t *base, const json_t *next, struct attn_di
                   {"compiler", "compiler", false},
                   {"compiler_flags", "set of compiler flags", false},
                   {"libc", "C library", false},
-                  {"throttled", "number of throttling events", false}};
+                  {throttled, "number of throttling events", false}};
     for (size_t f = 0; f < sizeof fields / sizeof fields[0]; f++) {
         const json_t *a = attn_field_at(base, fields[f].path);
         const json_t *b = attn_field_at(next, fields[f].path);
         const bool unstated = !a && !b && fields[f].must;
-        if ((unstated || !equal(a, b)) && add(out, true, fields[f].what, a, b) != 0)
+        const bool held_down = fields[f].path == throttled && json_number_value(a) > 0;
+        if ((unstated || held_down || !equal(a, b)) && add(out, true, fields[f].what, a, b) != 0)
             return -1;
     }
     return 0;
@@ -99,10 +102,9 @@ static int compare_protocols(json_t *base, json_t *next, struct attn_differences
     return 0;
 }
 
-static int compare_rates(const json_t *base, const json_t *next, const char *key, const char *what,
+static int compare_rates(const json_t *a, const json_t *b, const char *what,
                          struct attn_differences *out)
 {
-    const json_t *a = json_object_get(base, key), *b = json_object_get(next, key);
     const double x = json_number_value(a), y = json_number_value(b);
     if ((x <= 0 && y <= 0) || (x > 0 && y > 0 && fabs(log(y / x)) <= log(ATTN_CEILINGS_FACTOR)))
         return 0;
@@ -137,7 +139,8 @@ static int compare_item(const json_t *base, const json_t *next, const struct cei
             snprintf(what, sizeof what, "ceiling of reads from %.32s (GB/s)", name);
         else
             snprintf(what, sizeof what, "ceiling of %.32s in %.8s (GFLOP/s)", name, kind->rates[r]);
-        if (compare_rates(base, next, kind->rates[r], what, out) != 0)
+        if (compare_rates(json_object_get(base, kind->rates[r]),
+                          json_object_get(next, kind->rates[r]), what, out) != 0)
             return -1;
     }
     return 0;
@@ -171,10 +174,24 @@ static int compare_ceilings(const json_t *base, const json_t *next, struct attn_
     return 0;
 }
 
-/* What held down the clocks of a backend's device in any round; "none" where nothing did. */
-static json_t *throttling_of(const json_t *records, const json_t *backend)
+/* What the rounds of a backend say of its device. */
+struct device_state {
+    json_t *throttled;      /* what held the clocks down in any round, or why that is not known */
+    json_t *clock, *memory; /* the fastest of all readings, in MHz; 0: not known */
+};
+
+/* "none", or nothing: the clocks were free. "not known: ..." says neither. */
+static bool is_held_down(const json_t *throttled)
+{
+    const char *text = json_string_value(throttled);
+    return *text && strcmp(text, "none") != 0 && strncmp(text, "not known", 9) != 0;
+}
+
+static struct device_state state_of(const json_t *records, const json_t *backend)
 {
     static const char *const ends[] = {"device.before", "device.after"};
+    const char *throttled = "none";
+    double clock = 0, memory = 0;
     size_t i;
     json_t *record;
     json_array_foreach(records, i, record)
@@ -184,31 +201,70 @@ static json_t *throttling_of(const json_t *records, const json_t *backend)
             strcmp(attn_field_text(record, "options"), attn_field_text(backend, "options")) != 0)
             continue;
         for (size_t e = 0; e < 2; e++) {
-            const char *what = attn_field_text(attn_field_at(record, ends[e]), "throttled");
-            if (*what && strcmp(what, "none") != 0)
-                return json_string(what);
+            const json_t *reading = attn_field_at(record, ends[e]);
+            const char *what = attn_field_text(reading, "throttled");
+            if (*what && strcmp(throttled, "none") == 0)
+                throttled = what;
+            clock = fmax(clock, attn_field_number(reading, "clock_mhz"));
+            memory = fmax(memory, attn_field_number(reading, "memory_clock_mhz"));
         }
     }
-    return json_string("none");
+    return (struct device_state){json_string(throttled), json_real(clock), json_real(memory)};
+}
+
+static int compare_states(const struct device_state *a, const struct device_state *b,
+                          const char *name, struct attn_differences *out)
+{
+    char what[96];
+    snprintf(what, sizeof what, "throttling of %.64s", name);
+    if ((!equal(a->throttled, b->throttled) || is_held_down(a->throttled)) &&
+        add(out, true, what, a->throttled, b->throttled) != 0)
+        return -1;
+    snprintf(what, sizeof what, "clock of %.64s in MHz", name);
+    if (compare_rates(a->clock, b->clock, what, out) != 0)
+        return -1;
+    snprintf(what, sizeof what, "memory clock of %.64s in MHz", name);
+    return compare_rates(a->memory, b->memory, what, out);
 }
 
 static int compare_device(const struct attn_run_data *base, const struct attn_run_data *next,
-                          const json_t *backend, struct attn_differences *out)
+                          const json_t *a, const json_t *b, struct attn_differences *out)
 {
-    char what[96];
-    json_t *a = throttling_of(base->records, backend), *b = throttling_of(next->records, backend);
-    int status = 0;
-    if (!equal(a, b)) {
-        snprintf(what, sizeof what, "throttling of %.64s", attn_field_text(backend, "name"));
-        status = add(out, true, what, a, b);
+    const struct device_state states[] = {state_of(base->records, a), state_of(next->records, b)};
+    const int status = compare_states(&states[0], &states[1], attn_field_text(a, "name"), out);
+    for (size_t s = 0; s < 2; s++) {
+        json_decref(states[s].throttled);
+        json_decref(states[s].clock);
+        json_decref(states[s].memory);
     }
-    json_decref(a);
-    json_decref(b);
     return status;
+}
+
+/* Are two backends held against each other, by their names or by --map? */
+static bool belong(const json_t *a, const json_t *b, const struct attn_compare_options *options)
+{
+    const char *x = attn_field_text(a, "name"), *y = attn_field_text(b, "name");
+    if (strcmp(x, y) == 0)
+        return strcmp(attn_field_text(a, "options"), attn_field_text(b, "options")) == 0;
+    for (int m = 0; options && m < options->n_map; m++) {
+        const char *from = options->map[m][0], *to = options->map[m][1];
+        if ((strcmp(x, from) == 0 && strcmp(y, to) == 0) ||
+            (strcmp(x, to) == 0 && strcmp(y, from) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* Are both the same backend of a plugin, whatever the command line called them? */
+static bool same_backend(const json_t *a, const json_t *b)
+{
+    const char *x = attn_field_text(a, "offered"), *y = attn_field_text(b, "offered");
+    return strcmp(*x ? x : attn_field_text(a, "name"), *y ? y : attn_field_text(b, "name")) == 0;
 }
 
 /* The backends that both runs could use. */
 static int compare_backends(const struct attn_run_data *base, const struct attn_run_data *next,
+                            const struct attn_compare_options *options,
                             struct attn_differences *out)
 {
     const json_t *others = json_object_get(next->machine, "backends");
@@ -218,12 +274,15 @@ static int compare_backends(const struct attn_run_data *base, const struct attn_
     {
         json_array_foreach(others, j, b)
         {
-            const bool device = attn_field_true(a, "device");
+            const bool device = attn_field_true(a, "device") && attn_field_true(b, "device");
             const char *name = attn_field_text(a, "name");
             char what[96];
-            if (strcmp(name, attn_field_text(b, "name")) != 0 ||
-                strcmp(attn_field_text(a, "options"), attn_field_text(b, "options")) != 0 ||
-                !attn_field_true(a, "available") || !attn_field_true(b, "available"))
+            if (!belong(a, b, options) || !attn_field_true(a, "available") ||
+                !attn_field_true(b, "available"))
+                continue;
+            if (device && compare_device(base, next, a, b, out) != 0)
+                return -1;
+            if (!same_backend(a, b))
                 continue;
             const json_t *x = json_object_get(a, "version"), *y = json_object_get(b, "version");
             snprintf(what, sizeof what, "%s of %.64s", device ? "device or driver" : "version",
@@ -235,15 +294,13 @@ static int compare_backends(const struct attn_run_data *base, const struct attn_
             snprintf(what, sizeof what, "plugin file of %.64s", name);
             if (!equal(x, y) && add(out, false, what, x, y) != 0)
                 return -1;
-            if (device && compare_device(base, next, a, out) != 0)
-                return -1;
         }
     }
     return 0;
 }
 
 int attn_differences_find(const struct attn_run_data *base, const struct attn_run_data *next,
-                          struct attn_differences *out)
+                          const struct attn_compare_options *options, struct attn_differences *out)
 {
     const json_t *a = base->machine, *b = next->machine;
     *out = (struct attn_differences){0};
@@ -252,7 +309,7 @@ int attn_differences_find(const struct attn_run_data *base, const struct attn_ru
             0 &&
         compare_ceilings(json_object_get(a, "ceilings"), json_object_get(b, "ceilings"), out) ==
             0 &&
-        compare_backends(base, next, out) == 0)
+        compare_backends(base, next, options, out) == 0)
         return 0;
     attn_differences_free(out);
     return -1;

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "report/report.h"
+#include "report/pairs.h"
 
 /* Ceilings may differ by this factor: they are measured, too. */
 #define ATTN_CEILINGS_FACTOR 1.1
@@ -23,11 +23,13 @@ struct attn_differences {
 };
 
 /* What differs: processor, caches, threads, affinity, protocol (except the numbers of rounds and
- * the budget), pages, compiler and flags, C library, throttling, ceilings; versions, devices and
- * plugin files of the backends that both runs have. A field that one run does not state differs.
- * CPU model, threads and build must be stated. Returns 0, or -1: no memory. */
+ * the budget), pages, compiler and flags, C library, throttling, ceilings; versions, plugin files,
+ * devices, drivers and device clocks of the backends that both runs have, or that options->map
+ * holds against each other (options: NULL for none). A field that one run does not state differs.
+ * CPU model, threads and build must be stated. Clocks that were held down stop a comparison even if
+ * they were in both runs: by how much is not known. Returns 0, or -1: no memory. */
 int attn_differences_find(const struct attn_run_data *base, const struct attn_run_data *next,
-                          struct attn_differences *out);
+                          const struct attn_compare_options *options, struct attn_differences *out);
 void attn_differences_free(struct attn_differences *differences);
 
 /* A new list of {what, base, new, stops}. */

@@ -206,7 +206,7 @@ int attn_compare(const struct attn_run_data *base, const struct attn_run_data *n
     struct attn_compare_findings f = {
         .tally.geomean = NAN, .stored = base != next, .code = ATTN_EXIT_BASELINE};
     int status = 0;
-    if (f.stored && attn_differences_find(base, next, &f.differences) != 0) {
+    if (f.stored && attn_differences_find(base, next, options, &f.differences) != 0) {
         snprintf(why, size, "%s", no_memory);
         return -1;
     }

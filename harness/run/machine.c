@@ -118,12 +118,13 @@ static json_t *backends_json(const struct attn_roster *roster)
             hash[0] = '\0';
         json_array_append_new(
             list,
-            json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:b, s:b, s:b}", "name",
-                      c->info.name, "plugin", slash ? slash + 1 : c->plugin, "plugin_sha256", hash,
-                      "version", c->info.version, "description", c->info.description, "options",
-                      c->options, "exactness", attn_exactness_name(c->info.exactness), "available",
-                      c->info.available, "reason", c->info.reason, "device", c->info.device == 1,
-                      "asked", c->asked, "named", c->named));
+            json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:b, s:b, s:b}", "name",
+                      c->info.name, "offered", c->offered, "plugin", slash ? slash + 1 : c->plugin,
+                      "plugin_sha256", hash, "version", c->info.version, "description",
+                      c->info.description, "options", c->options, "exactness",
+                      attn_exactness_name(c->info.exactness), "available", c->info.available,
+                      "reason", c->info.reason, "device", c->info.device == 1, "asked", c->asked,
+                      "named", c->named));
     }
     return list;
 }

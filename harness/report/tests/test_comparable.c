@@ -159,20 +159,97 @@ static void many_facts(void **state)
     attn_run_release(&next);
 }
 
-static void throttled_device(void **state)
+/* What a round of blas says of its device, in each of two runs. */
+struct reading {
+    const char *throttled;
+    double clock, memory;
+};
+
+static void put_reading(const struct attn_run_data *run, const struct reading *r)
+{
+    json_array_append_new(run->records,
+                          json_pack("{s:s,s:s,s:s,s:s,s:s,s:{s:{s:s},s:{s:s,s:f,s:f}}}", "type",
+                                    "round", "backend", "blas", "options", "", "id", "x", "status",
+                                    "pass", "device", "before", "throttled", "none", "after",
+                                    "throttled", r->throttled, "clock_mhz", r->clock,
+                                    "memory_clock_mhz", r->memory));
+}
+
+static void devices(void **state)
+{
+    (void)state;
+    static const struct {
+        struct reading base, next;
+        const char *says; /* "": comparable */
+    } pairs[] = {
+        {{"none", 1980, 2619}, {"none", 1890, 2619}, ""},
+        {{"none", 1980, 2619}, {"none", 1700, 2619}, "clock of blas in MHz is 1980.0 in the base"},
+        {{"none", 1980, 2619}, {"none", 1980, 2000}, "memory clock of blas in MHz is 2619.0"},
+        {{"none", 1980, 2619},
+         {"none", 0, 0},
+         "clock of blas in MHz is 1980.0 in the base and 0.0"},
+        {{"none", 0, 0}, {"none", 0, 0}, ""},
+        {{"none", 0, 0},
+         {"power cap", 0, 0},
+         "throttling of blas is \"none\" in the base and \"power cap\""},
+        {{"power cap", 0, 0}, {"none", 0, 0}, "throttling of blas is \"power cap\" in the base"},
+        {{"power cap", 0, 0},
+         {"power cap", 0, 0},
+         "throttling of blas is \"power cap\" in the base and \"power cap\""},
+        {{"not known: no NVML", 0, 0}, {"not known: no NVML", 0, 0}, ""},
+        {{"not known: no NVML", 0, 0}, {"none", 0, 0}, "throttling of blas is \"not known: no"},
+    };
+    for (size_t p = 0; p < sizeof pairs / sizeof pairs[0]; p++) {
+        struct attn_run_data base = full(), next = full();
+        char text[16384];
+        put_reading(&base, &pairs[p].base);
+        put_reading(&next, &pairs[p].next);
+        const enum attn_exit code = compare(&base, &next, false, text, sizeof text);
+        if (code != (*pairs[p].says ? ATTN_EXIT_BASELINE : ATTN_EXIT_OK) ||
+            !strstr(text, pairs[p].says))
+            fail_msg("pair %zu: exit %d\n%s", p, (int)code, text);
+        attn_run_release(&base);
+        attn_run_release(&next);
+    }
+}
+
+/* Heat held the processors down as often in both runs: nobody knows by how much. */
+static void throttled_in_both(void **state)
 {
     (void)state;
     struct attn_run_data base = full(), next = full();
     char text[16384];
-    for (int side = 0; side < 2; side++)
-        json_array_append_new(side ? next.records : base.records,
-                              json_pack("{s:s,s:s,s:s,s:s,s:s,s:{s:{s:s},s:{s:s}}}", "type",
-                                        "round", "backend", "blas", "options", "", "id", "x",
-                                        "status", "pass", "device", "before", "throttled", "none",
-                                        "after", "throttled", side ? "power cap" : "none"));
+    json_object_set_new(base.machine, "throttled", json_integer(3));
+    json_object_set_new(next.machine, "throttled", json_integer(3));
     assert_int_equal(compare(&base, &next, false, text, sizeof text), ATTN_EXIT_BASELINE);
-    assert_non_null(
-        strstr(text, "the throttling of blas is \"none\" in the base and \"power cap\""));
+    assert_non_null(strstr(text, "the number of throttling events is 3 in the base and 3 in the"));
+    json_object_set_new(base.machine, "throttled", json_null());
+    json_object_set_new(next.machine, "throttled", json_null());
+    assert_int_equal(compare(&base, &next, false, text, sizeof text), ATTN_EXIT_OK);
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
+/* Under --map a GPU is held against a GPU, whatever the backends are called. */
+static void mapped_devices(void **state)
+{
+    (void)state;
+    struct attn_run_data base = full(), next = full();
+    const struct attn_compare_options options = {.map = {{"blas", "onednn"}}, .n_map = 1};
+    struct attn_differences found;
+    json_t *other = json_array_get(json_object_get(next.machine, "backends"), 4);
+    assert_string_equal(json_string_value(json_object_get(other, "name")), "onednn");
+    json_object_set_new(other, "device", json_true());
+    put_reading(&base, &(struct reading){"power cap", 0, 0});
+    assert_int_equal(attn_differences_find(&base, &next, &options, &found), 0);
+    /* blas with itself, and with onednn: other libraries, so their versions may differ. */
+    assert_int_equal(found.stopping, 2);
+    assert_string_equal(found.items[found.count - 1].what, "throttling of blas");
+    attn_differences_free(&found);
+    json_object_set_new(other, "offered", json_string("blas")); /* one backend, called onednn */
+    assert_int_equal(attn_differences_find(&base, &next, &options, &found), 0);
+    assert_int_equal(found.stopping, 3);
+    attn_differences_free(&found);
     attn_run_release(&base);
     attn_run_release(&next);
 }
@@ -180,9 +257,9 @@ static void throttled_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_fact),
-        cmocka_unit_test(many_facts),
-        cmocka_unit_test(throttled_device),
+        cmocka_unit_test(each_fact),      cmocka_unit_test(many_facts),
+        cmocka_unit_test(devices),        cmocka_unit_test(throttled_in_both),
+        cmocka_unit_test(mapped_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
