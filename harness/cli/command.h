@@ -50,6 +50,7 @@ struct attn_command {
     const char *out, *junit;
     const char *baseline; /* of verify */
     const char *against;  /* of report */
+    const char *within;   /* of compare: the run that both backends are in */
     const char *index;    /* of history */
     const char *language; /* of new-backend */
     double drift;

@@ -396,7 +396,10 @@ const struct attn_flag attn_flags[] = {
      "backend)"},
     {"time", 0, "TIME", DOCTOR, take_time, AT(calibrate_s), 0,
      "with --calibrate: end in this time (default 2m)"},
-    {"backends", 0, "A,B", COMPARE, take_pair, 0, 0, "compare B with A, within one run"},
+    {"within", 0, "DIR", COMPARE, take_text, AT(within), 0,
+     "compare --within RUN A B: two backends of one run, by their turns (--plugin A=FILE of bench "
+     "gives a build its name)"},
+    {"backends", 0, "A,B", COMPARE, take_pair, 0, 0, "the same, as compare RUN --backends A,B"},
     {"baseline", 0, "NAME", REPORT | RUN, take_text, AT(report.baseline), 0,
      "report, run: the backend that speed-ups refer to (default: the slowest exact one)"},
     {"against", 0, "BASE", REPORT, take_text, AT(against), 0,

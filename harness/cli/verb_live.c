@@ -17,7 +17,8 @@ struct tally {
 /* An option that asks something of stored runs; NULL: there is none. */
 static const char *of_stored_runs(const struct attn_command *c)
 {
-    return c->compare.backends[0]       ? "backends"
+    return c->within                    ? "within"
+           : c->compare.backends[0]     ? "backends"
            : c->compare.n_map           ? "map"
            : c->compare.anchor          ? "anchor"
            : c->compare.gate            ? "gate"

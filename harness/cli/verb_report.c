@@ -156,8 +156,24 @@ static int judge_accuracy(const struct attn_command *c, const struct attn_run_da
     return status;
 }
 
+/* --within RUN A B is RUN --backends A,B. */
+static int take_within(struct attn_command *c, char *why, size_t size)
+{
+    if (c->compare.backends[0] || c->n_arguments != 2) {
+        snprintf(why, size, "compare --within %s needs two backends of that run, A and B%s",
+                 c->within, c->compare.backends[0] ? ", and no --backends" : "");
+        return -1;
+    }
+    for (size_t b = 0; b < 2; b++)
+        c->compare.backends[b] = c->arguments[b];
+    c->arguments[0] = c->within;
+    c->n_arguments = 1;
+    return 0;
+}
+
 enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_paths *paths)
 {
+    char why[1024];
     if (c->live && c->compare.markdown)
         return attn_complain(ATTN_EXIT_USAGE, "--markdown is for finished runs, not for --live");
     if (c->live)
@@ -165,14 +181,14 @@ enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_paths
     if (c->n_plugins || c->settings.budget_s > 0 || c->pair_s != ATTN_PAIR_LEAST_S)
         return attn_complain(ATTN_EXIT_USAGE, "--plugin, --budget and --pair-time need --live: "
                                               "without it, compare reads finished runs");
+    if (c->within && take_within(c, why, sizeof why))
+        return attn_complain(ATTN_EXIT_USAGE, why);
     bool within = c->compare.backends[0] != NULL;
     if (c->n_arguments != (within ? 1u : 2u))
         return attn_complain(
             ATTN_EXIT_USAGE,
-            "compare needs BASE and NEW, or one RUN with --backends A,B, or --live A B "
-            "CASES");
+            "compare needs BASE and NEW, or --within RUN A B, or --live A B CASES");
     struct attn_run_data base, next;
-    char why[1024];
     enum attn_exit code = read_run(c, c->arguments[0], &base);
     if (code)
         return code;

@@ -17,6 +17,7 @@
 
 #include "report/anchor.h"
 #include "report/compare_put.h"
+#include "report/paired.h"
 #include "report/speedup.h"
 #include "results/figures.h"
 
@@ -34,8 +35,11 @@ static struct attn_ratio ratio_of(const struct attn_pairs *pairs, struct attn_pa
                                   const struct attn_compare_options *options)
 {
     double *base = NULL, *next = NULL;
-    if (options->backends[0] && !options->anchor)
+    struct attn_ratio turns;
+    if (options->backends[0] && !options->anchor) {
+        pair->by_turns = attn_paired_ratio_of(pair->next, pair->base, &turns);
         return attn_row_ratio(pair->next, pair->base);
+    }
     size_t n_base = medians_of(&pairs->base, pair->base, options->anchor, &base);
     size_t n_next = medians_of(&pairs->next, pair->next, options->anchor, &next);
     if (options->anchor && (!n_base || !n_next))
@@ -115,6 +119,7 @@ static struct attn_compare_tally count(const struct attn_pairs *pairs)
         if (isfinite(pair->ratio.ratio)) {
             logs += log(pair->ratio.ratio);
             tally.rated++;
+            tally.by_turns += pair->by_turns;
         }
     }
     if (tally.rated)

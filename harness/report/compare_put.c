@@ -213,13 +213,13 @@ static json_t *pair_json(const struct attn_pair *pair)
 {
     const struct attn_view_row *row = pair->row;
     return json_pack(
-        "{s:s,s:s,s:s,s:s,s:s,s:o,s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:s,s:o}", "id", row->id, "case",
+        "{s:s,s:s,s:s,s:s,s:s,s:o,s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:s,s:o,s:b}", "id", row->id, "case",
         row->line, "label", row->label, "backend", pair->base_label, "new_backend",
         pair->next_label, "threads", attn_json_number(row->threads), "cache", row->cache, "verdict",
         verdict_names[pair->verdict], "ratio", attn_json_number(pair->ratio.ratio), "lo",
         attn_json_number(pair->ratio.lo), "hi", attn_json_number(pair->ratio.hi), "base_ns",
         attn_json_number(centre(pair->base)), "new_ns", attn_json_number(centre(pair->next)),
-        "reason", pair->reason, "p", attn_json_number(pair->p));
+        "reason", pair->reason, "p", attn_json_number(pair->p), "by_turns", pair->by_turns);
 }
 
 static void put_differences(FILE *out, const struct attn_differences *differences)
@@ -291,6 +291,16 @@ static int put_json(FILE *out, const struct attn_compare_findings *f,
     return bad ? -1 : 0;
 }
 
+/* Of two backends of one run: what their ratios are made of. */
+static void put_sources(FILE *out, const struct attn_compare_tally *tally, double margin)
+{
+    const size_t rest = tally->rated - tally->by_turns;
+    fprintf(out, "ratios of %zu of %zu by turns in this run", tally->by_turns, tally->rated);
+    if (rest)
+        fprintf(out, ", of %zu by medians of rounds, which is less sure", rest);
+    fprintf(out, "; margin %g %%\n", 100 * margin);
+}
+
 int attn_compare_put(FILE *out, const struct attn_compare_findings *f,
                      const struct attn_compare_options *options)
 {
@@ -306,6 +316,8 @@ int attn_compare_put(FILE *out, const struct attn_compare_findings *f,
                 "times are absolute: they hold for this machine in the state of both runs; "
                 "margin %g %%\n",
                 100 * options->margin);
+    else if (f->pairs.count)
+        put_sources(out, &f->tally, options->margin);
     if (f->footprint.list)
         put_gate(out, f, options);
     put_differences(out, &f->differences); /* why nothing was compared is for stderr */

@@ -13,8 +13,9 @@
 /* How many results got each verdict, and the mean of their ratios. */
 struct attn_compare_tally {
     size_t of[ATTN_ONLY_NEW + 1];
-    size_t rated;   /* results that have a ratio */
-    double geomean; /* of these; NAN: there are none */
+    size_t rated;    /* results that have a ratio */
+    size_t by_turns; /* of these, the ones whose backends took turns in one run */
+    double geomean;  /* of the ratios; NAN: there are none */
 };
 
 /* All that a comparison has found. */

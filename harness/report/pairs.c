@@ -247,7 +247,7 @@ void attn_pairs_explain_none(const struct attn_pairs *pairs,
     const bool itself = options->backends[0] && options->backends[1] &&
                         strcmp(options->backends[0], options->backends[1]) == 0;
     snprintf(why, size, "nothing to compare: %s",
-             itself ? "--backends names the same backend twice"
+             itself ? "A and B are the same backend"
                     : "no result was timed on both sides");
 }
 

@@ -47,6 +47,7 @@ struct attn_pair {
     const char *base_label, *next_label;     /* the backends, never NULL */
     const char *reason;                      /* why a side was not timed, or "" */
     enum attn_comparison verdict;
+    bool by_turns;           /* the ratio is of turns (paired.h), not of the medians of rounds */
     struct attn_ratio ratio; /* NAN, 0, INFINITY until judged */
     double p;                /* of the ratio against the margin; adjusted for the number of results
                                 where options->discoveries; NAN until judged */

@@ -39,10 +39,48 @@ class Compare(Case):
         run = self.run_of("turns", turns={"naive": 1.0, "avx2": 0.5})
         done = self.expect(0, "compare", run, "--backends", "naive,avx2", "--json")
         self.assertAlmostEqual(json.loads(done.stdout)["results"][0]["ratio"], 0.5, 6)
+        # --within says the same.
+        within = self.expect(0, "compare", "--within", run, "naive", "avx2", "--json").stdout
+        self.assertEqual(within, done.stdout)
+        self.assertTrue(json.loads(within)["results"][0]["by_turns"])
+        said = self.expect(4, "compare", "--within", run, "avx2", "naive").stdout
+        self.assertIn("ratios of 1 of 1 by turns in this run; margin 3 %", said)
+        self.assertIn("needs two backends of that run",
+                      self.expect(2, "compare", "--within", run, "naive").stderr)
+        for more in (["--gate"], ["--backends", "naive,avx2"], ["--live"]):
+            self.expect(2, "compare", "--within", run, "naive", "avx2", *more)
+        self.assertIn("A and B are the same backend",
+                      self.expect(7, "compare", "--within", run, "avx2", "avx2").stderr)
         self.assertIn("the run has no backend 'nave'; did you mean 'naive'?",
                       self.expect(7, "compare", run, "--backends", "nave,avx2").stderr)
         self.expect(2, "compare", run, "--backends", "naive")
         self.expect(2, "compare", run, "--backends", "naive,")
+
+    def test_two_versions_take_turns_in_one_run(self):
+        plugin, run = os.path.join(BUILD, "lib", "attnbench", "naive.so"), self.path("run")
+        versions = ["--plugin", "base=" + plugin, "--plugin", "new=" + plugin]
+        self.expect(0, "run", *versions, *QUICK, "-o", run, SMALL)
+        with open(run + "/results.ndjson", encoding="utf-8") as file:
+            records = list(map(json.loads, file))
+        self.assertEqual({record["backend"] for record in records}, {"base", "new"})
+        rounds = [record["round"] for record in records if record["type"] == "round"]
+        self.assertEqual(rounds, [0, 0, 1, 1])  # both in each
+        self.assertTrue(all("--plugin " + record["backend"] + "=" in record["repro"]
+                            for record in records))
+        with open(run + "/machine.json", encoding="utf-8") as file:
+            names = [(b["name"], b["offered"]) for b in json.load(file)["backends"]]
+        self.assertEqual(names, [("base", "naive"), ("new", "naive")])
+        done = self.expect(0, "compare", "--within", run, "base", "new", "--margin", "99", "--json")
+        result = json.loads(done.stdout)["results"][0]
+        self.assertEqual((result["backend"], result["new_backend"]), ("base", "new"))
+        self.assertTrue(result["by_turns"])
+        self.assertIn("base", self.expect(0, "compare", "--within", run, "base", "new", "--margin",
+                                          "99", "--markdown").stdout)
+        # A version that is wrong is worse than a slow one.
+        bad = self.path("bad")
+        self.expect(3, "bench", "--plugin", "base=" + broken("good"), "--plugin",
+                    "new=" + broken("unwritten"), *QUICK, "-o", bad, PLAIN)
+        self.assertIn("broke", self.expect(4, "compare", "--within", bad, "base", "new").stdout)
 
     def test_one_backend_against_another_across_runs(self):
         base, new = self.run_of("base"), self.run_of("new")
