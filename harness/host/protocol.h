@@ -30,7 +30,7 @@
 #include "host/types.h"
 #include "tensor/instance.h"
 
-#define ATTN_PROTOCOL_VERSION 9u
+#define ATTN_PROTOCOL_VERSION 10u
 #define ATTN_PROTOCOL_FD      3
 #define ATTN_MESSAGE_MAX      65536 /* bytes; well below the default send buffer */
 #define ATTN_PROCESSORS_MAX   1024
@@ -203,6 +203,7 @@ struct attn_message_reply {
     uint32_t last;     /* BENCH: the state of the inputs, enum attn_state, of the last run */
     uint32_t drawn;    /* BENCH: 1 + that of the run drawn at random; 0: none was */
     double samples_ns[ATTN_SAMPLES_MAX];
+    double cpu_ns[ATTN_SAMPLES_MAX];
     int64_t iterations[ATTN_SAMPLES_MAX];
     struct attn_device before, after; /* BENCH, PEAK; struct_size 0: unknown */
     struct attn_ceilings ceilings;

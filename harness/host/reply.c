@@ -255,7 +255,8 @@ int attn_reply_check(const struct attn_message_reply *reply, char *why, size_t s
     else if (!is_device(&reply->before) || !is_device(&reply->after))
         bad = "device";
     for (uint32_t s = 0; !bad && s < reply->n_samples; s++)
-        if (!is_time(reply->samples_ns[s]) || reply->iterations[s] < 1)
+        if (!is_time(reply->samples_ns[s]) || !is_time(reply->cpu_ns[s]) ||
+            reply->iterations[s] < 1)
             bad = "sample";
     if (bad) {
         snprintf(why, size, "the worker sent a reply with an impossible %s", bad);

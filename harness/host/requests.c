@@ -147,6 +147,7 @@ struct attn_outcome attn_worker_bench(struct attn_worker *worker, struct attn_in
         reply->drawn = worker->in.reply.drawn;
         reply->n = (int)worker->in.reply.n_samples;
         memcpy(reply->samples_ns, worker->in.reply.samples_ns, sizeof(reply->samples_ns));
+        memcpy(reply->cpu_ns, worker->in.reply.cpu_ns, sizeof(reply->cpu_ns));
         memcpy(reply->iterations, worker->in.reply.iterations, sizeof(reply->iterations));
         attn_device_take(&reply->before, &worker->in.reply.before);
         attn_device_take(&reply->after, &worker->in.reply.after);

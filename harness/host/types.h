@@ -125,6 +125,7 @@ struct attn_bench_reply {
     int n;
     double
         samples_ns[ATTN_SAMPLES_MAX]; /* time of one run, each a mean over a sample's iterations */
+    double cpu_ns[ATTN_SAMPLES_MAX];  /* processor time of the thread that called run; 0: unknown */
     int64_t iterations[ATTN_SAMPLES_MAX]; /* for a device, each is a batch of runs */
     /* The device before the first and after the last sample; struct_size 0: the backend reports no
      * device. */

@@ -366,6 +366,8 @@ json_t *attn_round_record(const struct attn_entry *entry, const struct attn_sess
     put(r, "round", json_integer(round));
     put(r, "cache", json_string(cache_name(cache)));
     put(r, "samples_ns", samples_json(reply->samples_ns, reply->n));
+    if (reply->n > 0 && reply->cpu_ns[0] > 0)
+        put(r, "cpu_ns", samples_json(reply->cpu_ns, reply->n));
     json_t *iterations = json_array();
     for (int i = 0; i < reply->n; i++)
         json_array_append_new(iterations, json_integer(reply->iterations[i]));

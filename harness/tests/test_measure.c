@@ -52,12 +52,14 @@ static void test_hot_and_cold(void **state)
         assert_int_equal(bench(worker, instance, &hot_params, &hot).status, ATTN_PASS);
         check_samples(&hot, 4);
         assert_true(hot.iterations[0] > 3);
+        assert_true(hot.cpu_ns[0] > 0 && hot.cpu_ns[3] > 0);
         assert_int_equal(hot.iterations[0], hot.iterations[3]);
         assert_true(tiny_error(instance) < 1e-5);
         memset(instance->tensors[3].data, 0, instance->operands[3].span);
         assert_int_equal(bench(worker, instance, &cold_params, &cold).status, ATTN_PASS);
         check_samples(&cold, 2);
         assert_true(cold.iterations[0] <= 5);
+        assert_true(cold.cpu_ns[0] == 0); /* it would hold what evicting took */
         assert_true(tiny_error(instance) < 1e-5);
         tiny_free(instance);
     }

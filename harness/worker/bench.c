@@ -238,7 +238,8 @@ static void measure(struct bench *bench, struct attn_message_reply *reply)
     };
     bench->load = attn_load_now();
     attn_slot_enter(ATTN_SLOT_RUN);
-    const int n = attn_gbench_run(&job, ATTN_SAMPLES_MAX, reply->samples_ns, reply->iterations);
+    const int n = attn_gbench_run(&job, ATTN_SAMPLES_MAX, reply->samples_ns, reply->cpu_ns,
+                                  reply->iterations);
     if (attn_timing_leave(timing, reply) != 0)
         return;
     if (n < 1)

@@ -14,8 +14,8 @@ namespace
 class Collector : public benchmark::BenchmarkReporter
 {
   public:
-    Collector(int max, double *samples_ns, int64_t *iterations)
-        : max_(max), samples_ns_(samples_ns), iterations_(iterations)
+    Collector(int max, double *samples_ns, bool bare, double *cpu_ns, int64_t *iterations)
+        : max_(max), bare_(bare), samples_ns_(samples_ns), cpu_ns_(cpu_ns), iterations_(iterations)
     {
     }
     bool ReportContext(const Context &) override
@@ -27,8 +27,9 @@ class Collector : public benchmark::BenchmarkReporter
         for (const Run &run : runs) {
             if (run.run_type != Run::RT_Iteration || run.iterations <= 0 || count_ >= max_)
                 continue;
-            samples_ns_[count_] =
-                1e9 * run.real_accumulated_time / static_cast<double>(run.iterations);
+            const double scale = 1e9 / static_cast<double>(run.iterations);
+            samples_ns_[count_] = scale * run.real_accumulated_time;
+            cpu_ns_[count_] = bare_ ? scale * run.cpu_accumulated_time : 0;
             iterations_[count_] = run.iterations;
             count_++;
         }
@@ -40,7 +41,8 @@ class Collector : public benchmark::BenchmarkReporter
 
   private:
     int max_;
-    double *samples_ns_;
+    bool bare_; /* the loop contains the calls only */
+    double *samples_ns_, *cpu_ns_;
     int64_t *iterations_;
     int count_ = 0;
 };
@@ -105,7 +107,7 @@ void bare_loop(benchmark::State &state, const attn_gbench_job &job, bool &failed
 } // namespace
 
 extern "C" int attn_gbench_run(const attn_gbench_job *job, int max, double *samples_ns,
-                               int64_t *iterations)
+                               double *cpu_ns, int64_t *iterations)
 {
     bool failed = false;
     initialize();
@@ -134,7 +136,7 @@ extern "C" int attn_gbench_run(const attn_gbench_job *job, int max, double *samp
 
     NullBuffer buffer;
     std::ostream silent(&buffer);
-    Collector collector(max, samples_ns, iterations);
+    Collector collector(max, samples_ns, job->run != nullptr, cpu_ns, iterations);
     collector.SetOutputStream(&silent);
     collector.SetErrorStream(&silent);
     benchmark::RunSpecifiedBenchmarks(&collector);

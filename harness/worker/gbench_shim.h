@@ -26,9 +26,10 @@ struct attn_gbench_job {
     int samples;
 };
 
-/* Fills at most `max` samples, each the mean of its iterations. Returns their number, or -1 if a
+/* Fills at most `max` samples, each the mean of its iterations. cpu_ns: processor time of this
+ * thread for one run; 0 where runs measure themselves. Returns the number of samples, or -1 if a
  * run ended the measurement. May be called many times. */
-int attn_gbench_run(const struct attn_gbench_job *job, int max, double *samples_ns,
+int attn_gbench_run(const struct attn_gbench_job *job, int max, double *samples_ns, double *cpu_ns,
                     int64_t *iterations);
 
 #ifdef __cplusplus
