@@ -30,7 +30,7 @@ preset=${1:-release} only=()
 packages=(build-essential cmake ninja-build pkg-config git ca-certificates
     libjansson-dev libmd-dev libsqlite3-dev zlib1g-dev libbenchmark-dev
     libopenblas-dev gnuplot-nox fonts-dejavu-core python3 python3-venv valgrind)
-[ "$tests" = 0 ] || packages+=(libcmocka-dev libmpfr-dev python3-yaml)
+[ "$tests" = 0 ] || packages+=(libcmocka-dev libmpfr-dev libbenchmark-tools python3-yaml)
 # Only root can start the Slurm of the test `slurm`.
 [ "$tests" = 0 ] || [ "$(id -u)" != 0 ] || packages+=(slurmctld slurmd slurm-client munge)
 if [ "$preset" = fuzz ]; then

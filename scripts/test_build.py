@@ -95,6 +95,7 @@ class Build(unittest.TestCase):
         line = self.one(self.said("--no-tests"), "libjansson-dev")
         self.assertNotIn("libcmocka-dev", line)
         self.assertNotIn("libmpfr-dev", line)
+        self.assertNotIn("libbenchmark-tools", line)
 
     def test_cmake_from_pypi_is_announced(self):
         self.assertNotIn("CMake", self.one(self.said(), "into .deps, from PyPI"))

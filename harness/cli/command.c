@@ -68,6 +68,17 @@ const struct attn_verb attn_verbs[] = {
      "under\n"
      "one key. 8: machines, builds or protocols differ.",
      attn_verb_merge},
+    {"export", "RUN --format FORMAT", "a run in the format of another tool, on stdout",
+     "google-benchmark has one entry a sample, for compare.py of Google Benchmark.\n"
+     "github-action-benchmark is a list for its tool customSmallerIsBetter. bencher is the "
+     "Bencher\n"
+     "Metric Format. All three have times in ns, of results with right numbers. junit and csv are\n"
+     "those of a report. Exit code 7: the run has nothing of the kind.",
+     attn_verb_export},
+    {"import", "FILE -o RUN", "a run from the JSON of Google Benchmark, for compare and report",
+     "The results are mistrusted: nobody has judged their numbers. Of another program's file each\n"
+     "repetition counts as a round, and compare asks for --cross against runs of attnbench.",
+     attn_verb_import},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -91,7 +102,7 @@ const char *const attn_exit_meanings[ATTN_EXIT_CODES] = {
 
 static enum attn_exit unknown_verb(const char *word, char *why, size_t size)
 {
-    const char *names[16];
+    const char *names[32];
     size_t n = 0;
     for (const struct attn_verb *v = attn_verbs; v->name; v++)
         names[n++] = v->name;

@@ -53,6 +53,8 @@ struct attn_command {
     const char *within;   /* of compare: the run that both backends are in */
     const char *index;    /* of history */
     const char *language; /* of new-backend */
+    const char *format;   /* of export */
+    const char *name;     /* of import */
     double drift;
     double pair_s;      /* of compare --live */
     double calibrate_s; /* of doctor --calibrate */
@@ -140,5 +142,7 @@ enum attn_exit attn_verb_doctor(struct attn_command *command, const struct attn_
 enum attn_exit attn_verb_new_backend(struct attn_command *command, const struct attn_paths *paths);
 enum attn_exit attn_verb_merge(struct attn_command *command, const struct attn_paths *paths);
 enum attn_exit attn_verb_history(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_export(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_import(struct attn_command *command, const struct attn_paths *paths);
 
 #endif

@@ -11,6 +11,7 @@
 #include "cli/number.h"
 #include "cli/shard.h"
 #include "history/history.h"
+#include "report/export.h"
 #include "run/checks.h"
 #include "run/drift.h"
 #include "run/entry.h"
@@ -27,9 +28,11 @@ enum {
     NEW_BACKEND = 128,
     HISTORY = 256,
     MERGE = 512,
+    EXPORT = 1024,
+    IMPORT = 2048,
     TIMES = BENCH | RUN,
     WORKS = VERIFY | TIMES,
-    ALL = 1023
+    ALL = 4095
 };
 
 static enum attn_exit bad_value(const struct attn_flag *flag, const char *text, const char *wanted,
@@ -287,6 +290,16 @@ static enum attn_exit take_drift(const struct attn_flag *flag, char *text, struc
     return ATTN_EXIT_OK;
 }
 
+static enum attn_exit take_name(const struct attn_flag *flag, char *text, struct attn_command *c,
+                                char *why, size_t size)
+{
+    const size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    if (text[length] || length == 0 || length > 31 || text[0] < 'a')
+        return bad_value(flag, text, "a name of a backend: a-z, 0-9 and _", why, size);
+    c->name = text;
+    return ATTN_EXIT_OK;
+}
+
 /* --reproducer and --fuzz imply --shrink. */
 static enum attn_exit take_reproducer(const struct attn_flag *flag, char *text,
                                       struct attn_command *c, char *why, size_t size)
@@ -309,7 +322,10 @@ static enum attn_exit take_fuzz(const struct attn_flag *flag, char *text, struct
 const struct attn_flag attn_flags[] = {
     {"backend", 'b', "NAME[:key=value,...]", WORKS | LIST | DOCTOR | HISTORY, take_backend, 0, 0,
      "use only this backend, with options, or NAME,NAME,...; may be repeated"},
-    {"out", 'o', "DIR", WORKS | REPORT | NEW_BACKEND | MERGE, take_text, AT(out), 0,
+    {"name", 0, "NAME", IMPORT, take_name, 0, 0,
+     "what the imported backend is called (default: as the program that made the file)"},
+    {"format", 0, ATTN_EXPORT_FORMATS, EXPORT, take_text, AT(format), 0, "the format to write"},
+    {"out", 'o', "DIR", WORKS | REPORT | NEW_BACKEND | MERGE | IMPORT, take_text, AT(out), 0,
      "where results go"},
     {"plugin", 0, "FILE", WORKS | LIST | DOCTOR | COMPARE, take_plugin, 0, 0,
      "a plugin outside the plugin folder (NAME=FILE: call its backend NAME); without -b, only "
@@ -358,7 +374,7 @@ const struct attn_flag attn_flags[] = {
      "of damaged records, use those before the damage (bench, run: with --resume)"},
     {"dry-run", 0, NULL, WORKS, take_switch, AT(dry_run), 0,
      "print the cases that would run, and stop"},
-    {"json", 0, NULL, ALL, take_switch, AT(json), 0, "write JSON to stdout"},
+    {"json", 0, NULL, ALL & ~EXPORT, take_switch, AT(json), 0, "write JSON to stdout"},
     {"junit", 0, "FILE", VERIFY, take_text, AT(junit), 0, "verdicts as JUnit XML"},
     {"strict", 0, NULL, WORKS | COMPARE | DOCTOR, take_switch, AT(settings.strict), 0,
      "a mistrusted result fails; an unclear comparison, or a machine with warnings, is "

@@ -95,7 +95,7 @@ static struct attn_view_backend *backend_of(struct attn_view *view, struct index
     return fresh;
 }
 
-static void key_text(const json_t *record, const char *cache, char *key, size_t size)
+void attn_view_key(const json_t *record, const char *cache, char *key, size_t size)
 {
     snprintf(key, size, "%s|%s|%s|%g|%s", attn_field_text(record, "id"),
              attn_field_text(record, "backend"), attn_field_text(record, "options"),
@@ -142,8 +142,8 @@ static int file_record(struct attn_view *view, struct index *index, const json_t
                         json_object_get(record, "sizes")) != 0)
         return -1;
 
-    key_text(record, "", base, sizeof base);
-    key_text(record, cache, key, sizeof key);
+    attn_view_key(record, "", base, sizeof base);
+    attn_view_key(record, cache, key, sizeof key);
     struct attn_view_row *root = row_of_key(view, index, base);
     struct attn_view_row *row = timed ? row_of_key(view, index, key) : root;
     if (!row && timed && root && !root->bench) {
@@ -240,7 +240,7 @@ static void judge_interval(struct attn_view_row *row)
 static void file_untimed(struct attn_view *view, struct index *index, const json_t *record)
 {
     char key[768];
-    key_text(record, "", key, sizeof key);
+    attn_view_key(record, "", key, sizeof key);
     struct attn_view_row *row = row_of_key(view, index, key);
     if (row)
         row->untimed = attn_field_text(record, "reason");

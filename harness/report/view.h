@@ -19,6 +19,10 @@ int attn_view_create(const json_t *records, const json_t *machine, struct attn_v
                      char *why, size_t size);
 void attn_view_free(struct attn_view *view);
 
+/* The key of a result as text: id, backend, options, threads and `cache`. */
+#define ATTN_VIEW_KEY_MAX 800
+void attn_view_key(const json_t *record, const char *cache, char *key, size_t size);
+
 /* Allocates the median of each round in a bench record's samples_ns and returns their number.
  * Returns 0 and allocates nothing if there are none, or if any sample is not a positive number. */
 size_t attn_view_round_medians(const json_t *bench, double **medians);

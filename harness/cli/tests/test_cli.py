@@ -104,7 +104,7 @@ class Help(Case):
         text = self.expect(0, "--help").stdout
         verbs = re.findall(r"^  attnbench (\S+)", text, re.M)
         self.assertEqual(verbs, ["list", "verify", "bench", "report", "run", "compare", "doctor",
-                                 "new-backend", "history", "merge"])
+                                 "new-backend", "history", "merge", "export", "import"])
         for verb in verbs:
             self.assertIn("attnbench " + verb, self.expect(0, verb, "--help").stdout)
 
