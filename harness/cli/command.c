@@ -79,6 +79,15 @@ const struct attn_verb attn_verbs[] = {
      "The results are mistrusted: nobody has judged their numbers. Of another program's file each\n"
      "repetition counts as a round, and compare asks for --cross against runs of attnbench.",
      attn_verb_import},
+    {"statement", "check FILE", "repeat what a statement of verify --statement is about",
+     "Verifies the same cases on the same plugin (--plugin as it was named then) and compares "
+     "what\n"
+     "the statement says with what is found. Exit code 3: it says something else, is about "
+     "another\n"
+     "plugin, or was edited; 8: it is of another suite, version or machine (--cross: other "
+     "machines\n"
+     "may differ); 5: it says more of checks, power or accuracy than could be found.",
+     attn_verb_statement},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

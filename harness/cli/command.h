@@ -48,13 +48,14 @@ struct attn_command {
     const char *backends[ATTN_ARGS_MAX], *plugins[ATTN_ARGS_MAX];
     size_t n_backends, n_plugins;
     const char *out, *junit;
-    const char *baseline; /* of verify */
-    const char *against;  /* of report */
-    const char *within;   /* of compare: the run that both backends are in */
-    const char *index;    /* of history */
-    const char *language; /* of new-backend */
-    const char *format;   /* of export */
-    const char *name;     /* of import */
+    const char *baseline;  /* of verify */
+    const char *against;   /* of report */
+    const char *within;    /* of compare: the run that both backends are in */
+    const char *index;     /* of history */
+    const char *language;  /* of new-backend */
+    const char *format;    /* of export */
+    const char *statement; /* of verify */
+    const char *name;      /* of import */
     double drift;
     double pair_s;      /* of compare --live */
     double calibrate_s; /* of doctor --calibrate */
@@ -143,6 +144,7 @@ enum attn_exit attn_verb_new_backend(struct attn_command *command, const struct 
 enum attn_exit attn_verb_merge(struct attn_command *command, const struct attn_paths *paths);
 enum attn_exit attn_verb_history(struct attn_command *command, const struct attn_paths *paths);
 enum attn_exit attn_verb_export(struct attn_command *command, const struct attn_paths *paths);
+enum attn_exit attn_verb_statement(struct attn_command *command, const struct attn_paths *paths);
 enum attn_exit attn_verb_import(struct attn_command *command, const struct attn_paths *paths);
 
 #endif

@@ -30,9 +30,10 @@ enum {
     MERGE = 512,
     EXPORT = 1024,
     IMPORT = 2048,
+    STATEMENT = 4096,
     TIMES = BENCH | RUN,
     WORKS = VERIFY | TIMES,
-    ALL = 4095
+    ALL = 8191
 };
 
 static enum attn_exit bad_value(const struct attn_flag *flag, const char *text, const char *wanted,
@@ -327,7 +328,7 @@ const struct attn_flag attn_flags[] = {
     {"format", 0, ATTN_EXPORT_FORMATS, EXPORT, take_text, AT(format), 0, "the format to write"},
     {"out", 'o', "DIR", WORKS | REPORT | NEW_BACKEND | MERGE | IMPORT, take_text, AT(out), 0,
      "where results go"},
-    {"plugin", 0, "FILE", WORKS | LIST | DOCTOR | COMPARE, take_plugin, 0, 0,
+    {"plugin", 0, "FILE", WORKS | LIST | DOCTOR | COMPARE | STATEMENT, take_plugin, 0, 0,
      "a plugin outside the plugin folder (NAME=FILE: call its backend NAME); without -b, only "
      "plugins named this way take part"},
     {"suite", 0, "standard|full", WORKS | LIST, take_suite, 0, 0,
@@ -345,9 +346,9 @@ const struct attn_flag attn_flags[] = {
      "give up rounds, and then cases, to end in this time (10m, 90s)"},
     {"threads", 0, "N", WORKS | COMPARE, take_count, AT(settings.threads), 4096,
      "threads of a backend, on as many processors (default 1)"},
-    {"timeout", 0, "TIME", WORKS | COMPARE, take_time, AT(settings.timeout_s), 0,
+    {"timeout", 0, "TIME", WORKS | COMPARE | STATEMENT, take_time, AT(settings.timeout_s), 0,
      "watchdog of one request (default 60s)"},
-    {"memory", 0, "SIZE", WORKS | COMPARE, take_size, AT(settings.memory), 0,
+    {"memory", 0, "SIZE", WORKS | COMPARE | STATEMENT, take_size, AT(settings.memory), 0,
      "memory limit of a case and of a worker (512M, 8G; default: what is available)"},
     {"run-limit", 0, "TIME", WORKS, take_time, AT(settings.run_limit_s), 0,
      "a run predicted to take longer is skipped (default 5s, 0: none)"},
@@ -376,6 +377,8 @@ const struct attn_flag attn_flags[] = {
      "print the cases that would run, and stop"},
     {"json", 0, NULL, ALL & ~EXPORT, take_switch, AT(json), 0, "write JSON to stdout"},
     {"junit", 0, "FILE", VERIFY, take_text, AT(junit), 0, "verdicts as JUnit XML"},
+    {"statement", 0, "FILE", VERIFY, take_text, AT(statement), 0,
+     "a statement of conformance (FILE.md or FILE.json), and a badge beside it (FILE.svg)"},
     {"strict", 0, NULL, WORKS | COMPARE | DOCTOR, take_switch, AT(settings.strict), 0,
      "a mistrusted result fails; an unclear comparison, or a machine with warnings, is "
      "inconclusive"},
@@ -423,8 +426,9 @@ const struct attn_flag attn_flags[] = {
     {"discoveries", 0, "PERCENT", COMPARE | REPORT, take_discoveries, 0, 0,
      "of all slower and faster, so many may be false (Benjamini-Hochberg; default: each by "
      "itself)"},
-    {"cross", 0, NULL, COMPARE | REPORT, take_switch, AT(compare.cross), 0,
-     "compare runs although their machines, builds or protocols differ"},
+    {"cross", 0, NULL, COMPARE | REPORT | STATEMENT, take_switch, AT(compare.cross), 0,
+     "compare runs although their machines, builds or protocols differ; check a statement of "
+     "another machine"},
     {"map", 0, "A=B", COMPARE | REPORT, take_map, 0, 0,
      "compare A of BASE or NEW with B of the other"},
     {"matrix", 0, NULL, LIST, take_switch, AT(matrix), 0,

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/command.h"
+#include "cli/statement.h"
 #include "report/report.h"
 #include "run/conclusion.h"
 #include "run/drift.h"
@@ -50,6 +50,9 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_paths 
     struct attn_session session;
     char why[1024], line[1280];
     json_t *earlier = NULL;
+    if (c->statement && (attn_statement_check_command(c, why, sizeof why) ||
+                         check_writable(c->statement, why, sizeof why)))
+        return attn_complain(ATTN_EXIT_USAGE, why);
     c->suite.more = "covering"; /* for verdicts, not for times */
     enum attn_exit code = attn_session_begin(c, paths, &session);
     if (code)
@@ -92,6 +95,8 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_paths 
     if (file && !session.reproduced)
         fprintf(stderr, "attnbench: nothing was written to %s\n", file);
     if (c->junit && attn_junit_write(session.records, c->junit, why, sizeof why))
+        code = attn_complain(ATTN_EXIT_INTERNAL, why);
+    if (c->statement && !attn_interrupted && attn_statement_write(c, &session, why, sizeof why))
         code = attn_complain(ATTN_EXIT_INTERNAL, why);
     if (*line && !attn_interrupted)
         attn_complain(code, line);

@@ -104,7 +104,8 @@ class Help(Case):
         text = self.expect(0, "--help").stdout
         verbs = re.findall(r"^  attnbench (\S+)", text, re.M)
         self.assertEqual(verbs, ["list", "verify", "bench", "report", "run", "compare", "doctor",
-                                 "new-backend", "history", "merge", "export", "import"])
+                                 "new-backend", "history", "merge", "export", "import",
+                                 "statement"])
         for verb in verbs:
             self.assertIn("attnbench " + verb, self.expect(0, verb, "--help").stdout)
 
