@@ -96,6 +96,7 @@ class Build(unittest.TestCase):
         self.assertNotIn("libcmocka-dev", line)
         self.assertNotIn("libmpfr-dev", line)
         self.assertNotIn("libbenchmark-tools", line)
+        self.assertNotIn("python3-yaml", line)
 
     def test_cmake_from_pypi_is_announced(self):
         self.assertNotIn("CMake", self.one(self.said(), "into .deps, from PyPI"))

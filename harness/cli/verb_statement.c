@@ -62,8 +62,8 @@ int attn_statement_check_command(const struct attn_command *c, char *why, size_t
 static json_t *make(const struct attn_command *c, const struct attn_session *session,
                     const json_t *records, char *why, size_t size)
 {
-    json_t *ids = json_array(), *lines = json_array(), *machine;
-    machine = attn_machine_json(session, &(struct attn_roof){0}, 0);
+    json_t *ids = json_array(), *lines = json_array();
+    json_t *machine = attn_machine_json(session, &(struct attn_roof){0}, 0);
     const struct attn_conformance_suite suite = {.name = c->n_arguments  ? "cases"
                                                          : c->suite.full ? "full"
                                                                          : "standard",
