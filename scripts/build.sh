@@ -209,7 +209,7 @@ install_onednn() {
     touch "$stamp"
 }
 
-# Peers in Python: an environment of the distribution's python3, whose library the plugin opens.
+# Peers in Python: an environment of the distribution's python3.
 install_peers() {
     local small=scripts/requirements-peers.txt large=scripts/requirements-torch.txt
     local stamp=.deps/peers/.made torch=.deps/peers/.torch
@@ -243,8 +243,6 @@ install_cuda() {
 
 if [ "${ATTNBENCH_NO_INSTALL:-}" != 1 ]; then
     if command -v apt-get >/dev/null; then
-        install_packages
-        packages=("lib$(/usr/bin/python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')")
         install_packages
     else
         say_no_apt

@@ -6,7 +6,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <wchar.h>
 
 #include "attnbench/backend.h"
 
@@ -30,17 +29,14 @@ uint32_t attn_adapters_find(struct attn_adapter adapters[ATTN_ADAPTERS_MAX]);
 /* The folder `python` beside the plugin. Returns 0, or -1. */
 int attn_python_folder(char *path, size_t size);
 
-/* --- interpreter.c: CPython, opened at run time --- */
+/* --- interpreter.c: CPython, in whose process this runs --- */
 
 typedef struct attn_py_object PyObject;
 
 /* Only functions of the stable ABI, as CPython's documentation declares them ("Stable Application
  * Binary Interface"), so that any Python 3 since 3.8 will do. */
 struct attn_python {
-    void (*InitializeEx)(int signals);
-    wchar_t *(*DecodeLocale)(const char *text, size_t *size);
     PyObject *(*ImportModule)(const char *name);
-    PyObject *(*GetSysObject)(const char *name);
     PyObject *(*GetAttr)(PyObject *object, const char *name);
     PyObject *(*CallObject)(PyObject *callable, PyObject *args);
     PyObject *(*CallFunction)(PyObject *callable, const char *format, ...);
@@ -55,8 +51,6 @@ struct attn_python {
     intptr_t (*TupleSize)(PyObject *tuple);
     PyObject *(*LongFrom)(long long value);
     long long (*LongAs)(PyObject *object);
-    PyObject *(*DecodePath)(const char *path);
-    int (*InsertList)(PyObject *list, intptr_t before, PyObject *item);
     PyObject *(*NewFunction)(void *definition, PyObject *self, PyObject *module);
     PyObject *(*NewCapsule)(void *pointer, const char *name, void (*destructor)(PyObject *));
     void *(*CapsulePointer)(PyObject *capsule, const char *name);
@@ -72,8 +66,8 @@ struct attn_python {
 
 extern struct attn_python py;
 
-/* Opens libpython, starts it, and imports attnbench_python, whose functions `helper` has. Does so
- * once a process; what failed then is answered again. ATTN_OK, or ATTN_NO_DEVICE with the reason.
+/* Finds CPython and imports attnbench_python, whose functions `helper` has. Does so once a process;
+ * what failed then is answered again. ATTN_OK, or ATTN_NO_DEVICE with the reason.
  */
 int attn_python_start(PyObject **helper, char *why, size_t size);
 

@@ -78,6 +78,7 @@ struct attn_outcome attn_worker_count(const struct attn_worker_config *config,
                                    "--tool=callgrind",
                                    "-q",
                                    out,
+                                   "--trace-children=yes", /* a worker may be a script */
                                    "--toggle-collect=" WORD_OF(ATTN_COUNTED_FUNCTION),
                                    NULL};
     struct attn_worker_config under = *config;

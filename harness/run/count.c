@@ -87,7 +87,7 @@ void attn_count_entry(const struct attn_session *session, struct attn_instance *
     const struct attn_contestant *c = entry->contestant;
     if (refused(session, entry))
         return;
-    const struct attn_worker_config config = {.worker_path = session->paths->worker,
+    const struct attn_worker_config config = {.worker_path = c->worker,
                                               .plugin_path = c->plugin,
                                               .backend = c->offered,
                                               .options = c->options,

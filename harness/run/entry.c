@@ -107,15 +107,19 @@ void attn_entry_repro(const struct attn_entry *entry, int threads, char *text, s
     const char *options = options_of(entry);
     add_word(&words, entry->broke_timed ? "attnbench bench -o RUN" : "attnbench verify");
     if (entry->contestant) {
+        if (*entry->contestant->target)
+            add_quoted(&words, entry->contestant->target);
         if (entry->contestant->named) {
             snprintf(word, sizeof word, "%s%s%s", entry->contestant->label,
                      *entry->contestant->label ? "=" : "", entry->contestant->plugin);
             add_word(&words, "--plugin");
             add_quoted(&words, word);
         }
-        snprintf(word, sizeof word, "%s%s%s", backend_of(entry), *options ? ":" : "", options);
-        add_word(&words, "-b");
-        add_quoted(&words, word);
+        if (!*entry->contestant->target) {
+            snprintf(word, sizeof word, "%s%s%s", backend_of(entry), *options ? ":" : "", options);
+            add_word(&words, "-b");
+            add_quoted(&words, word);
+        }
         snprintf(word, sizeof word, "--threads %d", threads);
         add_word(&words, word);
     }

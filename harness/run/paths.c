@@ -79,6 +79,17 @@ int attn_paths_find(struct attn_paths *paths, char *why, size_t size)
     return 0;
 }
 
+void attn_paths_worker(const struct attn_paths *paths, const char *plugin,
+                       char worker[ATTN_PATH_MAX])
+{
+    const size_t n = strlen(plugin);
+    const bool named = n > 3 && !strcmp(plugin + n - 3, ".so");
+    const int length = snprintf(worker, ATTN_PATH_MAX, "%s%.*s.worker",
+                                strchr(plugin, '/') ? "" : "./", named ? (int)n - 3 : 0, plugin);
+    if (!named || length >= ATTN_PATH_MAX || access(worker, X_OK) != 0)
+        snprintf(worker, ATTN_PATH_MAX, "%s", paths->worker);
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);

@@ -25,6 +25,12 @@ struct attn_paths {
 /* Returns 0, or -1 with the reason. */
 int attn_paths_find(struct attn_paths *paths, char *why, size_t size);
 
+/* The worker that a plugin is served by: NAME.worker beside NAME.so, if that is a program, else the
+ * usual one. A plugin for which a process of its own kind is needed (an interpreter, say) brings
+ * one; it gets the argument and the descriptor of attnbench-worker, and speaks its protocol. */
+void attn_paths_worker(const struct attn_paths *paths, const char *plugin,
+                       char worker[ATTN_PATH_MAX]);
+
 /* Writes "DIR/NAME" into a buffer of ATTN_PATH_MAX. Returns 0, or -1: it does not fit. */
 int attn_path_join(char path[ATTN_PATH_MAX], const char *dir, const char *name);
 

@@ -77,6 +77,19 @@ static int rename_backend(struct attn_contestant *c, bool only)
     return n < (int)sizeof c->info.name ? 0 : -1;
 }
 
+/* Looks the backend up in ATTNBENCH_TARGETS, lines of NAME=TARGET. The Python package sets it: a
+ * rerun of a function is "attnbench verify TARGET", which makes the backend again. */
+static void find_target(struct attn_contestant *c)
+{
+    const size_t n = strlen(c->info.name);
+    for (const char *line = getenv("ATTNBENCH_TARGETS"); line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, c->info.name, n) == 0 && line[n] == '=')
+            snprintf(c->target, sizeof c->target, "%.*s", (int)strcspn(line + n + 1, "\n"),
+                     line + n + 1);
+    }
+}
+
 /* `word` is a file or, if it must be one, NAME=FILE. */
 static enum attn_exit add_plugin(const struct attn_paths *paths, const char *word,
                                  const struct attn_roster_wish *wish, bool must,
@@ -89,7 +102,9 @@ static enum attn_exit add_plugin(const struct attn_paths *paths, const char *wor
         snprintf(why, size, "no memory to look into %s", path);
         return ATTN_EXIT_USAGE;
     }
-    struct attn_worker_config config = {.worker_path = paths->worker,
+    char worker[ATTN_PATH_MAX];
+    attn_paths_worker(paths, path, worker);
+    struct attn_worker_config config = {.worker_path = worker,
                                         .plugin_path = path,
                                         .options = "",
                                         .threads = 1,
@@ -132,6 +147,8 @@ static enum attn_exit add_plugin(const struct attn_paths *paths, const char *wor
             goto out;
         *c = next;
         snprintf(c->plugin, sizeof c->plugin, "%s", path);
+        memcpy(c->worker, worker, sizeof worker);
+        find_target(c);
         if (attn_expected_skips_load(c->plugin, c->offered, &c->skips, &c->n_skips, why, size))
             goto out;
     }
@@ -233,10 +250,10 @@ static void unknown(const struct attn_roster *roster, const char *name, char *wh
 
 /* Does the backend accept the options? Only its plugin can tell, so a worker is asked. Anything
  * else that goes wrong there becomes a verdict of its cases. */
-static int check_options(const struct attn_paths *paths, const struct attn_roster_wish *wish,
-                         const struct attn_contestant *c, char *why, size_t size)
+static int check_options(const struct attn_roster_wish *wish, const struct attn_contestant *c,
+                         char *why, size_t size)
 {
-    struct attn_worker_config config = {.worker_path = paths->worker,
+    struct attn_worker_config config = {.worker_path = c->worker,
                                         .plugin_path = c->plugin,
                                         .backend = c->offered,
                                         .options = c->options,
@@ -280,8 +297,8 @@ static int enter(struct attn_roster *chosen, const struct attn_contestant *from,
 
 /* Keeps the backends that -b names, in that order, with their options. The same backend may be
  * named twice with different options. */
-static int choose(const struct attn_paths *paths, struct attn_roster *roster,
-                  const struct attn_roster_wish *wish, char *why, size_t size)
+static int choose(struct attn_roster *roster, const struct attn_roster_wish *wish, char *why,
+                  size_t size)
 {
     struct attn_roster chosen = {0};
     for (size_t w = 0; w < wish->n_backends; w++) {
@@ -293,7 +310,7 @@ static int choose(const struct attn_paths *paths, struct attn_roster *roster,
         if (!from)
             unknown(roster, name, why, size);
         if (!from || enter(&chosen, from, colon ? colon + 1 : "", why, size) ||
-            check_options(paths, wish, &chosen.items[chosen.count - 1], why, size)) {
+            check_options(wish, &chosen.items[chosen.count - 1], why, size)) {
             attn_roster_free(&chosen);
             return -1;
         }
@@ -350,7 +367,7 @@ enum attn_exit attn_roster_load(const struct attn_paths *paths, const struct att
     if (add_missing(paths->plugins, &found, why, size))
         goto failed;
     if (wish->n_backends) {
-        if (choose(paths, &found, wish, why, size))
+        if (choose(&found, wish, why, size))
             goto failed;
     } else {
         size_t kept = 0;

@@ -22,7 +22,7 @@ static struct attn_outcome start(struct attn_seat *seat, int threads, struct att
         return outcome;
     }
     struct attn_worker_config config = {
-        .worker_path = seat->session->paths->worker,
+        .worker_path = seat->contestant->worker,
         .plugin_path = seat->contestant->plugin,
         .backend = seat->contestant->offered,
         .options = seat->contestant->options,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c - attnbench-worker: serves one plugin to the host on the other end of descriptor 3. */
+/* main.c - attnbench-worker: serves one plugin to the host on the other end of descriptor 3. As a
+ * program, and as a library (attnbench-worker.dso) for a process that is something else as well: the
+ * interpreter of the plugin `python`, which calls attn_worker_main. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -89,7 +91,9 @@ static int serve(void)
     }
 }
 
-int main(int argc, char **argv)
+__attribute__((visibility("default"))) int attn_worker_main(int argc, char **argv);
+
+int attn_worker_main(int argc, char **argv)
 {
     /* First of all, so that the host's death at any later time is noticed; if it came before, the
      * parent is another process by now. */
@@ -112,4 +116,9 @@ int main(int argc, char **argv)
     const int status = serve();
     fflush(NULL);
     _exit(status);
+}
+
+int main(int argc, char **argv)
+{
+    return attn_worker_main(argc, argv);
 }

@@ -192,14 +192,38 @@ class Adapters(unittest.TestCase):
         self.assertIn("in place of", self.backends()["noop"]["description"])
 
     def test_without_python_the_rest_is_untouched(self):
-        program = os.path.join(self.folder, "python3.99")
-        shutil.copy("/bin/true", program)
-        for given, reason in (("/nowhere/python3", "no Python at /nowhere/python3"),
-                              (program, "no libpython3.99.so.1.0")):
+        lacking = os.path.join(self.folder, "lacking")  # a Python that cannot open libraries
+        self.write("raise ImportError('none here')\n", "ctypes.py")
+        with open(lacking, "w", encoding="ascii") as file:
+            file.write(f'#!/bin/sh\nPYTHONPATH={self.folder} exec /usr/bin/python3 "$@"\n')
+        os.chmod(lacking, 0o755)
+        for given, name, reason in (("/nowhere/python3", "noop", "no Python at /nowhere/python3"),
+                                    (lacking, "noop", "cannot be a worker: none here"),
+                                    ("/bin/false", "python", "exited with status 1")):
             found = self.backends(ATTNBENCH_PYTHON=given)
-            self.assertFalse(found["noop"]["available"])
-            self.assertIn(reason, found["noop"]["reason"])
+            self.assertFalse(found[name]["available"])
+            self.assertIn(reason, found[name]["reason"])
             self.assertTrue(found["naive"]["available"])
+
+    def test_any_python_is_a_worker(self):
+        """Debian's, which has no shared library in it; that of an environment; one by another name."""
+        venv, link = os.path.join(self.folder, "venv"), os.path.join(self.folder, "own-python")
+        subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", venv], check=True)
+        os.symlink("/usr/bin/python3", link)
+        self.write('"""mine: says where it runs"""\nREQUIRES = ()\nimport sys\n'
+                   "def supports(problem):\n    return 'runs in ' + sys.executable\n"
+                   "def prepare(problem, tensors):\n    return None\ndef run(state):\n    pass\n")
+        for python in ("/usr/bin/python3", venv + "/bin/python3", link):
+            self.assertIn("runs in " + python + "\n",
+                          self.attnbench("verify", "-b", "mine", "s=4 dk=4", code=7,
+                                         ATTNBENCH_PYTHON=python))
+
+    def test_what_an_adapter_prints_is_in_the_log(self):
+        text = EMPTY % "talks" + "def run(state):\n    print('said in Python')\n"
+        run = os.path.join(self.folder, "run")
+        self.verdict(text, "s=4 dk=4", 3, "-o", run)
+        with open(os.path.join(run, "workers.log"), encoding="utf-8", errors="replace") as log:
+            self.assertIn("said in Python", log.read())
 
     def test_the_empty_adapter_computes_nothing(self):
         self.attnbench("verify", "-b", "noop", "s=4 dk=4")
