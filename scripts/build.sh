@@ -185,6 +185,15 @@ install_full() {
     touch "$stamp"
 }
 
+# pytest, for the tests of the plugin for it.
+install_pytest() {
+    local list=scripts/requirements-pytest.txt stamp=.deps/venv/.pytest
+    [ -e "$stamp" ] && [ ! "$list" -nt "$stamp" ] && return 0
+    make_venv || return
+    pip_install .deps/venv/bin/python3 -r "$list" || return
+    touch "$stamp"
+}
+
 # What a run on the CPU loads of oneDNN's wheels: 0.5 GB of 1.8. The rest serves GPUs and compilers.
 onednn_files=(include/oneapi lib/libdnnl.so.3 lib/libsycl.so.9 lib/libtbb.so.12
     lib/libtbbmalloc.so.2 lib/libur_loader.so.0 lib/libOpenCL.so.1
@@ -255,6 +264,7 @@ if [ "${ATTNBENCH_NO_INSTALL:-}" != 1 ]; then
         missing "no nvcc: the CUDA backend is left out"
     make_packs || missing "no packs: the suite runs without real tensors"
     [ "$tests" = 0 ] || install_scipy || missing "no SciPy: tests of the statistics are left out"
+    [ "$tests" = 0 ] || install_pytest || missing "no pytest: tests of the plugin for it are left out"
     [ "$tests" = 0 ] || [ "$full" = OFF ] || install_full ||
         missing "no ReFrame: its tests are left out"
     [ "$tests" = 0 ] || make_onnx_packs ||
