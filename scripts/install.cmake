@@ -26,3 +26,10 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT attnbench)
 # What the author of a backend reads: how one is written, and the bound that it has to meet.
 install(FILES backends/README.md reference/BOUND.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
         COMPONENT attnbench)
+if(ATTNBENCH_WHEEL)
+    # Of the libraries that a wheel has inside, as Debian ships their licences.
+    foreach(package libjansson-dev libmd-dev zlib1g-dev libsqlite3-dev libbenchmark-dev libopenblas-dev)
+        install(FILES /usr/share/doc/${package}/copyright COMPONENT attnbench OPTIONAL
+                DESTINATION ${CMAKE_INSTALL_DOCDIR}/licenses RENAME ${package})
+    endforeach()
+endif()

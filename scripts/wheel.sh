@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# wheel.sh - the wheel and the source distribution, into dist/.
+#
+#   scripts/wheel.sh [-o DIR]
+#
+# Installs what scripts/build.sh installs to build, and the tools of requirements-wheel.txt into
+# .deps/wheel. The wheel has the newest tag that auditwheel proves: what this machine's C library asks
+# for. With ATTNBENCH_NO_INSTALL=1 nothing is installed by apt.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=dist
+[ "${1:-}" != -o ] || out=$2
+
+say() { printf 'wheel: %s\n' "$*" >&2; }
+
+[ "${ATTNBENCH_NO_INSTALL:-}" = 1 ] || scripts/build.sh --install-only --no-tests release
+venv=.deps/wheel list=scripts/requirements-wheel.txt
+if [ ! -e $venv/.made ] || [ $list -nt $venv/.made ]; then
+    say "fetching build tools into $venv"
+    /usr/bin/python3 -m venv $venv
+    $venv/bin/pip install -q --disable-pip-version-check --no-deps -r $list
+    touch $venv/.made
+fi
+export PATH=$PWD/$venv/bin:$PATH
+[ ! -x .deps/venv/bin/cmake ] || PATH=$PATH:$PWD/.deps/venv/bin
+
+raw=$(mktemp -d)
+trap 'rm -rf "$raw"' EXIT
+mkdir -p "$out"
+python3 -m build --no-isolation --sdist --outdir "$out" . >"$raw/log" 2>&1 || { cat "$raw/log" >&2; exit 1; }
+python3 -m build --no-isolation --wheel --outdir "$raw" -Cbuild-dir=build-wheel . >"$raw/log" 2>&1 ||
+    { cat "$raw/log" >&2; exit 1; }
+
+# oneDNN is looked for where pip puts it (0.5 GB), and never comes along.
+without=(--exclude 'libdnnl.so*' --exclude 'libsycl.so*' --exclude 'libtbb*.so*'
+    --exclude 'libOpenCL.so*' --exclude 'libur_*.so*' --exclude 'libumf*.so*'
+    --exclude 'libsvml.so*' --exclude 'libimf.so*' --exclude 'libintlc.so*' --exclude 'libirng.so*')
+rm -f "$out"/attnbench-*.whl
+auditwheel repair "${without[@]}" -w "$out" "$raw"/attnbench-*.whl >"$raw/log" 2>&1 ||
+    { cat "$raw/log" >&2; exit 1; }
+for file in "$out"/attnbench-*; do
+    say "$file, $(du -b "$file" | awk '{ printf "%.1f MB", $1 / 1e6 }')"
+done
