@@ -92,6 +92,11 @@ void attn_command_help(const struct attn_verb *verb);
 /* Prints one line on stderr, "attnbench: ...", and returns `code`. */
 enum attn_exit attn_complain(enum attn_exit code, const char *text);
 
+/* Reads a run, with --salvage as the command says. ATTN_EXIT_OK, or the code of what was complained
+ * about. */
+enum attn_exit attn_command_read(const struct attn_command *c, const char *path,
+                                 struct attn_run_data *run);
+
 /* Prints a value on stdout, indented. Takes the reference. */
 void attn_print_json(json_t *value);
 

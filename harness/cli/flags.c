@@ -371,7 +371,7 @@ const struct attn_flag attn_flags[] = {
     {"resume", 0, NULL, TIMES, take_switch, AT(resume), 0, "continue a run that was cut off"},
     {"cross", 0, NULL, TIMES, take_switch, AT(compare.cross), 0,
      "with --resume: although machine, commit, rounds or settings differ"},
-    {"salvage", 0, NULL, TIMES | REPORT | COMPARE, take_switch, AT(salvage), 0,
+    {"salvage", 0, NULL, TIMES | REPORT | COMPARE | EXPORT, take_switch, AT(salvage), 0,
      "of damaged records, use those before the damage (bench, run: with --resume)"},
     {"dry-run", 0, NULL, WORKS, take_switch, AT(dry_run), 0,
      "print the cases that would run, and stop"},

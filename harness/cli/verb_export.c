@@ -41,9 +41,10 @@ enum attn_exit attn_verb_export(struct attn_command *c, const struct attn_paths 
     if (c->n_arguments != 1 || !c->format)
         return attn_complain(ATTN_EXIT_USAGE,
                              "export needs one run folder and --format " ATTN_EXPORT_FORMATS);
-    if (attn_run_read(c->arguments[0], &run, why, sizeof why))
-        return attn_complain(ATTN_EXIT_USAGE, why);
-    const enum attn_exit code = print_export(&run, c->format, why, sizeof why);
+    enum attn_exit code = attn_command_read(c, c->arguments[0], &run);
+    if (code)
+        return code;
+    code = print_export(&run, c->format, why, sizeof why);
     attn_run_release(&run);
     return code ? attn_complain(code, why) : code;
 }
@@ -52,11 +53,11 @@ enum attn_exit attn_verb_export(struct attn_command *c, const struct attn_paths 
 static enum attn_exit write_run(const char *folder, json_t *records, json_t *machine, char *why,
                                 size_t size)
 {
-    struct attn_session session = {.results = -1, .records = json_array()};
+    struct attn_session session = {.journal = {.fd = -1}, .records = json_array()};
     enum attn_exit code = ATTN_EXIT_USAGE;
     size_t i;
-    json_t *record;
-    if (attn_session_open(&session, folder, "name another folder", why, size)) {
+    json_t *record, *run = json_pack("{s:s,s:O}", "verb", "import", "machine", machine);
+    if (attn_session_create(&session, folder, run, "name another folder", why, size)) {
         json_decref(machine);
         goto out;
     }
@@ -70,7 +71,8 @@ static enum attn_exit write_run(const char *folder, json_t *records, json_t *mac
             goto out;
         }
     }
-    code = ATTN_EXIT_OK;
+    if (attn_session_end(&session, why, size) == 0)
+        code = ATTN_EXIT_OK;
 out:
     attn_session_close(&session);
     return code;

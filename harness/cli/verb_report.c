@@ -14,9 +14,8 @@
  * each. */
 #define STORED_MARGIN 0.1
 
-/* Reads a run. Returns ATTN_EXIT_OK, or the code of what was complained about. */
-static enum attn_exit read_run(const struct attn_command *c, const char *path,
-                               struct attn_run_data *run)
+enum attn_exit attn_command_read(const struct attn_command *c, const char *path,
+                                 struct attn_run_data *run)
 {
     char why[1024], line[sizeof why + 96];
     const int status = c->verb->run == attn_verb_compare
@@ -57,7 +56,7 @@ static enum attn_exit write_against(const struct attn_command *c, const struct a
     char why[1024], note[512];
     if (!compare.margin_given)
         compare.margin = STORED_MARGIN;
-    enum attn_exit code = read_run(c, c->against, &base);
+    enum attn_exit code = attn_command_read(c, c->against, &base);
     if (code)
         return code;
     int status = attn_against_write(&base, run, &compare, options, &code, note, sizeof note, why,
@@ -90,7 +89,7 @@ enum attn_exit attn_report_of(const struct attn_command *c, const char *run, con
 {
     struct attn_run_data data;
     char why[1024], note[512] = "", folder[ATTN_PATH_MAX];
-    enum attn_exit code = read_run(c, run, &data);
+    enum attn_exit code = attn_command_read(c, run, &data);
     if (code)
         return code;
     if (!out) {
@@ -189,10 +188,10 @@ enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_paths
             ATTN_EXIT_USAGE,
             "compare needs BASE and NEW, or --within RUN A B, or --live A B CASES");
     struct attn_run_data base, next;
-    enum attn_exit code = read_run(c, c->arguments[0], &base);
+    enum attn_exit code = attn_command_read(c, c->arguments[0], &base);
     if (code)
         return code;
-    if (!within && (code = read_run(c, c->arguments[1], &next))) {
+    if (!within && (code = attn_command_read(c, c->arguments[1], &next))) {
         attn_run_release(&base);
         return code;
     }

@@ -37,7 +37,7 @@ int attn_statement_check_command(const struct attn_command *c, char *why, size_t
     const struct attn_suite_wish *suite = &c->suite;
     char badge[ATTN_PATH_MAX];
     const char *option = suite->filter               ? "filter"
-                         : suite->shards             ? "shard"
+                         : suite->shard.count        ? "shard"
                          : suite->seed_given         ? "seed"
                          : suite->fuzz               ? "fuzz"
                          : c->settings.budget_s > 0  ? "budget"

@@ -79,7 +79,7 @@ int attn_provenance_compare(const json_t *base, const json_t *next, char *text, 
                            more[m].what, text, size);
         count = differs < 0 ? -1 : count + differs;
     }
-    if (count < 0 || attn_differences_find(&a, &b, &differences))
+    if (count < 0 || attn_differences_find(&a, &b, NULL, &differences))
         return -1;
     for (size_t d = 0; d < differences.count; d++) {
         const struct attn_difference *difference = &differences.items[d];
