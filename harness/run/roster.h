@@ -17,7 +17,7 @@ struct attn_contestant {
     struct attn_backend_info info; /* info.available false: reason says why */
     char label[32];                /* NAME of --plugin NAME=FILE; "": none */
     char offered[32];              /* what the plugin calls it; info.name is its name here */
-    char target[256];              /* ATTNBENCH_TARGETS: what a rerun calls it; "": nothing else */
+    char target[ATTN_PATH_MAX];    /* ATTNBENCH_TARGETS: what a rerun calls it; "": nothing else */
     char options[512];             /* as given with -b; "": none */
     bool missing;                  /* left out of this build; there is no plugin to start */
     bool named;                    /* with --plugin: a rerun must name it too */

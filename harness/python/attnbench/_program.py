@@ -37,5 +37,9 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def execute(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Runs the program to its end. Refuses within a worker, which would start workers without end."""
+    if os.environ.get("ATTNBENCH_WORKER"):
+        raise RuntimeError("the module of a kernel starts attnbench when it is imported: put the call "
+                           "below 'if __name__ == \"__main__\":'")
     return subprocess.run([program(), *arguments], text=True, capture_output=True, check=False,
                           stdin=subprocess.DEVNULL, env=environment(**more), errors="replace")

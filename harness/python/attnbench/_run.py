@@ -115,7 +115,8 @@ def _judge(code: int, said: str, run: Run) -> Run:
     if code == 0:
         return run
     if code == 2:
-        raise ValueError(said)
+        raise ValueError(said + ("; attnbench.kernel(name=...) gives a function another"
+                                 if "is offered by both" in said else ""))
     if code == 7 and run:
         raise Unsupported("; ".join(dict.fromkeys(r["reason"] for r in run if r["reason"])))
     if code in (3, 6) and run:

@@ -136,26 +136,36 @@ def mine(q, k, v, p):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=p.scale,
                                           enable_gqa=p.hq != p.hkv).%s
 '''
+JAXED = '''
+import attnbench
+import jax
+import jax.numpy as jnp
+
+@attnbench.kernel(dtypes=("f32", "bf16"), features=("gqa",), numerics=dict(p_type="f32"))
+def mine(q, k, v, p):
+    assert isinstance(q, jax.Array)
+    wide = [x.astype(jnp.float32) for x in (q, k, v)]
+    k, v = (jnp.repeat(x, p.hq // p.hkv, axis=1) for x in wide[1:])
+    s = jnp.einsum("bhqd,bhkd->bhqk", wide[0], k) * p.scale
+    return jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(s), v).astype(q.dtype)
+'''
 PASSING = ("--fills", "none", "--checks", "none")
 QUICK = {"fills": "none", "checks": "none"}
 
 
-class Case(unittest.TestCase):
-    """A folder with kernels and tests, and what is done with them."""
+FOLDER = tempfile.TemporaryDirectory(prefix="attnbench-test-")
+unittest.addModuleCleanup(FOLDER.cleanup)
+for name, text in (("kernels.py", KERNELS), ("test_them.py", TESTS), ("beside.cases", "near: s=2 d=4\n"),
+                   ("as_bf16.py", TORCHED % "bfloat16()"), ("as_f32.py", TORCHED % "float()")):
+    with open(os.path.join(FOLDER.name, name), "w", encoding="ascii") as made:
+        made.write(text)
+sys.path.insert(0, FOLDER.name)
+os.chdir(FOLDER.name)
+import kernels  # noqa: E402
 
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory(prefix="attnbench-test-")
-        cls.addClassCleanup(cls.folder.cleanup)
-        for name, text in (("kernels.py", KERNELS), ("test_them.py", TESTS),
-                           ("beside.cases", "near: s=2 d=4\n"),
-                           ("as_bf16.py", TORCHED % "bfloat16()"), ("as_f32.py", TORCHED % "float()")):
-            with open(os.path.join(cls.folder.name, name), "w", encoding="ascii") as file:
-                file.write(text)
-        sys.path.insert(0, cls.folder.name)
-        os.chdir(cls.folder.name)
-        global kernels
-        import kernels
+
+class Case(unittest.TestCase):
+    """What is done with the kernels and tests in FOLDER."""
 
     def words(self, function, *cases, **options):
         with self.assertRaises(attnbench.Failure) as failed:
@@ -292,6 +302,34 @@ class Full(Case):
         self.assertEqual(attnbench.verify(kernels.right, "s=4 d=4 mask=causal_br", **QUICK)[0].status,
                          "pass")
 
+    def test_a_script_that_verifies_when_imported_ends(self):
+        with open("script.py", "w", encoding="ascii") as file:
+            file.write("import attnbench\nfrom kernels import plain\ndef mine(q, k, v, p):\n"
+                       "    return plain(q, k, v, p)\nattnbench.verify(mine, 's=4 d=4')\n")
+        done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, check=False,
+                              stdin=subprocess.DEVNULL, timeout=100)
+        self.assertIn("put the call below 'if __name__", done.stderr)
+
+    def test_names_of_backends_are_taken(self):
+        with open("named.py", "w", encoding="ascii") as file:
+            file.write("from kernels import attnbench, plain\ndef naive(q, k, v, p):\n"
+                       "    return plain(q, k, v, p)\n")
+        import named
+        with self.assertRaisesRegex(ValueError, "offered by both.*kernel.name="):
+            attnbench.verify(named.naive, "s=4 d=4")
+        attnbench.kernel(name="other")(named.naive)
+        self.assertEqual(attnbench._kernel.target(named.naive).name, "other")
+
+    def test_arrays_of_jax(self):
+        folder = os.path.join(FOLDER.name, "jax")
+        subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check",
+                        "--target", folder, "jax==0.10.2"], check=True, capture_output=True)
+        with open("jaxed.py", "w", encoding="ascii") as file:
+            file.write(JAXED)
+        said = self.command("verify", "jaxed.py::mine", "hq/hkv=4/2 sq=3 sk=5 d=8 dtype=f32,bf16",
+                            PYTHONPATH=f"{ROOT}:{folder}")
+        self.assertEqual(len(re.findall("(?m)^pass ", said)), 2)
+
     def test_timings_are_records(self):
         def timed(path):
             return attnbench.bench([kernels.plain, "null"], "s=8 d=4", rounds=2, samples=1,
@@ -300,9 +338,8 @@ class Full(Case):
         self.assertEqual(sorted(r.backend for r in base), ["null", "plain"])
         self.assertGreater(next(r for r in base if r.backend == "plain").time_ns["median"], 0)
         self.assertEqual([dict(r) for r in attnbench.load("base").of("bench")], [dict(r) for r in base])
-        found = attnbench.compare(base, new)
-        self.assertIn(found.exit, (0, 4, 8))
-        self.assertEqual(found.exit == 8, bool(found.differences), found)
+        found = attnbench.compare(base, new, cross=True)  # the machine's load may have changed
+        self.assertIn(found.exit, (0, 4))
         self.assertIn("plain", [r["backend"] for r in found.results])
         with self.assertRaisesRegex((ValueError, RuntimeError), "nowhere"):
             attnbench.compare("nowhere", new)
