@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - attnbench-worker: serves one plugin to the host on the other end of descriptor 3. As a
- * program, and as a library (attnbench-worker.dso) for a process that is something else as well: the
- * interpreter of the plugin `python`, which calls attn_worker_main. */
+ * program, and as a library (attnbench-worker.dso) for a process that is something else as well:
+ * the interpreter of the plugin `python`, which calls attn_worker_main. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
